@@ -1,0 +1,21 @@
+# Every library the product links, found here and nowhere else. tools/setup.sh installs them.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+
+# LLVM asks for an equal major.minor, so each accepted version is tried in turn.
+foreach(version 19.1 18.1 20.1 21.1 17.0)
+  find_package(LLVM ${version} CONFIG QUIET)
+  if(LLVM_FOUND)
+    break()
+  endif()
+endforeach()
+if(NOT LLVM_FOUND)
+  message(FATAL_ERROR "LLVM 17 to 21 is needed (Debian, Ubuntu: llvm-19-dev). Run tools/setup.sh.")
+endif()
+message(STATUS "LLVM ${LLVM_PACKAGE_VERSION}")
