@@ -1,0 +1,74 @@
+// formats/model_config.h -- hyper-parameters of a decoder-only transformer, from config.json or GGUF
+// metadata.
+#pragma once
+#include "base/result.h"
+#include "formats/storage_type.h"
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace luminal {
+
+struct Gguf;
+
+/// How rotary frequencies are stretched beyond the trained context. Unknown kinds are refused by name when
+/// read.
+struct RopeScaling {
+  enum class Kind { none, linear, dynamic, llama3, yarn };
+  Kind kind = Kind::none;
+  double factor = 1.0;                    ///< linear, dynamic, llama3, yarn
+  double low_freq_factor = 1.0;           ///< llama3
+  double high_freq_factor = 4.0;          ///< llama3
+  double beta_fast = 32.0;                ///< yarn
+  double beta_slow = 1.0;                 ///< yarn
+  std::optional<double> attention_factor; ///< yarn: factor of cos and sin; absent: 0.1 * ln(factor) + 1
+  std::optional<double> mscale;           ///< yarn (DeepSeek form)
+  std::optional<double> mscale_all_dim;   ///< yarn (DeepSeek form)
+  bool truncate = true;                   ///< yarn: correction dims are rounded outwards
+  int64_t original_context = 0;           ///< llama3, yarn, dynamic: the context the model was trained with
+};
+std::string_view rope_scaling_name(RopeScaling::Kind kind);
+
+/// Llama and its relatives. All sizes are positive and consistent when a reader returns it (heads divide by
+/// kv_heads, ...).
+struct ModelConfig {
+  std::string architecture; ///< family, lower case: "llama", "qwen2", "mistral" (GGUF general.architecture,
+                            ///< HF model_type)
+  std::string architecture_class; ///< HF architectures[0] ("LlamaForCausalLM"), or empty
+  std::string name;               ///< GGUF general.name, HF _name_or_path, or empty
+  int64_t vocab_size = 0;
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;
+  int64_t num_layers = 0;
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t rope_dim = 0;       ///< leading elements of a head that rotate; head_dim unless stated
+  int64_t context_length = 0; ///< largest position the model declares
+  double rms_norm_eps = 1e-5;
+  double rope_theta = 10000.0;
+  RopeScaling rope_scaling;
+  /// true: rotary pairs are (2i, 2i+1) (llama GGUF files, whose q and k rows are permuted for it);
+  /// false: pairs are (i, i + rope_dim/2) (Hugging Face, and the other GGUF families).
+  bool rope_interleaved = false;
+  bool tied_embeddings = false; ///< the output head is the token embedding
+  bool attention_bias = false;
+  bool mlp_bias = false;
+  std::string activation = "silu";
+  std::optional<int64_t> sliding_window;
+  std::vector<int32_t> bos_tokens;
+  std::vector<int32_t> eos_tokens; ///< config and generation config joined, in that order, without repetition
+  std::optional<StorageType> dtype; ///< HF torch_dtype, or the commonest type of the GGUF's matrices
+};
+
+/// From the text of config.json and (or empty) generation_config.json. `file_name` is for messages.
+Result<ModelConfig> parse_hf_config(std::string_view config_json, std::string_view file_name,
+                                    std::string_view generation_config_json = {});
+
+/// From GGUF metadata `<arch>.*`. The vocabulary size comes from `<arch>.vocab_size`, the tokenizer or
+/// token_embd.weight.
+Result<ModelConfig> config_from_gguf(const Gguf& gguf);
+
+} // namespace luminal

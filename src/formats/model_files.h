@@ -1,0 +1,64 @@
+// formats/model_files.h -- one way to open a model: GGUF file, safetensors file or Hugging Face folder.
+#pragma once
+#include "base/file.h"
+#include "base/result.h"
+#include "formats/model_config.h"
+#include "formats/tensor_view.h"
+#include "formats/tokenizer.h"
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace luminal {
+
+enum class ModelFileKind { gguf, safetensors, hf_folder };
+std::string_view model_file_kind_name(ModelFileKind kind);
+
+/// A model on disk, mapped, not copied. The tensors point into `files`, which this structure keeps open.
+struct ModelFile {
+  ModelFileKind kind = ModelFileKind::gguf;
+  std::string path;
+  /// GGUF general.architecture or HF model_type; empty for a safetensors file without a config.
+  std::string architecture;
+  /// Hyper-parameters; where they could not be read, why not. `inspect` shows such files, a run refuses them.
+  std::optional<ModelConfig> config;
+  std::string config_error;
+  /// Names are unique. GGUF names ("blk.0.attn_q.weight") or HF names
+  /// ("model.layers.0.self_attn.q_proj.weight").
+  std::vector<TensorView> tensors;
+  std::optional<Tokenizer> tokenizer;
+  /// Why there is no tokenizer: none in the file, or a kind that is not supported.
+  std::string tokenizer_error;
+  /// Jinja source of the chat template.
+  std::optional<std::string> chat_template;
+  /// Other facts for display, in file order: GGUF metadata, safetensors __metadata__.
+  std::vector<std::pair<std::string, std::string>> metadata;
+  std::vector<std::shared_ptr<const MappedFile>> files;
+
+  /// nullptr where there is no such tensor. Logarithmic.
+  const TensorView* find(std::string_view name) const;
+  /// The tensor, or luminal::Error that names the file and the tensors with the nearest names.
+  const TensorView& tensor(std::string_view name) const;
+  /// The configuration or the tokenizer, or luminal::Error with the reason why there is none.
+  const ModelConfig& require_config() const;
+  const Tokenizer& require_tokenizer() const;
+  /// Sum of the tensors' bytes.
+  uint64_t tensor_bytes() const;
+  /// Sum of the tensors' elements.
+  int64_t parameters() const;
+
+  /// Indices of `tensors` sorted by name; filled by open_model.
+  std::vector<uint32_t> by_name;
+};
+
+/// Opens whatever `path` is. Recognised by content, not by file name: GGUF, safetensors, a folder with
+/// config.json, an index of shards. PyTorch pickles, ONNX, empty files and folders without a config are
+/// refused in one line that says what to do. A .safetensors file takes its configuration from
+/// NAME.config.json or config.json beside it (and likewise tokenizer.json, tokenizer_config.json,
+/// generation_config.json).
+Result<ModelFile> open_model(const std::string& path);
+
+} // namespace luminal
