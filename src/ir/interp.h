@@ -1,0 +1,54 @@
+// ir/interp.h -- the judge: the meaning of every term, demand-driven and obvious. One element of an output can be asked for; the
+// input of a fold is never stored.
+#pragma once
+#include "ir/term.h"
+#include <span>
+
+namespace luminal {
+
+/// A dense row-major value, packed as storage_bytes says.
+struct HostTensor {
+  DType dtype = DType::f32;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> data;
+  int64_t count() const;
+  double at(int64_t flat) const { return load_f64(dtype, data.data(), flat); }
+};
+
+enum class InterpMode : uint8_t {
+  rounded, ///< every node's value is rounded to its dtype: what a plan must reproduce (up to reassociation)
+  f64,     ///< floats are computed in double and never rounded
+  exact,   ///< rationals with a formal exp2, evaluated in a pair of prime fields: equal fields mean equal formulas (with overwhelming probability)
+  bounded, ///< f64 value and a running bound on the error that rounding to the nodes' dtypes may cause
+};
+
+struct Bindings {
+  std::map<std::string, HostTensor> inputs;  // by name
+  std::map<std::string, int64_t> symbols;
+};
+
+/// A scalar in one of the modes.
+struct InterpValue {
+  double value = 0;      // rounded, f64, bounded
+  int64_t integer = 0;   // integer and bool types, exact to 64 bits
+  double error = 0;      // bounded: |true rounded result - value| <= error
+  uint64_t field[2] = {0, 0}; // exact
+};
+
+class Interpreter {
+public:
+  Interpreter(const Module& module, const Bindings& bindings, InterpMode mode = InterpMode::rounded);
+  ~Interpreter();
+  /// A result of the entry function, in full.
+  HostTensor result(std::string_view name);
+  /// One element of a result.
+  InterpValue element(std::string_view result, std::span<const int64_t> index);
+  /// All results by name, new states included (by their result name).
+  std::map<std::string, HostTensor> run();
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace luminal
