@@ -1,5 +1,6 @@
 // ir/dtype.h -- element types, their storage, and the one promotion table.
 #pragma once
+#include "luminal/dtype.h"
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -7,11 +8,8 @@
 
 namespace luminal {
 
-enum class DType : uint8_t { boolean, i4, u4, i8, u8, i16, u16, i32, u32, i64, u64, f8e4m3, f8e5m2, bf16, f16, f32, f64 };
 inline constexpr int dtype_count = int(DType::f64) + 1;
 
-/// "f32", "bf16", "bool", ...: the spelling of every text form.
-std::string_view to_string(DType type);
 std::optional<DType> parse_dtype(std::string_view text);
 
 /// Bits of one element in memory: 4 for i4 and u4 (two a byte, the even element in the low half), 8 for bool (0 or 1).
