@@ -1,0 +1,81 @@
+// device/device.h -- what a device can do: memory, loading of code that others made, launching. It knows
+// nothing of kernels' contents.
+#pragma once
+#include "base/result.h"
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace luminal::device {
+
+struct Limits {
+  int64_t memory_bytes = 0; ///< that a program can hope for
+  int workers = 1;          ///< of a launch: threads (CPU), resident blocks (GPU)
+  int64_t alignment = 64;   ///< of every allocation, at least
+  bool host_visible = true; ///< `Memory::data` may be read and written by the host
+};
+
+/// A block of device memory. Plain data: the device that gave it takes it back.
+struct Memory {
+  void* data = nullptr; ///< address on the device
+  int64_t bytes = 0;    ///< usable
+  uint64_t handle = 0;  ///< of the device
+};
+
+struct AllocateOptions {
+  int64_t alignment = 64;  ///< a power of two
+  bool huge_pages = false; ///< ask for 2 MiB pages; no failure where there are none
+  bool zero = true;        ///< contents are zero; false: anything
+};
+
+/// One function of loaded code; valid until its module is unloaded.
+using KernelId = uint32_t;
+using ModuleId = uint32_t;
+
+/// Code to load: an object (CPU), cubin, text, ... and the functions in it that will be launched.
+struct Code {
+  std::span<const std::byte> object;
+  std::string_view entry;
+};
+struct Loaded {
+  ModuleId module = 0;
+  std::vector<KernelId> kernels; ///< of each Code, in order
+};
+
+struct LaunchArguments {
+  std::span<void* const> buffers;   ///< addresses, in order of the kernel's global buffers
+  std::span<const int64_t> symbols; ///< values, in order of the kernel's symbols
+  char* shared = nullptr;           ///< scratch of the launch, aligned to 64 bytes
+  char* local = nullptr;            ///< scratch of worker w: local + w * local_stride
+  int64_t local_stride = 0;         ///< bytes, a multiple of 64
+  int workers = 0;                  ///< 0: all
+};
+
+class Device {
+public:
+  virtual ~Device() = default;
+  virtual std::string_view name() const = 0;        ///< "cpu", "cuda:0"
+  virtual std::string_view description() const = 0; ///< "AMD EPYC 9354, 2 threads"
+  virtual const Limits& limits() const = 0;
+
+  /// Address space at once, pages when they are touched. Failure: "cpu: cannot allocate 12.0 GiB: ...".
+  virtual Result<Memory> allocate(int64_t bytes, const AllocateOptions& options = {}) = 0;
+  virtual void free(Memory memory) noexcept = 0;
+  /// Gives the pages of a range back; it reads as zero afterwards.
+  virtual void decommit(Memory memory, int64_t offset, int64_t bytes) noexcept = 0;
+  virtual Result<void> write(Memory to, int64_t offset, std::span<const std::byte> from) = 0;
+  virtual Result<void> read(std::span<std::byte> to, Memory from, int64_t offset) = 0;
+
+  /// Failure: the code is not for this device, is damaged, or refers to what is not in it.
+  virtual Result<Loaded> load(std::span<const Code> code) = 0;
+  virtual void unload(ModuleId module) noexcept = 0;
+  /// Starts the kernel; it may still run on return (see synchronize). Kernels of one device run in order.
+  virtual Result<void> launch(KernelId kernel, const LaunchArguments& arguments) = 0;
+  virtual Result<void> synchronize() = 0;
+};
+
+} // namespace luminal::device
