@@ -1,0 +1,69 @@
+// luminal/graph.h -- Graph: where tensors live, and what compiles and runs them.
+#pragma once
+#include "luminal/tensor.h"
+#include <functional>
+#include <map>
+
+namespace luminal {
+
+struct CompileOptions {
+  int threads = 0;             ///< 0: LUMINAL_THREADS, or all cores
+  bool cache = true;           ///< keep machine code on disk (LUMINAL_CACHE_DIR)
+  int64_t max_memory = 0;      ///< bytes of arena, states and loaded weights; more is refused before anything is allocated. 0: no limit
+};
+
+/// Owns nothing that its tensors do not share: it may be moved and destroyed at any time. Not copyable.
+class Graph {
+public:
+  using Where = std::source_location;
+  Graph();
+  Graph(Graph&&) noexcept;
+  Graph& operator=(Graph&&) noexcept;
+  ~Graph();
+
+  // ---- values ----
+  /// A dynamic dimension: any value in low..high, set before each execute, never a reason to compile again.
+  Dim dim(std::string name, int64_t low, int64_t high, Where where = Where::current());
+  void set_dim(const std::string& name, int64_t value, Where where = Where::current());
+  /// An input that is given before each execute (it keeps its last value).
+  Tensor tensor(Dims shape, DType dtype = DType::f32, std::string name = "", Where where = Where::current());
+  /// An input that is given once; what depends on weights only may be computed once, at load.
+  Tensor weight(std::string name, Dims shape, DType dtype = DType::f32, Where where = Where::current());
+  /// A value that lives from step to step, zero at first; `update` says what it becomes.
+  Tensor state(std::string name, Dims shape, DType dtype = DType::f32, Where where = Where::current());
+  /// At the end of each execute the state holds `next`. Within the step every reader sees the old value.
+  void update(const Tensor& state, const Tensor& next, Where where = Where::current());
+  Tensor constant(double value, DType dtype = DType::f32, Where where = Where::current());
+  template <class T> Tensor constant(const std::vector<T>& values, Dims shape, Where where = Where::current()) {
+    return constant_bytes(std::as_bytes(std::span<const T>(values)), dtype_of<T>, std::move(shape), where);
+  }
+  Tensor constant_bytes(std::span<const std::byte> bytes, DType dtype, Dims shape, Where where = Where::current());
+  /// 0, 1, 2, ... along the one axis.
+  Tensor arange(Dim count, DType dtype = DType::i64, Where where = Where::current());
+  /// body(step, carried, slices) -> (carried, stacked): see docs/terms.md. `stepped` tensors are cut along their first axis, stacked results are joined along a new first one.
+  struct LoopResult { std::vector<Tensor> carried, stacked; };
+  using LoopBody = std::function<LoopResult(Graph& body, Tensor step, const std::vector<Tensor>& carried, const std::vector<Tensor>& slices,
+                                            const std::vector<Tensor>& invariants)>;
+  LoopResult loop(Dim count, const std::vector<Tensor>& carried, const std::vector<Tensor>& stepped, const std::vector<Tensor>& invariants,
+                  const LoopBody& body, Where where = Where::current());
+
+  // ---- running ----
+  void compile(const CompileOptions& options = {}, Where where = Where::current());
+  /// Compiles first if the graph changed since.
+  void execute(Where where = Where::current());
+  void reset_states();
+  /// One line a kernel: name, shape, schedule, bytes, what was decided and why.
+  std::string report() const;
+  /// The graph in text form: what parses, verifies and is interpreted.
+  std::string to_string() const;
+  std::string to_dot() const;
+  std::string to_html() const;
+
+  std::shared_ptr<GraphState> state() const { return state_; }
+  explicit Graph(std::shared_ptr<GraphState> state) : state_(std::move(state)) {}
+
+private:
+  std::shared_ptr<GraphState> state_;
+};
+
+} // namespace luminal

@@ -1,0 +1,7 @@
+// luminal/luminal.h -- everything a program includes.
+#pragma once
+#include "luminal/dim.h"
+#include "luminal/dtype.h"
+#include "luminal/error.h"
+#include "luminal/graph.h"
+#include "luminal/tensor.h"
