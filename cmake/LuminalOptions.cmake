@@ -1,23 +1,38 @@
-# Compiler flags shared by every target.
+# Compiler and linker flags shared by every target, and ccache.
 if(PROJECT_IS_TOP_LEVEL)
-  if(NOT CMAKE_BUILD_TYPE)
+  if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+  endif()
+  # Kernels are generated at run time; the compiler's own code gains nothing from -O3 and builds a third longer.
+  if(CMAKE_CXX_FLAGS_RELEASE STREQUAL "-O3 -DNDEBUG")
+    set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
   endif()
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
   find_program(LUMINAL_CCACHE ccache)
-  if(LUMINAL_CCACHE)
+  if(LUMINAL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${LUMINAL_CCACHE})
   endif()
 endif()
 
 set(LUMINAL_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=: address, undefined, thread")
+option(LUMINAL_WERROR "Warnings are errors" OFF)
 
 add_library(luminal_options INTERFACE)
 target_compile_features(luminal_options INTERFACE cxx_std_20)
-target_compile_options(luminal_options INTERFACE -Wall -Wextra -Wshadow -Wno-missing-field-initializers -ffp-contract=off)
+target_compile_options(luminal_options INTERFACE
+  -Wall -Wextra -Wshadow -Wno-missing-field-initializers -ffp-contract=off $<$<BOOL:${LUMINAL_WERROR}>:-Werror>)
+if(BUILD_SHARED_LIBS)
+  target_compile_options(luminal_options INTERFACE -fPIC -fno-semantic-interposition)
+endif()
 if(LUMINAL_SANITIZE)
-  target_compile_options(luminal_options INTERFACE -fsanitize=${LUMINAL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  target_link_options(luminal_options INTERFACE -fsanitize=${LUMINAL_SANITIZE})
+  # vptr needs the type information of LLVM, which distributions may build without.
+  target_compile_options(luminal_options INTERFACE
+    -fsanitize=${LUMINAL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -fno-sanitize=vptr)
+  string(REPLACE "fuzzer-no-link," "" luminal_link_sanitizers "${LUMINAL_SANITIZE}")
+  target_link_options(luminal_options INTERFACE -fsanitize=${luminal_link_sanitizers})
 endif()
 target_include_directories(luminal_options INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
+if(UNIX AND NOT APPLE)
+  target_link_options(luminal_options INTERFACE -Wl,--as-needed)
+endif()
