@@ -1,0 +1,19 @@
+// kernel/default_schedule.h -- a good first schedule from the axes of a cone alone: a pure function, no measuring.
+#pragma once
+#include "kernel/cone.h"
+#include "kernel/schedule.h"
+
+namespace luminal::kernel {
+
+/// What the default schedule has to know of the machine. Cache sizes in bytes, for one worker (l3: shared by all).
+struct MachineLimits {
+  int lanes = 16;
+  int vector_registers = 32;
+  int64_t l1 = 32 << 10, l2 = 1 << 20, l3 = 32 << 20;
+  int threads = 1;
+};
+
+/// Legal for every well-formed cone: lower(cone, default_schedule(cone, limits)) succeeds.
+Schedule default_schedule(const Cone& cone, const MachineLimits& limits);
+
+} // namespace luminal::kernel

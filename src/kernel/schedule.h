@@ -1,0 +1,76 @@
+// kernel/schedule.h -- a schedule: plain data, a list of directives on named loops of named stages and on named values. One directive a line of text.
+//
+//   split STAGE LOOP OUTER INNER FACTOR        any factor; a remainder gets its own body
+//   order STAGE LOOP...                        names every loop of the stage, outermost first
+//   merge STAGE OUTER INNER NAME               two neighbouring loops become one
+//   parallel STAGE LOOP [LEVEL]                deals out the iterations: level 0 workers (threads, blocks), 1 lanes of a group, ...
+//   vector|unroll STAGE LOOP...                lanes; bodies written out (register tiles)
+//   jam STAGE LOOP COUNT                       bodies in each trip of a serial loop
+//   at STAGE LOOP                              the stage runs inside LOOP of the nest that is open before it (compute_at); root: a nest of its own
+//   store VALUE LOOP DIM... [in SPACE]         its storage begins a new life in each trip of LOOP; DIM: axis, axis/N, axis%N, axis+PAD; SPACE: shared, local
+//   stage VALUE COPY                           readers read a copy (packing), made by a new stage COPY
+//   materialize STAGE NAME VALUE               a map that is inlined at its readers becomes a stage and a value NAME
+//   inline VALUE                               the other way: a value that is a plain map is computed by its readers
+//   fuse STAGE NEXT                            one nest with the results of both; a fold and the maps on its results become one (epilogue)
+//   cascade STAGE LOOP                         a tuple fold returns to plain folds inside each trip of LOOP: see cascade.h
+//   split_reduction STAGE AXIS COUNT [TREE]    partial states of COUNT equal parts in scratch, combined by a second stage in a fixed order; TREE: serial, pairs
+//   predicate_split LOOP                       full, partial and empty tiles of the domains below LOOP
+//   predicate_bound STAGE LOOP                 the loop ends where the fold's domain does
+//   prefetch STAGE VALUE LOOP DISTANCE         touches what LOOP will need DISTANCE trips later
+//   unit STAGE DESCRIPTOR                      the instruction that computes the fold
+//   roles STAGE LOOP DEPTH                     producers fill a ring of DEPTH tiles for consumers; on a CPU the parts run one after the other
+//
+// STAGE may be * where it says: every stage that has the loop. Loops start as the axes of the stage, by name. Directives act in order.
+#pragma once
+#include "base/result.h"
+#include "kernel/cone.h"
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace luminal::kernel {
+
+enum class DirectiveKind : uint8_t {
+  split,
+  order,
+  merge,
+  parallel,
+  vector,
+  unroll,
+  jam,
+  at,
+  store,
+  stage,
+  materialize,
+  inline_,
+  fuse,
+  cascade,
+  split_reduction,
+  predicate_split,
+  predicate_bound,
+  prefetch,
+  unit,
+  roles
+};
+
+/// kind, and what stands on the line: words in order, numbers apart.
+struct Directive {
+  DirectiveKind kind;
+  std::vector<std::string> words;
+  std::vector<int64_t> numbers;
+  bool operator==(const Directive&) const = default;
+};
+
+struct Schedule {
+  std::vector<Directive> directives;
+  bool operator==(const Schedule&) const = default;
+  void add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers = {});
+};
+
+std::string to_string(const Directive& directive);
+std::string to_string(const Schedule& schedule);
+/// Throws Error "file:line:column: ..." for what is no directive; whether it is legal is for `lower` to say.
+Schedule parse_schedule(std::string_view text, std::string_view file_name = "<schedule>");
+uint64_t structural_hash(const Schedule& schedule);
+
+} // namespace luminal::kernel
