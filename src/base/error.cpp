@@ -8,11 +8,12 @@ std::string_view file_name(std::string_view path) { return path.substr(path.find
 } // namespace
 
 Error::Error(std::string_view operation, std::string_view text, std::source_location where)
-    : std::runtime_error(fmt::format("[{}] {} at {}:{}", operation, text, file_name(where.file_name()), where.line())) {}
+    : std::runtime_error(
+          fmt::format("[{}] {} at {}:{}", operation, text, file_name(where.file_name()), where.line())) {}
 
 void detail::check_failed(const char* condition, const char* file, int line, const std::string& text) {
-  throw InternalError(fmt::format("this is a bug in luminal: {} does not hold at {}:{}{}{}", condition, file_name(file), line,
-                                  text.empty() ? "" : ": ", text));
+  throw InternalError(fmt::format("this is a bug in luminal: {} does not hold at {}:{}{}{}", condition,
+                                  file_name(file), line, text.empty() ? "" : ": ", text));
 }
 
 } // namespace luminal

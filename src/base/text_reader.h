@@ -95,7 +95,8 @@ public:
   class Nested {
   public:
     explicit Nested(TextReader& reader) : reader_(reader) {
-      if (++reader_.depth_ > max_depth) reader_.fail("nested too deeply");
+      if (reader_.depth_ >= max_depth) reader_.fail("nested too deeply");
+      ++reader_.depth_;
     }
     ~Nested() { --reader_.depth_; }
     Nested(const Nested&) = delete;
