@@ -18,20 +18,20 @@ struct HostTensor {
 enum class InterpMode : uint8_t {
   rounded, ///< every node's value is rounded to its dtype: what a plan must reproduce (up to reassociation)
   f64,     ///< floats are computed in double and never rounded
-  exact,   ///< rationals with a formal exp2, evaluated in a pair of prime fields: equal fields mean equal formulas (with overwhelming probability)
+  exact, ///< rationals with a formal exp2, evaluated in a pair of prime fields: equal fields mean equal formulas (with overwhelming probability)
   bounded, ///< f64 value and a running bound on the error that rounding to the nodes' dtypes may cause
 };
 
 struct Bindings {
-  std::map<std::string, HostTensor> inputs;  // by name
+  std::map<std::string, HostTensor> inputs; // by name
   std::map<std::string, int64_t> symbols;
 };
 
 /// A scalar in one of the modes.
 struct InterpValue {
-  double value = 0;      // rounded, f64, bounded
-  int64_t integer = 0;   // integer and bool types, exact to 64 bits
-  double error = 0;      // bounded: |true rounded result - value| <= error
+  double value = 0;           // rounded, f64, bounded
+  int64_t integer = 0;        // integer and bool types, exact to 64 bits
+  double error = 0;           // bounded: |true rounded result - value| <= error
   uint64_t field[2] = {0, 0}; // exact
 };
 

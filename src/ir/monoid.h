@@ -15,8 +15,8 @@
 namespace luminal {
 
 struct MonoidComponent {
-  Op op;         // an associative and commutative row: add, mul, max, min, bit_or, bit_and
-  DType dtype;   // accumulation type: of the component's state and of its body
+  Op op;            // an associative and commutative row: add, mul, max, min, bit_or, bit_and
+  DType dtype;      // accumulation type: of the component's state and of its body
   Scalar transform; // leaves: 0 = self, 1 + 2j = old<j>, 2 + 2j = new<j>
   bool operator==(const MonoidComponent&) const = default;
 };

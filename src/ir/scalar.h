@@ -27,7 +27,7 @@ public:
   static Scalar cast(DType to, const Scalar& x);
 
   const std::vector<ScalarNode>& nodes() const { return nodes_; }
-  bool is_leaf(int number) const;          // the program is just this leaf
+  bool is_leaf(int number) const; // the program is just this leaf
   bool reads(int leaf) const;
   Scalar substitute(const std::vector<Scalar>& leaves) const; // leaf i becomes leaves[i]
   bool operator==(const Scalar&) const = default;

@@ -33,26 +33,66 @@ Expr axis_symbol(int d, Expr extent);
 Expr hole_symbol(int h, Interval range);
 
 enum class NodeKind : uint8_t {
-  input, constant, iota, random,                 // leaves
-  map, cast, bitcast, view, scatter, fold, scan, sort, collective, // values
-  call, loop, cond, host, custom, fence, get     // structure
+  input,
+  constant,
+  iota,
+  random, // leaves
+  map,
+  cast,
+  bitcast,
+  view,
+  scatter,
+  fold,
+  scan,
+  sort,
+  collective, // values
+  call,
+  loop,
+  cond,
+  host,
+  custom,
+  fence,
+  get // structure
 };
 
 /// How long an input's value lives: `argument` is given at each step, `weight` is frozen at load, `state` lives in the store between steps.
 enum class Role : uint8_t { argument, weight, state };
-struct InputAttr { std::string name; Role role = Role::argument; bool operator==(const InputAttr&) const = default; };
+struct InputAttr {
+  std::string name;
+  Role role = Role::argument;
+  bool operator==(const InputAttr&) const = default;
+};
 /// A scalar, or a dense array (row major, packed as storage_bytes says).
-struct ConstantAttr { std::shared_ptr<const std::vector<std::byte>> data; bool operator==(const ConstantAttr& o) const { return *data == *o.data; } };
+struct ConstantAttr {
+  std::shared_ptr<const std::vector<std::byte>> data;
+  bool operator==(const ConstantAttr& o) const { return *data == *o.data; }
+};
 /// Element = value of the expression over the axes (and dimension symbols).
-struct IotaAttr { Expr value; bool operator==(const IotaAttr&) const = default; };
+struct IotaAttr {
+  Expr value;
+  bool operator==(const IotaAttr&) const = default;
+};
 /// Philox4x32-10. Input 0: key, u32[2]. Block number = `counter` (an expression over the axes) >> 2, lane = counter & 3. dtype u32: the bits; f32: uniform in
 /// [0, 1): the upper 24 bits * 2^-24.
-struct RandomAttr { Expr counter; bool operator==(const RandomAttr&) const = default; };
-struct MapAttr { Op op; std::string user_op; bool operator==(const MapAttr&) const = default; }; // user_op: name of a registered row, else empty
+struct RandomAttr {
+  Expr counter;
+  bool operator==(const RandomAttr&) const = default;
+};
+struct MapAttr {
+  Op op;
+  std::string user_op;
+  bool operator==(const MapAttr&) const = default;
+}; // user_op: name of a registered row, else empty
 
 enum class OutOfRange : uint8_t { error, clamp, fill };
 /// An integer operand of an index map: operand `input` (a position in the node's inputs) is read at the output axes `axes`; its values must lie in `range`.
-struct Hole { int input; std::vector<int> axes; Interval range; OutOfRange policy = OutOfRange::error; bool operator==(const Hole&) const = default; };
+struct Hole {
+  int input;
+  std::vector<int> axes;
+  Interval range;
+  OutOfRange policy = OutOfRange::error;
+  bool operator==(const Hole&) const = default;
+};
 /// out[i] = predicate(i) ? x[map(i)] : fill.  Input 0 is x, the rest are holes. The map is in bounds wherever the predicate holds (verified by proof, or
 /// checked by the interpreter where the proof is open).
 struct ViewAttr {
@@ -96,12 +136,30 @@ struct ScanAttr {
   bool operator==(const ScanAttr&) const = default;
 };
 /// Sorts input 0 along the axis, stable; the other inputs (equal shapes) are permuted along. NaN is last in both directions.
-struct SortAttr { int axis = 0; bool descending = false; bool operator==(const SortAttr&) const = default; };
-struct CastAttr { DType to; bool operator==(const CastAttr&) const = default; };
+struct SortAttr {
+  int axis = 0;
+  bool descending = false;
+  bool operator==(const SortAttr&) const = default;
+};
+struct CastAttr {
+  DType to;
+  bool operator==(const CastAttr&) const = default;
+};
 /// Same bytes, other type; a wider or narrower type divides or multiplies the last axis. Little endian, the even 4-bit element in the low half.
-struct BitcastAttr { DType to; bool operator==(const BitcastAttr&) const = default; };
-struct CollectiveAttr { std::string kind; std::string group; int axis = 0; bool operator==(const CollectiveAttr&) const = default; };
-struct CallAttr { std::string function; bool operator==(const CallAttr&) const = default; };
+struct BitcastAttr {
+  DType to;
+  bool operator==(const BitcastAttr&) const = default;
+};
+struct CollectiveAttr {
+  std::string kind;
+  std::string group;
+  int axis = 0;
+  bool operator==(const CollectiveAttr&) const = default;
+};
+struct CallAttr {
+  std::string function;
+  bool operator==(const CallAttr&) const = default;
+};
 /// Inputs: `carried` values, then `stepped` ones (read at step t along their first axis), then invariants. body(t: i64, carried, slices, invariants) -> (carried, stacked).
 /// Runs `count` times, or, with a `condition` function (carried, invariants) -> bool, while it holds and at most `count` times. Results: carried, stacked (first axis = count; rows
 /// never reached are zero), and, with a condition, the number of steps (i64).
@@ -112,9 +170,16 @@ struct LoopAttr {
   bool operator==(const LoopAttr&) const = default;
 };
 /// Input 0: bool scalar; the rest are arguments of both functions.
-struct CondAttr { std::string then_function, else_function; bool operator==(const CondAttr&) const = default; };
+struct CondAttr {
+  std::string then_function, else_function;
+  bool operator==(const CondAttr&) const = default;
+};
 /// print, diff or a registered user function: effects happen in the order that the function's results state.
-struct HostAttr { std::string kind, text; std::vector<TensorType> results; bool operator==(const HostAttr&) const = default; };
+struct HostAttr {
+  std::string kind, text;
+  std::vector<TensorType> results;
+  bool operator==(const HostAttr&) const = default;
+};
 /// A user's kernel: language -> text; grid and results are expressions.
 struct CustomAttr {
   std::string name;
@@ -124,19 +189,26 @@ struct CustomAttr {
   bool operator==(const CustomAttr&) const = default;
 };
 /// Passes its input on; nothing is fused across it.
-struct FenceAttr { bool operator==(const FenceAttr&) const = default; };
-struct GetAttr { int index = 0; bool operator==(const GetAttr&) const = default; };
+struct FenceAttr {
+  bool operator==(const FenceAttr&) const = default;
+};
+struct GetAttr {
+  int index = 0;
+  bool operator==(const GetAttr&) const = default;
+};
 
-using Attr = std::variant<InputAttr, ConstantAttr, IotaAttr, RandomAttr, MapAttr, ViewAttr, ScatterAttr, FoldAttr, ScanAttr, SortAttr, CastAttr, BitcastAttr,
-                          CollectiveAttr, CallAttr, LoopAttr, CondAttr, HostAttr, CustomAttr, FenceAttr, GetAttr>;
+using Attr = std::variant<InputAttr, ConstantAttr, IotaAttr, RandomAttr, MapAttr, ViewAttr, ScatterAttr,
+                          FoldAttr, ScanAttr, SortAttr, CastAttr, BitcastAttr, CollectiveAttr, CallAttr,
+                          LoopAttr, CondAttr, HostAttr, CustomAttr, FenceAttr, GetAttr>;
 
 struct Node {
   NodeKind kind;
   Attr attr;
   std::vector<NodeId> inputs;
-  std::vector<TensorType> types;       // one for each result
-  std::string name;                    // for people; unique within a function when not empty
-  std::vector<std::string> axis_names; // for people and schedules: names of i0, i1, ... (of the space, for fold and scan; of values, for scatter); may be empty
+  std::vector<TensorType> types; // one for each result
+  std::string name;              // for people; unique within a function when not empty
+  std::vector<std::string>
+      axis_names; // for people and schedules: names of i0, i1, ... (of the space, for fold and scan; of values, for scatter); may be empty
   const TensorType& type() const { return types[0]; }
   bool is_tuple() const; // by kind: read through `get`
 };
@@ -159,7 +231,7 @@ struct Function {
 
 /// Dimension symbols are module-wide: one name, one range.
 struct Module {
-  std::vector<Expr> symbols; // each an Expr symbol with its range, by name
+  std::vector<Expr> symbols;       // each an Expr symbol with its range, by name
   std::vector<Function> functions; // callees before callers; the last one is the entry
   const Function* find(std::string_view name) const;
   const Function& entry() const { return functions.back(); }
@@ -170,8 +242,8 @@ class FunctionBuilder {
 public:
   explicit FunctionBuilder(std::string name, const Module* module = nullptr); // module: for call, loop, cond
   NodeId input(std::string name, TensorType type, Role role = Role::argument);
-  NodeId constant(DType dtype, double value);                               // scalar
-  NodeId constant(TensorType type, std::vector<std::byte> data);            // dense
+  NodeId constant(DType dtype, double value);                    // scalar
+  NodeId constant(TensorType type, std::vector<std::byte> data); // dense
   /// The general way in: attributes and inputs; types are inferred. `axis_names` may be empty.
   NodeId add(Attr attr, std::vector<NodeId> inputs, std::vector<std::string> axis_names = {},
              std::source_location where = std::source_location::current());
@@ -185,8 +257,9 @@ public:
               std::vector<std::string> axis_names = {});
   // Elementary movements; each is one view.
   NodeId permute(NodeId x, std::vector<int> order);
-  NodeId expand(NodeId x, Shape shape, std::vector<int> axes); // axis d of x becomes axis axes[d] of the result
-  NodeId reshape(NodeId x, Shape shape);                       // row-major; equal element counts must be provable
+  NodeId expand(NodeId x, Shape shape,
+                std::vector<int> axes);  // axis d of x becomes axis axes[d] of the result
+  NodeId reshape(NodeId x, Shape shape); // row-major; equal element counts must be provable
   NodeId slice(NodeId x, int axis, Expr start, Expr size, int64_t step = 1);
   NodeId pad(NodeId x, int axis, Expr before, Expr after, double fill = 0);
   /// One-component fold over axes of x.
@@ -203,16 +276,20 @@ private:
 };
 
 /// Infers result types of a node from its inputs' types; throws Error with the operation, both shapes and what is expected.
-std::vector<TensorType> infer_types(const Attr& attr, const std::vector<TensorType>& inputs, const Module* module);
+std::vector<TensorType> infer_types(const Attr& attr, const std::vector<TensorType>& inputs,
+                                    const Module* module);
 
 // ---- text (print.cpp, parse.cpp), checks (verify.cpp) ----
-std::string to_string(const TensorType& type);         // f32[S, 64]
+std::string to_string(const TensorType& type); // f32[S, 64]
 std::string to_string(const Module& module);
-Module parse_module(std::string_view text, std::string_view file_name = "<text>"); // throws Error "file:line:column: expected ..., found ..."
+Module parse_module(
+    std::string_view text,
+    std::string_view file_name = "<text>"); // throws Error "file:line:column: expected ..., found ..."
 /// All mistakes, in order; empty when the module is well formed.
 std::vector<std::string> verify(const Module& module);
-uint64_t structural_hash(const Function& function);     // names of nodes and axes excluded
-std::string to_dot(const Module& module, const std::vector<NodeId>& marked = {});   // dtypes and shapes on the edges
-std::string to_html(const Module& module, const std::vector<NodeId>& marked = {});  // one file, works offline
+uint64_t structural_hash(const Function& function); // names of nodes and axes excluded
+std::string to_dot(const Module& module,
+                   const std::vector<NodeId>& marked = {}); // dtypes and shapes on the edges
+std::string to_html(const Module& module, const std::vector<NodeId>& marked = {}); // one file, works offline
 
 } // namespace luminal
