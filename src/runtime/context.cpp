@@ -1,0 +1,352 @@
+// runtime/context.cpp -- running a plan.
+#include "runtime/context.h"
+#include "base/check.h"
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace luminal::runtime {
+namespace {
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string megabytes(int64_t bytes) { return fmt::format("{:.1f} MiB", double(bytes) / (1 << 20)); }
+
+} // namespace
+
+luminal::Result<std::shared_ptr<const Executable>> Executable::load(std::shared_ptr<const Plan> plan, device::Device& device) {
+  std::shared_ptr<Executable> executable(new Executable(std::move(plan), device));
+  std::vector<device::Code> code;
+  for (const KernelCode& kernel : executable->plan_->kernels) code.push_back({*kernel.object, kernel.entry});
+  auto loaded = device.load(code);
+  if (!loaded) return loaded.failure();
+  executable->modules_.push_back(loaded->module);
+  executable->kernels_ = loaded->kernels;
+  return std::shared_ptr<const Executable>(std::move(executable));
+}
+
+Executable::~Executable() {
+  for (auto module : modules_) device_.unload(module);
+}
+
+Context::Context(std::shared_ptr<const Executable> executable, std::shared_ptr<Store> store, ContextOptions options)
+    : executable_(std::move(executable)), store_(std::move(store)), options_(std::move(options)) {}
+
+Context::~Context() = default;
+
+luminal::Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Executable> executable, std::shared_ptr<Store> store,
+                                                          ContextOptions options) {
+  std::unique_ptr<Context> context(new Context(std::move(executable), std::move(store), std::move(options)));
+  if (auto done = context->prepare(); !done) return done.failure();
+  return context;
+}
+
+luminal::Result<void> Context::prepare() {
+  const Plan& plan = executable_->plan();
+  device::Device& device = executable_->device();
+  if (options_.max_memory > 0 && plan.memory_bytes() > options_.max_memory)
+    return Failure{fmt::format("plan {} may need {} (arena {}, the rest states, arguments and loaded weights), the limit is {}", plan.name,
+                               megabytes(plan.memory_bytes()), megabytes(plan.arena_bytes), megabytes(options_.max_memory))};
+
+  symbols_.assign(plan.symbols.size(), 0);
+  symbol_set_.assign(plan.symbols.size(), false);
+  for (size_t i = 0; i < plan.symbols.size(); i++) symbols_[i] = plan.symbols[i].range().low;
+
+  size_t most_buffers = 0, most_symbols = 0;
+  ExprMap<int> position;
+  for (size_t i = 0; i < plan.symbols.size(); i++) position[plan.symbols[i]] = int(i);
+  int64_t local_bytes = 0;
+  for (const KernelCode& kernel : plan.kernels) {
+    auto& map = kernel_symbols_.emplace_back();
+    for (Expr symbol : kernel.symbols) {
+      LUMINAL_CHECK(position.contains(symbol), "kernel {} needs symbol {}", kernel.name, to_string(symbol));
+      map.push_back(position.at(symbol));
+    }
+    most_symbols = std::max(most_symbols, map.size());
+    Interval shared = kernel.shared_bytes.range(), local = kernel.local_bytes.range();
+    LUMINAL_CHECK(shared.high != unbounded_high && local.high != unbounded_high, "scratch of kernel {} has no bound", kernel.name);
+    shared_bytes_ = std::max(shared_bytes_, shared.high);
+    local_bytes = std::max(local_bytes, local.high);
+  }
+  for (const auto* steps : {&plan.load_steps, &plan.steps})
+    for (const Step& step : *steps) most_buffers = std::max(most_buffers, step.slots.size());
+  std::function<void(const Step&)> deeper = [&](const Step& step) {
+    most_buffers = std::max(most_buffers, step.slots.size());
+    for (const auto* part : {&step.body, &step.otherwise})
+      for (const Step& inner : *part) deeper(inner);
+  };
+  for (const Step& step : plan.steps) deeper(step);
+  buffers_.resize(most_buffers);
+  values_.resize(most_symbols);
+
+  shared_bytes_ = (shared_bytes_ + 127) / 64 * 64;
+  local_stride_ = (local_bytes + 127) / 64 * 64 + 4096 / 64 * 3; // workers' blocks do not meet in one cache set
+  local_stride_ = (local_stride_ + 63) / 64 * 64;
+  auto scratch = DeviceBuffer::allocate(device, shared_bytes_ + local_stride_ * device.limits().workers, true);
+  if (!scratch) return scratch.failure();
+  scratch_ = std::move(*scratch);
+  auto arena = DeviceBuffer::allocate(device, plan.arena_bytes, true);
+  if (!arena) return arena.failure();
+  arena_ = std::move(*arena);
+
+  addresses_.assign(plan.slots.size(), nullptr);
+  bytes_.assign(plan.slots.size(), 0);
+  shapes_.resize(plan.slots.size());
+  std::vector<Expr> extents;
+  for (size_t i = 0; i < plan.slots.size(); i++) {
+    const Slot& slot = plan.slots[i];
+    shapes_[i].resize(slot.type.shape.size());
+    extents.insert(extents.end(), slot.type.shape.begin(), slot.type.shape.end());
+    extents.push_back(slot.bytes);
+    switch (slot.kind) {
+    case SlotKind::arena:
+      if (slot.offset >= 0) addresses_[i] = arena_.data() + slot.offset;
+      break;
+    case SlotKind::constant: addresses_[i] = const_cast<std::byte*>(slot.data->data()); break;
+    case SlotKind::weight: {
+      auto bytes = store_->weight(slot.name);
+      if (bytes.data() == nullptr && slot.max_bytes > 0) return Failure{fmt::format("weight {} ({}) was never set", slot.name, to_string(slot.type))};
+      if (int64_t(bytes.size()) < slot.max_bytes)
+        return Failure{fmt::format("weight {} is {}, {} bytes; {} were given", slot.name, to_string(slot.type), slot.max_bytes, bytes.size())};
+      addresses_[i] = const_cast<std::byte*>(bytes.data());
+      break;
+    }
+    case SlotKind::state: {
+      auto memory = store_->state(slot.name, slot.max_bytes);
+      if (!memory) return memory.failure();
+      addresses_[i] = *memory;
+      break;
+    }
+    case SlotKind::loaded: {
+      auto memory = store_->loaded(slot.key, slot.max_bytes);
+      if (!memory) return memory.failure();
+      addresses_[i] = *memory;
+      break;
+    }
+    case SlotKind::argument: {
+      auto memory = DeviceBuffer::allocate(device, slot.max_bytes, false);
+      if (!memory) return memory.failure();
+      addresses_[i] = memory->data();
+      arguments_[slot.name] = std::move(*memory);
+      break;
+    }
+    }
+  }
+  sizes_ = std::make_unique<ExprProgram>(extents, plan.symbols);
+  size_values_.resize(extents.size());
+  return load();
+}
+
+luminal::Result<void> Context::load() {
+  const Plan& plan = executable_->plan();
+  bool missing = false;
+  for (const Slot& slot : plan.slots) missing |= slot.kind == SlotKind::loaded && !store_->is_loaded(slot.key);
+  if (!missing || plan.load_steps.empty()) return {};
+  auto arena = DeviceBuffer::allocate(executable_->device(), plan.load_arena_bytes, false);
+  if (!arena) return arena.failure();
+  std::vector<int> placed;
+  std::function<void(const Step&)> place = [&](const Step& step) {
+    for (int s : step.slots)
+      if (plan.slots[size_t(s)].kind == SlotKind::arena) {
+        addresses_[size_t(s)] = arena->data() + plan.slots[size_t(s)].offset;
+        placed.push_back(s);
+      }
+    for (const auto* part : {&step.body, &step.otherwise})
+      for (const Step& inner : *part) place(inner);
+  };
+  for (const Step& step : plan.load_steps) place(step);
+  if (auto done = refresh(); !done) return done;
+  if (auto done = run_steps(plan.load_steps, arena->data()); !done) return done;
+  for (int s : placed) addresses_[size_t(s)] = nullptr;
+  for (const Slot& slot : plan.slots)
+    if (slot.kind == SlotKind::loaded) store_->mark_loaded(slot.key);
+  return {};
+}
+
+luminal::Result<void> Context::refresh() {
+  const Plan& plan = executable_->plan();
+  if (!sizes_->run(symbols_, size_values_)) return Failure{"a size cannot be computed: " + sizes_->why(symbols_)};
+  size_t at = 0;
+  for (size_t i = 0; i < plan.slots.size(); i++) {
+    for (auto& extent : shapes_[i]) extent = size_values_[at++];
+    bytes_[i] = size_values_[at++];
+  }
+  stale_ = false;
+  return {};
+}
+
+luminal::Result<void> Context::set_symbol(std::string_view name, int64_t value) {
+  const Plan& plan = executable_->plan();
+  for (size_t i = 0; i < plan.symbols.size(); i++) {
+    if (plan.symbols[i].name() != name) continue;
+    Interval range = plan.symbols[i].range();
+    if (!range.contains(value) || value % std::max<int64_t>(1, plan.symbols[i].multiple()) != 0)
+      return Failure{fmt::format("dimension {} is declared {}..{}, {} was given", name, range.low, range.high, value)};
+    stale_ |= symbols_[i] != value;
+    symbols_[i] = value;
+    symbol_set_[i] = true;
+    return {};
+  }
+  return Failure{fmt::format("plan {} has no dimension {}", plan.name, name)};
+}
+
+luminal::Result<int64_t> Context::symbol(std::string_view name) const {
+  const Plan& plan = executable_->plan();
+  for (size_t i = 0; i < plan.symbols.size(); i++)
+    if (plan.symbols[i].name() == name) return symbols_[i];
+  return Failure{fmt::format("plan {} has no dimension {}", plan.name, name)};
+}
+
+luminal::Result<std::span<std::byte>> Context::argument(std::string_view name) {
+  int slot = executable_->plan().find_slot(name, SlotKind::argument);
+  if (slot < 0) return Failure{fmt::format("plan {} has no argument {}", executable_->plan().name, name)};
+  if (stale_)
+    if (auto done = refresh(); !done) return done.failure();
+  return std::span<std::byte>(addresses_[size_t(slot)], size_t(bytes_[size_t(slot)]));
+}
+
+luminal::Result<void> Context::bind_argument(std::string_view name, std::span<const std::byte> bytes) {
+  int slot = executable_->plan().find_slot(name, SlotKind::argument);
+  if (slot < 0) return Failure{fmt::format("plan {} has no argument {}", executable_->plan().name, name)};
+  if (stale_)
+    if (auto done = refresh(); !done) return done;
+  if (int64_t(bytes.size()) < bytes_[size_t(slot)])
+    return Failure{fmt::format("argument {} is {}, {} bytes; {} were given", name, to_string(executable_->plan().slots[size_t(slot)].type),
+                               bytes_[size_t(slot)], bytes.size())};
+  addresses_[size_t(slot)] = const_cast<std::byte*>(bytes.data());
+  return {};
+}
+
+luminal::Result<void> Context::run() {
+  if (stale_)
+    if (auto done = refresh(); !done) return done;
+  return run_steps(executable_->plan().steps, arena_.data());
+}
+
+luminal::Result<void> Context::run_steps(const std::vector<Step>& steps, std::byte* arena) {
+  for (const Step& step : steps)
+    if (auto done = run_step(step, arena); !done) return done;
+  return {};
+}
+
+luminal::Result<void> Context::run_step(const Step& step, std::byte* arena) {
+  const Plan& plan = executable_->plan();
+  int64_t begin = tracing_ ? now_ns() : 0;
+  auto finish = [&](const std::string& name) {
+    if (tracing_) events_.push_back({name, begin, now_ns() - begin});
+  };
+  switch (step.kind) {
+  case StepKind::launch: {
+    const KernelCode& kernel = plan.kernels[size_t(step.kernel)];
+    for (size_t i = 0; i < step.slots.size(); i++) buffers_[i] = addresses_[size_t(step.slots[i])];
+    const auto& symbols = kernel_symbols_[size_t(step.kernel)];
+    for (size_t i = 0; i < symbols.size(); i++) values_[i] = symbols_[size_t(symbols[i])];
+    device::LaunchArguments arguments{.buffers = {buffers_.data(), step.slots.size()},
+                                      .symbols = {values_.data(), symbols.size()},
+                                      .shared = reinterpret_cast<char*>(scratch_.data()),
+                                      .local = reinterpret_cast<char*>(scratch_.data() + shared_bytes_),
+                                      .local_stride = local_stride_,
+                                      .workers = kernel.serial ? 1 : 0};
+    auto done = executable_->device().launch(executable_->kernel(step.kernel), arguments);
+    if (!done) return done;
+    if (tracing_) {
+      if (auto waited = executable_->device().synchronize(); !waited) return waited;
+      finish(kernel.name);
+    }
+    return {};
+  }
+  case StepKind::copy:
+    std::memmove(addresses_[size_t(step.slots[0])], addresses_[size_t(step.slots[1])], size_t(bytes_[size_t(step.slots[1])]));
+    finish("copy " + plan.slots[size_t(step.slots[0])].name);
+    return {};
+  case StepKind::zero:
+    std::memset(addresses_[size_t(step.slots[0])], 0, size_t(bytes_[size_t(step.slots[0])]));
+    finish("zero " + plan.slots[size_t(step.slots[0])].name);
+    return {};
+  case StepKind::check: return check_range(step);
+  case StepKind::loop: return run_loop(step, arena);
+  case StepKind::cond:
+    return run_steps(*addresses_[size_t(step.slots[0])] != std::byte{0} ? step.body : step.otherwise, arena);
+  case StepKind::host: return run_host(step);
+  }
+  return {};
+}
+
+luminal::Result<void> Context::run_loop(const Step& step, std::byte* arena) {
+  const Plan& plan = executable_->plan();
+  size_t counter = 0;
+  while (counter < plan.symbols.size() && plan.symbols[counter] != step.counter) counter++;
+  LUMINAL_CHECK(counter < plan.symbols.size(), "loop counter {}", to_string(step.counter));
+  ExprMap<int64_t> bindings;
+  for (size_t i = 0; i < plan.symbols.size(); i++) bindings[plan.symbols[i]] = symbols_[i];
+  auto count = evaluate(step.count, bindings);
+  if (!count) return count.failure();
+  int64_t turn = 0;
+  for (; turn < *count; turn++) {
+    symbols_[counter] = turn;
+    if (auto done = refresh(); !done) return done;
+    if (step.condition >= 0) {
+      if (auto done = run_steps(step.otherwise, arena); !done) return done;
+      if (auto done = executable_->device().synchronize(); !done) return done;
+      if (*addresses_[size_t(step.condition)] == std::byte{0}) break;
+    }
+    if (auto done = run_steps(step.body, arena); !done) return done;
+  }
+  if (step.taken >= 0) std::memcpy(addresses_[size_t(step.taken)], &turn, sizeof turn);
+  return {};
+}
+
+luminal::Result<void> Context::check_range(const Step& step) const {
+  const Slot& slot = executable_->plan().slots[size_t(step.slots[0])];
+  int64_t count = element_count(step.slots[0]);
+  for (int64_t i = 0; i < count; i++) {
+    int64_t value = load_i64(slot.type.dtype, addresses_[size_t(step.slots[0])], i);
+    if (!step.range.contains(value))
+      return Failure{fmt::format("{}: element {} is {}, allowed are {}..{}", step.text, i, value, step.range.low, step.range.high)};
+  }
+  return {};
+}
+
+int64_t Context::element_count(int slot) const {
+  int64_t count = 1;
+  for (int64_t extent : shapes_[size_t(slot)]) count *= extent;
+  return count;
+}
+
+HostValue Context::view(int slot) const {
+  const Slot& s = executable_->plan().slots[size_t(slot)];
+  return {s.name, s.type.dtype, shapes_[size_t(slot)], {addresses_[size_t(slot)], size_t(bytes_[size_t(slot)])}};
+}
+
+luminal::Result<void> Context::run_host(const Step& step) {
+  if (!options_.host) return Failure{fmt::format("the plan calls the host ({}), but no host function was given", step.host.kind)};
+  std::vector<HostValue> inputs, results;
+  size_t first_result = step.slots.size() - step.host.results.size();
+  for (size_t i = 0; i < step.slots.size(); i++) (i < first_result ? inputs : results).push_back(view(step.slots[i]));
+  return options_.host(step.host, inputs, results);
+}
+
+luminal::Result<HostValue> Context::result(std::string_view name) const {
+  for (const PlanResult& result : executable_->plan().results)
+    if (result.name == name) return view(result.slot);
+  return Failure{fmt::format("plan {} has no result {}", executable_->plan().name, name)};
+}
+
+luminal::Result<HostValue> Context::state(std::string_view name) const {
+  int slot = executable_->plan().find_slot(name, SlotKind::state);
+  if (slot < 0) return Failure{fmt::format("plan {} has no state {}", executable_->plan().name, name)};
+  return view(slot);
+}
+
+std::string Context::chrome_trace() const {
+  std::string out = "{\"traceEvents\":[";
+  for (size_t i = 0; i < events_.size(); i++)
+    out += fmt::format("{}{{\"name\":\"{}\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":{:.3f},\"dur\":{:.3f}}}", i ? ",\n" : "\n", events_[i].name,
+                       double(events_[i].begin_ns) / 1000, double(events_[i].duration_ns) / 1000);
+  return out + "\n]}\n";
+}
+
+} // namespace luminal::runtime

@@ -1,0 +1,106 @@
+// runtime/context.h -- runs a plan: an Executable holds its loaded code, a Context one execution's memory and symbol values.
+#pragma once
+#include "runtime/plan.h"
+#include "runtime/store.h"
+#include <functional>
+
+namespace luminal::runtime {
+
+/// A plan whose code is loaded on a device. Immutable, shared by contexts on any threads.
+class Executable {
+public:
+  static luminal::Result<std::shared_ptr<const Executable>> load(std::shared_ptr<const Plan> plan, device::Device& device);
+  ~Executable();
+  const Plan& plan() const { return *plan_; }
+  device::Device& device() const { return device_; }
+  device::KernelId kernel(int index) const { return kernels_[size_t(index)]; }
+
+private:
+  Executable(std::shared_ptr<const Plan> plan, device::Device& device) : plan_(std::move(plan)), device_(device) {}
+  std::shared_ptr<const Plan> plan_;
+  device::Device& device_;
+  std::vector<device::KernelId> kernels_;
+  std::vector<device::ModuleId> modules_;
+};
+
+/// What a host step calls: kind, text, inputs and results as spans of packed elements with their shapes. Failing stops the step.
+struct HostValue {
+  std::string name;
+  DType dtype;
+  std::vector<int64_t> shape;
+  std::span<std::byte> bytes;
+};
+using HostFunction = std::function<luminal::Result<void>(const HostAttr& effect, std::span<const HostValue> inputs, std::span<HostValue> results)>;
+
+struct TraceEvent {
+  std::string name;
+  int64_t begin_ns = 0, duration_ns = 0;
+};
+
+struct ContextOptions {
+  int64_t max_memory = 0; ///< bytes; a plan that may need more is refused. 0: no limit
+  HostFunction host;      ///< for plans with host steps
+};
+
+/// One execution's arena and symbol values. Not thread-safe; any number of contexts may run at once. Making it reserves all memory and runs the
+/// load steps that the store has not seen; run() then allocates nothing.
+class Context {
+public:
+  static luminal::Result<std::unique_ptr<Context>> create(std::shared_ptr<const Executable> executable, std::shared_ptr<Store> store,
+                                                          ContextOptions options = {});
+  ~Context();
+
+  luminal::Result<void> set_symbol(std::string_view name, int64_t value);
+  luminal::Result<int64_t> symbol(std::string_view name) const;
+  /// Memory of an argument, to be filled by the caller (packed, row-major).
+  luminal::Result<std::span<std::byte>> argument(std::string_view name);
+  /// Uses the caller's memory for an argument from now on.
+  luminal::Result<void> bind_argument(std::string_view name, std::span<const std::byte> bytes);
+
+  luminal::Result<void> run();
+
+  /// A result of the last run, at the symbols' values of that run.
+  luminal::Result<HostValue> result(std::string_view name) const;
+  luminal::Result<HostValue> state(std::string_view name) const;
+
+  /// Records every step of the following runs; `chrome_trace` is their trace-event JSON.
+  void trace(bool on) { tracing_ = on; }
+  const std::vector<TraceEvent>& events() const { return events_; }
+  std::string chrome_trace() const;
+  const Executable& executable() const { return *executable_; }
+
+private:
+  Context(std::shared_ptr<const Executable> executable, std::shared_ptr<Store> store, ContextOptions options);
+  luminal::Result<void> prepare();
+  luminal::Result<void> load();
+  luminal::Result<void> refresh();
+  luminal::Result<void> run_steps(const std::vector<Step>& steps, std::byte* arena);
+  luminal::Result<void> run_step(const Step& step, std::byte* arena);
+  luminal::Result<void> run_loop(const Step& step, std::byte* arena);
+  luminal::Result<void> run_host(const Step& step);
+  luminal::Result<void> check_range(const Step& step) const;
+  HostValue view(int slot) const;
+  int64_t element_count(int slot) const;
+
+  std::shared_ptr<const Executable> executable_;
+  std::shared_ptr<Store> store_;
+  ContextOptions options_;
+  std::vector<int64_t> symbols_;              // values of plan().symbols
+  std::vector<bool> symbol_set_;
+  std::vector<std::byte*> addresses_;         // of slots
+  std::vector<int64_t> bytes_;                // of slots, at the present symbols
+  std::vector<std::vector<int64_t>> shapes_;  // of slots
+  std::vector<std::vector<int>> kernel_symbols_; // positions in symbols_ of each kernel's symbols
+  std::vector<void*> buffers_;                // scratch of a launch's arguments
+  std::vector<int64_t> values_;
+  std::map<std::string, DeviceBuffer> arguments_;
+  DeviceBuffer arena_, scratch_;
+  int64_t shared_bytes_ = 0, local_stride_ = 64;
+  std::unique_ptr<ExprProgram> sizes_;        // all dynamic extents of all slots
+  std::vector<int64_t> size_values_;
+  bool stale_ = true;
+  bool tracing_ = false;
+  std::vector<TraceEvent> events_;
+};
+
+} // namespace luminal::runtime

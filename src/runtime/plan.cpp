@@ -1,0 +1,137 @@
+// runtime/plan.cpp -- plans as text, and the arena.
+#include "runtime/plan.h"
+#include "base/check.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+
+namespace luminal::runtime {
+namespace {
+
+constexpr std::string_view slot_words[] = {"argument", "weight", "state", "loaded", "constant", "arena"};
+
+void print_steps(const Plan& plan, const std::vector<Step>& steps, int indent, std::string& out) {
+  auto line = [&](const std::string& text) { out += std::string(size_t(indent), ' ') + text + "\n"; };
+  auto slot = [&](int s) { return plan.slots[size_t(s)].name; };
+  auto list = [&](const std::vector<int>& slots) {
+    std::string text;
+    for (int s : slots) text += (text.empty() ? "" : ", ") + slot(s);
+    return text;
+  };
+  for (const Step& step : steps) switch (step.kind) {
+    case StepKind::launch: line(fmt::format("launch {}({})", plan.kernels[size_t(step.kernel)].name, list(step.slots))); break;
+    case StepKind::copy: line(fmt::format("copy {} <- {}", slot(step.slots[0]), slot(step.slots[1]))); break;
+    case StepKind::zero: line(fmt::format("zero {}", slot(step.slots[0]))); break;
+    case StepKind::check:
+      line(fmt::format("check {} in {}..{}  # {}", slot(step.slots[0]), step.range.low, step.range.high, step.text));
+      break;
+    case StepKind::loop:
+      line(fmt::format("loop {} in 0..{}", to_string(step.counter), to_string(step.count)));
+      if (step.condition >= 0) {
+        line("while " + slot(step.condition));
+        print_steps(plan, step.otherwise, indent + 4, out);
+      }
+      print_steps(plan, step.body, indent + 2, out);
+      break;
+    case StepKind::cond:
+      line("if " + slot(step.slots[0]));
+      print_steps(plan, step.body, indent + 2, out);
+      line("else");
+      print_steps(plan, step.otherwise, indent + 2, out);
+      break;
+    case StepKind::host: line(fmt::format("host {}({})", step.host.kind, list(step.slots))); break;
+    }
+}
+
+struct Life {
+  int first = -1, last = -1;
+};
+
+void touch(Life& life, int at) {
+  if (life.first < 0) life.first = at;
+  life.last = at;
+}
+
+void collect(const Step& step, std::vector<int>& slots) {
+  slots.insert(slots.end(), step.slots.begin(), step.slots.end());
+  if (step.condition >= 0) slots.push_back(step.condition);
+  if (step.taken >= 0) slots.push_back(step.taken);
+  for (const auto* part : {&step.body, &step.otherwise})
+    for (const Step& inner : *part) collect(inner, slots);
+}
+
+} // namespace
+
+int Plan::find_slot(std::string_view slot_name, SlotKind kind) const {
+  for (size_t i = 0; i < slots.size(); i++)
+    if (slots[i].kind == kind && slots[i].name == slot_name) return int(i);
+  return -1;
+}
+
+int64_t Plan::memory_bytes() const {
+  int64_t total = arena_bytes;
+  for (const Slot& slot : slots)
+    if (slot.kind == SlotKind::state || slot.kind == SlotKind::loaded || slot.kind == SlotKind::argument) total += slot.max_bytes;
+  return total;
+}
+
+std::string to_string(const Plan& plan) {
+  std::string out = fmt::format("plan {}\n", plan.name);
+  for (Expr symbol : plan.symbols) {
+    Interval range = symbol.range();
+    out += fmt::format("symbol {}: {}..{}\n", symbol.name(), range.low, range.high);
+  }
+  for (const Slot& slot : plan.slots) {
+    out += fmt::format("slot {}: {} {}", slot.name, slot_words[size_t(slot.kind)], to_string(slot.type));
+    if (slot.offset >= 0) out += fmt::format(" at {}", slot.offset);
+    if (slot.pinned) out += " pinned";
+    out += "\n";
+  }
+  for (const KernelCode& kernel : plan.kernels)
+    out += fmt::format("kernel {}{}{}\n", kernel.name, kernel.serial ? " serial" : "", kernel.note.empty() ? "" : ": " + kernel.note);
+  if (!plan.load_steps.empty()) {
+    out += "load\n";
+    print_steps(plan, plan.load_steps, 2, out);
+  }
+  out += "step\n";
+  print_steps(plan, plan.steps, 2, out);
+  for (const PlanResult& result : plan.results) out += fmt::format("result {} = {}\n", result.name, plan.slots[size_t(result.slot)].name);
+  return out;
+}
+
+int64_t place_in_arena(const std::vector<Step>& steps, std::vector<Slot>& slots) {
+  std::vector<Life> lives(slots.size());
+  for (size_t at = 0; at < steps.size(); at++) {
+    std::vector<int> used;
+    collect(steps[at], used);
+    for (int s : used) touch(lives[size_t(s)], int(at));
+  }
+  std::vector<size_t> order;
+  for (size_t i = 0; i < slots.size(); i++) {
+    if (slots[i].kind != SlotKind::arena || lives[i].first < 0) continue;
+    if (slots[i].pinned) lives[i] = {0, int(steps.size())};
+    order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return slots[a].max_bytes > slots[b].max_bytes; });
+
+  int64_t size = 0;
+  std::vector<size_t> placed;
+  for (size_t i : order) {
+    std::vector<std::pair<int64_t, int64_t>> taken; // of slots alive at the same time
+    for (size_t p : placed)
+      if (lives[p].first <= lives[i].last && lives[i].first <= lives[p].last) taken.push_back({slots[p].offset, slots[p].offset + slots[p].max_bytes});
+    std::sort(taken.begin(), taken.end());
+    int64_t at = 0;
+    for (auto [begin, end] : taken) {
+      if (at + slots[i].max_bytes <= begin) break;
+      at = std::max(at, (end + 63) / 64 * 64);
+    }
+    slots[i].offset = at;
+    LUMINAL_CHECK(!__builtin_add_overflow(at, slots[i].max_bytes, &at), "arena overflow at slot {}", slots[i].name);
+    size = std::max(size, at);
+    placed.push_back(i);
+  }
+  return (size + 63) / 64 * 64;
+}
+
+} // namespace luminal::runtime

@@ -1,0 +1,89 @@
+// runtime/plan.h -- a plan: what to launch, in which order, on which memory. Immutable once made, shared between threads; all that changes
+// from step to step (symbol values, addresses) lives in a Context, what outlives a step in a Store.
+#pragma once
+#include "expr/expr.h"
+#include "ir/term.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace luminal::runtime {
+
+enum class SlotKind : uint8_t {
+  argument, ///< given by the caller before each step
+  weight,   ///< given once; lives in the Store
+  state,    ///< lives in the Store from step to step
+  loaded,   ///< computed once from weights by the load steps; lives in the Store
+  constant, ///< bytes inside the plan
+  arena,    ///< computed in a step, in the Context's arena
+};
+
+/// A region of memory that steps read and write. Row-major, packed as storage_bytes says.
+struct Slot {
+  std::string name;
+  SlotKind kind = SlotKind::arena;
+  TensorType type;
+  Expr bytes;             ///< at the symbols' present values
+  int64_t max_bytes = 0;  ///< at the worst values in range
+  int64_t offset = -1;    ///< arena: bytes from its begin, a multiple of 64
+  bool pinned = false;    ///< arena: readable until the next step (results)
+  uint64_t key = 0;       ///< loaded: what it holds (structural hash), so that plans share it
+  std::shared_ptr<const std::vector<std::byte>> data; ///< constant
+};
+
+/// Machine code of one kernel. Steps of equal structure share it.
+struct KernelCode {
+  std::string name;
+  std::string entry;
+  std::shared_ptr<const std::vector<std::byte>> object;
+  std::vector<Expr> symbols;      ///< scalar arguments, in order
+  Expr shared_bytes, local_bytes; ///< scratch of a launch, of a worker
+  bool serial = false;            ///< one worker does everything
+  std::string note;               ///< one line for the report: schedule and why
+};
+
+enum class StepKind : uint8_t { launch, copy, zero, check, loop, cond, host };
+
+struct Step {
+  StepKind kind = StepKind::launch;
+  int kernel = -1;         ///< launch
+  std::vector<int> slots;  ///< launch: the kernel's buffers; copy: destination, source; zero, check: the slot; cond: bool slot; host: inputs, then results
+  Interval range;          ///< check: every integer in the slot lies in it, else the step fails
+  std::string text;        ///< check: whose index it is; host: the effect's text
+  // loop
+  Expr count, counter;     ///< runs count times; `counter` is the plan symbol that holds the step's number
+  int condition = -1;      ///< bool slot that must hold before each turn (and its steps in `otherwise`), or -1
+  int taken = -1;          ///< i64 slot that receives the number of turns, or -1
+  std::vector<Step> body, otherwise; ///< loop: the turn, the condition's steps; cond: then, else
+  HostAttr host;
+  int64_t time_hint = 0;   ///< bytes moved at the largest sizes; for reports
+};
+
+struct PlanResult {
+  std::string name;
+  int slot = -1;
+};
+
+struct Plan {
+  std::string name;
+  std::vector<Expr> symbols;  ///< dimension symbols and loop counters; their ranges are the plan's domain
+  std::vector<Slot> slots;
+  std::vector<KernelCode> kernels;
+  std::vector<Step> load_steps, steps;
+  std::vector<PlanResult> results;
+  int64_t arena_bytes = 0;      ///< address space; only touched pages cost memory
+  int64_t load_arena_bytes = 0; ///< of the load steps
+  std::vector<std::string> notes; ///< decisions, one line each, for report()
+
+  int find_slot(std::string_view name, SlotKind kind) const; ///< -1: none
+  int64_t memory_bytes() const; ///< arena, states and loaded values at the worst: what a limit is held against
+};
+
+/// Readable text: slots, kernels, steps.
+std::string to_string(const Plan& plan);
+
+/// Gives every arena slot that is used by `steps` an offset such that slots alive at the same time never overlap; returns the size of the arena.
+/// A slot lives from the first step that names it to the last; inside a loop, for the whole loop.
+int64_t place_in_arena(const std::vector<Step>& steps, std::vector<Slot>& slots);
+
+} // namespace luminal::runtime

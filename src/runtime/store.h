@@ -1,0 +1,76 @@
+// runtime/store.h -- what outlives a step: weights, states, values computed at load. Shared by plans and contexts.
+#pragma once
+#include "base/result.h"
+#include "device/device.h"
+#include "runtime/plan.h"
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+namespace luminal::runtime {
+
+/// Memory on a device with one owner.
+class DeviceBuffer {
+public:
+  DeviceBuffer() = default;
+  static luminal::Result<DeviceBuffer> allocate(device::Device& device, int64_t bytes, bool huge_pages);
+  DeviceBuffer(DeviceBuffer&& other) noexcept { swap(other); }
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~DeviceBuffer();
+  std::byte* data() const { return static_cast<std::byte*>(memory_.data); }
+  int64_t bytes() const { return memory_.bytes; }
+  /// Reads as zero afterwards; its pages are given back.
+  void clear();
+
+private:
+  void swap(DeviceBuffer& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(memory_, other.memory_);
+  }
+  device::Device* device_ = nullptr;
+  device::Memory memory_;
+};
+
+class Store {
+public:
+  explicit Store(device::Device& device) : device_(device) {}
+
+  /// The caller's memory, in place. `owner` keeps it alive as long as the store.
+  void borrow_weight(const std::string& name, std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+  luminal::Result<void> copy_weight(const std::string& name, std::span<const std::byte> bytes);
+  bool has_weight(const std::string& name) const { return weights_.contains(name); }
+  std::span<const std::byte> weight(const std::string& name) const;
+
+  /// The state's memory, zero when it is made; its size is the largest that any plan asks for.
+  luminal::Result<std::byte*> state(const std::string& name, int64_t bytes);
+  void reset_states();
+  luminal::Result<std::byte*> loaded(uint64_t key, int64_t bytes);
+  bool is_loaded(uint64_t key) const { return loaded_.contains(key) && loaded_.at(key).ready; }
+  void mark_loaded(uint64_t key) { loaded_.at(key).ready = true; }
+  /// Forgets what was computed from weights: after a weight changed.
+  void unload() { loaded_.clear(); }
+  int64_t owned_bytes() const;
+  device::Device& device() const { return device_; }
+
+private:
+  struct Weight {
+    std::span<const std::byte> bytes;
+    std::shared_ptr<const void> owner;
+    DeviceBuffer copy;
+  };
+  struct Loaded {
+    DeviceBuffer buffer;
+    bool ready = false;
+  };
+  device::Device& device_;
+  std::map<std::string, Weight> weights_;
+  std::map<std::string, DeviceBuffer> states_;
+  std::map<uint64_t, Loaded> loaded_;
+};
+
+} // namespace luminal::runtime
