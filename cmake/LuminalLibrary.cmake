@@ -41,7 +41,7 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
       "-DCOMPILER=${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}"
       -P ${PROJECT_SOURCE_DIR}/cmake/BuildInfo.cmake)
   add_custom_target(luminal_build_info BYPRODUCTS ${PROJECT_BINARY_DIR}/generated/build_info.h
-    COMMAND ${info_command} COMMENT "" VERBATIM)
+    COMMAND ${info_command} COMMENT "Reading the commit" VERBATIM)
   add_executable(luminal src/cli/main.cpp)
   add_dependencies(luminal luminal_build_info)
   target_include_directories(luminal PRIVATE ${PROJECT_BINARY_DIR}/generated)

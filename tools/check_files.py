@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# tools/check_files.py -- rules that hold for every file of the tree.
+#
+#   first line   says what the file is: "// room/file.h -- ..." in C++, a comment elsewhere (after #!)
+#   length       public headers 300 lines, code 800
+#   text         UTF-8, no tabs, no absolute path of somebody's machine, no note of unfinished work
+import argparse
+import pathlib
+import re
+import sys
+
+import tree
+
+CODE = {".cpp", ".h", ".py", ".sh", ".cmake", ".egg", ".in"}
+CODE_NAMES = {"CMakeLists.txt", "LAYERS"}
+TEXT = CODE | {".md", ".json", ".yml", ".toml", ".txt", ".luminal", ".expected", ""}
+MAX_CODE, MAX_PUBLIC = 800, 300
+MACHINE_PATH = re.compile(r"(?<![\w.~$}*])/(?:work|root|home/[a-z][\w.-]*|Users/\w+|tmp/b-\w+)/")
+UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+COMMENT = {".cpp": "//", ".h": "//", ".egg": ";", ".md": "#"}
+
+
+def first_line(path, lines):
+    if lines and lines[0].startswith("#!"):
+        lines = lines[1:]
+    line = lines[0] if lines else ""
+    if path.suffix in (".cpp", ".h"):
+        match = re.match(r"// (\S+) -- \S", line)
+        if not match or not f"/{path}".endswith("/" + match.group(1)) or path.name not in match.group(1):
+            names = path.parts[1:] if path.parts[0] in ("src", "include") else path.parts
+            return f"the first line must be '// {'/'.join(names)} -- what it is'"
+    elif path.suffix == ".in":
+        if not line.strip():
+            return "the first line is empty"
+    else:
+        sign = COMMENT.get(path.suffix, "#")
+        if not line.startswith(sign) or len(line.strip("#;/ ")) < 8:
+            return f"the first line must be a comment ({sign}) that says what the file is"
+    return None
+
+
+def check(root):
+    bad = []
+    for path in tree.files(root):
+        code = path.suffix in CODE or path.name in CODE_NAMES
+        if path.suffix not in TEXT and not code:
+            continue
+        raw = (root / path).read_bytes()
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError as error:
+            bad.append(f"{path}: not UTF-8 (byte {error.start})")
+            continue
+        lines = text.splitlines()
+        for number, line in enumerate(lines, 1):
+            if MACHINE_PATH.search(line):
+                bad.append(f"{path}:{number}: an absolute path of one machine")
+            if (code or path.suffix == ".md") and UNFINISHED.search(line):
+                bad.append(f"{path}:{number}: a note of unfinished work")
+            if (code or path.suffix == ".md") and "\t" in line:
+                bad.append(f"{path}:{number}: a tab")
+        if code:
+            complaint = first_line(path, lines)
+            if complaint:
+                bad.append(f"{path}:1: {complaint}")
+            limit = MAX_PUBLIC if path.parts[0] == "include" else MAX_CODE
+            if len(lines) > limit:
+                bad.append(f"{path}:{limit + 1}: {len(lines)} lines, at most {limit}")
+    return bad
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", type=pathlib.Path, default=tree.default_root())
+    bad = check(parser.parse_args().root)
+    for line in bad:
+        print(line)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

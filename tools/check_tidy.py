@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# tools/check_tidy.py -- clang-tidy 19 over the compiled files, with the checks of .clang-tidy as errors.
+# A file is looked at again only when it, a header it reaches, its flags or .clang-tidy change, so a second run costs
+# nothing. Exit code 77 (skipped) where clang-tidy 19 is not installed.
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+import tree
+
+
+def find_tidy():
+    for name in ("clang-tidy-19", "clang-tidy"):
+        if shutil.which(name):
+            version = subprocess.run([name, "--version"], capture_output=True, text=True).stdout
+            if "version 19." in version:
+                return name, version
+    return None, None
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", type=pathlib.Path, default=tree.default_root())
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="folder with compile_commands.json")
+    parser.add_argument("--cache", type=pathlib.Path, help="folder that remembers what was clean (BUILD/tidy-cache)")
+    parser.add_argument("--jobs", type=int, default=tree.cores())
+    parser.add_argument("--folders", default="src,examples,bench", help="which folders of the tree, with commas")
+    parser.add_argument("files", nargs="*", help="only these (parts of paths)")
+    args = parser.parse_args()
+    tidy, version = find_tidy()
+    if not tidy:
+        print("skipped: clang-tidy-19 is not installed (tools/setup.sh --checks)")
+        return tree.SKIPPED
+    root = args.root.resolve()
+    config = (root / ".clang-tidy").read_text()
+    closure, items = tree.Closure(root), []
+    for entry in json.loads((args.build / "compile_commands.json").read_text()):
+        path = pathlib.Path(os.path.join(entry["directory"], entry["file"])).resolve()
+        if not path.is_relative_to(root) or not path.is_file():
+            continue
+        name = path.relative_to(root)
+        if name.parts[0] not in args.folders.split(",") or (args.files and not any(f in str(name) for f in args.files)):
+            continue
+        flags = entry.get("command") or " ".join(entry["arguments"])
+        items.append((name, closure.key(path, version, config, flags),
+                      [tidy, "-p", str(args.build), "--quiet", "--warnings-as-errors=*", str(path)], None))
+    started = time.monotonic()
+    failed, ran = tree.run_cached(args.cache or args.build / "tidy-cache", items, args.jobs)
+    for name, output in failed:
+        lines = [line for line in output.splitlines() if "warnings generated" not in line and "warnings treated" not in line]
+        print("\n".join(lines).strip() or f"{name}: clang-tidy failed without a word")
+    print(f"{len(items)} files, {ran} looked at in {time.monotonic() - started:.0f} s, {len(failed)} with findings")
+    return 1 if failed or not items else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
