@@ -60,22 +60,26 @@ enum class Role : uint8_t { argument, weight, state };
 struct InputAttr {
   std::string name;
   Role role = Role::argument;
+  TensorType type;
   bool operator==(const InputAttr&) const = default;
 };
 /// A scalar, or a dense array (row major, packed as storage_bytes says).
 struct ConstantAttr {
   std::shared_ptr<const std::vector<std::byte>> data;
-  bool operator==(const ConstantAttr& o) const { return *data == *o.data; }
+  TensorType type;
+  bool operator==(const ConstantAttr& o) const { return type == o.type && *data == *o.data; }
 };
 /// Element = value of the expression over the axes (and dimension symbols).
 struct IotaAttr {
   Expr value;
+  TensorType type;
   bool operator==(const IotaAttr&) const = default;
 };
 /// Philox4x32-10. Input 0: key, u32[2]. Block number = `counter` (an expression over the axes) >> 2, lane = counter & 3. dtype u32: the bits; f32: uniform in
 /// [0, 1): the upper 24 bits * 2^-24.
 struct RandomAttr {
   Expr counter;
+  TensorType type;
   bool operator==(const RandomAttr&) const = default;
 };
 struct MapAttr {
@@ -99,6 +103,7 @@ struct ViewAttr {
   std::vector<Expr> map; // one for each axis of x
   Expr predicate = 1;
   double fill = 0;
+  Shape shape; // of the result
   std::vector<Hole> holes;
   bool operator==(const ViewAttr&) const = default;
 };
@@ -244,7 +249,7 @@ public:
   NodeId input(std::string name, TensorType type, Role role = Role::argument);
   NodeId constant(DType dtype, double value);                    // scalar
   NodeId constant(TensorType type, std::vector<std::byte> data); // dense
-  /// The general way in: attributes and inputs; types are inferred. `axis_names` may be empty.
+  /// The general way in: attributes say everything (leaves and views carry their type or shape); types are inferred. `axis_names` may be empty.
   NodeId add(Attr attr, std::vector<NodeId> inputs, std::vector<std::string> axis_names = {},
              std::source_location where = std::source_location::current());
   NodeId map(Op op, std::vector<NodeId> inputs, std::source_location where = std::source_location::current());
