@@ -183,7 +183,7 @@ Kernel expand_roles(const Kernel& kernel);
 
 // ---- builders (loop_build.cpp); types are checked, Error names the operation ----
 BufferId add_buffer(Kernel& kernel, Buffer buffer);
-ValueRef constant(DType dtype, double value);
+ValueRef constant(DType dtype, double value); ///< rounded to the dtype
 ValueRef load(const Kernel& kernel, BufferId buffer, Expr offset);
 ValueRef load_as(DType dtype, BufferId buffer, Expr offset); ///< other type than the buffer's
 ValueRef index(Expr value, DType dtype);

@@ -103,7 +103,7 @@ BufferId add_buffer(Kernel& kernel, Buffer buffer) {
 
 ValueRef constant(DType dtype, double value) {
   auto v = new_value(ValueKind::constant, dtype);
-  v->constant = value;
+  v->constant = is_float(dtype) ? round_to(dtype, value) : value;
   return v;
 }
 
