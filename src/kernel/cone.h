@@ -23,7 +23,8 @@ struct ConeAxis {
 // ---- formulas: one element as a function of the axes ----
 enum class FormulaKind : uint8_t {
   constant,
-  load,  // value `value` at `index`, one Expr for each of its dimensions
+  load,  // value `value` at `index`, one Expr for each of its dimensions; a dtype other than the value's: the
+         // bytes from that element on (bitcast views of raw blocks)
   index, // the integer (or condition) index[0] as a value
   op,
   cast,
@@ -76,8 +77,6 @@ struct ConeValue {
       0; // the node whose result it is: a stored node, a constant or a root (for a fold: the fold itself)
   int result = 0;  // number of the origin's result
   NodeId base = 0; // inout: the node whose storage is updated
-  int alias = -1;  // input: the same bytes as that value, read as another dtype (bitcast views); the caller
-                   // binds one buffer to both
   Layout layout;
 };
 

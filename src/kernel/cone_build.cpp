@@ -1,0 +1,363 @@
+// kernel/cone_build.cpp -- build_cone: stages from demand. An element is asked for at index expressions over the axes of the stage that needs it;
+// views change the expressions, maps pass them on, folds open a stage of their own.
+#include "kernel/cone_build.h"
+#include "base/check.h"
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace luminal::kernel {
+namespace {
+
+std::string_view kind_name(NodeKind kind) {
+  static constexpr std::string_view names[] = {
+      "input", "constant", "iota",       "random", "map",  "cast", "bitcast", "view",   "scatter", "fold",
+      "scan",  "sort",     "collective", "call",   "loop", "cond", "host",    "custom", "fence",   "get"};
+  return names[int(kind)];
+}
+
+/// Deep chains of maps are read by recursion.
+constexpr int max_depth = 4000;
+
+ExprMap<Expr> axes_to(const std::vector<Expr>& extents, const std::vector<Expr>& at) {
+  ExprMap<Expr> map;
+  for (size_t d = 0; d < extents.size(); d++) map[axis_symbol(int(d), extents[d])] = at[d];
+  return map;
+}
+
+/// substitute() for axes: an axis of extent 1 may be a constant already.
+Expr replaced(Expr e, const ExprMap<Expr>& map) {
+  ExprMap<Expr> symbols;
+  for (auto& [from, to] : map)
+    if (from.is_symbol()) symbols[from] = to;
+  return substitute(e, symbols);
+}
+
+} // namespace
+
+bool is_kernel_boundary(const Node& node) {
+  switch (node.kind) {
+  case NodeKind::sort:
+  case NodeKind::collective:
+  case NodeKind::call:
+  case NodeKind::loop:
+  case NodeKind::cond:
+  case NodeKind::host:
+  case NodeKind::custom:
+  case NodeKind::fence: return true;
+  default: return false;
+  }
+}
+
+void ConeBuilder::fail(NodeId node, const std::string& why) const {
+  const Node& n = function_[node];
+  throw ConeFailure{fmt::format("[cone] {} {}({}): {}", options_.name,
+                                n.name.empty() ? "%" + std::to_string(node) : "%" + n.name, kind_name(n.kind),
+                                why)};
+}
+
+namespace {
+std::string unique_in(std::set<std::string>& names, std::string wish) {
+  for (char& c : wish)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.') c = '_';
+  while (!wish.empty() && wish.back() == '.') wish.pop_back();
+  if (wish.empty() || std::isdigit(static_cast<unsigned char>(wish[0])) || wish[0] == '.') wish = "v" + wish;
+  std::string name = wish;
+  for (int i = 2; !names.insert(name).second; i++) name = wish + "_" + std::to_string(i);
+  return name;
+}
+} // namespace
+
+std::string ConeBuilder::unique_name(std::string wish) { return unique_in(names_, std::move(wish)); }
+std::string ConeBuilder::unique_stage_name(std::string wish) {
+  return unique_in(stage_names_, std::move(wish));
+}
+
+std::string ConeBuilder::node_name(NodeId node, std::string_view fallback) const {
+  const Node& n = function_[node];
+  if (!n.name.empty()) return n.name;
+  if (n.kind == NodeKind::input) return std::get<InputAttr>(n.attr).name;
+  for (auto& result : function_.results)
+    if (result.value == node && !result.name.empty()) return result.name;
+  return fmt::format("{}{}", fallback, node);
+}
+
+int ConeBuilder::add_value(ConeValue value) {
+  value.name = unique_name(value.name);
+  cone_.values.push_back(std::move(value));
+  return int(cone_.values.size()) - 1;
+}
+
+bool ConeBuilder::is_read(NodeId node) const {
+  const Node& n = function_[node];
+  if (n.kind == NodeKind::input) return true;
+  if (n.kind == NodeKind::constant) return !n.type().shape.empty();
+  return stored_.contains(node) && !is_root(node);
+}
+
+bool ConeBuilder::is_root(NodeId node) const { return std::ranges::find(roots_, node) != roots_.end(); }
+
+std::optional<NodeId> ConeBuilder::get_of(NodeId tuple, int result) const {
+  for (NodeId id = 0; id < function_.nodes.size(); id++) {
+    const Node& n = function_[id];
+    if (n.kind == NodeKind::get && n.inputs[0] == tuple && std::get<GetAttr>(n.attr).index == result)
+      return id;
+  }
+  return {};
+}
+
+int ConeBuilder::value_of_stored(NodeId node) {
+  auto found = stored_values_.find(node);
+  if (found != stored_values_.end()) return found->second;
+  const Node& n = function_[node];
+  ConeValue v;
+  v.name = node_name(node, n.kind == NodeKind::constant ? "const" : "t");
+  v.dtype = n.type().dtype;
+  v.shape = n.type().shape;
+  v.origin = node;
+  v.role = ValueRole::input;
+  return stored_values_[node] = add_value(std::move(v));
+}
+
+FormulaRef ConeBuilder::read_stored(NodeId node, const Index& at) {
+  int v = value_of_stored(node);
+  return formula_load(v, cone_.values[v].dtype, at);
+}
+
+FormulaRef ConeBuilder::read(NodeId node, const Index& at) {
+  if (is_read(node)) return read_stored(node, at);
+  std::vector<uint32_t> key;
+  for (Expr e : at) key.push_back(e.id());
+  auto found = memo_.find({node, key});
+  if (found != memo_.end()) return found->second;
+  if (++depth_ > max_depth)
+    fail(node, "the chain of inlined operations is too long; store a value in between");
+  FormulaRef result = compute(node, at);
+  depth_--;
+  memo_[{node, std::move(key)}] = result;
+  return result;
+}
+
+FormulaRef ConeBuilder::compute(NodeId id, const Index& at) {
+  const Node& node = function_[id];
+  switch (node.kind) {
+  case NodeKind::constant: {
+    auto& data = *std::get<ConstantAttr>(node.attr).data;
+    DType type = node.type().dtype;
+    if (is_float(type)) return formula_constant(type, load_f64(type, data.data(), 0));
+    return formula_index(Expr(load_i64(type, data.data(), 0)), type);
+  }
+  case NodeKind::iota: {
+    Expr value = replaced(std::get<IotaAttr>(node.attr).value, axes_to(node.type().shape, at));
+    DType type = node.type().dtype;
+    if (is_float(type)) return formula_cast(type, formula_index(value, DType::i64));
+    return formula_index(value, type);
+  }
+  case NodeKind::random: return read_random(node, at);
+  case NodeKind::map: {
+    auto& attr = std::get<MapAttr>(node.attr);
+    std::vector<FormulaRef> args;
+    for (NodeId in : node.inputs) args.push_back(read(in, at));
+    FormulaRef made = attr.user_op.empty()
+                          ? formula_op(attr.op, std::move(args))
+                          : formula_user_op(attr.user_op, node.type().dtype, std::move(args));
+    Formula copy = *made;
+    copy.origin = id;
+    copy.at = at;
+    return std::make_shared<const Formula>(std::move(copy));
+  }
+  case NodeKind::cast: return formula_cast(std::get<CastAttr>(node.attr).to, read(node.inputs[0], at));
+  case NodeKind::bitcast: return read_bitcast(node, at);
+  case NodeKind::view: return read_view(node, at);
+  case NodeKind::get: return read_result(node.inputs[0], std::get<GetAttr>(node.attr).index, at);
+  case NodeKind::scatter: fail(id, "a scatter is computed only as the root of its own kernel");
+  case NodeKind::fold:
+  case NodeKind::scan: fail(id, "a tuple is read by get");
+  default: fail(id, "is a kernel of its own and must be stored");
+  }
+}
+
+ExprMap<Expr> ConeBuilder::open_holes(const Node& node, const std::vector<Hole>& holes, const Index& at,
+                                      FormulaRef& valid) {
+  ExprMap<Expr> map;
+  for (size_t h = 0; h < holes.size(); h++) {
+    const Hole& hole = holes[h];
+    Index where;
+    for (int axis : hole.axes) where.push_back(at[axis]);
+    NodeId operand = node.inputs[hole.input];
+    FormulaRef raw = read(operand, where);
+    Expr symbol = hole_symbol(int(h), hole.range);
+    bool bounded = hole.range.is_bounded();
+    // An integer that is already an expression (an iota, a constant) stays one.
+    std::optional<Expr> known;
+    if (raw->kind == FormulaKind::index && raw->dtype != DType::boolean) known = raw->index[0];
+    if (raw->kind == FormulaKind::constant) known = Expr(int64_t(raw->constant));
+    if (known && hole.range.contains(known->range())) {
+      map[symbol] = *known;
+      continue;
+    }
+    FormulaRef wide =
+        raw->dtype == DType::u64 ? formula_bitcast(DType::i64, raw) : formula_cast(DType::i64, raw);
+    auto limit = [](int64_t v) { return formula_index(Expr(v), DType::i64); };
+    if (hole.policy == OutOfRange::fill && bounded) {
+      auto inside = formula_op(Op::bit_and, {formula_op(Op::le, {limit(hole.range.low), wide}),
+                                             formula_op(Op::le, {wide, limit(hole.range.high)})});
+      valid = valid ? formula_op(Op::bit_and, {valid, inside}) : inside;
+    }
+    std::vector<uint32_t> key{uint32_t(hole.range.low), uint32_t(hole.range.low >> 32),
+                              uint32_t(hole.range.high), uint32_t(hole.range.high >> 32)};
+    for (Expr e : where) key.push_back(e.id());
+    auto [slot, fresh] = hole_memo_.try_emplace({operand, key});
+    if (fresh) {
+      // Whatever the policy, memory is safe: the index that is used lies in the declared range.
+      if (hole.range.low != unbounded_low) wide = formula_op(Op::max, {wide, limit(hole.range.low)});
+      if (hole.range.high != unbounded_high) wide = formula_op(Op::min, {wide, limit(hole.range.high)});
+      slot->second = Expr::symbol(unique_name("h" + std::to_string(cone_.holes.size())), hole.range);
+      cone_.holes.push_back({slot->second, wide});
+    }
+    map[symbol] = slot->second;
+  }
+  return map;
+}
+
+FormulaRef ConeBuilder::read_view(const Node& node, const Index& at) {
+  auto& attr = std::get<ViewAttr>(node.attr);
+  FormulaRef valid;
+  ExprMap<Expr> map = axes_to(node.type().shape, at);
+  for (auto& [symbol, value] : open_holes(node, attr.holes, at, valid)) map[symbol] = value;
+  const Shape& source = function_[node.inputs[0]].type().shape;
+  Index where;
+  for (Expr e : attr.map) where.push_back(replaced(e, map));
+  Expr predicate = replaced(attr.predicate, map);
+  Truth holds = prove(predicate);
+  DType type = node.type().dtype;
+  if (holds == Truth::no) return formula_constant(type, attr.fill);
+  if (holds == Truth::unknown)
+    // Both sides of a choice may be evaluated, so the index that is not used must be in bounds, too.
+    for (size_t d = 0; d < where.size(); d++) {
+      if (prove(ge(where[d], 0)) != Truth::yes) where[d] = max(where[d], Expr(0));
+      if (prove(lt(where[d], source[d])) != Truth::yes) where[d] = min(where[d], source[d] - 1);
+    }
+  FormulaRef x = read(node.inputs[0], where);
+  if (holds == Truth::unknown) {
+    auto inside = formula_index(predicate, DType::boolean);
+    valid = valid ? formula_op(Op::bit_and, {valid, inside}) : inside;
+  }
+  if (!valid) return x;
+  return formula_op(Op::select, {valid, x, formula_constant(type, attr.fill)});
+}
+
+FormulaRef ConeBuilder::read_result(NodeId tuple, int result, const Index& at) {
+  const Node& node = function_[tuple];
+  if (node.kind != NodeKind::fold && node.kind != NodeKind::scan)
+    fail(tuple, "is a kernel of its own and must be stored");
+  FoldStage& stage = node.kind == NodeKind::fold ? fold_stage(tuple) : scan_stage(tuple);
+  std::vector<int> dims;
+  if (node.kind == NodeKind::fold)
+    dims = result_axes(std::get<FoldAttr>(node.attr), result);
+  else
+    for (size_t d = 0; d < node.types[result].shape.size(); d++) dims.push_back(int(d));
+  if (node.kind == NodeKind::fold)
+    for (size_t d = 0; d < dims.size(); d++) {
+      int axis = stage.axes[dims[d]];
+      auto reader = pool_.find_symbol(at[d]);
+      if (axis >= 0 && reader) pool_.unite(axis, *reader);
+    }
+  int v = stage.values[result];
+  return formula_load(v, cone_.values[v].dtype, at);
+}
+
+void ConeBuilder::finish() {
+  // The axes that turned out to be one get one name and one symbol.
+  std::map<int, int> final_axis; // representative -> cone axis
+  ExprMap<Expr> rename;
+  auto axis_of = [&](int pool_axis) {
+    int r = pool_.representative(pool_axis);
+    auto [slot, fresh] = final_axis.try_emplace(r, int(cone_.axes.size()));
+    if (fresh) {
+      std::string name =
+          unique_name(pool_.name(r).empty() ? "i" + std::to_string(cone_.axes.size()) : pool_.name(r));
+      Interval range = pool_.symbol(r).range();
+      cone_.axes.push_back({name, pool_.extent(r), Expr::symbol(name, range)});
+    }
+    return slot->second;
+  };
+  for (int s : order_)
+    for (int& a : open_[s].axes) {
+      int cone_axis = axis_of(a);
+      rename[pool_.symbol(a)] = cone_.axes[cone_axis].symbol;
+      a = cone_axis;
+    }
+  for (int s : order_) {
+    Stage& stage = open_[s];
+    for (int& a : stage.ordered) a = axis_of(a);
+    if (stage.scan_axis >= 0) stage.scan_axis = axis_of(stage.scan_axis);
+    substitute_stage(stage, rename);
+    for (Component& c : stage.components) {
+      for (int& a : c.axes) a = axis_of(a);
+      std::ranges::sort(c.axes);
+      if (c.out < 0) continue;
+      auto& dims = cone_.values[c.out].axes;
+      dims.assign(c.index.size(), -1);
+      for (size_t d = 0; d < c.index.size(); d++)
+        for (size_t a = 0; a < cone_.axes.size(); a++)
+          if (c.index[d] == cone_.axes[a].symbol) dims[d] = int(a);
+    }
+    cone_.stages.push_back(std::move(stage));
+  }
+  for (ConeHole& hole : cone_.holes) hole.value = substitute(hole.value, rename);
+  // Dimension symbols: what is left when axes and holes are taken away.
+  std::vector<Expr> exprs;
+  for (auto& stage : cone_.stages) {
+    auto part = index_exprs(stage);
+    exprs.insert(exprs.end(), part.begin(), part.end());
+  }
+  for (auto& hole : cone_.holes) {
+    auto part = index_exprs(hole.value);
+    exprs.insert(exprs.end(), part.begin(), part.end());
+  }
+  for (auto& axis : cone_.axes) exprs.push_back(axis.extent);
+  for (auto& value : cone_.values) exprs.insert(exprs.end(), value.shape.begin(), value.shape.end());
+  std::set<Expr, ExprLess> own;
+  for (auto& axis : cone_.axes) own.insert(axis.symbol);
+  for (auto& hole : cone_.holes) own.insert(hole.symbol);
+  for (Expr s : symbols_of(exprs))
+    if (!own.contains(s)) cone_.symbols.push_back(s);
+}
+
+Cone ConeBuilder::build() {
+  cone_.name = options_.name;
+  // Dimension symbols keep their names: nothing else may be called so.
+  for (const Node& node : function_.nodes)
+    for (auto& type : node.types)
+      for (Expr s : symbols_of(type.shape)) names_.insert(std::string(s.name()));
+  for (NodeId root : roots_) {
+    if (root_values_.contains(root)) continue;
+    const Node& node = function_[root];
+    if (node.kind == NodeKind::scatter)
+      scatter_root(root);
+    else
+      root_stage(root);
+  }
+  for (int s : order_)
+    for (auto& c : open_[s].components)
+      if (c.out >= 0 && cone_.values[c.out].role == ValueRole::inout) {
+        NodeId base = cone_.values[c.out].base;
+        auto found = stored_values_.find(base);
+        if (found != stored_values_.end())
+          fail(cone_.values[c.out].origin, fmt::format("updates %{} in place, and the same kernel reads it",
+                                                       cone_.values[found->second].name));
+      }
+  finish();
+  return std::move(cone_);
+}
+
+Result<Cone> build_cone(const Function& function, std::span<const NodeId> roots,
+                        const std::set<NodeId>& stored, const ConeOptions& options) {
+  try {
+    return ConeBuilder(function, roots, stored, options).build();
+  } catch (const ConeFailure& failure) {
+    return Failure{failure.text};
+  }
+}
+
+} // namespace luminal::kernel
