@@ -35,7 +35,7 @@ def main():
     if not items:
         print("no headers found")
         return 1
-    failed, ran = tree.run_cached(args.cache, items, args.jobs)
+    failed, ran, _ = tree.run_cached(args.cache, items, args.jobs)
     for path, output in failed:
         print(f"{path} does not compile alone:\n{output}")
     print(f"{len(items)} headers, {ran} compiled now, {len(failed)} failed")

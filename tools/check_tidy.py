@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # tools/check_tidy.py -- clang-tidy 19 over the compiled files, with the checks of .clang-tidy as errors.
 # A file is looked at again only when it, a header it reaches, its flags or .clang-tidy change, so a second run costs
-# nothing. Exit code 77 (skipped) where clang-tidy 19 is not installed.
+# nothing. Exit code 77 (skipped) where clang-tidy 19 is not installed, or where time ran out before a finding: what was
+# clean by then is remembered, and the next run goes on from there.
 import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +25,23 @@ def find_tidy():
     return None, None
 
 
+def findings(failed, root):
+    """Each finding once, with its lines of source, however many files reach the header it is in."""
+    seen = []
+    for name, output in failed:
+        blocks, inside = [], False
+        for line in output.splitlines():
+            if re.match(r".+:\d+:\d+: (error|warning): ", line):
+                blocks.append(line.replace(f"{root}/", "").replace(",-warnings-as-errors", ""))
+                inside = True
+            elif inside and re.match(r" *\d* \|", line) or (inside and ": note: " in line):
+                blocks[-1] += "\n" + line.replace(f"{root}/", "")
+            else:
+                inside = False
+        seen += [block for block in blocks or [f"{name}: clang-tidy failed:\n{output}"] if block not in seen]
+    return seen
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--root", type=pathlib.Path, default=tree.default_root())
@@ -30,6 +49,8 @@ def main():
     parser.add_argument("--cache", type=pathlib.Path, help="folder that remembers what was clean (BUILD/tidy-cache)")
     parser.add_argument("--jobs", type=int, default=tree.cores())
     parser.add_argument("--folders", default="src,examples,bench", help="which folders of the tree, with commas")
+    parser.add_argument("--seconds", type=float, help="begin no file after that time; 0: no limit. LUMINAL_TIDY_SECONDS "
+                        "has precedence")
     parser.add_argument("files", nargs="*", help="only these (parts of paths)")
     args = parser.parse_args()
     tidy, version = find_tidy()
@@ -49,13 +70,20 @@ def main():
         flags = entry.get("command") or " ".join(entry["arguments"])
         items.append((name, closure.key(path, version, config, flags),
                       [tidy, "-p", str(args.build), "--quiet", "--warnings-as-errors=*", str(path)], None))
+    changed = tree.changed(root)
+    items.sort(key=lambda item: (str(item[0]) not in changed, str(item[0])))
+    seconds = float(os.environ.get("LUMINAL_TIDY_SECONDS") or args.seconds or 0) or None
     started = time.monotonic()
-    failed, ran = tree.run_cached(args.cache or args.build / "tidy-cache", items, args.jobs)
-    for name, output in failed:
-        lines = [line for line in output.splitlines() if "warnings generated" not in line and "warnings treated" not in line]
-        print("\n".join(lines).strip() or f"{name}: clang-tidy failed without a word")
+    failed, ran, left = tree.run_cached(args.cache or args.build / "tidy-cache", items, args.jobs, seconds)
+    for finding in findings(failed, root):
+        print(finding)
     print(f"{len(items)} files, {ran} looked at in {time.monotonic() - started:.0f} s, {len(failed)} with findings")
-    return 1 if failed or not items else 0
+    if failed or not items:
+        return 1
+    if left:
+        print(f"skipped: time ran out with {left} of {len(items)} files left; the next run goes on there")
+        return tree.SKIPPED
+    return 0
 
 
 if __name__ == "__main__":

@@ -74,9 +74,10 @@ class Closure:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def run_cached(cache, items, jobs):
+def run_cached(cache, items, jobs, seconds=None):
     """Runs the commands of items [(name, key, command, stdin)] whose key is not in the folder `cache`; a command that
-    succeeds is not run again for the same key. Returns ([(name, output)] of the failures, number run)."""
+    succeeds is not run again for the same key. After `seconds` none is begun any more.
+    Returns ([(name, output)] of the failures, number run, number left)."""
     cache = pathlib.Path(cache)
     cache.mkdir(parents=True, exist_ok=True)
     for entry in cache.iterdir():
@@ -89,8 +90,12 @@ def run_cached(cache, items, jobs):
         else:
             todo.append(item)
 
+    end = None if seconds is None else time.monotonic() + seconds
+
     def run(item):
         name, key, command, stdin = item
+        if end is not None and time.monotonic() > end:
+            return "left"
         done = subprocess.run(command, input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         if done.returncode == 0:
@@ -100,7 +105,15 @@ def run_cached(cache, items, jobs):
 
     with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
         results = list(pool.map(run, todo))
-    return [result for result in results if result], len(todo)
+    left = results.count("left")
+    return [result for result in results if result and result != "left"], len(todo) - left, left
+
+
+def changed(root):
+    """Names of the files that differ from the commit before the last one: what is looked at first."""
+    listed = subprocess.run(["git", "-c", f"safe.directory={root}", "-C", str(root), "diff", "--name-only", "HEAD~1"],
+                            capture_output=True, text=True)
+    return set(listed.stdout.split("\n")) if listed.returncode == 0 else set()
 
 
 def cores():

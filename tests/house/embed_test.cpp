@@ -18,7 +18,8 @@ TEST(Embed, FilesAreTheBytesOnDisk) {
   const auto files = luminal::embedded::house_files();
   ASSERT_EQ(files.size(), 3u);
   const std::string folder = std::string(LUMINAL_SOURCE_DIR) + "/";
-  const std::string paths[] = {folder + "LICENSE-MIT", folder + "tests/house/embedded.bin", folder + "LAYERS"};
+  const std::string paths[] = {folder + "LICENSE-MIT", folder + "tests/house/embedded.bin",
+                               folder + "LAYERS"};
   const std::string names[] = {"LICENSE-MIT", "embedded.bin", "LAYERS"};
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(files[i].name, names[i]);

@@ -40,13 +40,14 @@ void run_damaged(const Bytes& bytes, std::mt19937_64& random, int rounds) {
       case 1: damaged[at] = random() % 2 == 0 ? 0xFF : 0x00; break;
       case 2: {
         const std::size_t count = std::min<std::size_t>(8, damaged.size() - at);
-        std::fill_n(damaged.begin() + static_cast<std::ptrdiff_t>(at), count, random() % 2 == 0 ? 0xFF : 0x7F);
+        std::fill_n(damaged.begin() + static_cast<std::ptrdiff_t>(at), count,
+                    random() % 2 == 0 ? 0xFF : 0x7F);
         break;
       }
       default: {
         const std::size_t from = static_cast<std::size_t>(random() % damaged.size());
-        const std::size_t count =
-            std::min<std::size_t>(static_cast<std::size_t>(random() % 64), damaged.size() - std::max(at, from));
+        const std::size_t count = std::min<std::size_t>(static_cast<std::size_t>(random() % 64),
+                                                        damaged.size() - std::max(at, from));
         std::copy_n(Bytes(damaged).begin() + static_cast<std::ptrdiff_t>(from), count,
                     damaged.begin() + static_cast<std::ptrdiff_t>(at));
       }

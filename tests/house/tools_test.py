@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+# tests/house/tools_test.py -- the checkers can fail: each is given a good tree, then trees with one fault.
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
+TOOLS = SOURCE / "tools"
+GOOD = {
+    "LAYERS": "# Who may include whom, for this test.\nbase:\nexpr: base\negraph: base\nir: base expr\n"
+              "luminal/error.h: base\nluminal/dim.h: ir\n",
+    "include/luminal/error.h": "// luminal/error.h -- errors.\n#pragma once\n#include <string>\n",
+    "include/luminal/dim.h": '// luminal/dim.h -- extents.\n#pragma once\n#include "luminal/error.h"\n',
+    "src/base/check.h": '// base/check.h -- checks.\n#pragma once\n#include "luminal/error.h"\n#include <vector>\n',
+    "src/egraph/graph.h": '// egraph/graph.h -- the engine.\n#pragma once\n#include "base/check.h"\n',
+    "src/expr/expr.cpp": '// expr/expr.cpp -- integers.\n#include "base/check.h"\n',
+    "src/ir/term.cpp": '// ir/term.cpp -- terms.\n#include "base/check.h"\n#include "luminal/dim.h"\n',
+    "README.md": "# A tree for this test\n",
+}
+
+
+class Tree(unittest.TestCase):
+    """A scratch tree; write() changes it, tool() runs a checker over it."""
+
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory(prefix="luminal tools ")
+        self.root = pathlib.Path(self.scratch.name)
+        for path, text in GOOD.items():
+            self.write(path, text)
+        shutil.copy(SOURCE / ".clang-format", self.root)
+        shutil.copy(SOURCE / ".clang-tidy", self.root)
+
+    def tearDown(self):
+        self.scratch.cleanup()
+
+    def write(self, path, text):
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text)
+
+    def tool(self, name, *arguments, **options):
+        command = [sys.executable] if name.endswith(".py") else ["bash"]
+        done = subprocess.run([*command, str(TOOLS / name), *map(str, arguments)], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, **options)
+        return done.returncode, done.stdout
+
+    def passes(self, name, *arguments, **options):
+        code, output = self.tool(name, *arguments, **options)
+        self.assertEqual(code, 0, output)
+        return output
+
+    def finds(self, what, name, *arguments, **options):
+        code, output = self.tool(name, *arguments, **options)
+        self.assertEqual(code, 1, output)
+        self.assertIn(what, output)
+
+
+class Layers(Tree):
+    def check(self, path, line, what):
+        self.passes("check_layers.py", "--root", self.root)
+        self.write(path, GOOD.get(path, "// x.h -- x.\n") + line + "\n")
+        self.finds(what, "check_layers.py", "--root", self.root)
+
+    def test_folder_below(self):
+        self.write("src/ir/term.h", "// ir/term.h -- terms.\n")
+        self.check("src/expr/expr.cpp", '#include "ir/term.h"', "src/expr/expr.cpp:3: expr may not include ir")
+
+    def test_leaf_sees_only_base(self):
+        self.write("src/expr/expr.h", "// expr/expr.h -- integers.\n")
+        self.check("src/egraph/graph.h", '  #  include "expr/expr.h"', "src/egraph/graph.h:4: egraph may not")
+
+    def test_leaf_in_layers(self):
+        self.write("LAYERS", GOOD["LAYERS"].replace("egraph: base", "egraph: base expr"))
+        self.finds("egraph may see base and nothing else", "check_layers.py", "--root", self.root)
+
+    def test_order_in_layers(self):
+        self.write("LAYERS", "base: expr\nexpr:\n")
+        self.finds("LAYERS:1: base names expr", "check_layers.py", "--root", self.root)
+
+    def test_public_header_of_another_library(self):
+        self.check("include/luminal/error.h", "#include <fmt/core.h>", "error.h:4: a public header may not include <fmt")
+
+    def test_public_header_of_the_inside(self):
+        self.check("include/luminal/error.h", '#include "base/check.h"', "a public header may not include \"base/check.h\"")
+
+    def test_public_header_above(self):
+        self.check("src/expr/expr.cpp", '#include "luminal/dim.h"', "expr may not include luminal/dim.h")
+
+    def test_public_header_without_owner(self):
+        self.check("include/luminal/new.h", "#pragma once", "include/luminal/new.h:1: LAYERS does not say")
+
+    def test_relative(self):
+        self.check("src/expr/expr.cpp", '#include "../base/check.h"', "does not start with a folder of src/")
+
+    def test_angled(self):
+        self.check("src/expr/expr.cpp", "#include <base/check.h>", 'write "base/check.h"')
+
+    def test_absent(self):
+        self.check("src/expr/expr.cpp", '#include "base/gone.h"', "there is no src/base/gone.h")
+
+    def test_unknown_folder(self):
+        self.check("src/attic/old.h", "#pragma once", "the folder attic is not in LAYERS")
+
+
+class Files(Tree):
+    def check(self, path, text, what):
+        self.passes("check_files.py", "--root", self.root)
+        self.write(path, text)
+        self.finds(what, "check_files.py", "--root", self.root)
+
+    def test_first_line(self):
+        self.check("src/base/a.h", "#pragma once\n", "src/base/a.h:1: the first line must be '// base/a.h --")
+
+    def test_first_line_of_another_file(self):
+        self.check("src/base/a.h", "// base/b.h -- a thing.\n", "src/base/a.h:1:")
+
+    def test_first_line_of_a_script(self):
+        self.check("tools/a.sh", "#!/bin/sh\nset -e\n", "tools/a.sh:1: the first line must be a comment")
+
+    def test_length(self):
+        self.check("src/base/a.cpp", "// base/a.cpp -- long.\n" * 801, "src/base/a.cpp:801: 801 lines")
+
+    def test_length_of_a_public_header(self):
+        self.check("include/luminal/dim.h", "// luminal/dim.h -- long.\n" * 301, "dim.h:301: 301 lines")
+
+    def test_tab(self):
+        self.check("src/base/a.cpp", "// base/a.cpp -- tab.\n\tint x;\n", "src/base/a.cpp:2: a tab")
+
+    def test_machine_path(self):
+        self.check("README.md", "# Title\nsee /ho" + "me/ann/models\n", "README.md:2: an absolute path")
+
+    def test_unfinished(self):
+        self.check("src/base/a.cpp", "// base/a.cpp -- x.\n// TO" + "DO more\n", "src/base/a.cpp:2: a note of unfinished")
+
+    def test_bytes(self):
+        self.passes("check_files.py", "--root", self.root)
+        (self.root / "src/base/a.cpp").write_bytes(b"// base/a.cpp -- \xff\n")
+        self.finds("not UTF-8", "check_files.py", "--root", self.root)
+
+    def test_ignored_files_of_a_repository(self):
+        subprocess.run(["git", "init", "-q", str(self.root)], check=True)
+        self.write(".gitignore", "# What git leaves out.\n/scratch/\n")
+        self.write("scratch/a.cpp", "no first line\n")
+        self.passes("check_files.py", "--root", self.root)
+
+
+class Compiled(Tree):
+    def test_headers(self):
+        arguments = ["--root", self.root, "--cache", self.root / "build/headers", "--compiler", os.environ.get("CXX", "c++")]
+        self.assertIn("4 compiled now", self.passes("check_headers.py", *arguments))
+        self.assertIn(" 0 compiled now", self.passes("check_headers.py", *arguments))
+        self.write("include/luminal/error.h", GOOD["include/luminal/error.h"] + "inline std::string kind();\n#define E 1\n")
+        self.assertIn("4 compiled now", self.passes("check_headers.py", *arguments))
+        self.write("src/base/check.h", GOOD["src/base/check.h"] + "inline std::map<int, int> m;\n")
+        self.finds("src/base/check.h does not compile alone", "check_headers.py", *arguments)
+        self.write("src/base/check.h", GOOD["src/base/check.h"].replace("#pragma once", "inline int twice = 0;"))
+        self.finds("redefinition", "check_headers.py", *arguments)
+
+    def test_public_headers_do_not_see_the_inside(self):
+        self.write("include/luminal/dim.h", '// luminal/dim.h -- extents.\n#include "base/check.h"\n')
+        self.finds("include/luminal/dim.h does not", "check_headers.py", "--root", self.root, "--cache", self.root / "build/h")
+
+    def test_format(self):
+        code, output = self.tool("check_format.sh", "--root", self.root)
+        if code == 77:
+            self.skipTest(output)
+        self.assertEqual(code, 0, output)
+        self.write("src/base/a.cpp", "// base/a.cpp -- a.\nint   x;\n")
+        code, output = self.tool("check_format.sh", "--root", self.root)
+        self.assertNotEqual(code, 0)
+        self.assertIn("src/base/a.cpp:2:4: error", output)
+        self.passes("check_format.sh", "--fix", "--root", self.root)
+        self.passes("check_format.sh", "--root", self.root)
+
+    def test_tidy(self):
+        path = self.root / "src/base/a.cpp"
+        self.write("build/compile_commands.json",
+                   f'[{{"directory": "{self.root}", "file": "{path}", "command": "c++ -std=c++20 -c \\"{path}\\""}}]')
+        arguments = ["--root", self.root, "--build", self.root / "build"]
+        environment = {key: value for key, value in os.environ.items() if key != "LUMINAL_TIDY_SECONDS"}
+        self.write("src/base/a.cpp", "// base/a.cpp -- a.\nint* nothing() { return nullptr; }\n")
+        code, output = self.tool("check_tidy.py", *arguments, env=environment)
+        if code == 77:
+            self.skipTest(output)
+        self.assertEqual(code, 0, output)
+        self.assertIn("1 files, 0 looked at", self.passes("check_tidy.py", *arguments, env=environment))
+        self.write("src/base/a.cpp", "// base/a.cpp -- a.\nint* nothing() { return 0; }\n")
+        self.finds("src/base/a.cpp:2:25: error: use nullptr [modernize-use-nullptr]", "check_tidy.py", *arguments,
+                   env=environment)
+        code, output = self.tool("check_tidy.py", *arguments, env=dict(environment, LUMINAL_TIDY_SECONDS="0.000001"))
+        self.assertEqual(code, 77, output)
+        self.assertIn("skipped: time ran out with 1 of 1 files left", output)
+
+
+class Pages(Tree):
+    PAGE = ("# Title\n```cpp run\n#include <cstdio>\nstd::puts(\"hello\");\n```\n```text output\nhello\n```\n"
+            "```cpp\nnot a program\n```\n```sh run\necho a\n```\n")
+
+    def test_blocks(self):
+        self.write("README.md", self.PAGE)
+        made = self.passes("readme_blocks.py", "--out", self.root / "out", self.root / "README.md").split("\n")
+        self.assertEqual([pathlib.Path(line).name for line in made if line], ["README_2.cpp", "README_12.sh"])
+        program = (self.root / "out/README_2.cpp").read_text()
+        self.assertEqual(program.splitlines()[1:], ["#include <cstdio>", "int main() {", 'std::puts("hello");', "}"])
+        self.assertEqual((self.root / "out/README_2.expected").read_text(), "hello\n")
+        self.write("README.md", "# Title\n")
+        self.passes("readme_blocks.py", "--out", self.root / "out", self.root / "README.md")
+        self.assertEqual(list((self.root / "out").iterdir()), [])
+
+    def test_output_without_program(self):
+        self.write("README.md", "# Title\n```text output\nhello\n```\n")
+        self.finds("follows no block", "readme_blocks.py", "--out", self.root / "out", self.root / "README.md")
+
+    def test_open_fence(self):
+        self.write("README.md", "# Title\n```cpp run\n")
+        self.finds("without an end", "readme_blocks.py", "--out", self.root / "out", self.root / "README.md")
+
+    def test_expected(self):
+        run = ["--expected", self.root / "e", "printf", "a\\ntook 5 ms\\n"]
+        self.passes("run_expected.py", *run)
+        self.write("e", "a\ntook <*> ms\n")
+        self.passes("run_expected.py", *run)
+        self.write("e", "b\ntook <*> ms\n")
+        self.finds("-b\n+a", "run_expected.py", *run)
+        self.write("e", "a\ntook <*> ms\nmore\n")
+        self.finds("-more", "run_expected.py", *run)
+        self.finds("ended with 1", "run_expected.py", "false")
+        self.passes("run_expected.py", *run, env=dict(os.environ, LUMINAL_UPDATE="1"))
+        self.assertEqual((self.root / "e").read_text(), "a\ntook 5 ms\n")
+
+
+class Scripts(Tree):
+    def fake(self, name, text):
+        self.write(f"bin/{name}", "#!/bin/sh\n" + text)
+        (self.root / "bin" / name).chmod(0o755)
+
+    def setup_script(self, *arguments):
+        """tools/setup.sh in a path that holds only these commands and the fakes."""
+        for name in ("bash", "env", "sed", "cat"):
+            self.fake(name, f'exec {shutil.which(name)} "$@"\n')
+        return self.tool("setup.sh", *arguments, env={"PATH": str(self.root / "bin")})
+
+    def tool(self, name, *arguments, **options):
+        if name != "setup.sh":
+            return super().tool(name, *arguments, **options)
+        done = subprocess.run([shutil.which("bash"), str(TOOLS / name), *arguments], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, **options)
+        return done.returncode, done.stdout
+
+    def test_setup_without_root_names_what_is_missing(self):
+        self.fake("dpkg-query", "echo 'installed:libfmt-dev '")
+        self.fake("apt-get", "echo apt-get must not run; exit 1")
+        self.fake("id", "echo 1000")
+        code, output = self.setup_script()
+        self.assertEqual(code, 3, output)
+        for package in ("g++", "cmake", "ninja-build", "libsqlite3-dev", "llvm-19-dev"):
+            self.assertIn(f" {package}", output)
+        self.assertNotIn("libfmt-dev", output)
+        self.assertNotIn("must not run", output)
+
+    def test_setup_elsewhere(self):
+        code, output = self.setup_script()
+        self.assertEqual(code, 3, output)
+        self.assertIn("LLVM 17 to 21", output)
+
+    def test_setup_installs_an_llvm_that_is_there(self):
+        self.fake("dpkg-query", "true")
+        self.fake("id", "echo 0")
+        self.fake("apt-cache", 'case "$2" in llvm-19-dev|libxxhash-dev) echo "  Candidate: (none)";; '
+                               '*) echo "  Candidate: 1.0";; esac')
+        self.fake("apt-get", 'echo "apt: $*"')
+        code, output = self.setup_script()
+        self.assertEqual(code, 3, output)
+        self.assertRegex(output, "apt: .*install .*llvm-20-dev lld-20")
+        self.assertIn("not in the package lists of this machine: libxxhash-dev", output)
+
+    def test_scripts_parse(self):
+        for script in (*TOOLS.glob("*.sh"), *SOURCE.glob("*.sh")):
+            subprocess.run(["bash", "-n", str(script)], check=True)
+            if shutil.which("shellcheck"):
+                done = subprocess.run(["shellcheck", "-x", "-s", "bash", "-S", "warning", str(script)], cwd=SOURCE,
+                                      capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_usage(self):
+        for script, words in (("test.sh", ["--asan", "--label"]), ("bench.sh", ["peers", "--json"])):
+            done = subprocess.run([str(SOURCE / script), "--help"], capture_output=True, text=True, cwd="/")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for word in words:
+                self.assertIn(word, done.stdout + done.stderr)
+        for script in ("test.sh", "bench.sh"):
+            done = subprocess.run([str(SOURCE / script), "--nonsense"], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

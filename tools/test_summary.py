@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+# tools/test_summary.py -- what ctest's XML report says in a few lines: skipped tests by reason, the slowest ones.
+import collections
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+
+
+def reason(output):
+    """What a skipped test printed: the text of GTEST_SKIP, or a line 'skipped: ...'."""
+    for line in output.splitlines():
+        if line.startswith("skipped: "):
+            return line.removeprefix("skipped: ")
+    found = re.search(r"Skipped\n(.+?)\n(?:\n|\[)", output, re.DOTALL)
+    return found.group(1).strip().splitlines()[0] if found else "no reason given"
+
+
+def main():
+    suite = ElementTree.parse(sys.argv[1]).getroot()
+    skipped, times, count = collections.defaultdict(list), [], 0
+    for case in suite.iter("testcase"):
+        count += 1
+        if case.get("status") in ("notrun", "disabled") or case.find("skipped") is not None:
+            skipped[reason(case.findtext("system-out") or "")].append(case.get("name"))
+        else:
+            times.append((float(case.get("time") or 0), case.get("name")))
+    for text, names in sorted(skipped.items()):
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        print(f"skipped: {', '.join(names[:3])}{more}: {text}")
+    times.sort(reverse=True)
+    if times:
+        print("slowest: " + ", ".join(f"{name} {seconds:.1f} s" for seconds, name in times[:5] if seconds >= 1.0) or "none")
+    print(f"{count} tests, {count - sum(map(len, skipped.values()))} run, {sum(map(len, skipped.values()))} skipped")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
