@@ -1,0 +1,551 @@
+// compile/builder.cpp -- regions to steps: kernels in an order that lets updates happen in place.
+#include "compile/builder.h"
+#include "base/check.h"
+#include "compile/rewrite.h"
+#include "kernel/lower.h"
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace luminal::compile {
+
+using runtime::SlotKind;
+using runtime::Step;
+using runtime::StepKind;
+
+namespace {
+
+Expr byte_count(const TensorType& type) {
+  Expr n = 1;
+  for (Expr extent : type.shape) n *= extent;
+  int width = bits(type.dtype);
+  return width >= 8 ? n * (width / 8) : ceildiv(n, 8 / width);
+}
+
+/// Text of a cone without the names that people gave: equal cones of different layers share one kernel.
+std::string cone_key(kernel::Cone cone) {
+  cone.name = "k";
+  for (size_t i = 0; i < cone.values.size(); i++) cone.values[i].name = fmt::format("v{}", i);
+  for (size_t i = 0; i < cone.stages.size(); i++) cone.stages[i].name = fmt::format("s{}", i);
+  for (auto& value : cone.values) value.origin = value.base = 0;
+  return to_string(cone);
+}
+
+double work(const kernel::Cone& cone) {
+  double most = 0;
+  for (const auto& stage : cone.stages) {
+    double points = 1;
+    for (int axis : stage.axes) points *= double(std::min<int64_t>(cone.axes[size_t(axis)].extent.range().high, 1 << 30));
+    most += points;
+  }
+  return most;
+}
+
+bool is_bound(const std::vector<Rebinding>& rebindings, const Function& f, NodeId param, NodeId scatter) {
+  for (const Rebinding& r : rebindings) {
+    if (r.param != param) continue;
+    for (NodeId v = r.value; f[v].kind == NodeKind::scatter; v = f[v].inputs[0])
+      if (v == scatter) return true;
+  }
+  return false;
+}
+
+const std::vector<Hole>* holes_of(const Node& node) {
+  if (auto* view = std::get_if<ViewAttr>(&node.attr)) return &view->holes;
+  if (auto* scatter = std::get_if<ScatterAttr>(&node.attr)) return &scatter->holes;
+  if (auto* fold = std::get_if<FoldAttr>(&node.attr)) return &fold->holes;
+  return nullptr;
+}
+
+} // namespace
+
+int PlanBuilder::add_slot(std::string name, SlotKind kind, const TensorType& type) {
+  runtime::Slot slot;
+  slot.name = std::move(name);
+  slot.kind = kind;
+  slot.type = type;
+  slot.bytes = byte_count(type);
+  Interval range = slot.bytes.range();
+  if (range.high == unbounded_high) throw Error(fmt::format("{} {} has no largest size: every dimension needs a range", slot.name, to_string(type)));
+  slot.max_bytes = range.high;
+  plan_.slots.push_back(std::move(slot));
+  return int(plan_.slots.size()) - 1;
+}
+
+const Function& PlanBuilder::keep(Function function) {
+  functions_.push_back(std::move(function));
+  return functions_.back();
+}
+
+Step PlanBuilder::copy(int to, int from) const {
+  Step step;
+  step.kind = StepKind::copy;
+  step.slots = {to, from};
+  return step;
+}
+
+int PlanBuilder::slot_of(const Function& f, const Slots& slots, NodeId origin, int result) const {
+  if (auto found = slots.find(origin); found != slots.end()) return found->second;
+  for (const auto& [node, slot] : slots) // results of folds are kept under their `get`s
+    if (f[node].kind == NodeKind::get && f[node].inputs[0] == origin && std::get<GetAttr>(f[node].attr).index == result) return slot;
+  LUMINAL_CHECK(false, "node {} of {} has no storage", origin, f.name);
+  return -1;
+}
+
+Result<runtime::Plan> PlanBuilder::build() {
+  const Function& f = keep(expand_sorts(module_, inline_calls(module_, module_.entry())));
+  plan_.name = f.name;
+  plan_.symbols = module_.symbols;
+
+  Slots slots;
+  Region region;
+  region.function = &f;
+  for (NodeId id : f.params) {
+    const auto& input = std::get<InputAttr>(f[id].attr);
+    SlotKind kind = input.role == Role::weight ? SlotKind::weight : input.role == Role::state ? SlotKind::state : SlotKind::argument;
+    slots[id] = add_slot(input.name, kind, f[id].type());
+    region.given.insert(id);
+  }
+  std::vector<Rebinding> rebindings;
+  for (const auto& result : f.results) {
+    region.wanted.push_back(result.value);
+    if (result.state.empty()) continue;
+    for (NodeId id : f.params)
+      if (std::get<InputAttr>(f[id].attr).name == result.state) rebindings.push_back({id, result.value});
+  }
+
+  Region load = region;
+  load.wanted = load_time_values(region);
+  if (!load.wanted.empty()) {
+    auto steps = lower(load, slots, {});
+    if (!steps) return steps.failure();
+    plan_.load_steps = std::move(*steps);
+    for (NodeId id : load.wanted) {
+      runtime::Slot& slot = plan_.slots[size_t(slots[id])];
+      slot.kind = SlotKind::loaded;
+      slot.offset = -1;
+      Function part = f; // names the value by what computes it
+      part.results = {{"value", id, "", {}}};
+      std::string text;
+      for (NodeId input : needed_nodes({&f, region.given, {id}}))
+        if (f[input].kind == NodeKind::input) text += std::get<InputAttr>(f[input].attr).name + ";";
+      slot.key = structural_hash(part) ^ std::hash<std::string>{}(text);
+      region.given.insert(id);
+    }
+    plan_.load_arena_bytes = place_in_arena(plan_.load_steps, plan_.slots);
+  }
+
+  auto steps = lower(region, slots, rebindings);
+  if (!steps) return steps.failure();
+  plan_.steps = std::move(*steps);
+  for (const auto& result : f.results) plan_.results.push_back({result.name, slots.at(result.value)});
+  for (const auto& result : plan_.results) plan_.slots[size_t(result.slot)].pinned = true;
+  plan_.arena_bytes = place_in_arena(plan_.steps, plan_.slots);
+  return std::move(plan_);
+}
+
+Result<std::vector<PlanBuilder::Action>> PlanBuilder::plan_actions(const Region& region, const Fusion& fusion, const Slots& slots) {
+  const Function& f = *region.function;
+  std::set<NodeId> readable = fusion.stored;
+  for (const auto& [id, _] : slots) readable.insert(id);
+  std::vector<Action> actions;
+  for (const auto& roots : fusion.kernels) {
+    Action action;
+    action.roots = roots;
+    std::set<NodeId> stored = readable;
+    for (NodeId root : roots) stored.erase(root);
+    auto cone = kernel::build_cone(f, roots, stored, {.name = fmt::format("k{}", actions.size()), .in_place = true});
+    if (!cone) return cone.failure();
+    for (const auto& value : cone->values) {
+      if (value.role == kernel::ValueRole::input) action.reads.insert(value.origin);
+      if (value.role == kernel::ValueRole::inout) action.reads.insert(value.base);
+    }
+    action.writes.insert(roots.begin(), roots.end());
+    action.cone = std::move(*cone);
+    actions.push_back(std::move(action));
+  }
+  for (NodeId id : fusion.boundaries) {
+    Action action;
+    action.boundary = true;
+    action.roots = {id};
+    action.reads.insert(f[id].inputs.begin(), f[id].inputs.end());
+    action.writes.insert(id);
+    for (NodeId other : fusion.stored)
+      if (f[other].kind == NodeKind::get && f[other].inputs[0] == id) action.writes.insert(other);
+    actions.push_back(std::move(action));
+  }
+  std::map<NodeId, int> writer;
+  for (size_t a = 0; a < actions.size(); a++)
+    for (NodeId id : actions[a].writes) {
+      writer[id] = int(a);
+      if (f[id].kind == NodeKind::get) writer[f[id].inputs[0]] = int(a);
+    }
+  for (size_t a = 0; a < actions.size(); a++)
+    for (NodeId id : actions[a].reads)
+      if (auto found = writer.find(id); found != writer.end() && found->second != int(a)) actions[a].after.insert(found->second);
+  return actions;
+}
+
+bool PlanBuilder::reaches(const std::vector<Action>& actions, int from, int to) {
+  std::vector<bool> seen(actions.size());
+  std::vector<int> stack{to};
+  while (!stack.empty()) {
+    int at = stack.back();
+    stack.pop_back();
+    if (at == from) return true;
+    if (seen[size_t(at)]) continue;
+    seen[size_t(at)] = true;
+    for (int before : actions[size_t(at)].after) stack.push_back(before);
+  }
+  return false;
+}
+
+/// A scatter updates its base's storage where the base is not needed afterwards: all other readers can come first.
+void PlanBuilder::order_in_place(const Region& region, const std::vector<Rebinding>& rebindings, std::vector<Action>& actions) {
+  const Function& f = *region.function;
+  std::set<NodeId> kept(region.wanted.begin(), region.wanted.end());
+  std::set<NodeId> taken;
+  for (size_t a = 0; a < actions.size(); a++) {
+    Action& action = actions[a];
+    if (action.boundary || f[action.roots[0]].kind != NodeKind::scatter) continue;
+    NodeId scatter = action.roots[0], base = f[scatter].inputs[0];
+    const bool given = region.given.contains(base);
+    if (taken.contains(base) || kept.contains(base) || f[base].kind == NodeKind::constant) continue;
+    if (given && !is_bound(rebindings, f, base, scatter)) continue;
+    bool reads_base_elsewhere = false;
+    for (const auto& value : action.cone->values) reads_base_elsewhere |= value.role == kernel::ValueRole::input && value.origin == base;
+    if (reads_base_elsewhere) continue;
+    std::vector<int> readers;
+    bool possible = true;
+    for (size_t r = 0; r < actions.size() && possible; r++) {
+      if (r == a || !actions[r].reads.contains(base)) continue;
+      readers.push_back(int(r));
+      possible = !reaches(actions, int(a), int(r));
+    }
+    if (!possible) continue;
+    action.after.insert(readers.begin(), readers.end());
+    taken.insert(base);
+    in_place_.insert({scatter, &f});
+  }
+}
+
+std::vector<int> PlanBuilder::topological(const std::vector<Action>& actions) {
+  std::vector<int> order, waiting(actions.size());
+  std::vector<std::vector<int>> users(actions.size());
+  std::set<int> ready;
+  for (size_t a = 0; a < actions.size(); a++) {
+    waiting[a] = int(actions[a].after.size());
+    for (int before : actions[a].after) users[size_t(before)].push_back(int(a));
+    if (!waiting[a]) ready.insert(int(a));
+  }
+  while (!ready.empty()) {
+    int a = *ready.begin();
+    ready.erase(ready.begin());
+    order.push_back(a);
+    for (int user : users[size_t(a)])
+      if (--waiting[size_t(user)] == 0) ready.insert(user);
+  }
+  LUMINAL_CHECK(order.size() == actions.size(), "kernels form a cycle");
+  return order;
+}
+
+Result<PlanBuilder::Steps> PlanBuilder::lower(const Region& region, Slots& slots, const std::vector<Rebinding>& rebindings) {
+  const Function& f = *region.function;
+  Steps steps;
+  // A wanted value that is there already is copied first: a later step may update it in place.
+  std::map<NodeId, int> early;
+  for (NodeId id : region.wanted) {
+    if (!region.given.contains(id) || early.contains(id)) continue;
+    int from = slots.at(id);
+    bool rebound = false;
+    for (const Rebinding& r : rebindings) rebound |= r.param == id && r.value != id;
+    if (!rebound) continue;
+    int to = add_slot(plan_.slots[size_t(from)].name + ".old", SlotKind::arena, f[id].type());
+    steps.push_back(copy(to, from));
+    early[id] = to;
+  }
+  for (NodeId id : needed_nodes(region))
+    if (f[id].kind == NodeKind::constant && !slots.contains(id)) {
+      int slot = add_slot(fmt::format("c{}", plan_.slots.size()), SlotKind::constant, f[id].type());
+      plan_.slots[size_t(slot)].data = std::get<ConstantAttr>(f[id].attr).data;
+      slots[id] = slot;
+    }
+
+  Fusion fusion = fuse(region);
+  auto actions = plan_actions(region, fusion, slots);
+  if (!actions) return actions.failure();
+  order_in_place(region, rebindings, *actions);
+  for (int a : topological(*actions)) {
+    Action& action = (*actions)[size_t(a)];
+    auto done = action.boundary ? emit_boundary(f, action.roots[0], slots, steps) : emit_kernel(f, action, slots, steps);
+    if (!done) return done.failure();
+  }
+
+  for (const Rebinding& r : rebindings) {
+    int from = early.contains(r.value) ? early[r.value] : slots.at(r.value);
+    if (from != slots.at(r.param)) steps.push_back(copy(slots.at(r.param), from));
+  }
+  for (auto [id, slot] : early) slots[id] = slot; // what `wanted` means from here on
+  return steps;
+}
+
+void PlanBuilder::emit_checks(const Function& f, const Action& action, const Slots& slots, Steps& steps) {
+  // Every hole below the roots whose operand must be in range.
+  std::vector<NodeId> stack = action.roots;
+  std::set<NodeId> seen;
+  while (!stack.empty()) {
+    NodeId id = stack.back();
+    stack.pop_back();
+    if (!seen.insert(id).second) continue;
+    const Node& node = f[id];
+    if (const auto* holes = holes_of(node))
+      for (const Hole& hole : *holes) {
+        NodeId operand = node.inputs[size_t(hole.input)];
+        if (hole.policy != OutOfRange::error || !slots.contains(operand)) continue;
+        Step check;
+        check.kind = StepKind::check;
+        check.slots = {slots.at(operand)};
+        check.range = hole.range;
+        check.text = fmt::format("[{}] index {} is out of range", node.kind == NodeKind::scatter ? "scatter" : "gather",
+                                 f[operand].name.empty() ? plan_.slots[size_t(check.slots[0])].name : f[operand].name);
+        bool known = std::any_of(steps.begin(), steps.end(), [&](const Step& s) {
+          return s.kind == StepKind::check && s.slots == check.slots && s.range == check.range;
+        });
+        if (!known) steps.push_back(check);
+      }
+    for (NodeId input : node.inputs)
+      if (!slots.contains(input)) stack.push_back(input);
+  }
+}
+
+Result<void> PlanBuilder::emit_kernel(const Function& f, Action& action, Slots& slots, Steps& steps) {
+  emit_checks(f, action, slots, steps);
+  for (NodeId root : action.roots) {
+    if (f[root].kind == NodeKind::scatter) {
+      int base = slots.at(f[root].inputs[0]);
+      if (in_place_.contains({root, &f})) slots[root] = base;
+      else {
+        slots[root] = add_slot(fmt::format("v{}", plan_.slots.size()), SlotKind::arena, f[root].type());
+        steps.push_back(copy(slots[root], base));
+      }
+    } else slots[root] = add_slot(f[root].name.empty() ? fmt::format("v{}", plan_.slots.size()) : f[root].name, SlotKind::arena, f[root].type());
+  }
+  auto kernel = kernel_of(*action.cone);
+  if (!kernel) return kernel.failure();
+  Step step;
+  step.kernel = *kernel;
+  for (const auto& value : action.cone->values) {
+    switch (value.role) {
+    case kernel::ValueRole::input: step.slots.push_back(slot_of(f, slots, value.origin, value.result)); break;
+    case kernel::ValueRole::output:
+    case kernel::ValueRole::inout: step.slots.push_back(slot_of(f, slots, value.origin, value.result)); break;
+    case kernel::ValueRole::interior: break;
+    }
+  }
+  steps.push_back(std::move(step));
+  return {};
+}
+
+Result<int> PlanBuilder::kernel_of(const kernel::Cone& cone) {
+  std::string key = cone_key(cone);
+  if (auto found = kernel_by_cone_.find(key); found != kernel_by_cone_.end()) return found->second;
+  kernel::Cone named = cone;
+  named.name = fmt::format("k{}", kernels_.size());
+  kernel::Schedule schedule = kernel::default_schedule(named, limits_);
+  auto loops = kernel::lower(named, schedule, {.lanes = limits_.lanes});
+  if (!loops) return Failure{fmt::format("kernel {}: {}\n{}\n{}", named.name, loops.error(), to_string(named), to_string(schedule))};
+  runtime::KernelCode code;
+  code.name = named.name;
+  code.symbols = loops->symbols;
+  code.serial = work(named) < 16384;
+  kernels_.push_back({std::move(*loops), to_string(schedule)});
+  plan_.kernels.push_back(std::move(code));
+  kernel_by_cone_[key] = int(kernels_.size()) - 1;
+  return int(kernels_.size()) - 1;
+}
+
+Result<void> PlanBuilder::emit_boundary(const Function& f, NodeId node, Slots& slots, Steps& steps) {
+  switch (f[node].kind) {
+  case NodeKind::fence: slots[node] = slots.at(f[node].inputs[0]); return {};
+  case NodeKind::loop: return emit_loop(f, node, slots, steps);
+  case NodeKind::cond: return emit_cond(f, node, slots, steps);
+  case NodeKind::custom: return emit_custom(f, node, slots, steps);
+  case NodeKind::host: {
+    Step step;
+    step.kind = StepKind::host;
+    step.host = std::get<HostAttr>(f[node].attr);
+    for (NodeId input : f[node].inputs) step.slots.push_back(slots.at(input));
+    std::vector<int> results;
+    for (const TensorType& type : f[node].types) results.push_back(add_slot(fmt::format("host{}", plan_.slots.size()), SlotKind::arena, type));
+    step.slots.insert(step.slots.end(), results.begin(), results.end());
+    steps.push_back(std::move(step));
+    for (NodeId id = 0; id < f.nodes.size(); id++)
+      if (f[id].kind == NodeKind::get && f[id].inputs[0] == node) slots[id] = results[size_t(std::get<GetAttr>(f[id].attr).index)];
+    if (results.empty()) slots[node] = add_slot(fmt::format("effect{}", plan_.slots.size()), SlotKind::arena, {DType::u8, {1}});
+    else slots[node] = results[0];
+    return {};
+  }
+  default: return Failure{fmt::format("this device cannot run a {} node", int(f[node].kind))};
+  }
+}
+
+Result<PlanBuilder::Steps> PlanBuilder::run_function(const Function& body, const std::vector<int>& param_slots,
+                                                     const std::vector<Rebinding>& rebindings, std::vector<int>& results) {
+  Region region;
+  region.function = &body;
+  Slots slots;
+  for (size_t i = 0; i < body.params.size(); i++) {
+    region.given.insert(body.params[i]);
+    slots[body.params[i]] = param_slots[i];
+  }
+  for (const auto& result : body.results) region.wanted.push_back(result.value);
+  auto steps = lower(region, slots, rebindings);
+  if (!steps) return steps;
+  for (const auto& result : body.results) results.push_back(slots.at(result.value));
+  return steps;
+}
+
+Result<void> PlanBuilder::emit_loop(const Function& f, NodeId node, Slots& slots, Steps& steps) {
+  const auto& attr = std::get<LoopAttr>(f[node].attr);
+  const Function* source = module_.find(attr.body);
+  LUMINAL_CHECK(source, "loop body {}", attr.body);
+  const auto& inputs = f[node].inputs;
+  const size_t carried = size_t(attr.carried), stepped = size_t(attr.stepped), invariants = inputs.size() - carried - stepped;
+  const size_t stacked = source->results.size() - carried;
+  Interval turns = attr.count.range();
+  Expr counter = Expr::symbol(fmt::format("turn{}", loops_++), {0, std::max<int64_t>(0, turns.high - 1)});
+  plan_.symbols.push_back(counter);
+
+  // The body over whole arrays: slices are views at the counter, stacked rows are scattered.
+  FunctionBuilder b(fmt::format("{}.turn", attr.body), &module_);
+  std::vector<NodeId> arguments{b.iota({}, counter, DType::i64)};
+  std::vector<NodeId> carried_params, stack_params;
+  for (size_t i = 0; i < carried; i++) {
+    carried_params.push_back(b.input(fmt::format("carried{}", i), f[inputs[i]].type(), Role::state));
+    arguments.push_back(carried_params.back());
+  }
+  for (size_t i = 0; i < stepped; i++) {
+    const TensorType& type = f[inputs[carried + i]].type();
+    NodeId whole = b.input(fmt::format("stepped{}", i), type);
+    Shape slice(type.shape.begin() + 1, type.shape.end());
+    std::vector<Expr> map{counter};
+    for (size_t d = 0; d < slice.size(); d++) map.push_back(axis_symbol(int(d), slice[d]));
+    arguments.push_back(b.view(whole, slice, map));
+  }
+  for (size_t i = 0; i < invariants; i++)
+    arguments.push_back(b.input(fmt::format("invariant{}", i), f[inputs[carried + stepped + i]].type()));
+  for (size_t i = 0; i < stacked; i++)
+    stack_params.push_back(b.input(fmt::format("stack{}", i), f[node].types[carried + i], Role::state));
+  std::vector<NodeId> values = copy_into(b, inline_calls(module_, *source), arguments);
+  for (size_t i = 0; i < carried; i++) b.result(fmt::format("carried{}_next", i), values[i], fmt::format("carried{}", i));
+  for (size_t i = 0; i < stacked; i++) {
+    ScatterAttr scatter;
+    scatter.unique = true;
+    scatter.map.push_back(counter);
+    const Shape& shape = b[values[carried + i]].type().shape;
+    for (size_t d = 0; d < shape.size(); d++) scatter.map.push_back(axis_symbol(int(d), shape[d]));
+    b.result(fmt::format("stack{}_next", i), b.add(scatter, {stack_params[i], values[carried + i]}), fmt::format("stack{}", i));
+  }
+  const Function& body = keep(expand_sorts(module_, b.finish()));
+
+  std::vector<int> param_slots;
+  std::vector<Rebinding> rebindings;
+  std::vector<int> result_slots;
+  for (NodeId param : body.params) {
+    const std::string& name = std::get<InputAttr>(body[param].attr).name;
+    size_t index = size_t(std::stol(name.substr(name.find_first_of("0123456789"))));
+    if (name.starts_with("carried")) {
+      int slot = add_slot(fmt::format("carried{}", plan_.slots.size()), SlotKind::arena, f[inputs[index]].type());
+      steps.push_back(copy(slot, slots.at(inputs[index])));
+      param_slots.push_back(slot);
+      result_slots.push_back(slot);
+    } else if (name.starts_with("stepped")) param_slots.push_back(slots.at(inputs[carried + index]));
+    else if (name.starts_with("invariant")) param_slots.push_back(slots.at(inputs[carried + stepped + index]));
+    else {
+      int slot = add_slot(fmt::format("stacked{}", plan_.slots.size()), SlotKind::arena, f[node].types[carried + index]);
+      Step zero;
+      zero.kind = StepKind::zero;
+      zero.slots = {slot};
+      steps.push_back(zero);
+      param_slots.push_back(slot);
+      result_slots.push_back(slot);
+    }
+  }
+  for (const auto& result : body.results)
+    for (NodeId param : body.params)
+      if (std::get<InputAttr>(body[param].attr).name == result.state) rebindings.push_back({param, result.value});
+
+  Step loop;
+  loop.kind = StepKind::loop;
+  loop.count = attr.count;
+  loop.counter = counter;
+  std::vector<int> ignored;
+  auto turn = run_function(body, param_slots, rebindings, ignored);
+  if (!turn) return turn.failure();
+  loop.body = std::move(*turn);
+  if (!attr.condition.empty()) {
+    const Function* condition = module_.find(attr.condition);
+    LUMINAL_CHECK(condition, "loop condition {}", attr.condition);
+    std::vector<int> condition_slots(result_slots.begin(), result_slots.begin() + long(carried));
+    for (size_t i = 0; i < invariants; i++) condition_slots.push_back(slots.at(inputs[carried + stepped + i]));
+    std::vector<int> holds;
+    auto test = run_function(keep(expand_sorts(module_, inline_calls(module_, *condition))), condition_slots, {}, holds);
+    if (!test) return test.failure();
+    loop.otherwise = std::move(*test);
+    loop.condition = holds[0];
+    loop.taken = add_slot(fmt::format("taken{}", plan_.slots.size()), SlotKind::arena, {DType::i64, {}});
+    result_slots.push_back(loop.taken);
+  }
+  steps.push_back(std::move(loop));
+  for (NodeId id = 0; id < f.nodes.size(); id++)
+    if (f[id].kind == NodeKind::get && f[id].inputs[0] == node) slots[id] = result_slots[size_t(std::get<GetAttr>(f[id].attr).index)];
+  return {};
+}
+
+Result<void> PlanBuilder::emit_cond(const Function& f, NodeId node, Slots& slots, Steps& steps) {
+  const auto& attr = std::get<CondAttr>(f[node].attr);
+  std::vector<int> arguments, results;
+  for (size_t i = 1; i < f[node].inputs.size(); i++) arguments.push_back(slots.at(f[node].inputs[i]));
+  for (const TensorType& type : f[node].types) results.push_back(add_slot(fmt::format("cond{}", plan_.slots.size()), SlotKind::arena, type));
+  Step step;
+  step.kind = StepKind::cond;
+  step.slots = {slots.at(f[node].inputs[0])};
+  for (bool then : {true, false}) {
+    const Function* callee = module_.find(then ? attr.then_function : attr.else_function);
+    LUMINAL_CHECK(callee, "branch {}", then ? attr.then_function : attr.else_function);
+    std::vector<int> branch;
+    auto part = run_function(keep(expand_sorts(module_, inline_calls(module_, *callee))), arguments, {}, branch);
+    if (!part) return part.failure();
+    for (size_t i = 0; i < results.size(); i++) part->push_back(copy(results[i], branch[i]));
+    (then ? step.body : step.otherwise) = std::move(*part);
+  }
+  steps.push_back(std::move(step));
+  for (NodeId id = 0; id < f.nodes.size(); id++)
+    if (f[id].kind == NodeKind::get && f[id].inputs[0] == node) slots[id] = results[size_t(std::get<GetAttr>(f[id].attr).index)];
+  return {};
+}
+
+/// On this machine a custom kernel is loop IR: language "loops".
+Result<void> PlanBuilder::emit_custom(const Function& f, NodeId node, Slots& slots, Steps& steps) {
+  const auto& attr = std::get<CustomAttr>(f[node].attr);
+  auto text = attr.text.find("loops");
+  if (text == attr.text.end()) return Failure{fmt::format("custom kernel {} has no text in the language \"loops\", which this device runs", attr.name)};
+  kernel::Kernel loops = kernel::parse_kernel(text->second, attr.name);
+  if (auto mistakes = verify(loops); !mistakes.empty()) return Failure{fmt::format("custom kernel {}: {}", attr.name, mistakes[0])};
+  runtime::KernelCode code;
+  code.name = attr.name;
+  code.symbols = loops.symbols;
+  plan_.kernels.push_back(code);
+  kernels_.push_back({std::move(loops), "custom"});
+  Step step;
+  step.kernel = int(kernels_.size()) - 1;
+  for (NodeId input : f[node].inputs) step.slots.push_back(slots.at(input));
+  std::vector<int> results;
+  for (const TensorType& type : f[node].types) results.push_back(add_slot(fmt::format("{}{}", attr.name, plan_.slots.size()), SlotKind::arena, type));
+  step.slots.insert(step.slots.end(), results.begin(), results.end());
+  steps.push_back(std::move(step));
+  for (NodeId id = 0; id < f.nodes.size(); id++)
+    if (f[id].kind == NodeKind::get && f[id].inputs[0] == node) slots[id] = results[size_t(std::get<GetAttr>(f[id].attr).index)];
+  return {};
+}
+
+} // namespace luminal::compile

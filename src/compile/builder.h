@@ -1,0 +1,72 @@
+// compile/builder.h -- a function becomes the steps of a plan: kernels, copies, checks, loops, conditions.
+#pragma once
+#include "base/result.h"
+#include "compile/fuse.h"
+#include "kernel/cone.h"
+#include "kernel/default_schedule.h"
+#include "kernel/loop.h"
+#include "runtime/plan.h"
+#include <deque>
+
+namespace luminal::compile {
+
+/// A kernel of the plan before code generation.
+struct PlannedKernel {
+  kernel::Kernel loops;
+  std::string schedule; // its text
+};
+
+/// A parameter that holds `value` after the region has run: a state, or a value carried by a loop.
+struct Rebinding {
+  NodeId param, value;
+};
+
+class PlanBuilder {
+public:
+  PlanBuilder(const Module& module, const kernel::MachineLimits& limits) : module_(module), limits_(limits) {}
+  /// All but the machine code: kernels()[i] belongs to plan.kernels[i].
+  Result<runtime::Plan> build();
+  const std::vector<PlannedKernel>& kernels() const { return kernels_; }
+
+private:
+  struct Action { // one kernel or one boundary node
+    std::vector<NodeId> roots;
+    bool boundary = false;
+    std::optional<kernel::Cone> cone;
+    std::set<NodeId> reads, writes; // stored nodes
+    std::set<int> after;
+  };
+  using Slots = std::map<NodeId, int>;
+  using Steps = std::vector<runtime::Step>;
+
+  Result<Steps> lower(const Region& region, Slots& slots, const std::vector<Rebinding>& rebindings);
+  Result<std::vector<Action>> plan_actions(const Region& region, const Fusion& fusion, const Slots& slots);
+  void order_in_place(const Region& region, const std::vector<Rebinding>& rebindings, std::vector<Action>& actions);
+  static bool reaches(const std::vector<Action>& actions, int from, int to);
+  static std::vector<int> topological(const std::vector<Action>& actions);
+  Result<void> emit_kernel(const Function& f, Action& action, Slots& slots, Steps& steps);
+  Result<void> emit_boundary(const Function& f, NodeId node, Slots& slots, Steps& steps);
+  Result<void> emit_loop(const Function& f, NodeId node, Slots& slots, Steps& steps);
+  Result<void> emit_cond(const Function& f, NodeId node, Slots& slots, Steps& steps);
+  Result<void> emit_custom(const Function& f, NodeId node, Slots& slots, Steps& steps);
+  Result<Steps> run_function(const Function& body, const std::vector<int>& param_slots, const std::vector<Rebinding>& rebindings,
+                             std::vector<int>& results);
+  void emit_checks(const Function& f, const Action& action, const Slots& slots, Steps& steps);
+
+  Result<int> kernel_of(const kernel::Cone& cone);
+  int add_slot(std::string name, runtime::SlotKind kind, const TensorType& type);
+  int slot_of(const Function& f, const Slots& slots, NodeId origin, int result) const;
+  const Function& keep(Function function);
+  runtime::Step copy(int to, int from) const;
+
+  const Module& module_;
+  kernel::MachineLimits limits_;
+  runtime::Plan plan_;
+  std::vector<PlannedKernel> kernels_;
+  std::map<std::string, int> kernel_by_cone_;
+  std::deque<Function> functions_;
+  std::set<std::pair<NodeId, const Function*>> in_place_; // scatters that update their base's storage
+  int loops_ = 0;
+};
+
+} // namespace luminal::compile

@@ -1,0 +1,101 @@
+// compile/compile.cpp -- the pass list.
+#include "compile/compile.h"
+#include "base/settings.h"
+#include "base/thread_pool.h"
+#include "codegen/object_cache.h"
+#include "compile/builder.h"
+#include <atomic>
+#include <chrono>
+#include <fmt/format.h>
+
+namespace luminal::compile {
+namespace {
+
+class Stopwatch {
+public:
+  explicit Stopwatch(std::vector<PassTime>& times) : times_(times) {}
+  void lap(std::string name) {
+    auto now = std::chrono::steady_clock::now();
+    times_.push_back({std::move(name), std::chrono::duration<double, std::milli>(now - last_).count()});
+    last_ = now;
+  }
+
+private:
+  std::vector<PassTime>& times_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+/// Machine code of every kernel, from disk or made on all workers.
+Result<int> generate(runtime::Plan& plan, const std::vector<PlannedKernel>& kernels, const Options& options) {
+  std::vector<std::string> errors(kernels.size());
+  std::atomic<int> cached{0};
+  codegen::ObjectCache cache(options.cache ? codegen::ObjectCache::default_folder() : "");
+  auto one = [&](int64_t i) {
+    auto compiled = cache.compile(kernels[size_t(i)].loops, options.target, {});
+    if (!compiled) {
+      errors[size_t(i)] = compiled.error();
+      return;
+    }
+    runtime::KernelCode& code = plan.kernels[size_t(i)];
+    code.entry = compiled->kernel.entry;
+    code.shared_bytes = compiled->kernel.shared_bytes;
+    code.local_bytes = compiled->kernel.local_bytes;
+    code.object = std::make_shared<const std::vector<std::byte>>(std::move(compiled->kernel.object));
+    cached += compiled->from_cache;
+  };
+  if (options.pool) options.pool->parallel_for(int64_t(kernels.size()), one);
+  else
+    for (size_t i = 0; i < kernels.size(); i++) one(int64_t(i));
+  for (size_t i = 0; i < errors.size(); i++)
+    if (!errors[i].empty()) return Failure{fmt::format("kernel {}: {}", plan.kernels[i].name, errors[i])};
+  return cached.load();
+}
+
+} // namespace
+
+Options Options::host(int threads) {
+  Options options;
+  options.target = codegen::CpuTarget::host();
+  options.limits.lanes = options.target.lanes(DType::f32);
+  options.limits.vector_registers = options.target.vector_registers;
+  options.limits.threads = threads;
+  return options;
+}
+
+Result<Compiled> compile(const Module& module, const Options& options) {
+  Compiled result;
+  Stopwatch watch(result.times);
+
+  if (auto mistakes = verify(module); !mistakes.empty()) return Failure{fmt::format("the module is not well formed: {}", mistakes[0])};
+  watch.lap("verify");
+
+  // inline calls, expand sorts, split load from step, fuse, build cones, schedule, lower, place memory
+  PlanBuilder builder(module, options.limits);
+  auto plan = builder.build();
+  if (!plan) return plan.failure();
+  watch.lap("plan");
+
+  auto cached = generate(*plan, builder.kernels(), options);
+  if (!cached) return cached.failure();
+  watch.lap("code");
+
+  result.kernels = int(builder.kernels().size());
+  result.cached = *cached;
+  for (const PlannedKernel& kernel : builder.kernels()) {
+    result.schedules.push_back(kernel.schedule);
+    if (debug_level() >= 4) result.loops.push_back(to_string(kernel.loops));
+  }
+  result.plan = std::make_shared<const runtime::Plan>(std::move(*plan));
+  return result;
+}
+
+std::string Compiled::report() const {
+  std::string out = fmt::format("plan {}: {} kernels ({} from the cache), arena {:.2f} MiB\n", plan->name, kernels, cached, double(plan->arena_bytes) / (1 << 20));
+  out += runtime::to_string(*plan);
+  for (size_t i = 0; i < schedules.size(); i++) out += fmt::format("schedule of {}\n{}", plan->kernels[i].name, schedules[i]);
+  for (size_t i = 0; i < loops.size(); i++) out += loops[i];
+  for (const PassTime& time : times) out += fmt::format("{:<8}{:8.1f} ms\n", time.name, time.ms);
+  return out;
+}
+
+} // namespace luminal::compile

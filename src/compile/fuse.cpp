@@ -1,0 +1,416 @@
+// compile/fuse.cpp -- the stored set by counting evaluations, and the kernels that follow from it.
+#include "compile/fuse.h"
+#include "base/check.h"
+#include "kernel/cone.h"
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace luminal::compile {
+namespace {
+
+double largest(Expr extent) {
+  Interval range = extent.range();
+  return range.high == unbounded_high ? 1e18 : double(range.high);
+}
+double count(const Shape& shape) {
+  double n = 1;
+  for (Expr extent : shape) n *= largest(extent);
+  return n;
+}
+double bytes(const TensorType& type) { return count(type.shape) * bits(type.dtype) / 8; }
+
+bool is_stage(const Node& node) { return node.kind == NodeKind::fold || node.kind == NodeKind::scan; }
+/// Costs nothing where it is read: an index, a conversion, a number.
+bool is_free(const Node& node) {
+  return node.kind == NodeKind::view || node.kind == NodeKind::cast || node.kind == NodeKind::bitcast || node.kind == NodeKind::iota ||
+         node.kind == NodeKind::constant;
+}
+bool changes_width(const Function& f, const Node& node) {
+  return node.kind == NodeKind::bitcast && bits(node.type().dtype) != bits(f[node.inputs[0]].type().dtype);
+}
+
+/// One demand for a value: by which stage (a fold, or the root of a kernel), at which index.
+struct Demand {
+  NodeId stage;
+  bool at_root;            // the stage is the root's own elementwise space
+  std::vector<Expr> index; // over the stage's axes
+  double evaluations;      // points of the stage
+  Expr innermost = 0;      // last axis of a stage that walks its rows in order: what does not depend on it is computed once a row
+  double times() const;
+  bool operator==(const Demand& o) const { return stage == o.stage && index == o.index; }
+};
+
+bool plain(const std::vector<Expr>& index) {
+  std::set<Expr, ExprLess> seen;
+  for (Expr e : index)
+    if (!(e.is_symbol() && seen.insert(e).second) && !e.is_constant(0)) return false;
+  return true;
+}
+
+double Demand::times() const {
+  if (innermost.is_constant() || !plain(index)) return evaluations;
+  double n = 1;
+  for (Expr e : index) {
+    if (e == innermost) return evaluations;
+    n *= largest(e) + 1;
+  }
+  return std::min(n, evaluations);
+}
+
+/// Axes (i0, i1, ...) and holes (h0, ...) of index maps, as against dimension symbols.
+bool is_local(Expr symbol) {
+  std::string_view name = symbol.name();
+  return name.size() > 1 && (name[0] == 'i' || name[0] == 'h') && name.find_first_not_of("0123456789", 1) == std::string_view::npos;
+}
+bool is_static_expr(Expr e) {
+  for (Expr symbol : symbols_of(e))
+    if (!is_local(symbol)) return false;
+  return true;
+}
+
+class Fuser {
+public:
+  explicit Fuser(const Region& region) : region_(region), f_(*region.function), nodes_(needed_nodes(region)) {}
+
+  Fusion run() {
+    find_static();
+    for (NodeId id : region_.wanted)
+      if (!is_leaf(id)) stored_.insert(id);
+    for (NodeId id : nodes_) force(id);
+    // From users to producers: every kernel that reads a value is known when its turn comes.
+    for (auto it = nodes_.rbegin(); it != nodes_.rend(); ++it) decide(*it);
+    return kernels();
+  }
+
+private:
+  bool is_leaf(NodeId id) const { return region_.given.contains(id) || f_[id].kind == NodeKind::input || is_scalar_constant(id); }
+  bool is_scalar_constant(NodeId id) const { return f_[id].kind == NodeKind::constant; }
+
+  void find_static() {
+    for (NodeId id : nodes_) {
+      const Node& node = f_[id];
+      bool value = node.kind == NodeKind::input ? std::get<InputAttr>(node.attr).role == Role::weight : true;
+      for (NodeId input : node.inputs) value &= static_.contains(input);
+      if (region_.given.contains(id) && node.kind != NodeKind::input) value = true; // loaded
+      if (value) static_.insert(id);
+    }
+  }
+
+  /// The node below views and casts that must be in memory for `id` to be read there.
+  void force_operand(NodeId id) {
+    while (f_[id].kind == NodeKind::view && std::get<ViewAttr>(f_[id].attr).holes.empty()) id = f_[id].inputs[0];
+    if (!is_leaf(id)) stored_.insert(id);
+  }
+
+  void force(NodeId id) {
+    const Node& node = f_[id];
+    if (is_leaf(id)) return;
+    if (changes_width(f_, node)) force_operand(node.inputs[0]);
+    if (node.kind == NodeKind::scatter) {
+      stored_.insert(id);
+      if (!is_leaf(node.inputs[0])) stored_.insert(node.inputs[0]);
+    }
+    for (const std::vector<Hole>* holes : {hole_list(node)})
+      if (holes)
+        for (const Hole& hole : *holes)
+          if (hole.policy == OutOfRange::error && !is_leaf(node.inputs[size_t(hole.input)])) stored_.insert(node.inputs[size_t(hole.input)]);
+    if (node.kind == NodeKind::get && kernel::is_kernel_boundary(f_[node.inputs[0]])) stored_.insert(id);
+    if (!kernel::is_kernel_boundary(node) || node.kind == NodeKind::scatter) return;
+    if (!node.is_tuple()) stored_.insert(id);
+    for (NodeId input : node.inputs)
+      if (!is_leaf(input)) stored_.insert(input);
+  }
+
+  static const std::vector<Hole>* hole_list(const Node& node) {
+    if (auto* view = std::get_if<ViewAttr>(&node.attr)) return &view->holes;
+    if (auto* scatter = std::get_if<ScatterAttr>(&node.attr)) return &scatter->holes;
+    if (auto* fold = std::get_if<FoldAttr>(&node.attr)) return &fold->holes;
+    return nullptr;
+  }
+
+  static std::vector<Expr> plain_axes(const Shape& shape) {
+    std::vector<Expr> axes;
+    for (size_t d = 0; d < shape.size(); d++) axes.push_back(axis_symbol(int(d), shape[d]));
+    return axes;
+  }
+
+  static Expr last_axis(const Shape& space) { return space.empty() ? Expr(0) : axis_symbol(int(space.size()) - 1, space.back()); }
+
+  /// A stored node asks for its parts; an unstored one passes on what it was asked for.
+  void decide(NodeId id) {
+    const Node& node = f_[id];
+    if (is_leaf(id)) return;
+    if (node.is_tuple()) return pass_on_tuple(id);
+    if (!stored_.contains(id) && should_store(id)) stored_.insert(id);
+    if (stored_.contains(id)) {
+      if (kernel::is_kernel_boundary(node) && node.kind != NodeKind::scatter) return; // its inputs are stored
+      const Shape& space = node.kind == NodeKind::scatter ? f_[node.inputs[1]].type().shape : node.type().shape;
+      kernels_of_[id] = {node.kind == NodeKind::get ? node.inputs[0] : id}; // results of one fold are one kernel
+      demands_[id] = {};
+      pass_on(id, {.stage = id, .at_root = true, .index = plain_axes(space), .evaluations = count(space), .innermost = last_axis(space)});
+      return;
+    }
+    for (const Demand& demand : std::vector<Demand>(demands_[id])) pass_on(id, demand);
+  }
+
+  void ask(NodeId id, NodeId reader, const Demand& demand) {
+    if (is_leaf(id)) return;
+    auto& list = demands_[id];
+    if (std::find(list.begin(), list.end(), demand) == list.end()) list.push_back(demand);
+    const auto& kernels = kernels_of_[reader];
+    kernels_of_[id].insert(kernels.begin(), kernels.end());
+  }
+
+  std::vector<Expr> through(const Shape& reader_shape, const std::vector<Expr>& map, const std::vector<Expr>& at) {
+    ExprMap<Expr> replace;
+    for (size_t d = 0; d < reader_shape.size(); d++) replace[axis_symbol(int(d), reader_shape[d])] = at[d];
+    std::vector<Expr> result;
+    for (Expr e : map) result.push_back(replace_axes(e, replace));
+    return result;
+  }
+  static Expr replace_axes(Expr e, const ExprMap<Expr>& replace) {
+    try {
+      return substitute(e, replace);
+    } catch (const Error&) {
+      return e; // a predicate makes the index meaningless there; the demand stays its own
+    }
+  }
+
+  void pass_on(NodeId id, const Demand& demand) {
+    const Node& node = f_[id];
+    switch (node.kind) {
+    case NodeKind::view: {
+      const auto& view = std::get<ViewAttr>(node.attr);
+      Demand inner = demand;
+      inner.index = through(node.type().shape, view.map, demand.index);
+      ask(node.inputs[0], id, inner);
+      ask_holes(id, node.type().shape, view.holes, demand);
+      return;
+    }
+    case NodeKind::scatter: {
+      const auto& scatter = std::get<ScatterAttr>(node.attr);
+      ask(node.inputs[1], id, demand);
+      ask_holes(id, f_[node.inputs[1]].type().shape, scatter.holes, demand);
+      return;
+    }
+    case NodeKind::get: ask(node.inputs[0], id, demand); return; // handled by the tuple
+    default:
+      for (NodeId input : node.inputs) {
+        Demand inner = demand;
+        if (changes_width(f_, node)) inner.index.clear();
+        ask(input, id, inner);
+      }
+    }
+  }
+
+  void ask_holes(NodeId id, const Shape& shape, const std::vector<Hole>& holes, const Demand& demand) {
+    (void)shape;
+    for (const Hole& hole : holes) {
+      Demand inner = demand;
+      inner.index.clear();
+      for (int axis : hole.axes) inner.index.push_back(demand.index[size_t(axis)]);
+      ask(f_[id].inputs[size_t(hole.input)], id, inner);
+    }
+  }
+
+  void pass_on_tuple(NodeId id) {
+    const Node& node = f_[id];
+    if (!is_stage(node)) return;
+    const bool fold = node.kind == NodeKind::fold;
+    const Shape& space = fold ? std::get<FoldAttr>(node.attr).space : std::get<ScanAttr>(node.attr).space;
+    const auto& body_axes = fold ? std::get<FoldAttr>(node.attr).body_axes : std::get<ScanAttr>(node.attr).body_axes;
+    auto axes = plain_axes(space);
+    const Expr innermost = !fold || reads_plainly(std::get<FoldAttr>(node.attr), node) ? last_axis(space) : Expr(0);
+    for (size_t c = 0; c < body_axes.size(); c++) {
+      Demand demand{.stage = id, .at_root = false, .index = {}, .evaluations = count(space), .innermost = innermost};
+      for (int axis : body_axes[c]) demand.index.push_back(axes[size_t(axis)]);
+      ask(node.inputs[c], id, demand);
+    }
+    if (!fold) return;
+    Demand demand{.stage = id, .at_root = false, .index = axes, .evaluations = count(space), .innermost = innermost};
+    ask_holes(id, space, std::get<FoldAttr>(node.attr).holes, demand);
+  }
+
+  double evaluations(NodeId id) const {
+    double total = 0;
+    auto found = demands_.find(id);
+    if (found == demands_.end()) return 0;
+    for (const Demand& demand : found->second) total += demand.times();
+    return total;
+  }
+
+  bool should_store(NodeId id) {
+    const Node& node = f_[id];
+    if (is_free(node)) return false;
+    if (node.kind == NodeKind::get) return should_store_result(id);
+    const double elements = count(node.type().shape);
+    const bool shared = kernels_of_[id].size() > 1 || evaluations(id) > elements * 1.001;
+    if (!shared) return false;
+    if (static_.contains(id)) return false; // a dequantised weight stays packed in memory; what is worth it was computed at load
+    return true;
+  }
+
+  /// A fold's result stays inside a kernel as its epilogue's operand, or as a statistic of rows that the kernel walks anyway.
+  bool should_store_result(NodeId id) {
+    const Node& tuple = f_[f_[id].inputs[0]];
+    if (kernels_of_[id].size() != 1) return true;
+    if (tuple.kind == NodeKind::scan) return !(demands_[id].size() == 1 && demands_[id][0].at_root && plain(demands_[id][0].index));
+    const auto& fold = std::get<FoldAttr>(tuple.attr);
+    const double space = count(fold.space), elements = count(f_[id].type().shape);
+    for (const Demand& demand : demands_[id]) {
+      if (!plain(demand.index)) return true;
+      const bool epilogue = demand.at_root && demand.evaluations <= elements * 1.001;
+      const bool statistic = space <= demand.evaluations * 1.001 && reads_plainly(fold, tuple);
+      if (!epilogue && !statistic) return true;
+    }
+    return false;
+  }
+
+  /// Every body reads as many elements as it has points: a row statistic, not a product of matrices.
+  bool reads_plainly(const FoldAttr& fold, const Node& tuple) const {
+    for (size_t c = 0; c < fold.body_axes.size(); c++)
+      if (count(f_[tuple.inputs[c]].type().shape) < count(fold.space) * 0.999 && !f_[tuple.inputs[c]].type().shape.empty()) return false;
+    return true;
+  }
+
+  Fusion kernels() {
+    Fusion fusion;
+    fusion.stored = stored_;
+    std::map<NodeId, std::vector<NodeId>> by_fold; // stored results of one fold are one kernel
+    for (NodeId id : nodes_) {
+      const Node& node = f_[id];
+      if (is_leaf(id)) continue;
+      if (kernel::is_kernel_boundary(node) && node.kind != NodeKind::scatter) {
+        fusion.boundaries.push_back(id);
+        continue;
+      }
+      if (!stored_.contains(id) || (node.kind == NodeKind::get && kernel::is_kernel_boundary(f_[node.inputs[0]]))) continue;
+      if (node.kind == NodeKind::get) {
+        auto [it, fresh] = by_fold.try_emplace(node.inputs[0]);
+        it->second.push_back(id);
+        continue;
+      }
+      fusion.kernels.push_back({id});
+    }
+    for (auto& [_, roots] : by_fold) fusion.kernels.push_back(roots);
+    std::sort(fusion.kernels.begin(), fusion.kernels.end(), [](const auto& a, const auto& b) { return a.back() < b.back(); });
+    return fusion;
+  }
+
+  const Region& region_;
+  const Function& f_;
+  std::vector<NodeId> nodes_;
+  std::set<NodeId> stored_, static_;
+  std::map<NodeId, std::vector<Demand>> demands_;
+  std::map<NodeId, std::set<NodeId>> kernels_of_; // roots whose kernels evaluate the node
+};
+
+bool has_work(const Function& f, NodeId id, const std::set<NodeId>& leaves, std::set<NodeId>& seen) {
+  if (leaves.contains(id) || !seen.insert(id).second) return false;
+  const Node& node = f[id];
+  if (is_stage(node) || node.kind == NodeKind::random || node.kind == NodeKind::scatter) return true;
+  if (node.kind == NodeKind::map && row(std::get<MapAttr>(node.attr).op).ulp > 0.5) return true;
+  for (NodeId input : node.inputs)
+    if (has_work(f, input, leaves, seen)) return true;
+  return false;
+}
+
+} // namespace
+
+std::vector<NodeId> needed_nodes(const Region& region) {
+  std::set<NodeId> seen;
+  std::vector<NodeId> stack = region.wanted;
+  while (!stack.empty()) {
+    NodeId id = stack.back();
+    stack.pop_back();
+    if (!seen.insert(id).second || region.given.contains(id)) continue;
+    for (NodeId input : (*region.function)[id].inputs) stack.push_back(input);
+  }
+  return {seen.begin(), seen.end()};
+}
+
+Fusion fuse(const Region& region) { return Fuser(region).run(); }
+
+std::vector<NodeId> load_time_values(const Region& region) {
+  const Function& f = *region.function;
+  constexpr double largest_table = 64 << 20; // bytes
+  std::vector<NodeId> nodes = needed_nodes(region);
+  std::map<NodeId, double> source; // bytes of weights below; static nodes only
+  std::set<NodeId> dynamic_readers;
+  for (NodeId id : nodes) {
+    const Node& node = f[id];
+    bool is_static = !kernel::is_kernel_boundary(node) || node.kind == NodeKind::scatter;
+    double below = 0;
+    if (node.kind == NodeKind::input) {
+      is_static = std::get<InputAttr>(node.attr).role == Role::weight;
+      below = bytes(node.type());
+    }
+    for (NodeId input : node.inputs) {
+      is_static &= source.contains(input);
+      if (source.contains(input)) below += source[input];
+    }
+    for (const TensorType& type : node.types)
+      for (Expr extent : type.shape) is_static &= extent.is_constant();
+    if (auto* iota = std::get_if<IotaAttr>(&node.attr))
+      is_static &= is_static_expr(iota->value);
+    if (auto* view = std::get_if<ViewAttr>(&node.attr))
+      for (Expr e : view->map) is_static &= is_static_expr(e) && is_static_expr(view->predicate);
+    if (is_static) source[id] = below;
+  }
+  for (NodeId id : nodes)
+    if (!source.contains(id))
+      for (NodeId input : f[id].inputs) dynamic_readers.insert(input);
+  for (NodeId id : region.wanted) dynamic_readers.insert(id);
+
+  std::vector<NodeId> chosen;
+  std::set<NodeId> done(region.given);
+  for (NodeId id : nodes) {
+    if (!source.contains(id) || !dynamic_readers.contains(id)) continue;
+    NodeId value = id; // views and conversions stay with the reader
+    while (f[value].kind == NodeKind::view && std::get<ViewAttr>(f[value].attr).holes.empty()) value = f[value].inputs[0];
+    const Node& node = f[value];
+    if (node.is_tuple() || is_free(node) || node.kind == NodeKind::input || done.contains(value)) continue;
+    const double size = bytes(node.type());
+    const bool table = source[value] == 0;
+    std::set<NodeId> seen;
+    if (table ? size > largest_table || !has_work(f, value, region.given, seen) : size > source[value] * 1.001) continue;
+    done.insert(value);
+    chosen.push_back(value);
+  }
+  return chosen;
+}
+
+void KernelGraph::add_edge(int from, int to) {
+  LUMINAL_CHECK(from != to && !reaches(to, from), "edge {} -> {} closes a cycle", from, to);
+  const size_t n = reach_.size();
+  for (size_t a = 0; a < n; a++) {
+    if (a != size_t(from) && !reach_[a][size_t(from)]) continue;
+    reach_[a][size_t(to)] = true;
+    for (size_t b = 0; b < n; b++)
+      if (reach_[size_t(to)][b]) reach_[a][b] = true;
+  }
+}
+
+bool KernelGraph::merge(int a, int b) {
+  if (a == b || !alive(a) || !alive(b) || reaches(a, b) || reaches(b, a)) return false;
+  const size_t n = reach_.size();
+  std::vector<bool> after(n), before(n);
+  for (size_t k = 0; k < n; k++) {
+    after[k] = reach_[size_t(a)][k] || reach_[size_t(b)][k];
+    before[k] = reach_[k][size_t(a)] || reach_[k][size_t(b)];
+  }
+  for (size_t k = 0; k < n; k++)
+    if (before[k] || k == size_t(a)) {
+      if (before[k]) reach_[k][size_t(a)] = true;
+      for (size_t m = 0; m < n; m++)
+        if (after[m]) reach_[k][m] = true;
+    }
+  for (size_t k = 0; k < n; k++) reach_[k][size_t(b)] = reach_[size_t(b)][k] = false;
+  alive_[size_t(b)] = false;
+  auto& into = members_[size_t(a)];
+  into.insert(into.end(), members_[size_t(b)].begin(), members_[size_t(b)].end());
+  return true;
+}
+
+} // namespace luminal::compile

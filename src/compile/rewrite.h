@@ -1,0 +1,16 @@
+// compile/rewrite.h -- rewrites of whole functions that need no search: inlining, and forms that later passes need not know.
+#pragma once
+#include "ir/term.h"
+
+namespace luminal::compile {
+
+/// Copies the nodes of `source` that its results need into `target`; params[i] stands for the i-th parameter. Returns the copies of the results.
+std::vector<NodeId> copy_into(FunctionBuilder& target, const Function& source, const std::vector<NodeId>& params);
+
+/// A module whose entry has no `call`: callees are copied in, deepest first.
+Function inline_calls(const Module& module, const Function& function);
+
+/// sort = rank by counting, then scatter: rank[i] = sum_j (x[j] before x[i], or equal and j < i). Stable, NaN last in both directions.
+Function expand_sorts(const Module& module, const Function& function);
+
+} // namespace luminal::compile
