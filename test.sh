@@ -46,7 +46,7 @@ done
 
 if [ -n "$fuzz_seconds" ]; then
   luminal_setup --fuzz
-  luminal_build fuzz
+  luminal_build fuzz fuzzers
   exec python3 "$luminal_root/tools/run_fuzzers.py" --seconds "$fuzz_seconds" --jobs "$(luminal_jobs)" \
     --build "$(luminal_build_dir fuzz)" --corpus "$luminal_root/tests/fuzz/corpus" ${extra[@]+"${extra[@]}"}
 fi

@@ -100,6 +100,8 @@ if(NOT BUILD_SHARED_LIBS)
     list(APPEND pc_flags -L${LLVM_LIBRARY_DIR} -lLLVM-${LLVM_VERSION_MAJOR})
   endif()
 endif()
+file(RELATIVE_PATH pc_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" /)
+string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
 list(JOIN pc_modules " " pc_modules)
 list(JOIN pc_flags " " pc_flags)
 

@@ -27,9 +27,9 @@ def main():
     for text, names in sorted(skipped.items()):
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         print(f"skipped: {', '.join(names[:3])}{more}: {text}")
-    times.sort(reverse=True)
-    if times:
-        print("slowest: " + ", ".join(f"{name} {seconds:.1f} s" for seconds, name in times[:5] if seconds >= 1.0) or "none")
+    slow = [f"{name} {seconds:.1f} s" for seconds, name in sorted(times, reverse=True)[:5] if seconds >= 1.0]
+    if slow:
+        print("slowest: " + ", ".join(slow))
     print(f"{count} tests, {count - sum(map(len, skipped.values()))} run, {sum(map(len, skipped.values()))} skipped")
     return 0
 

@@ -4,6 +4,7 @@
 import argparse
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -49,7 +50,7 @@ def check_pkg_config(args, prefix, folder):
         raise Failed("pkg-config is not installed")
     path = next(prefix.rglob("luminal.pc")).parent
     environment = dict(os.environ, PKG_CONFIG_PATH=str(path))
-    flags = run("pkg-config", "--cflags", "--libs", "luminal", env=environment).split()
+    flags = shlex.split(run("pkg-config", "--cflags", "--libs", "luminal", env=environment))
     run(args.compiler, "-std=c++20", SOURCE / "tests" / "consumer" / "main.cpp", "-o", folder / "by_pc", *flags)
     environment["LD_LIBRARY_PATH"] = str(path.parent)
     if run(folder / "by_pc", env=environment) != OUTPUT:
