@@ -279,14 +279,13 @@ StmtRef async_wait(int token) {
   return stmt;
 }
 
-StmtRef roles(Expr variable, Expr begin, Expr end, int stages, Body producers, Body consumers, int level) {
+StmtRef roles(Expr variable, Expr begin, Expr end, int stages, Body producers, Body consumers) {
   if (!variable.is_symbol()) mistake("roles", "the step is no symbol: " + luminal::to_string(variable));
   auto stmt = new_stmt(StmtKind::roles);
   stmt->variable = variable;
   stmt->begin = begin;
   stmt->end = end;
   stmt->stages = stages;
-  stmt->level = level;
   stmt->body = std::move(producers);
   stmt->otherwise = std::move(consumers);
   return stmt;

@@ -713,7 +713,6 @@ StmtRef KernelParser::statement(const Line& line) {
     p.bounds(s);
     r.expect("stages");
     s.stages = p.small("stages", 1, 1 << 16);
-    if (r.accept("level")) s.level = p.small("level", 0, 2);
     r.expect_end();
     s.body = named_block("producers", line.indent);
     s.otherwise = named_block("consumers", line.indent);

@@ -176,7 +176,6 @@ public:
       out += "roles ";
       bounds(s);
       out += fmt::format(" stages {}", s.stages);
-      if (s.level != 0) out += fmt::format(" level {}", s.level);
       return;
     }
   }
