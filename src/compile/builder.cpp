@@ -95,6 +95,7 @@ Result<runtime::Plan> PlanBuilder::build() {
   const Function& f = keep(expand_sorts(module_, inline_calls(module_, module_.entry())));
   plan_.name = f.name;
   plan_.symbols = module_.symbols;
+  plan_.assumptions = module_.assumptions;
 
   Slots slots;
   Region region;

@@ -237,6 +237,8 @@ struct Function {
 /// Dimension symbols are module-wide: one name, one range.
 struct Module {
   std::vector<Expr> symbols;       // each an Expr symbol with its range, by name
+  /// Conditions over the symbols that hold at every step (`assume past + n <= 512`): proofs may use them, whoever sets the symbols checks them.
+  std::vector<Expr> assumptions = {};
   std::vector<Function> functions; // callees before callers; the last one is the entry
   const Function* find(std::string_view name) const;
   const Function& entry() const { return functions.back(); }

@@ -135,6 +135,7 @@ luminal::Result<void> Context::prepare() {
     }
     }
   }
+  extents.insert(extents.end(), plan.assumptions.begin(), plan.assumptions.end());
   sizes_ = std::make_unique<ExprProgram>(extents, plan.symbols);
   size_values_.resize(extents.size());
   return load();
@@ -174,6 +175,12 @@ luminal::Result<void> Context::refresh() {
     for (auto& extent : shapes_[i]) extent = size_values_[at++];
     bytes_[i] = size_values_[at++];
   }
+  for (Expr assumption : plan.assumptions)
+    if (size_values_[at++] == 0) {
+      std::string values;
+      for (Expr symbol : symbols_of(assumption)) values += fmt::format("{}{} = {}", values.empty() ? "" : ", ", symbol.name(), *this->symbol(symbol.name()));
+      return Failure{fmt::format("the dimensions break what the plan was made for: {} ({})", to_string(assumption), values)};
+    }
   stale_ = false;
   return {};
 }

@@ -67,6 +67,7 @@ struct PlanResult {
 struct Plan {
   std::string name;
   std::vector<Expr> symbols;  ///< dimension symbols and loop counters; their ranges are the plan's domain
+  std::vector<Expr> assumptions; ///< conditions over the symbols, checked before a step
   std::vector<Slot> slots;
   std::vector<KernelCode> kernels;
   std::vector<Step> load_steps, steps;
