@@ -29,7 +29,8 @@ const Infix* infix_of(Op op) {
 
 std::string constant_text(double value) {
   if (std::isnan(value)) return "nan";
-  return float_text(value);
+  std::string text = float_text(value);
+  return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
 }
 
 class Printer {
