@@ -31,7 +31,7 @@ std::string lowercase_ascii(std::string_view text) {
 }
 
 std::string_view nearest_word(std::string_view word, const std::vector<std::string_view>& words) {
-  size_t best = std::max<size_t>(2, word.size() / 3) + 1;
+  size_t best = std::min(std::max<size_t>(1, word.size() / 3) + 1, word.size());
   std::string_view nearest;
   std::vector<size_t> row;
   for (const std::string_view candidate : words) {
