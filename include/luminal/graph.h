@@ -40,6 +40,8 @@ public:
   Tensor constant_bytes(std::span<const std::byte> bytes, DType dtype, Dims shape, Where where = Where::current());
   /// 0, 1, 2, ... along the one axis.
   Tensor arange(Dim count, DType dtype = DType::i64, Where where = Where::current());
+  /// start, start + 1, ..., end - 1.
+  Tensor arange(Dim start, Dim end, DType dtype = DType::i64, Where where = Where::current());
   /// body(step, carried, slices) -> (carried, stacked): see docs/terms.md. `stepped` tensors are cut along their first axis, stacked results are joined along a new first one.
   struct LoopResult { std::vector<Tensor> carried, stacked; };
   using LoopBody = std::function<LoopResult(Graph& body, Tensor step, const std::vector<Tensor>& carried, const std::vector<Tensor>& slices,

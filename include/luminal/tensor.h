@@ -136,6 +136,12 @@ Tensor not_equal(Operand a, Operand b);
 Tensor maximum(Operand a, Operand b);
 Tensor minimum(Operand a, Operand b);
 Tensor pow(Operand a, Operand b);
+/// Bits of integers and bools; a shift by the width or more gives 0.
+Tensor operator&(Operand a, Operand b);
+Tensor operator|(Operand a, Operand b);
+Tensor operator^(Operand a, Operand b);
+Tensor operator<<(Operand a, Operand b);
+Tensor operator>>(Operand a, Operand b);
 /// condition (bool) ? a : b, elementwise, broadcast.
 Tensor select(Operand condition, Operand a, Operand b);
 Tensor concat(const std::vector<Tensor>& parts, int axis, std::source_location where = std::source_location::current());

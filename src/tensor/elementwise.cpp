@@ -131,6 +131,11 @@ Tensor not_equal(Operand a, Operand b) { return elementwise(Op::ne, "not_equal",
 Tensor maximum(Operand a, Operand b) { return elementwise(Op::max, "maximum", {a, b}, a.where); }
 Tensor minimum(Operand a, Operand b) { return elementwise(Op::min, "minimum", {a, b}, a.where); }
 Tensor pow(Operand a, Operand b) { return elementwise(Op::pow, "pow", {a, b}, a.where); }
+Tensor operator&(Operand a, Operand b) { return elementwise(Op::bit_and, "and", {a, b}, a.where); }
+Tensor operator|(Operand a, Operand b) { return elementwise(Op::bit_or, "or", {a, b}, a.where); }
+Tensor operator^(Operand a, Operand b) { return elementwise(Op::bit_xor, "xor", {a, b}, a.where); }
+Tensor operator<<(Operand a, Operand b) { return elementwise(Op::shl, "shl", {a, b}, a.where); }
+Tensor operator>>(Operand a, Operand b) { return elementwise(Op::shr, "shr", {a, b}, a.where); }
 Tensor select(Operand condition, Operand a, Operand b) { return elementwise(Op::select, "select", {condition, a, b}, condition.where); }
 
 Tensor Tensor::neg(Where where) const { return unary(Op::neg, *this, where); }

@@ -151,9 +151,10 @@ Tensor Graph::constant_bytes(std::span<const std::byte> bytes, DType dtype, Dims
     throw Error("constant", fmt::format("{} needs {} bytes, {} were given", luminal::to_string(type), storage_bytes(dtype, count), bytes.size()), where);
   return build("constant", state_, where, [&](FunctionBuilder& b) { return b.constant(type, {bytes.begin(), bytes.end()}); });
 }
-Tensor Graph::arange(Dim count, DType dtype, Where where) {
-  Expr n = to_expr(count);
-  return build("arange", state_, where, [&](FunctionBuilder& b) { return b.iota({n}, axis_symbol(0, n), dtype); });
+Tensor Graph::arange(Dim count, DType dtype, Where where) { return arange(0, count, dtype, where); }
+Tensor Graph::arange(Dim start, Dim end, DType dtype, Where where) {
+  Expr first = to_expr(start), n = to_expr(end) - first;
+  return build("arange", state_, where, [&](FunctionBuilder& b) { return b.iota({n}, first + axis_symbol(0, n), dtype); });
 }
 
 Graph::LoopResult Graph::loop(Dim count, const std::vector<Tensor>& carried, const std::vector<Tensor>& stepped, const std::vector<Tensor>& invariants,

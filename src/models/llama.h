@@ -1,0 +1,30 @@
+// models/llama.h -- Llama and its relatives (Touvron et al. 2023, arXiv:2302.13971; grouped heads: arXiv:2307.09288) as a graph: one plan for every
+// prompt chunk and every position.
+#pragma once
+#include "formats/model_files.h"
+#include "luminal/graph.h"
+
+namespace luminal::models {
+
+struct LlamaOptions {
+  int64_t context = 0;             ///< positions of the cache; 0: what the model declares
+  int64_t chunk = 128;             ///< most tokens of one step
+  DType cache_dtype = DType::f32;  ///< f16 halves the cache
+  bool all_logits = false;         ///< logits of every token of a step, not of the last one only
+};
+
+/// Inputs of a step: `tokens` i32 [n], dimensions n (tokens of the step) and past (positions in the cache before it).
+/// Output: `logits` f32 [vocab], or [n, vocab] with all_logits.
+struct Llama {
+  Graph graph;
+  Tensor tokens, logits;
+  ModelConfig config;
+  int64_t context = 0, chunk = 0;
+  int64_t cache_bytes = 0; ///< keys and values at full context
+  int64_t step_weight_bytes = 0; ///< weights that one token reads
+};
+
+/// From a file: GGUF or Hugging Face names. Throws Error for what the architecture has and this graph does not (experts, sliding windows, biases...).
+Llama make_llama(const ModelFile& file, const LlamaOptions& options);
+
+} // namespace luminal::models
