@@ -1,0 +1,75 @@
+// models/generator.h -- a model that is ready to run: prompt in chunks, one token after the other, the cache in between.
+#pragma once
+#include "models/llama.h"
+#include "models/sampler.h"
+#include <functional>
+#include <string>
+
+namespace luminal::models {
+
+struct GeneratorOptions {
+  LlamaOptions model;
+  CompileOptions compile;
+};
+
+/// Times in seconds.
+struct GeneratorTimes {
+  double build = 0, compile = 0, load = 0;     ///< graph; plan and code; memory and values computed at load
+  double prompt = 0, generation = 0;           ///< of the last `generate`
+  double first_token = 0;                      ///< from the start of `generate` to the first token
+  int64_t prompt_tokens = 0, generated_tokens = 0;
+};
+
+enum class StopReason : uint8_t { length, end_of_text, stop_string, context, interrupted };
+std::string_view to_string(StopReason reason);
+
+class Generator {
+public:
+  /// What memory the model will need, before anything is allocated (bytes): weights are mapped, the rest is allocated.
+  struct Estimate {
+    int64_t weights = 0, cache = 0, working = 0;
+    int64_t total() const { return weights + cache + working; }
+  };
+  static Estimate estimate(const ModelFile& file, const LlamaOptions& options);
+
+  Generator(const ModelFile& file, const GeneratorOptions& options);
+
+  /// Forgets the text so far.
+  void reset();
+  /// Appends tokens and returns the logits of the last one. Throws Error with both numbers when they do not fit the context.
+  std::span<const float> feed(std::span<const int32_t> tokens);
+
+  /// Called with each new token; returns false to stop.
+  using OnToken = std::function<bool(int32_t token)>;
+  /// Feeds the prompt, then samples up to `count` tokens (-1: until the context is full). `is_end` names tokens that end the text; they are not given out.
+  StopReason generate(std::span<const int32_t> prompt, int64_t count, Sampler& sampler, const std::function<bool(int32_t)>& is_end, const OnToken& on_token);
+
+  int64_t position() const { return past_; }
+  const Llama& model() const { return model_; }
+  const GeneratorTimes& times() const { return times_; }
+  std::string report() const { return model_.graph.report(); }
+
+private:
+  Llama model_;
+  GeneratorTimes times_;
+  std::vector<int32_t> history_, chunk_;
+  std::vector<float> logits_;
+  int64_t past_ = 0;
+};
+
+/// Finds stop strings in a stream of text pieces; gives out only what cannot be the beginning of one.
+class StopFinder {
+public:
+  explicit StopFinder(std::vector<std::string> stops) : stops_(std::move(stops)) {}
+  /// The text that may be shown; `stopped` becomes true when a stop string was met (text from it on is dropped).
+  std::string push(std::string_view piece);
+  std::string finish();
+  bool stopped() const { return stopped_; }
+
+private:
+  std::vector<std::string> stops_;
+  std::string held_;
+  bool stopped_ = false;
+};
+
+} // namespace luminal::models

@@ -1,0 +1,62 @@
+// models/sampler.cpp -- sampling.
+#include "models/sampler.h"
+#include "luminal/error.h"
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace luminal::models {
+
+void Sampler::penalize(std::span<const int32_t> recent) {
+  if (options_.repeat_last >= 0 && recent.size() > size_t(options_.repeat_last)) recent = recent.last(size_t(options_.repeat_last));
+  if (options_.repeat_penalty == 1 && options_.frequency_penalty == 0 && options_.presence_penalty == 0) return;
+  std::map<int32_t, int> times;
+  for (int32_t token : recent) times[token]++;
+  for (Candidate& c : candidates_) {
+    auto found = times.find(c.token);
+    if (found == times.end()) continue;
+    c.logit = c.logit > 0 ? c.logit / options_.repeat_penalty : c.logit * options_.repeat_penalty;
+    c.logit -= found->second * options_.frequency_penalty + options_.presence_penalty;
+  }
+}
+
+int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> recent) {
+  candidates_.clear();
+  for (size_t i = 0; i < logits.size(); i++)
+    if (!std::isnan(logits[i])) candidates_.push_back({int32_t(i), logits[i], 0});
+  if (candidates_.empty()) throw Error("every logit is NaN: the model's weights or the computation are broken");
+  penalize(recent);
+  auto likelier = [](const Candidate& a, const Candidate& b) { return a.logit != b.logit ? a.logit > b.logit : a.token < b.token; };
+  if (options_.temperature <= 0) return std::min_element(candidates_.begin(), candidates_.end(), likelier)->token;
+
+  size_t keep = options_.top_k > 0 ? std::min(size_t(options_.top_k), candidates_.size()) : candidates_.size();
+  std::partial_sort(candidates_.begin(), candidates_.begin() + long(keep), candidates_.end(), likelier);
+  candidates_.resize(keep);
+
+  auto normalize = [&](double temperature) {
+    double total = 0, most = candidates_[0].logit;
+    for (Candidate& c : candidates_) total += c.probability = c.logit == most ? 1 : std::exp((c.logit - most) / temperature);
+    for (Candidate& c : candidates_) c.probability /= total;
+  };
+  normalize(1);
+  if (options_.top_p < 1) {
+    double sum = 0;
+    size_t n = 0;
+    while (n < candidates_.size() && sum < options_.top_p) sum += candidates_[n++].probability;
+    candidates_.resize(std::max<size_t>(n, 1));
+  }
+  if (options_.min_p > 0) {
+    double least = options_.min_p * candidates_[0].probability;
+    while (candidates_.size() > 1 && candidates_.back().probability < least) candidates_.pop_back();
+  }
+  normalize(options_.temperature);
+  // 53 random bits: a number in [0, 1) that does not depend on the standard library.
+  double at = double(random_() >> 11) * 0x1p-53;
+  for (const Candidate& c : candidates_) {
+    if (at < c.probability) return c.token;
+    at -= c.probability;
+  }
+  return candidates_.back().token;
+}
+
+} // namespace luminal::models
