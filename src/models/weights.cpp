@@ -68,7 +68,7 @@ Tensor unpack_q6_k(Graph& graph, const Tensor& raw, int64_t rows, int64_t column
 }
 
 Tensor file_weight(Graph& graph, const ModelFile& file, const TensorView& view) {
-  auto owner = file.files[view.file_index];
+  std::shared_ptr<const void> owner = view.file_index < file.files.size() ? file.files[view.file_index] : nullptr; // none: bytes of the program
   if (auto dtype = plain_dtype(view.type)) {
     Dims shape(view.shape.begin(), view.shape.end());
     Tensor weight = graph.weight(view.name, shape, *dtype);

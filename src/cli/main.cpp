@@ -1,0 +1,50 @@
+// cli/main.cpp -- the program `luminal`.
+#include "base/settings.h"
+#include "cli/common.h"
+#include "codegen/codegen.h"
+#include "luminal/error.h"
+#include <exception>
+#include <fmt/format.h>
+
+namespace {
+
+int run(int argc, char** argv) {
+  using namespace luminal::cli;
+  CLI::App app{"luminal: a deep-learning compiler. Without a verb it runs the model that is built in."};
+  app.name("luminal");
+  app.footer("Results go to stdout, everything else to stderr; every verb takes --json.\n"
+             "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Settings: luminal help env.");
+  app.set_version_flag("--version", [] { return fmt::format("luminal {} (LLVM {})", LUMINAL_VERSION, luminal::codegen::llvm_version()); });
+  int exit_code = ok;
+  add_run(app, exit_code);
+  add_inspect(app, exit_code);
+  add_devices(app, exit_code);
+  add_doctor(app, exit_code);
+  add_help(app, exit_code);
+  app.require_subcommand(0, 1);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& done) {
+    return app.exit(done);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "luminal: {}\nTry luminal --help.\n", error.what());
+    return usage;
+  }
+  if (app.get_subcommands().empty()) return run_demo();
+  return exit_code;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const luminal::Error& error) {
+    fmt::print(stderr, "luminal: {}\n", error.what());
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "luminal: out of memory\n");
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "luminal: {}\n", error.what());
+  }
+  return luminal::cli::failed;
+}
