@@ -1,0 +1,111 @@
+// tests/compile/fuse_test.cpp -- kernels never form a cycle; what is stored and what is not.
+#include "compile/fuse.h"
+#include <gtest/gtest.h>
+#include <random>
+
+namespace luminal::compile {
+namespace {
+
+TEST(KernelGraph, RandomMergesNeverMakeACycle) {
+  for (unsigned seed = 0; seed < 200; seed++) {
+    std::mt19937 random(seed);
+    auto below = [&](int n) { return int(random() % unsigned(n)); };
+    const int n = 4 + below(20);
+    KernelGraph graph(n);
+    std::vector<std::pair<int, int>> edges;
+    for (int i = 0; i < 2 * n; i++) {
+      int a = below(n), b = below(n);
+      if (a >= b) continue; // numbers are an order without cycles
+      graph.add_edge(a, b);
+      edges.push_back({a, b});
+    }
+    int merged = 0, refused = 0;
+    for (int i = 0; i < 4 * n; i++) {
+      int a = below(n), b = below(n);
+      if (a == b || !graph.alive(a) || !graph.alive(b)) continue;
+      (graph.merge(a, b) ? merged : refused)++;
+
+      // Judge: a topological order of the quotient exists, by repeated removal.
+      std::vector<int> group(size_t(n), -1);
+      for (int k = 0; k < n; k++)
+        if (graph.alive(k))
+          for (int member : graph.members(k)) group[size_t(member)] = k;
+      std::vector<std::pair<int, int>> left;
+      for (auto [x, y] : edges) {
+        ASSERT_NE(group[size_t(x)], -1);
+        if (group[size_t(x)] != group[size_t(y)]) left.push_back({group[size_t(x)], group[size_t(y)]});
+        else {
+          ADD_FAILURE() << "an edge lies inside a merged kernel, seed " << seed;
+        }
+      }
+      while (!left.empty()) {
+        size_t before = left.size();
+        std::erase_if(left, [&](auto edge) { return std::none_of(left.begin(), left.end(), [&](auto other) { return other.second == edge.first; }); });
+        ASSERT_LT(left.size(), before) << "cycle, seed " << seed;
+      }
+    }
+    if (n > 12) {
+      EXPECT_GT(merged, 0);
+    }
+  }
+}
+
+TEST(KernelGraph, RefusesWhatWouldBeACycle) {
+  KernelGraph graph(3); // 0 -> 1 -> 2
+  graph.add_edge(0, 1);
+  graph.add_edge(1, 2);
+  EXPECT_FALSE(graph.merge(0, 2));
+  EXPECT_FALSE(graph.merge(0, 1));
+  KernelGraph two(4); // 0 -> 1, 2 -> 3
+  two.add_edge(0, 1);
+  two.add_edge(2, 3);
+  EXPECT_TRUE(two.merge(0, 3));  // now {0,3} -> 1 and 2 -> {0,3}
+  EXPECT_FALSE(two.merge(1, 2)); // 2 -> {0,3} -> 1
+  EXPECT_TRUE(two.reaches(2, 1));
+}
+
+Function function_of(FunctionBuilder& b, NodeId result) {
+  b.result("y", result);
+  return b.finish();
+}
+
+Fusion fuse_all(const Function& f) {
+  Region region;
+  region.function = &f;
+  region.given = {f.params.begin(), f.params.end()};
+  for (const auto& result : f.results) region.wanted.push_back(result.value);
+  return fuse(region);
+}
+
+TEST(Fuse, ElementwiseChainIsOneKernel) {
+  FunctionBuilder b("f");
+  NodeId x = b.input("x", {DType::f32, {1000}}), y = b.input("y", {DType::f32, {1000}});
+  Function f = function_of(b, b.map(Op::exp, {b.map(Op::add, {b.map(Op::mul, {x, y}), x})}));
+  EXPECT_EQ(fuse_all(f).kernels.size(), 1u);
+}
+
+TEST(Fuse, MatmulWithEpilogueIsOneKernelAndItsReaderAnother) {
+  FunctionBuilder b("f");
+  NodeId x = b.input("x", {DType::f32, {8, 16}}), w = b.input("w", {DType::f32, {16, 32}}, Role::weight), v = b.input("v", {DType::f32, {32, 4}}, Role::weight);
+  auto product = [&](NodeId p, NodeId q, int64_t m, int64_t n, int64_t k) {
+    Shape space{m, n, k};
+    NodeId left = b.view(p, space, {axis_symbol(0, m), axis_symbol(2, k)}), right = b.view(q, space, {axis_symbol(2, k), axis_symbol(1, n)});
+    return b.reduce(Op::add, b.map(Op::mul, {left, right}), {2});
+  };
+  NodeId hidden = b.map(Op::tanh, {product(x, w, 8, 32, 16)});
+  Function f = function_of(b, product(hidden, v, 8, 4, 32));
+  EXPECT_EQ(fuse_all(f).kernels.size(), 2u);
+}
+
+TEST(Fuse, DequantisedWeightIsNeverStored) {
+  FunctionBuilder b("f");
+  NodeId x = b.input("x", {DType::f32, {8, 16}}), w = b.input("w", {DType::i8, {32, 16}}, Role::weight);
+  NodeId real = b.map(Op::mul, {b.cast(w, DType::f32), b.view(b.constant(DType::f32, 0.25), {32, 16}, {})});
+  Shape space{8, 32, 16};
+  NodeId left = b.view(x, space, {axis_symbol(0, 8), axis_symbol(2, 16)}), right = b.view(real, space, {axis_symbol(1, 32), axis_symbol(2, 16)});
+  Function f = function_of(b, b.reduce(Op::add, b.map(Op::mul, {left, right}), {2}));
+  EXPECT_EQ(fuse_all(f).kernels.size(), 1u);
+}
+
+} // namespace
+} // namespace luminal::compile
