@@ -1,0 +1,131 @@
+// base/file.cpp -- files.
+#include "base/file.h"
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace luminal {
+namespace {
+
+Failure failure(const std::string& path, std::string_view what) { return Failure{fmt::format("{}: {}", path, what)}; }
+Failure system_failure(const std::string& path) { return failure(path, std::strerror(errno)); }
+
+class Descriptor {
+public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+private:
+  int fd_;
+};
+
+/// Opens a regular file (anything else is refused before it can block) and tells its size.
+Result<int> open_regular(const std::string& path, uint64_t& size) {
+  Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (fd.get() < 0) return system_failure(path);
+  struct stat info {};
+  if (fstat(fd.get(), &info) != 0) return system_failure(path);
+  if (S_ISDIR(info.st_mode)) return failure(path, "is a directory, a file is expected");
+  if (!S_ISREG(info.st_mode)) return failure(path, "is no regular file");
+  size = uint64_t(info.st_size);
+  return fd.release();
+}
+
+} // namespace
+
+Result<MappedFile> MappedFile::open(const std::string& path) {
+  uint64_t size = 0;
+  auto opened = open_regular(path, size);
+  if (!opened) return opened.failure();
+  Descriptor fd(*opened);
+  if (size == 0) return failure(path, "is empty");
+  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (data == MAP_FAILED) return system_failure(path);
+  MappedFile file;
+  file.data_ = static_cast<const std::byte*>(data);
+  file.size_ = size;
+  file.path_ = path;
+  return file;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)), path_(std::move(other.path_)) {}
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+MappedFile::~MappedFile() {
+  if (data_) munmap(const_cast<std::byte*>(data_), size_);
+}
+
+Result<std::string> read_file(const std::string& path, uint64_t limit) {
+  uint64_t size = 0;
+  auto opened = open_regular(path, size);
+  if (!opened) return opened.failure();
+  Descriptor fd(*opened);
+  if (size > limit) return failure(path, fmt::format("has {} bytes, at most {} are expected", size, limit));
+  std::string text(size, 0);
+  size_t done = 0;
+  while (done < text.size()) {
+    ssize_t n = ::read(fd.get(), text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return system_failure(path);
+    if (n == 0) break; // it shrank
+    done += size_t(n);
+  }
+  text.resize(done);
+  return text;
+}
+
+Result<void> write_file(const std::string& path, std::span<const std::byte> content) {
+  static std::atomic<unsigned> serial{0};
+  std::error_code error;
+  auto folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  std::string temporary = fmt::format("{}.{}.{}.tmp", path, getpid(), serial++);
+  Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (fd.get() < 0) return system_failure(temporary);
+  auto give_up = [&] {
+    Failure why = system_failure(path);
+    ::unlink(temporary.c_str());
+    return why;
+  };
+  for (size_t done = 0; done < content.size();) {
+    ssize_t n = ::write(fd.get(), content.data() + done, content.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return give_up();
+    done += size_t(n);
+  }
+  if (fsync(fd.get()) != 0 || ::close(fd.release()) != 0) return give_up();
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) return give_up();
+  return {};
+}
+
+Result<void> write_file(const std::string& path, std::string_view content) {
+  return write_file(path, std::as_bytes(std::span<const char>(content.data(), content.size())));
+}
+
+bool file_exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error);
+}
+bool is_directory(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+} // namespace luminal

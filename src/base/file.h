@@ -1,0 +1,38 @@
+// base/file.h -- files: mapped, read whole, replaced in one step.
+#pragma once
+#include "base/result.h"
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace luminal {
+
+/// A file mapped read-only; it stays mapped as long as the object lives. Failures name the file: missing, a directory, not readable, empty.
+class MappedFile {
+public:
+  static Result<MappedFile> open(const std::string& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  ~MappedFile();
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const std::string& path() const { return path_; }
+
+private:
+  MappedFile() = default;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  std::string path_;
+};
+
+/// The whole file as text; more than `limit` bytes is a failure.
+Result<std::string> read_file(const std::string& path, uint64_t limit = uint64_t(1) << 30);
+/// Writes beside the file, syncs, renames: a reader sees the old content or the new one, never a part. Makes missing folders.
+Result<void> write_file(const std::string& path, std::string_view content);
+Result<void> write_file(const std::string& path, std::span<const std::byte> content);
+bool file_exists(const std::string& path);
+bool is_directory(const std::string& path);
+
+} // namespace luminal

@@ -1,0 +1,78 @@
+// base/settings.cpp -- environment variables.
+#include "base/settings.h"
+#include "base/check.h"
+#include <algorithm>
+#include <cstdlib>
+#include <sched.h>
+#include <thread>
+
+namespace luminal {
+namespace {
+
+constexpr Setting table[] = {
+    {"LUMINAL_THREADS", SettingType::integer, "0", "worker threads; 0: all cores that this process may use"},
+    {"LUMINAL_CACHE_DIR", SettingType::text, "", "folder of machine code and machine profiles; default ~/.cache/luminal"},
+    {"LUMINAL_NO_CACHE", SettingType::flag, "0", "1: neither read nor write the cache"},
+    {"LUMINAL_DEBUG", SettingType::integer, "0", "1 kernels, 2 schedules, 3 passes, 4 loop IR, 5 terms, 6 LLVM IR, 7 assembly"},
+    {"LUMINAL_LOG", SettingType::text, "warning", "what is logged on stderr: error, warning, info, debug"},
+    {"LUMINAL_STRICT", SettingType::flag, "0", "1: a candidate that differs from the reference stops the program"},
+    {"LUMINAL_PREDICT", SettingType::integer, "-1", "default of luminal run --predict"},
+    {"NO_COLOR", SettingType::text, "", "set: no colours on the terminal (no-color.org)"},
+};
+
+const Setting& find(std::string_view name) {
+  auto found = std::find_if(std::begin(table), std::end(table), [&](const Setting& s) { return s.name == name; });
+  LUMINAL_CHECK(found != std::end(table), "setting {} is not in the table", name);
+  return *found;
+}
+
+} // namespace
+
+std::span<const Setting> settings_table() { return table; }
+
+std::string setting_text(std::string_view name) {
+  const Setting& setting = find(name);
+  const char* value = std::getenv(std::string(name).c_str());
+  return value ? value : std::string(setting.default_text);
+}
+
+int64_t setting_integer(std::string_view name) {
+  std::string text = setting_text(name);
+  if (text.empty()) text = find(name).default_text;
+  char* end = nullptr;
+  errno = 0;
+  int64_t value = std::strtoll(text.c_str(), &end, 10);
+  if (errno || end == text.c_str() || *end) throw Error(fmt::format("{}={}: a whole number is expected", name, text));
+  return value;
+}
+
+bool setting_flag(std::string_view name) {
+  std::string text = setting_text(name);
+  if (text.empty() || text == "0" || text == "false" || text == "off") return false;
+  if (text == "1" || text == "true" || text == "on") return true;
+  throw Error(fmt::format("{}={}: 0 or 1 is expected", name, text));
+}
+
+int setting_threads() {
+  int64_t threads = setting_integer("LUMINAL_THREADS");
+  if (threads < 0 || threads > 1024) throw Error(fmt::format("LUMINAL_THREADS={}: 0 to 1024 is expected", threads));
+  if (threads > 0) return int(threads);
+#ifdef __linux__
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+#endif
+  return std::max(1, int(std::thread::hardware_concurrency()));
+}
+
+int debug_level() { return int(std::clamp<int64_t>(setting_integer("LUMINAL_DEBUG"), 0, 7)); }
+
+std::string cache_folder() {
+  if (setting_flag("LUMINAL_NO_CACHE")) return "";
+  std::string folder = setting_text("LUMINAL_CACHE_DIR");
+  if (!folder.empty()) return folder;
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return std::string(xdg) + "/luminal";
+  if (const char* home = std::getenv("HOME"); home && *home) return std::string(home) + "/.cache/luminal";
+  return "";
+}
+
+} // namespace luminal
