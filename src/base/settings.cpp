@@ -2,6 +2,7 @@
 #include "base/settings.h"
 #include "base/check.h"
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <sched.h>
 #include <thread>

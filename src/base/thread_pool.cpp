@@ -2,6 +2,7 @@
 #include "base/thread_pool.h"
 #include "base/check.h"
 #include <chrono>
+#include <utility>
 
 namespace luminal {
 namespace {
