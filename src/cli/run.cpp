@@ -1,5 +1,6 @@
 // cli/run.cpp -- `luminal run MODEL [PROMPT]`, and the demonstration without arguments.
 #include "base/embedded.h"
+#include "base/settings.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "cli/common.h"

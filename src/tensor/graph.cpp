@@ -159,7 +159,7 @@ Tensor Graph::arange(Dim start, Dim end, DType dtype, Where where) {
 
 Graph::LoopResult Graph::loop(Dim count, const std::vector<Tensor>& carried, const std::vector<Tensor>& stepped, const std::vector<Tensor>& invariants,
                               const LoopBody& body, Where where) {
-  auto inner = std::make_shared<GraphState>(fmt::format("{}_loop{}", state_->builder.name(), state_->loops++));
+  auto inner = std::make_shared<GraphState>(fmt::format("{}_loop{}", state_->name, state_->loops++));
   inner->outer = state_.get();
   inner->dims = state_->dims;
   inner->module = state_->module;

@@ -21,9 +21,10 @@ struct InputData {
 };
 
 struct GraphState {
-  explicit GraphState(std::string name) : builder(std::move(name), &module) {}
+  explicit GraphState(std::string function) : name(function), builder(std::move(function), &module) {}
   GraphState(const GraphState&) = delete;
 
+  std::string name;        // of the function
   Module module;           // dimension symbols and the functions of loops; the entry is made from `builder`
   FunctionBuilder builder; // grows with every operation
   std::map<std::string, Expr> dims;
