@@ -1,5 +1,6 @@
 // kernel/parse.cpp -- reads the text of a kernel that print.cpp writes. Statements are lines, bodies are indented;
 // each line has a reader of its own, so that nothing runs over its end.
+#include "expr/parse.h"
 #include "base/text_reader.h"
 #include "kernel/loop.h"
 #include <cmath>
@@ -84,17 +85,7 @@ public:
 
   TextReader& reader() { return r_; }
 
-  // ---- integer expressions, as to_string(Expr) writes them; lowest binding first
-  Expr expr() {
-    TextReader::Nested nested(r_);
-    Expr left = conjunction();
-    while (r_.at("or")) {
-      const Token op = r_.next();
-      const Expr right = conjunction();
-      left = built(op, [&] { return logical_or(left, right); });
-    }
-    return left;
-  }
+  Expr expr() { return parse_expr(r_, k_.symbols_); }
 
   // ---- values, lowest binding first
   ValueRef value() {
@@ -245,93 +236,6 @@ public:
   }
 
 private:
-  Expr conjunction() {
-    Expr left = negation();
-    while (r_.at("and")) {
-      const Token op = r_.next();
-      const Expr right = negation();
-      left = built(op, [&] { return logical_and(left, right); });
-    }
-    return left;
-  }
-
-  Expr negation() {
-    TextReader::Nested nested(r_);
-    if (!r_.at("not")) return relation();
-    const Token op = r_.next();
-    const Expr of = negation();
-    return built(op, [&] { return logical_not(of); });
-  }
-
-  Expr relation() {
-    const Expr left = sum();
-    static constexpr std::pair<std::string_view, Expr (*)(Expr, Expr)> relations[] = {
-        {"<", lt}, {"<=", le}, {">", gt}, {">=", ge}, {"==", eq}, {"!=", ne}};
-    for (const auto& [text, build] : relations)
-      if (r_.at(text)) {
-        const Token op = r_.next();
-        const Expr right = sum();
-        return built(op, [&, make = build] { return make(left, right); });
-      }
-    return left;
-  }
-
-  Expr sum() {
-    Expr left = term();
-    while (r_.at("+") || r_.at("-")) {
-      const Token op = r_.next();
-      const Expr right = term();
-      left = built(op, [&] { return op.text == "+" ? left + right : left - right; });
-    }
-    return left;
-  }
-
-  Expr term() {
-    Expr left = atom();
-    while (r_.at("*") || r_.at("//") || r_.at("%")) {
-      const Token op = r_.next();
-      const Expr right = atom();
-      left = built(op, [&] {
-        return op.text == "*" ? left * right : op.text == "%" ? mod(left, right) : floordiv(left, right);
-      });
-    }
-    return left;
-  }
-
-  Expr atom() {
-    TextReader::Nested nested(r_);
-    const Token at = r_.peek();
-    if (at.kind == TokenKind::integer) return Expr(r_.expect_integer());
-    if (at.text == "-" && at.kind == TokenKind::punctuation) {
-      if (r_.peek_second().kind == TokenKind::integer) return Expr(r_.expect_integer());
-      r_.next();
-      const Expr of = atom();
-      return built(at, [&] { return -of; });
-    }
-    if (r_.accept("(")) {
-      const Expr inner = expr();
-      r_.expect(")");
-      return inner;
-    }
-    if (at.kind != TokenKind::identifier) r_.fail_expected("an integer expression");
-    const std::string name(r_.expect_identifier());
-    if ((name == "min" || name == "max" || name == "ceildiv") && r_.at("(")) {
-      r_.expect("(");
-      std::vector<Expr> args;
-      do args.push_back(expr());
-      while (r_.accept(","));
-      r_.expect(")");
-      if (name == "ceildiv") {
-        if (args.size() != 2) r_.fail_at(at, "ceildiv takes two expressions");
-        return built(at, [&] { return ceildiv(args[0], args[1]); });
-      }
-      return built(at, [&] { return name == "min" ? min(args) : max(args); });
-    }
-    const auto found = k_.symbols_.find(name);
-    if (found == k_.symbols_.end()) r_.fail_at(at, fmt::format("there is no symbol '{}' here", name));
-    return found->second;
-  }
-
   ValueRef additive() {
     ValueRef left = multiplicative();
     while (r_.at("+") || r_.at("-")) {
