@@ -69,10 +69,10 @@ GraphState::~GraphState() {
 Module GraphState::snapshot() const {
   Module result = module;
   FunctionBuilder b = builder;
-  for (const auto& [node, name] : kept) b.result(name, node);
+  for (const auto& [node, label] : kept) b.result(label, node);
   for (const auto& [state, next] : updates) {
-    const std::string& name = std::get<InputAttr>(builder[state].attr).name;
-    b.result(name + "_next", next, name);
+    const std::string& label = std::get<InputAttr>(builder[state].attr).name;
+    b.result(label + "_next", next, label);
   }
   result.functions.push_back(b.finish());
   return result;
