@@ -50,6 +50,8 @@ struct ModelConfig {
   double rms_norm_eps = 1e-5;
   double rope_theta = 10000.0;
   RopeScaling rope_scaling;
+  /// Frequency i is divided by element i (GGUF rope_freqs.weight: Llama 3.1 files state their scaling so); or empty.
+  std::vector<float> rope_factors;
   /// true: rotary pairs are (2i, 2i+1) (llama GGUF files, whose q and k rows are permuted for it);
   /// false: pairs are (i, i + rope_dim/2) (Hugging Face, and the other GGUF families).
   bool rope_interleaved = false;
@@ -57,11 +59,22 @@ struct ModelConfig {
   bool attention_bias = false;
   bool mlp_bias = false;
   std::string activation = "silu";
-  std::optional<int64_t> sliding_window;
+  std::optional<int64_t> sliding_window; ///< every layer sees at most this many past positions
+  int64_t num_experts = 0;               ///< mixture of experts; 0 where the feed-forward is dense
+  int64_t num_experts_used = 0;
   std::vector<int32_t> bos_tokens;
   std::vector<int32_t> eos_tokens; ///< config and generation config joined, in that order, without repetition
   std::optional<StorageType> dtype; ///< HF torch_dtype, or the commonest type of the GGUF's matrices
 };
+
+/// Angles of the rotary embedding: position p turns pair i by p * inverse_frequencies[i]; cos and sin are multiplied by
+/// `magnitude`. rope_dim / 2 pairs. `sequence_length` matters for the dynamic kind only, which stretches with the text.
+/// Formulas: modeling_rope_utils.py of Hugging Face transformers; https://arxiv.org/abs/2309.00071 (YaRN).
+struct RopeTable {
+  std::vector<double> inverse_frequencies;
+  double magnitude = 1.0;
+};
+RopeTable rope_table(const ModelConfig& config, int64_t sequence_length = 0);
 
 /// From the text of config.json and (or empty) generation_config.json. `file_name` is for messages.
 Result<ModelConfig> parse_hf_config(std::string_view config_json, std::string_view file_name,

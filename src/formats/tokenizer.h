@@ -70,23 +70,26 @@ public:
 private:
   friend class StreamDecoder;
   std::shared_ptr<const detail::TokenizerModel> model_;
+  std::vector<int32_t> eos_;
 };
 
-/// Decodes ids one at a time and never gives out part of a character: bytes of an unfinished character wait
-/// for the next token. The pieces joined are what Tokenizer::decode gives.
+/// Decodes ids one at a time and never gives out part of a character: bytes of an unfinished character wait for the next
+/// token. The pieces joined are what Tokenizer::decode gives.
 class StreamDecoder {
 public:
-  explicit StreamDecoder(Tokenizer tokenizer, bool show_special = false);
-  /// The text that `id` completes; may be empty.
+  /// `continues`: the ids follow text that is shown already (a prompt), so a space in front of the first word stays.
+  explicit StreamDecoder(Tokenizer tokenizer, bool show_special = false, bool continues = false);
+  /// The text that `id` completes; may be empty. Throws luminal::Error for an id outside the vocabulary.
   std::string push(int32_t id);
-  /// What is left at the end: U+FFFD where an unfinished character waits, or nothing. The decoder starts
-  /// afresh.
+  /// What is left at the end: U+FFFD where an unfinished character waits, or nothing. The decoder starts afresh.
   std::string finish();
 
 private:
+  std::string flush();
   Tokenizer tokenizer_;
   bool show_special_;
-  bool at_start_ = true;
+  bool at_start_;
+  int spaces_to_strip_;
   std::string pending_;
 };
 

@@ -1,0 +1,148 @@
+// formats/model_config.cpp -- consistency of a configuration; the frequencies of rotary embeddings.
+#include "formats/model_config.h"
+#include "base/check.h"
+#include "formats/model_config_check.h"
+#include "formats/parse.h"
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace luminal {
+
+std::string_view rope_scaling_name(RopeScaling::Kind kind) {
+  switch (kind) {
+  case RopeScaling::Kind::none: return "none";
+  case RopeScaling::Kind::linear: return "linear";
+  case RopeScaling::Kind::dynamic: return "dynamic";
+  case RopeScaling::Kind::llama3: return "llama3";
+  case RopeScaling::Kind::yarn: return "yarn";
+  }
+  return "none";
+}
+
+void detail::check_model_config(const ModelConfig& c, std::string_view file) {
+  const auto positive = [&](const char* what, int64_t value, int64_t most) {
+    if (value < 1 || value > most) refuse(file, fmt::format("{} is {}, expected 1 to {}", what, value, most));
+  };
+  constexpr int64_t large = int64_t{1} << 31;
+  positive("the vocabulary size", c.vocab_size, large - 1);
+  positive("the hidden size", c.hidden_size, 1 << 24);
+  positive("the intermediate size", c.intermediate_size, 1 << 26);
+  positive("the number of layers", c.num_layers, 1 << 14);
+  positive("the number of attention heads", c.num_heads, 1 << 16);
+  positive("the number of key and value heads", c.num_kv_heads, 1 << 16);
+  positive("the size of a head", c.head_dim, 1 << 16);
+  positive("the context length", c.context_length, large);
+  if (c.num_heads % c.num_kv_heads != 0)
+    refuse(file, fmt::format("{} attention heads and {} key and value heads, expected a multiple",
+                             c.num_heads, c.num_kv_heads));
+  if (c.rope_dim < 2 || c.rope_dim > c.head_dim || c.rope_dim % 2 != 0)
+    refuse(file, fmt::format("{} rotary elements in a head of {}, expected an even number from 2 on",
+                             c.rope_dim, c.head_dim));
+  if (!c.rope_factors.empty() && static_cast<int64_t>(c.rope_factors.size()) != c.rope_dim / 2)
+    refuse(file,
+           fmt::format("{} rotary frequency factors, expected {}", c.rope_factors.size(), c.rope_dim / 2));
+  for (const float factor : c.rope_factors)
+    if (!(factor > 0) || !std::isfinite(factor))
+      refuse(file, fmt::format("rotary frequency factor {}, expected above 0", factor));
+  const auto real = [&](const char* what, double value, double least, double most) {
+    if (!(value >= least) || !(value <= most))
+      refuse(file, fmt::format("{} is {}, expected {} to {}", what, value, least, most));
+  };
+  real("the epsilon of the norms", c.rms_norm_eps, 0, 1);
+  real("the rotary base", c.rope_theta, 1e-6, 1e15);
+  const auto& s = c.rope_scaling;
+  if (s.kind != RopeScaling::Kind::none) real("the factor of the rope scaling", s.factor, 1e-6, 1e9);
+  if (s.kind == RopeScaling::Kind::llama3) {
+    real("low_freq_factor", s.low_freq_factor, 1e-6, 1e9);
+    real("high_freq_factor", s.high_freq_factor, 1e-6, 1e9);
+    if (s.low_freq_factor >= s.high_freq_factor)
+      refuse(file,
+             fmt::format("low_freq_factor {} and high_freq_factor {}, expected the first below the second",
+                         s.low_freq_factor, s.high_freq_factor));
+  }
+  if (s.kind == RopeScaling::Kind::yarn) {
+    real("beta_fast", s.beta_fast, 1e-6, 1e9);
+    real("beta_slow", s.beta_slow, 1e-6, 1e9);
+  }
+  if (s.kind == RopeScaling::Kind::llama3 || s.kind == RopeScaling::Kind::yarn ||
+      s.kind == RopeScaling::Kind::dynamic)
+    positive("the original context of the rope scaling", s.original_context, large);
+  if (c.sliding_window) positive("the sliding window", *c.sliding_window, large);
+  if (c.num_experts < 0 || c.num_experts_used < 0 || c.num_experts_used > c.num_experts)
+    refuse(file,
+           fmt::format("{} of {} experts used, expected at most all", c.num_experts_used, c.num_experts));
+}
+
+namespace {
+
+/// Llama 3.1: long waves are stretched by `factor`, short ones kept, those between interpolated.
+double llama3_frequency(double frequency, const RopeScaling& s) {
+  const double wavelength = 2 * std::numbers::pi / frequency;
+  const auto context = static_cast<double>(s.original_context);
+  if (wavelength < context / s.high_freq_factor) return frequency;
+  if (wavelength > context / s.low_freq_factor) return frequency / s.factor;
+  const double smooth = (context / wavelength - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
+  return (1 - smooth) * frequency / s.factor + smooth * frequency;
+}
+
+double yarn_magnitude(double factor, double scale) {
+  return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0;
+}
+
+} // namespace
+
+RopeTable rope_table(const ModelConfig& config, int64_t sequence_length) {
+  using Kind = RopeScaling::Kind;
+  const RopeScaling& s = config.rope_scaling;
+  const auto dim = static_cast<double>(config.rope_dim);
+  double base = config.rope_theta;
+  if (s.kind == Kind::dynamic && sequence_length > s.original_context) {
+    const double stretched =
+        s.factor * static_cast<double>(sequence_length) / static_cast<double>(s.original_context) -
+        (s.factor - 1);
+    // With one pair the exponent is infinite; the only frequency is 1 whatever the base.
+    if (config.rope_dim > 2) base *= std::pow(stretched, dim / (dim - 2));
+  }
+  RopeTable table;
+  const auto pairs = static_cast<size_t>(config.rope_dim / 2);
+  for (size_t i = 0; i < pairs; ++i)
+    table.inverse_frequencies.push_back(std::pow(base, -2.0 * static_cast<double>(i) / dim));
+
+  if (s.kind == Kind::linear)
+    for (double& f : table.inverse_frequencies) f /= s.factor;
+  if (s.kind == Kind::llama3)
+    for (double& f : table.inverse_frequencies) f = llama3_frequency(f, s);
+  if (s.kind == Kind::yarn) {
+    // The pair that turns `rotations` times within the original context.
+    const auto pair_of = [&](double rotations) {
+      return dim * std::log(static_cast<double>(s.original_context) / (rotations * 2 * std::numbers::pi)) /
+             (2 * std::log(config.rope_theta));
+    };
+    double low = pair_of(s.beta_fast), high = pair_of(s.beta_slow);
+    if (s.truncate) low = std::floor(low), high = std::ceil(high);
+    low = std::max(low, 0.0);
+    high = std::min(high, dim - 1);
+    if (low == high) high += 0.001;
+    for (size_t i = 0; i < pairs; ++i) {
+      double& f = table.inverse_frequencies[i];
+      const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+      f = f / s.factor * ramp + f * (1 - ramp);
+    }
+    if (s.attention_factor)
+      table.magnitude = *s.attention_factor;
+    else if (s.mscale && s.mscale_all_dim && *s.mscale != 0 && *s.mscale_all_dim != 0)
+      table.magnitude = yarn_magnitude(s.factor, *s.mscale) / yarn_magnitude(s.factor, *s.mscale_all_dim);
+    else
+      table.magnitude = yarn_magnitude(s.factor, 1.0);
+  }
+  if (!config.rope_factors.empty()) {
+    LUMINAL_CHECK(config.rope_factors.size() == pairs, "{} rotary factors for {} pairs",
+                  config.rope_factors.size(), pairs);
+    for (size_t i = 0; i < pairs; ++i)
+      table.inverse_frequencies[i] /= static_cast<double>(config.rope_factors[i]);
+  }
+  return table;
+}
+
+} // namespace luminal

@@ -1,0 +1,11 @@
+// formats/model_config_check.h -- what a configuration must fulfil, whatever file it comes from.
+#pragma once
+#include "formats/model_config.h"
+#include <string_view>
+
+namespace luminal::detail {
+
+/// Refuses (ParseFailure) sizes that are not positive, absurd or inconsistent. `file` is for the message.
+void check_model_config(const ModelConfig& config, std::string_view file);
+
+} // namespace luminal::detail

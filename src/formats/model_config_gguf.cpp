@@ -1,0 +1,197 @@
+// formats/model_config_gguf.cpp -- the configuration in the metadata of a GGUF file.
+// Keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, section "Standardized key-value pairs".
+#include "formats/gguf.h"
+#include "formats/model_config.h"
+#include "formats/model_config_check.h"
+#include "formats/parse.h"
+#include "formats/quants.h"
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+namespace luminal {
+namespace {
+
+using namespace detail;
+
+template <class T> T unwrap(Result<T> result) {
+  if (!result) throw ParseFailure{result.error()};
+  return std::move(*result);
+}
+
+/// Families whose rotary pairs are neighbours (LLAMA_ROPE_TYPE_NORM of llama.cpp). Their q and k rows are permuted to it.
+bool pairs_are_neighbours(std::string_view architecture) {
+  constexpr std::string_view names[] = {
+      "llama",     "llama4",     "deci",      "baichuan",   "starcoder", "internlm2", "minicpm",  "xverse",
+      "command-r", "cohere2",    "olmo",      "arctic",     "deepseek",  "deepseek2", "plm",      "chatglm",
+      "granite",   "granitemoe", "chameleon", "bailingmoe", "arcee",     "smollm3",   "mistral3", "ernie4_5"};
+  return std::find(std::begin(names), std::end(names), architecture) != std::end(names);
+}
+
+class Reader {
+public:
+  explicit Reader(const Gguf& gguf) : gguf_(gguf) {}
+
+  ModelConfig read() {
+    ModelConfig c;
+    const auto architecture = unwrap(gguf_.string("general.architecture"));
+    if (!architecture)
+      refuse(gguf_.file_name, "no metadata \"general.architecture\", expected the name of a model family");
+    prefix_ = *architecture + ".";
+    c.architecture = *architecture;
+    c.name = unwrap(gguf_.string("general.name")).value_or("");
+    c.hidden_size = required("embedding_length");
+    c.num_layers = required("block_count");
+    c.num_heads = same_in_all_layers("attention.head_count").value_or(0);
+    if (c.num_heads < 1)
+      refuse(gguf_.file_name, fmt::format("no metadata {}", in_quotes(prefix_ + "attention.head_count")));
+    c.num_kv_heads = same_in_all_layers("attention.head_count_kv").value_or(c.num_heads);
+    c.intermediate_size = same_in_all_layers("feed_forward_length").value_or(0);
+    c.context_length = required("context_length");
+    c.head_dim = integer("attention.key_length").value_or(c.hidden_size / c.num_heads);
+    if (!integer("attention.key_length") && c.hidden_size % c.num_heads != 0)
+      refuse(gguf_.file_name,
+             fmt::format("hidden size {} and {} heads, expected a multiple", c.hidden_size, c.num_heads));
+    if (integer("attention.value_length").value_or(c.head_dim) != c.head_dim)
+      refuse(gguf_.file_name, fmt::format("values of {} elements and keys of {} in a head, expected the same",
+                                          *integer("attention.value_length"), c.head_dim));
+    const auto epsilon = real("attention.layer_norm_rms_epsilon");
+    if (!epsilon)
+      refuse(gguf_.file_name,
+             fmt::format("no metadata {}", in_quotes(prefix_ + "attention.layer_norm_rms_epsilon")));
+    // 1e-5 in f32 is 9.99999975e-06: the decimal that was meant, so that both formats give the same model.
+    c.rms_norm_eps = shortest(*epsilon);
+    c.rope_dim = integer("rope.dimension_count").value_or(c.head_dim);
+    c.rope_theta = shortest(real("rope.freq_base").value_or(10000.0));
+    c.rope_interleaved = pairs_are_neighbours(c.architecture);
+    read_scaling(c);
+    if (const TensorView* factors = gguf_.find_tensor("rope_freqs.weight"))
+      c.rope_factors = unwrap(dequantize(*factors));
+    c.vocab_size = vocabulary_size();
+    c.tied_embeddings =
+        gguf_.find_tensor("token_embd.weight") != nullptr && gguf_.find_tensor("output.weight") == nullptr;
+    c.attention_bias = gguf_.find_tensor("blk.0.attn_q.bias") != nullptr;
+    c.mlp_bias = gguf_.find_tensor("blk.0.ffn_up.bias") != nullptr ||
+                 gguf_.find_tensor("blk.0.ffn_gate.bias") != nullptr;
+    c.activation = c.architecture.starts_with("gemma") ? "gelu_pytorch_tanh" : "silu";
+    if (const auto window = integer("attention.sliding_window"); window && *window != 0)
+      c.sliding_window = window;
+    c.num_experts = integer("expert_count").value_or(0);
+    c.num_experts_used = integer("expert_used_count").value_or(0);
+    add_token("tokenizer.ggml.bos_token_id", c.bos_tokens);
+    for (const char* key : {"eos", "eot", "eom"})
+      add_token(fmt::format("tokenizer.ggml.{}_token_id", key), c.eos_tokens);
+    c.dtype = commonest_type();
+    check_model_config(c, gguf_.file_name);
+    return c;
+  }
+
+private:
+  std::optional<int64_t> integer(std::string_view key) const {
+    return unwrap(gguf_.integer(prefix_ + std::string(key)));
+  }
+  std::optional<double> real(std::string_view key) const {
+    return unwrap(gguf_.real(prefix_ + std::string(key)));
+  }
+
+  int64_t required(std::string_view key) const {
+    const auto value = integer(key);
+    if (!value) refuse(gguf_.file_name, fmt::format("no metadata {}", in_quotes(prefix_ + std::string(key))));
+    return *value;
+  }
+
+  /// A number, or an array with one number for each layer that must all be the same.
+  std::optional<int64_t> same_in_all_layers(std::string_view key) const {
+    const std::string full = prefix_ + std::string(key);
+    const GgufValue* value = gguf_.find(full);
+    if (value == nullptr || value->type != GgufType::array) return integer(key);
+    const auto items = unwrap(gguf_.integers(full));
+    if (items->empty())
+      refuse(gguf_.file_name, fmt::format("metadata {} is an empty array", in_quotes(full)));
+    for (const int64_t item : *items)
+      if (item != items->front())
+        refuse(gguf_.file_name,
+               fmt::format("metadata {} differs from layer to layer ({}), expected one number",
+                           in_quotes(full), value->describe()));
+    return items->front();
+  }
+
+  static double shortest(double value) { return std::stod(fmt::format("{}", static_cast<float>(value))); }
+
+  void read_scaling(ModelConfig& c) const {
+    RopeScaling& s = c.rope_scaling;
+    const std::string key = prefix_ + "rope.scaling.type";
+    const auto kind = unwrap(gguf_.string(key));
+    const auto old_linear = real("rope.scale_linear");
+    if (!kind) {
+      if (old_linear && *old_linear != 0 && *old_linear != 1)
+        s.kind = RopeScaling::Kind::linear, s.factor = *old_linear;
+      // llama.cpp: a factor without a type is linear.
+      if (const auto factor = real("rope.scaling.factor"); factor && *factor != 0 && *factor != 1)
+        s.kind = RopeScaling::Kind::linear, s.factor = *factor;
+      return;
+    }
+    if (*kind == "none") return;
+    if (*kind == "linear")
+      s.kind = RopeScaling::Kind::linear;
+    else if (*kind == "yarn")
+      s.kind = RopeScaling::Kind::yarn;
+    else
+      refuse(gguf_.file_name, fmt::format("metadata {} is {}, expected none, linear or yarn", in_quotes(key),
+                                          in_quotes(*kind)));
+    const auto factor = real("rope.scaling.factor");
+    if (!factor)
+      refuse(gguf_.file_name, fmt::format("no metadata {}", in_quotes(prefix_ + "rope.scaling.factor")));
+    s.factor = shortest(*factor);
+    if (s.kind != RopeScaling::Kind::yarn) return;
+    if (const auto log_multiplier = real("rope.scaling.yarn_log_multiplier");
+        log_multiplier && *log_multiplier != 0)
+      refuse(gguf_.file_name,
+             fmt::format("metadata {} is {}, expected none",
+                         in_quotes(prefix_ + "rope.scaling.yarn_log_multiplier"), *log_multiplier));
+    s.original_context = integer("rope.scaling.original_context_length").value_or(c.context_length);
+    s.beta_fast = shortest(real("rope.scaling.yarn_beta_fast").value_or(32));
+    s.beta_slow = shortest(real("rope.scaling.yarn_beta_slow").value_or(1));
+    if (const auto factor_of_attention = real("rope.scaling.attn_factor"))
+      s.attention_factor = shortest(*factor_of_attention) * (0.1 * std::log(std::max(s.factor, 1.0)) + 1.0);
+  }
+
+  int64_t vocabulary_size() const {
+    if (const TensorView* embedding = gguf_.find_tensor("token_embd.weight");
+        embedding != nullptr && embedding->shape.size() == 2)
+      return embedding->shape[0];
+    if (const auto size = integer("vocab_size")) return *size;
+    if (const auto* tokens = unwrap(gguf_.strings("tokenizer.ggml.tokens")))
+      return static_cast<int64_t>(tokens->size());
+    refuse(gguf_.file_name,
+           fmt::format("neither tensor \"token_embd.weight\" nor metadata {} nor \"tokenizer.ggml.tokens\"",
+                       in_quotes(prefix_ + "vocab_size")));
+  }
+
+  void add_token(const std::string& key, std::vector<int32_t>& out) const {
+    const auto id = unwrap(gguf_.integer(key));
+    if (!id || *id < 0 || *id >= INT32_MAX) return; // 2^32-1 stands for "none" in older files
+    if (std::find(out.begin(), out.end(), *id) == out.end()) out.push_back(static_cast<int32_t>(*id));
+  }
+
+  std::optional<StorageType> commonest_type() const {
+    std::map<StorageType, uint64_t> bytes;
+    for (const auto& tensor : gguf_.tensors)
+      if (tensor.shape.size() >= 2) bytes[tensor.type] += tensor.bytes.size();
+    const auto most = std::max_element(bytes.begin(), bytes.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    return most == bytes.end() ? std::nullopt : std::optional(most->first);
+  }
+
+  const Gguf& gguf_;
+  std::string prefix_;
+};
+
+} // namespace
+
+Result<ModelConfig> config_from_gguf(const Gguf& gguf) {
+  return guarded(gguf.file_name, [&] { return Reader(gguf).read(); });
+}
+
+} // namespace luminal
