@@ -43,9 +43,9 @@ struct Formula {
   std::vector<Expr> index; // load, index
   std::vector<FormulaRef> args;
   std::string user_op; // op: name of a registered row, else empty
-  // Where an inlined map of the graph begins: which node, and the element that is read. Facts for
+  // Where an inlined map of the graph begins: the node's name, and the element that is read. Facts for
   // `materialize`.
-  std::optional<NodeId> origin;
+  std::string origin;
   std::vector<Expr> at;
 };
 

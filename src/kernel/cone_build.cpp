@@ -161,7 +161,7 @@ FormulaRef ConeBuilder::compute(NodeId id, const Index& at) {
                           ? formula_op(attr.op, std::move(args))
                           : formula_user_op(attr.user_op, node.type().dtype, std::move(args));
     Formula copy = *made;
-    copy.origin = id;
+    copy.origin = node_name(id, "t");
     copy.at = at;
     return std::make_shared<const Formula>(std::move(copy));
   }

@@ -9,11 +9,12 @@
 //   at STAGE LOOP                              the stage runs inside LOOP of the nest that is open before it (compute_at); root: a nest of its own
 //   store VALUE LOOP DIM... [in SPACE]         its storage begins a new life in each trip of LOOP; DIM: axis, axis/N, axis%N, axis+PAD; SPACE: shared, local
 //   stage VALUE COPY                           readers read a copy (packing), made by a new stage COPY
-//   materialize STAGE NAME VALUE               a map that is inlined at its readers becomes a stage and a value NAME
+//   materialize NODE VALUE                     a map of the graph that is inlined at its readers becomes a stage and a value of its own
 //   inline VALUE                               the other way: a value that is a plain map is computed by its readers
 //   fuse STAGE NEXT                            one nest with the results of both; a fold and the maps on its results become one (epilogue)
 //   cascade STAGE LOOP                         a tuple fold returns to plain folds inside each trip of LOOP: see cascade.h
-//   split_reduction STAGE AXIS COUNT [TREE]    partial states of COUNT equal parts in scratch, combined by a second stage in a fixed order; TREE: serial, pairs
+//   split_reduction STAGE AXIS [TREE] COUNT [BLOCK]  partial states of COUNT parts in scratch, combined by the stage STAGE.combine in a fixed
+//                                              order (TREE: serial, pairs); parts are contiguous, or dealt out in blocks of BLOCK
 //   predicate_split LOOP                       full, partial and empty tiles of the domains below LOOP
 //   predicate_bound STAGE LOOP                 the loop ends where the fold's domain does
 //   prefetch STAGE VALUE LOOP DISTANCE         touches what LOOP will need DISTANCE trips later

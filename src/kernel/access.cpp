@@ -1,0 +1,105 @@
+// kernel/access.cpp -- how the reads and writes of a stage move along its axes.
+#include "kernel/access.h"
+#include "kernel/formula.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+
+Step step_of(const Cone& cone, const std::vector<Expr>& shape, const std::vector<Expr>& index, Expr symbol) {
+  bool moves = false, unit = false;
+  for (size_t d = 0; d < index.size(); d++) {
+    Expr e = index[d];
+    for (int h : holes_of(cone, std::span(&e, 1)))
+      for (Expr inner : index_exprs(cone.holes[size_t(h)].value))
+        if (depends_on(inner, symbol)) return Step::irregular;
+    if (!depends_on(e, symbol)) continue;
+    auto c = coefficient_of(e, symbol);
+    if (!c || !c->is_constant()) return Step::irregular;
+    bool last = true; // only extents of 1 follow
+    for (size_t later = d + 1; later < index.size(); later++) last &= shape[later].is_constant(1);
+    unit = !moves && last && c->is_constant(1);
+    moves = true;
+  }
+  if (!moves) return Step::none;
+  return unit ? Step::contiguous : Step::strided;
+}
+
+AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
+  const Stage& s = nests.cone.stages[size_t(stage)];
+  const StageNest& nest = nests.stages[size_t(stage)];
+  AxisUse use;
+  auto count = [&](Step step) {
+    switch (step) {
+    case Step::none: use.none++; break;
+    case Step::contiguous: use.contiguous++; break;
+    case Step::strided: use.strided++; break;
+    case Step::irregular: use.irregular++; break;
+    }
+  };
+  auto at = [&](const std::vector<Expr>& index) {
+    std::vector<Expr> out;
+    for (Expr e : index) out.push_back(substitute(e, nest.axis_values));
+    return out;
+  };
+  // Holes are read at axes, not at loops: an axis that the symbol moves makes them irregular.
+  std::set<int> moved;
+  for (size_t h = 0; h < nests.cone.holes.size(); h++)
+    for (Expr e : index_exprs(nests.cone.holes[h].value))
+      if (depends_on(substitute(e, nest.axis_values), symbol)) moved.insert(int(h));
+  auto irregular = [&](const std::vector<Expr>& index) {
+    for (int h : holes_of(nests.cone, index))
+      if (moved.contains(h)) return true;
+    return false;
+  };
+  visit_stage(s, [&](const Formula& f) {
+    if (f.kind != FormulaKind::load) return;
+    Step step = irregular(f.index)
+                    ? Step::irregular
+                    : step_of(nests.cone, nests.cone.values[size_t(f.value)].shape, at(f.index), symbol);
+    if (step == Step::contiguous && f.dtype != nests.cone.values[size_t(f.value)].dtype) step = Step::strided;
+    count(step);
+  });
+  for (auto& c : s.components) {
+    if (c.out < 0) continue;
+    Step step = irregular(c.index)
+                    ? Step::irregular
+                    : step_of(nests.cone, nests.cone.values[size_t(c.out)].shape, at(c.index), symbol);
+    count(step);
+    use.store_contiguous |= step == Step::contiguous;
+  }
+  return use;
+}
+
+namespace {
+void find_blocks(Expr e, Expr symbol, std::set<int64_t>& out) {
+  bool divides = e.kind() == ExprKind::floordiv || e.kind() == ExprKind::mod;
+  if (divides && e.args()[1].is_constant() && depends_on(e.args()[0], symbol) && e.args()[1].value() > 1)
+    out.insert(e.args()[1].value());
+  for (Expr a : e.args()) find_blocks(a, symbol, out);
+}
+} // namespace
+
+std::vector<int64_t> blocks_of(const Cone& cone, const Stage& stage, Expr axis_symbol) {
+  std::set<int64_t> out;
+  for (Expr e : index_exprs(stage)) find_blocks(e, axis_symbol, out);
+  for (int h : holes_of(cone, stage))
+    for (Expr e : index_exprs(cone.holes[size_t(h)].value)) find_blocks(e, axis_symbol, out);
+  return {out.begin(), out.end()};
+}
+
+bool has_fold(const Stage& stage) {
+  return std::ranges::any_of(stage.components, [](auto& c) { return c.kind == ComponentKind::fold; });
+}
+
+std::vector<int> reduced_axes(const Stage& stage) {
+  std::vector<int> out;
+  for (int a : stage.axes) {
+    bool reduced = a == stage.scan_axis;
+    for (auto& c : stage.components)
+      reduced |= c.kind == ComponentKind::fold && std::ranges::find(c.axes, a) == c.axes.end();
+    if (reduced) out.push_back(a);
+  }
+  return out;
+}
+
+} // namespace luminal::kernel

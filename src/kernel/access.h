@@ -1,0 +1,27 @@
+// kernel/access.h -- private: how the reads and writes of a stage move along its axes. Axes are classified from the index maps alone.
+#pragma once
+#include "kernel/nest.h"
+
+namespace luminal::kernel {
+
+enum class Step : uint8_t { none, contiguous, strided, irregular };
+
+/// How the offset of `index` in a row-major value of this shape moves with a symbol.
+Step step_of(const Cone& cone, const std::vector<Expr>& shape, const std::vector<Expr>& index, Expr symbol);
+
+struct AxisUse {
+  int none = 0, contiguous = 0, strided = 0, irregular = 0; // loads and stores
+  bool store_contiguous = false;
+  int score() const { return contiguous * 2 + (store_contiguous ? 1 : 0) - 3 * strided - 4 * irregular; }
+};
+/// Along one symbol, axis values already over loop symbols.
+AxisUse use_along(const Nests& nests, int stage, Expr symbol);
+
+/// Divisors d of floordiv(e, d) and mod(e, d) with e along the axis: how the axis is made of blocks. Ascending.
+std::vector<int64_t> blocks_of(const Cone& cone, const Stage& stage, Expr axis_symbol);
+
+/// Axes that a fold of the stage reduces.
+std::vector<int> reduced_axes(const Stage& stage);
+bool has_fold(const Stage& stage);
+
+} // namespace luminal::kernel

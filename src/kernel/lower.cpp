@@ -1,0 +1,552 @@
+// kernel/lower.cpp -- nests to loop IR: the tree of shared loops, where values live, barriers, the loops themselves.
+#include "kernel/lower.h"
+#include "base/check.h"
+#include "kernel/lowering.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+namespace {
+
+/// Loop symbols stand in an expression with a constant, non-negative factor, or not at all.
+bool rises_linearly(Expr e, Expr symbol) {
+  auto c = coefficient_of(e, symbol);
+  return c && c->is_constant() && c->value() >= 0;
+}
+
+std::vector<Expr> conjuncts(Expr condition) {
+  if (condition.is_constant(1)) return {};
+  if (condition.kind() == ExprKind::logical_and) return {condition.args().begin(), condition.args().end()};
+  return {condition};
+}
+
+} // namespace
+
+Lowering::Lowering(Nests nests, const LowerOptions& options) : n_(std::move(nests)), options_(options) {
+  kernel_.name = n_.cone.name;
+  kernel_.lanes = options.lanes;
+  kernel_.symbols = n_.cone.symbols;
+  places_.resize(n_.cone.values.size());
+  levels_.resize(n_.cone.values.size(), nullptr);
+  for (bool global : {true, false})
+    for (size_t v = 0; v < n_.cone.values.size(); v++) {
+      const ConeValue& value = n_.cone.values[v];
+      if ((value.role != ValueRole::interior) != global) continue;
+      Place& place = places_[v];
+      place.layout = value.layout.empty() ? row_major(int(value.shape.size())) : value.layout;
+      place.base.assign(value.shape.size(), 0);
+      place.extents = value.shape;
+      if (!global && n_.writer(int(v)) < 0) continue; // inlined or fused away
+      Buffer buffer;
+      buffer.name = value.name;
+      buffer.dtype = value.dtype;
+      buffer.size = layout_size(place.layout, place.extents);
+      buffer.access = value.role == ValueRole::input    ? Access::in
+                      : value.role == ValueRole::output ? Access::out
+                      : value.role == ValueRole::inout  ? Access::inout
+                                                        : Access::scratch;
+      buffer.space = global ? Space::global : Space::local;
+      if (!global) buffer.alignment = 64;
+      place.buffer = add_buffer(kernel_, std::move(buffer));
+    }
+}
+
+// ---- the tree of loops: each stage joins the nest that is open at its level ----
+
+void Lowering::build_tree() {
+  root_ = std::make_unique<TreeNode>();
+  leaves_.assign(n_.stages.size(), nullptr);
+  std::set<std::string> levels = n_.predicate_splits;
+  for (auto& nest : n_.stages)
+    if (!nest.at.empty()) levels.insert(nest.at);
+  for (auto& storage : n_.storage)
+    if (storage.level) levels.insert(*storage.level);
+  for (auto& [loop, depth] : n_.roles) levels.insert(loop);
+  std::vector<TreeNode*> path{root_.get()};
+  for (size_t s = 0; s < n_.stages.size(); s++) {
+    const StageNest& nest = n_.stages[s];
+    const std::string& name = n_.cone.stages[s].name;
+    if (nest.at.empty()) {
+      path.resize(1);
+    } else {
+      auto found = std::ranges::find_if(path, [&](TreeNode* p) { return p->loop == nest.at; });
+      if (found == path.end()) refuse("stage {}: loop {} is not open before it", name, nest.at);
+      path.erase(found + 1, path.end());
+    }
+    size_t d = 0;
+    for (size_t i = 1; i < path.size(); i++) { // loops that the stage does not have are joined too
+      const StageLoop* own = nest.find(path[i]->loop);
+      if (!own) continue;
+      const StageLoop* shared = n_.stages[size_t(path[i]->stage)].find(path[i]->loop);
+      if (nest.loops[d].name != own->name)
+        refuse("stage {}: its order does not begin with the loops that it joins ({} comes before {})", name,
+               nest.loops[d].name, own->name);
+      if (own->symbol != shared->symbol || own->extent != shared->extent || own->kind != shared->kind)
+        refuse("stage {}: loop {} is not the loop of that name of stage {}", name, own->name,
+               n_.cone.stages[size_t(path[i]->stage)].name);
+      d++;
+    }
+    size_t last = d;
+    for (size_t i = d; i < nest.loops.size(); i++)
+      if (levels.contains(nest.loops[i].name)) last = i + 1;
+    for (; d < last; d++) {
+      if (nest.loops[d].kind == LoopKind::vector || nest.loops[d].kind == LoopKind::unrolled)
+        refuse("stage {}: loop {} is a {} and holds no other stages", name, nest.loops[d].name,
+               nest.loops[d].kind == LoopKind::vector ? "vector" : "unrolled loop");
+      auto node = std::make_unique<TreeNode>();
+      node->loop = nest.loops[d].name;
+      node->stage = int(s);
+      node->parent = path.back();
+      path.back()->kids.push_back(std::move(node));
+      path.push_back(path.back()->kids.back().get());
+    }
+    auto leaf = std::make_unique<TreeNode>();
+    leaf->stage = int(s);
+    leaf->parent = path.back();
+    leaves_[s] = leaf.get();
+    path.back()->kids.push_back(std::move(leaf));
+  }
+  // The stages of a cascade take turns: all of them stand in the same loop.
+  std::map<int, TreeNode*> turns;
+  for (size_t s = 0; s < n_.stages.size(); s++) {
+    const StageNest& nest = n_.stages[s];
+    if (nest.together.empty()) continue;
+    TreeNode* p = leaves_[s];
+    while (p && p->loop != nest.together) p = p->parent;
+    if (!p)
+      refuse("stage {} must run in loop {}, as the other stages of its cascade do", n_.cone.stages[s].name,
+             nest.together);
+    auto [slot, fresh] = turns.try_emplace(nest.cascade, p);
+    if (slot->second != p)
+      refuse("stage {} must run in the same loop {} as the other stages of its cascade",
+             n_.cone.stages[s].name, nest.together);
+  }
+  // Loops that hold several stages may not be parallel where one of them reduces along them.
+  for (size_t s = 0; s < n_.stages.size(); s++)
+    for (TreeNode* p = leaves_[s]->parent; p->parent; p = p->parent) {
+      const StageLoop* own = n_.stages[s].find(p->loop);
+      if (!own || own->kind != LoopKind::parallel || !own->symbol.is_symbol()) continue;
+      for (auto& c : n_.cone.stages[s].components)
+        for (int a : n_.cone.stages[s].axes)
+          if (c.kind == ComponentKind::fold && std::ranges::find(c.axes, a) == c.axes.end() &&
+              depends_on_loop(n_.stages[s], n_.cone.axes[size_t(a)].symbol, *own))
+            refuse("stage {}: loop {} is part of the reduction and cannot be parallel (split_reduction makes "
+                   "independent parts)",
+                   n_.cone.stages[s].name, own->name);
+    }
+}
+
+namespace {
+std::vector<TreeNode*> path_to(TreeNode* node) {
+  std::vector<TreeNode*> path;
+  for (; node; node = node->parent) path.insert(path.begin(), node);
+  return path;
+}
+} // namespace
+
+void Lowering::choose_levels() {
+  for (size_t v = 0; v < n_.cone.values.size(); v++) {
+    if (n_.cone.values[v].role != ValueRole::interior || places_[v].buffer < 0) continue;
+    std::vector<int> users = n_.readers(int(v));
+    for (size_t s = 0; s < n_.cone.stages.size(); s++)
+      for (auto& c : n_.cone.stages[s].components)
+        if (c.out == int(v)) users.push_back(int(s));
+    std::vector<TreeNode*> common = path_to(leaf_of(users[0])->parent);
+    for (int u : users) {
+      auto path = path_to(leaf_of(u)->parent);
+      size_t same = 0;
+      while (same < common.size() && same < path.size() && common[same] == path[same]) same++;
+      common.resize(same);
+    }
+    // A fold that goes on in an open loop keeps its result outside of that loop.
+    for (int u : users)
+      for (auto& c : n_.cone.stages[size_t(u)].components) {
+        if (c.out != int(v) || c.kind == ComponentKind::map) continue;
+        for (size_t i = 1; i < common.size(); i++) {
+          const StageLoop* loop = n_.stages[size_t(u)].find(common[i]->loop);
+          if (!loop || !loop->symbol.is_symbol()) continue;
+          bool own = false, other = false;
+          for (int a : n_.cone.stages[size_t(u)].axes) {
+            if (!depends_on_loop(n_.stages[size_t(u)], n_.cone.axes[size_t(a)].symbol, *loop)) continue;
+            bool kept = std::ranges::find(c.axes, a) != c.axes.end();
+            (kept ? own : other) = true;
+          }
+          if (other && !own) {
+            common.resize(i);
+            break;
+          }
+        }
+      }
+    TreeNode* level = common.back();
+    if (auto& wish = n_.storage[v].level) {
+      auto found =
+          std::ranges::find_if(common, [&](TreeNode* p) { return *wish == (p->parent ? p->loop : "root"); });
+      if (found == common.end())
+        refuse("{} cannot be stored in loop {}: it is written or read outside of it", n_.cone.values[v].name,
+               *wish);
+      level = *found;
+    }
+    levels_[v] = level;
+    check_level(int(v), level);
+  }
+}
+
+void Lowering::check_level(int value, TreeNode* level) {
+  // Iterations of a parallel loop between the storage and its users may not share elements.
+  const ConeValue& v = n_.cone.values[size_t(value)];
+  for (size_t s = 0; s < n_.cone.stages.size(); s++)
+    for (auto& c : n_.cone.stages[s].components) {
+      if (c.out != value) continue;
+      for (TreeNode* p = leaf_of(int(s))->parent; p && p != level; p = p->parent) {
+        if (!p->parent) continue;
+        const StageLoop* loop = n_.stages[size_t(p->stage)].find(p->loop);
+        if (loop->kind != LoopKind::parallel || !loop->symbol.is_symbol()) continue;
+        const StageLoop* own = n_.stages[s].find(p->loop);
+        bool separate = false;
+        for (Expr e : c.index) {
+          Expr at = substitute(e, n_.stages[s].axis_values);
+          separate |= own && depends_on(at, own->symbol);
+        }
+        if (!separate)
+          refuse("{} is stored outside of the parallel loop {}, whose iterations would share it", v.name,
+                 p->loop);
+      }
+    }
+}
+
+// ---- places ----
+
+void Lowering::place_values(const TreeNode& node) {
+  for (size_t v = 0; v < n_.cone.values.size(); v++) {
+    if (levels_[v] != &node) continue;
+    const ConeValue& value = n_.cone.values[v];
+    Place& place = places_[v];
+    std::set<Expr, ExprLess> outer;
+    for (auto& o : open_)
+      if (o.symbol.is_symbol()) outer.insert(o.symbol);
+    bool first = true;
+    for (size_t s = 0; s < n_.cone.stages.size(); s++)
+      for (auto& c : n_.cone.stages[s].components) {
+        if (c.out != int(v)) continue;
+        const StageNest& nest = n_.stages[s];
+        for (size_t d = 0; d < value.shape.size(); d++) {
+          Expr at = substitute(c.index[d], nest.axis_values);
+          ExprMap<Expr> low, high;
+          bool linear = true;
+          for (auto& l : nest.loops) {
+            if (!l.symbol.is_symbol() || outer.contains(l.symbol) || !depends_on(at, l.symbol)) continue;
+            low[l.symbol] = 0;
+            high[l.symbol] = l.extent - 1;
+            linear &= rises_linearly(at, l.symbol);
+          }
+          Expr base = substitute(at, low);
+          Expr extent = value.shape[d];
+          if (linear)
+            extent = substitute(at, high) - base + 1;
+          else if (!base.is_constant(0)) {
+            Interval range = (at - base).range();
+            if (!range.is_bounded() || range.low < 0)
+              refuse("{} has no bounded extent in loop {}", value.name, node.loop);
+            extent = range.high + 1;
+          }
+          if (first) {
+            place.base[d] = base;
+            place.extents[d] = extent;
+          } else {
+            if (!proves_equal(place.base[d], base))
+              refuse("{} is written at different places of loop {}", value.name, node.loop);
+            place.extents[d] = max(place.extents[d], extent);
+          }
+        }
+        first = false;
+      }
+    Buffer& buffer = kernel_.buffers[size_t(place.buffer)];
+    Expr size = layout_size(place.layout, place.extents);
+    for (Expr s : symbols_of(size))
+      if (std::ranges::find(kernel_.symbols, s) == kernel_.symbols.end())
+        refuse("the size of {} in loop {} is not constant: {}", value.name, node.loop,
+               luminal::to_string(size));
+    bool parallel = parallel_open();
+    buffer.space = n_.storage[v].space.value_or(parallel ? Space::local : Space::shared);
+    if (buffer.space == Space::shared && parallel)
+      refuse("{} is stored in a parallel loop and cannot be shared by all workers", value.name);
+    if (buffer.space == Space::local && !parallel) {
+      // Fine only if no other worker needs it: everything that touches it would have to be outside of parallel loops.
+      refuse("{} is stored outside of parallel loops: every worker needs it, so it cannot be local",
+             value.name);
+    }
+    auto role = n_.roles.find(node.loop);
+    place.slot = 0;
+    if (role != n_.roles.end() && role->second > 1 && !open_.empty() && open_.back().symbol.is_symbol()) {
+      place.slot = mod(open_.back().symbol, role->second) * size;
+      size = size * role->second;
+    }
+    buffer.size = size;
+  }
+}
+
+bool Lowering::is_open(const std::string& loop) const {
+  return std::ranges::any_of(open_, [&](auto& o) { return o.name == loop; });
+}
+
+bool Lowering::parallel_open() const {
+  return std::ranges::any_of(open_, [](auto& o) { return o.parallel; });
+}
+
+// ---- loops ----
+
+Lowering::Bounds Lowering::bounds(const StageNest& nest, const StageLoop& loop) const {
+  Bounds b{0, loop.extent};
+  if (!loop.symbol.is_symbol()) return b;
+  for (auto& g : nest.guards) {
+    if (!depends_on(g.value, loop.symbol)) continue;
+    ExprMap<Expr> zero;
+    for (auto& l : nest.loops)
+      if (l.symbol.is_symbol() && !is_open(l.name) && l.name != loop.name) zero[l.symbol] = 0;
+    Expr value = substitute(g.value, zero);
+    auto c = coefficient_of(value, loop.symbol);
+    if (!c || !c->is_constant() || c->value() < 1) continue; // the inner loops' guards see to it
+    Expr rest = value - loop.symbol * *c;
+    Expr end = ceildiv(g.limit - rest, *c);
+    if (prove(ge(end, b.end)) != Truth::yes) b.end = min(b.end, end);
+  }
+  return b;
+}
+
+std::optional<Lowering::Interval2> Lowering::domain_range(int stage, const StageNest& nest,
+                                                          const StageLoop& loop) const {
+  if (!loop.symbol.is_symbol()) return {};
+  Interval2 r{0, loop.extent, 0, loop.extent, {}};
+  bool any = false;
+  for (Expr original : conjuncts(n_.cone.stages[size_t(stage)].domain)) {
+    if (original.kind() != ExprKind::lt || assumed_.yes.contains(original)) continue;
+    Expr gap = substitute(original.args()[1], nest.axis_values) -
+               substitute(original.args()[0], nest.axis_values); // > 0 holds
+    if (!depends_on(gap, loop.symbol)) continue;
+    auto c = coefficient_of(gap, loop.symbol);
+    if (!c || !c->is_constant() || c->is_constant(0)) continue;
+    ExprMap<Expr> most, least;
+    bool linear = true;
+    for (auto& l : nest.loops) {
+      if (!l.symbol.is_symbol() || is_open(l.name) || l.name == loop.name || !depends_on(gap, l.symbol))
+        continue;
+      auto k = coefficient_of(gap, l.symbol);
+      linear &= k && k->is_constant();
+      if (!linear) break;
+      bool rises = k->value() > 0;
+      most[l.symbol] = rises ? l.extent - 1 : Expr(0);
+      least[l.symbol] = rises ? Expr(0) : l.extent - 1;
+    }
+    if (!linear) continue;
+    any = true;
+    r.conditions.push_back(original);
+    Expr some = substitute(gap, most) - loop.symbol * *c, all = substitute(gap, least) - loop.symbol * *c;
+    if (c->value() < 0) { // ends along the loop: loop < ceildiv(rest, -c)
+      int64_t k = -c->value();
+      r.some_end = min(r.some_end, ceildiv(some, k));
+      r.all_end = min(r.all_end, ceildiv(all, k));
+    } else { // begins along the loop: loop > -rest / c
+      r.some_begin = max(r.some_begin, floordiv(-some, c->value()) + 1);
+      r.all_begin = max(r.all_begin, floordiv(-all, c->value()) + 1);
+    }
+  }
+  if (!any) return {};
+  return r;
+}
+
+// ---- walking ----
+
+void Lowering::touch(const Stage& stage, Touched& touched) const {
+  auto shared = [&](int v) {
+    Space space = kernel_.buffers[size_t(places_[size_t(v)].buffer)].space;
+    return space == Space::global || space == Space::shared;
+  };
+  auto read = [&](const Formula& f) {
+    if (f.kind == FormulaKind::load && shared(f.value)) touched.reads.insert(places_[size_t(f.value)].buffer);
+  };
+  visit_stage(stage, read);
+  for (int h : holes_of(n_.cone, stage)) visit(n_.cone.holes[size_t(h)].value, read);
+  for (auto& c : stage.components)
+    if (c.out >= 0 && shared(c.out)) touched.writes.insert(places_[size_t(c.out)].buffer);
+}
+
+namespace {
+bool conflict(const Touched& before, const Touched& now) {
+  for (BufferId b : now.writes)
+    if (before.reads.contains(b) || before.writes.contains(b)) return true;
+  for (BufferId b : now.reads)
+    if (before.writes.contains(b)) return true;
+  return false;
+}
+} // namespace
+
+Body Lowering::emit_children(const TreeNode& node, bool in_parallel, Touched& touched) {
+  place_values(node);
+  Body body;
+  Touched since; // the last barrier
+  for (auto& kid : node.kids) {
+    Touched part;
+    Body statements = emit_node(*kid, in_parallel, part);
+    if (!in_parallel && conflict(since, part)) {
+      body.push_back(barrier());
+      since = {};
+    }
+    body.insert(body.end(), statements.begin(), statements.end());
+    since.add(part);
+    touched.add(part);
+  }
+  return body;
+}
+
+Body Lowering::emit_node(const TreeNode& node, bool in_parallel, Touched& touched) {
+  return node.is_leaf() ? emit_leaf(node.stage, in_parallel, touched) : emit_loop(node, in_parallel, touched);
+}
+
+namespace {
+const TreeNode* first_leaf(const TreeNode& node, const std::function<bool(int)>& accept) {
+  if (node.is_leaf()) return accept(node.stage) ? &node : nullptr;
+  for (auto& kid : node.kids)
+    if (auto* found = first_leaf(*kid, accept)) return found;
+  return nullptr;
+}
+} // namespace
+
+/// Do the trips of a serial loop outside of parallel ones touch the same memory?
+bool Lowering::carries(const TreeNode& node, const StageLoop& loop, const Touched& touched) const {
+  bool carried = false;
+  std::function<void(const TreeNode&)> walk = [&](const TreeNode& n) {
+    for (auto& kid : n.kids) walk(*kid);
+    if (!n.is_leaf()) return;
+    const StageNest& nest = n_.stages[size_t(n.stage)];
+    for (auto& c : n_.cone.stages[size_t(n.stage)].components) {
+      if (c.out < 0 || !touched.writes.contains(places_[size_t(c.out)].buffer)) continue;
+      bool separate = false;
+      bool relived = false; // its storage starts anew in each trip: the same memory
+      for (const TreeNode* p = levels_[size_t(c.out)]; p; p = p->parent) relived |= p == &node;
+      for (Expr e : c.index)
+        for (auto& l : nest.loops)
+          separate |= l.name == loop.name && l.symbol.is_symbol() &&
+                      depends_on(substitute(e, nest.axis_values), l.symbol);
+      carried |= relived || !separate;
+    }
+  };
+  walk(node);
+  return carried;
+}
+
+Body Lowering::emit_loop(const TreeNode& node, bool in_parallel, Touched& touched) {
+  const StageNest& nest = n_.stages[size_t(node.stage)];
+  StageLoop loop = *nest.find(node.loop);
+  if (!loop.symbol.is_symbol()) { // one trip
+    open_.push_back({loop.name, loop.symbol, 0, 1, 1, loop.kind == LoopKind::parallel});
+    bool wrap = loop.kind == LoopKind::parallel && !in_parallel;
+    Body body = emit_children(node, in_parallel || wrap, touched);
+    open_.pop_back();
+    if (wrap) return {parallel_loop(Expr::symbol(loop.name, {0, 0}), 0, 1, std::move(body), loop.level)};
+    return body;
+  }
+  Bounds whole = bounds(nest, loop);
+  bool parallel = loop.kind == LoopKind::parallel;
+  auto part = [&](Expr begin, Expr end) -> StmtRef {
+    open_.push_back({loop.name, loop.symbol, begin, end, loop.extent, parallel});
+    Touched inside;
+    Body body = emit_children(node, in_parallel || parallel, inside);
+    if (!in_parallel && !parallel && carries(node, loop, inside)) body.push_back(barrier());
+    touched.add(inside);
+    open_.pop_back();
+    auto role = n_.roles.find(loop.name);
+    if (role != n_.roles.end() && !parallel) {
+      // The copies that the other stages read are made by the producers.
+      size_t producers = 0;
+      for (auto& kid : node.kids) {
+        bool copy = kid->is_leaf() && n_.cone.stages[size_t(kid->stage)].components.size() == 1 &&
+                    n_.cone.stages[size_t(kid->stage)].components[0].kind == ComponentKind::map &&
+                    n_.cone.stages[size_t(kid->stage)].components[0].body->kind == FormulaKind::load;
+        if (!copy) break;
+        producers++;
+      }
+      if (producers == 0 || producers == node.kids.size())
+        refuse("roles {}: the loop does not begin with copies that other stages read", loop.name);
+      open_.push_back({loop.name, loop.symbol, begin, end, loop.extent, parallel});
+      Body made, used;
+      for (size_t k = 0; k < node.kids.size(); k++) {
+        Touched t;
+        Body statements = emit_node(*node.kids[k], in_parallel, t);
+        Body& to = k < producers ? made : used;
+        to.insert(to.end(), statements.begin(), statements.end());
+      }
+      open_.pop_back();
+      return roles(loop.symbol, begin, end, role->second, std::move(made), std::move(used));
+    }
+    if (parallel) return parallel_loop(loop.symbol, begin, end, std::move(body), loop.level);
+    if (loop.jam > 1) return jammed_loop(loop.symbol, begin, end, loop.jam, std::move(body));
+    return kernel::loop(LoopKind::serial, loop.symbol, begin, end, std::move(body));
+  };
+  if (!n_.predicate_splits.contains(loop.name)) return {part(whole.begin, whole.end)};
+  auto leaf = first_leaf(node, [&](int s) {
+    return n_.stages[size_t(s)].find(loop.name) && domain_range(s, n_.stages[size_t(s)], loop);
+  });
+  if (!leaf) refuse("predicate_split {}: no stage in it has a domain that ends along it", loop.name);
+  auto r = *domain_range(leaf->stage, n_.stages[size_t(leaf->stage)], loop);
+  // Empty tiles are left out, the others are partial, full, partial.
+  Expr some_begin = max(whole.begin, r.some_begin), some_end = max(some_begin, min(whole.end, r.some_end));
+  Expr all_begin = min(some_end, max(some_begin, r.all_begin)),
+       all_end = max(all_begin, min(some_end, r.all_end));
+  Body out;
+  if (prove(ge(some_begin, all_begin)) != Truth::yes) out.push_back(part(some_begin, all_begin));
+  Assumed before = assumed_;
+  assumed_.yes.insert(r.conditions.begin(), r.conditions.end());
+  out.push_back(part(all_begin, all_end));
+  assumed_ = before;
+  out.push_back(part(all_end, some_end));
+  return out;
+}
+
+Body Lowering::emit_leaf(int stage, bool in_parallel, Touched& touched) {
+  const Stage& s = n_.cone.stages[size_t(stage)];
+  const StageNest& nest = n_.stages[size_t(stage)];
+  // What other workers can see is written by one of them.
+  for (auto& c : s.components) {
+    if (c.out < 0) continue;
+    Space space = kernel_.buffers[size_t(places_[size_t(c.out)].buffer)].space;
+    if (space != Space::global && space != Space::shared) continue;
+    for (auto& o : open_)
+      if (o.parallel && o.symbol.is_symbol() && !nest.find(o.name))
+        refuse("stage {} writes {} in the parallel loop {}, which it does not have: all iterations would "
+               "write it",
+               s.name, n_.cone.values[size_t(c.out)].name, o.name);
+    if (c.kind == ComponentKind::update)
+      for (auto& o : open_)
+        if (o.symbol.is_symbol() && !nest.find(o.name))
+          refuse("stage {} would update {} once for each trip of {}", s.name,
+                 n_.cone.values[size_t(c.out)].name, o.name);
+  }
+  touch(s, touched);
+  bool parallel_inside = false;
+  for (auto& l : nest.loops) parallel_inside |= l.kind == LoopKind::parallel && !is_open(l.name);
+  if (in_parallel || parallel_inside) return StageLowering(*this, stage).run();
+  open_.push_back({"", 0, 0, 1, 1, true});
+  Body body = StageLowering(*this, stage).run();
+  open_.pop_back();
+  return {parallel_loop(Expr::symbol("one", {0, 0}), 0, 1, std::move(body))};
+}
+
+Kernel Lowering::run() {
+  build_tree();
+  choose_levels();
+  Touched touched;
+  kernel_.body = emit_children(*root_, false, touched);
+  // Interior values that no stage keeps in memory take no buffer.
+  return std::move(kernel_);
+}
+
+Result<Kernel> lower(const Cone& cone, const Schedule& schedule, const LowerOptions& options) {
+  try {
+    return Lowering(apply(cone, schedule), options).run();
+  } catch (const ScheduleFailure& failure) {
+    return Failure{fmt::format("[schedule] {}: {}", cone.name, failure.text)};
+  } catch (const Error& error) {
+    return Failure{fmt::format("[schedule] {}: {}", cone.name, error.what())};
+  }
+}
+
+} // namespace luminal::kernel

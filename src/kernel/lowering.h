@@ -1,0 +1,176 @@
+// kernel/lowering.h -- private: the walk from nests to loop IR.
+#pragma once
+#include "kernel/formula.h"
+#include "kernel/lower.h"
+#include "kernel/nest.h"
+#include <functional>
+#include <memory>
+
+namespace luminal::kernel {
+
+/// The tree of loops that stages share: a leaf is the rest of one stage.
+struct TreeNode {
+  std::string loop; // empty: the root, or a leaf
+  int stage = -1;   // a leaf's stage; a loop's first stage, which describes it
+  TreeNode* parent = nullptr;
+  std::vector<std::unique_ptr<TreeNode>> kids;
+  bool is_leaf() const { return loop.empty() && parent != nullptr; }
+};
+
+struct OpenLoop {
+  std::string name;
+  Expr symbol, begin, end, extent;
+  bool parallel = false;
+};
+
+/// Where a value lies while the loops of its storage level are open.
+struct Place {
+  BufferId buffer = -1;
+  Layout layout;
+  std::vector<Expr> base, extents; // offset = layout of (index - base)
+  Expr slot = 0;                   // of a ring
+};
+
+/// Which buffers a part of the kernel touches from memory that workers share.
+struct Touched {
+  std::set<BufferId> reads, writes;
+  void add(const Touched& other) {
+    reads.insert(other.reads.begin(), other.reads.end());
+    writes.insert(other.writes.begin(), other.writes.end());
+  }
+};
+
+/// Conditions of the domain, as they stand in the cone, that hold (or do not) in the part of the nest that is being written.
+struct Assumed {
+  std::set<Expr, ExprLess> yes, no;
+};
+
+class Lowering {
+public:
+  Lowering(Nests nests, const LowerOptions& options);
+  Kernel run();
+
+private:
+  friend class StageLowering;
+  // ---- tree ----
+  void build_tree();
+  TreeNode* leaf_of(int stage) const { return leaves_[size_t(stage)]; }
+  void choose_levels();
+  void check_level(int value, TreeNode* node);
+  // ---- walking ----
+  Body emit_children(const TreeNode& node, bool in_parallel, Touched& touched);
+  Body emit_node(const TreeNode& node, bool in_parallel, Touched& touched);
+  Body emit_loop(const TreeNode& node, bool in_parallel, Touched& touched);
+  Body emit_leaf(int stage, bool in_parallel, Touched& touched);
+  bool carries(const TreeNode& node, const StageLoop& loop, const Touched& touched) const;
+  void place_values(const TreeNode& node);
+  void touch(const Stage& stage, Touched& touched) const;
+
+  // ---- loops ----
+  struct Bounds {
+    Expr begin, end;
+  };
+  Bounds bounds(const StageNest& nest, const StageLoop& loop) const;
+  bool is_open(const std::string& loop) const;
+  bool parallel_open() const;
+  struct Interval2 {
+    Expr some_begin, some_end, all_begin, all_end;
+    std::vector<Expr> conditions; // of the domain that hold in all_begin .. all_end
+  };
+  /// Where along a loop the stage's domain holds for some (for all) points of the loops that are not open yet.
+  std::optional<Interval2> domain_range(int stage, const StageNest& nest, const StageLoop& loop) const;
+
+  Nests n_;
+  LowerOptions options_;
+  Kernel kernel_;
+  std::unique_ptr<TreeNode> root_;
+  std::vector<TreeNode*> leaves_;
+  std::vector<TreeNode*> levels_; // of each interior value
+  std::vector<Place> places_;     // of each value
+  std::vector<OpenLoop> open_;
+  Assumed assumed_;
+  std::map<int, std::vector<BufferId>> accumulators_; // of each stage, by component
+};
+
+/// One stage inside the loops that are open: outer loops, then a tile whose accumulators live in registers.
+class StageLowering {
+public:
+  StageLowering(Lowering& lowering, int stage);
+  Body run();
+
+private:
+  /// Copied where bodies differ: full tiles and remainders.
+  struct State {
+    StageNest nest;
+    std::vector<bool> held;          // guards that hold
+    std::set<Expr, ExprLess> opened; // loop symbols of this stage that are open here
+    std::set<int> holes;             // index lets of this scope
+    Expr lane = 0;                   // symbol of the open vector loop
+  };
+  using Want = std::function<bool(const StageLoop&)>;
+  using Inner = std::function<Body(State&)>;
+
+  // ---- loops (lower_stage.cpp) ----
+  void analyse();
+  Body outer(size_t i, State state);
+  Body tails(State state, size_t guard);
+  Body tile(const State& state);
+  /// Opens the tile's loops that are wanted, from position i on; `exprs`: what the innermost statements index with.
+  Body nest_of(size_t i, State state, const Want& want, const std::vector<Expr>& exprs, const Inner& inner);
+  Body inside(size_t i, State& state, const Want& want, const std::vector<Expr>& exprs, const Inner& inner);
+  Body hole_lets(State& state, const std::vector<Expr>& exprs);
+  Body prefetches(const State& state, const StageLoop& loop);
+  Body start(const State& state);
+  Body reduction(const State& state);
+  Body finish(const State& state);
+
+  bool reduces(const StageLoop& loop) const; // along an axis that a fold of this stage reduces
+  bool in_tile(const StageLoop& loop) const;
+  std::vector<const StageLoop*> unopened(const State& state, Expr e) const; // loops that e depends on
+  /// e with the loops that are not open at their first (last) trip; none where e does not rise linearly with them.
+  Expr at_first(const State& state, Expr e) const;
+  std::optional<Expr> at_last(const State& state, Expr e) const;
+  bool reduction_guard(const State& state, const Guard& guard) const;
+
+  // ---- statements (lower_point.cpp) ----
+  struct Values {
+    Body* body;
+    const State* state;
+    std::map<const Formula*, ValueRef> made;
+    std::map<const Formula*, int> uses;
+    std::vector<ValueRef> components;
+  };
+  Body point(State& state);   // innermost, in the reduction
+  Body results(State& state); // innermost, when the folds are finished
+  void count_uses(Values& values, const FormulaRef& formula);
+  ValueRef value_of(Values& values, const FormulaRef& formula);
+  ValueRef named(Values& values, ValueRef value);
+  ValueRef accumulate(Values& values, const Component& c, const ValueRef& accumulated);
+  std::vector<ValueRef> combine_states(Values& values, const std::vector<ValueRef>& a,
+                                       const std::vector<ValueRef>& b);
+  ValueRef transform(Values& values, int component, const ValueRef& self, const std::vector<ValueRef>& old,
+                     const std::vector<ValueRef>& next);
+  Expr value_at(const State& state, Expr e) const;             // axes -> loops
+  Expr condition_at(const State& state, Expr condition) const; // without what is assumed here
+  Expr offset_of(const State& state, int value, const std::vector<Expr>& index) const;
+  /// Offset of an accumulator; unrolled reduction loops stand at `parts` (in order of the loops) if given.
+  Expr accumulator_offset(const State& state, const std::vector<int64_t>* parts = nullptr) const;
+  bool indexes_accumulator(const StageLoop& loop) const;
+  ValueRef accumulator(const State& state, size_t component) const;
+  std::vector<Expr> exprs_of(bool body, bool after) const;
+
+  Lowering& l_;
+  int stage_;
+  const Stage& s_;
+  size_t cut_ = 0;           // of rest_: loops before it are outer loops, the others the tile
+  std::vector<size_t> rest_; // positions of loops that are not open
+  bool folds_ = false;
+  bool across_ = false;             // the vector loop is part of the reduction
+  bool partial_ = false;            // unrolled reduction loops have accumulators of their own
+  std::vector<BufferId> registers_; // accumulators by component
+  std::vector<int64_t> strides_;    // of accumulators, by position of the loop
+  std::vector<std::pair<Expr, std::pair<Expr, Expr>>>
+      carried_; // reduction loops outside the tile: symbol, begin, end
+};
+
+} // namespace luminal::kernel

@@ -1,0 +1,100 @@
+// kernel/nest.h -- private to the lowering: a cone with its loops. Directives act on it in order; lowering walks it.
+#pragma once
+#include "kernel/cone.h"
+#include "kernel/layout.h"
+#include "kernel/loop.h"
+#include "kernel/schedule.h"
+#include <fmt/format.h>
+#include <map>
+
+namespace luminal::kernel {
+
+/// Thrown inside `lower` and caught by it: a directive that is not legal, and why.
+struct ScheduleFailure {
+  std::string text;
+};
+template <class... Args> [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
+  throw ScheduleFailure{fmt::format(text, std::forward<Args>(args)...)};
+}
+
+struct StageLoop {
+  std::string name;
+  Expr symbol; // 0 where the loop has one trip
+  Expr extent; // trips
+  LoopKind kind = LoopKind::serial;
+  int level = 0;
+  int jam = 1;
+};
+
+/// value < limit must hold: the end of an axis, or of a split whose factor does not divide.
+struct Guard {
+  Expr value; // over loop symbols
+  Expr limit;
+};
+
+struct Prefetch {
+  int value;
+  std::string loop;
+  int64_t distance;
+};
+
+/// The loops of one stage, outermost first.
+struct StageNest {
+  std::vector<StageLoop> loops;
+  ExprMap<Expr> axis_values; // axis symbol -> over loop symbols
+  std::vector<Guard> guards;
+  std::string at; // the loop it runs in; empty: a nest of its own
+  std::vector<Prefetch> prefetches;
+  std::set<std::string> bounds; // predicate_bound
+  std::string unit;
+  std::string together; // the loop in which the stages of one cascade must run, and
+  int cascade = 0;      // the number of the cascade
+  const StageLoop* find(std::string_view name) const;
+  StageLoop* find(std::string_view name);
+};
+
+struct Storage {
+  std::optional<std::string> level; // absent: where all who use it meet; "root"
+  std::optional<Space> space;
+};
+
+struct Nests {
+  Cone cone;
+  std::vector<StageNest> stages; // by stage
+  std::vector<Storage> storage;  // by value
+  std::set<std::string> predicate_splits;
+  std::map<std::string, int> roles; // loop -> depth
+  int cascades = 0;
+
+  explicit Nests(Cone c);
+  int stage(std::string_view name) const; // ScheduleFailure where there is none
+  int value(std::string_view name) const;
+  StageNest fresh(const Stage& stage) const; // one loop for each axis
+  /// Puts a stage in front of stage `before`.
+  int insert_stage(int before, Stage stage, StageNest nest);
+  void erase_stage(int stage);
+  int add_value(ConeValue value);
+  std::string free_name(const std::string& wish) const; // not a value, axis, hole, symbol or loop
+  std::string free_stage_name(const std::string& wish) const;
+  /// Stages that read the value, ascending.
+  std::vector<int> readers(int value) const;
+  int writer(int value) const; // the last stage that writes it
+};
+
+/// One directive. Throws ScheduleFailure.
+void apply(Nests& nests, const Directive& directive);
+/// All directives, in order; the failure names the directive.
+Nests apply(const Cone& cone, const Schedule& schedule);
+
+// ---- directives that change the stages (transform.cpp, cascade.cpp, split_reduction.cpp) ----
+void stage_copy(Nests& nests, const std::string& value, const std::string& copy);
+void materialize(Nests& nests, const std::string& node, const std::string& value);
+void inline_value(Nests& nests, const std::string& value);
+void fuse(Nests& nests, const std::string& stage, const std::string& next);
+void cascade(Nests& nests, const std::string& stage, const std::string& loop);
+void split_reduction(Nests& nests, const Directive& directive);
+
+/// The loops that an expression over axes depends on.
+bool depends_on_loop(const StageNest& nest, Expr axis_symbol, const StageLoop& loop);
+
+} // namespace luminal::kernel

@@ -1,0 +1,261 @@
+// kernel/transform.cpp -- schedule directives that change the stages: copies, materialised maps, inlined values, fused stages.
+#include "base/check.h"
+#include "kernel/formula.h"
+#include "kernel/nest.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+namespace {
+
+std::optional<int> plain_axis(const Cone& cone, Expr e) {
+  for (size_t a = 0; a < cone.axes.size(); a++)
+    if (cone.axes[a].symbol == e) return int(a);
+  return {};
+}
+
+void rewrite_loads(Nests& nests, int stage, const std::function<FormulaRef(const FormulaRef&)>& change) {
+  FormulaRewriter rewriter([&](const FormulaRef& f) { return f->kind == FormulaKind::load ? change(f) : f; });
+  rewrite_stage(nests.cone.stages[size_t(stage)], [&](const FormulaRef& f) { return rewriter(f); });
+}
+
+std::vector<int> sorted(std::vector<int> v) {
+  std::ranges::sort(v);
+  return v;
+}
+
+bool writes(const Stage& stage, int value) {
+  return std::ranges::any_of(stage.components, [&](auto& c) { return c.out == value; });
+}
+
+bool reads(const Nests& nests, int stage, int value) {
+  auto readers = nests.readers(value);
+  return std::ranges::find(readers, stage) != readers.end();
+}
+
+} // namespace
+
+void stage_copy(Nests& nests, const std::string& value, const std::string& copy) {
+  int v = nests.value(value);
+  for (auto& other : nests.cone.values)
+    if (other.name == copy) refuse("there is already a value {}", copy);
+  std::vector<int> readers;
+  std::vector<Expr> index;
+  for (size_t s = 0; s < nests.cone.stages.size(); s++) {
+    bool here = false;
+    visit_stage(nests.cone.stages[s], [&](const Formula& f) {
+      if (f.kind != FormulaKind::load || f.value != v) return;
+      if (f.dtype != nests.cone.values[size_t(v)].dtype)
+        refuse("{} is read as {}: a copy would not hold its bytes", value, luminal::to_string(f.dtype));
+      here = true;
+      if (index.empty()) index = f.index;
+    });
+    if (here) readers.push_back(int(s));
+  }
+  if (readers.empty()) refuse("no stage reads {}", value);
+  ConeValue c = nests.cone.values[size_t(v)];
+  c.name = copy;
+  c.role = ValueRole::interior;
+  c.layout.clear();
+  c.axes.assign(c.shape.size(), -1);
+  Stage stage;
+  stage.name = nests.free_stage_name(copy);
+  Component part;
+  part.dtype = c.dtype;
+  // The copy runs over the axes at which it is read; a dimension that is read otherwise gets an axis of its own.
+  for (size_t d = 0; d < c.shape.size(); d++) {
+    if (c.shape[d].is_constant(1)) {
+      part.index.push_back(0);
+      continue;
+    }
+    auto axis = d < index.size() ? plain_axis(nests.cone, index[d]) : std::nullopt;
+    bool fresh = !axis || !proves_equal(nests.cone.axes[size_t(*axis)].extent, c.shape[d]) ||
+                 std::ranges::find(stage.axes, *axis) != stage.axes.end();
+    if (fresh) {
+      std::string name = nests.free_name(copy + "_" + std::to_string(d));
+      Interval range = c.shape[d].range();
+      nests.cone.axes.push_back(
+          {name, c.shape[d],
+           Expr::symbol(name, {0, range.high == unbounded_high ? range.high : range.high - 1})});
+      axis = int(nests.cone.axes.size()) - 1;
+    }
+    c.axes[d] = *axis;
+    part.index.push_back(nests.cone.axes[size_t(*axis)].symbol);
+    stage.axes.push_back(*axis);
+  }
+  int cv = nests.add_value(c);
+  part.out = cv;
+  part.axes = sorted(stage.axes);
+  part.body = formula_load(v, c.dtype, part.index);
+  stage.components.push_back(part);
+  for (int r : readers)
+    rewrite_loads(nests, r, [&](const FormulaRef& f) {
+      return f->value == v ? formula_load(cv, f->dtype, f->index) : f;
+    });
+  StageNest nest = nests.fresh(stage);
+  nests.insert_stage(readers[0], std::move(stage), std::move(nest));
+}
+
+void materialize(Nests& nests, const std::string& node, const std::string& value) {
+  FormulaRef found;
+  size_t first = nests.cone.stages.size();
+  for (size_t s = 0; s < nests.cone.stages.size(); s++)
+    for (auto& c : nests.cone.stages[s].components)
+      for (auto* root : {&c.body, &c.init}) {
+        if (!*root) continue;
+        std::function<void(const FormulaRef&)> walk = [&](const FormulaRef& f) {
+          if (f->origin == node) {
+            first = std::min(first, s);
+            bool plain = std::ranges::all_of(
+                f->at, [&](Expr e) { return e.is_constant(0) || plain_axis(nests.cone, e); });
+            for (size_t i = 0; i < f->at.size(); i++)
+              for (size_t j = 0; j < i; j++) plain &= f->at[i] != f->at[j] || f->at[i].is_constant();
+            if (plain && !found) found = f;
+          }
+          for (auto& a : f->args) walk(a);
+        };
+        walk(*root);
+      }
+  if (first == nests.cone.stages.size()) refuse("no stage computes {}", node);
+  if (!found) refuse("{} is nowhere read at plain axes", node);
+  bool partial = false;
+  visit(found, [&](const Formula& f) { partial |= f.kind == FormulaKind::component; });
+  if (partial) refuse("{} is made of results of its own stage", node);
+  ConeValue v;
+  v.name = value;
+  v.dtype = found->dtype;
+  v.role = ValueRole::interior;
+  Stage stage;
+  stage.name = nests.free_stage_name(value);
+  Component part;
+  part.dtype = v.dtype;
+  part.index = found->at;
+  for (Expr e : found->at) {
+    auto axis = plain_axis(nests.cone, e);
+    v.axes.push_back(axis.value_or(-1));
+    v.shape.push_back(axis ? nests.cone.axes[size_t(*axis)].extent : Expr(1));
+    if (axis) stage.axes.push_back(*axis);
+  }
+  Formula body = *found;
+  body.origin.clear();
+  part.body = std::make_shared<const Formula>(body);
+  part.axes = sorted(stage.axes);
+  part.out = nests.add_value(v);
+  stage.components.push_back(part);
+  for (auto& s : nests.cone.stages) {
+    FormulaRewriter rewriter(
+        [&](const FormulaRef& f) { return f->origin == node ? formula_load(part.out, f->dtype, f->at) : f; });
+    rewrite_stage(s, [&](const FormulaRef& f) { return rewriter(f); });
+  }
+  StageNest nest = nests.fresh(stage);
+  nests.insert_stage(int(first), std::move(stage), std::move(nest));
+}
+
+void inline_value(Nests& nests, const std::string& value) {
+  int v = nests.value(value);
+  if (nests.cone.values[size_t(v)].role != ValueRole::interior)
+    refuse("{} is stored outside of the kernel", value);
+  int w = nests.writer(v);
+  const Stage& stage = nests.cone.stages[size_t(w)];
+  if (stage.components.size() != 1 || stage.components[0].kind != ComponentKind::map ||
+      stage.components[0].after)
+    refuse("{} is no plain map", value);
+  for (size_t s = 0; s < nests.cone.stages.size(); s++)
+    if (int(s) != w && writes(nests.cone.stages[s], v)) refuse("{} is written by two stages", value);
+  Component c = stage.components[0];
+  std::vector<std::pair<Expr, size_t>> axes;
+  for (size_t d = 0; d < c.index.size(); d++) {
+    if (c.index[d].is_constant(0)) continue;
+    if (!plain_axis(nests.cone, c.index[d])) refuse("{} is not written at plain axes", value);
+    axes.push_back({c.index[d], d});
+  }
+  auto change = [&](const FormulaRef& f) {
+    if (f->kind != FormulaKind::load || f->value != v) return f;
+    ExprMap<Expr> map;
+    for (auto& [axis, d] : axes) map[axis] = f->index[d];
+    return substitute(c.body, map);
+  };
+  for (int r : nests.readers(v)) rewrite_loads(nests, r, change);
+  for (auto& h : nests.cone.holes)
+    h.value = FormulaRewriter([&](const FormulaRef& f) { return change(f); })(h.value);
+  nests.erase_stage(w);
+}
+
+void fuse(Nests& nests, const std::string& name, const std::string& next) {
+  int a = nests.stage(name), b = nests.stage(next);
+  if (a >= b) refuse("{} does not come before {}", name, next);
+  Stage first = nests.cone.stages[size_t(a)], second = nests.cone.stages[size_t(b)];
+  for (auto* s : {&first, &second})
+    for (auto& c : s->components)
+      if (c.kind == ComponentKind::scan || c.kind == ComponentKind::update)
+        refuse("stage {} keeps its own nest", s->name);
+  // Where the joint stage stands: nothing that it reads may come later, nothing that reads it earlier.
+  bool up = true, down = true;
+  for (int s = a + 1; s < b; s++) {
+    for (auto& c : nests.cone.stages[size_t(s)].components)
+      if (c.out >= 0 && reads(nests, b, c.out)) up = false;
+    for (auto& c : first.components)
+      if (c.out >= 0 && (reads(nests, s, c.out) || writes(nests.cone.stages[size_t(s)], c.out))) down = false;
+    for (auto& c : second.components)
+      if (c.out >= 0 && (reads(nests, s, c.out) || writes(nests.cone.stages[size_t(s)], c.out))) up = false;
+  }
+  if (!up && !down) refuse("another stage stands between {} and {}", name, next);
+
+  bool folds = false;
+  for (auto& c : first.components) folds |= c.kind == ComponentKind::fold;
+  bool maps = std::ranges::all_of(second.components,
+                                  [](auto& c) { return c.kind == ComponentKind::map && !c.after; });
+  int shift = int(first.components.size());
+  bool epilogue = folds && maps;
+  if (epilogue) {
+    for (auto& c : first.components)
+      if (c.kind == ComponentKind::fold && sorted(c.axes) != sorted(second.axes)) epilogue = false;
+  }
+  if (!epilogue && sorted(first.axes) != sorted(second.axes))
+    refuse("stages {} and {} run over different axes", name, next);
+  if (!epilogue) {
+    if (second.monoid) refuse("stage {} is a tuple", next);
+    if (first.domain != second.domain &&
+        std::ranges::any_of(first.components, [](auto& c) { return c.kind == ComponentKind::fold; }))
+      refuse("stages {} and {} have different domains", name, next);
+    if (first.monoid && !second.domain.is_constant(1) && first.domain != second.domain)
+      refuse("stages {} and {} have different domains", name, next);
+  }
+  Stage joint = first;
+  if (!epilogue) joint.domain = second.domain;
+  for (Component c : second.components) {
+    FormulaRewriter rewriter([&](const FormulaRef& f) -> FormulaRef {
+      if (f->kind == FormulaKind::component) return formula_component(f->component + shift, f->dtype);
+      if (f->kind != FormulaKind::load) return f;
+      for (size_t i = 0; i < first.components.size(); i++) {
+        const Component& p = first.components[i];
+        if (p.out < 0 || p.out != f->value) continue;
+        if (f->index != p.index)
+          refuse("stage {} reads {} at other points", next, nests.cone.values[size_t(f->value)].name);
+        bool in_loop = p.kind == ComponentKind::map && !p.after;
+        if (epilogue == in_loop)
+          refuse("stage {} reads {} before it is finished", next, nests.cone.values[size_t(f->value)].name);
+        if (!epilogue && !in_loop)
+          refuse("stage {} reads {} before it is finished", next, nests.cone.values[size_t(f->value)].name);
+        return formula_component(int(i), f->dtype);
+      }
+      return f;
+    });
+    c.body = rewriter(c.body);
+    if (c.init) c.init = rewriter(c.init);
+    if (epilogue) c.after = true;
+    joint.components.push_back(std::move(c));
+  }
+  StageNest nest = nests.stages[size_t(a)];
+  if (down && !up) nest.at = nests.stages[size_t(b)].at;
+  nests.erase_stage(b);
+  nests.erase_stage(a);
+  int where = up ? a : b - 1;
+  nests.insert_stage(where, joint, nest);
+  // Results that nobody else reads need no memory.
+  for (auto& c : nests.cone.stages[size_t(where)].components)
+    if (c.out >= 0 && nests.cone.values[size_t(c.out)].role == ValueRole::interior &&
+        nests.readers(c.out).empty())
+      c.out = -1;
+}
+
+} // namespace luminal::kernel
