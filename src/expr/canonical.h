@@ -31,13 +31,13 @@ Interval range_of(const Term& t);
 [[nodiscard]] bool add_to(Sum& s, const Sum& other, int64_t factor);
 [[nodiscard]] bool add_term(Sum& s, Expr base, int64_t coefficient);
 
-/// The canonical expression: recombines divisions with their remainders first. Empties s.
-Expr build(Sum& s);
+/// The canonical expression: recombines divisions with their remainders first.
+Expr build(const Sum& s);
 /// a - b, a + b, a * b ...; nothing on overflow.
 std::optional<Expr> try_add(Expr a, Expr b, int64_t factor_of_b = 1);
 std::optional<Expr> try_multiply(Expr a, Expr b);
 /// The canonical sum of one term.
-Expr scaled(Expr base, int64_t coefficient);
+Expr scaled(Expr base, int64_t coefficient); // base may be the constant 1
 /// The factors of a base: itself, or the arguments of a product.
 inline std::span<const Expr> factors_of(const Expr& base) {
   const Node& n = node(base);

@@ -112,6 +112,16 @@ void divide_all(Sum& s, int64_t g) { // the constant rounded down
   s.constant = floor_quotient(s.constant, g);
 }
 
+// Has build() left the sum as it was? Else there may be more to split.
+bool still(Expr e, const Sum& s) {
+  const Sum now = sum_of(e);
+  if (now.constant != s.constant || now.terms.size() != s.terms.size()) return false;
+  for (size_t i = 0; i < s.terms.size(); ++i)
+    if (now.terms[i].base != s.terms[i].base || now.terms[i].coefficient != s.terms[i].coefficient)
+      return false;
+  return true;
+}
+
 std::optional<Expr> plus(Sum& quotient, Expr atom) {
   if (!add_to(quotient, atom, 1)) return std::nullopt;
   return build(quotient);
@@ -186,6 +196,10 @@ std::optional<Expr> floordiv_by_constant(Expr e, int64_t d) {
       }
     }
     const Expr numerator = build(rest);
+    if (!still(numerator, rest)) {
+      all = sum_of(numerator);
+      continue;
+    }
     return plus(quotient, intern(ExprKind::floordiv, std::array{numerator, intern_constant(d)}));
   }
 }
@@ -241,6 +255,10 @@ std::optional<Expr> mod_by_constant(Expr e, int64_t d) {
     }
     if (unwrapped) continue;
     const Expr numerator = build(rest);
+    if (!still(numerator, rest)) {
+      all = sum_of(numerator);
+      continue;
+    }
     const Expr atom = intern(ExprKind::mod, std::array{numerator, intern_constant(d)});
     if (!add_to(out, atom, scale)) return std::nullopt;
     return build(out);

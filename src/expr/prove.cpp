@@ -1,4 +1,5 @@
 // expr/prove.cpp -- what holds for all values of the symbols: ranges first, then a bounded search that adds up known inequalities.
+#include "base/hash.h"
 #include "expr/canonical.h"
 #include "expr/rebuild.h"
 #include <algorithm>
@@ -12,7 +13,8 @@ namespace {
 // Every fact is a sum that is never positive.
 using Facts = std::vector<Sum>;
 
-constexpr int max_steps = 300; // sums looked at in one proof
+constexpr int max_steps =
+    400; // sums looked at in one proof: a proof that fails takes some tens of microseconds
 constexpr int max_depth_of_proof = 5;
 constexpr size_t max_terms = 24;
 
@@ -76,11 +78,11 @@ public:
   /// Is d <= 0 everywhere?
   bool nonpositive(const Sum& d) {
     if (range_of(d).high <= 0) return true;
-    for (int depth = 1; depth <= max_depth_of_proof; ++depth) {
-      steps_ = max_steps;
-      if (search(d, depth)) return true;
-      if (steps_ > 0 && !cut_) return false; // deeper finds nothing new
+    for (int depth = 1; depth <= max_depth_of_proof && steps_ > 0; ++depth) {
       cut_ = false;
+      seen_.clear();
+      if (search(d, depth)) return true;
+      if (!cut_) return false; // deeper finds nothing new
     }
     return false;
   }
@@ -89,25 +91,47 @@ private:
   const Facts& assumptions_;
   int steps_ = max_steps;
   bool cut_ = false;
+  std::vector<std::pair<uint64_t, int>> seen_; // sums that were tried, and how deep
+
+  bool seen_before(const Sum& d, int depth) {
+    uint64_t hash = static_cast<uint64_t>(d.constant);
+    for (const Term& t : d.terms)
+      hash = hash_mix(hash_mix(hash, t.base.id()), static_cast<uint64_t>(t.coefficient));
+    for (auto& [known, tried] : seen_)
+      if (known == hash) {
+        if (tried >= depth) return true;
+        tried = depth;
+        return false;
+      }
+    seen_.emplace_back(hash, depth);
+    return false;
+  }
 
   bool search(const Sum& d, int depth) {
+    if (--steps_ <= 0) return false;
     if (range_of(d).high <= 0) return true;
     if (depth == 0) cut_ = true;
-    if (depth == 0 || --steps_ <= 0 || d.terms.size() > max_terms) return false;
+    if (depth == 0 || d.terms.size() > max_terms || seen_before(d, depth)) return false;
 
     Facts own;
     for (const Term& t : d.terms)
       for (const Expr atom : factors_of(t.base)) add_facts_of_atom(own, atom);
+    // A term without an upper bound must go: then only that one is looked at.
+    const Term* unbounded = nullptr;
+    for (const Term& t : d.terms)
+      if (!unbounded && range_of(t).high == unbounded_high) unbounded = &t;
     // m*d == k*w*f + rest with w >= 0 and f <= 0: it is enough that rest <= 0. Terms are taken out one by one that way.
     for (const Facts* facts : std::initializer_list<const Facts*>{&own, &assumptions_})
       for (const Sum& f : *facts)
         for (const Term& have : f.terms)
           for (const Term& want : d.terms) {
-            if ((have.coefficient > 0) != (want.coefficient > 0)) continue;
-            const auto w = divide_bases(want.base, have.base);
+            if ((have.coefficient > 0) != (want.coefficient > 0) || (unbounded && unbounded != &want))
+              continue;
+            if (want.coefficient == INT64_MIN || have.coefficient == INT64_MIN) continue;
+            const auto w = want.base == have.base ? std::optional(intern_constant(1))
+                                                  : divide_bases(want.base, have.base);
             if (!w || node(*w).range.low < 0) continue;
             const int64_t g = common_divisor(want.coefficient, have.coefficient);
-            if (want.coefficient == INT64_MIN || have.coefficient == INT64_MIN) continue;
             const int64_t m = std::abs(have.coefficient) / g, k = std::abs(want.coefficient) / g;
             Sum rest;
             if (!add_to(rest, d, m) || !subtract_product(rest, f, *w, k)) continue;

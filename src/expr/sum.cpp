@@ -101,6 +101,7 @@ Interval range_of(const Sum& s) {
 Expr scaled(Expr base, int64_t coefficient) {
   if (coefficient == 1) return base;
   if (coefficient == 0) return Expr();
+  if (node(base).kind == ExprKind::constant) return intern_constant(coefficient); // the empty product
   SmallVector<Expr, 8> args;
   for (const Expr factor : factors_of(base)) args.push_back(factor);
   args.push_back(intern_constant(coefficient));
@@ -217,6 +218,42 @@ bool join_digits(Sum& s, const Term term, Expr atom) {
   return true;
 }
 
+// k * mod(z, a) + k * a * mod(y, b)  ->  k * mod(z + a*w, a * b), where y == floordiv(z, a) + w, a > 0 and b > 0: two digits become
+// one, as above, seen from the lower.
+bool join_low_digit(Sum& s, const Term term, Expr atom) {
+  const Expr z = node(atom).args[0], a = node(atom).args[1];
+  if (node(a).range.low <= 0) return false;
+  const Expr rest = without_factor(term.base, atom);
+  std::optional<Expr> cofactor, quotient;
+  for (const Term& high : s.terms) {
+    if (high.base == term.base || !node(high.base).is_division) continue;
+    for (const Expr digit : factors_of(high.base)) {
+      const Node& d = node(digit);
+      if (d.kind != ExprKind::mod || node(d.args[1]).range.low <= 0) continue;
+      if (!cofactor)
+        cofactor =
+            try_multiply(scaled(rest, term.coefficient), a); // k * a, to be the rest of the higher term
+      if (!cofactor || *cofactor != scaled(without_factor(high.base, digit), high.coefficient)) continue;
+      if (!quotient) quotient = try_floordiv(z, a);
+      if (!quotient || node(*quotient).kind == ExprKind::constant) return false;
+      Sum w = sum_of(d.args[0]);
+      if (!take_out(w, *quotient, 1)) continue;
+      const auto product = try_multiply(a, d.args[1]), shift = try_multiply(build(w), a);
+      const auto numerator = shift ? try_add(z, *shift) : std::nullopt;
+      const auto both = product && numerator ? try_mod(*numerator, *product) : std::nullopt;
+      const auto joined = both ? try_multiply(rest, *both) : std::nullopt;
+      Sum out = s;
+      if (!joined || term.coefficient == INT64_MIN || high.coefficient == INT64_MIN) return false;
+      if (!add_term(out, term.base, -term.coefficient) || !add_term(out, high.base, -high.coefficient))
+        return false;
+      if (!add_to(out, *joined, term.coefficient)) return false;
+      s = out;
+      return true;
+    }
+  }
+  return false;
+}
+
 // k * x - k * a * floordiv(x, a)  ->  k * mod(x, a)
 bool join_difference(Sum& s, const Term term, Expr atom) {
   const Expr x = node(atom).args[0], a = node(atom).args[1];
@@ -247,6 +284,40 @@ bool join_difference(Sum& s, const Term term, Expr atom) {
   return true;
 }
 
+// k * x - k * mod(x, a)  ->  k * a * floordiv(x, a)
+bool join_rounding(Sum& s, const Term term, Expr atom) {
+  const Expr x = node(atom).args[0], a = node(atom).args[1];
+  const int64_t k = term.coefficient;
+  if (k == INT64_MIN || node(x).kind == ExprKind::constant) return false;
+  const Expr rest = without_factor(term.base, atom);
+  const auto whole = try_multiply(rest, x);
+  Sum out = s;
+  if (!whole || !add_term(out, term.base, -k) || !take_out(out, *whole, -k)) return false;
+  const auto quotient = try_floordiv(x, a);
+  const auto rounded = quotient ? try_multiply(*quotient, a) : std::nullopt;
+  const auto joined = rounded ? try_multiply(rest, *rounded) : std::nullopt;
+  if (!joined || !add_to(out, *joined, -k)) return false;
+  s = out;
+  return true;
+}
+
+// k * a * floordiv(x, a) + k * (x mod a)  ->  k * x, where x mod a has another form than in join_remainder; a is a constant
+bool join_quotient(Sum& s, const Term term, Expr atom) {
+  const Expr x = node(atom).args[0], a = node(atom).args[1];
+  if (node(a).kind != ExprKind::constant || term.coefficient % node(a).value != 0) return false;
+  const int64_t k = term.coefficient / node(a).value;
+  const auto remainder = try_mod(x, a);
+  if (!remainder || node(*remainder).kind == ExprKind::constant || term.coefficient == INT64_MIN)
+    return false;
+  const Expr rest = without_factor(term.base, atom);
+  const auto part = try_multiply(rest, *remainder), joined = try_multiply(rest, x);
+  Sum out = s;
+  if (!part || !joined || !add_term(out, term.base, -term.coefficient)) return false;
+  if (!take_out(out, *part, k) || !add_to(out, *joined, k)) return false;
+  s = out;
+  return true;
+}
+
 // c * floordiv(x, a)  ->  c/g * floordiv(x, a/g), where a divides x, a is a positive constant, g = gcd(c, a)
 bool cancel_exact(Sum& s, const Term term, Expr atom) {
   const Node& divisor = node(node(atom).args[1]);
@@ -271,33 +342,39 @@ bool recombine(Sum& s) {
     for (const Expr atom : factors_of(t.base)) {
       const ExprKind kind = node(atom).kind;
       if (kind == ExprKind::mod) {
-        if (s.terms.size() > 1 && join_remainder(s, t, atom)) return true;
+        if (s.terms.size() > 1 &&
+            (join_remainder(s, t, atom) || join_low_digit(s, t, atom) || join_rounding(s, t, atom)))
+          return true;
         if (join_digits(s, t, atom)) return true;
       } else if (kind == ExprKind::floordiv) {
         if (cancel_exact(s, t, atom)) return true;
-        if (s.terms.size() > 1 && join_difference(s, t, atom)) return true;
+        if (s.terms.size() > 1 && (join_difference(s, t, atom) || join_quotient(s, t, atom))) return true;
       }
     }
   }
   return false;
 }
 
-} // namespace
-
-Expr build(Sum& s) {
-  bool divisions = false;
-  for (const Term& t : s.terms) divisions |= node(t.base).is_division;
-  if (divisions) {
-    const RuleDepth depth;
-    while (recombine(s)) {
-    }
-  }
+Expr intern_sum(const Sum& s) {
   if (s.terms.empty()) return intern_constant(s.constant);
   if (s.terms.size() == 1 && s.constant == 0) return scaled(s.terms[0].base, s.terms[0].coefficient);
   SmallVector<Expr, 12> args;
   for (const Term& t : s.terms) args.push_back(scaled(t.base, t.coefficient));
   if (s.constant != 0) args.push_back(intern_constant(s.constant));
   return intern(ExprKind::add, args.span(), s.constant);
+}
+
+} // namespace
+
+Expr build(const Sum& s) {
+  bool divisions = false;
+  for (const Term& t : s.terms) divisions |= node(t.base).is_division;
+  if (!divisions) return intern_sum(s);
+  const RuleDepth depth;
+  Sum joined = s;
+  while (recombine(joined)) {
+  }
+  return intern_sum(joined);
 }
 
 std::optional<Expr> try_add(Expr a, Expr b, int64_t factor_of_b) {
