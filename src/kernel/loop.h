@@ -19,6 +19,8 @@
 //   store whole vectors. What does not depend on the lane (scalar loads, scalar stores) is done once, mask or
 //   no mask. reduce_lanes combines lane l with lane l + h for h = n/2, n/4, ..., 1 (n: steps of the vector
 //   loop; dead lanes count as the identity of the op).
+//   A condition that differs between lanes runs both bodies, each with the lanes that take it, and not at all
+//   where none does.
 // - Workers. Iterations of a parallel loop go to any worker, each to exactly one: two iterations, and a
 //   parallel iteration and what follows the loop, may touch the same byte of shared or global memory (one of
 //   them writing) only with a barrier between. What stands outside parallel loops is done by every worker.

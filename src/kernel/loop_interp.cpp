@@ -349,6 +349,7 @@ bool Machine::next_iteration(Worker& w, const Instruction& i, bool) {
 void Machine::enter_vector(Worker& w, const Instruction& i) {
   int64_t begin = 0;
   w.active = 0;
+  w.prefix = true;
   if (!i.begin.run(w.slots.data(), begin))
     return report(FindingKind::overflow, w, i, -1, 0, "the bound: " + i.begin.why(w.slots.data()));
   const Interval range = i.stmt->variable.range();
@@ -366,6 +367,39 @@ void Machine::enter_vector(Worker& w, const Instruction& i) {
     return report(FindingKind::overflow, w, i, -1, 0, "the mask: " + i.end.why(w.slots.data()));
   }
   w.active = std::clamp<int64_t>(active, 0, i.lanes);
+}
+
+/// Both bodies run, each with the lanes that take it, and not at all where none does.
+void Machine::lane_if(Worker& w, const Instruction& i) {
+  std::vector<uint8_t> outer(size_t(i.lanes)), taken(size_t(i.lanes)), others(size_t(i.lanes));
+  const bool known = offsets(w, i, i.index, i.lanes);
+  bool any = false;
+  for (int64_t l = 0; l < i.lanes; ++l) {
+    outer[l] = w.alive(l);
+    taken[l] = outer[l] && known && lane_offsets_[l] != 0;
+    others[l] = outer[l] && known && !taken[l];
+    any |= taken[l];
+  }
+  outer.push_back(w.prefix);
+  w.outer_live.push_back(std::move(outer));
+  w.not_taken.push_back(std::move(others));
+  w.live = std::move(taken);
+  w.prefix = false;
+  w.pc = any ? w.pc + 1 : i.target;
+}
+
+void Machine::lane_else(Worker& w, const Instruction& i) {
+  w.live = w.not_taken.back();
+  const bool any = std::find(w.live.begin(), w.live.end(), uint8_t(1)) != w.live.end();
+  w.pc = any ? w.pc + 1 : i.target;
+}
+
+void Machine::lane_end(Worker& w) {
+  w.live = std::move(w.outer_live.back());
+  w.prefix = w.live.back();
+  w.live.pop_back();
+  w.outer_live.pop_back();
+  w.not_taken.pop_back();
 }
 
 /// Producers go ahead as far as the ring and the order of this run allow.
@@ -423,6 +457,9 @@ bool Machine::step(Worker& w) {
     w.pc = condition ? w.pc + 1 : i.target;
     return true;
   }
+  case Code::lane_if: lane_if(w, i); return true;
+  case Code::lane_else: lane_else(w, i); return true;
+  case Code::lane_end: lane_end(w); break;
   case Code::jump: w.pc = i.target; return true;
   case Code::store: store(w, i); break;
   case Code::let_value:
@@ -486,6 +523,9 @@ LoopCounts Machine::count() const {
     case Code::roles:
     case Code::vector:
     case Code::branch:
+    case Code::lane_if:
+    case Code::lane_else:
+    case Code::lane_end:
     case Code::end: break;
     default: c.statements += times;
     }

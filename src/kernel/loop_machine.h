@@ -48,7 +48,12 @@ struct Worker {
   std::vector<LoopState> loops;
   std::vector<Cell> lets, index_lets, cells;
   // the open vector loop
-  int64_t lane_begin = 0, active = 0;
+  int64_t lane_begin = 0;
+  int64_t active = 0; // lanes that the loop's mask leaves; all of them are alive where `prefix`
+  bool prefix = true;
+  std::vector<uint8_t> live;                               // otherwise
+  std::vector<std::vector<uint8_t>> outer_live, not_taken; // of the conditions around this place
+  bool alive(int64_t l) const { return prefix ? l < active : live[l]; }
   Actor acting;
   ActorId actor = 0;
   uint32_t iterations[3] = {0, 0, 0}; // begun so far, by level
@@ -75,6 +80,9 @@ private:
   bool next_iteration(Worker& w, const Instruction& i, bool first);
   bool mine(const Worker& w, const Instruction& i, int64_t step, int64_t steps) const;
   void enter_vector(Worker& w, const Instruction& i);
+  void lane_if(Worker& w, const Instruction& i);
+  void lane_else(Worker& w, const Instruction& i);
+  void lane_end(Worker& w);
   void role(Worker& w, const Instruction& i);
   void arrive(Worker& w, int level, int at);
   void release();
@@ -90,7 +98,7 @@ private:
   void run_step(Worker& w, const Instruction& i, const ValueStep& step, int number);
   void run_op(const ValueStep& step, Cell* out, const Cell* const* args, const int* strides,
               int64_t lanes) const;
-  void reduce(const ValueStep& step, const Cell* in, Cell* out, int64_t lanes, int64_t active) const;
+  void reduce(const Worker& w, const ValueStep& step, const Cell* in, Cell* out, int64_t lanes) const;
   void load(Worker& w, const Instruction& i, const ValueStep& step, Cell* out);
   void store(Worker& w, const Instruction& i);
   void let_index(Worker& w, const Instruction& i);

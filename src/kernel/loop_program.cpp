@@ -214,6 +214,7 @@ private:
       return;
     }
     case StmtKind::if_: {
+      if (vector_ && on_lane(s.condition)) return lane_if(s);
       const int branch = emit(Code::branch, &s);
       p_.code[branch].end = index(s.condition);
       nested(branch, s.body);
@@ -245,6 +246,17 @@ private:
     case StmtKind::async_wait: emit(Code::wait, &s); return;
     case StmtKind::roles: return roles(s);
     }
+  }
+
+  void lane_if(const Stmt& s) {
+    const int enter = emit(Code::lane_if, &s);
+    p_.code[enter].index = lane_index(s.condition);
+    nested(enter, s.body);
+    const int other = emit(Code::lane_else, &s);
+    p_.code[enter].target = other;
+    nested(enter, s.otherwise);
+    p_.code[other].target = here();
+    emit(Code::lane_end, &s);
   }
 
   void loop(const Stmt& s) {

@@ -56,7 +56,10 @@ enum class Code : uint8_t {
   next,   // back to `target` or on
   vector, // opens the lanes
   vector_end,
-  branch, // to `target` unless the condition holds
+  branch,    // to `target` unless the condition holds
+  lane_if,   // a condition that differs between lanes: to `target` where no lane takes it
+  lane_else, // the other lanes; to `target` where there are none
+  lane_end,
   jump,
   store,
   let_value,

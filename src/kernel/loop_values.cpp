@@ -222,7 +222,8 @@ bool Machine::offsets(Worker& w, const Instruction& i, const LaneIndex& index, i
   }
   // A dead lane has no indices; it keeps 0.
   bool ok = true;
-  for (int64_t l = 0; l < std::min(lanes, w.active) && ok; ++l) {
+  for (int64_t l = 0; l < lanes && ok; ++l) {
+    if (!w.alive(l)) continue;
     slots[i.lane_slots.variable] = w.lane_begin + l;
     for (const auto& [number, slot] : i.lane_slots.lets)
       slots[slot] = w.index_lets[size_t(number) * p_.widest + l].i;
@@ -249,15 +250,17 @@ void Machine::load(Worker& w, const Instruction& i, const ValueStep& step, Cell*
                                  : load_cell(step.dtype, r.data + byte, 0);
   };
   if (!step.on_lane) return one(lane_offsets_[0], out[0]);
-  const int64_t live = std::min(lanes, w.active);
-  // Dead lanes of a padded buffer are not read, but they are inside.
-  if (live < lanes && k_.buffers[step.buffer].padded && step.index.affine)
-    place(w, i, r, std::max(lane_offsets_[0], lane_offsets_[lanes - 1]), 1, step.dtype, byte, bytes, halves);
-  const bool run = live > 1 && step.index.affine && lane_offsets_[1] - lane_offsets_[0] == 1 &&
+  const int64_t live = w.prefix ? std::min(lanes, w.active) : lanes;
+  // Lanes of a padded buffer that the loop's mask excludes are not read, but they are inside.
+  if (k_.buffers[step.buffer].padded && step.index.affine)
+    for (const int64_t l : {int64_t(0), lanes - 1})
+      if (l >= w.active) place(w, i, r, lane_offsets_[l], 1, step.dtype, byte, bytes, halves);
+  const bool run = w.prefix && live > 1 && step.index.affine && lane_offsets_[1] - lane_offsets_[0] == 1 &&
                    lane_offsets_[0] >= 0 && lane_offsets_[live - 1] < r.elements &&
                    bits(step.dtype) == r.element_bits && r.element_bits >= 8;
   if (!run) {
-    for (int64_t l = 0; l < live; ++l) one(lane_offsets_[l], out[l]);
+    for (int64_t l = 0; l < live; ++l)
+      if (w.alive(l)) one(lane_offsets_[l], out[l]);
     return;
   }
   if (!place(w, i, r, lane_offsets_[0], live, step.dtype, byte, bytes, halves)) return;
@@ -293,18 +296,21 @@ void Machine::store(Worker& w, const Instruction& i) {
       store_cell(b.dtype, r.data, offset, cell);
   };
   if (!i.index.on_lane) return one(lane_offsets_[0], value[0], false);
-  const int64_t live = std::min(lanes, w.active);
+  const int64_t live = w.prefix ? std::min(lanes, w.active) : lanes;
   if (!i.index.affine) {
-    std::vector<int64_t> sorted(lane_offsets_.begin(), lane_offsets_.begin() + live);
+    std::vector<int64_t> sorted;
+    for (int64_t l = 0; l < lanes; ++l)
+      if (w.alive(l)) sorted.push_back(lane_offsets_[l]);
     std::sort(sorted.begin(), sorted.end());
     if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
       report(FindingKind::lanes, w, i, r.buffer, *twice,
              fmt::format("two lanes store to '{}'[{}]", b.name, *twice));
   }
-  const bool run = live > 1 && i.index.affine && lane_offsets_[1] - lane_offsets_[0] == 1 &&
+  const bool run = w.prefix && live > 1 && i.index.affine && lane_offsets_[1] - lane_offsets_[0] == 1 &&
                    lane_offsets_[0] >= 0 && lane_offsets_[live - 1] < r.elements && r.element_bits >= 8;
   if (!run) {
-    for (int64_t l = 0; l < live; ++l) one(lane_offsets_[l], value[l * stride], false);
+    for (int64_t l = 0; l < live; ++l)
+      if (w.alive(l)) one(lane_offsets_[l], value[l * stride], false);
   } else if (place(w, i, r, lane_offsets_[0], live, b.dtype, byte, bytes, halves)) {
     write(w, i, r, byte, bytes, halves, false);
     std::byte* data = r.data + byte;
@@ -317,9 +323,10 @@ void Machine::store(Worker& w, const Instruction& i) {
       for (int64_t l = 0; l < live; ++l) store_cell(b.dtype, data, l, value[l * stride]);
     }
   }
-  // Code may store whole vectors to a padded buffer: what dead lanes hold afterwards is anyone's guess.
+  // Code may leave out the mask of the loop (not that of a condition) for a padded buffer: what its dead lanes hold
+  // afterwards is anyone's guess.
   if (b.padded && i.index.affine)
-    for (int64_t l = live; l < lanes; ++l) one(lane_offsets_[l], {}, true);
+    for (int64_t l = w.active; l < lanes; ++l) one(lane_offsets_[l], {}, true);
 }
 
 void Machine::let_index(Worker& w, const Instruction& i) {
@@ -328,10 +335,11 @@ void Machine::let_index(Worker& w, const Instruction& i) {
   const Expr symbol = i.stmt->variable;
   const Interval range = symbol.range();
   const int64_t multiple = std::max<int64_t>(1, symbol.multiple());
-  const int64_t lanes = i.lane_values ? i.lanes : 1, live = i.lane_values ? std::min(lanes, w.active) : 1;
+  const int64_t lanes = i.lane_values ? i.lanes : 1;
   for (int64_t l = 0; l < lanes; ++l) {
-    int64_t index = l < live ? value[l].i : range.low;
-    if (l < live && (!range.contains(index) || index % multiple != 0)) {
+    const bool alive = !i.lane_values || w.alive(l);
+    int64_t index = alive ? value[l].i : range.low;
+    if (alive && (!range.contains(index) || index % multiple != 0)) {
       report(FindingKind::range, w, i, -1, 0,
              fmt::format("{} = {} is outside its range {}..{}{}", symbol.name(), index, range.low, range.high,
                          multiple > 1 ? fmt::format(", multiples of {}", multiple) : ""));
@@ -393,7 +401,7 @@ void Machine::run_step(Worker& w, const Instruction& i, const ValueStep& step, i
       out[l] = load_cell(step.dtype, bytes, 0);
     }
     return;
-  case ValueKind::reduce_lanes: return reduce(step, args[0], out, i.lanes, w.active);
+  case ValueKind::reduce_lanes: return reduce(w, step, args[0], out, i.lanes);
   case ValueKind::op: return run_op(step, out, args, strides, lanes);
   }
 }
@@ -429,10 +437,11 @@ void Machine::run_op(const ValueStep& step, Cell* out, const Cell* const* args, 
   }
 }
 
-/// Halves while the number of lanes is even, an odd rest from left to right.
-void Machine::reduce(const ValueStep& step, const Cell* in, Cell* out, int64_t lanes, int64_t active) const {
+/// Lane l with lane l + h, for h = lanes/2 down to 1; dead lanes are the identity of the op.
+void Machine::reduce(const Worker& w, const ValueStep& step, const Cell* in, Cell* out, int64_t lanes) const {
   std::vector<Cell> tree(in, in + lanes);
-  for (int64_t l = active; l < lanes; ++l) {
+  for (int64_t l = 0; l < lanes; ++l) {
+    if (w.alive(l)) continue;
     if (is_float(step.dtype))
       tree[l].f = identity_f64(step.op);
     else
@@ -443,9 +452,7 @@ void Machine::reduce(const ValueStep& step, const Cell* in, Cell* out, int64_t l
     const int strides[3] = {1, 1, 0};
     run_op(step, a, args, strides, count);
   };
-  int64_t n = lanes;
-  for (; n % 2 == 0; n /= 2) combine(tree.data(), tree.data() + n / 2, n / 2);
-  for (int64_t l = 1; l < n; ++l) combine(tree.data(), tree.data() + l, 1);
+  for (int64_t half = lanes / 2; half; half /= 2) combine(tree.data(), tree.data() + half, half);
   out[0] = tree[0];
 }
 

@@ -242,6 +242,9 @@ private:
       if (!vector_) return complain(fmt::format("{}: stands outside a vector loop", text()));
       if (v.op != Op::add && v.op != Op::mul && v.op != Op::max && v.op != Op::min)
         complain(fmt::format("{}: lanes are combined by add, mul, max or min", text()));
+      if (!std::has_single_bit(uint64_t(
+              (vector_->end - vector_->begin).is_constant() ? (vector_->end - vector_->begin).value() : 1)))
+        complain(fmt::format("{}: the number of lanes is no power of two", text()));
       if (v.args[0]->dtype != v.dtype)
         complain(fmt::format("{}: the result is {}, not {}", text(), to_string(v.args[0]->dtype),
                              to_string(v.dtype)));
@@ -301,7 +304,8 @@ private:
     const size_t so_far = mistakes_.size();
     outside(offset);
     // All lanes of a vector loop without a mask are alive.
-    if (mistakes_.size() == so_far && vector_ && !vector_->masked && depends_on(offset, vector_->variable)) {
+    if (mistakes_.size() == so_far && vector_ && !vector_->masked && lane_conditions_ == 0 &&
+        depends_on(offset, vector_->variable)) {
       outside(substituted(offset, vector_->variable, vector_->begin));
       if (mistakes_.size() == so_far) outside(substituted(offset, vector_->variable, vector_->end - 1));
     }
@@ -503,7 +507,9 @@ private:
     if (s.value->dtype != b.dtype)
       complain(fmt::format("'{}' holds {}, the value is {}", b.name, to_string(b.dtype),
                            to_string(s.value->dtype)));
-    if (on_lane(*s.value) && !on_lane(s.offset))
+    if (lane_conditions_ > 0 && !on_lane(s.offset))
+      complain("a store to one element under a condition that differs between lanes");
+    else if (on_lane(*s.value) && !on_lane(s.offset))
       complain(fmt::format("all lanes store to the one element {}[{}]; reduce_lanes makes one value of them",
                            b.name, to_string(s.offset)));
   }
@@ -533,13 +539,14 @@ private:
   void if_(const Stmt& s) {
     expression(s.condition, "the condition");
     if (s.body.empty()) complain("the body is empty");
-    if (vector_ && on_lane(s.condition))
-      complain("the condition depends on the lane of the vector loop around it; select chooses lane by lane");
+    const bool lane = vector_ && on_lane(s.condition);
+    lane_conditions_ += lane;
     facts_.push_back(s.condition);
     body(s.body);
     facts_.back() = logical_not(s.condition);
     body(s.otherwise);
     facts_.pop_back();
+    lane_conditions_ -= lane;
   }
 
   void barrier(const Stmt& s) {
@@ -656,7 +663,8 @@ private:
   std::vector<Expr> scope_;                                    // symbols that are defined here
   std::vector<Expr> facts_;                                    // conditions that hold here
   std::vector<const Stmt*> open_;                              // loops and roles around this place
-  const Stmt* vector_ = nullptr;                               // the vector loop around this place
+  int lane_conditions_ = 0;      // conditions around this place that differ between lanes
+  const Stmt* vector_ = nullptr; // the vector loop around this place
   std::set<Expr, ExprLess> unrolled_, lane_symbols_;
   std::map<int, DType> lets_; // in scope
   std::set<int> lane_lets_, let_numbers_;
