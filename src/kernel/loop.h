@@ -117,7 +117,6 @@ struct Stmt {
   LoopKind loop = LoopKind::serial;
   Expr begin = 0, end = 0; // step 1; an empty range runs nothing
   int level = 0;           // parallel, barrier: 0 = workers (threads, blocks), 1 = lanes of a group, ...
-                           // roles: the level whose workers are split
   int jam = 1;             // serial: bodies per trip
   bool masked = false;     // vector: only lanes < lanes_active are live in masked loads and stores
   Expr lanes_active;
@@ -210,6 +209,6 @@ StmtRef unit(std::string descriptor, std::vector<UnitOperand> operands);
 StmtRef async_copy(UnitOperand destination, UnitOperand source, Expr count, int token);
 StmtRef async_unit(std::string descriptor, std::vector<UnitOperand> operands, int token);
 StmtRef async_wait(int token);
-StmtRef roles(Expr variable, Expr begin, Expr end, int stages, Body producers, Body consumers, int level = 0);
+StmtRef roles(Expr variable, Expr begin, Expr end, int stages, Body producers, Body consumers);
 
 } // namespace luminal::kernel
