@@ -48,9 +48,8 @@ struct CpuTarget {
 };
 
 struct CodegenOptions {
-  int level = 2;             ///< effort of LLVM's code generator, 0..3
-  bool transpose = true;     ///< strided vector loads under an unrolled loop become shuffles (off: gathers)
-  bool check_bounds = false; ///< for tests: a memory access outside its buffer traps
+  int level = 2;         ///< effort of LLVM's code generator, 0..3
+  bool transpose = true; ///< strided vector loads under an unrolled loop become shuffles (off: gathers)
   uint64_t hash() const;
 };
 

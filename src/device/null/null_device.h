@@ -6,7 +6,7 @@
 namespace luminal::device {
 
 /// language: "cpu", "cuda", "hip", "metal", "opencl". Memory is host memory (zero pages until touched);
-/// launches are checked and counted.
+/// launches are checked.
 std::unique_ptr<Device> make_null_device(std::string_view language);
 
 } // namespace luminal::device

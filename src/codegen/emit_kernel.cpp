@@ -1,0 +1,478 @@
+// codegen/emit_kernel.cpp -- the function, its buffers, and the statements of the loop IR.
+#include "codegen/emitter.h"
+#include <llvm/IR/MDBuilder.h>
+#include <numeric>
+
+namespace luminal::codegen {
+using kernel::LoopKind;
+using kernel::Space;
+using kernel::StmtKind;
+using kernel::ValueKind;
+using llvm::BasicBlock;
+using llvm::Value;
+
+Emitter::Emitter(const kernel::Kernel& kernel, const CpuTarget& target, const CodegenOptions& options,
+                 llvm::Module& module)
+    : kernel_(kernel), target_(target), options_(options), module_(module), context_(module.getContext()),
+      b_(context_), math_(b_, target) {}
+
+void Emitter::fail(const std::string& why) const {
+  throw EmitFailure{fmt::format("kernel {}: {}", kernel_.name, why)};
+}
+
+BasicBlock* Emitter::block(const char* name) { return BasicBlock::Create(context_, name, function_); }
+
+void Emitter::attributes(llvm::Function* f) {
+  f->addFnAttr("target-cpu", target_.cpu);
+  if (!target_.features.empty()) f->addFnAttr("target-features", target_.features);
+  f->addFnAttr(llvm::Attribute::NoUnwind);
+}
+
+// ---- scratch ----
+
+ScratchBytes scratch_bytes(const kernel::Kernel& kernel) {
+  ScratchBytes total{0, 0};
+  for (const kernel::Buffer& b : kernel.buffers) {
+    if (b.space != Space::shared && b.space != Space::local) continue;
+    Expr& top = b.space == Space::shared ? total.shared : total.local;
+    top = top + scratch_size(b);
+  }
+  return total;
+}
+
+/// Bytes that a scratch buffer takes: whole cache lines, so that workers share none.
+Expr scratch_size(const kernel::Buffer& b) {
+  Expr bytes = bits(b.dtype) == 4 ? ceildiv(b.size, 2) : b.size * Expr(bits(b.dtype) / 8);
+  return ceildiv(bytes, 64) * Expr(64);
+}
+
+void Emitter::declare_function(const std::string& name) {
+  // The body takes every buffer as an argument of its own: scratch is known to overlap nothing. Inlined, that would have to become metadata.
+  llvm::Type *pointer = b_.getPtrTy(), *word = b_.getInt64Ty();
+  std::vector<llvm::Type*> types;
+  std::vector<size_t> memory;
+  for (size_t i = 0; i < kernel_.buffers.size(); ++i)
+    if (kernel_.buffers[i].space != Space::registers) {
+      memory.push_back(i);
+      types.push_back(pointer);
+    }
+  types.insert(types.end(), kernel_.symbols.size(), word);
+  types.insert(types.end(), {word, word, pointer, pointer});
+  auto* type = llvm::FunctionType::get(b_.getVoidTy(), types, false);
+  function_ = llvm::Function::Create(type, llvm::Function::InternalLinkage, name + ".body", module_);
+  attributes(function_);
+  function_->addFnAttr(llvm::Attribute::NoInline);
+
+  auto* entry_type = llvm::FunctionType::get(
+      b_.getVoidTy(), {pointer, pointer, pointer, pointer, word, word, pointer, pointer}, false);
+  auto* entry = llvm::Function::Create(entry_type, llvm::Function::ExternalLinkage, name, module_);
+  attributes(entry);
+  b_.SetInsertPoint(BasicBlock::Create(context_, "entry", entry));
+  std::vector<Value*> arguments;
+  std::vector<Value*> symbols;
+  llvm::MDBuilder metadata(context_);
+  for (size_t i = 0; i < kernel_.symbols.size(); ++i) {
+    auto* load = b_.CreateLoad(word, b_.CreateConstInBoundsGEP1_64(word, entry->getArg(1), i));
+    symbols.push_back(load);
+    bind(kernel_.symbols[i], {load, 0}, 0);
+  }
+  unsigned global = 0;
+  Expr top[2] = {0, 0};
+  for (size_t i : memory) {
+    const kernel::Buffer& buffer = kernel_.buffers[i];
+    auto position = static_cast<unsigned>(arguments.size());
+    int64_t known = std::max<int64_t>(buffer.alignment, 1);
+    switch (buffer.space) {
+    case Space::global:
+      arguments.push_back(
+          b_.CreateLoad(pointer, b_.CreateConstInBoundsGEP1_64(pointer, entry->getArg(0), global++)));
+      break;
+    case Space::shared:
+    case Space::local: {
+      bool shared = buffer.space == Space::shared;
+      arguments.push_back(
+          b_.CreateInBoundsGEP(b_.getInt8Ty(), entry->getArg(shared ? 2 : 3), scalar_index(top[shared])));
+      top[shared] = top[shared] + scratch_size(buffer);
+      known = 64;
+      function_->addParamAttr(position, llvm::Attribute::NoAlias);
+      break;
+    }
+    default: fail("the buffer " + buffer.name + " lies in a space that a CPU does not have");
+    }
+    if (known > 1 && (known & (known - 1)) == 0)
+      function_->addParamAttr(
+          position, llvm::Attribute::getWithAlignment(context_, llvm::Align(static_cast<uint64_t>(known))));
+    function_->getArg(position)->setName(buffer.name);
+  }
+  arguments.insert(arguments.end(), symbols.begin(), symbols.end());
+  for (unsigned i = 4; i < 8; ++i) arguments.push_back(entry->getArg(i));
+  b_.CreateCall(function_, arguments);
+  b_.CreateRetVoid();
+  memo_.clear();
+  log_.clear();
+
+  b_.SetInsertPoint(block("entry"));
+  pointers_.assign(kernel_.buffers.size(), nullptr);
+  unsigned next = 0;
+  for (size_t i : memory) pointers_[i] = function_->getArg(next++);
+  for (Expr s : kernel_.symbols) {
+    function_->getArg(next)->setName(std::string(s.name()));
+    bind(s, {function_->getArg(next++), 0}, 0);
+  }
+  worker_ = function_->getArg(next++);
+  workers_ = function_->getArg(next++);
+  barrier_context_ = function_->getArg(next++);
+  barrier_ = function_->getArg(next);
+}
+
+// ---- registers: how each buffer is cut into vectors ----
+
+void Emitter::note_register_access(kernel::BufferId buffer, Expr offset, Expr lane, int64_t lanes) {
+  if (buffer < 0 || kernel_.buffers[static_cast<size_t>(buffer)].space != Space::registers) return;
+  if (lanes <= 1 || !depends_on(offset, lane)) return;
+  auto stride = coefficient_of(offset, lane);
+  if (!stride || !stride->is_constant(1)) return;
+  // Chunks must divide both the lanes of every access and the place where it begins.
+  Expr first = offset - lane;
+  int64_t& width = registers_[static_cast<size_t>(buffer)].width;
+  width = std::gcd(std::gcd(width, lanes), first.multiple());
+}
+
+void Emitter::scan_value(const kernel::Value& v, Expr lane, int64_t lanes) {
+  if (v.kind == ValueKind::load) note_register_access(v.buffer, v.offset, lane, lanes);
+  for (const auto& a : v.args) scan_value(*a, lane, lanes);
+}
+
+void Emitter::scan(const kernel::Body& statements, Expr lane, int64_t lanes) {
+  for (const kernel::StmtRef& s : statements) {
+    if (s->kind == StmtKind::store) note_register_access(s->buffer, s->offset, lane, lanes);
+    if (s->value) scan_value(*s->value, lane, lanes);
+    bool vector = s->kind == StmtKind::loop && s->loop == LoopKind::vector;
+    Expr trips = vector ? s->end - s->begin : Expr(1);
+    if (vector && trips.is_constant()) {
+      scan(s->body, s->variable, trips.value());
+    } else {
+      scan(s->body, lane, lanes);
+      scan(s->otherwise, lane, lanes);
+    }
+    if (s->kind == StmtKind::unit || s->kind == StmtKind::async_unit) scan_unit(*s);
+  }
+}
+
+void Emitter::declare_scratch() {
+  registers_.assign(kernel_.buffers.size(), {});
+  scan(kernel_.body, 0, 1);
+  for (size_t i = 0; i < kernel_.buffers.size(); ++i) {
+    const kernel::Buffer& buffer = kernel_.buffers[i];
+    if (buffer.space != Space::registers) continue;
+    if (!buffer.size.is_constant()) fail("the register buffer " + buffer.name + " has no constant size");
+    RegisterBuffer& r = registers_[i];
+    r.width = std::max<int64_t>(r.width, 1);
+    llvm::Type* type = register_type(buffer.dtype);
+    if (r.width > 1) type = llvm::FixedVectorType::get(type, static_cast<unsigned>(r.width));
+    int64_t chunks = (buffer.size.value() + r.width - 1) / r.width;
+    if (chunks > 4096)
+      fail("the register buffer " + buffer.name + " has " + std::to_string(chunks) + " vectors");
+    for (int64_t k = 0; k < chunks; ++k) r.chunks.push_back(b_.CreateAlloca(type, nullptr, buffer.name));
+  }
+}
+
+void Emitter::run(const std::string& entry) {
+  for (const char* reason : {target_.fma ? nullptr : "fused multiply-add"})
+    if (reason) fail(fmt::format("the processor {} has no {}", target_.cpu, reason));
+  open_scope();
+  declare_function(entry);
+  declare_scratch();
+  lets_.assign(static_cast<size_t>(kernel_.lets), nullptr);
+  body(kernel_.body);
+  b_.CreateRetVoid();
+  close_scope();
+}
+
+// ---- statements ----
+
+void Emitter::body(const kernel::Body& statements) {
+  for (const kernel::StmtRef& s : statements) statement(*s);
+}
+
+void Emitter::statement(const kernel::Stmt& s) {
+  switch (s.kind) {
+  case StmtKind::loop: return loop(s);
+  case StmtKind::store: return store(s, value(s.value));
+  case StmtKind::let_value: lets_.at(static_cast<size_t>(s.let)) = value(s.value); return;
+  case StmtKind::let_index: return let_index(s);
+  case StmtKind::if_: return if_statement(s);
+  case StmtKind::barrier:
+    // Level 1 concerns the lanes of a group, and a group is one worker here.
+    if (s.level == 0)
+      b_.CreateCall(llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy()}, false), barrier_,
+                    {barrier_context_});
+    return;
+  case StmtKind::prefetch: return prefetch(s);
+  case StmtKind::unit: return unit(s);
+  case StmtKind::async_unit: return unit(s); // begins and ends here
+  case StmtKind::async_copy: return async_copy(s);
+  case StmtKind::async_wait: return;
+  case StmtKind::roles:
+    LUMINAL_CHECK(false, "{}: roles are expanded before code is emitted", kernel_.name);
+    return;
+  }
+}
+
+void Emitter::count_loop(Value* begin, Value* end, int64_t step, bool guard,
+                         const std::function<void(Value*)>& body) {
+  BasicBlock *before = b_.GetInsertBlock(), *head = block("loop"), *exit = block("exit");
+  Value* last = step == 1 ? end : b_.CreateNSWSub(end, i64(step - 1));
+  if (guard)
+    b_.CreateCondBr(b_.CreateICmpSLT(begin, last), head, exit);
+  else
+    b_.CreateBr(head);
+  b_.SetInsertPoint(head);
+  llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
+  i->addIncoming(begin, before);
+  body(i);
+  Value* next = b_.CreateNSWAdd(i, i64(step));
+  i->addIncoming(next, b_.GetInsertBlock());
+  b_.CreateCondBr(b_.CreateICmpSLT(next, last), head, exit);
+  b_.SetInsertPoint(exit);
+}
+
+void Emitter::guarded(Value* condition, const std::function<void()>& then,
+                      const std::function<void()>& otherwise) {
+  if (auto* known = llvm::dyn_cast<llvm::ConstantInt>(condition)) {
+    if (known->isOne())
+      then();
+    else if (otherwise)
+      otherwise();
+    return;
+  }
+  BasicBlock *yes = block("then"), *end = block("end"), *no = otherwise ? block("else") : end;
+  b_.CreateCondBr(condition, yes, no);
+  b_.SetInsertPoint(yes);
+  open_scope();
+  then();
+  close_scope();
+  b_.CreateBr(end);
+  if (otherwise) {
+    b_.SetInsertPoint(no);
+    open_scope();
+    otherwise();
+    close_scope();
+    b_.CreateBr(end);
+  }
+  b_.SetInsertPoint(end);
+}
+
+void Emitter::loop(const kernel::Stmt& s) {
+  if (s.loop == LoopKind::vector) return vector_loop(s);
+  if (varying(s.begin) || varying(s.end))
+    fail("the bounds of the loop " + std::string(s.variable.name()) + " depend on the lane");
+  Int begin = integer(s.begin), end = integer(s.end);
+  ++depth_;
+  auto one = [&](Int at) {
+    open_scope();
+    bind(s.variable, at, depth_);
+    body(s.body);
+    close_scope(&s.variable);
+  };
+  Expr trips = resolve(s.end - s.begin);
+  if (s.loop == LoopKind::unrolled) {
+    if (!trips.is_constant())
+      fail("the unrolled loop " + std::string(s.variable.name()) + " has no constant number of steps");
+    bool owner = options_.transpose && !lane_ && !column_variable_;
+    if (owner) transpose(s, s.body);
+    for (int64_t i = 0; i < trips.value(); ++i) one({begin.v, begin.k + i});
+    if (owner && column_variable_) {
+      columns_.clear();
+      column_variable_.reset();
+    }
+    variables_.erase(s.variable);
+    --depth_;
+    return;
+  }
+  bool shares = s.loop == LoopKind::parallel && s.level == 0;
+  if (shares && in_parallel_) fail("a parallel loop stands in another one");
+  Truth runs = prove(lt(s.begin, s.end));
+  if (runs == Truth::no || (!begin.v && !end.v && begin.k >= end.k)) {
+    --depth_;
+    return;
+  }
+  if (!shares && !begin.v && !end.v && end.k - begin.k == 1) {
+    one(begin);
+    variables_.erase(s.variable);
+    --depth_;
+    return;
+  }
+  Value *first = materialize(begin), *last = materialize(end);
+  bool guard = runs != Truth::yes;
+  auto looped = [&](Value* from, Value* to, int64_t step, bool guard_it, int64_t bodies) {
+    count_loop(from, to, step, guard_it, [&](Value* i) {
+      open_scope();
+      for (int64_t j = 0; j < bodies; ++j) {
+        bool old = repeated_body_;
+        repeated_body_ = repeated_body_ || j > 0;
+        one({i, j});
+        repeated_body_ = old;
+      }
+      close_scope();
+    });
+  };
+  if (shares) { // contiguous shares of the steps
+    Value* length = b_.CreateNSWSub(last, first);
+    if (guard) length = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, length, i64(0));
+    Value* from = b_.CreateNSWAdd(first, b_.CreateUDiv(b_.CreateNUWMul(length, worker_), workers_));
+    Value* next_worker = b_.CreateNSWAdd(worker_, i64(1));
+    Value* to = b_.CreateNSWAdd(first, b_.CreateUDiv(b_.CreateNUWMul(length, next_worker), workers_));
+    in_parallel_ = true;
+    looped(from, to, 1, true, 1);
+    in_parallel_ = false;
+  } else if (s.jam > 1) {
+    int64_t jam = s.jam;
+    bool constant = trips.is_constant();
+    if (constant && trips.value() < jam) {
+      looped(first, last, 1, guard, 1);
+    } else {
+      bool whole = prove(eq(mod(trips, jam), 0)) == Truth::yes;
+      looped(first, last, jam, guard || (!constant && prove(le(jam, s.end - s.begin)) != Truth::yes), jam);
+      if (!whole) {
+        Value* done =
+            b_.CreateNSWSub(b_.CreateNSWSub(last, first), integer_mod(b_.CreateNSWSub(last, first), jam));
+        looped(b_.CreateNSWAdd(first, done), last, 1, true, 1);
+      }
+    }
+  } else {
+    looped(first, last, 1, guard, 1);
+  }
+  variables_.erase(s.variable);
+  --depth_;
+}
+
+Value* Emitter::integer_mod(Value* length, int64_t divisor) {
+  // A negative length means no step at all; any result >= it keeps the second loop empty.
+  Value* safe = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, length, i64(0));
+  return b_.CreateURem(safe, i64(divisor));
+}
+
+void Emitter::vector_loop(const kernel::Stmt& s) {
+  if (lane_) fail("a vector loop stands in another one");
+  Expr trips = resolve(s.end - s.begin);
+  if (!trips.is_constant())
+    fail("the vector loop " + std::string(s.variable.name()) + " has no constant number of steps");
+  int64_t n = trips.value();
+  if (n <= 0) return;
+  if (n > 1024) fail("a vector loop has " + std::to_string(n) + " steps");
+  ++depth_;
+  open_scope();
+  bind(s.variable, integer(s.begin), depth_);
+  lanes_ = n;
+  Value* tail = nullptr;
+  if (s.masked && prove(le(n, s.lanes_active)) != Truth::yes) {
+    Int active = integer(s.lanes_active);
+    if (active.v || active.k < n) {
+      Value* count = materialize(active);
+      Interval range = s.lanes_active.range();
+      if (range.low < 0) count = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, i64(0));
+      if (range.high > INT32_MAX) count = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, i64(n));
+      tail = b_.CreateICmpULT(
+          lane_numbers(b_.getInt32Ty()),
+          b_.CreateVectorSplat(static_cast<unsigned>(n), b_.CreateTrunc(count, b_.getInt32Ty())));
+    }
+  }
+  if (n == 1 && !tail) { // a scalar
+    body(s.body);
+  } else {
+    lane_ = s.variable;
+    tail_mask_ = tail;
+    varying_.clear();
+    patterns_.clear();
+    body(s.body);
+    lane_.reset();
+    tail_mask_ = nullptr;
+    varying_.clear();
+    patterns_.clear();
+    lane_variables_.clear();
+  }
+  lanes_ = 1;
+  close_scope();
+  variables_.erase(s.variable);
+  --depth_;
+}
+
+void Emitter::if_statement(const kernel::Stmt& s) {
+  Value* c = condition(s.condition);
+  if (varying(s.condition)) return lane_if(s, splat(c));
+  if (s.otherwise.empty())
+    guarded(c, [&] { body(s.body); });
+  else
+    guarded(c, [&] { body(s.body); }, [&] { body(s.otherwise); });
+}
+
+// A condition that differs between lanes: both bodies under masks, each skipped where no lane takes it.
+void Emitter::lane_if(const kernel::Stmt& s, Value* condition) {
+  Value* outer = if_mask_;
+  auto under = [&](Value* taken, const kernel::Body& statements) {
+    if (statements.empty()) return;
+    Value* mask = outer ? b_.CreateAnd(outer, taken) : taken;
+    Value* live = tail_mask_ ? b_.CreateAnd(tail_mask_, mask) : mask;
+    if_mask_ = mask;
+    guarded(b_.CreateOrReduce(live), [&] { body(statements); });
+    if_mask_ = outer;
+  };
+  under(condition, s.body);
+  under(b_.CreateNot(condition), s.otherwise);
+}
+
+void Emitter::let_index(const kernel::Stmt& s) {
+  Value* x = value(s.value);
+  DType type = s.value->dtype;
+  if (!is_integer(type) && type != DType::boolean) fail("an index is made from a value that is no integer");
+  x = cast(x, type, DType::i64);
+  forget(s.variable);
+  if (x->getType()->isVectorTy()) {
+    lane_variables_[s.variable] = x;
+    varying_.clear();
+    depths_[s.variable] = depth_;
+  } else {
+    bind(s.variable, {x, 0}, depth_);
+  }
+}
+
+void Emitter::prefetch(const kernel::Stmt& s) {
+  if (repeated_body_ || pointers_[static_cast<size_t>(s.buffer)] == nullptr)
+    return; // once for all bodies of a jammed loop
+  const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(s.buffer)];
+  if (varying(s.offset) && !coefficient_of(s.offset, *lane_)) return;
+  bool halves = bits(buffer.dtype) == 4;
+  Value* p =
+      address(s.buffer, halves ? floordiv(s.offset, 2) : s.offset, halves ? 1 : bits(buffer.dtype) / 8);
+  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+                     {p, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+}
+
+// A plain copy: it begins and ends here.
+void Emitter::async_copy(const kernel::Stmt& s) {
+  const kernel::UnitOperand &to = s.operands.at(0), &from = s.operands.at(1);
+  DType type = kernel_.buffers[static_cast<size_t>(to.buffer)].dtype;
+  DType source_type = kernel_.buffers[static_cast<size_t>(from.buffer)].dtype;
+  if (bits(type) < 8 || bits(source_type) != bits(type))
+    fail("an asynchronous copy changes the type of its elements");
+  if (!pointers_[static_cast<size_t>(to.buffer)] || !pointers_[static_cast<size_t>(from.buffer)])
+    fail("an asynchronous copy from or to registers");
+  auto bytes = static_cast<int64_t>(bits(type) / 8);
+  Value *target = address(to.buffer, to.offset, static_cast<int>(bytes)),
+        *source = address(from.buffer, from.offset, static_cast<int>(bytes));
+  Value* count = b_.CreateNSWMul(scalar_index(s.count), i64(bytes));
+  // Own loops: a call of memcpy would be a reference to the outside.
+  int64_t wide = target_.vector_bits / 8;
+  llvm::Type* vector = llvm::FixedVectorType::get(b_.getInt8Ty(), static_cast<unsigned>(wide));
+  auto copy = [&](llvm::Type* t, Value* at) {
+    Value* x = b_.CreateAlignedLoad(t, b_.CreateInBoundsGEP(b_.getInt8Ty(), source, at), llvm::Align(1));
+    b_.CreateAlignedStore(x, b_.CreateInBoundsGEP(b_.getInt8Ty(), target, at), llvm::Align(1));
+  };
+  count_loop(i64(0), count, wide, true, [&](Value* i) { copy(vector, i); });
+  Value* done = b_.CreateNSWSub(count, integer_mod(count, wide));
+  count_loop(done, count, bytes, true,
+             [&](Value* i) { copy(b_.getIntNTy(static_cast<unsigned>(bytes * 8)), i); });
+}
+
+} // namespace luminal::codegen

@@ -1,0 +1,521 @@
+// codegen/emit_memory.cpp -- loads and stores: addresses, masks, lanes that lie apart, 4-bit elements, registers, transposition.
+#include "codegen/emitter.h"
+#include <algorithm>
+#include <numeric>
+
+namespace luminal::codegen {
+using kernel::Space;
+using kernel::StmtKind;
+using kernel::ValueKind;
+using llvm::Align;
+using llvm::Constant;
+using llvm::Value;
+
+// One step for each term, outermost loop first, and the constant last: the outer steps are loop invariant, the constant becomes the displacement of
+// the instruction, and equal steps are emitted once.
+Value* Emitter::step(Value* base, Value* index, int64_t bytes) {
+  StepKey key{base, index, bytes};
+  auto [it, fresh] = steps_.try_emplace(key, nullptr);
+  if (fresh) {
+    Value* offset = index ? bytes == 1 ? index : b_.CreateNSWMul(index, i64(bytes)) : i64(bytes);
+    it->second = b_.CreateInBoundsGEP(b_.getInt8Ty(), base, offset);
+    log_.push_back({{}, key});
+  }
+  return it->second;
+}
+
+Value* Emitter::address(kernel::BufferId buffer, Expr offset, int offset_bytes, bool skip_varying) {
+  Affine form = affine_terms(offset);
+  int64_t constant = form.constant;
+  struct Term {
+    int depth;
+    Value* v;
+    int64_t bytes;
+  };
+  llvm::SmallVector<Term, 8> terms;
+  for (auto& [e, coefficient] : form.terms) {
+    bool lane_term = varying(e);
+    if (lane_term && skip_varying && e != *lane_) continue;
+    Int x = integer(e); // of the lane itself: the first lane
+    constant += coefficient * x.k;
+    if (x.v) terms.push_back({depth_of(e), x.v, coefficient * offset_bytes});
+  }
+  std::stable_sort(terms.begin(), terms.end(),
+                   [](const Term& a, const Term& b) { return a.depth < b.depth; });
+  Value* p = pointers_[static_cast<size_t>(buffer)];
+  for (const Term& t : terms) p = step(p, t.v, t.bytes);
+  return constant ? step(p, nullptr, constant * offset_bytes) : p;
+}
+
+Value* Emitter::mask_for(kernel::BufferId buffer) {
+  Value* tail = kernel_.buffers[static_cast<size_t>(buffer)].padded ? nullptr : tail_mask_;
+  if (!tail || !if_mask_) return tail ? tail : if_mask_;
+  return b_.CreateAnd(tail, if_mask_);
+}
+
+// offset is in units of offset_bytes; a lane's element has element_bytes.
+Emitter::Access Emitter::access(kernel::BufferId buffer, Expr offset, int element_bytes, int offset_bytes) {
+  Access a;
+  if (!varying(offset)) {
+    a.base = address(buffer, offset, offset_bytes);
+    return a;
+  }
+  std::optional<Expr> stride = coefficient_of(offset, *lane_);
+  bool affine = stride && !varying(*stride);
+  if (affine) { // the rest must not depend on the lane through another symbol
+    for (Expr s : symbols_of(offset)) affine = affine && (s == *lane_ || !varying(s));
+  }
+  if (affine && stride->is_constant() && stride->value() * offset_bytes == element_bytes) {
+    a.kind = Access::Kind::contiguous;
+    a.base = address(buffer, offset, offset_bytes);
+    return a;
+  }
+  // Terms that depend on the lane, alone.
+  Affine form = affine_terms(offset);
+  std::vector<Expr> parts;
+  for (auto& [e, coefficient] : form.terms)
+    if (varying(e)) parts.push_back(e * Expr(coefficient));
+  Expr part = resolve(sum(parts));
+  if (const std::vector<int64_t>* pattern = lane_pattern(part)) {
+    bool scaled = false;
+    if (offset_bytes != element_bytes) { // in units of elements, where that is possible
+      scaled = std::all_of(pattern->begin(), pattern->end(),
+                           [&](int64_t o) { return o * offset_bytes % element_bytes == 0; });
+    }
+    if (offset_bytes == element_bytes || scaled) {
+      a.kind = Access::Kind::pattern;
+      a.pattern = *pattern;
+      for (int64_t& o : a.pattern) o = o * offset_bytes / element_bytes;
+      Int first = variables_.at(*lane_);
+      Expr at_first = part;
+      if (!first.v) at_first = substitute(part, {{*lane_, Expr(first.k)}});
+      Expr uniform = offset - sum(parts) + at_first;
+      a.base = address(buffer, uniform, offset_bytes);
+      return a;
+    }
+  }
+  a.kind = Access::Kind::indexed;
+  a.base = address(buffer, offset - sum(parts), offset_bytes);
+  Expr in_bytes = part * Expr(offset_bytes);
+  a.indices = lane_index(in_bytes, needed_bits(in_bytes));
+  return a;
+}
+
+Value* Emitter::load_pattern(Value* base, const std::vector<int64_t>& offsets, llvm::Type* element,
+                             Value* mask) {
+  auto n = static_cast<int64_t>(offsets.size());
+  auto [low, high] = std::minmax_element(offsets.begin(), offsets.end());
+  int64_t first = *low, span = *high - *low + 1;
+  auto bytes = static_cast<int64_t>(element->getScalarSizeInBits() / 8);
+  if (span > 4 * n) { // too far apart: a gather
+    std::vector<Constant*> at;
+    for (int64_t o : offsets) at.push_back(i64(o));
+    Value* pointers = b_.CreateGEP(element, base, llvm::ConstantVector::get(at));
+    return b_.CreateMaskedGather(with_lanes(element), pointers, Align(1), mask,
+                                 mask ? Constant::getNullValue(with_lanes(element)) : nullptr);
+  }
+  if (span == 1) {
+    // Every lane reads one place, of which lane 0 is the first to read it.
+    Value* at = step(base, nullptr, first * bytes);
+    if (!mask) return splat(b_.CreateAlignedLoad(element, at, Align(1)));
+  }
+  // Contiguous pieces that cover the span and no more, then shuffles.
+  int64_t width = 1;
+  while (width * 2 <= std::min(span, n)) width *= 2;
+  llvm::Type* piece_type = llvm::FixedVectorType::get(element, static_cast<unsigned>(width));
+  Value* result = nullptr;
+  for (int64_t start = 0; start < span; start += width) {
+    int64_t at = std::min(start, span - width), from = first + at;
+    Value *p = step(base, nullptr, from * bytes), *piece;
+    if (mask) {
+      // An element is touched where a live lane reads it. Lanes of a tail are live from the first on, so one reader decides where the pattern ascends.
+      llvm::SmallVector<int, 64> reader(static_cast<size_t>(width), -1);
+      bool single = true;
+      for (int64_t l = 0; l < n; ++l) {
+        int64_t j = offsets[static_cast<size_t>(l)] - from;
+        if (j < 0 || j >= width) continue;
+        int& r = reader[static_cast<size_t>(j)];
+        if (r < 0)
+          r = static_cast<int>(l);
+        else
+          single = single && !if_mask_;
+      }
+      if (!single) {
+        std::vector<Constant*> all;
+        for (int64_t o : offsets) all.push_back(i64(o));
+        Value* pointers = b_.CreateGEP(element, base, llvm::ConstantVector::get(all));
+        return b_.CreateMaskedGather(with_lanes(element), pointers, Align(1), mask,
+                                     Constant::getNullValue(with_lanes(element)));
+      }
+      Value* none = Constant::getNullValue(mask->getType());
+      for (int& r : reader)
+        if (r < 0) r = static_cast<int>(n); // nobody
+      Value* live = shuffle(mask, none, reader);
+      piece = b_.CreateMaskedLoad(piece_type, p, Align(1), live, Constant::getNullValue(piece_type));
+    } else {
+      piece = b_.CreateAlignedLoad(piece_type, p, Align(1));
+    }
+    // Spread the piece over the lanes that read it; the others keep what they have.
+    llvm::SmallVector<int, 64> pick(static_cast<size_t>(n), -1), merge(static_cast<size_t>(n));
+    for (int64_t l = 0; l < n; ++l) {
+      int64_t j = offsets[static_cast<size_t>(l)] - from;
+      bool here = offsets[static_cast<size_t>(l)] - first >= start && j >= 0 && j < width;
+      auto lane = static_cast<size_t>(l);
+      pick[lane] = here ? static_cast<int>(j) : -1;
+      merge[lane] = static_cast<int>(here ? n + l : l);
+    }
+    Value* spread = shuffle(piece, llvm::PoisonValue::get(piece_type), pick);
+    result = result ? shuffle(result, spread, merge) : spread;
+  }
+  return result;
+}
+
+Value* Emitter::load_memory(const Access& a, llvm::Type* element, Value* mask) {
+  if (a.kind == Access::Kind::uniform) return b_.CreateAlignedLoad(element, a.base, Align(1));
+  llvm::Type* type = with_lanes(element);
+  Constant* zero = Constant::getNullValue(type);
+  switch (a.kind) {
+  case Access::Kind::contiguous:
+    if (mask) return b_.CreateMaskedLoad(type, a.base, Align(1), mask, zero);
+    return b_.CreateAlignedLoad(type, a.base, Align(1));
+  case Access::Kind::pattern: return load_pattern(a.base, a.pattern, element, mask);
+  default: {
+    Value* pointers = b_.CreateGEP(b_.getInt8Ty(), a.base, a.indices);
+    return b_.CreateMaskedGather(type, pointers, Align(1), mask, mask ? zero : nullptr);
+  }
+  }
+}
+
+void Emitter::store_memory(const Access& a, Value* value, Value* mask) {
+  llvm::Type* element = value->getType()->getScalarType();
+  if (a.kind == Access::Kind::uniform) {
+    b_.CreateAlignedStore(value, a.base, Align(1));
+    return;
+  }
+  value = splat(value);
+  if (a.kind == Access::Kind::contiguous) {
+    if (mask)
+      b_.CreateMaskedStore(value, a.base, Align(1), mask);
+    else
+      b_.CreateAlignedStore(value, a.base, Align(1));
+    return;
+  }
+  Value* pointers;
+  if (a.kind == Access::Kind::pattern) {
+    std::vector<Constant*> at;
+    for (int64_t o : a.pattern) at.push_back(i64(o));
+    pointers = b_.CreateGEP(element, a.base, llvm::ConstantVector::get(at));
+  } else {
+    pointers = b_.CreateGEP(b_.getInt8Ty(), a.base, a.indices);
+  }
+  if (!mask) mask = llvm::ConstantInt::getTrue(with_lanes(b_.getInt1Ty()));
+  b_.CreateMaskedScatter(value, pointers, Align(1), mask);
+}
+
+Value* Emitter::load(const kernel::Value& v) {
+  if (auto it = columns_.find(&v); it != columns_.end())
+    return unpack(it->second[static_cast<size_t>(variables_.at(*column_variable_).k)], v.dtype);
+  const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(v.buffer)];
+  if (buffer.space == Space::registers) return load_register(v.buffer, v.offset);
+  Value* mask = varying(v.offset) ? mask_for(v.buffer) : nullptr;
+  if (bits(v.dtype) == 4 && v.dtype == buffer.dtype) return load_nibbles(v.buffer, v.offset, v.dtype, mask);
+  // Another type than the buffer's: the bytes from the element's first one on.
+  llvm::Type* element = bits(v.dtype) == 4 ? b_.getInt8Ty() : memory_type(v.dtype);
+  bool halves = bits(buffer.dtype) == 4;
+  Access a = access(v.buffer, halves ? floordiv(v.offset, 2) : v.offset, std::max(bits(v.dtype), 8) / 8,
+                    halves ? 1 : bits(buffer.dtype) / 8);
+  Value* memory = load_memory(a, element, mask);
+  return bits(v.dtype) == 4 ? low_nibble(memory, v.dtype) : unpack(memory, v.dtype);
+}
+
+void Emitter::store(const kernel::Stmt& s, Value* value) {
+  const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(s.buffer)];
+  if (buffer.space == Space::registers) return store_register(s.buffer, s.offset, value);
+  bool lanes_apart = varying(s.offset);
+  if (!lanes_apart && value->getType()->isVectorTy())
+    fail("all lanes store to one element of " + buffer.name);
+  Value* mask = lanes_apart ? mask_for(s.buffer) : nullptr;
+  if (bits(buffer.dtype) == 4) return store_nibbles(s.buffer, s.offset, value, mask);
+  int bytes = bits(buffer.dtype) / 8;
+  Value* packed = pack(value, buffer.dtype);
+  store_memory(access(s.buffer, s.offset, bytes, bytes), packed, mask);
+}
+
+// ---- 4-bit elements: two a byte, the even one in the low half ----
+Value* Emitter::low_nibble(Value* x, DType type) {
+  llvm::Type* t = x->getType();
+  if (type == DType::u4) return b_.CreateAnd(x, int_constant(t, 15));
+  return b_.CreateAShr(b_.CreateShl(x, int_constant(t, 4)), int_constant(t, 4));
+}
+
+Value* Emitter::load_nibbles(kernel::BufferId buffer, Expr offset, DType type, Value* mask) {
+  llvm::Type* i8 = b_.getInt8Ty();
+  if (!varying(offset)) {
+    Value* byte = b_.CreateAlignedLoad(i8, address(buffer, floordiv(offset, 2), 1), Align(1));
+    Value* odd = b_.CreateTrunc(scalar_index(mod(offset, 2)), i8);
+    return low_nibble(b_.CreateLShr(byte, b_.CreateShl(odd, int_constant(i8, 2))), type);
+  }
+  Expr byte_offset = floordiv(offset, 2);
+  Access a = access(buffer, byte_offset, 1, 1);
+  Value* bytes = load_memory(a, i8, mask);
+  Value* odd = b_.CreateTrunc(lane_index(resolve(mod(offset, 2)), 32), with_lanes(i8));
+  return low_nibble(b_.CreateLShr(splat(bytes), b_.CreateShl(odd, int_constant(odd->getType(), 2))), type);
+}
+
+void Emitter::store_nibbles(kernel::BufferId buffer, Expr offset, Value* value, Value* mask) {
+  llvm::Type* i8 = b_.getInt8Ty();
+  auto write = [&](Value* pointer, Value* odd, Value* x) {
+    Value* shift = b_.CreateShl(odd, int_constant(i8, 2));
+    Value* old = b_.CreateAlignedLoad(i8, pointer, Align(1));
+    Value* keep = b_.CreateAnd(old, b_.CreateNot(b_.CreateShl(int_constant(i8, 15), shift)));
+    Value* put = b_.CreateShl(b_.CreateAnd(x, int_constant(i8, 15)), shift);
+    b_.CreateAlignedStore(b_.CreateOr(keep, put), pointer, Align(1));
+  };
+  if (!varying(offset)) {
+    write(address(buffer, floordiv(offset, 2), 1), b_.CreateTrunc(scalar_index(mod(offset, 2)), i8), value);
+    return;
+  }
+  value = splat(value);
+  std::optional<Expr> stride = coefficient_of(offset, *lane_);
+  Int first = variables_.at(*lane_);
+  if (!mask && !first.v && stride && stride->is_constant(1) && lanes_ % 2 == 0 &&
+      prove(eq(mod(substitute(offset, {{*lane_, Expr(first.k)}}), 2), 0)) == Truth::yes) { // whole bytes
+    llvm::SmallVector<int, 64> even, odd;
+    for (int l = 0; l < lanes_; l += 2) even.push_back(l), odd.push_back(l + 1);
+    Value *low = shuffle(value, value, even), *high = shuffle(value, value, odd);
+    Value* bytes = b_.CreateOr(b_.CreateAnd(low, int_constant(low->getType(), 15)),
+                               b_.CreateShl(high, int_constant(high->getType(), 4)));
+    Expr at = floordiv(substitute(offset, {{*lane_, Expr(first.k)}}), 2);
+    b_.CreateAlignedStore(bytes, address(buffer, at, 1), Align(1));
+    return;
+  }
+  // One lane after the other: two of them may share a byte.
+  int width = needed_bits(offset);
+  Value *at = lane_index(floordiv(offset, 2), width),
+        *odd = b_.CreateTrunc(lane_index(mod(offset, 2), width), with_lanes(i8));
+  Value* pointers = b_.CreateGEP(i8, pointers_[static_cast<size_t>(buffer)], at);
+  for (int64_t l = 0; l < lanes_; ++l) {
+    auto n = static_cast<uint64_t>(l);
+    auto one = [&] {
+      write(b_.CreateExtractElement(pointers, n), b_.CreateExtractElement(odd, n),
+            b_.CreateExtractElement(value, n));
+    };
+    if (mask)
+      guarded(b_.CreateExtractElement(mask, n), one);
+    else
+      one();
+  }
+}
+
+// ---- registers ----
+int64_t Emitter::register_index(kernel::BufferId buffer, Expr e) {
+  Int k = integer(resolve(e));
+  if (k.v)
+    fail(fmt::format("the register buffer {} has an index that is known at run time only: {}",
+                     kernel_.buffers[static_cast<size_t>(buffer)].name, to_string(e)));
+  return k.k;
+}
+
+llvm::AllocaInst* Emitter::register_chunk(kernel::BufferId buffer, int64_t chunk) {
+  RegisterBuffer& r = registers_[static_cast<size_t>(buffer)];
+  if (chunk < 0 || chunk >= static_cast<int64_t>(r.chunks.size()))
+    fail("an index of the register buffer " + kernel_.buffers[static_cast<size_t>(buffer)].name +
+         " lies outside it");
+  return r.chunks[static_cast<size_t>(chunk)];
+}
+
+static bool ascending(llvm::ArrayRef<int64_t> places) {
+  for (size_t i = 1; i < places.size(); ++i)
+    if (places[i] != places[0] + static_cast<int64_t>(i)) return false;
+  return true;
+}
+
+Value* Emitter::read_registers(kernel::BufferId buffer, llvm::ArrayRef<int64_t> places) {
+  int64_t width = registers_[static_cast<size_t>(buffer)].width;
+  auto n = static_cast<int64_t>(places.size());
+  llvm::Type* element = register_type(kernel_.buffers[static_cast<size_t>(buffer)].dtype);
+  auto chunk = [&](int64_t k) -> Value* {
+    llvm::AllocaInst* c = register_chunk(buffer, k);
+    return b_.CreateLoad(c->getAllocatedType(), c);
+  };
+  bool whole = width > 1 && ascending(places) && places[0] % width == 0 && n % width == 0;
+  if (whole && std::has_single_bit(static_cast<uint64_t>(n / width))) {
+    llvm::SmallVector<Value*, 8> parts;
+    for (int64_t l = 0; l < n; l += width) parts.push_back(chunk((places[0] + l) / width));
+    for (int64_t w = width; parts.size() > 1; w *= 2) {
+      llvm::SmallVector<int, 64> all(static_cast<size_t>(2 * w));
+      std::iota(all.begin(), all.end(), 0);
+      llvm::SmallVector<Value*, 8> next;
+      for (size_t i = 0; i < parts.size(); i += 2) next.push_back(shuffle(parts[i], parts[i + 1], all));
+      parts = std::move(next);
+    }
+    return parts[0];
+  }
+  Value* result = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, static_cast<unsigned>(n)));
+  for (int64_t l = 0; l < n; ++l) {
+    int64_t place = places[static_cast<size_t>(l)];
+    if (place < 0)
+      fail("an index of the register buffer " + kernel_.buffers[static_cast<size_t>(buffer)].name +
+           " lies outside it");
+    Value* x = chunk(place / width);
+    if (width > 1) x = b_.CreateExtractElement(x, static_cast<uint64_t>(place % width));
+    result = b_.CreateInsertElement(result, x, static_cast<uint64_t>(l));
+  }
+  return result;
+}
+
+void Emitter::write_registers(kernel::BufferId buffer, llvm::ArrayRef<int64_t> places, Value* value) {
+  int64_t width = registers_[static_cast<size_t>(buffer)].width;
+  auto n = static_cast<int64_t>(places.size());
+  if (width > 1 && ascending(places) && places[0] % width == 0 && n % width == 0) {
+    for (int64_t l = 0; l < n; l += width) {
+      Value* part = value;
+      if (width != n) {
+        llvm::SmallVector<int, 64> pick(static_cast<size_t>(width));
+        std::iota(pick.begin(), pick.end(), static_cast<int>(l));
+        part = shuffle(value, value, pick);
+      }
+      b_.CreateStore(part, register_chunk(buffer, (places[0] + l) / width));
+    }
+    return;
+  }
+  for (int64_t l = 0; l < n; ++l) {
+    int64_t place = places[static_cast<size_t>(l)];
+    if (place < 0)
+      fail("an index of the register buffer " + kernel_.buffers[static_cast<size_t>(buffer)].name +
+           " lies outside it");
+    llvm::AllocaInst* c = register_chunk(buffer, place / width);
+    Value* x = b_.CreateExtractElement(value, static_cast<uint64_t>(l));
+    if (width > 1)
+      x = b_.CreateInsertElement(b_.CreateLoad(c->getAllocatedType(), c), x,
+                                 static_cast<uint64_t>(place % width));
+    b_.CreateStore(x, c);
+  }
+}
+
+std::vector<int64_t> Emitter::register_places(kernel::BufferId buffer, Expr offset) {
+  Expr resolved = resolve(offset);
+  const std::vector<int64_t>* pattern = lane_pattern(resolved);
+  if (!pattern)
+    fail(fmt::format("lanes of the register buffer {} lie apart in a way that is known at run time only: {}",
+                     kernel_.buffers[static_cast<size_t>(buffer)].name, to_string(offset)));
+  std::vector<int64_t> places = *pattern;
+  int64_t first = register_index(buffer, substitute(resolved, {{*lane_, Expr(variables_.at(*lane_).k)}}));
+  for (int64_t& p : places) p += first;
+  return places;
+}
+
+Value* Emitter::load_register(kernel::BufferId buffer, Expr offset) {
+  if (varying(offset)) return read_registers(buffer, register_places(buffer, offset));
+  return b_.CreateExtractElement(read_registers(buffer, register_index(buffer, offset)), uint64_t(0));
+}
+
+void Emitter::store_register(kernel::BufferId buffer, Expr offset, Value* value) {
+  if (!varying(offset)) {
+    if (value->getType()->isVectorTy())
+      fail("all lanes store to one element of " + kernel_.buffers[static_cast<size_t>(buffer)].name);
+    Value* one = b_.CreateInsertElement(
+        llvm::PoisonValue::get(llvm::FixedVectorType::get(value->getType(), 1)), value, uint64_t(0));
+    return write_registers(buffer, register_index(buffer, offset), one);
+  }
+  std::vector<int64_t> places = register_places(buffer, offset);
+  value = splat(value);
+  // Lanes that are not live keep what they held.
+  if (Value* mask = mask_for(buffer)) value = b_.CreateSelect(mask, value, read_registers(buffer, places));
+  write_registers(buffer, places, value);
+}
+
+// ---- transposition ----
+// A vector load whose lanes lie apart, under an unrolled loop of as many steps along its contiguous axis: load contiguous rows once, exchange blocks of
+// N/2, ..., 2, 1 lanes, and hand out one column for each step.
+bool Emitter::stores_to(const kernel::Body& statements, kernel::BufferId buffer) {
+  for (const kernel::StmtRef& s : statements) {
+    if (s->kind == StmtKind::store && s->buffer == buffer) return true;
+    bool opaque = s->kind == StmtKind::unit || s->kind == StmtKind::async_copy ||
+                  s->kind == StmtKind::async_unit || s->kind == StmtKind::barrier;
+    if (opaque || stores_to(s->body, buffer) || stores_to(s->otherwise, buffer)) return true;
+  }
+  return false;
+}
+
+void Emitter::transpose(const kernel::Stmt& unrolled, const kernel::Body& statements) {
+  for (const kernel::StmtRef& s : statements) {
+    if (s->kind != StmtKind::loop) continue;
+    if (s->loop == kernel::LoopKind::vector) transpose_vector_loop(unrolled, *s);
+  }
+}
+
+void Emitter::transpose_vector_loop(const kernel::Stmt& unrolled, const kernel::Stmt& vector) {
+  Expr trips = vector.end - vector.begin, steps = unrolled.end - unrolled.begin;
+  if (!trips.is_constant() || !steps.is_constant() || trips != steps || !vector.begin.is_constant(0) ||
+      !unrolled.begin.is_constant(0))
+    return;
+  int64_t n = trips.value();
+  if (n < 4 || n > 64 || (n & (n - 1)) != 0) return;
+  std::vector<const kernel::Value*> loads;
+  std::function<void(const kernel::Value&)> collect = [&](const kernel::Value& v) {
+    if (v.kind == ValueKind::load) loads.push_back(&v);
+    for (const auto& a : v.args) collect(*a);
+  };
+  for (const kernel::StmtRef& s : vector.body)
+    if (s->kind == StmtKind::store || s->kind == StmtKind::let_value) collect(*s->value);
+  Int live;
+  bool masked = false;
+  if (vector.masked && prove(le(n, vector.lanes_active)) != Truth::yes) {
+    if (depends_on(vector.lanes_active, unrolled.variable)) return;
+    masked = true;
+    live = integer(vector.lanes_active);
+  }
+  int64_t old_lanes = lanes_;
+  lanes_ = n;
+  for (const kernel::Value* v : loads) {
+    const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(v->buffer)];
+    if (buffer.space == Space::registers || buffer.dtype != v->dtype || bits(v->dtype) < 8 ||
+        bits(v->dtype) > 32)
+      continue;
+    if (columns_.contains(v) || stores_to(unrolled.body, v->buffer)) continue;
+    std::optional<Expr> along = coefficient_of(v->offset, unrolled.variable),
+                        across = coefficient_of(v->offset, vector.variable);
+    if (!along || !along->is_constant(1) || !across || depends_on(*across, vector.variable)) continue;
+    if (across->is_constant() && std::abs(across->value()) < 2) continue;
+    bool known = true; // nothing that is defined inside the unrolled loop
+    for (Expr s : symbols_of(v->offset))
+      known = known && (s == unrolled.variable || s == vector.variable || variables_.contains(s));
+    if (!known) continue;
+    int bytes = bits(v->dtype) / 8;
+    llvm::Type* type = with_lanes(memory_type(v->dtype));
+    open_scope();
+    bind(unrolled.variable, {nullptr, 0}, depth_ + 1);
+    std::vector<Value*> rows;
+    for (int64_t i = 0; i < n; ++i) {
+      Value* p = address(v->buffer, substitute(v->offset, {{vector.variable, Expr(i)}}), bytes);
+      if (!masked || buffer.padded) {
+        rows.push_back(b_.CreateAlignedLoad(type, p, Align(1)));
+      } else {
+        Value* row_live = b_.CreateICmpSGT(materialize(live), i64(i));
+        rows.push_back(b_.CreateMaskedLoad(type, p, Align(1),
+                                           b_.CreateVectorSplat(static_cast<unsigned>(n), row_live),
+                                           Constant::getNullValue(type)));
+      }
+    }
+    close_scope();
+    for (int64_t half = n / 2; half; half /= 2) {
+      llvm::SmallVector<int, 64> low, high;
+      for (int64_t l = 0; l < n; ++l) {
+        low.push_back(static_cast<int>(l & half ? n + l - half : l));
+        high.push_back(static_cast<int>(l & half ? n + l : l + half));
+      }
+      for (int64_t i = 0; i < n; ++i) {
+        if (i & half) continue;
+        Value *x = rows[static_cast<size_t>(i)], *y = rows[static_cast<size_t>(i + half)];
+        rows[static_cast<size_t>(i)] = shuffle(x, y, low);
+        rows[static_cast<size_t>(i + half)] = shuffle(x, y, high);
+      }
+    }
+    columns_[v] = std::move(rows);
+    column_variable_ = unrolled.variable;
+  }
+  lanes_ = old_lanes;
+}
+
+} // namespace luminal::codegen

@@ -1,0 +1,192 @@
+// codegen/emit_unit.cpp -- described instructions (kernel/unit.h) that a CPU has.
+#include "codegen/emitter.h"
+#include "kernel/unit.h"
+#include <numeric>
+
+namespace luminal::codegen {
+using kernel::Space;
+using llvm::Value;
+
+// Intrinsics are known to LLVM by their names, so their headers are not needed.
+Value* Emitter::call_intrinsic(const char* name, llvm::Type* result, llvm::ArrayRef<Value*> arguments) {
+  std::vector<llvm::Type*> types;
+  for (Value* a : arguments) types.push_back(a->getType());
+  auto callee = module_.getOrInsertFunction(name, llvm::FunctionType::get(result, types, false));
+  return b_.CreateCall(callee, arguments);
+}
+
+void Emitter::scan_unit(const kernel::Stmt& s) {
+  auto unit = kernel::find_unit(s.unit, kernel_.lanes);
+  if (!unit) return;
+  for (size_t i = 0; i < s.operands.size() && i < 3; ++i) {
+    const kernel::UnitOperand& operand = s.operands[i];
+    if (kernel_.buffers[static_cast<size_t>(operand.buffer)].space != Space::registers) continue;
+    // The last axis, or both where they are dense, is a run of elements.
+    const std::string& axes = unit->operand(static_cast<int>(i)).axes;
+    int64_t run = 1;
+    for (size_t d = axes.size(); d-- > 0;) {
+      if (d >= operand.strides.size() || !operand.strides[d].is_constant(run)) break;
+      run *= unit->extent(axes[d]);
+    }
+    if (run <= 1) continue;
+    int64_t& width = registers_[static_cast<size_t>(operand.buffer)].width;
+    width = std::gcd(std::gcd(width, run), operand.offset.multiple());
+  }
+}
+
+/// The elements of an operand, row-major over its axes, as they lie in memory (accumulators: as held in registers).
+Value* Emitter::unit_operand(const kernel::UnitOperand& operand, DType type,
+                             llvm::ArrayRef<int64_t> extents) {
+  const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(operand.buffer)];
+  if (buffer.dtype != type) fail("an operand of a unit has another type than its buffer " + buffer.name);
+  int64_t count = 1;
+  for (int64_t e : extents) count *= e;
+  std::vector<int64_t> offsets{0};
+  bool constant = true;
+  for (size_t d = 0; d < extents.size(); ++d) {
+    Expr stride = resolve(operand.strides.at(d));
+    constant = constant && stride.is_constant();
+    if (!constant) break;
+    std::vector<int64_t> next;
+    for (int64_t o : offsets)
+      for (int64_t i = 0; i < extents[d]; ++i) next.push_back(o + i * stride.value());
+    offsets = std::move(next);
+  }
+  if (buffer.space == Space::registers) {
+    if (!constant) fail("a unit reads registers with strides that are known at run time only");
+    int64_t first = register_index(operand.buffer, operand.offset);
+    for (int64_t& o : offsets) o += first;
+    Value* x = read_registers(operand.buffer, offsets);
+    int64_t lanes = std::exchange(lanes_, count);
+    x = pack(x, type);
+    lanes_ = lanes;
+    return x;
+  }
+  int bytes = bits(type) / 8;
+  llvm::Type* element = memory_type(type);
+  int64_t lanes = std::exchange(lanes_, count);
+  Value *base = address(operand.buffer, operand.offset, bytes), *x;
+  if (constant) {
+    // A row of k elements that all lanes read is one wider element.
+    int64_t row =
+        extents.size() == 2 && offsets[static_cast<size_t>(count - 1)] == extents[1] - 1 ? extents[1] : 1;
+    bool one_row = row > 1;
+    for (int64_t i = 0; i < count && one_row; ++i) one_row = offsets[static_cast<size_t>(i)] == i % row;
+    if (one_row && row * bytes <= 8) {
+      llvm::Type* wide = b_.getIntNTy(static_cast<unsigned>(row * bytes * 8));
+      Value* spread = b_.CreateVectorSplat(static_cast<unsigned>(count / row),
+                                           b_.CreateAlignedLoad(wide, base, llvm::Align(1)));
+      x = b_.CreateBitCast(spread, with_lanes(element));
+    } else {
+      x = load_pattern(base, offsets, element, nullptr);
+    }
+  } else {
+    llvm::Type* word = with_lanes(b_.getInt64Ty());
+    Value* index = llvm::Constant::getNullValue(word);
+    int64_t inner = count;
+    for (size_t d = 0; d < extents.size(); ++d) {
+      inner /= extents[d];
+      std::vector<llvm::Constant*> numbers;
+      for (int64_t i = 0; i < count; ++i) numbers.push_back(i64(i / inner % extents[d]));
+      index = b_.CreateAdd(
+          index, b_.CreateMul(llvm::ConstantVector::get(numbers), splat(scalar_index(operand.strides[d]))));
+    }
+    x = b_.CreateMaskedGather(with_lanes(element), b_.CreateGEP(element, base, index), llvm::Align(1));
+  }
+  lanes_ = lanes;
+  return x;
+}
+
+void Emitter::unit(const kernel::Stmt& s) {
+  auto unit = kernel::find_unit(s.unit, kernel_.lanes);
+  if (!unit) fail("the unit " + s.unit + " is not described");
+  if (lane_) fail("the unit " + s.unit + " stands inside a vector loop");
+  bool arm = target_.triple.starts_with("aarch64");
+  bool fma = s.unit == "fma.f32", dpbf16 = s.unit == "avx512.dpbf16", dpbusd = s.unit == "vnni.dpbusd";
+  bool bfdot = s.unit == "arm.bfdot", sdot = s.unit == "arm.sdot";
+  bool present = fma      ? target_.fma
+                 : dpbf16 ? target_.bf16_dot && !arm
+                 : dpbusd ? target_.int8_dot && !arm
+                 : bfdot  ? target_.bf16_dot && arm
+                 : sdot   ? target_.int8_dot && arm
+                          : false;
+  if (!present) fail(fmt::format("the processor {} does not have the unit {}", target_.cpu, s.unit));
+  if (s.operands.size() != 3) fail("the unit " + s.unit + " takes three operands");
+  auto extents = [&](int i) {
+    std::vector<int64_t> e;
+    for (char axis : unit->operand(i).axes) e.push_back(unit->extent(axis));
+    return e;
+  };
+  int64_t n = unit->n;
+  const kernel::UnitOperand& accumulator = s.operands[0];
+  Value* acc = unit_operand(accumulator, unit->accumulator.dtype, extents(0));
+  Value *a = unit_operand(s.operands[1], unit->a.dtype, extents(1)),
+        *b = unit_operand(s.operands[2], unit->b.dtype, extents(2));
+
+  auto vector = [&](llvm::Type* t, int64_t count) {
+    return llvm::FixedVectorType::get(t, static_cast<unsigned>(count));
+  };
+  auto part = [&](Value* x, int64_t first, int64_t count) {
+    llvm::SmallVector<int, 64> pick(static_cast<size_t>(count));
+    std::iota(pick.begin(), pick.end(), static_cast<int>(first));
+    return shuffle(x, x, pick);
+  };
+  auto one = [&](Value* c, Value* x, Value* y, int64_t lanes) -> Value* { // at most one hardware register
+    std::string width = std::to_string(lanes * 32);
+    llvm::Type *f32 = vector(b_.getFloatTy(), lanes), *i32 = vector(b_.getInt32Ty(), lanes);
+    llvm::Type* bf16 = vector(b_.getBFloatTy(), 2 * lanes);
+    if (fma) return math_.fma(x, y, c);
+    if (dpbf16)
+      return call_intrinsic(("llvm.x86.avx512bf16.dpbf16ps." + width).c_str(), f32,
+                            {c, b_.CreateBitCast(x, bf16), b_.CreateBitCast(y, bf16)});
+    if (dpbusd)
+      return call_intrinsic(("llvm.x86.avx512.vpdpbusd." + width).c_str(), i32,
+                            {c, b_.CreateBitCast(x, i32), b_.CreateBitCast(y, i32)});
+    if (bfdot)
+      return call_intrinsic("llvm.aarch64.neon.bfdot.v4f32.v8bf16", f32,
+                            {c, b_.CreateBitCast(x, bf16), b_.CreateBitCast(y, bf16)});
+    return call_intrinsic("llvm.aarch64.neon.sdot.v4i32.v16i8", i32, {c, x, y});
+  };
+  // Wider than a register: register by register.
+  int64_t hardware = arm ? 4 : target_.vector_bits / 32, k = unit->k;
+  Value* result;
+  if (fma) {
+    result = one(acc, a, b, n);
+  } else if (n >= 4 && n <= hardware && std::has_single_bit(static_cast<uint64_t>(n))) {
+    result = one(acc, a, b, n);
+  } else if (n > hardware && n % hardware == 0) {
+    llvm::SmallVector<Value*, 8> parts;
+    for (int64_t l = 0; l < n; l += hardware)
+      parts.push_back(
+          one(part(acc, l, hardware), part(a, l * k, hardware * k), part(b, l * k, hardware * k), hardware));
+    result = llvm::PoisonValue::get(acc->getType());
+    for (int64_t l = 0; l < n; ++l)
+      result = b_.CreateInsertElement(result,
+                                      b_.CreateExtractElement(parts[static_cast<size_t>(l / hardware)],
+                                                              static_cast<uint64_t>(l % hardware)),
+                                      static_cast<uint64_t>(l));
+  } else {
+    fail(fmt::format("the unit {} has no form with {} lanes", s.unit, n));
+  }
+
+  const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(accumulator.buffer)];
+  Expr stride = resolve(accumulator.strides.at(0));
+  if (!stride.is_constant()) fail("the accumulator of a unit has a stride that is known at run time only");
+  std::vector<int64_t> places;
+  for (int64_t l = 0; l < n; ++l) places.push_back(l * stride.value());
+  if (buffer.space == Space::registers) {
+    int64_t first = register_index(accumulator.buffer, accumulator.offset);
+    for (int64_t& p : places) p += first;
+    write_registers(accumulator.buffer, places, result);
+  } else {
+    Access to;
+    to.kind = stride.value() == 1 ? Access::Kind::contiguous : Access::Kind::pattern;
+    to.base = address(accumulator.buffer, accumulator.offset, bits(unit->accumulator.dtype) / 8);
+    to.pattern = places;
+    int64_t lanes = std::exchange(lanes_, n);
+    store_memory(to, result, nullptr);
+    lanes_ = lanes;
+  }
+}
+
+} // namespace luminal::codegen

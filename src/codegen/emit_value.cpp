@@ -1,0 +1,364 @@
+// codegen/emit_value.cpp -- values: constants, the rows of the op table, casts, reductions over lanes.
+#include "codegen/emitter.h"
+#include "ir/scalar.h"
+#include <algorithm>
+#include <numeric>
+
+namespace luminal::codegen {
+using kernel::ValueKind;
+using llvm::Constant;
+using llvm::Value;
+using llvm::Intrinsic::ID;
+namespace Intrinsic = llvm::Intrinsic;
+
+llvm::Type* Emitter::register_type(DType type) {
+  switch (type) {
+  case DType::boolean: return b_.getInt1Ty();
+  case DType::i4:
+  case DType::u4:
+  case DType::i8:
+  case DType::u8: return b_.getInt8Ty();
+  case DType::i16:
+  case DType::u16: return b_.getInt16Ty();
+  case DType::i32:
+  case DType::u32: return b_.getInt32Ty();
+  case DType::i64:
+  case DType::u64: return b_.getInt64Ty();
+  case DType::f64: return b_.getDoubleTy();
+  default: return b_.getFloatTy();
+  }
+}
+
+llvm::Type* Emitter::memory_type(DType type) {
+  if (type == DType::f32) return b_.getFloatTy();
+  if (type == DType::f64) return b_.getDoubleTy();
+  return b_.getIntNTy(static_cast<unsigned>(std::max(bits(type), 8)));
+}
+
+static bool held_as_f32(DType type) { return is_float(type) && type != DType::f32 && type != DType::f64; }
+
+Value* Emitter::unpack(Value* memory, DType type) {
+  if (type == DType::boolean) return b_.CreateICmpNE(memory, Constant::getNullValue(memory->getType()));
+  return held_as_f32(type) ? math_.widen(memory, type) : memory;
+}
+
+Value* Emitter::pack(Value* x, DType type) {
+  if (type == DType::boolean) {
+    llvm::Type* i8 = b_.getInt8Ty();
+    return b_.CreateZExt(x, x->getType()->isVectorTy() ? with_lanes(i8) : i8);
+  }
+  return held_as_f32(type) ? math_.narrow(x, type) : x;
+}
+
+Value* Emitter::lane_numbers(llvm::Type* element) {
+  std::vector<Constant*> numbers;
+  for (int64_t i = 0; i < lanes_; ++i) numbers.push_back(int_constant(element, i));
+  return llvm::ConstantVector::get(numbers);
+}
+
+Value* Emitter::constant(DType type, double x) {
+  llvm::Type* t = register_type(type);
+  if (is_float(type)) return llvm::ConstantFP::get(t, type == DType::f64 ? x : luminal::round_to(type, x));
+  if (type == DType::boolean) return b_.getInt1(x != 0);
+  auto whole =
+      x >= 9223372036854775808.0 ? static_cast<int64_t>(static_cast<uint64_t>(x)) : static_cast<int64_t>(x);
+  return int_constant(t, wrap(type, whole));
+}
+
+Value* Emitter::value(const kernel::ValueRef& v) {
+  switch (v->kind) {
+  case ValueKind::constant: return constant(v->dtype, v->constant);
+  case ValueKind::load: return load(*v);
+  case ValueKind::index: {
+    DType wide = DType::i64;
+    if (!varying(v->offset)) return cast(scalar_index(v->offset), wide, v->dtype);
+    int bits = needed_bits(v->offset);
+    return cast(lane_index(v->offset, bits), bits == 32 ? DType::i32 : wide, v->dtype);
+  }
+  case ValueKind::op: return operation(*v);
+  case ValueKind::cast: return cast(value(v->args[0]), v->args[0]->dtype, v->dtype);
+  case ValueKind::bitcast: return bitcast(value(v->args[0]), v->args[0]->dtype, v->dtype);
+  case ValueKind::reduce_lanes: return reduce(v->op, v->dtype, value(v->args[0]));
+  case ValueKind::let: {
+    Value* x = lets_[static_cast<size_t>(v->let)];
+    LUMINAL_CHECK(x, "{}: let {} is read before it is defined", kernel_.name, v->let);
+    return x;
+  }
+  }
+  return nullptr;
+}
+
+Value* Emitter::operation(const kernel::Value& v) {
+  llvm::SmallVector<Value*, 3> x;
+  DType type = v.dtype; // of the arguments that the operation works on
+  for (const auto& a : v.args) x.push_back(value(a));
+  if (!v.args.empty()) type = v.args.back()->dtype;
+  bool any_vector = std::any_of(x.begin(), x.end(), [](Value* a) { return a->getType()->isVectorTy(); });
+  if (any_vector)
+    for (Value*& a : x) a = splat(a);
+  return v.user_op.empty() ? apply_row(v.op, type, x) : apply_user(v.user_op, type, x);
+}
+
+Value* Emitter::apply_row(Op op, DType type, llvm::ArrayRef<Value*> x) {
+  const OpRow& r = row(op);
+  if (r.signature == Signature::choice) return b_.CreateSelect(x[0], x[1], x[2]);
+  if (!is_float(type)) return apply_integer(op, type, x);
+  Value* result = apply_float(op, type, x);
+  bool same_type = r.signature != Signature::comparison && r.signature != Signature::test;
+  bool keeps_format = r.ulp == 0; // neg, floor, min, ...: exact in every format
+  return same_type && !keeps_format && held_as_f32(type) ? math_.round_to(result, type) : result;
+}
+
+Value* Emitter::apply_float(Op op, DType type, llvm::ArrayRef<Value*> x) {
+  switch (op) {
+  case Op::add: return b_.CreateFAdd(x[0], x[1]);
+  case Op::sub: return b_.CreateFSub(x[0], x[1]);
+  case Op::mul: return b_.CreateFMul(x[0], x[1]);
+  case Op::div: return b_.CreateFDiv(x[0], x[1]);
+  case Op::neg: return b_.CreateFNeg(x[0]);
+  case Op::abs: return math_.abs(x[0]);
+  case Op::min: return math_.min(x[0], x[1]);
+  case Op::max: return math_.max(x[0], x[1]);
+  case Op::floor: return math_.unary(Intrinsic::floor, x[0]);
+  case Op::ceil: return math_.unary(Intrinsic::ceil, x[0]);
+  case Op::trunc: return math_.unary(Intrinsic::trunc, x[0]);
+  case Op::round: return math_.unary(Intrinsic::roundeven, x[0]);
+  case Op::fma:
+    return held_as_f32(type) ? math_.narrow_fma(x[0], x[1], x[2], type) : math_.fma(x[0], x[1], x[2]);
+  case Op::lt: return b_.CreateFCmpOLT(x[0], x[1]);
+  case Op::le: return b_.CreateFCmpOLE(x[0], x[1]);
+  case Op::eq: return b_.CreateFCmpOEQ(x[0], x[1]);
+  case Op::ne: return b_.CreateFCmpUNE(x[0], x[1]);
+  case Op::is_nan: return math_.is_nan(x[0]);
+  case Op::sqrt: return math_.unary(Intrinsic::sqrt, x[0]);
+  case Op::recip: return b_.CreateFDiv(math_.real(x[0], 1), x[0]);
+  default: return math_.function(op, x[0], x.size() > 1 ? x[1] : nullptr);
+  }
+}
+
+Value* Emitter::apply_integer(Op op, DType type, llvm::ArrayRef<Value*> x) {
+  llvm::Type* t = x[0]->getType();
+  bool is_signed_type = is_signed(type);
+  Value* zero = Constant::getNullValue(t);
+  auto c = [&](int64_t k) { return int_constant(t, k); };
+  auto wrapped = [&](Value* r) -> Value* { // 4-bit types are held extended to 8 bits
+    return bits(type) == 4 ? low_nibble(r, type) : r;
+  };
+  auto less = [&](Value* a, Value* b) {
+    return is_signed_type ? b_.CreateICmpSLT(a, b) : b_.CreateICmpULT(a, b);
+  };
+  switch (op) {
+  case Op::add: return wrapped(b_.CreateAdd(x[0], x[1]));
+  case Op::sub: return wrapped(b_.CreateSub(x[0], x[1]));
+  case Op::mul: return wrapped(b_.CreateMul(x[0], x[1]));
+  case Op::neg: return wrapped(b_.CreateNeg(x[0]));
+  case Op::abs:
+    return is_signed_type ? wrapped(b_.CreateSelect(b_.CreateICmpSLT(x[0], zero), b_.CreateNeg(x[0]), x[0]))
+                          : x[0];
+  case Op::min: return b_.CreateSelect(less(x[1], x[0]), x[1], x[0]);
+  case Op::max: return b_.CreateSelect(less(x[0], x[1]), x[1], x[0]);
+  case Op::div:
+  case Op::rem: return wrapped(integer_division(op == Op::rem, is_signed_type, x[0], x[1]));
+  case Op::fma: return wrapped(b_.CreateAdd(b_.CreateMul(x[0], x[1]), x[2]));
+  case Op::lt: return less(x[0], x[1]);
+  case Op::le: return b_.CreateNot(less(x[1], x[0]));
+  case Op::eq: return b_.CreateICmpEQ(x[0], x[1]);
+  case Op::ne: return b_.CreateICmpNE(x[0], x[1]);
+  case Op::bit_and: return b_.CreateAnd(x[0], x[1]);
+  case Op::bit_or: return b_.CreateOr(x[0], x[1]);
+  case Op::bit_xor: return b_.CreateXor(x[0], x[1]);
+  case Op::bit_not: return wrapped(b_.CreateNot(x[0]));
+  case Op::shl: {
+    Value *in_range = b_.CreateICmpULT(x[1], c(bits(type))), *amount = b_.CreateSelect(in_range, x[1], zero);
+    return wrapped(b_.CreateSelect(in_range, b_.CreateShl(x[0], amount), zero));
+  }
+  case Op::shr: {
+    Value* in_range = b_.CreateICmpULT(x[1], c(bits(type)));
+    if (is_signed_type) return b_.CreateAShr(x[0], b_.CreateSelect(in_range, x[1], c(bits(type) - 1)));
+    return b_.CreateSelect(in_range, b_.CreateLShr(x[0], b_.CreateSelect(in_range, x[1], zero)), zero);
+  }
+  case Op::sign: {
+    Value *positive = b_.CreateZExt(less(zero, x[0]), t), *negative = b_.CreateZExt(less(x[0], zero), t);
+    return b_.CreateSub(positive, negative);
+  }
+  default: fail(fmt::format("there is no {} of {} on this target", to_string(op), luminal::to_string(type)));
+  }
+}
+
+// Floor division and modulo; a div 0 = 0, a rem 0 = a; the least integer divided by -1 wraps.
+Value* Emitter::integer_division(bool remainder, bool is_signed_type, Value* a, Value* b) {
+  llvm::Type* t = a->getType();
+  Value *zero = Constant::getNullValue(t), *one = int_constant(t, 1);
+  auto known = [&](int64_t& k) {
+    auto* c = llvm::dyn_cast<Constant>(b);
+    if (c && t->isVectorTy()) c = c->getSplatValue();
+    auto* number = llvm::dyn_cast_or_null<llvm::ConstantInt>(c);
+    if (number) k = is_signed_type ? number->getSExtValue() : static_cast<int64_t>(number->getZExtValue());
+    return number != nullptr;
+  };
+  int64_t k = 0;
+  bool safe = known(k) && k != 0 && !(is_signed_type && k == -1);
+  Value* divisor = b;
+  Value *is_zero = nullptr, *is_minus_one = nullptr;
+  if (!safe) {
+    is_zero = b_.CreateICmpEQ(b, zero);
+    divisor = b_.CreateSelect(is_zero, one, b);
+    if (is_signed_type) {
+      is_minus_one = b_.CreateICmpEQ(b, int_constant(t, -1));
+      divisor = b_.CreateSelect(is_minus_one, one, divisor);
+    }
+  }
+  Value *q, *r;
+  if (is_signed_type) {
+    q = b_.CreateSDiv(a, divisor);
+    r = b_.CreateSub(a, b_.CreateMul(q, divisor));
+    Value* off = b_.CreateAnd(b_.CreateICmpNE(r, zero), b_.CreateICmpSLT(b_.CreateXor(r, divisor), zero));
+    q = b_.CreateAdd(q, b_.CreateSExt(off, t));
+    r = b_.CreateSelect(off, b_.CreateAdd(r, divisor), r);
+  } else {
+    q = b_.CreateUDiv(a, divisor);
+    r = b_.CreateSub(a, b_.CreateMul(q, divisor));
+  }
+  if (safe) return remainder ? r : q;
+  if (remainder) { // of -1 it is 0, as of 1
+    return b_.CreateSelect(is_zero, a, r);
+  }
+  if (is_minus_one) q = b_.CreateSelect(is_minus_one, b_.CreateNeg(a), q);
+  return b_.CreateSelect(is_zero, zero, q);
+}
+
+Value* Emitter::apply_user(const std::string& name, DType type, llvm::ArrayRef<Value*> x) {
+  const UserOp* user = find_user_op(name);
+  if (!user) fail("the operation " + name + " is not registered");
+  if (user->definition.empty())
+    fail("the operation " + name + " has no definition, so there is no code for it on a CPU");
+  std::vector<std::string> names{"a", "b", "c"};
+  names.resize(static_cast<size_t>(user->arity));
+  Scalar program = parse_scalar(user->definition, names);
+  struct Typed {
+    Value* v = nullptr; // null: a constant, whose type its user decides
+    DType type = DType::f32;
+    double number = 0;
+  };
+  std::vector<Typed> nodes;
+  auto as = [&](const Typed& t, DType wanted) { return t.v ? t.v : constant(wanted, t.number); };
+  for (const ScalarNode& n : program.nodes()) {
+    Typed r;
+    switch (n.kind) {
+    case ScalarNode::Kind::constant: r.number = n.value; break;
+    case ScalarNode::Kind::leaf: r = {x[static_cast<size_t>(n.leaf)], type, 0}; break;
+    case ScalarNode::Kind::cast: {
+      const Typed& a = nodes[static_cast<size_t>(n.args[0])];
+      DType from = a.v ? a.type : type;
+      r = {cast(as(a, from), from, n.dtype), n.dtype, 0};
+      break;
+    }
+    case ScalarNode::Kind::op: {
+      const OpRow& r0 = row(n.op);
+      int first = r0.signature == Signature::choice ? 1 : 0;
+      DType common = type;
+      for (int i = first; i < r0.arity; ++i)
+        if (const Typed& a = nodes[static_cast<size_t>(n.args[i])]; a.v) common = a.type;
+      llvm::SmallVector<Value*, 3> args;
+      for (int i = 0; i < r0.arity; ++i)
+        args.push_back(as(nodes[static_cast<size_t>(n.args[i])], i < first ? DType::boolean : common));
+      if (std::any_of(args.begin(), args.end(), [](Value* a) { return a->getType()->isVectorTy(); }))
+        for (Value*& a : args) a = splat(a);
+      r.v = apply_row(n.op, common, args);
+      bool truth = r0.signature == Signature::comparison || r0.signature == Signature::test;
+      r.type = truth ? DType::boolean : common;
+      break;
+    }
+    }
+    nodes.push_back(r);
+  }
+  return as(nodes.back(), type);
+}
+
+Value* Emitter::cast(Value* x, DType from, DType to) {
+  if (from == to) return x;
+  llvm::Type* t = register_type(to);
+  if (x->getType()->isVectorTy()) t = with_lanes(t);
+  if (to == DType::boolean) {
+    if (is_float(from)) return b_.CreateFCmpUNE(x, Constant::getNullValue(x->getType()));
+    return b_.CreateICmpNE(x, Constant::getNullValue(x->getType()));
+  }
+  if (is_float(from) && is_float(to)) {
+    if (from == DType::f64) return to == DType::f32 ? b_.CreateFPTrunc(x, t) : math_.round_to(x, to);
+    if (to == DType::f64) return b_.CreateFPExt(x, t);
+    if (to == DType::f32) return x;
+    return math_.round_to(x, to);
+  }
+  if (is_float(from)) { // truncates and saturates, NaN gives 0
+    int width = bits(to);
+    if (width == 4) {
+      Value* wide = b_.CreateIntrinsic(is_signed(to) ? Intrinsic::fptosi_sat : Intrinsic::fptoui_sat,
+                                       {t, x->getType()}, {x});
+      if (to == DType::u4) return b_.CreateBinaryIntrinsic(Intrinsic::umin, wide, int_constant(t, 15));
+      wide = b_.CreateBinaryIntrinsic(Intrinsic::smin, wide, int_constant(t, 7));
+      return b_.CreateBinaryIntrinsic(Intrinsic::smax, wide, int_constant(t, -8));
+    }
+    return b_.CreateIntrinsic(is_signed(to) ? Intrinsic::fptosi_sat : Intrinsic::fptoui_sat,
+                              {t, x->getType()}, {x});
+  }
+  bool from_signed = is_signed(from);
+  if (is_float(to)) {
+    auto convert = [&](Value* a, llvm::Type* real) {
+      return from_signed ? b_.CreateSIToFP(a, real) : b_.CreateUIToFP(a, real);
+    };
+    if (to == DType::f32 || to == DType::f64) return convert(x, t);
+    if (bits(from) <= 16) return math_.round_to(convert(x, t), to); // exact in f32
+    llvm::Type* real = b_.getDoubleTy();
+    if (x->getType()->isVectorTy()) real = with_lanes(real);
+    if (bits(from) == 64) { // to 53 bits, the rest as one sticky bit
+      llvm::Type* w = x->getType();
+      Value *low = b_.CreateAnd(x, int_constant(w, 2047)),
+            *sticky = b_.CreateAnd(b_.CreateAdd(low, int_constant(w, 2047)), int_constant(w, 2048));
+      Value* odd = b_.CreateOr(b_.CreateAnd(x, int_constant(w, ~int64_t(2047))), sticky);
+      Value* magnitude =
+          from_signed ? b_.CreateSelect(b_.CreateICmpSLT(x, Constant::getNullValue(w)), b_.CreateNeg(x), x)
+                      : x;
+      x = b_.CreateSelect(b_.CreateICmpULT(magnitude, int_constant(w, int64_t(1) << 53)), x, odd);
+    }
+    return math_.round_to(convert(x, real), to);
+  }
+  Value* r = from_signed && from != DType::boolean ? b_.CreateSExtOrTrunc(x, t) : b_.CreateZExtOrTrunc(x, t);
+  return bits(to) == 4 ? low_nibble(r, to) : r;
+}
+
+Value* Emitter::bitcast(Value* x, DType from, DType to) {
+  if (from == to) return x;
+  if (bits(from) != bits(to)) fail("bitcast between types of different width");
+  if (bits(from) == 4) return low_nibble(x, to);
+  llvm::Type* memory = memory_type(to);
+  Value* packed = pack(x, from);
+  if (x->getType()->isVectorTy()) memory = with_lanes(memory);
+  return unpack(b_.CreateBitCast(packed, memory), to);
+}
+
+// Lane l is combined with lane l + h for h = n/2, n/4, ..., 1. Dead lanes count as the identity of the operation.
+Value* Emitter::reduce(Op op, DType type, Value* x) {
+  if (!lane_) return x;
+  if (!x->getType()->isVectorTy()) x = splat(x);
+  Value* live = tail_mask_ && if_mask_ ? b_.CreateAnd(tail_mask_, if_mask_)
+                : tail_mask_           ? tail_mask_
+                                       : if_mask_;
+  if (live) {
+    Value* identity = is_float(type) ? constant(type, identity_f64(op))
+                                     : int_constant(register_type(type), identity_i64(op, type));
+    x = b_.CreateSelect(live, x, splat(identity));
+  }
+  int64_t n = lanes_;
+  if ((n & (n - 1)) != 0) fail("reduce_lanes over a number of lanes that is no power of two");
+  // Narrow halves, as hardware registers are narrow: the tree is the same.
+  for (int64_t half = n / 2; half; half /= 2) {
+    llvm::SmallVector<int, 64> low(static_cast<size_t>(half)), high(static_cast<size_t>(half));
+    std::iota(low.begin(), low.end(), 0);
+    std::iota(high.begin(), high.end(), static_cast<int>(half));
+    Value *a = shuffle(x, x, low), *b = shuffle(x, x, high);
+    x = apply_row(op, type, {a, b});
+  }
+  return x->getType()->isVectorTy() ? b_.CreateExtractElement(x, uint64_t(0)) : x;
+}
+
+} // namespace luminal::codegen

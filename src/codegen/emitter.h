@@ -1,0 +1,214 @@
+// codegen/emitter.h -- loop IR -> LLVM IR. Internal to codegen: the rest of the compiler sees codegen.h.
+//
+// Values in registers: bool is i1; i4, u4 and 8-bit integers are i8 (4-bit ones hold the extended value); f8, bf16 and f16 are held as the f32 of the
+// same value and rounded after every operation; the rest is itself. Inside a vector loop of N steps a value that depends on the lane is a vector of N
+// elements, any other is a scalar and is spread where a vector is needed.
+#pragma once
+#include "base/check.h"
+#include "codegen/codegen.h"
+#include "codegen/llvm_compat.h"
+#include "codegen/math.h"
+#include "ir/ops.h"
+#include <bit>
+#include <fmt/format.h>
+#include <functional>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace luminal::codegen {
+
+/// Thrown inside codegen only: the kernel asks for what the target cannot do.
+struct EmitFailure {
+  std::string text;
+};
+
+Expr scratch_size(const kernel::Buffer& buffer);
+
+class Emitter {
+public:
+  Emitter(const kernel::Kernel& kernel, const CpuTarget& target, const CodegenOptions& options,
+          llvm::Module& module);
+  /// Defines the function `entry` and all that it needs.
+  void run(const std::string& entry);
+
+private:
+  using LV = llvm::Value;
+  /// An integer: v + k. v is null for a constant. The constant is kept apart because addresses want it last.
+  struct Int {
+    LV* v = nullptr;
+    int64_t k = 0;
+  };
+
+  // ---- emit_kernel.cpp: entry, loops, statements ----
+  void declare_function(const std::string& name);
+  void declare_scratch();
+  void scan(const kernel::Body& body, Expr lane, int64_t lanes);
+  void scan_value(const kernel::Value& value, Expr lane, int64_t lanes);
+  void note_register_access(kernel::BufferId buffer, Expr offset, Expr lane, int64_t lanes);
+  void body(const kernel::Body& statements);
+  void statement(const kernel::Stmt& s);
+  void loop(const kernel::Stmt& s);
+  void vector_loop(const kernel::Stmt& s);
+  void if_statement(const kernel::Stmt& s);
+  void lane_if(const kernel::Stmt& s, LV* condition);
+  void let_index(const kernel::Stmt& s);
+  void prefetch(const kernel::Stmt& s);
+  void async_copy(const kernel::Stmt& s);
+  void count_loop(LV* begin, LV* end, int64_t step, bool guard, const std::function<void(LV*)>& body);
+  void guarded(LV* condition, const std::function<void()>& then, const std::function<void()>& otherwise = {});
+  llvm::BasicBlock* block(const char* name);
+  void bind(Expr variable, Int value, int depth);
+  void attributes(llvm::Function* function);
+
+  LV* integer_mod(LV* length, int64_t divisor);
+
+  // ---- emit_unit.cpp ----
+  void unit(const kernel::Stmt& s);
+  void scan_unit(const kernel::Stmt& s);
+  LV* unit_operand(const kernel::UnitOperand& operand, DType type, llvm::ArrayRef<int64_t> extents);
+  LV* call_intrinsic(const char* name, llvm::Type* result, llvm::ArrayRef<LV*> arguments);
+
+  // ---- emit_index.cpp: expressions ----
+  Int integer(Expr e);
+  LV* scalar_index(Expr e);         // i64
+  LV* lane_index(Expr e, int bits); // one integer of that width for each lane
+  LV* condition(Expr e);            // i1, or one for each lane where it depends on the lane
+  LV* floor_div(LV* a, LV* b, Interval ra, Interval rb, bool remainder);
+  bool varying(Expr e); // depends on the lane
+  LV* materialize(Int x) { return x.v ? x.k ? b_.CreateNSWAdd(x.v, i64(x.k)) : x.v : i64(x.k); }
+  Int add(Int x, Int y);
+  Int scale(Int x, int64_t c);
+  Expr resolve(Expr e);                             // variables with constant values replaced
+  const std::vector<int64_t>* lane_pattern(Expr e); // e(lane) - e(lane 0), where all of these are constants
+  int depth_of(Expr e);
+
+  // Expressions emitted so far, valid as long as the scope in which they were emitted.
+  void open_scope() { marks_.push_back(log_.size()); }
+  /// repeated: the scope was one of several bodies in a row: what does not depend on the variable stays.
+  void close_scope(const Expr* repeated = nullptr);
+  void forget(Expr variable); // it gets another value
+
+  // ---- emit_memory.cpp ----
+  LV* load(const kernel::Value& v);
+  void store(const kernel::Stmt& s, LV* value);
+  struct Access {
+    enum class Kind { uniform, contiguous, pattern, indexed } kind = Kind::uniform;
+    LV* base = nullptr;           // address of lane 0
+    LV* indices = nullptr;        // indexed: element offsets from base, i64 or i32
+    std::vector<int64_t> pattern; // pattern: element offsets from base
+  };
+  Access access(kernel::BufferId buffer, Expr offset, int element_bytes, int offset_bytes);
+  LV* address(kernel::BufferId buffer, Expr offset, int offset_bytes, bool skip_varying = false);
+  LV* step(LV* base, LV* index, int64_t bytes);
+  LV* load_memory(const Access& a, llvm::Type* element, LV* mask);
+  void store_memory(const Access& a, LV* value, LV* mask);
+  LV* load_pattern(LV* base, const std::vector<int64_t>& offsets, llvm::Type* element, LV* mask);
+  LV* low_nibble(LV* x, DType type);
+  LV* load_nibbles(kernel::BufferId buffer, Expr offset, DType type, LV* mask);
+  void store_nibbles(kernel::BufferId buffer, Expr offset, LV* value, LV* mask);
+  int64_t register_index(kernel::BufferId buffer, Expr e);
+  std::vector<int64_t> register_places(kernel::BufferId buffer, Expr offset); // of each lane
+  llvm::AllocaInst* register_chunk(kernel::BufferId buffer, int64_t chunk);
+  LV* read_registers(kernel::BufferId buffer, llvm::ArrayRef<int64_t> places); // a vector, also of one
+  void write_registers(kernel::BufferId buffer, llvm::ArrayRef<int64_t> places, LV* value);
+  LV* load_register(kernel::BufferId buffer, Expr offset);
+  void store_register(kernel::BufferId buffer, Expr offset, LV* value);
+  LV* mask_for(kernel::BufferId buffer); // live lanes, or null for all
+  void transpose(const kernel::Stmt& unrolled, const kernel::Body& statements);
+  void transpose_vector_loop(const kernel::Stmt& unrolled, const kernel::Stmt& vector);
+  bool stores_to(const kernel::Body& statements, kernel::BufferId buffer);
+
+  // ---- emit_value.cpp ----
+  LV* value(const kernel::ValueRef& v);
+  LV* operation(const kernel::Value& v);
+  LV* apply_row(Op op, DType type, llvm::ArrayRef<LV*> x); // type: of the arguments; choice: of the last two
+  LV* apply_float(Op op, DType type, llvm::ArrayRef<LV*> x);
+  LV* apply_integer(Op op, DType type, llvm::ArrayRef<LV*> x);
+  LV* apply_user(const std::string& name, DType type, llvm::ArrayRef<LV*> x);
+  LV* integer_division(bool remainder, bool is_signed_type, LV* a, LV* b);
+  LV* cast(LV* x, DType from, DType to);
+  LV* bitcast(LV* x, DType from, DType to);
+  LV* reduce(Op op, DType type, LV* x);
+  LV* constant(DType type, double x);
+  LV* unpack(LV* memory, DType type); // as it lies in memory -> as it is held in registers
+  LV* pack(LV* x, DType type);
+  LV* splat(LV* x) {
+    return x->getType()->isVectorTy() ? x : b_.CreateVectorSplat(static_cast<unsigned>(lanes_), x);
+  }
+  llvm::Type* register_type(DType type);
+  llvm::Type* memory_type(DType type); // not for 4-bit types
+  llvm::Type* with_lanes(llvm::Type* element) {
+    return llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes_));
+  }
+  llvm::ConstantInt* i64(int64_t x) {
+    return llvm::cast<llvm::ConstantInt>(int_constant(b_.getInt64Ty(), x));
+  }
+  LV* lane_numbers(llvm::Type* element); // 0, 1, 2, ...
+  /// Elements picked from two vectors or one.
+  LV* shuffle(LV* x, LV* y, llvm::ArrayRef<int> mask) { return b_.CreateShuffleVector(x, y, mask); }
+
+  [[noreturn]] void fail(const std::string& why) const;
+
+  const kernel::Kernel& kernel_;
+  const CpuTarget& target_;
+  const CodegenOptions& options_;
+  llvm::Module& module_;
+  llvm::LLVMContext& context_;
+  llvm::IRBuilder<> b_;
+  MathEmitter math_;
+  llvm::Function* function_ = nullptr;
+
+  // arguments
+  std::vector<LV*> pointers_; // of each buffer; null for registers
+  LV *worker_ = nullptr, *workers_ = nullptr, *barrier_context_ = nullptr, *barrier_ = nullptr;
+
+  // registers: chunks of `width` elements, each one alloca that SROA turns into values
+  struct RegisterBuffer {
+    int64_t width = 0;
+    std::vector<llvm::AllocaInst*> chunks;
+  };
+  std::vector<RegisterBuffer> registers_;
+
+  // index values
+  std::unordered_map<Expr, Int> variables_;
+  std::unordered_map<Expr, int> depths_;
+  std::unordered_map<Expr, LV*> lane_variables_; // let_index inside a vector loop: one i64 for each lane
+  struct StepKey {
+    LV *base, *index;
+    int64_t bytes;
+    bool operator==(const StepKey&) const = default;
+  };
+  struct StepHash {
+    size_t operator()(const StepKey& k) const noexcept {
+      return std::hash<LV*>()(k.base) * 31 + std::hash<LV*>()(k.index) * 17 + std::hash<int64_t>()(k.bytes);
+    }
+  };
+  std::unordered_map<Expr, Int> memo_;
+  std::unordered_map<StepKey, LV*, StepHash> steps_;
+  struct LogEntry {
+    std::optional<Expr> expr;
+    StepKey step{};
+  };
+  std::vector<LogEntry> log_;
+  std::vector<size_t> marks_;
+  int depth_ = 0;
+
+  // the open vector loop
+  std::optional<Expr> lane_;
+  int64_t lanes_ = 1;
+  LV* tail_mask_ = nullptr; // of the loop
+  LV* if_mask_ = nullptr;   // of conditions that depend on the lane
+  std::unordered_map<Expr, bool> varying_;
+  std::unordered_map<Expr, std::optional<std::vector<int64_t>>> patterns_;
+
+  std::vector<LV*> lets_;
+  bool in_parallel_ = false;
+  bool repeated_body_ = false; // a second or later body of a jammed loop
+
+  // columns of transposed loads: one vector for each step of the unrolled loop
+  std::unordered_map<const kernel::Value*, std::vector<LV*>> columns_;
+  std::optional<Expr> column_variable_;
+};
+
+} // namespace luminal::codegen

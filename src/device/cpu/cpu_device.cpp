@@ -1,0 +1,165 @@
+// device/cpu/cpu_device.cpp -- memory by mmap, code by the ELF loader, launches on the thread pool.
+#include "device/cpu/cpu_device.h"
+#include "base/check.h"
+#include "base/thread_pool.h"
+#include "device/cpu/elf_loader.h"
+#include "device/cpu/jit_loader.h"
+#include "device/host_memory.h"
+#include <fmt/format.h>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+
+namespace luminal::device {
+namespace {
+
+std::string processor_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.starts_with("model name"))
+      if (auto colon = line.find(": "); colon != std::string::npos) return line.substr(colon + 2);
+  return "processor";
+}
+
+/// For launches on fewer workers than the pool has: a barrier of its own.
+class CountingBarrier {
+public:
+  explicit CountingBarrier(int count) : count_(count) {}
+  void wait() {
+    uint32_t generation = generation_.load(std::memory_order_acquire);
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) == count_ - 1) {
+      arrived_.store(0, std::memory_order_relaxed);
+      generation_.store(generation + 1, std::memory_order_release);
+    } else {
+      while (generation_.load(std::memory_order_acquire) == generation) std::this_thread::yield();
+    }
+  }
+
+private:
+  int count_;
+  std::atomic<int> arrived_{0};
+  std::atomic<uint32_t> generation_{0};
+};
+
+class Cpu final : public CpuDevice {
+public:
+  explicit Cpu(ThreadPool& pool) : pool_(pool) {
+    limits_.memory_bytes = usable_memory();
+    limits_.workers = pool.size();
+    description_ = fmt::format("{}, {} thread{}", processor_name(), pool.size(), pool.size() == 1 ? "" : "s");
+  }
+
+  std::string_view name() const override { return "cpu"; }
+  std::string_view description() const override { return description_; }
+  const Limits& limits() const override { return limits_; }
+  ThreadPool& pool() const override { return pool_; }
+
+  Result<Memory> allocate(int64_t bytes, const AllocateOptions& options) override {
+    return memory_.allocate("cpu", bytes, options);
+  }
+  void free(Memory memory) noexcept override { memory_.free(memory); }
+  void decommit(Memory memory, int64_t offset, int64_t bytes) noexcept override {
+    memory_.decommit(memory, offset, bytes);
+  }
+  Result<void> write(Memory to, int64_t offset, std::span<const std::byte> from) override {
+    return HostMemory::write("cpu", to, offset, from);
+  }
+  Result<void> read(std::span<std::byte> to, Memory from, int64_t offset) override {
+    return HostMemory::read("cpu", to, from, offset);
+  }
+
+  Result<Loaded> load(std::span<const Code> code) override {
+    std::vector<ElfObject> objects;
+    for (const Code& c : code) objects.push_back({c.object, c.entry});
+    Module module;
+    const std::vector<void*>* entries;
+    if (auto own = load_elf(objects)) {
+      module.own.emplace(std::move(*own));
+      entries = &module.own->entries();
+    } else {
+      auto jit = load_with_llvm(objects);
+      if (!jit) return Failure{fmt::format("cpu: {} (and with LLVM: {})", own.error(), jit.error())};
+      module.jit = std::move(*jit);
+      entries = &module.jit->entries();
+    }
+    std::unique_lock lock(mutex_);
+    Loaded loaded;
+    loaded.module = next_module_++;
+    for (void* entry : *entries) {
+      loaded.kernels.push_back(static_cast<KernelId>(functions_.size()));
+      functions_.push_back(reinterpret_cast<CpuFunction>(entry));
+    }
+    module.kernels = loaded.kernels;
+    modules_.emplace(loaded.module, std::move(module));
+    return loaded;
+  }
+
+  void unload(ModuleId id) noexcept override {
+    std::unique_lock lock(mutex_);
+    auto it = modules_.find(id);
+    if (it == modules_.end()) return;
+    for (KernelId kernel : it->second.kernels) functions_[kernel] = nullptr;
+    modules_.erase(it);
+  }
+
+  CpuFunction function(KernelId kernel) const override {
+    std::shared_lock lock(mutex_);
+    LUMINAL_CHECK(kernel < functions_.size() && functions_[kernel], "kernel {} is not loaded", kernel);
+    return functions_[kernel];
+  }
+
+  std::string_view loader(ModuleId id) const override {
+    std::shared_lock lock(mutex_);
+    auto it = modules_.find(id);
+    LUMINAL_CHECK(it != modules_.end(), "module {} is not loaded", id);
+    return it->second.own ? "elf" : "jitlink";
+  }
+
+  Result<void> launch(KernelId kernel, const LaunchArguments& a) override {
+    CpuFunction f = function(kernel);
+    int workers = a.workers ? a.workers : pool_.size();
+    if (workers < 0 || workers > pool_.size())
+      return Failure{fmt::format("cpu: {} workers are asked for, the pool has {}", workers, pool_.size())};
+    if (workers == 1) {
+      f(a.buffers.data(), a.symbols.data(), a.shared, a.local, 0, 1, nullptr, [](void*) {});
+    } else if (workers == pool_.size()) {
+      pool_.run([&](int w) {
+        f(a.buffers.data(), a.symbols.data(), a.shared, a.local + w * a.local_stride, w, workers, &pool_,
+          [](void* pool) { static_cast<ThreadPool*>(pool)->barrier(); });
+      });
+    } else {
+      CountingBarrier barrier(workers);
+      pool_.run([&](int w) {
+        if (w >= workers) return;
+        f(a.buffers.data(), a.symbols.data(), a.shared, a.local + w * a.local_stride, w, workers, &barrier,
+          [](void* b) { static_cast<CountingBarrier*>(b)->wait(); });
+      });
+    }
+    return {};
+  }
+
+  Result<void> synchronize() override { return {}; }
+
+private:
+  struct Module {
+    std::optional<LoadedObjects> own;
+    std::unique_ptr<JitObjects> jit;
+    std::vector<KernelId> kernels;
+  };
+  ThreadPool& pool_;
+  Limits limits_;
+  std::string description_;
+  HostMemory memory_;
+  mutable std::shared_mutex mutex_;
+  std::vector<CpuFunction> functions_;
+  std::map<ModuleId, Module> modules_;
+  ModuleId next_module_ = 1;
+};
+
+} // namespace
+
+std::unique_ptr<CpuDevice> make_cpu_device(ThreadPool& pool) { return std::make_unique<Cpu>(pool); }
+
+} // namespace luminal::device

@@ -1,0 +1,125 @@
+// device/host_memory.cpp -- mmap, huge pages, limits of control groups.
+#include "device/host_memory.h"
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <fstream>
+#include <limits>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace luminal::device {
+namespace {
+
+constexpr int64_t huge_page = int64_t(2) << 20;
+int64_t page_bytes() {
+  static const int64_t bytes = sysconf(_SC_PAGESIZE);
+  return bytes;
+}
+uintptr_t rounded_up(uintptr_t x, uintptr_t to) { return (x + to - 1) / to * to; }
+
+std::string readable(int64_t bytes) {
+  if (bytes < 1024) return fmt::format("{} bytes", bytes);
+  double value = double(bytes);
+  const char* units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  int unit = -1;
+  while (value >= 1024 && unit < 5) value /= 1024, ++unit;
+  return fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+} // namespace
+
+int64_t usable_memory() {
+  int64_t physical = int64_t(sysconf(_SC_PHYS_PAGES)) * page_bytes();
+  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    std::ifstream file(path);
+    int64_t limit = 0;
+    if (file >> limit && limit > 0) physical = std::min(physical, limit);
+  }
+  return physical;
+}
+
+HostMemory::~HostMemory() {
+  for (auto& [handle, m] : mappings_) munmap(m.base, m.bytes);
+}
+
+Result<Memory> HostMemory::allocate(std::string_view device, int64_t bytes, const AllocateOptions& options) {
+  int64_t alignment = std::max<int64_t>(options.alignment, options.huge_pages ? huge_page : page_bytes());
+  if (bytes < 0 || (options.alignment & (options.alignment - 1)) || options.alignment < 1)
+    return Failure{
+        fmt::format("{}: cannot allocate {} bytes aligned to {}", device, bytes, options.alignment)};
+  if (bytes > std::numeric_limits<int64_t>::max() / 2 - alignment)
+    return Failure{fmt::format("{}: cannot allocate {}", device, readable(bytes))};
+  int64_t rounding = options.huge_pages ? huge_page : page_bytes();
+  int64_t usable = int64_t(rounded_up(uintptr_t(std::max<int64_t>(bytes, 1)), uintptr_t(rounding)));
+  int64_t slack = alignment > page_bytes() ? alignment : 0;
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+#ifdef MAP_NORESERVE
+  flags |= MAP_NORESERVE; // the declared maximum may be more than will be touched
+#endif
+  void* base = mmap(nullptr, size_t(usable + slack), PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (base == MAP_FAILED)
+    return Failure{fmt::format("{}: cannot allocate {}: {}", device, readable(bytes), std::strerror(errno))};
+  Memory m;
+  m.data = reinterpret_cast<void*>(rounded_up(reinterpret_cast<uintptr_t>(base), uintptr_t(alignment)));
+  m.bytes = bytes;
+#ifdef MADV_HUGEPAGE
+  if (options.huge_pages) madvise(m.data, size_t(usable), MADV_HUGEPAGE);
+#endif
+  std::lock_guard lock(mutex_);
+  m.handle = next_++;
+  mappings_[m.handle] = {base, size_t(usable + slack)};
+  return m;
+}
+
+void HostMemory::free(Memory memory) noexcept {
+  std::lock_guard lock(mutex_);
+  auto it = mappings_.find(memory.handle);
+  if (it == mappings_.end()) return;
+  munmap(it->second.base, it->second.bytes);
+  mappings_.erase(it);
+}
+
+void HostMemory::decommit(Memory memory, int64_t offset, int64_t bytes) noexcept {
+  if (offset < 0 || bytes <= 0 || offset > memory.bytes || memory.bytes - offset < bytes) return;
+  char* begin = static_cast<char*>(memory.data) + offset;
+  char* end = begin + bytes;
+  auto page = uintptr_t(page_bytes());
+  char* first = reinterpret_cast<char*>(rounded_up(reinterpret_cast<uintptr_t>(begin), page));
+  char* last = reinterpret_cast<char*>(reinterpret_cast<uintptr_t>(end) / page * page);
+  if (first >= last) {
+    std::memset(begin, 0, size_t(bytes));
+    return;
+  }
+  std::memset(begin, 0, size_t(first - begin));
+  std::memset(last, 0, size_t(end - last));
+#ifdef __linux__
+  if (madvise(first, size_t(last - first), MADV_DONTNEED) == 0) return; // reads as zero from now on
+#endif
+  std::memset(first, 0, size_t(last - first));
+}
+
+Result<void> HostMemory::write(std::string_view device, Memory to, int64_t offset,
+                               std::span<const std::byte> from) {
+  if (offset < 0 || offset > to.bytes || uint64_t(to.bytes - offset) < from.size())
+    return Failure{fmt::format("{}: a write of {} bytes at {} of {}", device, from.size(), offset, to.bytes)};
+  if (!from.empty()) std::memcpy(static_cast<char*>(to.data) + offset, from.data(), from.size());
+  return {};
+}
+
+Result<void> HostMemory::read(std::string_view device, std::span<std::byte> to, Memory from, int64_t offset) {
+  if (offset < 0 || offset > from.bytes || uint64_t(from.bytes - offset) < to.size())
+    return Failure{fmt::format("{}: a read of {} bytes at {} of {}", device, to.size(), offset, from.bytes)};
+  if (!to.empty()) std::memcpy(to.data(), static_cast<const char*>(from.data) + offset, to.size());
+  return {};
+}
+
+int64_t HostMemory::reserved() const {
+  std::lock_guard lock(mutex_);
+  int64_t total = 0;
+  for (const auto& [handle, m] : mappings_) total += int64_t(m.bytes);
+  return total;
+}
+
+} // namespace luminal::device
