@@ -1,7 +1,9 @@
 // ir/interp.h -- the judge: the meaning of every term, demand-driven and obvious. One element of an output can be asked for; the
 // input of a fold is never stored.
 #pragma once
+#include "ir/exact.h"
 #include "ir/term.h"
+#include <functional>
 #include <span>
 
 namespace luminal {
@@ -32,7 +34,8 @@ struct InterpValue {
   double value = 0;           // rounded, f64, bounded
   int64_t integer = 0;        // integer and bool types, exact to 64 bits
   double error = 0;           // bounded: |true rounded result - value| <= error
-  uint64_t field[2] = {0, 0}; // exact
+  uint64_t field[2] = {0, 0}; // exact: the residues of `exact`
+  Exact exact;                // exact: compare with exact_equal; `value` is its floating-point shadow
 };
 
 class Interpreter {

@@ -11,6 +11,7 @@
 //   two largest      max(self), max(max(self, select(old0 < new0, old0, -inf)))
 #pragma once
 #include "ir/scalar.h"
+#include <optional>
 
 namespace luminal {
 
@@ -32,6 +33,8 @@ public:
   std::vector<int> dependencies(int i) const;
   /// combine(identity, a) == a.  For add 0, mul 1, max -inf or the least integer, min +inf or the greatest, bit_or 0, bit_and all ones.
   double identity(int i) const;
+  int64_t identity_integer(
+      int i) const; // of a component of integer type or bool, as a 64-bit integer (u64: the bit pattern)
   uint32_t id() const { return id_; }
   friend bool operator==(Monoid, Monoid) = default;
 
@@ -40,6 +43,13 @@ private:
 };
 
 std::vector<std::string> monoid_leaf_names(int component); // {"self", "old0", "new0", ...}
+/// Tests the laws of a monoid in exact arithmetic (fields with a formal exp2 for floats, wrapping integers) on random states made of elements: the
+/// identity is neutral on both sides, combine is associative and commutative, and transforms leave a state alone that does not move. `fixed[i]`, where
+/// given, is the value that every element has in component i (the body is a constant: 1 for a count, -inf for the second place of a sorted list).
+/// Returns a counterexample as text, or nothing.
+std::optional<std::string> check_monoid_laws(const Monoid& monoid, int samples = 32,
+                                             std::span<const std::optional<double>> fixed = {},
+                                             uint64_t seed = 1);
 /// "max(self), sum(self * exp2(old0 - new0)) : f32, f32"; the op's words are sum prod max min any all.
 std::string to_string(const Monoid& monoid);
 

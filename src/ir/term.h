@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <source_location>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -27,9 +28,9 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 
-/// The symbol of output axis `d`: i<d> in 0..extent-1.
+/// The symbol of output axis `d`: i<d> in 0..extent-1; the constant 0 where the extent is at most 1.
 Expr axis_symbol(int d, Expr extent);
-/// The symbol of hole `h`: h<h> in its declared range.
+/// The symbol of hole `h`: h<h> in its declared range; a constant where the range is one value.
 Expr hole_symbol(int h, Interval range);
 
 enum class NodeKind : uint8_t {
@@ -105,7 +106,7 @@ struct ViewAttr {
   double fill = 0;
   Shape shape; // of the result
   std::vector<Hole> holes;
-  bool operator==(const ViewAttr&) const = default;
+  bool operator==(const ViewAttr&) const; // NaN fills are equal
 };
 /// out = base; then for each index i of `values` in row-major order where the predicate holds: out[map(i)] = combine(out[map(i)], values[i]).
 /// Inputs: base, values, holes. op: absent = set, else an associative row. unique: no index is written twice (a fact the builder vouches for).
@@ -119,8 +120,8 @@ struct ScatterAttr {
 };
 /// Iteration space `space` with axes i0..; the axes in `reduced` are folded, the others are outer. Body c is input c and depends on the axes body_axes[c]
 /// (its shape is the extents of these). Only points where `where` holds take part (the domain of the fold, such as i1 <= i0). Result c has the axes
-/// result_axes(attr, c): the outer ones among its body's and those of the components that its transform reads, in order of the space.
-/// Holes (inputs after the bodies) may stand in `where`. Order: row-major over the reduced axes; an implementation may use any tree.
+/// result_axes(attr, c): the outer ones among its body's, those of the components that its transform reads, and those that `where` reads, in order
+/// of the space. A result without any point in its domain is the identity. Holes (inputs after the bodies) may stand in `where`. Order: row-major over the reduced axes; an implementation may use any tree.
 struct FoldAttr {
   Monoid monoid;
   Shape space;
@@ -131,6 +132,8 @@ struct FoldAttr {
   bool operator==(const FoldAttr&) const = default;
 };
 std::vector<int> result_axes(const FoldAttr& fold, int component);
+/// The axes that the condition of a fold varies with, through its holes too.
+std::vector<int> where_axes(const FoldAttr& fold);
 /// Every prefix of a fold over one axis: result c keeps the axis. exclusive: element k excludes body k; reverse: from the end.
 struct ScanAttr {
   Monoid monoid;
@@ -140,6 +143,8 @@ struct ScanAttr {
   bool exclusive = false, reverse = false;
   bool operator==(const ScanAttr&) const = default;
 };
+/// The scanned axis, those of the component's body and of the components that its transform reads; ascending.
+std::vector<int> result_axes(const ScanAttr& scan, int component);
 /// Sorts input 0 along the axis, stable; the other inputs (equal shapes) are permuted along. NaN is last in both directions.
 struct SortAttr {
   int axis = 0;
@@ -155,6 +160,8 @@ struct BitcastAttr {
   DType to;
   bool operator==(const BitcastAttr&) const = default;
 };
+/// kind: all_reduce_sum, all_reduce_max, all_reduce_min, all_reduce_prod, broadcast (equal shapes), all_gather (the axis times the number of members), reduce_scatter_sum (the axis
+/// divided by it). group: "name:members", such as "tp:4".
 struct CollectiveAttr {
   std::string kind;
   std::string group;
@@ -179,13 +186,14 @@ struct CondAttr {
   std::string then_function, else_function;
   bool operator==(const CondAttr&) const = default;
 };
-/// print, diff or a registered user function: effects happen in the order that the function's results state.
+/// print (passes input 0 on and writes `text` and its value), diff (passes input 0 on and writes the largest difference from input 1), or a function registered by
+/// register_host_function: effects happen in the order that the function's results state. Never merged with an equal node.
 struct HostAttr {
   std::string kind, text;
   std::vector<TensorType> results;
   bool operator==(const HostAttr&) const = default;
 };
-/// A user's kernel: language -> text; grid and results are expressions.
+/// A user's kernel: language -> text; grid and results are expressions. The interpreter runs the host function of the same name.
 struct CustomAttr {
   std::string name;
   std::map<std::string, std::string> text;
@@ -236,7 +244,7 @@ struct Function {
 
 /// Dimension symbols are module-wide: one name, one range.
 struct Module {
-  std::vector<Expr> symbols;       // each an Expr symbol with its range, by name
+  std::vector<Expr> symbols; // each an Expr symbol with its range, by name
   /// Conditions over the symbols that hold at every step (`assume past + n <= 512`): proofs may use them, whoever sets the symbols checks them.
   std::vector<Expr> assumptions = {};
   std::vector<Function> functions; // callees before callers; the last one is the entry
@@ -277,10 +285,26 @@ public:
   Function finish(); // removes what no result needs (inputs stay), renumbers in order
 
 private:
+  friend class TermParser;
+  NodeId insert(Attr attr, std::vector<NodeId> inputs,
+                std::vector<std::string> axis_names); // throws TermMistake
   Function function_;
   const Module* module_;
-  std::map<std::string, std::vector<NodeId>> table_; // hash-consing by structural key
+  std::map<uint64_t, std::vector<NodeId>> table_; // hash-consing by structural hash
 };
+/// The same node: kind, attributes, inputs, result types; names excluded.
+bool same_node(const Node& a, const Node& b);
+/// Equal modules: symbols, assumptions, functions node by node, names of functions, inputs and results; names of nodes and axes excluded.
+bool same_module(const Module& a, const Module& b);
+/// The extents behind the axis symbols of a node's expressions: the result's shape, the space of a fold or scan, the shape of the values of a scatter.
+Shape expression_space(const Function& function, const Node& node);
+/// Integer operands of the node's index map or condition; empty for other kinds.
+const std::vector<Hole>& holes_of(const Attr& attr);
+std::string_view to_string(NodeKind kind);
+NodeKind kind_of(const Attr& attr);
+/// Equal, as far as can be proved.
+bool same_shape(const Shape& a, const Shape& b, std::span<const Expr> assumptions = {});
+std::string to_string(const Shape& shape); // [S, 64]
 
 /// Infers result types of a node from its inputs' types; throws Error with the operation, both shapes and what is expected.
 std::vector<TensorType> infer_types(const Attr& attr, const std::vector<TensorType>& inputs,
@@ -294,6 +318,8 @@ Module parse_module(
     std::string_view file_name = "<text>"); // throws Error "file:line:column: expected ..., found ..."
 /// All mistakes, in order; empty when the module is well formed.
 std::vector<std::string> verify(const Module& module);
+/// Places whose index bounds are not proved: whoever runs them has to check (the interpreter does). "@main %v: axis 1 of %x: past + i0 < 512".
+std::vector<std::string> dynamic_checks(const Module& module);
 uint64_t structural_hash(const Function& function); // names of nodes and axes excluded
 std::string to_dot(const Module& module,
                    const std::vector<NodeId>& marked = {}); // dtypes and shapes on the edges

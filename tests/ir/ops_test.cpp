@@ -98,7 +98,9 @@ TEST(Ops, Integers) {
         int64_t x = wrap(t, a), y = wrap(t, b);
         int64_t q = i(Op::div, t, {x, y}), r = i(Op::rem, t, {x, y});
         EXPECT_EQ(x, i(Op::add, t, {i(Op::mul, t, {q, y}), r}));
-        if (y) { EXPECT_TRUE(r == 0 || i(Op::lt, t, {r, 0}) == i(Op::lt, t, {y, 0})); }
+        if (y) {
+          EXPECT_TRUE(r == 0 || i(Op::lt, t, {r, 0}) == i(Op::lt, t, {y, 0}));
+        }
       }
 }
 
