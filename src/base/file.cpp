@@ -14,7 +14,9 @@
 namespace luminal {
 namespace {
 
-Failure failure(const std::string& path, std::string_view what) { return Failure{fmt::format("{}: {}", path, what)}; }
+Failure failure(const std::string& path, std::string_view what) {
+  return Failure{fmt::format("{}: {}", path, what)};
+}
 Failure system_failure(const std::string& path) { return failure(path, std::strerror(errno)); }
 
 class Descriptor {
@@ -35,7 +37,7 @@ private:
 Result<int> open_regular(const std::string& path, uint64_t& size) {
   Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return system_failure(path);
-  struct stat info {};
+  struct stat info{};
   if (fstat(fd.get(), &info) != 0) return system_failure(path);
   if (S_ISDIR(info.st_mode)) return failure(path, "is a directory, a file is expected");
   if (!S_ISREG(info.st_mode)) return failure(path, "is no regular file");
@@ -61,7 +63,8 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)), path_(std::move(other.path_)) {}
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)),
+      path_(std::move(other.path_)) {}
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);

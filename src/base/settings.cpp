@@ -12,17 +12,21 @@ namespace {
 
 constexpr Setting table[] = {
     {"LUMINAL_THREADS", SettingType::integer, "0", "worker threads; 0: all cores that this process may use"},
-    {"LUMINAL_CACHE_DIR", SettingType::text, "", "folder of machine code and machine profiles; default ~/.cache/luminal"},
+    {"LUMINAL_CACHE_DIR", SettingType::text, "",
+     "folder of machine code and machine profiles; default ~/.cache/luminal"},
     {"LUMINAL_NO_CACHE", SettingType::flag, "0", "1: neither read nor write the cache"},
-    {"LUMINAL_DEBUG", SettingType::integer, "0", "1 kernels, 2 schedules, 3 passes, 4 loop IR, 5 terms, 6 LLVM IR, 7 assembly"},
+    {"LUMINAL_DEBUG", SettingType::integer, "0",
+     "1 kernels, 2 schedules, 3 passes, 4 loop IR, 5 terms, 6 LLVM IR, 7 assembly"},
     {"LUMINAL_LOG", SettingType::text, "warning", "what is logged on stderr: error, warning, info, debug"},
-    {"LUMINAL_STRICT", SettingType::flag, "0", "1: a candidate that differs from the reference stops the program"},
+    {"LUMINAL_STRICT", SettingType::flag, "0",
+     "1: a candidate that differs from the reference stops the program"},
     {"LUMINAL_PREDICT", SettingType::integer, "-1", "default of luminal run --predict"},
     {"NO_COLOR", SettingType::text, "", "set: no colours on the terminal (no-color.org)"},
 };
 
 const Setting& find(std::string_view name) {
-  auto found = std::find_if(std::begin(table), std::end(table), [&](const Setting& s) { return s.name == name; });
+  auto found =
+      std::find_if(std::begin(table), std::end(table), [&](const Setting& s) { return s.name == name; });
   LUMINAL_CHECK(found != std::end(table), "setting {} is not in the table", name);
   return *found;
 }
@@ -43,7 +47,8 @@ int64_t setting_integer(std::string_view name) {
   char* end = nullptr;
   errno = 0;
   int64_t value = std::strtoll(text.c_str(), &end, 10);
-  if (errno || end == text.c_str() || *end) throw Error(fmt::format("{}={}: a whole number is expected", name, text));
+  if (errno || end == text.c_str() || *end)
+    throw Error(fmt::format("{}={}: a whole number is expected", name, text));
   return value;
 }
 
@@ -56,7 +61,8 @@ bool setting_flag(std::string_view name) {
 
 int setting_threads() {
   int64_t threads = setting_integer("LUMINAL_THREADS");
-  if (threads < 0 || threads > 1024) throw Error(fmt::format("LUMINAL_THREADS={}: 0 to 1024 is expected", threads));
+  if (threads < 0 || threads > 1024)
+    throw Error(fmt::format("LUMINAL_THREADS={}: 0 to 1024 is expected", threads));
   if (threads > 0) return int(threads);
 #ifdef __linux__
   cpu_set_t set;

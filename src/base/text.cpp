@@ -33,18 +33,20 @@ std::string lowercase_ascii(std::string_view text) {
 std::string_view nearest_word(std::string_view word, const std::vector<std::string_view>& words) {
   size_t best = std::min(std::max<size_t>(1, word.size() / 3) + 1, word.size());
   std::string_view nearest;
-  std::vector<size_t> row;
+  std::vector<size_t> before, previous, row; // of the table of distances
   for (const std::string_view candidate : words) {
-    // Levenshtein distance, one row at a time.
+    // Edits: insert, delete, replace, exchange neighbours.
     row.assign(candidate.size() + 1, 0);
     for (size_t k = 0; k < row.size(); ++k) row[k] = k;
     for (size_t i = 1; i <= word.size(); ++i) {
-      size_t diagonal = row[0];
+      before = previous;
+      previous = row;
       row[0] = i;
       for (size_t k = 1; k < row.size(); ++k) {
-        const size_t replaced = diagonal + (word[i - 1] == candidate[k - 1] ? 0 : 1);
-        diagonal = row[k];
-        row[k] = std::min({replaced, row[k] + 1, row[k - 1] + 1});
+        row[k] = std::min(
+            {previous[k - 1] + (word[i - 1] == candidate[k - 1] ? 0 : 1), previous[k] + 1, row[k - 1] + 1});
+        if (i > 1 && k > 1 && word[i - 1] == candidate[k - 2] && word[i - 2] == candidate[k - 1])
+          row[k] = std::min(row[k], before[k - 2] + 1);
       }
     }
     if (row.back() < best) {

@@ -15,6 +15,9 @@ void relax() {
 #endif
 }
 
+// Rounds of relax(), some tens of microseconds: longer waits mean that there are more threads than cores.
+constexpr int yield_after = 1000;
+
 thread_local const ThreadPool* inside = nullptr;
 
 } // namespace
@@ -32,14 +35,14 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::execute(int member) {
-  inside = this;
+  const ThreadPool* const outer = std::exchange(inside, this); // a run of one pool may use another pool
   try {
     call_(function_, member);
   } catch (...) {
     std::lock_guard lock(error_mutex_);
     if (!error_) error_ = std::current_exception();
   }
-  inside = nullptr;
+  inside = outer;
 }
 
 void ThreadPool::work(int member) {
@@ -49,7 +52,8 @@ void ThreadPool::work(int member) {
     while (generation_.load(std::memory_order_acquire) == seen) {
       for (int i = 0; i < 64 && generation_.load(std::memory_order_relaxed) == seen; i++) relax();
       if (generation_.load(std::memory_order_relaxed) != seen) continue;
-      if (std::chrono::steady_clock::now() - start > std::chrono::microseconds(spin_us_)) generation_.wait(seen, std::memory_order_acquire);
+      if (std::chrono::steady_clock::now() - start > std::chrono::microseconds(spin_us_))
+        generation_.wait(seen, std::memory_order_acquire);
     }
     seen = generation_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;
@@ -71,7 +75,8 @@ void ThreadPool::run_erased(Erased call, void* function) {
   }
   execute(0);
   // A member that was descheduled may take long: let it have this core.
-  for (int spins = 0; left_.load(std::memory_order_acquire) != 0; spins++) spins < 10000 ? relax() : std::this_thread::yield();
+  for (int spins = 0; left_.load(std::memory_order_acquire) != 0; spins++)
+    spins < yield_after ? relax() : std::this_thread::yield();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
@@ -83,7 +88,8 @@ void ThreadPool::barrier() {
     barrier_generation_.store(generation + 1, std::memory_order_release);
     return;
   }
-  for (int spins = 0; barrier_generation_.load(std::memory_order_acquire) == generation; spins++) spins < 10000 ? relax() : std::this_thread::yield();
+  for (int spins = 0; barrier_generation_.load(std::memory_order_acquire) == generation; spins++)
+    spins < yield_after ? relax() : std::this_thread::yield();
 }
 
 void ThreadPool::parallel_for(int64_t count, const std::function<void(int64_t)>& f) {
