@@ -3,7 +3,7 @@
 
 namespace luminal::kernel::loop_detail {
 
-bool Clock::concurrent(ActorId x, ActorId y) const {
+bool Clock::concurrent(ActorId x, ActorId y, bool own_group) const {
   if (x == y) return false;
   const Actor &a = actors_[x], &b = actors_[y];
   if (!strict_) return a.worker != b.worker;
@@ -11,18 +11,20 @@ bool Clock::concurrent(ActorId x, ActorId y) const {
   // workers are who they are.
   const uint32_t at[3][2] = {
       {a.worker / lanes_, b.worker / lanes_}, {a.worker, b.worker}, {a.worker, b.worker}};
-  for (int level = 0; level < 3; ++level) {
+  for (int level = own_group ? 1 : 0; level < 3; ++level) {
     const bool both = a.iteration[level] && b.iteration[level];
     if (both ? a.iteration[level] != b.iteration[level] : at[level][0] != at[level][1]) return true;
   }
   return false;
 }
 
-bool Clock::ordered(uint32_t then, ActorId x, ActorId y) const {
+bool Clock::ordered(uint32_t then, ActorId x, ActorId y, bool own_group) const {
   if (global_ >= then) return true;
-  const uint32_t a = actors_[x].worker, b = actors_[y].worker;
-  if (a / lanes_ == b / lanes_ && group_[a / lanes_] >= then) return true;
-  return a == b && lane_[a] >= then;
+  const Actor &a = actors_[x], &b = actors_[y];
+  if (!same_group(x, y, own_group)) return false;
+  if (group_[a.worker / lanes_] >= then) return true;
+  const bool apart = strict_ && a.iteration[1] && b.iteration[1] && a.iteration[1] != b.iteration[1];
+  return a.worker == b.worker && !apart && lane_[a.worker] >= then;
 }
 
 bool Clock::carries(ActorId writer, ActorId reader, int levels) const {
@@ -59,18 +61,18 @@ bool record_read(Region& r, const Clock& clock, int64_t byte, int64_t count, uin
   const uint32_t now = clock.now(), global = clock.last_global();
   for (int64_t i = first; i <= last; ++i) {
     Region::Shadow& s = r.shadow[i];
-    if (s.write_time > global && s.writer != actor && clock.concurrent(s.writer, actor) &&
-        !clock.ordered(s.write_time, s.writer, actor) && report(FindingKind::race, i)) {
+    if (s.write_time > global && s.writer != actor && clock.concurrent(s.writer, actor, r.is_private) &&
+        !clock.ordered(s.write_time, s.writer, actor, r.is_private) && report(FindingKind::race, i)) {
       conflict.other = s.writer;
       conflict.other_at = s.write_at;
       conflict.other_writes = true;
     }
     if (s.read_time > global && s.reader != actor) {
       // Earlier readers that no barrier orders before this one must stay known.
-      if (s.readers == 2 || clock.ordered(s.read_time, s.reader, actor))
+      if (s.readers == 2 || clock.ordered(s.read_time, s.reader, actor, r.is_private))
         s.readers = s.readers == 2 ? 2 : 0;
-      else if (s.readers == 1 || clock.concurrent(s.reader, actor))
-        s.readers = clock.same_group(s.reader, actor) ? 1 : 2;
+      else if (s.readers == 1 || clock.concurrent(s.reader, actor, r.is_private))
+        s.readers = clock.same_group(s.reader, actor, r.is_private) ? 1 : 2;
     } else if (s.read_time <= global) {
       s.readers = 0;
     }
@@ -100,12 +102,13 @@ bool record_write(Region& r, const Clock& clock, int64_t byte, int64_t count, ui
       if (clean) conflict = {FindingKind::race, std::max(byte, i << r.shift), other, other_at, writes};
       clean = false;
     };
-    if (s.write_time > global && s.writer != actor && clock.concurrent(s.writer, actor) &&
-        !clock.ordered(s.write_time, s.writer, actor))
+    if (s.write_time > global && s.writer != actor && clock.concurrent(s.writer, actor, r.is_private) &&
+        !clock.ordered(s.write_time, s.writer, actor, r.is_private))
       report(s.writer, s.write_at, true);
     if (s.read_time > global) {
-      const bool ordered = s.readers == 2 ? false : clock.ordered(s.read_time, s.reader, actor);
-      if (!ordered && (s.readers > 0 || (s.reader != actor && clock.concurrent(s.reader, actor))))
+      const bool ordered = s.readers == 2 ? false : clock.ordered(s.read_time, s.reader, actor, r.is_private);
+      if (!ordered &&
+          (s.readers > 0 || (s.reader != actor && clock.concurrent(s.reader, actor, r.is_private))))
         report(s.reader, s.read_at, false);
     }
     s.write_time = now;

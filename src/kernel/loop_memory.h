@@ -31,12 +31,17 @@ public:
     return ActorId(actors_.size()) - 1;
   }
   const Actor& operator[](ActorId id) const { return actors_[id]; }
-  /// May the two act at the same time as far as their places in the kernel go?
-  bool concurrent(ActorId a, ActorId b) const;
+  /// May the two act at the same time as far as their places in the kernel go? own_group: what they touch belongs to
+  /// one group, which both are of.
+  bool concurrent(ActorId a, ActorId b, bool own_group) const;
   /// Did a barrier that both know stand between time `then` of `a` and now of `b`?
-  bool ordered(uint32_t then, ActorId a, ActorId b) const;
-  bool same_group(ActorId a, ActorId b) const {
-    return actors_[a].worker / lanes_ == actors_[b].worker / lanes_;
+  bool ordered(uint32_t then, ActorId a, ActorId b, bool own_group) const;
+  /// For certain: two iterations of level 0 may have gone to different groups.
+  bool same_group(ActorId x, ActorId y, bool own_group) const {
+    if (own_group) return true;
+    const Actor &a = actors_[x], &b = actors_[y];
+    const bool apart = strict_ && a.iteration[0] && b.iteration[0] && a.iteration[0] != b.iteration[0];
+    return !apart && a.worker / lanes_ == b.worker / lanes_;
   }
   /// Is `writer`'s value, kept in a private buffer, still good for `reader`? `levels`: iterations of levels below this count.
   bool carries(ActorId writer, ActorId reader, int levels) const;
