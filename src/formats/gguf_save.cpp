@@ -175,7 +175,7 @@ Result<void> save_gguf(const std::string& path, std::span<const std::pair<std::s
   auto pieces = guarded(file, [&] { return write(metadata, tensors, alignment); });
   if (!pieces) return Failure{fmt::format("{}: {}", path, pieces.error())};
   pieces->data.insert(pieces->data.begin(), pieces->head);
-  return write_file(path, pieces->data);
+  return write_pieces(path, pieces->data);
 }
 
 } // namespace luminal

@@ -1,5 +1,6 @@
 // formats/model_files.cpp -- recognises a model by its content and gives one view of it.
 #include "formats/model_files.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "formats/gguf.h"
 #include "formats/json.h"
@@ -27,7 +28,7 @@ bool is_file(const std::string& path) {
 /// The text of a file that may be absent (then empty). A file that is there but cannot be read is refused.
 std::string optional_text(const std::string& path, uint64_t limit = max_config_bytes) {
   if (path.empty() || !is_file(path)) return {};
-  auto text = read_text_file(path, limit);
+  auto text = read_file(path, limit);
   if (!text) throw ParseFailure{text.error()};
   return std::move(*text);
 }
@@ -261,11 +262,11 @@ ModelFile open(const std::string& path) {
   if (status.type() == fs::file_type::not_found) refuse(path, "no such file or folder");
   if (error) refuse(path, error.message());
   if (fs::is_directory(status)) return from_folder(path);
+  if (fs::is_regular_file(status) && fs::file_size(path, error) == 0)
+    refuse_at(path, 0, "an empty file, expected GGUF or safetensors");
   auto mapped = MappedFile::open(path);
   if (!mapped) throw ParseFailure{mapped.error()};
-  const std::string_view all = as_text(mapped->bytes());
-  const std::string head(all.substr(0, 16));
-  if (all.empty()) refuse(path, "an empty file, expected GGUF or safetensors");
+  const std::string head(as_text(mapped->bytes()).substr(0, 16));
   if (path.ends_with(".safetensors.index.json")) {
     const std::string folder = path.substr(0, path.find_last_of('/') + 1);
     return from_folder(folder.empty() ? "." : folder.substr(0, folder.size() - 1));

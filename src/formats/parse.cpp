@@ -1,6 +1,5 @@
 // formats/parse.cpp -- refusals, text for messages, UTF-8, small files.
 #include "formats/parse.h"
-#include "base/file.h"
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -79,7 +78,7 @@ std::string in_quotes(std::string_view text, size_t limit) {
   return out + '"';
 }
 
-Result<void> write_file(const std::string& path, std::span<const std::string_view> pieces) {
+Result<void> write_pieces(const std::string& path, std::span<const std::string_view> pieces) {
   const std::string temporary = fmt::format("{}.tmp.{}", path, ::getpid());
   const auto failed = [&](const char* what) {
     const std::string reason = std::strerror(errno);
@@ -108,15 +107,6 @@ Result<void> write_file(const std::string& path, std::span<const std::string_vie
   if (::close(fd) != 0) return failed("closing");
   if (std::rename(temporary.c_str(), path.c_str()) != 0) return failed("renaming");
   return {};
-}
-
-Result<std::string> read_text_file(const std::string& path, uint64_t limit) {
-  auto file = MappedFile::open(path);
-  if (!file) return file.failure();
-  const auto bytes = file->bytes();
-  if (bytes.size() > limit)
-    return Failure{fmt::format("{}: {} bytes, expected at most {}", path, bytes.size(), limit)};
-  return std::string(as_text(bytes));
 }
 
 } // namespace luminal::detail

@@ -62,11 +62,8 @@ inline std::span<const std::byte> as_bytes(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
-/// Writes the pieces as one file that appears complete or not at all: temporary name beside it, fsync,
-/// rename.
-Result<void> write_file(const std::string& path, std::span<const std::string_view> pieces);
-
-/// A whole small text file; refused over `limit` bytes.
-Result<std::string> read_text_file(const std::string& path, uint64_t limit);
+/// Writes the pieces as one file, without joining them in memory first. It appears complete or not at all: temporary name
+/// beside it, fsync, rename.
+Result<void> write_pieces(const std::string& path, std::span<const std::string_view> pieces);
 
 } // namespace luminal::detail

@@ -89,4 +89,63 @@ void Regex::find_all(std::string_view text, std::vector<std::pair<size_t, size_t
   }
 }
 
+std::string from_oniguruma(std::string_view pattern, std::string_view file, std::string_view what) {
+  // Alphabetic, marks, decimal digits, connectors; the enclosed letters are alphabetic though they are symbols.
+  const std::string word =
+      R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})";
+  const std::string hexadecimal = "0-9A-Fa-f";
+  const std::string boundary =
+      "(?:(?<=[" + word + "])(?![" + word + "])|(?<![" + word + "])(?=[" + word + "]))";
+  std::string out;
+  bool in_class = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c == '\\' && i + 1 < pattern.size()) {
+      const char kind = pattern[++i];
+      const bool negated = kind == 'W' || kind == 'H' || kind == 'B';
+      if (negated && in_class)
+        refuse(file, fmt::format("{} {} has \\{} inside brackets, which is not supported", what,
+                                 in_quotes(pattern), kind));
+      if (kind == 'w' || kind == 'W')
+        out += in_class ? word : (negated ? "[^" : "[") + word + "]";
+      else if (kind == 'h' || kind == 'H')
+        out += in_class ? hexadecimal : (negated ? "[^" : "[") + hexadecimal + "]";
+      else if (kind == 'b' && !in_class)
+        out += boundary;
+      else if (kind == 'B')
+        out += "(?!" + boundary + ")";
+      else if (kind == 'X' || kind == 'R' || kind == 'K' || kind == 'G' || kind == 'y' || kind == 'Y' ||
+               kind == 'O' || kind == 'N')
+        refuse(file, fmt::format("{} {} has \\{}, which is not supported", what, in_quotes(pattern), kind));
+      else
+        (out += c) += kind;
+      continue;
+    }
+    if (in_class && c == '[' && pattern.substr(i, 2) != "[:")
+      refuse(file, fmt::format("{} {} has brackets inside brackets, which is not supported", what,
+                               in_quotes(pattern)));
+    if (in_class && pattern.substr(i, 2) == "&&")
+      refuse(file,
+             fmt::format("{} {} has && inside brackets, which is not supported", what, in_quotes(pattern)));
+    if (in_class && pattern.substr(i, 2) == "[:") {
+      const size_t end = pattern.find(":]", i);
+      if (end == std::string_view::npos)
+        refuse(file, fmt::format("{} {} has [: without :]", what, in_quotes(pattern)));
+      out += pattern.substr(i, end + 2 - i);
+      i = end + 1;
+      continue;
+    }
+    out += c;
+    if (!in_class && c == '[') {
+      in_class = true;
+      // A bracket that closes at once is an ordinary character: []abc], [^]abc].
+      if (pattern.substr(i + 1, 1) == "^") out += pattern[++i];
+      if (pattern.substr(i + 1, 1) == "]") out += "\\" + std::string(1, pattern[++i]);
+    } else if (in_class && c == ']') {
+      in_class = false;
+    }
+  }
+  return out;
+}
+
 } // namespace luminal::detail

@@ -24,4 +24,8 @@ private:
   std::shared_ptr<const void> code_;
 };
 
+/// A pattern of Hugging Face tokenizers (Oniguruma's syntax) in PCRE2's: \w and \b by Oniguruma's Unicode definition of a
+/// word, \h as a hexadecimal digit. Refuses what has no counterpart here, by name.
+std::string from_oniguruma(std::string_view pattern, std::string_view file, std::string_view what);
+
 } // namespace luminal::detail

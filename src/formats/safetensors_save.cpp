@@ -91,7 +91,7 @@ Result<void> save_safetensors(const std::string& path, std::span<const TensorVie
   auto pieces = guarded("safetensors", [&] { return write(tensors, metadata); });
   if (!pieces) return Failure{fmt::format("{}: {}", path, pieces.error())};
   pieces->data.insert(pieces->data.begin(), pieces->header);
-  return write_file(path, pieces->data);
+  return write_pieces(path, pieces->data);
 }
 
 } // namespace luminal

@@ -13,7 +13,7 @@ using namespace detail;
 constexpr uint64_t max_index_bytes = 100'000'000;
 
 Safetensors read_shards(const std::string& index_path) {
-  const auto text = read_text_file(index_path, max_index_bytes);
+  const auto text = read_file(index_path, max_index_bytes);
   if (!text) throw ParseFailure{text.error()};
   const Json json = parse_json(*text, index_path);
   json.as_object(index_path, "the index");

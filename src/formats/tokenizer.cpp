@@ -149,17 +149,20 @@ void take_characters(std::string& bytes, std::string& out) {
 }
 
 std::string bytes_of(const TokenizerModel& model, size_t id, bool first) {
-  const std::string& text = model.texts[id];
+  const auto normalized = model.normalized_texts.find(static_cast<int32_t>(id));
+  const std::string& text = normalized == model.normalized_texts.end() ? model.texts[id] : normalized->second;
   switch (model.kinds[id]) {
   case TokenKind::control:
   case TokenKind::unknown:
   case TokenKind::unused: return {};
-  case TokenKind::user_defined: return text;
   case TokenKind::byte: {
     for (size_t byte = 0; byte < 256; ++byte)
       if (model.byte_tokens[byte] == static_cast<int32_t>(id)) return std::string(1, static_cast<char>(byte));
     return text;
   }
+  case TokenKind::user_defined:
+    if (model.byte_level_text || normalized == model.normalized_texts.end()) return text;
+    break;
   case TokenKind::normal: break;
   }
   if (model.byte_level_text) {

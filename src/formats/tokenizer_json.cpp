@@ -133,8 +133,10 @@ private:
   void read_added_tokens() {
     for (auto& entry : added_) {
       // Found in the normalized text, so its own text is normalized first.
-      if (entry.token.normalized && !out_->normalizer.empty())
+      if (entry.token.normalized && !out_->normalizer.empty()) {
         entry.token.content = normalize(out_->normalizer, entry.token.content);
+        if (!entry.token.special) out_->normalized_texts[entry.token.id] = entry.token.content;
+      }
       out_->added.push_back(std::move(entry.token));
     }
     out_->index_added_tokens();

@@ -35,7 +35,9 @@ Pattern read_pattern(const Json& json, std::string_view file, std::string_view w
     return out;
   }
   if (const Json* regex = pattern->find("Regex"))
-    return {"", std::make_shared<const Regex>(regex->as_string(file, "a pattern"), file, "the pattern")};
+    return {"", std::make_shared<const Regex>(
+                    from_oniguruma(regex->as_string(file, "a pattern"), file, "the pattern"), file,
+                    "the pattern")};
   refuse_at(file, pattern->offset,
             fmt::format("the pattern of {} is neither \"String\" nor \"Regex\"", what));
 }
@@ -160,7 +162,8 @@ void read_one_pre_tokenizer(const Json& json, std::string_view file, TokenizerMo
   } else if (type == "Whitespace") {
     expect_members(json, file, "pre-tokenizer", {});
     step.kind = Kind::regex;
-    step.regex = std::make_shared<const Regex>(R"(\w+|[^\w\s]+)", file, "the pattern");
+    step.regex = std::make_shared<const Regex>(from_oniguruma(R"(\w+|[^\w\s]+)", file, "the pattern"), file,
+                                               "the pattern");
     step.behavior = SplitStep::Behavior::removed;
     step.invert = true;
   } else if (type == "WhitespaceSplit") {

@@ -31,7 +31,7 @@ inline std::optional<std::string> test_data(const std::string& name) {
     GTEST_SKIP() << "test data " << (name) << " is not here (LUMINAL_TEST_DATA names its folder)";           \
   const std::string& variable = *variable##_found
 
-inline std::string read_file(const std::string& path) {
+inline std::string file_content(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream out;
   out << in.rdbuf();

@@ -1,0 +1,327 @@
+// formats/tokenizer_json_test.cpp -- tokenizer.json against Hugging Face tokenizers; refusals by name.
+#include "formats/json.h"
+#include "formats/tokenizer.h"
+#include "formats/util.h"
+#include <gmock/gmock.h>
+
+namespace luminal {
+namespace {
+
+using namespace luminal::testing;
+using detail::Json;
+using ::testing::HasSubstr;
+
+std::vector<int32_t> ids_of(const Json& json) {
+  std::vector<int32_t> out;
+  for (const Json& id : json.as_array("golden", "ids"))
+    out.push_back(static_cast<int32_t>(id.as_int("golden", "id")));
+  return out;
+}
+
+/// A stream that must give, piece by piece, whole characters that join to the decoded text.
+void expect_streams(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, bool show_special) {
+  StreamDecoder stream(tokenizer, show_special);
+  std::string joined;
+  for (const int32_t id : ids) {
+    const std::string piece = stream.push(id);
+    EXPECT_FALSE(detail::find_invalid_utf8(piece)) << id;
+    joined += piece;
+  }
+  joined += stream.finish();
+  EXPECT_EQ(joined, tokenizer.decode(ids, show_special));
+}
+
+TEST(TokenizerJson, EveryConstructAsTheReference) {
+  const std::string path = LUMINAL_SOURCE_DIR "/tests/formats/golden/tokenizers.json";
+  const std::string text = file_content(path);
+  const Json golden = detail::parse_json(text, path);
+  int tokenizers = 0;
+  for (const Json& entry : golden.as_array(path, "golden")) {
+    const std::string& name = entry.find("name")->as_string(path, "name");
+    SCOPED_TRACE(name);
+    ++tokenizers;
+    const auto tokenizer =
+        tokenizer_from_json(entry.find("tokenizer")->as_string(path, "tokenizer"), "tokenizer.json");
+    ASSERT_TRUE(tokenizer) << tokenizer.error();
+    for (const Json& row : entry.find("cases")->as_array(path, "cases")) {
+      const auto& c = row.as_array(path, "case");
+      const std::string& input = c[0].as_string(path, "text");
+      SCOPED_TRACE(detail::in_quotes(input));
+      EncodeOptions options;
+      options.parse_special = true;
+      const auto ids = ids_of(c[1]);
+      EXPECT_EQ(tokenizer->encode(input, options), ids);
+      options.add_special = false;
+      EXPECT_EQ(tokenizer->encode(input, options), ids_of(c[2]));
+      EXPECT_EQ(tokenizer->decode(ids), c[3].as_string(path, "decoded"));
+      EXPECT_EQ(tokenizer->decode(ids, true), c[4].as_string(path, "decoded"));
+      expect_streams(*tokenizer, ids, false);
+      expect_streams(*tokenizer, ids, true);
+    }
+  }
+  EXPECT_EQ(tokenizers, 12);
+}
+
+/// Ids of the strings of ggml-vocab-*.gguf.inp.
+struct Vectors {
+  std::vector<std::string> texts;
+  std::vector<std::vector<int32_t>> ids;
+};
+
+std::optional<Vectors> ggml_vectors(const std::string& name) {
+  const auto inputs = test_data("tokenizers/" + name + ".inp"),
+             outputs = test_data("tokenizers/" + name + ".out");
+  if (!inputs || !outputs) return std::nullopt;
+  Vectors out;
+  const std::string text = file_content(*inputs);
+  const std::string separator = "\n__ggml_vocab_test__\n";
+  size_t begin = 0;
+  for (size_t at = text.find(separator); at != std::string::npos; at = text.find(separator, begin)) {
+    out.texts.push_back(text.substr(begin, at - begin));
+    begin = at + separator.size();
+  }
+  std::istringstream lines(file_content(*outputs));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream numbers(line);
+    out.ids.emplace_back();
+    for (int32_t id = 0; numbers >> id;) out.ids.back().push_back(id);
+  }
+  if (out.ids.size() > out.texts.size()) out.texts.push_back(text.substr(begin));
+  EXPECT_EQ(out.texts.size(), out.ids.size());
+  EXPECT_GE(out.texts.size(), 40U);
+  return out;
+}
+
+TEST(TokenizerJson, Phi3AsLlamaCpp) {
+  LUMINAL_NEEDS_DATA(path, "tokenizers/phi-3-mini.tokenizer.json");
+  const auto vectors = ggml_vectors("ggml-vocab-phi-3.gguf");
+  ASSERT_TRUE(vectors);
+  const auto tokenizer = tokenizer_from_json(file_content(path), path);
+  ASSERT_TRUE(tokenizer) << tokenizer.error();
+  EXPECT_EQ(tokenizer->size(), 32011);
+  for (size_t i = 0; i < vectors->texts.size(); ++i) {
+    SCOPED_TRACE(detail::in_quotes(vectors->texts[i]));
+    EXPECT_EQ(tokenizer->encode(vectors->texts[i], {false, false}), vectors->ids[i]);
+    EXPECT_EQ(tokenizer->decode(vectors->ids[i]), vectors->texts[i]);
+  }
+}
+
+TEST(TokenizerJson, Llama2AndWhisperAsSwiftTransformers) {
+  LUMINAL_NEEDS_DATA(vectors, "tokenizers/swift-transformers-tokenizer_tests.json");
+  LUMINAL_NEEDS_DATA(
+      llama, "tokenizers/phi-3-mini.tokenizer.json"); // the vocabulary of Llama 2 with more added tokens
+  LUMINAL_NEEDS_DATA(whisper, "tokenizers/whisper-tiny.tokenizer.json");
+  const std::string text = file_content(vectors);
+  const Json golden = detail::parse_json(text, vectors);
+  const auto check = [&](const char* name, const std::string& path, const char* config,
+                         std::vector<int32_t> prefix, size_t suffix) {
+    SCOPED_TRACE(name);
+    const auto tokenizer = tokenizer_from_json(file_content(path), path, config);
+    ASSERT_TRUE(tokenizer) << tokenizer.error();
+    int cases = 0;
+    for (const Json& entry : golden.find(name)->as_array(vectors, "cases")) {
+      ++cases;
+      const std::string& input = entry.find("input")->as_string(vectors, "input");
+      SCOPED_TRACE(detail::in_quotes(input));
+      auto expected = ids_of(*entry.find("encoded")->find("input_ids"));
+      expected.erase(expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(prefix.size()));
+      expected.resize(expected.size() - suffix);
+      EXPECT_EQ(tokenizer->encode(input, {false, false}), expected);
+    }
+    EXPECT_EQ(cases, 18);
+  };
+  check("coreml-projects/Llama-2-7b-chat-coreml", llama, "", {1}, 0);
+  check("openai/whisper-large-v2", whisper, "", {50258, 50363}, 1);
+}
+
+TEST(TokenizerJson, ReadsTheConfigurationBesideIt) {
+  const char* const text =
+      R"({"model":{"type":"BPE","unk_token":"<unk>","vocab":{"<unk>":0,"<s>":1,"</s>":2,"a":3,"b":4,"ab":5},"merges":[["a","b"]]},
+          "added_tokens":[{"id":1,"content":"<s>","special":true},{"id":2,"content":"</s>","special":true},{"id":7,"content":"<pad>","special":true}],
+          "decoder":{"type":"Fuse"}})";
+  const auto plain = tokenizer_from_json(text, "d/tokenizer.json");
+  ASSERT_TRUE(plain) << plain.error();
+  EXPECT_EQ(plain->size(), 8);
+  EXPECT_EQ(plain->token_kind(6), TokenKind::unused);
+  EXPECT_EQ(plain->encode("abba"), (std::vector<int32_t>{5, 4, 3}));
+  EXPECT_FALSE(plain->adds_bos());
+  EXPECT_EQ(plain->unknown(), 0);
+  const auto configured = tokenizer_from_json(
+      text, "d/tokenizer.json",
+      R"({"tokenizer_class":"LlamaTokenizerFast","bos_token":{"content":"<s>"},"eos_token":"</s>","pad_token":"<pad>","add_bos_token":true,"add_eos_token":true})");
+  ASSERT_TRUE(configured) << configured.error();
+  EXPECT_EQ(configured->bos(), 1);
+  EXPECT_EQ(configured->eos(), std::vector<int32_t>{2});
+  EXPECT_EQ(configured->pad(), 7);
+  EXPECT_TRUE(configured->adds_bos());
+  EXPECT_TRUE(configured->adds_eos());
+  EXPECT_EQ(configured->encode("ab"), (std::vector<int32_t>{1, 5, 2}));
+  EXPECT_EQ(configured->encode("ab", {false, false}), std::vector<int32_t>{5});
+  EXPECT_EQ(configured->encode("<s>", {false, true}), std::vector<int32_t>{1});
+  EXPECT_THAT(configured->encode("<s>", {false, false}), ::testing::Each(0))
+      << "what a user types is no control token";
+  const auto more = configured->with_eos(std::vector<int32_t>{2, 5, 100});
+  EXPECT_EQ(more.eos(), (std::vector<int32_t>{2, 5}));
+  EXPECT_TRUE(more.is_eos(5));
+  EXPECT_FALSE(configured->is_eos(5));
+  const auto bad = tokenizer_from_json(text, "d/tokenizer.json", "{\"bos_token\":3}");
+  ASSERT_FALSE(bad);
+  EXPECT_THAT(bad.error(), HasSubstr("d/tokenizer_config.json: offset"));
+}
+
+TEST(TokenizerJson, MistakesOfTheCallerAreErrors) {
+  const auto t =
+      tokenizer_from_json(R"({"model":{"vocab":{"a":0},"merges":[]},"decoder":{"type":"Fuse"}})", "t");
+  ASSERT_TRUE(t) << t.error();
+  EXPECT_THROW((void)t->encode("a\xFF"), Error);
+  EXPECT_THROW((void)t->encode("b"), Error);
+  EXPECT_THROW((void)t->decode(std::vector<int32_t>{1}), Error);
+  EXPECT_THROW((void)t->decode(std::vector<int32_t>{-1}), Error);
+  EXPECT_THROW((void)t->token_text(7), Error);
+  EXPECT_EQ(t->find("zzz"), std::nullopt);
+  try {
+    (void)t->encode("aa\xC3(");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "[tokenizer] the text is not UTF-8 at byte 2");
+  }
+}
+
+std::string with(const char* member, const char* value) {
+  return fmt::format(
+      R"({{"model":{{"type":"BPE","vocab":{{"a":0,"b":1,"ab":2}},"merges":["a b"]}},"decoder":{{"type":"Fuse"}},"{}":{}}})",
+      member, value);
+}
+
+TEST(TokenizerJson, RefusesByName) {
+  const std::string deep = [] {
+    std::string s = R"({"type":"NFC"})";
+    for (int i = 0; i < 12; ++i) s = R"({"type":"Sequence","normalizers":[)" + s + "]}";
+    return s;
+  }();
+  const std::pair<std::string, const char*> bad[] = {
+      {"", "not JSON"},
+      {"[]", "the tokenizer is an array, expected an object"},
+      {"{}", "no \"model\""},
+      {R"({"model":{"type":"WordPiece","vocab":{}}})", "tokenizer model \"WordPiece\", expected \"BPE\""},
+      {R"({"model":{"type":"Unigram","vocab":[]}})", "\"Unigram\""},
+      {R"({"model":{"vocab":[["a",1]]}})", "a Unigram model"},
+      {R"({"model":{"vocab":{}}})", "the vocabulary is empty"},
+      {R"({"model":{"vocab":{"a":-1}}})", "the id of token \"a\" is -1"},
+      {R"({"model":{"vocab":{"a":99999999999}}})", "expected 0 to 16777215"},
+      {R"({"model":{"vocab":{"a":16777215}}})", "token ids up to 16777215 for 1 tokens"},
+      {R"({"model":{"vocab":{"a":0,"b":0}}})", "have the same id 0"},
+      {R"({"model":{"vocab":{"a":0,"a":1}}})", "key \"a\" stands twice"},
+      {R"({"model":{"vocab":{"a":"0"}}})", "is a string, expected an integer"},
+      {R"({"model":{"vocab":{"a":0}}})", "the model has no \"merges\""},
+      {R"({"model":{"vocab":{"a":0},"merges":["a"]}})", "merge 0 is \"a\", expected two tokens"},
+      {R"({"model":{"vocab":{"a":0},"merges":["a a a"]}})", "expected two tokens"},
+      {R"({"model":{"vocab":{"a":0},"merges":[["a"]]}})", "merge 0 has 1 parts"},
+      {R"({"model":{"vocab":{"a":0},"merges":["a b"]}})",
+       "merge 0 of \"a\" and \"b\": \"b\" is not in the vocabulary"},
+      {R"({"model":{"vocab":{"a":0},"merges":["a a"]}})", "\"aa\" is not in the vocabulary"},
+      {R"({"model":{"vocab":{"a":0},"merges":[7]}})", "a merge is an integer, expected a string"},
+      {R"({"model":{"vocab":{"a":0},"merges":[],"dropout":0.1}})", "makes the tokens random"},
+      {R"({"model":{"vocab":{"a":0},"merges":[],"end_of_word_suffix":"</w>"}})",
+       "\"end_of_word_suffix\" \"</w>\" is not supported"},
+      {R"({"model":{"vocab":{"a":0},"merges":[],"continuing_subword_prefix":"##"}})",
+       "\"continuing_subword_prefix\""},
+      {R"({"model":{"vocab":{"a":0},"merges":[],"unk_token":"?"}})",
+       "\"unk_token\" \"?\" is not in the vocabulary"},
+      {R"({"model":{"vocab":{"a":0},"merges":[],"mystery":1}})",
+       "member \"mystery\" of the model is not known"},
+      {R"({"model":{"vocab":{"a":0},"merges":[]}})", "no \"decoder\""},
+      {with("mystery", "1"), "member \"mystery\" is not known"},
+      {with("added_tokens", R"([{"id":1}])"), "no \"content\" or no \"id\""},
+      {with("added_tokens", R"([{"id":3,"content":""}])"), "an added token is empty"},
+      {with("added_tokens", R"([{"id":1,"content":"x"}])"), "added token \"x\" has the id 1 of token \"b\""},
+      {with("added_tokens", R"([{"id":3,"content":"x","special":"yes"}])"), "expected a boolean"},
+      {with("normalizer", R"({"type":"Precompiled","precompiled_charsmap":"AA"})"),
+       "normalizer \"Precompiled\" is not supported"},
+      {with("normalizer", R"({"type":"BertNormalizer"})"), "normalizer \"BertNormalizer\" is not supported"},
+      {with("normalizer", R"({"type":"NFC","x":1})"), "normalizer \"NFC\" has the member \"x\""},
+      {with("normalizer", R"({"prepend":"x"})"), "normalizer has no \"type\""},
+      {with("normalizer", R"({"type":"Prepend"})"), "no \"prepend\""},
+      {with("normalizer", R"({"type":"Replace","pattern":{"Regex":"("},"content":""})"),
+       "is not a regular expression: missing closing parenthesis"},
+      {with("normalizer", R"({"type":"Replace","pattern":{"Regex":"\\C"},"content":""})"),
+       "is not a regular expression"},
+      {with("normalizer", R"({"type":"Replace","pattern":{"String":""},"content":""})"), "is empty"},
+      {with("normalizer", R"({"type":"Replace","pattern":"x","content":""})"),
+       "neither \"String\" nor \"Regex\""},
+      {with("normalizer", deep.c_str()), "nested too deep"},
+      {with("pre_tokenizer", R"({"type":"BertPreTokenizer"})"),
+       "pre-tokenizer \"BertPreTokenizer\" is not supported"},
+      {with("pre_tokenizer", R"({"type":"UnicodeScripts"})"), "\"UnicodeScripts\" is not supported"},
+      {with("pre_tokenizer", R"({"type":"Split","pattern":{"String":"x"},"behavior":"Odd"})"),
+       "behavior \"Odd\" is not supported"},
+      {with("pre_tokenizer", R"({"type":"Metaspace","replacement":"_","prepend_scheme":"odd"})"),
+       "prepend_scheme \"odd\" is not supported"},
+      {with("pre_tokenizer", R"({"type":"Sequence","pretokenizers":3})"), "expected an array"},
+      {with("post_processor", R"({"type":"Odd"})"), "post-processor \"Odd\" is not supported"},
+      {with("post_processor",
+            R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x","type_id":0}}]})"),
+       "\"x\" is not among \"special_tokens\""},
+      {with("post_processor", R"({"type":"TemplateProcessing","single":[]})"), "a template without the text"},
+      {with(
+           "post_processor",
+           R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}},{"Sequence":{"id":"A"}}],"special_tokens":{"x":{"id":"x","ids":[9]}}})"),
+       "token id 9, expected less than 3"},
+  };
+  for (const auto& [text, expected] : bad) {
+    SCOPED_TRACE(text.substr(0, 300));
+    const auto result = tokenizer_from_json(text, "dir/tokenizer.json");
+    ASSERT_FALSE(result);
+    EXPECT_THAT(result.error(), HasSubstr(expected));
+    expect_clear_line(result.error(), "dir/tokenizer.json: ");
+  }
+  const std::pair<const char*, const char*> decoders[] = {
+      {R"({"type":"WordPiece","prefix":"##"})", "decoder \"WordPiece\" is not supported"},
+      {R"({"type":"Replace","pattern":{"Regex":"x"},"content":""})",
+       "with a regular expression is not supported"},
+      {R"({"type":"Strip","content":" ","start":1,"stop":0})", "decoder \"Strip\" of anything but spaces"},
+      {R"({"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"ByteFallback"}]})",
+       "after the tokens are joined is not supported"},
+      {R"({"type":"Sequence","decoders":[{"type":"ByteLevel"},{"type":"Metaspace","replacement":"_"}]})",
+       "together with others is not supported"},
+  };
+  for (const auto& [decoder, expected] : decoders) {
+    SCOPED_TRACE(decoder);
+    const auto result = tokenizer_from_json(
+        fmt::format(R"({{"model":{{"vocab":{{"a":0}},"merges":[]}},"decoder":{}}})", decoder), "t");
+    ASSERT_FALSE(result);
+    EXPECT_THAT(result.error(), HasSubstr(expected));
+  }
+}
+
+/// Encodes and decodes; errors of the caller (a character without a token, a pattern that runs away) are allowed.
+void use(const Tokenizer& tokenizer) {
+  try {
+    for (const bool special : {false, true}) {
+      const auto ids = tokenizer.encode("the  cat <s>\n\u00e9 12 ab", {special, special});
+      for (const int32_t id : ids) EXPECT_TRUE(id >= 0 && id < tokenizer.size());
+      EXPECT_FALSE(detail::find_invalid_utf8(tokenizer.decode(ids, special)));
+    }
+  } catch (const Error&) {
+  }
+  for (int32_t id = 0; id < std::min(tokenizer.size(), 500); ++id) {
+    (void)tokenizer.token_bytes(id);
+    EXPECT_FALSE(detail::find_invalid_utf8(StreamDecoder(tokenizer, true).push(id)));
+  }
+}
+
+TEST(TokenizerJson, SurvivesTruncationAndRandomChanges) {
+  const std::string path = LUMINAL_SOURCE_DIR "/tests/formats/golden/tokenizers.json";
+  const std::string text = file_content(path);
+  const Json golden = detail::parse_json(text, path);
+  uint32_t seed = 10;
+  for (const Json& entry : golden.as_array(path, "golden")) {
+    const std::string& tokenizer = entry.find("tokenizer")->as_string(path, "tokenizer");
+    mutate(
+        tokenizer, "t: ", ++seed, 60, [](std::string_view t) { return tokenizer_from_json(t, "t"); }, use,
+        97);
+  }
+}
+
+} // namespace
+} // namespace luminal
