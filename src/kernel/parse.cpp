@@ -386,7 +386,8 @@ void KernelParser::header() {
       if (c == ')' && open == 0) closed = true;
     }
   }
-  if (first->indent != 0) fail(*first, 0, "expected the kernel to begin in column 1");
+  if (!header_text_.empty()) header_text_.pop_back();
+  if (first->indent != 0) fail(*first, first->indent, "expected the kernel to begin in column 1");
   LineParser p(*this, header_text_, options(*first));
   TextReader& r = p.reader();
   next_ = last;

@@ -31,7 +31,8 @@ kernel matmul(a: f32[m*k] in, b: f32[k*n] in, c: f32[m*n] out; k: 1..64, m: 1..6
             c[n*(2*it + iw) + 16*jt + jw] = acc[16*iw + jw]
 )";
 
-std::vector<float> naive_matmul(const std::vector<float>& a, const std::vector<float>& b, int m, int n, int k) {
+std::vector<float> naive_matmul(const std::vector<float>& a, const std::vector<float>& b, int m, int n,
+                                int k) {
   std::vector<float> c(size_t(m) * n);
   for (int i = 0; i < m; ++i)
     for (int j = 0; j < n; ++j) {
@@ -44,7 +45,9 @@ std::vector<float> naive_matmul(const std::vector<float>& a, const std::vector<f
 
 Arguments matmul_arguments(int m, int n, int k) {
   Arguments args;
-  args.set("a", random_floats(size_t(m) * k, 1)).set("b", random_floats(size_t(k) * n, 2)).space("c", size_t(m) * n * 4);
+  args.set("a", random_floats(size_t(m) * k, 1))
+      .set("b", random_floats(size_t(k) * n, 2))
+      .space("c", size_t(m) * n * 4);
   args.symbol("m", m).symbol("n", n).symbol("k", k);
   return args;
 }
@@ -57,7 +60,9 @@ TEST(LoopInterp, MatmulWithTailsIsExactForAnyWorkersAndSchedule) {
     for (int workers = 1; workers <= 3; ++workers)
       for (uint64_t seed = 0; seed < 6; ++seed) {
         const LoopRun run = args.run(kernel, adversarial(seed, workers));
-        ASSERT_TRUE(run.ok()) << m << "x" << n << "x" << k << " workers " << workers << " seed " << seed << "\n" << run.text();
+        ASSERT_TRUE(run.ok()) << m << "x" << n << "x" << k << " workers " << workers << " seed " << seed
+                              << "\n"
+                              << run.text();
         ASSERT_EQ(args.get<float>("c"), expected);
       }
   }
@@ -101,7 +106,8 @@ TEST(LoopInterp, MissingBarrierIsARaceEvenWithOneWorker) {
   Arguments args = matmul_arguments(5, 37, 7);
   for (int workers = 1; workers <= 3; ++workers)
     for (uint64_t seed = 0; seed < 4; ++seed)
-      EXPECT_TRUE(found(args.run(kernel, adversarial(seed, workers)), FindingKind::race, {"'panel'", "without a barrier between"}));
+      EXPECT_TRUE(found(args.run(kernel, adversarial(seed, workers)), FindingKind::race,
+                        {"'panel'", "without a barrier between"}));
   // By workers only, one worker has nobody to race with, and two do.
   LoopRunOptions lenient;
   lenient.iterations_race = false;
@@ -276,7 +282,8 @@ kernel carry(x: f32[8] in, y: f32[8] out)
   Arguments args;
   args.set("x", random_floats(8, 5)).space("y", 32);
   for (int workers = 1; workers <= 2; ++workers)
-    EXPECT_TRUE(found(args.run(kernel, adversarial(1, workers)), FindingKind::carried, {"'t'[0]", "another iteration"}));
+    EXPECT_TRUE(found(args.run(kernel, adversarial(1, workers)), FindingKind::carried,
+                      {"'t'[0]", "another iteration"}));
   // What was set outside is good for every iteration; what an iteration left is not good behind the loop.
   const Kernel outside = checked(R"(
 kernel outside(x: f32[8] in, y: f32[8] out, z: f32[1] out)
@@ -378,7 +385,11 @@ kernel gather(ids: i32[n] in, w: f32[10*d] in, y: f32[n*d] out; d: 1..64, n: 1..
         y[i*d + 16*k + l] = w[j*d + 16*k + l]
 )");
   Arguments args;
-  args.set<int32_t>("ids", {3, 9, 0}).set("w", random_floats(10 * 21, 4)).space("y", 3 * 21 * 4).symbol("n", 3).symbol("d", 21);
+  args.set<int32_t>("ids", {3, 9, 0})
+      .set("w", random_floats(10 * 21, 4))
+      .space("y", 3 * 21 * 4)
+      .symbol("n", 3)
+      .symbol("d", 21);
   LoopRun run = args.run(kernel, adversarial(9, 2));
   ASSERT_TRUE(run.ok()) << run.text();
   const auto w = args.get<float>("w"), y = args.get<float>("y");
@@ -399,7 +410,11 @@ kernel permute(p: i64[n] in, x: f32[n] in, y: f32[n] out, z: f32[n] out; n: 1..6
       z[j] = x[8*io + il]
 )");
   Arguments args;
-  args.set<int64_t>("p", {4, 2, 0, 1, 3}).set<float>("x", {10, 11, 12, 13, 14}).space("y", 20).space("z", 20).symbol("n", 5);
+  args.set<int64_t>("p", {4, 2, 0, 1, 3})
+      .set<float>("x", {10, 11, 12, 13, 14})
+      .space("y", 20)
+      .space("z", 20)
+      .symbol("n", 5);
   LoopRun run = args.run(kernel);
   ASSERT_TRUE(run.ok()) << run.text();
   EXPECT_EQ(args.get<float>("y"), (std::vector<float>{14, 12, 10, 11, 13}));
@@ -473,7 +488,7 @@ kernel q4(blocks: u8[18*n] in, y: f32[32*n] out; n: 1..8)
 )");
   Arguments args;
   std::vector<uint8_t> blocks(36);
-  blocks[1] = 0x38; // 0.5
+  blocks[1] = 0x38;      // 0.5
   blocks[18 + 1] = 0xC0; // -2
   for (int b = 0; b < 2; ++b)
     for (int i = 0; i < 16; ++i) blocks[18 * b + 2 + i] = uint8_t(i * 17 + 3 * b);
@@ -538,7 +553,8 @@ TEST(LoopInterp, EveryRowAgreesWithTheOpTable) {
     for (int t = 0; t < dtype_count; ++t) {
       const DType type = DType(t);
       const bool choice = r.signature == Signature::choice;
-      const std::vector<DType> types = choice ? std::vector<DType>{DType::boolean, type, type} : std::vector<DType>(size_t(r.arity), type);
+      const std::vector<DType> types =
+          choice ? std::vector<DType>{DType::boolean, type, type} : std::vector<DType>(size_t(r.arity), type);
       const auto result = result_type(r, types.data());
       if (!result) continue;
       // y[l] = op(cast(x0[l]), ...) in lanes; inputs as f64, outputs as f64
@@ -546,17 +562,21 @@ TEST(LoopInterp, EveryRowAgreesWithTheOpTable) {
       k.name = "row";
       std::vector<ValueRef> values;
       const Expr lane = Expr::symbol("l", {0, 15});
-      for (int a = 0; a < r.arity; ++a) add_buffer(k, {"x" + std::to_string(a), Space::global, Access::in, DType::f64, 16});
+      for (int a = 0; a < r.arity; ++a)
+        add_buffer(k, {"x" + std::to_string(a), Space::global, Access::in, DType::f64, 16});
       const BufferId y = add_buffer(k, {"y", Space::global, Access::out, DType::f64, 16});
       for (int a = 0; a < r.arity; ++a) values.push_back(cast(types[a], load(k, a, lane)));
-      const bool wide = bits(*result) == 64 && !is_float(*result); // compared through 32 bits, which a double holds
+      const bool wide =
+          bits(*result) == 64 && !is_float(*result); // compared through 32 bits, which a double holds
       const ValueRef value = apply(Op(o), values);
-      k.body = {loop(LoopKind::vector, lane, 0, 16, {store(y, lane, cast(DType::f64, wide ? cast(DType::i32, value) : value))})};
+      k.body = {loop(LoopKind::vector, lane, 0, 16,
+                     {store(y, lane, cast(DType::f64, wide ? cast(DType::i32, value) : value))})};
       ASSERT_THAT(verify(k), testing::IsEmpty());
       Arguments args;
       std::vector<std::vector<double>> x(size_t(r.arity), std::vector<double>(16));
       for (auto& v : x)
-        for (double& e : v) e = std::round((r.low + (r.high - r.low) * double(random() % 1000) / 1000) * 8) / 8;
+        for (double& e : v)
+          e = std::round((r.low + (r.high - r.low) * double(random() % 1000) / 1000) * 8) / 8;
       for (int a = 0; a < r.arity; ++a) args.set("x" + std::to_string(a), x[a]);
       args.space("y", 128);
       const LoopRun run = args.run(k);
@@ -579,8 +599,8 @@ TEST(LoopInterp, EveryRowAgreesWithTheOpTable) {
           expected = double(wide ? wrap(DType::i32, apply_i64(Op(o), type, i)) : apply_i64(Op(o), type, i));
         if (wide && choice) expected = double(wrap(DType::i32, int64_t(expected)));
         const bool equal = std::isnan(expected) ? std::isnan(out[l]) : out[l] == expected;
-        ASSERT_TRUE(equal) << r.name << " " << to_string(type) << ": " << f[0] << ", " << f[1] << ", " << f[2] << " gives " << out[l]
-                           << ", expected " << expected;
+        ASSERT_TRUE(equal) << r.name << " " << to_string(type) << ": " << f[0] << ", " << f[1] << ", " << f[2]
+                           << " gives " << out[l] << ", expected " << expected;
       }
     }
   }

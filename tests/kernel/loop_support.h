@@ -68,13 +68,15 @@ inline Kernel checked(const std::string& text) {
 }
 
 /// Has the run a finding of the kind whose text holds all parts?
-inline testing::AssertionResult found(const LoopRun& run, FindingKind kind, std::initializer_list<const char*> parts = {}) {
+inline testing::AssertionResult found(const LoopRun& run, FindingKind kind,
+                                      std::initializer_list<const char*> parts = {}) {
   for (const Finding& f : run.findings) {
     bool all = f.kind == kind;
     for (const char* part : parts) all = all && f.text.find(part) != std::string::npos;
     if (all) return testing::AssertionSuccess();
   }
-  return testing::AssertionFailure() << "no finding '" << to_string(kind) << "' with these parts in\n" << run.text();
+  return testing::AssertionFailure() << "no finding '" << to_string(kind) << "' with these parts in\n"
+                                     << run.text();
 }
 
 } // namespace luminal::kernel
