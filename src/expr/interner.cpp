@@ -10,9 +10,11 @@
 
 namespace luminal {
 namespace expr_detail {
+
+std::atomic<Node*> chunks[chunk_count];
+
 namespace {
 
-constexpr uint32_t chunk_bits = 12, chunk_size = 1u << chunk_bits, chunk_count = 1u << 18;
 constexpr uint32_t shard_count = 32;
 // Small constants have fixed ids, so that the commonest expressions need no lookup.
 constexpr int64_t small_low = -256, small_high = 2048;
@@ -48,9 +50,6 @@ struct alignas(64) Shard {
     return out;
   }
 };
-
-// Outside the store and zero from the start: untouched pages cost nothing, and node() needs no check of a guard.
-std::atomic<Node*> chunks[chunk_count];
 
 struct Store {
   std::atomic<uint32_t> next_id{0};
@@ -247,13 +246,9 @@ uint32_t find_or_add(Node& wanted, bool has_base) {
 
 } // namespace
 
-const Node& node(Expr e) {
-  Node* chunk = chunks[e.id() >> chunk_bits].load(std::memory_order_acquire);
-  if (!chunk) [[unlikely]] { // a constant, before anything was interned
-    store();
-    chunk = chunks[e.id() >> chunk_bits].load(std::memory_order_acquire);
-  }
-  return chunk[e.id() & (chunk_size - 1)];
+const Node& first_node(Expr e) {
+  store();
+  return chunks[e.id() >> chunk_bits].load(std::memory_order_acquire)[e.id() & (chunk_size - 1)];
 }
 
 Expr intern_constant(int64_t value) {

@@ -2,6 +2,7 @@
 #pragma once
 #include "base/small_vector.h"
 #include "expr/expr.h"
+#include <atomic>
 
 namespace luminal {
 
@@ -35,7 +36,17 @@ struct Node {
   std::string_view name_view() const { return {name, arg_count}; }
 };
 
-const Node& node(Expr e);
+// Nodes stand in chunks that never move. The table of chunks is zero from the start: its untouched pages cost nothing.
+inline constexpr uint32_t chunk_bits = 12, chunk_size = 1u << chunk_bits, chunk_count = 1u << 18;
+extern std::atomic<Node*> chunks[chunk_count];
+const Node& first_node(Expr e); ///< of a constant, before anything was interned
+
+inline const Node& node(Expr e) {
+  const Node* chunk = chunks[e.id() >> chunk_bits].load(std::memory_order_acquire);
+  if (!chunk) [[unlikely]]
+    return first_node(e);
+  return chunk[e.id() & (chunk_size - 1)];
+}
 /// The node of that kind; a compound whose range is a single value becomes that constant.
 Expr intern(ExprKind kind, std::span<const Expr> args, int64_t value = 0, Expr base = Expr());
 Expr intern_constant(int64_t value);

@@ -313,10 +313,11 @@ Expr junction(ExprKind kind, std::span<const Expr> input) {
   for (size_t i = 0; i < args.size();) {
     if (args[i] == absorbing) return absorbing;
     bool drop = args[i] == neutral;
-    const Expr negated = logical_not(args[i]);
+    // The opposite of an inequality is found by relate().
+    const Expr negated = node(args[i]).kind == ExprKind::lt ? Expr() : logical_not(args[i]);
     for (size_t k = 0; k < args.size() && !drop; ++k) {
       if (k == i) continue;
-      if (args[k] == negated) return absorbing;
+      if (args[k] == negated && negated != Expr()) return absorbing;
       // x and (x or y) == x
       if (node(args[i]).kind == dual)
         for (const Expr inner : node(args[i]).arg_span()) drop |= inner == args[k];
