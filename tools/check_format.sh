@@ -33,9 +33,13 @@ list() {
   fi
   find . \( -name 'build*' -o -name '.?*' \) -prune -o \( -name '*.h' -o -name '*.cpp' \) -print0
 }
-# The places without the code, which --fix mends anyway.
-report() { sed -n 's/^\(.*:[0-9]*\):[0-9]*: error: .*/\1: not as clang-format 19 writes it (tools\/check_format.sh --fix)/p' | uniq; }
 # A file that git lists may have been deleted since.
 list | while IFS= read -r -d '' file; do
   if [ -f "$file" ]; then printf '%s\0' "$file"; fi
-done | xargs -0 -r -n 8 -P "$(getconf _NPROCESSORS_ONLN)" "$format" "${mode[@]}" --style=file 2>&1 | report
+done | xargs -0 -r -n 8 -P "$(getconf _NPROCESSORS_ONLN)" bash -c '
+  # The places without the code, which --fix mends anyway; printed at once, since several run side by side.
+  status=0
+  found=$("$@" --style=file 2>&1) || status=1
+  places=$(sed -n "s/^\(.*:[0-9]*\):[0-9]*: error: .*/\1: not as clang-format 19 writes it (tools\/check_format.sh --fix)/p" <<< "$found" | uniq)
+  [ "$status" -eq 0 ] || printf "%s\n" "${places:-$found}"
+  exit "$status"' _ "$format" "${mode[@]}"

@@ -150,14 +150,16 @@ class Files(Tree):
 class Compiled(Tree):
     def test_headers(self):
         arguments = ["--root", self.root, "--cache", self.root / "build/headers", "--compiler", os.environ.get("CXX", "c++")]
-        self.assertIn("4 compiled now", self.passes("check_headers.py", *arguments))
+        # base/check.h is the first include of expr.cpp, so the build compiles it alone.
+        self.assertIn("3 compiled now", self.passes("check_headers.py", *arguments))
         self.assertIn(" 0 compiled now", self.passes("check_headers.py", *arguments))
         self.write("include/luminal/error.h", GOOD["include/luminal/error.h"] + "inline std::string kind();\n#define E 1\n")
-        self.assertIn("4 compiled now", self.passes("check_headers.py", *arguments))
-        self.write("src/base/check.h", GOOD["src/base/check.h"] + "inline std::map<int, int> m;\n")
-        self.finds("src/base/check.h does not compile alone", "check_headers.py", *arguments)
+        self.assertIn("3 compiled now", self.passes("check_headers.py", *arguments))
+        self.write("src/egraph/graph.h", GOOD["src/egraph/graph.h"] + "inline std::map<int, int> m;\n")
+        self.finds("src/egraph/graph.h does not compile alone", "check_headers.py", *arguments)
+        self.write("src/egraph/graph.h", GOOD["src/egraph/graph.h"])
         self.write("src/base/check.h", GOOD["src/base/check.h"].replace("#pragma once", "inline int twice = 0;"))
-        self.finds("redefinition", "check_headers.py", *arguments)
+        self.finds("src/base/check.h has no #pragma once", "check_headers.py", *arguments)
 
     def test_public_headers_do_not_see_the_inside(self):
         self.write("include/luminal/dim.h", '// luminal/dim.h -- extents.\n#include "base/check.h"\n')
