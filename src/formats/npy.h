@@ -1,0 +1,35 @@
+// formats/npy.h -- arrays of numpy: .npy versions 1 to 3, and .npz (a zip of them, stored or deflated).
+// Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+#pragma once
+#include "base/file.h"
+#include "base/result.h"
+#include "formats/tensor_view.h"
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace luminal {
+
+struct NpyArray {
+  /// Little-endian, row-major. In an .npz the name is that of the member without ".npy"; in an .npy it is empty.
+  TensorView tensor;
+  /// Set where the bytes could not be used as they lie in the file: column-major, big-endian or deflated arrays.
+  std::shared_ptr<const std::vector<std::byte>> owned;
+};
+
+struct NpyFile {
+  std::vector<NpyArray> arrays;
+  std::shared_ptr<const MappedFile> file; ///< keeps the views alive; empty where memory was parsed
+
+  const TensorView* find(std::string_view name) const;
+};
+
+/// One .npy image. Booleans, integers and floats of 1 to 8 bytes; objects, text, complex and structured types are refused.
+Result<NpyArray> parse_npy(std::span<const std::byte> bytes, std::string_view file_name);
+/// One .npz image; names are unique, checksums are checked.
+Result<NpyFile> parse_npz(std::span<const std::byte> bytes, std::string_view file_name);
+/// A file of either kind, recognised by its first bytes.
+Result<NpyFile> open_npy(const std::string& path);
+
+} // namespace luminal

@@ -1,0 +1,186 @@
+// formats/npy_test.cpp -- arrays that numpy wrote, and hostile ones.
+#include "formats/npy.h"
+#include "formats/quants.h"
+#include "formats/util.h"
+#include <gmock/gmock.h>
+
+namespace luminal {
+namespace {
+
+using namespace luminal::testing;
+using ::testing::HasSubstr;
+
+const std::string folder = LUMINAL_SOURCE_DIR "/tests/formats/golden/npy/";
+
+Result<NpyArray> parse(std::string_view bytes) { return parse_npy(detail::as_bytes(bytes), "f.npy"); }
+Result<NpyFile> parse_zip(std::string_view bytes) { return parse_npz(detail::as_bytes(bytes), "f.npz"); }
+
+uint64_t touch(const NpyArray& array) {
+  uint64_t sum = 0;
+  for (const auto byte : array.tensor.bytes) sum += std::to_integer<uint64_t>(byte);
+  EXPECT_EQ(storage_bytes(array.tensor.type, array.tensor.shape), array.tensor.bytes.size());
+  return sum;
+}
+
+TEST(Npy, ReadsEveryOrderAndVersion) {
+  std::vector<float> expected;
+  for (int i = 0; i < 24; ++i) expected.push_back(static_cast<float>(i - 5));
+  const std::pair<const char*, StorageType> files[] = {{"v1_f4.npy", StorageType::f32},
+                                                       {"v2_f8_fortran.npy", StorageType::f64},
+                                                       {"v3_big_endian_i2.npy", StorageType::i16},
+                                                       {"big_endian_fortran_f2.npy", StorageType::f16}};
+  for (const auto& [name, type] : files) {
+    SCOPED_TRACE(name);
+    const auto file = open_npy(folder + name);
+    ASSERT_TRUE(file) << file.error();
+    ASSERT_EQ(file->arrays.size(), 1U);
+    const TensorView& tensor = file->arrays[0].tensor;
+    EXPECT_EQ(tensor.type, type);
+    EXPECT_EQ(tensor.shape, (std::vector<int64_t>{2, 3, 4}));
+    const auto values = dequantize(tensor);
+    ASSERT_TRUE(values) << values.error();
+    EXPECT_EQ(*values, expected);
+  }
+  const auto boolean = open_npy(folder + "bool.npy");
+  ASSERT_TRUE(boolean) << boolean.error();
+  EXPECT_EQ(boolean->arrays[0].tensor.describe(), "BOOL [2, 3, 4]");
+  EXPECT_EQ(touch(boolean->arrays[0]), 15U);
+  const auto scalar = open_npy(folder + "scalar_u8.npy");
+  ASSERT_TRUE(scalar) << scalar.error();
+  EXPECT_TRUE(scalar->arrays[0].tensor.shape.empty());
+  uint64_t value = 0;
+  std::memcpy(&value, scalar->arrays[0].tensor.bytes.data(), 8);
+  EXPECT_EQ(value, (uint64_t{1} << 63) + 1);
+  const auto empty = open_npy(folder + "empty_i4.npy");
+  ASSERT_TRUE(empty) << empty.error();
+  EXPECT_EQ(empty->arrays[0].tensor.describe(), "I32 [3, 0, 2]");
+}
+
+TEST(Npy, ReadsArchives) {
+  for (const char* name : {"stored.npz", "deflated.npz"}) {
+    SCOPED_TRACE(name);
+    const auto file = open_npy(folder + name);
+    ASSERT_TRUE(file) << file.error();
+    ASSERT_EQ(file->arrays.size(), 2U);
+    const TensorView* a = file->find("a");
+    ASSERT_NE(a, nullptr);
+    EXPECT_EQ(a->describe(), "I32 [2, 3, 4]");
+    EXPECT_EQ((*dequantize(*a))[23], 18.0F);
+    EXPECT_EQ(file->find("c"), nullptr);
+  }
+  EXPECT_EQ((*dequantize(*open_npy(folder + "stored.npz")->find("b"))), (std::vector<float>{1.5F, -2.0F}));
+  EXPECT_EQ(open_npy(folder + "deflated.npz")->find("z")->elements(), 4096);
+}
+
+TEST(Npy, ReadsRealArchives) {
+  LUMINAL_NEEDS_DATA(path, "audio/mel_filters.npz");
+  const auto file = open_npy(path);
+  ASSERT_TRUE(file) << file.error();
+  ASSERT_NE(file->find("mel_80"), nullptr);
+  EXPECT_EQ(file->find("mel_80")->describe(), "F32 [80, 201]");
+}
+
+std::string npy(std::string_view header, std::string_view data, char version = 1) {
+  std::string out = "\x93NUMPY";
+  out += version;
+  out += '\0';
+  out += version == 1 ? le(static_cast<uint16_t>(header.size())) : le(static_cast<uint32_t>(header.size()));
+  return out.append(header).append(data);
+}
+
+TEST(Npy, RefusesHostileFilesInOneClearLine) {
+  const std::pair<std::string, const char*> files[] = {
+      {"", "offset 0: begins with \"\" of 0 bytes, expected"},
+      {"PK\3\4567890123", "begins with \"PK"},
+      {npy("{}", "", 4), "npy version 4, expected 1, 2 or 3"},
+      {npy("{}", "", 0), "npy version 0"},
+      {std::string("\x93NUMPY\x02\0\x01\0\0", 11), "ends in the header's length"},
+      {std::string("\x93NUMPY\x01\0\xFF\xFF", 10), "header length 65535, expected at most 0"},
+      {std::string("\x93NUMPY\x02\0\xFF\xFF\xFF\xFF{}", 14), "header length 4294967295, expected at most 2"},
+      {npy("", ""), "expected '{'"},
+      {npy("{}", ""), "a header without 'descr'"},
+      {npy("{'descr': '<f4'}", ""), "a header without"},
+      {npy("{'descr': '<f4', 'descr': '<f4'}", ""), "once each"},
+      {npy("{'x': 1}", ""), "key \"x\", expected"},
+      {npy("{'descr': '<f4'", ""), "expected '}'"},
+      {npy("{'descr': '<f4", ""), "a string without an end"},
+      {npy("{'descr': 4, ", ""), "expected a string"},
+      {npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", ""),
+       "a structured type, expected numbers"},
+      {npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", ""),
+       "type \"|O\", expected a boolean"},
+      {npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", ""), "type \"<c8\""},
+      {npy("{'descr': '<U5', 'fortran_order': False, 'shape': (1,), }", ""), "type \"<U5\""},
+      {npy("{'descr': '', 'fortran_order': False, 'shape': (1,), }", ""), "type \"\""},
+      {npy("{'descr': 'xf4', 'fortran_order': False, 'shape': (1,), }", "1234"), "type \"xf4\""},
+      {npy("{'descr': '<f4', 'fortran_order': 0, 'shape': (1,), }", ""), "expected True or False"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': 1, }", ""), "expected '('"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", ""),
+       "\"-\" in 'shape', expected a number"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1 2), }", ""), "expected ')'"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", ""),
+       "does not fit 63 bits"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", ""),
+       "more than can be addressed"},
+      {npy("{'descr': '<f8', 'fortran_order': False, 'shape': (2305843009213693951,), }", ""),
+       "more than can be addressed"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "1234"),
+       "4 bytes of data, expected 8 for F32 [2]"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "12345"),
+       "5 bytes of data, expected 4"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (), } x", "1234"), "text after"},
+  };
+  for (const auto& [bytes, expected] : files) {
+    SCOPED_TRACE(detail::in_quotes(bytes, 200));
+    const auto result = parse(bytes);
+    ASSERT_FALSE(result);
+    expect_clear_line(result.error(), "f.npy: ");
+    EXPECT_THAT(result.error(), HasSubstr(expected));
+  }
+}
+
+TEST(Npy, RefusesHostileArchives) {
+  const std::string stored = file_content(folder + "stored.npz"),
+                    deflated = file_content(folder + "deflated.npz");
+  const auto refused = [](const std::string& bytes, const char* expected) {
+    const auto result = parse_zip(bytes);
+    ASSERT_FALSE(result) << expected;
+    expect_clear_line(result.error(), "f.npz: ");
+    EXPECT_THAT(result.error(), HasSubstr(expected));
+  };
+  const auto with = [](std::string bytes, size_t at, const std::string& change) {
+    return bytes.replace(at, change.size(), change);
+  };
+  refused("", "0 bytes, expected at least 22");
+  refused(std::string(100, 'x'), "no zip directory at the end");
+  refused(stored.substr(0, stored.size() - 1), "no zip directory at the end");
+  const size_t end = stored.size() - 22, entry = stored.find("PK\1\2"), second = deflated.find("PK\1\2");
+  refused(with(stored, end + 10, le<uint16_t>(60000)), "60000 members, expected at most");
+  refused(with(stored, end + 10, le<uint16_t>(0xFFFF)), "zip64 directory without its locator");
+  refused(with(stored, end + 16, le<uint32_t>(0xFFFFFF00)), "ends behind the end of the file");
+  refused(with(stored, end + 16, le<uint32_t>(4)), "no directory entry here");
+  refused(with(stored, entry + 8, le<uint16_t>(1)), "an encrypted member");
+  refused(with(stored, entry + 10, le<uint16_t>(12)), "compression 12, expected stored (0) or deflated (8)");
+  refused(with(stored, entry + 16, le<uint32_t>(1)), "checksum");
+  refused(with(stored, entry + 20, le<uint32_t>(0x7FFFFFFF)), "expected them within the file");
+  refused(with(stored, entry + 24, le<uint32_t>(1)), "stored with");
+  refused(with(stored, entry + 28, le<uint16_t>(0xFFFF)),
+          "a directory entry ends behind the end of the file");
+  refused(with(stored, entry + 42, le<uint32_t>(1)), "no member here");
+  refused(with(deflated, second + 24, le<uint32_t>(0xFFFFFFF0)), "more than deflate can");
+  refused(with(deflated, second + 24, le<uint32_t>(10)), "expected 10");
+  refused(with(deflated, deflated.find("PK\3\4") + 60, "\xFF\xFF\xFF\xFF\xFF\xFF"),
+          "f.npz: member \"a.npy\"");
+}
+
+TEST(Npy, SurvivesTruncationAndRandomChanges) {
+  for (const char* name : {"v1_f4.npy", "v2_f8_fortran.npy", "big_endian_fortran_f2.npy"})
+    mutate(file_content(folder + name), "f.npy: ", 5, 5000, parse, touch);
+  for (const char* name : {"stored.npz", "deflated.npz"})
+    mutate(file_content(folder + name), "f.npz: ", 6, 5000, parse_zip, [](const NpyFile& file) {
+      for (const auto& array : file.arrays) touch(array);
+    });
+}
+
+} // namespace
+} // namespace luminal
