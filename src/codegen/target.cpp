@@ -28,14 +28,8 @@ std::string architecture_of(std::string_view cpu) {
   return "x86_64";
 }
 
-/// Fills in what follows from triple, cpu and features.
-Result<CpuTarget> complete(CpuTarget t) {
-  auto machine = make_target_machine(t, 2);
-  if (!machine) return machine.failure();
-  const llvm::MCSubtargetInfo& info = *(*machine)->getMCSubtargetInfo();
-  if (!info.isCPUStringValid(t.cpu))
-    return Failure{fmt::format("LLVM {} does not know the processor {}", llvm_version(), t.cpu)};
-  auto has = [&](const char* feature) { return info.checkFeatures(std::string("+") + feature); };
+/// Fills in what follows from the features.
+template <class Has> Result<CpuTarget> complete(CpuTarget t, Has has) {
   if (t.triple.starts_with("x86_64")) {
     bool wide = has("avx512f") && has("avx512vl") && has("avx512bw") && has("avx512dq");
     t.vector_bits = wide ? 512 : has("avx2") ? 256 : 128;
@@ -49,7 +43,7 @@ Result<CpuTarget> complete(CpuTarget t) {
   } else if (t.triple.starts_with("aarch64") || t.triple.starts_with("arm64")) {
     t.vector_bits = 128;
     t.vector_registers = 32;
-    t.fma = has("neon");
+    t.fma = true;
     t.f16_convert = true;
     t.bf16_dot = has("bf16");
     t.int8_dot = has("dotprod");
@@ -100,7 +94,8 @@ const CpuTarget& CpuTarget::host() {
     for (const auto& f : features) ordered[f.first().str()] = f.second;
     for (const auto& [name, present] : ordered)
       t.features += (t.features.empty() ? "" : ",") + std::string(present ? "+" : "-") + name;
-    return complete(t).value();
+    // The features as the system tells them: no part of the compiler is started for a program whose code is on disk.
+    return complete(t, [&](const char* name) { return ordered.contains(name) && ordered.at(name); }).value();
   }();
   return host;
 }
@@ -110,7 +105,13 @@ Result<CpuTarget> CpuTarget::named(std::string_view cpu) {
   std::string host_triple = llvm::sys::getProcessTriple();
   t.triple = architecture_of(cpu) + host_triple.substr(host_triple.find('-'));
   t.cpu = cpu;
-  return complete(std::move(t));
+  auto machine = make_target_machine(t, 2);
+  if (!machine) return machine.failure();
+  const llvm::MCSubtargetInfo& info = *(*machine)->getMCSubtargetInfo();
+  if (!info.isCPUStringValid(t.cpu))
+    return Failure{fmt::format("LLVM {} does not know the processor {}", llvm_version(), t.cpu)};
+  return complete(std::move(t),
+                  [&](const char* name) { return info.checkFeatures(std::string("+") + name); });
 }
 
 uint64_t CpuTarget::hash() const {

@@ -37,6 +37,7 @@
 // - Offsets are in elements of the buffer. A load whose dtype is not the buffer's reads the bytes from byte
 //   offset * size of the buffer's dtype on, little endian (buffers of 4-bit types: an even offset).
 #pragma once
+#include "base/hash.h"
 #include "expr/expr.h"
 #include "ir/dtype.h"
 #include "ir/ops.h"
@@ -158,6 +159,7 @@ std::string_view to_string(Access access);
 Kernel parse_kernel(std::string_view text, std::string_view file_name = "<text>");
 /// Names of kernel and buffers, and notes, take no part: kernels that run the same code hash alike.
 uint64_t structural_hash(const Kernel& kernel);
+Hash128 structural_hash128(const Kernel& kernel);
 /// Equal in every part but notes.
 bool same(const Kernel& a, const Kernel& b);
 bool same(const Value& a, const Value& b);

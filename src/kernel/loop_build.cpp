@@ -315,7 +315,7 @@ bool same(const Kernel& a, const Kernel& b) {
          a.lanes == b.lanes && same(a.body, b.body);
 }
 
-uint64_t structural_hash(const Kernel& kernel) {
+static Hasher structure(const Kernel& kernel) {
   Hasher h;
   h.add(kernel.buffers.size());
   for (const Buffer& b : kernel.buffers)
@@ -324,7 +324,10 @@ uint64_t structural_hash(const Kernel& kernel) {
   for (Expr symbol : kernel.symbols) h.add(symbol.hash());
   h.add(kernel.lets).add(kernel.lanes);
   hash_body(h, kernel.body);
-  return h.value64();
+  return h;
 }
+
+uint64_t structural_hash(const Kernel& kernel) { return structure(kernel).value64(); }
+Hash128 structural_hash128(const Kernel& kernel) { return structure(kernel).value128(); }
 
 } // namespace luminal::kernel
