@@ -1,0 +1,511 @@
+// ir/interp_program.cpp -- which values the interpreter keeps, and the programs of those that it does not.
+#include "ir/interp_program.h"
+#include "base/check.h"
+#include "ir/infer.h"
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace luminal::interp {
+namespace {
+
+/// A value whose computation takes more operations than this for one element is kept: bounds the work where values are looked at through
+/// overlapping windows or shared again and again.
+constexpr double most_operations = 256;
+
+bool is_structure(NodeKind kind) { // their inputs are read as a whole, or in another function
+  switch (kind) {
+  case NodeKind::scatter:
+  case NodeKind::sort:
+  case NodeKind::collective:
+  case NodeKind::call:
+  case NodeKind::loop:
+  case NodeKind::cond:
+  case NodeKind::host:
+  case NodeKind::custom: return true;
+  default: return false;
+  }
+}
+
+} // namespace
+
+CompiledFunction::CompiledFunction(const Module& module, const Function& function,
+                                   const std::map<std::string, int64_t>& symbols)
+    : module_(module), function_(function) {
+  for (Expr s : module.symbols)
+    if (auto at = symbols.find(std::string(s.name())); at != symbols.end())
+      dimensions_.emplace(s, Expr(at->second));
+  for (const Node& node : function.nodes) {
+    std::vector<Extents> results;
+    for (const TensorType& type : node.types) {
+      Extents extents;
+      int64_t count = 1;
+      for (Expr e : type.shape) {
+        extents.push_back(evaluate(e));
+        if (extents.back() < 0)
+          throw Error(
+              fmt::format("[interp] @{}: the extent {} is {}", function.name, to_string(e), extents.back()));
+        if (__builtin_mul_overflow(count, extents.back(), &count) || count > int64_t(1) << 40)
+          throw Error(fmt::format("[interp] @{}: {} has too many elements", function.name, to_string(type)));
+      }
+      results.push_back(std::move(extents));
+    }
+    extents_.push_back(std::move(results));
+  }
+  decide_storage();
+}
+
+int64_t CompiledFunction::evaluate(Expr e) const {
+  Expr value = substitute(e, dimensions_);
+  if (value.is_constant()) return value.value();
+  auto result = luminal::evaluate(value, {});
+  if (!result) throw Error(fmt::format("[interp] @{}: {}: {}", function_.name, to_string(e), result.error()));
+  return *result;
+}
+int64_t CompiledFunction::count(Source s) const {
+  int64_t n = 1;
+  for (int64_t e : extents(s)) n *= e;
+  return n;
+}
+Source CompiledFunction::resolve(NodeId id) const {
+  int result = 0;
+  for (;;) {
+    const Node& node = function_[id];
+    if (node.kind == NodeKind::get)
+      result = std::get<GetAttr>(node.attr).index;
+    else if (node.kind != NodeKind::fence)
+      return {id, result};
+    id = node.inputs[0];
+  }
+}
+
+void CompiledFunction::decide_storage() {
+  const size_t n = function_.nodes.size();
+  std::vector<bool> asked(n, false); // as a whole
+  for (const FunctionResult& r : function_.results) asked[resolve(r.value).node] = true;
+  for (const Node& node : function_.nodes)
+    if (is_structure(node.kind))
+      for (NodeId input : node.inputs) asked[resolve(input).node] = true;
+  std::vector<double> cost(n, 1);
+  stored_.assign(n, false);
+  depth_.assign(n, 0);
+  for (NodeId id = 0; id < n; ++id) {
+    const Node& node = function_[id];
+    for (NodeId input : node.inputs) depth_[id] = std::max(depth_[id], depth_[input]);
+    switch (node.kind) {
+    case NodeKind::input:
+    case NodeKind::constant: stored_[id] = true; continue;
+    case NodeKind::get:
+    case NodeKind::fence: cost[id] = cost[node.inputs[0]]; continue; // an alias of its input
+    case NodeKind::iota:
+    case NodeKind::random:
+    case NodeKind::map:
+    case NodeKind::cast:
+    case NodeKind::bitcast:
+    case NodeKind::view: break;
+    default: // folds, scans and whatever has structure
+      stored_[id] = true;
+      ++depth_[id];
+      continue;
+    }
+    double operations = 1, times = 1;
+    if (auto* cast = std::get_if<BitcastAttr>(&node.attr))
+      times = std::max(1, bits(cast->to) / bits(function_[node.inputs[0]].type().dtype));
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      bool again = std::find(node.inputs.begin(), node.inputs.begin() + std::ptrdiff_t(i), node.inputs[i]) !=
+                   node.inputs.begin() + std::ptrdiff_t(i);
+      if (!again || node.kind == NodeKind::view)
+        operations += times * (stored_[resolve(node.inputs[i]).node] ? 1 : cost[node.inputs[i]]);
+    }
+    cost[id] = operations;
+    if (asked[id] || operations > most_operations) stored_[id] = true, cost[id] = 1, ++depth_[id];
+  }
+}
+
+/// Makes one program.
+class Compiler {
+public:
+  Compiler(CompiledFunction& f, Program& program, const Shape& space) : f_(f), program_(program) {
+    Context root;
+    for (size_t d = 0; d < space.size(); ++d) root.axes.push_back(int(d));
+    program_.axes = program_.index_registers = int(space.size());
+    root_ = context(std::move(root));
+  }
+  int root() const { return root_; }
+
+  /// The value register of a node looked at in a context.
+  int value(NodeId id, int at, bool top = false) {
+    Source s = f_.resolve(id);
+    if (auto found = values_.find({s.node, s.result, at}); found != values_.end()) return found->second;
+    int out = !top && f_.stored(s.node) ? load(s, at) : compute(s.node, at);
+    values_[{s.node, s.result, at}] = out;
+    return out;
+  }
+  /// The context that sees the axes `axes` of another one.
+  int project(int at, const std::vector<int>& axes) {
+    Context c;
+    c.mask = contexts_[size_t(at)].mask;
+    for (int d : axes) c.axes.push_back(contexts_[size_t(at)].axes[size_t(d)]);
+    return context(std::move(c));
+  }
+  /// The same place, for the lanes of a mask only.
+  int masked(int at, int mask) {
+    Context c = contexts_[size_t(at)];
+    c.mask = mask;
+    return context(std::move(c));
+  }
+  /// Opens the holes of a node at a context: index registers, and the mask of lanes within range. Values of the holes go to `operands`.
+  struct Opened {
+    std::vector<int> registers;
+    int mask = -1;
+    std::vector<int> operands;
+  };
+  Opened open(const Node& node, NodeId id, int at) {
+    Opened result;
+    const std::vector<Hole>& holes = holes_of(node.attr);
+    result.mask = contexts_[size_t(at)].mask;
+    for (const Hole& hole : holes) {
+      NodeId operand = node.inputs[size_t(hole.input)];
+      int x = value(operand, project(at, hole.axes));
+      Instr i{.kind = Instr::Kind::hole};
+      i.type = f_.function().nodes[operand].type().dtype;
+      i.values = {x};
+      i.mask = result.mask;
+      i.hole = &hole;
+      i.node = id;
+      i.out = program_.index_registers++;
+      if (hole.policy == OutOfRange::fill) result.mask = i.mask_out = program_.mask_registers++;
+      result.registers.push_back(i.out);
+      result.operands.push_back(x);
+      program_.code.push_back(std::move(i));
+    }
+    return result;
+  }
+  /// The index register of an expression over the axes of a context and its holes.
+  int index(Expr e, const Shape& space, int at, const Opened& holes, const std::vector<Hole>& list, int mask,
+            NodeId node) {
+    Expr x = substitute(e, f_.dimensions_);
+    const Context here = contexts_[size_t(at)];
+    std::vector<Expr> symbols = symbols_of(x);
+    std::vector<int> registers;
+    for (Expr s : symbols) registers.push_back(register_of(s, space, here, holes, list));
+    if (x.is_symbol()) return registers[0];
+    if (x.is_constant()) return number_index(x.value());
+    Affine affine = affine_terms(x);
+    bool linear = std::all_of(affine.terms.begin(), affine.terms.end(),
+                              [](const auto& term) { return term.first.is_symbol(); });
+    ExprMap<Interval> box; // without overflow: the general way detects it
+    for (size_t d = 0; d < space.size(); ++d)
+      if (Expr axis = axis_symbol(int(d), space[d]); axis.is_symbol())
+        box[axis] = {0, std::max<int64_t>(0, f_.evaluate(space[d]) - 1)};
+    linear = linear && evaluate_range(x, box).is_bounded();
+    Instr i{.kind = linear ? Instr::Kind::affine : Instr::Kind::general};
+    if (linear) {
+      i.offset = affine.constant;
+      for (const auto& [symbol, coefficient] : affine.terms) {
+        i.args.push_back(
+            registers[size_t(std::find(symbols.begin(), symbols.end(), symbol) - symbols.begin())]);
+        i.weights.push_back(coefficient);
+      }
+    } else {
+      i.args = registers;
+      i.expr.emplace(std::span<const Expr>(&x, 1), symbols);
+      i.mask = mask;
+    }
+    auto [found, fresh] = indices_.try_emplace({x, i.args, i.mask}, program_.index_registers);
+    if (!fresh) return found->second;
+    i.out = program_.index_registers++;
+    i.node = node;
+    program_.code.push_back(std::move(i));
+    return found->second;
+  }
+  int condition(Expr e, const Shape& space, int at, const Opened& holes, const std::vector<Hole>& list,
+                NodeId node) {
+    Expr x = substitute(e, f_.dimensions_);
+    if (x.is_constant() && x.value() != 0) return holes.mask;
+    Instr i{.kind = Instr::Kind::condition};
+    i.args = {index(x, space, at, holes, list, holes.mask, node)};
+    i.mask = holes.mask;
+    i.mask_out = program_.mask_registers++;
+    program_.code.push_back(i);
+    return i.mask_out;
+  }
+  /// Bounds that are not proved are checked lane by lane.
+  void check(const Node& node, const std::vector<int>& map, const Shape& space, int mask, NodeId id) {
+    const Extents& have = f_.extents(f_.resolve(node.inputs[0]));
+    for (const BoundCheck& bound :
+         bound_checks(node.attr, space, f_.function()[node.inputs[0]].type().shape, &f_.module_)) {
+      if (in_bounds(bound) == Truth::yes) continue;
+      Instr i{.kind = Instr::Kind::check};
+      i.args = {map[size_t(bound.axis)]};
+      i.offset = have[size_t(bound.axis)];
+      i.mask = mask;
+      i.node = id;
+      i.axis = bound.axis;
+      program_.code.push_back(std::move(i));
+    }
+  }
+  int taint(int x, const Opened& holes) {
+    if (holes.operands.empty()) return x;
+    Instr i{.kind = Instr::Kind::taint};
+    i.values = {x};
+    i.values.insert(i.values.end(), holes.operands.begin(), holes.operands.end());
+    return emit(std::move(i));
+  }
+
+private:
+  struct Context {
+    std::vector<int> axes; // index registers
+    int mask = -1;
+    auto operator<=>(const Context&) const = default;
+  };
+  int context(Context c) {
+    auto [at, fresh] = known_.try_emplace(c, int(contexts_.size()));
+    if (fresh) contexts_.push_back(std::move(c));
+    return at->second;
+  }
+  int register_of(Expr symbol, const Shape& space, const Context& here, const Opened& holes,
+                  const std::vector<Hole>& list) const {
+    for (size_t d = 0; d < space.size(); ++d)
+      if (symbol == axis_symbol(int(d), space[d])) return here.axes[d];
+    for (size_t h = 0; h < list.size(); ++h)
+      if (symbol == hole_symbol(int(h), list[h].range)) return holes.registers[h];
+    throw Error(fmt::format("[interp] symbol {} has no value", symbol.name()));
+  }
+  int emit(Instr i) {
+    i.out = program_.value_registers++;
+    program_.code.push_back(std::move(i));
+    return program_.value_registers - 1;
+  }
+  int load(Source s, int at) {
+    Instr i{.kind = Instr::Kind::load};
+    i.source = s;
+    i.args = contexts_[size_t(at)].axes;
+    i.mask = contexts_[size_t(at)].mask;
+    i.result = f_.function()[s.node].types[size_t(s.result)].dtype;
+    const Extents& extents = f_.extents(s);
+    i.weights.assign(extents.size(), 1);
+    for (size_t d = extents.size(); d-- > 1;) i.weights[d - 1] = i.weights[d] * extents[d];
+    return emit(std::move(i));
+  }
+
+  int compute(NodeId id, int at) {
+    const Node& node = f_.function()[id];
+    Instr i{.kind = Instr::Kind::map};
+    i.node = id;
+    i.mask = contexts_[size_t(at)].mask;
+    i.result = node.type().dtype;
+    switch (node.kind) {
+    case NodeKind::map: {
+      const auto& attr = std::get<MapAttr>(node.attr);
+      i.op = attr.op;
+      i.user = attr.user_op.empty() ? nullptr : find_user_op(attr.user_op);
+      for (NodeId input : node.inputs) i.values.push_back(value(input, at));
+      i.type = f_.function()[node.inputs.back()].type().dtype; // the last argument: of select, too, a value
+      return emit(std::move(i));
+    }
+    case NodeKind::cast:
+      i.kind = Instr::Kind::cast;
+      i.type = f_.function()[node.inputs[0]].type().dtype;
+      i.values = {value(node.inputs[0], at)};
+      return emit(std::move(i));
+    case NodeKind::iota:
+      i.kind = Instr::Kind::iota;
+      i.args = {index(std::get<IotaAttr>(node.attr).value, node.type().shape, at, {}, {}, i.mask, id)};
+      return emit(std::move(i));
+    case NodeKind::random: return random(node, id, at);
+    case NodeKind::bitcast: return bitcast(node, at);
+    case NodeKind::view: return view(node, id, at);
+    default: LUMINAL_CHECK(false, "{} is kept, not computed", to_string(node.kind)); return -1;
+    }
+  }
+  int number_index(int64_t number) {
+    auto [found, fresh] = indices_.try_emplace({Expr(number), {}, -1}, program_.index_registers);
+    if (!fresh) return found->second;
+    Instr i{.kind = Instr::Kind::affine};
+    i.offset = number;
+    i.out = program_.index_registers++;
+    program_.code.push_back(std::move(i));
+    return found->second;
+  }
+  int random(const Node& node, NodeId id, int at) {
+    Instr i{.kind = Instr::Kind::random};
+    i.result = node.type().dtype;
+    i.mask = contexts_[size_t(at)].mask;
+    i.args = {index(std::get<RandomAttr>(node.attr).counter, node.type().shape, at, {}, {}, i.mask, id)};
+    for (int word : {0, 1})
+      i.values.push_back(value(node.inputs[0], context({{number_index(word)}, i.mask})));
+    return emit(std::move(i));
+  }
+  int bitcast(const Node& node, int at) {
+    DType from = f_.function()[node.inputs[0]].type().dtype, to = node.type().dtype;
+    Instr i{.kind = Instr::Kind::bits};
+    i.type = from, i.result = to;
+    Context c = contexts_[size_t(at)];
+    i.mask = c.mask;
+    if (bits(from) == bits(to)) {
+      i.values = {value(node.inputs[0], at)};
+    } else if (bits(from) > bits(to)) {
+      const int64_t parts = bits(from) / bits(to);
+      Expr last = Expr::symbol("i0", {0, unbounded_high}); // any axis: only its register counts
+      auto divided = [&](Expr e) {
+        Instr d{.kind = Instr::Kind::general};
+        d.args = {c.axes.back()};
+        d.mask = c.mask;
+        d.expr.emplace(std::span<const Expr>(&e, 1), std::vector<Expr>{last});
+        auto [found, fresh] = indices_.try_emplace({e, d.args, d.mask}, program_.index_registers);
+        if (fresh) {
+          d.out = program_.index_registers++;
+          program_.code.push_back(std::move(d));
+        }
+        return found->second;
+      };
+      i.kind = Instr::Kind::split;
+      i.args = {divided(mod(last, parts))};
+      c.axes.back() = divided(floordiv(last, parts));
+      i.values = {value(node.inputs[0], context(c))};
+    } else {
+      const int parts = bits(to) / bits(from), whole = c.axes.back();
+      i.kind = Instr::Kind::merge;
+      for (int part = 0; part < parts; ++part) {
+        Instr a{.kind = Instr::Kind::affine};
+        a.offset = part;
+        a.args = {whole};
+        a.weights = {parts};
+        a.out = c.axes.back() = program_.index_registers++;
+        program_.code.push_back(std::move(a));
+        i.values.push_back(value(node.inputs[0], context(c)));
+      }
+    }
+    return emit(std::move(i));
+  }
+  int view(const Node& node, NodeId id, int at) {
+    const auto& attr = std::get<ViewAttr>(node.attr);
+    const int outside = contexts_[size_t(at)].mask;
+    Opened holes = open(node, id, at);
+    Context inner;
+    inner.mask = condition(attr.predicate, attr.shape, at, holes, attr.holes, id);
+    for (Expr e : attr.map) {
+      inner.axes.push_back(index(e, attr.shape, at, holes, attr.holes, inner.mask, id));
+    }
+    check(node, inner.axes, attr.shape, inner.mask, id);
+    const int mask = inner.mask;
+    int x = value(node.inputs[0], context(std::move(inner)));
+    if (mask != outside) {
+      Instr i{.kind = Instr::Kind::fill};
+      i.values = {x};
+      i.mask = mask;
+      i.number = attr.fill;
+      i.result = node.type().dtype;
+      x = emit(std::move(i));
+    }
+    return taint(x, holes);
+  }
+
+  CompiledFunction& f_;
+  Program& program_;
+  int root_ = 0;
+  std::vector<Context> contexts_;
+  std::map<Context, int> known_;
+  std::map<std::tuple<NodeId, int, int>, int> values_;
+  struct IndexLess {
+    using Key = std::tuple<Expr, std::vector<int>, int>;
+    bool operator()(const Key& a, const Key& b) const {
+      if (std::get<0>(a) != std::get<0>(b)) return ExprLess{}(std::get<0>(a), std::get<0>(b));
+      return std::tie(std::get<1>(a), std::get<2>(a)) < std::tie(std::get<1>(b), std::get<2>(b));
+    }
+  };
+  std::map<IndexLess::Key, int, IndexLess> indices_;
+};
+
+std::vector<NodeId> CompiledFunction::landmarks(NodeId id, int every) const {
+  std::vector<bool> below(id + 1, false);
+  below[id] = true;
+  std::vector<NodeId> result;
+  for (NodeId at = id + 1; at-- > 0;) {
+    if (!below[at]) continue;
+    for (NodeId input : function_[at].inputs) below[input] = true;
+    if (at != id && stored_[at] && depth_[at] > 0 && depth_[at] % every == 0) result.push_back(at);
+  }
+  std::reverse(result.begin(), result.end());
+  return result;
+}
+
+const CompiledFunction::FoldPlan& CompiledFunction::fold_plan(Source s) {
+  auto at = fold_plans_.find({s.node, s.result});
+  if (at != fold_plans_.end()) return at->second;
+  const Node& node = function_[s.node];
+  auto* fold = std::get_if<FoldAttr>(&node.attr);
+  auto* scan = std::get_if<ScanAttr>(&node.attr);
+  const Monoid whole = fold ? fold->monoid : scan->monoid;
+  std::vector<int> components = whole.dependencies(s.result);
+  components.push_back(s.result);
+  std::vector<MonoidComponent> list; // references renumbered to the components that are left
+  for (size_t k = 0; k < components.size(); ++k) {
+    MonoidComponent component = whole.components()[size_t(components[k])];
+    std::vector<Scalar> leaves(size_t(1 + 2 * components[k]), Scalar::constant(0)); // others are not read
+    leaves[0] = Scalar::leaf(0);
+    for (size_t j = 0; j < k; ++j)
+      for (int side : {0, 1})
+        leaves[size_t(1 + 2 * components[j] + side)] = Scalar::leaf(int(1 + 2 * j) + side);
+    component.transform = component.transform.substitute(leaves);
+    list.push_back(std::move(component));
+  }
+  FoldPlan plan{std::move(components),
+                TypedMonoid(Monoid::intern(std::move(list))),
+                fold ? result_axes(*fold, s.result) : result_axes(*scan, s.result),
+                {}};
+  if (fold)
+    for (int d : fold->reduced) plan.reduced_extents.push_back(evaluate(fold->space[size_t(d)]));
+  return fold_plans_.emplace(std::pair(s.node, s.result), std::move(plan)).first->second;
+}
+
+const Program& CompiledFunction::value_program(NodeId id) {
+  auto [at, fresh] = value_programs_.try_emplace(id);
+  if (fresh) {
+    Compiler compiler(*this, at->second, function_[id].type().shape);
+    at->second.results = {compiler.value(id, compiler.root(), true)};
+  }
+  return at->second;
+}
+
+const Program& CompiledFunction::body_program(NodeId id, const std::vector<int>& components) {
+  auto [at, fresh] = body_programs_.try_emplace({id, components});
+  if (!fresh) return at->second;
+  const Node& node = function_[id];
+  auto* fold = std::get_if<FoldAttr>(&node.attr);
+  auto* scan = std::get_if<ScanAttr>(&node.attr);
+  const Shape& space = fold ? fold->space : scan->space;
+  Compiler compiler(*this, at->second, space);
+  Compiler::Opened holes;
+  int root = compiler.root();
+  if (fold) {
+    holes = compiler.open(node, id, root);
+    at->second.where = compiler.condition(fold->where, space, root, holes, fold->holes, id);
+    root = compiler.masked(root, at->second.where);
+  }
+  const auto& body_axes = fold ? fold->body_axes : scan->body_axes;
+  for (int c : components)
+    at->second.results.push_back(compiler.taint(
+        compiler.value(node.inputs[size_t(c)], compiler.project(root, body_axes[size_t(c)])), holes));
+  return at->second;
+}
+
+const CompiledFunction::ScatterProgram& CompiledFunction::scatter_program(NodeId id) {
+  auto [at, fresh] = scatter_programs_.try_emplace(id);
+  if (!fresh) return at->second;
+  const Node& node = function_[id];
+  const auto& attr = std::get<ScatterAttr>(node.attr);
+  const Shape& space = function_[node.inputs[1]].type().shape;
+  Compiler compiler(*this, at->second.program, space);
+  const int root = compiler.root();
+  Compiler::Opened holes = compiler.open(node, id, root);
+  at->second.program.where = compiler.condition(attr.predicate, space, root, holes, attr.holes, id);
+  for (Expr e : attr.map)
+    at->second.map.push_back(compiler.index(e, space, root, holes, attr.holes, at->second.program.where, id));
+  compiler.check(node, at->second.map, space, at->second.program.where, id);
+  int values = compiler.value(node.inputs[1], compiler.masked(root, at->second.program.where));
+  at->second.program.results = {compiler.taint(values, holes)};
+  return at->second;
+}
+
+} // namespace luminal::interp
