@@ -448,23 +448,35 @@ Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::
       end = min(end, r->some_end);
       whole = min(whole, end);
     }
-  auto part = [&](State& s, Expr from, Expr to) -> StmtRef {
+  auto part = [&](State s, Expr from, Expr to) -> Body {
+    if ((to - from).is_constant(1) && from != Expr(0)) { // one trip, known where
+      s.opened.erase(loop.symbol);
+      ExprMap<Expr> map{{loop.symbol, from}};
+      for (auto& [axis, value] : s.nest.axis_values) value = substitute(value, map);
+      for (Guard& g : s.nest.guards) g.value = substitute(g.value, map);
+      s.nest.loops[rest_[i]].symbol = 0;
+      l_.open_.push_back({loop.name, 0, 0, 1, 1, false});
+      Body body = inside(i, s, want, exprs, inner);
+      l_.open_.pop_back();
+      Expr alive = substitute(odd, map);
+      return alive.is_constant(1) ? body : Body{if_then(alive, std::move(body))};
+    }
     l_.open_.push_back({loop.name, loop.symbol, from, to, loop.extent, false});
     Body body = prefetches(s, loop);
     append(body, inside(i, s, want, exprs, inner));
     l_.open_.pop_back();
     if (!odd.is_constant(1)) body = {if_then(odd, std::move(body))};
-    if (loop.jam > 1) return jammed_loop(loop.symbol, from, to, loop.jam, std::move(body));
-    return kernel::loop(LoopKind::serial, loop.symbol, from, to, std::move(body));
+    if (loop.jam > 1) return {jammed_loop(loop.symbol, from, to, loop.jam, std::move(body))};
+    return {kernel::loop(LoopKind::serial, loop.symbol, from, to, std::move(body))};
   };
   Body out;
   if (!left_over) {
-    out.push_back(part(full, begin, end));
+    append(out, part(full, begin, end));
     return out;
   }
   Expr middle = max(begin, whole);
-  if (prove(le(middle, begin)) != Truth::yes) out.push_back(part(full, begin, middle));
-  if (prove(le(end, middle)) != Truth::yes) out.push_back(part(rest, middle, end));
+  if (prove(le(middle, begin)) != Truth::yes) append(out, part(full, begin, middle));
+  if (prove(le(end, middle)) != Truth::yes) append(out, part(rest, middle, end));
   return out;
 }
 

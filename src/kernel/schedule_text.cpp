@@ -88,9 +88,17 @@ Schedule parse_schedule(std::string_view text, std::string_view file_name) {
         directive.numbers.push_back(reader.expect_integer());
         continue;
       }
-      if (!directive.numbers.empty())
-        reader.fail_expected(
-            "the end of the line"); // Words are names, `*`, and dimensions of layouts such as n/64, n%64, k+16.  std::string word;  if (reader.accept("*")) {    word = "*";  } else {    word = std::string(reader.expect_identifier("a name"));    for (std::string_view sign : {"/", "%", "+"})      while (reader.accept(sign)) word += std::string(sign) + std::to_string(reader.expect_integer());  }  directive.words.push_back(std::move(word));
+      if (!directive.numbers.empty()) reader.fail_expected("the end of the line");
+      // Words are names, `*`, and dimensions of layouts such as n/64, n%64, k+16.
+      std::string word;
+      if (reader.accept("*")) {
+        word = "*";
+      } else {
+        word = std::string(reader.expect_identifier("a name"));
+        for (std::string_view sign : {"/", "%", "+"})
+          while (reader.accept(sign)) word += std::string(sign) + std::to_string(reader.expect_integer());
+      }
+      directive.words.push_back(std::move(word));
     }
     int words = int(directive.words.size()), numbers = int(directive.numbers.size());
     if (words < form->words || (words > form->words && !form->more) || numbers < form->numbers ||
