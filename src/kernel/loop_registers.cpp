@@ -7,9 +7,11 @@
 namespace luminal::kernel {
 namespace {
 
-/// A hardware vector that is kept: one of a register buffer, a loaded one, or a let.
+enum Kind { kept, loaded, broadcast, let_vector };
+
+/// A hardware vector that is held: one of a register buffer, a loaded one, or a let.
 struct VectorKey {
-  int kind; // 0 register buffer, 1 load, 2 let
+  Kind kind;
   int id;
   Expr offset;
   int part; // of a vector wider than a register
@@ -30,13 +32,13 @@ public:
   RegisterPressure run() {
     body(k_.body, {});
     flush();
-    std::map<VectorKey, std::pair<size_t, size_t>> kept; // register vectors: first and last run
+    std::map<VectorKey, std::pair<size_t, size_t>> registers; // register vectors: first and last run
     for (size_t r = 0; r < runs_.size(); ++r)
       for (const Use& use : runs_[r].uses)
         for (const VectorKey& key : use.vectors)
-          if (key.kind == 0) kept.try_emplace(key, r, r).first->second.second = r;
+          if (key.kind == kept) registers.try_emplace(key, r, r).first->second.second = r;
     std::vector<int> change(runs_.size() + 1);
-    for (const auto& [key, life] : kept) {
+    for (const auto& [key, life] : registers) {
       ++change[life.first];
       --change[life.second + 1];
     }
@@ -92,13 +94,12 @@ private:
       Use use;
       use.stmt = &s;
       // The last op of an accumulation works in place.
-      const int deep = needs(*s.value, at, use);
-      use.scratch = std::max(0, deep - accumulates(s)) * parts(lanes_);
+      use.scratch = needs(*s.value, at, use, accumulates(s)) * parts(lanes_);
       if (s.kind == StmtKind::store && vector_ && k_.buffers[s.buffer].space == Space::registers)
-        touch(0, s.buffer, s.offset, at, use);
+        touch(kept, s.buffer, s.offset, at, use);
       if (s.kind == StmtKind::store && k_.buffers[s.buffer].space != Space::registers)
         run_.stored.emplace_back(run_.uses.size(), s.buffer);
-      if (s.kind == StmtKind::let_value && vector_) touch(2, s.let, 0, {}, use);
+      if (s.kind == StmtKind::let_value && vector_) touch(let_vector, s.let, 0, {}, use);
       if (use.vectors.empty() && use.scratch == 0) return;
       run_.uses.push_back(std::move(use));
       return;
@@ -110,7 +111,7 @@ private:
       use.scratch = 2;
       for (const UnitOperand& o : s.operands)
         if (k_.buffers[o.buffer].space == Space::registers)
-          use.vectors.push_back({0, o.buffer, at_constants(o.offset, at), 0});
+          use.vectors.push_back({kept, o.buffer, at_constants(o.offset, at), 0});
       run_.uses.push_back(std::move(use));
       return;
     }
@@ -145,30 +146,32 @@ private:
   }
 
   /// Registers for intermediate results of a value (Sethi and Ullman), loads noted as used.
-  int needs(const Value& v, const ExprMap<Expr>& at, Use& use) {
+  int needs(const Value& v, const ExprMap<Expr>& at, Use& use, bool in_place = false) {
     if (!vector_) return 0;
     switch (v.kind) {
     case ValueKind::constant:
     case ValueKind::index: return 0;
-    case ValueKind::let: touch(2, v.let, 0, {}, use); return 0;
+    case ValueKind::let: touch(let_vector, v.let, 0, {}, use); return 0;
     case ValueKind::load:
-      touch(k_.buffers[v.buffer].space == Space::registers ? 0 : 1, v.buffer, v.offset, at, use);
+      touch(k_.buffers[v.buffer].space == Space::registers ? kept : loaded, v.buffer, v.offset, at, use);
       return 0;
     default: break;
     }
     std::vector<int> below;
     for (const ValueRef& arg : v.args) below.push_back(needs(*arg, at, use));
     std::sort(below.rbegin(), below.rend());
-    int most = 1;
+    int most = in_place ? 0 : 1;
     for (size_t i = 0; i < below.size(); ++i)
       if (below[i] > 0) most = std::max(most, below[i] + int(i));
     return most;
   }
 
-  void touch(int kind, int id, Expr offset, const ExprMap<Expr>& at, Use& use) {
+  void touch(Kind kind, int id, Expr offset, const ExprMap<Expr>& at, Use& use) {
     offset = at_constants(offset, at);
-    // A broadcast of a scalar takes a register of its own all the same.
-    const bool wide = kind == 2 || (vector_ && depends_on(offset, vector_->variable));
+    const bool wide = kind == let_vector || (vector_ && depends_on(offset, vector_->variable));
+    // The same vector by whatever name its lanes go. A broadcast of a scalar takes a register of its own.
+    if (wide && vector_) offset = at_constants(offset, {{vector_->variable, vector_->begin}});
+    if (!wide && kind == loaded) kind = broadcast;
     for (int part = 0; part < (wide ? parts(lanes_) : 1); ++part)
       use.vectors.push_back({kind, id, offset, part});
   }
@@ -192,8 +195,9 @@ private:
     size_t next_store = 0;
     for (size_t i = 0; i < run.uses.size(); ++i) {
       for (const VectorKey& key : run.uses[i].vectors)
-        if (key.kind != 0)
-          lives.try_emplace({key, key.kind == 1 ? version[key.id] : 0}, i, i).first->second.second = i;
+        if (key.kind != kept)
+          lives.try_emplace({key, key.kind == loaded || key.kind == broadcast ? version[key.id] : 0}, i, i)
+              .first->second.second = i;
       for (; next_store < run.stored.size() && run.stored[next_store].first <= i; ++next_store)
         ++version[run.stored[next_store].second];
     }
@@ -202,12 +206,12 @@ private:
       ++change[life.first];
       --change[life.second + 1];
     }
-    int loaded = 0;
+    int temporaries = 0;
     for (size_t i = 0; i < run.uses.size(); ++i) {
-      loaded += change[i];
-      const int total = accumulators + loaded + run.uses[i].scratch;
+      temporaries += change[i];
+      const int total = accumulators + temporaries + run.uses[i].scratch;
       if (total <= best_.total) continue;
-      best_ = {accumulators, loaded + run.uses[i].scratch, total, kernel::to_string(k_, *run.uses[i].stmt)};
+      best_ = {accumulators, temporaries + run.uses[i].scratch, total, kernel::to_string(k_, *run.uses[i].stmt)};
     }
   }
 
