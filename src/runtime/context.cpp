@@ -41,6 +41,7 @@ luminal::Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const 
                                                           ContextOptions options) {
   std::unique_ptr<Context> context(new Context(std::move(executable), std::move(store), std::move(options)));
   if (auto done = context->prepare(); !done) return done.failure();
+  (void)context->refresh(); // sizes that no dimension changes are known at once; what assumptions say is for the first step to tell
   return context;
 }
 
