@@ -7,7 +7,6 @@ endif()
 file(CONFIGURE OUTPUT ${OUT} @ONLY CONTENT [[
 // build_info.h -- generated: what this build is.
 #pragma once
-#define LUMINAL_VERSION "@VERSION@"
 #define LUMINAL_COMMIT "@commit@"
 #define LUMINAL_COMPILER "@COMPILER@"
 #define LUMINAL_LLVM_VERSION "@LLVM@"

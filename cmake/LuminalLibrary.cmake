@@ -34,10 +34,14 @@ if(uses_llvm)
   target_link_libraries(luminal_library PRIVATE $<BUILD_INTERFACE:luminal_llvm> $<INSTALL_INTERFACE:Luminal::LLVM>)
 endif()
 
+if(TARGET luminal_cli_objects)
+  target_compile_definitions(luminal_cli_objects PRIVATE LUMINAL_VERSION="${PROJECT_VERSION}")
+endif()
+
 # The program. The file build_info.h is made anew when the commit changes, and seen by main.cpp only.
 if(EXISTS ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
   set(info_command ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DOUT=${PROJECT_BINARY_DIR}/generated/build_info.h
-      -DVERSION=${PROJECT_VERSION} -DLLVM=${LLVM_PACKAGE_VERSION} -DBUILD_TYPE=${CMAKE_BUILD_TYPE}
+      -DLLVM=${LLVM_PACKAGE_VERSION} -DBUILD_TYPE=${CMAKE_BUILD_TYPE}
       "-DCOMPILER=${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}"
       -P ${PROJECT_SOURCE_DIR}/cmake/BuildInfo.cmake)
   add_custom_target(luminal_build_info BYPRODUCTS ${PROJECT_BINARY_DIR}/generated/build_info.h
@@ -45,6 +49,7 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
   add_executable(luminal src/cli/main.cpp)
   add_dependencies(luminal luminal_build_info)
   target_include_directories(luminal PRIVATE ${PROJECT_BINARY_DIR}/generated)
+  target_compile_definitions(luminal PRIVATE LUMINAL_VERSION="${PROJECT_VERSION}")
   luminal_rooms_present(program_rooms cli ${rooms})
   target_link_libraries(luminal PRIVATE luminal_options ${program_rooms})
   set_target_properties(luminal PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
