@@ -30,14 +30,15 @@ std::string cone_key(kernel::Cone cone) {
   return to_string(cone);
 }
 
-double work(const kernel::Cone& cone) {
-  double most = 0;
+/// Points of all stages; unbounded products are cut off, since only small numbers matter.
+Expr points_of(const kernel::Cone& cone) {
+  Expr total = 0;
   for (const auto& stage : cone.stages) {
-    double points = 1;
-    for (int axis : stage.axes) points *= double(std::min<int64_t>(cone.axes[size_t(axis)].extent.range().high, 1 << 30));
-    most += points;
+    Expr points = 1;
+    for (int axis : stage.axes) points = min(points * cone.axes[size_t(axis)].extent, int64_t(1) << 31);
+    total += points;
   }
-  return most;
+  return total;
 }
 
 bool is_bound(const std::vector<Rebinding>& rebindings, const Function& f, NodeId param, NodeId scatter) {
@@ -357,7 +358,7 @@ Result<int> PlanBuilder::kernel_of(const kernel::Cone& cone) {
   runtime::KernelCode code;
   code.name = named.name;
   code.symbols = loops->symbols;
-  code.serial = work(named) < 16384;
+  code.points = points_of(named);
   kernels_.push_back({std::move(*loops), to_string(schedule)});
   plan_.kernels.push_back(std::move(code));
   kernel_by_cone_[key] = int(kernels_.size()) - 1;

@@ -9,6 +9,9 @@
 namespace luminal::runtime {
 namespace {
 
+/// Points of a kernel's loops below which one worker is done before another would have started.
+constexpr int64_t serial_points = 16384;
+
 int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -136,6 +139,8 @@ luminal::Result<void> Context::prepare() {
     }
     }
   }
+  for (const KernelCode& kernel : plan.kernels) extents.push_back(kernel.points);
+  serial_.assign(plan.kernels.size(), false);
   extents.insert(extents.end(), plan.assumptions.begin(), plan.assumptions.end());
   sizes_ = std::make_unique<ExprProgram>(extents, plan.symbols);
   size_values_.resize(extents.size());
@@ -176,6 +181,7 @@ luminal::Result<void> Context::refresh() {
     for (auto& extent : shapes_[i]) extent = size_values_[at++];
     bytes_[i] = size_values_[at++];
   }
+  for (size_t k = 0; k < plan.kernels.size(); k++) serial_[k] = size_values_[at++] < serial_points;
   for (Expr assumption : plan.assumptions)
     if (size_values_[at++] == 0) {
       std::string values;
@@ -257,7 +263,7 @@ luminal::Result<void> Context::run_step(const Step& step, std::byte* arena) {
                                       .shared = reinterpret_cast<char*>(scratch_.data()),
                                       .local = reinterpret_cast<char*>(scratch_.data() + shared_bytes_),
                                       .local_stride = local_stride_,
-                                      .workers = kernel.serial ? 1 : 0};
+                                      .workers = serial_[size_t(step.kernel)] ? 1 : 0};
     auto done = executable_->device().launch(executable_->kernel(step.kernel), arguments);
     if (!done) return done;
     if (tracing_) {

@@ -90,6 +90,7 @@ private:
   std::vector<std::byte*> addresses_;         // of slots
   std::vector<int64_t> bytes_;                // of slots, at the present symbols
   std::vector<std::vector<int64_t>> shapes_;  // of slots
+  std::vector<bool> serial_;                  // of kernels: too few points to wake the other workers
   std::vector<std::vector<int>> kernel_symbols_; // positions in symbols_ of each kernel's symbols
   std::vector<void*> buffers_;                // scratch of a launch's arguments
   std::vector<int64_t> values_;

@@ -88,7 +88,7 @@ std::string to_string(const Plan& plan) {
     out += "\n";
   }
   for (const KernelCode& kernel : plan.kernels)
-    out += fmt::format("kernel {}{}{}\n", kernel.name, kernel.serial ? " serial" : "", kernel.note.empty() ? "" : ": " + kernel.note);
+    out += fmt::format("kernel {}: {} points{}\n", kernel.name, to_string(kernel.points), kernel.note.empty() ? "" : ", " + kernel.note);
   if (!plan.load_steps.empty()) {
     out += "load\n";
     print_steps(plan, plan.load_steps, 2, out);

@@ -38,7 +38,7 @@ struct KernelCode {
   std::shared_ptr<const std::vector<std::byte>> object;
   std::vector<Expr> symbols;      ///< scalar arguments, in order
   Expr shared_bytes, local_bytes; ///< scratch of a launch, of a worker
-  bool serial = false;            ///< one worker does everything
+  Expr points = 0;                ///< of its loops, over the plan's symbols: a launch of few runs on one worker
   std::string note;               ///< one line for the report: schedule and why
 };
 
