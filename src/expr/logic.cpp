@@ -178,22 +178,23 @@ std::optional<Expr> less_than_zero(Sum s) {
     for (Term& t : s.terms) t.coefficient /= g;
     if (bound / g == INT64_MIN) return std::nullopt;
     s.constant = -(bound / g) - 1;
-    // floor(x/a) + y < 0  ==  x + a*y < 0, and y - floor(x/a) < 0  ==  a*y + a - 1 - x < 0, for a constant a > 0
+    // floor(x/a) + y < 0  ==  x + a*y < 0, and y - floor(x/a) < 0  ==  a*y + a - 1 - x < 0, for a > 0
     const Term* division = nullptr;
     for (const Term& t : s.terms)
       if ((t.coefficient == 1 || t.coefficient == -1) && node(t.base).kind == ExprKind::floordiv &&
-          !division) {
-        const Node& a = node(node(t.base).args[1]);
-        if (a.kind == ExprKind::constant && a.value > 0) division = &t;
-      }
+          !division && node(node(t.base).args[1]).range.low > 0)
+        division = &t;
     if (!division) break;
-    const Expr x = node(division->base).args[0];
-    const int64_t a = node(node(division->base).args[1]).value;
-    Sum y = s, wider;
+    const Expr x = node(division->base).args[0], a = node(division->base).args[1];
+    Sum y = s;
     const bool positive = division->coefficient == 1;
-    if (!add_term(y, division->base, -division->coefficient) || !add_to(wider, y, a)) break;
+    if (!add_term(y, division->base, -division->coefficient)) break;
+    const auto product = try_multiply(build(y), a);
+    if (!product) break;
+    Sum wider = sum_of(*product);
     if (!add_to(wider, x, positive ? 1 : -1)) break;
-    if (!positive && __builtin_add_overflow(wider.constant, a - 1, &wider.constant)) break;
+    if (!positive && (!add_to(wider, a, 1) || __builtin_sub_overflow(wider.constant, 1, &wider.constant)))
+      break;
     const Expr again = build(wider);
     s = sum_of(again);
     if (s.is_constant()) return intern_constant(s.constant < 0 ? 1 : 0);

@@ -94,7 +94,7 @@ private:
   std::vector<std::pair<uint64_t, int>> seen_; // sums that were tried, and how deep
 
   bool seen_before(const Sum& d, int depth) {
-    uint64_t hash = static_cast<uint64_t>(d.constant);
+    uint64_t hash = hash_mix(0x6C756D, static_cast<uint64_t>(d.constant));
     for (const Term& t : d.terms)
       hash = hash_mix(hash_mix(hash, t.base.id()), static_cast<uint64_t>(t.coefficient));
     for (auto& [known, tried] : seen_)
@@ -120,24 +120,46 @@ private:
     const Term* unbounded = nullptr;
     for (const Term& t : d.terms)
       if (!unbounded && range_of(t).high == unbounded_high) unbounded = &t;
-    // m*d == k*w*f + rest with w >= 0 and f <= 0: it is enough that rest <= 0. Terms are taken out one by one that way.
+    // m*d == k*w*f + rest with w >= 0 and f <= 0: it is enough that rest <= 0. Terms are taken out one by one that way; the
+    // constant of f counts as a term, it meets the term w itself.
+    const Expr one = intern_constant(1);
+    const auto try_fact = [&](const Sum& f, Expr have, int64_t coefficient, const Term& want) {
+      if ((coefficient > 0) != (want.coefficient > 0) || (unbounded && unbounded != &want)) return false;
+      if (want.coefficient == INT64_MIN || coefficient == INT64_MIN) return false;
+      const auto w = have == one         ? std::optional(want.base)
+                     : have == want.base ? std::optional(one)
+                                         : divide_bases(want.base, have);
+      if (!w || node(*w).range.low < 0) return false;
+      const int64_t g = common_divisor(want.coefficient, coefficient);
+      const int64_t m = std::abs(coefficient) / g, k = std::abs(want.coefficient) / g;
+      Sum rest;
+      return add_to(rest, d, m) && subtract_product(rest, f, *w, k) && search(rest, depth - 1);
+    };
     for (const Facts* facts : std::initializer_list<const Facts*>{&own, &assumptions_})
       for (const Sum& f : *facts)
-        for (const Term& have : f.terms)
-          for (const Term& want : d.terms) {
-            if ((have.coefficient > 0) != (want.coefficient > 0) || (unbounded && unbounded != &want))
-              continue;
-            if (want.coefficient == INT64_MIN || have.coefficient == INT64_MIN) continue;
-            const auto w = want.base == have.base ? std::optional(intern_constant(1))
-                                                  : divide_bases(want.base, have.base);
-            if (!w || node(*w).range.low < 0) continue;
-            const int64_t g = common_divisor(want.coefficient, have.coefficient);
-            const int64_t m = std::abs(have.coefficient) / g, k = std::abs(want.coefficient) / g;
-            Sum rest;
-            if (!add_to(rest, d, m) || !subtract_product(rest, f, *w, k)) continue;
-            if (search(rest, depth - 1)) return true;
-            if (steps_ <= 0) return false;
-          }
+        for (const Term& want : d.terms) {
+          for (const Term& have : f.terms)
+            if (try_fact(f, have.base, have.coefficient, want)) return true;
+          if (f.constant != 0 && try_fact(f, one, f.constant, want)) return true;
+          if (steps_ <= 0) return false;
+        }
+    // A factor of a product that is not negative may take the end of its range that makes the sum larger.
+    for (const Term& t : d.terms) {
+      if (factors_of(t.base).size() < 2) continue;
+      for (const Expr atom : factors_of(t.base)) {
+        const Interval range = node(atom).range;
+        const int64_t end = t.coefficient > 0 ? range.high : range.low;
+        const Expr others = without_factor(t.base, atom);
+        if (end == (t.coefficient > 0 ? unbounded_high : unbounded_low) || end == 0 ||
+            node(others).range.low < 0)
+          continue;
+        Sum larger = d;
+        int64_t c = 0;
+        if (t.coefficient == INT64_MIN || !add_term(larger, t.base, -t.coefficient)) continue;
+        if (__builtin_mul_overflow(t.coefficient, end, &c) || !add_to(larger, others, c)) continue;
+        if (search(larger, depth - 1)) return true;
+      }
+    }
     // A minimum is one of its arguments: true for each is true.
     for (const Term& t : d.terms)
       for (const Expr atom : factors_of(t.base)) {
