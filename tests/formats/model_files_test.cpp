@@ -158,7 +158,10 @@ TEST(ModelFiles, RefusesWhatIsNoModelInOneLine) {
   refused("empty", "", "offset 0: an empty file, expected GGUF or safetensors");
   refused("model.pt", "PK\x03\x04 rest of a zip archive", "torch.load(");
   refused("model.bin", "\x80\x02}q\x01.", "torch.load(");
-  refused("old.pth", "\x80\x02\x8a\x0al\xfc\x9cF", "torch.load(");
+  refused("old.pth",
+          "\x80\x02\x8a\x0al\xfc\x9c"
+          "F",
+          "torch.load(");
   refused("model.onnx", "\x08\x07\x12\x07pytorch", "an ONNX file");
   refused("noname", "\x08\x09\x12\x07pytorch", "an ONNX file");
   refused("text", "hello there",

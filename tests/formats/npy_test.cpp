@@ -91,7 +91,9 @@ std::string npy(std::string_view header, std::string_view data, char version = 1
 TEST(Npy, RefusesHostileFilesInOneClearLine) {
   const std::pair<std::string, const char*> files[] = {
       {"", "offset 0: begins with \"\" of 0 bytes, expected"},
-      {"PK\3\4567890123", "begins with \"PK"},
+      {"PK\3\4"
+       "567890123",
+       "begins with \"PK"},
       {npy("{}", "", 4), "npy version 4, expected 1, 2 or 3"},
       {npy("{}", "", 0), "npy version 0"},
       {std::string("\x93NUMPY\x02\0\x01\0\0", 11), "ends in the header's length"},

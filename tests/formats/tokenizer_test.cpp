@@ -36,7 +36,9 @@ void check_vectors(const Tokenizer& tokenizer, const std::string& inputs, const 
     std::vector<int32_t> ids;
     for (int32_t id = 0; numbers >> id;) ids.push_back(id);
     EXPECT_EQ(tokenizer.encode(texts[i], {false, false}), ids);
-    if (round_trip) EXPECT_EQ(tokenizer.decode(ids), texts[i]);
+    if (round_trip) {
+      EXPECT_EQ(tokenizer.decode(ids), texts[i]);
+    }
   }
   EXPECT_GE(i, 46U);
   EXPECT_EQ(i, texts.size());
@@ -138,7 +140,9 @@ TEST(TokenizerGguf, SameVocabularyAsTheLlama2cFile) {
     std::memcpy(&length, raw.data() + position + 4, 4);
     const std::string text = raw.substr(position + 8, static_cast<size_t>(length));
     position += 8 + static_cast<size_t>(length);
-    if (id > 2 && t.token_kind(id) != TokenKind::byte) EXPECT_EQ(t.token_bytes(id), text) << id;
+    if (id > 2 && t.token_kind(id) != TokenKind::byte) {
+      EXPECT_EQ(t.token_bytes(id), text) << id;
+    }
   }
   EXPECT_EQ(position, raw.size());
 }
@@ -279,9 +283,11 @@ TEST(TokenizerMerge, HeapAndScanAgree) {
     const int letters = 2 + static_cast<int>(random() % 4);
     merges.reserve(200);
     int32_t next = letters;
-    for (int i = 0; i < 60; ++i)
-      merges.add(static_cast<int32_t>(random() % static_cast<uint32_t>(next)),
-                 static_cast<int32_t>(random() % static_cast<uint32_t>(next)), i, next++);
+    for (int i = 0; i < 60; ++i) {
+      const auto token = [&] { return static_cast<int32_t>(random() % static_cast<uint32_t>(next)); };
+      const int32_t left = token(), right = token();
+      merges.add(left, right, i, next++);
+    }
     // The definition: join the leftmost pair of the lowest rank, again and again.
     std::vector<int32_t> symbols;
     for (size_t n = random() % 60; n > 0; --n)
