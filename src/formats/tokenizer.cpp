@@ -1,5 +1,6 @@
 // formats/tokenizer.cpp -- encoding around the added tokens; decoding, whole and streamed.
 #include "formats/tokenizer.h"
+#include "base/text.h"
 #include "formats/parse.h"
 #include "formats/tokenizer_model.h"
 #include <algorithm>
@@ -235,7 +236,7 @@ std::string StreamDecoder::push(int32_t id) {
     out = flush();
     at_start_ = false;
     spaces_to_strip_ = 0;
-    return out += model.texts[row];
+    return out += utf8_sanitized(model.texts[row]);
   }
   std::string bytes = bytes_of(model, row, at_start_);
   const bool gives_text = model.kinds[row] != TokenKind::control && model.kinds[row] != TokenKind::unknown;

@@ -213,6 +213,15 @@ TEST(TokenizerGguf, SentencePieceRules) {
   EXPECT_EQ(u->decode(std::vector<int32_t>{id("\u2581a")}), " a");
 }
 
+TEST(TokenizerGguf, AMalformedTextOfASpecialTokenIsShownAsUtf8) {
+  const auto t = from({{"tokenizer.ggml.model", GgufValue::of_string("llama")},
+                       {"tokenizer.ggml.tokens", GgufValue::of_strings({"<\x90\x91>", "a\xC3"})},
+                       {"tokenizer.ggml.scores", GgufValue::of_f32s({0, 0})},
+                       {"tokenizer.ggml.token_type", GgufValue::of_i32s({3, 1})}});
+  ASSERT_TRUE(t) << t.error();
+  EXPECT_EQ(t->decode(std::vector<int32_t>{0, 1}, true), "<\uFFFD\uFFFD>a\uFFFD");
+}
+
 TEST(TokenizerGguf, RefusesByName) {
   const auto refused = [](const char* key, std::optional<GgufValue> value, const char* expected) {
     Metadata m = tiny_sentencepiece();
