@@ -147,6 +147,8 @@ int run_model(const RunArguments& arguments) {
   std::vector<int32_t> prompt = prompt_tokens(arguments, file);
   if (int64_t(prompt.size()) > options.model.context)
     throw Error(fmt::format("the prompt has {} tokens, the context holds {}: raise --ctx (the model was trained for {}) or shorten the prompt", prompt.size(), options.model.context, config.context_length));
+  if (options.model.context > config.context_length && config.rope_scaling.kind == RopeScaling::Kind::none)
+    fmt::print(stderr, "note: the model was trained for {} positions; beyond them its text gets worse\n", config.context_length);
   refuse_beyond_memory(file, options.model, arguments.max_memory);
 
   std::unique_ptr<Generator> generator;

@@ -23,8 +23,6 @@ public:
     refuse_what_is_not_llama();
     model_.config = config_;
     model_.context = options.context > 0 ? options.context : config_.context_length;
-    if (model_.context > config_.context_length && config_.rope_scaling.kind == RopeScaling::Kind::none)
-      throw Error(fmt::format("{}: a context of {} was asked for, the model was trained for {}", file.path, model_.context, config_.context_length));
     model_.chunk = std::min(options.chunk, model_.context);
   }
 

@@ -7,7 +7,7 @@
 namespace luminal::models {
 
 struct LlamaOptions {
-  int64_t context = 0;             ///< positions of the cache; 0: what the model declares
+  int64_t context = 0;             ///< positions of the cache; 0: what the model declares (beyond it a model works, but worse)
   int64_t chunk = 128;             ///< most tokens of one step
   DType cache_dtype = DType::f32;  ///< f16 halves the cache
   bool all_logits = false;         ///< logits of every token of a step, not of the last one only
