@@ -184,10 +184,9 @@ void store(Nests& nests, const Directive& d) {
     if (!dim) refuse("{} ({} has the dimensions {})", dim.error(), value.name, fmt::join(names, ", "));
     layout.push_back(*dim);
   }
-  // Dimensions of extent 1 need not be named.
-  for (size_t i = 0; i < value.shape.size(); i++)
-    if (value.shape[i].is_constant(1) &&
-        std::ranges::none_of(layout, [&](auto& l) { return l.dim == int(i); }))
+  // Dimensions that are not named come first: those of the loops outside have an extent of 1 there.
+  for (size_t i = value.shape.size(); i-- > 0;)
+    if (std::ranges::none_of(layout, [&](auto& l) { return l.dim == int(i); }))
       layout.insert(layout.begin(), LayoutDim{int(i)});
   if (auto ok = check_layout(layout, int(value.shape.size())); !ok) refuse("{}", ok.error());
   value.layout = layout;

@@ -61,6 +61,18 @@ std::optional<Scalar> linear_factor(const Scalar& transform, size_t node) {
   return {};
 }
 
+/// x * 1, 1 * x and x + 0 without the constant (a zero may change its sign).
+FormulaRef simplified(const FormulaRef& formula) {
+  return FormulaRewriter([](const FormulaRef& f) -> FormulaRef {
+    if (f->kind != FormulaKind::op || !f->user_op.empty() || f->args.size() != 2) return f;
+    for (int side : {0, 1}) {
+      if (f->op == Op::mul && is_constant(f->args[size_t(side)], 1)) return f->args[size_t(1 - side)];
+      if (f->op == Op::add && is_constant(f->args[size_t(side)], 0)) return f->args[size_t(1 - side)];
+    }
+    return f;
+  })(formula);
+}
+
 class Cascade {
 public:
   Cascade(Nests& nests, int stage, std::string loop)
@@ -142,7 +154,7 @@ private:
       leaves.push_back(old(j));
       leaves.push_back(next(j));
     }
-    return formula_of(program, leaves, comp(i).dtype);
+    return simplified(formula_of(program, leaves, comp(i).dtype));
   }
 
   Nests& n_;
@@ -240,20 +252,21 @@ void Cascade::run() {
     }
   }
   if (carried) {
-    std::map<std::vector<int>, Stage> inits;
+    // States with most axes first: their nest may hold the others.
     std::vector<std::vector<int>> order;
+    for (int i = 0; i < n; i++)
+      if (std::ranges::find(order, comp(i).axes) == order.end()) order.push_back(comp(i).axes);
+    std::ranges::stable_sort(order, [](auto& a, auto& b) { return a.size() > b.size(); });
+    std::map<std::vector<int>, Stage> inits;
+    for (size_t k = 0; k < order.size(); k++)
+      inits[order[k]] =
+          new_stage(k == 0 ? f_.name + ".init" : fmt::format("{}.init{}", f_.name, k), order[k]);
     for (int i = 0; i < n; i++) {
-      auto [slot, fresh] = inits.try_emplace(comp(i).axes);
-      if (fresh) {
-        slot->second = new_stage(f_.name + ".init", comp(i).axes);
-        if (!order.empty())
-          slot->second.name = n_.free_stage_name(fmt::format("{}.init{}", f_.name, order.size()));
-        order.push_back(comp(i).axes);
-      }
       FormulaRef identity = is_float(comp(i).dtype)
                                 ? formula_constant(comp(i).dtype, identity_f64(comp(i).op))
                                 : formula_index(Expr(identity_i64(comp(i).op, comp(i).dtype)), comp(i).dtype);
-      slot->second.components.push_back(map_to(state_[size_t(i)], identity, comp(i).index, comp(i).axes));
+      inits[comp(i).axes].components.push_back(
+          map_to(state_[size_t(i)], identity, comp(i).index, comp(i).axes));
     }
     for (auto& axes : order) add(before, inits[axes], false);
   }
@@ -301,7 +314,8 @@ void Cascade::run() {
     Component fold = c;
     fold.out = next_[size_t(i)];
     fold.after = false;
-    Stage s = new_stage(n_.cone.values[size_t(state_[size_t(i)])].name, with_reduced(c.axes));
+    Stage s =
+        new_stage(n_.cone.values[size_t(c.out >= 0 ? c.out : state_[size_t(i)])].name, with_reduced(c.axes));
     s.domain = f_.domain;
     auto body_of = [&](int j) { return comp(j).body; };
     auto state_of = [&](int j) { return state(j); };
@@ -382,12 +396,15 @@ void Cascade::run() {
     s.components.push_back(std::move(c));
     add(after, std::move(s), false);
   }
-  for (int i = 0; i < n; i++)
-    if (copied_out[size_t(i)]) {
-      Stage s = new_stage(f_.name + ".out", comp(i).axes);
-      s.components.push_back(map_to(comp(i).out, state(i), out_index[size_t(i)], comp(i).axes));
-      add(after, std::move(s), false);
-    }
+  std::vector<Stage> outs;
+  for (int i = 0; i < n; i++) {
+    if (!copied_out[size_t(i)]) continue;
+    if (outs.empty() || outs.back().components[0].axes != comp(i).axes)
+      outs.push_back(new_stage(
+          outs.empty() ? f_.name + ".out" : fmt::format("{}.out{}", f_.name, outs.size()), comp(i).axes));
+    outs.back().components.push_back(map_to(comp(i).out, state(i), out_index[size_t(i)], comp(i).axes));
+  }
+  for (auto& s : outs) add(after, std::move(s), false);
   n_.cascades++;
   n_.erase_stage(stage_);
   int where = stage_;

@@ -125,6 +125,7 @@ FormulaRef ConeBuilder::read_stored(NodeId node, const Index& at) {
 
 FormulaRef ConeBuilder::read(NodeId node, const Index& at) {
   if (is_read(node)) return read_stored(node, at);
+  if (is_root(node)) root_demands_.push_back({node, at});
   std::vector<uint32_t> key;
   for (Expr e : at) key.push_back(e.id());
   auto found = memo_.find({node, key});
@@ -267,6 +268,14 @@ FormulaRef ConeBuilder::read_result(NodeId tuple, int result, const Index& at) {
 }
 
 void ConeBuilder::finish() {
+  // A root that another stage computes on its way shares the axes of that stage.
+  for (auto& [root, at] : root_demands_) {
+    auto axes = root_axes_.find(root);
+    if (axes == root_axes_.end()) continue;
+    for (size_t d = 0; d < at.size(); d++)
+      if (auto reader = pool_.find_symbol(at[d]); reader && axes->second[d] >= 0)
+        pool_.unite(axes->second[d], *reader);
+  }
   // The axes that turned out to be one get one name and one symbol.
   std::map<int, int> final_axis; // representative -> cone axis
   ExprMap<Expr> rename;

@@ -68,6 +68,7 @@ private:
   void root_stage(NodeId root);
   void scatter_root(NodeId root);
   int open_stage(std::string name);
+  std::vector<std::string> names_of_axes(NodeId node) const;
   /// Axes of a new stage for these extents; `symbols` gets their symbols (0 for an extent of 1).
   std::vector<int> open_axes(int stage, const std::vector<Expr>& extents,
                              const std::vector<std::string>& names, Index& symbols);
@@ -93,6 +94,8 @@ private:
   std::map<NodeId, FoldStage> folds_;
   std::map<NodeId, int> stored_values_;
   std::map<NodeId, int> root_values_;
+  std::map<NodeId, std::vector<int>> root_axes_;       // pool axes of roots that are maps
+  std::vector<std::pair<NodeId, Index>> root_demands_; // where other stages compute them, too
   std::map<std::pair<NodeId, std::vector<uint32_t>>, FormulaRef> memo_;
   std::map<std::pair<NodeId, std::vector<uint32_t>>, Expr> hole_memo_;
   int depth_ = 0;

@@ -22,6 +22,19 @@ std::vector<int> scan_result_axes(const ScanAttr& scan, int c) {
 
 } // namespace
 
+/// The names that a node gives its axes, or that a node below gives them on the way to it.
+std::vector<std::string> ConeBuilder::names_of_axes(NodeId id) const {
+  for (int steps = 0; steps < 64; steps++) {
+    const Node& node = function_[id];
+    if (node.kind == NodeKind::view || node.kind == NodeKind::iota) return node.axis_names;
+    if (node.kind != NodeKind::map && node.kind != NodeKind::cast) return {};
+    for (NodeId in : node.inputs)
+      if (!function_[in].axis_names.empty()) return function_[in].axis_names;
+    id = node.inputs[0];
+  }
+  return {};
+}
+
 int ConeBuilder::open_stage(std::string name) {
   Stage stage;
   stage.name = unique_stage_name(std::move(name));
@@ -182,7 +195,7 @@ void ConeBuilder::root_stage(NodeId root) {
   std::string name = node_name(root, "t");
   int s = open_stage(name);
   Index at;
-  open_axes(s, node.type().shape, node.axis_names, at);
+  root_axes_[root] = open_axes(s, node.type().shape, names_of_axes(root), at);
   ConeValue v;
   v.name = name;
   v.dtype = node.type().dtype;

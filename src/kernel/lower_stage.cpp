@@ -102,7 +102,13 @@ void StageLowering::analyse() {
       refuse("stage {}: its domain varies along the vector loop {}", s_.name, lane->name);
 
   // Reduction loops outside of the tile: the accumulator goes on from trip to trip.
+  // (The tiles of a cascade begin from the state: that is their `init`.)
+  bool in_tile = nest.together.empty();
   for (auto& o : l_.open_) {
+    if (!in_tile) {
+      in_tile = o.name == nest.together;
+      continue;
+    }
     const StageLoop* own = nest.find(o.name);
     if (!own || !own->symbol.is_symbol() || !folds_ || !reduces(*own)) continue;
     carried_.push_back({o.symbol, {o.begin, o.end}});

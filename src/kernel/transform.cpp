@@ -225,6 +225,12 @@ void fuse(Nests& nests, const std::string& name, const std::string& next) {
   for (Component c : second.components) {
     FormulaRewriter rewriter([&](const FormulaRef& f) -> FormulaRef {
       if (f->kind == FormulaKind::component) return formula_component(f->component + shift, f->dtype);
+      if (!f->origin.empty() && !epilogue) // what the first stage computes already
+        for (size_t i = 0; i < first.components.size(); i++) {
+          const Component& p = first.components[i];
+          if (p.kind == ComponentKind::map && !p.after && p.body->origin == f->origin && p.body->at == f->at)
+            return formula_component(int(i), f->dtype);
+        }
       if (f->kind != FormulaKind::load) return f;
       for (size_t i = 0; i < first.components.size(); i++) {
         const Component& p = first.components[i];
