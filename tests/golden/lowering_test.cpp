@@ -1,0 +1,102 @@
+// golden/lowering_test.cpp -- each case: term + schedule -> the loop IR that is written down, whose numbers equal the term interpreter's.
+// LUMINAL_UPDATE=1 writes the loop IR anew.
+#include "golden/golden_support.h"
+
+namespace luminal::kernel {
+namespace {
+
+std::vector<GoldenCase> cases() {
+  return {
+      {"matmul_ragged", {{"M", 29}}},
+      {"conv_dilated", {}},
+      {"conv_input_gradient", {}},
+      {"layernorm", {{"R", 11}}},
+      {"attention", {}},
+      {"attention_split", {{"T", 203}}},
+      {"q4_0_matvec", {}, false, 5e-6, {{"w", {0, 59}}}},
+      {"q4_k_matvec", {}, false, 5e-6, {{"w", {0, 59}}}},
+      {"kv_append", {{"past", 37}, {"S", 5}}, true},
+      {"paged_gather", {{"T", 77}}, false, 0, {{"table", {0, 11}}}},
+      {"routing", {}, false, 2e-6, {{"list", {0, 9}}, {"count", {0, 8}}}},
+      {"top2", {{"R", 13}}, false, 0},
+      {"two_outputs", {{"R", 23}}},
+  };
+}
+
+class Golden : public testing::TestWithParam<GoldenCase> {};
+
+TEST_P(Golden, LoopsAndNumbers) {
+  const GoldenCase& c = GetParam();
+  auto folder = golden_folder() / c.name;
+  Module module = parse_module(read_text(folder / "term.lum"), c.name + "/term.lum");
+  ASSERT_THAT(verify(module), testing::IsEmpty());
+  const Function& function = module.entry();
+  auto cone = cone_of(function, c.in_place);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  ASSERT_THAT(verify(*cone), testing::IsEmpty()) << to_string(*cone);
+  Schedule schedule = parse_schedule(read_text(folder / "schedule.txt"), c.name + "/schedule.txt");
+  EXPECT_EQ(parse_schedule(to_string(schedule)), schedule);
+  auto kernel = lower(*cone, schedule);
+  ASSERT_TRUE(kernel.ok()) << kernel.error();
+  std::string text = to_string(*kernel);
+  ASSERT_THAT(verify(*kernel), testing::IsEmpty()) << text;
+  EXPECT_TRUE(same(parse_kernel(text), *kernel));
+  if (std::getenv("LUMINAL_UPDATE")) std::ofstream(folder / "loops.txt") << text;
+  EXPECT_EQ(text, read_text(folder / "loops.txt")) << "LUMINAL_UPDATE=1 writes it anew";
+
+  for (uint64_t seed : {1, 2}) {
+    Bindings bindings = random_bindings(function, c, seed);
+    auto want = Interpreter(module, bindings).run();
+    std::map<std::string, std::vector<std::byte>> first;
+    for (int workers : {1, 2, 3}) {
+      KernelRun got = run_cone(function, *cone, *kernel, bindings, adversarial(seed, workers));
+      EXPECT_TRUE(got.run.ok()) << got.run.text();
+      for (auto& [name, bytes] : got.results)
+        EXPECT_LE(difference(want.at(name).dtype, bytes, want.at(name)), c.tolerance)
+            << name << ", " << workers << " workers, seed " << seed;
+      if (first.empty()) first = got.results;
+      EXPECT_EQ(first, got.results) << "the result depends on the number of workers";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Golden, testing::ValuesIn(cases()),
+                         [](auto& info) { return info.param.name; });
+
+/// The default schedule of the same cones, for machines of several widths.
+class GoldenDefault : public testing::TestWithParam<GoldenCase> {};
+
+TEST_P(GoldenDefault, Numbers) {
+  const GoldenCase& c = GetParam();
+  Module module = parse_module(read_text(golden_folder() / c.name / "term.lum"), c.name);
+  const Function& function = module.entry();
+  auto cone = cone_of(function, c.in_place);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  Bindings bindings = random_bindings(function, c, 3);
+  auto want = Interpreter(module, bindings).run();
+  for (int lanes : {4, 8, 16}) {
+    MachineLimits limits;
+    limits.lanes = lanes;
+    limits.vector_registers = lanes == 16 ? 32 : 16;
+    limits.threads = 2;
+    Schedule schedule = default_schedule(*cone, limits);
+    EXPECT_EQ(parse_schedule(to_string(schedule)), schedule);
+    LowerOptions options;
+    options.lanes = lanes;
+    auto kernel = lower(*cone, schedule, options);
+    ASSERT_TRUE(kernel.ok()) << kernel.error() << "\n" << to_string(schedule);
+    ASSERT_THAT(verify(*kernel), testing::IsEmpty()) << to_string(*kernel);
+    KernelRun got = run_cone(function, *cone, *kernel, bindings, adversarial(7, 2));
+    EXPECT_TRUE(got.run.ok()) << got.run.text() << to_string(*kernel);
+    for (auto& [name, bytes] : got.results)
+      EXPECT_LE(difference(want.at(name).dtype, bytes, want.at(name)), c.tolerance)
+          << name << ", " << lanes << " lanes\n"
+          << to_string(schedule);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenDefault, testing::ValuesIn(cases()),
+                         [](auto& info) { return info.param.name; });
+
+} // namespace
+} // namespace luminal::kernel
