@@ -168,7 +168,9 @@ private:
     for (int subset = 1; first && subset < 1 << (n - 1); ++subset) {
       auto fixed = bodies;
       for (int c = 1; c < n; ++c)
-        if (subset >> (c - 1) & 1 && !fixed[size_t(c)]) fixed[size_t(c)] = m.identity(c);
+        if (const Op op = m.components()[size_t(c)].op;
+            subset >> (c - 1) & 1 && (op == Op::max || op == Op::min) && !fixed[size_t(c)])
+          fixed[size_t(c)] = m.identity(c);
       if (!check_monoid_laws(m, 16, fixed)) return {};
     }
     return first;
