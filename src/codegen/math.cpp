@@ -10,6 +10,7 @@ namespace {
 constexpr double ln2_hi32 = 0x1.62e4p-1, ln2_lo32 = 0x1.7f7d1cf79abcap-20; // hi has 15 bits: n * hi is exact
 constexpr double ln2_hi64 = 6.93147180369123816490e-01, ln2_lo64 = 1.90821492927058770002e-10;
 constexpr double log2_e = 1.4426950408889634074;
+constexpr double inverse_ln2_hi = 1.4426950408889634, inverse_ln2_lo = 2.0355273740931033e-17;
 
 // 2^t = 1 + t p(t), |t| <= 1/2
 constexpr double exp2_f32[] = {0.6931472420692444,   0.24022655189037323,   0.05550273880362511,
@@ -134,7 +135,7 @@ Value* MathEmitter::exp(Value* x) {
 
 Value* MathEmitter::expm1(Value* x) {
   bool f64 = is_f64(x);
-  Value* c = clamp(x, f64 ? -40 : -20, f64 ? 711 : 90);
+  Value* c = clamp(x, f64 ? -40 : -20, f64 ? 710 : 89); // above: infinite, and 2^(n-1) still fits
   Value *n, *whole, *t = reduce_exp(c, n, whole);
   Value* half_scale = power_of_two(b_.CreateSub(whole, integer(whole, 1)), f64,
                                    x->getType()); // 2^(n-1): 2^n itself may not fit
@@ -187,15 +188,44 @@ void MathEmitter::log1p_pair(Value* f, Value*& high, Value*& low) {
 
 /// log2(x) for positive finite x as a sum of two f64.
 void MathEmitter::log2_pair(Value* x, Value*& high, Value*& low) {
-  constexpr double inverse_hi = 1.4426950408889634, inverse_lo = 2.0355273740931033e-17;
   Value *n, *f = reduce_log(x, n), *h, *l;
   log1p_pair(f, h, l);
-  Value* p = b_.CreateFMul(h, real(x, inverse_hi));
-  Value* e = fma(h, real(x, inverse_hi), b_.CreateFNeg(p));
-  e = fma(h, real(x, inverse_lo), e);
-  e = fma(l, real(x, inverse_hi), e);
-  high = b_.CreateFAdd(n, p);
-  low = b_.CreateFAdd(b_.CreateFAdd(b_.CreateFSub(n, high), p), e); // |n| >= |p| or n = 0
+  Value* p = b_.CreateFMul(h, real(x, inverse_ln2_hi));
+  Value* e = fma(h, real(x, inverse_ln2_hi), b_.CreateFNeg(p));
+  e = fma(h, real(x, inverse_ln2_lo), e);
+  e = fma(l, real(x, inverse_ln2_hi), e);
+  add_to_exponent(n, p, e, high, low);
+}
+
+/// n + p + e as a sum whose second part is below the last place of the first; |n| >= |p| or n = 0.
+void MathEmitter::add_to_exponent(Value* n, Value* p, Value* e, Value*& high, Value*& low) {
+  Value* sum = b_.CreateFAdd(n, p);
+  Value* rest = b_.CreateFAdd(b_.CreateFAdd(b_.CreateFSub(n, sum), p), e);
+  high = b_.CreateFAdd(sum, rest);
+  low = b_.CreateFAdd(b_.CreateFSub(sum, high), rest);
+}
+
+/// The same with a relative error of about 2^-66: an exponent of a thousand costs ten bits.
+void MathEmitter::log2_precise(Value* x, Value*& high, Value*& low) {
+  auto mul = [&](Value* a, Value* c) { return b_.CreateFMul(a, c); };
+  auto lost = [&](Value* a, Value* c, Value* product) { return fma(a, c, b_.CreateFNeg(product)); };
+  Value *n, *f = reduce_log(x, n), *two = real(x, 2);
+  // s = f / (2 + f) as a pair
+  Value *u = b_.CreateFAdd(f, two), *ul = b_.CreateFSub(f, b_.CreateFSub(u, two));
+  Value* sh = b_.CreateFDiv(f, u);
+  Value* sl = b_.CreateFDiv(b_.CreateFSub(fma(b_.CreateFNeg(sh), u, f), mul(sh, ul)), u);
+  Value *zh = mul(sh, sh), *zl = fma(mul(sh, two), sl, lost(sh, sh, zh));
+  // log((1 + s) / (1 - s)) = 2s + s z q(z)
+  Value *first = real(x, atanh_f64[0]), *q1 = polynomial(zh, llvm::ArrayRef<double>(atanh_f64).drop_front());
+  Value *t = mul(zh, q1), *qh = b_.CreateFAdd(first, t);
+  Value* ql = b_.CreateFAdd(b_.CreateFAdd(b_.CreateFSub(first, qh), t), fma(zl, q1, lost(zh, q1, t)));
+  Value *ah = mul(zh, qh), *al = b_.CreateFAdd(lost(zh, qh, ah), fma(zh, ql, mul(zl, qh)));
+  Value *wh = mul(sh, ah), *wl = b_.CreateFAdd(lost(sh, ah, wh), fma(sh, al, mul(sl, ah)));
+  Value *twice = mul(sh, two), *lh = b_.CreateFAdd(twice, wh);
+  Value* ll = b_.CreateFAdd(b_.CreateFAdd(b_.CreateFSub(twice, lh), wh), fma(sl, two, wl));
+  Value* p = mul(lh, real(x, inverse_ln2_hi));
+  Value* e = b_.CreateFAdd(lost(lh, real(x, inverse_ln2_hi), p), fma(lh, real(x, inverse_ln2_lo), mul(ll, real(x, inverse_ln2_hi))));
+  add_to_exponent(n, p, e, high, low);
 }
 
 Value* MathEmitter::log2(Value* x) {
@@ -275,6 +305,17 @@ Value* MathEmitter::sigmoid(Value* x) {
   return b_.CreateFDiv(top, b_.CreateFAdd(e, real(x, 1)));
 }
 
+// x / (1 + e^-x). For negative x that is x e^x / (1 + e^x), where the exponent of e^x comes last: the product may be normal where e^x is not.
+Value* MathEmitter::silu(Value* x) {
+  bool f64 = is_f64(x);
+  Value *n, *whole, *t = reduce_exp(clamp(b_.CreateFNeg(abs(x)), f64 ? -750 : -110, 0), n, whole);
+  Value* unit = b_.CreateFAdd(expm1_unit(t), real(x, 1));
+  Value *e = scale_result(unit, n, whole), *negative = b_.CreateFCmpOLT(x, real(x, 0));
+  Value* q = b_.CreateFDiv(b_.CreateSelect(negative, b_.CreateFMul(x, unit), x), b_.CreateFAdd(e, real(x, 1)));
+  Value* r = b_.CreateSelect(negative, scale_result(q, n, whole), q);
+  return b_.CreateSelect(b_.CreateFCmpOEQ(x, real(x, -HUGE_VAL)), real(x, NAN), r); // -inf * 0
+}
+
 Value* MathEmitter::erf(Value* x) {
   Value *a = abs(x), *square = b_.CreateFMul(x, x), *one = real(x, 1);
   if (!is_f64(x)) {
@@ -307,7 +348,11 @@ Value* MathEmitter::pow(Value* x, Value* y) {
   Value *zero = real(x, 0), *one = real(x, 1), *infinity = real(x, HUGE_VAL), *a = abs(x);
   Value* usual = b_.CreateAnd(b_.CreateFCmpOGT(a, zero), b_.CreateFCmpOLT(a, infinity));
   Value *high, *low;
-  log2_pair(b_.CreateSelect(usual, a, one), high, low);
+  Value* base = b_.CreateSelect(usual, a, one);
+  if (wide)
+    log2_precise(base, high, low);
+  else
+    log2_pair(base, high, low);
   Value* p = b_.CreateFMul(y, high);
   Value* lost = fma(y, low, fma(y, high, b_.CreateFNeg(p)));
   Value* moderate = b_.CreateFCmpOLT(abs(p), real(x, 1100));
@@ -363,7 +408,7 @@ Value* MathEmitter::function(Op op, Value* x, Value* y) {
   case Op::tanh: return tanh(x);
   case Op::sigmoid: return sigmoid(x);
   case Op::erf: return erf(x);
-  case Op::silu: return b_.CreateFMul(x, sigmoid(x));
+  case Op::silu: return silu(x);
   case Op::gelu: {
     Value* e = b_.CreateFAdd(one, erf(b_.CreateFMul(x, real(x, 0.70710678118654752440))));
     return b_.CreateFMul(b_.CreateFMul(half, x), e);

@@ -35,6 +35,7 @@ public:
   LV* tan(LV* x);
   LV* tanh(LV* x);
   LV* sigmoid(LV* x);
+  LV* silu(LV* x);
   LV* erf(LV* x);
   LV* pow(LV* x, LV* y);
   LV* remainder(LV* x, LV* y); // floor modulo, exact before its one rounding
@@ -73,6 +74,8 @@ private:
   LV* log_special(LV* x, LV* r);
   LV* log_sum(LV* x, LV* f, LV* n);
   void log1p_pair(LV* f, LV*& high, LV*& low);
+  void add_to_exponent(LV* n, LV* p, LV* e, LV*& high, LV*& low);
+  void log2_precise(LV* x, LV*& high, LV*& low);
   void log2_pair(LV* x, LV*& high, LV*& low);
   void reduce_large(LV* x, LV*& quadrant, LV*& high, LV*& low);
   void reduce_angle(LV* x, double limit, LV*& quadrant, LV*& high, LV*& low);

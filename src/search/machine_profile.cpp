@@ -1,0 +1,227 @@
+// search/machine_profile.cpp -- guessing, keeping and printing profiles; measuring is in machine_measure.cpp.
+#include "search/machine_profile.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/settings.h"
+#include "search/machine_measure.h"
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+namespace luminal::search {
+namespace {
+using Json = nlohmann::ordered_json;
+
+std::string processor_line(std::string_view key) {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.starts_with(key))
+      if (auto colon = line.find(": "); colon != std::string::npos) return line.substr(colon + 2);
+  return "";
+}
+
+/// Bytes of a data or unified cache of core 0, from sysfs, else from the C library; 0: unknown.
+int64_t cache_bytes(int level) {
+  for (int index = 0; index < 8; ++index) {
+    std::string folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", index), type, size;
+    int found = 0;
+    if (!(std::ifstream(folder + "level") >> found) || found != level) continue;
+    if (!(std::ifstream(folder + "type") >> type) || type == "Instruction") continue;
+    if (!(std::ifstream(folder + "size") >> size) || size.empty()) continue;
+    int64_t bytes = std::atoll(size.c_str());
+    if (size.back() == 'K') bytes <<= 10;
+    if (size.back() == 'M') bytes <<= 20;
+    if (bytes > 0) return bytes;
+  }
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+  long bytes = sysconf(level == 1   ? _SC_LEVEL1_DCACHE_SIZE
+                       : level == 2 ? _SC_LEVEL2_CACHE_SIZE
+                                    : _SC_LEVEL3_CACHE_SIZE);
+  if (bytes > 0) return bytes;
+#endif
+  return 0;
+}
+
+double clock_ghz() {
+  double khz = 0;
+  if (std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq") >> khz && khz > 0)
+    return khz * 1e-6;
+  std::string mhz = processor_line("cpu MHz");
+  double value = mhz.empty() ? 0 : std::atof(mhz.c_str()) * 1e-3;
+  return value > 0.5 && value < 10 ? value : 2.0;
+}
+
+/// Every number of a profile with its name, for both directions of the text form.
+template <class P, class F> void each_number(P& p, F f) {
+  f("fma_f32_1", p.fma_f32_1), f("fma_f32", p.fma_f32), f("fma_f64_1", p.fma_f64_1), f("fma_f64", p.fma_f64);
+  f("bf16_dot_1", p.bf16_dot_1), f("bf16_dot", p.bf16_dot), f("int8_dot_1", p.int8_dot_1),
+      f("int8_dot", p.int8_dot);
+  f("fork_join_us", p.fork_join_us), f("barrier_us", p.barrier_us);
+}
+template <class P, class F> void each_bandwidth(P& p, F f) {
+  f("memory_1", p.memory_1), f("memory", p.memory), f("l1_1", p.l1_1), f("l2_1", p.l2_1), f("l3", p.l3_all);
+}
+
+std::string file_of(const MachineProfile& p) {
+  std::string folder = cache_folder();
+  return folder.empty() ? "" : fmt::format("{}/machine/{:016x}.json", folder, p.fingerprint);
+}
+
+} // namespace
+
+MachineProfile MachineProfile::guess(int threads) {
+  const codegen::CpuTarget& target = codegen::CpuTarget::host();
+  MachineProfile p;
+  p.processor = processor_line("model name");
+  if (p.processor.empty()) p.processor = target.cpu;
+  p.cpu = target.cpu;
+  p.threads = threads;
+  p.vector_bits = target.vector_bits;
+  p.vector_registers = target.vector_registers;
+  p.l1 = cache_bytes(1) ? cache_bytes(1) : 32 << 10;
+  p.l2 = cache_bytes(2) ? cache_bytes(2) : 512 << 10;
+  p.l3 = cache_bytes(3) ? cache_bytes(3) : 8 << 20;
+  p.fingerprint =
+      Hasher().add(p.processor).add(target.hash()).add(p.l1).add(p.l2).add(p.l3).add(threads).value64();
+  // Two 256-bit multiply-adds a cycle, as halves of 512-bit ones where these are not full rate; one of 128 bits on the rest.
+  double ghz = clock_ghz(), lanes = std::min(p.vector_bits, 256) / 32.0;
+  p.fma_f32_1 = ghz * lanes * 4;
+  p.fma_f64_1 = p.fma_f32_1 / 2;
+  p.bf16_dot_1 = target.bf16_dot ? p.fma_f32_1 * 2 : 0;
+  p.int8_dot_1 = target.int8_dot ? p.fma_f32_1 * 4 : 0;
+  p.fma_f32 = p.fma_f32_1 * threads;
+  p.fma_f64 = p.fma_f64_1 * threads;
+  p.bf16_dot = p.bf16_dot_1 * threads;
+  p.int8_dot = p.int8_dot_1 * threads;
+  double several = std::min(threads, 4);
+  p.memory_1 = {10, 6, 8, 8};
+  p.memory = {10 + 5 * (several - 1), 6 + 3 * (several - 1), 8 + 4 * (several - 1), 8 + 4 * (several - 1)};
+  double l1 = ghz * p.vector_bits / 8;
+  p.l1_1 = {l1, l1 / 2, l1, l1};
+  p.l2_1 = {l1 / 2, l1 / 4, l1 / 2, l1 / 2};
+  p.l3_all = {l1 / 4 * threads, l1 / 8 * threads, l1 / 4 * threads, l1 / 4 * threads};
+  p.fork_join_us = threads > 1 ? 1 : 0;
+  p.barrier_us = threads > 1 ? 0.2 : 0;
+  return p;
+}
+
+MachineProfile MachineProfile::present(int threads) {
+  MachineProfile p = guess(threads);
+  std::string file = file_of(p);
+  if (file.empty() || !file_exists(file)) return p;
+  auto text = read_file(file, 1 << 20);
+  if (!text) return p;
+  auto kept = from_json(*text);
+  if (kept && kept->fingerprint == p.fingerprint && !kept->guessed) return *kept;
+  log_info("{}: not a profile of this machine{}", file, kept ? "" : ": " + kept.error());
+  return p;
+}
+
+Result<MachineProfile> MachineProfile::measured(int threads, bool fresh) {
+  MachineProfile p = present(threads);
+  if (!p.guessed && !fresh) return p;
+  p = guess(threads);
+  if (auto done = measure(p); !done) return done.failure();
+  p.guessed = false;
+  if (std::string file = file_of(p); !file.empty())
+    if (auto written = write_file(file, p.to_json()); !written)
+      log_info("the machine profile is not kept: {}", written.error());
+  return p;
+}
+
+kernel::MachineLimits MachineProfile::limits() const {
+  kernel::MachineLimits limits;
+  limits.lanes = vector_bits / 32;
+  limits.vector_registers = vector_registers;
+  limits.l1 = l1;
+  limits.l2 = l2;
+  limits.l3 = l3;
+  limits.threads = threads;
+  return limits;
+}
+
+std::string MachineProfile::to_json() const {
+  Json j;
+  j["processor"] = processor;
+  j["cpu"] = cpu;
+  j["fingerprint"] = fmt::format("{:016x}", fingerprint);
+  j["threads"] = threads;
+  j["vector_bits"] = vector_bits;
+  j["vector_registers"] = vector_registers;
+  j["l1"] = l1;
+  j["l2"] = l2;
+  j["l3"] = l3;
+  each_number(*this, [&](const char* name, double x) { j[name] = x; });
+  each_bandwidth(*this, [&](const char* name, const Bandwidth& b) {
+    j[name] = Json{{"read", b.read}, {"write", b.write}, {"copy", b.copy}, {"triad", b.triad}};
+  });
+  j["guessed"] = guessed;
+  return j.dump(2) + "\n";
+}
+
+Result<MachineProfile> MachineProfile::from_json(std::string_view text) {
+  Json j = Json::parse(text.begin(), text.end(), nullptr, false);
+  if (!j.is_object()) return Failure{"machine profile: no JSON object"};
+  try {
+    MachineProfile p;
+    p.processor = j.at("processor").get<std::string>();
+    p.cpu = j.at("cpu").get<std::string>();
+    p.fingerprint = std::stoull(j.at("fingerprint").get<std::string>(), nullptr, 16);
+    p.threads = j.at("threads").get<int>();
+    p.vector_bits = j.at("vector_bits").get<int>();
+    p.vector_registers = j.at("vector_registers").get<int>();
+    p.l1 = j.at("l1").get<int64_t>();
+    p.l2 = j.at("l2").get<int64_t>();
+    p.l3 = j.at("l3").get<int64_t>();
+    auto number = [](const Json& value) {
+      auto x = value.get<double>();
+      if (!std::isfinite(x) || x < 0) throw std::out_of_range("a number is negative or not finite");
+      return x;
+    };
+    each_number(p, [&](const char* name, double& x) { x = number(j.at(name)); });
+    each_bandwidth(p, [&](const char* name, Bandwidth& b) {
+      const Json& o = j.at(name);
+      b = {number(o.at("read")), number(o.at("write")), number(o.at("copy")), number(o.at("triad"))};
+    });
+    p.guessed = j.at("guessed").get<bool>();
+    if (p.threads < 1 || p.vector_bits < 64 || p.l1 < 1 || p.l2 < 1 || p.l3 < 1)
+      throw std::out_of_range("a size is out of range");
+    return p;
+  } catch (const std::exception& e) {
+    return Failure{fmt::format("machine profile: {}", e.what())};
+  }
+}
+
+std::string MachineProfile::to_string() const {
+  std::string out = fmt::format("{} ({}), {} thread{}, vectors of {} bits, {} registers\n", processor, cpu,
+                                threads, threads == 1 ? "" : "s", vector_bits, vector_registers);
+  out += fmt::format("caches            L1 {} KiB, L2 {} KiB, L3 {:.1f} MiB\n", l1 >> 10, l2 >> 10,
+                     double(l3) / (1 << 20));
+  auto rate = [&](const char* name, double one, double all) {
+    if (one > 0) out += fmt::format("{:<18}{:>9.1f} on 1 thread {:>9.1f} on {}\n", name, one, all, threads);
+  };
+  out += guessed ? "guessed, not measured (luminal devices measures)\n" : "";
+  rate("f32 FMA GFLOP/s", fma_f32_1, fma_f32);
+  rate("f64 FMA GFLOP/s", fma_f64_1, fma_f64);
+  rate("bf16 dot GFLOP/s", bf16_dot_1, bf16_dot);
+  rate("int8 dot GOP/s", int8_dot_1, int8_dot);
+  out += "GB/s                   read    write     copy    triad\n";
+  auto line = [&](const std::string& name, const Bandwidth& b) {
+    out += fmt::format("{:<18}{:>9.1f}{:>9.1f}{:>9.1f}{:>9.1f}\n", name, b.read, b.write, b.copy, b.triad);
+  };
+  line("memory, 1 thread", memory_1);
+  if (threads > 1) line(fmt::format("memory, {} threads", threads), memory);
+  line("L1, 1 thread", l1_1);
+  line("L2, 1 thread", l2_1);
+  line(fmt::format("L3, {} thread{}", threads, threads == 1 ? "" : "s"), l3_all);
+  if (threads > 1)
+    out += fmt::format("fork and join     {:>9.2f} us\nbarrier           {:>9.2f} us\n", fork_join_us,
+                       barrier_us);
+  return out;
+}
+
+} // namespace luminal::search

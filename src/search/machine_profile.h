@@ -1,0 +1,50 @@
+// search/machine_profile.h -- what this machine can do: peaks, bandwidths, caches. Measured once with generated kernels and kept on disk, or guessed.
+#pragma once
+#include "base/result.h"
+#include "codegen/codegen.h"
+#include "kernel/default_schedule.h"
+#include <cstdint>
+#include <string>
+
+namespace luminal::search {
+
+/// GB/s (1e9 bytes); every byte counts once for each read and each write. 0: not measured.
+struct Bandwidth {
+  double read = 0, write = 0, copy = 0, triad = 0;
+  bool operator==(const Bandwidth&) const = default;
+};
+
+struct MachineProfile {
+  std::string processor;    ///< as the system names it
+  std::string cpu;          ///< as LLVM names it
+  uint64_t fingerprint = 0; ///< of processor, instruction set, caches and thread count
+  int threads = 1;
+  int vector_bits = 128, vector_registers = 16;
+  int64_t l1 = 0, l2 = 0, l3 = 0; ///< bytes: of one core, of one core, shared
+
+  // GFLOP/s (int8: GOP/s), a multiply-add is two. 0: the instruction is absent.
+  double fma_f32_1 = 0, fma_f32 = 0, fma_f64_1 = 0, fma_f64 = 0; ///< _1: on one thread, else on all
+  double bf16_dot_1 = 0, bf16_dot = 0, int8_dot_1 = 0, int8_dot = 0;
+
+  Bandwidth memory_1, memory, l1_1, l2_1, l3_all; ///< _1: one thread, else all
+  double fork_join_us = 0, barrier_us = 0;
+  bool guessed = true;
+
+  /// Cautious values from what the processor says of itself; measures nothing.
+  static MachineProfile guess(int threads);
+  /// The measured profile where there is one on disk, else the guess. Never measures.
+  static MachineProfile present(int threads);
+  /// From disk, or measured now (below 2 s) and kept. fresh: measured in any case. Failure: the generated kernels do not run here.
+  static Result<MachineProfile> measured(int threads, bool fresh = false);
+
+  double read_bandwidth() const { return memory.read; } ///< GB/s of main memory, all threads
+  /// For schedules: what the default schedule has to know.
+  kernel::MachineLimits limits() const;
+
+  std::string to_json() const;
+  static Result<MachineProfile> from_json(std::string_view text);
+  std::string to_string() const; ///< a table for people
+  bool operator==(const MachineProfile&) const = default;
+};
+
+} // namespace luminal::search

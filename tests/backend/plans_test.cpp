@@ -1,0 +1,218 @@
+// tests/backend/plans_test.cpp -- the default plan of random graphs equals the interpreter; contexts share a plan; nothing is allocated in steady state.
+#include "base/thread_pool.h"
+#include "compile/compile.h"
+#include "device/cpu/cpu_device.h"
+#include "ir/random_graph.h"
+#include "runtime/context.h"
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <new>
+#include <thread>
+
+namespace {
+std::atomic<bool> counting{false};
+std::atomic<int64_t> allocations{0};
+} // namespace
+
+// Every allocation of the program passes here.
+void* operator new(size_t bytes) {
+  if (counting.load(std::memory_order_relaxed)) allocations++;
+  if (void* p = std::malloc(bytes)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, size_t) noexcept { std::free(p); }
+
+namespace luminal {
+namespace {
+
+using namespace testing_ir;
+
+/// A module compiled and loaded, with one context.
+struct Running {
+  explicit Running(const Module& module, int threads = 1) : pool(threads), device(device::make_cpu_device(pool)), store(std::make_shared<runtime::Store>(*device)) {
+    compile::Options options = compile::Options::host(threads);
+    options.cache = false;
+    auto compiled = compile::compile(module, options);
+    if (!compiled) throw Error(compiled.error());
+    executable = runtime::Executable::load(compiled->plan, *device).value();
+    report = compiled->report();
+  }
+
+  /// Inputs of every role; symbols.
+  std::unique_ptr<runtime::Context> start(const Module& module, const Bindings& bindings) {
+    auto role_of = [&](const std::string& name) {
+      for (NodeId id : module.entry().params)
+        if (std::get<InputAttr>(module.entry()[id].attr).name == name) return std::get<InputAttr>(module.entry()[id].attr).role;
+      return Role::argument;
+    };
+    for (const auto& [name, value] : bindings.inputs)
+      if (role_of(name) == Role::weight) store->copy_weight(name, value.data).value();
+    auto context = runtime::Context::create(executable, store).value();
+    for (const auto& [name, value] : bindings.symbols) context->set_symbol(name, value).value();
+    for (const auto& [name, value] : bindings.inputs) {
+      if (role_of(name) == Role::argument) {
+        auto memory = context->argument(name).value();
+        EXPECT_EQ(memory.size(), value.data.size());
+        std::memcpy(memory.data(), value.data.data(), value.data.size());
+      } else if (role_of(name) == Role::state) {
+        auto memory = context->state(name).value();
+        std::memcpy(memory.bytes.data(), value.data.data(), value.data.size());
+      }
+    }
+    return context;
+  }
+
+  ThreadPool pool;
+  std::unique_ptr<device::CpuDevice> device;
+  std::shared_ptr<runtime::Store> store;
+  std::shared_ptr<const runtime::Executable> executable;
+  std::string report;
+};
+
+/// Every result lies within the bound that rounding gives; integers without a bound are equal.
+void expect_interpreted(const RandomGraph& g, runtime::Context& context, int64_t& compared) {
+  Interpreter judge(g.module, g.bindings, InterpMode::bounded);
+  for (const FunctionResult& r : g.module.entry().results) {
+    auto want = judge.values(r.name);
+    auto got = context.result(r.name).value();
+    for (size_t i = 0; i < want.size(); i++) {
+      if (!is_float(got.dtype)) {
+        if (want[i].error != 0) continue; // depends on a rounding
+        ASSERT_EQ(load_i64(got.dtype, got.bytes.data(), int64_t(i)), want[i].integer) << r.name << " element " << i;
+        compared++;
+        continue;
+      }
+      double value = load_f64(got.dtype, got.bytes.data(), int64_t(i));
+      if (std::isinf(want[i].error)) continue;
+      if (std::isnan(want[i].value)) {
+        ASSERT_TRUE(std::isnan(value)) << r.name << " element " << i << " is " << value;
+      } else if (std::isinf(want[i].value)) {
+        ASSERT_EQ(value, want[i].value) << r.name << " element " << i;
+      } else {
+        double slack = 2 * want[i].error + 1e-30; // sums in another order have the same bound
+        ASSERT_LE(std::abs(value - want[i].value), slack) << r.name << " element " << i << ": " << value << " for " << want[i].value;
+      }
+      compared++;
+    }
+  }
+}
+
+void run_random_graphs(uint64_t first, uint64_t last, RandomGraphOptions options) {
+  int64_t compared = 0;
+  for (uint64_t seed = first; seed <= last; seed++) {
+    RandomGraph g(seed, options);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + to_string(g.module));
+    Running running(g.module, 1 + int(seed % 2));
+    auto context = running.start(g.module, g.bindings);
+    auto done = context->run();
+    ASSERT_TRUE(done) << done.error();
+    expect_interpreted(g, *context, compared);
+    if (testing::Test::HasFatalFailure()) FAIL() << running.report;
+  }
+  EXPECT_GT(compared, int64_t(last - first) * 5);
+}
+
+TEST(Plans, RandomGraphsEqualTheInterpreter1) { run_random_graphs(1, 250, {.nodes = 10}); }
+TEST(Plans, RandomGraphsEqualTheInterpreter2) { run_random_graphs(251, 400, {.nodes = 16, .small_floats = false}); }
+TEST(Plans, RandomGraphsWithControlFlowEqualTheInterpreter) { run_random_graphs(401, 500, {.nodes = 12, .structure = true}); }
+
+Module two_layers() {
+  return parse_module(R"(
+symbol n: 1..32
+fn @main(%x: f32[n, 24], weight %w: f32[24, 24], state %total: f32[24]) {
+  %a = view %x [m: n, c: 24, k: 24] -> [m, k]
+  %b = view %w [m: n, c: 24, k: 24] -> [k, c]
+  %p = mul %a, %b
+  %s = fold [m: n, c: 24, k: 24] over [k] { sum(self): f32 %p[m, c, k] }
+  %y = get %s, 0
+  %z = tanh %y
+  %f = fold [m: n, c: 24] over [m] { sum(self): f32 %z[m, c] }
+  %g = get %f, 0
+  %next = add %total, %g
+  return z = %z, total_next = %next -> total
+}
+)");
+}
+
+Bindings two_layers_inputs(int64_t n, int seed) {
+  Bindings bindings;
+  bindings.symbols["n"] = n;
+  auto fill = [&](const std::string& name, std::vector<int64_t> shape) {
+    HostTensor t;
+    t.shape = shape;
+    t.data.resize(size_t(t.count()) * 4);
+    for (int64_t i = 0; i < t.count(); i++) store_f64(DType::f32, t.data.data(), i, double((i * 7 + seed) % 13 - 6) / 8);
+    bindings.inputs[name] = t;
+  };
+  fill("x", {n, 24});
+  fill("w", {24, 24});
+  fill("total", {24});
+  return bindings;
+}
+
+TEST(Plans, SteadyStateAllocatesNothing) {
+  Module module = two_layers();
+  Running running(module, 2);
+  auto context = running.start(module, two_layers_inputs(32, 1));
+  ASSERT_TRUE(context->run());
+  counting = true;
+  bool good = true;
+  for (int i = 0; i < 100; i++) good &= bool(context->run());
+  counting = false;
+  EXPECT_TRUE(good);
+  EXPECT_EQ(allocations.load(), 0);
+}
+
+TEST(Plans, TwoContextsRunAtOnce) {
+  Module module = two_layers();
+  Running running(module, 2);
+  // Each context with a store of its own; they share plan, code and pool.
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 2; t++)
+    threads.emplace_back([&, t] {
+      Bindings bindings = two_layers_inputs(8 + t * 8, t + 1);
+      auto store = std::make_shared<runtime::Store>(*running.device);
+      (void)store->copy_weight("w", bindings.inputs["w"].data);
+      auto context = runtime::Context::create(running.executable, store).value();
+      context->set_symbol("n", bindings.symbols["n"]).value();
+      auto memory = context->argument("x").value();
+      std::memcpy(memory.data(), bindings.inputs["x"].data.data(), memory.size());
+      std::memcpy(context->state("total").value().bytes.data(), bindings.inputs["total"].data.data(), 96);
+      HostTensor want = Interpreter(module, bindings).result("z");
+      for (int i = 0; i < 200; i++) {
+        if (!context->run()) wrong++;
+        auto z = context->result("z").value();
+        for (int64_t e = 0; e < want.count(); e++)
+          if (!(std::abs(load_f64(DType::f32, z.bytes.data(), e) - want.at(e)) <= 1e-5)) wrong++;
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+TEST(Plans, AMemoryLimitIsRefusedWithNumbers) {
+  Module module = two_layers();
+  Running running(module);
+  running.store->copy_weight("w", two_layers_inputs(1, 1).inputs["w"].data).value();
+  auto context = runtime::Context::create(running.executable, running.store, {.max_memory = 100});
+  ASSERT_FALSE(context);
+  EXPECT_NE(context.error().find("may need"), std::string::npos) << context.error();
+  EXPECT_NE(context.error().find("the limit is 0.0 MiB"), std::string::npos) << context.error();
+}
+
+TEST(Plans, DimensionsOutOfRangeAreRefused) {
+  Module module = two_layers();
+  Running running(module);
+  auto context = running.start(module, two_layers_inputs(4, 1));
+  auto set = context->set_symbol("n", 33);
+  ASSERT_FALSE(set);
+  EXPECT_EQ(set.error(), "dimension n is declared 1..32, 33 was given");
+}
+
+} // namespace
+} // namespace luminal
