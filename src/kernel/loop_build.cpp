@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <fmt/format.h>
+#include <map>
 
 namespace luminal::kernel {
 namespace {
@@ -53,14 +54,17 @@ bool same(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b) || (a != a && b != b);
 }
 
-void hash_value(Hasher& h, const ValueRef& value) {
-  h.add(value != nullptr);
-  if (!value) return;
+/// Of shared parts once.
+uint64_t hash_of(const ValueRef& value, std::map<const Value*, uint64_t>& known) {
+  if (!value) return 0;
+  if (const auto found = known.find(value.get()); found != known.end()) return found->second;
+  Hasher h;
   const Value& v = *value;
   h.add(v.kind).add(v.dtype).add(v.op).add(v.constant != v.constant ? 0.5e300 : v.constant);
   h.add(std::signbit(v.constant)).add(v.buffer).add(v.offset.hash()).add(v.let).add(v.user_op);
   h.add(v.args.size());
-  for (const ValueRef& arg : v.args) hash_value(h, arg);
+  for (const ValueRef& arg : v.args) h.add(hash_of(arg, known));
+  return known[value.get()] = h.value64();
 }
 
 void hash_body(Hasher& h, const Body& body);
@@ -84,7 +88,8 @@ void hash_stmt(Hasher& h, const Stmt& s) {
     h.add(operand.buffer).add(operand.offset.hash()).add(operand.strides.size());
     for (Expr stride : operand.strides) h.add(stride.hash());
   }
-  hash_value(h, s.value);
+  std::map<const Value*, uint64_t> known;
+  h.add(hash_of(s.value, known));
   hash_body(h, s.body);
   hash_body(h, s.otherwise);
 }

@@ -117,6 +117,11 @@ private:
       std::tuple<ValueKind, DType, Op, uint64_t, BufferId, uint32_t, int, std::string, std::vector<int>>;
 
   int value(const Value& v, Instruction& into, std::map<Key, int>& known) {
+    if (const auto seen = compiled_.find(&v); seen != compiled_.end()) return seen->second;
+    return compiled_[&v] = new_value(v, into, known);
+  }
+
+  int new_value(const Value& v, Instruction& into, std::map<Key, int>& known) {
     std::vector<int> args;
     for (const ValueRef& arg : v.args) args.push_back(value(*arg, into, known));
     const Key key{v.kind, v.dtype,   v.op, std::bit_cast<uint64_t>(v.constant), v.buffer, v.offset.id(),
@@ -152,6 +157,7 @@ private:
 
   void value(const Stmt& s, Instruction& into) {
     std::map<Key, int> known;
+    compiled_.clear();
     const int last = value(*s.value, into, known);
     LUMINAL_CHECK(last == int(into.steps.size()) - 1);
     p_.most_steps = std::max(p_.most_steps, int(into.steps.size()));
@@ -330,6 +336,7 @@ private:
   const Stmt* vector_ = nullptr;
   std::set<Expr, ExprLess> lane_symbols_;
   LaneSlots lane_slots_;
+  std::map<const Value*, int> compiled_; // steps of this statement: values share parts
 };
 
 } // namespace

@@ -51,6 +51,7 @@ private:
   struct Use {
     std::vector<VectorKey> vectors;
     int scratch = 0;
+    std::map<const Value*, int> needs; // of shared parts
     const Stmt* stmt = nullptr;
   };
 
@@ -157,13 +158,14 @@ private:
       return 0;
     default: break;
     }
+    if (const auto known = use.needs.find(&v); known != use.needs.end()) return known->second;
     std::vector<int> below;
     for (const ValueRef& arg : v.args) below.push_back(needs(*arg, at, use));
     std::sort(below.rbegin(), below.rend());
     int most = in_place ? 0 : 1;
     for (size_t i = 0; i < below.size(); ++i)
       if (below[i] > 0) most = std::max(most, below[i] + int(i));
-    return most;
+    return use.needs[&v] = most;
   }
 
   void touch(Kind kind, int id, Expr offset, const ExprMap<Expr>& at, Use& use) {
@@ -211,7 +213,8 @@ private:
       temporaries += change[i];
       const int total = accumulators + temporaries + run.uses[i].scratch;
       if (total <= best_.total) continue;
-      best_ = {accumulators, temporaries + run.uses[i].scratch, total, kernel::to_string(k_, *run.uses[i].stmt)};
+      best_ = {accumulators, temporaries + run.uses[i].scratch, total,
+               kernel::to_string(k_, *run.uses[i].stmt)};
     }
   }
 

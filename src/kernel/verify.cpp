@@ -169,9 +169,12 @@ private:
     case ValueKind::index: return on_lane(v.offset);
     case ValueKind::let: return lane_lets_.contains(v.let);
     case ValueKind::reduce_lanes: return false;
-    default:
-      return std::any_of(v.args.begin(), v.args.end(), [&](const ValueRef& a) { return a && on_lane(*a); });
+    default: break;
     }
+    const auto known = on_lane_.find(&v);
+    if (known != on_lane_.end()) return known->second;
+    return on_lane_[&v] =
+               std::any_of(v.args.begin(), v.args.end(), [&](const ValueRef& a) { return a && on_lane(*a); });
   }
 
   void define(Expr symbol) {
@@ -209,6 +212,7 @@ private:
   void value(const ValueRef& ref) {
     if (!ref) return complain("a value is missing");
     const Value& v = *ref;
+    if (!checked_.insert(&v).second) return; // values share parts
     if (v.kind != ValueKind::constant && v.kind != ValueKind::load && v.kind != ValueKind::index &&
         v.kind != ValueKind::let)
       for (const ValueRef& arg : v.args) value(arg);
@@ -390,6 +394,8 @@ private:
   }
 
   void statement(const Stmt& s) {
+    checked_.clear();
+    on_lane_.clear();
     const bool plain = s.kind == StmtKind::loop || s.kind == StmtKind::store ||
                        s.kind == StmtKind::let_value || s.kind == StmtKind::let_index ||
                        s.kind == StmtKind::if_ || s.kind == StmtKind::prefetch;
@@ -669,6 +675,8 @@ private:
   std::map<int, DType> lets_; // in scope
   std::set<int> lane_lets_, let_numbers_;
   std::set<BufferId> written_;
+  std::set<const Value*> checked_;               // of this statement
+  mutable std::map<const Value*, bool> on_lane_; // of this statement
   std::set<int> produced_, awaited_;
 };
 

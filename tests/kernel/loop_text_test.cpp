@@ -144,6 +144,26 @@ TEST(LoopText, MistakesAreToldWithTheirPlace) {
   }
 }
 
+TEST(LoopText, SharedPartsCostOnce) {
+  // 2^60 leaves as a tree.
+  Kernel k;
+  k.name = "shared";
+  const BufferId x = add_buffer(k, {"x", Space::global, Access::in, DType::f32, 1});
+  const BufferId y = add_buffer(k, {"y", Space::global, Access::out, DType::f32, 1});
+  ValueRef v = load(k, x, 0);
+  for (int i = 0; i < 60; ++i) v = apply(Op::mul, {apply(Op::add, {v, v}), constant(DType::f32, 0.5)});
+  k.body = {store(y, 0, v)};
+  EXPECT_THAT(verify(k), testing::IsEmpty());
+  structural_hash(k);
+  register_pressure(k);
+  Arguments args;
+  args.set<float>("x", {3}).space("y", 4);
+  const LoopRun run = args.run(k);
+  EXPECT_TRUE(run.ok());
+  EXPECT_EQ(run.counts.total_ops(), 120);
+  EXPECT_EQ(args.get<float>("y")[0], 3);
+}
+
 TEST(LoopText, DeepAndDamagedTextsEndInAnError) {
   std::string deep = "kernel k(y: f32[1] out)\n";
   for (int i = 0; i < 3000; ++i) deep += std::string(size_t(i) + 2, ' ') + "if 1 == 1\n";
