@@ -36,6 +36,13 @@ public:
     return text + results() + "}\n";
   }
 
+  std::vector<std::string> texts() {
+    std::vector<std::string> list;
+    for (const Node& node : f_.nodes)
+      list.push_back(node.kind == NodeKind::input ? to_string(node.type()) : body(node));
+    return list;
+  }
+
 private:
   std::string header() const {
     std::vector<std::string> params;
@@ -262,6 +269,8 @@ private:
 };
 
 } // namespace
+
+std::vector<std::string> node_texts(const Function& function) { return FunctionPrinter(function).texts(); }
 
 std::string to_string(const Module& module) {
   std::string text;

@@ -321,8 +321,10 @@ std::vector<std::string> verify(const Module& module);
 /// Places whose index bounds are not proved: whoever runs them has to check (the interpreter does). "@main %v: axis 1 of %x: past + i0 < 512".
 std::vector<std::string> dynamic_checks(const Module& module);
 uint64_t structural_hash(const Function& function); // names of nodes and axes excluded
-std::string to_dot(const Module& module,
-                   const std::vector<NodeId>& marked = {}); // dtypes and shapes on the edges
-std::string to_html(const Module& module, const std::vector<NodeId>& marked = {}); // one file, works offline
+/// Graphviz text: a cluster for each function, dtypes and shapes on the edges, `marked` nodes of the entry function highlighted. Results of tuples are
+/// edges, not nodes.
+std::string to_dot(const Module& module, const std::vector<NodeId>& marked = {});
+/// The same as one HTML file that needs nothing else: layered drawing, search, zoom, the full text of a node on a click.
+std::string to_html(const Module& module, const std::vector<NodeId>& marked = {});
 
 } // namespace luminal

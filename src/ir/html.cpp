@@ -1,0 +1,174 @@
+// ir/html.cpp -- a module as one HTML file that needs no network: layered drawings in SVG, search, zoom.
+#include "ir/graph_view.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <numeric>
+
+namespace luminal {
+namespace {
+
+std::string escape(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    switch (c) {
+    case '&': out += "&amp;"; break;
+    case '<': out += "&lt;"; break;
+    case '>': out += "&gt;"; break;
+    case '"': out += "&quot;"; break;
+    default: out += c;
+    }
+  }
+  return out;
+}
+std::string cut(const std::string& text, size_t width) {
+  return text.size() <= width ? text : text.substr(0, width - 3) + "...";
+}
+
+/// Places of boxes: a layer below all its inputs, in it near the middle of its neighbours.
+struct Layout {
+  static constexpr double layer_height = 96, box_height = 38, gap = 26;
+  std::vector<double> x, y, width;
+  double right = 0, bottom = 0;
+
+  explicit Layout(const GraphView::Group& group) {
+    const size_t n = group.boxes.size();
+    x.assign(n, 0), y.assign(n, 0), width.assign(n, 0);
+    std::vector<int> layer(n, 0);
+    std::vector<std::vector<int>> above(n), below(n);
+    for (const auto& arrow : group.arrows) { // boxes are in topological order
+      layer[size_t(arrow.to)] = std::max(layer[size_t(arrow.to)], layer[size_t(arrow.from)] + 1);
+      above[size_t(arrow.to)].push_back(arrow.from);
+      below[size_t(arrow.from)].push_back(arrow.to);
+    }
+    for (size_t b = n; b-- > 0;) // sources come down to the layer above their first use
+      if (above[b].empty() && !below[b].empty()) {
+        int first = layer[size_t(below[b][0])];
+        for (int user : below[b]) first = std::min(first, layer[size_t(user)]);
+        layer[b] = std::max(0, first - 1);
+      }
+    std::vector<std::vector<int>> layers(size_t(n ? *std::max_element(layer.begin(), layer.end()) + 1 : 0));
+    for (size_t b = 0; b < n; ++b) {
+      layers[size_t(layer[b])].push_back(int(b));
+      size_t letters = std::max(cut(group.boxes[b].title, 34).size(), cut(group.boxes[b].line, 34).size());
+      width[b] = 20 + 6.6 * double(letters);
+    }
+    for (int sweep = 0; sweep < 6; ++sweep) {
+      for (size_t k = 0; k < layers.size(); ++k) {
+        auto& row = layers[sweep % 2 ? layers.size() - 1 - k : k];
+        if (sweep > 0) {
+          std::vector<double> centre(n);
+          for (int b : row) {
+            const auto& near = sweep % 2 ? below[size_t(b)] : above[size_t(b)];
+            double sum = 0;
+            for (int other : near) sum += x[size_t(other)];
+            centre[size_t(b)] = near.empty() ? x[size_t(b)] : sum / double(near.size());
+          }
+          std::stable_sort(row.begin(), row.end(),
+                           [&](int a, int b) { return centre[size_t(a)] < centre[size_t(b)]; });
+          place(row, centre);
+        } else {
+          place(row, std::vector<double>(n, 0));
+        }
+      }
+    }
+    double left = 0;
+    for (size_t b = 0; b < n; ++b) left = std::min(left, x[b] - width[b] / 2);
+    for (size_t b = 0; b < n; ++b) {
+      x[b] += 20 - left;
+      y[b] = 30 + layer_height * layer[b];
+      right = std::max(right, x[b] + width[b] / 2 + 20);
+      bottom = std::max(bottom, y[b] + box_height + 20);
+    }
+  }
+
+private:
+  /// Wishes kept as far as boxes do not overlap.
+  void place(const std::vector<int>& row, const std::vector<double>& wish) {
+    double end = -1e18, shift = 0;
+    for (int b : row) {
+      double at = std::max(wish[size_t(b)], end + gap + width[size_t(b)] / 2);
+      x[size_t(b)] = at;
+      end = at + width[size_t(b)] / 2;
+      shift += at - wish[size_t(b)];
+    }
+    if (!row.empty())
+      for (int b : row) x[size_t(b)] -= shift / double(row.size());
+  }
+};
+
+std::string svg(const GraphView::Group& group) {
+  const Layout at(group);
+  std::string text = fmt::format(
+      "<svg viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\">\n", at.right, at.bottom);
+  for (const auto& arrow : group.arrows) {
+    const auto f = size_t(arrow.from), t = size_t(arrow.to);
+    double x0 = at.x[f], y0 = at.y[f] + Layout::box_height, x1 = at.x[t], y1 = at.y[t],
+           bend = std::max(20.0, (y1 - y0) * 0.45);
+    text += fmt::format("<path d=\"M{:.0f} {:.0f}C{:.0f} {:.0f} {:.0f} {:.0f} {:.0f} {:.0f}\" "
+                        "data-from=\"{}\" data-to=\"{}\"/>\n",
+                        x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1, f, t);
+    double s = std::min(0.5, 34 / std::max(1.0, y1 - y0)),
+           u = 1 - s; // near the source, where curves are still apart
+    double cx = u * u * u * x0 + 3 * u * u * s * x0 + 3 * u * s * s * x1 + s * s * s * x1,
+           cy = u * u * u * y0 + 3 * u * u * s * (y0 + bend) + 3 * u * s * s * (y1 - bend) + s * s * s * y1;
+    text += fmt::format("<text class=\"edge\" x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n", cx, cy + 3,
+                        escape(arrow.text));
+  }
+  for (size_t b = 0; b < group.boxes.size(); ++b) {
+    const auto& box = group.boxes[b];
+    text += fmt::format("<g class=\"box {}{}\" data-id=\"{}\" data-text=\"{}\"><rect x=\"{:.0f}\" "
+                        "y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" rx=\"6\"/>"
+                        "<text x=\"{:.0f}\" y=\"{:.0f}\" class=\"title\">{}</text><text x=\"{:.0f}\" "
+                        "y=\"{:.0f}\">{}</text><title>{}</title></g>\n",
+                        box.style, box.marked ? " marked" : "", b, escape(box.text),
+                        at.x[b] - at.width[b] / 2, at.y[b], at.width[b], Layout::box_height, at.x[b],
+                        at.y[b] + 16, escape(cut(box.title, 34)), at.x[b], at.y[b] + 31,
+                        escape(cut(box.line, 34)), escape(box.text));
+  }
+  return text + "</svg>\n";
+}
+
+constexpr std::string_view page_head = R"(<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>module</title><style>
+:root{color-scheme:light}
+body{font:14px sans-serif;margin:0;background:#fff;color:#222}
+header{position:sticky;top:0;background:#f6f6f6;border-bottom:1px solid #ccc;padding:8px 12px;display:flex;gap:10px;align-items:center;z-index:1;flex-wrap:wrap}
+#detail{white-space:pre-wrap;font:12px monospace;margin:0;flex-basis:100%;min-height:1.3em}
+section{padding:6px 12px 18px}h2{font-size:15px;margin:8px 0;cursor:pointer}
+.view{overflow:auto;border:1px solid #ddd;border-radius:6px}
+svg text{font:11px sans-serif;text-anchor:middle}svg .title{font-weight:bold}
+svg .edge{font-size:9px;fill:#667;paint-order:stroke;stroke:#fff;stroke-width:3px}
+svg path{fill:none;stroke:#99a;stroke-width:1.2}svg path.near{stroke:#c33;stroke-width:2.4}
+.box rect{fill:#fff;stroke:#667}.box{cursor:pointer}
+.input rect{fill:#d6e6f5}.weight rect{fill:#d9ead3}.state rect{fill:#fde9c9}.leaf rect{fill:#eee}.view>rect{fill:#fff}
+g.view rect{fill:#f5f0ff}.fold rect{fill:#ffe0cc}.structure rect{fill:#ead1dc}.result rect{fill:#cfe2f3}
+.marked rect{stroke:#d00;stroke-width:3}.hit rect{stroke:#06c;stroke-width:3.5}.dim{opacity:.25}
+</style></head><body><header><input id="search" placeholder="search nodes" size="28"><span id="count"></span>
+<button data-zoom="1.25">+</button><button data-zoom="0.8">-</button><pre id="detail"></pre></header>
+)";
+constexpr std::string_view page_tail = R"(<script>
+const all=s=>[...document.querySelectorAll(s)];
+const search=document.getElementById('search'),count=document.getElementById('count'),detail=document.getElementById('detail');
+search.oninput=()=>{const word=search.value.toLowerCase();let hits=0;
+ all('.box').forEach(b=>{const hit=word&&b.dataset.text.toLowerCase().includes(word);b.classList.toggle('hit',hit);b.classList.toggle('dim',word&&!hit);hits+=hit?1:0});
+ count.textContent=word?hits+' found':'';const first=document.querySelector('.hit');if(first)first.scrollIntoView({block:'center',inline:'center'})};
+all('.box').forEach(b=>b.onclick=()=>{detail.textContent=b.dataset.text;
+ all('path.near').forEach(p=>p.classList.remove('near'));
+ b.ownerSVGElement.querySelectorAll('path').forEach(p=>{if(p.dataset.from===b.dataset.id||p.dataset.to===b.dataset.id)p.classList.add('near')})});
+all('h2').forEach(h=>h.onclick=()=>{const v=h.nextElementSibling;v.hidden=!v.hidden});
+all('button').forEach(b=>b.onclick=()=>all('svg').forEach(s=>{for(const a of['width','height'])s.setAttribute(a,s.getAttribute(a)*b.dataset.zoom)}));
+</script></body></html>
+)";
+
+} // namespace
+
+std::string to_html(const Module& module, const std::vector<NodeId>& marked) {
+  const GraphView view = graph_view(module, marked);
+  std::string text(page_head);
+  for (size_t g = view.groups.size(); g-- > 0;) // the entry first
+    text += fmt::format("<section><h2>@{}: {} nodes</h2><div class=\"view\">\n{}</div></section>\n",
+                        escape(view.groups[g].name), view.groups[g].boxes.size(), svg(view.groups[g]));
+  return text + std::string(page_tail);
+}
+
+} // namespace luminal

@@ -1,0 +1,94 @@
+// tests/ir/graph_view_test.cpp -- DOT and HTML of modules: everything is there, nothing is asked from the network.
+#include "ir/random_graph.h"
+#include <algorithm>
+#include <cctype>
+#include <gmock/gmock.h>
+#include <regex>
+
+namespace luminal {
+namespace {
+
+using namespace testing_ir;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr std::string_view small = R"(
+fn @inner(%a: f32[4]) {
+  %b = exp %a
+  return b = %b
+}
+fn @main(%x: f32[4, 3], weight %w: f32[3]) {
+  %wb = view %w [i: 4, j: 3] -> [j]
+  %p = mul %x, %wb
+  %f = fold [i: 4, j: 3] over [j] { sum %p[i, j]; max %p[i, j] }
+  %s = get %f, 0
+  %m = get %f, 1
+  %c = call @inner(%s)
+  %e = get %c, 0
+  %less = lt %m, %e
+  return e = %e, "a<b>" = %less
+}
+)";
+
+size_t count(std::string_view text, std::string_view part) {
+  size_t n = 0;
+  for (size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size())) ++n;
+  return n;
+}
+
+TEST(GraphViews, Dot) {
+  Module m = parse_module(small);
+  std::string dot = to_dot(m, {3});
+  EXPECT_THAT(dot, HasSubstr("subgraph cluster_1 {\n    label=\"@main\";"));
+  EXPECT_THAT(dot, HasSubstr("label=\"0: f32[4]\"")); // a result of a tuple, with its shape
+  EXPECT_THAT(dot, HasSubstr("label=\"f32[4, 3]\""));
+  EXPECT_EQ(1u, count(dot, "penwidth=3"));
+  EXPECT_THAT(dot, HasSubstr("style=dashed")); // the call
+  EXPECT_EQ(count(dot, "{"), count(dot, "}"));
+}
+
+TEST(GraphViews, Html) {
+  Module m = parse_module(small);
+  std::string html = to_html(m, {3});
+  EXPECT_THAT(html, HasSubstr("<h2>@main"));
+  EXPECT_THAT(html, HasSubstr("a&lt;b&gt;"));
+  EXPECT_THAT(html, Not(HasSubstr("<b>")));
+  EXPECT_THAT(html, HasSubstr("class=\"box map marked\""));
+  for (std::string_view outside : {"http:", "https:", "src=", "@import", "url("})
+    EXPECT_THAT(html, Not(HasSubstr(std::string(outside))));
+  for (std::string tag : {"g", "svg", "text", "section", "div", "script", "style", "header"})
+    EXPECT_EQ(count(html, "<" + tag + " ") + count(html, "<" + tag + ">"), count(html, "</" + tag + ">"))
+        << tag;
+}
+
+TEST(GraphViews, BoxesDoNotOverlap) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    RandomGraphOptions options;
+    options.nodes = 40;
+    options.structure = true;
+    RandomGraph g(seed, options);
+    std::string html = to_html(g.module);
+    for (size_t begin = html.find("<svg"); begin != std::string::npos; begin = html.find("<svg", begin + 1)) {
+      std::string picture = html.substr(begin, html.find("</svg>", begin) - begin);
+      struct Box {
+        double x, y, w, h;
+      };
+      std::vector<Box> boxes;
+      std::regex rect("<rect x=\"([-0-9]+)\" y=\"([-0-9]+)\" width=\"([0-9]+)\" height=\"([0-9]+)\"");
+      for (std::sregex_iterator it(picture.begin(), picture.end(), rect), end; it != end; ++it)
+        boxes.push_back({std::stod((*it)[1]), std::stod((*it)[2]), std::stod((*it)[3]), std::stod((*it)[4])});
+      ASSERT_FALSE(boxes.empty());
+      for (size_t a = 0; a < boxes.size(); ++a) {
+        ASSERT_GE(boxes[a].x, 0);
+        for (size_t b = a + 1; b < boxes.size(); ++b) {
+          bool apart = boxes[a].x + boxes[a].w <= boxes[b].x || boxes[b].x + boxes[b].w <= boxes[a].x ||
+                       boxes[a].y + boxes[a].h <= boxes[b].y || boxes[b].y + boxes[b].h <= boxes[a].y;
+          ASSERT_TRUE(apart) << "seed " << seed;
+        }
+      }
+    }
+  }
+}
+
+} // namespace
+} // namespace luminal
