@@ -103,6 +103,10 @@ struct Gguf {
 Result<Gguf> parse_gguf(std::span<const std::byte> bytes, std::string_view file_name);
 Result<Gguf> open_gguf(const std::string& path);
 
+/// Opens a model that may be cut into files NAME-00001-of-00003.gguf: `path` is any of them. The result has the metadata of
+/// the first file and the tensors of all, whose `file_index` counts into `files` (where every mapping is kept).
+Result<Gguf> open_gguf_parts(const std::string& path, std::vector<std::shared_ptr<const MappedFile>>& files);
+
 /// Writes v3. `tensors` are written in the given order, each aligned. The file appears complete or not at
 /// all.
 Result<void> save_gguf(const std::string& path, std::span<const std::pair<std::string, GgufValue>> metadata,

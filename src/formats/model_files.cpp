@@ -117,9 +117,9 @@ void index_names(ModelFile& model) {
 }
 
 ModelFile from_gguf(const std::string& path) {
-  auto gguf = open_gguf(path);
-  if (!gguf) throw ParseFailure{gguf.error()};
   ModelFile model;
+  auto gguf = open_gguf_parts(path, model.files);
+  if (!gguf) throw ParseFailure{gguf.error()};
   model.kind = ModelFileKind::gguf;
   model.path = path;
   const auto architecture = gguf->string("general.architecture");
@@ -140,7 +140,6 @@ ModelFile from_gguf(const std::string& path) {
   }
   for (const auto& [key, value] : gguf->metadata) model.metadata.emplace_back(key, value.describe());
   model.tensors = std::move(gguf->tensors);
-  model.files.push_back(std::move(gguf->file));
   index_names(model);
   return model;
 }
@@ -195,7 +194,8 @@ ModelFile from_folder(const std::string& path) {
     if (name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth")) pickles.push_back(name);
   }
   if (!is_file(folder + "config.json")) {
-    if (ggufs.size() == 1) return from_gguf(folder + ggufs[0]);
+    if (ggufs.size() == 1 || (!ggufs.empty() && ggufs[0].find("-00001-of-") != std::string::npos))
+      return from_gguf(folder + ggufs[0]);
     if (!ggufs.empty())
       refuse(path, fmt::format("a folder with {} GGUF files, name one of them: {}", ggufs.size(),
                                join(ggufs, " ")));

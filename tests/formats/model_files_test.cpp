@@ -204,6 +204,50 @@ TEST(ModelFiles, RefusesWhatIsNoModelInOneLine) {
   path_refused(fifo, "is no regular file");
 }
 
+TEST(ModelFiles, OpensAGgufInParts) {
+  const TemporaryFolder folder;
+  const auto part = [&](int number, int count, const char* tensor, int64_t tensors = 2, int named_as = -1) {
+    std::vector<std::pair<std::string, GgufValue>> metadata = {
+        {"split.no", {GgufType::u16, uint64_t(number)}},
+        {"split.count", {GgufType::u16, uint64_t(count)}},
+        {"split.tensors.count", GgufValue::of_i32(static_cast<int32_t>(tensors))}};
+    if (number == 0) metadata.emplace_back("general.architecture", GgufValue::of_string("llama"));
+    const TensorView view{tensor, StorageType::f32, {4, 8}, detail::as_bytes(data)};
+    const std::string path =
+        folder.file(fmt::format("m-{:05}-of-{:05}.gguf", (named_as < 0 ? number : named_as) + 1, count));
+    ASSERT_TRUE(save_gguf(path, metadata, {&view, 1}));
+  };
+  part(0, 2, "a");
+  const auto refused = [&](const std::string& path, const char* expected) {
+    const auto model = open_model(path);
+    ASSERT_FALSE(model);
+    EXPECT_THAT(model.error(), HasSubstr(expected));
+    expect_clear_line(model.error(), folder.path());
+  };
+  const std::string first = folder.file("m-00001-of-00002.gguf"),
+                    second = folder.file("m-00002-of-00002.gguf");
+  refused(first, "m-00002-of-00002.gguf: ");
+  part(1, 2, "b");
+  for (const std::string& path : {first, second, folder.path()}) {
+    const auto model = open_model(path);
+    ASSERT_TRUE(model) << model.error();
+    EXPECT_EQ(model->architecture, "llama");
+    EXPECT_EQ(model->files.size(), 2U);
+    EXPECT_EQ(model->tensor("a").file_index, 0U);
+    EXPECT_EQ(model->tensor("b").file_index, 1U);
+    EXPECT_EQ(detail::as_text(model->tensor("b").bytes), data);
+  }
+  part(1, 2, "a");
+  refused(first, "tensor \"a\" is also in a part before");
+  part(0, 2, "c", 2, 1);
+  refused(first, "part 1 of 2 by its metadata, expected part 2 of 2");
+  part(1, 2, "b");
+  part(0, 2, "a", 3);
+  refused(first, "2 tensors in 2 parts, expected 3");
+  std::filesystem::rename(first, folder.file("other.gguf"));
+  refused(folder.file("other.gguf"), "expected a name that ends in \"-00001-of-00002.gguf\"");
+}
+
 TEST(ModelFiles, AFolderWithOneGgufIsThatFile) {
   const TemporaryFolder folder;
   ASSERT_TRUE(save_gguf(folder.file("m.gguf"), {}, {}));
