@@ -106,7 +106,9 @@ void add_help(CLI::App& app, int& exit_code) {
     }
     const CLI::App* about = &app;
     if (!topic->empty()) {
-      about = app.get_subcommand_no_throw(*topic);
+      about = nullptr;
+      for (const CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; }))
+        if (verb->get_name() == *topic) about = verb;
       if (!about) {
         fmt::print(stderr, "luminal help: there is no \"{}\"; topics are env and the verbs\n", *topic);
         exit_code = usage;

@@ -29,7 +29,8 @@ struct RunArguments {
 
 std::vector<int32_t> parse_tokens(const std::string& text, int64_t vocabulary) {
   std::vector<int32_t> ids;
-  for (const std::string& word : split(text, ',')) {
+  for (std::string_view part : split(text, ',')) {
+    std::string word(part);
     char* end = nullptr;
     long id = std::strtol(word.c_str(), &end, 10);
     if (end == word.c_str() || *end != 0) throw Error(fmt::format("--tokens: \"{}\" is no token id; write --tokens 1,5,9", word));
@@ -162,7 +163,7 @@ int run_model(const RunArguments& arguments) {
   if (!arguments.json && arguments.tokens.empty() && !arguments.prompt.empty()) std::cout << arguments.prompt << std::flush;
   Outcome outcome = generate_text(*generator, file, arguments, prompt, arguments.json);
   int threads = arguments.threads > 0 ? arguments.threads : setting_threads();
-  double bandwidth = search::MachineProfile::present(threads).read_bandwidth();
+  double bandwidth = search::MachineProfile::present(threads).read_bandwidth() * 1e9; // bytes/s
   if (arguments.json) {
     Json json{{"model", arguments.model}, {"architecture", config.architecture}, {"prompt_tokens", prompt}, {"tokens", outcome.tokens}, {"text", outcome.text}, {"stop_reason", std::string(to_string(outcome.reason))}};
     json["timings"] = timings(*generator, bandwidth);
@@ -220,7 +221,7 @@ int run_demo() {
   arguments.seed = 7;
   std::vector<int32_t> prompt = prompt_tokens(arguments, file);
   Outcome outcome = generate_text(generator, file, arguments, prompt, false);
-  double bandwidth = search::MachineProfile::present(threads).read_bandwidth();
+  double bandwidth = search::MachineProfile::present(threads).read_bandwidth() * 1e9; // bytes/s
   fmt::print(stderr, "\n{}\n", closing_line(generator, threads, bandwidth));
   fmt::print(stderr, "\nNext: luminal run MODEL.gguf \"Once upon a time\"   luminal inspect MODEL   luminal devices   luminal --help\n");
   return outcome.reason == StopReason::interrupted ? interrupted : ok;

@@ -116,9 +116,7 @@ void index_names(ModelFile& model) {
             [&](uint32_t a, uint32_t b) { return model.tensors[a].name < model.tensors[b].name; });
 }
 
-ModelFile from_gguf(const std::string& path) {
-  ModelFile model;
-  auto gguf = open_gguf_parts(path, model.files);
+ModelFile from_gguf(Result<Gguf> gguf, const std::string& path, ModelFile model = {}) {
   if (!gguf) throw ParseFailure{gguf.error()};
   model.kind = ModelFileKind::gguf;
   model.path = path;
@@ -142,6 +140,12 @@ ModelFile from_gguf(const std::string& path) {
   model.tensors = std::move(gguf->tensors);
   index_names(model);
   return model;
+}
+
+ModelFile from_gguf(const std::string& path) {
+  ModelFile model;
+  auto gguf = open_gguf_parts(path, model.files);
+  return from_gguf(std::move(gguf), path, std::move(model));
 }
 
 ModelFile from_safetensors(const std::string& path) {
@@ -352,6 +356,10 @@ int64_t ModelFile::parameters() const {
   int64_t sum = 0;
   for (const auto& t : tensors) sum += t.elements();
   return sum;
+}
+
+Result<ModelFile> open_model_bytes(std::span<const std::byte> bytes, const std::string& name) {
+  return guarded(name, [&] { return from_gguf(parse_gguf(bytes, name), name); });
 }
 
 Result<ModelFile> open_model(const std::string& path) {

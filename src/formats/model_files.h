@@ -60,5 +60,7 @@ struct ModelFile {
 /// NAME.config.json or config.json beside it (and likewise tokenizer.json, tokenizer_config.json,
 /// generation_config.json).
 Result<ModelFile> open_model(const std::string& path);
+/// A GGUF file in memory, which must outlive the model: `files` is empty.
+Result<ModelFile> open_model_bytes(std::span<const std::byte> bytes, const std::string& name);
 
 } // namespace luminal
