@@ -193,7 +193,7 @@ ExprMap<Expr> ConeBuilder::open_holes(const Node& node, const std::vector<Hole>&
     if (raw->kind == FormulaKind::index && raw->dtype != DType::boolean) known = raw->index[0];
     if (raw->kind == FormulaKind::constant) known = Expr(int64_t(raw->constant));
     if (known && hole.range.contains(known->range())) {
-      map[symbol] = *known;
+      if (symbol.is_symbol()) map[symbol] = *known; // a range of one value is no symbol
       continue;
     }
     FormulaRef wide =
@@ -207,6 +207,7 @@ ExprMap<Expr> ConeBuilder::open_holes(const Node& node, const std::vector<Hole>&
     std::vector<uint32_t> key{uint32_t(hole.range.low), uint32_t(hole.range.low >> 32),
                               uint32_t(hole.range.high), uint32_t(hole.range.high >> 32)};
     for (Expr e : where) key.push_back(e.id());
+    if (!symbol.is_symbol()) continue;
     auto [slot, fresh] = hole_memo_.try_emplace({operand, key});
     if (fresh) {
       // Whatever the policy, memory is safe: the index that is used lies in the declared range.
