@@ -50,6 +50,10 @@ bool is_bound(const std::vector<Rebinding>& rebindings, const Function& f, NodeI
   return false;
 }
 
+bool updates_base(const kernel::Cone& cone) {
+  return std::any_of(cone.values.begin(), cone.values.end(), [](const auto& value) { return value.role == kernel::ValueRole::inout; });
+}
+
 const std::vector<Hole>* holes_of(const Node& node) {
   if (auto* view = std::get_if<ViewAttr>(&node.attr)) return &view->holes;
   if (auto* scatter = std::get_if<ScatterAttr>(&node.attr)) return &scatter->holes;
@@ -156,6 +160,8 @@ Result<std::vector<PlanBuilder::Action>> PlanBuilder::plan_actions(const Region&
     std::set<NodeId> stored = readable;
     for (NodeId root : roots) stored.erase(root);
     auto cone = kernel::build_cone(f, roots, stored, {.name = fmt::format("k{}", actions.size()), .in_place = true});
+    if (!cone && f[roots[0]].kind == NodeKind::scatter) // it reads what it would update: the kernel copies the base
+      cone = kernel::build_cone(f, roots, stored, {.name = fmt::format("k{}", actions.size()), .in_place = false});
     if (!cone) return cone.failure();
     for (const auto& value : cone->values) {
       if (value.role == kernel::ValueRole::input) action.reads.insert(value.origin);
@@ -213,9 +219,7 @@ void PlanBuilder::order_in_place(const Region& region, const std::vector<Rebindi
     const bool given = region.given.contains(base);
     if (taken.contains(base) || kept.contains(base) || f[base].kind == NodeKind::constant) continue;
     if (given && !is_bound(rebindings, f, base, scatter)) continue;
-    bool reads_base_elsewhere = false;
-    for (const auto& value : action.cone->values) reads_base_elsewhere |= value.role == kernel::ValueRole::input && value.origin == base;
-    if (reads_base_elsewhere) continue;
+    if (!updates_base(*action.cone)) continue;
     std::vector<int> readers;
     bool possible = true;
     for (size_t r = 0; r < actions.size() && possible; r++) {
@@ -327,7 +331,7 @@ Result<void> PlanBuilder::emit_kernel(const Function& f, Action& action, Slots& 
       if (in_place_.contains({root, &f})) slots[root] = base;
       else {
         slots[root] = add_slot(fmt::format("v{}", plan_.slots.size()), SlotKind::arena, f[root].type());
-        steps.push_back(copy(slots[root], base));
+        if (updates_base(*action.cone)) steps.push_back(copy(slots[root], base));
       }
     } else slots[root] = add_slot(f[root].name.empty() ? fmt::format("v{}", plan_.slots.size()) : f[root].name, SlotKind::arena, f[root].type());
   }

@@ -4,6 +4,7 @@
 #include "base/thread_pool.h"
 #include "codegen/object_cache.h"
 #include "compile/builder.h"
+#include "search/machine_profile.h"
 #include <atomic>
 #include <chrono>
 #include <fmt/format.h>
@@ -56,9 +57,7 @@ Result<int> generate(runtime::Plan& plan, const std::vector<PlannedKernel>& kern
 Options Options::host(int threads) {
   Options options;
   options.target = codegen::CpuTarget::host();
-  options.limits.lanes = options.target.lanes(DType::f32);
-  options.limits.vector_registers = options.target.vector_registers;
-  options.limits.threads = threads;
+  options.limits = search::MachineProfile::guess(threads).limits();
   return options;
 }
 

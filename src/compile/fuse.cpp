@@ -164,7 +164,8 @@ private:
 
   std::vector<Expr> through(const Shape& reader_shape, const std::vector<Expr>& map, const std::vector<Expr>& at) {
     ExprMap<Expr> replace;
-    for (size_t d = 0; d < reader_shape.size(); d++) replace[axis_symbol(int(d), reader_shape[d])] = at[d];
+    for (size_t d = 0; d < reader_shape.size(); d++)
+      if (Expr axis = axis_symbol(int(d), reader_shape[d]); axis.is_symbol()) replace[axis] = at[d]; // of an extent of 1 it is 0
     std::vector<Expr> result;
     for (Expr e : map) result.push_back(replace_axes(e, replace));
     return result;
@@ -198,7 +199,11 @@ private:
     default:
       for (NodeId input : node.inputs) {
         Demand inner = demand;
-        if (changes_width(f_, node)) inner.index.clear();
+        if (changes_width(f_, node) && !inner.index.empty()) { // the element in which this one's bytes begin
+          int from = bits(f_[input].type().dtype), to = bits(node.type().dtype);
+          Expr& last = inner.index.back();
+          last = to < from ? floordiv(last, from / to) : last * (to / from);
+        }
         ask(input, id, inner);
       }
     }

@@ -113,8 +113,6 @@ luminal::Result<void> Context::prepare() {
     case SlotKind::weight: {
       auto bytes = store_->weight(slot.name);
       if (bytes.data() == nullptr && slot.max_bytes > 0) return Failure{fmt::format("weight {} ({}) was never set", slot.name, to_string(slot.type))};
-      if (int64_t(bytes.size()) < slot.max_bytes)
-        return Failure{fmt::format("weight {} is {}, {} bytes; {} were given", slot.name, to_string(slot.type), slot.max_bytes, bytes.size())};
       addresses_[i] = const_cast<std::byte*>(bytes.data());
       break;
     }
@@ -181,6 +179,10 @@ luminal::Result<void> Context::refresh() {
     for (auto& extent : shapes_[i]) extent = size_values_[at++];
     bytes_[i] = size_values_[at++];
   }
+  for (size_t i = 0; i < plan.slots.size(); i++)
+    if (plan.slots[i].kind == SlotKind::weight && int64_t(store_->weight(plan.slots[i].name).size()) < bytes_[i])
+      return Failure{fmt::format("weight {} is {}, {} bytes; {} were given", plan.slots[i].name, to_string(plan.slots[i].type), bytes_[i],
+                                 store_->weight(plan.slots[i].name).size())};
   for (size_t k = 0; k < plan.kernels.size(); k++) serial_[k] = size_values_[at++] < serial_points;
   for (Expr assumption : plan.assumptions)
     if (size_values_[at++] == 0) {
