@@ -105,6 +105,9 @@ std::optional<DType> result_type(Signature signature, int arity, const DType* ar
 double apply_f64(Op op, DType type, const double* x);
 int64_t apply_i64(Op op, DType type, const int64_t* x); // wrapped; comparisons 0 or 1
 
+/// docs/ops.md: the table as Markdown.
+std::string ops_markdown();
+
 // ---- operations of the user ----
 /// A row that a program registers at run time. It is used through MapAttr::user_op, takes part in fusion and in the automatic tests like any other.
 struct UserOp {

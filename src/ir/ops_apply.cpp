@@ -112,6 +112,27 @@ int64_t apply_i64(Op op, DType type, const int64_t* x) {
   return r.signature == Signature::comparison ? value : wrap(type, value);
 }
 
+std::string ops_markdown() {
+  static constexpr std::string_view signatures[] = {
+      "numbers", "floats", "integers, bool", "integers", "any to bool", "float to bool", "bool, any, any"};
+  std::string text =
+      "# The op table\n\nOne elementwise operation is one row of `src/ir/ops.cpp`; their common semantics "
+      "are at the head of `src/ir/ops.h`. This page is printed from the table by the\n"
+      "tests (`LUMINAL_UPDATE=1`). ulp: the error of a direct evaluation that code generation promises, in "
+      "units of the last place.\n\n"
+      "| name | arguments | on | meaning | ulp | folds as | definition |\n|---|---|---|---|---|---|---|\n";
+  for (int i = 0; i < op_count; ++i) {
+    const OpRow& r = row(Op(i));
+    std::string definition = r.definition.empty()        ? ""
+                             : r.definition.size() > 120 ? "in the table"
+                                                         : fmt::format("`{}`", r.definition);
+    text += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} |\n", r.name,
+                        std::string_view("a, b, c").substr(0, size_t(3 * r.arity - 2)),
+                        signatures[size_t(r.signature)], r.doc, r.ulp, r.monoid, definition);
+  }
+  return text;
+}
+
 void register_op(UserOp op) {
   auto fail = [&](std::string_view text) {
     throw Error("register_op", fmt::format("'{}' {}", op.name, text));

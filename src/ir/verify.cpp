@@ -163,15 +163,16 @@ private:
   /// Some monoids are monoids on the states that elements make only (sorted lists): bodies that may be partial states are tried as elements, too.
   static std::optional<std::string> broken_law(const Monoid& m,
                                                const std::vector<std::optional<double>>& bodies) {
-    auto first = check_monoid_laws(m, 16, bodies);
-    const int n = std::min(m.size(), 7);
-    for (int subset = 1; first && subset < 1 << (n - 1); ++subset) {
+    auto first = check_monoid_laws(m, 8, bodies);
+    std::vector<size_t> lists; // components that may be places of a list
+    for (size_t c = 1; c < bodies.size() && lists.size() < 4; ++c)
+      if (const Op op = m.components()[c].op; (op == Op::max || op == Op::min) && !bodies[c])
+        lists.push_back(c);
+    for (size_t subset = 1; first && subset < size_t(1) << lists.size(); ++subset) {
       auto fixed = bodies;
-      for (int c = 1; c < n; ++c)
-        if (const Op op = m.components()[size_t(c)].op;
-            subset >> (c - 1) & 1 && (op == Op::max || op == Op::min) && !fixed[size_t(c)])
-          fixed[size_t(c)] = m.identity(c);
-      if (!check_monoid_laws(m, 16, fixed)) return {};
+      for (size_t k = 0; k < lists.size(); ++k)
+        if (subset >> k & 1) fixed[lists[k]] = m.identity(int(lists[k]));
+      if (!check_monoid_laws(m, 8, fixed)) return {};
     }
     return first;
   }
