@@ -606,6 +606,34 @@ TEST(LoopInterp, EveryRowAgreesWithTheOpTable) {
   }
 }
 
+TEST(LoopInterp, RegisteredOpsRunAndPrint) {
+  UserOp op;
+  op.name = "loop_test_hinge";
+  op.arity = 2;
+  op.f64 = [](const double* x) { return x[0] > x[1] ? x[0] - x[1] : 0; };
+  op.definition = "max(a - b, 0)";
+  register_op(op);
+  const Kernel kernel = checked(R"(
+kernel hinge(x: bf16[16] in, y: bf16[16] out)
+  vector l in 0..16
+    y[l] = loop_test_hinge(x[l], bf16(0.1))
+)");
+  Arguments args;
+  std::vector<uint16_t> x(16);
+  for (int i = 0; i < 16; ++i) store_f64(DType::bf16, reinterpret_cast<std::byte*>(x.data()), i, i * 0.3 - 1);
+  args.set("x", x).space("y", 32);
+  const LoopRun run = args.run(kernel);
+  ASSERT_TRUE(run.ok()) << run.text();
+  const auto y = args.get<uint16_t>("y");
+  for (int i = 0; i < 16; ++i) {
+    const double a = load_f64(DType::bf16, reinterpret_cast<const std::byte*>(x.data()), i),
+                 b = round_to(DType::bf16, 0.1);
+    EXPECT_EQ(load_f64(DType::bf16, reinterpret_cast<const std::byte*>(y.data()), i),
+              round_to(DType::bf16, a > b ? a - b : 0));
+  }
+  EXPECT_EQ(run.counts.user_ops.at("loop_test_hinge"), 16);
+}
+
 TEST(LoopInterp, ArgumentsThatDoNotFitAreErrors) {
   const Kernel kernel = checked("kernel k(y: f32[n] out; n: 1..4)\n  parallel i in 0..n\n    y[i] = 1\n");
   Arguments args;

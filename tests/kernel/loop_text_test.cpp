@@ -38,6 +38,65 @@ TEST(LoopText, EqualityAndHashSeeEveryChange) {
   }
 }
 
+TEST(LoopText, EqualityAndHashSeeEveryField) {
+  Kernel base;
+  base.name = "k";
+  add_buffer(base, {"x", Space::global, Access::in, DType::f32, 4});
+  const Expr i = Expr::symbol("i", {0, 3}), j = Expr::symbol("j", {0, 3});
+  Stmt stmt{.kind = StmtKind::loop, .variable = i, .begin = 0, .end = 4, .value = constant(DType::f32, 1)};
+  stmt.operands = {{0, 1, {2}}};
+  const auto differs = [&](const auto& change) {
+    Stmt changed = stmt;
+    change(changed);
+    Kernel a = base, b = base;
+    a.body = {std::make_shared<Stmt>(stmt)};
+    b.body = {std::make_shared<Stmt>(changed)};
+    EXPECT_TRUE(same(a, a));
+    EXPECT_FALSE(same(a, b));
+    EXPECT_NE(structural_hash(a), structural_hash(b));
+  };
+  differs([](Stmt& s) { s.kind = StmtKind::store; });
+  differs([&](Stmt& s) { s.variable = j; });
+  differs([](Stmt& s) { s.loop = LoopKind::vector; });
+  differs([](Stmt& s) { s.begin = 1; });
+  differs([](Stmt& s) { s.end = 3; });
+  differs([](Stmt& s) { s.level = 1; });
+  differs([](Stmt& s) { s.jam = 2; });
+  differs([](Stmt& s) { s.masked = true; });
+  differs([](Stmt& s) { s.lanes_active = 2; });
+  differs([](Stmt& s) { s.body = {barrier()}; });
+  differs([](Stmt& s) { s.otherwise = {barrier()}; });
+  differs([](Stmt& s) { s.buffer = 0; });
+  differs([](Stmt& s) { s.offset = 1; });
+  differs([](Stmt& s) { s.value = nullptr; });
+  differs([](Stmt& s) { s.let = 1; });
+  differs([](Stmt& s) { s.condition = 1; });
+  differs([](Stmt& s) { s.unit = "fma.f32"; });
+  differs([](Stmt& s) { s.operands = {}; });
+  differs([](Stmt& s) { s.operands[0].buffer = 1; });
+  differs([](Stmt& s) { s.operands[0].offset = 2; });
+  differs([](Stmt& s) { s.operands[0].strides[0] = 3; });
+  differs([](Stmt& s) { s.count = 1; });
+  differs([](Stmt& s) { s.token = 1; });
+  differs([](Stmt& s) { s.stages = 2; });
+  Value value{.kind = ValueKind::op, .dtype = DType::f32, .op = Op::add, .args = {constant(DType::f32, 1)}};
+  const auto value_differs = [&](const auto& change) {
+    Value changed = value;
+    change(changed);
+    differs([&](Stmt& s) { s.value = std::make_shared<Value>(changed); });
+    EXPECT_FALSE(same(value, changed));
+  };
+  value_differs([](Value& v) { v.kind = ValueKind::cast; });
+  value_differs([](Value& v) { v.dtype = DType::f64; });
+  value_differs([](Value& v) { v.op = Op::mul; });
+  value_differs([](Value& v) { v.constant = -0.0; });
+  value_differs([](Value& v) { v.buffer = 0; });
+  value_differs([](Value& v) { v.offset = 1; });
+  value_differs([](Value& v) { v.let = 0; });
+  value_differs([](Value& v) { v.args = {}; });
+  value_differs([](Value& v) { v.user_op = "mine"; });
+}
+
 TEST(LoopText, TheExampleOfTheHeader) {
   const char* text = R"(kernel scale(x: f32[n] in, y: f32[n] out; n: 1..4096)
   parallel io in 0..ceildiv(n, 16)
