@@ -23,8 +23,8 @@ public:
   /// Calls f(member) on every member and returns when all are done. Runs of several callers take turns. The first exception of a member is thrown here; a function
   /// that throws must not use barriers. Not to be called from inside a run. Allocates nothing.
   template <class F> void run(F&& f) {
-    using Function = std::remove_reference_t<F>;
-    run_erased([](void* function, int member) { (*static_cast<Function*>(function))(member); },
+    using Callable = std::remove_reference_t<F>;
+    run_erased([](void* function, int member) { (*static_cast<Callable*>(function))(member); },
                const_cast<void*>(static_cast<const void*>(&f)));
   }
   /// Waits until all members of the present run are here.

@@ -52,6 +52,24 @@ Result<int> generate(runtime::Plan& plan, const std::vector<PlannedKernel>& kern
   return cached.load();
 }
 
+/// What LUMINAL_DEBUG asks for, on stderr.
+void print_debug(const Module& module, const Compiled& result, const std::vector<PlannedKernel>& kernels, const Options& options) {
+  const int level = debug_level();
+  if (level < 1) return;
+  if (level >= 5) fmt::print(stderr, "{}", to_string(module));
+  for (size_t i = 0; i < kernels.size(); i++) {
+    const auto& code = result.plan->kernels[i];
+    fmt::print(stderr, "kernel {}: {} points, {} bytes of code\n", code.name, to_string(code.points), code.object->size());
+    if (level >= 2) fmt::print(stderr, "{}", kernels[i].schedule);
+    if (level >= 4) fmt::print(stderr, "{}", to_string(kernels[i].loops));
+    auto show = [](const luminal::Result<std::string>& text) { fmt::print(stderr, "{}\n", text ? *text : text.error()); };
+    if (level >= 6) show(codegen::llvm_ir(kernels[i].loops, options.target));
+    if (level >= 7) show(codegen::assembly(kernels[i].loops, options.target));
+  }
+  if (level >= 3)
+    for (const PassTime& time : result.times) fmt::print(stderr, "pass {:<8}{:8.1f} ms\n", time.name, time.ms);
+}
+
 } // namespace
 
 Options Options::host(int threads) {
@@ -80,11 +98,9 @@ Result<Compiled> compile(const Module& module, const Options& options) {
 
   result.kernels = int(builder.kernels().size());
   result.cached = *cached;
-  for (const PlannedKernel& kernel : builder.kernels()) {
-    result.schedules.push_back(kernel.schedule);
-    if (debug_level() >= 4) result.loops.push_back(to_string(kernel.loops));
-  }
+  for (const PlannedKernel& kernel : builder.kernels()) result.schedules.push_back(kernel.schedule);
   result.plan = std::make_shared<const runtime::Plan>(std::move(*plan));
+  print_debug(module, result, builder.kernels(), options);
   return result;
 }
 
@@ -92,7 +108,6 @@ std::string Compiled::report() const {
   std::string out = fmt::format("plan {}: {} kernels ({} from the cache), arena {:.2f} MiB\n", plan->name, kernels, cached, double(plan->arena_bytes) / (1 << 20));
   out += runtime::to_string(*plan);
   for (size_t i = 0; i < schedules.size(); i++) out += fmt::format("schedule of {}\n{}", plan->kernels[i].name, schedules[i]);
-  for (size_t i = 0; i < loops.size(); i++) out += loops[i];
   for (const PassTime& time : times) out += fmt::format("{:<8}{:8.1f} ms\n", time.name, time.ms);
   return out;
 }

@@ -35,7 +35,7 @@ struct Compiled {
   std::vector<PassTime> times;
   int kernels = 0;        ///< distinct ones
   int cached = 0;         ///< of these, found on disk
-  std::vector<std::string> schedules, loops; ///< of each kernel, as text (loops: only when LUMINAL_DEBUG >= 4 or `keep_text`)
+  std::vector<std::string> schedules; ///< of each kernel, as text
   /// A line a kernel: name, schedule, buffers, where it is used; then the pass times.
   std::string report() const;
 };
