@@ -37,13 +37,15 @@ struct MachineProfile {
   /// From disk, or measured now (below 2 s) and kept. fresh: measured in any case. Failure: the generated kernels do not run here.
   static Result<MachineProfile> measured(int threads, bool fresh = false);
 
-  double read_bandwidth() const { return memory.read; } ///< GB/s of main memory, all threads
+  /// Bytes per second from main memory with all threads; 0: not measured.
+  double read_bandwidth() const { return guessed ? 0 : memory.read * 1e9; }
   /// For schedules: what the default schedule has to know.
   kernel::MachineLimits limits() const;
 
   std::string to_json() const;
-  static Result<MachineProfile> from_json(std::string_view text);
-  std::string to_string() const; ///< a table for people
+  static Result<MachineProfile>
+  from_json(std::string_view text); ///< Failure: no JSON, or a field is missing or wrong
+  std::string to_string() const;    ///< a table for people
   bool operator==(const MachineProfile&) const = default;
 };
 

@@ -1,0 +1,73 @@
+// search/probe.h -- generated loops that each reach for one limit of the machine: what speeds are measured against.
+#pragma once
+#include "base/result.h"
+#include "codegen/codegen.h"
+#include "device/cpu/cpu_device.h"
+#include <array>
+#include <memory>
+#include <vector>
+
+namespace luminal {
+class ThreadPool;
+}
+
+namespace luminal::search {
+
+/// Arithmetic: independent chains of one instruction, nothing else. f32, f64: fused multiply-add; bf16: dot products
+/// of pairs into f32; int8: dot products of four into i32.
+enum class Peak : uint8_t { f32, f64, bf16, int8 };
+inline constexpr int peak_count = 4;
+
+/// Memory: every array is walked once, each thread along its own contiguous share. Bytes are those the program names:
+/// a written line that is read first (as caches do) counts once.
+enum class Stream : uint8_t {
+  read,  ///< sum of x
+  write, ///< y = a
+  copy,  ///< y = x
+  triad, ///< y = a * x + z
+};
+inline constexpr int stream_count = 4;
+/// Arrays that a stream reads, and writes.
+int arrays_read(Stream stream);
+int arrays_written(Stream stream);
+
+class Probes {
+public:
+  /// Compiles every loop that the target has the instructions for. The pool must outlive the probes.
+  static Result<std::unique_ptr<Probes>> create(ThreadPool& pool, const codegen::CpuTarget& target);
+
+  bool has(Peak peak) const { return peaks_[size_t(peak)].present; }
+  /// Operations per second of one run of about `seconds` (a multiply-add is two). threads: 1 .. pool size.
+  double peak(Peak peak, int threads, double seconds);
+
+  struct Arrays {
+    const float *x = nullptr, *z = nullptr; ///< aligned to 64 bytes; z: triad only
+    float* y = nullptr;
+    int64_t elements = 0; ///< of each; a rest that is no whole block for every thread is left out
+  };
+  /// Seconds of one run; `rounds`: how often the arrays are walked (for those that fit in a cache).
+  double stream_seconds(Stream stream, int threads, const Arrays& arrays, int64_t rounds = 1);
+  /// Bytes that such a run moves.
+  int64_t stream_bytes(Stream stream, int threads, int64_t elements, int64_t rounds = 1) const;
+  /// Seconds of one empty parallel region, the pool awake.
+  double fork_join_seconds(int repeats = 2000);
+
+private:
+  struct Loop {
+    bool present = false;
+    device::KernelId kernel = 0;
+    double operations = 0; // of one round of one thread
+  };
+  explicit Probes(ThreadPool& pool, const codegen::CpuTarget& target);
+  int64_t blocks(int threads, int64_t elements) const;
+
+  ThreadPool& pool_;
+  codegen::CpuTarget target_;
+  std::unique_ptr<device::CpuDevice> device_;
+  std::array<Loop, peak_count> peaks_;
+  std::array<Loop, stream_count> streams_;
+  std::array<double, peak_count> rounds_per_second_{};
+  std::vector<std::byte> scratch_;
+};
+
+} // namespace luminal::search

@@ -1,0 +1,138 @@
+// machine_profile_test.cpp -- the profile of this machine: what the system tells, its JSON, where it is kept, the probes' arithmetic.
+#include "base/file.h"
+#include "base/thread_pool.h"
+#include "search/machine_profile.h"
+#include "search/probe.h"
+#include <cstdlib>
+#include <filesystem>
+#include <gmock/gmock.h>
+#include <numeric>
+
+namespace luminal::search {
+namespace {
+
+/// LUMINAL_CACHE_DIR for the life of the object.
+class CacheFolder {
+public:
+  explicit CacheFolder(const std::string& name)
+      : path_(std::filesystem::temp_directory_path() / (name + std::to_string(::getpid()))) {
+    std::filesystem::remove_all(path_);
+    setenv("LUMINAL_CACHE_DIR", path_.c_str(), 1);
+    unsetenv("LUMINAL_NO_CACHE");
+  }
+  ~CacheFolder() {
+    unsetenv("LUMINAL_CACHE_DIR");
+    std::filesystem::remove_all(path_);
+  }
+  std::vector<std::filesystem::path> files() const {
+    std::vector<std::filesystem::path> found;
+    for (auto& entry : std::filesystem::recursive_directory_iterator(path_))
+      if (entry.is_regular_file()) found.push_back(entry.path());
+    return found;
+  }
+
+private:
+  std::filesystem::path path_;
+};
+
+MachineProfile example() {
+  MachineProfile p = MachineProfile::guess(3);
+  p.processor = "A \"quoted\" processor";
+  p.fma_f32_1 = 125.5;
+  p.fma_f32 = 250.25;
+  p.memory = {33.5, 20, 30, 31};
+  p.fork_join_us = 0.25;
+  p.guessed = false;
+  return p;
+}
+
+TEST(MachineProfile, GuessTellsWhatTheSystemKnows) {
+  MachineProfile p = MachineProfile::guess(3);
+  EXPECT_EQ(p.threads, 3);
+  EXPECT_GE(p.vector_bits, 128);
+  EXPECT_GE(p.vector_registers, 16);
+  EXPECT_GE(p.l1, 4 << 10);
+  EXPECT_GE(p.l2, p.l1);
+  EXPECT_TRUE(p.guessed);
+  EXPECT_EQ(p.read_bandwidth(), 0);
+  EXPECT_EQ(p.limits().lanes, p.vector_bits / 32);
+  EXPECT_EQ(p.limits().l2, p.l2);
+  EXPECT_THAT(p.to_string(), testing::HasSubstr("not measured"));
+}
+
+TEST(MachineProfile, JsonInverts) {
+  MachineProfile p = example();
+  auto back = MachineProfile::from_json(p.to_json());
+  ASSERT_TRUE(back) << back.error();
+  EXPECT_EQ(*back, p);
+  EXPECT_THAT(p.to_string(), testing::HasSubstr("250.2 on 3"));
+  EXPECT_EQ(p.read_bandwidth(), 33.5e9);
+}
+
+TEST(MachineProfile, WrongJsonIsRefused) {
+  const std::string good = example().to_json();
+  auto with = [&](std::string from, std::string to) {
+    std::string text = good;
+    size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    if (at != std::string::npos) text.replace(at, from.size(), to);
+    return text;
+  };
+  for (const std::string& text :
+       {std::string(), std::string("{"), std::string("[]"), std::string("17"),
+        good.substr(0, good.size() / 2), with("\"cpu\"", "\"gpu\""), with("\"threads\": 3", "\"threads\": 0"),
+        with("\"threads\": 3", "\"threads\": \"3\""), with("125.5", "-1"), with("125.5", "null"),
+        with("\"fingerprint\": \"", "\"fingerprint\": \"z"), with("\"l1\": ", "\"l1\": -")}) {
+    auto p = MachineProfile::from_json(text);
+    EXPECT_FALSE(p) << text;
+  }
+}
+
+TEST(MachineProfile, MeasuredOnceAndKept) {
+  CacheFolder folder("luminal_profile_test");
+  EXPECT_TRUE(MachineProfile::present(1).guessed);
+  auto first = MachineProfile::measured(1, false);
+  ASSERT_TRUE(first) << first.error();
+  for (double rate :
+       {first->fma_f32_1, first->fma_f64_1, first->memory_1.read, first->memory_1.write, first->memory_1.copy,
+        first->memory_1.triad, first->l1_1.read, first->l2_1.read, first->l3_all.read})
+    EXPECT_GT(rate, 0.01);
+  EXPECT_EQ(first->fma_f32, first->fma_f32_1); // one thread is all there is
+  EXPECT_EQ(MachineProfile::present(1),
+            *first); // read, not measured again: measurements are never equal twice
+  EXPECT_TRUE(MachineProfile::present(2).guessed);
+
+  ASSERT_EQ(folder.files().size(), 1u);
+  ASSERT_TRUE(write_file(folder.files()[0].string(), std::string_view("{\"version\": 1")));
+  EXPECT_TRUE(MachineProfile::present(1).guessed); // a damaged file counts as none
+  MachineProfile foreign = *first;
+  foreign.fingerprint ^= 1;
+  ASSERT_TRUE(write_file(folder.files()[0].string(), std::string_view(foreign.to_json())));
+  EXPECT_TRUE(MachineProfile::present(1).guessed);
+}
+
+TEST(Probes, StreamsDoWhatTheySay) {
+  ThreadPool pool(2);
+  auto made = Probes::create(pool, codegen::CpuTarget::host());
+  ASSERT_TRUE(made) << made.error();
+  Probes& probes = **made;
+  constexpr int64_t n = 4096;
+  alignas(64) static float x[n], y[n], z[n];
+  for (int64_t i = 0; i < n; i++) x[i] = float(i), z[i] = float(3 * i);
+  for (int threads : {1, 2}) {
+    std::fill_n(y, n, -1.0f);
+    EXPECT_GT(probes.stream_seconds(Stream::write, threads, {x, z, y, n}), 0);
+    for (float v : y) ASSERT_EQ(v, 0.5f);
+    probes.stream_seconds(Stream::copy, threads, {x, z, y, n});
+    for (int64_t i = 0; i < n; i++) ASSERT_EQ(y[i], x[i]);
+    probes.stream_seconds(Stream::triad, threads, {x, z, y, n}, 3);
+    for (int64_t i = 0; i < n; i++) ASSERT_EQ(y[i], 3.5f * float(i));
+    EXPECT_EQ(probes.stream_bytes(Stream::triad, threads, n, 3), 3 * 3 * n * 4);
+    EXPECT_EQ(probes.stream_bytes(Stream::read, threads, n), n * 4);
+  }
+  EXPECT_GT(probes.peak(Peak::f32, 2, 1e-4), 0);
+  EXPECT_EQ(probes.has(Peak::bf16), codegen::CpuTarget::host().bf16_dot);
+}
+
+} // namespace
+} // namespace luminal::search
