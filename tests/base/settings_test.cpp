@@ -51,8 +51,8 @@ TEST(Settings, Values) {
     EXPECT_GE(setting_threads(), 1);
   }
   {
-    const Variable v("LUMINAL_STRICT", "on");
-    EXPECT_TRUE(setting_flag("LUMINAL_STRICT"));
+    const Variable v("LUMINAL_NO_CACHE", "on");
+    EXPECT_TRUE(setting_flag("LUMINAL_NO_CACHE"));
   }
   {
     const Variable v("LUMINAL_CACHE_DIR", "/somewhere");
@@ -72,8 +72,8 @@ TEST(Settings, WrongValuesAreRefused) {
       EXPECT_THAT(error.what(), HasSubstr("LUMINAL_THREADS"));
     }
   }
-  const Variable v("LUMINAL_STRICT", "maybe");
-  EXPECT_THROW(setting_flag("LUMINAL_STRICT"), Error);
+  const Variable v("LUMINAL_NO_CACHE", "maybe");
+  EXPECT_THROW(setting_flag("LUMINAL_NO_CACHE"), Error);
   EXPECT_THROW(setting_text("LUMINAL_UNKNOWN"), InternalError);
 }
 
