@@ -337,9 +337,14 @@ void ConeBuilder::finish() {
 Cone ConeBuilder::build() {
   cone_.name = options_.name;
   // Dimension symbols keep their names: nothing else may be called so.
+  std::vector<Expr> extents;
   for (const Node& node : function_.nodes)
     for (auto& type : node.types)
-      for (Expr s : symbols_of(type.shape)) names_.insert(std::string(s.name()));
+      for (Expr extent : type.shape)
+        if (!extent.is_constant()) extents.push_back(extent);
+  std::sort(extents.begin(), extents.end(), [](Expr a, Expr b) { return a.id() < b.id(); });
+  extents.erase(std::unique(extents.begin(), extents.end()), extents.end());
+  for (Expr s : symbols_of(extents)) names_.insert(std::string(s.name()));
   for (NodeId root : roots_) {
     if (root_values_.contains(root)) continue;
     const Node& node = function_[root];
