@@ -1,6 +1,7 @@
 // compile/rewrite.cpp -- inlining, and sorts as folds and scatters.
 #include "compile/rewrite.h"
 #include "base/check.h"
+#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -64,6 +65,10 @@ Function rebuild(const Module& module, const Function& function, const Replace& 
   return builder.finish();
 }
 
+bool holds(const Function& function, NodeKind kind) {
+  return std::any_of(function.nodes.begin(), function.nodes.end(), [&](const Node& node) { return node.kind == kind; });
+}
+
 /// The permuted operands of a sort.
 std::vector<NodeId> sort_by_rank(FunctionBuilder& b, const SortAttr& sort, const std::vector<NodeId>& inputs) {
   NodeId keys = inputs[0];
@@ -119,6 +124,7 @@ std::vector<NodeId> copy_into(FunctionBuilder& target, const Function& source, c
 }
 
 Function inline_calls(const Module& module, const Function& function) {
+  if (!holds(function, NodeKind::call)) return function;
   Replace replace = [&](FunctionBuilder& b, const Node& node, const std::vector<NodeId>& inputs, std::vector<NodeId>& values) {
     if (node.kind != NodeKind::call) return false;
     const Function* callee = module.find(std::get<CallAttr>(node.attr).function);
@@ -130,6 +136,7 @@ Function inline_calls(const Module& module, const Function& function) {
 }
 
 Function expand_sorts(const Module& module, const Function& function) {
+  if (!holds(function, NodeKind::sort)) return function;
   Replace replace = [](FunctionBuilder& b, const Node& node, const std::vector<NodeId>& inputs, std::vector<NodeId>& values) {
     if (node.kind != NodeKind::sort) return false;
     values = sort_by_rank(b, std::get<SortAttr>(node.attr), inputs);
