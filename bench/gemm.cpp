@@ -1,0 +1,99 @@
+// bench/gemm.cpp -- f32 matrix products against the measured multiply-add peak, OpenBLAS and PyTorch.
+#include "base/thread_pool.h"
+#include "harness.h"
+#include "luminal/luminal.h"
+#include <cmath>
+#include <fmt/format.h>
+
+using namespace luminal;
+using namespace luminal::bench;
+
+namespace {
+
+struct Shape {
+  int m, n, k;
+};
+
+void run(const Shape& s, const Arguments& arguments, Machine& machine, Torch& torch, const Sgemm& blas,
+         Table& table) {
+  const std::string name =
+      s.m == s.n && s.n == s.k ? fmt::format("sgemm {}", s.m) : fmt::format("sgemm {}x{}x{}", s.m, s.n, s.k);
+  if (name.find(arguments.only) == std::string::npos) return;
+  const double flops = 2.0 * s.m * s.n * s.k;
+  const int copies =
+      std::min(16, copies_beyond_caches(4 * (int64_t(s.m) * s.k + int64_t(s.k) * s.n + int64_t(s.m) * s.n)));
+  std::vector<Array<float>> a, b, c;
+  for (int i = 0; i < copies; i++) {
+    a.push_back(random_floats(int64_t(s.m) * s.k, unsigned(2 * i + 1)));
+    b.push_back(random_floats(int64_t(s.k) * s.n, unsigned(2 * i + 2)));
+    c.push_back(random_floats(int64_t(s.m) * s.n, 7));
+  }
+  for (int threads : arguments.threads) {
+    Graph g;
+    Tensor x = g.tensor({s.m, s.k}), y = g.tensor({s.k, s.n}), z = x.matmul(y).keep();
+    g.compile({.threads = threads});
+    if (arguments.report) fmt::print("{}", g.report());
+    int turn = 0;
+    auto ours = [&] {
+      turn = (turn + 1) % copies;
+      x.borrow(a[size_t(turn)].data(), size_t(a[0].bytes()));
+      y.borrow(b[size_t(turn)].data(), size_t(b[0].bytes()));
+      return timed([&] { g.execute(); });
+    };
+    ours();
+    auto result = z.data<float>();
+    bench::Error error;
+    for (int sample = 0; sample < 2000; sample++) {
+      const int i = sample < 100 ? s.m - 1 : int(sample * 7919LL % s.m),
+                j = sample < 200 && sample >= 100 ? s.n - 1 : int(sample * 104729LL % s.n);
+      double sum = 0;
+      for (int k = 0; k < s.k; k++)
+        sum += double(a[size_t(turn)][int64_t(i) * s.k + k]) * double(b[size_t(turn)][int64_t(k) * s.n + j]);
+      error.add(double(result[size_t(i) * size_t(s.n) + size_t(j)]), sum, std::sqrt(double(s.k)));
+    }
+
+    std::vector<Contender> race_of{{"ours", ours}};
+    race_of.push_back({"peak", [&] {
+                         const double rate = machine.probes->peak(search::Peak::f32, threads, 2e-3);
+                         return 1e9 / rate; // seconds of 1e9 operations
+                       }});
+    int blas_turn = 0;
+    if (blas && arguments.peers)
+      race_of.push_back({"OpenBLAS", [&] {
+                           blas_turn = (blas_turn + 1) % copies;
+                           const size_t t = size_t(blas_turn);
+                           return timed(
+                               [&] { blas(s.m, s.n, s.k, a[t].data(), b[t].data(), c[t].data(), threads); });
+                         }});
+    if (torch.present() && arguments.peers)
+      race_of.push_back({"torch", {}, [&](double seconds) {
+                           return torch.ask(fmt::format("sgemm {} {} {} {}", s.m, s.n, s.k, copies), threads,
+                                            seconds);
+                         }});
+    race(race_of, arguments);
+
+    Row row{.work = name, .threads = threads, .unit = "GFLOP/s", .ours = flops / race_of[0].low() * 1e-9};
+    row.limit = 1 / race_of[1].low();
+    row.limit_name = "multiply-add peak";
+    row.goal = 0.8;
+    row.correct = error.largest() < 1e-5;
+    for (size_t i = 2; i < race_of.size(); i++) row.peers[race_of[i].name] = flops / race_of[i].low() * 1e-9;
+    table.add(row);
+  }
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const Arguments arguments =
+      parse_arguments(argc, argv, "f32 matrix products against the multiply-add peak and the peers");
+  Torch torch;
+  std::string absent;
+  Sgemm blas = openblas(absent);
+  Machine machine(arguments.threads.back());
+  Table table(arguments, "gemm");
+  if (!absent.empty()) table.note(absent);
+  if (!torch.present()) table.note(torch.absent());
+  for (const Shape& s : {Shape{256, 256, 256}, {512, 512, 512}, {1024, 1024, 1024}, {1000, 777, 513}})
+    run(s, arguments, machine, torch, blas, table);
+}

@@ -1,0 +1,135 @@
+// bench/harness.h -- ours, the peers and the measured limit side by side: in one process group, in the same rounds, on random data.
+#pragma once
+#include "search/probe.h"
+#include <bit>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace luminal {
+class ThreadPool;
+}
+
+namespace luminal::bench {
+
+struct Arguments {
+  std::string json;         ///< file for the rows, or empty
+  std::string only;         ///< a part of the names of the works that are run
+  std::vector<int> threads; ///< each work runs with each of these counts
+  double seconds = 0.15;    ///< of each contender in a round
+  int rounds = 6;
+  bool peers = true;
+  bool report = false; ///< print what was compiled
+};
+/// --json FILE, --only TEXT, --threads N, --seconds S, --rounds N, --no-peers, --report. Ends the program for what it does not know.
+Arguments parse_arguments(int argc, char** argv, const char* what);
+
+/// Memory on 2 MiB pages where the system gives them; filled, so that every page exists.
+template <class T> class Array {
+public:
+  explicit Array(int64_t count);
+  T* data() const { return data_.get(); }
+  int64_t size() const { return count_; }
+  int64_t bytes() const { return count_ * int64_t(sizeof(T)); }
+  T& operator[](int64_t i) const { return data_.get()[i]; }
+
+private:
+  std::shared_ptr<T[]> data_;
+  int64_t count_;
+};
+/// About normal, mean 0, deviation `scale`.
+Array<float> random_floats(int64_t count, unsigned seed, float scale = 1);
+/// The same as bf16.
+Array<uint16_t> random_bf16(int64_t count, unsigned seed, float scale = 1);
+inline double bf16_value(uint16_t bits) { return double(std::bit_cast<float>(uint32_t(bits) << 16)); }
+/// How many copies of `bytes` bytes are needed for the caches to have forgotten the first when its turn comes again.
+int copies_beyond_caches(int64_t bytes);
+
+double now();
+template <class F> double timed(F&& f) {
+  const double start = now();
+  f();
+  return now() - start;
+}
+
+/// One of those who run in turn: a call gives the seconds of one execution.
+struct Contender {
+  std::string name;
+  std::function<double()> once;
+  std::function<double(double)> block =
+      {}; ///< instead of `once`: measures for that long itself, gives the seconds of one execution
+  std::vector<double> seconds = {};
+  /// The low percentile: what the machine gives when nobody disturbs. NaN without measurements.
+  double low(double percentile = 0.1) const;
+};
+/// Rounds in which every contender runs for `seconds`, one after the other; the first call of each block is not counted.
+void race(std::vector<Contender>& contenders, const Arguments& arguments);
+
+/// PyTorch in a child process (LUMINAL_PEERS_PYTHON), OpenBLAS in this one. A peer that is absent says so in `absent`.
+class Torch {
+public:
+  Torch();
+  ~Torch();
+  bool present() const { return write_ != nullptr; }
+  const std::string& absent() const { return absent_; }
+  /// Seconds of one call in a block of `seconds`; what: "sgemm m n k", "linear n k f32", "fused_chain elements" ...
+  double ask(const std::string& what, int threads, double seconds);
+
+private:
+  FILE *write_ = nullptr, *read_ = nullptr;
+  std::string absent_;
+};
+/// Row-major C = A B; empty where the library is not installed.
+using Sgemm = std::function<void(int m, int n, int k, const float* a, const float* b, float* c, int threads)>;
+Sgemm openblas(std::string& absent);
+
+struct Row {
+  std::string work;
+  int threads = 1;
+  std::string unit; ///< of all rates: "GB/s", "GFLOP/s"
+  double ours = 0;
+  std::map<std::string, double> peers; ///< rates
+  double limit = 0;                    ///< rate
+  std::string limit_name;
+  double goal = 0; ///< fraction of the limit
+  bool correct = false;
+};
+/// Prints rows as they come, and writes them all at the end.
+class Table {
+public:
+  Table(const Arguments& arguments, std::string title);
+  ~Table();
+  void add(const Row& row);
+  void note(const std::string& text); ///< below the table, and in the file
+
+private:
+  std::string json_, title_;
+  std::vector<Row> rows_;
+  std::vector<std::string> notes_;
+};
+
+/// The limits of this machine, measured with the same threads as the works.
+struct Machine {
+  explicit Machine(int threads);
+  ~Machine();
+  std::unique_ptr<ThreadPool> pool;
+  std::unique_ptr<search::Probes> probes;
+};
+
+/// Largest |got - wanted| / (|wanted| + scale) over samples; infinite where anything is NaN.
+class Error {
+public:
+  void add(double got, double wanted, double scale);
+  double largest() const { return largest_; }
+
+private:
+  double largest_ = 0;
+};
+
+} // namespace luminal::bench
