@@ -47,7 +47,7 @@ std::vector<int32_t> prompt_tokens(const RunArguments& arguments, const ModelFil
   std::vector<int32_t> ids;
   if (file.tokenizer) ids = file.tokenizer->encode(arguments.prompt);
   else if (!arguments.prompt.empty())
-    throw Error(fmt::format("{}: {}, so a text cannot be read; give the prompt as ids: --tokens 1,5,9", file.path, file.tokenizer_error.empty() ? "there is no tokenizer" : file.tokenizer_error));
+    throw Error(fmt::format("{}, so a text cannot be read; give the prompt as ids: --tokens 1,5,9", file.tokenizer_error.empty() ? file.path + ": there is no tokenizer" : file.tokenizer_error));
   if (ids.empty() && file.tokenizer && file.tokenizer->bos()) ids.push_back(*file.tokenizer->bos());
   if (ids.empty() && !config.bos_tokens.empty()) ids.push_back(config.bos_tokens[0]);
   if (ids.empty()) throw Error(fmt::format("{}: the prompt is empty and the model names no begin token; give a prompt", file.path));
@@ -67,7 +67,10 @@ Outcome generate_text(Generator& generator, const ModelFile& file, const RunArgu
   options.seed = arguments.seed >= 0 ? uint64_t(arguments.seed) : std::random_device{}();
   Sampler sampler(options);
   std::optional<StreamDecoder> decoder;
-  if (file.tokenizer) decoder.emplace(*file.tokenizer);
+  if (file.tokenizer) {
+    decoder.emplace(*file.tokenizer);
+    for (int32_t token : prompt) decoder->push(token); // what follows a text keeps its leading space
+  }
   StopFinder finder(arguments.stops);
   auto show = [&](const std::string& text) {
     outcome.text += text;
