@@ -6,22 +6,15 @@
 namespace luminal::kernel {
 
 Step step_of(const Cone& cone, const std::vector<Expr>& shape, const std::vector<Expr>& index, Expr symbol) {
-  bool moves = false, unit = false;
-  for (size_t d = 0; d < index.size(); d++) {
-    Expr e = index[d];
+  for (Expr e : index)
     for (int h : holes_of(cone, std::span(&e, 1)))
       for (Expr inner : index_exprs(cone.holes[size_t(h)].value))
         if (depends_on(inner, symbol)) return Step::irregular;
-    if (!depends_on(e, symbol)) continue;
-    auto c = coefficient_of(e, symbol);
-    if (!c || !c->is_constant()) return Step::irregular;
-    bool last = true; // only extents of 1 follow
-    for (size_t later = d + 1; later < index.size(); later++) last &= shape[later].is_constant(1);
-    unit = !moves && last && c->is_constant(1);
-    moves = true;
-  }
-  if (!moves) return Step::none;
-  return unit ? Step::contiguous : Step::strided;
+  Expr offset = layout_offset(row_major(int(shape.size())), shape, index);
+  if (!depends_on(offset, symbol)) return Step::none;
+  auto c = coefficient_of(offset, symbol);
+  if (!c) return Step::irregular;
+  return c->is_constant(1) ? Step::contiguous : Step::strided;
 }
 
 AxisUse use_along(const Nests& nests, int stage, Expr symbol) {

@@ -262,6 +262,20 @@ bool depends_on_loop(const StageNest& nest, Expr axis_symbol, const StageLoop& l
   return value != nest.axis_values.end() && loop.symbol.is_symbol() && depends_on(value->second, loop.symbol);
 }
 
+bool reduces(const Cone& cone, const Stage& stage, const StageNest& nest, const StageLoop& loop) {
+  bool reduced = false, kept = false;
+  for (int a : stage.axes) {
+    if (!depends_on_loop(nest, cone.axes[size_t(a)].symbol, loop)) continue;
+    bool out = a == stage.scan_axis;
+    for (auto& c : stage.components)
+      if (c.kind == ComponentKind::fold) out |= std::ranges::find(c.axes, a) == c.axes.end();
+    (out ? reduced : kept) = true;
+  }
+  if (reduced && kept)
+    refuse("stage {}: loop {} runs over reduced and other axes at once", stage.name, loop.name);
+  return reduced;
+}
+
 Nests::Nests(Cone c) : cone(std::move(c)) {
   for (auto& s : cone.stages) stages.push_back(fresh(s));
   storage.resize(cone.values.size());

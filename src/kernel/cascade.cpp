@@ -407,6 +407,31 @@ void Cascade::run() {
   for (auto& s : outs) add(after, std::move(s), false);
   n_.cascades++;
   n_.erase_stage(stage_);
+  // What only these stages read is needed only in their domain.
+  std::set<int> sources;
+  if (!f_.domain.is_constant(1))
+    visit_stage(f_, [&](const Formula& f) {
+      if (f.kind == FormulaKind::load && n_.cone.values[size_t(f.value)].role == ValueRole::interior &&
+          n_.readers(f.value).empty())
+        sources.insert(f.value);
+    });
+  for (int v : sources) {
+    int w = n_.writer(v);
+    if (w < 0) continue;
+    bool plain_reads = true;
+    visit_stage(f_, [&](const Formula& f) {
+      if (f.kind != FormulaKind::load || f.value != v) return;
+      for (auto& c : n_.cone.stages[size_t(w)].components) plain_reads &= c.out != v || c.index == f.index;
+    });
+    bool same_axes = true;
+    for (Expr e : symbols_of(f_.domain))
+      for (int a : f_.axes)
+        if (n_.cone.axes[size_t(a)].symbol == e)
+          same_axes &=
+              std::ranges::find(n_.cone.stages[size_t(w)].axes, a) != n_.cone.stages[size_t(w)].axes.end();
+    if (plain_reads && same_axes && n_.cone.stages[size_t(w)].components.size() == 1)
+      n_.cone.stages[size_t(w)].needed = f_.domain;
+  }
   int where = stage_;
   auto name_and_insert = [&](int position, std::pair<Stage, StageNest> entry) {
     entry.first.name = n_.free_stage_name(entry.first.name);

@@ -104,7 +104,8 @@ struct Stage {
   std::string name; // unique in the cone
   std::vector<int> axes;
   std::vector<Component> components;
-  Expr domain = 1; // folds, updates: only points where it holds take part
+  Expr domain = 1; // folds, updates: only points where it holds take part; maps: only these are read
+  Expr needed = 1; // results that no reader asks for need not be made
   /// A tuple whose components read each other: the transforms of components 0 .. size-1 (which are the first
   /// ones of the stage).
   std::optional<Monoid> monoid;

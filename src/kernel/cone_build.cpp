@@ -341,7 +341,8 @@ Cone ConeBuilder::build() {
   for (const Node& node : function_.nodes)
     for (auto& type : node.types)
       for (Expr extent : type.shape)
-        if (!extent.is_constant() && std::find(extents.begin(), extents.end(), extent) == extents.end()) extents.push_back(extent);
+        if (!extent.is_constant() && std::find(extents.begin(), extents.end(), extent) == extents.end())
+          extents.push_back(extent);
   for (Expr s : symbols_of(extents)) names_.insert(std::string(s.name()));
   for (NodeId root : roots_) {
     if (root_values_.contains(root)) continue;

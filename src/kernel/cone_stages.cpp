@@ -7,10 +7,6 @@
 namespace luminal::kernel {
 namespace {
 
-std::string axis_name(const Node& node, size_t d) {
-  return d < node.axis_names.size() ? node.axis_names[d] : std::string();
-}
-
 /// The outer axes that component `c` of a scan varies with, and the scan's own axis.
 std::vector<int> scan_result_axes(const ScanAttr& scan, int c) {
   std::set<int> axes{scan.axis};

@@ -1,52 +1,68 @@
 // kernel/default_schedule.cpp -- a good first schedule from the axes of a cone alone.
+//
+// Axes are classified from the index maps: lanes go where neighbouring elements lie side by side; a loop along which a load of the body does not move is a row of a
+// register tile, because that load is used again; stages whose results are small share the loops that all of them keep.
 #include "kernel/default_schedule.h"
 #include "base/check.h"
-#include "kernel/access.h"
+#include "kernel/chooser.h"
 #include "kernel/formula.h"
+#include "kernel/lower.h"
 #include <algorithm>
 
 namespace luminal::kernel {
-namespace {
 
-class Chooser {
-public:
-  Chooser(const Cone& cone, const MachineLimits& limits) : nests_(cone), limits_(limits) {}
-  Schedule run();
+// ---- trying directives ----
 
-private:
-  bool try_add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers = {}) {
-    Directive d{kind, std::move(words), std::move(numbers)};
-    Nests before = nests_;
-    try {
-      apply(nests_, d);
-    } catch (const ScheduleFailure&) {
-      nests_ = before;
-      return false;
-    }
-    schedule_.directives.push_back(std::move(d));
-    return true;
-  }
-  void add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers = {}) {
-    Directive d{kind, std::move(words), std::move(numbers)};
+bool Chooser::try_add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers) {
+  Directive d{kind, std::move(words), std::move(numbers)};
+  Nests before = nests_;
+  try {
     apply(nests_, d);
-    schedule_.directives.push_back(std::move(d));
+  } catch (const ScheduleFailure&) {
+    nests_ = std::move(before);
+    return false;
   }
-  const Stage& stage(int s) const { return nests_.cone.stages[size_t(s)]; }
-  const StageNest& nest(int s) const { return nests_.stages[size_t(s)]; }
-  std::string fresh(const std::string& wish) const { return nests_.free_name(wish); }
+  schedule_.directives.push_back(std::move(d));
+  return true;
+}
 
-  void cascades();
-  void epilogues();
-  void loops(int s);
-  std::pair<std::string, std::string> split(int s, const std::string& loop, int64_t factor);
-  std::optional<std::string> make_vector(int s);
-  int64_t trips(const StageLoop& l) const { return l.extent.is_constant() ? l.extent.value() : 1 << 20; }
-  bool loop_reduces(int s, const StageLoop& l) const;
+void Chooser::add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers) {
+  Directive d{kind, std::move(words), std::move(numbers)};
+  apply(nests_, d);
+  schedule_.directives.push_back(std::move(d));
+}
 
-  Nests nests_;
-  MachineLimits limits_;
-  Schedule schedule_;
-};
+std::pair<std::string, std::string> Chooser::split(int s, const std::string& loop, int64_t factor) {
+  // Loops of one axis get the same names in all stages, so that stages can share them.
+  std::string o = loop + ".o", i = loop + ".i";
+  auto taken = [&](const std::string& name) {
+    for (auto& v : nests_.cone.values)
+      if (v.name == name) return true;
+    for (Expr e : nests_.cone.symbols)
+      if (e.name() == name) return true;
+    for (auto& a : nests_.cone.axes)
+      if (a.name == name) return true;
+    return nest(s).find(name) != nullptr;
+  };
+  for (int n = 2; taken(o) || taken(i); n++)
+    o = loop + ".o" + std::to_string(n), i = loop + ".i" + std::to_string(n);
+  add(DirectiveKind::split, {stage(s).name, loop, o, i}, {factor});
+  return {o, i};
+}
+
+int64_t Chooser::trips(const StageLoop& l) const {
+  if (l.extent.is_constant()) return l.extent.value();
+  int64_t high = l.extent.range().high;
+  return high == unbounded_high ? int64_t{1} << 20 : std::min<int64_t>(high, int64_t{1} << 20);
+}
+
+bool Chooser::loop_reduces(int s, const StageLoop& l) const {
+  for (int a : reduced_axes(stage(s)))
+    if (depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, l)) return true;
+  return false;
+}
+
+// ---- stages ----
 
 void Chooser::cascades() {
   for (bool again = true; again;) {
@@ -77,116 +93,87 @@ void Chooser::epilogues() {
       if (std::ranges::find(sources, stage(w).name) == sources.end()) sources.push_back(stage(w).name);
     });
     if (sources.empty()) continue;
-    std::string name = map.name, first = sources[0];
+    std::string name = map.name;
     std::ranges::sort(sources, {}, [&](auto& n) { return nests_.stage(n); });
-    first = sources[0];
+    std::string first = sources[0];
     for (size_t i = 1; i < sources.size(); i++) try_add(DirectiveKind::fuse, {first, sources[i]});
     if (try_add(DirectiveKind::fuse, {first, name})) b = 0;
   }
 }
 
-bool Chooser::loop_reduces(int s, const StageLoop& l) const {
-  for (int a : reduced_axes(stage(s)))
-    if (depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, l)) return true;
-  return false;
-}
-
-std::pair<std::string, std::string> Chooser::split(int s, const std::string& loop, int64_t factor) {
-  std::string o = fresh(loop + ".o"), i = fresh(loop + ".i");
-  add(DirectiveKind::split, {stage(s).name, loop, o, i}, {factor});
-  return {o, i};
-}
-
-/// Makes the loop whose steps lie side by side in memory the lanes; gives its name.
-std::optional<std::string> Chooser::make_vector(int s) {
-  const Stage& st = stage(s);
-  auto reduced = reduced_axes(st);
-  std::optional<std::string> best;
-  int best_score = 0;
-  for (auto& l : nest(s).loops) {
-    if (!l.symbol.is_symbol() || trips(l) < 4) continue;
-    bool ordered = false, reduces = loop_reduces(s, l);
-    for (int a : st.ordered) ordered |= depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, l);
-    if (ordered) continue;
-    bool fits = true;
-    for (auto& c : st.components) {
-      if (reduces && c.kind == ComponentKind::fold)
-        fits &= c.op == Op::add || c.op == Op::max || c.op == Op::min || c.op == Op::mul;
-      if (c.kind == ComponentKind::update)
-        fits &= !depends_on(substitute(st.domain, nest(s).axis_values), l.symbol) &&
-                holes_of(nests_.cone, std::span(&st.domain, 1)).empty();
+/// Axes that all stages keep, and along which nothing large is used again: all stages run inside them.
+std::vector<std::string> Chooser::common_loops() {
+  if (nests_.cone.stages.size() < 2) return {};
+  std::vector<std::string> common;
+  for (auto& l : nest(int(nests_.cone.stages.size()) - 1).loops) {
+    bool all = l.symbol.is_symbol() && trips(l) > 1;
+    for (size_t s = 0; all && s < nests_.cone.stages.size(); s++) {
+      const StageLoop* own = nest(int(s)).find(l.name);
+      all = own && own->symbol == l.symbol && !loop_reduces(int(s), *own) && !stage(int(s)).monoid;
+      for (int a : stage(int(s)).ordered)
+        all = all && !depends_on_loop(nest(int(s)), nests_.cone.axes[size_t(a)].symbol, *own);
     }
-    if (st.monoid && reduces) fits = false;
-    if (!fits) continue;
-    AxisUse use = use_along(nests_, s, l.symbol);
-    int score = use.score() * 4 + (reduces ? 0 : 1);
-    if (use.strided + use.irregular > 0 || use.contiguous == 0) continue;
-    if (!best || score > best_score) best = l.name, best_score = score;
+    if (all) common.push_back(l.name);
   }
-  if (!best) return {};
-  const StageLoop* l = nest(s).find(*best);
-  int64_t n = trips(*l), lanes = limits_.lanes;
-  if (n > lanes) {
-    auto [o, i] = split(s, *best, lanes);
-    best = i;
-  } else {
-    int64_t power = 1;
-    while (power < n) power *= 2;
-    if (power != n) {
-      auto [o, i] = split(s, *best, power / 2);
-      best = i;
+  // What does not move along a loop is read once for each of its trips: it has to fit the cache.
+  while (!common.empty()) {
+    int64_t again = 0;
+    for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+      Expr inner = nest(int(s)).find(common.back())->symbol;
+      visit_stage(stage(int(s)), [&](const Formula& f) {
+        if (f.kind != FormulaKind::load || nests_.cone.values[size_t(f.value)].role == ValueRole::interior)
+          return;
+        bool moves = false;
+        int64_t bytes = std::max(1, bits(nests_.cone.values[size_t(f.value)].dtype) / 8);
+        for (auto& l : nest(int(s)).loops) {
+          bool here = false;
+          for (Expr e : f.index)
+            here |= l.symbol.is_symbol() && depends_on(substitute(e, nest(int(s)).axis_values), l.symbol);
+          moves |= here && l.symbol == inner;
+          if (here && std::ranges::find(common, l.name) == common.end())
+            bytes = std::min<int64_t>(bytes * trips(l), int64_t{1} << 40);
+        }
+        if (!moves) again += bytes;
+      });
     }
+    if (again <= limits_.l2 / 2) break;
+    common.pop_back();
   }
-  return best;
+  return common;
 }
 
-void Chooser::loops(int s) {
-  std::string name = stage(s).name;
-  // Axes made of blocks are split along them, so that no division is left.
-  for (int a : std::vector<int>(stage(s).axes)) {
-    auto axis = nests_.cone.axes[size_t(a)];
-    auto blocks = blocks_of(nests_.cone, stage(s), axis.symbol);
-    std::string inner = axis.name;
-    int64_t extent = axis.extent.is_constant() ? axis.extent.value() : 0;
-    for (size_t b = blocks.size(); b-- > 0;) {
-      if (extent && (extent <= blocks[b] || extent % blocks[b])) continue;
-      if (!nest(s).find(inner)) break;
-      auto [o, i] = split(s, inner, blocks[b]);
-      inner = i;
-      extent = blocks[b];
-    }
-  }
-  auto vector = make_vector(s);
-  // Kept loops outside, reduced ones inside, lanes innermost.
-  std::vector<std::string> kept, reduced;
-  bool folds = has_fold(stage(s)) || stage(s).scan_axis >= 0;
-  for (auto& l : nest(s).loops) {
-    if (vector && l.name == *vector) continue;
-    (folds && loop_reduces(s, l) ? reduced : kept).push_back(l.name);
-  }
-  std::vector<std::string> order{name};
-  order.insert(order.end(), kept.begin(), kept.end());
-  order.insert(order.end(), reduced.begin(), reduced.end());
-  if (vector) order.push_back(*vector);
-  if (order.size() > 2) add(DirectiveKind::order, order);
-  if (vector) add(DirectiveKind::vector, {name, *vector});
-  for (auto& k : kept) {
-    const StageLoop* l = nest(s).find(k);
-    if (l->symbol.is_symbol() && trips(*l) > 1 && try_add(DirectiveKind::parallel, {name, k})) break;
-  }
-}
-
-Schedule Chooser::run() {
+Schedule Chooser::run(Ambition ambition) {
+  ambition_ = ambition;
   cascades();
+  if (ambition == Ambition::bare) return std::move(schedule_);
   epilogues();
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++) loops(int(s));
-  return schedule_;
+  std::vector<std::string> common;
+  if (ambition == Ambition::full) common = common_loops();
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+    if (common.empty() && ambition == Ambition::full && matmul(int(s))) {
+      s = size_t(done_);
+      continue;
+    }
+    loops(int(s), common);
+  }
+  for (size_t s = 1; s < nests_.cone.stages.size() && !common.empty(); s++)
+    add(DirectiveKind::at, {stage(int(s)).name, common.back()});
+  return std::move(schedule_);
 }
-
-} // namespace
 
 Schedule default_schedule(const Cone& cone, const MachineLimits& limits) {
-  return Chooser(cone, limits).run();
+  // What is chosen stage by stage may not fit together: then a simpler choice does.
+  for (Ambition ambition : {Ambition::full, Ambition::separate, Ambition::bare}) {
+    try {
+      Schedule schedule = Chooser(cone, limits).run(ambition);
+      LowerOptions options;
+      options.lanes = limits.lanes;
+      if (ambition == Ambition::bare || lower(cone, schedule, options)) return schedule;
+    } catch (const ScheduleFailure&) {
+      continue;
+    }
+  }
+  return {};
 }
 
 } // namespace luminal::kernel

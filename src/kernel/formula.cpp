@@ -193,6 +193,7 @@ void substitute_stage(Stage& stage, const ExprMap<Expr>& replacements) {
   for (Component& c : stage.components)
     for (Expr& e : c.index) e = luminal::substitute(e, replacements);
   stage.domain = luminal::substitute(stage.domain, replacements);
+  stage.needed = luminal::substitute(stage.needed, replacements);
 }
 
 std::vector<Expr> index_exprs(const FormulaRef& formula) {

@@ -56,8 +56,6 @@ void Lowering::build_tree() {
   root_ = std::make_unique<TreeNode>();
   leaves_.assign(n_.stages.size(), nullptr);
   std::set<std::string> levels = n_.predicate_splits;
-  for (auto& nest : n_.stages)
-    if (!nest.at.empty()) levels.insert(nest.at);
   for (auto& storage : n_.storage)
     if (storage.level) levels.insert(*storage.level);
   for (auto& [loop, depth] : n_.roles) levels.insert(loop);
@@ -85,13 +83,16 @@ void Lowering::build_tree() {
                n_.cone.stages[size_t(path[i]->stage)].name);
       d++;
     }
+    // Loops that later stages of this nest join, that hold storage, or that are split, are shared.
+    std::set<std::string> joined = levels;
+    for (size_t t = s + 1; t < n_.stages.size() && !n_.stages[t].at.empty(); t++)
+      joined.insert(n_.stages[t].at);
     size_t last = d;
-    for (size_t i = d; i < nest.loops.size(); i++)
-      if (levels.contains(nest.loops[i].name)) last = i + 1;
+    for (size_t i = d; i < nest.loops.size(); i++) {
+      if (nest.loops[i].kind == LoopKind::vector || nest.loops[i].kind == LoopKind::unrolled) break;
+      if (joined.contains(nest.loops[i].name)) last = i + 1;
+    }
     for (; d < last; d++) {
-      if (nest.loops[d].kind == LoopKind::vector || nest.loops[d].kind == LoopKind::unrolled)
-        refuse("stage {}: loop {} is a {} and holds no other stages", name, nest.loops[d].name,
-               nest.loops[d].kind == LoopKind::vector ? "vector" : "unrolled loop");
       auto node = std::make_unique<TreeNode>();
       node->loop = nest.loops[d].name;
       node->stage = int(s);
@@ -294,11 +295,16 @@ bool Lowering::parallel_open() const {
 
 // ---- loops ----
 
-Lowering::Bounds Lowering::bounds(const StageNest& nest, const StageLoop& loop) const {
-  Bounds b{0, loop.extent};
+Lowering::Bounds Lowering::bounds(const Stage& stage, const StageNest& nest, const StageLoop& loop) const {
+  Bounds b{0, loop.extent, {}};
   if (!loop.symbol.is_symbol()) return b;
   for (auto& g : nest.guards) {
     if (!depends_on(g.value, loop.symbol)) continue;
+    // What a fold keeps is written even where nothing is left to reduce.
+    if (!reduces(n_.cone, stage, nest, loop) && std::ranges::any_of(nest.loops, [&](auto& l) {
+          return l.symbol.is_symbol() && depends_on(g.value, l.symbol) && reduces(n_.cone, stage, nest, l);
+        }))
+      continue;
     ExprMap<Expr> zero;
     for (auto& l : nest.loops)
       if (l.symbol.is_symbol() && !is_open(l.name) && l.name != loop.name) zero[l.symbol] = 0;
@@ -308,6 +314,7 @@ Lowering::Bounds Lowering::bounds(const StageNest& nest, const StageLoop& loop) 
     Expr rest = value - loop.symbol * *c;
     Expr end = ceildiv(g.limit - rest, *c);
     if (prove(ge(end, b.end)) != Truth::yes) b.end = min(b.end, end);
+    b.enforced.push_back(g);
   }
   return b;
 }
@@ -317,7 +324,12 @@ std::optional<Lowering::Interval2> Lowering::domain_range(int stage, const Stage
   if (!loop.symbol.is_symbol()) return {};
   Interval2 r{0, loop.extent, 0, loop.extent, {}};
   bool any = false;
-  for (Expr original : conjuncts(n_.cone.stages[size_t(stage)].domain)) {
+  const Stage& s = n_.cone.stages[size_t(stage)];
+  auto conditions = conjuncts(s.needed);
+  bool folds = std::ranges::any_of(s.components, [](auto& c) { return c.kind == ComponentKind::fold; });
+  if (!folds || reduces(n_.cone, s, nest, loop))
+    for (Expr e : conjuncts(s.domain)) conditions.push_back(e);
+  for (Expr original : conditions) {
     if (original.kind() != ExprKind::lt || assumed_.yes.contains(original)) continue;
     Expr gap = substitute(original.args()[1], nest.axis_values) -
                substitute(original.args()[0], nest.axis_values); // > 0 holds
@@ -437,17 +449,35 @@ Body Lowering::emit_loop(const TreeNode& node, bool in_parallel, Touched& touche
   const StageNest& nest = n_.stages[size_t(node.stage)];
   StageLoop loop = *nest.find(node.loop);
   if (!loop.symbol.is_symbol()) { // one trip
-    open_.push_back({loop.name, loop.symbol, 0, 1, 1, loop.kind == LoopKind::parallel});
+    open_.push_back({loop.name, loop.symbol, 0, 1, 1, loop.kind == LoopKind::parallel, {}});
     bool wrap = loop.kind == LoopKind::parallel && !in_parallel;
     Body body = emit_children(node, in_parallel || wrap, touched);
     open_.pop_back();
     if (wrap) return {parallel_loop(Expr::symbol(loop.name, {0, 0}), 0, 1, std::move(body), loop.level)};
     return body;
   }
-  Bounds whole = bounds(nest, loop);
+  // The loop ends where all of its stages end; where they differ it runs on, and each stage sees to itself.
+  std::optional<Bounds> common;
+  bool differ = false;
+  std::function<void(const TreeNode&)> walk = [&](const TreeNode& t) {
+    for (auto& kid : t.kids) walk(*kid);
+    if (!t.is_leaf()) return;
+    const StageNest& own = n_.stages[size_t(t.stage)];
+    const StageLoop* l = own.find(loop.name);
+    if (!l) return;
+    Bounds b = bounds(n_.cone.stages[size_t(t.stage)], own, *l);
+    if (!common)
+      common = b;
+    else if (common->end != b.end)
+      differ = true;
+    else
+      common->enforced.insert(common->enforced.end(), b.enforced.begin(), b.enforced.end());
+  };
+  walk(node);
+  Bounds whole = differ ? Bounds{0, loop.extent, {}} : *common;
   bool parallel = loop.kind == LoopKind::parallel;
   auto part = [&](Expr begin, Expr end) -> StmtRef {
-    open_.push_back({loop.name, loop.symbol, begin, end, loop.extent, parallel});
+    open_.push_back({loop.name, loop.symbol, begin, end, loop.extent, parallel, whole.enforced});
     Touched inside;
     Body body = emit_children(node, in_parallel || parallel, inside);
     if (!in_parallel && !parallel && carries(node, loop, inside)) body.push_back(barrier());
@@ -466,7 +496,7 @@ Body Lowering::emit_loop(const TreeNode& node, bool in_parallel, Touched& touche
       }
       if (producers == 0 || producers == node.kids.size())
         refuse("roles {}: the loop does not begin with copies that other stages read", loop.name);
-      open_.push_back({loop.name, loop.symbol, begin, end, loop.extent, parallel});
+      open_.push_back({loop.name, loop.symbol, begin, end, loop.extent, parallel, whole.enforced});
       Body made, used;
       for (size_t k = 0; k < node.kids.size(); k++) {
         Touched t;
@@ -524,7 +554,7 @@ Body Lowering::emit_leaf(int stage, bool in_parallel, Touched& touched) {
   bool parallel_inside = false;
   for (auto& l : nest.loops) parallel_inside |= l.kind == LoopKind::parallel && !is_open(l.name);
   if (in_parallel || parallel_inside) return StageLowering(*this, stage).run();
-  open_.push_back({"", 0, 0, 1, 1, true});
+  open_.push_back({"", 0, 0, 1, 1, true, {}});
   Body body = StageLowering(*this, stage).run();
   open_.pop_back();
   return {parallel_loop(Expr::symbol("one", {0, 0}), 0, 1, std::move(body))};

@@ -40,7 +40,7 @@ Expr StageLowering::accumulator_offset(const State& state, const std::vector<int
   for (size_t i = cut_; i < rest_.size(); i++) {
     const StageLoop& l = state.nest.loops[rest_[i]];
     int64_t stride = strides_[rest_[i]];
-    if (stride == 0) continue;
+    if (stride == 0 || state.apart.contains(rest_[i])) continue;
     bool combined = l.kind == LoopKind::unrolled && partial_ && reduces(l);
     offset += (combined && parts ? Expr((*parts)[next++]) : l.symbol) * stride;
   }
@@ -167,7 +167,7 @@ std::vector<ValueRef> StageLowering::combine_states(Values& values, const std::v
 
 Body StageLowering::point(State& state) {
   Body body;
-  Values values{&body, &state, {}, {}, std::vector<ValueRef>(s_.components.size())};
+  Values values{&body, &state, state.made, {}, std::vector<ValueRef>(s_.components.size())};
   for (auto& c : s_.components)
     if (!c.after) count_uses(values, c.body);
   Expr domain = condition_at(state, s_.domain);

@@ -28,23 +28,7 @@ bool StageLowering::reduces(const StageLoop& loop) const {
   const StageNest& nest = l_.n_.stages[size_t(stage_)];
   const StageLoop* own = nest.find(loop.name);
   if (!own) return false;
-  bool reduced = false, kept = false;
-  for (int a : s_.axes) {
-    if (!depends_on_loop(nest, l_.n_.cone.axes[size_t(a)].symbol, *own)) continue;
-    bool out = a == s_.scan_axis;
-    for (auto& c : s_.components)
-      if (c.kind == ComponentKind::fold) out |= std::ranges::find(c.axes, a) == c.axes.end();
-    (out ? reduced : kept) = true;
-  }
-  if (reduced && kept)
-    refuse("stage {}: loop {} runs over reduced and other axes at once", s_.name, loop.name);
-  return reduced;
-}
-
-bool StageLowering::in_tile(const StageLoop& loop) const {
-  for (size_t i = cut_; i < rest_.size(); i++)
-    if (l_.n_.stages[size_t(stage_)].loops[rest_[i]].name == loop.name) return true;
-  return false;
+  return kernel::reduces(l_.n_.cone, s_, nest, *own);
 }
 
 void StageLowering::analyse() {
@@ -98,7 +82,7 @@ void StageLowering::analyse() {
   }
   for (auto& c : s_.components)
     if (c.kind == ComponentKind::update && lane &&
-        depends_on(value_at({nest, {}, {}, {}, 0}, s_.domain), lane->symbol))
+        depends_on(luminal::substitute(s_.domain, nest.axis_values), lane->symbol))
       refuse("stage {}: its domain varies along the vector loop {}", s_.name, lane->name);
 
   // Reduction loops outside of the tile: the accumulator goes on from trip to trip.
@@ -111,6 +95,7 @@ void StageLowering::analyse() {
     }
     const StageLoop* own = nest.find(o.name);
     if (!own || !own->symbol.is_symbol() || !folds_ || !reduces(*own)) continue;
+    check_trips(o.name, o.begin, o.end);
     carried_.push_back({o.symbol, {o.begin, o.end}});
   }
   // Register buffers: one place for each unrolled loop and lane.
@@ -156,6 +141,11 @@ void StageLowering::analyse() {
 bool StageLowering::indexes_accumulator(const StageLoop& loop) const {
   if (loop.kind == LoopKind::vector) return true;
   return loop.kind == LoopKind::unrolled && (partial_ || !folds_ || !reduces(loop));
+}
+
+void StageLowering::check_trips(const std::string& loop, Expr begin, Expr end) const {
+  if (prove(lt(begin, end)) != Truth::yes)
+    refuse("stage {}: loop {} may have no trip at all, and its result would never be written", s_.name, loop);
 }
 
 // ---- positions of loops that are not open ----
@@ -204,8 +194,22 @@ Body StageLowering::run() {
     auto& axis = l_.n_.cone.axes[size_t(s_.scan_axis)];
     state.nest.axis_values[axis.symbol] = axis.extent - 1 - state.nest.axis_values[axis.symbol];
   }
+  // Loops that are open may run on where this stage has ended.
+  Expr alive = 1;
+  for (size_t g = 0; g < state.held.size(); g++) {
+    const Guard& guard = state.nest.guards[g];
+    if (state.held[g] && prove(lt(guard.value, guard.limit)) == Truth::yes) continue;
+    bool open = false, enforced = false;
+    for (auto& o : l_.open_) {
+      open |= o.symbol.is_symbol() && depends_on(guard.value, o.symbol);
+      for (auto& e : o.enforced) enforced |= e.value == guard.value && e.limit == guard.limit;
+    }
+    if (!open || enforced || reduction_guard(state, guard)) continue;
+    alive = logical_and(alive, lt(at_first(state, guard.value), guard.limit));
+  }
   Body body = hole_lets(state, exprs_of(true, true));
   append(body, outer(0, std::move(state)));
+  if (!alive.is_constant(1)) body = {if_then(alive, std::move(body))};
   return body;
 }
 
@@ -214,43 +218,77 @@ Body StageLowering::outer(size_t i, State state) {
   StageLoop loop = state.nest.loops[rest_[i]];
   if (!loop.symbol.is_symbol()) {
     if (loop.kind != LoopKind::parallel || l_.parallel_open()) return outer(i + 1, std::move(state));
-    l_.open_.push_back({loop.name, 0, 0, 1, 1, true});
+    l_.open_.push_back({loop.name, 0, 0, 1, 1, true, {}});
     Body body = outer(i + 1, std::move(state));
     l_.open_.pop_back();
     return {parallel_loop(Expr::symbol(loop.name, {0, 0}), 0, 1, std::move(body), loop.level)};
   }
-  auto bounds = l_.bounds(state.nest, loop);
+  auto bounds = l_.bounds(s_, state.nest, loop);
   if (l_.n_.stages[size_t(stage_)].bounds.contains(loop.name))
     if (auto r = l_.domain_range(stage_, state.nest, loop)) {
       bounds.begin = max(bounds.begin, r->some_begin);
       bounds.end = min(bounds.end, r->some_end);
     }
   bool parallel = loop.kind == LoopKind::parallel;
-  l_.open_.push_back({loop.name, loop.symbol, bounds.begin, bounds.end, loop.extent, parallel});
   bool carry = folds_ && reduces(loop);
-  if (carry) carried_.push_back({loop.symbol, {bounds.begin, bounds.end}});
+  if (carry) check_trips(loop.name, bounds.begin, bounds.end);
   state.opened.insert(loop.symbol);
-  Expr odd = 1; // guards that the loop's bounds cannot express
+  Expr odd = 1;                 // guards that the loop's bounds cannot express
+  std::optional<size_t> splits; // a guard that whole tiles meet in all trips but the last ones
+  Expr whole = bounds.end;
+  bool regular = false;
   for (size_t g = 0; g < state.held.size(); g++) {
     const Guard& guard = state.nest.guards[g];
-    if (state.held[g] || !depends_on(guard.value, loop.symbol) || !unopened(state, guard.value).empty())
-      continue;
+    if (state.held[g] || !depends_on(guard.value, loop.symbol)) continue;
     auto c = coefficient_of(guard.value, loop.symbol);
-    if (loop.kind == LoopKind::unrolled || !c || !c->is_constant() || c->value() < 1)
-      odd = logical_and(odd, lt(guard.value, guard.limit));
-    state.held[g] = true;
+    bool linear = c && c->is_constant() && c->value() >= 1;
+    if (unopened(state, guard.value).empty()) {
+      if (loop.kind == LoopKind::unrolled || !linear) odd = logical_and(odd, lt(guard.value, guard.limit));
+      state.held[g] = true;
+      continue;
+    }
+    auto last = at_last(state, guard.value);
+    if (loop.kind != LoopKind::serial || carry || i + 1 != cut_ || !linear || !last || splits ||
+        reduction_guard(state, guard))
+      continue;
+    Expr rest = *last - loop.symbol * *c;
+    whole = floordiv(guard.limit - rest - 1, *c) + 1;
+    // A step is as long as what is inside: then the last whole trip is not before the first.
+    regular =
+        prove(lt(*last - at_first(state, guard.value), *c)) == Truth::yes && bounds.begin.is_constant(0);
+    splits = g;
   }
-  Body body = hole_lets(state, exprs_of(true, true));
-  append(body, prefetches(state, loop));
-  append(body, outer(i + 1, std::move(state)));
-  if (!odd.is_constant(1)) body = {if_then(odd, std::move(body))};
-  if (carry) carried_.pop_back();
-  l_.open_.pop_back();
-  if (parallel) return {parallel_loop(loop.symbol, bounds.begin, bounds.end, std::move(body), loop.level)};
-  if (loop.kind == LoopKind::unrolled)
-    return {kernel::loop(LoopKind::unrolled, loop.symbol, 0, loop.extent, std::move(body))};
-  if (loop.jam > 1) return {jammed_loop(loop.symbol, bounds.begin, bounds.end, loop.jam, std::move(body))};
-  return {kernel::loop(LoopKind::serial, loop.symbol, bounds.begin, bounds.end, std::move(body))};
+  auto part = [&](State s, Expr begin, Expr end) -> Body {
+    bool one = loop.kind == LoopKind::serial && (end - begin).is_constant(1) && begin != Expr(0);
+    if (one) fix_loop(s, rest_[i], begin); // one trip, known where
+    l_.open_.push_back(
+        {loop.name, one ? Expr(0) : loop.symbol, begin, end, loop.extent, parallel, bounds.enforced});
+    if (carry) carried_.push_back({loop.symbol, {begin, end}});
+    Body body = hole_lets(s, exprs_of(true, true));
+    append(body, invariants(s, i + 1));
+    if (!one) append(body, prefetches(s, loop));
+    append(body, outer(i + 1, std::move(s)));
+    if (carry) carried_.pop_back();
+    l_.open_.pop_back();
+    if (!odd.is_constant(1))
+      body = {if_then(one ? substitute(odd, {{loop.symbol, begin}}) : odd, std::move(body))};
+    if (one) return body;
+    if (parallel) return {parallel_loop(loop.symbol, begin, end, std::move(body), loop.level)};
+    if (loop.kind == LoopKind::unrolled)
+      return {kernel::loop(LoopKind::unrolled, loop.symbol, 0, loop.extent, std::move(body))};
+    if (loop.jam > 1) return {jammed_loop(loop.symbol, begin, end, loop.jam, std::move(body))};
+    return {kernel::loop(LoopKind::serial, loop.symbol, begin, end, std::move(body))};
+  };
+  if (!splits) return part(std::move(state), bounds.begin, bounds.end);
+  State full = state;
+  full.held[*splits] = true;
+  state.ended.insert(*splits);
+  Expr middle = max(bounds.begin, min(whole, regular ? loop.extent : bounds.end));
+  if (proves_equal(middle, bounds.end)) return part(std::move(full), bounds.begin, bounds.end);
+  Body out;
+  if (prove(le(middle, bounds.begin)) != Truth::yes) append(out, part(std::move(full), bounds.begin, middle));
+  append(out, part(std::move(state), middle, bounds.end));
+  return out;
 }
 
 // ---- full tiles and remainders: full ones run without guards; what is left at the end of an axis gets a body of its own, smaller
@@ -275,17 +313,19 @@ Body StageLowering::tails(State state, size_t g) {
   State full = state;
   full.held[g] = true;
   if (full_only == Truth::yes) return tails(std::move(full), g + 1);
+  if (state.ended.contains(g)) full_only = Truth::no;
   State part = std::move(state);
+  std::vector<size_t> written_out; // unrolled loops that reach the end of the axis
+  for (size_t i = cut_; i < rest_.size(); i++) {
+    const StageLoop& l = part.nest.loops[rest_[i]];
+    if (l.kind == LoopKind::unrolled && l.symbol.is_symbol() && !part.opened.contains(l.symbol) &&
+        depends_on(guard.value, l.symbol))
+      written_out.push_back(rest_[i]);
+  }
+  bool shrunk = false;
   if (rest > 0) {
     part.nest.guards[g] = {guard.value - base, Expr(rest)};
-    std::vector<size_t> written_out;
-    for (size_t p : rest_)
-      if (part.nest.loops[p].kind == LoopKind::unrolled && part.nest.loops[p].symbol.is_symbol() &&
-          depends_on(guard.value, part.nest.loops[p].symbol))
-        written_out.push_back(p);
-    if (written_out.empty()) {
-      if (rest % cover.value() == 0) part.held[g] = true;
-    } else if (written_out.size() == 1) {
+    if (written_out.size() == 1) {
       const StageLoop& l = part.nest.loops[written_out[0]];
       int64_t c = coefficient_of(guard.value, l.symbol)->value();
       // The other loops of the guard (lanes) must lie within one step of this one.
@@ -293,11 +333,41 @@ Body StageLowering::tails(State state, size_t g) {
       if (others.is_constant() && others.value() < c) {
         shrink(part.nest, written_out[0], Expr((rest + c - 1) / c));
         if (rest % c == 0) part.held[g] = true;
+        shrunk = true;
       }
     }
   }
-  if (full_only == Truth::no) return tails(std::move(part), g + 1);
-  return {if_then(fits, tails(std::move(full), g + 1), tails(std::move(part), g + 1))};
+  // A loop that is written out, of which nobody knows how much is left, runs step by step around a tile of one step.
+  auto remainder = [&]() -> Body {
+    if (shrunk || written_out.size() != 1) return tails(std::move(part), g + 1);
+    const StageLoop l = part.nest.loops[written_out[0]];
+    const Guard rule = part.nest.guards[g];
+    auto c = coefficient_of(rule.value, l.symbol);
+    if (!c || !c->is_constant() || c->value() < 1) return tails(std::move(part), g + 1);
+    Expr end = min(l.extent, ceildiv(rule.limit - at_first(part, rule.value), *c));
+    part.apart.insert(written_out[0]);
+    part.opened.insert(l.symbol);
+    if (unopened(part, rule.value).empty()) part.held[g] = true;
+    l_.open_.push_back({l.name, l.symbol, 0, end, l.extent, false, {}});
+    Body body = hole_lets(part, exprs_of(true, true));
+    append(body, invariants(part, cut_));
+    append(body, tails(std::move(part), g + 1));
+    l_.open_.pop_back();
+    return {kernel::loop(LoopKind::serial, l.symbol, 0, end, std::move(body))};
+  };
+  if (full_only == Truth::no) return remainder();
+  Body full_body = tails(std::move(full), g + 1);
+  return {if_then(fits, std::move(full_body), remainder())};
+}
+
+/// The loop has one trip, at `place`.
+void StageLowering::fix_loop(State& state, size_t position, Expr place) const {
+  StageLoop& loop = state.nest.loops[position];
+  state.opened.erase(loop.symbol);
+  ExprMap<Expr> map{{loop.symbol, place}};
+  for (auto& [axis, value] : state.nest.axis_values) value = substitute(value, map);
+  for (Guard& g : state.nest.guards) g.value = substitute(g.value, map);
+  loop.symbol = 0;
 }
 
 Body StageLowering::tile(const State& state) {
@@ -353,224 +423,6 @@ Body StageLowering::prefetches(const State& state, const StageLoop& loop) {
     append(out, std::move(here));
   }
   return out;
-}
-
-// ---- loops of the tile ----
-
-Body StageLowering::inside(size_t i, State& state, const Want& want, const std::vector<Expr>& exprs,
-                           const Inner& inner) {
-  Body body = hole_lets(state, exprs);
-  append(body, nest_of(i + 1, state, want, exprs, inner));
-  return body;
-}
-
-Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::vector<Expr>& exprs,
-                            const Inner& inner) {
-  if (i == rest_.size()) return inner(state);
-  StageLoop loop = state.nest.loops[rest_[i]];
-  if (!want(loop) || !loop.symbol.is_symbol()) return nest_of(i + 1, std::move(state), want, exprs, inner);
-
-  if (loop.kind == LoopKind::vector) {
-    Expr active = loop.extent;
-    for (size_t g = 0; g < state.held.size(); g++) {
-      const Guard& guard = state.nest.guards[g];
-      if (state.held[g] || !depends_on(guard.value, loop.symbol)) continue;
-      auto c = coefficient_of(guard.value, loop.symbol);
-      Expr rest = substitute(guard.value, {{loop.symbol, 0}});
-      if (!c || !c->is_constant() || c->value() < 1 || unopened(state, rest).size() > 0)
-        refuse("stage {}: the end of an axis lies inside the vector loop {}, but not along it", s_.name,
-               loop.name);
-      Expr left = guard.limit - rest;
-      state.held[g] = true;
-      // Whole vectors or none: the loops around this one end there.
-      if (left.multiple() % (c->value() * loop.extent.value()) == 0) continue;
-      active = min(active, ceildiv(left, *c));
-    }
-    state.opened.insert(loop.symbol);
-    state.lane = loop.symbol;
-    Body body = inside(i, state, want, exprs, inner);
-    if (active == loop.extent)
-      return {kernel::loop(LoopKind::vector, loop.symbol, 0, loop.extent, std::move(body))};
-    return {masked_loop(loop.symbol, 0, loop.extent, active, std::move(body))};
-  }
-
-  if (loop.kind == LoopKind::unrolled) {
-    state.opened.insert(loop.symbol);
-    Expr alive = 1;
-    for (size_t g = 0; g < state.held.size(); g++) {
-      const Guard& guard = state.nest.guards[g];
-      if (state.held[g] || !depends_on(guard.value, loop.symbol)) continue;
-      Expr some = lt(at_first(state, guard.value), guard.limit);
-      if (prove(some) != Truth::yes) alive = logical_and(alive, some);
-      if (unopened(state, guard.value).empty()) state.held[g] = true;
-    }
-    Body body = inside(i, state, want, exprs, inner);
-    if (!alive.is_constant(1)) body = {if_then(alive, std::move(body))};
-    return {kernel::loop(LoopKind::unrolled, loop.symbol, 0, loop.extent, std::move(body))};
-  }
-
-  // A serial reduction loop: whole steps without guards, then what is left.
-  Expr begin = 0, end = loop.extent, whole = loop.extent;
-  State rest = state;
-  rest.opened.insert(loop.symbol);
-  State full = rest;
-  bool left_over = false;
-  Expr odd = 1;
-  for (size_t g = 0; g < state.held.size(); g++) {
-    const Guard& guard = state.nest.guards[g];
-    if (state.held[g] || !depends_on(guard.value, loop.symbol)) continue;
-    auto c = coefficient_of(guard.value, loop.symbol);
-    if (!c || !c->is_constant() || c->value() < 1) {
-      if (!unopened(rest, guard.value).empty())
-        refuse("stage {}: loop {} was merged and its end is not regular", s_.name, loop.name);
-      odd = logical_and(odd, lt(guard.value, guard.limit));
-      rest.held[g] = full.held[g] = true;
-      continue;
-    }
-    Expr first = at_first(rest, guard.value) - loop.symbol * *c;
-    end = min(end, ceildiv(guard.limit - first, *c));
-    if (unopened(rest, guard.value).empty()) {
-      rest.held[g] = full.held[g] = true;
-      whole = min(whole, ceildiv(guard.limit - first, *c));
-      continue;
-    }
-    auto last = at_last(rest, guard.value);
-    if (!last)
-      refuse("stage {}: the loops inside {} were merged and its end is not regular", s_.name, loop.name);
-    Expr final = *last - loop.symbol * *c;
-    // The last trip that fits: c * trip + final < limit.
-    Expr fit = floordiv(guard.limit - final - 1, *c) + 1;
-    if (proves_equal(fit, ceildiv(guard.limit - first, *c))) {
-      rest.held[g] = true;
-    } else {
-      left_over = true;
-    }
-    whole = min(whole, fit);
-    full.held[g] = true;
-  }
-  if (l_.n_.stages[size_t(stage_)].bounds.contains(loop.name))
-    if (auto r = l_.domain_range(stage_, state.nest, loop)) {
-      begin = max(begin, r->some_begin);
-      end = min(end, r->some_end);
-      whole = min(whole, end);
-    }
-  auto part = [&](State s, Expr from, Expr to) -> Body {
-    if ((to - from).is_constant(1) && from != Expr(0)) { // one trip, known where
-      s.opened.erase(loop.symbol);
-      ExprMap<Expr> map{{loop.symbol, from}};
-      for (auto& [axis, value] : s.nest.axis_values) value = substitute(value, map);
-      for (Guard& g : s.nest.guards) g.value = substitute(g.value, map);
-      s.nest.loops[rest_[i]].symbol = 0;
-      l_.open_.push_back({loop.name, 0, 0, 1, 1, false});
-      Body body = inside(i, s, want, exprs, inner);
-      l_.open_.pop_back();
-      Expr alive = substitute(odd, map);
-      return alive.is_constant(1) ? body : Body{if_then(alive, std::move(body))};
-    }
-    l_.open_.push_back({loop.name, loop.symbol, from, to, loop.extent, false});
-    Body body = prefetches(s, loop);
-    append(body, inside(i, s, want, exprs, inner));
-    l_.open_.pop_back();
-    if (!odd.is_constant(1)) body = {if_then(odd, std::move(body))};
-    if (loop.jam > 1) return {jammed_loop(loop.symbol, from, to, loop.jam, std::move(body))};
-    return {kernel::loop(LoopKind::serial, loop.symbol, from, to, std::move(body))};
-  };
-  Body out;
-  if (!left_over) {
-    append(out, part(full, begin, end));
-    return out;
-  }
-  Expr middle = max(begin, whole);
-  if (prove(le(middle, begin)) != Truth::yes) append(out, part(full, begin, middle));
-  if (prove(le(end, middle)) != Truth::yes) append(out, part(rest, middle, end));
-  return out;
-}
-
-// ---- the three phases of a fold ----
-
-Body StageLowering::start(const State& state) {
-  // Accumulators that are combined at the end, or begin anew, start from the identity.
-  auto identity = [&] {
-    State s = state;
-    s.held.assign(s.held.size(), true);
-    // All places, those of remainders too: the loops have their full extent.
-    s.nest = l_.n_.stages[size_t(stage_)];
-    s.held.assign(s.nest.guards.size(), true);
-    return nest_of(
-        cut_, s,
-        [&](const StageLoop& l) {
-          return l.kind != LoopKind::serial && l.kind != LoopKind::parallel && indexes_accumulator(l);
-        },
-        {},
-        [&](State& in) {
-          Body b;
-          for (size_t c = 0; c < s_.components.size(); c++)
-            if (registers_[c] >= 0) {
-              const Component& part = s_.components[c];
-              ValueRef v = is_float(part.dtype) ? constant(part.dtype, identity_f64(part.op))
-                                                : index(Expr(identity_i64(part.op, part.dtype)), part.dtype);
-              b.push_back(store(registers_[c], accumulator_offset(in), v));
-            }
-          return b;
-        });
-  };
-  bool combined = partial_ || across_;
-  bool init = std::ranges::any_of(s_.components, [](auto& c) { return c.init != nullptr; });
-  if (combined || (!init && carried_.empty())) return identity();
-  auto fill = [&](bool reload) {
-    return nest_of(
-        cut_, state,
-        [&](const StageLoop& l) {
-          return (l.kind == LoopKind::unrolled || l.kind == LoopKind::vector) && !reduces(l);
-        },
-        exprs_of(true, false),
-        [&](State& in) {
-          Body b;
-          Values values{&b, &in, {}, {}, {}};
-          for (auto& c : s_.components)
-            if (c.init) count_uses(values, c.init);
-          for (size_t c = 0; c < s_.components.size(); c++) {
-            if (registers_[c] < 0) continue;
-            const Component& part = s_.components[c];
-            ValueRef v;
-            if (part.init && !reload)
-              v = value_of(values, part.init);
-            else if (reload)
-              v = load(l_.kernel_, l_.places_[size_t(part.out)].buffer, offset_of(in, part.out, part.index));
-            else
-              v = is_float(part.dtype) ? constant(part.dtype, identity_f64(part.op))
-                                       : index(Expr(identity_i64(part.op, part.dtype)), part.dtype);
-            b.push_back(store(registers_[c], accumulator_offset(in), v));
-          }
-          return b;
-        });
-  };
-  if (carried_.empty()) return fill(false);
-  for (auto& c : s_.components)
-    if (c.kind == ComponentKind::fold && c.out < 0)
-      refuse("stage {}: a component has no storage to go on from one trip of {} to the next", s_.name,
-             luminal::to_string(carried_[0].first));
-  Expr first = 1;
-  for (auto& [symbol, range] : carried_) first = logical_and(first, eq(symbol, range.first));
-  return {if_then(first, init ? fill(false) : identity(), fill(true))};
-}
-
-Body StageLowering::reduction(const State& state) {
-  return nest_of(
-      cut_, state, [](const StageLoop&) { return true; }, exprs_of(true, false),
-      [&](State& in) { return point(in); });
-}
-
-Body StageLowering::finish(const State& state) {
-  State s = state;
-  for (size_t g = 0; g < s.held.size(); g++)
-    if (reduction_guard(s, s.nest.guards[g])) s.held[g] = true;
-  return nest_of(
-      cut_, s,
-      [&](const StageLoop& l) {
-        return l.kind == LoopKind::vector || (l.kind == LoopKind::unrolled && !reduces(l));
-      },
-      exprs_of(false, true), [&](State& in) { return results(in); });
 }
 
 } // namespace luminal::kernel

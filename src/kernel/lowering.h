@@ -21,6 +21,7 @@ struct OpenLoop {
   std::string name;
   Expr symbol, begin, end, extent;
   bool parallel = false;
+  std::vector<Guard> enforced; // guards that its bounds see to, as far as open loops go
 };
 
 /// Where a value lies while the loops of its storage level are open.
@@ -69,8 +70,9 @@ private:
   // ---- loops ----
   struct Bounds {
     Expr begin, end;
+    std::vector<Guard> enforced;
   };
-  Bounds bounds(const StageNest& nest, const StageLoop& loop) const;
+  Bounds bounds(const Stage& stage, const StageNest& nest, const StageLoop& loop) const;
   bool is_open(const std::string& loop) const;
   bool parallel_open() const;
   struct Interval2 {
@@ -106,6 +108,9 @@ private:
     std::set<Expr, ExprLess> opened; // loop symbols of this stage that are open here
     std::set<int> holes;             // index lets of this scope
     Expr lane = 0;                   // symbol of the open vector loop
+    std::set<size_t> ended;          // guards that do not hold for whole tiles here
+    std::set<size_t> apart;          // unrolled loops of unknown remainders: run one by one around the tile
+    std::map<const Formula*, ValueRef> made; // parts of bodies that have a name in this scope
   };
   using Want = std::function<bool(const StageLoop&)>;
   using Inner = std::function<Body(State&)>;
@@ -115,17 +120,20 @@ private:
   Body outer(size_t i, State state);
   Body tails(State state, size_t guard);
   Body tile(const State& state);
+  void fix_loop(State& state, size_t position, Expr place) const;
   /// Opens the tile's loops that are wanted, from position i on; `exprs`: what the innermost statements index with.
   Body nest_of(size_t i, State state, const Want& want, const std::vector<Expr>& exprs, const Inner& inner);
   Body inside(size_t i, State& state, const Want& want, const std::vector<Expr>& exprs, const Inner& inner);
   Body hole_lets(State& state, const std::vector<Expr>& exprs);
+  /// Names for the parts of bodies that the loops still to be opened (from position i of rest_ on) do not change.
+  Body invariants(State& state, size_t i);
   Body prefetches(const State& state, const StageLoop& loop);
   Body start(const State& state);
   Body reduction(const State& state);
   Body finish(const State& state);
 
   bool reduces(const StageLoop& loop) const; // along an axis that a fold of this stage reduces
-  bool in_tile(const StageLoop& loop) const;
+  void check_trips(const std::string& loop, Expr begin, Expr end) const;
   std::vector<const StageLoop*> unopened(const State& state, Expr e) const; // loops that e depends on
   /// e with the loops that are not open at their first (last) trip; none where e does not rise linearly with them.
   Expr at_first(const State& state, Expr e) const;
@@ -165,6 +173,7 @@ private:
   size_t cut_ = 0;           // of rest_: loops before it are outer loops, the others the tile
   std::vector<size_t> rest_; // positions of loops that are not open
   bool folds_ = false;
+  bool body_phase_ = false;
   bool across_ = false;             // the vector loop is part of the reduction
   bool partial_ = false;            // unrolled reduction loops have accumulators of their own
   std::vector<BufferId> registers_; // accumulators by component

@@ -94,7 +94,8 @@ void fuse(Nests& nests, const std::string& stage, const std::string& next);
 void cascade(Nests& nests, const std::string& stage, const std::string& loop);
 void split_reduction(Nests& nests, const Directive& directive);
 
-/// The loops that an expression over axes depends on.
 bool depends_on_loop(const StageNest& nest, Expr axis_symbol, const StageLoop& loop);
+/// Does the loop run along an axis that a fold of the stage reduces (or that a scan runs along)? Refuses loops that mix both kinds.
+bool reduces(const Cone& cone, const Stage& stage, const StageNest& nest, const StageLoop& loop);
 
 } // namespace luminal::kernel

@@ -1,0 +1,262 @@
+// kernel/choose_loops.cpp -- default loops of one stage: blocks, lanes, register tile, order, who works in parallel.
+#include "base/check.h"
+#include "kernel/chooser.h"
+#include "kernel/formula.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+
+/// Axes made of blocks are split along them, so that no division is left.
+void Chooser::split_blocks(int s, const std::vector<std::string>& common) {
+  for (int a : std::vector<int>(stage(s).axes)) {
+    auto axis = nests_.cone.axes[size_t(a)];
+    if (std::ranges::find(common, axis.name) != common.end())
+      continue; // once for each trip of an outer loop is no harm
+    auto blocks = blocks_of(nests_.cone, stage(s), axis.symbol);
+    std::string inner = axis.name;
+    int64_t extent = axis.extent.is_constant() ? axis.extent.value() : 0;
+    for (size_t b = blocks.size(); b-- > 0;) {
+      if (extent && (extent <= blocks[b] || extent % blocks[b])) continue;
+      if (!nest(s).find(inner)) break;
+      inner = split(s, inner, blocks[b]).second;
+      extent = blocks[b];
+    }
+  }
+}
+
+/// Neighbouring loops of a map become one where every access moves along the joint loop as along memory.
+void Chooser::merge_neighbours(int s) {
+  const Stage& st = stage(s);
+  bool maps = std::ranges::all_of(st.components, [](auto& c) { return c.kind == ComponentKind::map; });
+  if (!maps || !st.domain.is_constant(1)) return;
+  for (size_t l = nest(s).loops.size(); l-- > 1;) {
+    std::string outer = nest(s).loops[l - 1].name, inner = nest(s).loops[l].name;
+    bool tail = false;
+    for (auto& g : nest(s).guards)
+      for (size_t i : {l - 1, l})
+        tail |= nest(s).loops[i].symbol.is_symbol() && depends_on(g.value, nest(s).loops[i].symbol);
+    if (tail) continue;
+    Nests before = nests_;
+    if (!try_add(DirectiveKind::merge, {st.name, outer, inner, inner})) continue;
+    AxisUse use = use_along(nests_, s, nest(s).loops[l - 1].symbol);
+    // The index of a formula itself (an iota, a condition) must not fall apart into divisions either.
+    bool divides = false;
+    visit_stage(stage(s), [&](const Formula& f) {
+      if (f.kind != FormulaKind::index) return;
+      for (Expr e : f.index)
+        divides |= depends_on(substitute(e, nest(s).axis_values), nest(s).loops[l - 1].symbol);
+    });
+    if (use.strided + use.irregular > 0 || divides) {
+      nests_ = std::move(before);
+      schedule_.directives.pop_back();
+    }
+  }
+}
+
+std::optional<std::string> Chooser::vector_loop(int s, const std::vector<std::string>& common) const {
+  const Stage& st = stage(s);
+  std::optional<std::string> best;
+  int best_score = 0;
+  for (auto& l : nest(s).loops) {
+    if (!l.symbol.is_symbol() || trips(l) < 4 || std::ranges::find(common, l.name) != common.end()) continue;
+    bool fits = true, reduces = loop_reduces(s, l);
+    for (int a : st.ordered) fits &= !depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, l);
+    for (auto& c : st.components) {
+      if (reduces && c.kind == ComponentKind::fold)
+        fits &= c.op == Op::add || c.op == Op::max || c.op == Op::min || c.op == Op::mul;
+      if (c.kind == ComponentKind::update)
+        fits &= !depends_on(substitute(st.domain, nest(s).axis_values), l.symbol) &&
+                holes_of(nests_.cone, std::span(&st.domain, 1)).empty();
+    }
+    if (st.monoid && reduces) fits = false;
+    AxisUse use = use_along(nests_, s, l.symbol);
+    if (!fits || use.strided + use.irregular > 0 || use.contiguous == 0) continue;
+    int score = use.score() * 4 + (reduces ? 0 : 1);
+    if (!best || score > best_score) best = l.name, best_score = score;
+  }
+  return best;
+}
+
+/// The loop, or the inner part of it that fills the lanes.
+std::string Chooser::split_lanes(int s, const std::string& loop) {
+  int64_t n = trips(*nest(s).find(loop));
+  if (n > limits_.lanes || !nest(s).find(loop)->extent.is_constant())
+    return split(s, loop, limits_.lanes).second;
+  int64_t power = 1;
+  while (power * 2 <= n) power *= 2;
+  return power == n ? loop : split(s, loop, power).second;
+}
+
+Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common) {
+  Tile tile;
+  if (stage(s).monoid || stage(s).scan_axis >= 0) return tile;
+  std::string name = stage(s).name;
+  bool across = loop_reduces(s, *nest(s).find(lanes));
+  int folds = 0;
+  for (auto& c : stage(s).components) folds += c.kind == ComponentKind::fold;
+  // Rows: kept loops along which a load of a body does not move.
+  struct Row {
+    std::string loop;
+    int64_t trips;
+    bool constant;
+    int64_t moving = 0; // elements of what moves along it
+  };
+  std::vector<Row> rows;
+  for (auto& l : nest(s).loops) {
+    if (!l.symbol.is_symbol() || l.name == lanes || loop_reduces(s, l) ||
+        std::ranges::find(common, l.name) != common.end())
+      continue;
+    bool again = false, moves = false;
+    for (auto& c : stage(s).components) {
+      if (c.kind != ComponentKind::fold) continue;
+      visit(c.body, [&](const Formula& f) {
+        if (f.kind != FormulaKind::load) return;
+        bool here = false, along_reduction = false;
+        for (Expr e : f.index) {
+          Expr at = substitute(e, nest(s).axis_values);
+          here |= depends_on(at, l.symbol);
+          for (auto& r : nest(s).loops)
+            along_reduction |= r.symbol.is_symbol() && loop_reduces(s, r) && depends_on(at, r.symbol);
+        }
+        moves |= here && along_reduction;
+        again |= !here && along_reduction;
+      });
+    }
+    if (again && moves && trips(l) > 1) rows.push_back({l.name, trips(l), l.extent.is_constant()});
+  }
+  // The outer part of the lanes' own loop is no row: it is the other side of the tile.
+  int64_t budget = std::max<int64_t>(1, limits_.vector_registers / 2 / folds); // accumulators
+  auto factor = [&](int64_t trip, int64_t most) { return std::min(trip, most); };
+  auto unroll = [&](const std::string& loop, int64_t f) {
+    if (f < 2) return;
+    const StageLoop* l = nest(s).find(loop);
+    std::string inner = loop;
+    if (!l->extent.is_constant(f)) inner = split(s, loop, f).second;
+    tile.unrolled.push_back(inner);
+    budget /= f;
+  };
+  if (across) {
+    // Dot products: weights (many rows) in groups of four; rows of the other operand, too.
+    std::ranges::stable_sort(rows, [](auto& a, auto& b) {
+      return std::pair(a.constant, a.trips) > std::pair(b.constant, b.trips);
+    });
+    if (rows.size() > 2) rows.resize(2);
+    for (auto& r : rows) unroll(r.loop, factor(r.trips, std::min<int64_t>(4, budget)));
+    // One chain of sums is too few: what is left of the budget goes to independent parts of the reduction.
+    std::string outer;
+    for (auto& l : nest(s).loops)
+      if (l.name != lanes && loop_reduces(s, l) && l.kind == LoopKind::serial && l.symbol.is_symbol())
+        outer = l.name;
+    int64_t chains = limits_.vector_registers / 2 / std::max<int64_t>(1, budget) / folds;
+    if (!outer.empty() && chains < 4 && trips(*nest(s).find(outer)) >= 8) unroll(outer, factor(4, budget));
+  } else {
+    // Lanes along a kept axis: a few vectors side by side, times a few rows.
+    std::string beside; // the loop just outside of the lanes
+    for (size_t l = 0; l + 1 < nest(s).loops.size(); l++)
+      if (nest(s).loops[l + 1].name == lanes && !loop_reduces(s, nest(s).loops[l]) &&
+          nest(s).loops[l].symbol.is_symbol()) {
+        // Only the outer part of the lanes' own axis.
+        for (int a : stage(s).axes) {
+          Expr axis = nests_.cone.axes[size_t(a)].symbol;
+          if (depends_on_loop(nest(s), axis, nest(s).loops[l]) &&
+              depends_on_loop(nest(s), axis, nest(s).loops[l + 1]))
+            beside = nest(s).loops[l].name;
+        }
+      }
+    std::erase_if(rows, [&](auto& r) { return r.loop == beside; });
+    std::ranges::stable_sort(rows, [](auto& a, auto& b) { return a.trips > b.trips; });
+    if (!rows.empty()) unroll(rows[0].loop, factor(rows[0].trips, 4));
+    if (!beside.empty() && std::ranges::find(common, beside) == common.end())
+      unroll(beside,
+             factor(trips(*nest(s).find(beside)),
+                    std::min<int64_t>(limits_.vector_registers >= 32 ? 4 : 2, std::max<int64_t>(budget, 1))));
+  }
+  return tile;
+}
+
+void Chooser::loops(int s, const std::vector<std::string>& common) {
+  std::string name = stage(s).name;
+  bool folds = has_fold(stage(s)) || stage(s).scan_axis >= 0;
+  split_blocks(s, common);
+  if (common.empty()) merge_neighbours(s);
+  std::optional<std::string> lanes = vector_loop(s, common);
+  Tile tile;
+  if (lanes) {
+    const StageLoop* l = nest(s).find(*lanes);
+    // A long run of memory is dealt out in pieces of some kilobytes.
+    if (!folds && nest(s).loops.size() == 1 && trips(*l) > 4096)
+      lanes = split(s, *lanes, 64 * limits_.lanes).second;
+    lanes = split_lanes(s, *lanes);
+    if (folds) tile = choose_tile(s, *lanes, common);
+  }
+  // Common loops, kept loops, reduced ones, lanes, the register tile.
+  auto in_tile = [&](const std::string& loop) {
+    return std::ranges::find(tile.unrolled, loop) != tile.unrolled.end();
+  };
+  std::vector<std::string> kept, reduced;
+  for (auto& l : nest(s).loops) {
+    bool is_common = std::ranges::find(common, l.name) != common.end();
+    if ((lanes && l.name == *lanes) || in_tile(l.name) || is_common) continue;
+    (folds && loop_reduces(s, l) ? reduced : kept).push_back(l.name);
+  }
+  std::vector<std::string> order{name};
+  order.insert(order.end(), common.begin(), common.end());
+  order.insert(order.end(), kept.begin(), kept.end());
+  order.insert(order.end(), reduced.begin(), reduced.end());
+  // What ends where the lanes end stands outside of them; the other rows inside, so that what they share is computed once.
+  auto same_axis = [&](const std::string& loop) {
+    for (int a : stage(s).axes) {
+      Expr axis = nests_.cone.axes[size_t(a)].symbol;
+      if (depends_on_loop(nest(s), axis, *nest(s).find(loop)) &&
+          depends_on_loop(nest(s), axis, *nest(s).find(*lanes)))
+        return true;
+    }
+    return false;
+  };
+  for (auto& u : tile.unrolled)
+    if (same_axis(u)) order.push_back(u);
+  if (lanes) order.push_back(*lanes);
+  for (auto& u : tile.unrolled)
+    if (!same_axis(u)) order.push_back(u);
+  bool changed = order.size() != nest(s).loops.size() + 1;
+  for (size_t i = 0; i + 1 < order.size() && !changed; i++) changed = nest(s).loops[i].name != order[i + 1];
+  if (changed) add(DirectiveKind::order, order);
+  if (lanes) add(DirectiveKind::vector, {name, *lanes});
+  if (!tile.unrolled.empty()) {
+    std::vector<std::string> words{name};
+    words.insert(words.end(), tile.unrolled.begin(), tile.unrolled.end());
+    add(DirectiveKind::unroll, words);
+  }
+  // Short loops over parts of a block are written out by the code generator.
+  for (auto& r : reduced)
+    if (const StageLoop* l = nest(s).find(r);
+        l->symbol.is_symbol() && l->extent.is_constant() && l->extent.value() <= 4 && lanes)
+      add(DirectiveKind::jam, {name, r}, {l->extent.value()});
+  if (!folds && lanes && !kept.empty() && kept.back() != *lanes) {
+    const StageLoop* l = nest(s).find(kept.back());
+    if (kept.size() + common.size() > 1 && l->symbol.is_symbol() && trips(*l) >= 4)
+      add(DirectiveKind::jam, {name, kept.back()}, {4});
+  }
+  // In parallel: the outermost loop with enough trips that are known, else the first one.
+  if (!common.empty()) {
+    add(DirectiveKind::parallel, {name, common[0]});
+    return;
+  }
+  std::string chosen;
+  for (auto& k : kept) {
+    const StageLoop* l = nest(s).find(k);
+    if (!l->symbol.is_symbol() || trips(*l) < 2) continue;
+    bool ordered = false;
+    for (int a : stage(s).ordered)
+      ordered |= depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, *l);
+    if (ordered) continue;
+    if (chosen.empty()) chosen = k;
+    if (l->extent.is_constant() && l->extent.value() >= 2 * limits_.threads) {
+      chosen = k;
+      break;
+    }
+  }
+  if (!chosen.empty() && nest(s).find(chosen)->jam == 1) add(DirectiveKind::parallel, {name, chosen});
+}
+
+} // namespace luminal::kernel

@@ -1,0 +1,50 @@
+// kernel/chooser.h -- private: the state of default_schedule, shared by its files.
+#pragma once
+#include "kernel/access.h"
+#include "kernel/default_schedule.h"
+
+namespace luminal::kernel {
+
+/// full: stages share loops, large products are packed; separate: each stage has its own nest; bare: serial loops.
+enum class Ambition : uint8_t { full, separate, bare };
+
+class Chooser {
+public:
+  Chooser(const Cone& cone, const MachineLimits& limits) : nests_(cone), limits_(limits) {}
+  Schedule run(Ambition ambition);
+
+private:
+  /// Adds a directive that is legal by construction; try_add: one that may be refused.
+  void add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers = {});
+  bool try_add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers = {});
+  std::pair<std::string, std::string> split(int s, const std::string& loop, int64_t factor);
+  const Stage& stage(int s) const { return nests_.cone.stages[size_t(s)]; }
+  const StageNest& nest(int s) const { return nests_.stages[size_t(s)]; }
+  int64_t trips(const StageLoop& l) const; // at most
+  bool loop_reduces(int s, const StageLoop& l) const;
+
+  void cascades();
+  void epilogues();
+  std::vector<std::string> common_loops();
+
+  // ---- one stage (choose_loops.cpp) ----
+  void loops(int s, const std::vector<std::string>& common);
+  void split_blocks(int s, const std::vector<std::string>& common);
+  void merge_neighbours(int s);
+  std::optional<std::string> vector_loop(int s, const std::vector<std::string>& common) const;
+  bool matmul(int s); // large matrix products (choose_matmul.cpp)
+  struct Tile {
+    std::vector<std::string> unrolled; // in order
+    std::vector<std::string> jammed;
+  };
+  std::string split_lanes(int s, const std::string& loop);
+  Tile choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common);
+
+  Nests nests_;
+  MachineLimits limits_;
+  Schedule schedule_;
+  Ambition ambition_ = Ambition::full;
+  int done_ = 0; // the last stage that matmul() scheduled
+};
+
+} // namespace luminal::kernel
