@@ -63,6 +63,36 @@ TEST_P(Golden, LoopsAndNumbers) {
 INSTANTIATE_TEST_SUITE_P(Cases, Golden, testing::ValuesIn(cases()),
                          [](auto& info) { return info.param.name; });
 
+/// Blocks of quantised weights: no division or remainder is left for an element.
+TEST(GoldenQuantised, NoDivisionInTheLoops) {
+  for (const char* name : {"q4_0_matvec", "q4_k_matvec"}) {
+    std::string text = read_text(golden_folder() / name / "loops.txt");
+    EXPECT_THAT(text, testing::HasSubstr("vector"));
+    for (const char* sign : {"//", " % ", " / ", "div("})
+      EXPECT_THAT(text, testing::Not(testing::HasSubstr(sign))) << name;
+  }
+}
+
+/// Appending to a cache costs what is appended, whatever the context.
+TEST(GoldenKvAppend, BytesWrittenDoNotDependOnTheContext) {
+  GoldenCase c{"kv_append", {{"past", 0}, {"S", 3}}, true};
+  Module module = parse_module(read_text(golden_folder() / c.name / "term.lum"));
+  auto cone = cone_of(module.entry(), true);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  auto kernel = lower(*cone, parse_schedule(read_text(golden_folder() / c.name / "schedule.txt")));
+  ASSERT_TRUE(kernel.ok()) << kernel.error();
+  std::set<int64_t> touched;
+  for (int64_t past : {0, 1, 100, 499}) {
+    c.symbols["past"] = past;
+    KernelRun got = run_cone(module.entry(), *cone, *kernel, random_bindings(module.entry(), c, 5), {});
+    ASSERT_TRUE(got.run.ok()) << got.run.text();
+    int64_t bytes = 0;
+    for (auto& traffic : got.run.counts.buffers) bytes += traffic.read + traffic.written;
+    touched.insert(bytes);
+  }
+  EXPECT_EQ(touched, std::set<int64_t>{3 * 2 * 8 * (2 + 4)}) << "f16 written, f32 read";
+}
+
 /// The default schedule of the same cones, for machines of several widths.
 class GoldenDefault : public testing::TestWithParam<GoldenCase> {};
 
