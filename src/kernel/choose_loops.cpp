@@ -26,9 +26,8 @@ void Chooser::split_blocks(int s, const std::vector<std::string>& common) {
 
 /// Neighbouring loops of a map become one where every access moves along the joint loop as along memory.
 void Chooser::merge_neighbours(int s) {
-  const Stage& st = stage(s);
-  bool maps = std::ranges::all_of(st.components, [](auto& c) { return c.kind == ComponentKind::map; });
-  if (!maps || !st.domain.is_constant(1)) return;
+  bool maps = std::ranges::all_of(stage(s).components, [](auto& c) { return c.kind == ComponentKind::map; });
+  if (!maps || !stage(s).domain.is_constant(1)) return;
   for (size_t l = nest(s).loops.size(); l-- > 1;) {
     std::string outer = nest(s).loops[l - 1].name, inner = nest(s).loops[l].name;
     bool tail = false;
@@ -37,7 +36,7 @@ void Chooser::merge_neighbours(int s) {
         tail |= nest(s).loops[i].symbol.is_symbol() && depends_on(g.value, nest(s).loops[i].symbol);
     if (tail) continue;
     Nests before = nests_;
-    if (!try_add(DirectiveKind::merge, {st.name, outer, inner, inner})) continue;
+    if (!try_add(DirectiveKind::merge, {stage(s).name, outer, inner, inner})) continue;
     AxisUse use = use_along(nests_, s, nest(s).loops[l - 1].symbol);
     // The index of a formula itself (an iota, a condition) must not fall apart into divisions either.
     bool divides = false;
