@@ -447,8 +447,19 @@ std::vector<BoundCheck> bound_checks(const Attr& attr, const Shape& space, const
       assumptions.push_back(lt(i, space[d]));
   Expr predicate = view ? view->predicate : scatter->predicate;
   if (!predicate.is_constant()) assumptions.push_back(predicate);
+  bool unconditional = predicate.is_constant(1); // and no axis can be empty
+  for (Expr extent : space) unconditional &= extent.range().low >= 1;
   std::vector<BoundCheck> checks;
-  for (size_t k = 0; k < map.size(); ++k) checks.push_back({map[k], target[k], int(k), assumptions});
+  for (size_t k = 0; k < map.size(); ++k) {
+    bool everywhere = unconditional;
+    for (Expr s : symbols_of(map[k])) {
+      bool constant_axis = false;
+      for (size_t d = 0; d < space.size(); ++d)
+        constant_axis |= space[d].is_constant() && s == axis_symbol(int(d), space[d]);
+      everywhere &= constant_axis;
+    }
+    checks.push_back({map[k], target[k], int(k), assumptions, everywhere});
+  }
   return checks;
 }
 
@@ -456,15 +467,12 @@ Truth in_bounds(const BoundCheck& check) {
   Truth low = prove(ge(check.index, 0), check.assumptions),
         high = prove(lt(check.index, check.extent), check.assumptions);
   if (low == Truth::yes && high == Truth::yes) return Truth::yes;
-  // An affine index over independent axes of constant extent takes its extreme values.
-  if (check.assumptions.empty() && check.extent.is_constant()) {
+  if (check.everywhere && check.extent.is_constant()) { // an affine index takes its extreme values
     Affine affine = affine_terms(check.index);
-    bool box = true;
-    for (const auto& [term, coefficient] : affine.terms)
-      box &= term.is_symbol() && is_index_name(term.name()) && term.name()[0] == 'i' &&
-             term.range().is_bounded();
+    bool linear = true;
+    for (const auto& [term, coefficient] : affine.terms) linear &= term.is_symbol();
     Interval range = check.index.range();
-    if (box && (range.low < 0 || range.high >= check.extent.value())) return Truth::no;
+    if (linear && (range.low < 0 || range.high >= check.extent.value())) return Truth::no;
   }
   return Truth::unknown;
 }

@@ -20,6 +20,7 @@ struct BoundCheck {
   Expr index, extent;
   int axis = 0; // of x (view) or base (scatter)
   std::vector<Expr> assumptions;
+  bool everywhere = false; // every point of the box of its axes, which have constant extents, is visited
 };
 /// What the bounds of a view or scatter rest on; `space`: expression_space of the node, `target`: shape of x or base.
 std::vector<BoundCheck> bound_checks(const Attr& attr, const Shape& space, const Shape& target,

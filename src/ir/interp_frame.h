@@ -4,6 +4,7 @@
 #include "ir/interp_engine.h"
 #include "ir/text_names.h"
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 #include <numeric>
 
@@ -74,10 +75,16 @@ template <class D> auto Frame<D>::values(Source s) -> std::vector<Value> {
 template <class D>
 void Frame<D>::fetch(const Argument& a, const int64_t* flat, const uint8_t* mask, int n, Value* out) {
   if (a.packed) {
-    if (a.dtype == DType::f32 && !mask) {
-      for (int k = 0; k < n; ++k) out[k] = D::load(DType::f32, a.packed, flat[k] + a.first);
-      return;
-    }
+    if constexpr (std::is_same_v<D, RoundedDomain> || std::is_same_v<D, F64Domain>)
+      if (a.dtype == DType::f32 && !mask) {
+        const std::byte* base = a.packed + a.first * 4;
+        for (int k = 0; k < n; ++k) {
+          float value;
+          std::memcpy(&value, base + flat[k] * 4, 4);
+          out[k].f = value;
+        }
+        return;
+      }
     for (int k = 0; k < n; ++k)
       out[k] = !mask || mask[k] ? D::load(a.dtype, a.packed, flat[k] + a.first) : Value{};
   } else if (a.values) {
