@@ -33,7 +33,7 @@ void Emitter::attributes(llvm::Function* f) {
 ScratchBytes scratch_bytes(const kernel::Kernel& kernel) {
   ScratchBytes total{0, 0};
   for (const kernel::Buffer& b : kernel.buffers) {
-    if (b.space != Space::shared && b.space != Space::local) continue;
+    if (b.space != Space::shared && b.space != Space::local && b.space != Space::group) continue; // a group is a worker
     Expr& top = b.space == Space::shared ? total.shared : total.local;
     top = top + scratch_size(b);
   }
@@ -88,6 +88,7 @@ void Emitter::declare_function(const std::string& name) {
           b_.CreateLoad(pointer, b_.CreateConstInBoundsGEP1_64(pointer, entry->getArg(0), global++)));
       break;
     case Space::shared:
+    case Space::group:
     case Space::local: {
       bool shared = buffer.space == Space::shared;
       arguments.push_back(

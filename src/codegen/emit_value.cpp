@@ -77,7 +77,16 @@ Value* Emitter::value(const kernel::ValueRef& v) {
   }
   case ValueKind::op: return operation(*v);
   case ValueKind::cast: return cast(value(v->args[0]), v->args[0]->dtype, v->dtype);
-  case ValueKind::bitcast: return bitcast(value(v->args[0]), v->args[0]->dtype, v->dtype);
+  case ValueKind::bitcast:
+    // Memory is read as the other type at once: a narrow float that is held as f32 would lose the payload of a NaN.
+    if (const kernel::Value& from = *v->args[0];
+        from.kind == ValueKind::load && kernel_.buffers[static_cast<size_t>(from.buffer)].space != kernel::Space::registers &&
+        bits(from.dtype) == bits(v->dtype) && bits(v->dtype) >= 8) {
+      kernel::Value same_bytes = from;
+      same_bytes.dtype = v->dtype;
+      return load(same_bytes);
+    }
+    return bitcast(value(v->args[0]), v->args[0]->dtype, v->dtype);
   case ValueKind::reduce_lanes: return reduce(v->op, v->dtype, value(v->args[0]));
   case ValueKind::let: {
     Value* x = lets_[static_cast<size_t>(v->let)];

@@ -308,10 +308,11 @@ Value* MathEmitter::sigmoid(Value* x) {
 // x / (1 + e^-x). For negative x that is x e^x / (1 + e^x), where the exponent of e^x comes last: the product may be normal where e^x is not.
 Value* MathEmitter::silu(Value* x) {
   bool f64 = is_f64(x);
-  Value *n, *whole, *t = reduce_exp(clamp(b_.CreateFNeg(abs(x)), f64 ? -750 : -110, 0), n, whole);
+  double zero_from = f64 ? -760 : -112; // x e^x is 0 below
+  Value *n, *whole, *t = reduce_exp(clamp(b_.CreateFNeg(abs(x)), zero_from, 0), n, whole);
   Value* unit = b_.CreateFAdd(expm1_unit(t), real(x, 1));
   Value *e = scale_result(unit, n, whole), *negative = b_.CreateFCmpOLT(x, real(x, 0));
-  Value* q = b_.CreateFDiv(b_.CreateSelect(negative, b_.CreateFMul(x, unit), x), b_.CreateFAdd(e, real(x, 1)));
+  Value* q = b_.CreateFDiv(b_.CreateSelect(negative, b_.CreateFMul(clamp(x, zero_from, 0), unit), x), b_.CreateFAdd(e, real(x, 1)));
   Value* r = b_.CreateSelect(negative, scale_result(q, n, whole), q);
   return b_.CreateSelect(b_.CreateFCmpOEQ(x, real(x, -HUGE_VAL)), real(x, NAN), r); // -inf * 0
 }

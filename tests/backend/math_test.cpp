@@ -44,7 +44,7 @@ TEST_P(Functions, F32KeepsTheStatedError) {
   const OpRow& r = row(GetParam());
   const char* step_text = std::getenv("LUMINAL_TEST_STEP");
   int64_t step = step_text ? std::max(1, std::atoi(step_text)) : 4099;
-  for (const codegen::CpuTarget& target : runnable_targets()) {
+  for (const codegen::CpuTarget& target : instruction_sets()) {
     Program program(unary(r.op, DType::f32), target);
     double worst = 0;
     float where = 0;
@@ -79,16 +79,21 @@ TEST_P(Functions, F64KeepsTheStatedError) {
     x.push_back(std::bit_cast<double>(random()));                                     // any magnitude
     x.push_back(std::ldexp(double(int64_t(random())) * 0x1p-63, int(random() % 24) - 12)); // moderate ones
   }
-  for (const codegen::CpuTarget& target : runnable_targets()) {
+  for (const codegen::CpuTarget& target : instruction_sets()) {
     Arguments args;
     args.symbol("n", int64_t(x.size())).set("x", x).space("y", x.size() * 8).space("z", x.size() * 8);
     Program(unary(r.op, DType::f64), target).run(args);
     auto y = args.get<double>("y"), z = args.get<double>("z");
     double worst = 0, where = 0;
     for (size_t i = 0; i < x.size(); ++i) {
-      double error = units(y[i], r.f64(&x[i]), r.ulp_scale);
+      // x * sigmoid(x) in f64 is itself wrong where the sigmoid is subnormal.
+      bool more = r.op == Op::silu && x[i] < -700 && x[i] > -1000;
+      double expected = more ? double(static_cast<long double>(x[i]) / (1 + std::exp(-static_cast<long double>(x[i])))) : r.f64(&x[i]);
+      double error = units(y[i], expected, r.ulp_scale);
       if (error > worst) worst = error, where = x[i];
-      if (i < x.size() / 64) ASSERT_TRUE(std::bit_cast<uint64_t>(y[i]) == std::bit_cast<uint64_t>(z[i]) || std::isnan(y[i])) << r.name << "(" << x[i] << ")";
+      if (i < x.size() / 64) {
+        ASSERT_TRUE(std::bit_cast<uint64_t>(y[i]) == std::bit_cast<uint64_t>(z[i]) || std::isnan(y[i])) << r.name << "(" << x[i] << ")";
+      }
     }
     if (std::getenv("LUMINAL_TEST_STEP")) std::printf("%s f64 on %s: %.3f units at %a\n", std::string(r.name).c_str(), target.cpu.c_str(), worst, where);
     // The reference is the C library in f64, itself wrong by up to a unit.

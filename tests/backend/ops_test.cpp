@@ -6,7 +6,7 @@ namespace luminal {
 namespace {
 using namespace luminal::test;
 
-/// One kernel with a result for each form: y_scalar, y_vector (whole vectors), y_wide (64 lanes), y_masked (a tail), y_strided (every third element of
+/// One kernel with a result for each form: y_scalar, y_vector (whole vectors), y_wide (two registers), y_masked (a tail), y_strided (every third element of
 /// inputs and result). Inputs have 3n elements.
 constexpr const char* forms[] = {"scalar", "vector", "wide", "masked", "strided"};
 
@@ -30,7 +30,7 @@ kernel::Kernel elementwise(const std::vector<DType>& inputs, DType output, int64
   Expr i = Expr::symbol("i", {0, most - 1});
   k.body.push_back(loop(LoopKind::serial, i, 0, n, {statement(0, i)}));
   for (int form = 1; form < 5; ++form) {
-    int64_t lanes = form == 2 ? 64 : form == 3 ? 16 : vector;
+    int64_t lanes = form == 2 ? 2 * vector : form == 3 ? 16 : vector;
     Expr io = Expr::symbol("io", {0, most - 1}), il = Expr::symbol("il", {0, lanes - 1}), at = io * Expr(lanes) + il;
     StmtRef body = statement(form, form == 4 ? at * 3 : at);
     StmtRef inner = form < 3 ? loop(LoopKind::vector, il, 0, lanes, {body}) : masked_loop(il, 0, lanes, n - io * Expr(lanes), {body});
@@ -43,7 +43,7 @@ kernel::Kernel elementwise(const std::vector<DType>& inputs, DType output, int64
 /// Elements that a form writes.
 std::vector<int64_t> written(int form, int64_t n, int64_t vector) {
   std::vector<int64_t> at;
-  int64_t count = form == 1 ? n / vector * vector : form == 2 ? n / 64 * 64 : n;
+  int64_t count = form == 1 ? n / vector * vector : form == 2 ? n / (2 * vector) * (2 * vector) : n;
   for (int64_t i = 0; i < count; ++i) at.push_back(form == 4 ? 3 * i : i);
   return at;
 }
@@ -127,7 +127,7 @@ TEST_P(Rows, EqualTheTableOnEveryTypeAndForm) {
       else
         store_i64(output, results.data(), i, apply_i64(op, type, z));
     }
-    for (const codegen::CpuTarget& target : runnable_targets()) {
+    for (const codegen::CpuTarget& target : instruction_sets()) {
       int64_t vector = target.lanes(type);
       kernel::Kernel k = elementwise(inputs, output, vector, [&](auto args) { return kernel::apply(op, args); });
       Arguments args = given;
@@ -149,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(Ops, Rows, testing::Range(0, op_count), [](const auto& 
 void expect_interpreted(const kernel::Kernel& k, const std::vector<DType>& inputs, DType output, const std::string& what) {
   Arguments given = arguments_for(inputs, output, 99, -300, 300);
   Arguments expected = interpret(k, given);
-  for (const codegen::CpuTarget& target : runnable_targets()) {
+  for (const codegen::CpuTarget& target : instruction_sets()) {
     Arguments args = given;
     Program(k, target).run(args);
     for (const char* form : forms) {

@@ -193,6 +193,13 @@ inline std::vector<codegen::CpuTarget> runnable_targets() {
   return targets;
 }
 
+/// The widest and AVX2: for tests with much code.
+inline std::vector<codegen::CpuTarget> instruction_sets() {
+  std::vector<codegen::CpuTarget> targets = runnable_targets();
+  if (targets.size() > 2) targets.resize(2);
+  return targets;
+}
+
 inline std::vector<float> random_floats(size_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<float> values(count);

@@ -1,0 +1,348 @@
+// backend/memory_test.cpp -- loads and stores in every shape: raw blocks, halves of bytes, lanes that lie apart, transposition, indices from memory, conditions of lanes, asynchronous copies,
+// and every kernel of docs/loops.md. Buffers end before pages that cannot be touched.
+#include "support.h"
+#include <fstream>
+#include <sstream>
+
+namespace luminal {
+namespace {
+using namespace luminal::test;
+
+Bytes noise(int64_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Bytes b(size_t(count), std::byte{});
+  for (std::byte& x : b) x = std::byte(random());
+  return b;
+}
+
+/// Fills every input with bytes that are numbers of moderate size, runs the interpreter and all targets, compares all results bit for bit.
+void expect_equal(const std::string& text, std::map<std::string, int64_t> symbols, int workers = 1, const std::map<std::string, Bytes>& given = {}) {
+  const kernel::Kernel k = checked(text);
+  Arguments args;
+  args.symbols = symbols;
+  ExprMap<int64_t> bound;
+  for (Expr s : k.symbols) bound[s] = symbols.at(std::string(s.name()));
+  uint64_t seed = 1;
+  for (const kernel::Buffer& b : k.buffers) {
+    if (b.space != kernel::Space::global) continue;
+    int64_t count = evaluate(b.size, bound).value();
+    Bytes content = noise(storage_bytes(b.dtype, count), seed++);
+    if (is_float(b.dtype))
+      for (int64_t i = 0; i < count; ++i) store_f64(b.dtype, content.data(), i, double(int64_t(uint64_t(content[size_t(i)]) * 37 % 512) - 256) / 32);
+    if (auto it = given.find(b.name); it != given.end()) content = it->second;
+    args.data[b.name] = content;
+  }
+  Arguments expected = interpret(k, args, workers);
+  for (const codegen::CpuTarget& target : runnable_targets())
+    for (int w : {1, workers}) {
+      Arguments actual = args;
+      Program(k, target).run(actual, w);
+      for (const kernel::Buffer& b : k.buffers)
+        if (b.space == kernel::Space::global && b.access != kernel::Access::in) {
+          EXPECT_TRUE(close(b.dtype, actual.data[b.name], expected.data[b.name])) << b.name << " of " << k.name << " on " << target.cpu << " with " << w << " workers";
+        }
+    }
+}
+
+TEST(Memory, RawBlocksOfEightBits) {
+  expect_equal(R"(
+kernel q8_0(q: u8[34*n] in, y: f32[32*n] out; n: 1..8)
+  parallel b in 0..n
+    let %0 = cast<f32>(load<i8>(q[34*b]))
+    vector l in 0..32
+      y[32*b + l] = cast<f32>(load<i8>(q[34*b + 2 + l])) * %0
+)",
+               {{"n", 5}}, 2);
+}
+
+TEST(Memory, RawBlocksOfFourBits) {
+  // The lane picks its byte and its half of it: no division is left.
+  const std::string text = R"(
+kernel q4_0(q: u8[18*n] in, y: f32[32*n] out; n: 1..8)
+  parallel b in 0..n
+    let %0 = cast<f32>(load<u16>(q[18*b]))
+    vector l in 0..32
+      y[32*b + l] = cast<f32>(cast<i32>(bit_and(shr(q[18*b + 2 + l % 16], index<u8>(4*(l // 16))), u8(15))) - i32(8)) * %0
+)";
+  expect_equal(text, {{"n", 5}}, 2);
+  std::string assembly = codegen::assembly(checked(text), codegen::CpuTarget::host()).value();
+  size_t divisions = 0; // a worker's share of the blocks: begin and end, each in 32 and 64 bits
+  for (size_t at = 0; (at = assembly.find("\tdiv", at)) != std::string::npos; ++at) ++divisions;
+  EXPECT_LE(divisions, 4u) << assembly;
+  EXPECT_EQ(assembly.find("gather"), std::string::npos) << assembly;
+}
+
+TEST(Memory, LoadsOfAnotherType) {
+  expect_equal(R"(
+kernel bytes(q: u8[8*n + 6] in, y: u32[n] out, z: i64[n] out, h: u16[n] out; n: 1..100)
+  for io in 0..ceildiv(n, 16)
+    vector l in 0..16 masked n - 16*io
+      y[16*io + l] = load<u32>(q[4*(16*io + l) + 1])
+      z[16*io + l] = load<i64>(q[8*(16*io + l) + 5])
+      h[16*io + l] = load<u16>(q[5*(16*io + l)])
+)",
+               {{"n", 37}});
+  expect_equal(R"(
+kernel words(q: u32[n] in, y: u8[4*n] out; n: 1..100)
+  for i in 0..n
+    y[4*i] = cast<u8>(load<u16>(q[i]))
+    y[4*i + 1] = load<u8>(q[i])
+    y[4*i + 2] = cast<u8>(load<u4>(q[i]))
+    y[4*i + 3] = cast<u8>(load<i4>(q[i]))
+)",
+               {{"n", 7}});
+}
+
+TEST(Memory, HalvesOfBytes) {
+  for (const char* type : {"u4", "i4"}) {
+    std::string t = type;
+    expect_equal("kernel nibbles(x: " + t + "[n] in, y: i32[n] out, z: " + t + "[n] inout, s: " + t + "[n] inout; n: 1..100)\n" + R"(
+  for io in 0..ceildiv(n, 16)
+    vector l in 0..16 masked n - 16*io
+      y[16*io + l] = cast<i32>(x[16*io + l]) + i32(1)
+  for jo in 0..n // 16
+    vector m in 0..16
+      z[16*jo + m] = cast<)" + t + R"(>(y[16*jo + m])
+  for ko in 0..ceildiv(n, 8)
+    vector o in 0..8 masked n - 8*ko
+      s[n - 1 - 8*ko - o] = x[8*ko + o]
+  for i in 0..n // 3
+    z[3*i] = x[n - 1 - 2*i // 3]
+)",
+                 {{"n", 53}});
+  }
+  expect_equal(R"(
+kernel wider(x: u4[2*n] in, y: u8[n] out, z: u32[n // 4] out; n: 4..100)
+  vector l in 0..16 masked n
+    y[l] = load<u8>(x[2*l])
+  for i in 0..n // 4
+    z[i] = load<u32>(x[8*i])
+)",
+               {{"n", 13}});
+}
+
+TEST(Memory, LanesThatLieApart) {
+  expect_equal(R"(
+kernel apart(x: f32[n*n] in, y: f32[16*8] inout, z: f32[3*64 + 5] inout, w: f32[16] out; m: 1..16, n: 20..100)
+  vector a in 0..16 masked m
+    y[a] = x[2*a + 1]
+  vector a1 in 0..16
+    y[16 + a1] = x[n - a1]
+  vector a2 in 0..16
+    y[32 + a2] = x[a2 // 4]
+  vector a3 in 0..16
+    y[48 + a3] = x[(a3 % 4)*3 + 7]
+  vector a4 in 0..16 masked m
+    y[64 + a4] = x[n*a4]
+  vector a5 in 0..16
+    y[80 + a5] = x[a5*a5]
+  vector a6 in 0..16 masked m
+    y[96 + a6] = x[3*(a6 // 2) + a6 % 2]
+  vector a7 in 0..16
+    y[112 + a7] = x[(n + a7) % 7]
+  vector b in 0..16 masked m
+    z[3*b + 5] = x[b]
+  vector c in 0..16
+    w[15 - c] = x[c + n]
+)",
+               {{"m", 11}, {"n", 23}});
+}
+
+TEST(Memory, TransposedLoads) {
+  const std::string text = R"(
+kernel transpose(x: f32[m*n] in, y: f32[m*n] out; m: 1..64, n: 1..64)
+  for io in 0..m // 16
+    for jo in 0..n // 16
+      unrolled u in 0..16
+        vector l in 0..16
+          y[m*(16*jo + u) + 16*io + l] = x[n*(16*io + l) + 16*jo + u]
+    for j in n // 16 * 16..n
+      vector k in 0..16
+        y[m*j + 16*io + k] = x[n*(16*io + k) + j]
+  for i in m // 16 * 16..m
+    for o in 0..n
+      y[m*o + i] = x[n*i + o]
+)";
+  expect_equal(text, {{"m", 37}, {"n", 35}});
+  const std::string tails = R"(
+kernel tails(x: f32[n*m] in, y: bf16[16*m] inout; m: 1..16, n: 16..64)
+  unrolled u in 0..16
+    vector l in 0..16 masked m
+      y[m*u + l] = cast<bf16>(x[n*l + u])
+)";
+  expect_equal(tails, {{"m", 11}, {"n", 17}});
+  // Shuffles, where the target has wide registers.
+  EXPECT_EQ(codegen::assembly(checked(tails), codegen::CpuTarget::named("skylake-avx512").value()).value().find("vgather"), std::string::npos);
+}
+
+TEST(Memory, IndicesFromMemory) {
+  Bytes ids(40 * 4);
+  for (int i = 0; i < 40; ++i) store_i64(DType::i32, ids.data(), i, (i * 7) % 20);
+  expect_equal(R"(
+kernel gather(ids: i32[n] in, w: f32[20*8] in, y: f32[n*8] out, z: f32[n] out, t: i64[n] out; n: 1..40)
+  parallel i in 0..n
+    let j in 0..19 = ids[i]
+    vector l in 0..8
+      y[8*i + l] = w[8*j + l]
+    unrolled u in 0..2
+      let k in 0..19 = ids[(i + u) % n]
+      t[i] = index<i64>(k*k + 3 + u)
+  parallel io in 0..ceildiv(n, 16)
+    vector m in 0..16 masked n - 16*io
+      let q in 0..19 = ids[16*io + m]
+      z[16*io + m] = w[8*q + 3]
+)",
+               {{"n", 37}}, 2, {{"ids", ids}});
+}
+
+TEST(Memory, ConditionsOfLanes) {
+  expect_equal(R"(
+kernel lanes(x: f32[n] in, y: f32[n + 2] out, r: f32[n] inout, s: f32[2] out; n: 1..64)
+  registers t: f32[16]
+  registers total: f32[16]
+  vector z in 0..16
+    total[z] = -1000
+  for io in 0..ceildiv(n + 2, 16)
+    vector il in 0..16 masked n + 2 - 16*io
+      if 1 <= 16*io + il and 16*io + il <= n
+        y[16*io + il] = x[16*io + il - 1]
+        t[il] = x[16*io + il - 1]
+        total[il] = max(total[il], t[il])
+      else
+        y[16*io + il] = 0
+  for jo in 0..ceildiv(n, 16)
+    vector jl in 0..16 masked n - 16*jo
+      r[16*jo + jl] = select(index<i32>(jl) < i32(5), x[16*jo + jl], index<f32>(16*jo + jl))
+  vector l in 0..16
+    s[0] = reduce_lanes<max>(total[l])
+  vector k in 0..16 masked n
+    s[1] = reduce_lanes<add>(x[k])
+)",
+               {{"n", 37}});
+}
+
+TEST(Memory, ReductionsOfEveryTypeAndWidth) {
+  for (const char* type : {"f32", "f64", "bf16", "f16", "i32", "u8", "i64"})
+    for (int lanes : {2, 4, 8, 16, 32, 64}) {
+      std::string t = type, n = std::to_string(lanes);
+      expect_equal("kernel reduce(x: " + t + "[" + n + "*4] in, y: " + t + "[8] out; m: 1.." + n + ")\n" + "  vector a in 0.." + n + "\n    y[0] = reduce_lanes<add>(x[a])\n    y[1] = reduce_lanes<mul>(x[a + " +
+                       n + "])\n    y[2] = reduce_lanes<max>(x[a])\n    y[3] = reduce_lanes<min>(x[a])\n  vector b in 0.." + n +
+                       " masked m\n    y[4] = reduce_lanes<add>(x[b])\n    y[5] = reduce_lanes<mul>(x[b])\n    y[6] = reduce_lanes<max>(x[b])\n    y[7] = reduce_lanes<min>(x[b])\n",
+                   {{"m", lanes / 2 + 1}});
+    }
+}
+
+TEST(Memory, ScratchOfSymbolicSize) {
+  expect_equal(R"(
+kernel scratch(x: f32[n*m] in, y: f32[n*m] out; m: 1..40, n: 1..40)
+  shared t: f32[n*m]
+  local row: f32[m]
+  local other: u8[3*m + 1]
+  parallel i in 0..n
+    for j in 0..m
+      row[j] = x[m*i + j] + 1
+      other[3*j + 1] = u8(7)
+    for k in 0..m
+      t[m*i + k] = row[m - 1 - k] * cast<f32>(other[3*k + 1])
+  barrier
+  parallel o in 0..n
+    for p in 0..m jam 4
+      y[m*o + p] = t[m*(n - 1 - o) + p]
+)",
+               {{"m", 13}, {"n", 9}}, 2);
+}
+
+TEST(Memory, AsynchronousCopiesAndRoles) {
+  expect_equal(R"(
+kernel pipeline(x: f32[37*n] in, y: f32[37*n] out; n: 1..20)
+  local tile: f32[2*37]
+  parallel p in 0..1
+    async copy tile[0] <- x[0] count 37 -> token 0
+    for t in 0..n
+      if t + 1 < n
+        async copy tile[37*((t + 1) % 2)] <- x[37*t + 37] count 37 -> token 0
+      wait 0
+      for l in 0..37
+        y[37*t + l] = tile[37*(t % 2) + l] * 2
+)",
+               {{"n", 7}});
+}
+
+/// Blocks of the document: ```loop and the ```run behind it.
+TEST(Memory, EveryKernelOfTheDocumentGivesWhatTheInterpreterGives) {
+  std::ifstream file(std::string(LUMINAL_SOURCE_DIR) + "/docs/loops.md");
+  ASSERT_TRUE(file);
+  std::string line, block, loop;
+  std::string kind;
+  int ran = 0;
+  while (std::getline(file, line)) {
+    if (kind.empty() && (line == "```loop" || line == "```run")) {
+      kind = line.substr(3);
+      block.clear();
+    } else if (!kind.empty() && line == "```") {
+      if (kind == "loop") loop = block;
+      if (kind == "run" && block.find("finds") == std::string::npos) {
+        kernel::Kernel k = kernel::parse_kernel(loop);
+        std::map<std::string, std::vector<double>> values;
+        int workers = 1;
+        Arguments args;
+        std::istringstream lines(block);
+        for (std::string l; std::getline(lines, l);) {
+          std::istringstream words(l);
+          std::string name, sign;
+          words >> name >> sign;
+          if (sign != "=") continue;
+          for (double v; words >> v;) values[name].push_back(v);
+        }
+        if (values.contains("workers")) workers = int(values["workers"][0]);
+        ExprMap<int64_t> bound;
+        for (Expr s : k.symbols) {
+          args.symbol(std::string(s.name()), int64_t(values.at(std::string(s.name())).at(0)));
+          bound[s] = args.symbols[std::string(s.name())];
+        }
+        for (const kernel::Buffer& b : k.buffers) {
+          if (b.space != kernel::Space::global) continue;
+          int64_t count = evaluate(b.size, bound).value();
+          Bytes content(size_t(storage_bytes(b.dtype, count)));
+          for (size_t i = 0; i < values[b.name].size(); ++i) {
+            if (is_float(b.dtype))
+              store_f64(b.dtype, content.data(), int64_t(i), values[b.name][i]);
+            else
+              store_i64(b.dtype, content.data(), int64_t(i), int64_t(values[b.name][i]));
+          }
+          args.data[b.name] = content;
+        }
+        auto compiled = codegen::compile(k, codegen::CpuTarget::host());
+        bool gpu_only = loop.find("nvidia") != std::string::npos || loop.find("amd.") != std::string::npos || loop.find("arm.") != std::string::npos || loop.find("apple") != std::string::npos;
+        if (gpu_only) {
+          EXPECT_FALSE(compiled.ok());
+        } else {
+          ASSERT_TRUE(compiled.ok()) << compiled.error();
+          kernel::LoopRunOptions options;
+          options.workers = workers;
+          options.lanes = values.contains("lanes") ? int(values["lanes"][0]) : 1;
+          Arguments expected = args;
+          std::vector<std::span<std::byte>> globals;
+          std::vector<int64_t> symbols;
+          for (const kernel::Buffer& b : k.buffers)
+            if (b.space == kernel::Space::global) globals.emplace_back(expected.data.at(b.name));
+          for (Expr s : k.symbols) symbols.push_back(args.symbols.at(std::string(s.name())));
+          ASSERT_TRUE(kernel::run_kernel(k, globals, symbols, options).ok());
+          Program(k, codegen::CpuTarget::host()).run(args, std::min(workers, 2));
+          for (const kernel::Buffer& b : k.buffers)
+            if (b.space == kernel::Space::global && b.access != kernel::Access::in) {
+              EXPECT_TRUE(close(b.dtype, args.data[b.name], expected.data[b.name])) << loop;
+            }
+          ++ran;
+        }
+      }
+      kind.clear();
+    } else if (!kind.empty()) {
+      block += line + "\n";
+    }
+  }
+  EXPECT_GE(ran, 8);
+}
+
+} // namespace
+} // namespace luminal
