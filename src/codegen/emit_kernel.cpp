@@ -33,7 +33,8 @@ void Emitter::attributes(llvm::Function* f) {
 ScratchBytes scratch_bytes(const kernel::Kernel& kernel) {
   ScratchBytes total{0, 0};
   for (const kernel::Buffer& b : kernel.buffers) {
-    if (b.space != Space::shared && b.space != Space::local && b.space != Space::group) continue; // a group is a worker
+    if (b.space != Space::shared && b.space != Space::local && b.space != Space::group)
+      continue; // a group is a worker
     Expr& top = b.space == Space::shared ? total.shared : total.local;
     top = top + scratch_size(b);
   }

@@ -80,7 +80,8 @@ Value* Emitter::value(const kernel::ValueRef& v) {
   case ValueKind::bitcast:
     // Memory is read as the other type at once: a narrow float that is held as f32 would lose the payload of a NaN.
     if (const kernel::Value& from = *v->args[0];
-        from.kind == ValueKind::load && kernel_.buffers[static_cast<size_t>(from.buffer)].space != kernel::Space::registers &&
+        from.kind == ValueKind::load &&
+        kernel_.buffers[static_cast<size_t>(from.buffer)].space != kernel::Space::registers &&
         bits(from.dtype) == bits(v->dtype) && bits(v->dtype) >= 8) {
       kernel::Value same_bytes = from;
       same_bytes.dtype = v->dtype;

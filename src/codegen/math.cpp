@@ -224,7 +224,8 @@ void MathEmitter::log2_precise(Value* x, Value*& high, Value*& low) {
   Value *twice = mul(sh, two), *lh = b_.CreateFAdd(twice, wh);
   Value* ll = b_.CreateFAdd(b_.CreateFAdd(b_.CreateFSub(twice, lh), wh), fma(sl, two, wl));
   Value* p = mul(lh, real(x, inverse_ln2_hi));
-  Value* e = b_.CreateFAdd(lost(lh, real(x, inverse_ln2_hi), p), fma(lh, real(x, inverse_ln2_lo), mul(ll, real(x, inverse_ln2_hi))));
+  Value* e = b_.CreateFAdd(lost(lh, real(x, inverse_ln2_hi), p),
+                           fma(lh, real(x, inverse_ln2_lo), mul(ll, real(x, inverse_ln2_hi))));
   add_to_exponent(n, p, e, high, low);
 }
 
@@ -312,7 +313,8 @@ Value* MathEmitter::silu(Value* x) {
   Value *n, *whole, *t = reduce_exp(clamp(b_.CreateFNeg(abs(x)), zero_from, 0), n, whole);
   Value* unit = b_.CreateFAdd(expm1_unit(t), real(x, 1));
   Value *e = scale_result(unit, n, whole), *negative = b_.CreateFCmpOLT(x, real(x, 0));
-  Value* q = b_.CreateFDiv(b_.CreateSelect(negative, b_.CreateFMul(clamp(x, zero_from, 0), unit), x), b_.CreateFAdd(e, real(x, 1)));
+  Value* q = b_.CreateFDiv(b_.CreateSelect(negative, b_.CreateFMul(clamp(x, zero_from, 0), unit), x),
+                           b_.CreateFAdd(e, real(x, 1)));
   Value* r = b_.CreateSelect(negative, scale_result(q, n, whole), q);
   return b_.CreateSelect(b_.CreateFCmpOEQ(x, real(x, -HUGE_VAL)), real(x, NAN), r); // -inf * 0
 }

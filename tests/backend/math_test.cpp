@@ -13,12 +13,15 @@ kernel::Kernel unary(Op op, DType type) {
   Kernel k;
   k.name = "unary";
   constexpr int64_t most = 1 << 24;
-  Expr n = Expr::symbol("n", {1, most}), io = Expr::symbol("io", {0, most}), il = Expr::symbol("il", {0, 15}), i = Expr::symbol("i", {0, most});
+  Expr n = Expr::symbol("n", {1, most}), io = Expr::symbol("io", {0, most}), il = Expr::symbol("il", {0, 15}),
+       i = Expr::symbol("i", {0, most});
   k.symbols = {n};
-  BufferId x = add_buffer(k, {"x", Space::global, Access::in, type, n}), y = add_buffer(k, {"y", Space::global, Access::inout, type, n}),
+  BufferId x = add_buffer(k, {"x", Space::global, Access::in, type, n}),
+           y = add_buffer(k, {"y", Space::global, Access::inout, type, n}),
            z = add_buffer(k, {"z", Space::global, Access::inout, type, n});
   Expr at = io * Expr(16) + il;
-  k.body = {loop(LoopKind::serial, io, 0, ceildiv(n, 16), {masked_loop(il, 0, 16, n - io * Expr(16), {store(y, at, apply(op, {load(k, x, at)}))})}),
+  k.body = {loop(LoopKind::serial, io, 0, ceildiv(n, 16),
+                 {masked_loop(il, 0, 16, n - io * Expr(16), {store(y, at, apply(op, {load(k, x, at)}))})}),
             loop(LoopKind::serial, i, 0, floordiv(n, 64), {store(z, i, apply(op, {load(k, x, i)}))})};
   return k;
 }
@@ -31,10 +34,15 @@ template <class T> double units(T actual, double expected, double scale) {
   if (std::isinf(actual) || std::isinf(rounded)) { // one step beyond the largest number
     T largest = std::numeric_limits<T>::max();
     if (std::isinf(rounded) && std::fabs(actual) == largest) return 1;
-    return std::isinf(actual) && std::fabs(expected) > double(largest) * (1 - 4 * double(std::numeric_limits<T>::epsilon())) ? 1 : HUGE_VAL;
+    return std::isinf(actual) &&
+                   std::fabs(expected) > double(largest) * (1 - 4 * double(std::numeric_limits<T>::epsilon()))
+               ? 1
+               : HUGE_VAL;
   }
   double magnitude = std::fmax(std::fabs(expected), scale);
-  double place = std::fmax(std::ldexp(double(std::numeric_limits<T>::epsilon()), magnitude == 0 ? -10000 : std::ilogb(magnitude)), double(std::numeric_limits<T>::denorm_min()));
+  double place = std::fmax(
+      std::ldexp(double(std::numeric_limits<T>::epsilon()), magnitude == 0 ? -10000 : std::ilogb(magnitude)),
+      double(std::numeric_limits<T>::denorm_min()));
   return std::fabs(double(actual) - expected) / place;
 }
 
@@ -51,7 +59,8 @@ TEST_P(Functions, F32KeepsTheStatedError) {
     constexpr int64_t chunk = 1 << 18;
     for (int64_t first = 0; first < int64_t(1) << 32; first += chunk * step) {
       std::vector<float> x;
-      for (int64_t u = first; u < std::min(first + chunk * step, int64_t(1) << 32); u += step) x.push_back(std::bit_cast<float>(uint32_t(u)));
+      for (int64_t u = first; u < std::min(first + chunk * step, int64_t(1) << 32); u += step)
+        x.push_back(std::bit_cast<float>(uint32_t(u)));
       Arguments args;
       args.symbol("n", int64_t(x.size())).set("x", x).space("y", x.size() * 4).space("z", x.size() * 4);
       program.run(args);
@@ -60,12 +69,15 @@ TEST_P(Functions, F32KeepsTheStatedError) {
         double in = double(x[i]), error = units(y[i], r.f64(&in), r.ulp_scale);
         if (error > worst) worst = error, where = x[i];
         if (i < x.size() / 64) {
-          ASSERT_TRUE(std::bit_cast<uint32_t>(y[i]) == std::bit_cast<uint32_t>(z[i]) || std::isnan(y[i])) << r.name << "(" << x[i] << ") scalar " << z[i] << " vector " << y[i];
+          ASSERT_TRUE(std::bit_cast<uint32_t>(y[i]) == std::bit_cast<uint32_t>(z[i]) || std::isnan(y[i]))
+              << r.name << "(" << x[i] << ") scalar " << z[i] << " vector " << y[i];
         }
       }
     }
     RecordProperty(target.cpu, std::to_string(worst));
-    if (step_text) std::printf("%s on %s: %.3f units at %a\n", std::string(r.name).c_str(), target.cpu.c_str(), worst, double(where));
+    if (step_text)
+      std::printf("%s on %s: %.3f units at %a\n", std::string(r.name).c_str(), target.cpu.c_str(), worst,
+                  double(where));
     EXPECT_LE(worst, r.ulp) << r.name << " at " << std::hexfloat << where << " on " << target.cpu;
   }
 }
@@ -73,10 +85,25 @@ TEST_P(Functions, F32KeepsTheStatedError) {
 TEST_P(Functions, F64KeepsTheStatedError) {
   const OpRow& r = row(GetParam());
   std::mt19937_64 random(3);
-  std::vector<double> x{0.0, -0.0, INFINITY, -INFINITY, NAN, 5e-324, -5e-324, 1e-310, 1.7976931348623157e308, -1.7976931348623157e308, 1, -1, 0.5, 2, 1e-17, -1e-17};
+  std::vector<double> x{0.0,
+                        -0.0,
+                        INFINITY,
+                        -INFINITY,
+                        NAN,
+                        5e-324,
+                        -5e-324,
+                        1e-310,
+                        1.7976931348623157e308,
+                        -1.7976931348623157e308,
+                        1,
+                        -1,
+                        0.5,
+                        2,
+                        1e-17,
+                        -1e-17};
   for (int i = 0; i < 40000; ++i) {
     x.push_back(r.low + (r.high - r.low) * double(random() >> 11) * 0x1p-53);
-    x.push_back(std::bit_cast<double>(random()));                                     // any magnitude
+    x.push_back(std::bit_cast<double>(random()));                                          // any magnitude
     x.push_back(std::ldexp(double(int64_t(random())) * 0x1p-63, int(random() % 24) - 12)); // moderate ones
   }
   for (const codegen::CpuTarget& target : instruction_sets()) {
@@ -88,21 +115,27 @@ TEST_P(Functions, F64KeepsTheStatedError) {
     for (size_t i = 0; i < x.size(); ++i) {
       // x * sigmoid(x) in f64 is itself wrong where the sigmoid is subnormal.
       bool more = r.op == Op::silu && x[i] < -700 && x[i] > -1000;
-      double expected = more ? double(static_cast<long double>(x[i]) / (1 + std::exp(-static_cast<long double>(x[i])))) : r.f64(&x[i]);
+      double expected =
+          more ? double(static_cast<long double>(x[i]) / (1 + std::exp(-static_cast<long double>(x[i]))))
+               : r.f64(&x[i]);
       double error = units(y[i], expected, r.ulp_scale);
       if (error > worst) worst = error, where = x[i];
       if (i < x.size() / 64) {
-        ASSERT_TRUE(std::bit_cast<uint64_t>(y[i]) == std::bit_cast<uint64_t>(z[i]) || std::isnan(y[i])) << r.name << "(" << x[i] << ")";
+        ASSERT_TRUE(std::bit_cast<uint64_t>(y[i]) == std::bit_cast<uint64_t>(z[i]) || std::isnan(y[i]))
+            << r.name << "(" << x[i] << ")";
       }
     }
-    if (std::getenv("LUMINAL_TEST_STEP")) std::printf("%s f64 on %s: %.3f units at %a\n", std::string(r.name).c_str(), target.cpu.c_str(), worst, where);
+    if (std::getenv("LUMINAL_TEST_STEP"))
+      std::printf("%s f64 on %s: %.3f units at %a\n", std::string(r.name).c_str(), target.cpu.c_str(), worst,
+                  where);
     // The reference is the C library in f64, itself wrong by up to a unit.
     EXPECT_LE(worst, r.ulp + 1) << r.name << " at " << std::hexfloat << where << " on " << target.cpu;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Math, Functions,
-                         testing::Values(Op::exp2, Op::log2, Op::sin, Op::exp, Op::log, Op::log1p, Op::expm1, Op::cos, Op::tan, Op::tanh, Op::sigmoid, Op::erf, Op::silu, Op::gelu,
+                         testing::Values(Op::exp2, Op::log2, Op::sin, Op::exp, Op::log, Op::log1p, Op::expm1,
+                                         Op::cos, Op::tan, Op::tanh, Op::sigmoid, Op::erf, Op::silu, Op::gelu,
                                          Op::gelu_tanh, Op::softplus, Op::rsqrt, Op::sqrt, Op::recip),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 

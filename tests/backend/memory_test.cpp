@@ -16,7 +16,8 @@ Bytes noise(int64_t count, uint64_t seed) {
 }
 
 /// Fills every input with bytes that are numbers of moderate size, runs the interpreter and all targets, compares all results bit for bit.
-void expect_equal(const std::string& text, std::map<std::string, int64_t> symbols, int workers = 1, const std::map<std::string, Bytes>& given = {}) {
+void expect_equal(const std::string& text, std::map<std::string, int64_t> symbols, int workers = 1,
+                  const std::map<std::string, Bytes>& given = {}) {
   const kernel::Kernel k = checked(text);
   Arguments args;
   args.symbols = symbols;
@@ -28,7 +29,9 @@ void expect_equal(const std::string& text, std::map<std::string, int64_t> symbol
     int64_t count = evaluate(b.size, bound).value();
     Bytes content = noise(storage_bytes(b.dtype, count), seed++);
     if (is_float(b.dtype))
-      for (int64_t i = 0; i < count; ++i) store_f64(b.dtype, content.data(), i, double(int64_t(uint64_t(content[size_t(i)]) * 37 % 512) - 256) / 32);
+      for (int64_t i = 0; i < count; ++i)
+        store_f64(b.dtype, content.data(), i,
+                  double(int64_t(uint64_t(content[size_t(i)]) * 37 % 512) - 256) / 32);
     if (auto it = given.find(b.name); it != given.end()) content = it->second;
     args.data[b.name] = content;
   }
@@ -39,7 +42,8 @@ void expect_equal(const std::string& text, std::map<std::string, int64_t> symbol
       Program(k, target).run(actual, w);
       for (const kernel::Buffer& b : k.buffers)
         if (b.space == kernel::Space::global && b.access != kernel::Access::in) {
-          EXPECT_TRUE(close(b.dtype, actual.data[b.name], expected.data[b.name])) << b.name << " of " << k.name << " on " << target.cpu << " with " << w << " workers";
+          EXPECT_TRUE(close(b.dtype, actual.data[b.name], expected.data[b.name]))
+              << b.name << " of " << k.name << " on " << target.cpu << " with " << w << " workers";
         }
     }
 }
@@ -96,13 +100,15 @@ kernel words(q: u32[n] in, y: u8[4*n] out; n: 1..100)
 TEST(Memory, HalvesOfBytes) {
   for (const char* type : {"u4", "i4"}) {
     std::string t = type;
-    expect_equal("kernel nibbles(x: " + t + "[n] in, y: i32[n] out, z: " + t + "[n] inout, s: " + t + "[n] inout; n: 1..100)\n" + R"(
+    expect_equal("kernel nibbles(x: " + t + "[n] in, y: i32[n] out, z: " + t + "[n] inout, s: " + t +
+                     "[n] inout; n: 1..100)\n" + R"(
   for io in 0..ceildiv(n, 16)
     vector l in 0..16 masked n - 16*io
       y[16*io + l] = cast<i32>(x[16*io + l]) + i32(1)
   for jo in 0..n // 16
     vector m in 0..16
-      z[16*jo + m] = cast<)" + t + R"(>(y[16*jo + m])
+      z[16*jo + m] = cast<)" +
+                     t + R"(>(y[16*jo + m])
   for ko in 0..ceildiv(n, 8)
     vector o in 0..8 masked n - 8*ko
       s[n - 1 - 8*ko - o] = x[8*ko + o]
@@ -172,7 +178,10 @@ kernel tails(x: f32[n*m] in, y: bf16[16*m] inout; m: 1..16, n: 16..64)
 )";
   expect_equal(tails, {{"m", 11}, {"n", 17}});
   // Shuffles, where the target has wide registers.
-  EXPECT_EQ(codegen::assembly(checked(tails), codegen::CpuTarget::named("skylake-avx512").value()).value().find("vgather"), std::string::npos);
+  EXPECT_EQ(codegen::assembly(checked(tails), codegen::CpuTarget::named("skylake-avx512").value())
+                .value()
+                .find("vgather"),
+            std::string::npos);
 }
 
 TEST(Memory, IndicesFromMemory) {
@@ -225,9 +234,14 @@ TEST(Memory, ReductionsOfEveryTypeAndWidth) {
   for (const char* type : {"f32", "f64", "bf16", "f16", "i32", "u8", "i64"})
     for (int lanes : {2, 4, 8, 16, 32, 64}) {
       std::string t = type, n = std::to_string(lanes);
-      expect_equal("kernel reduce(x: " + t + "[" + n + "*4] in, y: " + t + "[8] out; m: 1.." + n + ")\n" + "  vector a in 0.." + n + "\n    y[0] = reduce_lanes<add>(x[a])\n    y[1] = reduce_lanes<mul>(x[a + " +
-                       n + "])\n    y[2] = reduce_lanes<max>(x[a])\n    y[3] = reduce_lanes<min>(x[a])\n  vector b in 0.." + n +
-                       " masked m\n    y[4] = reduce_lanes<add>(x[b])\n    y[5] = reduce_lanes<mul>(x[b])\n    y[6] = reduce_lanes<max>(x[b])\n    y[7] = reduce_lanes<min>(x[b])\n",
+      expect_equal("kernel reduce(x: " + t + "[" + n + "*4] in, y: " + t + "[8] out; m: 1.." + n + ")\n" +
+                       "  vector a in 0.." + n +
+                       "\n    y[0] = reduce_lanes<add>(x[a])\n    y[1] = reduce_lanes<mul>(x[a + " + n +
+                       "])\n    y[2] = reduce_lanes<max>(x[a])\n    y[3] = reduce_lanes<min>(x[a])\n  vector "
+                       "b in 0.." +
+                       n +
+                       " masked m\n    y[4] = reduce_lanes<add>(x[b])\n    y[5] = reduce_lanes<mul>(x[b])\n  "
+                       "  y[6] = reduce_lanes<max>(x[b])\n    y[7] = reduce_lanes<min>(x[b])\n",
                    {{"m", lanes / 2 + 1}});
     }
 }
@@ -313,7 +327,8 @@ TEST(Memory, EveryKernelOfTheDocumentGivesWhatTheInterpreterGives) {
           args.data[b.name] = content;
         }
         auto compiled = codegen::compile(k, codegen::CpuTarget::host());
-        bool gpu_only = loop.find("nvidia") != std::string::npos || loop.find("amd.") != std::string::npos || loop.find("arm.") != std::string::npos || loop.find("apple") != std::string::npos;
+        bool gpu_only = loop.find("nvidia") != std::string::npos || loop.find("amd.") != std::string::npos ||
+                        loop.find("arm.") != std::string::npos || loop.find("apple") != std::string::npos;
         if (gpu_only) {
           EXPECT_FALSE(compiled.ok());
         } else {

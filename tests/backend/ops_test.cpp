@@ -10,7 +10,8 @@ using namespace luminal::test;
 /// inputs and result). Inputs have 3n elements.
 constexpr const char* forms[] = {"scalar", "vector", "wide", "masked", "strided"};
 
-kernel::Kernel elementwise(const std::vector<DType>& inputs, DType output, int64_t vector, const std::function<kernel::ValueRef(std::vector<kernel::ValueRef>)>& make) {
+kernel::Kernel elementwise(const std::vector<DType>& inputs, DType output, int64_t vector,
+                           const std::function<kernel::ValueRef(std::vector<kernel::ValueRef>)>& make) {
   using namespace kernel;
   Kernel k;
   k.name = "elementwise";
@@ -19,9 +20,11 @@ kernel::Kernel elementwise(const std::vector<DType>& inputs, DType output, int64
   k.symbols = {n};
   std::vector<BufferId> buffers, results;
   const char* names[] = {"a", "b", "c"};
-  for (size_t i = 0; i < inputs.size(); ++i) buffers.push_back(add_buffer(k, {names[i], Space::global, Access::in, inputs[i], n * 3}));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    buffers.push_back(add_buffer(k, {names[i], Space::global, Access::in, inputs[i], n * 3}));
   for (const char* form : forms)
-    results.push_back(add_buffer(k, {std::string("y_") + form, Space::global, Access::inout, output, form == forms[4] ? n * 3 : n}));
+    results.push_back(add_buffer(
+        k, {std::string("y_") + form, Space::global, Access::inout, output, form == forms[4] ? n * 3 : n}));
   auto statement = [&](int form, Expr at) {
     std::vector<ValueRef> loads;
     for (BufferId b : buffers) loads.push_back(load(k, b, at));
@@ -31,10 +34,13 @@ kernel::Kernel elementwise(const std::vector<DType>& inputs, DType output, int64
   k.body.push_back(loop(LoopKind::serial, i, 0, n, {statement(0, i)}));
   for (int form = 1; form < 5; ++form) {
     int64_t lanes = form == 2 ? 2 * vector : form == 3 ? 16 : vector;
-    Expr io = Expr::symbol("io", {0, most - 1}), il = Expr::symbol("il", {0, lanes - 1}), at = io * Expr(lanes) + il;
+    Expr io = Expr::symbol("io", {0, most - 1}), il = Expr::symbol("il", {0, lanes - 1}),
+         at = io * Expr(lanes) + il;
     StmtRef body = statement(form, form == 4 ? at * 3 : at);
-    StmtRef inner = form < 3 ? loop(LoopKind::vector, il, 0, lanes, {body}) : masked_loop(il, 0, lanes, n - io * Expr(lanes), {body});
-    k.body.push_back(loop(LoopKind::serial, io, 0, form < 3 ? floordiv(n, lanes) : ceildiv(n, lanes), {inner}));
+    StmtRef inner = form < 3 ? loop(LoopKind::vector, il, 0, lanes, {body})
+                             : masked_loop(il, 0, lanes, n - io * Expr(lanes), {body});
+    k.body.push_back(
+        loop(LoopKind::serial, io, 0, form < 3 ? floordiv(n, lanes) : ceildiv(n, lanes), {inner}));
   }
   EXPECT_THAT(verify(k), testing::IsEmpty()) << to_string(k);
   return k;
@@ -54,7 +60,10 @@ Arguments arguments_for(const std::vector<DType>& inputs, DType output, int64_t 
 Bytes samples(DType type, int64_t count, double low, double high, uint64_t seed) {
   std::mt19937_64 random(seed);
   Bytes bytes(size_t(storage_bytes(type, count)));
-  std::vector<double> special{0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 2, 3, -3, 0.1, 1e-3, 100.25, -100.25, INFINITY, -INFINITY, NAN, 1e-40, -1e-40, 1e-310, 3e38, 1e300, 65504, 7, 448, 1e-8, 2e-5, 88.5, -88.5, -104, 1e5, 1e10};
+  std::vector<double> special{0.0,  -0.0,  1,      -1,     0.5,  -0.5,   1.5,     2.5,      -2.5,
+                              2,    3,     -3,     0.1,    1e-3, 100.25, -100.25, INFINITY, -INFINITY,
+                              NAN,  1e-40, -1e-40, 1e-310, 3e38, 1e300,  65504,   7,        448,
+                              1e-8, 2e-5,  88.5,   -88.5,  -104, 1e5,    1e10};
   for (int64_t i = 0; i < count; ++i) {
     if (is_float(type)) {
       double x = low + (high - low) * double(random() >> 11) * 0x1p-53;
@@ -64,7 +73,9 @@ Bytes samples(DType type, int64_t count, double low, double high, uint64_t seed)
       int64_t x = int64_t(random());
       switch (random() % 4) {
       case 0: x = int64_t(random() % 7) - 3; break;
-      case 1: x = random() % 2 ? INT64_MIN >> (64 - bits(type)) : int64_t(uint64_t(-1) >> (65 - bits(type))); break;
+      case 1:
+        x = random() % 2 ? INT64_MIN >> (64 - bits(type)) : int64_t(uint64_t(-1) >> (65 - bits(type)));
+        break;
       default: break;
       }
       store_i64(type, bytes.data(), i, x);
@@ -77,8 +88,10 @@ Arguments arguments_for(const std::vector<DType>& inputs, DType output, int64_t 
   Arguments args;
   args.symbol("n", n);
   const char* names[] = {"a", "b", "c"};
-  for (size_t i = 0; i < inputs.size(); ++i) args.data[names[i]] = samples(inputs[i], 3 * n, low, high, 17 + i);
-  for (const char* form : forms) args.space(std::string("y_") + form, size_t(storage_bytes(output, form == forms[4] ? 3 * n : n)));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    args.data[names[i]] = samples(inputs[i], 3 * n, low, high, 17 + i);
+  for (const char* form : forms)
+    args.space(std::string("y_") + form, size_t(storage_bytes(output, form == forms[4] ? 3 * n : n)));
   return args;
 }
 
@@ -96,7 +109,8 @@ std::vector<DType> types_of(Signature signature) {
     DType args[3] = {type, type, type};
     if (signature == Signature::choice) args[0] = DType::boolean;
     int arity = signature == Signature::test ? 1 : signature == Signature::choice ? 3 : 2;
-    if (signature == Signature::numeric || signature == Signature::floating || signature == Signature::bits) arity = 1;
+    if (signature == Signature::numeric || signature == Signature::floating || signature == Signature::bits)
+      arity = 1;
     if (result_type(signature, arity, args)) types.push_back(type);
   }
   return types;
@@ -129,7 +143,8 @@ TEST_P(Rows, EqualTheTableOnEveryTypeAndForm) {
     }
     for (const codegen::CpuTarget& target : instruction_sets()) {
       int64_t vector = target.lanes(type);
-      kernel::Kernel k = elementwise(inputs, output, vector, [&](auto args) { return kernel::apply(op, args); });
+      kernel::Kernel k =
+          elementwise(inputs, output, vector, [&](auto args) { return kernel::apply(op, args); });
       Arguments args = given;
       Program(k, target).run(args);
       for (int form = 0; form < 5; ++form) {
@@ -143,10 +158,12 @@ TEST_P(Rows, EqualTheTableOnEveryTypeAndForm) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, Rows, testing::Range(0, op_count), [](const auto& test) { return std::string(to_string(Op(test.param))); });
+INSTANTIATE_TEST_SUITE_P(Ops, Rows, testing::Range(0, op_count),
+                         [](const auto& test) { return std::string(to_string(Op(test.param))); });
 
 /// Every form of a kernel equals the interpreter.
-void expect_interpreted(const kernel::Kernel& k, const std::vector<DType>& inputs, DType output, const std::string& what) {
+void expect_interpreted(const kernel::Kernel& k, const std::vector<DType>& inputs, DType output,
+                        const std::string& what) {
   Arguments given = arguments_for(inputs, output, 99, -300, 300);
   Arguments expected = interpret(k, given);
   for (const codegen::CpuTarget& target : instruction_sets()) {
@@ -154,7 +171,8 @@ void expect_interpreted(const kernel::Kernel& k, const std::vector<DType>& input
     Program(k, target).run(args);
     for (const char* form : forms) {
       std::string name = std::string("y_") + form;
-      ASSERT_TRUE(close(output, args.data[name], expected.data[name])) << what << " " << form << " on " << target.cpu;
+      ASSERT_TRUE(close(output, args.data[name], expected.data[name]))
+          << what << " " << form << " on " << target.cpu;
     }
   }
 }
@@ -180,7 +198,8 @@ TEST_P(FromType, BitcastsKeepTheBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Casts, FromType, testing::Range(0, dtype_count), [](const auto& test) { return std::string(to_string(DType(test.param))); });
+INSTANTIATE_TEST_SUITE_P(Casts, FromType, testing::Range(0, dtype_count),
+                         [](const auto& test) { return std::string(to_string(DType(test.param))); });
 
 } // namespace
 } // namespace luminal

@@ -8,10 +8,14 @@ using namespace luminal::test;
 /// acc[16*i ..] of four rows: += a[i, k] * b[k, n], `depth` values of k in one step.
 std::string product(const char* unit, const char* acc, const char* a, const char* b, int depth, int lanes) {
   std::string n = std::to_string(lanes), d = std::to_string(depth), panel = std::to_string(lanes * depth);
-  return std::string("kernel product(a: ") + a + "[4*" + d + "*steps] in, b: " + b + "[" + panel + "*steps] in, c: " + acc + "[4*" + n + "] inout; steps: 1..100) lanes " + n +
-         "\n  registers acc: " + acc + "[4*" + n + "]\n  unrolled i in 0..4\n    vector il in 0.." + n + "\n      acc[" + n + "*i + il] = c[" + n +
-         "*i + il]\n  for k in 0..steps\n    unrolled j in 0..4\n      unit " + unit + " acc[" + n + "*j; 1] a[" + d + "*(steps*j + k); " + (depth > 1 ? "0, 1" : "0") + "] b[" + panel + "*k; " +
-         (depth > 1 ? d + ", 1" : "1") + "]\n  unrolled o in 0..4\n    vector ol in 0.." + n + "\n      c[" + n + "*o + ol] = acc[" + n + "*o + ol]\n";
+  return std::string("kernel product(a: ") + a + "[4*" + d + "*steps] in, b: " + b + "[" + panel +
+         "*steps] in, c: " + acc + "[4*" + n + "] inout; steps: 1..100) lanes " + n +
+         "\n  registers acc: " + acc + "[4*" + n + "]\n  unrolled i in 0..4\n    vector il in 0.." + n +
+         "\n      acc[" + n + "*i + il] = c[" + n +
+         "*i + il]\n  for k in 0..steps\n    unrolled j in 0..4\n      unit " + unit + " acc[" + n +
+         "*j; 1] a[" + d + "*(steps*j + k); " + (depth > 1 ? "0, 1" : "0") + "] b[" + panel + "*k; " +
+         (depth > 1 ? d + ", 1" : "1") + "]\n  unrolled o in 0..4\n    vector ol in 0.." + n + "\n      c[" +
+         n + "*o + ol] = acc[" + n + "*o + ol]\n";
 }
 
 void expect_unit(const std::string& text, int64_t steps) {
@@ -26,7 +30,9 @@ void expect_unit(const std::string& text, int64_t steps) {
     Bytes content(size_t(storage_bytes(b.dtype, count)));
     for (int64_t i = 0; i < count; ++i) {
       if (is_float(b.dtype)) // all magnitudes, subnormal ones too: the unit flushes them
-        store_f64(b.dtype, content.data(), i, std::ldexp(double(int64_t(random() % 512) - 256), int(random() % 16) - (random() % 8 == 0 ? 138 : 10)));
+        store_f64(b.dtype, content.data(), i,
+                  std::ldexp(double(int64_t(random() % 512) - 256),
+                             int(random() % 16) - (random() % 8 == 0 ? 138 : 10)));
       else
         store_i64(b.dtype, content.data(), i, int64_t(random()));
     }
@@ -42,17 +48,20 @@ TEST(Units, MultiplyAddOfAnyWidth) {
 }
 
 TEST(Units, DotProductOfBf16) {
-  if (!codegen::CpuTarget::host().bf16_dot || !codegen::CpuTarget::host().triple.starts_with("x86")) GTEST_SKIP() << "this processor has no VDPBF16PS";
+  if (!codegen::CpuTarget::host().bf16_dot || !codegen::CpuTarget::host().triple.starts_with("x86"))
+    GTEST_SKIP() << "this processor has no VDPBF16PS";
   for (int lanes : {4, 8, 16, 32}) expect_unit(product("avx512.dpbf16", "f32", "bf16", "bf16", 2, lanes), 9);
 }
 
 TEST(Units, DotProductOfBytes) {
-  if (!codegen::CpuTarget::host().int8_dot || !codegen::CpuTarget::host().triple.starts_with("x86")) GTEST_SKIP() << "this processor has no VPDPBUSD";
+  if (!codegen::CpuTarget::host().int8_dot || !codegen::CpuTarget::host().triple.starts_with("x86"))
+    GTEST_SKIP() << "this processor has no VPDPBUSD";
   for (int lanes : {4, 8, 16, 32}) expect_unit(product("vnni.dpbusd", "i32", "u8", "i8", 4, lanes), 9);
 }
 
 TEST(Units, OperandsWithStrides) {
-  if (!codegen::CpuTarget::host().int8_dot || !codegen::CpuTarget::host().triple.starts_with("x86")) GTEST_SKIP() << "this processor has no VPDPBUSD";
+  if (!codegen::CpuTarget::host().int8_dot || !codegen::CpuTarget::host().triple.starts_with("x86"))
+    GTEST_SKIP() << "this processor has no VPDPBUSD";
   expect_unit(R"(
 kernel strided(a: u8[200] in, b: i8[16*4*3] in, c: i32[32] inout; steps: 1..100)
   unit vnni.dpbusd c[1; 2] a[3; 1, 5] b[0; 12, 3]
@@ -65,7 +74,8 @@ TEST(Units, AreRefusedWhereTheTargetLacksThem) {
   auto kernel = checked(product("avx512.dpbf16", "f32", "bf16", "bf16", 2, 8));
   auto compiled = codegen::compile(kernel, codegen::CpuTarget::named("haswell").value());
   ASSERT_FALSE(compiled);
-  EXPECT_THAT(compiled.error(), testing::AllOf(testing::HasSubstr("haswell"), testing::HasSubstr("avx512.dpbf16")));
+  EXPECT_THAT(compiled.error(),
+              testing::AllOf(testing::HasSubstr("haswell"), testing::HasSubstr("avx512.dpbf16")));
   // Code for Arm, with its own units.
   auto arm = codegen::CpuTarget::named("neoverse-v1").value();
   auto dot = checked(product("arm.bfdot", "f32", "bf16", "bf16", 2, 4));

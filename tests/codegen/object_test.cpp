@@ -1,0 +1,180 @@
+// codegen/object_test.cpp -- what the code generator hands out: objects without references, code for other processors, accumulators in registers, determinism.
+#include "codegen/codegen.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <map>
+#include <regex>
+#include <sstream>
+#include <thread>
+
+namespace luminal::codegen {
+namespace {
+
+/// Rows x vectors accumulators, k innermost.
+std::string tile(int rows, int vectors, int lanes) {
+  auto n = [](int x) { return std::to_string(x); };
+  int width = vectors * lanes;
+  return "kernel tile(a: f32[" + n(rows) + "*k] in, b: f32[" + n(width) + "*k] in, c: f32[" +
+         n(rows * width) + "] out; k: 1..4096) lanes " + n(lanes) + "\n  registers acc: f32[" +
+         n(rows * width) + "]\n  unrolled i0 in 0.." + n(rows) + "\n    unrolled v0 in 0.." + n(vectors) +
+         "\n      vector l0 in 0.." + n(lanes) + "\n        acc[" + n(width) + "*i0 + " + n(lanes) +
+         "*v0 + l0] = 0\n  for kk in 0..k jam 4\n    unrolled i in 0.." + n(rows) +
+         "\n      unrolled v in 0.." + n(vectors) + "\n        vector l in 0.." + n(lanes) +
+         "\n          acc[" + n(width) + "*i + " + n(lanes) + "*v + l] = fma(a[k*i + kk], b[" + n(width) +
+         "*kk + " + n(lanes) + "*v + l], acc[" + n(width) + "*i + " + n(lanes) +
+         "*v + l])\n  unrolled i1 in 0.." + n(rows) + "\n    unrolled v1 in 0.." + n(vectors) +
+         "\n      vector l1 in 0.." + n(lanes) + "\n        c[" + n(width) + "*i1 + " + n(lanes) +
+         "*v1 + l1] = acc[" + n(width) + "*i1 + " + n(lanes) + "*v1 + l1]\n";
+}
+
+CpuTarget target(const char* name) { return CpuTarget::named(name).value(); }
+
+struct Loop {
+  int fma = 0, stack = 0, instructions = 0;
+};
+/// The loop with the most multiply-adds: from a label to a jump back to it.
+Loop hottest(const std::string& assembly) {
+  std::istringstream lines(assembly);
+  std::vector<std::string> text;
+  std::map<std::string, size_t> labels;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line[0] == '.' && line.find(':') != std::string::npos)
+      labels[line.substr(0, line.find(':'))] = text.size();
+    text.push_back(line);
+  }
+  Loop best;
+  std::regex jump(R"(^\s+j\w+\s+(\.LBB\w+))");
+  for (size_t i = 0; i < text.size(); ++i) {
+    std::smatch m;
+    if (!std::regex_search(text[i], m, jump) || !labels.contains(m[1]) || labels[m[1]] > i) continue;
+    Loop l;
+    for (size_t j = labels[m[1]]; j <= i; ++j) {
+      bool instruction = !text[j].empty() && text[j][0] == '\t' && text[j][1] != '.';
+      l.instructions += instruction;
+      l.fma += text[j].find("vfmadd") != std::string::npos;
+      l.stack += text[j].find("(%rsp)") != std::string::npos || text[j].find("(%rbp)") != std::string::npos;
+    }
+    if (l.fma > best.fma) best = l;
+  }
+  return best;
+}
+
+TEST(Objects, AccumulatorsStayInRegisters) {
+  struct Case {
+    const char* cpu;
+    int rows, vectors, lanes;
+  };
+  for (Case c :
+       {Case{"skylake-avx512", 4, 4, 16}, {"znver4", 6, 4, 16}, {"haswell", 6, 2, 8}, {"haswell", 4, 2, 8}}) {
+    auto kernel = kernel::parse_kernel(tile(c.rows, c.vectors, c.lanes));
+    ASSERT_THAT(kernel::verify(kernel), testing::IsEmpty());
+    auto text = assembly(kernel, target(c.cpu));
+    ASSERT_TRUE(text) << text.error();
+    Loop loop = hottest(*text);
+    EXPECT_EQ(loop.fma, 4 * c.rows * c.vectors) << c.cpu; // four bodies
+    EXPECT_EQ(loop.stack, 0) << c.cpu << "\n" << *text;
+    // Little but loads beside the arithmetic: vectors of b, one counter, one jump.
+    EXPECT_LE(loop.instructions, loop.fma + 4 * (c.rows + c.vectors) + 12) << c.cpu << "\n" << *text;
+  }
+}
+
+TEST(Objects, ReferToNothingOutside) {
+  // Every function of the table, so that nothing becomes a call of the C library.
+  for (const char* cpu : {"haswell", "skylake-avx512", "neoverse-v1"}) {
+    std::string text = "kernel all(x: f32[16] in, z: f64[16] in, h: f16[16] in, i: i64[16] in, y: f32[16] "
+                       "out, w: f64[16] out, o: f16[16] out, j: i64[16] out)\n  vector l in 0..16\n";
+    for (int op = 0; op < op_count; ++op) {
+      const OpRow& r = row(Op(op));
+      if (r.signature != Signature::floating && r.signature != Signature::numeric) continue;
+      auto call = [&](const char* buffer) {
+        std::string args;
+        for (int a = 0; a < r.arity; ++a) args += std::string(a ? ", " : "") + buffer + "[l]";
+        return r.arity == 1 || op > int(Op::rem) ? std::string(r.name) + "(" + args + ")"
+                                                 : std::string(buffer) + "[l] " +
+                                                       std::string(op == int(Op::add)   ? "+"
+                                                                   : op == int(Op::sub) ? "-"
+                                                                   : op == int(Op::mul) ? "*"
+                                                                                        : "/") +
+                                                       " " + buffer + "[l]";
+      };
+      if (Op(op) == Op::rem) {
+        text += "    y[l] = rem(x[l], x[l])\n    w[l] = rem(z[l], z[l])\n    j[l] = rem(i[l], i[l])\n";
+        continue;
+      }
+      text += "    y[l] = " + call("x") + "\n    w[l] = " + call("z") + "\n    o[l] = " + call("h") + "\n";
+      if (r.signature == Signature::numeric) text += "    j[l] = " + call("i") + "\n";
+    }
+    text += "    y[l] = cast<f32>(i[l])\n    o[l] = cast<f16>(z[l])\n    j[l] = cast<i64>(h[l])\n    o[l] = "
+            "cast<f16>(i[l])\n";
+    auto kernel = kernel::parse_kernel(text);
+    ASSERT_THAT(kernel::verify(kernel), testing::IsEmpty());
+    auto ir = llvm_ir(kernel, target(cpu));
+    ASSERT_TRUE(ir) << ir.error();
+    auto code = assembly(kernel, target(cpu));
+    ASSERT_TRUE(code);
+    std::regex call(R"(\n\s+(callq?|bl)\s+([A-Za-z_]\w*(\.\w+)*))");
+    for (std::sregex_iterator it(code->begin(), code->end(), call), end; it != end; ++it)
+      EXPECT_THAT((*it)[2].str(), testing::StartsWith("luminal_kernel")) << cpu;
+    EXPECT_EQ(code->find(".data"), std::string::npos);
+  }
+}
+
+TEST(Objects, AreMadeForOtherProcessors) {
+  auto kernel = kernel::parse_kernel(tile(4, 4, 4));
+  auto compiled = compile(kernel, target("neoverse-v1"));
+  ASSERT_TRUE(compiled) << compiled.error();
+  ASSERT_GT(compiled->object.size(), 64u);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(compiled->object.data()) + 1, 3), "ELF");
+  EXPECT_EQ(int(compiled->object[18]), 183); // EM_AARCH64
+  EXPECT_FALSE(CpuTarget::named("no-such-processor").ok());
+  auto old = CpuTarget::named("core2");
+  ASSERT_TRUE(old);
+  auto refused = compile(kernel, *old);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error(), testing::HasSubstr("core2"));
+}
+
+TEST(Objects, TargetsKnowTheirInstructions) {
+  auto haswell = target("haswell"), skylake = target("skylake-avx512"), zen4 = target("znver4"),
+       arm = target("neoverse-v1");
+  EXPECT_EQ(haswell.vector_bits, 256);
+  EXPECT_EQ(haswell.vector_registers, 16);
+  EXPECT_EQ(haswell.lanes(DType::f32), 8);
+  EXPECT_FALSE(haswell.masked_memory);
+  EXPECT_EQ(skylake.vector_bits, 512);
+  EXPECT_EQ(skylake.lanes(DType::bf16), 32);
+  EXPECT_FALSE(skylake.bf16_dot || skylake.int8_dot);
+  EXPECT_TRUE(zen4.bf16_dot && zen4.int8_dot && zen4.scalef);
+  EXPECT_EQ(arm.vector_bits, 128);
+  EXPECT_TRUE(arm.bf16_dot && arm.int8_dot);
+  EXPECT_NE(haswell.hash(), skylake.hash());
+  EXPECT_EQ(zen4.hash(), target("znver4").hash());
+}
+
+TEST(Objects, AreTheSameBytesOnEveryThread) {
+  auto kernel = kernel::parse_kernel(tile(4, 2, 16));
+  auto first = compile(kernel, target("znver4")).value().object;
+  std::vector<std::vector<std::byte>> objects(4);
+  std::vector<std::thread> threads;
+  for (auto& o : objects) threads.emplace_back([&] { o = compile(kernel, target("znver4")).value().object; });
+  for (auto& t : threads) t.join();
+  for (auto& o : objects) EXPECT_EQ(o, first);
+}
+
+TEST(Objects, MistakesAreFailures) {
+  auto refused = [](const std::string& text) {
+    auto compiled = compile(kernel::parse_kernel(text), target("haswell"));
+    return compiled ? std::string("compiled") : compiled.error();
+  };
+  EXPECT_THAT(
+      refused("kernel k(x: f32[4] inout; n: 1..4)\n  registers t: f32[4]\n  for i in 0..n\n    t[i] = 1\n"),
+      testing::HasSubstr("known at run time only"));
+  EXPECT_THAT(refused("kernel k(x: f32[4] inout; n: 1..4)\n  tensor_memory t: f32[4]\n  x[0] = 1\n"),
+              testing::HasSubstr("space"));
+  EXPECT_THAT(refused("kernel k(x: f32[4] inout; n: 1..4)\n  parallel i in 0..n\n    parallel j in 0..n\n    "
+                      "  x[i] = 1\n"),
+              testing::HasSubstr("parallel"));
+}
+
+} // namespace
+} // namespace luminal::codegen
