@@ -7,9 +7,9 @@ int main() {
   Graph g;
 
   // Tensors are handles in a lazy graph: nothing is computed here.
-  Tensor x = g.tensor({2, 3});                 // given at each execute
-  Tensor w = g.weight("w", {3, 2});            // given once
-  Tensor y = (x.matmul(w) + 1).relu().keep();  // kept: readable after execute
+  Tensor x = g.tensor({2, 3});                // given at each execute
+  Tensor w = g.weight("w", {3, 2});           // given once
+  Tensor y = (x.matmul(w) + 1).relu().keep(); // kept: readable after execute
 
   x.set({1.f, 2.f, 3.f, -4.f, -5.f, -6.f});
   w.set({1.f, 0.f, 0.f, 1.f, 1.f, 1.f});

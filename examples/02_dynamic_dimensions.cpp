@@ -20,6 +20,7 @@ int main() {
     x.set(values);
     g.execute();
     auto m = mean.data<float>();
-    std::printf("%4lld rows: mean %.4f %.4f %.4f %.4f, %zu differences\n", static_cast<long long>(rows), m[0], m[1], m[2], m[3], first_differences.data<float>().size());
+    std::printf("%4lld rows: mean %.4f %.4f %.4f %.4f, %zu differences\n", static_cast<long long>(rows), m[0],
+                m[1], m[2], m[3], first_differences.data<float>().size());
   }
 }

@@ -13,14 +13,17 @@ int main() {
   Tensor w = g.weight("w", {inputs + hidden, 4 * hidden});
   Tensor h0 = g.tensor({hidden}), c0 = g.tensor({hidden});
 
-  auto lstm = g.loop(steps, {h0, c0}, {xs}, {w}, [&](Graph&, Tensor, const std::vector<Tensor>& carried, const std::vector<Tensor>& slices, const std::vector<Tensor>& invariants) {
-    Tensor h = carried[0], c = carried[1], x = slices[0];
-    Tensor gates = concat({x, h}, 0).matmul(invariants[0]); // [4 * hidden]: input, forget, output, candidate
-    auto part = [&](int64_t i) { return gates.slice(0, i * hidden, (i + 1) * hidden); };
-    Tensor cell = part(1).sigmoid() * c + part(0).sigmoid() * part(3).tanh();
-    Tensor out = part(2).sigmoid() * cell.tanh();
-    return Graph::LoopResult{{out, cell}, {out}};
-  });
+  auto lstm = g.loop(steps, {h0, c0}, {xs}, {w},
+                     [&](Graph&, Tensor, const std::vector<Tensor>& carried,
+                         const std::vector<Tensor>& slices, const std::vector<Tensor>& invariants) {
+                       Tensor h = carried[0], c = carried[1], x = slices[0];
+                       Tensor gates = concat({x, h}, 0).matmul(
+                           invariants[0]); // [4 * hidden]: input, forget, output, candidate
+                       auto part = [&](int64_t i) { return gates.slice(0, i * hidden, (i + 1) * hidden); };
+                       Tensor cell = part(1).sigmoid() * c + part(0).sigmoid() * part(3).tanh();
+                       Tensor out = part(2).sigmoid() * cell.tanh();
+                       return Graph::LoopResult{{out, cell}, {out}};
+                     });
   Tensor last = lstm.carried[0].keep(), all = lstm.stacked[0].keep(); // [hidden], [steps, hidden]
 
   std::vector<float> x, weights;

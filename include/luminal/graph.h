@@ -7,9 +7,10 @@
 namespace luminal {
 
 struct CompileOptions {
-  int threads = 0;             ///< 0: LUMINAL_THREADS, or all cores
-  bool cache = true;           ///< keep machine code on disk (LUMINAL_CACHE_DIR)
-  int64_t max_memory = 0;      ///< bytes of arena, states and loaded weights; more is refused before anything is allocated. 0: no limit
+  int threads = 0;   ///< 0: LUMINAL_THREADS, or all cores
+  bool cache = true; ///< keep machine code on disk (LUMINAL_CACHE_DIR)
+  int64_t max_memory =
+      0; ///< bytes of arena, states and loaded weights; more is refused before anything is allocated. 0: no limit
 };
 
 /// Owns nothing that its tensors do not share: it may be moved and destroyed at any time. Not copyable.
@@ -34,20 +35,26 @@ public:
   /// At the end of each execute the state holds `next`. Within the step every reader sees the old value.
   void update(const Tensor& state, const Tensor& next, Where where = Where::current());
   Tensor constant(double value, DType dtype = DType::f32, Where where = Where::current());
-  template <class T> Tensor constant(const std::vector<T>& values, Dims shape, Where where = Where::current()) {
+  template <class T>
+  Tensor constant(const std::vector<T>& values, Dims shape, Where where = Where::current()) {
     return constant_bytes(std::as_bytes(std::span<const T>(values)), dtype_of<T>, std::move(shape), where);
   }
-  Tensor constant_bytes(std::span<const std::byte> bytes, DType dtype, Dims shape, Where where = Where::current());
+  Tensor constant_bytes(std::span<const std::byte> bytes, DType dtype, Dims shape,
+                        Where where = Where::current());
   /// 0, 1, 2, ... along the one axis.
   Tensor arange(Dim count, DType dtype = DType::i64, Where where = Where::current());
   /// start, start + 1, ..., end - 1.
   Tensor arange(Dim start, Dim end, DType dtype = DType::i64, Where where = Where::current());
   /// body(step, carried, slices) -> (carried, stacked): see docs/terms.md. `stepped` tensors are cut along their first axis, stacked results are joined along a new first one.
-  struct LoopResult { std::vector<Tensor> carried, stacked; };
-  using LoopBody = std::function<LoopResult(Graph& body, Tensor step, const std::vector<Tensor>& carried, const std::vector<Tensor>& slices,
-                                            const std::vector<Tensor>& invariants)>;
-  LoopResult loop(Dim count, const std::vector<Tensor>& carried, const std::vector<Tensor>& stepped, const std::vector<Tensor>& invariants,
-                  const LoopBody& body, Where where = Where::current());
+  struct LoopResult {
+    std::vector<Tensor> carried, stacked;
+  };
+  using LoopBody =
+      std::function<LoopResult(Graph& body, Tensor step, const std::vector<Tensor>& carried,
+                               const std::vector<Tensor>& slices, const std::vector<Tensor>& invariants)>;
+  LoopResult loop(Dim count, const std::vector<Tensor>& carried, const std::vector<Tensor>& stepped,
+                  const std::vector<Tensor>& invariants, const LoopBody& body,
+                  Where where = Where::current());
 
   // ---- running ----
   void compile(const CompileOptions& options = {}, Where where = Where::current());

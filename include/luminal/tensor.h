@@ -35,9 +35,15 @@ public:
 
   // ---- data (inputs before execute; kept values after it) ----
   /// Copies `values` in. For a weight: once, before the first execute.
-  template <class T> void set(std::span<const T> values, LUMINAL_WHERE) { set_bytes(std::as_bytes(values), dtype_of<T>, where); }
-  template <class T> void set(const std::vector<T>& values, LUMINAL_WHERE) { set(std::span<const T>(values), where); }
-  template <class T> void set(std::initializer_list<T> values, LUMINAL_WHERE) { set(std::span<const T>(values.begin(), values.size()), where); }
+  template <class T> void set(std::span<const T> values, LUMINAL_WHERE) {
+    set_bytes(std::as_bytes(values), dtype_of<T>, where);
+  }
+  template <class T> void set(const std::vector<T>& values, LUMINAL_WHERE) {
+    set(std::span<const T>(values), where);
+  }
+  template <class T> void set(std::initializer_list<T> values, LUMINAL_WHERE) {
+    set(std::span<const T>(values.begin(), values.size()), where);
+  }
   void set_bytes(std::span<const std::byte> bytes, DType type, LUMINAL_WHERE);
   /// Uses the caller's memory in place; `owner` keeps it alive.
   void borrow(const void* data, size_t bytes, std::shared_ptr<const void> owner = nullptr, LUMINAL_WHERE);
@@ -54,14 +60,21 @@ public:
   void read(void* destination, DType as, LUMINAL_WHERE) const;
 
   // ---- elementwise (NumPy broadcasting, promotion table) ----
-  Tensor neg(LUMINAL_WHERE) const, abs(LUMINAL_WHERE) const, sqrt(LUMINAL_WHERE) const, rsqrt(LUMINAL_WHERE) const, recip(LUMINAL_WHERE) const;
-  Tensor exp(LUMINAL_WHERE) const, exp2(LUMINAL_WHERE) const, log(LUMINAL_WHERE) const, log2(LUMINAL_WHERE) const;
-  Tensor sin(LUMINAL_WHERE) const, cos(LUMINAL_WHERE) const, tanh(LUMINAL_WHERE) const, erf(LUMINAL_WHERE) const;
-  Tensor relu(LUMINAL_WHERE) const, sigmoid(LUMINAL_WHERE) const, silu(LUMINAL_WHERE) const, gelu(LUMINAL_WHERE) const, gelu_tanh(LUMINAL_WHERE) const;
-  Tensor floor(LUMINAL_WHERE) const, ceil(LUMINAL_WHERE) const, round(LUMINAL_WHERE) const, trunc(LUMINAL_WHERE) const;
+  Tensor neg(LUMINAL_WHERE) const, abs(LUMINAL_WHERE) const, sqrt(LUMINAL_WHERE) const,
+      rsqrt(LUMINAL_WHERE) const, recip(LUMINAL_WHERE) const;
+  Tensor exp(LUMINAL_WHERE) const, exp2(LUMINAL_WHERE) const, log(LUMINAL_WHERE) const,
+      log2(LUMINAL_WHERE) const;
+  Tensor sin(LUMINAL_WHERE) const, cos(LUMINAL_WHERE) const, tanh(LUMINAL_WHERE) const,
+      erf(LUMINAL_WHERE) const;
+  Tensor relu(LUMINAL_WHERE) const, sigmoid(LUMINAL_WHERE) const, silu(LUMINAL_WHERE) const,
+      gelu(LUMINAL_WHERE) const, gelu_tanh(LUMINAL_WHERE) const;
+  Tensor floor(LUMINAL_WHERE) const, ceil(LUMINAL_WHERE) const, round(LUMINAL_WHERE) const,
+      trunc(LUMINAL_WHERE) const;
   Tensor square(LUMINAL_WHERE) const;
   Tensor cast(DType to, LUMINAL_WHERE) const;
-  Tensor bitcast(DType to, LUMINAL_WHERE) const; ///< same bytes; a wider or narrower type divides or multiplies the last axis
+  Tensor
+  bitcast(DType to,
+          LUMINAL_WHERE) const; ///< same bytes; a wider or narrower type divides or multiplies the last axis
 
   // ---- reductions; the axes go away unless keep_dims ----
   Tensor sum(std::vector<int> axes, bool keep_dims = false, LUMINAL_WHERE) const;
@@ -88,9 +101,9 @@ public:
   Tensor reshape(Dims shape, LUMINAL_WHERE) const; ///< one extent may be -1
   Tensor unsqueeze(int axis, LUMINAL_WHERE) const;
   Tensor squeeze(int axis, LUMINAL_WHERE) const;
-  Tensor expand(Dims shape, LUMINAL_WHERE) const; ///< NumPy broadcast_to
-  Tensor merge_dims(int axis, LUMINAL_WHERE) const;             ///< axis and axis + 1 become one
-  Tensor split_dims(int axis, Dim inner, LUMINAL_WHERE) const;  ///< [n] -> [n / inner, inner]
+  Tensor expand(Dims shape, LUMINAL_WHERE) const;              ///< NumPy broadcast_to
+  Tensor merge_dims(int axis, LUMINAL_WHERE) const;            ///< axis and axis + 1 become one
+  Tensor split_dims(int axis, Dim inner, LUMINAL_WHERE) const; ///< [n] -> [n / inner, inner]
   Tensor slice(int axis, Dim start, Dim end, int64_t step = 1, LUMINAL_WHERE) const;
   Tensor pad(int axis, Dim before, Dim after, double value = 0, LUMINAL_WHERE) const;
   Tensor flip(int axis, LUMINAL_WHERE) const;
@@ -115,7 +128,8 @@ struct Operand {
   Operand(double v, std::source_location w = std::source_location::current()) : number(v), where(w) {}
   Operand(float v, std::source_location w = std::source_location::current()) : number(v), where(w) {}
   Operand(int v, std::source_location w = std::source_location::current()) : number(v), where(w) {}
-  Operand(int64_t v, std::source_location w = std::source_location::current()) : number(double(v)), where(w) {}
+  Operand(int64_t v, std::source_location w = std::source_location::current())
+      : number(double(v)), where(w) {}
   const Tensor* tensor = nullptr;
   double number = 0;
   std::source_location where;
@@ -144,7 +158,8 @@ Tensor operator<<(Operand a, Operand b);
 Tensor operator>>(Operand a, Operand b);
 /// condition (bool) ? a : b, elementwise, broadcast.
 Tensor select(Operand condition, Operand a, Operand b);
-Tensor concat(const std::vector<Tensor>& parts, int axis, std::source_location where = std::source_location::current());
+Tensor concat(const std::vector<Tensor>& parts, int axis,
+              std::source_location where = std::source_location::current());
 
 #undef LUMINAL_WHERE
 } // namespace luminal

@@ -16,7 +16,8 @@ constexpr Setting table[] = {
      "folder of machine code and machine profiles; default ~/.cache/luminal"},
     {"LUMINAL_NO_CACHE", SettingType::flag, "0", "1: neither read nor write the cache"},
     {"LUMINAL_DEBUG", SettingType::integer, "0",
-     "what a compilation prints on stderr: 1 kernels, 2 and schedules, 3 and passes, 4 and loop IR, 5 and terms, 6 and LLVM IR, 7 and assembly"},
+     "what a compilation prints on stderr: 1 kernels, 2 and schedules, 3 and passes, 4 and loop IR, 5 and "
+     "terms, 6 and LLVM IR, 7 and assembly"},
     {"LUMINAL_LOG", SettingType::text, "warning", "what is logged on stderr: error, warning, info, debug"},
     {"LUMINAL_PREDICT", SettingType::integer, "-1", "default of luminal run --predict"},
     {"NO_COLOR", SettingType::text, "", "set: no colours on the terminal (no-color.org)"},

@@ -23,9 +23,15 @@ int64_t parse_bytes(const std::string& text) {
   std::string unit = end;
   if (!unit.empty() && (unit.back() == 'B' || unit.back() == 'b')) unit.pop_back();
   if (!unit.empty() && unit.back() == 'i') unit.pop_back();
-  double factor = unit.empty() ? 1 : unit == "K" || unit == "k" ? 0x1p10 : unit == "M" || unit == "m" ? 0x1p20 : unit == "G" || unit == "g" ? 0x1p30 : unit == "T" || unit == "t" ? 0x1p40 : 0;
+  double factor = unit.empty()                 ? 1
+                  : unit == "K" || unit == "k" ? 0x1p10
+                  : unit == "M" || unit == "m" ? 0x1p20
+                  : unit == "G" || unit == "g" ? 0x1p30
+                  : unit == "T" || unit == "t" ? 0x1p40
+                                               : 0;
   double bytes = number * factor;
-  if (end == text.c_str() || factor == 0 || !(bytes > 0) || bytes > 9e18) throw Error(fmt::format("\"{}\" is no amount of memory; write 512M, 8G or a number of bytes", text));
+  if (end == text.c_str() || factor == 0 || !(bytes > 0) || bytes > 9e18)
+    throw Error(fmt::format("\"{}\" is no amount of memory; write 512M, 8G or a number of bytes", text));
   return int64_t(bytes);
 }
 
@@ -75,7 +81,7 @@ void Progress::done(const std::string& detail) {
 }
 
 void catch_interrupts() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = on_interrupt;
   sigaction(SIGINT, &action, nullptr);
 }

@@ -17,9 +17,19 @@ struct InspectArguments {
 };
 
 Json config_json(const ModelConfig& c) {
-  return {{"architecture", c.architecture}, {"vocab_size", c.vocab_size}, {"hidden_size", c.hidden_size}, {"intermediate_size", c.intermediate_size}, {"num_layers", c.num_layers},
-          {"num_heads", c.num_heads}, {"num_kv_heads", c.num_kv_heads}, {"head_dim", c.head_dim}, {"context_length", c.context_length}, {"rms_norm_eps", c.rms_norm_eps},
-          {"rope_theta", c.rope_theta}, {"rope_scaling", std::string(rope_scaling_name(c.rope_scaling.kind))}, {"tied_embeddings", c.tied_embeddings}};
+  return {{"architecture", c.architecture},
+          {"vocab_size", c.vocab_size},
+          {"hidden_size", c.hidden_size},
+          {"intermediate_size", c.intermediate_size},
+          {"num_layers", c.num_layers},
+          {"num_heads", c.num_heads},
+          {"num_kv_heads", c.num_kv_heads},
+          {"head_dim", c.head_dim},
+          {"context_length", c.context_length},
+          {"rms_norm_eps", c.rms_norm_eps},
+          {"rope_theta", c.rope_theta},
+          {"rope_scaling", std::string(rope_scaling_name(c.rope_scaling.kind))},
+          {"tied_embeddings", c.tied_embeddings}};
 }
 
 void write_text(const std::string& path, const std::string& text) {
@@ -57,29 +67,46 @@ int inspect(const InspectArguments& a) {
     return ok;
   }
   if (a.json) {
-    Json json{{"path", file.path}, {"kind", std::string(model_file_kind_name(file.kind))}, {"parameters", file.parameters()}, {"tensor_bytes", file.tensor_bytes()}};
+    Json json{{"path", file.path},
+              {"kind", std::string(model_file_kind_name(file.kind))},
+              {"parameters", file.parameters()},
+              {"tensor_bytes", file.tensor_bytes()}};
     json["config"] = file.config ? config_json(*file.config) : Json(nullptr);
     if (!file.config) json["config_error"] = file.config_error;
-    json["tokenizer"] = file.tokenizer ? Json{{"kind", file.tokenizer->description()}, {"size", file.tokenizer->size()}} : Json(nullptr);
+    json["tokenizer"] = file.tokenizer
+                            ? Json{{"kind", file.tokenizer->description()}, {"size", file.tokenizer->size()}}
+                            : Json(nullptr);
     if (!file.tokenizer) json["tokenizer_error"] = file.tokenizer_error;
     json["metadata"] = Json::object();
     for (const auto& [key, value] : file.metadata) json["metadata"][key] = value;
     json["tensors"] = Json::array();
-    for (const auto& t : file.tensors) json["tensors"].push_back({{"name", t.name}, {"type", std::string(storage_name(t.type))}, {"shape", t.shape}, {"offset", t.file_offset}, {"bytes", t.bytes.size()}});
+    for (const auto& t : file.tensors)
+      json["tensors"].push_back({{"name", t.name},
+                                 {"type", std::string(storage_name(t.type))},
+                                 {"shape", t.shape},
+                                 {"offset", t.file_offset},
+                                 {"bytes", t.bytes.size()}});
     std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
     return ok;
   }
-  fmt::print("{}: {}, {} tensors, {} parameters, {}\n", file.path, model_file_kind_name(file.kind), file.tensors.size(), file.parameters(), show_bytes(int64_t(file.tensor_bytes())));
+  fmt::print("{}: {}, {} tensors, {} parameters, {}\n", file.path, model_file_kind_name(file.kind),
+             file.tensors.size(), file.parameters(), show_bytes(int64_t(file.tensor_bytes())));
   if (file.config) {
     const Json values = config_json(*file.config);
-    for (const auto& [key, value] : values.items()) fmt::print("  {:<20} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
-  } else fmt::print("  no configuration: {}\n", file.config_error);
-  if (file.tokenizer) fmt::print("  {:<20} {}, {} tokens\n", "tokenizer", file.tokenizer->description(), file.tokenizer->size());
-  else fmt::print("  no tokenizer: {}\n", file.tokenizer_error);
+    for (const auto& [key, value] : values.items())
+      fmt::print("  {:<20} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+  } else
+    fmt::print("  no configuration: {}\n", file.config_error);
+  if (file.tokenizer)
+    fmt::print("  {:<20} {}, {} tokens\n", "tokenizer", file.tokenizer->description(),
+               file.tokenizer->size());
+  else
+    fmt::print("  no tokenizer: {}\n", file.tokenizer_error);
   if (!file.metadata.empty()) fmt::print("metadata\n");
   for (const auto& [key, value] : file.metadata) fmt::print("  {} = {}\n", key, value);
   fmt::print("tensors\n");
-  for (const auto& t : file.tensors) fmt::print("  {:<48} {:<24} at {}\n", t.name, t.describe(), t.file_offset);
+  for (const auto& t : file.tensors)
+    fmt::print("  {:<48} {:<24} at {}\n", t.name, t.describe(), t.file_offset);
   return std::cout ? ok : failed;
 }
 
@@ -87,9 +114,13 @@ int inspect(const InspectArguments& a) {
 
 void add_inspect(CLI::App& app, int& exit_code) {
   auto a = std::make_shared<InspectArguments>();
-  auto* inspect_app = app.add_subcommand("inspect", "Show what a model file holds; or a module of terms (.lum)");
-  inspect_app->add_option("file", a->path, "GGUF, safetensors, a Hugging Face folder, or terms in text form")->required();
-  inspect_app->add_flag("--json", a->json, "One JSON object: path, kind, parameters, tensor_bytes, config, tokenizer, metadata, tensors");
+  auto* inspect_app =
+      app.add_subcommand("inspect", "Show what a model file holds; or a module of terms (.lum)");
+  inspect_app->add_option("file", a->path, "GGUF, safetensors, a Hugging Face folder, or terms in text form")
+      ->required();
+  inspect_app->add_flag(
+      "--json", a->json,
+      "One JSON object: path, kind, parameters, tensor_bytes, config, tokenizer, metadata, tensors");
   inspect_app->add_flag("--terms", a->terms, "Print the model as terms");
   inspect_app->add_option("--dot", a->dot, "Write the graph for Graphviz to this file");
   inspect_app->add_option("--html", a->html, "Write a page that shows the graph, offline, to this file");

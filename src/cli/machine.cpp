@@ -22,8 +22,10 @@ int devices(bool json, bool fresh, int threads) {
   auto profile = search::MachineProfile::measured(threads, fresh);
   if (!profile) throw Error(profile.error());
   progress.done("done");
-  if (json) std::cout << profile->to_json() << std::endl;
-  else std::cout << profile->to_string();
+  if (json)
+    std::cout << profile->to_json() << std::endl;
+  else
+    std::cout << profile->to_string();
   return std::cout ? ok : failed;
 }
 
@@ -37,13 +39,21 @@ int doctor(bool json) {
   std::vector<Check> checks;
   const auto& target = codegen::CpuTarget::host();
   checks.push_back({"LLVM", codegen::llvm_version(), true});
-  checks.push_back({"processor", fmt::format("{}, vectors of {} bits, {} registers", target.cpu, target.vector_bits, target.vector_registers), target.vector_bits >= 128});
+  checks.push_back({"processor",
+                    fmt::format("{}, vectors of {} bits, {} registers", target.cpu, target.vector_bits,
+                                target.vector_registers),
+                    target.vector_bits >= 128});
   checks.push_back({"threads", fmt::format("{}", setting_threads()), true});
   std::string folder = codegen::ObjectCache::default_folder();
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   bool writable = !folder.empty() && !error;
-  checks.push_back({"code cache", folder.empty() ? "off" : writable ? folder : fmt::format("{}: {} (set LUMINAL_CACHE_DIR to a folder that can be written)", folder, error.message()), folder.empty() || writable});
+  checks.push_back({"code cache",
+                    folder.empty() ? "off"
+                    : writable     ? folder
+                               : fmt::format("{}: {} (set LUMINAL_CACHE_DIR to a folder that can be written)",
+                                             folder, error.message()),
+                    folder.empty() || writable});
   std::string failure;
   bool computes = false;
   try { // a small program through every part
@@ -77,13 +87,15 @@ void add_devices(CLI::App& app, int& exit_code) {
   auto* verb = app.add_subcommand("devices", "This machine: peaks and bandwidths, measured once and kept");
   verb->add_flag("--json", *json, "One JSON object");
   verb->add_flag("--measure", *fresh, "Measure again");
-  verb->add_option("-t,--threads", *threads, "Worker threads (0: LUMINAL_THREADS, or all cores)")->check(CLI::Range(0, 1024));
+  verb->add_option("-t,--threads", *threads, "Worker threads (0: LUMINAL_THREADS, or all cores)")
+      ->check(CLI::Range(0, 1024));
   verb->callback([=, &exit_code] { exit_code = devices(*json, *fresh, *threads); });
 }
 
 void add_doctor(CLI::App& app, int& exit_code) {
   auto json = std::make_shared<bool>(false);
-  auto* verb = app.add_subcommand("doctor", "Check that everything works here, and say what to do where it does not");
+  auto* verb =
+      app.add_subcommand("doctor", "Check that everything works here, and say what to do where it does not");
   verb->add_flag("--json", *json, "One JSON object: good, checks");
   verb->callback([=, &exit_code] { exit_code = doctor(*json); });
 }
@@ -98,7 +110,9 @@ void add_help(CLI::App& app, int& exit_code) {
     if (*topic == "env") {
       Json rows = Json::array();
       for (const auto& setting : settings_table()) {
-        rows.push_back({{"name", std::string(setting.name)}, {"default", std::string(setting.default_text)}, {"doc", std::string(setting.doc)}});
+        rows.push_back({{"name", std::string(setting.name)},
+                        {"default", std::string(setting.default_text)},
+                        {"doc", std::string(setting.doc)}});
         if (!*json) fmt::print("{:<20} {:<10} {}\n", setting.name, setting.default_text, setting.doc);
       }
       if (*json) std::cout << rows.dump(2) << std::endl;

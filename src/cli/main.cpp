@@ -15,8 +15,10 @@ int run(int argc, char** argv) {
   app.name("luminal");
   app.footer("Results go to stdout, everything else to stderr; every verb takes --json.\n"
              "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Settings: luminal help env.");
-  app.set_version_flag("--version", [] { return fmt::format("luminal {} (commit {}, {}, LLVM {})", LUMINAL_VERSION, LUMINAL_COMMIT, LUMINAL_COMPILER,
-                       luminal::codegen::llvm_version()); });
+  app.set_version_flag("--version", [] {
+    return fmt::format("luminal {} (commit {}, {}, LLVM {})", LUMINAL_VERSION, LUMINAL_COMMIT,
+                       LUMINAL_COMPILER, luminal::codegen::llvm_version());
+  });
   int exit_code = ok;
   add_run(app, exit_code);
   add_inspect(app, exit_code);

@@ -33,8 +33,10 @@ std::vector<int32_t> parse_tokens(const std::string& text, int64_t vocabulary) {
     std::string word(part);
     char* end = nullptr;
     long id = std::strtol(word.c_str(), &end, 10);
-    if (end == word.c_str() || *end != 0) throw Error(fmt::format("--tokens: \"{}\" is no token id; write --tokens 1,5,9", word));
-    if (id < 0 || id >= vocabulary) throw Error(fmt::format("--tokens: {} is outside the vocabulary of {}", id, vocabulary));
+    if (end == word.c_str() || *end != 0)
+      throw Error(fmt::format("--tokens: \"{}\" is no token id; write --tokens 1,5,9", word));
+    if (id < 0 || id >= vocabulary)
+      throw Error(fmt::format("--tokens: {} is outside the vocabulary of {}", id, vocabulary));
     ids.push_back(int32_t(id));
   }
   return ids;
@@ -45,12 +47,17 @@ std::vector<int32_t> prompt_tokens(const RunArguments& arguments, const ModelFil
   const ModelConfig& config = file.require_config();
   if (!arguments.tokens.empty()) return parse_tokens(arguments.tokens, config.vocab_size);
   std::vector<int32_t> ids;
-  if (file.tokenizer) ids = file.tokenizer->encode(arguments.prompt);
+  if (file.tokenizer)
+    ids = file.tokenizer->encode(arguments.prompt);
   else if (!arguments.prompt.empty())
-    throw Error(fmt::format("{}, so a text cannot be read; give the prompt as ids: --tokens 1,5,9", file.tokenizer_error.empty() ? file.path + ": there is no tokenizer" : file.tokenizer_error));
+    throw Error(fmt::format("{}, so a text cannot be read; give the prompt as ids: --tokens 1,5,9",
+                            file.tokenizer_error.empty() ? file.path + ": there is no tokenizer"
+                                                         : file.tokenizer_error));
   if (ids.empty() && file.tokenizer && file.tokenizer->bos()) ids.push_back(*file.tokenizer->bos());
   if (ids.empty() && !config.bos_tokens.empty()) ids.push_back(config.bos_tokens[0]);
-  if (ids.empty()) throw Error(fmt::format("{}: the prompt is empty and the model names no begin token; give a prompt", file.path));
+  if (ids.empty())
+    throw Error(
+        fmt::format("{}: the prompt is empty and the model names no begin token; give a prompt", file.path));
   return ids;
 }
 
@@ -61,7 +68,8 @@ struct Outcome {
 };
 
 /// Generates; text goes to stdout as it comes unless `quiet`.
-Outcome generate_text(Generator& generator, const ModelFile& file, const RunArguments& arguments, std::span<const int32_t> prompt, bool quiet) {
+Outcome generate_text(Generator& generator, const ModelFile& file, const RunArguments& arguments,
+                      std::span<const int32_t> prompt, bool quiet) {
   Outcome outcome;
   SamplerOptions options = arguments.sampler;
   options.seed = arguments.seed >= 0 ? uint64_t(arguments.seed) : std::random_device{}();
@@ -81,13 +89,16 @@ Outcome generate_text(Generator& generator, const ModelFile& file, const RunArgu
   std::vector<int32_t> end = file.require_config().eos_tokens;
   auto is_end = [&](int32_t token) {
     if (arguments.ignore_eos) return false;
-    return (file.tokenizer && file.tokenizer->is_eos(token)) || std::find(end.begin(), end.end(), token) != end.end();
+    return (file.tokenizer && file.tokenizer->is_eos(token)) ||
+           std::find(end.begin(), end.end(), token) != end.end();
   };
   bool stopped = false;
   outcome.reason = generator.generate(prompt, arguments.count, sampler, is_end, [&](int32_t token) {
     outcome.tokens.push_back(token);
-    if (decoder) show(finder.push(decoder->push(token)));
-    else if (!quiet) std::cout << (outcome.tokens.size() > 1 ? "," : "") << token << std::flush;
+    if (decoder)
+      show(finder.push(decoder->push(token)));
+    else if (!quiet)
+      std::cout << (outcome.tokens.size() > 1 ? "," : "") << token << std::flush;
     stopped = finder.stopped();
     return !stopped && !interrupt_requested();
   });
@@ -103,16 +114,21 @@ Outcome generate_text(Generator& generator, const ModelFile& file, const RunArgu
 /// Bytes that a generated token moves: weights once, and the filled part of the cache.
 double bytes_per_token(const Generator& generator) {
   const Llama& model = generator.model();
-  return double(model.step_weight_bytes) + double(model.cache_bytes) * double(generator.position()) / double(model.context);
+  return double(model.step_weight_bytes) +
+         double(model.cache_bytes) * double(generator.position()) / double(model.context);
 }
 
 std::string closing_line(const Generator& generator, int threads, double read_bandwidth) {
   const GeneratorTimes& t = generator.times();
   double fed = double(std::max<int64_t>(0, t.generated_tokens - 1));
   double rate = fed > 0 && t.generation > 0 ? fed / t.generation : 0;
-  std::string line = fmt::format("load {:.2f} s  compile {:.2f} s  prompt {} tokens {:.1f} tok/s  generation {} tokens {:.1f} tok/s  first token {:.3f} s  peak {}  {} thread{}", t.build + t.load, t.compile, t.prompt_tokens,
-                                 t.prompt > 0 ? double(t.prompt_tokens) / t.prompt : 0.0, t.generated_tokens, rate, t.first_token, show_bytes(peak_memory()), threads, threads == 1 ? "" : "s");
-  if (rate > 0 && read_bandwidth > 0) line += fmt::format("  {:.1f} % of bandwidth", 100 * rate * bytes_per_token(generator) / read_bandwidth);
+  std::string line = fmt::format(
+      "load {:.2f} s  compile {:.2f} s  prompt {} tokens {:.1f} tok/s  generation {} tokens {:.1f} tok/s  "
+      "first token {:.3f} s  peak {}  {} thread{}",
+      t.build + t.load, t.compile, t.prompt_tokens, t.prompt > 0 ? double(t.prompt_tokens) / t.prompt : 0.0,
+      t.generated_tokens, rate, t.first_token, show_bytes(peak_memory()), threads, threads == 1 ? "" : "s");
+  if (rate > 0 && read_bandwidth > 0)
+    line += fmt::format("  {:.1f} % of bandwidth", 100 * rate * bytes_per_token(generator) / read_bandwidth);
   return line;
 }
 
@@ -120,18 +136,25 @@ Json timings(const Generator& generator, double read_bandwidth) {
   const GeneratorTimes& t = generator.times();
   double fed = double(std::max<int64_t>(0, t.generated_tokens - 1));
   double rate = fed > 0 && t.generation > 0 ? fed / t.generation : 0;
-  Json json{{"build_s", t.build}, {"compile_s", t.compile}, {"load_s", t.load}, {"prompt_s", t.prompt}, {"generation_s", t.generation}, {"first_token_s", t.first_token}};
+  Json json{{"build_s", t.build},   {"compile_s", t.compile},       {"load_s", t.load},
+            {"prompt_s", t.prompt}, {"generation_s", t.generation}, {"first_token_s", t.first_token}};
   json["prompt_per_second"] = t.prompt > 0 ? double(t.prompt_tokens) / t.prompt : 0.0;
   json["generated_per_second"] = rate;
   json["peak_memory_bytes"] = peak_memory();
-  json["bandwidth_fraction"] = rate > 0 && read_bandwidth > 0 ? Json(rate * bytes_per_token(generator) / read_bandwidth) : Json(nullptr);
+  json["bandwidth_fraction"] = rate > 0 && read_bandwidth > 0
+                                   ? Json(rate * bytes_per_token(generator) / read_bandwidth)
+                                   : Json(nullptr);
   return json;
 }
 
 void refuse_beyond_memory(const ModelFile& file, const LlamaOptions& options, const std::string& limit) {
   auto estimate = Generator::estimate(file, options);
-  std::string numbers = fmt::format("weights {} (mapped), cache {}, working memory {}: {} in all", show_bytes(estimate.weights), show_bytes(estimate.cache), show_bytes(estimate.working), show_bytes(estimate.total()));
-  if (!limit.empty() && estimate.total() > parse_bytes(limit)) throw Error(fmt::format("{}: {}; the limit is {}. A smaller --ctx or --cache-type f16 needs less", file.path, numbers, show_bytes(parse_bytes(limit))));
+  std::string numbers =
+      fmt::format("weights {} (mapped), cache {}, working memory {}: {} in all", show_bytes(estimate.weights),
+                  show_bytes(estimate.cache), show_bytes(estimate.working), show_bytes(estimate.total()));
+  if (!limit.empty() && estimate.total() > parse_bytes(limit))
+    throw Error(fmt::format("{}: {}; the limit is {}. A smaller --ctx or --cache-type f16 needs less",
+                            file.path, numbers, show_bytes(parse_bytes(limit))));
   fmt::print(stderr, "memory: {}\n", numbers);
 }
 
@@ -142,7 +165,8 @@ int run_model(const RunArguments& arguments) {
   const ModelFile& file = *opened;
   const ModelConfig& config = file.require_config();
   GeneratorOptions options;
-  options.model.context = arguments.context > 0 ? arguments.context : std::min<int64_t>(config.context_length, 4096);
+  options.model.context =
+      arguments.context > 0 ? arguments.context : std::min<int64_t>(config.context_length, 4096);
   options.model.chunk = arguments.chunk;
   if (arguments.cache_type == "f16") options.model.cache_dtype = DType::f16;
   options.compile.threads = arguments.threads;
@@ -150,9 +174,12 @@ int run_model(const RunArguments& arguments) {
 
   std::vector<int32_t> prompt = prompt_tokens(arguments, file);
   if (int64_t(prompt.size()) > options.model.context)
-    throw Error(fmt::format("the prompt has {} tokens, the context holds {}: raise --ctx (the model was trained for {}) or shorten the prompt", prompt.size(), options.model.context, config.context_length));
+    throw Error(fmt::format("the prompt has {} tokens, the context holds {}: raise --ctx (the model was "
+                            "trained for {}) or shorten the prompt",
+                            prompt.size(), options.model.context, config.context_length));
   if (options.model.context > config.context_length && config.rope_scaling.kind == RopeScaling::Kind::none)
-    fmt::print(stderr, "note: the model was trained for {} positions; beyond them its text gets worse\n", config.context_length);
+    fmt::print(stderr, "note: the model was trained for {} positions; beyond them its text gets worse\n",
+               config.context_length);
   refuse_beyond_memory(file, options.model, arguments.max_memory);
 
   std::unique_ptr<Generator> generator;
@@ -160,21 +187,28 @@ int run_model(const RunArguments& arguments) {
     Progress progress("compile");
     progress.update(0.1, file.path);
     generator = std::make_unique<Generator>(file, options);
-    progress.done(fmt::format("{} in {:.2f} s", config.name.empty() ? file.path : config.name, generator->times().build + generator->times().compile + generator->times().load));
+    progress.done(
+        fmt::format("{} in {:.2f} s", config.name.empty() ? file.path : config.name,
+                    generator->times().build + generator->times().compile + generator->times().load));
   }
   if (arguments.report) fmt::print(stderr, "{}", generator->report());
-  if (!arguments.json && arguments.tokens.empty() && !arguments.prompt.empty()) std::cout << arguments.prompt << std::flush;
+  if (!arguments.json && arguments.tokens.empty() && !arguments.prompt.empty())
+    std::cout << arguments.prompt << std::flush;
   Outcome outcome = generate_text(*generator, file, arguments, prompt, arguments.json);
   int threads = arguments.threads > 0 ? arguments.threads : setting_threads();
   double bandwidth = search::MachineProfile::present(threads).read_bandwidth() * 1e9; // bytes/s
   if (arguments.json) {
-    Json json{{"model", arguments.model}, {"architecture", config.architecture}, {"prompt_tokens", prompt}, {"tokens", outcome.tokens}, {"text", outcome.text}, {"stop_reason", std::string(to_string(outcome.reason))}};
+    Json json{{"model", arguments.model}, {"architecture", config.architecture},
+              {"prompt_tokens", prompt},  {"tokens", outcome.tokens},
+              {"text", outcome.text},     {"stop_reason", std::string(to_string(outcome.reason))}};
     json["timings"] = timings(*generator, bandwidth);
     std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
   }
   fmt::print(stderr, "{}\n", closing_line(*generator, threads, bandwidth));
   if (outcome.reason == StopReason::interrupted) return interrupted;
-  if (outcome.reason == StopReason::context) fmt::print(stderr, "the context of {} tokens is full; --ctx makes it larger\n", generator->model().context);
+  if (outcome.reason == StopReason::context)
+    fmt::print(stderr, "the context of {} tokens is full; --ctx makes it larger\n",
+               generator->model().context);
   return std::cout ? ok : failed;
 }
 
@@ -182,43 +216,71 @@ int run_model(const RunArguments& arguments) {
 
 void add_run(CLI::App& app, int& exit_code) {
   auto a = std::make_shared<RunArguments>();
-  auto* run = app.add_subcommand("run", "Generate text with a model: a GGUF file, a safetensors file or a Hugging Face folder");
+  auto* run = app.add_subcommand(
+      "run", "Generate text with a model: a GGUF file, a safetensors file or a Hugging Face folder");
   run->add_option("model", a->model, "The file or folder")->required();
   run->add_option("prompt", a->prompt, "The text to continue (empty: from the model's begin token)");
-  run->add_option("-n,--predict", a->count, "Tokens to generate; -1: until the text ends or the context is full")->envname("LUMINAL_PREDICT");
+  run->add_option("-n,--predict", a->count,
+                  "Tokens to generate; -1: until the text ends or the context is full")
+      ->envname("LUMINAL_PREDICT");
   run->add_option("--tokens", a->tokens, "The prompt as token ids: 1,5,9");
-  run->add_option("-c,--ctx", a->context, "Positions of the context (default: what the model declares, at most 4096)")->check(CLI::NonNegativeNumber);
-  run->add_option("-b,--batch", a->chunk, "Most prompt tokens in one step")->check(CLI::Range(1, 4096))->capture_default_str();
-  run->add_option("-t,--threads", a->threads, "Worker threads (0: LUMINAL_THREADS, or all cores)")->check(CLI::Range(0, 1024));
+  run->add_option("-c,--ctx", a->context,
+                  "Positions of the context (default: what the model declares, at most 4096)")
+      ->check(CLI::NonNegativeNumber);
+  run->add_option("-b,--batch", a->chunk, "Most prompt tokens in one step")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  run->add_option("-t,--threads", a->threads, "Worker threads (0: LUMINAL_THREADS, or all cores)")
+      ->check(CLI::Range(0, 1024));
   run->add_option("-s,--seed", a->seed, "Seed of the sampling; -1: a random one")->capture_default_str();
-  run->add_option("--temp", a->sampler.temperature, "Temperature; 0: always the likeliest token")->check(CLI::NonNegativeNumber)->capture_default_str();
+  run->add_option("--temp", a->sampler.temperature, "Temperature; 0: always the likeliest token")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   run->add_option("--top-k", a->sampler.top_k, "Only the k likeliest tokens; 0: all")->capture_default_str();
-  run->add_option("--top-p", a->sampler.top_p, "Only the likeliest that together reach p; 1: all")->check(CLI::Range(0.0, 1.0))->capture_default_str();
-  run->add_option("--min-p", a->sampler.min_p, "Only tokens at least this fraction of the likeliest")->check(CLI::Range(0.0, 1.0))->capture_default_str();
-  run->add_option("--repeat-penalty", a->sampler.repeat_penalty, "Penalty of recent tokens; 1: none")->check(CLI::PositiveNumber)->capture_default_str();
-  run->add_option("--repeat-last-n", a->sampler.repeat_last, "How many tokens are recent; -1: all")->capture_default_str();
-  run->add_option("--presence-penalty", a->sampler.presence_penalty, "Subtracted from tokens that occurred")->capture_default_str();
-  run->add_option("--frequency-penalty", a->sampler.frequency_penalty, "Subtracted for each occurrence")->capture_default_str();
-  run->add_option("--stop,-r,--reverse-prompt", a->stops, "Stop where this text appears (may be given several times)")->allow_extra_args(false);
+  run->add_option("--top-p", a->sampler.top_p, "Only the likeliest that together reach p; 1: all")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  run->add_option("--min-p", a->sampler.min_p, "Only tokens at least this fraction of the likeliest")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  run->add_option("--repeat-penalty", a->sampler.repeat_penalty, "Penalty of recent tokens; 1: none")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  run->add_option("--repeat-last-n", a->sampler.repeat_last, "How many tokens are recent; -1: all")
+      ->capture_default_str();
+  run->add_option("--presence-penalty", a->sampler.presence_penalty, "Subtracted from tokens that occurred")
+      ->capture_default_str();
+  run->add_option("--frequency-penalty", a->sampler.frequency_penalty, "Subtracted for each occurrence")
+      ->capture_default_str();
+  run->add_option("--stop,-r,--reverse-prompt", a->stops,
+                  "Stop where this text appears (may be given several times)")
+      ->allow_extra_args(false);
   run->add_flag("--ignore-eos", a->ignore_eos, "Go on after the end-of-text token");
-  run->add_option("--cache-type", a->cache_type, "Type of the key-value cache")->check(CLI::IsMember({"f32", "f16"}))->capture_default_str();
+  run->add_option("--cache-type", a->cache_type, "Type of the key-value cache")
+      ->check(CLI::IsMember({"f32", "f16"}))
+      ->capture_default_str();
   run->add_option("--max-memory", a->max_memory, "Refuse to start if more may be needed: 512M, 8G");
   run->add_flag("--no-cache", a->no_cache, "Do not read or write machine code on disk");
   run->add_flag("--report", a->report, "Print what was compiled and why");
-  run->add_flag("--json", a->json, "One JSON object: model, architecture, prompt_tokens, tokens, text, stop_reason, timings");
+  run->add_flag("--json", a->json,
+                "One JSON object: model, architecture, prompt_tokens, tokens, text, stop_reason, timings");
   run->callback([a, &exit_code] { exit_code = run_model(*a); });
 }
 
 int run_demo() {
   catch_interrupts();
   auto embedded = embedded::builtin_model();
-  auto opened = open_model_bytes({reinterpret_cast<const std::byte*>(embedded[0].content.data()), embedded[0].content.size()}, "builtin:" + std::string(embedded[0].name));
+  auto opened = open_model_bytes(
+      {reinterpret_cast<const std::byte*>(embedded[0].content.data()), embedded[0].content.size()},
+      "builtin:" + std::string(embedded[0].name));
   if (!opened) throw Error(opened.error());
   const ModelFile& file = *opened;
   GeneratorOptions options;
   Generator generator(file, options);
   int threads = setting_threads();
-  fmt::print(stderr, "luminal {}: the built-in model, {} parameters, compiled for this machine in {:.2f} s\n\n", LUMINAL_VERSION, file.parameters(), generator.times().compile);
+  fmt::print(stderr,
+             "luminal {}: the built-in model, {} parameters, compiled for this machine in {:.2f} s\n\n",
+             LUMINAL_VERSION, file.parameters(), generator.times().compile);
   RunArguments arguments;
   arguments.count = 220;
   arguments.seed = 7;
@@ -226,7 +288,8 @@ int run_demo() {
   Outcome outcome = generate_text(generator, file, arguments, prompt, false);
   double bandwidth = search::MachineProfile::present(threads).read_bandwidth() * 1e9; // bytes/s
   fmt::print(stderr, "\n{}\n", closing_line(generator, threads, bandwidth));
-  fmt::print(stderr, "\nNext: luminal run MODEL.gguf \"Once upon a time\"   luminal inspect MODEL   luminal devices   luminal --help\n");
+  fmt::print(stderr, "\nNext: luminal run MODEL.gguf \"Once upon a time\"   luminal inspect MODEL   luminal "
+                     "devices   luminal --help\n");
   return outcome.reason == StopReason::interrupted ? interrupted : ok;
 }
 

@@ -51,7 +51,8 @@ bool is_bound(const std::vector<Rebinding>& rebindings, const Function& f, NodeI
 }
 
 bool updates_base(const kernel::Cone& cone) {
-  return std::any_of(cone.values.begin(), cone.values.end(), [](const auto& value) { return value.role == kernel::ValueRole::inout; });
+  return std::any_of(cone.values.begin(), cone.values.end(),
+                     [](const auto& value) { return value.role == kernel::ValueRole::inout; });
 }
 
 const std::vector<Hole>* holes_of(const Node& node) {
@@ -70,7 +71,9 @@ int PlanBuilder::add_slot(std::string name, SlotKind kind, const TensorType& typ
   slot.type = type;
   slot.bytes = byte_count(type);
   Interval range = slot.bytes.range();
-  if (range.high == unbounded_high) throw Error(fmt::format("{} {} has no largest size: every dimension needs a range", slot.name, to_string(type)));
+  if (range.high == unbounded_high)
+    throw Error(
+        fmt::format("{} {} has no largest size: every dimension needs a range", slot.name, to_string(type)));
   slot.max_bytes = range.high;
   plan_.slots.push_back(std::move(slot));
   return int(plan_.slots.size()) - 1;
@@ -91,7 +94,9 @@ Step PlanBuilder::copy(int to, int from) const {
 int PlanBuilder::slot_of(const Function& f, const Slots& slots, NodeId origin, int result) const {
   if (auto found = slots.find(origin); found != slots.end()) return found->second;
   for (const auto& [node, slot] : slots) // results of folds are kept under their `get`s
-    if (f[node].kind == NodeKind::get && f[node].inputs[0] == origin && std::get<GetAttr>(f[node].attr).index == result) return slot;
+    if (f[node].kind == NodeKind::get && f[node].inputs[0] == origin &&
+        std::get<GetAttr>(f[node].attr).index == result)
+      return slot;
   LUMINAL_CHECK(false, "node {} of {} has no storage", origin, f.name);
   return -1;
 }
@@ -107,7 +112,9 @@ Result<runtime::Plan> PlanBuilder::build() {
   region.function = &f;
   for (NodeId id : f.params) {
     const auto& input = std::get<InputAttr>(f[id].attr);
-    SlotKind kind = input.role == Role::weight ? SlotKind::weight : input.role == Role::state ? SlotKind::state : SlotKind::argument;
+    SlotKind kind = input.role == Role::weight  ? SlotKind::weight
+                    : input.role == Role::state ? SlotKind::state
+                                                : SlotKind::argument;
     slots[id] = add_slot(input.name, kind, f[id].type());
     region.given.insert(id);
   }
@@ -149,7 +156,8 @@ Result<runtime::Plan> PlanBuilder::build() {
   return std::move(plan_);
 }
 
-Result<std::vector<PlanBuilder::Action>> PlanBuilder::plan_actions(const Region& region, const Fusion& fusion, const Slots& slots) {
+Result<std::vector<PlanBuilder::Action>> PlanBuilder::plan_actions(const Region& region, const Fusion& fusion,
+                                                                   const Slots& slots) {
   const Function& f = *region.function;
   std::set<NodeId> readable = fusion.stored;
   for (const auto& [id, _] : slots) readable.insert(id);
@@ -159,9 +167,12 @@ Result<std::vector<PlanBuilder::Action>> PlanBuilder::plan_actions(const Region&
     action.roots = roots;
     std::set<NodeId> stored = readable;
     for (NodeId root : roots) stored.erase(root);
-    auto cone = kernel::build_cone(f, roots, stored, {.name = fmt::format("k{}", actions.size()), .in_place = true});
-    if (!cone && f[roots[0]].kind == NodeKind::scatter) // it reads what it would update: the kernel copies the base
-      cone = kernel::build_cone(f, roots, stored, {.name = fmt::format("k{}", actions.size()), .in_place = false});
+    auto cone =
+        kernel::build_cone(f, roots, stored, {.name = fmt::format("k{}", actions.size()), .in_place = true});
+    if (!cone &&
+        f[roots[0]].kind == NodeKind::scatter) // it reads what it would update: the kernel copies the base
+      cone = kernel::build_cone(f, roots, stored,
+                                {.name = fmt::format("k{}", actions.size()), .in_place = false});
     if (!cone) return cone.failure();
     for (const auto& value : cone->values) {
       if (value.role == kernel::ValueRole::input) action.reads.insert(value.origin);
@@ -189,7 +200,8 @@ Result<std::vector<PlanBuilder::Action>> PlanBuilder::plan_actions(const Region&
     }
   for (size_t a = 0; a < actions.size(); a++)
     for (NodeId id : actions[a].reads)
-      if (auto found = writer.find(id); found != writer.end() && found->second != int(a)) actions[a].after.insert(found->second);
+      if (auto found = writer.find(id); found != writer.end() && found->second != int(a))
+        actions[a].after.insert(found->second);
   return actions;
 }
 
@@ -208,7 +220,8 @@ bool PlanBuilder::reaches(const std::vector<Action>& actions, int from, int to) 
 }
 
 /// A scatter updates its base's storage where the base is not needed afterwards: all other readers can come first.
-void PlanBuilder::order_in_place(const Region& region, const std::vector<Rebinding>& rebindings, std::vector<Action>& actions) {
+void PlanBuilder::order_in_place(const Region& region, const std::vector<Rebinding>& rebindings,
+                                 std::vector<Action>& actions) {
   const Function& f = *region.function;
   std::set<NodeId> kept(region.wanted.begin(), region.wanted.end());
   std::set<NodeId> taken;
@@ -254,7 +267,8 @@ std::vector<int> PlanBuilder::topological(const std::vector<Action>& actions) {
   return order;
 }
 
-Result<PlanBuilder::Steps> PlanBuilder::lower(const Region& region, Slots& slots, const std::vector<Rebinding>& rebindings) {
+Result<PlanBuilder::Steps> PlanBuilder::lower(const Region& region, Slots& slots,
+                                              const std::vector<Rebinding>& rebindings) {
   const Function& f = *region.function;
   Steps steps;
   // A wanted value that is there already is copied first: a later step may update it in place.
@@ -282,7 +296,8 @@ Result<PlanBuilder::Steps> PlanBuilder::lower(const Region& region, Slots& slots
   order_in_place(region, rebindings, *actions);
   for (int a : topological(*actions)) {
     Action& action = (*actions)[size_t(a)];
-    auto done = action.boundary ? emit_boundary(f, action.roots[0], slots, steps) : emit_kernel(f, action, slots, steps);
+    auto done = action.boundary ? emit_boundary(f, action.roots[0], slots, steps)
+                                : emit_kernel(f, action, slots, steps);
     if (!done) return done.failure();
   }
 
@@ -311,8 +326,9 @@ void PlanBuilder::emit_checks(const Function& f, const Action& action, const Slo
         check.kind = StepKind::check;
         check.slots = {slots.at(operand)};
         check.range = hole.range;
-        check.text = fmt::format("[{}] index {} is out of range", node.kind == NodeKind::scatter ? "scatter" : "gather",
-                                 f[operand].name.empty() ? plan_.slots[size_t(check.slots[0])].name : f[operand].name);
+        check.text = fmt::format(
+            "[{}] index {} is out of range", node.kind == NodeKind::scatter ? "scatter" : "gather",
+            f[operand].name.empty() ? plan_.slots[size_t(check.slots[0])].name : f[operand].name);
         bool known = std::any_of(steps.begin(), steps.end(), [&](const Step& s) {
           return s.kind == StepKind::check && s.slots == check.slots && s.range == check.range;
         });
@@ -328,12 +344,15 @@ Result<void> PlanBuilder::emit_kernel(const Function& f, Action& action, Slots& 
   for (NodeId root : action.roots) {
     if (f[root].kind == NodeKind::scatter) {
       int base = slots.at(f[root].inputs[0]);
-      if (in_place_.contains({root, &f})) slots[root] = base;
+      if (in_place_.contains({root, &f}))
+        slots[root] = base;
       else {
         slots[root] = add_slot(fmt::format("v{}", plan_.slots.size()), SlotKind::arena, f[root].type());
         if (updates_base(*action.cone)) steps.push_back(copy(slots[root], base));
       }
-    } else slots[root] = add_slot(f[root].name.empty() ? fmt::format("v{}", plan_.slots.size()) : f[root].name, SlotKind::arena, f[root].type());
+    } else
+      slots[root] = add_slot(f[root].name.empty() ? fmt::format("v{}", plan_.slots.size()) : f[root].name,
+                             SlotKind::arena, f[root].type());
   }
   auto kernel = kernel_of(*action.cone);
   if (!kernel) return kernel.failure();
@@ -358,7 +377,9 @@ Result<int> PlanBuilder::kernel_of(const kernel::Cone& cone) {
   named.name = fmt::format("k{}", kernels_.size());
   kernel::Schedule schedule = kernel::default_schedule(named, limits_);
   auto loops = kernel::lower(named, schedule, {.lanes = limits_.lanes});
-  if (!loops) return Failure{fmt::format("kernel {}: {}\n{}\n{}", named.name, loops.error(), to_string(named), to_string(schedule))};
+  if (!loops)
+    return Failure{fmt::format("kernel {}: {}\n{}\n{}", named.name, loops.error(), to_string(named),
+                               to_string(schedule))};
   runtime::KernelCode code;
   code.name = named.name;
   code.symbols = loops->symbols;
@@ -381,21 +402,27 @@ Result<void> PlanBuilder::emit_boundary(const Function& f, NodeId node, Slots& s
     step.host = std::get<HostAttr>(f[node].attr);
     for (NodeId input : f[node].inputs) step.slots.push_back(slots.at(input));
     std::vector<int> results;
-    for (const TensorType& type : f[node].types) results.push_back(add_slot(fmt::format("host{}", plan_.slots.size()), SlotKind::arena, type));
+    for (const TensorType& type : f[node].types)
+      results.push_back(add_slot(fmt::format("host{}", plan_.slots.size()), SlotKind::arena, type));
     step.slots.insert(step.slots.end(), results.begin(), results.end());
     steps.push_back(std::move(step));
     for (NodeId id = 0; id < f.nodes.size(); id++)
-      if (f[id].kind == NodeKind::get && f[id].inputs[0] == node) slots[id] = results[size_t(std::get<GetAttr>(f[id].attr).index)];
-    if (results.empty()) slots[node] = add_slot(fmt::format("effect{}", plan_.slots.size()), SlotKind::arena, {DType::u8, {1}});
-    else slots[node] = results[0];
+      if (f[id].kind == NodeKind::get && f[id].inputs[0] == node)
+        slots[id] = results[size_t(std::get<GetAttr>(f[id].attr).index)];
+    if (results.empty())
+      slots[node] = add_slot(fmt::format("effect{}", plan_.slots.size()), SlotKind::arena, {DType::u8, {1}});
+    else
+      slots[node] = results[0];
     return {};
   }
   default: return Failure{fmt::format("this device cannot run a {} node", int(f[node].kind))};
   }
 }
 
-Result<PlanBuilder::Steps> PlanBuilder::run_function(const Function& body, const std::vector<int>& param_slots,
-                                                     const std::vector<Rebinding>& rebindings, std::vector<int>& results) {
+Result<PlanBuilder::Steps> PlanBuilder::run_function(const Function& body,
+                                                     const std::vector<int>& param_slots,
+                                                     const std::vector<Rebinding>& rebindings,
+                                                     std::vector<int>& results) {
   Region region;
   region.function = &body;
   Slots slots;
@@ -415,7 +442,8 @@ Result<void> PlanBuilder::emit_loop(const Function& f, NodeId node, Slots& slots
   const Function* source = module_.find(attr.body);
   LUMINAL_CHECK(source, "loop body {}", attr.body);
   const auto& inputs = f[node].inputs;
-  const size_t carried = size_t(attr.carried), stepped = size_t(attr.stepped), invariants = inputs.size() - carried - stepped;
+  const size_t carried = size_t(attr.carried), stepped = size_t(attr.stepped),
+               invariants = inputs.size() - carried - stepped;
   const size_t stacked = source->results.size() - carried;
   Interval turns = attr.count.range();
   Expr counter = Expr::symbol(fmt::format("turn{}", loops_++), {0, std::max<int64_t>(0, turns.high - 1)});
@@ -442,14 +470,16 @@ Result<void> PlanBuilder::emit_loop(const Function& f, NodeId node, Slots& slots
   for (size_t i = 0; i < stacked; i++)
     stack_params.push_back(b.input(fmt::format("stack{}", i), f[node].types[carried + i], Role::state));
   std::vector<NodeId> values = copy_into(b, inline_calls(module_, *source), arguments);
-  for (size_t i = 0; i < carried; i++) b.result(fmt::format("carried{}_next", i), values[i], fmt::format("carried{}", i));
+  for (size_t i = 0; i < carried; i++)
+    b.result(fmt::format("carried{}_next", i), values[i], fmt::format("carried{}", i));
   for (size_t i = 0; i < stacked; i++) {
     ScatterAttr scatter;
     scatter.unique = true;
     scatter.map.push_back(counter);
     const Shape& shape = b[values[carried + i]].type().shape;
     for (size_t d = 0; d < shape.size(); d++) scatter.map.push_back(axis_symbol(int(d), shape[d]));
-    b.result(fmt::format("stack{}_next", i), b.add(scatter, {stack_params[i], values[carried + i]}), fmt::format("stack{}", i));
+    b.result(fmt::format("stack{}_next", i), b.add(scatter, {stack_params[i], values[carried + i]}),
+             fmt::format("stack{}", i));
   }
   const Function& body = keep(expand_sorts(module_, b.finish()));
 
@@ -460,14 +490,18 @@ Result<void> PlanBuilder::emit_loop(const Function& f, NodeId node, Slots& slots
     const std::string& name = std::get<InputAttr>(body[param].attr).name;
     size_t index = size_t(std::stol(name.substr(name.find_first_of("0123456789"))));
     if (name.starts_with("carried")) {
-      int slot = add_slot(fmt::format("carried{}", plan_.slots.size()), SlotKind::arena, f[inputs[index]].type());
+      int slot =
+          add_slot(fmt::format("carried{}", plan_.slots.size()), SlotKind::arena, f[inputs[index]].type());
       steps.push_back(copy(slot, slots.at(inputs[index])));
       param_slots.push_back(slot);
       result_slots.push_back(slot);
-    } else if (name.starts_with("stepped")) param_slots.push_back(slots.at(inputs[carried + index]));
-    else if (name.starts_with("invariant")) param_slots.push_back(slots.at(inputs[carried + stepped + index]));
+    } else if (name.starts_with("stepped"))
+      param_slots.push_back(slots.at(inputs[carried + index]));
+    else if (name.starts_with("invariant"))
+      param_slots.push_back(slots.at(inputs[carried + stepped + index]));
     else {
-      int slot = add_slot(fmt::format("stacked{}", plan_.slots.size()), SlotKind::arena, f[node].types[carried + index]);
+      int slot = add_slot(fmt::format("stacked{}", plan_.slots.size()), SlotKind::arena,
+                          f[node].types[carried + index]);
       Step zero;
       zero.kind = StepKind::zero;
       zero.slots = {slot};
@@ -478,7 +512,8 @@ Result<void> PlanBuilder::emit_loop(const Function& f, NodeId node, Slots& slots
   }
   for (const auto& result : body.results)
     for (NodeId param : body.params)
-      if (std::get<InputAttr>(body[param].attr).name == result.state) rebindings.push_back({param, result.value});
+      if (std::get<InputAttr>(body[param].attr).name == result.state)
+        rebindings.push_back({param, result.value});
 
   Step loop;
   loop.kind = StepKind::loop;
@@ -492,9 +527,11 @@ Result<void> PlanBuilder::emit_loop(const Function& f, NodeId node, Slots& slots
     const Function* condition = module_.find(attr.condition);
     LUMINAL_CHECK(condition, "loop condition {}", attr.condition);
     std::vector<int> condition_slots(result_slots.begin(), result_slots.begin() + long(carried));
-    for (size_t i = 0; i < invariants; i++) condition_slots.push_back(slots.at(inputs[carried + stepped + i]));
+    for (size_t i = 0; i < invariants; i++)
+      condition_slots.push_back(slots.at(inputs[carried + stepped + i]));
     std::vector<int> holds;
-    auto test = run_function(keep(expand_sorts(module_, inline_calls(module_, *condition))), condition_slots, {}, holds);
+    auto test = run_function(keep(expand_sorts(module_, inline_calls(module_, *condition))), condition_slots,
+                             {}, holds);
     if (!test) return test.failure();
     loop.otherwise = std::move(*test);
     loop.condition = holds[0];
@@ -503,7 +540,8 @@ Result<void> PlanBuilder::emit_loop(const Function& f, NodeId node, Slots& slots
   }
   steps.push_back(std::move(loop));
   for (NodeId id = 0; id < f.nodes.size(); id++)
-    if (f[id].kind == NodeKind::get && f[id].inputs[0] == node) slots[id] = result_slots[size_t(std::get<GetAttr>(f[id].attr).index)];
+    if (f[id].kind == NodeKind::get && f[id].inputs[0] == node)
+      slots[id] = result_slots[size_t(std::get<GetAttr>(f[id].attr).index)];
   return {};
 }
 
@@ -511,7 +549,8 @@ Result<void> PlanBuilder::emit_cond(const Function& f, NodeId node, Slots& slots
   const auto& attr = std::get<CondAttr>(f[node].attr);
   std::vector<int> arguments, results;
   for (size_t i = 1; i < f[node].inputs.size(); i++) arguments.push_back(slots.at(f[node].inputs[i]));
-  for (const TensorType& type : f[node].types) results.push_back(add_slot(fmt::format("cond{}", plan_.slots.size()), SlotKind::arena, type));
+  for (const TensorType& type : f[node].types)
+    results.push_back(add_slot(fmt::format("cond{}", plan_.slots.size()), SlotKind::arena, type));
   Step step;
   step.kind = StepKind::cond;
   step.slots = {slots.at(f[node].inputs[0])};
@@ -519,14 +558,16 @@ Result<void> PlanBuilder::emit_cond(const Function& f, NodeId node, Slots& slots
     const Function* callee = module_.find(then ? attr.then_function : attr.else_function);
     LUMINAL_CHECK(callee, "branch {}", then ? attr.then_function : attr.else_function);
     std::vector<int> branch;
-    auto part = run_function(keep(expand_sorts(module_, inline_calls(module_, *callee))), arguments, {}, branch);
+    auto part =
+        run_function(keep(expand_sorts(module_, inline_calls(module_, *callee))), arguments, {}, branch);
     if (!part) return part.failure();
     for (size_t i = 0; i < results.size(); i++) part->push_back(copy(results[i], branch[i]));
     (then ? step.body : step.otherwise) = std::move(*part);
   }
   steps.push_back(std::move(step));
   for (NodeId id = 0; id < f.nodes.size(); id++)
-    if (f[id].kind == NodeKind::get && f[id].inputs[0] == node) slots[id] = results[size_t(std::get<GetAttr>(f[id].attr).index)];
+    if (f[id].kind == NodeKind::get && f[id].inputs[0] == node)
+      slots[id] = results[size_t(std::get<GetAttr>(f[id].attr).index)];
   return {};
 }
 
@@ -534,9 +575,12 @@ Result<void> PlanBuilder::emit_cond(const Function& f, NodeId node, Slots& slots
 Result<void> PlanBuilder::emit_custom(const Function& f, NodeId node, Slots& slots, Steps& steps) {
   const auto& attr = std::get<CustomAttr>(f[node].attr);
   auto text = attr.text.find("loops");
-  if (text == attr.text.end()) return Failure{fmt::format("custom kernel {} has no text in the language \"loops\", which this device runs", attr.name)};
+  if (text == attr.text.end())
+    return Failure{fmt::format(
+        "custom kernel {} has no text in the language \"loops\", which this device runs", attr.name)};
   kernel::Kernel loops = kernel::parse_kernel(text->second, attr.name);
-  if (auto mistakes = verify(loops); !mistakes.empty()) return Failure{fmt::format("custom kernel {}: {}", attr.name, mistakes[0])};
+  if (auto mistakes = verify(loops); !mistakes.empty())
+    return Failure{fmt::format("custom kernel {}: {}", attr.name, mistakes[0])};
   runtime::KernelCode code;
   code.name = attr.name;
   code.symbols = loops.symbols;
@@ -546,11 +590,13 @@ Result<void> PlanBuilder::emit_custom(const Function& f, NodeId node, Slots& slo
   step.kernel = int(kernels_.size()) - 1;
   for (NodeId input : f[node].inputs) step.slots.push_back(slots.at(input));
   std::vector<int> results;
-  for (const TensorType& type : f[node].types) results.push_back(add_slot(fmt::format("{}{}", attr.name, plan_.slots.size()), SlotKind::arena, type));
+  for (const TensorType& type : f[node].types)
+    results.push_back(add_slot(fmt::format("{}{}", attr.name, plan_.slots.size()), SlotKind::arena, type));
   step.slots.insert(step.slots.end(), results.begin(), results.end());
   steps.push_back(std::move(step));
   for (NodeId id = 0; id < f.nodes.size(); id++)
-    if (f[id].kind == NodeKind::get && f[id].inputs[0] == node) slots[id] = results[size_t(std::get<GetAttr>(f[id].attr).index)];
+    if (f[id].kind == NodeKind::get && f[id].inputs[0] == node)
+      slots[id] = results[size_t(std::get<GetAttr>(f[id].attr).index)];
   return {};
 }
 

@@ -41,7 +41,8 @@ private:
 
   Result<Steps> lower(const Region& region, Slots& slots, const std::vector<Rebinding>& rebindings);
   Result<std::vector<Action>> plan_actions(const Region& region, const Fusion& fusion, const Slots& slots);
-  void order_in_place(const Region& region, const std::vector<Rebinding>& rebindings, std::vector<Action>& actions);
+  void order_in_place(const Region& region, const std::vector<Rebinding>& rebindings,
+                      std::vector<Action>& actions);
   static bool reaches(const std::vector<Action>& actions, int from, int to);
   static std::vector<int> topological(const std::vector<Action>& actions);
   Result<void> emit_kernel(const Function& f, Action& action, Slots& slots, Steps& steps);
@@ -49,8 +50,8 @@ private:
   Result<void> emit_loop(const Function& f, NodeId node, Slots& slots, Steps& steps);
   Result<void> emit_cond(const Function& f, NodeId node, Slots& slots, Steps& steps);
   Result<void> emit_custom(const Function& f, NodeId node, Slots& slots, Steps& steps);
-  Result<Steps> run_function(const Function& body, const std::vector<int>& param_slots, const std::vector<Rebinding>& rebindings,
-                             std::vector<int>& results);
+  Result<Steps> run_function(const Function& body, const std::vector<int>& param_slots,
+                             const std::vector<Rebinding>& rebindings, std::vector<int>& results);
   void emit_checks(const Function& f, const Action& action, const Slots& slots, Steps& steps);
 
   Result<int> kernel_of(const kernel::Cone& cone);

@@ -44,7 +44,8 @@ Result<int> generate(runtime::Plan& plan, const std::vector<PlannedKernel>& kern
     code.object = std::make_shared<const std::vector<std::byte>>(std::move(compiled->kernel.object));
     cached += compiled->from_cache;
   };
-  if (options.pool) options.pool->parallel_for(int64_t(kernels.size()), one);
+  if (options.pool)
+    options.pool->parallel_for(int64_t(kernels.size()), one);
   else
     for (size_t i = 0; i < kernels.size(); i++) one(int64_t(i));
   for (size_t i = 0; i < errors.size(); i++)
@@ -53,21 +54,26 @@ Result<int> generate(runtime::Plan& plan, const std::vector<PlannedKernel>& kern
 }
 
 /// What LUMINAL_DEBUG asks for, on stderr.
-void print_debug(const Module& module, const Compiled& result, const std::vector<PlannedKernel>& kernels, const Options& options) {
+void print_debug(const Module& module, const Compiled& result, const std::vector<PlannedKernel>& kernels,
+                 const Options& options) {
   const int level = debug_level();
   if (level < 1) return;
   if (level >= 5) fmt::print(stderr, "{}", to_string(module));
   for (size_t i = 0; i < kernels.size(); i++) {
     const auto& code = result.plan->kernels[i];
-    fmt::print(stderr, "kernel {}: {} points, {} bytes of code\n", code.name, to_string(code.points), code.object->size());
+    fmt::print(stderr, "kernel {}: {} points, {} bytes of code\n", code.name, to_string(code.points),
+               code.object->size());
     if (level >= 2) fmt::print(stderr, "{}", kernels[i].schedule);
     if (level >= 4) fmt::print(stderr, "{}", to_string(kernels[i].loops));
-    auto show = [](const luminal::Result<std::string>& text) { fmt::print(stderr, "{}\n", text ? *text : text.error()); };
+    auto show = [](const luminal::Result<std::string>& text) {
+      fmt::print(stderr, "{}\n", text ? *text : text.error());
+    };
     if (level >= 6) show(codegen::llvm_ir(kernels[i].loops, options.target));
     if (level >= 7) show(codegen::assembly(kernels[i].loops, options.target));
   }
   if (level >= 3)
-    for (const PassTime& time : result.times) fmt::print(stderr, "pass {:<8}{:8.1f} ms\n", time.name, time.ms);
+    for (const PassTime& time : result.times)
+      fmt::print(stderr, "pass {:<8}{:8.1f} ms\n", time.name, time.ms);
 }
 
 } // namespace
@@ -83,7 +89,8 @@ Result<Compiled> compile(const Module& module, const Options& options) {
   Compiled result;
   Stopwatch watch(result.times);
 
-  if (auto mistakes = verify(module); !mistakes.empty()) return Failure{fmt::format("the module is not well formed: {}", mistakes[0])};
+  if (auto mistakes = verify(module); !mistakes.empty())
+    return Failure{fmt::format("the module is not well formed: {}", mistakes[0])};
   watch.lap("verify");
 
   // inline calls, expand sorts, split load from step, fuse, build cones, schedule, lower, place memory
@@ -105,9 +112,11 @@ Result<Compiled> compile(const Module& module, const Options& options) {
 }
 
 std::string Compiled::report() const {
-  std::string out = fmt::format("plan {}: {} kernels ({} from the cache), arena {:.2f} MiB\n", plan->name, kernels, cached, double(plan->arena_bytes) / (1 << 20));
+  std::string out = fmt::format("plan {}: {} kernels ({} from the cache), arena {:.2f} MiB\n", plan->name,
+                                kernels, cached, double(plan->arena_bytes) / (1 << 20));
   out += runtime::to_string(*plan);
-  for (size_t i = 0; i < schedules.size(); i++) out += fmt::format("schedule of {}\n{}", plan->kernels[i].name, schedules[i]);
+  for (size_t i = 0; i < schedules.size(); i++)
+    out += fmt::format("schedule of {}\n{}", plan->kernels[i].name, schedules[i]);
   for (const PassTime& time : times) out += fmt::format("{:<8}{:8.1f} ms\n", time.name, time.ms);
   return out;
 }

@@ -16,10 +16,10 @@ class ThreadPool;
 namespace luminal::compile {
 
 struct Options {
-  kernel::MachineLimits limits;   ///< what schedules are made for
-  codegen::CpuTarget target;      ///< what code is made for
-  bool cache = true;              ///< keep objects on disk
-  ThreadPool* pool = nullptr;     ///< compiles kernels on all its workers; null: on this thread
+  kernel::MachineLimits limits; ///< what schedules are made for
+  codegen::CpuTarget target;    ///< what code is made for
+  bool cache = true;            ///< keep objects on disk
+  ThreadPool* pool = nullptr;   ///< compiles kernels on all its workers; null: on this thread
 
   /// This machine, with that many threads.
   static Options host(int threads);
@@ -33,8 +33,8 @@ struct PassTime {
 struct Compiled {
   std::shared_ptr<const runtime::Plan> plan;
   std::vector<PassTime> times;
-  int kernels = 0;        ///< distinct ones
-  int cached = 0;         ///< of these, found on disk
+  int kernels = 0;                    ///< distinct ones
+  int cached = 0;                     ///< of these, found on disk
   std::vector<std::string> schedules; ///< of each kernel, as text
   /// A line a kernel: name, schedule, buffers, where it is used; then the pass times.
   std::string report() const;

@@ -23,8 +23,8 @@ double bytes(const TensorType& type) { return count(type.shape) * bits(type.dtyp
 bool is_stage(const Node& node) { return node.kind == NodeKind::fold || node.kind == NodeKind::scan; }
 /// Costs nothing where it is read: an index, a conversion, a number.
 bool is_free(const Node& node) {
-  return node.kind == NodeKind::view || node.kind == NodeKind::cast || node.kind == NodeKind::bitcast || node.kind == NodeKind::iota ||
-         node.kind == NodeKind::constant;
+  return node.kind == NodeKind::view || node.kind == NodeKind::cast || node.kind == NodeKind::bitcast ||
+         node.kind == NodeKind::iota || node.kind == NodeKind::constant;
 }
 bool changes_width(const Function& f, const Node& node) {
   return node.kind == NodeKind::bitcast && bits(node.type().dtype) != bits(f[node.inputs[0]].type().dtype);
@@ -36,7 +36,8 @@ struct Demand {
   bool at_root;            // the stage is the root's own elementwise space
   std::vector<Expr> index; // over the stage's axes
   double evaluations;      // points of the stage
-  Expr innermost = 0;      // last axis of a stage that walks its rows in order: what does not depend on it is computed once a row
+  Expr innermost =
+      0; // last axis of a stage that walks its rows in order: what does not depend on it is computed once a row
   double times() const;
   bool operator==(const Demand& o) const { return stage == o.stage && index == o.index; }
 };
@@ -61,7 +62,8 @@ double Demand::times() const {
 /// Axes (i0, i1, ...) and holes (h0, ...) of index maps, as against dimension symbols.
 bool is_local(Expr symbol) {
   std::string_view name = symbol.name();
-  return name.size() > 1 && (name[0] == 'i' || name[0] == 'h') && name.find_first_not_of("0123456789", 1) == std::string_view::npos;
+  return name.size() > 1 && (name[0] == 'i' || name[0] == 'h') &&
+         name.find_first_not_of("0123456789", 1) == std::string_view::npos;
 }
 bool is_static_expr(Expr e) {
   for (Expr symbol : symbols_of(e))
@@ -71,7 +73,8 @@ bool is_static_expr(Expr e) {
 
 class Fuser {
 public:
-  explicit Fuser(const Region& region) : region_(region), f_(*region.function), nodes_(needed_nodes(region)) {}
+  explicit Fuser(const Region& region)
+      : region_(region), f_(*region.function), nodes_(needed_nodes(region)) {}
 
   Fusion run() {
     find_static();
@@ -84,7 +87,9 @@ public:
   }
 
 private:
-  bool is_leaf(NodeId id) const { return region_.given.contains(id) || f_[id].kind == NodeKind::input || is_scalar_constant(id); }
+  bool is_leaf(NodeId id) const {
+    return region_.given.contains(id) || f_[id].kind == NodeKind::input || is_scalar_constant(id);
+  }
   bool is_scalar_constant(NodeId id) const { return f_[id].kind == NodeKind::constant; }
 
   void find_static() {
@@ -99,7 +104,8 @@ private:
 
   /// The node below views and casts that must be in memory for `id` to be read there.
   void force_operand(NodeId id) {
-    while (f_[id].kind == NodeKind::view && std::get<ViewAttr>(f_[id].attr).holes.empty()) id = f_[id].inputs[0];
+    while (f_[id].kind == NodeKind::view && std::get<ViewAttr>(f_[id].attr).holes.empty())
+      id = f_[id].inputs[0];
     if (!is_leaf(id)) stored_.insert(id);
   }
 
@@ -114,7 +120,8 @@ private:
     for (const std::vector<Hole>* holes : {hole_list(node)})
       if (holes)
         for (const Hole& hole : *holes)
-          if (hole.policy == OutOfRange::error && !is_leaf(node.inputs[size_t(hole.input)])) stored_.insert(node.inputs[size_t(hole.input)]);
+          if (hole.policy == OutOfRange::error && !is_leaf(node.inputs[size_t(hole.input)]))
+            stored_.insert(node.inputs[size_t(hole.input)]);
     if (node.kind == NodeKind::get && kernel::is_kernel_boundary(f_[node.inputs[0]])) stored_.insert(id);
     if (!kernel::is_kernel_boundary(node) || node.kind == NodeKind::scatter) return;
     if (!node.is_tuple()) stored_.insert(id);
@@ -135,7 +142,9 @@ private:
     return axes;
   }
 
-  static Expr last_axis(const Shape& space) { return space.empty() ? Expr(0) : axis_symbol(int(space.size()) - 1, space.back()); }
+  static Expr last_axis(const Shape& space) {
+    return space.empty() ? Expr(0) : axis_symbol(int(space.size()) - 1, space.back());
+  }
 
   /// A stored node asks for its parts; an unstored one passes on what it was asked for.
   void decide(NodeId id) {
@@ -145,10 +154,16 @@ private:
     if (!stored_.contains(id) && should_store(id)) stored_.insert(id);
     if (stored_.contains(id)) {
       if (kernel::is_kernel_boundary(node) && node.kind != NodeKind::scatter) return; // its inputs are stored
-      const Shape& space = node.kind == NodeKind::scatter ? f_[node.inputs[1]].type().shape : node.type().shape;
-      kernels_of_[id] = {node.kind == NodeKind::get ? node.inputs[0] : id}; // results of one fold are one kernel
+      const Shape& space =
+          node.kind == NodeKind::scatter ? f_[node.inputs[1]].type().shape : node.type().shape;
+      kernels_of_[id] = {node.kind == NodeKind::get ? node.inputs[0]
+                                                    : id}; // results of one fold are one kernel
       demands_[id] = {};
-      pass_on(id, {.stage = id, .at_root = true, .index = plain_axes(space), .evaluations = count(space), .innermost = last_axis(space)});
+      pass_on(id, {.stage = id,
+                   .at_root = true,
+                   .index = plain_axes(space),
+                   .evaluations = count(space),
+                   .innermost = last_axis(space)});
       return;
     }
     for (const Demand& demand : std::vector<Demand>(demands_[id])) pass_on(id, demand);
@@ -162,10 +177,12 @@ private:
     kernels_of_[id].insert(kernels.begin(), kernels.end());
   }
 
-  std::vector<Expr> through(const Shape& reader_shape, const std::vector<Expr>& map, const std::vector<Expr>& at) {
+  std::vector<Expr> through(const Shape& reader_shape, const std::vector<Expr>& map,
+                            const std::vector<Expr>& at) {
     ExprMap<Expr> replace;
     for (size_t d = 0; d < reader_shape.size(); d++)
-      if (Expr axis = axis_symbol(int(d), reader_shape[d]); axis.is_symbol()) replace[axis] = at[d]; // of an extent of 1 it is 0
+      if (Expr axis = axis_symbol(int(d), reader_shape[d]); axis.is_symbol())
+        replace[axis] = at[d]; // of an extent of 1 it is 0
     std::vector<Expr> result;
     for (Expr e : map) result.push_back(replace_axes(e, replace));
     return result;
@@ -224,16 +241,20 @@ private:
     if (!is_stage(node)) return;
     const bool fold = node.kind == NodeKind::fold;
     const Shape& space = fold ? std::get<FoldAttr>(node.attr).space : std::get<ScanAttr>(node.attr).space;
-    const auto& body_axes = fold ? std::get<FoldAttr>(node.attr).body_axes : std::get<ScanAttr>(node.attr).body_axes;
+    const auto& body_axes =
+        fold ? std::get<FoldAttr>(node.attr).body_axes : std::get<ScanAttr>(node.attr).body_axes;
     auto axes = plain_axes(space);
-    const Expr innermost = !fold || reads_plainly(std::get<FoldAttr>(node.attr), node) ? last_axis(space) : Expr(0);
+    const Expr innermost =
+        !fold || reads_plainly(std::get<FoldAttr>(node.attr), node) ? last_axis(space) : Expr(0);
     for (size_t c = 0; c < body_axes.size(); c++) {
-      Demand demand{.stage = id, .at_root = false, .index = {}, .evaluations = count(space), .innermost = innermost};
+      Demand demand{
+          .stage = id, .at_root = false, .index = {}, .evaluations = count(space), .innermost = innermost};
       for (int axis : body_axes[c]) demand.index.push_back(axes[size_t(axis)]);
       ask(node.inputs[c], id, demand);
     }
     if (!fold) return;
-    Demand demand{.stage = id, .at_root = false, .index = axes, .evaluations = count(space), .innermost = innermost};
+    Demand demand{
+        .stage = id, .at_root = false, .index = axes, .evaluations = count(space), .innermost = innermost};
     ask_holes(id, space, std::get<FoldAttr>(node.attr).holes, demand);
   }
 
@@ -252,7 +273,8 @@ private:
     const double elements = count(node.type().shape);
     const bool shared = kernels_of_[id].size() > 1 || evaluations(id) > elements * 1.001;
     if (!shared) return false;
-    if (static_.contains(id)) return false; // a dequantised weight stays packed in memory; what is worth it was computed at load
+    if (static_.contains(id))
+      return false; // a dequantised weight stays packed in memory; what is worth it was computed at load
     return true;
   }
 
@@ -260,7 +282,8 @@ private:
   bool should_store_result(NodeId id) {
     const Node& tuple = f_[f_[id].inputs[0]];
     if (kernels_of_[id].size() != 1) return true;
-    if (tuple.kind == NodeKind::scan) return !(demands_[id].size() == 1 && demands_[id][0].at_root && plain(demands_[id][0].index));
+    if (tuple.kind == NodeKind::scan)
+      return !(demands_[id].size() == 1 && demands_[id][0].at_root && plain(demands_[id][0].index));
     const auto& fold = std::get<FoldAttr>(tuple.attr);
     const double space = count(fold.space), elements = count(f_[id].type().shape);
     for (const Demand& demand : demands_[id]) {
@@ -275,7 +298,9 @@ private:
   /// Every body reads as many elements as it has points: a row statistic, not a product of matrices.
   bool reads_plainly(const FoldAttr& fold, const Node& tuple) const {
     for (size_t c = 0; c < fold.body_axes.size(); c++)
-      if (count(f_[tuple.inputs[c]].type().shape) < count(fold.space) * 0.999 && !f_[tuple.inputs[c]].type().shape.empty()) return false;
+      if (count(f_[tuple.inputs[c]].type().shape) < count(fold.space) * 0.999 &&
+          !f_[tuple.inputs[c]].type().shape.empty())
+        return false;
     return true;
   }
 
@@ -290,7 +315,9 @@ private:
         fusion.boundaries.push_back(id);
         continue;
       }
-      if (!stored_.contains(id) || (node.kind == NodeKind::get && kernel::is_kernel_boundary(f_[node.inputs[0]]))) continue;
+      if (!stored_.contains(id) ||
+          (node.kind == NodeKind::get && kernel::is_kernel_boundary(f_[node.inputs[0]])))
+        continue;
       if (node.kind == NodeKind::get) {
         auto [it, fresh] = by_fold.try_emplace(node.inputs[0]);
         it->second.push_back(id);
@@ -299,7 +326,8 @@ private:
       fusion.kernels.push_back({id});
     }
     for (auto& [_, roots] : by_fold) fusion.kernels.push_back(roots);
-    std::sort(fusion.kernels.begin(), fusion.kernels.end(), [](const auto& a, const auto& b) { return a.back() < b.back(); });
+    std::sort(fusion.kernels.begin(), fusion.kernels.end(),
+              [](const auto& a, const auto& b) { return a.back() < b.back(); });
     return fusion;
   }
 
@@ -357,8 +385,7 @@ std::vector<NodeId> load_time_values(const Region& region) {
     }
     for (const TensorType& type : node.types)
       for (Expr extent : type.shape) is_static &= extent.is_constant();
-    if (auto* iota = std::get_if<IotaAttr>(&node.attr))
-      is_static &= is_static_expr(iota->value);
+    if (auto* iota = std::get_if<IotaAttr>(&node.attr)) is_static &= is_static_expr(iota->value);
     if (auto* view = std::get_if<ViewAttr>(&node.attr))
       for (Expr e : view->map) is_static &= is_static_expr(e) && is_static_expr(view->predicate);
     if (is_static) source[id] = below;
@@ -373,13 +400,16 @@ std::vector<NodeId> load_time_values(const Region& region) {
   for (NodeId id : nodes) {
     if (!source.contains(id) || !dynamic_readers.contains(id)) continue;
     NodeId value = id; // views and conversions stay with the reader
-    while (f[value].kind == NodeKind::view && std::get<ViewAttr>(f[value].attr).holes.empty()) value = f[value].inputs[0];
+    while (f[value].kind == NodeKind::view && std::get<ViewAttr>(f[value].attr).holes.empty())
+      value = f[value].inputs[0];
     const Node& node = f[value];
     if (node.is_tuple() || is_free(node) || node.kind == NodeKind::input || done.contains(value)) continue;
     const double size = bytes(node.type());
     const bool table = source[value] == 0;
     std::set<NodeId> seen;
-    if (table ? size > largest_table || !has_work(f, value, region.given, seen) : size > source[value] * 1.001) continue;
+    if (table ? size > largest_table || !has_work(f, value, region.given, seen)
+              : size > source[value] * 1.001)
+      continue;
     done.insert(value);
     chosen.push_back(value);
   }

@@ -17,9 +17,10 @@ struct Region {
 };
 
 struct Fusion {
-  std::set<NodeId> stored;                  // computed here and kept in memory; `given` and constants are not listed
+  std::set<NodeId> stored; // computed here and kept in memory; `given` and constants are not listed
   std::vector<std::vector<NodeId>> kernels; // roots of each kernel, in an order that respects data
-  std::vector<NodeId> boundaries;           // nodes that are steps of their own (loop, cond, host, ...): in `stored` through their `get`s
+  std::vector<NodeId>
+      boundaries; // nodes that are steps of their own (loop, cond, host, ...): in `stored` through their `get`s
 };
 
 /// The nodes that `wanted` needs, ascending; `given` are leaves.
@@ -32,10 +33,12 @@ std::vector<NodeId> load_time_values(const Region& region);
 /// A graph of kernels that only ever merges without making a cycle.
 class KernelGraph {
 public:
-  explicit KernelGraph(int kernels) : members_(size_t(kernels)), reach_(size_t(kernels), std::vector<bool>(size_t(kernels))), alive_(size_t(kernels), true) {
+  explicit KernelGraph(int kernels)
+      : members_(size_t(kernels)), reach_(size_t(kernels), std::vector<bool>(size_t(kernels))),
+        alive_(size_t(kernels), true) {
     for (int k = 0; k < kernels; k++) members_[size_t(k)] = {k};
   }
-  void add_edge(int from, int to);          // `to` reads what `from` writes
+  void add_edge(int from, int to); // `to` reads what `from` writes
   bool reaches(int from, int to) const { return reach_[size_t(from)][size_t(to)]; }
   /// Merges b into a if neither reaches the other in the present graph; false where that would make a cycle.
   bool merge(int a, int b);

@@ -9,7 +9,8 @@ namespace luminal::compile {
 namespace {
 
 /// Copies a function node by node; `replace` may give the copy of a node itself (for a tuple: the values that its `get`s become).
-using Replace = std::function<bool(FunctionBuilder&, const Node&, const std::vector<NodeId>& inputs, std::vector<NodeId>& values)>;
+using Replace = std::function<bool(FunctionBuilder&, const Node&, const std::vector<NodeId>& inputs,
+                                   std::vector<NodeId>& values)>;
 
 struct Copier {
   FunctionBuilder& target;
@@ -42,8 +43,10 @@ struct Copier {
       for (NodeId input : node.inputs) inputs.push_back(copies[input]);
       std::vector<NodeId> values;
       if (replace && replace(target, node, inputs, values)) {
-        if (node.is_tuple()) tuples[id] = values;
-        else copies[id] = values[0];
+        if (node.is_tuple())
+          tuples[id] = values;
+        else
+          copies[id] = values[0];
         continue;
       }
       copies[id] = target.add(node.attr, inputs, node.axis_names);
@@ -61,16 +64,19 @@ Function rebuild(const Module& module, const Function& function, const Replace& 
   }
   Copier copier{builder, function, replace};
   copier.run(params);
-  for (const auto& result : function.results) builder.result(result.name, copier.copies[result.value], result.state, result.after);
+  for (const auto& result : function.results)
+    builder.result(result.name, copier.copies[result.value], result.state, result.after);
   return builder.finish();
 }
 
 bool holds(const Function& function, NodeKind kind) {
-  return std::any_of(function.nodes.begin(), function.nodes.end(), [&](const Node& node) { return node.kind == kind; });
+  return std::any_of(function.nodes.begin(), function.nodes.end(),
+                     [&](const Node& node) { return node.kind == kind; });
 }
 
 /// The permuted operands of a sort.
-std::vector<NodeId> sort_by_rank(FunctionBuilder& b, const SortAttr& sort, const std::vector<NodeId>& inputs) {
+std::vector<NodeId> sort_by_rank(FunctionBuilder& b, const SortAttr& sort,
+                                 const std::vector<NodeId>& inputs) {
   NodeId keys = inputs[0];
   const TensorType type = b[keys].type();
   const int rank = int(type.shape.size()), axis = sort.axis;
@@ -115,7 +121,8 @@ std::vector<NodeId> sort_by_rank(FunctionBuilder& b, const SortAttr& sort, const
 
 } // namespace
 
-std::vector<NodeId> copy_into(FunctionBuilder& target, const Function& source, const std::vector<NodeId>& params) {
+std::vector<NodeId> copy_into(FunctionBuilder& target, const Function& source,
+                              const std::vector<NodeId>& params) {
   Copier copier{target, source, {}};
   copier.run(params);
   std::vector<NodeId> results;
@@ -125,7 +132,8 @@ std::vector<NodeId> copy_into(FunctionBuilder& target, const Function& source, c
 
 Function inline_calls(const Module& module, const Function& function) {
   if (!holds(function, NodeKind::call)) return function;
-  Replace replace = [&](FunctionBuilder& b, const Node& node, const std::vector<NodeId>& inputs, std::vector<NodeId>& values) {
+  Replace replace = [&](FunctionBuilder& b, const Node& node, const std::vector<NodeId>& inputs,
+                        std::vector<NodeId>& values) {
     if (node.kind != NodeKind::call) return false;
     const Function* callee = module.find(std::get<CallAttr>(node.attr).function);
     LUMINAL_CHECK(callee, "call of unknown function {}", std::get<CallAttr>(node.attr).function);
@@ -137,7 +145,8 @@ Function inline_calls(const Module& module, const Function& function) {
 
 Function expand_sorts(const Module& module, const Function& function) {
   if (!holds(function, NodeKind::sort)) return function;
-  Replace replace = [](FunctionBuilder& b, const Node& node, const std::vector<NodeId>& inputs, std::vector<NodeId>& values) {
+  Replace replace = [](FunctionBuilder& b, const Node& node, const std::vector<NodeId>& inputs,
+                       std::vector<NodeId>& values) {
     if (node.kind != NodeKind::sort) return false;
     values = sort_by_rank(b, std::get<SortAttr>(node.attr), inputs);
     return true;

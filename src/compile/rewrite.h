@@ -5,7 +5,8 @@
 namespace luminal::compile {
 
 /// Copies the nodes of `source` that its results need into `target`; params[i] stands for the i-th parameter. Returns the copies of the results.
-std::vector<NodeId> copy_into(FunctionBuilder& target, const Function& source, const std::vector<NodeId>& params);
+std::vector<NodeId> copy_into(FunctionBuilder& target, const Function& source,
+                              const std::vector<NodeId>& params);
 
 /// A module whose entry has no `call`: callees are copied in, deepest first.
 Function inline_calls(const Module& module, const Function& function);

@@ -9,7 +9,9 @@ namespace {
 
 class Clock {
 public:
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
 
 private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -38,11 +40,13 @@ Generator::Estimate Generator::estimate(const ModelFile& file, const LlamaOption
   const ModelConfig& c = file.require_config();
   Estimate estimate;
   estimate.weights = int64_t(file.tensor_bytes());
-  const int64_t context = options.context > 0 ? options.context : c.context_length, chunk = std::min(options.chunk, context);
+  const int64_t context = options.context > 0 ? options.context : c.context_length,
+                chunk = std::min(options.chunk, context);
   const int64_t element = options.cache_dtype == DType::f32 ? 4 : 2;
   estimate.cache = 2 * c.num_layers * c.num_kv_heads * c.head_dim * context * element;
   // The widest moments of a step: scores and their softmax, and the inner values of the feed-forward part.
-  estimate.working = 4 * (3 * c.num_heads * chunk * (context + chunk) + chunk * (4 * c.hidden_size + 3 * c.intermediate_size) + c.vocab_size);
+  estimate.working = 4 * (3 * c.num_heads * chunk * (context + chunk) +
+                          chunk * (4 * c.hidden_size + 3 * c.intermediate_size) + c.vocab_size);
   return estimate;
 }
 
@@ -64,7 +68,9 @@ void Generator::reset() {
 
 std::span<const float> Generator::feed(std::span<const int32_t> tokens) {
   if (past_ + int64_t(tokens.size()) > model_.context)
-    throw Error(fmt::format("the text has {} tokens, the context holds {} ({} are in it): raise --ctx or shorten the text", past_ + int64_t(tokens.size()), model_.context, past_));
+    throw Error(fmt::format(
+        "the text has {} tokens, the context holds {} ({} are in it): raise --ctx or shorten the text",
+        past_ + int64_t(tokens.size()), model_.context, past_));
   if (tokens.empty()) return logits_;
   while (!tokens.empty()) {
     auto part = tokens.first(std::min(tokens.size(), size_t(model_.chunk)));
@@ -81,7 +87,8 @@ std::span<const float> Generator::feed(std::span<const int32_t> tokens) {
   return logits_;
 }
 
-StopReason Generator::generate(std::span<const int32_t> prompt, int64_t count, Sampler& sampler, const std::function<bool(int32_t)>& is_end, const OnToken& on_token) {
+StopReason Generator::generate(std::span<const int32_t> prompt, int64_t count, Sampler& sampler,
+                               const std::function<bool(int32_t)>& is_end, const OnToken& on_token) {
   Clock clock;
   times_.prompt_tokens = int64_t(prompt.size());
   times_.generated_tokens = 0;

@@ -14,9 +14,9 @@ struct GeneratorOptions {
 
 /// Times in seconds.
 struct GeneratorTimes {
-  double build = 0, compile = 0, load = 0;     ///< graph; plan and code; memory and values computed at load
-  double prompt = 0, generation = 0;           ///< of the last `generate`
-  double first_token = 0;                      ///< from the start of `generate` to the first token
+  double build = 0, compile = 0, load = 0; ///< graph; plan and code; memory and values computed at load
+  double prompt = 0, generation = 0;       ///< of the last `generate`
+  double first_token = 0;                  ///< from the start of `generate` to the first token
   int64_t prompt_tokens = 0, generated_tokens = 0;
 };
 
@@ -42,7 +42,8 @@ public:
   /// Called with each new token; returns false to stop.
   using OnToken = std::function<bool(int32_t token)>;
   /// Feeds the prompt, then samples up to `count` tokens (-1: until the context is full). `is_end` names tokens that end the text; they are not given out.
-  StopReason generate(std::span<const int32_t> prompt, int64_t count, Sampler& sampler, const std::function<bool(int32_t)>& is_end, const OnToken& on_token);
+  StopReason generate(std::span<const int32_t> prompt, int64_t count, Sampler& sampler,
+                      const std::function<bool(int32_t)>& is_end, const OnToken& on_token);
 
   int64_t position() const { return past_; }
   const Llama& model() const { return model_; }

@@ -11,14 +11,18 @@ namespace {
 struct LayerNames {
   std::string_view gguf, hugging_face;
 };
-constexpr LayerNames attention_norm{"attn_norm.weight", "input_layernorm.weight"}, q_proj{"attn_q.weight", "self_attn.q_proj.weight"},
-    k_proj{"attn_k.weight", "self_attn.k_proj.weight"}, v_proj{"attn_v.weight", "self_attn.v_proj.weight"}, o_proj{"attn_output.weight", "self_attn.o_proj.weight"},
-    ffn_norm{"ffn_norm.weight", "post_attention_layernorm.weight"}, gate_proj{"ffn_gate.weight", "mlp.gate_proj.weight"}, up_proj{"ffn_up.weight", "mlp.up_proj.weight"},
+constexpr LayerNames attention_norm{"attn_norm.weight", "input_layernorm.weight"},
+    q_proj{"attn_q.weight", "self_attn.q_proj.weight"}, k_proj{"attn_k.weight", "self_attn.k_proj.weight"},
+    v_proj{"attn_v.weight", "self_attn.v_proj.weight"},
+    o_proj{"attn_output.weight", "self_attn.o_proj.weight"},
+    ffn_norm{"ffn_norm.weight", "post_attention_layernorm.weight"},
+    gate_proj{"ffn_gate.weight", "mlp.gate_proj.weight"}, up_proj{"ffn_up.weight", "mlp.up_proj.weight"},
     down_proj{"ffn_down.weight", "mlp.down_proj.weight"};
 
 class Builder {
 public:
-  Builder(const ModelFile& file, const LlamaOptions& options) : file_(file), config_(file.require_config()), options_(options) {
+  Builder(const ModelFile& file, const LlamaOptions& options)
+      : file_(file), config_(file.require_config()), options_(options) {
     gguf_ = file.kind == ModelFileKind::gguf;
     refuse_what_is_not_llama();
     model_.config = config_;
@@ -32,16 +36,20 @@ public:
     past_ = std::make_unique<Dim>(g.dim("past", 0, model_.context - 1));
     model_.tokens = g.tensor({*n_}, DType::i32, "tokens");
     make_rotary_tables();
-    Tensor table = weight(gguf_ ? "token_embd.weight" : "model.embed_tokens.weight", {config_.vocab_size, config_.hidden_size}, false);
+    Tensor table = weight(gguf_ ? "token_embd.weight" : "model.embed_tokens.weight",
+                          {config_.vocab_size, config_.hidden_size}, false);
     Tensor h = table.gather(model_.tokens).cast(DType::f32).set_name("embedding"); // [n, hidden]
     for (int64_t layer = 0; layer < config_.num_layers; layer++) h = block(h, layer);
     if (!options_.all_logits) h = h.slice(0, *n_ - 1, *n_);
     h = norm(h, weight(gguf_ ? "output_norm.weight" : "model.norm.weight", {config_.hidden_size}));
     const char* head_name = gguf_ ? "output.weight" : "lm_head.weight";
     bool tied = !file_.find(head_name);
-    if (tied && !config_.tied_embeddings && !gguf_) throw Error(fmt::format("{}: lm_head.weight is missing and the head is not tied", file_.path));
+    if (tied && !config_.tied_embeddings && !gguf_)
+      throw Error(fmt::format("{}: lm_head.weight is missing and the head is not tied", file_.path));
     Tensor head = tied ? table : weight(head_name, {config_.vocab_size, config_.hidden_size});
-    if (tied) model_.step_weight_bytes += int64_t(file_.tensor(gguf_ ? "token_embd.weight" : "model.embed_tokens.weight").bytes.size());
+    if (tied)
+      model_.step_weight_bytes +=
+          int64_t(file_.tensor(gguf_ ? "token_embd.weight" : "model.embed_tokens.weight").bytes.size());
     Tensor logits = linear(h, head); // [n or 1, vocab]
     model_.logits = options_.all_logits ? logits : logits.squeeze(0);
     model_.logits.set_name("logits").keep();
@@ -53,19 +61,26 @@ private:
     static const std::vector<std::string> known{"llama", "mistral", "smollm", "smollm2", "tinyllama"};
     bool is_known = false;
     for (const auto& name : known) is_known |= config_.architecture == name;
-    auto refuse = [&](const std::string& what) { throw Error(fmt::format("{}: {} (architecture {})", file_.path, what, config_.architecture)); };
+    auto refuse = [&](const std::string& what) {
+      throw Error(fmt::format("{}: {} (architecture {})", file_.path, what, config_.architecture));
+    };
     if (!is_known) refuse("this architecture cannot be run yet; llama and its like can");
     if (config_.num_experts > 0) refuse("mixtures of experts cannot be run yet");
     if (config_.attention_bias || config_.mlp_bias) refuse("biases in projections cannot be run yet");
-    if (config_.activation != "silu" && config_.activation != "swish") refuse(fmt::format("activation {} cannot be run yet", config_.activation));
-    if (config_.sliding_window && *config_.sliding_window < config_.context_length && options_.context > *config_.sliding_window)
-      refuse(fmt::format("contexts beyond the sliding window of {} cannot be run yet", *config_.sliding_window));
+    if (config_.activation != "silu" && config_.activation != "swish")
+      refuse(fmt::format("activation {} cannot be run yet", config_.activation));
+    if (config_.sliding_window && *config_.sliding_window < config_.context_length &&
+        options_.context > *config_.sliding_window)
+      refuse(
+          fmt::format("contexts beyond the sliding window of {} cannot be run yet", *config_.sliding_window));
     if (config_.rope_dim % 2) refuse(fmt::format("{} rotating elements are no pairs", config_.rope_dim));
-    if (config_.rope_scaling.kind == RopeScaling::Kind::dynamic) refuse("dynamic rotary scaling cannot be run yet");
+    if (config_.rope_scaling.kind == RopeScaling::Kind::dynamic)
+      refuse("dynamic rotary scaling cannot be run yet");
   }
 
   std::string layer_name(int64_t layer, const LayerNames& names) const {
-    return gguf_ ? fmt::format("blk.{}.{}", layer, names.gguf) : fmt::format("model.layers.{}.{}", layer, names.hugging_face);
+    return gguf_ ? fmt::format("blk.{}.{}", layer, names.gguf)
+                 : fmt::format("model.layers.{}.{}", layer, names.hugging_face);
   }
 
   Tensor weight(const std::string& name, std::vector<int64_t> shape, bool every_step = true) {
@@ -73,7 +88,8 @@ private:
     if (view.shape != shape) {
       std::string wanted;
       for (int64_t extent : shape) wanted += (wanted.empty() ? "" : ", ") + std::to_string(extent);
-      throw Error(fmt::format("{}: tensor {} is {}, the configuration asks for [{}]", file_.path, name, view.describe(), wanted));
+      throw Error(fmt::format("{}: tensor {} is {}, the configuration asks for [{}]", file_.path, name,
+                              view.describe(), wanted));
     }
     if (every_step) model_.step_weight_bytes += int64_t(view.bytes.size());
     return file_weight(model_.graph, file_, view);
@@ -81,7 +97,9 @@ private:
 
   /// x [n, in] times w [out, in]: [n, out].
   Tensor linear(const Tensor& x, const Tensor& w) { return x.matmul(w.cast(DType::f32).transpose()); }
-  Tensor norm(const Tensor& x, const Tensor& w) { return x.rms_norm(config_.rms_norm_eps) * w.cast(DType::f32); }
+  Tensor norm(const Tensor& x, const Tensor& w) {
+    return x.rms_norm(config_.rms_norm_eps) * w.cast(DType::f32);
+  }
 
   /// cos and sin of position * frequency: [context, rope_dim / 2], computed once at load.
   void make_rotary_tables() {
@@ -90,7 +108,10 @@ private:
     std::vector<float> frequencies(table.inverse_frequencies.begin(), table.inverse_frequencies.end());
     Tensor frequency = g.constant(frequencies, {int64_t(frequencies.size())});
     Tensor angle = g.arange(model_.context, DType::i32).cast(DType::f32).unsqueeze(1) * frequency;
-    cos_ = (angle.cos() * table.magnitude).set_name("rotary_cos").slice(0, *past_, *past_ + *n_).unsqueeze(1); // [n, 1, pairs]
+    cos_ = (angle.cos() * table.magnitude)
+               .set_name("rotary_cos")
+               .slice(0, *past_, *past_ + *n_)
+               .unsqueeze(1); // [n, 1, pairs]
     sin_ = (angle.sin() * table.magnitude).set_name("rotary_sin").slice(0, *past_, *past_ + *n_).unsqueeze(1);
   }
 
@@ -99,7 +120,8 @@ private:
     const int64_t pairs = config_.rope_dim / 2;
     const int axis = config_.rope_interleaved ? 3 : 2; // where the two parts of a pair lie
     Tensor turning = config_.rope_dim == config_.head_dim ? x : x.slice(2, 0, config_.rope_dim);
-    Tensor parts = config_.rope_interleaved ? turning.reshape({*n_, heads, pairs, 2}) : turning.reshape({*n_, heads, 2, pairs});
+    Tensor parts = config_.rope_interleaved ? turning.reshape({*n_, heads, pairs, 2})
+                                            : turning.reshape({*n_, heads, 2, pairs});
     Tensor c = cos_.unsqueeze(axis), s = sin_.unsqueeze(axis);
     Tensor sign = (model_.graph.arange(2, DType::i32).cast(DType::f32) * 2 - 1); // -1, +1
     sign = config_.rope_interleaved ? sign : sign.unsqueeze(1);
@@ -111,22 +133,28 @@ private:
   /// The cache [kv_heads, context, head_dim] with the step's rows, and its filled part as f32 [kv_heads, past + n, head_dim].
   Tensor remember(const std::string& name, const Tensor& rows) { // rows [n, kv_heads, head_dim]
     Graph& g = model_.graph;
-    Tensor cache = g.state(name, {config_.num_kv_heads, model_.context, config_.head_dim}, options_.cache_dtype);
+    Tensor cache =
+        g.state(name, {config_.num_kv_heads, model_.context, config_.head_dim}, options_.cache_dtype);
     Tensor next = cache.update(1, *past_, rows.transpose(0, 1));
     g.update(cache, next);
-    model_.cache_bytes += config_.num_kv_heads * model_.context * config_.head_dim * (options_.cache_dtype == DType::f32 ? 4 : 2);
+    model_.cache_bytes += config_.num_kv_heads * model_.context * config_.head_dim *
+                          (options_.cache_dtype == DType::f32 ? 4 : 2);
     return next.slice(1, 0, *past_ + *n_).cast(DType::f32);
   }
 
   Tensor attention(const Tensor& x, int64_t layer) { // x [n, hidden]
-    const int64_t heads = config_.num_heads, kv_heads = config_.num_kv_heads, group = heads / kv_heads, size = config_.head_dim, hidden = config_.hidden_size;
+    const int64_t heads = config_.num_heads, kv_heads = config_.num_kv_heads, group = heads / kv_heads,
+                  size = config_.head_dim, hidden = config_.hidden_size;
     auto projection = [&](const LayerNames& names, int64_t count) {
       return linear(x, weight(layer_name(layer, names), {count * size, hidden})).reshape({*n_, count, size});
     };
-    Tensor q = rotate(projection(q_proj, heads), heads), k = rotate(projection(k_proj, kv_heads), kv_heads), v = projection(v_proj, kv_heads);
-    Tensor keys = remember(fmt::format("k{}", layer), k), values = remember(fmt::format("v{}", layer), v); // [kv_heads, past + n, size]
-    q = q.reshape({*n_, kv_heads, group, size}).permute({1, 2, 0, 3});                                     // [kv_heads, group, n, size]
-    Tensor scores = q.matmul(keys.unsqueeze(1).transpose()) * (1.0 / std::sqrt(double(size)));              // [kv_heads, group, n, past + n]
+    Tensor q = rotate(projection(q_proj, heads), heads), k = rotate(projection(k_proj, kv_heads), kv_heads),
+           v = projection(v_proj, kv_heads);
+    Tensor keys = remember(fmt::format("k{}", layer), k),
+           values = remember(fmt::format("v{}", layer), v);            // [kv_heads, past + n, size]
+    q = q.reshape({*n_, kv_heads, group, size}).permute({1, 2, 0, 3}); // [kv_heads, group, n, size]
+    Tensor scores = q.matmul(keys.unsqueeze(1).transpose()) *
+                    (1.0 / std::sqrt(double(size))); // [kv_heads, group, n, past + n]
     Graph& g = model_.graph;
     Tensor seen = g.arange(0, *past_ + *n_) <= g.arange(*past_, *past_ + *n_).unsqueeze(1); // [n, past + n]
     Tensor weights = select(seen, scores, -INFINITY).softmax(-1);
@@ -137,13 +165,16 @@ private:
 
   Tensor feed_forward(const Tensor& x, int64_t layer) {
     const int64_t hidden = config_.hidden_size, inner = config_.intermediate_size;
-    Tensor gate = linear(x, weight(layer_name(layer, gate_proj), {inner, hidden})), up = linear(x, weight(layer_name(layer, up_proj), {inner, hidden}));
+    Tensor gate = linear(x, weight(layer_name(layer, gate_proj), {inner, hidden})),
+           up = linear(x, weight(layer_name(layer, up_proj), {inner, hidden}));
     return linear(gate.silu() * up, weight(layer_name(layer, down_proj), {hidden, inner}));
   }
 
   Tensor block(const Tensor& h, int64_t layer) {
-    Tensor mixed = h + attention(norm(h, weight(layer_name(layer, attention_norm), {config_.hidden_size})), layer);
-    return mixed + feed_forward(norm(mixed, weight(layer_name(layer, ffn_norm), {config_.hidden_size})), layer);
+    Tensor mixed =
+        h + attention(norm(h, weight(layer_name(layer, attention_norm), {config_.hidden_size})), layer);
+    return mixed +
+           feed_forward(norm(mixed, weight(layer_name(layer, ffn_norm), {config_.hidden_size})), layer);
   }
 
   const ModelFile& file_;
@@ -157,6 +188,8 @@ private:
 
 } // namespace
 
-Llama make_llama(const ModelFile& file, const LlamaOptions& options) { return Builder(file, options).build(); }
+Llama make_llama(const ModelFile& file, const LlamaOptions& options) {
+  return Builder(file, options).build();
+}
 
 } // namespace luminal::models

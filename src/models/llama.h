@@ -7,10 +7,11 @@
 namespace luminal::models {
 
 struct LlamaOptions {
-  int64_t context = 0;             ///< positions of the cache; 0: what the model declares (beyond it a model works, but worse)
-  int64_t chunk = 128;             ///< most tokens of one step
-  DType cache_dtype = DType::f32;  ///< f16 halves the cache
-  bool all_logits = false;         ///< logits of every token of a step, not of the last one only
+  int64_t context =
+      0; ///< positions of the cache; 0: what the model declares (beyond it a model works, but worse)
+  int64_t chunk = 128;            ///< most tokens of one step
+  DType cache_dtype = DType::f32; ///< f16 halves the cache
+  bool all_logits = false;        ///< logits of every token of a step, not of the last one only
 };
 
 /// Inputs of a step: `tokens` i32 [n], dimensions n (tokens of the step) and past (positions in the cache before it).
@@ -20,7 +21,7 @@ struct Llama {
   Tensor tokens, logits;
   ModelConfig config;
   int64_t context = 0, chunk = 0;
-  int64_t cache_bytes = 0; ///< keys and values at full context
+  int64_t cache_bytes = 0;       ///< keys and values at full context
   int64_t step_weight_bytes = 0; ///< weights that one token reads
 };
 

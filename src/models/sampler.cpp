@@ -8,8 +8,10 @@
 namespace luminal::models {
 
 void Sampler::penalize(std::span<const int32_t> recent) {
-  if (options_.repeat_last >= 0 && recent.size() > size_t(options_.repeat_last)) recent = recent.last(size_t(options_.repeat_last));
-  if (options_.repeat_penalty == 1 && options_.frequency_penalty == 0 && options_.presence_penalty == 0) return;
+  if (options_.repeat_last >= 0 && recent.size() > size_t(options_.repeat_last))
+    recent = recent.last(size_t(options_.repeat_last));
+  if (options_.repeat_penalty == 1 && options_.frequency_penalty == 0 && options_.presence_penalty == 0)
+    return;
   std::map<int32_t, int> times;
   for (int32_t token : recent) times[token]++;
   for (Candidate& c : candidates_) {
@@ -24,18 +26,24 @@ int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> 
   candidates_.clear();
   for (size_t i = 0; i < logits.size(); i++)
     if (!std::isnan(logits[i])) candidates_.push_back({int32_t(i), logits[i], 0});
-  if (candidates_.empty()) throw Error("every logit is NaN: the model's weights or the computation are broken");
+  if (candidates_.empty())
+    throw Error("every logit is NaN: the model's weights or the computation are broken");
   penalize(recent);
-  auto likelier = [](const Candidate& a, const Candidate& b) { return a.logit != b.logit ? a.logit > b.logit : a.token < b.token; };
-  if (options_.temperature <= 0) return std::min_element(candidates_.begin(), candidates_.end(), likelier)->token;
+  auto likelier = [](const Candidate& a, const Candidate& b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+  };
+  if (options_.temperature <= 0)
+    return std::min_element(candidates_.begin(), candidates_.end(), likelier)->token;
 
-  size_t keep = options_.top_k > 0 ? std::min(size_t(options_.top_k), candidates_.size()) : candidates_.size();
+  size_t keep =
+      options_.top_k > 0 ? std::min(size_t(options_.top_k), candidates_.size()) : candidates_.size();
   std::partial_sort(candidates_.begin(), candidates_.begin() + long(keep), candidates_.end(), likelier);
   candidates_.resize(keep);
 
   auto normalize = [&](double temperature) {
     double total = 0, most = candidates_[0].logit;
-    for (Candidate& c : candidates_) total += c.probability = c.logit == most ? 1 : std::exp((c.logit - most) / temperature);
+    for (Candidate& c : candidates_)
+      total += c.probability = c.logit == most ? 1 : std::exp((c.logit - most) / temperature);
     for (Candidate& c : candidates_) c.probability /= total;
   };
   normalize(1);

@@ -26,8 +26,8 @@ Tensor as_f32(const Tensor& x) { return x.cast(DType::f32); }
 
 Tensor unpack_q8_0(const Tensor& raw, int64_t rows, int64_t columns) {
   Tensor blocks = raw.reshape({rows, columns / 32, 34});
-  Tensor scale = as_f32(field(blocks, 0, 2, DType::f16));  // [rows, blocks, 1]
-  Tensor q = as_f32(field(blocks, 2, 32, DType::i8));      // [rows, blocks, 32]
+  Tensor scale = as_f32(field(blocks, 0, 2, DType::f16)); // [rows, blocks, 1]
+  Tensor q = as_f32(field(blocks, 2, 32, DType::i8));     // [rows, blocks, 32]
   return (q * scale).reshape({rows, columns});
 }
 
@@ -43,14 +43,20 @@ Tensor unpack_q4_0(const Tensor& raw, int64_t rows, int64_t columns) {
 Tensor unpack_q4_k(Graph&, const Tensor& raw, int64_t rows, int64_t columns) {
   const int64_t n = columns / 256;
   Tensor blocks = raw.reshape({rows, n, 144});
-  Tensor d = as_f32(field(blocks, 0, 2, DType::f16)), dmin = as_f32(field(blocks, 2, 2, DType::f16)); // [rows, blocks, 1]
+  Tensor d = as_f32(field(blocks, 0, 2, DType::f16)),
+         dmin = as_f32(field(blocks, 2, 2, DType::f16)); // [rows, blocks, 1]
   // Eight 6-bit scales and eight 6-bit minima in 12 bytes: the first four of each lie whole in bytes 0-3 and 4-7; of the last four the low halves
   // are the nibbles of bytes 8-11, the upper two bits the tops of bytes 0-3 and 4-7.
-  Tensor a = field(blocks, 4, 4, DType::u8), b = field(blocks, 8, 4, DType::u8), c = field(blocks, 12, 4, DType::u8);
-  Tensor scales = concat({a & 63, (c & 15) | ((a >> 6) << 4)}, 2), minima = concat({b & 63, (c >> 4) | ((b >> 6) << 4)}, 2);
-  Tensor scale = (as_f32(scales) * d).reshape({rows, n, 4, 2, 1}), minimum = (as_f32(minima) * dmin).reshape({rows, n, 4, 2, 1});
+  Tensor a = field(blocks, 4, 4, DType::u8), b = field(blocks, 8, 4, DType::u8),
+         c = field(blocks, 12, 4, DType::u8);
+  Tensor scales = concat({a & 63, (c & 15) | ((a >> 6) << 4)}, 2),
+         minima = concat({b & 63, (c >> 4) | ((b >> 6) << 4)}, 2);
+  Tensor scale = (as_f32(scales) * d).reshape({rows, n, 4, 2, 1}),
+         minimum = (as_f32(minima) * dmin).reshape({rows, n, 4, 2, 1});
   // Each of four groups of 32 bytes holds 32 elements in its low halves and the next 32 in its high halves.
-  Tensor q = field(blocks, 16, 128, DType::u4).reshape({rows, n, 4, 32, 2}).transpose(3, 4); // [rows, blocks, 4, half, 32]
+  Tensor q = field(blocks, 16, 128, DType::u4)
+                 .reshape({rows, n, 4, 32, 2})
+                 .transpose(3, 4); // [rows, blocks, 4, half, 32]
   return (as_f32(q) * scale - minimum).reshape({rows, columns});
 }
 
@@ -58,17 +64,23 @@ Tensor unpack_q6_k(Graph& graph, const Tensor& raw, int64_t rows, int64_t column
   const int64_t n = columns / 256;
   Tensor blocks = raw.reshape({rows, n, 210});
   // Two halves of 128 elements. Quarter 2*nibble + part, element l: low four bits in nibble `nibble` of byte 32*part + l, upper two in bits 2*quarter of byte l of qh.
-  Tensor low = field(blocks, 0, 128, DType::u4).reshape({rows, n, 2, 2, 32, 2}).permute({0, 1, 2, 5, 3, 4}).reshape({rows, n, 2, 4, 32});
+  Tensor low = field(blocks, 0, 128, DType::u4)
+                   .reshape({rows, n, 2, 2, 32, 2})
+                   .permute({0, 1, 2, 5, 3, 4})
+                   .reshape({rows, n, 2, 4, 32});
   Tensor shift = (graph.arange(4, DType::u8) * 2).reshape({4, 1});
   Tensor high = (field(blocks, 128, 64, DType::u8).reshape({rows, n, 2, 1, 32}) >> shift) & 3;
-  Tensor q = as_f32(low) + as_f32(high) * 16 - 32;                                       // [rows, blocks, 2, 4, 32]
-  Tensor scales = as_f32(field(blocks, 192, 16, DType::i8)).reshape({rows, n, 2, 4, 2, 1}); // one for 16 elements
+  Tensor q = as_f32(low) + as_f32(high) * 16 - 32; // [rows, blocks, 2, 4, 32]
+  Tensor scales =
+      as_f32(field(blocks, 192, 16, DType::i8)).reshape({rows, n, 2, 4, 2, 1}); // one for 16 elements
   Tensor d = as_f32(field(blocks, 208, 2, DType::f16)).reshape({rows, n, 1, 1, 1, 1});
   return (q.reshape({rows, n, 2, 4, 2, 16}) * (scales * d)).reshape({rows, columns});
 }
 
 Tensor file_weight(Graph& graph, const ModelFile& file, const TensorView& view) {
-  std::shared_ptr<const void> owner = view.file_index < file.files.size() ? file.files[view.file_index] : nullptr; // none: bytes of the program
+  std::shared_ptr<const void> owner = view.file_index < file.files.size()
+                                          ? file.files[view.file_index]
+                                          : nullptr; // none: bytes of the program
   if (auto dtype = plain_dtype(view.type)) {
     Dims shape(view.shape.begin(), view.shape.end());
     Tensor weight = graph.weight(view.name, shape, *dtype);
@@ -87,7 +99,8 @@ Tensor file_weight(Graph& graph, const ModelFile& file, const TensorView& view) 
   case StorageType::q4_k: values = unpack_q4_k(graph, raw, rows, columns); break;
   case StorageType::q6_k: values = unpack_q6_k(graph, raw, rows, columns); break;
   default:
-    throw Error(fmt::format("{}: tensor {} is stored as {}; F64 F32 F16 BF16 Q8_0 Q4_0 Q4_K Q6_K can be run", file.path, view.name, info.name));
+    throw Error(fmt::format("{}: tensor {} is stored as {}; F64 F32 F16 BF16 Q8_0 Q4_0 Q4_K Q6_K can be run",
+                            file.path, view.name, info.name));
   }
   return view.shape.size() == 2 ? values : values.reshape(Dims(view.shape.begin(), view.shape.end()));
 }

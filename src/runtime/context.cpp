@@ -13,14 +13,17 @@ namespace {
 constexpr int64_t serial_points = 16384;
 
 int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 std::string megabytes(int64_t bytes) { return fmt::format("{:.1f} MiB", double(bytes) / (1 << 20)); }
 
 } // namespace
 
-luminal::Result<std::shared_ptr<const Executable>> Executable::load(std::shared_ptr<const Plan> plan, device::Device& device) {
+luminal::Result<std::shared_ptr<const Executable>> Executable::load(std::shared_ptr<const Plan> plan,
+                                                                    device::Device& device) {
   std::shared_ptr<Executable> executable(new Executable(std::move(plan), device));
   std::vector<device::Code> code;
   for (const KernelCode& kernel : executable->plan_->kernels) code.push_back({*kernel.object, kernel.entry});
@@ -35,16 +38,19 @@ Executable::~Executable() {
   for (auto module : modules_) device_.unload(module);
 }
 
-Context::Context(std::shared_ptr<const Executable> executable, std::shared_ptr<Store> store, ContextOptions options)
+Context::Context(std::shared_ptr<const Executable> executable, std::shared_ptr<Store> store,
+                 ContextOptions options)
     : executable_(std::move(executable)), store_(std::move(store)), options_(std::move(options)) {}
 
 Context::~Context() = default;
 
-luminal::Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Executable> executable, std::shared_ptr<Store> store,
+luminal::Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Executable> executable,
+                                                          std::shared_ptr<Store> store,
                                                           ContextOptions options) {
   std::unique_ptr<Context> context(new Context(std::move(executable), std::move(store), std::move(options)));
   if (auto done = context->prepare(); !done) return done.failure();
-  (void)context->refresh(); // sizes that no dimension changes are known at once; what assumptions say is for the first step to tell
+  (void)context
+      ->refresh(); // sizes that no dimension changes are known at once; what assumptions say is for the first step to tell
   return context;
 }
 
@@ -52,8 +58,10 @@ luminal::Result<void> Context::prepare() {
   const Plan& plan = executable_->plan();
   device::Device& device = executable_->device();
   if (options_.max_memory > 0 && plan.memory_bytes() > options_.max_memory)
-    return Failure{fmt::format("plan {} may need {} (arena {}, the rest states, arguments and loaded weights), the limit is {}", plan.name,
-                               megabytes(plan.memory_bytes()), megabytes(plan.arena_bytes), megabytes(options_.max_memory))};
+    return Failure{fmt::format(
+        "plan {} may need {} (arena {}, the rest states, arguments and loaded weights), the limit is {}",
+        plan.name, megabytes(plan.memory_bytes()), megabytes(plan.arena_bytes),
+        megabytes(options_.max_memory))};
 
   symbols_.assign(plan.symbols.size(), 0);
   symbol_set_.assign(plan.symbols.size(), false);
@@ -71,7 +79,8 @@ luminal::Result<void> Context::prepare() {
     }
     most_symbols = std::max(most_symbols, map.size());
     Interval shared = kernel.shared_bytes.range(), local = kernel.local_bytes.range();
-    LUMINAL_CHECK(shared.high != unbounded_high && local.high != unbounded_high, "scratch of kernel {} has no bound", kernel.name);
+    LUMINAL_CHECK(shared.high != unbounded_high && local.high != unbounded_high,
+                  "scratch of kernel {} has no bound", kernel.name);
     shared_bytes_ = std::max(shared_bytes_, shared.high);
     local_bytes = std::max(local_bytes, local.high);
   }
@@ -87,9 +96,11 @@ luminal::Result<void> Context::prepare() {
   values_.resize(most_symbols);
 
   shared_bytes_ = (shared_bytes_ + 127) / 64 * 64;
-  local_stride_ = (local_bytes + 127) / 64 * 64 + 4096 / 64 * 3; // workers' blocks do not meet in one cache set
+  local_stride_ =
+      (local_bytes + 127) / 64 * 64 + 4096 / 64 * 3; // workers' blocks do not meet in one cache set
   local_stride_ = (local_stride_ + 63) / 64 * 64;
-  auto scratch = DeviceBuffer::allocate(device, shared_bytes_ + local_stride_ * device.limits().workers, true);
+  auto scratch =
+      DeviceBuffer::allocate(device, shared_bytes_ + local_stride_ * device.limits().workers, true);
   if (!scratch) return scratch.failure();
   scratch_ = std::move(*scratch);
   auto arena = DeviceBuffer::allocate(device, plan.arena_bytes, true);
@@ -112,7 +123,8 @@ luminal::Result<void> Context::prepare() {
     case SlotKind::constant: addresses_[i] = const_cast<std::byte*>(slot.data->data()); break;
     case SlotKind::weight: {
       auto bytes = store_->weight(slot.name);
-      if (bytes.data() == nullptr && slot.max_bytes > 0) return Failure{fmt::format("weight {} ({}) was never set", slot.name, to_string(slot.type))};
+      if (bytes.data() == nullptr && slot.max_bytes > 0)
+        return Failure{fmt::format("weight {} ({}) was never set", slot.name, to_string(slot.type))};
       addresses_[i] = const_cast<std::byte*>(bytes.data());
       break;
     }
@@ -148,7 +160,8 @@ luminal::Result<void> Context::prepare() {
 luminal::Result<void> Context::load() {
   const Plan& plan = executable_->plan();
   bool missing = false;
-  for (const Slot& slot : plan.slots) missing |= slot.kind == SlotKind::loaded && !store_->is_loaded(slot.key);
+  for (const Slot& slot : plan.slots)
+    missing |= slot.kind == SlotKind::loaded && !store_->is_loaded(slot.key);
   if (!missing || plan.load_steps.empty()) return {};
   auto arena = DeviceBuffer::allocate(executable_->device(), plan.load_arena_bytes, false);
   if (!arena) return arena.failure();
@@ -173,22 +186,28 @@ luminal::Result<void> Context::load() {
 
 luminal::Result<void> Context::refresh() {
   const Plan& plan = executable_->plan();
-  if (!sizes_->run(symbols_, size_values_)) return Failure{"a size cannot be computed: " + sizes_->why(symbols_)};
+  if (!sizes_->run(symbols_, size_values_))
+    return Failure{"a size cannot be computed: " + sizes_->why(symbols_)};
   size_t at = 0;
   for (size_t i = 0; i < plan.slots.size(); i++) {
     for (auto& extent : shapes_[i]) extent = size_values_[at++];
     bytes_[i] = size_values_[at++];
   }
   for (size_t i = 0; i < plan.slots.size(); i++)
-    if (plan.slots[i].kind == SlotKind::weight && int64_t(store_->weight(plan.slots[i].name).size()) < bytes_[i])
-      return Failure{fmt::format("weight {} is {}, {} bytes; {} were given", plan.slots[i].name, to_string(plan.slots[i].type), bytes_[i],
+    if (plan.slots[i].kind == SlotKind::weight &&
+        int64_t(store_->weight(plan.slots[i].name).size()) < bytes_[i])
+      return Failure{fmt::format("weight {} is {}, {} bytes; {} were given", plan.slots[i].name,
+                                 to_string(plan.slots[i].type), bytes_[i],
                                  store_->weight(plan.slots[i].name).size())};
   for (size_t k = 0; k < plan.kernels.size(); k++) serial_[k] = size_values_[at++] < serial_points;
   for (Expr assumption : plan.assumptions)
     if (size_values_[at++] == 0) {
       std::string values;
-      for (Expr symbol : symbols_of(assumption)) values += fmt::format("{}{} = {}", values.empty() ? "" : ", ", symbol.name(), *this->symbol(symbol.name()));
-      return Failure{fmt::format("the dimensions break what the plan was made for: {} ({})", to_string(assumption), values)};
+      for (Expr symbol : symbols_of(assumption))
+        values +=
+            fmt::format("{}{} = {}", values.empty() ? "" : ", ", symbol.name(), *this->symbol(symbol.name()));
+      return Failure{fmt::format("the dimensions break what the plan was made for: {} ({})",
+                                 to_string(assumption), values)};
     }
   stale_ = false;
   return {};
@@ -200,7 +219,8 @@ luminal::Result<void> Context::set_symbol(std::string_view name, int64_t value) 
     if (plan.symbols[i].name() != name) continue;
     Interval range = plan.symbols[i].range();
     if (!range.contains(value) || value % std::max<int64_t>(1, plan.symbols[i].multiple()) != 0)
-      return Failure{fmt::format("dimension {} is declared {}..{}, {} was given", name, range.low, range.high, value)};
+      return Failure{
+          fmt::format("dimension {} is declared {}..{}, {} was given", name, range.low, range.high, value)};
     stale_ |= symbols_[i] != value;
     symbols_[i] = value;
     symbol_set_[i] = true;
@@ -230,8 +250,9 @@ luminal::Result<void> Context::bind_argument(std::string_view name, std::span<co
   if (stale_)
     if (auto done = refresh(); !done) return done;
   if (int64_t(bytes.size()) < bytes_[size_t(slot)])
-    return Failure{fmt::format("argument {} is {}, {} bytes; {} were given", name, to_string(executable_->plan().slots[size_t(slot)].type),
-                               bytes_[size_t(slot)], bytes.size())};
+    return Failure{fmt::format("argument {} is {}, {} bytes; {} were given", name,
+                               to_string(executable_->plan().slots[size_t(slot)].type), bytes_[size_t(slot)],
+                               bytes.size())};
   addresses_[size_t(slot)] = const_cast<std::byte*>(bytes.data());
   return {};
 }
@@ -275,7 +296,8 @@ luminal::Result<void> Context::run_step(const Step& step, std::byte* arena) {
     return {};
   }
   case StepKind::copy:
-    std::memmove(addresses_[size_t(step.slots[0])], addresses_[size_t(step.slots[1])], size_t(bytes_[size_t(step.slots[1])]));
+    std::memmove(addresses_[size_t(step.slots[0])], addresses_[size_t(step.slots[1])],
+                 size_t(bytes_[size_t(step.slots[1])]));
     finish("copy " + plan.slots[size_t(step.slots[0])].name);
     return {};
   case StepKind::zero:
@@ -321,7 +343,8 @@ luminal::Result<void> Context::check_range(const Step& step) const {
   for (int64_t i = 0; i < count; i++) {
     int64_t value = load_i64(slot.type.dtype, addresses_[size_t(step.slots[0])], i);
     if (!step.range.contains(value))
-      return Failure{fmt::format("{}: element {} is {}, allowed are {}..{}", step.text, i, value, step.range.low, step.range.high)};
+      return Failure{fmt::format("{}: element {} is {}, allowed are {}..{}", step.text, i, value,
+                                 step.range.low, step.range.high)};
   }
   return {};
 }
@@ -334,14 +357,18 @@ int64_t Context::element_count(int slot) const {
 
 HostValue Context::view(int slot) const {
   const Slot& s = executable_->plan().slots[size_t(slot)];
-  return {s.name, s.type.dtype, shapes_[size_t(slot)], {addresses_[size_t(slot)], size_t(bytes_[size_t(slot)])}};
+  return {
+      s.name, s.type.dtype, shapes_[size_t(slot)], {addresses_[size_t(slot)], size_t(bytes_[size_t(slot)])}};
 }
 
 luminal::Result<void> Context::run_host(const Step& step) {
-  if (!options_.host) return Failure{fmt::format("the plan calls the host ({}), but no host function was given", step.host.kind)};
+  if (!options_.host)
+    return Failure{
+        fmt::format("the plan calls the host ({}), but no host function was given", step.host.kind)};
   std::vector<HostValue> inputs, results;
   size_t first_result = step.slots.size() - step.host.results.size();
-  for (size_t i = 0; i < step.slots.size(); i++) (i < first_result ? inputs : results).push_back(view(step.slots[i]));
+  for (size_t i = 0; i < step.slots.size(); i++)
+    (i < first_result ? inputs : results).push_back(view(step.slots[i]));
   return options_.host(step.host, inputs, results);
 }
 
@@ -360,8 +387,9 @@ luminal::Result<HostValue> Context::state(std::string_view name) const {
 std::string Context::chrome_trace() const {
   std::string out = "{\"traceEvents\":[";
   for (size_t i = 0; i < events_.size(); i++)
-    out += fmt::format("{}{{\"name\":\"{}\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":{:.3f},\"dur\":{:.3f}}}", i ? ",\n" : "\n", events_[i].name,
-                       double(events_[i].begin_ns) / 1000, double(events_[i].duration_ns) / 1000);
+    out += fmt::format("{}{{\"name\":\"{}\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":{:.3f},\"dur\":{:.3f}}}",
+                       i ? ",\n" : "\n", events_[i].name, double(events_[i].begin_ns) / 1000,
+                       double(events_[i].duration_ns) / 1000);
   return out + "\n]}\n";
 }
 

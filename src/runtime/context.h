@@ -9,14 +9,16 @@ namespace luminal::runtime {
 /// A plan whose code is loaded on a device. Immutable, shared by contexts on any threads.
 class Executable {
 public:
-  static luminal::Result<std::shared_ptr<const Executable>> load(std::shared_ptr<const Plan> plan, device::Device& device);
+  static luminal::Result<std::shared_ptr<const Executable>> load(std::shared_ptr<const Plan> plan,
+                                                                 device::Device& device);
   ~Executable();
   const Plan& plan() const { return *plan_; }
   device::Device& device() const { return device_; }
   device::KernelId kernel(int index) const { return kernels_[size_t(index)]; }
 
 private:
-  Executable(std::shared_ptr<const Plan> plan, device::Device& device) : plan_(std::move(plan)), device_(device) {}
+  Executable(std::shared_ptr<const Plan> plan, device::Device& device)
+      : plan_(std::move(plan)), device_(device) {}
   std::shared_ptr<const Plan> plan_;
   device::Device& device_;
   std::vector<device::KernelId> kernels_;
@@ -30,7 +32,8 @@ struct HostValue {
   std::vector<int64_t> shape;
   std::span<std::byte> bytes;
 };
-using HostFunction = std::function<luminal::Result<void>(const HostAttr& effect, std::span<const HostValue> inputs, std::span<HostValue> results)>;
+using HostFunction = std::function<luminal::Result<void>(
+    const HostAttr& effect, std::span<const HostValue> inputs, std::span<HostValue> results)>;
 
 struct TraceEvent {
   std::string name;
@@ -46,7 +49,8 @@ struct ContextOptions {
 /// load steps that the store has not seen; run() then allocates nothing.
 class Context {
 public:
-  static luminal::Result<std::unique_ptr<Context>> create(std::shared_ptr<const Executable> executable, std::shared_ptr<Store> store,
+  static luminal::Result<std::unique_ptr<Context>> create(std::shared_ptr<const Executable> executable,
+                                                          std::shared_ptr<Store> store,
                                                           ContextOptions options = {});
   ~Context();
 
@@ -85,19 +89,19 @@ private:
   std::shared_ptr<const Executable> executable_;
   std::shared_ptr<Store> store_;
   ContextOptions options_;
-  std::vector<int64_t> symbols_;              // values of plan().symbols
+  std::vector<int64_t> symbols_; // values of plan().symbols
   std::vector<bool> symbol_set_;
-  std::vector<std::byte*> addresses_;         // of slots
-  std::vector<int64_t> bytes_;                // of slots, at the present symbols
-  std::vector<std::vector<int64_t>> shapes_;  // of slots
-  std::vector<bool> serial_;                  // of kernels: too few points to wake the other workers
+  std::vector<std::byte*> addresses_;            // of slots
+  std::vector<int64_t> bytes_;                   // of slots, at the present symbols
+  std::vector<std::vector<int64_t>> shapes_;     // of slots
+  std::vector<bool> serial_;                     // of kernels: too few points to wake the other workers
   std::vector<std::vector<int>> kernel_symbols_; // positions in symbols_ of each kernel's symbols
-  std::vector<void*> buffers_;                // scratch of a launch's arguments
+  std::vector<void*> buffers_;                   // scratch of a launch's arguments
   std::vector<int64_t> values_;
   std::map<std::string, DeviceBuffer> arguments_;
   DeviceBuffer arena_, scratch_;
   int64_t shared_bytes_ = 0, local_stride_ = 64;
-  std::unique_ptr<ExprProgram> sizes_;        // all dynamic extents of all slots
+  std::unique_ptr<ExprProgram> sizes_; // all dynamic extents of all slots
   std::vector<int64_t> size_values_;
   bool stale_ = true;
   bool tracing_ = false;

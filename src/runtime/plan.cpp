@@ -19,11 +19,14 @@ void print_steps(const Plan& plan, const std::vector<Step>& steps, int indent, s
     return text;
   };
   for (const Step& step : steps) switch (step.kind) {
-    case StepKind::launch: line(fmt::format("launch {}({})", plan.kernels[size_t(step.kernel)].name, list(step.slots))); break;
+    case StepKind::launch:
+      line(fmt::format("launch {}({})", plan.kernels[size_t(step.kernel)].name, list(step.slots)));
+      break;
     case StepKind::copy: line(fmt::format("copy {} <- {}", slot(step.slots[0]), slot(step.slots[1]))); break;
     case StepKind::zero: line(fmt::format("zero {}", slot(step.slots[0]))); break;
     case StepKind::check:
-      line(fmt::format("check {} in {}..{}  # {}", slot(step.slots[0]), step.range.low, step.range.high, step.text));
+      line(fmt::format("check {} in {}..{}  # {}", slot(step.slots[0]), step.range.low, step.range.high,
+                       step.text));
       break;
     case StepKind::loop:
       line(fmt::format("loop {} in 0..{}", to_string(step.counter), to_string(step.count)));
@@ -71,7 +74,8 @@ int Plan::find_slot(std::string_view slot_name, SlotKind kind) const {
 int64_t Plan::memory_bytes() const {
   int64_t total = arena_bytes;
   for (const Slot& slot : slots)
-    if (slot.kind == SlotKind::state || slot.kind == SlotKind::loaded || slot.kind == SlotKind::argument) total += slot.max_bytes;
+    if (slot.kind == SlotKind::state || slot.kind == SlotKind::loaded || slot.kind == SlotKind::argument)
+      total += slot.max_bytes;
   return total;
 }
 
@@ -88,14 +92,16 @@ std::string to_string(const Plan& plan) {
     out += "\n";
   }
   for (const KernelCode& kernel : plan.kernels)
-    out += fmt::format("kernel {}: {} points{}\n", kernel.name, to_string(kernel.points), kernel.note.empty() ? "" : ", " + kernel.note);
+    out += fmt::format("kernel {}: {} points{}\n", kernel.name, to_string(kernel.points),
+                       kernel.note.empty() ? "" : ", " + kernel.note);
   if (!plan.load_steps.empty()) {
     out += "load\n";
     print_steps(plan, plan.load_steps, 2, out);
   }
   out += "step\n";
   print_steps(plan, plan.steps, 2, out);
-  for (const PlanResult& result : plan.results) out += fmt::format("result {} = {}\n", result.name, plan.slots[size_t(result.slot)].name);
+  for (const PlanResult& result : plan.results)
+    out += fmt::format("result {} = {}\n", result.name, plan.slots[size_t(result.slot)].name);
   return out;
 }
 
@@ -112,14 +118,16 @@ int64_t place_in_arena(const std::vector<Step>& steps, std::vector<Slot>& slots)
     if (slots[i].pinned) lives[i] = {0, int(steps.size())};
     order.push_back(i);
   }
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return slots[a].max_bytes > slots[b].max_bytes; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return slots[a].max_bytes > slots[b].max_bytes; });
 
   int64_t size = 0;
   std::vector<size_t> placed;
   for (size_t i : order) {
     std::vector<std::pair<int64_t, int64_t>> taken; // of slots alive at the same time
     for (size_t p : placed)
-      if (lives[p].first <= lives[i].last && lives[i].first <= lives[p].last) taken.push_back({slots[p].offset, slots[p].offset + slots[p].max_bytes});
+      if (lives[p].first <= lives[i].last && lives[i].first <= lives[p].last)
+        taken.push_back({slots[p].offset, slots[p].offset + slots[p].max_bytes});
     std::sort(taken.begin(), taken.end());
     int64_t at = 0;
     for (auto [begin, end] : taken) {
@@ -127,7 +135,8 @@ int64_t place_in_arena(const std::vector<Step>& steps, std::vector<Slot>& slots)
       at = std::max(at, (end + 63) / 64 * 64);
     }
     slots[i].offset = at;
-    LUMINAL_CHECK(!__builtin_add_overflow(at, slots[i].max_bytes, &at), "arena overflow at slot {}", slots[i].name);
+    LUMINAL_CHECK(!__builtin_add_overflow(at, slots[i].max_bytes, &at), "arena overflow at slot {}",
+                  slots[i].name);
     size = std::max(size, at);
     placed.push_back(i);
   }

@@ -23,11 +23,11 @@ struct Slot {
   std::string name;
   SlotKind kind = SlotKind::arena;
   TensorType type;
-  Expr bytes;             ///< at the symbols' present values
-  int64_t max_bytes = 0;  ///< at the worst values in range
-  int64_t offset = -1;    ///< arena: bytes from its begin, a multiple of 64
-  bool pinned = false;    ///< arena: readable until the next step (results)
-  uint64_t key = 0;       ///< loaded: what it holds (structural hash), so that plans share it
+  Expr bytes;            ///< at the symbols' present values
+  int64_t max_bytes = 0; ///< at the worst values in range
+  int64_t offset = -1;   ///< arena: bytes from its begin, a multiple of 64
+  bool pinned = false;   ///< arena: readable until the next step (results)
+  uint64_t key = 0;      ///< loaded: what it holds (structural hash), so that plans share it
   std::shared_ptr<const std::vector<std::byte>> data; ///< constant
 };
 
@@ -38,25 +38,26 @@ struct KernelCode {
   std::shared_ptr<const std::vector<std::byte>> object;
   std::vector<Expr> symbols;      ///< scalar arguments, in order
   Expr shared_bytes, local_bytes; ///< scratch of a launch, of a worker
-  Expr points = 0;                ///< of its loops, over the plan's symbols: a launch of few runs on one worker
-  std::string note;               ///< one line for the report: schedule and why
+  Expr points = 0;  ///< of its loops, over the plan's symbols: a launch of few runs on one worker
+  std::string note; ///< one line for the report: schedule and why
 };
 
 enum class StepKind : uint8_t { launch, copy, zero, check, loop, cond, host };
 
 struct Step {
   StepKind kind = StepKind::launch;
-  int kernel = -1;         ///< launch
-  std::vector<int> slots;  ///< launch: the kernel's buffers; copy: destination, source; zero, check: the slot; cond: bool slot; host: inputs, then results
-  Interval range;          ///< check: every integer in the slot lies in it, else the step fails
-  std::string text;        ///< check: whose index it is; host: the effect's text
+  int kernel = -1; ///< launch
+  std::vector<int>
+      slots; ///< launch: the kernel's buffers; copy: destination, source; zero, check: the slot; cond: bool slot; host: inputs, then results
+  Interval range;   ///< check: every integer in the slot lies in it, else the step fails
+  std::string text; ///< check: whose index it is; host: the effect's text
   // loop
-  Expr count, counter;     ///< runs count times; `counter` is the plan symbol that holds the step's number
-  int condition = -1;      ///< bool slot that must hold before each turn (and its steps in `otherwise`), or -1
-  int taken = -1;          ///< i64 slot that receives the number of turns, or -1
+  Expr count, counter; ///< runs count times; `counter` is the plan symbol that holds the step's number
+  int condition = -1;  ///< bool slot that must hold before each turn (and its steps in `otherwise`), or -1
+  int taken = -1;      ///< i64 slot that receives the number of turns, or -1
   std::vector<Step> body, otherwise; ///< loop: the turn, the condition's steps; cond: then, else
   HostAttr host;
-  int64_t time_hint = 0;   ///< bytes moved at the largest sizes; for reports
+  int64_t time_hint = 0; ///< bytes moved at the largest sizes; for reports
 };
 
 struct PlanResult {
@@ -66,18 +67,19 @@ struct PlanResult {
 
 struct Plan {
   std::string name;
-  std::vector<Expr> symbols;  ///< dimension symbols and loop counters; their ranges are the plan's domain
+  std::vector<Expr> symbols;     ///< dimension symbols and loop counters; their ranges are the plan's domain
   std::vector<Expr> assumptions; ///< conditions over the symbols, checked before a step
   std::vector<Slot> slots;
   std::vector<KernelCode> kernels;
   std::vector<Step> load_steps, steps;
   std::vector<PlanResult> results;
-  int64_t arena_bytes = 0;      ///< address space; only touched pages cost memory
-  int64_t load_arena_bytes = 0; ///< of the load steps
+  int64_t arena_bytes = 0;        ///< address space; only touched pages cost memory
+  int64_t load_arena_bytes = 0;   ///< of the load steps
   std::vector<std::string> notes; ///< decisions, one line each, for report()
 
   int find_slot(std::string_view name, SlotKind kind) const; ///< -1: none
-  int64_t memory_bytes() const; ///< arena, states and loaded values at the worst: what a limit is held against
+  int64_t
+  memory_bytes() const; ///< arena, states and loaded values at the worst: what a limit is held against
 };
 
 /// Readable text: slots, kernels, steps.

@@ -6,7 +6,8 @@
 namespace luminal::runtime {
 
 luminal::Result<DeviceBuffer> DeviceBuffer::allocate(device::Device& device, int64_t bytes, bool huge_pages) {
-  auto memory = device.allocate(std::max<int64_t>(bytes, 64), {.alignment = 64, .huge_pages = huge_pages, .zero = true});
+  auto memory = device.allocate(std::max<int64_t>(bytes, 64),
+                                {.alignment = 64, .huge_pages = huge_pages, .zero = true});
   if (!memory) return memory.failure();
   DeviceBuffer buffer;
   buffer.device_ = &device;
@@ -22,7 +23,8 @@ void DeviceBuffer::clear() {
   if (device_) device_->decommit(memory_, 0, memory_.bytes);
 }
 
-void Store::borrow_weight(const std::string& name, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+void Store::borrow_weight(const std::string& name, std::span<const std::byte> bytes,
+                          std::shared_ptr<const void> owner) {
   Weight weight;
   weight.bytes = bytes;
   weight.owner = std::move(owner);
@@ -48,7 +50,9 @@ std::span<const std::byte> Store::weight(const std::string& name) const {
 luminal::Result<std::byte*> Store::state(const std::string& name, int64_t bytes) {
   auto& buffer = states_[name];
   if (buffer.bytes() < bytes) {
-    if (buffer.data()) return Failure{fmt::format("state {} is held with {} bytes, another plan asks for {}", name, buffer.bytes(), bytes)};
+    if (buffer.data())
+      return Failure{fmt::format("state {} is held with {} bytes, another plan asks for {}", name,
+                                 buffer.bytes(), bytes)};
     auto made = DeviceBuffer::allocate(device_, bytes, bytes >= (4 << 20));
     if (!made) return made.failure();
     buffer = std::move(*made);

@@ -41,7 +41,8 @@ public:
   explicit Store(device::Device& device) : device_(device) {}
 
   /// The caller's memory, in place. `owner` keeps it alive as long as the store.
-  void borrow_weight(const std::string& name, std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+  void borrow_weight(const std::string& name, std::span<const std::byte> bytes,
+                     std::shared_ptr<const void> owner);
   luminal::Result<void> copy_weight(const std::string& name, std::span<const std::byte> bytes);
   bool has_weight(const std::string& name) const { return weights_.contains(name); }
   std::span<const std::byte> weight(const std::string& name) const;

@@ -63,7 +63,8 @@ template <class P, class F> void each_number(P& p, F f) {
   f("fork_join_us", p.fork_join_us), f("barrier_us", p.barrier_us);
 }
 template <class P, class F> void each_bandwidth(P& p, F f) {
-  f("memory_1", p.memory_1), f("memory", p.memory), f("l1_1", p.l1_1), f("l2_1", p.l2_1), f("l3_all", p.l3_all);
+  f("memory_1", p.memory_1), f("memory", p.memory), f("l1_1", p.l1_1), f("l2_1", p.l2_1),
+      f("l3_all", p.l3_all);
 }
 
 std::string file_of(const MachineProfile& p) {

@@ -25,21 +25,27 @@ void convert(DType to, std::byte* out, DType from, const std::byte* in, int64_t 
   for (int64_t i = 0; i < count; i++) {
     if (is_float(from)) {
       double value = load_f64(from, in, i);
-      if (is_float(to)) store_f64(to, out, i, value);
-      else store_i64(to, out, i, to == DType::boolean ? value != 0 : int64_t(value));
-    } else if (is_float(to)) store_f64(to, out, i, load_f64(from, in, i));
-    else store_i64(to, out, i, to == DType::boolean ? load_i64(from, in, i) != 0 : load_i64(from, in, i));
+      if (is_float(to))
+        store_f64(to, out, i, value);
+      else
+        store_i64(to, out, i, to == DType::boolean ? value != 0 : int64_t(value));
+    } else if (is_float(to))
+      store_f64(to, out, i, load_f64(from, in, i));
+    else
+      store_i64(to, out, i, to == DType::boolean ? load_i64(from, in, i) != 0 : load_i64(from, in, i));
   }
 }
 
 std::vector<int64_t> present_shape(const GraphState& graph, const Shape& shape, Where where) {
   ExprMap<int64_t> bindings;
   for (const auto& [name, symbol] : graph.dims)
-    if (auto value = graph.dim_values.find(name); value != graph.dim_values.end()) bindings[symbol] = value->second;
+    if (auto value = graph.dim_values.find(name); value != graph.dim_values.end())
+      bindings[symbol] = value->second;
   std::vector<int64_t> result;
   for (Expr extent : shape) {
     auto value = evaluate(extent, bindings);
-    if (!value) throw Error("shape", fmt::format("{}: {} (see Graph::set_dim)", text_of(shape), value.error()), where);
+    if (!value)
+      throw Error("shape", fmt::format("{}: {} (see Graph::set_dim)", text_of(shape), value.error()), where);
     result.push_back(*value);
   }
   return result;
@@ -84,37 +90,51 @@ Graph& Graph::operator=(Graph&&) noexcept = default;
 Graph::~Graph() = default;
 
 Dim Graph::dim(std::string name, int64_t low, int64_t high, Where where) {
-  if (low < 0 || high < low) throw Error("dim", fmt::format("{}: {}..{} is no range of sizes", name, low, high), where);
+  if (low < 0 || high < low)
+    throw Error("dim", fmt::format("{}: {}..{} is no range of sizes", name, low, high), where);
   if (auto known = state_->dims.find(name); known != state_->dims.end()) {
     if (known->second.range() == Interval{low, high}) return Dim::from_id(known->second.id());
-    throw Error("dim", fmt::format("dimension {} is declared with another range, {}..{}", name, known->second.range().low, known->second.range().high), where);
+    throw Error("dim",
+                fmt::format("dimension {} is declared with another range, {}..{}", name,
+                            known->second.range().low, known->second.range().high),
+                where);
   }
   Expr symbol = Expr::symbol(name, {low, high});
   state_->dims[name] = symbol;
   auto& symbols = state_->module.symbols;
-  symbols.insert(std::upper_bound(symbols.begin(), symbols.end(), symbol, [](Expr a, Expr b) { return a.name() < b.name(); }), symbol);
+  symbols.insert(std::upper_bound(symbols.begin(), symbols.end(), symbol,
+                                  [](Expr a, Expr b) { return a.name() < b.name(); }),
+                 symbol);
   return Dim::from_id(symbol.id());
 }
 
 void Graph::set_dim(const std::string& name, int64_t value, Where where) {
   auto known = state_->dims.find(name);
-  if (known == state_->dims.end()) throw Error("set_dim", fmt::format("the graph has no dimension {}", name), where);
+  if (known == state_->dims.end())
+    throw Error("set_dim", fmt::format("the graph has no dimension {}", name), where);
   Interval range = known->second.range();
-  if (!range.contains(value)) throw Error("set_dim", fmt::format("{} = {} is outside its range {}..{}", name, value, range.low, range.high), where);
+  if (!range.contains(value))
+    throw Error("set_dim",
+                fmt::format("{} = {} is outside its range {}..{}", name, value, range.low, range.high),
+                where);
   state_->dim_values[name] = value;
 }
 
 namespace {
-Tensor add_input(const std::shared_ptr<GraphState>& graph, std::string name, const Dims& dims, DType dtype, Role role, std::string_view op, Where where) {
+Tensor add_input(const std::shared_ptr<GraphState>& graph, std::string name, const Dims& dims, DType dtype,
+                 Role role, std::string_view op, Where where) {
   if (name.empty()) name = fmt::format("input{}", graph->unnamed++);
-  if (graph->inputs.contains(name)) throw Error(op, fmt::format("there is a tensor named {} already", name), where);
-  Tensor t = build(op, graph, where, [&](FunctionBuilder& b) { return b.input(name, {dtype, to_shape(dims)}, role); });
+  if (graph->inputs.contains(name))
+    throw Error(op, fmt::format("there is a tensor named {} already", name), where);
+  Tensor t = build(op, graph, where,
+                   [&](FunctionBuilder& b) { return b.input(name, {dtype, to_shape(dims)}, role); });
   graph->inputs[name] = t.id();
   return t;
 }
 const InputAttr& input_attr(const GraphState& graph, uint32_t id, std::string_view op, Where where) {
   const Node& node = graph.builder[id];
-  if (node.kind != NodeKind::input) throw Error(op, "data can only be given to a tensor made by tensor, weight or state", where);
+  if (node.kind != NodeKind::input)
+    throw Error(op, "data can only be given to a tensor made by tensor, weight or state", where);
   return std::get<InputAttr>(node.attr);
 }
 } // namespace
@@ -132,9 +152,13 @@ Tensor Graph::state(std::string name, Dims shape, DType dtype, Where where) {
 void Graph::update(const Tensor& state, const Tensor& next, Where where) {
   graph_of("update", {&state, &next}, where);
   if (state.graph() != state_) throw Error("update", "the tensors belong to another graph", where);
-  if (input_attr(*state_, state.id(), "update", where).role != Role::state) throw Error("update", "only a tensor made by Graph::state can be updated", where);
+  if (input_attr(*state_, state.id(), "update", where).role != Role::state)
+    throw Error("update", "only a tensor made by Graph::state can be updated", where);
   if (!(type_of(state) == type_of(next)))
-    throw Error("update", fmt::format("the state is {}, its next value {}", luminal::to_string(type_of(state)), luminal::to_string(type_of(next))), where);
+    throw Error("update",
+                fmt::format("the state is {}, its next value {}", luminal::to_string(type_of(state)),
+                            luminal::to_string(type_of(next))),
+                where);
   for (auto& [s, _] : state_->updates)
     if (s == state.id()) throw Error("update", "the state has a next value already", where);
   state_->updates.push_back({state.id(), next.id()});
@@ -148,54 +172,78 @@ Tensor Graph::constant_bytes(std::span<const std::byte> bytes, DType dtype, Dims
   TensorType type{dtype, to_shape(shape)};
   int64_t count = elements(present_shape(*state_, type.shape, where));
   if (int64_t(bytes.size()) != storage_bytes(dtype, count))
-    throw Error("constant", fmt::format("{} needs {} bytes, {} were given", luminal::to_string(type), storage_bytes(dtype, count), bytes.size()), where);
-  return build("constant", state_, where, [&](FunctionBuilder& b) { return b.constant(type, {bytes.begin(), bytes.end()}); });
+    throw Error("constant",
+                fmt::format("{} needs {} bytes, {} were given", luminal::to_string(type),
+                            storage_bytes(dtype, count), bytes.size()),
+                where);
+  return build("constant", state_, where,
+               [&](FunctionBuilder& b) { return b.constant(type, {bytes.begin(), bytes.end()}); });
 }
 Tensor Graph::arange(Dim count, DType dtype, Where where) { return arange(0, count, dtype, where); }
 Tensor Graph::arange(Dim start, Dim end, DType dtype, Where where) {
   Expr first = to_expr(start), n = to_expr(end) - first;
-  return build("arange", state_, where, [&](FunctionBuilder& b) { return b.iota({n}, first + axis_symbol(0, n), dtype); });
+  return build("arange", state_, where,
+               [&](FunctionBuilder& b) { return b.iota({n}, first + axis_symbol(0, n), dtype); });
 }
 
-Graph::LoopResult Graph::loop(Dim count, const std::vector<Tensor>& carried, const std::vector<Tensor>& stepped, const std::vector<Tensor>& invariants,
+Graph::LoopResult Graph::loop(Dim count, const std::vector<Tensor>& carried,
+                              const std::vector<Tensor>& stepped, const std::vector<Tensor>& invariants,
                               const LoopBody& body, Where where) {
   auto inner = std::make_shared<GraphState>(fmt::format("{}_loop{}", state_->name, state_->loops++));
   inner->outer = state_.get();
   inner->dims = state_->dims;
   inner->module = state_->module;
   Graph inner_graph(inner);
-  auto parameter = [&](std::string name, Shape shape, DType dtype) { return inner_graph.tensor(to_dims(shape), dtype, std::move(name), where); };
+  auto parameter = [&](std::string name, Shape shape, DType dtype) {
+    return inner_graph.tensor(to_dims(shape), dtype, std::move(name), where);
+  };
   Tensor step = parameter("step", {}, DType::i64);
   std::vector<Tensor> inner_carried, slices, inner_invariants;
   std::vector<NodeId> inputs;
   for (size_t i = 0; i < carried.size(); i++) {
     graph_of("loop", {&carried[i]}, where);
-    inner_carried.push_back(parameter(fmt::format("carried{}", i), type_of(carried[i]).shape, carried[i].dtype()));
+    inner_carried.push_back(
+        parameter(fmt::format("carried{}", i), type_of(carried[i]).shape, carried[i].dtype()));
     inputs.push_back(carried[i].id());
   }
   for (size_t i = 0; i < stepped.size(); i++) {
     graph_of("loop", {&stepped[i]}, where);
     Shape shape = type_of(stepped[i]).shape;
     if (shape.empty() || !proves_equal(shape[0], to_expr(count)))
-      throw Error("loop", fmt::format("stepped tensor {} of shape {} must have {} rows", i, text_of(shape), count.to_string()), where);
-    slices.push_back(parameter(fmt::format("slice{}", i), Shape(shape.begin() + 1, shape.end()), stepped[i].dtype()));
+      throw Error("loop",
+                  fmt::format("stepped tensor {} of shape {} must have {} rows", i, text_of(shape),
+                              count.to_string()),
+                  where);
+    slices.push_back(
+        parameter(fmt::format("slice{}", i), Shape(shape.begin() + 1, shape.end()), stepped[i].dtype()));
     inputs.push_back(stepped[i].id());
   }
   for (size_t i = 0; i < invariants.size(); i++) {
     graph_of("loop", {&invariants[i]}, where);
-    inner_invariants.push_back(parameter(fmt::format("invariant{}", i), type_of(invariants[i]).shape, invariants[i].dtype()));
+    inner_invariants.push_back(
+        parameter(fmt::format("invariant{}", i), type_of(invariants[i]).shape, invariants[i].dtype()));
     inputs.push_back(invariants[i].id());
   }
   LoopResult values = body(inner_graph, step, inner_carried, slices, inner_invariants);
-  if (values.carried.size() != carried.size()) throw Error("loop", fmt::format("the body returns {} carried values, {} go in", values.carried.size(), carried.size()), where);
+  if (values.carried.size() != carried.size())
+    throw Error(
+        "loop",
+        fmt::format("the body returns {} carried values, {} go in", values.carried.size(), carried.size()),
+        where);
   for (size_t i = 0; i < carried.size(); i++) {
     graph_of("loop", {&values.carried[i], &step}, where);
     if (!(type_of(values.carried[i]) == type_of(carried[i])))
-      throw Error("loop", fmt::format("carried value {} goes in as {} and comes back as {}", i, luminal::to_string(type_of(carried[i])), luminal::to_string(type_of(values.carried[i]))), where);
+      throw Error("loop",
+                  fmt::format("carried value {} goes in as {} and comes back as {}", i,
+                              luminal::to_string(type_of(carried[i])),
+                              luminal::to_string(type_of(values.carried[i]))),
+                  where);
   }
   FunctionBuilder b = inner->builder;
-  for (size_t i = 0; i < values.carried.size(); i++) b.result(fmt::format("carried{}_next", i), values.carried[i].id());
-  for (size_t i = 0; i < values.stacked.size(); i++) b.result(fmt::format("stacked{}", i), values.stacked[i].id());
+  for (size_t i = 0; i < values.carried.size(); i++)
+    b.result(fmt::format("carried{}_next", i), values.carried[i].id());
+  for (size_t i = 0; i < values.stacked.size(); i++)
+    b.result(fmt::format("stacked{}", i), values.stacked[i].id());
   Function function = b.finish();
   LoopAttr attr;
   attr.body = function.name;
@@ -206,9 +254,12 @@ Graph::LoopResult Graph::loop(Dim count, const std::vector<Tensor>& carried, con
   state_->module.functions.push_back(std::move(function));
   state_->stale = true;
   LoopResult result;
-  NodeId loop = build("loop", state_, where, [&](FunctionBuilder& outer) { return outer.add(attr, inputs, {}, where); }).id();
+  NodeId loop = build("loop", state_, where, [&](FunctionBuilder& outer) {
+                  return outer.add(attr, inputs, {}, where);
+                }).id();
   for (size_t i = 0; i < carried.size() + values.stacked.size(); i++) {
-    Tensor value = build("loop", state_, where, [&](FunctionBuilder& outer) { return outer.get(loop, int(i)); });
+    Tensor value =
+        build("loop", state_, where, [&](FunctionBuilder& outer) { return outer.get(loop, int(i)); });
     (i < carried.size() ? result.carried : result.stacked).push_back(value);
   }
   return result;
@@ -248,7 +299,10 @@ void Graph::execute(Where where) {
   for (const auto& slot : plan.slots) {
     if (slot.kind != runtime::SlotKind::weight) continue;
     InputData& data = g.data[slot.name];
-    if (!data.given) throw Error("execute", fmt::format("weight {} ({}) was never set", slot.name, luminal::to_string(slot.type)), where);
+    if (!data.given)
+      throw Error("execute",
+                  fmt::format("weight {} ({}) was never set", slot.name, luminal::to_string(slot.type)),
+                  where);
     if (!data.fresh) continue;
     g.store->borrow_weight(slot.name, data.bytes, data.owner);
     data.fresh = false;
@@ -269,7 +323,8 @@ void Graph::execute(Where where) {
     auto value = g.dim_values.find(name);
     bool used = std::find(plan.symbols.begin(), plan.symbols.end(), symbol) != plan.symbols.end();
     if (!used) continue;
-    if (value == g.dim_values.end()) throw Error("execute", fmt::format("dimension {} has no value (see set_dim)", name), where);
+    if (value == g.dim_values.end())
+      throw Error("execute", fmt::format("dimension {} has no value (see set_dim)", name), where);
     check(g.context->set_symbol(name, value->second), "execute", where);
   }
   for (size_t i = 0; i < plan.slots.size(); i++) {
@@ -280,15 +335,25 @@ void Graph::execute(Where where) {
       if (!data.fresh) continue;
       auto memory = g.context->state(slot.name);
       if (!memory) throw Error("execute", memory.error(), where);
-      if (memory->bytes.size() != data.bytes.size()) throw Error("execute", fmt::format("state {} takes {} bytes, {} were given", slot.name, memory->bytes.size(), data.bytes.size()), where);
+      if (memory->bytes.size() != data.bytes.size())
+        throw Error("execute",
+                    fmt::format("state {} takes {} bytes, {} were given", slot.name, memory->bytes.size(),
+                                data.bytes.size()),
+                    where);
       std::memcpy(memory->bytes.data(), data.bytes.data(), data.bytes.size());
       data.fresh = false;
       continue;
     }
-    if (!data.given) throw Error("execute", fmt::format("tensor {} ({}) was never set", slot.name, luminal::to_string(slot.type)), where);
+    if (!data.given)
+      throw Error("execute",
+                  fmt::format("tensor {} ({}) was never set", slot.name, luminal::to_string(slot.type)),
+                  where);
     int64_t wanted = storage_bytes(slot.type.dtype, elements(present_shape(g, slot.type.shape, where)));
     if (wanted != int64_t(data.bytes.size()))
-      throw Error("execute", fmt::format("tensor {} is {} with the present dimensions {} bytes, {} were given", slot.name, luminal::to_string(slot.type), wanted, data.bytes.size()), where);
+      throw Error("execute",
+                  fmt::format("tensor {} is {} with the present dimensions {} bytes, {} were given",
+                              slot.name, luminal::to_string(slot.type), wanted, data.bytes.size()),
+                  where);
     check(g.context->bind_argument(slot.name, data.bytes), "execute", where);
   }
   check(g.context->run(), "execute", where);
@@ -297,7 +362,9 @@ void Graph::execute(Where where) {
 void Graph::reset_states() {
   if (state_->store) state_->store->reset_states();
 }
-std::string Graph::report() const { return state_->compiled ? state_->compiled->report() : "not compiled yet\n"; }
+std::string Graph::report() const {
+  return state_->compiled ? state_->compiled->report() : "not compiled yet\n";
+}
 std::string Graph::to_string() const { return luminal::to_string(state_->snapshot()); }
 std::string Graph::to_dot() const { return luminal::to_dot(state_->snapshot()); }
 std::string Graph::to_html() const { return luminal::to_html(state_->snapshot()); }
@@ -324,7 +391,10 @@ void Tensor::set_bytes(std::span<const std::byte> bytes, DType type, Where where
   const Shape& shape = type_of(*this).shape;
   bool fixed = std::all_of(shape.begin(), shape.end(), [](Expr e) { return e.is_constant(); });
   if (fixed && count != elements(present_shape(*graph_, shape, where)))
-    throw Error("set", fmt::format("{} is {}, {} elements; {} were given", name, luminal::to_string(type_of(*this)), elements(present_shape(*graph_, shape, where)), count), where);
+    throw Error("set",
+                fmt::format("{} is {}, {} elements; {} were given", name, luminal::to_string(type_of(*this)),
+                            elements(present_shape(*graph_, shape, where)), count),
+                where);
   InputData& data = graph_->data[name];
   data.copy.resize(size_t(storage_bytes(dtype(), count)));
   convert(dtype(), data.copy.data(), type, bytes.data(), count);
@@ -363,7 +433,8 @@ void Tensor::read(void* destination, DType as, Where where) const {
     if (!value) throw Error("data", value.error(), where);
     bytes = value->bytes;
     count = elements(value->shape);
-  } else if (node.kind == NodeKind::input && std::get<InputAttr>(node.attr).role == Role::state && g.context) {
+  } else if (node.kind == NodeKind::input && std::get<InputAttr>(node.attr).role == Role::state &&
+             g.context) {
     auto value = g.context->state(std::get<InputAttr>(node.attr).name);
     if (!value) throw Error("data", value.error(), where);
     bytes = value->bytes;

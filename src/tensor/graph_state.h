@@ -31,7 +31,7 @@ struct GraphState {
   std::map<std::string, int64_t> dim_values;
   std::map<std::string, NodeId> inputs;
   std::map<std::string, InputData> data;
-  std::map<NodeId, std::string> kept; // node -> result name
+  std::map<NodeId, std::string> kept;             // node -> result name
   std::vector<std::pair<NodeId, NodeId>> updates; // state, next value
   int unnamed = 0, loops = 0;
   GraphState* outer = nullptr; // of a loop's body
@@ -57,11 +57,13 @@ Dims to_dims(const Shape& shape);
 std::string text_of(const Shape& shape);
 const TensorType& type_of(const Tensor& t);
 /// Throws Error("[op] ...") unless all tensors are defined and of one graph, which it returns.
-std::shared_ptr<GraphState> graph_of(std::string_view op, std::initializer_list<const Tensor*> tensors, Where where);
+std::shared_ptr<GraphState> graph_of(std::string_view op, std::initializer_list<const Tensor*> tensors,
+                                     Where where);
 int axis_of(std::string_view op, int axis, int rank, Where where); // negative counts from the end
 Tensor wrap(const std::shared_ptr<GraphState>& graph, NodeId node);
 /// Runs `make`, giving a builder's error the caller's line.
-template <class F> Tensor build(std::string_view op, const std::shared_ptr<GraphState>& graph, Where where, F&& make) {
+template <class F>
+Tensor build(std::string_view op, const std::shared_ptr<GraphState>& graph, Where where, F&& make) {
   graph->stale = true;
   try {
     return wrap(graph, make(graph->builder));
@@ -74,7 +76,8 @@ template <class F> Tensor build(std::string_view op, const std::shared_ptr<Graph
 Tensor elementwise(Op op, std::string_view name, std::vector<Operand> operands, Where where);
 Tensor unary(Op op, const Tensor& x, Where where);
 /// One-component fold; narrow floats accumulate in f32.
-Tensor fold(Op op, std::string_view name, const Tensor& x, std::vector<int> axes, bool keep_dims, Where where);
+Tensor fold(Op op, std::string_view name, const Tensor& x, std::vector<int> axes, bool keep_dims,
+            Where where);
 Tensor broadcast_to(std::string_view op, const Tensor& x, const Shape& shape, Where where);
 Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b, Where where);
 ThreadPool& shared_pool(int threads);

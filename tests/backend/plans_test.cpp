@@ -33,7 +33,9 @@ using namespace testing_ir;
 
 /// A module compiled and loaded, with one context.
 struct Running {
-  explicit Running(const Module& module, int threads = 1) : pool(threads), device(device::make_cpu_device(pool)), store(std::make_shared<runtime::Store>(*device)) {
+  explicit Running(const Module& module, int threads = 1)
+      : pool(threads), device(device::make_cpu_device(pool)),
+        store(std::make_shared<runtime::Store>(*device)) {
     compile::Options options = compile::Options::host(threads);
     options.cache = false;
     auto compiled = compile::compile(module, options);
@@ -46,7 +48,8 @@ struct Running {
   std::unique_ptr<runtime::Context> start(const Module& module, const Bindings& bindings) {
     auto role_of = [&](const std::string& name) {
       for (NodeId id : module.entry().params)
-        if (std::get<InputAttr>(module.entry()[id].attr).name == name) return std::get<InputAttr>(module.entry()[id].attr).role;
+        if (std::get<InputAttr>(module.entry()[id].attr).name == name)
+          return std::get<InputAttr>(module.entry()[id].attr).role;
       return Role::argument;
     };
     for (const auto& [name, value] : bindings.inputs)
@@ -82,7 +85,8 @@ void expect_interpreted(const RandomGraph& g, runtime::Context& context, int64_t
     for (size_t i = 0; i < want.size(); i++) {
       if (!is_float(got.dtype)) {
         if (want[i].error != 0) continue; // depends on a rounding
-        ASSERT_EQ(load_i64(got.dtype, got.bytes.data(), int64_t(i)), want[i].integer) << r.name << " element " << i;
+        ASSERT_EQ(load_i64(got.dtype, got.bytes.data(), int64_t(i)), want[i].integer)
+            << r.name << " element " << i;
         compared++;
         continue;
       }
@@ -94,7 +98,8 @@ void expect_interpreted(const RandomGraph& g, runtime::Context& context, int64_t
         ASSERT_EQ(value, want[i].value) << r.name << " element " << i;
       } else {
         double slack = 2 * want[i].error + 1e-30; // sums in another order have the same bound
-        ASSERT_LE(std::abs(value - want[i].value), slack) << r.name << " element " << i << ": " << value << " for " << want[i].value;
+        ASSERT_LE(std::abs(value - want[i].value), slack)
+            << r.name << " element " << i << ": " << value << " for " << want[i].value;
       }
       compared++;
     }
@@ -117,8 +122,12 @@ void run_random_graphs(uint64_t first, uint64_t last, RandomGraphOptions options
 }
 
 TEST(Plans, RandomGraphsEqualTheInterpreter1) { run_random_graphs(1, 250, {.nodes = 10}); }
-TEST(Plans, RandomGraphsEqualTheInterpreter2) { run_random_graphs(251, 400, {.nodes = 16, .small_floats = false}); }
-TEST(Plans, RandomGraphsWithControlFlowEqualTheInterpreter) { run_random_graphs(401, 500, {.nodes = 12, .structure = true}); }
+TEST(Plans, RandomGraphsEqualTheInterpreter2) {
+  run_random_graphs(251, 400, {.nodes = 16, .small_floats = false});
+}
+TEST(Plans, RandomGraphsWithControlFlowEqualTheInterpreter) {
+  run_random_graphs(401, 500, {.nodes = 12, .structure = true});
+}
 
 Module two_layers() {
   return parse_module(R"(
@@ -145,7 +154,8 @@ Bindings two_layers_inputs(int64_t n, int seed) {
     HostTensor t;
     t.shape = shape;
     t.data.resize(size_t(t.count()) * 4);
-    for (int64_t i = 0; i < t.count(); i++) store_f64(DType::f32, t.data.data(), i, double((i * 7 + seed) % 13 - 6) / 8);
+    for (int64_t i = 0; i < t.count(); i++)
+      store_f64(DType::f32, t.data.data(), i, double((i * 7 + seed) % 13 - 6) / 8);
     bindings.inputs[name] = t;
   };
   fill("x", {n, 24});

@@ -33,14 +33,18 @@ TEST(KernelGraph, RandomMergesNeverMakeACycle) {
       std::vector<std::pair<int, int>> left;
       for (auto [x, y] : edges) {
         ASSERT_NE(group[size_t(x)], -1);
-        if (group[size_t(x)] != group[size_t(y)]) left.push_back({group[size_t(x)], group[size_t(y)]});
+        if (group[size_t(x)] != group[size_t(y)])
+          left.push_back({group[size_t(x)], group[size_t(y)]});
         else {
           ADD_FAILURE() << "an edge lies inside a merged kernel, seed " << seed;
         }
       }
       while (!left.empty()) {
         size_t before = left.size();
-        std::erase_if(left, [&](auto edge) { return std::none_of(left.begin(), left.end(), [&](auto other) { return other.second == edge.first; }); });
+        std::erase_if(left, [&](auto edge) {
+          return std::none_of(left.begin(), left.end(),
+                              [&](auto other) { return other.second == edge.first; });
+        });
         ASSERT_LT(left.size(), before) << "cycle, seed " << seed;
       }
     }
@@ -86,10 +90,12 @@ TEST(Fuse, ElementwiseChainIsOneKernel) {
 
 TEST(Fuse, MatmulWithEpilogueIsOneKernelAndItsReaderAnother) {
   FunctionBuilder b("f");
-  NodeId x = b.input("x", {DType::f32, {8, 16}}), w = b.input("w", {DType::f32, {16, 32}}, Role::weight), v = b.input("v", {DType::f32, {32, 4}}, Role::weight);
+  NodeId x = b.input("x", {DType::f32, {8, 16}}), w = b.input("w", {DType::f32, {16, 32}}, Role::weight),
+         v = b.input("v", {DType::f32, {32, 4}}, Role::weight);
   auto product = [&](NodeId p, NodeId q, int64_t m, int64_t n, int64_t k) {
     Shape space{m, n, k};
-    NodeId left = b.view(p, space, {axis_symbol(0, m), axis_symbol(2, k)}), right = b.view(q, space, {axis_symbol(2, k), axis_symbol(1, n)});
+    NodeId left = b.view(p, space, {axis_symbol(0, m), axis_symbol(2, k)}),
+           right = b.view(q, space, {axis_symbol(2, k), axis_symbol(1, n)});
     return b.reduce(Op::add, b.map(Op::mul, {left, right}), {2});
   };
   NodeId hidden = b.map(Op::tanh, {product(x, w, 8, 32, 16)});
@@ -102,7 +108,8 @@ TEST(Fuse, DequantisedWeightIsNeverStored) {
   NodeId x = b.input("x", {DType::f32, {8, 16}}), w = b.input("w", {DType::i8, {32, 16}}, Role::weight);
   NodeId real = b.map(Op::mul, {b.cast(w, DType::f32), b.view(b.constant(DType::f32, 0.25), {32, 16}, {})});
   Shape space{8, 32, 16};
-  NodeId left = b.view(x, space, {axis_symbol(0, 8), axis_symbol(2, 16)}), right = b.view(real, space, {axis_symbol(1, 32), axis_symbol(2, 16)});
+  NodeId left = b.view(x, space, {axis_symbol(0, 8), axis_symbol(2, 16)}),
+         right = b.view(real, space, {axis_symbol(1, 32), axis_symbol(2, 16)});
   Function f = function_of(b, b.reduce(Op::add, b.map(Op::mul, {left, right}), {2}));
   EXPECT_EQ(fuse_all(f).kernels.size(), 1u);
 }

@@ -21,15 +21,18 @@ TEST_P(Builtin, GivesTheReference) {
   int texts = 0;
   for (const auto& example : reference["greedy"]) {
     SCOPED_TRACE(example["prompt"].get<std::string>());
-    auto prompt = example["prompt_tokens"].get<std::vector<int32_t>>(), want = example["tokens"].get<std::vector<int32_t>>();
+    auto prompt = example["prompt_tokens"].get<std::vector<int32_t>>(),
+         want = example["tokens"].get<std::vector<int32_t>>();
     EXPECT_EQ(tokenizer.encode(example["prompt"].get<std::string>()), prompt);
     generator.reset();
     Sampler greedy({.temperature = 0});
     std::vector<int32_t> tokens;
-    generator.generate(prompt, int64_t(want.size()), greedy, [](int32_t) { return false; }, [&](int32_t token) {
-      tokens.push_back(token);
-      return true;
-    });
+    generator.generate(
+        prompt, int64_t(want.size()), greedy, [](int32_t) { return false; },
+        [&](int32_t token) {
+          tokens.push_back(token);
+          return true;
+        });
     EXPECT_EQ(tokens, want);
     EXPECT_EQ(tokenizer.decode(tokens), example["text"].get<std::string>());
     texts++;
@@ -42,7 +45,8 @@ TEST_P(Builtin, GivesTheReference) {
   for (size_t i = 0; i < want.size(); i++) ASSERT_LE(std::abs(logits[i] - want[i]), 1e-3f) << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(Forms, Builtin, testing::Values("luminal-tales.gguf", "hf"), [](const auto& info) { return info.param == "hf" ? "HuggingFace" : "Gguf"; });
+INSTANTIATE_TEST_SUITE_P(Forms, Builtin, testing::Values("luminal-tales.gguf", "hf"),
+                         [](const auto& info) { return info.param == "hf" ? "HuggingFace" : "Gguf"; });
 
 } // namespace
 } // namespace luminal::models

@@ -25,7 +25,9 @@ TEST(Sampler, FrequenciesFollowTheLogits) {
 
 TEST(Sampler, FiltersCutTheTail) {
   std::vector<float> logits{0, 1, 2, 3};
-  for (auto options : {SamplerOptions{.temperature = 5, .top_k = 1}, SamplerOptions{.temperature = 5, .top_p = 0.01}, SamplerOptions{.temperature = 5, .min_p = 0.99}}) {
+  for (auto options :
+       {SamplerOptions{.temperature = 5, .top_k = 1}, SamplerOptions{.temperature = 5, .top_p = 0.01},
+        SamplerOptions{.temperature = 5, .min_p = 0.99}}) {
     Sampler sampler(options);
     for (int i = 0; i < 100; i++) EXPECT_EQ(sampler.sample(logits, {}), 3);
   }

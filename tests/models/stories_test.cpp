@@ -38,8 +38,10 @@ std::string hugging_face_folder(const std::string& data) {
   auto folder = std::filesystem::temp_directory_path() / ("luminal_stories_hf_" + std::to_string(getpid()));
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
-  std::filesystem::create_symlink(std::filesystem::absolute(data + "/llm/stories260K.hf.safetensors"), folder / "model.safetensors");
-  std::filesystem::create_symlink(std::filesystem::absolute(data + "/llm/stories260K.config.json"), folder / "config.json");
+  std::filesystem::create_symlink(std::filesystem::absolute(data + "/llm/stories260K.hf.safetensors"),
+                                  folder / "model.safetensors");
+  std::filesystem::create_symlink(std::filesystem::absolute(data + "/llm/stories260K.config.json"),
+                                  folder / "config.json");
   return folder;
 }
 
@@ -67,7 +69,8 @@ void expect_same(const Reference& got, const Reference& want) {
   ASSERT_GE(n, 200u);
   // The reference may or may not list the begin token first.
   bool begins = want.tokens[0] == 1;
-  for (size_t i = 0; i + 1 < n; i++) ASSERT_EQ(got.tokens[begins ? i : i + 1], want.tokens[i]) << "token " << i;
+  for (size_t i = 0; i + 1 < n; i++)
+    ASSERT_EQ(got.tokens[begins ? i : i + 1], want.tokens[i]) << "token " << i;
   ASSERT_EQ(got.logits.size(), want.logits.size());
   float worst = 0;
   for (size_t i = 0; i < want.logits.size(); i++) {
@@ -92,7 +95,9 @@ TEST(Stories, HuggingFaceFolderGivesTheReference) {
 
 TEST(Stories, ThreadCountsAreBitIdentical) {
   LUMINAL_NEEDS_DATA(data);
-  Reference one = generate(data + "/llm/stories260K.gguf", 1, 64), two = generate(data + "/llm/stories260K.gguf", 2, 64), three = generate(data + "/llm/stories260K.gguf", 3, 64);
+  Reference one = generate(data + "/llm/stories260K.gguf", 1, 64),
+            two = generate(data + "/llm/stories260K.gguf", 2, 64),
+            three = generate(data + "/llm/stories260K.gguf", 3, 64);
   EXPECT_EQ(one.tokens, two.tokens);
   EXPECT_EQ(one.tokens, three.tokens);
   EXPECT_EQ(std::memcmp(one.logits.data(), two.logits.data(), one.logits.size() * 4), 0);
@@ -111,7 +116,8 @@ TEST(Stories, PromptInChunksOfAnySizeGivesTheSameLogits) {
     options.model.chunk = chunk;
     Generator generator(file, options);
     auto logits = generator.feed(prompt);
-    for (size_t i = 0; i < logits.size(); i++) ASSERT_LE(std::abs(logits[i] - reference.logits[49 * 512 + i]), 1e-4f) << "chunk " << chunk;
+    for (size_t i = 0; i < logits.size(); i++)
+      ASSERT_LE(std::abs(logits[i] - reference.logits[49 * 512 + i]), 1e-4f) << "chunk " << chunk;
   }
 }
 
@@ -128,7 +134,8 @@ TEST(Stories, InterpreterGivesTheReference) {
     const auto& input = std::get<InputAttr>(module.entry()[id].attr);
     HostTensor value;
     value.dtype = input.type.dtype;
-    for (Expr extent : input.type.shape) value.shape.push_back(extent.is_constant() ? extent.value() : length);
+    for (Expr extent : input.type.shape)
+      value.shape.push_back(extent.is_constant() ? extent.value() : length);
     value.data.resize(size_t(storage_bytes(value.dtype, value.count())));
     if (input.role == Role::weight) {
       auto bytes = model.graph.state()->data.at(input.name).bytes;
@@ -144,7 +151,8 @@ TEST(Stories, InterpreterGivesTheReference) {
   HostTensor logits = interpreter.result(module.entry().results[0].name);
   ASSERT_EQ(logits.count(), length * 512);
   Reference got;
-  for (int64_t i = 0; i < length * 512; i++) ASSERT_LE(std::abs(logits.at(i) - double(reference.logits[size_t(i)])), 1e-4) << i;
+  for (int64_t i = 0; i < length * 512; i++)
+    ASSERT_LE(std::abs(logits.at(i) - double(reference.logits[size_t(i)])), 1e-4) << i;
 }
 
 } // namespace

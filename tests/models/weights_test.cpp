@@ -22,16 +22,19 @@ TEST_P(PackedWeights, EqualTheReference) {
   dequantize(type, bytes, want).value();
 
   ModelFile file;
-  TensorView view{.name = "w", .type = type, .shape = {rows, columns}, .bytes = bytes, .file_offset = 0, .file_index = 0};
+  TensorView view{
+      .name = "w", .type = type, .shape = {rows, columns}, .bytes = bytes, .file_offset = 0, .file_index = 0};
   Graph g;
   Tensor w = file_weight(g, file, view);
-  Tensor x = g.tensor({3, columns}), all = (w.cast(DType::f32) * 1).keep(), product = x.matmul(w.cast(DType::f32).transpose()).keep();
+  Tensor x = g.tensor({3, columns}), all = (w.cast(DType::f32) * 1).keep(),
+         product = x.matmul(w.cast(DType::f32).transpose()).keep();
   std::vector<float> inputs(size_t(3 * columns));
   for (float& v : inputs) v = float(int(random() % 2001) - 1000) / 1000;
   x.set(inputs);
   g.execute();
   auto got = all.data<float>();
-  for (size_t i = 0; i < want.size(); i++) ASSERT_LE(std::abs(got[i] - want[i]), 1e-6f * (1 + std::abs(want[i]))) << i;
+  for (size_t i = 0; i < want.size(); i++)
+    ASSERT_LE(std::abs(got[i] - want[i]), 1e-6f * (1 + std::abs(want[i]))) << i;
   auto sums = product.data<float>();
   for (int64_t m = 0; m < 3; m++)
     for (int64_t n = 0; n < rows; n++) {
@@ -44,7 +47,10 @@ TEST_P(PackedWeights, EqualTheReference) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, PackedWeights, testing::Values(StorageType::f32, StorageType::f16, StorageType::bf16, StorageType::q8_0, StorageType::q4_0, StorageType::q4_k, StorageType::q6_k),
+INSTANTIATE_TEST_SUITE_P(Formats, PackedWeights,
+                         testing::Values(StorageType::f32, StorageType::f16, StorageType::bf16,
+                                         StorageType::q8_0, StorageType::q4_0, StorageType::q4_k,
+                                         StorageType::q6_k),
                          [](const auto& info) { return std::string(storage_name(info.param)); });
 
 } // namespace

@@ -44,7 +44,8 @@ TEST(Arena, RandomPlansNeverOverlap) {
     std::vector<int> first(slots.size(), -1), last(slots.size(), -1);
     for (size_t at = 0; at < steps.size(); at++) {
       std::vector<int> used = steps[at].slots;
-      for (const Step& inner : steps[at].body) used.insert(used.end(), inner.slots.begin(), inner.slots.end());
+      for (const Step& inner : steps[at].body)
+        used.insert(used.end(), inner.slots.begin(), inner.slots.end());
       for (int s : used) {
         if (first[size_t(s)] < 0) first[size_t(s)] = int(at);
         last[size_t(s)] = int(at);
@@ -60,7 +61,8 @@ TEST(Arena, RandomPlansNeverOverlap) {
       for (size_t b = 0; b < a; b++) {
         if (first[b] < 0) continue;
         bool together = slots[a].pinned || slots[b].pinned || (first[a] <= last[b] && first[b] <= last[a]);
-        bool apart = slots[a].offset + slots[a].max_bytes <= slots[b].offset || slots[b].offset + slots[b].max_bytes <= slots[a].offset;
+        bool apart = slots[a].offset + slots[a].max_bytes <= slots[b].offset ||
+                     slots[b].offset + slots[b].max_bytes <= slots[a].offset;
         bool empty = slots[a].max_bytes == 0 || slots[b].max_bytes == 0;
         EXPECT_TRUE(!together || apart || empty) << "seed " << seed << " slots " << a << " " << b;
       }

@@ -24,9 +24,13 @@ std::vector<float> random_values(size_t n, unsigned seed) {
 void expect_close(const std::vector<float>& got, const std::vector<float>& want, float tolerance) {
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < got.size(); i++) {
-    if (std::isnan(want[i])) EXPECT_TRUE(std::isnan(got[i])) << "element " << i;
-    else if (std::isinf(want[i])) EXPECT_EQ(got[i], want[i]) << "element " << i;
-    else EXPECT_LE(std::abs(got[i] - want[i]), tolerance) << "element " << i << ": " << got[i] << " for " << want[i];
+    if (std::isnan(want[i]))
+      EXPECT_TRUE(std::isnan(got[i])) << "element " << i;
+    else if (std::isinf(want[i]))
+      EXPECT_EQ(got[i], want[i]) << "element " << i;
+    else
+      EXPECT_LE(std::abs(got[i] - want[i]), tolerance)
+          << "element " << i << ": " << got[i] << " for " << want[i];
   }
 }
 
@@ -52,7 +56,12 @@ TEST(Graph, ElementwiseBroadcastAndKeep) {
 }
 
 TEST(Graph, MatmulOfRaggedSizes) {
-  for (auto [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1}, {1, 17, 33}, {17, 33, 65}, {64, 64, 64}, {5, 129, 7}, {130, 3, 257}}) {
+  for (auto [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1},
+                         {1, 17, 33},
+                         {17, 33, 65},
+                         {64, 64, 64},
+                         {5, 129, 7},
+                         {130, 3, 257}}) {
     Graph g;
     Tensor a = g.tensor({m, k}), b = g.tensor({k, n}), c = a.matmul(b).keep();
     auto x = random_values(size_t(m * k), 1), y = random_values(size_t(k * n), 2);
@@ -73,13 +82,16 @@ TEST(Graph, MatmulOfRaggedSizes) {
 TEST(Graph, SoftmaxArgmaxNorms) {
   Graph g;
   Tensor x = g.tensor({2, 3});
-  Tensor soft = x.softmax(-1).keep(), best = x.argmax(1).keep(), total = x.cumsum(1).keep(), normed = x.layer_norm({1}, 0).keep(), rms = x.rms_norm(0).keep();
+  Tensor soft = x.softmax(-1).keep(), best = x.argmax(1).keep(), total = x.cumsum(1).keep(),
+         normed = x.layer_norm({1}, 0).keep(), rms = x.rms_norm(0).keep();
   x.set({0.f, 1.f, 3.f, 2.f, 2.f, -1.f});
   g.execute();
-  expect_close(soft.data<float>(), {0.0420101f, 0.1141952f, 0.8437947f, 0.4878555f, 0.4878555f, 0.0242889f}, 1e-6f);
+  expect_close(soft.data<float>(), {0.0420101f, 0.1141952f, 0.8437947f, 0.4878555f, 0.4878555f, 0.0242889f},
+               1e-6f);
   EXPECT_THAT(best.data<int64_t>(), ElementsAre(2, 0));
   EXPECT_THAT(total.data<float>(), ElementsAre(0, 1, 4, 2, 4, 3));
-  expect_close(normed.data<float>(), {-1.0690450f, -0.2672612f, 1.3363062f, 0.7071068f, 0.7071068f, -1.4142136f}, 1e-5f);
+  expect_close(normed.data<float>(),
+               {-1.0690450f, -0.2672612f, 1.3363062f, 0.7071068f, 0.7071068f, -1.4142136f}, 1e-5f);
   expect_close(rms.data<float>(), {0, 0.5477226f, 1.6431677f, 1.1547005f, 1.1547005f, -0.5773503f}, 1e-5f);
 }
 
@@ -97,7 +109,8 @@ TEST(Graph, TrapsOfMaskArithmetic) {
 TEST(Graph, MovementAndWindows) {
   Graph g;
   Tensor x = g.tensor({2, 3});
-  Tensor flipped = x.transpose().flip(0).keep(), padded = x.pad(1, 1, 2, 9).slice(1, 0, 6, 2).keep(), windows = x.windows(1, 2).keep(), joined = concat({x, x + 10}, 0).keep();
+  Tensor flipped = x.transpose().flip(0).keep(), padded = x.pad(1, 1, 2, 9).slice(1, 0, 6, 2).keep(),
+         windows = x.windows(1, 2).keep(), joined = concat({x, x + 10}, 0).keep();
   Tensor merged = x.merge_dims(0).split_dims(0, 2).keep();
   x.set({1.f, 2.f, 3.f, 4.f, 5.f, 6.f});
   g.execute();
@@ -116,7 +129,8 @@ TEST(Graph, GatherChecksIds) {
   g.execute();
   EXPECT_THAT(rows.data<float>(), ElementsAre(5, 6, 1, 2));
   ids.set({2, 3});
-  EXPECT_THAT(error_of([&] { g.execute(); }), HasSubstr("index ids is out of range: element 1 is 3, allowed are 0..2"));
+  EXPECT_THAT(error_of([&] { g.execute(); }),
+              HasSubstr("index ids is out of range: element 1 is 3, allowed are 0..2"));
 }
 
 TEST(Graph, DynamicSizesWithoutCompilingAgain) {
@@ -180,16 +194,19 @@ TEST(Graph, CacheAppendsInPlace) {
     g.execute();
     EXPECT_THAT(seen.data<float>(), ElementsAre(float(i * (i + 1) / 2), float(i + 1)));
   }
-  EXPECT_EQ(g.report().find("copy cache"), std::string::npos) << "the cache is updated in place\n" << g.report();
+  EXPECT_EQ(g.report().find("copy cache"), std::string::npos) << "the cache is updated in place\n"
+                                                              << g.report();
 }
 
 TEST(Graph, LoopIsARecurrence) {
   Graph g;
   Tensor xs = g.tensor({5, 2}), start = g.tensor({2});
-  auto result = g.loop(5, {start}, {xs}, {}, [](Graph&, Tensor step, const std::vector<Tensor>& carried, const std::vector<Tensor>& slices, const std::vector<Tensor>&) {
-    Tensor next = carried[0] * 0.5 + slices[0];
-    return Graph::LoopResult{{next}, {next + step.cast(DType::f32)}};
-  });
+  auto result = g.loop(5, {start}, {xs}, {},
+                       [](Graph&, Tensor step, const std::vector<Tensor>& carried,
+                          const std::vector<Tensor>& slices, const std::vector<Tensor>&) {
+                         Tensor next = carried[0] * 0.5 + slices[0];
+                         return Graph::LoopResult{{next}, {next + step.cast(DType::f32)}};
+                       });
   Tensor last = result.carried[0].keep(), all = result.stacked[0].keep();
   auto values = random_values(10, 3);
   xs.set(values);
@@ -224,7 +241,8 @@ TEST(Errors, NameOperationShapesAndTheCallersLine) {
   Tensor a = g.tensor({4, 3}), b = g.tensor({5, 2}), c = other.tensor({4, 3});
   int line = __LINE__ + 1;
   std::string text = error_of([&] { a.matmul(b); });
-  EXPECT_EQ(text, "[matmul] inner sizes differ: [4, 3] x [5, 2] (3 != 5) at graph_test.cpp:" + std::to_string(line));
+  EXPECT_EQ(text, "[matmul] inner sizes differ: [4, 3] x [5, 2] (3 != 5) at graph_test.cpp:" +
+                      std::to_string(line));
   line = __LINE__ + 1;
   text = error_of([&] { (void)(a + b); });
   EXPECT_THAT(text, HasSubstr("[add] shapes [4, 3] and [5, 2] do not broadcast"));
@@ -233,8 +251,10 @@ TEST(Errors, NameOperationShapesAndTheCallersLine) {
   text = error_of([&] { (void)(a * c); });
   EXPECT_EQ(text, "[mul] the tensors belong to different graphs at graph_test.cpp:" + std::to_string(line));
   EXPECT_THAT(error_of([&] { (void)(Tensor() + a); }), HasSubstr("a tensor is empty"));
-  EXPECT_THAT(error_of([&] { a.reshape({5, 3}); }), HasSubstr("[reshape] [4, 3] has 12 elements, [5, 3] has 15"));
-  EXPECT_THAT(error_of([&] { a.set({1.f}); }), HasSubstr("[set] input0 is f32[4, 3], 12 elements; 1 were given"));
+  EXPECT_THAT(error_of([&] { a.reshape({5, 3}); }),
+              HasSubstr("[reshape] [4, 3] has 12 elements, [5, 3] has 15"));
+  EXPECT_THAT(error_of([&] { a.set({1.f}); }),
+              HasSubstr("[set] input0 is f32[4, 3], 12 elements; 1 were given"));
   a.sum({0}).keep();
   EXPECT_THAT(error_of([&] { g.execute(); }), HasSubstr("[execute] tensor input0 (f32[4, 3]) was never set"));
   EXPECT_THAT(error_of([&] { (void)b.neg().data<float>(); }), HasSubstr("call keep()"));
@@ -242,7 +262,8 @@ TEST(Errors, NameOperationShapesAndTheCallersLine) {
 
 TEST(Graph, NarrowTypesAccumulateWide) {
   Graph g;
-  Tensor x = g.tensor({4096}, DType::bf16), total = x.sum({0}).keep(), ints = g.tensor({3}, DType::i8), product = (ints * 100).keep();
+  Tensor x = g.tensor({4096}, DType::bf16), total = x.sum({0}).keep(), ints = g.tensor({3}, DType::i8),
+         product = (ints * 100).keep();
   x.set(std::vector<float>(4096, 1.f));
   ints.set({1, 2, 3});
   g.execute();
