@@ -98,7 +98,7 @@ Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::v
     std::string loop;
     int64_t trips;
     bool constant;
-    int64_t moving = 0; // elements of what moves along it
+    int64_t bytes = 0; // of what moves along it
   };
   std::vector<Row> rows;
   for (auto& l : nest(s).loops) {
@@ -106,22 +106,28 @@ Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::v
         std::ranges::find(common, l.name) != common.end())
       continue;
     bool again = false, moves = false;
+    int64_t bytes = 0;
     for (auto& c : stage(s).components) {
       if (c.kind != ComponentKind::fold) continue;
       visit(c.body, [&](const Formula& f) {
         if (f.kind != FormulaKind::load) return;
         bool here = false, along_reduction = false;
-        for (Expr e : f.index) {
-          Expr at = substitute(e, nest(s).axis_values);
-          here |= depends_on(at, l.symbol);
-          for (auto& r : nest(s).loops)
-            along_reduction |= r.symbol.is_symbol() && loop_reduces(s, r) && depends_on(at, r.symbol);
+        int64_t size = std::max(1, bits(nests_.cone.values[size_t(f.value)].dtype) / 8);
+        for (auto& r : nest(s).loops) {
+          bool moved = false;
+          for (Expr e : f.index)
+            moved |= r.symbol.is_symbol() && depends_on(substitute(e, nest(s).axis_values), r.symbol);
+          if (!moved) continue;
+          size = std::min<int64_t>(size * trips(r), int64_t{1} << 40);
+          here |= r.symbol == l.symbol;
+          along_reduction |= loop_reduces(s, r);
         }
         moves |= here && along_reduction;
         again |= !here && along_reduction;
+        if (here && along_reduction) bytes += size;
       });
     }
-    if (again && moves && trips(l) > 1) rows.push_back({l.name, trips(l), l.extent.is_constant()});
+    if (again && moves && trips(l) > 1) rows.push_back({l.name, trips(l), l.extent.is_constant(), bytes});
   }
   // The outer part of the lanes' own loop is no row: it is the other side of the tile.
   int64_t budget = std::max<int64_t>(1, limits_.vector_registers / 2 / folds); // accumulators
@@ -140,6 +146,10 @@ Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::v
       return std::pair(a.constant, a.trips) > std::pair(b.constant, b.trips);
     });
     if (rows.size() > 2) rows.resize(2);
+    // With rows on one side only, all of them are used once. What no cache holds comes fastest in one long run, row after row: several rows in
+    // lock step are as many streams, and fewer bytes arrive.
+    bool streams = rows.size() == 1 && rows[0].bytes > limits_.l2;
+    if (streams) rows.clear();
     for (auto& r : rows) unroll(r.loop, factor(r.trips, std::min<int64_t>(4, budget)));
     // One chain of sums is too few: what is left of the budget goes to independent parts of the reduction.
     std::string outer;
@@ -147,7 +157,8 @@ Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::v
       if (l.name != lanes && loop_reduces(s, l) && l.kind == LoopKind::serial && l.symbol.is_symbol())
         outer = l.name;
     int64_t chains = limits_.vector_registers / 2 / std::max<int64_t>(1, budget) / folds;
-    if (!outer.empty() && chains < 4 && trips(*nest(s).find(outer)) >= 8) unroll(outer, factor(4, budget));
+    if (!outer.empty() && chains < 4 && trips(*nest(s).find(outer)) >= 8)
+      unroll(outer, factor(streams ? 8 : 4, budget));
   } else {
     // Lanes along a kept axis: a few vectors side by side, times a few rows.
     std::string beside; // the loop just outside of the lanes

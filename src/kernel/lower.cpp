@@ -7,12 +7,6 @@
 namespace luminal::kernel {
 namespace {
 
-/// Loop symbols stand in an expression with a constant, non-negative factor, or not at all.
-bool rises_linearly(Expr e, Expr symbol) {
-  auto c = coefficient_of(e, symbol);
-  return c && c->is_constant() && c->value() >= 0;
-}
-
 std::vector<Expr> conjuncts(Expr condition) {
   if (condition.is_constant(1)) return {};
   if (condition.kind() == ExprKind::logical_and) return {condition.args().begin(), condition.args().end()};
@@ -106,43 +100,8 @@ void Lowering::build_tree() {
     leaves_[s] = leaf.get();
     path.back()->kids.push_back(std::move(leaf));
   }
-  // The stages of a cascade take turns: all of them stand in the same loop.
-  std::map<int, TreeNode*> turns;
-  for (size_t s = 0; s < n_.stages.size(); s++) {
-    const StageNest& nest = n_.stages[s];
-    if (nest.together.empty()) continue;
-    TreeNode* p = leaves_[s];
-    while (p && p->loop != nest.together) p = p->parent;
-    if (!p)
-      refuse("stage {} must run in loop {}, as the other stages of its cascade do", n_.cone.stages[s].name,
-             nest.together);
-    auto [slot, fresh] = turns.try_emplace(nest.cascade, p);
-    if (slot->second != p)
-      refuse("stage {} must run in the same loop {} as the other stages of its cascade",
-             n_.cone.stages[s].name, nest.together);
-  }
-  // Loops that hold several stages may not be parallel where one of them reduces along them.
-  for (size_t s = 0; s < n_.stages.size(); s++)
-    for (TreeNode* p = leaves_[s]->parent; p->parent; p = p->parent) {
-      const StageLoop* own = n_.stages[s].find(p->loop);
-      if (!own || own->kind != LoopKind::parallel || !own->symbol.is_symbol()) continue;
-      for (auto& c : n_.cone.stages[s].components)
-        for (int a : n_.cone.stages[s].axes)
-          if (c.kind == ComponentKind::fold && std::ranges::find(c.axes, a) == c.axes.end() &&
-              depends_on_loop(n_.stages[s], n_.cone.axes[size_t(a)].symbol, *own))
-            refuse("stage {}: loop {} is part of the reduction and cannot be parallel (split_reduction makes "
-                   "independent parts)",
-                   n_.cone.stages[s].name, own->name);
-    }
+  check_turns();
 }
-
-namespace {
-std::vector<TreeNode*> path_to(TreeNode* node) {
-  std::vector<TreeNode*> path;
-  for (; node; node = node->parent) path.insert(path.begin(), node);
-  return path;
-}
-} // namespace
 
 void Lowering::choose_levels() {
   for (size_t v = 0; v < n_.cone.values.size(); v++) {
@@ -189,29 +148,11 @@ void Lowering::choose_levels() {
     levels_[v] = level;
     check_level(int(v), level);
   }
-}
-
-void Lowering::check_level(int value, TreeNode* level) {
-  // Iterations of a parallel loop between the storage and its users may not share elements.
-  const ConeValue& v = n_.cone.values[size_t(value)];
-  for (size_t s = 0; s < n_.cone.stages.size(); s++)
-    for (auto& c : n_.cone.stages[s].components) {
-      if (c.out != value) continue;
-      for (TreeNode* p = leaf_of(int(s))->parent; p && p != level; p = p->parent) {
-        if (!p->parent) continue;
-        const StageLoop* loop = n_.stages[size_t(p->stage)].find(p->loop);
-        if (loop->kind != LoopKind::parallel || !loop->symbol.is_symbol()) continue;
-        const StageLoop* own = n_.stages[s].find(p->loop);
-        bool separate = false;
-        for (Expr e : c.index) {
-          Expr at = substitute(e, n_.stages[s].axis_values);
-          separate |= own && depends_on(at, own->symbol);
-        }
-        if (!separate)
-          refuse("{} is stored outside of the parallel loop {}, whose iterations would share it", v.name,
-                 p->loop);
-      }
-    }
+  for (size_t v = 0; v < n_.cone.values.size(); v++) {
+    if (n_.cone.values[v].role == ValueRole::input || places_[v].buffer < 0) continue;
+    check_finished(int(v));
+    check_regions(int(v));
+  }
 }
 
 // ---- places ----
@@ -228,27 +169,8 @@ void Lowering::place_values(const TreeNode& node) {
     for (size_t s = 0; s < n_.cone.stages.size(); s++)
       for (auto& c : n_.cone.stages[s].components) {
         if (c.out != int(v)) continue;
-        const StageNest& nest = n_.stages[s];
         for (size_t d = 0; d < value.shape.size(); d++) {
-          Expr at = substitute(c.index[d], nest.axis_values);
-          ExprMap<Expr> low, high;
-          bool linear = true;
-          for (auto& l : nest.loops) {
-            if (!l.symbol.is_symbol() || outer.contains(l.symbol) || !depends_on(at, l.symbol)) continue;
-            low[l.symbol] = 0;
-            high[l.symbol] = l.extent - 1;
-            linear &= rises_linearly(at, l.symbol);
-          }
-          Expr base = substitute(at, low);
-          Expr extent = value.shape[d];
-          if (linear)
-            extent = substitute(at, high) - base + 1;
-          else if (!base.is_constant(0)) {
-            Interval range = (at - base).range();
-            if (!range.is_bounded() || range.low < 0)
-              refuse("{} has no bounded extent in loop {}", value.name, node.loop);
-            extent = range.high + 1;
-          }
+          auto [base, extent] = region(int(s), c, d, outer);
           if (first) {
             place.base[d] = base;
             place.extents[d] = extent;
@@ -476,8 +398,11 @@ Body Lowering::emit_loop(const TreeNode& node, bool in_parallel, Touched& touche
   walk(node);
   Bounds whole = differ ? Bounds{0, loop.extent, {}} : *common;
   bool parallel = loop.kind == LoopKind::parallel;
+  for (auto& o : open_)
+    if (parallel && o.parallel && o.level >= loop.level)
+      refuse("parallel loops of one level stand inside each other: {} in {}", loop.name, o.name);
   auto part = [&](Expr begin, Expr end) -> StmtRef {
-    open_.push_back({loop.name, loop.symbol, begin, end, loop.extent, parallel, whole.enforced});
+    open_.push_back({loop.name, loop.symbol, begin, end, loop.extent, parallel, whole.enforced, loop.level});
     Touched inside;
     Body body = emit_children(node, in_parallel || parallel, inside);
     if (!in_parallel && !parallel && carries(node, loop, inside)) body.push_back(barrier());
@@ -496,7 +421,8 @@ Body Lowering::emit_loop(const TreeNode& node, bool in_parallel, Touched& touche
       }
       if (producers == 0 || producers == node.kids.size())
         refuse("roles {}: the loop does not begin with copies that other stages read", loop.name);
-      open_.push_back({loop.name, loop.symbol, begin, end, loop.extent, parallel, whole.enforced});
+      open_.push_back(
+          {loop.name, loop.symbol, begin, end, loop.extent, parallel, whole.enforced, loop.level});
       Body made, used;
       for (size_t k = 0; k < node.kids.size(); k++) {
         Touched t;

@@ -85,6 +85,17 @@ void StageLowering::analyse() {
         depends_on(luminal::substitute(s_.domain, nest.axis_values), lane->symbol))
       refuse("stage {}: its domain varies along the vector loop {}", s_.name, lane->name);
 
+  if (s_.scan_axis >= 0)
+    for (size_t i = 0; i < nest.loops.size(); i++) {
+      const StageLoop& l = nest.loops[i];
+      if (!l.symbol.is_symbol() || !reduces(l)) continue;
+      if (l_.is_open(l.name))
+        refuse("stage {}: other stages cannot run inside of the scan along {}", s_.name, l.name);
+      for (size_t r = 0; r < cut_; r++)
+        if (rest_[r] == i)
+          refuse("stage {}: a serial loop stands inside of the scan along {}", s_.name, l.name);
+    }
+
   // Reduction loops outside of the tile: the accumulator goes on from trip to trip.
   // (The tiles of a cascade begin from the state: that is their `init`.)
   bool in_tile = nest.together.empty();
@@ -183,6 +194,22 @@ bool StageLowering::reduction_guard(const State& state, const Guard& guard) cons
 
 // ---- outer loops ----
 
+void StageLowering::check_parallel(const StageLoop& loop) const {
+  const StageNest& nest = l_.n_.stages[size_t(stage_)];
+  for (size_t i = 0; i < rest_.size() && nest.loops[rest_[i]].name != loop.name; i++) {
+    const StageLoop& outside = nest.loops[rest_[i]];
+    if (!outside.symbol.is_symbol()) continue;
+    bool keeps_order = folds_ && reduces(outside);
+    for (int a : s_.ordered) keeps_order |= depends_on_loop(nest, l_.n_.cone.axes[size_t(a)].symbol, outside);
+    if (keeps_order)
+      refuse("stage {}: parallel loop {} stands inside of {}, whose trips take turns at the same elements",
+             s_.name, loop.name, outside.name);
+  }
+  for (auto& o : l_.open_)
+    if (o.parallel && !o.name.empty() && o.level >= loop.level)
+      refuse("parallel loops of one level stand inside each other: {} in {}", loop.name, o.name);
+}
+
 Body StageLowering::run() {
   analyse();
   State state;
@@ -216,6 +243,7 @@ Body StageLowering::run() {
 Body StageLowering::outer(size_t i, State state) {
   if (i == cut_) return tails(std::move(state), 0);
   StageLoop loop = state.nest.loops[rest_[i]];
+  if (loop.kind == LoopKind::parallel && loop.symbol.is_symbol()) check_parallel(loop);
   if (!loop.symbol.is_symbol()) {
     if (loop.kind != LoopKind::parallel || l_.parallel_open()) return outer(i + 1, std::move(state));
     l_.open_.push_back({loop.name, 0, 0, 1, 1, true, {}});
@@ -261,8 +289,8 @@ Body StageLowering::outer(size_t i, State state) {
   auto part = [&](State s, Expr begin, Expr end) -> Body {
     bool one = loop.kind == LoopKind::serial && (end - begin).is_constant(1) && begin != Expr(0);
     if (one) fix_loop(s, rest_[i], begin); // one trip, known where
-    l_.open_.push_back(
-        {loop.name, one ? Expr(0) : loop.symbol, begin, end, loop.extent, parallel, bounds.enforced});
+    l_.open_.push_back({loop.name, one ? Expr(0) : loop.symbol, begin, end, loop.extent, parallel,
+                        bounds.enforced, loop.level});
     if (carry) carried_.push_back({loop.symbol, {begin, end}});
     Body body = hole_lets(s, exprs_of(true, true));
     append(body, invariants(s, i + 1));

@@ -17,11 +17,15 @@ struct TreeNode {
   bool is_leaf() const { return loop.empty() && parent != nullptr; }
 };
 
+/// From the root down to the node.
+std::vector<TreeNode*> path_to(TreeNode* node);
+
 struct OpenLoop {
   std::string name;
   Expr symbol, begin, end, extent;
   bool parallel = false;
-  std::vector<Guard> enforced; // guards that its bounds see to, as far as open loops go
+  std::vector<Guard> enforced = {}; // guards that its bounds see to, as far as open loops go
+  int level = 0;
 };
 
 /// Where a value lies while the loops of its storage level are open.
@@ -57,7 +61,16 @@ private:
   void build_tree();
   TreeNode* leaf_of(int stage) const { return leaves_[size_t(stage)]; }
   void choose_levels();
+  // ---- what trees are legal (lower_checks.cpp) ----
+  void check_turns();
   void check_level(int value, TreeNode* node);
+  void check_finished(int value);
+  void check_regions(int value);
+  struct Region {
+    Expr base, extent;
+  };
+  /// Where a component writes dimension `d` while the loops with these symbols are open.
+  Region region(int stage, const Component& component, size_t d, const std::set<Expr, ExprLess>& outer) const;
   // ---- walking ----
   Body emit_children(const TreeNode& node, bool in_parallel, Touched& touched);
   Body emit_node(const TreeNode& node, bool in_parallel, Touched& touched);
@@ -133,6 +146,7 @@ private:
   Body finish(const State& state);
 
   bool reduces(const StageLoop& loop) const; // along an axis that a fold of this stage reduces
+  void check_parallel(const StageLoop& loop) const;
   void check_trips(const std::string& loop, Expr begin, Expr end) const;
   std::vector<const StageLoop*> unopened(const State& state, Expr e) const; // loops that e depends on
   /// e with the loops that are not open at their first (last) trip; none where e does not rise linearly with them.

@@ -63,6 +63,47 @@ TEST_P(Golden, LoopsAndNumbers) {
 INSTANTIATE_TEST_SUITE_P(Cases, Golden, testing::ValuesIn(cases()),
                          [](auto& info) { return info.param.name; });
 
+/// The cell of an LSTM is a kernel; the loop around it carries its results.
+TEST(GoldenLstm, TheLoopCarriesTheCell) {
+  GoldenCase c{"lstm", {}};
+  auto folder = golden_folder() / c.name;
+  Module module = parse_module(read_text(folder / "term.lum"), "lstm/term.lum");
+  ASSERT_THAT(verify(module), testing::IsEmpty());
+  const Function& cell = *module.find("cell");
+  auto cone = cone_of(cell, false);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  auto kernel = lower(*cone, parse_schedule(read_text(folder / "schedule.txt"), "lstm/schedule.txt"));
+  ASSERT_TRUE(kernel.ok()) << kernel.error() << to_string(*cone);
+  std::string text = to_string(*kernel);
+  ASSERT_THAT(verify(*kernel), testing::IsEmpty()) << text;
+  if (std::getenv("LUMINAL_UPDATE")) std::ofstream(folder / "loops.txt") << text;
+  EXPECT_EQ(text, read_text(folder / "loops.txt")) << "LUMINAL_UPDATE=1 writes it anew";
+  Bindings outer = random_bindings(module.entry(), c, 1);
+  auto want = Interpreter(module, outer).run();
+  std::map<std::string, std::vector<std::byte>> first;
+  for (int workers : {1, 2, 3}) {
+    Bindings step = random_bindings(cell, c, 1);
+    for (const char* name : {"W", "U", "b"}) step.inputs[name] = outer.inputs[name];
+    step.inputs["h"] = outer.inputs["h0"];
+    step.inputs["c"] = outer.inputs["c0"];
+    for (int64_t t = 0; t < 6; t++) {
+      auto& row = step.inputs["x"];
+      auto& rows = outer.inputs["xs"];
+      std::copy_n(rows.data.begin() + t * int64_t(row.data.size()), row.data.size(), row.data.begin());
+      KernelRun got = run_cone(cell, *cone, *kernel, step, adversarial(uint64_t(t), workers));
+      ASSERT_TRUE(got.run.ok()) << got.run.text();
+      step.inputs["h"].data = got.results.at("h");
+      step.inputs["c"].data = got.results.at("c");
+    }
+    EXPECT_LE(difference(DType::f32, step.inputs["h"].data, want.at("h")), c.tolerance);
+    EXPECT_LE(difference(DType::f32, step.inputs["c"].data, want.at("c")), c.tolerance);
+    std::map<std::string, std::vector<std::byte>> now{{"h", step.inputs["h"].data},
+                                                      {"c", step.inputs["c"].data}};
+    if (first.empty()) first = now;
+    EXPECT_EQ(first, now);
+  }
+}
+
 /// Blocks of quantised weights: no division or remainder is left for an element.
 TEST(GoldenQuantised, NoDivisionInTheLoops) {
   for (const char* name : {"q4_0_matvec", "q4_k_matvec"}) {
