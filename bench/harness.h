@@ -66,7 +66,7 @@ struct Contender {
       {}; ///< instead of `once`: measures for that long itself, gives the seconds of one execution
   std::vector<double> seconds = {};
   /// The low percentile: what the machine gives when nobody disturbs. NaN without measurements.
-  double low(double percentile = 0.1) const;
+  double low(double percentile = 0.05) const;
 };
 /// Rounds in which every contender runs for `seconds`, one after the other; the first call of each block is not counted.
 void race(std::vector<Contender>& contenders, const Arguments& arguments);

@@ -70,7 +70,9 @@ TEST_P(Pool, ExceptionsReachTheCaller) {
                                  }),
                Error);
   int runs = 0; // and the pool works on
-  pool.run([&](int member) { runs += member == 0; });
+  pool.run([&](int member) {
+    if (member == 0) ++runs;
+  });
   EXPECT_EQ(runs, 1);
 }
 
@@ -80,7 +82,10 @@ TEST_P(Pool, CallersTakeTurns) {
   std::vector<std::thread> callers;
   for (int c = 0; c < 3; ++c)
     callers.emplace_back([&] {
-      for (int i = 0; i < 200; ++i) pool.run([&](int member) { count += member == 0; });
+      for (int i = 0; i < 200; ++i)
+        pool.run([&](int member) {
+          if (member == 0) ++count;
+        });
     });
   for (auto& caller : callers) caller.join();
   EXPECT_EQ(count, 600);
