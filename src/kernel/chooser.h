@@ -25,6 +25,7 @@ private:
 
   void cascades();
   void epilogues();
+  void keep_costly(); // what several stages would compute again and again
   std::vector<std::string> common_loops();
 
   // ---- one stage (choose_loops.cpp) ----

@@ -101,6 +101,37 @@ void Chooser::epilogues() {
   }
 }
 
+/// A map with a transcendental function that several stages read becomes a stage of its own, and runs in the
+/// loops of the first fold over it.
+void Chooser::keep_costly() {
+  struct Use {
+    std::string origin;
+    std::set<size_t> stages;
+    bool costly = false;
+  };
+  std::vector<Use> uses; // in order of appearance
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++)
+    visit_stage(stage(int(s)), [&](const Formula& f) {
+      if (f.origin.empty()) return;
+      auto known = std::ranges::find(uses, f.origin, &Use::origin);
+      if (known == uses.end()) known = uses.insert(uses.end(), Use{f.origin, {}, false});
+      known->stages.insert(s);
+      known->costly |= f.kind == FormulaKind::op && f.user_op.empty() && row(f.op).ulp > 0.5;
+    });
+  for (auto& use : uses) {
+    if (!use.costly || use.stages.size() < 2) continue;
+    std::string value = nests_.free_name(use.origin + ".row");
+    if (!try_add(DirectiveKind::materialize, {use.origin, value})) continue;
+    int made = nests_.writer(int(nests_.cone.values.size()) - 1);
+    std::string map = stage(made).name;
+    for (size_t s = size_t(made) + 1; s < nests_.cone.stages.size(); s++) {
+      std::string next = stage(int(s)).name;
+      if (has_fold(stage(int(s))) && !stage(int(s)).monoid && try_add(DirectiveKind::fuse, {map, next}))
+        break;
+    }
+  }
+}
+
 /// Axes that all stages keep, and along which nothing large is used again: all stages run inside them.
 std::vector<std::string> Chooser::common_loops() {
   if (nests_.cone.stages.size() < 2) return {};
@@ -146,6 +177,7 @@ Schedule Chooser::run(Ambition ambition) {
   ambition_ = ambition;
   cascades();
   if (ambition == Ambition::bare) return std::move(schedule_);
+  if (ambition == Ambition::full) keep_costly();
   epilogues();
   std::vector<std::string> common;
   if (ambition == Ambition::full) common = common_loops();
@@ -162,18 +194,21 @@ Schedule Chooser::run(Ambition ambition) {
 }
 
 Schedule default_schedule(const Cone& cone, const MachineLimits& limits) {
+  return default_kernel(cone, limits).schedule;
+}
+
+DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits) {
   // What is chosen stage by stage may not fit together: then a simpler choice does.
   for (Ambition ambition : {Ambition::full, Ambition::separate, Ambition::bare}) {
     try {
       Schedule schedule = Chooser(cone, limits).run(ambition);
-      LowerOptions options;
-      options.lanes = limits.lanes;
-      if (ambition == Ambition::bare || lower(cone, schedule, options)) return schedule;
+      auto kernel = lower(cone, schedule, {.lanes = limits.lanes});
+      if (ambition == Ambition::bare || kernel) return {std::move(schedule), std::move(kernel)};
     } catch (const ScheduleFailure&) {
       continue;
     }
   }
-  return {};
+  return {{}, lower(cone, {}, {.lanes = limits.lanes})};
 }
 
 } // namespace luminal::kernel

@@ -1,6 +1,7 @@
 // kernel/default_schedule.h -- a good first schedule from the axes of a cone alone: a pure function, no measuring.
 #pragma once
 #include "kernel/cone.h"
+#include "kernel/loop.h"
 #include "kernel/schedule.h"
 
 namespace luminal::kernel {
@@ -15,5 +16,12 @@ struct MachineLimits {
 
 /// Legal for every well-formed cone: lower(cone, default_schedule(cone, limits)) succeeds.
 Schedule default_schedule(const Cone& cone, const MachineLimits& limits);
+
+/// The schedule and what it lowers to, which choosing has to find out anyway.
+struct DefaultKernel {
+  Schedule schedule;
+  Result<Kernel> kernel;
+};
+DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits);
 
 } // namespace luminal::kernel
