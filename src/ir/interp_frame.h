@@ -203,8 +203,9 @@ template <class D> void Frame<D>::step(const Instr& i, const Registers& r, int n
   }
   case Instr::Kind::general: {
     int64_t* out = index(i.out);
-    int64_t slots[64];
-    LUMINAL_CHECK(i.args.size() <= 64, "an index expression of {} symbols", i.args.size());
+    int64_t few[16];
+    std::vector<int64_t> many(i.args.size() > 16 ? i.args.size() : 0);
+    int64_t* slots = many.empty() ? few : many.data();
     for (int k = 0; k < n; ++k) {
       if (!live(k)) {
         out[k] = 0;
@@ -234,8 +235,9 @@ template <class D> void Frame<D>::step(const Instr& i, const Registers& r, int n
     std::fill(flat, flat + n, 0);
     for (size_t a = 0; a < i.args.size(); ++a) {
       const int64_t* x = index(i.args[a]);
-      const int64_t weight = i.weights[a];
-      for (int k = 0; k < n; ++k) flat[k] += x[k] * weight;
+      const auto weight = uint64_t(i.weights[a]);
+      for (int k = 0; k < n; ++k)
+        flat[k] = int64_t(uint64_t(flat[k]) + uint64_t(x[k]) * weight); // lanes that do not count may wrap
     }
     fetch(i.source, flat, mask, n, value(i.out));
     return;

@@ -26,6 +26,35 @@ bool is_structure(NodeKind kind) { // their inputs are read as a whole, or in an
   }
 }
 
+/// Levels of recursion that a node of structure adds: itself and the deepest path through the function that it runs lazily.
+int own_depth(const Node& node, const std::map<std::string_view, int>& functions) {
+  auto of = [&](const std::string& name) {
+    auto at = functions.find(name);
+    return at == functions.end() ? 0 : at->second;
+  };
+  if (auto* call = std::get_if<CallAttr>(&node.attr)) return 1 + of(call->function);
+  if (auto* cond = std::get_if<CondAttr>(&node.attr))
+    return 1 + std::max(of(cond->then_function), of(cond->else_function));
+  if (auto* loop = std::get_if<LoopAttr>(&node.attr)) return 1 + of(loop->body) + of(loop->condition);
+  return node.is_tuple() || node.kind == NodeKind::scatter || node.kind == NodeKind::collective;
+}
+
+/// How many kept values wait for one another at most, counting what callees keep.
+std::map<std::string_view, int> function_depths(const Module& module) {
+  std::map<std::string_view, int> depths;
+  for (const Function& f : module.functions) { // callees come first
+    std::vector<int> depth(f.nodes.size(), 0);
+    int deepest = 0;
+    for (NodeId id = 0; id < f.nodes.size(); ++id) {
+      for (NodeId input : f[id].inputs) depth[id] = std::max(depth[id], depth[input]);
+      depth[id] += own_depth(f[id], depths);
+      deepest = std::max(deepest, depth[id]);
+    }
+    depths[f.name] = deepest;
+  }
+  return depths;
+}
+
 } // namespace
 
 CompiledFunction::CompiledFunction(const Module& module, const Function& function,
@@ -86,6 +115,7 @@ void CompiledFunction::decide_storage() {
     if (is_structure(node.kind))
       for (NodeId input : node.inputs) asked[resolve(input).node] = true;
   std::vector<double> cost(n, 1);
+  const std::map<std::string_view, int> depths = function_depths(module_);
   stored_.assign(n, false);
   depth_.assign(n, 0);
   for (NodeId id = 0; id < n; ++id) {
@@ -104,7 +134,7 @@ void CompiledFunction::decide_storage() {
     case NodeKind::view: break;
     default: // folds, scans and whatever has structure
       stored_[id] = true;
-      ++depth_[id];
+      depth_[id] += std::max(1, own_depth(node, depths));
       continue;
     }
     double operations = 1, times = 1;
@@ -423,8 +453,12 @@ std::vector<NodeId> CompiledFunction::landmarks(NodeId id, int every) const {
   std::vector<NodeId> result;
   for (NodeId at = id + 1; at-- > 0;) {
     if (!below[at]) continue;
-    for (NodeId input : function_[at].inputs) below[input] = true;
-    if (at != id && stored_[at] && depth_[at] > 0 && depth_[at] % every == 0) result.push_back(at);
+    int before = 0;
+    for (NodeId input : function_[at].inputs) {
+      below[input] = true;
+      before = std::max(before, depth_[input]);
+    }
+    if (at != id && stored_[at] && depth_[at] / every > before / every) result.push_back(at);
   }
   std::reverse(result.begin(), result.end());
   return result;

@@ -91,7 +91,7 @@ public:
     Extents reduced_extents;     // of a fold's axes
   };
   const FoldPlan& fold_plan(Source s);
-  /// Kept values below this one whose depth is a multiple of `every`, in order.
+  /// Kept values below this one whose depth passes a multiple of `every`, in order.
   std::vector<NodeId> landmarks(NodeId id, int every) const;
 
   /// The value of a node at a point of its shape.

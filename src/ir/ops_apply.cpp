@@ -139,6 +139,10 @@ void register_op(UserOp op) {
   };
   if (!is_identifier(op.name)) fail("is no identifier");
   if (parse_op(op.name) || parse_monoid_word(op.name)) fail("is the name of a built-in operation");
+  for (std::string_view word : {"const", "iota", "random",     "cast", "bitcast", "view", "scatter", "fold",
+                                "scan",  "sort", "collective", "call", "loop",    "cond", "host",    "custom",
+                                "fence", "get",  "gt",         "ge",   "inf",     "nan",  "select"})
+    if (op.name == word) fail("is a word of the text form");
   if (op.arity < 1 || op.arity > 3) fail("must have 1 to 3 arguments");
   bool integers_only = op.signature == Signature::bits || op.signature == Signature::shift;
   if (!integers_only && !op.f64) fail("lacks its evaluation on floats (f64)");

@@ -450,6 +450,23 @@ TEST(Interp, ALongChainDoesNotRecurse) {
   EXPECT_EQ((Numbers{10}), c.get());
 }
 
+TEST(Interp, ALongChainOfCallsDoesNotRecurse) {
+  std::string text = "fn @f(%x: f32[2]) {\n  %a0 = view %x [i: 2] -> [i]\n";
+  for (int k = 1; k <= 40; ++k) {
+    std::string n = std::to_string(k), b = std::to_string(k - 1);
+    text += "  %f" + n + " = fold [i: 2, j: 1] over [j] { sum %a" + b + "[i] }\n  %a" + n + " = get %f" + n +
+            ", 0\n";
+  }
+  text += "  return y = %a40\n}\nfn @main(%y0: f32[2]) {\n";
+  for (int k = 1; k <= 500; ++k) {
+    std::string n = std::to_string(k), b = std::to_string(k - 1);
+    text += "  %c" + n + " = call @f(%y" + b + ")\n  %y" + n + " = get %c" + n + ", 0\n";
+  }
+  Case c(text + "  return y = %y500\n}\n"); // 20000 kept values, one after the other
+  c.with("y0", f32({2}, {3, 4}));
+  EXPECT_EQ((Numbers{3, 4}), c.get());
+}
+
 TEST(Interp, SharedWorkIsDoneOnce) { // without keeping, 2^200 operations
   std::string text = "fn @main(%x0: f32[8]) {\n";
   for (int k = 1; k <= 200; ++k)
