@@ -133,7 +133,10 @@ private:
       StageLoop loop = l;
       nest.loops.push_back(loop);
     }
+    bool reduces_here =
+        std::ranges::any_of(reduced_, [&](int a) { return std::ranges::find(s.axes, a) != s.axes.end(); });
     for (auto& g : nest_.guards) {
+      if (g.reduction && !reduces_here) continue; // states are kept for parts without points, too
       bool all = true;
       for (Expr e : symbols_of(g.value)) {
         bool loop_of_fold = std::ranges::any_of(nest_.loops, [&](auto& l) { return l.symbol == e; });

@@ -223,10 +223,13 @@ Lowering::Bounds Lowering::bounds(const Stage& stage, const StageNest& nest, con
   for (auto& g : nest.guards) {
     if (!depends_on(g.value, loop.symbol)) continue;
     // What a fold keeps is written even where nothing is left to reduce.
-    if (!reduces(n_.cone, stage, nest, loop) && std::ranges::any_of(nest.loops, [&](auto& l) {
-          return l.symbol.is_symbol() && depends_on(g.value, l.symbol) && reduces(n_.cone, stage, nest, l);
-        }))
-      continue;
+    if (!reduces(n_.cone, stage, nest, loop)) {
+      bool reduction = g.reduction;
+      for (auto& l : nest.loops)
+        if (l.symbol.is_symbol() && depends_on(g.value, l.symbol))
+          reduction |= reduces(n_.cone, stage, nest, l);
+      if (reduction) continue;
+    }
     ExprMap<Expr> zero;
     for (auto& l : nest.loops)
       if (l.symbol.is_symbol() && !is_open(l.name) && l.name != loop.name) zero[l.symbol] = 0;
@@ -478,7 +481,8 @@ Body Lowering::emit_leaf(int stage, bool in_parallel, Touched& touched) {
   }
   touch(s, touched);
   bool parallel_inside = false;
-  for (auto& l : nest.loops) parallel_inside |= l.kind == LoopKind::parallel && !is_open(l.name);
+  for (auto& l : nest.loops)
+    parallel_inside |= l.kind == LoopKind::parallel && l.symbol.is_symbol() && !is_open(l.name);
   if (in_parallel || parallel_inside) return StageLowering(*this, stage).run();
   open_.push_back({"", 0, 0, 1, 1, true, {}});
   Body body = StageLowering(*this, stage).run();

@@ -171,6 +171,9 @@ Body StageLowering::point(State& state) {
   for (auto& c : s_.components)
     if (!c.after) count_uses(values, c.body);
   Expr domain = condition_at(state, s_.domain);
+  for (size_t g = 0; g < state.held.size(); g++) // ends of axes that no loop sees to
+    if (!state.held[g])
+      domain = logical_and(domain, lt(state.nest.guards[g].value, state.nest.guards[g].limit));
   if (prove(domain) == Truth::yes) domain = 1;
   bool by_lane = !domain.is_constant() && state.lane.is_symbol() &&
                  (depends_on(domain, state.lane) || !holes_of(l_.n_.cone, std::span(&s_.domain, 1)).empty());

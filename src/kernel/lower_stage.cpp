@@ -187,6 +187,7 @@ std::optional<Expr> StageLowering::at_last(const State& state, Expr e) const {
 }
 
 bool StageLowering::reduction_guard(const State& state, const Guard& guard) const {
+  if (guard.reduction) return true;
   for (auto& l : state.nest.loops)
     if (l.symbol.is_symbol() && depends_on(guard.value, l.symbol) && folds_ && reduces(l)) return true;
   return false;
@@ -215,8 +216,15 @@ Body StageLowering::run() {
   State state;
   state.nest = l_.n_.stages[size_t(stage_)];
   for (auto& g : state.nest.guards) state.held.push_back(prove(lt(g.value, g.limit)) == Truth::yes);
-  for (size_t g = 0; g < state.held.size(); g++) // serial loops that are open already end where the axis does
-    if (unopened(state, state.nest.guards[g].value).empty()) state.held[g] = true;
+  for (size_t g = 0; g < state.held.size();
+       g++) { // serial loops that are open already end where the axis does
+    const Guard& guard = state.nest.guards[g];
+    if (!unopened(state, guard.value).empty()) continue;
+    bool enforced = !reduction_guard(state, guard);
+    for (auto& o : l_.open_)
+      for (auto& e : o.enforced) enforced |= e.value == guard.value && e.limit == guard.limit;
+    if (enforced) state.held[g] = true;
+  }
   if (s_.scan_reverse && s_.scan_axis >= 0) {
     auto& axis = l_.n_.cone.axes[size_t(s_.scan_axis)];
     state.nest.axis_values[axis.symbol] = axis.extent - 1 - state.nest.axis_values[axis.symbol];
@@ -244,13 +252,7 @@ Body StageLowering::outer(size_t i, State state) {
   if (i == cut_) return tails(std::move(state), 0);
   StageLoop loop = state.nest.loops[rest_[i]];
   if (loop.kind == LoopKind::parallel && loop.symbol.is_symbol()) check_parallel(loop);
-  if (!loop.symbol.is_symbol()) {
-    if (loop.kind != LoopKind::parallel || l_.parallel_open()) return outer(i + 1, std::move(state));
-    l_.open_.push_back({loop.name, 0, 0, 1, 1, true, {}});
-    Body body = outer(i + 1, std::move(state));
-    l_.open_.pop_back();
-    return {parallel_loop(Expr::symbol(loop.name, {0, 0}), 0, 1, std::move(body), loop.level)};
-  }
+  if (!loop.symbol.is_symbol()) return outer(i + 1, std::move(state));
   auto bounds = l_.bounds(s_, state.nest, loop);
   if (l_.n_.stages[size_t(stage_)].bounds.contains(loop.name))
     if (auto r = l_.domain_range(stage_, state.nest, loop)) {
@@ -271,6 +273,7 @@ Body StageLowering::outer(size_t i, State state) {
     auto c = coefficient_of(guard.value, loop.symbol);
     bool linear = c && c->is_constant() && c->value() >= 1;
     if (unopened(state, guard.value).empty()) {
+      if (!reduces(loop) && reduction_guard(state, guard)) continue; // its points are left out one by one
       if (loop.kind == LoopKind::unrolled || !linear) odd = logical_and(odd, lt(guard.value, guard.limit));
       state.held[g] = true;
       continue;
@@ -352,7 +355,7 @@ Body StageLowering::tails(State state, size_t g) {
   }
   bool shrunk = false;
   if (rest > 0) {
-    part.nest.guards[g] = {guard.value - base, Expr(rest)};
+    part.nest.guards[g] = {guard.value - base, Expr(rest), guard.reduction};
     if (written_out.size() == 1) {
       const StageLoop& l = part.nest.loops[written_out[0]];
       int64_t c = coefficient_of(guard.value, l.symbol)->value();

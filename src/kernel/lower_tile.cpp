@@ -205,9 +205,12 @@ Body StageLowering::start(const State& state) {
   bool combined = partial_ || across_;
   bool init = std::ranges::any_of(s_.components, [](auto& c) { return c.init != nullptr; });
   if (combined || (!init && carried_.empty())) return identity();
+  State kept = state;
+  for (size_t g = 0; g < kept.held.size(); g++)
+    if (reduction_guard(kept, kept.nest.guards[g])) kept.held[g] = true;
   auto fill = [&](bool reload) {
     return nest_of(
-        cut_, state,
+        cut_, kept,
         [&](const StageLoop& l) {
           return (l.kind == LoopKind::unrolled || l.kind == LoopKind::vector) && !reduces(l);
         },

@@ -30,6 +30,8 @@ struct StageLoop {
 struct Guard {
   Expr value; // over loop symbols
   Expr limit;
+  bool reduction =
+      false; // of a reduced axis, though all of its loops may be kept (parts of a split reduction)
 };
 
 struct Prefetch {

@@ -78,6 +78,10 @@ void split_reduction(Nests& nests, const Directive& d) {
     if (std::ranges::find(stage.ordered, k) != stage.ordered.end())
       refuse("stage {} keeps the order of {}", stage.name, axis_name);
     size_t position = size_t(own - nest.loops.data());
+    Expr before = own->symbol;
+    bool reduced = std::ranges::any_of(stage.components, [&](auto& c) {
+      return c.kind == ComponentKind::fold && std::ranges::find(c.axes, k) == c.axes.end();
+    });
     std::vector<int> added{part};
     added.insert(added.end(), inner.begin(), inner.end());
     long where = at - stage.axes.begin();
@@ -94,11 +98,14 @@ void split_reduction(Nests& nests, const Directive& d) {
     only.axes = added;
     StageNest fresh = nests.fresh(only);
     nest.axis_values.erase(axis.symbol);
+    if (before.is_symbol())
+      for (Guard& g : nest.guards)
+        g.value = substitute(g.value, {{before, substitute(value, fresh.axis_values)}});
     for (auto& [a, v] : fresh.axis_values) nest.axis_values[a] = v;
     nest.loops.erase(nest.loops.begin() + long(position));
     nest.loops.insert(nest.loops.begin() + long(position), fresh.loops.begin(), fresh.loops.end());
     if (prove(le(covered, axis.extent)) != Truth::yes)
-      nest.guards.push_back({substitute(value, fresh.axis_values), axis.extent});
+      nest.guards.push_back({substitute(value, fresh.axis_values), axis.extent, reduced});
   }
   for (auto& h : nests.cone.holes)
     for (Expr e : index_exprs(h.value))
