@@ -375,8 +375,7 @@ Result<int> PlanBuilder::kernel_of(const kernel::Cone& cone) {
   if (auto found = kernel_by_cone_.find(key); found != kernel_by_cone_.end()) return found->second;
   kernel::Cone named = cone;
   named.name = fmt::format("k{}", kernels_.size());
-  kernel::Schedule schedule = kernel::default_schedule(named, limits_);
-  auto loops = kernel::lower(named, schedule, {.lanes = limits_.lanes});
+  auto [schedule, loops] = kernel::default_kernel(named, limits_);
   if (!loops)
     return Failure{fmt::format("kernel {}: {}\n{}\n{}", named.name, loops.error(), to_string(named),
                                to_string(schedule))};

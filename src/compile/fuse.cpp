@@ -275,7 +275,29 @@ private:
     if (!shared) return false;
     if (static_.contains(id))
       return false; // a dequantised weight stays packed in memory; what is worth it was computed at load
-    return true;
+    return !stays_in_rows(id);
+  }
+
+  /// A map that stages of one kernel read along the same rows: those stages walk a row after each other, so it
+  /// is computed again or kept for one row, and never fills memory as a whole.
+  bool stays_in_rows(NodeId id) const {
+    constexpr double largest_row = 256 << 10; // bytes: a cache of one core holds it
+    constexpr size_t most_readers = 4;
+    const Node& node = f_[id];
+    const Shape& shape = node.type().shape;
+    auto found = demands_.find(id);
+    if (node.kind != NodeKind::map || shape.size() < 2 || found == demands_.end()) return false;
+    if (found->second.size() > most_readers || kernels_of_.at(id).size() != 1) return false;
+    if (largest(shape.back()) * bits(node.type().dtype) / 8 > largest_row) return false;
+    const std::vector<Expr> rows = plain_axes(shape);
+    return std::ranges::all_of(found->second, [&](const Demand& demand) {
+      if (demand.index != rows) return false;
+      if (demand.at_root) return demand.evaluations <= count(shape) * 1.001;
+      const Node& stage = f_[demand.stage];
+      if (stage.kind != NodeKind::fold) return false;
+      const auto& fold = std::get<FoldAttr>(stage.attr);
+      return fold.space.size() == shape.size() && fold.reduced == std::vector<int>{int(shape.size()) - 1};
+    });
   }
 
   /// A fold's result stays inside a kernel as its epilogue's operand, or as a statistic of rows that the kernel walks anyway.

@@ -125,8 +125,9 @@ Tensor Tensor::softmax(int axis, Where where) const {
   Tensor shifted = elementwise(Op::sub, "softmax",
                                {Operand(*this, where), Operand(max({axis}, true, where), where)}, where);
   Tensor e = shifted.exp(where);
-  return elementwise(Op::div, "softmax", {Operand(e, where), Operand(e.sum({axis}, true, where), where)},
-                     where);
+  // One division a row.
+  Tensor scale = e.sum({axis}, true, where).recip(where);
+  return elementwise(Op::mul, "softmax", {Operand(e, where), Operand(scale, where)}, where);
 }
 
 Tensor Tensor::log_softmax(int axis, Where where) const {
