@@ -86,8 +86,10 @@ if(NOT BUILD_SHARED_LIBS)
     elseif(library STREQUAL "spdlog::spdlog")
       string(APPEND config_dependencies "find_dependency(spdlog)\n")
       list(APPEND pc_modules spdlog)
-    elseif(library STREQUAL "SQLite::SQLite3")
-      string(APPEND config_dependencies "find_dependency(SQLite3)\n")
+    elseif(library STREQUAL "SQLite3::SQLite3")
+      string(APPEND config_dependencies "find_dependency(SQLite3)\n"
+        "if(NOT TARGET SQLite3::SQLite3) # the name before CMake 4.3\n"
+        "  add_library(SQLite3::SQLite3 ALIAS SQLite::SQLite3)\nendif()\n")
       list(APPEND pc_modules sqlite3)
     elseif(library MATCHES "^PkgConfig::(.*)$")
       set(prefix ${CMAKE_MATCH_1})

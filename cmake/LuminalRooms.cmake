@@ -9,7 +9,7 @@ set(LUMINAL_ROOM_LIBRARIES_base fmt::fmt spdlog::spdlog PkgConfig::XXHASH Thread
 set(LUMINAL_ROOM_LIBRARIES_formats nlohmann_json::nlohmann_json PkgConfig::PCRE2 PkgConfig::UTF8PROC PkgConfig::LIBZ)
 set(LUMINAL_ROOM_LIBRARIES_codegen luminal_llvm)
 set(LUMINAL_ROOM_LIBRARIES_device luminal_llvm)
-set(LUMINAL_ROOM_LIBRARIES_search SQLite::SQLite3 nlohmann_json::nlohmann_json)
+set(LUMINAL_ROOM_LIBRARIES_search SQLite3::SQLite3 nlohmann_json::nlohmann_json)
 set(LUMINAL_ROOM_LIBRARIES_cli CLI11::CLI11 nlohmann_json::nlohmann_json)
 
 function(luminal_room room)
