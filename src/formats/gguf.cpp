@@ -181,7 +181,7 @@ private:
     for (uint64_t i = 0; i < count; ++i) {
       Item item;
       std::memcpy(&item, raw.data() + i * sizeof(Item), sizeof(Item));
-      items[i] = static_cast<Stored>(item);
+      items[i] = Stored{item};
     }
     return items;
   }

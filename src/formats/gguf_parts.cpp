@@ -2,6 +2,7 @@
 #include "formats/gguf.h"
 #include "formats/parse.h"
 #include <set>
+#include <utility>
 
 namespace luminal {
 namespace {
@@ -43,7 +44,7 @@ Gguf read(const std::string& path, std::vector<std::shared_ptr<const MappedFile>
   std::set<std::string> names;
   for (int64_t i = 0; i < count; ++i) {
     const std::string part_path = fmt::format("{}-{:05}-of-{:05}.gguf", prefix, i + 1, count);
-    Gguf part = i == number ? std::move(out) : open_one(part_path);
+    Gguf part = i == number ? std::exchange(out, {}) : open_one(part_path);
     if (number_of(part, "split.count", 0) != count || number_of(part, "split.no", -1) != i)
       refuse(part_path, fmt::format("part {} of {} by its metadata, expected part {} of {}",
                                     number_of(part, "split.no", -1) + 1, number_of(part, "split.count", 0),

@@ -69,7 +69,7 @@ void affine(const float* x, std::string& out, int steps, bool fifth) {
   append(out, half_scale(*low));
   std::array<int, 32> q{};
   for (size_t i = 0; i < 32; ++i)
-    q[i] = std::clamp(static_cast<int>((x[i] - *low) * inverse + 0.5F), 0, steps);
+    q[i] = std::clamp(static_cast<int>(std::floor((x[i] - *low) * inverse + 0.5F)), 0, steps);
   append_five_bits(out, q, fifth);
 }
 

@@ -178,7 +178,7 @@ std::string normalize(const std::vector<NormalizeStep>& steps, std::string_view 
   for (const NormalizeStep& step : steps) {
     switch (step.kind) {
     case Kind::prepend:
-      if (!out.empty()) out = step.to + out;
+      if (!out.empty()) out.insert(0, step.to);
       break;
     case Kind::replace_text: out = replace_all(out, step.from, step.to); break;
     case Kind::replace_regex: out = replace_matches(out, *step.regex, step.to); break;

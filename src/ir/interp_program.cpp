@@ -480,7 +480,7 @@ const CompiledFunction::FoldPlan& CompiledFunction::fold_plan(Source s) {
     leaves[0] = Scalar::leaf(0);
     for (size_t j = 0; j < k; ++j)
       for (int side : {0, 1})
-        leaves[size_t(1 + 2 * components[j] + side)] = Scalar::leaf(int(1 + 2 * j) + side);
+        leaves[1 + 2 * size_t(components[j]) + size_t(side)] = Scalar::leaf(int(1 + 2 * j) + side);
     component.transform = component.transform.substitute(leaves);
     list.push_back(std::move(component));
   }

@@ -130,8 +130,7 @@ private:
         used |= l.symbol.is_symbol() && depends_on(value, l.symbol);
       for (int a : s.axes) used |= !l.symbol.is_symbol() && n_.cone.axes[size_t(a)].name == l.name;
       if (!used) continue;
-      StageLoop loop = l;
-      nest.loops.push_back(loop);
+      nest.loops.push_back(l);
     }
     bool reduces_here =
         std::ranges::any_of(reduced_, [&](int a) { return std::ranges::find(s.axes, a) != s.axes.end(); });

@@ -69,7 +69,7 @@ Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::
       if (state.held[g] || !depends_on(guard.value, loop.symbol)) continue;
       auto c = coefficient_of(guard.value, loop.symbol);
       Expr rest = substitute(guard.value, {{loop.symbol, 0}});
-      if (!c || !c->is_constant() || c->value() < 1 || unopened(state, rest).size() > 0)
+      if (!c || !c->is_constant() || c->value() < 1 || !unopened(state, rest).empty())
         refuse("stage {}: the end of an axis lies inside the vector loop {}, but not along it", s_.name,
                loop.name);
       Expr left = guard.limit - rest;

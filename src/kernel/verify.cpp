@@ -406,7 +406,7 @@ private:
     case StmtKind::store: return store(s);
     case StmtKind::let_value: return let_value(s);
     case StmtKind::let_index: return let_index(s);
-    case StmtKind::if_: return if_(s);
+    case StmtKind::if_: return branch(s);
     case StmtKind::barrier: return barrier(s);
     case StmtKind::prefetch:
       if (!known(s.buffer)) return;
@@ -542,7 +542,7 @@ private:
     if (lane) lane_symbols_.insert(s.variable);
   }
 
-  void if_(const Stmt& s) {
+  void branch(const Stmt& s) {
     expression(s.condition, "the condition");
     if (s.body.empty()) complain("the body is empty");
     const bool lane = vector_ && on_lane(s.condition);
