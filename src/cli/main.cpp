@@ -4,8 +4,10 @@
 #include "cli/common.h"
 #include "codegen/codegen.h"
 #include "luminal/error.h"
+#include <cstdio>
 #include <exception>
 #include <fmt/format.h>
+#include <iostream>
 
 namespace {
 
@@ -42,7 +44,10 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    const int code = run(argc, argv);
+    const bool written = bool(std::cout.flush()) && std::fflush(stdout) == 0;
+    if (written || code != luminal::cli::ok) return code;
+    fmt::print(stderr, "luminal: stdout cannot be written\n");
   } catch (const luminal::Error& error) {
     fmt::print(stderr, "luminal: {}\n", error.what());
   } catch (const std::bad_alloc&) {

@@ -6,6 +6,7 @@
 #include "cli/common.h"
 #include "models/generator.h"
 #include "search/machine_profile.h"
+#include <cstdlib>
 #include <fmt/format.h>
 #include <iostream>
 #include <random>
@@ -65,6 +66,7 @@ struct Outcome {
   std::vector<int32_t> tokens;
   std::string text;
   StopReason reason = StopReason::length;
+  uint64_t seed = 0; ///< of the sampling, drawn where none was given
 };
 
 /// Generates; text goes to stdout as it comes unless `quiet`.
@@ -73,6 +75,7 @@ Outcome generate_text(Generator& generator, const ModelFile& file, const RunArgu
   Outcome outcome;
   SamplerOptions options = arguments.sampler;
   options.seed = arguments.seed >= 0 ? uint64_t(arguments.seed) : std::random_device{}();
+  outcome.seed = options.seed;
   Sampler sampler(options);
   std::optional<StreamDecoder> decoder;
   if (file.tokenizer) {
@@ -196,20 +199,37 @@ int run_model(const RunArguments& arguments) {
     std::cout << arguments.prompt << std::flush;
   Outcome outcome = generate_text(*generator, file, arguments, prompt, arguments.json);
   int threads = arguments.threads > 0 ? arguments.threads : setting_threads();
-  double bandwidth = search::MachineProfile::present(threads).read_bandwidth() * 1e9; // bytes/s
+  double bandwidth = search::MachineProfile::present(threads).read_bandwidth(); // bytes/s
   if (arguments.json) {
     Json json{{"model", arguments.model}, {"architecture", config.architecture},
               {"prompt_tokens", prompt},  {"tokens", outcome.tokens},
-              {"text", outcome.text},     {"stop_reason", std::string(to_string(outcome.reason))}};
+              {"text", outcome.text},     {"stop_reason", std::string(to_string(outcome.reason))},
+              {"seed", outcome.seed}};
     json["timings"] = timings(*generator, bandwidth);
     std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
   }
-  fmt::print(stderr, "{}\n", closing_line(*generator, threads, bandwidth));
+  const std::string seed =
+      arguments.sampler.temperature > 0 ? fmt::format("  seed {}", outcome.seed) : std::string();
+  fmt::print(stderr, "{}{}\n", closing_line(*generator, threads, bandwidth), seed);
   if (outcome.reason == StopReason::interrupted) return interrupted;
   if (outcome.reason == StopReason::context)
     fmt::print(stderr, "the context of {} tokens is full; --ctx makes it larger\n",
                generator->model().context);
   return std::cout ? ok : failed;
+}
+
+/// A number within bounds. (CLI::Range lets NaN pass.)
+CLI::Validator between(double low, double high) {
+  return CLI::Validator(
+      [=](const std::string& text) {
+        char* end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        const bool number = end != text.c_str() && *end == 0;
+        return number && value >= low && value <= high
+                   ? std::string()
+                   : fmt::format("{} to {} is expected, not {}", low, high, text);
+      },
+      "");
 }
 
 } // namespace
@@ -222,11 +242,12 @@ void add_run(CLI::App& app, int& exit_code) {
   run->add_option("prompt", a->prompt, "The text to continue (empty: from the model's begin token)");
   run->add_option("-n,--predict", a->count,
                   "Tokens to generate; -1: until the text ends or the context is full")
+      ->check(between(-1, 1 << 30))
       ->envname("LUMINAL_PREDICT");
   run->add_option("--tokens", a->tokens, "The prompt as token ids: 1,5,9");
   run->add_option("-c,--ctx", a->context,
                   "Positions of the context (default: what the model declares, at most 4096)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(between(0, 1 << 30));
   run->add_option("-b,--batch", a->chunk, "Most prompt tokens in one step")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
@@ -234,23 +255,28 @@ void add_run(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(0, 1024));
   run->add_option("-s,--seed", a->seed, "Seed of the sampling; -1: a random one")->capture_default_str();
   run->add_option("--temp", a->sampler.temperature, "Temperature; 0: always the likeliest token")
-      ->check(CLI::NonNegativeNumber)
+      ->check(between(0, 1000))
       ->capture_default_str();
-  run->add_option("--top-k", a->sampler.top_k, "Only the k likeliest tokens; 0: all")->capture_default_str();
+  run->add_option("--top-k", a->sampler.top_k, "Only the k likeliest tokens; 0: all")
+      ->check(between(0, 1 << 30))
+      ->capture_default_str();
   run->add_option("--top-p", a->sampler.top_p, "Only the likeliest that together reach p; 1: all")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(between(0, 1))
       ->capture_default_str();
   run->add_option("--min-p", a->sampler.min_p, "Only tokens at least this fraction of the likeliest")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(between(0, 1))
       ->capture_default_str();
   run->add_option("--repeat-penalty", a->sampler.repeat_penalty, "Penalty of recent tokens; 1: none")
-      ->check(CLI::PositiveNumber)
+      ->check(between(0.001, 1000))
       ->capture_default_str();
   run->add_option("--repeat-last-n", a->sampler.repeat_last, "How many tokens are recent; -1: all")
+      ->check(between(-1, 1 << 30))
       ->capture_default_str();
   run->add_option("--presence-penalty", a->sampler.presence_penalty, "Subtracted from tokens that occurred")
+      ->check(between(-1000, 1000))
       ->capture_default_str();
   run->add_option("--frequency-penalty", a->sampler.frequency_penalty, "Subtracted for each occurrence")
+      ->check(between(-1000, 1000))
       ->capture_default_str();
   run->add_option("--stop,-r,--reverse-prompt", a->stops,
                   "Stop where this text appears (may be given several times)")
@@ -262,8 +288,9 @@ void add_run(CLI::App& app, int& exit_code) {
   run->add_option("--max-memory", a->max_memory, "Refuse to start if more may be needed: 512M, 8G");
   run->add_flag("--no-cache", a->no_cache, "Do not read or write machine code on disk");
   run->add_flag("--report", a->report, "Print what was compiled and why");
-  run->add_flag("--json", a->json,
-                "One JSON object: model, architecture, prompt_tokens, tokens, text, stop_reason, timings");
+  run->add_flag(
+      "--json", a->json,
+      "One JSON object: model, architecture, prompt_tokens, tokens, text, stop_reason, seed, timings");
   run->callback([a, &exit_code] { exit_code = run_model(*a); });
 }
 
@@ -286,7 +313,7 @@ int run_demo() {
   arguments.seed = 7;
   std::vector<int32_t> prompt = prompt_tokens(arguments, file);
   Outcome outcome = generate_text(generator, file, arguments, prompt, false);
-  double bandwidth = search::MachineProfile::present(threads).read_bandwidth() * 1e9; // bytes/s
+  double bandwidth = search::MachineProfile::present(threads).read_bandwidth(); // bytes/s
   fmt::print(stderr, "\n{}\n", closing_line(generator, threads, bandwidth));
   fmt::print(stderr, "\nNext: luminal run MODEL.gguf \"Once upon a time\"   luminal inspect MODEL   luminal "
                      "devices   luminal --help\n");

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+# tests/house/program_test.py -- the program as its users meet it: what goes to stdout and to stderr, exit codes, JSON keys as
+# docs/program.md names them, mistakes, wrong files, a full disk, Ctrl-C.
+import argparse
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILTIN = SOURCE / "models" / "builtin"
+failures = []
+
+
+def check(good, what):
+    if not good:
+        failures.append(what)
+        print("WRONG", what)
+
+
+class Luminal:
+    def __init__(self, program, cache):
+        self.program, self.environment = program, dict(os.environ, LUMINAL_CACHE_DIR=str(cache), LUMINAL_THREADS="2")
+        self.environment.pop("LUMINAL_PREDICT", None)
+
+    def __call__(self, *args, code=0, stdout=subprocess.PIPE, **variables):
+        """(stdout as bytes, stderr) of a run that ends with this code."""
+        done = subprocess.run([self.program, *map(str, args)], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+                              timeout=120, env={k: v for k, v in (self.environment | variables).items() if v is not None})
+        errors = done.stderr.decode()
+        check(done.returncode == code, f"{args} {variables} ends with {done.returncode}, expected {code}: {errors[-300:]}")
+        return done.stdout, errors
+
+    def refuses(self, *args, says, code=1, **variables):
+        out, errors = self(*args, code=code, **variables)
+        lines = [line for line in errors.splitlines() if line.startswith("luminal: ")]
+        check(len(lines) == 1 and re.search(says, lines[0]), f"{args}: {errors!r} does not say {says!r} in one line")
+        check(out == b"", f"{args}: {out!r} on stdout")
+
+
+def documented(heading, table=0):
+    """Keys in the first column of a table below a heading of docs/program.md."""
+    page = (SOURCE / "docs" / "program.md").read_text()
+    section = page.split(f"\n## {heading}", 1)[1].split("\n## ")[0]
+    tables = re.findall(r"(?:^\|.*\n)+", section, re.M)
+    return {key for row in tables[table].splitlines()[2:] for key in re.findall(r"`(\w+)`", row.split("|")[1])}
+
+
+def text_and_json(luminal):
+    folder, gguf = BUILTIN / "hf", BUILTIN / "luminal-tales.gguf"
+    reference = json.loads((BUILTIN / "reference.json").read_text())["greedy"]
+    example = next(e for e in reference if e["prompt"])
+    for model in (folder, gguf):
+        out, errors = luminal("run", model, example["prompt"], "--temp", 0, "-n", len(example["tokens"]))
+        check(out.decode() == example["prompt"] + example["text"] + "\n", f"{model}: {out!r}")
+        check("tok/s" in errors and "seed" not in errors, f"{model}: closing line {errors!r}")
+    answer = json.loads(luminal("run", folder, example["prompt"], "--temp", 0, "-n", 20, "--json")[0])
+    check(set(answer) == documented("luminal run"), f"keys {sorted(answer)}")
+    check(set(answer["timings"]) == documented("luminal run", 1), f"keys of timings {sorted(answer['timings'])}")
+    check(answer["prompt_tokens"] == example["prompt_tokens"] and answer["tokens"] == example["tokens"][:20], "tokens of --json")
+    check(answer["stop_reason"] == "length" and example["text"].startswith(answer["text"]), "text of --json")
+    check(answer["timings"]["bandwidth_fraction"] is None, "a bandwidth that nobody measured")
+    ids = ",".join(map(str, example["prompt_tokens"]))
+    by_ids = json.loads(luminal("run", folder, "--tokens", ids, "--temp", 0, "-n", 20, "--json")[0])
+    check(by_ids["tokens"] == answer["tokens"], "--tokens gives another text")
+    stopped = json.loads(luminal("run", folder, example["prompt"], "--temp", 0, "--stop", ".", "--json")[0])
+    check(stopped["stop_reason"] == "stop_string" and "." not in stopped["text"], f"--stop: {stopped['text']!r}")
+    drawn = json.loads(luminal("run", folder, "Tell me a joke.", "-n", 30, "--json")[0])
+    again = json.loads(luminal("run", folder, "Tell me a joke.", "-n", 30, "--json", "--seed", drawn["seed"])[0])
+    check(drawn["tokens"] == again["tokens"], "the printed seed does not give the same text")
+    _, errors = luminal("run", folder, "Tell me a joke.", "-n", 3, "--seed", 5)
+    check(errors.rstrip().endswith("seed 5"), f"no seed in {errors!r}")
+    out, _ = luminal("run", folder, "", "--temp", 0, "-n", 8)
+    start = out.decode().rstrip("\n")
+    check(start and next(e for e in reference if not e["prompt"])["text"].startswith(start), f"empty prompt: {out!r}")
+    for threads in (1, 3):
+        other = json.loads(luminal("run", folder, example["prompt"], "--temp", 0, "-n", 20, "--json", "--threads", threads)[0])
+        check(other["tokens"] == answer["tokens"], f"{threads} threads give another text")
+
+    shown = json.loads(luminal("inspect", folder, "--json")[0])
+    check(set(shown) <= documented_words("luminal inspect") and shown["config"]["num_layers"] > 0, f"inspect: {sorted(shown)}")
+    check(set(shown["tensors"][0]) == {"name", "type", "shape", "offset", "bytes"}, "inspect: keys of a tensor")
+    doctor = json.loads(luminal("doctor", "--json")[0])
+    check(set(doctor) <= documented_words("luminal doctor") and doctor["good"], f"doctor: {doctor}")
+    settings = {row["name"] for row in json.loads(luminal("help", "env", "--json")[0])}
+    used = set(re.findall(r'"(LUMINAL_[A-Z_]+)"', (SOURCE / "src/base/settings.cpp").read_text()))
+    check(settings == used | {"NO_COLOR"}, f"help env: {settings ^ used}")
+
+
+def documented_words(heading):
+    page = (SOURCE / "docs" / "program.md").read_text()
+    return set(re.findall(r"`(\w+)`", page.split(f"\n## {heading}", 1)[1].split("\n## ")[0]))
+
+
+def mistakes(luminal, folder):
+    model = BUILTIN / "hf"
+    for args in (["bogus"], ["run"], ["run", model, "--temp", "nan"], ["run", model, "--top-p", "2"], ["run", model, "--ctx", "-1"],
+                 ["run", model, "--threads", "5000"], ["run", model, "-n", "x"], ["run", model, "hi", "there"]):
+        luminal.refuses(*args, says="", code=2)
+    luminal.refuses("run", model, "hi", says="LUMINAL_THREADS=many", LUMINAL_THREADS="many")
+    luminal.refuses("run", model, "--tokens", "1,5000", says="5000 is outside the vocabulary of 1024")
+    luminal.refuses("run", model, "--tokens", "1,a", says='"a" is no token id')
+    long = "tell " * 300
+    luminal.refuses("run", model, long, says=r"the prompt has \d+ tokens, the context holds 512")
+    luminal.refuses("run", model, "hi", "--max-memory", "100K", says="weights .* in all; the limit is 100")
+    luminal.refuses("run", folder / "missing", says="missing: no such file or folder")
+    luminal.refuses("run", folder, says="an empty folder, expected config.json")
+    good = (BUILTIN / "luminal-tales.gguf").read_bytes()
+    for name, content, says in (("empty.gguf", b"", "an empty file"), ("text.gguf", b"hello, this is no model", "offset 0: magic"),
+                                ("text", b"hello, this is no model", "offset 0: begins with"),
+                                ("head.gguf", good[:100], "offset 16: 27 metadata pairs"), ("half.gguf", good[:len(good) // 2], "truncated"),
+                                ("huge.safetensors", b"\xff" * 7 + b"\x00{}", "huge.safetensors: offset 0")):
+        (folder / name).write_bytes(content)
+        for verb in ("run", "inspect"):
+            luminal.refuses(verb, folder / name, says=says)
+    luminal.refuses("run", "/dev/null", says="is no regular file")
+    if os.path.exists("/dev/full"):
+        with open("/dev/full", "wb") as full:
+            for args in ([], ["run", model, "hi", "-n", "5"], ["inspect", model], ["help", "env"]):
+                _, errors = luminal(*args, code=1, stdout=full)
+                check("written" in errors or "write" in errors, f"{args} into a full disk: {errors!r}")
+
+
+def surroundings(luminal, folder):
+    """No home, caches that cannot be written: the text comes all the same."""
+    model, want = BUILTIN / "hf", None
+    (folder / "file").write_text("")
+    for variables in ({}, dict(HOME=None, XDG_CACHE_HOME=None, LUMINAL_CACHE_DIR=None), dict(LUMINAL_CACHE_DIR=str(folder / "file")),
+                      dict(LUMINAL_CACHE_DIR="/proc/no"), dict(LUMINAL_NO_CACHE="1")):
+        out, _ = luminal("run", model, "Hello.", "--temp", 0, "-n", 12, **variables)
+        want = want or out
+        check(out == want, f"{variables}: {out!r}")
+
+
+def interrupt(luminal):
+    """Ctrl-C ends the text, and what was there is complete JSON; code 130."""
+    command = [luminal.program, "run", str(BUILTIN / "hf"), "Tell me a story.", "--json", "--ignore-eos", "--ctx", "100000", "--temp", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=luminal.environment)
+    while line := process.stderr.readline():
+        if line.startswith(b"compile"):
+            break
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    check(process.returncode == 130, f"interrupted: code {process.returncode}")
+    check(json.loads(out)["stop_reason"] == "interrupted", "interrupted: stop_reason")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="luminal program ") as scratch:
+        folder = pathlib.Path(scratch)
+        luminal = Luminal(args.program, folder / "cache")
+        (folder / "files").mkdir()
+        text_and_json(luminal)
+        mistakes(luminal, folder / "files")
+        surroundings(luminal, folder)
+        interrupt(luminal)
+    print(f"{len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
