@@ -4,6 +4,7 @@
 #   first line   says what the file is: "// room/file.h -- ..." in C++, a comment elsewhere (after #!)
 #   length       public headers 300 lines, code 800
 #   text         UTF-8, no tabs, no absolute path of somebody's machine, no note of unfinished work
+#   pages        a path of the tree that a .md file names is there
 import argparse
 import pathlib
 import re
@@ -17,6 +18,7 @@ TEXT = CODE | {".md", ".json", ".yml", ".toml", ".txt", ".luminal", ".expected",
 MAX_CODE, MAX_PUBLIC = 800, 300
 MACHINE_PATH = re.compile(r"(?<![\w.~$}*])/(?:work|root|home/[a-z][\w.-]*|Users/\w+|tmp/b-\w+)/")
 UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+NAMED = re.compile(r"`((?:src|include|tests|examples|bench|tools|docs|cmake)/[\w./-]*[\w/])`")
 COMMENT = {".cpp": "//", ".h": "//", ".egg": ";", ".md": "#"}
 
 
@@ -59,6 +61,9 @@ def check(root):
                 bad.append(f"{path}:{number}: a note of unfinished work")
             if (code or path.suffix == ".md") and "\t" in line:
                 bad.append(f"{path}:{number}: a tab")
+            for name in NAMED.findall(line) if path.suffix == ".md" else ():
+                if not (root / name).exists() and not (root / path.parent / name).exists():
+                    bad.append(f"{path}:{number}: there is no {name}")
         if code:
             complaint = first_line(path, lines)
             if complaint:

@@ -12,7 +12,7 @@
 //   materialize NODE VALUE                     a map of the graph that is inlined at its readers becomes a stage and a value of its own
 //   inline VALUE                               the other way: a value that is a plain map is computed by its readers
 //   fuse STAGE NEXT                            one nest with the results of both; a fold and the maps on its results become one (epilogue)
-//   cascade STAGE LOOP                         a tuple fold returns to plain folds inside each trip of LOOP: see cascade.h
+//   cascade STAGE LOOP                         a tuple fold returns to plain folds inside each trip of LOOP: see cascade.cpp
 //   split_reduction STAGE AXIS [TREE] COUNT [BLOCK]  partial states of COUNT parts in scratch, combined by the stage STAGE.combine in a fixed
 //                                              order (TREE: serial, pairs); parts are contiguous, or dealt out in blocks of BLOCK
 //   predicate_split LOOP                       full, partial and empty tiles of the domains below LOOP

@@ -140,6 +140,9 @@ class Files(Tree):
         (self.root / "src/base/a.cpp").write_bytes(b"// base/a.cpp -- \xff\n")
         self.finds("not UTF-8", "check_files.py", "--root", self.root)
 
+    def test_a_page_names_a_file_that_is_not_there(self):
+        self.check("README.md", "# Title\nsee `src/base/gone.h`\n", "README.md:2: there is no src/base/gone.h")
+
     def test_ignored_files_of_a_repository(self):
         subprocess.run(["git", "init", "-q", str(self.root)], check=True)
         self.write(".gitignore", "# What git leaves out.\n/scratch/\n")
