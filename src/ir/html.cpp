@@ -27,7 +27,7 @@ std::string cut(const std::string& text, size_t width) {
 /// Places of boxes: a layer below all its inputs, in it near the middle of its neighbours.
 struct Layout {
   static constexpr double layer_height = 96, box_height = 38, gap = 26;
-  std::vector<double> x, y, width;
+  std::vector<double> x, y, width, weight;
   double right = 0, bottom = 0;
 
   explicit Layout(const GraphView::Group& group) {
@@ -40,8 +40,11 @@ struct Layout {
       above[size_t(arrow.to)].push_back(arrow.from);
       below[size_t(arrow.from)].push_back(arrow.to);
     }
-    for (size_t b = n; b-- > 0;) // sources come down to the layer above their first use
-      if (above[b].empty() && !below[b].empty()) {
+    // What has the longest way behind it stands still, and sources make room: else long chains drift to one side.
+    weight.resize(n);
+    for (size_t b = 0; b < n; ++b) weight[b] = (1.0 + layer[b]) * (1.0 + layer[b]);
+    for (size_t b = n; b-- > 0;) // a box comes down to the layer above its first use
+      if (!below[b].empty()) {
         int first = layer[size_t(below[b][0])];
         for (int user : below[b]) first = std::min(first, layer[size_t(user)]);
         layer[b] = std::max(0, first - 1);
@@ -49,8 +52,8 @@ struct Layout {
     std::vector<std::vector<int>> layers(size_t(n ? *std::max_element(layer.begin(), layer.end()) + 1 : 0));
     for (size_t b = 0; b < n; ++b) {
       layers[size_t(layer[b])].push_back(int(b));
-      size_t letters = std::max(cut(group.boxes[b].title, 34).size(), cut(group.boxes[b].line, 34).size());
-      width[b] = 20 + 6.6 * double(letters);
+      width[b] = 20 + std::max(7.2 * double(cut(group.boxes[b].title, 34).size()), // bold
+                               6.4 * double(cut(group.boxes[b].line, 34).size()));
     }
     for (int sweep = 0; sweep < 6; ++sweep) {
       for (size_t k = 0; k < layers.size(); ++k) {
@@ -59,9 +62,12 @@ struct Layout {
           std::vector<double> centre(n);
           for (int b : row) {
             const auto& near = sweep % 2 ? below[size_t(b)] : above[size_t(b)];
-            double sum = 0;
-            for (int other : near) sum += x[size_t(other)];
-            centre[size_t(b)] = near.empty() ? x[size_t(b)] : sum / double(near.size());
+            double sum = 0, weights = 0;
+            for (int other : near) {
+              sum += weight[size_t(other)] * x[size_t(other)];
+              weights += weight[size_t(other)];
+            }
+            centre[size_t(b)] = near.empty() ? x[size_t(b)] : sum / weights;
           }
           std::stable_sort(row.begin(), row.end(),
                            [&](int a, int b) { return centre[size_t(a)] < centre[size_t(b)]; });
@@ -84,15 +90,15 @@ struct Layout {
 private:
   /// Wishes kept as far as boxes do not overlap.
   void place(const std::vector<int>& row, const std::vector<double>& wish) {
-    double end = -1e18, shift = 0;
+    double end = -1e18, shift = 0, weights = 0;
     for (int b : row) {
       double at = std::max(wish[size_t(b)], end + gap + width[size_t(b)] / 2);
       x[size_t(b)] = at;
       end = at + width[size_t(b)] / 2;
-      shift += at - wish[size_t(b)];
+      shift += weight[size_t(b)] * (at - wish[size_t(b)]);
+      weights += weight[size_t(b)];
     }
-    if (!row.empty())
-      for (int b : row) x[size_t(b)] -= shift / double(row.size());
+    for (int b : row) x[size_t(b)] -= shift / weights;
   }
 };
 

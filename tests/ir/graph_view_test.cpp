@@ -2,6 +2,7 @@
 #include "ir/random_graph.h"
 #include <algorithm>
 #include <cctype>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <regex>
 
@@ -59,6 +60,25 @@ TEST(GraphViews, Html) {
   for (std::string tag : {"g", "svg", "text", "section", "div", "script", "style", "header"})
     EXPECT_EQ(count(html, "<" + tag + " ") + count(html, "<" + tag + ">"), count(html, "</" + tag + ">"))
         << tag;
+}
+
+/// Weights stand beside the layer that reads them, however many casts and views lie between: the drawing grows downwards only.
+TEST(GraphViews, ManyLayersAreNoWider) {
+  auto width = [](int layers) {
+    std::string text = "fn @main(%x0: f32[4, 3]", body;
+    for (int i = 0; i < layers; ++i) {
+      text += fmt::format(", weight %w{}: f16[3]", i);
+      body += fmt::format("  %c{0} = cast f32 %w{0}\n  %v{0} = view %c{0} [i: 4, j: 3] -> [j]\n"
+                          "  %x{1} = mul %x{0}, %v{0}\n",
+                          i, i + 1);
+    }
+    const std::string html =
+        to_html(parse_module(text + fmt::format(") {{\n{}  return y = %x{}\n}}\n", body, layers)));
+    std::smatch found;
+    EXPECT_TRUE(std::regex_search(html, found, std::regex("viewBox=\"0 0 ([0-9]+)")));
+    return std::stod(found[1]);
+  };
+  EXPECT_LT(width(60), 1.5 * width(6));
 }
 
 TEST(GraphViews, BoxesDoNotOverlap) {
