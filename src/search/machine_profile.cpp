@@ -172,12 +172,18 @@ Result<MachineProfile> MachineProfile::from_json(std::string_view text) {
     p.processor = j.at("processor").get<std::string>();
     p.cpu = j.at("cpu").get<std::string>();
     p.fingerprint = std::stoull(j.at("fingerprint").get<std::string>(), nullptr, 16);
-    p.threads = j.at("threads").get<int>();
-    p.vector_bits = j.at("vector_bits").get<int>();
-    p.vector_registers = j.at("vector_registers").get<int>();
-    p.l1 = j.at("l1").get<int64_t>();
-    p.l2 = j.at("l2").get<int64_t>();
-    p.l3 = j.at("l3").get<int64_t>();
+    auto integer = [&](const char* name, int64_t low, int64_t high) {
+      const Json& value = j.at(name);
+      if (!value.is_number_integer() || value < low || value > high)
+        throw std::out_of_range(fmt::format("{} is not within {}..{}", name, low, high));
+      return value.get<int64_t>();
+    };
+    p.threads = int(integer("threads", 1, 1 << 16));
+    p.vector_bits = int(integer("vector_bits", 64, 1 << 16));
+    p.vector_registers = int(integer("vector_registers", 1, 1 << 16));
+    p.l1 = integer("l1", 1, int64_t(1) << 50);
+    p.l2 = integer("l2", 1, int64_t(1) << 50);
+    p.l3 = integer("l3", 1, int64_t(1) << 50);
     auto number = [](const Json& value) {
       auto x = value.get<double>();
       if (!std::isfinite(x) || x < 0) throw std::out_of_range("a number is negative or not finite");
@@ -189,8 +195,6 @@ Result<MachineProfile> MachineProfile::from_json(std::string_view text) {
       b = {number(o.at("read")), number(o.at("write")), number(o.at("copy")), number(o.at("triad"))};
     });
     p.guessed = j.at("guessed").get<bool>();
-    if (p.threads < 1 || p.vector_bits < 64 || p.l1 < 1 || p.l2 < 1 || p.l3 < 1)
-      throw std::out_of_range("a size is out of range");
     return p;
   } catch (const std::exception& e) {
     return Failure{fmt::format("machine profile: {}", e.what())};

@@ -82,7 +82,11 @@ TEST(MachineProfile, WrongJsonIsRefused) {
        {std::string(), std::string("{"), std::string("[]"), std::string("17"),
         good.substr(0, good.size() / 2), with("\"cpu\"", "\"gpu\""), with("\"threads\": 3", "\"threads\": 0"),
         with("\"threads\": 3", "\"threads\": \"3\""), with("125.5", "-1"), with("125.5", "null"),
-        with("\"fingerprint\": \"", "\"fingerprint\": \"z"), with("\"l1\": ", "\"l1\": -")}) {
+        with("\"fingerprint\": \"", "\"fingerprint\": \"z"), with("\"l1\": ", "\"l1\": -"),
+        with("\"threads\": 3", "\"threads\": 1e300"),
+        with("\"threads\": 3", "\"threads\": 18446744073709551615"),
+        with("\"threads\": 3", "\"threads\": 2.5"),
+        with("\"vector_registers\": ", "\"vector_registers\": 1000000")}) {
     auto p = MachineProfile::from_json(text);
     EXPECT_FALSE(p) << text;
   }
