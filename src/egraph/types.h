@@ -10,6 +10,7 @@
 
 namespace luminal::egraph {
 
+class Classes;
 class EGraph;
 
 /// One cell of a row. In a column of an eq-sort: a class id. In a column of a value sort: the host's number of an interned value.
@@ -36,11 +37,11 @@ enum class SortKind : uint8_t {
 /// The leader of a class, as a callable for hosts that rebuild containers.
 class Finder {
 public:
-  explicit Finder(EGraph& graph) : graph_(&graph) {}
+  explicit Finder(Classes& classes) : classes_(&classes) {}
   ClassId operator()(ClassId id) const;
 
 private:
-  EGraph* graph_;
+  Classes* classes_;
 };
 
 struct SortSpec {

@@ -1,0 +1,141 @@
+// egraph/match.cpp -- the interpreter of plans: rows that pass a node's tests bind registers and go on to its children.
+#include "egraph/match.h"
+
+namespace luminal::egraph {
+
+Matcher::Matcher(State& state, Trie& trie, std::span<const RowId> middles, Meter& meter,
+                 std::span<NodeCount> counts, const std::function<bool(std::span<const Value>)>* on_match)
+    : state_(state), trie_(trie), middles_(middles), meter_(meter), counts_(counts), on_match_(on_match) {
+  matches.values.resize(trie.entries.size());
+  matches.counts.resize(trie.entries.size(), 0);
+  regs_.resize(trie.globals_at + trie.globals.size(), absent);
+  for (size_t i = 0; i < trie.globals.size(); ++i) regs_[trie.globals_at + i] = trie.globals[i].value;
+}
+
+void Matcher::emit(const Node::Emit& emit) {
+  if (on_match_ != nullptr) {
+    call_args_.clear();
+    for (const Reg reg : emit.regs) call_args_.push_back(regs_[reg]);
+    if (!(*on_match_)(call_args_)) stopped_ = true;
+    return;
+  }
+  Value* to = matches.values[emit.entry].extend(emit.regs.size());
+  for (const Reg reg : emit.regs) *to++ = regs_[reg];
+  ++matches.counts[emit.entry];
+  values_ += emit.regs.size() + 1;
+}
+
+void Matcher::descend(const Node& node) {
+  for (const Node::Emit& e : node.emits)
+    if (e.stamp == trie_.stamp) emit(e);
+  for (const std::unique_ptr<Node>& child : node.children) {
+    if (child->stamp != trie_.stamp) continue;
+    walk(*child);
+    if (stopped_) return;
+  }
+}
+
+inline bool Matcher::take(const Node::Step& step, const Table& table, RowId row, const Value* cells) {
+  if (!step.include_subsumed && table.any_subsumed() && table.is_subsumed(row)) return false;
+  for (const auto& [col, reg] : step.checks)
+    if (cells[col] != regs_[reg]) return false;
+  for (const auto& [a, b] : step.same)
+    if (cells[a] != cells[b]) return false;
+  for (const auto& [col, reg] : step.binds) regs_[reg] = cells[col];
+  return true;
+}
+
+void Matcher::run_scan(const Node& root, RowId first, RowId last) {
+  const Table& table = state_.tables[root.step.op];
+  const uint32_t keys = table.keys();
+  for (RowId row = first; row < last && !stopped_; ++row) {
+    const Value* cells = table.row(row);
+    if (cells[keys] == absent) continue;
+    count_step(root);
+    for (const std::unique_ptr<Node>& child : root.children) {
+      if (child->stamp != trie_.stamp || !take(child->step, table, row, cells)) continue;
+      descend(*child);
+      if (stopped_) return;
+    }
+  }
+}
+
+void Matcher::walk_rows(const Node& node, RowId first, RowId last) {
+  const Table& table = state_.tables[node.step.op];
+  const uint32_t keys = table.keys();
+  for (RowId row = first; row < last && !stopped_; ++row) {
+    const Value* cells = table.row(row);
+    if (cells[keys] == absent) continue;
+    count_step(node);
+    if (take(node.step, table, row, cells)) descend(node);
+  }
+}
+
+void Matcher::walk_index(const Node& node) {
+  const Node::Step& step = node.step;
+  const Value key = regs_[step.key];
+  if (step.signature != 0 && (state_.classes.signature(key) & step.signature) == 0) return;
+  const Table& table = state_.tables[step.op];
+  const Index& index = table.index(step.col);
+  const uint32_t keys = table.keys();
+  const RowId below = step.old_only ? middles_[step.op] : absent;
+  ++counts_[node.id].probes;
+  for (RowId row = index.head(key); row != absent && !stopped_; row = index.next(row)) {
+    if (row >= below) continue;
+    const Value* cells = table.row(row);
+    if (cells[keys] == absent) continue;
+    count_step(node);
+    if (take(step, table, row, cells)) descend(node);
+  }
+}
+
+void Matcher::walk(const Node& node) {
+  const Node::Step& step = node.step;
+  switch (step.kind) {
+  case Node::Kind::index: walk_index(node); return;
+  case Node::Kind::lookup: {
+    const Table& table = state_.tables[step.op];
+    Value key[32];
+    std::vector<Value> long_key;
+    Value* values = key;
+    if (step.args.size() > 32) {
+      long_key.resize(step.args.size());
+      values = long_key.data();
+    }
+    for (size_t i = 0; i < step.args.size(); ++i) values[i] = regs_[step.args[i]];
+    ++counts_[node.id].probes;
+    count_step(node);
+    const RowId row = table.find(values);
+    if (row == absent || (step.old_only && row >= middles_[step.op])) return;
+    if (take(step, table, row, table.row(row))) descend(node);
+    return;
+  }
+  case Node::Kind::prim: {
+    Value args[32];
+    std::vector<Value> many;
+    Value* values = args;
+    if (step.args.size() > 32) {
+      many.resize(step.args.size());
+      values = many.data();
+    }
+    for (size_t i = 0; i < step.args.size(); ++i) values[i] = regs_[step.args[i]];
+    count_step(node);
+    Value out = 0;
+    if (!state_.prims[step.op].call({values, step.args.size()}, out)) return;
+    if (step.out_bound) {
+      if (out != regs_[step.out]) return;
+    } else {
+      regs_[step.out] = out;
+    }
+    descend(node);
+    return;
+  }
+  case Node::Kind::scan:
+    walk_rows(node, 0, step.old_only ? middles_[step.op] : state_.tables[step.op].rows());
+    return;
+  case Node::Kind::once:
+  case Node::Kind::filter: return; // roots and their children are walked by the run_ functions
+  }
+}
+
+} // namespace luminal::egraph

@@ -1,0 +1,141 @@
+// egraph/trie.h -- the plans of a list of rulesets, with equal beginnings shared: what matching walks.
+#pragma once
+#include "egraph/compile.h"
+#include <map>
+
+namespace luminal::egraph {
+
+/// A register: below Trie::globals_at bound along the path, from there on a global: a constant or a ground term of some rule.
+using Reg = uint32_t;
+
+/// One step of matching. Rows that pass bind registers and go on to the children.
+struct Node {
+  enum class Kind : uint8_t {
+    once,   ///< root: goes on once
+    scan,   ///< rows of a range: roots (delta or all), and products without a common variable
+    index,  ///< rows with regs[key] in column `col`: DOWN on the output, UP on an argument
+    lookup, ///< the row with key regs[args]
+    prim,   ///< primitive of regs[args]; binds or checks `out`
+    filter, ///< below a root scan: what one group of rules asks of the root's row
+  };
+  struct Cell {
+    uint32_t col;
+    Reg reg;
+    bool operator==(const Cell&) const = default;
+  };
+  /// What decides whether two plans share the node.
+  struct Step {
+    Kind kind = Kind::once;
+    bool old_only = false; ///< rows before the watermark
+    bool include_subsumed = false;
+    bool out_bound = false; ///< prim: compare
+    uint32_t op = 0;        ///< operator or primitive
+    uint32_t col = 0;
+    Reg key = 0, out = 0;
+    uint64_t signature = 0; ///< index on a class: bit that the class must have
+    std::vector<Reg> args;
+    std::vector<Cell> checks, binds;                 ///< columns compared with, copied to registers
+    std::vector<std::pair<uint32_t, uint32_t>> same; ///< pairs of columns that are equal
+    bool operator==(const Step&) const = default;
+  };
+  struct Emit {
+    uint32_t entry = 0; ///< rule of the trie
+    uint32_t stamp = 0;
+    std::vector<Reg> regs; ///< values of the match
+  };
+  Step step;
+  uint32_t id = 0, stamp = 0, users = 0;
+  Node* parent = nullptr;
+  std::vector<std::unique_ptr<Node>> children;
+  std::vector<Emit> emits;
+};
+
+/// A constant, or the output of a ground term: resolved before each matching.
+struct Global {
+  bool lookup = false, eq = false, include_subsumed = false;
+  uint32_t id = 0; ///< value or operator
+  std::vector<Reg> args;
+  RowId row = absent;
+  Value value = absent;
+  uint32_t stamp = 0;
+  bool present = false;
+};
+
+struct Plan {
+  Node* leaf = nullptr;
+  uint32_t emit = 0;
+  uint64_t planned_for = 0; ///< rows of its tables when it was made
+  std::vector<OpId> ops;
+};
+
+struct RuleEntry {
+  RuleId rule = absent; ///< absent: a query
+  std::shared_ptr<const CompiledRule> compiled;
+  std::vector<OpId> needs;       ///< operators that must have rows
+  size_t blocked_by = 0;         ///< of `needs`, the one found empty last
+  std::vector<uint32_t> grounds; ///< globals of ground atoms
+  std::vector<std::pair<Reg, Reg>> ground_equal;
+  std::vector<Reg> var_regs;     ///< global register of variables that are ground or constant; absent
+  std::vector<uint32_t> open;    ///< atoms that are not ground
+  std::vector<Plan> delta_plans; ///< by open atom
+  Plan full_plan;
+  bool thread_safe = true;
+};
+
+struct NodeCount {
+  uint64_t steps = 0, probes = 0;
+};
+
+class Trie {
+public:
+  Trie(State& state, std::vector<RulesetId> rulesets, uint32_t most_vars);
+
+  std::vector<RulesetId> rulesets;
+  std::vector<RuleEntry> entries;
+  std::vector<Global> globals;
+  Reg globals_at; ///< register of the first global
+  uint32_t stamp = 0;
+  uint32_t node_count = 0, used_nodes = 0; ///< nodes made; of the plans as they were first made
+  Node once;
+  std::map<OpId, Node> delta_roots, full_roots; ///< scans; by operator
+  std::vector<uint32_t> order;                  ///< entries in the order of rules
+  std::vector<NodeCount> counts;                ///< by Node::id, of all matching so far
+
+  void add(RuleId rule, std::shared_ptr<const CompiledRule> compiled);
+  /// Chooses the plans that can match and stamps their nodes. `full`: everything is new to the rule.
+  /// False where the rule cannot match.
+  bool activate(uint32_t entry, uint32_t watermark, bool full);
+  /// To be called before the activations of one matching.
+  void begin() {
+    ++stamp;
+    for (const uint32_t global : class_constants_) resolve(global);
+  }
+  Reg global_reg(uint32_t global) const { return globals_at + global; }
+
+private:
+  uint32_t constant(const Slot& slot);
+  Reg reg_of(const RuleEntry& entry, const Slot& slot) {
+    return slot.constant ? global_reg(constant(slot)) : entry.var_regs[slot.id];
+  }
+  bool resolve(uint32_t global);
+  void prepare(Plan& plan, RuleEntry& entry, uint32_t entry_index, uint32_t root_open, bool full);
+  void stamp_path(Plan& plan);
+  Node* child(Node* node, Node::Step step);
+
+  State& state_;
+  std::map<std::pair<Value, bool>, uint32_t> constants_;
+  std::map<std::vector<uint32_t>, uint32_t> ground_terms_;
+  std::vector<uint32_t> class_constants_;
+};
+
+/// The steps of a plan in terms of variables of the query; plan.cpp.
+struct PlannedStep {
+  Node::Kind kind = Node::Kind::once;
+  uint32_t atom = absent; ///< in CompiledQuery::atoms, or in prims
+  uint32_t col = 0;       ///< index
+};
+/// `bound`: variables with a value at the start. `root`: the open atom that is scanned first, or absent: the best.
+std::vector<PlannedStep> make_plan(State& state, const CompiledQuery& query, std::span<const uint32_t> open,
+                                   std::vector<bool> bound, uint32_t root);
+
+} // namespace luminal::egraph
