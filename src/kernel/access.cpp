@@ -64,11 +64,17 @@ AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
 }
 
 namespace {
-void find_blocks(Expr e, Expr symbol, std::set<int64_t>& out) {
+/// The steps of the symbol after which the expression, or what is divided inside of it, moves; 1 where nothing is divided.
+int64_t find_blocks(Expr e, Expr symbol, std::set<int64_t>& out) {
+  int64_t step = 1;
+  for (Expr a : e.args()) step = std::max(step, find_blocks(a, symbol, out));
   bool divides = e.kind() == ExprKind::floordiv || e.kind() == ExprKind::mod;
-  if (divides && e.args()[1].is_constant() && depends_on(e.args()[0], symbol) && e.args()[1].value() > 1)
-    out.insert(e.args()[1].value());
-  for (Expr a : e.args()) find_blocks(a, symbol, out);
+  if (!divides || !e.args()[1].is_constant() || e.args()[1].value() < 2 || !depends_on(e.args()[0], symbol))
+    return step;
+  int64_t block = e.args()[1].value();
+  if (step > (int64_t{1} << 40) / block) return step;
+  out.insert(step * block); // of quotients: (k // 64) % 8 comes round after 512
+  return e.kind() == ExprKind::floordiv ? step * block : step;
 }
 } // namespace
 

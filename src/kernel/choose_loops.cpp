@@ -86,101 +86,150 @@ std::string Chooser::split_lanes(int s, const std::string& loop) {
   return power == n ? loop : split(s, loop, power).second;
 }
 
-Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common) {
-  Tile tile;
-  if (stage(s).monoid || stage(s).scan_axis >= 0) return tile;
-  std::string name = stage(s).name;
-  bool across = loop_reduces(s, *nest(s).find(lanes));
-  int folds = 0;
-  for (auto& c : stage(s).components) folds += c.kind == ComponentKind::fold;
-  // Rows: kept loops along which a load of a body does not move.
-  struct Row {
-    std::string loop;
-    int64_t trips;
-    bool constant;
-    int64_t bytes = 0; // of what moves along it
-  };
+/// Kept loops along which one load of a fold's body moves and another one does not, though it moves along the reduction: it is used again.
+std::vector<Chooser::Row> Chooser::rows_of(int s, const std::string& lanes,
+                                           const std::vector<std::string>& common) const {
+  constexpr int64_t most = int64_t{1} << 40;
   std::vector<Row> rows;
   for (auto& l : nest(s).loops) {
     if (!l.symbol.is_symbol() || l.name == lanes || loop_reduces(s, l) ||
         std::ranges::find(common, l.name) != common.end())
       continue;
     bool again = false, moves = false;
-    int64_t bytes = 0;
+    Row row{l.name, trips(l), l.extent.is_constant()};
+    std::vector<const Formula*> known; // what two folds read at one place is read once
     for (auto& c : stage(s).components) {
       if (c.kind != ComponentKind::fold) continue;
       visit(c.body, [&](const Formula& f) {
-        if (f.kind != FormulaKind::load) return;
+        if (f.kind != FormulaKind::load ||
+            std::ranges::any_of(known, [&](auto* k) { return k->value == f.value && k->index == f.index; }))
+          return;
+        known.push_back(&f);
         bool here = false, along_reduction = false;
-        int64_t size = std::max(1, bits(nests_.cone.values[size_t(f.value)].dtype) / 8);
+        int64_t size = std::max(1, bits(nests_.cone.values[size_t(f.value)].dtype) / 8), step = size;
         for (auto& r : nest(s).loops) {
           bool moved = false;
           for (Expr e : f.index)
             moved |= r.symbol.is_symbol() && depends_on(substitute(e, nest(s).axis_values), r.symbol);
           if (!moved) continue;
-          size = std::min<int64_t>(size * trips(r), int64_t{1} << 40);
+          size = std::min(size * trips(r), most);
           here |= r.symbol == l.symbol;
-          along_reduction |= loop_reduces(s, r);
+          if (!loop_reduces(s, r)) continue;
+          along_reduction = true;
+          step = std::min(step * trips(r), most);
         }
         moves |= here && along_reduction;
         again |= !here && along_reduction;
-        if (here && along_reduction) bytes += size;
+        if (here && along_reduction) row.bytes += size, row.step += step, row.loads++;
       });
     }
-    if (again && moves && trips(l) > 1) rows.push_back({l.name, trips(l), l.extent.is_constant(), bytes});
+    if (again && moves && row.trips > 1) rows.push_back(row);
   }
+  return rows;
+}
+
+/// Lanes along the reduction: groups of rows of both operands, each sum in a chain of its own. The chains do not depend on how many rows there
+/// are, so a row has the same bits whatever stands beside it.
+void Chooser::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, int64_t budget, Tile& tile) {
+  // Many known rows (weights) first.
+  std::ranges::stable_sort(
+      rows, [](auto& a, auto& b) { return std::pair(a.constant, a.trips) > std::pair(b.constant, b.trips); });
+  if (rows.size() > 2) rows.resize(2);
+  // With rows on one side only, all of them are used once. What no cache holds comes fastest in one long run, row after row: several rows in
+  // lock step are as many streams, and fewer bytes arrive.
+  bool streams = rows.size() == 1 && rows[0].bytes > limits_.l2;
+  if (streams) rows.clear();
+  std::vector<int64_t> factors(rows.size(), 1);
+  for (size_t i = 0; i < rows.size(); i++) factors[i] = std::min<int64_t>({rows[i].trips, 4, budget});
+  if (rows.size() == 2) { // the fewest loads for each product
+    double best = 1e9;
+    for (int64_t a = std::min<int64_t>(rows[0].trips, 4); a >= 1; a--)
+      for (int64_t b = std::min<int64_t>(rows[1].trips, 4); b >= 1; b--) {
+        double cost = double(a * rows[0].loads + b * rows[1].loads) / double(a * b);
+        if (a * b > budget || cost >= best) continue;
+        best = cost;
+        factors = {a, b};
+      }
+  }
+  int folds = 0;
+  for (auto& c : stage(s).components) folds += c.kind == ComponentKind::fold;
+  auto unroll = [&](const std::string& loop, int64_t f) { // gives the loop that is left around
+    if (f < 2) return loop;
+    std::string outer, inner = loop;
+    if (!nest(s).find(loop)->extent.is_constant(f)) std::tie(outer, inner) = split(s, loop, f);
+    tile.unrolled.push_back(inner);
+    budget /= f;
+    return outer;
+  };
+  if (rows.size() == 2 && factors[1] > 1) {
+    // All tiles of one operand pass by a block of the other that the second cache holds.
+    const Row& row = rows[1];
+    int64_t block = limits_.l2 / 2 / std::max<int64_t>(1, row.step) / factors[1] * factors[1];
+    std::string loop = row.loop;
+    bool fits = row.trips <= block;
+    if (!fits && block >= 2 * factors[1]) {
+      std::tie(tile.blocks, loop) = split(s, loop, block);
+      fits = true;
+    }
+    std::string outside = unroll(rows[0].loop, factors[0]), inside = unroll(loop, factors[1]);
+    if (fits) tile.outer = outside, tile.inner = inside;
+  } else {
+    for (size_t i = 0; i < rows.size(); i++) unroll(rows[i].loop, factors[i]);
+  }
+  // One chain of sums is too few: what is left of the budget goes to independent parts of the reduction.
+  std::string outer;
+  for (auto& l : nest(s).loops)
+    if (l.name != lanes && loop_reduces(s, l) && l.kind == LoopKind::serial && l.symbol.is_symbol())
+      outer = l.name;
+  int64_t chains = limits_.vector_registers / 2 / std::max<int64_t>(1, budget) / folds;
+  if (!outer.empty() && chains < 4 && trips(*nest(s).find(outer)) >= 8)
+    unroll(outer, std::min(trips(*nest(s).find(outer)), std::min<int64_t>(streams ? 8 : 4, budget)));
+}
+
+Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common) {
+  Tile tile;
+  if (stage(s).monoid || stage(s).scan_axis >= 0) return tile;
+  bool across = loop_reduces(s, *nest(s).find(lanes));
+  int folds = 0;
+  for (auto& c : stage(s).components) folds += c.kind == ComponentKind::fold;
+  std::vector<Row> rows = rows_of(s, lanes, common);
   // The outer part of the lanes' own loop is no row: it is the other side of the tile.
   int64_t budget = std::max<int64_t>(1, limits_.vector_registers / 2 / folds); // accumulators
-  auto factor = [&](int64_t trip, int64_t most) { return std::min(trip, most); };
+  if (across) {
+    dot_tile(s, lanes, std::move(rows), budget, tile);
+    return tile;
+  }
   auto unroll = [&](const std::string& loop, int64_t f) {
     if (f < 2) return;
-    const StageLoop* l = nest(s).find(loop);
     std::string inner = loop;
-    if (!l->extent.is_constant(f)) inner = split(s, loop, f).second;
+    if (!nest(s).find(loop)->extent.is_constant(f)) inner = split(s, loop, f).second;
     tile.unrolled.push_back(inner);
     budget /= f;
   };
-  if (across) {
-    // Dot products: weights (many rows) in groups of four; rows of the other operand, too.
-    std::ranges::stable_sort(rows, [](auto& a, auto& b) {
-      return std::pair(a.constant, a.trips) > std::pair(b.constant, b.trips);
-    });
-    if (rows.size() > 2) rows.resize(2);
-    // With rows on one side only, all of them are used once. What no cache holds comes fastest in one long run, row after row: several rows in
-    // lock step are as many streams, and fewer bytes arrive.
-    bool streams = rows.size() == 1 && rows[0].bytes > limits_.l2;
-    if (streams) rows.clear();
-    for (auto& r : rows) unroll(r.loop, factor(r.trips, std::min<int64_t>(4, budget)));
-    // One chain of sums is too few: what is left of the budget goes to independent parts of the reduction.
-    std::string outer;
-    for (auto& l : nest(s).loops)
-      if (l.name != lanes && loop_reduces(s, l) && l.kind == LoopKind::serial && l.symbol.is_symbol())
-        outer = l.name;
-    int64_t chains = limits_.vector_registers / 2 / std::max<int64_t>(1, budget) / folds;
-    if (!outer.empty() && chains < 4 && trips(*nest(s).find(outer)) >= 8)
-      unroll(outer, factor(streams ? 8 : 4, budget));
-  } else {
-    // Lanes along a kept axis: a few vectors side by side, times a few rows.
-    std::string beside; // the loop just outside of the lanes
-    for (size_t l = 0; l + 1 < nest(s).loops.size(); l++)
-      if (nest(s).loops[l + 1].name == lanes && !loop_reduces(s, nest(s).loops[l]) &&
-          nest(s).loops[l].symbol.is_symbol()) {
-        // Only the outer part of the lanes' own axis.
-        for (int a : stage(s).axes) {
-          Expr axis = nests_.cone.axes[size_t(a)].symbol;
-          if (depends_on_loop(nest(s), axis, nest(s).loops[l]) &&
-              depends_on_loop(nest(s), axis, nest(s).loops[l + 1]))
-            beside = nest(s).loops[l].name;
-        }
+  // Lanes along a kept axis: a few vectors side by side, times a few rows.
+  std::string beside; // the loop just outside of the lanes
+  for (size_t l = 0; l + 1 < nest(s).loops.size(); l++)
+    if (nest(s).loops[l + 1].name == lanes && !loop_reduces(s, nest(s).loops[l]) &&
+        nest(s).loops[l].symbol.is_symbol()) {
+      // Only the outer part of the lanes' own axis.
+      for (int a : stage(s).axes) {
+        Expr axis = nests_.cone.axes[size_t(a)].symbol;
+        if (depends_on_loop(nest(s), axis, nest(s).loops[l]) &&
+            depends_on_loop(nest(s), axis, nest(s).loops[l + 1]))
+          beside = nest(s).loops[l].name;
       }
-    std::erase_if(rows, [&](auto& r) { return r.loop == beside; });
-    std::ranges::stable_sort(rows, [](auto& a, auto& b) { return a.trips > b.trips; });
-    if (!rows.empty()) unroll(rows[0].loop, factor(rows[0].trips, 4));
-    if (!beside.empty() && std::ranges::find(common, beside) == common.end())
-      unroll(beside,
-             factor(trips(*nest(s).find(beside)),
+    }
+  std::erase_if(rows, [&](auto& r) { return r.loop == beside; });
+  // A number of rows that is known needs no body for what is left over.
+  std::ranges::stable_sort(rows, [](auto& a, auto& b) {
+    return std::pair(a.constant && a.trips % 4 == 0, a.trips) >
+           std::pair(b.constant && b.trips % 4 == 0, b.trips);
+  });
+  if (!rows.empty()) unroll(rows[0].loop, std::min<int64_t>(rows[0].trips, 4));
+  if (!beside.empty() && std::ranges::find(common, beside) == common.end())
+    unroll(beside,
+           std::min(trips(*nest(s).find(beside)),
                     std::min<int64_t>(limits_.vector_registers >= 32 ? 4 : 2, std::max<int64_t>(budget, 1))));
-  }
   return tile;
 }
 
@@ -208,6 +257,14 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
     bool is_common = std::ranges::find(common, l.name) != common.end();
     if ((lanes && l.name == *lanes) || in_tile(l.name) || is_common) continue;
     (folds && loop_reduces(s, l) ? reduced : kept).push_back(l.name);
+  }
+  if (!tile.outer.empty()) {
+    std::vector<std::string> next;
+    for (auto& k : kept)
+      if (k != tile.blocks && k != tile.outer && k != tile.inner) next.push_back(k);
+    for (auto& k : {tile.blocks, tile.outer, tile.inner})
+      if (std::ranges::find(kept, k) != kept.end()) next.push_back(k);
+    kept = std::move(next);
   }
   std::vector<std::string> order{name};
   order.insert(order.end(), common.begin(), common.end());

@@ -37,9 +37,21 @@ private:
   struct Tile {
     std::vector<std::string> unrolled; // in order
     std::vector<std::string> jammed;
+    // Of a tile with rows on both sides: the rows of one side run over all tiles of the other while a block of those stays in the second cache.
+    std::string outer, inner, blocks;
   };
   std::string split_lanes(int s, const std::string& loop);
   Tile choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common);
+  struct Row { // a kept loop along which one operand of a fold does not move
+    std::string loop;
+    int64_t trips;
+    bool constant;
+    int64_t bytes = 0; // of what moves along it
+    int64_t step = 0;  // bytes of that for each trip
+    int loads = 0;     // loads that move along it
+  };
+  std::vector<Row> rows_of(int s, const std::string& lanes, const std::vector<std::string>& common) const;
+  void dot_tile(int s, const std::string& lanes, std::vector<Row> rows, int64_t budget, Tile& tile);
 
   Nests nests_;
   MachineLimits limits_;

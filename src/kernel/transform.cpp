@@ -180,10 +180,46 @@ void inline_value(Nests& nests, const std::string& value) {
   nests.erase_stage(w);
 }
 
+namespace {
+
+/// Two folds over one space (sibling products) were given reduced axes of their own: those of the second become those of the first.
+void share_reduced_axes(const Nests& nests, const Stage& first, Stage& second) {
+  auto only = [](const Stage& a, const Stage& b) {
+    std::vector<int> out;
+    for (int axis : a.axes)
+      if (std::ranges::find(b.axes, axis) == b.axes.end()) out.push_back(axis);
+    return out;
+  };
+  std::vector<int> from = only(second, first), to = only(first, second);
+  if (from.empty() || from.size() != to.size() || first.monoid || second.monoid) return;
+  auto folds_away = [](const Stage& s, int axis) {
+    return std::ranges::all_of(s.components, [&](auto& c) {
+      return c.kind == ComponentKind::fold && std::ranges::find(c.axes, axis) == c.axes.end();
+    });
+  };
+  ExprMap<Expr> names;
+  for (size_t i = 0; i < from.size(); i++) {
+    const ConeAxis &old = nests.cone.axes[size_t(from[i])], &axis = nests.cone.axes[size_t(to[i])];
+    if (!folds_away(second, from[i]) || !folds_away(first, to[i]) || !proves_equal(old.extent, axis.extent))
+      return;
+    for (auto& hole : nests.cone.holes)
+      for (Expr e : index_exprs(hole.value))
+        if (depends_on(e, old.symbol)) return;
+    names[old.symbol] = axis.symbol;
+  }
+  substitute_stage(second, names);
+  for (int& axis : second.axes)
+    if (auto found = std::ranges::find(from, axis); found != from.end())
+      axis = to[size_t(found - from.begin())];
+}
+
+} // namespace
+
 void fuse(Nests& nests, const std::string& name, const std::string& next) {
   int a = nests.stage(name), b = nests.stage(next);
   if (a >= b) refuse("{} does not come before {}", name, next);
   Stage first = nests.cone.stages[size_t(a)], second = nests.cone.stages[size_t(b)];
+  share_reduced_axes(nests, first, second);
   for (auto* s : {&first, &second})
     for (auto& c : s->components)
       if (c.kind == ComponentKind::scan || c.kind == ComponentKind::update)

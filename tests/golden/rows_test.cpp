@@ -1,0 +1,103 @@
+// golden/rows_test.cpp -- products over a dynamic number of rows: one default schedule for all lengths, with register tiles and cache blocks; a row
+// has the same bits whatever stands beside it.
+#include "golden/golden_support.h"
+
+namespace luminal::kernel {
+namespace {
+
+using testing::HasSubstr;
+
+const char* const linear_term = R"(symbol M: 1..256
+fn @linear(%x: f32[M, 80], %w: bf16[24, 80]) {
+  %wf = cast f32 %w
+  %a = view %x [m: M, n: 24, k: 80] -> [m, k]
+  %b = view %wf [m: M, n: 24, k: 80] -> [n, k]
+  %ab = mul %a, %b
+  %f = fold [m: M, n: 24, k: 80] over [k] { sum %ab[m, n, k] }
+  %y = get %f, 0
+  return y = %y
+}
+)";
+
+// Two products of one operand meet in a map: one nest with both sums.
+const char* const gated_term = R"(symbol M: 1..256
+fn @gated(%x: f32[M, 80], %g: bf16[24, 80], %u: bf16[24, 80]) {
+  %gf = cast f32 %g
+  %uf = cast f32 %u
+  %a = view %x [m: M, n: 24, k: 80] -> [m, k]
+  %gb = view %gf [m: M, n: 24, k: 80] -> [n, k]
+  %ub = view %uf [m: M, n: 24, k: 80] -> [n, k]
+  %ag = mul %a, %gb
+  %au = mul %a, %ub
+  %f = fold [m: M, n: 24, k: 80] over [k] { sum %ag[m, n, k] }
+  %h = fold [m: M, n: 24, p: 80] over [p] { sum %au[m, n, p] }
+  %gate = get %f, 0
+  %up = get %h, 0
+  %s = silu %gate
+  %y = mul %s, %up
+  return y = %y
+}
+)";
+
+struct Machine {
+  std::string name;
+  MachineLimits limits;
+  std::string linear, gated; // parts of the schedules
+};
+
+const Machine machines[] = {
+    {"avx512",
+     {.lanes = 16, .vector_registers = 32},
+     "order f n.o m.o k.o k.i n.i m.i", // the tile: 4 rows of x times 4 of w, or 2 of each of two
+     "order f n.o m.o k.o k.i n.i m.i"},
+    {"avx2", {.lanes = 8, .vector_registers = 16}, "unroll f n.i m.i", "unroll f n.i m.i"},
+    // A second cache that holds 16 rows of x: blocks of rows, all of w passes by each of them.
+    {"small_cache",
+     {.lanes = 16, .vector_registers = 32, .l1 = 4096, .l2 = 16 * 80 * 4 * 2},
+     "order f m.o n.o m.i.o k.o k.i n.i m.i.i",
+     "order f m.o n.o m.i.o k.o k.i n.i m.i.i"},
+};
+
+void expect_rows(const std::string& term, const Machine& machine, const std::string& part) {
+  Module module = parse_module(term, "rows");
+  ASSERT_THAT(verify(module), testing::IsEmpty());
+  const Function& function = module.entry();
+  auto cone = cone_of(function, false);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  auto [schedule, kernel] = default_kernel(*cone, machine.limits);
+  ASSERT_TRUE(kernel.ok()) << kernel.error();
+  EXPECT_THAT(to_string(schedule), HasSubstr(part));
+  ASSERT_THAT(verify(*kernel), testing::IsEmpty()) << to_string(*kernel);
+  EXPECT_LE(register_pressure(*kernel, machine.limits.lanes).accumulators,
+            machine.limits.vector_registers / 2)
+      << to_string(*kernel);
+
+  std::vector<std::byte> last_row; // of the shortest run
+  for (int64_t rows : {1, 2, 7, 64, 65, 200}) {
+    GoldenCase c{"rows", {{"M", rows}}};
+    Bindings bindings = random_bindings(function, c, 1);
+    // The first row of every length is the same.
+    HostTensor& x = bindings.inputs["x"];
+    for (int64_t k = 0; k < 80; k++) store_f64(x.dtype, x.data.data(), k, 0.01 * double(k * 37 % 101) - 0.5);
+    auto want = Interpreter(module, bindings).run();
+    KernelRun got =
+        run_cone(function, *cone, *kernel, bindings, adversarial(uint64_t(rows), 1 + int(rows % 3)));
+    ASSERT_TRUE(got.run.ok()) << got.run.text();
+    const auto& bytes = got.results.at("y");
+    EXPECT_LE(difference(DType::f32, bytes, want.at("y")), 2e-6) << rows << " rows";
+    std::vector<std::byte> first(bytes.begin(), bytes.begin() + 24 * 4);
+    if (last_row.empty()) last_row = first;
+    EXPECT_EQ(first, last_row) << "the bits of a row depend on the number of rows: " << rows;
+  }
+}
+
+class Rows : public testing::TestWithParam<Machine> {};
+
+TEST_P(Rows, LinearLayer) { expect_rows(linear_term, GetParam(), GetParam().linear); }
+TEST_P(Rows, GatedLayer) { expect_rows(gated_term, GetParam(), GetParam().gated); }
+
+INSTANTIATE_TEST_SUITE_P(Machines, Rows, testing::ValuesIn(machines),
+                         [](auto& info) { return info.param.name; });
+
+} // namespace
+} // namespace luminal::kernel
