@@ -28,6 +28,7 @@ private:
     uint32_t substitution;
     size_t at; ///< in staged_values_
   };
+  void to_leaders(const Instr& instr);
   bool step(const CompiledActions& actions, const Instr& instr, RuleId rule);
   bool fail(const CompiledActions& actions, const Instr& instr, const std::string& fallback);
   UnionCause cause(const CompiledActions& actions, RuleId rule);

@@ -11,7 +11,10 @@
 
 namespace luminal::egraph {
 
-/// Grows by half, with realloc: large blocks move without being copied or held twice.
+/// The next capacity of an array or a hash.
+inline size_t grown(size_t capacity) { return capacity + capacity / (capacity < 16384 ? 2 : 7) + 16; }
+
+/// Grows by half, large blocks by a seventh, with realloc: they move without being copied or held twice.
 template <class T> class Buffer {
   static_assert(std::is_trivially_copyable_v<T>);
 
@@ -83,7 +86,7 @@ public:
   }
 
 private:
-  void grow(size_t least) { reallocate(std::max(least, capacity_ + capacity_ / 2 + 8)); }
+  void grow(size_t least) { reallocate(std::max(least, grown(capacity_))); }
   void reallocate(size_t capacity) {
     if (capacity == 0) {
       std::free(data_);

@@ -208,8 +208,7 @@ std::optional<Value> EGraph::lookup(OpId op, std::span<const Value> args) {
 }
 void EGraph::set(OpId op, std::span<const Value> args, Value out) {
   const Value* key = key_of(*state_, op, args);
-  state_->put(op, key, state_->canonical(state_->ops[op].out, out), absent,
-              {UnionCause::Kind::input, absent, absent, absent});
+  state_->put(op, key, state_->canonical(state_->ops[op].out, out), absent, {});
   throw_panic(*state_);
 }
 void EGraph::unite(ClassId a, ClassId b) {

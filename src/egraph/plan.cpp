@@ -56,7 +56,8 @@ private:
       class_counts_.assign(state_.sorts.size(), 0);
       for (OpId op = 0; op < state_.ops.size(); ++op)
         if (state_.tables[op].live() != 0 && state_.sorts[state_.ops[op].out].kind == SortKind::eq)
-          class_counts_[state_.ops[op].out] += state_.tables[op].distinct(state_.tables[op].keys());
+          class_counts_[state_.ops[op].out] +=
+              state_.tables[op].statistics(state_.tables[op].keys()).distinct;
     }
     return std::max(1.0, class_counts_[sort]);
   }
@@ -70,17 +71,19 @@ private:
         atom, Node::Kind::scan, 0, 0, static_cast<double>(table.live()), static_cast<double>(table.live())};
     for (uint32_t col = 0; col < a.cols.size(); ++col) {
       if (!is_bound(a.cols[col])) continue;
-      const double distinct = std::max(1.0, table.distinct(col));
+      const Table::Statistics& known = table.statistics(col);
       const SortId sort = col < spec.args.size() ? spec.args[col] : spec.out;
-      const double domain =
-          state_.sorts[sort].kind == SortKind::eq ? std::max(distinct, classes_of(sort)) : distinct;
-      const double fan = table.live() / distinct;
+      const double domain = state_.sorts[sort].kind == SortKind::eq
+                                ? std::max(known.distinct, classes_of(sort))
+                                : known.distinct;
+      const double fan = known.fan;
       if (choice.kind == Node::Kind::scan || fan < choice.work) {
         choice.kind = Node::Kind::index;
         choice.col = col;
         choice.work = fan;
       }
-      choice.result /= domain;
+      // The chance that the value is in the table at all, times the share of rows that hold it.
+      choice.result *= known.distinct / domain * fan / std::max(1u, table.live());
     }
     return choice;
   }

@@ -53,32 +53,33 @@ void Table::extend_indexes() {
   }
 }
 
-double Table::distinct(uint32_t col) {
-  if (estimates_.empty()) estimates_.resize(stride_);
-  Estimate& estimate = estimates_[col];
-  if (estimate.live != 0 && live() <= 2 * estimate.live && 2 * live() >= estimate.live)
-    return estimate.distinct;
-  // Values met once in an evenly spread sample of n rows scale with the table, values met often do not (the estimator of Charikar et al.).
+const Table::Statistics& Table::statistics(uint32_t col) {
+  if (statistics_.empty()) statistics_.resize(stride_);
+  Statistics& known = statistics_[col];
+  if (known.live != 0 && live() <= 2 * known.live && 2 * live() >= known.live) return known;
   constexpr uint32_t sample_size = 512;
-  std::vector<Value> sample;
+  Buffer<Value> sample;
   const RowId step = std::max<RowId>(1, rows_ / sample_size);
   for (RowId row = 0; row < rows_ && sample.size() < sample_size; row += step)
     if (!is_dead(row)) sample.push_back(this->row(row)[col]);
   std::sort(sample.begin(), sample.end());
-  double once = 0, more = 0;
+  // Values met once in an evenly spread sample scale with the table, values met often do not (the estimator of Charikar et al.).
+  // Pairs of equal values in the sample estimate the chance that two rows agree.
+  double once = 0, more = 0, pairs = 0;
   for (size_t i = 0; i < sample.size();) {
     size_t end = i;
     while (end < sample.size() && sample[end] == sample[i]) ++end;
+    const auto count = static_cast<double>(end - i);
     (end == i + 1 ? once : more) += 1;
+    pairs += count * (count - 1);
     i = end;
   }
-  const double scale =
-      sample.empty()
-          ? 1
-          : std::sqrt(std::max(1.0, static_cast<double>(live()) / static_cast<double>(sample.size())));
-  estimate.distinct = std::max(1.0, std::min<double>(live(), once * scale + more));
-  estimate.live = live();
-  return estimate.distinct;
+  const auto size = static_cast<double>(sample.size());
+  const double scale = std::sqrt(std::max(1.0, live() / std::max(1.0, size)));
+  known.distinct = std::max(1.0, std::min<double>(live(), once * scale + more));
+  known.fan = size < 2 ? 1 : 1 + (live() - 1.0) * pairs / (size * (size - 1));
+  known.live = live();
+  return known;
 }
 
 void Table::compact(Buffer<RowId>& remap) {
@@ -135,13 +136,13 @@ void Table::restore(Buffer<Value> cells, Buffer<uint64_t> subsumed_bits, Buffer<
       ++subsumed_;
   }
   for (Index& index : indexes_) index.clear();
-  estimates_.clear();
+  statistics_.clear();
   restore_hash_cons();
 }
 
 uint64_t Table::bytes() const {
   uint64_t total = cells_.bytes() + hash_cons_.bytes() + subsumed_bits_.bytes() + epochs_.bytes() +
-                   creators_.bytes() + estimates_.capacity() * sizeof(Estimate) +
+                   creators_.bytes() + statistics_.capacity() * sizeof(Statistics) +
                    indexes_.capacity() * sizeof(Index);
   for (const Index& index : indexes_) total += index.bytes();
   return total;

@@ -83,8 +83,14 @@ public:
   void extend_indexes();
   RowId recorded = 0; ///< rows below are in the records of classes (Classes::record_*)
 
-  /// An estimate of the distinct values of a column among the live rows, from a sample; kept until the table has doubled.
-  double distinct(uint32_t col);
+  /// What is known of a column, from a sample of the live rows; kept until the table has doubled.
+  struct Statistics {
+    double distinct = 1; ///< values, about
+    double fan =
+        1; ///< rows with the value of a row drawn at random: more than live / distinct where values are skewed
+    uint32_t live = 0; ///< of the table when it was sampled
+  };
+  const Statistics& statistics(uint32_t col);
 
   /// Drops the dead rows, keeping the order. `remap[old row]` is the new row or absent.
   void compact(Buffer<RowId>& remap);
@@ -107,10 +113,6 @@ public:
   uint64_t bytes() const;
 
 private:
-  struct Estimate {
-    double distinct = 0;
-    uint32_t live = 0;
-  };
   uint32_t keys_, stride_;
   RowId rows_ = 0, dead_ = 0, subsumed_ = 0;
   Buffer<Value> cells_;
@@ -120,7 +122,7 @@ private:
   Buffer<uint64_t> subsumed_bits_;
   Buffer<EpochStart> epochs_;
   Buffer<CreatorStart> creators_; // runs of rows made by one rule
-  std::vector<Estimate> estimates_;
+  std::vector<Statistics> statistics_;
 };
 
 } // namespace luminal::egraph

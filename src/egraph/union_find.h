@@ -69,12 +69,12 @@ public:
   uint64_t signature(ClassId id) const { return id < signature_.size() ? signature_[id] : 0; }
   void prepare_records() {
     signature_.resize(parent_.size(), 0);
-    uses_.resize(parent_.size(), 0);
+    uses_.resize(parent_.size(), uint16_t{0});
   }
   void record_down(ClassId id, uint64_t bit) { signature_[id] |= bit; }
   void record_up(ClassId id, uint64_t bit) {
     signature_[id] |= bit;
-    ++uses_[id];
+    if (uses_[id] != 0xFFFF) ++uses_[id];
   }
 
   struct Checkpoint {
@@ -113,7 +113,7 @@ private:
     ClassId id, parent;
   };
   Buffer<ClassId> parent_;
-  Buffer<uint32_t> uses_;
+  Buffer<uint16_t> uses_; // stops at 65535
   Buffer<uint64_t> signature_;
   Buffer<ClassId> displaced_;
   Buffer<UnionRecord> log_;
