@@ -11,6 +11,9 @@ struct CompileOptions {
   bool cache = true; ///< keep machine code on disk (LUMINAL_CACHE_DIR)
   int64_t max_memory =
       0; ///< bytes of arena, states and loaded weights; more is refused before anything is allocated. 0: no limit
+  /// Names the content of all weights (a file's path, size and time, say). What is computed from weights at load and takes a while is then kept in the
+  /// cache folder and mapped by the next run with this name. Empty: computed each time. Setting a weight again ends it.
+  std::string weights_id;
 };
 
 /// Owns nothing that its tensors do not share: it may be moved and destroyed at any time. Not copyable.

@@ -1,7 +1,9 @@
 // base/file.cpp -- files.
 #include "base/file.h"
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -10,9 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 namespace luminal {
 namespace {
+
+constexpr const char* draft_extension = ".tmp";
 
 Failure failure(const std::string& path, std::string_view what) {
   return Failure{fmt::format("{}: {}", path, what)};
@@ -33,25 +38,24 @@ private:
   int fd_;
 };
 
-/// Opens a regular file (anything else is refused before it can block) and tells its size.
-Result<int> open_regular(const std::string& path, uint64_t& size) {
+/// Opens a regular file (anything else is refused before it can block) and tells what the system knows of it.
+Result<int> open_regular(const std::string& path, struct stat& info) {
   Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return system_failure(path);
-  struct stat info{};
   if (fstat(fd.get(), &info) != 0) return system_failure(path);
   if (S_ISDIR(info.st_mode)) return failure(path, "is a directory, a file is expected");
   if (!S_ISREG(info.st_mode)) return failure(path, "is no regular file");
-  size = uint64_t(info.st_size);
   return fd.release();
 }
 
 } // namespace
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
-  uint64_t size = 0;
-  auto opened = open_regular(path, size);
+  struct stat info{};
+  auto opened = open_regular(path, info);
   if (!opened) return opened.failure();
   Descriptor fd(*opened);
+  const auto size = size_t(info.st_size);
   if (size == 0) return failure(path, "is empty");
   void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (data == MAP_FAILED) return system_failure(path);
@@ -59,16 +63,19 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   file.data_ = static_cast<const std::byte*>(data);
   file.size_ = size;
   file.path_ = path;
+  file.identity_ = fmt::format("{}:{}:{}:{}.{:09}", info.st_dev, info.st_ino, info.st_size,
+                               info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
   return file;
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)),
-      path_(std::move(other.path_)) {}
+      path_(std::move(other.path_)), identity_(std::move(other.identity_)) {}
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   std::swap(path_, other.path_);
+  std::swap(identity_, other.identity_);
   return *this;
 }
 MappedFile::~MappedFile() {
@@ -76,10 +83,11 @@ MappedFile::~MappedFile() {
 }
 
 Result<std::string> read_file(const std::string& path, uint64_t limit) {
-  uint64_t size = 0;
-  auto opened = open_regular(path, size);
+  struct stat info{};
+  auto opened = open_regular(path, info);
   if (!opened) return opened.failure();
   Descriptor fd(*opened);
+  const auto size = uint64_t(info.st_size);
   if (size > limit) return failure(path, fmt::format("has {} bytes, at most {} are expected", size, limit));
   std::string text(size, 0);
   size_t done = 0;
@@ -94,12 +102,12 @@ Result<std::string> read_file(const std::string& path, uint64_t limit) {
   return text;
 }
 
-Result<void> write_file(const std::string& path, std::span<const std::byte> content) {
+Result<void> write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
   static std::atomic<unsigned> serial{0};
   std::error_code error;
   auto folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  std::string temporary = fmt::format("{}.{}.{}.tmp", path, getpid(), serial++);
+  std::string temporary = fmt::format("{}.{}.{}{}", path, getpid(), serial++, draft_extension);
   Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (fd.get() < 0) return system_failure(temporary);
   auto give_up = [&] {
@@ -107,19 +115,59 @@ Result<void> write_file(const std::string& path, std::span<const std::byte> cont
     ::unlink(temporary.c_str());
     return why;
   };
-  for (size_t done = 0; done < content.size();) {
-    ssize_t n = ::write(fd.get(), content.data() + done, content.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return give_up();
-    done += size_t(n);
-  }
+  for (std::span<const std::byte> content : parts)
+    for (size_t done = 0; done < content.size();) {
+      ssize_t n = ::write(fd.get(), content.data() + done, content.size() - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return give_up();
+      done += size_t(n);
+    }
   if (fsync(fd.get()) != 0 || ::close(fd.release()) != 0) return give_up();
   if (std::rename(temporary.c_str(), path.c_str()) != 0) return give_up();
   return {};
 }
 
+Result<void> write_file(const std::string& path, std::span<const std::byte> content) {
+  return write_file(path, std::span<const std::span<const std::byte>>(&content, 1));
+}
+
 Result<void> write_file(const std::string& path, std::string_view content) {
   return write_file(path, std::as_bytes(std::span<const char>(content.data(), content.size())));
+}
+
+int64_t trim_folder(const std::string& folder, std::string_view extension, int64_t max_bytes) {
+  namespace fs = std::filesystem;
+  struct Entry {
+    fs::file_time_type time;
+    int64_t bytes;
+    fs::path path;
+  };
+  std::vector<Entry> entries;
+  int64_t total = 0, removed = 0;
+  std::error_code error;
+  const auto old = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  for (fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, error), end;
+       !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    if (!it->is_regular_file(ignored)) continue;
+    Entry e{it->last_write_time(ignored), int64_t(it->file_size(ignored)), it->path()};
+    if (ignored) continue; // another process removed it
+    if (e.path.extension() == draft_extension && e.time < old) fs::remove(e.path, ignored);
+    if (e.path.extension() != extension) continue;
+    total += e.bytes;
+    entries.push_back(std::move(e));
+  }
+  if (total <= max_bytes) return 0;
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return a.time != b.time ? a.time < b.time : a.path < b.path;
+  });
+  for (const Entry& e : entries) {
+    if (total <= max_bytes - max_bytes / 8) break;
+    std::error_code ignored;
+    removed += fs::remove(e.path, ignored);
+    total -= e.bytes;
+  }
+  return removed;
 }
 
 bool file_exists(const std::string& path) {

@@ -19,12 +19,14 @@ public:
   ~MappedFile();
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
+  /// Device, inode, size and time of the last change: another text once the file was replaced or written.
+  const std::string& identity() const { return identity_; }
 
 private:
   MappedFile() = default;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
-  std::string path_;
+  std::string path_, identity_;
 };
 
 /// The whole file as text; more than `limit` bytes is a failure.
@@ -32,6 +34,11 @@ Result<std::string> read_file(const std::string& path, uint64_t limit = uint64_t
 /// Writes beside the file, syncs, renames: a reader sees the old content or the new one, never a part. Makes missing folders.
 Result<void> write_file(const std::string& path, std::string_view content);
 Result<void> write_file(const std::string& path, std::span<const std::byte> content);
+/// The parts one after the other.
+Result<void> write_file(const std::string& path, std::span<const std::span<const std::byte>> parts);
+/// Removes the files with this extension (".object") in the folder and below it that were used longest ago, until no more than 7/8 of max_bytes
+/// are left, where there are more than max_bytes; and drafts of writers that died. Returns how many it removed.
+int64_t trim_folder(const std::string& folder, std::string_view extension, int64_t max_bytes);
 bool file_exists(const std::string& path);
 bool is_directory(const std::string& path);
 

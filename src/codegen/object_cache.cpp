@@ -1,5 +1,6 @@
 // codegen/object_cache.cpp -- reading, writing and bounding the folder of objects.
 #include "codegen/object_cache.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include <algorithm>
@@ -155,7 +156,7 @@ std::optional<CompiledKernel> ObjectCache::find(const Hash128& key) {
 void ObjectCache::store(const Hash128& key, const CompiledKernel& kernel) {
   if (folder_.empty()) return;
   static std::atomic<uint64_t> serial{0};
-  std::string name = path(key), draft = fmt::format("{}.{}.{}.new", name, getpid(), serial++);
+  std::string name = path(key), draft = fmt::format("{}.{}.{}.tmp", name, getpid(), serial++);
   auto give_up = [&](std::string_view why) {
     ++counts_.unwritable;
     unlink(draft.c_str());
@@ -186,40 +187,7 @@ void ObjectCache::store(const Hash128& key, const CompiledKernel& kernel) {
   if (stores_++ % 256 == 0) trim();
 }
 
-void ObjectCache::trim() {
-  struct Entry {
-    fs::file_time_type time;
-    int64_t bytes;
-    fs::path path;
-  };
-  std::vector<Entry> entries;
-  int64_t total = 0;
-  std::error_code error;
-  auto old = fs::file_time_type::clock::now() - std::chrono::hours(1);
-  for (fs::recursive_directory_iterator it(folder_, fs::directory_options::skip_permission_denied, error),
-       end;
-       !error && it != end; it.increment(error)) {
-    std::error_code ignored;
-    if (!it->is_regular_file(ignored)) continue;
-    Entry e{it->last_write_time(ignored), int64_t(it->file_size(ignored)), it->path()};
-    if (ignored) continue; // another process removed it
-    bool draft = e.path.extension() == ".new";
-    if (draft && e.time < old) fs::remove(e.path, ignored); // of a process that died
-    if (draft || e.path.extension() != extension) continue;
-    total += e.bytes;
-    entries.push_back(std::move(e));
-  }
-  if (total <= max_bytes_) return;
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    return a.time != b.time ? a.time < b.time : a.path < b.path;
-  });
-  for (const Entry& e : entries) {
-    if (total <= max_bytes_ - max_bytes_ / 8) break;
-    std::error_code ignored;
-    if (fs::remove(e.path, ignored)) ++counts_.removed;
-    total -= e.bytes;
-  }
-}
+void ObjectCache::trim() { counts_.removed += trim_folder(folder_, extension, max_bytes_); }
 
 Result<ObjectCache::Compiled> ObjectCache::compile(const kernel::Kernel& kernel, const CpuTarget& target,
                                                    const CodegenOptions& options) {

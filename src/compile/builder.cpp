@@ -1,6 +1,7 @@
 // compile/builder.cpp -- regions to steps: kernels in an order that lets updates happen in place.
 #include "compile/builder.h"
 #include "base/check.h"
+#include "base/hash.h"
 #include "compile/rewrite.h"
 #include "kernel/lower.h"
 #include <algorithm>
@@ -39,6 +40,21 @@ Expr points_of(const kernel::Cone& cone) {
     total += points;
   }
   return total;
+}
+
+/// A hash of the nodes that compute a value and of the weights' names: equal for equal values of different functions.
+uint64_t name_of_value(const Function& f, NodeId value) {
+  Function part;
+  std::string weights;
+  std::map<NodeId, NodeId> number;
+  for (NodeId id : needed_nodes({&f, {}, {value}})) {
+    Node node = f[id];
+    if (auto* input = std::get_if<InputAttr>(&node.attr)) weights += input->name + ";";
+    for (NodeId& input : node.inputs) input = number.at(input);
+    number[id] = NodeId(part.nodes.size());
+    part.nodes.push_back(std::move(node));
+  }
+  return hash64(weights, structural_hash(part));
 }
 
 bool is_bound(const std::vector<Rebinding>& rebindings, const Function& f, NodeId param, NodeId scatter) {
@@ -136,12 +152,7 @@ Result<runtime::Plan> PlanBuilder::build() {
       runtime::Slot& slot = plan_.slots[size_t(slots[id])];
       slot.kind = SlotKind::loaded;
       slot.offset = -1;
-      Function part = f; // names the value by what computes it
-      part.results = {{"value", id, "", {}}};
-      std::string text;
-      for (NodeId input : needed_nodes({&f, region.given, {id}}))
-        if (f[input].kind == NodeKind::input) text += std::get<InputAttr>(f[input].attr).name + ";";
-      slot.key = structural_hash(part) ^ std::hash<std::string>{}(text);
+      slot.key = name_of_value(f, id);
       region.given.insert(id);
     }
     plan_.load_arena_bytes = place_in_arena(plan_.load_steps, plan_.slots);

@@ -1,5 +1,6 @@
 // compile/compile.cpp -- the pass list.
 #include "compile/compile.h"
+#include "base/hash.h"
 #include "base/settings.h"
 #include "base/thread_pool.h"
 #include "codegen/object_cache.h"
@@ -83,6 +84,16 @@ Options Options::host(int threads) {
   options.target = codegen::CpuTarget::host();
   options.limits = search::MachineProfile::guess(threads).limits();
   return options;
+}
+
+uint64_t load_source(std::string_view weights_id, const Options& options) {
+  return Hasher()
+      .add("load")
+      .add(codegen::codegen_version)
+      .add(codegen::llvm_version())
+      .add(options.target.hash())
+      .add(weights_id)
+      .value64();
 }
 
 Result<Compiled> compile(const Module& module, const Options& options) {

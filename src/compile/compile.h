@@ -40,6 +40,9 @@ struct Compiled {
   std::string report() const;
 };
 
+/// Names what load steps compute from weights of this name: LoadFile's `source`.
+uint64_t load_source(std::string_view weights_id, const Options& options);
+
 /// Verifies, then runs every pass. Failure: what is not supported or wrong, with the place.
 Result<Compiled> compile(const Module& module, const Options& options);
 

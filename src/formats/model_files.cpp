@@ -346,6 +346,12 @@ const Tokenizer& ModelFile::require_tokenizer() const {
   return *tokenizer;
 }
 
+std::string ModelFile::identity() const {
+  std::string text;
+  for (const auto& file : files) text += file->identity() + " ";
+  return text;
+}
+
 uint64_t ModelFile::tensor_bytes() const {
   uint64_t sum = 0;
   for (const auto& t : tensors) sum += t.bytes.size();

@@ -45,6 +45,8 @@ struct ModelFile {
   /// The configuration or the tokenizer, or luminal::Error with the reason why there is none.
   const ModelConfig& require_config() const;
   const Tokenizer& require_tokenizer() const;
+  /// Another text once one of the files was replaced or written; empty where there are no files.
+  std::string identity() const;
   /// Sum of the tensors' bytes.
   uint64_t tensor_bytes() const;
   /// Sum of the tensors' elements.

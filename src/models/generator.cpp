@@ -52,7 +52,9 @@ Generator::Estimate Generator::estimate(const ModelFile& file, const LlamaOption
 
 Generator::Generator(const ModelFile& file, const GeneratorOptions& options) {
   times_.build = timed([&] { model_ = make_llama(file, options.model); });
-  times_.compile = timed([&] { model_.graph.compile(options.compile); });
+  CompileOptions compile = options.compile;
+  if (compile.weights_id.empty()) compile.weights_id = file.identity();
+  times_.compile = timed([&] { model_.graph.compile(compile); });
   // One step with the shortest input allocates everything and computes what is computed once.
   times_.load = timed([&] {
     int32_t zero = 0;

@@ -159,10 +159,25 @@ luminal::Result<void> Context::prepare() {
 
 luminal::Result<void> Context::load() {
   const Plan& plan = executable_->plan();
-  bool missing = false;
-  for (const Slot& slot : plan.slots)
-    missing |= slot.kind == SlotKind::loaded && !store_->is_loaded(slot.key);
-  if (!missing || plan.load_steps.empty()) return {};
+  std::vector<uint64_t> missing;
+  std::vector<int>
+      there; // other contexts may be reading these: what the load steps write again goes elsewhere
+  for (size_t s = 0; s < plan.slots.size(); s++)
+    if (plan.slots[s].kind == SlotKind::loaded) {
+      if (store_->is_loaded(plan.slots[s].key))
+        there.push_back(int(s));
+      else
+        missing.push_back(plan.slots[s].key);
+    }
+  if (missing.empty() || plan.load_steps.empty()) return {};
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<DeviceBuffer> copies;
+  for (int s : there) {
+    auto copy = DeviceBuffer::allocate(executable_->device(), plan.slots[size_t(s)].max_bytes, false);
+    if (!copy) return copy.failure();
+    addresses_[size_t(s)] = copy->data();
+    copies.push_back(std::move(*copy));
+  }
   auto arena = DeviceBuffer::allocate(executable_->device(), plan.load_arena_bytes, false);
   if (!arena) return arena.failure();
   std::vector<int> placed;
@@ -179,8 +194,13 @@ luminal::Result<void> Context::load() {
   if (auto done = refresh(); !done) return done;
   if (auto done = run_steps(plan.load_steps, arena->data()); !done) return done;
   for (int s : placed) addresses_[size_t(s)] = nullptr;
-  for (const Slot& slot : plan.slots)
-    if (slot.kind == SlotKind::loaded) store_->mark_loaded(slot.key);
+  for (int s : there) {
+    auto memory = store_->loaded(plan.slots[size_t(s)].key, plan.slots[size_t(s)].max_bytes);
+    if (!memory) return memory.failure();
+    addresses_[size_t(s)] = *memory;
+  }
+  store_->finish_load(missing,
+                      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return {};
 }
 

@@ -1,5 +1,6 @@
 // runtime/store.cpp -- memory that outlives a step.
 #include "runtime/store.h"
+#include "base/log.h"
 #include <cstring>
 #include <fmt/format.h>
 
@@ -66,12 +67,46 @@ void Store::reset_states() {
 
 luminal::Result<std::byte*> Store::loaded(uint64_t key, int64_t bytes) {
   auto& entry = loaded_[key];
+  if (int64_t(entry.mapped.size()) >= bytes && entry.ready && !entry.buffer.data())
+    return const_cast<std::byte*>(entry.mapped.data()); // only ever read: it is ready
   if (!entry.buffer.data()) {
     auto made = DeviceBuffer::allocate(device_, bytes, bytes >= (4 << 20));
     if (!made) return made.failure();
     entry.buffer = std::move(*made);
+    entry.bytes = bytes;
   }
   return entry.buffer.data();
+}
+
+void Store::finish_load(const std::vector<uint64_t>& keys, double seconds) {
+  for (uint64_t key : keys) loaded_.at(key).ready = true;
+  if (load_path_.empty() || seconds < worth_seconds_) return;
+  LoadFile::Values values;
+  for (auto& [key, value] : loaded_)
+    if (value.ready)
+      values[key] = value.mapped.empty()
+                        ? std::span<const std::byte>(value.buffer.data(), size_t(value.bytes))
+                        : value.mapped;
+  if (auto written = LoadFile::write(load_path_, load_source_, values); !written)
+    log_info("what was computed at load is not kept: {}", written.error());
+}
+
+luminal::Result<void> Store::keep_loaded_in(std::string path, uint64_t source, double worth_seconds) {
+  load_path_ = std::move(path);
+  load_source_ = source;
+  worth_seconds_ = worth_seconds;
+  auto file = LoadFile::open(load_path_, source);
+  if (!file) return file.failure();
+  load_file_ = std::move(*file);
+  for (auto& [key, bytes] : load_file_->values())
+    if (!is_loaded(key)) loaded_[key] = {{}, bytes, int64_t(bytes.size()), true};
+  return {};
+}
+
+void Store::unload() {
+  loaded_.clear();
+  load_file_.reset();
+  load_path_.clear();
 }
 
 int64_t Store::owned_bytes() const {

@@ -2,10 +2,11 @@
 #pragma once
 #include "base/result.h"
 #include "device/device.h"
+#include "runtime/load_file.h"
 #include "runtime/plan.h"
 #include <map>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -50,11 +51,17 @@ public:
   /// The state's memory, zero when it is made; its size is the largest that any plan asks for.
   luminal::Result<std::byte*> state(const std::string& name, int64_t bytes);
   void reset_states();
+
+  // Values computed at load. One that is loaded never changes: contexts on other threads may be reading it.
   luminal::Result<std::byte*> loaded(uint64_t key, int64_t bytes);
   bool is_loaded(uint64_t key) const { return loaded_.contains(key) && loaded_.at(key).ready; }
-  void mark_loaded(uint64_t key) { loaded_.at(key).ready = true; }
+  /// These values are there now; computing them took so long.
+  void finish_load(const std::vector<uint64_t>& keys, double seconds);
+  /// Takes from this file what an earlier run on the same source computed, and keeps there what takes longer than `worth_seconds`. Failure: the
+  /// file cannot be used (missing, damaged, of another source); it is then made anew. `source`: see LoadFile::open.
+  luminal::Result<void> keep_loaded_in(std::string path, uint64_t source, double worth_seconds = 0.02);
   /// Forgets what was computed from weights: after a weight changed.
-  void unload() { loaded_.clear(); }
+  void unload();
   int64_t owned_bytes() const;
   device::Device& device() const { return device_; }
 
@@ -66,12 +73,18 @@ private:
   };
   struct Loaded {
     DeviceBuffer buffer;
+    std::span<const std::byte> mapped; // of load_file_, instead of a buffer
+    int64_t bytes = 0;                 // of the value
     bool ready = false;
   };
   device::Device& device_;
   std::map<std::string, Weight> weights_;
   std::map<std::string, DeviceBuffer> states_;
   std::map<uint64_t, Loaded> loaded_;
+  std::optional<LoadFile> load_file_;
+  std::string load_path_; // empty: loaded values are not kept
+  uint64_t load_source_ = 0;
+  double worth_seconds_ = 0;
 };
 
 } // namespace luminal::runtime

@@ -1,4 +1,5 @@
 // tensor/graph.cpp -- Graph: inputs, states, compile, execute; and the data of tensors.
+#include "base/log.h"
 #include "base/settings.h"
 #include "base/thread_pool.h"
 #include "tensor/graph_state.h"
@@ -291,6 +292,19 @@ void Graph::compile(const CompileOptions& options, Where where) {
   g.stale = false;
 }
 
+/// Uses, or makes, the file of what load steps compute from weights of this name.
+static void keep_loaded_values(GraphState& g) {
+  const std::string folder = cache_folder();
+  if (folder.empty()) return;
+  const uint64_t source =
+      compile::load_source(g.options.weights_id, compile::Options::host(g.options.threads));
+  auto found = g.store->keep_loaded_in(runtime::load_file_path(folder, source), source);
+  if (!found) {
+    log_debug("loaded values are computed: {}", found.error());
+    runtime::trim_load_files(folder);
+  }
+}
+
 void Graph::execute(Where where) {
   GraphState& g = *state_;
   if (g.stale || !g.executable) compile(g.options, where);
@@ -311,6 +325,7 @@ void Graph::execute(Where where) {
   if (weights_changed) {
     g.store->unload();
     g.context.reset();
+    if (!g.options.weights_id.empty() && g.options.cache && !g.weights_set_again) keep_loaded_values(g);
   }
   if (!g.context) {
     runtime::ContextOptions options;
@@ -386,7 +401,8 @@ int64_t Tensor::element_count(Where where) const {
 
 void Tensor::set_bytes(std::span<const std::byte> bytes, DType type, Where where) {
   graph_of("set", {this}, where);
-  const std::string& name = input_attr(*graph_, id_, "set", where).name;
+  const InputAttr& input = input_attr(*graph_, id_, "set", where);
+  const std::string& name = input.name;
   const int64_t count = int64_t(bytes.size()) * 8 / bits(type);
   const Shape& shape = type_of(*this).shape;
   bool fixed = std::all_of(shape.begin(), shape.end(), [](Expr e) { return e.is_constant(); });
@@ -400,15 +416,18 @@ void Tensor::set_bytes(std::span<const std::byte> bytes, DType type, Where where
   convert(dtype(), data.copy.data(), type, bytes.data(), count);
   data.bytes = data.copy;
   data.owner = nullptr;
+  graph_->weights_set_again |= data.given && input.role == Role::weight;
   data.given = data.fresh = true;
 }
 
 void Tensor::borrow(const void* pointer, size_t bytes, std::shared_ptr<const void> owner, Where where) {
   graph_of("borrow", {this}, where);
-  InputData& data = graph_->data[input_attr(*graph_, id_, "borrow", where).name];
+  const InputAttr& input = input_attr(*graph_, id_, "borrow", where);
+  InputData& data = graph_->data[input.name];
   data.copy.clear();
   data.bytes = {static_cast<const std::byte*>(pointer), bytes};
   data.owner = std::move(owner);
+  graph_->weights_set_again |= data.given && input.role == Role::weight;
   data.given = data.fresh = true;
 }
 

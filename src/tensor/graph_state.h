@@ -33,6 +33,7 @@ struct GraphState {
   std::map<std::string, InputData> data;
   std::map<NodeId, std::string> kept;             // node -> result name
   std::vector<std::pair<NodeId, NodeId>> updates; // state, next value
+  bool weights_set_again = false; // they are not what CompileOptions::weights_id names any more
   int unnamed = 0, loops = 0;
   GraphState* outer = nullptr; // of a loop's body
 
