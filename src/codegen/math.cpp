@@ -68,6 +68,9 @@ constexpr double erf_small_f32[] = {0.128379166,   -0.376125336,  0.112819925,
                                     -0.0267681349, 0.00499119423, -0.000596761703};
 constexpr double erf_large_f32[] = {-0.128717512,   -0.634846687,   -0.106777877,    0.0242546219,
                                     -0.00388396438, 0.000383197126, -0.0000172853470};
+// log2(Phi(-x)) = -1 + x p(x), 0 <= x <= 16.5; the error is small beside x Phi(-x)
+constexpr double normal_tail_f32[] = {-1.1511804f,     -0.45873016f,   -0.05359817f,    0.008296514f,
+                                      -0.00087774283f, 5.7562178e-05f, -2.0662333e-06f, 3.07254e-08f};
 } // namespace
 
 Value* MathEmitter::clamp(Value* x, double low, double high) { // NaN stays
@@ -413,13 +416,19 @@ Value* MathEmitter::function(Op op, Value* x, Value* y) {
   case Op::erf: return erf(x);
   case Op::silu: return silu(x);
   case Op::gelu: {
+    if (!is_f64(x)) { // the tail h = Phi(-|x|): x h for negative x, else x (1 - h)
+      Value* a = abs(x);
+      a = b_.CreateSelect(b_.CreateFCmpOGT(a, real(x, 16.5)), real(x, 16.5), a);
+      Value* h = exp2(fma(polynomial(a, normal_tail_f32), a, real(x, -1)));
+      return b_.CreateFMul(x, b_.CreateSelect(b_.CreateFCmpOLT(x, zero), h, b_.CreateFSub(one, h)));
+    }
     Value* e = b_.CreateFAdd(one, erf(b_.CreateFMul(x, real(x, 0.70710678118654752440))));
     return b_.CreateFMul(b_.CreateFMul(half, x), e);
   }
-  case Op::gelu_tanh: {
+  case Op::gelu_tanh: { // 1 + tanh(u) = 2 / (1 + e^(-2u))
     Value* cube = b_.CreateFMul(b_.CreateFMul(x, x), x);
-    Value* u = b_.CreateFMul(real(x, 0.79788456080286535588), fma(real(x, 0.044715), cube, x));
-    return b_.CreateFMul(b_.CreateFMul(half, x), b_.CreateFAdd(one, tanh(u)));
+    Value* u = b_.CreateFMul(real(x, -2 * 0.79788456080286535588), fma(real(x, 0.044715), cube, x));
+    return b_.CreateFDiv(x, b_.CreateFAdd(one, exp(u)));
   }
   case Op::softplus: {
     Value* positive = b_.CreateSelect(b_.CreateFCmpOLT(x, zero), zero, x); // NaN stays
