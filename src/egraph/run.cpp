@@ -272,6 +272,7 @@ private:
       if (touched[op]) state_.tables[op].restore_hash_cons();
     state_.classes.rollback(checkpoint.classes);
     state_.substitutions.truncate(checkpoint.substitutions);
+    --state_.epoch;
     ++state_.generation;
     end_journal();
   }
