@@ -158,7 +158,7 @@ ExactExtraction extract_exact(const ExtractionProblem& problem, const ExactOptio
   const ExtractionProblem& small = reduction.reduced();
   Extraction start = extract_dag(small);
   Search(small, options).run(start, out);
-  if (out.genome.empty()) { // the sums are beyond what a double holds
+  if (!(out.cost < infinite_cost)) { // the sums are beyond what a double holds
     out.genome.assign(problem.class_count(), no_row);
     return out;
   }
