@@ -51,6 +51,9 @@ SortId EGraph::add_sort(SortSpec spec) {
 
 OpId EGraph::add_op(OpSpec spec) {
   State& s = *state_;
+  if (s.ops.size() >= 65535 || spec.args.size() >= 65535)
+    throw Error(fmt::format(
+        "operator {}: an e-graph has at most 65,535 operators, of at most 65,534 arguments", spec.name));
   for (const SortId sort : spec.args)
     if (sort >= s.sorts.size())
       throw Error(fmt::format("operator {} has an argument of unknown sort {}", spec.name, sort));

@@ -7,9 +7,11 @@ namespace {
 
 class Planner {
 public:
-  Planner(State& state, const CompiledQuery& query, std::span<const uint32_t> open, std::vector<bool> bound)
-      : state_(state), query_(query), open_(open), bound_(std::move(bound)),
-        placed_(query.atoms.size(), true), placed_prims_(query.prims.size(), false) {
+  Planner(State& state, const CompiledQuery& query, std::span<const uint32_t> open,
+          std::span<const Value> known)
+      : state_(state), query_(query), open_(open), known_(known), bound_(known.size(), false),
+        origins_(known.size()), placed_(query.atoms.size(), true), placed_prims_(query.prims.size(), false) {
+    for (size_t v = 0; v < known.size(); ++v) bound_[v] = known[v] != absent;
     for (const uint32_t atom : open) placed_[atom] = false;
   }
 
@@ -62,6 +64,42 @@ private:
     return std::max(1.0, class_counts_[sort]);
   }
 
+  /// The chance that a value drawn from one column equals one drawn from another, from their samples: 0 where they have no frequent
+  /// value in common.
+  double chance(OpId op_a, uint32_t col_a, OpId op_b, uint32_t col_b) {
+    const Table::Statistics& a = state_.tables[op_a].statistics(col_a);
+    const Table::Statistics& b = state_.tables[op_b].statistics(col_b);
+    const uint64_t key =
+        static_cast<uint64_t>(op_a) << 48 | static_cast<uint64_t>(col_a) << 32 | op_b << 16 | col_b;
+    State::PairChance& known = state_.pair_chances[key];
+    if (known.version_a == a.version && known.version_b == b.version) return known.chance;
+    const bool itself = op_a == op_b && col_a == col_b;
+    double pairs = 0;
+    for (size_t i = 0, j = 0; i < a.sample.size() && j < b.sample.size();) {
+      const Value value = std::max(a.sample[i], b.sample[j]);
+      size_t in_a = 0, in_b = 0;
+      while (i < a.sample.size() && a.sample[i] < value) ++i;
+      while (j < b.sample.size() && b.sample[j] < value) ++j;
+      while (i < a.sample.size() && a.sample[i] == value) ++i, ++in_a;
+      while (j < b.sample.size() && b.sample[j] == value) ++j, ++in_b;
+      // A row of the sample always meets itself: that says nothing about other rows.
+      pairs +=
+          static_cast<double>(in_a) * static_cast<double>(itself ? in_b - std::min<size_t>(in_b, 1) : in_b);
+    }
+    known = {pairs /
+                 std::max(1.0, static_cast<double>(a.sample.size()) * static_cast<double>(b.sample.size())),
+             a.version, b.version};
+    return known.chance;
+  }
+
+  /// The share of the rows that hold the value of `slot` in this column. 0: none is known.
+  double frequent_share(OpId op, uint32_t col, const Slot& slot) {
+    if (slot.constant) return state_.tables[op].statistics(col).share(slot.id);
+    if (known_[slot.id] != absent) return state_.tables[op].statistics(col).share(known_[slot.id]);
+    const Origin& origin = origins_[slot.id];
+    return origin.op == absent ? 0 : chance(origin.op, origin.col, op, col);
+  }
+
   /// Rows expected for given values of the bound columns, and the column whose index gives the fewest.
   Choice estimate(uint32_t atom) {
     const CompiledAtom& a = query_.atoms[atom];
@@ -71,19 +109,18 @@ private:
         atom, Node::Kind::scan, 0, 0, static_cast<double>(table.live()), static_cast<double>(table.live())};
     for (uint32_t col = 0; col < a.cols.size(); ++col) {
       if (!is_bound(a.cols[col])) continue;
-      const Table::Statistics& known = table.statistics(col);
+      const double distinct = table.statistics(col).distinct;
       const SortId sort = col < spec.args.size() ? spec.args[col] : spec.out;
-      const double domain = state_.sorts[sort].kind == SortKind::eq
-                                ? std::max(known.distinct, classes_of(sort))
-                                : known.distinct;
-      const double fan = known.fan;
+      const double domain =
+          state_.sorts[sort].kind == SortKind::eq ? std::max(distinct, classes_of(sort)) : distinct;
+      const double frequent = frequent_share(a.op, col, a.cols[col]);
+      const double fan = std::max(1.0, table.live() * std::max(frequent, 1 / distinct));
       if (choice.kind == Node::Kind::scan || fan < choice.work) {
         choice.kind = Node::Kind::index;
         choice.col = col;
         choice.work = fan;
       }
-      // The chance that the value is in the table at all, times the share of rows that hold it.
-      choice.result *= known.distinct / domain * fan / std::max(1u, table.live());
+      choice.result *= std::max(frequent, 1 / domain);
     }
     return choice;
   }
@@ -106,8 +143,13 @@ private:
 
   void place(uint32_t atom) {
     placed_[atom] = true;
-    for (const Slot& slot : query_.atoms[atom].cols)
-      if (!slot.constant) bound_[slot.id] = true;
+    const CompiledAtom& a = query_.atoms[atom];
+    for (uint32_t col = 0; col < a.cols.size(); ++col) {
+      const Slot& slot = a.cols[col];
+      if (slot.constant || bound_[slot.id]) continue;
+      bound_[slot.id] = true;
+      origins_[slot.id] = {a.op, col};
+    }
   }
 
   void place_prims() {
@@ -126,10 +168,17 @@ private:
     }
   }
 
+  struct Origin {
+    OpId op = absent; ///< the column that the variable was bound from
+    uint32_t col = 0;
+  };
   State& state_;
   const CompiledQuery& query_;
   std::span<const uint32_t> open_;
-  std::vector<bool> bound_, placed_, placed_prims_;
+  std::span<const Value> known_;
+  std::vector<bool> bound_;
+  std::vector<Origin> origins_;
+  std::vector<bool> placed_, placed_prims_;
   std::vector<PlannedStep> steps_;
   std::vector<double> class_counts_;
   double cost_ = 0, partial_ = 1;
@@ -138,20 +187,20 @@ private:
 } // namespace
 
 std::vector<PlannedStep> make_plan(State& state, const CompiledQuery& query, std::span<const uint32_t> open,
-                                   std::vector<bool> bound, uint32_t root) {
+                                   std::span<const Value> known, uint32_t root) {
   if (root != absent) {
-    Planner planner(state, query, open, std::move(bound));
+    Planner planner(state, query, open, known);
     planner.start(root);
     planner.finish();
     return planner.take();
   }
-  // Without a given root: every atom is tried as the first scan, and a start from what is bound already.
-  Planner from_bound(state, query, open, bound);
-  from_bound.finish();
-  double best_cost = from_bound.cost();
-  std::vector<PlannedStep> best = from_bound.take();
+  // Without a given root: every atom is tried as the first scan, and a start from what is known already.
+  Planner from_known(state, query, open, known);
+  from_known.finish();
+  double best_cost = from_known.cost();
+  std::vector<PlannedStep> best = from_known.take();
   for (const uint32_t atom : open) {
-    Planner planner(state, query, open, bound);
+    Planner planner(state, query, open, known);
     planner.start(atom);
     planner.finish();
     if (planner.cost() < best_cost) {

@@ -75,8 +75,13 @@ struct State {
   double search_seconds = 0;
   std::vector<AnalysisColumn> analyses;
   PlanCache plans;
-  Buffer<uint64_t> displaced_bits; ///< scratch of rebuild(), all zero outside
-  Buffer<Value> scratch;           ///< one row
+  struct PairChance {
+    double chance = 0;
+    uint32_t version_a = 0, version_b = 0;
+  };
+  std::unordered_map<uint64_t, PairChance> pair_chances; ///< by two columns; see plan.cpp
+  Buffer<uint64_t> displaced_bits;                       ///< scratch of rebuild(), all zero outside
+  Buffer<Value> scratch;                                 ///< one row
 
   /// The first error of the program since it was last taken: a merge that failed, a panic.
   std::optional<std::string> panic;

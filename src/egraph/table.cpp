@@ -58,28 +58,32 @@ const Table::Statistics& Table::statistics(uint32_t col) {
   Statistics& known = statistics_[col];
   if (known.live != 0 && live() <= 2 * known.live && 2 * live() >= known.live) return known;
   constexpr uint32_t sample_size = 512;
-  Buffer<Value> sample;
+  Buffer<Value>& sample = known.sample;
+  sample.clear();
   const RowId step = std::max<RowId>(1, rows_ / sample_size);
   for (RowId row = 0; row < rows_ && sample.size() < sample_size; row += step)
     if (!is_dead(row)) sample.push_back(this->row(row)[col]);
   std::sort(sample.begin(), sample.end());
-  // Values met once in an evenly spread sample scale with the table, values met often do not (the estimator of Charikar et al.).
-  // Pairs of equal values in the sample estimate the chance that two rows agree.
-  double once = 0, more = 0, pairs = 0;
+  // Values met once in the sample scale with the table, values met often do not (the estimator of Charikar et al.).
+  double once = 0, more = 0;
   for (size_t i = 0; i < sample.size();) {
     size_t end = i;
     while (end < sample.size() && sample[end] == sample[i]) ++end;
-    const auto count = static_cast<double>(end - i);
     (end == i + 1 ? once : more) += 1;
-    pairs += count * (count - 1);
     i = end;
   }
-  const auto size = static_cast<double>(sample.size());
-  const double scale = std::sqrt(std::max(1.0, live() / std::max(1.0, size)));
+  const double scale =
+      std::sqrt(std::max(1.0, live() / std::max<double>(1, static_cast<double>(sample.size()))));
   known.distinct = std::max(1.0, std::min<double>(live(), once * scale + more));
-  known.fan = size < 2 ? 1 : 1 + (live() - 1.0) * pairs / (size * (size - 1));
   known.live = live();
+  ++known.version;
   return known;
+}
+
+double Table::Statistics::share(Value value) const {
+  if (sample.empty()) return 0;
+  const auto [first, last] = std::equal_range(sample.begin(), sample.end(), value);
+  return static_cast<double>(last - first) / static_cast<double>(sample.size());
 }
 
 void Table::compact(Buffer<RowId>& remap) {
@@ -145,6 +149,7 @@ uint64_t Table::bytes() const {
                    creators_.bytes() + statistics_.capacity() * sizeof(Statistics) +
                    indexes_.capacity() * sizeof(Index);
   for (const Index& index : indexes_) total += index.bytes();
+  for (const Statistics& known : statistics_) total += known.sample.bytes();
   return total;
 }
 

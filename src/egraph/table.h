@@ -83,12 +83,13 @@ public:
   void extend_indexes();
   RowId recorded = 0; ///< rows below are in the records of classes (Classes::record_*)
 
-  /// What is known of a column, from a sample of the live rows; kept until the table has doubled.
+  /// What is known of a column, from an evenly spread sample of the live rows; kept until the table has doubled.
   struct Statistics {
-    double distinct = 1; ///< values, about
-    double fan =
-        1; ///< rows with the value of a row drawn at random: more than live / distinct where values are skewed
-    uint32_t live = 0; ///< of the table when it was sampled
+    double distinct = 1;             ///< values, about
+    Buffer<Value> sample;            ///< sorted
+    uint32_t live = 0;               ///< of the table when it was sampled
+    uint32_t version = 0;            ///< counts the samples
+    double share(Value value) const; ///< of the sampled rows
   };
   const Statistics& statistics(uint32_t col);
 

@@ -129,10 +129,11 @@ void Trie::prepare(Plan& plan, RuleEntry& entry, uint32_t entry_index, uint32_t 
   for (const uint32_t atom : entry.open) plan.ops.push_back(query.atoms[atom].op);
   for (const OpId op : plan.ops) plan.planned_for += state_.tables[op].live();
 
-  std::vector<bool> bound(query.vars.size(), false);
-  for (size_t v = 0; v < bound.size(); ++v) bound[v] = entry.var_regs[v] != absent;
+  std::vector<Value> ground(query.vars.size(), absent);
+  for (size_t v = 0; v < ground.size(); ++v)
+    if (entry.var_regs[v] != absent) ground[v] = globals[entry.var_regs[v] - globals_at].value;
   const std::vector<PlannedStep> steps =
-      make_plan(state_, query, entry.open, bound, full ? absent : entry.open[root_open]);
+      make_plan(state_, query, entry.open, ground, full ? absent : entry.open[root_open]);
 
   std::vector<Reg> regs = entry.var_regs;
   Reg next = 0;

@@ -134,8 +134,9 @@ struct PlannedStep {
   uint32_t atom = absent; ///< in CompiledQuery::atoms, or in prims
   uint32_t col = 0;       ///< index
 };
-/// `bound`: variables with a value at the start. `root`: the open atom that is scanned first, or absent: the best.
+/// `known`: values of the variables that are ground, absent for the others. `root`: the open atom that is scanned first, or absent: the
+/// best.
 std::vector<PlannedStep> make_plan(State& state, const CompiledQuery& query, std::span<const uint32_t> open,
-                                   std::vector<bool> bound, uint32_t root);
+                                   std::span<const Value> known, uint32_t root);
 
 } // namespace luminal::egraph
