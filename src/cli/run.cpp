@@ -309,8 +309,8 @@ int run_demo() {
              "luminal {}: the built-in model, {} parameters, compiled for this machine in {:.2f} s\n\n",
              LUMINAL_VERSION, file.parameters(), generator.times().compile);
   RunArguments arguments;
-  arguments.count = 220;
-  arguments.seed = 7;
+  arguments.count = 400;
+  arguments.seed = 5;
   std::vector<int32_t> prompt = prompt_tokens(arguments, file);
   Outcome outcome = generate_text(generator, file, arguments, prompt, false);
   double bandwidth = search::MachineProfile::present(threads).read_bandwidth(); // bytes/s

@@ -1,5 +1,5 @@
 # tools/builtin_model/verify.py -- other people's programs read the exported model and must agree with reference.json.
-"""Needs torch, transformers, tokenizers and gguf (see README.md).   python3 verify.py ../../models/builtin
+"""Needs torch, transformers, accelerate, tokenizers and gguf (see README.md).   python3 verify.py ../../models/builtin
 Checks: both tokenizers on the reference prompts and on random text; the GGUF's tensors equal the folder's; greedy text of
 transformers from both forms, as far as its arithmetic allows; the logits. Exit code 1 where anything differs."""
 import argparse
