@@ -86,7 +86,7 @@ TreeExtraction extract_tree(const ExtractionProblem& problem, const RowCost& row
 
 struct DagOptions {
   /// Steps (edges looked at) that the search may take, in edges and rows of the reduced problem.
-  double effort = 64;
+  double effort = 14;
 };
 /// DAG cost: a class counts once however often it occurs. A quick reduction (extract_reduce.h), greedy with sharing, then
 /// improvement by marginal costs and kicks. Not optimal (NP-hard): see extract_exact.h. Classes that the roots do not reach hold

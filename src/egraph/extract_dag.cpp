@@ -25,7 +25,8 @@ public:
   DagSearch(const ExtractionProblem& p, double effort)
       : p_(p), parents_(p), heap_(p.class_count()), uses_(p.class_count(), 0), stamp_(p.class_count(), 0),
         term_cost_(p.class_count(), infinite_cost), marginal_(p.class_count()), pending_(p.row_count()),
-        position_(p.class_count(), no_row), budget_(effort * double(p.edge_count() + p.row_count() + 64)) {}
+        position_(p.class_count(), no_row), effort_(effort),
+        budget_(effort * double(p.edge_count() + p.row_count() + 64)) {}
 
   Extraction run() {
     Extraction best;
@@ -117,8 +118,7 @@ private:
   }
   void start_from_dual(Extraction& best) {
     const double edges = double(p_.edge_count() + p_.row_count() + 1);
-    const int passes = std::min(24, int(budget_ / 8 / edges));
-    if (passes < 1) return;
+    const int passes = std::clamp(int(budget_ / 8 / edges), 6, 24);
     DualBound dual(p_);
     if (!dual.prepare()) return;
     dual.sweep(passes, best.cost - 1e-9 * std::max(1.0, std::abs(best.cost)));
@@ -375,12 +375,13 @@ private:
       keep_better(best);
     }
     State kept{choice_, uses_, order_, position_, total_};
+    const int max_stale = int(std::min(400.0, effort_ * 2));
     uint64_t random = 0x9E3779B97F4A7C15u;
     const auto next = [&](size_t bound) {
       random = hash_mix(random, 0x2545F4914F6CDD1Du);
       return size_t((random >> 33) % bound);
     };
-    for (int stale = 0; steps_ < budget_ && stale < 400; ++stale) {
+    for (int stale = 0; steps_ < budget_ && stale < max_stale; ++stale) {
       steps_ += double(p_.class_count()) / 8;
       list_solution();
       sweep_order_.clear();
@@ -463,7 +464,7 @@ private:
   std::vector<uint32_t> pending_, position_, order_, finished_, stack_, moved_, counted_, solution_,
       sweep_order_;
   uint32_t round_ = 0;
-  double steps_ = 0, budget_, total_ = 0;
+  double steps_ = 0, effort_, budget_, total_ = 0;
 };
 
 } // namespace

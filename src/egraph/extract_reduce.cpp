@@ -40,9 +40,9 @@ public:
 
   bool run(Reduction::Effort effort) {
     const bool full = effort == Reduction::Effort::full;
-    for (int round = 0; round < (full ? 10 : 3); ++round) {
+    for (int round = 0; round < (full ? 10 : 2); ++round) {
       changed_ = false;
-      if (!drop_infeasible()) return false;
+      if ((full || round == 0) && !drop_infeasible()) return false;
       drop_unreached();
       drop_dominated();
       if (full && round < 4) drop_rows_below_dominators();
