@@ -42,9 +42,101 @@ UnionCause Applier::cause(const CompiledActions& actions, RuleId rule) {
   return {UnionCause::Kind::rule, rule, substitution_, absent};
 }
 
+bool Applier::is_plain(const CompiledActions& actions) const {
+  if (state_.record_substitutions) return false;
+  for (const Instr& instr : actions.instrs) {
+    const bool plain =
+        instr.kind == Action::Kind::let || instr.kind == Action::Kind::unite ||
+        (instr.kind == Action::Kind::term && state_.ops[instr.id].constructor) ||
+        (instr.kind == Action::Kind::set && state_.ops[instr.id].constructor && !deferred_[instr.id]);
+    if (!plain) return false;
+  }
+  return true;
+}
+
+bool Applier::apply_block(const CompiledActions& actions, RuleId rule, const Value* values, uint32_t count) {
+  const size_t stride = actions.match.size();
+  if (loaded_ != &actions) {
+    loaded_ = &actions;
+    plain_ = is_plain(actions);
+    for (const auto& [reg, value] : actions.constants) regs[reg] = value;
+    if (plain_) {
+      block_regs_.resize(block * actions.regs);
+      for (uint32_t lane = 0; lane < block; ++lane)
+        std::copy_n(regs.begin(), actions.regs, block_regs_.begin() + lane * actions.regs);
+      block_keys_.resize(block * key_.size());
+    }
+  }
+  if (!plain_) {
+    for (uint32_t i = 0; i < count; ++i)
+      if (!apply(actions, rule, values + i * stride)) return false;
+    return true;
+  }
+  for (uint32_t lane = 0; lane < count; ++lane)
+    std::copy_n(values + lane * stride, stride, block_regs_.begin() + lane * actions.regs);
+  uint32_t hashes[block];
+  for (const Instr& instr : actions.instrs) {
+    const uint32_t* args = actions.args.data() + instr.first_arg;
+    if (instr.kind == Action::Kind::let || instr.kind == Action::Kind::unite) {
+      for (uint32_t lane = 0; lane < count; ++lane) {
+        Value* lane_regs = block_regs_.data() + lane * actions.regs;
+        if (instr.kind == Action::Kind::let)
+          lane_regs[instr.out] = lane_regs[args[0]];
+        else if (lane_regs[args[0]] != lane_regs[args[1]])
+          state_.unite(lane_regs[args[0]], lane_regs[args[1]], cause(actions, rule));
+      }
+      continue;
+    }
+    const Table& table = state_.tables[instr.id];
+    const std::vector<uint8_t>& eq = table.eq_cols();
+    for (uint32_t lane = 0; lane < count; ++lane) {
+      const Value* lane_regs = block_regs_.data() + lane * actions.regs;
+      Value* key = block_keys_.data() + lane * key_.size();
+      for (uint32_t i = 0; i < instr.arg_count; ++i)
+        key[i] = eq[i] != 0 ? state_.classes.find(lane_regs[args[i]]) : lane_regs[args[i]];
+      hashes[lane] = table.hash(key);
+      table.prefetch(hashes[lane]);
+    }
+    for (uint32_t lane = 0; lane < count; ++lane) table.prefetch_row(hashes[lane]);
+    for (uint32_t lane = 0; lane < count; ++lane) {
+      const Value* key = block_keys_.data() + lane * key_.size();
+      if (instr.kind == Action::Kind::set) {
+        insert(instr.id, key, key[instr.arg_count - 1], hashes[lane], actions, rule);
+        continue;
+      }
+      const RowId found = table.find(key, hashes[lane]);
+      ClassId made = absent;
+      if (found == absent) {
+        made = state_.classes.fresh();
+        state_.append(instr.id, key, made, hashes[lane], rule);
+      }
+      block_regs_[lane * actions.regs + instr.out] = found == absent ? made : table.out(found);
+    }
+  }
+  return !state_.panic;
+}
+
+/// The hot path of rewrites: the row joins the class, or unites it with the one it is in.
+void Applier::insert(OpId op, const Value* key, Value out, uint32_t hash, const CompiledActions& actions,
+                     RuleId rule) {
+  const Table& table = state_.tables[op];
+  const RowId found = table.find(key, hash);
+  if (found == absent) {
+    state_.append(op, key, out, hash, rule);
+    return;
+  }
+  const Value old_out = table.out(found);
+  if (old_out == out) return;
+  if (state_.ops[op].constructor)
+    state_.unite(old_out, out, cause(actions, rule));
+  else
+    state_.put(op, key, out, rule, cause(actions, rule));
+}
+
 bool Applier::apply(const CompiledActions& actions, RuleId rule, const Value* values) {
   if (loaded_ != &actions) {
     loaded_ = &actions;
+    plain_ = false;
     for (const auto& [reg, value] : actions.constants) regs[reg] = value;
   }
   std::copy_n(values, actions.match.size(), regs.begin());
@@ -96,22 +188,9 @@ bool Applier::step(const CompiledActions& actions, const Instr& instr, RuleId ru
       staged_values_.append({key_.data(), instr.arg_count});
       return true;
     }
-    // The hot path of rewrites: the row joins the class, or unites it with the one it is in.
-    const uint32_t keys = instr.arg_count - 1;
     if (state_.ops[instr.id].constructor) to_leaders(instr);
-    Table& table = state_.tables[instr.id];
-    const uint32_t hash = table.hash(key_.data());
-    const RowId found = table.find(key_.data(), hash);
-    if (found == absent) {
-      state_.append(instr.id, key_.data(), key_[keys], hash, rule);
-      return true;
-    }
-    const Value out = table.out(found);
-    if (out == key_[keys]) return true;
-    if (state_.ops[instr.id].constructor)
-      state_.unite(out, key_[keys], cause(actions, rule));
-    else
-      state_.put(instr.id, key_.data(), key_[keys], rule, cause(actions, rule));
+    insert(instr.id, key_.data(), key_[instr.arg_count - 1], state_.tables[instr.id].hash(key_.data()),
+           actions, rule);
     return !state_.panic;
   }
   case Action::Kind::unite:

@@ -14,6 +14,10 @@ public:
 
   /// One match: `values` are those of actions.match. False where the run must end (panic).
   bool apply(const CompiledActions& actions, RuleId rule, const Value* values);
+  /// `count` matches, one behind the other. Programs that only build, unite and insert go through them in blocks, one instruction after the
+  /// other, so that the memory of a whole block is asked for at once. False where the run must end.
+  static constexpr uint32_t block = 16;
+  bool apply_block(const CompiledActions& actions, RuleId rule, const Value* values, uint32_t count);
   /// Deletions, then insertions, in the order they were asked for.
   void finish();
 
@@ -29,6 +33,9 @@ private:
     size_t at; ///< in staged_values_
   };
   void to_leaders(const Instr& instr);
+  bool is_plain(const CompiledActions& actions) const;
+  void insert(OpId op, const Value* key, Value out, uint32_t hash, const CompiledActions& actions,
+              RuleId rule);
   bool step(const CompiledActions& actions, const Instr& instr, RuleId rule);
   bool fail(const CompiledActions& actions, const Instr& instr, const std::string& fallback);
   UnionCause cause(const CompiledActions& actions, RuleId rule);
@@ -41,6 +48,8 @@ private:
   std::vector<Staged> staged_;
   std::vector<Value> key_;
   const CompiledActions* loaded_ = nullptr; // whose constants are in regs
+  bool plain_ = false;                      // of loaded_
+  std::vector<Value> block_regs_, block_keys_;
   uint32_t substitution_ = absent;
   bool skip_rest_ = false;
 };

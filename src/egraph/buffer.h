@@ -11,10 +11,10 @@
 
 namespace luminal::egraph {
 
-/// The next capacity of an array or a hash.
+/// The next capacity of a hash.
 inline size_t grown(size_t capacity) { return capacity + capacity / (capacity < 16384 ? 2 : 7) + 16; }
 
-/// Grows by half, large blocks by a seventh, with realloc: they move without being copied or held twice.
+/// Grows with realloc: by half, large blocks, which the system moves without copying, by a twelfth.
 template <class T> class Buffer {
   static_assert(std::is_trivially_copyable_v<T>);
 
@@ -86,7 +86,9 @@ public:
   }
 
 private:
-  void grow(size_t least) { reallocate(std::max(least, grown(capacity_))); }
+  void grow(size_t least) {
+    reallocate(std::max(least, capacity_ + capacity_ / (capacity_ < 65536 ? 2 : 12) + 8));
+  }
   void reallocate(size_t capacity) {
     if (capacity == 0) {
       std::free(data_);

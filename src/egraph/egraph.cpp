@@ -409,6 +409,16 @@ void EGraph::pop() {
   last->pushed = std::move(rest);
   state_ = std::move(last);
 }
+void EGraph::clear() {
+  State& s = *state_;
+  for (Table& table : s.tables) table.clear();
+  s.classes.clear();
+  s.epoch = 1;
+  s.substitutions.clear();
+  s.panic.reset();
+  ++s.generation;
+  for (RuleProgress& progress : s.progress) progress = {};
+}
 uint64_t EGraph::bytes() const { return state_->bytes(); }
 
 const char* to_string(StopReason reason) {

@@ -34,8 +34,10 @@ public:
   /// `row` has no slot yet.
   void insert(uint32_t hash, RowId row) { slots_.insert(hash, row); }
   void erase(uint32_t hash, RowId row) { slots_.erase(hash, row); }
+  void prefetch(uint32_t hash) const { slots_.prefetch(hash); }
   void reserve(size_t count) { slots_.reserve(count); }
   void clear() { slots_.clear(); }
+  void erase_all() { slots_.erase_all(); } ///< keeps the memory
   uint64_t bytes() const { return slots_.bytes(); }
 
 private:

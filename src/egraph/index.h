@@ -42,6 +42,11 @@ public:
     next_.release();
     upto = 0;
   }
+  void erase_all() { ///< keeps the memory
+    heads_.erase_all();
+    next_.clear();
+    upto = 0;
+  }
   uint64_t bytes() const { return heads_.bytes() + next_.bytes(); }
 
 private:

@@ -29,7 +29,8 @@ public:
       Choice best;
       for (const uint32_t atom : open_) {
         if (placed_[atom]) continue;
-        const Choice choice = consider(atom);
+        Choice& choice = choices_[atom];
+        if (choice.atom == absent) choice = consider(atom);
         if (best.atom == absent || choice.score < best.score) best = choice;
       }
       if (best.atom == absent) break;
@@ -141,14 +142,22 @@ private:
     return choice;
   }
 
+  /// What was expected of atoms with this variable no longer holds.
+  void bind(VarId var) {
+    bound_[var] = true;
+    for (const uint32_t atom : open_)
+      for (const Slot& slot : query_.atoms[atom].cols)
+        if (!slot.constant && slot.id == var) choices_[atom] = {};
+  }
+
   void place(uint32_t atom) {
     placed_[atom] = true;
     const CompiledAtom& a = query_.atoms[atom];
     for (uint32_t col = 0; col < a.cols.size(); ++col) {
       const Slot& slot = a.cols[col];
       if (slot.constant || bound_[slot.id]) continue;
-      bound_[slot.id] = true;
       origins_[slot.id] = {a.op, col};
+      bind(slot.id);
     }
   }
 
@@ -163,7 +172,7 @@ private:
           continue;
         placed_prims_[i] = more = true;
         steps_.push_back({Node::Kind::prim, i, 0});
-        if (!prim.out.constant) bound_[prim.out.id] = true;
+        if (!prim.out.constant) bind(prim.out.id);
       }
     }
   }
@@ -180,6 +189,7 @@ private:
   std::vector<Origin> origins_;
   std::vector<bool> placed_, placed_prims_;
   std::vector<PlannedStep> steps_;
+  std::vector<Choice> choices_ = std::vector<Choice>(placed_.size()); // by atom; atom == absent: not known
   std::vector<double> class_counts_;
   double cost_ = 0, partial_ = 1;
 };
@@ -194,12 +204,17 @@ std::vector<PlannedStep> make_plan(State& state, const CompiledQuery& query, std
     planner.finish();
     return planner.take();
   }
-  // Without a given root: every atom is tried as the first scan, and a start from what is known already.
+  // Without a given root: the smallest tables are tried as the first scan, and a start from what is known already.
   Planner from_known(state, query, open, known);
   from_known.finish();
   double best_cost = from_known.cost();
   std::vector<PlannedStep> best = from_known.take();
-  for (const uint32_t atom : open) {
+  std::vector<uint32_t> roots(open.begin(), open.end());
+  std::stable_sort(roots.begin(), roots.end(), [&](uint32_t a, uint32_t b) {
+    return state.tables[query.atoms[a].op].live() < state.tables[query.atoms[b].op].live();
+  });
+  if (roots.size() > 4) roots.resize(4);
+  for (const uint32_t atom : roots) {
     Planner planner(state, query, open, known);
     planner.start(atom);
     planner.finish();

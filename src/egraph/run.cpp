@@ -346,11 +346,17 @@ private:
     const uint64_t appended = state_.appended, unions = state_.classes.log().size();
     bool go_on = true;
     uint64_t done = 0;
-    for (; done < batch.count && go_on; ++done) {
-      if (!applier.apply(entry.compiled->actions, entry.rule, batch.values + done * batch.stride))
+    while (done < batch.count && go_on) {
+      const auto count = static_cast<uint32_t>(std::min<uint64_t>(Applier::block, batch.count - done));
+      if (!applier.apply_block(entry.compiled->actions, entry.rule, batch.values + done * batch.stride,
+                               count))
         go_on = false;
-      else if ((++applied_ & 1023) == 0 && !within_state_limits((applied_ & 4095) == 0))
-        go_on = false;
+      done += count;
+      applied_ += count;
+      if (applied_ >= next_test_) {
+        next_test_ = applied_ + 1024;
+        if (!within_state_limits((++tests_ & 3) == 0)) go_on = false;
+      }
     }
     if (go_on && !within_state_limits(false)) go_on = false;
     stats.matches = done;
@@ -378,7 +384,7 @@ private:
   Trie* trie_ = nullptr;
   Matches matches_;
   RunReport report_;
-  uint64_t applied_ = 0;
+  uint64_t applied_ = 0, next_test_ = 1024, tests_ = 0;
 };
 
 } // namespace

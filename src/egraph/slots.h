@@ -21,6 +21,10 @@ public:
     slots_.release();
     capacity_ = count_ = 0;
   }
+  void erase_all() {
+    if (count_ != 0) std::fill(slots_.begin(), slots_.end(), empty_slot);
+    count_ = 0;
+  }
   void reserve(size_t count) {
     if (count * 8 > capacity_ * 7) grow(count * 8 / 7 + 16);
   }

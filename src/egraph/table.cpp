@@ -28,6 +28,17 @@ void Table::truncate(RowId rows) {
   recorded = std::min(recorded, rows);
 }
 
+void Table::clear() {
+  if (rows_ == 0) return;
+  rows_ = dead_ = subsumed_ = recorded = 0;
+  cells_.clear();
+  hash_cons_.erase_all();
+  subsumed_bits_.clear();
+  epochs_.clear();
+  creators_.clear();
+  for (Index& index : indexes_) index.erase_all();
+}
+
 void Table::restore_hash_cons() {
   hash_cons_.clear();
   hash_cons_.reserve(live());

@@ -33,6 +33,12 @@ public:
                            [&](RowId candidate) { return std::equal(key, key + keys_, row(candidate)); });
   }
   RowId find(const Value* key) const { return find(key, hash(key)); }
+  void prefetch(uint32_t hash) const { hash_cons_.prefetch(hash); }
+  /// Asks for the cells of the row that find() would compare first.
+  void prefetch_row(uint32_t hash) const {
+    const RowId candidate = hash_cons_.find(hash, [](RowId) { return true; });
+    if (candidate != absent) __builtin_prefetch(row(candidate));
+  }
   const HashCons& hash_cons() const { return hash_cons_; }
 
   /// Appends a live row whose key is not in the table.
@@ -60,6 +66,7 @@ public:
     if (is_subsumed(row)) ++subsumed_;
   }
   void truncate(RowId rows);
+  void clear(); ///< keeps the memory
   void restore_hash_cons();
 
   bool any_subsumed() const { return subsumed_ != 0; }

@@ -77,6 +77,14 @@ public:
     if (uses_[id] != 0xFFFF) ++uses_[id];
   }
 
+  void clear() { ///< keeps the memory
+    parent_.clear();
+    uses_.clear();
+    signature_.clear();
+    displaced_.clear();
+    log_.clear();
+  }
+
   struct Checkpoint {
     size_t classes = 0, log = 0;
   };
