@@ -26,6 +26,7 @@ int run(int argc, char** argv) {
   add_inspect(app, exit_code);
   add_devices(app, exit_code);
   add_doctor(app, exit_code);
+  add_egg(app, exit_code);
   add_help(app, exit_code);
   app.require_subcommand(0, 1);
   try {
