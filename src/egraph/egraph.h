@@ -136,6 +136,8 @@ public:
   RuleId creator(OpId op, RowId row) const; ///< the rule that made the row; absent: the host
 
   // -- state ----------------------------------------------------------------------------------------------------------------------
+  /// Drops all rows and classes; schema, rules and their plans stay, and the rules begin anew.
+  void clear();
   void push();            ///< keeps a copy of everything, rules and operators included
   void pop();             ///< back to the last copy; Error where there is none
   uint64_t bytes() const; ///< capacity of all arrays of the tables, indexes, classes, matches and logs
