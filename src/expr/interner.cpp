@@ -354,7 +354,7 @@ Expr Expr::symbol(std::string_view name, Interval range, int64_t multiple_of) {
   bool good = !name.empty() && (is_head(name[0]) || name[0] == '_') && name.back() != '.';
   for (size_t i = 0; i < name.size(); ++i)
     good &= is_head(name[i]) || (name[i] >= '0' && name[i] <= '9') || name[i] == '_' ||
-            (name[i] == '.' && name[i - 1] != '.');
+            (name[i] == '.' && i > 0 && name[i - 1] != '.');
   for (const std::string_view keyword : {"min", "max", "ceildiv", "and", "or", "not"})
     good &= name != keyword;
   if (!good)
