@@ -120,6 +120,7 @@ std::vector<Chooser::Row> Chooser::rows_of(int s, const std::string& lanes,
         }
         moves |= here && along_reduction;
         again |= !here && along_reduction;
+        if (!here && along_reduction) row.shared += step;
         if (here && along_reduction) row.bytes += size, row.step += step, row.loads++;
       });
     }
@@ -136,11 +137,16 @@ void Chooser::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, i
       rows, [](auto& a, auto& b) { return std::pair(a.constant, a.trips) > std::pair(b.constant, b.trips); });
   if (rows.size() > 2) rows.resize(2);
   // With rows on one side only, all of them are used once. What no cache holds comes fastest in one long run, row after row: several rows in
-  // lock step are as many streams, and fewer bytes arrive.
-  bool streams = rows.size() == 1 && rows[0].bytes > limits_.l2;
-  if (streams) rows.clear();
+  // lock step are as many streams, and fewer bytes arrive. But the other operand is read again for each row: where the first cache does not
+  // hold it beside the stream, as many rows share it as make it a quarter of the bytes.
+  const bool streams = rows.size() == 1 && rows[0].bytes > limits_.l2;
+  int64_t together = 4;
+  if (streams && rows[0].shared <= limits_.l1 / 2)
+    rows.clear();
+  else if (streams)
+    for (together = 2; together < 8 && together * rows[0].step < 4 * rows[0].shared;) together *= 2;
   std::vector<int64_t> factors(rows.size(), 1);
-  for (size_t i = 0; i < rows.size(); i++) factors[i] = std::min<int64_t>({rows[i].trips, 4, budget});
+  for (size_t i = 0; i < rows.size(); i++) factors[i] = std::min<int64_t>({rows[i].trips, together, budget});
   if (rows.size() == 2) { // the fewest loads for each product
     double best = 1e9;
     for (int64_t a = std::min<int64_t>(rows[0].trips, 4); a >= 1; a--)
@@ -182,8 +188,9 @@ void Chooser::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, i
     if (l.name != lanes && loop_reduces(s, l) && l.kind == LoopKind::serial && l.symbol.is_symbol())
       outer = l.name;
   int64_t chains = limits_.vector_registers / 2 / std::max<int64_t>(1, budget) / folds;
-  if (!outer.empty() && chains < 4 && trips(*nest(s).find(outer)) >= 8)
-    unroll(outer, std::min(trips(*nest(s).find(outer)), std::min<int64_t>(streams ? 8 : 4, budget)));
+  int64_t parts = streams ? 8 / chains : chains < 4 ? 4 : 1;
+  if (!outer.empty() && trips(*nest(s).find(outer)) >= 8)
+    unroll(outer, std::min({trips(*nest(s).find(outer)), parts, budget}));
 }
 
 Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common) {
