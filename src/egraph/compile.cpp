@@ -62,6 +62,8 @@ CompiledQuery compile_query(const State& state, const Query& query, const std::s
     if (!operand.is_var() && operand.id == absent) fail(what, "a constant has no value");
   };
   if (query.vars.size() > 4096) fail(what, "a query has at most 4096 variables");
+  if (query.atoms.size() > 512 || query.prims.size() > 4096)
+    fail(what, "a query has at most 512 atoms and 4096 primitives");
   for (const Variable& var : query.vars)
     if (var.sort >= state.sorts.size()) fail(what, fmt::format("variable {} has an unknown sort", var.name));
   CompiledQuery result;

@@ -1,5 +1,6 @@
 // egraph/egraph.h -- the e-graph engine: terms in tables, classes in a union-find, rules run semi-naively over both.
 #pragma once
+#include "base/hash.h"
 #include "egraph/report.h"
 #include "egraph/rule.h"
 #include "egraph/types.h"
@@ -33,7 +34,9 @@ struct Justification {
   OpId op = absent;
   std::vector<Value> substitution =
       {}; ///< rule: values of the query's variables where recorded (EGraph::record_substitutions)
-  std::vector<Value> left = {}, right = {}; ///< congruence: the two rows (arguments) as they were
+  std::vector<Value> left = {},
+                     right =
+                         {}; ///< congruence: the two rows (arguments) as they were; empty once compacted away
 };
 struct ExplainStep {
   ClassId from = 0, to = 0; ///< ids as they were made
@@ -149,6 +152,9 @@ public:
   Value analysis(AnalysisId id, ClassId class_id); ///< brought up to date first
   /// Byte-exact: equal states give equal bytes, whatever the number of threads. Rules, primitives and hooks are not part of it.
   std::string save();
+  /// A hash of the live rows up to the names of classes and their order: the same for graphs that differ by a renumbering; the operators
+  /// count by name, values by their text where their sort prints. A key for caches.
+  Hash128 structural_hash();
   /// Replaces tables and classes; sorts and operators must be those of the snapshot, by name and order. A malformed snapshot throws Error.
   void load(std::string_view snapshot);
 

@@ -76,11 +76,31 @@ void Matcher::walk_index(const Node& node) {
   const Value key = regs_[step.key];
   if (step.signature != 0 && (state_.classes.signature(key) & step.signature) == 0) return;
   const Table& table = state_.tables[step.op];
-  const Index& index = table.index(step.col);
+  const Index* index = &table.index(step.col);
+  RowId row = index->head(key);
+  ++counts_[node.id].probes;
+  if (step.other_col != absent) {
+    const Value other_key = regs_[step.other_key];
+    if (step.other_signature != 0 && (state_.classes.signature(other_key) & step.other_signature) == 0)
+      return;
+    const Index& other = table.index(step.other_col);
+    ++counts_[node.id].probes;
+    // Both runs side by side, to the end of the shorter one.
+    const RowId other_row = other.head(other_key);
+    RowId a = row, b = other_row;
+    for (uint32_t length = 0; a != absent && b != absent && !stopped_; ++length) {
+      a = index->next(a);
+      b = other.next(b);
+      if (length % 16 == 15) count_step(node);
+    }
+    if (b == absent && a != absent) {
+      index = &other;
+      row = other_row;
+    }
+  }
   const uint32_t keys = table.keys();
   const RowId below = step.old_only ? middles_[step.op] : absent;
-  ++counts_[node.id].probes;
-  for (RowId row = index.head(key); row != absent && !stopped_; row = index.next(row)) {
+  for (; row != absent && !stopped_; row = index->next(row)) {
     if (row >= below) continue;
     const Value* cells = table.row(row);
     if (cells[keys] == absent) continue;

@@ -17,7 +17,7 @@ public:
 
   /// Scans `root` first.
   void start(uint32_t root) {
-    steps_.push_back({Node::Kind::scan, root, 0});
+    steps_.push_back({Node::Kind::scan, root, 0, absent});
     const Table& table = state_.tables[query_.atoms[root].op];
     cost_ += table.live();
     partial_ = std::max(1.0, estimate(root).result);
@@ -34,7 +34,7 @@ public:
         if (best.atom == absent || choice.score < best.score) best = choice;
       }
       if (best.atom == absent) break;
-      steps_.push_back({best.kind, best.atom, best.col});
+      steps_.push_back({best.kind, best.atom, best.col, best.work > 8 ? best.other_col : absent});
       cost_ += partial_ * (best.work + 0.5);
       partial_ *= best.result;
       place(best.atom);
@@ -49,6 +49,8 @@ private:
     Node::Kind kind = Node::Kind::scan;
     uint32_t col = 0;
     double score = 0, work = 0, result = 0;
+    uint32_t other_col = absent; ///< the second best index
+    double other_work = 0;
   };
 
   bool is_bound(const Slot& slot) const { return slot.constant || bound_[slot.id]; }
@@ -117,9 +119,16 @@ private:
       const double frequent = frequent_share(a.op, col, a.cols[col]);
       const double fan = std::max(1.0, table.live() * std::max(frequent, 1 / distinct));
       if (choice.kind == Node::Kind::scan || fan < choice.work) {
+        if (choice.kind == Node::Kind::index) {
+          choice.other_col = choice.col;
+          choice.other_work = choice.work;
+        }
         choice.kind = Node::Kind::index;
         choice.col = col;
         choice.work = fan;
+      } else if (choice.other_col == absent || fan < choice.other_work) {
+        choice.other_col = col;
+        choice.other_work = fan;
       }
       choice.result *= std::max(frequent, 1 / domain);
     }
@@ -171,7 +180,7 @@ private:
                          [&](const Slot& slot) { return is_bound(slot); }))
           continue;
         placed_prims_[i] = more = true;
-        steps_.push_back({Node::Kind::prim, i, 0});
+        steps_.push_back({Node::Kind::prim, i, 0, absent});
         if (!prim.out.constant) bind(prim.out.id);
       }
     }

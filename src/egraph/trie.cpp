@@ -163,17 +163,21 @@ void Trie::prepare(Plan& plan, RuleEntry& entry, uint32_t entry_index, uint32_t 
     step.old_only = !full && planned.atom < entry.open[root_open];
     if (planned.kind == Node::Kind::lookup)
       for (uint32_t col = 0; col < keys; ++col) step.args.push_back(reg(atom.cols[col]));
+    const auto use_index = [&](uint32_t col, Reg& key, uint64_t& signature) {
+      key = reg(atom.cols[col]);
+      state_.tables[atom.op].index(col).wanted = true;
+      if (state_.tables[atom.op].eq_cols()[col] != 0)
+        signature = col == keys ? Classes::down_bit(atom.op) : Classes::up_bit(atom.op, col);
+    };
     if (planned.kind == Node::Kind::index) {
       step.col = planned.col;
-      step.key = reg(atom.cols[planned.col]);
-      state_.tables[atom.op].index(planned.col).wanted = true;
-      if (state_.tables[atom.op].eq_cols()[planned.col] != 0)
-        step.signature =
-            planned.col == keys ? Classes::down_bit(atom.op) : Classes::up_bit(atom.op, planned.col);
+      use_index(step.col, step.key, step.signature);
+      step.other_col = planned.other_col;
+      if (step.other_col != absent) use_index(step.other_col, step.other_key, step.other_signature);
     }
     std::vector<std::pair<uint32_t, uint32_t>> first_at; // variable, column where this atom binds it
     for (uint32_t col = planned.kind == Node::Kind::lookup ? keys : 0; col <= keys; ++col) {
-      if (planned.kind == Node::Kind::index && col == planned.col) continue;
+      if (planned.kind == Node::Kind::index && col == planned.col && planned.other_col == absent) continue;
       const Slot& slot = atom.cols[col];
       if (!slot.constant) {
         const auto known =

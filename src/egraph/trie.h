@@ -11,9 +11,9 @@ using Reg = uint32_t;
 /// One step of matching. Rows that pass bind registers and go on to the children.
 struct Node {
   enum class Kind : uint8_t {
-    once,   ///< root: goes on once
-    scan,   ///< rows of a range: roots (delta or all), and products without a common variable
-    index,  ///< rows with regs[key] in column `col`: DOWN on the output, UP on an argument
+    once,  ///< root: goes on once
+    scan,  ///< rows of a range: roots (delta or all), and products without a common variable
+    index, ///< rows with regs[key] in column `col`: DOWN on the output, UP on an argument; of two columns the one with fewer rows
     lookup, ///< the row with key regs[args]
     prim,   ///< primitive of regs[args]; binds or checks `out`
     filter, ///< below a root scan: what one group of rules asks of the root's row
@@ -33,6 +33,10 @@ struct Node {
     uint32_t col = 0;
     Reg key = 0, out = 0;
     uint64_t signature = 0; ///< index on a class: bit that the class must have
+    /// A second bound column: the shorter of the two runs of rows is walked, and both columns are compared. absent: none.
+    uint32_t other_col = absent;
+    Reg other_key = 0;
+    uint64_t other_signature = 0;
     std::vector<Reg> args;
     std::vector<Cell> checks, binds;                 ///< columns compared with, copied to registers
     std::vector<std::pair<uint32_t, uint32_t>> same; ///< pairs of columns that are equal
@@ -131,8 +135,9 @@ private:
 /// The steps of a plan in terms of variables of the query; plan.cpp.
 struct PlannedStep {
   Node::Kind kind = Node::Kind::once;
-  uint32_t atom = absent; ///< in CompiledQuery::atoms, or in prims
-  uint32_t col = 0;       ///< index
+  uint32_t atom = absent;      ///< in CompiledQuery::atoms, or in prims
+  uint32_t col = 0;            ///< index
+  uint32_t other_col = absent; ///< index: a second one
 };
 /// `known`: values of the variables that are ground, absent for the others. `root`: the open atom that is scanned first, or absent: the
 /// best.
