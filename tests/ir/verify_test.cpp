@@ -138,7 +138,8 @@ TEST(Verify, TheBuilderRefusesAtTheCallersLine) {
     return "accepted";
   };
   const int line = __LINE__ + 1;
-  EXPECT_THAT(message([&] { b.map(Op::add, {x, y}); }),
+  const std::string mistake = message([&] { b.map(Op::add, {x, y}); });
+  EXPECT_THAT(mistake,
               HasSubstr("[add] shapes differ: [4, 3] x [5, 2] at verify_test.cpp:" + std::to_string(line)));
   EXPECT_THAT(message([&] { b.permute(x, {0, 0}); }),
               HasSubstr("[permute] the order names axis 0 where 1 is expected"));
