@@ -159,14 +159,21 @@ void Chooser::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, i
   }
   int folds = 0;
   for (auto& c : stage(s).components) folds += c.kind == ComponentKind::fold;
-  auto unroll = [&](const std::string& loop, int64_t f) { // gives the loop that is left around
+  // Gives the loop that is left around. Rows that come from memory stand far apart in a tile: each of them is a part of one long run.
+  auto unroll = [&](const std::string& loop, int64_t f, bool far) {
     if (f < 2) return loop;
-    std::string outer, inner = loop;
-    if (!nest(s).find(loop)->extent.is_constant(f)) std::tie(outer, inner) = split(s, loop, f);
+    std::string outside, inner = loop;
+    const StageLoop* l = nest(s).find(loop);
+    far = far && l->extent.is_constant() && l->extent.value() % f == 0;
+    if (far && l->extent.value() > f)
+      std::tie(inner, outside) = split(s, loop, l->extent.value() / f);
+    else if (!l->extent.is_constant(f))
+      std::tie(outside, inner) = split(s, loop, f);
     tile.unrolled.push_back(inner);
     budget /= f;
-    return outer;
+    return outside;
   };
+  auto from_memory = [&](const Row& row) { return row.bytes > limits_.l2; };
   if (rows.size() == 2 && factors[1] > 1) {
     // All tiles of one operand pass by a block of the other that the second cache holds.
     const Row& row = rows[1];
@@ -177,10 +184,11 @@ void Chooser::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, i
       std::tie(tile.blocks, loop) = split(s, loop, block);
       fits = true;
     }
-    std::string outside = unroll(rows[0].loop, factors[0]), inside = unroll(loop, factors[1]);
+    std::string outside = unroll(rows[0].loop, factors[0], from_memory(rows[0])),
+                inside = unroll(loop, factors[1], false);
     if (fits) tile.outer = outside, tile.inner = inside;
   } else {
-    for (size_t i = 0; i < rows.size(); i++) unroll(rows[i].loop, factors[i]);
+    for (size_t i = 0; i < rows.size(); i++) unroll(rows[i].loop, factors[i], from_memory(rows[i]));
   }
   // One chain of sums is too few: what is left of the budget goes to independent parts of the reduction.
   std::string outer;
@@ -190,7 +198,7 @@ void Chooser::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, i
   int64_t chains = limits_.vector_registers / 2 / std::max<int64_t>(1, budget) / folds;
   int64_t parts = streams ? 8 / chains : chains < 4 ? 4 : 1;
   if (!outer.empty() && trips(*nest(s).find(outer)) >= 8)
-    unroll(outer, std::min({trips(*nest(s).find(outer)), parts, budget}));
+    unroll(outer, std::min({trips(*nest(s).find(outer)), parts, budget}), false);
 }
 
 Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common) {
