@@ -280,6 +280,7 @@ TEST(Differential, FactsAndDeletions) {
       ASSERT_EQ(naive::shape(theory.graph, naive::rows_of(theory.graph)),
                 naive::shape(theory.graph, reference.rows()))
           << "seed " << seed << ", iteration " << i;
+      ASSERT_EQ(report.matches, reference.matches()) << "seed " << seed << ", iteration " << i;
       ASSERT_EQ(report.changed, changed) << "seed " << seed << ", iteration " << i;
     }
   }

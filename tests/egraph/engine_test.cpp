@@ -1,5 +1,6 @@
 // egraph/engine_test.cpp -- the parts of the engine one by one: merges, budgets, panics, containers, queries, explanations, analyses,
 // limits, copies, byte counts.
+#include "egraph/state.h"
 #include "egraph/terms.h"
 #include <algorithm>
 #include <gmock/gmock.h>
@@ -471,6 +472,101 @@ TEST(Engine, TheStructuralHashKnowsNoOrder) {
   EXPECT_NE(one, hash({"(cos x)", "(+ x (* y 2))"}, false));
   EXPECT_NE(one, hash({"(sin y)", "(+ x (* y 2))"}, false));
   EXPECT_NE(one, hash({"(sin x)", "(+ x (* y 2))"}, true));
+}
+
+TEST(Engine, ARowMadeByAnIterationOutlivesItsDeletions) {
+  Terms t;
+  const ClassId a = t.add("a");
+  const OpId f = t.op("f", 1), mark = t.op("mark", 1);
+  t.graph.add(mark, std::span(&a, 1));
+  Rule make;
+  make.name = "make";
+  make.ruleset = t.rules;
+  make.query.add_var("x", t.expr);
+  make.query.add_var("m", t.expr);
+  make.query.add_var("made", t.expr);
+  make.query.atoms = {{mark, {var(0)}, var(1)}};
+  make.actions = {act(Action::Kind::term, f, {var(0)})};
+  make.actions[0].out = 2;
+  Rule remove = make;
+  remove.name = "remove";
+  remove.actions = {act(Action::Kind::remove, f, {var(0)})};
+  t.graph.add_rule(make);
+  t.graph.add_rule(remove);
+  EXPECT_TRUE(t.graph.run(t.rules).changed);
+  EXPECT_EQ(t.graph.size(f), 1u);
+}
+
+TEST(Engine, AMergedRowStaysSubsumed) {
+  Functions p;
+  OpSpec spec;
+  spec.name = "least";
+  spec.args = {p.number};
+  spec.out = p.number;
+  spec.merge = MergeKind::lattice;
+  spec.join = [](Value a, Value b) { return std::min(a, b); };
+  const OpId least = p.graph.add_op(spec);
+  const Value key = 4;
+  p.graph.set(least, std::span(&key, 1), 9);
+  p.graph.subsume(least, std::span(&key, 1));
+  p.graph.set(least, std::span(&key, 1), 3);
+  size_t rows = 0;
+  p.graph.for_each_row(least, [&](const RowView& row) {
+    EXPECT_TRUE(row.subsumed);
+    EXPECT_EQ(row.out(), 3u);
+    ++rows;
+    return true;
+  });
+  EXPECT_EQ(rows, 1u);
+}
+
+TEST(Engine, ACongruenceShowsTheRowsInTheOrderOfTheStep) {
+  Terms t;
+  const ClassId x = t.add("x"), y = t.add("y"), gx = t.add("(g x)"), gy = t.add("(g y)");
+  t.graph.unite(x, y);
+  t.graph.rebuild();
+  const auto check = [&](ClassId from, ClassId to, ClassId left, ClassId right) {
+    const std::vector<ExplainStep> path = t.graph.explain(from, to);
+    ASSERT_EQ(path.size(), 1u);
+    EXPECT_EQ(path[0].why.kind, Justification::Kind::congruence);
+    EXPECT_EQ(path[0].why.op, t.ops["g"]);
+    EXPECT_THAT(path[0].why.left, ElementsAre(left));
+    EXPECT_THAT(path[0].why.right, ElementsAre(right));
+  };
+  check(gx, gy, x, y);
+  check(gy, gx, y, x);
+}
+
+TEST(Engine, CompactionKeepsRowsOrderAndDeltas) {
+  Terms t;
+  const RuleId swap = t.rewrite("(g ?a ?b)", "(g ?b ?a)");
+  for (int i = 0; i < 3000; ++i) t.add("(g v" + std::to_string(i) + " w)");
+  const OpId g = t.ops["g"];
+  t.graph.run(t.rules);
+  EXPECT_EQ(t.graph.size(g), 6000u);
+  const ClassId w = t.add("w"), v0 = t.add("v0");
+  const Value hidden[] = {t.add("h"), w};
+  t.graph.add(g, hidden);
+  t.graph.subsume(g, hidden);
+  for (int i = 1; i < 3000; ++i) t.graph.unite(v0, t.add("v" + std::to_string(i)));
+  t.graph.run(t.rules);
+  const Table& table = t.graph.state().tables[g];
+  EXPECT_EQ(table.dead(), 0u) << "the table was not compacted";
+  EXPECT_EQ(table.live(), 3u);
+  RowId last = 0;
+  t.graph.for_each_row(g, [&](const RowView& row) {
+    EXPECT_EQ(row.subsumed, row.args()[0] == t.graph.find(hidden[0]));
+    EXPECT_EQ(t.graph.lookup(g, row.args()), std::optional<Value>(row.out()));
+    EXPECT_TRUE(t.graph.creator(g, row.row) == swap || t.graph.creator(g, row.row) == absent);
+    last = row.row;
+    return true;
+  });
+  EXPECT_EQ(last, 2u);
+  EXPECT_EQ(t.graph.find(t.add("(g v7 w)")), t.graph.find(t.add("(g w v9)")));
+  EXPECT_FALSE(t.graph.run(t.rules).changed);
+  t.add("(g v1 q)");
+  EXPECT_TRUE(t.graph.run(t.rules).changed);
+  EXPECT_EQ(table.live(), 5u);
 }
 
 TEST(Engine, SkewedRunsAreWalkedFromTheShorterSide) {

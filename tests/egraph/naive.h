@@ -43,6 +43,7 @@ public:
     return result;
   }
   size_t size() const { return rows().size(); }
+  size_t matches() const { return matches_; } ///< of the last iteration
 
   /// One iteration of a ruleset; true where the actions changed something.
   bool run(RulesetId ruleset) {
@@ -53,6 +54,7 @@ public:
       if (!rule.query.equalities.empty()) throw Error("the naive engine takes no equalities");
       match(rule, 0, values, rule.naive || watermarks_[id] == 0, watermarks_[id], matches);
     }
+    matches_ = matches.size();
     ++time_;
     for (const RuleId id : graph_->ruleset(ruleset)) watermarks_[id] = time_;
     changed_ = false;
@@ -190,6 +192,7 @@ private:
   std::vector<Value> parents_;
   std::vector<uint64_t> watermarks_;
   uint64_t time_ = 1;
+  size_t matches_ = 0;
   bool changed_ = false;
 };
 
