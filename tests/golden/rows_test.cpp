@@ -96,6 +96,56 @@ void expect_rows(const std::string& term, const Machine& machine, const std::str
   }
 }
 
+/// The default kernel of a term without dimensions equals the interpreter; its schedule has these parts.
+void expect_schedule(const std::string& term, const MachineLimits& limits,
+                     const std::vector<std::string>& parts) {
+  Module module = parse_module(term, "fixed");
+  ASSERT_THAT(verify(module), testing::IsEmpty());
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  auto [schedule, kernel] = default_kernel(*cone, limits);
+  ASSERT_TRUE(kernel.ok()) << kernel.error();
+  for (auto& part : parts) EXPECT_THAT(to_string(schedule), HasSubstr(part));
+  Bindings bindings = random_bindings(module.entry(), {"fixed", {}}, 3);
+  KernelRun got = run_cone(module.entry(), *cone, *kernel, bindings, adversarial(3, 2));
+  ASSERT_TRUE(got.run.ok()) << got.run.text();
+  EXPECT_LE(difference(DType::f32, got.results.at("y"), Interpreter(module, bindings).run().at("y")), 2e-6);
+}
+
+const char* const vector_term = R"(fn @vector(%x: f32[160], %w: bf16[24, 160]) {
+  %wf = cast f32 %w
+  %a = view %x [n: 24, k: 160] -> [k]
+  %ab = mul %a, %wf
+  %f = fold [n: 24, k: 160] over [k] { sum %ab[n, k] }
+  %y = get %f, 0
+  return y = %y
+}
+)";
+
+// A matrix that no cache holds passes by once: row after row, or as many rows together as a long vector asks for.
+TEST(Streams, RowsShareWhatTheFirstCacheDoesNotHold) {
+  MachineLimits limits{.lanes = 16, .vector_registers = 32, .l1 = 512, .l2 = 4096};
+  expect_schedule(vector_term, limits, {"split f n n.o n.i 3", "unroll f n.o"}); // 8 rows, far apart
+  limits.l1 = 4096;
+  expect_schedule(vector_term, limits, {"split f k.o k.o.o k.o.i 8", "unroll f k.o.i", "parallel f n\n"});
+}
+
+// Heads side by side in memory are joined by the index: k // 32 % 4 comes round after 128 steps, not after 4.
+TEST(Streams, BlocksOfQuotientsKeepTheLanes) {
+  expect_schedule(
+      R"(fn @heads(%x: f32[2, 8, 4, 32], %w: f32[24, 256]) {
+  %a = view %x [m: 8, n: 24, k: 256] -> [k // 128, m, k // 32 % 4, k % 32]
+  %b = view %w [m: 8, n: 24, k: 256] -> [n, k]
+  %ab = mul %a, %b
+  %f = fold [m: 8, n: 24, k: 256] over [k] { sum %ab[m, n, k] }
+  %y = get %f, 0
+  return y = %y
+}
+)",
+      {.lanes = 16, .vector_registers = 32},
+      {"split f k k.o k.i 128", "split f k.i k.i.o k.i.i 32", "split f k.i.i k.i.i.o k.i.i.i 16"});
+}
+
 class Rows : public testing::TestWithParam<Machine> {};
 
 TEST_P(Rows, LinearLayer) { expect_rows(linear_term, GetParam(), GetParam().linear); }
