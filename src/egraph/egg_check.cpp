@@ -5,6 +5,7 @@
 #include "luminal/error.h"
 #include <algorithm>
 #include <fmt/format.h>
+#include <unordered_map>
 
 namespace luminal::egraph {
 namespace {
@@ -178,8 +179,8 @@ private:
     const NameEntry entry = schema_.find(node.symbol);
     if (entry.kind == NameKind::global) return {CoreTerm::Kind::global, entry.index, id};
     if (name == "_") return wildcard(id);
-    for (const Alias& alias : aliases_)
-      if (alias.name == node.symbol) return {alias.value.kind, alias.value.index, id};
+    if (const auto alias = aliases_.find(node.symbol); alias != aliases_.end())
+      return with_place(alias->second, id);
     if (const auto known = infer_.find_variable(node.symbol)) return {CoreTerm::Kind::variable, *known, id};
     if (!in_query) {
       if (entry.kind == NameKind::function)
@@ -198,8 +199,7 @@ private:
   void check_shadowing(NodeId id, Symbol symbol) const {
     const std::string_view name = syntax_.text(symbol);
     const NameEntry taken = schema_.find(symbol);
-    const bool builtin =
-        taken.kind == NameKind::sort && taken.index <= static_cast<uint32_t>(SortType::string);
+    const bool builtin = taken.kind == NameKind::sort && is_builtin(schema_.sorts[taken.index].type);
     if (taken.kind != NameKind::none && !builtin)
       syntax_.fail(id, fmt::format("the variable '{}' shadows a name that is declared", name));
     if (name.starts_with('@'))
@@ -211,11 +211,11 @@ private:
 
   /// `_`: another variable for each place; the same for the same place, which a subsuming rewrite reads twice.
   CoreTerm wildcard(NodeId id) {
-    for (const auto& [place, variable] : wildcards_)
-      if (place == id) return {CoreTerm::Kind::variable, variable, id};
+    if (const auto known = wildcards_.find(id); known != wildcards_.end())
+      return {CoreTerm::Kind::variable, known->second, id};
     if (in_actions_) syntax_.fail(id, "'_' matches anything; it has no value that an action could use");
     const CoreTerm term = infer_.new_variable({syntax_[id].symbol, id, no_sort, false});
-    wildcards_.emplace_back(id, term.index);
+    wildcards_.emplace(id, term.index);
     return with_place(term, id);
   }
 
@@ -251,12 +251,10 @@ private:
 
   void bind_let(NodeId name_node, CoreTerm value) {
     const Symbol name = syntax_[name_node].symbol;
-    const bool taken =
-        infer_.find_variable(name).has_value() ||
-        std::any_of(aliases_.begin(), aliases_.end(), [&](const Alias& a) { return a.name == name; });
+    const bool taken = infer_.find_variable(name).has_value() || aliases_.contains(name);
     if (taken) syntax_.fail(name_node, fmt::format("'{}' is bound already", syntax_.text(name)));
     check_shadowing(name_node, name);
-    aliases_.push_back({name, value});
+    aliases_.emplace(name, value);
   }
 
   void write(CoreAction::Kind kind, NodeId place, NodeId target, NodeId value) {
@@ -324,19 +322,14 @@ private:
     }
   }
 
-  struct Alias {
-    Symbol name;
-    CoreTerm value;
-  };
-
   const Schema& schema_;
   Syntax& syntax_;
   Context context_;
   Inference infer_;
   bool in_actions_ = false;
   std::vector<uint32_t> bound_;
-  std::vector<std::pair<NodeId, uint32_t>> wildcards_;
-  std::vector<Alias> aliases_;
+  std::unordered_map<NodeId, uint32_t> wildcards_;
+  std::unordered_map<Symbol, CoreTerm> aliases_; ///< what `let` binds
   std::vector<CoreAction> actions_;
   std::vector<Union> unions_;
 };

@@ -3,6 +3,7 @@
 #include "egraph/egg_state.h"
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 
 namespace luminal::egraph {
 namespace {
@@ -12,6 +13,8 @@ using Args = std::span<const Value>;
 using Items = std::vector<Value>;
 
 constexpr SortId unit = BuiltinSort::unit, i64 = BuiltinSort::i64;
+
+constexpr int64_t max_items = int64_t(1) << 20; ///< of a container that a number makes
 
 void make_set(Items& items) {
   std::sort(items.begin(), items.end());
@@ -147,10 +150,33 @@ void add_vec(const Builder& b) {
     out.erase(out.begin() + static_cast<ptrdiff_t>(at));
     return true;
   });
+  if (b.parts[0] == i64)
+    b.make("vec-range", {i64}, [](const Builder& self, Args a, Items& out) {
+      const int64_t end = self.p.pool.integer_of(a[0]);
+      if (end > max_items) return false;
+      for (int64_t i = 0; i < end; ++i) out.push_back(self.p.pool.integer(i));
+      return true;
+    });
   b.ask("vec-get", {b.sort, i64}, b.parts[0], [](const Builder& self, const Items& x, Args a, Value& out) {
     size_t at = 0;
     return self.index(a[1], x.size(), at) && (out = x[at], true);
   });
+  if (b.p.schema.sorts[b.parts[0]].type == SortType::classes) {
+    // Unites what stands at equal places; an action.
+    Overload overload;
+    overload.inputs = {b.sort, b.sort};
+    overload.output = b.sort;
+    overload.writes = true;
+    overload.id = static_cast<uint32_t>(b.p.host_actions.size());
+    b.p.schema.add_primitive("vec-union", std::move(overload));
+    b.p.host_actions.push_back({"vec-union", {}, {}, [self = b](EGraph& graph, Args a, Value& out) {
+                                  const Items x = self.items(a[0]), y = self.items(a[1]);
+                                  if (x.size() != y.size()) return false;
+                                  for (size_t i = 0; i < x.size(); ++i) graph.unite(x[i], y[i]);
+                                  out = a[0];
+                                  return true;
+                                }});
+  }
   b.length("vec-length");
   b.contains("vec");
 }
@@ -206,6 +232,45 @@ void add_multiset(const Builder& b) {
     out.erase(at);
     return true;
   });
+  b.make("multiset-single", {b.parts[0], i64}, [](const Builder& self, Args a, Items& out) {
+    const int64_t n = self.p.pool.integer_of(a[1]);
+    if (n < 0 || n > max_items) return false;
+    out.assign(static_cast<size_t>(n), a[0]);
+    return true;
+  });
+  b.make("multiset-subtract", {b.sort, b.sort}, [](const Builder& self, Args a, Items& out) {
+    const Items all = self.items(a[0]), less = self.items(a[1]);
+    if (!std::includes(all.begin(), all.end(), less.begin(), less.end())) return false;
+    std::set_difference(all.begin(), all.end(), less.begin(), less.end(), std::back_inserter(out));
+    return true;
+  });
+  b.make("multiset-intersection", {b.sort, b.sort}, [](const Builder& self, Args a, Items& out) {
+    const Items x = self.items(a[0]), y = self.items(a[1]);
+    std::set_intersection(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(out));
+    return true;
+  });
+  b.make("multiset-reset-counts", {b.sort}, [](const Builder& self, Args a, Items& out) {
+    out = self.items(a[0]);
+    make_set(out);
+    return true;
+  });
+  b.ask("multiset-count", {b.sort, b.parts[0]}, i64,
+        [](const Builder& self, const Items& x, Args a, Value& out) {
+          return out = self.p.pool.integer(std::count(x.begin(), x.end(), a[1])), true;
+        });
+  // The element that is there most often, of several the one with the largest number.
+  b.ask("multiset-pick-max", {b.sort}, b.parts[0], [](const Builder&, const Items& x, Args, Value& out) {
+    size_t most = 0;
+    for (size_t i = 0, end = 0; i < x.size(); i = end) {
+      while (end < x.size() && x[end] == x[i]) ++end;
+      if (end - i < most) continue;
+      most = end - i;
+      out = x[i];
+    }
+    return most > 0;
+  });
+  b.ask("multiset-pick", {b.sort}, b.parts[0],
+        [](const Builder&, const Items& x, Args, Value& out) { return !x.empty() && (out = x[0], true); });
   b.make("multiset-sum", {b.sort, b.sort}, [](const Builder& self, Args a, Items& out) {
     out = self.items(a[0]);
     const Items more = self.items(a[1]);

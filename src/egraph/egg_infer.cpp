@@ -25,13 +25,13 @@ SortType literal_type(NodeKind kind) {
 CoreTerm Inference::new_variable(CoreVariable variable) {
   const auto index = static_cast<uint32_t>(variables_.size());
   variables_.push_back(variable);
+  if (variable.named) named_.try_emplace(variable.name, index);
   return {CoreTerm::Kind::variable, index, variable.place};
 }
 
 std::optional<uint32_t> Inference::find_variable(Symbol name) const {
-  for (uint32_t i = 0; i < variables_.size(); ++i)
-    if (variables_[i].named && variables_[i].name == name) return i;
-  return std::nullopt;
+  const auto found = named_.find(name);
+  return found == named_.end() ? std::nullopt : std::optional(found->second);
 }
 
 CoreAtom Inference::head(Symbol name, NodeId at) const {
@@ -51,6 +51,8 @@ CoreAtom Inference::head(Symbol name, NodeId at) const {
 }
 
 void Inference::add(CoreAtom atom, std::span<const CoreTerm> terms, bool in_query) {
+  if (in_query && ++query_atoms_ > max_query_atoms)
+    syntax_.fail(atom.place, fmt::format("more than {} facts in one rule or query", max_query_atoms));
   atom.first = static_cast<uint32_t>(terms_.size());
   atom.count = static_cast<uint32_t>(terms.size());
   if (atom.head == CoreAtom::Head::function) {

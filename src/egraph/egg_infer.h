@@ -2,6 +2,7 @@
 #pragma once
 #include "egraph/egg_core.h"
 #include <optional>
+#include <unordered_map>
 
 namespace luminal::egraph {
 
@@ -62,6 +63,9 @@ private:
   std::vector<CoreTerm> terms_;
   std::vector<CoreTerm> joined_; ///< by variable: what it is equal to, itself where nothing is known
   std::vector<Atom> atoms_;
+  std::unordered_map<Symbol, uint32_t> named_;
+  uint32_t query_atoms_ = 0;
+  static constexpr uint32_t max_query_atoms = 1000; ///< nested calls count: planning more would take long
 };
 
 } // namespace luminal::egraph

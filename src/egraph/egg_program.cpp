@@ -60,7 +60,9 @@ std::string folder_of(const std::string& path) {
 EggProgram::Impl::Impl(EggOptions given) : options(std::move(given)), schema(syntax) { add_builtins(*this); }
 
 void EggProgram::Impl::run_text(std::string file, std::string text) {
-  for (const NodeId command : syntax.parse(std::move(file), std::move(text))) run_command(command);
+  const std::vector<NodeId> commands_read = syntax.parse(std::move(file), std::move(text));
+  add_big_numbers(*this);
+  for (const NodeId command : commands_read) run_command(command);
 }
 
 void EggProgram::Impl::run_command(NodeId command) {
@@ -93,6 +95,8 @@ void EggProgram::Impl::fail_command(NodeId command) {
     run_command(inner);
   } catch (const ProgramError&) {
     throw; // a mistake in the text is no failure of the command
+  } catch (const LimitError&) {
+    throw;
   } catch (const Error&) {
     return;
   }

@@ -28,8 +28,7 @@ bool EggProgram::Impl::holds(const CoreRule& query) {
 EggProgram::Impl::Progress EggProgram::Impl::run_once(uint32_t ruleset, const CoreRule* until, NodeId at) {
   if (until != nullptr && holds(*until)) return {};
   const auto fail = [&](std::string_view text) {
-    if (at != 0) fail_run(at, text);
-    throw Error(std::string(text));
+    throw LimitError(at != 0 ? syntax.message(syntax.span(at), text) : std::string(text));
   };
   if (options.iterations != 0 && totals.iterations >= options.iterations)
     fail(fmt::format("stopped at the limit of {} iterations", options.iterations));

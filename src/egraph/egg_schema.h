@@ -32,6 +32,9 @@ enum class SortType : uint8_t {
   host  ///< interned values of the host program
 };
 
+/// Is the sort there without a declaration?
+inline bool is_builtin(SortType type) { return type <= SortType::big_rational; }
+
 struct Sort {
   Symbol name = 0;
   SortType type = SortType::classes;

@@ -7,6 +7,12 @@
 
 namespace luminal::egraph {
 
+/// A limit was hit: no failure that `fail` would be satisfied with.
+class LimitError : public Error {
+public:
+  using Error::Error;
+};
+
 /// The ids of the built-in sorts, in the order of SortType.
 struct BuiltinSort {
   static constexpr SortId unit = 0, boolean = 1, i64 = 2, f64 = 3, string = 4;
@@ -139,8 +145,10 @@ struct RuleOptions {
   std::vector<NodeId> conditions;
 };
 
-/// egg_builtins.cpp, egg_containers.cpp
+/// egg_builtins.cpp, egg_containers.cpp, egg_numbers.cpp
 void add_builtins(EggProgram::Impl& program);
+/// Adds BigInt and BigRat where some text names them.
+void add_big_numbers(EggProgram::Impl& program);
 void add_container_primitives(EggProgram::Impl& program, SortId sort);
 /// A primitive of the engine under a name of the program.
 void add_primitive(EggProgram::Impl& program, std::string_view name, Overload overload,

@@ -46,6 +46,12 @@ void SymbolTable::grow() {
   slots_ = std::move(slots);
 }
 
+std::optional<Symbol> SymbolTable::find(std::string_view text) const {
+  for (size_t at = hash64(text) & (slots_.size() - 1); slots_[at] != 0; at = (at + 1) & (slots_.size() - 1))
+    if (texts_[slots_[at] - 1] == text) return slots_[at] - 1;
+  return std::nullopt;
+}
+
 Symbol SymbolTable::intern(std::string_view text) {
   size_t at = hash64(text) & (slots_.size() - 1);
   for (; slots_[at] != 0; at = (at + 1) & (slots_.size() - 1))
@@ -232,6 +238,8 @@ std::vector<NodeId> Syntax::parse(std::string file, std::string text) {
   s.file = std::move(file);
   s.text = std::move(text);
   s.first_node = static_cast<NodeId>(nodes_.size());
+  constexpr size_t long_text = 1 << 16, bytes_per_node = 4; // about what programs have
+  if (s.text.size() > long_text) nodes_.reserve(nodes_.size() + s.text.size() / bytes_per_node);
   if (s.text.size() >= (uint64_t(1) << 31))
     throw ProgramError(fmt::format("{}: the text is longer than 2 GiB", s.file));
   if (!is_utf8(s.text)) {

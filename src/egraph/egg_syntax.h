@@ -3,6 +3,7 @@
 #include "luminal/error.h"
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@ class SymbolTable {
 public:
   SymbolTable();
   Symbol intern(std::string_view text);
+  std::optional<Symbol> find(std::string_view text) const;
   std::string_view text(Symbol symbol) const { return texts_[symbol]; }
   size_t size() const { return texts_.size(); }
   uint64_t bytes() const;

@@ -116,7 +116,7 @@ const std::vector<std::string> extracting{"calc",
 const std::vector<std::string> further{"combined-nested", "cykjson",       "naive-action-lookup",
                                        "string_quotes",   "test-combined", "test-combined-steps",
                                        "unsafe-seminaive"};
-/// Of the containers those that run.
+/// Of containers and large numbers those that run.
 const std::vector<std::string> containers{"container-fail",
                                           "container-rebuild",
                                           "nested-container-dirty-propagation",
@@ -132,6 +132,14 @@ const std::vector<std::string> containers{"container-fail",
                                           "map",
                                           "tricky-type-checking",
                                           "pair",
+                                          "complex-merge-prim",
+                                          "rat-pow-eval",
+                                          "repro-herbie-vanilla",
+                                          "taylor51",
+                                          "web-demo/bignum",
+                                          "web-demo/herbie",
+                                          "web-demo/herbie-tutorial",
+
                                           "container-proofs"};
 
 std::vector<std::string> all_programs() {

@@ -164,6 +164,26 @@ TEST(EggHostile, EndlessSchedulesMeetLimits) {
   EXPECT_THAT(message(endless, time), testing::HasSubstr("stopped at the limit of"));
 }
 
+TEST(EggHostile, ALimitIsNoFailureToBeExpected) {
+  EggOptions options;
+  options.iterations = 5;
+  EXPECT_THAT(
+      message("(datatype N (Z) (S N)) (rule ((= n (S m))) ((S n))) (S (Z)) (fail (run 100))", options),
+      testing::HasSubstr("stopped at the limit of 5 iterations"));
+}
+
+TEST(EggHostile, HugeRulesAreRefusedAndHugeActionsRun) {
+  std::string facts, lets, last = "(Z)";
+  for (int i = 0; i < 3000; ++i) {
+    facts += "(= x" + std::to_string(i) + " x" + std::to_string(i + 1) + ")";
+    lets += "(let x" + std::to_string(i) + " " + last + ")";
+    last = "(S x" + std::to_string(i) + ")";
+  }
+  EXPECT_THAT(message("(datatype N (Z) (S N)) (rule (" + facts + ") ())"),
+              testing::HasSubstr("more than 1000 facts in one rule or query"));
+  EXPECT_EQ(message("(datatype N (Z) (S N)) (rule () (" + lets + ")) (run 1)"), "");
+}
+
 TEST(EggHostile, ExplodingRulesStopInsideOneIteration) {
   // 200 facts and four free atoms: 1.6e9 matches in the first iteration.
   std::string text = "(relation r (i64)) (relation all (i64 i64 i64 i64))";
