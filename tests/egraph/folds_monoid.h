@@ -1,0 +1,106 @@
+// egraph/folds_monoid.h -- reductions over tuples as data, for the theory in folds/theory.egg: interned monoids, sets of axes, depths and
+// characters, and the guards that look into them.
+//
+// Component i of a combined state is  c_i = op_i(T_i(a -> c), T_i(b -> c)); T_i moves a partial result from the frame of the partial state to
+// that of the combined one. The identity is that of the ops; a body is a state, and so is a partial result.
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace luminal::egraph::folds {
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// Numbers equal values: the first one 0, and so on.
+template <class T> class Interner {
+public:
+  uint32_t id(const T& value) {
+    const auto [at, made] = index_.try_emplace(value, uint32_t(values_.size()));
+    if (made) values_.push_back(at->first);
+    return at->second;
+  }
+  const T& operator[](uint32_t id) const { return values_[id]; }
+
+private:
+  std::map<T, uint32_t> index_;
+  std::vector<T> values_;
+};
+
+using Axes = std::set<std::string>;
+using Depth = std::map<std::string, int>; ///< nested passes over an axis; axes with none are left out
+
+/// H(r) = exp(slope r) r^power.
+struct Character {
+  double slope = 0, power = 0;
+  auto operator<=>(const Character&) const = default;
+};
+
+enum class Op : uint8_t { sum, max, min };
+double identity(Op op);
+double apply(Op op, double a, double b);
+
+/// A transport expression, as a tree of interned nodes.
+struct Transport {
+  enum class Kind : uint8_t { self, old_value, new_value, number, add, sub, mul, div, exp, pow };
+  Kind kind = Kind::self;
+  uint32_t left = 0, right = 0; ///< nodes; of old_value and new_value: the component
+  double value = 0;             ///< of number; the exponent of pow
+  auto operator<=>(const Transport&) const = default;
+};
+struct Component {
+  Op op = Op::sum;
+  uint32_t transport = 0;      ///< node
+  std::set<uint32_t> singular; ///< components at whose identity the transport is singular
+  auto operator<=>(const Component&) const = default;
+};
+using Monoid = std::vector<Component>;
+
+/// Makes monoids and answers questions about them.
+class Algebra {
+public:
+  Algebra();
+  Monoid single(Op op) const { return {{op, self_, {}}}; }
+  bool is_single(const Monoid& m, Op op) const { return m == single(op); }
+  /// `m` extended by the components of a body x(r) = H(r)/H(g) * sum over l < count of (r - g)^l q_l, where r is component j.
+  Monoid cascade(const Monoid& m, uint32_t j, Character h, uint32_t count);
+  std::set<uint32_t> needs(const Monoid& m, uint32_t j) const;
+  /// Component j is the last, and needs all others.
+  bool minimal(const Monoid& m, uint32_t j) const {
+    return j + 1 == m.size() && needs(m, j).size() == m.size();
+  }
+  /// The monoid of component j and what it needs.
+  Monoid restricted(const Monoid& m, uint32_t j);
+  /// Combining two states that agree on component j leaves it where it is (random test).
+  bool internal(const Monoid& m, uint32_t j) const;
+  /// H(new)/H(old) <= 1 along the fold. `sign` of the body of j: 0 unknown, 1 not negative, 2 positive.
+  bool contracting(const Monoid& m, uint32_t j, Character h, int sign) const;
+  std::vector<double> combine(const Monoid& m, const std::vector<double>& a,
+                              const std::vector<double>& b) const;
+  std::vector<double> identities(const Monoid& m) const;
+  std::string text(const Monoid& m) const;
+
+private:
+  using Kind = Transport::Kind;
+  uint32_t node(Kind kind, uint32_t left = 0, uint32_t right = 0, double value = 0) {
+    return nodes_.id({kind, left, right, value});
+  }
+  uint32_t number(double v) { return node(Kind::number, 0, 0, v); }
+  uint32_t add(uint32_t a, uint32_t b);
+  uint32_t mul(uint32_t a, uint32_t b);
+  uint32_t ratio(Character h, uint32_t j);
+  uint32_t renamed(uint32_t t, const std::map<uint32_t, uint32_t>& name);
+  void collect(uint32_t t, std::set<uint32_t>& out) const;
+  double evaluate(uint32_t t, double self, const std::vector<double>& old_state,
+                  const std::vector<double>& new_state) const;
+  std::string text(uint32_t t) const;
+  Interner<Transport> nodes_;
+  uint32_t self_ = 0;
+};
+
+} // namespace luminal::egraph::folds
