@@ -86,6 +86,8 @@ void Theory::add_axes() {
     out.insert(axes_[a[1]].begin(), axes_[a[1]].end());
     return axes_.id(out);
   });
+  make("one-axis", {"String"}, "Axes",
+       [this](A a) { return axes_.id({std::string(program_.string_of(a[0]))}); });
   const auto minus = [this](const Axes& a, const Axes& b, bool keep) {
     Axes out;
     for (const auto& name : a)
@@ -263,6 +265,17 @@ void Theory::add_actions() {
                          out = values.sequence(p);
                          return true;
                        }});
+  const OpId select = program_.op("Select");
+  program_.add_action(
+      {"vector-select", {"V", "Vs", "Vs"}, "Vs", [=, &values](EGraph& graph, A a, Value& out) {
+         auto p = items(a[1]), q = items(a[2]);
+         const Value none = term(graph, constant, {zero});
+         p.resize(std::max(p.size(), q.size()), none);
+         q.resize(p.size(), none);
+         for (size_t i = 0; i < p.size(); ++i) p[i] = term(graph, select, {a[0], p[i], q[i]});
+         out = values.sequence(p);
+         return true;
+       }});
   program_.add_action({"vector-neg", {"Vs"}, "Vs", [=, &values](EGraph& graph, A a, Value& out) {
                          auto p = items(a[0]);
                          for (Value& v : p) v = term(graph, neg, {v});
@@ -277,6 +290,7 @@ Value Theory::op(const std::string& name, std::initializer_list<Value> args) {
 Value Theory::in(const std::string& name, const std::string& axes) {
   return op("In", {program_.string(name), axes_of(axes)});
 }
+Value Theory::iota(const std::string& axis) { return op("Iota", {program_.string(axis)}); }
 Value Theory::constant(double v) { return op("Const", {program_.values().real(v)}); }
 Value Theory::get(int64_t i, const Monoid& monoid, const std::vector<Value>& bodies,
                   const std::string& axes) {

@@ -13,6 +13,7 @@ public:
   explicit Theory(const std::vector<std::pair<std::string, std::string>>& replaced = {});
 
   Value in(const std::string& name, const std::string& axes);
+  Value iota(const std::string& axis);
   Value constant(double v);
   Value op(const std::string& name, std::initializer_list<Value> args);
   Value fold(Op op, Value x, const std::string& axes);

@@ -1,6 +1,7 @@
 // egraph/folds_test.cpp -- a compiler's theory on the engine: naive formulas become one pass, their neighbours do not, every term of every class has the same
 // value, and mistakes in the theory are seen.
 #include "egraph/extract_engine.h"
+#include "egraph/extract_passes.h"
 #include "folds_sweep.h"
 #include <cmath>
 #include <ctime>
@@ -30,13 +31,16 @@ Value logsumexp(Theory& t) {
   const Value m = max(t, x(t));
   return t.op("Add", {t.op("Log", {sum(t, exp(t, minus(t, x(t), m)))}), m});
 }
-/// Heads h, queries i, keys j.
-Value attention(Theory& t) {
+/// Heads h, queries i, keys j; causal: a query sees the keys up to its own place.
+Value attention(Theory& t, bool causal) {
   const Value q = t.in("q", "h i d"), k = t.in("k", "h j d"), v = t.in("v", "h j e");
-  const Value s = mul(t, t.fold(Op::sum, mul(t, q, k), "d"), t.constant(0.25));
+  Value s = mul(t, t.fold(Op::sum, mul(t, q, k), "d"), t.constant(0.25));
+  if (causal) s = t.op("Select", {t.op("Lt", {t.iota("i"), t.iota("j")}), t.constant(-infinity), s});
   const Value e = exp(t, minus(t, s, t.fold(Op::max, s, "j")));
   return t.fold(Op::sum, mul(t, t.op("Div", {e, t.fold(Op::sum, e, "j")}), v), "j");
 }
+Value full_attention(Theory& t) { return attention(t, false); }
+Value causal_attention(Theory& t) { return attention(t, true); }
 Value squares_about_the_mean(Theory& t) {
   const Value d = minus(t, x(t), t.mean(x(t), "k"));
   return mul(t, d, d);
@@ -78,7 +82,8 @@ const std::vector<Case>& cases() {
   static const std::vector<Case> all{
       {"softmax", softmax, "k", 2, 1},
       {"logsumexp", logsumexp, "k", 2, 1},
-      {"attention", attention, "j", 3, 1},
+      {"attention", full_attention, "j", 3, 1},
+      {"causal attention", causal_attention, "j", 3, 1},
       {"variance", variance, "k", 2, 1},
       {"entropy", entropy, "k", 2, 1},
       {"exp(2 (x - max x))",
@@ -179,7 +184,7 @@ TEST(Folds, NeighboursKeepTheirPasses) {
 
 TEST(Folds, TheMonoidsAreThoseOfTheBooks) {
   Theory t;
-  attention(t);
+  full_attention(t);
   t.saturate();
   // Online softmax, its scale in the correction; the weighted sum of values has the same.
   EXPECT_THAT(t.monoids(), testing::Contains("[(max, self) (sum, self*exp(-0.25*(new0 - old0)))]"))
@@ -278,7 +283,7 @@ TEST(Folds, PlantedMistakesAreSeen) {
   };
   for (const auto& [what, change] : mistakes) {
     double worst = 0;
-    for (const Make& make : {food, Make(softmax), Make(variance), Make(entropy), Make(attention)}) {
+    for (const Make& make : {food, Make(softmax), Make(variance), Make(entropy), Make(full_attention)}) {
       Theory t({change});
       make(t);
       t.saturate();
@@ -286,6 +291,53 @@ TEST(Folds, PlantedMistakesAreSeen) {
       if (worst > 1e-9) break;
     }
     EXPECT_GT(worst, 1e-9) << what;
+  }
+}
+
+TEST(Folds, ExtractionJoinsThePassesOfAttention) {
+  // Naive: logits, maximum, sum, weighted sum. Found: one pass over the keys with a state of three components, logits in its loop.
+  for (const Make& make : {Make(full_attention), Make(causal_attention)}) {
+    Theory t;
+    const Value root = make(t);
+    t.saturate();
+    auto& program = t.program();
+    const ClassId roots[] = {root};
+    EngineProblemOptions options;
+    options.contents = [&](SortId, Value v, std::vector<ClassId>& out) {
+      const auto items = program.values().sequence_of(v);
+      out.assign(items.begin(), items.end());
+    };
+    const OpId fold = program.op("Fold");
+    // A fold that needs an earlier pass over its axes costs another one.
+    options.cost = [&](const RowView& row) {
+      if (row.op != fold) return 0.01;
+      double cost = 10 + double(t.monoid(row.args()[0]).size());
+      for (const Value v : program.values().sequence_of(row.args()[2]))
+        for (const auto& axis : t.axes(row.args()[1]))
+          if (t.passes(v, axis) > 0) return 1000.0;
+      return cost;
+    };
+    const EngineProblem p = engine_problem(program.graph(), roots, options);
+    const Extraction best = extract_dag(p.problem);
+    ASSERT_TRUE(best.feasible());
+    // Passes over the keys: each fold over j. One needs another where the other stands below it.
+    Evaluator evaluator(p.problem);
+    PassGraph graph;
+    std::map<uint32_t, uint32_t> pass_of;
+    std::vector<std::set<uint32_t>> below(p.problem.class_count());
+    for (const uint32_t c : evaluator.evaluate(best.genome).order) { // children first
+      for (const uint32_t d : p.problem.children(best.genome[c])) {
+        below[c].insert(below[d].begin(), below[d].end());
+        if (const auto at = pass_of.find(d); at != pass_of.end()) below[c].insert(at->second);
+      }
+      const auto [op, row] = p.chosen(best.genome, c);
+      if (op != fold || t.axes(program.graph().row(op, row).args()[1]) != Axes{"j"}) continue;
+      const std::vector<uint32_t> needs(below[c].begin(), below[c].end());
+      pass_of[c] = graph.add(needs);
+    }
+    EXPECT_GE(graph.size(), 2u);
+    join_greedily(graph, [](std::span<const uint32_t>, uint32_t) { return 1.0; });
+    EXPECT_EQ(graph.order().size(), 1u);
   }
 }
 
