@@ -33,7 +33,7 @@ bool starts_number(std::string_view text) {
 SymbolTable::SymbolTable() : slots_(1024, 0) { texts_.reserve(512); }
 
 uint64_t SymbolTable::bytes() const {
-  return texts_.capacity() * sizeof texts_[0] + slots_.capacity() * sizeof slots_[0] + block_bytes_;
+  return texts_.capacity() * sizeof(std::string_view) + slots_.capacity() * sizeof(uint32_t) + block_bytes_;
 }
 
 void SymbolTable::grow() {
