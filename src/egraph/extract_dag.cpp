@@ -39,12 +39,12 @@ public:
     enter_roots();
     improve(budget_ / 5);
     keep_better(best);
+    if (start_from_dual(best)) return best;
     restart(tree, tree_order);
     greedy(budget_ / 5);
     enter_roots();
     improve(budget_ / 5);
     keep_better(best);
-    start_from_dual(best);
     kicks(best);
     return best;
   }
@@ -116,18 +116,27 @@ private:
     choice_ = genome;
     set_order(order);
   }
-  void start_from_dual(Extraction& best) {
+  /// Improves on solutions of the dual. True where the bound proves that nothing is cheaper than the best.
+  bool start_from_dual(Extraction& best) {
     const double edges = double(p_.edge_count() + p_.row_count() + 1);
     const int passes = std::clamp(int(budget_ / 8 / edges), 6, 24);
     DualBound dual(p_);
-    if (!dual.prepare()) return;
-    dual.sweep(passes, best.cost - 1e-9 * std::max(1.0, std::abs(best.cost)));
+    if (!dual.prepare()) return false;
+    bool integers = true;
+    for (uint32_t r = 0; r < p_.row_count() && integers; ++r)
+      integers = p_.cost(r) == std::floor(p_.cost(r)) && std::abs(p_.cost(r)) < 1e9;
+    const auto enough = [&] {
+      return best.cost - (integers ? 1 - 1e-6 : 1e-9 * std::max(1.0, std::abs(best.cost)));
+    };
+    dual.sweep(passes, enough());
     steps_ += dual.steps();
-    if (dual.best().genome.empty()) return;
+    if (dual.bound() >= enough()) return true;
+    if (dual.best().genome.empty()) return false;
     restart(dual.best().genome, dual.order());
     enter_roots();
     improve(budget_ / 8);
     keep_better(best);
+    return dual.bound() >= enough();
   }
 
   // ---- the term of a class, with sharing inside it
