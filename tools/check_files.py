@@ -5,6 +5,8 @@
 #   length       public headers 300 lines, code 800
 #   text         UTF-8, no tabs, no absolute path of somebody's machine, no note of unfinished work
 #   pages        a path of the tree that a .md file names is there
+#   types        in src and include a type of a namespace is defined in one file: two of one name are one type to the linker,
+#                which takes the templates of either for both
 import argparse
 import pathlib
 import re
@@ -19,6 +21,7 @@ MAX_CODE, MAX_PUBLIC = 800, 300
 MACHINE_PATH = re.compile(r"(?<![\w.~$}*])/(?:work|root|home/[a-z][\w.-]*|Users/\w+|tmp/b-\w+)/")
 UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 NAMED = re.compile(r"`((?:src|include|tests|examples|bench|tools|docs|cmake)/[\w./-]*[\w/])`")
+TYPE = re.compile(r"(?:template <.*> )?(?:struct|class|union|enum class) (?:LUMINAL_\w+ )?(\w+)(?: final)?(?: ?:(?!:).*)?(?: \{.*)?$")
 COMMENT = {".cpp": "//", ".h": "//", ".egg": ";", ".md": "#"}
 
 
@@ -41,8 +44,21 @@ def first_line(path, lines):
     return None
 
 
+def types(lines):
+    """[(line, name with its namespaces)] of the types that stand at the left margin, outside of unnamed namespaces."""
+    inside, found = [], []
+    for number, line in enumerate(lines, 1):
+        if match := re.match(r"namespace(?: ([\w:]+))? \{$", line):
+            inside.append(match.group(1))
+        elif line.startswith("} // namespace") and inside:
+            inside.pop()
+        elif (match := TYPE.match(line)) and None not in inside:
+            found.append((number, "::".join([*inside, match.group(1)])))
+    return found
+
+
 def check(root):
-    bad = []
+    bad, defined = [], {}
     for path in tree.files(root):
         code = path.suffix in CODE or path.name in CODE_NAMES
         if (path.suffix not in TEXT and not code) or "corpus" in path.parts:  # inputs of fuzz targets are any bytes
@@ -64,6 +80,10 @@ def check(root):
             for name in NAMED.findall(line) if path.suffix == ".md" else ():
                 if not (root / name).exists() and not (root / path.parent / name).exists():
                     bad.append(f"{path}:{number}: there is no {name}")
+        if path.parts[0] in ("src", "include") and path.suffix in (".cpp", ".h"):
+            for number, name in types(lines):
+                if defined.setdefault(name, path) != path:
+                    bad.append(f"{path}:{number}: {name} is also a type of {defined[name]}")
         if code:
             complaint = first_line(path, lines)
             if complaint:

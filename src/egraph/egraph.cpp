@@ -310,7 +310,7 @@ const RuleStats& EGraph::rule_stats(RuleId id) const {
     for (const RuleEntry& entry : trie->entries) {
       if (entry.rule != id) continue;
       const auto add = [&](const Plan& plan) {
-        for (const Node* node = plan.leaf; node != nullptr; node = node->parent) {
+        for (const TrieNode* node = plan.leaf; node != nullptr; node = node->parent) {
           if (node->id >= trie->counts.size()) continue;
           steps += static_cast<double>(trie->counts[node->id].steps) / std::max(1u, node->users);
           probes += static_cast<double>(trie->counts[node->id].probes) / std::max(1u, node->users);

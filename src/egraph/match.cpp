@@ -12,7 +12,7 @@ Matcher::Matcher(State& state, Trie& trie, std::span<const RowId> middles, Meter
   for (size_t i = 0; i < trie.globals.size(); ++i) regs_[trie.globals_at + i] = trie.globals[i].value;
 }
 
-void Matcher::emit(const Node::Emit& emit) {
+void Matcher::emit(const TrieNode::Emit& emit) {
   if (on_match_ != nullptr) {
     call_args_.clear();
     for (const Reg reg : emit.regs) call_args_.push_back(regs_[reg]);
@@ -25,17 +25,17 @@ void Matcher::emit(const Node::Emit& emit) {
   values_ += emit.regs.size() + 1;
 }
 
-void Matcher::descend(const Node& node) {
-  for (const Node::Emit& e : node.emits)
+void Matcher::descend(const TrieNode& node) {
+  for (const TrieNode::Emit& e : node.emits)
     if (e.stamp == trie_.stamp) emit(e);
-  for (const std::unique_ptr<Node>& child : node.children) {
+  for (const std::unique_ptr<TrieNode>& child : node.children) {
     if (child->stamp != trie_.stamp) continue;
     walk(*child);
     if (stopped_) return;
   }
 }
 
-inline bool Matcher::take(const Node::Step& step, const Table& table, RowId row, const Value* cells) {
+inline bool Matcher::take(const TrieNode::Step& step, const Table& table, RowId row, const Value* cells) {
   if (!step.include_subsumed && table.any_subsumed() && table.is_subsumed(row)) return false;
   for (const auto& [col, reg] : step.checks)
     if (cells[col] != regs_[reg]) return false;
@@ -45,14 +45,14 @@ inline bool Matcher::take(const Node::Step& step, const Table& table, RowId row,
   return true;
 }
 
-void Matcher::run_scan(const Node& root, RowId first, RowId last) {
+void Matcher::run_scan(const TrieNode& root, RowId first, RowId last) {
   const Table& table = state_.tables[root.step.op];
   const uint32_t keys = table.keys();
   for (RowId row = first; row < last && !stopped_; ++row) {
     const Value* cells = table.row(row);
     if (cells[keys] == absent) continue;
     count_step(root);
-    for (const std::unique_ptr<Node>& child : root.children) {
+    for (const std::unique_ptr<TrieNode>& child : root.children) {
       if (child->stamp != trie_.stamp || !take(child->step, table, row, cells)) continue;
       descend(*child);
       if (stopped_) return;
@@ -60,7 +60,7 @@ void Matcher::run_scan(const Node& root, RowId first, RowId last) {
   }
 }
 
-void Matcher::walk_rows(const Node& node, RowId first, RowId last) {
+void Matcher::walk_rows(const TrieNode& node, RowId first, RowId last) {
   const Table& table = state_.tables[node.step.op];
   const uint32_t keys = table.keys();
   for (RowId row = first; row < last && !stopped_; ++row) {
@@ -71,8 +71,8 @@ void Matcher::walk_rows(const Node& node, RowId first, RowId last) {
   }
 }
 
-void Matcher::walk_index(const Node& node) {
-  const Node::Step& step = node.step;
+void Matcher::walk_index(const TrieNode& node) {
+  const TrieNode::Step& step = node.step;
   const Value key = regs_[step.key];
   if (step.signature != 0 && (state_.classes.signature(key) & step.signature) == 0) return;
   const Table& table = state_.tables[step.op];
@@ -109,11 +109,11 @@ void Matcher::walk_index(const Node& node) {
   }
 }
 
-void Matcher::walk(const Node& node) {
-  const Node::Step& step = node.step;
+void Matcher::walk(const TrieNode& node) {
+  const TrieNode::Step& step = node.step;
   switch (step.kind) {
-  case Node::Kind::index: walk_index(node); return;
-  case Node::Kind::lookup: {
+  case TrieNode::Kind::index: walk_index(node); return;
+  case TrieNode::Kind::lookup: {
     const Table& table = state_.tables[step.op];
     Value key[32];
     std::vector<Value> long_key;
@@ -130,7 +130,7 @@ void Matcher::walk(const Node& node) {
     if (take(step, table, row, table.row(row))) descend(node);
     return;
   }
-  case Node::Kind::prim: {
+  case TrieNode::Kind::prim: {
     Value args[32];
     std::vector<Value> many;
     Value* values = args;
@@ -150,11 +150,11 @@ void Matcher::walk(const Node& node) {
     descend(node);
     return;
   }
-  case Node::Kind::scan:
+  case TrieNode::Kind::scan:
     walk_rows(node, 0, step.old_only ? middles_[step.op] : state_.tables[step.op].rows());
     return;
-  case Node::Kind::once:
-  case Node::Kind::filter: return; // roots and their children are walked by the run_ functions
+  case TrieNode::Kind::once:
+  case TrieNode::Kind::filter: return; // roots and their children are walked by the run_ functions
   }
 }
 

@@ -14,27 +14,27 @@ struct Matches {
 /// One thread's walk. Reads the tables only.
 class Matcher {
 public:
-  /// `middles`: by operator, the first row that is new. `counts`: by Node::id, added to. `on_match`: called instead of collecting; returns
+  /// `middles`: by operator, the first row that is new. `counts`: by TrieNode::id, added to. `on_match`: called instead of collecting; returns
   /// false to end the walk.
   Matcher(State& state, Trie& trie, std::span<const RowId> middles, Meter& meter, std::span<NodeCount> counts,
           const std::function<bool(std::span<const Value>)>* on_match = nullptr);
 
   void run_once() { descend(trie_.once); }
   /// Rows first..last-1 of the root's table.
-  void run_scan(const Node& root, RowId first, RowId last);
+  void run_scan(const TrieNode& root, RowId first, RowId last);
 
   Matches matches;
   /// Tells the meter the steps that it was not told of yet.
   void finish_count() { meter_.matching(steps_ & 1023, values_); }
 
 private:
-  void walk(const Node& node);
-  void walk_index(const Node& node);
-  void walk_rows(const Node& node, RowId first, RowId last);
-  void descend(const Node& node);
-  bool take(const Node::Step& step, const Table& table, RowId row, const Value* cells);
-  void emit(const Node::Emit& emit);
-  void count_step(const Node& node) {
+  void walk(const TrieNode& node);
+  void walk_index(const TrieNode& node);
+  void walk_rows(const TrieNode& node, RowId first, RowId last);
+  void descend(const TrieNode& node);
+  bool take(const TrieNode::Step& step, const Table& table, RowId row, const Value* cells);
+  void emit(const TrieNode::Emit& emit);
+  void count_step(const TrieNode& node) {
     ++counts_[node.id].steps;
     if ((++steps_ & 1023) == 0 && !meter_.matching(1024, values_)) stopped_ = true;
   }

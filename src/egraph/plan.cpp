@@ -17,7 +17,7 @@ public:
 
   /// Scans `root` first.
   void start(uint32_t root) {
-    steps_.push_back({Node::Kind::scan, root, 0, absent});
+    steps_.push_back({TrieNode::Kind::scan, root, 0, absent});
     const Table& table = state_.tables[query_.atoms[root].op];
     cost_ += table.live();
     partial_ = std::max(1.0, estimate(root).result);
@@ -46,7 +46,7 @@ public:
 private:
   struct Choice {
     uint32_t atom = absent;
-    Node::Kind kind = Node::Kind::scan;
+    TrieNode::Kind kind = TrieNode::Kind::scan;
     uint32_t col = 0;
     double score = 0, work = 0, result = 0;
     uint32_t other_col = absent; ///< the second best index
@@ -108,8 +108,12 @@ private:
     const CompiledAtom& a = query_.atoms[atom];
     Table& table = state_.tables[a.op];
     const OpSpec& spec = state_.ops[a.op];
-    Choice choice{
-        atom, Node::Kind::scan, 0, 0, static_cast<double>(table.live()), static_cast<double>(table.live())};
+    Choice choice{atom,
+                  TrieNode::Kind::scan,
+                  0,
+                  0,
+                  static_cast<double>(table.live()),
+                  static_cast<double>(table.live())};
     for (uint32_t col = 0; col < a.cols.size(); ++col) {
       if (!is_bound(a.cols[col])) continue;
       const double distinct = table.statistics(col).distinct;
@@ -118,12 +122,12 @@ private:
           state_.sorts[sort].kind == SortKind::eq ? std::max(distinct, classes_of(sort)) : distinct;
       const double frequent = frequent_share(a.op, col, a.cols[col]);
       const double fan = std::max(1.0, table.live() * std::max(frequent, 1 / distinct));
-      if (choice.kind == Node::Kind::scan || fan < choice.work) {
-        if (choice.kind == Node::Kind::index) {
+      if (choice.kind == TrieNode::Kind::scan || fan < choice.work) {
+        if (choice.kind == TrieNode::Kind::index) {
           choice.other_col = choice.col;
           choice.other_work = choice.work;
         }
-        choice.kind = Node::Kind::index;
+        choice.kind = TrieNode::Kind::index;
         choice.col = col;
         choice.work = fan;
       } else if (choice.other_col == absent || fan < choice.other_work) {
@@ -141,13 +145,13 @@ private:
     for (size_t col = 0; col + 1 < a.cols.size(); ++col) keys_bound &= is_bound(a.cols[col]);
     Choice choice = estimate(atom);
     if (keys_bound) {
-      choice.kind = Node::Kind::lookup;
+      choice.kind = TrieNode::Kind::lookup;
       choice.work = 1;
       choice.result = std::min(choice.result, 1.0);
     }
     choice.score = choice.result + 0.02 * choice.work;
     // A product with unconnected rows comes last.
-    if (choice.kind == Node::Kind::scan) choice.score = 1e6 + choice.work;
+    if (choice.kind == TrieNode::Kind::scan) choice.score = 1e6 + choice.work;
     return choice;
   }
 
@@ -180,7 +184,7 @@ private:
                          [&](const Slot& slot) { return is_bound(slot); }))
           continue;
         placed_prims_[i] = more = true;
-        steps_.push_back({Node::Kind::prim, i, 0, absent});
+        steps_.push_back({TrieNode::Kind::prim, i, 0, absent});
         if (!prim.out.constant) bind(prim.out.id);
       }
     }

@@ -115,7 +115,7 @@ private:
   }
 
   struct Range {
-    const Node* root;
+    const TrieNode* root;
     RowId first, last;
   };
   /// The scans of this pass, in the order of matches.

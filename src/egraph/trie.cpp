@@ -13,14 +13,14 @@ PlanCache& PlanCache::operator=(const PlanCache&) {
 
 Trie::Trie(State& state, std::vector<RulesetId> of, uint32_t most_vars)
     : rulesets(std::move(of)), globals_at(most_vars), state_(state) {
-  once.step.kind = Node::Kind::once;
+  once.step.kind = TrieNode::Kind::once;
   once.id = node_count++;
 }
 
 uint32_t Trie::constant(const Slot& slot) {
   const auto [at, fresh] = constants_.try_emplace({slot.id, slot.eq}, static_cast<uint32_t>(globals.size()));
   if (fresh) {
-    Global global;
+    TrieGlobal global;
     global.eq = slot.eq;
     global.id = global.value = slot.id;
     if (slot.eq) {
@@ -54,7 +54,7 @@ void Trie::add(RuleId rule, std::shared_ptr<const CompiledRule> compiled) {
       for (size_t col = 0; col + 1 < atom.cols.size(); ++col) key.push_back(reg_of(entry, atom.cols[col]));
       const auto [at, fresh] = ground_terms_.try_emplace(key, static_cast<uint32_t>(globals.size()));
       if (fresh) {
-        Global global;
+        TrieGlobal global;
         global.lookup = true;
         global.include_subsumed = query.include_subsumed;
         global.id = atom.op;
@@ -75,7 +75,7 @@ void Trie::add(RuleId rule, std::shared_ptr<const CompiledRule> compiled) {
 }
 
 bool Trie::resolve(uint32_t index) {
-  Global& global = globals[index];
+  TrieGlobal& global = globals[index];
   if (global.stamp == stamp) return global.present;
   global.stamp = stamp;
   global.present = false;
@@ -103,10 +103,10 @@ bool Trie::resolve(uint32_t index) {
   return global.present = true;
 }
 
-Node* Trie::child(Node* node, Node::Step step) {
-  for (const std::unique_ptr<Node>& other : node->children)
+TrieNode* Trie::child(TrieNode* node, TrieNode::Step step) {
+  for (const std::unique_ptr<TrieNode>& other : node->children)
     if (other->step == step) return other.get();
-  auto made = std::make_unique<Node>();
+  auto made = std::make_unique<TrieNode>();
   made->step = std::move(step);
   made->id = node_count++;
   made->parent = node;
@@ -122,7 +122,7 @@ void Trie::prepare(Plan& plan, RuleEntry& entry, uint32_t entry_index, uint32_t 
   if (again) {
     for (const OpId op : plan.ops) rows += state_.tables[op].live();
     if (rows <= 4 * plan.planned_for + 256) return;
-    for (Node* node = plan.leaf; node != nullptr; node = node->parent) --node->users;
+    for (TrieNode* node = plan.leaf; node != nullptr; node = node->parent) --node->users;
     plan.leaf->emits[plan.emit].stamp = 0; // the old path stays, unused
   }
   plan = {};
@@ -140,12 +140,12 @@ void Trie::prepare(Plan& plan, RuleEntry& entry, uint32_t entry_index, uint32_t 
   const auto reg = [&](const Slot& slot) {
     return slot.constant ? global_reg(constant(slot)) : regs[slot.id];
   };
-  Node* node = &once;
+  TrieNode* node = &once;
   for (size_t at = 0; at < steps.size(); ++at) {
     const PlannedStep& planned = steps[at];
-    Node::Step step;
+    TrieNode::Step step;
     step.kind = planned.kind;
-    if (planned.kind == Node::Kind::prim) {
+    if (planned.kind == TrieNode::Kind::prim) {
       const CompiledPrim& prim = query.prims[planned.atom];
       step.op = prim.prim;
       for (const Slot& arg : prim.args) step.args.push_back(reg(arg));
@@ -161,7 +161,7 @@ void Trie::prepare(Plan& plan, RuleEntry& entry, uint32_t entry_index, uint32_t 
     step.include_subsumed = query.include_subsumed;
     // Atoms before the root read old rows only, those behind it all rows: no match is found twice.
     step.old_only = !full && planned.atom < entry.open[root_open];
-    if (planned.kind == Node::Kind::lookup)
+    if (planned.kind == TrieNode::Kind::lookup)
       for (uint32_t col = 0; col < keys; ++col) step.args.push_back(reg(atom.cols[col]));
     const auto use_index = [&](uint32_t col, Reg& key, uint64_t& signature) {
       key = reg(atom.cols[col]);
@@ -169,15 +169,16 @@ void Trie::prepare(Plan& plan, RuleEntry& entry, uint32_t entry_index, uint32_t 
       if (state_.tables[atom.op].eq_cols()[col] != 0)
         signature = col == keys ? Classes::down_bit(atom.op) : Classes::up_bit(atom.op, col);
     };
-    if (planned.kind == Node::Kind::index) {
+    if (planned.kind == TrieNode::Kind::index) {
       step.col = planned.col;
       use_index(step.col, step.key, step.signature);
       step.other_col = planned.other_col;
       if (step.other_col != absent) use_index(step.other_col, step.other_key, step.other_signature);
     }
     std::vector<std::pair<uint32_t, uint32_t>> first_at; // variable, column where this atom binds it
-    for (uint32_t col = planned.kind == Node::Kind::lookup ? keys : 0; col <= keys; ++col) {
-      if (planned.kind == Node::Kind::index && col == planned.col && planned.other_col == absent) continue;
+    for (uint32_t col = planned.kind == TrieNode::Kind::lookup ? keys : 0; col <= keys; ++col) {
+      if (planned.kind == TrieNode::Kind::index && col == planned.col && planned.other_col == absent)
+        continue;
       const Slot& slot = atom.cols[col];
       if (!slot.constant) {
         const auto known =
@@ -195,22 +196,22 @@ void Trie::prepare(Plan& plan, RuleEntry& entry, uint32_t entry_index, uint32_t 
       }
       step.checks.push_back({col, reg(slot)});
     }
-    if (at == 0 && planned.kind == Node::Kind::scan) {
-      std::map<OpId, Node>& roots = full ? full_roots : delta_roots;
-      Node& root = roots[atom.op];
-      if (root.step.kind != Node::Kind::scan) {
-        root.step.kind = Node::Kind::scan;
+    if (at == 0 && planned.kind == TrieNode::Kind::scan) {
+      std::map<OpId, TrieNode>& roots = full ? full_roots : delta_roots;
+      TrieNode& root = roots[atom.op];
+      if (root.step.kind != TrieNode::Kind::scan) {
+        root.step.kind = TrieNode::Kind::scan;
         root.step.op = atom.op;
         root.id = node_count++;
       }
       // The root binds nothing itself: one scan serves all rules, whatever they compare.
-      step.kind = Node::Kind::filter;
+      step.kind = TrieNode::Kind::filter;
       node = child(&root, std::move(step));
       continue;
     }
     node = child(node, std::move(step));
   }
-  Node::Emit emit;
+  TrieNode::Emit emit;
   emit.entry = entry_index;
   for (const VarId var : entry.compiled->actions.match) emit.regs.push_back(reg(query.vars[var]));
   plan.leaf = node;
@@ -222,7 +223,7 @@ void Trie::prepare(Plan& plan, RuleEntry& entry, uint32_t entry_index, uint32_t 
 
 void Trie::stamp_path(Plan& plan) {
   plan.leaf->emits[plan.emit].stamp = stamp;
-  for (Node* node = plan.leaf; node != nullptr && node->stamp != stamp; node = node->parent)
+  for (TrieNode* node = plan.leaf; node != nullptr && node->stamp != stamp; node = node->parent)
     node->stamp = stamp;
 }
 

@@ -9,7 +9,7 @@ namespace luminal::egraph {
 using Reg = uint32_t;
 
 /// One step of matching. Rows that pass bind registers and go on to the children.
-struct Node {
+struct TrieNode {
   enum class Kind : uint8_t {
     once,  ///< root: goes on once
     scan,  ///< rows of a range: roots (delta or all), and products without a common variable
@@ -49,13 +49,13 @@ struct Node {
   };
   Step step;
   uint32_t id = 0, stamp = 0, users = 0;
-  Node* parent = nullptr;
-  std::vector<std::unique_ptr<Node>> children;
+  TrieNode* parent = nullptr;
+  std::vector<std::unique_ptr<TrieNode>> children;
   std::vector<Emit> emits;
 };
 
 /// A constant, or the output of a ground term: resolved before each matching.
-struct Global {
+struct TrieGlobal {
   bool lookup = false, eq = false, include_subsumed = false;
   uint32_t id = 0; ///< value or operator
   std::vector<Reg> args;
@@ -66,7 +66,7 @@ struct Global {
 };
 
 struct Plan {
-  Node* leaf = nullptr;
+  TrieNode* leaf = nullptr;
   uint32_t emit = 0;
   uint64_t planned_for = 0; ///< rows of its tables when it was made
   std::vector<OpId> ops;
@@ -96,14 +96,14 @@ public:
 
   std::vector<RulesetId> rulesets;
   std::vector<RuleEntry> entries;
-  std::vector<Global> globals;
+  std::vector<TrieGlobal> globals;
   Reg globals_at; ///< register of the first global
   uint32_t stamp = 0;
   uint32_t node_count = 0, used_nodes = 0; ///< nodes made; of the plans as they were first made
-  Node once;
-  std::map<OpId, Node> delta_roots, full_roots; ///< scans; by operator
-  std::vector<uint32_t> order;                  ///< entries in the order of rules
-  std::vector<NodeCount> counts;                ///< by Node::id, of all matching so far
+  TrieNode once;
+  std::map<OpId, TrieNode> delta_roots, full_roots; ///< scans; by operator
+  std::vector<uint32_t> order;                      ///< entries in the order of rules
+  std::vector<NodeCount> counts;                    ///< by TrieNode::id, of all matching so far
 
   void add(RuleId rule, std::shared_ptr<const CompiledRule> compiled);
   /// Chooses the plans that can match and stamps their nodes. `full`: everything is new to the rule.
@@ -124,7 +124,7 @@ private:
   bool resolve(uint32_t global);
   void prepare(Plan& plan, RuleEntry& entry, uint32_t entry_index, uint32_t root_open, bool full);
   void stamp_path(Plan& plan);
-  Node* child(Node* node, Node::Step step);
+  TrieNode* child(TrieNode* node, TrieNode::Step step);
 
   State& state_;
   std::map<std::pair<Value, bool>, uint32_t> constants_;
@@ -134,7 +134,7 @@ private:
 
 /// The steps of a plan in terms of variables of the query; plan.cpp.
 struct PlannedStep {
-  Node::Kind kind = Node::Kind::once;
+  TrieNode::Kind kind = TrieNode::Kind::once;
   uint32_t atom = absent;      ///< in CompiledQuery::atoms, or in prims
   uint32_t col = 0;            ///< index
   uint32_t other_col = absent; ///< index: a second one

@@ -143,6 +143,13 @@ class Files(Tree):
     def test_a_page_names_a_file_that_is_not_there(self):
         self.check("README.md", "# Title\nsee `src/base/gone.h`\n", "README.md:2: there is no src/base/gone.h")
 
+    def test_two_types_of_one_name(self):
+        text = "// base/{}.h -- x.\nnamespace luminal {{\n{}struct Node {{\n  int x;\n}};\n{}}} // namespace luminal\n"
+        self.write("src/base/m.h", text.format("m", "", ""))
+        self.write("src/base/n.h", text.format("n", "namespace {\n", "} // namespace\n"))
+        self.write("src/base/o.h", "// base/o.h -- x.\nnamespace luminal {\nstruct Node;\nstruct Node::Inner {\n};\n} // namespace luminal\n")
+        self.check("src/base/p.h", text.format("p", "", ""), "src/base/p.h:3: luminal::Node is also a type of src/base/m.h")
+
     def test_ignored_files_of_a_repository(self):
         subprocess.run(["git", "init", "-q", str(self.root)], check=True)
         self.write(".gitignore", "# What git leaves out.\n/scratch/\n")
