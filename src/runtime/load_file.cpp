@@ -40,7 +40,7 @@ Result<LoadFile> LoadFile::open(const std::string& path, uint64_t source) {
   if (header.source != source) return damaged("made from another source");
   if (header.count > (bytes.size() - sizeof header) / sizeof(Entry)) return damaged("shorter than its table");
   std::vector<Entry> table(header.count);
-  std::memcpy(table.data(), bytes.data() + sizeof header, table.size() * sizeof(Entry));
+  if (!table.empty()) std::memcpy(table.data(), bytes.data() + sizeof header, table.size() * sizeof(Entry));
   if (hash64(table.data(), table.size() * sizeof(Entry), source) != header.table_check)
     return damaged("its table is damaged");
   LoadFile result(std::move(*mapped));

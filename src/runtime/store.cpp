@@ -35,7 +35,7 @@ void Store::borrow_weight(const std::string& name, std::span<const std::byte> by
 luminal::Result<void> Store::copy_weight(const std::string& name, std::span<const std::byte> bytes) {
   auto copy = DeviceBuffer::allocate(device_, int64_t(bytes.size()), bytes.size() >= (4 << 20));
   if (!copy) return copy.failure();
-  std::memcpy(copy->data(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(copy->data(), bytes.data(), bytes.size());
   Weight weight;
   weight.bytes = {copy->data(), bytes.size()};
   weight.copy = std::move(*copy);

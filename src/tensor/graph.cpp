@@ -19,6 +19,7 @@ int64_t elements(const std::vector<int64_t>& shape) {
 
 /// Packed elements of one dtype as another: numbers keep their value as far as the target holds it.
 void convert(DType to, std::byte* out, DType from, const std::byte* in, int64_t count) {
+  if (count == 0) return; // no elements may come with no address
   if (to == from) {
     std::memcpy(out, in, size_t(storage_bytes(to, count)));
     return;
@@ -355,7 +356,7 @@ void Graph::execute(Where where) {
                     fmt::format("state {} takes {} bytes, {} were given", slot.name, memory->bytes.size(),
                                 data.bytes.size()),
                     where);
-      std::memcpy(memory->bytes.data(), data.bytes.data(), data.bytes.size());
+      if (!data.bytes.empty()) std::memcpy(memory->bytes.data(), data.bytes.data(), data.bytes.size());
       data.fresh = false;
       continue;
     }
