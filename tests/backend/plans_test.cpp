@@ -18,13 +18,17 @@ std::atomic<int64_t> allocations{0};
 } // namespace
 
 // Every allocation of the program passes here.
-void* operator new(size_t bytes) {
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   if (counting.load(std::memory_order_relaxed)) allocations++;
-  if (void* p = std::malloc(bytes)) return p;
+  return std::malloc(bytes);
+}
+void* operator new(size_t bytes) {
+  if (void* p = operator new(bytes, std::nothrow)) return p;
   throw std::bad_alloc();
 }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }
+void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
 
 namespace luminal {
 namespace {
