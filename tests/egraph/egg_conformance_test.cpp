@@ -12,7 +12,7 @@ namespace {
 
 std::string tests_folder() {
   const char* folder = std::getenv("LUMINAL_EGGLOG_TESTS");
-  return folder != nullptr && is_directory(folder) ? std::string(folder) + "/" : "";
+  return folder != nullptr && is_directory(folder) ? std::filesystem::absolute(folder).string() + "/" : "";
 }
 
 std::string sizes_file() {
@@ -149,7 +149,23 @@ std::vector<std::string> all_programs() {
   return all;
 }
 
-class Conformance : public testing::TestWithParam<std::string> {};
+/// The working folder is one of its own: some programs write files there.
+class Conformance : public testing::TestWithParam<std::string> {
+protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "luminal_egg_XXXXXX").string();
+    scratch_ = mkdtemp(pattern.data());
+    before_ = std::filesystem::current_path();
+    std::filesystem::current_path(scratch_);
+  }
+  void TearDown() override {
+    std::filesystem::current_path(before_);
+    std::filesystem::remove_all(scratch_);
+  }
+
+private:
+  std::filesystem::path scratch_, before_;
+};
 
 TEST_P(Conformance, EveryTableHasTheSameRows) {
   const std::string folder = tests_folder(), sizes = sizes_file();
