@@ -103,12 +103,12 @@ std::string math_program(int iterations) {
     return out;
   };
   std::string program = "(datatype Math (Const String) (Var String)";
-  for (const char* op : bench::unit::math_binary) program += fmt::format(" ({} Math Math)", name(op));
-  for (const char* op : bench::unit::math_unary) program += fmt::format(" ({} Math)", name(op));
+  for (const char* op : math_theory::binary) program += fmt::format(" ({} Math Math)", name(op));
+  for (const char* op : math_theory::unary) program += fmt::format(" ({} Math)", name(op));
   program += ")\n";
-  for (const auto& [left, right] : bench::unit::math_rules)
+  for (const auto& [left, right] : math_theory::rules)
     program += fmt::format("(rewrite {} {})\n", term(left), term(right));
-  for (const char* text : bench::unit::math_terms) program += term(text) + "\n";
+  for (const char* text : math_theory::terms) program += term(text) + "\n";
   return program + fmt::format("(run {})\n", iterations);
 }
 

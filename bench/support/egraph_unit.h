@@ -3,6 +3,7 @@
 // Row-major tables, hash-cons with 8-byte slots, a chained hash index on every column that a join uses, no limits, no reports. It is
 // frozen: what it takes on a machine is what other times are divided by.
 #pragma once
+#include "egraph/math_theory.h"
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -11,44 +12,7 @@
 
 namespace luminal::bench::unit {
 
-/// The math theory that egg, egglog and oatlog are measured with.
-inline constexpr const char* math_rules[][2] = {
-    {"(+ ?a ?b)", "(+ ?b ?a)"},
-    {"(* ?a ?b)", "(* ?b ?a)"},
-    {"(+ ?a (+ ?b ?c))", "(+ (+ ?a ?b) ?c)"},
-    {"(* ?a (* ?b ?c))", "(* (* ?a ?b) ?c)"},
-    {"(- ?a ?b)", "(+ ?a (* -1 ?b))"},
-    {"(+ ?a 0)", "?a"},
-    {"(* ?a 0)", "0"},
-    {"(* ?a 1)", "?a"},
-    {"(- ?a ?a)", "0"},
-    {"(* ?a (+ ?b ?c))", "(+ (* ?a ?b) (* ?a ?c))"},
-    {"(+ (* ?a ?b) (* ?a ?c))", "(* ?a (+ ?b ?c))"},
-    {"(* (pow ?a ?b) (pow ?a ?c))", "(pow ?a (+ ?b ?c))"},
-    {"(pow ?x 1)", "?x"},
-    {"(pow ?x 2)", "(* ?x ?x)"},
-    {"(d ?x (+ ?a ?b))", "(+ (d ?x ?a) (d ?x ?b))"},
-    {"(d ?x (* ?a ?b))", "(+ (* ?a (d ?x ?b)) (* ?b (d ?x ?a)))"},
-    {"(d ?x (sin ?x))", "(cos ?x)"},
-    {"(d ?x (cos ?x))", "(* -1 (sin ?x))"},
-    {"(i 1 ?x)", "?x"},
-    {"(i (cos ?x) ?x)", "(sin ?x)"},
-    {"(i (sin ?x) ?x)", "(* -1 (cos ?x))"},
-    {"(i (+ ?f ?g) ?x)", "(+ (i ?f ?x) (i ?g ?x))"},
-    {"(i (- ?f ?g) ?x)", "(- (i ?f ?x) (i ?g ?x))"},
-    {"(i (* ?a ?b) ?x)", "(- (* ?a (i ?b ?x)) (i (* (d ?x ?a) (i ?b ?x)) ?x))"},
-};
-inline constexpr const char* math_terms[] = {
-    "(i (ln x) x)",
-    "(i (+ x (cos x)) x)",
-    "(i (* (cos x) x) x)",
-    "(d x (+ 1 (* 2 x)))",
-    "(d x (- (pow x 3) (* 7 (pow x 2))))",
-    "(+ (* y (+ x y)) (- (+ x 2) (+ x x)))",
-    "(/ 1 (- (/ (+ 1 (sqrt five)) 2) (/ (- 1 (sqrt five)) 2)))",
-};
-inline constexpr const char* math_binary[] = {"d", "i", "+", "-", "*", "/", "pow"};
-inline constexpr const char* math_unary[] = {"ln", "sqrt", "sin", "cos"};
+namespace math_theory = luminal::egraph::math_theory;
 
 using Id = uint32_t;
 inline constexpr Id none = ~0u;
@@ -269,12 +233,12 @@ inline Engine::Engine() {
     tables_.back().arity = arity;
     tables_.back().literal = literal;
   };
-  for (const char* name : math_binary) op(name, 2, false);
-  for (const char* name : math_unary) op(name, 1, false);
+  for (const char* name : math_theory::binary) op(name, 2, false);
+  for (const char* name : math_theory::unary) op(name, 1, false);
   op("Const", 1, true);
   op("Var", 1, true);
-  for (const auto& [left, right] : math_rules) rules_.push_back(make_rule(left, right));
-  for (const char* term : math_terms) add_term(parse(term));
+  for (const auto& [left, right] : math_theory::rules) rules_.push_back(make_rule(left, right));
+  for (const char* term : math_theory::terms) add_term(parse(term));
 }
 
 inline Engine::Sexp Engine::read(const char*& at) {

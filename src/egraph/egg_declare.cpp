@@ -97,6 +97,24 @@ uint32_t EggProgram::Impl::add_function(NodeId node, FunctionInfo info, OpSpec s
   return index;
 }
 
+void EggProgram::Impl::add_constructor(NodeId node, FunctionInfo info, std::span<const NodeId> rest,
+                                       bool internal) {
+  for (const Option& option : options_of(rest)) {
+    if (option.name == ":cost")
+      info.cost = static_cast<int64_t>(count(one_value(option, "a cost"), "a cost"));
+    else if (option.name == ":unextractable")
+      no_value(option), info.unextractable = true;
+    else if (internal && (option.name == ":internal-hidden" || option.name == ":internal-let"))
+      no_value(option), info.hidden = true;
+    else
+      unknown_option(option, ":cost, :unextractable");
+  }
+  OpSpec spec;
+  spec.constructor = true;
+  spec.merge = MergeKind::unite;
+  add_function(node, std::move(info), std::move(spec));
+}
+
 void EggProgram::Impl::declare_variants(std::span<const NodeId> variants, SortId sort) {
   for (const NodeId variant : variants) {
     const auto items = syntax.children(variant);
@@ -108,18 +126,7 @@ void EggProgram::Impl::declare_variants(std::span<const NodeId> variants, SortId
     while (i < items.size() &&
            !(syntax.is_symbol(items[i]) && syntax.text(syntax[items[i]].symbol).starts_with(':')))
       info.inputs.push_back(schema.sort(items[i++]));
-    for (const Option& option : options_of(items.subspan(i))) {
-      if (option.name == ":cost")
-        info.cost = static_cast<int64_t>(count(one_value(option, "a cost"), "a cost"));
-      else if (option.name == ":unextractable")
-        no_value(option), info.unextractable = true;
-      else
-        unknown_option(option, ":cost, :unextractable");
-    }
-    OpSpec spec;
-    spec.constructor = true;
-    spec.merge = MergeKind::unite;
-    add_function(items[0], std::move(info), std::move(spec));
+    add_constructor(items[0], std::move(info), items.subspan(i), false);
   }
 }
 
@@ -156,20 +163,7 @@ void EggProgram::Impl::declare_constructor(NodeId command) {
     syntax.fail(items[3],
                 fmt::format("a constructor makes classes; {} is a sort of values. Declare a function",
                             schema.sort_name(info.output)));
-  for (const Option& option : options_of(items.subspan(4))) {
-    if (option.name == ":cost")
-      info.cost = static_cast<int64_t>(count(one_value(option, "a cost"), "a cost"));
-    else if (option.name == ":unextractable")
-      no_value(option), info.unextractable = true;
-    else if (option.name == ":internal-hidden" || option.name == ":internal-let")
-      no_value(option), info.hidden = true;
-    else
-      unknown_option(option, ":cost, :unextractable");
-  }
-  OpSpec spec;
-  spec.constructor = true;
-  spec.merge = MergeKind::unite;
-  add_function(items[1], std::move(info), std::move(spec));
+  add_constructor(items[1], std::move(info), items.subspan(4), true);
 }
 
 void EggProgram::Impl::declare_relation(NodeId command) {
@@ -188,10 +182,10 @@ void EggProgram::Impl::declare_relation(NodeId command) {
   spec.merge = MergeKind::keep_old;
   add_function(items[1], std::move(info), std::move(spec));
   schema.sorts.push_back(sort);
-  SortSpec placeholder; // no column has it; it keeps sorts here and in the engine in step
-  placeholder.name = fmt::format("facts of {}", syntax.text(symbol));
-  placeholder.kind = SortKind::value;
-  const SortId engine = graph.add_sort(std::move(placeholder));
+  SortSpec facts; // no column has it: it keeps the numbers of sorts here and in the engine equal
+  facts.name = fmt::format("facts of {}", syntax.text(symbol));
+  facts.kind = SortKind::value;
+  const SortId engine = graph.add_sort(std::move(facts));
   LUMINAL_CHECK(engine + 1 == schema.sorts.size());
 }
 

@@ -48,6 +48,8 @@ struct EggProgram::Impl {
   void declare_relation(NodeId command);
   void declare_function(NodeId command);
   uint32_t add_function(NodeId name, FunctionInfo info, OpSpec spec);
+  /// With the options that follow it; `internal`: also those that egglog prints for its own constructors.
+  void add_constructor(NodeId name, FunctionInfo info, std::span<const NodeId> rest, bool internal);
   void declare_ruleset(NodeId command);
   void declare_rule(NodeId command);
   void declare_rewrite(NodeId command, bool both);

@@ -22,10 +22,6 @@ constexpr const char* extension = ".values";
 
 uint64_t next_page(uint64_t offset) { return (offset + page - 1) / page * page; }
 
-template <class T> std::span<const std::byte> bytes_of(std::span<const T> values) {
-  return std::as_bytes(values);
-}
-
 } // namespace
 
 Result<LoadFile> LoadFile::open(const std::string& path, uint64_t source) {
@@ -65,8 +61,8 @@ Result<void> LoadFile::write(const std::string& path, uint64_t source, const Val
   const Header header{magic, source, table.size(),
                       hash64(table.data(), table.size() * sizeof(Entry), source)};
   const std::array<std::byte, page> zeros{};
-  std::vector<std::span<const std::byte>> parts{bytes_of(std::span(&header, 1)),
-                                                bytes_of(std::span<const Entry>(table))};
+  std::vector<std::span<const std::byte>> parts{std::as_bytes(std::span(&header, 1)),
+                                                std::as_bytes(std::span(table))};
   uint64_t at = sizeof header + table.size() * sizeof(Entry);
   for (const Entry& entry : table) {
     parts.push_back(std::span(zeros).first(entry.offset - at));

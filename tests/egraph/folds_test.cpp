@@ -294,6 +294,16 @@ TEST(Folds, PlantedMistakesAreSeen) {
   }
 }
 
+/// A fold needs the classes in its vector of bodies.
+EngineProblemOptions bodies_of_folds(EggProgram& program) {
+  EngineProblemOptions options;
+  options.contents = [&](SortId, Value v, std::vector<ClassId>& out) {
+    const auto items = program.values().sequence_of(v);
+    out.assign(items.begin(), items.end());
+  };
+  return options;
+}
+
 TEST(Folds, ExtractionJoinsThePassesOfAttention) {
   // Naive: logits, maximum, sum, weighted sum. Found: one pass over the keys with a state of three components, logits in its loop.
   for (const Make& make : {Make(full_attention), Make(causal_attention)}) {
@@ -302,11 +312,7 @@ TEST(Folds, ExtractionJoinsThePassesOfAttention) {
     t.saturate();
     auto& program = t.program();
     const ClassId roots[] = {root};
-    EngineProblemOptions options;
-    options.contents = [&](SortId, Value v, std::vector<ClassId>& out) {
-      const auto items = program.values().sequence_of(v);
-      out.assign(items.begin(), items.end());
-    };
+    EngineProblemOptions options = bodies_of_folds(program);
     const OpId fold = program.op("Fold");
     // A fold that needs an earlier pass over its axes costs another one.
     options.cost = [&](const RowView& row) {
@@ -347,11 +353,7 @@ TEST(Folds, TheCheapestTermHasOnePass) {
   t.saturate();
   auto& program = t.program();
   const ClassId roots[] = {root};
-  EngineProblemOptions options;
-  options.contents = [&](SortId, Value v, std::vector<ClassId>& out) {
-    const auto items = program.values().sequence_of(v);
-    out.assign(items.begin(), items.end());
-  };
+  EngineProblemOptions options = bodies_of_folds(program);
   const OpId fold = program.op("Fold");
   options.cost = [&](const RowView& row) {
     return row.op == fold ? 100.0 + double(t.monoid(row.args()[0]).size()) : 1.0;

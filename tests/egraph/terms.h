@@ -1,6 +1,7 @@
 // egraph/terms.h -- a few lines of s-expressions over an e-graph: operators by first use, rewrites from text. For tests.
 #pragma once
 #include "egraph/egraph.h"
+#include "egraph/math_theory.h"
 #include <map>
 #include <sstream>
 
@@ -130,44 +131,14 @@ struct Terms {
   }
 };
 
-/// The math theory that egg and egglog are measured with: 24 rewrites, 7 terms.
+/// The math theory with its rules and terms.
 inline void add_math(Terms& t) {
-  for (const char* name : {"d", "i", "+", "-", "*", "/", "pow"}) t.op(name, 2);
-  for (const char* name : {"ln", "sqrt", "sin", "cos"}) t.op(name, 1);
+  for (const char* name : math_theory::binary) t.op(name, 2);
+  for (const char* name : math_theory::unary) t.op(name, 1);
   t.op("Const", 1, true);
   t.op("Var", 1, true);
-  const char* const rules[][2] = {
-      {"(+ ?a ?b)", "(+ ?b ?a)"},
-      {"(* ?a ?b)", "(* ?b ?a)"},
-      {"(+ ?a (+ ?b ?c))", "(+ (+ ?a ?b) ?c)"},
-      {"(* ?a (* ?b ?c))", "(* (* ?a ?b) ?c)"},
-      {"(- ?a ?b)", "(+ ?a (* -1 ?b))"},
-      {"(+ ?a 0)", "?a"},
-      {"(* ?a 0)", "0"},
-      {"(* ?a 1)", "?a"},
-      {"(- ?a ?a)", "0"},
-      {"(* ?a (+ ?b ?c))", "(+ (* ?a ?b) (* ?a ?c))"},
-      {"(+ (* ?a ?b) (* ?a ?c))", "(* ?a (+ ?b ?c))"},
-      {"(* (pow ?a ?b) (pow ?a ?c))", "(pow ?a (+ ?b ?c))"},
-      {"(pow ?x 1)", "?x"},
-      {"(pow ?x 2)", "(* ?x ?x)"},
-      {"(d ?x (+ ?a ?b))", "(+ (d ?x ?a) (d ?x ?b))"},
-      {"(d ?x (* ?a ?b))", "(+ (* ?a (d ?x ?b)) (* ?b (d ?x ?a)))"},
-      {"(d ?x (sin ?x))", "(cos ?x)"},
-      {"(d ?x (cos ?x))", "(* -1 (sin ?x))"},
-      {"(i 1 ?x)", "?x"},
-      {"(i (cos ?x) ?x)", "(sin ?x)"},
-      {"(i (sin ?x) ?x)", "(* -1 (cos ?x))"},
-      {"(i (+ ?f ?g) ?x)", "(+ (i ?f ?x) (i ?g ?x))"},
-      {"(i (- ?f ?g) ?x)", "(- (i ?f ?x) (i ?g ?x))"},
-      {"(i (* ?a ?b) ?x)", "(- (* ?a (i ?b ?x)) (i (* (d ?x ?a) (i ?b ?x)) ?x))"},
-  };
-  for (const auto& [left, right] : rules) t.rewrite(left, right);
-  for (const char* term :
-       {"(i (ln x) x)", "(i (+ x (cos x)) x)", "(i (* (cos x) x) x)", "(d x (+ 1 (* 2 x)))",
-        "(d x (- (pow x 3) (* 7 (pow x 2))))", "(+ (* y (+ x y)) (- (+ x 2) (+ x x)))",
-        "(/ 1 (- (/ (+ 1 (sqrt five)) 2) (/ (- 1 (sqrt five)) 2)))"})
-    t.add(term);
+  for (const auto& [left, right] : math_theory::rules) t.rewrite(left, right);
+  for (const char* term : math_theory::terms) t.add(term);
 }
 
 } // namespace luminal::egraph::testing
