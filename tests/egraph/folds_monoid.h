@@ -84,6 +84,9 @@ public:
                               const std::vector<double>& b) const;
   std::vector<double> identities(const Monoid& m) const;
   std::string text(const Monoid& m) const;
+  const Transport& transport(uint32_t t) const { return nodes_[t]; }
+  /// The transport with component i called name.at(i).
+  uint32_t renamed(uint32_t t, const std::map<uint32_t, uint32_t>& name);
 
 private:
   using Kind = Transport::Kind;
@@ -94,7 +97,6 @@ private:
   uint32_t add(uint32_t a, uint32_t b);
   uint32_t mul(uint32_t a, uint32_t b);
   uint32_t ratio(Character h, uint32_t j);
-  uint32_t renamed(uint32_t t, const std::map<uint32_t, uint32_t>& name);
   void collect(uint32_t t, std::set<uint32_t>& out) const;
   double evaluate(uint32_t t, double self, const std::vector<double>& old_state,
                   const std::vector<double>& new_state) const;
