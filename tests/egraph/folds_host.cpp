@@ -288,18 +288,18 @@ Value Theory::op(const std::string& name, std::initializer_list<Value> args) {
   return program_.graph().add(program_.op(name), std::span(args.begin(), args.size()));
 }
 Value Theory::in(const std::string& name, const std::string& axes) {
-  return op("In", {program_.string(name), axes_of(axes)});
+  return op("In", {program_.string(name), axes_value(axes)});
 }
 Value Theory::iota(const std::string& axis) { return op("Iota", {program_.string(axis)}); }
 Value Theory::constant(double v) { return op("Const", {program_.values().real(v)}); }
 Value Theory::get(int64_t i, const Monoid& monoid, const std::vector<Value>& bodies,
                   const std::string& axes) {
   const Value all = program_.values().sequence(bodies);
-  return op("Get", {program_.integer(i), op("Fold", {monoids_.id(monoid), axes_of(axes), all})});
+  return op("Get", {program_.integer(i), op("Fold", {monoids_.id(monoid), axes_value(axes), all})});
 }
 Value Theory::fold(Op o, Value x, const std::string& axes) { return get(0, algebra_.single(o), {x}, axes); }
 Value Theory::mean(Value x, const std::string& axes) {
-  return op("Div", {fold(Op::sum, x, axes), op("Dim", {axes_of(axes)})});
+  return op("Div", {fold(Op::sum, x, axes), op("Dim", {axes_value(axes)})});
 }
 
 uint64_t Theory::saturate() {
@@ -314,6 +314,17 @@ uint64_t Theory::saturate() {
 )",
                "schedule");
   return program_.totals().iterations - before;
+}
+
+const Axes& Theory::axes_of(ClassId c) {
+  const Value leader = program_.graph().find(c);
+  const auto known = program_.graph().lookup(program_.op("axes"), std::span(&leader, 1));
+  return axes_[known ? *known : axes_.id({})];
+}
+const Depth& Theory::depth_of(ClassId c) {
+  const Value leader = program_.graph().find(c);
+  const auto known = program_.graph().lookup(program_.op("depth"), std::span(&leader, 1));
+  return depths_[known ? *known : depths_.id({})];
 }
 
 int Theory::passes(Value x, const std::string& axis) {

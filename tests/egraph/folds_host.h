@@ -25,11 +25,16 @@ public:
   uint64_t saturate();
   /// Nested passes over the axis that the cheapest term of the class needs.
   int passes(Value x, const std::string& axis);
+  // What is known of a class of V, brought up to date by saturate().
+  const Axes& axes_of(ClassId c);   ///< the axes that it varies with
+  const Depth& depth_of(ClassId c); ///< the nested passes that its cheapest term needs
+  const Window& window(Value v) const { return windows_[v]; } ///< of a View
   /// The monoids of more than one component that are in the graph, as texts.
   std::vector<std::string> monoids();
   EggProgram& program() { return program_; }
   Algebra& algebra() { return algebra_; }
   const Axes& axes(Value v) const { return axes_[v]; }
+  const Depth& depth(Value v) const { return depths_[v]; }
   const Monoid& monoid(Value v) const { return monoids_[v]; }
   uint64_t rows() const { return program_.graph().total_size(); }
 
@@ -44,7 +49,7 @@ private:
              std::function<bool(std::span<const Value>)> test);
   void make(const std::string& name, std::vector<std::string> inputs, const std::string& output,
             std::function<std::optional<Value>(std::span<const Value>)> f);
-  Value axes_of(const std::string& names) { return axes_.id(parse(names)); }
+  Value axes_value(const std::string& names) { return axes_.id(parse(names)); }
   static Axes parse(const std::string& names);
   double real(Value v) { return program_.values().real_of(v); }
   int64_t integer(Value v) { return program_.values().integer_of(v); }
@@ -54,6 +59,7 @@ private:
   Interner<Depth> depths_;
   Interner<Character> characters_;
   Interner<Monoid> monoids_;
+  Interner<Window> windows_;
   EggProgram program_;
 };
 

@@ -41,6 +41,15 @@ struct Character {
   auto operator<=>(const Character&) const = default;
 };
 
+/// A view: `axis` of its operand is read at (sum of factor * axis + offset) div divisor; outside of it stands `fill` (none: it is never outside).
+struct Window {
+  std::string axis;
+  std::vector<std::pair<std::string, int64_t>> terms; ///< axis and factor
+  int64_t offset = 0, divisor = 1;
+  std::optional<double> fill;
+  auto operator<=>(const Window&) const = default;
+};
+
 enum class Op : uint8_t { sum, max, min };
 double identity(Op op);
 double apply(Op op, double a, double b);
