@@ -7,9 +7,9 @@
 namespace luminal::egraph {
 namespace {
 
-constexpr std::string_view rule_options =
-    ":ruleset, :phase, :name, :naive, :unsafe-seminaive, :budget, :exact, :reassoc, :approx, :guard; of "
-    "rewrites also :when and :subsume";
+constexpr std::string_view rule_options = ":ruleset, :phase, :name, :naive, :unsafe-seminaive, :budget, "
+                                          ":exact, :reassoc, :range, :approx, :guard; of "
+                                          "rewrites also :when and :subsume";
 
 bool holds_classes(const Schema& schema, SortId sort) {
   return schema.sorts[sort].type == SortType::classes || schema.sorts[sort].holds_classes;
@@ -281,12 +281,13 @@ RuleOptions read_rule_options(EggProgram::Impl& p, std::span<const NodeId> nodes
     } else if (key == ":budget") {
       out.budget = p.count(p.one_value(option, "a number of matches"), "a number of matches");
       if (out.budget == 0) p.syntax.fail(option.values[0], "a budget is at least 1");
-    } else if (key == ":exact" || key == ":reassoc" || key == ":approx") {
+    } else if (key == ":exact" || key == ":reassoc" || key == ":range" || key == ":approx") {
       p.no_value(option);
-      if (numeric != 0) p.syntax.fail(option.node, ":exact, :reassoc and :approx exclude each other");
+      if (numeric != 0) p.syntax.fail(option.node, ":exact, :reassoc, :range and :approx exclude each other");
       numeric = option.node;
       out.numeric = key == ":exact"     ? NumericClass::exact
                     : key == ":reassoc" ? NumericClass::reassociate
+                    : key == ":range"   ? NumericClass::range
                                         : NumericClass::approximate;
     } else if (key == ":when" && rewrite) {
       for (const NodeId fact : p.list(p.one_value(option, "a list of facts"), "facts"))

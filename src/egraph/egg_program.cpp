@@ -43,6 +43,7 @@ constexpr CommandEntry commands[] = {
     {"print-stats", [](Impl& p, NodeId c) { p.print_stats(c); }},
     {"push", [](Impl& p, NodeId c) { p.push(c); }},
     {"pop", [](Impl& p, NodeId c) { p.pop(c); }},
+    {"foreach", [](Impl& p, NodeId c) { p.syntax.fail(c, "foreach can only stand at the top level"); }},
     {"include", [](Impl& p, NodeId c) { p.include(c); }},
     {"input", [](Impl& p, NodeId c) { p.add_input(c); }},
     {"output", [](Impl& p, NodeId c) { p.output_command(c); }},
@@ -62,7 +63,7 @@ EggProgram::Impl::Impl(EggOptions given) : options(std::move(given)), schema(syn
 void EggProgram::Impl::run_text(std::string file, std::string text) {
   const std::vector<NodeId> commands_read = syntax.parse(std::move(file), std::move(text));
   add_big_numbers(*this);
-  for (const NodeId command : commands_read) run_command(command);
+  for (const NodeId command : expand_foreach(syntax, commands_read)) run_command(command);
 }
 
 void EggProgram::Impl::run_command(NodeId command) {

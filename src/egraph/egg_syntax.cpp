@@ -259,10 +259,9 @@ std::string_view Syntax::head(NodeId id) const {
   return !items.empty() && is_symbol(items[0]) ? text(nodes_[items[0]].symbol) : std::string_view();
 }
 
-NodeId Syntax::make_symbol(Symbol symbol, NodeId place) {
+NodeId Syntax::make_atom(Symbol text, NodeId place) {
   Node node = nodes_[place];
-  node.kind = NodeKind::symbol;
-  node.symbol = symbol;
+  node.symbol = text;
   nodes_.push_back(node);
   return static_cast<NodeId>(nodes_.size() - 1);
 }

@@ -88,7 +88,7 @@ public:
   const SymbolTable& symbols() const { return symbols_; }
 
   // ---- building nodes that stand for a place of the text
-  NodeId make_symbol(Symbol symbol, NodeId place);
+  NodeId make_atom(Symbol text, NodeId place); ///< of the kind of `place`, a symbol or a string
   NodeId make_list(std::span<const NodeId> children, NodeId place);
 
   // ---- places and errors
@@ -124,6 +124,9 @@ private:
   std::vector<NodeId> children_;
   SymbolTable symbols_;
 };
+
+/// The commands with those in `(foreach @x (<name>*) <command>*)` written out, for each name in the place of @x in names and strings.
+std::vector<NodeId> expand_foreach(Syntax& syntax, std::span<const NodeId> commands);
 
 /// Shortest decimal text without exponent that reads back to the same double, always with a point; NaN, inf, -inf.
 std::string egg_float_text(double value);

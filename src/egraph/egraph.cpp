@@ -43,6 +43,8 @@ EGraph EGraph::clone() const {
   return copy;
 }
 
+void EGraph::plan_with(const PlanOptions& options) { state_->plan_options = options; }
+
 SortId EGraph::add_sort(SortSpec spec) {
   state_->has_containers |= spec.kind == SortKind::container;
   state_->sorts.push_back(std::move(spec));

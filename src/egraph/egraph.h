@@ -119,6 +119,8 @@ public:
   RunReport run(RulesetId ruleset, const RunOptions& options = {}) {
     return run(std::span(&ruleset, 1), options);
   }
+  /// Holds for plans made from now on: to be called before the first run.
+  void plan_with(const PlanOptions& options);
   const RuleStats& rule_stats(RuleId id) const;
   /// Is there a match? The premises are matched against everything.
   bool holds(const Query& query);

@@ -5,19 +5,35 @@
 
 namespace luminal::egraph {
 
+void PassGraph::clear() {
+  group_.clear();
+  sets_.clear();
+}
+
+/// Doubles the width of all sets.
+void PassGraph::widen() {
+  std::vector<uint64_t> wider(size() * words_ * 2, 0);
+  for (uint32_t g = 0; g < size(); ++g)
+    std::copy(set(g), set(g) + words_, wider.begin() + ptrdiff_t(size_t(g) * words_ * 2));
+  words_ *= 2;
+  sets_ = std::move(wider);
+}
+
 uint32_t PassGraph::add(std::span<const uint32_t> before) {
   const uint32_t id = size();
-  std::vector<uint64_t> set(id / 64 + 1, 0);
-  for (const uint32_t b : before) {
+  for (const uint32_t b : before)
     if (b >= id) throw Error(fmt::format("[passes] pass {} needs {}, which is not there yet", id, b));
-    const auto& earlier = sets_[group_[b]];
-    for (size_t w = 0; w < earlier.size(); ++w) set[w] |= earlier[w];
-    for (const uint32_t m : members_[group_[b]]) set[m / 64] |= uint64_t(1) << (m % 64);
+  if (id >= words_ * 64) widen();
+  sets_.resize(sets_.size() + words_, 0);
+  uint64_t* mine = set(id);
+  for (const uint32_t b : before) {
+    const uint64_t* earlier = set(group_[b]);
+    for (size_t w = 0; w < words_; ++w) mine[w] |= earlier[w];
+    for (const uint32_t m : members_[group_[b]]) mine[m / 64] |= uint64_t(1) << (m % 64);
   }
   group_.push_back(id);
-  members_.push_back({id});
-  for (auto& other : sets_) other.resize(id / 64 + 1, 0);
-  sets_.push_back(std::move(set));
+  if (members_.size() <= id) members_.emplace_back();
+  members_[id].assign(1, id);
   return id;
 }
 
@@ -35,12 +51,12 @@ void PassGraph::join(uint32_t a, uint32_t b) {
   for (const uint32_t m : members_[b]) group_[m] = a;
   members_[a].insert(members_[a].end(), members_[b].begin(), members_[b].end());
   members_[b].clear();
-  for (size_t w = 0; w < sets_[a].size(); ++w) sets_[a][w] |= sets_[b][w];
+  for (size_t w = 0; w < words_; ++w) set(a)[w] |= set(b)[w];
   // Who comes after one of them comes after all of them and after what those need.
   for (uint32_t g = 0; g < size(); ++g) {
     if (group_[g] != g || g == a || (!bit(g, a) && !bit(g, b))) continue;
-    for (size_t w = 0; w < sets_[a].size(); ++w) sets_[g][w] |= sets_[a][w];
-    for (const uint32_t m : members_[a]) sets_[g][m / 64] |= uint64_t(1) << (m % 64);
+    for (size_t w = 0; w < words_; ++w) set(g)[w] |= set(a)[w];
+    for (const uint32_t m : members_[a]) set(g)[m / 64] |= uint64_t(1) << (m % 64);
   }
 }
 
@@ -50,7 +66,7 @@ std::vector<uint32_t> PassGraph::order() const {
   for (uint32_t g = 0; g < size(); ++g) {
     if (group_[g] != g) continue;
     size_t before = 0;
-    for (const uint64_t w : sets_[g]) before += size_t(__builtin_popcountll(w));
+    for (size_t w = 0; w < words_; ++w) before += size_t(__builtin_popcountll(set(g)[w]));
     keyed.emplace_back(before, g);
   }
   std::sort(keyed.begin(), keyed.end());
@@ -59,7 +75,7 @@ std::vector<uint32_t> PassGraph::order() const {
   return out;
 }
 
-void join_greedily(PassGraph& graph, const std::function<double(std::span<const uint32_t>, uint32_t)>& gain) {
+void join_greedily(PassGraph& graph, const JoinGain& gain, const JoinNotice& joining) {
   for (uint32_t pass = 0; pass < graph.size(); ++pass) {
     if (graph.group(pass) != pass || graph.members(pass).size() > 1) continue;
     double most = 0;
@@ -69,7 +85,9 @@ void join_greedily(PassGraph& graph, const std::function<double(std::span<const 
       const double value = gain(graph.members(g), pass);
       if (value > most) most = value, best = g;
     }
-    if (best != pass) graph.join(best, pass);
+    if (best == pass) continue;
+    if (joining) joining(graph.members(best), pass);
+    graph.join(best, pass);
   }
 }
 

@@ -1,5 +1,6 @@
 // egraph/match.cpp -- the interpreter of plans: rows that pass a node's tests bind registers and go on to its children.
 #include "egraph/match.h"
+#include <algorithm>
 
 namespace luminal::egraph {
 
@@ -109,6 +110,106 @@ void Matcher::walk_index(const TrieNode& node) {
   }
 }
 
+void Matcher::pair(const TrieNode& node, RowId first, RowId second) {
+  count_step(node);
+  const Table& table = state_.tables[node.step.op];
+  regs_[node.step.shared] = table.row(first)[node.step.sides[0].shared_col];
+  if (!take(node.step, table, first, table.row(first))) return;
+  for (const std::unique_ptr<TrieNode>& child : node.children) {
+    if (child->stamp != trie_.stamp) continue;
+    const Table& other = state_.tables[child->step.op];
+    if (take(child->step, other, second, other.row(second))) descend(*child);
+    if (stopped_) return;
+  }
+}
+
+void Matcher::probe(const TrieNode& node, bool swapped, RowId row, Value value) {
+  const TrieNode::Side& side = node.step.sides[swapped ? 0 : 1];
+  const Table& table = state_.tables[side.op];
+  const RowId below = side.old_only ? middles_[side.op] : absent;
+  const auto meet_with = [&](RowId other) {
+    if (other < below) swapped ? pair(node, other, row) : pair(node, row, other);
+  };
+  ++counts_[node.id].probes;
+  if (!side.args.empty()) {
+    regs_[node.step.shared] = value;
+    call_args_.clear();
+    for (const Reg arg : side.args) call_args_.push_back(regs_[arg]);
+    const RowId other = table.find(call_args_.data());
+    if (other != absent) meet_with(other);
+    return;
+  }
+  // Either run holds the rows that are wanted: the shorter one is walked.
+  const Value key = regs_[side.key];
+  const Index& by_key = table.index(side.col);
+  const Index& by_value = table.index(side.shared_col);
+  RowId a = by_key.head(key), b = by_value.head(value);
+  const RowId heads[2] = {a, b};
+  for (; a != absent && b != absent; a = by_key.next(a), b = by_value.next(b))
+    if (a % 16 == 0) count_step(node);
+  const Index& index = a == absent ? by_key : by_value;
+  for (RowId other = heads[a == absent ? 0 : 1]; other != absent && !stopped_; other = index.next(other)) {
+    const Value* cells = table.row(other);
+    if (cells[table.keys()] == absent) continue;
+    count_step(node);
+    if (cells[side.col] == key && cells[side.shared_col] == value) meet_with(other);
+  }
+}
+
+void Matcher::walk_meet(const TrieNode& node) {
+  const TrieNode::Step& step = node.step;
+  RowId heads[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    const TrieNode::Side& side = step.sides[i];
+    if (side.signature != 0 && (state_.classes.signature(regs_[side.key]) & side.signature) == 0) return;
+    ++counts_[node.id].probes;
+    heads[i] = state_.tables[side.op].index(side.col).head(regs_[side.key]);
+    if (heads[i] == absent) return;
+  }
+  const auto next = [&](int side, RowId row) {
+    return state_.tables[step.sides[side].op].index(step.sides[side].col).next(row);
+  };
+  // Both runs side by side to the end of the shorter one.
+  RowId at[2] = {heads[0], heads[1]};
+  uint32_t length = 0;
+  for (; at[0] != absent && at[1] != absent; ++length) {
+    for (int i = 0; i < 2; ++i) at[i] = next(i, at[i]);
+    if (length % 16 == 15) count_step(node);
+  }
+  const int few = at[0] == absent ? 0 : 1, many = 1 - few;
+  const size_t base = gathered_.size();
+  const auto each = [&](int which, const auto& f) {
+    const TrieNode::Side& side = step.sides[which];
+    const Table& table = state_.tables[side.op];
+    const RowId below = side.old_only ? middles_[side.op] : absent;
+    for (RowId row = heads[which]; row != absent && !stopped_; row = next(which, row)) {
+      if (row >= below || table.is_dead(row)) continue;
+      count_step(node);
+      f(row, table.row(row)[side.shared_col]);
+    }
+  };
+  const TrieNode::Side& other = step.sides[many];
+  bool sum = other.args.empty(); // the sum of the runs is cheap: the rest of the longer one is not much
+  for (uint32_t rest = 4 * length + 16; sum && at[many] != absent; at[many] = next(many, at[many]))
+    sum = rest-- != 0;
+  if (!sum) {
+    each(few, [&](RowId row, Value value) { probe(node, few == 1, row, value); });
+    return;
+  }
+  each(few, [&](RowId row, Value value) { gathered_.emplace_back(value, row); });
+  std::sort(gathered_.begin() + static_cast<ptrdiff_t>(base), gathered_.end());
+  const size_t end = gathered_.size();
+  each(many, [&](RowId row, Value value) {
+    size_t i = static_cast<size_t>(std::lower_bound(gathered_.begin() + static_cast<ptrdiff_t>(base),
+                                                    gathered_.begin() + static_cast<ptrdiff_t>(end),
+                                                    std::pair<Value, RowId>(value, 0)) -
+                                   gathered_.begin());
+    for (; i < end && gathered_[i].first == value && !stopped_; ++i)
+      few == 0 ? pair(node, gathered_[i].second, row) : pair(node, row, gathered_[i].second);
+  });
+  gathered_.resize(base);
+}
+
 void Matcher::walk(const TrieNode& node) {
   const TrieNode::Step& step = node.step;
   switch (step.kind) {
@@ -153,6 +254,8 @@ void Matcher::walk(const TrieNode& node) {
   case TrieNode::Kind::scan:
     walk_rows(node, 0, step.old_only ? middles_[step.op] : state_.tables[step.op].rows());
     return;
+  case TrieNode::Kind::meet: walk_meet(node); return;
+  case TrieNode::Kind::partner: // walked by pair()
   case TrieNode::Kind::once:
   case TrieNode::Kind::filter: return; // roots and their children are walked by the run_ functions
   }

@@ -30,6 +30,10 @@ public:
 private:
   void walk(const TrieNode& node);
   void walk_index(const TrieNode& node);
+  void walk_meet(const TrieNode& node);
+  /// The row of the shorter run holds `value` of the shared variable: all rows of the other side that do, too.
+  void probe(const TrieNode& node, bool swapped, RowId row, Value value);
+  void pair(const TrieNode& node, RowId first, RowId second);
   void walk_rows(const TrieNode& node, RowId first, RowId last);
   void descend(const TrieNode& node);
   bool take(const TrieNode::Step& step, const Table& table, RowId row, const Value* cells);
@@ -47,6 +51,8 @@ private:
   const std::function<bool(std::span<const Value>)>* on_match_;
   std::vector<Value> regs_;
   std::vector<Value> call_args_;
+  std::vector<std::pair<Value, RowId>>
+      gathered_; ///< a stack: value of the shared variable, row; of each meet under way
   uint64_t steps_ = 0, values_ = 0;
   bool stopped_ = false;
 };

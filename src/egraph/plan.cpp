@@ -34,7 +34,17 @@ public:
         if (best.atom == absent || choice.score < best.score) best = choice;
       }
       if (best.atom == absent) break;
-      steps_.push_back({best.kind, best.atom, best.col, best.work > 8 ? best.other_col : absent});
+      if (const Partner with = partner_of(best); with.choice.atom != absent) {
+        steps_.push_back({TrieNode::Kind::meet, best.atom, best.col, absent, with.choice.atom,
+                          with.choice.col, with.shared});
+        cost_ += partial_ * (best.work + with.choice.work);
+        partial_ *= best.result;
+        place(best.atom);
+        partial_ *= estimate(with.choice.atom).result;
+        place(with.choice.atom);
+        continue;
+      }
+      steps_.push_back({best.kind, best.atom, best.col, best.work > long_run() ? best.other_col : absent});
       cost_ += partial_ * (best.work + 0.5);
       partial_ *= best.result;
       place(best.atom);
@@ -137,6 +147,39 @@ private:
       choice.result *= std::max(frequent, 1 / domain);
     }
     return choice;
+  }
+
+  double long_run() const { return state_.plan_options.long_run; }
+
+  struct Partner {
+    Choice choice;
+    VarId shared = absent;
+  };
+  /// An atom that hangs on known values as `first` does, and shares a variable with it that is not known: the two close a cycle. Taken one
+  /// after the other they may cost the product of their runs; a meet costs their sum, or the shorter one. A column that holds one value in
+  /// most rows (the output of a relation) makes no such run.
+  Partner partner_of(const Choice& first) {
+    Partner best;
+    const auto selective = [&](const Choice& choice) {
+      return choice.kind == TrieNode::Kind::index && choice.work > long_run() &&
+             (long_run() == 0 || 2 * choice.work <= state_.tables[query_.atoms[choice.atom].op].live());
+    };
+    if (!selective(first)) return best;
+    for (const uint32_t atom : open_) {
+      if (placed_[atom] || atom == first.atom) continue;
+      const Choice& choice = choices_[atom];
+      if (!selective(choice) || (best.choice.atom != absent && choice.work >= best.choice.work)) continue;
+      const VarId shared = shared_variable(query_.atoms[first.atom], query_.atoms[atom]);
+      if (shared != absent) best = {choice, shared};
+    }
+    return best;
+  }
+  VarId shared_variable(const CompiledAtom& a, const CompiledAtom& b) const {
+    for (const Slot& slot : a.cols)
+      if (!is_bound(slot))
+        for (const Slot& other : b.cols)
+          if (!other.constant && other.id == slot.id) return slot.id;
+    return absent;
   }
 
   Choice consider(uint32_t atom) {

@@ -37,6 +37,13 @@ struct RunOptions {
   int threads = 1; ///< for matching; the result is the same for any number
 };
 
+/// How queries are planned. Any values give the same matches, in another order.
+struct PlanOptions {
+  /// Rows expected of an index run from which a second index is worth a look at both: the shorter run of two columns of an atom, or
+  /// two atoms that close a cycle met by the values they share. 0: always.
+  double long_run = 8;
+};
+
 /// Counts since the rule was added (EGraph::rule_stats) or of one iteration.
 struct RuleStats {
   uint64_t steps = 0;   ///< rows looked at; a step that rules share counts for each in equal parts

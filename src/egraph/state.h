@@ -79,6 +79,7 @@ struct State {
     double chance = 0;
     uint32_t version_a = 0, version_b = 0;
   };
+  PlanOptions plan_options;
   std::unordered_map<uint64_t, PairChance> pair_chances; ///< by two columns; see plan.cpp
   Buffer<uint64_t> displaced_bits;                       ///< scratch of rebuild(), all zero outside
   Buffer<Value> scratch;                                 ///< one row

@@ -140,45 +140,43 @@ void Trie::prepare(Plan& plan, RuleEntry& entry, uint32_t entry_index, uint32_t 
   const auto reg = [&](const Slot& slot) {
     return slot.constant ? global_reg(constant(slot)) : regs[slot.id];
   };
-  TrieNode* node = &once;
-  for (size_t at = 0; at < steps.size(); ++at) {
-    const PlannedStep& planned = steps[at];
-    TrieNode::Step step;
-    step.kind = planned.kind;
-    if (planned.kind == TrieNode::Kind::prim) {
-      const CompiledPrim& prim = query.prims[planned.atom];
-      step.op = prim.prim;
-      for (const Slot& arg : prim.args) step.args.push_back(reg(arg));
-      step.out_bound = prim.out.constant || regs[prim.out.id] != absent;
-      if (!step.out_bound) regs[prim.out.id] = next++;
-      step.out = reg(prim.out);
-      node = child(node, std::move(step));
-      continue;
+  const auto key_count = [](const CompiledAtom& atom) { return static_cast<uint32_t>(atom.cols.size()) - 1; };
+  // Atoms before the root read old rows only, those behind it all rows: no match is found twice.
+  const auto old_only = [&](uint32_t atom) { return !full && atom < entry.open[root_open]; };
+  const auto key_regs = [&](const CompiledAtom& atom) {
+    std::vector<Reg> args;
+    for (uint32_t col = 0; col < key_count(atom); ++col) args.push_back(reg(atom.cols[col]));
+    return args;
+  };
+  const auto use_index = [&](const CompiledAtom& atom, uint32_t col, Reg& key, uint64_t& signature) {
+    key = reg(atom.cols[col]);
+    state_.tables[atom.op].index(col).wanted = true;
+    if (state_.tables[atom.op].eq_cols()[col] != 0)
+      signature = col == key_count(atom) ? Classes::down_bit(atom.op) : Classes::up_bit(atom.op, col);
+  };
+  const auto side = [&](uint32_t atom_index, uint32_t col, VarId shared) {
+    const CompiledAtom& atom = query.atoms[atom_index];
+    TrieNode::Side made;
+    made.op = atom.op;
+    made.col = col;
+    made.old_only = old_only(atom_index);
+    use_index(atom, col, made.key, made.signature);
+    while (atom.cols[made.shared_col].constant || atom.cols[made.shared_col].id != shared) ++made.shared_col;
+    const auto known = [&](const Slot& slot) { return slot.constant || regs[slot.id] != absent; };
+    if (std::all_of(atom.cols.begin(), atom.cols.end() - 1, known)) {
+      made.args = key_regs(atom);
+    } else {
+      Reg unused_key = 0;
+      uint64_t unused_signature = 0;
+      use_index(atom, made.shared_col, unused_key, unused_signature);
     }
-    const CompiledAtom& atom = query.atoms[planned.atom];
-    const auto keys = static_cast<uint32_t>(atom.cols.size()) - 1;
-    step.op = atom.op;
-    step.include_subsumed = query.include_subsumed;
-    // Atoms before the root read old rows only, those behind it all rows: no match is found twice.
-    step.old_only = !full && planned.atom < entry.open[root_open];
-    if (planned.kind == TrieNode::Kind::lookup)
-      for (uint32_t col = 0; col < keys; ++col) step.args.push_back(reg(atom.cols[col]));
-    const auto use_index = [&](uint32_t col, Reg& key, uint64_t& signature) {
-      key = reg(atom.cols[col]);
-      state_.tables[atom.op].index(col).wanted = true;
-      if (state_.tables[atom.op].eq_cols()[col] != 0)
-        signature = col == keys ? Classes::down_bit(atom.op) : Classes::up_bit(atom.op, col);
-    };
-    if (planned.kind == TrieNode::Kind::index) {
-      step.col = planned.col;
-      use_index(step.col, step.key, step.signature);
-      step.other_col = planned.other_col;
-      if (step.other_col != absent) use_index(step.other_col, step.other_key, step.other_signature);
-    }
+    return made;
+  };
+  const auto bind_or_check = [&](const CompiledAtom& atom, uint32_t first_col, uint32_t skipped_col,
+                                 TrieNode::Step& step) {
     std::vector<std::pair<uint32_t, uint32_t>> first_at; // variable, column where this atom binds it
-    for (uint32_t col = planned.kind == TrieNode::Kind::lookup ? keys : 0; col <= keys; ++col) {
-      if (planned.kind == TrieNode::Kind::index && col == planned.col && planned.other_col == absent)
-        continue;
+    for (uint32_t col = first_col; col < atom.cols.size(); ++col) {
+      if (col == skipped_col) continue;
       const Slot& slot = atom.cols[col];
       if (!slot.constant) {
         const auto known =
@@ -196,6 +194,52 @@ void Trie::prepare(Plan& plan, RuleEntry& entry, uint32_t entry_index, uint32_t 
       }
       step.checks.push_back({col, reg(slot)});
     }
+  };
+  TrieNode* node = &once;
+  for (size_t at = 0; at < steps.size(); ++at) {
+    const PlannedStep& planned = steps[at];
+    TrieNode::Step step;
+    step.kind = planned.kind;
+    if (planned.kind == TrieNode::Kind::prim) {
+      const CompiledPrim& prim = query.prims[planned.atom];
+      step.op = prim.prim;
+      for (const Slot& arg : prim.args) step.args.push_back(reg(arg));
+      step.out_bound = prim.out.constant || regs[prim.out.id] != absent;
+      if (!step.out_bound) regs[prim.out.id] = next++;
+      step.out = reg(prim.out);
+      node = child(node, std::move(step));
+      continue;
+    }
+    step.op = query.atoms[planned.atom].op;
+    step.include_subsumed = query.include_subsumed;
+    step.old_only = old_only(planned.atom);
+    const CompiledAtom& atom = query.atoms[planned.atom];
+    const uint32_t keys = key_count(atom);
+    if (planned.kind == TrieNode::Kind::lookup) step.args = key_regs(atom);
+    if (planned.kind == TrieNode::Kind::index) {
+      step.col = planned.col;
+      use_index(atom, step.col, step.key, step.signature);
+      step.other_col = planned.other_col;
+      if (step.other_col != absent) use_index(atom, step.other_col, step.other_key, step.other_signature);
+    }
+    if (planned.kind == TrieNode::Kind::meet) {
+      const CompiledAtom& partner = query.atoms[planned.partner];
+      step.shared = regs[planned.shared] = next++;
+      step.sides = {side(planned.atom, planned.col, planned.shared),
+                    side(planned.partner, planned.partner_col, planned.shared)};
+      bind_or_check(atom, 0, absent, step);
+      node = child(node, std::move(step));
+      step = {};
+      step.kind = TrieNode::Kind::partner;
+      step.op = partner.op;
+      step.include_subsumed = query.include_subsumed;
+      bind_or_check(partner, 0, absent, step);
+      node = child(node, std::move(step));
+      continue;
+    }
+    const bool by_one_index = planned.kind == TrieNode::Kind::index && planned.other_col == absent;
+    bind_or_check(atom, planned.kind == TrieNode::Kind::lookup ? keys : 0,
+                  by_one_index ? planned.col : absent, step);
     if (at == 0 && planned.kind == TrieNode::Kind::scan) {
       std::map<OpId, TrieNode>& roots = full ? full_roots : delta_roots;
       TrieNode& root = roots[atom.op];

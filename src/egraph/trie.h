@@ -15,13 +15,25 @@ struct TrieNode {
     scan,  ///< rows of a range: roots (delta or all), and products without a common variable
     index, ///< rows with regs[key] in column `col`: DOWN on the output, UP on an argument; of two columns the one with fewer rows
     lookup, ///< the row with key regs[args]
-    prim,   ///< primitive of regs[args]; binds or checks `out`
-    filter, ///< below a root scan: what one group of rules asks of the root's row
+    meet, ///< two runs of rows, of two atoms, that share a variable: pairs of rows with the same value of it; a cyclic core
+    partner, ///< child of a meet: what is asked of the second row of the pair
+    prim,    ///< primitive of regs[args]; binds or checks `out`
+    filter,  ///< below a root scan: what one group of rules asks of the root's row
   };
   struct Cell {
     uint32_t col;
     Reg reg;
     bool operator==(const Cell&) const = default;
+  };
+  /// One side of a meet: the rows with regs[key] in column `col`.
+  struct Side {
+    uint32_t op = 0, col = 0;
+    Reg key = 0;
+    uint64_t signature = 0;
+    bool old_only = false;
+    uint32_t shared_col = 0; ///< column of the shared variable
+    std::vector<Reg> args;   ///< not empty: the whole key, known as soon as the shared variable is
+    bool operator==(const Side&) const = default;
   };
   /// What decides whether two plans share the node.
   struct Step {
@@ -37,6 +49,8 @@ struct TrieNode {
     uint32_t other_col = absent;
     Reg other_key = 0;
     uint64_t other_signature = 0;
+    std::vector<Side> sides; ///< meet: two
+    Reg shared = 0;          ///< meet: the shared variable
     std::vector<Reg> args;
     std::vector<Cell> checks, binds;                 ///< columns compared with, copied to registers
     std::vector<std::pair<uint32_t, uint32_t>> same; ///< pairs of columns that are equal
@@ -138,6 +152,9 @@ struct PlannedStep {
   uint32_t atom = absent;      ///< in CompiledQuery::atoms, or in prims
   uint32_t col = 0;            ///< index
   uint32_t other_col = absent; ///< index: a second one
+  uint32_t partner = absent;   ///< meet: the other atom
+  uint32_t partner_col = 0;    ///< meet: its column with a known value
+  VarId shared = absent;       ///< meet: the variable in both
 };
 /// `known`: values of the variables that are ground, absent for the others. `root`: the open atom that is scanned first, or absent: the
 /// best.

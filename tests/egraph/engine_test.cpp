@@ -620,5 +620,88 @@ TEST(Engine, SkewedRunsAreWalkedFromTheShorterSide) {
   EXPECT_LT(p.graph.rule_stats(id).steps - before, 40000u); // by one column alone: 9 million
 }
 
+/// Triangles x -> y -> z -> x around a hub: any two edges of the three have a quadratic join, the triangles are few.
+TEST(Engine, TrianglesCostNoQuadraticJoin) {
+  Paths p;
+  const auto triangle_rule = [&] {
+    Rule rule;
+    rule.name = "triangle";
+    rule.ruleset = p.graph.add_ruleset("triangles");
+    for (const char* name : {"x", "y", "z"}) rule.query.add_var(name, p.number);
+    rule.query.atoms = {{p.edge, {var(0), var(1)}, constant(0)},
+                        {p.edge, {var(1), var(2)}, constant(0)},
+                        {p.edge, {var(2), var(0)}, constant(0)}};
+    rule.actions = {act(Action::Kind::set, p.path, {var(0), var(1), constant(0)})};
+    return rule;
+  }();
+  const RuleId id = p.graph.add_rule(triangle_rule);
+  const Value hub = 0, spokes = 2000;
+  for (Value i = 1; i <= spokes; ++i) {
+    p.connect(hub, i);
+    p.connect(i, hub);
+  }
+  for (Value i = 1; i + 1 <= spokes; i += 100) p.connect(i, i + 1);
+  const RunReport all = p.graph.run(triangle_rule.ruleset);
+  EXPECT_EQ(all.matches, 60u);                      // hub, i, i + 1, from each of its three corners
+  EXPECT_LT(p.graph.rule_stats(id).steps, 60'000u); // one edge after the other: 8 million
+  const uint64_t before = p.graph.rule_stats(id).steps;
+  for (Value i = 50; i + 1 <= spokes; i += 100) p.connect(i, i + 1);
+  EXPECT_EQ(p.graph.run(triangle_rule.ruleset).matches, 60u);
+  EXPECT_LT(p.graph.rule_stats(id).steps - before, 20'000u);
+}
+
+/// (f (g a b) (g a c)): the classes of both arguments hold many g with different a, and each a stands in many g.
+TEST(Engine, ASharedSubtermIsMetByItsValue) {
+  EGraph graph;
+  const SortId expr = graph.add_sort({"E", SortKind::eq, {}, {}, {}});
+  const SortId number = graph.add_sort({"N", SortKind::value, {}, {}, {}});
+  const auto constructor = [&](const char* name, std::vector<SortId> args) {
+    OpSpec spec;
+    spec.name = name;
+    spec.args = std::move(args);
+    spec.out = expr;
+    spec.constructor = true;
+    return graph.add_op(spec);
+  };
+  const OpId leaf = constructor("leaf", {number}), f = constructor("f", {expr, expr}),
+             g = constructor("g", {expr, expr}), found = constructor("found", {expr});
+  Rule rule;
+  rule.name = "factor";
+  rule.ruleset = graph.add_ruleset("factor");
+  for (const char* name : {"l", "r", "a", "b", "c", "e"}) rule.query.add_var(name, expr);
+  rule.query.atoms = {
+      {f, {var(0), var(1)}, var(5)}, {g, {var(2), var(3)}, var(0)}, {g, {var(2), var(4)}, var(1)}};
+  Action make = act(Action::Kind::term, found, {var(2)});
+  make.out = rule.query.add_var("t", expr);
+  rule.actions = {make};
+  const RuleId id = graph.add_rule(rule);
+  std::vector<ClassId> leaves;
+  const Value count = 400;
+  for (Value i = 0; i < 3 * count; ++i) leaves.push_back(graph.add(leaf, std::span(&i, 1)));
+  const auto term = [&](OpId op, ClassId a, ClassId b) {
+    const Value args[] = {a, b};
+    return graph.add(op, args);
+  };
+  // The left class holds (g a_i l_i), the right one (g b_i r_i), with b_i = a_i for the last one alone; every a_i and b_i stands in many more.
+  ClassId left = absent, right = absent;
+  for (Value i = 0; i < count; ++i) {
+    const ClassId a = leaves[i], b = i + 1 == count ? leaves[i] : leaves[count + i];
+    const ClassId in_left = term(g, a, leaves[2 * count + i]);
+    const ClassId in_right = term(g, b, leaves[2 * count + (i + 1) % count]);
+    left == absent ? void(left = in_left) : graph.unite(left, in_left);
+    right == absent ? void(right = in_right) : graph.unite(right, in_right);
+    for (Value k = 0; k < 60; ++k) {
+      term(g, a, leaves[(i + k) % count]);
+      term(g, b, leaves[(i + k) % count]);
+    }
+  }
+  graph.rebuild();
+  graph.run(rule.ruleset);
+  const uint64_t before = graph.rule_stats(id).steps;
+  term(f, left, right);
+  EXPECT_EQ(graph.run(rule.ruleset).matches, 1u);
+  EXPECT_LT(graph.rule_stats(id).steps - before, 3000u); // one after the other: 400 * 61
+}
+
 } // namespace
 } // namespace luminal::egraph
