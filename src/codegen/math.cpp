@@ -15,6 +15,8 @@ constexpr double inverse_ln2_hi = 1.4426950408889634, inverse_ln2_lo = 2.0355273
 // 2^t = 1 + t p(t), |t| <= 1/2
 constexpr double exp2_f32[] = {0.6931472420692444,   0.24022655189037323,   0.05550273880362511,
                                0.009617085568606853, 0.0013417324516922235, 0.00015809603792149574};
+// The same to 2^-23.3, for what multiplies the error away.
+constexpr double exp2_short_f32[] = {0.693147004, 0.240222469, 0.0555071086, 0.00967129134, 0.00132695213};
 constexpr double exp2_f64[] = {0.6931471805599453,     0.24022650695910072,    0.05550410866482335,
                                0.009618129107628052,   0.001333355814597426,   0.00015403530394045997,
                                1.5252734340833507e-05, 1.3215486323018726e-06, 1.0177764688361058e-07,
@@ -68,9 +70,9 @@ constexpr double erf_small_f32[] = {0.128379166,   -0.376125336,  0.112819925,
                                     -0.0267681349, 0.00499119423, -0.000596761703};
 constexpr double erf_large_f32[] = {-0.128717512,   -0.634846687,   -0.106777877,    0.0242546219,
                                     -0.00388396438, 0.000383197126, -0.0000172853470};
-// log2(Phi(-x)) = -1 + x p(x), 0 <= x <= 16.5; the error is small beside x Phi(-x)
-constexpr double normal_tail_f32[] = {-1.1511804f,     -0.45873016f,   -0.05359817f,    0.008296514f,
-                                      -0.00087774283f, 5.7562178e-05f, -2.0662333e-06f, 3.07254e-08f};
+// log2(Phi(-x)) = -1 + x p(x), 0 <= x <= 14.2, where x Phi(-x) leaves f32; below -150 and falling beyond. The error is small beside x Phi(-x).
+constexpr double normal_tail_f32[] = {-1.15116596f,     -0.458809018f,   -0.0534475781f,  0.00816455018f,
+                                      -0.000820701651f, 4.57428287e-05f, -1.03869172e-06f};
 } // namespace
 
 Value* MathEmitter::clamp(Value* x, double low, double high) { // NaN stays
@@ -105,13 +107,23 @@ Value* MathEmitter::scale_result(Value* r, Value* n, Value* whole) {
   return b_.CreateCall(callee, {r, n, r, int_constant(mask, -1), b_.getInt32(4)});
 }
 
-Value* MathEmitter::exp2(Value* x) {
+/// The scale instruction needs no clamp: it makes 0 or infinity of an exponent of any size. At an infinite x the polynomial is NaN, but there the
+/// instruction goes by the exponent alone.
+Value* MathEmitter::exp2(Value* x, llvm::ArrayRef<double> coefficients) {
   bool f64 = is_f64(x);
-  x = clamp(x, f64 ? -1080 : -152, f64 ? 1025 : 129);
-  Value *whole, *n = nearest(x, whole), *t = b_.CreateFSub(x, n);
-  Value* r = fma(polynomial(t, f64 ? llvm::ArrayRef<double>(exp2_f64) : llvm::ArrayRef<double>(exp2_f32)), t,
-                 real(x, 1));
-  return scale_result(r, n, whole);
+  Value *whole = nullptr, *n;
+  if (has_scale_instruction(x)) {
+    n = unary(Intrinsic::roundeven, x);
+  } else {
+    x = clamp(x, f64 ? -1080 : -152, f64 ? 1025 : 129);
+    n = nearest(x, whole);
+  }
+  Value* t = b_.CreateFSub(x, n);
+  return scale_result(fma(polynomial(t, coefficients), t, real(x, 1)), n, whole);
+}
+
+Value* MathEmitter::exp2(Value* x) {
+  return exp2(x, is_f64(x) ? llvm::ArrayRef<double>(exp2_f64) : llvm::ArrayRef<double>(exp2_f32));
 }
 
 /// x = n ln 2 + t.
@@ -418,9 +430,8 @@ Value* MathEmitter::function(Op op, Value* x, Value* y) {
   case Op::gelu: {
     if (!is_f64(x)) { // the tail h = Phi(-|x|): x h for negative x, else x (1 - h)
       Value* a = abs(x);
-      a = b_.CreateSelect(b_.CreateFCmpOGT(a, real(x, 16.5)), real(x, 16.5), a);
-      Value* h = exp2(fma(polynomial(a, normal_tail_f32), a, real(x, -1)));
-      return b_.CreateFMul(x, b_.CreateSelect(b_.CreateFCmpOLT(x, zero), h, b_.CreateFSub(one, h)));
+      Value* h = exp2(fma(polynomial(a, normal_tail_f32), a, real(x, -1)), exp2_short_f32);
+      return b_.CreateFMul(x, b_.CreateSelect(b_.CreateFCmpUGE(x, zero), b_.CreateFSub(one, h), h));
     }
     Value* e = b_.CreateFAdd(one, erf(b_.CreateFMul(x, real(x, 0.70710678118654752440))));
     return b_.CreateFMul(b_.CreateFMul(half, x), e);

@@ -62,6 +62,7 @@ private:
   LV* power_of_two(LV* n, bool f64, llvm::Type* type);
   LV* scale_unit(LV* x, LV* n);
   void split_exponent(LV* x, LV*& m, LV*& n);
+  LV* exp2(LV* x, llvm::ArrayRef<double> coefficients); // 2^t = 1 + t p(t), |t| <= 1/2
   LV* clamp(LV* x, double low, double high);
   LV* nearest(LV* x, LV*& whole);
   LV* rounded_integer(LV* x);

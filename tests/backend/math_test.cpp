@@ -82,6 +82,33 @@ TEST_P(Functions, F32KeepsTheStatedError) {
   }
 }
 
+TEST_P(Functions, F32AtTheEndsOfItsRange) {
+  const OpRow& r = row(GetParam());
+  constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> list{0, inf, nan};
+  for (int exponent = -149; exponent < 128; exponent++)
+    for (float m : {1.0f, 1.25f, 1.5f, 1.75f}) list.push_back(std::ldexp(m, exponent));
+  for (float edge : {14.2f, 88.7f, 89.0f, 103.9f, 104.0f, 126.0f, 127.0f, 149.0f, 150.0f, 151.0f, 152.0f})
+    for (float step : {-0.5f, 0.0f, 0.5f}) list.push_back(edge + step);
+  for (size_t i = 0, n = list.size(); i < n; i++) list.push_back(-list[i]);
+  std::vector<float> x; // the scalar loop takes the first 64th
+  for (int i = 0; i < 65; i++) x.insert(x.end(), list.begin(), list.end());
+  for (const codegen::CpuTarget& target : instruction_sets()) {
+    Arguments args;
+    args.symbol("n", int64_t(x.size())).set("x", x).space("y", x.size() * 4).space("z", x.size() * 4);
+    Program(unary(r.op, DType::f32), target).run(args);
+    auto y = args.get<float>("y"), z = args.get<float>("z");
+    for (size_t i = 0; i < list.size(); i++) {
+      const double in = double(x[i]);
+      EXPECT_LE(units(y[i], r.f64(&in), r.ulp_scale), r.ulp)
+          << r.name << "(" << x[i] << ") gives " << y[i] << ", not " << r.f64(&in) << ", on " << target.cpu;
+      EXPECT_TRUE(std::bit_cast<uint32_t>(y[i]) == std::bit_cast<uint32_t>(z[i]) ||
+                  (std::isnan(y[i]) && std::isnan(z[i])))
+          << r.name << "(" << x[i] << ") scalar " << z[i] << " vector " << y[i];
+    }
+  }
+}
+
 TEST_P(Functions, F64KeepsTheStatedError) {
   const OpRow& r = row(GetParam());
   std::mt19937_64 random(3);
