@@ -155,8 +155,9 @@ cache = {}
 def case(w, a):
     n = [int(x) for x in a if x.isdigit()]
     if w == "sgemm":
-        sets = [(torch.randn(n[0], n[2]), torch.randn(n[2], n[1]), torch.empty(n[0], n[1])) for _ in range(n[3])]
-        return [lambda s=s: torch.mm(s[0], s[1], out=s[2]) for s in sets]
+        batch = [n[3]] if n[3] > 1 else []
+        sets = [tuple(torch.randn(*batch, *d) for d in ((n[0], n[2]), (n[2], n[1]), (n[0], n[1]))) for _ in range(n[4])]
+        return [lambda s=s: torch.matmul(s[0], s[1], out=s[2]) for s in sets]
     if w == "linear":
         dtype = torch.bfloat16 if a[-1] == "bf16" else torch.float32
         sets = [(torch.randn(1, n[1]).to(dtype), torch.randn(n[0], n[1]).to(dtype)) for _ in range(n[2])]

@@ -386,7 +386,7 @@ Result<int> PlanBuilder::kernel_of(const kernel::Cone& cone) {
   if (auto found = kernel_by_cone_.find(key); found != kernel_by_cone_.end()) return found->second;
   kernel::Cone named = cone;
   named.name = fmt::format("k{}", kernels_.size());
-  auto [schedule, loops] = kernel::default_kernel(named, limits_);
+  auto [schedule, loops, decisions] = kernel::default_kernel(named, limits_);
   if (!loops)
     return Failure{fmt::format("kernel {}: {}\n{}\n{}", named.name, loops.error(), to_string(named),
                                to_string(schedule))};

@@ -52,11 +52,13 @@ void Chooser::merge_neighbours(int s) {
   }
 }
 
-std::optional<std::string> Chooser::vector_loop(int s, const std::vector<std::string>& common) const {
+std::optional<std::string> Chooser::vector_loop(int s, const std::vector<std::string>& common) {
   const Stage& st = stage(s);
-  std::optional<std::string> best;
+  std::optional<size_t> best;
   int best_score = 0;
-  for (auto& l : nest(s).loops) {
+  std::vector<int64_t> legal;
+  for (size_t i = 0; i < nest(s).loops.size(); ++i) {
+    const StageLoop& l = nest(s).loops[i];
     if (!l.symbol.is_symbol() || trips(l) < 4 || std::ranges::find(common, l.name) != common.end()) continue;
     bool fits = true, reduces = loop_reduces(s, l);
     for (int a : st.ordered) fits &= !depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, l);
@@ -71,9 +73,11 @@ std::optional<std::string> Chooser::vector_loop(int s, const std::vector<std::st
     AxisUse use = use_along(nests_, s, l.symbol);
     if (!fits || use.strided + use.irregular > 0 || use.contiguous == 0) continue;
     int score = use.score() * 4 + (reduces ? 0 : 1);
-    if (!best || score > best_score) best = l.name, best_score = score;
+    legal.push_back(int64_t(i));
+    if (!best || score > best_score) best = i, best_score = score;
   }
-  return best;
+  if (!best) return {};
+  return nest(s).loops[size_t(ask(s, "lanes", int64_t(*best), legal))].name;
 }
 
 /// The loop, or the inner part of it that fills the lanes.
@@ -145,6 +149,7 @@ void Chooser::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, i
     rows.clear();
   else if (streams)
     for (together = 2; together < 8 && together * rows[0].step < 4 * rows[0].shared;) together *= 2;
+  if (rows.size() == 1) together = ask(s, "rows", std::min(rows[0].trips, together), {1, 2, 4, 8});
   std::vector<int64_t> factors(rows.size(), 1);
   for (size_t i = 0; i < rows.size(); i++) factors[i] = std::min<int64_t>({rows[i].trips, together, budget});
   if (rows.size() == 2) { // the fewest loads for each product
@@ -156,6 +161,9 @@ void Chooser::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, i
         best = cost;
         factors = {a, b};
       }
+    factors[0] = std::min(ask(s, "rows", factors[0], {1, 2, 3, 4, 6}), rows[0].trips);
+    factors[1] = std::min({ask(s, "columns", factors[1], {1, 2, 3, 4, 6}), rows[1].trips,
+                           std::max<int64_t>(1, budget / factors[0])});
   }
   int folds = 0;
   for (auto& c : stage(s).components) folds += c.kind == ComponentKind::fold;
@@ -198,7 +206,8 @@ void Chooser::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, i
   int64_t chains = limits_.vector_registers / 2 / std::max<int64_t>(1, budget) / folds;
   int64_t parts = streams ? 8 / chains : chains < 4 ? 4 : 1;
   if (!outer.empty() && trips(*nest(s).find(outer)) >= 8)
-    unroll(outer, std::min({trips(*nest(s).find(outer)), parts, budget}), false);
+    unroll(outer, ask(s, "chains", std::min({trips(*nest(s).find(outer)), parts, budget}), {1, 2, 4, 8}),
+           false);
 }
 
 Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common) {
@@ -240,11 +249,19 @@ Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::v
     return std::pair(a.constant && a.trips % 4 == 0, a.trips) >
            std::pair(b.constant && b.trips % 4 == 0, b.trips);
   });
-  if (!rows.empty()) unroll(rows[0].loop, std::min<int64_t>(rows[0].trips, 4));
-  if (!beside.empty() && std::ranges::find(common, beside) == common.end())
+  const auto up_to = [](int64_t most) {
+    std::vector<int64_t> factors;
+    for (int64_t f : {1, 2, 3, 4, 6, 8})
+      if (f <= most) factors.push_back(f);
+    return factors;
+  };
+  if (!rows.empty())
+    unroll(rows[0].loop, ask(s, "rows", std::min<int64_t>(rows[0].trips, 4), up_to(rows[0].trips)));
+  if (!beside.empty() && std::ranges::find(common, beside) == common.end()) {
+    const int64_t most = std::min(trips(*nest(s).find(beside)), std::max<int64_t>(budget, 1));
     unroll(beside,
-           std::min(trips(*nest(s).find(beside)),
-                    std::min<int64_t>(limits_.vector_registers >= 32 ? 4 : 2, std::max<int64_t>(budget, 1))));
+           ask(s, "vectors", std::min<int64_t>(limits_.vector_registers >= 32 ? 4 : 2, most), up_to(most)));
+  }
   return tile;
 }
 
@@ -259,7 +276,7 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
     const StageLoop* l = nest(s).find(*lanes);
     // A long run of memory is dealt out in pieces of some kilobytes.
     if (!folds && nest(s).loops.size() == 1 && trips(*l) > 4096)
-      lanes = split(s, *lanes, 64 * limits_.lanes).second;
+      lanes = split(s, *lanes, ask(s, "piece", 64, {16, 256, 1024}) * limits_.lanes).second;
     lanes = split_lanes(s, *lanes);
     if (folds) tile = choose_tile(s, *lanes, common);
   }
@@ -317,28 +334,30 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
   if (!folds && lanes && !kept.empty() && kept.back() != *lanes) {
     const StageLoop* l = nest(s).find(kept.back());
     if (kept.size() + common.size() > 1 && l->symbol.is_symbol() && trips(*l) >= 4)
-      add(DirectiveKind::jam, {name, kept.back()}, {4});
+      if (const int64_t bodies = ask(s, "bodies", 4, {1, 2, 8}); bodies > 1)
+        add(DirectiveKind::jam, {name, kept.back()}, {bodies});
   }
   // In parallel: the outermost loop with enough trips that are known, else the first one.
   if (!common.empty()) {
     add(DirectiveKind::parallel, {name, common[0]});
     return;
   }
-  std::string chosen;
-  for (auto& k : kept) {
-    const StageLoop* l = nest(s).find(k);
-    if (!l->symbol.is_symbol() || trips(*l) < 2) continue;
+  std::vector<int64_t> legal;
+  std::optional<size_t> chosen;
+  bool enough = false;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const StageLoop* l = nest(s).find(kept[i]);
+    if (!l->symbol.is_symbol() || trips(*l) < 2 || l->jam != 1) continue;
     bool ordered = false;
     for (int a : stage(s).ordered)
       ordered |= depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, *l);
     if (ordered) continue;
-    if (chosen.empty()) chosen = k;
-    if (l->extent.is_constant() && l->extent.value() >= 2 * limits_.threads) {
-      chosen = k;
-      break;
-    }
+    legal.push_back(int64_t(i));
+    const bool suits = l->extent.is_constant() && l->extent.value() >= 2 * limits_.threads;
+    if (!chosen || (suits && !enough)) chosen = i;
+    enough |= suits;
   }
-  if (!chosen.empty() && nest(s).find(chosen)->jam == 1) add(DirectiveKind::parallel, {name, chosen});
+  if (chosen) add(DirectiveKind::parallel, {name, kept[size_t(ask(s, "parallel", int64_t(*chosen), legal))]});
 }
 
 } // namespace luminal::kernel

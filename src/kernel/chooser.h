@@ -1,6 +1,7 @@
 // kernel/chooser.h -- private: the state of default_schedule, shared by its files.
 #pragma once
 #include "kernel/access.h"
+#include "kernel/decisions.h"
 #include "kernel/default_schedule.h"
 
 namespace luminal::kernel {
@@ -10,7 +11,8 @@ enum class Ambition : uint8_t { full, separate, bare };
 
 class Chooser {
 public:
-  Chooser(const Cone& cone, const MachineLimits& limits) : nests_(cone), limits_(limits) {}
+  Chooser(const Cone& cone, const MachineLimits& limits, Decisions& decisions)
+      : nests_(cone), limits_(limits), decisions_(decisions) {}
   Schedule run(Ambition ambition);
 
 private:
@@ -21,6 +23,9 @@ private:
   const Stage& stage(int s) const { return nests_.cone.stages[size_t(s)]; }
   const StageNest& nest(int s) const { return nests_.stages[size_t(s)]; }
   int64_t trips(const StageLoop& l) const; // at most
+  int64_t ask(int s, const char* what, int64_t usual, std::vector<int64_t> options) {
+    return decisions_.ask(stage(s).name + "." + what, usual, std::move(options));
+  }
   bool loop_reduces(int s, const StageLoop& l) const;
 
   void cascades();
@@ -32,8 +37,16 @@ private:
   void loops(int s, const std::vector<std::string>& common);
   void split_blocks(int s, const std::vector<std::string>& common);
   void merge_neighbours(int s);
-  std::optional<std::string> vector_loop(int s, const std::vector<std::string>& common) const;
-  bool matmul(int s); // large matrix products (choose_matmul.cpp)
+  std::optional<std::string> vector_loop(int s, const std::vector<std::string>& common);
+  // Large matrix products (choose_matmul.cpp).
+  bool matmul(int s);
+  struct Product { // sum over k of a product of two loads; the panel runs along n side by side
+    std::string m, n, k;
+    int64_t rows, columns, depth; // trips of the three
+    int panel;                    // value
+    bool packable, open;          // open: nothing happens to the finished sums
+  };
+  std::optional<Product> product(int s) const;
   struct Tile {
     std::vector<std::string> unrolled; // in order
     std::vector<std::string> jammed;
@@ -56,6 +69,7 @@ private:
 
   Nests nests_;
   MachineLimits limits_;
+  Decisions& decisions_;
   Schedule schedule_;
   Ambition ambition_ = Ambition::full;
   int done_ = 0; // the last stage that matmul() scheduled

@@ -96,6 +96,7 @@ void Chooser::epilogues() {
     std::string name = map.name;
     std::ranges::sort(sources, {}, [&](auto& n) { return nests_.stage(n); });
     std::string first = sources[0];
+    if (!decisions_.ask_whether(name + ".fused", true)) continue;
     for (size_t i = 1; i < sources.size(); i++) try_add(DirectiveKind::fuse, {first, sources[i]});
     if (try_add(DirectiveKind::fuse, {first, name})) b = 0;
   }
@@ -119,7 +120,7 @@ void Chooser::keep_costly() {
       known->costly |= f.kind == FormulaKind::op && f.user_op.empty() && row(f.op).ulp > 0.5;
     });
   for (auto& use : uses) {
-    if (!use.costly || use.stages.size() < 2) continue;
+    if (!use.costly || use.stages.size() < 2 || !decisions_.ask_whether(use.origin + ".kept", true)) continue;
     std::string value = nests_.free_name(use.origin + ".row");
     if (!try_add(DirectiveKind::materialize, {use.origin, value})) continue;
     int made = nests_.writer(int(nests_.cone.values.size()) - 1);
@@ -170,6 +171,10 @@ std::vector<std::string> Chooser::common_loops() {
     if (again <= limits_.l2 / 2) break;
     common.pop_back();
   }
+  if (common.empty()) return common;
+  std::vector<int64_t> counts;
+  for (size_t n = 0; n < common.size(); ++n) counts.push_back(int64_t(n));
+  common.resize(size_t(decisions_.ask("shared_loops", int64_t(common.size()), counts)));
   return common;
 }
 
@@ -197,13 +202,17 @@ Schedule default_schedule(const Cone& cone, const MachineLimits& limits) {
   return default_kernel(cone, limits).schedule;
 }
 
-DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits) {
+DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, const Answers& answers) {
   // What is chosen stage by stage may not fit together: then a simpler choice does.
   for (Ambition ambition : {Ambition::full, Ambition::separate, Ambition::bare}) {
+    Decisions decisions(answers);
+    if (ambition == Ambition::full && cone.stages.size() > 1 && decisions.ask_whether("separate", false))
+      continue;
     try {
-      Schedule schedule = Chooser(cone, limits).run(ambition);
+      Schedule schedule = Chooser(cone, limits, decisions).run(ambition);
       auto kernel = lower(cone, schedule, {.lanes = limits.lanes});
-      if (ambition == Ambition::bare || kernel) return {std::move(schedule), std::move(kernel)};
+      if (ambition == Ambition::bare || kernel)
+        return {std::move(schedule), std::move(kernel), decisions.made()};
     } catch (const ScheduleFailure&) {
       continue;
     }

@@ -1,6 +1,7 @@
 // kernel/default_schedule.h -- a good first schedule from the axes of a cone alone: a pure function, no measuring.
 #pragma once
 #include "kernel/cone.h"
+#include "kernel/decisions.h"
 #include "kernel/loop.h"
 #include "kernel/schedule.h"
 
@@ -17,11 +18,13 @@ struct MachineLimits {
 /// Legal for every well-formed cone: lower(cone, default_schedule(cone, limits)) succeeds.
 Schedule default_schedule(const Cone& cone, const MachineLimits& limits);
 
-/// The schedule and what it lowers to, which choosing has to find out anyway.
+/// A schedule and what it lowers to, which choosing has to find out anyway.
 struct DefaultKernel {
   Schedule schedule;
   Result<Kernel> kernel;
+  std::vector<Decision> decisions = {}; ///< that led to it
 };
-DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits);
+/// With answers: the schedule that follows from them, where they lead to a legal one, else a simpler one.
+DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, const Answers& answers = {});
 
 } // namespace luminal::kernel

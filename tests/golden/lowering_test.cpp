@@ -166,6 +166,42 @@ TEST_P(GoldenDefault, Numbers) {
   }
 }
 
+/// Whatever is answered to the questions of the default schedule: a legal kernel with the same numbers.
+TEST_P(GoldenDefault, OtherAnswers) {
+  const GoldenCase& c = GetParam();
+  Module module = parse_module(read_text(golden_folder() / c.name / "term.lum"), c.name);
+  const Function& function = module.entry();
+  auto cone = cone_of(function, c.in_place);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  Bindings bindings = random_bindings(function, c, 3);
+  auto want = Interpreter(module, bindings).run();
+  std::mt19937 random(17);
+  std::set<std::string> tried;
+  for (int i = 0; i < 12; ++i) {
+    MachineLimits limits;
+    limits.lanes = i % 3 == 0 ? 4 : 8;
+    limits.vector_registers = i % 2 == 0 ? 32 : 16;
+    limits.threads = 1 + i % 2;
+    Answers answers;
+    // What is asked depends on what was answered.
+    for (int round = 0; round < 3; ++round)
+      for (const Decision& d : default_kernel(*cone, limits, answers).decisions)
+        if (!answers.contains(d.name)) answers[d.name] = d.options[random() % d.options.size()];
+    EXPECT_EQ(parse_answers(to_string(answers)), answers);
+    DefaultKernel chosen = default_kernel(*cone, limits, answers);
+    ASSERT_TRUE(chosen.kernel.ok()) << chosen.kernel.error();
+    if (!tried.insert(to_string(chosen.schedule)).second) continue;
+    ASSERT_THAT(verify(*chosen.kernel), testing::IsEmpty()) << to_string(*chosen.kernel);
+    KernelRun got = run_cone(function, *cone, *chosen.kernel, bindings, adversarial(7, 2));
+    EXPECT_TRUE(got.run.ok()) << got.run.text() << to_string(answers) << to_string(*chosen.kernel);
+    for (auto& [name, bytes] : got.results)
+      EXPECT_LE(difference(want.at(name).dtype, bytes, want.at(name)), c.tolerance)
+          << name << ", " << to_string(answers) << "\n"
+          << to_string(chosen.schedule);
+  }
+  EXPECT_GT(tried.size(), 1u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenDefault, testing::ValuesIn(cases()),
                          [](auto& info) { return info.param.name; });
 

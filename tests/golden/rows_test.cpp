@@ -69,7 +69,7 @@ void expect_rows(const std::string& term, const Machine& machine, const std::str
   const Function& function = module.entry();
   auto cone = cone_of(function, false);
   ASSERT_TRUE(cone.ok()) << cone.error();
-  auto [schedule, kernel] = default_kernel(*cone, machine.limits);
+  auto [schedule, kernel, decisions] = default_kernel(*cone, machine.limits);
   ASSERT_TRUE(kernel.ok()) << kernel.error();
   EXPECT_THAT(to_string(schedule), HasSubstr(part));
   ASSERT_THAT(verify(*kernel), testing::IsEmpty()) << to_string(*kernel);
@@ -103,7 +103,7 @@ void expect_schedule(const std::string& term, const MachineLimits& limits,
   ASSERT_THAT(verify(module), testing::IsEmpty());
   auto cone = cone_of(module.entry(), false);
   ASSERT_TRUE(cone.ok()) << cone.error();
-  auto [schedule, kernel] = default_kernel(*cone, limits);
+  auto [schedule, kernel, decisions] = default_kernel(*cone, limits);
   ASSERT_TRUE(kernel.ok()) << kernel.error();
   for (auto& part : parts) EXPECT_THAT(to_string(schedule), HasSubstr(part));
   Bindings bindings = random_bindings(module.entry(), {"fixed", {}}, 3);
