@@ -10,7 +10,8 @@ struct Sweep {
   int valueless = 0; ///< classes without a finite term
   std::string where; ///< of the worst
 };
-/// Extents are 2 or 3; inputs are random in [0.2, 2], the same for equal names.
+/// Extents are those of the theory, 2 or 3 where it has none. Inputs are random in [0.2, 2], the same for equal names; what is compared with
+/// an index is an index.
 Sweep sweep(Theory& theory);
 
 } // namespace luminal::egraph::folds
