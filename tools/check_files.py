@@ -4,6 +4,8 @@
 #   first line   says what the file is: "// room/file.h -- ..." in C++, a comment elsewhere (after #!)
 #   length       public headers 300 lines, code 800
 #   text         UTF-8, no tabs, no absolute path of somebody's machine, no note of unfinished work
+#   integers     a header that names uint8_t and its like includes <cstdint>, itself or by a header of the tree: some standard
+#                libraries bring it along, others do not
 #   pages        a path of the tree that a .md file names is there
 #   types        in src and include a type of a namespace is defined in one file: two of one name are one type to the linker,
 #                which takes the templates of either for both
@@ -42,6 +44,23 @@ def first_line(path, lines):
         if not line.startswith(sign) or len(line.strip("#;/ ")) < 8:
             return f"the first line must be a comment ({sign}) that says what the file is"
     return None
+
+
+def without_cstdint(root):
+    """Headers of src and include that name fixed-width integers and reach no #include <cstdint> through headers of the tree."""
+    texts = {str(path): (root / path).read_text(errors="replace")
+             for path in tree.files(root) if path.suffix == ".h" and path.parts[0] in ("src", "include")}
+    known = {}
+
+    def reaches(name):
+        if name not in known:
+            known[name] = "<cstdint>" in texts[name]
+            parts = re.findall(r'#include "([^"]+)"', texts[name])
+            known[name] = known[name] or any(reaches(f"{base}/{part}") for part in parts
+                                             for base in ("src", "include") if f"{base}/{part}" in texts)
+        return known[name]
+
+    return [name for name, text in texts.items() if re.search(r"\bu?int(?:8|16|32|64)_t\b", text) and not reaches(name)]
 
 
 def types(lines):
@@ -91,6 +110,7 @@ def check(root):
             limit = MAX_PUBLIC if path.parts[0] == "include" else MAX_CODE
             if len(lines) > limit:
                 bad.append(f"{path}:{limit + 1}: {len(lines)} lines, at most {limit}")
+    bad += [f"{name}: names fixed-width integers without <cstdint>" for name in without_cstdint(root)]
     return bad
 
 

@@ -158,6 +158,10 @@ def case(w, a):
         batch = [n[3]] if n[3] > 1 else []
         sets = [tuple(torch.randn(*batch, *d) for d in ((n[0], n[2]), (n[2], n[1]), (n[0], n[1]))) for _ in range(n[4])]
         return [lambda s=s: torch.matmul(s[0], s[1], out=s[2]) for s in sets]
+    if w == "conv":
+        b, i, o, size, k, stride, groups, copies = n
+        xs, c = [torch.randn(b, i, size, size) for _ in range(copies)], torch.nn.Conv2d(i, o, k, stride, k // 2, groups=groups, bias=False)
+        return [lambda x=x: c(x) for x in xs]
     if w == "linear":
         dtype = torch.bfloat16 if a[-1] == "bf16" else torch.float32
         sets = [(torch.randn(1, n[1]).to(dtype), torch.randn(n[0], n[1]).to(dtype)) for _ in range(n[2])]

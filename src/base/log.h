@@ -1,5 +1,6 @@
 // base/log.h -- messages on stderr, whole lines, by level: LUMINAL_LOG says which are shown.
 #pragma once
+#include <cstdint>
 #include <fmt/core.h>
 #include <functional>
 #include <string>

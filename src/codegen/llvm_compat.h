@@ -1,5 +1,6 @@
 // codegen/llvm_compat.h -- LLVM's headers for the emitter, and every difference between LLVM 17 and 21 that we meet.
 #pragma once
+#include <cstdint>
 #include <llvm/Config/llvm-config.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/IntrinsicInst.h>
