@@ -13,7 +13,8 @@ namespace {
 constexpr Setting table[] = {
     {"LUMINAL_THREADS", SettingType::integer, "0", "worker threads; 0: all cores that this process may use"},
     {"LUMINAL_CACHE_DIR", SettingType::text, "",
-     "folder of machine code, machine profiles and values computed at load; default ~/.cache/luminal"},
+     "folder of machine code, tuning results, machine profiles and values computed at load; default "
+     "~/.cache/luminal"},
     {"LUMINAL_NO_CACHE", SettingType::flag, "0", "1: neither read nor write the cache"},
     {"LUMINAL_DEBUG", SettingType::integer, "0",
      "what a compilation prints on stderr: 1 kernels, 2 and schedules, 3 and passes, 4 and loop IR, 5 and "

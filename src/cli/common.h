@@ -18,6 +18,7 @@ void add_inspect(CLI::App& app, int& exit_code);
 void add_devices(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 void add_egg(CLI::App& app, int& exit_code);
+void add_cache(CLI::App& app, int& exit_code);
 void add_help(CLI::App& app, int& exit_code);
 int run_demo();
 

@@ -137,6 +137,69 @@ def surroundings(luminal, folder):
         check(out == want, f"{variables}: {out!r}")
 
 
+def tuning_cache(luminal, folder):
+    """The verbs of `luminal cache`, on files of their own."""
+    folder.mkdir()
+    words, entry = documented_words("luminal cache VERB"), documented("luminal cache VERB", 1)
+    path = json.loads(luminal("cache", "path", "--json")[0])
+    check(set(path) <= words and not path["exists"] and luminal("cache", "path")[0].decode().strip() == path["path"], f"cache path: {path}")
+    check(json.loads(luminal("cache", "ls", "--json")[0])["entries"] == [], "an empty cache has entries")
+    check(luminal("cache", "export")[0] == b'{"luminal_tuning":1}\n', "export of an empty cache")
+    check(not pathlib.Path(path["path"]).exists(), "reading made a file")
+
+    def row(number, seconds):
+        return dict(name=f"matmul_{number}", structure=f"{number:032x}", dtypes="f32 f32 f32", bucket="m=1..64", layouts="rows", numeric="reassoc",
+                    rules="0" * 16, codegen="f" * 16, llvm="19.1.7", device="8" * 16, instructions="x86_64 znver4", threads=2,
+                    schedule="split mm i io ii 6\n", seconds=seconds, samples=40, limit_fraction=0.5)
+    check(set(row(1, 1)) == entry, f"keys of an entry: {set(row(1, 1)) ^ entry}")
+    head = json.dumps({"luminal_tuning": 1})
+    (folder / "a.jsonl").write_text("\n".join([head, json.dumps(row(1, 2e-5)), json.dumps(row(2, 3e-5))]) + "\n")
+    (folder / "b.jsonl").write_text("\n".join([head, json.dumps(row(1, 1e-5)), json.dumps(row(2, 9e-5))]) + "\n")
+    taken = json.loads(luminal("cache", "import", folder / "a.jsonl", "--json")[0])
+    check(set(taken) <= words and (taken["kept"], taken["worse"], taken["mistakes"]) == (2, 0, []), f"import: {taken}")
+    taken = json.loads(luminal("cache", "import", folder / "b.jsonl", "--json")[0])
+    check((taken["kept"], taken["worse"]) == (1, 1), f"import of better and worse: {taken}")
+    listed = json.loads(luminal("cache", "ls", "--json")[0])
+    check(set(listed) <= words and all(set(e) <= words for e in listed["entries"]), f"keys of cache ls: {listed}")
+    check([(e["seconds"], e["checked"]) for e in listed["entries"]] == [(1e-5, False), (3e-5, False)], f"cache ls: {listed}")
+    out, _ = luminal("cache", "ls")
+    check(len(out.splitlines()) == 2 and b"matmul_1" in out and b"to check" in out, f"cache ls: {out!r}")
+    exported = luminal("cache", "export")[0]
+    told = json.loads(luminal("cache", "export", folder / "out.jsonl", "--json")[0])
+    check(set(told) <= words and told["exported"] == 2 and (folder / "out.jsonl").read_bytes() == exported, f"export: {told}")
+    check([json.loads(line) for line in exported.splitlines()[1:]] == [row(1, 1e-5), row(2, 3e-5)], f"export: {exported!r}")
+
+    other = folder / "other.sqlite"
+    luminal("cache", "import", "--cache", other, folder / "a.jsonl")
+    merged = json.loads(luminal("cache", "merge", other, "--json")[0])
+    check((merged["kept"], merged["worse"]) == (0, 2), f"merge: {merged}")
+    luminal("cache", "merge", "--cache", folder / "new.sqlite", other, path["path"])
+    check(luminal("cache", "export", "--cache", folder / "new.sqlite")[0] == exported, "a merged file has other entries")
+
+    (folder / "bad.jsonl").write_text("\n".join([head, json.dumps(row(3, "soon")), json.dumps(row(4, 4e-5)), "{"]) + "\n")
+    out, errors = luminal("cache", "import", folder / "bad.jsonl", "--json", code=1)
+    check(json.loads(out)["kept"] == 1 and len(json.loads(out)["mistakes"]) == 2 and "line 2: seconds" in errors, f"{out!r} {errors!r}")
+    luminal.refuses("cache", "import", folder / "none", says="none: No such file")
+    (folder / "text").write_text("hello")
+    luminal.refuses("cache", "import", folder / "text", says="no export of tuning results")
+    luminal.refuses("cache", "merge", folder / "text", says="text: ")
+    luminal.refuses("cache", "merge", folder / "none", says="none: no such file")
+    for args in (["cache"], ["cache", "bogus"], ["cache", "import"], ["cache", "merge"], ["cache", "prune", "--unused", "-1"]):
+        luminal.refuses(*args, says="", code=2)
+    luminal.refuses("cache", "prune", "--max-size", "much", says="no amount of memory")
+    luminal.refuses("cache", "ls", says="there is no tuning cache", LUMINAL_NO_CACHE="1")
+    luminal.refuses("cache", "import", folder / "a.jsonl", says="", LUMINAL_CACHE_DIR="/proc/no")
+    luminal.refuses("cache", "export", "/proc/no/file", says="/proc/no/file")
+
+    pruned = json.loads(luminal("cache", "prune", "--json")[0])
+    check(set(pruned) <= words and (pruned["removed"], pruned["left"]) == (0, 3), f"prune: {pruned}")
+    check(json.loads(luminal("cache", "prune", "--all", "--quarantine", "--json")[0])["removed"] == 3, "prune --all")
+    pathlib.Path(path["path"]).write_bytes(b"no database at all" * 1000)
+    out, errors = luminal("cache", "ls")
+    check(out == b"" and "it was set aside as" in errors, f"a damaged cache: {out!r} {errors!r}")
+    check(pathlib.Path(path["path"] + ".set-aside").exists(), "a damaged cache was not set aside")
+
+
 def interrupt(luminal):
     """Ctrl-C ends the text, and what was there is complete JSON; code 130."""
     command = [luminal.program, "run", str(BUILTIN / "hf"), "Tell me a story.", "--json", "--ignore-eos", "--ctx", "100000", "--temp", "1"]
@@ -162,6 +225,7 @@ def main():
         text_and_json(luminal)
         mistakes(luminal, folder / "files")
         surroundings(luminal, folder)
+        tuning_cache(luminal, folder / "tuning")
         interrupt(luminal)
     print(f"{len(failures)} failures")
     return 1 if failures else 0
