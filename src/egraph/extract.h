@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -29,6 +30,10 @@ public:
   /// Child classes in the order of the arguments; a class may stand here twice.
   std::span<const uint32_t> children(uint32_t row) const {
     return {child_.data() + first_child_[row], child_.data() + first_child_[row + 1]};
+  }
+  /// Those of all rows of a class, one row after the other.
+  std::span<const uint32_t> children_of_class(uint32_t c) const {
+    return {child_.data() + first_child_[first_row_[c]], child_.data() + first_child_[first_row_[c + 1]]};
   }
   double cost(uint32_t row) const { return cost_[row]; }
   /// The classes that are wanted, without repeats.
@@ -85,12 +90,25 @@ using RowCost = std::function<double(uint32_t row, std::span<const double> child
 TreeExtraction extract_tree(const ExtractionProblem& problem, const RowCost& row_cost);
 
 struct DagOptions {
-  /// Steps (edges looked at) that the search may take, in edges and rows of the reduced problem.
-  double effort = 14;
+  /// How much work the search may do for what greedy extraction with cost sets would do: 1 is about a tenth of its time.
+  double effort = 1;
 };
-/// DAG cost: a class counts once however often it occurs. A quick reduction (extract_reduce.h), greedy with sharing, then
-/// improvement by marginal costs and kicks. Not optimal (NP-hard): see extract_exact.h. Classes that the roots do not reach hold
-/// no_row.
+/// DAG cost: a class counts once however often it occurs. Starts from the least trees and improves the whole choice by marginal
+/// costs. Not optimal (NP-hard): see extract_exact.h. Classes that the roots do not reach hold no_row. Keeps its memory from one problem
+/// to the next: one for each thread.
+class DagExtractor {
+public:
+  explicit DagExtractor(const DagOptions& options = {});
+  ~DagExtractor();
+  DagExtractor(DagExtractor&&) noexcept;
+  DagExtractor& operator=(DagExtractor&&) noexcept;
+  /// The result holds until the next call.
+  const Extraction& extract(const ExtractionProblem& problem);
+
+private:
+  class Search;
+  std::unique_ptr<Search> search_;
+};
 Extraction extract_dag(const ExtractionProblem& problem, const DagOptions& options = {});
 
 /// What a genome describes.

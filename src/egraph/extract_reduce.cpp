@@ -38,15 +38,14 @@ public:
     for (const uint32_t c : p.roots()) is_root_[c] = 1;
   }
 
-  bool run(Reduction::Effort effort) {
-    const bool full = effort == Reduction::Effort::full;
-    for (int round = 0; round < (full ? 10 : 2); ++round) {
+  bool run() {
+    for (int round = 0; round < 10; ++round) {
       changed_ = false;
-      if ((full || round == 0) && !drop_infeasible()) return false;
+      if (!drop_infeasible()) return false;
       drop_unreached();
       drop_dominated();
-      if (full && round < 4) drop_rows_below_dominators();
-      if (full) pay_forced();
+      if (round < 4) drop_rows_below_dominators();
+      pay_forced();
       join_classes();
       if (!changed_) break;
     }
@@ -399,9 +398,9 @@ private:
 
 } // namespace
 
-Reduction::Reduction(const ExtractionProblem& problem, Effort effort) : problem_(problem) {
+Reduction::Reduction(const ExtractionProblem& problem) : problem_(problem) {
   Rewriter rewriter(problem, always_, constant_);
-  feasible_ = rewriter.run(effort);
+  feasible_ = rewriter.run();
   if (feasible_) reduced_ = rewriter.build(taken_first_, taken_);
 }
 

@@ -1,5 +1,4 @@
-// egraph/extract_reduce.h -- a smaller extraction problem with the same least DAG cost, and the way back. For exact search and
-// for the greedy extractor.
+// egraph/extract_reduce.h -- a smaller extraction problem with the same least DAG cost, and the way back. For exact search.
 #pragma once
 #include "egraph/extract.h"
 
@@ -14,9 +13,7 @@ namespace luminal::egraph {
 ///   a class that every solution needs, with one row, outside of cycles: paid once, its children become roots
 class Reduction {
 public:
-  /// `quick` takes about as long as building the problem and leaves out what pays only for an exact search.
-  enum class Effort { quick, full };
-  explicit Reduction(const ExtractionProblem& problem, Effort effort = Effort::full);
+  explicit Reduction(const ExtractionProblem& problem);
   const ExtractionProblem& reduced() const { return reduced_; }
   /// What the rewriting has paid already: least cost = constant + least cost of reduced().
   double constant() const { return constant_; }

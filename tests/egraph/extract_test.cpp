@@ -1,8 +1,10 @@
 // egraph/extract_test.cpp -- every extractor against exhaustive search on small random graphs, and the rules of the problem.
 #include "egraph/extract.h"
 #include "egraph/extract_bound.h"
+#include "egraph/extract_compact.h"
 #include "egraph/extract_exact.h"
 #include "egraph/extract_reduce.h"
+#include "egraph/extract_solution.h"
 #include "extract_support.h"
 #include "luminal/error.h"
 #include <cmath>
@@ -96,6 +98,156 @@ TEST(Extract, EqualsExhaustiveSearch) {
   EXPECT_GT(shared, 100);
 }
 
+TEST(Extract, MemoryThatIsUsedAgainChangesNothing) {
+  DagExtractor kept;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    Random random(seed * 53);
+    Shape shape = shape_of(seed);
+    shape.classes = 1 + random.below(60);
+    shape.rows = shape.classes + random.below(150);
+    shape.negative = random.below(4) == 0;
+    const ExtractionProblem p = random_problem(random, shape);
+    const Extraction fresh = extract_dag(p);
+    const Extraction& again = kept.extract(p);
+    ASSERT_EQ(again.genome, fresh.genome) << "seed " << seed;
+    ASSERT_EQ(again.cost, fresh.cost) << "seed " << seed;
+    if (fresh.feasible()) {
+      ASSERT_TRUE(near(Evaluator(p).evaluate(fresh.genome).cost, fresh.cost)) << "seed " << seed;
+    }
+  }
+}
+
+TEST(Extract, CompactRowsAreThoseWithTerms) {
+  int cyclic = 0, large = 0;
+  CompactGraph graph;
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    Random random(seed * 37);
+    Shape shape = shape_of(seed);
+    if (seed % 4 == 0) {
+      shape.classes = 50 + random.below(300);
+      shape.rows = shape.classes * 3;
+      shape.leaf = 0.05;
+      shape.forward = 0.9;
+      shape.max_children = 2;
+    }
+    const ExtractionProblem p = random_problem(random, shape);
+    const TreeExtraction tree = extract_tree(p);
+    ASSERT_EQ(graph.build(p), tree.feasible()) << "seed " << seed;
+    if (!tree.feasible()) continue;
+    std::vector<uint32_t> row_of(p.row_count(), no_row);
+    for (uint32_t c = 0; c < graph.class_count(); ++c)
+      for (uint32_t r = graph.first_row(c); r < graph.end_row(c); ++r) {
+        row_of[graph.source(r)] = r;
+        ASSERT_EQ(p.class_of(graph.source(r)), p.class_of(graph.source(graph.first_row(c))));
+      }
+    // What the roots reach over all rows of finite cost or not is there, if it has a term and does not stand below itself.
+    std::vector<uint8_t> seen(p.class_count(), 0);
+    std::vector<uint32_t> todo(p.roots().begin(), p.roots().end());
+    for (const uint32_t c : todo) seen[c] = 1;
+    while (!todo.empty()) {
+      const uint32_t c = todo.back();
+      todo.pop_back();
+      for (uint32_t r = p.first_row(c); r < p.end_row(c); ++r) {
+        bool usable = p.cost(r) < infinite_cost;
+        for (const uint32_t d : p.children(r)) {
+          if (!seen[d]) seen[d] = 1, todo.push_back(d);
+          usable = usable && d != c && tree.class_cost[d] < infinite_cost;
+        }
+        ASSERT_EQ(row_of[r] != no_row, usable) << "seed " << seed << " row " << r;
+      }
+    }
+    for (uint32_t c = 0; c < graph.class_count(); ++c) {
+      if (graph.first_row(c) == graph.end_row(c)) continue;
+      const uint32_t row = graph.tree_choice()[c];
+      ASSERT_TRUE(row >= graph.first_row(c) && row < graph.end_row(c)) << "seed " << seed;
+      double sum =
+          graph.cost(row); // a repeated child counts once here, so the value is that of the compact rows
+      for (const uint32_t d : graph.children(row)) {
+        sum += graph.tree_value()[d];
+        ASSERT_TRUE(d < c || graph.component(c) == graph.component(d)) << "seed " << seed;
+      }
+      ASSERT_LE(sum, graph.tree_value()[c] + 1e-9) << "seed " << seed;
+      if (graph.on_cycle(c)) ++cyclic;
+      if (c - graph.component(c) > 40) ++large;
+    }
+    Solution solution(graph);
+    solution.start();
+    ASSERT_GE(solution.cost(), graph.lower_bound() - 1e-9) << "seed " << seed;
+    if (seed % 4 != 0) {
+      ASSERT_LE(graph.lower_bound(), exhaustive(p).dag + 1e-9) << "seed " << seed;
+    }
+  }
+  EXPECT_GT(cyclic, 1000);
+  EXPECT_GT(large, 1000);
+}
+
+TEST(Extract, MovesOfASolutionKeepItsCounts) {
+  int taken = 0, cyclic = 0;
+  for (uint64_t seed = 1; seed <= 120; ++seed) {
+    Random random(seed * 101);
+    Shape shape = shape_of(seed);
+    shape.classes = 10 + random.below(40);
+    shape.rows = shape.classes * 3;
+    shape.negative = seed % 5 == 0;
+    const ExtractionProblem p = random_problem(random, shape);
+    CompactGraph graph;
+    if (!graph.build(p)) continue;
+    Solution solution(graph);
+    solution.start();
+    Evaluator evaluator(p);
+    const auto check = [&] {
+      Genome genome(p.class_count(), no_row);
+      std::vector<uint32_t> uses(graph.class_count(), 0);
+      for (const uint32_t c : graph.roots()) ++uses[c];
+      solution.each([&](uint32_t c) {
+        genome[p.class_of(graph.source(solution.choice(c)))] = graph.source(solution.choice(c));
+        for (const uint32_t d : graph.children(solution.choice(c))) ++uses[d];
+      });
+      const Evaluation& e = evaluator.evaluate(genome);
+      ASSERT_TRUE(e.valid()) << "seed " << seed;
+      ASSERT_NEAR(e.cost, solution.cost(), 1e-6) << "seed " << seed;
+      for (uint32_t c = 0; c < graph.class_count(); ++c)
+        ASSERT_EQ(uses[c], solution.uses(c)) << "seed " << seed << " class " << c;
+    };
+    check();
+    for (int i = 0; i < 60; ++i) {
+      const uint32_t c = random.below(graph.class_count());
+      if (!solution.contains(c) || !graph.has_choice(c)) continue;
+      if (i % 8 == 0) solution.set_defaults();
+      const double before = solution.cost();
+      std::vector<uint32_t> rows;
+      for (uint32_t d = 0; d < graph.class_count(); ++d) rows.push_back(solution.choice(d));
+      solution.mark();
+      const uint32_t row = graph.first_row(c) + random.below(graph.end_row(c) - graph.first_row(c));
+      if (row == solution.choice(c)) continue;
+      if (solution.leads_back(c, row)) {
+        ++cyclic;
+        continue;
+      }
+      solution.take(c, row);
+      ++taken;
+      check();
+      if (random.below(2) == 0) {
+        const double changed = solution.cost();
+        if (solution.improve(c)) {
+          EXPECT_LT(solution.cost(), changed);
+        } else {
+          EXPECT_EQ(solution.cost(), changed);
+        }
+        check();
+      }
+      if (random.below(2) == 0) {
+        solution.undo();
+        EXPECT_EQ(solution.cost(), before);
+        for (uint32_t d = 0; d < graph.class_count(); ++d) ASSERT_EQ(solution.choice(d), rows[d]);
+        check();
+      }
+    }
+  }
+  EXPECT_GT(taken, 500);
+  EXPECT_GT(cyclic, 50);
+}
+
 TEST(Extract, NegativeCostsCountOnceInADag) {
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     Random random(seed * 31);
@@ -117,24 +269,22 @@ TEST(Extract, TheReductionKeepsTheLeastCost) {
   for (uint64_t seed = 1; seed <= 600; ++seed) {
     Random random(seed * 7919);
     const ExtractionProblem p = random_problem(random, shape_of(seed));
-    for (const auto effort : {Reduction::Effort::quick, Reduction::Effort::full}) {
-      const double least = exhaustive(p).dag;
-      const Reduction reduction(p, effort);
-      ASSERT_EQ(reduction.feasible(), least < infinite_cost) << "seed " << seed;
-      if (!reduction.feasible()) continue;
-      before += p.row_count();
-      after += reduction.reduced().row_count();
-      double small = infinite_cost;
-      Genome best;
-      Evaluator of_reduced(reduction.reduced());
-      every_genome(reduction.reduced(), [&](const Genome& genome) {
-        const double cost = of_reduced.evaluate(genome).cost;
-        if (cost < small) small = cost, best = genome;
-      });
-      ASSERT_TRUE(near(small + reduction.constant(), least)) << "seed " << seed;
-      Evaluator evaluator(p);
-      ASSERT_TRUE(near(evaluator.evaluate(reduction.expand(best)).cost, least)) << "seed " << seed;
-    }
+    const double least = exhaustive(p).dag;
+    const Reduction reduction(p);
+    ASSERT_EQ(reduction.feasible(), least < infinite_cost) << "seed " << seed;
+    if (!reduction.feasible()) continue;
+    before += p.row_count();
+    after += reduction.reduced().row_count();
+    double small = infinite_cost;
+    Genome best;
+    Evaluator of_reduced(reduction.reduced());
+    every_genome(reduction.reduced(), [&](const Genome& genome) {
+      const double cost = of_reduced.evaluate(genome).cost;
+      if (cost < small) small = cost, best = genome;
+    });
+    ASSERT_TRUE(near(small + reduction.constant(), least)) << "seed " << seed;
+    Evaluator evaluator(p);
+    ASSERT_TRUE(near(evaluator.evaluate(reduction.expand(best)).cost, least)) << "seed " << seed;
   }
   EXPECT_LT(after * 3, before);
 }
