@@ -154,6 +154,21 @@ ClimbResult climb(const ExtractionProblem& problem, Candidate start, const Candi
           now.stored[c] ^= 1;
         }
       }
+    if (!again && options.joint_stores)
+      for (const auto& group : options.joint_stores(now, evaluator.evaluate(now.genome))) {
+        if (spent()) break;
+        const bool all =
+            std::all_of(group.begin(), group.end(), [&](uint32_t c) { return now.stored[c] != 0; });
+        const std::vector<uint8_t> before = now.stored;
+        for (const uint32_t c : group) now.stored[c] = !all;
+        const double value = price(now);
+        if (better(value)) {
+          out.cost = value;
+          again = true;
+        } else {
+          now.stored = before;
+        }
+      }
     if (again || !options.joint_moves) continue;
     const std::vector<uint32_t> stored_before =
         options.store_choices ? options.store_choices(now, evaluator.evaluate(now.genome))

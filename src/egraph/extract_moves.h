@@ -46,6 +46,9 @@ using CandidateCost = std::function<double(const Candidate& candidate, const Eva
 struct ClimbOptions {
   /// Classes whose storing is tried (in both directions) for a candidate; none by default.
   std::function<std::vector<uint32_t>(const Candidate&, const Evaluation&)> store_choices;
+  /// Groups of classes whose storing changes together: all of them become stored, or none where all are. Tried when no single change helps:
+  /// values that one computation gives may be worth storing only all at once.
+  std::function<std::vector<std::vector<uint32_t>>(const Candidate&, const Evaluation&)> joint_stores;
   /// Groups of moves that are tried together when no single one helps; asked again for each candidate that the climb stands on.
   std::function<std::vector<std::vector<Move>>(const Candidate&, const Evaluation&)> joint_moves;
   double least_gain = 1e-9;          ///< relative
@@ -57,8 +60,8 @@ struct ClimbResult {
   uint64_t evaluations = 0;
   bool finished = true; ///< no change helps; false where max_evaluations came first
 };
-/// First improvement: a reached class takes another row; a value is stored or no longer; then the joint moves, with what is stored as
-/// it is and with the joint classes' new store choices added. The start must be a valid genome.
+/// First improvement: a reached class takes another row; a value is stored or no longer; then the joint stores; then the joint moves, with
+/// what is stored as it is and with the joint classes' new store choices added. The start must be a valid genome.
 ClimbResult climb(const ExtractionProblem& problem, Candidate start, const CandidateCost& cost,
                   const ClimbOptions& options = {});
 

@@ -305,6 +305,24 @@ TEST(Moves, ClimbSwitchesClassesTogether) {
   EXPECT_TRUE(all.finished);
   options.max_evaluations = 2;
   EXPECT_FALSE(climb(p, start, cost, options).finished);
+  // Storing 1 and 2 saves 5 where both are stored and costs 1 where one is; having all of 0, 1 and 2 costs 2 more.
+  const CandidateCost together = [](const Candidate& c, const Evaluation& e) {
+    const int count = c.stored[1] + c.stored[2];
+    return e.cost + (count == 2 ? -5 : count) + (c.stored[0] ? 2 : 0);
+  };
+  ClimbOptions stores;
+  stores.store_choices = [](const Candidate&, const Evaluation&) { return std::vector<uint32_t>{0, 1, 2}; };
+  EXPECT_EQ(climb(p, start, together, stores).cost, 13);
+  stores.joint_stores = [](const Candidate&, const Evaluation&) {
+    return std::vector<std::vector<uint32_t>>{{0, 1}, {1, 2}};
+  };
+  EXPECT_EQ(climb(p, start, together, stores).cost, 8);
+  Candidate stored = start;
+  stored.stored = {1, 1, 1, 0, 0};
+  const CandidateCost apart = [](const Candidate& c, const Evaluation& e) {
+    return e.cost + (c.stored[0] != c.stored[1] ? 3 : 2 * c.stored[0]);
+  };
+  EXPECT_EQ(climb(p, stored, apart, stores).cost, 13); // both are given up together
   EXPECT_THROW(climb(p, start, [](const Candidate&, const Evaluation&) { return std::nan(""); }), Error);
 }
 
