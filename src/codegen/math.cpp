@@ -22,6 +22,20 @@ constexpr double exp2_f64[] = {0.6931471805599453,     0.24022650695910072,    0
                                1.5252734340833507e-05, 1.3215486323018726e-06, 1.0177764688361058e-07,
                                7.055060145475755e-09,  4.5402664220563756e-10, 2.5522573615762003e-11,
                                -9.557981537222966e-12};
+// e^t = 1 + t p(t), |t| <= ln(2)/2. Of even degree: positive for every t.
+constexpr double exp_f32[] = {1, 0.499999881, 0.166665182, 0.0416696481, 0.00836894661, 0.00137453259};
+constexpr double exp_f64[] = {1.0,
+                              0.5,
+                              0.16666666666666685,
+                              0.041666666666666526,
+                              0.008333333333315995,
+                              0.0013888888888968006,
+                              0.00019841269898513518,
+                              2.4801587155248963e-05,
+                              2.7557233039832656e-06,
+                              2.755741770284334e-07,
+                              2.511259393317407e-08,
+                              2.0871063566459838e-09};
 // e^t = 1 + t + t^2 p(t), |t| <= ln(2)/2; relative to e^t - 1
 constexpr double expm1_f32[] = {0.5,
                                 0.1666666567325592,
@@ -75,10 +89,15 @@ constexpr double normal_tail_f32[] = {-1.15116596f,     -0.458809018f,   -0.0534
                                       -0.000820701651f, 4.57428287e-05f, -1.03869172e-06f};
 } // namespace
 
-Value* MathEmitter::clamp(Value* x, double low, double high) { // NaN stays
-  x = b_.CreateSelect(b_.CreateFCmpOLT(x, real(x, low)), real(x, low), x);
+Value* MathEmitter::at_least(Value* x, double low) { // NaN stays
+  return b_.CreateSelect(b_.CreateFCmpOLT(x, real(x, low)), real(x, low), x);
+}
+
+Value* MathEmitter::at_most(Value* x, double high) { // NaN stays
   return b_.CreateSelect(b_.CreateFCmpOGT(x, real(x, high)), real(x, high), x);
 }
+
+Value* MathEmitter::clamp(Value* x, double low, double high) { return at_most(at_least(x, low), high); }
 
 /// The nearest integer of a number of moderate size, as a number; and as an integer that is meaningless for NaN, but harmless.
 Value* MathEmitter::nearest(Value* x, Value*& whole) {
@@ -107,18 +126,19 @@ Value* MathEmitter::scale_result(Value* r, Value* n, Value* whole) {
   return b_.CreateCall(callee, {r, n, r, int_constant(mask, -1), b_.getInt32(4)});
 }
 
+/// The nearest integer, as scale_result takes it.
+Value* MathEmitter::exponent(Value* x, Value*& whole) {
+  if (!has_scale_instruction(x)) return nearest(x, whole);
+  whole = nullptr;
+  return unary(Intrinsic::roundeven, x);
+}
+
 /// The scale instruction needs no clamp: it makes 0 or infinity of an exponent of any size. At an infinite x the polynomial is NaN, but there the
 /// instruction goes by the exponent alone.
 Value* MathEmitter::exp2(Value* x, llvm::ArrayRef<double> coefficients) {
   bool f64 = is_f64(x);
-  Value *whole = nullptr, *n;
-  if (has_scale_instruction(x)) {
-    n = unary(Intrinsic::roundeven, x);
-  } else {
-    x = clamp(x, f64 ? -1080 : -152, f64 ? 1025 : 129);
-    n = nearest(x, whole);
-  }
-  Value* t = b_.CreateFSub(x, n);
+  if (!has_scale_instruction(x)) x = clamp(x, f64 ? -1080 : -152, f64 ? 1025 : 129);
+  Value *whole, *n = exponent(x, whole), *t = b_.CreateFSub(x, n);
   return scale_result(fma(polynomial(t, coefficients), t, real(x, 1)), n, whole);
 }
 
@@ -126,13 +146,18 @@ Value* MathEmitter::exp2(Value* x) {
   return exp2(x, is_f64(x) ? llvm::ArrayRef<double>(exp2_f64) : llvm::ArrayRef<double>(exp2_f32));
 }
 
-/// x = n ln 2 + t.
-Value* MathEmitter::reduce_exp(Value* x, Value*& n, Value*& whole) {
+/// x - n ln 2.
+Value* MathEmitter::reduce_exp(Value* x, Value* n) {
   bool f64 = is_f64(x);
-  n = nearest(b_.CreateFMul(x, real(x, log2_e)), whole);
   Value* minus = b_.CreateFNeg(n);
   Value* t = fma(minus, real(x, f64 ? ln2_hi64 : ln2_hi32), x);
   return fma(minus, real(x, f64 ? ln2_lo64 : ln2_lo32), t);
+}
+
+/// e^t for |t| <= ln(2)/2.
+Value* MathEmitter::exp_unit(Value* t) {
+  auto p = is_f64(t) ? llvm::ArrayRef<double>(exp_f64) : llvm::ArrayRef<double>(exp_f32);
+  return fma(polynomial(t, p), t, real(t, 1));
 }
 
 /// e^t - 1 for |t| <= ln(2)/2.
@@ -143,15 +168,17 @@ Value* MathEmitter::expm1_unit(Value* t) {
 
 Value* MathEmitter::exp(Value* x) {
   bool f64 = is_f64(x);
-  x = clamp(x, f64 ? -750 : -105, f64 ? 711 : 90);
-  Value *n, *whole, *t = reduce_exp(x, n, whole);
-  return scale_result(b_.CreateFAdd(expm1_unit(t), real(x, 1)), n, whole);
+  x = at_least(x, f64 ? -750 : -105);
+  // What is left of a huge x may be anything, but the polynomial stays positive there: scaled, it is infinite.
+  if (!has_scale_instruction(x)) x = at_most(x, f64 ? 711 : 90);
+  Value *whole, *n = exponent(b_.CreateFMul(x, real(x, log2_e)), whole);
+  return scale_result(exp_unit(reduce_exp(x, n)), n, whole);
 }
 
 Value* MathEmitter::expm1(Value* x) {
   bool f64 = is_f64(x);
   Value* c = clamp(x, f64 ? -40 : -20, f64 ? 710 : 89); // above: infinite, and 2^(n-1) still fits
-  Value *n, *whole, *t = reduce_exp(c, n, whole);
+  Value *whole, *n = nearest(b_.CreateFMul(c, real(x, log2_e)), whole), *t = reduce_exp(c, n);
   Value* half_scale = power_of_two(b_.CreateSub(whole, integer(whole, 1)), f64,
                                    x->getType()); // 2^(n-1): 2^n itself may not fit
   Value* r = fma(expm1_unit(t), half_scale, b_.CreateFSub(half_scale, real(x, 0.5)));
@@ -325,10 +352,11 @@ Value* MathEmitter::sigmoid(Value* x) {
 Value* MathEmitter::silu(Value* x) {
   bool f64 = is_f64(x);
   double zero_from = f64 ? -760 : -112; // x e^x is 0 below
-  Value *n, *whole, *t = reduce_exp(clamp(b_.CreateFNeg(abs(x)), zero_from, 0), n, whole);
-  Value* unit = b_.CreateFAdd(expm1_unit(t), real(x, 1));
+  Value* a = at_least(b_.CreateFNeg(abs(x)), zero_from);
+  Value *whole, *n = exponent(b_.CreateFMul(a, real(x, log2_e)), whole);
+  Value* unit = exp_unit(reduce_exp(a, n));
   Value *e = scale_result(unit, n, whole), *negative = b_.CreateFCmpOLT(x, real(x, 0));
-  Value* q = b_.CreateFDiv(b_.CreateSelect(negative, b_.CreateFMul(clamp(x, zero_from, 0), unit), x),
+  Value* q = b_.CreateFDiv(b_.CreateSelect(negative, b_.CreateFMul(at_least(x, zero_from), unit), x),
                            b_.CreateFAdd(e, real(x, 1)));
   Value* r = b_.CreateSelect(negative, scale_result(q, n, whole), q);
   return b_.CreateSelect(b_.CreateFCmpOEQ(x, real(x, -HUGE_VAL)), real(x, NAN), r); // -inf * 0

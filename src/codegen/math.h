@@ -63,13 +63,17 @@ private:
   LV* scale_unit(LV* x, LV* n);
   void split_exponent(LV* x, LV*& m, LV*& n);
   LV* exp2(LV* x, llvm::ArrayRef<double> coefficients); // 2^t = 1 + t p(t), |t| <= 1/2
+  LV* at_least(LV* x, double low);
+  LV* at_most(LV* x, double high);
   LV* clamp(LV* x, double low, double high);
   LV* nearest(LV* x, LV*& whole);
   LV* rounded_integer(LV* x);
   LV* small_integer(LV* whole, llvm::Type* type);
   bool has_scale_instruction(LV* x);
   LV* scale_result(LV* r, LV* n, LV* whole);
-  LV* reduce_exp(LV* x, LV*& n, LV*& whole);
+  LV* exponent(LV* x, LV*& whole);
+  LV* reduce_exp(LV* x, LV* n);
+  LV* exp_unit(LV* t);
   LV* expm1_unit(LV* t);
   LV* reduce_log(LV* x, LV*& n);
   LV* log_special(LV* x, LV* r);

@@ -13,16 +13,18 @@ kernel::Kernel unary(Op op, DType type) {
   Kernel k;
   k.name = "unary";
   constexpr int64_t most = 1 << 24;
-  Expr n = Expr::symbol("n", {1, most}), io = Expr::symbol("io", {0, most}), il = Expr::symbol("il", {0, 15}),
-       i = Expr::symbol("i", {0, most});
+  const int64_t lanes = type == DType::f64 ? 8 : 16; // one vector of 512 bits
+  Expr n = Expr::symbol("n", {1, most}), io = Expr::symbol("io", {0, most}),
+       il = Expr::symbol("il", {0, lanes - 1}), i = Expr::symbol("i", {0, most});
   k.symbols = {n};
   BufferId x = add_buffer(k, {"x", Space::global, Access::in, type, n}),
            y = add_buffer(k, {"y", Space::global, Access::inout, type, n}),
            z = add_buffer(k, {"z", Space::global, Access::inout, type, n});
-  Expr at = io * Expr(16) + il;
-  k.body = {loop(LoopKind::serial, io, 0, ceildiv(n, 16),
-                 {masked_loop(il, 0, 16, n - io * Expr(16), {store(y, at, apply(op, {load(k, x, at)}))})}),
-            loop(LoopKind::serial, i, 0, floordiv(n, 64), {store(z, i, apply(op, {load(k, x, i)}))})};
+  Expr at = io * Expr(lanes) + il;
+  k.body = {
+      loop(LoopKind::serial, io, 0, ceildiv(n, lanes),
+           {masked_loop(il, 0, lanes, n - io * Expr(lanes), {store(y, at, apply(op, {load(k, x, at)}))})}),
+      loop(LoopKind::serial, i, 0, floordiv(n, 64), {store(z, i, apply(op, {load(k, x, i)}))})};
   return k;
 }
 
