@@ -1,0 +1,74 @@
+// search/measure_lock.cpp -- flock: the system lets go of it with the process.
+#include "search/measure_lock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/settings.h"
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+#include <utility>
+
+namespace luminal::search {
+namespace {
+
+/// What the holder wrote into the file: its process id.
+std::string holder(int descriptor) {
+  char text[32] = {};
+  const ssize_t n = pread(descriptor, text, sizeof text - 1, 0);
+  const std::string id(text, size_t(std::max<ssize_t>(n, 0)));
+  const bool number = !id.empty() && id.find_first_not_of("0123456789") == std::string::npos;
+  return number ? "process " + id : "another process";
+}
+
+} // namespace
+
+std::string MeasureLock::default_path() {
+  const std::string folder = cache_folder();
+  std::error_code error;
+  if (!folder.empty()) {
+    std::filesystem::create_directories(folder, error);
+    if (!error && access(folder.c_str(), W_OK) == 0) return folder + "/measuring.lock";
+  }
+  const auto common = std::filesystem::temp_directory_path(error);
+  return fmt::format("{}/luminal.{}.measuring.lock", error ? "/tmp" : common.string(), getuid());
+}
+
+Result<MeasureLock> MeasureLock::acquire(const std::string& path, const std::function<bool()>& stop) {
+  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (descriptor < 0) return Failure{fmt::format("{}: {}", path, std::strerror(errno))};
+  MeasureLock lock(descriptor);
+  bool said = false;
+  while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR)
+      return Failure{fmt::format("{}: {}", path, std::strerror(errno))};
+    if (stop && stop())
+      return Failure{fmt::format("{}: stopped while {} was measuring", path, holder(descriptor))};
+    if (!std::exchange(said, true))
+      log_warning("waiting for {}, which is measuring ({})", holder(descriptor), path);
+    usleep(100000);
+  }
+  const std::string id = fmt::format("{}", getpid());
+  // Only a message needs it: a disk that is full does not keep anybody from measuring.
+  if (ftruncate(descriptor, 0) != 0 || pwrite(descriptor, id.data(), id.size(), 0) < 0)
+    log_info("{}: {}", path, std::strerror(errno));
+  return lock;
+}
+
+MeasureLock::MeasureLock(MeasureLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+MeasureLock& MeasureLock::operator=(MeasureLock&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+MeasureLock::~MeasureLock() {
+  if (descriptor_ >= 0) {
+    flock(descriptor_, LOCK_UN); // at once, though a forked worker may hold a copy of the descriptor
+    close(descriptor_);
+  }
+}
+
+} // namespace luminal::search

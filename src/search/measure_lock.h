@@ -1,0 +1,28 @@
+// search/measure_lock.h -- one measuring process at a time on a machine: a lock on a file in the cache folder.
+#pragma once
+#include "base/result.h"
+#include <functional>
+#include <string>
+
+namespace luminal::search {
+
+/// Held until the object goes, or the process ends however it ends.
+class MeasureLock {
+public:
+  /// "measuring.lock" in the cache folder, or in the system's folder for temporary files where there is none.
+  static std::string default_path();
+  /// Waits while another process (or object) holds it and says so once, with its process id, as a warning. Failure: the file cannot be made, or
+  /// `stop`, asked ten times a second, says true.
+  static Result<MeasureLock> acquire(const std::string& path, const std::function<bool()>& stop = {});
+  MeasureLock(MeasureLock&& other) noexcept;
+  MeasureLock& operator=(MeasureLock&& other) noexcept;
+  MeasureLock(const MeasureLock&) = delete;
+  MeasureLock& operator=(const MeasureLock&) = delete;
+  ~MeasureLock();
+
+private:
+  explicit MeasureLock(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_ = -1;
+};
+
+} // namespace luminal::search
