@@ -295,27 +295,32 @@ std::optional<double> Algebra::proportion(const Monoid& m, uint32_t j, uint32_t 
   if (m[i].op != Op::sum || m[j].op != Op::sum || m[i].singular != m[j].singular || m[j].transport == self_ ||
       (body_i == 0) != (body_j == 0))
     return std::nullopt;
-  Samples samples(m.size());
-  double c = 0;
-  if (body_i != 0) {
-    c = body_j / body_i;
-  } else if (rational(m)) { // what one step makes of two zeros, exactly
-    Combiner<Fractions>::State a, b;
-    for (const auto& [n, d] : samples.next()) a.push_back(Fractions::of(n, d));
-    for (const auto& [n, d] : samples.next()) b.push_back(Fractions::of(n, d));
-    a[i] = a[j] = b[i] = b[j] = Fractions::of(0, 1);
-    const auto r = Combiner<Fractions>(*this).combine(m, a, b);
-    if (r[i] == Fractions::of(0, 1)) return std::nullopt;
-    c = Fractions::div(r[j], r[i]).value.to_double();
-  } else {
-    return std::nullopt;
+  double c = body_i != 0 ? body_j / body_i : 0;
+  if (body_i == 0) { // what one step makes of two zeros
+    if (!rational(m)) return std::nullopt;
+    Samples samples(m.size());
+    std::vector<double> a = samples.next_reals(), b = samples.next_reals();
+    a[i] = a[j] = b[i] = b[j] = 0;
+    const auto r = combine(m, a, b);
+    if (close(0, r[i])) return std::nullopt;
+    c = r[j] / r[i];
   }
+  Samples samples(m.size());
   for (int round = 0; round < Samples::count; ++round) {
     std::vector<double> a = samples.next_reals(), b = samples.next_reals();
     a[j] = c * a[i];
     b[j] = c * b[i];
     const auto r = combine(m, a, b);
     if (!close(r[j], c * r[i])) return std::nullopt;
+  }
+  if (body_i == 0) { // the number without rounding
+    Samples again(m.size());
+    Combiner<Fractions>::State a, b;
+    for (const auto& [n, d] : again.next()) a.push_back(Fractions::of(n, d));
+    for (const auto& [n, d] : again.next()) b.push_back(Fractions::of(n, d));
+    a[i] = a[j] = b[i] = b[j] = Fractions::of(0, 1);
+    const auto r = Combiner<Fractions>(*this).combine(m, a, b);
+    c = Fractions::div(r[j], r[i]).value.to_double();
   }
   return c;
 }

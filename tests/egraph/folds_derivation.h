@@ -1,0 +1,15 @@
+// egraph/folds_derivation.h -- where an extracted term comes from: the rules that made its rows and united its classes.
+#pragma once
+#include "egraph/extract_engine.h"
+#include "folds_host.h"
+
+namespace luminal::egraph::folds {
+
+struct Derivation {
+  std::vector<std::string> steps; ///< a line for each chosen row that is not an input, what it needs first
+  std::set<std::string> rules;
+};
+/// Of the term that the genome chooses. With EGraph::record_substitutions the lines have the values of the variables.
+Derivation derivation(Theory& theory, const EngineProblem& problem, const Genome& genome);
+
+} // namespace luminal::egraph::folds
