@@ -81,6 +81,7 @@ private:
   int64_t integer(Value v) { return program_.values().integer_of(v); }
   std::string text_of(Value v) const;
   Op op_of(Value name) const;
+  uint32_t last(Value monoid) const { return uint32_t(monoids_[monoid].size()) - 1; }
   std::vector<Value> items(Value vector);
 
   Algebra algebra_;

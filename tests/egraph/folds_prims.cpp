@@ -201,10 +201,10 @@ void Theory::add_characters() {
     const Op o = op_of(a[1]);
     return o != Op::sum && h.slope == 0 && h.power == 0 && h.other == identity(o);
   });
-  guard("compares", {"Character", "String", "Monoid", "i64"}, [this](Args a) {
+  guard("compares", {"Character", "String", "Monoid"}, [this](Args a) {
     const Character& h = characters_[a[0]];
     const Monoid& m = monoids_[a[2]];
-    const auto j = uint32_t(integer(a[3]));
+    const uint32_t j = last(a[2]);
     return !h.other || (*h.other == identity(op_of(a[1])) && m[j].op != Op::sum && algebra_.plain(m, j));
   });
 }
@@ -223,33 +223,32 @@ void Theory::add_monoids() {
     return program_.string(m[0].op == Op::sum ? "sum" : m[0].op == Op::max ? "max" : "min");
   });
   guard("tropical", {"String"}, [this](Args a) { return op_of(a[0]) != Op::sum; });
-  make("last", {"Monoid"}, "i64",
-       [this](Args a) { return program_.integer(int64_t(monoids_[a[0]].size()) - 1); });
+  make("last", {"Monoid"}, "i64", [this](Args a) { return program_.integer(last(a[0])); });
   make("identity", {"Monoid", "i64"}, "f64",
        [this](Args a) { return program_.values().real(identity(monoids_[a[0]][size_t(integer(a[1]))].op)); });
   guard("minimal", {"Monoid", "i64"}, remembered<bool>([this](Args a) {
           return algebra_.minimal(monoids_[a[0]], uint32_t(integer(a[1])));
         }));
-  guard("contracting", {"Monoid", "i64", "Character", "Info"}, [this](Args a) {
-    return algebra_.contracting(monoids_[a[0]], uint32_t(integer(a[1])), characters_[a[2]],
-                                infos_[a[3]].sign);
+  // What follows the last component of a monoid.
+  guard("contracting", {"Monoid", "Character", "Info"}, [this](Args a) {
+    return algebra_.contracting(monoids_[a[0]], last(a[0]), characters_[a[1]], infos_[a[2]].sign);
   });
-  guard("center", {"Monoid", "i64", "i64"}, remembered<bool>([this](Args a) {
-          return integer(a[2]) == 1 || algebra_.internal(monoids_[a[0]], uint32_t(integer(a[1])));
+  guard("center", {"Monoid", "i64"}, remembered<bool>([this](Args a) {
+          return integer(a[1]) == 1 || algebra_.internal(monoids_[a[0]], last(a[0]));
         }));
-  make("cascade", {"Monoid", "i64", "String", "Character", "i64"}, "Monoid", [this](Args a) {
-    return monoids_.id(algebra_.cascade(monoids_[a[0]], uint32_t(integer(a[1])), op_of(a[2]),
-                                        characters_[a[3]], uint32_t(integer(a[4]))));
+  make("cascade", {"Monoid", "String", "Character", "i64"}, "Monoid", [this](Args a) {
+    return monoids_.id(algebra_.cascade(monoids_[a[0]], last(a[0]), op_of(a[1]), characters_[a[2]],
+                                        uint32_t(integer(a[3]))));
   });
-  make("shift", {"Monoid", "i64", "String", "f64"}, "Monoid", [this](Args a) {
-    return monoids_.id(algebra_.shift(monoids_[a[0]], uint32_t(integer(a[1])), op_of(a[2]), real(a[3])));
+  make("shift", {"Monoid", "String", "f64"}, "Monoid", [this](Args a) {
+    return monoids_.id(algebra_.shift(monoids_[a[0]], last(a[0]), op_of(a[1]), real(a[2])));
   });
   const auto some = [this](const std::optional<Monoid>& m) -> std::optional<Value> {
     if (!m) return std::nullopt;
     return monoids_.id(*m);
   };
-  make("below", {"Monoid", "i64"}, "Monoid",
-       [=, this](Args a) { return some(algebra_.below(monoids_[a[0]], uint32_t(integer(a[1])))); });
+  make("below", {"Monoid"}, "Monoid",
+       [=, this](Args a) { return some(algebra_.below(monoids_[a[0]], last(a[0]))); });
   make("component", {"Monoid", "i64"}, "Monoid",
        remembered<std::optional<Value>>([this](Args a) -> std::optional<Value> {
          const Monoid m = algebra_.restricted(monoids_[a[0]], uint32_t(integer(a[1])));
