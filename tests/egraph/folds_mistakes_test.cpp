@@ -18,8 +18,7 @@ struct Mistake {
 const std::vector<Mistake>& mistakes() {
   static const std::vector<Mistake> all{
       {"F1 pulls out what varies with the axis",
-       {{"(= i (info a)) (free i k) (scales i) (= j (info b)) (bound j k)) ((fac k x a b))",
-         "(= j (info b)) (bound j k)) ((fac k x a b))"}}},
+       {{"(= i (info a)) (free i k) (scales i) (bound (info b) k))\n", "(bound (info b) k))\n"}}},
       {"F1-neg loses the sign",
        {{"(Neg (Get 0 (Fold (sum1) k (vec-of y))))", "(Get 0 (Fold (sum1) k (vec-of y)))"}}},
       {"F1-free forgets the extent", {{"(union (Get 0 f) (Mul x (Dim k)))", "(union (Get 0 f) x)"}}},
@@ -35,10 +34,11 @@ const std::vector<Mistake>& mistakes() {
        {{"(fam x r g j 1) (vec-of (Recip", "(fam x r g h 1) (vec-of (Recip"}}},
       {"a root that keeps the character", {{"(character-root h)", "(character-product h (power 0.0))"}}},
       {"a maximum of families with different characters",
-       {{"(= q (fam b r g h 1)) (= i (info g))", "(= q (fam b r g j 1)) (= i (info g))"}}},
+       {{"(= q (fam b r g h 1)) (regular h (info g))", "(= q (fam b r g j 1)) (regular h (info g))"}}},
       {"[y == r] for any y", {{"(Select (Eq g r) v z)", "(Select (Eq y r) v z)"}}},
       {"an indicator negated as if its other value were 0",
-       {{"(keeps-0 h)) ((set (fam x r g h n) (vector-neg p)))", ") ((set (fam x r g h n) (vector-neg p)))"}}},
+       {{"(keeps-0 h))\n      ((set (fam x r g h n) (vector-neg p)))",
+         ")\n      ((set (fam x r g h n) (vector-neg p)))"}}},
       {"bodies in the wrong order", {{"(vec-append gs (vec-reverse qs))", "(vec-append gs qs)"}}},
       {"a projection of the wrong component",
        {{"(Get (last P) (Fold P k (component-bodies", "(Get 0 (Fold P k (component-bodies"}}},
@@ -48,20 +48,19 @@ const std::vector<Mistake>& mistakes() {
        {{"(= x (Get i B)) (= B (Fold M l ys)) (apart k l))\n      ((whole B (all-gets M B)))",
          "(= x (Get i B)) (= B (Fold N l ys)) (apart k l))\n      ((whole B (all-gets N B)))"},
         {"(whole B xs) (= B (Fold M l ys))", "(whole B xs) (= B (Fold N l ys))"}}},
-      {"sums that share an axis exchanged", {{"(= i (info c)) (free i l) (fac k y a b))", "(fac k y a b))"}}},
+      {"sums that share an axis exchanged", {{"(free (info c) l) (fac k y a b))", "(fac k y a b))"}}},
       {"a distribution that loses a term",
        {{"(Add (Get 0 (Fold (sum1) k (vec-of a))) (Get 0 (Fold (sum1) k (vec-of b))))",
          "(Get 0 (Fold (sum1) k (vec-of a)))"}}},
       {"a parameter distributed over one term", {{"(Add (Mul b a) (Mul b c))", "(Add (Mul b a) c)"}}},
       {"a parameter moved into a fold over its axis",
-       {{"(Single f \"sum\" k x) (free ic k)\n", "(Single f \"sum\" k x)\n"}}},
+       {{"(Single f \"sum\" k x) (free ic k) ", "(Single f \"sum\" k x) "}}},
       {"a list in order that forgets the first", {{"(= P (below N))", "(= P (shift N \"max\" 0.0))"}}},
       {"an element picked without its factor", {{"((at k x y (Mul a q)))", "((at k x y q))"}}},
       {"a prefix from the other triangle",
        {{"(Select (Lt i j) (Const 0.0) q)) (= i (Iota t))",
          "(Select (Lt j i) (Const 0.0) q)) (= i (Iota t))"}}},
-      {"a mask that varies enters a sum",
-       {{"(= i (info m)) (free i l))\n      ((union x", ")\n      ((union x"}}},
+      {"a mask that varies enters a sum", {{"(free (info m) l))\n      ((union x", ")\n      ((union x"}}},
       {"a split without the outer fold",
        {{"(union A (Fold M (outer k) (all-gets M (Fold M (inner k) (vector-view w xs)))))",
          "(union A (Fold M (inner k) (vector-view w xs)))"}}},
@@ -219,11 +218,13 @@ TEST(FoldsMistakes, AreSeenByTheSweep) {
 TEST(FoldsMistakes, NumericGuardsAreNoMistakesOverTheReals) {
   // Corrections that overflow, centres that cancel: the same real numbers, so the neighbours have to catch a guard that is gone.
   const std::pair<const char*, const char*> guards[] = {
-      {"(contracting N h i) ", "exp(x + max x): the correction grows"},
+      {" (contracting N h i)\n", "exp(x + max x): the correction grows"},
       {"(regular h i) (center", "x / max |x|: the divisor may be 0, without rules that move ranges"},
       {"(center N n) ", "(x - sum x)^2: the centre is no location"}};
   for (const auto& [guard, neighbour] : guards) {
-    const std::string left = std::string(guard).ends_with("center") ? "(center" : "";
+    const std::string text = guard, left = text.ends_with("center") ? "(center"
+                                           : text.ends_with("\n")   ? "\n"
+                                                                    : "";
     EXPECT_EQ(difference({{guard, left}}).second, "") << guard;
     for (const Case& c : refused()) {
       if (c.name != neighbour) continue;
