@@ -131,7 +131,8 @@ ClimbResult climb(const ExtractionProblem& problem, Candidate start, const Candi
     for (const uint32_t c : order) {
       for (uint32_t r = problem.first_row(c); r < problem.end_row(c) && !spent(); ++r) {
         const uint32_t old = now.genome[c];
-        if (r == old) continue;
+        if (r == old || problem.cost(r) == infinite_cost || (options.consider && !options.consider(r)))
+          continue;
         now.genome[c] = r;
         const double value = price(now);
         if (better(value)) {

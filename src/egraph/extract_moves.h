@@ -44,6 +44,8 @@ struct Candidate {
 using CandidateCost = std::function<double(const Candidate& candidate, const Evaluation& evaluation)>;
 
 struct ClimbOptions {
+  /// Whether a row is tried where another stands; all by default. Rows that cost what another of their class costs may be left out.
+  std::function<bool(uint32_t row)> consider;
   /// Classes whose storing is tried (in both directions) for a candidate; none by default.
   std::function<std::vector<uint32_t>(const Candidate&, const Evaluation&)> store_choices;
   /// Groups of classes whose storing changes together: all of them become stored, or none where all are. Tried when no single change helps:

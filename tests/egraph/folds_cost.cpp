@@ -8,7 +8,7 @@ namespace {
 /// Stands behind the class in the keys of maps.
 constexpr uint32_t mark_of_maps = no_row;
 /// Variants of a pass that are kept: one for each choice of rows and stored values below it.
-constexpr size_t variants = 8;
+constexpr size_t most_variants = 8;
 
 uint64_t mix(uint64_t h) {
   h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -248,15 +248,23 @@ Pass PassCost::build_maps(uint32_t c) {
 
 // ---- passes that were met before ---------------------------------------------------------------------------------------------------
 
-const Pass* PassCost::find_known(std::span<const uint32_t> key, uint64_t hash) {
-  const auto at = known_by_hash_.find(hash);
-  if (at == known_by_hash_.end()) return nullptr;
-  for (const uint32_t i : at->second) {
-    Known& known = known_[i];
-    if (!std::equal(key.begin(), key.end(), known.key.begin(), known.key.end())) continue;
+PassCost::Variants& PassCost::variants_of(std::span<const uint32_t> key) {
+  uint64_t hash = 0;
+  for (const uint32_t c : key) hash = mix(hash + c + 1);
+  auto& same_hash = variants_by_hash_[hash];
+  for (Variants& v : same_hash)
+    if (std::equal(key.begin(), key.end(), v.key.begin(), v.key.end())) return v;
+  return same_hash.emplace_back(Variants{{key.begin(), key.end()}, {}});
+}
+
+const Pass* PassCost::find_known(Variants& variants) {
+  auto& places = variants.places;
+  for (size_t i = 0; i < places.size(); ++i) {
+    Known& known = known_[places[i]];
     if (!std::all_of(known.looked_at.begin(), known.looked_at.end(),
                      [&](const auto& seen) { return state(seen.first) == seen.second; }))
       continue;
+    std::swap(places[0], places[i]); // what held last holds most often again
     known.round = round_;
     ++looked_up_;
     return &known.pass;
@@ -264,20 +272,18 @@ const Pass* PassCost::find_known(std::span<const uint32_t> key, uint64_t hash) {
   return nullptr;
 }
 
-const Pass& PassCost::keep(std::span<const uint32_t> key, uint64_t hash, Pass pass) {
+const Pass& PassCost::keep(Variants& variants, Pass pass) {
   ++built_;
-  auto& places = known_by_hash_[hash];
   uint32_t place = no_row;
-  if (places.size() >= variants) // the longest unused one goes, but none of the present choice
-    for (const uint32_t i : places)
+  if (variants.places.size() >= most_variants) // the longest unused one goes, but none of the present choice
+    for (const uint32_t i : variants.places)
       if (known_[i].round != round_ && (place == no_row || known_[i].round < known_[place].round)) place = i;
   if (place == no_row) {
     place = uint32_t(known_.size());
     known_.emplace_back();
-    places.push_back(place);
+    variants.places.push_back(place);
   }
   Known& known = known_[place];
-  known.key.assign(key.begin(), key.end());
   known.looked_at = looked_at_;
   known.pass = std::move(pass);
   known.round = round_;
@@ -287,17 +293,16 @@ const Pass& PassCost::keep(std::span<const uint32_t> key, uint64_t hash, Pass pa
 const Pass& PassCost::fold_pass(std::span<const uint32_t> folds) {
   key_.assign(folds.begin(), folds.end());
   std::sort(key_.begin(), key_.end());
-  uint64_t hash = 0;
-  for (const uint32_t f : key_) hash = mix(hash + f + 1);
-  if (const Pass* known = find_known(key_, hash)) return *known;
-  return keep(key_, hash, build_folds(folds));
+  Variants& variants = variants_of(key_);
+  if (const Pass* known = find_known(variants)) return *known;
+  return keep(variants, build_folds(folds));
 }
 
 const Pass& PassCost::map_pass(uint32_t c) {
   const uint32_t key[] = {c, mark_of_maps};
-  const uint64_t hash = mix(mix(c + 1) + 1);
-  if (const Pass* known = find_known(key, hash)) return *known;
-  return keep(key, hash, build_maps(c));
+  Variants& variants = variants_of(key);
+  if (const Pass* known = find_known(variants)) return *known;
+  return keep(variants, build_maps(c));
 }
 
 // ---- the passes of a choice --------------------------------------------------------------------------------------------------------
@@ -447,6 +452,16 @@ double PassCost::cost(const Genome& genome, std::span<const uint8_t> stored) {
   for (const auto& [c, pass] : epilogues_)
     if (!pass->loops_again) total += pass->reads + pass->flops / machine_.flops_per_read + traffic(*pass);
   return total;
+}
+
+double PassCost::cost(const Candidate& candidate, const Evaluation& evaluation) {
+  uint64_t hash = 0;
+  for (const uint32_t c : evaluation.order)
+    hash +=
+        mix((uint64_t(c) << 32 | candidate.genome[c]) * 2 + (candidate.stored[c] != 0) + 0x9E3779B97F4A7C15u);
+  const auto [at, made] = remembered_.try_emplace(hash, 0);
+  if (made) at->second = cost(candidate.genome, candidate.stored);
+  return at->second;
 }
 
 Plan PassCost::plan(const Genome& genome, std::span<const uint8_t> stored) {

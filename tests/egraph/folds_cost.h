@@ -54,11 +54,13 @@ public:
   explicit PassCost(const LoopProblem& problem, const Machine& machine = {}, bool join = true);
   /// The choice has to be complete and without cycles below the roots. `stored` is by class.
   double cost(const Genome& genome, std::span<const uint8_t> stored);
+  /// The same, remembered: candidates that agree on the reached classes are costed once.
+  double cost(const Candidate& candidate, const Evaluation& evaluation);
   Plan plan(const Genome& genome, std::span<const uint8_t> stored);
   /// Classes whose storing may be changed: what is stored, and the values that loops compute inside. Sorted.
   std::vector<uint32_t> store_choices(const Genome& genome, std::span<const uint8_t> stored);
-  uint64_t costed() const { return costed_; }          ///< calls of cost()
-  uint64_t passes_built() const { return built_; }     ///< passes that were not there yet
+  uint64_t costed() const { return costed_; }      ///< candidates whose passes were arranged for their cost
+  uint64_t passes_built() const { return built_; } ///< passes that were not there yet
   uint64_t passes_found() const { return looked_up_; } ///< passes that were
 
 private:
@@ -71,10 +73,13 @@ private:
     double flops;
   };
   struct Known {
-    std::vector<uint32_t> key; ///< sorted classes of tuples; of maps: the class made and a mark
     std::vector<std::pair<uint32_t, uint32_t>> looked_at; ///< class, state
     Pass pass;
     uint32_t round = 0; ///< of its last use
+  };
+  struct Variants {               ///< of one pass, for different rows and stored values below it
+    std::vector<uint32_t> key;    ///< sorted classes of tuples; of maps: the class made and a mark
+    std::vector<uint32_t> places; ///< in known_; the one that held last is the first
   };
   struct Unit {  ///< a fold, or maps that are a pass
     uint32_t id; ///< class of the tuple or of the value
@@ -85,8 +90,9 @@ private:
   void arrange(const Genome& genome, std::span<const uint8_t> stored);
   const Pass& fold_pass(std::span<const uint32_t> folds);
   const Pass& map_pass(uint32_t c);
-  const Pass* find_known(std::span<const uint32_t> key, uint64_t hash);
-  const Pass& keep(std::span<const uint32_t> key, uint64_t hash, Pass pass);
+  Variants& variants_of(std::span<const uint32_t> key);
+  const Pass* find_known(Variants& variants);
+  const Pass& keep(Variants& variants, Pass pass);
   Pass build_folds(std::span<const uint32_t> folds);
   Pass build_maps(uint32_t c);
   void start_pass();
@@ -147,7 +153,9 @@ private:
   std::vector<std::vector<uint32_t>> sources_; ///< groups that a value comes from
 
   std::deque<Known> known_;
-  std::unordered_map<uint64_t, std::vector<uint32_t>> known_by_hash_; // looked up, never walked over
+  // Looked up, never walked over.
+  std::unordered_map<uint64_t, std::vector<Variants>> variants_by_hash_;
+  std::unordered_map<uint64_t, double> remembered_;
 };
 
 } // namespace luminal::egraph::folds

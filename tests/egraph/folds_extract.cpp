@@ -1,5 +1,6 @@
 // egraph/folds_extract.cpp -- starts and moves of the search.
 #include "folds_extract.h"
+#include "base/check.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -66,6 +67,26 @@ std::vector<JointMoves> joint_moves(const LoopProblem& p, const std::vector<doub
   return out;
 }
 
+/// For each set of axes the moves by which all values that come from folds over them that need an earlier pass over them come from somewhere
+/// else, where `flat`, a genome that avoids such folds, knows it.
+std::vector<std::vector<Move>> leaving_moves(const LoopProblem& p, const Candidate& at,
+                                             const Evaluation& evaluation, const Genome& flat) {
+  std::map<AxisSet, std::vector<Move>> by_axes;
+  for (const uint32_t c : evaluation.order) {
+    if (p.row_of(at.genome, c).kind != LoopKind::get) continue;
+    const uint32_t f = p.problem().children(at.genome[c])[0];
+    const LoopRow& tuple = p.row_of(at.genome, f);
+    const auto bodies = p.problem().children(at.genome[f]);
+    if (std::any_of(bodies.begin(), bodies.end(),
+                    [&](uint32_t x) { return (p.deep[x] & tuple.over) != 0; }) &&
+        flat[c] != no_row && flat[c] != at.genome[c])
+      by_axes[tuple.over].push_back({flat[c]});
+  }
+  std::vector<std::vector<Move>> out;
+  for (auto& [over, moves] : by_axes) out.push_back(std::move(moves));
+  return out;
+}
+
 } // namespace
 
 Start tree_start(const LoopProblem& p, double deep, Random* noise) {
@@ -99,6 +120,7 @@ ClimbResult climb_passes(const LoopProblem& p, PassCost& cost, const Start& star
 
   const std::vector<JointMoves> joint = joint_moves(p, start.costs);
   ClimbOptions options;
+  options.consider = [&](uint32_t row) { return !p.rows[row].twin; };
   options.store_choices = [&](const Candidate& at, const Evaluation&) {
     return cost.store_choices(at.genome, at.stored);
   };
@@ -114,8 +136,9 @@ ClimbResult climb_passes(const LoopProblem& p, PassCost& cost, const Start& star
       if (group.size() > 1) out.push_back(std::move(group));
     return out;
   };
-  options.joint_moves = [&](const Candidate& at, const Evaluation&) {
-    std::vector<std::vector<Move>> out;
+  const Start flat = tree_start(p, 16);
+  options.joint_moves = [&](const Candidate& at, const Evaluation& evaluation) {
+    std::vector<std::vector<Move>> out = leaving_moves(p, at, evaluation, flat.genome);
     for (const JointMoves& all : joint) {
       std::vector<Move> moves;
       for (const Move& move : all.moves)
@@ -126,7 +149,7 @@ ClimbResult climb_passes(const LoopProblem& p, PassCost& cost, const Start& star
   };
   return climb(
       p.problem(), std::move(candidate),
-      [&](const Candidate& at, const Evaluation&) { return cost.cost(at.genome, at.stored); }, options);
+      [&](const Candidate& at, const Evaluation& evaluation) { return cost.cost(at, evaluation); }, options);
 }
 
 Found find_passes(const LoopProblem& p, const SearchOptions& options) {
@@ -147,6 +170,7 @@ Found find_passes(const LoopProblem& p, const SearchOptions& options) {
   }
   out.candidates = cost.costed();
   out.plan = cost.plan(out.candidate.genome, out.candidate.stored);
+  LUMINAL_CHECK(out.plan.cost == out.cost, "a remembered cost is that of another candidate");
   return out;
 }
 

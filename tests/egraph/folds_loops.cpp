@@ -99,6 +99,7 @@ LoopProblem::LoopProblem(Theory& of_theory, std::span<const Value> roots, const 
   if (extents.size() > 64) throw Error(fmt::format("[folds] {} axes, of at most 64", extents.size()));
   read_rows();
   find_static();
+  find_twins();
 }
 
 uint32_t LoopProblem::class_of(Value v) const {
@@ -226,6 +227,21 @@ void LoopProblem::find_static() {
       bool all = true;
       for (const uint32_t child : p.children(r)) all = all && is_static[child];
       if (all) is_static[c] = 1, again = true;
+    }
+  }
+}
+
+void LoopProblem::find_twins() {
+  const ExtractionProblem& p = engine.problem;
+  for (uint32_t r = 0; r < p.row_count(); ++r) {
+    const Operation operation = rows[r].operation;
+    if (operation != Operation::add && operation != Operation::mul && operation != Operation::max2 &&
+        operation != Operation::min2 && operation != Operation::eq)
+      continue;
+    const auto a = p.children(r);
+    for (uint32_t s = p.first_row(p.class_of(r)); s < r; ++s) {
+      const auto b = p.children(s);
+      if (rows[s].operation == operation && a[0] == b[1] && a[1] == b[0]) rows[r].twin = true;
     }
   }
 }

@@ -66,6 +66,7 @@ struct LoopRow {
   AxisSet body = 0;             ///< fold, scan: the axes of the bodies and those it runs over
   uint32_t first_component = 0; ///< fold, scan: into LoopProblem::components_of_rows
   uint32_t component_count = 0;
+  bool twin = false;       ///< an earlier row of the class is the same with its operands exchanged
   std::vector<Value> args; ///< of the e-graph's row
 };
 
@@ -110,6 +111,7 @@ private:
   AxisSet set_of(const Axes& names);
   void read_rows();
   void find_static();
+  void find_twins();
   uint32_t component(const Monoid& m, uint32_t i, std::span<const uint32_t> numbers, uint32_t body);
   std::map<std::string, uint32_t> component_numbers_, axis_numbers_;
   std::map<ClassId, uint32_t> class_numbers_;
