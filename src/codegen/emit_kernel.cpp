@@ -1,5 +1,6 @@
 // codegen/emit_kernel.cpp -- the function, its buffers, and the statements of the loop IR.
 #include "codegen/emitter.h"
+#include <algorithm>
 #include <llvm/IR/MDBuilder.h>
 #include <numeric>
 
@@ -311,10 +312,9 @@ void Emitter::loop(const kernel::Stmt& s) {
     count_loop(from, to, step, guard_it, [&](Value* i) {
       open_scope();
       for (int64_t j = 0; j < bodies; ++j) {
-        bool old = repeated_body_;
-        repeated_body_ = repeated_body_ || j > 0;
+        repeats_.emplace_back(s.variable, j);
         one({i, j});
-        repeated_body_ = old;
+        repeats_.pop_back();
       }
       close_scope();
     });
@@ -439,10 +439,23 @@ void Emitter::let_index(const kernel::Stmt& s) {
   }
 }
 
+/// Whether an earlier body of a jammed loop reaches for the same cache line.
+bool Emitter::line_is_known(Expr offset, DType type) {
+  constexpr int64_t line_bits = 512;
+  return std::ranges::any_of(repeats_, [&](const auto& repeat) {
+    const auto& [variable, body] = repeat;
+    if (body == 0) return false;
+    std::optional<Expr> step = coefficient_of(offset, variable);
+    if (!step || !step->is_constant()) return !step;
+    const int64_t apart = std::min(std::abs(step->value()), line_bits) * bits(type);
+    return apart * body / line_bits == apart * (body - 1) / line_bits;
+  });
+}
+
 void Emitter::prefetch(const kernel::Stmt& s) {
-  if (repeated_body_ || pointers_[static_cast<size_t>(s.buffer)] == nullptr)
-    return; // once for all bodies of a jammed loop
+  if (pointers_[static_cast<size_t>(s.buffer)] == nullptr) return;
   const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(s.buffer)];
+  if (line_is_known(s.offset, buffer.dtype)) return;
   if (varying(s.offset) && !coefficient_of(s.offset, *lane_)) return;
   bool halves = bits(buffer.dtype) == 4;
   Value* p =

@@ -54,6 +54,7 @@ private:
   void lane_if(const kernel::Stmt& s, LV* condition);
   void let_index(const kernel::Stmt& s);
   void prefetch(const kernel::Stmt& s);
+  bool line_is_known(Expr offset, DType type);
   void async_copy(const kernel::Stmt& s);
   void count_loop(LV* begin, LV* end, int64_t step, bool guard, const std::function<void(LV*)>& body);
   void guarded(LV* condition, const std::function<void()>& then, const std::function<void()>& otherwise = {});
@@ -204,7 +205,7 @@ private:
 
   std::vector<LV*> lets_;
   bool in_parallel_ = false;
-  bool repeated_body_ = false; // a second or later body of a jammed loop
+  std::vector<std::pair<Expr, int64_t>> repeats_; // jammed loops around, and which of their bodies it is
 
   // columns of transposed loads: one vector for each step of the unrolled loop
   std::unordered_map<const kernel::Value*, std::vector<LV*>> columns_;

@@ -440,8 +440,14 @@ Body StageLowering::prefetches(const State& state, const StageLoop& loop) {
     });
     if (index.empty())
       refuse("prefetch: stage {} does not read {}", s_.name, l_.n_.cone.values[size_t(p.value)].name);
-    Expr offset = substitute(offset_of(state, p.value, index), {{loop.symbol, loop.symbol + p.distance}});
+    Expr offset = offset_of(state, p.value, index);
     if (!holes_of(l_.n_.cone, std::span(&offset, 1)).empty()) continue;
+    // The place may lie beyond the last trip, where the loop's own variable never is.
+    std::optional<Expr> step = coefficient_of(offset, loop.symbol);
+    if (!step)
+      refuse("prefetch: {} is not read in equal steps along {}", l_.n_.cone.values[size_t(p.value)].name,
+             loop.name);
+    offset = offset + *step * Expr(p.distance);
     Body here;
     std::vector<const StageLoop*> rows;
     for (auto* l : unopened(state, offset))

@@ -1,5 +1,6 @@
 // codegen/object_test.cpp -- what the code generator hands out: objects without references, code for other processors, accumulators in registers, determinism.
 #include "codegen/codegen.h"
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
@@ -76,6 +77,25 @@ TEST(Objects, AccumulatorsStayInRegisters) {
     // Little but loads beside the arithmetic: vectors of b, one counter, one jump.
     EXPECT_LE(loop.instructions, loop.fma + 4 * (c.rows + c.vectors) + 12) << c.cpu << "\n" << *text;
   }
+}
+
+TEST(Objects, JammedBodiesFetchEachLineOnce) {
+  auto fetches = [](int lanes) {
+    auto kernel = kernel::parse_kernel(fmt::format(
+        "kernel copy(x: f32[{0}*n] in, y: f32[{0}*n] out; n: 4..4096) lanes {0}\n  for i in 0..n jam 4\n"
+        "    prefetch x[{0}*i + 256]\n    vector l in 0..{0}\n      y[{0}*i + l] = x[{0}*i + l]\n",
+        lanes));
+    EXPECT_THAT(kernel::verify(kernel), testing::IsEmpty());
+    auto text = llvm_ir(kernel, target("znver4"), {}, false);
+    EXPECT_TRUE(text) << text.error();
+    int count = 0;
+    for (size_t at = 0; (at = text->find("call void @llvm.prefetch", at)) != std::string::npos; at++) count++;
+    return count - 1; // the rest of the trips has a body of its own
+  };
+  EXPECT_EQ(fetches(16), 4);
+  EXPECT_EQ(fetches(32), 4);
+  EXPECT_EQ(fetches(8), 2);
+  EXPECT_EQ(fetches(4), 1);
 }
 
 TEST(Objects, ReferToNothingOutside) {

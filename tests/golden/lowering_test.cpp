@@ -63,6 +63,27 @@ TEST_P(Golden, LoopsAndNumbers) {
 INSTANTIATE_TEST_SUITE_P(Cases, Golden, testing::ValuesIn(cases()),
                          [](auto& info) { return info.param.name; });
 
+/// A prefetch may reach beyond the last trip, and changes no number.
+TEST(GoldenPrefetch, ReachesBeyondTheLoop) {
+  GoldenCase c{"two_outputs", {{"R", 23}}};
+  auto folder = golden_folder() / c.name;
+  Module module = parse_module(read_text(folder / "term.lum"), "two_outputs/term.lum");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  std::string directives = read_text(folder / "schedule.txt") + "prefetch y x jo 8\n";
+  auto kernel = lower(*cone, parse_schedule(directives, "prefetch"));
+  ASSERT_TRUE(kernel.ok()) << kernel.error();
+  std::string text = to_string(*kernel);
+  ASSERT_THAT(verify(*kernel), testing::IsEmpty()) << text;
+  EXPECT_THAT(text, testing::HasSubstr("prefetch x[i*50 + jo*16 + 128]"));
+  Bindings bindings = random_bindings(module.entry(), c, 1);
+  auto want = Interpreter(module, bindings).run();
+  KernelRun got = run_cone(module.entry(), *cone, *kernel, bindings, adversarial(1, 2));
+  EXPECT_TRUE(got.run.ok()) << got.run.text();
+  for (auto& [name, bytes] : got.results)
+    EXPECT_LE(difference(want.at(name).dtype, bytes, want.at(name)), c.tolerance) << name;
+}
+
 /// The cell of an LSTM is a kernel; the loop around it carries its results.
 TEST(GoldenLstm, TheLoopCarriesTheCell) {
   GoldenCase c{"lstm", {}};
