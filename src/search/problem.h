@@ -1,0 +1,73 @@
+// search/problem.h -- a kernel to be tuned at one size: what it computes, with which inputs, and how its candidates become machine code.
+#pragma once
+#include "codegen/codegen.h"
+#include "ir/interp.h"
+#include "kernel/cone.h"
+#include "kernel/lower.h"
+#include "kernel/schedule.h"
+#include "search/measurer.h"
+#include "search/tuning_cache.h"
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace luminal::search {
+
+struct KernelProblem {
+  Module module;                          ///< its entry function is what the kernel computes
+  kernel::Cone cone;                      ///< of all results of the entry
+  std::map<std::string, int64_t> symbols; ///< values of the dimension symbols: the true size
+  std::map<std::string, std::pair<int64_t, int64_t>>
+      integers;      ///< ranges of integer inputs by name, inclusive; 0..3 where it says nothing
+  uint64_t seed = 1; ///< of the inputs
+};
+
+struct BuildOptions {
+  codegen::CpuTarget target = codegen::CpuTarget::host();
+  codegen::CodegenOptions codegen;
+  kernel::LowerOptions lower;
+  int threads = 1;
+};
+
+/// One way to compute a cone. `lower` is asked for the cone at its true size and shrunk; code that is not lowered from a schedule comes in this way, too.
+struct Candidate {
+  kernel::Schedule schedule;
+  std::function<Result<kernel::Kernel>(const kernel::Cone&)> lower;
+};
+Candidate candidate_of(kernel::Schedule schedule, const kernel::LowerOptions& options);
+
+/// Machine code for the kernel, with its scratch at these symbols. Failure: as codegen::compile.
+Result<CandidateCode> build(const kernel::Kernel& kernel, const std::map<std::string, int64_t>& symbols,
+                            const BuildOptions& options);
+
+/// Random inputs of the entry function: floats in -2 .. 2, integers in their ranges; a function of the problem alone.
+Bindings inputs_of(const KernelProblem& problem);
+/// The arguments of a kernel of the cone at these symbols. Inputs have the values of inputs_of where their size is that of the problem; a smaller
+/// input is a beginning of it. Throws Error where the cone is not of the module's entry.
+Workload workload_of(const KernelProblem& problem, const kernel::Cone& cone,
+                     const std::map<std::string, int64_t>& symbols, int threads);
+/// For each argument of the workload the name of the entry's result that it becomes; empty for inputs.
+std::vector<std::string> results_of(const KernelProblem& problem);
+
+/// A cone of smaller extents that takes the same ways through a kernel: of each axis two whole tiles (or `tiles`) of what the schedule makes of it, and
+/// its remainder; as many as a split reduction has parts. Extents that views tie together, or that loops without tiles turn into lanes or written-out bodies,
+/// stay as they are.
+struct Shrunk {
+  kernel::Cone cone;
+  std::map<std::string, int64_t> symbols;
+};
+Shrunk shrink(const KernelProblem& problem, const kernel::Schedule& schedule, int tiles = 2);
+/// Elements of the largest tile along each axis of the cone, by the axis' position; 1 where it is not split.
+std::vector<int64_t> tile_sizes(const kernel::Cone& cone, const kernel::Schedule& schedule);
+/// Points of all stages at these symbols.
+double points_of(const kernel::Cone& cone, const std::map<std::string, int64_t>& symbols);
+
+/// What results of this problem are kept under. Names of stages, axes and values count, since schedules name them: give equal kernels equal names.
+TuningKey tuning_key(const KernelProblem& problem, const BuildOptions& options, std::string numeric,
+                     uint64_t rules);
+
+ExprMap<int64_t> bound_symbols(const std::vector<Expr>& symbols,
+                               const std::map<std::string, int64_t>& values);
+
+} // namespace luminal::search

@@ -1,0 +1,54 @@
+// search/select.h -- from a list of candidates and a budget to the one that is used: built, raced, checked, kept in the tuning cache.
+#pragma once
+#include "search/check.h"
+#include "search/race.h"
+#include <optional>
+
+namespace luminal::search {
+
+struct SelectOptions {
+  BuildOptions build;
+  RaceOptions race; ///< race.seconds is the budget of measuring
+  CheckOptions check;
+  MeasurerOptions measure;
+  bool worker = true; ///< candidates run in a process of their own
+  TuningCache* cache = nullptr;
+  std::string numeric = "reassoc"; ///< for the key
+  uint64_t rules = 0;              ///< for the key
+  double limit_seconds = 0;        ///< what the machine's limits allow for one launch; 0: not known
+  std::string reproducers; ///< folder; empty: "reproducers" in the cache folder, or among temporary files
+  std::string lock;        ///< empty: MeasureLock::default_path()
+};
+
+struct Tried {
+  std::string schedule; ///< its text
+  std::string
+      rejected; ///< why it is not the winner: illegal, the same code as another, crashed, slower, wrong, ...; empty for the winner
+  double seconds = 0; ///< low percentile; 0: not timed
+  int64_t samples = 0;
+  Verdict verdict;        ///< of the check, where it came to one
+  bool checked = false;   ///< and passed
+  std::string reproducer; ///< folder, where it was wrong
+};
+
+struct Selection {
+  int winner = -1;            ///< position in `tried`
+  std::vector<Tried> tried;   ///< as given
+  bool complete = false;      ///< false: the budget ended before every finalist had its samples
+  double checked_seconds = 0; ///< time of building and checking, outside the race
+};
+
+/// The first candidate is the incumbent: another one must beat it by the threshold. Finalists are checked from the fastest on until one passes; what is wrong goes into
+/// the cache's quarantine and leaves a reproducer (terms, schedule, loops, seed) in a folder that the log names. The winner is put into the cache.
+/// Failure: nothing can be judged, or no candidate is right.
+Result<Selection> select(const KernelProblem& problem, const std::vector<Candidate>& candidates,
+                         const SelectOptions& options);
+
+/// Writes the folder and returns its name. Files: term.lum, schedule.txt, loops.txt, case.json (cause, seed, sizes, target), and loops_shrunken.txt
+/// where `loops` is given: those of the shrunken instance.
+Result<std::string> write_reproducer(const std::string& folder, const KernelProblem& problem,
+                                     const Candidate& candidate, const kernel::Kernel& kernel,
+                                     const std::string& cause, const std::string& loops,
+                                     const BuildOptions& build);
+
+} // namespace luminal::search

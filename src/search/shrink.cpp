@@ -1,0 +1,219 @@
+// search/shrink.cpp -- smaller instances of a kernel that keep its tiles, tails and parts.
+#include "kernel/formula.h"
+#include "search/problem.h"
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+namespace luminal::search {
+namespace {
+using kernel::Directive;
+using kernel::DirectiveKind;
+
+/// What the schedule makes of each axis. Loops are followed by name: those of an axis have one name in all stages.
+struct AxisUse {
+  int64_t tile = 1;   // elements of its largest tile
+  bool whole = false; // lanes or bodies are written out for the axis as it is
+};
+
+std::vector<AxisUse> uses_of(const kernel::Cone& cone, const kernel::Schedule& schedule) {
+  std::vector<AxisUse> uses(cone.axes.size());
+  struct Loop {
+    std::vector<int> axes;
+    int64_t unit = 1; // elements of the axis in one trip
+    bool split = false;
+  };
+  std::map<std::string, Loop> loops;
+  for (size_t a = 0; a < cone.axes.size(); a++) loops[cone.axes[a].name] = {{int(a)}, 1, false};
+  auto find = [&](const std::string& name) {
+    auto found = loops.find(name);
+    if (found == loops.end()) found = loops.find(name.substr(0, name.find('.'))); // k.part, k.round: of k
+    return found == loops.end() ? Loop() : found->second;
+  };
+  auto grow = [&](const Loop& loop, int64_t unit) {
+    for (const int a : loop.axes) uses[size_t(a)].tile = std::max(uses[size_t(a)].tile, unit);
+  };
+  for (const Directive& d : schedule.directives) {
+    if (d.kind == DirectiveKind::split) {
+      const Loop loop = find(d.words[1]);
+      const int64_t unit = loop.unit * d.numbers[0];
+      grow(loop, unit);
+      loops[d.words[2]] = {loop.axes, unit, true};
+      loops[d.words[3]] = {loop.axes, loop.unit, true};
+    } else if (d.kind == DirectiveKind::merge) {
+      const Loop outer = find(d.words[1]), inner = find(d.words[2]);
+      Loop merged = outer;
+      merged.axes.insert(merged.axes.end(), inner.axes.begin(), inner.axes.end());
+      merged.unit = std::max(outer.unit, inner.unit);
+      loops[d.words[3]] = merged;
+    } else if (d.kind == DirectiveKind::split_reduction) {
+      const Loop loop = find(d.words[1]);
+      const int64_t block = d.numbers.size() > 1 ? d.numbers[1] : 1;
+      int64_t tile = 1;
+      for (const int a : loop.axes) tile = std::max(tile, uses[size_t(a)].tile);
+      grow(loop, tile * d.numbers[0] * block);
+    } else if (d.kind == DirectiveKind::vector || d.kind == DirectiveKind::unroll) {
+      for (size_t w = 1; w < d.words.size(); w++)
+        if (const auto found = loops.find(d.words[w]); found != loops.end() && !found->second.split)
+          for (const int a : found->second.axes) uses[size_t(a)].whole = true;
+    } else if (d.kind == DirectiveKind::jam) {
+      const Loop loop = find(d.words[1]);
+      grow(loop, loop.unit * d.numbers[0]);
+    }
+  }
+  return uses;
+}
+
+int64_t small_extent(int64_t extent, int64_t tile, int tiles) {
+  const int64_t rest = extent % tile, whole = std::max<int64_t>(tiles, tile == 1 ? 3 : 1) * tile;
+  return std::min(extent, whole + rest);
+}
+
+/// Axes that must have equal extents, and those that must keep theirs, from where values are written and read.
+class Ties {
+public:
+  explicit Ties(const kernel::Cone& cone)
+      : cone_(cone), parent_(cone.axes.size()), kept_(cone.axes.size(), false) {
+    std::iota(parent_.begin(), parent_.end(), 0);
+    uses_.resize(cone.values.size());
+    for (size_t v = 0; v < cone.values.size(); v++) uses_[v].resize(cone.values[v].shape.size());
+    for (const kernel::Stage& stage : cone.stages) {
+      kernel::visit_stage(stage, [&](const kernel::Formula& f) {
+        if (f.kind == kernel::FormulaKind::load) see(f);
+      });
+      for (const kernel::Component& c : stage.components)
+        if (c.out >= 0) see(c.out, c.index);
+      for (const int a : stage.ordered) keep(a); // what depends on the order stays whole
+    }
+    for (const kernel::ConeHole& hole : cone.holes)
+      kernel::visit(hole.value, [&](const kernel::Formula& f) {
+        if (f.kind == kernel::FormulaKind::load) see(f);
+      });
+    for (size_t v = 0; v < uses_.size(); v++)
+      for (size_t d = 0; d < uses_[v].size(); d++) tie(v, d);
+  }
+  int root(int axis) const {
+    while (parent_[size_t(axis)] != axis) axis = parent_[size_t(axis)];
+    return axis;
+  }
+  bool kept(int axis) const { return kept_[size_t(axis)]; }
+  /// The axis whose extent the dimension has, or -1: it keeps its own.
+  int axis_of(size_t value, size_t dim) const {
+    const auto& uses = uses_[value][dim];
+    return plain(value, dim) && !uses.empty() ? axis(uses[0]) : -1;
+  }
+
+private:
+  void see(const kernel::Formula& load) {
+    if (load.dtype !=
+        cone_.values[size_t(load.value)].dtype) // bytes from an element on: neighbours are read, too
+      for (size_t d = 0; d < load.index.size(); d++) odd_.insert({load.value, int(d)});
+    see(load.value, load.index);
+  }
+  void see(int value, const std::vector<Expr>& index) {
+    for (size_t d = 0; d < index.size(); d++) uses_[size_t(value)][d].push_back(index[d]);
+  }
+  int axis(Expr e) const {
+    for (size_t a = 0; a < cone_.axes.size(); a++)
+      if (cone_.axes[a].symbol == e) return int(a);
+    return -1;
+  }
+  bool plain(size_t value, size_t dim) const {
+    if (odd_.contains({int(value), int(dim)})) return false;
+    return std::ranges::all_of(uses_[value][dim], [&](Expr e) {
+      const int a = axis(e);
+      return a >= 0 && cone_.axes[size_t(a)].extent == cone_.values[value].shape[dim];
+    });
+  }
+  void keep(int a) { kept_[size_t(a)] = true; }
+  void tie(size_t value, size_t dim) {
+    const auto& uses = uses_[value][dim];
+    if (plain(value, dim)) {
+      for (size_t i = 1; i < uses.size(); i++) parent_[size_t(root(axis(uses[i])))] = root(axis(uses[0]));
+      return;
+    }
+    // Inputs may be read in part; what this kernel writes must be there wherever it is read.
+    if (cone_.values[value].role == kernel::ValueRole::input) return;
+    for (const Expr e : uses)
+      for (const Expr symbol : symbols_of(e))
+        if (const int a = axis(symbol); a >= 0) keep(a);
+  }
+
+  const kernel::Cone& cone_;
+  std::vector<int> parent_;
+  std::vector<bool> kept_;
+  std::vector<std::vector<std::vector<Expr>>> uses_; // by value and dimension
+  std::set<std::pair<int, int>> odd_;
+};
+
+} // namespace
+
+std::vector<int64_t> tile_sizes(const kernel::Cone& cone, const kernel::Schedule& schedule) {
+  std::vector<int64_t> sizes;
+  for (const AxisUse& use : uses_of(cone, schedule)) sizes.push_back(use.tile);
+  return sizes;
+}
+
+Shrunk shrink(const KernelProblem& problem, const kernel::Schedule& schedule, int tiles) {
+  Shrunk small{problem.cone, problem.symbols};
+  kernel::Cone& cone = small.cone;
+  const auto uses = uses_of(cone, schedule);
+
+  // Dimension symbols: as their axes want, within their ranges and the module's assumptions.
+  for (const Expr symbol : cone.symbols) {
+    int64_t& value = small.symbols.at(std::string(symbol.name()));
+    int64_t tile = 1;
+    bool whole = false;
+    for (size_t a = 0; a < cone.axes.size(); a++)
+      if (std::ranges::count(symbols_of(cone.axes[a].extent), symbol) > 0) {
+        tile = std::max(tile, uses[a].tile);
+        whole |= uses[a].whole;
+      }
+    const int64_t before = value;
+    if (!whole)
+      value = std::clamp(small_extent(value, tile, tiles), std::max<int64_t>(symbol.range().low, 1), before);
+    const auto bound = bound_symbols(problem.module.symbols, small.symbols);
+    for (const Expr condition : problem.module.assumptions) {
+      const auto holds = evaluate(condition, bound);
+      if (!holds || *holds == 0) {
+        value = before;
+        break;
+      }
+    }
+  }
+
+  // Constant extents: axes that are tied together get the largest that one of them wants.
+  const Ties ties(cone);
+  std::map<int, int64_t> wanted;
+  for (size_t a = 0; a < cone.axes.size(); a++) {
+    if (!cone.axes[a].extent.is_constant()) continue;
+    const int64_t extent = cone.axes[a].extent.value();
+    const bool fixed = uses[a].whole || ties.kept(int(a));
+    int64_t& want = wanted[ties.root(int(a))];
+    want = std::max(want, fixed ? extent : small_extent(extent, uses[a].tile, tiles));
+  }
+  std::vector<Expr> extents;
+  ExprMap<Expr> renamed;
+  for (size_t a = 0; a < cone.axes.size(); a++) {
+    kernel::ConeAxis& axis = cone.axes[a];
+    extents.push_back(axis.extent);
+    if (!axis.extent.is_constant()) continue;
+    const int64_t extent = std::min(axis.extent.value(), wanted.at(ties.root(int(a))));
+    if (extent == axis.extent.value()) continue;
+    extents.back() = extent;
+    renamed[axis.symbol] = Expr::symbol(axis.name, {0, std::max<int64_t>(extent - 1, 0)});
+  }
+  for (size_t v = 0; v < cone.values.size(); v++)
+    for (size_t d = 0; d < cone.values[v].shape.size(); d++)
+      if (const int a = ties.axis_of(v, d); a >= 0) cone.values[v].shape[d] = extents[size_t(a)];
+  for (size_t a = 0; a < cone.axes.size(); a++) {
+    cone.axes[a].extent = extents[a];
+    if (const auto found = renamed.find(cone.axes[a].symbol); found != renamed.end())
+      cone.axes[a].symbol = found->second;
+  }
+  for (kernel::Stage& stage : cone.stages) kernel::substitute_stage(stage, renamed);
+  for (kernel::ConeHole& hole : cone.holes) hole.value = kernel::substitute(hole.value, renamed);
+  return small;
+}
+
+} // namespace luminal::search

@@ -1,0 +1,147 @@
+// select_test.cpp -- a list of candidates and a budget: the winner is right and kept; what is wrong is quarantined with a reproducer.
+#include "base/log.h"
+#include "kernel/default_schedule.h"
+#include "search/machine_profile.h"
+#include "search/problem_support.h"
+#include "search/select.h"
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+namespace luminal::search {
+namespace {
+using testing::HasSubstr;
+
+SelectOptions options_in(const ScratchFolder& folder, TuningCache* cache) {
+  SelectOptions options;
+  options.build.threads = 2;
+  options.worker = worker_processes;
+  options.measure.rotate_bytes = 1 << 20;
+  options.measure.seconds = 20;
+  options.race.seconds = 1;
+  options.race.last_rounds = 10;
+  options.cache = cache;
+  options.reproducers = folder.file("reproducers");
+  options.lock = folder.file("lock");
+  return options;
+}
+
+Candidate default_candidate(const KernelProblem& problem) {
+  return candidate_of(kernel::default_schedule(problem.cone, MachineProfile::guess(2).limits()), {});
+}
+
+/// Does nothing at all: the fastest, and wrong.
+Candidate idle(const KernelProblem& problem, const std::string& schedule) {
+  return mutated(problem, schedule, false, [](const std::string& text) {
+    return text.substr(0, text.find('\n') + 1) + "  parallel zz in 0..1\n    C[0] = 1.0\n";
+  });
+}
+
+TEST(Select, TheWinnerIsRightAndKept) {
+  const ScratchFolder folder("select");
+  const KernelProblem problem = matmul(64, 96, 48);
+  TuningCache cache(folder.file());
+  const SelectOptions options = options_in(folder, &cache);
+  std::vector<std::string> said;
+  set_log_sink([&](LogLevel level, std::string_view text) {
+    if (level <= LogLevel::warning) said.emplace_back(text);
+  });
+  const std::vector<Candidate> candidates = {candidate(""),
+                                             default_candidate(problem),
+                                             candidate(matmul_schedule),
+                                             candidate("vector f m\nvector f n\n"), // not legal
+                                             default_candidate(problem),
+                                             idle(problem, "unroll f k\n")};
+  const auto selection = select(problem, candidates, options);
+  set_log_sink({});
+  ASSERT_TRUE(selection) << selection.error();
+  const auto& tried = selection->tried;
+  ASSERT_EQ(tried.size(), candidates.size());
+  EXPECT_TRUE(selection->winner == 1 || selection->winner == 2) << selection->winner;
+  const Tried& won = tried[size_t(selection->winner)];
+  EXPECT_TRUE(won.checked && won.rejected.empty() && won.seconds > 0);
+  EXPECT_THAT(tried[3].rejected, HasSubstr("[schedule] matmul"));
+  EXPECT_EQ(tried[4].rejected, "the same code as candidate 1");
+  EXPECT_EQ(tried[5].verdict.step, 1) << tried[5].rejected;
+  for (size_t i = 0; i < tried.size(); i++)
+    EXPECT_EQ(tried[i].rejected.empty(), int(i) == selection->winner) << i;
+
+  // What was wrong is named once, with a folder that has all it takes.
+  ASSERT_EQ(said.size(), 1u) << testing::PrintToString(said);
+  EXPECT_THAT(said[0], HasSubstr("reproducer in " + tried[5].reproducer));
+  const std::filesystem::path reproducer = tried[5].reproducer;
+  EXPECT_TRUE(same_module(parse_module(bytes_of((reproducer / "term.lum").string())), problem.module));
+  EXPECT_EQ(kernel::parse_schedule(bytes_of((reproducer / "schedule.txt").string())), candidates[5].schedule);
+  EXPECT_TRUE(kernel::same(kernel::parse_kernel(bytes_of((reproducer / "loops.txt").string())),
+                           *candidates[5].lower(problem.cone)));
+  EXPECT_THAT(bytes_of((reproducer / "loops_shrunken.txt").string()), HasSubstr("kernel matmul"));
+  const auto about = nlohmann::json::parse(bytes_of((reproducer / "case.json").string()));
+  EXPECT_EQ(about.at("seed"), 1);
+  EXPECT_EQ(about.at("cause"), tried[5].rejected);
+
+  // The cache has the winner, and the wrong one is never run again.
+  const TuningKey key = tuning_key(problem, options.build, options.numeric, options.rules);
+  const auto kept = cache.find(key);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->schedule, won.schedule);
+  EXPECT_EQ(kept->seconds, won.seconds);
+  EXPECT_TRUE(kept->checked);
+  const auto again = select(problem, candidates, options);
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_THAT(again->tried[5].rejected, testing::StartsWith("quarantined: wrong in step 1"));
+  EXPECT_EQ(again->tried[5].seconds, 0);
+
+  // Another size, another key.
+  EXPECT_FALSE(cache.find(tuning_key(matmul(64, 96, 49), options.build, options.numeric, options.rules)));
+  BuildOptions one = options.build;
+  one.threads = 1;
+  EXPECT_FALSE(cache.find(tuning_key(problem, one, options.numeric, options.rules)));
+}
+
+TEST(Select, ACrashIsQuarantinedAndTheOthersGoOn) {
+  if (!worker_processes) GTEST_SKIP() << "a fork under the thread sanitizer";
+  const ScratchFolder folder("crash");
+  const KernelProblem problem = matmul(64, 96, 48);
+  TuningCache cache(folder.file());
+  set_log_sink([](LogLevel, std::string_view) {});
+  const auto wild = mutated(problem, "unroll f k\n", true, [](const std::string& t) {
+    return t + "  barrier\n  parallel zz in 0..1\n    C[1073741824] = 1.0\n";
+  });
+  const auto selection =
+      select(problem, {candidate(""), wild, candidate(matmul_schedule)}, options_in(folder, &cache));
+  set_log_sink({});
+  ASSERT_TRUE(selection) << selection.error();
+  EXPECT_THAT(selection->tried[1].rejected, HasSubstr("crashed: signal 11"));
+  EXPECT_TRUE(std::filesystem::exists(selection->tried[1].reproducer + "/loops.txt"));
+  EXPECT_EQ(cache.quarantine_entries().size(), 1u);
+  EXPECT_NE(selection->winner, 1);
+}
+
+TEST(Select, NothingRightIsAFailure) {
+  const ScratchFolder folder("wrong");
+  const KernelProblem problem = matmul(64, 96, 48);
+  set_log_sink([](LogLevel, std::string_view) {});
+  const auto wrong = select(problem, {idle(problem, "")}, options_in(folder, nullptr));
+  set_log_sink({});
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error(), HasSubstr("no candidate is right"));
+  EXPECT_FALSE(select(problem, {}, options_in(folder, nullptr)));
+  const auto illegal = select(problem, {candidate("vector f m\nvector f n\n")}, options_in(folder, nullptr));
+  ASSERT_FALSE(illegal);
+  EXPECT_THAT(illegal.error(), HasSubstr("no candidate can be built"));
+}
+
+/// No budget: the incumbent is timed once, checked and used.
+TEST(Select, WithoutABudgetTheIncumbentStays) {
+  const ScratchFolder folder("budget");
+  const KernelProblem problem = matmul(64, 96, 48);
+  SelectOptions options = options_in(folder, nullptr);
+  options.race.seconds = 0;
+  const auto selection = select(problem, {default_candidate(problem), candidate(matmul_schedule)}, options);
+  ASSERT_TRUE(selection) << selection.error();
+  EXPECT_EQ(selection->winner, 0);
+  EXPECT_FALSE(selection->complete);
+  EXPECT_EQ(selection->tried[1].rejected, "the budget ended before its turn");
+}
+
+} // namespace
+} // namespace luminal::search
