@@ -326,15 +326,43 @@ TEST(Moves, ClimbSwitchesClassesTogether) {
   EXPECT_THROW(climb(p, start, [](const Candidate&, const Evaluation&) { return std::nan(""); }), Error);
 }
 
+TEST(Climb, TriesOnlyTheRowsThatAreConsidered) {
+  ExtractionBuilder builder;
+  builder.add_classes(2);
+  const uint32_t children[] = {1};
+  builder.add_row(0, children, 1);
+  for (const double cost : {9.0, 5.0, 7.0}) builder.add_row(1, {}, cost);
+  builder.add_row(1, {}, infinite_cost);
+  builder.add_root(0);
+  const ExtractionProblem p = builder.build();
+  const Candidate start{{p.first_row(0), p.first_row(1)}, {}};
+  const CandidateCost cost = [&](const Candidate& c, const Evaluation& e) {
+    EXPECT_LT(p.cost(c.genome[1]), infinite_cost); // a row of infinite cost is never chosen
+    return e.cost;
+  };
+  ClimbOptions options;
+  EXPECT_EQ(climb(p, start, cost, options).cost, 6);
+  EXPECT_EQ(climb(p, start, cost, options).evaluations,
+            6u); // the start, and twice all rows but the one that stands
+  options.consider = [&](uint32_t row) { return p.cost(row) != 5; };
+  const ClimbResult without = climb(p, start, cost, options);
+  EXPECT_EQ(without.cost, 8);
+  EXPECT_EQ(p.cost(without.candidate.genome[1]), 7);
+  options.consider = [](uint32_t) { return false; };
+  EXPECT_EQ(climb(p, start, cost, options).cost, 10);
+}
+
 TEST(Passes, JoinedOnlyWhereNeitherComesFirst) {
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
+  PassGraph graph; // one for all: clear() leaves nothing behind
+  for (uint64_t seed = 1; seed <= 206; ++seed) {
     Random random(seed * 5);
-    PassGraph graph;
-    const uint32_t n = 3 + random.below(12);
+    graph.clear();
+    EXPECT_EQ(graph.size(), 0u);
+    const uint32_t n = seed > 200 ? 130 : 3 + random.below(12); // some are wider than a word of a set
     std::vector<std::vector<uint32_t>> needs(n);
     for (uint32_t u = 0; u < n; ++u) {
       for (uint32_t d = 0; d < u; ++d)
-        if (random.unit() < 0.2) needs[u].push_back(d);
+        if (random.unit() < (n > 64 ? 0.01 : 0.2)) needs[u].push_back(d);
       graph.add(needs[u]);
     }
     for (int i = 0; i < 30; ++i) {
@@ -372,11 +400,21 @@ TEST(Passes, GreedyTakesTheGreatestGain) {
   graph.add({});
   graph.add(std::vector<uint32_t>{0});
   graph.add({});
-  join_greedily(graph, [](std::span<const uint32_t> group, uint32_t pass) {
-    if (pass == 2) return group[0] == 1 ? 5.0 : 9.0; // 0 must come first, so 1 it is
-    if (pass == 3) return -1.0;
-    return 0.0;
-  });
+  std::vector<std::pair<std::vector<uint32_t>, uint32_t>> joined;
+  join_greedily(
+      graph,
+      [](std::span<const uint32_t> group, uint32_t pass) {
+        if (pass == 2) return group[0] == 1 ? 5.0 : 9.0; // 0 must come first, so 1 it is
+        if (pass == 3) return -1.0;
+        return 0.0;
+      },
+      [&](std::span<const uint32_t> group, uint32_t pass) {
+        EXPECT_EQ(graph.group(pass), pass); // told before it happens
+        joined.emplace_back(std::vector<uint32_t>(group.begin(), group.end()), pass);
+      });
+  const std::pair<std::vector<uint32_t>, uint32_t> only{{1}, 2};
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(joined[0], only);
   EXPECT_EQ(graph.group(2), 1u);
   EXPECT_EQ(graph.group(3), 3u);
   EXPECT_EQ(graph.group(0), 0u);
