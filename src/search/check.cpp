@@ -238,25 +238,29 @@ struct Checker::Impl {
 
   /// The shrunken instance and both kernels on it. With fewer tiles where that is too much work; whole where the schedule is not legal on less.
   Result<Small> small_instance(const Candidate& candidate) const {
-    Shrunk instance = shrink(problem, candidate.schedule, 2);
-    if (points_of(instance.cone, instance.symbols) > options.shrunken_points)
-      instance = shrink(problem, candidate.schedule, 1);
-    const Shrunk whole{problem.cone, problem.symbols};
+    std::vector<Shrunk> instances;
+    for (const auto& [tiles, blocks] : {std::pair{2, false}, {2, true}, {1, true}}) {
+      instances.push_back(shrink(problem, candidate.schedule, tiles, blocks));
+      if (points_of(instances.back().cone, instances.back().symbols) <= options.shrunken_points) break;
+    }
+    std::ranges::reverse(instances); // the last one is the smallest
+    instances.push_back({problem.cone, problem.symbols, candidate.schedule});
     std::string why;
-    for (const Shrunk* s : {static_cast<const Shrunk*>(&instance), &whole}) {
-      if (!kernel::verify(s->cone).empty()) continue;
-      auto plain = plain_kernel(s->cone);
-      auto fast = candidate.lower(s->cone);
+    for (const Shrunk& s : instances) {
+      if (!kernel::verify(s.cone).empty()) continue;
+      auto plain = plain_kernel(s.cone);
+      auto fast = candidate.lower(s.cone, s.schedule);
       if (!plain || !fast) {
         why = plain ? fast.error() : plain.error();
         continue;
       }
-      Small small{*s, std::move(*plain), std::move(*fast), nullptr, {}};
-      small.work = std::make_shared<Workload>(workload_of(problem, s->cone, s->symbols, build.threads));
-      if (points_of(s->cone, s->symbols) <= options.shrunken_points) {
+      Small small{s, std::move(*plain), std::move(*fast), nullptr, {}};
+      small.work = std::make_shared<Workload>(workload_of(problem, s.cone, s.symbols, build.threads));
+      if (points_of(s.cone, s.symbols) <= options.shrunken_points) {
         std::string findings;
         small.expected = interpreted(small.plain, *small.work, {}, findings);
-        if (!findings.empty() && s == &instance) continue; // it reads what the smaller one does not write
+        if (!findings.empty() && &s != &instances.back())
+          continue; // it reads what the smaller one does not write
         LUMINAL_CHECK(findings.empty(), "the plain lowering of {}: {}", problem.cone.name, findings);
       }
       return small;

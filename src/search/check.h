@@ -20,7 +20,7 @@ struct CheckOptions {
   double interpreted_points =
       4e6; ///< step 3 takes fewer boundary tiles where an element costs much: elements times points of one; the random ones are always there
   double shrunken_points =
-      1e6;          ///< step 1: a larger instance is tried with fewer tiles, then run as machine code only
+      1e6; ///< step 1: where two tiles of each kind are more, blocks shrink, then tiles; a larger instance is run as machine code only
   double slack = 4; ///< of the interpreter's error bounds: machine code may round in another order
 };
 

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "device/cpu/cpu_device.h"
+#include "search/machine_profile.h"
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -162,8 +163,10 @@ private:
   Result<void> make_copies() {
     if (copies_.empty()) {
       const int64_t one = std::max<int64_t>(work_->bytes(), 1);
-      int64_t count = std::clamp<int64_t>(options_.rotate_bytes / one + 1, options_.rotate_bytes > 0 ? 2 : 1,
-                                          most_copies);
+      const int64_t rotate = options_.rotate_bytes >= 0
+                                 ? options_.rotate_bytes
+                                 : std::max<int64_t>(64 << 20, 2 * MachineProfile::guess(1).l3);
+      int64_t count = std::clamp<int64_t>(rotate / one + 1, rotate > 0 ? 2 : 1, most_copies);
       count = std::max<int64_t>(1, std::min(count, options_.most_bytes / one));
       int64_t stride = 0; // of one copy, as an arena lays it out
       for (const WorkArgument& a : work_->arguments) stride += (a.bytes + 63) / 64 * 64;

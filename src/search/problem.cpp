@@ -35,8 +35,8 @@ int64_t element_count(const Shape& shape, const ExprMap<int64_t>& bound) {
 
 Candidate candidate_of(kernel::Schedule schedule, const kernel::LowerOptions& options) {
   Candidate candidate{std::move(schedule), {}};
-  candidate.lower = [schedule = candidate.schedule, options](const kernel::Cone& cone) {
-    return kernel::lower(cone, schedule, options);
+  candidate.lower = [options](const kernel::Cone& cone, const kernel::Schedule& how) {
+    return kernel::lower(cone, how, options);
   };
   return candidate;
 }

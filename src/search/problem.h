@@ -30,10 +30,10 @@ struct BuildOptions {
   int threads = 1;
 };
 
-/// One way to compute a cone. `lower` is asked for the cone at its true size and shrunk; code that is not lowered from a schedule comes in this way, too.
+/// One way to compute a cone. `lower` is asked for the cone at its true size with `schedule`, and for shrunken ones with that or the same schedule of smaller blocks.
 struct Candidate {
   kernel::Schedule schedule;
-  std::function<Result<kernel::Kernel>(const kernel::Cone&)> lower;
+  std::function<Result<kernel::Kernel>(const kernel::Cone&, const kernel::Schedule&)> lower;
 };
 Candidate candidate_of(kernel::Schedule schedule, const kernel::LowerOptions& options);
 
@@ -52,12 +52,14 @@ std::vector<std::string> results_of(const KernelProblem& problem);
 
 /// A cone of smaller extents that takes the same ways through a kernel: of each axis two whole tiles (or `tiles`) of what the schedule makes of it, and
 /// its remainder; as many as a split reduction has parts. Extents that views tie together, or that loops without tiles turn into lanes or written-out bodies,
-/// stay as they are.
+/// stay as they are. blocks: blocks of the schedule become smaller, too (two register tiles instead of what fills a cache).
 struct Shrunk {
   kernel::Cone cone;
   std::map<std::string, int64_t> symbols;
+  kernel::Schedule schedule;
 };
-Shrunk shrink(const KernelProblem& problem, const kernel::Schedule& schedule, int tiles = 2);
+Shrunk shrink(const KernelProblem& problem, const kernel::Schedule& schedule, int tiles = 2,
+              bool blocks = false);
 /// Elements of the largest tile along each axis of the cone, by the axis' position; 1 where it is not split.
 std::vector<int64_t> tile_sizes(const kernel::Cone& cone, const kernel::Schedule& schedule);
 /// Points of all stages at these symbols.

@@ -111,6 +111,9 @@ private:
           std::erase(alive_, i);
       }
       turn_++;
+      if (!options_.progress) continue;
+      rate();
+      options_.progress(result_);
     }
   }
 

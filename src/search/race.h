@@ -19,19 +19,6 @@ public:
   static Clock& steady();
 };
 
-struct RaceOptions {
-  double seconds = 2;         ///< budget; when it is spent the best so far wins
-  Clock* clock = nullptr;     ///< null: the steady one
-  std::function<bool()> stop; ///< asked before each sample; true ends the race like a spent budget
-  int first_rounds = 4;
-  int last_rounds = 40; ///< samples of each finalist
-  int finalists = 3;    ///< with the incumbent
-  double percentile = 0.1;
-  double threshold = 0.02;
-  double sample_seconds = 2e-4; ///< a sample has as many launches as take this long
-  double hopeless = 8;          ///< dropped after warm-up: this many times slower than the best
-};
-
 struct RaceEntry {
   int candidate = 0;
   std::vector<double> samples;
@@ -44,6 +31,21 @@ struct RaceResult {
   std::vector<RaceEntry> entries; ///< as given
   std::vector<int> order;         ///< positions in entries, the winner first; those that failed are not in it
   bool complete = false;          ///< every finalist has its samples; false: budget or stop
+};
+
+struct RaceOptions {
+  double seconds = 2;         ///< budget; when it is spent the best so far wins
+  Clock* clock = nullptr;     ///< null: the steady one
+  std::function<bool()> stop; ///< asked before each sample; true ends the race like a spent budget
+  std::function<void(const RaceResult& so_far)>
+      progress; ///< called after each round, outside of the timed parts; times are up to date, the order is not
+  int first_rounds = 4;
+  int last_rounds = 40; ///< samples of each finalist
+  int finalists = 3;    ///< with the incumbent
+  double percentile = 0.1;
+  double threshold = 0.02;
+  double sample_seconds = 2e-4; ///< a sample has as many launches as take this long
+  double hopeless = 8;          ///< dropped after warm-up: this many times slower than the best
 };
 
 /// The value below which that fraction of the samples lies (nearest rank); NaN where there are none.

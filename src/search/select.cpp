@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "base/thread_pool.h"
 #include "search/measure_lock.h"
 #include <algorithm>
 #include <filesystem>
@@ -42,7 +43,7 @@ public:
     auto work = std::make_shared<const Workload>(
         workload_of(problem_, problem_.cone, problem_.symbols, options_.build.threads));
     measurer_ = make(work);
-    for (size_t i = 0; i < candidates_.size(); i++) build_one(i);
+    build_all();
     std::vector<int> numbers;
     std::vector<size_t> position;
     for (size_t i = 0; i < candidates_.size(); i++)
@@ -99,35 +100,47 @@ private:
                            : make_in_process_measurer(std::move(work), options_.measure);
   }
 
-  void build_one(size_t i) {
+  /// Legal, known to be wrong, the same as an earlier one? What is left is compiled on all workers; nothing compiles once the race has begun.
+  void build_all() {
+    std::vector<size_t> wanted;
+    for (size_t i = 0; i < candidates_.size(); i++)
+      if (lower_one(i)) wanted.push_back(i);
+    std::vector<std::optional<Result<CandidateCode>>> codes(wanted.size());
+    {
+      ThreadPool pool(options_.build.threads); // gone before a worker process is forked
+      pool.parallel_for(int64_t(wanted.size()), [&](int64_t w) {
+        codes[size_t(w)].emplace(build(built_[wanted[size_t(w)]].kernel, problem_.symbols, options_.build));
+      });
+    }
+    for (size_t w = 0; w < wanted.size(); w++) {
+      Result<CandidateCode>& code = *codes[w];
+      const auto number = code ? measurer_->add(std::move(*code)) : Result<int>(code.failure());
+      if (number)
+        built_[wanted[w]].number = *number;
+      else
+        selection_.tried[wanted[w]].rejected = number.error();
+    }
+  }
+
+  bool lower_one(size_t i) {
     Tried& tried = selection_.tried[i];
     if (options_.cache)
       if (const auto known = options_.cache->quarantined(key_, tried.schedule)) {
         tried.rejected = "quarantined: " + known->cause;
-        return;
+        return false;
       }
-    auto lowered = candidates_[i].lower(problem_.cone);
+    auto lowered = candidates_[i].lower(problem_.cone, candidates_[i].schedule);
     if (!lowered) {
       tried.rejected = lowered.error();
-      return;
+      return false;
     }
-    const Hash128 hash = kernel::structural_hash128(*lowered);
-    const auto [same, fresh] = kernels_.try_emplace(hash, i);
+    const auto [same, fresh] = kernels_.try_emplace(kernel::structural_hash128(*lowered), i);
     if (!fresh) {
       tried.rejected = fmt::format("the same code as candidate {}", same->second);
-      return;
+      return false;
     }
-    auto code = build(*lowered, problem_.symbols, options_.build);
-    if (!code) {
-      tried.rejected = code.error();
-      return;
-    }
-    const auto number = measurer_->add(std::move(*code));
-    if (!number) {
-      tried.rejected = number.error();
-      return;
-    }
-    built_[i] = {std::move(*lowered), *number};
+    built_[i].kernel = std::move(*lowered);
+    return true;
   }
 
   void check(Checker& checker, size_t i) {
@@ -162,7 +175,7 @@ private:
     const Tried& won = selection_.tried[size_t(selection_.winner)];
     for (Tried& tried : selection_.tried)
       if (&tried != &won && tried.rejected.empty())
-        tried.rejected = tried.seconds > 0 ? fmt::format("{:.1f} % from the winner, which stays",
+        tried.rejected = tried.seconds > 0 ? fmt::format("{:+.1f} % against the winner",
                                                          100 * (tried.seconds / won.seconds - 1))
                                            : "the budget ended before its turn";
     if (!options_.cache || !(won.seconds > 0)) return;
@@ -219,7 +232,7 @@ Result<std::string> write_reproducer(const std::string& folder, const KernelProb
       {"case.json", about.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"}};
   for (const auto& [name, text] : files) {
     if (text.empty()) continue;
-    if (auto written = write_file(folder + "/" + name, std::string_view(text)); !written)
+    if (auto written = write_file(fmt::format("{}/{}", folder, name), std::string_view(text)); !written)
       return written.failure();
   }
   return folder;

@@ -13,6 +13,7 @@ using kernel::DirectiveKind;
 /// What the schedule makes of each axis. Loops are followed by name: those of an axis have one name in all stages.
 struct AxisUse {
   int64_t tile = 1;   // elements of its largest tile
+  int64_t grain = 1;  // elements of its smallest one
   bool whole = false; // lanes or bodies are written out for the axis as it is
 };
 
@@ -31,7 +32,11 @@ std::vector<AxisUse> uses_of(const kernel::Cone& cone, const kernel::Schedule& s
     return found == loops.end() ? Loop() : found->second;
   };
   auto grow = [&](const Loop& loop, int64_t unit) {
-    for (const int a : loop.axes) uses[size_t(a)].tile = std::max(uses[size_t(a)].tile, unit);
+    for (const int a : loop.axes) {
+      AxisUse& use = uses[size_t(a)];
+      use.tile = std::max(use.tile, unit);
+      if (unit > 1) use.grain = use.grain > 1 ? std::min(use.grain, unit) : unit;
+    }
   };
   for (const Directive& d : schedule.directives) {
     if (d.kind == DirectiveKind::split) {
@@ -64,9 +69,45 @@ std::vector<AxisUse> uses_of(const kernel::Cone& cone, const kernel::Schedule& s
   return uses;
 }
 
-int64_t small_extent(int64_t extent, int64_t tile, int tiles) {
-  const int64_t rest = extent % tile, whole = std::max<int64_t>(tiles, tile == 1 ? 3 : 1) * tile;
-  return std::min(extent, whole + rest);
+/// Whole tiles and the remainder; `before`: of the schedule as it was, `after`: of the one with smaller blocks.
+int64_t small_extent(int64_t extent, const AxisUse& before, const AxisUse& after, int tiles) {
+  const int64_t rest = extent % before.tile,
+                whole = std::max<int64_t>(tiles, after.tile == 1 ? 3 : 1) * after.tile;
+  int64_t small_rest = rest % after.tile;
+  if (rest > 0 && small_rest == 0 && after.tile > 1) small_rest = after.grain < after.tile ? after.grain : 1;
+  return std::min(extent, whole + small_rest);
+}
+
+/// The schedule with blocks of two inner tiles (or three trips) wherever a loop only repeats what is in it: lanes, bodies that are written out and what layouts
+/// name stay as they are.
+kernel::Schedule with_small_blocks(const kernel::Schedule& schedule) {
+  kernel::Schedule small = schedule;
+  std::set<std::string> kept;
+  std::set<int64_t> in_layouts;
+  std::map<std::string, std::pair<int64_t, int64_t>>
+      tiles; // by loop: elements of its inner tile, before and after
+  for (const Directive& d : schedule.directives) {
+    if (d.kind == DirectiveKind::vector || d.kind == DirectiveKind::unroll)
+      kept.insert(d.words.begin() + 1, d.words.end());
+    if (d.kind == DirectiveKind::jam) tiles[d.words[1]] = {d.numbers[0], d.numbers[0]};
+    if (d.kind == DirectiveKind::store)
+      for (const std::string& word : d.words)
+        if (const size_t at = word.find_first_of("/%"); at != std::string::npos)
+          in_layouts.insert(std::atoll(word.c_str() + at + 1));
+  }
+  for (size_t i = small.directives.size(); i-- > 0;) { // inner splits come later in the text
+    Directive& d = small.directives[i];
+    if (d.kind != DirectiveKind::split) continue;
+    const std::string &loop = d.words[1], &inner = d.words[3];
+    const int64_t factor = d.numbers[0];
+    const auto found = tiles.find(inner);
+    const auto [before, after] = found == tiles.end() ? std::pair<int64_t, int64_t>{1, 1} : found->second;
+    if (!kept.contains(inner) && !in_layouts.contains(factor))
+      d.numbers[0] = small_extent(factor, {before, before}, {after, after}, 2);
+    auto& tile = tiles[loop];
+    tile = {std::max(tile.first, factor), std::max(tile.second, d.numbers[0])};
+  }
+  return small;
 }
 
 /// Axes that must have equal extents, and those that must keep theirs, from where values are written and read.
@@ -154,29 +195,30 @@ std::vector<int64_t> tile_sizes(const kernel::Cone& cone, const kernel::Schedule
   return sizes;
 }
 
-Shrunk shrink(const KernelProblem& problem, const kernel::Schedule& schedule, int tiles) {
-  Shrunk small{problem.cone, problem.symbols};
+Shrunk shrink(const KernelProblem& problem, const kernel::Schedule& schedule, int tiles, bool blocks) {
+  Shrunk small{problem.cone, problem.symbols, blocks ? with_small_blocks(schedule) : schedule};
   kernel::Cone& cone = small.cone;
-  const auto uses = uses_of(cone, schedule);
+  const auto before = uses_of(cone, schedule), uses = uses_of(cone, small.schedule);
 
   // Dimension symbols: as their axes want, within their ranges and the module's assumptions.
   for (const Expr symbol : cone.symbols) {
     int64_t& value = small.symbols.at(std::string(symbol.name()));
-    int64_t tile = 1;
-    bool whole = false;
+    AxisUse was, use;
     for (size_t a = 0; a < cone.axes.size(); a++)
       if (std::ranges::count(symbols_of(cone.axes[a].extent), symbol) > 0) {
-        tile = std::max(tile, uses[a].tile);
-        whole |= uses[a].whole;
+        if (before[a].tile > was.tile) was = before[a];
+        if (uses[a].tile > use.tile) use = {uses[a].tile, uses[a].grain, use.whole};
+        use.whole |= uses[a].whole;
       }
-    const int64_t before = value;
-    if (!whole)
-      value = std::clamp(small_extent(value, tile, tiles), std::max<int64_t>(symbol.range().low, 1), before);
+    const int64_t full = value;
+    if (!use.whole)
+      value =
+          std::min(full, std::max({small_extent(value, was, use, tiles), symbol.range().low, int64_t{1}}));
     const auto bound = bound_symbols(problem.module.symbols, small.symbols);
     for (const Expr condition : problem.module.assumptions) {
       const auto holds = evaluate(condition, bound);
       if (!holds || *holds == 0) {
-        value = before;
+        value = full;
         break;
       }
     }
@@ -190,7 +232,7 @@ Shrunk shrink(const KernelProblem& problem, const kernel::Schedule& schedule, in
     const int64_t extent = cone.axes[a].extent.value();
     const bool fixed = uses[a].whole || ties.kept(int(a));
     int64_t& want = wanted[ties.root(int(a))];
-    want = std::max(want, fixed ? extent : small_extent(extent, uses[a].tile, tiles));
+    want = std::max(want, fixed ? extent : small_extent(extent, before[a], uses[a], tiles));
   }
   std::vector<Expr> extents;
   ExprMap<Expr> renamed;

@@ -29,7 +29,7 @@ public:
     checker_ = std::move(*checker);
   }
   Verdict operator()(const Candidate& candidate) {
-    auto kernel = candidate.lower(problem_.cone);
+    auto kernel = candidate.lower(problem_.cone, candidate.schedule);
     if (!kernel) return {-1, kernel.error(), ""};
     auto code = build(*kernel, problem_.symbols, build_);
     if (!code) return {-1, code.error(), ""};
@@ -84,7 +84,11 @@ TEST_P(CheckGolden, TheWrittenScheduleAndTheDefaultPass) {
   const Shrunk small = shrink(problem, written.schedule);
   EXPECT_THAT(kernel::verify(small.cone), testing::IsEmpty());
   EXPECT_LE(points_of(small.cone, small.symbols), points_of(problem.cone, problem.symbols));
-  EXPECT_TRUE(written.lower(small.cone)) << written.lower(small.cone).error();
+  for (const bool blocks : {false, true}) {
+    const Shrunk one = shrink(problem, written.schedule, 2, blocks);
+    const auto lowered = written.lower(one.cone, one.schedule);
+    EXPECT_TRUE(lowered) << lowered.error();
+  }
 }
 INSTANTIATE_TEST_SUITE_P(Cases, CheckGolden,
                          testing::Values(Case{"matmul_ragged", {{"M", 29}}}, Case{"conv_dilated", {}},
@@ -118,6 +122,56 @@ TEST(Check, ShrunkenInstancesKeepTilesTailsAndParts) {
   const Shrunk whole = shrink(big, kernel::parse_schedule("vector f n\n")); // 777 lanes are what they are
   for (const auto& axis : whole.cone.axes)
     if (axis.name == "n") EXPECT_EQ(axis.extent.value(), 777);
+}
+
+/// Blocks that fill caches would leave nothing to shrink.
+TEST(Check, BlocksShrinkWithWhatTheyHold) {
+  const KernelProblem big = matmul(1001, 1024, 1031);
+  const auto schedule = kernel::parse_schedule(R"(stage B P
+split * n nc nn 512
+split * nn np ni 64
+split * ni nv nl 16
+split * k kc ki 256
+split f m mc mm 228
+split f mm mt mi 4
+order P nc kc np ki nv nl
+store P kc n/64 k n%64
+vector P nl
+unroll P nv
+at f kc
+parallel P nc
+order f nc kc mc np mt ki mi nv nl
+parallel f nc
+vector f nl
+unroll f mi nv
+jam f ki 4
+)");
+  EXPECT_GT(points_of(shrink(big, schedule).cone, {}), 1e8);
+  const Shrunk small = shrink(big, schedule, 2, true);
+  EXPECT_EQ(kernel::to_string(small.schedule),
+            replaced(replaced(replaced(kernel::to_string(schedule), "nn 512", "nn 128"), "ki 256", "ki 8"),
+                     "mm 228", "mm 8"));
+  std::map<std::string, int64_t> extents;
+  for (const auto& axis : small.cone.axes) extents[axis.name] = axis.extent.value();
+  EXPECT_EQ(extents["n"], 2 * 128); // 1024 is two whole blocks
+  EXPECT_EQ(extents["k"], 2 * 8 + 1031 % 256 % 8);
+  EXPECT_EQ(extents["m"], 2 * 8 + 1001 % 228 % 8);
+  EXPECT_LT(points_of(small.cone, {}), 1e6);
+  const auto lowered = candidate_of(schedule, {}).lower(small.cone, small.schedule);
+  EXPECT_TRUE(lowered) << lowered.error();
+  const KernelProblem middle = matmul(301, 260, 263);
+  Bench bench(middle);
+  Candidate blocked = candidate_of(schedule, {});
+  Verdict verdict = bench(blocked);
+  EXPECT_TRUE(verdict.passed()) << verdict.cause << verdict.loops;
+  const auto right = blocked.lower;
+  blocked.lower = [right](const kernel::Cone& cone, const kernel::Schedule& how) -> Result<kernel::Kernel> {
+    auto kernel = right(cone, how);
+    if (!kernel) return kernel;
+    return kernel::parse_kernel(kernel::to_string(*kernel) +
+                                "  barrier\n  parallel zz in 0..2\n    C[0] = C[0]\n");
+  };
+  EXPECT_THAT(bench(blocked).cause, HasSubstr("race")); // the loop interpreter ran
 }
 
 TEST(Check, Step1CatchesWrongLoops) {

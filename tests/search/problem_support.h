@@ -68,8 +68,8 @@ inline Candidate mutated(const KernelProblem& problem, const std::string& schedu
                          const std::function<std::string(std::string)>& change) {
   Candidate made = candidate(schedule);
   made.lower = [=, right = made.lower, true_extent = problem.cone.axes[0].extent](
-                   const kernel::Cone& cone) -> Result<kernel::Kernel> {
-    auto kernel = right(cone);
+                   const kernel::Cone& cone, const kernel::Schedule& how) -> Result<kernel::Kernel> {
+    auto kernel = right(cone, how);
     if (!kernel || (true_size_only && cone.axes[0].extent != true_extent)) return kernel;
     return kernel::parse_kernel(change(kernel::to_string(*kernel)));
   };

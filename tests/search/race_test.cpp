@@ -84,8 +84,16 @@ TEST(Race, TheFastestWinsUnderNoise) {
     RaceOptions options;
     options.clock = &clock;
     options.seconds = 60;
+    size_t rounds = 0;
+    double last = 0;
+    options.progress = [&](const RaceResult& so_far) {
+      rounds++;
+      last = so_far.entries[0].seconds;
+    };
     const RaceResult result = race(machine, numbers(24), options);
     EXPECT_TRUE(result.complete);
+    EXPECT_EQ(rounds, result.entries[0].samples.size()); // the incumbent takes part in every round
+    EXPECT_EQ(last, result.entries[0].seconds);
     right += result.order[0] == best;
     EXPECT_EQ(result.order.size(), 24u);
     EXPECT_EQ(result.entries[size_t(best)].samples.size() >= 40,

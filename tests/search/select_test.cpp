@@ -72,7 +72,7 @@ TEST(Select, TheWinnerIsRightAndKept) {
   EXPECT_TRUE(same_module(parse_module(bytes_of((reproducer / "term.lum").string())), problem.module));
   EXPECT_EQ(kernel::parse_schedule(bytes_of((reproducer / "schedule.txt").string())), candidates[5].schedule);
   EXPECT_TRUE(kernel::same(kernel::parse_kernel(bytes_of((reproducer / "loops.txt").string())),
-                           *candidates[5].lower(problem.cone)));
+                           *candidates[5].lower(problem.cone, candidates[5].schedule)));
   EXPECT_THAT(bytes_of((reproducer / "loops_shrunken.txt").string()), HasSubstr("kernel matmul"));
   const auto about = nlohmann::json::parse(bytes_of((reproducer / "case.json").string()));
   EXPECT_EQ(about.at("seed"), 1);
