@@ -23,6 +23,7 @@ PassCost::PassCost(const LoopProblem& problem, const Machine& machine, bool join
                       &unit_of_, &unit_mark_, &made_mark_, &epilogue_of_})
     marks->assign(n, 0);
   component_mark_.assign(problem.components.size(), 0);
+  state_.assign(n, 0);
 }
 
 // ---- one pass: what its loops read and do ------------------------------------------------------------------------------------------
@@ -46,7 +47,7 @@ void PassCost::start_cone() {
 const LoopRow& PassCost::look(uint32_t c) {
   if (look_mark_[c] != pass_generation_) {
     look_mark_[c] = pass_generation_;
-    looked_at_.emplace_back(c, state(c));
+    looked_at_.emplace_back(c, state_[c]);
   }
   return p_.row_of(*genome_, c);
 }
@@ -262,7 +263,7 @@ const Pass* PassCost::find_known(Variants& variants) {
   for (size_t i = 0; i < places.size(); ++i) {
     Known& known = known_[places[i]];
     if (!std::all_of(known.looked_at.begin(), known.looked_at.end(),
-                     [&](const auto& seen) { return state(seen.first) == seen.second; }))
+                     [&](const auto& seen) { return state_[seen.first] == seen.second; }))
       continue;
     std::swap(places[0], places[i]); // what held last holds most often again
     known.round = round_;
@@ -383,6 +384,7 @@ void PassCost::join_passes() {
 void PassCost::arrange(const Genome& genome, std::span<const uint8_t> stored) {
   genome_ = &genome;
   stored_ = stored;
+  for (uint32_t c = 0; c < state_.size(); ++c) state_[c] = genome[c] * 2 + (stored[c] != 0);
   ++round_;
   units_.clear();
   epilogues_.clear();

@@ -105,7 +105,6 @@ private:
   void finish(Pass& pass) const;
   double flops_of_tiles(AxisSet outer) const;
   const LoopRow& look(uint32_t c);
-  uint32_t state(uint32_t c) const { return (*genome_)[c] * 2 + (stored_[c] != 0); }
   bool is_stored(uint32_t c) const { return stored_[c] != 0 || p_.is_root[c]; }
   static AxisSet under(const ViewFrame* views, AxisSet axes);
   void add_makers(uint32_t c, std::vector<uint32_t>& units);
@@ -123,6 +122,7 @@ private:
   // The choice that is looked at.
   const Genome* genome_ = nullptr;
   std::span<const uint8_t> stored_;
+  std::vector<uint32_t> state_; ///< by class: its row, and whether it is stored
 
   // What the present pass needs; marks hold where they equal the generation.
   uint32_t cone_ = 0, pass_generation_ = 0;

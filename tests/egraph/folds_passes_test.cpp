@@ -317,6 +317,38 @@ TEST(FoldsPasses, CostOfSoftmaxByHand) {
               1e-9 * found.cost * 16);
 }
 
+TEST(FoldsPasses, ReadsOfTheLayerByHand) {
+  const double x = 2048 * 1024, head_weights = 1024 * 16 * 64, mask = 2048 * 2048, gate_weights = 1024 * 4096;
+  Saturated layer(run_named("transformer layer"));
+  const Found found = find_passes(layer.problem);
+  ASSERT_EQ(found.plan.passes.size(), 3u);
+  EXPECT_EQ(found.plan.passes[0].reads, x + 2 * head_weights);                // K, V and the norm's statistic
+  EXPECT_EQ(found.plan.passes[1].reads, x + head_weights + mask);             // attention, Q in its loop
+  EXPECT_EQ(found.plan.passes[2].reads, x + head_weights + 2 * gate_weights); // all the rest
+  EXPECT_EQ(found.plan.stored,
+            2 * 2048.0 * 16 * 64 + 2048 + 2048.0 * 16 * (64 + 1)); // K, V, statistic; O, its sum
+
+  // Q and K in one loop read x at different places: it still counts once.
+  Saturated block(run_named("attention block"));
+  const Found together = find_passes(block.problem);
+  const std::vector<uint8_t> none(together.candidate.stored.size(), 0);
+  const Plan plan = PassCost(block.problem).plan(together.candidate.genome, none);
+  ASSERT_EQ(plan.passes.size(), 1u);
+  EXPECT_EQ(plan.passes[0].reads, x + 3 * head_weights + mask);
+}
+
+TEST(FoldsPasses, ParametersAreGatheredBeforeTheStep) {
+  // The convolution reads its input and the weights with the norm's scale in them; the epilogue reads the residual and one number for each
+  // channel.
+  Saturated s(run_named("conv+bn+relu"));
+  const Found found = find_passes(s.problem);
+  ASSERT_EQ(found.plan.passes.size(), 1u);
+  const double input = 8 * 64 * 56 * 56, weights = 64 * 64 * 3 * 3, channels = 64;
+  EXPECT_EQ(found.plan.passes[0].reads, input + weights);
+  ASSERT_EQ(found.plan.epilogues.size(), 1u);
+  EXPECT_EQ(found.plan.epilogues[0].second.reads, input + channels); // the residual has the size of the input
+}
+
 TEST(FoldsPasses, RememberedPassesCostWhatFreshOnesDo) {
   // Random walks over rows and stored values: a cost that remembers passes against one that knows nothing.
   for (const char* name : {"attention gradient", "transformer layer", "conv+bn+relu", "layernorm+matmul"}) {
