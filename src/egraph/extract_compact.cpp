@@ -6,9 +6,9 @@
 namespace luminal::egraph {
 namespace {
 
-constexpr uint32_t named = uint32_t(1)
-                           << 31; ///< marks the number of a class in name_; below it: when it was found
-constexpr int max_passes = 3;     ///< over a component, before it is settled in Knuth's order
+/// Marks the number of a class in name_; below it: when the class was found.
+constexpr uint32_t named = uint32_t(1) << 31;
+constexpr int max_passes = 3; ///< over a component
 
 } // namespace
 
@@ -18,15 +18,20 @@ bool CompactGraph::build(const ExtractionProblem& p) {
   negative_ = p.has_negative_costs();
   row_.reserve(p.row_count());
   source_.reserve(p.row_count());
-  child_.reserve(p.edge_count());
+  if (p.edge_count() + size_t(p.row_count()) * (lanes - 1) >= no_row)
+    throw Error("[extraction] more than 4294967294 rows and edges");
+  child_.reserve(p.edge_count() + size_t(p.row_count()) * (lanes - 1));
   first_row_.reserve(size_t(n) + 1);
-  for (auto* array : {&component_, &order_, &name_, &finished_, &choice_, &roots_}) array->reserve(n);
+  for (auto* array : {&component_, &todo_, &name_, &finished_, &choice_, &roots_}) array->reserve(n);
   visits_.reserve(n);
-  value_.reserve(n);
-  least_.reserve(n);
+  padding_ = n;
+  value_.reserve(size_t(n) + 1);
+  least_.reserve(size_t(n) + 1);
+  trial_.reserve(size_t(n) + 1);
+  value_[n] = least_[n] = 0;
   std::fill_n(name_.begin(), n, 0);
   cycles_.clear();
-  classes_ = rows_ = edges_ = root_count_ = 0;
+  classes_ = rows_ = edges_ = pool_ = root_count_ = 0;
   first_row_[0] = 0;
   lower_bound_ = 0;
   // Tarjan's algorithm. finished_ holds the classes that are left but whose component is still open.
@@ -79,7 +84,7 @@ bool CompactGraph::build(const ExtractionProblem& p) {
 
 /// Appends the rows of a class; children that have no number yet cannot occur.
 void CompactGraph::add_rows(const ExtractionProblem& p, uint32_t c, uint32_t id) {
-  uint32_t at = edges_;
+  uint32_t at = pool_;
   for (uint32_t r = p.first_row(c); r < p.end_row(c); ++r) {
     if (!(p.cost(r) < infinite_cost)) continue;
     const uint32_t first = at;
@@ -106,14 +111,27 @@ void CompactGraph::add_rows(const ExtractionProblem& p, uint32_t c, uint32_t id)
     }
     row_[rows_] = {p.cost(r), first, at};
     source_[rows_++] = r;
+    edges_ += at - first;
+    while ((at - first) % lanes != 0) child_[at++] = padding_;
   }
-  edges_ = at;
+  pool_ = at;
 }
 
-double CompactGraph::tree_cost(uint32_t r, const double* value) const {
-  double sum = std::max(0.0, row_[r].cost);
-  for (uint32_t k = row_[r].first; k < row_[r].end; ++k) sum += value[child_[k]];
+double CompactGraph::tree_cost(const Row& row, const double* value) const {
+  double sum = std::max(0.0, row.cost);
+  for (uint32_t k = row.first; k < row.end; k += lanes) {
+    const uint32_t* d = child_.begin() + k;
+    sum += (value[d[0]] + value[d[1]]) + (value[d[2]] + value[d[3]]);
+  }
   return sum;
+}
+double CompactGraph::most(const Row& row, const double* value) const {
+  double most = 0;
+  for (uint32_t k = row.first; k < row.end; k += lanes) {
+    const uint32_t* d = child_.begin() + k;
+    most = std::max(most, std::max(std::max(value[d[0]], value[d[1]]), std::max(value[d[2]], value[d[3]])));
+  }
+  return most;
 }
 
 void CompactGraph::add_class(const ExtractionProblem& p, uint32_t c) {
@@ -125,17 +143,13 @@ void CompactGraph::add_class(const ExtractionProblem& p, uint32_t c) {
   double best = infinite_cost, least = infinite_cost;
   uint32_t kept = first;
   for (uint32_t r = first; r < rows_; ++r) {
-    double sum = std::max(0.0, row_[r].cost), most = 0;
-    for (uint32_t k = row_[r].first; k < row_[r].end; ++k) {
-      sum += value_[child_[k]];
-      most = std::max(most, least_[child_[k]]);
-    }
+    const double sum = tree_cost(row_[r], value_.begin());
     if (!(sum < infinite_cost)) continue;
     if (sum < best) {
       best = sum;
       choice_[id] = kept;
     }
-    least = std::min(least, most + row_[r].cost);
+    least = std::min(least, most(row_[r], least_.begin()) + row_[r].cost);
     row_[kept] = row_[r];
     source_[kept++] = source_[r];
   }
@@ -148,7 +162,6 @@ void CompactGraph::add_component(const ExtractionProblem& p, std::span<const uin
   const uint32_t first = classes_;
   for (const uint32_t c : members) {
     name_[c] = named | classes_;
-    order_[classes_] = classes_;
     component_[classes_++] = first;
   }
   for (uint32_t id = first; id < classes_; ++id) {
@@ -156,21 +169,15 @@ void CompactGraph::add_component(const ExtractionProblem& p, std::span<const uin
     first_row_[id + 1] = rows_;
   }
   cycles_.push_back({first, classes_});
-  if (!settle(cycles_.back(), nullptr, value_.begin(), choice_.begin())) settle_in_order(cycles_.back());
+  if (!settle(cycles_.back())) settle_in_order(cycles_.back());
   std::fill(least_.begin() + first, least_.begin() + classes_, 0);
   uint32_t kept = first_row_[first];
   for (uint32_t id = first, from = kept; id < classes_; ++id) {
     const uint32_t end = first_row_[id + 1];
     double least = infinite_cost;
     for (uint32_t r = from; r < end; ++r) { // rows without a finite term go
-      double most = 0;
-      bool finite = true;
-      for (uint32_t k = row_[r].first; k < row_[r].end; ++k) {
-        finite = finite && value_[child_[k]] < infinite_cost;
-        most = std::max(most, least_[child_[k]]);
-      }
-      if (!finite) continue;
-      least = std::min(least, most + row_[r].cost);
+      if (!(tree_cost(row_[r], value_.begin()) < infinite_cost)) continue;
+      least = std::min(least, most(row_[r], least_.begin()) + row_[r].cost);
       if (choice_[id] == r) choice_[id] = kept;
       row_[kept] = row_[r];
       source_[kept++] = source_[r];
@@ -186,7 +193,7 @@ bool CompactGraph::relax(uint32_t c, double* value, uint32_t* choice) const {
   double best = value[c];
   uint32_t row = no_row;
   for (uint32_t r = first_row_[c]; r < first_row_[c + 1]; ++r) {
-    const double sum = tree_cost(r, value);
+    const double sum = tree_cost(row_[r], value);
     if (sum < best) {
       best = sum;
       row = r;
@@ -198,8 +205,10 @@ bool CompactGraph::relax(uint32_t c, double* value, uint32_t* choice) const {
   return true;
 }
 
-void CompactGraph::least_trees(const uint32_t* paid, double* value, uint32_t* choice) const {
+void CompactGraph::choose_trees(const uint32_t* paid, uint32_t* choice) {
   uint32_t c = 0;
+  double* value = trial_.begin();
+  value[padding_] = 0;
   const auto until = [&](uint32_t end) {
     for (; c < end; ++c) {
       if (paid[c] > 0) {
@@ -212,30 +221,60 @@ void CompactGraph::least_trees(const uint32_t* paid, double* value, uint32_t* ch
   };
   for (const Cycle& cycle : cycles_) {
     until(cycle.first);
-    settle(cycle, paid, value, choice);
+    improve_trees(cycle, paid, value, choice);
     c = cycle.end;
   }
   until(classes_);
 }
 
-/// Passes until nothing changes, three at most: true where that was reached. A row is taken only where the value falls, so no cycle is
-/// ever chosen: around it every value would be below itself.
-bool CompactGraph::settle(const Cycle& cycle, const uint32_t* paid, double* value, uint32_t* choice) const {
+/// From the trees of the present choice, by passes.
+void CompactGraph::improve_trees(const Cycle& cycle, const uint32_t* paid, double* value, uint32_t* choice) {
+  for (uint32_t c = cycle.first; c < cycle.end; ++c)
+    value[c] = paid[c] > 0 ? 0 : choice[c] == no_row ? infinite_cost : -1;
   for (uint32_t c = cycle.first; c < cycle.end; ++c) {
-    const bool is_paid = paid && paid[c] > 0;
-    value[c] = is_paid ? 0 : infinite_cost;
-    if (!is_paid) choice[c] = no_row;
+    if (value[c] >= 0) continue;
+    uint32_t top = 0;
+    todo_[top++] = c;
+    while (top > 0) {
+      const uint32_t d = todo_[top - 1];
+      double sum = std::max(0.0, row_[choice[d]].cost);
+      uint32_t open = no_row;
+      for (const uint32_t e : children(choice[d])) {
+        sum += value[e];
+        if (value[e] < 0) open = e;
+      }
+      if (open != no_row) {
+        todo_[top++] = open;
+      } else {
+        value[d] = sum;
+        --top;
+      }
+    }
   }
   for (int pass = 0; pass < max_passes; ++pass) {
     bool changed = false;
-    for (uint32_t i = cycle.first; i < cycle.end; ++i)
-      if (const uint32_t c = order_[i]; !paid || paid[c] == 0) changed |= relax(c, value, choice);
+    for (uint32_t c = cycle.first; c < cycle.end; ++c)
+      if (paid[c] == 0) changed |= relax(c, value, choice);
+    if (!changed) return;
+  }
+}
+
+/// The least trees of a component by passes until nothing changes; false where that takes many. A row is taken only where the value
+/// falls, so no cycle is ever chosen: around it every value would be below itself.
+bool CompactGraph::settle(const Cycle& cycle) {
+  for (uint32_t c = cycle.first; c < cycle.end; ++c) {
+    value_[c] = infinite_cost;
+    choice_[c] = no_row;
+  }
+  for (int pass = 0; pass < max_passes; ++pass) {
+    bool changed = false;
+    for (uint32_t c = cycle.first; c < cycle.end; ++c) changed |= relax(c, value_.begin(), choice_.begin());
     if (!changed) return true;
   }
   return false;
 }
 
-/// Knuth's algorithm inside a component. Its order is kept: in it, the first pass gives every class a row whatever is paid.
+/// Knuth's algorithm inside a component: for those that settle() gives up.
 void CompactGraph::settle_in_order(const Cycle& cycle) {
   const uint32_t n = cycle.end - cycle.first, rows = first_row_[cycle.first];
   const auto inside = [&](uint32_t d) { return d >= cycle.first; };
@@ -260,7 +299,7 @@ void CompactGraph::settle_in_order(const Cycle& cycle) {
   const auto offer = [&](uint32_t r) {
     const uint32_t c = owner[r - rows];
     if (done[c - cycle.first]) return;
-    const double sum = tree_cost(r, value_.begin());
+    const double sum = tree_cost(row_[r], value_.begin());
     if (sum < value_[c]) {
       value_[c] = sum;
       choice_[c] = r;
@@ -269,16 +308,12 @@ void CompactGraph::settle_in_order(const Cycle& cycle) {
   };
   for (uint32_t r = rows; r < first_row_[cycle.end]; ++r)
     if (pending[r - rows] == 0) offer(r);
-  uint32_t at = cycle.first;
   while (!heap.empty()) {
     const uint32_t c = heap.pop();
     done[c] = 1;
-    order_[at++] = c + cycle.first;
     for (uint32_t i = first[c]; i < first[c + 1]; ++i)
       if (--pending[above[i] - rows] == 0) offer(above[i]);
   }
-  for (uint32_t c = 0; c < n; ++c) // those without a term
-    if (!done[c]) order_[at++] = c + cycle.first;
 }
 
 } // namespace luminal::egraph

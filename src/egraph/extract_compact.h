@@ -35,7 +35,7 @@ public:
     uint32_t first, end; ///< of its children
   };
 
-  /// False where some root has no finite term; then only class_count() is defined.
+  /// False where some root has no finite term; then nothing else is defined. Throws Error where the numbers of 32 bits do not suffice.
   bool build(const ExtractionProblem& problem);
 
   uint32_t class_count() const { return classes_; }
@@ -63,23 +63,28 @@ public:
   /// No solution costs less. Not for negative costs.
   double lower_bound() const { return lower_bound_; }
 
-  /// The least tree cost of each class (costs below zero count as zero) and the row that has it, where classes with `paid[c] > 0` are
-  /// left out: they cost nothing and keep their row. The choice of all classes has no cycle if that of the paid ones has none.
-  void least_trees(const uint32_t* paid, double* value, uint32_t* choice) const;
-  /// Those with nothing paid.
+  /// Rows with low tree costs (costs below zero count as zero) where the classes with `paid[c] > 0` cost nothing and keep their row:
+  /// the least outside of cycles, close to it on them, where the search starts from the choice that is given. Without cycles if those of
+  /// the given choice are.
+  void choose_trees(const uint32_t* paid, uint32_t* choice);
+  /// The same for every class where nothing is paid.
   const double* tree_value() const { return value_.begin(); }
   const uint32_t* tree_choice() const { return choice_.begin(); }
 
 private:
+  /// Lists of children are padded with a class that costs nothing: sums without branches.
+  static constexpr uint32_t lanes = 4;
   struct Cycle { ///< a component of several classes
     uint32_t first, end;
   };
   void add_class(const ExtractionProblem& p, uint32_t c);
   void add_component(const ExtractionProblem& p, std::span<const uint32_t> members);
   void add_rows(const ExtractionProblem& p, uint32_t c, uint32_t id);
-  double tree_cost(uint32_t r, const double* value) const;
+  double tree_cost(const Row& row, const double* value) const;
+  double most(const Row& row, const double* value) const;
   bool relax(uint32_t c, double* value, uint32_t* choice) const;
-  bool settle(const Cycle& cycle, const uint32_t* paid, double* value, uint32_t* choice) const;
+  bool settle(const Cycle& cycle);
+  void improve_trees(const Cycle& cycle, const uint32_t* paid, double* value, uint32_t* choice);
   void settle_in_order(const Cycle& cycle);
 
   struct Visit {
@@ -87,12 +92,12 @@ private:
     uint32_t c, low, height;
   };
   Scratch<Row> row_;
-  Scratch<uint32_t> first_row_, child_, source_, roots_, component_, order_, name_, finished_;
+  Scratch<uint32_t> first_row_, child_, source_, roots_, component_, todo_, name_, finished_;
   Scratch<Visit> visits_;
-  Scratch<double> value_, least_;
+  Scratch<double> value_, least_, trial_;
   Scratch<uint32_t> choice_;
   std::vector<Cycle> cycles_;
-  uint32_t classes_ = 0, rows_ = 0, edges_ = 0, root_count_ = 0;
+  uint32_t classes_ = 0, rows_ = 0, edges_ = 0, pool_ = 0, padding_ = 0, root_count_ = 0;
   double lower_bound_ = 0;
   bool negative_ = false;
 };

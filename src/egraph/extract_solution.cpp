@@ -7,7 +7,6 @@ namespace luminal::egraph {
 void Solution::start() {
   const uint32_t n = g_.class_count();
   for (auto* array : {&choice_, &uses_, &stamp_, &stack_, &left_, &entered_}) array->reserve(n);
-  value_.reserve(n);
   std::copy_n(g_.tree_choice(), n, choice_.begin());
   std::fill_n(uses_.begin(), n, 0);
   std::fill_n(stamp_.begin(), n, 0);
@@ -19,7 +18,7 @@ void Solution::start() {
 }
 
 void Solution::set_defaults() {
-  g_.least_trees(uses_.begin(), value_.begin(), choice_.begin());
+  g_.choose_trees(uses_.begin(), choice_.begin());
   steps_ += g_.size();
 }
 

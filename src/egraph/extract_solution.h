@@ -8,10 +8,10 @@ namespace luminal::egraph {
 /// the solution and paid once. Moves look only at what leaves the solution and what enters it.
 class Solution {
 public:
-  explicit Solution(const CompactGraph& graph) : g_(graph) {}
+  explicit Solution(CompactGraph& graph) : g_(graph) {}
   /// From the least trees.
   void start();
-  /// Classes outside of the solution take the row with the least tree cost when the solution is free.
+  /// Classes outside of the solution take rows with low tree costs when the solution is free. Not between mark() and undo().
   void set_defaults();
   double cost() const { return cost_; }
   uint32_t choice(uint32_t c) const { return choice_[c]; }
@@ -64,9 +64,8 @@ private:
     for (const uint32_t d : g_.children(row)) uses_[d] += by;
   }
 
-  const CompactGraph& g_;
+  CompactGraph& g_;
   Scratch<uint32_t> choice_, uses_, stamp_, stack_, left_, entered_;
-  Scratch<double> value_;
   std::vector<uint32_t> held_;
   std::vector<Taken> trail_;
   uint32_t left_size_ = 0, entered_size_ = 0, round_ = 0;

@@ -66,24 +66,26 @@ TEST(ExtractionProblem, RefusesWhatHasNoMeaning) {
 }
 
 TEST(Extract, EqualsExhaustiveSearch) {
-  int feasible = 0, cyclic = 0, shared = 0;
+  int feasible = 0, cyclic = 0, shared = 0, missed = 0;
   for (uint64_t seed = 1; seed <= 1500; ++seed) {
     Random random(seed * 977);
     const ExtractionProblem p = random_problem(random, shape_of(seed));
     const Least least = exhaustive(p);
     Evaluator evaluator(p);
     const TreeExtraction tree = extract_tree(p);
-    const Extraction dag = extract_dag(p);
+    const Extraction quick = extract_dag(p), dag = extract_dag(p, {.effort = 4});
     const ExactExtraction exact = extract_exact(p);
     ASSERT_TRUE(near(tree.cost, least.tree)) << "seed " << seed << ": " << tree.cost << " " << least.tree;
     ASSERT_TRUE(exact.optimal) << "seed " << seed;
     ASSERT_TRUE(near(exact.cost, least.dag)) << "seed " << seed << ": " << exact.cost << " " << least.dag;
     ASSERT_TRUE(near(exact.lower_bound, least.dag)) << "seed " << seed;
     ASSERT_GE(dag.cost, least.dag - 1e-9) << "seed " << seed;
+    ASSERT_GE(quick.cost, least.dag - 1e-9) << "seed " << seed;
     if (least.dag == infinite_cost) {
       EXPECT_FALSE(dag.feasible());
       continue;
     }
+    if (!near(quick.cost, least.dag)) ++missed;
     ++feasible;
     if (strongly_connected(p).count < p.class_count()) ++cyclic;
     if (least.tree > least.dag + 1e-9) ++shared;
@@ -93,6 +95,7 @@ TEST(Extract, EqualsExhaustiveSearch) {
     ASSERT_TRUE(near(dag.cost, least.dag))
         << "seed " << seed << ": greedy " << dag.cost << ", least " << least.dag;
   }
+  EXPECT_LE(missed, 3); // of graphs as small as these
   EXPECT_GT(feasible, 700);
   EXPECT_GT(cyclic, 300);
   EXPECT_GT(shared, 100);
@@ -140,7 +143,7 @@ TEST(Extract, CompactRowsAreThoseWithTerms) {
         row_of[graph.source(r)] = r;
         ASSERT_EQ(p.class_of(graph.source(r)), p.class_of(graph.source(graph.first_row(c))));
       }
-    // What the roots reach over all rows of finite cost or not is there, if it has a term and does not stand below itself.
+    // What the roots reach over any rows is there, if it has a term and does not stand below itself.
     std::vector<uint8_t> seen(p.class_count(), 0);
     std::vector<uint32_t> todo(p.roots().begin(), p.roots().end());
     for (const uint32_t c : todo) seen[c] = 1;
@@ -179,6 +182,29 @@ TEST(Extract, CompactRowsAreThoseWithTerms) {
   }
   EXPECT_GT(cyclic, 1000);
   EXPECT_GT(large, 1000);
+}
+
+TEST(Extract, ComponentsWhoseTermsAreFoundOneByOne) {
+  // One cycle; the depth-first search goes up from class 0, terms come down from it: each pass over the classes finds one more.
+  ExtractionBuilder builder;
+  const uint32_t n = 3000;
+  builder.add_classes(n);
+  for (uint32_t c = 0; c < n; ++c) {
+    if (c + 1 < n) builder.add_row(c, std::vector<uint32_t>{c + 1}, 0.25);
+    builder.add_row(c, c == 0 ? std::vector<uint32_t>() : std::vector<uint32_t>{c - 1}, 1);
+  }
+  builder.add_root(0);
+  builder.add_root(n - 1);
+  const ExtractionProblem p = builder.build();
+  const TreeExtraction tree = extract_tree(p);
+  CompactGraph graph;
+  ASSERT_TRUE(graph.build(p));
+  ASSERT_EQ(graph.class_count(), n);
+  for (uint32_t c = 0; c < n; ++c) {
+    ASSERT_EQ(graph.component(c), 0u);
+    ASSERT_EQ(graph.tree_value()[c], tree.class_cost[p.class_of(graph.source(graph.first_row(c)))]);
+  }
+  EXPECT_EQ(extract_dag(p).cost, n);
 }
 
 TEST(Extract, MovesOfASolutionKeepItsCounts) {
