@@ -40,6 +40,23 @@ void normalize(SortType type, Items& items) {
   if (type == SortType::map) make_map(items);
 }
 
+/// The order of sets and maps depends on numbers of values: their hashes are sums.
+Hash128 hash_items(const Sort& sort, Args items, const std::function<Hash128(SortId, Value)>& of) {
+  const size_t step = sort.type == SortType::map ? 2 : 1;
+  const bool ordered = sort.type == SortType::vec || sort.type == SortType::pair;
+  Hasher all(items.size());
+  Hash128 sum;
+  for (size_t i = 0; i < items.size(); i += step) {
+    Hasher one(1);
+    for (size_t k = 0; k < step; ++k)
+      one.add(of(sort.parts[sort.parts.size() == 2 ? (i + k) % 2 : 0], items[i + k]));
+    const Hash128 h = one.value128();
+    if (ordered) all.add(h);
+    sum = {sum.low + h.low, sum.high + h.high};
+  }
+  return all.add(sum).value128();
+}
+
 /// Where `key` stands in a map, or the size.
 size_t map_find(const Items& items, Value key) {
   for (size_t i = 0; i < items.size(); i += 2)
@@ -339,6 +356,9 @@ void add_container_primitives(EggProgram::Impl& program, SortId id) {
       normalize(sort.type, items);
       return p->pool.sequence(items);
     };
+  spec.hash = [p, sort](Value value, const std::function<Hash128(SortId, Value)>& of) {
+    return hash_items(sort, p->pool.sequence_of(value), of);
+  };
   const SortId engine = program.graph.add_sort(std::move(spec));
   LUMINAL_CHECK(engine == id, "container {}", program.syntax.text(sort.name));
   const Builder b{program, id, sort.type, sort.parts};

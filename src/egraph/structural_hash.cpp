@@ -39,16 +39,17 @@ private:
     Hasher hasher(at);
     hasher.add(names_[op]).add(table.is_subsumed(row));
     for (uint32_t col = 0; col < table.stride(); ++col) {
-      const Value value = table.row(row)[col];
-      const SortSpec& sort = state_.sorts[col < spec.args.size() ? spec.args[col] : spec.out];
-      if (table.eq_cols()[col] != 0)
-        hasher.add(colours_[value]);
-      else if (sort.print)
-        hasher.add(sort.print(value));
-      else
-        hasher.add(value);
+      const SortId sort = col < spec.args.size() ? spec.args[col] : spec.out;
+      hasher.add(value_hash(sort, table.row(row)[col]));
     }
     return hasher.value128();
+  }
+  Hash128 value_hash(SortId id, Value value) {
+    const SortSpec& sort = state_.sorts[id];
+    if (sort.kind == SortKind::eq) return colours_[state_.classes.find(value)];
+    if (sort.hash) return sort.hash(value, [this](SortId part, Value v) { return value_hash(part, v); });
+    if (sort.print) return hash128(sort.print(value));
+    return Hasher(2).add(value).value128();
   }
   /// The number of colours afterwards.
   size_t refine() {

@@ -1,5 +1,6 @@
 // egraph/types.h -- names of the e-graph engine: ids, sorts, operators, primitives and the hooks a host program supplies.
 #pragma once
+#include "base/hash.h"
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -53,6 +54,8 @@ struct SortSpec {
   /// Text of a value and back, for snapshots and reports. Without them values are printed as numbers and snapshots keep the numbers.
   std::function<std::string(Value)> print = {};
   std::function<std::optional<Value>(std::string_view)> parse = {};
+  /// Containers: one hash from those of the parts, which `of` gives, for EGraph::structural_hash. Without it the text or the number counts.
+  std::function<Hash128(Value value, const std::function<Hash128(SortId, Value)>& of)> hash = {};
 };
 
 /// A primitive of the host: a partial function of values. Pure: equal arguments give equal results whenever it is called.

@@ -174,6 +174,37 @@ TEST(EggHost, SortsThatHoldClassesAreRebuilt) {
               "(union (A) (C)) (check (= $x $y))");
 }
 
+TEST(EggHost, HashesOfContainersAreThoseOfTheirContents) {
+  const std::string sorts = R"(
+    (sort E) (constructor Num (i64) E) (constructor Name (String) E)
+    (sort Es (Vec E)) (sort ESet (Set E)) (sort Bag (MultiSet E)) (sort EMap (Map E i64)) (sort EPair (Pair E Es))
+    (relation v (Es)) (relation s (ESet)) (relation b (Bag)) (relation m (EMap)) (relation p (EPair)))";
+  const auto hash = [&](const std::string& facts) {
+    EggProgram program;
+    program.run(sorts + facts);
+    return program.graph().structural_hash();
+  };
+  const std::string one = R"(
+    (v (vec-of (Num 1) (Name "a"))) (s (set-of (Num 1) (Name "a"))) (b (multiset-of (Num 1) (Num 1) (Name "a")))
+    (m (map-insert (map-insert (map-empty) (Num 1) 10) (Name "a") 20)) (p (pair (Num 1) (vec-of (Name "a")))))";
+  // Other numbers of classes, strings and containers; the same facts.
+  const std::string other = R"(
+    (Name "a") (p (pair (Num 1) (vec-of (Name "a")))) (m (map-insert (map-insert (map-empty) (Name "a") 20) (Num 1) 10))
+    (b (multiset-of (Name "a") (Num 1) (Num 1))) (s (set-of (Name "a") (Num 1))) (v (vec-of (Num 1) (Name "a"))))";
+  EXPECT_EQ(hash(one), hash(other));
+  const std::pair<std::string, std::string> changes[] = {
+      {"(v (vec-of (Num 1) (Name \"a\")))", "(v (vec-of (Name \"a\") (Num 1)))"},
+      {"(set-of (Num 1) (Name \"a\"))", "(set-of (Num 1))"},
+      {"(multiset-of (Num 1) (Num 1) (Name \"a\"))", "(multiset-of (Num 1) (Name \"a\") (Name \"a\"))"},
+      {"(map-insert (map-empty) (Num 1) 10)", "(map-insert (map-empty) (Num 1) 11)"},
+      {"(pair (Num 1) (vec-of (Name \"a\")))", "(pair (Num 1) (vec-of (Num 1)))"}};
+  for (const auto& [from, to] : changes) {
+    std::string changed = one;
+    ASSERT_NE(changed.find(from), std::string::npos) << from;
+    EXPECT_NE(hash(changed.replace(changed.find(from), from.size(), to)), hash(one)) << to;
+  }
+}
+
 TEST(EggHost, DefinedGlobalsAreSeenByTexts) {
   EggProgram program;
   program.define("$most", {program.sort("i64"), program.integer(5)});

@@ -8,10 +8,11 @@
 namespace luminal::egraph::folds {
 namespace {
 
-EggOptions options(NumericClass numeric) {
+EggOptions options(NumericClass numeric, int threads) {
   EggOptions out;
   out.limits.rows = 50000;
   out.numeric = numeric;
+  out.threads = threads;
   return out;
 }
 
@@ -26,8 +27,9 @@ std::string text_of_file(const std::string& name) {
 
 } // namespace
 
-Theory::Theory(const std::vector<std::pair<std::string, std::string>>& replaced, NumericClass numeric)
-    : program_(options(numeric)) {
+Theory::Theory(const std::vector<std::pair<std::string, std::string>>& replaced, NumericClass numeric,
+               int threads)
+    : program_(options(numeric, threads)) {
   add_sorts();
   program_.run(text_of_file("terms.egg"), "terms.egg");
   add_axes();
@@ -66,8 +68,20 @@ void Theory::add_sorts() {
                      }});
   program_.add_sort(
       {"Monoid", [this](Value v) { return "(monoid \"" + algebra_.text(monoids_[v]) + "\")"; }});
-  program_.add_sort({"Info", [=, this](Value v) { return list("info", names_.names(infos_[v].axes)); }});
-  program_.add_sort({"Infos", [this](Value v) { return fmt::format("(infos of {})", vectors_[v].size()); }});
+  program_.add_sort({"Info", [this](Value v) { return text_of_info(infos_[v]); }});
+  program_.add_sort({"Infos", [=, this](Value v) {
+                       std::vector<std::string> parts;
+                       for (const Value i : vectors_[v]) parts.push_back(text_of_info(infos_[i]));
+                       return list("infos", parts);
+                     }});
+}
+
+std::string Theory::text_of_info(const Info& info) const {
+  std::string out = "(info";
+  for (const auto& name : names_.names(info.axes)) out += " " + name;
+  for (const auto& [axis, passes] : depth(info)) out += fmt::format(" {}:{}", axis, passes);
+  out += fmt::format(" sign {}{}", info.sign, info.fixed ? " fixed" : "");
+  return out + (info.constant ? fmt::format(" = {})", *info.constant) : ")");
 }
 
 Value Theory::axes_value(const std::string& names) {
@@ -121,6 +135,11 @@ void Theory::split(const std::string& axis, int64_t n) {
   if (known != extents_.end()) set_extents({{axis + ".i", n}, {axis + ".o", known->second / n}});
 }
 
+void Theory::clear() {
+  program_.graph().clear();
+  extents_.clear();
+}
+
 uint64_t Theory::saturate() {
   const uint64_t before = program_.totals().iterations;
   program_.run(text_of_file("schedule.egg"), "schedule.egg");
@@ -135,13 +154,13 @@ const Info& Theory::info_of(ClassId c) {
   return infos_[*known];
 }
 const Axes& Theory::axes_of(ClassId c) { return axes_[axes_.id(names_.names(info_of(c).axes))]; }
-const Depth& Theory::depth_of(ClassId c) {
-  const Info& info = info_of(c);
+Depth Theory::depth(const Info& info) const {
   Depth out;
   for (uint32_t i = 0; i < info.passes.size(); ++i)
     if (info.passes[i] != 0) out[names_.name(i)] = info.passes[i];
-  return depths_[depths_.id(out)];
+  return out;
 }
+const Depth& Theory::depth_of(ClassId c) { return depths_[depths_.id(depth(info_of(c)))]; }
 
 int Theory::passes(Value x, const std::string& axis) {
   const Depth& depth = depth_of(x);

@@ -14,7 +14,7 @@ class Theory {
 public:
   /// `replaced`: texts that are changed in the theory before it is read, each wherever it stands; `numeric`: the rules in use.
   explicit Theory(const std::vector<std::pair<std::string, std::string>>& replaced = {},
-                  NumericClass numeric = NumericClass::range);
+                  NumericClass numeric = NumericClass::range, int threads = 1);
   Theory(const Theory&) = delete; // its primitives hold its address
   Theory& operator=(const Theory&) = delete;
 
@@ -39,6 +39,8 @@ public:
   /// Folds over the axis may be split into tiles of n points: the axis becomes `axis.o` and `axis.i`.
   void split(const std::string& axis, int64_t n);
 
+  /// Drops all terms, extents and splits; the rules and their plans stay.
+  void clear();
   /// All phases; the iterations done.
   uint64_t saturate();
   /// What is known of the classes, without any rewriting.
@@ -80,6 +82,8 @@ private:
   double real(Value v) { return program_.values().real_of(v); }
   int64_t integer(Value v) { return program_.values().integer_of(v); }
   std::string text_of(Value v) const;
+  std::string text_of_info(const Info& info) const;
+  Depth depth(const Info& info) const; ///< by name
   Op op_of(Value name) const;
   uint32_t last(Value monoid) const { return uint32_t(monoids_[monoid].size()) - 1; }
   std::vector<Value> items(Value vector);

@@ -222,6 +222,10 @@ void Theory::add_monoids() {
     if (m.size() != 1 || !algebra_.plain(m, 0)) return std::nullopt;
     return program_.string(m[0].op == Op::sum ? "sum" : m[0].op == Op::max ? "max" : "min");
   });
+  make("first-monoid", {"Monoid", "Monoid"}, "Monoid",
+       [this](Args a) { // by its text: numbers depend on what came before
+         return algebra_.text(monoids_[a[0]]) <= algebra_.text(monoids_[a[1]]) ? a[0] : a[1];
+       });
   guard("tropical", {"String"}, [this](Args a) { return op_of(a[0]) != Op::sum; });
   make("last", {"Monoid"}, "i64", [this](Args a) { return program_.integer(last(a[0])); });
   make("identity", {"Monoid", "i64"}, "f64",

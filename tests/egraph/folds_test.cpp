@@ -56,3 +56,32 @@ TEST(Folds, SmallFormulasBecomeOnePass) {
 TEST(Folds, NeighboursKeepTheirPasses) {
   for (const Case& c : refused()) check(c);
 }
+
+TEST(Folds, OneProgramServesManyFormulas) {
+  // The rules are planned once: a compiler keeps the program and clears it. What is found is the same.
+  Theory kept;
+  for (int round = 0; round < 2; ++round)
+    for (const Case& c : cases()) {
+      if (c.numeric != NumericClass::range) continue;
+      Theory fresh;
+      kept.clear();
+      build(c, kept);
+      build(c, fresh);
+      kept.saturate();
+      fresh.saturate();
+      EXPECT_EQ(kept.rows(), fresh.rows()) << c.name;
+      EXPECT_EQ(kept.program().graph().structural_hash(), fresh.program().graph().structural_hash())
+          << c.name;
+    }
+}
+
+TEST(Folds, ThreadsChangeNothing) {
+  for (const char* name : {"attention gradient", "transformer layer"}) {
+    Theory one, four({}, NumericClass::range, 4);
+    build(case_named(name), one);
+    build(case_named(name), four);
+    one.saturate();
+    four.saturate();
+    EXPECT_EQ(one.program().graph().save(), four.program().graph().save()) << name;
+  }
+}
