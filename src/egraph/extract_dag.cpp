@@ -35,7 +35,8 @@ public:
       for (bool again = true; again && s_.steps() < stop;) {
         sweeps(stop);
         const double before = s_.cost();
-        if (!is_least()) kicks(std::min(stop, s_.steps() + options_.effort * max_passes_of_kicks * g_.size()));
+        if (!is_least())
+          kicks(std::min(stop, s_.steps() + options_.effort * max_passes_of_kicks * g_.size()));
         again = s_.cost() < before;
       }
     }
