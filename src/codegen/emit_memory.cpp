@@ -217,6 +217,7 @@ Value* Emitter::load(const kernel::Value& v) {
     return unpack(it->second[static_cast<size_t>(variables_.at(*column_variable_).k)], v.dtype);
   const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(v.buffer)];
   if (buffer.space == Space::registers) return load_register(v.buffer, v.offset);
+  if (!v.guard.is_constant(1)) return guarded_load(v);
   Value* mask = varying(v.offset) ? mask_for(v.buffer) : nullptr;
   if (bits(v.dtype) == 4 && v.dtype == buffer.dtype) return load_nibbles(v.buffer, v.offset, v.dtype, mask);
   // Another type than the buffer's: the bytes from the element's first one on.
@@ -226,6 +227,46 @@ Value* Emitter::load(const kernel::Value& v) {
                     halves ? 1 : bits(buffer.dtype) / 8);
   Value* memory = load_memory(a, element, mask);
   return bits(v.dtype) == 4 ? low_nibble(memory, v.dtype) : unpack(memory, v.dtype);
+}
+
+// Lanes whose guard does not hold are like lanes of a branch that is not taken: masked loads give 0 there. What all lanes read together is read
+// through a pointer to zeros instead.
+Value* Emitter::guarded_load(const kernel::Value& v) {
+  kernel::Value plain = v;
+  plain.guard = 1;
+  Value* holds = condition(v.guard);
+  const bool by_lane = varying(v.guard);
+  if (varying(v.offset)) {
+    Value* outer = if_mask_;
+    holds = splat(holds);
+    if_mask_ = outer ? b_.CreateAnd(outer, holds) : holds;
+    Value* loaded = load(plain);
+    if_mask_ = outer;
+    return loaded;
+  }
+  const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(v.buffer)];
+  const bool halves = bits(buffer.dtype) == 4, nibble = halves && v.dtype == buffer.dtype;
+  llvm::Type* element = bits(v.dtype) == 4 ? b_.getInt8Ty() : memory_type(v.dtype);
+  Value* at =
+      address(v.buffer, halves ? floordiv(v.offset, 2) : v.offset, halves ? 1 : bits(buffer.dtype) / 8);
+  Value* any = by_lane ? b_.CreateOrReduce(holds) : holds;
+  Value* memory = b_.CreateAlignedLoad(element, b_.CreateSelect(any, at, zeros()), Align(1));
+  if (nibble) {
+    Value* odd = b_.CreateTrunc(scalar_index(mod(v.offset, 2)), element);
+    memory = b_.CreateLShr(memory, b_.CreateShl(odd, int_constant(element, 2)));
+  }
+  Value* x = bits(v.dtype) == 4 ? low_nibble(memory, v.dtype) : unpack(memory, v.dtype);
+  return by_lane ? b_.CreateSelect(holds, splat(x), Constant::getNullValue(with_lanes(x->getType()))) : x;
+}
+
+Value* Emitter::zeros() {
+  constexpr const char* name = "zeros";
+  if (auto* known = module_.getGlobalVariable(name, true)) return known;
+  llvm::Type* type = llvm::ArrayType::get(b_.getInt8Ty(), 16);
+  auto* zero = new llvm::GlobalVariable(module_, type, true, llvm::GlobalValue::PrivateLinkage,
+                                        Constant::getNullValue(type), name);
+  zero->setAlignment(Align(16));
+  return zero;
 }
 
 void Emitter::store(const kernel::Stmt& s, Value* value) {
@@ -471,7 +512,7 @@ void Emitter::transpose_vector_loop(const kernel::Stmt& unrolled, const kernel::
   for (const kernel::Value* v : loads) {
     const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(v->buffer)];
     if (buffer.space == Space::registers || buffer.dtype != v->dtype || bits(v->dtype) < 8 ||
-        bits(v->dtype) > 32)
+        bits(v->dtype) > 32 || !v->guard.is_constant(1))
       continue;
     if (columns_.contains(v) || stores_to(unrolled.body, v->buffer)) continue;
     std::optional<Expr> along = coefficient_of(v->offset, unrolled.variable),

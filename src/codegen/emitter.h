@@ -92,6 +92,8 @@ private:
 
   // ---- emit_memory.cpp ----
   LV* load(const kernel::Value& v);
+  LV* guarded_load(const kernel::Value& v);
+  LV* zeros(); // address of 16 bytes of zeros
   void store(const kernel::Stmt& s, LV* value);
   struct Access {
     enum class Kind { uniform, contiguous, pattern, indexed } kind = Kind::uniform;

@@ -41,6 +41,7 @@ struct Formula {
   int value = -1; // load: number of the cone value
   int component = -1;
   std::vector<Expr> index; // load, index
+  Expr guard = 1;          // load: 0 where this does not hold, and the index may lie anywhere there
   std::vector<FormulaRef> args;
   std::string user_op; // op: name of a registered row, else empty
   // Where an inlined map of the graph begins: the node's name, and the element that is read. Facts for

@@ -221,6 +221,26 @@ ExprMap<Expr> ConeBuilder::open_holes(const Node& node, const std::vector<Hole>&
   return map;
 }
 
+/// Through maps and views to stored values, without an index that is itself read from memory.
+bool ConeBuilder::reads_memory_only(NodeId id, int depth) {
+  if (is_read(id)) return true;
+  const Node& node = function_[id];
+  if (depth > max_depth) return false;
+  if (auto known = memory_only_.find(id); known != memory_only_.end()) return known->second;
+  const auto inputs_do = [&] {
+    return std::ranges::all_of(node.inputs, [&](NodeId in) { return reads_memory_only(in, depth + 1); });
+  };
+  bool only = false;
+  switch (node.kind) {
+  case NodeKind::constant: only = true; break; // a scalar
+  case NodeKind::view: only = std::get<ViewAttr>(node.attr).holes.empty() && inputs_do(); break;
+  case NodeKind::map:
+  case NodeKind::cast: only = inputs_do(); break;
+  default: break;
+  }
+  return memory_only_[id] = only;
+}
+
 FormulaRef ConeBuilder::read_view(const Node& node, const Index& at) {
   auto& attr = std::get<ViewAttr>(node.attr);
   FormulaRef valid;
@@ -233,6 +253,13 @@ FormulaRef ConeBuilder::read_view(const Node& node, const Index& at) {
   Truth holds = prove(predicate);
   DType type = node.type().dtype;
   if (holds == Truth::no) return formula_constant(type, attr.fill);
+  // What is read from memory alone is guarded: the index stays as it is, and loads of neighbours stay neighbours.
+  if (holds == Truth::unknown && !valid && reads_memory_only(node.inputs[0])) {
+    FormulaRef x = guarded(read(node.inputs[0], where), predicate);
+    if (x->kind == FormulaKind::load && attr.fill == 0) return x;
+    return formula_op(Op::select,
+                      {formula_index(predicate, DType::boolean), x, formula_constant(type, attr.fill)});
+  }
   if (holds == Truth::unknown)
     // Both sides of a choice may be evaluated, so the index that is not used must be in bounds, too.
     for (size_t d = 0; d < where.size(); d++) {

@@ -56,6 +56,8 @@ private:
   ExprMap<Expr> open_holes(const Node& node, const std::vector<Hole>& holes, const Index& at,
                            FormulaRef& valid);
   bool is_read(NodeId node) const; // stored, an input, or a dense constant
+  bool reads_memory_only(NodeId node, int depth = 0);
+  std::map<NodeId, bool> memory_only_;
 
   // ---- stages ----
   struct FoldStage {

@@ -47,13 +47,13 @@ FormulaRef ConeBuilder::read_bitcast(const Node& node, const Index& at) {
   if (probe->kind == FormulaKind::load && probe->dtype == from && from_bits >= 8 &&
       cone_.values[probe->value].role == ValueRole::input) {
     Expr last = probe->index.back();
-    bool fits = true;
+    bool fits = !depends_on(probe->guard, step);
     for (size_t d = 0; d + 1 < probe->index.size(); d++) fits &= !depends_on(probe->index[d], step);
     auto coefficient = coefficient_of(last, step);
     if (fits && coefficient && coefficient->is_constant(1)) {
       Index index = probe->index;
       index.back() = last - step;
-      return formula_load(probe->value, to, index);
+      return formula_load(probe->value, to, index, probe->guard);
     }
   }
   DType word = unsigned_of(to_bits), piece = unsigned_of(from_bits);

@@ -33,7 +33,7 @@ std::string to_string(const Cone& cone, const Formula& f) {
   case FormulaKind::load: {
     const ConeValue& v = cone.values[size_t(f.value)];
     return v.name + (f.dtype != v.dtype ? fmt::format(".{}", luminal::to_string(f.dtype)) : "") + "[" +
-           list(f.index) + "]";
+           list(f.index) + (f.guard.is_constant(1) ? "" : " where " + luminal::to_string(f.guard)) + "]";
   }
   case FormulaKind::index:
     return fmt::format("{}({})", luminal::to_string(f.dtype), luminal::to_string(f.index[0]));

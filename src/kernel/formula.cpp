@@ -24,11 +24,19 @@ FormulaRef formula_index(Expr value, DType dtype) {
   return make(std::move(f));
 }
 
-FormulaRef formula_load(int value, DType dtype, std::vector<Expr> index) {
+FormulaRef formula_load(int value, DType dtype, std::vector<Expr> index, Expr guard) {
   Formula f{FormulaKind::load, dtype};
   f.value = value;
   f.index = std::move(index);
+  f.guard = guard;
   return make(std::move(f));
+}
+
+FormulaRef guarded(const FormulaRef& formula, Expr guard) {
+  return FormulaRewriter([&](const FormulaRef& f) {
+    if (f->kind != FormulaKind::load) return f;
+    return formula_load(f->value, f->dtype, f->index, logical_and(f->guard, guard));
+  })(formula);
 }
 
 FormulaRef formula_op(Op op, std::vector<FormulaRef> args) {
@@ -141,11 +149,12 @@ FormulaRef FormulaRewriter::operator()(const FormulaRef& formula) {
 
 FormulaRewriter index_rewriter(std::function<Expr(Expr)> change) {
   return FormulaRewriter([change = std::move(change)](const FormulaRef& f) -> FormulaRef {
-    if (f->index.empty() && f->at.empty()) return f;
+    if (f->index.empty() && f->at.empty() && f->guard.is_constant(1)) return f;
     Formula copy = *f;
     for (Expr& e : copy.index) e = change(e);
     for (Expr& e : copy.at) e = change(e);
-    if (copy.index == f->index && copy.at == f->at) return f;
+    copy.guard = change(copy.guard);
+    if (copy.index == f->index && copy.at == f->at && copy.guard == f->guard) return f;
     if (copy.kind == FormulaKind::index) {
       auto folded = formula_index(copy.index[0], copy.dtype);
       if (folded->kind == FormulaKind::constant) return folded;
@@ -162,7 +171,8 @@ bool equal(const FormulaRef& a, const FormulaRef& b) {
   if (a == b) return true;
   if (!a || !b) return false;
   if (a->kind != b->kind || a->dtype != b->dtype || a->value != b->value || a->component != b->component ||
-      a->index != b->index || a->user_op != b->user_op || a->args.size() != b->args.size())
+      a->index != b->index || a->guard != b->guard || a->user_op != b->user_op ||
+      a->args.size() != b->args.size())
     return false;
   if (a->kind == FormulaKind::op && a->op != b->op) return false;
   if (a->kind == FormulaKind::constant &&
@@ -198,7 +208,10 @@ void substitute_stage(Stage& stage, const ExprMap<Expr>& replacements) {
 
 std::vector<Expr> index_exprs(const FormulaRef& formula) {
   std::vector<Expr> out;
-  visit(formula, [&](const Formula& f) { out.insert(out.end(), f.index.begin(), f.index.end()); });
+  visit(formula, [&](const Formula& f) {
+    out.insert(out.end(), f.index.begin(), f.index.end());
+    if (!f.guard.is_constant(1)) out.push_back(f.guard);
+  });
   return out;
 }
 

@@ -9,7 +9,9 @@ namespace luminal::kernel {
 FormulaRef formula_constant(DType dtype, double value);
 /// The integer or condition `value` as a number of type `dtype`.
 FormulaRef formula_index(Expr value, DType dtype);
-FormulaRef formula_load(int value, DType dtype, std::vector<Expr> index);
+FormulaRef formula_load(int value, DType dtype, std::vector<Expr> index, Expr guard = 1);
+/// The same with `guard` on every load, to be used only where it holds.
+FormulaRef guarded(const FormulaRef& formula, Expr guard);
 /// Typed by the op table; InternalError where the argument types do not fit.
 FormulaRef formula_op(Op op, std::vector<FormulaRef> args);
 FormulaRef formula_user_op(const std::string& name, DType dtype, std::vector<FormulaRef> args);

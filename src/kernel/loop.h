@@ -34,6 +34,8 @@
 //   touched, its source not written.
 // - Roles. For each step of the variable the producers' body runs, then the consumers'; producers may be up
 //   to `stages` steps ahead: step k of the producers begins when the consumers have finished step k - stages.
+// - Guards. `x[offset where condition]` is 0 where the condition over indices does not hold: nothing is touched there, and the
+//   offset may lie anywhere. In a vector loop each lane has its own. Register buffers have no guards.
 // - Offsets are in elements of the buffer. A load whose dtype is not the buffer's reads the bytes from byte
 //   offset * size of the buffer's dtype on, little endian (buffers of 4-bit types: an even offset).
 #pragma once
@@ -77,7 +79,8 @@ struct Value {
   double constant = 0;      // constant (integers up to 2^53; larger ones as op rows on halves)
   BufferId buffer = -1;     // load
   Expr offset;              // load: element offset;  index: the integer itself, as a value
-  int let = -1;             // let: number of the let statement's value
+  Expr guard = 1; // load: where this condition does not hold the value is 0 and no memory is touched
+  int let = -1;   // let: number of the let statement's value
   std::vector<ValueRef> args; // op, cast, bitcast, reduce_lanes
   std::string user_op;        // op: name of a registered row, else empty
 };
@@ -188,7 +191,7 @@ Kernel expand_roles(const Kernel& kernel);
 BufferId add_buffer(Kernel& kernel, Buffer buffer);
 ValueRef constant(DType dtype, double value); ///< rounded to the dtype
 ValueRef load(const Kernel& kernel, BufferId buffer, Expr offset);
-ValueRef load_as(DType dtype, BufferId buffer, Expr offset); ///< other type than the buffer's
+ValueRef load_as(DType dtype, BufferId buffer, Expr offset, Expr guard = 1); ///< other type than the buffer's
 ValueRef index(Expr value, DType dtype);
 ValueRef apply(Op op, std::vector<ValueRef> args);
 ValueRef apply(std::string user_op, std::vector<ValueRef> args); ///< a registered row

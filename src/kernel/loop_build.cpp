@@ -61,7 +61,12 @@ uint64_t hash_of(const ValueRef& value, std::map<const Value*, uint64_t>& known)
   Hasher h;
   const Value& v = *value;
   h.add(v.kind).add(v.dtype).add(v.op).add(v.constant != v.constant ? 0.5e300 : v.constant);
-  h.add(std::signbit(v.constant)).add(v.buffer).add(v.offset.hash()).add(v.let).add(v.user_op);
+  h.add(std::signbit(v.constant))
+      .add(v.buffer)
+      .add(v.offset.hash())
+      .add(v.guard.hash())
+      .add(v.let)
+      .add(v.user_op);
   h.add(v.args.size());
   for (const ValueRef& arg : v.args) h.add(hash_of(arg, known));
   return known[value.get()] = h.value64();
@@ -118,10 +123,11 @@ ValueRef load(const Kernel& kernel, BufferId buffer, Expr offset) {
   return load_as(kernel.buffers[buffer].dtype, buffer, offset);
 }
 
-ValueRef load_as(DType dtype, BufferId buffer, Expr offset) {
+ValueRef load_as(DType dtype, BufferId buffer, Expr offset, Expr guard) {
   auto v = new_value(ValueKind::load, dtype);
   v->buffer = buffer;
   v->offset = offset;
+  v->guard = guard;
   return v;
 }
 
@@ -298,8 +304,8 @@ StmtRef roles(Expr variable, Expr begin, Expr end, int stages, Body producers, B
 
 bool same(const Value& a, const Value& b) {
   if (a.kind != b.kind || a.dtype != b.dtype || a.op != b.op || !same(a.constant, b.constant) ||
-      a.buffer != b.buffer || a.offset != b.offset || a.let != b.let || a.user_op != b.user_op ||
-      a.args.size() != b.args.size())
+      a.buffer != b.buffer || a.offset != b.offset || a.guard != b.guard || a.let != b.let ||
+      a.user_op != b.user_op || a.args.size() != b.args.size())
     return false;
   for (size_t i = 0; i < a.args.size(); ++i)
     if (!same(a.args[i], b.args[i])) return false;

@@ -138,7 +138,7 @@ private:
   std::vector<int64_t> executed_;                 // by instruction
   std::vector<int64_t> read_bits_, written_bits_; // by buffer
   int64_t statements_ = 0, trips_ = 0;
-  std::vector<int64_t> lane_offsets_; // scratch of offsets()
+  std::vector<int64_t> lane_offsets_, lane_guards_; // scratch of offsets() and load()
   std::set<std::tuple<FindingKind, const Instruction*, BufferId>> reported_;
   LoopRun out_;
   bool stop_ = false;

@@ -113,8 +113,8 @@ private:
   }
 
   // ---- values: one step for each different sub-value
-  using Key =
-      std::tuple<ValueKind, DType, Op, uint64_t, BufferId, uint32_t, int, std::string, std::vector<int>>;
+  using Key = std::tuple<ValueKind, DType, Op, uint64_t, BufferId, uint32_t, uint32_t, int, std::string,
+                         std::vector<int>>;
 
   int value(const Value& v, Instruction& into, std::map<Key, int>& known) {
     if (const auto seen = compiled_.find(&v); seen != compiled_.end()) return seen->second;
@@ -124,8 +124,9 @@ private:
   int new_value(const Value& v, Instruction& into, std::map<Key, int>& known) {
     std::vector<int> args;
     for (const ValueRef& arg : v.args) args.push_back(value(*arg, into, known));
-    const Key key{v.kind, v.dtype,   v.op, std::bit_cast<uint64_t>(v.constant), v.buffer, v.offset.id(),
-                  v.let,  v.user_op, args};
+    const Key key{v.kind,    v.dtype,       v.op,         std::bit_cast<uint64_t>(v.constant),
+                  v.buffer,  v.offset.id(), v.guard.id(), v.let,
+                  v.user_op, args};
     if (const auto found = known.find(key); found != known.end()) return found->second;
     ValueStep step;
     step.kind = v.kind;
@@ -146,6 +147,11 @@ private:
     case ValueKind::index:
       step.index = lane_index(v.offset);
       step.on_lane = step.index.on_lane;
+      step.guarded = !v.guard.is_constant(1);
+      if (step.guarded) {
+        step.guard = lane_index(v.guard);
+        step.on_lane |= step.guard.on_lane;
+      }
       break;
     case ValueKind::let: step.on_lane = p_.let_on_lane[v.let]; break;
     case ValueKind::reduce_lanes: step.on_lane = false; break;

@@ -49,6 +49,8 @@ struct ValueStep {
   BufferId buffer = -1;
   int let = -1;
   LaneIndex index;
+  bool guarded = false;
+  LaneIndex guard; // load: 0 where it is 0
 };
 
 enum class Code : uint8_t {

@@ -239,7 +239,16 @@ void Machine::load(Worker& w, const Instruction& i, const ValueStep& step, Cell*
   Region& r = region(w, step.buffer);
   const int64_t lanes = step.on_lane ? i.lanes : 1;
   std::memset(static_cast<void*>(out), 0, sizeof(Cell) * size_t(lanes));
+  if (step.guarded) {
+    if (!offsets(w, i, step.guard, lanes)) return;
+    if (!step.guard.on_lane) {
+      if (lane_offsets_[0] == 0) return;
+      lane_offsets_.assign(size_t(lanes), 1);
+    }
+    lane_guards_ = lane_offsets_;
+  }
   if (!offsets(w, i, step.index, lanes)) return;
+  if (step.on_lane && !step.index.on_lane) lane_offsets_.assign(size_t(lanes), int64_t(lane_offsets_[0]));
   int64_t byte = 0, bytes = 0;
   uint8_t halves = both_halves;
   const auto one = [&](int64_t offset, Cell& cell) {
@@ -250,6 +259,11 @@ void Machine::load(Worker& w, const Instruction& i, const ValueStep& step, Cell*
                                  : load_cell(step.dtype, r.data + byte, 0);
   };
   if (!step.on_lane) return one(lane_offsets_[0], out[0]);
+  if (step.guarded) {
+    for (int64_t l = 0; l < lanes; ++l)
+      if (w.alive(l) && lane_guards_[size_t(l)] != 0) one(lane_offsets_[size_t(l)], out[l]);
+    return;
+  }
   const int64_t live = w.prefix ? std::min(lanes, w.active) : lanes;
   // Lanes of a padded buffer that the loop's mask excludes are not read, but they are inside.
   if (k_.buffers[step.buffer].padded && step.index.affine)

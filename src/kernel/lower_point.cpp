@@ -82,15 +82,25 @@ ValueRef StageLowering::named(Values& values, ValueRef value) {
   return let_value(value->dtype, number);
 }
 
+ValueRef StageLowering::loaded(const State& state, const Formula& f) const {
+  Expr guard = f.guard.is_constant(1) ? f.guard : condition_at(state, f.guard);
+  const Truth holds = prove(guard);
+  if (holds == Truth::no) return constant(f.dtype, 0);
+  if (holds == Truth::yes) guard = 1;
+  const BufferId buffer = l_.places_[size_t(f.value)].buffer;
+  if (holds == Truth::unknown && l_.kernel_.buffers[size_t(buffer)].space == Space::registers)
+    refuse("stage {} reads {} under a condition: it cannot be in registers", s_.name,
+           l_.n_.cone.values[size_t(f.value)].name);
+  return load_as(f.dtype, buffer, offset_of(state, f.value, f.index), guard);
+}
+
 ValueRef StageLowering::value_of(Values& values, const FormulaRef& f) {
   auto found = values.made.find(f.get());
   if (found != values.made.end()) return found->second;
   ValueRef v;
   switch (f->kind) {
   case FormulaKind::constant: v = constant(f->dtype, f->constant); break;
-  case FormulaKind::load:
-    v = load_as(f->dtype, l_.places_[size_t(f->value)].buffer, offset_of(*values.state, f->value, f->index));
-    break;
+  case FormulaKind::load: v = loaded(*values.state, *f); break;
   case FormulaKind::index: {
     Expr e = f->dtype == DType::boolean ? condition_at(*values.state, f->index[0])
                                         : value_at(*values.state, f->index[0]);

@@ -166,6 +166,7 @@ private:
   Body results(State& state); // innermost, when the folds are finished
   void count_uses(Values& values, const FormulaRef& formula);
   ValueRef value_of(Values& values, const FormulaRef& formula);
+  ValueRef loaded(const State& state, const Formula& f) const;
   ValueRef named(Values& values, ValueRef value);
   ValueRef accumulate(Values& values, const Component& c, const ValueRef& accumulated);
   std::vector<ValueRef> combine_states(Values& values, const std::vector<ValueRef>& a,

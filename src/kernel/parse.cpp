@@ -303,7 +303,7 @@ private:
     const std::string_view second = r_.peek_second().text;
     if (second == "[") {
       const BufferId id = buffer();
-      return load(k_.kernel_, id, bracketed());
+      return loaded(k_.kernel_.buffers[size_t(id)].dtype, id);
     }
     const std::string word(r_.expect_identifier());
     if (second == "<") return typed(word, at);
@@ -316,6 +316,14 @@ private:
     if (!find_user_op(word)) r_.fail_at(at, fmt::format("there is no operation '{}'", word));
     std::vector<ValueRef> args = arguments();
     return built(at, [&] { return apply(word, std::move(args)); });
+  }
+
+  ValueRef loaded(DType type, BufferId id) {
+    r_.expect("[");
+    const Expr offset = expr();
+    const Expr guard = r_.accept("where") ? expr() : Expr(1);
+    r_.expect("]");
+    return load_as(type, id, offset, guard);
   }
 
   ValueRef typed_constant(DType type) {
@@ -333,9 +341,9 @@ private:
       const DType type = type_argument();
       r_.expect("(");
       const BufferId id = buffer();
-      const Expr offset = bracketed();
+      ValueRef element = loaded(type, id);
       r_.expect(")");
-      return load_as(type, id, offset);
+      return element;
     }
     if (word == "index") {
       const DType type = type_argument();

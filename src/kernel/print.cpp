@@ -82,7 +82,7 @@ public:
       const bool plain = has_buffer(v.buffer) && kernel_.buffers[v.buffer].dtype == v.dtype;
       if (!plain) typed("load", v.dtype);
       if (!plain) out += "(";
-      element(v.buffer, v.offset);
+      element(v.buffer, v.offset, v.guard);
       if (!plain) out += ")";
       return;
     }
@@ -252,9 +252,11 @@ private:
     out += luminal::to_string(s.end);
   }
 
-  void element(BufferId id, Expr offset) {
+  void element(BufferId id, Expr offset, Expr guard = 1) {
     out += has_buffer(id) ? kernel_.buffers[id].name : fmt::format("<buffer {}>", id);
-    out += "[" + luminal::to_string(offset) + "]";
+    out += "[" + luminal::to_string(offset);
+    if (!guard.is_constant(1)) out += " where " + luminal::to_string(guard);
+    out += "]";
   }
 
   void operand(const UnitOperand& o) {

@@ -89,7 +89,7 @@ void stage_copy(Nests& nests, const std::string& value, const std::string& copy)
   stage.components.push_back(part);
   for (int r : readers)
     rewrite_loads(nests, r, [&](const FormulaRef& f) {
-      return f->value == v ? formula_load(cv, f->dtype, f->index) : f;
+      return f->value == v ? formula_load(cv, f->dtype, f->index, f->guard) : f;
     });
   StageNest nest = nests.fresh(stage);
   nests.insert_stage(readers[0], std::move(stage), std::move(nest));
@@ -172,7 +172,10 @@ void inline_value(Nests& nests, const std::string& value) {
     if (f->kind != FormulaKind::load || f->value != v) return f;
     ExprMap<Expr> map;
     for (auto& [axis, d] : axes) map[axis] = f->index[d];
-    return substitute(c.body, map);
+    FormulaRef body = substitute(c.body, map);
+    if (f->guard.is_constant(1)) return body;
+    return formula_op(Op::select, {formula_index(f->guard, DType::boolean), guarded(body, f->guard),
+                                   formula_constant(body->dtype, 0)});
   };
   for (int r : nests.readers(v)) rewrite_loads(nests, r, change);
   for (auto& h : nests.cone.holes)
@@ -271,7 +274,7 @@ void fuse(Nests& nests, const std::string& name, const std::string& next) {
       for (size_t i = 0; i < first.components.size(); i++) {
         const Component& p = first.components[i];
         if (p.out < 0 || p.out != f->value) continue;
-        if (f->index != p.index)
+        if (f->index != p.index || !f->guard.is_constant(1))
           refuse("stage {} reads {} at other points", next, nests.cone.values[size_t(f->value)].name);
         bool in_loop = p.kind == ComponentKind::map && !p.after;
         if (epilogue == in_loop)

@@ -165,7 +165,7 @@ private:
 
   bool on_lane(const Value& v) const {
     switch (v.kind) {
-    case ValueKind::load:
+    case ValueKind::load: return on_lane(v.offset) || on_lane(v.guard);
     case ValueKind::index: return on_lane(v.offset);
     case ValueKind::let: return lane_lets_.contains(v.let);
     case ValueKind::reduce_lanes: return false;
@@ -288,6 +288,12 @@ private:
     if (bits(b.dtype) == 4 && bits(v.dtype) > 4 && refuted(eq(mod(v.offset, 2), 0)))
       complain(fmt::format("{}: the element {} of a 4-bit buffer does not begin a byte",
                            kernel::to_string(k_, v), to_string(v.offset)));
+    if (!v.guard.is_constant(1)) {
+      if (b.space == Space::registers)
+        complain(fmt::format("{}: a register buffer has no guards", kernel::to_string(k_, v)));
+      expression(v.guard, "the guard");
+      return expression(v.offset, "the offset"); // where it lies is for the guard to see to
+    }
     // Elements of the buffer that one element of v.dtype covers.
     element(v.buffer, v.offset, std::max(1, bits(v.dtype) / bits(b.dtype)));
   }
