@@ -14,7 +14,8 @@ Step step_of(const Cone& cone, const std::vector<Expr>& shape, const std::vector
   if (!depends_on(offset, symbol)) return Step::none;
   auto c = coefficient_of(offset, symbol);
   if (!c) return Step::irregular;
-  return c->is_constant(1) ? Step::contiguous : Step::strided;
+  if (c->is_constant(1)) return Step::contiguous;
+  return c->is_constant() && c->value() > 1 && c->value() <= 4 ? Step::near : Step::strided;
 }
 
 AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
@@ -25,6 +26,7 @@ AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
     switch (step) {
     case Step::none: use.none++; break;
     case Step::contiguous: use.contiguous++; break;
+    case Step::near: use.near++; break;
     case Step::strided: use.strided++; break;
     case Step::irregular: use.irregular++; break;
     }
@@ -49,7 +51,9 @@ AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
     Step step = irregular(f.index)
                     ? Step::irregular
                     : step_of(nests.cone, nests.cone.values[size_t(f.value)].shape, at(f.index), symbol);
-    if (step == Step::contiguous && f.dtype != nests.cone.values[size_t(f.value)].dtype) step = Step::strided;
+    if ((step == Step::contiguous || step == Step::near) &&
+        f.dtype != nests.cone.values[size_t(f.value)].dtype)
+      step = Step::strided;
     count(step);
   });
   for (auto& c : s.components) {
@@ -57,6 +61,7 @@ AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
     Step step = irregular(c.index)
                     ? Step::irregular
                     : step_of(nests.cone, nests.cone.values[size_t(c.out)].shape, at(c.index), symbol);
+    if (step == Step::near) step = Step::strided;
     count(step);
     use.store_contiguous |= step == Step::contiguous;
   }

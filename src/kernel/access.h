@@ -4,15 +4,19 @@
 
 namespace luminal::kernel {
 
-enum class Step : uint8_t { none, contiguous, strided, irregular };
+/// near: a few elements apart, so that whole vectors are loaded and shuffled.
+enum class Step : uint8_t { none, contiguous, near, strided, irregular };
 
 /// How the offset of `index` in a row-major value of this shape moves with a symbol.
 Step step_of(const Cone& cone, const std::vector<Expr>& shape, const std::vector<Expr>& index, Expr symbol);
 
 struct AxisUse {
-  int none = 0, contiguous = 0, strided = 0, irregular = 0; // loads and stores
+  int none = 0, contiguous = 0, near = 0, strided = 0,
+      irregular = 0; // loads; of stores, near ones count as strided
   bool store_contiguous = false;
-  int score() const { return contiguous * 2 + (store_contiguous ? 1 : 0) - 3 * strided - 4 * irregular; }
+  int score() const {
+    return contiguous * 2 + near + (store_contiguous ? 1 : 0) - 3 * strided - 4 * irregular;
+  }
 };
 /// Along one symbol, axis values already over loop symbols.
 AxisUse use_along(const Nests& nests, int stage, Expr symbol);

@@ -24,17 +24,24 @@ void Chooser::split_blocks(int s, const std::vector<std::string>& common) {
   }
 }
 
-/// Neighbouring loops of a map become one where every access moves along the joint loop as along memory.
+/// Neighbouring loops become one where every access moves along the joint loop as along memory (folds: in even steps).
 void Chooser::merge_neighbours(int s) {
-  bool maps = std::ranges::all_of(stage(s).components, [](auto& c) { return c.kind == ComponentKind::map; });
-  if (!maps || !stage(s).domain.is_constant(1)) return;
+  const bool folds = has_fold(stage(s));
+  if (!std::ranges::all_of(stage(s).components,
+                           [](auto& c) {
+                             return c.kind == ComponentKind::map ||
+                                    (c.kind == ComponentKind::fold && c.op == Op::add);
+                           }) ||
+      stage(s).monoid || !stage(s).domain.is_constant(1))
+    return;
   for (size_t l = nest(s).loops.size(); l-- > 1;) {
     std::string outer = nest(s).loops[l - 1].name, inner = nest(s).loops[l].name;
     bool tail = false;
     for (auto& g : nest(s).guards)
       for (size_t i : {l - 1, l})
         tail |= nest(s).loops[i].symbol.is_symbol() && depends_on(g.value, nest(s).loops[i].symbol);
-    if (tail) continue;
+    if (tail || (folds && (loop_reduces(s, nest(s).loops[l - 1]) || loop_reduces(s, nest(s).loops[l]))))
+      continue;
     Nests before = nests_;
     if (!try_add(DirectiveKind::merge, {stage(s).name, outer, inner, inner})) continue;
     AxisUse use = use_along(nests_, s, nest(s).loops[l - 1].symbol);
@@ -45,7 +52,8 @@ void Chooser::merge_neighbours(int s) {
       for (Expr e : f.index)
         divides |= depends_on(substitute(e, nest(s).axis_values), nest(s).loops[l - 1].symbol);
     });
-    if (use.strided + use.irregular > 0 || divides) {
+    // Rows of a fold that lie any constant distance apart are one longer run of rows.
+    if ((folds ? 0 : use.near + use.strided) + use.irregular > 0 || divides) {
       nests_ = std::move(before);
       schedule_.directives.pop_back();
     }
@@ -72,6 +80,7 @@ std::optional<std::string> Chooser::vector_loop(int s, const std::vector<std::st
     if (st.monoid && reduces) fits = false;
     AxisUse use = use_along(nests_, s, l.symbol);
     if (!fits || use.strided + use.irregular > 0 || use.contiguous == 0) continue;
+    if (use.near > 0 && (reduces || !use.store_contiguous)) continue;
     int score = use.score() * 4 + (reduces ? 0 : 1);
     legal.push_back(int64_t(i));
     if (!best || score > best_score) best = i, best_score = score;
