@@ -223,6 +223,18 @@ Value* Emitter::lane_index(Expr e, int bits) {
   }
 }
 
+Expr Emitter::what_is_left(Expr condition) {
+  std::vector<Expr> left;
+  const Expr now = resolve(condition);
+  const bool both = now.kind() == ExprKind::logical_and;
+  for (Expr e : both ? std::vector<Expr>(now.args().begin(), now.args().end()) : std::vector<Expr>{now}) {
+    const Truth holds = prove(e);
+    if (holds == Truth::no) return 0;
+    if (holds == Truth::unknown) left.push_back(e);
+  }
+  return logical_and(left);
+}
+
 Value* Emitter::condition(Expr e) {
   auto args = e.args();
   auto lane_like = [&] { return varying(e); };

@@ -234,8 +234,11 @@ Value* Emitter::load(const kernel::Value& v) {
 Value* Emitter::guarded_load(const kernel::Value& v) {
   kernel::Value plain = v;
   plain.guard = 1;
-  Value* holds = condition(v.guard);
-  const bool by_lane = varying(v.guard);
+  const Expr guard = what_is_left(v.guard);
+  if (guard.is_constant())
+    return guard.value() != 0 ? load(plain) : Constant::getNullValue(register_type(v.dtype));
+  Value* holds = condition(guard);
+  const bool by_lane = varying(guard);
   if (varying(v.offset)) {
     Value* outer = if_mask_;
     holds = splat(holds);

@@ -5,12 +5,13 @@
 
 namespace luminal::kernel {
 
-Step step_of(const Cone& cone, const std::vector<Expr>& shape, const std::vector<Expr>& index, Expr symbol) {
+Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr symbol) {
   for (Expr e : index)
     for (int h : holes_of(cone, std::span(&e, 1)))
       for (Expr inner : index_exprs(cone.holes[size_t(h)].value))
         if (depends_on(inner, symbol)) return Step::irregular;
-  Expr offset = layout_offset(row_major(int(shape.size())), shape, index);
+  const ConeValue& v = cone.values[size_t(value)];
+  Expr offset = layout_offset(v.layout.empty() ? row_major(int(v.shape.size())) : v.layout, v.shape, index);
   if (!depends_on(offset, symbol)) return Step::none;
   auto c = coefficient_of(offset, symbol);
   if (!c) return Step::irregular;
@@ -48,9 +49,7 @@ AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
   };
   visit_stage(s, [&](const Formula& f) {
     if (f.kind != FormulaKind::load) return;
-    Step step = irregular(f.index)
-                    ? Step::irregular
-                    : step_of(nests.cone, nests.cone.values[size_t(f.value)].shape, at(f.index), symbol);
+    Step step = irregular(f.index) ? Step::irregular : step_of(nests.cone, f.value, at(f.index), symbol);
     if ((step == Step::contiguous || step == Step::near) &&
         f.dtype != nests.cone.values[size_t(f.value)].dtype)
       step = Step::strided;
@@ -58,9 +57,7 @@ AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
   });
   for (auto& c : s.components) {
     if (c.out < 0) continue;
-    Step step = irregular(c.index)
-                    ? Step::irregular
-                    : step_of(nests.cone, nests.cone.values[size_t(c.out)].shape, at(c.index), symbol);
+    Step step = irregular(c.index) ? Step::irregular : step_of(nests.cone, c.out, at(c.index), symbol);
     if (step == Step::near) step = Step::strided;
     count(step);
     use.store_contiguous |= step == Step::contiguous;

@@ -7,8 +7,8 @@ namespace luminal::kernel {
 /// near: a few elements apart, so that whole vectors are loaded and shuffled.
 enum class Step : uint8_t { none, contiguous, near, strided, irregular };
 
-/// How the offset of `index` in a row-major value of this shape moves with a symbol.
-Step step_of(const Cone& cone, const std::vector<Expr>& shape, const std::vector<Expr>& index, Expr symbol);
+/// How the offset of `index` in the value moves with a symbol.
+Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr symbol);
 
 struct AxisUse {
   int none = 0, contiguous = 0, near = 0, strided = 0,

@@ -34,13 +34,21 @@ void Chooser::merge_neighbours(int s) {
                            }) ||
       stage(s).monoid || !stage(s).domain.is_constant(1))
     return;
+  if (folds) { // summed axes become neighbours
+    std::vector<std::string> order{stage(s).name}, summed;
+    for (auto& l : nest(s).loops) (loop_reduces(s, l) ? summed : order).push_back(l.name);
+    order.insert(order.end(), summed.begin(), summed.end());
+    bool same = true;
+    for (size_t l = 0; l < nest(s).loops.size(); l++) same &= nest(s).loops[l].name == order[l + 1];
+    if (!same) add(DirectiveKind::order, order);
+  }
   for (size_t l = nest(s).loops.size(); l-- > 1;) {
     std::string outer = nest(s).loops[l - 1].name, inner = nest(s).loops[l].name;
     bool tail = false;
     for (auto& g : nest(s).guards)
       for (size_t i : {l - 1, l})
         tail |= nest(s).loops[i].symbol.is_symbol() && depends_on(g.value, nest(s).loops[i].symbol);
-    if (tail || (folds && (loop_reduces(s, nest(s).loops[l - 1]) || loop_reduces(s, nest(s).loops[l]))))
+    if (tail || (folds && loop_reduces(s, nest(s).loops[l - 1]) != loop_reduces(s, nest(s).loops[l])))
       continue;
     Nests before = nests_;
     if (!try_add(DirectiveKind::merge, {stage(s).name, outer, inner, inner})) continue;
@@ -48,9 +56,11 @@ void Chooser::merge_neighbours(int s) {
     // The index of a formula itself (an iota, a condition) must not fall apart into divisions either.
     bool divides = false;
     visit_stage(stage(s), [&](const Formula& f) {
-      if (f.kind != FormulaKind::index) return;
-      for (Expr e : f.index)
-        divides |= depends_on(substitute(e, nest(s).axis_values), nest(s).loops[l - 1].symbol);
+      const auto along = [&](Expr e) {
+        return depends_on(substitute(e, nest(s).axis_values), nest(s).loops[l - 1].symbol);
+      };
+      divides |= along(f.guard);
+      if (f.kind == FormulaKind::index) divides |= std::ranges::any_of(f.index, along);
     });
     // Rows of a fold that lie any constant distance apart are one longer run of rows.
     if ((folds ? 0 : use.near + use.strided) + use.irregular > 0 || divides) {

@@ -19,25 +19,32 @@ std::optional<Chooser::Product> Chooser::product(int s) const {
   visit(fold->body, [&](const Formula& f) {
     if (f.kind == FormulaKind::load) loads.push_back(&f);
   });
-  if (loads.size() != 2 || reduced_axes(st).size() != 1) return {};
+  if (loads.size() != 2) return {};
+  const auto at = [&](const std::vector<Expr>& index) { // over the loops
+    std::vector<Expr> out;
+    for (Expr e : index) out.push_back(substitute(e, nest(s).axis_values));
+    return out;
+  };
+  for (const Formula* f : loads)
+    if (!f->guard.is_constant(1)) return {};
   const StageLoop *m = nullptr, *n = nullptr, *k = nullptr;
   const Formula* panel = nullptr;
   for (auto& l : nest(s).loops) {
     if (!l.symbol.is_symbol()) continue;
     if (loop_reduces(s, l)) {
+      if (k) return {};
       k = &l;
       continue;
     }
     bool first = false, second = false;
-    for (Expr e : loads[0]->index) first |= depends_on(e, l.symbol);
-    for (Expr e : loads[1]->index) second |= depends_on(e, l.symbol);
+    for (Expr e : at(loads[0]->index)) first |= depends_on(e, l.symbol);
+    for (Expr e : at(loads[1]->index)) second |= depends_on(e, l.symbol);
     if (first == second) {
       if (first) return {}; // a batch: the ordinary way
       continue;
     }
     const Formula* moving = first ? loads[0] : loads[1];
-    Step step =
-        step_of(nests_.cone, nests_.cone.values[size_t(moving->value)].shape, moving->index, l.symbol);
+    Step step = step_of(nests_.cone, moving->value, at(moving->index), l.symbol);
     if (step == Step::contiguous && !n)
       n = &l, panel = moving;
     else if (!m)
@@ -50,12 +57,16 @@ std::optional<Chooser::Product> Chooser::product(int s) const {
   bool open = true;
   for (auto& c : st.components) {
     open &= !c.after;
-    if (c.out >= 0 &&
-        step_of(nests_.cone, nests_.cone.values[size_t(c.out)].shape, c.index, n->symbol) != Step::contiguous)
-      return {};
+    if (c.out >= 0 && step_of(nests_.cone, c.out, at(c.index), n->symbol) != Step::contiguous) return {};
   }
-  const bool packable =
-      nests_.cone.values[size_t(panel->value)].dtype == DType::f32 && panel->dtype == DType::f32;
+  // The copy has loops of its own, one for each axis.
+  const auto is_axis = [&](const StageLoop& l) {
+    return std::ranges::any_of(st.axes,
+                               [&](int a) { return nests_.cone.axes[size_t(a)].symbol == l.symbol; });
+  };
+  const bool packable = is_axis(*n) && is_axis(*k) &&
+                        nests_.cone.values[size_t(panel->value)].dtype == DType::f32 &&
+                        panel->dtype == DType::f32;
   return Product{m->name,      n->name,  k->name, m->extent.value(), n->extent.value(), k->extent.value(),
                  panel->value, packable, open};
 }
@@ -81,7 +92,8 @@ bool Chooser::matmul(int s) {
 
   // Small operands are read in place; larger ones in panels. Threads share the columns, and each packs its own; or the rows.
   const bool pack = p->packable && ask(s, "pack", p->depth * p->columns * 4 > limits_.l2, {0, 1});
-  const bool by_rows = limits_.threads > 1 && ask(s, "by_rows", 0, {0, 1});
+  const bool few_columns = p->columns < 2 * limits_.threads * columns && p->rows >= 2 * limits_.threads * rows;
+  const bool by_rows = limits_.threads > 1 && ask(s, "by_rows", few_columns && !pack, {0, 1});
   const int64_t sharers = by_rows ? 1 : limits_.threads;
   int64_t usual_share = round_up((p->columns + sharers - 1) / sharers, columns);
   std::vector<int64_t> shares{usual_share};

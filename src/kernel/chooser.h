@@ -30,6 +30,7 @@ private:
 
   void cascades();
   void epilogues();
+  void windows();
   void keep_costly(); // what several stages would compute again and again
   std::vector<std::string> common_loops();
 
@@ -72,7 +73,8 @@ private:
   Decisions& decisions_;
   Schedule schedule_;
   Ambition ambition_ = Ambition::full;
-  int done_ = 0; // the last stage that matmul() scheduled
+  bool windowed_ = false; // windows() made a copy
+  int done_ = 0;          // the last stage that matmul() scheduled
 };
 
 } // namespace luminal::kernel

@@ -168,13 +168,30 @@ FormulaRef ConeBuilder::compute(NodeId id, const Index& at) {
   }
   case NodeKind::cast: return formula_cast(std::get<CastAttr>(node.attr).to, read(node.inputs[0], at));
   case NodeKind::bitcast: return read_bitcast(node, at);
-  case NodeKind::view: return read_view(node, at);
+  case NodeKind::view: return named_view(id, at);
   case NodeKind::get: return read_result(node.inputs[0], std::get<GetAttr>(node.attr).index, at);
   case NodeKind::scatter: fail(id, "a scatter is computed only as the root of its own kernel");
   case NodeKind::fold:
   case NodeKind::scan: fail(id, "a tuple is read by get");
   default: fail(id, "is a kernel of its own and must be stored");
   }
+}
+
+/// Loads remember the outermost view that they were read through, and where, along its dimensions that move them: for `materialize`.
+FormulaRef ConeBuilder::named_view(NodeId id, const Index& at) {
+  const Node& node = function_[id];
+  FormulaRef x = read_view(node, at);
+  if (x->kind != FormulaKind::load) return x;
+  const auto& attr = std::get<ViewAttr>(node.attr);
+  Formula copy = *x;
+  copy.origin = node_name(id, "t");
+  copy.at.clear();
+  for (size_t d = 0; d < at.size(); d++) {
+    const Expr axis = axis_symbol(int(d), node.type().shape[d]);
+    const auto moves = [&](Expr e) { return axis.is_symbol() && depends_on(e, axis); };
+    if (std::ranges::any_of(attr.map, moves) || moves(attr.predicate)) copy.at.push_back(at[d]);
+  }
+  return std::make_shared<const Formula>(std::move(copy));
 }
 
 ExprMap<Expr> ConeBuilder::open_holes(const Node& node, const std::vector<Hole>& holes, const Index& at,

@@ -47,6 +47,7 @@ private:
   // ---- demand: one element of a node at index expressions ----
   FormulaRef read(NodeId node, const Index& at);
   FormulaRef compute(NodeId node, const Index& at);
+  FormulaRef named_view(NodeId node, const Index& at);
   FormulaRef read_view(const Node& node, const Index& at);
   FormulaRef read_bitcast(const Node& node, const Index& at);
   FormulaRef read_random(const Node& node, const Index& at);

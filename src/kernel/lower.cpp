@@ -171,6 +171,8 @@ void Lowering::place_values(const TreeNode& node) {
         if (c.out != int(v)) continue;
         for (size_t d = 0; d < value.shape.size(); d++) {
           auto [base, extent] = region(int(s), c, d, outer);
+          // The whole of it: what a tail adds is not stored, and rows keep one distance.
+          if (base.is_constant(0) && prove(ge(extent, value.shape[d])) == Truth::yes) extent = value.shape[d];
           if (first) {
             place.base[d] = base;
             place.extents[d] = extent;
