@@ -302,12 +302,11 @@ void Emitter::loop(const kernel::Stmt& s) {
   }
   if (!shares && !begin.v && !end.v &&
       end.k - begin.k <= s.jam) { // written out: the variable is a constant in each body
-    const bool old = repeated_body_;
     for (int64_t i = begin.k; i < end.k; ++i) {
-      repeated_body_ = old || i > begin.k;
+      repeats_.emplace_back(s.variable, i - begin.k);
       one({nullptr, i});
+      repeats_.pop_back();
     }
-    repeated_body_ = old;
     variables_.erase(s.variable);
     --depth_;
     return;

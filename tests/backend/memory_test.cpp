@@ -48,6 +48,28 @@ void expect_equal(const std::string& text, std::map<std::string, int64_t> symbol
     }
 }
 
+/// Loads with a guard, before the first and behind the last element: pages that cannot be touched lie there.
+TEST(Memory, GuardedLoads) {
+  expect_equal(R"(
+kernel shifts(x: f32[n] in, h: bf16[n] in, b: i8[n] in, y: f32[n] out; n: 1..100)
+  parallel o in 0..ceildiv(n, 16)
+    vector l in 0..16 masked n - 16*o
+      let %0 = x[16*o + l - 3 where 16*o + l >= 3] + x[16*o + l + 5 where 16*o + l + 5 < n]
+      let %1 = cast<f32>(h[2*l + 32*o - 7 where 2*l + 32*o >= 7 and 2*l + 32*o - 7 < n])
+      let %2 = cast<f32>(b[3*l + 48*o + 1 where 3*l + 48*o + 1 < n]) + x[2*(16*o + l) where l + 16*o < 0]
+      y[16*o + l] = %0 + %1 + %2
+)",
+               {{"n", 53}}, 2);
+  expect_equal(R"(
+kernel rows(x: f32[n] in, q: u4[2*n] in, y: f32[16*n] out; n: 1..20)
+  for i in 0..n
+    for k in 0..3
+      vector l in 0..16
+        y[16*i + l] = x[i + k - 1 where i + k >= 1 and i + k - 1 < n] + x[i - k where i >= k and l < 9] + x[(l*l + i) // 7 where (l*l + i) // 7 < n] + cast<f32>(q[2*l - 5 + i where 2*l + i >= 5 and 2*l - 5 + i < 2*n]) + cast<f32>(q[i - 1 where i >= 1])
+)",
+               {{"n", 11}});
+}
+
 TEST(Memory, RawBlocksOfEightBits) {
   expect_equal(R"(
 kernel q8_0(q: u8[34*n] in, y: f32[32*n] out; n: 1..8)

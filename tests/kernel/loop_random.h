@@ -83,7 +83,8 @@ private:
     case 0: return constant(type, number(type));
     case 1: {
       const BufferId id = BufferId(pick(kernel_->buffers.size()));
-      return load_as(type, id, expr(2)); // another dtype as well
+      // Another dtype as well.
+      return pick(4) ? load_as(type, id, expr(2)) : load_as(type, id, expr(2), condition());
     }
     case 2: return index(pick(2) ? expr(2) : condition(), type);
     case 3: {
@@ -259,9 +260,15 @@ private:
   Expr symbol(int64_t high) { return Expr::symbol("i" + std::to_string(symbols_++), {0, high}); }
   ValueRef as_f32(ValueRef v) { return v->dtype == DType::f32 ? v : cast(DType::f32, v); }
 
-  /// Any element of what is written already, near `at`.
+  /// Any element of what is written already, near `at`, or one that may lie outside and is then 0.
   ValueRef read(Expr at) {
     const BufferId id = readable_[pick(readable_.size())];
+    if (pick(4) == 0) {
+      const Expr shifted = at * int64_t(1 + pick(3)) + (int64_t(pick(11)) - 5);
+      Expr inside = logical_and(ge(shifted, 0), lt(shifted, n_));
+      if (pick(3) == 0) inside = logical_and(inside, ne(mod(at, 3), 1));
+      return as_f32(load_as(k_.buffers[size_t(id)].dtype, id, shifted, inside));
+    }
     const Expr offset = pick(3) ? at : mod(at * int64_t(1 + pick(5)) + int64_t(pick(7)), n_);
     return as_f32(load(k_, id, offset));
   }
