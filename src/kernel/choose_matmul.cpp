@@ -92,7 +92,8 @@ bool Chooser::matmul(int s) {
 
   // Small operands are read in place; larger ones in panels. Threads share the columns, and each packs its own; or the rows.
   const bool pack = p->packable && ask(s, "pack", p->depth * p->columns * 4 > limits_.l2, {0, 1});
-  const bool few_columns = p->columns < 2 * limits_.threads * columns && p->rows >= 2 * limits_.threads * rows;
+  const bool few_columns =
+      p->columns < 2 * limits_.threads * columns && p->rows >= 2 * limits_.threads * rows;
   const bool by_rows = limits_.threads > 1 && ask(s, "by_rows", few_columns && !pack, {0, 1});
   const int64_t sharers = by_rows ? 1 : limits_.threads;
   int64_t usual_share = round_up((p->columns + sharers - 1) / sharers, columns);
