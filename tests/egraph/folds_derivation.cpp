@@ -29,6 +29,14 @@ public:
         out.rules.insert(graph_.rule(step.why.rule).name);
         line += fmt::format("{} {}", seen.size() == 1 ? "; united by" : ",", cause(step.why));
       }
+      std::set<std::string> others;
+      for (const RowView& other : graph_.class_rows(problem_.class_of[c]))
+        if (const RuleId rule = graph_.creator(other.op, other.row);
+            !other.subsumed && rule != absent && rule != creator)
+          others.insert(graph_.rule(rule).name);
+      for (const std::string& rule : others)
+        line += (rule == *others.begin() ? "; other terms by " : ", ") + rule;
+      out.rules.insert(others.begin(), others.end());
       if (!line.empty())
         out.steps.push_back(fmt::format("%{} = {}{}", problem_.class_of[c], term(op, row), line));
     }
