@@ -5,8 +5,6 @@
 
 namespace luminal::egraph::folds {
 namespace {
-/// Stands behind the class in the keys of maps.
-constexpr uint32_t mark_of_maps = no_row;
 /// Variants of a pass that are kept: one for each choice of rows and stored values below it.
 constexpr size_t most_variants = 8;
 
@@ -24,6 +22,7 @@ PassCost::PassCost(const LoopProblem& problem, const Machine& machine, bool join
     marks->assign(n, 0);
   component_mark_.assign(problem.components.size(), 0);
   state_.assign(n, 0);
+  alone_.resize(n);
 }
 
 // ---- one pass: what its loops read and do ------------------------------------------------------------------------------------------
@@ -249,13 +248,16 @@ Pass PassCost::build_maps(uint32_t c) {
 
 // ---- passes that were met before ---------------------------------------------------------------------------------------------------
 
-PassCost::Variants& PassCost::variants_of(std::span<const uint32_t> key) {
+PassCost::Variants& PassCost::variants_of(std::span<const uint32_t> folds) {
+  if (folds.size() == 1) return alone_[folds[0]];
+  key_.assign(folds.begin(), folds.end());
+  std::sort(key_.begin(), key_.end());
   uint64_t hash = 0;
-  for (const uint32_t c : key) hash = mix(hash + c + 1);
-  auto& same_hash = variants_by_hash_[hash];
+  for (const uint32_t c : key_) hash = mix(hash + c + 1);
+  auto& same_hash = joint_by_hash_[hash];
   for (Variants& v : same_hash)
-    if (std::equal(key.begin(), key.end(), v.key.begin(), v.key.end())) return v;
-  return same_hash.emplace_back(Variants{{key.begin(), key.end()}, {}});
+    if (v.key == key_) return v;
+  return same_hash.emplace_back(Variants{key_, {}});
 }
 
 const Pass* PassCost::find_known(Variants& variants) {
@@ -292,18 +294,14 @@ const Pass& PassCost::keep(Variants& variants, Pass pass) {
 }
 
 const Pass& PassCost::fold_pass(std::span<const uint32_t> folds) {
-  key_.assign(folds.begin(), folds.end());
-  std::sort(key_.begin(), key_.end());
-  Variants& variants = variants_of(key_);
+  Variants& variants = variants_of(folds);
   if (const Pass* known = find_known(variants)) return *known;
   return keep(variants, build_folds(folds));
 }
 
 const Pass& PassCost::map_pass(uint32_t c) {
-  const uint32_t key[] = {c, mark_of_maps};
-  Variants& variants = variants_of(key);
-  if (const Pass* known = find_known(variants)) return *known;
-  return keep(variants, build_maps(c));
+  if (const Pass* known = find_known(alone_[c])) return *known;
+  return keep(alone_[c], build_maps(c));
 }
 
 // ---- the passes of a choice --------------------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ private:
     uint32_t round = 0; ///< of its last use
   };
   struct Variants {               ///< of one pass, for different rows and stored values below it
-    std::vector<uint32_t> key;    ///< sorted classes of tuples; of maps: the class made and a mark
+    std::vector<uint32_t> key;    ///< sorted classes of joint tuples
     std::vector<uint32_t> places; ///< in known_; the one that held last is the first
   };
   struct Unit {  ///< a fold, or maps that are a pass
@@ -90,7 +90,7 @@ private:
   void arrange(const Genome& genome, std::span<const uint8_t> stored);
   const Pass& fold_pass(std::span<const uint32_t> folds);
   const Pass& map_pass(uint32_t c);
-  Variants& variants_of(std::span<const uint32_t> key);
+  Variants& variants_of(std::span<const uint32_t> folds);
   const Pass* find_known(Variants& variants);
   const Pass& keep(Variants& variants, Pass pass);
   Pass build_folds(std::span<const uint32_t> folds);
@@ -153,8 +153,9 @@ private:
   std::vector<std::vector<uint32_t>> sources_; ///< groups that a value comes from
 
   std::deque<Known> known_;
+  std::vector<Variants> alone_; ///< by class of the tuple, or of the value that maps make
   // Looked up, never walked over.
-  std::unordered_map<uint64_t, std::vector<Variants>> variants_by_hash_;
+  std::unordered_map<uint64_t, std::vector<Variants>> joint_by_hash_;
   std::unordered_map<uint64_t, double> remembered_;
 };
 

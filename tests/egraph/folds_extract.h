@@ -10,7 +10,7 @@ struct SearchOptions {
   Machine machine;
   /// One start for each: how many times more a fold costs that needs an earlier pass over its axes.
   std::vector<double> deep = {1.05, 16};
-  uint32_t noisy_starts = 4; ///< starts whose tree costs are multiplied by up to exp(3) or exp(-3)
+  uint32_t noisy_starts = 2; ///< starts whose tree costs are multiplied by up to exp(3) or exp(-3)
   uint64_t seed = 1;         ///< of the noise
 };
 
