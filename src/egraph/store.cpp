@@ -68,8 +68,10 @@ void State::put(OpId op, const Value* key, Value out, RuleId creator, const Unio
   const bool was_subsumed = tables[op].is_subsumed(found);
   if (merged == old_value && (was_subsumed || !subsumed)) return;
   found = tables[op].find(key, hash); // a merge program may have appended to this very table
+  const RuleId maker =
+      merged == old_value ? tables[op].creator(found) : creator; // hiding a row is not making it
   kill(op, found);
-  const RowId row = append(op, key, merged, hash, creator);
+  const RowId row = append(op, key, merged, hash, maker);
   if (was_subsumed || subsumed) tables[op].mark_subsumed(row);
 }
 
@@ -91,8 +93,9 @@ bool State::subsume(OpId op, const Value* key, RuleId creator) {
   }
   if (tables[op].is_subsumed(found)) return true;
   const Value out = tables[op].out(found);
+  const RuleId maker = tables[op].creator(found);
   kill(op, found);
-  tables[op].mark_subsumed(append(op, key, out, hash, creator));
+  tables[op].mark_subsumed(append(op, key, out, hash, maker));
   return true;
 }
 

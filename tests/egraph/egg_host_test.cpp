@@ -174,6 +174,28 @@ TEST(EggHost, SortsThatHoldClassesAreRebuilt) {
               "(union (A) (C)) (check (= $x $y))");
 }
 
+TEST(EggHost, ARuleThatSubsumesARowHasNotMadeIt) {
+  EggProgram program;
+  program.run(R"(
+    (sort E) (constructor Num (i64) E) (constructor Twice (E) E) (constructor Shift (E) E)
+    (rewrite (Twice a) (Shift a) :name "shift")
+    (rule ((= e (Shift a)) (= e (Twice a))) ((subsume (Shift a)) (subsume (Twice a))) :name "hide")
+    (Twice (Num 1)) (run 3))");
+  EGraph& graph = program.graph();
+  const auto maker = [&](const char* op) {
+    std::optional<std::string> name;
+    graph.for_each_row(program.op(op), [&](const RowView& row) {
+      EXPECT_TRUE(row.subsumed);
+      const RuleId rule = graph.creator(row.op, row.row);
+      name = rule == absent ? "the host" : graph.rule(rule).name;
+      return true;
+    });
+    return name;
+  };
+  EXPECT_EQ(maker("Shift"), "shift");
+  EXPECT_EQ(maker("Twice"), "the host");
+}
+
 TEST(EggHost, HashesOfContainersAreThoseOfTheirContents) {
   const std::string sorts = R"(
     (sort E) (constructor Num (i64) E) (constructor Name (String) E)
