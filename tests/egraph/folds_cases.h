@@ -57,7 +57,7 @@ struct Case {
   Extents extents;  ///< small, for the comparison of terms
   std::string axis; ///< whose passes are counted
   int naive, found; ///< nested passes over it: the most over the roots, as written and as derived
-  int nodes;        ///< of the prototype that this theory was tried with; for comparison in reports
+  int terms;        ///< rows of constructors after saturation, no more; 0: any number
   std::vector<std::pair<std::string, int64_t>> splits = {};
   NumericClass numeric = NumericClass::range;
 };
