@@ -516,6 +516,48 @@ TEST(TuningCache, KillMinusNineLosesNothing) {
   EXPECT_FALSE(std::filesystem::exists(path + ".set-aside"));
 }
 
+/// Entries that are put together are there together, whenever the process dies.
+TEST(TuningCache, AnImportIsWholeOrNotThere) {
+  const ScratchFolder folder("whole");
+  const std::string path = folder.file();
+  {
+    TuningCache(path).put(example_entry(0));
+  }
+  constexpr int each = 60, batches = 12;
+  std::mt19937_64 random(7);
+  int whole = 0, absent = 0;
+  for (int batch = 1; batch <= batches; batch++) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      std::vector<TuningEntry> entries;
+      for (int i = 0; i < each; i++) entries.push_back(example_entry(batch * 1000 + i));
+      TuningCache cache(path);
+      const char ready = 'r';
+      if (write(ends[1], &ready, 1) != 1) _exit(1);
+      cache.put_all(entries);
+      _exit(0);
+    }
+    char ready = 0;
+    ASSERT_EQ(read(ends[0], &ready, 1), 1);
+    if (batch > 2) std::this_thread::sleep_for(std::chrono::microseconds(random() % 12000));
+    if (batch > 1) kill(child, SIGKILL); // the first one may finish
+    int status = 0;
+    waitpid(child, &status, 0);
+    close(ends[0]);
+    close(ends[1]);
+    TuningCache cache(path);
+    int found = 0;
+    for (int i = 0; i < each; i++) found += cache.find(example_entry(batch * 1000 + i).key).has_value();
+    EXPECT_TRUE(found == 0 || found == each) << found << " of batch " << batch;
+    whole += found == each;
+    absent += found == 0;
+  }
+  EXPECT_GE(whole, 1);
+  EXPECT_EQ(whole + absent, batches);
+}
+
 TEST(TuningCache, IsInTheCacheFolder) {
   setenv("LUMINAL_CACHE_DIR", "/somewhere", 1);
   EXPECT_EQ(TuningCache::default_path(), "/somewhere/tuning.v1.sqlite");
