@@ -18,7 +18,8 @@ struct Shape {
   int padding() const { return kernel / 2; }
   int out_size() const { return (size + 2 * padding() - kernel) / stride + 1; }
   double flops(int batch) const {
-    return 2.0 * batch * out * out_size() * out_size() * (in / groups) * kernel * kernel;
+    const int depth = in / groups * kernel * kernel;
+    return 2.0 * batch * out * out_size() * out_size() * depth;
   }
 };
 
