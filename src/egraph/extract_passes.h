@@ -37,10 +37,12 @@ private:
   bool bit(uint32_t group, uint32_t member) const { return set(group)[member / 64] >> (member % 64) & 1; }
   void widen();
   std::vector<uint32_t> group_;
-  std::vector<std::vector<uint32_t>>
-      members_;                ///< by the group's id; empty for passes that joined another group
-  size_t words_ = 1;           ///< of a set
-  std::vector<uint64_t> sets_; ///< for each group (by its id): all passes that come before it
+  /// By the group's id; empty for passes that joined another group.
+  std::vector<std::vector<uint32_t>> members_;
+  /// Of a set.
+  size_t words_ = 1;
+  /// For each group, by its id: all passes that come before it.
+  std::vector<uint64_t> sets_;
 };
 
 /// What is gained where the pass joins the group: members so far, the newcomer; minus infinity where they do not fit.

@@ -90,7 +90,7 @@ struct Action {
 enum class NumericClass : uint8_t {
   exact,       ///< the same bits
   reassociate, ///< the same real number, other roundings
-  range, ///< the same real number, but intermediate values of other magnitudes, which may overflow or cancel
+  range,       ///< the same real number over intermediate values that may overflow or cancel
   approximate, ///< within the tolerance the user allowed
 };
 

@@ -1,0 +1,106 @@
+// bench/tune.cpp -- what measuring finds beyond the default schedule, in how many seconds: matrix products and convolutions.
+//
+//   ./bench.sh tune [--json FILE] [--only TEXT] [--threads N] [--seconds S]     S: budget of each kernel, default 2
+#include "search/tune.h"
+#include "harness.h"
+#include "kernel/cone.h"
+#include "search/machine_profile.h"
+#include <fmt/format.h>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+using namespace luminal;
+using namespace luminal::bench;
+
+namespace {
+
+struct Work {
+  std::string name, term;
+  double flops;
+};
+
+Work matmul(int m, int n, int k) {
+  return {fmt::format("sgemm {}x{}x{}", m, n, k),
+          fmt::format(R"(fn @matmul(%A: f32[{0}, {2}], %B: f32[{2}, {1}]) {{
+  %a = view %A [m: {0}, n: {1}, k: {2}] -> [m, k]
+  %b = view %B [m: {0}, n: {1}, k: {2}] -> [k, n]
+  %ab = mul %a, %b
+  %f = fold [m: {0}, n: {1}, k: {2}] over [k] {{ sum %ab[m, n, k] }}
+  %C = get %f, 0
+  return C = %C
+}})",
+                      m, n, k),
+          2.0 * m * n * k};
+}
+
+/// Square, padded by kernel / 2.
+Work convolution(int in, int out, int size, int kernel, int stride) {
+  const int padding = kernel / 2, result = (size + 2 * padding - kernel) / stride + 1;
+  const std::string axes =
+      fmt::format("[o: {}, i: {}, j: {}, c: {}, r: {}, s: {}]", out, result, result, in, kernel, kernel);
+  return {fmt::format("conv {}x{} k{} s{} @{}", in, out, kernel, stride, size),
+          fmt::format(R"(fn @conv(%x: f32[{0}, {1}, {1}], %w: f32[{2}, {0}, {3}, {3}]) {{
+  %win = view %x {6} -> [c, {4}*i + r - {5}, {4}*j + s - {5}] where 0 <= {4}*i + r - {5} and {4}*i + r - {5} < {1} and 0 <= {4}*j + s - {5} and {4}*j + s - {5} < {1}
+  %ww = view %w {6} -> [o, c, r, s]
+  %p = mul %win, %ww
+  %f = fold {6} over [c, r, s] {{ sum %p[o, i, j, c, r, s] }}
+  %y = get %f, 0
+  return y = %y
+}})",
+                      in, size, out, kernel, stride, padding, axes),
+          2.0 * out * result * result * in * kernel * kernel};
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments = parse_arguments(argc, argv, "what tuning finds beyond the default schedule");
+  const double budget = arguments.seconds == Arguments{}.seconds ? 2 : arguments.seconds;
+  nlohmann::json rows = nlohmann::json::array();
+  fmt::print("{:<24}{:>4}{:>12}{:>12}{:>8}{:>7}{:>7}{:>9}  answers\n", "kernel", "thr", "default", "tuned",
+             "gain", "tried", "lists", "seconds");
+  for (const Work& work :
+       {matmul(256, 256, 256), matmul(512, 512, 512), matmul(1024, 1024, 1024), matmul(128, 3072, 768),
+        matmul(1000, 777, 513), matmul(64, 64, 64), convolution(64, 64, 56, 3, 1),
+        convolution(256, 256, 14, 3, 1), convolution(512, 512, 7, 3, 1), convolution(3, 64, 224, 7, 2)}) {
+    if (work.name.find(arguments.only) == std::string::npos) continue;
+    for (const int threads : arguments.threads) {
+      Module module = parse_module(work.term, work.name);
+      std::vector<NodeId> roots;
+      for (const auto& result : module.entry().results) roots.push_back(result.value);
+      auto cone = kernel::build_cone(module.entry(), roots, {});
+      if (!cone) {
+        fmt::print("{}: {}\n", work.name, cone.error());
+        return 1;
+      }
+      search::KernelProblem problem;
+      problem.module = std::move(module);
+      problem.cone = std::move(*cone);
+      search::TuneOptions options;
+      options.seconds = budget;
+      options.select.build.threads = threads;
+      const double start = now();
+      const auto tuned = search::tune(problem, search::MachineProfile::present(threads).limits(), options);
+      const double took = now() - start;
+      if (!tuned) {
+        fmt::print("{}: {}\n", work.name, tuned.error());
+        continue;
+      }
+      const double before = work.flops / tuned->usual_seconds * 1e-9,
+                   after = work.flops / tuned->seconds * 1e-9;
+      fmt::print("{:<24}{:>4}{:>8.1f} GF/s{:>7.1f} GF/s{:>7.2f}x{:>7}{:>7}{:>8.1f}s  {}\n", work.name,
+                 threads, before, after, after / before, tuned->tried, tuned->lists, took,
+                 kernel::to_string(tuned->answers));
+      rows.push_back({{"work", work.name},
+                      {"threads", threads},
+                      {"default", before},
+                      {"tuned", after},
+                      {"unit", "GFLOP/s"},
+                      {"tried", tuned->tried},
+                      {"seconds", took},
+                      {"complete", tuned->complete},
+                      {"answers", kernel::to_string(tuned->answers)}});
+    }
+  }
+  if (!arguments.json.empty()) std::ofstream(arguments.json) << rows.dump(1) << '\n';
+}

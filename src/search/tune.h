@@ -1,0 +1,31 @@
+// search/tune.h -- one kernel's schedule by measuring: from the default schedule along its decisions (kernel/decisions.h), a list of candidates after the other.
+#pragma once
+#include "kernel/default_schedule.h"
+#include "search/select.h"
+
+namespace luminal::search {
+
+struct TuneOptions {
+  SelectOptions select; ///< of each list; race.seconds is set from what is left
+  double seconds = 2;   ///< budget of building, measuring and checking
+  int list = 24;        ///< candidates of one list at most, the best so far among them
+  /// After each list: the best so far.
+  std::function<void(const struct Tuned& so_far)> progress = {};
+};
+
+struct Tuned {
+  kernel::Answers answers; ///< where they differ from the usual ones
+  kernel::Schedule schedule;
+  double seconds = 0;       ///< of one launch
+  double usual_seconds = 0; ///< of the default schedule, in the first list
+  int tried = 0, lists = 0;
+  std::map<std::string, int> rejected; ///< how many were not taken, by the first words of the cause
+  bool complete = false;               ///< no neighbour of the best is left untried; false: the budget ended
+};
+
+/// The best schedule found and checked; the default one where nothing beats it by the race's threshold. With a cache the result is kept there.
+/// Failure: as select, of the first list.
+Result<Tuned> tune(const KernelProblem& problem, const kernel::MachineLimits& limits,
+                   const TuneOptions& options = {});
+
+} // namespace luminal::search
