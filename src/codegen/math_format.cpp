@@ -23,24 +23,27 @@ Value* MathEmitter::copy_sign(Value* magnitude, Value* sign) {
   return b_.CreateBinaryIntrinsic(Intrinsic::copysign, magnitude, sign);
 }
 
-// One instruction gives the second operand where either is NaN; a blend keeps a NaN of the first.
-// With a number as one argument a single comparison does: where it fails the other argument is taken, NaN included. (And LLVM 19
-// takes `x is NaN or 0 < |x|`, the general form of max(|x|, 0), for `not x <= 0`.)
+// One instruction gives the second operand where either is NaN; a blend puts a NaN there. With a number as one argument a single comparison does:
+// where it fails the other argument is taken, NaN included. The NaN is that of y - x: with x itself as the other arm, LLVM 19 joins the two
+// conditions, and takes `|x| is NaN or 0 < |x|` for `not x <= 0` as soon as one argument turns out to be 0.
 static bool is_number(Value* v) {
   auto* c = llvm::dyn_cast<llvm::Constant>(v);
   if (c && c->getType()->isVectorTy()) c = c->getSplatValue();
   auto* number = llvm::dyn_cast_or_null<llvm::ConstantFP>(c);
   return number && !number->isNaN();
 }
+Value* MathEmitter::nan_or(Value* x, Value* y, Value* number) {
+  return b_.CreateSelect(b_.CreateFCmpUNO(x, y), b_.CreateFSub(y, x), number);
+}
 Value* MathEmitter::min(Value* x, Value* y) {
   if (is_number(x)) std::swap(x, y);
   if (is_number(y)) return b_.CreateSelect(b_.CreateFCmpOLT(y, x), y, x);
-  return b_.CreateSelect(is_nan(x), x, b_.CreateSelect(b_.CreateFCmpOLT(x, y), x, y));
+  return nan_or(x, y, b_.CreateSelect(b_.CreateFCmpOLT(x, y), x, y));
 }
 Value* MathEmitter::max(Value* x, Value* y) {
   if (is_number(x)) std::swap(x, y);
   if (is_number(y)) return b_.CreateSelect(b_.CreateFCmpOGT(y, x), y, x);
-  return b_.CreateSelect(is_nan(x), x, b_.CreateSelect(b_.CreateFCmpOGT(x, y), x, y));
+  return nan_or(x, y, b_.CreateSelect(b_.CreateFCmpOGT(x, y), x, y));
 }
 
 Value* MathEmitter::polynomial(Value* x, llvm::ArrayRef<double> c) {

@@ -187,7 +187,7 @@ private:
     entry.samples = std::max<int64_t>(won.samples, 1);
     entry.limit_fraction = options_.limit_seconds / won.seconds;
     entry.checked = true;
-    options_.cache->put(std::move(entry));
+    options_.cache->put(std::move(entry), TuningCache::Keep::newest); // an old time may be of a faster moment
   }
 
   const KernelProblem& problem_;

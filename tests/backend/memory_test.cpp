@@ -70,6 +70,20 @@ kernel rows(x: f32[n] in, q: u4[2*n] in, y: f32[16*n] out; n: 1..20)
                {{"n", 11}});
 }
 
+/// A maximum with something that only turns out to be 0 when registers have become values: LLVM 19 made max(x, 0) of max(|x|, 0).
+TEST(Memory, MaximumWithALateZero) {
+  expect_equal(R"(
+kernel late_zero(x: f32[n] in, y: f32[n] out; n: 1..64)
+  registers r: f32[1]
+  r[0] = 0.0
+  for i in 0..n
+    let %0 = max(abs(x[i]), abs(r[0]))
+    let %1 = min(abs(r[0]), neg(abs(x[i])))
+    y[i] = max(max(r[0], %0), %0) + %1
+)",
+               {{"n", 23}});
+}
+
 TEST(Memory, RawBlocksOfEightBits) {
   expect_equal(R"(
 kernel q8_0(q: u8[34*n] in, y: f32[32*n] out; n: 1..8)
