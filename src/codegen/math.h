@@ -45,7 +45,7 @@ public:
   LV* fma(LV* x, LV* y, LV* z);
   LV* abs(LV* x);
   LV* nan_or(LV* x, LV* y, LV* number); // NaN where x or y is one
-  LV* min(LV* x, LV* y); // NaN if either is
+  LV* min(LV* x, LV* y);                // NaN if either is
   LV* max(LV* x, LV* y);
   LV* unary(llvm::Intrinsic::ID id, LV* x) { return b_.CreateUnaryIntrinsic(id, x); }
   LV* real(LV* like, double x) { return llvm::ConstantFP::get(like->getType(), x); }
