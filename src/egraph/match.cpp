@@ -86,15 +86,8 @@ void Matcher::walk_index(const TrieNode& node) {
       return;
     const Index& other = table.index(step.other_col);
     ++counts_[node.id].probes;
-    // Both runs side by side, to the end of the shorter one.
     const RowId other_row = other.head(other_key);
-    RowId a = row, b = other_row;
-    for (uint32_t length = 0; a != absent && b != absent && !stopped_; ++length) {
-      a = index->next(a);
-      b = other.next(b);
-      if (length % 16 == 15) count_step(node);
-    }
-    if (b == absent && a != absent) {
+    if (!first_is_shorter(node, *index, row, other, other_row)) {
       index = &other;
       row = other_row;
     }
@@ -108,6 +101,17 @@ void Matcher::walk_index(const TrieNode& node) {
     count_step(node);
     if (take(step, table, row, cells)) descend(node);
   }
+}
+
+/// Walks both runs side by side, to the end of the shorter one.
+bool Matcher::first_is_shorter(const TrieNode& node, const Index& first, RowId a, const Index& second,
+                               RowId b) {
+  for (uint32_t length = 0; a != absent && b != absent && !stopped_; ++length) {
+    a = first.next(a);
+    b = second.next(b);
+    if (length % 16 == 15) count_step(node);
+  }
+  return a == absent || b != absent;
 }
 
 void Matcher::pair(const TrieNode& node, RowId first, RowId second) {
@@ -143,12 +147,10 @@ void Matcher::probe(const TrieNode& node, bool swapped, RowId row, Value value) 
   const Value key = regs_[side.key];
   const Index& by_key = table.index(side.col);
   const Index& by_value = table.index(side.shared_col);
-  RowId a = by_key.head(key), b = by_value.head(value);
-  const RowId heads[2] = {a, b};
-  for (; a != absent && b != absent; a = by_key.next(a), b = by_value.next(b))
-    if (a % 16 == 0) count_step(node);
-  const Index& index = a == absent ? by_key : by_value;
-  for (RowId other = heads[a == absent ? 0 : 1]; other != absent && !stopped_; other = index.next(other)) {
+  const RowId of_key = by_key.head(key), of_value = by_value.head(value);
+  const bool walks_key = first_is_shorter(node, by_key, of_key, by_value, of_value);
+  const Index& index = walks_key ? by_key : by_value;
+  for (RowId other = walks_key ? of_key : of_value; other != absent && !stopped_; other = index.next(other)) {
     const Value* cells = table.row(other);
     if (cells[table.keys()] == absent) continue;
     count_step(node);

@@ -31,6 +31,7 @@ private:
   void walk(const TrieNode& node);
   void walk_index(const TrieNode& node);
   void walk_meet(const TrieNode& node);
+  bool first_is_shorter(const TrieNode& node, const Index& first, RowId a, const Index& second, RowId b);
   /// The row of the shorter run holds `value` of the shared variable: all rows of the other side that do, too.
   void probe(const TrieNode& node, bool swapped, RowId row, Value value);
   void pair(const TrieNode& node, RowId first, RowId second);

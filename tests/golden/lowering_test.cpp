@@ -156,46 +156,51 @@ TEST(GoldenKvAppend, BytesWrittenDoNotDependOnTheContext) {
 }
 
 /// The default schedule of the same cones, for machines of several widths.
-class GoldenDefault : public testing::TestWithParam<GoldenCase> {};
+class GoldenDefault : public testing::TestWithParam<GoldenCase> {
+protected:
+  void SetUp() override {
+    const GoldenCase& c = GetParam();
+    module_ = parse_module(read_text(golden_folder() / c.name / "term.lum"), c.name);
+    auto cone = cone_of(module_.entry(), c.in_place);
+    ASSERT_TRUE(cone.ok()) << cone.error();
+    cone_ = *cone;
+    bindings_ = random_bindings(module_.entry(), c, 3);
+    want_ = Interpreter(module_, bindings_).run();
+  }
+  /// A legal kernel whose numbers are the term interpreter's.
+  void expect_numbers(const Kernel& kernel, const std::string& about) {
+    ASSERT_THAT(verify(kernel), testing::IsEmpty()) << to_string(kernel);
+    KernelRun got = run_cone(module_.entry(), cone_, kernel, bindings_, adversarial(7, 2));
+    EXPECT_TRUE(got.run.ok()) << got.run.text() << about << to_string(kernel);
+    for (auto& [name, bytes] : got.results)
+      EXPECT_LE(difference(want_.at(name).dtype, bytes, want_.at(name)), GetParam().tolerance)
+          << name << ", " << about;
+  }
+
+  Module module_;
+  Cone cone_;
+  Bindings bindings_;
+  decltype(std::declval<Interpreter>().run()) want_;
+};
 
 TEST_P(GoldenDefault, Numbers) {
-  const GoldenCase& c = GetParam();
-  Module module = parse_module(read_text(golden_folder() / c.name / "term.lum"), c.name);
-  const Function& function = module.entry();
-  auto cone = cone_of(function, c.in_place);
-  ASSERT_TRUE(cone.ok()) << cone.error();
-  Bindings bindings = random_bindings(function, c, 3);
-  auto want = Interpreter(module, bindings).run();
   for (int lanes : {4, 8, 16}) {
     MachineLimits limits;
     limits.lanes = lanes;
     limits.vector_registers = lanes == 16 ? 32 : 16;
     limits.threads = 2;
-    Schedule schedule = default_schedule(*cone, limits);
+    Schedule schedule = default_schedule(cone_, limits);
     EXPECT_EQ(parse_schedule(to_string(schedule)), schedule);
     LowerOptions options;
     options.lanes = lanes;
-    auto kernel = lower(*cone, schedule, options);
+    auto kernel = lower(cone_, schedule, options);
     ASSERT_TRUE(kernel.ok()) << kernel.error() << "\n" << to_string(schedule);
-    ASSERT_THAT(verify(*kernel), testing::IsEmpty()) << to_string(*kernel);
-    KernelRun got = run_cone(function, *cone, *kernel, bindings, adversarial(7, 2));
-    EXPECT_TRUE(got.run.ok()) << got.run.text() << to_string(*kernel);
-    for (auto& [name, bytes] : got.results)
-      EXPECT_LE(difference(want.at(name).dtype, bytes, want.at(name)), c.tolerance)
-          << name << ", " << lanes << " lanes\n"
-          << to_string(schedule);
+    expect_numbers(*kernel, std::to_string(lanes) + " lanes\n" + to_string(schedule));
   }
 }
 
 /// Whatever is answered to the questions of the default schedule: a legal kernel with the same numbers.
 TEST_P(GoldenDefault, OtherAnswers) {
-  const GoldenCase& c = GetParam();
-  Module module = parse_module(read_text(golden_folder() / c.name / "term.lum"), c.name);
-  const Function& function = module.entry();
-  auto cone = cone_of(function, c.in_place);
-  ASSERT_TRUE(cone.ok()) << cone.error();
-  Bindings bindings = random_bindings(function, c, 3);
-  auto want = Interpreter(module, bindings).run();
   std::mt19937 random(17);
   std::set<std::string> tried;
   for (int i = 0; i < 12; ++i) {
@@ -206,19 +211,13 @@ TEST_P(GoldenDefault, OtherAnswers) {
     Answers answers;
     // What is asked depends on what was answered.
     for (int round = 0; round < 3; ++round)
-      for (const Decision& d : default_kernel(*cone, limits, answers).decisions)
+      for (const Decision& d : default_kernel(cone_, limits, answers).decisions)
         if (!answers.contains(d.name)) answers[d.name] = d.options[random() % d.options.size()];
     EXPECT_EQ(parse_answers(to_string(answers)), answers);
-    DefaultKernel chosen = default_kernel(*cone, limits, answers);
+    DefaultKernel chosen = default_kernel(cone_, limits, answers);
     ASSERT_TRUE(chosen.kernel.ok()) << chosen.kernel.error();
     if (!tried.insert(to_string(chosen.schedule)).second) continue;
-    ASSERT_THAT(verify(*chosen.kernel), testing::IsEmpty()) << to_string(*chosen.kernel);
-    KernelRun got = run_cone(function, *cone, *chosen.kernel, bindings, adversarial(7, 2));
-    EXPECT_TRUE(got.run.ok()) << got.run.text() << to_string(answers) << to_string(*chosen.kernel);
-    for (auto& [name, bytes] : got.results)
-      EXPECT_LE(difference(want.at(name).dtype, bytes, want.at(name)), c.tolerance)
-          << name << ", " << to_string(answers) << "\n"
-          << to_string(chosen.schedule);
+    expect_numbers(*chosen.kernel, to_string(answers) + "\n" + to_string(chosen.schedule));
   }
   EXPECT_GT(tried.size(), 1u);
 }
