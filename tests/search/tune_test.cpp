@@ -56,12 +56,9 @@ TEST(Tune, StopsWhenAsked) {
   options.seconds = 1000;
   options.select.race.stop = [] { return true; };
   const auto tuned = tune(problem, MachineProfile::guess(2).limits(), options);
-  if (tuned) {
-    EXPECT_EQ(tuned->lists, 1);
-    EXPECT_FALSE(tuned->complete);
-  } else {
-    EXPECT_NE(tuned.error(), "");
-  }
+  ASSERT_TRUE(tuned) << tuned.error();
+  EXPECT_EQ(tuned->lists, 1);
+  EXPECT_FALSE(tuned->complete);
 }
 
 } // namespace
