@@ -56,7 +56,8 @@ TEST(Select, TheWinnerIsRightAndKept) {
   ASSERT_TRUE(selection) << selection.error();
   const auto& tried = selection->tried;
   ASSERT_EQ(tried.size(), candidates.size());
-  EXPECT_TRUE(selection->winner == 1 || selection->winner == 2) << selection->winner;
+  EXPECT_TRUE(selection->winner >= 0 && selection->winner <= 2)
+      << selection->winner; // which of the right ones is for the machine to say
   const Tried& won = tried[size_t(selection->winner)];
   EXPECT_TRUE(won.checked && won.rejected.empty() && won.seconds > 0);
   EXPECT_THAT(tried[3].rejected, HasSubstr("[schedule] matmul"));
