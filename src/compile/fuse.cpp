@@ -391,26 +391,26 @@ std::vector<NodeId> load_time_values(const Region& region) {
   const Function& f = *region.function;
   constexpr double largest_table = 64 << 20; // bytes
   std::vector<NodeId> nodes = needed_nodes(region);
-  std::map<NodeId, double> source; // bytes of weights below; static nodes only
+  std::map<NodeId, std::set<NodeId>> source; // weights below, each once; static nodes only
   std::set<NodeId> dynamic_readers;
   for (NodeId id : nodes) {
     const Node& node = f[id];
     bool is_static = !kernel::is_kernel_boundary(node) || node.kind == NodeKind::scatter;
-    double below = 0;
+    std::set<NodeId> below;
     if (node.kind == NodeKind::input) {
       is_static = std::get<InputAttr>(node.attr).role == Role::weight;
-      below = bytes(node.type());
+      below.insert(id);
     }
     for (NodeId input : node.inputs) {
       is_static &= source.contains(input);
-      if (source.contains(input)) below += source[input];
+      if (source.contains(input)) below.insert(source[input].begin(), source[input].end());
     }
     for (const TensorType& type : node.types)
       for (Expr extent : type.shape) is_static &= extent.is_constant();
     if (auto* iota = std::get_if<IotaAttr>(&node.attr)) is_static &= is_static_expr(iota->value);
     if (auto* view = std::get_if<ViewAttr>(&node.attr))
       for (Expr e : view->map) is_static &= is_static_expr(e) && is_static_expr(view->predicate);
-    if (is_static) source[id] = below;
+    if (is_static) source[id] = std::move(below);
   }
   for (NodeId id : nodes)
     if (!source.contains(id))
@@ -427,10 +427,11 @@ std::vector<NodeId> load_time_values(const Region& region) {
     const Node& node = f[value];
     if (node.is_tuple() || is_free(node) || node.kind == NodeKind::input || done.contains(value)) continue;
     const double size = bytes(node.type());
-    const bool table = source[value] == 0;
+    const bool table = source[value].empty();
+    double made_from = 0;
+    for (NodeId weight : source[value]) made_from += bytes(f[weight].type());
     std::set<NodeId> seen;
-    if (table ? size > largest_table || !has_work(f, value, region.given, seen)
-              : size > source[value] * 1.001)
+    if (table ? size > largest_table || !has_work(f, value, region.given, seen) : size > made_from * 1.001)
       continue;
     done.insert(value);
     chosen.push_back(value);

@@ -217,16 +217,28 @@ void Chooser::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, i
   } else {
     for (size_t i = 0; i < rows.size(); i++) unroll(rows[i].loop, factors[i], from_memory(rows[i]));
   }
-  // One chain of sums is too few: what is left of the budget goes to independent parts of the reduction.
-  std::string outer;
+  // One chain of sums is too few: what is left of the budget goes to independent parts of the reduction, the parts of a block first.
+  std::vector<std::string> inner_first;
   for (auto& l : nest(s).loops)
     if (l.name != lanes && loop_reduces(s, l) && l.kind == LoopKind::serial && l.symbol.is_symbol())
-      outer = l.name;
-  int64_t chains = limits_.vector_registers / 2 / std::max<int64_t>(1, budget) / folds;
-  int64_t parts = streams ? 8 / chains : chains < 4 ? 4 : 1;
-  if (!outer.empty() && trips(*nest(s).find(outer)) >= 8)
-    unroll(outer, ask(s, "chains", std::min({trips(*nest(s).find(outer)), parts, budget}), {1, 2, 4, 8}),
-           false);
+      inner_first.insert(inner_first.begin(), l.name);
+  const int64_t chains = limits_.vector_registers / 2 / std::max<int64_t>(1, budget) / folds;
+  int64_t parts = std::min(streams ? 8 / chains : chains < 4 ? 4 : 1, budget), most = 1;
+  for (auto& r : inner_first) most = std::min<int64_t>(most * trips(*nest(s).find(r)), 8);
+  if (most < 8) return;
+  parts = ask(s, "chains", parts, {1, 2, 4, 8});
+  const auto first = std::ptrdiff_t(tile.unrolled.size());
+  for (auto& r : inner_first) {
+    const int64_t n = trips(*nest(s).find(r));
+    if (n <= parts / 2 && parts % n == 0 && nest(s).find(r)->extent.is_constant()) {
+      parts /= n;
+      unroll(r, n, false);
+    } else {
+      if (n >= parts) unroll(r, parts, false);
+      break;
+    }
+  }
+  std::reverse(tile.unrolled.begin() + first, tile.unrolled.end()); // outermost first, as they stand
 }
 
 Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common) {

@@ -40,9 +40,14 @@ Tensor unpack_q4_0(const Tensor& raw, int64_t rows, int64_t columns) {
   return ((as_f32(q) - 8) * scale).reshape({rows, columns});
 }
 
-Tensor unpack_q4_k(Graph&, const Tensor& raw, int64_t rows, int64_t columns) {
-  const int64_t n = columns / 256;
-  Tensor blocks = raw.reshape({rows, n, 144});
+namespace {
+
+/// Scale and minimum, f32 [rows, blocks, 8], of the eight groups of Q4_K and Q5_K.
+struct GroupScales {
+  Tensor scale, minimum;
+};
+
+GroupScales group_scales(const Tensor& blocks) {
   Tensor d = as_f32(field(blocks, 0, 2, DType::f16)),
          dmin = as_f32(field(blocks, 2, 2, DType::f16)); // [rows, blocks, 1]
   // Eight 6-bit scales and eight 6-bit minima in 12 bytes: the first four of each lie whole in bytes 0-3 and 4-7; of the last four the low halves
@@ -51,13 +56,36 @@ Tensor unpack_q4_k(Graph&, const Tensor& raw, int64_t rows, int64_t columns) {
          c = field(blocks, 12, 4, DType::u8);
   Tensor scales = concat({a & 63, (c & 15) | ((a >> 6) << 4)}, 2),
          minima = concat({b & 63, (c >> 4) | ((b >> 6) << 4)}, 2);
-  Tensor scale = (as_f32(scales) * d).reshape({rows, n, 4, 2, 1}),
-         minimum = (as_f32(minima) * dmin).reshape({rows, n, 4, 2, 1});
+  return {as_f32(scales) * d, as_f32(minima) * dmin};
+}
+
+} // namespace
+
+Tensor unpack_q4_k(Graph&, const Tensor& raw, int64_t rows, int64_t columns) {
+  const int64_t n = columns / 256;
+  Tensor blocks = raw.reshape({rows, n, 144});
+  auto [scale, minimum] = group_scales(blocks);
   // Each of four groups of 32 bytes holds 32 elements in its low halves and the next 32 in its high halves.
   Tensor q = field(blocks, 16, 128, DType::u4)
                  .reshape({rows, n, 4, 32, 2})
                  .transpose(3, 4); // [rows, blocks, 4, half, 32]
-  return (as_f32(q) * scale - minimum).reshape({rows, columns});
+  return (as_f32(q) * scale.reshape({rows, n, 4, 2, 1}) - minimum.reshape({rows, n, 4, 2, 1}))
+      .reshape({rows, columns});
+}
+
+Tensor unpack_q5_k(Graph& graph, const Tensor& raw, int64_t rows, int64_t columns) {
+  const int64_t n = columns / 256;
+  Tensor blocks = raw.reshape({rows, n, 176});
+  auto [scale, minimum] = group_scales(blocks);
+  // As Q4_K; the fifth bit of element l of group g is bit g of byte l of the 32 bytes before.
+  Tensor low = field(blocks, 48, 128, DType::u4)
+                   .reshape({rows, n, 4, 32, 2})
+                   .transpose(3, 4)
+                   .reshape({rows, n, 8, 32});
+  Tensor shift = graph.arange(8, DType::u8).reshape({8, 1});
+  Tensor high = (field(blocks, 16, 32, DType::u8).reshape({rows, n, 1, 32}) >> shift) & 1;
+  Tensor q = as_f32(low) + as_f32(high) * 16; // [rows, blocks, 8, 32]
+  return (q * scale.unsqueeze(3) - minimum.unsqueeze(3)).reshape({rows, columns});
 }
 
 Tensor unpack_q6_k(Graph& graph, const Tensor& raw, int64_t rows, int64_t columns) {
@@ -97,9 +125,10 @@ Tensor file_weight(Graph& graph, const ModelFile& file, const TensorView& view) 
   case StorageType::q8_0: values = unpack_q8_0(raw, rows, columns); break;
   case StorageType::q4_0: values = unpack_q4_0(raw, rows, columns); break;
   case StorageType::q4_k: values = unpack_q4_k(graph, raw, rows, columns); break;
+  case StorageType::q5_k: values = unpack_q5_k(graph, raw, rows, columns); break;
   case StorageType::q6_k: values = unpack_q6_k(graph, raw, rows, columns); break;
   default:
-    throw Error(fmt::format("{}: tensor {} is stored as {}; F64 F32 F16 BF16 Q8_0 Q4_0 Q4_K Q6_K can be run",
+    throw Error(fmt::format("{}: tensor {} is stored as {}; F64 F32 F16 BF16 Q8_0 Q4_0 Q4_K Q5_K Q6_K can be run",
                             file.path, view.name, info.name));
   }
   return view.shape.size() == 2 ? values : values.reshape(Dims(view.shape.begin(), view.shape.end()));

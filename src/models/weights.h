@@ -11,10 +11,11 @@ namespace luminal::models {
 Tensor file_weight(Graph& graph, const ModelFile& file, const TensorView& view);
 
 /// Values of packed blocks, f32. raw: u8 [rows, bytes of a row]; result [rows, columns].
-/// Formats: Q8_0 Q4_0 Q4_K Q6_K as in ggml's ggml-quants.c.
+/// Formats: Q8_0 Q4_0 Q4_K Q5_K Q6_K as in ggml's ggml-quants.c.
 Tensor unpack_q8_0(const Tensor& raw, int64_t rows, int64_t columns);
 Tensor unpack_q4_0(const Tensor& raw, int64_t rows, int64_t columns);
 Tensor unpack_q4_k(Graph& graph, const Tensor& raw, int64_t rows, int64_t columns);
+Tensor unpack_q5_k(Graph& graph, const Tensor& raw, int64_t rows, int64_t columns);
 Tensor unpack_q6_k(Graph& graph, const Tensor& raw, int64_t rows, int64_t columns);
 
 } // namespace luminal::models

@@ -1,0 +1,107 @@
+// bench/quant.cpp -- products with weights of every stored type, decoding to prefill, against reading the weights and the multiply-add peak.
+#include "base/thread_pool.h"
+#include "formats/model_files.h"
+#include "formats/quants.h"
+#include "harness.h"
+#include "luminal/luminal.h"
+#include "models/weights.h"
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+
+using namespace luminal;
+using namespace luminal::bench;
+
+namespace {
+
+void run(StorageType type, int64_t m, int64_t n, int64_t k, const Arguments& arguments, Machine& machine,
+         Table& table) {
+  const auto& info = storage_info(type);
+  const std::string name = fmt::format("{} M={} {}x{}", info.name, m, n, k);
+  if (name.find(arguments.only) == std::string::npos) return;
+  const int64_t bytes = n * k / info.block_elements * info.block_bytes;
+  const int copies = std::min(8, copies_beyond_caches(bytes));
+  // A few rows are quantised, and stand in the matrix again and again.
+  constexpr int64_t different = 61;
+  Array<float> values = random_floats(different * k, 5, 0.02f);
+  auto packed = quantize(type, {values.data(), size_t(different * k)}).value();
+  std::vector<float> exact(static_cast<size_t>(different * k));
+  if (auto done = dequantize(type, std::as_bytes(std::span(packed)), exact); !done)
+    throw luminal::Error(done.error());
+  const size_t row = packed.size() / size_t(different);
+  std::vector<Array<uint16_t>> weights;
+  for (int c = 0; c < copies; c++) {
+    weights.emplace_back((bytes + 1) / 2);
+    char* to = reinterpret_cast<char*>(weights.back().data());
+    for (int64_t i = 0; i < n; i++)
+      std::memcpy(to + size_t(i) * row, packed.data() + size_t(i % different) * row, row);
+  }
+  Array<float> x = random_floats(m * k, 99);
+  for (int threads : arguments.threads) {
+    // One graph with all copies: each is read from memory when its turn comes.
+    Graph g;
+    ModelFile none;
+    std::vector<Tensor> inputs, outs;
+    for (int c = 0; c < copies; c++) {
+      TensorView view{fmt::format("w{}", c), type, {n, k}, {}, 0, 0};
+      view.bytes = {reinterpret_cast<const std::byte*>(weights[size_t(c)].data()), size_t(bytes)};
+      inputs.push_back(g.tensor({m, k}));
+      inputs.back().borrow(x.data(), size_t(x.bytes()));
+      outs.push_back(
+          inputs.back().matmul(models::file_weight(g, none, view).cast(DType::f32).transpose()).keep());
+    }
+    g.compile({.threads = threads});
+    if (arguments.report) fmt::print("{}", g.report());
+    auto ours = [&] { return timed([&] { g.execute(); }) / copies; };
+    ours();
+    auto result = outs.back().data<float>();
+    bench::Error error;
+    for (int64_t sample = 0; sample < 400; sample++) {
+      const int64_t i = sample % m, j = sample < 10 ? n - 1 - sample : sample * 7919 % n;
+      double sum = 0, size = 0;
+      for (int64_t p = 0; p < k; p++) {
+        const double w = double(exact[size_t(j % different * k + p)]), v = double(x[i * k + p]);
+        sum += v * w;
+        size += v * v * w * w;
+      }
+      error.add(double(result[size_t(i * n + j)]), sum, std::sqrt(size));
+    }
+    const double length = std::min({timed(ours), timed(ours), timed(ours)});
+    std::vector<Contender> race_of{{"ours", ours}};
+    race_of.push_back(
+        {"peak", [&] { return 1e9 / machine.probes->peak(search::Peak::f32, threads, length / copies); }});
+    int turn = 0;
+    race_of.push_back({"read", [&] {
+                         turn = (turn + 1) % copies;
+                         return machine.probes->stream_seconds(
+                             search::Stream::read, threads,
+                             {.x = reinterpret_cast<const float*>(weights[size_t(turn)].data()),
+                              .elements = bytes / 4});
+                       }});
+    race(race_of, arguments);
+    const double flops = 2.0 * double(m) * double(n) * double(k), seconds = race_of[0].low();
+    const double multiply = flops * race_of[1].low() * 1e-9, reading = race_of[2].low();
+    const bool by_memory = reading > multiply;
+    Row r{.work = name, .threads = threads, .unit = by_memory ? "GB/s" : "GFLOP/s"};
+    const double work = (by_memory ? double(bytes) : flops) * 1e-9;
+    r.ours = work / seconds;
+    r.limit = work / std::max(multiply, reading);
+    r.limit_name = by_memory ? "read of the same bytes" : "f32 multiply-add peak";
+    r.goal = m == 1 ? 0.92 : 0.85;
+    r.correct = error.largest() < 1e-5;
+    table.add(r);
+  }
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const Arguments arguments = parse_arguments(
+      argc, argv, "products with stored types against reading the weights and the multiply-add peak");
+  Machine machine(arguments.threads.back());
+  Table table(arguments, "quant");
+  for (auto [n, k] : {std::pair<int64_t, int64_t>{8192, 2048}, {2048, 8192}, {32064, 2048}})
+    for (StorageType type : {StorageType::f32, StorageType::bf16, StorageType::f16, StorageType::q8_0,
+                             StorageType::q4_0, StorageType::q4_k, StorageType::q5_k, StorageType::q6_k})
+      for (int64_t m : {1, 4, 8, 32, 512}) run(type, m, n, k, arguments, machine, table);
+}
