@@ -70,6 +70,8 @@ void merge(Nests& nests, int stage, const std::string& outer, const std::string&
     if (o.name != outer || i.name != inner) continue;
     if (name != outer && name != inner && nest.find(name))
       refuse("stage {} already has a loop {}", stage_name, name);
+    if (i.extent.is_constant(0))
+      refuse("loop {} of stage {} has no element: nothing divides by it", inner, stage_name);
     StageLoop m = o;
     m.name = name;
     m.extent = o.extent * i.extent;

@@ -23,7 +23,10 @@ Body StageLowering::invariants(State& state, size_t i) {
   bool left = false;
   for (; i < rest_.size(); i++) {
     const StageLoop& l = state.nest.loops[rest_[i]];
-    left |= l.symbol.is_symbol() && !state.opened.contains(l.symbol);
+    if (!l.symbol.is_symbol() || state.opened.contains(l.symbol)) continue;
+    left = true;
+    // An axis of one element or none: nothing that is read shows that it needs the axis, and without an element it may not be read.
+    if (l.extent.range().high <= 1 && prove(ge(l.extent, 1)) != Truth::yes) return {};
   }
   if (!left || prove(condition_at(state, s_.domain)) != Truth::yes) return {};
   Body out;
