@@ -218,8 +218,10 @@ private:
         reader_.fail_at(name, fmt::format("'{}' cannot name axis {}", name.text, result.names.size()));
       reader_.expect(":");
       Expr extent = parse_expr(reader_, scope_);
-      if (!result.scope.emplace(std::string(name.text), axis_symbol(int(result.names.size()), extent)).second)
+      if (std::find(result.names.begin(), result.names.end(), name.text) != result.names.end())
         reader_.fail_at(name, fmt::format("'{}' exists already", name.text));
+      // An axis may have the name of a dimension that the node's expressions do not read.
+      result.scope.insert_or_assign(std::string(name.text), axis_symbol(int(result.names.size()), extent));
       result.named |= name.text != canonical;
       result.names.emplace_back(name.text);
       result.space.push_back(extent);

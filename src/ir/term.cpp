@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "ir/term_hash.h"
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <fmt/format.h>
@@ -34,7 +35,17 @@ NodeKind kind_of(const Attr& attr) {
 Expr axis_symbol(int d, Expr extent) {
   int64_t high = extent.range().high;
   if (high <= 1) return 0;
-  return Expr::symbol(fmt::format("i{}", d), {0, high == unbounded_high ? high : high - 1});
+  struct Entry {
+    int axis = -1;
+    int64_t high = 0;
+    Expr symbol;
+  };
+  static thread_local std::array<Entry, 256>
+      recent; // asked for many times a node; expressions live as long as the process
+  Entry& entry = recent[hash_mix(uint64_t(high), uint64_t(d)) % recent.size()];
+  if (entry.axis != d || entry.high != high)
+    entry = {d, high, Expr::symbol(fmt::format("i{}", d), {0, high == unbounded_high ? high : high - 1})};
+  return entry.symbol;
 }
 Expr hole_symbol(int h, Interval range) {
   if (range.is_point()) return range.low;

@@ -1,0 +1,114 @@
+// ir/passes/edit.h -- rewriting a function node by node: what all passes are written with.
+//
+// A rewrite replaces a value by one of exactly the same type, so users never need new types. Nodes are moved, not copied, and equal ones are merged as they
+// are put down: a walk over a function without changes costs about what copying it does.
+#pragma once
+#include "ir/term.h"
+#include "luminal/pass.h"
+#include <optional>
+
+namespace luminal::passes {
+
+/// Equal nodes have equal hashes, within this process.
+uint64_t quick_hash(const Node& node);
+
+/// A function in the making. Nodes are put down after their inputs; equal ones (host nodes excepted) are one.
+class Rebuild {
+public:
+  explicit Rebuild(Function& function, const Module* module = nullptr);
+  const Node& operator[](NodeId id) const { return nodes_[id]; }
+  const TensorType& type(NodeId id) const { return nodes_[id].type(); }
+  const Module* module() const { return module_; }
+  NodeId size() const { return NodeId(nodes_.size()); }
+  /// `node` has its types.
+  NodeId put(Node node);
+  std::optional<NodeId> find(const Node& node) const;
+  /// One node or result of the function as it was reads the value. (Of values that a rule has put down it is not known, and false.)
+  bool used_once(NodeId id) const { return id < uses_.size() && uses_[id] == 1; }
+
+  NodeId map(Op op, std::vector<NodeId> inputs, TensorType type);
+  NodeId constant(TensorType type, std::vector<std::byte> data);
+  NodeId scalar(DType type, double value);
+  /// A scalar spread over a shape: itself where the shape is empty.
+  NodeId splat(NodeId scalar, const Shape& shape);
+  NodeId filled(const TensorType& type, double value) { return splat(scalar(type.dtype, value), type.shape); }
+  /// A node of any kind with inferred types; nothing where it is ill-formed.
+  std::optional<NodeId> add(Attr attr, std::vector<NodeId> inputs, std::vector<std::string> axis_names = {});
+
+  int64_t changes = 0;
+
+  /// visit(rebuild, node) -> the value that stands for the node, whose inputs are new already; node.name is kept back.
+  template <class Visit> static int64_t walk(Function& function, const Module* module, Visit&& visit) {
+    Rebuild r(function, module);
+    for (NodeId id = 0; id < r.old_.size(); ++id) {
+      if (r.old_[id].kind == NodeKind::input) continue; // put down first
+      r.step(id, visit);
+    }
+    r.finish();
+    return r.changes;
+  }
+
+private:
+  template <class Visit> void step(NodeId id, Visit&& visit) {
+    Node node = std::move(old_[id]);
+    for (NodeId& input : node.inputs) input = place_[input];
+    std::string name = std::move(node.name);
+    node.name.clear();
+    NodeId result = visit(*this, std::move(node));
+    place_[id] = result;
+    if (uses_.size() < nodes_.size()) uses_.resize(nodes_.size());
+    uses_[result] += old_uses_[id];
+    if (nodes_[result].name.empty()) nodes_[result].name = std::move(name);
+  }
+  void finish();
+  void grow();
+
+  Function& function_;
+  const Module* module_;
+  std::vector<Node> old_, nodes_;
+  std::vector<NodeId> place_;
+  std::vector<uint32_t> old_uses_, uses_;
+  std::vector<std::pair<uint64_t, NodeId>> table_; // open addressing; NodeId 0xffffffff: free
+  size_t used_ = 0;
+};
+
+/// Removes what no result needs; parameters stay, and stand first. Returns how many nodes went.
+int64_t sweep(Function& function);
+
+// ---- looking at values ----
+/// The scalar constant behind a value that is the same number everywhere.
+std::optional<NodeId> uniform(const Rebuild& r, NodeId id);
+struct Number {
+  DType type = DType::f32;
+  double real = 0;             // floats
+  int64_t integer = 0;         // integers and bool (u64: the bit pattern)
+  bool is(double value) const; // for a float: the same bits, zeros apart, any NaN
+};
+std::optional<Number> number_of(const Rebuild& r, NodeId id);
+Number load_number(const Node& constant, int64_t index);
+
+/// What the axes of a node's expressions become: axis d is replaced by at[d].
+class AxisReplacement {
+public:
+  AxisReplacement(const Shape& space, const std::vector<Expr>& at);
+  /// Nothing where the facts of an axis forbid it.
+  std::optional<Expr> operator()(Expr e) const;
+
+private:
+  ExprMap<Expr> replace_;
+  bool possible_ = true;
+};
+
+// ---- rules of one node: the value that stands for it, or nothing ----
+using Rule = std::optional<NodeId> (*)(Rebuild&, const Node&, Numerics allowed);
+std::optional<NodeId> view_rule(Rebuild& r, const Node& node, Numerics);
+std::optional<NodeId> constant_rule(Rebuild& r, const Node& node, int64_t limit);
+std::optional<NodeId> arithmetic_rule(Rebuild& r, const Node& node, Numerics allowed);
+std::optional<NodeId> reduction_rule(Rebuild& r, const Node& node, Numerics allowed);
+/// An equal node with its operands the other way round, where that gives the same bits.
+std::optional<NodeId> commuted(const Rebuild& r, const Node& node);
+
+int64_t merge_functions(Module& module);
+int64_t remove_dead(Module& module);
+
+} // namespace luminal::passes

@@ -1,0 +1,319 @@
+// tests/ir/passes_rules_test.cpp -- what each pass does and what it leaves alone, on texts of a few lines.
+#include "ir/interp_util.h"
+#include "luminal/error.h"
+#include "luminal/pass.h"
+#include <gmock/gmock.h>
+
+namespace luminal {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+Module after(const Pass& pass, std::string_view text) {
+  Module m = parse_module(text);
+  pass.run(m);
+  EXPECT_THAT(verify(m), testing::IsEmpty());
+  return m;
+}
+std::string text_after(const Pass& pass, std::string_view text) { return to_string(after(pass, text)); }
+/// What `%y` is in `fn @main(%x: <type>) { <lines> return y = %y }` after the pass and dead code.
+std::string result_of(const Pass& pass, const std::string& type, const std::string& lines) {
+  const std::string text =
+      text_after(pass | passes::dead_code(), "fn @main(%x: " + type + ") {\n" + lines + "\nreturn y = %y }");
+  const size_t at = text.find("{\n") + 2, end = text.find("  return");
+  std::string body = text.substr(at, end - at), out;
+  for (size_t i = 0; i < body.size(); ++i) { // without comments
+    if (body[i] == '#')
+      i = std::min(body.find('\n', i), body.size()) - 1;
+    else
+      out += body[i];
+  }
+  return out + text.substr(text.find("return"));
+}
+
+TEST(PassRules, ArithmeticThatIsExactGoes) {
+  const Pass exact = passes::arithmetic();
+  const std::pair<const char*, const char*> gone[] = {
+      {"f32", "%c = const f32 1 %y = mul %c, %x"},
+      {"f32", "%c = const f32 1 %y = div %x, %c"},
+      {"f32", "%c = const f32 0 %y = sub %x, %c"},
+      {"f32", "%c = const f32 -0.0 %y = add %x, %c"},
+      {"f32", "%n = neg %x %y = neg %n"},
+      {"f32", "%c = const f32 inf %y = min %c, %x"},
+      {"f32", "%y = max %x, %x"},
+      {"bf16", "%w = cast f32 %x %y = cast bf16 %w"},
+      {"f32", "%c = const f32 1 %y = pow %x, %c"},
+      {"i32", "%c = const i32 0 %y = add %c, %x"},
+      {"u8", "%c = const u8 255 %y = min %x, %c"},
+      {"i16", "%w = cast f64 %x %y = cast i16 %w"},
+      {"bool", "%n = bit_not %x %y = bit_not %n"},
+      {"u32", "%c = const u32 0 %y = shl %x, %c"},
+  };
+  for (const auto& [type, lines] : gone)
+    EXPECT_THAT(result_of(exact, type, lines), HasSubstr("return y = %x")) << lines;
+}
+
+TEST(PassRules, ArithmeticThatIsNotExactStays) {
+  const std::pair<const char*, const char*> kept[] = {
+      {"f32", "%c = const f32 0 %y = add %x, %c"},                  // -0 + 0 is +0
+      {"f32", "%c = const f32 -0.0 %y = sub %x, %c"},               // -0 - -0 is +0
+      {"f32", "%c = const f32 0 %y = mul %x, %c"},                  // inf * 0
+      {"f32", "%y = sub %x, %x"},                                   // inf - inf
+      {"f32", "%y = div %x, %x"},                                   // 0 / 0
+      {"f32", "%r = recip %x %y = recip %r"},                       // subnormals
+      {"f32", "%e = exp2 %x %y = log2 %e"},                         // overflow
+      {"f32", "%e = log2 %x %y = exp2 %e"},                         // negative
+      {"f32", "%h = cast f16 %x %y = cast f32 %h"},                 // rounded
+      {"f32", "%e = eq %x, %x %y = cast f32 %e"},                   // NaN
+      {"f32", "%c = const f32 3 %y = div %x, %c"},                  // 1/3 is no float
+      {"f32", "%c = const f32 0x1p-149 %y = div %x, %c"},           // its reciprocal is none either
+      {"i32", "%w = cast f64 %x %n = cast i8 %w %y = cast i32 %n"}, // saturates
+      {"i32", "%n = cast i8 %x %y = cast i32 %n"},                  // wraps
+      {"u8", "%n = neg %x %y = abs %n"},                            // |256 - x|
+  };
+  for (const auto& [type, lines] : kept) {
+    const std::string without = result_of(passes::none(), type, lines);
+    EXPECT_EQ(without, result_of(passes::arithmetic(), type, lines));
+  }
+  for (int i : {0, 1, 5, 6, 7})
+    EXPECT_THAT(result_of(passes::arithmetic(Numerics::range), kept[i].first, kept[i].second),
+                HasSubstr("return y = %x"))
+        << kept[i].second;
+  for (int i : {2, 3, 4, 8, 9}) // a NaN is never hidden
+    EXPECT_EQ(result_of(passes::none(), kept[i].first, kept[i].second),
+              result_of(passes::arithmetic(Numerics::range), kept[i].first, kept[i].second));
+}
+
+TEST(PassRules, TwoOperationsBecomeOne) {
+  const Pass exact = passes::arithmetic();
+  EXPECT_THAT(result_of(exact, "f32", "%c = const f32 8 %y = div %x, %c"),
+              testing::AllOf(HasSubstr("const f32 0.125"), HasSubstr("%y = mul %x")));
+  EXPECT_THAT(result_of(exact, "f32", "%n = neg %x %s = sin %x %y = add %s, %n"),
+              HasSubstr("%y = sub %s, %x"));
+  EXPECT_THAT(result_of(exact, "f32", "%y = ne %x, %x"), HasSubstr("%y = is_nan %x"));
+  EXPECT_THAT(result_of(exact, "i32", "%c = const i32 4 %l = lt %x, %c %y = bit_not %l"),
+              HasSubstr("%y = le %c, %x"));
+  EXPECT_THAT(result_of(exact, "f32", "%c = const f32 4 %l = lt %x, %c %y = bit_not %l"),
+              HasSubstr("bit_not"));
+  EXPECT_THAT(result_of(exact, "i8", "%a = cast i16 %x %y = cast f32 %a"), HasSubstr("%y = cast f32 %x"));
+  EXPECT_THAT(result_of(exact, "f32", "%r = round %x %y = floor %r"), HasSubstr("return y = %r"));
+}
+
+TEST(PassRules, ConstantsAreComputedAsTheInterpreterDoes) {
+  EXPECT_THAT(result_of(passes::constants(), "f32", "%a = const f32 64 %r = rsqrt %a %y = mul %x, %r"),
+              HasSubstr("const f32 0.125"));
+  // Wraps, saturates, rounds.
+  EXPECT_THAT(result_of(passes::constants(), "f32", "%a = const u8 200 %b = const u8 100 %y = add %a, %b"),
+              HasSubstr("const u8 44"));
+  EXPECT_THAT(result_of(passes::constants(), "f32", "%a = const f32 1e10 %y = cast i8 %a"),
+              HasSubstr("const i8 127"));
+  // Of any size where it is one number; of few elements where not.
+  EXPECT_THAT(result_of(passes::constants(), "f32[9]",
+                        "%a = const f32 2 %b = view %a [i: 1000000] -> [] %y = exp2 %b"),
+              HasSubstr("const f32 4"));
+  EXPECT_THAT(result_of(passes::constants(), "f32",
+                        "%a = const i32[3] {1, 2, 3} %f = fold [i: 3] over [i] { sum %a[i] } %y = get %f, 0"),
+              HasSubstr("const i32 6"));
+  const std::string list = "%a = const i32[3] {1, 2, 3} %y = mul %a, %a";
+  EXPECT_THAT(result_of(passes::constants(), "f32", list), HasSubstr("{1, 4, 9}"));
+  EXPECT_THAT(result_of(passes::constants(2), "f32", list), HasSubstr("mul"));
+  EXPECT_THAT(
+      result_of(passes::constants(), "f32", "%a = const i32[3] {1, 2, 3} %y = view %a [i: 3] -> [2 - i]"),
+      HasSubstr("{3, 2, 1}"));
+}
+
+TEST(PassRules, ChainsOfViewsAreOneView) {
+  const Pass views = passes::views();
+  EXPECT_THAT(result_of(views, "f32[4, 6]",
+                        "%t = view %x [i: 6, j: 4] -> [j, i] %y = view %t [i: 4, j: 6] -> [j, i]"),
+              HasSubstr("return y = %x"));
+  EXPECT_THAT(result_of(views, "f32[4, 6]",
+                        "%t = view %x [i: 24] -> [i // 6, i % 6] %y = view %t [i: 4, j: 6] -> [i * 6 + j]"),
+              HasSubstr("return y = %x"));
+  const std::string padded = "%p = view %x [i: 8] -> [i - 2] where 2 <= i and i < 6 fill ";
+  EXPECT_THAT(result_of(views, "f32[4]", padded + "1 %y = view %p [i: 4] -> [i + 2]"),
+              HasSubstr("return y = %x"));
+  // Two conditions have one fill, or stay two views.
+  EXPECT_THAT(result_of(views, "f32[4]", padded + "1 %y = view %p [i: 8] -> [i] where i < 5 fill 1"),
+              Not(HasSubstr("%p =")));
+  EXPECT_THAT(result_of(views, "f32[4]", padded + "1 %y = view %p [i: 8] -> [i] where i < 5 fill 2"),
+              HasSubstr("%p ="));
+  EXPECT_THAT(result_of(views, "f32[4]", padded + "0 %y = view %p [i: 8] -> [i] where i < 5 fill -0.0"),
+              HasSubstr("%p ="));
+  EXPECT_THAT(result_of(views, "f32[4]", "%n = iota i64 [i: 9] -> 2 * i %y = view %n [i: 4] -> [i + 1]"),
+              HasSubstr("%y = iota i64 [i: 4] -> i*2 + 2"));
+}
+
+TEST(PassRules, FoldsThatNeedNoLoopGo) {
+  const Pass reductions = passes::reductions();
+  EXPECT_THAT(
+      result_of(reductions, "f32[4, 1]", "%f = fold [i: 4, k: 1] over [k] { max %x[i, k] } %y = get %f, 0"),
+      HasSubstr("%y = view %x"));
+  // A sum starts from 0: 0 + -0 is +0.
+  const std::string sum = "%s = SOURCE %x %f = fold [i: 4, k: 1] over [k] { sum %s[i, k] } %y = get %f, 0";
+  auto with = [&](std::string source) { return std::string(sum).replace(sum.find("SOURCE"), 6, source); };
+  EXPECT_THAT(result_of(reductions, "f32[4, 1]", with("sin")), HasSubstr("add"));
+  EXPECT_THAT(result_of(reductions, "f32[4, 1]", with("sin")), Not(HasSubstr("fold")));
+  // Nothing varies along k.
+  const std::string spread =
+      "%b = view %x [i: 4, k: 9] -> [i] %f = fold [i: 4, k: 9] over [k] { WORD %b[i, k] } %y = get %f, 0";
+  auto word = [&](std::string w) { return std::string(spread).replace(spread.find("WORD"), 4, w); };
+  EXPECT_THAT(result_of(reductions, "f32[4]", word("max")), HasSubstr("return y = %x"));
+  EXPECT_THAT(result_of(reductions, "f32[4]", word("sum")), HasSubstr("fold"));
+  EXPECT_THAT(result_of(reductions, "i32[4]", word("sum")), HasSubstr("mul"));
+  EXPECT_THAT(result_of(passes::reductions(Numerics::range), "f32[4]", word("sum")), HasSubstr("mul"));
+  // Of an empty axis the maximum is -inf, whatever the body says.
+  const std::string maybe_empty = text_after(reductions, R"(symbol n: 0..4
+    fn @main(%x: f32[4]) { %b = view %x [i: 4, k: n] -> [i] %f = fold [i: 4, k: n] over [k] { max %b[i, k] } %y = get %f, 0 return y = %y })");
+  EXPECT_THAT(maybe_empty, HasSubstr("fold"));
+}
+
+TEST(PassRules, FoldsOfFoldsAreOneFold) {
+  auto nested = [](std::string word) {
+    return "%f = fold [i: 4, j: 5, k: 6] over [k] { " + word + " %x[i, j, k] } %a = get %f, 0 " +
+           "%g = fold [i: 4, j: 5] over [j] { " + word + " %a[i, j] } %y = get %g, 0";
+  };
+  const std::string joined = "fold [i0: 4, i1: 5, i2: 6] over [i1, i2]";
+  EXPECT_THAT(result_of(passes::reductions(), "f32[4, 5, 6]", nested("max")), HasSubstr(joined));
+  EXPECT_THAT(result_of(passes::reductions(), "i32[4, 5, 6]", nested("sum")), HasSubstr(joined));
+  EXPECT_THAT(result_of(passes::reductions(), "f32[4, 5, 6]", nested("sum")), Not(HasSubstr(joined)));
+  EXPECT_THAT(result_of(passes::reductions(Numerics::reassoc), "f32[4, 5, 6]", nested("sum")),
+              HasSubstr(joined));
+  // The inner result is read elsewhere, too: it is computed anyway.
+  EXPECT_THAT(text_after(passes::reductions(), R"(fn @main(%x: f32[4, 5]) {
+      %f = fold [i: 4, j: 5] over [j] { max %x[i, j] } %a = get %f, 0
+      %g = fold [i: 4] over [i] { max %a[i] } %y = get %g, 0 return y = %y, a = %a })"),
+              HasSubstr("fold [i: 4] over"));
+}
+
+TEST(PassRules, EqualFunctionsAndResultsBecomeOne) {
+  const Module m = after(passes::common_subexpressions() | passes::dead_code(), R"(
+    fn @a(%p: f32[8], %q: f32[8]) { %s = mul %p, %q %t = tanh %s return u = %t, v = %t }
+    fn @b(%r: f32[8], %s: f32[8]) { %m = mul %r, %s %t = tanh %m return u = %t, v = %t }
+    fn @main(%x: f32[8], %w: f32[8]) {
+      %c = call @a(%x, %w) %d = call @b(%x, %w)
+      %0 = get %c, 0 %1 = get %c, 1 %2 = get %d, 1
+      %y = add %0, %1 %z = add %1, %2 return y = %y, z = %z })");
+  ASSERT_EQ(2u, m.functions.size());
+  EXPECT_EQ(1u, m.functions[0].results.size());
+  const std::string text = to_string(m);
+  EXPECT_THAT(text, Not(HasSubstr("get %c, 1")));
+  EXPECT_EQ(m.entry().results[0].value, m.entry().results[1].value);
+}
+
+TEST(PassRules, WhatNobodyReadsGoes) {
+  const Module m = after(passes::dead_code(), R"(
+    fn @unused(%p: f32) { %t = tanh %p return t = %t }
+    fn @step(%t: i64, %h: f32[8], %lost: f32[8], %x: f32[8], %never: f32[8], %w: f32[8]) {
+      %p = mul %h, %w
+      %n = add %p, %x
+      %l = add %lost, %lost
+      return h = %n, lost = %l, y = %n, z = %l
+    }
+    fn @f(%a: f32[8], %b: f32[8]) { %u = sin %a %v = cos %b return u = %u, v = %v }
+    fn @main(%h: f32[8], %xs: f32[3, 8], %ys: f32[3, 8], %w: f32[8]) {
+      %loop = loop @step count 3 carried (%h, %w) stepped (%xs, %ys) given (%w)
+      %last = get %loop, 0
+      %all = get %loop, 2
+      %c = call @f(%last, %w)
+      %u = get %c, 0
+      return u = %u, all = %all
+    })");
+  const std::string text = to_string(m);
+  EXPECT_EQ(nullptr, m.find("unused"));
+  EXPECT_THAT(text, HasSubstr("fn @step(%t: i64, %h: f32[8], %x: f32[8], %w: f32[8])"));
+  EXPECT_THAT(text, HasSubstr("return h = %n, y = %n"));
+  EXPECT_THAT(text, HasSubstr("carried (%h) stepped (%xs) given (%w)"));
+  EXPECT_THAT(text, HasSubstr("get %loop, 1"));
+  EXPECT_THAT(text, HasSubstr("call @f(%last)"));
+  EXPECT_THAT(text, Not(HasSubstr("cos")));
+}
+
+TEST(PassRules, EffectsStayWhereTheyAre) {
+  const char* text = R"(
+    fn @says(%a: f32[2], %b: f32[2]) { %n = host print "a" (%a) %s = get %n, 0 %o = host print "b" (%b) %t = get %o, 0 return s = %s, t = %t }
+    fn @main(%x: f32[2]) { %c = call @says(%x, %x) %y = get %c, 0 return y = %y })";
+  EXPECT_EQ(to_string(parse_module(text)), text_after(passes::defaults() | passes::depth_first(), text));
+}
+
+TEST(PassRules, DepthFirstNeedsLessMemory) {
+  std::string text = "fn @main(%x: f32[1000]) {\n";
+  for (int k = 0; k < 8; ++k)
+    text += "%a" + std::to_string(k) + (k % 2 ? " = sin " : " = cos ") +
+            (k < 2 ? "%x" : "%a" + std::to_string(k - 2)) + "\n";
+  for (int k = 0; k < 8; ++k)
+    text += "%f" + std::to_string(k) + " = fold [i: 1000] over [i] { sum %a" + std::to_string(k) +
+            "[i] } %s" + std::to_string(k) + " = get %f" + std::to_string(k) + ", 0\n";
+  text += "return ";
+  for (int k = 0; k < 8; ++k) text += (k ? ", r" : "r") + std::to_string(k) + " = %s" + std::to_string(k);
+  Module m = parse_module(text + " }");
+  const double before = peak_bytes(m);
+  EXPECT_GT(passes::depth_first().run(m), 0);
+  EXPECT_THAT(verify(m), testing::IsEmpty());
+  EXPECT_LT(peak_bytes(m), before / 2);
+  EXPECT_EQ(0, passes::depth_first().run(m)) << "nothing is left to gain";
+}
+
+TEST(PassRules, ComposedPasses) {
+  auto table = std::make_shared<PassTable>();
+  Module m = parse_module(
+      "fn @main(%x: f32) { %a = neg %x %b = neg %a %c = const f32 1 %y = mul %b, %c return y = %y }");
+  const Pass both = passes::arithmetic() | passes::dead_code() | passes::none();
+  EXPECT_EQ("arithmetic,dead-code,none", both.name());
+  EXPECT_GT(timed(both, table).run(m), 0);
+  ASSERT_EQ(3u, table->rows.size());
+  EXPECT_EQ("arithmetic", table->rows[0].name);
+  EXPECT_EQ(5, table->rows[0].nodes_before);
+  EXPECT_EQ(1, table->rows[0].nodes_after);
+  EXPECT_EQ(0, table->rows[2].changes);
+  EXPECT_THAT(table->to_string(), HasSubstr("pass "));
+  int runs = 0;
+  const Pass three("three", "three times", [&](Module&) -> int64_t { return ++runs % 100 < 3; });
+  Module other = parse_module("fn @main(%x: f32) { return y = %x }");
+  EXPECT_EQ(2, looped(three).run(other));
+  EXPECT_EQ(3, runs);
+  const Pass forever("forever", "never settles", [&](Module&) -> int64_t { return 1; });
+  EXPECT_EQ(5, looped(forever, 5).run(other));
+  EXPECT_EQ("views,arithmetic-range", parse_passes("views,arithmetic-range").name());
+  EXPECT_THAT(
+      [] { parse_passes("views,vews"); },
+      testing::ThrowsMessage<Error>(HasSubstr("there is no pass 'vews'; the passes are cse, dead-code")));
+  EXPECT_THROW(Pass("two words", "", [](Module&) -> int64_t { return 0; }), Error);
+}
+
+TEST(PassRules, AnAxisMayHaveTheNameOfADimension) {
+  const char* text =
+      "symbol n: 1..9 fn @main(%x: f32[n, 4]) { %y = view %x [m: n, n: 4] -> [m, n] return y = %y }";
+  const Module m = parse_module(text);
+  EXPECT_TRUE(same_module(m, parse_module(to_string(m))));
+  EXPECT_THAT(to_string(after(passes::views() | passes::dead_code(), text)), HasSubstr("return y = %x"));
+}
+
+TEST(PassRules, TextPassesKeepTheInterface) {
+  const Module m = parse_module("fn @main(%x: f32[4]) { %y = sin %x return y = %y }");
+  auto replaced = [&](std::string from, std::string to) {
+    Module copy = m;
+    text_pass("mine", "a user's", [=](const std::string& t) {
+      return std::string(t).replace(t.find(from), from.size(), to);
+    }).run(copy);
+    return to_string(copy);
+  };
+  EXPECT_THAT(replaced("sin", "cos"), HasSubstr("cos"));
+  EXPECT_THAT([&] { replaced("y = %y", "z = %y"); },
+              testing::ThrowsMessage<Error>(HasSubstr("mine has changed result y")));
+  EXPECT_THAT([&] { replaced("sin %x", "sinh %x"); },
+              testing::ThrowsMessage<Error>(HasSubstr("mine:2:8: there is no operation 'sinh'")));
+  EXPECT_THAT([&] { replaced("sin %x", "cast f16 %x"); },
+              testing::ThrowsMessage<Error>(HasSubstr("mine has made result y f16[4], it was f32[4]")));
+  Module broken = m;
+  const Pass breaks("breaks", "leaves a wrong type", [](Module& mod) -> int64_t {
+    mod.functions[0].nodes[1].types[0].dtype = DType::f16;
+    return 1;
+  });
+  EXPECT_THAT([&] { checked(breaks).run(broken); },
+              testing::ThrowsMessage<Error>(HasSubstr("breaks has made a module that is not well formed")));
+}
+
+} // namespace
+} // namespace luminal
