@@ -16,6 +16,16 @@ struct CompileOptions {
   std::string weights_id;
 };
 
+/// Bytes that a compiled graph needs at the largest sizes of its dimensions.
+struct MemoryUse {
+  int64_t arena = 0;   ///< values of a step, kept ones included; memory is used again where lives do not overlap
+  int64_t kept = 0;    ///< of these, kept ones: they live until the next execute
+  int64_t states = 0, inputs = 0, weights = 0;
+  int64_t loaded = 0; ///< computed once from weights
+};
+
+struct ExecutionTable; // luminal/debug.h
+
 /// Owns nothing that its tensors do not share: it may be moved and destroyed at any time. Not copyable.
 class Graph {
 public:
@@ -29,8 +39,14 @@ public:
   /// A dynamic dimension: any value in low..high, set before each execute, never a reason to compile again.
   Dim dim(std::string name, int64_t low, int64_t high, Where where = Where::current());
   void set_dim(const std::string& name, int64_t value, Where where = Where::current());
+  void set_dyn_dim(const std::string& name, int64_t value, Where where = Where::current()) {
+    set_dim(name, value, where);
+  }
   /// An input that is given before each execute (it keeps its last value).
   Tensor tensor(Dims shape, DType dtype = DType::f32, std::string name = "", Where where = Where::current());
+  Tensor named_tensor(std::string name, Dims shape, DType dtype = DType::f32, Where where = Where::current()) {
+    return tensor(std::move(shape), dtype, std::move(name), where);
+  }
   /// An input that is given once; what depends on weights only may be computed once, at load.
   Tensor weight(std::string name, Dims shape, DType dtype = DType::f32, Where where = Where::current());
   /// A value that lives from step to step, zero at first; `update` says what it becomes.
@@ -38,16 +54,17 @@ public:
   /// At the end of each execute the state holds `next`. Within the step every reader sees the old value.
   void update(const Tensor& state, const Tensor& next, Where where = Where::current());
   Tensor constant(double value, DType dtype = DType::f32, Where where = Where::current());
-  template <class T>
-  Tensor constant(const std::vector<T>& values, Dims shape, Where where = Where::current()) {
-    return constant_bytes(std::as_bytes(std::span<const T>(values)), dtype_of<T>, std::move(shape), where);
-  }
+  /// Numbers in the text of the program: g.constant({{1.f, 2.f}, {3.f, 4.f}}, {2, 2}); a flat list has as many numbers as the shape.
+  Tensor constant(const HostValues& values, Dims shape, Where where = Where::current());
   Tensor constant_bytes(std::span<const std::byte> bytes, DType dtype, Dims shape,
                         Where where = Where::current());
   /// 0, 1, 2, ... along the one axis.
   Tensor arange(Dim count, DType dtype = DType::i64, Where where = Where::current());
   /// start, start + 1, ..., end - 1.
   Tensor arange(Dim start, Dim end, DType dtype = DType::i64, Where where = Where::current());
+  /// Integers by an expression over the axes: g.iota({3, 4}, [](const Dims& i) { return i[0] * 4 + i[1]; }).
+  Tensor iota(Dims shape, const std::function<Dim(const Dims& axes)>& value, DType dtype = DType::i64,
+              Where where = Where::current());
   /// body(step, carried, slices) -> (carried, stacked): see docs/terms.md. `stepped` tensors are cut along their first axis, stacked results are joined along a new first one.
   struct LoopResult {
     std::vector<Tensor> carried, stacked;
@@ -63,9 +80,15 @@ public:
   void compile(const CompileOptions& options = {}, Where where = Where::current());
   /// Compiles first if the graph changed since.
   void execute(Where where = Where::current());
+  /// The same with every step timed: names, times, shapes, bytes; prints as a table.
+  ExecutionTable execute_debug(Where where = Where::current());
   void reset_states();
+  /// Forgets all data: what inputs and weights were set to, states (zero again), kept values, sizes of dimensions. The graph, its marks and the
+  /// compiled code stay.
+  void reset();
   /// One line a kernel: name, shape, schedule, bytes, what was decided and why.
   std::string report() const;
+  MemoryUse memory() const; ///< zeros before compile
   /// The graph in text form: what parses, verifies and is interpreted.
   std::string to_string() const;
   std::string to_dot() const;

@@ -4,9 +4,13 @@
 #include "luminal/dim.h"
 #include "luminal/dtype.h"
 #include "luminal/error.h"
+#include "luminal/values.h"
+#include <array>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace luminal {
@@ -34,30 +38,69 @@ public:
   Tensor& set_name(std::string name); ///< shown in text forms, reports and errors
 
   // ---- data (inputs before execute; kept values after it) ----
-  /// Copies `values` in. For a weight: once, before the first execute.
-  template <class T> void set(std::span<const T> values, LUMINAL_WHERE) {
-    set_bytes(std::as_bytes(values), dtype_of<T>, where);
-  }
-  template <class T> void set(const std::vector<T>& values, LUMINAL_WHERE) {
-    set(std::span<const T>(values), where);
-  }
-  template <class T> void set(std::initializer_list<T> values, LUMINAL_WHERE) {
-    set(std::span<const T>(values.begin(), values.size()), where);
+  /// Copies numbers in, converted to this tensor's dtype. A flat list or one range must have as many numbers as the tensor; nested lists and ranges
+  /// must have its shape: x.set({{1, 2}, {3, 4}}). For a weight: once, before the first execute.
+  void set(const HostValues& values, LUMINAL_WHERE);
+  /// The same, and the dynamic dimensions of the shape take the sizes of the values (or of `shape`, for a flat list).
+  void set_dyn(const HostValues& values, LUMINAL_WHERE);
+  void set_dyn(const HostValues& values, const std::vector<int64_t>& shape, LUMINAL_WHERE);
+  /// `load` is called when the value is first needed: it returns what `set` takes, or takes the tensor and sets it.
+  template <class F> void set_deferred(F load, LUMINAL_WHERE) {
+    defer(
+        [load = std::move(load), where](Tensor& tensor) mutable {
+          if constexpr (std::is_invocable_v<F&, Tensor&>)
+            load(tensor);
+          else
+            tensor.set(load(), where);
+        },
+        where);
   }
   void set_bytes(std::span<const std::byte> bytes, DType type, LUMINAL_WHERE);
-  /// Uses the caller's memory in place; `owner` keeps it alive.
+  /// Uses the caller's memory in place, row-major and packed; `owner` keeps it alive.
   void borrow(const void* data, size_t bytes, std::shared_ptr<const void> owner = nullptr, LUMINAL_WHERE);
-  /// The value is readable after each execute.
+  /// The same where the type must be this tensor's.
+  template <Element T>
+  void borrow(std::span<const T> values, std::shared_ptr<const void> owner = nullptr, LUMINAL_WHERE) {
+    check_borrowed(dtype_of<T>, where);
+    borrow(values.data(), values.size_bytes(), std::move(owner), where);
+  }
+  /// The value is readable after each execute; nothing else is held (but inputs and states).
   Tensor& keep(LUMINAL_WHERE);
   Tensor& retrieve(LUMINAL_WHERE) { return keep(where); }
+  /// Ends keep(), and gives the memory of the value back: of a kept value or of an input's data.
+  void drop(LUMINAL_WHERE);
   /// The kept value (or the state, or the input) of the last execute, converted to T.
   template <class T> std::vector<T> data(LUMINAL_WHERE) const {
-    std::vector<T> values(size_t(element_count(where)));
-    read(values.data(), dtype_of<T>, where);
-    return values;
+    const auto count = size_t(element_count(where));
+    if constexpr (std::is_same_v<T, bool>) { // std::vector<bool> has no bytes
+      const auto bytes = std::make_unique<bool[]>(count);
+      read(bytes.get(), DType::boolean, where);
+      return std::vector<bool>(bytes.get(), bytes.get() + count);
+    } else {
+      std::vector<T> values(count);
+      read(values.data(), dtype_of<T>, where);
+      return values;
+    }
   }
-  int64_t element_count(LUMINAL_WHERE) const; ///< with the dimensions' present values
+  /// The one number of a tensor with one element.
+  template <class T> T item(LUMINAL_WHERE) const {
+    check_single(where);
+    T value;
+    read(&value, dtype_of<T>, where);
+    return value;
+  }
+  int64_t element_count(LUMINAL_WHERE) const;          ///< with the dimensions' present values
+  std::vector<int64_t> extents(LUMINAL_WHERE) const;   ///< the shape with the dimensions' present values
   void read(void* destination, DType as, LUMINAL_WHERE) const;
+  /// The same value where it lies, in its own dtype; until the next execute, set, drop or hand-over.
+  std::span<const std::byte> bytes(LUMINAL_WHERE) const;
+  /// auto [rows, columns] = x.dims2(); throws where the rank is another.
+  Dims dims() const { return shape(); }
+  std::array<Dim, 1> dims1(LUMINAL_WHERE) const;
+  std::array<Dim, 2> dims2(LUMINAL_WHERE) const;
+  std::array<Dim, 3> dims3(LUMINAL_WHERE) const;
+  std::array<Dim, 4> dims4(LUMINAL_WHERE) const;
+  std::array<Dim, 5> dims5(LUMINAL_WHERE) const;
 
   // ---- elementwise (NumPy broadcasting, promotion table) ----
   Tensor neg(LUMINAL_WHERE) const, abs(LUMINAL_WHERE) const, sqrt(LUMINAL_WHERE) const,
@@ -119,6 +162,9 @@ public:
   Tensor(std::shared_ptr<GraphState> graph, uint32_t id) : graph_(std::move(graph)), id_(id) {}
 
 private:
+  void defer(std::function<void(Tensor&)> load, Where where);
+  void check_borrowed(DType type, Where where) const;
+  void check_single(Where where) const;
   std::shared_ptr<GraphState> graph_;
   uint32_t id_ = 0;
 };

@@ -164,6 +164,7 @@ Result<runtime::Plan> PlanBuilder::build() {
   for (const auto& result : f.results) plan_.results.push_back({result.name, slots.at(result.value)});
   for (const auto& result : plan_.results) plan_.slots[size_t(result.slot)].pinned = true;
   plan_.arena_bytes = place_in_arena(plan_.steps, plan_.slots);
+  mark_used_slots(plan_);
   return std::move(plan_);
 }
 

@@ -9,6 +9,9 @@
 namespace luminal::runtime {
 namespace {
 
+/// A result of so many bytes has memory of its own: cheaper to hand over than to copy.
+constexpr int64_t own_result_bytes = int64_t(1) << 16;
+
 /// Points of a kernel's loops below which one worker is done before another would have started.
 constexpr int64_t serial_points = 16384;
 
@@ -119,11 +122,17 @@ luminal::Result<void> Context::prepare() {
     switch (slot.kind) {
     case SlotKind::arena:
       if (slot.offset >= 0) addresses_[i] = arena_.data() + slot.offset;
+      if (slot.offset >= 0 && slot.pinned && slot.max_bytes >= own_result_bytes) { // its part of the arena is never touched
+        auto memory = DeviceBuffer::allocate(device, slot.max_bytes, false);
+        if (!memory) return memory.failure();
+        addresses_[i] = memory->data();
+        results_[int(i)] = std::move(*memory);
+      }
       break;
     case SlotKind::constant: addresses_[i] = const_cast<std::byte*>(slot.data->data()); break;
     case SlotKind::weight: {
       auto bytes = store_->weight(slot.name);
-      if (bytes.data() == nullptr && slot.max_bytes > 0)
+      if (bytes.data() == nullptr && slot.max_bytes > 0 && slot.used)
         return Failure{fmt::format("weight {} ({}) was never set", slot.name, to_string(slot.type))};
       addresses_[i] = const_cast<std::byte*>(bytes.data());
       break;
@@ -152,6 +161,7 @@ luminal::Result<void> Context::prepare() {
   for (const KernelCode& kernel : plan.kernels) extents.push_back(kernel.points);
   serial_.assign(plan.kernels.size(), false);
   extents.insert(extents.end(), plan.assumptions.begin(), plan.assumptions.end());
+  state_version_ = store_->state_version();
   sizes_ = std::make_unique<ExprProgram>(extents, plan.symbols);
   size_values_.resize(extents.size());
   return load();
@@ -204,6 +214,18 @@ luminal::Result<void> Context::load() {
   return {};
 }
 
+luminal::Result<void> Context::find_states() {
+  const Plan& plan = executable_->plan();
+  for (size_t i = 0; i < plan.slots.size(); i++) {
+    if (plan.slots[i].kind != SlotKind::state) continue;
+    auto memory = store_->state(plan.slots[i].name, plan.slots[i].max_bytes);
+    if (!memory) return memory.failure();
+    addresses_[i] = *memory;
+  }
+  state_version_ = store_->state_version();
+  return {};
+}
+
 luminal::Result<void> Context::refresh() {
   const Plan& plan = executable_->plan();
   if (!sizes_->run(symbols_, size_values_))
@@ -214,7 +236,7 @@ luminal::Result<void> Context::refresh() {
     bytes_[i] = size_values_[at++];
   }
   for (size_t i = 0; i < plan.slots.size(); i++)
-    if (plan.slots[i].kind == SlotKind::weight &&
+    if (plan.slots[i].kind == SlotKind::weight && plan.slots[i].used &&
         int64_t(store_->weight(plan.slots[i].name).size()) < bytes_[i])
       return Failure{fmt::format("weight {} is {}, {} bytes; {} were given", plan.slots[i].name,
                                  to_string(plan.slots[i].type), bytes_[i],
@@ -278,6 +300,8 @@ luminal::Result<void> Context::bind_argument(std::string_view name, std::span<co
 }
 
 luminal::Result<void> Context::run() {
+  if (state_version_ != store_->state_version())
+    if (auto done = find_states(); !done) return done;
   if (stale_)
     if (auto done = refresh(); !done) return done;
   return run_steps(executable_->plan().steps, arena_.data());
@@ -293,7 +317,11 @@ luminal::Result<void> Context::run_step(const Step& step, std::byte* arena) {
   const Plan& plan = executable_->plan();
   int64_t begin = tracing_ ? now_ns() : 0;
   auto finish = [&](const std::string& name) {
-    if (tracing_) events_.push_back({name, begin, now_ns() - begin});
+    if (!tracing_) return;
+    const int64_t duration = now_ns() - begin;
+    std::vector<HostValue> operands;
+    for (int slot : step.slots) operands.push_back(view(slot));
+    events_.push_back({name, begin, duration, std::move(operands)});
   };
   switch (step.kind) {
   case StepKind::launch: {
@@ -328,7 +356,11 @@ luminal::Result<void> Context::run_step(const Step& step, std::byte* arena) {
   case StepKind::loop: return run_loop(step, arena);
   case StepKind::cond:
     return run_steps(*addresses_[size_t(step.slots[0])] != std::byte{0} ? step.body : step.otherwise, arena);
-  case StepKind::host: return run_host(step);
+  case StepKind::host: {
+    auto done = run_host(step);
+    if (done) finish("host " + step.host.kind);
+    return done;
+  }
   }
   return {};
 }
@@ -402,6 +434,42 @@ luminal::Result<HostValue> Context::state(std::string_view name) const {
   int slot = executable_->plan().find_slot(name, SlotKind::state);
   if (slot < 0) return Failure{fmt::format("plan {} has no state {}", executable_->plan().name, name)};
   return view(slot);
+}
+
+bool Context::owns_result(std::string_view name) const {
+  int slot = -1, shared = 0;
+  for (const PlanResult& result : executable_->plan().results)
+    if (result.name == name) slot = result.slot;
+  for (const PlanResult& result : executable_->plan().results) shared += result.slot == slot;
+  return shared == 1 && results_.contains(slot);
+}
+
+luminal::Result<DeviceBuffer> Context::exchange_result(std::string_view name, DeviceBuffer replacement) {
+  LUMINAL_CHECK(owns_result(name), "result {}", name);
+  int slot = -1;
+  for (const PlanResult& result : executable_->plan().results)
+    if (result.name == name) slot = result.slot;
+  const int64_t bytes = executable_->plan().slots[size_t(slot)].max_bytes;
+  if (replacement.bytes() < bytes) {
+    auto made = DeviceBuffer::allocate(executable_->device(), bytes, false);
+    if (!made) return made.failure();
+    replacement = std::move(*made);
+  }
+  DeviceBuffer old = std::move(results_[slot]);
+  addresses_[size_t(slot)] = replacement.data();
+  results_[slot] = std::move(replacement);
+  return old;
+}
+
+void Context::forget_result(std::string_view name) {
+  for (const PlanResult& result : executable_->plan().results) {
+    if (result.name != name) continue;
+    const Slot& slot = executable_->plan().slots[size_t(result.slot)];
+    if (auto own = results_.find(result.slot); own != results_.end())
+      own->second.clear();
+    else if (slot.kind == SlotKind::arena && slot.offset >= 0)
+      arena_.clear(slot.offset, slot.max_bytes);
+  }
 }
 
 std::string Context::chrome_trace() const {

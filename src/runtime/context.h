@@ -38,6 +38,7 @@ using HostFunction = std::function<luminal::Result<void>(
 struct TraceEvent {
   std::string name;
   int64_t begin_ns = 0, duration_ns = 0;
+  std::vector<HostValue> operands; ///< what the step reads and writes; its spans are not to be followed later
 };
 
 struct ContextOptions {
@@ -67,8 +68,16 @@ public:
   luminal::Result<HostValue> result(std::string_view name) const;
   luminal::Result<HostValue> state(std::string_view name) const;
 
+  /// A large result that no other result shares lies in memory of its own, which can be handed to somebody else without a copy.
+  bool owns_result(std::string_view name) const;
+  /// Gives the memory of such a result away; the next run writes into `replacement` (empty: new memory), which must be no smaller.
+  luminal::Result<DeviceBuffer> exchange_result(std::string_view name, DeviceBuffer replacement);
+  /// Gives the pages of a result back.
+  void forget_result(std::string_view name);
+
   /// Records every step of the following runs; `chrome_trace` is their trace-event JSON.
   void trace(bool on) { tracing_ = on; }
+  void clear_events() { events_.clear(); }
   const std::vector<TraceEvent>& events() const { return events_; }
   std::string chrome_trace() const;
   const Executable& executable() const { return *executable_; }
@@ -78,6 +87,7 @@ private:
   luminal::Result<void> prepare();
   luminal::Result<void> load();
   luminal::Result<void> refresh();
+  luminal::Result<void> find_states();
   luminal::Result<void> run_steps(const std::vector<Step>& steps, std::byte* arena);
   luminal::Result<void> run_step(const Step& step, std::byte* arena);
   luminal::Result<void> run_loop(const Step& step, std::byte* arena);
@@ -99,6 +109,8 @@ private:
   std::vector<void*> buffers_;                   // scratch of a launch's arguments
   std::vector<int64_t> values_;
   std::map<std::string, DeviceBuffer> arguments_;
+  std::map<int, DeviceBuffer> results_; // slots of results that have memory of their own
+  uint64_t state_version_ = 0;          // of the store, when the states' addresses were taken
   DeviceBuffer arena_, scratch_;
   int64_t shared_bytes_ = 0, local_stride_ = 64;
   std::unique_ptr<ExprProgram> sizes_; // all dynamic extents of all slots

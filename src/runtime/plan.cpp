@@ -105,6 +105,15 @@ std::string to_string(const Plan& plan) {
   return out;
 }
 
+void mark_used_slots(Plan& plan) {
+  std::vector<int> used;
+  for (const auto* steps : {&plan.load_steps, &plan.steps})
+    for (const Step& step : *steps) collect(step, used);
+  for (const PlanResult& result : plan.results) used.push_back(result.slot);
+  for (Slot& slot : plan.slots) slot.used = false;
+  for (int slot : used) plan.slots[size_t(slot)].used = true;
+}
+
 int64_t place_in_arena(const std::vector<Step>& steps, std::vector<Slot>& slots) {
   std::vector<Life> lives(slots.size());
   for (size_t at = 0; at < steps.size(); at++) {

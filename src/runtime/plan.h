@@ -27,6 +27,7 @@ struct Slot {
   int64_t max_bytes = 0; ///< at the worst values in range
   int64_t offset = -1;   ///< arena: bytes from its begin, a multiple of 64
   bool pinned = false;   ///< arena: readable until the next step (results)
+  bool used = true;      ///< by a step or as a result: an input that is not need not be given
   uint64_t key = 0;      ///< loaded: what it holds (structural hash), so that plans share it
   std::shared_ptr<const std::vector<std::byte>> data; ///< constant
 };
@@ -84,6 +85,9 @@ struct Plan {
 
 /// Readable text: slots, kernels, steps.
 std::string to_string(const Plan& plan);
+
+/// Sets Slot::used by what steps, load steps and results name.
+void mark_used_slots(Plan& plan);
 
 /// Gives every arena slot that is used by `steps` an offset such that slots alive at the same time never overlap; returns the size of the arena.
 /// A slot lives from the first step that names it to the last; inside a loop, for the whole loop.

@@ -24,6 +24,10 @@ void DeviceBuffer::clear() {
   if (device_) device_->decommit(memory_, 0, memory_.bytes);
 }
 
+void DeviceBuffer::clear(int64_t offset, int64_t bytes) {
+  if (device_) device_->decommit(memory_, offset, bytes);
+}
+
 void Store::borrow_weight(const std::string& name, std::span<const std::byte> bytes,
                           std::shared_ptr<const void> owner) {
   Weight weight;
@@ -59,6 +63,16 @@ luminal::Result<std::byte*> Store::state(const std::string& name, int64_t bytes)
     buffer = std::move(*made);
   }
   return buffer.data();
+}
+
+DeviceBuffer Store::exchange_state(const std::string& name, DeviceBuffer buffer) {
+  state_version_++;
+  DeviceBuffer old = std::move(states_[name]);
+  if (buffer.data())
+    states_[name] = std::move(buffer);
+  else
+    states_.erase(name);
+  return old;
 }
 
 void Store::reset_states() {

@@ -27,6 +27,7 @@ public:
   int64_t bytes() const { return memory_.bytes; }
   /// Reads as zero afterwards; its pages are given back.
   void clear();
+  void clear(int64_t offset, int64_t bytes); ///< a part of it
 
 private:
   void swap(DeviceBuffer& other) noexcept {
@@ -51,6 +52,11 @@ public:
   /// The state's memory, zero when it is made; its size is the largest that any plan asks for.
   luminal::Result<std::byte*> state(const std::string& name, int64_t bytes);
   void reset_states();
+  bool has_state(const std::string& name) const { return states_.contains(name); }
+  /// The state's memory becomes `buffer`, without a copy; gives what it was. An empty buffer: the state is made anew, as zero, when it is next asked for.
+  DeviceBuffer exchange_state(const std::string& name, DeviceBuffer buffer);
+  /// Another number whenever a state's memory moved: whoever holds addresses asks for them again.
+  uint64_t state_version() const { return state_version_; }
 
   // Values computed at load. One that is loaded never changes: contexts on other threads may be reading it.
   luminal::Result<std::byte*> loaded(uint64_t key, int64_t bytes);
@@ -80,6 +86,7 @@ private:
   device::Device& device_;
   std::map<std::string, Weight> weights_;
   std::map<std::string, DeviceBuffer> states_;
+  uint64_t state_version_ = 0;
   std::map<uint64_t, Loaded> loaded_;
   std::optional<LoadFile> load_file_;
   std::string load_path_; // empty: loaded values are not kept

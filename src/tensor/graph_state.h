@@ -5,6 +5,7 @@
 #include "ir/term.h"
 #include "luminal/graph.h"
 #include "runtime/context.h"
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -12,12 +13,23 @@ namespace luminal {
 
 using Where = std::source_location;
 
+/// Memory of a device that outlives the graph it comes from.
+struct OwnedBuffer {
+  std::shared_ptr<device::CpuDevice> device;
+  runtime::DeviceBuffer buffer; // goes before the device
+};
+
 /// Data of an input as the user gave it, in the input's dtype.
 struct InputData {
-  std::vector<std::byte> copy;
-  std::span<const std::byte> bytes; // of `copy`, or borrowed
+  std::shared_ptr<std::vector<std::byte>> copy; // set again and again into the same memory
+  std::span<const std::byte> bytes;             // of `copy` or `buffer`, or borrowed
+  std::shared_ptr<OwnedBuffer> buffer;          // handed over from a result or a state
   std::shared_ptr<const void> owner;
-  bool given = false, fresh = false; // fresh: not yet handed to the context
+  std::vector<int64_t> extents; // stated by nested lists; checked at execute
+  bool shaped = false;          // there are extents
+  bool given = false, fresh = false;      // fresh: not yet handed to the context
+  std::function<void(Tensor&)> load;      // deferred: makes it given
+  std::string gone;                       // why there is no value any more
 };
 
 struct GraphState {
@@ -41,11 +53,13 @@ struct GraphState {
   bool stale = true;
   CompileOptions options;
   std::optional<compile::Compiled> compiled;
-  std::unique_ptr<device::CpuDevice> device;
+  std::shared_ptr<device::CpuDevice> device;
   std::shared_ptr<runtime::Store> store;
   std::shared_ptr<const runtime::Executable> executable;
   std::unique_ptr<runtime::Context> context;
   std::map<NodeId, std::string> readable; // kept at the last compile
+  bool ran = false;                       // the last execute came to its end
+  std::map<NodeId, std::string> gone;     // kept values that were dropped or handed over since the last execute
 
   Module snapshot() const; // with the entry
   ~GraphState();
@@ -82,5 +96,24 @@ Tensor fold(Op op, std::string_view name, const Tensor& x, std::vector<int> axes
 Tensor broadcast_to(std::string_view op, const Tensor& x, const Shape& shape, Where where);
 Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b, Where where);
 ThreadPool& shared_pool(int threads);
+std::shared_ptr<device::CpuDevice> shared_device(int threads); // 0: LUMINAL_THREADS, or all cores
+
+// ---- data ----
+int64_t elements(const std::vector<int64_t>& extents);
+/// "f32[2, n]" with the name: "x (f32[2, n])"; what a message calls a tensor.
+std::string described(const GraphState& graph, NodeId id);
+/// The shape with the present values of its dimensions. Throws Error where one has none.
+std::vector<int64_t> present_shape(const GraphState& graph, const Shape& shape, Where where);
+const InputAttr& input_attr(const GraphState& graph, uint32_t id, std::string_view op, Where where);
+/// Packed elements of one dtype as another: numbers keep their value as far as the target holds it.
+void convert_elements(DType to, std::byte* out, DType from, const std::byte* in, int64_t count);
+/// Calls what set_deferred left.
+void load_deferred(const std::shared_ptr<GraphState>& graph, const std::string& input);
+/// The bytes of a readable value and its extents; throws Error("[op] ...") where there is none.
+struct ReadableValue {
+  std::span<const std::byte> bytes;
+  std::vector<int64_t> extents;
+};
+ReadableValue readable_value(std::string_view op, const Tensor& tensor, Where where);
 
 } // namespace luminal

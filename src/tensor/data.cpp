@@ -1,0 +1,409 @@
+// tensor/data.cpp -- the data of tensors: given, loaded when needed, kept, read, dropped.
+#include "tensor/graph_state.h"
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace luminal {
+
+int64_t HostValues::count() const { return elements(shape_); }
+
+void HostValues::note_ragged(const std::vector<int64_t>& path, int64_t size) {
+  if (ragged_.empty())
+    ragged_ = fmt::format("the list [{}] has {} values where {} are expected", fmt::join(path, ", "), size,
+                          shape_[path.size()]);
+}
+
+int64_t elements(const std::vector<int64_t>& extents) {
+  int64_t n = 1;
+  for (int64_t extent : extents) n *= extent;
+  return n;
+}
+
+void convert_elements(DType to, std::byte* out, DType from, const std::byte* in, int64_t count) {
+  if (count == 0) return; // no elements may come with no address
+  if (to == from) {
+    std::memcpy(out, in, size_t(storage_bytes(to, count)));
+    return;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    if (is_float(from) && is_float(to))
+      store_f64(to, out, i, load_f64(from, in, i));
+    else if (is_float(from))
+      store_i64(to, out, i, truncate_to(to, load_f64(from, in, i)));
+    else if (is_float(to))
+      store_f64(to, out, i, integer_to_float(to, from, load_i64(from, in, i)));
+    else
+      store_i64(to, out, i, wrap(to, load_i64(from, in, i)));
+  }
+}
+
+std::vector<int64_t> present_shape(const GraphState& graph, const Shape& shape, Where where) {
+  std::vector<int64_t> result;
+  ExprMap<int64_t> bindings;
+  for (Expr extent : shape) {
+    if (extent.is_constant()) {
+      result.push_back(extent.value());
+      continue;
+    }
+    if (bindings.empty())
+      for (const auto& [name, symbol] : graph.dims)
+        if (auto value = graph.dim_values.find(name); value != graph.dim_values.end())
+          bindings[symbol] = value->second;
+    auto value = evaluate(extent, bindings);
+    if (!value)
+      throw Error("shape", fmt::format("{}: {} (see Graph::set_dim)", text_of(shape), value.error()), where);
+    result.push_back(*value);
+  }
+  return result;
+}
+
+std::string described(const GraphState& graph, NodeId id) {
+  const Node& node = graph.builder[id];
+  std::string name = node.kind == NodeKind::input ? std::get<InputAttr>(node.attr).name : node.name;
+  const std::string type = to_string(node.type());
+  return name.empty() ? type : fmt::format("{} ({})", name, type);
+}
+
+const InputAttr& input_attr(const GraphState& graph, uint32_t id, std::string_view op, Where where) {
+  const Node& node = graph.builder[id];
+  if (node.kind != NodeKind::input)
+    throw Error(op, "data can only be given to a tensor made by tensor, weight or state", where);
+  return std::get<InputAttr>(node.attr);
+}
+
+namespace {
+
+bool is_fixed(const Shape& shape) {
+  return std::all_of(shape.begin(), shape.end(), [](Expr e) { return e.is_constant(); });
+}
+
+std::string extents_text(const std::vector<int64_t>& extents) {
+  return fmt::format("[{}]", fmt::join(extents, ", "));
+}
+
+/// Lists that state sizes: fixed extents must agree now, those of dimensions that have a value too.
+void check_extents(const GraphState& graph, NodeId id, const std::vector<int64_t>& extents, std::string_view op,
+                   Where where) {
+  const Shape& shape = graph.builder[id].type().shape;
+  bool fits = shape.size() == extents.size();
+  for (size_t d = 0; fits && d < extents.size(); d++)
+    fits = shape[d].is_constant() ? shape[d].value() == extents[d] : shape[d].range().contains(extents[d]);
+  if (!fits)
+    throw Error(op,
+                fmt::format("{}: the values have shape {}", described(graph, id), extents_text(extents)),
+                where);
+}
+
+InputData& start_set(GraphState& graph, NodeId id, std::string_view op, Where where) {
+  const InputAttr& input = input_attr(graph, id, op, where);
+  InputData& data = graph.data[input.name];
+  graph.weights_set_again |= data.given && input.role == Role::weight;
+  data.owner = nullptr;
+  data.buffer = nullptr;
+  data.load = nullptr;
+  data.gone.clear();
+  data.shaped = false;
+  data.given = data.fresh = true;
+  return data;
+}
+
+void store_values(GraphState& graph, NodeId id, const HostValues& values, std::string_view op, Where where) {
+  InputData& data = start_set(graph, id, op, where);
+  const DType type = graph.builder[id].type().dtype;
+  // A weight's memory may be in use by a store; other inputs are bound anew at each execute.
+  if (!data.copy || data.copy.use_count() > 1 || std::get<InputAttr>(graph.builder[id].attr).role == Role::weight)
+    data.copy = std::make_shared<std::vector<std::byte>>();
+  data.copy->resize(size_t(storage_bytes(type, values.count())));
+  convert_elements(type, data.copy->data(), values.dtype(), values.bytes().data(), values.count());
+  data.bytes = *data.copy;
+  data.owner = data.copy;
+}
+
+void check_ragged(const HostValues& values, std::string_view op, Where where) {
+  if (!values.ragged().empty()) throw Error(op, values.ragged(), where);
+}
+
+} // namespace
+
+void Tensor::set(const HostValues& values, Where where) {
+  graph_of("set", {this}, where);
+  input_attr(*graph_, id_, "set", where);
+  check_ragged(values, "set", where);
+  const Shape& shape = type_of(*this).shape;
+  if (values.shape().size() > 1)
+    check_extents(*graph_, id_, values.shape(), "set", where);
+  else if (is_fixed(shape) && values.count() != elements(present_shape(*graph_, shape, where)))
+    throw Error("set",
+                fmt::format("{} is {}, {} elements; {} were given",
+                            std::get<InputAttr>(graph_->builder[id_].attr).name,
+                            luminal::to_string(type_of(*this)),
+                            elements(present_shape(*graph_, shape, where)), values.count()),
+                where);
+  store_values(*graph_, id_, values, "set", where);
+  if (values.shape().size() > 1) {
+    InputData& data = graph_->data[std::get<InputAttr>(graph_->builder[id_].attr).name];
+    data.extents = values.shape();
+    data.shaped = true;
+  }
+}
+
+void Tensor::set_dyn(const HostValues& values, Where where) { set_dyn(values, values.shape(), where); }
+
+void Tensor::set_dyn(const HostValues& values, const std::vector<int64_t>& extents, Where where) {
+  graph_of("set_dyn", {this}, where);
+  GraphState& g = *graph_;
+  input_attr(g, id_, "set_dyn", where);
+  check_ragged(values, "set_dyn", where);
+  if (elements(extents) != values.count())
+    throw Error("set_dyn",
+                fmt::format("{}: shape {} has {} elements; {} were given", described(g, id_),
+                            extents_text(extents), elements(extents), values.count()),
+                where);
+  check_extents(g, id_, extents, "set_dyn", where);
+  const Shape shape = type_of(*this).shape;
+  std::map<std::string, int64_t> sizes;
+  for (size_t d = 0; d < shape.size(); d++) {
+    if (!shape[d].is_symbol()) continue;
+    auto [at, fresh] = sizes.emplace(shape[d].name(), extents[d]);
+    if (!fresh && at->second != extents[d])
+      throw Error("set_dyn",
+                  fmt::format("{}: the values have shape {}, in which {} would be {} and {}",
+                              described(g, id_), extents_text(extents), at->first, at->second, extents[d]),
+                  where);
+  }
+  ExprMap<int64_t> bindings;
+  for (const auto& [name, symbol] : g.dims) {
+    if (auto size = sizes.find(name); size != sizes.end())
+      bindings[symbol] = size->second;
+    else if (auto value = g.dim_values.find(name); value != g.dim_values.end())
+      bindings[symbol] = value->second;
+  }
+  for (size_t d = 0; d < shape.size(); d++) {
+    auto size = evaluate(shape[d], bindings);
+    if (!size)
+      throw Error("set_dyn",
+                  fmt::format("{}: {} cannot be known from the shape {}: {} (see Graph::set_dim)",
+                              described(g, id_), luminal::to_string(shape[d]), extents_text(extents),
+                              size.error()),
+                  where);
+    if (*size != extents[d])
+      throw Error("set_dyn",
+                  fmt::format("{}: the values have shape {}, but {} is {}", described(g, id_),
+                              extents_text(extents), luminal::to_string(shape[d]), *size),
+                  where);
+  }
+  for (const auto& [name, size] : sizes) g.dim_values[name] = size;
+  store_values(g, id_, values, "set_dyn", where);
+}
+
+void Tensor::set_bytes(std::span<const std::byte> bytes, DType type, Where where) {
+  graph_of("set", {this}, where);
+  const InputAttr& input = input_attr(*graph_, id_, "set", where);
+  const int64_t count = int64_t(bytes.size()) * 8 / bits(type);
+  const Shape& shape = type_of(*this).shape;
+  if (is_fixed(shape) && count != elements(present_shape(*graph_, shape, where)) &&
+      int64_t(bytes.size()) != storage_bytes(type, elements(present_shape(*graph_, shape, where))))
+    throw Error("set",
+                fmt::format("{} is {}, {} elements; {} were given", input.name,
+                            luminal::to_string(type_of(*this)),
+                            elements(present_shape(*graph_, shape, where)), count),
+                where);
+  const int64_t wanted = is_fixed(shape) ? elements(present_shape(*graph_, shape, where)) : count;
+  InputData& data = start_set(*graph_, id_, "set", where);
+  data.copy = std::make_shared<std::vector<std::byte>>(size_t(storage_bytes(dtype(), wanted)));
+  convert_elements(dtype(), data.copy->data(), type, bytes.data(), wanted);
+  data.bytes = *data.copy;
+  data.owner = data.copy;
+}
+
+void Tensor::borrow(const void* pointer, size_t bytes, std::shared_ptr<const void> owner, Where where) {
+  graph_of("borrow", {this}, where);
+  const Shape& shape = type_of(*this).shape;
+  input_attr(*graph_, id_, "borrow", where);
+  if (is_fixed(shape)) {
+    const int64_t wanted = storage_bytes(dtype(), elements(present_shape(*graph_, shape, where)));
+    if (wanted != int64_t(bytes))
+      throw Error("borrow",
+                  fmt::format("{} takes {} bytes; {} were given", described(*graph_, id_), wanted, bytes),
+                  where);
+  }
+  InputData& data = start_set(*graph_, id_, "borrow", where);
+  data.copy = nullptr;
+  data.bytes = {static_cast<const std::byte*>(pointer), bytes};
+  data.owner = std::move(owner);
+}
+
+void Tensor::check_borrowed(DType type, Where where) const {
+  graph_of("borrow", {this}, where);
+  if (type != dtype())
+    throw Error("borrow",
+                fmt::format("{} cannot be read from memory of {} in place; set converts",
+                            described(*graph_, id_), luminal::to_string(type)),
+                where);
+}
+
+void Tensor::defer(std::function<void(Tensor&)> load, Where where) {
+  graph_of("set_deferred", {this}, where);
+  input_attr(*graph_, id_, "set_deferred", where);
+  InputData& data = start_set(*graph_, id_, "set_deferred", where);
+  data.copy = nullptr;
+  data.bytes = {};
+  data.given = false;
+  data.load = [load = std::move(load), where](Tensor& tensor) {
+    load(tensor);
+    if (!tensor.graph()->data[std::get<InputAttr>(tensor.graph()->builder[tensor.id()].attr).name].given)
+      throw Error("set_deferred", described(*tensor.graph(), tensor.id()) + ": the callback set no value", where);
+  };
+}
+
+void load_deferred(const std::shared_ptr<GraphState>& graph, const std::string& input) {
+  InputData& data = graph->data[input];
+  if (!data.load) return;
+  auto load = std::move(data.load);
+  data.load = nullptr;
+  Tensor tensor(graph, graph->inputs.at(input));
+  try {
+    load(tensor);
+  } catch (...) {
+    if (!data.given) data.load = std::move(load); // the next one who asks may have more luck
+    throw;
+  }
+}
+
+Tensor& Tensor::keep(Where where) {
+  graph_of("keep", {this}, where);
+  auto [it, fresh] = graph_->kept.try_emplace(id_, "");
+  if (fresh) {
+    graph_->gone.erase(id_);
+    it->second = fmt::format("kept{}", id_);
+    if (auto known = graph_->readable.find(id_); known == graph_->readable.end()) graph_->stale = true;
+  }
+  return *this;
+}
+
+void Tensor::drop(Where where) {
+  graph_of("drop", {this}, where);
+  GraphState& g = *graph_;
+  const std::string reason = Error("drop", "the value was dropped", where).what();
+  const std::string place = reason.substr(reason.rfind(" at "));
+  if (auto kept = g.kept.find(id_); kept != g.kept.end()) {
+    if (g.context && g.readable.contains(id_)) g.context->forget_result(g.readable.at(id_));
+    g.kept.erase(kept);
+    g.gone[id_] = "was dropped" + place;
+    g.stale = true;
+  }
+  const Node& node = g.builder[id_];
+  if (node.kind != NodeKind::input) return;
+  const auto& input = std::get<InputAttr>(node.attr);
+  InputData& data = g.data[input.name];
+  data = {};
+  if (input.role != Role::state)
+    data.gone = "was dropped" + place;
+  else if (g.store)
+    g.store->exchange_state(input.name, {});
+}
+
+DType Tensor::dtype() const { return type_of(*this).dtype; }
+Dims Tensor::shape() const { return to_dims(type_of(*this).shape); }
+Dim Tensor::dim(int axis) const { return shape()[size_t(axis_of("dim", axis, rank(), Where::current()))]; }
+std::string Tensor::name() const { return graph_->builder[id_].name; }
+Tensor& Tensor::set_name(std::string name) {
+  graph_->builder.name(id_, std::move(name));
+  return *this;
+}
+
+namespace {
+template <size_t N, size_t... I>
+std::array<Dim, N> axes_of(const Tensor& t, std::string_view op, Where where, std::index_sequence<I...>) {
+  graph_of(op, {&t}, where);
+  const Dims dims = t.shape();
+  if (dims.size() != N)
+    throw Error(op,
+                fmt::format("{} axes are asked for, {} has {}", N, described(*t.graph(), t.id()), dims.size()),
+                where);
+  return {dims[I]...};
+}
+template <size_t N> std::array<Dim, N> axes_of(const Tensor& t, std::string_view op, Where where) {
+  return axes_of<N>(t, op, where, std::make_index_sequence<N>());
+}
+} // namespace
+
+std::array<Dim, 1> Tensor::dims1(Where where) const { return axes_of<1>(*this, "dims1", where); }
+std::array<Dim, 2> Tensor::dims2(Where where) const { return axes_of<2>(*this, "dims2", where); }
+std::array<Dim, 3> Tensor::dims3(Where where) const { return axes_of<3>(*this, "dims3", where); }
+std::array<Dim, 4> Tensor::dims4(Where where) const { return axes_of<4>(*this, "dims4", where); }
+std::array<Dim, 5> Tensor::dims5(Where where) const { return axes_of<5>(*this, "dims5", where); }
+
+int64_t Tensor::element_count(Where where) const { return elements(extents(where)); }
+std::vector<int64_t> Tensor::extents(Where where) const {
+  graph_of("extents", {this}, where);
+  return present_shape(*graph_, type_of(*this).shape, where);
+}
+void Tensor::check_single(Where where) const {
+  graph_of("item", {this}, where);
+  if (element_count(where) != 1)
+    throw Error("item",
+                fmt::format("{} has {} elements, not one", described(*graph_, id_), element_count(where)),
+                where);
+}
+
+ReadableValue readable_value(std::string_view op, const Tensor& tensor, Where where) {
+  const auto graph = graph_of(op, {&tensor}, where);
+  GraphState& g = *graph;
+  const NodeId id = tensor.id();
+  const Node& node = g.builder[id];
+  if (auto gone = g.gone.find(id); gone != g.gone.end())
+    throw Error(op, fmt::format("{} {}", described(g, id), gone->second), where);
+  if (auto kept = g.readable.find(id); kept != g.readable.end() && g.context && g.ran) {
+    auto value = g.context->result(kept->second);
+    if (!value) throw Error(op, value.error(), where);
+    return {value->bytes, value->shape};
+  }
+  if (node.kind == NodeKind::input) {
+    const auto& input = std::get<InputAttr>(node.attr);
+    load_deferred(graph, input.name);
+    auto data = g.data.find(input.name);
+    const bool given = data != g.data.end() && data->second.given;
+    if (given && (input.role != Role::state || data->second.fresh || !g.store)) {
+      auto extents = present_shape(g, node.type().shape, where);
+      const int64_t wanted = storage_bytes(node.type().dtype, elements(extents));
+      if (wanted != int64_t(data->second.bytes.size()))
+        throw Error(op,
+                    fmt::format("{} is {} with the present dimensions, {} bytes; {} were given",
+                                described(g, id), extents_text(extents), wanted, data->second.bytes.size()),
+                    where);
+      return {data->second.bytes, std::move(extents)};
+    }
+    if (input.role == Role::state && g.store && g.context) {
+      auto extents = present_shape(g, node.type().shape, where);
+      const int64_t wanted = storage_bytes(node.type().dtype, elements(extents));
+      const int slot = g.context->executable().plan().find_slot(input.name, runtime::SlotKind::state);
+      const int64_t most =
+          slot < 0 ? wanted : g.context->executable().plan().slots[size_t(slot)].max_bytes;
+      auto memory = g.store->state(input.name, most);
+      if (!memory) throw Error(op, memory.error(), where);
+      return {{*memory, size_t(wanted)}, std::move(extents)};
+    }
+    if (data != g.data.end() && !data->second.gone.empty())
+      throw Error(op, fmt::format("{} {}", described(g, id), data->second.gone), where);
+    throw Error(op, fmt::format("{} has no value yet: it was never set", described(g, id)), where);
+  }
+  if (g.kept.contains(id))
+    throw Error(op, fmt::format("the value of {} is not there yet: execute the graph first", described(g, id)),
+                where);
+  throw Error(op,
+              fmt::format("the value of {} was not kept: call keep() on the tensor before execute",
+                          described(g, id)),
+              where);
+}
+
+void Tensor::read(void* destination, DType as, Where where) const {
+  auto value = readable_value("data", *this, where);
+  convert_elements(as, static_cast<std::byte*>(destination), dtype(), value.bytes.data(), elements(value.extents));
+}
+
+std::span<const std::byte> Tensor::bytes(Where where) const { return readable_value("bytes", *this, where).bytes; }
+
+} // namespace luminal

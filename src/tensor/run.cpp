@@ -1,0 +1,286 @@
+// tensor/run.cpp -- Graph: compile, execute, what a run cost.
+#include "base/log.h"
+#include "base/settings.h"
+#include "base/thread_pool.h"
+#include "luminal/debug.h"
+#include "tensor/graph_state.h"
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <mutex>
+
+namespace luminal {
+namespace {
+
+void check(const Result<void>& done, std::string_view op, Where where) {
+  if (!done) throw Error(op, done.error(), where);
+}
+
+/// Uses, or makes, the file of what load steps compute from weights of this name.
+void keep_loaded_values(GraphState& g) {
+  const std::string folder = cache_folder();
+  if (folder.empty()) return;
+  const uint64_t source =
+      compile::load_source(g.options.weights_id, compile::Options::host(g.options.threads));
+  auto found = g.store->keep_loaded_in(runtime::load_file_path(folder, source), source);
+  if (!found) {
+    log_debug("loaded values are computed: {}", found.error());
+    runtime::trim_load_files(folder);
+  }
+}
+
+/// Why an input has no value, for a message.
+std::string missing(const GraphState& g, const runtime::Slot& slot, std::string_view word) {
+  auto data = g.data.find(slot.name);
+  const bool gone = data != g.data.end() && !data->second.gone.empty();
+  return fmt::format("{} {} ({}) {}", word, slot.name, to_string(slot.type),
+                     gone ? data->second.gone + "; set it again" : "was never set");
+}
+
+void give_weights(const std::shared_ptr<GraphState>& graph, Where where) {
+  GraphState& g = *graph;
+  bool changed = false;
+  for (const auto& slot : g.executable->plan().slots) {
+    if (slot.kind != runtime::SlotKind::weight || !slot.used) continue;
+    load_deferred(graph, slot.name);
+    InputData& data = g.data[slot.name];
+    if (!data.given) throw Error("execute", missing(g, slot, "weight"), where);
+    if (!data.fresh) continue;
+    g.store->borrow_weight(slot.name, data.bytes, data.owner);
+    data.fresh = false;
+    changed = true;
+  }
+  if (!changed) return;
+  g.store->unload();
+  g.context.reset();
+  if (!g.options.weights_id.empty() && g.options.cache && !g.weights_set_again) keep_loaded_values(g);
+}
+
+void make_context(const std::shared_ptr<GraphState>& graph, Where where) {
+  GraphState& g = *graph;
+  runtime::ContextOptions options;
+  options.max_memory = g.options.max_memory;
+  auto context = runtime::Context::create(g.executable, g.store, options);
+  if (!context) throw Error("execute", context.error(), where);
+  g.context = std::move(*context);
+}
+
+/// Does anything that runs depend on the dimension? One of unused inputs only need not be set.
+bool matters(const runtime::Plan& plan, Expr symbol) {
+  auto in = [&](Expr e) { return depends_on(e, symbol); };
+  std::function<bool(const std::vector<runtime::Step>&)> counted = [&](const std::vector<runtime::Step>& steps) {
+    return std::any_of(steps.begin(), steps.end(), [&](const runtime::Step& step) {
+      return in(step.count) || counted(step.body) || counted(step.otherwise);
+    });
+  };
+  return std::any_of(plan.slots.begin(), plan.slots.end(),
+                     [&](const runtime::Slot& slot) {
+                       return slot.used && std::any_of(slot.type.shape.begin(), slot.type.shape.end(), in);
+                     }) ||
+         std::any_of(plan.kernels.begin(), plan.kernels.end(),
+                     [&](const runtime::KernelCode& kernel) {
+                       return std::any_of(kernel.symbols.begin(), kernel.symbols.end(), in);
+                     }) ||
+         std::any_of(plan.assumptions.begin(), plan.assumptions.end(), in) || counted(plan.steps);
+}
+
+void give_dims(GraphState& g, Where where) {
+  const auto& symbols = g.executable->plan().symbols;
+  for (const auto& [name, symbol] : g.dims) {
+    if (std::find(symbols.begin(), symbols.end(), symbol) == symbols.end()) continue;
+    auto value = g.dim_values.find(name);
+    if (value == g.dim_values.end() && !matters(g.executable->plan(), symbol)) continue;
+    if (value == g.dim_values.end())
+      throw Error("execute", fmt::format("dimension {} has no value (see set_dim)", name), where);
+    check(g.context->set_symbol(name, value->second), "execute", where);
+  }
+}
+
+void give_state(GraphState& g, const runtime::Slot& slot, Where where) {
+  InputData& data = g.data[slot.name];
+  if (!data.fresh) return;
+  if (data.buffer && data.buffer.use_count() == 1 && data.buffer->buffer.bytes() >= slot.max_bytes) {
+    g.store->exchange_state(slot.name, std::move(data.buffer->buffer));
+  } else {
+    auto memory = g.context->state(slot.name);
+    if (!memory) throw Error("execute", memory.error(), where);
+    auto target = g.store->state(slot.name, slot.max_bytes);
+    if (!target) throw Error("execute", target.error(), where);
+    if (memory->bytes.size() != data.bytes.size())
+      throw Error("execute",
+                  fmt::format("state {} takes {} bytes, {} were given", slot.name, memory->bytes.size(),
+                              data.bytes.size()),
+                  where);
+    if (!data.bytes.empty()) std::memcpy(*target, data.bytes.data(), data.bytes.size());
+  }
+  data = {}; // the store has it now
+}
+
+void give_argument(const std::shared_ptr<GraphState>& graph, const runtime::Slot& slot, Where where) {
+  GraphState& g = *graph;
+  load_deferred(graph, slot.name);
+  InputData& data = g.data[slot.name];
+  if (!data.given) throw Error("execute", missing(g, slot, "tensor"), where);
+  const std::vector<int64_t> extents = present_shape(g, slot.type.shape, where);
+  const int64_t wanted = storage_bytes(slot.type.dtype, elements(extents));
+  if (wanted != int64_t(data.bytes.size()))
+    throw Error("execute",
+                fmt::format("tensor {} is {} with the present dimensions {} bytes, {} were given", slot.name,
+                            luminal::to_string(slot.type), wanted, data.bytes.size()),
+                where);
+  if (data.shaped && data.extents != extents)
+    throw Error("execute",
+                fmt::format("tensor {} is {} with the present dimensions {}; the values that were set have "
+                            "shape {}",
+                            slot.name, luminal::to_string(slot.type), luminal::to_string(to_dims({extents.begin(), extents.end()})),
+                            luminal::to_string(to_dims({data.extents.begin(), data.extents.end()}))),
+                where);
+  check(g.context->bind_argument(slot.name, data.bytes), "execute", where);
+}
+
+/// All but the run itself.
+void prepare(Graph& graph, Where where) {
+  const auto state = graph.state();
+  GraphState& g = *state;
+  g.ran = false;
+  if (g.stale || !g.executable) graph.compile(g.options, where);
+  give_weights(state, where);
+  if (!g.context) make_context(state, where);
+  give_dims(g, where);
+  for (const auto& slot : g.executable->plan().slots) {
+    if (slot.kind == runtime::SlotKind::state) {
+      load_deferred(state, slot.name);
+      give_state(g, slot, where);
+    } else if (slot.kind == runtime::SlotKind::argument && slot.used)
+      give_argument(state, slot, where);
+  }
+}
+
+} // namespace
+
+ThreadPool& shared_pool(int threads) {
+  static std::mutex mutex;
+  static std::map<int, std::unique_ptr<ThreadPool>> pools;
+  std::lock_guard lock(mutex);
+  auto& pool = pools[threads];
+  if (!pool) pool = std::make_unique<ThreadPool>(threads);
+  return *pool;
+}
+
+std::shared_ptr<device::CpuDevice> shared_device(int threads) {
+  if (threads <= 0) threads = setting_threads();
+  static std::mutex mutex;
+  static std::map<int, std::shared_ptr<device::CpuDevice>> devices;
+  ThreadPool& pool = shared_pool(threads);
+  std::lock_guard lock(mutex);
+  auto& device = devices[threads];
+  if (!device) device = device::make_cpu_device(pool);
+  return device;
+}
+
+GraphState::~GraphState() {
+  context.reset(); // before the executable, the store and the device that they use
+  executable.reset();
+  store.reset();
+}
+
+void Graph::compile(const CompileOptions& options, Where where) {
+  GraphState& g = *state_;
+  int threads = options.threads > 0 ? options.threads : setting_threads();
+  compile::Options inner = compile::Options::host(threads);
+  inner.cache = options.cache;
+  inner.pool = &shared_pool(threads);
+  auto compiled = compile::compile(g.snapshot(), inner);
+  if (!compiled) throw Error("compile", compiled.error(), where);
+  g.context.reset();
+  g.executable.reset();
+  g.ran = false;
+  if (!g.device || g.options.threads != options.threads) {
+    g.store.reset();
+    g.device = shared_device(threads);
+    g.store = std::make_shared<runtime::Store>(*g.device);
+    for (auto& [_, data] : g.data) data.fresh = data.given;
+  }
+  g.options = options;
+  g.compiled = std::move(*compiled);
+  auto executable = runtime::Executable::load(g.compiled->plan, *g.device);
+  if (!executable) throw Error("compile", executable.error(), where);
+  g.executable = *executable;
+  g.readable = g.kept;
+  g.stale = false;
+}
+
+void Graph::execute(Where where) {
+  prepare(*this, where);
+  check(state_->context->run(), "execute", where);
+  state_->ran = true;
+  state_->gone.clear();
+}
+
+ExecutionTable Graph::execute_debug(Where where) {
+  prepare(*this, where);
+  GraphState& g = *state_;
+  g.context->clear_events();
+  g.context->trace(true);
+  auto done = g.context->run();
+  g.context->trace(false);
+  check(done, "execute", where);
+  g.ran = true;
+  g.gone.clear();
+  ExecutionTable table;
+  for (const runtime::TraceEvent& event : g.context->events()) {
+    StepCost row;
+    row.name = event.name;
+    row.milliseconds = double(event.duration_ns) / 1e6;
+    for (const auto& operand : event.operands) {
+      row.shapes += fmt::format("{}{} {}{}", row.shapes.empty() ? "" : ", ", operand.name, luminal::to_string(operand.dtype),
+                                luminal::to_string(to_dims({operand.shape.begin(), operand.shape.end()})));
+      row.bytes += int64_t(operand.bytes.size());
+    }
+    table.steps.push_back(std::move(row));
+  }
+  g.context->clear_events();
+  return table;
+}
+
+void Graph::reset_states() {
+  if (state_->store) state_->store->reset_states();
+  for (auto& [name, id] : state_->inputs)
+    if (std::get<InputAttr>(state_->builder[id].attr).role == Role::state) state_->data.erase(name);
+}
+
+void Graph::reset() {
+  GraphState& g = *state_;
+  g.context.reset();
+  g.data.clear();
+  g.dim_values.clear();
+  g.gone.clear();
+  g.ran = false;
+  g.weights_set_again = false;
+  if (g.device) g.store = std::make_shared<runtime::Store>(*g.device);
+}
+
+std::string Graph::report() const {
+  return state_->compiled ? state_->compiled->report() : "not compiled yet\n";
+}
+std::string Graph::to_string() const { return luminal::to_string(state_->snapshot()); }
+std::string Graph::to_dot() const { return luminal::to_dot(state_->snapshot()); }
+std::string Graph::to_html() const { return luminal::to_html(state_->snapshot()); }
+
+MemoryUse Graph::memory() const {
+  const GraphState& g = *state_;
+  MemoryUse use;
+  if (!g.executable) return use;
+  const runtime::Plan& plan = g.executable->plan();
+  use.arena = plan.arena_bytes;
+  for (const auto& slot : plan.slots) {
+    if (slot.kind == runtime::SlotKind::state) use.states += slot.max_bytes;
+    if (slot.kind == runtime::SlotKind::weight) use.weights += slot.max_bytes;
+    if (slot.kind == runtime::SlotKind::loaded) use.loaded += slot.max_bytes;
+    if (slot.kind == runtime::SlotKind::argument) use.inputs += slot.max_bytes;
+    if (slot.kind == runtime::SlotKind::arena && slot.pinned) use.kept += slot.max_bytes;
+  }
+  return use;
+}
+
+} // namespace luminal
