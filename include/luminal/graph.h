@@ -18,8 +18,9 @@ struct CompileOptions {
 
 /// Bytes that a compiled graph needs at the largest sizes of its dimensions.
 struct MemoryUse {
-  int64_t arena = 0;   ///< values of a step, kept ones included; memory is used again where lives do not overlap
-  int64_t kept = 0;    ///< of these, kept ones: they live until the next execute
+  int64_t arena =
+      0;            ///< values of a step, kept ones included; memory is used again where lives do not overlap
+  int64_t kept = 0; ///< of these, kept ones: they live until the next execute
   int64_t states = 0, inputs = 0, weights = 0;
   int64_t loaded = 0; ///< computed once from weights
 };
@@ -44,7 +45,8 @@ public:
   }
   /// An input that is given before each execute (it keeps its last value).
   Tensor tensor(Dims shape, DType dtype = DType::f32, std::string name = "", Where where = Where::current());
-  Tensor named_tensor(std::string name, Dims shape, DType dtype = DType::f32, Where where = Where::current()) {
+  Tensor named_tensor(std::string name, Dims shape, DType dtype = DType::f32,
+                      Where where = Where::current()) {
     return tensor(std::move(shape), dtype, std::move(name), where);
   }
   /// An input that is given once; what depends on weights only may be computed once, at load.

@@ -89,8 +89,8 @@ public:
     read(&value, dtype_of<T>, where);
     return value;
   }
-  int64_t element_count(LUMINAL_WHERE) const;          ///< with the dimensions' present values
-  std::vector<int64_t> extents(LUMINAL_WHERE) const;   ///< the shape with the dimensions' present values
+  int64_t element_count(LUMINAL_WHERE) const;        ///< with the dimensions' present values
+  std::vector<int64_t> extents(LUMINAL_WHERE) const; ///< the shape with the dimensions' present values
   void read(void* destination, DType as, LUMINAL_WHERE) const;
   /// The same value where it lies, in its own dtype; until the next execute, set, drop or hand-over.
   std::span<const std::byte> bytes(LUMINAL_WHERE) const;

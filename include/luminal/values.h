@@ -16,11 +16,11 @@ namespace luminal {
 
 /// A C++ type that has a DType.
 template <class T>
-concept Element = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, bool> ||
-                  std::same_as<T, int8_t> || std::same_as<T, uint8_t> || std::same_as<T, int16_t> ||
-                  std::same_as<T, uint16_t> || std::same_as<T, int32_t> || std::same_as<T, uint32_t> ||
-                  std::same_as<T, int64_t> || std::same_as<T, uint64_t> || std::same_as<T, Half> ||
-                  std::same_as<T, BFloat16>;
+concept Element =
+    std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, bool> || std::same_as<T, int8_t> ||
+    std::same_as<T, uint8_t> || std::same_as<T, int16_t> || std::same_as<T, uint16_t> ||
+    std::same_as<T, int32_t> || std::same_as<T, uint32_t> || std::same_as<T, int64_t> ||
+    std::same_as<T, uint64_t> || std::same_as<T, Half> || std::same_as<T, BFloat16>;
 
 namespace detail {
 struct Number {
@@ -112,8 +112,7 @@ private:
       }
     }
   }
-  template <class V, class T>
-  void append(const V& values, std::vector<T>& out, std::vector<int64_t>& path) {
+  template <class V, class T> void append(const V& values, std::vector<T>& out, std::vector<int64_t>& path) {
     if constexpr (detail::NestedTraits<V>::rank == 0)
       out.push_back(T(values));
     else {

@@ -122,7 +122,8 @@ luminal::Result<void> Context::prepare() {
     switch (slot.kind) {
     case SlotKind::arena:
       if (slot.offset >= 0) addresses_[i] = arena_.data() + slot.offset;
-      if (slot.offset >= 0 && slot.pinned && slot.max_bytes >= own_result_bytes) { // its part of the arena is never touched
+      if (slot.offset >= 0 && slot.pinned &&
+          slot.max_bytes >= own_result_bytes) { // its part of the arena is never touched
         auto memory = DeviceBuffer::allocate(device, slot.max_bytes, false);
         if (!memory) return memory.failure();
         addresses_[i] = memory->data();

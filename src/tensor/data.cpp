@@ -84,15 +84,14 @@ std::string extents_text(const std::vector<int64_t>& extents) {
 }
 
 /// Lists that state sizes: fixed extents must agree now, those of dimensions that have a value too.
-void check_extents(const GraphState& graph, NodeId id, const std::vector<int64_t>& extents, std::string_view op,
-                   Where where) {
+void check_extents(const GraphState& graph, NodeId id, const std::vector<int64_t>& extents,
+                   std::string_view op, Where where) {
   const Shape& shape = graph.builder[id].type().shape;
   bool fits = shape.size() == extents.size();
   for (size_t d = 0; fits && d < extents.size(); d++)
     fits = shape[d].is_constant() ? shape[d].value() == extents[d] : shape[d].range().contains(extents[d]);
   if (!fits)
-    throw Error(op,
-                fmt::format("{}: the values have shape {}", described(graph, id), extents_text(extents)),
+    throw Error(op, fmt::format("{}: the values have shape {}", described(graph, id), extents_text(extents)),
                 where);
 }
 
@@ -113,7 +112,8 @@ void store_values(GraphState& graph, NodeId id, const HostValues& values, std::s
   InputData& data = start_set(graph, id, op, where);
   const DType type = graph.builder[id].type().dtype;
   // A weight's memory may be in use by a store; other inputs are bound anew at each execute.
-  if (!data.copy || data.copy.use_count() > 1 || std::get<InputAttr>(graph.builder[id].attr).role == Role::weight)
+  if (!data.copy || data.copy.use_count() > 1 ||
+      std::get<InputAttr>(graph.builder[id].attr).role == Role::weight)
     data.copy = std::make_shared<std::vector<std::byte>>();
   data.copy->resize(size_t(storage_bytes(type, values.count())));
   convert_elements(type, data.copy->data(), values.dtype(), values.bytes().data(), values.count());
@@ -254,7 +254,8 @@ void Tensor::defer(std::function<void(Tensor&)> load, Where where) {
   data.load = [load = std::move(load), where](Tensor& tensor) {
     load(tensor);
     if (!tensor.graph()->data[std::get<InputAttr>(tensor.graph()->builder[tensor.id()].attr).name].given)
-      throw Error("set_deferred", described(*tensor.graph(), tensor.id()) + ": the callback set no value", where);
+      throw Error("set_deferred", described(*tensor.graph(), tensor.id()) + ": the callback set no value",
+                  where);
   };
 }
 
@@ -320,9 +321,9 @@ std::array<Dim, N> axes_of(const Tensor& t, std::string_view op, Where where, st
   graph_of(op, {&t}, where);
   const Dims dims = t.shape();
   if (dims.size() != N)
-    throw Error(op,
-                fmt::format("{} axes are asked for, {} has {}", N, described(*t.graph(), t.id()), dims.size()),
-                where);
+    throw Error(
+        op, fmt::format("{} axes are asked for, {} has {}", N, described(*t.graph(), t.id()), dims.size()),
+        where);
   return {dims[I]...};
 }
 template <size_t N> std::array<Dim, N> axes_of(const Tensor& t, std::string_view op, Where where) {
@@ -380,8 +381,7 @@ ReadableValue readable_value(std::string_view op, const Tensor& tensor, Where wh
       auto extents = present_shape(g, node.type().shape, where);
       const int64_t wanted = storage_bytes(node.type().dtype, elements(extents));
       const int slot = g.context->executable().plan().find_slot(input.name, runtime::SlotKind::state);
-      const int64_t most =
-          slot < 0 ? wanted : g.context->executable().plan().slots[size_t(slot)].max_bytes;
+      const int64_t most = slot < 0 ? wanted : g.context->executable().plan().slots[size_t(slot)].max_bytes;
       auto memory = g.store->state(input.name, most);
       if (!memory) throw Error(op, memory.error(), where);
       return {{*memory, size_t(wanted)}, std::move(extents)};
@@ -391,19 +391,23 @@ ReadableValue readable_value(std::string_view op, const Tensor& tensor, Where wh
     throw Error(op, fmt::format("{} has no value yet: it was never set", described(g, id)), where);
   }
   if (g.kept.contains(id))
-    throw Error(op, fmt::format("the value of {} is not there yet: execute the graph first", described(g, id)),
+    throw Error(op,
+                fmt::format("the value of {} is not there yet: execute the graph first", described(g, id)),
                 where);
-  throw Error(op,
-              fmt::format("the value of {} was not kept: call keep() on the tensor before execute",
-                          described(g, id)),
-              where);
+  throw Error(
+      op,
+      fmt::format("the value of {} was not kept: call keep() on the tensor before execute", described(g, id)),
+      where);
 }
 
 void Tensor::read(void* destination, DType as, Where where) const {
   auto value = readable_value("data", *this, where);
-  convert_elements(as, static_cast<std::byte*>(destination), dtype(), value.bytes.data(), elements(value.extents));
+  convert_elements(as, static_cast<std::byte*>(destination), dtype(), value.bytes.data(),
+                   elements(value.extents));
 }
 
-std::span<const std::byte> Tensor::bytes(Where where) const { return readable_value("bytes", *this, where).bytes; }
+std::span<const std::byte> Tensor::bytes(Where where) const {
+  return readable_value("bytes", *this, where).bytes;
+}
 
 } // namespace luminal

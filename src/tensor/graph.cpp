@@ -120,7 +120,8 @@ Tensor Graph::constant(const HostValues& values, Dims shape, Where where) {
 Tensor Graph::iota(Dims shape, const std::function<Dim(const Dims& axes)>& value, DType dtype, Where where) {
   const Shape extents = to_shape(shape);
   Dims axes;
-  for (size_t d = 0; d < extents.size(); d++) axes.push_back(Dim::from_id(axis_symbol(int(d), extents[d]).id()));
+  for (size_t d = 0; d < extents.size(); d++)
+    axes.push_back(Dim::from_id(axis_symbol(int(d), extents[d]).id()));
   const Expr element = to_expr(value(axes));
   return build("iota", state_, where, [&](FunctionBuilder& b) { return b.iota(extents, element, dtype); });
 }

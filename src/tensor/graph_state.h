@@ -25,11 +25,11 @@ struct InputData {
   std::span<const std::byte> bytes;             // of `copy` or `buffer`, or borrowed
   std::shared_ptr<OwnedBuffer> buffer;          // handed over from a result or a state
   std::shared_ptr<const void> owner;
-  std::vector<int64_t> extents; // stated by nested lists; checked at execute
-  bool shaped = false;          // there are extents
-  bool given = false, fresh = false;      // fresh: not yet handed to the context
-  std::function<void(Tensor&)> load;      // deferred: makes it given
-  std::string gone;                       // why there is no value any more
+  std::vector<int64_t> extents;      // stated by nested lists; checked at execute
+  bool shaped = false;               // there are extents
+  bool given = false, fresh = false; // fresh: not yet handed to the context
+  std::function<void(Tensor&)> load; // deferred: makes it given
+  std::string gone;                  // why there is no value any more
 };
 
 struct GraphState {
@@ -59,7 +59,7 @@ struct GraphState {
   std::unique_ptr<runtime::Context> context;
   std::map<NodeId, std::string> readable; // kept at the last compile
   bool ran = false;                       // the last execute came to its end
-  std::map<NodeId, std::string> gone;     // kept values that were dropped or handed over since the last execute
+  std::map<NodeId, std::string> gone; // kept values that were dropped or handed over since the last execute
 
   Module snapshot() const; // with the entry
   ~GraphState();

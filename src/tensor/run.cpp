@@ -68,11 +68,12 @@ void make_context(const std::shared_ptr<GraphState>& graph, Where where) {
 /// Does anything that runs depend on the dimension? One of unused inputs only need not be set.
 bool matters(const runtime::Plan& plan, Expr symbol) {
   auto in = [&](Expr e) { return depends_on(e, symbol); };
-  std::function<bool(const std::vector<runtime::Step>&)> counted = [&](const std::vector<runtime::Step>& steps) {
-    return std::any_of(steps.begin(), steps.end(), [&](const runtime::Step& step) {
-      return in(step.count) || counted(step.body) || counted(step.otherwise);
-    });
-  };
+  std::function<bool(const std::vector<runtime::Step>&)> counted =
+      [&](const std::vector<runtime::Step>& steps) {
+        return std::any_of(steps.begin(), steps.end(), [&](const runtime::Step& step) {
+          return in(step.count) || counted(step.body) || counted(step.otherwise);
+        });
+      };
   return std::any_of(plan.slots.begin(), plan.slots.end(),
                      [&](const runtime::Slot& slot) {
                        return slot.used && std::any_of(slot.type.shape.begin(), slot.type.shape.end(), in);
@@ -132,7 +133,8 @@ void give_argument(const std::shared_ptr<GraphState>& graph, const runtime::Slot
     throw Error("execute",
                 fmt::format("tensor {} is {} with the present dimensions {}; the values that were set have "
                             "shape {}",
-                            slot.name, luminal::to_string(slot.type), luminal::to_string(to_dims({extents.begin(), extents.end()})),
+                            slot.name, luminal::to_string(slot.type),
+                            luminal::to_string(to_dims({extents.begin(), extents.end()})),
                             luminal::to_string(to_dims({data.extents.begin(), data.extents.end()}))),
                 where);
   check(g.context->bind_argument(slot.name, data.bytes), "execute", where);
@@ -233,7 +235,8 @@ ExecutionTable Graph::execute_debug(Where where) {
     row.name = event.name;
     row.milliseconds = double(event.duration_ns) / 1e6;
     for (const auto& operand : event.operands) {
-      row.shapes += fmt::format("{}{} {}{}", row.shapes.empty() ? "" : ", ", operand.name, luminal::to_string(operand.dtype),
+      row.shapes += fmt::format("{}{} {}{}", row.shapes.empty() ? "" : ", ", operand.name,
+                                luminal::to_string(operand.dtype),
                                 luminal::to_string(to_dims({operand.shape.begin(), operand.shape.end()})));
       row.bytes += int64_t(operand.bytes.size());
     }

@@ -22,10 +22,12 @@ int64_t ExecutionTable::bytes() const {
 std::string to_string(const ExecutionTable& table) {
   size_t width = 5;
   for (const StepCost& step : table.steps) width = std::max(width, step.name.size());
-  std::string out = fmt::format("{:<{}}  {:>10}  {:>14}  {:>9}  {}\n", "step", width, "ms", "bytes", "GB/s", "shapes");
+  std::string out =
+      fmt::format("{:<{}}  {:>10}  {:>14}  {:>9}  {}\n", "step", width, "ms", "bytes", "GB/s", "shapes");
   auto line = [&](const std::string& name, double ms, int64_t bytes, const std::string& shapes) {
     const std::string speed = ms > 0 ? fmt::format("{:.2f}", double(bytes) / ms / 1e6) : "-";
-    std::string text = fmt::format("{:<{}}  {:>10.4f}  {:>14}  {:>9}  {}", name, width, ms, bytes, speed, shapes);
+    std::string text =
+        fmt::format("{:<{}}  {:>10.4f}  {:>14}  {:>9}  {}", name, width, ms, bytes, speed, shapes);
     out += text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
   };
   for (const StepCost& step : table.steps) line(step.name, step.milliseconds, step.bytes, step.shapes);
@@ -43,9 +45,9 @@ std::string to_string(const Tensor& tensor, const PrintOptions& options) {
   try {
     const ReadableValue value = readable_value("to_string", tensor, Where::current());
     const Dims extents = to_dims({value.extents.begin(), value.extents.end()});
-    return fmt::format("{}  # {}", values_text(node.type().dtype, value.extents, value.bytes, options),
-                       headed(fmt::format("{}{}", to_string(node.type().dtype),
-                                          extents.empty() ? "" : to_string(extents))));
+    return fmt::format(
+        "{}  # {}", values_text(node.type().dtype, value.extents, value.bytes, options),
+        headed(fmt::format("{}{}", to_string(node.type().dtype), extents.empty() ? "" : to_string(extents))));
   } catch (const Error&) { // there is no value: what it is, not what it holds
     std::string type = to_string(node.type());
     try {

@@ -70,12 +70,15 @@ TEST(Data, ShapesAreChecked) {
   const std::vector<double> doubles(6);
   EXPECT_ERROR(x.borrow(std::span<const double>(doubles)),
                "[borrow] x (f32[2, 3]) cannot be read from memory of f64 in place; set converts");
-  EXPECT_ERROR((x + 1).set({1.f}), "[set] data can only be given to a tensor made by tensor, weight or state");
+  EXPECT_ERROR((x + 1).set({1.f}),
+               "[set] data can only be given to a tensor made by tensor, weight or state");
   Tensor z = (y * 2).keep();
   g.set_dim("n", 2);
   y.set({{1, 2, 3}});
-  EXPECT_ERROR(g.execute(), "[execute] tensor y is f32[n, 3] with the present dimensions 24 bytes, 12 were given");
-  EXPECT_ERROR((void)z.data<float>(), "[data] the value of f32[n, 3] is not there yet: execute the graph first");
+  EXPECT_ERROR(g.execute(),
+               "[execute] tensor y is f32[n, 3] with the present dimensions 24 bytes, 12 were given");
+  EXPECT_ERROR((void)z.data<float>(),
+               "[data] the value of f32[n, 3] is not there yet: execute the graph first");
 }
 
 TEST(Data, SetDynGivesSizesToo) {
@@ -93,7 +96,8 @@ TEST(Data, SetDynGivesSizesToo) {
   both.set_dyn(std::vector<int>(24), {4, 6}); // m is 2
   EXPECT_ERROR(both.set_dyn(std::vector<int>(8), {4, 2}),
                "[set_dyn] both (f32[n, m + n]): the values have shape [4, 2], but m + n is 6");
-  EXPECT_ERROR(x.set_dyn(std::vector<int>(9), {9, 1}), "[set_dyn] x (f32[n, m]): the values have shape [9, 1]");
+  EXPECT_ERROR(x.set_dyn(std::vector<int>(9), {9, 1}),
+               "[set_dyn] x (f32[n, m]): the values have shape [9, 1]");
   EXPECT_ERROR(x.set_dyn(std::vector<int>(9), {3, 4}),
                "[set_dyn] x (f32[n, m]): shape [3, 4] has 12 elements; 9 were given");
   Tensor square = g.tensor({n, n}, DType::f32, "square");
@@ -102,8 +106,9 @@ TEST(Data, SetDynGivesSizesToo) {
   Graph h;
   Dim k = h.dim("k", 1, 8);
   Tensor twice = h.tensor({k * 2}, DType::f32, "twice");
-  EXPECT_ERROR(twice.set_dyn({1, 2, 3, 4}), "[set_dyn] twice (f32[k*2]): k*2 cannot be known from the shape [4]: "
-                                            "symbol 'k' has no value (see Graph::set_dim)");
+  EXPECT_ERROR(twice.set_dyn({1, 2, 3, 4}),
+               "[set_dyn] twice (f32[k*2]): k*2 cannot be known from the shape [4]: "
+               "symbol 'k' has no value (see Graph::set_dim)");
   h.set_dyn_dim("k", 2);
   twice.set_dyn({1, 2, 3, 4});
   EXPECT_THAT(twice.data<int>(), ElementsAre(1, 2, 3, 4));
@@ -111,7 +116,8 @@ TEST(Data, SetDynGivesSizesToo) {
 
 TEST(Data, DeferredValuesAreLoadedWhenNeededAndOnce) {
   Graph g;
-  Tensor x = g.tensor({2}), w = g.weight("w", {2}), y = (x * w).keep(), other = g.tensor({2}, DType::f32, "other");
+  Tensor x = g.tensor({2}), w = g.weight("w", {2}), y = (x * w).keep(),
+         other = g.tensor({2}, DType::f32, "other");
   int loads = 0;
   w.set_deferred([&] {
     loads++;
@@ -206,7 +212,8 @@ TEST(Data, StructuredBindings) {
 
 TEST(Data, ConstantsAndIota) {
   Graph g;
-  Tensor table = g.constant({{1, 2}, {3, 4}}, {2, 2}).keep(), flat = g.constant(std::vector<float>{1, 2}, {1, 2}).keep();
+  Tensor table = g.constant({{1, 2}, {3, 4}}, {2, 2}).keep(),
+         flat = g.constant(std::vector<float>{1, 2}, {1, 2}).keep();
   Tensor grid = g.iota({2, 3}, [](const Dims& i) { return i[0] * 10 + i[1]; }).keep();
   Tensor named = g.named_tensor("named", {2}), sum = (named + flat).keep();
   named.set({1, 1});

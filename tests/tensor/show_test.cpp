@@ -56,7 +56,8 @@ TEST(Show, LongAxesAreCutAndDynamicSizesResolved) {
 
 TEST(Show, ExecuteDebugNamesEveryStep) {
   Graph g;
-  Tensor a = g.tensor({8, 16}, DType::f32, "a"), b = g.tensor({16, 4}, DType::f32, "b"), c = a.matmul(b).relu().keep();
+  Tensor a = g.tensor({8, 16}, DType::f32, "a"), b = g.tensor({16, 4}, DType::f32, "b"),
+         c = a.matmul(b).relu().keep();
   a.set(std::vector<float>(128, 1));
   b.set(std::vector<float>(64, 1));
   ExecutionTable table = g.execute_debug();
