@@ -25,9 +25,10 @@ struct Arguments {
   double seconds = 0.15;    ///< of each contender in a round
   int rounds = 6;
   bool peers = true;
-  bool report = false; ///< print what was compiled
+  bool report = false;  ///< print what was compiled
+  std::string schedule; ///< file with a schedule in place of the default one, or empty
 };
-/// --json FILE, --only TEXT, --threads N, --seconds S, --rounds N, --no-peers, --report. Ends the program for what it does not know.
+/// --json FILE, --only TEXT, --threads N, --seconds S, --rounds N, --no-peers, --report, --schedule FILE. Ends the program for what it does not know.
 Arguments parse_arguments(int argc, char** argv, const char* what);
 
 /// Memory on 2 MiB pages where the system gives them; filled, so that every page exists.

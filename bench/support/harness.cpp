@@ -28,13 +28,15 @@ double now() {
 Arguments parse_arguments(int argc, char** argv, const char* what) {
   Arguments a;
   auto usage = [&](int code) {
-    fmt::print(code ? stderr : stdout,
-               "{}\n  --json FILE    write the rows\n  --only TEXT    only works whose name has TEXT\n  "
-               "--threads N    one thread count (default: 1 and "
-               "all cores)\n  --seconds S    of each contender in a round ({})\n  --rounds N     ({})\n  "
-               "--no-peers     ours and the limit only\n"
-               "  --report       what was compiled\n",
-               what, a.seconds, a.rounds);
+    fmt::print(
+        code ? stderr : stdout,
+        "{}\n  --json FILE    write the rows\n  --only TEXT    only works whose name has TEXT\n  "
+        "--threads N    one thread count (default: 1 and "
+        "all cores)\n  --seconds S    of each contender in a round ({})\n  --rounds N     ({})\n  "
+        "--no-peers     ours and the limit only\n"
+        "  --report       what was compiled\n"
+        "  --schedule F   a file with a schedule in place of the default one (where a work is one kernel)\n",
+        what, a.seconds, a.rounds);
     std::exit(code);
   };
   const int all = setting_threads();
@@ -60,6 +62,8 @@ Arguments parse_arguments(int argc, char** argv, const char* what) {
       a.peers = false;
     else if (word == "--report")
       a.report = true;
+    else if (word == "--schedule")
+      a.schedule = value();
     else
       usage(word == "--help" || word == "-h" ? 0 : 2);
   }
@@ -162,6 +166,10 @@ def case(w, a):
         b, i, o, size, k, stride, groups, copies = n
         xs, c = [torch.randn(b, i, size, size) for _ in range(copies)], torch.nn.Conv2d(i, o, k, stride, k // 2, groups=groups, bias=False)
         return [lambda x=x: c(x) for x in xs]
+    if w == "sdpa":
+        h, g, l, d, causal = n
+        q, k, v = torch.randn(1, h, l, d), torch.randn(1, g, l, d), torch.randn(1, g, l, d)
+        return [lambda: F.scaled_dot_product_attention(q, k, v, is_causal=bool(causal), enable_gqa=h != g)]
     if w == "linear":
         dtype = torch.bfloat16 if a[-1] == "bf16" else torch.float32
         sets = [(torch.randn(1, n[1]).to(dtype), torch.randn(n[0], n[1]).to(dtype)) for _ in range(n[2])]

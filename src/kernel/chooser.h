@@ -29,6 +29,19 @@ private:
   bool loop_reduces(int s, const StageLoop& l) const;
 
   void cascades();
+  // Tuple folds in tiles of their reduction (choose_cascade.cpp).
+  struct Tuple {
+    int stage = -1;
+    int reduced = -1, wide = -1, lanes = -1; // axes; wide: only some components have it
+    std::vector<int> common;                 // kept axes of all stages, but for the lanes'
+  };
+  struct TileLoops {
+    std::string blocks, vectors, lanes, tiles, inside; // of the lanes' axis; of the reduced one
+  };
+  std::optional<Tuple> tuple() const;
+  std::vector<std::pair<std::string, std::vector<std::string>>> copies_for(const Tuple& tuple);
+  bool cascade_tiles();
+  void tile_stage(int s, const Tuple& tuple, const TileLoops& loops, int64_t rows);
   void epilogues();
   void windows();
   void keep_costly(); // what several stages would compute again and again

@@ -245,6 +245,7 @@ std::vector<std::string> Chooser::common_loops() {
 
 Schedule Chooser::run(Ambition ambition) {
   ambition_ = ambition;
+  if (ambition == Ambition::full && cascade_tiles()) return std::move(schedule_);
   cascades();
   if (ambition == Ambition::bare) return std::move(schedule_);
   if (ambition == Ambition::full) keep_costly();

@@ -449,7 +449,8 @@ Body Lowering::emit_loop(const TreeNode& node, bool in_parallel, Touched& touche
   if (!leaf) refuse("predicate_split {}: no stage in it has a domain that ends along it", loop.name);
   auto r = *domain_range(leaf->stage, n_.stages[size_t(leaf->stage)], loop);
   // Empty tiles are left out, the others are partial, full, partial.
-  Expr some_begin = max(whole.begin, r.some_begin), some_end = max(some_begin, min(whole.end, r.some_end));
+  Expr some_begin = begin_within(max(whole.begin, r.some_begin), loop.extent),
+       some_end = max(some_begin, min(whole.end, r.some_end));
   Expr all_begin = min(some_end, max(some_begin, r.all_begin)),
        all_end = max(all_begin, min(some_end, r.all_end));
   Body out;

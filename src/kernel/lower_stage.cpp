@@ -256,7 +256,7 @@ Body StageLowering::outer(size_t i, State state) {
   auto bounds = l_.bounds(s_, state.nest, loop);
   if (l_.n_.stages[size_t(stage_)].bounds.contains(loop.name))
     if (auto r = l_.domain_range(stage_, state.nest, loop)) {
-      bounds.begin = max(bounds.begin, r->some_begin);
+      bounds.begin = begin_within(max(bounds.begin, r->some_begin), loop.extent);
       bounds.end = min(bounds.end, r->some_end);
     }
   bool parallel = loop.kind == LoopKind::parallel;
@@ -290,7 +290,7 @@ Body StageLowering::outer(size_t i, State state) {
     splits = g;
   }
   auto part = [&](State s, Expr begin, Expr end) -> Body {
-    bool one = loop.kind == LoopKind::serial && (end - begin).is_constant(1) && begin != Expr(0);
+    bool one = loop.kind == LoopKind::serial && (end - begin).is_constant(1);
     if (one) fix_loop(s, rest_[i], begin); // one trip, known where
     l_.open_.push_back({loop.name, one ? Expr(0) : loop.symbol, begin, end, loop.extent, parallel,
                         bounds.enforced, loop.level});

@@ -145,12 +145,12 @@ Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::
   }
   if (l_.n_.stages[size_t(stage_)].bounds.contains(loop.name))
     if (auto r = l_.domain_range(stage_, state.nest, loop)) {
-      begin = max(begin, r->some_begin);
+      begin = begin_within(max(begin, r->some_begin), loop.extent);
       end = min(end, r->some_end);
       whole = min(whole, end);
     }
   auto part = [&](State s, Expr from, Expr to) -> Body {
-    if ((to - from).is_constant(1) && from != Expr(0)) { // one trip, known where
+    if ((to - from).is_constant(1)) { // one trip, known where
       fix_loop(s, rest_[i], from);
       l_.open_.push_back({loop.name, 0, 0, 1, 1, false, {}});
       Body body = inside(i, s, want, exprs, inner);

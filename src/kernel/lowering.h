@@ -20,6 +20,11 @@ struct TreeNode {
 /// From the root down to the node.
 std::vector<TreeNode*> path_to(TreeNode* node);
 
+/// A loop that a domain cuts to nothing may begin behind its axis: its variable's range says that it does not.
+inline Expr begin_within(Expr begin, Expr extent) {
+  return prove(le(begin, extent)) == Truth::yes ? begin : min(begin, extent);
+}
+
 struct OpenLoop {
   std::string name;
   Expr symbol, begin, end, extent;

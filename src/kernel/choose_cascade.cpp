@@ -1,0 +1,291 @@
+// kernel/choose_cascade.cpp -- the default schedule of a tuple fold whose weights multiply a second operand: tiles of the reduction, each a cascade of plain folds.
+//
+// The lanes lie along a kept axis that every stage has and along which the second operand does not move. Then every step of the cascade (largest
+// value, exponentials and their sum, correction, product) is plain vector work, and the operands are read in place as broadcast scalars.
+#include "kernel/chooser.h"
+#include "kernel/formula.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+
+namespace {
+
+bool contains(const std::vector<int>& axes, int axis) { return std::ranges::find(axes, axis) != axes.end(); }
+
+/// The largest divisor of n in low..high; 0 where there is none.
+int64_t divisor_in(int64_t n, int64_t low, int64_t high) {
+  for (int64_t d = high; d >= low; --d)
+    if (n % d == 0) return d;
+  return 0;
+}
+
+} // namespace
+
+/// The one tuple of the cone, its reduced axis, the kept axes that all stages share, the one of them that fills the lanes.
+std::optional<Chooser::Tuple> Chooser::tuple() const {
+  Tuple t;
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+    if (!stage(int(s)).monoid) continue;
+    if (t.stage >= 0 || stage(int(s)).scan_axis >= 0 || !has_fold(stage(int(s)))) return {};
+    t.stage = int(s);
+  }
+  if (t.stage < 0) return {};
+  const Stage& fold = stage(t.stage);
+  const size_t parts = size_t(fold.monoid->size());
+  std::vector<int> kept;
+  for (int a : fold.axes) {
+    size_t with = 0;
+    for (size_t i = 0; i < parts; i++) with += contains(fold.components[i].axes, a);
+    if (with == 0 && t.reduced >= 0) return {};
+    if (with == 0)
+      t.reduced = a;
+    else if (with == parts)
+      kept.push_back(a);
+    else
+      t.wide = a;
+  }
+  if (t.reduced < 0 || t.wide < 0) return {};
+  for (int a : kept) {
+    const Expr symbol = nests_.cone.axes[size_t(a)].symbol;
+    bool everywhere = symbol.is_symbol(), used_again = true;
+    for (auto& s : nests_.cone.stages) everywhere &= contains(s.axes, a) && s.ordered.empty();
+    for (size_t i = 0; i < parts; i++)
+      if (contains(fold.components[i].axes, t.wide))
+        for (Expr e : index_exprs(fold.components[i].body)) used_again &= !depends_on(e, symbol);
+    if (!everywhere) continue;
+    if (used_again && trips(*nest(t.stage).find(nests_.cone.axes[size_t(a)].name)) > limits_.lanes)
+      t.lanes = a;
+    t.common.push_back(a);
+  }
+  if (t.lanes < 0) return {};
+  std::erase(t.common, t.lanes);
+  if (trips(*nest(t.stage).find(nests_.cone.axes[size_t(t.reduced)].name)) < 32) return {};
+  return t;
+}
+
+/// Operands that are read along the lanes with large steps, for every trip of the reduction: a copy has them side by side.
+std::vector<std::pair<std::string, std::vector<std::string>>> Chooser::copies_for(const Tuple& t) {
+  const Expr lanes = nests_.cone.axes[size_t(t.lanes)].symbol,
+             reduced = nests_.cone.axes[size_t(t.reduced)].symbol;
+  struct Copied {
+    int value;
+    std::vector<int> axes; // of its dimensions
+  };
+  std::vector<Copied> wanted;
+  for (int s = 0; s < t.stage; s++) {
+    const Stage& producer = stage(s);
+    if (!has_fold(producer) || !contains(producer.axes, t.reduced)) continue;
+    visit_stage(producer, [&](const Formula& f) {
+      if (f.kind != FormulaKind::load || nests_.cone.values[size_t(f.value)].role == ValueRole::interior ||
+          !f.guard.is_constant(1))
+        return;
+      const bool moves = std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, lanes); }),
+                 again = std::ranges::none_of(f.index, [&](Expr e) { return depends_on(e, reduced); });
+      if (!moves || !again || step_of(nests_.cone, f.value, f.index, lanes) == Step::contiguous) return;
+      Copied copy{f.value, {}};
+      for (Expr e : f.index)
+        for (int a : producer.axes)
+          if (nests_.cone.axes[size_t(a)].symbol == e) copy.axes.push_back(a);
+      if (copy.axes.size() == f.index.size() &&
+          std::ranges::none_of(wanted, [&](auto& w) { return w.value == f.value; }))
+        wanted.push_back(std::move(copy));
+    });
+  }
+  std::vector<std::pair<std::string, std::vector<std::string>>> made;
+  for (auto& w : wanted) {
+    const std::string value = nests_.cone.values[size_t(w.value)].name;
+    const std::string copy = nests_.free_name(value + ".lanes");
+    const Nests before = nests_;
+    if (!try_add(DirectiveKind::stage, {value, copy})) continue;
+    const StageNest& its = nests_.stages[size_t(nests_.stage(copy))];
+    std::vector<std::string> dims;
+    bool plain = true;
+    for (int a : w.axes) {
+      const std::string& name = nests_.cone.axes[size_t(a)].name;
+      plain &= its.find(name) != nullptr || !nests_.cone.axes[size_t(a)].symbol.is_symbol();
+      if (a != t.lanes && !contains(t.common, a)) dims.push_back(name);
+    }
+    if (!plain) {
+      nests_ = before;
+      schedule_.directives.pop_back();
+      continue;
+    }
+    dims.push_back(nests_.cone.axes[size_t(t.lanes)].name);
+    made.emplace_back(copy, std::move(dims));
+  }
+  return made;
+}
+
+bool Chooser::cascade_tiles() {
+  const std::optional<Tuple> t = tuple();
+  if (!t) return false;
+  const std::string fold = stage(t->stage).name;
+  if (!decisions_.ask_whether(fold + ".tiles", true)) return false;
+  const auto axis_name = [&](int a) { return nests_.cone.axes[size_t(a)].name; };
+  const std::string q = axis_name(t->lanes), k = axis_name(t->reduced);
+  const bool domain = !stage(t->stage).domain.is_constant(1), wide = limits_.vector_registers >= 32;
+
+  // A register tile of vectors side by side times rows. A domain cuts large tiles: fewer vectors, more rows.
+  const StageLoop& reduction = *nest(t->stage).find(k);
+  const int64_t queries = trips(*nest(t->stage).find(q)), keys = trips(reduction);
+  std::vector<int64_t> side_by_side;
+  for (int64_t v : {1, 2, 4})
+    if (v * limits_.lanes < queries) side_by_side.push_back(v);
+  const int64_t vectors = decisions_.ask(
+      fold + ".vectors", std::min<int64_t>(side_by_side.back(), (domain && keys <= 1024) || !wide ? 2 : 4),
+      side_by_side);
+  const int64_t most_rows = std::max<int64_t>(1, (wide ? 16 : 10) / vectors);
+  const int64_t rows = decisions_.ask(fold + ".rows", most_rows, {2, 4, 8});
+  int64_t usual = std::min<int64_t>(domain && keys <= 1024 ? 128 : 64, keys / 2 / rows * rows);
+  if (reduction.extent.is_constant() && keys % usual != 0)
+    if (const int64_t even = divisor_in(keys, 40, std::min<int64_t>(128, keys / 2))) usual = even;
+  const int64_t block = decisions_.ask(fold + ".depth", std::max<int64_t>(usual, 1), {32, 64, 128, 256});
+
+  const auto copies = copies_for(*t);
+  const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
+  const std::string qo = fresh(q + ".o"), qw = fresh(q + ".v"), ql = fresh(q + ".l"), ko = fresh(k + ".o"),
+                    ki = fresh(k + ".i");
+  const std::string qi = vectors > 1 ? fresh(q + ".i") : ql;
+  add(DirectiveKind::split, {"*", q, qo, qi}, {vectors * limits_.lanes});
+  if (vectors > 1) add(DirectiveKind::split, {"*", qi, qw, ql}, {limits_.lanes});
+  add(DirectiveKind::split, {"*", k, ko, ki}, {block});
+  add(DirectiveKind::cascade, {fold, ko});
+  for (int s = 0; s < int(nests_.cone.stages.size()); s++) tile_stage(s, *t, {qo, qw, ql, ko, ki}, rows);
+
+  // All run inside a block of lanes; from the first stage of the reduction on, inside its tiles.
+  bool open = false, placed = false; // the cascade's stages follow its first one
+  for (int s = 0; s < int(nests_.cone.stages.size()); s++) {
+    const bool tile = nest(s).find(ko) != nullptr, follows = nest(s).cascade != 0 && placed;
+    placed |= nest(s).cascade != 0;
+    if (s > 0 && !follows) add(DirectiveKind::at, {stage(s).name, tile && open ? ko : qo});
+    open |= tile;
+  }
+  for (auto& [copy, dims] : copies) {
+    std::vector<std::string> words{copy, qo};
+    words.insert(words.end(), dims.begin(), dims.end());
+    add(DirectiveKind::store, words);
+  }
+  // What is kept from one step to the next lies with the lanes side by side.
+  for (size_t v = 0; v < nests_.cone.values.size(); v++) {
+    const ConeValue& value = nests_.cone.values[v];
+    const int writer = value.role == ValueRole::interior ? nests_.writer(int(v)) : -1;
+    if (writer < 0 || std::ranges::any_of(copies, [&](auto& c) { return c.first == value.name; })) continue;
+    std::vector<std::string> words{value.name, contains(value.axes, t->reduced) ? ko : qo};
+    for (int a : value.axes)
+      if (a >= 0 && a != t->lanes && !contains(t->common, a)) words.push_back(axis_name(a));
+    if (words.size() == 2 || !contains(value.axes, t->lanes)) continue;
+    words.push_back(q);
+    add(DirectiveKind::store, words);
+  }
+  std::string outer = qo; // enough trips for everyone
+  for (int a : t->common)
+    if (trips(*nest(0).find(axis_name(a))) >= 2 * limits_.threads) outer = axis_name(a);
+  if (!t->common.empty() && outer != axis_name(t->common[0])) outer = qo;
+  add(DirectiveKind::parallel, {"*", outer});
+  if (domain) {
+    add(DirectiveKind::predicate_split, {ko});
+    for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+      if (stage(int(s)).domain.is_constant(1) && stage(int(s)).needed.is_constant(1)) continue;
+      for (auto& l : std::vector<StageLoop>(nest(int(s)).loops))
+        if (l.name != ko && l.kind == LoopKind::serial && l.symbol.is_symbol() &&
+            depends_on_loop(nest(int(s)), nests_.cone.axes[size_t(t->reduced)].symbol, l))
+          try_add(DirectiveKind::predicate_bound, {stage(int(s)).name, l.name});
+    }
+  }
+  return true;
+}
+
+/// Loops of one stage of the cascade, or of what comes before and after it.
+void Chooser::tile_stage(int s, const Tuple& t, const TileLoops& loops, int64_t rows) {
+  const std::string name = stage(s).name;
+  const bool vectors = nest(s).find(loops.vectors) != nullptr;
+  std::vector<std::string> order{name}, unrolled;
+  std::vector<std::string> own; // neither shared nor of the lanes
+  for (int a : t.common)
+    if (nest(s).find(nests_.cone.axes[size_t(a)].name)) order.push_back(nests_.cone.axes[size_t(a)].name);
+  order.push_back(loops.blocks);
+  if (nest(s).find(loops.tiles)) order.push_back(loops.tiles);
+  for (auto& l : nest(s).loops)
+    if (std::ranges::find(order, l.name) == order.end() && l.name != loops.vectors && l.name != loops.lanes)
+      own.push_back(l.name);
+  const auto put = [&](std::initializer_list<std::string> names) {
+    for (auto& n : names)
+      if (n != loops.vectors || vectors) order.push_back(n);
+  };
+  const auto finish = [&](const std::string& lanes) {
+    add(DirectiveKind::order, order);
+    add(DirectiveKind::vector, {name, lanes});
+    if (unrolled.empty()) return;
+    std::vector<std::string> words{name};
+    words.insert(words.end(), unrolled.begin(), unrolled.end());
+    add(DirectiveKind::unroll, words);
+  };
+
+  std::string kept, summed; // innermost ones
+  for (auto& l : own) (has_fold(stage(s)) && loop_reduces(s, *nest(s).find(l)) ? summed : kept) = l;
+  if (!summed.empty()) { // a fold: a tile of rows, or one row alone
+    std::string row;
+    for (auto& l : own)
+      if (l != summed && l != kept) order.push_back(l);
+    if (!kept.empty()) {
+      const int64_t n = trips(*nest(s).find(kept)),
+                    even = divisor_in(n, std::max<int64_t>(rows / 2, 1), rows);
+      std::string outside;
+      if (n > rows || !nest(s).find(kept)->extent.is_constant())
+        std::tie(outside, row) = split(s, kept, even ? even : rows);
+      else
+        row = kept;
+      if (!outside.empty()) order.push_back(outside);
+      unrolled.push_back(row);
+    }
+    order.push_back(summed);
+    if (!row.empty()) order.push_back(row);
+    put({loops.vectors, loops.lanes});
+    if (vectors) unrolled.push_back(loops.vectors);
+    finish(loops.lanes);
+    const bool costly = stage(s).components.size() > 1;
+    add(DirectiveKind::jam, {name, summed}, {costly ? 2 : 4});
+    return;
+  }
+  // A map between memory, where another axis is the innermost one, and values with the lanes side by side: small transpositions.
+  const Expr last = kept.empty() ? Expr(0) : nest(s).find(kept)->symbol;
+  bool from_memory = false, to_memory = false;
+  const auto side_by_side = [&](int value, const std::vector<Expr>& index) {
+    std::vector<Expr> at;
+    for (Expr e : index) at.push_back(substitute(e, nest(s).axis_values));
+    return last.is_symbol() && nests_.cone.values[size_t(value)].role != ValueRole::interior &&
+           step_of(nests_.cone, value, at, last) == Step::contiguous;
+  };
+  visit_stage(stage(s), [&](const Formula& f) {
+    if (f.kind == FormulaKind::load) from_memory |= side_by_side(f.value, f.index);
+  });
+  for (auto& c : stage(s).components)
+    if (c.out >= 0) to_memory |= side_by_side(c.out, c.index);
+  for (auto& l : own)
+    if (l != kept) order.push_back(l);
+  if (to_memory) {
+    std::string outside, lanes = kept;
+    const int64_t n = trips(*nest(s).find(kept));
+    if (n > limits_.lanes || (n & (n - 1)) != 0)
+      std::tie(outside, lanes) = split(s, kept, std::min<int64_t>(limits_.lanes, std::bit_ceil(size_t(n))));
+    put({loops.vectors});
+    if (!outside.empty()) order.push_back(outside);
+    put({loops.lanes, lanes});
+    unrolled.push_back(loops.lanes);
+    finish(lanes);
+  } else if (from_memory) {
+    std::string outside, steps = kept;
+    if (trips(*nest(s).find(kept)) > limits_.lanes) std::tie(outside, steps) = split(s, kept, limits_.lanes);
+    if (!outside.empty()) order.push_back(outside);
+    put({loops.vectors, steps, loops.lanes});
+    unrolled.push_back(steps);
+    finish(loops.lanes);
+  } else {
+    if (!kept.empty()) order.push_back(kept);
+    put({loops.vectors, loops.lanes});
+    if (vectors && own.empty()) unrolled.push_back(loops.vectors);
+    finish(loops.lanes);
+  }
+}
+
+} // namespace luminal::kernel

@@ -1,0 +1,142 @@
+// golden/tiles_test.cpp -- tuple folds with a product, in tiles of their reduction: the default schedule of random sizes, domains and machines equals the interpreter.
+#include "golden/golden_support.h"
+#include <fmt/format.h>
+
+namespace luminal::kernel {
+namespace {
+
+using testing::HasSubstr;
+
+struct Sizes {
+  std::string heads = "1", groups = "1", queries, keys, depth, width;
+  bool scores = true; // computed from Q and K; else an input
+  std::string domain, symbols;
+};
+
+std::string term_of(const Sizes& s) {
+  const std::string head = s.heads == s.groups ? "h" : "h // 2";
+  std::string text = s.symbols;
+  const std::string scores = fmt::format(
+      R"(%Q: f32[{H}, {M}, {D}], %K: f32[{G}, {N}, {D}])", fmt::arg("H", s.heads), fmt::arg("G", s.groups),
+      fmt::arg("M", s.queries), fmt::arg("N", s.keys), fmt::arg("D", s.depth));
+  text += fmt::format("fn @tuple({}, %V: f32[{}, {}, {}]) {{\n",
+                      s.scores ? scores : fmt::format("%s: f32[{}, {}, {}]", s.heads, s.queries, s.keys),
+                      s.groups, s.keys, s.width);
+  if (s.scores)
+    text += fmt::format(R"(  %q = view %Q [h: {H}, q: {M}, k: {N}, d: {D}] -> [h, q, d]
+  %kk = view %K [h: {H}, q: {M}, k: {N}, d: {D}] -> [{head}, k, d]
+  %qk = mul %kk, %q
+  %sf = fold [h: {H}, q: {M}, k: {N}, d: {D}] over [d] {{ sum %qk[h, q, k, d] }}
+  %S = get %sf, 0
+  %scale = const f32 0.2
+  %sc = view %scale [h: {H}, q: {M}, k: {N}] -> []
+  %s = mul %S, %sc
+)",
+                        fmt::arg("H", s.heads), fmt::arg("M", s.queries), fmt::arg("N", s.keys),
+                        fmt::arg("D", s.depth), fmt::arg("head", head));
+  text += fmt::format(R"(  %one = const f32 1
+  %v = view %V [h: {H}, k: {N}, e: {E}] -> [{head}, k, e]
+  %F = fold [h: {H}, q: {M}, k: {N}, e: {E}] over [k]{domain} {{
+    max %s[h, q, k];
+    sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %one[];
+    sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %v[h, k, e]
+  }}
+  %l = get %F, 1
+  %O = get %F, 2
+  %ll = view %l [h: {H}, q: {M}, e: {E}] -> [h, q]
+  %Out = div %O, %ll
+  return Out = %Out
+}}
+)",
+                      fmt::arg("H", s.heads), fmt::arg("M", s.queries), fmt::arg("N", s.keys),
+                      fmt::arg("E", s.width), fmt::arg("head", head),
+                      fmt::arg("domain", s.domain.empty() ? "" : " where " + s.domain));
+  return text;
+}
+
+/// Runs the default kernel (with these answers) at each binding; gives its schedule's text.
+std::string expect_right(const Sizes& sizes, const MachineLimits& limits, const Answers& answers,
+                         const std::vector<std::map<std::string, int64_t>>& bindings, uint64_t seed) {
+  const std::string term = term_of(sizes);
+  Module module = parse_module(term, "tuple");
+  EXPECT_THAT(verify(module), testing::IsEmpty()) << term;
+  auto cone = cone_of(module.entry(), false);
+  if (!cone) return cone.error();
+  auto [schedule, kernel, decisions] = default_kernel(*cone, limits, answers);
+  if (!kernel) return kernel.error();
+  EXPECT_THAT(verify(*kernel), testing::IsEmpty()) << to_string(*kernel);
+  for (const auto& symbols : bindings) {
+    const Bindings inputs = random_bindings(module.entry(), {"tuple", symbols}, seed);
+    KernelRun got = run_cone(module.entry(), *cone, *kernel, inputs, adversarial(seed, 1 + int(seed % 3)));
+    EXPECT_TRUE(got.run.ok()) << got.run.text() << to_string(schedule) << term;
+    if (!got.run.ok()) break;
+    EXPECT_LE(difference(DType::f32, got.results.at("Out"), Interpreter(module, inputs).run().at("Out")),
+              2e-6)
+        << to_string(schedule) << term;
+  }
+  return to_string(schedule);
+}
+
+const MachineLimits avx512{.lanes = 16, .vector_registers = 32, .threads = 2},
+    avx2{.lanes = 8, .vector_registers = 16, .threads = 3};
+
+TEST(Tiles, RandomSizes) {
+  int tiled = 0;
+  for (uint64_t seed = 1; seed <= 25; seed++) {
+    std::mt19937_64 random(seed);
+    const auto in = [&](int64_t low, int64_t high) {
+      return low + int64_t(random() % uint64_t(high - low + 1));
+    };
+    Sizes s;
+    s.groups = std::to_string(in(1, 2));
+    s.heads = random() % 2 ? s.groups : std::to_string(2 * std::stoi(s.groups));
+    s.queries = std::to_string(in(1, 129));
+    s.keys = std::to_string(in(1, 129));
+    s.depth = std::to_string(in(1, 40));
+    s.width = std::to_string(in(1, 40));
+    s.scores = random() % 4 != 0;
+    const char* domains[] = {"", "", "k <= q", "q <= k", "k <= q and q < k + 20"};
+    s.domain = domains[random() % 5];
+    const MachineLimits& limits = random() % 2 ? avx512 : avx2;
+    Answers answers;
+    if (random() % 2)
+      answers = {
+          {"F.vectors", in(0, 1) ? 1 : 2}, {"F.rows", in(0, 1) ? 2 : 8}, {"F.depth", in(0, 1) ? 32 : 128}};
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    tiled += expect_right(s, limits, answers, {{}}, seed).find("cascade F k.o") != std::string::npos;
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(tiled, 8);
+}
+
+// A block of keys that holds all of them: not in tiles, and 18 columns are one pair of vectors and a rest.
+TEST(Tiles, OnePairOfVectorsAndARest) {
+  expect_right({"1", "1", "29", "56", "8", "18", false, "", ""}, avx2, {{"F.depth", 128}}, {{}}, 3);
+}
+
+TEST(Tiles, OneScheduleForAllLengths) {
+  for (const char* domain : {"", "k <= q + past"}) {
+    Sizes s{"2", "1", "S", "past + S", "24", "20", true, domain, "symbol S: 1..96\nsymbol past: 0..100\n"};
+    const std::string schedule = expect_right(s, avx512, {},
+                                              {{{"S", 1}, {"past", 0}},
+                                               {{"S", 1}, {"past", 77}},
+                                               {{"S", 33}, {"past", 0}},
+                                               {{"S", 96}, {"past", 100}}},
+                                              7);
+    EXPECT_THAT(schedule, HasSubstr("cascade F k.o"));
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(Tiles, LanesAlongTheQueriesAndAProductInRegisters) {
+  const std::string schedule =
+      expect_right({"2", "2", "96", "128", "32", "32", true, "", ""}, avx512, {}, {{}}, 3);
+  for (const char* part : {"stage Q Q.lanes", "cascade F k.o", "unroll sf k.i.i q.v", "unroll O e.i q.v",
+                           "store S k.o k q", "unroll Out q.l"})
+    EXPECT_THAT(schedule, HasSubstr(part));
+  EXPECT_THAT(expect_right({"2", "2", "96", "128", "32", "32", true, "k <= q", ""}, avx512, {}, {{}}, 4),
+              HasSubstr("predicate_bound O k.i"));
+}
+
+} // namespace
+} // namespace luminal::kernel
