@@ -14,6 +14,10 @@ struct CompileOptions {
   /// Names the content of all weights (a file's path, size and time, say). What is computed from weights at load and takes a while is then kept in the
   /// cache folder and mapped by the next run with this name. Empty: computed each time. Setting a weight again ends it.
   std::string weights_id;
+  /// Typical sizes of dynamic dimensions, by name: what schedules are tuned for. Of others: a power of two in the middle of the range.
+  std::map<std::string, int64_t> sizes;
+  bool strict =
+      false; ///< a schedule from the tuning cache that turns out to be wrong is an Error; else it is dropped, and report() and stderr say so
 };
 
 /// Bytes that a compiled graph needs at the largest sizes of its dimensions.

@@ -66,6 +66,8 @@ struct CompiledKernel {
 /// number of threads at once.
 Result<CompiledKernel> compile(const kernel::Kernel& kernel, const CpuTarget& target,
                                const CodegenOptions& options = {});
+/// Kernels that compile() has made machine code of, in this process.
+int64_t compilations();
 /// The scratch alone, without compiling.
 struct ScratchBytes {
   Expr shared, local;

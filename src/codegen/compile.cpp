@@ -1,6 +1,7 @@
 // codegen/compile.cpp -- the way from loop IR to an object: emit, a short list of passes, LLVM's code generator.
 #include "codegen/emitter.h"
 #include "codegen/llvm_target.h"
+#include <atomic>
 #include <chrono>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
@@ -97,8 +98,14 @@ kernel::Kernel sequential(const kernel::Kernel& kernel) {
 
 } // namespace
 
+namespace {
+std::atomic<int64_t> compiled_kernels{0};
+}
+int64_t compilations() { return compiled_kernels; }
+
 Result<CompiledKernel> compile(const kernel::Kernel& kernel, const CpuTarget& target,
                                const CodegenOptions& options) {
+  compiled_kernels++;
   kernel::Kernel plain = sequential(kernel);
   Build build;
   if (auto done = build.run(plain, target, options, true); !done) return done.failure();

@@ -3,7 +3,6 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "compile/rewrite.h"
-#include "kernel/lower.h"
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -22,13 +21,12 @@ Expr byte_count(const TensorType& type) {
   return width >= 8 ? n * (width / 8) : ceildiv(n, 8 / width);
 }
 
-/// Text of a cone without the names that people gave: equal cones of different layers share one kernel.
-std::string cone_key(kernel::Cone cone) {
-  cone.name = "k";
-  for (size_t i = 0; i < cone.values.size(); i++) cone.values[i].name = fmt::format("v{}", i);
-  for (size_t i = 0; i < cone.stages.size(); i++) cone.stages[i].name = fmt::format("s{}", i);
-  for (auto& value : cone.values) value.origin = value.base = 0;
-  return to_string(cone);
+/// Equal cones of different layers share one kernel, whatever their names; dimensions are arguments, so they count.
+Hash128 cone_key(const kernel::CanonicalCone& cone) {
+  Hasher h;
+  h.add(structural_hash128(cone.cone));
+  for (const auto& [canonical, given] : cone.dimensions) h.add(given.name());
+  return h.value128();
 }
 
 /// Points of all stages; unbounded products are cut off, since only small numbers matter.
@@ -366,7 +364,7 @@ Result<void> PlanBuilder::emit_kernel(const Function& f, Action& action, Slots& 
       slots[root] = add_slot(f[root].name.empty() ? fmt::format("v{}", plan_.slots.size()) : f[root].name,
                              SlotKind::arena, f[root].type());
   }
-  auto kernel = kernel_of(*action.cone);
+  auto kernel = kernel_of(f, action);
   if (!kernel) return kernel.failure();
   Step step;
   step.kernel = *kernel;
@@ -382,20 +380,20 @@ Result<void> PlanBuilder::emit_kernel(const Function& f, Action& action, Slots& 
   return {};
 }
 
-Result<int> PlanBuilder::kernel_of(const kernel::Cone& cone) {
-  std::string key = cone_key(cone);
-  if (auto found = kernel_by_cone_.find(key); found != kernel_by_cone_.end()) return found->second;
-  kernel::Cone named = cone;
+Result<int> PlanBuilder::kernel_of(const Function& f, const Action& action) {
+  kernel::Cone named = *action.cone;
   named.name = fmt::format("k{}", kernels_.size());
-  auto [schedule, loops, decisions] = kernel::default_kernel(named, limits_);
-  if (!loops)
-    return Failure{fmt::format("kernel {}: {}\n{}\n{}", named.name, loops.error(), to_string(named),
-                               to_string(schedule))};
+  const kernel::CanonicalCone canonical = kernel::canonical(named);
+  const Hash128 key = cone_key(canonical);
+  if (auto found = kernel_by_cone_.find(key); found != kernel_by_cone_.end()) return found->second;
   runtime::KernelCode code;
   code.name = named.name;
-  code.symbols = loops->symbols;
   code.points = points_of(named);
-  kernels_.push_back({std::move(*loops), to_string(schedule)});
+  auto made = chooser_.choose({&module_, counters_, &f, action.roots, &named, &canonical}, code.points);
+  if (!made) return made.failure();
+  made->loops.name = named.name;
+  for (const Expr symbol : made->loops.symbols) code.symbols.push_back(canonical.dimensions.at(symbol));
+  kernels_.push_back(std::move(*made));
   plan_.kernels.push_back(std::move(code));
   kernel_by_cone_[key] = int(kernels_.size()) - 1;
   return int(kernels_.size()) - 1;
@@ -459,6 +457,7 @@ Result<void> PlanBuilder::emit_loop(const Function& f, NodeId node, Slots& slots
   Interval turns = attr.count.range();
   Expr counter = Expr::symbol(fmt::format("turn{}", loops_++), {0, std::max<int64_t>(0, turns.high - 1)});
   plan_.symbols.push_back(counter);
+  counters_.push_back(counter);
 
   // The body over whole arrays: slices are views at the counter, stacked rows are scattered.
   FunctionBuilder b(fmt::format("{}.turn", attr.body), &module_);
@@ -596,7 +595,7 @@ Result<void> PlanBuilder::emit_custom(const Function& f, NodeId node, Slots& slo
   code.name = attr.name;
   code.symbols = loops.symbols;
   plan_.kernels.push_back(code);
-  kernels_.push_back({std::move(loops), "custom"});
+  kernels_.push_back({std::move(loops), "custom", {.name = attr.name}});
   Step step;
   step.kernel = int(kernels_.size()) - 1;
   for (NodeId input : f[node].inputs) step.slots.push_back(slots.at(input));

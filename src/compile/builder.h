@@ -2,19 +2,11 @@
 #pragma once
 #include "base/result.h"
 #include "compile/fuse.h"
-#include "kernel/cone.h"
-#include "kernel/default_schedule.h"
-#include "kernel/loop.h"
+#include "compile/kernel_choice.h"
 #include "runtime/plan.h"
 #include <deque>
 
 namespace luminal::compile {
-
-/// A kernel of the plan before code generation.
-struct PlannedKernel {
-  kernel::Kernel loops;
-  std::string schedule; // its text
-};
 
 /// A parameter that holds `value` after the region has run: a state, or a value carried by a loop.
 struct Rebinding {
@@ -23,7 +15,7 @@ struct Rebinding {
 
 class PlanBuilder {
 public:
-  PlanBuilder(const Module& module, const kernel::MachineLimits& limits) : module_(module), limits_(limits) {}
+  PlanBuilder(const Module& module, KernelChooser& chooser) : module_(module), chooser_(chooser) {}
   /// All but the machine code: kernels()[i] belongs to plan.kernels[i].
   Result<runtime::Plan> build();
   const std::vector<PlannedKernel>& kernels() const { return kernels_; }
@@ -54,17 +46,18 @@ private:
                              const std::vector<Rebinding>& rebindings, std::vector<int>& results);
   void emit_checks(const Function& f, const Action& action, const Slots& slots, Steps& steps);
 
-  Result<int> kernel_of(const kernel::Cone& cone);
+  Result<int> kernel_of(const Function& f, const Action& action);
   int add_slot(std::string name, runtime::SlotKind kind, const TensorType& type);
   int slot_of(const Function& f, const Slots& slots, NodeId origin, int result) const;
   const Function& keep(Function function);
   runtime::Step copy(int to, int from) const;
 
   const Module& module_;
-  kernel::MachineLimits limits_;
+  KernelChooser& chooser_;
   runtime::Plan plan_;
   std::vector<PlannedKernel> kernels_;
-  std::map<std::string, int> kernel_by_cone_;
+  std::map<Hash128, int> kernel_by_cone_;
+  std::vector<Expr> counters_; // of the loops so far
   std::deque<Function> functions_;
   std::set<std::pair<NodeId, const Function*>> in_place_; // scatters that update their base's storage
   int loops_ = 0;

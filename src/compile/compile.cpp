@@ -27,6 +27,11 @@ private:
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
+/// Scratch is told over the kernel's own symbols.
+Expr over_plan(Expr bytes, const PlannedKernel& kernel) {
+  return kernel.dimensions.empty() ? bytes : substitute(bytes, kernel.dimensions);
+}
+
 /// Machine code of every kernel, from disk or made on all workers.
 Result<int> generate(runtime::Plan& plan, const std::vector<PlannedKernel>& kernels, const Options& options) {
   std::vector<std::string> errors(kernels.size());
@@ -40,8 +45,8 @@ Result<int> generate(runtime::Plan& plan, const std::vector<PlannedKernel>& kern
     }
     runtime::KernelCode& code = plan.kernels[size_t(i)];
     code.entry = compiled->kernel.entry;
-    code.shared_bytes = compiled->kernel.shared_bytes;
-    code.local_bytes = compiled->kernel.local_bytes;
+    code.shared_bytes = over_plan(compiled->kernel.shared_bytes, kernels[size_t(i)]);
+    code.local_bytes = over_plan(compiled->kernel.local_bytes, kernels[size_t(i)]);
     code.object = std::make_shared<const std::vector<std::byte>>(std::move(compiled->kernel.object));
     cached += compiled->from_cache;
   };
@@ -86,6 +91,10 @@ Options Options::host(int threads) {
   return options;
 }
 
+std::shared_ptr<search::TuningCache> usual_tuning_cache(bool make) {
+  return search::TuningCache::shared(search::TuningCache::default_path(), make);
+}
+
 uint64_t load_source(std::string_view weights_id, const Options& options) {
   return Hasher()
       .add("load")
@@ -105,7 +114,14 @@ Result<Compiled> compile(const Module& module, const Options& options) {
   watch.lap("verify");
 
   // inline calls, expand sorts, split load from step, fuse, build cones, schedule, lower, place memory
-  PlanBuilder builder(module, options.limits);
+  KernelChooser chooser({.limits = options.limits,
+                         .target = options.target,
+                         .cache = options.tuning,
+                         .sizes = options.sizes,
+                         .strict = options.strict,
+                         .reproducers = options.reproducers,
+                         .worker = options.worker});
+  PlanBuilder builder(module, chooser);
   auto plan = builder.build();
   if (!plan) return plan.failure();
   watch.lap("plan");
@@ -116,7 +132,10 @@ Result<Compiled> compile(const Module& module, const Options& options) {
 
   result.kernels = int(builder.kernels().size());
   result.cached = *cached;
-  for (const PlannedKernel& kernel : builder.kernels()) result.schedules.push_back(kernel.schedule);
+  for (const PlannedKernel& kernel : builder.kernels()) {
+    result.schedules.push_back(kernel.schedule);
+    result.choices.push_back(kernel.report);
+  }
   result.plan = std::make_shared<const runtime::Plan>(std::move(*plan));
   print_debug(module, result, builder.kernels(), options);
   return result;
@@ -127,7 +146,7 @@ std::string Compiled::report() const {
                                 kernels, cached, double(plan->arena_bytes) / (1 << 20));
   out += runtime::to_string(*plan);
   for (size_t i = 0; i < schedules.size(); i++)
-    out += fmt::format("schedule of {}\n{}", plan->kernels[i].name, schedules[i]);
+    out += fmt::format("schedule of {}{}", to_string(choices[i]), schedules[i]);
   for (const PassTime& time : times) out += fmt::format("{:<8}{:8.1f} ms\n", time.name, time.ms);
   return out;
 }

@@ -1,9 +1,8 @@
 // compile/compile.h -- THE PASS LIST: from a module of terms to a plan that can be loaded and run.
 #pragma once
 #include "base/result.h"
-#include "codegen/codegen.h"
+#include "compile/kernel_choice.h"
 #include "ir/term.h"
-#include "kernel/default_schedule.h"
 #include "runtime/plan.h"
 #include <memory>
 #include <string>
@@ -16,10 +15,17 @@ class ThreadPool;
 namespace luminal::compile {
 
 struct Options {
-  kernel::MachineLimits limits; ///< what schedules are made for
-  codegen::CpuTarget target;    ///< what code is made for
-  bool cache = true;            ///< keep objects on disk
-  ThreadPool* pool = nullptr;   ///< compiles kernels on all its workers; null: on this thread
+  kernel::MachineLimits limits;                ///< what schedules are made for
+  codegen::CpuTarget target;                   ///< what code is made for
+  bool cache = true;                           ///< keep objects on disk
+  ThreadPool* pool = nullptr;                  ///< compiles kernels on all its workers; null: on this thread
+  std::shared_ptr<search::TuningCache> tuning; ///< what tuning found; null: default schedules
+  std::map<std::string, int64_t>
+      sizes;               ///< typical values of dynamic dimensions, by name; see search::typical_sizes
+  std::string reproducers; ///< folder for what turns out to be wrong; empty: the usual one
+  bool worker = true;      ///< schedules that are not checked yet run in a process of their own
+  bool strict =
+      false; ///< a schedule from the cache that turns out to be wrong is a failure, else it is dropped and named
 
   /// This machine, with that many threads.
   static Options host(int threads);
@@ -36,9 +42,13 @@ struct Compiled {
   int kernels = 0;                    ///< distinct ones
   int cached = 0;                     ///< of these, found on disk
   std::vector<std::string> schedules; ///< of each kernel, as text
+  std::vector<KernelReport> choices;  ///< of each kernel: why this schedule
   /// A line a kernel: name, schedule, buffers, where it is used; then the pass times.
   std::string report() const;
 };
+
+/// The user's tuning cache; null where there is none and `make` is false, or LUMINAL_NO_CACHE is set.
+std::shared_ptr<search::TuningCache> usual_tuning_cache(bool make);
 
 /// Names what load steps compute from weights of this name: LoadFile's `source`.
 uint64_t load_source(std::string_view weights_id, const Options& options);

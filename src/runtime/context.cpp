@@ -12,9 +12,6 @@ namespace {
 /// A result of so many bytes has memory of its own: cheaper to hand over than to copy.
 constexpr int64_t own_result_bytes = int64_t(1) << 16;
 
-/// Points of a kernel's loops below which one worker is done before another would have started.
-constexpr int64_t serial_points = 16384;
-
 int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())

@@ -9,6 +9,9 @@
 
 namespace luminal::runtime {
 
+/// Points of a kernel's loops below which a launch runs on one worker: it is done before another would have started.
+inline constexpr int64_t serial_points = 16384;
+
 enum class SlotKind : uint8_t {
   argument, ///< given by the caller before each step
   weight,   ///< given once; lives in the Store

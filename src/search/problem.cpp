@@ -1,6 +1,7 @@
 // search/problem.cpp -- inputs, arguments, machine code and keys of a kernel that is tuned.
 #include "search/problem.h"
 #include "base/check.h"
+#include "kernel/canonical.h"
 #include "search/machine_profile.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -19,7 +20,9 @@ std::vector<std::byte> random_bytes(DType dtype, int64_t count, const std::strin
                                : std::pair<int64_t, int64_t>{0, dtype == DType::boolean ? 1 : 3};
   for (int64_t i = 0; i < count; i++)
     if (is_float(dtype))
-      store_f64(dtype, data.data(), i, double(int64_t(random() % 4001) - 2000) / 1000);
+      store_f64(dtype, data.data(), i,
+                problem.floats.first +
+                    (problem.floats.second - problem.floats.first) * double(random() % 4001) / 4000);
     else
       store_i64(dtype, data.data(), i, low + int64_t(random() % uint64_t(high - low + 1)));
   return data;
@@ -148,21 +151,11 @@ double points_of(const kernel::Cone& cone, const std::map<std::string, int64_t>&
 
 TuningKey tuning_key(const KernelProblem& problem, const BuildOptions& options, std::string numeric,
                      uint64_t rules) {
+  return tuning_key(problem.cone, problem.symbols, machine_key(options, std::move(numeric), rules));
+}
+
+TuningKey machine_key(const BuildOptions& options, std::string numeric, uint64_t rules) {
   TuningKey key;
-  kernel::Cone cone = problem.cone;
-  cone.name = "kernel";
-  for (auto& value : cone.values)
-    value.origin = value.base = 0; // numbers of nodes say nothing of what is computed
-  key.structure = hash128(kernel::to_string(cone));
-  for (const auto& value : problem.cone.values) {
-    if (value.role == kernel::ValueRole::interior) continue;
-    if (!key.dtypes.empty()) key.dtypes += ' ';
-    key.dtypes += to_string(value.dtype);
-  }
-  for (const Expr symbol : problem.cone.symbols) {
-    const std::string name(symbol.name());
-    key.bucket += fmt::format("{}{}={}", key.bucket.empty() ? "" : " ", name, problem.symbols.at(name));
-  }
   key.layouts =
       "rows/64"; // row-major in the order of the dimensions, aligned to 64 bytes: what the runtime gives
   key.numeric = std::move(numeric);
@@ -178,6 +171,24 @@ TuningKey tuning_key(const KernelProblem& problem, const BuildOptions& options, 
                     .value64();
   key.device = MachineProfile::guess(options.threads).fingerprint;
   key.threads = options.threads;
+  return key;
+}
+
+TuningKey tuning_key(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes,
+                     TuningKey machine) {
+  TuningKey key = std::move(machine);
+  key.structure = kernel::structural_hash128(cone);
+  for (const auto& value : cone.values) {
+    if (value.role == kernel::ValueRole::interior) continue;
+    if (!key.dtypes.empty()) key.dtypes += ' ';
+    key.dtypes += to_string(value.dtype);
+  }
+  for (const Expr symbol : cone.symbols) {
+    const std::string name(symbol.name());
+    const Interval range = symbol.range();
+    key.bucket += fmt::format("{}{}={}", key.bucket.empty() ? "" : " ", name, sizes.at(name));
+    if (range.is_bounded()) key.bucket += fmt::format(" of {}..{}", range.low, range.high);
+  }
   return key;
 }
 

@@ -21,6 +21,7 @@ struct KernelProblem {
   std::map<std::string, std::pair<int64_t, int64_t>>
       integers;      ///< ranges of integer inputs by name, inclusive; 0..3 where it says nothing
   uint64_t seed = 1; ///< of the inputs
+  std::pair<double, double> floats = {-2, 2}; ///< range of floating inputs
 };
 
 struct BuildOptions {
@@ -41,7 +42,7 @@ Candidate candidate_of(kernel::Schedule schedule, const kernel::LowerOptions& op
 Result<CandidateCode> build(const kernel::Kernel& kernel, const std::map<std::string, int64_t>& symbols,
                             const BuildOptions& options);
 
-/// Random inputs of the entry function: floats in -2 .. 2, integers in their ranges; a function of the problem alone.
+/// Random inputs of the entry function: floats and integers in their ranges; a function of the problem alone.
 Bindings inputs_of(const KernelProblem& problem);
 /// The arguments of a kernel of the cone at these symbols. Inputs have the values of inputs_of where their size is that of the problem; a smaller
 /// input is a beginning of it. Throws Error where the cone is not of the module's entry.
@@ -65,9 +66,14 @@ std::vector<int64_t> tile_sizes(const kernel::Cone& cone, const kernel::Schedule
 /// Points of all stages at these symbols.
 double points_of(const kernel::Cone& cone, const std::map<std::string, int64_t>& symbols);
 
-/// What results of this problem are kept under. Names of stages, axes and values count, since schedules name them: give equal kernels equal names.
+/// What results of this problem are kept under. Names of stages, axes and values count, since schedules name them: canonical cones
+/// (kernel/canonical.h) give equal kernels equal names.
 TuningKey tuning_key(const KernelProblem& problem, const BuildOptions& options, std::string numeric,
                      uint64_t rules);
+/// The same in two parts: what depends on the machine and the program, and a cone at these sizes.
+TuningKey machine_key(const BuildOptions& options, std::string numeric, uint64_t rules);
+TuningKey tuning_key(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes,
+                     TuningKey machine);
 
 ExprMap<int64_t> bound_symbols(const std::vector<Expr>& symbols,
                                const std::map<std::string, int64_t>& values);

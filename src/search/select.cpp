@@ -94,6 +94,19 @@ public:
     return std::move(selection_);
   }
 
+  Result<Tried> check_first() {
+    auto work = std::make_shared<const Workload>(
+        workload_of(problem_, problem_.cone, problem_.symbols, options_.build.threads));
+    measurer_ = make(work);
+    build_all();
+    if (built_[0].number < 0) return Failure{selection_.tried[0].rejected};
+    auto checker = Checker::create(
+        problem_, options_.build, [this](auto w) { return make(std::move(w)); }, options_.check);
+    if (!checker) return checker.failure();
+    check(**checker, 0);
+    return std::move(selection_.tried[0]);
+  }
+
 private:
   std::unique_ptr<Measurer> make(std::shared_ptr<const Workload> work) const {
     return options_.worker ? make_worker_measurer(std::move(work), options_.measure)
@@ -208,6 +221,21 @@ Result<Selection> select(const KernelProblem& problem, const std::vector<Candida
   return Selector(problem, candidates, options).run();
 }
 
+Result<Tried> check_one(const KernelProblem& problem, const Candidate& candidate,
+                        const SelectOptions& options) {
+  const std::vector<Candidate> candidates = {candidate};
+  return Selector(problem, candidates, options).check_first();
+}
+
+Result<void> make_judgeable(KernelProblem& problem, const SelectOptions& options) {
+  const auto none = [](std::shared_ptr<const Workload>) { return std::unique_ptr<Measurer>(); };
+  if (Checker::create(problem, options.build, none, options.check)) return {};
+  problem.floats = {0.5, 2};
+  auto checker = Checker::create(problem, options.build, none, options.check);
+  if (!checker) return checker.failure();
+  return {};
+}
+
 Result<std::string> write_reproducer(const std::string& folder, const KernelProblem& problem,
                                      const Candidate& candidate, const kernel::Kernel& kernel,
                                      const std::string& cause, const std::string& loops,
@@ -217,6 +245,7 @@ Result<std::string> write_reproducer(const std::string& folder, const KernelProb
       {"seed", problem.seed},
       {"symbols", problem.symbols},
       {"integers", problem.integers},
+      {"floats", problem.floats},
       {"threads", build.threads},
       {"lanes", build.lower.lanes},
       {"contract", build.lower.contract},

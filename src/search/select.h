@@ -44,6 +44,13 @@ struct Selection {
 Result<Selection> select(const KernelProblem& problem, const std::vector<Candidate>& candidates,
                          const SelectOptions& options);
 
+/// One schedule without a race: built and checked, and condemned as above where it is wrong. For entries of the cache that came from elsewhere.
+/// Failure: it cannot be built, or nothing can be judged.
+Result<Tried> check_one(const KernelProblem& problem, const Candidate& candidate,
+                        const SelectOptions& options);
+/// Where the terms are NaN for random inputs (a root of a negative number), inputs become positive. Failure: they still are.
+Result<void> make_judgeable(KernelProblem& problem, const SelectOptions& options);
+
 /// Writes the folder and returns its name. Files: term.lum, schedule.txt, loops.txt, case.json (cause, seed, sizes, target), and loops_shrunken.txt
 /// where `loops` is given: those of the shrunken instance.
 Result<std::string> write_reproducer(const std::string& folder, const KernelProblem& problem,

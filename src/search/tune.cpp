@@ -68,8 +68,11 @@ private:
 
   std::vector<Move> next_list() {
     kernel::DefaultKernel made = kernel::default_kernel(problem_.cone, limits_, best_.answers);
-    std::vector<Move> list{{best_.answers, made.schedule}};
-    seen_.insert(to_string(made.schedule));
+    const bool first = best_.lists == 0;
+    std::vector<Move> list{{best_.answers, first ? made.schedule : best_.schedule}};
+    seen_.insert(to_string(list[0].schedule));
+    if (first && options_.known && seen_.insert(to_string(*options_.known)).second)
+      list.push_back({best_.answers, *options_.known});
     // What proved good alone, together: of all, then of pairs.
     Answers all = best_.answers;
     for (const auto& [name, option] : good_) all.try_emplace(name, option);

@@ -74,6 +74,21 @@ Hash128 schedule_hash(std::string_view schedule) { return hash128(schedule); }
 
 } // namespace
 
+std::shared_ptr<TuningCache> TuningCache::shared(const std::string& path, bool make) {
+  static std::mutex mutex;
+  static std::map<std::string, std::pair<std::string, std::shared_ptr<TuningCache>>> caches; // by path
+  if (path.empty()) return nullptr;
+  const std::lock_guard guard(mutex);
+  std::string identity = identity_of(path);
+  if (identity.empty() && !make) return nullptr;
+  auto& [known, cache] = caches[path];
+  if (!cache || known != identity) {
+    cache = std::make_shared<TuningCache>(path);
+    known = identity_of(path);
+  }
+  return cache;
+}
+
 TuningCache::TuningCache(std::string path, Options options)
     : path_(std::move(path)), options_(std::move(options)) {
   const std::lock_guard guard(mutex_);

@@ -85,6 +85,10 @@ public:
   /// In the folder of caches (LUMINAL_CACHE_DIR); empty where LUMINAL_NO_CACHE is set or there is no home.
   static std::string default_path();
 
+  /// The one object of this process for that file, opened with the first call and again where another file has taken its place. Null where path is
+  /// empty, or where there is no file and `make` is false.
+  static std::shared_ptr<TuningCache> shared(const std::string& path, bool make);
+
   const std::string& path() const { return path_; }
   /// Empty: what is put reaches the file. Else one line: why it stays in memory.
   std::string memory_reason() const;

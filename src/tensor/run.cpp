@@ -192,6 +192,9 @@ void Graph::compile(const CompileOptions& options, Where where) {
   compile::Options inner = compile::Options::host(threads);
   inner.cache = options.cache;
   inner.pool = &shared_pool(threads);
+  inner.sizes = options.sizes;
+  inner.strict = options.strict;
+  if (options.cache) inner.tuning = compile::usual_tuning_cache(false);
   auto compiled = compile::compile(g.snapshot(), inner);
   if (!compiled) throw Error("compile", compiled.error(), where);
   g.context.reset();

@@ -1,0 +1,161 @@
+// compile/kernel_choice.cpp -- looking a kernel up in the tuning cache, and what is done with what is found there.
+#include "compile/kernel_choice.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "runtime/plan.h"
+#include "search/select.h"
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace luminal::compile {
+
+std::string to_string(const KernelReport& report) {
+  std::string line = fmt::format("{} {}", report.name, report.tuned ? "tuned" : "default schedule");
+  if (!report.key.empty()) line += ", key " + report.key.substr(0, 12);
+  if (!report.sizes.empty()) line += " at " + report.sizes;
+  if (report.seconds > 0) line += ", " + human_time(report.seconds);
+  if (report.usual_seconds > 0 && report.tuned)
+    line += fmt::format(" (default {})", human_time(report.usual_seconds));
+  if (report.limit_fraction > 0) line += fmt::format(", {:.0f} % of the limit", 100 * report.limit_fraction);
+  if (report.tried > 0) line += fmt::format(", {} tried", report.tried);
+  for (const auto& [cause, count] : report.rejected) line += fmt::format(", {} {}", count, cause);
+  if (!report.note.empty()) line += "; " + report.note;
+  line += '\n';
+  if (!report.names.empty()) line += "  " + report.names + '\n';
+  return line;
+}
+
+KernelChooser::KernelChooser(ChoiceOptions options) : options_(std::move(options)) {
+  for (const int threads : {1, options_.limits.threads})
+    if (!machine_.contains(threads))
+      machine_[threads] = search::machine_key(build_options(threads), "reassoc", 0);
+}
+
+search::BuildOptions KernelChooser::build_options(int threads) const {
+  search::BuildOptions build;
+  build.target = options_.target;
+  build.lower.lanes = options_.limits.lanes;
+  build.threads = threads;
+  return build;
+}
+
+int KernelChooser::workers_of(Expr points, const ExprMap<int64_t>& sizes, int threads) {
+  const auto count = evaluate(points, sizes);
+  return count && *count < runtime::serial_points ? 1 : threads;
+}
+
+/// Parses, lowers, verifies. False: it is no schedule for this cone.
+bool KernelChooser::use(const std::string& schedule, const kernel::Cone& cone, PlannedKernel& to) const {
+  try {
+    const kernel::Schedule parsed = kernel::parse_schedule(schedule);
+    auto loops = kernel::lower(cone, parsed, build_options(1).lower);
+    if (!loops) {
+      to.report.note = "the schedule found earlier does not fit: " + loops.error();
+      return false;
+    }
+    if (const auto mistakes = kernel::verify(*loops); !mistakes.empty()) {
+      to.report.note = "the schedule found earlier is not sound: " + mistakes[0];
+      return false;
+    }
+    to.loops = std::move(*loops);
+    to.schedule = kernel::to_string(parsed);
+    return true;
+  } catch (const Error& mistake) {
+    to.report.note = std::string("the schedule found earlier: ") + mistake.what();
+    return false;
+  }
+}
+
+/// What came from elsewhere is compared with the reference first. Failure: only with `strict`.
+Result<bool> KernelChooser::use_entry(search::TuningEntry entry, const kernel::Cone& cone,
+                                      PlannedKernel& to) {
+  if (!use(entry.schedule, cone, to)) return false;
+  if (!entry.checked) {
+    auto problem = to.problem();
+    if (!problem) {
+      to.report.note = "a schedule from elsewhere cannot be checked: " + problem.error();
+      return false;
+    }
+    problem->cone.name = to.report.name;
+    search::SelectOptions select;
+    select.build = build_options(to.threads);
+    select.worker = options_.worker;
+    select.cache = options_.cache.get();
+    select.reproducers = options_.reproducers;
+    Result<search::Tried> tried = Failure{""};
+    if (auto fit = search::make_judgeable(*problem, select); fit)
+      tried = search::check_one(
+          *problem, search::candidate_of(kernel::parse_schedule(entry.schedule), select.build.lower), select);
+    else
+      tried = fit.failure();
+    if (!tried) {
+      to.report.note = "a schedule from elsewhere cannot be checked: " + tried.error();
+      return false;
+    }
+    if (!tried->checked) {
+      to.report.note = fmt::format("a schedule from elsewhere is {}; reproducer in {}", tried->rejected,
+                                   tried->reproducer.empty() ? "no file" : tried->reproducer);
+      ++to.report.rejected["wrong"];
+      if (options_.strict) return Failure{fmt::format("kernel {}: {}", to.report.name, to.report.note)};
+      return false;
+    }
+    entry.checked = true;
+    options_.cache->put(entry, search::TuningCache::Keep::newest);
+  }
+  to.report.tuned = true;
+  to.report.seconds = entry.seconds;
+  to.report.limit_fraction = entry.limit_fraction;
+  return true;
+}
+
+Result<PlannedKernel> KernelChooser::choose(const search::KernelPlace& place, Expr points) {
+  auto canonical = std::make_shared<const kernel::CanonicalCone>(*place.canonical);
+  PlannedKernel made;
+  made.report.name = place.given->name;
+  made.dimensions = canonical->dimensions;
+  for (const auto& [name, given] : canonical->names)
+    if (name[0] != 'o')
+      made.report.names += fmt::format("{}{} {}", made.report.names.empty() ? "" : ", ", name, given);
+
+  std::vector<Expr> symbols = place.module->symbols;
+  symbols.insert(symbols.end(), place.counters.begin(), place.counters.end());
+  const auto sizes = search::typical_sizes(symbols, place.module->assumptions, options_.sizes);
+  ExprMap<int64_t> bound;
+  for (const Expr symbol : symbols) bound[symbol] = sizes.at(std::string(symbol.name()));
+  made.threads = workers_of(points, bound, options_.limits.threads);
+  for (const auto& [own, given] : canonical->dimensions)
+    made.report.sizes += fmt::format("{}{}={}", made.report.sizes.empty() ? "" : " ", given.name(),
+                                     sizes.at(std::string(given.name())));
+  made.key = search::tuning_key(canonical->cone, search::canonical_sizes(*canonical, sizes),
+                                machine_.at(made.threads));
+  made.report.key = made.key->hash().hex();
+  auto given = std::make_shared<const kernel::Cone>(*place.given);
+  made.problem = [where = place, given, canonical, wanted = options_.sizes]() mutable {
+    where.given = given.get();
+    where.canonical = canonical.get();
+    return search::extract_problem(where, wanted);
+  };
+
+  const auto pinned = options_.pinned.find(made.key->hash());
+  bool done = false;
+  if (pinned != options_.pinned.end()) {
+    done = !pinned->second.empty() && use(pinned->second, canonical->cone, made);
+    made.report.tuned = done;
+  } else if (options_.cache) {
+    if (auto entry = options_.cache->find(*made.key)) {
+      auto used = use_entry(std::move(*entry), canonical->cone, made);
+      if (!used) return used.failure();
+      done = *used;
+    }
+  }
+  if (done) return made;
+  auto [schedule, loops, decisions] = kernel::default_kernel(canonical->cone, options_.limits);
+  if (!loops)
+    return Failure{fmt::format("kernel {}: {}\n{}\n{}", made.report.name, loops.error(),
+                               to_string(*place.given), to_string(schedule))};
+  made.loops = std::move(*loops);
+  made.schedule = kernel::to_string(schedule);
+  return made;
+}
+
+} // namespace luminal::compile

@@ -1,0 +1,72 @@
+// compile/kernel_choice.h -- which schedule a kernel of a plan gets: the one that tuning found, where the cache has one that is right, else the default one.
+#pragma once
+#include "codegen/codegen.h"
+#include "kernel/default_schedule.h"
+#include "search/extract.h"
+#include "search/tuning_cache.h"
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace luminal::compile {
+
+/// What report() says of a kernel.
+struct KernelReport {
+  std::string name;
+  std::string key;                          ///< of the tuning cache
+  bool tuned = false;                       ///< the schedule comes from measuring, else it is the default one
+  double seconds = 0;                       ///< of one launch where it was measured, at `sizes`; 0: never
+  double usual_seconds = 0;                 ///< of the default schedule, where this run measured it
+  double limit_fraction = 0;                ///< of the machine's limit; 0: not known
+  std::string sizes;                        ///< "n=1 past=64": of dynamic dimensions
+  int tried = 0;                            ///< schedules, in this run
+  std::map<std::string, int> rejected = {}; ///< how many, by cause
+  std::string note;                         ///< why it is not tuned, what was wrong; may be empty
+  std::string names;                        ///< of the schedule's values, loops and stages: "v0 x, a0 m"
+};
+std::string to_string(const KernelReport& report); ///< one line, and one for the names
+
+/// A kernel before code generation, and all it takes to tune it.
+struct PlannedKernel {
+  kernel::Kernel loops;
+  std::string schedule; ///< its text; "custom"
+  KernelReport report = {};
+  // Not of custom kernels:
+  ExprMap<Expr> dimensions = {}; ///< symbols of `loops` -> the plan's
+  std::optional<search::TuningKey> key = {};
+  int threads = 1;                                             ///< workers of a launch at these sizes
+  std::function<Result<search::KernelProblem>()> problem = {}; ///< while the builder lives
+};
+
+struct ChoiceOptions {
+  kernel::MachineLimits limits;
+  codegen::CpuTarget target;
+  std::shared_ptr<search::TuningCache> cache; ///< null: default schedules only
+  std::map<std::string, int64_t> sizes;       ///< typical values of dynamic dimensions, by name
+  bool strict = false;                        ///< a schedule that turns out to be wrong is a failure
+  std::string reproducers;                    ///< folder; empty: the usual one
+  bool worker = true; ///< schedules from elsewhere are checked in a process of their own
+  std::map<Hash128, std::string>
+      pinned; ///< schedules by hash of the key, before the cache; empty text: the default one
+};
+
+class KernelChooser {
+public:
+  explicit KernelChooser(ChoiceOptions options);
+  /// Failure: nothing lowers; or, with `strict`, a schedule was wrong.
+  Result<PlannedKernel> choose(const search::KernelPlace& place, Expr points);
+  /// As the runtime launches a kernel of so many points at these sizes.
+  static int workers_of(Expr points, const ExprMap<int64_t>& sizes, int threads);
+  search::BuildOptions build_options(int threads) const;
+
+private:
+  bool use(const std::string& schedule, const kernel::Cone& cone, PlannedKernel& to) const;
+  Result<bool> use_entry(search::TuningEntry entry, const kernel::Cone& cone, PlannedKernel& to);
+
+  ChoiceOptions options_;
+  std::map<int, search::TuningKey> machine_; // by number of workers
+};
+
+} // namespace luminal::compile

@@ -1,0 +1,194 @@
+// search/extract.cpp -- the nodes between a kernel's roots and what it reads, as a module.
+#include "search/extract.h"
+#include "base/check.h"
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace luminal::search {
+namespace {
+
+int64_t middle_of(Expr symbol) {
+  const Interval range = symbol.range();
+  const int64_t low = range.low == unbounded_low ? 0 : range.low;
+  const int64_t high = range.high == unbounded_high ? std::max<int64_t>(low, 4096) : range.high;
+  const double mean = std::sqrt(double(std::max<int64_t>(low, 1)) * double(std::max<int64_t>(high, 1)));
+  const int64_t power = int64_t(std::exp2(std::round(std::log2(std::max(mean, 1.0)))));
+  return std::clamp(power, low, std::max(low, high));
+}
+
+/// The nearest allowed value.
+int64_t fitted(Expr symbol, int64_t value) {
+  const Interval range = symbol.range();
+  const int64_t step = std::max<int64_t>(1, symbol.multiple());
+  value = std::clamp(value, range.low, range.high) / step * step;
+  return value < range.low ? value + step : value;
+}
+
+bool all_hold(const std::vector<Expr>& conditions, const ExprMap<int64_t>& values) {
+  return std::ranges::all_of(conditions, [&](Expr condition) {
+    const auto symbols = symbols_of(condition);
+    if (std::ranges::any_of(symbols, [&](Expr s) { return !values.contains(s); })) return true;
+    const auto holds = evaluate(condition, values);
+    return holds && *holds != 0;
+  });
+}
+
+class Extractor {
+public:
+  Extractor(const KernelPlace& place, const std::map<std::string, int64_t>& sizes)
+      : place_(place), f_(*place.function), sizes_(sizes) {}
+
+  Result<KernelProblem> run() {
+    for (const kernel::ConeValue& value : place_.given->values) {
+      if (value.role == kernel::ValueRole::input) read_.insert(value.origin);
+      if (value.role == kernel::ValueRole::inout) read_.insert(value.base), in_place_ = true;
+    }
+    if (auto done = copy_nodes(); !done) return done.failure();
+    KernelProblem problem;
+    problem.module.symbols = place_.module->symbols;
+    for (const Expr counter : place_.counters)
+      if (std::ranges::find(problem.module.symbols, counter) == problem.module.symbols.end())
+        problem.module.symbols.push_back(counter);
+    std::ranges::sort(problem.module.symbols, ExprLess());
+    problem.module.assumptions = place_.module->assumptions;
+    problem.module.functions = {std::move(part_)};
+    problem.symbols = typical_sizes(problem.module.symbols, problem.module.assumptions, sizes_);
+    for (auto& [name, size] : canonical_sizes(*place_.canonical, problem.symbols))
+      problem.symbols[name] = size;
+    problem.integers = std::move(integers_);
+    if (auto mistakes = verify(problem.module); !mistakes.empty())
+      return Failure{fmt::format("cut out of its function it is not well formed: {}", mistakes[0])};
+    auto cone = kernel::build_cone(problem.module.entry(), roots_, stored_,
+                                   {.name = "kernel", .in_place = in_place_});
+    if (!cone) return cone.failure();
+    kernel::CanonicalCone canonical = kernel::canonical(*cone);
+    if (kernel::structural_hash128(canonical.cone) != kernel::structural_hash128(place_.canonical->cone))
+      return Failure{"cut out of its function it is another kernel"};
+    problem.cone = std::move(canonical.cone);
+    problem.cone.name = place_.given->name;
+    return problem;
+  }
+
+private:
+  Result<void> copy_nodes() {
+    std::set<NodeId> needed;
+    std::vector<NodeId> stack = place_.roots;
+    while (!stack.empty()) {
+      const NodeId id = stack.back();
+      stack.pop_back();
+      if (!needed.insert(id).second || read_.contains(id)) continue;
+      stack.insert(stack.end(), f_[id].inputs.begin(), f_[id].inputs.end());
+    }
+    part_.name = "kernel";
+    for (const NodeId id : needed) {
+      const NodeId copy = NodeId(part_.nodes.size());
+      new_[id] = copy;
+      Node node = f_[id];
+      node.name.clear();
+      if (read_.contains(id)) stored_.insert(copy);
+      if (node.kind != NodeKind::constant && (read_.contains(id) || node.kind == NodeKind::input)) {
+        const Role role = is_updated(id) ? Role::state : Role::argument;
+        node.kind = NodeKind::input;
+        node.attr = InputAttr{fmt::format("in{}", part_.params.size()), role, f_[id].type()};
+        node.inputs.clear();
+        node.types = {f_[id].type()};
+        node.axis_names.clear();
+        part_.params.push_back(copy);
+      } else if (auto done = take_inputs(node); !done)
+        return done.failure();
+      part_.nodes.push_back(std::move(node));
+    }
+    for (const NodeId root : place_.roots) {
+      FunctionResult result;
+      result.name = fmt::format("r{}", roots_.size());
+      result.value = new_.at(root);
+      if (const NodeId base = base_of(root); in_place_ && new_.contains(base) && is_updated(base))
+        result.state = std::get<InputAttr>(part_[new_.at(base)].attr).name;
+      roots_.push_back(result.value);
+      part_.results.push_back(std::move(result));
+    }
+    return {};
+  }
+
+  NodeId base_of(NodeId root) const { return f_[root].kind == NodeKind::scatter ? f_[root].inputs[0] : root; }
+  bool is_updated(NodeId id) const {
+    return std::ranges::any_of(place_.given->values, [&](const kernel::ConeValue& value) {
+      return value.role == kernel::ValueRole::inout && value.base == id;
+    });
+  }
+
+  Result<void> take_inputs(Node& node) {
+    const std::vector<Hole>* holes = nullptr;
+    if (auto* view = std::get_if<ViewAttr>(&node.attr)) holes = &view->holes;
+    if (auto* fold = std::get_if<FoldAttr>(&node.attr)) holes = &fold->holes;
+    if (auto* scatter = std::get_if<ScatterAttr>(&node.attr)) {
+      holes = &scatter->holes;
+      if (scatter->unique && !holes->empty())
+        return Failure{"it scatters to indices from memory that must differ: random ones do not"};
+    }
+    for (NodeId& input : node.inputs) input = new_.at(input);
+    if (!holes) return {};
+    for (const Hole& hole : *holes) {
+      const Node& operand = part_[node.inputs[size_t(hole.input)]];
+      const auto* input = std::get_if<InputAttr>(&operand.attr);
+      if (!input) continue;
+      const std::pair<int64_t, int64_t> range{hole.range.low, hole.range.high};
+      const auto [found, fresh] = integers_.try_emplace(input->name, range);
+      if (fresh) continue;
+      found->second.first = std::max(found->second.first, range.first);
+      found->second.second = std::min(found->second.second, range.second);
+      if (found->second.first > found->second.second)
+        return Failure{"an integer serves as two indices whose ranges do not meet"};
+    }
+    return {};
+  }
+
+  const KernelPlace& place_;
+  const Function& f_;
+  const std::map<std::string, int64_t>& sizes_;
+  std::set<NodeId> read_; // in the given function
+  bool in_place_ = false;
+  Function part_;
+  std::map<NodeId, NodeId> new_;
+  std::set<NodeId> stored_; // in the part
+  std::vector<NodeId> roots_;
+  std::map<std::string, std::pair<int64_t, int64_t>> integers_;
+};
+
+} // namespace
+
+std::map<std::string, int64_t> typical_sizes(const std::vector<Expr>& symbols,
+                                             const std::vector<Expr>& assumptions,
+                                             const std::map<std::string, int64_t>& wanted) {
+  std::map<std::string, int64_t> sizes;
+  for (const bool least : {false, true}) {
+    ExprMap<int64_t> values;
+    for (const Expr symbol : symbols) {
+      const auto given = wanted.find(std::string(symbol.name()));
+      const int64_t low = symbol.range().low == unbounded_low ? 0 : symbol.range().low;
+      const int64_t value = fitted(symbol, least                   ? low
+                                           : given != wanted.end() ? given->second
+                                                                   : middle_of(symbol));
+      values[symbol] = sizes[std::string(symbol.name())] = value;
+    }
+    if (all_hold(assumptions, values)) break;
+  }
+  return sizes;
+}
+
+std::map<std::string, int64_t> canonical_sizes(const kernel::CanonicalCone& cone,
+                                               const std::map<std::string, int64_t>& sizes) {
+  std::map<std::string, int64_t> own;
+  for (const auto& [canonical, given] : cone.dimensions)
+    own[std::string(canonical.name())] = sizes.at(std::string(given.name()));
+  return own;
+}
+
+Result<KernelProblem> extract_problem(const KernelPlace& place, const std::map<std::string, int64_t>& sizes) {
+  LUMINAL_CHECK(place.module && place.function && place.given && place.canonical && !place.roots.empty());
+  return Extractor(place, sizes).run();
+}
+
+} // namespace luminal::search
