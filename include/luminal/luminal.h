@@ -5,5 +5,6 @@
 #include "luminal/dtype.h"
 #include "luminal/error.h"
 #include "luminal/graph.h"
+#include "luminal/indexing.h"
 #include "luminal/tensor.h"
 #include "luminal/values.h"

@@ -8,6 +8,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -21,6 +22,24 @@ struct GraphState; // shared by a Graph and the Tensors made from it
 
 /// What an operator takes: a tensor or a number, and the place in the caller's source.
 struct Operand;
+
+/// Values and their places (i64) along an axis.
+struct Indexed;
+
+/// start:end:step of one axis as in Python; what is left out is the whole axis.
+struct Slice {
+  std::optional<Dim> start = {}, end = {};
+  int64_t step = 1;
+};
+/// Elements before and after an axis; negative ones cut off (PadMode::constant only).
+struct Padding {
+  int axis;
+  Dim before, after;
+};
+/// 0 1 2 with two before and after: [v v] 0 1 2 [v v], [2 1] 0 1 2 [1 0], [0 0] 0 1 2 [2 2], [1 2] 0 1 2 [0 1].
+enum class PadMode : uint8_t { constant, reflect, replicate, circular };
+/// How a scatter treats what is there. On bool, add and max are `or`, mul and min are `and`.
+enum class ScatterOp : uint8_t { set, add, mul, min, max };
 
 /// Shares ownership of its graph, so a handle never dangles: it stays valid when the Graph is moved or destroyed.
 class Tensor {
@@ -126,7 +145,6 @@ public:
   Tensor min(std::vector<int> axes, bool keep_dims = false, LUMINAL_WHERE) const;
   Tensor prod(std::vector<int> axes, bool keep_dims = false, LUMINAL_WHERE) const;
   Tensor argmax(int axis, LUMINAL_WHERE) const; ///< i64; the first of equal ones
-  Tensor cumsum(int axis, LUMINAL_WHERE) const;
   Tensor softmax(int axis, LUMINAL_WHERE) const;
   Tensor log_softmax(int axis, LUMINAL_WHERE) const;
   /// (x - mean) / sqrt(var + eps) over the axes.
@@ -138,24 +156,68 @@ public:
   /// [.., m, k] x [.., k, n] -> [.., m, n]; batch axes broadcast; one-dimensional operands as in NumPy.
   Tensor matmul(const Tensor& other, LUMINAL_WHERE) const;
 
-  // ---- movement ----
+  // ---- movement: views, nothing is copied by itself; more in indexing.h ----
   Tensor permute(std::vector<int> order, LUMINAL_WHERE) const;
-  Tensor transpose(int a = -2, int b = -1, LUMINAL_WHERE) const;
+  Tensor transpose(int a = -2, int b = -1, LUMINAL_WHERE) const, swapaxes(int a, int b, LUMINAL_WHERE) const;
+  Tensor t(LUMINAL_WHERE) const; ///< of a matrix; a line stays
+  Tensor movedim(std::vector<int> from, std::vector<int> to, LUMINAL_WHERE) const;
   Tensor reshape(Dims shape, LUMINAL_WHERE) const; ///< one extent may be -1
-  Tensor unsqueeze(int axis, LUMINAL_WHERE) const;
-  Tensor squeeze(int axis, LUMINAL_WHERE) const;
-  Tensor expand(Dims shape, LUMINAL_WHERE) const;              ///< NumPy broadcast_to
+  Tensor flatten(int first = 0, int last = -1, LUMINAL_WHERE) const;
+  Tensor unflatten(int axis, Dims into, LUMINAL_WHERE) const; ///< one extent may be -1
   Tensor merge_dims(int axis, LUMINAL_WHERE) const;            ///< axis and axis + 1 become one
   Tensor split_dims(int axis, Dim inner, LUMINAL_WHERE) const; ///< [n] -> [n / inner, inner]
+  Tensor unsqueeze(int axis, LUMINAL_WHERE) const;
+  /// Drops axes of extent 1: the one, those named, or all.
+  Tensor squeeze(int axis, LUMINAL_WHERE) const, squeeze(std::vector<int> axes, LUMINAL_WHERE) const,
+      squeeze(LUMINAL_WHERE) const;
+  Tensor expand(Dims shape, LUMINAL_WHERE) const; ///< NumPy broadcast_to; -1 keeps an extent
+  Tensor expand_as(const Tensor& other, LUMINAL_WHERE) const;
+  Tensor expand_dim(int axis, Dim extent, LUMINAL_WHERE) const; ///< a new axis along which all is equal
+  /// start:end:step as in Python: constants count from the end where negative and are clamped, a step may be negative. Expressions must lie
+  /// within the axis (checked at each step where it is not proved).
   Tensor slice(int axis, Dim start, Dim end, int64_t step = 1, LUMINAL_WHERE) const;
+  Tensor slice(std::vector<Slice> slices, LUMINAL_WHERE) const; ///< one for each of the first axes
+  Tensor narrow(int axis, Dim start, Dim length, LUMINAL_WHERE) const;
+  Tensor select(int axis, Dim index, LUMINAL_WHERE) const; ///< one index; the axis goes away
   Tensor pad(int axis, Dim before, Dim after, double value = 0, LUMINAL_WHERE) const;
-  Tensor flip(int axis, LUMINAL_WHERE) const;
+  Tensor pad(std::vector<Padding> padding, PadMode mode = PadMode::constant, double value = 0,
+             LUMINAL_WHERE) const;
+  Tensor flip(int axis, LUMINAL_WHERE) const, flip(std::vector<int> axes, LUMINAL_WHERE) const;
+  /// Element i moves to (i + shift) mod extent; without axes: of the flattened tensor.
+  Tensor roll(Dim shift, int axis, LUMINAL_WHERE) const;
+  Tensor roll(Dims shifts, std::vector<int> axes, LUMINAL_WHERE) const;
+  Tensor repeat(Dims times, LUMINAL_WHERE) const; ///< whole axes again; new axes first
+  Tensor tile(Dims times, LUMINAL_WHERE) const;   ///< the same; counts that are left out are 1
+  Tensor repeat_interleave(Dim times, int axis, LUMINAL_WHERE) const; ///< each element `times` times
   /// Windows of `size` elements, `stride` apart, elements `dilation` apart: [.., n, ..] -> [.., windows, .., size] (new last axis).
   Tensor windows(int axis, int64_t size, int64_t stride = 1, int64_t dilation = 1, LUMINAL_WHERE) const;
-  /// Rows of this table: [rows, rest..] at integer ids [any..] -> [any.., rest..]. An id out of range is an error at execute.
+  std::vector<Tensor> split(Dims sizes, int axis = 0, LUMINAL_WHERE) const;
+  std::vector<Tensor> split(int64_t size, int axis = 0, LUMINAL_WHERE) const; ///< the last one may be shorter
+  std::vector<Tensor> chunk(int64_t parts, int axis = 0, LUMINAL_WHERE) const;
+  std::vector<Tensor> unbind(int axis = 0, LUMINAL_WHERE) const;
+  Tensor tril(Dim diagonal = 0, LUMINAL_WHERE) const, triu(Dim diagonal = 0, LUMINAL_WHERE) const;
+  Tensor diagonal(int64_t offset = 0, int a = 0, int b = 1, LUMINAL_WHERE) const; ///< as a new last axis
+
+  // ---- indexing, scans, sorting: indices lie in 0..extent-1, others are an Error at execute ----
+  /// Rows of this table: [rows, rest..] at integer ids [any..] -> [any.., rest..].
   Tensor gather(const Tensor& ids, LUMINAL_WHERE) const;
+  /// torch.gather: out[i, j, ..] = x[index[i, j, ..], j, ..] for axis 0; index has the axes of x, none longer except `axis`.
+  Tensor gather(int axis, const Tensor& index, LUMINAL_WHERE) const;
+  Tensor take_along(const Tensor& index, int axis, LUMINAL_WHERE) const; ///< the same; other axes broadcast
+  Tensor index_select(int axis, const Tensor& ids, LUMINAL_WHERE) const; ///< NumPy take: ids of any rank
+  /// torch.scatter: x[index[i, j, ..], j, ..] = values[i, j, ..] for axis 0, or combined; in row-major order.
+  Tensor scatter(int axis, const Tensor& index, Operand values, ScatterOp how = ScatterOp::set,
+                 LUMINAL_WHERE) const;
   /// This tensor with `values` written along `axis` from `start` on. In place where the planner proves that nobody needs the old value.
   Tensor update(int axis, Dim start, const Tensor& values, LUMINAL_WHERE) const;
+  Tensor cumsum(int axis, LUMINAL_WHERE) const, cumprod(int axis, LUMINAL_WHERE) const,
+      logcumsumexp(int axis, LUMINAL_WHERE) const;
+  Indexed cummax(int axis, LUMINAL_WHERE) const, cummin(int axis, LUMINAL_WHERE) const; ///< the last of equal ones
+  /// Stable. NaN is greater than every number: last, or first where it descends.
+  Indexed sort(int axis = -1, bool descending = false, LUMINAL_WHERE) const;
+  Tensor argsort(int axis = -1, bool descending = false, LUMINAL_WHERE) const;
+  /// The k largest in falling order, or the k smallest in rising order; of equal ones the first.
+  Indexed topk(int64_t k, int axis = -1, bool largest = true, LUMINAL_WHERE) const;
 
   std::shared_ptr<GraphState> graph() const { return graph_; }
   uint32_t id() const { return id_; }
@@ -167,6 +229,10 @@ private:
   void check_single(Where where) const;
   std::shared_ptr<GraphState> graph_;
   uint32_t id_ = 0;
+};
+
+struct Indexed {
+  Tensor values, indices;
 };
 
 struct Operand {
@@ -204,6 +270,7 @@ Tensor operator<<(Operand a, Operand b);
 Tensor operator>>(Operand a, Operand b);
 /// condition (bool) ? a : b, elementwise, broadcast.
 Tensor select(Operand condition, Operand a, Operand b);
+/// Joined along `axis`; the dtypes are promoted. All other extents are equal.
 Tensor concat(const std::vector<Tensor>& parts, int axis,
               std::source_location where = std::source_location::current());
 

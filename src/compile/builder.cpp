@@ -69,6 +69,23 @@ bool updates_base(const kernel::Cone& cone) {
                      [](const auto& value) { return value.role == kernel::ValueRole::inout; });
 }
 
+/// The extent that a hole indexes, where it may be less than the hole's range says; else 0.
+Expr open_limit(const Function& f, const Node& node, const Hole& hole) {
+  const auto* view = std::get_if<ViewAttr>(&node.attr);
+  const auto* scatter = std::get_if<ScatterAttr>(&node.attr);
+  if (!view && !scatter) return 0;
+  const auto& holes = view ? view->holes : scatter->holes;
+  const Expr symbol = hole_symbol(int(&hole - holes.data()), hole.range);
+  const auto& map = view ? view->map : scatter->map;
+  Expr limit = 0;
+  for (size_t d = 0; d < map.size(); d++) {
+    const Expr extent = f[node.inputs[0]].type().shape[d];
+    if (map[d] != symbol || prove(lt(hole.range.high, extent)) == Truth::yes) continue;
+    limit = limit.is_constant(0) ? extent : min(limit, extent);
+  }
+  return limit;
+}
+
 const std::vector<Hole>* holes_of(const Node& node) {
   if (auto* view = std::get_if<ViewAttr>(&node.attr)) return &view->holes;
   if (auto* scatter = std::get_if<ScatterAttr>(&node.attr)) return &scatter->holes;
@@ -336,11 +353,14 @@ void PlanBuilder::emit_checks(const Function& f, const Action& action, const Slo
         check.kind = StepKind::check;
         check.slots = {slots.at(operand)};
         check.range = hole.range;
+        check.limit = open_limit(f, node, hole);
         check.text = fmt::format(
-            "[{}] index {} is out of range", node.kind == NodeKind::scatter ? "scatter" : "gather",
+            "[{}] index {} is out of range",
+            !node.origin.empty() ? node.origin : node.kind == NodeKind::scatter ? "scatter" : "gather",
             f[operand].name.empty() ? plan_.slots[size_t(check.slots[0])].name : f[operand].name);
         bool known = std::any_of(steps.begin(), steps.end(), [&](const Step& s) {
-          return s.kind == StepKind::check && s.slots == check.slots && s.range == check.range;
+          return s.kind == StepKind::check && s.slots == check.slots && s.range == check.range &&
+                 s.limit == check.limit;
         });
         if (!known) steps.push_back(check);
       }

@@ -50,6 +50,7 @@ struct Copier {
         continue;
       }
       copies[id] = target.add(node.attr, inputs, node.axis_names);
+      if (!node.origin.empty()) target.origin(copies[id], node.origin);
       if (!node.name.empty() && target[copies[id]].name.empty()) target.name(copies[id], node.name);
     }
   }

@@ -57,7 +57,7 @@ NodeId FunctionBuilder::insert(Attr attr, std::vector<NodeId> inputs, std::vecto
       host && host->results.empty() && !types.empty() && (host->kind == "print" || host->kind == "diff"))
     host->results = {types[0]};
 
-  Node node{kind_of(attr), std::move(attr), std::move(inputs), {}, {}, std::move(axis_names)};
+  Node node{kind_of(attr), std::move(attr), std::move(inputs), {}, {}, std::move(axis_names), {}};
   node.types = infer_or_throw(node.attr, types, module_);
   const size_t axes = expression_space(function_, node).size();
   if (!node.axis_names.empty() && node.axis_names.size() != axes)
@@ -216,6 +216,9 @@ void FunctionBuilder::name(NodeId node, std::string name) {
   for (Node& other : function_.nodes)
     if (!name.empty() && other.name == name) other.name.clear();
   function_.nodes[node].name = std::move(name);
+}
+void FunctionBuilder::origin(NodeId node, std::string place) {
+  if (function_.nodes.at(node).origin.empty()) function_.nodes[node].origin = std::move(place);
 }
 void FunctionBuilder::result(std::string name, NodeId value, std::string state,
                              std::vector<std::string> after) {

@@ -222,6 +222,7 @@ struct Node {
   std::string name;              // for people; unique within a function when not empty
   std::vector<std::string>
       axis_names; // for people and schedules: names of i0, i1, ... (of the space, for fold and scan; of values, for scatter); may be empty
+  std::string origin; // for messages about data: "gather at model.cpp:41"; may be empty, no part of equality or text
   const TensorType& type() const { return types[0]; }
   bool is_tuple() const; // by kind: read through `get`
 };
@@ -280,6 +281,7 @@ public:
   /// One-component fold over axes of x.
   NodeId reduce(Op op, NodeId x, std::vector<int> axes);
   void name(NodeId node, std::string name);
+  void origin(NodeId node, std::string place); // keeps the first one given
   const Node& operator[](NodeId id) const { return function_.nodes[id]; }
   void result(std::string name, NodeId value, std::string state = "", std::vector<std::string> after = {});
   Function finish(); // removes what no result needs (inputs stay), renumbers in order

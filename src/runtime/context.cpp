@@ -390,11 +390,21 @@ luminal::Result<void> Context::run_loop(const Step& step, std::byte* arena) {
 luminal::Result<void> Context::check_range(const Step& step) const {
   const Slot& slot = executable_->plan().slots[size_t(step.slots[0])];
   int64_t count = element_count(step.slots[0]);
+  Interval allowed = step.range;
+  if (!step.limit.is_constant(0)) {
+    const Plan& plan = executable_->plan();
+    ExprMap<int64_t> bindings;
+    for (size_t i = 0; i < plan.symbols.size(); i++) bindings[plan.symbols[i]] = symbols_[i];
+    auto limit = evaluate(step.limit, bindings);
+    if (!limit) return limit.failure();
+    allowed.high = std::min(allowed.high, *limit - 1);
+  }
   for (int64_t i = 0; i < count; i++) {
     int64_t value = load_i64(slot.type.dtype, addresses_[size_t(step.slots[0])], i);
-    if (!step.range.contains(value))
+    if (slot.type.dtype == DType::u64 && value < 0) value = INT64_MAX; // beyond every extent
+    if (!allowed.contains(value))
       return Failure{fmt::format("{}: element {} is {}, allowed are {}..{}", step.text, i, value,
-                                 step.range.low, step.range.high)};
+                                 allowed.low, allowed.high)};
   }
   return {};
 }

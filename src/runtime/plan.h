@@ -55,6 +55,8 @@ struct Step {
       slots; ///< launch: the kernel's buffers; copy: destination, source; zero, check: the slot; cond: bool slot; host: inputs, then results
   Interval range;   ///< check: every integer in the slot lies in it, else the step fails
   std::string text; ///< check: whose index it is; host: the effect's text
+  /// check: the integers are also below this, at the symbols' present values (0: no such limit)
+  Expr limit = 0;
   // loop
   Expr count, counter; ///< runs count times; `counter` is the plan symbol that holds the step's number
   int condition = -1;  ///< bool slot that must hold before each turn (and its steps in `otherwise`), or -1

@@ -102,25 +102,6 @@ Tensor Tensor::argmax(int axis, Where where) const {
   });
 }
 
-Tensor Tensor::cumsum(int axis, Where where) const {
-  auto graph = graph_of("cumsum", {this}, where);
-  const TensorType type = type_of(*this);
-  axis = axis_of("cumsum", axis, int(type.shape.size()), where);
-  DType wide = accumulator(type.dtype == DType::boolean ? DType::i64 : type.dtype);
-  Tensor x = cast(wide, where);
-  Tensor result = build("cumsum", graph, where, [&](FunctionBuilder& b) {
-    ScanAttr attr;
-    attr.monoid = Monoid::plain(Op::add, wide);
-    attr.space = type.shape;
-    attr.axis = axis;
-    std::vector<int> all;
-    for (size_t d = 0; d < type.shape.size(); d++) all.push_back(int(d));
-    attr.body_axes = {all};
-    return b.get(b.add(attr, {x.id()}, {}, where), 0);
-  });
-  return is_float(type.dtype) ? result.cast(type.dtype, where) : result;
-}
-
 Tensor Tensor::softmax(int axis, Where where) const {
   Tensor shifted = elementwise(Op::sub, "softmax",
                                {Operand(*this, where), Operand(max({axis}, true, where), where)}, where);

@@ -1,0 +1,189 @@
+// tensor/sort.cpp -- order along an axis: sort, argsort, the k largest, the k-th, the median.
+#include "luminal/indexing.h"
+#include "tensor/views.h"
+#include <algorithm>
+
+namespace luminal {
+namespace {
+
+/// Integers in the order of the elements, NaN above all of them, zeros of both signs equal: what sorts and comparisons need no care for.
+Tensor ordered_keys(std::string_view op, const Tensor& x, Where where) {
+  const DType type = x.dtype();
+  if (type == DType::boolean || type == DType::i4 || type == DType::u4) return x.cast(DType::i8, where);
+  if (!is_float(type)) return x;
+  const DType as = bits(type) == 8 ? DType::i8 : bits(type) == 16 ? DType::i16 : bits(type) == 32 ? DType::i32 : DType::i64;
+  const int64_t most = int64_t(~uint64_t(0) >> (65 - bits(type)));
+  return build(op, x.graph(), where, [&](FunctionBuilder& b) {
+    const Shape shape = type_of(x).shape;
+    auto number = [&](int64_t value) { return integer(b, as, value, shape); };
+    NodeId raw = b.bitcast(x.id(), as);
+    // Negative numbers grow with falling patterns; -0 has the least pattern, and becomes 0.
+    NodeId turned = b.map(Op::bit_xor, {raw, number(most)});
+    NodeId negative = b.map(Op::lt, {raw, number(0)});
+    NodeId key = b.map(Op::select, {negative, turned, raw});
+    NodeId minus_zero = b.map(Op::eq, {raw, number(-most - 1)});
+    key = b.map(Op::select, {minus_zero, number(0), key});
+    return b.map(Op::select, {b.map(Op::is_nan, {x.id()}), number(most), key});
+  });
+}
+
+/// Places along the axis in sorted order.
+Tensor sorted_places(std::string_view op, const Tensor& x, int axis, bool descending, Where where) {
+  Tensor keys = descending || !is_float(x.dtype()) ? ordered_keys(op, x, where) : x;
+  return build(op, x.graph(), where, [&](FunctionBuilder& b) {
+    const Shape shape = type_of(x).shape;
+    NodeId places = b.iota(shape, axis_symbol(axis, shape[size_t(axis)]), DType::i64);
+    return b.get(b.add(SortAttr{axis, descending}, {keys.id(), places}, {}, where), 1);
+  });
+}
+
+/// x at places that are known to lie in it.
+Tensor elements_at(std::string_view op, const Tensor& x, int axis, const Tensor& places, Where where) {
+  return build(op, x.graph(), where, [&](FunctionBuilder& b) {
+    const Interval range = index_interval(type_of(x).shape[size_t(axis)]);
+    ViewAttr view;
+    view.shape = type_of(places).shape;
+    view.map = identity_map(view.shape);
+    view.map[size_t(axis)] = hole_symbol(0, range);
+    std::vector<int> all;
+    for (size_t d = 0; d < view.shape.size(); d++) all.push_back(int(d));
+    view.holes.push_back({.input = 1, .axes = all, .range = range, .policy = OutOfRange::clamp});
+    return b.add(view, {x.id(), places.id()}, {}, where);
+  });
+}
+
+Indexed without_axis(const Indexed& x, int axis, bool keep_dims, Where where) {
+  return keep_dims ? x : Indexed{x.values.squeeze(axis, where), x.indices.squeeze(axis, where)};
+}
+
+/// The scalar as a line, for operations along its one axis.
+Tensor at_least_line(std::string_view op, const Tensor& x, int& axis, Where where) {
+  graph_of(op, {&x}, where);
+  axis = axis_of(op, axis, std::max(x.rank(), 1), where);
+  return x.rank() == 0 ? x.reshape({1}, where) : x;
+}
+
+/// Key and place in one integer: of greater keys the greater, of equal keys the first. Unique, so that what is less than one of them is all that
+/// comes after it.
+Tensor packed_keys(const Tensor& x, int axis, bool largest, Where where) {
+  Tensor keys = ordered_keys("topk", x, where);
+  return build("topk", x.graph(), where, [&](FunctionBuilder& b) {
+    const Shape shape = type_of(x).shape;
+    auto number = [&](int64_t value) { return integer(b, DType::i64, value, shape); };
+    NodeId wide = b.cast(keys.id(), DType::i64);
+    if (!largest) wide = b.map(Op::bit_not, {wide});
+    if (x.dtype() == DType::u32) wide = b.map(Op::sub, {wide, number(largest ? int64_t(1) << 31 : -(int64_t(1) << 31))});
+    NodeId high = b.map(Op::shl, {wide, number(32)});
+    NodeId low = b.iota(shape, Expr(INT32_MAX) - axis_symbol(axis, shape[size_t(axis)]), DType::i64);
+    return b.map(Op::bit_or, {high, low});
+  });
+}
+
+/// One pass over x for each of the k: the largest of what is less than the one before.
+Tensor largest_places(const Tensor& x, int64_t k, int axis, bool largest, Where where) {
+  Graph graph(x.graph());
+  Shape rows = type_of(x).shape;
+  rows.erase(rows.begin() + axis);
+  auto spread_number = [&](const Tensor& like, int64_t value, const Shape& shape) {
+    return build("topk", like.graph(), where,
+                 [&](FunctionBuilder& b) { return integer(b, DType::i64, value, shape); });
+  };
+  auto found = graph.loop(
+      k, {spread_number(x, INT64_MAX, rows)}, {}, {x},
+      [&](Graph&, const Tensor&, const std::vector<Tensor>& carried, const std::vector<Tensor>&,
+          const std::vector<Tensor>& given) {
+        Tensor packed = packed_keys(given[0], axis, largest, where);
+        const Shape shape = type_of(packed).shape;
+        Tensor before = broadcast_to("topk", carried[0].unsqueeze(axis, where), shape, where);
+        Tensor left = elementwise(Op::lt, "topk", {Operand(packed, where), Operand(before, where)}, where);
+        Tensor candidates =
+            elementwise(Op::select, "topk",
+                        {Operand(left, where), Operand(packed, where),
+                         Operand(spread_number(packed, INT64_MIN, shape), where)},
+                        where);
+        Tensor next = candidates.max({axis}, false, where);
+        return Graph::LoopResult{{next}, {next}};
+      },
+      where);
+  Tensor picked = found.stacked[0].movedim({0}, {axis}, where);
+  Tensor mask = spread_number(picked, INT32_MAX, type_of(picked).shape);
+  Tensor low = elementwise(Op::bit_and, "topk", {Operand(picked, where), Operand(mask, where)}, where);
+  return elementwise(Op::sub, "topk", {Operand(mask, where), Operand(low, where)}, where);
+}
+
+} // namespace
+
+Indexed Tensor::sort(int axis, bool descending, Where where) const {
+  Tensor x = at_least_line("sort", *this, axis, where);
+  Tensor places = sorted_places("sort", x, axis, descending, where);
+  Indexed result{elements_at("sort", x, axis, places, where), places};
+  if (rank() == 0) result = {result.values.reshape({}, where), result.indices.reshape({}, where)};
+  return result;
+}
+
+Tensor Tensor::argsort(int axis, bool descending, Where where) const {
+  Tensor x = at_least_line("argsort", *this, axis, where);
+  Tensor places = sorted_places("argsort", x, axis, descending, where);
+  return rank() == 0 ? places.reshape({}, where) : places;
+}
+
+Indexed Tensor::topk(int64_t k, int axis, bool largest, Where where) const {
+  Tensor x = at_least_line("topk", *this, axis, where);
+  const Expr extent = type_of(x).shape[size_t(axis)];
+  if (k < 0 || prove(ge(extent, k)) == Truth::no)
+    throw Error("topk",
+                fmt::format("{} elements of axis {} of {}: it has {}", k, axis, text_of(type_of(x).shape),
+                            luminal::to_string(extent)),
+                where);
+  assume(*graph_, ge(extent, k));
+  // A sort of a short axis is one kernel; of a long one, a few passes over it are much less work.
+  constexpr int64_t short_axis = 256, few = 64;
+  const bool passes = bits(dtype()) <= 32 && k > 0 && k <= few && extent.range().high > short_axis &&
+                      extent.range().high < INT32_MAX;
+  Tensor places = passes ? largest_places(x, k, axis, largest, where)
+                         : sorted_places("topk", x, axis, largest, where).narrow(axis, 0, k, where);
+  Indexed result{elements_at("topk", x, axis, places, where), places};
+  if (rank() == 0 && k == 1)
+    result = {result.values.reshape({}, where), result.indices.reshape({}, where)};
+  return result;
+}
+
+Indexed kthvalue(const Tensor& x, int64_t k, int axis, bool keep_dims, Where where) {
+  Tensor line = at_least_line("kthvalue", x, axis, where);
+  const Expr extent = type_of(line).shape[size_t(axis)];
+  if (k < 1 || prove(ge(extent, k)) == Truth::no)
+    throw Error("kthvalue",
+                fmt::format("element {} (counted from 1) of axis {} of {}: it has {}", k, axis,
+                            text_of(type_of(x).shape), luminal::to_string(extent)),
+                where);
+  Tensor places = sorted_places("kthvalue", line, axis, false, where).narrow(axis, k - 1, 1, where);
+  return without_axis({elements_at("kthvalue", line, axis, places, where), places}, axis,
+                      keep_dims && x.rank() > 0, where);
+}
+
+Indexed median(const Tensor& x, int axis, bool keep_dims, Where where) {
+  Tensor line = at_least_line("median", x, axis, where);
+  const Expr extent = type_of(line).shape[size_t(axis)];
+  if (prove(ge(extent, 1)) == Truth::no)
+    throw Error("median", fmt::format("axis {} of {} has no elements", axis, text_of(type_of(x).shape)), where);
+  assume(*x.graph(), ge(extent, 1));
+  Tensor order = sorted_places("median", line, axis, false, where);
+  Tensor places;
+  if (is_float(line.dtype())) { // NaN stand at the end: the first of them, or the middle
+    Tensor is_nan = elementwise(Op::is_nan, "median", {Operand(line, where)}, where).cast(DType::i64, where);
+    Tensor nans = is_nan.sum({axis}, true, where);
+    Tensor at = build("median", x.graph(), where, [&](FunctionBuilder& b) {
+      const Shape shape = type_of(nans).shape;
+      NodeId count = b.iota(shape, extent, DType::i64), middle = b.iota(shape, floordiv(extent - 1, 2), DType::i64);
+      NodeId none = b.map(Op::eq, {nans.id(), b.iota(shape, 0, DType::i64)});
+      return b.map(Op::select, {none, middle, b.map(Op::sub, {count, nans.id()})});
+    });
+    places = elements_at("median", order, axis, at, where);
+  } else {
+    places = order.narrow(axis, Dim::from_id(floordiv(extent - 1, 2).id()), 1, where);
+  }
+  return without_axis({elements_at("median", line, axis, places, where), places}, axis,
+                      keep_dims && x.rank() > 0, where);
+}
+
+} // namespace luminal
