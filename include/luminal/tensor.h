@@ -163,7 +163,7 @@ public:
   Tensor movedim(std::vector<int> from, std::vector<int> to, LUMINAL_WHERE) const;
   Tensor reshape(Dims shape, LUMINAL_WHERE) const; ///< one extent may be -1
   Tensor flatten(int first = 0, int last = -1, LUMINAL_WHERE) const;
-  Tensor unflatten(int axis, Dims into, LUMINAL_WHERE) const; ///< one extent may be -1
+  Tensor unflatten(int axis, Dims into, LUMINAL_WHERE) const;  ///< one extent may be -1
   Tensor merge_dims(int axis, LUMINAL_WHERE) const;            ///< axis and axis + 1 become one
   Tensor split_dims(int axis, Dim inner, LUMINAL_WHERE) const; ///< [n] -> [n / inner, inner]
   Tensor unsqueeze(int axis, LUMINAL_WHERE) const;
@@ -212,7 +212,8 @@ public:
   Tensor update(int axis, Dim start, const Tensor& values, LUMINAL_WHERE) const;
   Tensor cumsum(int axis, LUMINAL_WHERE) const, cumprod(int axis, LUMINAL_WHERE) const,
       logcumsumexp(int axis, LUMINAL_WHERE) const;
-  Indexed cummax(int axis, LUMINAL_WHERE) const, cummin(int axis, LUMINAL_WHERE) const; ///< the last of equal ones
+  Indexed cummax(int axis, LUMINAL_WHERE) const,
+      cummin(int axis, LUMINAL_WHERE) const; ///< the last of equal ones
   /// Stable. NaN is greater than every number: last, or first where it descends.
   Indexed sort(int axis = -1, bool descending = false, LUMINAL_WHERE) const;
   Tensor argsort(int axis = -1, bool descending = false, LUMINAL_WHERE) const;

@@ -354,10 +354,12 @@ void PlanBuilder::emit_checks(const Function& f, const Action& action, const Slo
         check.slots = {slots.at(operand)};
         check.range = hole.range;
         check.limit = open_limit(f, node, hole);
-        check.text = fmt::format(
-            "[{}] index {} is out of range",
-            !node.origin.empty() ? node.origin : node.kind == NodeKind::scatter ? "scatter" : "gather",
-            f[operand].name.empty() ? plan_.slots[size_t(check.slots[0])].name : f[operand].name);
+        check.text =
+            fmt::format("[{}] index {} is out of range",
+                        !node.origin.empty()             ? node.origin
+                        : node.kind == NodeKind::scatter ? "scatter"
+                                                         : "gather",
+                        f[operand].name.empty() ? plan_.slots[size_t(check.slots[0])].name : f[operand].name);
         bool known = std::any_of(steps.begin(), steps.end(), [&](const Step& s) {
           return s.kind == StepKind::check && s.slots == check.slots && s.range == check.range &&
                  s.limit == check.limit;

@@ -35,7 +35,8 @@ Body StageLowering::invariants(State& state, size_t i) {
     auto found = fixed.find(f.get());
     if (found != fixed.end()) return found->second;
     bool ok = f->kind != FormulaKind::component;
-    std::vector<Expr> read = f->index; // whether a guarded load reads at all may change where its index does not
+    std::vector<Expr> read =
+        f->index; // whether a guarded load reads at all may change where its index does not
     read.push_back(f->guard);
     for (Expr e : read) ok = ok && unopened(state, value_at(state, e)).empty();
     for (int h : holes_of(l_.n_.cone, read)) ok = ok && state.holes.contains(h);

@@ -403,8 +403,8 @@ luminal::Result<void> Context::check_range(const Step& step) const {
     int64_t value = load_i64(slot.type.dtype, addresses_[size_t(step.slots[0])], i);
     if (slot.type.dtype == DType::u64 && value < 0) value = INT64_MAX; // beyond every extent
     if (!allowed.contains(value))
-      return Failure{fmt::format("{}: element {} is {}, allowed are {}..{}", step.text, i, value,
-                                 allowed.low, allowed.high)};
+      return Failure{fmt::format("{}: element {} is {}, allowed are {}..{}", step.text, i, value, allowed.low,
+                                 allowed.high)};
   }
   return {};
 }

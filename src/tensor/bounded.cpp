@@ -8,8 +8,7 @@ namespace luminal {
 namespace {
 
 void check_capacity(std::string_view op, int64_t capacity, Where where) {
-  if (capacity < 0)
-    throw Error(op, fmt::format("a capacity of {}: it may not be negative", capacity), where);
+  if (capacity < 0) throw Error(op, fmt::format("a capacity of {}: it may not be negative", capacity), where);
 }
 
 Tensor binary(Op op, std::string_view name, Operand a, Operand b, Where where) {
@@ -53,14 +52,15 @@ Bounded nonzero(const Tensor& x, int64_t capacity, int64_t fill, Where where) {
   graph_of("nonzero", {&x}, where);
   check_capacity("nonzero", capacity, where);
   const Shape shape = type_of(x).shape;
-  Tensor mask = (x.dtype() == DType::boolean ? x : binary(Op::ne, "nonzero", Operand(x, where), Operand(0, where), where))
-                    .flatten(0, -1, where);
+  Tensor mask =
+      (x.dtype() == DType::boolean ? x
+                                   : binary(Op::ne, "nonzero", Operand(x, where), Operand(0, where), where))
+          .flatten(0, -1, where);
   Tensor empty = number_of("nonzero", x.graph(), DType::i64, -1, {capacity}, where);
   Tensor flat = scatter_line("nonzero", empty, iota_line("nonzero", mask, where),
                              places_of("nonzero", mask, capacity, where), std::nullopt, true, where);
   Tensor count = mask.cast(DType::i64, where).sum({0}, false, where);
-  if (shape.empty())
-    return {number_of("nonzero", x.graph(), DType::i64, 0, {capacity, 0}, where), count};
+  if (shape.empty()) return {number_of("nonzero", x.graph(), DType::i64, 0, {capacity, 0}, where), count};
   Tensor rows = build("nonzero", x.graph(), where, [&](FunctionBuilder& b) {
     const Shape table{capacity, int64_t(shape.size())};
     NodeId wide = b.view(flat.id(), table, {axis_symbol(0, table[0])});
@@ -110,7 +110,8 @@ Unique unique(const Tensor& x, int64_t capacity, Where where) {
   });
   Tensor differs = binary(Op::ne, "unique", Operand(sorted, where), Operand(before, where), where);
   Tensor first = binary(Op::bit_or, "unique", Operand(is_begin, where), Operand(differs, where), where);
-  Tensor group = binary(Op::sub, "unique", Operand(cumsum(first, 0, {}, where), where), Operand(1, where), where);
+  Tensor group =
+      binary(Op::sub, "unique", Operand(cumsum(first, 0, {}, where), where), Operand(1, where), where);
   Unique result;
   Tensor begins = choose("unique", first, Operand(group, where), Operand(capacity, where), where);
   result.values = scatter_line("unique", number_of("unique", x.graph(), x.dtype(), 0, {capacity}, where),
@@ -119,16 +120,16 @@ Unique unique(const Tensor& x, int64_t capacity, Where where) {
   Tensor one = number_of("unique", x.graph(), DType::i64, 1, {extent}, where);
   result.counts = scatter_line("unique", number_of("unique", x.graph(), DType::i64, 0, {capacity}, where),
                                one, group, Op::add, false, where);
-  result.inverse = build("unique", x.graph(), where, [&](FunctionBuilder& b) {
-                     ScatterAttr scatter;
-                     const Interval range = index_interval(extent);
-                     scatter.map = {hole_symbol(0, range)};
-                     scatter.unique = true;
-                     scatter.holes.push_back(
-                         {.input = 2, .axes = {0}, .range = range, .policy = OutOfRange::clamp});
-                     NodeId base = b.view(b.constant(DType::i64, 0), {extent}, {});
-                     return b.add(scatter, {base, group.id(), order.id()}, {}, where);
-                   }).reshape(x.shape(), where);
+  result.inverse =
+      build("unique", x.graph(), where, [&](FunctionBuilder& b) {
+        ScatterAttr scatter;
+        const Interval range = index_interval(extent);
+        scatter.map = {hole_symbol(0, range)};
+        scatter.unique = true;
+        scatter.holes.push_back({.input = 2, .axes = {0}, .range = range, .policy = OutOfRange::clamp});
+        NodeId base = b.view(b.constant(DType::i64, 0), {extent}, {});
+        return b.add(scatter, {base, group.id(), order.id()}, {}, where);
+      }).reshape(x.shape(), where);
   return result;
 }
 
@@ -159,8 +160,8 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Wher
   const Expr extent = line.back();
   const int64_t most = extent.range().high;
   if (most == unbounded_high || most > (int64_t(1) << 40))
-    throw Error("searchsorted",
-                fmt::format("the last axis of {} needs a largest size", text_of(line)), where);
+    throw Error("searchsorted", fmt::format("the last axis of {} needs a largest size", text_of(line)),
+                where);
   const DType type = promote(sorted.dtype(), values.dtype());
   Tensor table = sorted.cast(type, where), x = values.cast(type, where);
   if (type == DType::boolean) {
@@ -185,11 +186,14 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Wher
       view.holes.push_back({.input = 1, .axes = all, .range = range, .policy = OutOfRange::clamp});
       NodeId element = b.add(view, {table.id(), next}, {}, where);
       // a < v, or not v < a; NaN is above all
-      NodeId comes = right ? b.map(Op::bit_not, {b.map(Op::lt, {x.id(), element})}) : b.map(Op::lt, {element, x.id()});
+      NodeId comes =
+          right ? b.map(Op::bit_not, {b.map(Op::lt, {x.id(), element})}) : b.map(Op::lt, {element, x.id()});
       if (is_float(table.dtype())) {
         NodeId element_nan = b.map(Op::is_nan, {element}), x_nan = b.map(Op::is_nan, {x.id()});
-        comes = right ? b.map(Op::bit_or, {x_nan, b.map(Op::bit_and, {b.map(Op::bit_not, {element_nan}), comes})})
-                      : b.map(Op::bit_or, {comes, b.map(Op::bit_and, {x_nan, b.map(Op::bit_not, {element_nan})})});
+        comes =
+            right
+                ? b.map(Op::bit_or, {x_nan, b.map(Op::bit_and, {b.map(Op::bit_not, {element_nan}), comes})})
+                : b.map(Op::bit_or, {comes, b.map(Op::bit_and, {x_nan, b.map(Op::bit_not, {element_nan})})});
       }
       NodeId there = b.map(Op::le, {next, b.iota(wanted, extent, DType::i64)});
       return b.map(Op::select, {b.map(Op::bit_and, {there, comes}), next, place.id()});
@@ -212,15 +216,16 @@ Tensor bincount(const Tensor& ids, int64_t bins, const Tensor& weights, Where wh
   if (bins < 1) throw Error("bincount", fmt::format("{} bins: there must be at least one", bins), where);
   if (ids.rank() != 1)
     throw Error("bincount",
-                fmt::format("ids are {}, expected one axis (see flatten)", text_of(type_of(ids).shape)), where);
+                fmt::format("ids are {}, expected one axis (see flatten)", text_of(type_of(ids).shape)),
+                where);
   DType type = DType::i64;
   Tensor each = number_of("bincount", ids.graph(), type, 1, type_of(ids).shape, where);
   if (weights.defined()) {
     graph_of("bincount", {&ids, &weights}, where);
     if (weights.rank() != 1 || !proves_equal(type_of(weights).shape[0], type_of(ids).shape[0]))
       throw Error("bincount",
-                  fmt::format("weights {} do not fit ids {}: one weight for each", text_of(type_of(weights).shape),
-                              text_of(type_of(ids).shape)),
+                  fmt::format("weights {} do not fit ids {}: one weight for each",
+                              text_of(type_of(weights).shape), text_of(type_of(ids).shape)),
                   where);
     type = is_float(weights.dtype()) ? weights.dtype() : DType::f64;
     each = weights.cast(type, where);
@@ -236,7 +241,8 @@ Tensor histc(const Tensor& x, int64_t bins, double low, double high, Where where
     throw Error("histc", fmt::format("{}..{} is no range: the first must be less", low, high), where);
   if (!is_float(x.dtype()))
     throw Error("histc",
-                fmt::format("the elements must be floats, they are {}", luminal::to_string(x.dtype())), where);
+                fmt::format("the elements must be floats, they are {}", luminal::to_string(x.dtype())),
+                where);
   const DType wide = bits(x.dtype()) < 32 ? DType::f32 : x.dtype();
   Tensor line = x.cast(wide, where).flatten(0, -1, where);
   Tensor above = binary(Op::le, "histc", Operand(low, where), Operand(line, where), where),

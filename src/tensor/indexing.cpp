@@ -125,11 +125,12 @@ Tensor values_of_rows(std::string_view op, const Tensor& x, int axis, const Tens
   bool fits = ids.rank() == 1 && have.size() == wanted.size();
   for (size_t d = 0; fits && d < have.size(); d++) fits = proves_equal(have[d], wanted[d]);
   if (!fits)
-    throw Error(op,
-                fmt::format("ids {} and values {} do not fit axis {} of {}: ids have one axis, values as many "
-                            "entries along axis {}",
-                            shape_of(ids), text_of(have), axis, shape_of(x), axis),
-                where);
+    throw Error(
+        op,
+        fmt::format("ids {} and values {} do not fit axis {} of {}: ids have one axis, values as many "
+                    "entries along axis {}",
+                    shape_of(ids), text_of(have), axis, shape_of(x), axis),
+        where);
   return values_for(op, x, values, where);
 }
 
@@ -177,7 +178,8 @@ Tensor Tensor::gather(int axis, const Tensor& index, Where where) const {
   view.shape = type_of(index).shape;
   view.map = identity_map(view.shape);
   view.map[size_t(axis)] = hole_symbol(0, range);
-  view.holes.push_back({.input = 1, .axes = count_up(0, rank()), .range = range, .policy = OutOfRange::error});
+  view.holes.push_back(
+      {.input = 1, .axes = count_up(0, rank()), .range = range, .policy = OutOfRange::error});
   return add_indexed("gather", *this, view, {id_, index.id()}, where);
 }
 
@@ -203,12 +205,11 @@ Tensor Tensor::take_along(const Tensor& index, int axis, Where where) const {
 Tensor embedding(const Tensor& table, const Tensor& ids, std::optional<int64_t> padding_idx, Where where) {
   graph_of("embedding", {&table, &ids}, where);
   if (table.rank() != 2)
-    throw Error("embedding",
-                fmt::format("the table is {}, expected [rows, width]", shape_of(table)), where);
+    throw Error("embedding", fmt::format("the table is {}, expected [rows, width]", shape_of(table)), where);
   const Expr rows = type_of(table).shape[0];
   if (padding_idx && (prove(ge(rows, std::max(*padding_idx + 1, -*padding_idx))) != Truth::yes))
-    throw Error("embedding",
-                fmt::format("padding_idx {} is no row of {}", *padding_idx, shape_of(table)), where);
+    throw Error("embedding", fmt::format("padding_idx {} is no row of {}", *padding_idx, shape_of(table)),
+                where);
   return gather_axis("embedding", table, 0, ids, OutOfRange::error, 0, where);
 }
 
@@ -262,7 +263,8 @@ Tensor gather_nd(const Tensor& x, const Tensor& index, Where where) {
   return index_get(x, columns_of("gather_nd", x, index, where), where);
 }
 
-Tensor index_put(const Tensor& x, const std::vector<Tensor>& ids, Operand values, ScatterOp how, Where where) {
+Tensor index_put(const Tensor& x, const std::vector<Tensor>& ids, Operand values, ScatterOp how,
+                 Where where) {
   graph_of("index_put", {&x}, where);
   const Shape target = type_of(x).shape;
   if (ids.empty() || ids.size() > target.size())
@@ -289,8 +291,7 @@ Tensor index_put(const Tensor& x, const std::vector<Tensor>& ids, Operand values
   return scatter_at("index_put", x, written, map, wide, count_up(0, int(common.size())), how, where);
 }
 
-Tensor scatter_nd(const Tensor& x, const Tensor& index, const Tensor& updates, ScatterOp how,
-                  Where where) {
+Tensor scatter_nd(const Tensor& x, const Tensor& index, const Tensor& updates, ScatterOp how, Where where) {
   return index_put(x, columns_of("scatter_nd", x, index, where), Operand(updates, where), how, where);
 }
 
@@ -315,7 +316,8 @@ Tensor Tensor::scatter(int axis, const Tensor& index, Operand values, ScatterOp 
 
 Tensor scatter_reduce(const Tensor& x, int axis, const Tensor& index, const Tensor& values, ScatterOp how,
                       bool include_self, Where where) {
-  if (include_self || how == ScatterOp::set) return x.scatter(axis, index, Operand(values, where), how, where);
+  if (include_self || how == ScatterOp::set)
+    return x.scatter(axis, index, Operand(values, where), how, where);
   graph_of("scatter_reduce", {&x, &index, &values}, where);
   Tensor none = build("scatter_reduce", x.graph(), where, [&](FunctionBuilder& b) {
     return b.view(b.constant(DType::boolean, 0), type_of(x).shape, {});
@@ -336,9 +338,9 @@ Tensor index_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& val
   graph_of("index_add", {&x, &ids, &values}, where);
   needs_axis("index_add", x, where);
   axis = axis_of("index_add", axis, x.rank(), where);
-  Tensor scaled = alpha == 1 ? values
-                             : elementwise(Op::mul, "index_add",
-                                           {Operand(values, where), Operand(alpha, where)}, where);
+  Tensor scaled =
+      alpha == 1 ? values
+                 : elementwise(Op::mul, "index_add", {Operand(values, where), Operand(alpha, where)}, where);
   return scatter_axis("index_add", x, axis, ids, {axis},
                       values_of_rows("index_add", x, axis, ids, scaled, where), ScatterOp::add, where);
 }

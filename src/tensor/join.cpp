@@ -30,8 +30,7 @@ Tensor choose_part(const std::vector<Tensor>& padded, const std::vector<Expr>& b
 Tensor concat(const std::vector<Tensor>& parts, int axis, Where where) {
   same_graph("concat", parts, where);
   const Shape first = type_of(parts[0]).shape;
-  if (first.empty())
-    throw Error("concat", "scalars have no axis to be joined along (see stack)", where);
+  if (first.empty()) throw Error("concat", "scalars have no axis to be joined along (see stack)", where);
   axis = axis_of("concat", axis, int(first.size()), where);
   DType type = parts[0].dtype();
   std::vector<Expr> begins;
@@ -42,9 +41,10 @@ Tensor concat(const std::vector<Tensor>& parts, int axis, Where where) {
     for (size_t d = 0; fits && d < shape.size(); d++)
       fits = int(d) == axis || proves_equal(shape[d], first[d]);
     if (!fits)
-      throw Error("concat",
-                  fmt::format("shapes {} and {} differ outside axis {}", text_of(first), text_of(shape), axis),
-                  where);
+      throw Error(
+          "concat",
+          fmt::format("shapes {} and {} differ outside axis {}", text_of(first), text_of(shape), axis),
+          where);
     type = promote(type, part.dtype());
     begins.push_back(total);
     total += shape[size_t(axis)];
@@ -52,8 +52,9 @@ Tensor concat(const std::vector<Tensor>& parts, int axis, Where where) {
   std::vector<Tensor> padded;
   for (size_t p = 0; p < parts.size(); p++) {
     const Expr after = total - begins[p] - type_of(parts[p]).shape[size_t(axis)];
-    padded.push_back(parts[p].cast(type, where).pad(axis, Dim::from_id(begins[p].id()),
-                                                    Dim::from_id(after.id()), 0, where));
+    padded.push_back(parts[p]
+                         .cast(type, where)
+                         .pad(axis, Dim::from_id(begins[p].id()), Dim::from_id(after.id()), 0, where));
   }
   Shape whole = first;
   whole[size_t(axis)] = total;
@@ -124,10 +125,11 @@ std::vector<Tensor> Tensor::split(int64_t size, int axis, Where where) const {
   axis = axis_of("split", axis, rank(), where);
   const Expr extent = type_of(*this).shape[size_t(axis)];
   if (!extent.is_constant())
-    throw Error("split",
-                fmt::format("axis {} of {} has no fixed size, so the number of parts is not known: give all sizes",
-                            axis, text_of(type_of(*this).shape)),
-                where);
+    throw Error(
+        "split",
+        fmt::format("axis {} of {} has no fixed size, so the number of parts is not known: give all sizes",
+                    axis, text_of(type_of(*this).shape)),
+        where);
   if (size < 1 && !(size == 0 && extent.is_constant(0)))
     throw Error("split", fmt::format("parts of {} elements: the size must be positive", size), where);
   Dims sizes;
@@ -149,11 +151,12 @@ std::vector<Tensor> Tensor::chunk(int64_t parts, int axis, Where where) const {
     return size == 0 ? split(Dims(size_t(parts), Dim(0)), axis, where) : split(size, axis, where);
   }
   if (prove(eq(mod(extent, parts), 0)) != Truth::yes)
-    throw Error("chunk",
-                fmt::format("axis {} of {} is not known to be a multiple of {}, so the number of parts is not "
-                            "fixed: split it by sizes",
-                            axis, text_of(type_of(*this).shape), parts),
-                where);
+    throw Error(
+        "chunk",
+        fmt::format("axis {} of {} is not known to be a multiple of {}, so the number of parts is not "
+                    "fixed: split it by sizes",
+                    axis, text_of(type_of(*this).shape), parts),
+        where);
   return split(Dims(size_t(parts), Dim::from_id(floordiv(extent, parts).id())), axis, where);
 }
 
@@ -176,10 +179,10 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& axes, bool xy, Where whe
   std::vector<Tensor> lines;
   for (const Tensor& line : axes) {
     if (line.rank() > 1)
-      throw Error("meshgrid",
-                  fmt::format("{} is no line of coordinates: give tensors of one axis",
-                              text_of(type_of(line).shape)),
-                  where);
+      throw Error(
+          "meshgrid",
+          fmt::format("{} is no line of coordinates: give tensors of one axis", text_of(type_of(line).shape)),
+          where);
     lines.push_back(line.rank() == 0 ? line.unsqueeze(0, where) : line);
   }
   std::vector<int> place;
@@ -189,8 +192,8 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& axes, bool xy, Where whe
   for (size_t d = 0; d < lines.size(); d++) shape[size_t(place[d])] = type_of(lines[d]).shape[0];
   std::vector<Tensor> grids;
   for (size_t d = 0; d < lines.size(); d++)
-    grids.push_back(view_of("meshgrid", lines[d], shape,
-                            {axis_symbol(place[d], shape[size_t(place[d])])}, where));
+    grids.push_back(
+        view_of("meshgrid", lines[d], shape, {axis_symbol(place[d], shape[size_t(place[d])])}, where));
   return grids;
 }
 

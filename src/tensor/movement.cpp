@@ -86,8 +86,7 @@ Tensor Tensor::t(Where where) const {
   graph_of("t", {this}, where);
   if (rank() > 2)
     throw Error(
-        "t",
-        fmt::format("{} has more than two axes (see transpose, permute)", text_of(type_of(*this).shape)),
+        "t", fmt::format("{} has more than two axes (see transpose, permute)", text_of(type_of(*this).shape)),
         where);
   return rank() < 2 ? *this : permute({1, 0}, where);
 }

@@ -47,7 +47,8 @@ Tensor plain_scan(Op op, std::string_view name, const Tensor& x, int axis, DType
     return plain_scan(op, name, x.reshape({1}, where), 0, type, options, where).reshape({}, where);
   }
   axis = axis_of(name, axis, x.rank(), where);
-  return scan(name, type_of(x).shape, axis, Monoid::plain(op, type), {x.cast(type, where)}, options, where)[0];
+  return scan(name, type_of(x).shape, axis, Monoid::plain(op, type), {x.cast(type, where)}, options,
+              where)[0];
 }
 
 Tensor iota_of(std::string_view op, const Tensor& x, int axis, Where where) {
@@ -69,8 +70,8 @@ Indexed extreme_scan(Op op, std::string_view name, const Tensor& x, int axis, Wh
   // The place moves on to each element that is as extreme as the one before; NaN is the most extreme, and stays.
   const char* keep = is_float(type) ? "select(bit_or(old0 == new0, is_nan(old0)), self, -1)"
                                     : "select(old0 == new0, self, -1)";
-  Monoid monoid = Monoid::intern({{op, type, Scalar::leaf(0)},
-                                  {Op::max, DType::i64, parse_scalar(keep, monoid_leaf_names(1))}});
+  Monoid monoid = Monoid::intern(
+      {{op, type, Scalar::leaf(0)}, {Op::max, DType::i64, parse_scalar(keep, monoid_leaf_names(1))}});
   auto results = scan(name, type_of(x).shape, axis, monoid, {keys, iota_of(name, x, axis, where)}, {}, where);
   return {results[0].cast(x.dtype(), where), results[1]};
 }

@@ -1,6 +1,6 @@
 // tensor/slicing.cpp -- which elements of an axis: slices, padding, flips, rolls, repetitions, windows.
-#include "tensor/views.h"
 #include "luminal/indexing.h"
+#include "tensor/views.h"
 #include <algorithm>
 
 namespace luminal {
@@ -33,8 +33,7 @@ IndexRange index_range(std::string_view op, const Tensor& x, int axis, std::opti
                        std::optional<Dim> end, int64_t step, Where where) {
   if (step == 0) throw Error(op, "the step is 0", where);
   const Expr extent = type_of(x).shape[size_t(axis)];
-  const bool symbolic =
-      (start && !to_expr(*start).is_constant()) || (end && !to_expr(*end).is_constant());
+  const bool symbolic = (start && !to_expr(*start).is_constant()) || (end && !to_expr(*end).is_constant());
   Expr first, last;
   if (step > 0) {
     first = bound(op, x, axis, start, 0, extent, 0, extent, where);
@@ -112,10 +111,9 @@ Tensor Tensor::select(int axis, Dim index, Where where) const {
   if (at.is_constant() && at.value() < 0) at = extent + at;
   for (Expr condition : {ge(at, 0), lt(at, extent)}) {
     if (prove(condition) == Truth::no)
-      throw Error(
-          "select",
-          fmt::format("index {} is outside axis {} of {}", index.to_string(), axis, text_of(shape)),
-          where);
+      throw Error("select",
+                  fmt::format("index {} is outside axis {} of {}", index.to_string(), axis, text_of(shape)),
+                  where);
     assume(*graph, condition);
   }
   shape.erase(shape.begin() + axis);
@@ -240,8 +238,8 @@ Tensor Tensor::repeat_interleave(Dim times, int axis, Where where) const {
   graph_of("repeat_interleave", {this}, where);
   axis = axis_of("repeat_interleave", axis, rank(), where);
   if (prove(ge(to_expr(times), 0)) != Truth::yes)
-    throw Error("repeat_interleave", fmt::format("{} times: the count may not be negative", times.to_string()),
-                where);
+    throw Error("repeat_interleave",
+                fmt::format("{} times: the count may not be negative", times.to_string()), where);
   Shape shape = type_of(*this).shape;
   shape[size_t(axis)] *= to_expr(times);
   std::vector<Expr> map = identity_map(shape);

@@ -11,7 +11,10 @@ Tensor ordered_keys(std::string_view op, const Tensor& x, Where where) {
   const DType type = x.dtype();
   if (type == DType::boolean || type == DType::i4 || type == DType::u4) return x.cast(DType::i8, where);
   if (!is_float(type)) return x;
-  const DType as = bits(type) == 8 ? DType::i8 : bits(type) == 16 ? DType::i16 : bits(type) == 32 ? DType::i32 : DType::i64;
+  const DType as = bits(type) == 8    ? DType::i8
+                   : bits(type) == 16 ? DType::i16
+                   : bits(type) == 32 ? DType::i32
+                                      : DType::i64;
   const int64_t most = int64_t(~uint64_t(0) >> (65 - bits(type)));
   return build(op, x.graph(), where, [&](FunctionBuilder& b) {
     const Shape shape = type_of(x).shape;
@@ -72,7 +75,8 @@ Tensor packed_keys(const Tensor& x, int axis, bool largest, Where where) {
     auto number = [&](int64_t value) { return integer(b, DType::i64, value, shape); };
     NodeId wide = b.cast(keys.id(), DType::i64);
     if (!largest) wide = b.map(Op::bit_not, {wide});
-    if (x.dtype() == DType::u32) wide = b.map(Op::sub, {wide, number(largest ? int64_t(1) << 31 : -(int64_t(1) << 31))});
+    if (x.dtype() == DType::u32)
+      wide = b.map(Op::sub, {wide, number(largest ? int64_t(1) << 31 : -(int64_t(1) << 31))});
     NodeId high = b.map(Op::shl, {wide, number(32)});
     NodeId low = b.iota(shape, Expr(INT32_MAX) - axis_symbol(axis, shape[size_t(axis)]), DType::i64);
     return b.map(Op::bit_or, {high, low});
@@ -96,11 +100,10 @@ Tensor largest_places(const Tensor& x, int64_t k, int axis, bool largest, Where 
         const Shape shape = type_of(packed).shape;
         Tensor before = broadcast_to("topk", carried[0].unsqueeze(axis, where), shape, where);
         Tensor left = elementwise(Op::lt, "topk", {Operand(packed, where), Operand(before, where)}, where);
-        Tensor candidates =
-            elementwise(Op::select, "topk",
-                        {Operand(left, where), Operand(packed, where),
-                         Operand(spread_number(packed, INT64_MIN, shape), where)},
-                        where);
+        Tensor candidates = elementwise(Op::select, "topk",
+                                        {Operand(left, where), Operand(packed, where),
+                                         Operand(spread_number(packed, INT64_MIN, shape), where)},
+                                        where);
         Tensor next = candidates.max({axis}, false, where);
         return Graph::LoopResult{{next}, {next}};
       },
@@ -143,8 +146,7 @@ Indexed Tensor::topk(int64_t k, int axis, bool largest, Where where) const {
   Tensor places = passes ? largest_places(x, k, axis, largest, where)
                          : sorted_places("topk", x, axis, largest, where).narrow(axis, 0, k, where);
   Indexed result{elements_at("topk", x, axis, places, where), places};
-  if (rank() == 0 && k == 1)
-    result = {result.values.reshape({}, where), result.indices.reshape({}, where)};
+  if (rank() == 0 && k == 1) result = {result.values.reshape({}, where), result.indices.reshape({}, where)};
   return result;
 }
 
@@ -165,7 +167,8 @@ Indexed median(const Tensor& x, int axis, bool keep_dims, Where where) {
   Tensor line = at_least_line("median", x, axis, where);
   const Expr extent = type_of(line).shape[size_t(axis)];
   if (prove(ge(extent, 1)) == Truth::no)
-    throw Error("median", fmt::format("axis {} of {} has no elements", axis, text_of(type_of(x).shape)), where);
+    throw Error("median", fmt::format("axis {} of {} has no elements", axis, text_of(type_of(x).shape)),
+                where);
   assume(*x.graph(), ge(extent, 1));
   Tensor order = sorted_places("median", line, axis, false, where);
   Tensor places;
@@ -174,7 +177,8 @@ Indexed median(const Tensor& x, int axis, bool keep_dims, Where where) {
     Tensor nans = is_nan.sum({axis}, true, where);
     Tensor at = build("median", x.graph(), where, [&](FunctionBuilder& b) {
       const Shape shape = type_of(nans).shape;
-      NodeId count = b.iota(shape, extent, DType::i64), middle = b.iota(shape, floordiv(extent - 1, 2), DType::i64);
+      NodeId count = b.iota(shape, extent, DType::i64),
+             middle = b.iota(shape, floordiv(extent - 1, 2), DType::i64);
       NodeId none = b.map(Op::eq, {nans.id(), b.iota(shape, 0, DType::i64)});
       return b.map(Op::select, {none, middle, b.map(Op::sub, {count, nans.id()})});
     });

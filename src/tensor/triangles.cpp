@@ -75,10 +75,10 @@ Tensor diag(const Tensor& x, int64_t offset, Where where) {
   graph_of("diag", {&x}, where);
   if (x.rank() == 1) return diag_embed(x, offset, -2, -1, where);
   if (x.rank() == 2) return x.diagonal(offset, 0, 1, where);
-  throw Error("diag",
-              fmt::format("{} has neither one nor two axes (see diagonal, diag_embed)",
-                          text_of(type_of(x).shape)),
-              where);
+  throw Error(
+      "diag",
+      fmt::format("{} has neither one nor two axes (see diagonal, diag_embed)", text_of(type_of(x).shape)),
+      where);
 }
 
 Tensor trace(const Tensor& x, Where where) {
