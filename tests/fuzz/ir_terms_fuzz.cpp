@@ -1,6 +1,7 @@
-// tests/fuzz/ir_terms_fuzz.cpp -- the text of modules under fire: whatever is accepted is well formed, comes back from its own text, and can be drawn.
+// tests/fuzz/ir_terms_fuzz.cpp -- the text of modules under fire: whatever is accepted is well formed, comes back from its own text, can be drawn, and stays well formed in all passes.
 #include "base/check.h"
 #include "ir/term.h"
+#include "luminal/pass.h"
 #include <cstddef>
 #include <cstdint>
 
@@ -15,6 +16,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     structural_hash(module.entry());
     to_dot(module);
     to_html(module);
+    for (const Pass& pass : all_passes()) {
+      Module after = module;
+      pass.run(after);
+      const auto mistakes = verify(after);
+      LUMINAL_CHECK(mistakes.empty(), "{}: {}\n{}", pass.name(), mistakes[0], text);
+      LUMINAL_CHECK(same_module(after, parse_module(to_string(after))), "{}\n{}", pass.name(), text);
+    }
   } catch (const Error&) {
   }
   return 0;

@@ -23,6 +23,9 @@ public:
   /// `node` has its types.
   NodeId put(Node node);
   std::optional<NodeId> find(const Node& node) const;
+  /// Of a walk: the node at hand in the function as it was, and what stands for an earlier one.
+  NodeId current() const { return current_; }
+  NodeId place(NodeId old) const { return place_[old]; }
   /// One node or result of the function as it was reads the value. (Of values that a rule has put down it is not known, and false.)
   bool used_once(NodeId id) const { return id < uses_.size() && uses_[id] == 1; }
 
@@ -50,6 +53,7 @@ public:
 
 private:
   template <class Visit> void step(NodeId id, Visit&& visit) {
+    current_ = id;
     Node node = std::move(old_[id]);
     for (NodeId& input : node.inputs) input = place_[input];
     std::string name = std::move(node.name);
@@ -70,6 +74,7 @@ private:
   std::vector<uint32_t> old_uses_, uses_;
   std::vector<std::pair<uint64_t, NodeId>> table_; // open addressing; NodeId 0xffffffff: free
   size_t used_ = 0;
+  NodeId current_ = 0;
 };
 
 /// Removes what no result needs; parameters stay, and stand first. Returns how many nodes went.
