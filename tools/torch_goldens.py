@@ -18,7 +18,7 @@ TYPES = {
 
 
 def bytes_of(tensor):
-    tensor = tensor.detach().contiguous()
+    tensor = tensor.detach().clone(memory_format=torch.contiguous_format)  # an axis of 1 may keep any stride otherwise
     if tensor.numel() == 0:
         return b""
     return tensor.reshape(-1).view(torch.uint8).numpy().tobytes()

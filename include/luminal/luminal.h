@@ -6,5 +6,6 @@
 #include "luminal/error.h"
 #include "luminal/graph.h"
 #include "luminal/indexing.h"
+#include "luminal/random.h"
 #include "luminal/tensor.h"
 #include "luminal/values.h"

@@ -90,7 +90,10 @@ void Frame<D>::fetch(const Argument& a, const int64_t* flat, const uint8_t* mask
   } else if (a.values) {
     for (int k = 0; k < n; ++k) out[k] = !mask || mask[k] ? (*a.values)[size_t(flat[k] + a.first)] : Value{};
   } else {
-    LUMINAL_CHECK(a.frame);
+    if (!a.frame) { // a tensor without elements has no address, and no lane reads it
+      LUMINAL_CHECK(mask && std::none_of(mask, mask + n, [](uint8_t live) { return live != 0; }));
+      return std::fill(out, out + n, Value{});
+    }
     if (a.first == 0) return a.frame->fetch(a.source, flat, mask, n, out);
     int64_t moved[lanes];
     for (int k = 0; k < n; ++k) moved[k] = flat[k] + a.first;

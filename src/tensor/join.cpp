@@ -50,7 +50,10 @@ Tensor concat(const std::vector<Tensor>& parts, int axis, Where where) {
     total += shape[size_t(axis)];
   }
   std::vector<Tensor> padded;
+  std::vector<Expr> starts;
   for (size_t p = 0; p < parts.size(); p++) {
+    if (type_of(parts[p]).shape[size_t(axis)].is_constant(0)) continue;
+    starts.push_back(begins[p]);
     const Expr after = total - begins[p] - type_of(parts[p]).shape[size_t(axis)];
     padded.push_back(parts[p]
                          .cast(type, where)
@@ -58,7 +61,8 @@ Tensor concat(const std::vector<Tensor>& parts, int axis, Where where) {
   }
   Shape whole = first;
   whole[size_t(axis)] = total;
-  return choose_part(padded, begins, whole, axis, 0, parts.size(), where);
+  if (padded.empty()) return parts[0].cast(type, where);
+  return choose_part(padded, starts, whole, axis, 0, padded.size(), where);
 }
 
 Tensor stack(const std::vector<Tensor>& parts, int axis, Where where) {
