@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "kernel/lowering.h"
 #include <algorithm>
+#include <set>
 
 namespace luminal::kernel {
 namespace {
@@ -43,8 +44,9 @@ Body StageLowering::invariants(State& state, size_t i) {
     for (auto& a : f->args) ok = is_fixed(a) && ok;
     return fixed[f.get()] = ok;
   };
+  std::set<const Formula*> seen; // formulas share parts: each is walked once
   std::function<void(const FormulaRef&)> walk = [&](const FormulaRef& f) {
-    if (f->args.empty() || state.made.contains(f.get())) return;
+    if (f->args.empty() || state.made.contains(f.get()) || !seen.insert(f.get()).second) return;
     bool of_constants = std::ranges::all_of(
         f->args, [](auto& a) { return a->kind == FormulaKind::constant || a->kind == FormulaKind::index; });
     if (!is_fixed(f) || of_constants) {
