@@ -3,6 +3,7 @@
 #include "kernel/formula.h"
 #include "kernel/nest.h"
 #include <algorithm>
+#include <set>
 
 namespace luminal::kernel {
 namespace {
@@ -102,7 +103,9 @@ void materialize(Nests& nests, const std::string& node, const std::string& value
     for (auto& c : nests.cone.stages[s].components)
       for (auto* root : {&c.body, &c.init}) {
         if (!*root) continue;
+        std::set<const Formula*> seen; // formulas share parts
         std::function<void(const FormulaRef&)> walk = [&](const FormulaRef& f) {
+          if (!seen.insert(f.get()).second) return;
           if (f->origin == node) {
             first = std::min(first, s);
             bool plain = std::ranges::all_of(
