@@ -1,8 +1,10 @@
 // luminal/graph.h -- Graph: where tensors live, and what compiles and runs them.
 #pragma once
+#include "luminal/search.h"
 #include "luminal/tensor.h"
 #include <functional>
 #include <map>
+#include <optional>
 
 namespace luminal {
 
@@ -18,6 +20,7 @@ struct CompileOptions {
   std::map<std::string, int64_t> sizes;
   bool strict =
       false; ///< a schedule from the tuning cache that turns out to be wrong is an Error; else it is dropped, and report() and stderr say so
+  SearchOptions search; ///< of better schedules, by measuring; what is found is kept in the tuning cache
 };
 
 /// Bytes that a compiled graph needs at the largest sizes of its dimensions.
@@ -94,7 +97,8 @@ public:
   void reset();
   /// One line a kernel: name, shape, schedule, bytes, what was decided and why.
   std::string report() const;
-  MemoryUse memory() const; ///< zeros before compile
+  std::optional<SearchSummary> search_summary() const; ///< of the last compile, where it searched
+  MemoryUse memory() const;                            ///< zeros before compile
   /// The graph in text form: what parses, verifies and is interpreted.
   std::string to_string() const;
   std::string to_dot() const;

@@ -17,6 +17,19 @@ void on_interrupt(int) {
 }
 } // namespace
 
+CLI::Validator between(double low, double high) {
+  return CLI::Validator(
+      [=](const std::string& text) {
+        char* end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        const bool number = end != text.c_str() && *end == 0;
+        return number && value >= low && value <= high
+                   ? std::string()
+                   : fmt::format("{} to {} is expected, not {}", low, high, text);
+      },
+      "");
+}
+
 int64_t parse_bytes(const std::string& text) {
   char* end = nullptr;
   double number = std::strtod(text.c_str(), &end);

@@ -19,12 +19,15 @@ void add_devices(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 void add_egg(CLI::App& app, int& exit_code);
 void add_cache(CLI::App& app, int& exit_code);
+void add_tune(CLI::App& app, int& exit_code);
 void add_help(CLI::App& app, int& exit_code);
 int run_demo();
 
 /// "512M", "8G", "1.5GiB", "4096": bytes. Throws Error naming the text.
 int64_t parse_bytes(const std::string& text);
 std::string show_bytes(int64_t bytes); // "1.50 GiB"
+/// A number within bounds. (CLI::Range lets NaN pass.)
+CLI::Validator between(double low, double high);
 /// Peak resident memory of the process, in bytes.
 int64_t peak_memory();
 bool stderr_is_terminal();

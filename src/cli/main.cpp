@@ -27,6 +27,7 @@ int run(int argc, char** argv) {
   add_devices(app, exit_code);
   add_doctor(app, exit_code);
   add_egg(app, exit_code);
+  add_tune(app, exit_code);
   add_cache(app, exit_code);
   add_help(app, exit_code);
   app.require_subcommand(0, 1);

@@ -218,20 +218,6 @@ int run_model(const RunArguments& arguments) {
   return std::cout ? ok : failed;
 }
 
-/// A number within bounds. (CLI::Range lets NaN pass.)
-CLI::Validator between(double low, double high) {
-  return CLI::Validator(
-      [=](const std::string& text) {
-        char* end = nullptr;
-        const double value = std::strtod(text.c_str(), &end);
-        const bool number = end != text.c_str() && *end == 0;
-        return number && value >= low && value <= high
-                   ? std::string()
-                   : fmt::format("{} to {} is expected, not {}", low, high, text);
-      },
-      "");
-}
-
 } // namespace
 
 void add_run(CLI::App& app, int& exit_code) {

@@ -4,7 +4,7 @@
 #include "base/settings.h"
 #include "base/thread_pool.h"
 #include "codegen/object_cache.h"
-#include "compile/builder.h"
+#include "compile/plan_search.h"
 #include "search/machine_profile.h"
 #include <atomic>
 #include <chrono>
@@ -57,6 +57,30 @@ Result<int> generate(runtime::Plan& plan, const std::vector<PlannedKernel>& kern
   for (size_t i = 0; i < errors.size(); i++)
     if (!errors[i].empty()) return Failure{fmt::format("kernel {}: {}", plan.kernels[i].name, errors[i])};
   return cached.load();
+}
+
+/// inline calls, expand sorts, split load from step, fuse, build cones, schedule, lower, place memory; then code
+Result<BuiltPlan> build(const Module& module, const Options& options,
+                        const std::map<Hash128, std::string>& pinned, Stopwatch& watch) {
+  BuiltPlan built;
+  built.chooser = std::make_shared<KernelChooser>(ChoiceOptions{.limits = options.limits,
+                                                                .target = options.target,
+                                                                .cache = options.tuning,
+                                                                .sizes = options.sizes,
+                                                                .strict = options.strict,
+                                                                .reproducers = options.reproducers,
+                                                                .worker = options.worker,
+                                                                .pinned = pinned});
+  built.builder = std::make_shared<PlanBuilder>(module, *built.chooser);
+  auto plan = built.builder->build();
+  if (!plan) return plan.failure();
+  watch.lap("plan");
+  auto cached = generate(*plan, built.builder->kernels(), options);
+  if (!cached) return cached.failure();
+  watch.lap("code");
+  built.cached = *cached;
+  built.plan = std::make_shared<const runtime::Plan>(std::move(*plan));
+  return built;
 }
 
 /// What LUMINAL_DEBUG asks for, on stderr.
@@ -113,31 +137,31 @@ Result<Compiled> compile(const Module& module, const Options& options) {
     return Failure{fmt::format("the module is not well formed: {}", mistakes[0])};
   watch.lap("verify");
 
-  // inline calls, expand sorts, split load from step, fuse, build cones, schedule, lower, place memory
-  KernelChooser chooser({.limits = options.limits,
-                         .target = options.target,
-                         .cache = options.tuning,
-                         .sizes = options.sizes,
-                         .strict = options.strict,
-                         .reproducers = options.reproducers,
-                         .worker = options.worker});
-  PlanBuilder builder(module, chooser);
-  auto plan = builder.build();
-  if (!plan) return plan.failure();
-  watch.lap("plan");
-
-  auto cached = generate(*plan, builder.kernels(), options);
-  if (!cached) return cached.failure();
-  watch.lap("code");
-
-  result.kernels = int(builder.kernels().size());
-  result.cached = *cached;
-  for (const PlannedKernel& kernel : builder.kernels()) {
-    result.schedules.push_back(kernel.schedule);
-    result.choices.push_back(kernel.report);
+  Options with = options;
+  if (with.search.mode != SearchMode::fast && !with.tuning)
+    with.tuning = std::make_shared<search::TuningCache>(""); // for as long as this takes
+  const PlanMaker make = [&](const std::map<Hash128, std::string>& pinned) {
+    return build(module, with, pinned, watch);
+  };
+  auto built = make({});
+  if (!built) return built.failure();
+  for (const PlannedKernel& kernel : built->builder->kernels()) result.choices.push_back(kernel.report);
+  if (with.search.mode != SearchMode::fast) {
+    auto summary = search_plan(with, make, *built, result.choices);
+    if (!summary) return summary.failure();
+    if (with.strict && summary->mismatches > 0)
+      return Failure{fmt::format("{} schedules gave wrong results\n{}", summary->mismatches,
+                                 compile::to_string(*summary))};
+    result.search = std::move(*summary);
+    watch.lap("search");
   }
-  result.plan = std::make_shared<const runtime::Plan>(std::move(*plan));
-  print_debug(module, result, builder.kernels(), options);
+
+  const auto& kernels = built->builder->kernels();
+  result.kernels = int(kernels.size());
+  result.cached = built->cached;
+  for (const PlannedKernel& kernel : kernels) result.schedules.push_back(kernel.schedule);
+  result.plan = built->plan;
+  print_debug(module, result, kernels, options);
   return result;
 }
 
@@ -145,6 +169,7 @@ std::string Compiled::report() const {
   std::string out = fmt::format("plan {}: {} kernels ({} from the cache), arena {:.2f} MiB\n", plan->name,
                                 kernels, cached, double(plan->arena_bytes) / (1 << 20));
   out += runtime::to_string(*plan);
+  if (search) out += compile::to_string(*search);
   for (size_t i = 0; i < schedules.size(); i++)
     out += fmt::format("schedule of {}{}", to_string(choices[i]), schedules[i]);
   for (const PassTime& time : times) out += fmt::format("{:<8}{:8.1f} ms\n", time.name, time.ms);

@@ -2,6 +2,8 @@
 #pragma once
 #include "base/result.h"
 #include "compile/kernel_choice.h"
+#include "compile/program_race.h"
+#include "compile/search.h"
 #include "ir/term.h"
 #include "runtime/plan.h"
 #include <memory>
@@ -21,9 +23,12 @@ struct Options {
   ThreadPool* pool = nullptr;                  ///< compiles kernels on all its workers; null: on this thread
   std::shared_ptr<search::TuningCache> tuning; ///< what tuning found; null: default schedules
   std::map<std::string, int64_t>
-      sizes;               ///< typical values of dynamic dimensions, by name; see search::typical_sizes
-  std::string reproducers; ///< folder for what turns out to be wrong; empty: the usual one
-  bool worker = true;      ///< schedules that are not checked yet run in a process of their own
+      sizes;                 ///< typical values of dynamic dimensions, by name; see search::typical_sizes
+  std::string reproducers;   ///< folder for what turns out to be wrong; empty: the usual one
+  bool worker = true;        ///< schedules that are not checked yet run in a process of their own
+  SearchOptions search = {}; ///< of better schedules, by measuring
+  WeightSource weights = {}; ///< for whole programs that are measured; see ProgramRace
+  std::string measure_lock;  ///< file; empty: the usual one
   bool strict =
       false; ///< a schedule from the cache that turns out to be wrong is a failure, else it is dropped and named
 
@@ -39,10 +44,11 @@ struct PassTime {
 struct Compiled {
   std::shared_ptr<const runtime::Plan> plan;
   std::vector<PassTime> times;
-  int kernels = 0;                    ///< distinct ones
-  int cached = 0;                     ///< of these, found on disk
-  std::vector<std::string> schedules; ///< of each kernel, as text
-  std::vector<KernelReport> choices;  ///< of each kernel: why this schedule
+  int kernels = 0;                     ///< distinct ones
+  int cached = 0;                      ///< of these, found on disk
+  std::vector<std::string> schedules;  ///< of each kernel, as text
+  std::optional<SearchSummary> search; ///< where one was asked for
+  std::vector<KernelReport> choices;   ///< of each kernel: why this schedule
   /// A line a kernel: name, schedule, buffers, where it is used; then the pass times.
   std::string report() const;
 };

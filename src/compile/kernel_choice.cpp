@@ -10,7 +10,8 @@
 namespace luminal::compile {
 
 std::string to_string(const KernelReport& report) {
-  std::string line = fmt::format("{} {}", report.name, report.tuned ? "tuned" : "default schedule");
+  std::string line = fmt::format("{}{}{}: {}", report.name, report.computes.empty() ? "" : " ",
+                                 report.computes, report.tuned ? "tuned" : "default schedule");
   if (!report.key.empty()) line += ", key " + report.key.substr(0, 12);
   if (!report.sizes.empty()) line += " at " + report.sizes;
   if (report.seconds > 0) line += ", " + human_time(report.seconds);
@@ -112,6 +113,13 @@ Result<PlannedKernel> KernelChooser::choose(const search::KernelPlace& place, Ex
   auto canonical = std::make_shared<const kernel::CanonicalCone>(*place.canonical);
   PlannedKernel made;
   made.report.name = place.given->name;
+  for (const kernel::ConeValue& value : place.given->values) {
+    if (value.role == kernel::ValueRole::input || value.role == kernel::ValueRole::interior) continue;
+    std::string extents;
+    for (const Expr e : value.shape) extents += (extents.empty() ? "" : ", ") + luminal::to_string(e);
+    made.report.computes +=
+        fmt::format("{}{}[{}]", made.report.computes.empty() ? "" : " ", value.name, extents);
+  }
   made.dimensions = canonical->dimensions;
   for (const auto& [name, given] : canonical->names)
     if (name[0] != 'o')

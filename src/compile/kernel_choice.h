@@ -15,6 +15,7 @@ namespace luminal::compile {
 /// What report() says of a kernel.
 struct KernelReport {
   std::string name;
+  std::string computes;                     ///< its results: "y[32, 48]"
   std::string key;                          ///< of the tuning cache
   bool tuned = false;                       ///< the schedule comes from measuring, else it is the default one
   double seconds = 0;                       ///< of one launch where it was measured, at `sizes`; 0: never

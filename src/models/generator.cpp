@@ -54,6 +54,7 @@ Generator::Generator(const ModelFile& file, const GeneratorOptions& options) {
   times_.build = timed([&] { model_ = make_llama(file, options.model); });
   CompileOptions compile = options.compile;
   if (compile.weights_id.empty()) compile.weights_id = file.identity();
+  if (compile.sizes.empty()) compile.sizes = typical_sizes(model_);
   times_.compile = timed([&] { model_.graph.compile(compile); });
   // One step with the shortest input allocates everything and computes what is computed once.
   times_.load = timed([&] {

@@ -192,4 +192,8 @@ Llama make_llama(const ModelFile& file, const LlamaOptions& options) {
   return Builder(file, options).build();
 }
 
+std::map<std::string, int64_t> typical_sizes(const Llama& model) {
+  return {{"n", 1}, {"past", model.context / 4}};
+}
+
 } // namespace luminal::models

@@ -25,6 +25,9 @@ struct Llama {
   int64_t step_weight_bytes = 0; ///< weights that one token reads
 };
 
+/// Sizes of the model's dimensions that schedules are tuned for: one token, some way into the context.
+std::map<std::string, int64_t> typical_sizes(const Llama& model);
+
 /// From a file: GGUF or Hugging Face names. Throws Error for what the architecture has and this graph does not (experts, sliding windows, biases...).
 Llama make_llama(const ModelFile& file, const LlamaOptions& options);
 

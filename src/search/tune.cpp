@@ -101,7 +101,7 @@ private:
     good_.clear();
     for (size_t i = 0; i < list.size(); ++i) {
       const Tried& tried = selection.tried[i];
-      if (int(i) != selection.winner) ++best_.rejected[tried.rejected.substr(0, tried.rejected.find(':'))];
+      if (int(i) != selection.winner) ++best_.rejected[cause_of(tried)];
       if (i == 0 || int(i) == selection.winner || tried.seconds <= 0 || tried.seconds >= incumbent) continue;
       for (const auto& [name, option] : list[i].answers)
         if (auto taken = winner.answers.find(name); taken == winner.answers.end() || taken->second != option)
@@ -124,6 +124,16 @@ private:
 };
 
 } // namespace
+
+std::string cause_of(const Tried& tried) {
+  const std::string& why = tried.rejected;
+  if (!tried.verdict.passed()) return "wrong";
+  if (why.starts_with("the same code")) return "same code";
+  for (const char* word : {"quarantined", "crashed", "wrong", "no end"})
+    if (why.starts_with(word)) return word;
+  if (why.starts_with("the budget ended")) return "not timed";
+  return tried.seconds > 0 || why.find("slower than the best") != std::string::npos ? "slower" : "illegal";
+}
 
 Result<Tuned> tune(const KernelProblem& problem, const kernel::MachineLimits& limits,
                    const TuneOptions& options) {

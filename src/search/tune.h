@@ -20,9 +20,12 @@ struct Tuned {
   double seconds = 0;       ///< of one launch
   double usual_seconds = 0; ///< of the default schedule, in the first list
   int tried = 0, lists = 0;
-  std::map<std::string, int> rejected; ///< how many were not taken, by the first words of the cause
+  std::map<std::string, int> rejected; ///< how many were not taken, by cause (cause_of)
   bool complete = false;               ///< no neighbour of the best is left untried; false: the budget ended
 };
+
+/// Why a candidate was not taken, in a word or two: slower, illegal, same code, wrong, crashed, no end, quarantined, not timed.
+std::string cause_of(const Tried& tried);
 
 /// The best schedule found and checked; the default one where nothing beats it by the race's threshold. With a cache the result is kept there.
 /// Failure: as select, of the first list.

@@ -194,7 +194,13 @@ void Graph::compile(const CompileOptions& options, Where where) {
   inner.pool = &shared_pool(threads);
   inner.sizes = options.sizes;
   inner.strict = options.strict;
-  if (options.cache) inner.tuning = compile::usual_tuning_cache(false);
+  inner.search = options.search;
+  const bool searching = options.search.mode != SearchMode::fast;
+  if (options.cache) inner.tuning = compile::usual_tuning_cache(searching);
+  inner.weights = [&](const std::string& name) {
+    const auto found = g.data.find(name);
+    return found != g.data.end() && found->second.given ? found->second.bytes : std::span<const std::byte>();
+  };
   auto compiled = compile::compile(g.snapshot(), inner);
   if (!compiled) throw Error("compile", compiled.error(), where);
   g.context.reset();
@@ -207,6 +213,7 @@ void Graph::compile(const CompileOptions& options, Where where) {
     for (auto& [_, data] : g.data) data.fresh = data.given;
   }
   g.options = options;
+  g.options.search = {}; // what compiles again by itself does not search again
   g.compiled = std::move(*compiled);
   auto executable = runtime::Executable::load(g.compiled->plan, *g.device);
   if (!executable) throw Error("compile", executable.error(), where);
@@ -268,6 +275,9 @@ void Graph::reset() {
 
 std::string Graph::report() const {
   return state_->compiled ? state_->compiled->report() : "not compiled yet\n";
+}
+std::optional<SearchSummary> Graph::search_summary() const {
+  return state_->compiled ? state_->compiled->search : std::nullopt;
 }
 std::string Graph::to_string() const { return luminal::to_string(state_->snapshot()); }
 std::string Graph::to_dot() const { return luminal::to_dot(state_->snapshot()); }

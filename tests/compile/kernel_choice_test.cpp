@@ -134,7 +134,8 @@ TEST(KernelChoice, UsesWhatTuningFound) {
   const auto compiled = compile(parse_module(dense("a", "b", "c", "x_")), options).value();
   EXPECT_EQ(compiled.schedules[0], other.other);
   EXPECT_TRUE(compiled.choices[0].tuned);
-  EXPECT_THAT(compiled.report(), HasSubstr("k0 tuned, key " + other.key.hash().hex().substr(0, 12)));
+  EXPECT_THAT(compiled.report(),
+              HasSubstr("k0 x_y[32, 48]: tuned, key " + other.key.hash().hex().substr(0, 12)));
   // Another number of threads knows nothing of it.
   EXPECT_FALSE(compile(module, options_with(cache, 3)).value().choices[0].tuned);
 }

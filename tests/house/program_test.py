@@ -200,6 +200,70 @@ def tuning_cache(luminal, folder):
     check(pathlib.Path(path["path"] + ".set-aside").exists(), "a damaged cache was not set aside")
 
 
+TERMS = """
+fn @main(%x: f32[96, 64], weight %w: f32[64, 80]) {
+  %a = view %x [m: 96, n: 80, k: 64] -> [m, k]
+  %b = view %w [m: 96, n: 80, k: 64] -> [k, n]
+  %p = mul %a, %b
+  %f = fold [m: 96, n: 80, k: 64] over [k] { sum %p[m, n, k] }
+  %g = get %f, 0
+  %e = exp %g
+  %s = fold [m: 96, n: 80] over [n] { sum %e[m, n] }
+  %t = get %s, 0
+  return y = %g, z = %t
+}
+"""
+
+
+def tuning(luminal, folder):
+    """`luminal tune`: what it prints, what it keeps, mistakes, Ctrl-C and kill -9."""
+    folder.mkdir()
+    keys = documented("luminal tune FILE")
+    terms = folder / "small.lum"
+    terms.write_text(TERMS)
+    out, errors = luminal("tune", terms, "--budget", 2, "--json")
+    told = json.loads(out)
+    check(set(told) == keys, f"tune: keys {set(told) ^ keys}")
+    check(told["kernels"] >= 1 and told["searched"] >= 1 and told["mismatches"] == 0 and not told["interrupted"], f"tune: {told}")
+    check(told["tried"] == sum(told["rejected"].values()) + told["searched"], f"tune: {told}")
+    check(re.search(r"^tune: measuring", errors, re.M) and "\033" not in errors, f"no plain line: {errors!r}")
+    check("kept in " + told["cache"] in errors and pathlib.Path(told["cache"]).exists(), f"tune: {errors!r}")
+    kept = json.loads(luminal("cache", "ls", "--json")[0])["entries"]
+    check(len(kept) >= told["searched"] and all(e["checked"] for e in kept), f"kept: {kept}")
+    out, _ = luminal("tune", terms, "--budget", 0.5, "--kernel", "no such kernel")
+    check(b"]: tuned, key " in out and b"search: 0 of " in out, f"what was found is not used: {out!r}")
+    out, errors = luminal("tune", terms, "--budget", 1, "--json", LUMINAL_NO_CACHE="1")
+    check(json.loads(out)["cache"] == "" and "nothing is kept" in errors, f"without a cache: {out!r} {errors!r}")
+
+    (folder / "wrong.lum").write_text("fn @main(%x: f32[2]) {\n  return y = %z\n}\n")
+    luminal.refuses("tune", folder / "wrong.lum", says=r"wrong.lum:2:")
+    luminal.refuses("tune", folder / "none.lum", says="none.lum: cannot be read")
+    luminal.refuses("tune", folder / "none.gguf", says="none.gguf")
+    luminal.refuses("tune", terms, "--size", "n:3", says="write --size n=128")
+    for args in (["tune"], ["tune", terms, "--budget", "0"], ["tune", terms, "--mode", "best"], ["tune", terms, "--budget", "nan"]):
+        luminal.refuses(*args, says="", code=2)
+
+    luminal("cache", "prune", "--all")
+    command = [luminal.program, "tune", str(terms), "--mode", "optimal", "--json"]
+    for by in (signal.SIGINT, signal.SIGKILL):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=luminal.environment)
+        deadline = time.time() + 60
+        while by == signal.SIGKILL and time.time() < deadline and process.poll() is None:
+            if json.loads(luminal("cache", "ls", "--json")[0])["entries"]:
+                break
+            time.sleep(0.05)
+        if by == signal.SIGINT:
+            process.stderr.readline()
+        process.send_signal(by)
+        out, _ = process.communicate(timeout=100)
+        if by == signal.SIGINT:
+            told = json.loads(out)
+            check(process.returncode == 130 and told["interrupted"] and not told["complete"], f"Ctrl-C: {process.returncode} {told}")
+            luminal("cache", "prune", "--all")
+    kept = json.loads(luminal("cache", "ls", "--json")[0])["entries"]
+    check(kept and all(e["checked"] for e in kept), f"after kill -9: {kept}")
+
+
 def interrupt(luminal):
     """Ctrl-C ends the text, and what was there is complete JSON; code 130."""
     command = [luminal.program, "run", str(BUILTIN / "hf"), "Tell me a story.", "--json", "--ignore-eos", "--ctx", "100000", "--temp", "1"]
@@ -226,6 +290,7 @@ def main():
         mistakes(luminal, folder / "files")
         surroundings(luminal, folder)
         tuning_cache(luminal, folder / "tuning")
+        tuning(luminal, folder / "tune")
         interrupt(luminal)
     print(f"{len(failures)} failures")
     return 1 if failures else 0

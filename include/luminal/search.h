@@ -1,0 +1,52 @@
+// luminal/search.h -- searching better schedules by measuring: how long, what is told meanwhile, what came of it.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace luminal {
+
+enum class SearchMode : uint8_t {
+  fast,    ///< nothing is measured: what the tuning cache has, else default schedules
+  optimal, ///< until no neighbour of the best schedule of any kernel is left untried
+  budget,  ///< for so many seconds
+};
+
+/// Where a search stands. Times are in seconds.
+struct SearchProgress {
+  enum class Phase : uint8_t { measuring, tuning, confirming } phase = Phase::measuring;
+  std::string kernel; ///< its name and what it computes; empty while whole programs are confirmed
+  int number = 0, kernels = 0;
+  double best = 0, usual = 0;             ///< of the kernel: best so far, default schedule; 0: not known yet
+  int tried = 0;                          ///< of the kernel
+  std::map<std::string, int> rejected;    ///< of all kernels so far, by cause
+  double left = -1;                       ///< of the budget; -1: no end
+  double program_before = 0, program = 0; ///< a step: times of its kernels, summed up
+};
+
+/// What a search found. Times are in seconds.
+struct SearchSummary {
+  int kernels = 0, searched = 0, improved = 0;  ///< distinct ones: of the plan, tuned, with a new schedule
+  int tried = 0, mismatches = 0;                ///< schedules; those that gave wrong results or crashed
+  std::map<std::string, int> rejected = {};     ///< by cause
+  double kernels_before = 0, kernels_after = 0; ///< all launches of a step, each measured alone
+  double program_before = 0,
+         program_after = 0; ///< a step, both measured by turns; 0: nothing changed, or see notes
+  bool complete = false;    ///< nothing was left out for want of time
+  double seconds = 0;
+  std::vector<std::string> notes = {};
+};
+
+struct SearchOptions {
+  SearchMode mode = SearchMode::fast;
+  double seconds = 10;             ///< of SearchMode::budget
+  std::function<bool()> stop = {}; ///< true: end soon, with the best so far
+  /// Called now and then, never while something is timed.
+  std::function<void(const SearchProgress&)> progress = {};
+  std::string filter = {}; ///< only kernels whose name or results have this in them
+  bool confirm = true;     ///< the last word is a measurement of the whole program
+};
+
+} // namespace luminal

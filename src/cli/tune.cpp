@@ -1,0 +1,245 @@
+// cli/tune.cpp -- `luminal tune MODEL|FILE.lum`: measures until the budget is spent; what it finds is what every later run uses.
+#include "base/settings.h"
+#include "base/text.h"
+#include "base/thread_pool.h"
+#include "cli/common.h"
+#include "compile/compile.h"
+#include "models/llama.h"
+#include <chrono>
+#include <fmt/format.h>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+namespace luminal::cli {
+namespace {
+
+struct TuneArguments {
+  std::string path, mode = "budget", filter, cache_type = "f32";
+  double budget = 60;
+  int threads = 0;
+  int64_t context = 0, chunk = 128;
+  std::vector<std::string> sizes;
+  bool json = false, strict = false;
+};
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string gain(double before, double after) {
+  return before > 0 && after > 0 ? fmt::format("{:.2f}x", before / after) : std::string();
+}
+
+/// Where the search stands, on stderr: some lines that are drawn again on a terminal, a plain line every few seconds elsewhere.
+class TuneDisplay {
+public:
+  ~TuneDisplay() { clear(); }
+  void show(const SearchProgress& p) {
+    const double time = now();
+    const bool live = stderr_is_terminal();
+    if (time - last_ < (live ? 0.1 : 3.0) && p.kernel == kernel_) return;
+    if (!live && time - last_ < 1.0) return;
+    last_ = time;
+    kernel_ = p.kernel;
+    std::vector<std::string> lines = live ? tall(p) : std::vector<std::string>{flat(p)};
+    clear();
+    for (const std::string& line : lines) fmt::print(stderr, "{}\n", line);
+    std::fflush(stderr);
+    if (live) drawn_ = int(lines.size());
+  }
+  void clear() {
+    if (drawn_ > 0) fmt::print(stderr, "\033[{}A\033[J", drawn_);
+    drawn_ = 0;
+  }
+
+private:
+  static std::string head(const SearchProgress& p) {
+    switch (p.phase) {
+    case SearchProgress::Phase::measuring:
+      return fmt::format("measuring {}/{}  {}", p.number, p.kernels, p.kernel);
+    case SearchProgress::Phase::tuning: return fmt::format("tuning {}/{}  {}", p.number, p.kernels, p.kernel);
+    case SearchProgress::Phase::confirming: return "confirming the whole program";
+    }
+    return "";
+  }
+  static std::string kernel_line(const SearchProgress& p) {
+    if (p.phase != SearchProgress::Phase::tuning) return "";
+    std::string line = p.usual > 0 ? fmt::format("default {}", human_time(p.usual)) : "default ...";
+    if (p.best > 0) line += fmt::format("  best {}  {}", human_time(p.best), gain(p.usual, p.best));
+    return line + fmt::format("  {} tried", p.tried);
+  }
+  static std::string rejected_line(const SearchProgress& p) {
+    std::string line;
+    for (const auto& [cause, count] : p.rejected)
+      line += fmt::format("{}{} {}", line.empty() ? "" : ", ", count, cause);
+    return line;
+  }
+  static std::string program_line(const SearchProgress& p) {
+    if (!(p.program_before > 0)) return "";
+    return fmt::format("kernels of a step {} -> {}", human_time(p.program_before), human_time(p.program));
+  }
+  static std::string left_text(const SearchProgress& p) {
+    return p.left >= 0 ? fmt::format("{:.0f} s left", p.left) : std::string("until nothing is left to try");
+  }
+  static std::string flat(const SearchProgress& p) {
+    std::string line = "tune: " + head(p);
+    for (const std::string& part : {kernel_line(p), program_line(p), rejected_line(p), left_text(p)})
+      if (!part.empty()) line += "; " + part;
+    return line;
+  }
+  static std::vector<std::string> tall(const SearchProgress& p) {
+    const std::string bold = colour() ? "\033[1m" : "", plain = colour() ? "\033[0m" : "";
+    std::vector<std::string> lines{bold + head(p).substr(0, 100) + plain};
+    if (const std::string kernel = kernel_line(p); !kernel.empty()) lines.push_back("  " + kernel);
+    if (const std::string program = program_line(p); !program.empty()) lines.push_back("  " + program);
+    if (const std::string rejected = rejected_line(p); !rejected.empty())
+      lines.push_back("  rejected: " + rejected);
+    lines.push_back(fmt::format("  {}   (Ctrl-C keeps the best)", left_text(p)));
+    return lines;
+  }
+
+  double last_ = 0;
+  int drawn_ = 0;
+  std::string kernel_ = "-";
+};
+
+std::map<std::string, int64_t> parse_sizes(const std::vector<std::string>& texts) {
+  std::map<std::string, int64_t> sizes;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    char* end = nullptr;
+    const long value = equals == std::string::npos ? 0 : std::strtol(text.c_str() + equals + 1, &end, 10);
+    if (equals == 0 || equals == std::string::npos || end == text.c_str() + equals + 1 || *end != 0)
+      throw Error(fmt::format("--size: \"{}\" is no size; write --size n=128", text));
+    sizes[text.substr(0, equals)] = value;
+  }
+  return sizes;
+}
+
+SearchOptions search_options(const TuneArguments& a, TuneDisplay& display) {
+  SearchOptions search;
+  search.mode = a.mode == "optimal" ? SearchMode::optimal : SearchMode::budget;
+  search.seconds = a.budget;
+  search.filter = a.filter;
+  search.stop = [] { return interrupt_requested(); };
+  search.progress = [&display](const SearchProgress& p) { display.show(p); };
+  return search;
+}
+
+struct Outcome {
+  SearchSummary summary;
+  std::string report;
+};
+
+Outcome tune_terms(const TuneArguments& a, TuneDisplay& display) {
+  std::ifstream in(a.path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  if (!in) throw Error(fmt::format("{}: cannot be read", a.path));
+  const Module module = parse_module(text.str(), a.path);
+  const int threads = a.threads > 0 ? a.threads : setting_threads();
+  ThreadPool pool(threads);
+  compile::Options options = compile::Options::host(threads);
+  options.pool = &pool;
+  options.tuning = compile::usual_tuning_cache(true);
+  options.sizes = parse_sizes(a.sizes);
+  options.strict = a.strict;
+  options.search = search_options(a, display);
+  auto compiled = compile::compile(module, options);
+  if (!compiled) throw Error(fmt::format("{}: {}", a.path, compiled.error()));
+  return {*compiled->search, compiled->report()};
+}
+
+Outcome tune_model(const TuneArguments& a, TuneDisplay& display) {
+  auto opened = open_model(a.path);
+  if (!opened) throw Error(opened.error());
+  const ModelConfig& config = opened->require_config();
+  models::LlamaOptions how; // as `luminal run` without options
+  how.context = a.context > 0 ? a.context : std::min<int64_t>(config.context_length, 4096);
+  how.chunk = a.chunk;
+  if (a.cache_type == "f16") how.cache_dtype = DType::f16;
+  models::Llama model = models::make_llama(*opened, how);
+  CompileOptions options;
+  options.threads = a.threads;
+  options.sizes = a.sizes.empty() ? models::typical_sizes(model) : parse_sizes(a.sizes);
+  options.strict = a.strict;
+  options.search = search_options(a, display);
+  model.graph.compile(options);
+  return {*model.graph.search_summary(), model.graph.report()};
+}
+
+int tune(const TuneArguments& a) {
+  catch_interrupts();
+  Outcome outcome;
+  {
+    TuneDisplay display;
+    outcome = a.path.ends_with(".lum") ? tune_terms(a, display) : tune_model(a, display);
+  }
+  const SearchSummary& s = outcome.summary;
+  const auto cache = compile::usual_tuning_cache(true);
+  const std::string path = cache && cache->memory_reason().empty() ? cache->path() : "";
+  if (a.json) {
+    Json out{{"path", a.path},
+             {"kernels", s.kernels},
+             {"searched", s.searched},
+             {"improved", s.improved},
+             {"tried", s.tried},
+             {"rejected", Json::object()},
+             {"mismatches", s.mismatches},
+             {"kernels_before_s", s.kernels_before},
+             {"kernels_after_s", s.kernels_after},
+             {"program_before_s", s.program_before},
+             {"program_after_s", s.program_after},
+             {"complete", s.complete},
+             {"interrupted", interrupt_requested()},
+             {"seconds", s.seconds},
+             {"notes", s.notes},
+             {"cache", path}};
+    for (const auto& [cause, count] : s.rejected) out["rejected"][cause] = count;
+    std::cout << out.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+  } else
+    std::cout << outcome.report << std::flush;
+  fmt::print(stderr, "{}", compile::to_string(s));
+  fmt::print(stderr, "{}\n",
+             path.empty() ? "nothing is kept: there is no cache file that can be written"
+                          : "kept in " + path);
+  if (interrupt_requested()) return interrupted;
+  return std::cout ? ok : failed;
+}
+
+} // namespace
+
+void add_tune(CLI::App& app, int& exit_code) {
+  auto a = std::make_shared<TuneArguments>();
+  auto* verb =
+      app.add_subcommand("tune", "Search faster kernels for a model, or for a module of terms (.lum)");
+  verb->footer(
+      "What is found is checked, kept in the tuning cache and used by every later run on this machine.\n"
+      "Ctrl-C ends early and keeps the best so far.");
+  verb->add_option("file", a->path, "GGUF, safetensors, a Hugging Face folder, or terms in text form")
+      ->required();
+  verb->add_option("--budget", a->budget, "Seconds")->check(between(0.1, 1e7))->capture_default_str();
+  verb->add_option("--mode", a->mode, "budget, or optimal: until nothing near the best is left to try")
+      ->check(CLI::IsMember({"budget", "optimal"}))
+      ->capture_default_str();
+  verb->add_option("--kernel", a->filter, "Only kernels whose name or results have this in them");
+  verb->add_option("-t,--threads", a->threads, "Worker threads (0: LUMINAL_THREADS, or all cores)")
+      ->check(CLI::Range(0, 1024));
+  verb->add_option("--size", a->sizes,
+                   "Tune for this size of a dynamic dimension: n=128 (several times for several)")
+      ->allow_extra_args(false);
+  verb->add_option("-c,--ctx", a->context, "Positions of the context, as for luminal run")
+      ->check(CLI::Range(int64_t(0), int64_t(1) << 30));
+  verb->add_option("-b,--batch", a->chunk, "Most prompt tokens in one step, as for luminal run")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  verb->add_option("--cache-type", a->cache_type, "Type of the key-value cache, as for luminal run")
+      ->check(CLI::IsMember({"f32", "f16"}))
+      ->capture_default_str();
+  verb->add_flag("--strict", a->strict, "A schedule that gives wrong results is a failure");
+  verb->add_flag("--json", a->json, "One JSON object instead of the report; keys in docs/program.md");
+  verb->callback([a, &exit_code] { exit_code = tune(*a); });
+}
+
+} // namespace luminal::cli

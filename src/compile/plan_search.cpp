@@ -1,0 +1,496 @@
+// compile/plan_search.cpp -- kernels by their share of a step, each tuned for as long as it is worth, then the whole program.
+#include "compile/plan_search.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/thread_pool.h"
+#include "search/limit.h"
+#include "search/measure_lock.h"
+#include "search/tune.h"
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <numeric>
+#include <optional>
+#include <unistd.h>
+
+namespace luminal::compile {
+namespace {
+
+constexpr double least_slice = 0.25;  // seconds: less than building and checking a list takes
+constexpr double least_share = 0.002; // of a step: what a kernel must have to be worth it, within a budget
+constexpr double at_load = 1e-3;      // launches of a step that one at load counts as
+
+double now() { return search::Clock::steady().now(); }
+
+void count_launches(const std::vector<runtime::Step>& steps, double times, const ExprMap<int64_t>& sizes,
+                    std::vector<double>& launches) {
+  for (const runtime::Step& step : steps) {
+    if (step.kind == runtime::StepKind::launch) launches[size_t(step.kernel)] += times;
+    double inner = times;
+    if (step.kind == runtime::StepKind::loop) {
+      const auto count = evaluate(step.count, sizes);
+      inner *= count ? double(*count) : 1;
+    }
+    count_launches(step.body, inner, sizes, launches);
+    count_launches(step.otherwise, inner, sizes, launches);
+  }
+}
+
+/// Kernels with one key: one search serves all.
+struct Group {
+  std::vector<int> kernels;
+  double launches = 0; // of a step
+  std::optional<search::KernelProblem> problem;
+  std::string note; // why it is not tuned
+  double limit = 0, before = 0, after = 0;
+  std::string old_schedule;
+  bool searched = false, improved = false;
+  search::Tuned tuned;
+  double cost() const { return launches * before; }
+};
+
+class PlanSearch {
+public:
+  PlanSearch(const Options& options, const PlanMaker& make, BuiltPlan& built)
+      : options_(options), how_(options.search), make_(make), built_(built), begin_(now()),
+        profile_(search::MachineProfile::present(options.limits.threads)) {}
+
+  Result<SearchSummary> run(std::vector<KernelReport>& reports) {
+    collect();
+    if (auto done = measure(); !done) return done.failure();
+    tune_all();
+    if (auto done = confirm(); !done) return done.failure();
+    if (summary_.improved > 0) {
+      auto last = make_({});
+      if (!last) return last.failure();
+      built_ = std::move(*last);
+    }
+    report(reports);
+    summary_.seconds = now() - begin_;
+    return std::move(summary_);
+  }
+
+private:
+  const PlannedKernel& kernel(const Group& group) const {
+    return built_.builder->kernels()[size_t(group.kernels[0])];
+  }
+  bool stopped() const { return how_.stop && how_.stop(); }
+  double left() const { return how_.mode == SearchMode::budget ? how_.seconds - (now() - begin_) : 1e9; }
+
+  void collect() {
+    const runtime::Plan& plan = *built_.plan;
+    summary_.kernels = int(built_.builder->kernels().size());
+    sizes_ = search::typical_sizes(plan.symbols, plan.assumptions, options_.sizes);
+    for (const Expr symbol : plan.symbols) bound_[symbol] = sizes_.at(std::string(symbol.name()));
+    std::vector<double> launches(plan.kernels.size(), 0);
+    count_launches(plan.load_steps, at_load, bound_, launches);
+    count_launches(plan.steps, 1, bound_, launches);
+    std::map<Hash128, size_t> group_of;
+    for (size_t i = 0; i < launches.size(); i++) {
+      const PlannedKernel& planned = built_.builder->kernels()[i];
+      if (!planned.key) continue; // the user's own text
+      const auto [found, fresh] = group_of.try_emplace(planned.key->hash(), groups_.size());
+      if (fresh) groups_.emplace_back();
+      Group& group = groups_[found->second];
+      group.kernels.push_back(int(i));
+      group.launches += launches[i];
+      group.old_schedule = planned.schedule;
+    }
+  }
+
+  search::SelectOptions select_options(const Group& group) const {
+    search::SelectOptions select;
+    select.build = built_.chooser->build_options(kernel(group).threads);
+    select.worker = options_.worker;
+    select.cache = options_.tuning.get();
+    select.reproducers = options_.reproducers;
+    select.limit_seconds = group.limit;
+    select.lock = options_.measure_lock;
+    select.race.stop = how_.stop;
+    return select;
+  }
+  std::string lock_path() const {
+    return options_.measure_lock.empty() ? search::MeasureLock::default_path() : options_.measure_lock;
+  }
+
+  bool wanted(const Group& group) const {
+    const KernelReport& report = kernel(group).report;
+    return how_.filter.empty() || report.name.find(how_.filter) != std::string::npos ||
+           report.computes.find(how_.filter) != std::string::npos;
+  }
+
+  /// One kernel alone, with the code that it has.
+  Result<double> time_of(const Group& group) const {
+    const runtime::KernelCode& code = built_.plan->kernels[size_t(group.kernels[0])];
+    auto work = std::make_shared<const search::Workload>(search::workload_of(
+        *group.problem, group.problem->cone, group.problem->symbols, kernel(group).threads));
+    auto measurer =
+        options_.worker ? search::make_worker_measurer(work) : search::make_in_process_measurer(work);
+    const auto shared = evaluate(code.shared_bytes, bound_), local = evaluate(code.local_bytes, bound_);
+    if (!shared || !local) return Failure{"its scratch has no size"};
+    const auto number = measurer->add({code.object, code.entry, *shared, *local});
+    if (!number) return number.failure();
+    double best = INFINITY;
+    int launches = 1;
+    for (int sample = 0; sample < 4; sample++) {
+      const auto seconds = measurer->time(*number, launches);
+      if (!seconds) return seconds.failure();
+      best = std::min(best, *seconds);
+      launches = int(std::clamp(1e-3 / std::max(*seconds, 1e-9), 1.0, 1000.0));
+      if (best > 0.2) break;
+    }
+    return best;
+  }
+
+  Result<void> measure() {
+    auto lock = search::MeasureLock::acquire(lock_path(), how_.stop);
+    if (!lock) return lock.failure();
+    int number = 0;
+    for (Group& group : groups_) {
+      tell(SearchProgress::Phase::measuring, group, ++number);
+      if (stopped()) return {};
+      auto problem = kernel(group).problem();
+      if (!problem) {
+        group.note = problem.error();
+        continue;
+      }
+      group.problem = std::move(*problem);
+      group.problem->cone.name = kernel(group).report.name;
+      if (auto good = search::make_judgeable(*group.problem, select_options(group)); !good) {
+        group.note = good.error();
+        group.problem.reset();
+        continue;
+      }
+      group.limit = search::limit_seconds(search::work_of(group.problem->cone, group.problem->symbols),
+                                          profile_, kernel(group).threads);
+      const auto seconds = time_of(group);
+      if (!seconds) {
+        group.note = seconds.error();
+        group.problem.reset();
+        continue;
+      }
+      group.before = group.after = *seconds;
+      summary_.kernels_before += group.cost();
+    }
+    summary_.kernels_after = summary_.kernels_before;
+    return {};
+  }
+
+  void tune_all() {
+    std::vector<Group*> order;
+    for (Group& group : groups_)
+      if (group.problem && wanted(group)) order.push_back(&group);
+    std::ranges::stable_sort(order, [](const Group* a, const Group* b) { return a->cost() > b->cost(); });
+    double cost_left = 0;
+    for (const Group* group : order) cost_left += group->cost();
+    const bool limited = how_.mode == SearchMode::budget;
+    const double reserve = limited && how_.confirm ? std::clamp(how_.seconds * 0.15, 0.2, 10.0) : 0;
+    summary_.complete = !stopped();
+    int number = 0;
+    for (Group* group : order) {
+      const double share = group->cost() / std::max(cost_left, 1e-30);
+      cost_left -= group->cost();
+      number++;
+      if (stopped() || left() - reserve < least_slice) {
+        group->note = "no time was left for it";
+        summary_.complete = false;
+        continue;
+      }
+      if (limited && how_.filter.empty() && group->cost() < least_share * summary_.kernels_before) {
+        group->note = fmt::format("{:.2f} % of a step: not worth a search",
+                                  100 * group->cost() / summary_.kernels_before);
+        continue;
+      }
+      tune_one(*group, number, int(order.size()),
+               std::max(least_slice, std::min(1.0, share) * (left() - reserve)));
+    }
+  }
+
+  void tune_one(Group& group, int number, int count, double seconds) {
+    search::TuneOptions tuning;
+    tuning.select = select_options(group);
+    tuning.seconds = seconds;
+    if (kernel(group).report.tuned) tuning.known = kernel::parse_schedule(group.old_schedule);
+    SearchProgress progress = progress_of(SearchProgress::Phase::tuning, group, number, count);
+    double told = 0;
+    int finished = 0; // candidates of earlier lists
+    const auto tell_best = [&](double best) {
+      if (!how_.progress || now() - told < 0.1) return;
+      told = now();
+      if (best > 0) progress.best = progress.best > 0 ? std::min(progress.best, best) : best;
+      progress.left = how_.mode == SearchMode::budget ? std::max(0.0, left()) : -1;
+      how_.progress(progress);
+    };
+    if (how_.progress) {
+      tell_best(0);
+      tuning.select.race.progress = [&](const search::RaceResult& so_far) {
+        double best = INFINITY;
+        int timed = 0;
+        for (const search::RaceEntry& e : so_far.entries) {
+          if (e.samples.empty()) continue;
+          timed++;
+          best = std::min(best, e.seconds);
+        }
+        progress.tried = finished + timed;
+        if (std::isfinite(best)) tell_best(best);
+      };
+      tuning.progress = [&](const search::Tuned& so_far) {
+        progress.usual = so_far.usual_seconds;
+        progress.best = so_far.seconds;
+        progress.tried = finished = so_far.tried;
+        progress.rejected = summary_.rejected;
+        for (const auto& [cause, n] : so_far.rejected) progress.rejected[cause] += n;
+        told = 0;
+        tell_best(so_far.seconds);
+      };
+    }
+    auto tuned = search::tune(*group.problem, options_.limits, tuning);
+    if (!tuned) {
+      group.note = tuned.error();
+      summary_.notes.push_back(fmt::format("{}: {}", kernel(group).report.name, tuned.error()));
+      return;
+    }
+    group.tuned = std::move(*tuned);
+    group.searched = true;
+    group.improved = kernel::to_string(group.tuned.schedule) != group.old_schedule;
+    // The measured ratio of the race holds; what the kernel took before was measured at another moment.
+    group.after = group.improved ? group.tuned.seconds : group.before;
+    if (!kernel(group).report.tuned && group.tuned.usual_seconds > 0) {
+      summary_.kernels_before += group.launches * (group.tuned.usual_seconds - group.before);
+      summary_.kernels_after += group.launches * (group.tuned.usual_seconds - group.before);
+      group.before = group.tuned.usual_seconds;
+      if (!group.improved) group.after = group.before;
+    }
+    summary_.kernels_after += group.launches * (group.after - group.before);
+    summary_.searched++;
+    summary_.improved += group.improved;
+    summary_.complete &= group.tuned.complete;
+    summary_.tried += group.tuned.tried;
+    for (const auto& [cause, n] : group.tuned.rejected) {
+      summary_.rejected[cause] += n;
+      if (cause == "wrong" || cause == "crashed") summary_.mismatches += n;
+    }
+  }
+
+  // ---- the whole program ----
+
+  Result<std::shared_ptr<const runtime::Plan>> plan_with(const std::vector<const Group*>& fresh,
+                                                         const std::vector<const Group*>& all) const {
+    std::map<Hash128, std::string> pinned;
+    for (const Group* group : all) {
+      const bool is_new = std::ranges::find(fresh, group) != fresh.end();
+      pinned[kernel(*group).key->hash()] =
+          is_new ? kernel::to_string(group->tuned.schedule) : group->old_schedule;
+    }
+    auto made = make_(pinned);
+    if (!made) return made.failure();
+    return made->plan;
+  }
+
+  /// The old schedule is what the cache has again.
+  void take_back(Group& group, const std::string& why) {
+    group.note = why;
+    group.improved = false;
+    summary_.improved--;
+    summary_.kernels_after += group.launches * (group.before - group.after);
+    group.after = group.before;
+    search::TuningEntry entry;
+    entry.key = *kernel(group).key;
+    entry.name = kernel(group).report.name;
+    entry.schedule = group.old_schedule;
+    entry.seconds = group.before;
+    entry.samples = 1;
+    entry.limit_fraction = group.before > 0 ? group.limit / group.before : 0;
+    entry.checked = true;
+    options_.tuning->put(std::move(entry), search::TuningCache::Keep::newest);
+  }
+
+  Result<void> confirm() {
+    std::vector<const Group*> changed;
+    for (Group& group : groups_)
+      if (group.improved) changed.push_back(&group);
+    if (changed.empty() || !how_.confirm) return {};
+    std::optional<ThreadPool> own;
+    ThreadPool* pool = options_.pool ? options_.pool : &own.emplace(options_.limits.threads);
+    ProgramRace::Options race_options;
+    race_options.pool = pool;
+    race_options.weights = options_.weights;
+    race_options.sizes = sizes_;
+    race_options.most_bytes = int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE)) / 2;
+    ProgramRace race(std::move(race_options));
+    const auto old_program = race.add(built_.plan);
+    if (!old_program) {
+      summary_.notes.push_back("the whole program was not measured: " + old_program.error());
+      return {};
+    }
+    auto lock = search::MeasureLock::acquire(lock_path());
+    if (!lock) return lock.failure();
+    const double patience = how_.mode == SearchMode::budget ? std::clamp(left(), 0.2, 10.0) : 5;
+
+    // All together first; where that is slower, one after the other, the largest gain first.
+    tell_program();
+    auto all = compare(race, *old_program, changed, changed, patience / 2);
+    if (!all) return all.failure();
+    if (all->good) {
+      summary_.program_before = all->times.first;
+      summary_.program_after = all->times.second;
+      return {};
+    }
+    std::ranges::stable_sort(changed, [](const Group* a, const Group* b) {
+      return a->launches * (a->before - a->after) > b->launches * (b->before - b->after);
+    });
+    std::vector<const Group*> taken;
+    int best = *old_program;
+    const double start = now();
+    for (const Group* candidate : changed) {
+      Group& group = groups_[size_t(candidate - groups_.data())];
+      if (now() - start > patience) {
+        take_back(group, "no time was left to confirm it in the whole program");
+        continue;
+      }
+      std::vector<const Group*> with = taken;
+      with.push_back(candidate);
+      auto one = compare(race, best, with, changed, patience / 2 / double(changed.size()));
+      if (!one) return one.failure();
+      if (!one->good) {
+        take_back(group,
+                  fmt::format("the whole program is not faster with it ({} against {}{})",
+                              human_time(one->times.second), human_time(one->times.first), one->where));
+        race.drop(one->program);
+        continue;
+      }
+      taken = std::move(with);
+      if (best != *old_program) race.drop(best);
+      best = one->program;
+    }
+    if (best != *old_program) {
+      auto last = race.compare(*old_program, best, patience / 4, 5, how_.stop);
+      if (!last) return last.failure();
+      summary_.program_before = last->first;
+      summary_.program_after = last->second;
+    }
+    return {};
+  }
+
+  struct Compared {
+    bool good = false;
+    int program = -1;
+    ProgramRace::Times times;
+    std::string where; // at which sizes it is slower
+  };
+  /// Not slower at the usual sizes, nor by more than the threshold where one dimension is as large as it can be.
+  Result<Compared> compare(ProgramRace& race, int old_program, const std::vector<const Group*>& fresh,
+                           const std::vector<const Group*>& all, double seconds) {
+    auto plan = plan_with(fresh, all);
+    if (!plan) return plan.failure();
+    const auto program = race.add(*plan);
+    if (!program) return program.failure();
+    Compared result;
+    result.program = *program;
+    auto times = race.compare(old_program, *program, seconds, 5, how_.stop);
+    if (!times) return times.failure();
+    result.times = *times;
+    result.good = times->second <= times->first;
+    if (!result.good) return result;
+    for (const auto& [symbol, value] :
+         bound_) { // each dimension alone: together they may break an assumption
+      const std::string name(symbol.name());
+      std::map<std::string, int64_t> largest = sizes_;
+      if (symbol.range().high == unbounded_high || symbol.range().high == value) continue;
+      largest[name] = symbol.range().high;
+      if (!race.set_sizes(largest)) continue;
+      auto at_most = race.compare(old_program, *program, seconds / 4, 3, how_.stop);
+      race.set_sizes(sizes_);
+      if (!at_most) return at_most.failure();
+      constexpr double threshold = 1.02;
+      if (at_most->second <= at_most->first * threshold) continue;
+      result.good = false;
+      result.times = *at_most;
+      result.where = fmt::format(" at {}={}", name, symbol.range().high);
+      break;
+    }
+    return result;
+  }
+
+  // ---- telling ----
+
+  SearchProgress progress_of(SearchProgress::Phase phase, const Group& group, int number, int count) const {
+    SearchProgress progress;
+    progress.phase = phase;
+    progress.kernel = kernel(group).report.name + " " + kernel(group).report.computes;
+    progress.number = number;
+    progress.kernels = count;
+    progress.usual = group.before;
+    progress.tried = 0;
+    progress.rejected = summary_.rejected;
+    progress.left = how_.mode == SearchMode::budget ? std::max(0.0, left()) : -1;
+    progress.program_before = summary_.kernels_before;
+    progress.program = summary_.kernels_after;
+    return progress;
+  }
+  void tell(SearchProgress::Phase phase, const Group& group, int number) const {
+    if (how_.progress) how_.progress(progress_of(phase, group, number, int(groups_.size())));
+  }
+  void tell_program() const {
+    if (!how_.progress) return;
+    SearchProgress progress;
+    progress.phase = SearchProgress::Phase::confirming;
+    progress.rejected = summary_.rejected;
+    progress.left = how_.mode == SearchMode::budget ? std::max(0.0, left()) : -1;
+    progress.program_before = summary_.kernels_before;
+    progress.program = summary_.kernels_after;
+    how_.progress(progress);
+  }
+
+  void report(std::vector<KernelReport>& reports) const {
+    reports.clear();
+    for (const PlannedKernel& planned : built_.builder->kernels()) reports.push_back(planned.report);
+    for (const Group& group : groups_)
+      for (const int i : group.kernels) {
+        KernelReport& r = reports[size_t(i)];
+        r.seconds = group.after;
+        r.usual_seconds = group.searched ? group.tuned.usual_seconds : 0;
+        r.limit_fraction = group.after > 0 ? group.limit / group.after : 0;
+        r.tried = group.tuned.tried;
+        r.rejected = group.tuned.rejected;
+        if (!group.note.empty()) r.note = group.note;
+      }
+  }
+
+  const Options& options_;
+  const SearchOptions& how_;
+  const PlanMaker& make_;
+  BuiltPlan& built_;
+  double begin_;
+  search::MachineProfile profile_;
+  std::map<std::string, int64_t> sizes_;
+  ExprMap<int64_t> bound_;
+  std::vector<Group> groups_;
+  SearchSummary summary_;
+};
+
+} // namespace
+
+std::string to_string(const SearchSummary& s) {
+  std::string text = fmt::format(
+      "search: {} of {} kernels tuned, {} improved, {} schedules tried in {:.1f} s{}\n", s.searched,
+      s.kernels, s.improved, s.tried, s.seconds, s.complete ? "" : " (there was more to try)");
+  for (const auto& [cause, count] : s.rejected) text += fmt::format("  {} {}\n", count, cause);
+  if (s.kernels_before > 0)
+    text +=
+        fmt::format("  kernels alone {} -> {}\n", human_time(s.kernels_before), human_time(s.kernels_after));
+  if (s.program_before > 0)
+    text += fmt::format("  a step {} -> {}\n", human_time(s.program_before), human_time(s.program_after));
+  text += fmt::format("  mismatches {}\n", s.mismatches);
+  for (const std::string& note : s.notes) text += "  " + note + "\n";
+  return text;
+}
+
+Result<SearchSummary> search_plan(const Options& options, const PlanMaker& make, BuiltPlan& built,
+                                  std::vector<KernelReport>& reports) {
+  LUMINAL_CHECK(options.tuning, "a search needs a cache");
+  return PlanSearch(options, make, built).run(reports);
+}
+
+} // namespace luminal::compile

@@ -1,0 +1,178 @@
+// compile/program_race.cpp -- memory and inputs of whole programs, and their times.
+#include "compile/program_race.h"
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "base/thread_pool.h"
+#include "device/cpu/cpu_device.h"
+#include "search/race.h"
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace luminal::compile {
+namespace {
+
+using runtime::Plan;
+using runtime::Slot;
+using runtime::SlotKind;
+using runtime::Step;
+
+void visit_steps(const std::vector<Step>& steps, const std::function<void(const Step&)>& see) {
+  for (const Step& step : steps) {
+    see(step);
+    visit_steps(step.body, see);
+    visit_steps(step.otherwise, see);
+  }
+}
+
+/// Floats between -1 and 1, integers in their range; a function of the name.
+void make_content(DType dtype, std::span<std::byte> bytes, const std::string& name, Interval range) {
+  if (bits(dtype) < 8) dtype = DType::u8;
+  const int64_t count = int64_t(bytes.size()) * 8 / bits(dtype);
+  const int64_t low = std::max<int64_t>(range.low, 0), wide = std::max<int64_t>(1, range.high - low + 1);
+  uint64_t state = hash64(name);
+  // A block of random elements again and again: what a value is does not matter to the time, where it lies does.
+  const int64_t block = std::min<int64_t>(count, 4096);
+  for (int64_t i = 0; i < block; i++) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const int64_t draw = int64_t(state >> 33);
+    if (is_float(dtype))
+      store_f64(dtype, bytes.data(), i, double(draw % 2001 - 1000) / 1000);
+    else
+      store_i64(dtype, bytes.data(), i, dtype == DType::boolean ? draw % 2 : low + draw % wide);
+  }
+  const size_t unit = size_t(block) * size_t(bits(dtype)) / 8;
+  for (size_t at = unit; unit > 0 && at < bytes.size(); at += unit)
+    std::copy_n(bytes.begin(), std::min(unit, bytes.size() - at), bytes.begin() + long(at));
+}
+
+} // namespace
+
+struct ProgramRace::Program {
+  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const runtime::Executable> executable;
+  std::unique_ptr<runtime::Context> context;
+  bool filled = false;
+};
+
+ProgramRace::ProgramRace(Options options)
+    : options_(std::move(options)), device_(device::make_cpu_device(*options_.pool)),
+      store_(std::make_shared<runtime::Store>(*device_)) {}
+
+ProgramRace::~ProgramRace() {
+  programs_.clear();
+  store_.reset();
+}
+
+void ProgramRace::drop(int program) { programs_[size_t(program)].reset(); }
+
+Result<int> ProgramRace::add(std::shared_ptr<const Plan> plan) {
+  bool host = false;
+  visit_steps(plan->steps, [&](const Step& step) { host |= step.kind == runtime::StepKind::host; });
+  if (host) return Failure{"it has steps that only the program's owner can run"};
+  int64_t bytes = plan->memory_bytes();
+  for (const Slot& slot : plan->slots) {
+    if (slot.kind == SlotKind::argument) bytes += slot.max_bytes;
+    if (slot.kind == SlotKind::weight && (!options_.weights || options_.weights(slot.name).empty()))
+      bytes += slot.max_bytes;
+  }
+  if (2 * bytes > options_.most_bytes)
+    return Failure{fmt::format("two of them may need {}, and {} are free", human_bytes(uint64_t(2 * bytes)),
+                               human_bytes(uint64_t(options_.most_bytes)))};
+  for (const Slot& slot : plan->slots) {
+    if (slot.kind != SlotKind::weight || store_->has_weight(slot.name)) continue;
+    const auto given = options_.weights ? options_.weights(slot.name) : std::span<const std::byte>();
+    if (int64_t(given.size()) >= slot.max_bytes && !given.empty()) {
+      store_->borrow_weight(slot.name, given, nullptr);
+      continue;
+    }
+    std::vector<std::byte> made(size_t(slot.max_bytes));
+    make_content(slot.type.dtype, made, slot.name, {0, 3});
+    if (auto done = store_->copy_weight(slot.name, made); !done) return done.failure();
+  }
+  auto program = std::make_unique<Program>();
+  program->plan = plan;
+  auto executable = runtime::Executable::load(std::move(plan), *device_);
+  if (!executable) return executable.failure();
+  program->executable = std::move(*executable);
+  auto context = runtime::Context::create(program->executable, store_);
+  if (!context) return context.failure();
+  program->context = std::move(*context);
+  for (const auto& [name, value] : options_.sizes)
+    if (auto done = program->context->set_symbol(name, value); !done) continue; // no symbol of this plan
+  programs_.push_back(std::move(program));
+  return int(programs_.size()) - 1;
+}
+
+bool ProgramRace::set_sizes(const std::map<std::string, int64_t>& sizes) {
+  for (const auto& program : programs_) {
+    if (!program) continue;
+    ExprMap<int64_t> values;
+    for (const Expr symbol : program->plan->symbols)
+      if (const auto found = sizes.find(std::string(symbol.name())); found != sizes.end())
+        values[symbol] = found->second;
+    for (const Expr condition : program->plan->assumptions)
+      if (const auto holds = evaluate(condition, values); holds && *holds == 0) return false;
+  }
+  options_.sizes = sizes;
+  for (const auto& program : programs_) {
+    if (!program) continue;
+    for (const auto& [name, value] : sizes)
+      if (auto done = program->context->set_symbol(name, value); !done) continue;
+    program->filled = false;
+  }
+  return true;
+}
+
+Result<void> ProgramRace::fill(Program& program) {
+  std::map<int, Interval> ranges;
+  visit_steps(program.plan->steps, [&](const Step& step) {
+    if (step.kind != runtime::StepKind::check) return;
+    const auto [found, fresh] = ranges.try_emplace(step.slots[0], step.range);
+    if (!fresh)
+      found->second = {std::max(found->second.low, step.range.low),
+                       std::min(found->second.high, step.range.high)};
+  });
+  for (size_t i = 0; i < program.plan->slots.size(); i++) {
+    const Slot& slot = program.plan->slots[i];
+    if (slot.kind != SlotKind::argument) continue;
+    auto memory = program.context->argument(slot.name);
+    if (!memory) return memory.failure();
+    const auto known = ranges.find(int(i));
+    make_content(slot.type.dtype, *memory, slot.name, known != ranges.end() ? known->second : Interval{0, 3});
+  }
+  program.filled = true;
+  return {};
+}
+
+Result<double> ProgramRace::run(Program& program) {
+  if (!program.filled)
+    if (auto done = fill(program); !done) return done.failure();
+  const double begin = search::Clock::steady().now();
+  if (auto done = program.context->run(); !done) return done.failure();
+  return search::Clock::steady().now() - begin;
+}
+
+Result<ProgramRace::Times> ProgramRace::compare(int first, int second, double seconds, int rounds,
+                                                const std::function<bool()>& stop) {
+  Program* programs[2] = {programs_[size_t(first)].get(), programs_[size_t(second)].get()};
+  LUMINAL_CHECK(programs[0] && programs[1]);
+  std::vector<double> samples[2];
+  for (Program* program : programs) // pages and caches
+    if (auto done = run(*program); !done) return done.failure();
+  const double begin = search::Clock::steady().now();
+  constexpr int most_rounds = 400;
+  for (int round = 0; round < most_rounds; round++) {
+    if (round >= rounds && search::Clock::steady().now() - begin >= seconds) break;
+    if (round >= 3 && stop && stop()) break;
+    for (const int turn : {round % 2, 1 - round % 2}) {
+      auto time = run(*programs[turn]);
+      if (!time) return time.failure();
+      samples[turn].push_back(*time);
+    }
+  }
+  return Times{search::low_percentile(samples[0], 0.1), search::low_percentile(samples[1], 0.1),
+               int(samples[0].size())};
+}
+
+} // namespace luminal::compile

@@ -1,0 +1,57 @@
+// compile/program_race.h -- whole programs against each other: the same inputs, weights and states, run by turns. The last word of a search.
+#pragma once
+#include "base/result.h"
+#include "runtime/context.h"
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace luminal {
+class ThreadPool;
+}
+
+namespace luminal::compile {
+
+/// The bytes of a weight, alive as long as the race; empty: random ones are made.
+using WeightSource = std::function<std::span<const std::byte>(const std::string& name)>;
+
+class ProgramRace {
+public:
+  struct Options {
+    ThreadPool* pool = nullptr; ///< never null
+    WeightSource weights;
+    std::map<std::string, int64_t> sizes; ///< of all symbols of the plans
+    int64_t most_bytes =
+        int64_t(1) << 62; ///< weights that are made, states and working memory of all programs
+  };
+  explicit ProgramRace(Options options);
+  ~ProgramRace();
+  ProgramRace(const ProgramRace&) = delete;
+  ProgramRace& operator=(const ProgramRace&) = delete;
+
+  /// Loads a program; its number. Failure: too much memory, or steps that only the program's owner can run (host functions).
+  Result<int> add(std::shared_ptr<const runtime::Plan> plan);
+  void drop(int program); ///< its memory
+  /// Low percentiles of the seconds of a step, of both, run by turns in at least `rounds` rounds and until the time is spent.
+  struct Times {
+    double first = 0, second = 0;
+    int rounds = 0;
+  };
+  Result<Times> compare(int first, int second, double seconds, int rounds, const std::function<bool()>& stop);
+  /// From now on these values; false: an assumption of the plans does not hold then, and nothing has changed.
+  bool set_sizes(const std::map<std::string, int64_t>& sizes);
+
+private:
+  struct Program;
+  Result<void> fill(Program& program);
+  Result<double> run(Program& program);
+  Options options_;
+  std::unique_ptr<device::Device> device_;
+  std::shared_ptr<runtime::Store> store_;
+  std::vector<std::unique_ptr<Program>> programs_;
+};
+
+} // namespace luminal::compile

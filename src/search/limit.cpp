@@ -1,0 +1,69 @@
+// search/limit.cpp -- counting operations and bytes of a cone.
+#include "search/limit.h"
+#include "kernel/formula.h"
+#include <algorithm>
+
+namespace luminal::search {
+namespace {
+
+bool counts(const kernel::Formula& f) {
+  if (f.kind != kernel::FormulaKind::op || !is_float(f.dtype)) return false;
+  return f.op != Op::select || !f.user_op.empty();
+}
+
+} // namespace
+
+KernelWork work_of(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes) {
+  const auto bound = bound_symbols(cone.symbols, sizes);
+  const auto extent = [&](int axis) {
+    const auto value = evaluate(cone.axes[size_t(axis)].extent, bound);
+    return value ? double(*value) : 0.0;
+  };
+  const auto points = [&](const std::vector<int>& axes) {
+    double product = 1;
+    for (const int axis : axes) product *= extent(axis);
+    return product;
+  };
+  KernelWork work;
+  std::vector<double> asked(cone.values.size(), 0); // elements read at indices from memory
+  std::vector<bool> whole(cone.values.size(), false);
+  for (const kernel::Stage& stage : cone.stages)
+    for (const kernel::Component& c : stage.components) {
+      const double here = points(c.after ? c.axes : stage.axes);
+      double each = c.kind != kernel::ComponentKind::map && is_float(c.dtype) && !c.set ? 1 : 0;
+      kernel::visit(c.body, [&](const kernel::Formula& f) {
+        each += counts(f);
+        if (f.kind != kernel::FormulaKind::load) return;
+        if (kernel::holes_of(cone, f.index).empty())
+          whole[size_t(f.value)] = true;
+        else
+          asked[size_t(f.value)] += here;
+      });
+      work.flops += each * here;
+    }
+  for (size_t v = 0; v < cone.values.size(); v++) {
+    const kernel::ConeValue& value = cone.values[v];
+    if (value.role == kernel::ValueRole::interior) continue;
+    double elements = 1;
+    for (const Expr e : value.shape) elements *= double(evaluate(e, bound).value());
+    if (value.role == kernel::ValueRole::inout || (asked[v] > 0 && !whole[v]))
+      elements =
+          std::min(elements, asked[v]); // of a state only what is updated, counted with what updates it
+    work.bytes += elements * bits(value.dtype) / 8;
+  }
+  for (const kernel::Stage& stage : cone.stages)
+    for (const kernel::Component& c : stage.components)
+      if (c.out >= 0 && cone.values[size_t(c.out)].role == kernel::ValueRole::inout)
+        work.bytes += points(stage.axes) * bits(c.dtype) / 8;
+  return work;
+}
+
+double limit_seconds(const KernelWork& work, const MachineProfile& profile, int threads) {
+  if (profile.guessed) return 0;
+  const double flops = (threads > 1 ? profile.fma_f32 : profile.fma_f32_1) * 1e9;
+  const double bytes = (threads > 1 ? profile.memory : profile.memory_1).read * 1e9;
+  if (!(flops > 0) || !(bytes > 0)) return 0;
+  return std::max(work.flops / flops, work.bytes / bytes);
+}
+
+} // namespace luminal::search
