@@ -71,13 +71,13 @@ void run(StorageType type, int64_t m, int64_t n, int64_t k, const Arguments& arg
     race_of.push_back(
         {"peak", [&] { return 1e9 / machine.probes->peak(search::Peak::f32, threads, length / copies); }});
     int turn = 0;
-    race_of.push_back({"read", [&] {
-                         turn = (turn + 1) % copies;
-                         return machine.probes->stream_seconds(
-                             search::Stream::read, threads,
-                             {.x = reinterpret_cast<const float*>(weights[size_t(turn)].data()),
-                              .elements = bytes / 4});
-                       }});
+    race_of.push_back(
+        {"read", [&] {
+           turn = (turn + 1) % copies;
+           return machine.probes->stream_seconds(
+               search::Stream::read, threads,
+               {.x = reinterpret_cast<const float*>(weights[size_t(turn)].data()), .elements = bytes / 4});
+         }});
     race(race_of, arguments);
     const double flops = 2.0 * double(m) * double(n) * double(k), seconds = race_of[0].low();
     const double multiply = flops * race_of[1].low() * 1e-9, reading = race_of[2].low();

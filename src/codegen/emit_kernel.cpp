@@ -118,6 +118,11 @@ void Emitter::declare_function(const std::string& name) {
   pointers_.assign(kernel_.buffers.size(), nullptr);
   unsigned next = 0;
   for (size_t i : memory) pointers_[i] = function_->getArg(next++);
+  on_lines_.assign(kernel_.buffers.size(), nullptr);
+  for (size_t i : memory)
+    if (kernel_.buffers[i].streaming)
+      on_lines_[i] =
+          b_.CreateICmpEQ(b_.CreateAnd(b_.CreatePtrToInt(pointers_[i], b_.getInt64Ty()), i64(63)), i64(0));
   for (Expr s : kernel_.symbols) {
     function_->getArg(next)->setName(std::string(s.name()));
     bind(s, {function_->getArg(next++), 0}, 0);
@@ -188,6 +193,7 @@ void Emitter::run(const std::string& entry) {
   declare_scratch();
   lets_.assign(static_cast<size_t>(kernel_.lets), nullptr);
   body(kernel_.body);
+  store_fence();
   b_.CreateRetVoid();
   close_scope();
 }
@@ -207,9 +213,11 @@ void Emitter::statement(const kernel::Stmt& s) {
   case StmtKind::if_: return if_statement(s);
   case StmtKind::barrier:
     // Level 1 concerns the lanes of a group, and a group is one worker here.
-    if (s.level == 0)
+    if (s.level == 0) {
+      store_fence();
       b_.CreateCall(llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy()}, false), barrier_,
                     {barrier_context_});
+    }
     return;
   case StmtKind::prefetch: return prefetch(s);
   case StmtKind::unit: return unit(s);

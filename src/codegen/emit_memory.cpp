@@ -1,6 +1,8 @@
 // codegen/emit_memory.cpp -- loads and stores: addresses, masks, lanes that lie apart, 4-bit elements, registers, transposition.
 #include "codegen/emitter.h"
 #include <algorithm>
+#include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/TargetParser/Triple.h>
 #include <numeric>
 
 namespace luminal::codegen {
@@ -282,7 +284,35 @@ void Emitter::store(const kernel::Stmt& s, Value* value) {
   if (bits(buffer.dtype) == 4) return store_nibbles(s.buffer, s.offset, value, mask);
   int bytes = bits(buffer.dtype) / 8;
   Value* packed = pack(value, buffer.dtype);
-  store_memory(access(s.buffer, s.offset, bytes, bytes), packed, mask);
+  const Access to = access(s.buffer, s.offset, bytes, bytes);
+  Value* on_line = on_lines_[static_cast<size_t>(s.buffer)];
+  if (!on_line || mask || to.kind != Access::Kind::contiguous || !fills_lines(s, bytes))
+    return store_memory(to, packed, mask);
+  packed = splat(packed);
+  guarded(
+      on_line,
+      [&] {
+        auto* past =
+            b_.CreateAlignedStore(packed, to.base, Align(uint64_t(std::min<int64_t>(lanes_ * bytes, 64))));
+        past->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                          llvm::MDNode::get(context_, llvm::ConstantAsMetadata::get(b_.getInt32(1))));
+      },
+      [&] { store_memory(to, packed, nullptr); });
+}
+
+bool Emitter::fills_lines(const kernel::Stmt& s, int element_bytes) {
+  const int64_t width = lanes_ * element_bytes;
+  const Int& first = variables_.at(*lane_);
+  if (width < 16 || width % 16 != 0 || first.v != nullptr) return false;
+  const Expr begin = substitute(resolve(s.offset), {{*lane_, Expr(first.k)}}) * Expr(element_bytes);
+  return begin.multiple() % std::min<int64_t>(width, 64) == 0;
+}
+
+// x86 keeps no order between stores past the caches and others.
+void Emitter::store_fence() {
+  const bool x86 = llvm::Triple(target_.triple).isX86();
+  if (x86 && std::ranges::any_of(on_lines_, [](Value* v) { return v != nullptr; }))
+    b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
 }
 
 // ---- 4-bit elements: two a byte, the even one in the low half ----

@@ -109,6 +109,8 @@ private:
   LV* step(LV* base, LV* index, int64_t bytes);
   LV* load_memory(const Access& a, llvm::Type* element, LV* mask);
   void store_memory(const Access& a, LV* value, LV* mask);
+  bool fills_lines(const kernel::Stmt& s, int element_bytes); // from one to the next boundary of a vector
+  void store_fence(); // what went past the caches arrives before what follows
   LV* load_pattern(LV* base, const std::vector<int64_t>& offsets, llvm::Type* element, LV* mask);
   LV* low_nibble(LV* x, DType type);
   LV* load_nibbles(kernel::BufferId buffer, Expr offset, DType type, LV* mask);
@@ -167,6 +169,7 @@ private:
 
   // arguments
   std::vector<LV*> pointers_; // of each buffer; null for registers
+  std::vector<LV*> on_lines_; // of each streaming buffer: does it begin on a cache line? Else null
   LV *worker_ = nullptr, *workers_ = nullptr, *barrier_context_ = nullptr, *barrier_ = nullptr;
 
   // registers: chunks of `width` elements, each one alloca that SROA turns into values

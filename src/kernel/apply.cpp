@@ -238,8 +238,16 @@ void apply(Nests& nests, const Directive& d) {
     return;
   case DirectiveKind::prefetch: {
     int s = nests.stage(w[0]);
-    if (!nests.stages[size_t(s)].find(w[2])) refuse("stage {} has no loop {}", w[0], w[2]);
-    nests.stages[size_t(s)].prefetches.push_back({nests.value(w[1]), w[2], d.numbers[0]});
+    if (w.size() > 4) refuse("one loop and one inside of it are enough");
+    for (size_t i = 2; i < w.size(); i++)
+      if (!nests.stages[size_t(s)].find(w[i])) refuse("stage {} has no loop {}", w[0], w[i]);
+    nests.stages[size_t(s)].prefetches.push_back({nests.value(w[1]), w[2], w.back(), d.numbers[0]});
+    return;
+  }
+  case DirectiveKind::stream: {
+    const int v = nests.value(w[0]);
+    if (nests.cone.values[size_t(v)].role != ValueRole::output) refuse("{} is no output of the kernel", w[0]);
+    nests.streams.insert(v);
     return;
   }
   case DirectiveKind::unit: nests.stages[size_t(nests.stage(w[0]))].unit = w[1]; return;

@@ -46,6 +46,8 @@ private:
   void windows();
   void keep_costly(); // what several stages would compute again and again
   std::vector<std::string> common_loops();
+  void streams();
+  void read_ahead(int s, const std::string& shared);
 
   // ---- one stage (choose_loops.cpp) ----
   void loops(int s, const std::vector<std::string>& common);

@@ -243,6 +243,52 @@ std::vector<std::string> Chooser::common_loops() {
   return common;
 }
 
+/// What maps write and no cache could hold until its reader comes is written past the caches.
+void Chooser::streams() {
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++)
+    for (auto& c : stage(int(s)).components) {
+      if (c.kind != ComponentKind::map || c.after || c.out < 0) continue;
+      const ConeValue& value = nests_.cone.values[size_t(c.out)];
+      if (value.role != ValueRole::output || !nests_.readers(c.out).empty()) continue;
+      int64_t bytes = std::max(1, bits(value.dtype) / 8);
+      for (Expr extent : value.shape)
+        bytes = extent.is_constant() ? std::min(bytes * extent.value(), int64_t{1} << 40) : 0;
+      if (bytes * 2 > limits_.l3 && decisions_.ask_whether(value.name + ".stream", bytes > limits_.l3))
+        add(DirectiveKind::stream, {value.name});
+    }
+}
+
+/// A stage that computes long on rows which the first stage has brought from memory asks for the next row meanwhile.
+void Chooser::read_ahead(int s, const std::string& shared) {
+  bool costly = false;
+  std::optional<int> value;
+  const StageLoop& row = *nest(s).find(shared);
+  visit_stage(stage(s), [&](const Formula& f) {
+    costly |= f.kind == FormulaKind::op && f.user_op.empty() && luminal::row(f.op).ulp > 0.5;
+    if (f.kind != FormulaKind::load || nests_.cone.values[size_t(f.value)].role != ValueRole::input) return;
+    std::vector<Expr> at;
+    for (Expr e : f.index) at.push_back(substitute(e, nest(s).axis_values));
+    if (std::ranges::none_of(at, [&](Expr e) { return depends_on(e, row.symbol); })) return;
+    int64_t bytes = std::max(1, bits(nests_.cone.values[size_t(f.value)].dtype) / 8), all = bytes;
+    for (auto& l : nest(s).loops) {
+      if (std::ranges::none_of(at, [&](Expr e) { return l.symbol.is_symbol() && depends_on(e, l.symbol); }))
+        continue;
+      all = std::min(all * trips(l), int64_t{1} << 40);
+      if (l.name != shared) bytes = std::min(bytes * trips(l), int64_t{1} << 40);
+    }
+    if (all > limits_.l2 && bytes <= limits_.l1 / 2 && !nests_.readers(f.value).empty() &&
+        nests_.readers(f.value)[0] < s)
+      value = f.value;
+  });
+  std::string inner;
+  for (auto& l : nest(s).loops)
+    if (l.kind == LoopKind::serial && l.symbol.is_symbol()) inner = l.name;
+  if (!value || !costly || inner.empty() || inner == shared) return;
+  if (const int64_t rows = ask(s, "prefetch", 1, {0, 1, 2}); rows > 0)
+    try_add(DirectiveKind::prefetch, {stage(s).name, nests_.cone.values[size_t(*value)].name, shared, inner},
+            {rows});
+}
+
 Schedule Chooser::run(Ambition ambition) {
   ambition_ = ambition;
   if (ambition == Ambition::full && cascade_tiles()) return std::move(schedule_);
@@ -266,6 +312,8 @@ Schedule Chooser::run(Ambition ambition) {
   }
   for (size_t s = 1; s < nests_.cone.stages.size() && !common.empty(); s++)
     add(DirectiveKind::at, {stage(int(s)).name, common.back()});
+  for (size_t s = 1; s < nests_.cone.stages.size() && !common.empty(); s++) read_ahead(int(s), common.back());
+  streams();
   return std::move(schedule_);
 }
 

@@ -64,6 +64,7 @@ struct Buffer {
   int64_t alignment = 0; // bytes, known; 0: that of the dtype
   bool padded = false;   // lanes beyond the end of a tail may be touched (scratch that is rounded up to whole
                          // tiles, accumulators whose dead lanes are never read)
+  bool streaming = false; // what is written goes past the caches: nobody reads it soon
   bool operator==(const Buffer&) const = default;
 };
 using BufferId = int;

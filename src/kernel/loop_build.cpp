@@ -330,7 +330,13 @@ static Hasher structure(const Kernel& kernel) {
   Hasher h;
   h.add(kernel.buffers.size());
   for (const Buffer& b : kernel.buffers)
-    h.add(b.space).add(b.access).add(b.dtype).add(b.size.hash()).add(b.alignment).add(b.padded);
+    h.add(b.space)
+        .add(b.access)
+        .add(b.dtype)
+        .add(b.size.hash())
+        .add(b.alignment)
+        .add(b.padded)
+        .add(b.streaming);
   h.add(kernel.symbols.size());
   for (Expr symbol : kernel.symbols) h.add(symbol.hash());
   h.add(kernel.lets).add(kernel.lanes);

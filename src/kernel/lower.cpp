@@ -40,6 +40,7 @@ Lowering::Lowering(Nests nests, const LowerOptions& options) : n_(std::move(nest
                                                         : Access::scratch;
       buffer.space = global ? Space::global : Space::local;
       if (!global) buffer.alignment = 64;
+      buffer.streaming = n_.streams.contains(int(v));
       place.buffer = add_buffer(kernel_, std::move(buffer));
     }
 }

@@ -433,7 +433,12 @@ Body StageLowering::hole_lets(State& state, const std::vector<Expr>& exprs) {
 Body StageLowering::prefetches(const State& state, const StageLoop& loop) {
   Body out;
   for (auto& p : state.nest.prefetches) {
-    if (p.loop != loop.name) continue;
+    if (p.inner != loop.name) continue;
+    const StageLoop* far = state.nest.find(p.loop);
+    if (!far) refuse("prefetch: stage {} has no loop {} any more", s_.name, p.loop);
+    if (!far->symbol.is_symbol()) continue; // one trip
+    if (far->name != loop.name && !state.opened.contains(far->symbol))
+      refuse("prefetch: loop {} is not outside of {}", p.loop, p.inner);
     std::vector<Expr> index;
     visit_stage(s_, [&](const Formula& f) {
       if (f.kind == FormulaKind::load && f.value == p.value && index.empty()) index = f.index;
@@ -443,15 +448,15 @@ Body StageLowering::prefetches(const State& state, const StageLoop& loop) {
     Expr offset = offset_of(state, p.value, index);
     if (!holes_of(l_.n_.cone, std::span(&offset, 1)).empty()) continue;
     // The place may lie beyond the last trip, where the loop's own variable never is.
-    std::optional<Expr> step = coefficient_of(offset, loop.symbol);
+    std::optional<Expr> step = coefficient_of(offset, far->symbol);
     if (!step)
       refuse("prefetch: {} is not read in equal steps along {}", l_.n_.cone.values[size_t(p.value)].name,
-             loop.name);
+             far->name);
     offset = offset + *step * Expr(p.distance);
     Body here;
     std::vector<const StageLoop*> rows;
     for (auto* l : unopened(state, offset))
-      if (l->kind == LoopKind::unrolled && !reduces(*l)) rows.push_back(l);
+      if (l->kind == LoopKind::unrolled && (!reduces(*l) || p.inner != p.loop)) rows.push_back(l);
     State inside = state;
     for (auto* l : rows) inside.opened.insert(l->symbol);
     here.push_back(prefetch(l_.places_[size_t(p.value)].buffer, at_first(inside, offset)));

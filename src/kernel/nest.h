@@ -36,7 +36,7 @@ struct Guard {
 
 struct Prefetch {
   int value;
-  std::string loop;
+  std::string loop, inner; // each trip of `inner` touches what it needs when `loop` is `distance` further
   int64_t distance;
 };
 
@@ -65,6 +65,7 @@ struct Nests {
   std::vector<StageNest> stages; // by stage
   std::vector<Storage> storage;  // by value
   std::set<std::string> predicate_splits;
+  std::set<int> streams;            // values that are written past the caches
   std::map<std::string, int> roles; // loop -> depth
   int cascades = 0;
 

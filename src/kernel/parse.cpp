@@ -168,6 +168,7 @@ public:
     if (space == Space::global && !stated) r_.fail_expected("in, out, inout or scratch");
     if (r_.accept("align")) b.alignment = small("bytes", 1, 1 << 30);
     b.padded = r_.accept("padded");
+    b.streaming = r_.accept("streaming");
     if (!k_.buffers_.emplace(b.name, BufferId(k_.kernel_.buffers.size())).second)
       r_.fail_at(at, fmt::format("there are two buffers '{}'", b.name));
     k_.kernel_.buffers.push_back(std::move(b));

@@ -236,6 +236,7 @@ private:
     }
     if (b.alignment) out += fmt::format(" align {}", b.alignment);
     if (b.padded) out += " padded";
+    if (b.streaming) out += " streaming";
   }
 
   void bounds(const Stmt& s) {

@@ -17,7 +17,8 @@
 //                                              order (TREE: serial, pairs); parts are contiguous, or dealt out in blocks of BLOCK
 //   predicate_split LOOP                       full, partial and empty tiles of the domains below LOOP
 //   predicate_bound STAGE LOOP                 the loop ends where the fold's domain does
-//   prefetch STAGE VALUE LOOP DISTANCE         touches what LOOP will need DISTANCE trips later
+//   prefetch STAGE VALUE LOOP [INNER] DISTANCE  touches what LOOP will need DISTANCE trips later, each trip of INNER what it will then need itself
+//   stream VALUE                               an output of the kernel is written past the caches
 //   unit STAGE DESCRIPTOR                      the instruction that computes the fold
 //   roles STAGE LOOP DEPTH                     producers fill a ring of DEPTH tiles for consumers; on a CPU the parts run one after the other
 //
@@ -50,6 +51,7 @@ enum class DirectiveKind : uint8_t {
   predicate_split,
   predicate_bound,
   prefetch,
+  stream,
   unit,
   roles
 };

@@ -37,7 +37,8 @@ constexpr Form forms[] = {
      "split_reduction STAGE AXIS [serial|pairs] COUNT [BLOCK]"},
     {DirectiveKind::predicate_split, "predicate_split", 1, false, 0, 0, "predicate_split LOOP"},
     {DirectiveKind::predicate_bound, "predicate_bound", 2, false, 0, 0, "predicate_bound STAGE LOOP"},
-    {DirectiveKind::prefetch, "prefetch", 3, false, 1, 1, "prefetch STAGE VALUE LOOP DISTANCE"},
+    {DirectiveKind::prefetch, "prefetch", 3, true, 1, 1, "prefetch STAGE VALUE LOOP [INNER] DISTANCE"},
+    {DirectiveKind::stream, "stream", 1, false, 0, 0, "stream VALUE"},
     {DirectiveKind::unit, "unit", 2, false, 0, 0, "unit STAGE DESCRIPTOR"},
     {DirectiveKind::roles, "roles", 2, false, 1, 1, "roles STAGE LOOP DEPTH"},
 };

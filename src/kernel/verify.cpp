@@ -84,6 +84,8 @@ private:
       if (b.space != Space::global && b.access != Access::scratch)
         wrong(fmt::format("a buffer in {} is scratch, not {}", kernel::to_string(b.space),
                           kernel::to_string(b.access)));
+      if (b.streaming && b.access != Access::out)
+        wrong(fmt::format("only what is out can be streaming, not {}", kernel::to_string(b.access)));
       for (const Expr s : symbols_of(b.size))
         if (!in_scope(s))
           wrong(fmt::format("its size {} uses '{}', which is no symbol of the kernel", to_string(b.size),

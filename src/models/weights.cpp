@@ -128,8 +128,9 @@ Tensor file_weight(Graph& graph, const ModelFile& file, const TensorView& view) 
   case StorageType::q5_k: values = unpack_q5_k(graph, raw, rows, columns); break;
   case StorageType::q6_k: values = unpack_q6_k(graph, raw, rows, columns); break;
   default:
-    throw Error(fmt::format("{}: tensor {} is stored as {}; F64 F32 F16 BF16 Q8_0 Q4_0 Q4_K Q5_K Q6_K can be run",
-                            file.path, view.name, info.name));
+    throw Error(
+        fmt::format("{}: tensor {} is stored as {}; F64 F32 F16 BF16 Q8_0 Q4_0 Q4_K Q5_K Q6_K can be run",
+                    file.path, view.name, info.name));
   }
   return view.shape.size() == 2 ? values : values.reshape(Dims(view.shape.begin(), view.shape.end()));
 }

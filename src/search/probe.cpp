@@ -96,7 +96,7 @@ std::string stream_text(const codegen::CpuTarget& target, Stream stream) {
   auto filled = [&](const char* text) {
     return fmt::format(fmt::runtime(text), fmt::arg("size", size), fmt::arg("place", place));
   };
-  return fmt::format(R"(kernel {head}, y: f32{size} out; {symbols}) lanes {l}
+  return fmt::format(R"(kernel {head}, y: f32{size} out streaming; {symbols}) lanes {l}
   parallel p in 0..parts
     for r in 0..rounds
       for i in 0..blocks

@@ -1,6 +1,7 @@
 // backend/memory_test.cpp -- loads and stores in every shape: raw blocks, halves of bytes, lanes that lie apart, transposition, indices from memory, conditions of lanes, asynchronous copies,
 // and every kernel of docs/loops.md. Buffers end before pages that cannot be touched.
 #include "support.h"
+#include <fmt/format.h>
 #include <fstream>
 #include <sstream>
 
@@ -82,6 +83,35 @@ kernel late_zero(x: f32[n] in, y: f32[n] out; n: 1..64)
     y[i] = max(max(r[0], %0), %0) + %1
 )",
                {{"n", 23}});
+}
+
+// Memory of 64 * k bytes begins on a cache line before the guard page, other sizes do not.
+TEST(Memory, StreamingStores) {
+  for (int64_t n : {1, 15, 16, 64, 65, 1000, 1024})
+    for (const char* type : {"f32", "f64", "bf16", "i8", "u4"})
+      for (const char* place : {"16*io + il", "n - 1 - 16*io - il"}) {
+        if (type == std::string("u4") && place[0] == 'n') continue; // two workers, one byte
+        expect_equal(fmt::format(R"(
+kernel past(x: {0}[n] in, y: {0}[n] out streaming; n: 1..1024)
+  parallel io in 0..ceildiv(n, 16)
+    vector il in 0..16 masked n - 16*io
+      y[{1}] = x[16*io + il]
+)",
+                                 type, place),
+                     {{"n", n}}, 2);
+      }
+  // Another worker reads behind a barrier.
+  expect_equal(R"(
+kernel back(x: f32[64*n] in, y: f32[64*n] out streaming, z: f32[64*n] out; n: 1..64)
+  parallel i in 0..4*n
+    vector l in 0..16
+      y[16*i + l] = x[16*i + l] * 2
+  barrier
+  parallel j in 0..4*n
+    vector m in 0..16
+      z[16*j + m] = y[64*n - 16 - 16*j + m]
+)",
+               {{"n", 33}}, 2);
 }
 
 TEST(Memory, RawBlocksOfEightBits) {

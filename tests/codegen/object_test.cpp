@@ -98,6 +98,24 @@ TEST(Objects, JammedBodiesFetchEachLineOnce) {
   EXPECT_EQ(fetches(4), 1);
 }
 
+TEST(Objects, StreamingStoresAndTheirFence) {
+  const auto text = [](const char* streaming, const char* cpu, int lanes, const char* offset = "") {
+    auto kernel = kernel::parse_kernel(fmt::format(
+        "kernel copy(x: f32[{0}*n] in, y: f32[{0}*n + 4] out{1}; n: 4..4096) lanes {0}\n  for i in 0..n\n"
+        "    vector l in 0..{0}\n      y[{0}*i + l{2}] = x[{0}*i + l]\n",
+        lanes, streaming, offset));
+    EXPECT_THAT(kernel::verify(kernel), testing::IsEmpty());
+    return *assembly(kernel, target(cpu));
+  };
+  using testing::HasSubstr, testing::Not, testing::AllOf;
+  for (auto [cpu, lanes] : {std::pair("haswell", 8), std::pair("skylake-avx512", 16)}) {
+    EXPECT_THAT(text(" streaming", cpu, lanes), AllOf(HasSubstr("vmovntps"), HasSubstr("sfence"))) << cpu;
+    EXPECT_THAT(text(" streaming", cpu, lanes, " + 1"), Not(HasSubstr("vmovntps"))); // never on a line
+    EXPECT_THAT(text("", cpu, lanes), AllOf(Not(HasSubstr("vmovntps")), Not(HasSubstr("sfence")))) << cpu;
+  }
+  EXPECT_THAT(text(" streaming", "neoverse-v1", 4), Not(HasSubstr("sfence")));
+}
+
 TEST(Objects, ReferToNothingOutside) {
   // Every function of the table, so that nothing becomes a call of the C library.
   for (const char* cpu : {"haswell", "skylake-avx512", "neoverse-v1"}) {

@@ -84,8 +84,13 @@ public:
       return pick(2) ? Directive{DirectiveKind::predicate_split, {loop}, {}}
                      : Directive{DirectiveKind::predicate_bound, {stage, loop}, {}};
     default:
-      return pick(2) ? Directive{DirectiveKind::store, {value, loop}, {}}
-                     : Directive{DirectiveKind::prefetch, {stage, value, loop}, {1}};
+      switch (pick(4)) {
+      case 0: return {DirectiveKind::store, {value, loop}, {}};
+      case 1: return {DirectiveKind::stream, {value}, {}};
+      case 2:
+        return {DirectiveKind::prefetch, {stage, value, loop, loops.empty() ? loop : any(loops).name}, {1}};
+      default: return {DirectiveKind::prefetch, {stage, value, loop}, {1}};
+      }
     }
   }
 
