@@ -437,7 +437,7 @@ Body StageLowering::prefetches(const State& state, const StageLoop& loop) {
     const StageLoop* far = state.nest.find(p.loop);
     if (!far) refuse("prefetch: stage {} has no loop {} any more", s_.name, p.loop);
     if (!far->symbol.is_symbol()) continue; // one trip
-    if (far->name != loop.name && !state.opened.contains(far->symbol))
+    if (far->name != loop.name && !unopened(state, far->symbol).empty())
       refuse("prefetch: loop {} is not outside of {}", p.loop, p.inner);
     std::vector<Expr> index;
     visit_stage(s_, [&](const Formula& f) {

@@ -130,6 +130,30 @@ TEST(Streams, RowsShareWhatTheFirstCacheDoesNotHold) {
   expect_schedule(vector_term, limits, {"split f k.o k.o.o k.o.i 8", "unroll f k.o.i", "parallel f n\n"});
 }
 
+// What no cache holds is written past them; while the exponentials of a row are computed, the next row is on its way.
+TEST(Streams, OutputsPastTheCachesAndRowsAhead) {
+  MachineLimits limits{.lanes = 16, .vector_registers = 32, .l1 = 1024, .l2 = 2048, .l3 = 4096};
+  const char* const softmax = R"(fn @softmax(%x: f32[18, 70]) {
+  %fm = fold [i: 18, k: 70] over [k] { max %x[i, k] }
+  %m = get %fm, 0
+  %mb = view %m [i: 18, k: 70] -> [i]
+  %d = sub %x, %mb
+  %e = exp %d
+  %fs = fold [i: 18, k: 70] over [k] { sum %e[i, k] }
+  %s = get %fs, 0
+  %sb = view %s [i: 18, k: 70] -> [i]
+  %y = div %e, %sb
+  return y = %y
+}
+)";
+  expect_schedule(softmax, limits, {"prefetch e.row x i k_2.o", "stream y\n"});
+  limits.l3 = 1 << 20;
+  Module module = parse_module(softmax, "softmax");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone.ok());
+  EXPECT_THAT(to_string(default_schedule(*cone, limits)), testing::Not(HasSubstr("stream")));
+}
+
 // Heads side by side in memory are joined by the index: k // 32 % 4 comes round after 128 steps, not after 4.
 TEST(Streams, BlocksOfQuotientsKeepTheLanes) {
   expect_schedule(
