@@ -109,7 +109,8 @@ std::vector<NodeId> sort_by_rank(FunctionBuilder& b, const SortAttr& sort,
       all.push_back(d);
       scatter.map.push_back(axis_symbol(d, type.shape[size_t(d)]));
     }
-    Interval range{0, extent.range().high == unbounded_high ? unbounded_high : extent.range().high - 1};
+    const int64_t most = extent.range().high; // an axis without elements has no places, and asks for none
+    Interval range{0, most == unbounded_high ? most : std::max<int64_t>(most - 1, 0)};
     scatter.map[size_t(axis)] = hole_symbol(0, range);
     scatter.holes.push_back({.input = 2, .axes = all, .range = range, .policy = OutOfRange::clamp});
     scatter.unique = true;

@@ -210,9 +210,13 @@ public:
     }
     return result;
   }
+  bool is_empty(const Shape& space) const {
+    return std::any_of(space.begin(), space.end(), [&](Expr extent) { return f_.evaluate(extent) == 0; });
+  }
   /// The index register of an expression over the axes of a context and its holes.
   int index(Expr e, const Shape& space, int at, const Opened& holes, const std::vector<Hole>& list, int mask,
             NodeId node) {
+    if (is_empty(space)) return number_index(0); // no point asks; what it divides by may be 0
     Expr x = substitute(e, f_.dimensions_);
     const Context here = contexts_[size_t(at)];
     std::vector<Expr> symbols = symbols_of(x);
@@ -250,6 +254,7 @@ public:
   }
   int condition(Expr e, const Shape& space, int at, const Opened& holes, const std::vector<Hole>& list,
                 NodeId node) {
+    if (is_empty(space)) return holes.mask;
     Expr x = substitute(e, f_.dimensions_);
     if (x.is_constant() && x.value() != 0) return holes.mask;
     Instr i{.kind = Instr::Kind::condition};

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace luminal::kernel {
 namespace {
@@ -120,7 +121,7 @@ int ConeBuilder::value_of_stored(NodeId node) {
 
 FormulaRef ConeBuilder::read_stored(NodeId node, const Index& at) {
   int v = value_of_stored(node);
-  return formula_load(v, cone_.values[v].dtype, at);
+  return formula_load(v, cone_.values[v].dtype, at, under_);
 }
 
 FormulaRef ConeBuilder::read(NodeId node, const Index& at) {
@@ -128,6 +129,7 @@ FormulaRef ConeBuilder::read(NodeId node, const Index& at) {
   if (is_root(node)) root_demands_.push_back({node, at});
   std::vector<uint32_t> key;
   for (Expr e : at) key.push_back(e.id());
+  key.push_back(under_.id());
   auto found = memo_.find({node, key});
   if (found != memo_.end()) return found->second;
   if (++depth_ > max_depth)
@@ -224,6 +226,7 @@ ExprMap<Expr> ConeBuilder::open_holes(const Node& node, const std::vector<Hole>&
     std::vector<uint32_t> key{uint32_t(hole.range.low), uint32_t(hole.range.low >> 32),
                               uint32_t(hole.range.high), uint32_t(hole.range.high >> 32)};
     for (Expr e : where) key.push_back(e.id());
+    key.push_back(under_.id());
     if (!symbol.is_symbol()) continue;
     auto [slot, fresh] = hole_memo_.try_emplace({operand, key});
     if (fresh) {
@@ -283,7 +286,12 @@ FormulaRef ConeBuilder::read_view(const Node& node, const Index& at) {
       if (prove(ge(where[d], 0)) != Truth::yes) where[d] = max(where[d], Expr(0));
       if (prove(lt(where[d], source[d])) != Truth::yes) where[d] = min(where[d], source[d] - 1);
     }
+  // Of what may have no elements nothing is read, not even at a clamped index.
+  const Expr outside = under_;
+  const bool may_be_empty = std::ranges::any_of(source, [](Expr extent) { return extent.range().low < 1; });
+  if (holds == Truth::unknown && may_be_empty) under_ = logical_and(under_, predicate);
   FormulaRef x = read(node.inputs[0], where);
+  under_ = outside;
   if (holds == Truth::unknown) {
     auto inside = formula_index(predicate, DType::boolean);
     valid = valid ? formula_op(Op::bit_and, {valid, inside}) : inside;
@@ -296,7 +304,9 @@ FormulaRef ConeBuilder::read_result(NodeId tuple, int result, const Index& at) {
   const Node& node = function_[tuple];
   if (node.kind != NodeKind::fold && node.kind != NodeKind::scan)
     fail(tuple, "is a kernel of its own and must be stored");
+  const Expr reader = std::exchange(under_, Expr(1)); // a stage serves all its readers
   FoldStage& stage = node.kind == NodeKind::fold ? fold_stage(tuple) : scan_stage(tuple);
+  under_ = reader;
   std::vector<int> dims;
   if (node.kind == NodeKind::fold)
     dims = result_axes(std::get<FoldAttr>(node.attr), result);

@@ -102,6 +102,7 @@ private:
   std::map<std::pair<NodeId, std::vector<uint32_t>>, FormulaRef> memo_;
   std::map<std::pair<NodeId, std::vector<uint32_t>>, Expr> hole_memo_;
   int depth_ = 0;
+  Expr under_ = 1; // stored values are read only where this holds: they may have no elements elsewhere
 };
 
 } // namespace luminal::kernel

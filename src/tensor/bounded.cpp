@@ -22,7 +22,7 @@ Tensor choose(std::string_view name, const Tensor& condition, Operand a, Operand
 Tensor scatter_line(std::string_view op, const Tensor& base, const Tensor& values, const Tensor& places,
                     std::optional<Op> how, bool distinct, Where where) {
   const int64_t capacity = type_of(base).shape[0].value();
-  if (capacity == 0) return base;
+  if (capacity == 0 || is_empty(type_of(values).shape)) return base;
   return build(op, base.graph(), where, [&](FunctionBuilder& b) {
     ScatterAttr scatter;
     const Interval range{0, capacity - 1};
@@ -182,7 +182,8 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Wher
         if (d + 1 < line.size()) view.map.push_back(axis_symbol(int(d), line[d]));
       }
       const Expr at = hole_symbol(0, range);
-      view.map.push_back(larger(smaller(at, extent) - 1, 0));
+      view.map.push_back(at - 1);
+      view.predicate = logical_and(ge(at, 1), le(at, extent)); // nothing is read of a line without elements
       view.holes.push_back({.input = 1, .axes = all, .range = range, .policy = OutOfRange::clamp});
       NodeId element = b.add(view, {table.id(), next}, {}, where);
       // a < v, or not v < a; NaN is above all

@@ -83,6 +83,7 @@ std::optional<Op> combining(ScatterOp how, DType type) {
 Tensor scatter_at(std::string_view op, const Tensor& x, const Tensor& values, std::vector<Expr> map,
                   const std::vector<Tensor>& ids, const std::vector<int>& hole_axes, ScatterOp how,
                   Where where) {
+  if (is_empty(type_of(values).shape)) return x;
   ScatterAttr scatter;
   scatter.map = std::move(map);
   scatter.op = combining(how, x.dtype());
@@ -100,6 +101,7 @@ Tensor scatter_at(std::string_view op, const Tensor& x, const Tensor& values, st
 /// The same with one hole for one axis.
 Tensor scatter_axis(std::string_view op, const Tensor& x, int axis, const Tensor& ids,
                     const std::vector<int>& hole_axes, const Tensor& values, ScatterOp how, Where where) {
+  if (is_empty(type_of(values).shape)) return x;
   const Shape target = type_of(x).shape;
   ScatterAttr scatter;
   scatter.map = identity_map(type_of(values).shape);
@@ -213,16 +215,17 @@ Tensor embedding(const Tensor& table, const Tensor& ids, std::optional<int64_t> 
   return gather_axis("embedding", table, 0, ids, OutOfRange::error, 0, where);
 }
 
-Tensor index_get(const Tensor& x, const std::vector<Tensor>& ids, Where where) {
-  graph_of("index_get", {&x}, where);
+static Tensor elements_named(std::string_view op, const Tensor& x, const std::vector<Tensor>& ids,
+                             Where where) {
+  graph_of(op, {&x}, where);
   const Shape from = type_of(x).shape;
   if (ids.empty() || ids.size() > from.size())
-    throw Error("index_get", fmt::format("{} index tensors for {}", ids.size(), text_of(from)), where);
+    throw Error(op, fmt::format("{} index tensors for {}", ids.size(), text_of(from)), where);
   Shape common;
   for (const Tensor& i : ids) {
-    graph_of("index_get", {&x, &i}, where);
-    check_ids("index_get", i, where);
-    common = broadcast_shape("index_get", common, type_of(i).shape, where);
+    graph_of(op, {&x, &i}, where);
+    check_ids(op, i, where);
+    common = broadcast_shape(op, common, type_of(i).shape, where);
   }
   ViewAttr view;
   view.shape = common;
@@ -239,9 +242,13 @@ Tensor index_get(const Tensor& x, const std::vector<Tensor>& ids, Where where) {
                           .axes = count_up(0, int(common.size())),
                           .range = range,
                           .policy = OutOfRange::error});
-    inputs.push_back(broadcast_to("index_get", ids[d], common, where).id());
+    inputs.push_back(broadcast_to(op, ids[d], common, where).id());
   }
-  return add_indexed("index_get", x, view, std::move(inputs), where);
+  return add_indexed(op, x, view, std::move(inputs), where);
+}
+
+Tensor index_get(const Tensor& x, const std::vector<Tensor>& ids, Where where) {
+  return elements_named("index_get", x, ids, where);
 }
 
 namespace {
@@ -260,39 +267,45 @@ std::vector<Tensor> columns_of(std::string_view op, const Tensor& x, const Tenso
 } // namespace
 
 Tensor gather_nd(const Tensor& x, const Tensor& index, Where where) {
-  return index_get(x, columns_of("gather_nd", x, index, where), where);
+  return elements_named("gather_nd", x, columns_of("gather_nd", x, index, where), where);
 }
 
-Tensor index_put(const Tensor& x, const std::vector<Tensor>& ids, Operand values, ScatterOp how,
-                 Where where) {
-  graph_of("index_put", {&x}, where);
+static Tensor put_elements(std::string_view op, const Tensor& x, const std::vector<Tensor>& ids,
+                           Operand values, ScatterOp how, Where where) {
+  graph_of(op, {&x}, where);
   const Shape target = type_of(x).shape;
   if (ids.empty() || ids.size() > target.size())
-    throw Error("index_put", fmt::format("{} index tensors for {}", ids.size(), text_of(target)), where);
+    throw Error(op, fmt::format("{} index tensors for {}", ids.size(), text_of(target)), where);
   Shape space;
   for (const Tensor& i : ids) {
-    graph_of("index_put", {&x, &i}, where);
-    check_ids("index_put", i, where);
-    space = broadcast_shape("index_put", space, type_of(i).shape, where);
+    graph_of(op, {&x, &i}, where);
+    check_ids(op, i, where);
+    space = broadcast_shape(op, space, type_of(i).shape, where);
   }
   const Shape common = space;
   space.insert(space.end(), target.begin() + long(ids.size()), target.end());
-  Tensor written = values.tensor ? values_for("index_put", x, *values.tensor, where)
-                                 : number_like("index_put", x, values.number, space, where);
-  graph_of("index_put", {&x, &written}, where);
-  written = broadcast_to("index_put", written, space, where);
+  Tensor written = values.tensor ? values_for(op, x, *values.tensor, where)
+                                 : number_like(op, x, values.number, space, where);
+  graph_of(op, {&x, &written}, where);
+  written = broadcast_to(op, written, space, where);
   std::vector<Expr> map;
   std::vector<Tensor> wide;
   for (size_t d = 0; d < target.size(); d++) {
     map.push_back(d < ids.size() ? hole_symbol(int(d), index_interval(target[d]))
                                  : axis_symbol(int(common.size() + d - ids.size()), target[d]));
-    if (d < ids.size()) wide.push_back(broadcast_to("index_put", ids[d], common, where));
+    if (d < ids.size()) wide.push_back(broadcast_to(op, ids[d], common, where));
   }
-  return scatter_at("index_put", x, written, map, wide, count_up(0, int(common.size())), how, where);
+  return scatter_at(op, x, written, map, wide, count_up(0, int(common.size())), how, where);
+}
+
+Tensor index_put(const Tensor& x, const std::vector<Tensor>& ids, Operand values, ScatterOp how,
+                 Where where) {
+  return put_elements("index_put", x, ids, values, how, where);
 }
 
 Tensor scatter_nd(const Tensor& x, const Tensor& index, const Tensor& updates, ScatterOp how, Where where) {
-  return index_put(x, columns_of("scatter_nd", x, index, where), Operand(updates, where), how, where);
+  return put_elements("scatter_nd", x, columns_of("scatter_nd", x, index, where), Operand(updates, where),
+                      how, where);
 }
 
 Tensor Tensor::scatter(int axis, const Tensor& index, Operand values, ScatterOp how, Where where) const {

@@ -39,6 +39,10 @@ Tensor view_of(std::string_view op, const Tensor& x, Shape shape, std::vector<Ex
   });
 }
 
+bool is_empty(const Shape& shape) {
+  return std::any_of(shape.begin(), shape.end(), [](Expr extent) { return extent.is_constant(0); });
+}
+
 NodeId integer(FunctionBuilder& b, DType type, int64_t value, const Shape& shape) {
   std::vector<std::byte> bytes(size_t(storage_bytes(type, 1)));
   store_i64(type, bytes.data(), 0, value);

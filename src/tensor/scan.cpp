@@ -17,6 +17,10 @@ std::vector<Tensor> scan(std::string_view op, const Shape& space, int axis, Mono
                          const std::vector<Tensor>& bodies, ScanOptions options, Where where) {
   const auto graph = bodies[0].graph();
   std::vector<Tensor> results;
+  if (is_empty(space)) {
+    for (const Tensor& body : bodies) results.push_back(number_of(op, graph, body.dtype(), 0, space, where));
+    return results;
+  }
   const Tensor tuple = build(op, graph, where, [&](FunctionBuilder& b) {
     ScanAttr attr;
     attr.monoid = monoid;

@@ -32,6 +32,7 @@ Tensor ordered_keys(std::string_view op, const Tensor& x, Where where) {
 
 /// Places along the axis in sorted order.
 Tensor sorted_places(std::string_view op, const Tensor& x, int axis, bool descending, Where where) {
+  if (is_empty(type_of(x).shape)) return number_of(op, x.graph(), DType::i64, 0, type_of(x).shape, where);
   Tensor keys = descending || !is_float(x.dtype()) ? ordered_keys(op, x, where) : x;
   return build(op, x.graph(), where, [&](FunctionBuilder& b) {
     const Shape shape = type_of(x).shape;
