@@ -24,8 +24,10 @@ struct Arguments {
   std::vector<int> threads; ///< each work runs with each of these counts
   double seconds = 0.15;    ///< of each contender in a round
   int rounds = 6;
+  int level = -1; ///< compile: of LLVM's code generator; -1: the usual one
   bool peers = true;
   bool report = false;  ///< print what was compiled
+  double best = 0;      ///< tune: seconds of a long search that the short one is compared with; 0: none
   std::string schedule; ///< file with a schedule in place of the default one, or empty
 };
 /// --json FILE, --only TEXT, --threads N, --seconds S, --rounds N, --no-peers, --report, --schedule FILE. Ends the program for what it does not know.

@@ -1,6 +1,7 @@
 // bench/tune.cpp -- what measuring finds beyond the default schedule, in how many seconds: matrix products and convolutions.
 //
-//   ./bench.sh tune [--json FILE] [--only TEXT] [--threads N] [--seconds S]     S: budget of each kernel, default 2
+//   ./bench.sh tune [--json FILE] [--only TEXT] [--threads N] [--seconds S] [--best S]     S: budget of each kernel, default 2; of a long search
+//   that it is compared with, by turns
 #include "search/tune.h"
 #include "harness.h"
 #include "kernel/cone.h"
@@ -51,6 +52,23 @@ Work convolution(int in, int out, int size, int kernel, int stride) {
           2.0 * out * result * result * in * kernel * kernel};
 }
 
+/// Speed of the first schedule as a fraction of the second one's, both raced by turns; 0: not known.
+double against(const search::KernelProblem& problem, const kernel::Schedule& schedule,
+               const kernel::Schedule& best, const search::TuneOptions& options,
+               const kernel::MachineLimits& limits) {
+  if (schedule == best) return 1;
+  kernel::LowerOptions lower;
+  lower.lanes = limits.lanes;
+  search::SelectOptions select = options.select;
+  select.build.lower.lanes = limits.lanes;
+  select.race.seconds = 3;
+  const auto raced = search::select(
+      problem, {search::candidate_of(schedule, lower), search::candidate_of(best, lower)}, select);
+  if (!raced || raced->tried.size() < 2) return 0;
+  if (raced->tried[1].seconds <= 0) return 1; // the same code
+  return raced->tried[1].seconds / raced->tried[0].seconds;
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -79,8 +97,9 @@ int main(int argc, char** argv) {
       search::TuneOptions options;
       options.seconds = budget;
       options.select.build.threads = threads;
+      const auto limits = search::MachineProfile::present(threads).limits();
       const double start = now();
-      const auto tuned = search::tune(problem, search::MachineProfile::present(threads).limits(), options);
+      const auto tuned = search::tune(problem, limits, options);
       const double took = now() - start;
       if (!tuned) {
         fmt::print("{}: {}\n", work.name, tuned.error());
@@ -91,7 +110,19 @@ int main(int argc, char** argv) {
       fmt::print("{:<24}{:>4}{:>8.1f} GF/s{:>7.1f} GF/s{:>7.2f}x{:>7}{:>7}{:>8.1f}s  {}\n", work.name,
                  threads, before, after, after / before, tuned->tried, tuned->lists, took,
                  kernel::to_string(tuned->answers));
+      double of_best = 0;
+      if (arguments.best > 0) {
+        options.seconds = arguments.best;
+        const auto best = search::tune(problem, limits, options);
+        if (best) of_best = against(problem, tuned->schedule, best->schedule, options, limits);
+        if (best)
+          fmt::print("{:<24}    {:.1f} % of what {:.0f} s find ({} tried{}: {})\n", "", 100 * of_best,
+                     arguments.best, best->tried, best->complete ? ", complete" : "",
+                     kernel::to_string(best->answers));
+      }
+      std::fflush(stdout);
       rows.push_back({{"work", work.name},
+                      {"of_best", of_best},
                       {"threads", threads},
                       {"default", before},
                       {"tuned", after},

@@ -35,6 +35,8 @@ Arguments parse_arguments(int argc, char** argv, const char* what) {
         "all cores)\n  --seconds S    of each contender in a round ({})\n  --rounds N     ({})\n  "
         "--no-peers     ours and the limit only\n"
         "  --report       what was compiled\n"
+        "  --level N      (compile) effort of LLVM's code generator\n"
+        "  --best S       (tune) compares with a search of S seconds\n"
         "  --schedule F   a file with a schedule in place of the default one (where a work is one kernel)\n",
         what, a.seconds, a.rounds);
     std::exit(code);
@@ -50,6 +52,10 @@ Arguments parse_arguments(int argc, char** argv, const char* what) {
     };
     if (word == "--json")
       a.json = value();
+    else if (word == "--level")
+      a.level = std::atoi(value().c_str());
+    else if (word == "--best")
+      a.best = std::atof(value().c_str());
     else if (word == "--only")
       a.only = value();
     else if (word == "--threads")

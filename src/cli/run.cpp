@@ -24,6 +24,7 @@ struct RunArguments {
   std::vector<std::string> stops;
   int64_t count = -1, seed = -1, context = 0, chunk = 128;
   int threads = 0;
+  double tune = 0;
   bool json = false, no_cache = false, report = false, has_prompt = false, ignore_eos = false;
   SamplerOptions sampler;
 };
@@ -174,6 +175,10 @@ int run_model(const RunArguments& arguments) {
   if (arguments.cache_type == "f16") options.model.cache_dtype = DType::f16;
   options.compile.threads = arguments.threads;
   options.compile.cache = !arguments.no_cache;
+  if (arguments.tune > 0) {
+    options.compile.search.mode = SearchMode::budget;
+    options.compile.search.seconds = arguments.tune;
+  }
 
   std::vector<int32_t> prompt = prompt_tokens(arguments, file);
   if (int64_t(prompt.size()) > options.model.context)
@@ -272,6 +277,8 @@ void add_run(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"f32", "f16"}))
       ->capture_default_str();
   run->add_option("--max-memory", a->max_memory, "Refuse to start if more may be needed: 512M, 8G");
+  run->add_option("--tune", a->tune, "First search faster kernels for so many seconds; see luminal tune")
+      ->check(between(0, 1e7));
   run->add_flag("--no-cache", a->no_cache, "Do not read or write machine code on disk");
   run->add_flag("--report", a->report, "Print what was compiled and why");
   run->add_flag(

@@ -149,14 +149,18 @@ private:
     std::vector<int>& order = result_.order;
     for (int i = 0; i < int(result_.entries.size()); i++)
       if (!entry(i).failed && std::isfinite(entry(i).seconds)) order.push_back(i);
-    // Those that reached the end first, then the others, each by time.
+    // Those that reached the end first, then the others, each by time. One sample before the budget ended is no reason to change anything.
+    const auto out = [&](int i) {
+      return !entry(i).rejected.empty() ||
+             (i > 0 && 2 * int(entry(i).samples.size()) < options_.first_rounds);
+    };
     std::sort(order.begin(), order.end(), [&](int a, int b) {
-      const bool out_a = !entry(a).rejected.empty(), out_b = !entry(b).rejected.empty();
+      const bool out_a = out(a), out_b = out(b);
       return out_a != out_b ? out_b : faster(a, b);
     });
     const auto incumbent = std::find(order.begin(), order.end(), 0);
     if (incumbent == order.end() || incumbent == order.begin()) return;
-    if (entry(order[0]).seconds < entry(0).seconds * (1 - options_.threshold)) return;
+    if (!out(order[0]) && entry(order[0]).seconds < entry(0).seconds * (1 - options_.threshold)) return;
     // Nobody beats it by more than the threshold.
     std::rotate(order.begin(), incumbent, incumbent + 1);
   }

@@ -97,7 +97,7 @@ private:
   void learn(const std::vector<Move>& list, const Selection& selection) {
     const Move& winner = list[size_t(selection.winner)];
     const double incumbent = selection.tried[0].seconds;
-    if (best_.lists == 0) best_.usual_seconds = incumbent;
+    if (best_.lists == 0) best_.usual_seconds = best_.seconds = incumbent;
     good_.clear();
     for (size_t i = 0; i < list.size(); ++i) {
       const Tried& tried = selection.tried[i];
@@ -111,7 +111,9 @@ private:
     ++best_.lists;
     best_.answers = winner.answers;
     best_.schedule = winner.schedule;
-    best_.seconds = selection.tried[size_t(selection.winner)].seconds;
+    // Lists are measured at different moments; within one, times compare.
+    const double won = selection.tried[size_t(selection.winner)].seconds;
+    if (incumbent > 0 && won > 0) best_.seconds *= won / incumbent;
   }
 
   const KernelProblem& problem_;

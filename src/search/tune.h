@@ -17,7 +17,7 @@ struct TuneOptions {
 struct Tuned {
   kernel::Answers answers; ///< where they differ from the usual ones
   kernel::Schedule schedule;
-  double seconds = 0;       ///< of one launch
+  double seconds = 0;       ///< of one launch, at the moment when the default schedule took usual_seconds
   double usual_seconds = 0; ///< of the default schedule, in the first list
   int tried = 0, lists = 0;
   std::map<std::string, int> rejected; ///< how many were not taken, by cause (cause_of)

@@ -1,0 +1,149 @@
+// bench/compile.cpp -- how long a kernel takes to compile, cold and warm: matrix products, convolution, attention, the golden kernels.
+//
+//   ./bench.sh compile [--json FILE] [--only TEXT] [--rounds N] [--level L]
+//
+// Schedules are the default ones of this machine. Cold: schedule, lowering and machine code with nothing on disk, on one core; the least and the median
+// of N rounds. Warm: the object read from disk; no compiler runs (counted).
+#include "codegen/object_cache.h"
+#include "harness.h"
+#include "ir/term.h"
+#include "kernel/cone.h"
+#include "kernel/lower.h"
+#include "search/machine_profile.h"
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <unistd.h>
+
+using namespace luminal;
+using namespace luminal::bench;
+
+namespace {
+
+struct Work {
+  std::string name, term;
+};
+
+std::string matmul(int m, int n, int k) {
+  return fmt::format(R"(fn @matmul(%A: f32[{0}, {2}], %B: f32[{2}, {1}]) {{
+  %a = view %A [m: {0}, n: {1}, k: {2}] -> [m, k]
+  %b = view %B [m: {0}, n: {1}, k: {2}] -> [k, n]
+  %ab = mul %a, %b
+  %f = fold [m: {0}, n: {1}, k: {2}] over [k] {{ sum %ab[m, n, k] }}
+  %C = get %f, 0
+  return C = %C
+}})",
+                     m, n, k);
+}
+
+std::string convolution(int in, int out, int size) {
+  const std::string axes = fmt::format("[o: {}, i: {}, j: {}, c: {}, r: 3, s: 3]", out, size, size, in);
+  return fmt::format(R"(fn @conv(%x: f32[{0}, {1}, {1}], %w: f32[{2}, {0}, 3, 3]) {{
+  %win = view %x {3} -> [c, i + r - 1, j + s - 1] where 0 <= i + r - 1 and i + r - 1 < {1} and 0 <= j + s - 1 and j + s - 1 < {1}
+  %ww = view %w {3} -> [o, c, r, s]
+  %p = mul %win, %ww
+  %f = fold {3} over [c, r, s] {{ sum %p[o, i, j, c, r, s] }}
+  %y = get %f, 0
+  return y = %y
+}})",
+                     in, size, out, axes);
+}
+
+std::vector<Work> works() {
+  std::vector<Work> list{
+      {"sgemm 1024", matmul(1024, 1024, 1024)},       {"sgemm 256", matmul(256, 256, 256)},
+      {"sgemm 1000x777x513", matmul(1000, 777, 513)}, {"sgemm 17x33x65", matmul(17, 33, 65)},
+      {"conv 64x64 @56", convolution(64, 64, 56)},    {"conv 512x512 @7", convolution(512, 512, 7)}};
+  std::vector<Work> golden;
+  for (const auto& entry : std::filesystem::directory_iterator(LUMINAL_BENCH_GOLDEN)) {
+    std::ifstream in(entry.path() / "term.lum");
+    std::stringstream text;
+    if (in && (text << in.rdbuf()))
+      golden.push_back({"golden " + entry.path().filename().string(), text.str()});
+  }
+  std::sort(golden.begin(), golden.end(), [](const Work& a, const Work& b) { return a.name < b.name; });
+  list.insert(list.end(), golden.begin(), golden.end());
+  return list;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const Arguments arguments = parse_arguments(argc, argv, "how long kernels take to compile");
+  const auto limits = search::MachineProfile::guess(arguments.threads.back()).limits();
+  const codegen::CpuTarget& target = codegen::CpuTarget::host();
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / fmt::format("luminal_bench_compile_{}", getpid());
+  codegen::CodegenOptions options;
+  if (arguments.level >= 0) options.level = arguments.level;
+  codegen::ObjectCache cache(folder.string());
+  nlohmann::json rows = nlohmann::json::array();
+  fmt::print("{:<28}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n", "kernel, ms", "median", "least", "schedule",
+             "ir", "passes", "codegen", "warm", "KiB");
+  double largest = 0, sum = 0;
+  int count = 0, warm_compilations = 0;
+  for (const Work& work : works()) {
+    if (work.name.find(arguments.only) == std::string::npos) continue;
+    const Module module = parse_module(work.term, work.name);
+    std::vector<NodeId> roots;
+    for (const auto& result : module.entry().results) roots.push_back(result.value);
+    const auto cone = kernel::build_cone(module.entry(), roots, {}, {.in_place = true});
+    if (!cone) {
+      fmt::print("{}: {}\n", work.name, cone.error());
+      continue;
+    }
+    std::vector<double> total;
+    double schedule_ms = 1e9;
+    codegen::CompiledKernel last;
+    std::optional<kernel::Kernel> loops;
+    for (int round = 0; round < arguments.rounds; round++) {
+      const double start = now();
+      auto made = kernel::default_kernel(*cone, limits);
+      if (!made.kernel) break;
+      schedule_ms = std::min(schedule_ms, 1e3 * (now() - start));
+      auto compiled = codegen::compile(*made.kernel, target, options);
+      if (!compiled) break;
+      total.push_back(1e3 * (now() - start));
+      last = std::move(*compiled);
+      loops = std::move(*made.kernel);
+    }
+    if (total.empty() || !loops) {
+      fmt::print("{}: does not compile\n", work.name);
+      continue;
+    }
+    std::sort(total.begin(), total.end());
+    (void)cache.compile(*loops, target, options);
+    const int64_t before = codegen::compilations();
+    double warm = 1e9;
+    for (int round = 0; round < arguments.rounds; round++)
+      warm = std::min(warm, 1e3 * timed([&] { (void)cache.compile(*loops, target, options); }));
+    warm_compilations += int(codegen::compilations() - before);
+    const double median = total[total.size() / 2];
+    fmt::print("{:<28}{:>9.1f}{:>9.1f}{:>9.1f}{:>9.1f}{:>9.1f}{:>9.1f}{:>9.2f}{:>9.1f}\n", work.name, median,
+               total[0], schedule_ms, last.times.ir_ms, last.times.opt_ms, last.times.codegen_ms, warm,
+               double(last.object.size()) / 1024);
+    std::fflush(stdout);
+    largest = std::max(largest, median);
+    sum += median;
+    count++;
+    rows.push_back({{"work", work.name},
+                    {"median_ms", median},
+                    {"least_ms", total[0]},
+                    {"schedule_ms", schedule_ms},
+                    {"ir_ms", last.times.ir_ms},
+                    {"passes_ms", last.times.opt_ms},
+                    {"codegen_ms", last.times.codegen_ms},
+                    {"warm_ms", warm},
+                    {"object_bytes", last.object.size()}});
+  }
+  if (count > 0)
+    fmt::print("mean {:.1f} ms, largest {:.1f} ms; warm starts compiled {} kernels\n", sum / count, largest,
+               warm_compilations);
+  std::error_code error;
+  std::filesystem::remove_all(folder, error);
+  if (!arguments.json.empty()) std::ofstream(arguments.json) << rows.dump(1) << '\n';
+  return warm_compilations == 0 ? 0 : 1;
+}
