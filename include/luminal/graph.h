@@ -1,5 +1,6 @@
 // luminal/graph.h -- Graph: where tensors live, and what compiles and runs them.
 #pragma once
+#include "luminal/pass.h"
 #include "luminal/search.h"
 #include "luminal/tensor.h"
 #include <functional>
@@ -21,6 +22,8 @@ struct CompileOptions {
   bool strict =
       false; ///< a schedule from the tuning cache that turns out to be wrong is an Error; else it is dropped, and report() and stderr say so
   SearchOptions search; ///< of better schedules, by measuring; what is found is kept in the tuning cache
+  /// What the graph's terms go through before kernels are made: passes::defaults() | mine. Tensors stay valid: the graph itself keeps its nodes.
+  Pass passes = passes::defaults();
 };
 
 /// Bytes that a compiled graph needs at the largest sizes of its dimensions.
@@ -33,6 +36,8 @@ struct MemoryUse {
 };
 
 struct ExecutionTable; // luminal/debug.h
+class Rules;           // luminal/pattern.h
+struct Match;
 
 /// Owns nothing that its tensors do not share: it may be moved and destroyed at any time. Not copyable.
 class Graph {
@@ -91,6 +96,11 @@ public:
   void execute(Where where = Where::current());
   /// The same with every step timed: names, times, shapes, bytes; prints as a table.
   ExecutionTable execute_debug(Where where = Where::current());
+  /// The graph's terms go through the pass at every compile from now on, before CompileOptions::passes. It runs now, too, on a copy: an Error of the pass
+  /// is thrown here, and the table says what it found. Every Tensor stays valid.
+  PassTable run(const Pass& pass, Where where = Where::current());
+  /// Where the left sides of the rules stand in the graph's terms.
+  std::vector<Match> find(const Rules& rules) const;
   void reset_states();
   /// Forgets all data: what inputs and weights were set to, states (zero again), kept values, sizes of dimensions. The graph, its marks and the
   /// compiled code stay.
@@ -101,6 +111,7 @@ public:
   MemoryUse memory() const;                            ///< zeros before compile
   /// The graph in text form: what parses, verifies and is interpreted.
   std::string to_string() const;
+  std::string to_string(const Pass& pass) const; ///< after the pass
   std::string to_dot() const;
   std::string to_html() const;
 

@@ -6,6 +6,8 @@
 #include "luminal/error.h"
 #include "luminal/graph.h"
 #include "luminal/indexing.h"
+#include "luminal/pass.h"
+#include "luminal/pattern.h"
 #include "luminal/random.h"
 #include "luminal/tensor.h"
 #include "luminal/values.h"

@@ -45,6 +45,7 @@ public:
   int64_t run(Module& module) const;
   /// The passes that a sequence runs; empty for others.
   const std::vector<Pass>& parts() const;
+  friend bool operator==(const Pass& a, const Pass& b) { return a.data_ == b.data_; } ///< copies of one pass
 
 private:
   struct Data;
@@ -60,7 +61,7 @@ Pass operator|(const Pass& first, const Pass& second);
 Pass looped(const Pass& pass, int most = 16);
 /// Appends a row to the table at each run; of a sequence, a row for each part. Not for several threads at once.
 Pass timed(const Pass& pass, std::shared_ptr<PassTable> table);
-/// Verifies the module after the pass; throws Error that names the pass and the first mistake.
+/// Verifies the module after the pass, and that its inputs, results, states and dimensions are as before; throws Error that names the pass and the mistake.
 Pass checked(const Pass& pass);
 /// A pass of the user over the text form. The text that comes back is parsed and verified; inputs, results and states must keep their names and types.
 Pass text_pass(std::string name, std::string description,

@@ -2,6 +2,7 @@
 #include "cli/common.h"
 #include "formats/model_files.h"
 #include "ir/term.h"
+#include "luminal/pass.h"
 #include "models/llama.h"
 #include <fmt/format.h>
 #include <fstream>
@@ -12,7 +13,7 @@ namespace luminal::cli {
 namespace {
 
 struct InspectArguments {
-  std::string path, dot, html;
+  std::string path, dot, html, passes;
   bool json = false, terms = false;
 };
 
@@ -40,6 +41,11 @@ void write_text(const std::string& path, const std::string& text) {
   fmt::print(stderr, "wrote {}\n", path);
 }
 
+/// The passes that were asked for; their times go to stderr.
+Pass chosen_passes(const InspectArguments& a, const std::shared_ptr<PassTable>& table) {
+  return a.passes.empty() ? passes::none() : timed(checked(parse_passes(a.passes)), table);
+}
+
 /// A module in text form: parsed, verified, shown.
 int inspect_terms(const InspectArguments& a) {
   std::ifstream in(a.path, std::ios::binary);
@@ -48,6 +54,11 @@ int inspect_terms(const InspectArguments& a) {
   Module module = parse_module(text.str(), a.path);
   auto mistakes = verify(module);
   for (const auto& mistake : mistakes) fmt::print(stderr, "{}: {}\n", a.path, mistake);
+  if (mistakes.empty()) {
+    auto table = std::make_shared<PassTable>();
+    chosen_passes(a, table).run(module);
+    if (!table->rows.empty()) fmt::print(stderr, "{}", table->to_string());
+  }
   if (!a.dot.empty()) write_text(a.dot, to_dot(module));
   if (!a.html.empty()) write_text(a.html, to_html(module));
   std::cout << to_string(module);
@@ -63,7 +74,11 @@ int inspect(const InspectArguments& a) {
     Graph graph = std::move(models::make_llama(file, {}).graph);
     if (!a.dot.empty()) write_text(a.dot, graph.to_dot());
     if (!a.html.empty()) write_text(a.html, graph.to_html());
-    if (a.terms) std::cout << graph.to_string();
+    if (a.terms) {
+      auto table = std::make_shared<PassTable>();
+      std::cout << graph.to_string(chosen_passes(a, table));
+      if (!table->rows.empty()) fmt::print(stderr, "{}", table->to_string());
+    }
     return ok;
   }
   if (a.json) {
@@ -122,6 +137,11 @@ void add_inspect(CLI::App& app, int& exit_code) {
       "--json", a->json,
       "One JSON object: path, kind, parameters, tensor_bytes, config, tokenizer, metadata, tensors");
   inspect_app->add_flag("--terms", a->terms, "Print the model as terms");
+  std::string names;
+  for (const Pass& pass : all_passes()) names += (names.empty() ? "" : ", ") + pass.name();
+  inspect_app->add_option(
+      "--passes", a->passes,
+      "With --terms or a .lum file: print the terms after these passes, with commas between: " + names);
   inspect_app->add_option("--dot", a->dot, "Write the graph for Graphviz to this file");
   inspect_app->add_option("--html", a->html, "Write a page that shows the graph, offline, to this file");
   inspect_app->callback([a, &exit_code] { exit_code = inspect(*a); });

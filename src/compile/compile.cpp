@@ -137,11 +137,22 @@ Result<Compiled> compile(const Module& module, const Options& options) {
     return Failure{fmt::format("the module is not well formed: {}", mistakes[0])};
   watch.lap("verify");
 
+  // what the caller asked for, else passes::defaults(): no result changes, fewer nodes are left
+  Module work = module;
+  auto table = std::make_shared<PassTable>();
+  try {
+    timed(options.passes, table).run(work);
+  } catch (const Error& error) {
+    return Failure{error.what()};
+  }
+  result.passes = std::move(*table);
+  watch.lap("passes");
+
   Options with = options;
   if (with.search.mode != SearchMode::fast && !with.tuning)
     with.tuning = std::make_shared<search::TuningCache>(""); // for as long as this takes
   const PlanMaker make = [&](const std::map<Hash128, std::string>& pinned) {
-    return build(module, with, pinned, watch);
+    return build(work, with, pinned, watch);
   };
   auto built = make({});
   if (!built) return built.failure();
@@ -161,7 +172,7 @@ Result<Compiled> compile(const Module& module, const Options& options) {
   result.cached = built->cached;
   for (const PlannedKernel& kernel : kernels) result.schedules.push_back(kernel.schedule);
   result.plan = built->plan;
-  print_debug(module, result, kernels, options);
+  print_debug(work, result, kernels, options);
   return result;
 }
 
@@ -173,7 +184,7 @@ std::string Compiled::report() const {
   for (size_t i = 0; i < schedules.size(); i++)
     out += fmt::format("schedule of {}{}", to_string(choices[i]), schedules[i]);
   for (const PassTime& time : times) out += fmt::format("{:<8}{:8.1f} ms\n", time.name, time.ms);
-  return out;
+  return out + passes.to_string();
 }
 
 } // namespace luminal::compile

@@ -5,6 +5,7 @@
 #include "compile/program_race.h"
 #include "compile/search.h"
 #include "ir/term.h"
+#include "luminal/pass.h"
 #include "runtime/plan.h"
 #include <memory>
 #include <string>
@@ -31,6 +32,7 @@ struct Options {
   std::string measure_lock;  ///< file; empty: the usual one
   bool strict =
       false; ///< a schedule from the cache that turns out to be wrong is a failure, else it is dropped and named
+  Pass passes = passes::defaults(); ///< what the module goes through first
 
   /// This machine, with that many threads.
   static Options host(int threads);
@@ -44,6 +46,7 @@ struct PassTime {
 struct Compiled {
   std::shared_ptr<const runtime::Plan> plan;
   std::vector<PassTime> times;
+  PassTable passes;                    ///< those of Options::passes
   int kernels = 0;                     ///< distinct ones
   int cached = 0;                      ///< of these, found on disk
   std::vector<std::string> schedules;  ///< of each kernel, as text

@@ -51,6 +51,7 @@ struct GraphState {
 
   // after compile
   bool stale = true;
+  std::vector<Pass> passes; // those of Graph::run
   CompileOptions options;
   std::optional<compile::Compiled> compiled;
   std::shared_ptr<device::CpuDevice> device;
@@ -96,6 +97,8 @@ Tensor fold(Op op, std::string_view name, const Tensor& x, std::vector<int> axes
 Tensor broadcast_to(std::string_view op, const Tensor& x, const Shape& shape, Where where);
 Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b, Where where);
 ThreadPool& shared_pool(int threads);
+/// What a compile sends the terms through: passes of the user are checked.
+Pass passes_of(const GraphState& graph, const CompileOptions& options);
 std::shared_ptr<device::CpuDevice> shared_device(int threads); // 0: LUMINAL_THREADS, or all cores
 
 // ---- data ----

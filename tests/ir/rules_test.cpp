@@ -3,6 +3,7 @@
 #include "ir/noisy_graph.h"
 #include "luminal/error.h"
 #include "luminal/pattern.h"
+#include <fstream>
 #include <gmock/gmock.h>
 
 namespace luminal {
@@ -301,6 +302,22 @@ TEST(Rules, AWrongRuleIsFoundByItsTest) {
   EXPECT_THAT(
       rules("rule a(%x: T[n]) where n < 0 { %y = abs %x %z = abs %y return %z } => { return %y }").test(),
       ElementsAre("rule a: no instance could be made"));
+}
+
+TEST(Rules, OfTheDocumentationAreRight) {
+  std::ifstream file(std::string(LUMINAL_SOURCE_DIR) + "/docs/passes.md");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const size_t at = text.find("```rules\n");
+  ASSERT_NE(std::string::npos, at);
+  const size_t begin = at + 9;
+  const Rules list =
+      Rules::parse(text.substr(begin, text.find("\n```", begin) + 1 - begin), "docs/passes.md");
+  EXPECT_THAT(list.names(), ElementsAre("double_negation", "relu_of_relu", "scale_after_sum"));
+  EXPECT_THAT(list.test(), IsEmpty());
+  for (const Pass& pass : all_passes())
+    if (pass.name() != "none") {
+      EXPECT_THAT(text, HasSubstr("`" + pass.name() + "`")) << "a pass without a word";
+    }
 }
 
 /// Rules that are right never change a result, wherever they apply.

@@ -29,6 +29,28 @@ Pass composed(std::string name, std::string description, Pass::Work work) {
   return Pass(std::move(name), std::move(description), std::move(work));
 }
 
+/// What a caller knows of a module: inputs, results and states by name.
+void expect_same_interface(const std::string& pass, const Module& before, const Module& after) {
+  auto fail = [&](const std::string& what) { throw Error("pass", fmt::format("{} {}", pass, what)); };
+  const Function &f = before.entry(), &g = after.entry();
+  if (before.symbols != after.symbols) fail("has changed the dimension symbols");
+  if (f.params.size() != g.params.size())
+    fail(fmt::format("has made {} inputs of {}", g.params.size(), f.params.size()));
+  for (size_t i = 0; i < f.params.size(); ++i)
+    if (!(f[f.params[i]].attr == g[g.params[i]].attr))
+      fail(fmt::format("has changed input {}", std::get<InputAttr>(f[f.params[i]].attr).name));
+  if (f.results.size() != g.results.size())
+    fail(fmt::format("has made {} results of {}", g.results.size(), f.results.size()));
+  for (size_t i = 0; i < f.results.size(); ++i) {
+    const FunctionResult &x = f.results[i], &y = g.results[i];
+    if (x.name != y.name || x.state != y.state || x.after != y.after)
+      fail(fmt::format("has changed result {}", x.name));
+    const TensorType &have = g[y.value].type(), &want = f[x.value].type();
+    if (have.dtype != want.dtype || !same_shape(have.shape, want.shape, before.assumptions))
+      fail(fmt::format("has made result {} {}, it was {}", x.name, to_string(have), to_string(want)));
+  }
+}
+
 } // namespace
 
 Pass::Pass(std::string name, std::string description, Work work) {
@@ -98,7 +120,13 @@ Pass timed(const Pass& pass, std::shared_ptr<PassTable> table) {
 }
 
 Pass checked(const Pass& pass) {
+  if (!pass.parts().empty()) {
+    std::vector<Pass> parts;
+    for (const Pass& part : pass.parts()) parts.push_back(checked(part));
+    return sequence(std::move(parts), pass.name());
+  }
   return composed(pass.name(), pass.description() + "; then verified", [pass](Module& module) {
+    const Module before = module;
     const int64_t changes = pass.run(module);
     if (auto mistakes = verify(module); !mistakes.empty())
       throw Error("pass",
@@ -119,28 +147,6 @@ std::string PassTable::to_string() const {
 }
 
 namespace {
-
-/// What a caller knows of a module: inputs, results and states by name.
-void expect_same_interface(const std::string& pass, const Module& before, const Module& after) {
-  auto fail = [&](const std::string& what) { throw Error("pass", fmt::format("{} {}", pass, what)); };
-  const Function &f = before.entry(), &g = after.entry();
-  if (before.symbols != after.symbols) fail("has changed the dimension symbols");
-  if (f.params.size() != g.params.size())
-    fail(fmt::format("has made {} inputs of {}", g.params.size(), f.params.size()));
-  for (size_t i = 0; i < f.params.size(); ++i)
-    if (!(f[f.params[i]].attr == g[g.params[i]].attr))
-      fail(fmt::format("has changed input {}", std::get<InputAttr>(f[f.params[i]].attr).name));
-  if (f.results.size() != g.results.size())
-    fail(fmt::format("has made {} results of {}", g.results.size(), f.results.size()));
-  for (size_t i = 0; i < f.results.size(); ++i) {
-    const FunctionResult &x = f.results[i], &y = g.results[i];
-    if (x.name != y.name || x.state != y.state || x.after != y.after)
-      fail(fmt::format("has changed result {}", x.name));
-    const TensorType &have = g[y.value].type(), &want = f[x.value].type();
-    if (have.dtype != want.dtype || !same_shape(have.shape, want.shape, before.assumptions))
-      fail(fmt::format("has made result {} {}, it was {}", x.name, to_string(have), to_string(want)));
-  }
-}
 
 std::optional<NodeId> simpler(passes::Rebuild& r, const Node& node) {
   if (auto id = passes::view_rule(r, node, Numerics::exact)) return id;
