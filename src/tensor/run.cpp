@@ -194,7 +194,7 @@ void Graph::compile(const CompileOptions& options, Where where) {
   inner.pool = &shared_pool(threads);
   inner.sizes = options.sizes;
   inner.strict = options.strict;
-<<<<<<< HEAD
+  inner.passes = passes_of(g, options);
   inner.search = options.search;
   const bool searching = options.search.mode != SearchMode::fast;
   if (options.cache) inner.tuning = compile::usual_tuning_cache(searching);
@@ -202,10 +202,6 @@ void Graph::compile(const CompileOptions& options, Where where) {
     const auto found = g.data.find(name);
     return found != g.data.end() && found->second.given ? found->second.bytes : std::span<const std::byte>();
   };
-=======
-  inner.passes = passes_of(g, options);
-  if (options.cache) inner.tuning = compile::usual_tuning_cache(false);
->>>>>>> a4bc373 (passes in the pipeline: CompileOptions::passes, Graph::run, Graph::find, luminal inspect --passes; docs/passes.md)
   auto compiled = compile::compile(g.snapshot(), inner);
   if (!compiled) throw Error("compile", compiled.error(), where);
   g.context.reset();
