@@ -198,7 +198,7 @@ std::optional<NodeId> reduction_rule(Rebuild& r, const Node& node, Numerics allo
     if (auto value = drop_axes(r, fold, bodies, c, dropped, node.type())) return value;
 
   // A sum of what does not vary at all: n * x; of integers it wraps alike, of floats it is rounded once.
-  if (component.op == Op::add && fold.reduced.size() >= 1 &&
+  if (component.op == Op::add && !fold.reduced.empty() &&
       (!is_float(component.dtype) || allowed >= Numerics::range)) {
     std::set<int> all;
     Expr n = 1;

@@ -1,0 +1,68 @@
+// tests/house/from_luminal.h -- what the lines of docs/from-luminal.md use, and what checks them: all tensors that they make are computed in one execution.
+#pragma once
+#include "luminal/luminal.h"
+#include <array>
+#include <cmath>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+using namespace luminal;
+
+inline Graph g;
+inline Tensor a = g.tensor({2, 3}, DType::f32, "a"), b = g.tensor({2, 3}, DType::f32, "b"),
+              v = g.tensor({3}, DType::f32, "v"), w = g.weight("w", {3, 2}),
+              ids = g.tensor({2}, DType::i64, "ids"), mask = a > 2;
+
+inline int failures = 0, current_line = 0;
+struct Shown {
+  int line;
+  Tensor value;
+  std::vector<double> expected;
+};
+inline std::vector<Shown> shown;
+
+inline void fail(const std::string& text) {
+  ++failures;
+  std::cout << "docs/from-luminal.md:" << current_line << ": " << text << "\n";
+}
+inline void show(const Tensor& value, std::vector<double> expected) {
+  Tensor kept = value;
+  kept.keep();
+  shown.push_back({current_line, kept, std::move(expected)});
+}
+inline void holds(bool value) {
+  if (!value) fail("this does not hold");
+}
+inline void run(int line, void (*row)()) {
+  current_line = line;
+  try {
+    row();
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+}
+/// Executes, compares, and says how many rows there are of each kind.
+inline int finish(const std::string& summary) {
+  a.set({{1, 2, 3}, {4, 5, 6}}), b.set({{10, 20, 30}, {40, 50, 60}}), v.set({1, 2, 3}), w.set({1, 1, 1, 1, 1, 1});
+  ids.set({2, 0});
+  current_line = 0;
+  try {
+    g.execute();
+  } catch (const std::exception& error) {
+    fail(error.what());
+    shown.clear();
+  }
+  for (const Shown& row : shown) {
+    current_line = row.line;
+    const std::vector<double> have = row.value.data<double>();
+    if (have.size() < row.expected.size()) fail(std::to_string(have.size()) + " elements");
+    for (size_t i = 0; i < std::min(have.size(), row.expected.size()); ++i)
+      if (!(std::fabs(have[i] - row.expected[i]) <= 2e-6 * std::fmax(1, std::fabs(row.expected[i]))))
+        fail("element " + std::to_string(i) + " is " + std::to_string(have[i]));
+  }
+  std::cout << summary << ", " << failures << " failed\n";
+  return failures == 0 ? 0 : 1;
+}
