@@ -46,7 +46,8 @@ inline void run(int line, void (*row)()) {
 }
 /// Executes, compares, and says how many rows there are of each kind.
 inline int finish(const std::string& summary) {
-  a.set({{1, 2, 3}, {4, 5, 6}}), b.set({{10, 20, 30}, {40, 50, 60}}), v.set({1, 2, 3}), w.set({1, 1, 1, 1, 1, 1});
+  a.set({{1, 2, 3}, {4, 5, 6}}), b.set({{10, 20, 30}, {40, 50, 60}}), v.set({1, 2, 3}),
+      w.set({1, 1, 1, 1, 1, 1});
   ids.set({2, 0});
   current_line = 0;
   try {
