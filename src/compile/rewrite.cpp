@@ -1,6 +1,7 @@
-// compile/rewrite.cpp -- inlining, and sorts as folds and scatters.
+// compile/rewrite.cpp -- inlining, and sorts as what kernels compute.
 #include "compile/rewrite.h"
 #include "base/check.h"
+#include "compile/sort.h"
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -75,52 +76,6 @@ bool holds(const Function& function, NodeKind kind) {
                      [&](const Node& node) { return node.kind == kind; });
 }
 
-/// The permuted operands of a sort.
-std::vector<NodeId> sort_by_rank(FunctionBuilder& b, const SortAttr& sort,
-                                 const std::vector<NodeId>& inputs) {
-  NodeId keys = inputs[0];
-  const TensorType type = b[keys].type();
-  const int rank = int(type.shape.size()), axis = sort.axis;
-  const Expr extent = type.shape[size_t(axis)];
-  // Space: the axes of the keys, then j along the sorted axis.
-  Shape space = type.shape;
-  space.push_back(extent);
-  std::vector<Expr> at_i, at_j;
-  for (int d = 0; d < rank; d++) {
-    at_i.push_back(axis_symbol(d, space[size_t(d)]));
-    at_j.push_back(d == axis ? axis_symbol(rank, extent) : at_i.back());
-  }
-  NodeId x = b.view(keys, space, at_i), y = b.view(keys, space, at_j);
-  NodeId before = sort.descending ? b.map(Op::lt, {x, y}) : b.map(Op::lt, {y, x});
-  NodeId equal = b.map(Op::eq, {x, y});
-  if (is_float(type.dtype)) { // NaN comes after every number, and is equal to NaN
-    NodeId x_nan = b.map(Op::is_nan, {x}), y_nan = b.map(Op::is_nan, {y});
-    before = b.map(Op::bit_or, {before, b.map(Op::bit_and, {x_nan, b.map(Op::bit_not, {y_nan})})});
-    equal = b.map(Op::bit_or, {equal, b.map(Op::bit_and, {x_nan, y_nan})});
-  }
-  NodeId earlier = b.iota(space, lt(axis_symbol(rank, extent), axis_symbol(axis, extent)), DType::boolean);
-  NodeId counts = b.cast(b.map(Op::bit_or, {before, b.map(Op::bit_and, {equal, earlier})}), DType::i64);
-  NodeId position = b.reduce(Op::add, counts, {rank});
-  std::vector<NodeId> sorted;
-  for (NodeId input : inputs) {
-    std::vector<int> all;
-    ScatterAttr scatter;
-    for (int d = 0; d < rank; d++) {
-      all.push_back(d);
-      scatter.map.push_back(axis_symbol(d, type.shape[size_t(d)]));
-    }
-    const int64_t most = extent.range().high; // an axis without elements has no places, and asks for none
-    Interval range{0, most == unbounded_high ? most : std::max<int64_t>(most - 1, 0)};
-    scatter.map[size_t(axis)] = hole_symbol(0, range);
-    scatter.holes.push_back({.input = 2, .axes = all, .range = range, .policy = OutOfRange::clamp});
-    scatter.unique = true;
-    NodeId zero = b.constant(b[input].type().dtype, 0);
-    NodeId base = b.view(zero, type.shape, {});
-    sorted.push_back(b.add(scatter, {base, input, position}));
-  }
-  return sorted;
-}
-
 } // namespace
 
 std::vector<NodeId> copy_into(FunctionBuilder& target, const Function& source,
@@ -150,7 +105,7 @@ Function expand_sorts(const Module& module, const Function& function) {
   Replace replace = [](FunctionBuilder& b, const Node& node, const std::vector<NodeId>& inputs,
                        std::vector<NodeId>& values) {
     if (node.kind != NodeKind::sort) return false;
-    values = sort_by_rank(b, std::get<SortAttr>(node.attr), inputs);
+    values = sorted_operands(b, std::get<SortAttr>(node.attr), inputs);
     return true;
   };
   return rebuild(module, function, replace);

@@ -11,7 +11,7 @@ std::vector<NodeId> copy_into(FunctionBuilder& target, const Function& source,
 /// A module whose entry has no `call`: callees are copied in, deepest first.
 Function inline_calls(const Module& module, const Function& function);
 
-/// sort = rank by counting, then scatter: rank[i] = sum_j (x[j] before x[i], or equal and j < i). Stable, NaN last in both directions.
+/// A module whose entry has no `sort` (see compile/sort.h).
 Function expand_sorts(const Module& module, const Function& function);
 
 } // namespace luminal::compile
