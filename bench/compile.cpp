@@ -10,6 +10,7 @@
 #include "kernel/cone.h"
 #include "kernel/lower.h"
 #include "search/machine_profile.h"
+#include "search/tuning_cache.h"
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
@@ -142,6 +143,29 @@ int main(int argc, char** argv) {
   if (count > 0)
     fmt::print("mean {:.1f} ms, largest {:.1f} ms; warm starts compiled {} kernels\n", sum / count, largest,
                warm_compilations);
+  {
+    search::TuningCache tuned((folder / "tuning.sqlite").string());
+    search::TuningEntry entry;
+    entry.key.threads = 1;
+    entry.name = "kernel";
+    entry.schedule = "split s0 a0 a0.o a0.i 16\nvector s0 a0.i\nparallel s0 a0.o\n";
+    entry.seconds = 1e-5;
+    entry.samples = 1;
+    for (uint64_t i = 0; i < 100; i++) {
+      entry.key.structure = {i, 1};
+      tuned.put(entry);
+    }
+    const auto lookup = [&](uint64_t first) {
+      const double start = now();
+      for (uint64_t i = first; i < first + 100; i++) {
+        entry.key.structure = {i, 1};
+        (void)tuned.find(entry.key);
+      }
+      return (now() - start) / 100;
+    };
+    fmt::print("lookup in the tuning cache: {:.1f} us found, {:.1f} us not found\n", 1e6 * lookup(0),
+               1e6 * lookup(1000));
+  }
   std::error_code error;
   std::filesystem::remove_all(folder, error);
   if (!arguments.json.empty()) std::ofstream(arguments.json) << rows.dump(1) << '\n';

@@ -77,6 +77,7 @@ private:
   }
   static std::string program_line(const SearchProgress& p) {
     if (!(p.program_before > 0)) return "";
+    if (!(p.program > 0)) return fmt::format("kernels of a step {} so far", human_time(p.program_before));
     return fmt::format("kernels of a step {} -> {}", human_time(p.program_before), human_time(p.program));
   }
   static std::string left_text(const SearchProgress& p) {

@@ -145,6 +145,7 @@ private:
 
   Result<void> measure() {
     auto lock = search::MeasureLock::acquire(lock_path(), how_.stop);
+    if (!lock && stopped()) return {}; // while somebody else was measuring
     if (!lock) return lock.failure();
     int number = 0;
     for (Group& group : groups_) {
