@@ -32,7 +32,9 @@ inline int put_random_schedules(const Module& module, const compile::Options& op
                                 search::TuningCache& cache, std::mt19937_64& random) {
   compile::KernelChooser chooser(
       {.limits = options.limits, .target = options.target, .cache = nullptr, .sizes = options.sizes});
-  compile::PlanBuilder builder(module, chooser);
+  Module planned_module = module; // as compile makes it
+  options.passes.run(planned_module);
+  compile::PlanBuilder builder(planned_module, chooser);
   EXPECT_TRUE(builder.build());
   int others = 0;
   for (const compile::PlannedKernel& planned : builder.kernels()) {

@@ -108,7 +108,7 @@ private:
   /// A value with the type of x and mostly its value.
   NodeId noise(NodeId x) {
     for (int n = 1 + below(2); n > 0; --n) {
-      const NodeId y = chance(55) ? arithmetic(x) : movement(x);
+      const NodeId y = chance(4) ? b_->add(FenceAttr{}, {x}) : chance(55) ? arithmetic(x) : movement(x);
       if (type(y) == type(x)) x = y;
     }
     return x;

@@ -237,6 +237,18 @@ TEST(PassRules, EffectsStayWhereTheyAre) {
   EXPECT_EQ(to_string(parse_module(text)), text_after(passes::defaults() | passes::depth_first(), text));
 }
 
+TEST(PassRules, NothingMovesAcrossAFence) {
+  const char* text = R"(fn @main(%x: f32[2]) {
+      %n = neg %x %f = fence %n %y = neg %f
+      %h = host print "a" (%y) %s = get %h, 0 %g = fence %s %z = exp %g return y = %y, z = %z })";
+  for (const Pass& pass : all_passes()) {
+    const std::string got = text_after(pass, text);
+    EXPECT_THAT(got, testing::AllOf(HasSubstr("fence %n"), HasSubstr("neg %f"), HasSubstr("host print"),
+                                    HasSubstr("exp %g")))
+        << pass.name();
+  }
+}
+
 TEST(PassRules, DepthFirstNeedsLessMemory) {
   std::string text = "fn @main(%x: f32[1000]) {\n";
   for (int k = 0; k < 8; ++k)
