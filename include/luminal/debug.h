@@ -31,4 +31,47 @@ struct PrintOptions {
 std::string to_string(const Tensor& tensor, const PrintOptions& options = {});
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
+// ---- while a graph runs: each gives its tensor back, unchanged and not copied ----
+
+/// At each execute: writes "label: f32[1000], 1000 values: first ... middle ... last". Keeps the tensor alive.
+Tensor print(const Tensor& x, std::string label = "", std::source_location where = std::source_location::current());
+/// At each execute: writes the value to a file, .npy or .safetensors (under the tensor's name, or "value").
+Tensor dump(const Tensor& x, std::string file, std::source_location where = std::source_location::current());
+
+struct DiffOptions {
+  double relative = 1e-4, absolute = 1e-5; ///< |got - expected| <= absolute + relative * |expected| passes
+  std::string name;                        ///< of the tensor in the file; empty: the tensor's own, or the only one
+};
+/// How two lists of numbers differ. `expected` is the file's side.
+struct DiffReport {
+  std::string label;
+  int64_t count = 0;
+  int64_t failed = 0;                    ///< elements outside the tolerances; NaN passes only beside NaN
+  int64_t nan_here = 0, nan_expected = 0;
+  double low_here = 0, high_here = 0, low_expected = 0, high_expected = 0; ///< of what is not NaN
+  // Of the elements that are finite on both sides, or infinite on one:
+  double average = 0, largest = 0, largest_relative = 0; ///< |got - expected|; relative to |expected|
+  double mean_squared = 0;
+  double percentile_50 = 0, percentile_95 = 0, percentile_99 = 0;
+  struct Place {
+    std::vector<int64_t> index;
+    double here, expected;
+  };
+  std::vector<Place> worst; ///< the ten largest differences, NaN beside a number first
+  bool passed() const { return failed == 0; }
+};
+/// Several lines; `colour` marks the verdict with terminal colours.
+std::string to_string(const DiffReport& report, bool colour = false);
+std::ostream& operator<<(std::ostream& out, const DiffReport& report);
+
+/// At each execute: writes a DiffReport of the value and a file (.npy, .npz, .safetensors) of the same shape.
+Tensor diff(const Tensor& x, std::string file, DiffOptions options = {},
+            std::source_location where = std::source_location::current());
+/// The same at once, for a value that can be read.
+DiffReport compare(const Tensor& x, const std::string& file, DiffOptions options = {},
+                   std::source_location where = std::source_location::current());
+
+/// Where print and diff write, a text without a final newline at a time. Empty: stderr again.
+void set_print_sink(std::function<void(std::string_view)> sink);
+
 } // namespace luminal

@@ -9,5 +9,6 @@
 #include "luminal/pass.h"
 #include "luminal/pattern.h"
 #include "luminal/random.h"
+#include "luminal/lifetime.h"
 #include "luminal/tensor.h"
 #include "luminal/values.h"

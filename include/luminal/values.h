@@ -40,7 +40,8 @@ template <Element T> struct NestedTraits<T> {
   using Value = T;
 };
 template <class V>
-  requires(!Element<V> && std::ranges::sized_range<const V>)
+  requires(!Element<V> && std::ranges::sized_range<const V> &&
+           requires { NestedTraits<std::ranges::range_value_t<const V>>::rank; })
 struct NestedTraits<V> {
   using Inner = NestedTraits<std::ranges::range_value_t<const V>>;
   static constexpr int rank = 1 + Inner::rank;

@@ -102,26 +102,48 @@ Result<std::string> read_file(const std::string& path, uint64_t limit) {
   return text;
 }
 
+namespace {
+
+Result<void> write_parts(int fd, const std::string& path, std::span<const std::span<const std::byte>> parts) {
+  for (std::span<const std::byte> content : parts)
+    for (size_t done = 0; done < content.size();) {
+      ssize_t n = ::write(fd, content.data() + done, content.size() - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return system_failure(path);
+      done += size_t(n);
+    }
+  return {};
+}
+
+Result<void> write_in_place(const std::string& path, std::span<const std::span<const std::byte>> parts) {
+  Descriptor fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (fd.get() < 0) return system_failure(path);
+  if (auto done = write_parts(fd.get(), path, parts); !done) return done;
+  return ::close(fd.release()) == 0 ? Result<void>() : system_failure(path);
+}
+
+} // namespace
+
 Result<void> write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
   static std::atomic<unsigned> serial{0};
+  struct stat there{};
+  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
+    return write_in_place(path, parts); // a device or a pipe: never replaced by a file
   std::error_code error;
   auto folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   std::string temporary = fmt::format("{}.{}.{}{}", path, getpid(), serial++, draft_extension);
   Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (fd.get() < 0) return system_failure(temporary);
+  if (fd.get() < 0) return system_failure(path);
   auto give_up = [&] {
     Failure why = system_failure(path);
     ::unlink(temporary.c_str());
     return why;
   };
-  for (std::span<const std::byte> content : parts)
-    for (size_t done = 0; done < content.size();) {
-      ssize_t n = ::write(fd.get(), content.data() + done, content.size() - done);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return give_up();
-      done += size_t(n);
-    }
+  if (auto done = write_parts(fd.get(), path, parts); !done) {
+    ::unlink(temporary.c_str());
+    return done;
+  }
   if (fsync(fd.get()) != 0 || ::close(fd.release()) != 0) return give_up();
   if (std::rename(temporary.c_str(), path.c_str()) != 0) return give_up();
   return {};

@@ -98,6 +98,10 @@ void catch_interrupts() {
   action.sa_handler = on_interrupt;
   sigaction(SIGINT, &action, nullptr);
 }
+void end_on_interrupt() {
+  interrupts = 1;
+  catch_interrupts();
+}
 bool interrupt_requested() { return interrupts.load() > 0; }
 
 } // namespace luminal::cli

@@ -18,6 +18,7 @@ void add_inspect(CLI::App& app, int& exit_code);
 void add_devices(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 void add_egg(CLI::App& app, int& exit_code);
+void add_eval(CLI::App& app, int& exit_code);
 void add_cache(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_help(CLI::App& app, int& exit_code);
@@ -49,5 +50,7 @@ private:
 /// Ctrl-C asks to stop; the second one ends the program.
 void catch_interrupts();
 bool interrupt_requested();
+/// Ctrl-C ends the program at once with the exit code of an interruption: for verbs with nothing to round off.
+void end_on_interrupt();
 
 } // namespace luminal::cli

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "compile/rewrite.h"
+#include "ir/host_text.h"
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -84,6 +85,20 @@ Expr open_limit(const Function& f, const Node& node, const Hole& hole) {
     limit = limit.is_constant(0) ? extent : min(limit, extent);
   }
   return limit;
+}
+
+/// The node whose storage the value lies in: fences and effects that pass their input on have none of their own.
+NodeId storage_of(const Function& f, NodeId id) {
+  for (;;) {
+    const Node& node = f[id];
+    if (node.kind == NodeKind::get && f[node.inputs[0]].kind == NodeKind::host &&
+        passes_input_on(std::get<HostAttr>(f[node.inputs[0]].attr).kind))
+      id = f[node.inputs[0]].inputs[0];
+    else if (node.kind == NodeKind::fence)
+      id = node.inputs[0];
+    else
+      return id;
+  }
 }
 
 const std::vector<Hole>* holes_of(const Node& node) {
@@ -219,6 +234,8 @@ Result<std::vector<PlanBuilder::Action>> PlanBuilder::plan_actions(const Region&
       if (f[other].kind == NodeKind::get && f[other].inputs[0] == id) action.writes.insert(other);
     actions.push_back(std::move(action));
   }
+  for (Action& action : actions)
+    for (NodeId id : std::set<NodeId>(action.reads)) action.reads.insert(storage_of(f, id));
   std::map<NodeId, int> writer;
   for (size_t a = 0; a < actions.size(); a++)
     for (NodeId id : actions[a].writes) {
@@ -229,6 +246,17 @@ Result<std::vector<PlanBuilder::Action>> PlanBuilder::plan_actions(const Region&
     for (NodeId id : actions[a].reads)
       if (auto found = writer.find(id); found != writer.end() && found->second != int(a))
         actions[a].after.insert(found->second);
+  // Effects whose results are bound `after` others come in that order.
+  std::map<std::string, int> effects;
+  for (const auto& result : f.results)
+    if (auto found = writer.find(result.value); found != writer.end()) effects[result.name] = found->second;
+  for (const auto& result : f.results)
+    for (const std::string& before : result.after)
+      if (effects.contains(result.name) && effects.contains(before)) {
+        const int a = effects[result.name], b = effects[before];
+        if (a != b && actions[size_t(a)].boundary && actions[size_t(b)].boundary && !reaches(actions, a, b))
+          actions[size_t(a)].after.insert(b);
+      }
   return actions;
 }
 
@@ -250,12 +278,12 @@ bool PlanBuilder::reaches(const std::vector<Action>& actions, int from, int to) 
 void PlanBuilder::order_in_place(const Region& region, const std::vector<Rebinding>& rebindings,
                                  std::vector<Action>& actions) {
   const Function& f = *region.function;
-  std::set<NodeId> kept(region.wanted.begin(), region.wanted.end());
-  std::set<NodeId> taken;
+  std::set<NodeId> kept, taken;
+  for (NodeId id : region.wanted) kept.insert(storage_of(f, id));
   for (size_t a = 0; a < actions.size(); a++) {
     Action& action = actions[a];
     if (action.boundary || f[action.roots[0]].kind != NodeKind::scatter) continue;
-    NodeId scatter = action.roots[0], base = f[scatter].inputs[0];
+    NodeId scatter = action.roots[0], base = storage_of(f, f[scatter].inputs[0]);
     const bool given = region.given.contains(base);
     if (taken.contains(base) || kept.contains(base) || f[base].kind == NodeKind::constant) continue;
     if (given && !is_bound(rebindings, f, base, scatter)) continue;
@@ -301,10 +329,11 @@ Result<PlanBuilder::Steps> PlanBuilder::lower(const Region& region, Slots& slots
   // A wanted value that is there already is copied first: a later step may update it in place.
   std::map<NodeId, int> early;
   for (NodeId id : region.wanted) {
-    if (!region.given.contains(id) || early.contains(id)) continue;
-    int from = slots.at(id);
+    const NodeId origin = storage_of(f, id);
+    if (!region.given.contains(origin) || early.contains(id)) continue;
+    int from = slots.at(origin);
     bool rebound = false;
-    for (const Rebinding& r : rebindings) rebound |= r.param == id && r.value != id;
+    for (const Rebinding& r : rebindings) rebound |= r.param == origin && storage_of(f, r.value) != origin;
     if (!rebound) continue;
     int to = add_slot(plan_.slots[size_t(from)].name + ".old", SlotKind::arena, f[id].type());
     steps.push_back(copy(to, from));
@@ -433,8 +462,11 @@ Result<void> PlanBuilder::emit_boundary(const Function& f, NodeId node, Slots& s
     step.host = std::get<HostAttr>(f[node].attr);
     for (NodeId input : f[node].inputs) step.slots.push_back(slots.at(input));
     std::vector<int> results;
-    for (const TensorType& type : f[node].types)
-      results.push_back(add_slot(fmt::format("host{}", plan_.slots.size()), SlotKind::arena, type));
+    if (passes_input_on(step.host.kind)) // no copy: the result is the input
+      results.push_back(slots.at(f[node].inputs[0]));
+    else
+      for (const TensorType& type : f[node].types)
+        results.push_back(add_slot(fmt::format("host{}", plan_.slots.size()), SlotKind::arena, type));
     step.slots.insert(step.slots.end(), results.begin(), results.end());
     steps.push_back(std::move(step));
     for (NodeId id = 0; id < f.nodes.size(); id++)

@@ -114,12 +114,13 @@ private:
   size_t position_ = 0;
 };
 
+constexpr std::pair<std::string_view, StorageType> npy_types[] = {
+    {"b1", StorageType::boolean}, {"i1", StorageType::i8},  {"i2", StorageType::i16}, {"i4", StorageType::i32},
+    {"i8", StorageType::i64},     {"u1", StorageType::u8},  {"u2", StorageType::u16}, {"u4", StorageType::u32},
+    {"u8", StorageType::u64},     {"f2", StorageType::f16}, {"f4", StorageType::f32}, {"f8", StorageType::f64}};
+
 std::optional<StorageType> type_of(std::string_view code) {
-  using T = StorageType;
-  const std::pair<std::string_view, T> types[] = {
-      {"b1", T::boolean}, {"i1", T::i8},  {"i2", T::i16}, {"i4", T::i32}, {"i8", T::i64}, {"u1", T::u8},
-      {"u2", T::u16},     {"u4", T::u32}, {"u8", T::u64}, {"f2", T::f16}, {"f4", T::f32}, {"f8", T::f64}};
-  for (const auto& [name, type] : types)
+  for (const auto& [name, type] : npy_types)
     if (name == code) return type;
   return std::nullopt;
 }
@@ -229,6 +230,30 @@ Result<NpyFile> open_npy(const std::string& path) {
   auto array = parse_npy(file->bytes(), path);
   if (!array) return array.failure();
   return NpyFile{{std::move(*array)}, std::move(file)};
+}
+
+Result<void> save_npy(const std::string& path, const TensorView& tensor) {
+  std::string_view code;
+  for (const auto& [name, type] : npy_types)
+    if (type == tensor.type) code = name;
+  if (code.empty()) return Failure{fmt::format("{}: NumPy has no {}", path, storage_name(tensor.type))};
+  if (storage_bytes(tensor.type, tensor.shape) != tensor.bytes.size())
+    return Failure{fmt::format("{}: {} with {} bytes", path, tensor.describe(), tensor.bytes.size())};
+  std::string shape;
+  for (const int64_t extent : tensor.shape) shape += fmt::format("{}, ", extent);
+  if (tensor.shape.size() > 1) shape.resize(shape.size() - 2);
+  if (tensor.shape.size() == 1) shape.pop_back();
+  std::string head = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
+                                 storage_info(tensor.type).block_bytes == 1 ? '|' : '<', code, shape);
+  head.append(63 - (10 + head.size()) % 64, ' '); // the data begin at a multiple of 64
+  head += '\n';
+  std::string begin = "\x93NUMPY";
+  begin += std::string("\x01\x00", 2);
+  begin += static_cast<char>(head.size() & 0xFF);
+  begin += static_cast<char>(head.size() >> 8);
+  begin += head;
+  const std::string_view pieces[] = {begin, as_text(tensor.bytes)};
+  return write_pieces(path, pieces);
 }
 
 } // namespace luminal

@@ -32,4 +32,7 @@ Result<NpyFile> parse_npz(std::span<const std::byte> bytes, std::string_view fil
 /// A file of either kind, recognised by its first bytes.
 Result<NpyFile> open_npy(const std::string& path);
 
+/// Writes one .npy file, straight from the tensor's memory. Fails for types that NumPy does not have.
+Result<void> save_npy(const std::string& path, const TensorView& tensor);
+
 } // namespace luminal

@@ -1,10 +1,7 @@
 // formats/parse.cpp -- refusals, text for messages, UTF-8, small files.
 #include "formats/parse.h"
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <fcntl.h>
-#include <unistd.h>
+#include "base/file.h"
+#include <vector>
 
 namespace luminal::detail {
 
@@ -79,34 +76,9 @@ std::string in_quotes(std::string_view text, size_t limit) {
 }
 
 Result<void> write_pieces(const std::string& path, std::span<const std::string_view> pieces) {
-  const std::string temporary = fmt::format("{}.tmp.{}", path, ::getpid());
-  const auto failed = [&](const char* what) {
-    const std::string reason = std::strerror(errno);
-    ::unlink(temporary.c_str());
-    return Failure{fmt::format("{}: {} failed: {}", path, what, reason)};
-  };
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return failed("creating the file");
-  for (std::string_view piece : pieces) {
-    while (!piece.empty()) {
-      const ssize_t n = ::write(fd, piece.data(), piece.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) {
-        const auto failure = failed("writing");
-        ::close(fd);
-        return failure;
-      }
-      piece.remove_prefix(static_cast<size_t>(n));
-    }
-  }
-  if (::fsync(fd) != 0) {
-    const auto failure = failed("fsync");
-    ::close(fd);
-    return failure;
-  }
-  if (::close(fd) != 0) return failed("closing");
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) return failed("renaming");
-  return {};
+  std::vector<std::span<const std::byte>> parts;
+  for (std::string_view piece : pieces) parts.push_back(std::as_bytes(std::span(piece.data(), piece.size())));
+  return write_file(path, std::span<const std::span<const std::byte>>(parts));
 }
 
 } // namespace luminal::detail

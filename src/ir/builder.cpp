@@ -1,5 +1,6 @@
 // ir/builder.cpp -- FunctionBuilder: hash-consing, movements as views, removal of what nobody needs.
 #include "base/check.h"
+#include "ir/host_text.h"
 #include "ir/infer.h"
 #include "ir/term_hash.h"
 #include <algorithm>
@@ -54,7 +55,7 @@ NodeId FunctionBuilder::insert(Attr attr, std::vector<NodeId> inputs, std::vecto
   }
   if (is_get && inputs.size() != 1) fail("expected 1 input");
   if (auto* host = std::get_if<HostAttr>(&attr);
-      host && host->results.empty() && !types.empty() && (host->kind == "print" || host->kind == "diff"))
+      host && host->results.empty() && !types.empty() && passes_input_on(host->kind))
     host->results = {types[0]};
 
   Node node{kind_of(attr), std::move(attr), std::move(inputs), {}, {}, std::move(axis_names), {}};

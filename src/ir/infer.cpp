@@ -1,5 +1,6 @@
 // ir/infer.cpp -- what each kind of node asks of its inputs, and the types of its results.
 #include "ir/infer.h"
+#include "ir/host_text.h"
 #include "base/check.h"
 #include <algorithm>
 #include <charconv>
@@ -379,11 +380,11 @@ private:
   }
   Types types(const HostAttr& a) {
     if (a.kind.empty()) fail("no kind");
-    if (a.kind != "print" && a.kind != "diff") {
+    if (!passes_input_on(a.kind)) {
       for (const TensorType& t : a.results) extents(t.shape);
       return a.results;
     }
-    inputs(a.kind == "print" ? 1 : 2);
+    inputs(a.kind == "diff" ? 2 : 1);
     if (a.kind == "diff" && !equal(in_[0], in_[1]))
       fail("{} and {} cannot be compared", to_string(in_[0]), to_string(in_[1]));
     if (!a.results.empty() && (a.results.size() != 1 || !equal(a.results[0], in_[0])))
@@ -397,9 +398,9 @@ private:
     extents(a.grid);
     return a.results;
   }
-  Types types(const FenceAttr&) {
-    inputs(1);
-    return in_;
+  Types types(const FenceAttr&) { // inputs after the first one are only waited for
+    if (in_.empty()) inputs(1);
+    return {in_[0]};
   }
   Types types(const GetAttr& a) { // the inputs are the results of the tuple
     if (a.index < 0 || a.index >= int(in_.size())) fail("result {} of {}", a.index, in_.size());

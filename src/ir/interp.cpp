@@ -1,6 +1,7 @@
 // ir/interp.cpp -- the interpreter's front: bindings, results, host functions.
 #include "ir/interp.h"
 #include "base/check.h"
+#include "ir/host_text.h"
 #include "ir/interp_engine.h"
 #include <fmt/format.h>
 #include <mutex>
@@ -31,18 +32,6 @@ void unflatten(int64_t flat, const Extents& extents, int64_t* out) {
   }
 }
 
-namespace {
-/// At most 16 numbers; the rest is counted.
-std::string numbers_text(const HostTensor& t) {
-  std::string text = fmt::format("{}[", to_string(t.dtype));
-  for (size_t d = 0; d < t.shape.size(); ++d) text += fmt::format("{}{}", d ? ", " : "", t.shape[d]);
-  text += "] {";
-  const int64_t shown = std::min<int64_t>(t.count(), 16);
-  for (int64_t i = 0; i < shown; ++i) text += fmt::format("{}{:g}", i ? ", " : "", t.at(i));
-  return text + (shown < t.count() ? fmt::format(", ... {} more", t.count() - shown) : "") + "}";
-}
-} // namespace
-
 std::vector<HostTensor> run_host(const Run& run, const Node& node, const std::vector<HostTensor>& inputs,
                                  const std::vector<Extents>& results) {
   auto write = [&](const std::string& text) {
@@ -54,23 +43,18 @@ std::vector<HostTensor> run_host(const Run& run, const Node& node, const std::ve
   auto* host = std::get_if<HostAttr>(&node.attr);
   const std::string& name = host ? host->kind : std::get<CustomAttr>(node.attr).name;
   if (host && name == "print")
-    return write(fmt::format("{}: {}", host->text, numbers_text(inputs[0]))), std::vector<HostTensor>{};
-  if (host && name == "diff") {
-    double worst = 0;
-    for (int64_t i = 0; i < inputs[0].count(); ++i) {
-      double a = inputs[0].at(i), b = inputs[1].at(i),
-             d = std::isnan(a) && std::isnan(b) ? 0
-                 : a == b                       ? 0
-                                                : std::fabs(a - b);
-      worst = std::isnan(d) ? d : std::isnan(worst) ? worst : std::max(worst, d);
-    }
-    return write(fmt::format("{}: largest difference {:g}", host->text, worst)), std::vector<HostTensor>{};
-  }
+    return write(printed_values(host->text, inputs[0].dtype, inputs[0].shape, inputs[0].data.data())),
+           std::vector<HostTensor>{};
+  if (host && name == "diff")
+    return write(printed_difference(host->text, inputs[0].dtype, inputs[0].count(), inputs[0].data.data(),
+                                    inputs[1].data.data())),
+           std::vector<HostTensor>{};
   const HostFunction* function = find_host_function(name);
   if (!function)
     throw Error(fmt::format("[{}] '{}' is not registered: register_host_function gives it a meaning",
                             to_string(node.kind), name));
   std::vector<HostTensor> out = (*function)(host ? host->text : std::string(), inputs);
+  if (host && passes_input_on(name) && out.empty()) return out;
   bool fits = out.size() == results.size();
   for (size_t k = 0; fits && k < out.size(); ++k)
     fits = out[k].dtype == node.types[k].dtype && out[k].shape == results[k] &&
@@ -107,6 +91,7 @@ struct EngineBase {
   virtual HostTensor result(Source s) = 0;
   virtual InterpValue element(Source s, int64_t flat) = 0;
   virtual std::vector<InterpValue> values(Source s) = 0;
+  virtual void effects_before(NodeId id) = 0;
 
   EngineBase(const Module& module, const Bindings& bindings) : run{module, bindings, {}} {}
   const FunctionResult& find(std::string_view name) const {
@@ -140,6 +125,7 @@ template <class D> struct Engine final : EngineBase {
   InterpValue element(Source s, int64_t flat) override {
     return D::result(f.function()[s.node].types[size_t(s.result)].dtype, frame.element(s, flat));
   }
+  void effects_before(NodeId id) override { frame.effects_before(id); }
   std::vector<InterpValue> values(Source s) override {
     std::vector<InterpValue> list;
     for (const auto& v : frame.values(s))
@@ -271,7 +257,9 @@ std::map<std::string, HostTensor> Interpreter::run() {
     for (const FunctionResult& r : results) {
       bool ready = !done.contains(r.name);
       for (const std::string& name : r.after) ready &= done.contains(name);
-      if (ready) done[r.name] = result(r.name);
+      if (!ready) continue;
+      impl_->engine->effects_before(r.value);
+      done[r.name] = result(r.name);
     }
     if (done.size() == before)
       throw Error(

@@ -49,6 +49,8 @@ public:
   /// One element of a value that is kept.
   Value element(Source s, int64_t flat);
   std::vector<Value> values(Source s);
+  /// Runs the host nodes below this one: their effects come first.
+  void effects_before(NodeId id);
   CompiledFunction& function() { return f_; }
 
 private:

@@ -679,8 +679,13 @@ template <class D> HostTensor Frame<D>::host_tensor(NodeId id) {
   }
   return t;
 }
+template <class D> void Frame<D>::effects_before(NodeId id) {
+  for (NodeId effect : f_.effects_below(id))
+    if (!f_.function()[effect].types.empty()) (void)values({effect, 0});
+}
 template <class D> void Frame<D>::run_host_node(NodeId id) {
   const Node& node = f_.function()[id];
+  if (node.kind == NodeKind::host) effects_before(id);
   std::vector<HostTensor> inputs;
   for (NodeId input : node.inputs) inputs.push_back(host_tensor(input));
   std::vector<Extents> shapes;

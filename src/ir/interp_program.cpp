@@ -107,6 +107,19 @@ Source CompiledFunction::resolve(NodeId id) const {
   }
 }
 
+std::vector<NodeId> CompiledFunction::effects_below(NodeId id) const {
+  std::vector<bool> below(size_t(id) + 1, false);
+  std::vector<NodeId> effects;
+  below[id] = true;
+  for (NodeId at = id + 1; at-- > 0;) {
+    if (!below[at]) continue;
+    for (NodeId input : function_[at].inputs) below[input] = true;
+    if (at != id && function_[at].kind == NodeKind::host) effects.push_back(at);
+  }
+  std::reverse(effects.begin(), effects.end());
+  return effects;
+}
+
 void CompiledFunction::decide_storage() {
   const size_t n = function_.nodes.size();
   std::vector<bool> asked(n, false); // as a whole

@@ -82,6 +82,8 @@ public:
   /// How many kept values wait for one another below this one.
   int depth(NodeId id) const { return depth_[id]; }
   int64_t evaluate(Expr e) const; // over dimension symbols
+  /// Host nodes below this one, in order: their effects come before it.
+  std::vector<NodeId> effects_below(NodeId id) const;
 
   /// One component of a fold or scan, with those that it needs.
   struct FoldPlan {

@@ -257,7 +257,9 @@ private:
       text += fmt::format(" {}: {};", name_or_string(language), quoted(source));
     return text + fmt::format(" }} ({}) -> {}", inputs(n), type_list(a.results));
   }
-  std::string print(const Node& n, const FenceAttr&) const { return "fence " + inputs(n); }
+  std::string print(const Node& n, const FenceAttr&) const {
+    return "fence " + names_[n.inputs[0]] + (n.inputs.size() > 1 ? " after " + inputs(n, 1) : "");
+  }
   std::string print(const Node& n, const GetAttr& a) const {
     return fmt::format("get {}, {}", inputs(n), a.index);
   }

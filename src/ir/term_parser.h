@@ -403,9 +403,17 @@ private:
     if (word == "cond") return cond(at);
     if (word == "host") return host(at);
     if (word == "custom") return custom(at);
-    if (word == "fence") return add(at, FenceAttr{}, {use()});
+    if (word == "fence") return fence(at);
     if (word == "get") return get(at);
     return map(at);
+  }
+  NodeId fence(const Token& at) {
+    Inputs inputs{use()};
+    if (reader_.accept("after")) {
+      do inputs.push_back(use());
+      while (reader_.accept(","));
+    }
+    return add(at, FenceAttr{}, std::move(inputs));
   }
   NodeId map(const Token& at) {
     MapAttr attr{Op::add, {}};

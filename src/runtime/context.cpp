@@ -444,6 +444,19 @@ luminal::Result<HostValue> Context::state(std::string_view name) const {
   return view(slot);
 }
 
+luminal::Result<void> Context::set_state(std::string_view name, std::span<const std::byte> bytes) {
+  if (state_version_ != store_->state_version())
+    if (auto done = find_states(); !done) return done;
+  if (stale_)
+    if (auto done = refresh(); !done) return done;
+  auto value = state(name);
+  if (!value) return value.failure();
+  if (value->bytes.size() != bytes.size())
+    return Failure{fmt::format("state {} takes {} bytes, {} were given", name, value->bytes.size(), bytes.size())};
+  if (!bytes.empty()) std::memcpy(value->bytes.data(), bytes.data(), bytes.size());
+  return {};
+}
+
 bool Context::owns_result(std::string_view name) const {
   int slot = -1, shared = 0;
   for (const PlanResult& result : executable_->plan().results)

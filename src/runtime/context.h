@@ -67,6 +67,7 @@ public:
   /// A result of the last run, at the symbols' values of that run.
   luminal::Result<HostValue> result(std::string_view name) const;
   luminal::Result<HostValue> state(std::string_view name) const;
+  luminal::Result<void> set_state(std::string_view name, std::span<const std::byte> bytes);
 
   /// A large result that no other result shares lies in memory of its own, which can be handed to somebody else without a copy.
   bool owns_result(std::string_view name) const;

@@ -53,6 +53,7 @@ public:
   luminal::Result<std::byte*> state(const std::string& name, int64_t bytes);
   void reset_states();
   bool has_state(const std::string& name) const { return states_.contains(name); }
+  int64_t state_bytes(const std::string& name) const { return states_.at(name).bytes(); }
   /// The state's memory becomes `buffer`, without a copy; gives what it was. An empty buffer: the state is made anew, as zero, when it is next asked for.
   DeviceBuffer exchange_state(const std::string& name, DeviceBuffer buffer);
   /// Another number whenever a state's memory moved: whoever holds addresses asks for them again.

@@ -275,6 +275,8 @@ void load_deferred(const std::shared_ptr<GraphState>& graph, const std::string& 
 
 Tensor& Tensor::keep(Where where) {
   graph_of("keep", {this}, where);
+  if (graph_->outer)
+    throw Error("keep", "a value inside of a loop or function cannot be kept: return it", where);
   auto [it, fresh] = graph_->kept.try_emplace(id_, "");
   if (fresh) {
     graph_->gone.erase(id_);

@@ -13,6 +13,9 @@ Module GraphState::snapshot() const {
     const std::string& label = std::get<InputAttr>(builder[state].attr).name;
     b.result(label + "_next", next, label);
   }
+  for (size_t i = 0; i < effects.size(); i++)
+    b.result(fmt::format("effect{}", i), effects[i], "",
+             i ? std::vector<std::string>{fmt::format("effect{}", i - 1)} : std::vector<std::string>{});
   result.functions.push_back(b.finish());
   return result;
 }
@@ -78,6 +81,7 @@ Tensor Graph::state(std::string name, Dims shape, DType dtype, Where where) {
 
 void Graph::update(const Tensor& state, const Tensor& next, Where where) {
   graph_of("update", {&state, &next}, where);
+  if (state_->outer) throw Error("update", "inside of a loop or function there are no states: carry the value", where);
   if (state.graph() != state_) throw Error("update", "the tensors belong to another graph", where);
   if (input_attr(*state_, state.id(), "update", where).role != Role::state)
     throw Error("update", "only a tensor made by Graph::state can be updated", where);
@@ -130,85 +134,6 @@ Tensor Graph::arange(Dim start, Dim end, DType dtype, Where where) {
   Expr first = to_expr(start), n = to_expr(end) - first;
   return build("arange", state_, where,
                [&](FunctionBuilder& b) { return b.iota({n}, first + axis_symbol(0, n), dtype); });
-}
-
-Graph::LoopResult Graph::loop(Dim count, const std::vector<Tensor>& carried,
-                              const std::vector<Tensor>& stepped, const std::vector<Tensor>& invariants,
-                              const LoopBody& body, Where where) {
-  auto inner = std::make_shared<GraphState>(fmt::format("{}_loop{}", state_->name, state_->loops++));
-  inner->outer = state_.get();
-  inner->dims = state_->dims;
-  inner->module = state_->module;
-  Graph inner_graph(inner);
-  auto parameter = [&](std::string name, Shape shape, DType dtype) {
-    return inner_graph.tensor(to_dims(shape), dtype, std::move(name), where);
-  };
-  Tensor step = parameter("step", {}, DType::i64);
-  std::vector<Tensor> inner_carried, slices, inner_invariants;
-  std::vector<NodeId> inputs;
-  for (size_t i = 0; i < carried.size(); i++) {
-    graph_of("loop", {&carried[i]}, where);
-    inner_carried.push_back(
-        parameter(fmt::format("carried{}", i), type_of(carried[i]).shape, carried[i].dtype()));
-    inputs.push_back(carried[i].id());
-  }
-  for (size_t i = 0; i < stepped.size(); i++) {
-    graph_of("loop", {&stepped[i]}, where);
-    Shape shape = type_of(stepped[i]).shape;
-    if (shape.empty() || !proves_equal(shape[0], to_expr(count)))
-      throw Error("loop",
-                  fmt::format("stepped tensor {} of shape {} must have {} rows", i, text_of(shape),
-                              count.to_string()),
-                  where);
-    slices.push_back(
-        parameter(fmt::format("slice{}", i), Shape(shape.begin() + 1, shape.end()), stepped[i].dtype()));
-    inputs.push_back(stepped[i].id());
-  }
-  for (size_t i = 0; i < invariants.size(); i++) {
-    graph_of("loop", {&invariants[i]}, where);
-    inner_invariants.push_back(
-        parameter(fmt::format("invariant{}", i), type_of(invariants[i]).shape, invariants[i].dtype()));
-    inputs.push_back(invariants[i].id());
-  }
-  LoopResult values = body(inner_graph, step, inner_carried, slices, inner_invariants);
-  if (values.carried.size() != carried.size())
-    throw Error(
-        "loop",
-        fmt::format("the body returns {} carried values, {} go in", values.carried.size(), carried.size()),
-        where);
-  for (size_t i = 0; i < carried.size(); i++) {
-    graph_of("loop", {&values.carried[i], &step}, where);
-    if (!(type_of(values.carried[i]) == type_of(carried[i])))
-      throw Error("loop",
-                  fmt::format("carried value {} goes in as {} and comes back as {}", i,
-                              luminal::to_string(type_of(carried[i])),
-                              luminal::to_string(type_of(values.carried[i]))),
-                  where);
-  }
-  FunctionBuilder b = inner->builder;
-  for (size_t i = 0; i < values.carried.size(); i++)
-    b.result(fmt::format("carried{}_next", i), values.carried[i].id());
-  for (size_t i = 0; i < values.stacked.size(); i++)
-    b.result(fmt::format("stacked{}", i), values.stacked[i].id());
-  Function function = b.finish();
-  LoopAttr attr;
-  attr.body = function.name;
-  attr.count = to_expr(count);
-  attr.carried = int(carried.size());
-  attr.stepped = int(stepped.size());
-  state_->module = inner->module; // functions of loops inside it, assumptions
-  state_->module.functions.push_back(std::move(function));
-  state_->stale = true;
-  LoopResult result;
-  NodeId loop = build("loop", state_, where, [&](FunctionBuilder& outer) {
-                  return outer.add(attr, inputs, {}, where);
-                }).id();
-  for (size_t i = 0; i < carried.size() + values.stacked.size(); i++) {
-    Tensor value =
-        build("loop", state_, where, [&](FunctionBuilder& outer) { return outer.get(loop, int(i)); });
-    (i < carried.size() ? result.carried : result.stacked).push_back(value);
-  }
-  return result;
 }
 
 } // namespace luminal

@@ -46,6 +46,7 @@ struct GraphState {
   std::map<NodeId, std::string> kept;             // node -> result name
   std::vector<std::pair<NodeId, NodeId>> updates; // state, next value
   bool weights_set_again = false; // they are not what CompileOptions::weights_id names any more
+  std::vector<NodeId> effects;    // results of host nodes, in the order in which they happen
   int unnamed = 0, loops = 0;
   GraphState* outer = nullptr; // of a loop's body
 

@@ -3,6 +3,7 @@
 #include "base/settings.h"
 #include "base/thread_pool.h"
 #include "luminal/debug.h"
+#include "tensor/effects.h"
 #include "tensor/graph_state.h"
 #include <algorithm>
 #include <cstring>
@@ -60,6 +61,7 @@ void make_context(const std::shared_ptr<GraphState>& graph, Where where) {
   GraphState& g = *graph;
   runtime::ContextOptions options;
   options.max_memory = g.options.max_memory;
+  options.host = run_host_effect;
   auto context = runtime::Context::create(g.executable, g.store, options);
   if (!context) throw Error("execute", context.error(), where);
   g.context = std::move(*context);
@@ -103,16 +105,7 @@ void give_state(GraphState& g, const runtime::Slot& slot, Where where) {
   if (data.buffer && data.buffer.use_count() == 1 && data.buffer->buffer.bytes() >= slot.max_bytes) {
     g.store->exchange_state(slot.name, std::move(data.buffer->buffer));
   } else {
-    auto memory = g.context->state(slot.name);
-    if (!memory) throw Error("execute", memory.error(), where);
-    auto target = g.store->state(slot.name, slot.max_bytes);
-    if (!target) throw Error("execute", target.error(), where);
-    if (memory->bytes.size() != data.bytes.size())
-      throw Error("execute",
-                  fmt::format("state {} takes {} bytes, {} were given", slot.name, memory->bytes.size(),
-                              data.bytes.size()),
-                  where);
-    if (!data.bytes.empty()) std::memcpy(*target, data.bytes.data(), data.bytes.size());
+    check(g.context->set_state(slot.name, data.bytes), "execute", where);
   }
   data = {}; // the store has it now
 }

@@ -1,8 +1,7 @@
 // tensor/values_text.cpp -- nested brackets, cut like NumPy's.
 #include "tensor/values_text.h"
+#include "ir/host_text.h"
 #include <algorithm>
-#include <cmath>
-#include <fmt/format.h>
 
 namespace luminal {
 namespace {
@@ -42,17 +41,6 @@ struct NestedText {
 };
 
 } // namespace
-
-std::string element_text(DType type, const std::byte* data, int64_t index, int precision) {
-  if (type == DType::boolean) return load_i64(type, data, index) ? "true" : "false";
-  if (!is_float(type)) {
-    const int64_t value = load_i64(type, data, index);
-    return type == DType::u64 ? fmt::format("{}", uint64_t(value)) : fmt::format("{}", value);
-  }
-  const double value = load_f64(type, data, index);
-  if (std::isnan(value)) return "nan";
-  return fmt::format("{:.{}g}", value, precision);
-}
 
 std::string values_text(DType type, std::span<const int64_t> extents, std::span<const std::byte> bytes,
                         const PrintOptions& options) {

@@ -7,8 +7,6 @@
 
 namespace luminal {
 
-/// One element: the shortest text within `precision` digits; integers in full, bool as true and false.
-std::string element_text(DType type, const std::byte* data, int64_t index, int precision);
 /// Nested brackets, cut where there are many elements. Looks at no more elements than it shows.
 std::string values_text(DType type, std::span<const int64_t> extents, std::span<const std::byte> bytes,
                         const PrintOptions& options);

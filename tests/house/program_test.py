@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -215,6 +216,21 @@ fn @main(%x: f32[96, 64], weight %w: f32[64, 80]) {
 """
 
 
+MODULE = """symbol S: 1..8
+symbol T: 1..8
+assume S + T <= 10
+fn @main(%x: f32[S, 3], weight %w: f32[3], state %total: f32[3]) {
+  %b = view %w [i: S, j: 3] -> [j]
+  %p = mul %x, %b
+  %f = fold [i: S, j: 3] over [i] { sum %p[i, j] }
+  %s = get %f, 0
+  %n = add %total, %s
+  %i = iota i64 [t: T] -> t * t
+  return y = %p, squares = %i, next = %n -> total after y
+}
+"""
+
+
 def tuning(luminal, folder):
     """`luminal tune`: what it prints, what it keeps, mistakes, Ctrl-C and kill -9."""
     folder.mkdir()
@@ -264,6 +280,93 @@ def tuning(luminal, folder):
     check(kept and all(e["checked"] for e in kept), f"after kill -9: {kept}")
 
 
+def npy(values, shape, code="<f4", size=4, kind="f"):
+    """An .npy image, made by hand."""
+    head = f"{{'descr': '{code}', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''}), }}"
+    head += " " * (63 - (10 + len(head)) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{len(values)}{kind}", *values)
+
+
+def safetensors(path):
+    """{name: (dtype, shape, bytes)} of a file."""
+    data = path.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    head = json.loads(data[8:8 + size])
+    return {n: (t["dtype"], t["shape"], data[8 + size + t["data_offsets"][0]:8 + size + t["data_offsets"][1]]) for n, t in head.items()}
+
+
+def eval_modules(luminal, folder):
+    """`luminal eval`: a module on files, by plan and interpreter; every mistake is one line that says what to do."""
+    folder.mkdir()
+    module = folder / "m.lum"
+    module.write_text(MODULE)
+    (folder / "x.npy").write_bytes(npy([1, 2, 3, 4, 5, 6], (2, 3)))
+    (folder / "w.npy").write_bytes(npy([10, 20, 30], (3,)))
+    inputs = ["--inputs", folder / "x.npy", "--inputs", folder / "w.npy"]
+    shown = luminal("eval", module, *inputs, "--dim", "T=3", "--check")
+    check(shown[0].decode() == "y: f32[2, 3]\n[[10, 40, 90],\n [40, 100, 180]]\nsquares: i64[3]\n[0, 1, 4]\n"
+          "next: f32[3]\n[50, 140, 270]\n", f"eval shows {shown[0].decode()}")
+    check("check y: 6 elements are right" in shown[1], f"eval --check: {shown[1]}")
+    check(luminal("eval", module, *inputs, "--dim", "T=3", "--interpret")[0] == shown[0], "the interpreter shows something else")
+    out = folder / "out.safetensors"
+    answer = json.loads(luminal("eval", module, *inputs, "--dim", "T=3", "--output", out, "--json", "--check")[0])
+    check(set(answer) == documented("luminal eval"), f"keys of eval: {sorted(answer)}")
+    check(answer["dims"] == {"S": 2, "T": 3} and answer["by"] == "plan", f"eval --json: {answer}")
+    check(set(answer["timings"]) | set(answer["check"][0]) | set(answer["results"][0]) <= documented_words("luminal eval"), f"eval: {answer}")
+    check(safetensors(out)["squares"] == ("I64", [3], struct.pack("<3q", 0, 1, 4)), f"results in the file: {safetensors(out)}")
+    (folder / "total.npy").write_bytes(npy([1, 1, 1], (3,)))
+    more = luminal("eval", module, *inputs, "--inputs", folder / "total.npy", "-d", "T=1")[0]
+    check(b"next: f32[3]\n[51, 141, 271]" in more, f"a state from a file: {more!r}")
+
+    refuse = lambda *args, says, code=1: luminal.refuses("eval", *args, says=says, code=code)  # noqa: E731
+    refuse(module, *inputs, says=r"dimension T \(1\.\.8\) has no value: no input has an axis of this size, say --dim T=SIZE$")
+    refuse(module, *inputs, "--dim", "T=9", says=r"--dim T=9: dimension T would be 9, declared is 1\.\.8$")
+    refuse(module, *inputs, "--dim", "S=3", "--dim", "T=1", says=r"x\.npy: x \[2, 3\]: dimension S would be 2, elsewhere it is 3$")
+    refuse(module, *inputs, "--dim", "U=1", says="--dim U=1: the module has no dimension U$")
+    refuse(module, *inputs, "--dim", "T=", says="--dim T=: NAME=SIZE is expected, such as --dim S=3$")
+    refuse(module, "--inputs", folder / "x.npy", says=r"input w \(f32\[3\]\) is missing: the files have x$")
+    refuse(module, says=r"input x \(f32\[S, 3\]\) is missing: the files have none$")
+    big = folder / "big"
+    big.mkdir()
+    (big / "x.npy").write_bytes(npy(range(24), (8, 3)))
+    refuse(module, "-i", big / "x.npy", "-i", folder / "w.npy", "-d", "T=8", says=r"the module assumes S \+ T < 11, but S = 8, T = 8$")
+    for name, image in (("f64", npy(range(6), (2, 3), "<f8", 8, "d")), ("shape", npy(range(8), (2, 4))), ("rank", npy(range(3), (3,)))):
+        (folder / name).mkdir()
+        (folder / name / "x.npy").write_bytes(image)
+        refuse(module, "-i", folder / name / "x.npy", "-i", folder / "w.npy", says=r"x\.npy: x is F\d+ \[.*\], the module wants f32\[S, 3\]$")
+    refuse(module, *inputs, "-i", big / "x.npy", says="both have a tensor x$")
+    refuse(folder / "none.lum", says="none.lum: No such file")
+    refuse(folder, says="is a directory, a file is expected$")
+    refuse(module, "-i", folder / "none.npz", says="none.npz: No such file")
+    refuse(module, "-i", module, says=r"m\.lum: offset 0: ")
+    refuse(module, *inputs, "-d", "T=1", "-o", folder / "out.txt", says=r"the output must end in \.safetensors or \.npy$")
+    refuse(module, *inputs, "-d", "T=1", "-o", folder / "out.npy", says="an .npy file holds one array, the module has 3 results$")
+    if os.path.exists("/dev/full"):
+        refuse(module, *inputs, "-d", "T=1", "-o", "/dev/full", says="/dev/full: No space left on device$")
+        check(not os.path.isfile("/dev/full"), "/dev/full was replaced by a file")
+    refuse(module, *inputs, "-d", "T=1", "-o", "/proc/no/out.npy", says="/proc/no/out.npy")
+    (folder / "bad.lum").write_text("fn @main(%x: f32[2]) {\n  %y = frob %x\n  return y = %y\n}\n")
+    refuse(folder / "bad.lum", says=r"bad\.lum:2:\d+: ")
+    (folder / "empty.lum").write_text("")
+    refuse(folder / "empty.lum", says=r"empty\.lum")
+    for args in ([], [module, "--interpret", "--check"], [module, "--slack", "0"], [module, "extra"]):
+        refuse(*args, says="", code=2)
+
+
+def interrupt_eval(luminal, folder):
+    """Ctrl-C ends a long evaluation with code 130 and leaves no file."""
+    (folder / "long.lum").write_text("fn @main() {\n  %i = iota f32 [a: 4000, b: 4000, c: 4000] -> a + b + c\n"
+                                     "  %f = fold [a: 4000, b: 4000, c: 4000] over [a, b, c] { sum %i[a, b, c] }\n"
+                                     "  %s = get %f, 0\n  return s = %s\n}\n")
+    out = folder / "long.safetensors"
+    process = subprocess.Popen([luminal.program, "eval", folder / "long.lum", "--interpret", "--output", out], stderr=subprocess.PIPE,
+                               env=luminal.environment)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    check(process.returncode == 130 and not out.exists(), f"interrupted eval: code {process.returncode}")
+
+
 def interrupt(luminal):
     """Ctrl-C ends the text, and what was there is complete JSON; code 130."""
     command = [luminal.program, "run", str(BUILTIN / "hf"), "Tell me a story.", "--json", "--ignore-eos", "--ctx", "100000", "--temp", "1"]
@@ -291,6 +394,8 @@ def main():
         surroundings(luminal, folder)
         tuning_cache(luminal, folder / "tuning")
         tuning(luminal, folder / "tune")
+        eval_modules(luminal, folder / "eval")
+        interrupt_eval(luminal, folder / "eval")
         interrupt(luminal)
     print(f"{len(failures)} failures")
     return 1 if failures else 0

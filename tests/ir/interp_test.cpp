@@ -388,7 +388,7 @@ TEST(Interp, HostFunctions) {
   c.with("x", f32({2}, {3, 4})).with("z", f32({2}, {3, 4.5}));
   auto results = Interpreter(c.module, c.bindings).run();
   EXPECT_EQ((Numbers{9, 16}), numbers(results["y"]));
-  EXPECT_THAT(printed, ElementsAre("x: f32[2] {3, 4}", "x and z: largest difference 0.5"));
+  EXPECT_THAT(printed, ElementsAre("x: f32[2], 2 values: 3 4", "x and z: largest difference 0.5"));
 }
 
 TEST(Interp, BindingsAreChecked) {

@@ -1,0 +1,403 @@
+// cli/eval.cpp -- `luminal eval FILE.lum`: runs a module of terms on tensors from files, by a plan, by the interpreter, or both side by side.
+#include "base/file.h"
+#include "base/settings.h"
+#include "base/thread_pool.h"
+#include "cli/common.h"
+#include "compile/compile.h"
+#include "device/cpu/cpu_device.h"
+#include "formats/npy.h"
+#include "formats/safetensors.h"
+#include "ir/host_text.h"
+#include "ir/interp.h"
+#include "luminal/debug.h"
+#include "runtime/context.h"
+#include "tensor/effects.h"
+#include "tensor/values_text.h"
+#include <chrono>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <iostream>
+#include <set>
+
+namespace luminal::cli {
+namespace {
+
+struct EvalArguments {
+  std::string path, output;
+  std::vector<std::string> inputs, dims;
+  int threads = 0;
+  double slack = 4;
+  bool interpret = false, check = false, json = false, no_cache = false;
+};
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// The tensors of all --inputs files, by name; a later file wins nothing: names are unique.
+struct Files {
+  std::vector<Safetensors> safetensors;
+  std::vector<NpyFile> arrays;
+  std::map<std::string, std::pair<TensorView, std::string>> tensors; // and their file
+
+  void add(const std::string& path) {
+    std::vector<TensorView> views;
+    if (path.ends_with(".npy") || path.ends_with(".npz")) {
+      auto opened = open_npy(path);
+      if (!opened) throw Error(opened.error());
+      arrays.push_back(std::move(*opened));
+      for (const NpyArray& array : arrays.back().arrays) views.push_back(array.tensor);
+      if (path.ends_with(".npy")) { // it has no name: that of the file
+        const std::string name = path.substr(path.rfind('/') + 1);
+        views[0].name = name.substr(0, name.size() - 4);
+      }
+    } else {
+      auto opened = open_safetensors(path);
+      if (!opened) throw Error(opened.error());
+      safetensors.push_back(std::move(*opened));
+      views = safetensors.back().tensors;
+    }
+    for (const TensorView& view : views)
+      if (auto [at, fresh] = tensors.try_emplace(view.name, view, path); !fresh)
+        throw Error(fmt::format("{} and {} both have a tensor {}", at->second.second, path, view.name));
+  }
+  std::string names() const {
+    std::string text;
+    for (const auto& [name, _] : tensors) text += (text.empty() ? "" : ", ") + name;
+    return text.empty() ? "none" : text;
+  }
+};
+
+std::string extents_text(const std::vector<int64_t>& extents) {
+  return fmt::format("[{}]", fmt::join(extents, ", "));
+}
+
+/// What runs: the module, its dimensions, its inputs in the module's types.
+struct Task {
+  Module module;
+  std::map<std::string, int64_t> dims;
+  std::map<std::string, HostTensor> inputs;
+  std::set<std::string> from_files; // inputs that were there; states may start at zero
+};
+
+void set_dim(Task& task, const std::string& name, int64_t value, const std::string& from) {
+  for (Expr symbol : task.module.symbols) {
+    if (symbol.name() != name) continue;
+    if (!symbol.range().contains(value) || value % symbol.multiple() != 0)
+      throw Error(fmt::format("{}: dimension {} would be {}, declared is {}..{}{}", from, name, value, symbol.range().low,
+                              symbol.range().high,
+                              symbol.multiple() > 1 ? fmt::format(" multiple {}", symbol.multiple()) : ""));
+    auto [at, fresh] = task.dims.emplace(name, value);
+    if (!fresh && at->second != value)
+      throw Error(fmt::format("{}: dimension {} would be {}, elsewhere it is {}", from, name, value, at->second));
+    return;
+  }
+  throw Error(fmt::format("{}: the module has no dimension {}", from, name));
+}
+
+void read_dims(Task& task, const std::vector<std::string>& options) {
+  for (const std::string& option : options) {
+    const size_t cut = option.find('=');
+    char* end = nullptr;
+    const int64_t value = cut == std::string::npos ? 0 : std::strtoll(option.c_str() + cut + 1, &end, 10);
+    if (cut == std::string::npos || cut == 0 || end == option.c_str() + cut + 1 || *end)
+      throw Error(fmt::format("--dim {}: NAME=SIZE is expected, such as --dim S=3", option));
+    set_dim(task, option.substr(0, cut), value, "--dim " + option);
+  }
+}
+
+const std::vector<NodeId>& params(const Task& task) { return task.module.entry().params; }
+const InputAttr& param(const Task& task, NodeId id) { return std::get<InputAttr>(task.module.entry()[id].attr); }
+
+void read_inputs(Task& task, const Files& files, const std::string& module_path) {
+  for (NodeId id : params(task)) {
+    const InputAttr& input = param(task, id);
+    auto found = files.tensors.find(input.name);
+    if (found == files.tensors.end()) {
+      if (input.role == Role::state) continue;
+      throw Error(fmt::format("input {} ({}) is missing: the files have {}", input.name, to_string(input.type),
+                              files.names()));
+    }
+    const auto& [view, path] = found->second;
+    auto dtype = dtype_of_storage(view.type);
+    auto wrong = [&] {
+      return Error(fmt::format("{}: {} is {}, the module wants {}", path, view.name, view.describe(),
+                               to_string(input.type)));
+    };
+    if (!dtype || *dtype != input.type.dtype || view.shape.size() != input.type.shape.size()) throw wrong();
+    for (size_t d = 0; d < view.shape.size(); d++) {
+      const Expr extent = input.type.shape[d];
+      if (extent.is_constant() && extent.value() != view.shape[d]) throw wrong();
+      if (extent.is_symbol())
+        set_dim(task, std::string(extent.name()), view.shape[d], fmt::format("{}: {} {}", path, view.name, extents_text(view.shape)));
+    }
+    task.inputs[input.name] = {*dtype, view.shape, {view.bytes.begin(), view.bytes.end()}};
+    task.from_files.insert(input.name);
+  }
+  for (const auto& [name, where] : files.tensors)
+    if (!task.from_files.contains(name))
+      fmt::print(stderr, "note: {} has a tensor {}, {} has no such input\n", where.second, name, module_path);
+}
+
+/// Sizes that are known now are held against the shapes; states without a value start at zero.
+void check_sizes(Task& task) {
+  ExprMap<int64_t> bindings;
+  for (Expr symbol : task.module.symbols) {
+    auto value = task.dims.find(std::string(symbol.name()));
+    if (value == task.dims.end())
+      throw Error(fmt::format("dimension {} ({}..{}) has no value: no input has an axis of this size, say --dim {}=SIZE",
+                              symbol.name(), symbol.range().low, symbol.range().high, symbol.name()));
+    bindings[symbol] = value->second;
+  }
+  for (Expr condition : task.module.assumptions) {
+    auto holds = evaluate(condition, bindings);
+    if (!holds) throw Error(holds.error());
+    std::string sizes;
+    for (Expr symbol : symbols_of(condition))
+      sizes += fmt::format("{}{} = {}", sizes.empty() ? "" : ", ", symbol.name(), bindings.at(symbol));
+    if (*holds == 0) throw Error(fmt::format("the module assumes {}, but {}", to_string(condition), sizes));
+  }
+  for (NodeId id : params(task)) {
+    const InputAttr& input = param(task, id);
+    std::vector<int64_t> extents;
+    int64_t count = 1;
+    for (Expr extent : input.type.shape) {
+      auto value = evaluate(extent, bindings);
+      if (!value) throw Error(value.error());
+      extents.push_back(*value);
+      if (__builtin_mul_overflow(count, *value, &count) || count > int64_t(1) << 40)
+        throw Error(fmt::format("input {} ({}) has too many elements", input.name, to_string(input.type)));
+    }
+    auto given = task.inputs.find(input.name);
+    if (given == task.inputs.end())
+      task.inputs[input.name] = {input.type.dtype, extents, std::vector<std::byte>(size_t(storage_bytes(input.type.dtype, count)))};
+    else if (given->second.shape != extents)
+      throw Error(fmt::format("input {} has shape {}, the module wants {} = {}", input.name, extents_text(given->second.shape),
+                              to_string(input.type), extents_text(extents)));
+  }
+}
+
+Task read_task(const EvalArguments& a) {
+  Task task;
+  auto text = read_file(a.path);
+  if (!text) throw Error(text.error());
+  task.module = parse_module(*text, a.path);
+  if (task.module.functions.empty()) throw Error(fmt::format("{}: the module has no function", a.path));
+  if (auto mistakes = verify(task.module); !mistakes.empty()) {
+    for (size_t i = 1; i < mistakes.size(); i++) fmt::print(stderr, "{}: {}\n", a.path, mistakes[i]);
+    throw Error(fmt::format("{}: {}", a.path, mistakes[0]));
+  }
+  Files files;
+  for (const std::string& path : a.inputs) files.add(path);
+  read_dims(task, a.dims);
+  read_inputs(task, files, a.path);
+  check_sizes(task);
+  return task;
+}
+
+using Results = std::map<std::string, HostTensor>;
+
+Results run_plan(const Task& task, const EvalArguments& a, Json& timings) {
+  auto start = Clock::now();
+  const int threads = a.threads > 0 ? a.threads : setting_threads();
+  ThreadPool pool(threads);
+  compile::Options options = compile::Options::host(threads);
+  options.cache = !a.no_cache;
+  options.pool = &pool;
+  auto compiled = compile::compile(task.module, options);
+  if (!compiled) throw Error(fmt::format("{}: {}", a.path, compiled.error()));
+  timings["compile_s"] = seconds_since(start);
+  start = Clock::now();
+  const auto device = device::make_cpu_device(pool);
+  auto executable = runtime::Executable::load(compiled->plan, *device);
+  if (!executable) throw Error(executable.error());
+  auto store = std::make_shared<runtime::Store>(*device);
+  for (NodeId id : params(task)) {
+    const InputAttr& input = param(task, id);
+    if (input.role == Role::weight) store->borrow_weight(input.name, task.inputs.at(input.name).data, nullptr);
+  }
+  auto context = runtime::Context::create(*executable, store, {.host = run_host_effect});
+  if (!context) throw Error(context.error());
+  auto check = [](const Result<void>& done) {
+    if (!done) throw Error(done.error());
+  };
+  for (const auto& [name, size] : task.dims) check((*context)->set_symbol(name, size));
+  for (NodeId id : params(task)) {
+    const InputAttr& input = param(task, id);
+    const auto& data = task.inputs.at(input.name).data;
+    if (input.role == Role::argument) check((*context)->bind_argument(input.name, data));
+    if (input.role != Role::state) continue;
+    check((*context)->set_state(input.name, data));
+  }
+  timings["load_s"] = seconds_since(start);
+  start = Clock::now();
+  check((*context)->run());
+  timings["run_s"] = seconds_since(start);
+  Results results;
+  for (const FunctionResult& result : task.module.entry().results) {
+    auto value = (*context)->result(result.name);
+    if (!value) throw Error(value.error());
+    results[result.name] = {value->dtype, value->shape, {value->bytes.begin(), value->bytes.end()}};
+  }
+  return results;
+}
+
+Bindings bindings_of(const Task& task, bool silent) {
+  Bindings bindings;
+  bindings.inputs = task.inputs;
+  bindings.symbols = task.dims;
+  if (silent) bindings.print = [](const std::string&) {};
+  return bindings;
+}
+
+/// A plan's results against an interpreter that carries a bound of what rounding may change.
+struct Judged {
+  std::string name;
+  int64_t count = 0, wrong = 0;
+  double largest = 0, bound = 0;
+  std::string worst; // the first wrong element
+};
+std::vector<Judged> judge(const Task& task, const Results& results, double slack) {
+  const Bindings bindings = bindings_of(task, true);
+  Interpreter interpreter(task.module, bindings, InterpMode::bounded);
+  std::vector<Judged> all;
+  for (const FunctionResult& result : task.module.entry().results) {
+    const HostTensor& got = results.at(result.name);
+    Judged judged;
+    judged.name = result.name;
+    const std::vector<InterpValue> expected = interpreter.values(result.name);
+    judged.count = int64_t(expected.size());
+    for (int64_t i = 0; i < judged.count; i++) {
+      const InterpValue& want = expected[size_t(i)];
+      bool right = true;
+      std::string text;
+      if (is_float(got.dtype)) {
+        const double value = got.at(i), error = std::fabs(value - want.value);
+        const double allowed = slack * want.error + 4 * unit_roundoff(got.dtype) * std::fabs(want.value);
+        right = value == want.value || (std::isnan(value) && std::isnan(want.value)) || error <= allowed ||
+                std::isinf(want.error);
+        if (!right) text = fmt::format("{:.9g} by the plan, {:.9g} by the interpreter, within {:.3g}", value, want.value, allowed);
+        if (std::isfinite(error)) judged.largest = std::max(judged.largest, error);
+        if (std::isfinite(allowed)) judged.bound = std::max(judged.bound, allowed);
+      } else {
+        const int64_t value = load_i64(got.dtype, got.data.data(), i);
+        right = value == want.integer;
+        if (!right) text = fmt::format("{} by the plan, {} by the interpreter", value, want.integer);
+      }
+      if (right) continue;
+      if (judged.wrong++ == 0) judged.worst = fmt::format("element {}: {}", i, text);
+    }
+    all.push_back(std::move(judged));
+  }
+  return all;
+}
+
+void save(const std::string& path, const Results& results, const Module& module) {
+  if (path.ends_with(".npy")) {
+    if (results.size() != 1)
+      throw Error(fmt::format("{}: an .npy file holds one array, the module has {} results", path, results.size()));
+    const auto& [name, value] = *results.begin();
+    if (auto done = write_tensor(path, name, value.dtype, value.shape, value.data); !done) throw Error(done.error());
+    return;
+  }
+  std::vector<TensorView> views;
+  for (const FunctionResult& result : module.entry().results) {
+    const HostTensor& value = results.at(result.name);
+    auto type = storage_of_dtype(value.dtype);
+    if (!type) throw Error(fmt::format("{}: result {} is {}, which no file holds; cast it in the module", path, result.name, to_string(value.dtype)));
+    TensorView view;
+    view.name = result.name;
+    view.type = *type;
+    view.shape = value.shape;
+    view.bytes = value.data;
+    views.push_back(std::move(view));
+  }
+  if (auto done = save_safetensors(path, views); !done) throw Error(done.error());
+}
+
+Json description(const std::string& name, const HostTensor& value) {
+  return {{"name", name}, {"dtype", std::string(to_string(value.dtype))}, {"shape", value.shape}};
+}
+
+int eval(const EvalArguments& a) {
+  end_on_interrupt();
+  register_file_effects();
+  if (!a.output.empty() && !a.output.ends_with(".safetensors") && !a.output.ends_with(".npy") && !a.output.starts_with("/dev/"))
+    throw Error(fmt::format("{}: the output must end in .safetensors or .npy", a.output));
+  const Task task = read_task(a);
+  Json timings = {{"compile_s", nullptr}, {"load_s", nullptr}, {"run_s", nullptr}, {"interpret_s", nullptr}, {"check_s", nullptr}};
+  Results results;
+  if (a.interpret) {
+    const auto start = Clock::now();
+    const Bindings bindings = bindings_of(task, false);
+    results = Interpreter(task.module, bindings).run();
+    timings["interpret_s"] = seconds_since(start);
+  } else
+    results = run_plan(task, a, timings);
+  std::vector<Judged> judged;
+  if (a.check) {
+    const auto start = Clock::now();
+    judged = judge(task, results, a.slack);
+    timings["check_s"] = seconds_since(start);
+  }
+  if (!a.output.empty()) save(a.output, results, task.module);
+  int64_t wrong = 0;
+  for (const Judged& j : judged) wrong += j.wrong;
+
+  if (a.json) {
+    Json json = {{"file", a.path}, {"function", task.module.entry().name}, {"by", a.interpret ? "interpreter" : "plan"}};
+    json["dims"] = Json::object();
+    for (const auto& [name, size] : task.dims) json["dims"][name] = size;
+    json["inputs"] = Json::array();
+    for (NodeId id : params(task)) json["inputs"].push_back(description(param(task, id).name, task.inputs.at(param(task, id).name)));
+    json["results"] = Json::array();
+    for (const FunctionResult& result : task.module.entry().results)
+      json["results"].push_back(description(result.name, results.at(result.name)));
+    json["check"] = nullptr;
+    if (a.check) {
+      json["check"] = Json::array();
+      for (const Judged& j : judged)
+        json["check"].push_back({{"name", j.name}, {"wrong", j.wrong}, {"largest_error", j.largest}, {"bound", j.bound}});
+    }
+    json["timings"] = timings;
+    std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+  } else if (a.output.empty())
+    for (const FunctionResult& result : task.module.entry().results) {
+      const HostTensor& value = results.at(result.name);
+      fmt::print("{}: {}{}\n{}\n", result.name, to_string(value.dtype), value.shape.empty() ? "" : extents_text(value.shape),
+                 values_text(value.dtype, value.shape, value.data, {}));
+    }
+  for (const Judged& j : judged)
+    if (!a.json || j.wrong)
+      fmt::print(stderr, "check {}: {}\n", j.name,
+                 j.wrong ? fmt::format("{} of {} elements are wrong; {}", j.wrong, j.count, j.worst)
+                         : fmt::format("{} elements are right, largest error {:.3g} of {:.3g} allowed", j.count, j.largest, j.bound));
+  if (wrong) {
+    fmt::print(stderr, "luminal: {}: the plan and the interpreter differ\n", a.path);
+    return failed;
+  }
+  return ok;
+}
+
+} // namespace
+
+void add_eval(CLI::App& app, int& exit_code) {
+  auto a = std::make_shared<EvalArguments>();
+  auto* verb = app.add_subcommand("eval", "Run a module of terms (.lum) on tensors from files");
+  verb->add_option("file", a->path, "Terms in text form; the last function is run")->required();
+  verb->add_option("--inputs,-i", a->inputs, "Tensors by name: .safetensors, .npz, or .npy named like the input; may be repeated")
+      ->allow_extra_args(false);
+  verb->add_option("--output,-o", a->output, "Write the results to this .safetensors (or .npy) file instead of showing them");
+  verb->add_option("--dim,-d", a->dims, "NAME=SIZE of a dimension that no input's shape tells; may be repeated")->allow_extra_args(false);
+  auto* interpret = verb->add_flag("--interpret", a->interpret, "By the interpreter, which is the meaning of every term");
+  verb->add_flag("--check", a->check, "Hold the plan's results against the interpreter; exit code 1 where they differ")->excludes(interpret);
+  verb->add_option("--slack", a->slack, "Of the error bounds of --check")->check(CLI::Range(1.0, 1e6))->capture_default_str();
+  verb->add_option("--threads,-t", a->threads, "Worker threads")->check(CLI::Range(1, 1024));
+  verb->add_flag("--no-cache", a->no_cache, "Do not use machine code kept on disk");
+  verb->add_flag("--json", a->json, "One JSON object: file, function, by, dims, inputs, results, check, timings");
+  verb->callback([a, &exit_code] { exit_code = eval(*a); });
+}
+
+} // namespace luminal::cli

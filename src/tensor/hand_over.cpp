@@ -1,0 +1,219 @@
+// tensor/hand_over.cpp -- values from tensor to tensor, order, what depends on what.
+#include "luminal/lifetime.h"
+#include "tensor/graph_state.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+namespace luminal {
+namespace {
+
+const InputAttr* input_of(const Tensor& t) { return std::get_if<InputAttr>(&t.graph()->builder[t.id()].attr); }
+
+std::string text_of(const Tensor& t) { return described(*t.graph(), t.id()); }
+
+/// " at FILE:LINE", as errors end.
+std::string place(Where where) {
+  const std::string text = Error("x", "", where).what();
+  return text.substr(text.rfind(" at "));
+}
+
+bool is_result(const Tensor& t) {
+  const GraphState& g = *t.graph();
+  return g.readable.contains(t.id()) && g.context && g.ran && !g.gone.contains(t.id()) && !input_of(t);
+}
+
+void check_types(std::string_view op, const Tensor& from, const Tensor& to, Where where) {
+  bool fits = from.dtype() == to.dtype() && from.rank() == to.rank();
+  if (fits && !same_shape(type_of(from).shape, type_of(to).shape)) {
+    const auto here = present_shape(*from.graph(), type_of(from).shape, where),
+               there = present_shape(*to.graph(), type_of(to).shape, where);
+    fits = here == there;
+  }
+  if (!fits)
+    throw Error(op, fmt::format("{} cannot become the value of {}", text_of(from), text_of(to)), where);
+}
+
+void check_target(std::string_view op, const Tensor& to, Where where) {
+  graph_of(op, {&to}, where);
+  if (!input_of(to))
+    throw Error(op,
+                fmt::format("{} is computed: only a tensor made by tensor, weight or state can be given a value",
+                            text_of(to)),
+                where);
+}
+
+InputData of_buffer(GraphState& g, runtime::DeviceBuffer buffer, std::vector<int64_t> extents, DType dtype) {
+  InputData data;
+  data.buffer = std::make_shared<OwnedBuffer>(OwnedBuffer{g.device, std::move(buffer)});
+  data.bytes = {data.buffer->buffer.data(), size_t(storage_bytes(dtype, elements(extents)))};
+  data.owner = data.buffer;
+  data.extents = std::move(extents);
+  data.shaped = data.given = data.fresh = true;
+  return data;
+}
+
+InputData of_copy(const ReadableValue& value) {
+  InputData data;
+  data.copy = std::make_shared<std::vector<std::byte>>(value.bytes.begin(), value.bytes.end());
+  data.bytes = *data.copy;
+  data.owner = data.copy;
+  data.extents = value.extents;
+  data.shaped = data.given = data.fresh = true;
+  return data;
+}
+
+/// The value, taken from where it lies. `replacement` takes the place of a result's memory.
+InputData take(std::string_view op, const Tensor& from, runtime::DeviceBuffer replacement, Where where) {
+  GraphState& g = *from.graph();
+  const ReadableValue value = readable_value(op, from, where);
+  if (is_result(from)) {
+    const std::string& label = g.readable.at(from.id());
+    InputData data;
+    if (g.context->owns_result(label)) {
+      auto buffer = g.context->exchange_result(label, std::move(replacement));
+      if (!buffer) throw Error(op, buffer.error(), where);
+      data = of_buffer(g, std::move(*buffer), value.extents, from.dtype());
+    } else
+      data = of_copy(value);
+    g.gone[from.id()] = "was handed over" + place(where) + ": execute the graph again";
+    return data;
+  }
+  const InputAttr& input = *input_of(from);
+  InputData& own = g.data[input.name];
+  if (input.role == Role::state && !own.fresh && g.store) {
+    if (g.store->has_state(input.name) && g.store->state_bytes(input.name) > 0)
+      return of_buffer(g, g.store->exchange_state(input.name, {}), value.extents, from.dtype());
+    return of_copy(value);
+  }
+  InputData data = std::exchange(own, {});
+  data.extents = value.extents;
+  data.shaped = data.fresh = true;
+  if (input.role != Role::state) own.gone = "was handed over" + place(where);
+  return data;
+}
+
+/// The memory that `to` holds now, where it can serve as a result's.
+runtime::DeviceBuffer spare_of(const Tensor& to) {
+  GraphState& g = *to.graph();
+  const InputAttr& input = *input_of(to);
+  InputData& data = g.data[input.name];
+  if (input.role == Role::state && !data.fresh && g.store && g.store->has_state(input.name))
+    return g.store->exchange_state(input.name, {});
+  data.owner = nullptr;
+  if (input.role != Role::weight && data.buffer && data.buffer.use_count() == 1) return std::move(data.buffer->buffer);
+  return {};
+}
+
+void give(const Tensor& to, InputData data) {
+  GraphState& g = *to.graph();
+  const InputAttr& input = *input_of(to);
+  g.weights_set_again |= input.role == Role::weight && g.data[input.name].given;
+  if (input.role == Role::state && g.store && g.executable && data.buffer) {
+    data.owner = nullptr;
+    const int slot = g.executable->plan().find_slot(input.name, runtime::SlotKind::state);
+    if (slot >= 0 && data.buffer.use_count() == 1 &&
+        data.buffer->buffer.bytes() >= g.executable->plan().slots[size_t(slot)].max_bytes) {
+      g.store->exchange_state(input.name, std::move(data.buffer->buffer));
+      g.data.erase(input.name);
+      return;
+    }
+    data.owner = data.buffer;
+  }
+  g.data[input.name] = std::move(data);
+}
+
+} // namespace
+
+void set_dyn(std::span<const Tensor> tensors, std::span<const HostValues> values, Where where) {
+  if (tensors.size() != values.size())
+    throw Error("set_dyn", fmt::format("{} values for {} tensors", values.size(), tensors.size()), where);
+  for (size_t i = 0; i < tensors.size(); i++) Tensor(tensors[i]).set_dyn(values[i], where);
+}
+
+Tensor after(const Tensor& x, const std::vector<Tensor>& others, Where where) {
+  auto graph = graph_of("after", {&x}, where);
+  std::vector<NodeId> inputs{x.id()};
+  for (const Tensor& other : others) {
+    graph_of("after", {&x, &other}, where);
+    inputs.push_back(other.id());
+  }
+  return build("after", graph, where, [&](FunctionBuilder& b) { return b.add(FenceAttr{}, inputs, {}, where); });
+}
+
+void transfer(const std::vector<Tensor>& from, const std::vector<Tensor>& to, Where where) {
+  if (from.size() != to.size())
+    throw Error("transfer", fmt::format("{} tensors to {}", from.size(), to.size()), where);
+  std::set<std::pair<const GraphState*, NodeId>> sources, targets;
+  for (size_t i = 0; i < from.size(); i++) {
+    graph_of("transfer", {&from[i]}, where);
+    check_target("transfer", to[i], where);
+    check_types("transfer", from[i], to[i], where);
+    (void)readable_value("transfer", from[i], where); // all or nothing
+    if (!sources.emplace(from[i].graph().get(), from[i].id()).second)
+      throw Error("transfer", text_of(from[i]) + " is named twice", where);
+    if (!targets.emplace(to[i].graph().get(), to[i].id()).second)
+      throw Error("transfer", text_of(to[i]) + " is named twice", where);
+  }
+  std::vector<InputData> values;
+  for (size_t i = 0; i < from.size(); i++) {
+    const bool free = !sources.contains({to[i].graph().get(), to[i].id()});
+    values.push_back(take("transfer", from[i], free && is_result(from[i]) ? spare_of(to[i]) : runtime::DeviceBuffer(), where));
+  }
+  for (size_t i = 0; i < from.size(); i++) give(to[i], std::move(values[i]));
+}
+void transfer(const Tensor& from, const Tensor& to, Where where) {
+  graph_of("transfer", {&from}, where);
+  if (to.defined() && from.graph() == to.graph() && from.id() == to.id()) return;
+  transfer(std::vector{from}, std::vector{to}, where);
+}
+
+void swap_values(const Tensor& a, const Tensor& b, Where where) {
+  check_target("swap_values", a, where);
+  check_target("swap_values", b, where);
+  check_types("swap_values", a, b, where);
+  if (a.graph() == b.graph() && a.id() == b.id()) return;
+  (void)readable_value("swap_values", a, where);
+  (void)readable_value("swap_values", b, where);
+  InputData first = take("swap_values", a, {}, where), second = take("swap_values", b, {}, where);
+  give(a, std::move(second));
+  give(b, std::move(first));
+}
+
+void delete_inputs(const std::vector<Tensor>& tensors, Where where) {
+  for (const Tensor& tensor : tensors) {
+    GraphState& g = *graph_of("delete_inputs", {&tensor}, where);
+    std::vector<bool> above(tensor.id() + 1, false);
+    above[tensor.id()] = true;
+    for (NodeId id = tensor.id() + 1; id-- > 0;) {
+      if (!above[id]) continue;
+      const Node& node = g.builder[id];
+      for (NodeId input : node.inputs) above[input] = true;
+      const auto* input = std::get_if<InputAttr>(&node.attr);
+      if (!input || input->role == Role::state) continue;
+      InputData& data = g.data[input->name];
+      data = {};
+      data.gone = "was deleted (delete_inputs)" + place(where);
+    }
+  }
+}
+
+std::vector<Tensor> downstream(const std::vector<Tensor>& tensors, Where where) {
+  std::vector<Tensor> found;
+  if (tensors.empty()) return found;
+  std::shared_ptr<GraphState> graph;
+  std::set<NodeId> reached;
+  for (const Tensor& tensor : tensors) {
+    graph = graph_of("downstream", {&tensors[0], &tensor}, where);
+    reached.insert(tensor.id());
+  }
+  for (NodeId id = *reached.begin() + 1; id < graph->builder.size(); id++) {
+    const Node& node = graph->builder[id];
+    if (!std::any_of(node.inputs.begin(), node.inputs.end(), [&](NodeId input) { return reached.contains(input); }))
+      continue;
+    if (reached.insert(id).second && !node.is_tuple()) found.push_back(wrap(graph, id));
+  }
+  return found;
+}
+
+} // namespace luminal
