@@ -71,6 +71,15 @@ Tensor diff(const Tensor& x, std::string file, DiffOptions options = {},
 DiffReport compare(const Tensor& x, const std::string& file, DiffOptions options = {},
                    std::source_location where = std::source_location::current());
 
+// ---- whole graphs ----
+
+/// Writes the graph to a file and returns its name: .html (a page that needs nothing else, with search and zoom), .dot (Graphviz) or .lum (terms). Without
+/// a name: a new .html in the folder for temporary files. Nothing leaves the machine.
+std::string display(const Graph& graph, std::string file = "",
+                    std::source_location where = std::source_location::current());
+/// A line a value: name, operation, dtype and shape, with the sizes of its dynamic dimensions where they are set.
+std::string display_shapes(const Graph& graph);
+
 /// Where print and diff write, a text without a final newline at a time. Empty: stderr again.
 void set_print_sink(std::function<void(std::string_view)> sink);
 

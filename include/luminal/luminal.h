@@ -1,5 +1,6 @@
 // luminal/luminal.h -- everything a program includes.
 #pragma once
+#include "luminal/custom.h"
 #include "luminal/debug.h"
 #include "luminal/dim.h"
 #include "luminal/dtype.h"
@@ -9,6 +10,7 @@
 #include "luminal/pass.h"
 #include "luminal/pattern.h"
 #include "luminal/random.h"
+#include "luminal/inspect.h"
 #include "luminal/lifetime.h"
 #include "luminal/tensor.h"
 #include "luminal/values.h"

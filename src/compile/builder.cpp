@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "compile/rewrite.h"
 #include "ir/host_text.h"
+#include "ir/interp.h"
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -635,23 +636,69 @@ Result<void> PlanBuilder::emit_cond(const Function& f, NodeId node, Slots& slots
   return {};
 }
 
-/// On this machine a custom kernel is loop IR: language "loops".
+/// What a user's kernel says of its arguments must be what it gets: it reads and writes memory.
+Result<void> PlanBuilder::check_custom(const Function& f, NodeId node, const kernel::Kernel& loops) const {
+  const auto& name = std::get<CustomAttr>(f[node].attr).name;
+  auto fail = [&](const std::string& text) { return Failure{fmt::format("custom kernel {}: {}", name, text)}; };
+  std::vector<TensorType> types;
+  for (NodeId input : f[node].inputs) types.push_back(f[input].type());
+  const size_t inputs = types.size();
+  types.insert(types.end(), f[node].types.begin(), f[node].types.end());
+  std::vector<const kernel::Buffer*> arguments;
+  for (const kernel::Buffer& buffer : loops.buffers)
+    if (buffer.space == kernel::Space::global) arguments.push_back(&buffer);
+  if (arguments.size() != types.size())
+    return fail(fmt::format("the text has {} arguments, the call {} inputs and {} results", arguments.size(), inputs,
+                            types.size() - inputs));
+  for (Expr symbol : loops.symbols)
+    if (std::find(plan_.symbols.begin(), plan_.symbols.end(), symbol) == plan_.symbols.end())
+      return fail(fmt::format("{}: {}..{} is no dimension of the graph: name and range must be the same", symbol.name(),
+                              symbol.range().low, symbol.range().high));
+  for (size_t i = 0; i < types.size(); i++) {
+    const kernel::Buffer& buffer = *arguments[i];
+    if (buffer.dtype != types[i].dtype)
+      return fail(fmt::format("{} is {} in the text and {} in the call", buffer.name, to_string(buffer.dtype),
+                              to_string(types[i])));
+    if (i < inputs ? buffer.access != kernel::Access::in : buffer.access == kernel::Access::in)
+      return fail(fmt::format("{} must be {}", buffer.name, i < inputs ? "in: it is an input" : "out: it is a result"));
+    if (!proves_equal(buffer.size, product(types[i].shape), module_.assumptions))
+      return fail(fmt::format("{} has {} elements in the text, the call gives {}", buffer.name, to_string(buffer.size),
+                              to_string(types[i])));
+  }
+  return {};
+}
+
+/// On this machine a custom kernel is loop IR (language "loops"), or the host function of its name.
 Result<void> PlanBuilder::emit_custom(const Function& f, NodeId node, Slots& slots, Steps& steps) {
   const auto& attr = std::get<CustomAttr>(f[node].attr);
-  auto text = attr.text.find("loops");
-  if (text == attr.text.end())
-    return Failure{fmt::format(
-        "custom kernel {} has no text in the language \"loops\", which this device runs", attr.name)};
-  kernel::Kernel loops = kernel::parse_kernel(text->second, attr.name);
-  if (auto mistakes = verify(loops); !mistakes.empty())
-    return Failure{fmt::format("custom kernel {}: {}", attr.name, mistakes[0])};
-  runtime::KernelCode code;
-  code.name = attr.name;
-  code.symbols = loops.symbols;
-  plan_.kernels.push_back(code);
-  kernels_.push_back({std::move(loops), "custom", {.name = attr.name}});
   Step step;
-  step.kernel = int(kernels_.size()) - 1;
+  if (auto text = attr.text.find("loops"); text != attr.text.end()) {
+    kernel::Kernel loops;
+    try {
+      loops = kernel::parse_kernel(text->second, attr.name);
+    } catch (const Error& error) {
+      return Failure{fmt::format("custom kernel {}", error.what())}; // its text begins with the name
+    }
+    if (auto mistakes = verify(loops); !mistakes.empty())
+      return Failure{fmt::format("custom kernel {}: {}", attr.name, mistakes[0])};
+    if (auto fits = check_custom(f, node, loops); !fits) return fits;
+    runtime::KernelCode code;
+    code.name = attr.name;
+    code.symbols = loops.symbols;
+    code.points = int64_t(1) << 31; // unknown: on all workers
+    plan_.kernels.push_back(code);
+    kernels_.push_back({std::move(loops), "custom", {.name = attr.name}});
+    step.kernel = int(kernels_.size()) - 1;
+  } else if (find_host_function(attr.name)) {
+    step.kind = StepKind::host;
+    step.host = {attr.name, "", attr.results};
+  } else {
+    std::string languages;
+    for (const auto& [language, _] : attr.text) languages += (languages.empty() ? "" : ", ") + language;
+    return Failure{fmt::format("custom kernel {} has no text in the language \"loops\", which the device cpu runs, and "
+                               "no host function of that name is registered; there is {}",
+                               attr.name, languages.empty() ? "no text" : languages)};
+  }
   for (NodeId input : f[node].inputs) step.slots.push_back(slots.at(input));
   std::vector<int> results;
   for (const TensorType& type : f[node].types)

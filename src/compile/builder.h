@@ -41,6 +41,7 @@ private:
   Result<void> emit_boundary(const Function& f, NodeId node, Slots& slots, Steps& steps);
   Result<void> emit_loop(const Function& f, NodeId node, Slots& slots, Steps& steps);
   Result<void> emit_cond(const Function& f, NodeId node, Slots& slots, Steps& steps);
+  Result<void> check_custom(const Function& f, NodeId node, const kernel::Kernel& loops) const;
   Result<void> emit_custom(const Function& f, NodeId node, Slots& slots, Steps& steps);
   Result<Steps> run_function(const Function& body, const std::vector<int>& param_slots,
                              const std::vector<Rebinding>& rebindings, std::vector<int>& results);

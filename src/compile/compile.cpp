@@ -6,9 +6,11 @@
 #include "codegen/object_cache.h"
 #include "compile/plan_search.h"
 #include "search/machine_profile.h"
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <fmt/format.h>
+#include <functional>
 
 namespace luminal::compile {
 namespace {
@@ -83,13 +85,44 @@ Result<BuiltPlan> build(const Module& module, const Options& options,
   return built;
 }
 
+/// Does LUMINAL_DEBUG_FILTER let a kernel through? By its name and those of the tensors that it reads and writes.
+std::vector<bool> shown_kernels(const runtime::Plan& plan) {
+  std::vector<std::string> words(1);
+  for (char c : setting_text("LUMINAL_DEBUG_FILTER"))
+    if (c == ',')
+      words.emplace_back();
+    else
+      words.back() += c;
+  std::erase(words, "");
+  std::vector<bool> shown(plan.kernels.size(), words.empty());
+  auto holds = [&](const std::string& name) {
+    return std::any_of(words.begin(), words.end(), [&](const auto& word) { return name.find(word) != std::string::npos; });
+  };
+  std::function<void(const std::vector<runtime::Step>&)> visit = [&](const std::vector<runtime::Step>& steps) {
+    for (const runtime::Step& step : steps) {
+      if (step.kernel >= 0)
+        for (int slot : step.slots)
+          if (holds(plan.slots[size_t(slot)].name)) shown[size_t(step.kernel)] = true;
+      visit(step.body);
+      visit(step.otherwise);
+    }
+  };
+  for (size_t i = 0; i < plan.kernels.size(); i++)
+    if (holds(plan.kernels[i].name)) shown[i] = true;
+  visit(plan.load_steps);
+  visit(plan.steps);
+  return shown;
+}
+
 /// What LUMINAL_DEBUG asks for, on stderr.
 void print_debug(const Module& module, const Compiled& result, const std::vector<PlannedKernel>& kernels,
                  const Options& options) {
   const int level = debug_level();
   if (level < 1) return;
   if (level >= 5) fmt::print(stderr, "{}", to_string(module));
+  const std::vector<bool> shown = shown_kernels(*result.plan);
   for (size_t i = 0; i < kernels.size(); i++) {
+    if (!shown[i]) continue;
     const auto& code = result.plan->kernels[i];
     fmt::print(stderr, "kernel {}: {} points, {} bytes of code\n", code.name, to_string(code.points),
                code.object->size());

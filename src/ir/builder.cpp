@@ -1,5 +1,6 @@
 // ir/builder.cpp -- FunctionBuilder: hash-consing, movements as views, removal of what nobody needs.
 #include "base/check.h"
+#include "base/hash.h"
 #include "ir/host_text.h"
 #include "ir/infer.h"
 #include "ir/term_hash.h"
@@ -22,6 +23,9 @@ std::vector<std::byte> packed(DType dtype, double value) {
   store_f64(dtype, data.data(), 0, value);
   return data;
 }
+
+/// Names stand in the table of nodes too: who looks one up compares what is found.
+uint64_t name_key(std::string_view name, bool input) { return hash64(name, input ? 2 : 1); }
 
 } // namespace
 
@@ -66,8 +70,8 @@ NodeId FunctionBuilder::insert(Attr attr, std::vector<NodeId> inputs, std::vecto
                       fmt::format("{} names for {} axes", node.axis_names.size(), axes)};
   if (node.kind == NodeKind::input) {
     const std::string& name = std::get<InputAttr>(node.attr).name;
-    for (NodeId p : function_.params)
-      if (std::get<InputAttr>(function_.nodes[p].attr).name == name)
+    for (NodeId p : table_[name_key(name, true)])
+      if (const auto* input = std::get_if<InputAttr>(&function_.nodes[p].attr); input && input->name == name)
         throw TermMistake{"input", fmt::format("'{}' exists already", name)};
   }
   const bool mergeable = node.kind != NodeKind::host; // each effect happens
@@ -77,14 +81,17 @@ NodeId FunctionBuilder::insert(Attr attr, std::vector<NodeId> inputs, std::vecto
       if (same_node(function_.nodes[other], node)) return other;
   auto id = NodeId(function_.nodes.size());
   if (mergeable) table_[key].push_back(id);
-  if (node.kind == NodeKind::input) function_.params.push_back(id);
+  if (node.kind == NodeKind::input) {
+    function_.params.push_back(id);
+    table_[name_key(std::get<InputAttr>(node.attr).name, true)].push_back(id);
+  }
   function_.nodes.push_back(std::move(node));
   return id;
 }
 
 NodeId FunctionBuilder::input(std::string name, TensorType type, Role role) {
   NodeId id = add(InputAttr{name, role, std::move(type)}, {});
-  function_.nodes[id].name = std::move(name);
+  this->name(id, std::move(name));
   return id;
 }
 NodeId FunctionBuilder::constant(DType dtype, double value) {
@@ -214,8 +221,12 @@ NodeId FunctionBuilder::reduce(Op op, NodeId x, std::vector<int> axes) {
 
 void FunctionBuilder::name(NodeId node, std::string name) {
   if (node >= function_.nodes.size()) throw Error(fmt::format("[name] node {} does not exist", node));
-  for (Node& other : function_.nodes)
-    if (!name.empty() && other.name == name) other.name.clear();
+  if (!name.empty()) {
+    auto& others = table_[name_key(name, false)];
+    for (NodeId other : others)
+      if (function_.nodes[other].name == name) function_.nodes[other].name.clear();
+    others.push_back(node);
+  }
   function_.nodes[node].name = std::move(name);
 }
 void FunctionBuilder::origin(NodeId node, std::string place) {

@@ -186,8 +186,8 @@ struct CondAttr {
   std::string then_function, else_function;
   bool operator==(const CondAttr&) const = default;
 };
-/// print (passes input 0 on and writes `text` and its value), diff (passes input 0 on and writes the largest difference from input 1), dump and compare (pass input 0 on;
-/// `text` names a file), or a function registered by register_host_function: effects happen in the order that the function's results state. Never merged with an equal node.
+/// print (passes input 0 on and writes `text` and its value), diff (passes input 0 on and writes the largest difference from input 1), or a function registered by
+/// register_host_function: effects happen in the order that the function's results state. Never merged with an equal node.
 struct HostAttr {
   std::string kind, text;
   std::vector<TensorType> results;
@@ -201,7 +201,7 @@ struct CustomAttr {
   std::vector<TensorType> results;
   bool operator==(const CustomAttr&) const = default;
 };
-/// Passes its first input on; nothing is fused across it. It comes after the other inputs have been computed (order only).
+/// Passes its input on; nothing is fused across it.
 struct FenceAttr {
   bool operator==(const FenceAttr&) const = default;
 };
@@ -284,7 +284,6 @@ public:
   void name(NodeId node, std::string name);
   void origin(NodeId node, std::string place); // keeps the first one given
   const Node& operator[](NodeId id) const { return function_.nodes[id]; }
-  size_t size() const { return function_.nodes.size(); }
   void result(std::string name, NodeId value, std::string state = "", std::vector<std::string> after = {});
   Function finish(); // removes what no result needs (inputs stay), renumbers in order
 

@@ -5,6 +5,7 @@
 #include "ir/term.h"
 #include "luminal/graph.h"
 #include "runtime/context.h"
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
@@ -47,6 +48,7 @@ struct GraphState {
   std::vector<std::pair<NodeId, NodeId>> updates; // state, next value
   bool weights_set_again = false; // they are not what CompileOptions::weights_id names any more
   std::vector<NodeId> effects;    // results of host nodes, in the order in which they happen
+  size_t node_count = 0; // of the builder
   int unnamed = 0, loops = 0;
   GraphState* outer = nullptr; // of a loop's body
 
@@ -83,7 +85,9 @@ template <class F>
 Tensor build(std::string_view op, const std::shared_ptr<GraphState>& graph, Where where, F&& make) {
   graph->stale = true;
   try {
-    return wrap(graph, make(graph->builder));
+    const NodeId made = make(graph->builder);
+    graph->node_count = std::max(graph->node_count, size_t(made) + 1);
+    return wrap(graph, made);
   } catch (const Error& error) {
     std::string text = error.what();
     if (text.starts_with("[")) text = text.substr(text.find("] ") + 2);

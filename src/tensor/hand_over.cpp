@@ -207,7 +207,7 @@ std::vector<Tensor> downstream(const std::vector<Tensor>& tensors, Where where) 
     graph = graph_of("downstream", {&tensors[0], &tensor}, where);
     reached.insert(tensor.id());
   }
-  for (NodeId id = *reached.begin() + 1; id < graph->builder.size(); id++) {
+  for (NodeId id = *reached.begin() + 1; id < graph->node_count; id++) {
     const Node& node = graph->builder[id];
     if (!std::any_of(node.inputs.begin(), node.inputs.end(), [&](NodeId input) { return reached.contains(input); }))
       continue;

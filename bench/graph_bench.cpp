@@ -1,0 +1,53 @@
+// bench/graph_bench.cpp -- building a graph of 10,000 nodes (goal: below 20 ms), its terms, names, and what compiling it must read again.
+#include "luminal/luminal.h"
+#include <benchmark/benchmark.h>
+
+using namespace luminal;
+
+namespace {
+
+constexpr int nodes = 10'000;
+
+void chain_of_maps(benchmark::State& state) {
+  for (auto _ : state) {
+    Graph g;
+    Tensor x = g.tensor({64, 64}), y = g.tensor({64, 64});
+    for (int i = 0; i < nodes; i += 2) x = (x + y).exp();
+    benchmark::DoNotOptimize(x.id());
+  }
+}
+void layers(benchmark::State& state) { // about 13 nodes each: products, norms, views
+  for (auto _ : state) {
+    Graph g;
+    Dim n = g.dim("n", 1, 512);
+    Tensor x = g.tensor({n, 64}), w = g.weight("w", {64, 64});
+    for (size_t made = 0; made < size_t(nodes); made = values(g).size()) {
+      for (int i = 0; i < 100; i++) x = (x.matmul(w) + x).softmax(-1);
+    }
+    benchmark::DoNotOptimize(x.id());
+  }
+}
+void inputs_with_names(benchmark::State& state) {
+  for (auto _ : state) {
+    Graph g;
+    for (int i = 0; i < nodes / 2; i++) {
+      const std::string name = "layer." + std::to_string(i);
+      g.weight(name, {4}).exp().set_name("out" + std::to_string(i));
+    }
+    benchmark::DoNotOptimize(&g);
+  }
+}
+void as_text(benchmark::State& state) {
+  Graph g;
+  Tensor x = g.tensor({64, 64});
+  for (int i = 0; i < nodes; i++) x = x.exp();
+  x.keep();
+  for (auto _ : state) benchmark::DoNotOptimize(g.to_string().size());
+}
+
+BENCHMARK(chain_of_maps)->Unit(benchmark::kMillisecond);
+BENCHMARK(layers)->Unit(benchmark::kMillisecond);
+BENCHMARK(inputs_with_names)->Unit(benchmark::kMillisecond);
+BENCHMARK(as_text)->Unit(benchmark::kMillisecond);
+
+} // namespace

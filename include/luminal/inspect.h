@@ -1,0 +1,32 @@
+// luminal/inspect.h -- the terms behind a graph: reading them one by one, and adding terms in text form (docs/terms.md).
+#pragma once
+#include "luminal/graph.h"
+#include <utility>
+
+namespace luminal {
+
+/// How a value is made.
+struct TermInfo {
+  std::string op;             ///< "add", "view", "fold", "input", "call", ...: the word of the text form
+  int result = 0;             ///< which result of a term that has several (fold, call, loop, ...)
+  std::vector<Tensor> inputs; ///< what it is made from
+  DType dtype = DType::f32;
+  Dims shape;
+  std::string name; ///< empty where nobody gave one
+  std::string text; ///< the term in full: "fold [i: 2, j: 3] over [j] { sum %x[i, j] }"
+};
+TermInfo inspect(const Tensor& tensor, std::source_location where = std::source_location::current());
+/// Every value of the graph, in the order in which they were made: inputs come before what is made from them.
+std::vector<Tensor> values(const Graph& graph);
+/// The input, weight or state of this name; throws Error where there is none.
+Tensor find(const Graph& graph, const std::string& name,
+            std::source_location where = std::source_location::current());
+
+/// Adds terms in text form; `inputs` are the names that the text may use, and it ends with what it returns:
+///   Tensor y = add_terms(g, "%y = view %x [i: 3, j: 2] -> [j, i]\nreturn y = %y", {{"x", x}})[0];
+/// Dimensions of the graph are known by their names. Throws Error with line and column of a mistake.
+std::vector<Tensor> add_terms(Graph& graph, std::string_view text,
+                              const std::vector<std::pair<std::string, Tensor>>& inputs,
+                              std::source_location where = std::source_location::current());
+
+} // namespace luminal

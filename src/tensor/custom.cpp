@@ -1,0 +1,153 @@
+// tensor/custom.cpp -- operations, kernels and host functions of the user.
+#include "luminal/custom.h"
+#include "ir/interp.h"
+#include "tensor/graph_state.h"
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace luminal {
+namespace {
+
+Signature signature_of(OperationTypes types) {
+  switch (types) {
+  case OperationTypes::numeric: return Signature::numeric;
+  case OperationTypes::floating: return Signature::floating;
+  case OperationTypes::bits: return Signature::bits;
+  case OperationTypes::comparison: return Signature::comparison;
+  case OperationTypes::test: return Signature::test;
+  }
+  return Signature::floating;
+}
+
+std::vector<TensorType> types_of(const std::vector<OutputType>& outputs) {
+  std::vector<TensorType> types;
+  for (const OutputType& output : outputs) types.push_back({output.dtype, to_shape(output.shape)});
+  return types;
+}
+
+/// The results of a tuple node.
+std::vector<Tensor> results_of(std::string_view op, const std::shared_ptr<GraphState>& graph, NodeId node, size_t count,
+                               Where where) {
+  std::vector<Tensor> results;
+  for (size_t i = 0; i < count; i++)
+    results.push_back(build(op, graph, where, [&](FunctionBuilder& b) { return b.get(node, int(i)); }));
+  return results;
+}
+
+std::vector<NodeId> ids_of(std::string_view op, const std::shared_ptr<GraphState>& graph,
+                           const std::vector<Tensor>& tensors, Where where) {
+  std::vector<NodeId> ids;
+  for (const Tensor& tensor : tensors) {
+    if (graph_of(op, {&tensor}, where) != graph) throw Error(op, "the tensors belong to different graphs", where);
+    ids.push_back(tensor.id());
+  }
+  return ids;
+}
+
+} // namespace
+
+void register_operation(Operation operation) {
+  UserOp op;
+  op.name = std::move(operation.name);
+  op.arity = operation.arity;
+  op.signature = signature_of(operation.types);
+  op.f64 = std::move(operation.f64);
+  op.i64 = std::move(operation.i64);
+  op.text = std::move(operation.text);
+  op.definition = std::move(operation.definition);
+  op.ulp = operation.ulp;
+  op.low = operation.low;
+  op.high = operation.high;
+  op.commutative = operation.commutative;
+  op.doc = std::move(operation.doc);
+  for (size_t i = 0; i < 3; i++) op.derivative[i] = std::move(operation.derivative[i]);
+  register_op(std::move(op));
+}
+
+Tensor apply(const std::string& operation, const std::vector<Tensor>& operands, Where where) {
+  std::vector<Operand> list;
+  for (const Tensor& t : operands) list.emplace_back(t, where);
+  if (operands.empty()) throw Error(operation, "one operand must be a tensor", where);
+  if (auto op = parse_op(operation)) {
+    if (row(*op).arity != int(operands.size()))
+      throw Error(operation, fmt::format("takes {} operands, {} were given", row(*op).arity, operands.size()), where);
+    return elementwise(*op, operation, list, where);
+  }
+  const UserOp* user = find_user_op(operation);
+  if (!user)
+    throw Error("apply", fmt::format("there is no operation '{}'; register_operation makes one known", operation), where);
+  if (user->arity != int(operands.size()))
+    throw Error(operation, fmt::format("takes {} operands, {} were given", user->arity, operands.size()), where);
+  std::shared_ptr<GraphState> graph;
+  Shape shape;
+  DType dtype = graph_of(operation, {&operands[0]}, where) ? operands[0].dtype() : DType::f32;
+  for (const Tensor& t : operands) {
+    graph = graph_of(operation, {&operands[0], &t}, where);
+    shape = broadcast_shape(operation, shape, type_of(t).shape, where);
+    dtype = promote(dtype, t.dtype());
+  }
+  if ((user->signature == Signature::floating || user->signature == Signature::test) && !is_float(dtype)) dtype = DType::f32;
+  if (user->signature == Signature::numeric && dtype == DType::boolean) dtype = DType::i32;
+  if (user->signature == Signature::bits && is_float(dtype))
+    throw Error(operation, fmt::format("takes integers or bool, not {}", to_string(dtype)), where);
+  std::vector<NodeId> inputs;
+  for (const Tensor& t : operands)
+    inputs.push_back(broadcast_to(operation, t.cast(dtype, where), shape, where).id());
+  return build(operation, graph, where,
+               [&](FunctionBuilder& b) { return b.add(MapAttr{Op::add, operation}, inputs, {}, where); });
+}
+
+int64_t HostArray::count() const { return elements(shape); }
+double HostArray::at(int64_t index) const { return load_f64(dtype, data.data(), index); }
+void HostArray::put(int64_t index, double value) { store_f64(dtype, data.data(), index, value); }
+HostArray HostArray::zeros(DType dtype, std::vector<int64_t> shape) {
+  HostArray array{dtype, std::move(shape), {}};
+  array.data.resize(size_t(storage_bytes(dtype, array.count())));
+  return array;
+}
+
+void register_host(std::string name, HostFunctionBody body) {
+  register_host_function(std::move(name), [body = std::move(body)](const std::string&, std::span<const HostTensor> in) {
+    std::vector<HostArray> arrays;
+    for (const HostTensor& t : in) arrays.push_back({t.dtype, t.shape, t.data});
+    std::vector<HostTensor> out;
+    for (HostArray& array : body(arrays)) out.push_back({array.dtype, std::move(array.shape), std::move(array.data)});
+    return out;
+  });
+}
+
+std::vector<Tensor> host_call(const std::string& name, const std::vector<Tensor>& inputs,
+                              const std::vector<OutputType>& outputs, Where where) {
+  if (inputs.empty()) throw Error("host_call", fmt::format("{} needs an input", name), where);
+  if (outputs.empty()) throw Error("host_call", fmt::format("{} needs an output", name), where);
+  if (!find_host_function(name))
+    throw Error("host_call", fmt::format("'{}' is not registered: register_host makes it known", name), where);
+  const auto graph = graph_of("host_call", {&inputs[0]}, where);
+  const auto ids = ids_of("host_call", graph, inputs, where);
+  const NodeId node = build("host_call", graph, where, [&](FunctionBuilder& b) {
+                        return b.add(HostAttr{name, "", types_of(outputs)}, ids, {}, where);
+                      }).id();
+  return results_of("host_call", graph, node, outputs.size(), where);
+}
+
+std::vector<Tensor> custom_kernel(Graph& graph, const CustomKernel& kernel, const std::vector<Tensor>& inputs,
+                                  Where where) {
+  const auto ids = ids_of("custom_kernel", graph.state(), inputs, where);
+  if (kernel.outputs.empty()) throw Error("custom_kernel", fmt::format("{} has no output", kernel.name), where);
+  CustomAttr attr;
+  attr.name = kernel.name;
+  attr.text = kernel.text;
+  for (const auto* extents : {&kernel.grid, &kernel.block}) {
+    if (extents->size() > 3)
+      throw Error("custom_kernel", fmt::format("{}: {} has more than three axes", kernel.name, luminal::to_string(*extents)), where);
+    for (size_t d = 0; d < 3; d++) attr.grid.push_back(d < extents->size() ? to_expr((*extents)[d]) : Expr(1));
+  }
+  attr.grid.push_back(to_expr(kernel.shared_bytes));
+  attr.results = types_of(kernel.outputs);
+  const NodeId node = build("custom_kernel", graph.state(), where,
+                            [&](FunctionBuilder& b) { return b.add(attr, ids, {}, where); })
+                          .id();
+  return results_of("custom_kernel", graph.state(), node, kernel.outputs.size(), where);
+}
+
+} // namespace luminal

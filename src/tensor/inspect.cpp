@@ -1,0 +1,92 @@
+// tensor/inspect.cpp -- the terms behind a graph.
+#include "luminal/inspect.h"
+#include "compile/rewrite.h"
+#include "ir/infer.h"
+#include "ir/text_names.h"
+#include "tensor/graph_state.h"
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace luminal {
+
+TermInfo inspect(const Tensor& tensor, Where where) {
+  const auto graph = graph_of("inspect", {&tensor}, where);
+  const Node& own = graph->builder[tensor.id()];
+  TermInfo info;
+  info.dtype = own.type().dtype;
+  info.shape = to_dims(own.type().shape);
+  info.name = own.kind == NodeKind::input ? std::get<InputAttr>(own.attr).name : own.name;
+  const bool part = own.kind == NodeKind::get;
+  if (part) info.result = std::get<GetAttr>(own.attr).index;
+  const Node& term = part ? graph->builder[own.inputs[0]] : own;
+  const auto* map = std::get_if<MapAttr>(&term.attr);
+  info.op = map ? operation_name(term.attr) : std::string(to_string(term.kind));
+  for (NodeId input : term.inputs) info.inputs.push_back(wrap(graph, input));
+  FunctionBuilder b = graph->builder; // a function of this value alone, to be printed
+  b.result("value", tensor.id());
+  const Function f = b.finish();
+  const NodeId value = f.results[0].value;
+  info.text = node_texts(f)[part ? f[value].inputs[0] : value];
+  return info;
+}
+
+std::vector<Tensor> values(const Graph& graph) {
+  std::vector<Tensor> all;
+  const auto state = graph.state();
+  for (NodeId id = 0; id < state->node_count; id++)
+    if (!state->builder[id].is_tuple()) all.push_back(wrap(state, id));
+  return all;
+}
+
+Tensor find(const Graph& graph, const std::string& name, Where where) {
+  const auto state = graph.state();
+  auto found = state->inputs.find(name);
+  if (found != state->inputs.end()) return wrap(state, found->second);
+  std::string names;
+  for (const auto& [other, _] : state->inputs) names += (names.empty() ? "" : ", ") + other;
+  throw Error("find", fmt::format("there is no input {}; there are {}", name, names.empty() ? "none" : names), where);
+}
+
+std::vector<Tensor> add_terms(Graph& graph, std::string_view text,
+                              const std::vector<std::pair<std::string, Tensor>>& inputs, Where where) {
+  const auto state = graph.state();
+  std::string head, params;
+  int64_t lines = 1;
+  for (Expr symbol : state->module.symbols) {
+    head += fmt::format("symbol {}: {}..{}{}\n", symbol.name(), symbol.range().low, symbol.range().high,
+                        symbol.multiple() > 1 ? fmt::format(" multiple {}", symbol.multiple()) : "");
+    lines++;
+  }
+  std::vector<NodeId> arguments;
+  for (const auto& [name, tensor] : inputs) {
+    if (graph_of("add_terms", {&tensor}, where) != state)
+      throw Error("add_terms", "the tensors belong to another graph", where);
+    params += fmt::format("{}%{}: {}", params.empty() ? "" : ", ", name, to_string(type_of(tensor)));
+    arguments.push_back(tensor.id());
+  }
+  Module module;
+  try {
+    module = parse_module(fmt::format("{}fn @terms({}) {{\n{}\n}}\n", head, params, text), "terms");
+  } catch (const Error& error) { // its lines count from the head: tell the text's own
+    std::string what = error.what();
+    const size_t colon = what.find(':');
+    char* end = nullptr;
+    const int64_t line = colon == std::string::npos ? 0 : std::strtoll(what.c_str() + colon + 1, &end, 10);
+    if (what.starts_with("terms:") && line > lines) what = fmt::format("line {}{}", line - lines, end);
+    throw Error("add_terms", what, where);
+  }
+  const Function& function = module.entry();
+  state->stale = true;
+  std::vector<NodeId> made;
+  try {
+    made = compile::copy_into(state->builder, function, arguments);
+    for (NodeId id : made) state->node_count = std::max(state->node_count, size_t(id) + 1);
+  } catch (const Error& error) {
+    throw Error("add_terms", error.what(), where);
+  }
+  std::vector<Tensor> results;
+  for (NodeId id : made) results.push_back(wrap(state, id));
+  return results;
+}
+
+} // namespace luminal
