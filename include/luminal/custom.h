@@ -28,10 +28,11 @@ struct Operation {
   std::string definition;
   /// Language ("cuda", "hip", "metal", "opencl", "c") -> text with {a}, {b}, {c}; without one the definition is emitted.
   std::map<std::string, std::string> text;
-  double ulp = 4;             ///< error of a direct evaluation, in units of the last place
-  double low = -4, high = 4;  ///< arguments of tests and of the check of the definition
-  bool commutative = false;   ///< in the first two arguments
-  std::string derivative[3];  ///< d out / d argument over a, b, c, out; empty: zero almost everywhere or not differentiable
+  double ulp = 4;            ///< error of a direct evaluation, in units of the last place
+  double low = -4, high = 4; ///< arguments of tests and of the check of the definition
+  bool commutative = false;  ///< in the first two arguments
+  std::string derivative
+      [3]; ///< d out / d argument over a, b, c, out; empty: zero almost everywhere or not differentiable
   std::string doc;
 };
 /// Throws Error for a name that is taken by a different operation, and for a row that is incomplete or does not agree with its definition. Thread-safe.
@@ -48,8 +49,8 @@ struct HostArray {
   std::vector<int64_t> shape;
   std::vector<std::byte> data;
   int64_t count() const;
-  double at(int64_t index) const;           ///< of the flat array, as a double
-  void put(int64_t index, double value);    ///< rounded to the dtype
+  double at(int64_t index) const;        ///< of the flat array, as a double
+  void put(int64_t index, double value); ///< rounded to the dtype
   static HostArray zeros(DType dtype, std::vector<int64_t> shape);
 };
 /// One array for each declared output.

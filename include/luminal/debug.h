@@ -34,19 +34,20 @@ std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 // ---- while a graph runs: each gives its tensor back, unchanged and not copied ----
 
 /// At each execute: writes "label: f32[1000], 1000 values: first ... middle ... last". Keeps the tensor alive.
-Tensor print(const Tensor& x, std::string label = "", std::source_location where = std::source_location::current());
+Tensor print(const Tensor& x, std::string label = "",
+             std::source_location where = std::source_location::current());
 /// At each execute: writes the value to a file, .npy or .safetensors (under the tensor's name, or "value").
 Tensor dump(const Tensor& x, std::string file, std::source_location where = std::source_location::current());
 
 struct DiffOptions {
   double relative = 1e-4, absolute = 1e-5; ///< |got - expected| <= absolute + relative * |expected| passes
-  std::string name;                        ///< of the tensor in the file; empty: the tensor's own, or the only one
+  std::string name; ///< of the tensor in the file; empty: the tensor's own, or the only one
 };
 /// How two lists of numbers differ. `expected` is the file's side.
 struct DiffReport {
   std::string label;
   int64_t count = 0;
-  int64_t failed = 0;                    ///< elements outside the tolerances; NaN passes only beside NaN
+  int64_t failed = 0; ///< elements outside the tolerances; NaN passes only beside NaN
   int64_t nan_here = 0, nan_expected = 0;
   double low_here = 0, high_here = 0, low_expected = 0, high_expected = 0; ///< of what is not NaN
   // Of the elements that are finite on both sides, or infinite on one:

@@ -92,8 +92,8 @@ public:
   /// A function of the graph, called with these inputs: fn makes its results from stand-ins for them. Calls of one name have one body, which is
   /// compiled once: fn must make the same terms each time. Weights and other tensors come in as inputs.
   using FunctionBody = std::function<std::vector<Tensor>(Graph& body, const std::vector<Tensor>& inputs)>;
-  std::vector<Tensor> function(const std::string& name, const std::vector<Tensor>& inputs, const FunctionBody& fn,
-                               Where where = Where::current());
+  std::vector<Tensor> function(const std::string& name, const std::vector<Tensor>& inputs,
+                               const FunctionBody& fn, Where where = Where::current());
 
   // ---- running ----
   void compile(const CompileOptions& options = {}, Where where = Where::current());

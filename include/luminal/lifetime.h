@@ -7,7 +7,8 @@ namespace luminal {
 
 namespace detail {
 template <class T>
-concept TupleOfTensors = requires { std::tuple_size<std::remove_cvref_t<T>>::value; } && !std::ranges::range<T>;
+concept TupleOfTensors =
+    requires { std::tuple_size<std::remove_cvref_t<T>>::value; } && !std::ranges::range<T>;
 
 /// f(tensor) for one tensor, or for all in a vector, span, array, tuple, pair, or in these in one another.
 template <class C, class F> void each_tensor(C&& tensors, F&& f) {
@@ -24,16 +25,19 @@ template <class C, class F> void each_tensor(C&& tensors, F&& f) {
 template <class C> void keep(const C& tensors, std::source_location where = std::source_location::current()) {
   detail::each_tensor(tensors, [&](Tensor t) { t.keep(where); });
 }
-template <class C> void retrieve(const C& tensors, std::source_location where = std::source_location::current()) {
+template <class C>
+void retrieve(const C& tensors, std::source_location where = std::source_location::current()) {
   keep(tensors, where);
 }
 template <class C> void drop(const C& tensors, std::source_location where = std::source_location::current()) {
   detail::each_tensor(tensors, [&](Tensor t) { t.drop(where); });
 }
-inline void keep(std::initializer_list<Tensor> tensors, std::source_location where = std::source_location::current()) {
+inline void keep(std::initializer_list<Tensor> tensors,
+                 std::source_location where = std::source_location::current()) {
   keep(std::vector<Tensor>(tensors), where);
 }
-inline void drop(std::initializer_list<Tensor> tensors, std::source_location where = std::source_location::current()) {
+inline void drop(std::initializer_list<Tensor> tensors,
+                 std::source_location where = std::source_location::current()) {
   drop(std::vector<Tensor>(tensors), where);
 }
 
@@ -50,9 +54,10 @@ void set_dyn(std::span<const Tensor> tensors, std::span<const HostValues> values
              std::source_location where = std::source_location::current());
 template <std::ranges::sized_range C, NestedRange V>
   requires std::same_as<std::ranges::range_value_t<C>, Tensor>
-void set_dyn(const C& tensors, const V& values, std::source_location where = std::source_location::current()) {
-  set_dyn(std::span<const Tensor>(tensors), std::vector<HostValues>(std::ranges::begin(values), std::ranges::end(values)),
-          where);
+void set_dyn(const C& tensors, const V& values,
+             std::source_location where = std::source_location::current()) {
+  set_dyn(std::span<const Tensor>(tensors),
+          std::vector<HostValues>(std::ranges::begin(values), std::ranges::end(values)), where);
 }
 
 /// The value of x, available only after all of `others` have been computed and their effects have happened. What is made from the result comes after
@@ -62,12 +67,14 @@ Tensor after(const Tensor& x, const std::vector<Tensor>& others,
 
 /// Moves a value: a kept value, state or input becomes the value of an input, weight or state of the same or another graph, of the same type.
 /// Afterwards `from` has none (a state is zero). Kept values of 64 KiB and more, and states, are not copied.
-void transfer(const Tensor& from, const Tensor& to, std::source_location where = std::source_location::current());
+void transfer(const Tensor& from, const Tensor& to,
+              std::source_location where = std::source_location::current());
 /// All values are taken before the first one is given.
 void transfer(const std::vector<Tensor>& from, const std::vector<Tensor>& to,
               std::source_location where = std::source_location::current());
 /// Exchanges the values of two inputs or states. (The handles stay what they are.)
-void swap_values(const Tensor& a, const Tensor& b, std::source_location where = std::source_location::current());
+void swap_values(const Tensor& a, const Tensor& b,
+                 std::source_location where = std::source_location::current());
 
 /// Forgets the data of all inputs and weights that the tensors are made from.
 void delete_inputs(const std::vector<Tensor>& tensors,

@@ -20,7 +20,8 @@ constexpr Setting table[] = {
      "what a compilation prints on stderr: 1 kernels, 2 and schedules, 3 and passes, 4 and loop IR, 5 and "
      "terms, 6 and LLVM IR, 7 and assembly"},
     {"LUMINAL_DEBUG_FILTER", SettingType::text, "",
-     "words with commas: LUMINAL_DEBUG shows kernels whose name, or the name of a tensor they read or write, holds one of them"},
+     "words with commas: LUMINAL_DEBUG shows kernels whose name, or the name of a tensor they read or write, "
+     "holds one of them"},
     {"LUMINAL_LOG", SettingType::text, "warning", "what is logged on stderr: error, warning, info, debug"},
     {"LUMINAL_PREDICT", SettingType::integer, "-1", "default of luminal run --predict"},
     {"NO_COLOR", SettingType::text, "", "set: no colours on the terminal (no-color.org)"},

@@ -86,12 +86,13 @@ void set_dim(Task& task, const std::string& name, int64_t value, const std::stri
   for (Expr symbol : task.module.symbols) {
     if (symbol.name() != name) continue;
     if (!symbol.range().contains(value) || value % symbol.multiple() != 0)
-      throw Error(fmt::format("{}: dimension {} would be {}, declared is {}..{}{}", from, name, value, symbol.range().low,
-                              symbol.range().high,
+      throw Error(fmt::format("{}: dimension {} would be {}, declared is {}..{}{}", from, name, value,
+                              symbol.range().low, symbol.range().high,
                               symbol.multiple() > 1 ? fmt::format(" multiple {}", symbol.multiple()) : ""));
     auto [at, fresh] = task.dims.emplace(name, value);
     if (!fresh && at->second != value)
-      throw Error(fmt::format("{}: dimension {} would be {}, elsewhere it is {}", from, name, value, at->second));
+      throw Error(
+          fmt::format("{}: dimension {} would be {}, elsewhere it is {}", from, name, value, at->second));
     return;
   }
   throw Error(fmt::format("{}: the module has no dimension {}", from, name));
@@ -109,7 +110,9 @@ void read_dims(Task& task, const std::vector<std::string>& options) {
 }
 
 const std::vector<NodeId>& params(const Task& task) { return task.module.entry().params; }
-const InputAttr& param(const Task& task, NodeId id) { return std::get<InputAttr>(task.module.entry()[id].attr); }
+const InputAttr& param(const Task& task, NodeId id) {
+  return std::get<InputAttr>(task.module.entry()[id].attr);
+}
 
 void read_inputs(Task& task, const Files& files, const std::string& module_path) {
   for (NodeId id : params(task)) {
@@ -117,8 +120,8 @@ void read_inputs(Task& task, const Files& files, const std::string& module_path)
     auto found = files.tensors.find(input.name);
     if (found == files.tensors.end()) {
       if (input.role == Role::state) continue;
-      throw Error(fmt::format("input {} ({}) is missing: the files have {}", input.name, to_string(input.type),
-                              files.names()));
+      throw Error(fmt::format("input {} ({}) is missing: the files have {}", input.name,
+                              to_string(input.type), files.names()));
     }
     const auto& [view, path] = found->second;
     auto dtype = dtype_of_storage(view.type);
@@ -131,7 +134,8 @@ void read_inputs(Task& task, const Files& files, const std::string& module_path)
       const Expr extent = input.type.shape[d];
       if (extent.is_constant() && extent.value() != view.shape[d]) throw wrong();
       if (extent.is_symbol())
-        set_dim(task, std::string(extent.name()), view.shape[d], fmt::format("{}: {} {}", path, view.name, extents_text(view.shape)));
+        set_dim(task, std::string(extent.name()), view.shape[d],
+                fmt::format("{}: {} {}", path, view.name, extents_text(view.shape)));
     }
     task.inputs[input.name] = {*dtype, view.shape, {view.bytes.begin(), view.bytes.end()}};
     task.from_files.insert(input.name);
@@ -147,8 +151,9 @@ void check_sizes(Task& task) {
   for (Expr symbol : task.module.symbols) {
     auto value = task.dims.find(std::string(symbol.name()));
     if (value == task.dims.end())
-      throw Error(fmt::format("dimension {} ({}..{}) has no value: no input has an axis of this size, say --dim {}=SIZE",
-                              symbol.name(), symbol.range().low, symbol.range().high, symbol.name()));
+      throw Error(fmt::format(
+          "dimension {} ({}..{}) has no value: no input has an axis of this size, say --dim {}=SIZE",
+          symbol.name(), symbol.range().low, symbol.range().high, symbol.name()));
     bindings[symbol] = value->second;
   }
   for (Expr condition : task.module.assumptions) {
@@ -172,10 +177,12 @@ void check_sizes(Task& task) {
     }
     auto given = task.inputs.find(input.name);
     if (given == task.inputs.end())
-      task.inputs[input.name] = {input.type.dtype, extents, std::vector<std::byte>(size_t(storage_bytes(input.type.dtype, count)))};
+      task.inputs[input.name] = {input.type.dtype, extents,
+                                 std::vector<std::byte>(size_t(storage_bytes(input.type.dtype, count)))};
     else if (given->second.shape != extents)
-      throw Error(fmt::format("input {} has shape {}, the module wants {} = {}", input.name, extents_text(given->second.shape),
-                              to_string(input.type), extents_text(extents)));
+      throw Error(fmt::format("input {} has shape {}, the module wants {} = {}", input.name,
+                              extents_text(given->second.shape), to_string(input.type),
+                              extents_text(extents)));
   }
 }
 
@@ -216,7 +223,8 @@ Results run_plan(const Task& task, const EvalArguments& a, Json& timings) {
   auto store = std::make_shared<runtime::Store>(*device);
   for (NodeId id : params(task)) {
     const InputAttr& input = param(task, id);
-    if (input.role == Role::weight) store->borrow_weight(input.name, task.inputs.at(input.name).data, nullptr);
+    if (input.role == Role::weight)
+      store->borrow_weight(input.name, task.inputs.at(input.name).data, nullptr);
   }
   auto context = runtime::Context::create(*executable, store, {.host = run_host_effect});
   if (!context) throw Error(context.error());
@@ -278,7 +286,9 @@ std::vector<Judged> judge(const Task& task, const Results& results, double slack
         const double allowed = slack * want.error + 4 * unit_roundoff(got.dtype) * std::fabs(want.value);
         right = value == want.value || (std::isnan(value) && std::isnan(want.value)) || error <= allowed ||
                 std::isinf(want.error);
-        if (!right) text = fmt::format("{:.9g} by the plan, {:.9g} by the interpreter, within {:.3g}", value, want.value, allowed);
+        if (!right)
+          text = fmt::format("{:.9g} by the plan, {:.9g} by the interpreter, within {:.3g}", value,
+                             want.value, allowed);
         if (std::isfinite(error)) judged.largest = std::max(judged.largest, error);
         if (std::isfinite(allowed)) judged.bound = std::max(judged.bound, allowed);
       } else {
@@ -297,16 +307,20 @@ std::vector<Judged> judge(const Task& task, const Results& results, double slack
 void save(const std::string& path, const Results& results, const Module& module) {
   if (path.ends_with(".npy")) {
     if (results.size() != 1)
-      throw Error(fmt::format("{}: an .npy file holds one array, the module has {} results", path, results.size()));
+      throw Error(
+          fmt::format("{}: an .npy file holds one array, the module has {} results", path, results.size()));
     const auto& [name, value] = *results.begin();
-    if (auto done = write_tensor(path, name, value.dtype, value.shape, value.data); !done) throw Error(done.error());
+    if (auto done = write_tensor(path, name, value.dtype, value.shape, value.data); !done)
+      throw Error(done.error());
     return;
   }
   std::vector<TensorView> views;
   for (const FunctionResult& result : module.entry().results) {
     const HostTensor& value = results.at(result.name);
     auto type = storage_of_dtype(value.dtype);
-    if (!type) throw Error(fmt::format("{}: result {} is {}, which no file holds; cast it in the module", path, result.name, to_string(value.dtype)));
+    if (!type)
+      throw Error(fmt::format("{}: result {} is {}, which no file holds; cast it in the module", path,
+                              result.name, to_string(value.dtype)));
     TensorView view;
     view.name = result.name;
     view.type = *type;
@@ -324,10 +338,15 @@ Json description(const std::string& name, const HostTensor& value) {
 int eval(const EvalArguments& a) {
   end_on_interrupt();
   register_file_effects();
-  if (!a.output.empty() && !a.output.ends_with(".safetensors") && !a.output.ends_with(".npy") && !a.output.starts_with("/dev/"))
+  if (!a.output.empty() && !a.output.ends_with(".safetensors") && !a.output.ends_with(".npy") &&
+      !a.output.starts_with("/dev/"))
     throw Error(fmt::format("{}: the output must end in .safetensors or .npy", a.output));
   const Task task = read_task(a);
-  Json timings = {{"compile_s", nullptr}, {"load_s", nullptr}, {"run_s", nullptr}, {"interpret_s", nullptr}, {"check_s", nullptr}};
+  Json timings = {{"compile_s", nullptr},
+                  {"load_s", nullptr},
+                  {"run_s", nullptr},
+                  {"interpret_s", nullptr},
+                  {"check_s", nullptr}};
   Results results;
   if (a.interpret) {
     const auto start = Clock::now();
@@ -347,11 +366,14 @@ int eval(const EvalArguments& a) {
   for (const Judged& j : judged) wrong += j.wrong;
 
   if (a.json) {
-    Json json = {{"file", a.path}, {"function", task.module.entry().name}, {"by", a.interpret ? "interpreter" : "plan"}};
+    Json json = {{"file", a.path},
+                 {"function", task.module.entry().name},
+                 {"by", a.interpret ? "interpreter" : "plan"}};
     json["dims"] = Json::object();
     for (const auto& [name, size] : task.dims) json["dims"][name] = size;
     json["inputs"] = Json::array();
-    for (NodeId id : params(task)) json["inputs"].push_back(description(param(task, id).name, task.inputs.at(param(task, id).name)));
+    for (NodeId id : params(task))
+      json["inputs"].push_back(description(param(task, id).name, task.inputs.at(param(task, id).name)));
     json["results"] = Json::array();
     for (const FunctionResult& result : task.module.entry().results)
       json["results"].push_back(description(result.name, results.at(result.name)));
@@ -359,21 +381,24 @@ int eval(const EvalArguments& a) {
     if (a.check) {
       json["check"] = Json::array();
       for (const Judged& j : judged)
-        json["check"].push_back({{"name", j.name}, {"wrong", j.wrong}, {"largest_error", j.largest}, {"bound", j.bound}});
+        json["check"].push_back(
+            {{"name", j.name}, {"wrong", j.wrong}, {"largest_error", j.largest}, {"bound", j.bound}});
     }
     json["timings"] = timings;
     std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
   } else if (a.output.empty())
     for (const FunctionResult& result : task.module.entry().results) {
       const HostTensor& value = results.at(result.name);
-      fmt::print("{}: {}{}\n{}\n", result.name, to_string(value.dtype), value.shape.empty() ? "" : extents_text(value.shape),
+      fmt::print("{}: {}{}\n{}\n", result.name, to_string(value.dtype),
+                 value.shape.empty() ? "" : extents_text(value.shape),
                  values_text(value.dtype, value.shape, value.data, {}));
     }
   for (const Judged& j : judged)
     if (!a.json || j.wrong)
       fmt::print(stderr, "check {}: {}\n", j.name,
                  j.wrong ? fmt::format("{} of {} elements are wrong; {}", j.wrong, j.count, j.worst)
-                         : fmt::format("{} elements are right, largest error {:.3g} of {:.3g} allowed", j.count, j.largest, j.bound));
+                         : fmt::format("{} elements are right, largest error {:.3g} of {:.3g} allowed",
+                                       j.count, j.largest, j.bound));
   if (wrong) {
     fmt::print(stderr, "luminal: {}: the plan and the interpreter differ\n", a.path);
     return failed;
@@ -387,16 +412,26 @@ void add_eval(CLI::App& app, int& exit_code) {
   auto a = std::make_shared<EvalArguments>();
   auto* verb = app.add_subcommand("eval", "Run a module of terms (.lum) on tensors from files");
   verb->add_option("file", a->path, "Terms in text form; the last function is run")->required();
-  verb->add_option("--inputs,-i", a->inputs, "Tensors by name: .safetensors, .npz, or .npy named like the input; may be repeated")
+  verb->add_option("--inputs,-i", a->inputs,
+                   "Tensors by name: .safetensors, .npz, or .npy named like the input; may be repeated")
       ->allow_extra_args(false);
-  verb->add_option("--output,-o", a->output, "Write the results to this .safetensors (or .npy) file instead of showing them");
-  verb->add_option("--dim,-d", a->dims, "NAME=SIZE of a dimension that no input's shape tells; may be repeated")->allow_extra_args(false);
-  auto* interpret = verb->add_flag("--interpret", a->interpret, "By the interpreter, which is the meaning of every term");
-  verb->add_flag("--check", a->check, "Hold the plan's results against the interpreter; exit code 1 where they differ")->excludes(interpret);
-  verb->add_option("--slack", a->slack, "Of the error bounds of --check")->check(CLI::Range(1.0, 1e6))->capture_default_str();
+  verb->add_option("--output,-o", a->output,
+                   "Write the results to this .safetensors (or .npy) file instead of showing them");
+  verb->add_option("--dim,-d", a->dims,
+                   "NAME=SIZE of a dimension that no input's shape tells; may be repeated")
+      ->allow_extra_args(false);
+  auto* interpret =
+      verb->add_flag("--interpret", a->interpret, "By the interpreter, which is the meaning of every term");
+  verb->add_flag("--check", a->check,
+                 "Hold the plan's results against the interpreter; exit code 1 where they differ")
+      ->excludes(interpret);
+  verb->add_option("--slack", a->slack, "Of the error bounds of --check")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
   verb->add_option("--threads,-t", a->threads, "Worker threads")->check(CLI::Range(1, 1024));
   verb->add_flag("--no-cache", a->no_cache, "Do not use machine code kept on disk");
-  verb->add_flag("--json", a->json, "One JSON object: file, function, by, dims, inputs, results, check, timings");
+  verb->add_flag("--json", a->json,
+                 "One JSON object: file, function, by, dims, inputs, results, check, timings");
   verb->callback([a, &exit_code] { exit_code = eval(*a); });
 }
 

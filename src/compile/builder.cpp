@@ -639,7 +639,9 @@ Result<void> PlanBuilder::emit_cond(const Function& f, NodeId node, Slots& slots
 /// What a user's kernel says of its arguments must be what it gets: it reads and writes memory.
 Result<void> PlanBuilder::check_custom(const Function& f, NodeId node, const kernel::Kernel& loops) const {
   const auto& name = std::get<CustomAttr>(f[node].attr).name;
-  auto fail = [&](const std::string& text) { return Failure{fmt::format("custom kernel {}: {}", name, text)}; };
+  auto fail = [&](const std::string& text) {
+    return Failure{fmt::format("custom kernel {}: {}", name, text)};
+  };
   std::vector<TensorType> types;
   for (NodeId input : f[node].inputs) types.push_back(f[input].type());
   const size_t inputs = types.size();
@@ -648,22 +650,23 @@ Result<void> PlanBuilder::check_custom(const Function& f, NodeId node, const ker
   for (const kernel::Buffer& buffer : loops.buffers)
     if (buffer.space == kernel::Space::global) arguments.push_back(&buffer);
   if (arguments.size() != types.size())
-    return fail(fmt::format("the text has {} arguments, the call {} inputs and {} results", arguments.size(), inputs,
-                            types.size() - inputs));
+    return fail(fmt::format("the text has {} arguments, the call {} inputs and {} results", arguments.size(),
+                            inputs, types.size() - inputs));
   for (Expr symbol : loops.symbols)
     if (std::find(plan_.symbols.begin(), plan_.symbols.end(), symbol) == plan_.symbols.end())
-      return fail(fmt::format("{}: {}..{} is no dimension of the graph: name and range must be the same", symbol.name(),
-                              symbol.range().low, symbol.range().high));
+      return fail(fmt::format("{}: {}..{} is no dimension of the graph: name and range must be the same",
+                              symbol.name(), symbol.range().low, symbol.range().high));
   for (size_t i = 0; i < types.size(); i++) {
     const kernel::Buffer& buffer = *arguments[i];
     if (buffer.dtype != types[i].dtype)
       return fail(fmt::format("{} is {} in the text and {} in the call", buffer.name, to_string(buffer.dtype),
                               to_string(types[i])));
     if (i < inputs ? buffer.access != kernel::Access::in : buffer.access == kernel::Access::in)
-      return fail(fmt::format("{} must be {}", buffer.name, i < inputs ? "in: it is an input" : "out: it is a result"));
+      return fail(fmt::format("{} must be {}", buffer.name,
+                              i < inputs ? "in: it is an input" : "out: it is a result"));
     if (!proves_equal(buffer.size, product(types[i].shape), module_.assumptions))
-      return fail(fmt::format("{} has {} elements in the text, the call gives {}", buffer.name, to_string(buffer.size),
-                              to_string(types[i])));
+      return fail(fmt::format("{} has {} elements in the text, the call gives {}", buffer.name,
+                              to_string(buffer.size), to_string(types[i])));
   }
   return {};
 }
@@ -695,9 +698,10 @@ Result<void> PlanBuilder::emit_custom(const Function& f, NodeId node, Slots& slo
   } else {
     std::string languages;
     for (const auto& [language, _] : attr.text) languages += (languages.empty() ? "" : ", ") + language;
-    return Failure{fmt::format("custom kernel {} has no text in the language \"loops\", which the device cpu runs, and "
-                               "no host function of that name is registered; there is {}",
-                               attr.name, languages.empty() ? "no text" : languages)};
+    return Failure{
+        fmt::format("custom kernel {} has no text in the language \"loops\", which the device cpu runs, and "
+                    "no host function of that name is registered; there is {}",
+                    attr.name, languages.empty() ? "no text" : languages)};
   }
   for (NodeId input : f[node].inputs) step.slots.push_back(slots.at(input));
   std::vector<int> results;

@@ -96,17 +96,19 @@ std::vector<bool> shown_kernels(const runtime::Plan& plan) {
   std::erase(words, "");
   std::vector<bool> shown(plan.kernels.size(), words.empty());
   auto holds = [&](const std::string& name) {
-    return std::any_of(words.begin(), words.end(), [&](const auto& word) { return name.find(word) != std::string::npos; });
+    return std::any_of(words.begin(), words.end(),
+                       [&](const auto& word) { return name.find(word) != std::string::npos; });
   };
-  std::function<void(const std::vector<runtime::Step>&)> visit = [&](const std::vector<runtime::Step>& steps) {
-    for (const runtime::Step& step : steps) {
-      if (step.kernel >= 0)
-        for (int slot : step.slots)
-          if (holds(plan.slots[size_t(slot)].name)) shown[size_t(step.kernel)] = true;
-      visit(step.body);
-      visit(step.otherwise);
-    }
-  };
+  std::function<void(const std::vector<runtime::Step>&)> visit =
+      [&](const std::vector<runtime::Step>& steps) {
+        for (const runtime::Step& step : steps) {
+          if (step.kernel >= 0)
+            for (int slot : step.slots)
+              if (holds(plan.slots[size_t(slot)].name)) shown[size_t(step.kernel)] = true;
+          visit(step.body);
+          visit(step.otherwise);
+        }
+      };
   for (size_t i = 0; i < plan.kernels.size(); i++)
     if (holds(plan.kernels[i].name)) shown[i] = true;
   visit(plan.load_steps);

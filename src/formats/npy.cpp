@@ -115,9 +115,10 @@ private:
 };
 
 constexpr std::pair<std::string_view, StorageType> npy_types[] = {
-    {"b1", StorageType::boolean}, {"i1", StorageType::i8},  {"i2", StorageType::i16}, {"i4", StorageType::i32},
-    {"i8", StorageType::i64},     {"u1", StorageType::u8},  {"u2", StorageType::u16}, {"u4", StorageType::u32},
-    {"u8", StorageType::u64},     {"f2", StorageType::f16}, {"f4", StorageType::f32}, {"f8", StorageType::f64}};
+    {"b1", StorageType::boolean}, {"i1", StorageType::i8},  {"i2", StorageType::i16},
+    {"i4", StorageType::i32},     {"i8", StorageType::i64}, {"u1", StorageType::u8},
+    {"u2", StorageType::u16},     {"u4", StorageType::u32}, {"u8", StorageType::u64},
+    {"f2", StorageType::f16},     {"f4", StorageType::f32}, {"f8", StorageType::f64}};
 
 std::optional<StorageType> type_of(std::string_view code) {
   for (const auto& [name, type] : npy_types)

@@ -1,7 +1,7 @@
 // ir/infer.cpp -- what each kind of node asks of its inputs, and the types of its results.
 #include "ir/infer.h"
-#include "ir/host_text.h"
 #include "base/check.h"
+#include "ir/host_text.h"
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>

@@ -452,7 +452,8 @@ luminal::Result<void> Context::set_state(std::string_view name, std::span<const 
   auto value = state(name);
   if (!value) return value.failure();
   if (value->bytes.size() != bytes.size())
-    return Failure{fmt::format("state {} takes {} bytes, {} were given", name, value->bytes.size(), bytes.size())};
+    return Failure{
+        fmt::format("state {} takes {} bytes, {} were given", name, value->bytes.size(), bytes.size())};
   if (!bytes.empty()) std::memcpy(value->bytes.data(), bytes.data(), bytes.size());
   return {};
 }

@@ -26,8 +26,8 @@ std::vector<TensorType> types_of(const std::vector<OutputType>& outputs) {
 }
 
 /// The results of a tuple node.
-std::vector<Tensor> results_of(std::string_view op, const std::shared_ptr<GraphState>& graph, NodeId node, size_t count,
-                               Where where) {
+std::vector<Tensor> results_of(std::string_view op, const std::shared_ptr<GraphState>& graph, NodeId node,
+                               size_t count, Where where) {
   std::vector<Tensor> results;
   for (size_t i = 0; i < count; i++)
     results.push_back(build(op, graph, where, [&](FunctionBuilder& b) { return b.get(node, int(i)); }));
@@ -38,7 +38,8 @@ std::vector<NodeId> ids_of(std::string_view op, const std::shared_ptr<GraphState
                            const std::vector<Tensor>& tensors, Where where) {
   std::vector<NodeId> ids;
   for (const Tensor& tensor : tensors) {
-    if (graph_of(op, {&tensor}, where) != graph) throw Error(op, "the tensors belong to different graphs", where);
+    if (graph_of(op, {&tensor}, where) != graph)
+      throw Error(op, "the tensors belong to different graphs", where);
     ids.push_back(tensor.id());
   }
   return ids;
@@ -70,14 +71,18 @@ Tensor apply(const std::string& operation, const std::vector<Tensor>& operands, 
   if (operands.empty()) throw Error(operation, "one operand must be a tensor", where);
   if (auto op = parse_op(operation)) {
     if (row(*op).arity != int(operands.size()))
-      throw Error(operation, fmt::format("takes {} operands, {} were given", row(*op).arity, operands.size()), where);
+      throw Error(operation, fmt::format("takes {} operands, {} were given", row(*op).arity, operands.size()),
+                  where);
     return elementwise(*op, operation, list, where);
   }
   const UserOp* user = find_user_op(operation);
   if (!user)
-    throw Error("apply", fmt::format("there is no operation '{}'; register_operation makes one known", operation), where);
+    throw Error("apply",
+                fmt::format("there is no operation '{}'; register_operation makes one known", operation),
+                where);
   if (user->arity != int(operands.size()))
-    throw Error(operation, fmt::format("takes {} operands, {} were given", user->arity, operands.size()), where);
+    throw Error(operation, fmt::format("takes {} operands, {} were given", user->arity, operands.size()),
+                where);
   std::shared_ptr<GraphState> graph;
   Shape shape;
   DType dtype = graph_of(operation, {&operands[0]}, where) ? operands[0].dtype() : DType::f32;
@@ -86,7 +91,8 @@ Tensor apply(const std::string& operation, const std::vector<Tensor>& operands, 
     shape = broadcast_shape(operation, shape, type_of(t).shape, where);
     dtype = promote(dtype, t.dtype());
   }
-  if ((user->signature == Signature::floating || user->signature == Signature::test) && !is_float(dtype)) dtype = DType::f32;
+  if ((user->signature == Signature::floating || user->signature == Signature::test) && !is_float(dtype))
+    dtype = DType::f32;
   if (user->signature == Signature::numeric && dtype == DType::boolean) dtype = DType::i32;
   if (user->signature == Signature::bits && is_float(dtype))
     throw Error(operation, fmt::format("takes integers or bool, not {}", to_string(dtype)), where);
@@ -107,13 +113,15 @@ HostArray HostArray::zeros(DType dtype, std::vector<int64_t> shape) {
 }
 
 void register_host(std::string name, HostFunctionBody body) {
-  register_host_function(std::move(name), [body = std::move(body)](const std::string&, std::span<const HostTensor> in) {
-    std::vector<HostArray> arrays;
-    for (const HostTensor& t : in) arrays.push_back({t.dtype, t.shape, t.data});
-    std::vector<HostTensor> out;
-    for (HostArray& array : body(arrays)) out.push_back({array.dtype, std::move(array.shape), std::move(array.data)});
-    return out;
-  });
+  register_host_function(std::move(name),
+                         [body = std::move(body)](const std::string&, std::span<const HostTensor> in) {
+                           std::vector<HostArray> arrays;
+                           for (const HostTensor& t : in) arrays.push_back({t.dtype, t.shape, t.data});
+                           std::vector<HostTensor> out;
+                           for (HostArray& array : body(arrays))
+                             out.push_back({array.dtype, std::move(array.shape), std::move(array.data)});
+                           return out;
+                         });
 }
 
 std::vector<Tensor> host_call(const std::string& name, const std::vector<Tensor>& inputs,
@@ -121,7 +129,8 @@ std::vector<Tensor> host_call(const std::string& name, const std::vector<Tensor>
   if (inputs.empty()) throw Error("host_call", fmt::format("{} needs an input", name), where);
   if (outputs.empty()) throw Error("host_call", fmt::format("{} needs an output", name), where);
   if (!find_host_function(name))
-    throw Error("host_call", fmt::format("'{}' is not registered: register_host makes it known", name), where);
+    throw Error("host_call", fmt::format("'{}' is not registered: register_host makes it known", name),
+                where);
   const auto graph = graph_of("host_call", {&inputs[0]}, where);
   const auto ids = ids_of("host_call", graph, inputs, where);
   const NodeId node = build("host_call", graph, where, [&](FunctionBuilder& b) {
@@ -133,20 +142,24 @@ std::vector<Tensor> host_call(const std::string& name, const std::vector<Tensor>
 std::vector<Tensor> custom_kernel(Graph& graph, const CustomKernel& kernel, const std::vector<Tensor>& inputs,
                                   Where where) {
   const auto ids = ids_of("custom_kernel", graph.state(), inputs, where);
-  if (kernel.outputs.empty()) throw Error("custom_kernel", fmt::format("{} has no output", kernel.name), where);
+  if (kernel.outputs.empty())
+    throw Error("custom_kernel", fmt::format("{} has no output", kernel.name), where);
   CustomAttr attr;
   attr.name = kernel.name;
   attr.text = kernel.text;
   for (const auto* extents : {&kernel.grid, &kernel.block}) {
     if (extents->size() > 3)
-      throw Error("custom_kernel", fmt::format("{}: {} has more than three axes", kernel.name, luminal::to_string(*extents)), where);
-    for (size_t d = 0; d < 3; d++) attr.grid.push_back(d < extents->size() ? to_expr((*extents)[d]) : Expr(1));
+      throw Error("custom_kernel",
+                  fmt::format("{}: {} has more than three axes", kernel.name, luminal::to_string(*extents)),
+                  where);
+    for (size_t d = 0; d < 3; d++)
+      attr.grid.push_back(d < extents->size() ? to_expr((*extents)[d]) : Expr(1));
   }
   attr.grid.push_back(to_expr(kernel.shared_bytes));
   attr.results = types_of(kernel.outputs);
-  const NodeId node = build("custom_kernel", graph.state(), where,
-                            [&](FunctionBuilder& b) { return b.add(attr, ids, {}, where); })
-                          .id();
+  const NodeId node = build("custom_kernel", graph.state(), where, [&](FunctionBuilder& b) {
+                        return b.add(attr, ids, {}, where);
+                      }).id();
   return results_of("custom_kernel", graph.state(), node, kernel.outputs.size(), where);
 }
 

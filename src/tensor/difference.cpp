@@ -55,7 +55,9 @@ DiffReport difference(DType type, const std::byte* here, DType expected_type, co
   errors.reserve(size_t(report.count));
   double sum = 0, squares = 0;
   std::vector<std::pair<double, int64_t>> worst; // a heap: the least on top
-  auto less_bad = [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; };
+  auto less_bad = [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  };
   for (int64_t i = 0; i < report.count; i++) {
     const double x = load_f64(type, here, i), y = load_f64(expected_type, expected, i);
     ours.add(x);
@@ -65,7 +67,8 @@ DiffReport difference(DType type, const std::byte* here, DType expected_type, co
     const bool same = x == y || (std::isnan(x) && std::isnan(y));
     const double error = same ? 0 : std::fabs(x - y);
     const double rank = std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
-    if (!same && !(error <= options.absolute + options.relative * std::fabs(y) && std::isfinite(error))) report.failed++;
+    if (!same && !(error <= options.absolute + options.relative * std::fabs(y) && std::isfinite(error)))
+      report.failed++;
     if (!same && (worst.size() < shown_places || rank > worst.front().first)) {
       worst.emplace_back(rank, i);
       std::push_heap(worst.begin(), worst.end(), less_bad);
@@ -79,7 +82,8 @@ DiffReport difference(DType type, const std::byte* here, DType expected_type, co
     sum += error;
     squares += error * error;
     report.largest = std::max(report.largest, error);
-    if (error > 0 && y != 0) report.largest_relative = std::max(report.largest_relative, error / std::fabs(y));
+    if (error > 0 && y != 0)
+      report.largest_relative = std::max(report.largest_relative, error / std::fabs(y));
   }
   ours.put(report.low_here, report.high_here);
   theirs.put(report.low_expected, report.high_expected);
@@ -92,7 +96,8 @@ DiffReport difference(DType type, const std::byte* here, DType expected_type, co
   report.percentile_99 = percentile(errors, 0.99);
   std::sort(worst.begin(), worst.end(), less_bad);
   for (auto [_, flat] : worst)
-    report.worst.push_back({index_of(flat, shape), load_f64(type, here, flat), load_f64(expected_type, expected, flat)});
+    report.worst.push_back(
+        {index_of(flat, shape), load_f64(type, here, flat), load_f64(expected_type, expected, flat)});
   return report;
 }
 
@@ -105,10 +110,10 @@ std::string to_string(const DiffReport& r, bool colour) {
   out += fmt::format("\n  NaN: {} here, {} expected", r.nan_here, r.nan_expected);
   out += fmt::format("\n  range: {:.6g} .. {:.6g} here, {:.6g} .. {:.6g} expected", r.low_here, r.high_here,
                      r.low_expected, r.high_expected);
-  out += fmt::format("\n  error: average {:.3g}, largest {:.3g} (relative {:.3g}), mean squared {:.3g}", r.average,
-                     r.largest, r.largest_relative, r.mean_squared);
-  out += fmt::format("\n  percentiles: 50 % {:.3g}, 95 % {:.3g}, 99 % {:.3g}", r.percentile_50, r.percentile_95,
-                     r.percentile_99);
+  out += fmt::format("\n  error: average {:.3g}, largest {:.3g} (relative {:.3g}), mean squared {:.3g}",
+                     r.average, r.largest, r.largest_relative, r.mean_squared);
+  out += fmt::format("\n  percentiles: 50 % {:.3g}, 95 % {:.3g}, 99 % {:.3g}", r.percentile_50,
+                     r.percentile_95, r.percentile_99);
   for (const auto& place : r.worst)
     out += fmt::format("\n  [{}]: {:.9g} here, {:.9g} expected", fmt::join(place.index, ", "), place.here,
                        place.expected);

@@ -1,7 +1,7 @@
 // tensor/display.cpp -- whole graphs as files and tables.
 #include "base/file.h"
-#include "luminal/inspect.h"
 #include "luminal/debug.h"
+#include "luminal/inspect.h"
 #include "tensor/graph_state.h"
 #include <atomic>
 #include <filesystem>

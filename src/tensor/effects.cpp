@@ -60,8 +60,9 @@ Result<CompareText> parse_compare_text(const std::string& text) {
     return !word.empty() && !*end && to >= 0;
   };
   if (lines.size() != 5 || !number(lines[3], out.options.relative) || !number(lines[4], out.options.absolute))
-    return Failure{"[compare] the text must be a file, or five lines: file, tensor, name in the file, relative and "
-                   "absolute tolerance"};
+    return Failure{
+        "[compare] the text must be a file, or five lines: file, tensor, name in the file, relative and "
+        "absolute tolerance"};
   out.tensor = lines[1];
   out.options.name = lines[2];
   return out;
@@ -86,8 +87,8 @@ Result<void> compare_with_file(const std::string& text, DType dtype, std::span<c
 Result<void> dump_to_file(const std::string& text, DType dtype, std::span<const int64_t> shape,
                           std::span<const std::byte> bytes) {
   const size_t cut = text.find('\n');
-  return write_tensor(text.substr(0, cut), cut == std::string::npos ? "value" : text.substr(cut + 1), dtype, shape,
-                      bytes);
+  return write_tensor(text.substr(0, cut), cut == std::string::npos ? "value" : text.substr(cut + 1), dtype,
+                      shape, bytes);
 }
 
 } // namespace
@@ -114,7 +115,8 @@ std::optional<StorageType> storage_of_dtype(DType type) {
   return {};
 }
 
-Result<FileTensor> read_tensor(const std::string& path, const std::string& name, const std::string& fallback_name) {
+Result<FileTensor> read_tensor(const std::string& path, const std::string& name,
+                               const std::string& fallback_name) {
   std::vector<TensorView> views;
   Safetensors tensors;
   NpyFile arrays;
@@ -137,8 +139,8 @@ Result<FileTensor> read_tensor(const std::string& path, const std::string& name,
   if (!found) {
     std::string names;
     for (const TensorView& view : views) names += (names.empty() ? "" : ", ") + view.name;
-    return Failure{fmt::format("{}: there is no tensor {}; there are {}", path, name.empty() ? fallback_name : name,
-                               names.empty() ? "none" : names)};
+    return Failure{fmt::format("{}: there is no tensor {}; there are {}", path,
+                               name.empty() ? fallback_name : name, names.empty() ? "none" : names)};
   }
   auto dtype = dtype_of_storage(found->type);
   if (!dtype) return Failure{fmt::format("{}: {} cannot be compared", path, found->describe())};
@@ -175,9 +177,11 @@ Result<void> run_host_effect(const HostAttr& effect, std::span<const runtime::Ho
   if (effect.kind == "compare") return compare_with_file(effect.text, x.dtype, x.shape, x.bytes.data());
   const HostFunction* function = find_host_function(effect.kind);
   if (!function)
-    return Failure{fmt::format("[host] '{}' is not registered: register_host_function gives it a meaning", effect.kind)};
+    return Failure{
+        fmt::format("[host] '{}' is not registered: register_host_function gives it a meaning", effect.kind)};
   std::vector<HostTensor> values;
-  for (const auto& input : inputs) values.push_back({input.dtype, input.shape, {input.bytes.begin(), input.bytes.end()}});
+  for (const auto& input : inputs)
+    values.push_back({input.dtype, input.shape, {input.bytes.begin(), input.bytes.end()}});
   std::vector<HostTensor> made;
   try {
     made = (*function)(effect.text, values);
@@ -188,8 +192,10 @@ Result<void> run_host_effect(const HostAttr& effect, std::span<const runtime::Ho
   for (size_t i = 0; fits && i < made.size(); i++)
     fits = made[i].dtype == results[i].dtype && made[i].shape == results[i].shape &&
            made[i].data.size() == results[i].bytes.size();
-  if (!fits) return Failure{fmt::format("[host] '{}' gave results of other types than declared", effect.kind)};
-  for (size_t i = 0; i < made.size(); i++) std::copy(made[i].data.begin(), made[i].data.end(), results[i].bytes.begin());
+  if (!fits)
+    return Failure{fmt::format("[host] '{}' gave results of other types than declared", effect.kind)};
+  for (size_t i = 0; i < made.size(); i++)
+    std::copy(made[i].data.begin(), made[i].data.end(), results[i].bytes.begin());
   return {};
 }
 
@@ -214,8 +220,9 @@ Tensor add_effect(std::string_view op, const Tensor& x, HostAttr attr, Where whe
   register_file_effects();
   if (graph->outer)
     throw Error(op, "inside of a loop or function nothing can be shown: give the value out of it", where);
-  Tensor shown = build(op, graph, where,
-                       [&](FunctionBuilder& b) { return b.get(b.add(std::move(attr), {x.id()}, {}, where), 0); });
+  Tensor shown = build(op, graph, where, [&](FunctionBuilder& b) {
+    return b.get(b.add(std::move(attr), {x.id()}, {}, where), 0);
+  });
   graph->effects.push_back(shown.id());
   return shown;
 }
@@ -252,7 +259,9 @@ Tensor dump(const Tensor& x, std::string file, Where where) {
   const std::string name = name_of(x);
   return add_effect(
       "dump", x,
-      {"dump", one_line("dump", file, where) + "\n" + one_line("dump", name.empty() ? "value" : name, where), {}},
+      {"dump",
+       one_line("dump", file, where) + "\n" + one_line("dump", name.empty() ? "value" : name, where),
+       {}},
       where);
 }
 
@@ -262,7 +271,8 @@ std::string compare_text(const std::string& file, const std::string& tensor, con
 
 Tensor diff(const Tensor& x, std::string file, DiffOptions options, Where where) {
   graph_of("diff", {&x}, where);
-  const std::string text = compare_text(one_line("diff", file, where), one_line("diff", name_of(x), where), options);
+  const std::string text =
+      compare_text(one_line("diff", file, where), one_line("diff", name_of(x), where), options);
   return add_effect("diff", x, {"compare", text, {}}, where);
 }
 
@@ -275,7 +285,8 @@ DiffReport compare(const Tensor& x, const std::string& file, DiffOptions options
                 fmt::format("{} has shape [{}], the tensor [{}]", file, fmt::join(expected->shape, ", "),
                             fmt::join(value.extents, ", ")),
                 where);
-  DiffReport report = difference(x.dtype(), value.bytes.data(), expected->dtype, expected->bytes.data(), value.extents, options);
+  DiffReport report = difference(x.dtype(), value.bytes.data(), expected->dtype, expected->bytes.data(),
+                                 value.extents, options);
   report.label = fmt::format("{}{}{}", name_of(x), name_of(x).empty() ? "" : " and ", file);
   return report;
 }

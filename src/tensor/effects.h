@@ -24,7 +24,8 @@ struct FileTensor {
   DType dtype = DType::f32;
   std::vector<int64_t> shape;
 };
-Result<FileTensor> read_tensor(const std::string& path, const std::string& name, const std::string& fallback_name);
+Result<FileTensor> read_tensor(const std::string& path, const std::string& name,
+                               const std::string& fallback_name);
 /// One tensor as .npy or .safetensors, straight from its memory.
 Result<void> write_tensor(const std::string& path, const std::string& name, DType dtype,
                           std::span<const int64_t> shape, std::span<const std::byte> bytes);

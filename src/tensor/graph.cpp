@@ -81,7 +81,8 @@ Tensor Graph::state(std::string name, Dims shape, DType dtype, Where where) {
 
 void Graph::update(const Tensor& state, const Tensor& next, Where where) {
   graph_of("update", {&state, &next}, where);
-  if (state_->outer) throw Error("update", "inside of a loop or function there are no states: carry the value", where);
+  if (state_->outer)
+    throw Error("update", "inside of a loop or function there are no states: carry the value", where);
   if (state.graph() != state_) throw Error("update", "the tensors belong to another graph", where);
   if (input_attr(*state_, state.id(), "update", where).role != Role::state)
     throw Error("update", "only a tensor made by Graph::state can be updated", where);

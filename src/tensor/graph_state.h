@@ -48,7 +48,7 @@ struct GraphState {
   std::vector<std::pair<NodeId, NodeId>> updates; // state, next value
   bool weights_set_again = false; // they are not what CompileOptions::weights_id names any more
   std::vector<NodeId> effects;    // results of host nodes, in the order in which they happen
-  size_t node_count = 0; // of the builder
+  size_t node_count = 0;          // of the builder
   int unnamed = 0, loops = 0;
   GraphState* outer = nullptr; // of a loop's body
 

@@ -8,7 +8,9 @@
 namespace luminal {
 namespace {
 
-const InputAttr* input_of(const Tensor& t) { return std::get_if<InputAttr>(&t.graph()->builder[t.id()].attr); }
+const InputAttr* input_of(const Tensor& t) {
+  return std::get_if<InputAttr>(&t.graph()->builder[t.id()].attr);
+}
 
 std::string text_of(const Tensor& t) { return described(*t.graph(), t.id()); }
 
@@ -37,10 +39,11 @@ void check_types(std::string_view op, const Tensor& from, const Tensor& to, Wher
 void check_target(std::string_view op, const Tensor& to, Where where) {
   graph_of(op, {&to}, where);
   if (!input_of(to))
-    throw Error(op,
-                fmt::format("{} is computed: only a tensor made by tensor, weight or state can be given a value",
-                            text_of(to)),
-                where);
+    throw Error(
+        op,
+        fmt::format("{} is computed: only a tensor made by tensor, weight or state can be given a value",
+                    text_of(to)),
+        where);
 }
 
 InputData of_buffer(GraphState& g, runtime::DeviceBuffer buffer, std::vector<int64_t> extents, DType dtype) {
@@ -101,7 +104,8 @@ runtime::DeviceBuffer spare_of(const Tensor& to) {
   if (input.role == Role::state && !data.fresh && g.store && g.store->has_state(input.name))
     return g.store->exchange_state(input.name, {});
   data.owner = nullptr;
-  if (input.role != Role::weight && data.buffer && data.buffer.use_count() == 1) return std::move(data.buffer->buffer);
+  if (input.role != Role::weight && data.buffer && data.buffer.use_count() == 1)
+    return std::move(data.buffer->buffer);
   return {};
 }
 
@@ -138,7 +142,8 @@ Tensor after(const Tensor& x, const std::vector<Tensor>& others, Where where) {
     graph_of("after", {&x, &other}, where);
     inputs.push_back(other.id());
   }
-  return build("after", graph, where, [&](FunctionBuilder& b) { return b.add(FenceAttr{}, inputs, {}, where); });
+  return build("after", graph, where,
+               [&](FunctionBuilder& b) { return b.add(FenceAttr{}, inputs, {}, where); });
 }
 
 void transfer(const std::vector<Tensor>& from, const std::vector<Tensor>& to, Where where) {
@@ -158,7 +163,8 @@ void transfer(const std::vector<Tensor>& from, const std::vector<Tensor>& to, Wh
   std::vector<InputData> values;
   for (size_t i = 0; i < from.size(); i++) {
     const bool free = !sources.contains({to[i].graph().get(), to[i].id()});
-    values.push_back(take("transfer", from[i], free && is_result(from[i]) ? spare_of(to[i]) : runtime::DeviceBuffer(), where));
+    values.push_back(take("transfer", from[i],
+                          free && is_result(from[i]) ? spare_of(to[i]) : runtime::DeviceBuffer(), where));
   }
   for (size_t i = 0; i < from.size(); i++) give(to[i], std::move(values[i]));
 }
@@ -209,7 +215,8 @@ std::vector<Tensor> downstream(const std::vector<Tensor>& tensors, Where where) 
   }
   for (NodeId id = *reached.begin() + 1; id < graph->node_count; id++) {
     const Node& node = graph->builder[id];
-    if (!std::any_of(node.inputs.begin(), node.inputs.end(), [&](NodeId input) { return reached.contains(input); }))
+    if (!std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [&](NodeId input) { return reached.contains(input); }))
       continue;
     if (reached.insert(id).second && !node.is_tuple()) found.push_back(wrap(graph, id));
   }

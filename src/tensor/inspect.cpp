@@ -44,7 +44,8 @@ Tensor find(const Graph& graph, const std::string& name, Where where) {
   if (found != state->inputs.end()) return wrap(state, found->second);
   std::string names;
   for (const auto& [other, _] : state->inputs) names += (names.empty() ? "" : ", ") + other;
-  throw Error("find", fmt::format("there is no input {}; there are {}", name, names.empty() ? "none" : names), where);
+  throw Error("find", fmt::format("there is no input {}; there are {}", name, names.empty() ? "none" : names),
+              where);
 }
 
 std::vector<Tensor> add_terms(Graph& graph, std::string_view text,

@@ -11,7 +11,8 @@ void check_body(std::string_view op, const GraphState& inner, size_t params, Whe
   if (inner.inputs.size() == params) return;
   for (const auto& [name, id] : inner.inputs)
     if (id >= params || inner.builder[id].kind != NodeKind::input)
-      throw Error(op, fmt::format("{} is made inside of the body: make it outside and pass it in", name), where);
+      throw Error(op, fmt::format("{} is made inside of the body: make it outside and pass it in", name),
+                  where);
   throw Error(op, "an input is made inside of the body: make it outside and pass it in", where);
 }
 
@@ -25,7 +26,9 @@ std::shared_ptr<GraphState> body_of(GraphState& outer, std::string name) {
 
 /// What a caller can see of a function: the body, the parameters, the results.
 bool same_function(const Function& a, const Function& b) {
-  auto same_result = [](const FunctionResult& x, const FunctionResult& y) { return x.name == y.name && x.value == y.value; };
+  auto same_result = [](const FunctionResult& x, const FunctionResult& y) {
+    return x.name == y.name && x.value == y.value;
+  };
   return structural_hash(a) == structural_hash(b) && a.nodes.size() == b.nodes.size() &&
          std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), same_node) &&
          std::equal(a.results.begin(), a.results.end(), b.results.begin(), b.results.end(), same_result);
@@ -111,14 +114,17 @@ Graph::LoopResult Graph::loop(Dim count, const std::vector<Tensor>& carried,
   return result;
 }
 
-std::vector<Tensor> Graph::function(const std::string& name, const std::vector<Tensor>& inputs, const FunctionBody& fn,
-                                    Where where) {
+std::vector<Tensor> Graph::function(const std::string& name, const std::vector<Tensor>& inputs,
+                                    const FunctionBody& fn, Where where) {
   auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  const bool identifier = !name.empty() && letter(name[0]) && std::all_of(name.begin(), name.end(), [&](char c) {
-    return letter(c) || (c >= '0' && c <= '9');
-  });
+  const bool identifier =
+      !name.empty() && letter(name[0]) &&
+      std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
   if (!identifier || name == state_->name)
-    throw Error("function", fmt::format("'{}' cannot name a function: letters, digits and _ are expected, not {}", name, state_->name), where);
+    throw Error("function",
+                fmt::format("'{}' cannot name a function: letters, digits and _ are expected, not {}", name,
+                            state_->name),
+                where);
   auto inner = body_of(*state_, name);
   Graph body(inner);
   std::vector<Tensor> stand_ins;
@@ -141,7 +147,9 @@ std::vector<Tensor> Graph::function(const std::string& name, const std::vector<T
   Function made = b.finish();
   if (const Function* known = state_->module.find(name)) {
     if (!same_function(*known, made))
-      throw Error("function", fmt::format("there is a function {} with another body: give this one another name", name), where);
+      throw Error("function",
+                  fmt::format("there is a function {} with another body: give this one another name", name),
+                  where);
   } else {
     state_->module = inner->module; // functions inside of it, assumptions
     state_->module.functions.push_back(std::move(made));
@@ -151,7 +159,8 @@ std::vector<Tensor> Graph::function(const std::string& name, const std::vector<T
                       }).id();
   std::vector<Tensor> results;
   for (size_t i = 0; i < values.size(); i++)
-    results.push_back(build("function", state_, where, [&](FunctionBuilder& outer) { return outer.get(call, int(i)); }));
+    results.push_back(
+        build("function", state_, where, [&](FunctionBuilder& outer) { return outer.get(call, int(i)); }));
   return results;
 }
 

@@ -16,7 +16,8 @@ using testing::HasSubstr;
 /// Collects what graphs print, and gives a folder.
 class Effects : public testing::Test {
 protected:
-  Effects() : folder_(std::filesystem::temp_directory_path() / ("luminal-effects-" + std::to_string(getpid()))) {
+  Effects()
+      : folder_(std::filesystem::temp_directory_path() / ("luminal-effects-" + std::to_string(getpid()))) {
     std::filesystem::create_directories(folder_);
     set_print_sink([this](std::string_view line) { lines_.emplace_back(line); });
   }
@@ -40,8 +41,9 @@ TEST_F(Effects, PrintKeepsItsTensorAliveAndTheOrder) {
   Tensor after = (passed + 1).keep();
   x.set_dyn({1.5, 2.0, NAN});
   g.execute();
-  EXPECT_THAT(lines_, ElementsAre("twice: f32[3], 3 values: 3 4 nan", "x: f32[3], 3 values: 1.5 2 nan",
-                                  "big: i64[10, 10], 100 values: 0 1 2 3 4 ... 48 49 50 51 52 ... 95 96 97 98 99"));
+  EXPECT_THAT(lines_,
+              ElementsAre("twice: f32[3], 3 values: 3 4 nan", "x: f32[3], 3 values: 1.5 2 nan",
+                          "big: i64[10, 10], 100 values: 0 1 2 3 4 ... 48 49 50 51 52 ... 95 96 97 98 99"));
   EXPECT_EQ(after.data<int>()[99], 100);
   lines_.clear();
   x.set_dyn(std::vector<int>{7});
@@ -62,7 +64,8 @@ TEST_F(Effects, PrintDoesNotCopy) {
   ExecutionTable table = g.execute_debug();
   ASSERT_EQ(table.steps.size(), 1u) << table;
   EXPECT_EQ(table.steps[0].name, "host print");
-  EXPECT_THAT(lines_, ElementsAre("x: u8[100000000], 100000000 values: 7 7 7 7 7 ... 7 7 7 7 7 ... 7 7 7 7 7"));
+  EXPECT_THAT(lines_,
+              ElementsAre("x: u8[100000000], 100000000 values: 7 7 7 7 7 ... 7 7 7 7 7 ... 7 7 7 7 7"));
 }
 
 TEST_F(Effects, PrintOfAStateShowsTheOldValue) {
@@ -82,7 +85,8 @@ TEST_F(Effects, PrintOfAStateShowsTheOldValue) {
 TEST_F(Effects, AFenceDoesNotHideItsInputFromAnUpdateInPlace) {
   Graph g;
   Tensor base = g.tensor({4}), doubled = base * 2, row = g.tensor({1});
-  Tensor fenced = print(doubled, "doubled"), changed = fenced.update(0, 0, row).keep(), sum = (doubled + 1).keep();
+  Tensor fenced = print(doubled, "doubled"), changed = fenced.update(0, 0, row).keep(),
+         sum = (doubled + 1).keep();
   base.set({1, 2, 3, 4});
   row.set({100});
   g.execute();

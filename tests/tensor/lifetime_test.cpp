@@ -26,7 +26,8 @@ TEST(Lifetime, CollectionsOfTensors) {
   EXPECT_THAT(std::get<1>(mixed)[0].data<float>(), ElementsAre(2, 4));
   EXPECT_THAT(pair.second.data<float>(), ElementsAre(0, 1));
   drop(mixed);
-  EXPECT_THAT(error_of([&] { (void)std::get<0>(mixed).data<float>(); }), HasSubstr("was dropped at lifetime_test.cpp"));
+  EXPECT_THAT(error_of([&] { (void)std::get<0>(mixed).data<float>(); }),
+              HasSubstr("was dropped at lifetime_test.cpp"));
   const std::vector<Tensor> xs{x};
   set_dyn(xs, std::vector<std::vector<float>>{{5, 6}});
   EXPECT_THAT(x.data<float>(), ElementsAre(5, 6));
@@ -79,16 +80,25 @@ TEST(Lifetime, FunctionsHaveSeveralResultsAndOneBody) {
   size_t kernels = 0;
   for (size_t at = 0; (at = report.find("\nkernel ", at)) != std::string::npos; at++) kernels++;
   EXPECT_LT(kernels, products) << "calls share kernels\n" << report;
-  EXPECT_ERROR(g.function("layer", {x}, [](Graph&, const std::vector<Tensor>& in) { return std::vector{in[0] + 1}; }),
-               "[function] there is a function layer with another body: give this one another name");
-  EXPECT_ERROR(g.function("f", {x}, [](Graph& body, const std::vector<Tensor>& in) { return std::vector{in[0] * body.weight("w", {16, 16})}; }),
+  EXPECT_ERROR(
+      g.function("layer", {x}, [](Graph&, const std::vector<Tensor>& in) { return std::vector{in[0] + 1}; }),
+      "[function] there is a function layer with another body: give this one another name");
+  EXPECT_ERROR(g.function("f", {x},
+                          [](Graph& body, const std::vector<Tensor>& in) {
+                            return std::vector{in[0] * body.weight("w", {16, 16})};
+                          }),
                "[function] w is made inside of the body: make it outside and pass it in");
   EXPECT_ERROR(g.function("f", {x}, [&](Graph&, const std::vector<Tensor>&) { return std::vector{x}; }),
                "[function] result 0 of f was not made from its inputs");
   EXPECT_ERROR(g.function("f", {x}, [](Graph&, const std::vector<Tensor>&) { return std::vector<Tensor>{}; }),
                "[function] f returns no tensor");
-  EXPECT_ERROR(g.function("no name", {x}, layer), "[function] 'no name' cannot name a function: letters, digits and _ are expected, not main");
-  EXPECT_THAT(error_of([&] { g.function("f", {x}, [](Graph&, const std::vector<Tensor>& in) { return std::vector{(in[0] + 1).keep()}; }); }),
+  EXPECT_ERROR(g.function("no name", {x}, layer),
+               "[function] 'no name' cannot name a function: letters, digits and _ are expected, not main");
+  EXPECT_THAT(error_of([&] {
+                g.function("f", {x}, [](Graph&, const std::vector<Tensor>& in) {
+                  return std::vector{(in[0] + 1).keep()};
+                });
+              }),
               HasSubstr("[keep] a value inside of a loop or function cannot be kept: return it"));
 }
 
@@ -192,21 +202,26 @@ TEST(Lifetime, SmallValuesAreHandedOverToo) {
 
 TEST(Lifetime, MistakesOfHandOver) {
   Graph g;
-  Tensor x = g.tensor({4, 3}, DType::f32, "x"), y = g.tensor({3, 4}, DType::f32, "y"), h = g.tensor({4, 3}, DType::f16, "h");
+  Tensor x = g.tensor({4, 3}, DType::f32, "x"), y = g.tensor({3, 4}, DType::f32, "y"),
+         h = g.tensor({4, 3}, DType::f16, "h");
   Tensor z = (x + 1).keep();
   z.set_name("z");
   EXPECT_ERROR(transfer(x, y), "[transfer] x (f32[4, 3]) cannot become the value of y (f32[3, 4])");
   EXPECT_ERROR(transfer(x, h), "[transfer] x (f32[4, 3]) cannot become the value of h (f16[4, 3])");
-  EXPECT_ERROR(transfer(x, z), "[transfer] z (f32[4, 3]) is computed: only a tensor made by tensor, weight or state can be given a value");
-  EXPECT_ERROR(transfer(z, x), "[transfer] the value of z (f32[4, 3]) is not there yet: execute the graph first");
+  EXPECT_ERROR(transfer(x, z), "[transfer] z (f32[4, 3]) is computed: only a tensor made by tensor, weight "
+                               "or state can be given a value");
+  EXPECT_ERROR(transfer(z, x),
+               "[transfer] the value of z (f32[4, 3]) is not there yet: execute the graph first");
   EXPECT_ERROR(transfer({x}, {}), "[transfer] 1 tensors to 0");
-  EXPECT_ERROR(swap_values(x, z), "[swap_values] z (f32[4, 3]) is computed: only a tensor made by tensor, weight or state can be given a value");
+  EXPECT_ERROR(swap_values(x, z), "[swap_values] z (f32[4, 3]) is computed: only a tensor made by tensor, "
+                                  "weight or state can be given a value");
   EXPECT_ERROR(transfer(Tensor(), x), "[transfer] a tensor is empty: it was never made from a graph");
 }
 
 TEST(Lifetime, DeletedInputsMustBeSetAgain) {
   Graph g;
-  Tensor x = g.tensor({2}, DType::f32, "x"), w = g.weight("w", {2}), other = g.tensor({2}, DType::f32, "other");
+  Tensor x = g.tensor({2}, DType::f32, "x"), w = g.weight("w", {2}),
+         other = g.tensor({2}, DType::f32, "other");
   Tensor y = x * w, z = (y.exp()).keep(), loose = (other + 1).keep();
   const auto below = downstream({x});
   ASSERT_EQ(below.size(), 2u);
@@ -218,9 +233,11 @@ TEST(Lifetime, DeletedInputsMustBeSetAgain) {
   g.execute();
   delete_inputs({y});
   const std::string place = "lifetime_test.cpp:" + std::to_string(__LINE__ - 1);
-  EXPECT_ERROR(g.execute(), "[execute] weight w (f32[2]) was deleted (delete_inputs) at " + place + "; set it again");
+  EXPECT_ERROR(g.execute(),
+               "[execute] weight w (f32[2]) was deleted (delete_inputs) at " + place + "; set it again");
   w.set({2, 2});
-  EXPECT_ERROR(g.execute(), "[execute] tensor x (f32[2]) was deleted (delete_inputs) at " + place + "; set it again");
+  EXPECT_ERROR(g.execute(),
+               "[execute] tensor x (f32[2]) was deleted (delete_inputs) at " + place + "; set it again");
   x.set({0, 0});
   g.execute();
   EXPECT_THAT(z.data<float>(), ElementsAre(1, 1));
