@@ -38,7 +38,7 @@ struct Operation {
 /// Throws Error for a name that is taken by a different operation, and for a row that is incomplete or does not agree with its definition. Thread-safe.
 void register_operation(Operation operation);
 /// Any operation of the table (docs/ops.md) or a registered one, by its name, with NumPy broadcasting.
-Tensor apply(const std::string& operation, const std::vector<Tensor>& operands,
+Tensor apply_operation(const std::string& operation, const std::vector<Tensor>& operands,
              std::source_location where = std::source_location::current());
 
 // ---- functions on the host ----

@@ -65,7 +65,7 @@ void register_operation(Operation operation) {
   register_op(std::move(op));
 }
 
-Tensor apply(const std::string& operation, const std::vector<Tensor>& operands, Where where) {
+Tensor apply_operation(const std::string& operation, const std::vector<Tensor>& operands, Where where) {
   std::vector<Operand> list;
   for (const Tensor& t : operands) list.emplace_back(t, where);
   if (operands.empty()) throw Error(operation, "one operand must be a tensor", where);
@@ -77,7 +77,7 @@ Tensor apply(const std::string& operation, const std::vector<Tensor>& operands, 
   }
   const UserOp* user = find_user_op(operation);
   if (!user)
-    throw Error("apply",
+    throw Error("apply_operation",
                 fmt::format("there is no operation '{}'; register_operation makes one known", operation),
                 where);
   if (user->arity != int(operands.size()))

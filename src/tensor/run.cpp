@@ -102,6 +102,7 @@ void give_dims(GraphState& g, Where where) {
 void give_state(GraphState& g, const runtime::Slot& slot, Where where) {
   InputData& data = g.data[slot.name];
   if (!data.fresh) return;
+  if (data.buffer) data.owner = nullptr; // the buffer itself, held a second time
   if (data.buffer && data.buffer.use_count() == 1 && data.buffer->buffer.bytes() >= slot.max_bytes) {
     g.store->exchange_state(slot.name, std::move(data.buffer->buffer));
   } else {

@@ -16,15 +16,15 @@ TEST(UserOperations, TakePartInEverything) {
                       .definition = "a * 2 + 1"});
   Graph g;
   Tensor x = g.tensor({2, 3}, DType::f32, "x"), row = g.tensor({3}, DType::f32, "row");
-  Tensor y = (apply("twice_plus_one", {x}) * row).keep();
+  Tensor y = (apply_operation("twice_plus_one", {x}) * row).keep();
   x.set({{1, 2, 3}, {4, 5, 6}});
   row.set({1, 10, 100});
   g.execute();
   EXPECT_THAT(y.data<float>(), ElementsAre(3, 50, 700, 9, 110, 1300));
   EXPECT_THAT(g.to_string(), HasSubstr("= twice_plus_one %x"));
   EXPECT_EQ(g.execute_debug().steps.size(), 1u) << "fused with the product";
-  EXPECT_EQ(inspect(apply("twice_plus_one", {x})).op, "twice_plus_one");
-  EXPECT_THAT(apply("add", {x, row}).shape().size(), 2u);
+  EXPECT_EQ(inspect(apply_operation("twice_plus_one", {x})).op, "twice_plus_one");
+  EXPECT_THAT(apply_operation("add", {x, row}).shape().size(), 2u);
 }
 
 TEST(UserOperations, EqualTheInterpreterEverywhere) {
@@ -42,22 +42,22 @@ TEST(UserOperations, EqualTheInterpreterEverywhere) {
       {{.name = "soft_sign_swept",
         .shapes = {{3, -1}},
         .dtypes = test::wide_floats,
-        .make = [](const std::vector<Tensor>& in) { return std::vector{apply("soft_sign_swept", in)}; },
+        .make = [](const std::vector<Tensor>& in) { return std::vector{apply_operation("soft_sign_swept", in)}; },
         .special = false,
         .ulp = 2,
         .scale = 1},
        {.name = "at_most",
         .shapes = {{3, -1}, {-1}},
         .dtypes = test::wide_floats,
-        .make = [](const std::vector<Tensor>& in) { return std::vector{apply("at_most", in)}; }}});
+        .make = [](const std::vector<Tensor>& in) { return std::vector{apply_operation("at_most", in)}; }}});
 }
 
 TEST(UserOperations, MistakesSayWhatToDo) {
   Graph g;
   Tensor x = g.tensor({2}), i = g.tensor({2}, DType::i32);
-  EXPECT_ERROR(apply("frobnicate", {x}),
-               "[apply] there is no operation 'frobnicate'; register_operation makes one known");
-  EXPECT_ERROR(apply("exp", {x, x}), "[exp] takes 1 operands, 2 were given");
+  EXPECT_ERROR(apply_operation("frobnicate", {x}),
+               "[apply_operation] there is no operation 'frobnicate'; register_operation makes one known");
+  EXPECT_ERROR(apply_operation("exp", {x, x}), "[exp] takes 1 operands, 2 were given");
   EXPECT_THAT(error_of([] { register_operation({.name = "exp", .f64 = [](const double*) { return 0.0; }}); }),
               HasSubstr("[register_op] 'exp' is the name of a built-in operation"));
   EXPECT_THAT(error_of([] { register_operation({.name = "nothing"}); }),
@@ -132,7 +132,7 @@ TEST(CustomKernels, MistakesSayWhatToDo) {
   EXPECT_THAT(run("kernel bad("), HasSubstr("custom kernel bad:1:"));
   EXPECT_THAT(run("kernel bad(x: f32[8] in)\n"),
               HasSubstr("custom kernel bad: the text has 1 arguments, the call 1 inputs and 1 results"));
-  const std::string body = "  serial i in 0..8\n    y[i] = x[i]\n";
+  const std::string body = "  for i in 0..8\n    y[i] = x[i]\n";
   EXPECT_THAT(run("kernel bad(x: f32[8] in, y: f32[8] out)\n" + body, {4}),
               HasSubstr("custom kernel bad: y has 8 elements in the text, the call gives f32[4]"));
   EXPECT_THAT(run("kernel bad(x: f32[8] in, y: f32[8] out)\n" + body, {8}, DType::f16),
