@@ -39,7 +39,7 @@ struct Operation {
 void register_operation(Operation operation);
 /// Any operation of the table (docs/ops.md) or a registered one, by its name, with NumPy broadcasting.
 Tensor apply_operation(const std::string& operation, const std::vector<Tensor>& operands,
-             std::source_location where = std::source_location::current());
+                       std::source_location where = std::source_location::current());
 
 // ---- functions on the host ----
 
