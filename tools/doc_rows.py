@@ -4,7 +4,7 @@
 # Tables of three columns: a name, what stands for it, why. The middle column holds
 #   `line` ..        lines of C++: statements (they end with `;`; a last expression of type bool must be true), or an expression, behind which
 #                    `// 1 2 3` says what its first elements must be
-#   later (word) ..  brought by another part;  not yet: `line` ..  has its name, is not in this tree;  none ..  left out on purpose
+#   later (word) ..  brought by another part;  not yet: `line` ..  its name is settled, the line is not run;  none ..  left out on purpose
 # Everything else is an error with its place. The lines run in functions row_<line of the file>_<n> of a file that includes the given header.
 import argparse
 import pathlib
