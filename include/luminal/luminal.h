@@ -5,6 +5,7 @@
 #include "luminal/dim.h"
 #include "luminal/dtype.h"
 #include "luminal/error.h"
+#include "luminal/functions.h"
 #include "luminal/graph.h"
 #include "luminal/indexing.h"
 #include "luminal/inspect.h"

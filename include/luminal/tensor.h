@@ -6,6 +6,7 @@
 #include "luminal/error.h"
 #include "luminal/values.h"
 #include <array>
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,6 +41,15 @@ struct Padding {
 enum class PadMode : uint8_t { constant, reflect, replicate, circular };
 /// How a scatter treats what is there. On bool, add and max are `or`, mul and min are `and`.
 enum class ScatterOp : uint8_t { set, add, mul, min, max };
+
+/// Axes of a tensor, negative ones counted from the end. None: all of them.
+struct Axes {
+  Axes() = default;
+  Axes(int axis) : list{axis} {}
+  Axes(std::initializer_list<int> axes) : list(axes) {}
+  Axes(std::vector<int> axes) : list(std::move(axes)) {}
+  std::vector<int> list;
+};
 
 /// Shares ownership of its graph, so a handle never dangles: it stays valid when the Graph is moved or destroyed.
 class Tensor {
@@ -121,36 +131,76 @@ public:
   std::array<Dim, 4> dims4(LUMINAL_WHERE) const;
   std::array<Dim, 5> dims5(LUMINAL_WHERE) const;
 
-  // ---- elementwise (NumPy broadcasting, promotion table) ----
-  Tensor neg(LUMINAL_WHERE) const, abs(LUMINAL_WHERE) const, sqrt(LUMINAL_WHERE) const,
-      rsqrt(LUMINAL_WHERE) const, recip(LUMINAL_WHERE) const;
-  Tensor exp(LUMINAL_WHERE) const, exp2(LUMINAL_WHERE) const, log(LUMINAL_WHERE) const,
-      log2(LUMINAL_WHERE) const;
-  Tensor sin(LUMINAL_WHERE) const, cos(LUMINAL_WHERE) const, tanh(LUMINAL_WHERE) const,
-      erf(LUMINAL_WHERE) const;
-  Tensor relu(LUMINAL_WHERE) const, sigmoid(LUMINAL_WHERE) const, silu(LUMINAL_WHERE) const,
-      gelu(LUMINAL_WHERE) const, gelu_tanh(LUMINAL_WHERE) const;
+  // ---- elementwise: floats narrower than f32 are computed in f32, integers as f32 where the function has fractions ----
+  // abs sign square neg keep the type; floor ceil round (ties to even) trunc leave integers alone. sign(NaN) is NaN.
+  Tensor neg(LUMINAL_WHERE) const, abs(LUMINAL_WHERE) const, sign(LUMINAL_WHERE) const,
+      square(LUMINAL_WHERE) const;
   Tensor floor(LUMINAL_WHERE) const, ceil(LUMINAL_WHERE) const, round(LUMINAL_WHERE) const,
       trunc(LUMINAL_WHERE) const;
-  Tensor square(LUMINAL_WHERE) const;
+  Tensor frac(LUMINAL_WHERE) const; ///< x - trunc(x), with the sign of x
+  Tensor sqrt(LUMINAL_WHERE) const, rsqrt(LUMINAL_WHERE) const, recip(LUMINAL_WHERE) const,
+      reciprocal(LUMINAL_WHERE) const;
+  Tensor exp(LUMINAL_WHERE) const, exp2(LUMINAL_WHERE) const, exp10(LUMINAL_WHERE) const,
+      expm1(LUMINAL_WHERE) const;
+  Tensor log(LUMINAL_WHERE) const, log2(LUMINAL_WHERE) const, log10(LUMINAL_WHERE) const,
+      log1p(LUMINAL_WHERE) const;
+  Tensor sin(LUMINAL_WHERE) const, cos(LUMINAL_WHERE) const, tan(LUMINAL_WHERE) const;
+  Tensor asin(LUMINAL_WHERE) const, acos(LUMINAL_WHERE) const, atan(LUMINAL_WHERE) const;
+  Tensor sinh(LUMINAL_WHERE) const, cosh(LUMINAL_WHERE) const, tanh(LUMINAL_WHERE) const;
+  Tensor asinh(LUMINAL_WHERE) const, acosh(LUMINAL_WHERE) const, atanh(LUMINAL_WHERE) const;
+  Tensor erf(LUMINAL_WHERE) const, erfc(LUMINAL_WHERE) const;
+  /// bool; false for integers (isfinite: true).
+  Tensor isnan(LUMINAL_WHERE) const, isinf(LUMINAL_WHERE) const, isfinite(LUMINAL_WHERE) const;
+  Tensor logical_not(LUMINAL_WHERE) const; ///< x == 0
+  // Activations, with PyTorch's names, formulas and defaults.
+  Tensor relu(LUMINAL_WHERE) const, relu6(LUMINAL_WHERE) const, sigmoid(LUMINAL_WHERE) const,
+      log_sigmoid(LUMINAL_WHERE) const;
+  Tensor silu(LUMINAL_WHERE) const, swish(LUMINAL_WHERE) const, gelu(LUMINAL_WHERE) const,
+      gelu_tanh(LUMINAL_WHERE) const;
+  Tensor mish(LUMINAL_WHERE) const, hardswish(LUMINAL_WHERE) const, hardsigmoid(LUMINAL_WHERE) const,
+      softsign(LUMINAL_WHERE) const;
+  Tensor leaky_relu(double slope = 0.01, LUMINAL_WHERE) const, elu(double alpha = 1, LUMINAL_WHERE) const,
+      celu(double alpha = 1, LUMINAL_WHERE) const, selu(LUMINAL_WHERE) const;
+  Tensor softplus(double beta = 1, double threshold = 20, LUMINAL_WHERE) const;
+  Tensor hardtanh(double low = -1, double high = 1, LUMINAL_WHERE) const;
+  Tensor threshold(double limit, double value, LUMINAL_WHERE) const; ///< x > limit ? x : value
+  Tensor glu(int axis = -1, LUMINAL_WHERE) const;                    ///< first half * sigmoid(second half)
   Tensor cast(DType to, LUMINAL_WHERE) const;
   Tensor
   bitcast(DType to,
           LUMINAL_WHERE) const; ///< same bytes; a wider or narrower type divides or multiplies the last axis
 
-  // ---- reductions; the axes go away unless keep_dims ----
-  Tensor sum(std::vector<int> axes, bool keep_dims = false, LUMINAL_WHERE) const;
-  Tensor mean(std::vector<int> axes, bool keep_dims = false, LUMINAL_WHERE) const;
-  Tensor max(std::vector<int> axes, bool keep_dims = false, LUMINAL_WHERE) const;
-  Tensor min(std::vector<int> axes, bool keep_dims = false, LUMINAL_WHERE) const;
-  Tensor prod(std::vector<int> axes, bool keep_dims = false, LUMINAL_WHERE) const;
-  Tensor argmax(int axis, LUMINAL_WHERE) const; ///< i64; the first of equal ones
-  Tensor softmax(int axis, LUMINAL_WHERE) const;
-  Tensor log_softmax(int axis, LUMINAL_WHERE) const;
-  /// (x - mean) / sqrt(var + eps) over the axes.
-  Tensor layer_norm(std::vector<int> axes, double eps = 1e-5, LUMINAL_WHERE) const;
-  /// x / sqrt(mean(x^2) + eps) over the last axis.
-  Tensor rms_norm(double eps = 1e-5, LUMINAL_WHERE) const;
+  // ---- reductions: over the axes named, by default all; these go away unless keep_dims. Sums of floats narrower than f32 are kept in f32 ----
+  // Of no elements: sum 0, prod 1, max -inf and min inf (integers: the least and the greatest), mean NaN, all true, any false, argmax and argmin the greatest i64.
+  Tensor sum(const Axes& axes = {}, bool keep_dims = false,
+             LUMINAL_WHERE) const; ///< integers and bool: i64 (u64: u64)
+  Tensor prod(const Axes& axes = {}, bool keep_dims = false, LUMINAL_WHERE) const; ///< the same
+  Tensor mean(const Axes& axes = {}, bool keep_dims = false, LUMINAL_WHERE) const; ///< integers: f32
+  Tensor max(const Axes& axes = {}, bool keep_dims = false, LUMINAL_WHERE) const;  ///< NaN if one is NaN
+  Tensor min(const Axes& axes = {}, bool keep_dims = false, LUMINAL_WHERE) const;
+  /// Squared distances from the mean over max(0, count - correction): 1 for samples (the default), 0 for a population.
+  Tensor var(const Axes& axes = {}, double correction = 1, bool keep_dims = false, LUMINAL_WHERE) const;
+  Tensor std(const Axes& axes = {}, double correction = 1, bool keep_dims = false, LUMINAL_WHERE) const;
+  Tensor all(const Axes& axes = {}, bool keep_dims = false, LUMINAL_WHERE) const; ///< bool: none is 0
+  Tensor any(const Axes& axes = {}, bool keep_dims = false, LUMINAL_WHERE) const; ///< bool: one is not 0
+  Tensor count_nonzero(const Axes& axes = {}, bool keep_dims = false, LUMINAL_WHERE) const; ///< i64
+  Tensor logsumexp(const Axes& axes = {}, bool keep_dims = false, LUMINAL_WHERE) const;
+  /// (sum |x|^p)^(1/p); p = 0 counts what is not 0, p = inf and -inf are max and min of |x|.
+  Tensor norm(double p = 2, const Axes& axes = {}, bool keep_dims = false, LUMINAL_WHERE) const;
+  /// i64: the place of the first of equal ones, NaN before all; without an axis in the row-major order of the whole tensor.
+  Tensor argmax(std::optional<int> axis = {}, bool keep_dims = false, LUMINAL_WHERE) const;
+  Tensor argmin(std::optional<int> axis = {}, bool keep_dims = false, LUMINAL_WHERE) const;
+  /// exp(x - max) / sum: NaN where all are -inf, as in PyTorch.
+  Tensor softmax(int axis = -1, LUMINAL_WHERE) const;
+  Tensor log_softmax(int axis = -1, LUMINAL_WHERE) const;
+  Tensor mean_norm(const Axes& axes = -1, LUMINAL_WHERE) const; ///< x - mean
+  Tensor std_norm(const Axes& axes = -1, double eps = 1e-5,
+                  LUMINAL_WHERE) const; ///< x / sqrt(mean(x^2) + eps)
+  Tensor layer_norm(const Axes& axes = -1, double eps = 1e-5,
+                    LUMINAL_WHERE) const;                  ///< both, one after the other
+  Tensor rms_norm(double eps = 1e-5, LUMINAL_WHERE) const; ///< std_norm over the last axis
+  /// x / max(norm of order p over the axes, eps).
+  Tensor normalize(double p = 2, const Axes& axes = 1, double eps = 1e-12, LUMINAL_WHERE) const;
 
   // ---- products ----
   /// [.., m, k] x [.., k, n] -> [.., m, n]; batch axes broadcast; one-dimensional operands as in NumPy.
@@ -236,44 +286,11 @@ struct Indexed {
   Tensor values, indices;
 };
 
-struct Operand {
-  Operand(const Tensor& t, std::source_location w = std::source_location::current()) : tensor(&t), where(w) {}
-  Operand(double v, std::source_location w = std::source_location::current()) : number(v), where(w) {}
-  Operand(float v, std::source_location w = std::source_location::current()) : number(v), where(w) {}
-  Operand(int v, std::source_location w = std::source_location::current()) : number(v), where(w) {}
-  Operand(int64_t v, std::source_location w = std::source_location::current())
-      : number(double(v)), where(w) {}
-  const Tensor* tensor = nullptr;
-  double number = 0;
-  std::source_location where;
-};
-
-Tensor operator+(Operand a, Operand b);
-Tensor operator-(Operand a, Operand b);
-Tensor operator*(Operand a, Operand b);
-Tensor operator/(Operand a, Operand b);
-Tensor operator%(Operand a, Operand b);
-Tensor operator-(Operand a);
-Tensor operator<(Operand a, Operand b);
-Tensor operator<=(Operand a, Operand b);
-Tensor operator>(Operand a, Operand b);
-Tensor operator>=(Operand a, Operand b);
-Tensor equal(Operand a, Operand b);
-Tensor not_equal(Operand a, Operand b);
-Tensor maximum(Operand a, Operand b);
-Tensor minimum(Operand a, Operand b);
-Tensor pow(Operand a, Operand b);
-/// Bits of integers and bools; a shift by the width or more gives 0.
-Tensor operator&(Operand a, Operand b);
-Tensor operator|(Operand a, Operand b);
-Tensor operator^(Operand a, Operand b);
-Tensor operator<<(Operand a, Operand b);
-Tensor operator>>(Operand a, Operand b);
-/// condition (bool) ? a : b, elementwise, broadcast.
-Tensor select(Operand condition, Operand a, Operand b);
 /// Joined along `axis`; the dtypes are promoted. All other extents are equal.
 Tensor concat(const std::vector<Tensor>& parts, int axis,
               std::source_location where = std::source_location::current());
 
 #undef LUMINAL_WHERE
 } // namespace luminal
+
+#include "luminal/operators.h" // needs Tensor, and belongs to it

@@ -60,6 +60,7 @@ Value* Emitter::constant(DType type, double x) {
   llvm::Type* t = register_type(type);
   if (is_float(type)) return llvm::ConstantFP::get(t, type == DType::f64 ? x : luminal::round_to(type, x));
   if (type == DType::boolean) return b_.getInt1(x != 0);
+  if (std::isinf(x)) return int_constant(t, truncate_to(type, x)); // the greatest or the least value
   auto whole =
       x >= 9223372036854775808.0 ? static_cast<int64_t>(static_cast<uint64_t>(x)) : static_cast<int64_t>(x);
   return int_constant(t, wrap(type, whole));

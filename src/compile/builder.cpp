@@ -31,6 +31,15 @@ Hash128 cone_key(const kernel::CanonicalCone& cone) {
   return h.value128();
 }
 
+/// Every result has no elements, at any sizes.
+bool writes_nothing(const kernel::Cone& cone) {
+  return std::all_of(cone.values.begin(), cone.values.end(), [](const kernel::ConeValue& value) {
+    const bool empty =
+        std::any_of(value.shape.begin(), value.shape.end(), [](Expr e) { return e.is_constant(0); });
+    return value.role == kernel::ValueRole::output ? empty : value.role != kernel::ValueRole::inout;
+  });
+}
+
 /// Points of all stages; unbounded products are cut off, since only small numbers matter.
 Expr points_of(const kernel::Cone& cone) {
   Expr total = 0;
@@ -416,6 +425,7 @@ Result<void> PlanBuilder::emit_kernel(const Function& f, Action& action, Slots& 
       slots[root] = add_slot(f[root].name.empty() ? fmt::format("v{}", plan_.slots.size()) : f[root].name,
                              SlotKind::arena, f[root].type());
   }
+  if (writes_nothing(*action.cone)) return {};
   auto kernel = kernel_of(f, action);
   if (!kernel) return kernel.failure();
   Step step;

@@ -4,6 +4,7 @@
 #include "kernel/formula.h"
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 
 namespace luminal::kernel {
 namespace {
@@ -26,26 +27,55 @@ std::string_view component_name(ComponentKind kind) {
 
 } // namespace
 
-std::string to_string(const Cone& cone, const Formula& f) {
-  auto arg = [&](int i) { return to_string(cone, *f.args[size_t(i)]); };
-  switch (f.kind) {
-  case FormulaKind::constant: return float_text(f.constant);
-  case FormulaKind::load: {
-    const ConeValue& v = cone.values[size_t(f.value)];
-    return v.name + (f.dtype != v.dtype ? fmt::format(".{}", luminal::to_string(f.dtype)) : "") + "[" +
-           list(f.index) + (f.guard.is_constant(1) ? "" : " where " + luminal::to_string(f.guard)) + "]";
+namespace {
+
+/// A formula is a graph: what has several users is written once, "#0:sqrt(x)", and named from then on.
+class FormulaText {
+public:
+  FormulaText(const Cone& cone, const Formula& formula) : cone_(cone) { count(formula); }
+
+  std::string operator()(const Formula& f) {
+    auto shared = uses_.find(&f);
+    if (f.args.empty() || shared == uses_.end() || shared->second < 2) return whole(f);
+    auto [known, first] = numbers_.try_emplace(&f, int(numbers_.size()));
+    const std::string number = fmt::format("#{}", known->second);
+    return first ? fmt::format("{}:{}", number, whole(f)) : number;
   }
-  case FormulaKind::index:
-    return fmt::format("{}({})", luminal::to_string(f.dtype), luminal::to_string(f.index[0]));
-  case FormulaKind::component: return "$" + std::to_string(f.component);
-  case FormulaKind::cast: return fmt::format("cast<{}>({})", luminal::to_string(f.dtype), arg(0));
-  case FormulaKind::bitcast: return fmt::format("bitcast<{}>({})", luminal::to_string(f.dtype), arg(0));
-  case FormulaKind::op: break;
+
+private:
+  void count(const Formula& f) {
+    if (uses_[&f]++ > 0) return;
+    for (auto& a : f.args) count(*a);
   }
-  std::string s = f.user_op.empty() ? std::string(row(f.op).name) : f.user_op;
-  for (size_t i = 0; i < f.args.size(); i++) s += (i ? ", " : "(") + arg(int(i));
-  return s + ")";
-}
+
+  std::string whole(const Formula& f) {
+    auto arg = [&](int i) { return (*this)(*f.args[size_t(i)]); };
+    switch (f.kind) {
+    case FormulaKind::constant: return float_text(f.constant);
+    case FormulaKind::load: {
+      const ConeValue& v = cone_.values[size_t(f.value)];
+      return v.name + (f.dtype != v.dtype ? fmt::format(".{}", luminal::to_string(f.dtype)) : "") + "[" +
+             list(f.index) + (f.guard.is_constant(1) ? "" : " where " + luminal::to_string(f.guard)) + "]";
+    }
+    case FormulaKind::index:
+      return fmt::format("{}({})", luminal::to_string(f.dtype), luminal::to_string(f.index[0]));
+    case FormulaKind::component: return "$" + std::to_string(f.component);
+    case FormulaKind::cast: return fmt::format("cast<{}>({})", luminal::to_string(f.dtype), arg(0));
+    case FormulaKind::bitcast: return fmt::format("bitcast<{}>({})", luminal::to_string(f.dtype), arg(0));
+    case FormulaKind::op: break;
+    }
+    std::string s = f.user_op.empty() ? std::string(row(f.op).name) : f.user_op;
+    for (size_t i = 0; i < f.args.size(); i++) s += (i ? ", " : "(") + arg(int(i));
+    return s + ")";
+  }
+
+  const Cone& cone_;
+  std::map<const Formula*, int> uses_, numbers_;
+};
+
+} // namespace
+
+std::string to_string(const Cone& cone, const Formula& f) { return FormulaText(cone, f)(f); }
 
 std::string to_string(const Cone& cone) {
   std::string s = "cone " + cone.name + "\n";

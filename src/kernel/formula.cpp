@@ -2,6 +2,7 @@
 #include "kernel/formula.h"
 #include "base/check.h"
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace luminal::kernel {
@@ -10,6 +11,8 @@ FormulaRef make(Formula formula) { return std::make_shared<const Formula>(std::m
 } // namespace
 
 FormulaRef formula_constant(DType dtype, double value) {
+  // Of an integer type an infinity is the greatest or the least value, which a double need not hold.
+  if (is_integer(dtype) && std::isinf(value)) return formula_index(Expr(truncate_to(dtype, value)), dtype);
   Formula f{FormulaKind::constant, dtype};
   f.constant = value;
   return make(std::move(f));
@@ -99,7 +102,7 @@ FormulaRef formula_of(const Scalar& program, const std::vector<FormulaRef>& leav
       }
       for (size_t i = 0; i < args.size(); i++)
         if (program.nodes()[node.args[i]].kind == ScalarNode::Kind::constant)
-          args[i] = formula_constant(wanted, args[i]->constant);
+          args[i] = formula_constant(wanted, program.nodes()[node.args[i]].value);
       made.push_back(formula_op(node.op, std::move(args)));
       break;
     }
@@ -167,8 +170,11 @@ FormulaRef substitute(const FormulaRef& formula, const ExprMap<Expr>& replacemen
   return index_rewriter([&](Expr e) { return luminal::substitute(e, replacements); })(formula);
 }
 
-bool equal(const FormulaRef& a, const FormulaRef& b) {
-  if (a == b) return true;
+namespace {
+using Pairs = std::set<std::pair<const Formula*, const Formula*>>;
+/// `known`: pairs found equal before, so that shared parts are compared once.
+bool equal(const FormulaRef& a, const FormulaRef& b, Pairs& known) {
+  if (a == b || known.contains({a.get(), b.get()})) return true;
   if (!a || !b) return false;
   if (a->kind != b->kind || a->dtype != b->dtype || a->value != b->value || a->component != b->component ||
       a->index != b->index || a->guard != b->guard || a->user_op != b->user_op ||
@@ -179,8 +185,15 @@ bool equal(const FormulaRef& a, const FormulaRef& b) {
       !(a->constant == b->constant || (a->constant != a->constant && b->constant != b->constant)))
     return false;
   for (size_t i = 0; i < a->args.size(); i++)
-    if (!equal(a->args[i], b->args[i])) return false;
+    if (!equal(a->args[i], b->args[i], known)) return false;
+  if (!a->args.empty()) known.insert({a.get(), b.get()});
   return true;
+}
+} // namespace
+
+bool equal(const FormulaRef& a, const FormulaRef& b) {
+  Pairs known;
+  return equal(a, b, known);
 }
 
 void rewrite_stage(Stage& stage, const std::function<FormulaRef(const FormulaRef&)>& change) {

@@ -273,8 +273,10 @@ std::optional<Lowering::Interval2> Lowering::domain_range(int stage, const Stage
       linear &= k && k->is_constant();
       if (!linear) break;
       bool rises = k->value() > 0;
-      most[l.symbol] = rises ? l.extent - 1 : Expr(0);
-      least[l.symbol] = rises ? Expr(0) : l.extent - 1;
+      const Expr last =
+          l.extent.is_constant(0) ? Expr(0) : l.extent - 1; // a loop that never runs may begin anywhere
+      most[l.symbol] = rises ? last : Expr(0);
+      least[l.symbol] = rises ? Expr(0) : last;
     }
     if (!linear) continue;
     any = true;

@@ -108,7 +108,7 @@ Lowering::Region Lowering::region(int stage, const Component& c, size_t d,
   for (auto& l : nest.loops) {
     if (!l.symbol.is_symbol() || outer.contains(l.symbol) || !depends_on(at, l.symbol)) continue;
     low[l.symbol] = 0;
-    high[l.symbol] = l.extent - 1;
+    high[l.symbol] = l.extent.is_constant(0) ? Expr(0) : l.extent - 1;
     linear &= rises_linearly(at, l.symbol);
   }
   Expr base = substitute(at, low);

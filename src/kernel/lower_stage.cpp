@@ -181,7 +181,8 @@ std::optional<Expr> StageLowering::at_last(const State& state, Expr e) const {
   for (auto* l : unopened(state, e)) {
     auto c = coefficient_of(e, l->symbol);
     if (!c || !c->is_constant() || c->value() < 0) return {};
-    map[l->symbol] = l->extent - 1;
+    map[l->symbol] =
+        l->extent.is_constant(0) ? Expr(0) : l->extent - 1; // a loop that never runs may end anywhere
   }
   return substitute(e, map);
 }

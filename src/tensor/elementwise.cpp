@@ -1,5 +1,5 @@
 // tensor/elementwise.cpp -- operators and functions of single elements, with NumPy broadcasting.
-#include "tensor/graph_state.h"
+#include "tensor/compose.h"
 #include <cmath>
 #include <fmt/format.h>
 
@@ -63,63 +63,119 @@ Tensor broadcast_to(std::string_view op, const Tensor& x, const Shape& shape, Wh
   return build(op, x.graph(), where, [&](FunctionBuilder& b) { return b.view(x.id(), shape, map); });
 }
 
+DType common_dtype(const std::vector<Operand>& operands) {
+  std::optional<DType> type;
+  bool real = false, whole = false;
+  for (const Operand& operand : operands) {
+    if (operand.tensor)
+      type = type ? promote(*type, type_of(*operand.tensor).dtype) : type_of(*operand.tensor).dtype;
+    else
+      (operand.real ? real : whole) = true;
+  }
+  if (!type) return real ? DType::f32 : DType::i64;
+  if (whole && type == DType::boolean) type = DType::i32;
+  return real && !is_float(*type) ? DType::f32 : *type;
+}
+
+Tensor number_like(const Operand& number, const std::shared_ptr<GraphState>& graph, DType dtype,
+                   const Shape& shape, Where where) {
+  return build("number", graph, where, [&](FunctionBuilder& b) {
+    const auto exact = [&](int64_t value) {
+      std::vector<std::byte> bytes(size_t(storage_bytes(dtype, 1)));
+      if (is_float(dtype))
+        store_f64(dtype, bytes.data(), 0, integer_to_float(dtype, DType::i64, value));
+      else
+        store_i64(dtype, bytes.data(), 0, dtype == DType::boolean ? value != 0 : value);
+      return b.constant(TensorType{dtype, {}}, std::move(bytes));
+    };
+    NodeId scalar;
+    if (number.real)
+      scalar = is_float(dtype) ? b.constant(dtype, number.number) : exact(truncate_to(dtype, number.number));
+    else if (number.whole.is_constant())
+      scalar = exact(number.whole.value());
+    else
+      scalar = b.cast(b.iota({}, to_expr(number.whole), DType::i64), dtype);
+    return shape.empty() ? scalar : b.view(scalar, shape, {});
+  });
+}
+
 namespace {
 
-/// The dtype of numbers among operands: that of the tensors, but a fraction beside integers makes f32.
-DType common_dtype(std::string_view op, const std::vector<Operand>& operands, size_t first, Where where) {
-  std::optional<DType> type;
-  bool fraction = false;
-  for (size_t i = first; i < operands.size(); i++) {
-    if (operands[i].tensor)
-      type = type ? promote(*type, type_of(*operands[i].tensor).dtype) : type_of(*operands[i].tensor).dtype;
-    else
-      fraction |= operands[i].number != std::floor(operands[i].number) || std::isinf(operands[i].number);
+std::shared_ptr<GraphState> graph_of_operands(std::string_view op, const std::vector<Operand>& operands,
+                                              Shape& shape, Where where) {
+  std::shared_ptr<GraphState> graph;
+  for (const Operand& operand : operands) {
+    if (!operand.tensor) continue;
+    auto its = graph_of(op, {operand.tensor}, where);
+    if (graph && graph != its) throw Error(op, "the tensors belong to different graphs", where);
+    graph = its;
+    shape = broadcast_shape(op, shape, type_of(*operand.tensor).shape, where);
   }
-  if (!type) throw Error(op, "one operand must be a tensor", where);
-  if (fraction && !is_float(*type)) return DType::f32;
-  return *type;
+  if (!graph) throw Error(op, "one operand must be a tensor", where);
+  return graph;
 }
 
 Tensor converted(const Tensor& x, DType to, Where where) {
   return type_of(x).dtype == to ? x : x.cast(to, where);
 }
 
-Tensor materialize(std::string_view name, const std::shared_ptr<GraphState>& graph, const Operand& operand,
+Tensor materialize(std::string_view op, const std::shared_ptr<GraphState>& graph, const Operand& operand,
                    DType dtype, const Shape& shape, Where where) {
-  if (operand.tensor) return broadcast_to(name, converted(*operand.tensor, dtype, where), shape, where);
-  return build(name, graph, where, [&](FunctionBuilder& b) {
-    NodeId number = b.constant(dtype, operand.number);
-    return shape.empty() ? number : b.view(number, shape, {});
-  });
+  if (operand.tensor) return broadcast_to(op, converted(*operand.tensor, dtype, where), shape, where);
+  return number_like(operand, graph, dtype, shape, where);
+}
+
+DType as_numbers(DType type, Numbers numbers) {
+  if (numbers == Numbers::numeric && type == DType::boolean) return DType::i32;
+  if (numbers == Numbers::floats && !is_float(type)) return DType::f32;
+  return type;
 }
 
 } // namespace
 
-Tensor elementwise(Op op, std::string_view name, std::vector<Operand> operands, Where where) {
-  std::shared_ptr<GraphState> graph;
+std::vector<Tensor> common_operands(std::string_view op, const std::vector<Operand>& operands,
+                                    Numbers numbers, Where where) {
   Shape shape;
-  for (const Operand& operand : operands) {
-    if (!operand.tensor) continue;
-    auto its = graph_of(name, {operand.tensor}, where);
-    if (graph && graph != its) throw Error(name, "the tensors belong to different graphs", where);
-    graph = its;
-    shape = broadcast_shape(name, shape, type_of(*operand.tensor).shape, where);
-  }
-  const bool choice = row(op).signature == Signature::choice;
-  DType dtype = common_dtype(name, operands, choice ? 1 : 0, where);
+  auto graph = graph_of_operands(op, operands, shape, where);
+  const DType dtype = as_numbers(common_dtype(operands), numbers);
+  std::vector<Tensor> list;
+  for (const Operand& operand : operands)
+    list.push_back(materialize(op, graph, operand, dtype, shape, where));
+  return list;
+}
+
+Floats::Floats(std::string_view op, const std::vector<Operand>& operands, Where place) : where(place) {
+  in = common_operands(op, operands, Numbers::floats, where);
+  result = in[0].dtype();
+  for (Tensor& x : in) x = at_least_f32(x);
+}
+
+Tensor at_least_f32(const Tensor& x) { return x.cast(accumulator(x.dtype())); }
+DType accumulator(DType type) { return is_float(type) && bits(type) < 32 ? DType::f32 : type; }
+
+Tensor elementwise(Op op, std::string_view name, std::vector<Operand> operands, Where where) {
+  Shape shape;
+  auto graph = graph_of_operands(name, operands, shape, where);
   const Signature signature = row(op).signature;
-  if (signature == Signature::numeric && dtype == DType::boolean) dtype = DType::i32;
-  if (signature == Signature::floating && !is_float(dtype)) dtype = DType::f32;
+  const bool choice = signature == Signature::choice;
+  if (choice && operands[0].tensor && type_of(*operands[0].tensor).dtype != DType::boolean)
+    throw Error(name,
+                fmt::format("the condition must be bool, it is {} (compare it with something)",
+                            to_string(type_of(*operands[0].tensor).dtype)),
+                where);
+  DType dtype = common_dtype(choice ? std::vector<Operand>(operands.begin() + 1, operands.end()) : operands);
+  if (signature == Signature::numeric) dtype = as_numbers(dtype, Numbers::numeric);
+  if (signature == Signature::floating) dtype = as_numbers(dtype, Numbers::floats);
+  if ((signature == Signature::bits || signature == Signature::shift) && is_float(dtype))
+    throw Error(name,
+                fmt::format("the operands must be integers{}, they are {}",
+                            signature == Signature::bits ? " or bool" : "", to_string(dtype)),
+                where);
+  if (signature == Signature::shift && dtype == DType::boolean) dtype = DType::i32;
   std::vector<NodeId> inputs;
-  for (size_t i = 0; i < operands.size(); i++) {
-    DType wanted = choice && i == 0 ? DType::boolean : dtype;
-    if (choice && i == 0 && operands[0].tensor && type_of(*operands[0].tensor).dtype != DType::boolean)
-      throw Error(
-          name,
-          fmt::format("the condition must be bool, it is {}", to_string(type_of(*operands[0].tensor).dtype)),
-          where);
-    inputs.push_back(materialize(name, graph, operands[i], wanted, shape, where).id());
-  }
+  for (size_t i = 0; i < operands.size(); i++)
+    inputs.push_back(
+        materialize(name, graph, operands[i], choice && i == 0 ? DType::boolean : dtype, shape, where).id());
   return build(name, graph, where, [&](FunctionBuilder& b) { return b.map(op, inputs, where); });
 }
 
@@ -132,27 +188,31 @@ Tensor operator+(Operand a, Operand b) { return elementwise(Op::add, "add", {a, 
 Tensor operator-(Operand a, Operand b) { return elementwise(Op::sub, "sub", {a, b}, a.where); }
 Tensor operator*(Operand a, Operand b) { return elementwise(Op::mul, "mul", {a, b}, a.where); }
 Tensor operator/(Operand a, Operand b) {
-  // True division: integers divide as f32, as in NumPy and PyTorch.
-  auto as_float = [](const Operand& o) {
-    return o.tensor && !is_float(type_of(*o.tensor).dtype) ? o.tensor->cast(DType::f32, o.where)
-           : o.tensor                                      ? *o.tensor
-                                                           : Tensor();
-  };
-  Tensor x = as_float(a), y = as_float(b);
-  return elementwise(Op::div, "div", {a.tensor ? Operand(x, a.where) : a, b.tensor ? Operand(y, b.where) : b},
-                     a.where);
+  auto in = common_operands("div", {a, b}, Numbers::floats, a.where);
+  return elementwise(Op::div, "div", {Operand(in[0], a.where), Operand(in[1], a.where)}, a.where);
 }
 Tensor operator%(Operand a, Operand b) { return elementwise(Op::rem, "rem", {a, b}, a.where); }
 Tensor operator-(Operand a) { return elementwise(Op::neg, "neg", {a}, a.where); }
+Tensor operator!(Operand a) {
+  if (a.tensor && a.tensor->defined() && a.tensor->dtype() == DType::boolean)
+    return elementwise(Op::bit_not, "logical_not", {a}, a.where);
+  return elementwise(Op::eq, "logical_not", {a, Operand(0, a.where)}, a.where);
+}
+Tensor operator~(Operand a) { return elementwise(Op::bit_not, "bit_not", {a}, a.where); }
+Tensor& operator+=(Tensor& a, Operand b) { return a = Operand(a, b.where) + b; }
+Tensor& operator-=(Tensor& a, Operand b) { return a = Operand(a, b.where) - b; }
+Tensor& operator*=(Tensor& a, Operand b) { return a = Operand(a, b.where) * b; }
+Tensor& operator/=(Tensor& a, Operand b) { return a = Operand(a, b.where) / b; }
+Tensor& operator%=(Tensor& a, Operand b) { return a = Operand(a, b.where) % b; }
+Tensor& operator&=(Tensor& a, Operand b) { return a = Operand(a, b.where) & b; }
+Tensor& operator|=(Tensor& a, Operand b) { return a = Operand(a, b.where) | b; }
+Tensor& operator^=(Tensor& a, Operand b) { return a = Operand(a, b.where) ^ b; }
 Tensor operator<(Operand a, Operand b) { return elementwise(Op::lt, "lt", {a, b}, a.where); }
 Tensor operator<=(Operand a, Operand b) { return elementwise(Op::le, "le", {a, b}, a.where); }
 Tensor operator>(Operand a, Operand b) { return elementwise(Op::lt, "gt", {b, a}, a.where); }
 Tensor operator>=(Operand a, Operand b) { return elementwise(Op::le, "ge", {b, a}, a.where); }
 Tensor equal(Operand a, Operand b) { return elementwise(Op::eq, "equal", {a, b}, a.where); }
 Tensor not_equal(Operand a, Operand b) { return elementwise(Op::ne, "not_equal", {a, b}, a.where); }
-Tensor maximum(Operand a, Operand b) { return elementwise(Op::max, "maximum", {a, b}, a.where); }
-Tensor minimum(Operand a, Operand b) { return elementwise(Op::min, "minimum", {a, b}, a.where); }
-Tensor pow(Operand a, Operand b) { return elementwise(Op::pow, "pow", {a, b}, a.where); }
 Tensor operator&(Operand a, Operand b) { return elementwise(Op::bit_and, "and", {a, b}, a.where); }
 Tensor operator|(Operand a, Operand b) { return elementwise(Op::bit_or, "or", {a, b}, a.where); }
 Tensor operator^(Operand a, Operand b) { return elementwise(Op::bit_xor, "xor", {a, b}, a.where); }
@@ -164,30 +224,47 @@ Tensor select(Operand condition, Operand a, Operand b) {
 
 Tensor Tensor::neg(Where where) const { return unary(Op::neg, *this, where); }
 Tensor Tensor::abs(Where where) const { return unary(Op::abs, *this, where); }
+Tensor Tensor::sign(Where where) const { return unary(Op::sign, *this, where); }
 Tensor Tensor::sqrt(Where where) const { return unary(Op::sqrt, *this, where); }
 Tensor Tensor::rsqrt(Where where) const { return unary(Op::rsqrt, *this, where); }
 Tensor Tensor::recip(Where where) const { return unary(Op::recip, *this, where); }
+Tensor Tensor::reciprocal(Where where) const { return unary(Op::recip, *this, where); }
 Tensor Tensor::exp(Where where) const { return unary(Op::exp, *this, where); }
 Tensor Tensor::exp2(Where where) const { return unary(Op::exp2, *this, where); }
+Tensor Tensor::expm1(Where where) const { return unary(Op::expm1, *this, where); }
 Tensor Tensor::log(Where where) const { return unary(Op::log, *this, where); }
 Tensor Tensor::log2(Where where) const { return unary(Op::log2, *this, where); }
+Tensor Tensor::log1p(Where where) const { return unary(Op::log1p, *this, where); }
 Tensor Tensor::sin(Where where) const { return unary(Op::sin, *this, where); }
 Tensor Tensor::cos(Where where) const { return unary(Op::cos, *this, where); }
+Tensor Tensor::tan(Where where) const { return unary(Op::tan, *this, where); }
 Tensor Tensor::tanh(Where where) const { return unary(Op::tanh, *this, where); }
 Tensor Tensor::erf(Where where) const { return unary(Op::erf, *this, where); }
 Tensor Tensor::sigmoid(Where where) const { return unary(Op::sigmoid, *this, where); }
 Tensor Tensor::silu(Where where) const { return unary(Op::silu, *this, where); }
+Tensor Tensor::swish(Where where) const { return unary(Op::silu, *this, where); }
 Tensor Tensor::gelu(Where where) const { return unary(Op::gelu, *this, where); }
 Tensor Tensor::gelu_tanh(Where where) const { return unary(Op::gelu_tanh, *this, where); }
-Tensor Tensor::floor(Where where) const { return unary(Op::floor, *this, where); }
-Tensor Tensor::ceil(Where where) const { return unary(Op::ceil, *this, where); }
-Tensor Tensor::round(Where where) const { return unary(Op::round, *this, where); }
-Tensor Tensor::trunc(Where where) const { return unary(Op::trunc, *this, where); }
-Tensor Tensor::relu(Where where) const {
-  return elementwise(Op::max, "relu", {Operand(*this, where), Operand(0, where)}, where);
-}
 Tensor Tensor::square(Where where) const {
   return elementwise(Op::mul, "square", {Operand(*this, where), Operand(*this, where)}, where);
+}
+Tensor Tensor::logical_not(Where where) const { return !Operand(*this, where); }
+
+namespace {
+/// Integers are their own floor, ceiling, ...
+Tensor rounding(Op op, const Tensor& x, Where where) {
+  graph_of(to_string(op), {&x}, where);
+  return is_float(x.dtype()) ? unary(op, x, where) : x;
+}
+} // namespace
+
+Tensor Tensor::floor(Where where) const { return rounding(Op::floor, *this, where); }
+Tensor Tensor::ceil(Where where) const { return rounding(Op::ceil, *this, where); }
+Tensor Tensor::round(Where where) const { return rounding(Op::round, *this, where); }
+Tensor Tensor::trunc(Where where) const { return rounding(Op::trunc, *this, where); }
+Tensor Tensor::frac(Where where) const {
+  graph_of("frac", {this}, where);
+  return *this - trunc(where);
 }
 
 Tensor Tensor::cast(DType to, Where where) const {

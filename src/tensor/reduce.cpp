@@ -1,7 +1,10 @@
-// tensor/reduce.cpp -- folds, scans, products, norms: each composed from primitives.
-#include "tensor/graph_state.h"
+// tensor/reduce.cpp -- folds over axes, and what is made of them.
+#include "luminal/functions.h"
+#include "tensor/compose.h"
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
+#include <numeric>
 
 namespace luminal {
 namespace {
@@ -9,8 +12,8 @@ namespace {
 std::vector<int> checked_axes(std::string_view op, std::vector<int> axes, int rank, Where where) {
   for (int& axis : axes) axis = axis_of(op, axis, rank, where);
   std::sort(axes.begin(), axes.end());
-  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
-    throw Error(op, "an axis is named twice", where);
+  if (auto twice = std::adjacent_find(axes.begin(), axes.end()); twice != axes.end())
+    throw Error(op, fmt::format("axis {} is named twice", *twice), where);
   return axes;
 }
 
@@ -27,160 +30,236 @@ Tensor restore_dims(std::string_view op, const Tensor& reduced, const Shape& ful
                [&](FunctionBuilder& b) { return b.view(reduced.id(), shape, map); });
 }
 
-DType accumulator(DType type) { return is_float(type) && bits(type) < 32 ? DType::f32 : type; }
-
-Tensor element_count_of(const Tensor& x, const std::vector<int>& axes, DType dtype, Where where) {
+/// How many elements the axes have together.
+Expr count_of(const Tensor& x, const std::vector<int>& axes) {
   Expr n = 1;
   for (int axis : axes) n *= type_of(x).shape[size_t(axis)];
-  return build("mean", x.graph(), where, [&](FunctionBuilder& b) {
-    return n.is_constant() ? b.constant(dtype, double(n.value())) : b.cast(b.iota({}, n, DType::i64), dtype);
+  return n;
+}
+Tensor scalar_of(Expr value, const Tensor& like, Where where) {
+  return number_like(Operand(Dim::from_id(value.id())), like.graph(), like.dtype(), {}, where);
+}
+
+Tensor mean_of(std::string_view op, const Tensor& x, const std::vector<int>& axes, bool keep_dims,
+               Where where) {
+  return fold(Op::add, op, x, axes, keep_dims, where) / scalar_of(count_of(x, axes), x, where);
+}
+
+struct Moments {
+  Tensor mean, var;
+};
+/// In two passes: the second sums squares of distances, which loses nothing.
+Moments moments(std::string_view op, const Tensor& x, const std::vector<int>& axes, double correction,
+                bool keep_dims, Where where) {
+  Tensor mean = mean_of(op, x, axes, true, where), distance = x - mean;
+  Tensor squares = fold(Op::add, op, distance * distance, axes, keep_dims, where);
+  Tensor count = scalar_of(count_of(x, axes), x, where);
+  Tensor divisor = correction == 0 ? count : maximum(count - correction, 0);
+  if (!keep_dims && !axes.empty()) mean = mean_of(op, x, axes, false, where);
+  return {mean, squares / divisor};
+}
+
+Tensor arg_best(Op best, std::string_view op, const Tensor& given, std::optional<int> axis, bool keep_dims,
+                Where where) {
+  auto graph = graph_of(op, {&given}, where);
+  Tensor x = given;
+  Dims kept(size_t(given.rank()), 1);
+  if (axis) {
+    axis = axis_of(op, *axis, given.rank(), where);
+    kept = given.shape();
+    kept[size_t(*axis)] = 1;
+  } else {
+    Dim count = 1;
+    for (Dim d : given.shape()) count = count * d;
+    x = given.reshape({count}, where);
+    axis = 0;
+  }
+  const TensorType type = type_of(x);
+  Tensor place = build(op, graph, where, [&](FunctionBuilder& b) {
+    NodeId keys = type.dtype == DType::boolean ? b.cast(x.id(), DType::u8) : x.id();
+    DType key_type = b[keys].type().dtype;
+    const Expr extent = type.shape[size_t(*axis)];
+    NodeId index = b.iota({extent}, axis_symbol(0, extent), DType::i64);
+    // The place of the best so far moves on only while it stays the best; NaN is better than all.
+    const char* keep = is_float(key_type) ? "select(bit_or(old0 == new0, is_nan(old0)), self, inf)"
+                                          : "select(old0 == new0, self, inf)";
+    FoldAttr attr;
+    attr.monoid = Monoid::intern(
+        {{best, key_type, Scalar::leaf(0)}, {Op::min, DType::i64, parse_scalar(keep, monoid_leaf_names(1))}});
+    attr.space = type.shape;
+    attr.reduced = {*axis};
+    std::vector<int> every(type.shape.size());
+    std::iota(every.begin(), every.end(), 0);
+    attr.body_axes = {every, {*axis}};
+    return b.get(b.add(attr, {keys, index}, {}, where), 1);
   });
+  return keep_dims ? place.reshape(kept, where) : place;
 }
 
 } // namespace
+
+std::vector<int> axes_of(std::string_view op, const Axes& axes, int rank, Where where) {
+  if (!axes.list.empty()) return checked_axes(op, axes.list, rank, where);
+  std::vector<int> every(static_cast<size_t>(rank));
+  std::iota(every.begin(), every.end(), 0);
+  return every;
+}
 
 Tensor fold(Op op, std::string_view name, const Tensor& x, std::vector<int> axes, bool keep_dims,
             Where where) {
   auto graph = graph_of(name, {&x}, where);
   const TensorType type = type_of(x);
   axes = checked_axes(name, axes, int(type.shape.size()), where);
-  DType sum_type = accumulator(
-      type.dtype == DType::boolean && op != Op::bit_or && op != Op::bit_and ? DType::i64 : type.dtype);
-  Tensor wide = x.cast(sum_type, where);
-  Tensor result = axes.empty() ? wide : build(name, graph, where, [&](FunctionBuilder& b) {
-    return b.reduce(op, wide.id(), axes);
-  });
+  const bool grows = op == Op::add || op == Op::mul;
+  const DType wide =
+      type.dtype == DType::boolean ? grows ? DType::i64 : DType::boolean : accumulator(type.dtype);
+  if (type.dtype == DType::boolean && !grows)
+    op = op == Op::max ? Op::bit_or : op == Op::min ? Op::bit_and : op;
+  Tensor result = x.cast(wide, where);
+  if (!axes.empty())
+    result = build(name, graph, where, [&](FunctionBuilder& b) { return b.reduce(op, result.id(), axes); });
   if (keep_dims) result = restore_dims(name, result, type.shape, axes, where);
   return is_float(type.dtype) ? result.cast(type.dtype, where) : result;
 }
 
-Tensor Tensor::sum(std::vector<int> axes, bool keep_dims, Where where) const {
-  return fold(Op::add, "sum", *this, axes, keep_dims, where);
+namespace {
+Tensor summed(Op op, std::string_view name, const Tensor& x, const Axes& axes, bool keep_dims, Where where) {
+  graph_of(name, {&x}, where);
+  const DType type = x.dtype();
+  const bool counts = !is_float(type) && type != DType::u64;
+  return fold(op, name, counts ? x.cast(DType::i64, where) : x, axes_of(name, axes, x.rank(), where),
+              keep_dims, where);
 }
-Tensor Tensor::max(std::vector<int> axes, bool keep_dims, Where where) const {
-  return fold(Op::max, "max", *this, axes, keep_dims, where);
+Tensor truth(Op op, std::string_view name, const Tensor& x, const Axes& axes, bool keep_dims, Where where) {
+  graph_of(name, {&x}, where);
+  Tensor flags = x.dtype() == DType::boolean ? x : not_equal(x, 0);
+  return fold(op, name, flags, axes_of(name, axes, x.rank(), where), keep_dims, where);
 }
-Tensor Tensor::min(std::vector<int> axes, bool keep_dims, Where where) const {
-  return fold(Op::min, "min", *this, axes, keep_dims, where);
+} // namespace
+
+Tensor Tensor::sum(const Axes& axes, bool keep_dims, Where where) const {
+  return summed(Op::add, "sum", *this, axes, keep_dims, where);
 }
-Tensor Tensor::prod(std::vector<int> axes, bool keep_dims, Where where) const {
-  return fold(Op::mul, "prod", *this, axes, keep_dims, where);
+Tensor Tensor::prod(const Axes& axes, bool keep_dims, Where where) const {
+  return summed(Op::mul, "prod", *this, axes, keep_dims, where);
+}
+Tensor Tensor::max(const Axes& axes, bool keep_dims, Where where) const {
+  graph_of("max", {this}, where);
+  return fold(Op::max, "max", *this, axes_of("max", axes, rank(), where), keep_dims, where);
+}
+Tensor Tensor::min(const Axes& axes, bool keep_dims, Where where) const {
+  graph_of("min", {this}, where);
+  return fold(Op::min, "min", *this, axes_of("min", axes, rank(), where), keep_dims, where);
+}
+Tensor Tensor::all(const Axes& axes, bool keep_dims, Where where) const {
+  return truth(Op::bit_and, "all", *this, axes, keep_dims, where);
+}
+Tensor Tensor::any(const Axes& axes, bool keep_dims, Where where) const {
+  return truth(Op::bit_or, "any", *this, axes, keep_dims, where);
+}
+Tensor Tensor::count_nonzero(const Axes& axes, bool keep_dims, Where where) const {
+  graph_of("count_nonzero", {this}, where);
+  return fold(Op::add, "count_nonzero", not_equal(*this, 0), axes_of("count_nonzero", axes, rank(), where),
+              keep_dims, where);
 }
 
-Tensor Tensor::mean(std::vector<int> axes, bool keep_dims, Where where) const {
-  graph_of("mean", {this}, where);
-  Tensor x = is_float(dtype()) ? *this : cast(DType::f32, where);
-  axes = checked_axes("mean", axes, rank(), where);
-  DType wide = accumulator(x.dtype());
-  Tensor total = fold(Op::add, "mean", x.cast(wide, where), axes, keep_dims, where);
-  Tensor count = element_count_of(x, axes, wide, where);
-  return elementwise(Op::div, "mean", {Operand(total, where), Operand(count, where)}, where)
-      .cast(x.dtype(), where);
+Tensor Tensor::mean(const Axes& axes, bool keep_dims, Where where) const {
+  Floats f("mean", {Operand(*this, where)}, where);
+  return f.done(mean_of("mean", f[0], axes_of("mean", axes, rank(), where), keep_dims, where));
+}
+Tensor Tensor::var(const Axes& axes, double correction, bool keep_dims, Where where) const {
+  Floats f("var", {Operand(*this, where)}, where);
+  return f.done(moments("var", f[0], axes_of("var", axes, rank(), where), correction, keep_dims, where).var);
+}
+Tensor Tensor::std(const Axes& axes, double correction, bool keep_dims, Where where) const {
+  Floats f("std", {Operand(*this, where)}, where);
+  return f.done(
+      moments("std", f[0], axes_of("std", axes, rank(), where), correction, keep_dims, where).var.sqrt());
+}
+VarMean var_mean(const Tensor& x, const Axes& axes, double correction, bool keep_dims, Where where) {
+  Floats f("var_mean", {Operand(x, where)}, where);
+  Moments m =
+      moments("var_mean", f[0], axes_of("var_mean", axes, x.rank(), where), correction, keep_dims, where);
+  return {f.done(m.var), f.done(m.mean)};
 }
 
-Tensor Tensor::argmax(int axis, Where where) const {
-  auto graph = graph_of("argmax", {this}, where);
-  const TensorType type = type_of(*this);
-  axis = axis_of("argmax", axis, int(type.shape.size()), where);
-  return build("argmax", graph, where, [&](FunctionBuilder& b) {
-    NodeId keys = type.dtype == DType::boolean ? b.cast(id_, DType::u8) : id_;
-    DType key_type = b[keys].type().dtype;
-    NodeId index = b.iota({type.shape[size_t(axis)]}, axis_symbol(0, type.shape[size_t(axis)]), DType::i64);
-    // The place of the greatest so far moves on only while it stays the greatest; NaN is the greatest of all.
-    const char* keep = is_float(key_type)
-                           ? "select(bit_or(old0 == new0, is_nan(old0)), self, 4611686018427387904)"
-                           : "select(old0 == new0, self, 4611686018427387904)";
-    FoldAttr attr;
-    attr.monoid = Monoid::intern({{Op::max, key_type, Scalar::leaf(0)},
-                                  {Op::min, DType::i64, parse_scalar(keep, monoid_leaf_names(1))}});
-    attr.space = type.shape;
-    attr.reduced = {axis};
-    std::vector<int> all;
-    for (size_t d = 0; d < type.shape.size(); d++) all.push_back(int(d));
-    attr.body_axes = {all, {axis}};
-    return b.get(b.add(attr, {keys, index}, {}, where), 1);
-  });
+Tensor Tensor::logsumexp(const Axes& axes, bool keep_dims, Where where) const {
+  Floats f("logsumexp", {Operand(*this, where)}, where);
+  const std::vector<int> list = axes_of("logsumexp", axes, rank(), where);
+  // An infinite maximum would make NaN of the differences.
+  const auto finite = [](const Tensor& m) { return luminal::select(m.isinf(), 0.0, m); };
+  Tensor shift = finite(fold(Op::max, "logsumexp", f[0], list, true, where));
+  Tensor total = fold(Op::add, "logsumexp", (f[0] - shift).exp(), list, keep_dims, where);
+  if (!keep_dims) shift = finite(fold(Op::max, "logsumexp", f[0], list, false, where));
+  return f.done(total.log() + shift);
+}
+
+Tensor Tensor::norm(double p, const Axes& axes, bool keep_dims, Where where) const {
+  Floats f("norm", {Operand(*this, where)}, where);
+  const std::vector<int> list = axes_of("norm", axes, rank(), where);
+  const auto over = [&](Op op, const Tensor& values) {
+    return fold(op, "norm", values, list, keep_dims, where);
+  };
+  if (std::isnan(p)) throw Error("norm", "the order is NaN", where);
+  if (p == 0) return f.done(over(Op::add, not_equal(f[0], 0).cast(f[0].dtype())));
+  if (p == 2) return f.done(over(Op::add, f[0] * f[0]).sqrt());
+  Tensor size = f[0].abs();
+  if (p == 1) return f.done(over(Op::add, size));
+  if (std::isinf(p)) return f.done(over(p > 0 ? Op::max : Op::min, size));
+  return f.done(pow(over(Op::add, pow(size, p)), 1 / p));
+}
+
+Tensor Tensor::argmax(std::optional<int> axis, bool keep_dims, Where where) const {
+  return arg_best(Op::max, "argmax", *this, axis, keep_dims, where);
+}
+Tensor Tensor::argmin(std::optional<int> axis, bool keep_dims, Where where) const {
+  return arg_best(Op::min, "argmin", *this, axis, keep_dims, where);
 }
 
 Tensor Tensor::softmax(int axis, Where where) const {
-  Tensor shifted = elementwise(Op::sub, "softmax",
-                               {Operand(*this, where), Operand(max({axis}, true, where), where)}, where);
-  Tensor e = shifted.exp(where);
+  Floats f("softmax", {Operand(*this, where)}, where);
+  axis = axis_of("softmax", axis, rank(), where);
+  Tensor e = (f[0] - fold(Op::max, "softmax", f[0], {axis}, true, where)).exp();
   // One division a row.
-  Tensor scale = e.sum({axis}, true, where).recip(where);
-  return elementwise(Op::mul, "softmax", {Operand(e, where), Operand(scale, where)}, where);
+  return f.done(e * fold(Op::add, "softmax", e, {axis}, true, where).recip());
 }
 
 Tensor Tensor::log_softmax(int axis, Where where) const {
-  Tensor shifted = elementwise(Op::sub, "log_softmax",
-                               {Operand(*this, where), Operand(max({axis}, true, where), where)}, where);
-  Tensor log_sum = shifted.exp(where).sum({axis}, true, where).log(where);
-  return elementwise(Op::sub, "log_softmax", {Operand(shifted, where), Operand(log_sum, where)}, where);
+  Floats f("log_softmax", {Operand(*this, where)}, where);
+  axis = axis_of("log_softmax", axis, rank(), where);
+  Tensor shifted = f[0] - fold(Op::max, "log_softmax", f[0], {axis}, true, where);
+  return f.done(shifted - fold(Op::add, "log_softmax", shifted.exp(), {axis}, true, where).log());
 }
 
-Tensor Tensor::layer_norm(std::vector<int> axes, double eps, Where where) const {
-  Tensor centred = elementwise(Op::sub, "layer_norm",
-                               {Operand(*this, where), Operand(mean(axes, true, where), where)}, where);
-  Tensor variance = centred.square(where).mean(axes, true, where);
-  Tensor scale =
-      elementwise(Op::add, "layer_norm", {Operand(variance, where), Operand(eps, where)}, where).rsqrt(where);
-  return elementwise(Op::mul, "layer_norm", {Operand(centred, where), Operand(scale, where)}, where);
+namespace {
+Tensor centred(std::string_view op, const Tensor& x, const std::vector<int>& axes, Where where) {
+  return x - mean_of(op, x, axes, true, where);
 }
+Tensor scaled(std::string_view op, const Tensor& x, const std::vector<int>& axes, double eps, Where where) {
+  return x * (mean_of(op, x * x, axes, true, where) + eps).rsqrt();
+}
+} // namespace
 
+Tensor Tensor::mean_norm(const Axes& axes, Where where) const {
+  Floats f("mean_norm", {Operand(*this, where)}, where);
+  return f.done(centred("mean_norm", f[0], axes_of("mean_norm", axes, rank(), where), where));
+}
+Tensor Tensor::std_norm(const Axes& axes, double eps, Where where) const {
+  Floats f("std_norm", {Operand(*this, where)}, where);
+  return f.done(scaled("std_norm", f[0], axes_of("std_norm", axes, rank(), where), eps, where));
+}
+Tensor Tensor::layer_norm(const Axes& axes, double eps, Where where) const {
+  Floats f("layer_norm", {Operand(*this, where)}, where);
+  const std::vector<int> list = axes_of("layer_norm", axes, rank(), where);
+  return f.done(scaled("layer_norm", centred("layer_norm", f[0], list, where), list, eps, where));
+}
 Tensor Tensor::rms_norm(double eps, Where where) const {
-  Tensor power = square(where).mean({-1}, true, where);
-  Tensor scale =
-      elementwise(Op::add, "rms_norm", {Operand(power, where), Operand(eps, where)}, where).rsqrt(where);
-  return elementwise(Op::mul, "rms_norm", {Operand(*this, where), Operand(scale, where)}, where);
+  Floats f("rms_norm", {Operand(*this, where)}, where);
+  return f.done(scaled("rms_norm", f[0], axes_of("rms_norm", -1, rank(), where), eps, where));
 }
-
-Tensor Tensor::matmul(const Tensor& other, Where where) const {
-  auto graph = graph_of("matmul", {this, &other}, where);
-  Tensor a = rank() == 1 ? unsqueeze(0, where) : *this,
-         b = other.rank() == 1 ? other.unsqueeze(1, where) : other;
-  if (rank() == 0 || other.rank() == 0)
-    throw Error("matmul", "a scalar has no axis to multiply along", where);
-  const Shape x = type_of(a).shape, y = type_of(b).shape;
-  const Expr m = x[x.size() - 2], k = x.back(), n = y.back();
-  if (!proves_equal(k, y[y.size() - 2]))
-    throw Error("matmul",
-                fmt::format("inner sizes differ: {} x {} ({} != {})", text_of(type_of(*this).shape),
-                            text_of(type_of(other).shape), to_string(k), to_string(y[y.size() - 2])),
-                where);
-  Shape batch =
-      broadcast_shape("matmul", Shape(x.begin(), x.end() - 2), Shape(y.begin(), y.end() - 2), where);
-  DType type = promote(a.dtype(), b.dtype()), wide = accumulator(type == DType::boolean ? DType::i64 : type);
-  Tensor result = build("matmul", graph, where, [&](FunctionBuilder& f) {
-    Shape space = batch;
-    space.insert(space.end(), {m, n, k});
-    const int outer = int(batch.size());
-    std::vector<std::string> names;
-    for (int d = 0; d < outer; d++) names.push_back(outer == 1 ? "b" : fmt::format("b{}", d));
-    names.insert(names.end(), {"m", "n", "k"});
-    auto operand = [&](const Tensor& t, const Shape& shape, int row, int column) {
-      std::vector<Expr> map;
-      const int skip = outer - (int(shape.size()) - 2);
-      for (int d = skip; d < outer; d++)
-        map.push_back(shape[size_t(d - skip)].is_constant(1) ? Expr(0) : axis_symbol(d, space[size_t(d)]));
-      map.push_back(axis_symbol(row, space[size_t(row)]));
-      map.push_back(axis_symbol(column, space[size_t(column)]));
-      NodeId view = f.view(t.id(), space, map, 1, 0, names);
-      return f[view].type().dtype == wide ? view : f.cast(view, wide);
-    };
-    NodeId product =
-        f.map(Op::mul, {operand(a, x, outer, outer + 2), operand(b, y, outer + 2, outer + 1)}, where);
-    FoldAttr fold;
-    fold.monoid = Monoid::plain(Op::add, wide);
-    fold.space = space;
-    fold.reduced = {outer + 2};
-    fold.body_axes.emplace_back();
-    for (int d = 0; d < outer + 3; d++) fold.body_axes[0].push_back(d);
-    NodeId value = f.get(f.add(fold, {product}, names, where), 0);
-    return is_float(type) && wide != type ? f.cast(value, type) : value;
-  });
-  if (rank() == 1) result = result.squeeze(other.rank() == 1 ? -2 : int(result.rank()) - 2, where);
-  if (other.rank() == 1) result = result.squeeze(-1, where);
-  return result;
+Tensor Tensor::normalize(double p, const Axes& axes, double eps, Where where) const {
+  Floats f("normalize", {Operand(*this, where)}, where);
+  return f.done(f[0] / maximum(f[0].norm(p, axes_of("normalize", axes, rank(), where), true, where), eps));
 }
 
 } // namespace luminal
