@@ -48,5 +48,53 @@ struct VarMean {
 VarMean var_mean(const Tensor& x, const Axes& axes = {}, double correction = 1, bool keep_dims = false,
                  LUMINAL_WHERE);
 
+// ---- products; axes of equal names must have equal extents, or 1, which stretches. Narrow floats are summed in f32, integers wrap ----
+/// Einstein summation as in PyTorch: "bij,bjk->bik", repeated names take the diagonal, "..." are the axes that are left, without "->" the names that stand once are the
+/// result's, in alphabetical order. Several tensors are multiplied from left to right.
+Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors, LUMINAL_WHERE);
+/// Sum over pairs of axes: those named, or the last `count` of a and the first of b.
+Tensor tensordot(const Tensor& a, const Tensor& b, const std::vector<int>& axes_a,
+                 const std::vector<int>& axes_b, LUMINAL_WHERE);
+Tensor tensordot(const Tensor& a, const Tensor& b, int count = 2, LUMINAL_WHERE);
+Tensor dot(const Tensor& a, const Tensor& b, LUMINAL_WHERE); ///< [n], [n] -> []
+Tensor inner(const Tensor& a, const Tensor& b,
+             LUMINAL_WHERE); ///< over the last axes: [a.., n], [b.., n] -> [a.., b..]
+Tensor outer(const Tensor& a, const Tensor& b, LUMINAL_WHERE);        ///< [m], [n] -> [m, n]
+Tensor mv(const Tensor& matrix, const Tensor& vector, LUMINAL_WHERE); ///< [m, n], [n] -> [m]
+Tensor bmm(const Tensor& a, const Tensor& b, LUMINAL_WHERE);          ///< [b, m, k], [b, k, n] -> [b, m, n]
+/// x weight^T + bias: [.., in], [out, in], [out] or none -> [.., out].
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, LUMINAL_WHERE);
+/// [.., m], [.., n], [out, m, n], [out] or none -> [.., out].
+Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias = {},
+                LUMINAL_WHERE);
+/// sum(a b) / (max(|a|, eps) max(|b|, eps)) along an axis; a and b broadcast.
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis = 1, double eps = 1e-8, LUMINAL_WHERE);
+
+struct AttentionOptions {
+  Tensor mask =
+      {}; ///< broadcast to [.., q, k]: bool, true takes part; or numbers, which are added to the scores
+  bool causal = false;              ///< query i sees the keys up to i
+  std::optional<double> scale = {}; ///< 1 / sqrt(e) by default
+};
+/// softmax(query key^T scale + mask) value: [.., h, q, e], [.., g, k, e], [.., g, k, v] -> [.., h, q, v]. h is a multiple of g: each group of h / g heads reads one key and
+/// value (without that axis, or with equal extents, plain attention). A query that sees no key gives 0, as PyTorch does.
+Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                                    const AttentionOptions& options = {}, LUMINAL_WHERE);
+
+// ---- normalisation with weights; absent ones are left out. Channels are axis 1 ----
+/// Over the last axes, as many as the weight has; weight and bias of their shape.
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, double eps = 1e-5,
+                  LUMINAL_WHERE);
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps = 1e-5, LUMINAL_WHERE);
+/// Inference: (x - mean) / sqrt(var + eps) * weight + bias; each of shape [channels].
+Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& var, const Tensor& weight = {},
+                  const Tensor& bias = {}, double eps = 1e-5, LUMINAL_WHERE);
+/// Over groups of channels and all further axes.
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {}, const Tensor& bias = {},
+                  double eps = 1e-5, LUMINAL_WHERE);
+/// Over the axes behind the channels.
+Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5,
+                     LUMINAL_WHERE);
+
 #undef LUMINAL_WHERE
 } // namespace luminal

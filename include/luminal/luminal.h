@@ -10,6 +10,8 @@
 #include "luminal/indexing.h"
 #include "luminal/inspect.h"
 #include "luminal/lifetime.h"
+#include "luminal/nn_functions.h"
+#include "luminal/operators.h"
 #include "luminal/pass.h"
 #include "luminal/pattern.h"
 #include "luminal/random.h"

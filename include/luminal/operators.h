@@ -12,12 +12,14 @@ struct Operand {
       : real(true), number(v), where(w) {}
   Operand(float v, std::source_location w = std::source_location::current()) : Operand(double(v), w) {}
   template <std::integral T>
-  Operand(T v, std::source_location w = std::source_location::current()) : whole(int64_t(v)), where(w) {}
-  Operand(Dim v, std::source_location w = std::source_location::current()) : whole(v), where(w) {}
+  Operand(T v, std::source_location w = std::source_location::current())
+      : number(double(v)), whole(int64_t(v)), where(w) {}
+  Operand(Dim v, std::source_location w = std::source_location::current())
+      : number(v.is_constant() ? double(v.value()) : 0), whole(v), where(w) {}
   const Tensor* tensor = nullptr;
-  bool real = false; ///< where there is no tensor: `number`, else `whole`
-  double number = 0;
-  Dim whole = 0;
+  bool real = false; ///< a number that is not written as a whole one
+  double number = 0; ///< where there is no tensor (of a large whole number: rounded)
+  Dim whole = 0;     ///< where it is not real: exact
   std::source_location where;
 };
 

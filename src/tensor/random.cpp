@@ -74,7 +74,7 @@ Tensor open_unit(const Tensor& word, double cells) { return (word.cast(DType::f3
 
 /// -log(1 - v): of the exponential distribution, with full precision at both ends.
 Tensor unit_exponential(const Tensor& word) {
-  Tensor v = open_unit(word, 0x1p32), rest = open_unit(word ^ 4294967295.0, 0x1p32); // 1 - v
+  Tensor v = open_unit(word, 0x1p32), rest = open_unit(word ^ 4294967295u, 0x1p32); // 1 - v
   return choose(v < 0.25, log_of_ratio(v / (2 - v)), -portable_log(rest));
 }
 
@@ -258,7 +258,7 @@ Tensor random_categorical(const Tensor& key, const Tensor& logits, int axis, Whe
   axis = axis_of("random_categorical", axis, logits.rank(), where);
   // The largest of the logits plus noise of the Gumbel distribution.
   Tensor noise = gumbel("random_categorical", key, type_of(logits).shape, where);
-  return (logits.cast(DType::f32, where) + noise).argmax(axis, where);
+  return (logits.cast(DType::f32, where) + noise).argmax(axis, false, where);
 }
 
 Tensor random_multinomial(const Tensor& key, const Tensor& weights, int64_t count, bool replacement,
@@ -281,7 +281,7 @@ Tensor random_multinomial(const Tensor& key, const Tensor& weights, int64_t coun
   Shape shape = type_of(w).shape;
   shape.insert(shape.end() - 1, Expr(count));
   Tensor noise = gumbel("random_multinomial", key, shape, where);
-  return (logits.unsqueeze(-2, where) + noise).argmax(-1, where);
+  return (logits.unsqueeze(-2, where) + noise).argmax(-1, false, where);
 }
 
 Tensor dropout(const Tensor& key, const Tensor& x, double p, Where where) {

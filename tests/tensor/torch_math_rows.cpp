@@ -98,7 +98,6 @@ const TorchOps unary_rows{
        return clip(c[0], low, high);
      }},
     {"clip_tensors", [](C c) { return clip(c[0], c[1], c[2]); }},
-    {"cast", [](C c) { return c[0].cast(c.attrs.text("to") == "f32" ? DType::f32 : DType::i32); }},
 };
 
 const TorchOps binary_rows{

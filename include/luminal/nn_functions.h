@@ -1,0 +1,98 @@
+// luminal/nn_functions.h -- convolution, pooling, resampling and Fourier transforms: windows and sums that the compiler sees through.
+#pragma once
+#include "luminal/tensor.h"
+
+namespace luminal {
+
+#define LUMINAL_WHERE std::source_location where = std::source_location::current()
+
+/// One number for all axes, or one an axis.
+struct Ints {
+  Ints(int number) : list{number} {}
+  Ints(int64_t number) : list{number} {}
+  Ints(std::initializer_list<int64_t> numbers) : list(numbers) {}
+  Ints(std::vector<int64_t> numbers) : list(std::move(numbers)) {}
+  std::vector<int64_t> list;
+};
+/// Zeros on both sides of each axis; "same": as many as keep the size (stride 1 only, the odd one behind); "valid": none.
+struct ConvPadding : Ints {
+  using Ints::Ints;
+  ConvPadding(const char* same_or_valid) : Ints(0), word(same_or_valid) {}
+  std::string word = {};
+};
+
+struct ConvOptions {
+  Ints stride = 1;
+  ConvPadding padding = 0;
+  Ints dilation = 1;
+  int64_t groups = 1;
+};
+/// x [batch, in, sizes..], weight [out, in / groups, kernel..], bias [out] or none -> [batch, out, sizes..], for any number of sizes. As PyTorch's convolution this is a
+/// cross-correlation. Without the batch axis x gives a result without it.
+Tensor conv(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {},
+            LUMINAL_WHERE);
+/// The same where the number of sizes is checked.
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {},
+              LUMINAL_WHERE);
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {},
+              LUMINAL_WHERE);
+Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {},
+              LUMINAL_WHERE);
+
+struct ConvTransposeOptions {
+  Ints stride = 1, padding = 0, output_padding = 0, dilation = 1;
+  int64_t groups = 1;
+};
+/// What gives x for conv's result: x [batch, in, sizes..], weight [in, out / groups, kernel..] -> [batch, out, (size - 1) * stride - 2 * padding + dilation * (kernel - 1) +
+/// output_padding + 1 ..].
+Tensor conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                      const ConvTransposeOptions& options = {}, LUMINAL_WHERE);
+
+// ---- pooling over the last axes of x, as many as the kernel has ----
+struct PoolOptions {
+  std::vector<int64_t> stride = {}; ///< the kernel by default
+  Ints padding = 0, dilation = 1;   ///< padding is at most half the kernel
+  bool ceil_mode = false;           ///< windows that begin inside but end outside count too
+};
+Tensor max_pool(const Tensor& x, const std::vector<int64_t>& kernel, const PoolOptions& options = {},
+                LUMINAL_WHERE);
+struct MaxPool {
+  Tensor values;
+  Tensor
+      indices; ///< i64: place in the pooled axes of x, row-major; the first of equal ones and of NaNs (PyTorch: the last NaN)
+};
+MaxPool max_pool_with_indices(const Tensor& x, const std::vector<int64_t>& kernel,
+                              const PoolOptions& options = {}, LUMINAL_WHERE);
+/// count_include_pad: zeros of the padding count. divisor: in place of the count, where it is not 0. No dilation.
+Tensor avg_pool(const Tensor& x, const std::vector<int64_t>& kernel, const PoolOptions& options = {},
+                bool count_include_pad = true, int64_t divisor = 0, LUMINAL_WHERE);
+/// (sum x^p)^(1/p); no padding.
+Tensor lp_pool(const Tensor& x, double p, const std::vector<int64_t>& kernel, const PoolOptions& options = {},
+               LUMINAL_WHERE);
+/// Windows floor(i n / size) .. ceil((i + 1) n / size) of each axis: the result has these sizes.
+Tensor adaptive_avg_pool(const Tensor& x, const std::vector<int64_t>& sizes, LUMINAL_WHERE);
+Tensor adaptive_max_pool(const Tensor& x, const std::vector<int64_t>& sizes, LUMINAL_WHERE);
+/// Windows of the last axis: [.., n] -> [.., windows, kernel].
+Tensor pool_last_dim(const Tensor& x, int64_t kernel, int64_t stride = 1, int64_t dilation = 1,
+                     LUMINAL_WHERE);
+
+// ---- resampling ----
+/// linear is bilinear and trilinear too, cubic is bicubic (a = -0.75); all of them axis by axis.
+enum class Interpolation : uint8_t { nearest, nearest_exact, linear, cubic };
+/// The last axes of x at new sizes, PyTorch's coordinates: those of the centres, or, with align_corners, those of the first and last elements. The factor is new size / old size (PyTorch with
+/// recompute_scale_factor), exact.
+Tensor interpolate(const Tensor& x, const Dims& sizes, Interpolation mode = Interpolation::nearest,
+                   bool align_corners = false, LUMINAL_WHERE);
+/// [.., c r^2, h, w] -> [.., c, h r, w r], and back.
+Tensor pixel_shuffle(const Tensor& x, int64_t factor, LUMINAL_WHERE);
+Tensor pixel_unshuffle(const Tensor& x, int64_t factor, LUMINAL_WHERE);
+
+// ---- Fourier transforms of the last axis; a complex number is a pair in a last axis of 2. Sizes are constants; those that fall into factors up to 16 take O(n log n) ----
+Tensor fft(const Tensor& x, LUMINAL_WHERE);  ///< [.., n, 2] -> [.., n, 2]; not scaled
+Tensor ifft(const Tensor& x, LUMINAL_WHERE); ///< scaled by 1 / n
+Tensor rfft(const Tensor& x, LUMINAL_WHERE); ///< [.., n] -> [.., n / 2 + 1, 2]
+/// [.., n / 2 + 1, 2] -> [.., n]; n = 2 (extent - 1) where it is 0. The imaginary parts of the first and (n even) the last element are not read.
+Tensor irfft(const Tensor& x, int64_t n = 0, LUMINAL_WHERE);
+
+#undef LUMINAL_WHERE
+} // namespace luminal

@@ -1,0 +1,233 @@
+// tensor/convolution.cpp -- convolutions: padding, windows, one sum of products.
+#include "luminal/nn_functions.h"
+#include "tensor/windows.h"
+#include <fmt/format.h>
+
+namespace luminal {
+
+std::vector<int64_t> for_axes(std::string_view op, const Ints& numbers, size_t axes, int64_t least,
+                              std::string_view what, Where where) {
+  std::vector<int64_t> list = numbers.list;
+  if (list.size() == 1) list.resize(axes, list[0]);
+  if (list.size() != axes)
+    throw Error(op, fmt::format("{} numbers of {} are given for {} axes", list.size(), what, axes), where);
+  for (int64_t n : list)
+    if (n < least) throw Error(op, fmt::format("{} must be at least {}, it is {}", what, least, n), where);
+  return list;
+}
+
+namespace {
+
+struct Kernel {
+  size_t sizes = 0; // axes
+  std::vector<int64_t> size;
+};
+
+Kernel kernel_of(std::string_view op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 Where where) {
+  graph_of(op, {&x, &weight}, where);
+  if (bias.defined()) graph_of(op, {&x, &bias}, where);
+  const Shape w = type_of(weight).shape, in = type_of(x).shape;
+  if (w.size() < 3)
+    throw Error(op, fmt::format("the weight must be [channels, channels, kernel..], it is {}", text_of(w)),
+                where);
+  if (in.size() != w.size() && in.size() + 1 != w.size())
+    throw Error(op,
+                fmt::format("x {} and weight {} do not fit: x must have {} axes, or {} without a batch",
+                            text_of(in), text_of(w), w.size(), w.size() - 1),
+                where);
+  Kernel kernel;
+  kernel.sizes = w.size() - 2;
+  for (size_t d = 2; d < w.size(); d++) {
+    if (!w[d].is_constant() || w[d].value() < 1)
+      throw Error(op, fmt::format("the kernel of weight {} must be of known sizes, at least 1", text_of(w)),
+                  where);
+    kernel.size.push_back(w[d].value());
+  }
+  return kernel;
+}
+
+Tensor biased(std::string_view op, const Tensor& y, const Tensor& bias, Where where) {
+  if (!bias.defined()) return y;
+  const Expr channels = type_of(y).shape[1];
+  if (bias.rank() != 1 || !proves_equal(type_of(bias).shape[0], channels))
+    throw Error(
+        op, fmt::format("the bias must be [{}], it is {}", to_string(channels), text_of(type_of(bias).shape)),
+        where);
+  Dims aligned(size_t(y.rank()), 1);
+  aligned[1] = bias.dim(0);
+  return y + bias.reshape(aligned, where);
+}
+
+/// x is padded already and has a batch axis. weight [out, in / groups, kernel..].
+Tensor convolve(std::string_view op, const Tensor& x, const Tensor& weight,
+                const std::vector<int64_t>& stride, const std::vector<int64_t>& dilation, int64_t groups,
+                Where where) {
+  const size_t n = stride.size();
+  const Shape w = type_of(weight).shape;
+  Tensor windows = x;
+  for (size_t d = 0; d < n; d++) {
+    const int64_t size = w[2 + d].value(), reach = (size - 1) * dilation[d] + 1;
+    const Expr extent = type_of(x).shape[2 + d];
+    if (prove(ge(extent, reach)) == Truth::no)
+      throw Error(op,
+                  fmt::format("the kernel reaches over {} elements, axis {} of the padded input {} has {}",
+                              reach, 2 + d, text_of(type_of(x).shape), to_string(extent)),
+                  where);
+    windows = windows.windows(int(2 + d), size, stride[d], dilation[d], where);
+  }
+  // windows: [batch, in, out.., kernel..]
+  const Dims shape = windows.shape();
+  const Dim out = weight.dim(0), part = weight.dim(1);
+  std::vector<int> summed;
+  const auto kernel_axes = [&](int first) {
+    for (size_t d = 0; d < n; d++) summed.push_back(first + int(n + d));
+  };
+  const auto weight_as = [&](Dims leading) { // the sizes of the result stretch
+    for (size_t d = 0; d < n; d++) leading.push_back(1);
+    for (size_t d = 0; d < n; d++) leading.push_back(weight.dim(int(2 + d)));
+    return weight.reshape(leading, where);
+  };
+  if (groups == 1) {
+    summed = {2};
+    kernel_axes(3);
+    return (windows.unsqueeze(1, where) * weight_as({out, part})).sum(summed, false, where);
+  }
+  if (part == Dim(1) && out == Dim(groups)) { // each channel by itself
+    kernel_axes(2);
+    return (windows * weight_as({out})).sum(summed, false, where);
+  }
+  Dims split{shape[0], groups, 1, part}, joined{shape[0], out};
+  split.insert(split.end(), shape.begin() + 2, shape.end());
+  joined.insert(joined.end(), shape.begin() + 2, shape.begin() + 2 + long(n));
+  summed = {3};
+  kernel_axes(4);
+  Tensor y =
+      (windows.reshape(split, where) * weight_as({groups, out / groups, part})).sum(summed, false, where);
+  return y.reshape(joined, where);
+}
+
+void check_channels(std::string_view op, const Tensor& x, const Tensor& weight, int64_t groups,
+                    int input_axis, Where where) {
+  const Expr channels = type_of(x).shape[1], of_weight = type_of(weight).shape[size_t(input_axis)];
+  const Expr wanted = input_axis == 1 ? of_weight * groups : of_weight;
+  if (groups < 1 || !proves_equal(channels, wanted) ||
+      prove(eq(mod(type_of(weight).shape[0], groups), 0)) != Truth::yes)
+    throw Error(
+        op,
+        fmt::format("x {} and weight {} do not fit in {} group{}: x has {} channels, the weight takes {}",
+                    text_of(type_of(x).shape), text_of(type_of(weight).shape), groups, groups == 1 ? "" : "s",
+                    to_string(channels), to_string(wanted)),
+        where);
+}
+
+Tensor conv_checked(std::string_view op, size_t sizes, const Tensor& x, const Tensor& weight,
+                    const Tensor& bias, const ConvOptions& options, Where where) {
+  graph_of(op, {&x, &weight}, where);
+  if (size_t(weight.rank()) != sizes + 2)
+    throw Error(
+        op, fmt::format("the weight must have {} axes, it is {}", sizes + 2, text_of(type_of(weight).shape)),
+        where);
+  return conv(x, weight, bias, options, where);
+}
+
+} // namespace
+
+Tensor conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options,
+            Where where) {
+  const Kernel kernel = kernel_of("conv", x, weight, bias, where);
+  const size_t n = kernel.sizes;
+  const auto stride = for_axes("conv", options.stride, n, 1, "stride", where),
+             dilation = for_axes("conv", options.dilation, n, 1, "dilation", where);
+  if (x.rank() == weight.rank() - 1)
+    return conv(x.unsqueeze(0, where), weight, bias, options, where).squeeze(0, where);
+  check_channels("conv", x, weight, options.groups, 1, where);
+  const DType type = promote(x.dtype(), weight.dtype());
+  Tensor padded = at_least_f32(x.cast(type, where));
+  const std::string& word = options.padding.word;
+  if (!word.empty() && word != "same" && word != "valid")
+    throw Error("conv", fmt::format("padding is \"same\", \"valid\" or numbers, not \"{}\"", word), where);
+  const auto padding = for_axes("conv", options.padding, n, 0, "padding", where);
+  for (size_t d = 0; d < n; d++) {
+    int64_t before = padding[d], after = padding[d];
+    if (word == "same") {
+      if (stride[d] != 1) throw Error("conv", "padding \"same\" needs a stride of 1", where);
+      const int64_t all = (kernel.size[d] - 1) * dilation[d];
+      before = all / 2;
+      after = all - before;
+    }
+    if (before + after > 0) padded = padded.pad(int(2 + d), before, after, 0, where);
+  }
+  Tensor y = convolve("conv", padded, at_least_f32(weight.cast(type, where)), stride, dilation,
+                      options.groups, where);
+  return biased("conv", y, bias, where).cast(type, where);
+}
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options,
+              Where where) {
+  return conv_checked("conv1d", 1, x, weight, bias, options, where);
+}
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options,
+              Where where) {
+  return conv_checked("conv2d", 2, x, weight, bias, options, where);
+}
+Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options,
+              Where where) {
+  return conv_checked("conv3d", 3, x, weight, bias, options, where);
+}
+
+Tensor conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                      const ConvTransposeOptions& options, Where where) {
+  constexpr std::string_view op = "conv_transpose";
+  const Kernel kernel = kernel_of(op, x, weight, bias, where);
+  const size_t n = kernel.sizes;
+  const auto stride = for_axes(op, options.stride, n, 1, "stride", where),
+             dilation = for_axes(op, options.dilation, n, 1, "dilation", where),
+             padding = for_axes(op, options.padding, n, 0, "padding", where),
+             extra = for_axes(op, options.output_padding, n, 0, "output_padding", where);
+  for (size_t d = 0; d < n; d++)
+    if (extra[d] >= std::max(stride[d], dilation[d]))
+      throw Error(op,
+                  fmt::format("output_padding {} must be below the stride or the dilation ({}, {})", extra[d],
+                              stride[d], dilation[d]),
+                  where);
+  if (x.rank() == weight.rank() - 1)
+    return conv_transpose(x.unsqueeze(0, where), weight, bias, options, where).squeeze(0, where);
+  check_channels(op, x, weight, options.groups, 0, where);
+  const DType type = promote(x.dtype(), weight.dtype());
+  Tensor source = at_least_f32(x.cast(type, where)), w = at_least_f32(weight.cast(type, where));
+  // Elements `stride` apart among zeros, and zeros around them: a window of the result's element then lies on those that reach it.
+  const Shape from = type_of(x).shape;
+  Shape shape = from;
+  std::vector<Expr> map;
+  Expr holds = 1;
+  for (size_t d = 0; d < from.size(); d++) {
+    if (d < 2) {
+      map.push_back(axis_symbol(int(d), from[d]));
+      continue;
+    }
+    const size_t s = d - 2;
+    const int64_t reach = (kernel.size[s] - 1) * dilation[s], before = reach - padding[s];
+    shape[d] = (from[d] - 1) * stride[s] + 1 + 2 * reach - 2 * padding[s] + extra[s];
+    if (prove(ge(shape[d], reach + 1)) == Truth::no)
+      throw Error(op, fmt::format("axis {} of {} with this padding leaves nothing", d, text_of(from)), where);
+    const Expr place = axis_symbol(int(d), shape[d]) - before;
+    map.push_back(floordiv(place, stride[s]));
+    holds = logical_and(holds, logical_and(logical_and(ge(place, 0), le(place, (from[d] - 1) * stride[s])),
+                                           eq(mod(place, stride[s]), 0)));
+  }
+  Tensor spread = build(op, source.graph(), where,
+                        [&](FunctionBuilder& b) { return b.view(source.id(), shape, map, holds); });
+  // [in, out / groups, kernel..] -> [out, in / groups, kernel..], turned round.
+  std::vector<int> turned;
+  for (size_t d = 0; d < n; d++) turned.push_back(int(2 + d));
+  w = w.flip(turned, where);
+  const Dim in = weight.dim(0), part = weight.dim(1);
+  Dims split{options.groups, in / options.groups, part}, joined{part * options.groups, in / options.groups};
+  for (size_t d = 0; d < n; d++)
+    split.push_back(weight.dim(int(2 + d))), joined.push_back(weight.dim(int(2 + d)));
+  w = w.reshape(split, where).transpose(1, 2, where).reshape(joined, where);
+  Tensor y = convolve(op, spread, w, std::vector<int64_t>(n, 1), dilation, options.groups, where);
+  return biased(op, y, bias, where).cast(type, where);
+}
+
+} // namespace luminal
