@@ -42,7 +42,8 @@ TEST(UserOperations, EqualTheInterpreterEverywhere) {
       {{.name = "soft_sign_swept",
         .shapes = {{3, -1}},
         .dtypes = test::wide_floats,
-        .make = [](const std::vector<Tensor>& in) { return std::vector{apply_operation("soft_sign_swept", in)}; },
+        .make =
+            [](const std::vector<Tensor>& in) { return std::vector{apply_operation("soft_sign_swept", in)}; },
         .special = false,
         .ulp = 2,
         .scale = 1},
