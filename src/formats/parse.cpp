@@ -1,6 +1,7 @@
 // formats/parse.cpp -- refusals, text for messages, UTF-8, small files.
 #include "formats/parse.h"
 #include "base/file.h"
+#include <filesystem>
 #include <vector>
 
 namespace luminal::detail {
@@ -76,6 +77,10 @@ std::string in_quotes(std::string_view text, size_t limit) {
 }
 
 Result<void> write_pieces(const std::string& path, std::span<const std::string_view> pieces) {
+  const auto folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!folder.empty() && !std::filesystem::is_directory(folder, error))
+    return Failure{fmt::format("{}: there is no folder {}", path, folder.string())};
   std::vector<std::span<const std::byte>> parts;
   for (std::string_view piece : pieces) parts.push_back(std::as_bytes(std::span(piece.data(), piece.size())));
   return write_file(path, std::span<const std::span<const std::byte>>(parts));

@@ -330,7 +330,9 @@ DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, cons
     try {
       Schedule schedule = Chooser(cone, limits, decisions).run(ambition);
       auto kernel = lower(cone, schedule, {.lanes = limits.lanes});
-      if (ambition == Ambition::bare || kernel)
+      // Unusual answers may lead to remainders of which the ranges alone do not tell that they are inside.
+      const bool sound = kernel && (answers.empty() || verify(*kernel).empty());
+      if (ambition == Ambition::bare || sound)
         return {std::move(schedule), std::move(kernel), decisions.made()};
     } catch (const ScheduleFailure&) {
       continue;
