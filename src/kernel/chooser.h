@@ -47,6 +47,7 @@ private:
   void keep_costly(); // what several stages would compute again and again
   std::vector<std::string> common_loops();
   void streams();
+  void sums_inside(int s);
   void read_ahead(int s, const std::string& shared);
 
   // ---- one stage (choose_loops.cpp) ----

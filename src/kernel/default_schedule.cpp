@@ -289,11 +289,25 @@ void Chooser::read_ahead(int s, const std::string& shared) {
             {rows});
 }
 
+/// Summed axes innermost: each result is written once, also where there is nothing to sum.
+void Chooser::sums_inside(int s) {
+  if (!has_fold(stage(s)) || stage(s).scan_axis >= 0) return;
+  std::vector<std::string> order{stage(s).name}, summed;
+  for (auto& l : nest(s).loops) (loop_reduces(s, l) ? summed : order).push_back(l.name);
+  order.insert(order.end(), summed.begin(), summed.end());
+  bool same = true;
+  for (size_t l = 0; l < nest(s).loops.size(); l++) same &= nest(s).loops[l].name == order[l + 1];
+  if (!same) try_add(DirectiveKind::order, std::move(order));
+}
+
 Schedule Chooser::run(Ambition ambition) {
   ambition_ = ambition;
   if (ambition == Ambition::full && cascade_tiles()) return std::move(schedule_);
   cascades();
-  if (ambition == Ambition::bare) return std::move(schedule_);
+  if (ambition == Ambition::bare) {
+    for (size_t s = 0; s < nests_.cone.stages.size(); s++) sums_inside(int(s));
+    return std::move(schedule_);
+  }
   if (ambition == Ambition::full) keep_costly();
   if (ambition != Ambition::bare) windows();
   epilogues();
@@ -323,7 +337,10 @@ Schedule default_schedule(const Cone& cone, const MachineLimits& limits) {
 
 DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, const Answers& answers) {
   // What is chosen stage by stage may not fit together: then a simpler choice does.
+  // An axis without elements leaves no trace in merged and split indices, and nothing to be fast at.
+  const bool nothing = std::ranges::any_of(cone.axes, [](auto& axis) { return axis.extent.is_constant(0); });
   for (Ambition ambition : {Ambition::full, Ambition::separate, Ambition::bare}) {
+    if (nothing && ambition != Ambition::bare) continue;
     Decisions decisions(answers);
     if (ambition == Ambition::full && cone.stages.size() > 1 && decisions.ask_whether("separate", false))
       continue;

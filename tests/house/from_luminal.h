@@ -3,6 +3,7 @@
 #include "luminal/luminal.h"
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -15,6 +16,22 @@ inline Graph g;
 inline Tensor a = g.tensor({2, 3}, DType::f32, "a"), b = g.tensor({2, 3}, DType::f32, "b"),
               v = g.tensor({3}, DType::f32, "v"), w = g.weight("w", {3, 2}),
               ids = g.tensor({2}, DType::i64, "ids"), mask = a > 2;
+
+/// f32[3] doubled.
+inline CustomKernel times_two() {
+  return {.name = "times_two",
+          .text = {{"loops",
+                    "kernel times_two(x: f32[3] in, y: f32[3] out)\n  for i in 0..3\n    y[i] = x[i] * 2\n"}},
+          .outputs = {{DType::f32, {3}}}};
+}
+inline const bool registered = [] {
+  register_host("doubled", [](std::span<const HostArray> in) {
+    HostArray y = HostArray::zeros(DType::f32, in[0].shape);
+    for (int64_t i = 0; i < in[0].count(); i++) y.put(i, in[0].at(i) * 2);
+    return std::vector{y};
+  });
+  return true;
+}();
 
 inline int failures = 0, current_line = 0;
 struct Shown {
