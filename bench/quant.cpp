@@ -14,10 +14,11 @@ using namespace luminal::bench;
 
 namespace {
 
-void run(StorageType type, int64_t m, int64_t n, int64_t k, const Arguments& arguments, Machine& machine,
-         Table& table) {
+void run(StorageType type, bool q8, int64_t m, int64_t n, int64_t k, const Arguments& arguments,
+         Machine& machine, Table& table) {
   const auto& info = storage_info(type);
-  const std::string name = fmt::format("{} M={} {}x{}", info.name, m, n, k);
+  if (q8 && !info.quantized()) return;
+  const std::string name = fmt::format("{}{} M={} {}x{}", info.name, q8 ? " x q8" : "", m, n, k);
   if (name.find(arguments.only) == std::string::npos) return;
   const int64_t bytes = n * k / info.block_elements * info.block_bytes;
   const int copies = std::min(8, copies_beyond_caches(bytes));
@@ -47,8 +48,11 @@ void run(StorageType type, int64_t m, int64_t n, int64_t k, const Arguments& arg
       view.bytes = {reinterpret_cast<const std::byte*>(weights[size_t(c)].data()), size_t(bytes)};
       inputs.push_back(g.tensor({m, k}));
       inputs.back().borrow(x.data(), size_t(x.bytes()));
-      outs.push_back(
-          inputs.back().matmul(models::file_weight(g, none, view).cast(DType::f32).transpose()).keep());
+      std::optional<QuantizedWeight> codes;
+      Tensor weight = models::file_weight(g, none, view, &codes);
+      outs.push_back(q8 ? matmul_transposed(quantize_rows(inputs.back()), *codes)
+                        : inputs.back().matmul(weight.cast(DType::f32).transpose()));
+      outs.back().keep();
     }
     g.compile({.threads = threads});
     if (arguments.report) fmt::print("{}", g.report());
@@ -68,8 +72,10 @@ void run(StorageType type, int64_t m, int64_t n, int64_t k, const Arguments& arg
     }
     const double length = std::min({timed(ours), timed(ours), timed(ours)});
     std::vector<Contender> race_of{{"ours", ours}};
-    race_of.push_back(
-        {"peak", [&] { return 1e9 / machine.probes->peak(search::Peak::f32, threads, length / copies); }});
+    race_of.push_back({"peak", [&] {
+                         return 1e9 / machine.probes->peak(q8 ? search::Peak::int8 : search::Peak::f32,
+                                                           threads, length);
+                       }});
     int turn = 0;
     race_of.push_back(
         {"read", [&] {
@@ -86,9 +92,9 @@ void run(StorageType type, int64_t m, int64_t n, int64_t k, const Arguments& arg
     const double work = (by_memory ? double(bytes) : flops) * 1e-9;
     r.ours = work / seconds;
     r.limit = work / std::max(multiply, reading);
-    r.limit_name = by_memory ? "read of the same bytes" : "f32 multiply-add peak";
+    r.limit_name = by_memory ? "read of the same bytes" : q8 ? "int8 dot peak" : "f32 multiply-add peak";
     r.goal = m == 1 ? 0.92 : 0.85;
-    r.correct = error.largest() < 1e-5;
+    r.correct = error.largest() < (q8 ? 0.03 : 1e-5); // of the deviation of the terms
     table.add(r);
   }
 }
@@ -103,5 +109,6 @@ int main(int argc, char** argv) {
   for (auto [n, k] : {std::pair<int64_t, int64_t>{8192, 2048}, {2048, 8192}, {32064, 2048}})
     for (StorageType type : {StorageType::f32, StorageType::bf16, StorageType::f16, StorageType::q8_0,
                              StorageType::q4_0, StorageType::q4_k, StorageType::q5_k, StorageType::q6_k})
-      for (int64_t m : {1, 4, 8, 32, 512}) run(type, m, n, k, arguments, machine, table);
+      for (int64_t m : {1, 4, 8, 32, 512})
+        for (bool q8 : {false, true}) run(type, q8, m, n, k, arguments, machine, table);
 }

@@ -14,6 +14,7 @@
 #include "luminal/operators.h"
 #include "luminal/pass.h"
 #include "luminal/pattern.h"
+#include "luminal/quantize.h"
 #include "luminal/random.h"
 #include "luminal/tensor.h"
 #include "luminal/values.h"

@@ -214,6 +214,8 @@ public:
   Tensor reshape(Dims shape, LUMINAL_WHERE) const; ///< one extent may be -1
   Tensor flatten(int first = 0, int last = -1, LUMINAL_WHERE) const;
   Tensor unflatten(int axis, Dims into, LUMINAL_WHERE) const;  ///< one extent may be -1
+  /// The same value in memory of its own, in the order of this shape; made of weights alone it is put there once, at load.
+  Tensor contiguous(LUMINAL_WHERE) const;
   Tensor merge_dims(int axis, LUMINAL_WHERE) const;            ///< axis and axis + 1 become one
   Tensor split_dims(int axis, Dim inner, LUMINAL_WHERE) const; ///< [n] -> [n / inner, inner]
   Tensor unsqueeze(int axis, LUMINAL_WHERE) const;

@@ -20,7 +20,7 @@ namespace luminal::codegen {
 
 /// Changes whenever the code made from the same kernel for the same target may change: part of every cache
 /// key.
-inline constexpr int codegen_version = 9;
+inline constexpr int codegen_version = 10;
 
 /// The processor that code is made for.
 struct CpuTarget {
@@ -42,6 +42,8 @@ struct CpuTarget {
   /// machine.
   static Result<CpuTarget> named(std::string_view cpu);
   uint64_t hash() const;
+  /// Dot instructions on values (kernel::find_lane_unit) that schedules should use, the best first.
+  std::vector<std::string> dot_units() const;
   /// Lanes of one vector register.
   int lanes(DType type) const { return vector_bits / (bits(type) < 8 ? 8 : bits(type)); }
   bool operator==(const CpuTarget&) const = default;

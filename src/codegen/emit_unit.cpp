@@ -1,6 +1,7 @@
 // codegen/emit_unit.cpp -- described instructions (kernel/unit.h) that a CPU has.
 #include "codegen/emitter.h"
 #include "kernel/unit.h"
+#include <algorithm>
 #include <numeric>
 
 namespace luminal::codegen {
@@ -97,20 +98,105 @@ Value* Emitter::unit_operand(const kernel::UnitOperand& operand, DType type,
   return x;
 }
 
+/// One instruction, at most one hardware register wide. x and y have k elements for each lane, as vectors of elements or of words.
+Value* Emitter::dot(std::string_view unit, Value* c, Value* x, Value* y, int64_t lanes) {
+  auto vector = [&](llvm::Type* t, int64_t count) {
+    return llvm::FixedVectorType::get(t, static_cast<unsigned>(count));
+  };
+  const std::string width = std::to_string(lanes * 32);
+  llvm::Type *f32 = vector(b_.getFloatTy(), lanes), *i32 = vector(b_.getInt32Ty(), lanes);
+  llvm::Type *bf16 = vector(b_.getBFloatTy(), 2 * lanes), *i8 = vector(b_.getInt8Ty(), 4 * lanes);
+  if (unit == "avx512.dpbf16")
+    return call_intrinsic(("llvm.x86.avx512bf16.dpbf16ps." + width).c_str(), f32,
+                          {c, b_.CreateBitCast(x, bf16), b_.CreateBitCast(y, bf16)});
+  if (unit == "vnni.dpbusd")
+    return call_intrinsic(("llvm.x86.avx512.vpdpbusd." + width).c_str(), i32,
+                          {c, b_.CreateBitCast(x, i32), b_.CreateBitCast(y, i32)});
+  if (unit == "arm.bfdot")
+    return call_intrinsic("llvm.aarch64.neon.bfdot.v4f32.v8bf16", f32,
+                          {c, b_.CreateBitCast(x, bf16), b_.CreateBitCast(y, bf16)});
+  return call_intrinsic("llvm.aarch64.neon.sdot.v4i32.v16i8", i32,
+                        {c, b_.CreateBitCast(x, i8), b_.CreateBitCast(y, i8)});
+}
+
+/// Exact dot products of bytes with the instructions that every processor has.
+Value* Emitter::widened_dot(const kernel::Unit& unit, Value* c, Value* x, Value* y) {
+  auto byte = [&](Value* word, DType type, int i) {
+    llvm::Type* t = word->getType();
+    auto by = [&](int bits) { return llvm::ConstantInt::get(t, static_cast<uint64_t>(bits)); };
+    if (type == DType::u8) return b_.CreateAnd(b_.CreateLShr(word, by(8 * i)), by(255));
+    return b_.CreateAShr(b_.CreateShl(word, by(24 - 8 * i)), by(24));
+  };
+  for (int i = 0; i < 4; ++i)
+    c = b_.CreateAdd(c, b_.CreateMul(byte(x, unit.a.dtype, i), byte(y, unit.b.dtype, i)));
+  return c;
+}
+
+bool Emitter::has_unit(std::string_view name) const {
+  const bool arm = target_.triple.starts_with("aarch64");
+  if (name == "fma.f32") return target_.fma;
+  if (name == "avx512.dpbf16") return target_.bf16_dot && !arm;
+  if (name == "vnni.dpbusd") return target_.int8_dot && !arm;
+  if (name == "arm.bfdot") return target_.bf16_dot && arm;
+  return name == "arm.sdot" && target_.int8_dot && arm;
+}
+
+/// A unit whose lanes act alone, on values.
+Value* Emitter::lane_unit(const kernel::Unit& unit, llvm::ArrayRef<Value*> args) {
+  const bool exact = unit.sum == kernel::UnitSum::integer;
+  if (!has_unit(unit.name)) {
+    if (!exact) fail(fmt::format("the processor {} does not have the unit {}", target_.cpu, unit.name));
+    return widened_dot(unit, args[0], args[1], args[2]);
+  }
+  auto* type = llvm::dyn_cast<llvm::FixedVectorType>(args[0]->getType());
+  const int64_t n = type ? type->getNumElements() : 1;
+  const int64_t hardware = target_.triple.starts_with("aarch64") ? 4 : target_.vector_bits / 32;
+  int64_t width = 4; // of one instruction
+  while (width < std::min(n, hardware)) width *= 2;
+  // Whole registers; lanes beyond the last one hold anything.
+  Value* result = nullptr;
+  for (int64_t first = 0; first < n; first += width) {
+    Value* parts[3];
+    for (size_t i = 0; i < 3; ++i) {
+      Value* x = args[i];
+      if (!type)
+        x = b_.CreateVectorSplat(static_cast<unsigned>(width), x);
+      else if (n != width) {
+        llvm::SmallVector<int, 16> pick;
+        for (int64_t l = first; l < first + width; ++l) pick.push_back(l < n ? static_cast<int>(l) : -1);
+        x = shuffle(x, x, pick);
+      }
+      parts[i] = x;
+    }
+    Value* made = dot(unit.name, parts[0], parts[1], parts[2], width);
+    if (!type) return b_.CreateExtractElement(made, uint64_t{0});
+    if (n == width) return made;
+    llvm::SmallVector<int, 64> join;
+    if (n < width) {
+      for (int l = 0; l < n; ++l) join.push_back(l);
+      return shuffle(made, made, join);
+    }
+    // Widened to n lanes, then put into its place.
+    for (int64_t l = 0; l < n; ++l)
+      join.push_back(l >= first && l < first + width ? static_cast<int>(l - first) : -1);
+    Value* wide = shuffle(made, made, join);
+    if (result) {
+      llvm::SmallVector<int, 64> both;
+      for (int64_t l = 0; l < n; ++l) both.push_back(static_cast<int>(l < first ? l : n + l));
+      wide = shuffle(result, wide, both);
+    }
+    result = wide;
+  }
+  return result;
+}
+
 void Emitter::unit(const kernel::Stmt& s) {
   auto unit = kernel::find_unit(s.unit, kernel_.lanes);
   if (!unit) fail("the unit " + s.unit + " is not described");
   if (lane_) fail("the unit " + s.unit + " stands inside a vector loop");
   bool arm = target_.triple.starts_with("aarch64");
-  bool fma = s.unit == "fma.f32", dpbf16 = s.unit == "avx512.dpbf16", dpbusd = s.unit == "vnni.dpbusd";
-  bool bfdot = s.unit == "arm.bfdot", sdot = s.unit == "arm.sdot";
-  bool present = fma      ? target_.fma
-                 : dpbf16 ? target_.bf16_dot && !arm
-                 : dpbusd ? target_.int8_dot && !arm
-                 : bfdot  ? target_.bf16_dot && arm
-                 : sdot   ? target_.int8_dot && arm
-                          : false;
-  if (!present) fail(fmt::format("the processor {} does not have the unit {}", target_.cpu, s.unit));
+  const bool fma = s.unit == "fma.f32";
+  if (!has_unit(s.unit)) fail(fmt::format("the processor {} does not have the unit {}", target_.cpu, s.unit));
   if (s.operands.size() != 3) fail("the unit " + s.unit + " takes three operands");
   auto extents = [&](int i) {
     std::vector<int64_t> e;
@@ -123,42 +209,23 @@ void Emitter::unit(const kernel::Stmt& s) {
   Value *a = unit_operand(s.operands[1], unit->a.dtype, extents(1)),
         *b = unit_operand(s.operands[2], unit->b.dtype, extents(2));
 
-  auto vector = [&](llvm::Type* t, int64_t count) {
-    return llvm::FixedVectorType::get(t, static_cast<unsigned>(count));
-  };
   auto part = [&](Value* x, int64_t first, int64_t count) {
     llvm::SmallVector<int, 64> pick(static_cast<size_t>(count));
     std::iota(pick.begin(), pick.end(), static_cast<int>(first));
     return shuffle(x, x, pick);
   };
-  auto one = [&](Value* c, Value* x, Value* y, int64_t lanes) -> Value* { // at most one hardware register
-    std::string width = std::to_string(lanes * 32);
-    llvm::Type *f32 = vector(b_.getFloatTy(), lanes), *i32 = vector(b_.getInt32Ty(), lanes);
-    llvm::Type* bf16 = vector(b_.getBFloatTy(), 2 * lanes);
-    if (fma) return math_.fma(x, y, c);
-    if (dpbf16)
-      return call_intrinsic(("llvm.x86.avx512bf16.dpbf16ps." + width).c_str(), f32,
-                            {c, b_.CreateBitCast(x, bf16), b_.CreateBitCast(y, bf16)});
-    if (dpbusd)
-      return call_intrinsic(("llvm.x86.avx512.vpdpbusd." + width).c_str(), i32,
-                            {c, b_.CreateBitCast(x, i32), b_.CreateBitCast(y, i32)});
-    if (bfdot)
-      return call_intrinsic("llvm.aarch64.neon.bfdot.v4f32.v8bf16", f32,
-                            {c, b_.CreateBitCast(x, bf16), b_.CreateBitCast(y, bf16)});
-    return call_intrinsic("llvm.aarch64.neon.sdot.v4i32.v16i8", i32, {c, x, y});
-  };
   // Wider than a register: register by register.
   int64_t hardware = arm ? 4 : target_.vector_bits / 32, k = unit->k;
   Value* result;
   if (fma) {
-    result = one(acc, a, b, n);
+    result = math_.fma(a, b, acc);
   } else if (n >= 4 && n <= hardware && std::has_single_bit(static_cast<uint64_t>(n))) {
-    result = one(acc, a, b, n);
+    result = dot(s.unit, acc, a, b, n);
   } else if (n > hardware && n % hardware == 0) {
     llvm::SmallVector<Value*, 8> parts;
     for (int64_t l = 0; l < n; l += hardware)
-      parts.push_back(
-          one(part(acc, l, hardware), part(a, l * k, hardware * k), part(b, l * k, hardware * k), hardware));
+      parts.push_back(dot(s.unit, part(acc, l, hardware), part(a, l * k, hardware * k),
+                          part(b, l * k, hardware * k), hardware));
     result = llvm::PoisonValue::get(acc->getType());
     for (int64_t l = 0; l < n; ++l)
       result = b_.CreateInsertElement(result,

@@ -1,6 +1,7 @@
 // codegen/emit_value.cpp -- values: constants, the rows of the op table, casts, reductions over lanes.
 #include "codegen/emitter.h"
 #include "ir/scalar.h"
+#include "kernel/unit.h"
 #include <algorithm>
 #include <numeric>
 
@@ -239,6 +240,7 @@ Value* Emitter::integer_division(bool remainder, bool is_signed_type, Value* a, 
 }
 
 Value* Emitter::apply_user(const std::string& name, DType type, llvm::ArrayRef<Value*> x) {
+  if (const kernel::Unit* unit = kernel::find_lane_unit(name)) return lane_unit(*unit, x);
   const UserOp* user = find_user_op(name);
   if (!user) fail("the operation " + name + " is not registered");
   if (user->definition.empty())

@@ -9,6 +9,7 @@
 #include "codegen/llvm_compat.h"
 #include "codegen/math.h"
 #include "ir/ops.h"
+#include "kernel/unit.h"
 #include <bit>
 #include <fmt/format.h>
 #include <functional>
@@ -68,6 +69,10 @@ private:
   void unit(const kernel::Stmt& s);
   void scan_unit(const kernel::Stmt& s);
   LV* unit_operand(const kernel::UnitOperand& operand, DType type, llvm::ArrayRef<int64_t> extents);
+  bool has_unit(std::string_view name) const;
+  LV* dot(std::string_view unit, LV* c, LV* x, LV* y, int64_t lanes);
+  LV* widened_dot(const kernel::Unit& unit, LV* c, LV* x, LV* y);
+  LV* lane_unit(const kernel::Unit& unit, llvm::ArrayRef<LV*> args);
   LV* call_intrinsic(const char* name, llvm::Type* result, llvm::ArrayRef<LV*> arguments);
 
   // ---- emit_index.cpp: expressions ----

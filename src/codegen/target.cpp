@@ -121,6 +121,15 @@ uint64_t CpuTarget::hash() const {
   return h.value64();
 }
 
+std::vector<std::string> CpuTarget::dot_units() const {
+  std::vector<std::string> units;
+  const bool arm = triple.starts_with("aarch64") || triple.starts_with("arm64");
+  if (bf16_dot) units.push_back(arm ? "arm.bfdot" : "avx512.dpbf16");
+  if (arm && int8_dot) units.push_back("arm.sdot");
+  units.push_back("vnni.dpbusd"); // where it is absent, words are still cheaper than single bytes
+  return units;
+}
+
 uint64_t CodegenOptions::hash() const { return Hasher().add(level).add(transpose).value64(); }
 
 std::string llvm_version() { return LLVM_VERSION_STRING; }

@@ -147,6 +147,7 @@ Options Options::host(int threads) {
   Options options;
   options.target = codegen::CpuTarget::host();
   options.limits = search::MachineProfile::guess(threads).limits();
+  options.limits.units = options.target.dot_units();
   return options;
 }
 

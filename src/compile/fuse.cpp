@@ -268,7 +268,10 @@ private:
 
   bool should_store(NodeId id) {
     const Node& node = f_[id];
-    if (is_free(node)) return false;
+    // What is read again and again as a narrower type is stored as that.
+    const bool narrows = node.kind == NodeKind::cast && bits(node.type().dtype) <= 16 &&
+                         bits(node.type().dtype) < bits(f_[node.inputs[0]].type().dtype);
+    if (is_free(node) && !narrows) return false;
     if (node.kind == NodeKind::get) return should_store_result(id);
     const double elements = count(node.type().shape);
     const bool shared = kernels_of_[id].size() > 1 || evaluations(id) > elements * 1.001;
@@ -308,6 +311,11 @@ private:
       return !(demands_[id].size() == 1 && demands_[id][0].at_root && plain(demands_[id][0].index));
     const auto& fold = std::get<FoldAttr>(tuple.attr);
     const double space = count(fold.space), elements = count(f_[id].type().shape);
+    // A sum of a few elements (a step of a dot instruction) that is asked for once is a part of its reader.
+    constexpr double few = 32;
+    if (space <= few * elements && demands_[id].size() == 1 && plain(demands_[id][0].index) &&
+        demands_[id][0].evaluations <= elements * 1.001 && fold.holes.empty())
+      return false;
     for (const Demand& demand : demands_[id]) {
       if (!plain(demand.index)) return true;
       const bool epilogue = demand.at_root && demand.evaluations <= elements * 1.001;
@@ -393,9 +401,11 @@ std::vector<NodeId> load_time_values(const Region& region) {
   std::vector<NodeId> nodes = needed_nodes(region);
   std::map<NodeId, std::set<NodeId>> source; // weights below, each once; static nodes only
   std::set<NodeId> dynamic_readers;
+  std::vector<NodeId> ordered; // values that a fence asks for in their own order
   for (NodeId id : nodes) {
     const Node& node = f[id];
-    bool is_static = !kernel::is_kernel_boundary(node) || node.kind == NodeKind::scatter;
+    const bool fence = node.kind == NodeKind::fence;
+    bool is_static = !kernel::is_kernel_boundary(node) || node.kind == NodeKind::scatter || fence;
     std::set<NodeId> below;
     if (node.kind == NodeKind::input) {
       is_static = std::get<InputAttr>(node.attr).role == Role::weight;
@@ -410,6 +420,10 @@ std::vector<NodeId> load_time_values(const Region& region) {
     if (auto* iota = std::get_if<IotaAttr>(&node.attr)) is_static &= is_static_expr(iota->value);
     if (auto* view = std::get_if<ViewAttr>(&node.attr))
       for (Expr e : view->map) is_static &= is_static_expr(e) && is_static_expr(view->predicate);
+    if (is_static && fence) { // it is what later values are made from
+      ordered.push_back(node.inputs[0]);
+      below = {id};
+    }
     if (is_static) source[id] = std::move(below);
   }
   for (NodeId id : nodes)
@@ -419,13 +433,17 @@ std::vector<NodeId> load_time_values(const Region& region) {
 
   std::vector<NodeId> chosen;
   std::set<NodeId> done(region.given);
+  for (NodeId id : ordered)
+    if (f[id].kind != NodeKind::input && done.insert(id).second) chosen.push_back(id);
   for (NodeId id : nodes) {
     if (!source.contains(id) || !dynamic_readers.contains(id)) continue;
     NodeId value = id; // views and conversions stay with the reader
     while (f[value].kind == NodeKind::view && std::get<ViewAttr>(f[value].attr).holes.empty())
       value = f[value].inputs[0];
     const Node& node = f[value];
-    if (node.is_tuple() || is_free(node) || node.kind == NodeKind::input || done.contains(value)) continue;
+    if (node.is_tuple() || node.kind == NodeKind::fence || is_free(node) || node.kind == NodeKind::input ||
+        done.contains(value))
+      continue;
     const double size = bytes(node.type());
     const bool table = source[value].empty();
     double made_from = 0;

@@ -5,7 +5,7 @@
 
 namespace luminal::kernel {
 
-Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr symbol) {
+Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr symbol, int64_t width) {
   for (Expr e : index)
     for (int h : holes_of(cone, std::span(&e, 1)))
       for (Expr inner : index_exprs(cone.holes[size_t(h)].value))
@@ -15,8 +15,10 @@ Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr s
   if (!depends_on(offset, symbol)) return Step::none;
   auto c = coefficient_of(offset, symbol);
   if (!c) return Step::irregular;
-  if (c->is_constant(1)) return Step::contiguous;
-  return c->is_constant() && c->value() > 1 && c->value() <= 4 ? Step::near : Step::strided;
+  if (c->is_constant(width)) return Step::contiguous;
+  return c->is_constant() && c->value() > width && c->value() <= 4 * width && c->value() % width == 0
+             ? Step::near
+             : Step::strided;
 }
 
 AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
@@ -49,10 +51,12 @@ AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
   };
   visit_stage(s, [&](const Formula& f) {
     if (f.kind != FormulaKind::load) return;
-    Step step = irregular(f.index) ? Step::irregular : step_of(nests.cone, f.value, at(f.index), symbol);
-    if ((step == Step::contiguous || step == Step::near) &&
-        f.dtype != nests.cone.values[size_t(f.value)].dtype)
-      step = Step::strided;
+    const DType stored = nests.cone.values[size_t(f.value)].dtype;
+    const bool words = f.dtype == DType::u32 && bits(stored) < 32 && bits(stored) >= 8;
+    const int64_t width = words ? 32 / bits(stored) : 1;
+    Step step =
+        irregular(f.index) ? Step::irregular : step_of(nests.cone, f.value, at(f.index), symbol, width);
+    if ((step == Step::contiguous || step == Step::near) && f.dtype != stored && !words) step = Step::strided;
     count(step);
   });
   for (auto& c : s.components) {

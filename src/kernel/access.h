@@ -7,8 +7,8 @@ namespace luminal::kernel {
 /// near: a few elements apart, so that whole vectors are loaded and shuffled.
 enum class Step : uint8_t { none, contiguous, near, strided, irregular };
 
-/// How the offset of `index` in the value moves with a symbol.
-Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr symbol);
+/// How the offset of `index` in the value moves with a symbol, counted in elements of which each takes up `width` of the value's.
+Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr symbol, int64_t width = 1);
 
 struct AxisUse {
   int none = 0, contiguous = 0, near = 0, strided = 0,

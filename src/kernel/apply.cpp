@@ -250,7 +250,7 @@ void apply(Nests& nests, const Directive& d) {
     nests.streams.insert(v);
     return;
   }
-  case DirectiveKind::unit: nests.stages[size_t(nests.stage(w[0]))].unit = w[1]; return;
+  case DirectiveKind::unit: return use_unit(nests, w[0], w[1]);
   case DirectiveKind::roles:
     if (d.numbers[0] < 1) refuse("a ring is at least 1 deep");
     each_loop(nests, w[0], w[1], [&](int, size_t) { nests.roles[w[1]] = int(d.numbers[0]); });

@@ -12,7 +12,7 @@ enum class Ambition : uint8_t { full, separate, bare };
 class Chooser {
 public:
   Chooser(const Cone& cone, const MachineLimits& limits, Decisions& decisions)
-      : nests_(cone), limits_(limits), decisions_(decisions) {}
+      : original_(cone), nests_(cone), limits_(limits), decisions_(decisions) {}
   Schedule run(Ambition ambition);
 
 private:
@@ -28,6 +28,7 @@ private:
   }
   bool loop_reduces(int s, const StageLoop& l) const;
 
+  void units();
   void cascades();
   // Tuple folds in tiles of their reduction (choose_cascade.cpp).
   struct Tuple {
@@ -84,6 +85,7 @@ private:
   std::vector<Row> rows_of(int s, const std::string& lanes, const std::vector<std::string>& common) const;
   void dot_tile(int s, const std::string& lanes, std::vector<Row> rows, int64_t budget, Tile& tile);
 
+  const Cone& original_;
   Nests nests_;
   MachineLimits limits_;
   Decisions& decisions_;

@@ -76,6 +76,23 @@ void Chooser::cascades() {
   }
 }
 
+/// Sums of products of narrow numbers take the machine's dot instructions. What becomes a plain map that way is computed where it is read.
+void Chooser::units() {
+  for (const std::string& unit : limits_.units)
+    for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+      const std::string name = stage(int(s)).name;
+      if (!has_fold(stage(int(s))) || !try_add(DirectiveKind::unit, {name, unit})) continue;
+      if (!decisions_.ask_whether(name + ".unit", true)) {
+        schedule_.directives.pop_back();
+        nests_ = apply(original_, schedule_);
+        continue;
+      }
+      const Component& c = stage(int(s)).components[0];
+      if (c.kind != ComponentKind::map || c.out < 0) continue;
+      if (try_add(DirectiveKind::inline_, {nests_.cone.values[size_t(c.out)].name})) s--;
+    }
+}
+
 void Chooser::epilogues() {
   // Folds that one map reads together share a nest, and the map becomes their epilogue.
   for (size_t b = 0; b < nests_.cone.stages.size(); b++) {
@@ -303,6 +320,7 @@ void Chooser::sums_inside(int s) {
 Schedule Chooser::run(Ambition ambition) {
   ambition_ = ambition;
   if (ambition == Ambition::full && cascade_tiles()) return std::move(schedule_);
+  units();
   cascades();
   if (ambition == Ambition::bare) {
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) sums_inside(int(s));

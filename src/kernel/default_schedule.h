@@ -13,6 +13,7 @@ struct MachineLimits {
   int vector_registers = 32;
   int64_t l1 = 32 << 10, l2 = 1 << 20, l3 = 32 << 20;
   int threads = 1;
+  std::vector<std::string> units; ///< dot instructions on values (find_lane_unit) that it has, the best first
 };
 
 /// Legal for every well-formed cone: lower(cone, default_schedule(cone, limits)) succeeds.

@@ -83,7 +83,8 @@ struct Value {
   Expr guard = 1; // load: where this condition does not hold the value is 0 and no memory is touched
   int let = -1;   // let: number of the let statement's value
   std::vector<ValueRef> args; // op, cast, bitcast, reduce_lanes
-  std::string user_op;        // op: name of a registered row, else empty
+  std::string
+      user_op; // op: name of a registered row, or of a unit whose lanes act alone (find_lane_unit), else empty
 };
 
 // ---- statements ----
@@ -195,7 +196,7 @@ ValueRef load(const Kernel& kernel, BufferId buffer, Expr offset);
 ValueRef load_as(DType dtype, BufferId buffer, Expr offset, Expr guard = 1); ///< other type than the buffer's
 ValueRef index(Expr value, DType dtype);
 ValueRef apply(Op op, std::vector<ValueRef> args);
-ValueRef apply(std::string user_op, std::vector<ValueRef> args); ///< a registered row
+ValueRef apply(std::string user_op, std::vector<ValueRef> args); ///< a registered row, or a unit on words
 ValueRef cast(DType to, ValueRef x);
 ValueRef bitcast(DType to, ValueRef x);
 ValueRef reduce_lanes(Op op, ValueRef x);

@@ -1,6 +1,7 @@
 // kernel/loop_build.cpp -- builders of the loop IR, equality and hash.
 #include "base/hash.h"
 #include "kernel/loop.h"
+#include "kernel/unit.h"
 #include <bit>
 #include <cmath>
 #include <fmt/format.h>
@@ -151,6 +152,16 @@ ValueRef apply(Op op, std::vector<ValueRef> args) {
 }
 
 ValueRef apply(std::string user_op, std::vector<ValueRef> args) {
+  if (const Unit* unit = find_lane_unit(user_op)) {
+    if (args.size() != 3) mistake(user_op, fmt::format("takes 3 values, {} given", args.size()));
+    if (args[0]->dtype != unit->accumulator.dtype || args[1]->dtype != DType::u32 ||
+        args[2]->dtype != DType::u32)
+      mistake(user_op, fmt::format("takes ({}, u32, u32)", luminal::to_string(unit->accumulator.dtype)));
+    auto v = new_value(ValueKind::op, unit->accumulator.dtype);
+    v->user_op = std::move(user_op);
+    v->args = std::move(args);
+    return v;
+  }
   const UserOp* user = find_user_op(user_op);
   if (!user) mistake(user_op, "no such operation is registered");
   if (int(args.size()) != user->arity)

@@ -539,6 +539,11 @@ LoopCounts Machine::count() const {
       if (s.kind == ValueKind::cast) c.casts += lanes;
       if (s.kind == ValueKind::reduce_lanes) c.ops[{s.op, s.from}] += times * (i.lanes - 1);
       if (s.kind != ValueKind::op) continue;
+      if (s.unit) {
+        c.units[s.unit->name] += lanes;
+        if (is_float(s.dtype)) c.fma += lanes * s.unit->k;
+        continue;
+      }
       if (s.user) {
         c.user_ops[s.user->name] += lanes;
         continue;

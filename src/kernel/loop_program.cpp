@@ -136,7 +136,8 @@ private:
     step.integer = is_float(v.dtype) ? 0 : int64_t(v.constant);
     step.buffer = v.buffer;
     step.let = v.let;
-    if (!v.user_op.empty()) step.user = find_user_op(v.user_op);
+    if (!v.user_op.empty()) step.unit = find_lane_unit(v.user_op);
+    if (!v.user_op.empty() && !step.unit) step.user = find_user_op(v.user_op);
     for (size_t i = 0; i < args.size(); ++i) {
       step.args[i] = args[i];
       step.on_lane |= into.steps[args[i]].on_lane;

@@ -43,6 +43,7 @@ struct ValueStep {
   DType from = DType::f32;  // op, cast, bitcast: of the arguments (select: of the values)
   Op op{};
   const UserOp* user = nullptr;
+  const Unit* unit = nullptr; // op: a unit whose lanes act alone
   int args[3] = {-1, -1, -1}; // earlier steps
   double constant = 0;
   int64_t integer = 0;

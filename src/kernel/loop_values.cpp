@@ -422,6 +422,17 @@ void Machine::run_step(Worker& w, const Instruction& i, const ValueStep& step, i
 
 void Machine::run_op(const ValueStep& step, Cell* out, const Cell* const* args, const int* strides,
                      int64_t lanes) const {
+  if (step.unit) {
+    for (int64_t l = 0; l < lanes; ++l) {
+      const Cell acc = args[0][l * strides[0]];
+      const auto a = uint32_t(args[1][l * strides[1]].i), b = uint32_t(args[2][l * strides[2]].i);
+      if (is_float(step.dtype))
+        out[l].f = execute_lane_unit(*step.unit, a, b, acc.f);
+      else
+        out[l].i = execute_lane_unit(*step.unit, a, b, acc.i);
+    }
+    return;
+  }
   if (!step.user) {
     if (step.op == Op::select) {
       for (int64_t l = 0; l < lanes; ++l)

@@ -1,11 +1,27 @@
 // kernel/lower_point.cpp -- the statements of one point of a stage: formulas to values, accumulation, results.
 #include "base/check.h"
 #include "kernel/lowering.h"
+#include "kernel/unit.h"
 #include <algorithm>
 
 namespace luminal::kernel {
 namespace {
 void append(Body& to, Body from) { to.insert(to.end(), from.begin(), from.end()); }
+
+/// a*b - c*d of floats, where nobody else reads the products.
+bool is_difference(const Formula& f, const std::map<const Formula*, int>& uses) {
+  return f.kind == FormulaKind::op && f.user_op.empty() && f.op == Op::sub && is_float(f.dtype) &&
+         std::ranges::all_of(f.args, [&](auto& a) {
+           return a->kind == FormulaKind::op && a->user_op.empty() && a->op == Op::mul &&
+                  uses.at(a.get()) <= 1;
+         });
+}
+
+/// Steps of a dot instruction, one after the other, of which the first adds to nothing.
+bool starts_at_zero(const Formula& f) {
+  return f.kind == FormulaKind::op && !f.user_op.empty() && find_lane_unit(f.user_op) &&
+         (is_constant(f.args[0], 0) || starts_at_zero(*f.args[0]));
+}
 } // namespace
 
 Expr StageLowering::value_at(const State& state, Expr e) const {
@@ -120,6 +136,10 @@ ValueRef StageLowering::value_of(Values& values, const FormulaRef& f) {
         break;
       }
     }
+    if (ValueRef sum = sum_into_unit(values, *f)) {
+      v = sum;
+      break;
+    }
     std::vector<ValueRef> args;
     for (auto& a : f->args) args.push_back(value_of(values, a));
     v = f->user_op.empty() ? apply(f->op, std::move(args)) : apply(f->user_op, std::move(args));
@@ -134,12 +154,39 @@ ValueRef StageLowering::value_of(Values& values, const FormulaRef& f) {
   return v;
 }
 
+ValueRef StageLowering::unit_from(Values& values, const ValueRef& start, const Formula& f) {
+  return apply(f.user_op, {is_constant(f.args[0], 0) ? start : unit_from(values, start, *f.args[0]),
+                           value_of(values, f.args[1]), value_of(values, f.args[2])});
+}
+
+/// x + unit(0, a, b) of integers is unit(x, a, b).
+ValueRef StageLowering::sum_into_unit(Values& values, const Formula& f) {
+  if (!f.user_op.empty() || f.op != Op::add || !is_integer(f.dtype)) return nullptr;
+  for (size_t i = 0; i < 2; i++) {
+    const FormulaRef &dot = f.args[i], &other = f.args[1 - i];
+    if (!starts_at_zero(*dot) || values.uses[dot.get()] > 1) continue;
+    return unit_from(values, value_of(values, other), *dot);
+  }
+  return nullptr;
+}
+
 ValueRef StageLowering::accumulate(Values& values, const Component& c, const ValueRef& accumulated) {
   const FormulaRef& body = c.body;
+  if (c.op == Op::add && starts_at_zero(*body) && values.uses[body.get()] <= 1)
+    return unit_from(values, accumulated, *body);
   bool product =
       body->kind == FormulaKind::op && body->user_op.empty() && body->op == Op::mul && is_float(body->dtype);
   if (l_.options_.contract && c.op == Op::add && product && values.uses[body.get()] <= 1)
     return apply(Op::fma, {value_of(values, body->args[0]), value_of(values, body->args[1]), accumulated});
+  if (l_.options_.contract && c.op == Op::add && values.uses[body.get()] <= 1 &&
+      is_difference(*body, values.uses)) {
+    // acc + (a*b - c*d): two steps.
+    const Formula &plus = *body->args[0], &minus = *body->args[1];
+    ValueRef sum =
+        apply(Op::fma, {value_of(values, plus.args[0]), value_of(values, plus.args[1]), accumulated});
+    return apply(Op::fma,
+                 {apply(Op::neg, {value_of(values, minus.args[0])}), value_of(values, minus.args[1]), sum});
+  }
   return apply(c.op, {accumulated, value_of(values, body)});
 }
 

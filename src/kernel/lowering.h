@@ -173,6 +173,8 @@ private:
   ValueRef value_of(Values& values, const FormulaRef& formula);
   ValueRef loaded(const State& state, const Formula& f) const;
   ValueRef named(Values& values, ValueRef value);
+  ValueRef unit_from(Values& values, const ValueRef& start, const Formula& f);
+  ValueRef sum_into_unit(Values& values, const Formula& f);
   ValueRef accumulate(Values& values, const Component& c, const ValueRef& accumulated);
   std::vector<ValueRef> combine_states(Values& values, const std::vector<ValueRef>& a,
                                        const std::vector<ValueRef>& b);

@@ -48,9 +48,8 @@ struct StageNest {
   std::string at; // the loop it runs in; empty: a nest of its own
   std::vector<Prefetch> prefetches;
   std::set<std::string> bounds; // predicate_bound
-  std::string unit;
-  std::string together; // the loop in which the stages of one cascade must run, and
-  int cascade = 0;      // the number of the cascade
+  std::string together;         // the loop in which the stages of one cascade must run, and
+  int cascade = 0;              // the number of the cascade
   const StageLoop* find(std::string_view name) const;
   StageLoop* find(std::string_view name);
 };
@@ -96,6 +95,7 @@ void inline_value(Nests& nests, const std::string& value);
 void fuse(Nests& nests, const std::string& stage, const std::string& next);
 void cascade(Nests& nests, const std::string& stage, const std::string& loop);
 void split_reduction(Nests& nests, const Directive& directive);
+void use_unit(Nests& nests, const std::string& stage, const std::string& unit); // dot_unit.cpp
 
 bool depends_on_loop(const StageNest& nest, Expr axis_symbol, const StageLoop& loop);
 /// Does the loop run along an axis that a fold of the stage reduces (or that a scan runs along)? Refuses loops that mix both kinds.

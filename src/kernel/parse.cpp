@@ -3,6 +3,7 @@
 #include "expr/parse.h"
 #include "base/text_reader.h"
 #include "kernel/loop.h"
+#include "kernel/unit.h"
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
@@ -314,7 +315,8 @@ private:
       std::vector<ValueRef> args = arguments();
       return built(at, [&] { return apply(*op, std::move(args)); });
     }
-    if (!find_user_op(word)) r_.fail_at(at, fmt::format("there is no operation '{}'", word));
+    if (!find_user_op(word) && !find_lane_unit(word))
+      r_.fail_at(at, fmt::format("there is no operation '{}'", word));
     std::vector<ValueRef> args = arguments();
     return built(at, [&] { return apply(word, std::move(args)); });
   }

@@ -19,7 +19,8 @@
 //   predicate_bound STAGE LOOP                 the loop ends where the fold's domain does
 //   prefetch STAGE VALUE LOOP [INNER] DISTANCE  touches what LOOP will need DISTANCE trips later, each trip of INNER what it will then need itself
 //   stream VALUE                               an output of the kernel is written past the caches
-//   unit STAGE DESCRIPTOR                      the instruction that computes the fold
+//   unit STAGE DESCRIPTOR                      the dot instruction (kernel/unit.h) that computes the sum, on words of several elements; a sum of few
+//                                              steps becomes a plain map. The axis it takes in words is called AXIS.words
 //   roles STAGE LOOP DEPTH                     producers fill a ring of DEPTH tiles for consumers; on a CPU the parts run one after the other
 //
 // STAGE may be * where it says: every stage that has the loop. Loops start as the axes of the stage, by name. Directives act in order.

@@ -290,6 +290,52 @@ void execute_unit(const Unit& unit, const double* a, const double* b, double* ac
     }
 }
 
+const Unit* find_lane_unit(std::string_view name) {
+  static const std::vector<Unit> units = [] {
+    std::vector<Unit> found;
+    for (const std::string& unit_name : unit_names()) {
+      Unit u = *find_unit(unit_name);
+      if (u.lanes != 1 || u.accumulator.axes != "n" || u.a.axes != "nk" || u.b.axes != "nk" || u.k < 2 ||
+          u.k * bits(u.a.dtype) != 32 || u.k * bits(u.b.dtype) != 32 || bits(u.accumulator.dtype) != 32)
+        continue;
+      u.n = 1;
+      found.push_back(std::move(u));
+    }
+    return found;
+  }();
+  for (const Unit& u : units)
+    if (u.name == name) return &u;
+  return nullptr;
+}
+
+namespace {
+template <class T> void unpack(const UnitOperandInfo& info, int k, uint32_t word, T* out) {
+  for (int i = 0; i < k; ++i, word >>= bits(info.dtype) % 32) {
+    const uint32_t low = word & ((1u << bits(info.dtype)) - 1);
+    if constexpr (std::is_same_v<T, int64_t>)
+      out[i] = wrap(info.dtype, low);
+    else
+      out[i] = double(std::bit_cast<float>(low << 16)); // bf16
+  }
+}
+} // namespace
+
+double execute_lane_unit(const Unit& unit, uint32_t a, uint32_t b, double accumulator) {
+  double x[4], y[4];
+  unpack(unit.a, unit.k, a, x);
+  unpack(unit.b, unit.k, b, y);
+  execute_unit(unit, x, y, &accumulator);
+  return accumulator;
+}
+
+int64_t execute_lane_unit(const Unit& unit, uint32_t a, uint32_t b, int64_t accumulator) {
+  int64_t x[4], y[4];
+  unpack(unit.a, unit.k, a, x);
+  unpack(unit.b, unit.k, b, y);
+  execute_unit(unit, x, y, &accumulator);
+  return accumulator;
+}
+
 void execute_unit(const Unit& unit, const int64_t* a, const int64_t* b, int64_t* accumulator) {
   LUMINAL_CHECK(unit.sum == UnitSum::integer, "{} works on floats", unit.name);
   for (int m = 0; m < unit.m; ++m)

@@ -66,6 +66,13 @@ std::optional<Unit> find_unit(std::string_view name, int lanes = 16);
 /// One name of each table row, in order; families with one member.
 std::vector<std::string> unit_names();
 
+/// A unit whose lanes act alone, as an operation on values: NAME(acc, a, b) in each lane, where a and b are u32 words that hold the k elements of that
+/// lane, the first in the low bits. The description of one lane (n = 1). Null for a unit of another kind, and for what is no unit.
+const Unit* find_lane_unit(std::string_view name);
+/// The accumulator of one lane after a step on two words.
+double execute_lane_unit(const Unit& unit, uint32_t a, uint32_t b, double accumulator);
+int64_t execute_lane_unit(const Unit& unit, uint32_t a, uint32_t b, int64_t accumulator);
+
 /// One step on dense row-major operands in double (floats) or 64-bit integers, rounded as the unit rounds. Shapes are those of the
 /// operands' axes. Element (i) of acc is updated.
 void execute_unit(const Unit& unit, const double* a, const double* b, double* accumulator);

@@ -263,6 +263,12 @@ private:
   void op(const Value& v) {
     std::vector<DType> types;
     for (const ValueRef& arg : v.args) types.push_back(arg->dtype);
+    if (const Unit* unit = find_lane_unit(v.user_op)) {
+      const DType acc = unit->accumulator.dtype;
+      if (v.dtype != acc || types != std::vector<DType>{acc, DType::u32, DType::u32})
+        complain(fmt::format("{}: takes ({}, u32, u32)", kernel::to_string(k_, v), to_string(acc)));
+      return;
+    }
     const UserOp* user = v.user_op.empty() ? nullptr : find_user_op(v.user_op);
     if (!v.user_op.empty() && !user)
       return complain(fmt::format("no operation '{}' is registered", v.user_op));

@@ -24,88 +24,118 @@ Tensor as_f32(const Tensor& x) { return x.cast(DType::f32); }
 
 } // namespace
 
-Tensor unpack_q8_0(const Tensor& raw, int64_t rows, int64_t columns) {
-  Tensor blocks = raw.reshape({rows, columns / 32, 34});
-  Tensor scale = as_f32(field(blocks, 0, 2, DType::f16)); // [rows, blocks, 1]
-  Tensor q = as_f32(field(blocks, 2, 32, DType::i8));     // [rows, blocks, 32]
-  return (q * scale).reshape({rows, columns});
-}
-
-Tensor unpack_q4_0(const Tensor& raw, int64_t rows, int64_t columns) {
-  const int64_t n = columns / 32;
-  Tensor blocks = raw.reshape({rows, n, 18});
-  Tensor scale = as_f32(field(blocks, 0, 2, DType::f16)); // [rows, blocks, 1]
-  // Byte j holds element j in its low half and element j + 16 in its high half.
-  Tensor q = field(blocks, 2, 16, DType::u4).reshape({rows, n, 16, 2}).transpose(2, 3).reshape({rows, n, 32});
-  return ((as_f32(q) - 8) * scale).reshape({rows, columns});
-}
-
 namespace {
 
-/// Scale and minimum, f32 [rows, blocks, 8], of the eight groups of Q4_K and Q5_K.
-struct GroupScales {
-  Tensor scale, minimum;
+/// The fields of block formats, several rows beside each other.
+class Blocks {
+public:
+  Blocks(const Tensor& raw, int64_t rows, int64_t columns, int64_t block, int64_t bytes, int64_t tile)
+      : blocks_(raw.reshape({rows, columns / block, bytes})), tile_(tile), tiles_(rows / tile),
+        count_(columns / block) {}
+
+  /// Bytes begin .. begin + count of every block as groups of four: u8 [tiles, blocks, count / 4, tile, 4].
+  Tensor words(int64_t begin, int64_t count, int flipped = 0) const {
+    Tensor bytes = field(blocks_, begin, count, DType::u8);
+    return interleave_rows(flipped ? bytes ^ flipped : bytes, tile_, 4);
+  }
+  /// The halves of words: u4 [tiles, blocks, parts, half, count / 4 / parts, tile, 4].
+  Tensor halves(int64_t begin, int64_t count, int64_t parts) const {
+    return words(begin, count)
+        .bitcast(DType::u4) // a byte's halves are neighbours
+        .reshape({tiles_, count_, parts, count / 4 / parts, tile_, 4, 2})
+        .permute({0, 1, 2, 6, 3, 4, 5});
+  }
+  /// One number each, or several: [tiles, blocks, n, tile].
+  Tensor numbers(int64_t begin, int64_t count, DType type) const {
+    return beside(field(blocks_, begin, count, type));
+  }
+  Tensor beside(const Tensor& numbers) const { return interleave_rows(numbers, tile_, 1).squeeze(-1); }
+  const Tensor& bytes() const { return blocks_; }
+
+private:
+  Tensor blocks_;
+  int64_t tile_, tiles_, count_;
 };
 
-GroupScales group_scales(const Tensor& blocks) {
-  Tensor d = as_f32(field(blocks, 0, 2, DType::f16)),
-         dmin = as_f32(field(blocks, 2, 2, DType::f16)); // [rows, blocks, 1]
+QuantizedWeight packed_q8_0(const Tensor& raw, int64_t rows, int64_t columns, int64_t tile) {
+  const Blocks blocks(raw, rows, columns, 32, 34, tile);
+  // Signed bytes as unsigned ones, 128 more.
+  return {blocks.words(2, 32, 128), as_f32(blocks.numbers(0, 2, DType::f16)).squeeze(2), 128};
+}
+
+QuantizedWeight packed_q4_0(const Tensor& raw, int64_t rows, int64_t columns, int64_t tile) {
+  const Blocks blocks(raw, rows, columns, 32, 18, tile);
+  // Byte j holds element j in its low half and element j + 16 in its high half.
+  return {blocks.halves(2, 16, 1).reshape({rows / tile, columns / 32, 8, tile, 4}),
+          as_f32(blocks.numbers(0, 2, DType::f16)).squeeze(2), 8};
+}
+
+/// Codes of Q4_K and Q5_K with scales and minima of their groups of 32 as blocks.
+QuantizedWeight grouped(const Tensor& codes, const Blocks& blocks, int64_t rows, int64_t columns,
+                        int64_t tile) {
+  Tensor d = as_f32(blocks.numbers(0, 2, DType::f16)),
+         dmin = as_f32(blocks.numbers(2, 2, DType::f16)); // [tiles, blocks, 1, tile]
   // Eight 6-bit scales and eight 6-bit minima in 12 bytes: the first four of each lie whole in bytes 0-3 and 4-7; of the last four the low halves
   // are the nibbles of bytes 8-11, the upper two bits the tops of bytes 0-3 and 4-7.
-  Tensor a = field(blocks, 4, 4, DType::u8), b = field(blocks, 8, 4, DType::u8),
-         c = field(blocks, 12, 4, DType::u8);
-  Tensor scales = concat({a & 63, (c & 15) | ((a >> 6) << 4)}, 2),
-         minima = concat({b & 63, (c >> 4) | ((b >> 6) << 4)}, 2);
-  return {as_f32(scales) * d, as_f32(minima) * dmin};
+  Tensor a = field(blocks.bytes(), 4, 4, DType::u8), b = field(blocks.bytes(), 8, 4, DType::u8),
+         c = field(blocks.bytes(), 12, 4, DType::u8);
+  Tensor scales = blocks.beside(concat({a & 63, (c & 15) | ((a >> 6) << 4)}, 2)),
+         minima = blocks.beside(concat({b & 63, (c >> 4) | ((b >> 6) << 4)}, 2)); // [tiles, blocks, 8, tile]
+  const Dims of_groups{rows / tile, columns / 32, tile};
+  return {codes.reshape({rows / tile, columns / 32, 8, tile, 4}), (as_f32(scales) * d).reshape(of_groups), 0,
+          (as_f32(minima) * dmin).reshape(of_groups), true};
+}
+
+QuantizedWeight packed_q4_k(const Tensor& raw, int64_t rows, int64_t columns, int64_t tile) {
+  const Blocks blocks(raw, rows, columns, 256, 144, tile);
+  // Each of four groups of 32 bytes holds 32 elements in its low halves and the next 32 in its high halves.
+  return grouped(blocks.halves(16, 128, 4), blocks, rows, columns, tile);
+}
+
+QuantizedWeight packed_q5_k(const Tensor& raw, int64_t rows, int64_t columns, int64_t tile) {
+  const int64_t n = columns / 256;
+  const Blocks blocks(raw, rows, columns, 256, 176, tile);
+  // As Q4_K; the fifth bit of element l of group g is bit g of byte l of the 32 bytes before.
+  Tensor low = blocks.halves(48, 128, 4).reshape({rows / tile, n, 8, 8, tile, 4});
+  Tensor shift = Graph(raw.graph()).arange(8, DType::u8).reshape({8, 1, 1, 1});
+  Tensor high = (blocks.words(16, 32).unsqueeze(2) >> shift) & 1;
+  return grouped(low.cast(DType::u8) | (high << 4), blocks, rows, columns, tile);
+}
+
+QuantizedWeight packed_q6_k(const Tensor& raw, int64_t rows, int64_t columns, int64_t tile) {
+  const int64_t n = columns / 256, tiles = rows / tile;
+  const Blocks blocks(raw, rows, columns, 256, 210, tile);
+  // Two sides of 128 elements. Quarter 2*half + part, element l: low four bits in half `half` of byte 32*part + l, upper two in bits 2*quarter of byte l of qh.
+  Tensor low = blocks
+                   .halves(0, 128, 4) // [tiles, n, side and part, half, 8, tile, 4]
+                   .reshape({tiles, n, 2, 2, 2, 8, tile, 4})
+                   .transpose(3, 4)
+                   .reshape({tiles, n, 2, 4, 8, tile, 4});
+  Tensor shift = (Graph(raw.graph()).arange(4, DType::u8) * 2).reshape({4, 1, 1, 1});
+  Tensor high = (blocks.words(128, 64).reshape({tiles, n, 2, 1, 8, tile, 4}) >> shift) & 3;
+  Tensor scales = as_f32(blocks.numbers(192, 16, DType::i8)) *
+                  as_f32(blocks.numbers(208, 2, DType::f16)); // [tiles, n, 16, tile]: one for 16 elements
+  return {(low.cast(DType::u8) | (high << 4)).reshape({tiles, columns / 16, 4, tile, 4}),
+          scales.reshape({tiles, columns / 16, tile}), 32};
 }
 
 } // namespace
 
-Tensor unpack_q4_k(Graph&, const Tensor& raw, int64_t rows, int64_t columns) {
-  const int64_t n = columns / 256;
-  Tensor blocks = raw.reshape({rows, n, 144});
-  auto [scale, minimum] = group_scales(blocks);
-  // Each of four groups of 32 bytes holds 32 elements in its low halves and the next 32 in its high halves.
-  Tensor q = field(blocks, 16, 128, DType::u4)
-                 .reshape({rows, n, 4, 32, 2})
-                 .transpose(3, 4); // [rows, blocks, 4, half, 32]
-  return (as_f32(q) * scale.reshape({rows, n, 4, 2, 1}) - minimum.reshape({rows, n, 4, 2, 1}))
-      .reshape({rows, columns});
+std::optional<QuantizedWeight> packed_weight(const Tensor& raw, StorageType type, int64_t rows,
+                                             int64_t columns, bool interleave) {
+  const int64_t tile = interleave ? row_tile(rows) : 1;
+  switch (type) {
+  case StorageType::q8_0: return packed_q8_0(raw, rows, columns, tile);
+  case StorageType::q4_0: return packed_q4_0(raw, rows, columns, tile);
+  case StorageType::q4_k: return packed_q4_k(raw, rows, columns, tile);
+  case StorageType::q5_k: return packed_q5_k(raw, rows, columns, tile);
+  case StorageType::q6_k: return packed_q6_k(raw, rows, columns, tile);
+  default: return {};
+  }
 }
 
-Tensor unpack_q5_k(Graph& graph, const Tensor& raw, int64_t rows, int64_t columns) {
-  const int64_t n = columns / 256;
-  Tensor blocks = raw.reshape({rows, n, 176});
-  auto [scale, minimum] = group_scales(blocks);
-  // As Q4_K; the fifth bit of element l of group g is bit g of byte l of the 32 bytes before.
-  Tensor low = field(blocks, 48, 128, DType::u4)
-                   .reshape({rows, n, 4, 32, 2})
-                   .transpose(3, 4)
-                   .reshape({rows, n, 8, 32});
-  Tensor shift = graph.arange(8, DType::u8).reshape({8, 1});
-  Tensor high = (field(blocks, 16, 32, DType::u8).reshape({rows, n, 1, 32}) >> shift) & 1;
-  Tensor q = as_f32(low) + as_f32(high) * 16; // [rows, blocks, 8, 32]
-  return (q * scale.unsqueeze(3) - minimum.unsqueeze(3)).reshape({rows, columns});
-}
-
-Tensor unpack_q6_k(Graph& graph, const Tensor& raw, int64_t rows, int64_t columns) {
-  const int64_t n = columns / 256;
-  Tensor blocks = raw.reshape({rows, n, 210});
-  // Two halves of 128 elements. Quarter 2*nibble + part, element l: low four bits in nibble `nibble` of byte 32*part + l, upper two in bits 2*quarter of byte l of qh.
-  Tensor low = field(blocks, 0, 128, DType::u4)
-                   .reshape({rows, n, 2, 2, 32, 2})
-                   .permute({0, 1, 2, 5, 3, 4})
-                   .reshape({rows, n, 2, 4, 32});
-  Tensor shift = (graph.arange(4, DType::u8) * 2).reshape({4, 1});
-  Tensor high = (field(blocks, 128, 64, DType::u8).reshape({rows, n, 2, 1, 32}) >> shift) & 3;
-  Tensor q = as_f32(low) + as_f32(high) * 16 - 32; // [rows, blocks, 2, 4, 32]
-  Tensor scales =
-      as_f32(field(blocks, 192, 16, DType::i8)).reshape({rows, n, 2, 4, 2, 1}); // one for 16 elements
-  Tensor d = as_f32(field(blocks, 208, 2, DType::f16)).reshape({rows, n, 1, 1, 1, 1});
-  return (q.reshape({rows, n, 2, 4, 2, 16}) * (scales * d)).reshape({rows, columns});
-}
-
-Tensor file_weight(Graph& graph, const ModelFile& file, const TensorView& view) {
+Tensor file_weight(Graph& graph, const ModelFile& file, const TensorView& view,
+                   std::optional<QuantizedWeight>* codes) {
   std::shared_ptr<const void> owner = view.file_index < file.files.size()
                                           ? file.files[view.file_index]
                                           : nullptr; // none: bytes of the program
@@ -120,18 +150,13 @@ Tensor file_weight(Graph& graph, const ModelFile& file, const TensorView& view) 
   const auto& info = storage_info(view.type);
   Tensor raw = graph.weight(view.name, {rows, columns / info.block_elements * info.block_bytes}, DType::u8);
   raw.borrow(view.bytes.data(), view.bytes.size(), owner);
-  Tensor values;
-  switch (view.type) {
-  case StorageType::q8_0: values = unpack_q8_0(raw, rows, columns); break;
-  case StorageType::q4_0: values = unpack_q4_0(raw, rows, columns); break;
-  case StorageType::q4_k: values = unpack_q4_k(graph, raw, rows, columns); break;
-  case StorageType::q5_k: values = unpack_q5_k(graph, raw, rows, columns); break;
-  case StorageType::q6_k: values = unpack_q6_k(graph, raw, rows, columns); break;
-  default:
+  const auto packed = packed_weight(raw, view.type, rows, columns, false);
+  if (!packed)
     throw Error(
         fmt::format("{}: tensor {} is stored as {}; F64 F32 F16 BF16 Q8_0 Q4_0 Q4_K Q5_K Q6_K can be run",
                     file.path, view.name, info.name));
-  }
+  if (codes) *codes = packed_weight(raw, view.type, rows, columns, true);
+  Tensor values = dequantize(*packed);
   return view.shape.size() == 2 ? values : values.reshape(Dims(view.shape.begin(), view.shape.end()));
 }
 

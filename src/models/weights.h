@@ -2,20 +2,19 @@
 // whatever reads them and the memory holds the packed bytes only.
 #pragma once
 #include "formats/model_files.h"
-#include "luminal/graph.h"
+#include "luminal/quantize.h"
+#include <optional>
 
 namespace luminal::models {
 
 /// The tensor as floating-point (its stored type for F64, F32, F16, BF16; f32 for quantised ones), shape as in the file. The bytes are read in place from the mapped file, which
-/// the graph keeps open. Throws Error for a type that is not supported.
-Tensor file_weight(Graph& graph, const ModelFile& file, const TensorView& view);
+/// the graph keeps open. `codes`: gets the packed form of a quantised one, rows interleaved. Throws Error for a type that is not supported.
+Tensor file_weight(Graph& graph, const ModelFile& file, const TensorView& view,
+                   std::optional<QuantizedWeight>* codes = nullptr);
 
-/// Values of packed blocks, f32. raw: u8 [rows, bytes of a row]; result [rows, columns].
+/// Packed blocks as they stand in a file, or their rows interleaved (interleave_rows) at load. raw: u8 [rows, bytes of a row]. Nothing for a type that is not known.
 /// Formats: Q8_0 Q4_0 Q4_K Q5_K Q6_K as in ggml's ggml-quants.c.
-Tensor unpack_q8_0(const Tensor& raw, int64_t rows, int64_t columns);
-Tensor unpack_q4_0(const Tensor& raw, int64_t rows, int64_t columns);
-Tensor unpack_q4_k(Graph& graph, const Tensor& raw, int64_t rows, int64_t columns);
-Tensor unpack_q5_k(Graph& graph, const Tensor& raw, int64_t rows, int64_t columns);
-Tensor unpack_q6_k(Graph& graph, const Tensor& raw, int64_t rows, int64_t columns);
+std::optional<QuantizedWeight> packed_weight(const Tensor& raw, StorageType type, int64_t rows,
+                                             int64_t columns, bool interleave);
 
 } // namespace luminal::models

@@ -141,6 +141,11 @@ Tensor Tensor::reshape(Dims dims, Where where) const {
   return build("reshape", graph, where, [&](FunctionBuilder& b) { return b.reshape(id_, to); });
 }
 
+Tensor Tensor::contiguous(Where where) const {
+  graph_of("contiguous", {this}, where);
+  return build("contiguous", graph_, where, [&](FunctionBuilder& b) { return b.add(FenceAttr{}, {id_}); });
+}
+
 Tensor Tensor::flatten(int first, int last, Where where) const {
   graph_of("flatten", {this}, where);
   if (rank() == 0) return reshape({1}, where);

@@ -59,6 +59,62 @@ TEST(Units, DotProductOfBytes) {
   for (int lanes : {4, 8, 16, 32}) expect_unit(product("vnni.dpbusd", "i32", "u8", "i8", 4, lanes), 9);
 }
 
+/// y[i] = unit(c[i], word i of a, word i of b), in lanes or one by one, a ragged end included.
+void expect_lane_unit(const char* unit, const char* acc, int lanes, const codegen::CpuTarget& target) {
+  const std::string n = std::to_string(lanes), load = "load<u32>(", type = acc;
+  const std::string loop = lanes == 1 ? "    let j in 0..99 = index<i64>(io)\n    unrolled il in 0..1\n"
+                                      : "    vector il in 0.." + n + " masked n - " + n + "*io\n";
+  const std::string at = n + "*io + il";
+  const kernel::Kernel k =
+      checked("kernel lanes(a: u8[4*n] in, b: u8[4*n] in, c: " + type + "[n] in, y: " + type +
+              "[n] out; n: 1..99) lanes " + std::to_string(std::max(lanes, 4)) +
+              "\n  parallel io in 0..ceildiv(n, " + n + ")\n" + loop + "      y[" + at + "] = " + unit +
+              "(c[" + at + "], load<u32>(a[4*(" + at + ")]), load<u32>(b[4*(" + at + ")]))\n");
+  for (int64_t count : {1, 37, 64}) {
+    Arguments args;
+    args.symbol("n", count);
+    std::mt19937_64 random(9);
+    const bool floats = std::string_view(acc) == "f32";
+    for (const char* name : {"a", "b"}) {
+      Bytes bytes(size_t(4 * count));
+      for (int64_t i = 0; i < 2 * count; ++i) {
+        if (floats) // magnitudes that neither overflow nor vanish
+          store_f64(DType::bf16, bytes.data(), i,
+                    std::ldexp(double(int64_t(random() % 512) - 256), int(random() % 8)));
+        else
+          store_i64(DType::i16, bytes.data(), i, int64_t(random()));
+      }
+      args.data[name] = bytes;
+    }
+    Bytes start(size_t(4 * count));
+    for (int64_t i = 0; i < count; ++i) {
+      if (floats)
+        store_f64(DType::f32, start.data(), i, double(int64_t(random() % 1000)));
+      else
+        store_i64(DType::i32, start.data(), i, int64_t(random()));
+    }
+    args.data["c"] = start;
+    args.data["y"] = Bytes(size_t(4 * count));
+    Arguments expected = interpret(k, args);
+    Program(k, target).run(args);
+    EXPECT_EQ(args.data["y"], expected.data["y"])
+        << unit << " " << lanes << " " << count << " " << target.cpu;
+  }
+}
+
+TEST(Units, WhoseLanesActAloneAreOperationsOnWords) {
+  const codegen::CpuTarget& host = codegen::CpuTarget::host();
+  if (!host.triple.starts_with("x86")) GTEST_SKIP() << "units of another processor";
+  for (int lanes : {1, 4, 8, 16, 32}) {
+    expect_lane_unit("vnni.dpbusd", "i32", lanes, host);
+    if (host.bf16_dot) expect_lane_unit("avx512.dpbf16", "f32", lanes, host);
+  }
+  // The same integers where the instruction is absent.
+  codegen::CpuTarget without = host;
+  without.int8_dot = false;
+  for (int lanes : {1, 8, 16}) expect_lane_unit("vnni.dpbusd", "i32", lanes, without);
+}
+
 TEST(Units, OperandsWithStrides) {
   if (!codegen::CpuTarget::host().int8_dot || !codegen::CpuTarget::host().triple.starts_with("x86"))
     GTEST_SKIP() << "this processor has no VPDPBUSD";

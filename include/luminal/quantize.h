@@ -1,0 +1,62 @@
+// luminal/quantize.h -- weights in few bits and activations in eight: formats as terms, so that unpacking fuses into whatever reads them.
+#pragma once
+#include "luminal/graph.h"
+#include <string_view>
+#include <vector>
+
+namespace luminal {
+
+/// A matrix [rows, columns] in codes. A block is a run of 4 * steps neighbours of a row, and `tile` rows stand beside each other (1: each alone):
+/// element (4 * step + i) of block b of row (t * tile + r) is (codes[t, b, step, r, i] - zero) * scale[t, b, r] - offset[t, b, r].
+struct QuantizedWeight {
+  Tensor codes;          ///< u8 or u4 [rows / tile, blocks, steps, tile, 4]
+  Tensor scale;          ///< f32 [rows / tile, blocks, tile]
+  int zero = 0;          ///< of all blocks, 0..255
+  Tensor offset = scale; ///< f32 as the scale, where `has_offset`
+  bool has_offset = false;
+  int64_t rows() const, columns() const, block() const; ///< block: elements
+};
+
+/// How a weight is quantised.
+struct WeightFormat {
+  int bits = 8;          ///< 8 or 4
+  bool symmetric = true; ///< the range is -largest .. largest; else each group has its own least value
+  int64_t group =
+      32; ///< neighbours of a row that share a scale, a multiple of 32; 0: the whole row (per channel)
+};
+
+/// The nearest codes of `values` [rows, columns] (row-major; columns a multiple of 32 and of the group): bytes that quantized_weight reads.
+/// Round to nearest even; scales f32. Throws Error for values that are not finite, or sizes that do not fit.
+struct PackedWeight {
+  WeightFormat format;
+  int64_t rows = 0, columns = 0;
+  std::vector<std::byte> codes; ///< u8 [rows, columns], or two in a byte (the even one low)
+  std::vector<float> scales;    ///< [rows, groups]
+  std::vector<float> offsets;   ///< the same, or empty where symmetric
+};
+PackedWeight quantize_weight(const std::vector<float>& values, int64_t rows, int64_t columns,
+                             const WeightFormat& format = {});
+/// The packed weight as weights NAME.codes, NAME.scales and NAME.offsets of the graph, which copies the bytes. interleave: 16 rows beside each other
+/// (8, 4 where they do not divide), put in this order once, at load: a product reads the copy, and the lanes of a vector are rows.
+QuantizedWeight quantized_weight(Graph& graph, std::string_view name, const PackedWeight& packed,
+                                 bool interleave = false);
+/// The most rows beside each other that divide `rows`: 16, 8, 4 or 1.
+int64_t row_tile(int64_t rows);
+/// x [rows, ..., count * unit]: [rows / tile, ..., count, tile, unit], put in this order once where x is made of weights. tile 1: a view.
+Tensor interleave_rows(const Tensor& x, int64_t tile, int64_t unit);
+
+/// f32 [rows, columns]: exact values of the codes. A product with it reads the codes only.
+Tensor dequantize(const QuantizedWeight& weight);
+
+/// Activations [m, k], k a multiple of 32, in blocks of 32 as in Q8_0: x ~ values * scale, scale = largest |x| of the block / 127.
+struct QuantizedRows {
+  Tensor values; ///< i8 [m, k]
+  Tensor scale;  ///< f32 [m, k / 32]
+};
+QuantizedRows quantize_rows(const Tensor& x);
+
+/// x times the transpose of the weight: f32 [m, rows]. Sums of integer products, exact within a block. The only error against the product of x itself with
+/// dequantize(weight) is that of the activations: at most scale / 2 in each (0.4 % of the largest of its block).
+Tensor matmul_transposed(const QuantizedRows& x, const QuantizedWeight& weight);
+
+} // namespace luminal

@@ -1,0 +1,196 @@
+// kernel/dot_unit.cpp -- the directive `unit`: a sum of products of narrow numbers becomes steps of a dot instruction on words that hold several of them.
+#include "kernel/formula.h"
+#include "kernel/nest.h"
+#include "kernel/unit.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+namespace {
+
+/// The k neighbours along an axis in one u32: what the elements are made of is made for all of them at once.
+class Words {
+public:
+  /// `axis` = k * word + 0 .. k - 1.
+  Words(const Cone& cone, Expr axis, Expr word, const Unit& unit)
+      : cone_(cone), axis_(axis), first_(word * unit.k), k_(unit.k), width_(32 / unit.k) {}
+
+  /// Null where the elements do not lie side by side, or an operation on them is none on words.
+  FormulaRef operator()(const FormulaRef& f) const {
+    if (!moves(f)) return spread(f);
+    switch (f->kind) {
+    case FormulaKind::load: return loaded(*f);
+    case FormulaKind::bitcast: return bits(f->args[0]->dtype) == width_ ? (*this)(f->args[0]) : nullptr;
+    case FormulaKind::cast: return converted(*f);
+    case FormulaKind::op: return f->user_op.empty() ? combined(*f) : nullptr;
+    default: return nullptr;
+    }
+  }
+
+private:
+  bool moves(const FormulaRef& f) const {
+    return std::ranges::any_of(index_exprs(f), [&](Expr e) { return depends_on(e, axis_); });
+  }
+  FormulaRef word(double value) const { return formula_constant(DType::u32, value); }
+  /// The same byte (or half) everywhere.
+  FormulaRef all(uint32_t element) const {
+    return word(width_ == 8 ? element * 0x01010101u : element * 0x00010001u);
+  }
+  FormulaRef spread(const FormulaRef& f) const {
+    if (f->kind == FormulaKind::constant && is_integer(f->dtype))
+      return all(uint32_t(int64_t(f->constant)) & ((1u << width_) - 1));
+    if (bits(f->dtype) > width_ || f->dtype == DType::i4) return nullptr;
+    const DType unsigned_type = width_ == 8 ? DType::u8 : DType::u16;
+    FormulaRef x = bits(f->dtype) == width_ ? formula_bitcast(unsigned_type, f) : f;
+    return formula_op(Op::mul, {formula_cast(DType::u32, x), all(1)});
+  }
+  FormulaRef loaded(const Formula& f) const {
+    const ConeValue& v = cone_.values[size_t(f.value)];
+    if (bits(f.dtype) != width_ || bits(v.dtype) != width_ || depends_on(f.guard, axis_)) return nullptr;
+    const Layout layout = v.layout.empty() ? row_major(int(v.shape.size())) : v.layout;
+    const auto at = [&](int64_t element) {
+      std::vector<Expr> index;
+      for (Expr e : f.index) index.push_back(luminal::substitute(e, {{axis_, first_ + element}}));
+      return index;
+    };
+    const Expr begin = layout_offset(layout, v.shape, at(0));
+    for (int64_t i = 1; i < k_; i++)
+      if (!proves_equal(layout_offset(layout, v.shape, at(i)), begin + i)) return nullptr;
+    return formula_load(f.value, DType::u32, at(0), f.guard);
+  }
+  FormulaRef converted(const Formula& f) const {
+    const DType from = f.args[0]->dtype;
+    if (width_ != 8 || !is_integer(from) || !is_integer(f.dtype) || bits(from) > 8 || bits(f.dtype) > 8 ||
+        from == DType::i4 || f.dtype == DType::i4)
+      return nullptr;
+    FormulaRef x = (*this)(f.args[0]);
+    return x && f.dtype == DType::u4 ? formula_op(Op::bit_and, {x, all(15)}) : x;
+  }
+  FormulaRef combined(const Formula& f) const {
+    if (width_ != 8) return nullptr;
+    switch (f.op) {
+    case Op::bit_and:
+    case Op::bit_or:
+    case Op::bit_xor: {
+      FormulaRef a = (*this)(f.args[0]), b = (*this)(f.args[1]);
+      return a && b ? formula_op(f.op, {a, b}) : nullptr;
+    }
+    case Op::shl:
+    case Op::shr: { // bits that come over from a neighbour are taken away
+      if (moves(f.args[1]) || f.dtype != DType::u8) return nullptr;
+      FormulaRef a = (*this)(f.args[0]);
+      if (!a) return nullptr;
+      FormulaRef kept;
+      if (f.args[1]->kind == FormulaKind::constant) {
+        const auto by = uint32_t(f.args[1]->constant);
+        if (by >= 8) return all(0);
+        kept = all(f.op == Op::shr ? 255u >> by : 255u << by & 255u);
+      } else {
+        kept = spread(formula_op(f.op, {formula_constant(DType::u8, 255), f.args[1]}));
+      }
+      return formula_op(Op::bit_and, {formula_op(f.op, {a, formula_cast(DType::u32, f.args[1])}), kept});
+    }
+    default: return nullptr;
+    }
+  }
+
+  const Cone& cone_;
+  Expr axis_, first_;
+  int k_, width_;
+};
+
+/// Is every value of `from` one of `to`?
+bool fits(DType from, DType to) { return from == to || (from == DType::u4 && bits(to) == 8); }
+
+} // namespace
+
+void use_unit(Nests& nests, const std::string& stage_name, const std::string& unit_name) {
+  const Unit* unit = find_lane_unit(unit_name);
+  if (!unit) refuse("there is no dot instruction {}", unit_name);
+  const int s = nests.stage(stage_name);
+  Stage stage = nests.cone.stages[size_t(s)];
+  StageNest& nest = nests.stages[size_t(s)];
+  if (stage.components.empty()) refuse("stage {} is empty", stage_name);
+  Component& fold = stage.components[0];
+  for (size_t c = 1; c < stage.components.size(); c++)
+    if (!stage.components[c].after) refuse("stage {} computes several things at once", stage_name);
+  const DType accumulator = unit->accumulator.dtype;
+  if (stage.monoid || fold.kind != ComponentKind::fold || fold.op != Op::add || fold.dtype != accumulator ||
+      !stage.domain.is_constant(1))
+    refuse("stage {} is no sum of {}", stage_name, luminal::to_string(accumulator));
+  const FormulaRef body = fold.body;
+  const auto is_product = [](const Formula& f) {
+    return f.kind == FormulaKind::op && f.user_op.empty() && f.op == Op::mul &&
+           f.args[0]->kind == FormulaKind::cast && f.args[1]->kind == FormulaKind::cast;
+  };
+  if (!is_product(*body)) refuse("stage {} sums no products of converted numbers", stage_name);
+  FormulaRef a = body->args[0]->args[0], b = body->args[1]->args[0];
+  if (!fits(a->dtype, unit->a.dtype) || !fits(b->dtype, unit->b.dtype)) std::swap(a, b);
+  if (!fits(a->dtype, unit->a.dtype) || !fits(b->dtype, unit->b.dtype))
+    refuse("{} multiplies {} and {}, stage {} {} and {}", unit_name, luminal::to_string(unit->a.dtype),
+           luminal::to_string(unit->b.dtype), stage_name, luminal::to_string(a->dtype),
+           luminal::to_string(b->dtype));
+
+  // The reduced axis along which both lie side by side, the innermost first.
+  std::vector<int> reduced;
+  for (int axis : stage.axes)
+    if (std::ranges::find(fold.axes, axis) == fold.axes.end()) reduced.push_back(axis);
+  for (size_t r = reduced.size(); r-- > 0;) {
+    const ConeAxis axis = nests.cone.axes[size_t(reduced[r])];
+    const StageLoop* loop = nest.find(axis.name);
+    if (!axis.extent.is_constant() || axis.extent.value() % unit->k || !loop ||
+        nest.axis_values.at(axis.symbol) != loop->symbol || loop->kind != LoopKind::serial)
+      continue;
+    const int64_t words = axis.extent.value() / unit->k;
+    const std::string name = nests.free_name(axis.name + ".words");
+    const Expr symbol = words == 1 ? Expr(0) : Expr::symbol(name, {0, words - 1});
+    const Words pack(nests.cone, axis.symbol, symbol, *unit);
+    const FormulaRef x = pack(a), y = pack(b);
+    if (!x || !y) continue;
+    const auto step = [&](FormulaRef sum, const ExprMap<Expr>& at) {
+      return formula_user_op(unit_name, accumulator, {std::move(sum), substitute(x, at), substitute(y, at)});
+    };
+    std::vector<int> others = reduced;
+    others.erase(others.begin() + std::ptrdiff_t(r));
+    int64_t steps = words;
+    for (int other : others) {
+      const Expr extent = nests.cone.axes[size_t(other)].extent;
+      steps = extent.is_constant() && steps <= 64 ? steps * extent.value() : 1 << 20;
+    }
+    const FormulaRef zero = formula_constant(accumulator, 0);
+    constexpr int64_t most_written_out = 8;
+    if (steps <= most_written_out && stage.components.size() == 1) {
+      // Few steps: all of them at each point, and no reduction is left.
+      FormulaRef sum = fold.init ? fold.init : zero;
+      for (int64_t i = 0; i < steps; i++) {
+        ExprMap<Expr> at;
+        int64_t rest = i;
+        if (words > 1) at[symbol] = rest % words, rest /= words;
+        for (size_t o = others.size(); o-- > 0;) {
+          const ConeAxis& other = nests.cone.axes[size_t(others[o])];
+          if (other.symbol.is_symbol()) at[other.symbol] = rest % other.extent.value();
+          rest /= other.extent.value();
+        }
+        sum = step(sum, at);
+      }
+      fold.kind = ComponentKind::map;
+      fold.body = sum;
+      fold.init = nullptr;
+      stage.axes = fold.axes;
+      nest = nests.fresh(stage);
+    } else {
+      fold.body = step(zero, {});
+      const int position = int(nests.cone.axes.size());
+      nests.cone.axes.push_back({name, words, symbol});
+      std::ranges::replace(stage.axes, reduced[r], position);
+      nest.axis_values.erase(axis.symbol);
+      nest.axis_values[symbol] = symbol;
+      *nest.find(axis.name) = {name, symbol, words};
+    }
+    nests.cone.stages[size_t(s)] = std::move(stage);
+    return;
+  }
+  refuse("stage {}: its operands do not lie in words of {} elements along any reduced axis", stage_name,
+         unit->k);
+}
+
+} // namespace luminal::kernel

@@ -1,0 +1,165 @@
+// tensor/quantize.cpp -- quantised weights and activations, composed from primitives.
+#include "luminal/quantize.h"
+#include "luminal/error.h"
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace luminal {
+namespace {
+
+constexpr int64_t row_block = 32; // activations that share a scale
+
+Tensor as_f32(const Tensor& x) { return x.cast(DType::f32); }
+
+} // namespace
+
+int64_t QuantizedWeight::rows() const { return codes.shape()[0].value() * codes.shape()[3].value(); }
+int64_t QuantizedWeight::block() const { return codes.shape()[2].value() * 4; }
+int64_t QuantizedWeight::columns() const { return codes.shape()[1].value() * block(); }
+
+int64_t row_tile(int64_t rows) {
+  for (int64_t tile : {16, 8, 4})
+    if (rows % tile == 0) return tile;
+  return 1;
+}
+
+Tensor interleave_rows(const Tensor& x, int64_t tile, int64_t unit) {
+  const Dims shape = x.shape();
+  const int last = int(shape.size()) - 1;
+  if (last < 1 || !shape[0].is_constant() || !shape[size_t(last)].is_constant() || tile < 1 || unit < 1 ||
+      shape[0].value() % tile || shape[size_t(last)].value() % unit)
+    throw Error(fmt::format("[interleave_rows] {} is not made of {} rows and runs of {}", to_string(shape),
+                            tile, unit));
+  Dims apart{shape[0].value() / tile, tile};
+  apart.insert(apart.end(), shape.begin() + 1, shape.end() - 1);
+  apart.insert(apart.end(), {shape[size_t(last)].value() / unit, unit});
+  std::vector<int> order{0};
+  for (int d = 2; d <= last + 1; d++) order.push_back(d);
+  order.insert(order.end(), {1, last + 2});
+  Tensor rows = x.reshape(apart).permute(order);
+  return tile == 1 ? rows : rows.contiguous();
+}
+
+PackedWeight quantize_weight(const std::vector<float>& values, int64_t rows, int64_t columns,
+                             const WeightFormat& format) {
+  const auto refuse = [&](std::string why) { throw Error(fmt::format("[quantize_weight] {}", why)); };
+  if (format.bits != 8 && format.bits != 4) refuse(fmt::format("{} bits: 8 and 4 are known", format.bits));
+  const int64_t group = format.group ? format.group : columns;
+  if (rows < 1 || columns < 1 || group < 1 || columns % group || group % row_block)
+    refuse(fmt::format("[{}, {}] in groups of {}: groups are multiples of {} and divide a row", rows, columns,
+                       group, row_block));
+  if (values.size() != size_t(rows) * size_t(columns))
+    refuse(fmt::format("{} values are no [{}, {}]", values.size(), rows, columns));
+  PackedWeight packed{format, rows, columns, {}, {}, {}};
+  const int most = format.bits == 8 ? 255 : 15, middle = (most + 1) / 2;
+  packed.codes.resize(values.size() * size_t(format.bits) / 8);
+  for (size_t begin = 0; begin < values.size(); begin += size_t(group)) {
+    float low = values[begin], high = low;
+    for (size_t i = begin; i < begin + size_t(group); i++) {
+      if (!std::isfinite(values[i])) refuse(fmt::format("value {} is {}", i, values[i]));
+      low = std::min(low, values[i]), high = std::max(high, values[i]);
+    }
+    float scale, offset = 0;
+    if (format.symmetric) {
+      scale = std::max(std::fabs(low), std::fabs(high)) / float(middle - 1);
+    } else {
+      scale = float((double(high) - double(low)) / most);
+      offset = -low;
+      packed.offsets.push_back(offset);
+    }
+    packed.scales.push_back(scale);
+    for (size_t i = begin; i < begin + size_t(group); i++) {
+      const double step = scale > 0 ? (double(values[i]) + double(offset)) / double(scale) : 0;
+      const double code =
+          std::clamp(std::nearbyint(step) + (format.symmetric ? middle : 0), 0.0, double(most));
+      const auto bits = std::byte(uint8_t(code));
+      if (format.bits == 8)
+        packed.codes[i] = bits;
+      else
+        packed.codes[i / 2] |= i % 2 ? bits << 4 : bits;
+    }
+  }
+  return packed;
+}
+
+QuantizedWeight quantized_weight(Graph& graph, std::string_view name, const PackedWeight& packed,
+                                 bool interleave) {
+  const int64_t rows = packed.rows, columns = packed.columns, bits = packed.format.bits,
+                group = packed.format.group ? packed.format.group : columns, groups = columns / group,
+                tile = interleave ? row_tile(rows) : 1, tiles = rows / tile;
+  const auto tensor = [&](const char* part, Dims shape, DType dtype, const void* data, size_t bytes) {
+    Tensor t = graph.weight(fmt::format("{}.{}", name, part), std::move(shape), dtype);
+    t.set_bytes({static_cast<const std::byte*>(data), bytes}, dtype);
+    return t;
+  };
+  // Groups in blocks of 32: all of them read the scale of their group.
+  const auto blocks = [&](const char* part, const std::vector<float>& values) {
+    Tensor of_groups =
+        interleave_rows(tensor(part, {rows, groups}, DType::f32, values.data(), values.size() * 4), tile,
+                        1); // [tiles, groups, tile, 1]
+    return of_groups.reshape({tiles, groups, 1, tile})
+        .expand({tiles, groups, group / row_block, tile})
+        .reshape({tiles, columns / row_block, tile});
+  };
+  Tensor codes =
+      tensor("codes", {rows, columns * bits / 8}, DType::u8, packed.codes.data(), packed.codes.size());
+  codes = interleave_rows(codes, tile, bits / 2); // [tiles, columns / 4, tile, bytes of 4]
+  if (bits == 4) codes = codes.bitcast(DType::u4);
+  codes = codes.reshape({tiles, columns / row_block, 8, tile, 4});
+  const Tensor scale = blocks("scales", packed.scales);
+  const int zero = packed.format.symmetric ? (bits == 8 ? 128 : 8) : 0;
+  if (packed.format.symmetric) return {codes, scale, zero};
+  return {codes, scale, zero, blocks("offsets", packed.offsets), true};
+}
+
+Tensor dequantize(const QuantizedWeight& w) {
+  const Dims shape = w.codes.shape();
+  const Dims beside{shape[0], shape[1], 1, shape[3], 1};
+  Tensor codes = as_f32(w.codes);
+  if (w.zero) codes = codes - w.zero;
+  Tensor values = codes * w.scale.reshape(beside);
+  if (w.has_offset) values = values - w.offset.reshape(beside);
+  return values.permute({0, 3, 1, 2, 4}).reshape({w.rows(), w.columns()});
+}
+
+QuantizedRows quantize_rows(const Tensor& x) {
+  if (x.rank() != 2 || !x.shape()[1].is_constant() || x.shape()[1].value() % row_block)
+    throw Error(fmt::format("[quantize_rows] {} is no [m, k] with k a multiple of {}", to_string(x.shape()),
+                            row_block));
+  const Dim m = x.shape()[0];
+  const int64_t k = x.shape()[1].value();
+  Tensor blocks = x.cast(DType::f32).reshape({m, k / row_block, row_block});
+  Tensor scale = (blocks * (1.0 / 127)).abs().max({2}, true); // [m, blocks, 1]
+  Tensor inverse = select(equal(scale, 0.0), 0.0, 1.0 / scale);
+  Tensor values = (blocks * inverse).round().cast(DType::i8);
+  return {values.reshape({m, k}), scale.squeeze(2)};
+}
+
+Tensor matmul_transposed(const QuantizedRows& x, const QuantizedWeight& w) {
+  const Dim m = x.values.shape()[0];
+  const Dims shape = w.codes.shape();
+  const int64_t rows = w.rows(), columns = w.columns(), block = w.block();
+  const Dim tiles = shape[0], blocks = shape[1], steps = shape[2], tile = shape[3];
+  if (x.values.shape()[1] != Dim(columns))
+    throw Error(fmt::format("[matmul_transposed] inner sizes differ: {} x [{}, {}] transposed",
+                            to_string(x.values.shape()), rows, columns));
+  if (row_block % block)
+    throw Error(fmt::format("[matmul_transposed] blocks of {} do not fit those of the activations ({})",
+                            block, row_block));
+  // What belongs to a block, beside [m, tiles, blocks, steps, tile]. Rows that stand alone have the steps as lanes: then each step is a sum of its own.
+  const bool alone = tile == Dim(1);
+  const std::vector<int> summed = alone ? std::vector<int>{5} : std::vector<int>{3, 5};
+  Tensor xv = x.values.reshape({m, 1, blocks, steps, 1, 4}).cast(DType::i32);
+  Tensor sums = xv.sum(summed, true).squeeze(5); // what a constant in all codes adds
+  Tensor products = (w.codes.unsqueeze(0).cast(DType::i32) * xv).sum(summed, true).squeeze(5);
+  if (w.zero) products = products + sums * -w.zero;
+  Tensor scale =
+      x.scale.unsqueeze(2).expand({m, columns / row_block, row_block / block}).reshape({m, 1, blocks, 1, 1});
+  const auto of_blocks = [&](const Tensor& t) { return t.reshape({1, tiles, blocks, 1, tile}); };
+  Tensor terms = as_f32(products) * (of_blocks(w.scale) * scale);
+  if (w.has_offset) terms = terms - of_blocks(w.offset) * (as_f32(sums) * scale);
+  return terms.sum({2, 3}).reshape({m, rows});
+}
+
+} // namespace luminal

@@ -1,0 +1,166 @@
+// tensor/quantize_test.cpp -- products of narrow numbers: exact integers, bf16, quantised weights and activations within their stated errors.
+#include "luminal/luminal.h"
+#include <cmath>
+#include <gtest/gtest.h>
+#include <random>
+
+namespace luminal {
+namespace {
+
+std::vector<float> random_values(size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<float> values(count);
+  for (float& v : values) v = float(int(random() % 20001) - 10000) / 5000;
+  return values;
+}
+template <class T> std::vector<T> random_integers(size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<T> values(count);
+  for (T& v : values) v = T(random() % 256);
+  return values;
+}
+
+/// u8 [m, k] times i8, given as [k, n] or as [n, k]: every bit of the i32 sums, extremes included.
+TEST(NarrowProducts, OfBytesAreExact) {
+  struct Shape {
+    int64_t m, n, k;
+  };
+  for (const Shape& s :
+       {Shape{1, 33, 64}, {3, 17, 12}, {5, 7, 13}, {33, 65, 128}, {4, 16, 4}, {2, 40, 1024}}) {
+    auto a = random_integers<uint8_t>(size_t(s.m * s.k), 1);
+    auto b = random_integers<int8_t>(size_t(s.n * s.k), 2);
+    a[0] = 255, b[0] = -128;
+    Graph g;
+    Tensor x = g.tensor({s.m, s.k}, DType::u8), rows = g.tensor({s.n, s.k}, DType::i8),
+           columns = g.tensor({s.k, s.n}, DType::i8);
+    Tensor by_rows = x.cast(DType::i32).matmul(rows.transpose().cast(DType::i32)).keep(),
+           by_columns = x.cast(DType::i32).matmul(columns.cast(DType::i32)).keep();
+    x.set(a);
+    rows.set(b);
+    columns.set(b);
+    g.execute();
+    const auto got_rows = by_rows.data<int32_t>(), got_columns = by_columns.data<int32_t>();
+    for (int64_t i = 0; i < s.m; i++)
+      for (int64_t j = 0; j < s.n; j++) {
+        int32_t of_rows = 0, of_columns = 0;
+        for (int64_t p = 0; p < s.k; p++) {
+          of_rows += int32_t(a[size_t(i * s.k + p)]) * b[size_t(j * s.k + p)];
+          of_columns += int32_t(a[size_t(i * s.k + p)]) * b[size_t(p * s.n + j)];
+        }
+        ASSERT_EQ(got_rows[size_t(i * s.n + j)], of_rows) << s.m << " " << s.n << " " << s.k;
+        ASSERT_EQ(got_columns[size_t(i * s.n + j)], of_columns) << s.m << " " << s.n << " " << s.k;
+      }
+  }
+}
+
+TEST(NarrowProducts, OfBf16SumInF32) {
+  for (auto [m, n, k] :
+       {std::tuple<int64_t, int64_t, int64_t>{1, 20, 64}, {7, 33, 130}, {40, 48, 256}, {3, 5, 7}}) {
+    Graph g;
+    Tensor a = g.tensor({m, k}), b = g.tensor({n, k}), c = g.tensor({k, n});
+    // The casts stand for inputs that are stored so.
+    Tensor x = a.cast(DType::bf16).cast(DType::f32);
+    Tensor rows = x.matmul(b.cast(DType::bf16).cast(DType::f32).transpose()).keep(),
+           columns = x.matmul(c.cast(DType::bf16).cast(DType::f32)).keep();
+    const auto av = random_values(size_t(m * k), 3), bv = random_values(size_t(n * k), 4);
+    a.set(av);
+    b.set(bv);
+    c.set(bv);
+    g.execute();
+    auto rounded = [](float v) { // to bf16, ties to even
+      uint32_t bits = std::bit_cast<uint32_t>(v);
+      return double(std::bit_cast<float>((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u));
+    };
+    const auto got_rows = rows.data<float>(), got_columns = columns.data<float>();
+    for (int64_t i = 0; i < m; i++)
+      for (int64_t j = 0; j < n; j++) {
+        double by_rows = 0, by_columns = 0, size = 0;
+        for (int64_t p = 0; p < k; p++) {
+          const double v = rounded(av[size_t(i * k + p)]);
+          by_rows += v * rounded(bv[size_t(j * k + p)]);
+          by_columns += v * rounded(bv[size_t(p * n + j)]);
+          size += std::abs(v) * 2;
+        }
+        ASSERT_LE(std::abs(got_rows[size_t(i * n + j)] - by_rows), 1e-6 * size);
+        ASSERT_LE(std::abs(got_columns[size_t(i * n + j)] - by_columns), 1e-6 * size);
+      }
+  }
+}
+
+class Quantised : public testing::TestWithParam<WeightFormat> {};
+
+TEST_P(Quantised, WeightsAreTheNearestCodesAndProductsKeepTheirErrors) {
+  const WeightFormat format = GetParam();
+  for (auto [m, n] : {std::pair<int64_t, int64_t>{1, 48}, {5, 21}, {12, 40}}) {
+    const int64_t k = 256, group = format.group ? format.group : k;
+    const auto values = random_values(size_t(n * k), 5), inputs = random_values(size_t(m * k), 6);
+    const PackedWeight packed = quantize_weight(values, n, k, format);
+    EXPECT_EQ(packed.codes.size(), size_t(n * k * format.bits / 8));
+    EXPECT_EQ(packed.scales.size(), size_t(n * k / group));
+    Graph g;
+    Tensor x = g.tensor({m, k});
+    const QuantizedWeight alone = quantized_weight(g, "w", packed),
+                          tiled = quantized_weight(g, "t", packed, true);
+    Tensor unpacked = dequantize(alone).keep(), unpacked_tiled = dequantize(tiled).keep(),
+           exact = x.matmul(dequantize(alone).transpose()).keep(),
+           in_bytes = matmul_transposed(quantize_rows(x), alone).keep(),
+           in_tiles = matmul_transposed(quantize_rows(x), tiled).keep();
+    x.set(inputs);
+    g.execute();
+    const auto weights = unpacked.data<float>();
+    EXPECT_EQ(weights, unpacked_tiled.data<float>());
+    for (size_t i = 0; i < values.size(); i++) {
+      const float scale = packed.scales[i / size_t(group)];
+      ASSERT_LE(std::abs(weights[i] - values[i]), scale * 0.5001f + 1e-6f) << i;
+    }
+    const auto full = exact.data<float>(), bytes = in_bytes.data<float>(), tiles = in_tiles.data<float>();
+    for (int64_t i = 0; i < m; i++)
+      for (int64_t j = 0; j < n; j++) {
+        double sum = 0, size = 0, rounding = 0; // rounding: half a step of each activation
+        for (int64_t b = 0; b < k; b += 32) {
+          double largest = 0;
+          for (int64_t p = b; p < b + 32; p++)
+            largest = std::max(largest, std::abs(double(inputs[size_t(i * k + p)])));
+          for (int64_t p = b; p < b + 32; p++) {
+            const double w = weights[size_t(j * k + p)], v = inputs[size_t(i * k + p)];
+            sum += v * w;
+            size += std::abs(v * w);
+            rounding += std::abs(w) * largest / 127 * 0.5001;
+          }
+        }
+        const size_t at = size_t(i * n + j);
+        ASSERT_LE(std::abs(full[at] - sum), 1e-6 * size);
+        ASSERT_LE(std::abs(bytes[at] - sum), rounding + 1e-5 * size);
+        ASSERT_LE(std::abs(tiles[at] - sum), rounding + 1e-5 * size);
+        ASSERT_LE(std::abs(bytes[at] - tiles[at]), 1e-5 * size); // the same integers
+      }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, Quantised,
+                         testing::Values(WeightFormat{8, true, 32}, WeightFormat{8, false, 64},
+                                         WeightFormat{8, true, 0}, WeightFormat{4, true, 32},
+                                         WeightFormat{4, false, 128}, WeightFormat{4, false, 0}),
+                         [](const auto& info) {
+                           return std::string(info.param.bits == 8 ? "i8" : "i4") +
+                                  (info.param.symmetric ? "_symmetric_" : "_affine_") +
+                                  std::to_string(info.param.group);
+                         });
+
+TEST(Quantised, ZeroRowsAndWrongArguments) {
+  Graph g;
+  Tensor x = g.tensor({2, 32});
+  const PackedWeight packed = quantize_weight(std::vector<float>(32 * 4, 0.0f), 4, 32);
+  Tensor y = matmul_transposed(quantize_rows(x), quantized_weight(g, "w", packed, true)).keep();
+  x.set(std::vector<float>(64, 0.0f));
+  g.execute();
+  for (float v : y.data<float>()) EXPECT_EQ(v, 0.0f);
+  EXPECT_THROW(quantize_weight({1.0f}, 1, 1), Error);
+  EXPECT_THROW(quantize_weight(std::vector<float>(32, NAN), 1, 32), Error);
+  EXPECT_THROW(quantize_weight(std::vector<float>(64, 1.0f), 1, 64, {.bits = 3}), Error);
+  EXPECT_THROW(quantize_weight(std::vector<float>(64, 1.0f), 1, 64, {.group = 48}), Error);
+  EXPECT_THROW(quantize_rows(g.tensor({2, 33})), Error);
+}
+
+} // namespace
+} // namespace luminal
