@@ -213,7 +213,7 @@ public:
   Tensor movedim(std::vector<int> from, std::vector<int> to, LUMINAL_WHERE) const;
   Tensor reshape(Dims shape, LUMINAL_WHERE) const; ///< one extent may be -1
   Tensor flatten(int first = 0, int last = -1, LUMINAL_WHERE) const;
-  Tensor unflatten(int axis, Dims into, LUMINAL_WHERE) const;  ///< one extent may be -1
+  Tensor unflatten(int axis, Dims into, LUMINAL_WHERE) const; ///< one extent may be -1
   /// The same value in memory of its own, in the order of this shape; made of weights alone it is put there once, at load.
   Tensor contiguous(LUMINAL_WHERE) const;
   Tensor merge_dims(int axis, LUMINAL_WHERE) const;            ///< axis and axis + 1 become one

@@ -20,7 +20,7 @@ namespace {
 using namespace models;
 
 struct RunArguments {
-  std::string model, prompt, tokens, cache_type = "f32", max_memory;
+  std::string model, prompt, tokens, cache_type = "f32", activations = "exact", max_memory;
   std::vector<std::string> stops;
   int64_t count = -1, seed = -1, context = 0, chunk = 128;
   int threads = 0;
@@ -173,6 +173,7 @@ int run_model(const RunArguments& arguments) {
       arguments.context > 0 ? arguments.context : std::min<int64_t>(config.context_length, 4096);
   options.model.chunk = arguments.chunk;
   if (arguments.cache_type == "f16") options.model.cache_dtype = DType::f16;
+  options.model.quantize_activations = arguments.activations == "q8";
   options.compile.threads = arguments.threads;
   options.compile.cache = !arguments.no_cache;
   if (arguments.tune > 0) {
@@ -275,6 +276,12 @@ void add_run(CLI::App& app, int& exit_code) {
   run->add_flag("--ignore-eos", a->ignore_eos, "Go on after the end-of-text token");
   run->add_option("--cache-type", a->cache_type, "Type of the key-value cache")
       ->check(CLI::IsMember({"f32", "f16"}))
+      ->capture_default_str();
+  run->add_option(
+         "--activations", a->activations,
+         "q8: products with quantised weights take activations in eight bits (faster, less exact; rows of "
+         "weights are interleaved at load); exact: f32")
+      ->check(CLI::IsMember({"exact", "q8"}))
       ->capture_default_str();
   run->add_option("--max-memory", a->max_memory, "Refuse to start if more may be needed: 512M, 8G");
   run->add_option("--tune", a->tune, "First search faster kernels for so many seconds; see luminal tune")

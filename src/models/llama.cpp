@@ -3,6 +3,7 @@
 #include "models/weights.h"
 #include <cmath>
 #include <fmt/format.h>
+#include <map>
 
 namespace luminal::models {
 namespace {
@@ -92,11 +93,21 @@ private:
                               view.describe(), wanted));
     }
     if (every_step) model_.step_weight_bytes += int64_t(view.bytes.size());
-    return file_weight(model_.graph, file_, view);
+    if (!options_.quantize_activations) return file_weight(model_.graph, file_, view);
+    std::optional<QuantizedWeight> codes;
+    Tensor w = file_weight(model_.graph, file_, view, &codes);
+    if (codes && shape.size() == 2) packed_.emplace(w.id(), *codes);
+    return w;
   }
 
   /// x [n, in] times w [out, in]: [n, out].
-  Tensor linear(const Tensor& x, const Tensor& w) { return x.matmul(w.cast(DType::f32).transpose()); }
+  Tensor linear(const Tensor& x, const Tensor& w) {
+    const auto codes = packed_.find(w.id());
+    if (codes == packed_.end()) return x.matmul(w.cast(DType::f32).transpose());
+    auto rows = quantized_rows_.find(x.id()); // once for all products that read it
+    if (rows == quantized_rows_.end()) rows = quantized_rows_.emplace(x.id(), quantize_rows(x)).first;
+    return matmul_transposed(rows->second, codes->second);
+  }
   Tensor norm(const Tensor& x, const Tensor& w) {
     return x.rms_norm(config_.rms_norm_eps) * w.cast(DType::f32);
   }
@@ -183,6 +194,8 @@ private:
   bool gguf_ = false;
   Llama model_;
   std::unique_ptr<Dim> n_, past_;
+  std::map<uint32_t, QuantizedWeight> packed_;       // by the tensor of their values
+  std::map<uint32_t, QuantizedRows> quantized_rows_; // by the tensor they are made of
   Tensor cos_, sin_;
 };
 

@@ -11,7 +11,9 @@ struct LlamaOptions {
       0; ///< positions of the cache; 0: what the model declares (beyond it a model works, but worse)
   int64_t chunk = 128;            ///< most tokens of one step
   DType cache_dtype = DType::f32; ///< f16 halves the cache
-  bool all_logits = false;        ///< logits of every token of a step, not of the last one only
+  bool quantize_activations =
+      false; ///< products with quantised weights take activations in eight bits (luminal/quantize.h states the error); others stay exact
+  bool all_logits = false; ///< logits of every token of a step, not of the last one only
 };
 
 /// Inputs of a step: `tokens` i32 [n], dimensions n (tokens of the step) and past (positions in the cache before it).
