@@ -141,6 +141,7 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
         nest.axis_values.at(axis.symbol) != loop->symbol || loop->kind != LoopKind::serial)
       continue;
     const int64_t words = axis.extent.value() / unit->k;
+    if (words == 0) continue;
     const std::string name = nests.free_name(axis.name + ".words");
     const Expr symbol = words == 1 ? Expr(0) : Expr::symbol(name, {0, words - 1});
     const Words pack(nests.cone, axis.symbol, symbol, *unit);
