@@ -62,6 +62,22 @@ bool check_layout(SqlConnection& file) {
   return true;
 }
 
+/// The same of one state of the file: another process may be making its tables at this moment.
+bool check_snapshot(SqlConnection& file) {
+  file.execute("BEGIN");
+  try {
+    const bool made = check_layout(file);
+    file.execute("COMMIT");
+    return made;
+  } catch (...) {
+    try {
+      file.execute("ROLLBACK");
+    } catch (const SqlError&) { // the first mistake is the one to tell
+    }
+    throw;
+  }
+}
+
 bool plain_text(std::string_view text, size_t longest, bool lines) {
   if (text.size() > longest || !is_utf8(text)) return false;
   return std::all_of(text.begin(), text.end(),
@@ -168,12 +184,12 @@ std::unique_ptr<SqlConnection> open_tuning_file(const std::string& path, double 
   std::unique_ptr<SqlConnection> file;
   try {
     file = std::make_unique<SqlConnection>(path, SqlConnection::Access::create, busy_seconds);
-    if (check_layout(*file)) return file;
+    if (check_snapshot(*file)) return file;
   } catch (const SqlError& e) {
     if (e.damaged() || e.code() == SQLITE_BUSY) throw;
     // Neither the file nor its folder can be written: it can perhaps be read.
     file = std::make_unique<SqlConnection>(path, SqlConnection::Access::read, busy_seconds);
-    if (!check_layout(*file)) throw;
+    if (!check_snapshot(*file)) throw;
     return file;
   }
   file->execute("PRAGMA auto_vacuum = INCREMENTAL");
@@ -194,7 +210,7 @@ std::unique_ptr<SqlConnection> open_foreign_tuning_file(const std::string& path)
   if (!std::filesystem::exists(status)) throw SqlError(SQLITE_CANTOPEN, "no such file");
   if (!std::filesystem::is_regular_file(status)) throw SqlError(SQLITE_CANTOPEN, "is no regular file");
   auto file = std::make_unique<SqlConnection>(path, SqlConnection::Access::read, 5);
-  if (!check_layout(*file)) refuse("an empty file");
+  if (!check_snapshot(*file)) refuse("an empty file");
   return file;
 }
 
