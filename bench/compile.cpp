@@ -11,6 +11,7 @@
 #include "kernel/lower.h"
 #include "search/machine_profile.h"
 #include "search/tuning_cache.h"
+#include "support/terms.h"
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
@@ -28,36 +29,13 @@ struct Work {
   std::string name, term;
 };
 
-std::string matmul(int m, int n, int k) {
-  return fmt::format(R"(fn @matmul(%A: f32[{0}, {2}], %B: f32[{2}, {1}]) {{
-  %a = view %A [m: {0}, n: {1}, k: {2}] -> [m, k]
-  %b = view %B [m: {0}, n: {1}, k: {2}] -> [k, n]
-  %ab = mul %a, %b
-  %f = fold [m: {0}, n: {1}, k: {2}] over [k] {{ sum %ab[m, n, k] }}
-  %C = get %f, 0
-  return C = %C
-}})",
-                     m, n, k);
-}
-
-std::string convolution(int in, int out, int size) {
-  const std::string axes = fmt::format("[o: {}, i: {}, j: {}, c: {}, r: 3, s: 3]", out, size, size, in);
-  return fmt::format(R"(fn @conv(%x: f32[{0}, {1}, {1}], %w: f32[{2}, {0}, 3, 3]) {{
-  %win = view %x {3} -> [c, i + r - 1, j + s - 1] where 0 <= i + r - 1 and i + r - 1 < {1} and 0 <= j + s - 1 and j + s - 1 < {1}
-  %ww = view %w {3} -> [o, c, r, s]
-  %p = mul %win, %ww
-  %f = fold {3} over [c, r, s] {{ sum %p[o, i, j, c, r, s] }}
-  %y = get %f, 0
-  return y = %y
-}})",
-                     in, size, out, axes);
-}
-
 std::vector<Work> works() {
-  std::vector<Work> list{
-      {"sgemm 1024", matmul(1024, 1024, 1024)},       {"sgemm 256", matmul(256, 256, 256)},
-      {"sgemm 1000x777x513", matmul(1000, 777, 513)}, {"sgemm 17x33x65", matmul(17, 33, 65)},
-      {"conv 64x64 @56", convolution(64, 64, 56)},    {"conv 512x512 @7", convolution(512, 512, 7)}};
+  std::vector<Work> list{{"sgemm 1024", matmul_term(1024, 1024, 1024)},
+                         {"sgemm 256", matmul_term(256, 256, 256)},
+                         {"sgemm 1000x777x513", matmul_term(1000, 777, 513)},
+                         {"sgemm 17x33x65", matmul_term(17, 33, 65)},
+                         {"conv 64x64 @56", convolution_term(64, 64, 56, 3, 1)},
+                         {"conv 512x512 @7", convolution_term(512, 512, 7, 3, 1)}};
   std::vector<Work> golden;
   for (const auto& entry : std::filesystem::directory_iterator(LUMINAL_BENCH_GOLDEN)) {
     std::ifstream in(entry.path() / "term.lum");

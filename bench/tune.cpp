@@ -6,6 +6,7 @@
 #include "harness.h"
 #include "kernel/cone.h"
 #include "search/machine_profile.h"
+#include "support/terms.h"
 #include <fmt/format.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -21,34 +22,14 @@ struct Work {
 };
 
 Work matmul(int m, int n, int k) {
-  return {fmt::format("sgemm {}x{}x{}", m, n, k),
-          fmt::format(R"(fn @matmul(%A: f32[{0}, {2}], %B: f32[{2}, {1}]) {{
-  %a = view %A [m: {0}, n: {1}, k: {2}] -> [m, k]
-  %b = view %B [m: {0}, n: {1}, k: {2}] -> [k, n]
-  %ab = mul %a, %b
-  %f = fold [m: {0}, n: {1}, k: {2}] over [k] {{ sum %ab[m, n, k] }}
-  %C = get %f, 0
-  return C = %C
-}})",
-                      m, n, k),
-          2.0 * m * n * k};
+  return {fmt::format("sgemm {}x{}x{}", m, n, k), matmul_term(m, n, k), 2.0 * m * n * k};
 }
 
 /// Square, padded by kernel / 2.
 Work convolution(int in, int out, int size, int kernel, int stride) {
-  const int padding = kernel / 2, result = (size + 2 * padding - kernel) / stride + 1;
-  const std::string axes =
-      fmt::format("[o: {}, i: {}, j: {}, c: {}, r: {}, s: {}]", out, result, result, in, kernel, kernel);
+  const int result = convolved(size, kernel, stride);
   return {fmt::format("conv {}x{} k{} s{} @{}", in, out, kernel, stride, size),
-          fmt::format(R"(fn @conv(%x: f32[{0}, {1}, {1}], %w: f32[{2}, {0}, {3}, {3}]) {{
-  %win = view %x {6} -> [c, {4}*i + r - {5}, {4}*j + s - {5}] where 0 <= {4}*i + r - {5} and {4}*i + r - {5} < {1} and 0 <= {4}*j + s - {5} and {4}*j + s - {5} < {1}
-  %ww = view %w {6} -> [o, c, r, s]
-  %p = mul %win, %ww
-  %f = fold {6} over [c, r, s] {{ sum %p[o, i, j, c, r, s] }}
-  %y = get %f, 0
-  return y = %y
-}})",
-                      in, size, out, kernel, stride, padding, axes),
+          convolution_term(in, out, size, kernel, stride),
           2.0 * out * result * result * in * kernel * kernel};
 }
 

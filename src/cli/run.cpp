@@ -277,10 +277,9 @@ void add_run(CLI::App& app, int& exit_code) {
   run->add_option("--cache-type", a->cache_type, "Type of the key-value cache")
       ->check(CLI::IsMember({"f32", "f16"}))
       ->capture_default_str();
-  run->add_option(
-         "--activations", a->activations,
-         "q8: products with quantised weights take activations in eight bits (faster, less exact; rows of "
-         "weights are interleaved at load); exact: f32")
+  run->add_option("--activations", a->activations,
+                  "q8: products with quantised weights take activations in eight bits (less exact; rows of "
+                  "weights are interleaved at load); exact: f32")
       ->check(CLI::IsMember({"exact", "q8"}))
       ->capture_default_str();
   run->add_option("--max-memory", a->max_memory, "Refuse to start if more may be needed: 512M, 8G");

@@ -139,7 +139,7 @@ bool Chooser::cascade_tiles() {
   int64_t usual = std::min<int64_t>(domain && keys <= 1024 ? 128 : 64, keys / 2 / rows * rows);
   if (reduction.extent.is_constant() && keys % usual != 0)
     if (const int64_t even = divisor_in(keys, 40, std::min<int64_t>(128, keys / 2))) usual = even;
-  const int64_t block = decisions_.ask(fold + ".depth", std::max<int64_t>(usual, 1), {32, 64, 128, 256});
+  const int64_t block = decisions_.ask(fold + ".depth", usual, {32, 64, 128, 256});
 
   const auto copies = copies_for(*t);
   const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
@@ -150,7 +150,7 @@ bool Chooser::cascade_tiles() {
   if (vectors > 1) add(DirectiveKind::split, {"*", qi, qw, ql}, {limits_.lanes});
   add(DirectiveKind::split, {"*", k, ko, ki}, {block});
   add(DirectiveKind::cascade, {fold, ko});
-  for (int s = 0; s < int(nests_.cone.stages.size()); s++) tile_stage(s, *t, {qo, qw, ql, ko, ki}, rows);
+  for (int s = 0; s < int(nests_.cone.stages.size()); s++) tile_stage(s, *t, {qo, qw, ql, ko}, rows);
 
   // All run inside a block of lanes; from the first stage of the reduction on, inside its tiles.
   bool open = false, placed = false; // the cascade's stages follow its first one
@@ -177,11 +177,9 @@ bool Chooser::cascade_tiles() {
     words.push_back(q);
     add(DirectiveKind::store, words);
   }
-  std::string outer = qo; // enough trips for everyone
-  for (int a : t->common)
-    if (trips(*nest(0).find(axis_name(a))) >= 2 * limits_.threads) outer = axis_name(a);
-  if (!t->common.empty() && outer != axis_name(t->common[0])) outer = qo;
-  add(DirectiveKind::parallel, {"*", outer});
+  const std::string first = t->common.empty() ? qo : axis_name(t->common[0]);
+  const bool enough = trips(*nest(0).find(first)) >= 2 * limits_.threads; // for everyone
+  add(DirectiveKind::parallel, {"*", enough ? first : qo});
   if (domain) {
     add(DirectiveKind::predicate_split, {ko});
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) {

@@ -24,6 +24,17 @@ void Chooser::split_blocks(int s, const std::vector<std::string>& common) {
   }
 }
 
+/// Summed axes innermost: each result is written once, also where there is nothing to sum.
+void Chooser::sums_inside(int s) {
+  if (!has_fold(stage(s)) || stage(s).scan_axis >= 0) return;
+  std::vector<std::string> order{stage(s).name}, summed;
+  for (auto& l : nest(s).loops) (loop_reduces(s, l) ? summed : order).push_back(l.name);
+  order.insert(order.end(), summed.begin(), summed.end());
+  bool same = true;
+  for (size_t l = 0; l < nest(s).loops.size(); l++) same &= nest(s).loops[l].name == order[l + 1];
+  if (!same) add(DirectiveKind::order, std::move(order));
+}
+
 /// Neighbouring loops become one where every access moves along the joint loop as along memory (folds: in even steps).
 void Chooser::merge_neighbours(int s) {
   const bool folds = has_fold(stage(s));
@@ -34,14 +45,7 @@ void Chooser::merge_neighbours(int s) {
                            }) ||
       stage(s).monoid || !stage(s).domain.is_constant(1))
     return;
-  if (folds) { // summed axes become neighbours
-    std::vector<std::string> order{stage(s).name}, summed;
-    for (auto& l : nest(s).loops) (loop_reduces(s, l) ? summed : order).push_back(l.name);
-    order.insert(order.end(), summed.begin(), summed.end());
-    bool same = true;
-    for (size_t l = 0; l < nest(s).loops.size(); l++) same &= nest(s).loops[l].name == order[l + 1];
-    if (!same) add(DirectiveKind::order, order);
-  }
+  sums_inside(s); // summed axes become neighbours
   for (size_t l = nest(s).loops.size(); l-- > 1;) {
     std::string outer = nest(s).loops[l - 1].name, inner = nest(s).loops[l].name;
     bool tail = false;

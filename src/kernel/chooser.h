@@ -37,7 +37,7 @@ private:
     std::vector<int> common;                 // kept axes of all stages, but for the lanes'
   };
   struct TileLoops {
-    std::string blocks, vectors, lanes, tiles, inside; // of the lanes' axis; of the reduced one
+    std::string blocks, vectors, lanes, tiles; // of the lanes' axis; of the reduced one
   };
   std::optional<Tuple> tuple() const;
   std::vector<std::pair<std::string, std::vector<std::string>>> copies_for(const Tuple& tuple);

@@ -306,17 +306,6 @@ void Chooser::read_ahead(int s, const std::string& shared) {
             {rows});
 }
 
-/// Summed axes innermost: each result is written once, also where there is nothing to sum.
-void Chooser::sums_inside(int s) {
-  if (!has_fold(stage(s)) || stage(s).scan_axis >= 0) return;
-  std::vector<std::string> order{stage(s).name}, summed;
-  for (auto& l : nest(s).loops) (loop_reduces(s, l) ? summed : order).push_back(l.name);
-  order.insert(order.end(), summed.begin(), summed.end());
-  bool same = true;
-  for (size_t l = 0; l < nest(s).loops.size(); l++) same &= nest(s).loops[l].name == order[l + 1];
-  if (!same) try_add(DirectiveKind::order, std::move(order));
-}
-
 Schedule Chooser::run(Ambition ambition) {
   ambition_ = ambition;
   if (ambition == Ambition::full && cascade_tiles()) return std::move(schedule_);

@@ -204,6 +204,11 @@ Pass text_pass(std::string name, std::string description,
 
 namespace passes {
 
+static std::string name_with(const char* name, Numerics allowed) {
+  const char* const suffixes[] = {"", "-reassoc", "-range"};
+  return std::string(name) + suffixes[int(allowed)];
+}
+
 Pass common_subexpressions() {
   return Pass("cse", "equal values, functions and results become one", [](Module& module) {
     int64_t changes = walk_all(module, [](Rebuild& r, const Node& node) { return commuted(r, node); });
@@ -217,19 +222,15 @@ Pass constants(int64_t limit) {
   });
 }
 Pass arithmetic(Numerics allowed) {
-  return Pass(allowed == Numerics::exact     ? "arithmetic"
-              : allowed == Numerics::reassoc ? "arithmetic-reassoc"
-                                             : "arithmetic-range",
-              "operations that change nothing, or two that are one", [allowed](Module& module) {
+  return Pass(name_with("arithmetic", allowed), "operations that change nothing, or two that are one",
+              [allowed](Module& module) {
                 return walk_all(
                     module, [&](Rebuild& r, const Node& node) { return arithmetic_rule(r, node, allowed); });
               });
 }
 Pass reductions(Numerics allowed) {
-  return Pass(allowed == Numerics::exact     ? "reductions"
-              : allowed == Numerics::reassoc ? "reductions-reassoc"
-                                             : "reductions-range",
-              "folds over nothing, over what does not vary, and of folds", [allowed](Module& module) {
+  return Pass(name_with("reductions", allowed), "folds over nothing, over what does not vary, and of folds",
+              [allowed](Module& module) {
                 return walk_all(
                     module, [&](Rebuild& r, const Node& node) { return reduction_rule(r, node, allowed); });
               });
