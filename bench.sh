@@ -3,7 +3,7 @@
 #
 #   ./bench.sh                     the benchmarks there are
 #   ./bench.sh NAME [--json FILE]  runs bench/NAME.cpp (or NAME_bench.cpp); other arguments go to the program
-#   ./bench.sh peers               installs the peers (PyTorch, ONNX Runtime) into ~/.cache/luminal/peers
+#   ./bench.sh peers               installs the peers into ~/.cache/luminal/peers: PyTorch, ONNX Runtime, OpenVINO, llama.cpp
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/tools/build.sh"
 
@@ -18,6 +18,41 @@ names() {
 }
 
 peers="${XDG_CACHE_HOME:-$HOME/.cache}/luminal/peers"
+# A peer that cannot be had is named, and the others are made all the same.
+peer() { # NAME WHERE-A-LOG-IS COMMAND...
+  local name=$1 log=$2
+  shift 2
+  if "$@" > "$log" 2>&1; then
+    echo "$name: present"
+  else
+    echo "$name: absent ($(grep -iE 'error|fatal|not found' "$log" | tail -1 | cut -c1-160); the rest is in $log)"
+  fi
+}
+python_package() { # MODULE PIP-ARGUMENT...: installed where it is not there yet
+  local module=$1
+  shift
+  "$peers/bin/python" -c "import $module" 2> /dev/null || "$peers/bin/pip" install "$@" && "$peers/bin/python" -c "import $module"
+}
+# The builds of PyTorch for CPUs are ten times smaller where their index can be reached; the usual ones work as well.
+torch() {
+  python_package torch --index-url https://download.pytorch.org/whl/cpu 'torch==2.13.0' || python_package torch 'torch==2.13.0'
+}
+# The PyPI source package of llama-cpp-python holds llama.cpp.
+llama_cpp() {
+  local sources jobs
+  luminal_setup >&2 || return 1 # a compiler, CMake and Ninja
+  if [ ! -d "$peers/llama/sources" ]; then
+    rm -rf "$peers/llama"
+    mkdir -p "$peers/llama/package" || return 1
+    "$peers/bin/pip" download --no-binary :all: --no-deps -d "$peers/llama" "llama-cpp-python==0.3.36" &&
+      tar xzf "$peers"/llama/llama_cpp_python-*.tar.gz -C "$peers/llama/package" --strip-components 1 &&
+      mv "$peers/llama/package" "$peers/llama/sources" || return 1
+  fi
+  sources=$peers/llama/sources/vendor/llama.cpp
+  jobs=$(luminal_jobs)
+  cmake -S "$luminal_root/bench/peers" -B "$peers/llama/build" -G Ninja -DCMAKE_BUILD_TYPE=Release "-DLLAMA_CPP=$sources" &&
+    cmake --build "$peers/llama/build" -j "$jobs" --target llama_peer llama-bench
+}
 make_peers() {
   if [ ! -x "$peers/bin/python" ]; then
     if ! python3 -m venv "$peers"; then
@@ -26,13 +61,12 @@ make_peers() {
       exit 1
     fi
   fi
-  # The builds for CPUs are ten times smaller where their index can be reached; the usual ones work as well.
-  "$peers/bin/python" -c 'import torch' 2> /dev/null ||
-    "$peers/bin/pip" install --quiet --index-url https://download.pytorch.org/whl/cpu 'torch==2.13.0' >&2 ||
-    "$peers/bin/pip" install --quiet 'torch==2.13.0' >&2
-  "$peers/bin/pip" install --quiet onnxruntime numpy >&2
-  "$peers/bin/python" -c 'import torch, onnxruntime, numpy
-print("torch", torch.__version__, " onnxruntime", onnxruntime.__version__, " numpy", numpy.__version__)'
+  peer numpy "$peers/numpy.log" python_package numpy numpy
+  peer "PyTorch 2.13" "$peers/torch.log" torch
+  peer "ONNX Runtime" "$peers/onnxruntime.log" python_package onnxruntime onnxruntime
+  peer OpenVINO "$peers/openvino.log" python_package openvino openvino
+  echo "llama.cpp: building, 5 to 20 minutes the first time"
+  peer llama.cpp "$peers/llama.log" llama_cpp
 }
 
 case "${1-}" in
@@ -58,7 +92,9 @@ if ! names | grep -qFx -- "$name"; then
   echo "bench.sh: there is no benchmark '$name'. There are: $(names | tr '\n' ' ')" >&2
   exit 2
 fi
-export LUMINAL_PEERS_PYTHON="$peers/bin/python" # where a benchmark finds its peers; it says so when they are absent
+# Where a benchmark finds its peers; it says so when they are absent.
+export LUMINAL_PEERS_PYTHON="${LUMINAL_PEERS_PYTHON:-$peers/bin/python}"
+export LUMINAL_PEERS_LLAMA="${LUMINAL_PEERS_LLAMA:-$peers/llama/build/bin/llama_peer}"
 luminal_setup
 luminal_build release "bench_$name"
 exec "$luminal_root/build/bench/$name" "$@"

@@ -28,6 +28,7 @@ int run(int argc, char** argv) {
   add_doctor(app, exit_code);
   add_egg(app, exit_code);
   add_tune(app, exit_code);
+  add_bench(app, exit_code);
   add_eval(app, exit_code);
   add_cache(app, exit_code);
   add_help(app, exit_code);

@@ -353,6 +353,32 @@ def eval_modules(luminal, folder):
         refuse(*args, says="", code=2)
 
 
+def benches(luminal, folder):
+    """`luminal bench`: its table and keys, a saved model is the same as the one in memory, mistakes."""
+    folder.mkdir()
+    few = ("--type", "q4_0", "-p", 5, "-n", 3, "-r", 2, "-b", 8)
+    out, errors = luminal("bench", "--random-weights", "tiny", *few, "-t", "1,2")
+    check(re.findall(r"(\d) +\| +(pp5|tg3) ", out.decode()) == [("1", "pp5"), ("1", "tg3"), ("2", "pp5"), ("2", "tg3")], f"bench: {out.decode()}")
+    check("memory:" in errors, f"bench: {errors}")
+    answer = json.loads(luminal("bench", "--random-weights", "tiny", *few, "--json", "--save", folder / "tiny.gguf", "--activations", "q8")[0])
+    check(set(answer) == documented("luminal bench"), f"keys of bench: {sorted(answer)}")
+    check(set(answer["tests"][0]) == documented("luminal bench", 1), f"keys of a test: {sorted(answer['tests'][0])}")
+    check(answer["type"] == "Q4_0" and answer["tests"][0]["peak_fraction"] is None and len(answer["tests"][1]["seconds"]) == 2, f"bench: {answer}")
+    again = json.loads(luminal("bench", folder / "tiny.gguf", "-p", 0, "-n", 3, "-r", 1, "-d", 4, "--json")[0])
+    check([t["test"] for t in again["tests"]] == ["tg3@d4"] and again["parameters"] == answer["parameters"], f"bench of a file: {again}")
+    out, errors = luminal("bench", "--random-weights", "tiny", "-r", 0, "--save", folder / "other.gguf")
+    check(out == b"" and (folder / "other.gguf").exists() and "other.gguf" in errors, f"--save: {out!r} {errors}")
+    luminal.refuses("bench", says="either a model or --random-weights")
+    luminal.refuses("bench", "--random-weights", "llama-2b", says="no known shape: tiny, .*llama-1b")
+    luminal.refuses("bench", "--random-weights", "tiny", "--type", "q9", says='"q9" is no type')
+    luminal.refuses("bench", "--random-weights", "smollm2-135m", "--type", "q4_k", says="rows of 576")
+    luminal.refuses("bench", "--random-weights", "llama-8b", "--max-memory", "1G", says="14.96 GiB are needed, the limit is 1.00 GiB")
+    luminal.refuses("bench", "--random-weights", "tiny", "-t", "1,x", says='"x" is no number of threads')
+    luminal.refuses("bench", "--random-weights", "tiny", "-p", 4096, says="4096 positions .* the model has 2048")
+    luminal.refuses("bench", folder / "tiny.gguf", "--save", folder / "x.gguf", says="needs --random-weights")
+    luminal.refuses("bench", "--random-weights", "tiny", "-r", 0, "--save", folder, says=str(folder))
+
+
 def interrupt_eval(luminal, folder):
     """Ctrl-C ends a long evaluation with code 130 and leaves no file."""
     (folder / "long.lum").write_text("fn @main() {\n  %i = iota f32 [a: 4000, b: 4000, c: 4000] -> a + b + c\n"
@@ -394,6 +420,7 @@ def main():
         surroundings(luminal, folder)
         tuning_cache(luminal, folder / "tuning")
         tuning(luminal, folder / "tune")
+        benches(luminal, folder / "bench")
         eval_modules(luminal, folder / "eval")
         interrupt_eval(luminal, folder / "eval")
         interrupt(luminal)
