@@ -81,7 +81,7 @@ public:
   ~Torch();
   bool present() const { return write_ != nullptr; }
   const std::string& absent() const { return absent_; }
-  /// Seconds of one call in a block of `seconds`; what: "sgemm m n k batch copies", "linear n k f32", "fused_chain elements" ...
+  /// Seconds of one call in a block of `seconds`; what: "sgemm m n k batch copies", "linear n k f32", "fused gelu eager rows columns" ...
   double ask(const std::string& what, int threads, double seconds);
 
 private:

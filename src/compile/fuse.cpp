@@ -281,26 +281,34 @@ private:
     return !stays_in_rows(id);
   }
 
-  /// A map that stages of one kernel read along the same rows: those stages walk a row after each other, so it
-  /// is computed again or kept for one row, and never fills memory as a whole.
+  /// A map of which stages of one kernel want an element a row, or that they read along the same rows: those stages walk a row after each
+  /// other, so it is computed again or kept for one row, and never fills memory as a whole.
   bool stays_in_rows(NodeId id) const {
-    constexpr double largest_row = 256 << 10; // bytes: a cache of one core holds it
     constexpr size_t most_readers = 4;
     const Node& node = f_[id];
-    const Shape& shape = node.type().shape;
     auto found = demands_.find(id);
-    if (node.kind != NodeKind::map || shape.size() < 2 || found == demands_.end()) return false;
+    if (node.kind != NodeKind::map || found == demands_.end()) return false;
     if (found->second.size() > most_readers || kernels_of_.at(id).size() != 1) return false;
-    if (largest(shape.back()) * bits(node.type().dtype) / 8 > largest_row) return false;
-    const std::vector<Expr> rows = plain_axes(shape);
     return std::ranges::all_of(found->second, [&](const Demand& demand) {
-      if (demand.index != rows) return false;
-      if (demand.at_root) return demand.evaluations <= count(shape) * 1.001;
-      const Node& stage = f_[demand.stage];
-      if (stage.kind != NodeKind::fold) return false;
-      const auto& fold = std::get<FoldAttr>(stage.attr);
-      return fold.space.size() == shape.size() && fold.reduced == std::vector<int>{int(shape.size()) - 1};
+      return once_a_row(demand, node.type().shape) || along_rows(demand, node.type());
     });
+  }
+
+  /// As the mean of each row is, by the stage that sums the squares of differences from it.
+  static bool once_a_row(const Demand& demand, const Shape& shape) {
+    return demand.times() < demand.evaluations && demand.times() <= count(shape) * 1.001;
+  }
+
+  bool along_rows(const Demand& demand, const TensorType& type) const {
+    constexpr double largest_row = 256 << 10; // bytes: a cache of one core holds it
+    const Shape& shape = type.shape;
+    if (shape.size() < 2 || demand.index != plain_axes(shape)) return false;
+    if (largest(shape.back()) * bits(type.dtype) / 8 > largest_row) return false;
+    if (demand.at_root) return demand.evaluations <= count(shape) * 1.001;
+    const Node& stage = f_[demand.stage];
+    if (stage.kind != NodeKind::fold) return false;
+    const auto& fold = std::get<FoldAttr>(stage.attr);
+    return fold.space.size() == shape.size() && fold.reduced == std::vector<int>{int(shape.size()) - 1};
   }
 
   /// A fold's result stays inside a kernel as its epilogue's operand, or as a statistic of rows that the kernel walks anyway.

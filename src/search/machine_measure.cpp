@@ -86,7 +86,8 @@ private:
     // bytes: that each thread's shares of all arrays take
     auto rate = [&](int64_t bytes, int threads, int64_t walks) {
       const Probes::Arrays arrays{arrays_[0], arrays_[1], arrays_[2],
-                                  std::min(elements_, bytes / count / int64_t(sizeof(float)) * threads)};
+                                  std::min(elements_, bytes / count / int64_t(sizeof(float)) * threads),
+                                  walks > 1};
       if (walks > 1) probes_.stream_seconds(kind, threads, arrays, 1);
       const double seconds = probes_.stream_seconds(kind, threads, arrays, walks);
       return double(probes_.stream_bytes(kind, threads, arrays.elements, walks)) / seconds * 1e-9;

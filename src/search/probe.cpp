@@ -64,7 +64,7 @@ std::string dot_text(const codegen::CpuTarget& target, const char* unit, const c
       fmt::arg("n", chains(target) * lanes));
 }
 
-std::string stream_text(const codegen::CpuTarget& target, Stream stream) {
+std::string stream_text(const codegen::CpuTarget& target, Stream stream, bool cached) {
   const int lanes = target.lanes(DType::f32), block = vectors_per_block * lanes;
   const auto place = fmt::format("[{0}*blocks*p + {0}*i + {1}*u + l]", block, lanes);
   const auto size = fmt::format("[{}*blocks*parts]", block);
@@ -96,7 +96,7 @@ std::string stream_text(const codegen::CpuTarget& target, Stream stream) {
   auto filled = [&](const char* text) {
     return fmt::format(fmt::runtime(text), fmt::arg("size", size), fmt::arg("place", place));
   };
-  return fmt::format(R"(kernel {head}, y: f32{size} out streaming; {symbols}) lanes {l}
+  return fmt::format(R"(kernel {head}, y: f32{size} out{streaming}; {symbols}) lanes {l}
   parallel p in 0..parts
     for r in 0..rounds
       for i in 0..blocks
@@ -104,8 +104,9 @@ std::string stream_text(const codegen::CpuTarget& target, Stream stream) {
           vector l in 0..{l}
             y{place} = {value}
 )",
-                     fmt::arg("head", filled(head)), fmt::arg("size", size), fmt::arg("symbols", symbols),
-                     fmt::arg("l", lanes), fmt::arg("v", vectors_per_block), fmt::arg("place", place),
+                     fmt::arg("streaming", cached ? "" : " streaming"), fmt::arg("head", filled(head)),
+                     fmt::arg("size", size), fmt::arg("symbols", symbols), fmt::arg("l", lanes),
+                     fmt::arg("v", vectors_per_block), fmt::arg("place", place),
                      fmt::arg("value", filled(value)));
 }
 
@@ -147,7 +148,8 @@ Result<std::unique_ptr<Probes>> Probes::create(ThreadPool& pool, const codegen::
                dot_text(target, arm ? "arm.sdot" : "vnni.dpbusd", arm ? "i8" : "u8", "i8", "i32", 4), 8,
                lanes);
   for (int s = 0; s < stream_count; s++)
-    wanted.push_back({&probes->streams_[size_t(s)], stream_text(target, Stream(s)), {}});
+    for (const bool cached : {false, true})
+      wanted.push_back({&probes->streams_[size_t(s)][cached], stream_text(target, Stream(s), cached), {}});
 
   std::vector<std::string> errors(wanted.size());
   pool.parallel_for(int64_t(wanted.size()), [&](int64_t i) {
@@ -239,7 +241,8 @@ double Probes::stream_seconds(Stream stream, int threads, const Arrays& a, int64
   const int64_t symbols[] = {blocks(threads, a.elements), threads, rounds};
   const double start = now();
   device_
-      ->launch(streams_[size_t(stream)].kernel, {.buffers = buffers, .symbols = symbols, .workers = threads})
+      ->launch(streams_[size_t(stream)][a.cached].kernel,
+               {.buffers = buffers, .symbols = symbols, .workers = threads})
       .value();
   return now() - start;
 }

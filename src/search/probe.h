@@ -44,6 +44,8 @@ public:
     const float *x = nullptr, *z = nullptr; ///< aligned to 64 bytes; z: triad only
     float* y = nullptr;
     int64_t elements = 0; ///< of each; a rest that is no whole block for every thread is left out
+    /// They stay in a cache from walk to walk: written as usual. Otherwise written past the caches, as kernels write results beyond the last one.
+    bool cached = false;
   };
   /// Seconds of one run; `rounds`: how often the arrays are walked (for those that fit in a cache).
   double stream_seconds(Stream stream, int threads, const Arrays& arrays, int64_t rounds = 1);
@@ -65,7 +67,7 @@ private:
   codegen::CpuTarget target_;
   std::unique_ptr<device::CpuDevice> device_;
   std::array<Loop, peak_count> peaks_;
-  std::array<Loop, stream_count> streams_;
+  std::array<std::array<Loop, 2>, stream_count> streams_; // past the caches, through them
   std::array<double, peak_count> rounds_per_second_{};
   std::vector<std::byte> scratch_;
 };

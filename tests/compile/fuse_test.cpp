@@ -103,6 +103,25 @@ TEST(Fuse, MatmulWithEpilogueIsOneKernelAndItsReaderAnother) {
   EXPECT_EQ(fuse_all(f).kernels.size(), 2u);
 }
 
+TEST(Fuse, TheMeanOfARowStaysInTheKernelThatWalksIt) {
+  for (const bool keep_axis : {false, true}) {
+    FunctionBuilder b("f");
+    const Shape space{512, 256}, rows = keep_axis ? Shape{512, 1} : Shape{512};
+    const std::vector<Expr> row =
+        keep_axis ? std::vector<Expr>{axis_symbol(0, 512), 0} : std::vector{axis_symbol(0, 512)};
+    NodeId x = b.input("x", {DType::f32, space});
+    auto mean_of = [&](NodeId value) {
+      NodeId sum = b.reduce(Op::add, value, {1});
+      if (keep_axis) sum = b.view(sum, rows, {axis_symbol(0, 512)});
+      return b.map(Op::mul, {sum, b.view(b.constant(DType::f32, 1.0 / 256), rows, {})});
+    };
+    NodeId centred = b.map(Op::sub, {x, b.view(mean_of(x), space, row)});
+    NodeId variance = mean_of(b.map(Op::mul, {centred, centred}));
+    Function f = function_of(b, b.map(Op::mul, {centred, b.view(b.map(Op::rsqrt, {variance}), space, row)}));
+    EXPECT_EQ(fuse_all(f).kernels.size(), 1u) << keep_axis;
+  }
+}
+
 TEST(Fuse, DequantisedWeightIsNeverStored) {
   FunctionBuilder b("f");
   NodeId x = b.input("x", {DType::f32, {8, 16}}), w = b.input("w", {DType::i8, {32, 16}}, Role::weight);

@@ -131,6 +131,9 @@ TEST(Probes, StreamsDoWhatTheySay) {
     for (int64_t i = 0; i < n; i++) ASSERT_EQ(y[i], x[i]);
     probes.stream_seconds(Stream::triad, threads, {x, z, y, n}, 3);
     for (int64_t i = 0; i < n; i++) ASSERT_EQ(y[i], 3.5f * float(i));
+    std::fill_n(y, n, -1.0f);
+    probes.stream_seconds(Stream::copy, threads, {x, z, y, n, true});
+    for (int64_t i = 0; i < n; i++) ASSERT_EQ(y[i], x[i]);
     EXPECT_EQ(probes.stream_bytes(Stream::triad, threads, n, 3), 3 * 3 * n * 4);
     EXPECT_EQ(probes.stream_bytes(Stream::read, threads, n), n * 4);
   }
