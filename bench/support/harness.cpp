@@ -162,8 +162,33 @@ import torch.nn.functional as F
 print("torch", torch.__version__, flush=True)
 cache = {}
 
+def spread(seed, shape, low, high):
+    n = 1
+    for x in shape: n *= x
+    u = torch.remainder(torch.arange(1, n + 1, dtype=torch.float64) * 0.6180339887498949 + seed * 0.37, 1.0)
+    return (u * (high - low) + low).reshape(shape)
+
+def floats(seed, shape, low=-1, high=1): return spread(seed, shape, low, high).float()
+def ints(seed, shape, low, high): return spread(seed, shape, low, high).floor().long()
+
+def evaluated(a):
+    """set-up;;expression, with the character 1 for each space"""
+    setup, expression = a[0].replace("\x01", " ").split(";;")
+    names = {"torch": torch, "F": F, "floats": floats, "ints": ints}
+    exec(setup, names)
+    return eval("lambda: " + expression, names)
+
+def checksum(a):
+    r = evaluated(a)()
+    r = (r[0] if isinstance(r, (tuple, list)) else r).contiguous()
+    if r.is_complex(): r = torch.view_as_real(r)
+    r = r.double().flatten()
+    return float((r * (torch.arange(r.numel()) % 7 + 1)).sum())
+
 def case(w, a_):
     n = [int(x) for x in a_ if x.isdigit()]
+    if w == "eval":
+        return [evaluated(a_)]
     if w == "sgemm":
         batch = [n[3]] if n[3] > 1 else []
         sets = [tuple(torch.randn(*batch, *d) for d in ((n[0], n[2]), (n[2], n[1]), (n[0], n[1]))) for _ in range(n[4])]
@@ -207,6 +232,9 @@ with torch.inference_mode():
         w, *a = line.split()
         seconds, threads = float(a.pop()), int(a.pop())
         torch.set_num_threads(threads)
+        if w == "checksum":
+            print(repr(checksum(a)), flush=True)
+            continue
         key = (w, tuple(a))
         if key not in cache:
             cache.clear()
