@@ -87,7 +87,7 @@ Tensor interpolate(const Tensor& x, const Dims& sizes, Interpolation mode = Inte
 Tensor pixel_shuffle(const Tensor& x, int64_t factor, LUMINAL_WHERE);
 Tensor pixel_unshuffle(const Tensor& x, int64_t factor, LUMINAL_WHERE);
 
-// ---- Fourier transforms of the last axis; a complex number is a pair in a last axis of 2. Sizes are constants; those that fall into factors up to 16 take O(n log n) ----
+// ---- Fourier transforms of the last axis; a complex number is a pair in a last axis of 2. Sizes are constants; time goes with n times the sum of n's factors (up to 16, or prime) ----
 Tensor fft(const Tensor& x, LUMINAL_WHERE);  ///< [.., n, 2] -> [.., n, 2]; not scaled
 Tensor ifft(const Tensor& x, LUMINAL_WHERE); ///< scaled by 1 / n
 Tensor rfft(const Tensor& x, LUMINAL_WHERE); ///< [.., n] -> [.., n / 2 + 1, 2]

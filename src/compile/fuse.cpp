@@ -333,13 +333,30 @@ private:
     return false;
   }
 
-  /// Every body reads as many elements as it has points: a row statistic, not a product of matrices.
+  /// Every body reads as many elements as it has points: a row statistic, not a product of matrices, which reads each element of its operands again and again.
   bool reads_plainly(const FoldAttr& fold, const Node& tuple) const {
     for (size_t c = 0; c < fold.body_axes.size(); c++)
-      if (count(f_[tuple.inputs[c]].type().shape) < count(fold.space) * 0.999 &&
-          !f_[tuple.inputs[c]].type().shape.empty())
+      if (!f_[tuple.inputs[c]].type().shape.empty() && read_by(tuple.inputs[c]) < count(fold.space) * 0.999)
         return false;
     return true;
+  }
+  /// Elements of the largest operand below maps and views.
+  double read_by(NodeId id) const {
+    double most = 0;
+    std::set<NodeId> seen{id};
+    for (std::vector<NodeId> stack{id}; !stack.empty();) {
+      const NodeId at = stack.back();
+      stack.pop_back();
+      const Node& node = f_[at];
+      const bool through =
+          node.kind == NodeKind::view || node.kind == NodeKind::map || node.kind == NodeKind::cast;
+      if (is_leaf(at) || !through)
+        most = std::max(most, count(node.type().shape));
+      else
+        for (NodeId input : node.inputs)
+          if (seen.insert(input).second) stack.push_back(input);
+    }
+    return most;
   }
 
   Fusion kernels() {

@@ -300,6 +300,95 @@ Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::v
   return tile;
 }
 
+/// Reads that run along another axis than the writes: tiles of both, so that what is fetched of either side is used before it leaves the first cache.
+/// A tile goes through a buffer, where its lines do not fall into few sets of that cache. True where it chose all loops of the stage.
+bool Chooser::turned(int s, const std::vector<std::string>& common) {
+  const int64_t edge = limits_.lanes;
+  if (!common.empty() || has_fold(stage(s)) || stage(s).scan_axis >= 0 || !stage(s).ordered.empty() ||
+      nests_.cone.stages.size() > 1)
+    return false;
+  std::string written, read;
+  for (auto& l : nest(s).loops) {
+    if (!l.symbol.is_symbol() || trips(l) < 2 * edge) continue;
+    const AxisUse use = use_along(nests_, s, l.symbol);
+    if (use.store_contiguous && use.strided > 0)
+      written = l.name;
+    else if (use.contiguous > 0 && !use.store_contiguous)
+      read = l.name;
+  }
+  if (written.empty() || read.empty() || !ask(s, "turned", 1, {0, 1})) return false;
+  const std::string name = stage(s).name, ro = nests_.free_name(read + ".o"),
+                    ri = nests_.free_name(read + ".i"), wo = nests_.free_name(written + ".o"),
+                    wi = nests_.free_name(written + ".i");
+  std::vector<std::string> outer;
+  for (auto& l : nest(s).loops)
+    if (l.name != written && l.name != read) outer.push_back(l.name);
+  // The one operand that is read across, where it has all loops of the stage.
+  std::string copy;
+  std::set<int> across;
+  visit_stage(stage(s), [&](const Formula& f) {
+    if (f.kind != FormulaKind::load) return;
+    const auto moves = [&](const std::string& loop) {
+      const Expr symbol = nest(s).find(loop)->symbol;
+      return step_of(nests_.cone, f.value, f.index, symbol);
+    };
+    if (moves(read) == Step::contiguous && moves(written) == Step::strided) across.insert(f.value);
+  });
+  if (across.size() == 1) {
+    const std::string value = nests_.cone.values[size_t(*across.begin())].name,
+                      wish = nests_.free_name(value + ".tile");
+    const Nests before = nests_;
+    const size_t directives = schedule_.directives.size();
+    bool fits = try_add(DirectiveKind::stage, {value, wish});
+    if (fits) {
+      std::vector<std::string> loops = outer;
+      loops.insert(loops.end(), {written, read});
+      const StageNest& made = nest(s);
+      fits = stage(s).name == wish && made.loops.size() == loops.size() &&
+             std::ranges::all_of(loops, [&](auto& l) { return made.find(l) != nullptr; });
+    }
+    if (fits)
+      copy = wish;
+    else {
+      nests_ = before;
+      schedule_.directives.resize(directives);
+    }
+  }
+  for (const std::string& target : {copy, name})
+    if (!target.empty()) {
+      add(DirectiveKind::split, {target, read, ro, ri}, {edge});
+      add(DirectiveKind::split, {target, written, wo, wi}, {edge});
+    }
+  const auto order = [&](const std::string& target, std::initializer_list<std::string> last) {
+    std::vector<std::string> words{target};
+    words.insert(words.end(), outer.begin(), outer.end());
+    words.insert(words.end(), last);
+    add(DirectiveKind::order, words);
+  };
+  const std::string shared =
+      !outer.empty() && trips(*nest(s).find(outer[0])) >= 2 * limits_.threads ? outer[0] : ro;
+  if (!copy.empty()) {
+    order(copy, {ro, wo, wi, ri});
+    std::vector<std::string> words{copy, wo};
+    words.insert(words.end(), outer.begin(), outer.end());
+    const std::string size = std::to_string(edge);
+    for (auto& part : {read + "/" + size, written + "/" + size, written + "%" + size, read + "%" + size})
+      words.push_back(part);
+    add(DirectiveKind::store, words);
+    add(DirectiveKind::vector, {copy, ri});
+    add(DirectiveKind::parallel, {copy, shared});
+    s++;
+    done_ = s;
+  }
+  order(name, {ro, wo, ri, wi});
+  if (!copy.empty()) {
+    add(DirectiveKind::vector, {name, wi});
+    add(DirectiveKind::at, {name, wo});
+  }
+  add(DirectiveKind::parallel, {name, shared});
+  return true;
+}
+
 void Chooser::loops(int s, const std::vector<std::string>& common) {
   std::string name = stage(s).name;
   bool folds = has_fold(stage(s)) || stage(s).scan_axis >= 0;
@@ -307,6 +396,7 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
   if (common.empty()) merge_neighbours(s);
   std::optional<std::string> lanes = vector_loop(s, common);
   Tile tile;
+  if (!lanes && turned(s, common)) return;
   if (lanes) {
     const StageLoop* l = nest(s).find(*lanes);
     // A long run of memory is dealt out in pieces of some kilobytes.

@@ -29,6 +29,7 @@ std::optional<Chooser::Product> Chooser::product(int s) const {
     if (!f->guard.is_constant(1)) return {};
   const StageLoop *m = nullptr, *n = nullptr, *k = nullptr;
   const Formula* panel = nullptr;
+  const StageLoop* other = nullptr; // beside m, where nothing lies side by side along the columns
   for (auto& l : nest(s).loops) {
     if (!l.symbol.is_symbol()) continue;
     if (loop_reduces(s, l)) {
@@ -49,9 +50,30 @@ std::optional<Chooser::Product> Chooser::product(int s) const {
       n = &l, panel = moving;
     else if (!m)
       m = &l;
+    else if (!other)
+      other = &l;
     else
       return {};
   }
+  // Rows of both operands run along the sum: the panels of one are turned as they are copied, where enough rows of the other use them.
+  const bool across = !n && m && other && k;
+  if (across) {
+    const auto written = [&](const StageLoop* l) {
+      return std::ranges::all_of(st.components, [&](auto& c) {
+        return c.out < 0 || step_of(nests_.cone, c.out, at(c.index), l->symbol) == Step::contiguous;
+      });
+    };
+    n = written(m) ? m : other;
+    m = n == m ? other : m;
+    other = nullptr;
+    panel =
+        loads[std::ranges::any_of(at(loads[0]->index), [&](Expr e) { return depends_on(e, n->symbol); }) ? 0
+                                                                                                         : 1];
+    if (step_of(nests_.cone, panel->value, at(panel->index), k->symbol) != Step::contiguous ||
+        !m->extent.is_constant() || m->extent.value() < 48)
+      return {};
+  }
+  if (other) return {};
   if (!m || !n || !k || !m->extent.is_constant() || !n->extent.is_constant() || !k->extent.is_constant())
     return {};
   bool open = true;
@@ -67,8 +89,10 @@ std::optional<Chooser::Product> Chooser::product(int s) const {
   const bool packable = is_axis(*n) && is_axis(*k) &&
                         nests_.cone.values[size_t(panel->value)].dtype == DType::f32 &&
                         panel->dtype == DType::f32;
-  return Product{m->name,      n->name,  k->name, m->extent.value(), n->extent.value(), k->extent.value(),
-                 panel->value, packable, open};
+  if (across && !packable) return {};
+  return Product{
+      m->name,  n->name, k->name, m->extent.value(), n->extent.value(), k->extent.value(), panel->value,
+      packable, open,    across};
 }
 
 /// Both sides large and static: cache blocks, packed panels, a register tile.
@@ -91,7 +115,8 @@ bool Chooser::matmul(int s) {
   const int64_t rows = ask(s, "rows", usual_rows, tiles), columns = vectors * lanes;
 
   // Small operands are read in place; larger ones in panels. Threads share the columns, and each packs its own; or the rows.
-  const bool pack = p->packable && ask(s, "pack", p->depth * p->columns * 4 > limits_.l2, {0, 1});
+  const bool pack =
+      p->across || (p->packable && ask(s, "pack", p->depth * p->columns * 4 > limits_.l2, {0, 1}));
   const bool few_columns =
       p->columns < 2 * limits_.threads * columns && p->rows >= 2 * limits_.threads * rows;
   const bool by_rows = limits_.threads > 1 && ask(s, "by_rows", few_columns && !pack, {0, 1});

@@ -47,6 +47,7 @@ private:
   void windows();
   void keep_costly(); // what several stages would compute again and again
   std::vector<std::string> common_loops();
+  void lanes_of_common(std::vector<std::string>& common);
   void streams();
   void sums_inside(int s);
   void read_ahead(int s, const std::string& shared);
@@ -56,6 +57,7 @@ private:
   void split_blocks(int s, const std::vector<std::string>& common);
   void merge_neighbours(int s);
   std::optional<std::string> vector_loop(int s, const std::vector<std::string>& common);
+  bool turned(int s, const std::vector<std::string>& common);
   // Large matrix products (choose_matmul.cpp).
   bool matmul(int s);
   struct Product { // sum over k of a product of two loads; the panel runs along n side by side
@@ -63,6 +65,7 @@ private:
     int64_t rows, columns, depth; // trips of the three
     int panel;                    // value
     bool packable, open;          // open: nothing happens to the finished sums
+    bool across;                  // the panel's rows run along the sum: it is turned as it is copied
   };
   std::optional<Product> product(int s) const;
   struct Tile {

@@ -260,6 +260,27 @@ std::vector<std::string> Chooser::common_loops() {
   return common;
 }
 
+/// Where memory runs along the innermost shared loop alone (statistics of columns), the stages share blocks of it, and its lanes are theirs.
+void Chooser::lanes_of_common(std::vector<std::string>& common) {
+  if (common.empty()) return;
+  const std::string last = common.back();
+  if (trips(*nest(0).find(last)) < 2 * limits_.lanes) return;
+  bool idle = false; // a stage that has no lanes
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+    const auto side_by_side = [&](const StageLoop& l) {
+      const AxisUse use = use_along(nests_, int(s), l.symbol);
+      return l.symbol.is_symbol() && use.contiguous > 0 && use.strided + use.irregular + use.near == 0;
+    };
+    if (!side_by_side(*nest(int(s)).find(last))) return;
+    idle |= std::ranges::none_of(nest(int(s)).loops, [&](auto& l) {
+      return std::ranges::find(common, l.name) == common.end() && side_by_side(l);
+    });
+  }
+  if (!idle || !decisions_.ask_whether("shared_lanes", true)) return;
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++)
+    common.back() = split(int(s), last, 4 * limits_.lanes).first;
+}
+
 /// What maps write and no cache could hold until its reader comes is written past the caches.
 void Chooser::streams() {
   for (size_t s = 0; s < nests_.cone.stages.size(); s++)
@@ -320,6 +341,7 @@ Schedule Chooser::run(Ambition ambition) {
   epilogues();
   std::vector<std::string> common;
   if (ambition == Ambition::full) common = common_loops();
+  lanes_of_common(common);
   for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
     const bool whole = std::ranges::none_of(stage(int(s)).axes, [&](int a) {
       return !blocks_of(nests_.cone, stage(int(s)), nests_.cone.axes[size_t(a)].symbol).empty();
@@ -329,7 +351,9 @@ Schedule Chooser::run(Ambition ambition) {
       s = size_t(done_);
       continue;
     }
+    done_ = int(s);
     loops(int(s), common);
+    s = size_t(done_);
   }
   for (size_t s = 1; s < nests_.cone.stages.size() && !common.empty(); s++)
     add(DirectiveKind::at, {stage(int(s)).name, common.back()});

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstring>
 #include <fmt/format.h>
+#include <limits>
+#include <utility>
 
 namespace luminal::runtime {
 namespace {
@@ -387,6 +389,33 @@ luminal::Result<void> Context::run_loop(const Step& step, std::byte* arena) {
   return {};
 }
 
+namespace {
+/// Least and greatest in one pass of vectors. Beyond int64_t's range nothing is within.
+template <class T> bool all_within(const std::byte* data, int64_t count, Interval allowed) {
+  const T* values = reinterpret_cast<const T*>(data);
+  T least = std::numeric_limits<T>::max(), greatest = std::numeric_limits<T>::min();
+  for (int64_t i = 0; i < count; i++) {
+    least = std::min(least, values[i]);
+    greatest = std::max(greatest, values[i]);
+  }
+  return count == 0 || (std::in_range<int64_t>(least) && std::in_range<int64_t>(greatest) &&
+                        allowed.contains(int64_t(least)) && allowed.contains(int64_t(greatest)));
+}
+bool all_within(DType type, const std::byte* data, int64_t count, Interval allowed) {
+  switch (type) {
+  case DType::i8: return all_within<int8_t>(data, count, allowed);
+  case DType::u8: return all_within<uint8_t>(data, count, allowed);
+  case DType::i16: return all_within<int16_t>(data, count, allowed);
+  case DType::u16: return all_within<uint16_t>(data, count, allowed);
+  case DType::i32: return all_within<int32_t>(data, count, allowed);
+  case DType::u32: return all_within<uint32_t>(data, count, allowed);
+  case DType::i64: return all_within<int64_t>(data, count, allowed);
+  case DType::u64: return all_within<uint64_t>(data, count, allowed);
+  default: return false; // one by one
+  }
+}
+} // namespace
+
 luminal::Result<void> Context::check_range(const Step& step) const {
   const Slot& slot = executable_->plan().slots[size_t(step.slots[0])];
   int64_t count = element_count(step.slots[0]);
@@ -399,8 +428,10 @@ luminal::Result<void> Context::check_range(const Step& step) const {
     if (!limit) return limit.failure();
     allowed.high = std::min(allowed.high, *limit - 1);
   }
+  const std::byte* data = addresses_[size_t(step.slots[0])];
+  if (all_within(slot.type.dtype, data, count, allowed)) return {};
   for (int64_t i = 0; i < count; i++) {
-    int64_t value = load_i64(slot.type.dtype, addresses_[size_t(step.slots[0])], i);
+    int64_t value = load_i64(slot.type.dtype, data, i);
     if (slot.type.dtype == DType::u64 && value < 0) value = INT64_MAX; // beyond every extent
     if (!allowed.contains(value))
       return Failure{fmt::format("{}: element {} is {}, allowed are {}..{}", step.text, i, value, allowed.low,

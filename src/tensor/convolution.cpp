@@ -1,6 +1,7 @@
 // tensor/convolution.cpp -- convolutions: padding, windows, one sum of products.
 #include "luminal/nn_functions.h"
 #include "tensor/windows.h"
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace luminal {
@@ -107,6 +108,8 @@ Tensor convolve(std::string_view op, const Tensor& x, const Tensor& weight,
   return y.reshape(joined, where);
 }
 
+int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+
 void check_channels(std::string_view op, const Tensor& x, const Tensor& weight, int64_t groups,
                     int input_axis, Where where) {
   const Expr channels = type_of(x).shape[1], of_weight = type_of(weight).shape[size_t(input_axis)];
@@ -195,38 +198,71 @@ Tensor conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& bias,
   check_channels(op, x, weight, options.groups, 0, where);
   const DType type = promote(x.dtype(), weight.dtype());
   Tensor source = at_least_f32(x.cast(type, where)), w = at_least_f32(weight.cast(type, where));
-  // Elements `stride` apart among zeros, and zeros around them: a window of the result's element then lies on those that reach it.
+  // Elements of the result whose places leave one remainder by the stride see every `stride`-th weight: each remainder is a dense convolution of its
+  // own. All of them are channels of one convolution, whose results are dealt out.
   const Shape from = type_of(x).shape;
-  Shape shape = from;
-  std::vector<Expr> map;
-  Expr holds = 1;
-  for (size_t d = 0; d < from.size(); d++) {
-    if (d < 2) {
-      map.push_back(axis_symbol(int(d), from[d]));
+  std::vector<int64_t> step(n, 1), phases(n, 1);
+  Dims sizes;
+  Tensor padded = source;
+  for (size_t s = 0; s < n; s++) {
+    const int axis = int(2 + s);
+    const int64_t reach = (kernel.size[s] - 1) * dilation[s];
+    const Expr size = (from[size_t(axis)] - 1) * stride[s] + 1 + reach - 2 * padding[s] + extra[s];
+    if (prove(ge(size, 1)) == Truth::no)
+      throw Error(op, fmt::format("axis {} of {} with this padding leaves nothing", axis, text_of(from)),
+                  where);
+    sizes.push_back(Dim::from_id(size.id()));
+    if (stride[s] == 1) {
+      step[s] = dilation[s];
+      padded = padded.pad(axis, reach - padding[s], reach - padding[s] + extra[s], 0, where);
       continue;
     }
-    const size_t s = d - 2;
-    const int64_t reach = (kernel.size[s] - 1) * dilation[s], before = reach - padding[s];
-    shape[d] = (from[d] - 1) * stride[s] + 1 + 2 * reach - 2 * padding[s] + extra[s];
-    if (prove(ge(shape[d], reach + 1)) == Truth::no)
-      throw Error(op, fmt::format("axis {} of {} with this padding leaves nothing", d, text_of(from)), where);
-    const Expr place = axis_symbol(int(d), shape[d]) - before;
-    map.push_back(floordiv(place, stride[s]));
-    holds = logical_and(holds, logical_and(logical_and(ge(place, 0), le(place, (from[d] - 1) * stride[s])),
-                                           eq(mod(place, stride[s]), 0)));
+    phases[s] = stride[s];
+    if (dilation[s] > 1) // zeros between the weights
+      w = w.unsqueeze(axis + 1, where)
+              .pad(axis + 1, 0, dilation[s] - 1, 0, where)
+              .merge_dims(axis, where)
+              .slice(axis, 0, reach + 1, 1, where);
+    const int64_t taps = (reach + stride[s]) / stride[s];
+    w = w.pad(axis, 0, taps * stride[s] - reach - 1, 0, where);
+    const int64_t first = padding[s] / stride[s],
+                  last = floor_div(reach + extra[s] - padding[s] + stride[s], stride[s]);
+    padded = padded.pad(axis, taps - 1 - first, last - 1, 0, where);
   }
-  Tensor spread = build(op, source.graph(), where,
-                        [&](FunctionBuilder& b) { return b.view(source.id(), shape, map, holds); });
-  // [in, out / groups, kernel..] -> [out, in / groups, kernel..], turned round.
-  std::vector<int> turned;
-  for (size_t d = 0; d < n; d++) turned.push_back(int(2 + d));
-  w = w.flip(turned, where);
+  // [in, out / groups, taps and phases..] -> [out and phases.., in / groups, taps..], turned round.
   const Dim in = weight.dim(0), part = weight.dim(1);
   Dims split{options.groups, in / options.groups, part}, joined{part * options.groups, in / options.groups};
-  for (size_t d = 0; d < n; d++)
-    split.push_back(weight.dim(int(2 + d))), joined.push_back(weight.dim(int(2 + d)));
-  w = w.reshape(split, where).transpose(1, 2, where).reshape(joined, where);
-  Tensor y = convolve(op, spread, w, std::vector<int64_t>(n, 1), dilation, options.groups, where);
+  std::vector<int> order{0, 2}, taps_at;
+  for (size_t s = 0; s < n; s++) {
+    const Dim taps = w.dim(int(2 + s)) / phases[s];
+    split.insert(split.end(), {taps, phases[s]});
+    joined[0] = joined[0] * phases[s];
+    joined.push_back(taps);
+    order.push_back(int(3 + 2 * s + 1));
+    taps_at.push_back(int(3 + 2 * s));
+  }
+  order.push_back(1);
+  order.insert(order.end(), taps_at.begin(), taps_at.end());
+  w = w.reshape(split, where)
+          .flip(taps_at, where)
+          .permute(order, where)
+          .reshape(joined, where)
+          .contiguous(where);
+  Tensor y = convolve(op, padded, w, std::vector<int64_t>(n, 1), step, options.groups, where);
+  if (std::ranges::any_of(phases, [](int64_t p) { return p > 1; })) {
+    Dims apart{x.dim(0), part * options.groups}, dealt = apart;
+    apart.insert(apart.end(), phases.begin(), phases.end());
+    order = {0, 1};
+    for (size_t s = 0; s < n; s++) {
+      const Dim steps = y.dim(int(2 + s));
+      apart.push_back(steps);
+      dealt.push_back(steps * phases[s]);
+      order.insert(order.end(), {int(2 + n + s), int(2 + s)});
+    }
+    y = y.reshape(apart, where).permute(order, where).reshape(dealt, where);
+    for (size_t s = 0; s < n; s++)
+      if (phases[s] > 1) y = y.narrow(int(2 + s), padding[s] % stride[s], sizes[s], where);
+  }
   return biased(op, y, bias, where).cast(type, where);
 }
 

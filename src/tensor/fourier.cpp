@@ -1,5 +1,5 @@
-// tensor/fourier.cpp -- discrete Fourier transforms: small dense ones and factors between them (Cooley and Tukey, "An algorithm for the machine calculation of
-// complex Fourier series").
+// tensor/fourier.cpp -- discrete Fourier transforms: small dense ones, one for each factor of the size (Cooley and Tukey, "An algorithm for the machine
+// calculation of complex Fourier series").
 #include "luminal/functions.h"
 #include "luminal/nn_functions.h"
 #include "tensor/compose.h"
@@ -28,21 +28,22 @@ Tensor table(const Tensor& x, std::vector<int64_t> shape, const std::function<do
 /// The angle of the k-th power of the n-th root of 1, reduced first.
 double angle(int64_t k, int64_t n, double sign) { return sign * two_pi * double(k % n) / double(n); }
 
-/// x [.., n, m, 2] -> [.., k, m, 2], k over the n frequencies: a product with a matrix whose elements are 2 by 2.
-Tensor dense(const Tensor& x, int64_t n, double sign, Where where) {
-  Tensor matrix = table(
-      x, {n, 2, n, 2},
-      [&](int64_t at) { // [k, to, n, from]
-        const int64_t from = at % 2, i = at / 2 % n, to = at / 2 / n % 2, k = at / 2 / n / 2;
-        const double a = angle(k * i, n, sign);
-        return from == to ? std::cos(a) : from == 1 ? -std::sin(a) : std::sin(a);
-      },
-      where);
-  return einsum("...imc,kdic->...kmd", {x, matrix}, where);
+/// The largest divisor up to `most`, or else the least prime.
+int64_t factor_of(int64_t n, int64_t most) {
+  if (n == 1) return 1;
+  int64_t factor = std::min(n, most);
+  while (factor > 1 && n % factor != 0) factor--;
+  if (factor == 1)
+    for (factor = 2; factor < n && n % factor != 0;) factor++;
+  return std::max<int64_t>(factor, 1);
 }
 
-/// x [.., n, 2] -> [.., n, 2], not scaled.
+/// x [.., n, parts] -> [.., n, 2], not scaled; parts: 2, or 1 of real numbers. In the order of Stockham (Cochran and others, "What is the fast Fourier
+/// transform?"): what is known of the frequency stands innermost, real and imaginary parts lie in planes, so that every step has long lanes.
 Tensor transform(const Tensor& x, int64_t n, double sign, Where where) {
+  constexpr int64_t first_factor = 16, next_factor = 8; // as many lanes; fewest operations
+  constexpr int64_t largest_table = int64_t(1) << 16;
+  const int64_t parts = x.dim(-1).value();
   Dims outer = x.shape();
   outer.erase(outer.end() - 2, outer.end());
   const auto shaped = [&](std::initializer_list<int64_t> last) {
@@ -50,26 +51,58 @@ Tensor transform(const Tensor& x, int64_t n, double sign, Where where) {
     for (int64_t e : last) shape.emplace_back(e);
     return shape;
   };
-  int64_t factor = std::min<int64_t>(n, 16);
-  while (factor > 1 && n % factor != 0) factor--;
-  if (factor <= 1) factor = n; // a prime
-  const int64_t rest = n / factor;
-  // Element rest * i + j: over i first, then a turn by j k, then over j; frequency k + factor * l.
-  Tensor y = dense(x.reshape(shaped({factor, rest, 2}), where), factor, sign, where);
-  if (rest == 1) return y.reshape(shaped({n, 2}), where);
-  Tensor cosine = table(
-      x, {factor, rest, 1}, [&](int64_t at) { return std::cos(angle((at / rest) * (at % rest), n, sign)); },
-      where);
-  Tensor sine = table(
-      x, {factor, rest, 2},
-      [&](int64_t at) {
-        const double s = std::sin(angle((at / 2 / rest) * (at / 2 % rest), n, sign));
-        return at % 2 == 0 ? -s : s;
+  // An element of the 2 by 2 matrix that multiplies by the power of the root.
+  const auto element = [](double a, int64_t to, int64_t from) {
+    return from == to ? std::cos(a) : from == 1 ? -std::sin(a) : std::sin(a);
+  };
+  const int64_t factor = factor_of(n, first_factor);
+  Tensor matrix = table(
+      x, {factor, parts, 2, factor},
+      [&](int64_t at) { // [i, from, to, k]
+        const int64_t k = at % factor, to = at / factor % 2, from = at / factor / 2 % parts,
+                      i = at / factor / 2 / parts;
+        return element(angle(i * k, factor, sign), to, from);
       },
       where);
-  y = y * cosine + y.flip(-1, where) * sine;
-  Tensor z = transform(y, rest, sign, where); // [.., factor, rest, 2]
-  return z.transpose(-3, -2, where).reshape(shaped({n, 2}), where);
+  int64_t rest = n / factor, done = factor; // frequencies that are known
+  Tensor y = einsum("...irc,icdk->...rdk", {x.reshape(shaped({factor, rest, parts}), where), matrix}, where);
+  while (rest > 1) {
+    const int64_t f = factor_of(rest, next_factor), all = done * f;
+    rest /= f;
+    Tensor z = y.reshape(shaped({f, rest, 2, done}), where);
+    if (4 * f * all <= largest_table) { // the turns within the matrices
+      matrix = table(
+          x, {2, f, f, 2, done},
+          [&](int64_t at) { // [to, k, i, from, s]
+            const int64_t s = at % done, from = at / done % 2, i = at / done / 2 % f,
+                          k = at / done / 2 / f % f, to = at / done / 2 / f / f;
+            return element(angle(i * (s + done * k), all, sign), to, from);
+          },
+          where);
+      y = einsum("...ircs,dkics->...rdks", {z, matrix}, where);
+    } else {
+      Tensor cosine = table(
+          x, {f, 1, 1, done}, [&](int64_t at) { return std::cos(angle(at / done * (at % done), all, sign)); },
+          where);
+      Tensor sine = table(
+          x, {f, 1, 2, done},
+          [&](int64_t at) {
+            const double turn = std::sin(angle(at / done / 2 * (at % done), all, sign));
+            return at / done % 2 == 0 ? -turn : turn;
+          },
+          where);
+      matrix = table(
+          x, {2, f, f, 2},
+          [&](int64_t at) { // [to, k, i, from]
+            return element(angle(at / 2 % f * (at / 2 / f % f), f, sign), at / 2 / f / f, at % 2);
+          },
+          where);
+      y = einsum("...ircs,dkic->...rdks", {z * cosine + z.flip(-2, where) * sine, matrix}, where);
+    }
+    done = all;
+    y = y.reshape(shaped({rest, 2, done}), where);
+  }
+  return y.reshape(shaped({2, n}), where).transpose(-2, -1, where);
 }
 
 int64_t known(std::string_view op, const Tensor& x, int axis, Where where) {
@@ -108,8 +141,7 @@ Tensor rfft(const Tensor& x, Where where) {
   if (x.rank() < 1) throw Error("rfft", "a scalar has no axis", where);
   const int64_t n = known("rfft", x, -1, where);
   Floats f("rfft", {Operand(x, where)}, where);
-  Tensor pairs = f[0].unsqueeze(-1, where).pad(-1, 0, 1, 0, where);
-  return f.done(transform(pairs, n, -1, where).slice(-2, 0, n / 2 + 1, 1, where));
+  return f.done(transform(f[0].unsqueeze(-1, where), n, -1, where).slice(-2, 0, n / 2 + 1, 1, where));
 }
 
 Tensor irfft(const Tensor& x, int64_t n, Where where) {

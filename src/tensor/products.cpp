@@ -72,7 +72,7 @@ struct Labelled {
 };
 
 /// Products of the factors, summed over every name that `out` lacks. The space: names of all factors, of the first, of the second, then the summed ones: what a matrix
-/// product looks like.
+/// product looks like. Names of all factors may stand where `out` has them: they split neither rows nor columns.
 Tensor contract(std::string_view op, const std::vector<Labelled>& factors, const Labels& out,
                 const std::map<int, Expr>& extents, Where where) {
   const auto shared = [&](int label) {
@@ -85,6 +85,13 @@ Tensor contract(std::string_view op, const std::vector<Labelled>& factors, const
   for (const Labelled& factor : factors)
     for (int label : out)
       if (has(factor.labels, label) && !has(order, label)) order.push_back(label);
+  Labels apart;
+  for (int label : order)
+    if (!shared(label)) apart.push_back(label);
+  Labels as_asked;
+  for (int label : out)
+    if (!shared(label)) as_asked.push_back(label);
+  if (apart == as_asked) order = out;
   for (const Labelled& factor : factors)
     for (int label : factor.labels)
       if (!has(out, label) && !has(summed, label)) summed.push_back(label);

@@ -1,5 +1,6 @@
-// tests/tensor/sort_test.cpp -- sorts of long axes, which are merged from blocks: stable, NaN last, every size around the blocks.
+// tests/tensor/sort_test.cpp -- sorts of long axes, in a kernel of their own: stable, NaN last, every type, any place of the axis.
 #include "luminal/luminal.h"
+#include "sweep.h"
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
@@ -83,6 +84,16 @@ TEST(Sort, LongAxisOfFixedSize) {
   auto value = all.values.data<float>();
   auto inverse = all.inverse.data<int64_t>();
   for (size_t i = 0; i < size_t(n); ++i) ASSERT_EQ(value[size_t(inverse[i])], values[i]);
+}
+
+TEST(Sort, LongAxesOfEveryType) {
+  using namespace luminal::test;
+  std::vector<DType> types = all_numbers;
+  types.push_back(DType::boolean);
+  const auto both = [](const std::vector<Tensor>& x) -> std::vector<Tensor> {
+    return {x[0].argsort(1), x[0].argsort(1, true), x[0].sort(1).values};
+  };
+  sweep({{"middle", {{2, 150, -1}}, types, both}, {"last", {{-1, 150}}, types, both}});
 }
 
 } // namespace

@@ -1,0 +1,83 @@
+// tests/tensor/schedules_test.cpp -- what the default schedule has a way of its own for, in sizes that fit its blocks and sizes that do not: the plan against the interpreter.
+#include "sweep.h"
+#include <array>
+#include <gtest/gtest.h>
+
+namespace luminal {
+namespace {
+using namespace luminal::test;
+using In = const std::vector<Tensor>&;
+using Out = std::vector<Tensor>;
+
+TEST(Schedules, CopiesThatTurnRowsIntoColumns) {
+  std::vector<SweepOp> ops;
+  for (auto [rows, columns] : {std::pair<int64_t, int64_t>{32, 48}, {37, 50}, {64, 33}, {100, 17}}) {
+    ops.push_back({"matrix", {{rows, columns}}, all_numbers, [](In x) -> Out {
+                     return {x[0].transpose().contiguous()};
+                   }});
+    ops.push_back({"with rows", {{rows, columns}, {columns, rows}}, wide_floats, [](In x) -> Out {
+                     return {x[0].transpose() * 2 + x[1], x[1] + x[0].flip(0).transpose()};
+                   }});
+    ops.push_back({"batch", {{3, rows, 2, columns}}, wide_floats, [](In x) -> Out {
+                     return {x[0].permute({0, 3, 2, 1}).contiguous(), x[0].permute({3, 0, 2, 1}) + 1};
+                   }});
+  }
+  ops.push_back(
+      {"dynamic", {{40, -1}}, wide_floats, [](In x) -> Out { return {x[0].transpose().contiguous()}; }});
+  sweep(ops);
+}
+
+TEST(Schedules, StatisticsOfColumns) {
+  std::vector<SweepOp> ops;
+  for (int64_t columns : {32, 64, 130, 201})
+    ops.push_back({"columns",
+                   {{9, columns}},
+                   wide_floats,
+                   [](In x) -> Out {
+                     return {x[0].softmax(0), x[0].layer_norm(0), x[0].logsumexp(0), x[0] - x[0].max(0)};
+                   },
+                   -4,
+                   4,
+                   false,
+                   32,
+                   4});
+  ops.push_back({"middle",
+                 {{3, -1, 70}},
+                 wide_floats,
+                 [](In x) -> Out { return {x[0].softmax(1)}; },
+                 -4,
+                 4,
+                 false,
+                 32,
+                 1});
+  sweep(ops);
+}
+
+TEST(Schedules, ProductsOfRowsWithRows) {
+  std::vector<SweepOp> ops;
+  for (auto [m, n, k] : {std::array<int64_t, 3>{48, 64, 32}, {50, 65, 33}, {97, 130, 70}, {64, 200, 300}}) {
+    ops.push_back(
+        {"linear",
+         {{m, k}, {n, k}, {n}},
+         wide_floats,
+         [](In x) -> Out { return {linear(x[0], x[1], x[2]).relu(), x[1].matmul(x[0].transpose())}; },
+         -2,
+         2,
+         false,
+         64,
+         64});
+    ops.push_back({"chain",
+                   {{m, k}, {k, n}, {n, m}},
+                   wide_floats,
+                   [](In x) -> Out { return {x[0].matmul(x[1]).matmul(x[2])}; },
+                   -1,
+                   1,
+                   false,
+                   256,
+                   256});
+  }
+  sweep(ops);
+}
+
+} // namespace
+} // namespace luminal
