@@ -50,7 +50,8 @@ private:
   void lanes_of_common(std::vector<std::string>& common);
   void streams();
   void sums_inside(int s);
-  void read_ahead(int s, const std::string& shared);
+  std::pair<int64_t, int64_t> bytes_read(int s, int value, const std::string& loop);
+  void read_ahead(const std::string& shared);
 
   // ---- one stage (choose_loops.cpp) ----
   void loops(int s, const std::vector<std::string>& common);

@@ -296,35 +296,52 @@ void Chooser::streams() {
     }
 }
 
-/// A stage that computes long on rows which the first stage has brought from memory asks for the next row meanwhile.
-void Chooser::read_ahead(int s, const std::string& shared) {
-  bool costly = false;
-  std::optional<int> value;
-  const StageLoop& row = *nest(s).find(shared);
+/// Bytes of a value that the stage reads in one trip of `loop`, and in all.
+std::pair<int64_t, int64_t> Chooser::bytes_read(int s, int value, const std::string& loop) {
+  const int64_t most = int64_t{1} << 40;
+  int64_t once = 0, all = 0;
   visit_stage(stage(s), [&](const Formula& f) {
-    costly |= f.kind == FormulaKind::op && f.user_op.empty() && luminal::row(f.op).ulp > 0.5;
-    if (f.kind != FormulaKind::load || nests_.cone.values[size_t(f.value)].role != ValueRole::input) return;
-    std::vector<Expr> at;
-    for (Expr e : f.index) at.push_back(substitute(e, nest(s).axis_values));
-    if (std::ranges::none_of(at, [&](Expr e) { return depends_on(e, row.symbol); })) return;
-    int64_t bytes = std::max(1, bits(nests_.cone.values[size_t(f.value)].dtype) / 8), all = bytes;
+    if (f.kind != FormulaKind::load || f.value != value) return;
+    const int64_t element = std::max(1, bits(nests_.cone.values[size_t(value)].dtype) / 8);
+    int64_t inside = element, whole = element;
+    bool moves = false;
     for (auto& l : nest(s).loops) {
-      if (std::ranges::none_of(at, [&](Expr e) { return l.symbol.is_symbol() && depends_on(e, l.symbol); }))
+      if (!l.symbol.is_symbol() || std::ranges::none_of(f.index, [&](Expr e) {
+            return depends_on(substitute(e, nest(s).axis_values), l.symbol);
+          }))
         continue;
-      all = std::min(all * trips(l), int64_t{1} << 40);
-      if (l.name != shared) bytes = std::min(bytes * trips(l), int64_t{1} << 40);
+      moves |= l.name == loop;
+      whole = std::min(whole * trips(l), most);
+      if (l.name != loop) inside = std::min(inside * trips(l), most);
     }
-    if (all > limits_.l2 && bytes <= limits_.l1 / 2 && !nests_.readers(f.value).empty() &&
-        nests_.readers(f.value)[0] < s)
-      value = f.value;
+    if (!moves) return;
+    once = std::max(once, inside), all = std::max(all, whole);
   });
-  std::string inner;
-  for (auto& l : nest(s).loops)
-    if (l.kind == LoopKind::serial && l.symbol.is_symbol()) inner = l.name;
-  if (!value || !costly || inner.empty() || inner == shared) return;
-  if (const int64_t rows = ask(s, "prefetch", 1, {0, 1, 2}); rows > 0)
-    try_add(DirectiveKind::prefetch, {stage(s).name, nests_.cone.values[size_t(*value)].name, shared, inner},
-            {rows});
+  return {once, all};
+}
+
+/// Where stages walk the same rows one after the other, only the first would wait for memory, and memory for the others: they ask for later rows
+/// meanwhile. Asking twice, early and then again just before, is what reaches the limit: a hint may be dropped.
+void Chooser::read_ahead(const std::string& shared) {
+  auto inner = [&](int s) {
+    std::string name;
+    for (auto& l : nest(s).loops)
+      if (l.kind == LoopKind::serial && l.symbol.is_symbol() && l.name != shared) name = l.name;
+    return name;
+  };
+  for (size_t v = 0; v < nests_.cone.values.size(); v++) {
+    const ConeValue& value = nests_.cone.values[v];
+    const std::vector<int> readers = nests_.readers(int(v));
+    if (value.role != ValueRole::input || readers.size() < 2) continue;
+    const auto [row, all] = bytes_read(readers.back(), int(v), shared);
+    if (row == 0 || row > limits_.l2 / 8 || all <= limits_.l2) continue;
+    for (const int64_t ahead : {2, 1}) { // the last reader, and the one before
+      const int s = readers[readers.size() + size_t(ahead) - 3];
+      if (inner(s).empty()) continue;
+      const int64_t rows = decisions_.ask(stage(s).name + ".prefetch." + value.name, ahead, {0, 1, 2, 3});
+      if (rows > 0) try_add(DirectiveKind::prefetch, {stage(s).name, value.name, shared, inner(s)}, {rows});
+    }
+  }
 }
 
 Schedule Chooser::run(Ambition ambition) {
@@ -357,7 +374,7 @@ Schedule Chooser::run(Ambition ambition) {
   }
   for (size_t s = 1; s < nests_.cone.stages.size() && !common.empty(); s++)
     add(DirectiveKind::at, {stage(int(s)).name, common.back()});
-  for (size_t s = 1; s < nests_.cone.stages.size() && !common.empty(); s++) read_ahead(int(s), common.back());
+  if (!common.empty()) read_ahead(common.back());
   streams();
   return std::move(schedule_);
 }

@@ -130,9 +130,9 @@ TEST(Streams, RowsShareWhatTheFirstCacheDoesNotHold) {
   expect_schedule(vector_term, limits, {"split f k.o k.o.o k.o.i 8", "unroll f k.o.i", "parallel f n\n"});
 }
 
-// What no cache holds is written past them; while the exponentials of a row are computed, the next row is on its way.
+// What no cache holds is written past them; while stages walk a row, the next ones are on their way.
 TEST(Streams, OutputsPastTheCachesAndRowsAhead) {
-  MachineLimits limits{.lanes = 16, .vector_registers = 32, .l1 = 1024, .l2 = 2048, .l3 = 4096};
+  MachineLimits limits{.lanes = 16, .vector_registers = 32, .l1 = 1024, .l2 = 2560, .l3 = 4096};
   const char* const softmax = R"(fn @softmax(%x: f32[18, 70]) {
   %fm = fold [i: 18, k: 70] over [k] { max %x[i, k] }
   %m = get %fm, 0
@@ -146,7 +146,7 @@ TEST(Streams, OutputsPastTheCachesAndRowsAhead) {
   return y = %y
 }
 )";
-  expect_schedule(softmax, limits, {"prefetch e.row x i k_2.o", "stream y\n"});
+  expect_schedule(softmax, limits, {"prefetch e.row x i k_2.o 2", "prefetch fm x i k.o 1", "stream y\n"});
   limits.l3 = 1 << 20;
   Module module = parse_module(softmax, "softmax");
   auto cone = cone_of(module.entry(), false);
