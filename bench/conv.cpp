@@ -52,7 +52,7 @@ void run(const Shape& s, int batch, const Arguments& arguments, Machine& machine
   for (int threads : arguments.threads) {
     Graph g;
     Tensor x = g.tensor({batch, s.in, s.size, s.size}),
-           w = g.tensor({s.out, s.in / s.groups, s.kernel, s.kernel}), y = convolve(s, x, w).keep();
+           w = g.weight("w", {s.out, s.in / s.groups, s.kernel, s.kernel}), y = convolve(s, x, w).keep();
     w.borrow(ws.data(), size_t(ws.bytes()));
     g.compile({.threads = threads});
     if (arguments.report) fmt::print("{}", g.report());

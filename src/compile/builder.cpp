@@ -2,6 +2,7 @@
 #include "compile/builder.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "compile/panels.h"
 #include "compile/rewrite.h"
 #include "ir/host_text.h"
 #include "ir/interp.h"
@@ -158,7 +159,9 @@ int PlanBuilder::slot_of(const Function& f, const Slots& slots, NodeId origin, i
 }
 
 Result<runtime::Plan> PlanBuilder::build() {
-  const Function& f = keep(expand_sorts(module_, inline_calls(module_, module_.entry())));
+  const Function& plain = keep(expand_sorts(module_, inline_calls(module_, module_.entry())));
+  PackedFunction packed = pack_constants(plain, chooser_.limits());
+  const Function& f = packed.panels.empty() ? plain : keep(std::move(packed.function));
   plan_.name = f.name;
   plan_.symbols = module_.symbols;
   plan_.assumptions = module_.assumptions;
@@ -184,6 +187,10 @@ Result<runtime::Plan> PlanBuilder::build() {
 
   Region load = region;
   load.wanted = load_time_values(region);
+  for (const auto& [panels, from] : packed.panels) { // they are all that is read of it
+    std::erase(load.wanted, from);
+    load.wanted.push_back(panels);
+  }
   if (!load.wanted.empty()) {
     auto steps = lower(load, slots, {});
     if (!steps) return steps.failure();

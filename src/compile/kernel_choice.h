@@ -61,6 +61,7 @@ public:
   /// As the runtime launches a kernel of so many points at these sizes.
   static int workers_of(Expr points, const ExprMap<int64_t>& sizes, int threads);
   search::BuildOptions build_options(int threads) const;
+  const kernel::MachineLimits& limits() const { return options_.limits; }
 
 private:
   bool use(const std::string& schedule, const kernel::Cone& cone, PlannedKernel& to) const;

@@ -36,7 +36,7 @@ void Chooser::sums_inside(int s) {
 }
 
 /// Neighbouring loops become one where every access moves along the joint loop as along memory (folds: in even steps).
-void Chooser::merge_neighbours(int s) {
+void Chooser::merge_neighbours(int s, const std::vector<std::string>& common) {
   const bool folds = has_fold(stage(s));
   if (!std::ranges::all_of(stage(s).components,
                            [](auto& c) {
@@ -48,7 +48,8 @@ void Chooser::merge_neighbours(int s) {
   sums_inside(s); // summed axes become neighbours
   for (size_t l = nest(s).loops.size(); l-- > 1;) {
     std::string outer = nest(s).loops[l - 1].name, inner = nest(s).loops[l].name;
-    bool tail = false;
+    bool tail =
+        std::ranges::find(common, outer) != common.end() || std::ranges::find(common, inner) != common.end();
     for (auto& g : nest(s).guards)
       for (size_t i : {l - 1, l})
         tail |= nest(s).loops[i].symbol.is_symbol() && depends_on(g.value, nest(s).loops[i].symbol);

@@ -1,11 +1,40 @@
-// kernel/choose_matmul.cpp -- the default schedule of large matrix products: cache blocks, packed panels, a register tile.
+// kernel/choose_matmul.cpp -- the default schedule of matrix products, batches and convolutions among them: cache blocks, packed panels, a register tile.
 #include "kernel/chooser.h"
 #include "kernel/formula.h"
 #include <algorithm>
 
 namespace luminal::kernel {
 
-std::optional<Chooser::Product> Chooser::product(int s) const {
+namespace {
+
+int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+/// What one step of the sum costs in a tile of so many rows and vectors, in multiply-adds of whole vectors: at least its loads, and what the
+/// latency of one asks for. Measured: tiles of 4 x 4 are the best ones, many rows beside several vectors the worst.
+double body_cost(int64_t rows, int64_t vectors) {
+  if (rows == 0 || vectors == 0) return 0;
+  constexpr int64_t latency = 6;
+  const double more = 0.0018 * double(std::max<int64_t>(0, rows * vectors - 16)) +
+                      0.006 * double(std::max<int64_t>(0, rows - 6) * (vectors - 1));
+  return double(std::max({rows * vectors, rows + vectors, latency})) * (1 + more);
+}
+
+/// Of a block of rows x vectors in such tiles; what is left over has smaller bodies.
+double block_cost(int64_t rows, int64_t vectors, int64_t tile_rows, int64_t tile_vectors) {
+  const int64_t r = rows / tile_rows, v = vectors / tile_vectors, odd_r = rows % tile_rows,
+                odd_v = vectors % tile_vectors;
+  return double(r * v) * body_cost(tile_rows, tile_vectors) + double(v) * body_cost(odd_r, tile_vectors) +
+         double(r) * body_cost(tile_rows, odd_v) + body_cost(odd_r, odd_v);
+}
+
+/// How much of the workers' time is work where `trips` equal trips are dealt out.
+double balance(int64_t trips, int64_t workers) {
+  return double(trips) / double(round_up(std::max<int64_t>(trips, 1), workers));
+}
+
+} // namespace
+
+std::optional<Chooser::Product> Chooser::product(int s, const std::vector<std::string>& common) const {
   const Stage& st = stage(s);
   if (st.monoid || !st.domain.is_constant(1)) return {};
   const Component* fold = nullptr;
@@ -27,122 +56,186 @@ std::optional<Chooser::Product> Chooser::product(int s) const {
   };
   for (const Formula* f : loads)
     if (!f->guard.is_constant(1)) return {};
-  const StageLoop *m = nullptr, *n = nullptr, *k = nullptr;
-  const Formula* panel = nullptr;
-  const StageLoop* other = nullptr; // beside m, where nothing lies side by side along the columns
+  const std::vector<Expr> index[] = {at(loads[0]->index), at(loads[1]->index)};
+  const auto moves = [&](int load, const StageLoop& l) {
+    return l.symbol.is_symbol() &&
+           std::ranges::any_of(index[load], [&](Expr e) { return depends_on(e, l.symbol); });
+  };
+  const auto written = [&](const StageLoop& l) { // how the results lie along it
+    Step step = Step::none;
+    for (auto& c : st.components)
+      if (c.out >= 0) step = step_of(nests_.cone, c.out, at(c.index), l.symbol);
+    return step;
+  };
+  Product p;
+  std::vector<const StageLoop*> kept;
   for (auto& l : nest(s).loops) {
-    if (!l.symbol.is_symbol()) continue;
-    if (loop_reduces(s, l)) {
-      if (k) return {};
-      k = &l;
-      continue;
-    }
-    bool first = false, second = false;
-    for (Expr e : at(loads[0]->index)) first |= depends_on(e, l.symbol);
-    for (Expr e : at(loads[1]->index)) second |= depends_on(e, l.symbol);
-    if (first == second) {
-      if (first) return {}; // a batch: the ordinary way
-      continue;
-    }
-    const Formula* moving = first ? loads[0] : loads[1];
-    Step step = step_of(nests_.cone, moving->value, at(moving->index), l.symbol);
-    if (step == Step::contiguous && !n)
-      n = &l, panel = moving;
-    else if (!m)
-      m = &l;
-    else if (!other)
-      other = &l;
-    else
-      return {};
+    if (std::ranges::find(common, l.name) != common.end()) continue;
+    if (l.symbol.is_symbol() && !l.extent.is_constant()) return {};
+    if (l.symbol.is_symbol() && loop_reduces(s, l)) {
+      p.depth.push_back(l.name);
+      p.deep *= trips(l);
+    } else
+      kept.push_back(&l);
   }
-  // Rows of both operands run along the sum: the panels of one are turned as they are copied, where enough rows of the other use them.
-  const bool across = !n && m && other && k;
-  if (across) {
-    const auto written = [&](const StageLoop* l) {
-      return std::ranges::all_of(st.components, [&](auto& c) {
-        return c.out < 0 || step_of(nests_.cone, c.out, at(c.index), l->symbol) == Step::contiguous;
+  const auto suits = [&](int load, const StageLoop& l) {
+    return !moves(1 - load, l) && moves(load, l) &&
+           step_of(nests_.cone, loads[size_t(load)]->value, index[load], l.symbol) == Step::contiguous;
+  };
+  // Lanes: one operand lies side by side there, and the other one does not move. Where somebody made panels of it, in a panel, although the
+  // results may not lie side by side, too: then each tile is turned over as it is written.
+  const StageLoop *n = nullptr, *m = nullptr;
+  int panel = -1;
+  for (const StageLoop* l : kept)
+    for (int load : {0, 1}) {
+      if (n || !suits(load, *l) || trips(*l) < limits_.lanes) continue;
+      const bool block = std::ranges::any_of(st.axes, [&](int a) {
+        const Expr axis = nests_.cone.axes[size_t(a)].symbol;
+        return depends_on_loop(nest(s), axis, *l) &&
+               std::ranges::any_of(loads[size_t(load)]->index,
+                                   [&](Expr e) { return e.kind() == ExprKind::mod && e.args()[0] == axis; });
       });
-    };
-    n = written(m) ? m : other;
-    m = n == m ? other : m;
-    other = nullptr;
-    panel =
-        loads[std::ranges::any_of(at(loads[0]->index), [&](Expr e) { return depends_on(e, n->symbol); }) ? 0
-                                                                                                         : 1];
-    if (step_of(nests_.cone, panel->value, at(panel->index), k->symbol) != Step::contiguous ||
-        !m->extent.is_constant() || m->extent.value() < 48)
+      if (block) n = l, panel = load, p.across = written(*l) != Step::contiguous;
+    }
+  for (const StageLoop* l : kept)
+    for (int load : {0, 1})
+      if (!n && suits(load, *l) && written(*l) == Step::contiguous) n = l, panel = load;
+  if (!n && p.depth.size() == 1) {
+    // Rows of both operands run along the sum: the panels of one are turned as they are copied, where enough rows of the other use them.
+    const StageLoop& k = *nest(s).find(p.depth[0]);
+    std::vector<std::pair<const StageLoop*, int>> sides;
+    for (const StageLoop* l : kept)
+      for (int load : {0, 1})
+        if (moves(load, *l) && !moves(1 - load, *l)) sides.push_back({l, load});
+    if (sides.size() != 2 || sides[0].second == sides[1].second) return {};
+    const size_t side = written(*sides[0].first) == Step::contiguous ? 0 : 1;
+    n = sides[side].first, panel = sides[side].second;
+    if (step_of(nests_.cone, loads[size_t(panel)]->value, index[panel], k.symbol) != Step::contiguous ||
+        trips(*sides[1 - side].first) < 48)
       return {};
+    p.turned = true;
   }
-  if (other) return {};
-  if (!m || !n || !k || !m->extent.is_constant() || !n->extent.is_constant() || !k->extent.is_constant())
-    return {};
-  bool open = true;
-  for (auto& c : st.components) {
-    open &= !c.after;
-    if (c.out >= 0 && step_of(nests_.cone, c.out, at(c.index), n->symbol) != Step::contiguous) return {};
+  if (!n || p.depth.empty()) return {};
+  // Rows: the longest loop along which only the other operand moves, or the one along which the results lie side by side.
+  for (const StageLoop* l : kept) {
+    if (l == n || !moves(1 - panel, *l) || moves(panel, *l)) continue;
+    const auto rank = [&](const StageLoop* x) {
+      return std::pair(p.across && written(*x) == Step::contiguous, trips(*x));
+    };
+    if (!m || rank(l) > rank(m)) m = l;
   }
+  if (!m) return {};
+  for (const StageLoop* l : kept) {
+    if (l == n || l == m) continue;
+    const bool rows = moves(1 - panel, *l) && !moves(panel, *l);
+    (rows ? p.more_rows : p.outer).push_back(l->name);
+    // The panels of one operand: parts of the axis that has the lanes.
+    if (!rows && !moves(1 - panel, *l))
+      for (int a : st.axes)
+        if (depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, *l) &&
+            depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, *n))
+          p.panels = l->name;
+  }
+  std::erase(p.outer, p.panels);
+  for (auto& c : st.components) p.open &= !c.after;
   // The copy has loops of its own, one for each axis.
   const auto is_axis = [&](const StageLoop& l) {
     return std::ranges::any_of(st.axes,
                                [&](int a) { return nests_.cone.axes[size_t(a)].symbol == l.symbol; });
   };
-  const bool packable = is_axis(*n) && is_axis(*k) &&
-                        nests_.cone.values[size_t(panel->value)].dtype == DType::f32 &&
-                        panel->dtype == DType::f32;
-  if (across && !packable) return {};
-  return Product{
-      m->name,  n->name, k->name, m->extent.value(), n->extent.value(), k->extent.value(), panel->value,
-      packable, open,    across};
+  p.value = loads[size_t(panel)]->value;
+  p.packable = is_axis(*n) && p.depth.size() == 1 && is_axis(*nest(s).find(p.depth[0])) && common.empty() &&
+               nests_.cone.values[size_t(p.value)].dtype == DType::f32 &&
+               loads[size_t(panel)]->dtype == DType::f32 &&
+               nests_.cone.values[size_t(p.value)].role != ValueRole::interior;
+  for (auto& o : p.outer) p.packable &= !nest(s).find(o)->symbol.is_symbol() || is_axis(*nest(s).find(o));
+  if (p.turned && !p.packable) return {};
+  p.m = m->name, p.n = n->name;
+  p.rows = trips(*m), p.columns = trips(*n);
+  return p;
 }
 
-/// Both sides large and static: cache blocks, packed panels, a register tile.
-bool Chooser::matmul(int s) {
-  const std::optional<Product> p = product(s);
-  const int64_t lanes = limits_.lanes;
-  if (!p || p->rows < 4 || p->columns < lanes || p->depth < 8) return false;
-  const auto round_up = [](int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; };
-  if (!ask(s, "blocked", p->rows >= 32 && p->columns >= 4 * lanes && p->depth >= 32, {0, 1})) return false;
-
-  // The register tile: accumulators, the vectors of one step, one broadcast.
+/// The rows and vectors of a register tile that suit a block of so many best.
+std::pair<int64_t, int64_t> Chooser::register_tile(int s, int64_t rows, int64_t columns) {
+  // The accumulators, the vectors of one step, one broadcast.
   const bool wide = limits_.vector_registers >= 32;
-  const int64_t vectors = ask(s, "vectors", wide ? 4 : 2,
+  const int64_t all = round_up(columns, limits_.lanes) / limits_.lanes;
+  const std::vector<int64_t> sizes{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14};
+  const auto fits = [&](int64_t r, int64_t v) { return (r + 1) * v < limits_.vector_registers; };
+  std::pair<int64_t, int64_t> usual = wide ? std::pair(4, 4) : std::pair(6, 2);
+  double best = block_cost(rows, all, usual.first, usual.second) * 0.995;
+  for (int64_t v : wide ? std::vector<int64_t>{4, 3, 2, 1} : std::vector<int64_t>{2, 3, 1})
+    for (int64_t r : sizes)
+      if (const double cost = block_cost(rows, all, r, v); fits(r, v) && r <= rows && cost < best)
+        best = cost, usual = {r, v};
+  const int64_t vectors = ask(s, "vectors", usual.second,
                               wide ? std::vector<int64_t>{1, 2, 3, 4} : std::vector<int64_t>{1, 2, 3});
   std::vector<int64_t> tiles;
-  for (int64_t r : {1, 2, 3, 4, 5, 6, 8, 10, 12, 14})
-    if (r * vectors >= 8 && (r + 1) * vectors < limits_.vector_registers) tiles.push_back(r);
-  int64_t usual_rows = wide ? 4 : 6;
-  while ((usual_rows + 1) * vectors >= limits_.vector_registers) --usual_rows;
-  const int64_t rows = ask(s, "rows", usual_rows, tiles), columns = vectors * lanes;
+  for (int64_t r : sizes)
+    if (r * vectors >= 8 && fits(r, vectors)) tiles.push_back(r);
+  while (!fits(usual.first, vectors)) --usual.first;
+  return {ask(s, "rows", usual.first, tiles), vectors};
+}
 
-  // Small operands are read in place; larger ones in panels. Threads share the columns, and each packs its own; or the rows.
-  const bool pack =
-      p->across || (p->packable && ask(s, "pack", p->depth * p->columns * 4 > limits_.l2, {0, 1}));
-  const bool few_columns =
-      p->columns < 2 * limits_.threads * columns && p->rows >= 2 * limits_.threads * rows;
-  const bool by_rows = limits_.threads > 1 && ask(s, "by_rows", few_columns && !pack, {0, 1});
-  const int64_t sharers = by_rows ? 1 : limits_.threads;
-  int64_t usual_share = round_up((p->columns + sharers - 1) / sharers, columns);
+/// Both sides static and not too small: cache blocks, packed panels, a register tile.
+bool Chooser::matmul(int s, const std::vector<std::string>& common) {
+  std::optional<Product> p = product(s, common);
+  const int64_t lanes = limits_.lanes, threads = common.empty() ? limits_.threads : 1;
+  if (!p || p->rows < 4 || p->columns < lanes || p->deep < 8) return false;
+  // Small matrices in batches are read once, in the ordinary way.
+  const bool small = !p->outer.empty() && p->rows * p->columns <= 64 * 64 && p->deep <= 64;
+  const bool enough = p->across || !p->panels.empty() || !common.empty() ||
+                      (p->rows >= 16 && p->columns >= 3 * lanes && p->deep >= 16 && !small);
+  if (!ask(s, "blocked", enough, {0, 1})) return false;
+
+  const auto [rows, vectors] = register_tile(s, p->rows, p->columns);
+  const int64_t columns = p->panels.empty() ? vectors * lanes : p->columns;
+  const int64_t panels = p->panels.empty() ? 1 : trips(*nest(s).find(p->panels));
+  const int64_t all_columns = p->columns * panels;
+
+  // Who shares the work: batches, columns (each packs its own), or rows.
+  std::string dealt; // an outer loop
+  for (auto& o : p->outer)
+    if (const int64_t t = trips(*nest(s).find(o)); threads > 1 && t > 1 && balance(t, threads) > 0.97 &&
+                                                   (dealt.empty() || t > trips(*nest(s).find(dealt))))
+      dealt = o;
+  // Small operands are read in place; larger ones in panels.
+  const bool pack = p->turned || (p->packable && p->panels.empty() &&
+                                  ask(s, "pack", p->deep * p->columns * 4 > limits_.l2, {0, 1}));
+  const int64_t share_of_one = (all_columns + threads - 1) / threads;
+  const double by_tiles = double(share_of_one) / double(round_up(share_of_one, columns)),
+               by_lanes = p->panels.empty() ? double(share_of_one) / double(round_up(share_of_one, lanes))
+                                            : by_tiles,
+               of_rows = balance((p->rows + rows - 1) / rows, threads);
+  const bool few_columns = all_columns < 2 * threads * columns && p->rows >= 2 * threads * rows;
+  const bool by_rows =
+      threads > 1 && dealt.empty() &&
+      ask(s, "by_rows", (few_columns && !pack) || of_rows > std::max(by_lanes, by_tiles) + 0.02, {0, 1});
+  const int64_t sharers = by_rows || !dealt.empty() ? 1 : threads;
+  int64_t usual_share = (all_columns + sharers - 1) / sharers;
+  usual_share = round_up(usual_share, by_lanes > by_tiles + 0.03 ? lanes : columns);
   std::vector<int64_t> shares{usual_share};
   while (usual_share > 1024) shares.push_back(usual_share = round_up(usual_share / 2, columns));
   if (usual_share > 2 * columns) shares.push_back(round_up(usual_share / 2, columns));
   const int64_t share = ask(s, "share", usual_share, shares);
   // The other operand's block and the tile stay in the second cache, a panel of the depth in the first one's reach.
   std::vector<int64_t> depths;
+  const bool divisible = p->open && p->depth.size() == 1 && common.empty() && !p->across;
   for (int64_t d : {256, 512, 1024, 2048})
-    if (p->open && d < p->depth) depths.push_back(d);
-  const int64_t depth = ask(s, "depth", p->open && p->depth > 1024 ? 1024 : p->depth, depths);
+    if (divisible && d < p->deep) depths.push_back(d);
+  const int64_t depth = ask(s, "depth", divisible && p->deep > 1024 ? 1024 : p->deep, depths);
   const int64_t fits =
       std::clamp<int64_t>(limits_.l2 * 9 / 10 / (4 * depth) / rows * rows, rows * 4, 240 / rows * rows);
   std::vector<int64_t> blocks;
   for (int64_t b : {32, 64, 128, 192})
-    if (b / rows * rows < p->rows) blocks.push_back(b / rows * rows);
+    if (b >= rows && b / rows * rows < p->rows) blocks.push_back(b / rows * rows);
   int64_t usual_block = fits;
   if (by_rows) // as many blocks for each thread
-    for (int64_t parts = limits_.threads;; parts += limits_.threads)
+    for (int64_t parts = threads;; parts += threads)
       if ((usual_block = round_up((p->rows + parts - 1) / parts, rows)) <= fits) break;
   const int64_t block = ask(s, "block", usual_block, blocks);
 
-  const std::string name = stage(s).name, value = nests_.cone.values[size_t(p->panel)].name;
+  const std::string name = stage(s).name, value = nests_.cone.values[size_t(p->value)].name;
   const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
   std::string copy;
   if (pack) {
@@ -156,31 +249,74 @@ bool Chooser::matmul(int s) {
   };
   const std::string nc = fresh(p->n + ".c"), nn = fresh(p->n + ".n"), np = fresh(p->n + ".p"),
                     ni = fresh(p->n + ".i"), nv = fresh(p->n + ".v"), nlane = fresh(p->n + ".l"),
-                    kc = fresh(p->k + ".c"), ki = fresh(p->k + ".i"), mc = fresh(p->m + ".c"),
+                    kc = fresh(p->depth[0] + ".c"), ki = fresh(p->depth[0] + ".i"), mc = fresh(p->m + ".c"),
                     mm = fresh(p->m + ".m"), mt = fresh(p->m + ".t"), mi = fresh(p->m + ".i");
-  split_all(p->n, nc, nn, share);
-  split_all(nn, np, ni, columns);
-  split_all(ni, nv, nlane, lanes);
-  split_all(p->k, kc, ki, depth);
+  if (p->panels.empty()) {
+    split_all(p->n, nc, nn, share);
+    split_all(nn, np, ni, columns);
+    split_all(ni, nv, nlane, lanes);
+  } else {
+    const std::string part = fresh(p->n + ".q"), inside = fresh(p->n + ".r");
+    add(DirectiveKind::split, {name, p->panels, nc, np}, {std::max<int64_t>(1, share / columns)});
+    add(DirectiveKind::split, {name, p->n, part, inside}, {vectors * lanes});
+    add(DirectiveKind::split, {name, inside, nv, nlane}, {lanes});
+    p->more_rows.insert(p->more_rows.begin(), part);
+  }
+  std::vector<std::string> inner_depth = p->depth, words;
+  if (divisible || pack) {
+    split_all(p->depth[0], kc, ki, depth);
+    inner_depth = {ki};
+  }
   add(DirectiveKind::split, {name, p->m, mc, mm}, {block});
   add(DirectiveKind::split, {name, mm, mt, mi}, {rows});
+  const std::vector<std::string> chunk =
+      divisible || pack ? std::vector<std::string>{kc} : std::vector<std::string>{};
+  const auto in_order = [&](const std::string& who, std::initializer_list<std::vector<std::string>> parts) {
+    words = {who};
+    for (auto& part : parts) words.insert(words.end(), part.begin(), part.end());
+    add(DirectiveKind::order, words);
+  };
+  std::vector<std::string> outer;
+  if (!dealt.empty()) outer.push_back(dealt);
+  for (auto& o : p->outer)
+    if (o != dealt) outer.push_back(o);
   if (pack) {
-    add(DirectiveKind::order, {copy, nc, kc, np, ki, nv, nlane});
+    std::vector<std::string> moving;
+    for (auto& o : outer)
+      if (nests_.stages[size_t(s - 1)].find(o)) moving.push_back(o);
+    std::vector<std::string> still;
+    for (auto& o : outer)
+      if (!nests_.stages[size_t(s - 1)].find(o)) still.push_back(o);
+    in_order(copy, {moving, {nc, kc, np, ki, nv, nlane}});
     add(DirectiveKind::store,
-        {copy, kc, p->n + "/" + std::to_string(columns), p->k, p->n + "%" + std::to_string(columns)});
+        {copy, kc, p->n + "/" + std::to_string(columns), p->depth[0], p->n + "%" + std::to_string(columns)});
     add(DirectiveKind::vector, {copy, nlane});
     add(DirectiveKind::unroll, {copy, nv});
     add(DirectiveKind::at, {name, kc});
-    add(DirectiveKind::parallel, {copy, by_rows ? np : nc});
+    const bool dealt_here = !dealt.empty() && std::ranges::find(moving, dealt) != moving.end();
+    add(DirectiveKind::parallel, {copy, dealt_here ? dealt : by_rows ? np : nc});
+    // Loops along which the panels do not move stand inside, so that they are packed once.
+    in_order(name, {common, moving, {nc, kc}, still, {mc, np}, p->more_rows, {mt, ki, mi, nv, nlane}});
+    add(DirectiveKind::parallel, {name, dealt_here ? dealt : by_rows ? mc : nc});
+  } else {
+    if (by_rows)
+      in_order(name,
+               {common, {mc}, outer, {nc}, chunk, {np}, p->more_rows, {mt}, inner_depth, {mi, nv, nlane}});
+    else
+      in_order(name,
+               {common, outer, {nc}, chunk, {mc, np}, p->more_rows, {mt}, inner_depth, {mi, nv, nlane}});
+    add(DirectiveKind::parallel, {name, !common.empty()  ? common[0]
+                                        : !dealt.empty() ? dealt
+                                        : by_rows        ? mc
+                                                         : nc});
   }
-  if (by_rows && !pack)
-    add(DirectiveKind::order, {name, mc, nc, kc, np, mt, ki, mi, nv, nlane});
-  else
-    add(DirectiveKind::order, {name, nc, kc, mc, np, mt, ki, mi, nv, nlane});
-  add(DirectiveKind::parallel, {name, by_rows ? mc : nc});
   add(DirectiveKind::vector, {name, nlane});
   add(DirectiveKind::unroll, {name, mi, nv});
-  add(DirectiveKind::jam, {name, ki}, {4});
+  const std::string& innermost = inner_depth.back();
+  const StageLoop* last = nest(s).find(innermost);
+  if (last->symbol.is_symbol())
+    if (const int64_t bodies = ask(s, "bodies", 4, {1, 2, 8}); bodies > 1)
+      add(DirectiveKind::jam, {name, innermost}, {bodies});
   done_ = s;
   return true;
 }

@@ -56,19 +56,26 @@ private:
   // ---- one stage (choose_loops.cpp) ----
   void loops(int s, const std::vector<std::string>& common);
   void split_blocks(int s, const std::vector<std::string>& common);
-  void merge_neighbours(int s);
+  void merge_neighbours(int s, const std::vector<std::string>& common = {});
   std::optional<std::string> vector_loop(int s, const std::vector<std::string>& common);
   bool turned(int s, const std::vector<std::string>& common);
   // Large matrix products (choose_matmul.cpp).
-  bool matmul(int s);
-  struct Product { // sum over k of a product of two loads; the panel runs along n side by side
-    std::string m, n, k;
-    int64_t rows, columns, depth; // trips of the three
-    int panel;                    // value
-    bool packable, open;          // open: nothing happens to the finished sums
-    bool across;                  // the panel's rows run along the sum: it is turned as it is copied
+  bool matmul(int s, const std::vector<std::string>& common);
+  struct
+      Product { // sum of a product of two loads; one of them, the panels, lies side by side along n, the other does not move there
+    std::string m, n;
+    std::vector<std::string> depth;     // summed loops
+    std::vector<std::string> more_rows; // along which only the other operand moves
+    std::vector<std::string> outer;     // all other loops that are kept: batches
+    std::string panels; // the loop over the panels where the operand is made of them; n runs inside of one
+    int64_t rows = 0, columns = 0, deep = 1;
+    int value = -1;                     // the panels
+    bool packable = false, open = true; // open: nothing happens to the finished sums
+    bool across = false;                // the results do not lie side by side along n
+    bool turned = false; // nor does the operand: its rows run along the sum, and it is turned as it is copied
   };
-  std::optional<Product> product(int s) const;
+  std::optional<Product> product(int s, const std::vector<std::string>& common) const;
+  std::pair<int64_t, int64_t> register_tile(int s, int64_t rows, int64_t columns);
   struct Tile {
     std::vector<std::string> unrolled; // in order
     std::vector<std::string> jammed;
@@ -96,7 +103,9 @@ private:
   Schedule schedule_;
   Ambition ambition_ = Ambition::full;
   bool windowed_ = false; // windows() made a copy
-  int done_ = 0;          // the last stage that matmul() scheduled
+  std::map<std::string, std::vector<std::string>>
+      block_loops_; // of copies and their readers, by stage: the loops that they share
+  int done_ = 0;    // the last stage that matmul() scheduled
 };
 
 } // namespace luminal::kernel

@@ -4,6 +4,7 @@
 // register tile, because that load is used again; stages whose results are small share the loops that all of them keep.
 #include "kernel/default_schedule.h"
 #include "base/check.h"
+#include "kernel/choose_windows.h"
 #include "kernel/chooser.h"
 #include "kernel/formula.h"
 #include "kernel/lower.h"
@@ -146,70 +147,6 @@ void Chooser::keep_costly() {
       std::string next = stage(int(s)).name;
       if (has_fold(stage(int(s))) && !stage(int(s)).monoid && try_add(DirectiveKind::fuse, {map, next}))
         break;
-    }
-  }
-}
-
-/// The operand of a product that is read through a window, shifted, spread or filled up at its ends, is copied in the order in which the
-/// product reads it (im2col), where that makes long runs of lanes out of short ones.
-void Chooser::windows() {
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
-    const Stage& st = stage(int(s));
-    if (st.monoid || st.components.empty() || st.components[0].kind != ComponentKind::fold ||
-        st.components[0].op != Op::add)
-      continue;
-    std::vector<const Formula*> loads;
-    visit(st.components[0].body, [&](const Formula& f) {
-      if (f.kind == FormulaKind::load) loads.push_back(&f);
-    });
-    if (loads.size() != 2) continue;
-    for (int i = 0; i < 2; i++) {
-      const Formula &x = *loads[size_t(i)], &w = *loads[size_t(1 - i)];
-      // The innermost of the kept axes along which it is read.
-      size_t last = x.at.size();
-      const auto is_kept = [&](Expr e) {
-        return std::ranges::any_of(st.components[0].axes,
-                                   [&](int a) { return nests_.cone.axes[size_t(a)].symbol == e; });
-      };
-      for (size_t d = 0; d < x.at.size(); d++)
-        if (is_kept(x.at[d])) last = d;
-      if (x.origin.empty() || last == x.at.size()) continue;
-      // How often an element of the copy is used, along which axes it lies, how deep the sum is.
-      int64_t uses = 1, depth = 1, run = 1;
-      bool suits = true;
-      for (int a : st.axes) {
-        const ConeAxis& axis = nests_.cone.axes[size_t(a)];
-        const auto moves = [&](const std::vector<Expr>& index) {
-          return std::ranges::any_of(index, [&](Expr e) { return depends_on(e, axis.symbol); });
-        };
-        if (!axis.symbol.is_symbol()) continue;
-        if (!axis.extent.is_constant()) suits = false;
-        const int64_t n = suits ? axis.extent.value() : 1;
-        const bool reduced = std::ranges::find(st.components[0].axes, a) == st.components[0].axes.end();
-        if (reduced) depth *= n;
-        if (!moves(x.index) && !reduced) uses *= n;
-        suits = suits && (reduced ? moves(w.index) : !(moves(x.index) && moves(w.index)));
-        if (!reduced && x.at[last] == axis.symbol) run = n;
-      }
-      if (!suits || run == 1 || uses < 16 || depth < 64) continue;
-      const Step step = step_of(nests_.cone, x.value, x.index, x.at[last]);
-      const bool window = !x.guard.is_constant(1) ||
-                          std::ranges::any_of(x.index, [](Expr e) { return symbols_of(e).size() > 1; });
-      if (!(window || step == Step::near) || step == Step::irregular) continue;
-      const bool usual = step != Step::contiguous || run < 2 * limits_.lanes;
-      if (!ask(int(s), "windows", usual, {0, 1})) continue;
-      // Summed axes outside, so that what lies side by side in the result does so in the copy.
-      std::vector<std::string> kept, words{nests_.free_name(x.origin + ".windows"), "root"};
-      for (Expr e : x.at)
-        for (size_t a = 0; a < nests_.cone.axes.size(); a++)
-          if (nests_.cone.axes[a].symbol == e)
-            (std::ranges::find(st.components[0].axes, int(a)) == st.components[0].axes.end() ? words : kept)
-                .push_back(nests_.cone.axes[a].name);
-      words.insert(words.end(), kept.begin(), kept.end());
-      if (!try_add(DirectiveKind::materialize, {x.origin, words[0]})) break;
-      add(DirectiveKind::store, words);
-      windowed_ = true;
-      break;
     }
   }
 }
@@ -363,14 +300,17 @@ Schedule Chooser::run(Ambition ambition) {
     const bool whole = std::ranges::none_of(stage(int(s)).axes, [&](int a) {
       return !blocks_of(nests_.cone, stage(int(s)), nests_.cone.axes[size_t(a)].symbol).empty();
     });
-    if (common.empty() && whole) merge_neighbours(int(s));
-    if (common.empty() && ambition == Ambition::full && matmul(int(s))) {
-      s = size_t(done_);
-      continue;
-    }
+    const auto block = block_loops_.find(stage(int(s)).name);
+    const std::vector<std::string> shared = block != block_loops_.end() ? block->second : common;
+    const bool product = ambition == Ambition::full && has_fold(stage(int(s))) && common.empty();
+    if (product && !whole) split_blocks(int(s), shared);
+    if (common.empty() && (whole || product)) merge_neighbours(int(s), shared);
+    const std::string name = stage(int(s)).name;
     done_ = int(s);
-    loops(int(s), common);
+    if (!product || !matmul(int(s), shared)) loops(int(s), shared);
     s = size_t(done_);
+    if (block != block_loops_.end() && !shared.empty() && has_fold(stage(int(s))))
+      add(DirectiveKind::at, {name, shared.back()});
   }
   for (size_t s = 1; s < nests_.cone.stages.size() && !common.empty(); s++)
     add(DirectiveKind::at, {stage(int(s)).name, common.back()});

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <random>
+#include <set>
 
 namespace luminal::testing_answers {
 
@@ -70,15 +71,34 @@ inline RandomCase random_case(std::mt19937_64& random) {
     const int value = random() % 2 ? edges[random() % std::size(edges)] : size(129);
     return std::min(value, most);
   };
-  switch (random() % 7) {
+  switch (random() % 8) {
+  case 7: { // convolution of a batch with constant weights, large enough for panels that are made at load
+    const int batch = size(3), in = 4 + size(36), out = 16 + edge(80), kernel = size(3), stride = size(2),
+              dilation = size(2), padding = size(3) - 1, groups = random() % 4 ? 1 : 2;
+    const int span = (kernel - 1) * dilation + 1, x = std::max(span, size(20));
+    const int y = (x + 2 * padding - span) / stride + 1;
+    const std::string axes = fmt::format("[b: {}, g: {}, o: {}, i: {}, j: {}, c: {}, r: {}, s: {}]", batch,
+                                         groups, out, y, y, in, kernel, kernel);
+    const std::string row = fmt::format("{}*i + {}*r - {}", stride, dilation, padding),
+                      column = fmt::format("{}*j + {}*s - {}", stride, dilation, padding);
+    return {fmt::format("fn @main(%x: f32[{7}, {8}, {0}, {1}, {1}], weight %w: f32[{8}, {2}, {0}, {3}, {3}]) "
+                        "{{\n  %a = view %x {4} -> [b, g, c, {5}, {6}] where 0 <= {5} and {5} < {1} and 0 <= "
+                        "{6} and {6} < {1}\n  %b = view %w {4} -> [g, o, c, r, s]\n  %p = mul %a, %b\n  %f = "
+                        "fold {4} over [c, r, s] {{ sum %p[b, g, o, i, j, c, r, s] }}\n  %y = get %f, 0\n  "
+                        "return y = %y\n}}\n",
+                        in, x, out, kernel, axes, row, column, batch, groups),
+            {}};
+  }
   case 0:
   case 1: { // product, with or without an epilogue; sometimes of a dynamic number of rows
-    const int m = edge(129), n = edge(129), k = edge(64);
+    const bool constant = random() % 2;
+    const int m = edge(129), n = edge(129), k = edge(constant ? 129 : 64);
     const bool dynamic = random() % 3 == 0, epilogue = random() % 2;
     const std::string rows = dynamic ? "r" : std::to_string(m);
     return {
-        fmt::format("{}fn @main(%A: f32[{}, {}], %B: f32[{}], %c: f32[{}]) {{\n",
-                    dynamic ? "symbol r: 1..129\n" : "", rows, k, fmt::format("{}, {}", k, n), n) +
+        fmt::format("{}fn @main(%A: f32[{}, {}], {}%B: f32[{}], %c: f32[{}]) {{\n",
+                    dynamic ? "symbol r: 1..129\n" : "", rows, k, constant ? "weight " : "",
+                    fmt::format("{}, {}", k, n), n) +
             fmt::format(
                 "  %a = view %A [m: {0}, n: {1}, k: {2}] -> [m, k]\n  %b = view %B [m: {0}, n: {1}, k: {2}] "
                 "-> [k, n]\n  %ab = mul %a, %b\n  %f = fold [m: {0}, n: {1}, k: {2}] over [k] {{ sum "
@@ -178,6 +198,7 @@ inline void check_random_answers(uint64_t first, uint64_t count) {
     for (const compile::KernelReport& report : compiled->choices) ASSERT_TRUE(report.tuned) << report.note;
 
     Bindings bindings;
+    std::set<std::string> weights;
     bindings.symbols = made.symbols;
     ExprMap<int64_t> bound;
     for (const Expr s : module.symbols) bound[s] = made.symbols.at(std::string(s.name()));
@@ -195,16 +216,19 @@ inline void check_random_answers(uint64_t first, uint64_t count) {
           store_f64(value.dtype, value.data.data(), i, double(int64_t(random() % 4001) - 2000) / 1000);
         else
           store_i64(value.dtype, value.data.data(), i, int64_t(random() % uint64_t(rows)));
+      if (input.role == Role::weight) weights.insert(input.name);
       bindings.inputs[input.name] = std::move(value);
     }
     std::map<std::string, std::vector<std::byte>> results[2];
     for (ThreadPool* pool : {&one, &two}) {
       const auto device = device::make_cpu_device(*pool);
       auto store = std::make_shared<runtime::Store>(*device);
+      for (const std::string& name : weights) store->copy_weight(name, bindings.inputs.at(name).data).value();
       const auto executable = runtime::Executable::load(compiled->plan, *device).value();
       const auto context = runtime::Context::create(executable, store).value();
       for (const auto& [name, value] : bindings.symbols) context->set_symbol(name, value).value();
       for (const auto& [name, value] : bindings.inputs) {
+        if (weights.contains(name)) continue;
         const auto memory = context->argument(name).value();
         ASSERT_EQ(memory.size(), value.data.size());
         std::memcpy(memory.data(), value.data.data(), value.data.size());

@@ -9,6 +9,7 @@ namespace {
 struct Convolution {
   int batch, in, out, height, width, kernel, stride, dilation, padding;
   double fill;
+  bool constant = false; // weights known when the plan is loaded
 };
 
 std::vector<float> random_values(size_t count, uint32_t seed) {
@@ -23,14 +24,17 @@ void expect_right(const Convolution& s, int threads) {
   SCOPED_TRACE(testing::Message() << s.batch << "x" << s.in << "->" << s.out << " " << s.height << "x"
                                   << s.width << " kernel " << s.kernel << " stride " << s.stride
                                   << " dilation " << s.dilation << " padding " << s.padding << " fill "
-                                  << s.fill << ", " << threads << " threads");
+                                  << s.fill << (s.constant ? ", constant weights, " : ", ") << threads
+                                  << " threads");
   const int reach = (s.kernel - 1) * s.dilation + 1;
   const int rows = (s.height + 2 * s.padding - reach) / s.stride + 1,
             columns = (s.width + 2 * s.padding - reach) / s.stride + 1;
   ASSERT_GT(rows, 0);
   ASSERT_GT(columns, 0);
   Graph g;
-  Tensor x = g.tensor({s.batch, s.in, s.height, s.width}), w = g.tensor({s.out, s.in, s.kernel, s.kernel});
+  Tensor x = g.tensor({s.batch, s.in, s.height, s.width}),
+         w = s.constant ? g.weight("w", {s.out, s.in, s.kernel, s.kernel})
+                        : g.tensor({s.out, s.in, s.kernel, s.kernel});
   Tensor padded = s.padding ? x.pad(2, s.padding, s.padding, s.fill).pad(3, s.padding, s.padding, s.fill) : x;
   Tensor windows =
       padded.windows(2, s.kernel, s.stride, s.dilation).windows(3, s.kernel, s.stride, s.dilation);
@@ -71,12 +75,28 @@ void expect_right(const Convolution& s, int threads) {
 
 TEST(Convolution, OfEveryKindEqualsLoops) {
   const Convolution cases[] = {
-      {1, 16, 32, 14, 14, 3, 1, 1, 1, 0},   {2, 20, 33, 7, 7, 3, 1, 1, 1, 0},
-      {1, 3, 24, 37, 41, 7, 2, 1, 3, 0},    {1, 64, 40, 28, 28, 1, 2, 1, 0, 0},
-      {1, 12, 16, 15, 17, 3, 2, 1, 1, 0},   {1, 8, 16, 30, 45, 3, 1, 2, 2, 0},
-      {2, 70, 64, 12, 9, 1, 1, 1, 0, 0},    {1, 16, 17, 20, 20, 5, 3, 1, 2, 0},
-      {1, 16, 16, 19, 19, 3, 1, 1, 1, 0.5}, {3, 8, 16, 10, 50, 3, 1, 1, 0, 0},
-      {1, 1, 1, 9, 9, 3, 1, 1, 1, 0},       {1, 9, 48, 8, 33, 2, 4, 3, 4, -1},
+      {1, 16, 32, 14, 14, 3, 1, 1, 1, 0},
+      {2, 20, 33, 7, 7, 3, 1, 1, 1, 0},
+      {1, 3, 24, 37, 41, 7, 2, 1, 3, 0},
+      {1, 64, 40, 28, 28, 1, 2, 1, 0, 0},
+      {1, 12, 16, 15, 17, 3, 2, 1, 1, 0},
+      {1, 8, 16, 30, 45, 3, 1, 2, 2, 0},
+      {2, 70, 64, 12, 9, 1, 1, 1, 0, 0},
+      {1, 16, 17, 20, 20, 5, 3, 1, 2, 0},
+      {1, 16, 16, 19, 19, 3, 1, 1, 1, 0.5},
+      {3, 8, 16, 10, 50, 3, 1, 1, 0, 0},
+      {1, 1, 1, 9, 9, 3, 1, 1, 1, 0},
+      {1, 9, 48, 8, 33, 2, 4, 3, 4, -1},
+      // Lanes along the channels: panels at load, whole and with an end.
+      {1, 40, 64, 7, 7, 3, 1, 1, 1, 0, true},
+      {2, 33, 81, 7, 9, 3, 1, 2, 2, 0, true},
+      {3, 128, 96, 7, 7, 1, 1, 1, 0, 0, true},
+      {1, 70, 130, 13, 13, 1, 2, 1, 0, 0, true},
+      {2, 24, 50, 11, 5, 5, 2, 1, 2, -1, true},
+      {4, 16, 70, 14, 14, 3, 1, 1, 1, 0, true},
+      // Blocks of rows.
+      {2, 8, 24, 30, 28, 3, 1, 1, 1, 0},
+      {3, 10, 20, 26, 27, 3, 2, 1, 1, 0.5},
   };
   for (const Convolution& s : cases)
     for (int threads : {1, 2}) expect_right(s, threads);

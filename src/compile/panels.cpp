@@ -1,0 +1,150 @@
+// compile/panels.cpp -- layouts of constants.
+#include "compile/panels.h"
+#include "compile/fuse.h"
+#include "kernel/cone.h"
+#include "kernel/panels.h"
+#include <algorithm>
+#include <map>
+#include <optional>
+
+namespace luminal::compile {
+namespace {
+
+struct Wish {
+  int dim;
+  int64_t columns;
+  bool operator==(const Wish&) const = default;
+};
+
+/// What the kernels of a step ask for, by node; constants that some kernel wants as they are have none.
+std::map<NodeId, Wish> wishes_of(const Function& f, const kernel::MachineLimits& limits) {
+  Region region;
+  region.function = &f;
+  region.given.insert(f.params.begin(), f.params.end());
+  for (const auto& result : f.results) region.wanted.push_back(result.value);
+  std::set<NodeId> constants;
+  for (NodeId id : f.params)
+    if (std::get<InputAttr>(f[id].attr).role == Role::weight) constants.insert(id);
+  if (constants.empty()) return {};
+  Region load = region;
+  load.wanted = load_time_values(region);
+  // What load steps read, too, stays as it is.
+  std::set<NodeId> kept;
+  for (NodeId id : needed_nodes(load))
+    for (NodeId input : f[id].inputs) kept.insert(input);
+  for (const auto& result : f.results) kept.insert(result.value);
+  for (NodeId id : load.wanted)
+    if (!f[id].is_tuple() && f[id].kind != NodeKind::get) constants.insert(id);
+  region.given.insert(load.wanted.begin(), load.wanted.end());
+
+  const auto known = [](const Shape& shape) {
+    return std::ranges::all_of(shape, [](Expr e) { return e.is_constant(); });
+  };
+  const Fusion fusion = fuse(region);
+  std::set<NodeId> readable = fusion.stored;
+  readable.insert(region.given.begin(), region.given.end());
+  for (NodeId id : needed_nodes(region))
+    if (f[id].kind == NodeKind::constant) readable.insert(id);
+  for (NodeId id : fusion.boundaries) kept.insert(f[id].inputs.begin(), f[id].inputs.end());
+  std::map<NodeId, Wish> wishes;
+  for (const auto& roots : fusion.kernels) {
+    // Only what reads a constant at all; a product of unknown size has no wish.
+    std::set<NodeId> leaves = readable;
+    for (NodeId root : roots) leaves.erase(root);
+    const std::vector<NodeId> inside = needed_nodes({&f, leaves, roots});
+    if (std::ranges::none_of(inside, [&](NodeId id) { return constants.contains(id); })) continue;
+    std::vector<kernel::PanelWish> wanted;
+    std::optional<kernel::Cone> cone;
+    if (known(f[roots[0]].type().shape)) {
+      if (auto built = kernel::build_cone(f, roots, leaves, {.name = "k", .in_place = true})) {
+        cone = std::move(*built);
+        wanted = kernel::wanted_panels(*cone, limits);
+      }
+    }
+    for (NodeId id : inside) {
+      if (!constants.contains(id)) continue;
+      const auto wish = std::ranges::find_if(
+          wanted, [&](const kernel::PanelWish& w) { return cone->values[size_t(w.value)].origin == id; });
+      if (wish == wanted.end()) {
+        kept.insert(id);
+        continue;
+      }
+      const auto [earlier, fresh] = wishes.try_emplace(id, Wish{wish->dim, wish->columns});
+      if (!fresh && earlier->second != Wish{wish->dim, wish->columns}) kept.insert(id);
+    }
+  }
+  for (NodeId id : kept) wishes.erase(id);
+  return wishes;
+}
+
+Node view_of(NodeId input, DType dtype, ViewAttr attr, std::string name) {
+  Node node;
+  node.kind = NodeKind::view;
+  node.types = {{dtype, attr.shape}};
+  node.attr = std::move(attr);
+  node.inputs = {input};
+  node.name = std::move(name);
+  return node;
+}
+
+} // namespace
+
+PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& limits) {
+  const std::map<NodeId, Wish> wishes = wishes_of(f, limits);
+  PackedFunction packed;
+  if (wishes.empty()) return packed;
+  Function& to = packed.function;
+  to.name = f.name;
+  std::vector<NodeId> copies(f.nodes.size());    // of the nodes themselves
+  std::vector<NodeId> stands_in(f.nodes.size()); // what readers read instead
+  for (NodeId id = 0; id < f.nodes.size(); id++) {
+    Node node = f[id];
+    for (NodeId& input : node.inputs) input = stands_in[input];
+    copies[id] = stands_in[id] = NodeId(to.nodes.size());
+    to.nodes.push_back(std::move(node));
+    const auto wish = wishes.find(id);
+    if (wish == wishes.end()) continue;
+    const auto [dim, columns] = wish->second;
+    const Shape shape = f[id].type().shape;
+    const DType dtype = f[id].type().dtype;
+    const Expr n = shape[size_t(dim)];
+    // [n / columns, the others, n % columns], and the view that turns it back.
+    ViewAttr panels, back;
+    panels.shape.push_back(ceildiv(n, columns));
+    for (size_t d = 0; d < shape.size(); d++)
+      if (int(d) != dim) panels.shape.push_back(shape[d]);
+    panels.shape.push_back(columns);
+    const Expr block = axis_symbol(0, panels.shape[0]),
+               place = axis_symbol(int(panels.shape.size()) - 1, panels.shape.back());
+    for (size_t d = 0, next = 1; d < shape.size(); d++) {
+      if (int(d) == dim)
+        panels.map.push_back(block * columns + place);
+      else {
+        panels.map.push_back(axis_symbol(int(next), panels.shape[next]));
+        next++;
+      }
+    }
+    if (n.value() % columns) panels.predicate = lt(block * columns + place, n);
+    back.shape = shape;
+    const Expr at = axis_symbol(dim, n);
+    back.map.push_back(floordiv(at, columns));
+    for (size_t d = 0; d < shape.size(); d++)
+      if (int(d) != dim) back.map.push_back(axis_symbol(int(d), shape[d]));
+    back.map.push_back(mod(at, columns));
+    const std::string name =
+        f[id].kind == NodeKind::input ? std::get<InputAttr>(f[id].attr).name : f[id].name;
+    const auto made = NodeId(to.nodes.size());
+    to.nodes.push_back(view_of(copies[id], dtype, std::move(panels), name.empty() ? "" : name + ".panels"));
+    to.nodes.push_back(view_of(made, dtype, std::move(back), ""));
+    stands_in[id] = made + 1;
+    packed.panels.push_back({made, copies[id]});
+  }
+  for (NodeId id : f.params) to.params.push_back(copies[id]);
+  for (auto result : f.results) {
+    result.value = copies[result.value];
+    to.results.push_back(std::move(result));
+  }
+  return packed;
+}
+
+} // namespace luminal::compile

@@ -1,0 +1,29 @@
+// kernel/choose_windows.h -- private: sums of products with an operand that is read through windows, and how the copy of that is cut up.
+#pragma once
+#include "kernel/access.h"
+#include "kernel/default_schedule.h"
+
+namespace luminal::kernel {
+
+struct WindowedProduct {
+  const Formula *x = nullptr, *w = nullptr; ///< read through windows; the other operand
+  std::vector<int> kept, summed;            ///< axes of x, as they lie
+  std::vector<int> outputs;                 ///< kept axes along which only w moves
+  int64_t uses = 1, depth = 1;              ///< of an element of x's copy; of the sum
+  int64_t run = 1, rows = 1, images = 1; ///< extents of the last kept axis, of the one before, of all others
+  Step step = Step::none;                ///< along the run
+  bool window = false;                   ///< not read plainly: windows, shifts, ends that are filled up
+};
+/// Stages whose first component sums the product of two loads, with known extents.
+std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& stage);
+
+struct WindowBlocks {
+  int64_t rows = 0;      ///< of each block, which the product takes as one run
+  double used = 0;       ///< share of the lanes
+  bool apart = false;    ///< a block is copied just before the product reads it, by the worker that does
+  bool by_image = false; ///< workers share the images
+};
+/// The best blocks, or those of so many rows.
+WindowBlocks window_blocks(const WindowedProduct& product, const MachineLimits& limits, int64_t rows = 0);
+
+} // namespace luminal::kernel

@@ -1,0 +1,130 @@
+// kernel/panels.cpp -- which constant operands of products had better lie in panels.
+#include "kernel/panels.h"
+#include "kernel/choose_windows.h"
+#include "kernel/formula.h"
+#include "kernel/layout.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+namespace {
+
+/// A product as the wish sees it: along n only the constant moves, along `rows` only the other operand.
+struct Shape {
+  int dim = -1;
+  int64_t n = 1, rows = 1, depth = 1;
+  int64_t run = 1;    ///< results side by side, along which only the other operand moves
+  bool beside = true; ///< results lie side by side along n
+};
+
+std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& w, const Formula& x) {
+  const ConeValue& value = cone.values[size_t(w.value)];
+  if (value.role != ValueRole::input || value.dtype != DType::f32 || w.dtype != DType::f32 ||
+      !w.guard.is_constant(1) || !value.layout.empty())
+    return {};
+  const auto moves = [](const Formula& f, Expr axis) {
+    return std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, axis); });
+  };
+  Shape shape;
+  size_t read = 0;
+  const std::vector<int> reduced = reduced_axes(st);
+  const Component* last = nullptr;
+  for (auto& c : st.components)
+    if (c.out >= 0) last = &c;
+  if (!last) return {};
+  for (int a : st.axes) {
+    const ConeAxis& axis = cone.axes[size_t(a)];
+    if (!axis.symbol.is_symbol()) continue;
+    if (!axis.extent.is_constant()) return {};
+    const int64_t extent = axis.extent.value();
+    const bool sums = std::ranges::find(reduced, a) != reduced.end();
+    if (moves(w, axis.symbol)) {
+      // One whole dimension for each axis.
+      const auto d = std::ranges::find(w.index, axis.symbol);
+      if (d == w.index.end() || !value.shape[size_t(d - w.index.begin())].is_constant(extent)) return {};
+      read++;
+      if (sums != moves(x, axis.symbol)) return {};
+      if (sums)
+        shape.depth *= extent;
+      else if (shape.dim >= 0)
+        return {};
+      else {
+        shape.dim = int(d - w.index.begin());
+        shape.n = extent;
+        shape.beside = step_of(cone, last->out, last->index, axis.symbol) == Step::contiguous;
+      }
+    } else if (sums)
+      return {};
+    else
+      shape.rows *= extent;
+  }
+  if (shape.dim < 0) return {};
+  for (size_t d = 0; d < w.index.size(); d++)
+    if (w.index[d].is_constant(0) && value.shape[d].is_constant(1)) read++;
+  if (read != w.index.size()) return {};
+  // How far results lie side by side along the axes of the other operand.
+  for (int64_t at = 1;;) {
+    bool more = false;
+    for (int a : last->axes) {
+      const ConeAxis& axis = cone.axes[size_t(a)];
+      if (!axis.symbol.is_symbol() || moves(w, axis.symbol)) continue;
+      const ConeValue& out = cone.values[size_t(last->out)];
+      const Expr offset = layout_offset(out.layout.empty() ? row_major(int(out.shape.size())) : out.layout,
+                                        out.shape, last->index);
+      const auto step = coefficient_of(offset, axis.symbol);
+      if (!step || !step->is_constant(at)) continue;
+      at *= axis.extent.value();
+      more = true;
+    }
+    shape.run = at;
+    if (!more) break;
+  }
+  return shape;
+}
+
+} // namespace
+
+std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limits) {
+  std::vector<PanelWish> wishes;
+  for (const Stage& st : cone.stages) {
+    if (st.monoid || !st.domain.is_constant(1)) continue;
+    int folds = 0;
+    for (auto& c : st.components) folds += c.kind == ComponentKind::fold;
+    if (folds != 1 || st.components[0].kind != ComponentKind::fold || st.components[0].op != Op::add)
+      continue;
+    std::vector<const Formula*> loads;
+    visit(st.components[0].body, [&](const Formula& f) {
+      if (f.kind == FormulaKind::load) loads.push_back(&f);
+    });
+    if (loads.size() != 2) continue;
+    for (int i : {0, 1}) {
+      const Formula &w = *loads[size_t(i)], &x = *loads[size_t(1 - i)];
+      const auto p = shape_of(cone, st, w, x);
+      const int64_t lanes = limits.lanes;
+      // What is used few times is read once, as it lies; small things are in reach anyhow.
+      if (!p || p->rows < 16 || p->depth < 16 || p->n < lanes || p->n * p->depth * 4 <= limits.l1) continue;
+      const auto share = [](int64_t n, int64_t unit) {
+        return double(n) / double((n + unit - 1) / unit * unit);
+      };
+      if (!p->beside) {
+        // Lanes along n although the results do not lie so: a tile is written element by element, some two steps for each.
+        double there = share(p->run, lanes);
+        const auto windows = windowed_product(cone, st);
+        if (windows && windows->uses >= 16 && windows->depth >= 64 &&
+            (windows->window || windows->step == Step::near)) {
+          const WindowBlocks blocks = window_blocks(*windows, limits);
+          there = std::max(there, blocks.used) * (blocks.apart ? 1 : 0.95);
+        }
+        const double here = share(p->n, lanes) / (1 + 2.0 * double(lanes) / double(p->depth));
+        if (here < there + 0.02) continue;
+      }
+      int64_t columns = (limits.vector_registers >= 32 ? 4 : 2) * lanes;
+      while (columns > lanes && columns / 2 >= p->n) columns /= 2;
+      if (std::ranges::none_of(wishes, [&](auto& wish) { return wish.value == w.value; }))
+        wishes.push_back({w.value, p->dim, columns});
+      break;
+    }
+  }
+  return wishes;
+}
+
+} // namespace luminal::kernel

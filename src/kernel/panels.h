@@ -1,0 +1,17 @@
+// kernel/panels.h -- which constant operands of products had better lie in panels: made once, when a plan is loaded.
+#pragma once
+#include "kernel/default_schedule.h"
+
+namespace luminal::kernel {
+
+/// Dimension `dim` of an input in blocks of `columns`: [d / columns, ... the others, d % columns] is how the default schedule reads it best.
+struct PanelWish {
+  int value = -1; ///< of the cone
+  int dim = 0;
+  int64_t columns = 0;
+  bool operator==(const PanelWish&) const = default;
+};
+/// Of all inputs of known size that products use often enough, as if all of them were constants. At most one wish for each.
+std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limits);
+
+} // namespace luminal::kernel
