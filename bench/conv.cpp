@@ -1,10 +1,12 @@
-// bench/conv.cpp -- f32 convolutions of ResNet-50 and MobileNetV2 against the measured multiply-add peak and PyTorch (oneDNN). Each shape is a composition of
+// bench/conv.cpp -- f32 convolutions of ResNet-50 and MobileNetV2 against the measured multiply-add peak, the memory, PyTorch (oneDNN) and ONNX Runtime. Each shape is a composition of
 // windows, product and sum; weights are constants.
 #include "base/thread_pool.h"
 #include "harness.h"
 #include "luminal/luminal.h"
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <span>
 
 using namespace luminal;
 using namespace luminal::bench;
@@ -34,7 +36,7 @@ Tensor convolve(const Shape& s, Tensor x, const Tensor& w) {
 }
 
 void run(const Shape& s, int batch, const Arguments& arguments, Machine& machine, Torch& torch,
-         Table& table) {
+         OnnxRuntime& onnx, Table& table) {
   std::string name =
       fmt::format("conv {}x{} k{} s{} @{} b{}", s.in, s.out, s.kernel, s.stride, s.size, batch);
   if (s.groups > 1)
@@ -92,13 +94,35 @@ void run(const Shape& s, int batch, const Arguments& arguments, Machine& machine
                                                         s.size, s.kernel, s.stride, s.groups, copies),
                                             threads, seconds);
                          }});
+    if (onnx.present() && arguments.peers)
+      race_of.push_back({"onnxruntime", {}, [&](double seconds) {
+                           return onnx.ask(fmt::format("conv {} {} {} {} {} {} {} {}", batch, s.in, s.out,
+                                                       s.size, s.kernel, s.stride, s.groups, copies),
+                                           threads, seconds);
+                         }});
+    // Memory: the input is read and the result written by turns, as in a copy of as many bytes.
+    const int64_t share = (size_x + size_y) / 2 / 4096 * 4096;
+    const Array<float> from(share * copies), to(share * copies);
+    std::fill_n(from.data(), from.size(), 1.0f); // memory that exists
+    std::fill_n(to.data(), to.size(), 0.0f);
+    const int stream_at = int(race_of.size());
+    int stream_turn = 0;
+    race_of.push_back({"stream", [&] {
+                         stream_turn = (stream_turn + 1) % copies;
+                         return machine.probes->stream_seconds(search::Stream::copy, threads,
+                                                               {from.data() + stream_turn * share, nullptr,
+                                                                to.data() + stream_turn * share, share,
+                                                                false});
+                       }});
     race(race_of, arguments);
     Row row{.work = name, .threads = threads, .unit = "GFLOP/s", .ours = flops / race_of[0].low() * 1e-9};
-    row.limit = 1 / race_of[1].low();
-    row.limit_name = "multiply-add peak";
+    const double peak = 1 / race_of[1].low(), stream = flops / race_of[size_t(stream_at)].low() * 1e-9;
+    row.limit = std::min(peak, stream);
+    row.limit_name = stream < peak ? "stream" : "multiply-add peak";
     row.goal = 0.85;
     row.correct = error.largest() < 1e-5;
-    for (size_t i = 2; i < race_of.size(); i++) row.peers[race_of[i].name] = flops / race_of[i].low() * 1e-9;
+    for (size_t i = 2; i < size_t(stream_at); i++)
+      row.peers[race_of[i].name] = flops / race_of[i].low() * 1e-9;
     table.add(row);
   }
 }
@@ -106,12 +130,15 @@ void run(const Shape& s, int batch, const Arguments& arguments, Machine& machine
 } // namespace
 
 int main(int argc, char** argv) {
-  const Arguments arguments =
-      parse_arguments(argc, argv, "f32 convolutions against the multiply-add peak and the peers");
+  const Arguments arguments = parse_arguments(
+      argc, argv,
+      "f32 convolutions against the multiply-add peak and the peers: PyTorch (oneDNN), ONNX Runtime");
   Torch torch;
+  OnnxRuntime onnx;
   Machine machine(arguments.threads.back());
   Table table(arguments, "conv");
   if (!torch.present()) table.note(torch.absent());
+  if (!onnx.present()) table.note(onnx.absent());
   // The 53 convolutions of ResNet-50, equal ones once.
   const Shape resnet[] = {
       {3, 64, 224, 7, 2},     {64, 64, 56, 1, 1},    {64, 64, 56, 3, 1},    {64, 256, 56, 1, 1},
@@ -120,13 +147,21 @@ int main(int argc, char** argv) {
       {256, 256, 28, 3, 2},   {256, 1024, 14, 1, 1}, {512, 1024, 28, 1, 2}, {1024, 256, 14, 1, 1},
       {256, 256, 14, 3, 1},   {1024, 512, 14, 1, 1}, {512, 512, 14, 3, 2},  {512, 2048, 7, 1, 1},
       {1024, 2048, 14, 1, 2}, {2048, 512, 7, 1, 1},  {512, 512, 7, 3, 1}};
-  // Depthwise ones of MobileNetV2.
+  // Depthwise and 1x1 ones of MobileNetV2.
   const Shape mobile[] = {{32, 32, 112, 3, 1, 32},   {96, 96, 112, 3, 2, 96},   {144, 144, 56, 3, 1, 144},
                           {144, 144, 56, 3, 2, 144}, {192, 192, 28, 3, 1, 192}, {192, 192, 28, 3, 2, 192},
                           {384, 384, 14, 3, 1, 384}, {576, 576, 14, 3, 1, 576}, {576, 576, 14, 3, 2, 576},
-                          {960, 960, 7, 3, 1, 960}};
+                          {960, 960, 7, 3, 1, 960},  {32, 16, 112, 1, 1},       {16, 96, 112, 1, 1},
+                          {96, 24, 56, 1, 1},        {24, 144, 56, 1, 1},       {144, 24, 56, 1, 1},
+                          {144, 32, 28, 1, 1},       {32, 192, 28, 1, 1},       {192, 32, 28, 1, 1},
+                          {192, 64, 14, 1, 1},       {64, 384, 14, 1, 1},       {384, 64, 14, 1, 1},
+                          {384, 96, 14, 1, 1},       {96, 576, 14, 1, 1},       {576, 96, 14, 1, 1},
+                          {576, 160, 7, 1, 1},       {160, 960, 7, 1, 1},       {960, 160, 7, 1, 1},
+                          {960, 320, 7, 1, 1},       {320, 1280, 7, 1, 1}};
   for (int batch : {1, 8}) {
-    for (const Shape& s : resnet) run(s, batch, arguments, machine, torch, table);
-    for (const Shape& s : mobile) run(s, batch, arguments, machine, torch, table);
+    int number = 0;
+    for (const auto& shapes : {std::span<const Shape>(resnet), std::span<const Shape>(mobile)})
+      for (const Shape& s : shapes)
+        if (number++ % 6 == 0 || !arguments.quick) run(s, batch, arguments, machine, torch, onnx, table);
   }
 }

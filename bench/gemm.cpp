@@ -4,6 +4,7 @@
 #include "luminal/luminal.h"
 #include <cmath>
 #include <fmt/format.h>
+#include <map>
 
 using namespace luminal;
 using namespace luminal::bench;
@@ -15,11 +16,17 @@ struct Shape {
   double goal; ///< fraction of the peak
 };
 
-void run(const Shape& s, const Arguments& arguments, Machine& machine, Torch& torch, const Sgemm& blas,
+struct Peers {
+  Torch torch;
+  std::map<std::string, Sgemm> here; ///< those in this process
+};
+
+void run(const Shape& s, bool constant, const Arguments& arguments, Machine& machine, Peers& peers,
          Table& table) {
   std::string name =
       s.m == s.n && s.n == s.k ? fmt::format("sgemm {}", s.m) : fmt::format("sgemm {}x{}x{}", s.m, s.n, s.k);
   if (s.batch > 1) name += fmt::format(" *{}", s.batch);
+  if (constant) name += " weight";
   if (name.find(arguments.only) == std::string::npos) return;
   const double flops = 2.0 * s.batch * s.m * s.n * s.k;
   const int64_t size_a = int64_t(s.m) * s.k, size_b = int64_t(s.k) * s.n, size_c = int64_t(s.m) * s.n;
@@ -34,14 +41,18 @@ void run(const Shape& s, const Arguments& arguments, Machine& machine, Torch& to
     Graph g;
     const bool batched = s.batch > 1;
     Tensor x = batched ? g.tensor({s.batch, s.m, s.k}) : g.tensor({s.m, s.k}),
-           y = batched ? g.tensor({s.batch, s.k, s.n}) : g.tensor({s.k, s.n}), z = x.matmul(y).keep();
+           y = batched    ? g.tensor({s.batch, s.k, s.n})
+               : constant ? g.weight("w", {s.k, s.n})
+                          : g.tensor({s.k, s.n}),
+           z = x.matmul(y).keep();
+    if (constant) y.borrow(b[0].data(), size_t(b[0].bytes()));
     g.compile({.threads = threads});
     if (arguments.report) fmt::print("{}", g.report());
     int turn = 0;
     auto ours = [&] {
       turn = (turn + 1) % copies;
       x.borrow(a[size_t(turn)].data(), size_t(a[0].bytes()));
-      y.borrow(b[size_t(turn)].data(), size_t(b[0].bytes()));
+      if (!constant) y.borrow(b[size_t(turn)].data(), size_t(b[0].bytes()));
       return timed([&] { g.execute(); });
     };
     ours();
@@ -54,7 +65,7 @@ void run(const Shape& s, const Arguments& arguments, Machine& machine, Torch& to
       double sum = 0;
       for (int k = 0; k < s.k; k++)
         sum += double(a[size_t(turn)][at * size_a + int64_t(i) * s.k + k]) *
-               double(b[size_t(turn)][at * size_b + int64_t(k) * s.n + j]);
+               double(b[constant ? 0 : size_t(turn)][at * size_b + int64_t(k) * s.n + j]);
       error.add(double(result[size_t(at * size_c + int64_t(i) * s.n + j)]), sum, std::sqrt(double(s.k)));
     }
 
@@ -65,22 +76,24 @@ void run(const Shape& s, const Arguments& arguments, Machine& machine, Torch& to
                          const double rate = machine.probes->peak(search::Peak::f32, threads, length);
                          return 1e9 / rate; // seconds of 1e9 operations
                        }});
-    int blas_turn = 0;
-    if (blas && arguments.peers)
-      race_of.push_back({"OpenBLAS", [&] {
-                           blas_turn = (blas_turn + 1) % copies;
-                           const size_t t = size_t(blas_turn);
-                           return timed([&] {
-                             for (int64_t i = 0; i < s.batch; i++)
-                               blas(s.m, s.n, s.k, a[t].data() + i * size_a, b[t].data() + i * size_b,
-                                    c[t].data() + i * size_c, threads);
-                           });
-                         }});
-    if (torch.present() && arguments.peers)
+    int peer_turn = 0;
+    if (arguments.peers)
+      for (const auto& [library, product] : peers.here)
+        race_of.push_back({library, [&] {
+                             peer_turn = (peer_turn + 1) % copies;
+                             const size_t t = size_t(peer_turn);
+                             return timed([&] {
+                               for (int64_t i = 0; i < s.batch; i++)
+                                 product(s.m, s.n, s.k, a[t].data() + i * size_a,
+                                         b[constant ? 0 : t].data() + i * size_b, c[t].data() + i * size_c,
+                                         threads);
+                             });
+                           }});
+    if (peers.torch.present() && arguments.peers)
       race_of.push_back({"torch", {}, [&](double seconds) {
-                           return torch.ask(
-                               fmt::format("sgemm {} {} {} {} {}", s.m, s.n, s.k, s.batch, copies), threads,
-                               seconds);
+                           return peers.torch.ask(fmt::format("sgemm {} {} {} {} {} {}", s.m, s.n, s.k,
+                                                              s.batch, copies, int(constant)),
+                                                  threads, seconds);
                          }});
     race(race_of, arguments);
 
@@ -99,13 +112,15 @@ void run(const Shape& s, const Arguments& arguments, Machine& machine, Torch& to
 int main(int argc, char** argv) {
   const Arguments arguments =
       parse_arguments(argc, argv, "f32 matrix products against the multiply-add peak and the peers");
-  Torch torch;
-  std::string absent;
-  Sgemm blas = openblas(absent);
+  Peers peers;
   Machine machine(arguments.threads.back());
   Table table(arguments, "gemm");
-  if (!absent.empty()) table.note(absent);
-  if (!torch.present()) table.note(torch.absent());
+  for (const auto& [library, find] : {std::pair{"OpenBLAS", &openblas}, std::pair{"oneDNN", &onednn}}) {
+    std::string absent;
+    if (Sgemm product = find(absent)) peers.here[library] = std::move(product);
+    if (!absent.empty()) table.note(absent);
+  }
+  if (!peers.torch.present()) table.note(peers.torch.absent());
   for (const Shape& s : {Shape{256, 256, 256, 1, 0.95},
                          {512, 512, 512, 1, 0.95},
                          {1024, 1024, 1024, 1, 0.93},
@@ -118,5 +133,15 @@ int main(int argc, char** argv) {
                          {1000, 777, 513, 1, 0.90},
                          {64, 64, 64, 1000, 0.90},
                          {17, 33, 65, 1000, 0.90}})
-    run(s, arguments, machine, torch, blas, table);
+    run(s, false, arguments, machine, peers, table);
+  // The second operand is known when the plan is loaded.
+  for (const Shape& s : {Shape{512, 512, 512, 1, 0.95},
+                         {1024, 1024, 1024, 1, 0.93},
+                         {2048, 2048, 2048, 1, 0.93},
+                         {128, 3072, 768, 1, 0.90},
+                         {512, 3072, 768, 1, 0.90},
+                         {128, 768, 3072, 1, 0.90},
+                         {512, 768, 3072, 1, 0.90},
+                         {1000, 777, 513, 1, 0.90}})
+    run(s, true, arguments, machine, peers, table);
 }

@@ -26,11 +26,12 @@ struct Arguments {
   int rounds = 6;
   int level = -1; ///< compile: of LLVM's code generator; -1: the usual one
   bool peers = true;
+  bool quick = false;   ///< a few of the works only
   bool report = false;  ///< print what was compiled
   double best = 0;      ///< tune: seconds of a long search that the short one is compared with; 0: none
   std::string schedule; ///< file with a schedule in place of the default one, or empty
 };
-/// --json FILE, --only TEXT, --threads N, --seconds S, --rounds N, --no-peers, --report, --schedule FILE. Ends the program for what it does not know.
+/// --json FILE, --only TEXT, --threads N, --seconds S, --rounds N, --no-peers, --quick, --report, --schedule FILE. Ends the program for what it does not know.
 Arguments parse_arguments(int argc, char** argv, const char* what);
 
 /// Memory on 2 MiB pages where the system gives them; filled, so that every page exists.
@@ -74,11 +75,14 @@ struct Contender {
 /// Rounds in which every contender runs for `seconds`, one after the other; the first call of each block is not counted.
 void race(std::vector<Contender>& contenders, const Arguments& arguments);
 
-/// PyTorch in a child process (LUMINAL_PEERS_PYTHON), OpenBLAS in this one. A peer that is absent says so in `absent`.
-class Torch {
+/// A library of Python in a child process (LUMINAL_PEERS_PYTHON). One that is absent says so in `absent`.
+class PythonPeer {
 public:
-  Torch();
-  ~Torch();
+  /// program: prints a line first ("absent REASON" where it cannot work), then answers each line "WHAT THREADS SECONDS" with a number.
+  PythonPeer(const std::string& name, const char* program);
+  ~PythonPeer();
+  PythonPeer(const PythonPeer&) = delete;
+  PythonPeer& operator=(const PythonPeer&) = delete;
   bool present() const { return write_ != nullptr; }
   const std::string& absent() const { return absent_; }
   /// Seconds of one call in a block of `seconds`; what: "sgemm m n k batch copies", "linear n k f32", "fused gelu eager rows columns" ...
@@ -88,11 +92,22 @@ public:
 
 private:
   FILE *write_ = nullptr, *read_ = nullptr;
+  int child_ = 0;
   std::string absent_;
 };
-/// Row-major C = A B; empty where the library is not installed.
+class Torch : public PythonPeer {
+public:
+  Torch();
+};
+/// "conv batch in out size kernel stride groups copies", as Torch.
+class OnnxRuntime : public PythonPeer {
+public:
+  OnnxRuntime();
+};
+/// Row-major C = A B in this process; empty where the library is not installed, and `absent` says so.
 using Sgemm = std::function<void(int m, int n, int k, const float* a, const float* b, float* c, int threads)>;
 Sgemm openblas(std::string& absent);
+Sgemm onednn(std::string& absent);
 
 struct Row {
   std::string work;

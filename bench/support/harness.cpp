@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -34,6 +35,7 @@ Arguments parse_arguments(int argc, char** argv, const char* what) {
         "--threads N    one thread count (default: 1 and "
         "all cores)\n  --seconds S    of each contender in a round ({})\n  --rounds N     ({})\n  "
         "--no-peers     ours and the limit only\n"
+        "  --quick        a few of the works (conv)\n"
         "  --report       what was compiled\n"
         "  --level N      (compile) effort of LLVM's code generator\n"
         "  --best S       (tune) compares with a search of S seconds\n"
@@ -66,6 +68,8 @@ Arguments parse_arguments(int argc, char** argv, const char* what) {
       a.rounds = std::max(1, std::atoi(value().c_str()));
     else if (word == "--no-peers")
       a.peers = false;
+    else if (word == "--quick")
+      a.quick = true;
     else if (word == "--report")
       a.report = true;
     else if (word == "--schedule")
@@ -192,6 +196,8 @@ def case(w, a_):
     if w == "sgemm":
         batch = [n[3]] if n[3] > 1 else []
         sets = [tuple(torch.randn(*batch, *d) for d in ((n[0], n[2]), (n[2], n[1]), (n[0], n[1]))) for _ in range(n[4])]
+        if len(n) > 5 and n[5]: # one weight for all
+            sets = [(s[0], sets[0][1], s[2]) for s in sets]
         return [lambda s=s: torch.matmul(s[0], s[1], out=s[2]) for s in sets]
     if w == "conv":
         b, i, o, size, k, stride, groups, copies = n
@@ -253,20 +259,22 @@ with torch.inference_mode():
 )";
 } // namespace
 
-Torch::Torch() {
+Torch::Torch() : PythonPeer("PyTorch", torch_program) {}
+
+PythonPeer::PythonPeer(const std::string& name, const char* program) {
   const char* python = std::getenv("LUMINAL_PEERS_PYTHON");
   if (!python || !*python || access(python, X_OK) != 0) {
-    absent_ = "PyTorch is absent (./bench.sh peers installs it)";
+    absent_ = name + " is absent (./bench.sh peers installs it)";
     return;
   }
-  int in[2], out[2];
-  if (pipe(in) || pipe(out)) return;
+  int in[2], out[2]; // closed in other children: each ends when its own pipe does
+  if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)) return;
   std::signal(SIGPIPE, SIG_IGN);
-  if (fork() == 0) {
+  child_ = fork();
+  if (child_ == 0) {
     dup2(in[0], 0);
     dup2(out[1], 1);
-    for (int fd : {in[0], in[1], out[0], out[1]}) close(fd);
-    execl(python, python, "-c", torch_program, nullptr);
+    execl(python, python, "-c", program, nullptr);
     _exit(1);
   }
   close(in[0]);
@@ -276,24 +284,22 @@ Torch::Torch() {
   char line[512] = "";
   if (!fgets(line, sizeof line, read_) || !std::strncmp(line, "absent", 6)) {
     absent_ =
-        fmt::format("PyTorch is absent ({})", std::string_view(line).substr(0, std::strcspn(line, "\n")));
+        fmt::format("{} is absent ({})", name, std::string_view(line).substr(0, std::strcspn(line, "\n")));
     fclose(write_);
     fclose(read_);
     write_ = read_ = nullptr;
-    while (waitpid(-1, nullptr, WNOHANG) > 0) {
-    }
+    waitpid(child_, nullptr, 0);
   }
 }
 
-Torch::~Torch() {
+PythonPeer::~PythonPeer() {
   if (!write_) return;
   fclose(write_);
   fclose(read_);
-  while (wait(nullptr) > 0) {
-  }
+  waitpid(child_, nullptr, 0);
 }
 
-double Torch::ask(const std::string& what, int threads, double seconds) {
+double PythonPeer::ask(const std::string& what, int threads, double seconds) {
   if (!write_) return NAN;
   fmt::print(write_, "{} {} {}\n", what, threads, seconds);
   fflush(write_);
@@ -319,6 +325,26 @@ Sgemm openblas(std::string& absent) {
   return [gemm, set_threads](int m, int n, int k, const float* a, const float* b, float* c, int threads) {
     set_threads(threads);
     gemm(101, 111, 111, m, n, k, 1, a, k, b, n, 0, c, n); // row-major, no transposition
+  };
+}
+
+Sgemm onednn(std::string& absent) {
+  void* library = nullptr;
+  for (const char* name : {"libdnnl.so.3", "libdnnl.so.2", "libdnnl.so"})
+    if (!library) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  using Function = int (*)(char, char, int64_t, int64_t, int64_t, float, const float*, int64_t, const float*,
+                           int64_t, float, float*, int64_t);
+  auto gemm = library ? reinterpret_cast<Function>(dlsym(library, "dnnl_sgemm")) : nullptr;
+  // It runs on the threads of OpenMP, which came with it.
+  void* openmp = library ? dlopen("libgomp.so.1", RTLD_NOW | RTLD_NOLOAD) : nullptr;
+  auto set_threads = openmp ? reinterpret_cast<void (*)(int)>(dlsym(openmp, "omp_set_num_threads")) : nullptr;
+  if (!gemm || !set_threads) {
+    absent = "oneDNN is absent (Debian, Ubuntu: libdnnl2)";
+    return {};
+  }
+  return [gemm, set_threads](int m, int n, int k, const float* a, const float* b, float* c, int threads) {
+    set_threads(threads);
+    gemm('N', 'N', m, n, k, 1, a, k, b, n, 0, c, n); // row-major
   };
 }
 

@@ -34,6 +34,23 @@ double balance(int64_t trips, int64_t workers) {
 
 } // namespace
 
+/// Axes along which a load runs through panels, the last of which is not full: split_blocks leaves them alone.
+void Chooser::split_panels(int s) {
+  for (int a : std::vector<int>(stage(s).axes)) {
+    const ConeAxis axis = nests_.cone.axes[size_t(a)];
+    int64_t columns = 0;
+    visit_stage(stage(s), [&](const Formula& f) {
+      if (f.kind != FormulaKind::load || f.index.empty()) return;
+      const Expr e = f.index.back();
+      if (e.kind() == ExprKind::mod && e.args()[0] == axis.symbol && e.args()[1].is_constant())
+        columns = e.args()[1].value();
+    });
+    if (columns > 1 && axis.extent.is_constant() && axis.extent.value() > columns &&
+        nest(s).find(axis.name) && nest(s).find(axis.name)->symbol == axis.symbol)
+      split(s, axis.name, columns);
+  }
+}
+
 std::optional<Chooser::Product> Chooser::product(int s, const std::vector<std::string>& common) const {
   const Stage& st = stage(s);
   if (st.monoid || !st.domain.is_constant(1)) return {};
@@ -208,9 +225,11 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
                                             : by_tiles,
                of_rows = balance((p->rows + rows - 1) / rows, threads);
   const bool few_columns = all_columns < 2 * threads * columns && p->rows >= 2 * threads * rows;
-  const bool by_rows =
-      threads > 1 && dealt.empty() &&
-      ask(s, "by_rows", (few_columns && !pack) || of_rows > std::max(by_lanes, by_tiles) + 0.02, {0, 1});
+  const bool by_rows = threads > 1 && dealt.empty() &&
+                       ask(s, "by_rows",
+                           (few_columns && !pack && of_rows > by_tiles - 0.02) ||
+                               of_rows > std::max(by_lanes, by_tiles) + 0.02,
+                           {0, 1});
   const int64_t sharers = by_rows || !dealt.empty() ? 1 : threads;
   int64_t usual_share = (all_columns + sharers - 1) / sharers;
   usual_share = round_up(usual_share, by_lanes > by_tiles + 0.03 ? lanes : columns);

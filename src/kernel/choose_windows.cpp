@@ -127,9 +127,14 @@ void Chooser::windows() {
       split(reader, row, blocks.rows);
       if (blocks.apart) shared.push_back(outside);
     }
+    // Each row of an image, beside the whole other operand, in the second cache.
+    const bool row_apart = across && !row.empty() && p->uses * p->depth * 4 <= limits_.l2 * 5 / 8 &&
+                           p->depth * p->run * 4 <= limits_.l2 / 4 &&
+                           (by_image || share_of(p->rows, limits_.threads) > 0.95);
+    if (row_apart) shared.push_back(row);
     if (!images.empty() && (across ? by_image : blocks.by_image))
       shared.insert(shared.begin(), images.begin(), images.end());
-    else if (!across && blocks.apart)
+    else if (across ? row_apart : blocks.apart)
       shared.insert(shared.end(), images.begin(), images.end());
     if (!shared.empty() && !ask(reader, "window_blocks", 1, {0, 1})) shared.clear();
     if (!shared.empty()) words[1] = shared.back();

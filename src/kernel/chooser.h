@@ -56,6 +56,7 @@ private:
   // ---- one stage (choose_loops.cpp) ----
   void loops(int s, const std::vector<std::string>& common);
   void split_blocks(int s, const std::vector<std::string>& common);
+  void split_panels(int s);
   void merge_neighbours(int s, const std::vector<std::string>& common = {});
   std::optional<std::string> vector_loop(int s, const std::vector<std::string>& common);
   bool turned(int s, const std::vector<std::string>& common);

@@ -303,7 +303,7 @@ Schedule Chooser::run(Ambition ambition) {
     const auto block = block_loops_.find(stage(int(s)).name);
     const std::vector<std::string> shared = block != block_loops_.end() ? block->second : common;
     const bool product = ambition == Ambition::full && has_fold(stage(int(s))) && common.empty();
-    if (product && !whole) split_blocks(int(s), shared);
+    if (product && !whole) split_blocks(int(s), shared), split_panels(int(s));
     if (common.empty() && (whole || product)) merge_neighbours(int(s), shared);
     const std::string name = stage(int(s)).name;
     done_ = int(s);
