@@ -26,6 +26,14 @@ struct SearchProgress {
   double program_before = 0, program = 0; ///< a step: times of its kernels, summed up
 };
 
+/// A kernel that has a new schedule. Times are in seconds.
+struct ChangedKernel {
+  std::string name, computes; ///< "k3", its results: "y[32, 48]"
+  double launches = 0;        ///< of a step
+  double before = 0, after = 0,
+         limit_fraction = 0; ///< of one launch, measured alone; of the machine's limit, 0: not known
+};
+
 /// What a search found. Times are in seconds.
 struct SearchSummary {
   int kernels = 0, searched = 0, improved = 0;  ///< distinct ones: of the plan, tuned, with a new schedule
@@ -36,6 +44,8 @@ struct SearchSummary {
          program_after = 0; ///< a step, both measured by turns; 0: nothing changed, or see notes
   bool complete = false;    ///< nothing was left out for want of time
   double seconds = 0;
+  std::vector<ChangedKernel> changed = {}; ///< the largest gain of a step first
+  int workers = 0;                         ///< of a step's launches, where one worker proved faster: 1
   std::vector<std::string> notes = {};
 };
 

@@ -20,7 +20,7 @@ struct TuneArguments {
   int threads = 0;
   int64_t context = 0, chunk = 128;
   std::vector<std::string> sizes;
-  bool json = false, strict = false;
+  bool json = false, strict = false, report = false;
 };
 
 double now() {
@@ -178,6 +178,20 @@ int tune(const TuneArguments& a) {
     outcome = a.path.ends_with(".lum") ? tune_terms(a, display) : tune_model(a, display);
   }
   const SearchSummary& s = outcome.summary;
+  const auto table = [&] {
+    if (s.changed.empty()) return std::string("no kernel has a new schedule: what was there is as fast\n");
+    std::string text = fmt::format("{:<8}{:>8}{:>12}{:>12}{:>8}{:>9}  {}\n", "kernel", "launches", "before",
+                                   "after", "gain", "of limit", "computes");
+    for (const ChangedKernel& k : s.changed)
+      text += fmt::format("{:<8}{:>8.4g}{:>12}{:>12}{:>8}{:>9}  {}\n", k.name, k.launches,
+                          human_time(k.before), human_time(k.after), gain(k.before, k.after),
+                          k.limit_fraction > 0 ? fmt::format("{:.0f} %", 100 * k.limit_fraction) : "",
+                          k.computes);
+    if (s.program_before > 0)
+      text += fmt::format("{:<8}{:>8}{:>12}{:>12}{:>8}\n", "a step", "", human_time(s.program_before),
+                          human_time(s.program_after), gain(s.program_before, s.program_after));
+    return text;
+  };
   const auto cache = compile::usual_tuning_cache(true);
   const std::string path = cache && cache->memory_reason().empty() ? cache->path() : "";
   if (a.json) {
@@ -196,11 +210,21 @@ int tune(const TuneArguments& a) {
              {"interrupted", interrupt_requested()},
              {"seconds", s.seconds},
              {"notes", s.notes},
+             {"workers", s.workers},
+             {"changed", Json::array()},
              {"cache", path}};
+    for (const ChangedKernel& k : s.changed)
+      out["changed"].push_back({{"name", k.name},
+                                {"computes", k.computes},
+                                {"launches", k.launches},
+                                {"before_s", k.before},
+                                {"after_s", k.after},
+                                {"limit_fraction", k.limit_fraction}});
+    if (a.report) out["report"] = outcome.report;
     for (const auto& [cause, count] : s.rejected) out["rejected"][cause] = count;
     std::cout << out.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
   } else
-    std::cout << outcome.report << std::flush;
+    std::cout << (a.report ? outcome.report : "") << table() << std::flush;
   fmt::print(stderr, "{}", compile::to_string(s));
   fmt::print(stderr, "{}\n",
              path.empty() ? "nothing is kept: there is no cache file that can be written"
@@ -239,7 +263,8 @@ void add_tune(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"f32", "f16"}))
       ->capture_default_str();
   verb->add_flag("--strict", a->strict, "A schedule that gives wrong results is a failure");
-  verb->add_flag("--json", a->json, "One JSON object instead of the report; keys in docs/program.md");
+  verb->add_flag("--report", a->report, "The whole report, too: plan, schedule of every kernel");
+  verb->add_flag("--json", a->json, "One JSON object instead of the table; keys in docs/program.md");
   verb->callback([a, &exit_code] { exit_code = tune(*a); });
 }
 

@@ -460,6 +460,11 @@ Result<int> PlanBuilder::kernel_of(const Function& f, const Action& action) {
   code.points = points_of(named);
   auto made = chooser_.choose({&module_, counters_, &f, action.roots, &named, &canonical}, code.points);
   if (!made) return made.failure();
+  code.parallel_from = made->parallel_from;
+  code.point_ns = made->point_ns;
+  for (const kernel::ConeValue& value : named.values)
+    if (value.role != kernel::ValueRole::interior)
+      code.writes.push_back(value.role != kernel::ValueRole::input);
   made->loops.name = named.name;
   for (const Expr symbol : made->loops.symbols) code.symbols.push_back(canonical.dimensions.at(symbol));
   kernels_.push_back(std::move(*made));
@@ -706,6 +711,7 @@ Result<void> PlanBuilder::emit_custom(const Function& f, NodeId node, Slots& slo
     code.name = attr.name;
     code.symbols = loops.symbols;
     code.points = int64_t(1) << 31; // unknown: on all workers
+    code.parallel_from = 0;
     plan_.kernels.push_back(code);
     kernels_.push_back({std::move(loops), "custom", {.name = attr.name}});
     step.kernel = int(kernels_.size()) - 1;

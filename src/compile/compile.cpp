@@ -50,6 +50,7 @@ Result<int> generate(runtime::Plan& plan, const std::vector<PlannedKernel>& kern
     code.shared_bytes = over_plan(compiled->kernel.shared_bytes, kernels[size_t(i)]);
     code.local_bytes = over_plan(compiled->kernel.local_bytes, kernels[size_t(i)]);
     code.object = std::make_shared<const std::vector<std::byte>>(std::move(compiled->kernel.object));
+    code.barriers = kernel::has_barriers(kernels[size_t(i)].loops);
     cached += compiled->from_cache;
   };
   if (options.pool)
@@ -72,7 +73,8 @@ Result<BuiltPlan> build(const Module& module, const Options& options,
                                                                 .strict = options.strict,
                                                                 .reproducers = options.reproducers,
                                                                 .worker = options.worker,
-                                                                .pinned = pinned});
+                                                                .pinned = pinned,
+                                                                .profile = options.profile});
   built.builder = std::make_shared<PlanBuilder>(module, *built.chooser);
   auto plan = built.builder->build();
   if (!plan) return plan.failure();
@@ -146,6 +148,7 @@ void print_debug(const Module& module, const Compiled& result, const std::vector
 Options Options::host(int threads) {
   Options options;
   options.target = codegen::CpuTarget::host();
+  options.profile = search::MachineProfile::present(threads);
   options.limits = search::MachineProfile::guess(threads).limits();
   options.limits.units = options.target.dot_units();
   return options;

@@ -28,8 +28,9 @@ struct Options {
   std::string reproducers;   ///< folder for what turns out to be wrong; empty: the usual one
   bool worker = true;        ///< schedules that are not checked yet run in a process of their own
   SearchOptions search = {}; ///< of better schedules, by measuring
-  WeightSource weights = {}; ///< for whole programs that are measured; see ProgramRace
-  std::string measure_lock;  ///< file; empty: the usual one
+  search::MachineProfile profile = {}; ///< for estimates of what a launch takes; default: cautious ones
+  WeightSource weights = {};           ///< for whole programs that are measured; see ProgramRace
+  std::string measure_lock;            ///< file; empty: the usual one
   bool strict =
       false; ///< a schedule from the cache that turns out to be wrong is a failure, else it is dropped and named
   Pass passes = passes::defaults(); ///< what the module goes through first

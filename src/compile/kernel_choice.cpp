@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "runtime/plan.h"
+#include "search/limit.h"
 #include "search/select.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -40,11 +41,6 @@ search::BuildOptions KernelChooser::build_options(int threads) const {
   return build;
 }
 
-int KernelChooser::workers_of(Expr points, const ExprMap<int64_t>& sizes, int threads) {
-  const auto count = evaluate(points, sizes);
-  return count && *count < runtime::serial_points ? 1 : threads;
-}
-
 /// Parses, lowers, verifies. False: it is no schedule for this cone.
 bool KernelChooser::use(const std::string& schedule, const kernel::Cone& cone, PlannedKernel& to) const {
   try {
@@ -60,6 +56,9 @@ bool KernelChooser::use(const std::string& schedule, const kernel::Cone& cone, P
     }
     to.loops = std::move(*loops);
     to.schedule = kernel::to_string(parsed);
+    for (const kernel::Directive& d : parsed.directives)
+      if (d.kind == kernel::DirectiveKind::serial)
+        to.parallel_from = std::max(to.parallel_from, d.numbers[0] + 1);
     return true;
   } catch (const Error& mistake) {
     to.report.note = std::string("the schedule found earlier: ") + mistake.what();
@@ -130,7 +129,16 @@ Result<PlannedKernel> KernelChooser::choose(const search::KernelPlace& place, Ex
   const auto sizes = search::typical_sizes(symbols, place.module->assumptions, options_.sizes);
   ExprMap<int64_t> bound;
   for (const Expr symbol : symbols) bound[symbol] = sizes.at(std::string(symbol.name()));
-  made.threads = workers_of(points, bound, options_.limits.threads);
+  // A second worker is worth it where it saves more than it costs to ask it.
+  const auto count = evaluate(points, bound);
+  const int threads = options_.limits.threads;
+  const double work = search::work_seconds(
+      search::work_of(canonical->cone, search::canonical_sizes(*canonical, sizes)), options_.profile);
+  if (count && *count > 0 && work > 0) made.point_ns = work * 1e9 / double(*count);
+  const double least_ns =
+      std::max(options_.profile.fork_join_us, 0.2) * 1e3 * threads / std::max(1, threads - 1);
+  made.parallel_from = threads == 1 ? 0 : int64_t(std::min(least_ns / made.point_ns, 1e15)) + 1;
+  made.threads = count && *count < made.parallel_from ? 1 : threads;
   for (const auto& [own, given] : canonical->dimensions)
     made.report.sizes += fmt::format("{}{}={}", made.report.sizes.empty() ? "" : " ", given.name(),
                                      sizes.at(std::string(given.name())));

@@ -3,6 +3,7 @@
 #include "codegen/codegen.h"
 #include "kernel/default_schedule.h"
 #include "search/extract.h"
+#include "search/machine_profile.h"
 #include "search/tuning_cache.h"
 #include <functional>
 #include <map>
@@ -37,7 +38,9 @@ struct PlannedKernel {
   // Not of custom kernels:
   ExprMap<Expr> dimensions = {}; ///< symbols of `loops` -> the plan's
   std::optional<search::TuningKey> key = {};
-  int threads = 1;                                             ///< workers of a launch at these sizes
+  int threads = 1;           ///< workers of a launch at these sizes
+  int64_t parallel_from = 0; ///< points; as runtime::KernelCode
+  double point_ns = 0.05;
   std::function<Result<search::KernelProblem>()> problem = {}; ///< while the builder lives
 };
 
@@ -51,6 +54,7 @@ struct ChoiceOptions {
   bool worker = true; ///< schedules from elsewhere are checked in a process of their own
   std::map<Hash128, std::string>
       pinned; ///< schedules by hash of the key, before the cache; empty text: the default one
+  search::MachineProfile profile = {}; ///< for estimates of what a launch takes
 };
 
 class KernelChooser {
@@ -58,8 +62,6 @@ public:
   explicit KernelChooser(ChoiceOptions options);
   /// Failure: nothing lowers; or, with `strict`, a schedule was wrong.
   Result<PlannedKernel> choose(const search::KernelPlace& place, Expr points);
-  /// As the runtime launches a kernel of so many points at these sizes.
-  static int workers_of(Expr points, const ExprMap<int64_t>& sizes, int threads);
   search::BuildOptions build_options(int threads) const;
   const kernel::MachineLimits& limits() const { return options_.limits; }
 

@@ -19,7 +19,10 @@ namespace {
 
 constexpr double least_slice = 0.25;  // seconds: less than building and checking a list takes
 constexpr double least_share = 0.002; // of a step: what a kernel must have to be worth it, within a budget
-constexpr double at_load = 1e-3;      // launches of a step that one at load counts as
+constexpr double threshold = 1.02;    // what is slower by less is noise
+constexpr double pauses[] = {10e-6, 300e-6}; // between steps: a token is chosen from few, from many
+constexpr double short_step = 1e-3;          // seconds of a step that may be better off with one worker
+constexpr double at_load = 1e-3;             // launches of a step that one at load counts as
 
 double now() { return search::Clock::steady().now(); }
 
@@ -44,7 +47,7 @@ struct Group {
   std::optional<search::KernelProblem> problem;
   std::string note; // why it is not tuned
   double limit = 0, before = 0, after = 0;
-  std::string old_schedule;
+  std::string old_schedule, one_worker;
   bool searched = false, improved = false;
   search::Tuned tuned;
   double cost() const { return launches * before; }
@@ -61,12 +64,14 @@ public:
     if (auto done = measure(); !done) return done.failure();
     tune_all();
     if (auto done = confirm(); !done) return done.failure();
-    if (summary_.improved > 0) {
+    if (auto done = try_one_worker(); !done) return done.failure();
+    if (summary_.improved > 0 || summary_.workers == 1) {
       auto last = make_({});
       if (!last) return last.failure();
       built_ = std::move(*last);
     }
     report(reports);
+    tell_changed();
     summary_.seconds = now() - begin_;
     return std::move(summary_);
   }
@@ -296,15 +301,7 @@ private:
     summary_.improved--;
     summary_.kernels_after += group.launches * (group.before - group.after);
     group.after = group.before;
-    search::TuningEntry entry;
-    entry.key = *kernel(group).key;
-    entry.name = kernel(group).report.name;
-    entry.schedule = group.old_schedule;
-    entry.seconds = group.before;
-    entry.samples = 1;
-    entry.limit_fraction = group.before > 0 ? group.limit / group.before : 0;
-    entry.checked = true;
-    options_.tuning->put(std::move(entry), search::TuningCache::Keep::newest);
+    options_.tuning->put(entry_of(group), search::TuningCache::Keep::newest);
   }
 
   Result<void> confirm() {
@@ -314,12 +311,7 @@ private:
     if (changed.empty() || !how_.confirm) return {};
     std::optional<ThreadPool> own;
     ThreadPool* pool = options_.pool ? options_.pool : &own.emplace(options_.limits.threads);
-    ProgramRace::Options race_options;
-    race_options.pool = pool;
-    race_options.weights = options_.weights;
-    race_options.sizes = sizes_;
-    race_options.most_bytes = int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE)) / 2;
-    ProgramRace race(std::move(race_options));
+    ProgramRace race(race_options(pool));
     const auto old_program = race.add(built_.plan);
     if (!old_program) {
       summary_.notes.push_back("the whole program was not measured: " + old_program.error());
@@ -374,6 +366,72 @@ private:
     return {};
   }
 
+  /// Short steps: is one worker for all of it faster? Then the schedules say so, for launches of no more points than here.
+  Result<void> try_one_worker() {
+    double step = 0;
+    std::vector<Group*> several;
+    for (Group& group : groups_) {
+      step += group.launches * group.after;
+      if (group.problem && kernel(group).threads > 1) several.push_back(&group);
+    }
+    if (!how_.confirm || several.empty() || step > short_step || stopped()) return {};
+    std::optional<ThreadPool> own;
+    ProgramRace race(race_options(options_.pool ? options_.pool : &own.emplace(options_.limits.threads)));
+    std::map<Hash128, std::string> pinned, serial;
+    for (const Group& group : groups_)
+      pinned[kernel(group).key->hash()] = serial[kernel(group).key->hash()] = schedule_of(group);
+    for (const Group* group : several) {
+      const auto points = evaluate(built_.plan->kernels[size_t(group->kernels[0])].points, bound_);
+      if (points) serial[kernel(*group).key->hash()] += fmt::format("serial {}\n", *points);
+    }
+    int programs[2];
+    for (const int i : {0, 1}) {
+      auto made = make_(i == 0 ? pinned : serial);
+      if (!made) return made.failure();
+      const auto program = race.add(made->plan);
+      if (!program) return {}; // as confirm() has told
+      programs[i] = *program;
+    }
+    auto lock = search::MeasureLock::acquire(lock_path());
+    if (!lock) return lock.failure();
+    const double seconds = how_.mode == SearchMode::budget ? std::clamp(left() / 3, 0.1, 2.0) : 1;
+    for (const double pause : {0.0, pauses[0]}) {
+      auto times = race.compare(programs[0], programs[1], seconds, 20, how_.stop, pause);
+      if (!times) return times.failure();
+      if (times->second * threshold > times->first) return {};
+    }
+    summary_.workers = 1;
+    for (Group* group : several) {
+      group->one_worker = serial.at(kernel(*group).key->hash());
+      search::TuningEntry entry = entry_of(*group);
+      entry.schedule = group->one_worker;
+      options_.tuning->put(std::move(entry), search::TuningCache::Keep::newest);
+    }
+    return {};
+  }
+  std::string schedule_of(const Group& group) const {
+    return group.improved ? kernel::to_string(group.tuned.schedule) : group.old_schedule;
+  }
+  search::TuningEntry entry_of(const Group& group) const {
+    search::TuningEntry entry;
+    entry.key = *kernel(group).key;
+    entry.name = kernel(group).report.name;
+    entry.schedule = schedule_of(group);
+    entry.seconds = group.after;
+    entry.samples = 1;
+    entry.limit_fraction = group.after > 0 ? group.limit / group.after : 0;
+    entry.checked = true;
+    return entry;
+  }
+  ProgramRace::Options race_options(ThreadPool* pool) const {
+    ProgramRace::Options how;
+    how.pool = pool;
+    how.weights = options_.weights;
+    how.sizes = sizes_;
+    how.most_bytes = int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE)) / 2;
+    return how;
+  }
+
   struct Compared {
     bool good = false;
     int program = -1;
@@ -394,6 +452,15 @@ private:
     result.times = *times;
     result.good = times->second <= times->first;
     if (!result.good) return result;
+    for (const double pause : pauses) {
+      auto paused = race.compare(old_program, *program, seconds / 4, 5, how_.stop, pause);
+      if (!paused) return paused.failure();
+      if (paused->second <= paused->first * threshold) continue;
+      result.good = false;
+      result.times = *paused;
+      result.where = fmt::format(" with pauses of {} between steps", human_time(pause));
+      return result;
+    }
     for (const auto& [symbol, value] :
          bound_) { // each dimension alone: together they may break an assumption
       const std::string name(symbol.name());
@@ -404,7 +471,6 @@ private:
       auto at_most = race.compare(old_program, *program, seconds / 4, 3, how_.stop);
       race.set_sizes(sizes_);
       if (!at_most) return at_most.failure();
-      constexpr double threshold = 1.02;
       if (at_most->second <= at_most->first * threshold) continue;
       result.good = false;
       result.times = *at_most;
@@ -415,6 +481,20 @@ private:
   }
 
   // ---- telling ----
+
+  void tell_changed() {
+    for (const Group& group : groups_)
+      if (group.improved)
+        summary_.changed.push_back({.name = kernel(group).report.name,
+                                    .computes = kernel(group).report.computes,
+                                    .launches = group.launches,
+                                    .before = group.before,
+                                    .after = group.after,
+                                    .limit_fraction = group.after > 0 ? group.limit / group.after : 0});
+    std::ranges::stable_sort(summary_.changed, [](const ChangedKernel& a, const ChangedKernel& b) {
+      return a.launches * (a.before - a.after) > b.launches * (b.before - b.after);
+    });
+  }
 
   SearchProgress progress_of(SearchProgress::Phase phase, const Group& group, int number, int count) const {
     SearchProgress progress;
@@ -483,6 +563,7 @@ std::string to_string(const SearchSummary& s) {
         fmt::format("  kernels alone {} -> {}\n", human_time(s.kernels_before), human_time(s.kernels_after));
   if (s.program_before > 0)
     text += fmt::format("  a step {} -> {}\n", human_time(s.program_before), human_time(s.program_after));
+  if (s.workers == 1) text += "  one worker is faster than several: launches of a step run on one\n";
   text += fmt::format("  mismatches {}\n", s.mismatches);
   for (const std::string& note : s.notes) text += "  " + note + "\n";
   return text;

@@ -154,7 +154,7 @@ Result<double> ProgramRace::run(Program& program) {
 }
 
 Result<ProgramRace::Times> ProgramRace::compare(int first, int second, double seconds, int rounds,
-                                                const std::function<bool()>& stop) {
+                                                const std::function<bool()>& stop, double pause) {
   Program* programs[2] = {programs_[size_t(first)].get(), programs_[size_t(second)].get()};
   LUMINAL_CHECK(programs[0] && programs[1]);
   std::vector<double> samples[2];
@@ -166,12 +166,21 @@ Result<ProgramRace::Times> ProgramRace::compare(int first, int second, double se
     if (round >= rounds && search::Clock::steady().now() - begin >= seconds) break;
     if (round >= 3 && stop && stop()) break;
     for (const int turn : {round % 2, 1 - round % 2}) {
-      auto time = run(*programs[turn]);
-      if (!time) return time.failure();
-      samples[turn].push_back(*time);
+      double total = 0;
+      const int steps = pause > 0 ? 8 : 1;
+      for (int step = 0; step < steps; step++) {
+        for (const double end = search::Clock::steady().now() + pause; search::Clock::steady().now() < end;) {
+        }
+        auto time = run(*programs[turn]);
+        if (!time) return time.failure();
+        total += *time;
+      }
+      samples[turn].push_back(total / steps);
     }
   }
-  return Times{search::low_percentile(samples[0], 0.1), search::low_percentile(samples[1], 0.1),
+  // With pauses the middle counts: what a step waits for now and then is a part of what it takes.
+  const double percentile = pause > 0 ? 0.5 : 0.1;
+  return Times{search::low_percentile(samples[0], percentile), search::low_percentile(samples[1], percentile),
                int(samples[0].size())};
 }
 

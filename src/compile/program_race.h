@@ -40,7 +40,9 @@ public:
     double first = 0, second = 0;
     int rounds = 0;
   };
-  Result<Times> compare(int first, int second, double seconds, int rounds, const std::function<bool()>& stop);
+  /// pause: seconds that pass between steps, as where somebody chooses a token; then each program runs several steps in its turn.
+  Result<Times> compare(int first, int second, double seconds, int rounds, const std::function<bool()>& stop,
+                        double pause = 0);
   /// From now on these values; false: an assumption of the plans does not hold then, and nothing has changed.
   bool set_sizes(const std::map<std::string, int64_t>& sizes);
 

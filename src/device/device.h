@@ -52,7 +52,9 @@ struct LaunchArguments {
   char* shared = nullptr;           ///< scratch of the launch, aligned to 64 bytes
   char* local = nullptr;            ///< scratch of worker w: local + w * local_stride
   int64_t local_stride = 0;         ///< bytes, a multiple of 64
-  int workers = 0;                  ///< 0: all
+  int workers = 0;                  ///< at most; 0: all
+  bool barriers = true;             ///< workers wait for each other, so they have to run at the same time
+  double work_us = 1e6;             ///< that the launch takes on one worker, as far as it is known
 };
 
 class Device {

@@ -251,6 +251,9 @@ void apply(Nests& nests, const Directive& d) {
     return;
   }
   case DirectiveKind::unit: return use_unit(nests, w[0], w[1]);
+  case DirectiveKind::serial: // for the launch; the code is the same
+    if (d.numbers[0] < 0) refuse("{} points", d.numbers[0]);
+    return;
   case DirectiveKind::roles:
     if (d.numbers[0] < 1) refuse("a ring is at least 1 deep");
     each_loop(nests, w[0], w[1], [&](int, size_t) { nests.roles[w[1]] = int(d.numbers[0]); });

@@ -189,6 +189,9 @@ RegisterPressure register_pressure(const Kernel& kernel, int vector_lanes = 16);
 /// barrier of its level after each where the level is above 0 (there are no groups on a CPU).
 Kernel expand_roles(const Kernel& kernel);
 
+/// Do workers wait for each other anywhere (barriers of level 0)? Else they may run one after the other, in any order.
+bool has_barriers(const Kernel& kernel);
+
 // ---- builders (loop_build.cpp); types are checked, Error names the operation ----
 BufferId add_buffer(Kernel& kernel, Buffer buffer);
 ValueRef constant(DType dtype, double value); ///< rounded to the dtype

@@ -21,6 +21,7 @@
 //   stream VALUE                               an output of the kernel is written past the caches
 //   unit STAGE DESCRIPTOR                      the dot instruction (kernel/unit.h) that computes the sum, on words of several elements; a sum of few
 //                                              steps becomes a plain map. The axis it takes in words is called AXIS.words
+//   serial POINTS                              a launch of at most so many points runs on one worker
 //   roles STAGE LOOP DEPTH                     producers fill a ring of DEPTH tiles for consumers; on a CPU the parts run one after the other
 //
 // STAGE may be * where it says: every stage that has the loop. Loops start as the axes of the stage, by name. Directives act in order.
@@ -54,7 +55,8 @@ enum class DirectiveKind : uint8_t {
   prefetch,
   stream,
   unit,
-  roles
+  roles,
+  serial
 };
 
 /// kind, and what stands on the line: words in order, numbers apart.

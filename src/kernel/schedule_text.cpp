@@ -41,6 +41,7 @@ constexpr Form forms[] = {
     {DirectiveKind::stream, "stream", 1, false, 0, 0, "stream VALUE"},
     {DirectiveKind::unit, "unit", 2, false, 0, 0, "unit STAGE DESCRIPTOR"},
     {DirectiveKind::roles, "roles", 2, false, 1, 1, "roles STAGE LOOP DEPTH"},
+    {DirectiveKind::serial, "serial", 0, false, 1, 1, "serial POINTS"},
 };
 
 const Form& form_of(DirectiveKind kind) { return forms[int(kind)]; }

@@ -306,4 +306,14 @@ void fuse(Nests& nests, const std::string& name, const std::string& next) {
       c.out = -1;
 }
 
+bool has_barriers(const Kernel& kernel) {
+  const auto any = [](const auto& self, const Body& body) -> bool {
+    return std::ranges::any_of(body, [&](const StmtRef& s) {
+      return (s->kind == StmtKind::barrier && s->level == 0) || self(self, s->body) ||
+             self(self, s->otherwise);
+    });
+  };
+  return any(any, kernel.body);
+}
+
 } // namespace luminal::kernel

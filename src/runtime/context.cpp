@@ -1,6 +1,8 @@
 // runtime/context.cpp -- running a plan.
 #include "runtime/context.h"
 #include "base/check.h"
+#include "base/thread_pool.h"
+#include "runtime/task_graph.h"
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -94,8 +96,10 @@ luminal::Result<void> Context::prepare() {
       for (const Step& inner : *part) deeper(inner);
   };
   for (const Step& step : plan.steps) deeper(step);
-  buffers_.resize(most_buffers);
-  values_.resize(most_symbols);
+  const size_t members = size_t(device.limits().workers);
+  most_buffers_ = most_buffers, most_symbols_ = most_symbols;
+  buffers_.resize(most_buffers * members);
+  values_.resize(most_symbols * members);
 
   shared_bytes_ = (shared_bytes_ + 127) / 64 * 64;
   local_stride_ =
@@ -160,8 +164,10 @@ luminal::Result<void> Context::prepare() {
   }
   for (const KernelCode& kernel : plan.kernels) extents.push_back(kernel.points);
   serial_.assign(plan.kernels.size(), false);
+  work_us_.assign(plan.kernels.size(), 0);
   extents.insert(extents.end(), plan.assumptions.begin(), plan.assumptions.end());
   state_version_ = store_->state_version();
+  make_graphs();
   sizes_ = std::make_unique<ExprProgram>(extents, plan.symbols);
   size_values_.resize(extents.size());
   return load();
@@ -241,7 +247,11 @@ luminal::Result<void> Context::refresh() {
       return Failure{fmt::format("weight {} is {}, {} bytes; {} were given", plan.slots[i].name,
                                  to_string(plan.slots[i].type), bytes_[i],
                                  store_->weight(plan.slots[i].name).size())};
-  for (size_t k = 0; k < plan.kernels.size(); k++) serial_[k] = size_values_[at++] < serial_points;
+  for (size_t k = 0; k < plan.kernels.size(); k++) {
+    const int64_t points = size_values_[at++];
+    serial_[k] = points < plan.kernels[k].parallel_from;
+    work_us_[k] = double(points) * plan.kernels[k].point_ns * 1e-3;
+  }
   for (Expr assumption : plan.assumptions)
     if (size_values_[at++] == 0) {
       std::string values;
@@ -252,6 +262,7 @@ luminal::Result<void> Context::refresh() {
                                  to_string(assumption), values)};
     }
   stale_ = false;
+  arrange_graphs();
   return {};
 }
 
@@ -304,7 +315,18 @@ luminal::Result<void> Context::run() {
     if (auto done = find_states(); !done) return done;
   if (stale_)
     if (auto done = refresh(); !done) return done;
-  return run_steps(executable_->plan().steps, arena_.data());
+  const std::vector<Step>& steps = executable_->plan().steps;
+  int at = 0;
+  for (const auto& graph : graphs_) {
+    if (!graph->concurrent()) continue;
+    for (; at < graph->begin(); at++)
+      if (auto done = run_step(steps[size_t(at)], arena_.data()); !done) return done;
+    run_graph(*graph);
+    at = graph->end();
+  }
+  for (; at < int(steps.size()); at++)
+    if (auto done = run_step(steps[size_t(at)], arena_.data()); !done) return done;
+  return {};
 }
 
 luminal::Result<void> Context::run_steps(const std::vector<Step>& steps, std::byte* arena) {
@@ -321,7 +343,7 @@ luminal::Result<void> Context::run_step(const Step& step, std::byte* arena) {
     const int64_t duration = now_ns() - begin;
     std::vector<HostValue> operands;
     for (int slot : step.slots) operands.push_back(view(slot));
-    events_.push_back({name, begin, duration, std::move(operands)});
+    events_.push_back({name, begin, duration, 0, std::move(operands)});
   };
   switch (step.kind) {
   case StepKind::launch: {
@@ -334,7 +356,9 @@ luminal::Result<void> Context::run_step(const Step& step, std::byte* arena) {
                                       .shared = reinterpret_cast<char*>(scratch_.data()),
                                       .local = reinterpret_cast<char*>(scratch_.data() + shared_bytes_),
                                       .local_stride = local_stride_,
-                                      .workers = serial_[size_t(step.kernel)] ? 1 : 0};
+                                      .workers = serial_[size_t(step.kernel)] ? 1 : 0,
+                                      .barriers = kernel.barriers,
+                                      .work_us = work_us_[size_t(step.kernel)]};
     auto done = executable_->device().launch(executable_->kernel(step.kernel), arguments);
     if (!done) return done;
     if (tracing_) {
@@ -528,9 +552,9 @@ void Context::forget_result(std::string_view name) {
 std::string Context::chrome_trace() const {
   std::string out = "{\"traceEvents\":[";
   for (size_t i = 0; i < events_.size(); i++)
-    out += fmt::format("{}{{\"name\":\"{}\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":{:.3f},\"dur\":{:.3f}}}",
-                       i ? ",\n" : "\n", events_[i].name, double(events_[i].begin_ns) / 1000,
-                       double(events_[i].duration_ns) / 1000);
+    out += fmt::format("{}{{\"name\":\"{}\",\"ph\":\"X\",\"pid\":0,\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f}}}",
+                       i ? ",\n" : "\n", events_[i].name, events_[i].member,
+                       double(events_[i].begin_ns) / 1000, double(events_[i].duration_ns) / 1000);
   return out + "\n]}\n";
 }
 

@@ -1,10 +1,14 @@
 // runtime/context.h -- runs a plan: an Executable holds its loaded code, a Context one execution's memory and symbol values.
 #pragma once
+#include "device/cpu/cpu_device.h"
 #include "runtime/plan.h"
 #include "runtime/store.h"
 #include <functional>
 
 namespace luminal::runtime {
+
+class TaskGraph;
+struct Task;
 
 /// A plan whose code is loaded on a device. Immutable, shared by contexts on any threads.
 class Executable {
@@ -38,6 +42,7 @@ using HostFunction = std::function<luminal::Result<void>(
 struct TraceEvent {
   std::string name;
   int64_t begin_ns = 0, duration_ns = 0;
+  int member = 0;                  ///< of the pool
   std::vector<HostValue> operands; ///< what the step reads and writes; its spans are not to be followed later
 };
 
@@ -91,6 +96,10 @@ private:
   luminal::Result<void> find_states();
   luminal::Result<void> run_steps(const std::vector<Step>& steps, std::byte* arena);
   luminal::Result<void> run_step(const Step& step, std::byte* arena);
+  void make_graphs();
+  void arrange_graphs();
+  void run_graph(TaskGraph& graph);
+  void record(const Step& step, const Task& task, TraceEvent& event, int64_t begin, int member) const;
   luminal::Result<void> run_loop(const Step& step, std::byte* arena);
   luminal::Result<void> run_host(const Step& step);
   luminal::Result<void> check_range(const Step& step) const;
@@ -105,7 +114,8 @@ private:
   std::vector<std::byte*> addresses_;            // of slots
   std::vector<int64_t> bytes_;                   // of slots, at the present symbols
   std::vector<std::vector<int64_t>> shapes_;     // of slots
-  std::vector<bool> serial_;                     // of kernels: too few points to wake the other workers
+  std::vector<bool> serial_;                     // of kernels: too few points for several workers
+  std::vector<double> work_us_;                  // of kernels: a launch on one worker, estimated
   std::vector<std::vector<int>> kernel_symbols_; // positions in symbols_ of each kernel's symbols
   std::vector<void*> buffers_;                   // scratch of a launch's arguments
   std::vector<int64_t> values_;
@@ -116,6 +126,10 @@ private:
   int64_t shared_bytes_ = 0, local_stride_ = 64;
   std::unique_ptr<ExprProgram> sizes_; // all dynamic extents of all slots
   std::vector<int64_t> size_values_;
+  std::vector<std::unique_ptr<TaskGraph>> graphs_; // runs of launches among the plan's steps
+  std::vector<device::CpuFunction> functions_;     // of kernels, where there are graphs
+  std::vector<int> work_class_;                    // of kernels: what the tasks were made for
+  size_t most_buffers_ = 0, most_symbols_ = 0;
   bool stale_ = true;
   bool tracing_ = false;
   std::vector<TraceEvent> events_;

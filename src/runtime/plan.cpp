@@ -92,8 +92,13 @@ std::string to_string(const Plan& plan) {
     out += "\n";
   }
   for (const KernelCode& kernel : plan.kernels)
-    out += fmt::format("kernel {}: {} points{}\n", kernel.name, to_string(kernel.points),
-                       kernel.note.empty() ? "" : ", " + kernel.note);
+    out += fmt::format("kernel {}: {} points of about {:.2g} ns, {}{}{}\n", kernel.name,
+                       to_string(kernel.points), kernel.point_ns,
+                       kernel.parallel_from <= 0 ? "on all workers"
+                       : kernel.parallel_from == INT64_MAX
+                           ? "on one worker"
+                           : fmt::format("on one worker below {}", kernel.parallel_from),
+                       kernel.barriers ? ", barriers" : "", kernel.note.empty() ? "" : ", " + kernel.note);
   if (!plan.load_steps.empty()) {
     out += "load\n";
     print_steps(plan, plan.load_steps, 2, out);

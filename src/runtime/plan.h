@@ -9,9 +9,6 @@
 
 namespace luminal::runtime {
 
-/// Points of a kernel's loops below which a launch runs on one worker: it is done before another would have started.
-inline constexpr int64_t serial_points = 16384;
-
 enum class SlotKind : uint8_t {
   argument, ///< given by the caller before each step
   weight,   ///< given once; lives in the Store
@@ -42,8 +39,13 @@ struct KernelCode {
   std::shared_ptr<const std::vector<std::byte>> object;
   std::vector<Expr> symbols;      ///< scalar arguments, in order
   Expr shared_bytes, local_bytes; ///< scratch of a launch, of a worker
-  Expr points = 0;  ///< of its loops, over the plan's symbols: a launch of few runs on one worker
-  std::string note; ///< one line for the report: schedule and why
+  Expr points = 0;                ///< of its loops, over the plan's symbols
+  /// A launch of fewer points runs on one worker: it is done before the others would have begun.
+  int64_t parallel_from = 16384;
+  double point_ns = 0.05;   ///< what a point takes on one worker, estimated
+  bool barriers = true;     ///< its workers wait for each other
+  std::vector<bool> writes; ///< which of its buffers it writes; empty: any
+  std::string note;         ///< one line for the report: schedule and why
 };
 
 enum class StepKind : uint8_t { launch, copy, zero, check, loop, cond, host };

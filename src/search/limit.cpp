@@ -11,6 +11,23 @@ bool counts(const kernel::Formula& f) {
   return f.op != Op::select || !f.user_op.empty();
 }
 
+/// Instructions on a vector that compute it, about.
+double steps_of(const kernel::Formula& f) {
+  if (f.kind == kernel::FormulaKind::load) return 0.5; // others share it, or it overlaps
+  if (f.kind != kernel::FormulaKind::op || !f.user_op.empty()) return 1;
+  switch (f.op) {
+  case Op::div:
+  case Op::sqrt:
+  case Op::recip:
+  case Op::rsqrt: return 8;
+  case Op::rem:
+  case Op::exp:
+  case Op::exp2:
+  case Op::log2: return 12;
+  default: return f.op >= Op::sin ? 20 : 1;
+  }
+}
+
 } // namespace
 
 KernelWork work_of(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes) {
@@ -30,9 +47,11 @@ KernelWork work_of(const kernel::Cone& cone, const std::map<std::string, int64_t
   for (const kernel::Stage& stage : cone.stages)
     for (const kernel::Component& c : stage.components) {
       const double here = points(c.after ? c.axes : stage.axes);
+      double steps = c.kind != kernel::ComponentKind::map && !c.set ? 1 : 0;
       double each = c.kind != kernel::ComponentKind::map && is_float(c.dtype) && !c.set ? 1 : 0;
       kernel::visit(c.body, [&](const kernel::Formula& f) {
         each += counts(f);
+        steps += steps_of(f);
         if (f.kind != kernel::FormulaKind::load) return;
         if (kernel::holes_of(cone, f.index).empty())
           whole[size_t(f.value)] = true;
@@ -40,6 +59,7 @@ KernelWork work_of(const kernel::Cone& cone, const std::map<std::string, int64_t
           asked[size_t(f.value)] += here;
       });
       work.flops += each * here;
+      work.steps += steps * here;
     }
   for (size_t v = 0; v < cone.values.size(); v++) {
     const kernel::ConeValue& value = cone.values[v];
@@ -64,6 +84,17 @@ double limit_seconds(const KernelWork& work, const MachineProfile& profile, int 
   const double bytes = (threads > 1 ? profile.memory : profile.memory_1).read * 1e9;
   if (!(flops > 0) || !(bytes > 0)) return 0;
   return std::max(work.flops / flops, work.bytes / bytes);
+}
+
+double work_seconds(const KernelWork& work, const MachineProfile& profile) {
+  const double steps = profile.fma_f32_1 / 4 * 1e9; // a multiply-add is two; every second one is not there
+  const double bytes = (work.bytes <= double(profile.l2)   ? profile.l2_1.read
+                        : work.bytes <= double(profile.l3) ? profile.l3_all.read / profile.threads
+                                                           : profile.memory_1.read) *
+                       1e9;
+  if (!(steps > 0) || !(bytes > 0)) return 0;
+  constexpr double call = 30e-9;
+  return call + std::max(work.steps / steps, work.bytes / bytes);
 }
 
 } // namespace luminal::search

@@ -105,7 +105,7 @@ MachineProfile MachineProfile::guess(int threads) {
   p.l1_1 = {l1, l1 / 2, l1, l1};
   p.l2_1 = {l1 / 2, l1 / 4, l1 / 2, l1 / 2};
   p.l3_all = {l1 / 4 * threads, l1 / 8 * threads, l1 / 4 * threads, l1 / 4 * threads};
-  p.fork_join_us = threads > 1 ? 1 : 0;
+  p.fork_join_us = threads > 1 ? 0.5 : 0;
   p.barrier_us = threads > 1 ? 0.2 : 0;
   return p;
 }

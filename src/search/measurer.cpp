@@ -78,7 +78,8 @@ public:
     if (!loaded) return loaded.failure();
     shared_bytes_ = std::max(shared_bytes_, code.shared_bytes);
     local_bytes_ = std::max(local_bytes_, (code.local_bytes + 63) / 64 * 64);
-    candidates_.push_back({loaded->kernels[0], code.shared_bytes, (code.local_bytes + 63) / 64 * 64});
+    candidates_.push_back(
+        {loaded->kernels[0], code.shared_bytes, (code.local_bytes + 63) / 64 * 64, code.barriers});
     return int(candidates_.size()) - 1;
   }
 
@@ -92,6 +93,7 @@ public:
     launch.local = static_cast<char*>(local_.data);
     launch.local_stride = code.local_stride;
     launch.workers = work_->threads;
+    launch.barriers = code.barriers;
     pool_.run([](int) {}); // nobody sleeps when the clock starts
     const double begin = seconds_now();
     for (int i = 0; i < launches; i++) {
@@ -129,6 +131,7 @@ public:
     launch.local = local.data();
     launch.local_stride = code.local_stride;
     launch.workers = work_->threads;
+    launch.barriers = code.barriers;
     if (auto done = device_->launch(code.kernel, launch); !done) return done.failure();
     Outputs outputs(arguments.size());
     for (size_t i = 0; i < arguments.size(); i++) {
@@ -148,6 +151,7 @@ private:
   struct Loaded {
     device::KernelId kernel;
     int64_t shared_bytes, local_stride;
+    bool barriers;
   };
 
   Result<void*> allocate(int64_t bytes) {

@@ -36,6 +36,7 @@ struct CandidateCode {
   std::shared_ptr<const std::vector<std::byte>> object;
   std::string entry;
   int64_t shared_bytes = 0, local_bytes = 0; ///< scratch of a launch, of each worker
+  bool barriers = true;                      ///< its workers wait for each other
 };
 
 struct MeasurerOptions {

@@ -26,6 +26,7 @@ struct Request {
   uint32_t poison = 0;
   uint64_t object_bytes = 0, entry_bytes = 0; // follow, with add
   int64_t shared_bytes = 0, local_bytes = 0;
+  uint32_t barriers = 1;
 };
 struct Reply {
   uint32_t failed = 0, text_bytes = 0; // the reason follows
@@ -107,6 +108,7 @@ public:
       Request request{.call = Call::add, .shared_bytes = c.shared_bytes, .local_bytes = c.local_bytes};
       request.object_bytes = c.object->size();
       request.entry_bytes = c.entry.size();
+      request.barriers = c.barriers;
       if (!send_all(socket_, &request, sizeof request) ||
           !send_all(socket_, c.entry.data(), c.entry.size()) ||
           !send_all(socket_, c.object->data(), c.object->size())) {
@@ -247,7 +249,7 @@ private:
     while (receive_all(socket_, &request, sizeof request, -1) == Received::all) {
       if (request.call == Call::add) {
         CandidateCode code{nullptr, std::string(request.entry_bytes, 0), request.shared_bytes,
-                           request.local_bytes};
+                           request.local_bytes, request.barriers != 0};
         std::vector<std::byte> object(request.object_bytes);
         if (receive_all(socket_, code.entry.data(), code.entry.size(), -1) != Received::all ||
             receive_all(socket_, object.data(), object.size(), -1) != Received::all)

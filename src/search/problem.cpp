@@ -65,6 +65,7 @@ Result<CandidateCode> build(const kernel::Kernel& kernel, const std::map<std::st
   if (!local) return local.failure();
   CandidateCode code{nullptr, compiled->entry, *shared, *local};
   code.object = std::make_shared<const std::vector<std::byte>>(std::move(compiled->object));
+  code.barriers = kernel::has_barriers(kernel);
   return code;
 }
 

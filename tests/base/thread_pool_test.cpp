@@ -57,6 +57,86 @@ TEST_P(Pool, ParallelForTakesEveryIndexOnce) {
   }
 }
 
+TEST_P(Pool, EveryTaskIsDoneOnceWhoeverIsFree) {
+  ThreadPool pool(GetParam());
+  for (int round = 0; round < 300; ++round) {
+    const int count = round % 23;
+    std::vector<int> done(static_cast<size_t>(count)); // plain: the end of a run orders them
+    pool.tasks(count, round % 2 ? 1e6 : 0, [&](int task, int member) {
+      EXPECT_TRUE(member >= 0 && member < pool.size());
+      ++done[size_t(task)];
+    });
+    for (const int d : done) ASSERT_EQ(d, 1);
+  }
+}
+
+TEST_P(Pool, ATaskMayWaitForEarlierOnes) {
+  ThreadPool pool(GetParam());
+  for (int round = 0; round < 200; ++round) {
+    constexpr int count = 40;
+    std::vector<std::atomic<int>> done(count);
+    std::vector<int> value(count);
+    pool.tasks(count, 1e6, [&](int task, int) {
+      const int need = task / 2;
+      if (task > 0) pool.wait([&] { return done[size_t(need)].load(std::memory_order_acquire) == 1; });
+      value[size_t(task)] = task > 0 ? value[size_t(need)] + 1 : 1;
+      done[size_t(task)].store(1, std::memory_order_release);
+    });
+    for (int task = 1; task < count; ++task) ASSERT_EQ(value[size_t(task)], value[size_t(task / 2)] + 1);
+  }
+}
+
+/// No member but the caller is ever needed: the others are kept busy by somebody else.
+TEST_P(Pool, TheCallerDoesWhatNobodyBegins) {
+  ThreadPool pool(GetParam());
+  std::atomic<bool> inside{false}, leave{false};
+  std::thread other([&] {
+    pool.run([&](int member) {
+      if (member == 0) inside = true;
+      while (!leave) std::this_thread::yield();
+    });
+  });
+  while (!inside) std::this_thread::yield();
+  std::vector<int> done(9);
+  pool.tasks(9, 1e6, [&](int task, int member) {
+    EXPECT_EQ(member, 0);
+    ++done[size_t(task)];
+  });
+  for (const int d : done) EXPECT_EQ(d, 1);
+  int teams = 0;
+  pool.team(pool.size(), 1e6, [&](int index, int count) {
+    EXPECT_EQ(index, 0);
+    EXPECT_EQ(count, 1);
+    pool.barrier(); // of one
+    ++teams;
+  });
+  EXPECT_EQ(teams, 1);
+  leave = true;
+  other.join();
+}
+
+TEST_P(Pool, TeamsMeetAtBarriers) {
+  ThreadPool pool(GetParam());
+  std::vector<int> value(static_cast<size_t>(pool.size()));
+  std::atomic<int> wrong{0};
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<int> came{0}, size{0};
+    pool.team(1 + round % pool.size(), 1e6, [&](int index, int count) {
+      ++came;
+      size = count;
+      for (int phase = 1; phase <= 3; ++phase) {
+        value[size_t(index)] = 10 * round + phase;
+        pool.barrier();
+        for (int i = 0; i < count; ++i) wrong += value[size_t(i)] != 10 * round + phase;
+        pool.barrier();
+      }
+    });
+    ASSERT_EQ(came, size);
+    ASSERT_LE(size, 1 + round % pool.size());
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST_P(Pool, ExceptionsReachTheCaller) {
   ThreadPool pool(GetParam());
   for (int thrower = 0; thrower < pool.size(); ++thrower)

@@ -23,26 +23,6 @@ std::string processor_name() {
   return "processor";
 }
 
-/// For launches on fewer workers than the pool has: a barrier of its own.
-class CountingBarrier {
-public:
-  explicit CountingBarrier(int count) : count_(count) {}
-  void wait() {
-    uint32_t generation = generation_.load(std::memory_order_acquire);
-    if (arrived_.fetch_add(1, std::memory_order_acq_rel) == count_ - 1) {
-      arrived_.store(0, std::memory_order_relaxed);
-      generation_.store(generation + 1, std::memory_order_release);
-    } else {
-      while (generation_.load(std::memory_order_acquire) == generation) std::this_thread::yield();
-    }
-  }
-
-private:
-  int count_;
-  std::atomic<int> arrived_{0};
-  std::atomic<uint32_t> generation_{0};
-};
-
 class Cpu final : public CpuDevice {
 public:
   explicit Cpu(ThreadPool& pool) : pool_(pool) {
@@ -122,21 +102,19 @@ public:
     int workers = a.workers ? a.workers : pool_.size();
     if (workers < 0 || workers > pool_.size())
       return Failure{fmt::format("cpu: {} workers are asked for, the pool has {}", workers, pool_.size())};
-    if (workers == 1) {
+    // Parts are taken by whoever is free; the bits of a result do not depend on how many parts there are.
+    if (workers == 1)
       f(a.buffers.data(), a.symbols.data(), a.shared, a.local, 0, 1, nullptr, [](void*) {});
-    } else if (workers == pool_.size()) {
-      pool_.run([&](int w) {
-        f(a.buffers.data(), a.symbols.data(), a.shared, a.local + w * a.local_stride, w, workers, &pool_,
+    else if (a.barriers)
+      pool_.team(workers, a.work_us, [&](int w, int count) {
+        f(a.buffers.data(), a.symbols.data(), a.shared, a.local + w * a.local_stride, w, count, &pool_,
           [](void* pool) { static_cast<ThreadPool*>(pool)->barrier(); });
       });
-    } else {
-      CountingBarrier barrier(workers);
-      pool_.run([&](int w) {
-        if (w >= workers) return;
-        f(a.buffers.data(), a.symbols.data(), a.shared, a.local + w * a.local_stride, w, workers, &barrier,
-          [](void* b) { static_cast<CountingBarrier*>(b)->wait(); });
+    else
+      pool_.tasks(workers, a.work_us, [&](int part, int member) {
+        f(a.buffers.data(), a.symbols.data(), a.shared, a.local + member * a.local_stride, part, workers,
+          nullptr, [](void*) {});
       });
-    }
     return {};
   }
 

@@ -1,0 +1,97 @@
+// runtime/context_graph.cpp -- runs of launches as tasks that the members of the pool take; the steps between them stay where they are.
+#include "base/thread_pool.h"
+#include "runtime/context.h"
+#include "runtime/task_graph.h"
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace luminal::runtime {
+namespace {
+
+/// What independent launches take together before a second worker is worth it: some times what it costs to ask one.
+constexpr double worth_us = 4;
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+} // namespace
+
+/// Launches that run side by side need barriers of their own and scratch of their own: kernels with either end a graph.
+void Context::make_graphs() {
+  const Plan& plan = executable_->plan();
+  const auto* cpu = dynamic_cast<const device::CpuDevice*>(&executable_->device());
+  if (!cpu || cpu->limits().workers == 1) return;
+  for (size_t k = 0; k < plan.kernels.size(); k++)
+    functions_.push_back(cpu->function(executable_->kernel(int(k))));
+  const auto simple = [&](const Step& step) {
+    if (step.kind != StepKind::launch) return false;
+    const KernelCode& kernel = plan.kernels[size_t(step.kernel)];
+    return !kernel.barriers && kernel.shared_bytes.range().high <= 0;
+  };
+  constexpr size_t most = 512; // steps of one graph: finding dependencies looks at pairs
+  for (size_t begin = 0; begin < plan.steps.size();) {
+    size_t end = begin;
+    while (end < plan.steps.size() && end - begin < most && simple(plan.steps[end])) end++;
+    if (end - begin > 1)
+      graphs_.push_back(
+          std::make_unique<TaskGraph>(plan, std::span(plan.steps).subspan(begin, end - begin), int(begin)));
+    begin = std::max(end, begin + 1);
+  }
+}
+
+/// Tasks follow what kernels take at the present sizes, by powers of two: in most steps nothing changes.
+void Context::arrange_graphs() {
+  if (graphs_.empty()) return;
+  bool same = work_class_.size() == work_us_.size();
+  work_class_.resize(work_us_.size());
+  for (size_t k = 0; k < work_us_.size(); k++) {
+    const int now = serial_[k] ? std::ilogb(std::max(work_us_[k], 1e-3)) : 1000;
+    same &= work_class_[k] == now;
+    work_class_[k] = now;
+  }
+  if (same) return;
+  for (const auto& graph : graphs_)
+    graph->arrange(work_us_, serial_, executable_->device().limits().workers, worth_us);
+}
+
+/// A launch in parts is several events; what it reads and writes is told with the first.
+void Context::record(const Step& step, const Task& task, TraceEvent& event, int64_t begin, int member) const {
+  event.name = executable_->plan().kernels[size_t(step.kernel)].name;
+  event.begin_ns = begin, event.duration_ns = now_ns() - begin, event.member = member;
+  if (task.part > 0) return;
+  for (const int slot : step.slots) event.operands.push_back(view(slot));
+}
+
+void Context::run_graph(TaskGraph& graph) {
+  const Plan& plan = executable_->plan();
+  const auto& cpu = static_cast<const device::CpuDevice&>(executable_->device());
+  ThreadPool& pool = cpu.pool();
+  graph.reset();
+  const size_t traced = events_.size();
+  if (tracing_) events_.resize(traced + graph.trace_size());
+  pool.tasks(int(graph.tasks().size()), graph.work_us(), [&](int number, int member) {
+    const Task& task = graph.tasks()[size_t(number)];
+    if (!graph.ready(task)) pool.wait([&] { return graph.ready(task); });
+    void** buffers = buffers_.data() + most_buffers_ * size_t(member);
+    int64_t* values = values_.data() + most_symbols_ * size_t(member);
+    for (int p = task.first; p <= task.last; p++) {
+      const int64_t begin = tracing_ ? now_ns() : 0;
+      const Step& step = plan.steps[size_t(graph.order()[size_t(p)])];
+      for (size_t i = 0; i < step.slots.size(); i++) buffers[i] = addresses_[size_t(step.slots[i])];
+      const auto& symbols = kernel_symbols_[size_t(step.kernel)];
+      for (size_t i = 0; i < symbols.size(); i++) values[i] = symbols_[size_t(symbols[i])];
+      functions_[size_t(step.kernel)](
+          buffers, values, reinterpret_cast<char*>(scratch_.data()),
+          reinterpret_cast<char*>(scratch_.data() + shared_bytes_ + member * local_stride_), task.part,
+          task.parts, nullptr, [](void*) {});
+      if (tracing_) record(step, task, events_[traced + graph.trace_place(task, p)], begin, member);
+    }
+    graph.done(task);
+  });
+}
+
+} // namespace luminal::runtime

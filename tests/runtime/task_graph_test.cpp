@@ -1,0 +1,138 @@
+// task_graph_test.cpp -- dependencies of random launches against those of the definition; tasks that any number of members can take in order.
+#include "runtime/task_graph.h"
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <random>
+
+namespace luminal::runtime {
+namespace {
+
+/// Launches that write one slot and read some; slots of the arena overlap at random.
+Plan random_plan(std::mt19937& random, int steps) {
+  Plan plan;
+  const auto draw = [&](int n) { return int(random() % uint32_t(n)); };
+  for (int s = 0; s < 12; s++) {
+    Slot slot;
+    slot.kind = s < 3 ? SlotKind::state : SlotKind::arena;
+    slot.max_bytes = 64 * (1 + draw(3));
+    slot.offset = s < 3 ? -1 : 64 * draw(20);
+    plan.slots.push_back(slot);
+  }
+  for (int k = 0; k < 3; k++) {
+    KernelCode kernel;
+    if (k < 2) kernel.writes = {true, k == 1, false}; // the last one says nothing: it may write all
+    plan.kernels.push_back(kernel);
+  }
+  for (int i = 0; i < steps; i++) {
+    Step step;
+    step.kernel = draw(3);
+    for (int a = 0; a < 3; a++) step.slots.push_back(draw(12));
+    plan.steps.push_back(step);
+  }
+  return plan;
+}
+
+bool conflict(const Plan& plan, const Step& a, const Step& b) {
+  const auto writes = [&](const Step& step, size_t i) {
+    const auto& known = plan.kernels[size_t(step.kernel)].writes;
+    return known.empty() || known[i];
+  };
+  for (size_t i = 0; i < a.slots.size(); i++)
+    for (size_t k = 0; k < b.slots.size(); k++) {
+      if (!writes(a, i) && !writes(b, k)) continue;
+      const int x = a.slots[i], y = b.slots[k];
+      if (x == y) return true;
+      const Slot &p = plan.slots[size_t(x)], &q = plan.slots[size_t(y)];
+      if (p.offset < 0 || q.offset < 0) continue;
+      for (int64_t byte = p.offset; byte < p.offset + p.max_bytes; byte += 64)
+        if (byte >= q.offset && byte < q.offset + q.max_bytes) return true;
+    }
+  return false;
+}
+
+TEST(TaskGraph, AnyOrderThatTasksAllowKeepsConflictsInOrder) {
+  std::mt19937 random(7);
+  int side_by_side = 0;
+  for (int round = 0; round < 200; round++) {
+    const Plan plan = random_plan(random, 2 + int(random() % 14));
+    TaskGraph graph(plan, plan.steps, 0);
+    const std::vector<double> work(3, double(random() % 4));
+    const std::vector<bool> serial{true, random() % 2 == 0, true};
+    const int members = 1 + int(random() % 3);
+    graph.arrange(work, serial, members, 2.0);
+    const std::vector<Task>& tasks = graph.tasks();
+    // Members take tasks in order and finish them in any order that their needs allow.
+    graph.reset();
+    std::vector<std::pair<int, int>> span(plan.steps.size(), {-1, -1}); // first begin, last end of each step
+    std::vector<size_t> taken;
+    size_t next = 0;
+    int time = 0, parts = 0;
+    while (next < tasks.size() || !taken.empty()) {
+      while (next < tasks.size() && int(taken.size()) < members) taken.push_back(next++);
+      std::vector<size_t> ready;
+      for (const size_t t : taken)
+        if (graph.ready(tasks[t])) ready.push_back(t);
+      ASSERT_FALSE(ready.empty()) << "nobody can go on";
+      side_by_side += ready.size() > 1;
+      for (const size_t t : ready)
+        for (int p = tasks[t].first; p <= tasks[t].last; p++) {
+          auto& [begin, end] = span[size_t(graph.order()[size_t(p)])];
+          if (begin < 0) begin = time;
+        }
+      time++;
+      const size_t t = ready[random() % ready.size()];
+      for (int p = tasks[t].first; p <= tasks[t].last; p++, parts++)
+        span[size_t(graph.order()[size_t(p)])].second = time + p - tasks[t].first;
+      time += tasks[t].last - tasks[t].first + 1;
+      graph.done(tasks[t]);
+      std::erase(taken, t);
+    }
+    EXPECT_EQ(size_t(parts), graph.trace_size());
+    for (size_t b = 0; b < plan.steps.size(); b++) {
+      ASSERT_GE(span[b].second, 0) << "never done";
+      for (size_t a = 0; a < b; a++) {
+        if (!conflict(plan, plan.steps[a], plan.steps[b])) continue;
+        // in one chain their order says it, else the times
+        const auto& order = graph.order();
+        const auto place = [&](size_t s) { return std::ranges::find(order, int(s)) - order.begin(); };
+        ASSERT_LT(place(a), place(b));
+        ASSERT_LE(span[a].second, std::max(span[b].first, span[b].second - 1))
+            << "steps " << a << " and " << b;
+      }
+    }
+  }
+  EXPECT_GT(side_by_side, 50);
+}
+
+TEST(TaskGraph, ChainsOfShortLaunchesAreOneTask) {
+  Plan plan;
+  plan.kernels.resize(1);
+  plan.kernels[0].writes = {true, false};
+  for (int s = 0; s < 9; s++) {
+    Slot slot;
+    slot.kind = SlotKind::state;
+    slot.max_bytes = 64;
+    plan.slots.push_back(slot);
+  }
+  const auto launch = [&](int out, int in) {
+    Step step;
+    step.kernel = 0;
+    step.slots = {out, in};
+    plan.steps.push_back(step);
+  };
+  launch(1, 0), launch(2, 1), launch(3, 1), launch(4, 1), launch(5, 2);
+  TaskGraph graph(plan, plan.steps, 0);
+  graph.arrange({1.0}, {true}, 2, 4.0);
+  EXPECT_EQ(graph.tasks().size(), 1u); // three of 1 us side by side are not worth it
+  EXPECT_FALSE(graph.concurrent());
+  graph.arrange({10.0}, {true}, 2, 4.0);
+  ASSERT_EQ(graph.tasks().size(), 5u);
+  EXPECT_EQ(graph.work_us(), 50);
+  graph.arrange({10.0}, {false}, 2, 4.0);
+  EXPECT_EQ(graph.tasks().size(), 10u);
+  graph.arrange({10.0}, {false}, 1, 4.0);
+  EXPECT_EQ(graph.tasks().size(), 1u);
+}
+
+} // namespace
+} // namespace luminal::runtime
