@@ -58,9 +58,10 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
   return {};
 }
 
-namespace {
-double share_of(int64_t n, int64_t unit) { return double(n) / double((n + unit - 1) / unit * unit); }
-} // namespace
+double share_of(int64_t n, int64_t unit) {
+  const int64_t all = (n + unit - 1) / unit * unit;
+  return double(n) / double(all);
+}
 
 WindowBlocks window_blocks(const WindowedProduct& p, const MachineLimits& limits, int64_t rows) {
   WindowBlocks best;
@@ -112,11 +113,10 @@ void Chooser::windows() {
     // Summed axes outside of what lies side by side in the result, and in lanes. Where the lanes go along the other operand, each row for itself.
     words.insert(words.end(), images.begin(), images.end());
     const bool split_rows = !across && !row.empty() && blocks.rows > 0 && blocks.rows < p->rows;
-    const std::string part = fmt::format("{}", blocks.rows);
     if (across && !row.empty()) words.push_back(row);
-    if (split_rows) words.push_back(row + "/" + part);
+    if (split_rows) words.push_back(fmt::format("{}/{}", row, blocks.rows));
     words.insert(words.end(), sums.begin(), sums.end());
-    if (!across && !row.empty()) words.push_back(split_rows ? row + "%" + part : row);
+    if (!across && !row.empty()) words.push_back(split_rows ? fmt::format("{}%{}", row, blocks.rows) : row);
     words.push_back(run);
     if (!try_add(DirectiveKind::materialize, {origin, value})) break;
     const int copy = int(s), reader = int(s) + 1;

@@ -17,6 +17,9 @@ struct WindowedProduct {
 /// Stages whose first component sums the product of two loads, with known extents.
 std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& stage);
 
+/// How much of units that are filled from n things is filled.
+double share_of(int64_t n, int64_t unit);
+
 struct WindowBlocks {
   int64_t rows = 0;      ///< of each block, which the product takes as one run
   double used = 0;       ///< share of the lanes

@@ -102,19 +102,16 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       const int64_t lanes = limits.lanes;
       // What is used few times is read once, as it lies; small things are in reach anyhow.
       if (!p || p->rows < 16 || p->depth < 16 || p->n < lanes || p->n * p->depth * 4 <= limits.l1) continue;
-      const auto share = [](int64_t n, int64_t unit) {
-        return double(n) / double((n + unit - 1) / unit * unit);
-      };
       if (!p->beside) {
         // Lanes along n although the results do not lie so: a tile is written element by element, some two steps for each.
-        double there = share(p->run, lanes);
+        double there = share_of(p->run, lanes);
         const auto windows = windowed_product(cone, st);
         if (windows && windows->uses >= 16 && windows->depth >= 64 &&
             (windows->window || windows->step == Step::near)) {
           const WindowBlocks blocks = window_blocks(*windows, limits);
           there = std::max(there, blocks.used) * (blocks.apart ? 1 : 0.95);
         }
-        const double here = share(p->n, lanes) / (1 + 2.0 * double(lanes) / double(p->depth));
+        const double here = share_of(p->n, lanes) / (1 + 2.0 * double(lanes) / double(p->depth));
         if (here < there + 0.02) continue;
       }
       int64_t columns = (limits.vector_registers >= 32 ? 4 : 2) * lanes;
