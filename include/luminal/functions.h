@@ -40,6 +40,35 @@ Tensor atan2(Operand y, Operand x);
 /// x > 0 ? x : weight * x. `weight`: one value, or one a channel (axis 1 of x; axis 0 where x has one axis).
 Tensor prelu(const Tensor& x, const Tensor& weight, LUMINAL_WHERE);
 
+/// log(exp(a) + exp(b)) and log2(2^a + 2^b) without overflow on the way.
+Tensor logaddexp(Operand a, Operand b);
+Tensor logaddexp2(Operand a, Operand b);
+/// x log(y), 0 where x is 0 (and y is no NaN).
+Tensor xlogy(Operand x, Operand y);
+/// log(x / (1 - x)); with eps, x is clamped to eps .. 1 - eps first.
+Tensor logit(const Tensor& x, std::optional<double> eps = {}, LUMINAL_WHERE);
+Tensor sinc(const Tensor& x, LUMINAL_WHERE); ///< sin(pi x) / (pi x), 1 at 0
+/// 0 below 0, `values` at 0, 1 above; NaN stays.
+Tensor heaviside(const Tensor& x, Operand values, LUMINAL_WHERE);
+Tensor deg2rad(const Tensor& x, LUMINAL_WHERE);
+Tensor rad2deg(const Tensor& x, LUMINAL_WHERE);
+Tensor ldexp(const Tensor& x, Operand exponent, LUMINAL_WHERE); ///< x * 2^exponent
+/// Numbers in place of NaN and the infinities: by default 0 and the largest and least of the type. Integers stay.
+Tensor nan_to_num(const Tensor& x, double nan = 0, std::optional<double> posinf = {},
+                  std::optional<double> neginf = {}, LUMINAL_WHERE);
+/// bool: |a - b| <= atol + rtol |b|, or equal; NaN equals NaN where asked for.
+Tensor isclose(Operand a, Operand b, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false);
+/// bool, in the shape of x: whether the element is among the values.
+Tensor isin(const Tensor& x, const Tensor& values, LUMINAL_WHERE);
+/// x + value * a * b, x + value * a / b.
+Tensor addcmul(const Tensor& x, Operand a, Operand b, double value = 1, LUMINAL_WHERE);
+Tensor addcdiv(const Tensor& x, Operand a, Operand b, double value = 1, LUMINAL_WHERE);
+Tensor hardshrink(const Tensor& x, double lambda = 0.5, LUMINAL_WHERE); ///< 0 where |x| <= lambda
+Tensor softshrink(const Tensor& x, double lambda = 0.5,
+                  LUMINAL_WHERE);                              ///< lambda nearer to 0, 0 where |x| <= lambda
+Tensor tanhshrink(const Tensor& x, LUMINAL_WHERE);             ///< x - tanh(x)
+Tensor softmin(const Tensor& x, int axis = -1, LUMINAL_WHERE); ///< softmax(-x)
+
 // ---- reductions ----
 struct VarMean {
   Tensor var, mean;

@@ -15,6 +15,13 @@ namespace luminal {
 Tensor stack(const std::vector<Tensor>& parts, int axis = 0, LUMINAL_WHERE);
 Tensor hstack(const std::vector<Tensor>& parts, LUMINAL_WHERE);
 Tensor vstack(const std::vector<Tensor>& parts, LUMINAL_WHERE);
+Tensor dstack(const std::vector<Tensor>& parts, LUMINAL_WHERE);
+Tensor column_stack(const std::vector<Tensor>& parts, LUMINAL_WHERE);
+/// So many parts, the first ones larger by one where they cannot be equal; hsplit: of axis 1 (0 of a line), vsplit: 0, dsplit: 2, in equal parts.
+std::vector<Tensor> tensor_split(const Tensor& x, int64_t parts, int axis = 0, LUMINAL_WHERE);
+std::vector<Tensor> hsplit(const Tensor& x, int64_t parts, LUMINAL_WHERE);
+std::vector<Tensor> vsplit(const Tensor& x, int64_t parts, LUMINAL_WHERE);
+std::vector<Tensor> dsplit(const Tensor& x, int64_t parts, LUMINAL_WHERE);
 /// Lines of coordinates [n0], [n1], .. as grids [n0, n1, ..]; `xy`: the first two axes change places.
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& axes, bool xy = false, LUMINAL_WHERE);
 /// [n0], [n1], .. (k of them) -> [n0 * n1 * .., k]: every combination, the last one running fastest.
@@ -62,6 +69,19 @@ Tensor index_add(const Tensor& x, int axis, const Tensor& ids, const Tensor& val
                  LUMINAL_WHERE);
 Tensor index_copy(const Tensor& x, int axis, const Tensor& ids, const Tensor& values, LUMINAL_WHERE);
 Tensor index_fill(const Tensor& x, int axis, const Tensor& ids, double value, LUMINAL_WHERE);
+
+/// scatter_reduce with the mean; of integers rounded down. Without `include_self` x stays only where nothing comes.
+Tensor scatter_mean(const Tensor& x, int axis, const Tensor& index, const Tensor& values,
+                    bool include_self = true, LUMINAL_WHERE);
+/// x, and where the mask (bool, broadcast to x) holds the next element of `source`, in row-major order; too few of them are an Error at execute.
+Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source, LUMINAL_WHERE);
+Tensor take(const Tensor& x, const Tensor& index, LUMINAL_WHERE); ///< of the flattened x
+/// x with `values` at one index of an axis (values lack it), or at start:start + their extent.
+Tensor select_scatter(const Tensor& x, const Tensor& values, int axis, int64_t index, LUMINAL_WHERE);
+Tensor slice_scatter(const Tensor& x, const Tensor& values, int axis, int64_t start = 0, LUMINAL_WHERE);
+/// Places of a triangle: i64 [2, count], row by row.
+Tensor tril_indices(Graph& graph, int64_t rows, int64_t columns, int64_t offset = 0, LUMINAL_WHERE);
+Tensor triu_indices(Graph& graph, int64_t rows, int64_t columns, int64_t offset = 0, LUMINAL_WHERE);
 
 // ---- results of bounded size: a fixed capacity, and how much of it is used ----
 struct Bounded {

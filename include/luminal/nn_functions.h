@@ -83,6 +83,23 @@ enum class Interpolation : uint8_t { nearest, nearest_exact, linear, cubic };
 /// recompute_scale_factor), exact.
 Tensor interpolate(const Tensor& x, const Dims& sizes, Interpolation mode = Interpolation::nearest,
                    bool align_corners = false, LUMINAL_WHERE);
+enum class GridPadding : uint8_t { zeros, border, reflection };
+/// x [n, c, h, w] at the points of grid [n, y, x, 2] (x first, -1..1 from edge to edge, or with align_corners from centre to centre) -> [n, c, y, x].
+/// nearest (ties to even) or linear.
+Tensor grid_sample(const Tensor& x, const Tensor& grid, Interpolation mode = Interpolation::linear,
+                   GridPadding padding = GridPadding::zeros, bool align_corners = false, LUMINAL_WHERE);
+/// theta [n, 2, 3] -> grid [n, height, width, 2].
+Tensor affine_grid(const Tensor& theta, int64_t height, int64_t width, bool align_corners = false,
+                   LUMINAL_WHERE);
+/// [n, c, sizes..] -> [n, c * kernel.., positions], what a convolution sees (torch's unfold of images); fold sums it back into `sizes`.
+Tensor unfold(const Tensor& x, const std::vector<int64_t>& kernel, const ConvOptions& options = {},
+              LUMINAL_WHERE);
+Tensor fold(const Tensor& x, const std::vector<int64_t>& sizes, const std::vector<int64_t>& kernel,
+            const ConvOptions& options = {}, LUMINAL_WHERE);
+/// x / (k + alpha * mean of x^2 over `size` channels around)^beta.
+Tensor local_response_norm(const Tensor& x, int64_t size, double alpha = 1e-4, double beta = 0.75,
+                           double k = 1, LUMINAL_WHERE);
+Tensor channel_shuffle(const Tensor& x, int64_t groups, LUMINAL_WHERE); ///< [n, g c, ..]: c groups of g
 /// [.., c r^2, h, w] -> [.., c, h r, w r], and back.
 Tensor pixel_shuffle(const Tensor& x, int64_t factor, LUMINAL_WHERE);
 Tensor pixel_unshuffle(const Tensor& x, int64_t factor, LUMINAL_WHERE);

@@ -75,6 +75,9 @@ Tensor random_categorical(const Tensor& key, const Tensor& logits, int axis = -1
 /// replacement all are different, and at least `count` weights must not be 0.
 Tensor random_multinomial(const Tensor& key, const Tensor& weights, int64_t count, bool replacement = false,
                           LUMINAL_WHERE);
+/// softmax((logits + Gumbel noise) / temperature); `hard`: 1 at its largest element, 0 elsewhere.
+Tensor gumbel_softmax(const Tensor& key, const Tensor& logits, double temperature = 1, bool hard = false,
+                      int axis = -1, LUMINAL_WHERE);
 /// Each element is 0 with probability p, else multiplied by 1 / (1 - p).
 Tensor dropout(const Tensor& key, const Tensor& x, double p, LUMINAL_WHERE);
 

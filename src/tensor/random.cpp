@@ -261,6 +261,24 @@ Tensor random_categorical(const Tensor& key, const Tensor& logits, int axis, Whe
   return (logits.cast(DType::f32, where) + noise).argmax(axis, false, where);
 }
 
+Tensor gumbel_softmax(const Tensor& key, const Tensor& logits, double temperature, bool hard, int axis,
+                      Where where) {
+  check_key("gumbel_softmax", key, where);
+  graph_of("gumbel_softmax", {&key, &logits}, where);
+  float_only("gumbel_softmax", logits.dtype(), where);
+  if (!(temperature > 0))
+    throw Error("gumbel_softmax", fmt::format("the temperature {} must be positive", temperature), where);
+  axis = axis_of("gumbel_softmax", axis, logits.rank(), where);
+  Tensor noisy = logits.cast(DType::f32, where) + gumbel("gumbel_softmax", key, type_of(logits).shape, where);
+  if (!hard) return (noisy * (1 / temperature)).softmax(axis, where).cast(logits.dtype(), where);
+  Graph graph(key.graph());
+  Tensor places = build("gumbel_softmax", key.graph(), where, [&](FunctionBuilder& b) {
+    const Shape shape = type_of(noisy).shape;
+    return b.iota(shape, axis_symbol(axis, shape[size_t(axis)]), DType::i64);
+  });
+  return equal(places, noisy.argmax(axis, true, where)).cast(logits.dtype(), where);
+}
+
 Tensor random_multinomial(const Tensor& key, const Tensor& weights, int64_t count, bool replacement,
                           Where where) {
   check_key("random_multinomial", key, where);

@@ -72,5 +72,47 @@ TEST(MathErrors, WordForWord) {
                "[5, 2], value [5, 2]");
 }
 
+TEST(MathErrors, OfWhatIsMadeOfOthers) {
+  Graph g;
+  Tensor a = g.tensor({4, 3}), b = g.tensor({5, 2}), v = g.tensor({3}), i = g.tensor({4, 3}, DType::i32),
+         c = g.tensor({2, 4, 6, 6});
+  EXPECT_ERROR(quantile(a, 1.5), "[quantile] q must lie in 0..1, it is 1.5");
+  EXPECT_ERROR(quantile(i, 0.5), "[quantile] x must be of a float type, it is i32");
+  EXPECT_ERROR(quantile(a, 0.5, 2), "[quantile] axis 2 does not exist in a tensor of 2 axes");
+  EXPECT_ERROR(mode(g.tensor({3, 0})), "[mode] axis 1 of [3, 0] has no elements");
+  EXPECT_ERROR(cov(c), "[cov] x must have one or two axes, it is [2, 4, 6, 6]");
+  EXPECT_ERROR(addmm(v, c, b), "[addmm] a must have 2 axes, it is [2, 4, 6, 6]");
+  EXPECT_ERROR(addmm(c, a, a.transpose()),
+               "[addmm] shapes [2, 4, 6, 6] and [4, 4] do not broadcast: 6 and 4 differ (axes "
+               "are aligned from the right; an extent of 1 stretches)");
+  EXPECT_ERROR(multi_dot({a}), "[multi_dot] at least two tensors are multiplied");
+  EXPECT_ERROR(matrix_power(a, 2), "[matrix_power] x must be of square matrices, it is [4, 3]");
+  EXPECT_ERROR(matrix_power(c, -1), "[matrix_power] the power is -1: it must not be negative");
+  EXPECT_ERROR(cross(b, b), "[cross] axis 1 of [5, 2] must be 3");
+  EXPECT_ERROR(vander(a), "[vander] x must have 1 axis, it is [4, 3]");
+  EXPECT_ERROR(cdist(a, b), "[cdist] rows [.., m, k] and [.., n, k] are compared, not [4, 3] and [5, 2]");
+  EXPECT_ERROR(block_diag({a, c}), "[block_diag] a tensor must be a matrix, it is [2, 4, 6, 6]");
+  EXPECT_ERROR(grid_sample(c, a),
+               "[grid_sample] x [n, c, h, w] is read at grid [n, y, x, 2], not [2, 4, 6, 6] at [4, 3]");
+  EXPECT_ERROR(affine_grid(a, 2, 2),
+               "[affine_grid] theta must be [n, 2, 3] and the sizes positive, not [4, 3], 2 and 2");
+  EXPECT_ERROR(unfold(a, {2, 2}), "[unfold] x must have 4 axes for a kernel of 2, it is [4, 3]");
+  EXPECT_ERROR(fold(g.tensor({1, 9, 4}), {3, 3}, {2, 2}),
+               "[fold] x [1, 9, 4] does not fit: axis 1 must be a multiple of 4, axis 2 must be 4");
+  EXPECT_ERROR(
+      local_response_norm(a, 2),
+      "[local_response_norm] x must be [n, channels, sizes..] and the size positive, not [4, 3] and 2");
+  EXPECT_ERROR(
+      channel_shuffle(c, 3),
+      "[channel_shuffle] x must be [n, channels, sizes..] with a multiple of 3 channels, it is [2, 4, 6, 6]");
+  EXPECT_ERROR(masked_scatter(a, i, v), "[masked_scatter] the mask must be bool, it is i32");
+  EXPECT_ERROR(masked_scatter(i, a > 0, v),
+               "[masked_scatter] x is i32 and source f32: they must have one type");
+  EXPECT_ERROR(slice_scatter(a, b, 0, 2), "[slice_scatter] 5 elements from 2 do not lie in axis 0 of [4, 3]");
+  EXPECT_ERROR(hsplit(a, 2), "[hsplit] axis 1 of [4, 3] does not fall into 2 equal parts");
+  EXPECT_ERROR(tensor_split(a, 0), "[tensor_split] axis 0 of [4, 3] in 0 parts: the axis must have a known "
+                                   "size, and there must be at least one part");
+}
+
 } // namespace
 } // namespace luminal
