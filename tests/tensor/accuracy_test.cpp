@@ -88,7 +88,7 @@ std::map<std::string, Statement> stated() {
     if (line.starts_with("#")) inside = line.find("Accuracy") != std::string::npos;
     std::istringstream words(line);
     std::string bar, name, bar2, ulp, bar3, least;
-    if (inside && words >> bar >> name >> bar2 >> ulp >> bar3 >> least && name[0] == '`')
+    if (inside && words >> bar >> name >> bar2 >> ulp >> bar3 >> least && bar == "|" && name[0] == '`')
       bounds[name.substr(1, name.size() - 2)] = {std::atof(ulp.c_str()), std::atof(least.c_str())};
   }
   return bounds;
@@ -107,7 +107,8 @@ TEST(Accuracy, IsWhatTheDocumentStates) {
   for (const Function& f : functions()) results.push_back(f.make(x).keep());
   std::vector<double> worst(results.size(), 0);
   std::vector<double> least;
-  for (const Function& f : functions()) least.push_back(bounds.contains(f.name) ? bounds.at(f.name).least : 0);
+  for (const Function& f : functions())
+    least.push_back(bounds.contains(f.name) ? bounds.at(f.name).least : 0);
   std::vector<float> places(results.size(), 0), arguments(block);
   for (uint64_t bits = 0; bits < uint64_t(1) << 32;) {
     for (float& a : arguments)
