@@ -271,7 +271,6 @@ Tensor gumbel_softmax(const Tensor& key, const Tensor& logits, double temperatur
   axis = axis_of("gumbel_softmax", axis, logits.rank(), where);
   Tensor noisy = logits.cast(DType::f32, where) + gumbel("gumbel_softmax", key, type_of(logits).shape, where);
   if (!hard) return (noisy * (1 / temperature)).softmax(axis, where).cast(logits.dtype(), where);
-  Graph graph(key.graph());
   Tensor places = build("gumbel_softmax", key.graph(), where, [&](FunctionBuilder& b) {
     const Shape shape = type_of(noisy).shape;
     return b.iota(shape, axis_symbol(axis, shape[size_t(axis)]), DType::i64);

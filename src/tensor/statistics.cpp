@@ -59,14 +59,10 @@ Tensor quantiles(const Tensor& given, const std::vector<double>& q, std::optiona
     return sorted.gather(-1, place_of.cast(DType::i64, where).expand(shape, where), where);
   };
   Tensor low = place.floor(where), value = element(low);
-  if (between == Quantile::linear || between == Quantile::midpoint) {
-    Operand weight = between == Quantile::midpoint ? Operand(0.5) : Operand(0);
-    Tensor rest = place - low;
-    if (between == Quantile::midpoint)
-      value = lerp(value, element(place.ceil(where)), weight, where);
-    else
-      value = lerp(value, element(place.ceil(where)), rest, where);
-  }
+  if (between == Quantile::midpoint)
+    value = lerp(value, element(place.ceil(where)), 0.5, where);
+  else if (between == Quantile::linear)
+    value = lerp(value, element(place.ceil(where)), place - low, where);
   value = luminal::select(broken, NAN, value);
   value = value.movedim({-1}, {0}, where); // [q, others..]
   if (keep_dims && given.rank() > 0) {
