@@ -31,8 +31,11 @@ inline kernel::DefaultKernel random_kernel(const kernel::Cone& cone, const kerne
 /// Entries for all kernels of the module, as if tuning had found them; how many differ from the default schedules.
 inline int put_random_schedules(const Module& module, const compile::Options& options,
                                 search::TuningCache& cache, std::mt19937_64& random) {
-  compile::KernelChooser chooser(
-      {.limits = options.limits, .target = options.target, .cache = nullptr, .sizes = options.sizes});
+  compile::KernelChooser chooser({.limits = options.limits,
+                                  .target = options.target,
+                                  .cache = nullptr,
+                                  .sizes = options.sizes,
+                                  .profile = options.profile});
   Module planned_module = module; // as compile makes it
   options.passes.run(planned_module);
   compile::PlanBuilder builder(planned_module, chooser);
