@@ -150,7 +150,6 @@ Options Options::host(int threads) {
   options.target = codegen::CpuTarget::host();
   options.profile = search::MachineProfile::present(threads);
   options.limits = search::MachineProfile::guess(threads).limits();
-  options.limits.units = options.target.dot_units();
   return options;
 }
 

@@ -142,6 +142,8 @@ kernel::MachineLimits MachineProfile::limits() const {
   limits.l2 = l2;
   limits.l3 = l3;
   limits.threads = threads;
+  const codegen::CpuTarget& target = codegen::CpuTarget::host();
+  if (target.cpu == cpu) limits.units = target.dot_units(); // a profile of another machine does not tell
   return limits;
 }
 

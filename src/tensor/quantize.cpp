@@ -1,6 +1,7 @@
 // tensor/quantize.cpp -- quantised weights and activations, composed from primitives.
 #include "luminal/quantize.h"
 #include "luminal/error.h"
+#include "tensor/graph_state.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -151,8 +152,12 @@ Tensor matmul_transposed(const QuantizedRows& x, const QuantizedWeight& w) {
   const bool alone = tile == Dim(1);
   const std::vector<int> summed = alone ? std::vector<int>{5} : std::vector<int>{3, 5};
   Tensor xv = x.values.reshape({m, 1, blocks, steps, 1, 4}).cast(DType::i32);
-  Tensor sums = xv.sum(summed, true).squeeze(5); // what a constant in all codes adds
-  Tensor products = (w.codes.unsqueeze(0).cast(DType::i32) * xv).sum(summed, true).squeeze(5);
+  // In i32, which the sums of 32 products of bytes fit by far: Tensor::sum would widen to i64.
+  const auto total = [&](const Tensor& t) {
+    return fold(Op::add, "matmul_transposed", t, summed, true, std::source_location::current()).squeeze(5);
+  };
+  Tensor sums = total(xv); // what a constant in all codes adds
+  Tensor products = total(w.codes.unsqueeze(0).cast(DType::i32) * xv);
   if (w.zero) products = products + sums * -w.zero;
   Tensor scale =
       x.scale.unsqueeze(2).expand({m, columns / row_block, row_block / block}).reshape({m, 1, blocks, 1, 1});
