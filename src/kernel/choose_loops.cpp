@@ -133,13 +133,14 @@ std::vector<Chooser::Row> Chooser::rows_of(int s, const std::string& lanes,
             std::ranges::any_of(known, [&](auto* k) { return k->value == f.value && k->index == f.index; }))
           return;
         known.push_back(&f);
-        bool here = false, along_reduction = false;
+        bool here = false, along_reduction = false, in_lanes = false;
         int64_t size = std::max(1, bits(nests_.cone.values[size_t(f.value)].dtype) / 8), step = size;
         for (auto& r : nest(s).loops) {
           bool moved = false;
           for (Expr e : f.index)
             moved |= r.symbol.is_symbol() && depends_on(substitute(e, nest(s).axis_values), r.symbol);
           if (!moved) continue;
+          in_lanes |= r.name == lanes;
           size = std::min(size * trips(r), most);
           here |= r.symbol == l.symbol;
           if (!loop_reduces(s, r)) continue;
@@ -150,6 +151,7 @@ std::vector<Chooser::Row> Chooser::rows_of(int s, const std::string& lanes,
         again |= !here && along_reduction;
         if (!here && along_reduction) row.shared += step;
         if (here && along_reduction) row.bytes += size, row.step += step, row.loads++;
+        row.vectors |= here && along_reduction && in_lanes;
       });
     }
     if (again && moves && row.trips > 1) rows.push_back(row);
@@ -246,6 +248,73 @@ void Chooser::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, i
   std::reverse(tile.unrolled.begin() + first, tile.unrolled.end()); // outermost first, as they stand
 }
 
+/// Lanes along rows of a weight that stand beside each other: every vector of it is brought and unpacked once for as many rows of the other operand as
+/// fit, and those come from a cache.
+void Chooser::weight_tile(int s, const Row* other, const Row& vectors, int64_t budget, Tile& tile) {
+  const Row row = other ? *other : Row{{}, 1, true};
+  const int64_t most_rows = std::min<int64_t>(8, budget);
+  int64_t rows = std::min(row.trips, most_rows);
+  // As many as divide, where they are known: a remainder would unpack everything once more.
+  if (row.constant && row.trips > most_rows)
+    for (int64_t r = most_rows; r > most_rows / 2; r--)
+      if (row.trips % r == 0) {
+        rows = r;
+        break;
+      }
+  if (other) rows = std::min(ask(s, "rows", rows, {1, 2, 4, 6, 8, 12, 16}), row.trips);
+  const int64_t beside = std::min({ask(s, "vectors", 1, {1, 2, 4}), vectors.trips, std::max<int64_t>(1, budget / rows)});
+  const auto unroll = [&](const std::string& loop, int64_t f) {
+    if (f < 2) return loop;
+    std::string inner = loop, outside;
+    if (!nest(s).find(loop)->extent.is_constant(f)) std::tie(outside, inner) = split(s, loop, f);
+    tile.unrolled.push_back(inner);
+    return outside;
+  };
+  tile.outer = unroll(vectors.loop, beside);
+  tile.streamed = vectors.bytes > limits_.l2;
+  if (!other) return;
+  std::string inside = row.loop;
+  const int64_t block = limits_.l2 / 2 / std::max<int64_t>(1, row.step) / rows * rows;
+  if (row.trips > block && block >= 2 * rows) std::tie(tile.blocks, inside) = split(s, inside, block);
+  tile.inner = unroll(inside, rows);
+}
+
+/// What comes from memory along the lanes is asked for some kilobytes ahead: the processor's own guess ends with each page.
+void Chooser::stream_ahead(int s, const std::string& lanes, const std::vector<std::string>& reduced) {
+  const Expr lane = nest(s).find(lanes)->symbol;
+  struct Use {
+    std::string loop; // the innermost reduced one along which it moves
+    std::set<Expr, ExprLess> places; // that are read in each trip of it
+  };
+  std::map<int, Use> uses; // by value
+  visit_stage(stage(s), [&](const Formula& f) {
+    if (f.kind != FormulaKind::load || nests_.cone.values[size_t(f.value)].role != ValueRole::input) return;
+    std::vector<Expr> at;
+    for (Expr e : f.index) at.push_back(substitute(e, nest(s).axis_values));
+    const auto moves = [&](Expr symbol) {
+      return std::ranges::any_of(at, [&](Expr e) { return depends_on(e, symbol); });
+    };
+    if (!moves(lane)) return;
+    const auto loop = std::find_if(reduced.rbegin(), reduced.rend(), [&](auto& name) {
+      const Expr symbol = nest(s).find(name)->symbol;
+      return symbol.is_symbol() && moves(symbol);
+    });
+    if (loop == reduced.rend()) return;
+    const ConeValue& value = nests_.cone.values[size_t(f.value)];
+    const Layout layout = value.layout.empty() ? row_major(int(value.shape.size())) : value.layout;
+    uses[f.value].loop = *loop;
+    uses[f.value].places.insert(layout_offset(layout, value.shape, at));
+  });
+  for (auto& [value, use] : uses) {
+    const int64_t bytes = int64_t(use.places.size()) * limits_.lanes * 4;
+    if (use.places.size() < 2) continue; // a line for each trip: scales
+    const int64_t usual = std::max<int64_t>(1, 4096 / bytes);
+    if (const int64_t trips = ask(s, "ahead", usual, {0, usual * 2, usual * 4}); trips > 0)
+      try_add(DirectiveKind::prefetch, {stage(s).name, nests_.cone.values[size_t(value)].name, use.loop, use.loop},
+              {trips});
+  }
+}
+
 Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common) {
   Tile tile;
   if (stage(s).monoid || stage(s).scan_axis >= 0) return tile;
@@ -280,6 +349,12 @@ Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::v
       }
     }
   std::erase_if(rows, [&](auto& r) { return r.loop == beside; });
+  const bool alone = rows.size() == 1 && rows[0].vectors && rows[0].bytes > limits_.l2;
+  if (beside.empty() && (alone || (rows.size() == 2 && rows[0].vectors != rows[1].vectors))) {
+    const size_t v = rows[0].vectors ? 0 : 1;
+    weight_tile(s, alone ? nullptr : &rows[1 - v], rows[v], budget, tile);
+    return tile;
+  }
   // A number of rows that is known needs no body for what is left over.
   std::ranges::stable_sort(rows, [](auto& a, auto& b) {
     return std::pair(a.constant && a.trips % 4 == 0, a.trips) >
@@ -452,6 +527,7 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
     words.insert(words.end(), tile.unrolled.begin(), tile.unrolled.end());
     add(DirectiveKind::unroll, words);
   }
+  if (tile.streamed && !reduced.empty()) stream_ahead(s, *lanes, reduced);
   // Short loops over parts of a block are written out by the code generator.
   for (auto& r : reduced)
     if (const StageLoop* l = nest(s).find(r);

@@ -52,6 +52,7 @@ private:
   void sums_inside(int s);
   std::pair<int64_t, int64_t> bytes_read(int s, int value, const std::string& loop);
   void read_ahead(const std::string& shared);
+  void stream_ahead(int s, const std::string& lanes, const std::vector<std::string>& reduced);
 
   // ---- one stage (choose_loops.cpp) ----
   void loops(int s, const std::vector<std::string>& common);
@@ -82,6 +83,7 @@ private:
     std::vector<std::string> jammed;
     // Of a tile with rows on both sides: the rows of one side run over all tiles of the other while a block of those stays in the second cache.
     std::string outer, inner, blocks;
+    bool streamed = false; // what moves along `outer` comes from memory
   };
   std::string split_lanes(int s, const std::string& loop);
   Tile choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common);
@@ -92,10 +94,12 @@ private:
     int64_t bytes = 0;  // of what moves along it
     int64_t step = 0;   // bytes of that for each trip
     int loads = 0;      // loads that move along it
+    bool vectors = false; // one of them moves along the lanes as well
     int64_t shared = 0; // bytes of what does not move along it
   };
   std::vector<Row> rows_of(int s, const std::string& lanes, const std::vector<std::string>& common) const;
   void dot_tile(int s, const std::string& lanes, std::vector<Row> rows, int64_t budget, Tile& tile);
+  void weight_tile(int s, const Row* other, const Row& vectors, int64_t budget, Tile& tile);
 
   const Cone& original_;
   Nests nests_;

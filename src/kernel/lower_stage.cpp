@@ -440,30 +440,34 @@ Body StageLowering::prefetches(const State& state, const StageLoop& loop) {
     if (!far->symbol.is_symbol()) continue; // one trip
     if (far->name != loop.name && !unopened(state, far->symbol).empty())
       refuse("prefetch: loop {} is not outside of {}", p.loop, p.inner);
-    std::vector<Expr> index;
+    std::vector<Expr> offsets; // of the value's loads, one for each line that is known to be another one
+    const ConeValue& value = l_.n_.cone.values[size_t(p.value)];
+    const int64_t line = 512 / bits(value.dtype);
     visit_stage(s_, [&](const Formula& f) {
-      if (f.kind == FormulaKind::load && f.value == p.value && index.empty()) index = f.index;
+      if (f.kind != FormulaKind::load || f.value != p.value) return;
+      const Expr offset = offset_of(state, p.value, f.index);
+      for (Expr known : offsets)
+        if (const Expr apart = offset - known; apart.is_constant() && std::abs(apart.value()) < line) return;
+      offsets.push_back(offset);
     });
-    if (index.empty())
-      refuse("prefetch: stage {} does not read {}", s_.name, l_.n_.cone.values[size_t(p.value)].name);
-    Expr offset = offset_of(state, p.value, index);
-    if (!holes_of(l_.n_.cone, std::span(&offset, 1)).empty()) continue;
-    // The place may lie beyond the last trip, where the loop's own variable never is.
-    std::optional<Expr> step = coefficient_of(offset, far->symbol);
-    if (!step)
-      refuse("prefetch: {} is not read in equal steps along {}", l_.n_.cone.values[size_t(p.value)].name,
-             far->name);
-    offset = offset + *step * Expr(p.distance);
-    Body here;
-    std::vector<const StageLoop*> rows;
-    for (auto* l : unopened(state, offset))
-      if (l->kind == LoopKind::unrolled && (!reduces(*l) || p.inner != p.loop)) rows.push_back(l);
-    State inside = state;
-    for (auto* l : rows) inside.opened.insert(l->symbol);
-    here.push_back(prefetch(l_.places_[size_t(p.value)].buffer, at_first(inside, offset)));
-    for (size_t r = rows.size(); r-- > 0;)
-      here = {kernel::loop(LoopKind::unrolled, rows[r]->symbol, 0, rows[r]->extent, std::move(here))};
-    append(out, std::move(here));
+    if (offsets.empty()) refuse("prefetch: stage {} does not read {}", s_.name, value.name);
+    for (Expr offset : offsets) {
+      if (!holes_of(l_.n_.cone, std::span(&offset, 1)).empty()) continue;
+      // The place may lie beyond the last trip, where the loop's own variable never is.
+      std::optional<Expr> step = coefficient_of(offset, far->symbol);
+      if (!step) refuse("prefetch: {} is not read in equal steps along {}", value.name, far->name);
+      offset = offset + *step * Expr(p.distance);
+      Body here;
+      std::vector<const StageLoop*> rows;
+      for (auto* l : unopened(state, offset))
+        if (l->kind == LoopKind::unrolled && (!reduces(*l) || p.inner != p.loop)) rows.push_back(l);
+      State inside = state;
+      for (auto* l : rows) inside.opened.insert(l->symbol);
+      here.push_back(prefetch(l_.places_[size_t(p.value)].buffer, at_first(inside, offset)));
+      for (size_t r = rows.size(); r-- > 0;)
+        here = {kernel::loop(LoopKind::unrolled, rows[r]->symbol, 0, rows[r]->extent, std::move(here))};
+      append(out, std::move(here));
+    }
   }
   return out;
 }

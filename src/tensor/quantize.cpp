@@ -156,14 +156,14 @@ Tensor matmul_transposed(const QuantizedRows& x, const QuantizedWeight& w) {
   const auto total = [&](const Tensor& t) {
     return fold(Op::add, "matmul_transposed", t, summed, true, std::source_location::current()).squeeze(5);
   };
-  Tensor sums = total(xv); // what a constant in all codes adds
   Tensor products = total(w.codes.unsqueeze(0).cast(DType::i32) * xv);
-  if (w.zero) products = products + sums * -w.zero;
+  if (w.zero) products = products + total(xv * -w.zero); // what a constant in all codes adds, known before
   Tensor scale =
       x.scale.unsqueeze(2).expand({m, columns / row_block, row_block / block}).reshape({m, 1, blocks, 1, 1});
   const auto of_blocks = [&](const Tensor& t) { return t.reshape({1, tiles, blocks, 1, tile}); };
   Tensor terms = as_f32(products) * (of_blocks(w.scale) * scale);
-  if (w.has_offset) terms = terms - of_blocks(w.offset) * (as_f32(sums) * scale);
+  if (w.has_offset) // of each block of x once, not for each row of the weight
+    terms = terms - of_blocks(w.offset) * (as_f32(total(xv)) * scale).contiguous();
   return terms.sum({2, 3}).reshape({m, rows});
 }
 
