@@ -85,7 +85,7 @@ public:
   PythonPeer& operator=(const PythonPeer&) = delete;
   bool present() const { return write_ != nullptr; }
   const std::string& absent() const { return absent_; }
-  /// Seconds of one call in a block of `seconds`; what: "sgemm m n k batch copies", "linear n k f32", "fused gelu eager rows columns" ...
+  /// Seconds of one call in a block of `seconds`; what: "sgemm m n k batch copies", "gemm m n k batch copies bf16|u8s8", "linear n k f32", "fused gelu eager rows columns" ...
   /// "eval TEXT": TEXT is "set-up;;expression" in Python with character 1 in place of spaces; "checksum TEXT" gives in place of seconds the sum of its
   /// (first) result's elements times 1 2 .. 7 1 2 .. in row-major order.
   double ask(const std::string& what, int threads, double seconds);

@@ -96,6 +96,9 @@ template <class T> Array<T>::Array(int64_t count) : count_(count) {
 }
 template class Array<float>;
 template class Array<uint16_t>;
+template class Array<uint8_t>;
+template class Array<int8_t>;
+template class Array<int32_t>;
 
 namespace {
 /// Sum of four uniforms: near enough to normal.
@@ -193,6 +196,14 @@ def case(w, a_):
     n = [int(x) for x in a_ if x.isdigit()]
     if w == "eval":
         return [evaluated(a_)]
+    if w == "gemm": # of narrow numbers
+        batch, shapes = [n[3]] if n[3] > 1 else [], ((n[0], n[2]), (n[2], n[1]), (n[0], n[1]))
+        if a_[-1] == "u8s8": # plain int8 x int8 is what there is; results in int32
+            signed = lambda d: torch.randint(-128, 128, d, dtype=torch.int8)
+            sets = [(signed(shapes[0]), signed(shapes[1])) for _ in range(n[4])]
+            return [lambda s=s: torch._int_mm(s[0], s[1]) for s in sets]
+        sets = [tuple(torch.randn(*batch, *d).bfloat16() for d in shapes) for _ in range(n[4])]
+        return [lambda s=s: torch.matmul(s[0], s[1], out=s[2]) for s in sets]
     if w == "sgemm":
         batch = [n[3]] if n[3] > 1 else []
         sets = [tuple(torch.randn(*batch, *d) for d in ((n[0], n[2]), (n[2], n[1]), (n[0], n[1]))) for _ in range(n[4])]

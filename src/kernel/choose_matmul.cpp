@@ -203,6 +203,11 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   const bool small = !p->outer.empty() && p->rows * p->columns <= 64 * 64 && p->deep <= 64;
   const bool enough = p->across || !p->panels.empty() || !common.empty() ||
                       (p->rows >= 16 && p->columns >= 3 * lanes && p->deep >= 16 && !small);
+  // Words of a dot instruction are put together in the panels of the product.
+  const bool reads_words = s > 0 && copies_words(s - 1);
+  const bool in_words = reads_words && stage(s - 1).components[0].out == p->value && p->panels.empty() &&
+                        p->outer.empty() && common.empty() && !p->turned;
+  if (reads_words && !in_words) return false;
   if (!ask(s, "blocked", enough, {0, 1})) return false;
 
   const auto [rows, vectors] = register_tile(s, p->rows, p->columns);
@@ -217,7 +222,7 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
                                                    (dealt.empty() || t > trips(*nest(s).find(dealt))))
       dealt = o;
   // Small operands are read in place; larger ones in panels.
-  const bool pack = p->turned || (p->packable && p->panels.empty() &&
+  const bool pack = in_words || p->turned || (p->packable && p->panels.empty() &&
                                   ask(s, "pack", p->deep * p->columns * 4 > limits_.l2, {0, 1}));
   const int64_t share_of_one = (all_columns + threads - 1) / threads;
   const double by_tiles = double(share_of_one) / double(round_up(share_of_one, columns)),
@@ -257,11 +262,14 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   const std::string name = stage(s).name, value = nests_.cone.values[size_t(p->value)].name;
   const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
   std::string copy;
-  if (pack) {
+  if (in_words) {
+    copy = stage(s - 1).name;
+  } else if (pack) {
     copy = fresh(value + ".panels");
     add(DirectiveKind::stage, {value, copy});
     s++;
   }
+  const std::string panel_value = in_words ? value : copy;
   const auto split_all = [&](const std::string& loop, const std::string& o, const std::string& i, int64_t f) {
     add(DirectiveKind::split, {name, loop, o, i}, {f});
     if (pack && nests_.stages[size_t(s - 1)].find(loop)) add(DirectiveKind::split, {copy, loop, o, i}, {f});
@@ -308,7 +316,7 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
       if (!nests_.stages[size_t(s - 1)].find(o)) still.push_back(o);
     in_order(copy, {moving, {nc, kc, np, ki, nv, nlane}});
     add(DirectiveKind::store,
-        {copy, kc, p->n + "/" + std::to_string(columns), p->depth[0], p->n + "%" + std::to_string(columns)});
+        {panel_value, kc, p->n + "/" + std::to_string(columns), p->depth[0], p->n + "%" + std::to_string(columns)});
     add(DirectiveKind::vector, {copy, nlane});
     add(DirectiveKind::unroll, {copy, nv});
     add(DirectiveKind::at, {name, kc});

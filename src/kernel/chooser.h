@@ -29,6 +29,8 @@ private:
   bool loop_reduces(int s, const StageLoop& l) const;
 
   void units();
+  bool copied_words(const std::string& name, const std::string& unit);
+  bool copies_words(int s) const;
   void cascades();
   // Tuple folds in tiles of their reduction (choose_cascade.cpp).
   struct Tuple {

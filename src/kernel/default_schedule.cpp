@@ -77,21 +77,66 @@ void Chooser::cascades() {
   }
 }
 
-/// Sums of products of narrow numbers take the machine's dot instructions. What becomes a plain map that way is computed where it is read.
+/// Sums of products of narrow numbers take the machine's dot instructions. What becomes a plain map that way is computed where it is read. An operand
+/// that is used often enough is put together in words before.
 void Chooser::units() {
   for (const std::string& unit : limits_.units)
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
       const std::string name = stage(int(s)).name;
-      if (!has_fold(stage(int(s))) || !try_add(DirectiveKind::unit, {name, unit})) continue;
+      if (!has_fold(stage(int(s)))) continue;
+      const size_t before = nests_.cone.stages.size();
+      if (!try_add(DirectiveKind::unit, {name, unit}) && !(ambition_ == Ambition::full && copied_words(name, unit)))
+        continue;
+      const size_t copies = nests_.cone.stages.size() - before;
       if (!decisions_.ask_whether(name + ".unit", true)) {
         schedule_.directives.pop_back();
         nests_ = apply(original_, schedule_);
         continue;
       }
+      s += copies;
       const Component& c = stage(int(s)).components[0];
       if (c.kind != ComponentKind::map || c.out < 0) continue;
       if (try_add(DirectiveKind::inline_, {nests_.cone.values[size_t(c.out)].name})) s--;
     }
+}
+
+/// Is the stage a copy in words for the next one, the only one?
+bool Chooser::copies_words(int s) const {
+  if (s + 1 >= int(nests_.cone.stages.size()) || stage(s).components.size() != 1) return false;
+  const int value = stage(s).components[0].out;
+  if (value < 0 || nests_.readers(value) != std::vector<int>{s + 1}) return false;
+  return std::ranges::any_of(schedule_.directives, [&](const Directive& d) {
+    return d.kind == DirectiveKind::unit && d.words.size() > 2 &&
+           std::find(d.words.begin() + 2, d.words.end(), nests_.cone.values[size_t(value)].name) != d.words.end();
+  });
+}
+
+/// The unit with copies of one operand, or of both, where each word of them is read for many results.
+bool Chooser::copied_words(const std::string& name, const std::string& unit) {
+  constexpr int64_t fewest_uses = 32;
+  std::vector<std::string> words{name, unit};
+  for (const char* side : {".words", ".words2"}) {
+    words.push_back(nests_.free_name(name + side));
+    Nests before = nests_;
+    if (!try_add(DirectiveKind::unit, words)) continue;
+    const int s = nests_.stage(name);
+    bool suits = true;
+    for (size_t c = 2; c < words.size(); c++) {
+      const ConeValue& copy = nests_.cone.values[size_t(nests_.value(words[c]))];
+      int64_t uses = 1;
+      for (int a : stage(s).axes) {
+        const Expr extent = nests_.cone.axes[size_t(a)].extent;
+        suits = suits && extent.is_constant();
+        if (suits && std::ranges::find(copy.axes, a) == copy.axes.end())
+          uses = std::min(uses * extent.value(), int64_t{1} << 40);
+      }
+      suits = suits && uses >= fewest_uses;
+    }
+    if (suits) return true;
+    nests_ = std::move(before);
+    schedule_.directives.pop_back();
+  }
+  return false;
 }
 
 void Chooser::epilogues() {
@@ -164,6 +209,13 @@ std::vector<std::string> Chooser::common_loops() {
       for (int a : stage(int(s)).ordered)
         all = all && !depends_on_loop(nest(int(s)), nests_.cone.axes[size_t(a)].symbol, *own);
     }
+    // Words are put together once for all rows that read them: only what moves in both operands is outside of that.
+    for (size_t s = 0; all && s < nests_.cone.stages.size(); s++)
+      if (s > 0 && copies_words(int(s) - 1))
+        visit(stage(int(s)).components[0].body, [&](const Formula& f) {
+          if (f.kind == FormulaKind::load)
+            all = all && std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, l.symbol); });
+        });
     if (all) common.push_back(l.name);
   }
   // What does not move along a loop is read once for each of its trips: it has to fit the cache.
@@ -302,9 +354,14 @@ Schedule Chooser::run(Ambition ambition) {
     });
     const auto block = block_loops_.find(stage(int(s)).name);
     const std::vector<std::string> shared = block != block_loops_.end() ? block->second : common;
+    const bool words = copies_words(int(s)); // put together in the loops of the product
+    if (words && shared.empty() && ambition == Ambition::full && matmul(int(s) + 1, shared)) {
+      s = size_t(done_);
+      continue;
+    }
     const bool product = ambition == Ambition::full && has_fold(stage(int(s))) && common.empty();
     if (product && !whole) split_blocks(int(s), shared), split_panels(int(s));
-    if (common.empty() && (whole || product)) merge_neighbours(int(s), shared);
+    if (common.empty() && !words && (whole || product)) merge_neighbours(int(s), shared);
     const std::string name = stage(int(s)).name;
     done_ = int(s);
     if (!product || !matmul(int(s), shared)) loops(int(s), shared);

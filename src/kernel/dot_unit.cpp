@@ -98,15 +98,76 @@ private:
   int k_, width_;
 };
 
+/// A copy of an operand in words: a stage of its own in front of `stage`, and the load of a word of it.
+FormulaRef copied(Nests& nests, int stage, const std::string& name, const FormulaRef& f, const ConeAxis& axis,
+                  int words_axis, const Unit& unit) {
+  for (auto& other : nests.cone.values)
+    if (other.name == name) refuse("there is already a value {}", name);
+  const ConeAxis words = nests.cone.axes[size_t(words_axis)];
+  // Dimensions in the order of the first load that has them.
+  std::vector<int> dims;
+  const auto note = [&](Expr e) {
+    for (int a : nests.cone.stages[size_t(stage)].axes)
+      if (nests.cone.axes[size_t(a)].symbol.is_symbol() && depends_on(e, nests.cone.axes[size_t(a)].symbol) &&
+          std::ranges::find(dims, a) == dims.end())
+        dims.push_back(a);
+  };
+  visit(f, [&](const Formula& part) {
+    if (part.kind == FormulaKind::component) refuse("an operand of {} is made in the same stage", unit.name);
+    for (Expr e : part.index) note(e);
+    note(part.guard);
+  });
+  const int width = 32 / unit.k;
+  FormulaRef word;
+  for (int i = 0; i < unit.k; i++) {
+    const Expr at = words.symbol * unit.k + i;
+    FormulaRef x = substitute(f, {{axis.symbol, at}});
+    const Expr inside = lt(at, axis.extent);
+    if (prove(inside) != Truth::yes)
+      x = formula_op(Op::select, {formula_index(inside, DType::boolean), guarded(x, inside),
+                                  formula_constant(x->dtype, 0)});
+    if (bits(x->dtype) == width) x = formula_bitcast(width == 8 ? DType::u8 : DType::u16, x);
+    x = formula_cast(DType::u32, x);
+    if (i) x = formula_op(Op::shl, {x, formula_constant(DType::u32, i * width)});
+    word = word ? formula_op(Op::bit_or, {word, x}) : x;
+  }
+  ConeValue value;
+  value.name = name;
+  value.dtype = DType::u32;
+  value.role = ValueRole::interior;
+  Component part;
+  part.dtype = DType::u32;
+  part.body = word;
+  Stage stage_of_copy;
+  stage_of_copy.name = nests.free_stage_name(name);
+  for (int d : dims) {
+    const int a = nests.cone.axes[size_t(d)].symbol == axis.symbol ? words_axis : d;
+    const ConeAxis& of = nests.cone.axes[size_t(a)];
+    value.shape.push_back(of.extent);
+    value.axes.push_back(a);
+    part.index.push_back(of.symbol);
+    stage_of_copy.axes.push_back(a);
+  }
+  part.axes = stage_of_copy.axes;
+  std::ranges::sort(part.axes);
+  part.out = nests.add_value(std::move(value));
+  const FormulaRef load = formula_load(part.out, DType::u32, part.index);
+  stage_of_copy.components.push_back(std::move(part));
+  StageNest nest = nests.fresh(stage_of_copy);
+  nests.insert_stage(stage, std::move(stage_of_copy), std::move(nest));
+  return load;
+}
+
 /// Is every value of `from` one of `to`?
 bool fits(DType from, DType to) { return from == to || (from == DType::u4 && bits(to) == 8); }
 
 } // namespace
 
-void use_unit(Nests& nests, const std::string& stage_name, const std::string& unit_name) {
+void use_unit(Nests& nests, const std::string& stage_name, const std::string& unit_name,
+              std::span<const std::string> copies) {
   const Unit* unit = find_lane_unit(unit_name);
   if (!unit) refuse("there is no dot instruction {}", unit_name);
-  const int s = nests.stage(stage_name);
+  int s = nests.stage(stage_name);
   Stage stage = nests.cone.stages[size_t(s)];
   StageNest& nest = nests.stages[size_t(s)];
   if (stage.components.empty()) refuse("stage {} is empty", stage_name);
@@ -137,16 +198,34 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
   for (size_t r = reduced.size(); r-- > 0;) {
     const ConeAxis axis = nests.cone.axes[size_t(reduced[r])];
     const StageLoop* loop = nest.find(axis.name);
-    if (!axis.extent.is_constant() || axis.extent.value() % unit->k || !loop ||
+    const bool fill = copies.size() == 2; // what is copied may end within a word
+    if (!axis.extent.is_constant() || (axis.extent.value() % unit->k && !fill) || !loop ||
         nest.axis_values.at(axis.symbol) != loop->symbol || loop->kind != LoopKind::serial)
       continue;
-    const int64_t words = axis.extent.value() / unit->k;
+    const int64_t words = (axis.extent.value() + unit->k - 1) / unit->k;
     if (words == 0) continue;
     const std::string name = nests.free_name(axis.name + ".words");
     const Expr symbol = words == 1 ? Expr(0) : Expr::symbol(name, {0, words - 1});
     const Words pack(nests.cone, axis.symbol, symbol, *unit);
-    const FormulaRef x = pack(a), y = pack(b);
-    if (!x || !y) continue;
+    const bool ragged = axis.extent.value() % unit->k != 0;
+    FormulaRef x = ragged ? nullptr : pack(a), y = ragged ? nullptr : pack(b);
+    if (size_t(!x) + size_t(!y) != copies.size()) continue;
+    if (!copies.empty()) {
+      if (words == 1) continue;
+      const int position = int(nests.cone.axes.size());
+      nests.cone.axes.push_back({name, words, symbol});
+      size_t next = 0;
+      for (auto& [operand, from] : {std::pair(&x, &a), std::pair(&y, &b)})
+        if (!*operand) *operand = copied(nests, s++, copies[next++], *from, axis, position, *unit);
+      fold.body = formula_user_op(unit_name, accumulator, {formula_constant(accumulator, 0), x, y});
+      std::ranges::replace(stage.axes, reduced[r], position);
+      StageNest& own = nests.stages[size_t(s)];
+      own.axis_values.erase(axis.symbol);
+      own.axis_values[symbol] = symbol;
+      *own.find(axis.name) = {name, symbol, words};
+      nests.cone.stages[size_t(s)] = std::move(stage);
+      return;
+    }
     const auto step = [&](FormulaRef sum, const ExprMap<Expr>& at) {
       return formula_user_op(unit_name, accumulator, {std::move(sum), substitute(x, at), substitute(y, at)});
     };

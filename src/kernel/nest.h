@@ -95,7 +95,8 @@ void inline_value(Nests& nests, const std::string& value);
 void fuse(Nests& nests, const std::string& stage, const std::string& next);
 void cascade(Nests& nests, const std::string& stage, const std::string& loop);
 void split_reduction(Nests& nests, const Directive& directive);
-void use_unit(Nests& nests, const std::string& stage, const std::string& unit); // dot_unit.cpp
+void use_unit(Nests& nests, const std::string& stage, const std::string& unit,
+              std::span<const std::string> copies); // dot_unit.cpp
 
 bool depends_on_loop(const StageNest& nest, Expr axis_symbol, const StageLoop& loop);
 /// Does the loop run along an axis that a fold of the stage reduces (or that a scan runs along)? Refuses loops that mix both kinds.

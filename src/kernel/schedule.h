@@ -19,8 +19,9 @@
 //   predicate_bound STAGE LOOP                 the loop ends where the fold's domain does
 //   prefetch STAGE VALUE LOOP [INNER] DISTANCE  touches what LOOP will need DISTANCE trips later, each trip of INNER what it will then need itself
 //   stream VALUE                               an output of the kernel is written past the caches
-//   unit STAGE DESCRIPTOR                      the dot instruction (kernel/unit.h) that computes the sum, on words of several elements; a sum of few
-//                                              steps becomes a plain map. The axis it takes in words is called AXIS.words
+//   unit STAGE DESCRIPTOR [COPY [COPY]]        the dot instruction (kernel/unit.h) that computes the sum, on words of several elements; a sum of few
+//                                              steps becomes a plain map. The axis it takes in words is called AXIS.words. An operand whose elements
+//                                              do not lie in words is put together by a new stage COPY; zeros fill up the last word of an axis
 //   serial POINTS                              a launch of at most so many points runs on one worker
 //   roles STAGE LOOP DEPTH                     producers fill a ring of DEPTH tiles for consumers; on a CPU the parts run one after the other
 //

@@ -39,7 +39,7 @@ constexpr Form forms[] = {
     {DirectiveKind::predicate_bound, "predicate_bound", 2, false, 0, 0, "predicate_bound STAGE LOOP"},
     {DirectiveKind::prefetch, "prefetch", 3, true, 1, 1, "prefetch STAGE VALUE LOOP [INNER] DISTANCE"},
     {DirectiveKind::stream, "stream", 1, false, 0, 0, "stream VALUE"},
-    {DirectiveKind::unit, "unit", 2, false, 0, 0, "unit STAGE DESCRIPTOR"},
+    {DirectiveKind::unit, "unit", 2, true, 0, 0, "unit STAGE DESCRIPTOR [COPY...]"},
     {DirectiveKind::roles, "roles", 2, false, 1, 1, "roles STAGE LOOP DEPTH"},
     {DirectiveKind::serial, "serial", 0, false, 1, 1, "serial POINTS"},
 };
