@@ -262,7 +262,8 @@ void Chooser::weight_tile(int s, const Row* other, const Row& vectors, int64_t b
         break;
       }
   if (other) rows = std::min(ask(s, "rows", rows, {1, 2, 4, 6, 8, 12, 16}), row.trips);
-  const int64_t beside = std::min({ask(s, "vectors", 1, {1, 2, 4}), vectors.trips, std::max<int64_t>(1, budget / rows)});
+  const int64_t beside =
+      std::min({ask(s, "vectors", 1, {1, 2, 4}), vectors.trips, std::max<int64_t>(1, budget / rows)});
   const auto unroll = [&](const std::string& loop, int64_t f) {
     if (f < 2) return loop;
     std::string inner = loop, outside;
@@ -283,7 +284,7 @@ void Chooser::weight_tile(int s, const Row* other, const Row& vectors, int64_t b
 void Chooser::stream_ahead(int s, const std::string& lanes, const std::vector<std::string>& reduced) {
   const Expr lane = nest(s).find(lanes)->symbol;
   struct Use {
-    std::string loop; // the innermost reduced one along which it moves
+    std::string loop;                // the innermost reduced one along which it moves
     std::set<Expr, ExprLess> places; // that are read in each trip of it
   };
   std::map<int, Use> uses; // by value
@@ -310,8 +311,8 @@ void Chooser::stream_ahead(int s, const std::string& lanes, const std::vector<st
     if (use.places.size() < 2) continue; // a line for each trip: scales
     const int64_t usual = std::max<int64_t>(1, 4096 / bytes);
     if (const int64_t trips = ask(s, "ahead", usual, {0, usual * 2, usual * 4}); trips > 0)
-      try_add(DirectiveKind::prefetch, {stage(s).name, nests_.cone.values[size_t(value)].name, use.loop, use.loop},
-              {trips});
+      try_add(DirectiveKind::prefetch,
+              {stage(s).name, nests_.cone.values[size_t(value)].name, use.loop, use.loop}, {trips});
   }
 }
 

@@ -85,7 +85,8 @@ void Chooser::units() {
       const std::string name = stage(int(s)).name;
       if (!has_fold(stage(int(s)))) continue;
       const size_t before = nests_.cone.stages.size();
-      if (!try_add(DirectiveKind::unit, {name, unit}) && !(ambition_ == Ambition::full && copied_words(name, unit)))
+      if (!try_add(DirectiveKind::unit, {name, unit}) &&
+          !(ambition_ == Ambition::full && copied_words(name, unit)))
         continue;
       const size_t copies = nests_.cone.stages.size() - before;
       if (!decisions_.ask_whether(name + ".unit", true)) {
@@ -107,7 +108,8 @@ bool Chooser::copies_words(int s) const {
   if (value < 0 || nests_.readers(value) != std::vector<int>{s + 1}) return false;
   return std::ranges::any_of(schedule_.directives, [&](const Directive& d) {
     return d.kind == DirectiveKind::unit && d.words.size() > 2 &&
-           std::find(d.words.begin() + 2, d.words.end(), nests_.cone.values[size_t(value)].name) != d.words.end();
+           std::find(d.words.begin() + 2, d.words.end(), nests_.cone.values[size_t(value)].name) !=
+               d.words.end();
   });
 }
 

@@ -112,8 +112,8 @@ ValueRef StageLowering::loaded(const State& state, const Formula& f) const {
   const Layout& layout = l_.places_[size_t(f.value)].layout;
   if (bits(f.dtype) > bits(value.dtype) && value.role == ValueRole::interior &&
       (layout.empty() || layout.back() != LayoutDim{.dim = int(value.shape.size()) - 1}))
-    refuse("stage {} reads {} in words: neighbours along its last dimension have to lie side by side", s_.name,
-           value.name);
+    refuse("stage {} reads {} in words: neighbours along its last dimension have to lie side by side",
+           s_.name, value.name);
   return load_as(f.dtype, buffer, offset_of(state, f.value, f.index), guard);
 }
 

@@ -149,14 +149,15 @@ inline RandomCase random_case(std::mt19937_64& random) {
   case 4: { // narrow numbers, which dot instructions multiply: in words as they lie, or put together in words, with any end
     const int m = edge(129), n = edge(129), k = edge(129);
     const bool bytes = random() % 2, beside = random() % 2;
-    return {fmt::format("fn @main(%A: {4}[{0}, {2}], %B: {5}[{3}]) {{\n  %a = view %A [m: {0}, n: {1}, k: {2}] -> [m, "
-                        "k]\n  %b = view %B [m: {0}, n: {1}, k: {2}] -> [{7}]\n  %c = cast {6} %a\n  %d = cast {6} "
-                        "%b\n  %p = mul %c, %d\n  %f = fold [m: {0}, n: {1}, k: {2}] over [k] {{ sum %p[m, n, k] "
-                        "}}\n  %g = get %f, 0\n  %y = cast f32 %g\n  return y = %y\n}}\n",
-                        m, n, k, beside ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n),
-                        bytes ? "u8" : "bf16", bytes ? "i8" : "bf16", bytes ? "i32" : "f32",
-                        beside ? "n, k" : "k, n"),
-            {}};
+    return {
+        fmt::format(
+            "fn @main(%A: {4}[{0}, {2}], %B: {5}[{3}]) {{\n  %a = view %A [m: {0}, n: {1}, k: {2}] -> [m, "
+            "k]\n  %b = view %B [m: {0}, n: {1}, k: {2}] -> [{7}]\n  %c = cast {6} %a\n  %d = cast {6} "
+            "%b\n  %p = mul %c, %d\n  %f = fold [m: {0}, n: {1}, k: {2}] over [k] {{ sum %p[m, n, k] "
+            "}}\n  %g = get %f, 0\n  %y = cast f32 %g\n  return y = %y\n}}\n",
+            m, n, k, beside ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n),
+            bytes ? "u8" : "bf16", bytes ? "i8" : "bf16", bytes ? "i32" : "f32", beside ? "n, k" : "k, n"),
+        {}};
   }
   case 5: { // softmax
     const int m = edge(129), n = edge(129);

@@ -26,7 +26,7 @@ TEST(NarrowProducts, OfBytesAreExact) {
     int64_t m, n, k;
   };
   for (const Shape& s :
-       {Shape{1, 33, 64}, {3, 17, 12}, {5, 7, 13}, {33, 65, 128}, {4, 16, 4}, {2, 40, 1024}}) {
+       {Shape{1, 33, 64}, {3, 17, 12}, {5, 7, 13}, {33, 65, 128}, {40, 70, 67}, {4, 16, 4}, {2, 40, 1024}}) {
     auto a = random_integers<uint8_t>(size_t(s.m * s.k), 1);
     auto b = random_integers<int8_t>(size_t(s.n * s.k), 2);
     a[0] = 255, b[0] = -128;
@@ -53,9 +53,33 @@ TEST(NarrowProducts, OfBytesAreExact) {
   }
 }
 
+/// Many small products, each of a pair of matrices.
+TEST(NarrowProducts, OfBatchesAreExact) {
+  constexpr int64_t batch = 3, m = 37, n = 34, k = 39;
+  auto a = random_integers<uint8_t>(batch * m * k, 7);
+  auto b = random_integers<int8_t>(batch * n * k, 8);
+  Graph g;
+  Tensor x = g.tensor({batch, m, k}, DType::u8), y = g.tensor({batch, k, n}, DType::i8),
+         z = x.cast(DType::i32).matmul(y.cast(DType::i32)).keep();
+  x.set(a);
+  y.set(b);
+  g.execute();
+  const auto got = z.data<int32_t>();
+  for (int64_t i = 0; i < batch * m; i++)
+    for (int64_t j = 0; j < n; j++) {
+      int32_t sum = 0;
+      for (int64_t p = 0; p < k; p++)
+        sum += int32_t(a[size_t(i * k + p)]) * b[size_t(((i / m) * k + p) * n + j)];
+      ASSERT_EQ(got[size_t(i * n + j)], sum) << i << " " << j;
+    }
+}
+
 TEST(NarrowProducts, OfBf16SumInF32) {
-  for (auto [m, n, k] :
-       {std::tuple<int64_t, int64_t, int64_t>{1, 20, 64}, {7, 33, 130}, {40, 48, 256}, {3, 5, 7}}) {
+  for (auto [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{1, 20, 64},
+                         {7, 33, 130},
+                         {40, 48, 256},
+                         {64, 65, 131},
+                         {3, 5, 7}}) {
     Graph g;
     Tensor a = g.tensor({m, k}), b = g.tensor({n, k}), c = g.tensor({k, n});
     // The casts stand for inputs that are stored so.
