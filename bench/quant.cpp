@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
       argc, argv, "products with stored types against reading the weights and the multiply-add peak");
   Machine machine(arguments.threads.back());
   Table table(arguments, "quant");
-  for (auto [n, k] : {std::pair<int64_t, int64_t>{8192, 2048}, {2048, 8192}, {32064, 2048}})
+  for (auto [n, k] : {std::pair<int64_t, int64_t>{8192, 2048}, {2048, 8192}, {128256, 2048}})
     for (StorageType type : {StorageType::f32, StorageType::bf16, StorageType::f16, StorageType::q8_0,
                              StorageType::q4_0, StorageType::q4_k, StorageType::q5_k, StorageType::q6_k})
       for (int64_t m : {1, 4, 8, 32, 512})
