@@ -46,8 +46,7 @@ template <class T> double number(T x) {
 }
 
 template <class A, class B, class C>
-void run(const Shape& s, const Arguments& arguments, Machine& machine, Torch& torch,
-         Table& table) {
+void run(const Shape& s, const Arguments& arguments, Machine& machine, Torch& torch, Table& table) {
   using K = Kind<A, B, C>;
   if (!machine.probes->has(K::peak)) return;
   std::string name = s.m == s.n && s.n == s.k ? fmt::format("{} {}", K::name, s.m)
@@ -125,8 +124,8 @@ void run(const Shape& s, const Arguments& arguments, Machine& machine, Torch& to
 } // namespace
 
 int main(int argc, char** argv) {
-  const Arguments arguments =
-      parse_arguments(argc, argv, "products of bf16 and of bytes against the dot instructions' peaks and PyTorch");
+  const Arguments arguments = parse_arguments(
+      argc, argv, "products of bf16 and of bytes against the dot instructions' peaks and PyTorch");
   Torch torch;
   Machine machine(arguments.threads.back());
   Table table(arguments, "narrow");

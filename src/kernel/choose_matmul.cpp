@@ -222,8 +222,9 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
                                                    (dealt.empty() || t > trips(*nest(s).find(dealt))))
       dealt = o;
   // Small operands are read in place; larger ones in panels.
-  const bool pack = in_words || p->turned || (p->packable && p->panels.empty() &&
-                                  ask(s, "pack", p->deep * p->columns * 4 > limits_.l2, {0, 1}));
+  const bool pack =
+      in_words || p->turned ||
+      (p->packable && p->panels.empty() && ask(s, "pack", p->deep * p->columns * 4 > limits_.l2, {0, 1}));
   const int64_t share_of_one = (all_columns + threads - 1) / threads;
   const double by_tiles = double(share_of_one) / double(round_up(share_of_one, columns)),
                by_lanes = p->panels.empty() ? double(share_of_one) / double(round_up(share_of_one, lanes))
@@ -315,8 +316,8 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
     for (auto& o : outer)
       if (!nests_.stages[size_t(s - 1)].find(o)) still.push_back(o);
     in_order(copy, {moving, {nc, kc, np, ki, nv, nlane}});
-    add(DirectiveKind::store,
-        {panel_value, kc, p->n + "/" + std::to_string(columns), p->depth[0], p->n + "%" + std::to_string(columns)});
+    add(DirectiveKind::store, {panel_value, kc, p->n + "/" + std::to_string(columns), p->depth[0],
+                               p->n + "%" + std::to_string(columns)});
     add(DirectiveKind::vector, {copy, nlane});
     add(DirectiveKind::unroll, {copy, nv});
     add(DirectiveKind::at, {name, kc});
