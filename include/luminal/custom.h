@@ -31,12 +31,20 @@ struct Operation {
   double ulp = 4;            ///< error of a direct evaluation, in units of the last place
   double low = -4, high = 4; ///< arguments of tests and of the check of the definition
   bool commutative = false;  ///< in the first two arguments
-  std::string derivative
-      [3]; ///< d out / d argument over a, b, c, out; empty: zero almost everywhere or not differentiable
+  /// d out / d argument over a, b, c, out; empty: zero almost everywhere or not differentiable.
+  std::string derivative[3];
+  /// What holds for it, in the language of luminal/pattern.h: every compile applies the exact ones.
+  std::string rules;
   std::string doc;
 };
 /// Throws Error for a name that is taken by a different operation, and for a row that is incomplete or does not agree with its definition. Thread-safe.
 void register_operation(Operation operation);
+/// Tries a registered operation the way the built-in ones are tried: on every type that it takes, through views, broadcasting, dynamic sizes, sizes 0 and 1;
+/// compiled code against the evaluation within `ulp`, derivatives against differences, rules on random instances. Counterexamples as text. Throws Error
+/// where there is no such operation.
+std::vector<std::string> test_operation(const std::string& name, uint64_t seed = 1);
+/// The names of all that are registered.
+std::vector<std::string> registered_operations();
 /// Any operation of the table (docs/ops.md) or a registered one, by its name, with NumPy broadcasting.
 Tensor apply_operation(const std::string& operation, const std::vector<Tensor>& operands,
                        std::source_location where = std::source_location::current());
@@ -70,16 +78,26 @@ std::vector<Tensor> host_call(const std::string& name, const std::vector<Tensor>
 // ---- kernels ----
 
 /// A kernel as text, one for each language. Sizes may be expressions over the graph's dimensions.
-/// The CPU runs the text in the language "loops" (docs/loops.md), whose arguments are the inputs, then the outputs, and whose symbols are dimensions of
-/// the graph, or else the host function registered by the kernel's name. The interpreter always runs the host function: it is the kernel's meaning.
+///
+/// | language | runs on | the text |
+/// |---|---|---|
+/// | "loops" | cpu | a kernel of docs/loops.md; its arguments are the inputs, then the outputs; its symbols are dimensions of the graph |
+/// | "llvm" | cpu | LLVM IR that defines `void @name(ptr inputs.., ptr outputs.., i64 integers.., i64 x, i64 y, i64 z)`: called for each block of the grid, on any
+///            thread, in any order; a block is one call, so `block` and `shared_bytes` say nothing here. `clang -S -emit-llvm` makes it of C |
+/// | "cuda", "hip", "metal", "opencl" | GPUs, when there are some | shown, launched with grid, block, shared_bytes and the integers as last arguments |
+///
+/// Where a kernel has several that a device runs, the first in this order counts. Without any, the host function registered by the kernel's name runs; the
+/// interpreter always runs it: it is the kernel's meaning.
 struct CustomKernel {
   std::string name;
-  std::map<std::string, std::string> text; ///< "loops", "cuda", "hip", "metal", "opencl"
-  std::vector<Dim> grid;                   ///< blocks along x, y, z (GPU languages)
-  std::vector<Dim> block;                  ///< threads of a block along x, y, z
-  Dim shared_bytes = 0;                    ///< of each block
+  std::map<std::string, std::string> text; ///< by language
+  std::vector<Dim> grid;                   ///< blocks along x, y, z; what is left out is 1
+  std::vector<Dim> block;                  ///< threads of a block along x, y, z (GPU languages)
+  Dim shared_bytes = 0;                    ///< of each block (GPU languages)
+  std::vector<Dim> integers = {}; ///< passed after the addresses, 64 bits each: sizes that the text needs
   std::vector<OutputType> outputs;
 };
+/// Throws Error for what the types say; the text is read when the graph is compiled.
 std::vector<Tensor> custom_kernel(Graph& graph, const CustomKernel& kernel, const std::vector<Tensor>& inputs,
                                   std::source_location where = std::source_location::current());
 

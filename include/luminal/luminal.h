@@ -19,4 +19,5 @@
 #include "luminal/random.h"
 #include "luminal/statistics.h"
 #include "luminal/tensor.h"
+#include "luminal/terms.h"
 #include "luminal/values.h"

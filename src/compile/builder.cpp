@@ -2,6 +2,7 @@
 #include "compile/builder.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "codegen/llvm_kernel.h"
 #include "compile/panels.h"
 #include "compile/rewrite.h"
 #include "ir/host_text.h"
@@ -16,6 +17,9 @@ using runtime::Step;
 using runtime::StepKind;
 
 namespace {
+
+/// CustomAttr::grid: blocks and threads along x, y, z, bytes of shared memory, then the kernel's integers.
+constexpr size_t custom_integers = 7;
 
 Expr byte_count(const TensorType& type) {
   Expr n = 1;
@@ -693,10 +697,44 @@ Result<void> PlanBuilder::check_custom(const Function& f, NodeId node, const ker
   return {};
 }
 
-/// On this machine a custom kernel is loop IR (language "loops"), or the host function of its name.
+/// The machine code of a custom kernel whose text is LLVM IR.
+static Result<runtime::KernelCode> llvm_code(const Node& node, const codegen::CpuTarget& target) {
+  const auto& attr = std::get<CustomAttr>(node.attr);
+  codegen::LlvmKernel kernel;
+  kernel.name = attr.name;
+  kernel.text = attr.text.at("llvm");
+  kernel.inputs = int(node.inputs.size());
+  kernel.outputs = int(attr.results.size());
+  for (size_t d = 0; d < 3 && d < attr.grid.size(); d++) kernel.grid[d] = attr.grid[d];
+  if (attr.grid.size() > custom_integers) // behind blocks, threads and shared memory
+    kernel.integers.assign(attr.grid.begin() + custom_integers, attr.grid.end());
+  for (Expr e : attr.grid)
+    for (Expr symbol : symbols_of(e))
+      if (std::find(kernel.symbols.begin(), kernel.symbols.end(), symbol) == kernel.symbols.end())
+        kernel.symbols.push_back(symbol);
+  auto compiled = codegen::compile(kernel, target);
+  if (!compiled) return Failure{fmt::format("custom kernel {}: {}", attr.name, compiled.error())};
+  runtime::KernelCode code;
+  code.name = attr.name;
+  code.symbols = kernel.symbols;
+  code.entry = compiled->entry;
+  code.shared_bytes = compiled->shared_bytes;
+  code.local_bytes = compiled->local_bytes;
+  code.object = std::make_shared<const std::vector<std::byte>>(std::move(compiled->object));
+  return code;
+}
+
+/// On this machine a custom kernel is loop IR (language "loops"), LLVM IR ("llvm"), or the host function of its name.
 Result<void> PlanBuilder::emit_custom(const Function& f, NodeId node, Slots& slots, Steps& steps) {
   const auto& attr = std::get<CustomAttr>(f[node].attr);
   Step step;
+  auto add = [&](runtime::KernelCode code, kernel::Kernel loops) {
+    code.points = int64_t(1) << 31; // unknown: on all workers
+    code.parallel_from = 0;
+    plan_.kernels.push_back(std::move(code));
+    kernels_.push_back({std::move(loops), "custom", {.name = attr.name}});
+    step.kernel = int(kernels_.size()) - 1;
+  };
   if (auto text = attr.text.find("loops"); text != attr.text.end()) {
     kernel::Kernel loops;
     try {
@@ -710,20 +748,22 @@ Result<void> PlanBuilder::emit_custom(const Function& f, NodeId node, Slots& slo
     runtime::KernelCode code;
     code.name = attr.name;
     code.symbols = loops.symbols;
-    code.points = int64_t(1) << 31; // unknown: on all workers
-    code.parallel_from = 0;
-    plan_.kernels.push_back(code);
-    kernels_.push_back({std::move(loops), "custom", {.name = attr.name}});
-    step.kernel = int(kernels_.size()) - 1;
+    add(std::move(code), std::move(loops));
+  } else if (attr.text.contains("llvm")) {
+    auto code = llvm_code(f[node], chooser_.build_options(1).target);
+    if (!code) return code.failure();
+    add(std::move(*code), {});
   } else if (find_host_function(attr.name)) {
     step.kind = StepKind::host;
     step.host = {attr.name, "", attr.results};
   } else {
     std::string languages;
-    for (const auto& [language, _] : attr.text) languages += (languages.empty() ? "" : ", ") + language;
+    for (const auto& [language, _] : attr.text)
+      languages += (languages.empty() ? "" : ", ") + language +
+                   (language == "c" ? " (clang -S -emit-llvm makes \"llvm\" of it)" : "");
     return Failure{
-        fmt::format("custom kernel {} has no text in the language \"loops\", which the device cpu runs, and "
-                    "no host function of that name is registered; there is {}",
+        fmt::format("custom kernel {} has no text in a language that the device cpu runs (\"loops\" or "
+                    "\"llvm\"), and no host function of that name is registered; there is {}",
                     attr.name, languages.empty() ? "no text" : languages)};
   }
   for (NodeId input : f[node].inputs) step.slots.push_back(slots.at(input));

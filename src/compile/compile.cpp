@@ -40,6 +40,7 @@ Result<int> generate(runtime::Plan& plan, const std::vector<PlannedKernel>& kern
   std::atomic<int> cached{0};
   codegen::ObjectCache cache(options.cache ? codegen::ObjectCache::default_folder() : "");
   auto one = [&](int64_t i) {
+    if (plan.kernels[size_t(i)].object) return; // the user's LLVM IR
     auto compiled = cache.compile(kernels[size_t(i)].loops, options.target, {});
     if (!compiled) {
       errors[size_t(i)] = compiled.error();
@@ -130,6 +131,7 @@ void print_debug(const Module& module, const Compiled& result, const std::vector
     const auto& code = result.plan->kernels[i];
     fmt::print(stderr, "kernel {}: {} points, {} bytes of code\n", code.name, to_string(code.points),
                code.object->size());
+    if (kernels[i].loops.buffers.empty()) continue; // the user's LLVM IR, which the terms show
     if (level >= 2) fmt::print(stderr, "{}", kernels[i].schedule);
     if (level >= 4) fmt::print(stderr, "{}", to_string(kernels[i].loops));
     auto show = [](const luminal::Result<std::string>& text) {

@@ -27,6 +27,24 @@ std::vector<std::byte> packed(DType dtype, double value) {
 /// Names stand in the table of nodes too: who looks one up compares what is found.
 uint64_t name_key(std::string_view name, bool input) { return hash64(name, input ? 2 : 1); }
 
+/// The type of a map of the table whose operands have the very same shape, which is most nodes: without copies of all types. Nothing: infer_or_throw says.
+std::optional<TensorType> type_of_map(const Function& function, const Node& node) {
+  const auto* map = std::get_if<MapAttr>(&node.attr);
+  if (!map || !map->user_op.empty() || node.inputs.empty()) return {};
+  const OpRow& r = row(map->op);
+  if (int(node.inputs.size()) != r.arity) return {};
+  const Shape& shape = function[node.inputs[0]].type().shape;
+  DType args[3];
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const TensorType& type = function[node.inputs[i]].type();
+    if (type.shape != shape) return {};
+    args[i] = type.dtype;
+  }
+  const auto result = result_type(r, args);
+  if (!result) return {};
+  return TensorType{*result, shape};
+}
+
 } // namespace
 
 FunctionBuilder::FunctionBuilder(std::string name, const Module* module) : module_(module) {
@@ -45,29 +63,33 @@ NodeId FunctionBuilder::add(Attr attr, std::vector<NodeId> inputs, std::vector<s
 NodeId FunctionBuilder::insert(Attr attr, std::vector<NodeId> inputs, std::vector<std::string> axis_names) {
   const bool is_get = std::holds_alternative<GetAttr>(attr);
   auto fail = [&](const std::string& text) { throw TermMistake{operation_name(attr), text}; };
-  std::vector<TensorType> types;
   for (NodeId id : inputs) {
     if (id >= function_.nodes.size()) fail(fmt::format("node {} does not exist", id));
     const Node& node = function_.nodes[id];
-    if (is_get) {
-      if (!node.is_tuple()) fail(fmt::format("{} is a value, no tuple", to_string(node.kind)));
-      types = node.types;
-    } else {
-      if (node.is_tuple()) fail(fmt::format("the results of {} are read by get", to_string(node.kind)));
-      types.push_back(node.type());
-    }
+    if (is_get && !node.is_tuple()) fail(fmt::format("{} is a value, no tuple", to_string(node.kind)));
+    if (!is_get && node.is_tuple())
+      fail(fmt::format("the results of {} are read by get", to_string(node.kind)));
   }
   if (is_get && inputs.size() != 1) fail("expected 1 input");
   if (auto* host = std::get_if<HostAttr>(&attr);
-      host && host->results.empty() && !types.empty() && passes_input_on(host->kind))
-    host->results = {types[0]};
+      host && host->results.empty() && !inputs.empty() && passes_input_on(host->kind))
+    host->results = {function_.nodes[inputs[0]].type()};
 
   Node node{kind_of(attr), std::move(attr), std::move(inputs), {}, {}, std::move(axis_names), {}};
-  node.types = infer_or_throw(node.attr, types, module_);
-  const size_t axes = expression_space(function_, node).size();
-  if (!node.axis_names.empty() && node.axis_names.size() != axes)
-    throw TermMistake{operation_name(node.attr),
-                      fmt::format("{} names for {} axes", node.axis_names.size(), axes)};
+  if (auto plain = type_of_map(function_, node)) {
+    node.types.push_back(std::move(*plain));
+  } else {
+    std::vector<TensorType> types;
+    if (is_get)
+      types = function_.nodes[node.inputs[0]].types;
+    else
+      for (NodeId id : node.inputs) types.push_back(function_.nodes[id].type());
+    node.types = infer_or_throw(node.attr, types, module_);
+  }
+  if (!node.axis_names.empty())
+    if (const size_t axes = expression_space(function_, node).size(); node.axis_names.size() != axes)
+      throw TermMistake{operation_name(node.attr),
+                        fmt::format("{} names for {} axes", node.axis_names.size(), axes)};
   if (node.kind == NodeKind::input) {
     const std::string& name = std::get<InputAttr>(node.attr).name;
     for (NodeId p : table_[name_key(name, true)])

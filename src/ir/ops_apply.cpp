@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "ir/ops.h"
 #include "ir/scalar.h"
+#include "ir/user_ops.h"
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
@@ -168,6 +169,25 @@ const UserOp* find_user_op(std::string_view name) {
   std::lock_guard lock(r.mutex);
   auto at = r.ops.find(name);
   return at == r.ops.end() ? nullptr : at->second.get();
+}
+
+std::vector<const UserOp*> user_ops() {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  std::vector<const UserOp*> list;
+  for (const auto& [name, op] : r.ops) list.push_back(op.get());
+  return list;
+}
+std::vector<DType> argument_types(const UserOp& op) {
+  std::vector<DType> types;
+  for (int t = 0; t < dtype_count; t++) {
+    const auto type = DType(t);
+    if (type == DType::boolean && op.signature == Signature::comparison)
+      continue; // whether it has a value is not said
+    if (!allowed(op.signature, type) || (is_float(type) ? !op.f64 : !op.i64)) continue;
+    types.push_back(type);
+  }
+  return types;
 }
 
 } // namespace luminal

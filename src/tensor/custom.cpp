@@ -1,6 +1,7 @@
 // tensor/custom.cpp -- operations, kernels and host functions of the user.
 #include "luminal/custom.h"
 #include "ir/interp.h"
+#include "tensor/custom_rules.h"
 #include "tensor/graph_state.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -62,7 +63,9 @@ void register_operation(Operation operation) {
   op.commutative = operation.commutative;
   op.doc = std::move(operation.doc);
   for (size_t i = 0; i < 3; i++) op.derivative[i] = std::move(operation.derivative[i]);
+  const std::string name = op.name, rules = op.rules = std::move(operation.rules);
   register_op(std::move(op));
+  if (!rules.empty()) remember_rules(name, Rules::parse(rules, name)); // they name the operation itself
 }
 
 Tensor apply_operation(const std::string& operation, const std::vector<Tensor>& operands, Where where) {
@@ -156,6 +159,7 @@ std::vector<Tensor> custom_kernel(Graph& graph, const CustomKernel& kernel, cons
       attr.grid.push_back(d < extents->size() ? to_expr((*extents)[d]) : Expr(1));
   }
   attr.grid.push_back(to_expr(kernel.shared_bytes));
+  for (Dim integer : kernel.integers) attr.grid.push_back(to_expr(integer));
   attr.results = types_of(kernel.outputs);
   const NodeId node = build("custom_kernel", graph.state(), where, [&](FunctionBuilder& b) {
                         return b.add(attr, ids, {}, where);

@@ -6,6 +6,7 @@
 #include "tensor/graph_state.h"
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 
 namespace luminal {
 
@@ -22,11 +23,30 @@ TermInfo inspect(const Tensor& tensor, Where where) {
   const auto* map = std::get_if<MapAttr>(&term.attr);
   info.op = map ? operation_name(term.attr) : std::string(to_string(term.kind));
   for (NodeId input : term.inputs) info.inputs.push_back(wrap(graph, input));
-  FunctionBuilder b = graph->builder; // a function of this value alone, to be printed
-  b.result("value", tensor.id());
-  const Function f = b.finish();
-  const NodeId value = f.results[0].value;
-  info.text = node_texts(f)[part ? f[value].inputs[0] : value];
+  Function f; // of this term alone, to be printed: what it is made from stands in as inputs
+  f.name = "term";
+  std::map<NodeId, NodeId> place;
+  Node copy = term;
+  for (NodeId& input : copy.inputs) {
+    if (const auto known = place.find(input); known != place.end()) {
+      input = known->second;
+      continue;
+    }
+    const Node& from = graph->builder[input];
+    const std::string given = from.kind == NodeKind::input ? std::get<InputAttr>(from.attr).name : from.name;
+    Node stand_in{NodeKind::input,
+                  InputAttr{fmt::format("v{}", input), Role::argument, from.type()},
+                  {},
+                  {from.type()},
+                  given.empty() ? fmt::format("v{}", input) : given,
+                  {},
+                  {}};
+    f.params.push_back(NodeId(f.nodes.size()));
+    input = place[input] = NodeId(f.nodes.size());
+    f.nodes.push_back(std::move(stand_in));
+  }
+  f.nodes.push_back(std::move(copy));
+  info.text = node_texts(f).back();
   return info;
 }
 

@@ -1,11 +1,13 @@
 // tensor/passes.cpp -- passes and rules on the terms of a graph. They work on copies: handles of the user name nodes of the graph itself.
 #include "luminal/pattern.h"
+#include "tensor/custom_rules.h"
 #include "tensor/graph_state.h"
 
 namespace luminal {
 
 Pass passes_of(const GraphState& graph, const CompileOptions& options) {
-  const Pass asked = options.passes == passes::defaults() ? options.passes : checked(options.passes);
+  Pass asked = options.passes == passes::defaults() ? options.passes : checked(options.passes);
+  if (const auto rules = pass_of_operations()) asked = checked(*rules) | asked;
   if (graph.passes.empty()) return asked;
   return checked(sequence(graph.passes)) | asked;
 }

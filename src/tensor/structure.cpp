@@ -13,7 +13,6 @@ void check_body(std::string_view op, const GraphState& inner, size_t params, Whe
     if (id >= params || inner.builder[id].kind != NodeKind::input)
       throw Error(op, fmt::format("{} is made inside of the body: make it outside and pass it in", name),
                   where);
-  throw Error(op, "an input is made inside of the body: make it outside and pass it in", where);
 }
 
 std::shared_ptr<GraphState> body_of(GraphState& outer, std::string name) {

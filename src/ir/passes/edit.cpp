@@ -287,14 +287,19 @@ AxisReplacement::AxisReplacement(const Shape& space, const std::vector<Expr>& at
   for (size_t d = 0; d < space.size(); ++d)
     if (Expr axis = axis_symbol(int(d), space[d]); axis.is_symbol()) {
       possible_ &= !at[d].is_constant() || axis.range().contains(at[d].value());
-      if (at[d] != axis) replace_[axis] = at[d];
+      if (at[d] != axis) pairs_.emplace_back(axis, at[d]);
     }
 }
 std::optional<Expr> AxisReplacement::operator()(Expr e) const {
-  if (e.is_constant() || replace_.empty()) return e;
+  if (e.is_constant() || pairs_.empty()) return e;
   if (!possible_) return {};
+  if (e.is_symbol()) { // mostly
+    for (const auto& [axis, with] : pairs_)
+      if (e == axis) return with;
+    return e;
+  }
   try {
-    return substitute(e, replace_);
+    return substitute(e, ExprMap<Expr>(pairs_.begin(), pairs_.end()));
   } catch (const Error&) {
     return {};
   }

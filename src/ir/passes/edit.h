@@ -100,7 +100,7 @@ public:
   std::optional<Expr> operator()(Expr e) const;
 
 private:
-  ExprMap<Expr> replace_;
+  std::vector<std::pair<Expr, Expr>> pairs_; // axis, what stands for it
   bool possible_ = true;
 };
 

@@ -31,7 +31,7 @@ Pass composed(std::string name, std::string description, Pass::Work work) {
 
 /// What a caller knows of a module: inputs, results and states by name.
 void expect_same_interface(const std::string& pass, const Module& before, const Module& after) {
-  auto fail = [&](const std::string& what) { throw Error("pass", fmt::format("{} {}", pass, what)); };
+  auto fail = [&](const std::string& what) { throw Error(fmt::format("[pass] {} {}", pass, what)); };
   const Function &f = before.entry(), &g = after.entry();
   if (before.symbols != after.symbols) fail("has changed the dimension symbols");
   if (f.params.size() != g.params.size())
@@ -55,8 +55,8 @@ void expect_same_interface(const std::string& pass, const Module& before, const 
 
 Pass::Pass(std::string name, std::string description, Work work) {
   if (!is_pass_name(name))
-    throw Error("pass", fmt::format("'{}' cannot name a pass: letters, digits, - and _ can", name));
-  if (!work) throw Error("pass", fmt::format("{} has nothing to do", name));
+    throw Error(fmt::format("[pass] '{}' cannot name a pass: letters, digits, - and _ can", name));
+  if (!work) throw Error(fmt::format("[pass] {} has nothing to do", name));
   data_ = std::make_shared<const Data>(Data{std::move(name), std::move(description), std::move(work), {}});
 }
 const std::string& Pass::name() const { return data_->name; }
@@ -85,7 +85,8 @@ Pass operator|(const Pass& first, const Pass& second) {
 }
 
 Pass looped(const Pass& pass, int most) {
-  if (most < 1) throw Error("looped", fmt::format("{} times {}", most, pass.name()));
+  if (most < 1)
+    throw Error(fmt::format("[looped] {} times {}: at least once is expected", most, pass.name()));
   return composed("looped-" + pass.name(),
                   fmt::format("{}, until nothing changes, at most {} times", pass.name(), most),
                   [pass, most](Module& module) {
@@ -100,7 +101,7 @@ Pass looped(const Pass& pass, int most) {
 }
 
 Pass timed(const Pass& pass, std::shared_ptr<PassTable> table) {
-  if (!table) throw Error("timed", "there is no table to write to");
+  if (!table) throw Error("[timed] there is no table to write to");
   if (!pass.parts().empty()) {
     std::vector<Pass> parts;
     for (const Pass& part : pass.parts()) parts.push_back(timed(part, table));
@@ -129,8 +130,8 @@ Pass checked(const Pass& pass) {
     const Module before = module;
     const int64_t changes = pass.run(module);
     if (auto mistakes = verify(module); !mistakes.empty())
-      throw Error("pass",
-                  fmt::format("{} has made a module that is not well formed: {}", pass.name(), mistakes[0]));
+      throw Error(
+          fmt::format("[pass] {} has made a module that is not well formed: {}", pass.name(), mistakes[0]));
     return changes;
   });
 }
@@ -190,7 +191,7 @@ template <class Rule> int64_t walk_all(Module& module, const Rule& rule) {
 
 Pass text_pass(std::string name, std::string description,
                std::function<std::string(const std::string& module)> edit) {
-  if (!edit) throw Error("text_pass", fmt::format("{} has no function", name));
+  if (!edit) throw Error(fmt::format("[text_pass] {} has no function", name));
   return Pass(name, std::move(description), [name, edit = std::move(edit)](Module& module) -> int64_t {
     const std::string before = to_string(module);
     const std::string after = edit(before);
@@ -281,7 +282,7 @@ Pass parse_passes(std::string_view names) {
     if (found == all_passes().end()) {
       std::string known;
       for (const Pass& p : all_passes()) known += (known.empty() ? "" : ", ") + p.name();
-      throw Error("passes", fmt::format("there is no pass '{}'; the passes are {}", name, known));
+      throw Error(fmt::format("[passes] there is no pass '{}'; the passes are {}", name, known));
     }
     chosen.push_back(*found);
     at = end + 1;

@@ -37,16 +37,16 @@ RuleBuilder& RuleBuilder::where(std::string condition) {
 
 RuleBuilder::Value RuleBuilder::define(std::string text, std::string name) {
   if (name.empty()) name = fmt::format("v{}", names_.size());
-  if (!is_plain_name(name)) throw Error("rule", fmt::format("'{}' cannot name a value", name));
+  if (!is_plain_name(name)) throw Error(fmt::format("[rule] '{}' cannot name a value", name));
   if (std::find(names_.begin(), names_.end(), name) != names_.end())
-    throw Error("rule", fmt::format("{} has a value {} already", name_, name));
-  if (replaced_) throw Error("rule", fmt::format("{} is complete", name_));
+    throw Error(fmt::format("[rule] {} has a value {} already", name_, name));
+  if (replaced_) throw Error(fmt::format("[rule] {} is complete", name_));
   names_.push_back(name);
   if (!text.empty()) (found_ ? right_ : left_) += fmt::format("  %{} = {}\n", name, text);
   return {int(names_.size()) - 1};
 }
 RuleBuilder::Value RuleBuilder::parameter(std::string type, std::string name) {
-  if (found_) throw Error("rule", fmt::format("{}: a parameter must stand on the left", name_));
+  if (found_) throw Error(fmt::format("[rule] {}: a parameter must stand on the left", name_));
   const Value value = define("", std::move(name));
   const bool role = type.starts_with("const ") || type.starts_with("weight ") || type.starts_with("state ");
   const size_t space = role ? type.find(' ') + 1 : 0;
@@ -70,28 +70,28 @@ RuleBuilder::Value RuleBuilder::line(std::string_view text, std::initializer_lis
       continue;
     }
     if (next == operands.end() || next->id < 0 || next->id >= int(names_.size()))
-      throw Error("rule", fmt::format("{}: '{}' has no value for one of its operands", name_, text));
+      throw Error(fmt::format("[rule] {}: '{}' has no value for one of its operands", name_, text));
     out += "%" + names_[size_t((next++)->id)];
     ++i;
   }
-  if (next != operands.end()) throw Error("rule", fmt::format("{}: '{}' takes fewer operands", name_, text));
+  if (next != operands.end()) throw Error(fmt::format("[rule] {}: '{}' takes fewer operands", name_, text));
   return define(std::move(out), std::move(name));
 }
 RuleBuilder& RuleBuilder::find(Value root) {
-  if (found_) throw Error("rule", fmt::format("{} has a left side already", name_));
+  if (found_) throw Error(fmt::format("[rule] {} has a left side already", name_));
   left_ += "  return %" + names_.at(size_t(root.id)) + "\n";
   found_ = true;
   return *this;
 }
 RuleBuilder& RuleBuilder::replace(Value with) {
-  if (!found_) throw Error("rule", fmt::format("{}: find comes before replace", name_));
-  if (replaced_) throw Error("rule", fmt::format("{} is complete", name_));
+  if (!found_) throw Error(fmt::format("[rule] {}: find comes before replace", name_));
+  if (replaced_) throw Error(fmt::format("[rule] {} is complete", name_));
   right_ += "  return %" + names_.at(size_t(with.id)) + "\n";
   replaced_ = true;
   return *this;
 }
 std::string RuleBuilder::text() const {
-  if (!replaced_) throw Error("rule", fmt::format("{} needs find and replace", name_));
+  if (!replaced_) throw Error(fmt::format("[rule] {} needs find and replace", name_));
   return fmt::format("{}rule {}{}({}){} {{\n{}}} => {{\n{}}}\n", declarations_, name_, words_, parameters_,
                      conditions_, left_, right_);
 }

@@ -250,7 +250,7 @@ public:
 
 const Match::Value& Match::operator[](const std::string& name) const {
   auto at = values.find(name);
-  if (at == values.end()) throw Error("match", fmt::format("rule {} has no value {}", rule, name));
+  if (at == values.end()) throw Error(fmt::format("[match] rule {} has no value {}", rule, name));
   return at->second;
 }
 
@@ -338,7 +338,7 @@ Rules Rules::when(const std::string& rule, std::function<bool(const Match&)> pre
       data->predicates[k].push_back(std::move(predicate));
       return Rules(data);
     }
-  throw Error("rules", fmt::format("there is no rule {}", rule));
+  throw Error(fmt::format("[rules] there is no rule {}", rule));
 }
 
 std::vector<Match> Rules::find(const Module& module, std::vector<Refusal>* refused) const {
@@ -389,8 +389,8 @@ Pass Rules::pass(std::string name, Numerics allowed, std::shared_ptr<RewriteRepo
     }
     if (changes > 0)
       if (auto mistakes = verify(module); !mistakes.empty())
-        throw Error("rules",
-                    fmt::format("the module is not well formed after the replacement: {}", mistakes[0]));
+        throw Error(
+            fmt::format("[rules] the module is not well formed after the replacement: {}", mistakes[0]));
     return changes;
   });
 }

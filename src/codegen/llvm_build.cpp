@@ -1,0 +1,81 @@
+// codegen/llvm_build.cpp -- target, passes, LLVM's code generator.
+#include "codegen/llvm_build.h"
+#include "base/check.h"
+#include "codegen/llvm_compat.h"
+#include "codegen/llvm_target.h"
+#include <cstring>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/raw_ostream.h>
+
+namespace luminal::codegen {
+
+Result<void> Build::start(const CpuTarget& target, int level) {
+  auto made = make_target_machine(target, level);
+  if (!made) return made.failure();
+  machine = std::move(*made);
+  take(std::make_unique<llvm::Module>("luminal", context), target);
+  return {};
+}
+
+void Build::take(std::unique_ptr<llvm::Module> other, const CpuTarget& target) {
+  module = std::move(other);
+#if LLVM_VERSION_MAJOR >= 21
+  module->setTargetTriple(llvm::Triple(target.triple));
+#else
+  module->setTargetTriple(target.triple);
+#endif
+  module->setDataLayout(machine->createDataLayout());
+}
+
+void Build::optimise(const char* passes) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager sccs;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(machine.get());
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  llvm::ModulePassManager manager;
+  if (auto error = builder.parsePassPipeline(manager, passes))
+    LUMINAL_CHECK(false, "LLVM {} refuses the list of passes: {}", llvm_version(),
+                  llvm::toString(std::move(error)));
+  manager.run(*module, modules);
+}
+
+void Build::produce(bool text, llvm::SmallVectorImpl<char>& out) {
+#if LLVM_VERSION_MAJOR >= 18
+  auto kind = text ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
+#else
+  auto kind = text ? llvm::CGFT_AssemblyFile : llvm::CGFT_ObjectFile;
+#endif
+  llvm::raw_svector_ostream stream(out);
+  llvm::legacy::PassManager manager;
+  bool refused = machine->addPassesToEmitFile(manager, stream, nullptr, kind);
+  LUMINAL_CHECK(!refused, "LLVM emits no file for this target");
+  manager.run(*module);
+}
+
+std::vector<std::byte> Build::object() {
+  llvm::SmallVector<char, 0> bytes;
+  produce(false, bytes);
+  std::vector<std::byte> object(bytes.size());
+  std::memcpy(object.data(), bytes.data(), bytes.size());
+  return object;
+}
+std::string Build::assembly() {
+  llvm::SmallVector<char, 0> text;
+  produce(true, text);
+  return {text.begin(), text.end()};
+}
+std::string Build::ir() const {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module->print(stream, nullptr);
+  return stream.str();
+}
+
+} // namespace luminal::codegen

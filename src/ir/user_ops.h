@@ -1,0 +1,13 @@
+// ir/user_ops.h -- all operations that the process has registered.
+#pragma once
+#include "ir/ops.h"
+#include <vector>
+
+namespace luminal {
+
+/// By name. The pointers stay valid.
+std::vector<const UserOp*> user_ops();
+/// Types of the arguments for which the operation has a result and a value.
+std::vector<DType> argument_types(const UserOp& op);
+
+} // namespace luminal
