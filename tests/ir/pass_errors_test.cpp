@@ -20,13 +20,10 @@ template <class F> std::string error_of(F&& f) {
 const char* const negated =
     "symbol n: 1..8\n\nfn @main(%x: f32[n], %z: f32[2]) {\n  %y = neg %x\n  return y = %y\n}\n";
 
-/// A pass over the text that puts `with` in the place of `what`.
+/// A pass over the text that puts `with` in the place of the first `what`.
 Pass replacing(const std::string& what, const std::string& with) {
-  return text_pass("mine", "replaces a text", [=](std::string text) {
-    for (size_t at; (at = text.find(what)) != std::string::npos && what != with;)
-      text.replace(at, what.size(), with);
-    return text;
-  });
+  return text_pass("mine", "replaces a text",
+                   [=](std::string text) { return text.replace(text.find(what), what.size(), with); });
 }
 std::string run(const Pass& pass) {
   Module module = parse_module(negated);
