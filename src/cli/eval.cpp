@@ -3,9 +3,9 @@
 #include "base/settings.h"
 #include "base/thread_pool.h"
 #include "cli/common.h"
+#include "cli/tensor_files.h"
 #include "compile/compile.h"
 #include "device/cpu/cpu_device.h"
-#include "formats/npy.h"
 #include "formats/safetensors.h"
 #include "ir/host_text.h"
 #include "ir/interp.h"
@@ -35,40 +35,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-/// The tensors of all --inputs files, by name; a later file wins nothing: names are unique.
-struct Files {
-  std::vector<Safetensors> safetensors;
-  std::vector<NpyFile> arrays;
-  std::map<std::string, std::pair<TensorView, std::string>> tensors; // and their file
-
-  void add(const std::string& path) {
-    std::vector<TensorView> views;
-    if (path.ends_with(".npy") || path.ends_with(".npz")) {
-      auto opened = open_npy(path);
-      if (!opened) throw Error(opened.error());
-      arrays.push_back(std::move(*opened));
-      for (const NpyArray& array : arrays.back().arrays) views.push_back(array.tensor);
-      if (path.ends_with(".npy")) { // it has no name: that of the file
-        const std::string name = path.substr(path.rfind('/') + 1);
-        views[0].name = name.substr(0, name.size() - 4);
-      }
-    } else {
-      auto opened = open_safetensors(path);
-      if (!opened) throw Error(opened.error());
-      safetensors.push_back(std::move(*opened));
-      views = safetensors.back().tensors;
-    }
-    for (const TensorView& view : views)
-      if (auto [at, fresh] = tensors.try_emplace(view.name, view, path); !fresh)
-        throw Error(fmt::format("{} and {} both have a tensor {}", at->second.second, path, view.name));
-  }
-  std::string names() const {
-    std::string text;
-    for (const auto& [name, _] : tensors) text += (text.empty() ? "" : ", ") + name;
-    return text.empty() ? "none" : text;
-  }
-};
 
 std::string extents_text(const std::vector<int64_t>& extents) {
   return fmt::format("[{}]", fmt::join(extents, ", "));
@@ -114,7 +80,7 @@ const InputAttr& param(const Task& task, NodeId id) {
   return std::get<InputAttr>(task.module.entry()[id].attr);
 }
 
-void read_inputs(Task& task, const Files& files, const std::string& module_path) {
+void read_inputs(Task& task, const TensorFiles& files, const std::string& module_path) {
   for (NodeId id : params(task)) {
     const InputAttr& input = param(task, id);
     auto found = files.tensors.find(input.name);
@@ -196,7 +162,7 @@ Task read_task(const EvalArguments& a) {
     for (size_t i = 1; i < mistakes.size(); i++) fmt::print(stderr, "{}: {}\n", a.path, mistakes[i]);
     throw Error(fmt::format("{}: {}", a.path, mistakes[0]));
   }
-  Files files;
+  TensorFiles files;
   for (const std::string& path : a.inputs) files.add(path);
   read_dims(task, a.dims);
   read_inputs(task, files, a.path);

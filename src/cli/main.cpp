@@ -30,6 +30,7 @@ int run(int argc, char** argv) {
   add_tune(app, exit_code);
   add_bench(app, exit_code);
   add_eval(app, exit_code);
+  add_export(app, exit_code);
   add_cache(app, exit_code);
   add_help(app, exit_code);
   app.require_subcommand(0, 1);

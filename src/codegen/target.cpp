@@ -103,8 +103,13 @@ const CpuTarget& CpuTarget::host() {
 Result<CpuTarget> CpuTarget::named(std::string_view cpu) {
   CpuTarget t;
   std::string host_triple = llvm::sys::getProcessTriple();
-  t.triple = architecture_of(cpu) + host_triple.substr(host_triple.find('-'));
+  const std::string system = host_triple.substr(host_triple.find('-'));
+  t.triple = architecture_of(cpu) + system;
   t.cpu = cpu;
+  if (cpu == "aarch64" || cpu == "aarch64-neon") { // what every one of them has
+    t.triple = "aarch64" + system;
+    t.cpu = "generic";
+  }
   auto machine = make_target_machine(t, 2);
   if (!machine) return machine.failure();
   const llvm::MCSubtargetInfo& info = *(*machine)->getMCSubtargetInfo();
@@ -128,6 +133,25 @@ std::vector<std::string> CpuTarget::dot_units() const {
   if (arm && int8_dot) units.push_back("arm.sdot");
   units.push_back("vnni.dpbusd"); // where it is absent, words are still cheaper than single bytes
   return units;
+}
+
+std::vector<std::string> CpuTarget::instructions() const {
+  std::vector<std::string> words;
+  auto add = [&](bool present, std::initializer_list<const char*> names) {
+    if (present) words.insert(words.end(), names.begin(), names.end());
+  };
+  if (triple.starts_with("x86_64")) {
+    add(vector_bits >= 256, {"avx2"});
+    add(fma, {"fma"});
+    add(vector_bits >= 512, {"avx512f", "avx512vl", "avx512bw", "avx512dq"});
+    add(bf16_dot, {"avx512bf16"});
+    add(int8_dot, {"avx512vnni"});
+  } else {
+    add(int8_dot, {"HWCAP_ASIMDDP"});
+    add(bf16_dot, {"HWCAP2_BF16"});
+    add(cpu.starts_with("neoverse-v") || cpu == "a64fx", {"HWCAP_SVE"});
+  }
+  return words;
 }
 
 uint64_t CodegenOptions::hash() const { return Hasher().add(level).add(transpose).value64(); }

@@ -379,6 +379,30 @@ def benches(luminal, folder):
     luminal.refuses("bench", "--random-weights", "tiny", "-r", 0, "--save", folder, says=str(folder))
 
 
+def exports(luminal, folder):
+    """`luminal export`: the files and keys, names, targets, mistakes. tests/models/export_test.cpp runs what is exported."""
+    folder.mkdir()
+    module = folder / "two.lum"
+    module.write_text("fn @main(%x: f32[4], weight %w: f32[4]) {\n  %y = mul %x, %w\n  return y = %y\n}\n")
+    safetensors = folder / "w.safetensors"
+    header = json.dumps({"w": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
+    safetensors.write_bytes(struct.pack("<Q", len(header)) + header + struct.pack("<4f", 1, 2, 3, 4))
+    answer = json.loads(luminal("export", module, "-i", safetensors, "--out", folder / "out", "--target", "x86-64-v3", "--json")[0])
+    page = (SOURCE / "docs" / "export.md").read_text().split("## luminal export, machine-readable", 1)[1]
+    check(set(answer) == set(re.findall(r"`(\w+)`", "".join(r.split("|")[1] for r in page.splitlines() if r.startswith("| `")))), f"keys of export: {sorted(answer)}")
+    check(answer["name"] == "two" and "avx2" in answer["instructions"] and "x86-64-v3" in answer["target"], f"export: {answer}")
+    check(sorted(os.listdir(folder / "out")) == sorted(os.path.basename(f) for f in answer["files"]), f"export: {answer['files']}")
+    text = (folder / "out" / "two.h").read_text()
+    check(all(word in text for word in ("two_input_x = 0", "two_output_y = 0", "two_open(")), text)
+    out = luminal("export", BUILTIN / "luminal-tales.gguf", "--out", folder / "model", "--name", "tales", "-c", 64)[0].decode()
+    check(out.count("\n") == 6 and "tales_output_logits" in (folder / "model" / "tales.h").read_text(), f"export: {out}")
+    luminal.refuses("export", module, "--out", folder / "x", says=r"weight w \(f32\[4\]\) is missing: the files of --inputs have none")
+    luminal.refuses("export", module, "-i", safetensors, "--out", folder / "x", "--target", "pdp-11", says="pdp-11.*Known are host, x86-64-v3")
+    luminal.refuses("export", module, "-i", safetensors, "--out", folder / "x", "--name", "1st", says='"1st" is no C identifier')
+    luminal.refuses("export", module, "-i", safetensors, "--out", safetensors, says="w.safetensors")
+    luminal.refuses("export", folder / "none.gguf", "--out", folder / "x", says="none.gguf")
+
+
 def interrupt_eval(luminal, folder):
     """Ctrl-C ends a long evaluation with code 130 and leaves no file."""
     (folder / "long.lum").write_text("fn @main() {\n  %i = iota f32 [a: 4000, b: 4000, c: 4000] -> a + b + c\n"
@@ -421,6 +445,7 @@ def main():
         tuning_cache(luminal, folder / "tuning")
         tuning(luminal, folder / "tune")
         benches(luminal, folder / "bench")
+        exports(luminal, folder / "export")
         eval_modules(luminal, folder / "eval")
         interrupt_eval(luminal, folder / "eval")
         interrupt(luminal)
