@@ -222,7 +222,7 @@ struct Bench {
     double seconds = 0;
     read_bytes = 0;
     for (const TensorView& t : file.tensors) {
-      if (t.bytes.size() < (1 << 20)) continue;
+      if (t.bytes.size() < (1 << 14)) continue;
       const auto address = reinterpret_cast<uintptr_t>(t.bytes.data());
       const size_t skip = (64 - address % 64) % 64;
       const int64_t elements = int64_t((t.bytes.size() - skip) / 4);

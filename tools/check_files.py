@@ -4,7 +4,7 @@
 #   first line   says what the file is: "// room/file.h -- ..." in C++, a comment elsewhere (after #!)
 #   length       public headers 300 lines, code 800
 #   text         UTF-8, no tabs, no absolute path of somebody's machine, no note of unfinished work
-#   integers     a header that names uint8_t and its like includes <cstdint>, itself or by a header of the tree: some standard
+#   integers     a header that names uint8_t and its like includes <cstdint> (C: <stdint.h>), itself or by a header of the tree: some standard
 #                libraries bring it along, others do not
 #   pages        a path of the tree that a .md file names is there
 #   types        in src and include a type of a namespace is defined in one file: two of one name are one type to the linker,
@@ -54,7 +54,7 @@ def without_cstdint(root):
 
     def reaches(name):
         if name not in known:
-            known[name] = "<cstdint>" in texts[name]
+            known[name] = "<cstdint>" in texts[name] or "<stdint.h>" in texts[name]  # the latter in C
             parts = re.findall(r'#include "([^"]+)"', texts[name])
             known[name] = known[name] or any(reaches(f"{base}/{part}") for part in parts
                                              for base in ("src", "include") if f"{base}/{part}" in texts)

@@ -147,8 +147,8 @@ struct luminal_model {
   void** buffers;   // of a launch
   int64_t* values;  // of a launch
   char *arena, *scratch;
-  char** owned;    // memory of single slots
-  int64_t* bound;  // bytes of the caller's memory for an input; -1: none
+  char** owned;   // memory of single slots
+  int64_t* bound; // bytes of the caller's memory for an input; -1: none
   int64_t scratch_bytes;
   const char* file;
   int stale;
@@ -202,8 +202,9 @@ static void launch_one(void* context, int number) {
   const launch* l = (const launch*)context;
   luminal_model* m = l->model;
   const luminal_plan* plan = m->plan;
-  l->function(m->buffers, m->values, m->scratch, m->scratch + plan->shared_bytes + number * plan->local_stride, number,
-              m->workers.size, &m->workers, pool_barrier);
+  l->function(m->buffers, m->values, m->scratch,
+              m->scratch + plan->shared_bytes + number * plan->local_stride, number, m->workers.size,
+              &m->workers, pool_barrier);
 }
 
 static int64_t load_integer(int dtype, const char* data, int64_t i) {
@@ -232,8 +233,8 @@ static luminal_error check_range(luminal_model* m, const luminal_plan_step* step
   for (int64_t i = 0; i < count; i++) {
     const int64_t value = load_integer(s->dtype, m->addresses[slot], i);
     if (value < step->low || value > high)
-      return fail(m, LUMINAL_ERROR_INDEX, "%s: element %lld is %lld, allowed are %lld..%lld", step->text, (long long)i,
-                  (long long)value, (long long)step->low, (long long)high);
+      return fail(m, LUMINAL_ERROR_INDEX, "%s: element %lld is %lld, allowed are %lld..%lld", step->text,
+                  (long long)i, (long long)value, (long long)step->low, (long long)high);
   }
   return LUMINAL_OK;
 }
@@ -251,14 +252,17 @@ static luminal_error run_steps(luminal_model* m, int first, int count) {
       for (int i = 0; i < kernel->symbol_count; i++)
         m->values[i] = m->symbols[plan->kernel_symbols[kernel->symbols + i]];
       if (m->workers.size == 1 || m->sizes[kernel->points] < plan->serial_points) {
-        kernel->function(m->buffers, m->values, m->scratch, m->scratch + plan->shared_bytes, 0, 1, NULL, no_barrier);
+        kernel->function(m->buffers, m->values, m->scratch, m->scratch + plan->shared_bytes, 0, 1, NULL,
+                         no_barrier);
       } else {
         launch l = {m, kernel->function};
         pool_run(&m->workers, launch_one, &l);
       }
       break;
     }
-    case LUMINAL_STEP_COPY: memmove(m->addresses[slots[0]], m->addresses[slots[1]], (size_t)slot_bytes(m, slots[1])); break;
+    case LUMINAL_STEP_COPY:
+      memmove(m->addresses[slots[0]], m->addresses[slots[1]], (size_t)slot_bytes(m, slots[1]));
+      break;
     case LUMINAL_STEP_ZERO: memset(m->addresses[slots[0]], 0, (size_t)slot_bytes(m, slots[0])); break;
     case LUMINAL_STEP_CHECK: error = check_range(m, step); break;
     case LUMINAL_STEP_LOOP: {
@@ -305,7 +309,9 @@ static luminal_error load(luminal_model* m) {
   luminal_error error = LUMINAL_OK;
   if (plan->load_step_count > 0) {
     char* arena = map_memory(plan->load_arena_bytes);
-    if (!arena) return fail(m, LUMINAL_ERROR_MEMORY, "there is no memory for %lld bytes", (long long)plan->load_arena_bytes);
+    if (!arena)
+      return fail(m, LUMINAL_ERROR_MEMORY, "there is no memory for %lld bytes",
+                  (long long)plan->load_arena_bytes);
     place_load_arena(m, plan->load_steps, plan->load_step_count, arena);
     plan->sizes(m->symbols, m->sizes);
     error = run_steps(m, plan->load_steps, plan->load_step_count);
@@ -342,8 +348,10 @@ static luminal_error prepare(luminal_model* m, const char* path, int threads) {
   const luminal_plan* plan = m->plan;
   const char* missing = plan->missing_instructions ? plan->missing_instructions() : NULL;
   if (missing)
-    return fail(m, LUMINAL_ERROR_PROCESSOR, "%s was compiled for a processor with %s, which this one lacks", plan->name, missing);
-  if (threads < 1 || threads > 1024) return fail(m, LUMINAL_ERROR_ARGUMENT, "%d threads; 1 to 1024 are possible", threads);
+    return fail(m, LUMINAL_ERROR_PROCESSOR, "%s was compiled for a processor with %s, which this one lacks",
+                plan->name, missing);
+  if (threads < 1 || threads > 1024)
+    return fail(m, LUMINAL_ERROR_ARGUMENT, "%d threads; 1 to 1024 are possible", threads);
   const luminal_error opened = open_file(m, path);
   if (opened != LUMINAL_OK) return opened;
 #define LUMINAL_ARRAY(count, type) (type*)calloc((size_t)(count) + 1, sizeof(type))
@@ -358,7 +366,8 @@ static luminal_error prepare(luminal_model* m, const char* path, int threads) {
   m->scratch = map_memory(m->scratch_bytes);
   m->bound = LUMINAL_ARRAY(plan->input_count, int64_t);
 #undef LUMINAL_ARRAY
-  if (!m->symbols || !m->sizes || !m->bound || !m->addresses || !m->owned || !m->buffers || !m->values || !m->arena || !m->scratch)
+  if (!m->symbols || !m->sizes || !m->bound || !m->addresses || !m->owned || !m->buffers || !m->values ||
+      !m->arena || !m->scratch)
     return fail(m, LUMINAL_ERROR_MEMORY, "there is no memory for %lld bytes", (long long)plan->arena_bytes);
   for (int i = 0; i < plan->symbol_count; i++) m->symbols[i] = plan->symbols[i].low;
   for (int i = 0; i < plan->input_count; i++) m->bound[i] = -1;
@@ -369,21 +378,24 @@ static luminal_error prepare(luminal_model* m, const char* path, int threads) {
     } else if (slot->kind != LUMINAL_SLOT_ARENA) {
       m->owned[i] = m->addresses[i] = map_memory(slot->max_bytes);
       if (!m->owned[i])
-        return fail(m, LUMINAL_ERROR_MEMORY, "%s: there is no memory for %lld bytes", slot->name, (long long)slot->max_bytes);
+        return fail(m, LUMINAL_ERROR_MEMORY, "%s: there is no memory for %lld bytes", slot->name,
+                    (long long)slot->max_bytes);
     }
   }
-  if (!pool_start(&m->workers, threads)) return fail(m, LUMINAL_ERROR_THREADS, "%d threads cannot be made", threads);
+  if (!pool_start(&m->workers, threads))
+    return fail(m, LUMINAL_ERROR_THREADS, "%d threads cannot be made", threads);
   const luminal_error loaded = load(m);
   m->stale = 1; // the dimensions together are checked by the first run
   return loaded;
 }
 
-luminal_error luminal_open(const luminal_plan* plan, const char* weights_path, int threads, luminal_model** model,
-                           char* message, size_t message_bytes) {
+luminal_error luminal_open(const luminal_plan* plan, const char* weights_path, int threads,
+                           luminal_model** model, char* message, size_t message_bytes) {
   *model = NULL;
   if (message && message_bytes) message[0] = 0;
   luminal_model* m = NULL;
-  if (posix_memalign((void**)&m, 64, (sizeof(luminal_model) + 63) / 64 * 64) != 0) return LUMINAL_ERROR_MEMORY;
+  if (posix_memalign((void**)&m, 64, (sizeof(luminal_model) + 63) / 64 * 64) != 0)
+    return LUMINAL_ERROR_MEMORY;
   memset(m, 0, sizeof *m);
   m->plan = plan;
   const luminal_error error = prepare(m, weights_path, threads);
@@ -416,17 +428,20 @@ void luminal_close(luminal_model* m) {
 }
 
 const char* luminal_error_name(luminal_error error) {
-  static const char* const names[] = {"ok", "file", "memory", "processor", "argument", "dimensions", "index", "threads"};
+  static const char* const names[] = {"ok",       "file",       "memory", "processor",
+                                      "argument", "dimensions", "index",  "threads"};
   return (unsigned)error < sizeof names / sizeof *names ? names[error] : "unknown";
 }
 const char* luminal_message(const luminal_model* m) { return m ? m->message : ""; }
 
 luminal_error luminal_set_dim(luminal_model* m, int dim, int64_t size) {
   if (dim < 0 || dim >= m->plan->dims)
-    return fail(m, LUMINAL_ERROR_ARGUMENT, "there is no dimension %d; %s has %d", dim, m->plan->name, m->plan->dims);
+    return fail(m, LUMINAL_ERROR_ARGUMENT, "there is no dimension %d; %s has %d", dim, m->plan->name,
+                m->plan->dims);
   const luminal_plan_symbol* s = &m->plan->symbols[dim];
   if (size < s->low || size > s->high || size % s->multiple != 0)
-    return fail(m, LUMINAL_ERROR_ARGUMENT, "dimension %s is declared %lld..%lld (a multiple of %lld), %lld was given", s->name,
+    return fail(m, LUMINAL_ERROR_ARGUMENT,
+                "dimension %s is declared %lld..%lld (a multiple of %lld), %lld was given", s->name,
                 (long long)s->low, (long long)s->high, (long long)s->multiple, (long long)size);
   if (m->symbols[dim] != size) m->stale = 1;
   m->symbols[dim] = size;
@@ -436,9 +451,11 @@ int64_t luminal_dim(const luminal_model* m, int dim) {
   return dim >= 0 && dim < m->plan->dims ? m->symbols[dim] : -1;
 }
 
-static luminal_error view(luminal_model* m, const char* what, int number, int count, const int* slots, luminal_value* value) {
+static luminal_error view(luminal_model* m, const char* what, int number, int count, const int* slots,
+                          luminal_value* value) {
   if (number < 0 || number >= count)
-    return fail(m, LUMINAL_ERROR_ARGUMENT, "there is no %s %d; %s has %d", what, number, m->plan->name, count);
+    return fail(m, LUMINAL_ERROR_ARGUMENT, "there is no %s %d; %s has %d", what, number, m->plan->name,
+                count);
   if (m->stale) {
     const luminal_error error = refresh(m);
     if (error != LUMINAL_OK) return error;
@@ -469,8 +486,8 @@ luminal_error luminal_bind_input(luminal_model* m, int input, const void* data, 
   const luminal_error error = luminal_input(m, input, &value);
   if (error != LUMINAL_OK) return error;
   if (!data || bytes < value.bytes)
-    return fail(m, LUMINAL_ERROR_ARGUMENT, "input %s takes %lld bytes, %lld were given", value.name, (long long)value.bytes,
-                (long long)bytes);
+    return fail(m, LUMINAL_ERROR_ARGUMENT, "input %s takes %lld bytes, %lld were given", value.name,
+                (long long)value.bytes, (long long)bytes);
   m->addresses[m->plan->inputs[input]] = (char*)(uintptr_t)data; // inputs are only read
   m->bound[input] = bytes;
   return LUMINAL_OK;
@@ -488,7 +505,8 @@ luminal_error luminal_run(luminal_model* m) {
   }
   for (int i = 0; i < m->plan->input_count; i++) // the dimensions may have grown since
     if (m->bound[i] >= 0 && m->bound[i] < slot_bytes(m, m->plan->inputs[i]))
-      return fail(m, LUMINAL_ERROR_ARGUMENT, "input %s takes %lld bytes now, %lld were bound", m->plan->slots[m->plan->inputs[i]].name,
-                  (long long)slot_bytes(m, m->plan->inputs[i]), (long long)m->bound[i]);
+      return fail(m, LUMINAL_ERROR_ARGUMENT, "input %s takes %lld bytes now, %lld were bound",
+                  m->plan->slots[m->plan->inputs[i]].name, (long long)slot_bytes(m, m->plan->inputs[i]),
+                  (long long)m->bound[i]);
   return run_steps(m, m->plan->run_steps, m->plan->run_step_count);
 }

@@ -12,18 +12,33 @@ extern "C" {
 
 typedef enum {
   LUMINAL_OK = 0,
-  LUMINAL_ERROR_FILE,      // the weights file: missing, cut off, of another export
-  LUMINAL_ERROR_MEMORY,    // there is none
-  LUMINAL_ERROR_PROCESSOR, // this one lacks instructions that the program was compiled for
-  LUMINAL_ERROR_ARGUMENT,  // no such number, or a dimension out of its range
+  LUMINAL_ERROR_FILE,       // the weights file: missing, cut off, of another export
+  LUMINAL_ERROR_MEMORY,     // there is none
+  LUMINAL_ERROR_PROCESSOR,  // this one lacks instructions that the program was compiled for
+  LUMINAL_ERROR_ARGUMENT,   // no such number, or a dimension out of its range
   LUMINAL_ERROR_DIMENSIONS, // together they break what the program assumes
-  LUMINAL_ERROR_INDEX,     // an input holds an index outside what it selects from
-  LUMINAL_ERROR_THREADS    // the system makes no more threads
+  LUMINAL_ERROR_INDEX,      // an input holds an index outside what it selects from
+  LUMINAL_ERROR_THREADS     // the system makes no more threads
 } luminal_error;
 
 typedef enum {
-  LUMINAL_BOOL, LUMINAL_I4, LUMINAL_U4, LUMINAL_I8, LUMINAL_U8, LUMINAL_I16, LUMINAL_U16, LUMINAL_I32, LUMINAL_U32, LUMINAL_I64,
-  LUMINAL_U64, LUMINAL_F8E4M3, LUMINAL_F8E5M2, LUMINAL_BF16, LUMINAL_F16, LUMINAL_F32, LUMINAL_F64
+  LUMINAL_BOOL,
+  LUMINAL_I4,
+  LUMINAL_U4,
+  LUMINAL_I8,
+  LUMINAL_U8,
+  LUMINAL_I16,
+  LUMINAL_U16,
+  LUMINAL_I32,
+  LUMINAL_U32,
+  LUMINAL_I64,
+  LUMINAL_U64,
+  LUMINAL_F8E4M3,
+  LUMINAL_F8E5M2,
+  LUMINAL_BF16,
+  LUMINAL_F16,
+  LUMINAL_F32,
+  LUMINAL_F64
 } luminal_dtype;
 
 typedef struct luminal_model luminal_model;
@@ -60,12 +75,19 @@ void luminal_close(luminal_model* model); // also of NULL
 // ---- what an exported program consists of; written by the compiler ----
 
 typedef void (*luminal_kernel)(void* const* buffers, const int64_t* symbols, char* shared, char* local,
-                               int64_t worker, int64_t workers, void* barrier_context, void (*barrier)(void*));
+                               int64_t worker, int64_t workers, void* barrier_context,
+                               void (*barrier)(void*));
 typedef struct {
   const char* name;
   int64_t low, high, multiple;
 } luminal_plan_symbol; // the dimensions first, then counters of loops
-enum { LUMINAL_SLOT_ARGUMENT, LUMINAL_SLOT_FILE, LUMINAL_SLOT_STATE, LUMINAL_SLOT_LOADED, LUMINAL_SLOT_ARENA };
+enum {
+  LUMINAL_SLOT_ARGUMENT,
+  LUMINAL_SLOT_FILE,
+  LUMINAL_SLOT_STATE,
+  LUMINAL_SLOT_LOADED,
+  LUMINAL_SLOT_ARENA
+};
 typedef struct {
   const char* name;
   int kind, dtype, rank;
@@ -78,20 +100,28 @@ typedef struct {
   int symbols, symbol_count; // part of kernel_symbols
   int points;                // index in the sizes: few of them are left to one worker
 } luminal_plan_kernel;
-enum { LUMINAL_STEP_LAUNCH, LUMINAL_STEP_COPY, LUMINAL_STEP_ZERO, LUMINAL_STEP_CHECK, LUMINAL_STEP_LOOP, LUMINAL_STEP_COND };
+enum {
+  LUMINAL_STEP_LAUNCH,
+  LUMINAL_STEP_COPY,
+  LUMINAL_STEP_ZERO,
+  LUMINAL_STEP_CHECK,
+  LUMINAL_STEP_LOOP,
+  LUMINAL_STEP_COND
+};
 typedef struct {
   int kind, kernel;
-  int slots, slot_count; // part of step_slots
+  int slots, slot_count;                            // part of step_slots
   int body, body_count, otherwise, otherwise_count; // parts of steps
-  int count, counter, condition, taken; // loop: index in the sizes, symbol, slots or -1
-  int limit;                            // check: index in the sizes, or -1
+  int count, counter, condition, taken;             // loop: index in the sizes, symbol, slots or -1
+  int limit;                                        // check: index in the sizes, or -1
   int64_t low, high;
   const char* text;
 } luminal_plan_step;
 typedef struct {
   const char* name;
   uint64_t file_hash, file_bytes;
-  int dims, symbol_count, slot_count, kernel_count, input_count, output_count, state_count, size_count, assumption_count;
+  int dims, symbol_count, slot_count, kernel_count, input_count, output_count, state_count, size_count,
+      assumption_count;
   const luminal_plan_symbol* symbols;
   const luminal_plan_slot* slots;
   const luminal_plan_kernel* kernels;
@@ -111,8 +141,8 @@ typedef struct {
   const char* (*missing_instructions)(void); // NULL: the processor has all
 } luminal_plan;
 // threads: at least 1; the caller of luminal_run is one of them. message: gets a text where it fails, may be NULL.
-luminal_error luminal_open(const luminal_plan* plan, const char* weights_path, int threads, luminal_model** model,
-                           char* message, size_t message_bytes);
+luminal_error luminal_open(const luminal_plan* plan, const char* weights_path, int threads,
+                           luminal_model** model, char* message, size_t message_bytes);
 
 #ifdef __cplusplus
 }
