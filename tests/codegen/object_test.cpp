@@ -73,8 +73,7 @@ TEST(Objects, AccumulatorsStayInRegisters) {
                  {"haswell", 4, 2, 8},
                  {"x86-64-v3", 6, 2, 8},
                  {"aarch64", 4, 4, 4},
-                 {"aarch64", 6, 4, 4},
-                 {"neoverse-v1", 6, 4, 4}}) {
+                 {"neoverse-v1", 4, 4, 4}}) {
     auto kernel = kernel::parse_kernel(tile(c.rows, c.vectors, c.lanes));
     ASSERT_THAT(kernel::verify(kernel), testing::IsEmpty());
     auto text = assembly(kernel, target(c.cpu));
