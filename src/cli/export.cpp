@@ -4,7 +4,7 @@
 #include "base/settings.h"
 #include "cli/common.h"
 #include "cli/tensor_files.h"
-#include "compile/compile.h"
+#include "compile/target.h"
 #include "formats/model_files.h"
 #include "models/llama.h"
 #include "tensor/effects.h"
@@ -24,7 +24,7 @@ struct ExportArguments {
 };
 
 compile::Options options_for(const ExportArguments& a) {
-  auto options = compile::Options::for_target(a.target, a.threads > 0 ? a.threads : setting_threads());
+  auto options = compile::options_for_target(a.target, a.threads > 0 ? a.threads : setting_threads());
   if (!options)
     throw Error(
         fmt::format("--target {}: {}. Known are host, x86-64-v3 (AVX2), x86-64-v4 (AVX-512), aarch64 (NEON) "
@@ -132,7 +132,7 @@ int export_program(const ExportArguments& a) {
                              .name = name_of(a),
                              .target = a.target == "host" ? "this processor (" + options.target.cpu + ")"
                                                           : a.target,
-                             .instructions = options.target.instructions(),
+                             .instructions = compile::instructions_of(options.target),
                              .output_names = {},
                              .weight = program.weight};
   if (!terms) how.output_names[model.graph.state()->kept.at(model.logits.id())] = "logits";

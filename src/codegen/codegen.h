@@ -38,15 +38,12 @@ struct CpuTarget {
 
   /// This machine, asked once.
   static const CpuTarget& host();
-  /// "haswell", "skylake-avx512", "znver4", "znver5", "neoverse-v1", "x86-64-v3", ..., "aarch64" for the operating system of
-  /// this machine.
+  /// "haswell", "skylake-avx512", "znver4", "znver5", "neoverse-v1", ... for the operating system of this
+  /// machine.
   static Result<CpuTarget> named(std::string_view cpu);
   uint64_t hash() const;
   /// Dot instructions on values (kernel::find_lane_unit) that schedules should use, the best first.
   std::vector<std::string> dot_units() const;
-  /// What a processor must have to run the code, for a program that asks it: words of GCC's __builtin_cpu_supports on x86-64, of the
-  /// system's HWCAP bits on AArch64 ("HWCAP_ASIMDDP").
-  std::vector<std::string> instructions() const;
   /// Lanes of one vector register.
   int lanes(DType type) const { return vector_bits / (bits(type) < 8 ? 8 : bits(type)); }
   bool operator==(const CpuTarget&) const = default;

@@ -135,25 +135,6 @@ std::vector<std::string> CpuTarget::dot_units() const {
   return units;
 }
 
-std::vector<std::string> CpuTarget::instructions() const {
-  std::vector<std::string> words;
-  auto add = [&](bool present, std::initializer_list<const char*> names) {
-    if (present) words.insert(words.end(), names.begin(), names.end());
-  };
-  if (triple.starts_with("x86_64")) {
-    add(vector_bits >= 256, {"avx2"});
-    add(fma, {"fma"});
-    add(vector_bits >= 512, {"avx512f", "avx512vl", "avx512bw", "avx512dq"});
-    add(bf16_dot, {"avx512bf16"});
-    add(int8_dot, {"avx512vnni"});
-  } else {
-    add(int8_dot, {"HWCAP_ASIMDDP"});
-    add(bf16_dot, {"HWCAP2_BF16"});
-    add(cpu.starts_with("neoverse-v") || cpu == "a64fx", {"HWCAP_SVE"});
-  }
-  return words;
-}
-
 uint64_t CodegenOptions::hash() const { return Hasher().add(level).add(transpose).value64(); }
 
 std::string llvm_version() { return LLVM_VERSION_STRING; }

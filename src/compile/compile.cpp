@@ -155,21 +155,6 @@ Options Options::host(int threads) {
   return options;
 }
 
-Result<Options> Options::for_target(std::string_view name, int threads) {
-  Options options = host(threads);
-  if (name == "host") return options;
-  auto target = codegen::CpuTarget::named(name);
-  if (!target) return target.failure();
-  options.target = *target;
-  options.limits = {.lanes = target->vector_bits / 32,
-                    .vector_registers = target->vector_registers,
-                    .l2 = int64_t(target->vector_bits == 512 ? 1 << 20 : 512 << 10),
-                    .l3 = 16 << 20,
-                    .threads = threads,
-                    .units = target->dot_units()};
-  return options;
-}
-
 std::shared_ptr<search::TuningCache> usual_tuning_cache(bool make) {
   return search::TuningCache::shared(search::TuningCache::default_path(), make);
 }

@@ -37,8 +37,6 @@ struct Options {
 
   /// This machine, with that many threads.
   static Options host(int threads);
-  /// "host", or what CpuTarget::named knows: schedules are made for caches as most of its kind have them.
-  static Result<Options> for_target(std::string_view name, int threads);
 };
 
 struct PassTime {

@@ -1,6 +1,6 @@
 // tests/models/export_test.cpp -- exported programs, built by the system's C compiler and run on their own, give what the plan gives; mistakes
 // come back as codes.
-#include "compile/compile.h"
+#include "compile/target.h"
 #include "luminal/luminal.h"
 #include "models/data.h"
 #include "models/generator.h"
@@ -44,14 +44,14 @@ std::string quoted(const std::filesystem::path& path) { return "'" + path.string
 runtime::ExportedFiles export_graph(Graph& g, const Folder& folder, const char* target, const char* name,
                                     std::map<std::string, std::string> names = {}) {
   auto state = g.state();
-  compile::Options options = compile::Options::for_target(target, 2).value();
+  compile::Options options = compile::options_for_target(target, 2).value();
   options.cache = false;
   auto compiled = compile::compile(state->snapshot(), options).value();
   return runtime::export_plan(
              *compiled.plan, {.folder = folder.path,
                               .name = name,
                               .target = target,
-                              .instructions = options.target.instructions(),
+                              .instructions = compile::instructions_of(options.target),
                               .output_names = std::move(names),
                               .weight = [&](const runtime::Slot& slot) -> Result<std::span<const std::byte>> {
                                 return state->data.at(slot.name).bytes;
@@ -312,7 +312,7 @@ TEST(Export, RefusesWhatCannotRunInC) {
   };
   EXPECT_THAT(refused({.folder = folder.path, .name = "no name"}), HasSubstr("no C identifier"));
   EXPECT_THAT(refused({.folder = "/proc/nowhere", .name = "fine"}), HasSubstr("/proc/nowhere"));
-  EXPECT_FALSE(compile::Options::for_target("pdp-11", 1));
+  EXPECT_FALSE(compile::options_for_target("pdp-11", 1));
   runtime::Plan plan = *compiled.plan;
   plan.steps.push_back({.kind = runtime::StepKind::host, .host = {.kind = "print"}});
   auto done = runtime::export_plan(plan, {.folder = folder.path, .name = "host"});
