@@ -191,8 +191,8 @@ private:
       if (!object) refuse("{}", object.error());
       objects_.push_back(std::move(*object));
       symbols_.push_back(symbol);
-      kernels_ += fmt::format("  {{{}, {}, {}, {}}}, // {}\n", symbol, first, kernel.symbols.size(),
-                              size(kernel.points), kernel.name);
+      kernels_ += fmt::format("  {{{}, {}, {}, {}, {}}}, // {}\n", symbol, first, kernel.symbols.size(),
+                              size(kernel.points), integer(kernel.parallel_from), kernel.name);
       const Interval shared = kernel.shared_bytes.range(), local = kernel.local_bytes.range();
       if (!shared.is_bounded() || !local.is_bounded())
         refuse("scratch of kernel {} has no bound", kernel.name);
@@ -306,7 +306,8 @@ private:
     out += fmt::format("  {{\"\", 0, 0, 1}}}};\nstatic const luminal_plan_slot slots[] = {{\n{}  {{\"\", 0, "
                        "0, 0, 0, 0, 0}}}};\n",
                        slots_);
-    out += fmt::format("static const luminal_plan_kernel kernels[] = {{\n{}  {{0, 0, 0, 0}}}};\n", kernels_);
+    out +=
+        fmt::format("static const luminal_plan_kernel kernels[] = {{\n{}  {{0, 0, 0, 0, 0}}}};\n", kernels_);
     out += fmt::format("static const int kernel_symbols[] = {{\n  {}}};\n", numbers(kernel_symbols_));
     out += fmt::format("static const luminal_plan_step steps[] = {{\n{}  {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "
                        "0, 0, 0, 0, \"\"}}}};\n",
@@ -359,7 +360,6 @@ private:
     number("load_arena_bytes", plan_.load_arena_bytes);
     number("shared_bytes", shared);
     number("local_stride", stride);
-    number("serial_points", serial_points);
     number("most_buffers", int64_t(most_buffers_));
     number("most_symbols", int64_t(most_symbols_));
     field("missing_instructions", "missing_instructions");

@@ -251,7 +251,7 @@ static luminal_error run_steps(luminal_model* m, int first, int count) {
       for (int i = 0; i < step->slot_count; i++) m->buffers[i] = m->addresses[slots[i]];
       for (int i = 0; i < kernel->symbol_count; i++)
         m->values[i] = m->symbols[plan->kernel_symbols[kernel->symbols + i]];
-      if (m->workers.size == 1 || m->sizes[kernel->points] < plan->serial_points) {
+      if (m->workers.size == 1 || m->sizes[kernel->points] < kernel->parallel_from) {
         kernel->function(m->buffers, m->values, m->scratch, m->scratch + plan->shared_bytes, 0, 1, NULL,
                          no_barrier);
       } else {

@@ -98,7 +98,8 @@ typedef struct {
 typedef struct {
   luminal_kernel function;
   int symbols, symbol_count; // part of kernel_symbols
-  int points;                // index in the sizes: few of them are left to one worker
+  int points;                // index in the sizes
+  int64_t parallel_from;     // a launch of fewer points is left to one worker
 } luminal_plan_kernel;
 enum {
   LUMINAL_STEP_LAUNCH,
@@ -136,7 +137,7 @@ typedef struct {
   void (*sizes)(const int64_t* symbols, int64_t* sizes);
   int assumptions; // index in the sizes
   const char* const* assumption_texts;
-  int64_t arena_bytes, load_arena_bytes, shared_bytes, local_stride, serial_points;
+  int64_t arena_bytes, load_arena_bytes, shared_bytes, local_stride;
   int most_buffers, most_symbols;
   const char* (*missing_instructions)(void); // NULL: the processor has all
 } luminal_plan;
