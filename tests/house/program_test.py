@@ -237,7 +237,7 @@ def tuning(luminal, folder):
     keys = documented("luminal tune FILE")
     terms = folder / "small.lum"
     terms.write_text(TERMS)
-    out, errors = luminal("tune", terms, "--budget", 2, "--json")
+    out, errors = luminal("tune", terms, "--budget", 2, "--report", "--json")
     told = json.loads(out)
     check(set(told) == keys, f"tune: keys {set(told) ^ keys}")
     check(told["kernels"] >= 1 and told["searched"] >= 1 and told["mismatches"] == 0 and not told["interrupted"], f"tune: {told}")
@@ -246,7 +246,7 @@ def tuning(luminal, folder):
     check("kept in " + told["cache"] in errors and pathlib.Path(told["cache"]).exists(), f"tune: {errors!r}")
     kept = json.loads(luminal("cache", "ls", "--json")[0])["entries"]
     check(len(kept) >= told["searched"] and all(e["checked"] for e in kept), f"kept: {kept}")
-    out, _ = luminal("tune", terms, "--budget", 0.5, "--kernel", "no such kernel")
+    out, _ = luminal("tune", terms, "--budget", 0.5, "--report", "--kernel", "no such kernel")
     check(b"]: tuned, key " in out and b"search: 0 of " in out, f"what was found is not used: {out!r}")
     out, errors = luminal("tune", terms, "--budget", 1, "--json", LUMINAL_NO_CACHE="1")
     check(json.loads(out)["cache"] == "" and "nothing is kept" in errors, f"without a cache: {out!r} {errors!r}")
