@@ -2,8 +2,7 @@
 //
 // Every function that can fail returns a luminal_error; luminal_message says more. A model may be used by one thread at a time; several models
 // may run side by side. Numbers of dimensions, inputs, outputs and states are in the header that was exported with the program.
-#ifndef LUMINAL_RUNTIME_H
-#define LUMINAL_RUNTIME_H
+#pragma once
 #include <stddef.h>
 #include <stdint.h>
 #ifdef __cplusplus
@@ -147,5 +146,4 @@ luminal_error luminal_open(const luminal_plan* plan, const char* weights_path, i
 
 #ifdef __cplusplus
 }
-#endif
 #endif
