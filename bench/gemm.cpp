@@ -2,8 +2,7 @@
 #include "base/thread_pool.h"
 #include "harness.h"
 #include "luminal/luminal.h"
-#include <cmath>
-#include <fmt/format.h>
+#include "support/products.h"
 #include <map>
 
 using namespace luminal;
@@ -11,24 +10,17 @@ using namespace luminal::bench;
 
 namespace {
 
-struct Shape {
-  int m, n, k, batch;
-  double goal; ///< fraction of the peak
-};
-
 struct Peers {
   Torch torch;
   std::map<std::string, Sgemm> here; ///< those in this process
 };
 
-void run(const Shape& s, bool constant, const Arguments& arguments, Machine& machine, Peers& peers,
+void run(const ProductShape& s, bool constant, const Arguments& arguments, Machine& machine, Peers& peers,
          Table& table) {
-  std::string name =
-      s.m == s.n && s.n == s.k ? fmt::format("sgemm {}", s.m) : fmt::format("sgemm {}x{}x{}", s.m, s.n, s.k);
-  if (s.batch > 1) name += fmt::format(" *{}", s.batch);
+  std::string name = s.name("sgemm");
   if (constant) name += " weight";
   if (name.find(arguments.only) == std::string::npos) return;
-  const double flops = 2.0 * s.batch * s.m * s.n * s.k;
+  const double flops = s.operations();
   const int64_t size_a = int64_t(s.m) * s.k, size_b = int64_t(s.k) * s.n, size_c = int64_t(s.m) * s.n;
   const int copies = std::min(16, copies_beyond_caches(4 * s.batch * (size_a + size_b + size_c)));
   std::vector<Array<float>> a, b, c;
@@ -57,17 +49,9 @@ void run(const Shape& s, bool constant, const Arguments& arguments, Machine& mac
     };
     ours();
     auto result = z.data<float>();
-    bench::Error error;
-    for (int sample = 0; sample < 2000; sample++) {
-      const int i = sample < 100 ? s.m - 1 : int(sample * 7919LL % s.m),
-                j = sample < 200 && sample >= 100 ? s.n - 1 : int(sample * 104729LL % s.n);
-      const int64_t at = sample % s.batch;
-      double sum = 0;
-      for (int k = 0; k < s.k; k++)
-        sum += double(a[size_t(turn)][at * size_a + int64_t(i) * s.k + k]) *
-               double(b[constant ? 0 : size_t(turn)][at * size_b + int64_t(k) * s.n + j]);
-      error.add(double(result[size_t(at * size_c + int64_t(i) * s.n + j)]), sum, std::sqrt(double(s.k)));
-    }
+    const float *left = a[size_t(turn)].data(), *right = b[constant ? 0 : size_t(turn)].data();
+    const double error = product_error(
+        s, result, [&](int64_t i) { return double(left[i]); }, [&](int64_t i) { return double(right[i]); });
 
     // As long as one of ours: a disturbance spoils both alike.
     const double length = std::min({timed(ours), timed(ours), timed(ours)});
@@ -101,7 +85,7 @@ void run(const Shape& s, bool constant, const Arguments& arguments, Machine& mac
     row.limit = 1 / race_of[1].low();
     row.limit_name = "multiply-add peak";
     row.goal = s.goal;
-    row.correct = error.largest() < 1e-5;
+    row.correct = error < 1e-5;
     for (size_t i = 2; i < race_of.size(); i++) row.peers[race_of[i].name] = flops / race_of[i].low() * 1e-9;
     table.add(row);
   }
@@ -121,27 +105,7 @@ int main(int argc, char** argv) {
     if (!absent.empty()) table.note(absent);
   }
   if (!peers.torch.present()) table.note(peers.torch.absent());
-  for (const Shape& s : {Shape{256, 256, 256, 1, 0.95},
-                         {512, 512, 512, 1, 0.95},
-                         {1024, 1024, 1024, 1, 0.93},
-                         {2048, 2048, 2048, 1, 0.93},
-                         {4096, 4096, 4096, 1, 0.93},
-                         {128, 3072, 768, 1, 0.90},
-                         {512, 3072, 768, 1, 0.90},
-                         {128, 768, 3072, 1, 0.90},
-                         {512, 768, 3072, 1, 0.90},
-                         {1000, 777, 513, 1, 0.90},
-                         {64, 64, 64, 1000, 0.90},
-                         {17, 33, 65, 1000, 0.90}})
-    run(s, false, arguments, machine, peers, table);
-  // The second operand is known when the plan is loaded.
-  for (const Shape& s : {Shape{512, 512, 512, 1, 0.95},
-                         {1024, 1024, 1024, 1, 0.93},
-                         {2048, 2048, 2048, 1, 0.93},
-                         {128, 3072, 768, 1, 0.90},
-                         {512, 3072, 768, 1, 0.90},
-                         {128, 768, 3072, 1, 0.90},
-                         {512, 768, 3072, 1, 0.90},
-                         {1000, 777, 513, 1, 0.90}})
-    run(s, true, arguments, machine, peers, table);
+  for (const ProductShape& s : product_shapes) run(s, false, arguments, machine, peers, table);
+  for (const ProductShape& s : product_shapes) // the second operand is known when the plan is loaded
+    if (s.batch == 1) run(s, true, arguments, machine, peers, table);
 }

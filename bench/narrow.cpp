@@ -2,17 +2,13 @@
 #include "base/thread_pool.h"
 #include "harness.h"
 #include "luminal/luminal.h"
-#include <cmath>
-#include <fmt/format.h>
+#include "support/products.h"
+#include <random>
 
 using namespace luminal;
 using namespace luminal::bench;
 
 namespace {
-
-struct Shape {
-  int m, n, k, batch;
-};
 
 /// Operands and results of one kind of product.
 template <class A, class B, class C> struct Kind;
@@ -46,14 +42,12 @@ template <class T> double number(T x) {
 }
 
 template <class A, class B, class C>
-void run(const Shape& s, const Arguments& arguments, Machine& machine, Torch& torch, Table& table) {
+void run(const ProductShape& s, const Arguments& arguments, Machine& machine, Torch& torch, Table& table) {
   using K = Kind<A, B, C>;
   if (!machine.probes->has(K::peak)) return;
-  std::string name = s.m == s.n && s.n == s.k ? fmt::format("{} {}", K::name, s.m)
-                                              : fmt::format("{} {}x{}x{}", K::name, s.m, s.n, s.k);
-  if (s.batch > 1) name += fmt::format(" *{}", s.batch);
+  const std::string name = s.name(K::name);
   if (name.find(arguments.only) == std::string::npos) return;
-  const double flops = 2.0 * s.batch * s.m * s.n * s.k;
+  const double flops = s.operations();
   const int64_t size_a = int64_t(s.m) * s.k, size_b = int64_t(s.k) * s.n, size_c = int64_t(s.m) * s.n;
   const int copies =
       std::min(16, copies_beyond_caches(s.batch * (size_a * int64_t(sizeof(A)) + size_b * int64_t(sizeof(B)) +
@@ -83,17 +77,10 @@ void run(const Shape& s, const Arguments& arguments, Machine& machine, Torch& to
     };
     ours();
     auto result = z.data<std::conditional_t<std::is_same_v<C, int32_t>, int32_t, float>>();
-    bench::Error error;
-    for (int sample = 0; sample < 2000; sample++) {
-      const int i = sample < 100 ? s.m - 1 : int(sample * 7919LL % s.m),
-                j = sample < 200 && sample >= 100 ? s.n - 1 : int(sample * 104729LL % s.n);
-      const int64_t at = sample % s.batch;
-      double sum = 0;
-      for (int k = 0; k < s.k; k++)
-        sum += number(a[size_t(turn)][at * size_a + int64_t(i) * s.k + k]) *
-               number(b[size_t(turn)][at * size_b + int64_t(k) * s.n + j]);
-      error.add(double(result[size_t(at * size_c + int64_t(i) * s.n + j)]), sum, std::sqrt(double(s.k)));
-    }
+    const A* left = a[size_t(turn)].data();
+    const B* right = b[size_t(turn)].data();
+    const double error = product_error(
+        s, result, [&](int64_t i) { return number(left[i]); }, [&](int64_t i) { return number(right[i]); });
 
     // As long as one of ours: a disturbance spoils both alike.
     const double length = std::min({timed(ours), timed(ours), timed(ours)});
@@ -115,7 +102,7 @@ void run(const Shape& s, const Arguments& arguments, Machine& machine, Torch& to
     row.limit = 1 / race_of[1].low();
     row.limit_name = K::limit;
     row.goal = K::goal;
-    row.correct = error.largest() <= K::error;
+    row.correct = error <= K::error;
     for (size_t i = 2; i < race_of.size(); i++) row.peers[race_of[i].name] = flops / race_of[i].low() * 1e-9;
     table.add(row);
   }
@@ -130,18 +117,7 @@ int main(int argc, char** argv) {
   Machine machine(arguments.threads.back());
   Table table(arguments, "narrow");
   if (!torch.present()) table.note(torch.absent());
-  for (const Shape& s : {Shape{256, 256, 256, 1},
-                         {512, 512, 512, 1},
-                         {1024, 1024, 1024, 1},
-                         {2048, 2048, 2048, 1},
-                         {4096, 4096, 4096, 1},
-                         {128, 3072, 768, 1},
-                         {512, 3072, 768, 1},
-                         {128, 768, 3072, 1},
-                         {512, 768, 3072, 1},
-                         {1000, 777, 513, 1},
-                         {64, 64, 64, 1000},
-                         {17, 33, 65, 1000}}) {
+  for (const ProductShape& s : product_shapes) {
     run<uint16_t, uint16_t, uint16_t>(s, arguments, machine, torch, table);
     run<uint8_t, int8_t, int32_t>(s, arguments, machine, torch, table);
   }

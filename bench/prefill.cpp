@@ -61,7 +61,7 @@ void run(int64_t n, int64_t k, DType dtype, const Arguments& arguments, Machine&
                          }});
       if (torch.present() && arguments.peers && dtype == DType::f32)
         race_of.push_back({"torch", {}, [&](double seconds) {
-                             return torch.ask(fmt::format("sgemm {} {} {} 1", m, n, k), threads, seconds);
+                             return torch.ask(fmt::format("sgemm {} {} {} 1 1 0", m, n, k), threads, seconds);
                            }});
       race(race_of, arguments);
       const double flops = 2.0 * double(m) * double(n) * double(k);

@@ -159,7 +159,7 @@ void race(std::vector<Contender>& contenders, const Arguments& arguments) {
 
 namespace {
 const char* torch_program = R"(
-import sys, time
+import sys
 try:
     import torch
 except Exception as error:
@@ -167,7 +167,6 @@ except Exception as error:
     sys.exit(0)
 import torch.nn.functional as F
 print("torch", torch.__version__, flush=True)
-cache = {}
 
 def spread(seed, shape, low, high):
     n = 1
@@ -245,18 +244,31 @@ def case(w, a_):
     raise SystemExit("unknown work " + w)
 
 with torch.inference_mode():
+    serve(lambda w, a, threads: case(w, a), torch.set_num_threads, {"checksum": checksum})
+)";
+} // namespace
+
+Torch::Torch() : PythonPeer("PyTorch", torch_program) {}
+
+namespace {
+/// A line of a request: the work's words, threads, seconds. The answer: seconds of one call, a low percentile; or what a question gives.
+const char* serving = R"(
+import sys, time
+
+def serve(case, begin=lambda threads: None, questions={}):
+    kept = {}
     for line in sys.stdin:
         w, *a = line.split()
         seconds, threads = float(a.pop()), int(a.pop())
-        torch.set_num_threads(threads)
-        if w == "checksum":
-            print(repr(checksum(a)), flush=True)
+        begin(threads)
+        if w in questions:
+            print(repr(questions[w](a)), flush=True)
             continue
-        key = (w, tuple(a))
-        if key not in cache:
-            cache.clear()
-            cache[key] = case(w, a)
-        calls = cache[key]
+        key = (w, tuple(a), threads)
+        if key not in kept:
+            kept.clear()
+            kept[key] = case(w, a, threads)
+        calls = kept[key]
         calls[0]()
         times, start, i = [], time.perf_counter(), 0
         while time.perf_counter() - start < seconds or len(times) < 2:
@@ -270,14 +282,13 @@ with torch.inference_mode():
 )";
 } // namespace
 
-Torch::Torch() : PythonPeer("PyTorch", torch_program) {}
-
 PythonPeer::PythonPeer(const std::string& name, const char* program) {
   const char* python = std::getenv("LUMINAL_PEERS_PYTHON");
   if (!python || !*python || access(python, X_OK) != 0) {
     absent_ = name + " is absent (./bench.sh peers installs it)";
     return;
   }
+  const std::string text = std::string(serving) + program;
   int in[2], out[2]; // closed in other children: each ends when its own pipe does
   if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)) return;
   std::signal(SIGPIPE, SIG_IGN);
@@ -285,7 +296,7 @@ PythonPeer::PythonPeer(const std::string& name, const char* program) {
   if (child_ == 0) {
     dup2(in[0], 0);
     dup2(out[1], 1);
-    execl(python, python, "-c", program, nullptr);
+    execl(python, python, "-c", text.c_str(), nullptr);
     _exit(1);
   }
   close(in[0]);

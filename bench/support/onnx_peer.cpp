@@ -5,7 +5,7 @@ namespace luminal::bench {
 
 namespace {
 const char* onnx_program = R"(
-import sys, time
+import sys
 try:
     import numpy as np
     import onnxruntime as ort
@@ -14,7 +14,7 @@ except Exception as error:
     sys.exit(0)
 print("onnxruntime", ort.__version__, flush=True)
 ort.set_default_logger_severity(3)
-cache, random = {}, np.random.default_rng(1)
+random = np.random.default_rng(1)
 
 def number(n):
     out = b""
@@ -59,24 +59,7 @@ def case(w, n, threads):
         calls.append(lambda binding=binding, x=x: session.run_with_iobinding(binding))
     return calls
 
-for line in sys.stdin:
-    w, *a = line.split()
-    seconds, threads = float(a.pop()), int(a.pop())
-    key = (w, tuple(a), threads)
-    if key not in cache:
-        cache.clear()
-        cache[key] = case(w, [int(x) for x in a], threads)
-    calls = cache[key]
-    calls[0]()
-    times, start, i = [], time.perf_counter(), 0
-    while time.perf_counter() - start < seconds or len(times) < 2:
-        i += 1
-        f = calls[i % len(calls)]
-        t = time.perf_counter()
-        f()
-        times.append(time.perf_counter() - t)
-    times.sort()
-    print(times[len(times) // 10], flush=True)
+serve(lambda w, a, threads: case(w, [int(x) for x in a], threads))
 )";
 } // namespace
 

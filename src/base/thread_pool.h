@@ -5,7 +5,6 @@
 #include <exception>
 #include <functional>
 #include <mutex>
-#include <sched.h>
 #include <thread>
 #include <type_traits>
 #include <vector>

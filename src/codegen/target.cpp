@@ -110,11 +110,15 @@ Result<CpuTarget> CpuTarget::named(std::string_view cpu) {
     t.triple = "aarch64" + system;
     t.cpu = "generic";
   }
+  CpuTarget any = t;
+  any.cpu = "generic"; // a machine of a processor that LLVM does not know would say so on stderr
+  auto known = make_target_machine(any, 2);
+  if (!known) return known.failure();
+  if (!(*known)->getMCSubtargetInfo()->isCPUStringValid(t.cpu))
+    return Failure{fmt::format("LLVM {} does not know the processor {}", llvm_version(), t.cpu)};
   auto machine = make_target_machine(t, 2);
   if (!machine) return machine.failure();
   const llvm::MCSubtargetInfo& info = *(*machine)->getMCSubtargetInfo();
-  if (!info.isCPUStringValid(t.cpu))
-    return Failure{fmt::format("LLVM {} does not know the processor {}", llvm_version(), t.cpu)};
   return complete(std::move(t),
                   [&](const char* name) { return info.checkFeatures(std::string("+") + name); });
 }

@@ -318,22 +318,20 @@ template <class T> void unpack(const UnitOperandInfo& info, int k, uint32_t word
       out[i] = double(std::bit_cast<float>(low << 16)); // bf16
   }
 }
-} // namespace
-
-double execute_lane_unit(const Unit& unit, uint32_t a, uint32_t b, double accumulator) {
-  double x[4], y[4];
+template <class T> T lane(const Unit& unit, uint32_t a, uint32_t b, T accumulator) {
+  T x[4], y[4];
   unpack(unit.a, unit.k, a, x);
   unpack(unit.b, unit.k, b, y);
   execute_unit(unit, x, y, &accumulator);
   return accumulator;
 }
+} // namespace
 
+double execute_lane_unit(const Unit& unit, uint32_t a, uint32_t b, double accumulator) {
+  return lane(unit, a, b, accumulator);
+}
 int64_t execute_lane_unit(const Unit& unit, uint32_t a, uint32_t b, int64_t accumulator) {
-  int64_t x[4], y[4];
-  unpack(unit.a, unit.k, a, x);
-  unpack(unit.b, unit.k, b, y);
-  execute_unit(unit, x, y, &accumulator);
-  return accumulator;
+  return lane(unit, a, b, accumulator);
 }
 
 void execute_unit(const Unit& unit, const int64_t* a, const int64_t* b, int64_t* accumulator) {

@@ -10,13 +10,6 @@
 namespace luminal {
 namespace {
 
-void need_rank(std::string_view op, const Tensor& t, int rank, std::string_view what, Where where) {
-  if (t.rank() != rank)
-    throw Error(op,
-                fmt::format("{} must have {} {}, it is {}", what, rank, rank == 1 ? "axis" : "axes",
-                            text_of(type_of(t).shape)),
-                where);
-}
 /// beta x + alpha product, x broadcast to the product.
 Tensor added(std::string_view op, const Tensor& x, const Tensor& product, double beta, double alpha,
              Where where) {

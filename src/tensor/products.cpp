@@ -198,15 +198,6 @@ Equation parse_equation(const std::string& text, const std::vector<Tensor>& tens
   return equation;
 }
 
-Tensor need_rank(std::string_view op, const Tensor& t, int rank, std::string_view what, Where where) {
-  if (t.rank() != rank)
-    throw Error(op,
-                fmt::format("{} must have {} {}, it is {}", what, rank, rank == 1 ? "axis" : "axes",
-                            text_of(type_of(t).shape)),
-                where);
-  return t;
-}
-
 /// Contraction of pairs of axes; the rest of a, then the rest of b.
 Tensor dotted(std::string_view op, const Tensor& a, const Tensor& b, const std::vector<int>& axes_a,
               const std::vector<int>& axes_b, Where where) {
