@@ -35,6 +35,7 @@ struct MemoryUse {
   int64_t loaded = 0; ///< computed once from weights
 };
 
+class Device;          // luminal/device.h
 struct ExecutionTable; // luminal/debug.h
 class Rules;           // luminal/pattern.h
 struct Match;
@@ -44,9 +45,12 @@ class Graph {
 public:
   using Where = std::source_location;
   Graph();
+  explicit Graph(const Device& device); ///< whose values lie there; Graph() takes default_device()
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
   ~Graph();
+
+  Device device() const; ///< luminal/device.h
 
   // ---- values ----
   /// A dynamic dimension: any value in low..high, set before each execute, never a reason to compile again.

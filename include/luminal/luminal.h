@@ -2,6 +2,7 @@
 #pragma once
 #include "luminal/custom.h"
 #include "luminal/debug.h"
+#include "luminal/device.h"
 #include "luminal/dim.h"
 #include "luminal/dtype.h"
 #include "luminal/error.h"

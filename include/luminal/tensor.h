@@ -17,6 +17,7 @@
 
 namespace luminal {
 
+class Device;
 class Graph;
 class Tensor;
 struct GraphState; // shared by a Graph and the Tensors made from it
@@ -46,6 +47,7 @@ enum class ScatterOp : uint8_t { set, add, mul, min, max };
 struct Axes {
   Axes() = default;
   Axes(int axis) : list{axis} {}
+  template <std::floating_point F> Axes(F) = delete; ///< an eps in the place of the axes
   Axes(std::initializer_list<int> axes) : list(axes) {}
   Axes(std::vector<int> axes) : list(std::move(axes)) {}
   std::vector<int> list;
@@ -56,7 +58,6 @@ class Tensor {
 public:
   using Where = std::source_location;
 #define LUMINAL_WHERE Where where = Where::current()
-
   Tensor() = default;
   bool defined() const { return graph_ != nullptr; }
   DType dtype() const;
@@ -65,6 +66,9 @@ public:
   Dim dim(int axis) const; ///< negative axes count from the end
   std::string name() const;
   Tensor& set_name(std::string name); ///< shown in text forms, reports and errors
+  Device device() const;              ///< luminal/device.h
+  /// The value moved to a device; this tensor itself where it lies there. What is made from it is made there.
+  Tensor to(const Device& device, LUMINAL_WHERE) const;
 
   // ---- data (inputs before execute; kept values after it) ----
   /// Copies numbers in, converted to this tensor's dtype. A flat list or one range must have as many numbers as the tensor; nested lists and ranges
@@ -166,9 +170,8 @@ public:
   Tensor threshold(double limit, double value, LUMINAL_WHERE) const; ///< x > limit ? x : value
   Tensor glu(int axis = -1, LUMINAL_WHERE) const;                    ///< first half * sigmoid(second half)
   Tensor cast(DType to, LUMINAL_WHERE) const;
-  Tensor
-  bitcast(DType to,
-          LUMINAL_WHERE) const; ///< same bytes; a wider or narrower type divides or multiplies the last axis
+  /// The same bytes; a wider or narrower type divides or multiplies the last axis.
+  Tensor bitcast(DType to, LUMINAL_WHERE) const;
 
   // ---- reductions: over the axes named, by default all; these go away unless keep_dims. Sums of floats narrower than f32 are kept in f32 ----
   // Of no elements: sum 0, prod 1, max -inf and min inf (integers: the least and the greatest), mean NaN, all true, any false, argmax and argmin the greatest i64.
@@ -196,8 +199,7 @@ public:
   Tensor mean_norm(const Axes& axes = -1, LUMINAL_WHERE) const; ///< x - mean
   Tensor std_norm(const Axes& axes = -1, double eps = 1e-5,
                   LUMINAL_WHERE) const; ///< x / sqrt(mean(x^2) + eps)
-  Tensor layer_norm(const Axes& axes = -1, double eps = 1e-5,
-                    LUMINAL_WHERE) const;                  ///< both, one after the other
+  Tensor layer_norm(const Axes& axes = -1, double eps = 1e-5, LUMINAL_WHERE) const; ///< both in turn
   Tensor rms_norm(double eps = 1e-5, LUMINAL_WHERE) const; ///< std_norm over the last axis
   /// x / max(norm of order p over the axes, eps).
   Tensor normalize(double p = 2, const Axes& axes = 1, double eps = 1e-12, LUMINAL_WHERE) const;

@@ -5,6 +5,8 @@
 #include "base/thread_pool.h"
 #include "codegen/object_cache.h"
 #include "compile/plan_search.h"
+#include "device/known_devices.h"
+#include "ir/placement.h"
 #include "search/machine_profile.h"
 #include <algorithm>
 #include <atomic>
@@ -84,6 +86,7 @@ Result<BuiltPlan> build(const Module& module, const Options& options,
   if (!cached) return cached.failure();
   watch.lap("code");
   built.cached = *cached;
+  plan->devices = devices_of(module, options.device);
   built.plan = std::make_shared<const runtime::Plan>(std::move(*plan));
   return built;
 }
@@ -176,6 +179,9 @@ Result<Compiled> compile(const Module& module, const Options& options) {
   if (auto mistakes = verify(module); !mistakes.empty())
     return Failure{fmt::format("the module is not well formed: {}", mistakes[0])};
   watch.lap("verify");
+
+  for (const std::string& name : devices_of(module, options.device))
+    if (!device::find_known_device(name)) return Failure{device::no_such_device(name)};
 
   // what the caller asked for, else passes::defaults(): no result changes, fewer nodes are left
   Module work = module;

@@ -20,6 +20,7 @@ namespace luminal::compile {
 struct Options {
   kernel::MachineLimits limits;                ///< what schedules are made for
   codegen::CpuTarget target;                   ///< what code is made for
+  std::string device = "cpu";                  ///< of values that are made from constants only
   bool cache = true;                           ///< keep objects on disk
   ThreadPool* pool = nullptr;                  ///< compiles kernels on all its workers; null: on this thread
   std::shared_ptr<search::TuningCache> tuning; ///< what tuning found; null: default schedules

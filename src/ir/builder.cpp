@@ -90,22 +90,23 @@ NodeId FunctionBuilder::insert(Attr attr, std::vector<NodeId> inputs, std::vecto
     if (const size_t axes = expression_space(function_, node).size(); node.axis_names.size() != axes)
       throw TermMistake{operation_name(node.attr),
                         fmt::format("{} names for {} axes", node.axis_names.size(), axes)};
-  if (node.kind == NodeKind::input) {
-    const std::string& name = std::get<InputAttr>(node.attr).name;
-    for (NodeId p : table_[name_key(name, true)])
-      if (const auto* input = std::get_if<InputAttr>(&function_.nodes[p].attr); input && input->name == name)
-        throw TermMistake{"input", fmt::format("'{}' exists already", name)};
-  }
+  const std::string* input = node.kind == NodeKind::input ? &std::get<InputAttr>(node.attr).name : nullptr;
+  const auto is_that_input = [&](NodeId other) {
+    const auto* attr = std::get_if<InputAttr>(&function_.nodes[other].attr);
+    return attr && attr->name == *input;
+  };
+  if (input && table_.find(name_key(*input, true), is_that_input))
+    throw TermMistake{"input", fmt::format("'{}' exists already", *input)};
   const bool mergeable = node.kind != NodeKind::host; // each effect happens
   const uint64_t key = mergeable ? node_hash(node.attr, node.inputs) : 0;
   if (mergeable)
-    for (NodeId other : table_[key])
-      if (same_node(function_.nodes[other], node)) return other;
+    if (auto known = table_.find(key, [&](NodeId other) { return same_node(function_.nodes[other], node); }))
+      return *known;
   auto id = NodeId(function_.nodes.size());
-  if (mergeable) table_[key].push_back(id);
-  if (node.kind == NodeKind::input) {
+  if (mergeable) table_.add(key, id);
+  if (input) {
     function_.params.push_back(id);
-    table_[name_key(std::get<InputAttr>(node.attr).name, true)].push_back(id);
+    table_.add(name_key(*input, true), id);
   }
   function_.nodes.push_back(std::move(node));
   return id;
@@ -244,10 +245,10 @@ NodeId FunctionBuilder::reduce(Op op, NodeId x, std::vector<int> axes) {
 void FunctionBuilder::name(NodeId node, std::string name) {
   if (node >= function_.nodes.size()) throw Error(fmt::format("[name] node {} does not exist", node));
   if (!name.empty()) {
-    auto& others = table_[name_key(name, false)];
-    for (NodeId other : others)
-      if (function_.nodes[other].name == name) function_.nodes[other].name.clear();
-    others.push_back(node);
+    const uint64_t key = name_key(name, false);
+    if (auto other = table_.find(key, [&](NodeId id) { return function_.nodes[id].name == name; }))
+      function_.nodes[*other].name.clear();
+    table_.add(key, node);
   }
   function_.nodes[node].name = std::move(name);
 }

@@ -52,7 +52,9 @@ private:
       std::string text = input.role == Role::weight ? "weight " : input.role == Role::state ? "state " : "";
       text += names_[p];
       if (names_[p] != "%" + input.name) text += " " + quoted(input.name);
-      params.push_back(text + ": " + to_string(input.type));
+      text += ": " + to_string(input.type);
+      if (!input.device.empty()) text += " on " + name_or_string(input.device);
+      params.push_back(std::move(text));
       width += params.back().size() + 2;
     }
     std::string text = "fn @" + f_.name + "(", separator = width > line_width ? ",\n    " : ", ";
@@ -257,8 +259,9 @@ private:
       text += fmt::format(" {}: {};", name_or_string(language), quoted(source));
     return text + fmt::format(" }} ({}) -> {}", inputs(n), type_list(a.results));
   }
-  std::string print(const Node& n, const FenceAttr&) const {
-    return "fence " + names_[n.inputs[0]] + (n.inputs.size() > 1 ? " after " + inputs(n, 1) : "");
+  std::string print(const Node& n, const FenceAttr& a) const {
+    return "fence " + names_[n.inputs[0]] + (a.device.empty() ? "" : " on " + name_or_string(a.device)) +
+           (n.inputs.size() > 1 ? " after " + inputs(n, 1) : "");
   }
   std::string print(const Node& n, const GetAttr& a) const {
     return fmt::format("get {}, {}", inputs(n), a.index);

@@ -195,6 +195,7 @@ struct AttrHash {
   void operator()(const InputAttr& a) {
     h.add(a.name).add(a.role);
     type(a.type);
+    if (!a.device.empty()) h.add(a.device);
   }
   void operator()(const ConstantAttr& a) {
     type(a.type);
@@ -258,7 +259,9 @@ struct AttrHash {
     exprs(a.grid);
     types(a.results);
   }
-  void operator()(const FenceAttr&) {}
+  void operator()(const FenceAttr& a) {
+    if (!a.device.empty()) h.add(a.device);
+  }
   void operator()(const GetAttr& a) { h.add(a.index); }
 };
 } // namespace

@@ -8,6 +8,7 @@
 #include "expr/expr.h"
 #include "ir/dtype.h"
 #include "ir/monoid.h"
+#include "ir/node_table.h"
 #include "ir/ops.h"
 #include <map>
 #include <memory>
@@ -62,6 +63,7 @@ struct InputAttr {
   std::string name;
   Role role = Role::argument;
   TensorType type;
+  std::string device = {}; // where it lies; empty: on the processor
   bool operator==(const InputAttr&) const = default;
 };
 /// A scalar, or a dense array (row major, packed as storage_bytes says).
@@ -201,8 +203,9 @@ struct CustomAttr {
   std::vector<TensorType> results;
   bool operator==(const CustomAttr&) const = default;
 };
-/// Passes its input on; nothing is fused across it.
+/// Passes its input on; nothing is fused across it. With a device: the value is moved there, and what is made from it is made there.
 struct FenceAttr {
+  std::string device = {};
   bool operator==(const FenceAttr&) const = default;
 };
 struct GetAttr {
@@ -293,7 +296,7 @@ private:
                 std::vector<std::string> axis_names); // throws TermMistake
   Function function_;
   const Module* module_;
-  std::map<uint64_t, std::vector<NodeId>> table_; // hash-consing by structural hash
+  NodeTable table_; // hash-consing by structural hash
 };
 /// The same node: kind, attributes, inputs, result types; names excluded.
 bool same_node(const Node& a, const Node& b);

@@ -128,6 +128,7 @@ private:
     if (reader_.at(TokenKind::string)) input.name = reader_.expect_string();
     reader_.expect(":");
     input.type = type();
+    if (reader_.accept("on")) input.device = device();
     define(name, add(name, std::move(input), {}));
   }
   void results() {
@@ -409,11 +410,19 @@ private:
   }
   NodeId fence(const Token& at) {
     Inputs inputs{use()};
+    FenceAttr attr;
+    if (reader_.accept("on")) attr.device = device();
     if (reader_.accept("after")) {
       do inputs.push_back(use());
       while (reader_.accept(","));
     }
-    return add(at, FenceAttr{}, std::move(inputs));
+    return add(at, std::move(attr), std::move(inputs));
+  }
+  std::string device() {
+    Token at = reader_.peek();
+    std::string name = word_or_string("the name of a device");
+    if (name.empty()) reader_.fail_at(at, "a device needs a name");
+    return name;
   }
   NodeId map(const Token& at) {
     MapAttr attr{Op::add, {}};

@@ -1,6 +1,7 @@
 // ir/verify.cpp -- is a module well formed? Also which index bounds are left to be checked at run time.
 #include "base/check.h"
 #include "ir/infer.h"
+#include "ir/placement.h"
 #include "ir/text_names.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -77,7 +78,9 @@ private:
     for (NodeId p : params)
       if (!input_names.insert(std::get<InputAttr>(f[p].attr).name).second)
         mistake("@{}: input '{}' exists twice", f.name, std::get<InputAttr>(f[p].attr).name);
+    const size_t before = mistakes_.size();
     results(f);
+    if (mistakes_.size() == before) devices(f);
   }
 
   bool node_is_sound(const Function& f, NodeId id, const std::string& where) {
@@ -175,6 +178,31 @@ private:
       if (!check_monoid_laws(m, 8, fixed)) return {};
     }
     return first;
+  }
+
+  /// No node takes inputs from two devices; only the entry moves values.
+  void devices(const Function& f) {
+    if (&f != &module_.entry()) {
+      for (const Node& node : f.nodes) {
+        const auto* input = std::get_if<InputAttr>(&node.attr);
+        const auto* fence = std::get_if<FenceAttr>(&node.attr);
+        if ((input && !input->device.empty()) || (fence && !fence->device.empty()))
+          return mistake("@{}: only the entry function names devices", f.name);
+      }
+      return;
+    }
+    Placement placement;
+    const auto nodes = [&](NodeId id) -> const Node& { return f[id]; };
+    placement.extend(f.nodes.size(), nodes);
+    for (NodeId id = 0; id < f.nodes.size(); id++)
+      if (placement.of[id] == Placement::nowhere)
+        return mistake("@{}: [{}] {}", f.name, operation_name(f[id].attr), placement.conflict(id, nodes));
+    for (const FunctionResult& r : f.results)
+      for (NodeId p : f.params)
+        if (const auto& input = std::get<InputAttr>(f[p].attr); !r.state.empty() && input.name == r.state)
+          if (const int place = placement.of[r.value];
+              place != placement.of[p] && place != Placement::anywhere)
+            mistake("@{}: result '{}' does not lie where its state '{}' does", f.name, r.name, r.state);
   }
 
   void results(const Function& f) {

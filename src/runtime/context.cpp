@@ -2,6 +2,7 @@
 #include "runtime/context.h"
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "device/known_devices.h"
 #include "runtime/task_graph.h"
 #include <algorithm>
 #include <chrono>
@@ -51,6 +52,13 @@ Context::~Context() = default;
 luminal::Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const Executable> executable,
                                                           std::shared_ptr<Store> store,
                                                           ContextOptions options) {
+  for (const std::string& name : executable->plan().devices) {
+    const device::KnownDevice* known = device::find_known_device(name);
+    if (!known || !known->executes)
+      return Failure{
+          fmt::format("plan {} has values on the device {}, which runs nothing: it can be looked at only",
+                      executable->plan().name, name)};
+  }
   std::unique_ptr<Context> context(new Context(std::move(executable), std::move(store), std::move(options)));
   if (auto done = context->prepare(); !done) return done.failure();
   (void)context

@@ -81,6 +81,8 @@ int64_t Plan::memory_bytes() const {
 
 std::string to_string(const Plan& plan) {
   std::string out = fmt::format("plan {}\n", plan.name);
+  for (const std::string& device : plan.devices)
+    if (plan.devices.size() > 1 || device != "cpu") out += fmt::format("device {}\n", device);
   for (Expr symbol : plan.symbols) {
     Interval range = symbol.range();
     out += fmt::format("symbol {}: {}..{}\n", symbol.name(), range.low, range.high);

@@ -81,9 +81,10 @@ struct Plan {
   std::vector<KernelCode> kernels;
   std::vector<Step> load_steps, steps;
   std::vector<PlanResult> results;
-  int64_t arena_bytes = 0;        ///< address space; only touched pages cost memory
-  int64_t load_arena_bytes = 0;   ///< of the load steps
-  std::vector<std::string> notes; ///< decisions, one line each, for report()
+  int64_t arena_bytes = 0;          ///< address space; only touched pages cost memory
+  int64_t load_arena_bytes = 0;     ///< of the load steps
+  std::vector<std::string> devices; ///< where its values lie; none: on the processor
+  std::vector<std::string> notes;   ///< decisions, one line each, for report()
 
   int find_slot(std::string_view name, SlotKind kind) const; ///< -1: none
   int64_t

@@ -1,4 +1,5 @@
 // tensor/graph.cpp -- Graph: dimensions, inputs, states, constants, loops.
+#include "luminal/device.h"
 #include "tensor/graph_state.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -20,7 +21,10 @@ Module GraphState::snapshot() const {
   return result;
 }
 
-Graph::Graph() : state_(std::make_shared<GraphState>("main")) {}
+Graph::Graph() : Graph(default_device()) {}
+Graph::Graph(const Device& device) : state_(std::make_shared<GraphState>("main")) {
+  state_->device_name = device.name();
+}
 Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&&) noexcept = default;
 Graph::~Graph() = default;
@@ -62,8 +66,14 @@ Tensor add_input(const std::shared_ptr<GraphState>& graph, std::string name, con
   if (name.empty()) name = fmt::format("input{}", graph->unnamed++);
   if (graph->inputs.contains(name))
     throw Error(op, fmt::format("there is a tensor named {} already", name), where);
-  Tensor t = build(op, graph, where,
-                   [&](FunctionBuilder& b) { return b.input(name, {dtype, to_shape(dims)}, role); });
+  Tensor t = build(op, graph, where, [&](FunctionBuilder& b) {
+    const std::string& device = graph->scopes.empty() ? graph->device_name : graph->scopes.back();
+    const bool named = !graph->outer && device != "cpu";
+    const NodeId id =
+        b.add(InputAttr{name, role, {dtype, to_shape(dims)}, named ? device : ""}, {}, {}, where);
+    b.name(id, name);
+    return id;
+  });
   graph->inputs[name] = t.id();
   return t;
 }
@@ -90,6 +100,11 @@ void Graph::update(const Tensor& state, const Tensor& next, Where where) {
     throw Error("update",
                 fmt::format("the state is {}, its next value {}", luminal::to_string(type_of(state)),
                             luminal::to_string(type_of(next))),
+                where);
+  if (const std::string &from = device_of(*state_, next.id()), &to = device_of(*state_, state.id());
+      from != to)
+    throw Error("update",
+                fmt::format("the state lies on {}, its next value on {}: nothing moves by itself", to, from),
                 where);
   for (auto& [s, _] : state_->updates)
     if (s == state.id()) throw Error("update", "the state has a next value already", where);

@@ -2,6 +2,7 @@
 #pragma once
 #include "compile/compile.h"
 #include "device/cpu/cpu_device.h"
+#include "ir/placement.h"
 #include "ir/term.h"
 #include "luminal/graph.h"
 #include "runtime/context.h"
@@ -16,7 +17,7 @@ using Where = std::source_location;
 
 /// Memory of a device that outlives the graph it comes from.
 struct OwnedBuffer {
-  std::shared_ptr<device::CpuDevice> device;
+  std::shared_ptr<device::Device> device;
   runtime::DeviceBuffer buffer; // goes before the device
 };
 
@@ -52,12 +53,16 @@ struct GraphState {
   int unnamed = 0, loops = 0;
   GraphState* outer = nullptr; // of a loop's body
 
+  std::string device_name = "cpu";    // of inputs that no scope puts elsewhere
+  std::vector<std::string> scopes;    // DeviceScope: the last one counts
+  std::optional<Placement> placement; // from the moment on when a second device is named
+
   // after compile
   bool stale = true;
   std::vector<Pass> passes; // those of Graph::run
   CompileOptions options;
   std::optional<compile::Compiled> compiled;
-  std::shared_ptr<device::CpuDevice> device;
+  std::shared_ptr<device::Device> device;
   std::shared_ptr<runtime::Store> store;
   std::shared_ptr<const runtime::Executable> executable;
   std::unique_ptr<runtime::Context> context;
@@ -80,6 +85,10 @@ std::shared_ptr<GraphState> graph_of(std::string_view op, std::initializer_list<
                                      Where where);
 int axis_of(std::string_view op, int axis, int rank, Where where); // negative counts from the end
 Tensor wrap(const std::shared_ptr<GraphState>& graph, NodeId node);
+/// Throws Error where the node's operands lie on two devices.
+void check_placement(std::string_view op, GraphState& graph, NodeId node, Where where);
+/// Where a node's value lies.
+const std::string& device_of(GraphState& graph, NodeId node);
 /// Runs `make`, giving a builder's error the caller's line.
 template <class F>
 Tensor build(std::string_view op, const std::shared_ptr<GraphState>& graph, Where where, F&& make) {
@@ -87,6 +96,7 @@ Tensor build(std::string_view op, const std::shared_ptr<GraphState>& graph, Wher
   try {
     const NodeId made = make(graph->builder);
     graph->node_count = std::max(graph->node_count, size_t(made) + 1);
+    if (graph->placement) check_placement(op, *graph, made, where);
     return wrap(graph, made);
   } catch (const Error& error) {
     std::string text = error.what();

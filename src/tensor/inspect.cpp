@@ -105,8 +105,15 @@ std::vector<Tensor> add_terms(Graph& graph, std::string_view text,
   } catch (const Error& error) {
     throw Error("add_terms", error.what(), where);
   }
+  const bool moves = std::any_of(function.nodes.begin(), function.nodes.end(), [](const Node& node) {
+    const auto* fence = std::get_if<FenceAttr>(&node.attr);
+    return fence && !fence->device.empty();
+  });
   std::vector<Tensor> results;
-  for (NodeId id : made) results.push_back(wrap(state, id));
+  for (NodeId id : made) {
+    if (moves || state->placement) check_placement("add_terms", *state, id, where);
+    results.push_back(wrap(state, id));
+  }
   return results;
 }
 

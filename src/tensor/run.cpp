@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/thread_pool.h"
+#include "device/known_devices.h"
 #include "luminal/debug.h"
 #include "tensor/effects.h"
 #include "tensor/graph_state.h"
@@ -134,12 +135,25 @@ void give_argument(const std::shared_ptr<GraphState>& graph, const runtime::Slot
   check(g.context->bind_argument(slot.name, data.bytes), "execute", where);
 }
 
+/// Everything that would run lies where something runs.
+void check_devices(GraphState& g, Where where) {
+  for (const std::string& name : g.executable->plan().devices)
+    if (!device::find_known_device(name)->executes)
+      throw Error(
+          "execute",
+          fmt::format("values lie on the device {}, which runs nothing: report() and memory() tell what was "
+                      "compiled; to run it, make the tensors on cpu",
+                      name),
+          where);
+}
+
 /// All but the run itself.
 void prepare(Graph& graph, Where where) {
   const auto state = graph.state();
   GraphState& g = *state;
   g.ran = false;
   if (g.stale || !g.executable) graph.compile(g.options, where);
+  check_devices(g, where);
   give_weights(state, where);
   if (!g.context) make_context(state, where);
   give_dims(g, where);
@@ -184,6 +198,7 @@ void Graph::compile(const CompileOptions& options, Where where) {
   GraphState& g = *state_;
   int threads = options.threads > 0 ? options.threads : setting_threads();
   compile::Options inner = compile::Options::host(threads);
+  inner.device = g.device_name;
   inner.cache = options.cache;
   inner.pool = &shared_pool(threads);
   inner.sizes = options.sizes;

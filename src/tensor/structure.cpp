@@ -23,6 +23,14 @@ std::shared_ptr<GraphState> body_of(GraphState& outer, std::string name) {
   return inner;
 }
 
+/// What a body makes lies where it gets its values from; the call refuses those of two devices.
+void place_body(GraphState& inner, GraphState& outer, const std::vector<NodeId>& inputs) {
+  inner.device_name = outer.device_name;
+  for (NodeId input : inputs)
+    if (const std::string& device = device_of(outer, input); device != outer.device_name)
+      inner.device_name = device;
+}
+
 /// What a caller can see of a function: the body, the parameters, the results.
 bool same_function(const Function& a, const Function& b) {
   auto same_result = [](const FunctionResult& x, const FunctionResult& y) {
@@ -70,6 +78,7 @@ Graph::LoopResult Graph::loop(Dim count, const std::vector<Tensor>& carried,
         parameter(fmt::format("invariant{}", i), type_of(invariants[i]).shape, invariants[i].dtype()));
     inputs.push_back(invariants[i].id());
   }
+  place_body(*inner, *state_, inputs);
   LoopResult values = body(inner_graph, step, inner_carried, slices, inner_invariants);
   if (values.carried.size() != carried.size())
     throw Error(
@@ -134,6 +143,7 @@ std::vector<Tensor> Graph::function(const std::string& name, const std::vector<T
     stand_ins.push_back(body.tensor(inputs[i].shape(), inputs[i].dtype(), fmt::format("input{}", i), where));
     arguments.push_back(inputs[i].id());
   }
+  place_body(*inner, *state_, arguments);
   const std::vector<Tensor> values = fn(body, stand_ins);
   if (values.empty()) throw Error("function", fmt::format("{} returns no tensor", name), where);
   check_body("function", *inner, inputs.size(), where);

@@ -10,6 +10,10 @@ using testing::ElementsAre;
 using testing::FloatNear;
 constexpr float inf = INFINITY;
 
+// x.layer_norm(1e-5) would be over axis 0: an eps is no axis.
+static_assert(!std::is_convertible_v<double, Axes> && !std::is_convertible_v<float, Axes>);
+static_assert(std::is_convertible_v<int, Axes>);
+
 TEST(OriginalTraps, SmallCases) {
   Graph g;
   auto constant = [&](const std::vector<float>& values, Dims shape) {

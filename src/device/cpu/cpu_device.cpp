@@ -5,8 +5,8 @@
 #include "device/cpu/elf_loader.h"
 #include "device/cpu/jit_loader.h"
 #include "device/host_memory.h"
+#include "device/known_devices.h"
 #include <fmt/format.h>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -14,14 +14,6 @@
 
 namespace luminal::device {
 namespace {
-
-std::string processor_name() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);)
-    if (line.starts_with("model name"))
-      if (auto colon = line.find(": "); colon != std::string::npos) return line.substr(colon + 2);
-  return "processor";
-}
 
 class Cpu final : public CpuDevice {
 public:
