@@ -271,6 +271,7 @@ luminal::Result<void> Context::refresh() {
     }
   stale_ = false;
   arrange_graphs();
+  choose_pace();
   return {};
 }
 
@@ -323,10 +324,21 @@ luminal::Result<void> Context::run() {
     if (auto done = find_states(); !done) return done;
   if (stale_)
     if (auto done = refresh(); !done) return done;
+  Pace* const pace = pace_; // loops inside the plan change sizes
+  if (!pace) return run_plan();
+  alone_ = pace->alone();
+  const int64_t begin = now_ns();
+  auto done = run_plan();
+  pace->took(now_ns() - begin);
+  alone_ = false;
+  return done;
+}
+
+luminal::Result<void> Context::run_plan() {
   const std::vector<Step>& steps = executable_->plan().steps;
   int at = 0;
   for (const auto& graph : graphs_) {
-    if (!graph->concurrent()) continue;
+    if (alone_ || !graph->concurrent()) continue;
     for (; at < graph->begin(); at++)
       if (auto done = run_step(steps[size_t(at)], arena_.data()); !done) return done;
     run_graph(*graph);
@@ -364,7 +376,7 @@ luminal::Result<void> Context::run_step(const Step& step, std::byte* arena) {
                                       .shared = reinterpret_cast<char*>(scratch_.data()),
                                       .local = reinterpret_cast<char*>(scratch_.data() + shared_bytes_),
                                       .local_stride = local_stride_,
-                                      .workers = serial_[size_t(step.kernel)] ? 1 : 0,
+                                      .workers = alone_ || serial_[size_t(step.kernel)] ? 1 : 0,
                                       .barriers = kernel.barriers,
                                       .work_us = work_us_[size_t(step.kernel)]};
     auto done = executable_->device().launch(executable_->kernel(step.kernel), arguments);

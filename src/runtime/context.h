@@ -1,6 +1,7 @@
 // runtime/context.h -- runs a plan: an Executable holds its loaded code, a Context one execution's memory and symbol values.
 #pragma once
 #include "device/cpu/cpu_device.h"
+#include "runtime/pace.h"
 #include "runtime/plan.h"
 #include "runtime/store.h"
 #include <functional>
@@ -94,10 +95,12 @@ private:
   luminal::Result<void> load();
   luminal::Result<void> refresh();
   luminal::Result<void> find_states();
+  luminal::Result<void> run_plan();
   luminal::Result<void> run_steps(const std::vector<Step>& steps, std::byte* arena);
   luminal::Result<void> run_step(const Step& step, std::byte* arena);
   void make_graphs();
   void arrange_graphs();
+  void choose_pace();
   void run_graph(TaskGraph& graph);
   void record(const Step& step, const Task& task, TraceEvent& event, int64_t begin, int member) const;
   luminal::Result<void> run_loop(const Step& step, std::byte* arena);
@@ -129,6 +132,9 @@ private:
   std::vector<std::unique_ptr<TaskGraph>> graphs_; // runs of launches among the plan's steps
   std::vector<device::CpuFunction> functions_;     // of kernels, where there are graphs
   std::vector<int> work_class_;                    // of kernels: what the tasks were made for
+  std::array<Pace, 11> paces_;                     // of runs that are estimated at 1, 2, 4, .. 1024 us
+  Pace* pace_ = nullptr;                           // of runs at the present sizes; null: long ones
+  bool alone_ = false;                             // the present run is left to one worker
   size_t most_buffers_ = 0, most_symbols_ = 0;
   bool stale_ = true;
   bool tracing_ = false;

@@ -1,0 +1,50 @@
+// pace_test.cpp -- whichever number of workers is faster soon does nearly all runs, also when that changes; times are made up.
+#include "runtime/pace.h"
+#include <gtest/gtest.h>
+#include <random>
+
+using luminal::runtime::Pace;
+
+namespace {
+
+/// Runs whose times are those given, disturbed; how much longer they took than the faster way throughout.
+double loss(Pace& pace, int runs, double all_us, double one_us, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> jitter(1, 1.1), rare(0, 1);
+  double took = 0;
+  for (int i = 0; i < runs; i++) {
+    const double us = (pace.alone() ? one_us : all_us) * jitter(random) * (rare(random) < 0.02 ? 20 : 1);
+    pace.took(int64_t(us * 1000));
+    took += pace.alone() ? one_us : all_us;
+  }
+  return took / (runs * std::min(all_us, one_us)) - 1;
+}
+
+TEST(Pace, TheFasterWayDoesNearlyAllRuns) {
+  for (const double all_us : {10.0, 25.0, 40.0, 60.0, 100.0, 400.0}) {
+    Pace pace;
+    EXPECT_LT(loss(pace, 20000, all_us, 50, unsigned(all_us)), 0.08) << all_us;
+  }
+}
+
+TEST(Pace, FollowsAChange) {
+  Pace pace;
+  loss(pace, 20000, 30, 50, 1);
+  loss(pace, 40000, 500, 50, 2); // somebody takes a core
+  EXPECT_LT(loss(pace, 20000, 500, 50, 3), 0.05);
+  loss(pace, 40000, 30, 50, 4); // and gives it back
+  EXPECT_LT(loss(pace, 20000, 30, 50, 5), 0.03);
+}
+
+TEST(Pace, ATieGoesToOneWorker) {
+  Pace pace;
+  for (int i = 0; i < 1000; i++) pace.took(1000);
+  int alone = 0;
+  for (int i = 0; i < 10000; i++) {
+    alone += pace.alone();
+    pace.took(1000);
+  }
+  EXPECT_GT(alone, 9000);
+}
+
+} // namespace
