@@ -126,14 +126,16 @@ struct Bench {
   std::string type;
   std::map<std::string, double> reached = {}; // ours / llama.cpp of each work, for the marks
 
-  void run(int threads, bool q8) {
-    const std::string name = fmt::format("{}{}", type, q8 ? " q8 activations" : "");
+  void run(int threads, const std::string& activations) {
+    const bool narrow = activations != "exact";
+    const std::string name = narrow ? fmt::format("{} {} activations", type, activations) : type;
     auto wanted = [&](const char* work) {
       return fmt::format("{} {}", work, name).find(arguments.only) != std::string::npos;
     };
     if (!wanted("decode") && !wanted("prefill")) return;
     models::GeneratorOptions options;
-    options.model = {.context = context, .chunk = prompt, .quantize_activations = q8};
+    options.model = {.context = context, .chunk = prompt};
+    models::set_activations(options.model, activations);
     options.compile.threads = threads;
     models::Generator ours(file, options);
     if (arguments.report) fmt::print("{}", ours.report());
@@ -180,9 +182,10 @@ struct Bench {
                            ours.reset();
                            return timed([&] { ours.feed(all); });
                          }});
-      const auto peak = q8 && machine.probes->has(search::Peak::int8)               ? search::Peak::int8
-                        : type == "bf16" && machine.probes->has(search::Peak::bf16) ? search::Peak::bf16
-                                                                                    : search::Peak::f32;
+      const auto peak = activations == "q8" && machine.probes->has(search::Peak::int8) ? search::Peak::int8
+                        : activations == "bf16" && machine.probes->has(search::Peak::bf16)
+                            ? search::Peak::bf16
+                            : search::Peak::f32;
       race_of.push_back(
           {"peak", {}, [&](double seconds) { return 1 / machine.probes->peak(peak, threads, seconds); }});
       if (peer.present() && arguments.peers)
@@ -250,17 +253,24 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "LUMINAL_BENCH_SHAPE: there is no shape {}\n", shape);
     return 2;
   }
+  const char* kept = std::getenv("LUMINAL_BENCH_MODELS"); // a folder whose files stay for the next run
   const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / fmt::format("luminal_decode_{}", getpid());
+      kept ? std::filesystem::path(kept)
+           : std::filesystem::temp_directory_path() / fmt::format("luminal_decode_{}", getpid());
   std::filesystem::create_directories(folder);
   bool said = false;
   for (const char* type : {"f32", "bf16", "q8_0", "q4_0", "q4_k"}) {
-    const std::string works = fmt::format("decode {0} q8 activations prefill {0} q8 activations", type);
-    const bool quantised = type[0] == 'q';
+    const bool quantised = type[0] == 'q', rounds = quantised || std::string_view(type) == "bf16";
+    const std::string how = quantised ? "q8" : "bf16"; // what llama.cpp's dot products read
+    const std::string works =
+        fmt::format("decode {0} {1} activations prefill {0} {1} activations", type, how);
     if (!arguments.only.empty() && works.find(arguments.only) == std::string::npos) continue;
-    const std::string path = folder / fmt::format("{}.gguf", type);
+    const std::string path = folder / fmt::format("{}-{}.gguf", known->name, type);
     try {
-      models::save(models::random_model(*known, *storage_type_from_name(type), 1), path).value();
+      if (!std::filesystem::exists(path)) {
+        models::save(models::random_model(*known, *storage_type_from_name(type), 1), path + ".part").value();
+        std::filesystem::rename(path + ".part", path);
+      }
       auto opened = open_model(path);
       if (!opened) throw luminal::Error(opened.error());
       LlamaPeer peer(arguments.peers && program ? program : "", path);
@@ -268,12 +278,11 @@ int main(int argc, char** argv) {
       said = true;
       Bench bench{arguments, machine, table, *opened, peer, type};
       for (int threads : arguments.threads)
-        for (bool q8 : {false, true})
-          if (!q8 || quantised) bench.run(threads, q8);
+        for (const std::string& activations : {std::string("exact"), how})
+          if (activations == "exact" || rounds) bench.run(threads, activations);
       for (const auto& [work, ratio] : bench.reached) {
         const double mark = work.starts_with("prefill") ? 1.3 : quantised ? 1.2 : 1.0;
-        const bool counts =
-            work.starts_with("prefill") || !quantised || work.find("q8 activations") != std::string::npos;
+        const bool counts = !rounds || work.find("activations") != std::string::npos;
         table.note(fmt::format(
             "{}: {:.2f} x llama.cpp{}", work, ratio,
             counts ? fmt::format(", mark {} {}", mark, ratio >= mark ? "reached" : "MISSED") : ""));
@@ -281,7 +290,7 @@ int main(int argc, char** argv) {
     } catch (const std::exception& error) {
       table.note(fmt::format("{}: {}", type, error.what()));
     }
-    std::filesystem::remove(path);
+    if (!kept) std::filesystem::remove(path);
   }
-  std::filesystem::remove_all(folder);
+  if (!kept) std::filesystem::remove_all(folder);
 }

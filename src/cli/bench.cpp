@@ -149,7 +149,7 @@ public:
           o.context, file.require_config().context_length));
     o.chunk = a.chunk;
     if (a.cache_type == "f16") o.cache_dtype = DType::f16;
-    o.quantize_activations = a.activations == "q8";
+    models::set_activations(o, a.activations);
     return o;
   }
 
@@ -357,8 +357,8 @@ void add_bench(CLI::App& app, int& exit_code) {
   verb->add_option("-b,--batch", a->chunk, "Most prompt tokens in one step")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  verb->add_option("--activations", a->activations, "As for luminal run: exact or q8")
-      ->check(CLI::IsMember({"exact", "q8"}))
+  verb->add_option("--activations", a->activations, "As for luminal run: exact, bf16 or q8")
+      ->check(CLI::IsMember({"exact", "bf16", "q8"}))
       ->capture_default_str();
   verb->add_option("--cache-type", a->cache_type, "Type of the key-value cache")
       ->check(CLI::IsMember({"f32", "f16"}))

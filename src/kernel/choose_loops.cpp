@@ -57,6 +57,7 @@ void Chooser::merge_neighbours(int s, const std::vector<std::string>& common) {
       continue;
     Nests before = nests_;
     if (!try_add(DirectiveKind::merge, {stage(s).name, outer, inner, inner})) continue;
+    if (!nest(s).loops[l - 1].symbol.is_symbol()) continue; // of one trip each
     AxisUse use = use_along(nests_, s, nest(s).loops[l - 1].symbol);
     // The index of a formula itself (an iota, a condition) must not fall apart into divisions either.
     bool divides = false;
@@ -252,7 +253,15 @@ void Chooser::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, i
 /// fit, and those come from a cache.
 void Chooser::weight_tile(int s, const Row* other, const Row& vectors, int64_t budget, Tile& tile) {
   const Row row = other ? *other : Row{{}, 1, true};
-  const int64_t most_rows = std::min<int64_t>(8, budget);
+  // Where nothing is unpacked, each vector is multiplied as it is read, and a square tile has the fewest loads.
+  const bool unpacks = std::ranges::any_of(stage(s).components, [](auto& c) {
+    if (c.kind != ComponentKind::fold) return false;
+    return c.body->kind != FormulaKind::op || std::ranges::any_of(c.body->args, [](const FormulaRef& f) {
+             const Formula& x = f->kind == FormulaKind::cast ? *f->args[0] : *f;
+             return x.kind != FormulaKind::load && x.kind != FormulaKind::constant;
+           });
+  });
+  const int64_t most_rows = std::min<int64_t>(unpacks ? 8 : 4, budget);
   int64_t rows = std::min(row.trips, most_rows);
   // As many as divide, where they are known: a remainder would unpack everything once more.
   if (row.constant && row.trips > most_rows)
@@ -262,8 +271,8 @@ void Chooser::weight_tile(int s, const Row* other, const Row& vectors, int64_t b
         break;
       }
   if (other) rows = std::min(ask(s, "rows", rows, {1, 2, 4, 6, 8, 12, 16}), row.trips);
-  const int64_t beside =
-      std::min({ask(s, "vectors", 1, {1, 2, 4}), vectors.trips, std::max<int64_t>(1, budget / rows)});
+  const int64_t beside = std::min(
+      {ask(s, "vectors", unpacks ? 1 : 4, {1, 2, 4}), vectors.trips, std::max<int64_t>(1, budget / rows)});
   const auto unroll = [&](const std::string& loop, int64_t f) {
     if (f < 2) return loop;
     std::string inner = loop, outside;

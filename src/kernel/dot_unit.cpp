@@ -263,7 +263,7 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
       nests.cone.axes.push_back({name, words, symbol});
       std::ranges::replace(stage.axes, reduced[r], position);
       nest.axis_values.erase(axis.symbol);
-      nest.axis_values[symbol] = symbol;
+      if (words > 1) nest.axis_values[symbol] = symbol;
       *nest.find(axis.name) = {name, symbol, words};
     }
     nests.cone.stages[size_t(s)] = std::move(stage);

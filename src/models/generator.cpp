@@ -43,6 +43,9 @@ Generator::Estimate Generator::estimate(const ModelFile& file, const LlamaOption
   if (options.quantize_activations) // the interleaved copies
     for (const TensorView& t : file.tensors)
       if (storage_info(t.type).quantized()) estimate.weights += int64_t(t.bytes.size());
+  if (options.bf16_activations)
+    for (const TensorView& t : file.tensors)
+      if (t.type == StorageType::bf16 && t.shape.size() == 2) estimate.weights += int64_t(t.bytes.size());
   const int64_t context = options.context > 0 ? options.context : c.context_length,
                 chunk = std::min(options.chunk, context);
   const int64_t element = options.cache_dtype == DType::f32 ? 4 : 2;

@@ -103,10 +103,22 @@ private:
   /// x [n, in] times w [out, in]: [n, out].
   Tensor linear(const Tensor& x, const Tensor& w) {
     const auto codes = packed_.find(w.id());
+    if (options_.bf16_activations && w.dtype() == DType::bf16 && w.shape()[1].value() % 2 == 0)
+      return bf16_linear(x, w);
     if (codes == packed_.end()) return x.matmul(w.cast(DType::f32).transpose());
     auto rows = quantized_rows_.find(x.id()); // once for all products that read it
     if (rows == quantized_rows_.end()) rows = quantized_rows_.emplace(x.id(), quantize_rows(x)).first;
     return matmul_transposed(rows->second, codes->second);
+  }
+  /// The same on pairs of bf16, rows of the weight beside each other.
+  Tensor bf16_linear(const Tensor& x, const Tensor& w) {
+    const int64_t rows = w.shape()[0].value(), pairs = w.shape()[1].value() / 2, tile = row_tile(rows);
+    auto rounded = rounded_.find(x.id()); // once for all products that read it
+    if (rounded == rounded_.end()) rounded = rounded_.emplace(x.id(), x.cast(DType::bf16)).first;
+    Tensor beside = interleave_rows(w, tile, 2); // [rows / tile, pairs, tile, 2]
+    Tensor products = rounded->second.reshape({x.shape()[0], 1, pairs, 1, 2}).cast(DType::f32) *
+                      beside.unsqueeze(0).cast(DType::f32);
+    return products.sum({2, 4}).reshape({x.shape()[0], rows});
   }
   Tensor norm(const Tensor& x, const Tensor& w) {
     return x.rms_norm(config_.rms_norm_eps) * w.cast(DType::f32);
@@ -196,6 +208,7 @@ private:
   std::unique_ptr<Dim> n_, past_;
   std::map<uint32_t, QuantizedWeight> packed_;       // by the tensor of their values
   std::map<uint32_t, QuantizedRows> quantized_rows_; // by the tensor they are made of
+  std::map<uint32_t, Tensor> rounded_;               // to bf16, by the tensor they are made of
   Tensor cos_, sin_;
 };
 
@@ -203,6 +216,13 @@ private:
 
 Llama make_llama(const ModelFile& file, const LlamaOptions& options) {
   return Builder(file, options).build();
+}
+
+void set_activations(LlamaOptions& options, std::string_view name) {
+  options.quantize_activations = name == "q8";
+  options.bf16_activations = name == "bf16";
+  if (name != "exact" && name != "q8" && name != "bf16")
+    throw Error(fmt::format("activations {}: exact, bf16 and q8 are known", name));
 }
 
 std::map<std::string, int64_t> typical_sizes(const Llama& model) {

@@ -3,6 +3,7 @@
 #pragma once
 #include "formats/model_files.h"
 #include "luminal/graph.h"
+#include <string_view>
 
 namespace luminal::models {
 
@@ -13,6 +14,9 @@ struct LlamaOptions {
   DType cache_dtype = DType::f32; ///< f16 halves the cache
   bool quantize_activations =
       false; ///< products with quantised weights take activations in eight bits (luminal/quantize.h states the error); others stay exact
+  /// Products with bf16 weights take activations rounded to bf16 (a relative error of at most 2^-9 in each), which is what dot instructions read; sums
+  /// stay f32. The weights lie in memory a second time, rows interleaved.
+  bool bf16_activations = false;
   bool all_logits = false; ///< logits of every token of a step, not of the last one only
 };
 
@@ -26,6 +30,9 @@ struct Llama {
   int64_t cache_bytes = 0;       ///< keys and values at full context
   int64_t step_weight_bytes = 0; ///< weights that one token reads
 };
+
+/// "exact", "q8" (quantize_activations) or "bf16" (bf16_activations).
+void set_activations(LlamaOptions& options, std::string_view name);
 
 /// Sizes of the model's dimensions that schedules are tuned for: one token, some way into the context.
 std::map<std::string, int64_t> typical_sizes(const Llama& model);

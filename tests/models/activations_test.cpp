@@ -1,4 +1,4 @@
-// tests/models/activations_test.cpp -- a small Llama with quantised weights: activations in eight bits stay close to the exact mode, in prompts and step by step.
+// tests/models/activations_test.cpp -- a small Llama: activations in eight bits or in bf16 stay close to the exact mode, in prompts and step by step.
 #include "formats/quants.h"
 #include "models/llama.h"
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <list>
 #include <random>
+#include <string_view>
 
 namespace luminal::models {
 namespace {
@@ -56,9 +57,11 @@ struct TinyModel {
 };
 
 /// Logits of the last of five tokens: four as a prompt, then one.
-std::vector<float> logits(const TinyModel& tiny, bool q8) {
-  Llama model = make_llama(tiny.file, {.chunk = 8, .quantize_activations = q8});
-  model.graph.compile({.threads = 2, .cache = false});
+std::vector<float> logits(const TinyModel& tiny, std::string_view activations, int threads = 2) {
+  LlamaOptions options{.chunk = 8};
+  set_activations(options, activations);
+  Llama model = make_llama(tiny.file, options);
+  model.graph.compile({.threads = threads, .cache = false});
   model.graph.set_dim("n", 4);
   model.graph.set_dim("past", 0);
   model.tokens.set(std::vector<int32_t>{3, 17, 95, 0});
@@ -70,21 +73,42 @@ std::vector<float> logits(const TinyModel& tiny, bool q8) {
   return model.logits.data<float>();
 }
 
+/// Root mean square of the difference, in units of that of `exact`.
+double distance(const std::vector<float>& exact, const std::vector<float>& other) {
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < exact.size(); i++) {
+    EXPECT_TRUE(std::isfinite(other[i]));
+    difference += std::pow(double(exact[i]) - double(other[i]), 2);
+    size += std::pow(double(exact[i]), 2);
+  }
+  return std::sqrt(difference / size);
+}
+
 class Activations : public testing::TestWithParam<StorageType> {};
 
 TEST_P(Activations, InEightBitsStayCloseToTheExactMode) {
   const TinyModel tiny(GetParam());
-  const std::vector<float> exact = logits(tiny, false), q8 = logits(tiny, true);
+  const std::vector<float> exact = logits(tiny, "exact"), q8 = logits(tiny, "q8");
   ASSERT_EQ(exact.size(), q8.size());
-  double difference = 0, size = 0;
-  for (size_t i = 0; i < exact.size(); i++) {
-    ASSERT_TRUE(std::isfinite(q8[i]));
-    difference += std::pow(double(exact[i]) - double(q8[i]), 2);
-    size += std::pow(double(exact[i]), 2);
-  }
   // Roundings of half a step of 1/127 of a block's largest, independent of each other, over a dozen products one behind the other.
-  EXPECT_LE(std::sqrt(difference / size), 0.04);
-  EXPECT_GT(difference, 0) << "the option did nothing";
+  const double far = distance(exact, q8);
+  EXPECT_LE(far, 0.04);
+  EXPECT_GT(far, 0) << "the option did nothing";
+}
+
+TEST(Bf16Activations, StayCloseToTheExactMode) {
+  const TinyModel tiny(StorageType::bf16);
+  const std::vector<float> exact = logits(tiny, "exact"), rounded = logits(tiny, "bf16");
+  ASSERT_EQ(exact.size(), rounded.size());
+  const double far = distance(exact, rounded);
+  EXPECT_LE(far, 0.01); // roundings of 2^-9, over a dozen products
+  EXPECT_GT(far, 0) << "the option did nothing";
+  EXPECT_EQ(logits(tiny, "bf16", 1), rounded);
+}
+
+TEST(Bf16Activations, OtherNamesAreRefused) {
+  LlamaOptions options;
+  EXPECT_THROW(set_activations(options, "q4"), Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, Activations, testing::Values(StorageType::q8_0, StorageType::q4_k),
