@@ -8,7 +8,7 @@
 #include "formats/model_files.h"
 #include "models/llama.h"
 #include "tensor/effects.h"
-#include "tensor/graph_state.h"
+#include "tensor/graph_run.h"
 #include <fmt/format.h>
 #include <iostream>
 

@@ -1,5 +1,5 @@
 // tensor/data.cpp -- the data of tensors: given, loaded when needed, kept, read, dropped.
-#include "tensor/graph_state.h"
+#include "tensor/graph_run.h"
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 #include "luminal/device.h"
 #include "base/settings.h"
 #include "device/known_devices.h"
-#include "tensor/graph_state.h"
+#include "tensor/graph_run.h"
 #include <fmt/format.h>
 #include <mutex>
 

@@ -5,7 +5,7 @@
 #include "formats/safetensors.h"
 #include "ir/host_text.h"
 #include "ir/interp.h"
-#include "tensor/graph_state.h"
+#include "tensor/graph_run.h"
 #include <cstdio>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,25 +1,30 @@
 // tensor/graph_state.h -- what a Graph and its Tensors share.
 #pragma once
-#include "compile/compile.h"
-#include "device/cpu/cpu_device.h"
 #include "ir/placement.h"
 #include "ir/term.h"
 #include "luminal/graph.h"
-#include "runtime/context.h"
 #include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
 
+// What only the files that compile, run or hand memory over look into: tensor/graph_run.h.
+namespace luminal::compile {
+struct Compiled;
+}
+namespace luminal::device {
+class CpuDevice;
+}
+namespace luminal::runtime {
+class Context;
+class Executable;
+class Store;
+} // namespace luminal::runtime
+
 namespace luminal {
 
 using Where = std::source_location;
-
-/// Memory of a device that outlives the graph it comes from.
-struct OwnedBuffer {
-  std::shared_ptr<device::Device> device;
-  runtime::DeviceBuffer buffer; // goes before the device
-};
+struct OwnedBuffer;
 
 /// Data of an input as the user gave it, in the input's dtype.
 struct InputData {
@@ -35,7 +40,7 @@ struct InputData {
 };
 
 struct GraphState {
-  explicit GraphState(std::string function) : name(function), builder(std::move(function), &module) {}
+  explicit GraphState(std::string function);
   GraphState(const GraphState&) = delete;
 
   std::string name;        // of the function
@@ -61,8 +66,8 @@ struct GraphState {
   bool stale = true;
   std::vector<Pass> passes; // those of Graph::run
   CompileOptions options;
-  std::optional<compile::Compiled> compiled;
-  std::shared_ptr<device::Device> device;
+  std::unique_ptr<const compile::Compiled> compiled;
+  std::shared_ptr<device::CpuDevice> device;
   std::shared_ptr<runtime::Store> store;
   std::shared_ptr<const runtime::Executable> executable;
   std::unique_ptr<runtime::Context> context;
@@ -111,10 +116,8 @@ Tensor fold(Op op, std::string_view name, const Tensor& x, std::vector<int> axes
             Where where);
 Tensor broadcast_to(std::string_view op, const Tensor& x, const Shape& shape, Where where);
 Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b, Where where);
-ThreadPool& shared_pool(int threads);
 /// What a compile sends the terms through: passes of the user are checked.
 Pass passes_of(const GraphState& graph, const CompileOptions& options);
-std::shared_ptr<device::CpuDevice> shared_device(int threads); // 0: LUMINAL_THREADS, or all cores
 
 // ---- data ----
 int64_t elements(const std::vector<int64_t>& extents);

@@ -1,6 +1,6 @@
 // tensor/hand_over.cpp -- values from tensor to tensor, order, what depends on what.
 #include "luminal/lifetime.h"
-#include "tensor/graph_state.h"
+#include "tensor/graph_run.h"
 #include <algorithm>
 #include <fmt/format.h>
 #include <set>

@@ -5,7 +5,7 @@
 #include "device/known_devices.h"
 #include "luminal/debug.h"
 #include "tensor/effects.h"
-#include "tensor/graph_state.h"
+#include "tensor/graph_run.h"
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
@@ -188,6 +188,8 @@ std::shared_ptr<device::CpuDevice> shared_device(int threads) {
   return device;
 }
 
+GraphState::GraphState(std::string function) : name(function), builder(std::move(function), &module) {}
+
 GraphState::~GraphState() {
   context.reset(); // before the executable, the store and the device that they use
   executable.reset();
@@ -224,7 +226,7 @@ void Graph::compile(const CompileOptions& options, Where where) {
   }
   g.options = options;
   g.options.search = {}; // what compiles again by itself does not search again
-  g.compiled = std::move(*compiled);
+  g.compiled = std::make_unique<const compile::Compiled>(std::move(*compiled));
   auto executable = runtime::Executable::load(g.compiled->plan, *g.device);
   if (!executable) throw Error("compile", executable.error(), where);
   g.executable = *executable;
