@@ -3,7 +3,7 @@
 #include "compile/compile.h"
 #include "harness.h"
 #include "luminal/luminal.h"
-#include "tensor/graph_state.h"
+#include "tensor/graph_run.h"
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>

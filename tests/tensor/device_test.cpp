@@ -1,7 +1,7 @@
 // tests/tensor/device_test.cpp -- devices: the default, the graph's, a group's, explicit transfers; a device that is compiled for and runs nothing.
 #include "ir/term.h"
 #include "support.h"
-#include "tensor/graph_state.h"
+#include "tensor/graph_run.h"
 
 namespace luminal {
 namespace {
