@@ -38,6 +38,9 @@ struct Demand {
   double evaluations;      // points of the stage
   Expr innermost =
       0; // last axis of a stage that walks its rows in order: what does not depend on it is computed once a row
+  bool in_pieces = false; // the root is a map of constant extents, whose kernel may be cut along its axes
+  double share =
+      1; // of these points at which a predicate over one axis of the root lets the value be read at all
   double times() const;
   bool operator==(const Demand& o) const { return stage == o.stage && index == o.index; }
 };
@@ -163,7 +166,9 @@ private:
                    .at_root = true,
                    .index = plain_axes(space),
                    .evaluations = count(space),
-                   .innermost = last_axis(space)});
+                   .innermost = last_axis(space),
+                   .in_pieces = node.kind != NodeKind::scatter && node.kind != NodeKind::get &&
+                                std::ranges::all_of(space, [](Expr e) { return e.is_constant(); })});
       return;
     }
     for (const Demand& demand : std::vector<Demand>(demands_[id])) pass_on(id, demand);
@@ -187,6 +192,36 @@ private:
     for (Expr e : map) result.push_back(replace_axes(e, replace));
     return result;
   }
+  /// The share of the root's points at which the predicate can hold, where the kernel is cut along an axis there (kernel/choose_pieces.cpp).
+  static double share_of(Expr predicate, const Demand& demand) {
+    constexpr double fewest_lanes = 32, least = 1.0 / 16;
+    const auto conditions = predicate.kind() == ExprKind::logical_and
+                                ? std::vector<Expr>(predicate.args().begin(), predicate.args().end())
+                                : std::vector<Expr>{predicate};
+    std::map<Expr, std::pair<double, double>, ExprLess> parts; // axis -> first, end
+    for (Expr condition : conditions) {
+      if (condition.kind() != ExprKind::lt) continue;
+      const Expr gap = condition.args()[1] - condition.args()[0];
+      const auto symbols = symbols_of(gap);
+      if (symbols.size() != 1 || symbols[0].name()[0] != 'i' || !is_local(symbols[0])) continue;
+      const auto c = coefficient_of(gap, symbols[0]);
+      if (!c || !(c->is_constant(1) || c->is_constant(-1))) continue;
+      const Expr rest = gap - symbols[0] * *c;
+      if (!rest.is_constant()) continue;
+      auto& [first, end] = parts.try_emplace(symbols[0], 0, largest(symbols[0]) + 1).first->second;
+      if (c->is_constant(1))
+        first = std::max(first, 1 - double(rest.value()));
+      else
+        end = std::min(end, double(rest.value()));
+    }
+    double share = 1;
+    for (auto& [axis, part] : parts) {
+      const double length = part.second - part.first;
+      if (axis == demand.innermost && length < fewest_lanes) continue;
+      share = std::min(share, length / (largest(axis) + 1));
+    }
+    return share < least ? 1 : share;
+  }
   static Expr replace_axes(Expr e, const ExprMap<Expr>& replace) {
     try {
       return substitute(e, replace);
@@ -202,6 +237,8 @@ private:
       const auto& view = std::get<ViewAttr>(node.attr);
       Demand inner = demand;
       inner.index = through(node.type().shape, view.map, demand.index);
+      if (demand.in_pieces && !view.predicate.is_constant(1))
+        inner.share *= share_of(through(node.type().shape, {view.predicate}, demand.index)[0], demand);
       ask(node.inputs[0], id, inner);
       ask_holes(id, node.type().shape, view.holes, demand);
       return;
@@ -262,8 +299,24 @@ private:
     double total = 0;
     auto found = demands_.find(id);
     if (found == demands_.end()) return 0;
-    for (const Demand& demand : found->second) total += demand.times();
+    const bool pieces =
+        std::ranges::any_of(found->second, [](auto& d) { return d.share < 1; }) && only_maps(id);
+    for (const Demand& demand : found->second) total += demand.times() * (pieces ? demand.share : 1);
     return total;
+  }
+
+  /// No fold or scan between the value and what is stored: a kernel of maps alone is cut into pieces.
+  bool only_maps(NodeId id) const {
+    std::set<NodeId> seen{id};
+    for (std::vector<NodeId> stack{id}; !stack.empty();) {
+      const NodeId at = stack.back();
+      stack.pop_back();
+      if (is_leaf(at) || (at != id && stored_.contains(at))) continue;
+      if (f_[at].kind != NodeKind::map && !is_free(f_[at])) return false;
+      for (NodeId input : f_[at].inputs)
+        if (seen.insert(input).second) stack.push_back(input);
+    }
+    return true;
   }
 
   bool should_store(NodeId id) {
@@ -271,6 +324,7 @@ private:
     // What is read again and again as a narrower type is stored as that.
     const bool narrows = node.kind == NodeKind::cast && bits(node.type().dtype) <= 16 &&
                          bits(node.type().dtype) < bits(f_[node.inputs[0]].type().dtype);
+    if (gathers(node)) return evaluations(id) > count(node.type().shape) * 4;
     if (is_free(node) && !narrows) return false;
     if (node.kind == NodeKind::get) return should_store_result(id);
     const double elements = count(node.type().shape);
@@ -279,6 +333,15 @@ private:
     if (static_.contains(id))
       return false; // a dequantised weight stays packed in memory; what is worth it was computed at load
     return !stays_in_rows(id);
+  }
+
+  /// Each element is found by an index of its own: two reads that wait for each other.
+  static bool gathers(const Node& node) {
+    const auto* view = std::get_if<ViewAttr>(&node.attr);
+    const int last = view ? int(view->shape.size()) - 1 : -1;
+    return view && std::ranges::any_of(view->holes, [&](const Hole& hole) {
+             return std::ranges::find(hole.axes, last) != hole.axes.end();
+           });
   }
 
   /// A map of which stages of one kernel want an element a row, or that they read along the same rows: those stages walk a row after each

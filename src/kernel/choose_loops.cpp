@@ -475,11 +475,22 @@ bool Chooser::turned(int s, const std::vector<std::string>& common) {
   return true;
 }
 
+/// Each step of a scan waits for the one before: several rows step by step together are as many chains.
+void Chooser::scan_rows(int s, const std::vector<std::string>& common, Tile& tile) {
+  std::string row;
+  for (auto& l : nest(s).loops)
+    if (l.symbol.is_symbol() && !loop_reduces(s, l) && trips(l) >= 4 * std::max(1, limits_.threads) &&
+        std::ranges::find(common, l.name) == common.end())
+      row = l.name;
+  const int64_t rows = row.empty() ? 1 : ask(s, "scan_rows", 4, {1, 2, 8});
+  if (rows > 1) tile.unrolled.push_back(split(s, row, rows).second);
+}
+
 void Chooser::loops(int s, const std::vector<std::string>& common) {
   std::string name = stage(s).name;
   bool folds = has_fold(stage(s)) || stage(s).scan_axis >= 0;
   split_blocks(s, common);
-  if (common.empty()) merge_neighbours(s);
+  if (common.empty() || stage(s).pieces > 0) merge_neighbours(s, common);
   std::optional<std::string> lanes = vector_loop(s, common);
   Tile tile;
   if (!lanes && turned(s, common)) return;
@@ -490,6 +501,8 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
       lanes = split(s, *lanes, ask(s, "piece", 64, {16, 256, 1024}) * limits_.lanes).second;
     lanes = split_lanes(s, *lanes);
     if (folds) tile = choose_tile(s, *lanes, common);
+  } else if (stage(s).scan_axis >= 0) {
+    scan_rows(s, common, tile);
   }
   // Common loops, kept loops, reduced ones, lanes, the register tile.
   auto in_tile = [&](const std::string& loop) {
@@ -524,10 +537,10 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
     return false;
   };
   for (auto& u : tile.unrolled)
-    if (same_axis(u)) order.push_back(u);
+    if (lanes && same_axis(u)) order.push_back(u);
   if (lanes) order.push_back(*lanes);
   for (auto& u : tile.unrolled)
-    if (!same_axis(u)) order.push_back(u);
+    if (!lanes || !same_axis(u)) order.push_back(u);
   bool changed = order.size() != nest(s).loops.size() + 1;
   for (size_t i = 0; i + 1 < order.size() && !changed; i++) changed = nest(s).loops[i].name != order[i + 1];
   if (changed) add(DirectiveKind::order, order);

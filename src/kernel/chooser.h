@@ -28,6 +28,9 @@ private:
   }
   bool loop_reduces(int s, const StageLoop& l) const;
 
+  // Axes cut where the index expressions change (choose_pieces.cpp).
+  void cut_into_pieces();
+  bool worth_pieces(int s, const ConeAxis& axis, bool conditions_only) const;
   void units();
   bool copied_words(const std::string& name, const std::string& unit);
   bool copies_words(int s) const;
@@ -88,6 +91,7 @@ private:
     bool streamed = false; // what moves along `outer` comes from memory
   };
   std::string split_lanes(int s, const std::string& loop);
+  void scan_rows(int s, const std::vector<std::string>& common, Tile& tile);
   Tile choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common);
   struct Row { // a kept loop along which one operand of a fold does not move
     std::string loop;
@@ -112,7 +116,10 @@ private:
   bool windowed_ = false; // windows() made a copy
   std::map<std::string, std::vector<std::string>>
       block_loops_; // of copies and their readers, by stage: the loops that they share
-  int done_ = 0;    // the last stage that matmul() scheduled
+  std::map<std::string, std::vector<std::string>>
+      piece_loops_;              // of pieces, by stage: the loops around the cut
+  std::set<std::string> joined_; // pieces that run in the loops of the piece before
+  int done_ = 0;                 // the last stage that matmul() scheduled
 };
 
 } // namespace luminal::kernel

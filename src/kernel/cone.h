@@ -114,6 +114,7 @@ struct Stage {
                             // of a scatter, scans)
   bool scan_exclusive = false, scan_reverse = false;
   int scan_axis = -1;
+  int pieces = 0; // stages of one number above 0 write different parts of the same values
 };
 
 /// An integer read from memory that takes part in index maps: symbol (its range is a fact) = value, clamped

@@ -351,12 +351,17 @@ void ConeBuilder::finish() {
       rename[pool_.symbol(a)] = cone_.axes[cone_axis].symbol;
       a = cone_axis;
     }
+  // One rewriter, so that what stages and indices share stays shared.
+  FormulaRewriter rewriter = index_rewriter([&](Expr e) { return luminal::substitute(e, rename); });
   for (int s : order_) {
     Stage& stage = open_[s];
     for (int& a : stage.ordered) a = axis_of(a);
     if (stage.scan_axis >= 0) stage.scan_axis = axis_of(stage.scan_axis);
-    substitute_stage(stage, rename);
+    rewrite_stage(stage, [&](const FormulaRef& f) { return rewriter(f); });
+    stage.domain = luminal::substitute(stage.domain, rename);
+    stage.needed = luminal::substitute(stage.needed, rename);
     for (Component& c : stage.components) {
+      for (Expr& e : c.index) e = luminal::substitute(e, rename);
       for (int& a : c.axes) a = axis_of(a);
       std::ranges::sort(c.axes);
       if (c.out < 0) continue;
@@ -368,7 +373,7 @@ void ConeBuilder::finish() {
     }
     cone_.stages.push_back(std::move(stage));
   }
-  for (ConeHole& hole : cone_.holes) hole.value = substitute(hole.value, rename);
+  for (ConeHole& hole : cone_.holes) hole.value = rewriter(hole.value);
   // Dimension symbols: what is left when axes and holes are taken away.
   std::vector<Expr> exprs;
   for (auto& stage : cone_.stages) {

@@ -278,7 +278,8 @@ void Chooser::streams() {
     for (auto& c : stage(int(s)).components) {
       if (c.kind != ComponentKind::map || c.after || c.out < 0) continue;
       const ConeValue& value = nests_.cone.values[size_t(c.out)];
-      if (value.role != ValueRole::output || !nests_.readers(c.out).empty()) continue;
+      if (value.role != ValueRole::output || !nests_.readers(c.out).empty() || nests_.streams.contains(c.out))
+        continue;
       int64_t bytes = std::max(1, bits(value.dtype) / 8);
       for (Expr extent : value.shape)
         bytes = extent.is_constant() ? std::min(bytes * extent.value(), int64_t{1} << 40) : 0;
@@ -347,15 +348,19 @@ Schedule Chooser::run(Ambition ambition) {
   if (ambition == Ambition::full) keep_costly();
   if (ambition != Ambition::bare) windows();
   epilogues();
+  if (ambition == Ambition::full) cut_into_pieces();
   std::vector<std::string> common;
-  if (ambition == Ambition::full) common = common_loops();
+  if (ambition == Ambition::full && piece_loops_.empty()) common = common_loops();
   lanes_of_common(common);
   for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
     const bool whole = std::ranges::none_of(stage(int(s)).axes, [&](int a) {
       return !blocks_of(nests_.cone, stage(int(s)), nests_.cone.axes[size_t(a)].symbol).empty();
     });
     const auto block = block_loops_.find(stage(int(s)).name);
-    const std::vector<std::string> shared = block != block_loops_.end() ? block->second : common;
+    const auto piece = piece_loops_.find(stage(int(s)).name);
+    const std::vector<std::string> shared = block != block_loops_.end()   ? block->second
+                                            : piece != piece_loops_.end() ? piece->second
+                                                                          : common;
     const bool words = copies_words(int(s)); // put together in the loops of the product
     if (words && shared.empty() && ambition == Ambition::full && matmul(int(s) + 1, shared)) {
       s = size_t(done_);
@@ -368,6 +373,7 @@ Schedule Chooser::run(Ambition ambition) {
     done_ = int(s);
     if (!product || !matmul(int(s), shared)) loops(int(s), shared);
     s = size_t(done_);
+    if (joined_.contains(name)) add(DirectiveKind::at, {name, shared.back()});
     if (block != block_loops_.end() && !shared.empty() && has_fold(stage(int(s))))
       add(DirectiveKind::at, {name, shared.back()});
   }

@@ -423,10 +423,15 @@ Body StageLowering::hole_lets(State& state, const std::vector<Expr>& exprs) {
     }
     if (!ready) continue;
     state.holes.insert(h);
-    Values values{&out, &state, {}, {}, {}};
-    count_uses(values, hole.value);
+    // What an index is found from may be read by other indices and by the body: it gets a name for all of them.
+    Values values{&out, &state, state.made, {}, {}};
+    for (auto& other : l_.n_.cone.holes) count_uses(values, other.value);
+    for (auto& c : s_.components) count_uses(values, c.body);
     ValueRef value = value_of(values, hole.value);
     out.push_back(let_index(hole.symbol, value));
+    if (std::ranges::any_of(s_.components, [](auto& c) { return c.kind == ComponentKind::update; })) continue;
+    for (auto& [formula, made] : values.made)
+      if (made->kind == ValueKind::let) state.made.try_emplace(formula, made);
   }
   return out;
 }

@@ -43,10 +43,16 @@ struct Place {
 
 /// Which buffers a part of the kernel touches from memory that workers share.
 struct Touched {
-  std::set<BufferId> reads, writes;
+  std::set<BufferId> reads;
+  std::map<BufferId, int>
+      writes; // by whom: stages of one number above 0 write different parts (Stage::pieces)
+  void write(BufferId buffer, int pieces) {
+    auto [known, fresh] = writes.try_emplace(buffer, pieces);
+    if (!fresh && known->second != pieces) known->second = 0;
+  }
   void add(const Touched& other) {
     reads.insert(other.reads.begin(), other.reads.end());
-    writes.insert(other.writes.begin(), other.writes.end());
+    for (auto [buffer, pieces] : other.writes) write(buffer, pieces);
   }
 };
 

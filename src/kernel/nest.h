@@ -95,6 +95,10 @@ void inline_value(Nests& nests, const std::string& value);
 void fuse(Nests& nests, const std::string& stage, const std::string& next);
 void cascade(Nests& nests, const std::string& stage, const std::string& loop);
 void split_reduction(Nests& nests, const Directive& directive);
+/// The ends of the pieces of a constant axis in which the index expressions of the stage are plain, where there are several. `conditions_only`: where
+/// comparisons change, whatever minima, maxima and divisions do.
+std::vector<int64_t> piece_ends(const Stage& stage, const ConeAxis& axis, bool conditions_only);
+void pieces(Nests& nests, const std::string& stage, const std::string& axis, bool conditions_only);
 void use_unit(Nests& nests, const std::string& stage, const std::string& unit,
               std::span<const std::string> copies); // dot_unit.cpp
 

@@ -23,6 +23,8 @@
 //                                              steps becomes a plain map. The axis it takes in words is called AXIS.words. An operand whose elements
 //                                              do not lie in words is put together by a new stage COPY; zeros fill up the last word of an axis
 //   serial POINTS                              a launch of at most so many points runs on one worker
+//   pieces STAGE AXIS [1]                      a map is cut along a constant axis where its index expressions change (with 1: where its conditions
+//                                              do): stages STAGE.p0, ... over axes AXIS.p0, ..., each without what never happens there. Before all splits
 //   roles STAGE LOOP DEPTH                     producers fill a ring of DEPTH tiles for consumers; on a CPU the parts run one after the other
 //
 // STAGE may be * where it says: every stage that has the loop. Loops start as the axes of the stage, by name. Directives act in order.
@@ -57,7 +59,8 @@ enum class DirectiveKind : uint8_t {
   stream,
   unit,
   roles,
-  serial
+  serial,
+  pieces
 };
 
 /// kind, and what stands on the line: words in order, numbers apart.

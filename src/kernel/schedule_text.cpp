@@ -42,6 +42,7 @@ constexpr Form forms[] = {
     {DirectiveKind::unit, "unit", 2, true, 0, 0, "unit STAGE DESCRIPTOR [COPY...]"},
     {DirectiveKind::roles, "roles", 2, false, 1, 1, "roles STAGE LOOP DEPTH"},
     {DirectiveKind::serial, "serial", 0, false, 1, 1, "serial POINTS"},
+    {DirectiveKind::pieces, "pieces", 2, false, 0, 1, "pieces STAGE AXIS [1]"},
 };
 
 const Form& form_of(DirectiveKind kind) { return forms[int(kind)]; }

@@ -163,11 +163,8 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Wher
     throw Error("searchsorted", fmt::format("the last axis of {} needs a largest size", text_of(line)),
                 where);
   const DType type = promote(sorted.dtype(), values.dtype());
-  Tensor table = sorted.cast(type, where), x = values.cast(type, where);
-  if (type == DType::boolean) {
-    table = table.cast(DType::u8, where);
-    x = x.cast(DType::u8, where);
-  }
+  Tensor table = ordered_keys("searchsorted", sorted.cast(type, where), where),
+         x = ordered_keys("searchsorted", values.cast(type, where), where);
   // Binary search for all values at once: `place` elements come before the value, of which it is known for sure.
   Tensor place = number_of("searchsorted", x.graph(), DType::i64, 0, wanted, where);
   for (int64_t step = most == 0 ? 0 : int64_t(std::bit_floor(uint64_t(most))); step > 0; step /= 2) {
@@ -186,16 +183,9 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Wher
       view.predicate = logical_and(ge(at, 1), le(at, extent)); // nothing is read of a line without elements
       view.holes.push_back({.input = 1, .axes = all, .range = range, .policy = OutOfRange::clamp});
       NodeId element = b.add(view, {table.id(), next}, {}, where);
-      // a < v, or not v < a; NaN is above all
+      // a < v, or not v < a
       NodeId comes =
           right ? b.map(Op::bit_not, {b.map(Op::lt, {x.id(), element})}) : b.map(Op::lt, {element, x.id()});
-      if (is_float(table.dtype())) {
-        NodeId element_nan = b.map(Op::is_nan, {element}), x_nan = b.map(Op::is_nan, {x.id()});
-        comes =
-            right
-                ? b.map(Op::bit_or, {x_nan, b.map(Op::bit_and, {b.map(Op::bit_not, {element_nan}), comes})})
-                : b.map(Op::bit_or, {comes, b.map(Op::bit_and, {x_nan, b.map(Op::bit_not, {element_nan})})});
-      }
       NodeId there = b.map(Op::le, {next, b.iota(wanted, extent, DType::i64)});
       return b.map(Op::select, {b.map(Op::bit_and, {there, comes}), next, place.id()});
     });

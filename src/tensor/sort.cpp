@@ -2,11 +2,11 @@
 #include "luminal/indexing.h"
 #include "tensor/views.h"
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 namespace luminal {
-namespace {
 
-/// Integers in the order of the elements, NaN above all of them, zeros of both signs equal: what sorts and comparisons need no care for.
 Tensor ordered_keys(std::string_view op, const Tensor& x, Where where) {
   const DType type = x.dtype();
   if (type == DType::boolean || type == DType::i4 || type == DType::u4) return x.cast(DType::i8, where);
@@ -29,6 +29,8 @@ Tensor ordered_keys(std::string_view op, const Tensor& x, Where where) {
     return b.map(Op::select, {b.map(Op::is_nan, {x.id()}), number(most), key});
   });
 }
+
+namespace {
 
 /// Places along the axis in sorted order.
 Tensor sorted_places(std::string_view op, const Tensor& x, int axis, bool descending, Where where) {
@@ -68,8 +70,8 @@ Tensor at_least_line(std::string_view op, const Tensor& x, int& axis, Where wher
 }
 
 /// Key and place in one integer: of greater keys the greater, of equal keys the first. Unique, so that what is less than one of them is all that
-/// comes after it.
-Tensor packed_keys(const Tensor& x, int axis, bool largest, Where where) {
+/// comes after it, and above the least integer.
+Tensor packed_keys(const Tensor& x, const Tensor& places, bool largest, Where where) {
   Tensor keys = ordered_keys("topk", x, where);
   return build("topk", x.graph(), where, [&](FunctionBuilder& b) {
     const Shape shape = type_of(x).shape;
@@ -79,41 +81,123 @@ Tensor packed_keys(const Tensor& x, int axis, bool largest, Where where) {
     if (x.dtype() == DType::u32)
       wide = b.map(Op::sub, {wide, number(largest ? int64_t(1) << 31 : -(int64_t(1) << 31))});
     NodeId high = b.map(Op::shl, {wide, number(32)});
-    NodeId low = b.iota(shape, Expr(INT32_MAX) - axis_symbol(axis, shape[size_t(axis)]), DType::i64);
-    return b.map(Op::bit_or, {high, low});
+    return b.map(Op::bit_or, {high, b.map(Op::sub, {number(INT32_MAX), places.id()})});
   });
 }
 
-/// One pass over x for each of the k: the largest of what is less than the one before.
-Tensor largest_places(const Tensor& x, int64_t k, int axis, bool largest, Where where) {
-  Graph graph(x.graph());
-  Shape rows = type_of(x).shape;
-  rows.erase(rows.begin() + axis);
-  auto spread_number = [&](const Tensor& like, int64_t value, const Shape& shape) {
-    return build("topk", like.graph(), where,
-                 [&](FunctionBuilder& b) { return integer(b, DType::i64, value, shape); });
-  };
-  auto found = graph.loop(
-      k, {spread_number(x, INT64_MAX, rows)}, {}, {x},
-      [&](Graph&, const Tensor&, const std::vector<Tensor>& carried, const std::vector<Tensor>&,
-          const std::vector<Tensor>& given) {
-        Tensor packed = packed_keys(given[0], axis, largest, where);
-        const Shape shape = type_of(packed).shape;
-        Tensor before = broadcast_to("topk", carried[0].unsqueeze(axis, where), shape, where);
-        Tensor left = elementwise(Op::lt, "topk", {Operand(packed, where), Operand(before, where)}, where);
-        Tensor candidates = elementwise(Op::select, "topk",
-                                        {Operand(left, where), Operand(packed, where),
-                                         Operand(spread_number(packed, INT64_MIN, shape), where)},
-                                        where);
-        Tensor next = candidates.max({axis}, false, where);
-        return Graph::LoopResult{{next}, {next}};
-      },
-      where);
-  Tensor picked = found.stacked[0].movedim({0}, {axis}, where);
-  Tensor mask = spread_number(picked, INT32_MAX, type_of(picked).shape);
-  Tensor low = elementwise(Op::bit_and, "topk", {Operand(picked, where), Operand(mask, where)}, where);
-  return elementwise(Op::sub, "topk", {Operand(mask, where), Operand(low, where)}, where);
-}
+/// The axis in blocks of a power of two: the greatest key of each block is known, and after each of the k steps it is found anew for one of them.
+class LargestPlaces {
+public:
+  LargestPlaces(const Tensor& x, int axis, bool largest, Where where)
+      : axis_(axis), largest_(largest), where_(where), shape_(type_of(x).shape),
+        extent_(shape_[size_t(axis)]) {
+    const int64_t most = extent_.range().high;
+    const double edge = most == unbounded_high ? 128 : std::sqrt(double(most));
+    size_ = std::clamp<int64_t>(int64_t(std::bit_floor(uint64_t(edge * 1.4))), 16, 512);
+    rows_ = shape_;
+    rows_.erase(rows_.begin() + axis);
+    blocks_ = ceildiv(extent_, size_);
+  }
+
+  /// [rows, k], in descending order of the keys.
+  Tensor places(const Tensor& x, int64_t k) {
+    Graph graph(x.graph());
+    Shape space = rows_;
+    space.push_back(blocks_);
+    space.push_back(size_);
+    const Expr block = axis_symbol(int(rows_.size()), blocks_),
+               inside = axis_symbol(int(rows_.size()) + 1, size_);
+    const Expr place = block * size_ + inside;
+    const auto at = [&](FunctionBuilder& b) {
+      return b.view(x.id(), space, index(place), lt(place, extent_));
+    };
+    Tensor elements = built(x, at);
+    Tensor all = built(x, [&](FunctionBuilder& b) { return b.iota(space, place, DType::i64); });
+    Tensor keys = packed_keys(elements, all, largest_, where_);
+    Tensor there =
+        built(x, [&](FunctionBuilder& b) { return b.iota(space, lt(place, extent_), DType::boolean); });
+    Tensor greatest = chosen(there, keys, least(x, space)).max({-1}, false, where_);
+    auto found = graph.loop(
+        k, {greatest}, {}, {x},
+        [&](Graph&, const Tensor&, const std::vector<Tensor>& carried, const std::vector<Tensor>&,
+            const std::vector<Tensor>& given) { return step(given[0], carried[0]); },
+        where_);
+    Tensor picked = found.stacked[0].movedim({0}, {axis_}, where_);
+    return place_of(picked);
+  }
+
+private:
+  template <class Make> Tensor built(const Tensor& x, Make&& make) const {
+    return build("topk", x.graph(), where_, make);
+  }
+  std::vector<Expr> index(Expr place) const {
+    std::vector<Expr> map;
+    for (size_t d = 0; d < rows_.size(); d++) map.push_back(axis_symbol(int(d), rows_[d]));
+    map.insert(map.begin() + axis_, place);
+    return map;
+  }
+  Tensor number(const Tensor& like, int64_t value, const Shape& shape) const {
+    return built(like, [&](FunctionBuilder& b) { return integer(b, DType::i64, value, shape); });
+  }
+  Tensor least(const Tensor& like, const Shape& shape) const { return number(like, INT64_MIN, shape); }
+  Tensor apply(Op op, const Tensor& a, const Tensor& b) const {
+    return elementwise(op, "topk", {Operand(a, where_), Operand(b, where_)}, where_);
+  }
+  Tensor chosen(const Tensor& condition, const Tensor& a, const Tensor& b) const {
+    return elementwise(Op::select, "topk",
+                       {Operand(condition, where_), Operand(a, where_), Operand(b, where_)}, where_);
+  }
+  Tensor place_of(const Tensor& key) const {
+    Tensor mask = number(key, INT32_MAX, type_of(key).shape);
+    return apply(Op::sub, mask, apply(Op::bit_and, key, mask));
+  }
+  /// x of shape [rows] for each of `extent` places.
+  Tensor along(const Tensor& x, Expr extent) const {
+    Shape shape = rows_;
+    shape.push_back(extent);
+    return broadcast_to("topk", x.unsqueeze(-1, where_), shape, where_);
+  }
+
+  Graph::LoopResult step(const Tensor& x, const Tensor& greatest) const {
+    Tensor best = greatest.max({-1}, false, where_);
+    Tensor block = apply(Op::shr, place_of(best), number(best, std::countr_zero(uint64_t(size_)), rows_));
+    Shape space = rows_, table = rows_;
+    space.push_back(size_);
+    table.push_back(blocks_);
+    const Expr j = axis_symbol(int(rows_.size()), size_), of = axis_symbol(int(rows_.size()), blocks_);
+    // The keys of the block that come after the best one.
+    Tensor elements = built(x, [&](FunctionBuilder& b) {
+      const Interval range = index_interval(blocks_);
+      const Expr place = hole_symbol(0, range) * size_ + j;
+      ViewAttr view;
+      view.shape = space;
+      view.map = index(place);
+      view.predicate = lt(place, extent_);
+      std::vector<int> all;
+      for (size_t d = 0; d < rows_.size(); d++) all.push_back(int(d));
+      view.holes.push_back({.input = 1, .axes = all, .range = range, .policy = OutOfRange::clamp});
+      return b.add(view, {x.id(), block.id()}, {}, where_);
+    });
+    Tensor inside = built(x, [&](FunctionBuilder& b) { return b.iota(space, j, DType::i64); });
+    Tensor begin = apply(Op::mul, block, number(block, size_, rows_));
+    Tensor places = apply(Op::add, along(begin, size_), inside);
+    Tensor keys = packed_keys(elements, places, largest_, where_);
+    Tensor left = apply(Op::lt, keys, along(best, size_));
+    Tensor there = apply(Op::lt, places,
+                         built(x, [&](FunctionBuilder& b) { return b.iota(space, extent_, DType::i64); }));
+    Tensor next = chosen(apply(Op::bit_and, left, there), keys, least(x, space)).max({-1}, false, where_);
+    Tensor numbers = built(x, [&](FunctionBuilder& b) { return b.iota(table, of, DType::i64); });
+    Tensor here = apply(Op::eq, numbers, along(block, blocks_));
+    return {{chosen(here, along(next, blocks_), greatest)}, {best}};
+  }
+
+  int axis_;
+  bool largest_;
+  Where where_;
+  Shape shape_, rows_;
+  Expr extent_, blocks_;
+  int64_t size_ = 0;
+};
 
 } // namespace
 
@@ -140,12 +224,12 @@ Indexed Tensor::topk(int64_t k, int axis, bool largest, Where where) const {
                             luminal::to_string(extent)),
                 where);
   assume(*graph_, ge(extent, k));
-  // A sort of a short axis is one kernel; of a long one, a few passes over it are much less work.
-  constexpr int64_t short_axis = 256, few = 64;
-  const bool passes = bits(dtype()) <= 32 && k > 0 && k <= few && extent.range().high > short_axis &&
-                      extent.range().high < INT32_MAX;
-  Tensor places = passes ? largest_places(x, k, axis, largest, where)
-                         : sorted_places("topk", x, axis, largest, where).narrow(axis, 0, k, where);
+  // A sort of a short axis is one kernel; of a long one, a step for each of a few elements is much less work.
+  constexpr int64_t short_axis = 256, few = 256;
+  const bool steps = bits(dtype()) <= 32 && k > 0 && k <= few && extent.range().high > short_axis &&
+                     extent.range().high < INT32_MAX;
+  Tensor places = steps ? LargestPlaces(x, axis, largest, where).places(x, k)
+                        : sorted_places("topk", x, axis, largest, where).narrow(axis, 0, k, where);
   Indexed result{elements_at("topk", x, axis, places, where), places};
   if (rank() == 0 && k == 1) result = {result.values.reshape({}, where), result.indices.reshape({}, where)};
   return result;

@@ -18,6 +18,8 @@ Tensor view_of(std::string_view op, const Tensor& x, Shape shape, std::vector<Ex
 NodeId integer(FunctionBuilder& b, DType type, int64_t value, const Shape& shape);
 Tensor number_of(std::string_view op, const std::shared_ptr<GraphState>& graph, DType type, double value,
                  const Shape& shape, Where where);
+/// Integers in the order of the elements, NaN above all of them, zeros of both signs equal: what sorts and comparisons need no care for.
+Tensor ordered_keys(std::string_view op, const Tensor& x, Where where); // sort.cpp
 /// Has no element, whatever the dimensions are.
 bool is_empty(const Shape& shape);
 /// min and max that stay out of an expression where the ranges decide.

@@ -20,6 +20,7 @@ std::vector<GoldenCase> cases() {
       {"routing", {}, false, 2e-6, {{"list", {0, 9}}, {"count", {0, 8}}}},
       {"top2", {{"R", 13}}, false, 0},
       {"two_outputs", {{"R", 23}}},
+      {"concat_pad", {}, false, 0},
   };
 }
 

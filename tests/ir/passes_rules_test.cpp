@@ -2,6 +2,7 @@
 #include "ir/interp_util.h"
 #include "luminal/error.h"
 #include "luminal/pass.h"
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 namespace luminal {
@@ -200,6 +201,28 @@ TEST(PassRules, EqualFunctionsAndResultsBecomeOne) {
   const std::string text = to_string(m);
   EXPECT_THAT(text, Not(HasSubstr("get %c, 1")));
   EXPECT_EQ(m.entry().results[0].value, m.entry().results[1].value);
+}
+
+/// A tuple ends with the last component that is read; what earlier ones need stays.
+TEST(PassRules, TuplesEndWhereNobodyReadsOn) {
+  const auto result = [](int read) {
+    return to_string(after(passes::dead_code(), fmt::format(R"(
+    fn @main(%x: f32[4, 9], %y: f32[4, 9], %z: f32[4, 9]) {{
+      %s = scan [i: 4, k: 9] along k {{
+        max %x[i, k];
+        sum(self * exp2(old0 - new0)) %y[i, k];
+        max %z[i, k]
+      }}
+      %r = get %s, {}
+      return r = %r
+    }})",
+                                                            read)));
+  };
+  EXPECT_THAT(result(0), testing::AllOf(HasSubstr("{ max %x[i, k] }"), Not(HasSubstr("%y[i, k]"))));
+  EXPECT_THAT(result(1),
+              testing::AllOf(HasSubstr("max %x[i, k]"), HasSubstr("%y[i, k]"), Not(HasSubstr("%z[i, k]"))));
+  EXPECT_THAT(result(2),
+              testing::AllOf(HasSubstr("max %x[i, k]"), HasSubstr("%y[i, k]"), HasSubstr("%z[i, k]")));
 }
 
 TEST(PassRules, WhatNobodyReadsGoes) {

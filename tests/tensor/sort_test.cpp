@@ -64,6 +64,67 @@ TEST(Sort, LongAxesOfEverySize) {
   }
 }
 
+/// The first of the keys in order, by blocks of the axis: every type of key, ties, NaN, any place of the axis.
+TEST(Sort, LargestOfLongAxes) {
+  std::mt19937 random(14);
+  for (const int64_t n : {257, 300, 1024, 4097}) {
+    constexpr int64_t rows = 3;
+    const int64_t k = n == 300 ? 256 : 40;
+    Graph g;
+    Dim m = g.dim("m", k, 5000);
+    Tensor x = g.tensor({rows, n}), y = g.tensor({rows, m});
+    std::vector<std::pair<Indexed, bool>> found; // and whether the largest
+    for (bool largest : {true, false})
+      for (const Tensor& t : {x, x.cast(DType::f16), y}) found.push_back({t.topk(k, 1, largest), largest});
+    Tensor columns = x.transpose().topk(k, 0).indices.transpose().keep();
+    Tensor whole = (x * 8).cast(DType::i32), bits = (x.abs() * 1e7).cast(DType::u32);
+    Tensor integers = whole.topk(k, 1).indices.keep(), unsigned_ones = bits.topk(k, 1, false).indices.keep();
+    whole.keep(), bits.keep();
+    for (auto& [f, largest] : found) f.values.keep(), f.indices.keep();
+    std::vector<float> values(static_cast<size_t>(rows * n));
+    for (float& v : values) {
+      v = float(random() % 200) - 100; // exact in f16, many equal ones
+      if (random() % 60 == 0) v = NAN;
+      if (random() % 60 == 0) v = -0.f;
+      if (random() % 60 == 0) v = INFINITY;
+    }
+    g.set_dim("m", n);
+    x.set(values), y.set(values);
+    g.execute();
+    const auto i32s = whole.data<int32_t>();
+    const auto u32s = bits.data<uint32_t>();
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* row = values.data() + r * n;
+      const auto in_order = [&](auto less) {
+        std::vector<int64_t> order(static_cast<size_t>(n));
+        std::iota(order.begin(), order.end(), 0);
+        std::stable_sort(order.begin(), order.end(), less);
+        return order;
+      };
+      // Of the largest NaN comes first, of the least last.
+      const auto less = [&](float a, float b) { return std::isnan(b) ? !std::isnan(a) : a < b; };
+      const auto down = in_order([&](int64_t i, int64_t j) { return less(row[j], row[i]); });
+      const auto up = in_order([&](int64_t i, int64_t j) { return less(row[i], row[j]); });
+      const auto of_i32 =
+          in_order([&](int64_t i, int64_t j) { return i32s[size_t(r * n + i)] > i32s[size_t(r * n + j)]; });
+      const auto of_u32 =
+          in_order([&](int64_t i, int64_t j) { return u32s[size_t(r * n + i)] < u32s[size_t(r * n + j)]; });
+      for (int64_t i = 0; i < k; ++i) {
+        const size_t at = size_t(r * k + i), place = size_t(i);
+        for (auto& [f, largest] : found) {
+          const int64_t want = (largest ? down : up)[place];
+          ASSERT_EQ(f.indices.data<int64_t>()[at], want) << n << " row " << r << " place " << i << largest;
+          const float have = f.values.data<float>()[at];
+          ASSERT_TRUE(std::isnan(row[want]) ? std::isnan(have) : have == row[want]) << n << " place " << i;
+        }
+        ASSERT_EQ(columns.data<int64_t>()[at], down[place]) << n << " column " << r << " place " << i;
+        ASSERT_EQ(integers.data<int64_t>()[at], of_i32[place]) << n << " row " << r << " place " << i;
+        ASSERT_EQ(unsigned_ones.data<int64_t>()[at], of_u32[place]) << n << " row " << r << " place " << i;
+      }
+    }
+  }
+}
+
 TEST(Sort, LongAxisOfFixedSize) {
   constexpr int64_t n = 5001;
   Graph g;

@@ -22,7 +22,7 @@ public:
     int64_t total = 0;
     for (;;) {
       int64_t changes = 0;
-      for (Function& f : m_.functions) changes += sweep(f);
+      for (Function& f : m_.functions) changes += sweep(f) + shorten(f);
       changes += unreachable();
       if (m_.functions.size() > 1) {
         find_sites();
@@ -44,6 +44,33 @@ private:
       f(cond->then_function, Use::tied);
       f(cond->else_function, Use::tied);
     }
+  }
+
+  /// Folds and scans over tuples end with the last component that is read: a component looks at earlier ones only.
+  static int64_t shorten(Function& f) {
+    std::map<NodeId, size_t> read; // components, from the first one on
+    for (const Node& node : f.nodes)
+      if (node.kind == NodeKind::get) {
+        size_t& count = read[node.inputs[0]];
+        count = std::max(count, size_t(std::get<GetAttr>(node.attr).index) + 1);
+      }
+    int64_t removed = 0;
+    for (auto [id, count] : read) {
+      Node& node = f.nodes[id];
+      auto* fold = std::get_if<FoldAttr>(&node.attr);
+      auto* scan = std::get_if<ScanAttr>(&node.attr);
+      if ((!fold && !scan) || (fold && !fold->holes.empty()))
+        continue; // the inputs behind the bodies have numbers
+      Monoid& monoid = fold ? fold->monoid : scan->monoid;
+      if (size_t(monoid.size()) == count) continue;
+      const auto& components = monoid.components();
+      removed += monoid.size() - int64_t(count);
+      monoid = Monoid::intern({components.begin(), components.begin() + std::ptrdiff_t(count)});
+      (fold ? fold->body_axes : scan->body_axes).resize(count);
+      node.inputs.resize(count);
+      node.types.resize(count);
+    }
+    return removed;
   }
 
   int64_t unreachable() {

@@ -1,0 +1,150 @@
+// kernel/pieces.cpp -- an axis of a map is cut where its index expressions change: concatenations, padding, rolls. In each piece they are plain.
+#include "kernel/formula.h"
+#include "kernel/nest.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+namespace {
+
+constexpr size_t most_pieces = 64;
+
+/// Where along `symbol` (from 0 on) the sign of `gap` changes: the first place at which gap > 0 holds as it does not at 0, or no longer.
+std::optional<int64_t> crossing(Expr gap, Expr symbol) {
+  const auto c = coefficient_of(gap, symbol);
+  if (!c || !c->is_constant() || c->is_constant(0)) return {};
+  const Expr rest = gap - symbol * *c;
+  if (!rest.is_constant()) return {};
+  const Expr place = c->value() > 0 ? floordiv(-rest, c->value()) + 1 : ceildiv(rest, -c->value());
+  return place.is_constant() ? std::optional(place.value()) : std::nullopt;
+}
+
+/// A place inside of 0 .. extent-1 where a part of the expression takes another form, the parts of parts first.
+std::optional<int64_t> change_of(Expr e, Expr symbol, int64_t extent, bool conditions_only) {
+  if (!depends_on(e, symbol)) return {};
+  for (Expr part : e.args())
+    if (auto place = change_of(part, symbol, extent, conditions_only)) return place;
+  const auto inside = [&](std::optional<int64_t> place) {
+    return place && *place > 0 && *place < extent ? place : std::nullopt;
+  };
+  const auto args = e.args();
+  switch (e.kind()) {
+  case ExprKind::lt: return inside(crossing(args[1] - args[0], symbol));
+  case ExprKind::min:
+  case ExprKind::max:
+    if (conditions_only) return {};
+    for (size_t i = 0; i < args.size(); i++)
+      for (size_t j = 0; j < i; j++)
+        if (auto place = inside(crossing(args[i] - args[j], symbol))) return place;
+    return {};
+  case ExprKind::mod:
+  case ExprKind::floordiv: {
+    // What comes round at the places where the axis itself does is a block of it, which a split sees to.
+    if (conditions_only || !args[1].is_constant()) return {};
+    const auto c = coefficient_of(args[0], symbol);
+    if (!c || !c->is_constant(1)) return {};
+    const Expr rest = args[0] - symbol;
+    const int64_t m = args[1].value();
+    if (!rest.is_constant() || m < 2 || extent > 2 * m || mod(rest, m).is_constant(0)) return {};
+    return inside(m - mod(rest, m).value());
+  }
+  default: return {};
+  }
+}
+
+/// A choice between values of which one is never taken here, and loads that never happen, are left out.
+FormulaRef without_choices(const FormulaRef& f) {
+  if (f->kind == FormulaKind::op && f->user_op.empty() && f->op == Op::select &&
+      f->args[0]->kind == FormulaKind::constant)
+    return f->args[f->args[0]->constant != 0 ? 1 : 2];
+  if (f->kind == FormulaKind::load && f->guard.is_constant(0)) return formula_constant(f->dtype, 0);
+  return f;
+}
+
+Interval trips(int64_t extent) { return {0, extent - 1}; }
+
+} // namespace
+
+std::vector<int64_t> piece_ends(const Stage& stage, const ConeAxis& axis, bool conditions_only) {
+  std::vector<int64_t> ends;
+  if (!axis.extent.is_constant() || axis.extent.value() < 2 || !axis.symbol.is_symbol()) return ends;
+  const std::vector<Expr> exprs = index_exprs(stage);
+  std::vector<std::pair<int64_t, int64_t>> open{{0, axis.extent.value()}};
+  while (!open.empty()) {
+    const auto [begin, end] = open.back();
+    open.pop_back();
+    const Expr symbol = Expr::symbol(axis.name, trips(end - begin));
+    std::optional<int64_t> place;
+    for (size_t i = 0; i < exprs.size() && !place && end - begin > 1; i++)
+      if (depends_on(exprs[i], axis.symbol))
+        place = change_of(substitute(exprs[i], {{axis.symbol, symbol + begin}}), symbol, end - begin,
+                          conditions_only);
+    if (!place) {
+      ends.push_back(end);
+      continue;
+    }
+    if (ends.size() + open.size() + 2 > most_pieces) return {};
+    open.push_back({begin + *place, end}); // the front goes first
+    open.push_back({begin, begin + *place});
+  }
+  if (ends.size() == 1) ends.clear();
+  return ends;
+}
+
+void pieces(Nests& nests, const std::string& name, const std::string& axis_name, bool conditions_only) {
+  const int s = nests.stage(name);
+  const Stage whole = nests.cone.stages[size_t(s)];
+  const auto a =
+      std::ranges::find_if(whole.axes, [&](int i) { return nests.cone.axes[size_t(i)].name == axis_name; });
+  if (a == whole.axes.end()) refuse("stage {} has no axis {}", name, axis_name);
+  const size_t position = size_t(a - whole.axes.begin());
+  const ConeAxis axis = nests.cone.axes[size_t(*a)];
+  for (const Component& c : whole.components)
+    if (c.kind != ComponentKind::map || c.after)
+      refuse("stage {} does not only map: its axes stay whole", name);
+  if (!whole.ordered.empty() || whole.scan_axis >= 0) refuse("stage {} keeps the order of its axes", name);
+  const StageNest fresh = nests.fresh(whole), &nest = nests.stages[size_t(s)];
+  if (nest.loops.size() != fresh.loops.size() || !nest.guards.empty() || !nest.prefetches.empty() ||
+      !std::ranges::equal(nest.loops, fresh.loops, [](auto& l, auto& r) {
+        return l.name == r.name && l.symbol == r.symbol && l.kind == r.kind;
+      }))
+    refuse("stage {}: its loops have been changed before its axes are cut", name);
+  for (int h : holes_of(nests.cone, whole))
+    for (Expr e : index_exprs(nests.cone.holes[size_t(h)].value))
+      if (depends_on(e, axis.symbol)) refuse("an index that is read from memory moves along {}", axis_name);
+  const std::vector<int64_t> ends = piece_ends(whole, axis, conditions_only);
+  if (ends.empty()) refuse("stage {}: nothing changes along {}", name, axis_name);
+  const std::string at = nest.at;
+  int group = whole.pieces;
+  for (const Stage& other : nests.cone.stages) group = std::max(group, other.pieces + 1);
+  if (whole.pieces > 0) group = whole.pieces;
+  for (const Component& c : whole.components)
+    if (c.out >= 0)
+      for (int& of : nests.cone.values[size_t(c.out)].axes)
+        if (of == *a) of = -1;
+  nests.erase_stage(s);
+  int64_t begin = 0;
+  for (size_t i = 0; i < ends.size(); i++) {
+    Stage piece = whole;
+    piece.pieces = group;
+    piece.name = nests.free_stage_name(fmt::format("{}.p{}", name, i));
+    const std::string part = nests.free_name(fmt::format("{}.p{}", axis_name, i));
+    const int64_t extent = ends[i] - begin;
+    const Expr symbol = Expr::symbol(part, trips(extent));
+    nests.cone.axes.push_back({part, extent, symbol});
+    const int number = int(nests.cone.axes.size()) - 1;
+    substitute_stage(piece, {{axis.symbol, extent == 1 ? Expr(begin) : symbol + begin}});
+    FormulaRewriter simpler(without_choices);
+    rewrite_stage(piece, [&](const FormulaRef& f) { return simpler(f); });
+    piece.axes[position] = number;
+    for (Component& c : piece.components) {
+      std::ranges::replace(c.axes, *a, number);
+      std::ranges::sort(c.axes);
+    }
+    StageNest own = nests.fresh(piece);
+    own.at = at;
+    nests.insert_stage(s + int(i), std::move(piece), std::move(own));
+    begin = ends[i];
+  }
+}
+
+} // namespace luminal::kernel
