@@ -379,10 +379,15 @@ void Emitter::vector_loop(const kernel::Stmt& s) {
   ++depth_;
   open_scope();
   bind(s.variable, integer(s.begin), depth_);
-  lanes_ = n;
   Value* tail = nullptr;
   if (s.masked && prove(le(n, s.lanes_active)) != Truth::yes) {
     Int active = integer(s.lanes_active);
+    // What is left over, where that is known, in vectors that are no longer than it needs.
+    if (!active.v && active.k >= 1 && active.k < n && !column_variable_ && narrows(s.body)) {
+      n = std::min(n, int64_t(std::bit_ceil(uint64_t(active.k))));
+      narrowed_ = true;
+    }
+    lanes_ = n;
     if (active.v || active.k < n) {
       Value* count = materialize(active);
       Interval range = s.lanes_active.range();
@@ -393,6 +398,7 @@ void Emitter::vector_loop(const kernel::Stmt& s) {
           b_.CreateVectorSplat(static_cast<unsigned>(n), b_.CreateTrunc(count, b_.getInt32Ty())));
     }
   }
+  lanes_ = n;
   if (n == 1 && !tail) { // a scalar
     body(s.body);
   } else {
@@ -408,9 +414,43 @@ void Emitter::vector_loop(const kernel::Stmt& s) {
     lane_variables_.clear();
   }
   lanes_ = 1;
+  narrowed_ = false;
   close_scope();
   variables_.erase(s.variable);
   --depth_;
+}
+
+// Sums and the like in accumulators whose dead lanes nobody reads: no lane needs another one, and no operation is computed otherwise where fewer
+// lanes stand side by side.
+bool Emitter::narrows(const kernel::Body& statements) {
+  static constexpr Op alike[] = {Op::add, Op::sub, Op::mul, Op::fma, Op::max, Op::min};
+  const auto plain = [&](const auto& self, const kernel::Value& v) -> bool {
+    switch (v.kind) {
+    case ValueKind::constant:
+    case ValueKind::let:
+    case ValueKind::cast: break;
+    case ValueKind::load:
+      if (bits(v.dtype) < 8 || bits(kernel_.buffers[static_cast<size_t>(v.buffer)].dtype) < 8) return false;
+      break;
+    case ValueKind::op:
+      if (!v.user_op.empty() || std::ranges::find(alike, v.op) == std::end(alike)) return false;
+      break;
+    default: return false;
+    }
+    return std::ranges::all_of(v.args, [&](const auto& a) { return self(self, *a); });
+  };
+  bool accumulates = false;
+  const auto suits = [&](const auto& self, const kernel::Body& body) -> bool {
+    return std::ranges::all_of(body, [&](const kernel::StmtRef& s) {
+      if (s->kind == StmtKind::loop) return self(self, s->body);
+      if (s->kind == StmtKind::let_value) return plain(plain, *s->value);
+      if (s->kind != StmtKind::store || !plain(plain, *s->value)) return false;
+      const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(s->buffer)];
+      accumulates |= buffer.space == Space::registers;
+      return bits(buffer.dtype) >= 8 && (buffer.space != Space::registers || buffer.padded);
+    });
+  };
+  return suits(suits, statements) && accumulates;
 }
 
 void Emitter::if_statement(const kernel::Stmt& s) {
@@ -444,7 +484,7 @@ void Emitter::let_index(const kernel::Stmt& s) {
   x = cast(x, type, DType::i64);
   forget(s.variable);
   if (x->getType()->isVectorTy()) {
-    lane_variables_[s.variable] = x;
+    lane_variables_[s.variable] = b_.CreateFreeze(x); // of dead lanes too: conditions are made of it
     varying_.clear();
     depths_[s.variable] = depth_;
   } else {

@@ -425,6 +425,12 @@ Value* Emitter::read_registers(kernel::BufferId buffer, llvm::ArrayRef<int64_t> 
     }
     return parts[0];
   }
+  if (width > 1 && ascending(places) && places[0] >= 0 && places[0] % width + n <= width) { // a part of one
+    llvm::SmallVector<int, 64> pick(static_cast<size_t>(n));
+    std::iota(pick.begin(), pick.end(), static_cast<int>(places[0] % width));
+    Value* x = chunk(places[0] / width);
+    return shuffle(x, x, pick);
+  }
   Value* result = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, static_cast<unsigned>(n)));
   for (int64_t l = 0; l < n; ++l) {
     int64_t place = places[static_cast<size_t>(l)];
@@ -451,6 +457,12 @@ void Emitter::write_registers(kernel::BufferId buffer, llvm::ArrayRef<int64_t> p
       }
       b_.CreateStore(part, register_chunk(buffer, (places[0] + l) / width));
     }
+    return;
+  }
+  if (narrowed_ && width > n && ascending(places) && places[0] >= 0 && places[0] % width == 0) {
+    llvm::SmallVector<int, 64> pick(static_cast<size_t>(width), -1); // its other elements are dead lanes
+    std::iota(pick.begin(), pick.begin() + n, 0);
+    b_.CreateStore(shuffle(value, value, pick), register_chunk(buffer, places[0] / width));
     return;
   }
   for (int64_t l = 0; l < n; ++l) {

@@ -51,6 +51,7 @@ private:
   void statement(const kernel::Stmt& s);
   void loop(const kernel::Stmt& s);
   void vector_loop(const kernel::Stmt& s);
+  bool narrows(const kernel::Body& statements); // may fewer lanes do what its live lanes do?
   void if_statement(const kernel::Stmt& s);
   void lane_if(const kernel::Stmt& s, LV* condition);
   void let_index(const kernel::Stmt& s);
@@ -212,7 +213,9 @@ private:
   std::optional<Expr> lane_;
   int64_t lanes_ = 1;
   LV* tail_mask_ = nullptr; // of the loop
-  LV* if_mask_ = nullptr;   // of conditions that depend on the lane
+  bool narrowed_ =
+      false; // it has fewer lanes than it says: the others are dead, and nobody reads what they hold
+  LV* if_mask_ = nullptr; // of conditions that depend on the lane
   std::unordered_map<Expr, bool> varying_;
   std::unordered_map<Expr, std::optional<std::vector<int64_t>>> patterns_;
 

@@ -11,20 +11,25 @@ int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit;
 
 /// What one step of the sum costs in a tile of so many rows and vectors, in multiply-adds of whole vectors: at least its loads, and what the
 /// latency of one asks for. Measured: tiles of 4 x 4 are the best ones, many rows beside several vectors the worst.
-double body_cost(int64_t rows, int64_t vectors) {
+/// `saved`: of the last vector, where it is narrower than the others.
+double body_cost(int64_t rows, int64_t vectors, double saved = 0) {
   if (rows == 0 || vectors == 0) return 0;
-  constexpr int64_t latency = 6;
+  constexpr double latency = 6;
   const double more = 0.0018 * double(std::max<int64_t>(0, rows * vectors - 16)) +
                       0.006 * double(std::max<int64_t>(0, rows - 6) * (vectors - 1));
-  return double(std::max({rows * vectors, rows + vectors, latency})) * (1 + more);
+  return std::max({double(rows) * (double(vectors) - saved), double(rows + vectors), latency}) * (1 + more);
 }
 
-/// Of a block of rows x vectors in such tiles; what is left over has smaller bodies.
-double block_cost(int64_t rows, int64_t vectors, int64_t tile_rows, int64_t tile_vectors) {
-  const int64_t r = rows / tile_rows, v = vectors / tile_vectors, odd_r = rows % tile_rows,
-                odd_v = vectors % tile_vectors;
+/// Of a block of rows x columns in such tiles; what is left over has smaller bodies.
+double block_cost(int64_t rows, int64_t columns, int64_t lanes, int64_t tile_rows, int64_t tile_vectors) {
+  const int64_t vectors = round_up(columns, lanes) / lanes, rest = columns % lanes;
+  // Vectors of 512 bits are worked off in halves by some processors, and narrower ones take as long as these elsewhere.
+  const double saved = lanes >= 16 && rest > 0 && rest <= lanes / 2 ? 0.5 : 0;
+  const int64_t r = rows / tile_rows, odd_r = rows % tile_rows, odd_v = vectors % tile_vectors,
+                last = odd_v > 0 ? odd_v : std::min(tile_vectors, vectors),
+                v = (vectors - last) / tile_vectors;
   return double(r * v) * body_cost(tile_rows, tile_vectors) + double(v) * body_cost(odd_r, tile_vectors) +
-         double(r) * body_cost(tile_rows, odd_v) + body_cost(odd_r, odd_v);
+         double(r) * body_cost(tile_rows, last, saved) + body_cost(odd_r, last, saved);
 }
 
 /// How much of the workers' time is work where `trips` equal trips are dealt out.
@@ -160,7 +165,7 @@ std::optional<Chooser::Product> Chooser::product(int s, const std::vector<std::s
     return std::ranges::any_of(st.axes,
                                [&](int a) { return nests_.cone.axes[size_t(a)].symbol == l.symbol; });
   };
-  p.value = loads[size_t(panel)]->value;
+  p.value = loads[size_t(panel)]->value, p.other = loads[size_t(1 - panel)]->value;
   p.packable = is_axis(*n) && p.depth.size() == 1 && is_axis(*nest(s).find(p.depth[0])) && common.empty() &&
                nests_.cone.values[size_t(p.value)].dtype == DType::f32 &&
                loads[size_t(panel)]->dtype == DType::f32 &&
@@ -176,14 +181,14 @@ std::optional<Chooser::Product> Chooser::product(int s, const std::vector<std::s
 std::pair<int64_t, int64_t> Chooser::register_tile(int s, int64_t rows, int64_t columns) {
   // The accumulators, the vectors of one step, one broadcast.
   const bool wide = limits_.vector_registers >= 32;
-  const int64_t all = round_up(columns, limits_.lanes) / limits_.lanes;
   const std::vector<int64_t> sizes{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14};
   const auto fits = [&](int64_t r, int64_t v) { return (r + 1) * v < limits_.vector_registers; };
   std::pair<int64_t, int64_t> usual = wide ? std::pair(4, 4) : std::pair(6, 2);
-  double best = block_cost(rows, all, usual.first, usual.second) * 0.995;
+  double best = block_cost(rows, columns, limits_.lanes, usual.first, usual.second) * 0.995;
   for (int64_t v : wide ? std::vector<int64_t>{4, 3, 2, 1} : std::vector<int64_t>{2, 3, 1})
     for (int64_t r : sizes)
-      if (const double cost = block_cost(rows, all, r, v); fits(r, v) && r <= rows && cost < best)
+      if (const double cost = block_cost(rows, columns, limits_.lanes, r, v);
+          fits(r, v) && r <= rows && cost < best)
         best = cost, usual = {r, v};
   const int64_t vectors = ask(s, "vectors", usual.second,
                               wide ? std::vector<int64_t>{1, 2, 3, 4} : std::vector<int64_t>{1, 2, 3});
@@ -194,15 +199,52 @@ std::pair<int64_t, int64_t> Chooser::register_tile(int s, int64_t rows, int64_t 
   return {ask(s, "rows", usual.first, tiles), vectors};
 }
 
+/// Operands that lie in memory batch by batch are asked for some batches ahead: the runs are too short for the processor's own guess.
+void Chooser::batches_ahead(int s, const std::string& batch, const std::string& inner) {
+  int64_t once = 0, all = 0;
+  std::vector<int> values;
+  visit_stage(stage(s), [&](const Formula& f) {
+    if (f.kind != FormulaKind::load || std::ranges::find(values, f.value) != values.end()) return;
+    const auto [bytes, total] = bytes_read(s, f.value, batch);
+    if (bytes == 0) return;
+    values.push_back(f.value), once += bytes, all += total;
+  });
+  if (all <= limits_.l2 || once > limits_.l2 / 4) return;
+  if (const int64_t trips = ask(s, "ahead", 2, {0, 1, 2, 4}); trips > 0)
+    for (int value : values)
+      try_add(DirectiveKind::prefetch, {stage(s).name, nests_.cone.values[size_t(value)].name, batch, inner},
+              {trips});
+}
+
+/// An operand that comes from beyond the first cache is asked for one tile ahead.
+void Chooser::tiles_ahead(int s, int value, const std::string& tiles, const std::string& inner) {
+  const ConeValue& v = nests_.cone.values[size_t(value)];
+  const StageLoop* loop = nest(s).find(tiles);
+  if (v.role != ValueRole::input || !loop->symbol.is_symbol() || trips(*loop) < 2 ||
+      bytes_read(s, value, tiles).second <= limits_.l1)
+    return;
+  bool even = true; // in equal steps
+  visit_stage(stage(s), [&](const Formula& f) {
+    if (f.kind != FormulaKind::load || f.value != value) return;
+    std::vector<Expr> at;
+    for (Expr e : f.index) at.push_back(substitute(e, nest(s).axis_values));
+    const Layout layout = v.layout.empty() ? row_major(int(v.shape.size())) : v.layout;
+    even = even && coefficient_of(layout_offset(layout, v.shape, at), loop->symbol).has_value();
+  });
+  if (even && ask(s, ("ahead." + v.name).c_str(), 1, {0, 1}))
+    try_add(DirectiveKind::prefetch, {stage(s).name, v.name, tiles, inner}, {1});
+}
+
 /// Both sides static and not too small: cache blocks, packed panels, a register tile.
 bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   std::optional<Product> p = product(s, common);
   const int64_t lanes = limits_.lanes, threads = common.empty() ? limits_.threads : 1;
   if (!p || p->rows < 4 || p->columns < lanes || p->deep < 8) return false;
-  // Small matrices in batches are read once, in the ordinary way.
-  const bool small = !p->outer.empty() && p->rows * p->columns <= 64 * 64 && p->deep <= 64;
-  const bool enough = p->across || !p->panels.empty() || !common.empty() ||
-                      (p->rows >= 16 && p->columns >= 3 * lanes && p->deep >= 16 && !small);
+  // Small matrices in batches need no blocks: what they read comes from the first caches, where it was asked for in time.
+  const bool small = !p->outer.empty() && p->rows * p->columns <= 64 * 64 && p->deep <= 128 &&
+                     p->panels.empty() && !p->across && !p->turned && common.empty();
+  const bool enough = p->across || !p->panels.empty() || !common.empty() || small ||
+                      (p->rows >= 16 && p->columns >= 3 * lanes && p->deep >= 16);
   // Words of a dot instruction are put together in the panels of the product.
   const bool reads_words = s > 0 && copies_words(s - 1);
   const bool in_words = reads_words && stage(s - 1).components[0].out == p->value && p->panels.empty() &&
@@ -221,10 +263,12 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
     if (const int64_t t = trips(*nest(s).find(o)); threads > 1 && t > 1 && balance(t, threads) > 0.97 &&
                                                    (dealt.empty() || t > trips(*nest(s).find(dealt))))
       dealt = o;
-  // Small operands are read in place; larger ones in panels.
-  const bool pack =
-      in_words || p->turned ||
-      (p->packable && p->panels.empty() && ask(s, "pack", p->deep * p->columns * 4 > limits_.l2, {0, 1}));
+  // What the second cache holds, and what few rows use, is read in place, asked for ahead; else the panels pay for the copy.
+  // (Rows of whole pages fall into few sets of the caches.)
+  const int64_t few_rows = p->columns * 4 % 4096 == 0 ? 256 : 512;
+  const bool pack = in_words || p->turned ||
+                    (p->packable && p->panels.empty() && !small &&
+                     ask(s, "pack", p->deep * p->columns * 4 > limits_.l2 && p->rows > few_rows, {0, 1}));
   const int64_t share_of_one = (all_columns + threads - 1) / threads;
   const double by_tiles = double(share_of_one) / double(round_up(share_of_one, columns)),
                by_lanes = p->panels.empty() ? double(share_of_one) / double(round_up(share_of_one, lanes))
@@ -245,16 +289,18 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   const int64_t share = ask(s, "share", usual_share, shares);
   // The other operand's block and the tile stay in the second cache, a panel of the depth in the first one's reach.
   std::vector<int64_t> depths;
-  const bool divisible = p->open && p->depth.size() == 1 && common.empty() && !p->across;
+  const bool divisible = p->open && p->depth.size() == 1 && common.empty() && !p->across && !small;
   for (int64_t d : {256, 512, 1024, 2048})
     if (divisible && d < p->deep) depths.push_back(d);
-  const int64_t depth = ask(s, "depth", divisible && p->deep > 1024 ? 1024 : p->deep, depths);
+  const int64_t part = pack ? 1024 : 512, parts = (p->deep + part - 1) / part;
+  const int64_t usual_depth = pack ? part : round_up((p->deep + parts - 1) / parts, 4);
+  const int64_t depth = ask(s, "depth", divisible && p->deep > 1024 ? usual_depth : p->deep, depths);
   const int64_t fits =
       std::clamp<int64_t>(limits_.l2 * 9 / 10 / (4 * depth) / rows * rows, rows * 4, 240 / rows * rows);
   std::vector<int64_t> blocks;
   for (int64_t b : {32, 64, 128, 192})
     if (b >= rows && b / rows * rows < p->rows) blocks.push_back(b / rows * rows);
-  int64_t usual_block = fits;
+  int64_t usual_block = !pack && p->rows <= few_rows ? round_up(p->rows, rows) : fits;
   if (by_rows) // as many blocks for each thread
     for (int64_t parts = threads;; parts += threads)
       if ((usual_block = round_up((p->rows + parts - 1) / parts, rows)) <= fits) break;
@@ -340,10 +386,18 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   }
   add(DirectiveKind::vector, {name, nlane});
   add(DirectiveKind::unroll, {name, mi, nv});
+  if (small && p->depth.size() == 1) batches_ahead(s, p->outer.back(), inner_depth.back());
+  if (!small && common.empty() && inner_depth.size() == 1) {
+    // The next rows, and the next columns where no copy brings them.
+    tiles_ahead(s, p->other, mt, inner_depth.back());
+    // Of short batches, those of the next one.
+    const bool of_batch = !p->outer.empty() && p->deep * p->columns * 4 <= limits_.l2 / 2;
+    if (!pack) tiles_ahead(s, p->value, of_batch ? p->outer.back() : np, inner_depth.back());
+  }
   const std::string& innermost = inner_depth.back();
   const StageLoop* last = nest(s).find(innermost);
   if (last->symbol.is_symbol())
-    if (const int64_t bodies = ask(s, "bodies", 4, {1, 2, 8}); bodies > 1)
+    if (const int64_t bodies = ask(s, "bodies", small ? 1 : 4, {1, 2, 4, 8}); bodies > 1)
       add(DirectiveKind::jam, {name, innermost}, {bodies});
   done_ = s;
   return true;

@@ -68,6 +68,8 @@ private:
   bool turned(int s, const std::vector<std::string>& common);
   // Large matrix products (choose_matmul.cpp).
   bool matmul(int s, const std::vector<std::string>& common);
+  void batches_ahead(int s, const std::string& batch, const std::string& inner);
+  void tiles_ahead(int s, int value, const std::string& tiles, const std::string& inner);
   struct
       Product { // sum of a product of two loads; one of them, the panels, lies side by side along n, the other does not move there
     std::string m, n;
@@ -76,7 +78,7 @@ private:
     std::vector<std::string> outer;     // all other loops that are kept: batches
     std::string panels; // the loop over the panels where the operand is made of them; n runs inside of one
     int64_t rows = 0, columns = 0, deep = 1;
-    int value = -1;                     // the panels
+    int value = -1, other = -1;         // the panels, the other operand
     bool packable = false, open = true; // open: nothing happens to the finished sums
     bool across = false;                // the results do not lie side by side along n
     bool turned = false; // nor does the operand: its rows run along the sum, and it is turned as it is copied

@@ -1,0 +1,136 @@
+// backend/products_test.cpp -- products and sums whose ends do not fill a vector: remainders in narrower vectors, default schedules of random shapes. Buffers end before pages that cannot be
+// touched.
+#include "kernel/cone.h"
+#include "kernel/default_schedule.h"
+#include "support.h"
+#include <fmt/format.h>
+
+namespace luminal {
+namespace {
+using namespace luminal::test;
+
+/// Random numbers for every input, results of the machine code equal to the interpreter's bit for bit.
+void expect_interpreted(const kernel::Kernel& k, const codegen::CpuTarget& target, uint64_t seed,
+                        const std::string& what) {
+  std::mt19937_64 random(seed);
+  Arguments args;
+  for (const kernel::Buffer& b : k.buffers) {
+    if (b.space != kernel::Space::global) continue;
+    const int64_t count = b.size.value();
+    Bytes content(size_t(storage_bytes(b.dtype, count)));
+    for (int64_t i = 0; i < count; i++)
+      if (is_float(b.dtype))
+        store_f64(b.dtype, content.data(), i, double(int64_t(random() % 512) - 256) / 32);
+      else
+        store_i64(b.dtype, content.data(), i, int64_t(random() % 100));
+    args.data[b.name] = content;
+  }
+  const Arguments expected = interpret(k, args);
+  Program(k, target).run(args);
+  for (const kernel::Buffer& b : k.buffers)
+    if (b.space == kernel::Space::global && b.access != kernel::Access::in) {
+      EXPECT_TRUE(close(b.dtype, args.data[b.name], expected.data.at(b.name)))
+          << b.name << " on " << target.cpu << ", seed " << seed << "\n"
+          << what;
+    }
+}
+
+// Accumulators of a row and of its remainder, which is as long as the lanes allow; what follows the sum has lanes of its own.
+TEST(Products, SumsOfRemainders) {
+  for (const codegen::CpuTarget& target : runnable_targets())
+    for (const int lanes : {4, 8, 16})
+      for (int rest = 1; rest < lanes; rest++) {
+        const std::string text =
+            fmt::format(R"(
+kernel sums(a: f32[2*9] in, b: f32[9*{n}] in, h: bf16[9*{n}] in, i: i32[9*{n}] in, c: f32[2*{n}] out, e: f32[2*{n}] out, m: f32[2*{n}] out, j: i32[2*{n}] out)
+  registers acc: f32[2*2*{l}] padded
+  registers wide: f32[2*2*{l}] padded
+  registers most: f32[2*2*{l}] padded
+  registers whole: i32[2*2*{l}] padded
+  unrolled r0 in 0..2
+    unrolled v0 in 0..2
+      vector l0 in 0..{l}
+        acc[{s}*r0 + {l}*v0 + l0] = 0
+        wide[{s}*r0 + {l}*v0 + l0] = 0
+        most[{s}*r0 + {l}*v0 + l0] = -inf
+        whole[{s}*r0 + {l}*v0 + l0] = cast<i32>(0)
+  for k in 0..9
+    unrolled r1 in 0..2
+      unrolled v1 in 0..2
+        vector l1 in 0..{l} masked min({l}, {n} - {l}*v1)
+          let %0 = b[{n}*k + {l}*v1 + l1]
+          acc[{s}*r1 + {l}*v1 + l1] = fma(a[9*r1 + k], %0, acc[{s}*r1 + {l}*v1 + l1])
+          wide[{s}*r1 + {l}*v1 + l1] = wide[{s}*r1 + {l}*v1 + l1] + a[9*r1 + k] * cast<f32>(h[{n}*k + {l}*v1 + l1])
+          most[{s}*r1 + {l}*v1 + l1] = max(most[{s}*r1 + {l}*v1 + l1], %0 - a[9*r1 + k])
+          whole[{s}*r1 + {l}*v1 + l1] = whole[{s}*r1 + {l}*v1 + l1] + i[{n}*k + {l}*v1 + l1]
+  unrolled r2 in 0..2
+    unrolled v2 in 0..2
+      vector l2 in 0..{l} masked min({l}, {n} - {l}*v2)
+        c[{n}*r2 + {l}*v2 + l2] = acc[{s}*r2 + {l}*v2 + l2]
+        m[{n}*r2 + {l}*v2 + l2] = most[{s}*r2 + {l}*v2 + l2]
+        j[{n}*r2 + {l}*v2 + l2] = whole[{s}*r2 + {l}*v2 + l2]
+      vector l3 in 0..{l} masked min({l}, {n} - {l}*v2)
+        e[{n}*r2 + {l}*v2 + l3] = abs(wide[{s}*r2 + {l}*v2 + l3]) / 3
+)",
+                        fmt::arg("l", lanes), fmt::arg("n", lanes + rest), fmt::arg("s", 2 * lanes));
+        expect_interpreted(checked(text), target, uint64_t(rest), text);
+        if (testing::Test::HasFailure()) return;
+      }
+}
+
+std::string product_term(int64_t batch, int64_t m, int64_t n, int64_t k, bool turned) {
+  return fmt::format(
+      R"(fn @product(%A: f32[{0}, {1}, {3}], %B: f32[{0}, {4}]) {{
+  %a = view %A [b: {0}, m: {1}, n: {2}, k: {3}] -> [b, m, k]
+  %w = view %B [b: {0}, m: {1}, n: {2}, k: {3}] -> [b, {5}]
+  %p = mul %a, %w
+  %f = fold [b: {0}, m: {1}, n: {2}, k: {3}] over [k] {{ sum %p[b, m, n, k] }}
+  %C = get %f, 0
+  return C = %C
+}}
+)",
+      batch, m, n, k, turned ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n),
+      turned ? "n, k" : "k, n");
+}
+
+TEST(Products, DefaultSchedulesOfRandomShapes) {
+  for (const codegen::CpuTarget& target : instruction_sets()) {
+    const int lanes = std::max(4, target.vector_bits / 32);
+    kernel::MachineLimits limits{.lanes = lanes, .vector_registers = lanes == 16 ? 32 : 16};
+    for (uint64_t seed = 1; seed <= 24; seed++) {
+      std::mt19937_64 random(seed);
+      const auto in = [&](int64_t low, int64_t high) {
+        return low + int64_t(random() % uint64_t(high - low + 1));
+      };
+      // Half of them small enough for every remainder of lanes and rows to appear often.
+      const int64_t most = seed % 2 ? 129 : 40, m = in(1, most), n = in(1, most), k = in(1, most);
+      limits.threads = int(in(1, 2));
+      limits.l2 = seed % 3 ? 1 << 20 : 4096; // batches are asked for ahead where all of them are larger
+      const std::string term = product_term(in(1, 5), m, n, k, seed % 5 == 0);
+      Module module = parse_module(term, "product");
+      std::vector<NodeId> roots;
+      for (auto& r : module.entry().results) roots.push_back(r.value);
+      auto cone = kernel::build_cone(module.entry(), roots, {});
+      ASSERT_TRUE(cone) << cone.error();
+      auto [schedule, made, decisions] = kernel::default_kernel(*cone, limits);
+      ASSERT_TRUE(made) << made.error();
+      EXPECT_THAT(kernel::verify(*made), testing::IsEmpty()) << kernel::to_string(*made);
+      expect_interpreted(*made, target, seed, kernel::to_string(schedule) + term);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+TEST(Products, SmallBatchesAreAskedForAhead) {
+  Module module = parse_module(product_term(1000, 17, 33, 65, false), "product");
+  auto cone = kernel::build_cone(module.entry(), std::vector<NodeId>{module.entry().results[0].value}, {});
+  ASSERT_TRUE(cone) << cone.error();
+  const auto schedule = kernel::to_string(kernel::default_schedule(*cone, {}));
+  // Two vectors and a narrow one beside each other; as many rows as leave no thin tile.
+  EXPECT_THAT(schedule, testing::HasSubstr("m.i 6"));
+  EXPECT_THAT(schedule, testing::HasSubstr("prefetch f A b k 2"));
+  EXPECT_THAT(schedule, testing::HasSubstr("prefetch f B b k 2"));
+}
+
+} // namespace
+} // namespace luminal
