@@ -96,11 +96,17 @@ void Store::finish_load(const std::vector<uint64_t>& keys, double seconds) {
   for (uint64_t key : keys) loaded_.at(key).ready = true;
   if (load_path_.empty() || seconds < worth_seconds_) return;
   LoadFile::Values values;
+  double bytes = 0; // of what was computed now
   for (auto& [key, value] : loaded_)
-    if (value.ready)
+    if (value.ready) {
       values[key] = value.mapped.empty()
                         ? std::span<const std::byte>(value.buffer.data(), size_t(value.bytes))
                         : value.mapped;
+      if (value.mapped.empty()) bytes += double(value.bytes);
+    }
+  // Copies in another order come about as fast as a disk gives them back, and writing gigabytes takes far longer.
+  constexpr double disk_bytes_per_second = 3e8;
+  if (worth_seconds_ > 0 && seconds * disk_bytes_per_second < bytes) return;
   if (auto written = LoadFile::write(load_path_, load_source_, values); !written)
     log_info("what was computed at load is not kept: {}", written.error());
 }

@@ -64,7 +64,7 @@ public:
   bool is_loaded(uint64_t key) const { return loaded_.contains(key) && loaded_.at(key).ready; }
   /// These values are there now; computing them took so long.
   void finish_load(const std::vector<uint64_t>& keys, double seconds);
-  /// Takes from this file what an earlier run on the same source computed, and keeps there what takes longer than `worth_seconds`. Failure: the
+  /// Takes from this file what an earlier run on the same source computed, and keeps there what takes longer than `worth_seconds` and than reading it from a disk (0: all). Failure: the
   /// file cannot be used (missing, damaged, of another source); it is then made anew. `source`: see LoadFile::open.
   luminal::Result<void> keep_loaded_in(std::string path, uint64_t source, double worth_seconds = 0.02);
   /// Forgets what was computed from weights: after a weight changed.

@@ -142,6 +142,15 @@ TEST(Store, WhatIsQuicklyComputedIsNotKept) {
   store.loaded(11, 5).value();
   store.finish_load({11}, 0.4);
   EXPECT_FALSE(fs::exists(path));
+  // Long enough, but so many bytes come from a disk no faster.
+  store.loaded(12, int64_t(256) << 20).value();
+  store.finish_load({12}, 0.6);
+  EXPECT_FALSE(fs::exists(path));
+  runtime::Store other(*device);
+  EXPECT_FALSE(other.keep_loaded_in(path, 3, 0.5));
+  other.loaded(11, 5).value();
+  other.finish_load({11}, 0.6);
+  EXPECT_TRUE(fs::exists(path));
 }
 
 /// y = x . (a b), the product of the weights computed at load.
