@@ -17,13 +17,33 @@ void chain_of_maps(benchmark::State& state) {
     benchmark::DoNotOptimize(x.id());
   }
 }
-void layers(benchmark::State& state) { // about 13 nodes each: products, norms, views
+void layers(benchmark::State& state) { // about 16 nodes each: products, norms, views
   for (auto _ : state) {
     Graph g;
     Dim n = g.dim("n", 1, 512);
     Tensor x = g.tensor({n, 64}), w = g.weight("w", {64, 64});
-    for (size_t made = 0; made < size_t(nodes); made = values(g).size()) {
-      for (int i = 0; i < 100; i++) x = (x.matmul(w) + x).softmax(-1);
+    while (x.id() < nodes) x = (x.matmul(w) + x).softmax(-1); // ids count all nodes
+    benchmark::DoNotOptimize(x.id());
+  }
+}
+/// What people write: blocks of attention and a feed-forward part, each tensor with a name.
+void transformer(benchmark::State& state) {
+  for (auto _ : state) {
+    Graph g;
+    Dim n = g.dim("n", 1, 512);
+    Tensor x = g.tensor({n, 64}, DType::f32, "x");
+    for (int block = 0; x.id() < nodes; block++) {
+      const auto weight = [&](const char* part, Dims shape) {
+        return g.weight("blocks." + std::to_string(block) + "." + part, std::move(shape));
+      };
+      const auto heads = [&](const char* part) {
+        return x.layer_norm().matmul(weight(part, {64, 64})).reshape({n, 4, 16}).transpose(0, 1);
+      };
+      const Tensor q = heads("query"), k = heads("key"), v = heads("value");
+      const Tensor mixed = scaled_dot_product_attention(q, k, v).transpose(0, 1).reshape({n, 64});
+      x = (x + mixed.matmul(weight("out", {64, 64}))).set_name("mixed" + std::to_string(block));
+      const Tensor wide = x.layer_norm().matmul(weight("up", {64, 256})).gelu();
+      x = (x + wide.matmul(weight("down", {256, 64}))).set_name("block" + std::to_string(block));
     }
     benchmark::DoNotOptimize(x.id());
   }
@@ -67,6 +87,7 @@ void default_passes(benchmark::State& state) {
 BENCHMARK(default_passes)->Unit(benchmark::kMicrosecond);
 BENCHMARK(chain_of_maps)->Unit(benchmark::kMillisecond);
 BENCHMARK(layers)->Unit(benchmark::kMillisecond);
+BENCHMARK(transformer)->Unit(benchmark::kMillisecond);
 BENCHMARK(inputs_with_names)->Unit(benchmark::kMillisecond);
 BENCHMARK(as_text)->Unit(benchmark::kMillisecond);
 

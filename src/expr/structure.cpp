@@ -53,14 +53,18 @@ using namespace expr_detail;
 namespace {
 
 struct Walker {
-  std::unordered_set<uint32_t> seen;
+  std::unordered_set<uint32_t> seen; // what is deep enough that reading it twice would cost more
   std::vector<Expr> symbols;
 
+  bool knows(Expr symbol) const { return std::find(symbols.begin(), symbols.end(), symbol) != symbols.end(); }
   void walk(Expr e) {
     const Node& n = node(e);
     if (n.kind == ExprKind::constant) return;
-    if (!seen.insert(e.id()).second) return;
-    if (n.kind == ExprKind::symbol) symbols.push_back(e);
+    if (n.kind == ExprKind::symbol) {
+      if (!knows(e)) symbols.push_back(e);
+      return;
+    }
+    if (n.depth > 2 && !seen.insert(e.id()).second) return;
     for (const Expr arg : n.arg_span()) walk(arg);
   }
 };
@@ -84,7 +88,7 @@ bool depends_on(Expr e, Expr symbol) {
                        [&](Expr arg) { return depends_on(arg, symbol); });
   Walker walker;
   walker.walk(e);
-  return walker.seen.contains(symbol.id());
+  return walker.knows(symbol);
 }
 
 Expr substitute(Expr e, const ExprMap<Expr>& replacements) {

@@ -92,8 +92,8 @@ NodeId FunctionBuilder::insert(Attr attr, std::vector<NodeId> inputs, std::vecto
                         fmt::format("{} names for {} axes", node.axis_names.size(), axes)};
   const std::string* input = node.kind == NodeKind::input ? &std::get<InputAttr>(node.attr).name : nullptr;
   const auto is_that_input = [&](NodeId other) {
-    const auto* attr = std::get_if<InputAttr>(&function_.nodes[other].attr);
-    return attr && attr->name == *input;
+    const auto* known = std::get_if<InputAttr>(&function_.nodes[other].attr);
+    return known && known->name == *input;
   };
   if (input && table_.find(name_key(*input, true), is_that_input))
     throw TermMistake{"input", fmt::format("'{}' exists already", *input)};

@@ -25,6 +25,8 @@ struct BoundCheck {
 /// What the bounds of a view or scatter rest on; `space`: expression_space of the node, `target`: shape of x or base.
 std::vector<BoundCheck> bound_checks(const Attr& attr, const Shape& space, const Shape& target,
                                      const Module* module);
+/// Each index is an axis of the very extent, or in it by its range, as most are: nothing is left to prove.
+bool plainly_inside(const std::vector<Expr>& map, const Shape& space, const Shape& target);
 /// yes: proved; no: some index is certainly outside; unknown: to be checked at run time.
 Truth in_bounds(const BoundCheck& check);
 

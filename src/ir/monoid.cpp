@@ -1,6 +1,8 @@
 // ir/monoid.cpp -- interned monoids: what they read, their identities, their text.
 #include "ir/monoid.h"
 #include "base/check.h"
+#include <array>
+#include <atomic>
 #include <deque>
 #include <fmt/format.h>
 #include <mutex>
@@ -78,7 +80,15 @@ Monoid Monoid::intern(std::vector<MonoidComponent> components) {
   result.id_ = at->second;
   return result;
 }
-Monoid Monoid::plain(Op op, DType dtype) { return intern({{op, dtype, Scalar::leaf(0)}}); }
+Monoid Monoid::plain(Op op, DType dtype) {
+  static std::array<std::atomic<uint32_t>, size_t(op_count * dtype_count)>
+      known; // asked for by every fold; 0: not yet
+  std::atomic<uint32_t>& id = known[size_t(op) * dtype_count + size_t(dtype)];
+  Monoid result;
+  if (id == 0) id = intern({{op, dtype, Scalar::leaf(0)}}).id_;
+  result.id_ = id;
+  return result;
+}
 
 const std::vector<MonoidComponent>& Monoid::components() const {
   Interner& all = interner();

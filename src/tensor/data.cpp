@@ -39,7 +39,8 @@ void convert_elements(DType to, std::byte* out, DType from, const std::byte* in,
   }
 }
 
-std::vector<int64_t> present_shape(const GraphState& graph, const Shape& shape, Where where) {
+std::vector<int64_t> present_shape(std::string_view op, const GraphState& graph, const Shape& shape,
+                                   Where where) {
   std::vector<int64_t> result;
   ExprMap<int64_t> bindings;
   for (Expr extent : shape) {
@@ -53,7 +54,7 @@ std::vector<int64_t> present_shape(const GraphState& graph, const Shape& shape, 
           bindings[symbol] = value->second;
     auto value = evaluate(extent, bindings);
     if (!value)
-      throw Error("shape", fmt::format("{}: {} (see Graph::set_dim)", text_of(shape), value.error()), where);
+      throw Error(op, fmt::format("{}: {} (see Graph::set_dim)", text_of(shape), value.error()), where);
     result.push_back(*value);
   }
   return result;
@@ -134,12 +135,12 @@ void Tensor::set(const HostValues& values, Where where) {
   const Shape& shape = type_of(*this).shape;
   if (values.shape().size() > 1)
     check_extents(*graph_, id_, values.shape(), "set", where);
-  else if (is_fixed(shape) && values.count() != elements(present_shape(*graph_, shape, where)))
+  else if (is_fixed(shape) && values.count() != elements(present_shape("set", *graph_, shape, where)))
     throw Error("set",
                 fmt::format("{} is {}, {} elements; {} were given",
                             std::get<InputAttr>(graph_->builder[id_].attr).name,
                             luminal::to_string(type_of(*this)),
-                            elements(present_shape(*graph_, shape, where)), values.count()),
+                            elements(present_shape("set", *graph_, shape, where)), values.count()),
                 where);
   store_values(*graph_, id_, values, "set", where);
   if (values.shape().size() > 1) {
@@ -203,14 +204,14 @@ void Tensor::set_bytes(std::span<const std::byte> bytes, DType type, Where where
   const InputAttr& input = input_attr(*graph_, id_, "set", where);
   const int64_t count = int64_t(bytes.size()) * 8 / bits(type);
   const Shape& shape = type_of(*this).shape;
-  if (is_fixed(shape) && count != elements(present_shape(*graph_, shape, where)) &&
-      int64_t(bytes.size()) != storage_bytes(type, elements(present_shape(*graph_, shape, where))))
+  if (is_fixed(shape) && count != elements(present_shape("set", *graph_, shape, where)) &&
+      int64_t(bytes.size()) != storage_bytes(type, elements(present_shape("set", *graph_, shape, where))))
     throw Error("set",
                 fmt::format("{} is {}, {} elements; {} were given", input.name,
                             luminal::to_string(type_of(*this)),
-                            elements(present_shape(*graph_, shape, where)), count),
+                            elements(present_shape("set", *graph_, shape, where)), count),
                 where);
-  const int64_t wanted = is_fixed(shape) ? elements(present_shape(*graph_, shape, where)) : count;
+  const int64_t wanted = is_fixed(shape) ? elements(present_shape("set", *graph_, shape, where)) : count;
   InputData& data = start_set(*graph_, id_, "set", where);
   data.copy = std::make_shared<std::vector<std::byte>>(size_t(storage_bytes(dtype(), wanted)));
   convert_elements(dtype(), data.copy->data(), type, bytes.data(), wanted);
@@ -223,7 +224,7 @@ void Tensor::borrow(const void* pointer, size_t bytes, std::shared_ptr<const voi
   const Shape& shape = type_of(*this).shape;
   input_attr(*graph_, id_, "borrow", where);
   if (is_fixed(shape)) {
-    const int64_t wanted = storage_bytes(dtype(), elements(present_shape(*graph_, shape, where)));
+    const int64_t wanted = storage_bytes(dtype(), elements(present_shape("borrow", *graph_, shape, where)));
     if (wanted != int64_t(bytes))
       throw Error("borrow",
                   fmt::format("{} takes {} bytes; {} were given", described(*graph_, id_), wanted, bytes),
@@ -339,17 +340,18 @@ std::array<Dim, 3> Tensor::dims3(Where where) const { return axes_of<3>(*this, "
 std::array<Dim, 4> Tensor::dims4(Where where) const { return axes_of<4>(*this, "dims4", where); }
 std::array<Dim, 5> Tensor::dims5(Where where) const { return axes_of<5>(*this, "dims5", where); }
 
-int64_t Tensor::element_count(Where where) const { return elements(extents(where)); }
+int64_t Tensor::element_count(Where where) const {
+  graph_of("data", {this}, where); // data<T> asks first
+  return elements(present_shape("data", *graph_, type_of(*this).shape, where));
+}
 std::vector<int64_t> Tensor::extents(Where where) const {
   graph_of("extents", {this}, where);
-  return present_shape(*graph_, type_of(*this).shape, where);
+  return present_shape("extents", *graph_, type_of(*this).shape, where);
 }
 void Tensor::check_single(Where where) const {
   graph_of("item", {this}, where);
-  if (element_count(where) != 1)
-    throw Error("item",
-                fmt::format("{} has {} elements, not one", described(*graph_, id_), element_count(where)),
-                where);
+  if (const int64_t count = elements(present_shape("item", *graph_, type_of(*this).shape, where)); count != 1)
+    throw Error("item", fmt::format("{} has {} elements, not one", described(*graph_, id_), count), where);
 }
 
 ReadableValue readable_value(std::string_view op, const Tensor& tensor, Where where) {
@@ -370,7 +372,7 @@ ReadableValue readable_value(std::string_view op, const Tensor& tensor, Where wh
     auto data = g.data.find(input.name);
     const bool given = data != g.data.end() && data->second.given;
     if (given && (input.role != Role::state || data->second.fresh || !g.store)) {
-      auto extents = present_shape(g, node.type().shape, where);
+      auto extents = present_shape(op, g, node.type().shape, where);
       const int64_t wanted = storage_bytes(node.type().dtype, elements(extents));
       if (wanted != int64_t(data->second.bytes.size()))
         throw Error(op,
@@ -380,7 +382,7 @@ ReadableValue readable_value(std::string_view op, const Tensor& tensor, Where wh
       return {data->second.bytes, std::move(extents)};
     }
     if (input.role == Role::state && g.store && g.context) {
-      auto extents = present_shape(g, node.type().shape, where);
+      auto extents = present_shape(op, g, node.type().shape, where);
       const int64_t wanted = storage_bytes(node.type().dtype, elements(extents));
       const int slot = g.context->executable().plan().find_slot(input.name, runtime::SlotKind::state);
       const int64_t most = slot < 0 ? wanted : g.context->executable().plan().slots[size_t(slot)].max_bytes;

@@ -46,7 +46,7 @@ std::string display_shapes(const Graph& graph) {
     if (name.empty()) name = fmt::format("%{}", value.id());
     std::string shape = to_string(own.type());
     try {
-      const auto extents = present_shape(*state, own.type().shape, Where::current());
+      const auto extents = present_shape("display", *state, own.type().shape, Where::current());
       const std::string sizes = to_string(to_dims({extents.begin(), extents.end()}));
       if (!extents.empty() && sizes != text_of(own.type().shape)) shape += " = " + sizes;
     } catch (const Error&) { // dimensions without a size stay names

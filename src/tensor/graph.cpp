@@ -117,7 +117,7 @@ Tensor Graph::constant(double value, DType dtype, Where where) {
 }
 Tensor Graph::constant_bytes(std::span<const std::byte> bytes, DType dtype, Dims shape, Where where) {
   TensorType type{dtype, to_shape(shape)};
-  int64_t count = elements(present_shape(*state_, type.shape, where));
+  int64_t count = elements(present_shape("constant", *state_, type.shape, where));
   if (int64_t(bytes.size()) != storage_bytes(dtype, count))
     throw Error("constant",
                 fmt::format("{} needs {} bytes, {} were given", luminal::to_string(type),
@@ -129,7 +129,7 @@ Tensor Graph::constant_bytes(std::span<const std::byte> bytes, DType dtype, Dims
 Tensor Graph::constant(const HostValues& values, Dims shape, Where where) {
   if (!values.ragged().empty()) throw Error("constant", values.ragged(), where);
   const Shape wanted = to_shape(shape);
-  const std::vector<int64_t> extents = present_shape(*state_, wanted, where);
+  const std::vector<int64_t> extents = present_shape("constant", *state_, wanted, where);
   if (values.shape().size() > 1 ? values.shape() != extents : values.count() != elements(extents))
     throw Error("constant",
                 fmt::format("the shape is {}, the values have shape {}", text_of(wanted),

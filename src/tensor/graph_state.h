@@ -124,7 +124,8 @@ int64_t elements(const std::vector<int64_t>& extents);
 /// "f32[2, n]" with the name: "x (f32[2, n])"; what a message calls a tensor.
 std::string described(const GraphState& graph, NodeId id);
 /// The shape with the present values of its dimensions. Throws Error where one has none.
-std::vector<int64_t> present_shape(const GraphState& graph, const Shape& shape, Where where);
+std::vector<int64_t> present_shape(std::string_view op, const GraphState& graph, const Shape& shape,
+                                   Where where);
 const InputAttr& input_attr(const GraphState& graph, uint32_t id, std::string_view op, Where where);
 /// Packed elements of one dtype as another: numbers keep their value as far as the target holds it.
 void convert_elements(DType to, std::byte* out, DType from, const std::byte* in, int64_t count);

@@ -28,8 +28,8 @@ bool is_result(const Tensor& t) {
 void check_types(std::string_view op, const Tensor& from, const Tensor& to, Where where) {
   bool fits = from.dtype() == to.dtype() && from.rank() == to.rank();
   if (fits && !same_shape(type_of(from).shape, type_of(to).shape)) {
-    const auto here = present_shape(*from.graph(), type_of(from).shape, where),
-               there = present_shape(*to.graph(), type_of(to).shape, where);
+    const auto here = present_shape(op, *from.graph(), type_of(from).shape, where),
+               there = present_shape(op, *to.graph(), type_of(to).shape, where);
     fits = here == there;
   }
   if (!fits)

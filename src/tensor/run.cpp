@@ -117,7 +117,7 @@ void give_argument(const std::shared_ptr<GraphState>& graph, const runtime::Slot
   load_deferred(graph, slot.name);
   InputData& data = g.data[slot.name];
   if (!data.given) throw Error("execute", missing(g, slot, "tensor"), where);
-  const std::vector<int64_t> extents = present_shape(g, slot.type.shape, where);
+  const std::vector<int64_t> extents = present_shape("execute", g, slot.type.shape, where);
   const int64_t wanted = storage_bytes(slot.type.dtype, elements(extents));
   if (wanted != int64_t(data.bytes.size()))
     throw Error("execute",

@@ -51,7 +51,7 @@ std::string to_string(const Tensor& tensor, const PrintOptions& options) {
   } catch (const Error&) { // there is no value: what it is, not what it holds
     std::string type = to_string(node.type());
     try {
-      const std::vector<int64_t> present = present_shape(g, node.type().shape, Where::current());
+      const std::vector<int64_t> present = present_shape("to_string", g, node.type().shape, Where::current());
       const std::string numbers = to_string(to_dims({present.begin(), present.end()}));
       if (!present.empty() && numbers != text_of(node.type().shape)) type += " = " + numbers;
     } catch (const Error&) { // dimensions without a size stay names

@@ -206,7 +206,7 @@ TEST(Data, StructuredBindings) {
   EXPECT_EQ(g.tensor({7}).dims1()[0].value(), 7);
   EXPECT_EQ(deep.dims().size(), 5u);
   EXPECT_ERROR(x.dims3(), "[dims3] 3 axes are asked for, x (f32[n, 3]) has 2");
-  EXPECT_ERROR((void)x.item<float>(), "[shape] [n, 3]: symbol 'n' has no value (see Graph::set_dim)");
+  EXPECT_ERROR((void)x.item<float>(), "[item] [n, 3]: symbol 'n' has no value (see Graph::set_dim)");
   EXPECT_ERROR((void)cube.item<float>(), "[item] input0 (f32[1, 2, 3]) has 6 elements, not one");
 }
 
@@ -235,7 +235,7 @@ TEST(Data, ResetForgetsDataAndKeepsTheCode) {
   g.execute();
   EXPECT_THAT(y.data<float>(), ElementsAre(2, 3));
   g.reset();
-  EXPECT_ERROR((void)y.data<float>(), "[shape] [n]: symbol 'n' has no value (see Graph::set_dim)");
+  EXPECT_ERROR((void)y.data<float>(), "[data] [n]: symbol 'n' has no value (see Graph::set_dim)");
   EXPECT_ERROR(g.execute(), "[execute] dimension n has no value (see set_dim)");
   x.set_dyn({1, 2, 3});
   g.execute();

@@ -47,7 +47,7 @@ TEST_F(ErrorTexts, InputsAndStates) {
             0u);
   EXPECT_ERROR(g.constant_bytes({}, DType::f32, {2}), "[constant] f32[2] needs 8 bytes, 0 were given");
   Tensor long_one = g.tensor({n}, DType::f32, "long_one");
-  EXPECT_ERROR(long_one.data<float>(), "[shape] [n]: symbol 'n' has no value (see Graph::set_dim)");
+  EXPECT_ERROR(long_one.data<float>(), "[data] [n]: symbol 'n' has no value (see Graph::set_dim)");
   g.set_dim("n", 3);
   long_one.set({1, 2, 3});
   g.set_dim("n", 4);

@@ -1,5 +1,6 @@
 // tests/tensor/math_errors_test.cpp -- what is said about wrong operands of arithmetic, reductions, products, windows: word for word, with the caller's line.
 #include "luminal/luminal.h"
+#include <cmath>
 #include <functional>
 #include <gtest/gtest.h>
 
@@ -97,6 +98,13 @@ TEST(MathErrors, OfWhatIsMadeOfOthers) {
   EXPECT_ERROR(affine_grid(a, 2, 2),
                "[affine_grid] theta must be [n, 2, 3] and the sizes positive, not [4, 3], 2 and 2");
   EXPECT_ERROR(unfold(a, {2, 2}), "[unfold] x must have 4 axes for a kernel of 2, it is [4, 3]");
+  EXPECT_ERROR(fold(a, {3, 3}, {2, 2}),
+               "[fold] x [batch, channels * kernel, positions] becomes as many sizes as the kernel has, not "
+               "[4, 3] with 2 sizes and a kernel of 2");
+  EXPECT_ERROR(fold(g.tensor({1, 8, 4}), {3, 1}, {2, 2}),
+               "[fold] a kernel of 2 does not fit 1 elements with a padding of 0");
+  EXPECT_ERROR(grid_sample(c, g.tensor({2, 1, 1, 2}), Interpolation::cubic),
+               "[grid_sample] the mode must be linear or nearest");
   EXPECT_ERROR(fold(g.tensor({1, 9, 4}), {3, 3}, {2, 2}),
                "[fold] x [1, 9, 4] does not fit: axis 1 must be a multiple of 4, axis 2 must be 4");
   EXPECT_ERROR(
@@ -108,6 +116,15 @@ TEST(MathErrors, OfWhatIsMadeOfOthers) {
   EXPECT_ERROR(masked_scatter(a, i, v), "[masked_scatter] the mask must be bool, it is i32");
   EXPECT_ERROR(masked_scatter(i, a > 0, v),
                "[masked_scatter] x is i32 and source f32: they must have one type");
+  EXPECT_ERROR(slice_scatter(a, v, 0, 2), "[slice_scatter] values [3] must have the axes of x [4, 3]");
+  EXPECT_ERROR(tril_indices(g, -1, 2), "[tril_indices] a triangle of -1 x 2");
+  EXPECT_ERROR(triu_indices(g, 2, -3), "[triu_indices] a triangle of 2 x -3");
+  EXPECT_ERROR(vsplit(v, 3), "[vsplit] [3] has fewer than two axes");
+  EXPECT_ERROR(addmm(g.tensor({2, 4, 4}), a, a.transpose()),
+               "[addmm] x [2, 4, 4] does not broadcast to [4, 4]");
+  EXPECT_ERROR(gumbel_softmax(random_key(g, 1), a, 0), "[gumbel_softmax] the temperature 0 must be positive");
+  EXPECT_ERROR(gumbel_softmax(random_key(g, 1), a, NAN),
+               "[gumbel_softmax] the temperature nan must be positive");
   EXPECT_ERROR(slice_scatter(a, b, 0, 2), "[slice_scatter] 5 elements from 2 do not lie in axis 0 of [4, 3]");
   EXPECT_ERROR(hsplit(a, 2), "[hsplit] axis 1 of [4, 3] does not fall into 2 equal parts");
   EXPECT_ERROR(tensor_split(a, 0), "[tensor_split] axis 0 of [4, 3] in 0 parts: the axis must have a known "

@@ -29,12 +29,7 @@ bool ends_by_fill(const std::vector<Hole>& holes) {
 
 /// Every index is proved to lie in its extent.
 bool proved(const ViewAttr& view, const Shape& source, const Module* module) {
-  bool by_range = true; // mostly: no proof needed
-  for (size_t k = 0; k < source.size() && by_range; ++k) {
-    const Interval index = view.map[k].range();
-    by_range = index.low >= 0 && index.high < source[k].range().low;
-  }
-  if (by_range) return true;
+  if (plainly_inside(view.map, view.shape, source)) return true;
   for (const BoundCheck& check : bound_checks(view, view.shape, source, module))
     if (in_bounds(check) != Truth::yes) return false;
   return true;
