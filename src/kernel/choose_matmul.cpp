@@ -387,8 +387,8 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   add(DirectiveKind::vector, {name, nlane});
   add(DirectiveKind::unroll, {name, mi, nv});
   if (small && p->depth.size() == 1) batches_ahead(s, p->outer.back(), inner_depth.back());
-  if (!small && common.empty() && inner_depth.size() == 1) {
-    // The next rows, and the next columns where no copy brings them.
+  if (!small && common.empty() && inner_depth.size() == 1 && !p->across) {
+    // The next rows, and the next columns where no copy brings them. (Not where rows lie side by side: each step of the sum would ask for another line.)
     tiles_ahead(s, p->other, mt, inner_depth.back());
     // Of short batches, those of the next one.
     const bool of_batch = !p->outer.empty() && p->deep * p->columns * 4 <= limits_.l2 / 2;
