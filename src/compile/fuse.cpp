@@ -200,7 +200,7 @@ private:
                                 : std::vector<Expr>{predicate};
     std::map<Expr, std::pair<double, double>, ExprLess> parts; // axis -> first, end
     for (Expr condition : conditions) {
-      if (condition.kind() != ExprKind::lt) continue;
+      if (condition.kind() != ExprKind::lt && condition.kind() != ExprKind::eq) continue;
       const Expr gap = condition.args()[1] - condition.args()[0];
       const auto symbols = symbols_of(gap);
       if (symbols.size() != 1 || symbols[0].name()[0] != 'i' || !is_local(symbols[0])) continue;
@@ -209,7 +209,10 @@ private:
       const Expr rest = gap - symbols[0] * *c;
       if (!rest.is_constant()) continue;
       auto& [first, end] = parts.try_emplace(symbols[0], 0, largest(symbols[0]) + 1).first->second;
-      if (c->is_constant(1))
+      const Expr place = c->is_constant(1) ? -rest : rest;
+      if (condition.kind() == ExprKind::eq)
+        first = std::max(first, double(place.value())), end = std::min(end, double(place.value()) + 1);
+      else if (c->is_constant(1))
         first = std::max(first, 1 - double(rest.value()));
       else
         end = std::min(end, double(rest.value()));

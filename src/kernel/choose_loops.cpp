@@ -562,6 +562,21 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
       if (const int64_t bodies = ask(s, "bodies", 4, {1, 2, 8}); bodies > 1)
         add(DirectiveKind::jam, {name, kept.back()}, {bodies});
   }
+  // What goes element by element (indices from memory, updates in order) is written out four times: less of it is counting.
+  if (!folds && !lanes && !kept.empty()) {
+    constexpr int most_parts = 40; // of a body that is short enough
+    const StageLoop* l = nest(s).find(kept.back());
+    int parts = 0;
+    visit_stage(stage(s), [&](const Formula&) { parts++; });
+    for (int h : holes_of(nests_.cone, stage(s)))
+      visit(nests_.cone.holes[size_t(h)].value, [&](const Formula&) { parts++; });
+    // The only loop goes to the workers, where it may.
+    bool inner = kept.size() + common.size() > 1;
+    for (int a : stage(s).ordered) inner |= depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, *l);
+    if (inner && parts <= most_parts && l->symbol.is_symbol() && trips(*l) >= 16)
+      if (const int64_t bodies = ask(s, "bodies", 4, {1, 2, 8}); bodies > 1)
+        add(DirectiveKind::jam, {name, kept.back()}, {bodies});
+  }
   // In parallel: the outermost loop with enough trips that are known, else the first one.
   if (!common.empty()) {
     add(DirectiveKind::parallel, {name, common[0]});

@@ -114,9 +114,11 @@ void Chooser::windows() {
     words.insert(words.end(), images.begin(), images.end());
     const bool split_rows = !across && !row.empty() && blocks.rows > 0 && blocks.rows < p->rows;
     if (across && !row.empty()) words.push_back(row);
-    if (split_rows) words.push_back(fmt::format("{}/{}", row, blocks.rows));
+    // A block of one row (where their number is a prime) is the row itself.
+    if (split_rows) words.push_back(blocks.rows == 1 ? row : fmt::format("{}/{}", row, blocks.rows));
     words.insert(words.end(), sums.begin(), sums.end());
-    if (!across && !row.empty()) words.push_back(split_rows ? fmt::format("{}%{}", row, blocks.rows) : row);
+    if (!across && !row.empty() && !(split_rows && blocks.rows == 1))
+      words.push_back(split_rows ? fmt::format("{}%{}", row, blocks.rows) : row);
     words.push_back(run);
     if (!try_add(DirectiveKind::materialize, {origin, value})) break;
     const int copy = int(s), reader = int(s) + 1;

@@ -29,6 +29,13 @@ std::optional<int64_t> change_of(Expr e, Expr symbol, int64_t extent, bool condi
   const auto args = e.args();
   switch (e.kind()) {
   case ExprKind::lt: return inside(crossing(args[1] - args[0], symbol));
+  case ExprKind::eq:
+  case ExprKind::ne: { // one place, or all others
+    const auto first = crossing(args[1] - args[0], symbol), last = crossing(args[0] - args[1], symbol);
+    if (!first || !last) return {};
+    const auto begin = inside(std::min(*first, *last));
+    return begin ? begin : inside(std::max(*first, *last));
+  }
   case ExprKind::min:
   case ExprKind::max:
     if (conditions_only) return {};

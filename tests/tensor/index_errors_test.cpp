@@ -214,6 +214,44 @@ TEST(IndexErrors, OutOfRangeNamesTheOperationAndItsLine) {
   }
 }
 
+/// Wherever it stands, and however far outside it lies.
+TEST(IndexErrors, OneOutsideAmongManyIsFound) {
+  Graph g;
+  Tensor table = g.tensor({7}), ids = g.tensor({21}, DType::i64, "ids"),
+         small = g.tensor({21}, DType::i32, "small");
+  Tensor a = table.gather(ids).keep(), b = table.gather(small).keep();
+  table.set(std::vector<float>{0, 1, 2, 3, 4, 5, 6});
+  const auto text = [&] {
+    try {
+      g.execute();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  std::vector<int64_t> good(21);
+  for (size_t i = 0; i < good.size(); i++) good[i] = int64_t(i % 7);
+  const std::vector<int32_t> fine(good.begin(), good.end());
+  for (size_t at = 0; at < good.size(); at++)
+    for (int64_t bad : {int64_t(-1), int64_t(7), INT64_MIN, INT64_MAX, INT64_MIN + 6, int64_t(1) << 32,
+                        int64_t(INT32_MAX), int64_t(INT32_MIN)}) {
+      std::vector<int64_t> values = good;
+      values[at] = bad;
+      ids.set(values), small.set(fine);
+      const std::string wanted = "index ids is out of range: element " + std::to_string(at) + " is " +
+                                 std::to_string(bad) + ", allowed are 0..6";
+      EXPECT_NE(text().find(wanted), std::string::npos) << wanted;
+      if (bad != int32_t(bad)) continue;
+      std::vector<int32_t> narrow = fine;
+      narrow[at] = int32_t(bad);
+      ids.set(good), small.set(narrow);
+      EXPECT_NE(text().find("index small is out of range: element " + std::to_string(at)), std::string::npos);
+    }
+  ids.set(good), small.set(fine);
+  EXPECT_EQ(text(), "");
+  EXPECT_EQ(a.data<float>(), b.data<float>());
+}
+
 TEST(IndexErrors, TheSizeOfTheMomentIsWhatCounts) {
   Graph g;
   Dim n = g.dim("n", 1, 100);

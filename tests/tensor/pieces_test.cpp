@@ -30,7 +30,7 @@ Tensor part(const Tensor& x, int64_t kind) {
 TEST(Pieces, ConcatenationsOfComputedParts) {
   std::mt19937 random(5);
   std::vector<SweepOp> ops;
-  for (int round = 0; round < 24; round++) {
+  for (int round = 0; round < 12; round++) {
     const int axis = int(random() % 3), parts = 2 + int(random() % 3), kinds = int(random() % 4);
     const std::vector<int64_t> shape{1 + int64_t(random() % 3), 1 + int64_t(random() % 5), extent(random)};
     SweepOp op{.name = "concat", .shapes = {}, .dtypes = {DType::f32, DType::i64, DType::u8}, .make = {}};
@@ -52,7 +52,7 @@ TEST(Pieces, ConcatenationsOfComputedParts) {
 TEST(Pieces, PaddingAndRolls) {
   std::mt19937 random(6);
   std::vector<SweepOp> ops;
-  for (int round = 0; round < 24; round++) {
+  for (int round = 0; round < 6; round++) {
     const int64_t rows = 4 + int64_t(random() % 5), columns = std::max<int64_t>(4, extent(random));
     const int64_t a = int64_t(random() % 4), b = int64_t(random() % 4), c = int64_t(random() % 4),
                   shift = int64_t(random() % 200) - 100;

@@ -79,5 +79,44 @@ TEST(Schedules, ProductsOfRowsWithRows) {
   sweep(ops);
 }
 
+/// Windows that are copied in blocks of rows: of a prime number of rows, one by one.
+TEST(Schedules, WindowsOfPrimeNumbersOfRows) {
+  std::vector<SweepOp> ops;
+  for (int64_t side : {29, 31, 13})
+    ops.push_back({"conv",
+                   {{1, 16, side, side}, {20, 16, 3, 3}, {16, 20, 4, 4}},
+                   {DType::f32},
+                   [](In x) -> Out {
+                     return {conv2d(x[0], x[1], {}, {.padding = 1}),
+                             conv_transpose(x[0], x[2], {}, {.stride = 2, .padding = 1})};
+                   },
+                   -1,
+                   1,
+                   false,
+                   64,
+                   64});
+  sweep(ops);
+}
+
+/// Maps without lanes, of which several elements are written out, and updates in order.
+TEST(Schedules, ElementByElement) {
+  std::vector<SweepOp> ops;
+  for (int64_t n : {1, 15, 16, 17, 18, 19, 70})
+    ops.push_back({"indices",
+                   {{3, n}, {3, n}},
+                   {DType::f32},
+                   [n](In x) -> Out {
+                     Tensor at = (x[1].abs() * 100).cast(DType::i64) % n;
+                     return {x[0].gather(1, at), x[0].scatter(1, at, x[1], ScatterOp::add),
+                             bincount(at.flatten(0, 1), n)};
+                   },
+                   -4,
+                   4,
+                   false,
+                   16,
+                   64});
+  sweep(ops);
+}
+
 } // namespace
 } // namespace luminal
