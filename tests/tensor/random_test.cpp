@@ -94,6 +94,46 @@ double chi_square(const std::vector<double>& uniform, int cells) {
   return sum;
 }
 
+TEST(Random, GumbelSoftmaxIsASoftenedDraw) {
+  constexpr int64_t n = 20000;
+  Graph g;
+  const Tensor key = random_key(g, 5);
+  const Tensor logits =
+      g.constant(std::vector<float>{0, std::log(2.f), std::log(3.f), -INFINITY, std::log(4.f)}, {5})
+          .expand({n, 5});
+  const std::vector<Tensor> kept{gumbel_softmax(key, logits),
+                                 gumbel_softmax(key, logits, 2),
+                                 gumbel_softmax(key, logits, 1, true),
+                                 random_categorical(key, logits),
+                                 gumbel_softmax(key, logits.transpose(), 1, false, 0),
+                                 gumbel_softmax(key, logits.cast(DType::f16), 0.5)};
+  for (Tensor t : kept) t.keep();
+  expect_equal_bits(g, {kept[2], kept[3]}); // exp is not the same to the bit
+  const auto soft = kept[0].data<double>(), flatter = kept[1].data<double>(), hard = kept[2].data<double>(),
+             columns = kept[4].data<double>();
+  const auto drawn = kept[3].data<int64_t>();
+  EXPECT_EQ(kept[5].dtype(), DType::f16);
+  std::vector<double> count(5);
+  for (size_t r = 0; r < size_t(n); r++) {
+    const double* row = &soft[5 * r];
+    double sum = 0, roots = 0, down = 0;
+    for (size_t k = 0; k < 5; k++) sum += row[k], roots += std::sqrt(row[k]), down += columns[k * n + r];
+    ASSERT_NEAR(sum, 1, 1e-6) << "row " << r;
+    ASSERT_NEAR(down, 1, 1e-6) << "column " << r;
+    const size_t best = size_t(std::max_element(row, row + 5) - row);
+    ASSERT_EQ(size_t(drawn[r]), best) << "the same key draws the same";
+    for (size_t k = 0; k < 5; k++) {
+      ASSERT_EQ(hard[5 * r + k], k == best ? 1 : 0);
+      // Twice the temperature is the root of each weight.
+      ASSERT_NEAR(flatter[5 * r + k], std::sqrt(row[k]) / roots, 1e-5);
+    }
+    count[best]++;
+  }
+  // Five standard deviations at this n; the seed is fixed.
+  for (auto [k, p] : {std::pair{0, 0.1}, {1, 0.2}, {2, 0.3}, {3, 0.0}, {4, 0.4}})
+    EXPECT_NEAR(count[size_t(k)] / double(n), p, 0.0175) << "index " << k;
+}
+
 TEST(Random, Distributions) {
   constexpr int64_t n = 200000;
   Graph g;
