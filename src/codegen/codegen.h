@@ -18,10 +18,6 @@
 
 namespace luminal::codegen {
 
-/// Changes whenever the code made from the same kernel for the same target may change: part of every cache
-/// key.
-inline constexpr int codegen_version = 12;
-
 /// The processor that code is made for.
 struct CpuTarget {
   std::string triple;   ///< "x86_64-unknown-linux-gnu"

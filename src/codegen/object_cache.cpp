@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "codegen/version.h"
 #include <algorithm>
 #include <cstdio>
 #include <cstring>

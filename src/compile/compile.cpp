@@ -4,6 +4,7 @@
 #include "base/settings.h"
 #include "base/thread_pool.h"
 #include "codegen/object_cache.h"
+#include "codegen/version.h"
 #include "compile/plan_search.h"
 #include "device/known_devices.h"
 #include "ir/placement.h"

@@ -1,6 +1,7 @@
 // search/problem.cpp -- inputs, arguments, machine code and keys of a kernel that is tuned.
 #include "search/problem.h"
 #include "base/check.h"
+#include "codegen/version.h"
 #include "kernel/canonical.h"
 #include "search/machine_profile.h"
 #include <algorithm>

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/thread_pool.h"
+#include "codegen/version.h"
 #include "search/measure_lock.h"
 #include <algorithm>
 #include <filesystem>
