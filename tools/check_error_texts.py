@@ -26,7 +26,7 @@ EXEMPT = {
     "there is no folder for temporary files: ": "no test takes /tmp away",
     "[rules] the module is not well formed after the replacement: {}": "a mistake of ours: replacements are typed",
     "rule {}: no choice of its types is possible": "said only where no type made an error of its own",
-    "[matmul_transposed] blocks of {} do not fit those of the activations ({})": "no weight of quantize_weight has such blocks",
+    "blocks of {} do not fit those of the activations ({})": "no weight of quantize_weight has such blocks",
     "the value was dropped": "kept for later: what is read then says `was dropped at ..`",
     "{}: {} cannot be compared": "files of types that no tensor has",
     "{}: no file holds {}": "the narrow types of files",

@@ -1,6 +1,7 @@
 // luminal/quantize.h -- weights in few bits and activations in eight: formats as terms, so that unpacking fuses into whatever reads them.
 #pragma once
 #include "luminal/graph.h"
+#include <source_location>
 #include <string_view>
 #include <vector>
 
@@ -35,28 +36,33 @@ struct PackedWeight {
   std::vector<float> offsets;   ///< the same, or empty where symmetric
 };
 PackedWeight quantize_weight(const std::vector<float>& values, int64_t rows, int64_t columns,
-                             const WeightFormat& format = {});
+                             const WeightFormat& format = {},
+                             std::source_location where = std::source_location::current());
 /// The packed weight as weights NAME.codes, NAME.scales and NAME.offsets of the graph, which copies the bytes. interleave: 16 rows beside each other
 /// (8, 4 where they do not divide), put in this order once, at load: a product reads the copy, and the lanes of a vector are rows.
 QuantizedWeight quantized_weight(Graph& graph, std::string_view name, const PackedWeight& packed,
-                                 bool interleave = false);
+                                 bool interleave = false,
+                                 std::source_location where = std::source_location::current());
 /// The most rows beside each other that divide `rows`: 16, 8, 4 or 1.
 int64_t row_tile(int64_t rows);
 /// x [rows, ..., count * unit]: [rows / tile, ..., count, tile, unit], put in this order once where x is made of weights. tile 1: a view.
-Tensor interleave_rows(const Tensor& x, int64_t tile, int64_t unit);
+Tensor interleave_rows(const Tensor& x, int64_t tile, int64_t unit,
+                       std::source_location where = std::source_location::current());
 
 /// f32 [rows, columns]: exact values of the codes. A product with it reads the codes only.
-Tensor dequantize(const QuantizedWeight& weight);
+Tensor dequantize(const QuantizedWeight& weight,
+                  std::source_location where = std::source_location::current());
 
 /// Activations [m, k], k a multiple of 32, in blocks of 32 as in Q8_0: x ~ values * scale, scale = largest |x| of the block / 127.
 struct QuantizedRows {
   Tensor values; ///< i8 [m, k]
   Tensor scale;  ///< f32 [m, k / 32]
 };
-QuantizedRows quantize_rows(const Tensor& x);
+QuantizedRows quantize_rows(const Tensor& x, std::source_location where = std::source_location::current());
 
 /// x times the transpose of the weight: f32 [m, rows]. Sums of integer products, exact within a block. The only error against the product of x itself with
 /// dequantize(weight) is that of the activations: at most scale / 2 in each (0.4 % of the largest of its block).
-Tensor matmul_transposed(const QuantizedRows& x, const QuantizedWeight& weight);
+Tensor matmul_transposed(const QuantizedRows& x, const QuantizedWeight& weight,
+                         std::source_location where = std::source_location::current());
 
 } // namespace luminal

@@ -420,10 +420,14 @@ void Emitter::vector_loop(const kernel::Stmt& s) {
   --depth_;
 }
 
+namespace {
+/// What is computed in the same way however many lanes stand side by side.
+constexpr Op alike[] = {Op::add, Op::sub, Op::mul, Op::fma, Op::max, Op::min};
+} // namespace
+
 // Sums and the like in accumulators whose dead lanes nobody reads: no lane needs another one, and no operation is computed otherwise where fewer
 // lanes stand side by side.
 bool Emitter::narrows(const kernel::Body& statements) {
-  static constexpr Op alike[] = {Op::add, Op::sub, Op::mul, Op::fma, Op::max, Op::min};
   const auto plain = [&](const auto& self, const kernel::Value& v) -> bool {
     switch (v.kind) {
     case ValueKind::constant:

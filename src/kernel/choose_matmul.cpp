@@ -292,8 +292,8 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   const bool divisible = p->open && p->depth.size() == 1 && common.empty() && !p->across && !small;
   for (int64_t d : {256, 512, 1024, 2048})
     if (divisible && d < p->deep) depths.push_back(d);
-  const int64_t part = pack ? 1024 : 512, parts = (p->deep + part - 1) / part;
-  const int64_t usual_depth = pack ? part : round_up((p->deep + parts - 1) / parts, 4);
+  const int64_t most_depth = pack ? 1024 : 512, pieces = (p->deep + most_depth - 1) / most_depth;
+  const int64_t usual_depth = pack ? most_depth : round_up((p->deep + pieces - 1) / pieces, 4);
   const int64_t depth = ask(s, "depth", divisible && p->deep > 1024 ? usual_depth : p->deep, depths);
   const int64_t fits =
       std::clamp<int64_t>(limits_.l2 * 9 / 10 / (4 * depth) / rows * rows, rows * 4, 240 / rows * rows);
@@ -302,8 +302,8 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
     if (b >= rows && b / rows * rows < p->rows) blocks.push_back(b / rows * rows);
   int64_t usual_block = !pack && p->rows <= few_rows ? round_up(p->rows, rows) : fits;
   if (by_rows) // as many blocks for each thread
-    for (int64_t parts = threads;; parts += threads)
-      if ((usual_block = round_up((p->rows + parts - 1) / parts, rows)) <= fits) break;
+    for (int64_t count = threads;; count += threads)
+      if ((usual_block = round_up((p->rows + count - 1) / count, rows)) <= fits) break;
   const int64_t block = ask(s, "block", usual_block, blocks);
 
   const std::string name = stage(s).name, value = nests_.cone.values[size_t(p->value)].name;
@@ -330,11 +330,11 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
     split_all(nn, np, ni, columns);
     split_all(ni, nv, nlane, lanes);
   } else {
-    const std::string part = fresh(p->n + ".q"), inside = fresh(p->n + ".r");
+    const std::string panel = fresh(p->n + ".q"), inside = fresh(p->n + ".r");
     add(DirectiveKind::split, {name, p->panels, nc, np}, {std::max<int64_t>(1, share / columns)});
-    add(DirectiveKind::split, {name, p->n, part, inside}, {vectors * lanes});
+    add(DirectiveKind::split, {name, p->n, panel, inside}, {vectors * lanes});
     add(DirectiveKind::split, {name, inside, nv, nlane}, {lanes});
-    p->more_rows.insert(p->more_rows.begin(), part);
+    p->more_rows.insert(p->more_rows.begin(), panel);
   }
   std::vector<std::string> inner_depth = p->depth, words;
   if (divisible || pack) {
@@ -345,9 +345,9 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   add(DirectiveKind::split, {name, mm, mt, mi}, {rows});
   const std::vector<std::string> chunk =
       divisible || pack ? std::vector<std::string>{kc} : std::vector<std::string>{};
-  const auto in_order = [&](const std::string& who, std::initializer_list<std::vector<std::string>> parts) {
+  const auto in_order = [&](const std::string& who, std::initializer_list<std::vector<std::string>> loops) {
     words = {who};
-    for (auto& part : parts) words.insert(words.end(), part.begin(), part.end());
+    for (auto& some : loops) words.insert(words.end(), some.begin(), some.end());
     add(DirectiveKind::order, words);
   };
   std::vector<std::string> outer;

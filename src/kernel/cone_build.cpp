@@ -315,8 +315,8 @@ FormulaRef ConeBuilder::read_result(NodeId tuple, int result, const Index& at) {
   if (node.kind == NodeKind::fold)
     for (size_t d = 0; d < dims.size(); d++) {
       int axis = stage.axes[dims[d]];
-      auto reader = pool_.find_symbol(at[d]);
-      if (axis >= 0 && reader) pool_.unite(axis, *reader);
+      auto read = pool_.find_symbol(at[d]);
+      if (axis >= 0 && read) pool_.unite(axis, *read);
     }
   int v = stage.values[result];
   return formula_load(v, cone_.values[v].dtype, at);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t row_block = 32; // activations that share a scale
 
-Tensor as_f32(const Tensor& x) { return x.cast(DType::f32); }
+Tensor as_f32(const Tensor& x, Where where) { return x.cast(DType::f32, where); }
 
 } // namespace
 
@@ -25,26 +25,27 @@ int64_t row_tile(int64_t rows) {
   return 1;
 }
 
-Tensor interleave_rows(const Tensor& x, int64_t tile, int64_t unit) {
+Tensor interleave_rows(const Tensor& x, int64_t tile, int64_t unit, Where where) {
+  graph_of("interleave_rows", {&x}, where);
   const Dims shape = x.shape();
   const int last = int(shape.size()) - 1;
   if (last < 1 || !shape[0].is_constant() || !shape[size_t(last)].is_constant() || tile < 1 || unit < 1 ||
       shape[0].value() % tile || shape[size_t(last)].value() % unit)
-    throw Error(fmt::format("[interleave_rows] {} is not made of {} rows and runs of {}", to_string(shape),
-                            tile, unit));
+    throw Error("interleave_rows",
+                fmt::format("{} is not made of {} rows and runs of {}", to_string(shape), tile, unit), where);
   Dims apart{shape[0].value() / tile, tile};
   apart.insert(apart.end(), shape.begin() + 1, shape.end() - 1);
   apart.insert(apart.end(), {shape[size_t(last)].value() / unit, unit});
   std::vector<int> order{0};
   for (int d = 2; d <= last + 1; d++) order.push_back(d);
   order.insert(order.end(), {1, last + 2});
-  Tensor rows = x.reshape(apart).permute(order);
-  return tile == 1 ? rows : rows.contiguous();
+  Tensor rows = x.reshape(apart, where).permute(order, where);
+  return tile == 1 ? rows : rows.contiguous(where);
 }
 
 PackedWeight quantize_weight(const std::vector<float>& values, int64_t rows, int64_t columns,
-                             const WeightFormat& format) {
-  const auto refuse = [&](std::string why) { throw Error(fmt::format("[quantize_weight] {}", why)); };
+                             const WeightFormat& format, Where where) {
+  const auto refuse = [&](const std::string& why) { throw Error("quantize_weight", why, where); };
   if (format.bits != 8 && format.bits != 4) refuse(fmt::format("{} bits: 8 and 4 are known", format.bits));
   const int64_t group = format.group ? format.group : columns;
   if (rows < 1 || columns < 1 || group < 1 || columns % group || group % row_block)
@@ -85,49 +86,51 @@ PackedWeight quantize_weight(const std::vector<float>& values, int64_t rows, int
 }
 
 QuantizedWeight quantized_weight(Graph& graph, std::string_view name, const PackedWeight& packed,
-                                 bool interleave) {
+                                 bool interleave, Where where) {
   const int64_t rows = packed.rows, columns = packed.columns, bits = packed.format.bits,
                 group = packed.format.group ? packed.format.group : columns, groups = columns / group,
                 tile = interleave ? row_tile(rows) : 1, tiles = rows / tile;
   const auto tensor = [&](const char* part, Dims shape, DType dtype, const void* data, size_t bytes) {
-    Tensor t = graph.weight(fmt::format("{}.{}", name, part), std::move(shape), dtype);
-    t.set_bytes({static_cast<const std::byte*>(data), bytes}, dtype);
+    Tensor t = graph.weight(fmt::format("{}.{}", name, part), std::move(shape), dtype, where);
+    t.set_bytes({static_cast<const std::byte*>(data), bytes}, dtype, where);
     return t;
   };
   // Groups in blocks of 32: all of them read the scale of their group.
   const auto blocks = [&](const char* part, const std::vector<float>& values) {
     Tensor of_groups =
-        interleave_rows(tensor(part, {rows, groups}, DType::f32, values.data(), values.size() * 4), tile,
-                        1); // [tiles, groups, tile, 1]
-    return of_groups.reshape({tiles, groups, 1, tile})
-        .expand({tiles, groups, group / row_block, tile})
-        .reshape({tiles, columns / row_block, tile});
+        interleave_rows(tensor(part, {rows, groups}, DType::f32, values.data(), values.size() * 4), tile, 1,
+                        where); // [tiles, groups, tile, 1]
+    return of_groups.reshape({tiles, groups, 1, tile}, where)
+        .expand({tiles, groups, group / row_block, tile}, where)
+        .reshape({tiles, columns / row_block, tile}, where);
   };
   Tensor codes =
       tensor("codes", {rows, columns * bits / 8}, DType::u8, packed.codes.data(), packed.codes.size());
-  codes = interleave_rows(codes, tile, bits / 2); // [tiles, columns / 4, tile, bytes of 4]
-  if (bits == 4) codes = codes.bitcast(DType::u4);
-  codes = codes.reshape({tiles, columns / row_block, 8, tile, 4});
+  codes = interleave_rows(codes, tile, bits / 2, where); // [tiles, columns / 4, tile, bytes of 4]
+  if (bits == 4) codes = codes.bitcast(DType::u4, where);
+  codes = codes.reshape({tiles, columns / row_block, 8, tile, 4}, where);
   const Tensor scale = blocks("scales", packed.scales);
   const int zero = packed.format.symmetric ? (bits == 8 ? 128 : 8) : 0;
   if (packed.format.symmetric) return {codes, scale, zero};
   return {codes, scale, zero, blocks("offsets", packed.offsets), true};
 }
 
-Tensor dequantize(const QuantizedWeight& w) {
+Tensor dequantize(const QuantizedWeight& w, Where where) {
   const Dims shape = w.codes.shape();
   const Dims beside{shape[0], shape[1], 1, shape[3], 1};
-  Tensor codes = as_f32(w.codes);
+  Tensor codes = as_f32(w.codes, where);
   if (w.zero) codes = codes - w.zero;
   Tensor values = codes * w.scale.reshape(beside);
   if (w.has_offset) values = values - w.offset.reshape(beside);
   return values.permute({0, 3, 1, 2, 4}).reshape({w.rows(), w.columns()});
 }
 
-QuantizedRows quantize_rows(const Tensor& x) {
+QuantizedRows quantize_rows(const Tensor& x, Where where) {
+  graph_of("quantize_rows", {&x}, where);
   if (x.rank() != 2 || !x.shape()[1].is_constant() || x.shape()[1].value() % row_block)
-    throw Error(fmt::format("[quantize_rows] {} is no [m, k] with k a multiple of {}", to_string(x.shape()),
-                            row_block));
+    throw Error("quantize_rows",
+                fmt::format("{} is no [m, k] with k a multiple of {}", to_string(x.shape()), row_block),
+                where);
   const Dim m = x.shape()[0];
   const int64_t k = x.shape()[1].value();
   Tensor blocks = x.cast(DType::f32).reshape({m, k / row_block, row_block});
@@ -137,33 +140,37 @@ QuantizedRows quantize_rows(const Tensor& x) {
   return {values.reshape({m, k}), scale.squeeze(2)};
 }
 
-Tensor matmul_transposed(const QuantizedRows& x, const QuantizedWeight& w) {
+Tensor matmul_transposed(const QuantizedRows& x, const QuantizedWeight& w, Where where) {
+  graph_of("matmul_transposed", {&x.values, &x.scale, &w.codes, &w.scale}, where);
   const Dim m = x.values.shape()[0];
   const Dims shape = w.codes.shape();
   const int64_t rows = w.rows(), columns = w.columns(), block = w.block();
   const Dim tiles = shape[0], blocks = shape[1], steps = shape[2], tile = shape[3];
   if (x.values.shape()[1] != Dim(columns))
-    throw Error(fmt::format("[matmul_transposed] inner sizes differ: {} x [{}, {}] transposed",
-                            to_string(x.values.shape()), rows, columns));
+    throw Error("matmul_transposed",
+                fmt::format("inner sizes differ: {} x [{}, {}] transposed", to_string(x.values.shape()), rows,
+                            columns),
+                where);
   if (row_block % block)
-    throw Error(fmt::format("[matmul_transposed] blocks of {} do not fit those of the activations ({})",
-                            block, row_block));
+    throw Error("matmul_transposed",
+                fmt::format("blocks of {} do not fit those of the activations ({})", block, row_block),
+                where);
   // What belongs to a block, beside [m, tiles, blocks, steps, tile]. Rows that stand alone have the steps as lanes: then each step is a sum of its own.
   const bool alone = tile == Dim(1);
   const std::vector<int> summed = alone ? std::vector<int>{5} : std::vector<int>{3, 5};
   Tensor xv = x.values.reshape({m, 1, blocks, steps, 1, 4}).cast(DType::i32);
   // In i32, which the sums of 32 products of bytes fit by far: Tensor::sum would widen to i64.
   const auto total = [&](const Tensor& t) {
-    return fold(Op::add, "matmul_transposed", t, summed, true, std::source_location::current()).squeeze(5);
+    return fold(Op::add, "matmul_transposed", t, summed, true, where).squeeze(5);
   };
   Tensor products = total(w.codes.unsqueeze(0).cast(DType::i32) * xv);
   if (w.zero) products = products + total(xv * -w.zero); // what a constant in all codes adds, known before
   Tensor scale =
       x.scale.unsqueeze(2).expand({m, columns / row_block, row_block / block}).reshape({m, 1, blocks, 1, 1});
   const auto of_blocks = [&](const Tensor& t) { return t.reshape({1, tiles, blocks, 1, tile}); };
-  Tensor terms = as_f32(products) * (of_blocks(w.scale) * scale);
+  Tensor terms = as_f32(products, where) * (of_blocks(w.scale) * scale);
   if (w.has_offset) // of each block of x once, not for each row of the weight
-    terms = terms - of_blocks(w.offset) * (as_f32(total(xv)) * scale).contiguous();
+    terms = terms - of_blocks(w.offset) * (as_f32(total(xv), where) * scale).contiguous();
   return terms.sum({2, 3}).reshape({m, rows});
 }
 

@@ -63,7 +63,9 @@ TEST(LoopProgram, EveryMissingBarrierThatMattersIsFound) {
             arguments(program, 40, seed).run(without, adversarial(seed + uint64_t(workers), workers));
         bool race = false;
         for (const Finding& f : run.findings) race |= f.kind == FindingKind::race;
-        if (!first) EXPECT_EQ(race, found_one) << to_string(without) << run.text();
+        if (!first) {
+          EXPECT_EQ(race, found_one) << to_string(without) << run.text();
+        }
         found_one = race;
         first = false;
       }

@@ -145,7 +145,7 @@ TEST(UserOperations, ExactRulesAreAppliedByEveryCompile) {
   EXPECT_THAT(g.report(), testing::Not(HasSubstr("mirrored")));
   EXPECT_THAT(error_of([] {
                 register_operation({.name = "badly_ruled",
-                                    .f64 = [](const double* x) { return x[0]; },
+                                    .f64 = [](const double* in) { return in[0]; },
                                     .definition = "a",
                                     .rules = "rule r("});
               }),

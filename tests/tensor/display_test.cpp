@@ -98,8 +98,10 @@ TEST(Debug, LevelsAreALadder) {
     EXPECT_GT(text.size(), before) << level;
     before = text.size();
     if (level == 2) continue; // a schedule may be empty but for its marks
-    for (int below = 1; below <= level; below++)
-      if (below != 2) EXPECT_THAT(text, HasSubstr(added[below - 1])) << "level " << level;
+    for (int below = 1; below <= level; below++) {
+      if (below == 2) continue;
+      EXPECT_THAT(text, HasSubstr(added[below - 1])) << "level " << level;
+    }
   }
 }
 

@@ -247,22 +247,22 @@ TEST_F(ErrorTexts, BoundedAndQuantised) {
   Dim endless = g.dim("endless", 1, int64_t(1) << 50);
   EXPECT_ERROR(searchsorted(g.tensor({endless}), v),
                "[searchsorted] the last axis of [endless] needs a largest size");
-  const auto starts = [](const std::string& text) { return testing::StartsWith(text); };
-  EXPECT_THAT(error_of([&] { interleave_rows(a, 4, 3); }),
-              starts("[interleave_rows] [2, 3] is not made of 4 rows and runs of 3"));
-  const std::vector<float> line(64, 1);
-  EXPECT_THAT(error_of([&] { quantize_weight(line, 2, 32, {.bits = 5}); }),
-              starts("[quantize_weight] 5 bits: 8 and 4 are known"));
-  EXPECT_THAT(
-      error_of([&] { quantize_weight(line, 2, 32, {.group = 48}); }),
-      starts("[quantize_weight] [2, 32] in groups of 48: groups are multiples of 32 and divide a row"));
-  EXPECT_THAT(error_of([&] { quantize_weight(line, 3, 32); }),
-              starts("[quantize_weight] 64 values are no [3, 32]"));
-  EXPECT_THAT(error_of([&] { quantize_rows(a); }),
-              starts("[quantize_rows] [2, 3] is no [m, k] with k a multiple of 32"));
+  EXPECT_ERROR(interleave_rows(a, 4, 3), "[interleave_rows] [2, 3] is not made of 4 rows and runs of 3");
+  const std::vector<float> line(64, 1), endless_line(32, INFINITY);
+  const WeightFormat five{.bits = 5}, odd{.group = 48};
+  EXPECT_ERROR(quantize_weight(line, 2, 32, five), "[quantize_weight] 5 bits: 8 and 4 are known");
+  EXPECT_ERROR(quantize_weight(line, 2, 32, odd),
+               "[quantize_weight] [2, 32] in groups of 48: groups are multiples of 32 and divide a row");
+  EXPECT_ERROR(quantize_weight(line, 3, 32), "[quantize_weight] 64 values are no [3, 32]");
+  EXPECT_ERROR(quantize_weight(endless_line, 1, 32), "[quantize_weight] value 0 is inf");
+  EXPECT_ERROR(quantize_rows(a), "[quantize_rows] [2, 3] is no [m, k] with k a multiple of 32");
+  EXPECT_ERROR(quantize_rows({}), "[quantize_rows] a tensor is empty: it was never made from a graph");
   const QuantizedWeight weight = quantized_weight(g, "q", quantize_weight(line, 2, 32));
-  EXPECT_THAT(error_of([&] { matmul_transposed(quantize_rows(g.tensor({2, 64})), weight); }),
-              starts("[matmul_transposed] inner sizes differ: [2, 64] x [2, 32] transposed"));
+  EXPECT_ERROR(quantized_weight(g, "q", quantize_weight(line, 2, 32)),
+               "[weight] there is a tensor named q.codes already");
+  const QuantizedRows rows = quantize_rows(g.tensor({2, 64}));
+  EXPECT_ERROR(matmul_transposed(rows, weight),
+               "[matmul_transposed] inner sizes differ: [2, 64] x [2, 32] transposed");
 }
 
 } // namespace

@@ -113,7 +113,9 @@ TEST(OriginalTraps, TheSameGraphAtManySizes) {
     x.set(values);
     g.execute();
     ASSERT_EQ(sums.data<double>().size(), size_t(size));
-    if (size) EXPECT_EQ(sums.data<double>().back(), double(size) * double(size + 1) / 2);
+    if (size) {
+      EXPECT_EQ(sums.data<double>().back(), double(size) * double(size + 1) / 2);
+    }
     EXPECT_EQ(int64_t(joined.data<float>().size()), size + std::min<int64_t>(size, 2));
     auto t = turned.data<float>();
     auto o = order.data<int64_t>();

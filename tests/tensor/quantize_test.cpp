@@ -165,10 +165,10 @@ INSTANTIATE_TEST_SUITE_P(Formats, Quantised,
                          testing::Values(WeightFormat{8, true, 32}, WeightFormat{8, false, 64},
                                          WeightFormat{8, true, 0}, WeightFormat{4, true, 32},
                                          WeightFormat{4, false, 128}, WeightFormat{4, false, 0}),
-                         [](const auto& info) {
-                           return std::string(info.param.bits == 8 ? "i8" : "i4") +
-                                  (info.param.symmetric ? "_symmetric_" : "_affine_") +
-                                  std::to_string(info.param.group);
+                         [](const auto& row) {
+                           return std::string(row.param.bits == 8 ? "i8" : "i4") +
+                                  (row.param.symmetric ? "_symmetric_" : "_affine_") +
+                                  std::to_string(row.param.group);
                          });
 
 TEST(Quantised, ZeroRowsAndWrongArguments) {
