@@ -30,7 +30,7 @@ constexpr int64_t gap_ns = 20'000;
 // A spinning member offers its core to others so often.
 constexpr int64_t yield_every_ns = 20'000;
 // A member that is awake comes within this time.
-constexpr int64_t team_patience_ns = 2'000, team_wake_patience_ns = 50'000;
+constexpr int64_t team_patience_ns = 2'000, team_wake_patience_ns = 50'000, team_most_patience_ns = 1'000'000;
 // A wait for a member's task is a stall if it takes so long, and longer than twice what the caller itself did.
 constexpr int64_t stall_ns = 200'000;
 constexpr int64_t alone_least_ns = 1'000'000, alone_most_ns = 64'000'000;
@@ -47,6 +47,16 @@ constexpr uint32_t run_of(uint64_t ticket) { return uint32_t(ticket >> 32); }
 
 thread_local const ThreadPool* inside = nullptr;
 thread_local int team_of_this = 1;
+
+/// Keeps this thread off a core. `cores`: where it may run otherwise. False: nothing was changed.
+bool avoid_core(int core, cpu_set_t& cores) {
+  CPU_ZERO(&cores);
+  if (core < 0 || sched_getaffinity(0, sizeof cores, &cores) != 0 || !CPU_ISSET(size_t(core), &cores))
+    return false;
+  cpu_set_t others = cores;
+  CPU_CLR(size_t(core), &others);
+  return CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0;
+}
 
 /// What a thread is in while it does a task.
 class Inside {
@@ -101,12 +111,8 @@ void ThreadPool::execute(int a, int b, int team) {
 /// Two threads that spin on one core hold each other up until the system moves one of them, which may take long.
 void ThreadPool::leave_core_of_caller() {
   cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return;
-  cpu_set_t others = cores;
-  CPU_CLR(size_t(caller_core_.load(std::memory_order_relaxed)), &others);
   moves_.fetch_add(1, std::memory_order_relaxed);
-  if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0)
+  if (avoid_core(caller_core_.load(std::memory_order_relaxed), cores))
     sched_setaffinity(0, sizeof cores, &cores);
 }
 
@@ -116,10 +122,14 @@ bool ThreadPool::has_work(uint64_t ticket, uint32_t seen) {
 
 void ThreadPool::park(uint32_t seen) {
   const uint32_t word = wake_word_.load();
+  // Woken on the caller's core it would have to wait until the caller, which waits for it or works, leaves that core.
+  cpu_set_t cores;
+  const bool avoids = avoid_core(caller_core_.load(std::memory_order_relaxed), cores);
   parked_.fetch_add(1);
   // Who publishes and needs all members reads parked_ after writing the ticket; the others need not wake anybody.
   if (!has_work(ticket_.load(), seen) && !stop_.load()) wake_word_.wait(word);
   parked_.fetch_sub(1);
+  if (avoids) sched_setaffinity(0, sizeof cores, &cores);
 }
 
 void ThreadPool::finish() {
@@ -322,7 +332,10 @@ void ThreadPool::team_erased(int most, double work_us, Erased call, void* functi
   caller_core_.store(sched_getcpu(), std::memory_order_relaxed);
   publish(kind_team, most, 1);
   if (waking) wake();
-  const int64_t patience = waking ? team_wake_patience_ns : team_patience_ns;
+  // Waiting for a member is worth a small part of what it takes off.
+  const int64_t patience = waking ? std::clamp(int64_t(std::min(work_us, 1e6) * 1000 / 16),
+                                               team_wake_patience_ns, team_most_patience_ns)
+                                  : team_patience_ns;
   const int expected = waking ? most : std::min(most, size_ - parked);
   uint64_t ticket = ticket_.load(std::memory_order_relaxed);
   for (int spins = 0; next_of(ticket) < expected; ticket = ticket_.load(std::memory_order_relaxed)) {
