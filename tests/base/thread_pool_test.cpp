@@ -4,6 +4,8 @@
 #include <atomic>
 #include <gtest/gtest.h>
 #include <numeric>
+#include <sched.h>
+#include <unistd.h>
 
 using namespace luminal;
 
@@ -186,6 +188,37 @@ TEST_P(Pool, NestedRunsAreRefusedAndOtherPoolsAllowed) {
     pool.run([](int) {});
   }),
                InternalError);
+}
+
+namespace {
+int cores_of(pid_t thread) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  return sched_getaffinity(thread, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : -1;
+}
+} // namespace
+
+// Woken there, a member would wait for the caller, which waits for it or works: both stayed on one core for as long as a launch was repeated.
+TEST(PoolCores, AParkedMemberKeepsOffTheCallersCore) {
+  const int all = cores_of(0);
+  if (all < 2) GTEST_SKIP() << "one core";
+  ThreadPool pool(2);
+  pid_t member_thread = 0;
+  int while_working = 0;
+  const auto look = [&](int member) {
+    if (member == 0) return;
+    member_thread = gettid();
+    while_working = cores_of(0);
+  };
+  for (int round = 0; round < 3; ++round) {
+    pool.run(look);
+    EXPECT_EQ(while_working, all) << "at work it may go anywhere";
+    const auto begin = std::chrono::steady_clock::now();
+    while (cores_of(member_thread) != all - 1 &&
+           std::chrono::steady_clock::now() - begin < std::chrono::seconds(30))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSERT_EQ(cores_of(member_thread), all - 1) << "it has parked";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Pool, testing::Values(1, 2, 3, 5));

@@ -1,5 +1,6 @@
 // tests/tensor/graph_test.cpp -- graphs from the outside: handles, data, errors at the caller's line, states, dynamic sizes, loops.
 #include "luminal/luminal.h"
+#include "support.h"
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::FloatNear;
 using testing::HasSubstr;
+using testing_tensor::error_of;
 
 std::vector<float> random_values(size_t n, unsigned seed) {
   std::mt19937 random(seed);
@@ -32,15 +34,6 @@ void expect_close(const std::vector<float>& got, const std::vector<float>& want,
       EXPECT_LE(std::abs(got[i] - want[i]), tolerance)
           << "element " << i << ": " << got[i] << " for " << want[i];
   }
-}
-
-template <class F> std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(Graph, ElementwiseBroadcastAndKeep) {

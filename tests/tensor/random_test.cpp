@@ -210,8 +210,12 @@ TEST(Random, APermutationHoldsEachNumberOnce) {
     std::set<int64_t> all(got.begin(), got.end());
     EXPECT_EQ(int64_t(got.size()), size);
     EXPECT_EQ(all.size(), got.size());
-    if (size == 50) EXPECT_FALSE(std::is_sorted(got.begin(), got.end()));
-    if (size) EXPECT_EQ(*all.rbegin(), size - 1);
+    if (size == 50) {
+      EXPECT_FALSE(std::is_sorted(got.begin(), got.end()));
+    }
+    if (size > 0) {
+      EXPECT_EQ(*all.rbegin(), size - 1);
+    }
   }
 }
 
