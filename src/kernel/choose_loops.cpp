@@ -3,6 +3,7 @@
 #include "kernel/chooser.h"
 #include "kernel/formula.h"
 #include <algorithm>
+#include <ranges>
 
 namespace luminal::kernel {
 
@@ -289,7 +290,8 @@ void Chooser::weight_tile(int s, const Row* other, const Row& vectors, int64_t b
   tile.inner = unroll(inside, rows);
 }
 
-/// What comes from memory along the lanes is asked for some kilobytes ahead: the processor's own guess ends with each page.
+/// What comes from memory along the lanes is asked for two kilobytes ahead: far enough for rows that are multiplied slowly; further ahead, the
+/// processor's own guesses and these requests are two streams in each other's way.
 void Chooser::stream_ahead(int s, const std::string& lanes, const std::vector<std::string>& reduced) {
   const Expr lane = nest(s).find(lanes)->symbol;
   struct Use {
@@ -318,7 +320,7 @@ void Chooser::stream_ahead(int s, const std::string& lanes, const std::vector<st
   for (auto& [value, use] : uses) {
     const int64_t bytes = int64_t(use.places.size()) * limits_.lanes * 4;
     if (use.places.size() < 2) continue; // a line for each trip: scales
-    const int64_t usual = std::max<int64_t>(1, 4096 / bytes);
+    const int64_t usual = std::max<int64_t>(1, 2048 / bytes);
     if (const int64_t trips = ask(s, "ahead", usual, {0, usual * 2, usual * 4}); trips > 0)
       try_add(DirectiveKind::prefetch,
               {stage(s).name, nests_.cone.values[size_t(value)].name, use.loop, use.loop}, {trips});
@@ -551,11 +553,15 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
     add(DirectiveKind::unroll, words);
   }
   if (tile.streamed && !reduced.empty()) stream_ahead(s, *lanes, reduced);
-  // Short loops over parts of a block are written out by the code generator.
-  for (auto& r : reduced)
+  // Short loops over parts of a block are written out by the code generator. What comes from memory is read in the order in which it lies there:
+  // not far apart, as loads of many steps would be moved.
+  int64_t written_out = 1;
+  for (auto& r : std::views::reverse(reduced))
     if (const StageLoop* l = nest(s).find(r);
-        l->symbol.is_symbol() && l->extent.is_constant() && l->extent.value() <= 4 && lanes)
-      add(DirectiveKind::jam, {name, r}, {l->extent.value()});
+        l->symbol.is_symbol() && l->extent.is_constant() && l->extent.value() <= 4 && lanes) {
+      written_out *= l->extent.value();
+      if (!tile.streamed || written_out <= 4) add(DirectiveKind::jam, {name, r}, {l->extent.value()});
+    }
   if (!folds && lanes && !kept.empty() && kept.back() != *lanes) {
     const StageLoop* l = nest(s).find(kept.back());
     if (kept.size() + common.size() > 1 && l->symbol.is_symbol() && trips(*l) >= 4)
