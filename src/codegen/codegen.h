@@ -25,11 +25,12 @@ struct CpuTarget {
   std::string features; ///< LLVM's list: "+avx2,-avx512f,..."; empty: what `cpu` has
   int vector_bits = 128;
   int vector_registers = 16;
-  bool masked_memory = false; ///< masked loads and stores cost no more than plain ones (AVX-512)
+  bool masked_memory = false; ///< masked loads and stores cost no more than plain ones (AVX-512, SVE)
+  bool sve = false; ///< AArch64's scalable vectors, of exactly vector_bits: the code fits no other width
   bool fma = false;
   bool f16_convert = false; ///< f16 <-> f32 instructions
-  bool bf16_dot = false;    ///< VDPBF16PS
-  bool int8_dot = false;    ///< VPDPBUSD
+  bool bf16_dot = false;    ///< VDPBF16PS, BFDOT
+  bool int8_dot = false;    ///< VPDPBUSD, SDOT
   bool scalef = false;      ///< VSCALEFPS
 
   /// This machine, asked once.
@@ -40,6 +41,8 @@ struct CpuTarget {
   uint64_t hash() const;
   /// Dot instructions on values (kernel::find_lane_unit) that schedules should use, the best first.
   std::vector<std::string> dot_units() const;
+  /// Whether a multiply-add takes its operand from memory; elsewhere each value that all lanes share needs a register.
+  bool memory_operands() const { return triple.starts_with("x86_64"); }
   /// Lanes of one vector register.
   int lanes(DType type) const { return vector_bits / (bits(type) < 8 ? 8 : bits(type)); }
   bool operator==(const CpuTarget&) const = default;

@@ -26,6 +26,10 @@ BasicBlock* Emitter::block(const char* name) { return BasicBlock::Create(context
 void Emitter::attributes(llvm::Function* f) {
   f->addFnAttr("target-cpu", target_.cpu);
   if (!target_.features.empty()) f->addFnAttr("target-features", target_.features);
+  if (target_.sve) {
+    const auto granules = static_cast<unsigned>(target_.vector_bits / 128);
+    f->addFnAttr(llvm::Attribute::getWithVScaleRangeArgs(context_, granules, granules));
+  }
   f->addFnAttr(llvm::Attribute::NoUnwind);
 }
 

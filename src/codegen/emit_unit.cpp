@@ -112,6 +112,20 @@ Value* Emitter::dot(std::string_view unit, Value* c, Value* x, Value* y, int64_t
   if (unit == "vnni.dpbusd")
     return call_intrinsic(("llvm.x86.avx512.vpdpbusd." + width).c_str(), i32,
                           {c, b_.CreateBitCast(x, i32), b_.CreateBitCast(y, i32)});
+  if (lanes > 4 && (unit == "arm.bfdot" || unit == "arm.sdot")) { // SVE: types without a length of their own
+    const bool floating = unit == "arm.bfdot";
+    auto scalable = [&](llvm::Type* t, unsigned count) { return llvm::ScalableVectorType::get(t, count); };
+    auto whole = [&](Value* v, llvm::Type* fixed, llvm::ScalableVectorType* type) {
+      return b_.CreateInsertVector(type, llvm::PoisonValue::get(type), b_.CreateBitCast(v, fixed), i64(0));
+    };
+    llvm::Type* sum = floating ? b_.getFloatTy() : b_.getInt32Ty();
+    llvm::ScalableVectorType *sums = scalable(sum, 4),
+                             *parts = floating ? scalable(b_.getBFloatTy(), 8) : scalable(b_.getInt8Ty(), 16);
+    llvm::Type *fixed_sum = floating ? f32 : i32, *fixed = floating ? bf16 : i8;
+    Value* made = call_intrinsic(floating ? "llvm.aarch64.sve.bfdot" : "llvm.aarch64.sve.sdot.nxv4i32", sums,
+                                 {whole(c, fixed_sum, sums), whole(x, fixed, parts), whole(y, fixed, parts)});
+    return b_.CreateExtractVector(fixed_sum, made, i64(0));
+  }
   if (unit == "arm.bfdot")
     return call_intrinsic("llvm.aarch64.neon.bfdot.v4f32.v8bf16", f32,
                           {c, b_.CreateBitCast(x, bf16), b_.CreateBitCast(y, bf16)});
@@ -150,7 +164,7 @@ Value* Emitter::lane_unit(const kernel::Unit& unit, llvm::ArrayRef<Value*> args)
   }
   auto* type = llvm::dyn_cast<llvm::FixedVectorType>(args[0]->getType());
   const int64_t n = type ? type->getNumElements() : 1;
-  const int64_t hardware = target_.triple.starts_with("aarch64") ? 4 : target_.vector_bits / 32;
+  const int64_t hardware = target_.vector_bits / 32;
   int64_t width = 4; // of one instruction
   while (width < std::min(n, hardware)) width *= 2;
   // Whole registers; lanes beyond the last one hold anything.
@@ -194,7 +208,6 @@ void Emitter::unit(const kernel::Stmt& s) {
   auto unit = kernel::find_unit(s.unit, kernel_.lanes);
   if (!unit) fail("the unit " + s.unit + " is not described");
   if (lane_) fail("the unit " + s.unit + " stands inside a vector loop");
-  bool arm = target_.triple.starts_with("aarch64");
   const bool fma = s.unit == "fma.f32";
   if (!has_unit(s.unit)) fail(fmt::format("the processor {} does not have the unit {}", target_.cpu, s.unit));
   if (s.operands.size() != 3) fail("the unit " + s.unit + " takes three operands");
@@ -215,7 +228,7 @@ void Emitter::unit(const kernel::Stmt& s) {
     return shuffle(x, x, pick);
   };
   // Wider than a register: register by register.
-  int64_t hardware = arm ? 4 : target_.vector_bits / 32, k = unit->k;
+  int64_t hardware = target_.vector_bits / 32, k = unit->k;
   Value* result;
   if (fma) {
     result = math_.fma(a, b, acc);

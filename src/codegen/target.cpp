@@ -7,6 +7,9 @@
 #include <llvm/Support/TargetSelect.h>
 #include <map>
 #include <mutex>
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/prctl.h>
+#endif
 
 namespace luminal::codegen {
 namespace {
@@ -28,8 +31,17 @@ std::string architecture_of(std::string_view cpu) {
   return "x86_64";
 }
 
+/// The width of the scalable vectors of a processor, which its features do not tell: this machine's as the system says, another's by its name.
+int sve_bits(std::string_view cpu, bool host) {
+#if defined(__aarch64__) && defined(__linux__)
+  if (const int bytes = host ? prctl(PR_SVE_GET_VL) : -1; bytes > 0) return 8 * (bytes & PR_SVE_VL_LEN_MASK);
+#endif
+  if (host) return 128;
+  return cpu == "a64fx" ? 512 : cpu == "neoverse-v1" || cpu == "neoverse-512tvb" ? 256 : 128;
+}
+
 /// Fills in what follows from the features.
-template <class Has> Result<CpuTarget> complete(CpuTarget t, Has has) {
+template <class Has> Result<CpuTarget> complete(CpuTarget t, bool host, Has has) {
   if (t.triple.starts_with("x86_64")) {
     bool wide = has("avx512f") && has("avx512vl") && has("avx512bw") && has("avx512dq");
     t.vector_bits = wide ? 512 : has("avx2") ? 256 : 128;
@@ -41,7 +53,9 @@ template <class Has> Result<CpuTarget> complete(CpuTarget t, Has has) {
     t.int8_dot = wide && has("avx512vnni");
     t.scalef = wide;
   } else if (t.triple.starts_with("aarch64") || t.triple.starts_with("arm64")) {
-    t.vector_bits = 128;
+    t.sve = has("sve");
+    t.vector_bits = t.sve ? sve_bits(t.cpu, host) : 128;
+    t.masked_memory = t.sve;
     t.vector_registers = 32;
     t.fma = true;
     t.f16_convert = true;
@@ -95,7 +109,8 @@ const CpuTarget& CpuTarget::host() {
     for (const auto& [name, present] : ordered)
       t.features += (t.features.empty() ? "" : ",") + std::string(present ? "+" : "-") + name;
     // The features as the system tells them: no part of the compiler is started for a program whose code is on disk.
-    return complete(t, [&](const char* name) { return ordered.contains(name) && ordered.at(name); }).value();
+    return complete(t, true, [&](const char* name) { return ordered.contains(name) && ordered.at(name); })
+        .value();
   }();
   return host;
 }
@@ -119,14 +134,14 @@ Result<CpuTarget> CpuTarget::named(std::string_view cpu) {
   auto machine = make_target_machine(t, 2);
   if (!machine) return machine.failure();
   const llvm::MCSubtargetInfo& info = *(*machine)->getMCSubtargetInfo();
-  return complete(std::move(t),
+  return complete(std::move(t), false,
                   [&](const char* name) { return info.checkFeatures(std::string("+") + name); });
 }
 
 uint64_t CpuTarget::hash() const {
   Hasher h;
   h.add(triple).add(cpu).add(features).add(vector_bits).add(vector_registers);
-  h.add(masked_memory).add(fma).add(f16_convert).add(bf16_dot).add(int8_dot).add(scalef);
+  h.add(masked_memory).add(sve).add(fma).add(f16_convert).add(bf16_dot).add(int8_dot).add(scalef);
   return h.value64();
 }
 

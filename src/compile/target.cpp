@@ -11,6 +11,7 @@ Result<Options> options_for_target(std::string_view name, int threads) {
   options.target = *target;
   options.limits = {.lanes = target->vector_bits / 32,
                     .vector_registers = target->vector_registers,
+                    .memory_operands = target->memory_operands(),
                     .l2 = int64_t(target->vector_bits == 512 ? 1 << 20 : 512 << 10),
                     .l3 = 16 << 20,
                     .threads = threads,
@@ -32,7 +33,8 @@ std::vector<std::string> instructions_of(const codegen::CpuTarget& target) {
   } else {
     add(target.int8_dot, {"HWCAP_ASIMDDP"});
     add(target.bf16_dot, {"HWCAP2_BF16"});
-    add(target.cpu.starts_with("neoverse-v") || target.cpu == "a64fx", {"HWCAP_SVE"});
+    if (target.sve)
+      words.insert(words.end(), {"HWCAP_SVE", "SVE_BITS " + std::to_string(target.vector_bits)});
   }
   return words;
 }

@@ -179,10 +179,12 @@ std::optional<Chooser::Product> Chooser::product(int s, const std::vector<std::s
 
 /// The rows and vectors of a register tile that suit a block of so many best.
 std::pair<int64_t, int64_t> Chooser::register_tile(int s, int64_t rows, int64_t columns) {
-  // The accumulators, the vectors of one step, one broadcast.
+  // The accumulators, the vectors of one step, one broadcast (one of each row and four to spare, where they are fetched ahead of their use).
   const bool wide = limits_.vector_registers >= 32;
   const std::vector<int64_t> sizes{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14};
-  const auto fits = [&](int64_t r, int64_t v) { return (r + 1) * v < limits_.vector_registers; };
+  const auto fits = [&](int64_t r, int64_t v) {
+    return (r + 1) * v + (limits_.memory_operands ? 1 : r + 4) <= limits_.vector_registers;
+  };
   std::pair<int64_t, int64_t> usual = wide ? std::pair(4, 4) : std::pair(6, 2);
   double best = block_cost(rows, columns, limits_.lanes, usual.first, usual.second) * 0.995;
   for (int64_t v : wide ? std::vector<int64_t>{4, 3, 2, 1} : std::vector<int64_t>{2, 3, 1})

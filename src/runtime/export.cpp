@@ -279,16 +279,23 @@ private:
   }
 
   std::string missing_instructions() const {
-    std::string x86, arm, out = "static const char* missing_instructions(void) {\n";
+    std::string x86, arm, includes, out = "static const char* missing_instructions(void) {\n";
+    constexpr std::string_view width = "SVE_BITS ";
     for (const std::string& word : options_.instructions)
-      if (word.starts_with("HWCAP"))
+      if (word.starts_with(width)) {
+        includes += "#include <sys/prctl.h>\n";
+        arm += fmt::format(
+            "  if ((prctl(PR_SVE_GET_VL) & PR_SVE_VL_LEN_MASK) * 8 != {0}) return \"SVE of {0} bits\";\n",
+            word.substr(width.size()));
+      } else if (word.starts_with("HWCAP"))
         arm += fmt::format("  if (!(getauxval({}) & {})) return {};\n",
                            word.starts_with("HWCAP2") ? "AT_HWCAP2" : "AT_HWCAP", word,
                            quoted(word.substr(word.find('_') + 1)));
       else
         x86 += fmt::format("  if (!__builtin_cpu_supports({0})) return {0};\n", quoted(word));
     if (!x86.empty()) out += "  __builtin_cpu_init();\n" + x86;
-    return (arm.empty() ? "" : "#include <sys/auxv.h>\n") + out + arm + "  return NULL;\n}\n\n";
+    if (!arm.empty()) includes += "#include <sys/auxv.h>\n";
+    return includes + out + arm + "  return NULL;\n}\n\n";
   }
 
   std::string source(int assumptions) const {

@@ -16,7 +16,7 @@ struct ExportOptions {
   std::string folder; ///< is made
   std::string name;   ///< of the program: a C identifier, the beginning of all its names
   std::string target; ///< of its code, as the user wrote it; for comments
-  /// Instructions that the code may use, in the words of GCC's __builtin_cpu_supports (x86-64) or of the system's HWCAP_ bits (AArch64, "HWCAP_SVE").
+  /// Instructions that the code may use, in the words of GCC's __builtin_cpu_supports (x86-64) or of the system's HWCAP_ bits (AArch64, "HWCAP_SVE"; "SVE_BITS 256": vectors of exactly that width).
   std::vector<std::string> instructions;
   std::map<std::string, std::string> output_names; ///< of results, where they are called otherwise outside
   /// The bytes of a weight. They must live until export_plan returns.

@@ -138,6 +138,7 @@ kernel::MachineLimits MachineProfile::limits() const {
   kernel::MachineLimits limits;
   limits.lanes = vector_bits / 32;
   limits.vector_registers = vector_registers;
+  limits.memory_operands = codegen::CpuTarget::host().memory_operands();
   limits.l1 = l1;
   limits.l2 = l2;
   limits.l3 = l3;

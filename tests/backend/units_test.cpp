@@ -1,5 +1,6 @@
 // backend/units_test.cpp -- described instructions as the processor's own, against their descriptions.
 #include "support.h"
+#include <fmt/format.h>
 
 namespace luminal {
 namespace {
@@ -141,6 +142,17 @@ TEST(Units, AreRefusedWhereTheTargetLacksThem) {
   text = codegen::assembly(checked(product("arm.sdot", "i32", "i8", "i8", 4, 4)), arm);
   ASSERT_TRUE(text) << text.error();
   EXPECT_NE(text->find("sdot"), std::string::npos);
+  // On values, as wide as the processor's scalable vectors.
+  for (const auto& [name, type] : {std::pair("bfdot", "f32"), std::pair("sdot", "i32")}) {
+    text = codegen::assembly(
+        checked(fmt::format("kernel dot(a: u32[16] in, b: u32[16] in, c: {1}[16] inout) lanes 16\n"
+                            "  vector l in 0..16\n    c[l] = arm.{0}(c[l], a[l], b[l])\n",
+                            name, type)),
+        arm);
+    ASSERT_TRUE(text) << text.error();
+    EXPECT_NE(text->find(fmt::format("\t{}\tz", name)), std::string::npos) << *text;
+    EXPECT_EQ(text->find(".16b"), std::string::npos) << *text;
+  }
 }
 
 } // namespace
