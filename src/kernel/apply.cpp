@@ -227,6 +227,7 @@ void apply(Nests& nests, const Directive& d) {
   }
   case DirectiveKind::store: return store(nests, d);
   case DirectiveKind::stage: check_loop_name(nests, w[1]); return stage_copy(nests, w[0], w[1]);
+  case DirectiveKind::frame: check_loop_name(nests, w[1]); return frame(nests, w[0], w[1]);
   case DirectiveKind::materialize: check_loop_name(nests, w[1]); return materialize(nests, w[0], w[1]);
   case DirectiveKind::inline_: return inline_value(nests, w[0]);
   case DirectiveKind::fuse: return fuse(nests, w[0], w[1]);

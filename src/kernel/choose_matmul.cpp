@@ -39,6 +39,16 @@ double balance(int64_t trips, int64_t workers) {
 
 } // namespace
 
+/// Of rows x columns results in tiles of both, beside so many vectors.
+double Chooser::tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
+                          int64_t vectors) {
+  const int64_t r = rows / tile_rows, odd_r = rows % tile_rows, c = columns / tile_columns,
+                odd_c = columns % tile_columns;
+  return double(r * c) * body_cost(tile_rows * tile_columns, vectors) +
+         double(c) * body_cost(odd_r * tile_columns, vectors) +
+         double(r) * body_cost(tile_rows * odd_c, vectors) + body_cost(odd_r * odd_c, vectors);
+}
+
 /// Axes along which a load runs through panels, the last of which is not full: split_blocks leaves them alone.
 void Chooser::split_panels(int s) {
   for (int a : std::vector<int>(stage(s).axes)) {
@@ -111,12 +121,15 @@ std::optional<Chooser::Product> Chooser::product(int s, const std::vector<std::s
   for (const StageLoop* l : kept)
     for (int load : {0, 1}) {
       if (n || !suits(load, *l) || trips(*l) < limits_.lanes) continue;
-      const bool block = std::ranges::any_of(st.axes, [&](int a) {
-        const Expr axis = nests_.cone.axes[size_t(a)].symbol;
-        return depends_on_loop(nest(s), axis, *l) &&
-               std::ranges::any_of(loads[size_t(load)]->index,
-                                   [&](Expr e) { return e.kind() == ExprKind::mod && e.args()[0] == axis; });
-      });
+      const auto frame = framed_.find(st.name);
+      if (frame != framed_.end() && loads[size_t(load)]->value == frame->second) continue;
+      const bool block = frame != framed_.end() || std::ranges::any_of(st.axes, [&](int a) {
+                           const Expr axis = nests_.cone.axes[size_t(a)].symbol;
+                           return depends_on_loop(nest(s), axis, *l) &&
+                                  std::ranges::any_of(loads[size_t(load)]->index, [&](Expr e) {
+                                    return e.kind() == ExprKind::mod && e.args()[0] == axis;
+                                  });
+                         });
       if (block) n = l, panel = load, p.across = written(*l) != Step::contiguous;
     }
   for (const StageLoop* l : kept)

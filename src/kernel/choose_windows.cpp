@@ -81,17 +81,161 @@ WindowBlocks window_blocks(const WindowedProduct& p, const MachineLimits& limits
   return best;
 }
 
+WindowWays window_ways(const WindowedProduct& p, const MachineLimits& limits) {
+  WindowWays ways;
+  if (p.run >= limits.lanes && p.window) ways.framed = share_of(p.run, limits.lanes);
+  if (p.depth < 64) return ways;
+  // An element of the windows takes as long to copy as some six vectors to multiply and add.
+  const WindowBlocks blocks = window_blocks(p, limits);
+  ways.copied = blocks.used * (blocks.apart ? 1 : 0.95) / (1 + 6 / double(p.uses));
+  return ways;
+}
+
+/// The operand is copied once with the zeros around it, and windows are shifted views of that: no condition is left in the loops, and nothing is
+/// copied as often as windows overlap. Rows that are read in steps of several are taken apart, so that lanes read side by side.
+bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
+  if (!p.window || p.step == Step::irregular || p.depth < 16) return false;
+  const WindowWays ways = window_ways(p, limits_);
+  if (!ask(s, "frame", across || ways.framed > ways.copied, {0, 1})) return false;
+  const auto name = [&](int a) { return nests_.cone.axes[size_t(a)].name; };
+  const std::string product = stage(s).name, value = nests_.cone.values[size_t(p.x->value)].name,
+                    copy = nests_.free_name(value + ".frame");
+  std::vector<std::string> shared;
+  if (p.images > 1 && share_of(p.images, limits_.threads) > 0.95)
+    for (size_t k = 0; k + 2 < p.kept.size(); k++) shared.push_back(name(p.kept[k]));
+  const auto step = coefficient_of(p.x->index.back(), nests_.cone.axes[size_t(p.kept.back())].symbol);
+  const int64_t apart = !across && step && step->is_constant() ? step->value() : 1;
+  if (!try_add(DirectiveKind::frame, {value, copy})) return false;
+  const ConeValue& made = nests_.cone.values.back();
+  std::vector<std::string> words{copy, shared.empty() ? "root" : shared.back()}, outer{stage(s).name};
+  for (int a : made.axes) {
+    if (a < 0) continue;
+    words.push_back(name(a));
+    outer.push_back(name(a));
+  }
+  if (apart > 1 && made.axes.back() >= 0) {
+    const std::string row = outer.back(), size = std::to_string(apart);
+    const auto [o, i] = split(s, row, apart);
+    words.pop_back(), outer.pop_back();
+    words.push_back(row + "%" + size), words.push_back(row + "/" + size);
+    outer.push_back(i), outer.push_back(o);
+    add(DirectiveKind::order, outer);
+  }
+  add(DirectiveKind::store, words);
+  block_loops_[stage(s).name] = block_loops_[product] = shared;
+  if (across) framed_[product] = int(nests_.cone.values.size()) - 1;
+  windowed_ = true;
+  return true;
+}
+
+/// The product of panels with what frame() copied: tiles of neighbouring results, in one row or in two, by one panel.
+bool Chooser::framed(int s, const std::vector<std::string>& common) {
+  const std::optional<Product> p = product(s, common);
+  if (!p || !p->across || !p->outer.empty()) return false;
+  const std::string name = stage(s).name;
+  std::vector<std::string> images = p->more_rows;
+  std::string row;
+  if (!images.empty()) row = images.back(), images.pop_back();
+  const std::string nv = nests_.free_name(p->n + ".v"), lane = nests_.free_name(p->n + ".l"),
+                    mt = nests_.free_name(p->m + ".t"), mi = nests_.free_name(p->m + ".i");
+  std::string panel = p->panels;
+  if (panel.empty()) {
+    const std::string inside = nests_.free_name(p->n + ".q");
+    panel = nests_.free_name(p->n + ".p");
+    const int64_t most = (limits_.vector_registers >= 32 ? 4 : 2) * limits_.lanes;
+    add(DirectiveKind::split, {name, p->n, panel, inside}, {most});
+    add(DirectiveKind::split, {name, inside, nv, lane}, {limits_.lanes});
+  } else
+    add(DirectiveKind::split, {name, p->n, nv, lane}, {limits_.lanes});
+  const int64_t vectors = trips(*nest(s).find(nv)), all_rows = row.empty() ? 1 : trips(*nest(s).find(row)),
+                columns = trips(*nest(s).find(p->m)), panels = trips(*nest(s).find(panel));
+  // The tile that leaves least over; of equal ones the squarest, whose windows overlap most.
+  std::pair<int64_t, int64_t> usual{1, 1};
+  double best = 0;
+  for (int64_t r : {2, 1})
+    for (int64_t c : {2, 4, 3, 6, 8, 7}) {
+      if (r > all_rows || c > columns || r * c > 16 / vectors + 3 ||
+          (r * c + 1) * vectors >= limits_.vector_registers)
+        continue;
+      const double cost = tile_cost(all_rows, columns, r, c, vectors);
+      if (best == 0 || cost < best * 0.999) best = cost, usual = {r, c};
+    }
+  const int64_t tile_rows = std::min(ask(s, "tile_rows", usual.first, {1, 2, 4}), all_rows),
+                tile_columns = std::min(ask(s, "tile_columns", usual.second, {1, 2, 3, 4, 6, 7}), columns);
+  add(DirectiveKind::split, {name, p->m, mt, mi}, {tile_columns});
+  std::string rt, ri;
+  if (!row.empty()) {
+    rt = nests_.free_name(row + ".t"), ri = nests_.free_name(row + ".i");
+    add(DirectiveKind::split, {name, row, rt, ri}, {tile_rows});
+  }
+  // The second cache holds all panels, or one of them at a time beside what it meets.
+  const std::string tiles = row.empty() ? mt : rt;
+  const int64_t threads = common.empty() ? limits_.threads : 1;
+  const auto filled = [&](const std::string& loop) { return share_of(trips(*nest(s).find(loop)), threads); };
+  const bool by_panels = ask(s, "panels_outside",
+                             filled(panel) > filled(tiles) - 0.02 &&
+                                 (panels * vectors * limits_.lanes * p->deep * 4 > limits_.l2 / 2 ||
+                                  filled(panel) > filled(tiles) + 0.02),
+                             {0, 1});
+  std::vector<std::string> words{name};
+  words.insert(words.end(), common.begin(), common.end());
+  const size_t first = words.size();
+  words.insert(words.end(), images.begin(), images.end());
+  words.insert(words.end(), {by_panels ? panel : tiles, by_panels ? tiles : panel});
+  if (!row.empty()) words.push_back(mt);
+  words.insert(words.end(), p->depth.begin(), p->depth.end());
+  if (!row.empty()) words.push_back(ri);
+  words.insert(words.end(), {mi, nv, lane});
+  std::string shared = by_panels ? panel : tiles;
+  if (!images.empty() && filled(images[0]) >= filled(shared)) shared = images[0];
+  // (What workers share stands outermost: all that is inside is done by one of them.)
+  std::rotate(words.begin() + long(first), std::ranges::find(words, shared),
+              std::ranges::find(words, shared) + 1);
+  add(DirectiveKind::order, words);
+  add(DirectiveKind::parallel, {name, common.empty() ? shared : common[0]});
+  add(DirectiveKind::vector, {name, lane});
+  words = {name, mi, nv};
+  if (!row.empty()) words.push_back(ri);
+  add(DirectiveKind::unroll, words);
+  // Small windows are written out.
+  int64_t bodies = 1;
+  for (size_t d = p->depth.size(); d-- > 0;) {
+    const StageLoop* l = nest(s).find(p->depth[d]);
+    if (!l->symbol.is_symbol()) continue;
+    const int64_t n = trips(*l), part = bodies == 1 && n > 8 ? 4 : n;
+    if (bodies * part > 9) break;
+    if (part > 1) add(DirectiveKind::jam, {name, l->name}, {part});
+    bodies *= part;
+    if (part < n) break;
+  }
+  done_ = s;
+  return true;
+}
+
 /// The operand of a product that is read through a window, shifted, spread or filled up at its ends, is copied in the order in which the
 /// product reads it (im2col), where that makes long runs of lanes out of short ones.
 void Chooser::windows() {
   for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
     const auto p = windowed_product(nests_.cone, stage(int(s)));
-    if (!p || p->uses < 16 || p->depth < 64) continue;
+    if (!p || p->uses < 16) continue;
     if (!(p->window || p->step == Step::near) || p->step == Step::irregular) continue;
     const bool across = std::ranges::any_of(p->outputs, [&](int a) {
       return !blocks_of(nests_.cone, stage(int(s)), nests_.cone.axes[size_t(a)].symbol).empty();
     });
-    if (p->run == 1 && !across) continue;
+    // A single panel, too, and rows of a transposed weight.
+    const bool beside =
+        across || std::ranges::any_of(p->outputs, [&](int a) {
+          const Expr axis = nests_.cone.axes[size_t(a)].symbol;
+          const auto& out = stage(int(s)).components[0];
+          return step_of(nests_.cone, p->w->value, p->w->index, axis) == Step::contiguous &&
+                 nests_.cone.axes[size_t(a)].extent.value() >= limits_.lanes &&
+                 (out.out < 0 || step_of(nests_.cone, out.out, out.index, axis) != Step::contiguous);
+        });
+    if (frame(int(s), *p, beside)) {
+      s++;
+      continue;
+    }
+    if (p->depth < 64 || (p->run == 1 && !across)) continue;
     const bool usual = across || p->step != Step::contiguous || p->run < 4 * limits_.lanes;
     if (!ask(int(s), "windows", usual, {0, 1})) continue;
     const std::string product = stage(int(s)).name, origin = p->x->origin;

@@ -26,6 +26,11 @@ struct WindowBlocks {
   bool apart = false;    ///< a block is copied just before the product reads it, by the worker that does
   bool by_image = false; ///< workers share the images
 };
+/// The share of the lanes' time that the product itself has, where lanes go along the run: the operand is framed, or its windows are copied.
+struct WindowWays {
+  double framed = 0, copied = 0;
+};
+WindowWays window_ways(const WindowedProduct& product, const MachineLimits& limits);
 /// The best blocks, or those of so many rows.
 WindowBlocks window_blocks(const WindowedProduct& product, const MachineLimits& limits, int64_t rows = 0);
 

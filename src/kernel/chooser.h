@@ -6,6 +6,8 @@
 
 namespace luminal::kernel {
 
+struct WindowedProduct; // choose_windows.h
+
 /// full: stages share loops, large products are packed; separate: each stage has its own nest; bare: serial loops.
 enum class Ambition : uint8_t { full, separate, bare };
 
@@ -50,6 +52,8 @@ private:
   void tile_stage(int s, const Tuple& tuple, const TileLoops& loops, int64_t rows);
   void epilogues();
   void windows();
+  bool frame(int s, const WindowedProduct& product, bool across);
+  bool framed(int s, const std::vector<std::string>& common);
   void keep_costly(); // what several stages would compute again and again
   std::vector<std::string> common_loops();
   void lanes_of_common(std::vector<std::string>& common);
@@ -84,6 +88,8 @@ private:
     bool turned = false; // nor does the operand: its rows run along the sum, and it is turned as it is copied
   };
   std::optional<Product> product(int s, const std::vector<std::string>& common) const;
+  static double tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
+                          int64_t vectors);
   std::pair<int64_t, int64_t> register_tile(int s, int64_t rows, int64_t columns);
   struct Tile {
     std::vector<std::string> unrolled; // in order
@@ -119,9 +125,10 @@ private:
   std::map<std::string, std::vector<std::string>>
       block_loops_; // of copies and their readers, by stage: the loops that they share
   std::map<std::string, std::vector<std::string>>
-      piece_loops_;              // of pieces, by stage: the loops around the cut
-  std::set<std::string> joined_; // pieces that run in the loops of the piece before
-  int done_ = 0;                 // the last stage that matmul() scheduled
+      piece_loops_;                   // of pieces, by stage: the loops around the cut
+  std::set<std::string> joined_;      // pieces that run in the loops of the piece before
+  std::map<std::string, int> framed_; // products of panels with what frame() copied, and that value
+  int done_ = 0;                      // the last stage that matmul() scheduled
 };
 
 } // namespace luminal::kernel

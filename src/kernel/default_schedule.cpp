@@ -371,7 +371,9 @@ Schedule Chooser::run(Ambition ambition) {
     if (common.empty() && !words && (whole || product)) merge_neighbours(int(s), shared);
     const std::string name = stage(int(s)).name;
     done_ = int(s);
-    if (!product || !matmul(int(s), shared)) loops(int(s), shared);
+    const bool done =
+        product && ((framed_.contains(name) && framed(int(s), shared)) || matmul(int(s), shared));
+    if (!done) loops(int(s), shared);
     s = size_t(done_);
     if (joined_.contains(name)) add(DirectiveKind::at, {name, shared.back()});
     if (block != block_loops_.end() && !shared.empty() && has_fold(stage(int(s))))

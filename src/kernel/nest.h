@@ -90,6 +90,7 @@ Nests apply(const Cone& cone, const Schedule& schedule);
 
 // ---- directives that change the stages (transform.cpp, cascade.cpp, split_reduction.cpp) ----
 void stage_copy(Nests& nests, const std::string& value, const std::string& copy);
+void frame(Nests& nests, const std::string& value, const std::string& copy); // frame.cpp
 void materialize(Nests& nests, const std::string& node, const std::string& value);
 void inline_value(Nests& nests, const std::string& value);
 void fuse(Nests& nests, const std::string& stage, const std::string& next);

@@ -106,10 +106,9 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
         // Lanes along n although the results do not lie so: a tile is written element by element, some two steps for each.
         double there = share_of(p->run, lanes);
         const auto windows = windowed_product(cone, st);
-        if (windows && windows->uses >= 16 && windows->depth >= 64 &&
-            (windows->window || windows->step == Step::near)) {
-          const WindowBlocks blocks = window_blocks(*windows, limits);
-          there = std::max(there, blocks.used) * (blocks.apart ? 1 : 0.95);
+        if (windows && windows->uses >= 16 && (windows->window || windows->step == Step::near)) {
+          const WindowWays ways = window_ways(*windows, limits);
+          there = std::max(ways.framed, ways.copied);
         }
         const double here = share_of(p->n, lanes) / (1 + 2.0 * double(lanes) / double(p->depth));
         if (here < there + 0.02) continue;

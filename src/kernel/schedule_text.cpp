@@ -43,6 +43,7 @@ constexpr Form forms[] = {
     {DirectiveKind::roles, "roles", 2, false, 1, 1, "roles STAGE LOOP DEPTH"},
     {DirectiveKind::serial, "serial", 0, false, 1, 1, "serial POINTS"},
     {DirectiveKind::pieces, "pieces", 2, false, 0, 1, "pieces STAGE AXIS [1]"},
+    {DirectiveKind::frame, "frame", 2, false, 0, 0, "frame VALUE COPY"},
 };
 
 const Form& form_of(DirectiveKind kind) { return forms[int(kind)]; }

@@ -68,7 +68,10 @@ public:
     case 9:
     case 10: return {DirectiveKind::at, {stage, loop}, {}};
     case 11: return {DirectiveKind::fuse, {any(stages).name, stage}, {}};
-    case 12: return {DirectiveKind::stage, {value, "copy" + std::to_string(number_)}, {}};
+    case 12:
+      return {pick(2) ? DirectiveKind::stage : DirectiveKind::frame,
+              {value, "copy" + std::to_string(number_)},
+              {}};
     case 13: return {DirectiveKind::cascade, {stage, pick(2) ? loop : "root"}, {}};
     case 14:
       return {DirectiveKind::split_reduction,

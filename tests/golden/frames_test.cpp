@@ -1,0 +1,200 @@
+// golden/frames_test.cpp -- products with an operand that is read through windows: the directive frame, and default schedules of random convolutions, against the interpreter.
+#include "golden/golden_support.h"
+#include <fmt/format.h>
+
+namespace luminal::kernel {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+struct Convolution {
+  int64_t images = 1, channels = 4, results = 32, height = 9, width = 9, kernel_h = 3, kernel_w = 3,
+          stride = 1, dilation = 1, pad = 1;
+  int64_t panel = 0; // columns of the panels of the weight; 0: as it is
+  int64_t out(int64_t size, int64_t k) const {
+    return (size + 2 * pad - (k - 1) * dilation - 1) / stride + 1;
+  }
+};
+
+std::string term_of(const Convolution& c) {
+  const std::string axes = fmt::format("b: {}, o: {}, i: {}, j: {}, c: {}, r: {}, s: {}", c.images, c.results,
+                                       c.out(c.height, c.kernel_h), c.out(c.width, c.kernel_w), c.channels,
+                                       c.kernel_h, c.kernel_w);
+  const std::string i = fmt::format("{}*i + {}*r - {}", c.stride, c.dilation, c.pad),
+                    j = fmt::format("{}*j + {}*s - {}", c.stride, c.dilation, c.pad);
+  const std::string condition =
+      c.pad ? fmt::format(" where 0 <= {0} and {0} < {1} and 0 <= {2} and {2} < {3}", i, c.height, j, c.width)
+            : "";
+  return fmt::format("fn @conv(%X: f32[{}, {}, {}, {}], %W: f32[{}]) {{\n  %x = view %X [{axes}] -> [b, c, "
+                     "{}, {}]{}\n  %w = view "
+                     "%W [{axes}] -> [{}]\n  %p = mul %x, %w\n  %f = fold [{axes}] over [c, r, s] {{ sum "
+                     "%p[b, o, i, j, c, r, s] "
+                     "}}\n  %Y = get %f, 0\n  return Y = %Y\n}}\n",
+                     c.images, c.channels, c.height, c.width,
+                     c.panel ? fmt::format("{}, {}, {}, {}, {}", (c.results + c.panel - 1) / c.panel,
+                                           c.channels, c.kernel_h, c.kernel_w, c.panel)
+                             : fmt::format("{}, {}, {}, {}", c.results, c.channels, c.kernel_h, c.kernel_w),
+                     i, j, condition,
+                     c.panel ? fmt::format("o // {0}, c, r, s, o % {0}", c.panel) : "o, c, r, s",
+                     fmt::arg("axes", axes));
+}
+
+void expect_numbers(const Module& module, const Cone& cone, const Kernel& kernel, const std::string& about,
+                    uint64_t seed) {
+  ASSERT_THAT(verify(kernel), testing::IsEmpty()) << to_string(kernel);
+  const Bindings inputs = random_bindings(module.entry(), {"conv", {}}, seed);
+  KernelRun got = run_cone(module.entry(), cone, kernel, inputs, adversarial(seed, 1 + int(seed % 3)));
+  ASSERT_TRUE(got.run.ok()) << got.run.text() << about;
+  EXPECT_LE(difference(DType::f32, got.results.at("Y"), Interpreter(module, inputs).run().at("Y")), 2e-6)
+      << about;
+}
+
+/// The default schedule of the convolution, which is right.
+std::string default_of(const Convolution& c, const MachineLimits& limits, const Answers& answers = {},
+                       uint64_t seed = 1) {
+  const std::string term = term_of(c);
+  Module module = parse_module(term, "conv");
+  EXPECT_THAT(verify(module), testing::IsEmpty()) << term;
+  auto cone = cone_of(module.entry(), false);
+  if (!cone) return cone.error();
+  auto [schedule, kernel, decisions] = default_kernel(*cone, limits, answers);
+  if (!kernel) return kernel.error();
+  expect_numbers(module, *cone, *kernel, to_string(schedule) + term, seed);
+  return to_string(schedule);
+}
+
+/// What lowering says of a schedule; the kernel is right where there is one.
+std::string lowered(const std::string& term, const std::string& schedule) {
+  Module module = parse_module(term, "conv");
+  auto cone = cone_of(module.entry(), false);
+  if (!cone) return cone.error();
+  auto kernel = lower(*cone, parse_schedule(schedule, "frames"));
+  if (!kernel) return kernel.error();
+  expect_numbers(module, *cone, *kernel, schedule + term, 5);
+  return to_string(*kernel);
+}
+
+constexpr MachineLimits avx512{.lanes = 16, .vector_registers = 32, .threads = 2},
+    avx2{.lanes = 8, .vector_registers = 16, .threads = 3},
+    one{.lanes = 16, .vector_registers = 32, .threads = 1};
+
+TEST(Frames, TheCopyHoldsTheZerosAroundAndTheLoopsNoCondition) {
+  const std::string text = lowered(term_of({}), "frame X X.frame\n");
+  EXPECT_THAT(text, HasSubstr("shared X.frame: f32[484]")); // 4 x 11 x 11
+  EXPECT_THAT(text, HasSubstr("where"));                    // of the copy
+  EXPECT_THAT(text.substr(text.find("barrier")), Not(HasSubstr("where")));
+}
+
+TEST(Frames, OfOneImageAtATimeWithColumnsTakenApart) {
+  const Convolution c{.images = 3, .width = 12, .stride = 2};
+  const std::string text =
+      lowered(term_of(c),
+              "frame X F\nsplit F F_3 o i 2\norder F b c F_2 i o\nstore F b b c F_2 F_3%2 F_3/2\nat f b\n");
+  EXPECT_THAT(text, HasSubstr("F: f32[616]")); // of one image: 4 x 11 x 13, and a column to make them even
+}
+
+TEST(Frames, PlacesThatNoWindowReadsAreInsideToo) {
+  // Steps of 3, windows of 2: a third of the places, some of them outside.
+  lowered(term_of({.height = 11, .width = 10, .kernel_h = 2, .kernel_w = 2, .stride = 3, .pad = 2}),
+          "frame X F\n");
+  lowered(term_of({.height = 9, .width = 10, .dilation = 2, .pad = 0}), "frame X F\n");
+}
+
+TEST(Frames, AreRefusedWhereTheyWouldNotHoldWhatIsRead) {
+  const auto view = [](std::string_view map) {
+    return fmt::format(
+        "fn @f(%X: f32[9, 9]) {{\n  %x = view %X [i: 4, j: 4, s: 3] -> {}\n  %f = fold [i: 4, j: 4, s: "
+        "3] over [s] {{ sum %x[i, j, s] }}\n  %Y = get %f, 0\n  return Y = %Y\n}}\n",
+        map);
+  };
+  EXPECT_THAT(lowered(view("[i + s, j]"), "frame X F\n"), HasSubstr("kernel"));
+  EXPECT_THAT(lowered(view("[i, i]"), "frame X F\n"), HasSubstr("X is read along a diagonal"));
+  EXPECT_THAT(lowered(view("[2*i, j + s]"), "frame X F\n"), HasSubstr("no axis moves along"));
+  EXPECT_THAT(lowered(view("[i + s, j] where s <= j"), "frame X F\n"),
+              HasSubstr("whether it is read does not depend on the place in it alone"));
+  EXPECT_THAT(lowered(view("[i + s, j]"), "frame X X\n"), HasSubstr("X is a value"));
+  EXPECT_THAT(lowered(view("[i + s, j]"), "frame Y F\n"), HasSubstr("no stage reads Y"));
+  const std::string twice = "fn @f(%X: f32[9]) {\n  %a = view %X [i: 4, s: 3] -> [i + s]\n  %b = view %X [i: "
+                            "4, s: 3] -> [i + s + 1]\n  %p "
+                            "= mul %a, %b\n  %f = fold [i: 4, s: 3] over [s] { sum %p[i, s] }\n  %Y = get "
+                            "%f, 0\n  return Y = %Y\n}\n";
+  EXPECT_THAT(lowered(twice, "frame X F\n"), HasSubstr("X is read at several places"));
+}
+
+TEST(Frames, PanelsMeetShiftedViewsInTilesThatLeaveLittleOver) {
+  Convolution c{.channels = 2, .results = 128, .height = 14, .width = 14, .panel = 64};
+  std::string schedule = default_of(c, one);
+  EXPECT_THAT(schedule, HasSubstr("frame X X.frame"));
+  EXPECT_THAT(schedule,
+              HasSubstr("split f i i.t i.i 2\n")); // tiles of 2 x 2: rows of 14 are no multiple of 4
+  EXPECT_THAT(schedule, HasSubstr("split f j j.t j.i 2\n"));
+  EXPECT_THAT(schedule, HasSubstr("jam f s 3\njam f r 3\n"));
+  EXPECT_THAT(schedule, Not(HasSubstr("materialize")));
+  c.height = c.width = 7, c.results = 64; // one panel
+  schedule = default_of(c, one);
+  EXPECT_THAT(schedule, HasSubstr("frame X X.frame"));
+  EXPECT_THAT(schedule, HasSubstr("vector f o.l"));
+}
+
+TEST(Frames, LongRowsHaveTheLanes) {
+  const Convolution c{.channels = 3,
+                      .results = 16,
+                      .height = 12,
+                      .width = 64,
+                      .kernel_h = 5,
+                      .kernel_w = 5,
+                      .stride = 2,
+                      .pad = 2};
+  const std::string schedule = default_of(c, one);
+  EXPECT_THAT(schedule, HasSubstr("store X.frame root c X.frame_2 X.frame_3%2 X.frame_3/2"));
+  EXPECT_THAT(schedule, HasSubstr("vector f j"));
+}
+
+TEST(Frames, RandomConvolutions) {
+  int framed = 0, panels = 0;
+  for (uint64_t seed = 1; seed <= 40; seed++) {
+    std::mt19937_64 random(seed);
+    const auto in = [&](int64_t low, int64_t high) {
+      return low + int64_t(random() % uint64_t(high - low + 1));
+    };
+    const MachineLimits& limits = std::array{avx512, avx2, one}[random() % 3];
+    Convolution c{.images = in(1, 4) > 2 ? in(2, 3) : 1, .channels = in(2, 5), .results = in(16, 80)};
+    c.kernel_h = in(1, 4), c.kernel_w = in(2, 5), c.stride = in(1, 3), c.dilation = in(1, 4) > 3 ? 2 : 1,
+    c.pad = in(0, 2);
+    c.height = in(9, 14), c.width = in(9, in(1, 3) == 1 ? 40 : 16);
+    c.panel = in(0, 1) ? int64_t{limits.vector_registers >= 32 ? 4 : 2} * limits.lanes : 0;
+    Answers answers;
+    if (random() % 3 == 0)
+      answers = {{"f.tile_rows", in(1, 2)}, {"f.tile_columns", in(1, 3)}, {"f.panels_outside", in(0, 1)}};
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const std::string schedule = default_of(c, limits, answers, seed);
+    framed += schedule.find("frame X") != std::string::npos;
+    panels += schedule.find("frame X") != std::string::npos && c.panel;
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(framed, 12);
+  EXPECT_GT(panels, 6);
+}
+
+/// Rows of the other operand lie side by side there: hints about later rows would ask for another line in each step of the sum.
+TEST(AcrossPanels, NothingIsAskedForAhead) {
+  const Convolution c{.channels = 256,
+                      .results = 128,
+                      .height = 7,
+                      .width = 7,
+                      .kernel_h = 1,
+                      .kernel_w = 1,
+                      .pad = 0,
+                      .panel = 64};
+  for (const MachineLimits& limits : {one, avx512}) {
+    MachineLimits small = limits;
+    small.l1 = 4096;
+    const std::string schedule = default_of(c, small);
+    EXPECT_THAT(schedule, HasSubstr("vector f o.i.l"));
+    EXPECT_THAT(schedule, Not(HasSubstr("prefetch")));
+  }
+}
+
+} // namespace
+} // namespace luminal::kernel
