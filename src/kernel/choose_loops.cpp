@@ -136,7 +136,7 @@ std::vector<Chooser::Row> Chooser::rows_of(int s, const std::string& lanes,
           return;
         known.push_back(&f);
         bool here = false, along_reduction = false, in_lanes = false;
-        int64_t size = std::max(1, bits(nests_.cone.values[size_t(f.value)].dtype) / 8), step = size;
+        int64_t size = std::max(1, bits(f.dtype) / 8), step = size; // of a word, where words are read
         for (auto& r : nest(s).loops) {
           bool moved = false;
           for (Expr e : f.index)
@@ -282,7 +282,8 @@ void Chooser::weight_tile(int s, const Row* other, const Row& vectors, int64_t b
     return outside;
   };
   tile.outer = unroll(vectors.loop, beside);
-  tile.streamed = vectors.bytes > limits_.l2;
+  // A good part of the second cache is not found there again: between two runs all other weights pass.
+  tile.streamed = vectors.bytes > limits_.l2 / 4;
   if (!other) return;
   std::string inside = row.loop;
   const int64_t block = limits_.l2 / 2 / std::max<int64_t>(1, row.step) / rows * rows;
