@@ -16,6 +16,12 @@ public:
   Chooser(const Cone& cone, const MachineLimits& limits, Decisions& decisions)
       : original_(cone), nests_(cone), limits_(limits), decisions_(decisions) {}
   Schedule run(Ambition ambition);
+  /// Instead of `run`: for at least so many rows, of the axis (choose_rows.cpp). Nothing where the cone is no product with turned weights.
+  struct RowPanels {
+    Schedule schedule;
+    std::string axis;
+  };
+  std::optional<RowPanels> many_rows(int64_t fewest);
 
 private:
   /// Adds a directive that is legal by construction; try_add: one that may be refused.
@@ -91,6 +97,16 @@ private:
   static double tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
                           int64_t vectors);
   std::pair<int64_t, int64_t> register_tile(int s, int64_t rows, int64_t columns);
+  // Products of many rows with weights whose rows run along the sum (choose_rows.cpp).
+  struct RowProduct {
+    int stage = -1;
+    int m = -1, n = -1, k = -1; // axes
+    int x = -1, w = -1;         // values; w: where the weight is read as it lies
+    bool plain = false;
+    std::vector<int64_t> blocks; // of the sum
+  };
+  std::optional<RowProduct> row_product(int s) const;
+  std::optional<std::string> row_panels(int64_t fewest);
   struct Tile {
     std::vector<std::string> unrolled; // in order
     std::vector<std::string> jammed;

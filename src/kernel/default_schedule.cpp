@@ -390,6 +390,30 @@ Schedule default_schedule(const Cone& cone, const MachineLimits& limits) {
   return default_kernel(cone, limits).schedule;
 }
 
+namespace {
+
+/// Where many rows meet weights that lie along the sum, panels of those are worth their making; few rows read the weights as they lie.
+void for_many_rows(const Cone& cone, const MachineLimits& limits, Decisions& decisions, Schedule& schedule) {
+  constexpr int64_t fewest = 32;
+  std::optional<Chooser::RowPanels> many;
+  try {
+    Decisions own;
+    many = Chooser(cone, limits, own).many_rows(fewest);
+  } catch (const ScheduleFailure&) {
+    return;
+  }
+  if (!many || !decisions.ask_whether("many_rows", true)) return;
+  const auto rows = std::ranges::find(cone.axes, many->axis, &ConeAxis::name);
+  const bool always = prove(le(fewest, rows->extent)) == Truth::yes;
+  Schedule both = always ? Schedule() : schedule;
+  if (!always) both.add(DirectiveKind::from, {many->axis}, {fewest});
+  both.directives.insert(both.directives.end(), many->schedule.directives.begin(),
+                         many->schedule.directives.end());
+  if (lower(cone, both, {.lanes = limits.lanes})) schedule = std::move(both);
+}
+
+} // namespace
+
 DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, const Answers& answers) {
   // What is chosen stage by stage may not fit together: then a simpler choice does.
   // An axis without elements leaves no trace in merged and split indices, and nothing to be fast at.
@@ -401,6 +425,7 @@ DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, cons
       continue;
     try {
       Schedule schedule = Chooser(cone, limits, decisions).run(ambition);
+      if (ambition == Ambition::full) for_many_rows(cone, limits, decisions, schedule);
       auto kernel = lower(cone, schedule, {.lanes = limits.lanes});
       // Unusual answers may lead to remainders of which the ranges alone do not tell that they are inside.
       const bool sound = kernel && (answers.empty() || verify(*kernel).empty());

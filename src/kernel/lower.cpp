@@ -510,7 +510,13 @@ Kernel Lowering::run() {
 
 Result<Kernel> lower(const Cone& cone, const Schedule& schedule, const LowerOptions& options) {
   try {
-    return Lowering(apply(cone, schedule), options).run();
+    std::optional<Kernel> kernel;
+    for (const Version& version : versions_of(cone, schedule)) {
+      Kernel next = Lowering(apply(cone, version.schedule), options).run();
+      kernel =
+          kernel ? with_version(std::move(*kernel), version.condition, std::move(next)) : std::move(next);
+    }
+    return std::move(*kernel);
   } catch (const ScheduleFailure& failure) {
     return Failure{fmt::format("[schedule] {}: {}", cone.name, failure.text)};
   } catch (const Error& error) {

@@ -88,6 +88,16 @@ void apply(Nests& nests, const Directive& directive);
 /// All directives, in order; the failure names the directive.
 Nests apply(const Cone& cone, const Schedule& schedule);
 
+// ---- versions for different sizes (versions.cpp) ----
+struct Version {
+  Expr condition; // over dimension symbols; of the first one 1
+  Schedule schedule;
+};
+/// Cut at each `from`; those before one that always holds are left out, and those that never hold.
+std::vector<Version> versions_of(const Cone& cone, const Schedule& schedule);
+/// One kernel that does what `next` does where the condition holds, and what `kernel` does elsewhere.
+Kernel with_version(Kernel kernel, Expr condition, Kernel next);
+
 // ---- directives that change the stages (transform.cpp, cascade.cpp, split_reduction.cpp) ----
 void stage_copy(Nests& nests, const std::string& value, const std::string& copy);
 void frame(Nests& nests, const std::string& value, const std::string& copy); // frame.cpp
@@ -95,6 +105,7 @@ void materialize(Nests& nests, const std::string& node, const std::string& value
 void inline_value(Nests& nests, const std::string& value);
 void fuse(Nests& nests, const std::string& stage, const std::string& next);
 void cascade(Nests& nests, const std::string& stage, const std::string& loop);
+void operand(Nests& nests, const std::string& stage, const std::string& axis, const std::string& value);
 void split_reduction(Nests& nests, const Directive& directive);
 /// The ends of the pieces of a constant axis in which the index expressions of the stage are plain, where there are several. `conditions_only`: where
 /// comparisons change, whatever minima, maxima and divisions do.

@@ -26,6 +26,10 @@
 //   serial POINTS                              a launch of at most so many points runs on one worker
 //   pieces STAGE AXIS [1]                      a map is cut along a constant axis where its index expressions change (with 1: where its conditions
 //                                              do): stages STAGE.p0, ... over axes AXIS.p0, ..., each without what never happens there. Before all splits
+//   operand STAGE AXIS VALUE                   of the two factors that a sum of products multiplies, the one that does not move along AXIS becomes a
+//                                              stage and a value of its own (a weight that is unpacked once for many rows)
+//   from AXIS COUNT                            begins another version, from the cone as it was, which runs where AXIS has at least COUNT elements: what
+//                                              stands before it is for fewer. One kernel holds all versions
 //   roles STAGE LOOP DEPTH                     producers fill a ring of DEPTH tiles for consumers; on a CPU the parts run one after the other
 //
 // STAGE may be * where it says: every stage that has the loop. Loops start as the axes of the stage, by name. Directives act in order.
@@ -62,7 +66,9 @@ enum class DirectiveKind : uint8_t {
   roles,
   serial,
   pieces,
-  frame
+  frame,
+  operand,
+  from
 };
 
 /// kind, and what stands on the line: words in order, numbers apart.

@@ -44,6 +44,8 @@ constexpr Form forms[] = {
     {DirectiveKind::serial, "serial", 0, false, 1, 1, "serial POINTS"},
     {DirectiveKind::pieces, "pieces", 2, false, 0, 1, "pieces STAGE AXIS [1]"},
     {DirectiveKind::frame, "frame", 2, false, 0, 0, "frame VALUE COPY"},
+    {DirectiveKind::operand, "operand", 3, false, 0, 0, "operand STAGE AXIS VALUE"},
+    {DirectiveKind::from, "from", 1, false, 1, 1, "from AXIS COUNT"},
 };
 
 const Form& form_of(DirectiveKind kind) { return forms[int(kind)]; }

@@ -153,6 +153,59 @@ void materialize(Nests& nests, const std::string& node, const std::string& value
   nests.insert_stage(int(first), std::move(stage), std::move(nest));
 }
 
+void operand(Nests& nests, const std::string& name, const std::string& axis, const std::string& value) {
+  const int s = nests.stage(name);
+  Stage& reader = nests.cone.stages[size_t(s)];
+  const auto along = std::ranges::find(nests.cone.axes, axis, &ConeAxis::name);
+  if (along == nests.cone.axes.end()) refuse("there is no axis {}", axis);
+  for (auto& other : nests.cone.values)
+    if (other.name == value) refuse("there is already a value {}", value);
+  if (reader.components.size() != 1 || reader.components[0].kind != ComponentKind::fold ||
+      reader.components[0].body->kind != FormulaKind::op || !reader.components[0].body->user_op.empty() ||
+      reader.components[0].body->op != Op::mul)
+    refuse("stage {} is no sum of products", name);
+  const FormulaRef body = reader.components[0].body;
+  const auto moves = [&](const FormulaRef& f, Expr symbol) {
+    return std::ranges::any_of(index_exprs(f), [&](Expr e) { return depends_on(e, symbol); });
+  };
+  std::optional<size_t> side;
+  for (size_t a : {0, 1}) {
+    if (moves(body->args[a], along->symbol)) continue;
+    if (side) refuse("no factor of stage {} moves along {}", name, axis);
+    side = a;
+  }
+  if (!side) refuse("both factors of stage {} move along {}", name, axis);
+  const FormulaRef factor = body->args[*side];
+  if (!holes_of(nests.cone, index_exprs(factor)).empty())
+    refuse("a factor of stage {} is found through indices from memory", name);
+  ConeValue v;
+  v.name = value;
+  v.dtype = factor->dtype;
+  v.role = ValueRole::interior;
+  Stage stage;
+  stage.name = nests.free_stage_name(value);
+  Component part;
+  part.dtype = v.dtype;
+  part.body = factor;
+  for (int a : reader.axes) {
+    const ConeAxis& own = nests.cone.axes[size_t(a)];
+    if (!own.symbol.is_symbol() || !moves(factor, own.symbol)) continue;
+    v.axes.push_back(a);
+    v.shape.push_back(own.extent);
+    part.index.push_back(own.symbol);
+    stage.axes.push_back(a);
+  }
+  if (stage.axes.empty()) refuse("a factor of stage {} is the same everywhere", name);
+  part.axes = sorted(stage.axes);
+  part.out = nests.add_value(v);
+  std::vector<FormulaRef> factors = body->args;
+  factors[*side] = formula_load(part.out, v.dtype, part.index);
+  reader.components[0].body = formula_op(Op::mul, std::move(factors));
+  stage.components.push_back(std::move(part));
+  StageNest nest = nests.fresh(stage);
+  nests.insert_stage(s, std::move(stage), std::move(nest));
+}
+
 void inline_value(Nests& nests, const std::string& value) {
   int v = nests.value(value);
   if (nests.cone.values[size_t(v)].role != ValueRole::interior)

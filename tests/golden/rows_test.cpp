@@ -175,6 +175,117 @@ class Rows : public testing::TestWithParam<Machine> {};
 TEST_P(Rows, LinearLayer) { expect_rows(linear_term, GetParam(), GetParam().linear); }
 TEST_P(Rows, GatedLayer) { expect_rows(gated_term, GetParam(), GetParam().gated); }
 
+// ---- many rows: weights in panels ----
+
+/// Rows of a weight that run along the sum, as they lie, as bf16, and in blocks with a scale for each.
+std::string wide_term(const std::string& weight) {
+  const std::string plain = R"(
+  %b = view %w [m: M, n: 200, k: 96] -> [n, k])",
+                    narrow = R"(
+  %wf = cast f32 %w
+  %b = view %wf [m: M, n: 200, k: 96] -> [n, k])",
+                    blocks = R"(
+  %wf = cast f32 %w
+  %sb = view %s [n: 200, b: 3, i: 32] -> [n, b]
+  %ws = mul %wf, %sb
+  %b = view %ws [m: M, n: 200, k: 96] -> [n, k // 32, k % 32])";
+  const bool is_blocks = weight == "blocks";
+  return "symbol M: 1..80\nfn @wide(%x: f32[M, 96], %w: " +
+         std::string(is_blocks          ? "i8[200, 3, 32], %s: f32[200, 3]"
+                     : weight == "bf16" ? "bf16[200, 96]"
+                                        : "f32[200, 96]") +
+         ") {\n  %a = view %x [m: M, n: 200, k: 96] -> [m, k]" +
+         (is_blocks          ? blocks
+          : weight == "bf16" ? narrow
+                             : plain) +
+         R"(
+  %ab = mul %a, %b
+  %f = fold [m: M, n: 200, k: 96] over [k] { sum %ab[m, n, k] }
+  %y = get %f, 0
+  return y = %y
+}
+)";
+}
+
+const char* const wide_gated_term = R"(symbol M: 1..80
+fn @gated(%x: f32[M, 96], %g: f32[200, 96], %u: bf16[200, 96]) {
+  %uf = cast f32 %u
+  %a = view %x [m: M, n: 200, k: 96] -> [m, k]
+  %gb = view %g [m: M, n: 200, k: 96] -> [n, k]
+  %ub = view %uf [m: M, n: 200, k: 96] -> [n, k]
+  %ag = mul %a, %gb
+  %au = mul %a, %ub
+  %f = fold [m: M, n: 200, k: 96] over [k] { sum %ag[m, n, k] }
+  %h = fold [m: M, n: 200, p: 96] over [p] { sum %au[m, n, p] }
+  %gate = get %f, 0
+  %up = get %h, 0
+  %s = silu %gate
+  %y = mul %s, %up
+  return y = %y
+}
+)";
+
+/// Few rows take the weights as they lie, many rows the panels; both are right. `parts`: of the schedule.
+void expect_panels(const std::string& term, const MachineLimits& limits,
+                   const std::vector<std::string>& parts) {
+  Module module = parse_module(term, "panels");
+  ASSERT_THAT(verify(module), testing::IsEmpty());
+  const Function& function = module.entry();
+  auto cone = cone_of(function, false);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  auto [schedule, kernel, decisions] = default_kernel(*cone, limits);
+  ASSERT_TRUE(kernel.ok()) << kernel.error();
+  for (auto& part : parts) EXPECT_THAT(to_string(schedule), HasSubstr(part));
+  EXPECT_EQ(parse_schedule(to_string(schedule)), schedule);
+  ASSERT_THAT(verify(*kernel), testing::IsEmpty()) << to_string(*kernel);
+  EXPECT_TRUE(same(parse_kernel(to_string(*kernel)), *kernel));
+  EXPECT_LT(register_pressure(*kernel, limits.lanes).accumulators, limits.vector_registers);
+  for (int64_t rows : {1, 31, 32, 33, 71}) {
+    GoldenCase c{"panels", {{"M", rows}}, false, 2e-6, {{"w", {-100, 100}}}};
+    Bindings bindings = random_bindings(function, c, 5);
+    auto want = Interpreter(module, bindings).run();
+    KernelRun got =
+        run_cone(function, *cone, *kernel, bindings, adversarial(uint64_t(rows), 1 + int(rows % 3)));
+    ASSERT_TRUE(got.run.ok()) << got.run.text();
+    EXPECT_LE(difference(DType::f32, got.results.at("y"), want.at("y")), 2e-6) << rows << " rows";
+  }
+}
+
+const MachineLimits wide_machine{.lanes = 16, .vector_registers = 32, .l2 = 64 << 10},
+    narrow_machine{.lanes = 8, .vector_registers = 16, .l2 = 64 << 10, .threads = 2};
+
+TEST(ManyRows, WeightsAreTurnedIntoPanels) {
+  expect_panels(wide_term("f32"), wide_machine, {"from m 32", "stage w f.panels", "unroll f.panels k.u"});
+  expect_panels(wide_term("f32"), narrow_machine, {"from m 32", "split f m.m m.t m.i 6"});
+}
+TEST(ManyRows, NarrowWeightsAreUnpackedOnce) {
+  expect_panels(wide_term("bf16"), wide_machine, {"operand f m f.weight", "stage f.weight f.panels"});
+  expect_panels(wide_term("blocks"), wide_machine,
+                {"operand f m f.weight", "split f.weight k.j k.j.o k.j.i 32"});
+  expect_panels(wide_term("blocks"), narrow_machine, {"operand f m f.weight"});
+}
+TEST(ManyRows, TwoProductsMeetInAMap) {
+  expect_panels(wide_gated_term, wide_machine,
+                {"from m 32", "operand h m h.weight", "at h.weight n.c", "at y n.c"});
+}
+
+TEST(ManyRows, WhatVersionsAndOperandsCannotBe) {
+  Module module = parse_module(wide_term("bf16"), "panels");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  const auto failure = [&](const char* schedule) {
+    auto kernel = lower(*cone, parse_schedule(schedule));
+    return kernel.ok() ? std::string() : kernel.error();
+  };
+  EXPECT_THAT(failure("from z 32\n"), HasSubstr("`from z 32`: there is no axis z"));
+  EXPECT_THAT(failure("operand f k w2\n"), HasSubstr("both factors of stage f move along k"));
+  EXPECT_THAT(failure("operand f m w\n"), HasSubstr("w is a value"));
+  EXPECT_THAT(failure("operand f m w2\noperand f m w3\noperand f z w4\n"), HasSubstr("there is no axis z"));
+  EXPECT_EQ(failure("from m 1\n"), "");                // always
+  EXPECT_EQ(failure("from m 1000\nvector f z\n"), ""); // never: what stands there is not looked at
+  EXPECT_THAT(failure("from m 32\nvector f z\n"), HasSubstr("no loop z"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Machines, Rows, testing::ValuesIn(machines),
                          [](auto& info) { return info.param.name; });
 
