@@ -49,9 +49,10 @@ void run(StorageType type, bool q8, int64_t m, int64_t n, int64_t k, const Argum
       inputs.push_back(g.tensor({m, k}));
       inputs.back().borrow(x.data(), size_t(x.bytes()));
       std::optional<QuantizedWeight> codes;
-      Tensor weight = models::file_weight(g, none, view, &codes);
-      outs.push_back(q8 ? matmul_transposed(quantize_rows(inputs.back()), *codes)
-                        : inputs.back().matmul(weight.cast(DType::f32).transpose()));
+      Tensor weight = models::file_weight(g, none, view, &codes, q8 ? RowOrder::words : RowOrder::bytes);
+      outs.push_back(q8      ? matmul_transposed(quantize_rows(inputs.back()), *codes)
+                     : codes ? matmul_transposed(inputs.back(), *codes)
+                             : inputs.back().matmul(weight.cast(DType::f32).transpose()));
       outs.back().keep();
     }
     g.compile({.threads = threads});

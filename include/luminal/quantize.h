@@ -7,16 +7,20 @@
 
 namespace luminal {
 
-/// A matrix [rows, columns] in codes. A block is a run of 4 * steps neighbours of a row, and `tile` rows stand beside each other (1: each alone):
-/// element (4 * step + i) of block b of row (t * tile + r) is (codes[t, b, step, r, i] - zero) * scale[t, b, r] - offset[t, b, r].
+/// A matrix [rows, columns] in codes. A block is a run of unit * steps neighbours of a row, and `tile` rows stand beside each other (1: each alone):
+/// element (unit * step + i) of block b of row (t * tile + r) is (codes[t, b, step, r, i] - zero) * scale[t, b, r] - offset[t, b, r].
 struct QuantizedWeight {
-  Tensor codes;          ///< u8 or u4 [rows / tile, blocks, steps, tile, 4]
+  Tensor codes;          ///< u8, i8 or u4 [rows / tile, blocks, steps, tile, unit]
   Tensor scale;          ///< f32 [rows / tile, blocks, tile]
   int zero = 0;          ///< of all blocks, 0..255
   Tensor offset = scale; ///< f32 as the scale, where `has_offset`
   bool has_offset = false;
   int64_t rows() const, columns() const, block() const; ///< block: elements
 };
+
+/// How the codes of several rows lie. apart: row after row. Else 16 rows beside each other (8, 4 where they do not divide), put in this order once,
+/// at load, so that the lanes of a vector are rows: in words of four codes, which dot instructions read, or byte by byte, for products with f32.
+enum class RowOrder : uint8_t { apart, words, bytes };
 
 /// How a weight is quantised.
 struct WeightFormat {
@@ -38,10 +42,9 @@ struct PackedWeight {
 PackedWeight quantize_weight(const std::vector<float>& values, int64_t rows, int64_t columns,
                              const WeightFormat& format = {},
                              std::source_location where = std::source_location::current());
-/// The packed weight as weights NAME.codes, NAME.scales and NAME.offsets of the graph, which copies the bytes. interleave: 16 rows beside each other
-/// (8, 4 where they do not divide), put in this order once, at load: a product reads the copy, and the lanes of a vector are rows.
+/// The packed weight as weights NAME.codes, NAME.scales and NAME.offsets of the graph, which copies the bytes; a product reads the copy in `order`.
 QuantizedWeight quantized_weight(Graph& graph, std::string_view name, const PackedWeight& packed,
-                                 bool interleave = false,
+                                 RowOrder order = RowOrder::apart,
                                  std::source_location where = std::source_location::current());
 /// The most rows beside each other that divide `rows`: 16, 8, 4 or 1.
 int64_t row_tile(int64_t rows);
@@ -63,6 +66,10 @@ QuantizedRows quantize_rows(const Tensor& x, std::source_location where = std::s
 /// x times the transpose of the weight: f32 [m, rows]. Sums of integer products, exact within a block. The only error against the product of x itself with
 /// dequantize(weight) is that of the activations: at most scale / 2 in each (0.4 % of the largest of its block).
 Tensor matmul_transposed(const QuantizedRows& x, const QuantizedWeight& weight,
+                         std::source_location where = std::source_location::current());
+/// f32 [m, k] times the transpose of the weight: f32 [m, rows]. The same as with dequantize(weight) but for rounding: the sum of a block is multiplied by
+/// its scale once. `order` bytes is what it reads fastest. Throws Error where the inner sizes differ, or a block is not known.
+Tensor matmul_transposed(const Tensor& x, const QuantizedWeight& weight,
                          std::source_location where = std::source_location::current());
 
 } // namespace luminal

@@ -389,6 +389,41 @@ Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::v
   return tile;
 }
 
+/// Few rows that are written beside each other: as many vectors are read along the rows, and exchanged in registers.
+bool Chooser::few_rows_turned(int s, const std::vector<std::string>& common) {
+  if (!common.empty() || has_fold(stage(s)) || stage(s).scan_axis >= 0 || !stage(s).ordered.empty())
+    return false;
+  std::string written, read;
+  for (auto& l : nest(s).loops) {
+    if (!l.symbol.is_symbol() || !l.extent.is_constant()) continue;
+    const int64_t n = l.extent.value();
+    const AxisUse use = use_along(nests_, s, l.symbol);
+    if (use.store_contiguous && use.strided > 0 && use.irregular == 0 && n >= 4 && n <= limits_.lanes &&
+        (n & (n - 1)) == 0)
+      written = l.name;
+    else if (use.contiguous > 0 && !use.store_contiguous && use.irregular == 0)
+      read = l.name;
+  }
+  if (written.empty() || read.empty()) return false;
+  const int64_t rows = trips(*nest(s).find(written));
+  if (trips(*nest(s).find(read)) % rows || !ask(s, "turned", 1, {0, 1})) return false;
+  std::string outside, vectors = read;
+  if (!nest(s).find(read)->extent.is_constant(rows)) std::tie(outside, vectors) = split(s, read, rows);
+  std::vector<std::string> order{stage(s).name};
+  for (auto& l : nest(s).loops)
+    if (l.name != written && l.name != vectors) order.push_back(l.name);
+  order.insert(order.end(), {vectors, written});
+  add(DirectiveKind::order, order);
+  add(DirectiveKind::unroll, {stage(s).name, vectors});
+  add(DirectiveKind::vector, {stage(s).name, written});
+  for (size_t i = 1; i + 2 < order.size(); i++)
+    if (const StageLoop* l = nest(s).find(order[i]); l->symbol.is_symbol() && trips(*l) > 1) {
+      add(DirectiveKind::parallel, {stage(s).name, order[i]});
+      break;
+    }
+  return true;
+}
+
 /// Reads that run along another axis than the writes: tiles of both, so that what is fetched of either side is used before it leaves the first cache.
 /// A tile goes through a buffer, where its lines do not fall into few sets of that cache. True where it chose all loops of the stage.
 bool Chooser::turned(int s, const std::vector<std::string>& common) {
@@ -496,7 +531,7 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
   if (common.empty() || stage(s).pieces > 0) merge_neighbours(s, common);
   std::optional<std::string> lanes = vector_loop(s, common);
   Tile tile;
-  if (!lanes && turned(s, common)) return;
+  if (!lanes && (few_rows_turned(s, common) || turned(s, common))) return;
   if (lanes) {
     const StageLoop* l = nest(s).find(*lanes);
     // A long run of memory is dealt out in pieces of some kilobytes.

@@ -75,6 +75,7 @@ private:
   void split_panels(int s);
   void merge_neighbours(int s, const std::vector<std::string>& common = {});
   std::optional<std::string> vector_loop(int s, const std::vector<std::string>& common);
+  bool few_rows_turned(int s, const std::vector<std::string>& common);
   bool turned(int s, const std::vector<std::string>& common);
   // Large matrix products (choose_matmul.cpp).
   bool matmul(int s, const std::vector<std::string>& common);
@@ -130,6 +131,16 @@ private:
   std::vector<Row> rows_of(int s, const std::string& lanes, const std::vector<std::string>& common) const;
   void dot_tile(int s, const std::string& lanes, std::vector<Row> rows, int64_t budget, Tile& tile);
   void weight_tile(int s, const Row* other, const Row& vectors, int64_t budget, Tile& tile);
+
+  // Sums over blocks of sums within blocks (choose_blocks.cpp).
+  struct BlockSums {
+    std::vector<std::string> kept, blocks,
+        within;              // loops: of both stages, summed by the outer one, summed by the inner one
+    std::string lanes, rows; // rows: the other operand's; empty where there is one
+    int64_t steps = 1;       // of one block
+  };
+  std::optional<BlockSums> block_sums(int s) const;
+  void block_tiles(int s, BlockSums sums);
 
   const Cone& original_;
   Nests nests_;

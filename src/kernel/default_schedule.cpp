@@ -350,9 +350,18 @@ Schedule Chooser::run(Ambition ambition) {
   epilogues();
   if (ambition == Ambition::full) cut_into_pieces();
   std::vector<std::string> common;
-  if (ambition == Ambition::full && piece_loops_.empty()) common = common_loops();
+  std::set<std::string> in_blocks; // inner sums of blocks, by name
+  for (size_t s = 0; s < nests_.cone.stages.size() && ambition == Ambition::full; s++)
+    if (block_sums(int(s)) && decisions_.ask_whether(stage(int(s)).name + ".in_blocks", true))
+      in_blocks.insert(stage(int(s)).name);
+  if (ambition == Ambition::full && piece_loops_.empty() && in_blocks.empty()) common = common_loops();
   lanes_of_common(common);
   for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+    if (in_blocks.contains(stage(int(s)).name)) {
+      block_tiles(int(s), *block_sums(int(s)));
+      s = size_t(done_);
+      continue;
+    }
     const bool whole = std::ranges::none_of(stage(int(s)).axes, [&](int a) {
       return !blocks_of(nests_.cone, stage(int(s)), nests_.cone.axes[size_t(a)].symbol).empty();
     });

@@ -40,9 +40,8 @@ Generator::Estimate Generator::estimate(const ModelFile& file, const LlamaOption
   const ModelConfig& c = file.require_config();
   Estimate estimate;
   estimate.weights = int64_t(file.tensor_bytes());
-  if (options.quantize_activations) // the interleaved copies
-    for (const TensorView& t : file.tensors)
-      if (storage_info(t.type).quantized()) estimate.weights += int64_t(t.bytes.size());
+  for (const TensorView& t : file.tensors) // copies with rows beside each other
+    if (storage_info(t.type).quantized()) estimate.weights += int64_t(t.bytes.size());
   if (options.bf16_activations)
     for (const TensorView& t : file.tensors)
       if (t.type == StorageType::bf16 && t.shape.size() == 2) estimate.weights += int64_t(t.bytes.size());

@@ -20,6 +20,8 @@ constexpr LayerNames attention_norm{"attn_norm.weight", "input_layernorm.weight"
     gate_proj{"ffn_gate.weight", "mlp.gate_proj.weight"}, up_proj{"ffn_up.weight", "mlp.up_proj.weight"},
     down_proj{"ffn_down.weight", "mlp.down_proj.weight"};
 
+constexpr int64_t widest_tile = 16; // of rows beside each other
+
 class Builder {
 public:
   Builder(const ModelFile& file, const LlamaOptions& options)
@@ -93,10 +95,13 @@ private:
                               view.describe(), wanted));
     }
     if (every_step) model_.step_weight_bytes += int64_t(view.bytes.size());
-    if (!options_.quantize_activations) return file_weight(model_.graph, file_, view);
+    // Rows that fill no vector are unpacked as they stand in the file where activations are exact.
+    if (shape.size() != 2 || (!options_.quantize_activations && row_tile(shape[0]) < widest_tile))
+      return file_weight(model_.graph, file_, view);
     std::optional<QuantizedWeight> codes;
-    Tensor w = file_weight(model_.graph, file_, view, &codes);
-    if (codes && shape.size() == 2) packed_.emplace(w.id(), *codes);
+    Tensor w = file_weight(model_.graph, file_, view, &codes,
+                           options_.quantize_activations ? RowOrder::words : RowOrder::bytes);
+    if (codes) packed_.emplace(w.id(), *codes);
     return w;
   }
 
@@ -106,6 +111,7 @@ private:
     if (options_.bf16_activations && w.dtype() == DType::bf16 && w.shape()[1].value() % 2 == 0)
       return bf16_linear(x, w);
     if (codes == packed_.end()) return x.matmul(w.cast(DType::f32).transpose());
+    if (!options_.quantize_activations) return matmul_transposed(x, codes->second);
     auto rows = quantized_rows_.find(x.id()); // once for all products that read it
     if (rows == quantized_rows_.end()) rows = quantized_rows_.emplace(x.id(), quantize_rows(x)).first;
     return matmul_transposed(rows->second, codes->second);

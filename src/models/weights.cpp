@@ -26,23 +26,27 @@ Tensor as_f32(const Tensor& x) { return x.cast(DType::f32); }
 
 namespace {
 
+struct Order {
+  int64_t tile, unit; // rows beside each other, neighbours of a row that stay together
+};
+
 /// The fields of block formats, several rows beside each other.
 class Blocks {
 public:
-  Blocks(const Tensor& raw, int64_t rows, int64_t columns, int64_t block, int64_t bytes, int64_t tile)
-      : blocks_(raw.reshape({rows, columns / block, bytes})), tile_(tile), tiles_(rows / tile),
-        count_(columns / block) {}
+  Blocks(const Tensor& raw, int64_t rows, int64_t columns, int64_t block, int64_t bytes, Order order)
+      : blocks_(raw.reshape({rows, columns / block, bytes})), tile_(order.tile), unit_(order.unit),
+        tiles_(rows / order.tile), count_(columns / block) {}
 
-  /// Bytes begin .. begin + count of every block as groups of four: u8 [tiles, blocks, count / 4, tile, 4].
+  /// Bytes begin .. begin + count of every block in runs: u8 [tiles, blocks, count / unit, tile, unit].
   Tensor words(int64_t begin, int64_t count, int flipped = 0) const {
     Tensor bytes = field(blocks_, begin, count, DType::u8);
-    return interleave_rows(flipped ? bytes ^ flipped : bytes, tile_, 4);
+    return interleave_rows(flipped ? bytes ^ flipped : bytes, tile_, unit_);
   }
-  /// The halves of words: u4 [tiles, blocks, parts, half, count / 4 / parts, tile, 4].
+  /// The halves of words: u4 [tiles, blocks, parts, half, count / unit / parts, tile, unit].
   Tensor halves(int64_t begin, int64_t count, int64_t parts) const {
     return words(begin, count)
         .bitcast(DType::u4) // a byte's halves are neighbours
-        .reshape({tiles_, count_, parts, count / 4 / parts, tile_, 4, 2})
+        .reshape({tiles_, count_, parts, count / unit_ / parts, tile_, unit_, 2})
         .permute({0, 1, 2, 6, 3, 4, 5});
   }
   /// One number each, or several: [tiles, blocks, n, tile].
@@ -54,25 +58,28 @@ public:
 
 private:
   Tensor blocks_;
-  int64_t tile_, tiles_, count_;
+  int64_t tile_, unit_, tiles_, count_;
 };
 
-QuantizedWeight packed_q8_0(const Tensor& raw, int64_t rows, int64_t columns, int64_t tile) {
-  const Blocks blocks(raw, rows, columns, 32, 34, tile);
-  // Signed bytes as unsigned ones, 128 more.
+QuantizedWeight packed_q8_0(const Tensor& raw, int64_t rows, int64_t columns, Order order) {
+  const Blocks blocks(raw, rows, columns, 32, 34, order);
+  if (order.unit == 1)
+    return {blocks.words(2, 32).bitcast(DType::i8), as_f32(blocks.numbers(0, 2, DType::f16)).squeeze(2), 0};
+  // Signed bytes as unsigned ones, 128 more: so dot instructions want them.
   return {blocks.words(2, 32, 128), as_f32(blocks.numbers(0, 2, DType::f16)).squeeze(2), 128};
 }
 
-QuantizedWeight packed_q4_0(const Tensor& raw, int64_t rows, int64_t columns, int64_t tile) {
-  const Blocks blocks(raw, rows, columns, 32, 18, tile);
+QuantizedWeight packed_q4_0(const Tensor& raw, int64_t rows, int64_t columns, Order order) {
+  const Blocks blocks(raw, rows, columns, 32, 18, order);
   // Byte j holds element j in its low half and element j + 16 in its high half.
-  return {blocks.halves(2, 16, 1).reshape({rows / tile, columns / 32, 8, tile, 4}),
+  return {blocks.halves(2, 16, 1).reshape(
+              {rows / order.tile, columns / 32, 32 / order.unit, order.tile, order.unit}),
           as_f32(blocks.numbers(0, 2, DType::f16)).squeeze(2), 8};
 }
 
 /// Codes of Q4_K and Q5_K with scales and minima of their groups of 32 as blocks.
 QuantizedWeight grouped(const Tensor& codes, const Blocks& blocks, int64_t rows, int64_t columns,
-                        int64_t tile) {
+                        Order order) {
   Tensor d = as_f32(blocks.numbers(0, 2, DType::f16)),
          dmin = as_f32(blocks.numbers(2, 2, DType::f16)); // [tiles, blocks, 1, tile]
   // Eight 6-bit scales and eight 6-bit minima in 12 bytes: the first four of each lie whole in bytes 0-3 and 4-7; of the last four the low halves
@@ -81,61 +88,63 @@ QuantizedWeight grouped(const Tensor& codes, const Blocks& blocks, int64_t rows,
          c = field(blocks.bytes(), 12, 4, DType::u8);
   Tensor scales = blocks.beside(concat({a & 63, (c & 15) | ((a >> 6) << 4)}, 2)),
          minima = blocks.beside(concat({b & 63, (c >> 4) | ((b >> 6) << 4)}, 2)); // [tiles, blocks, 8, tile]
-  const Dims of_groups{rows / tile, columns / 32, tile};
-  return {codes.reshape({rows / tile, columns / 32, 8, tile, 4}), (as_f32(scales) * d).reshape(of_groups), 0,
-          (as_f32(minima) * dmin).reshape(of_groups), true};
+  const Dims of_groups{rows / order.tile, columns / 32, order.tile};
+  return {codes.reshape({rows / order.tile, columns / 32, 32 / order.unit, order.tile, order.unit}),
+          (as_f32(scales) * d).reshape(of_groups), 0, (as_f32(minima) * dmin).reshape(of_groups), true};
 }
 
-QuantizedWeight packed_q4_k(const Tensor& raw, int64_t rows, int64_t columns, int64_t tile) {
-  const Blocks blocks(raw, rows, columns, 256, 144, tile);
+QuantizedWeight packed_q4_k(const Tensor& raw, int64_t rows, int64_t columns, Order order) {
+  const Blocks blocks(raw, rows, columns, 256, 144, order);
   // Each of four groups of 32 bytes holds 32 elements in its low halves and the next 32 in its high halves.
-  return grouped(blocks.halves(16, 128, 4), blocks, rows, columns, tile);
+  return grouped(blocks.halves(16, 128, 4), blocks, rows, columns, order);
 }
 
-QuantizedWeight packed_q5_k(const Tensor& raw, int64_t rows, int64_t columns, int64_t tile) {
+QuantizedWeight packed_q5_k(const Tensor& raw, int64_t rows, int64_t columns, Order order) {
   const int64_t n = columns / 256;
-  const Blocks blocks(raw, rows, columns, 256, 176, tile);
+  const Blocks blocks(raw, rows, columns, 256, 176, order);
   // As Q4_K; the fifth bit of element l of group g is bit g of byte l of the 32 bytes before.
-  Tensor low = blocks.halves(48, 128, 4).reshape({rows / tile, n, 8, 8, tile, 4});
+  Tensor low =
+      blocks.halves(48, 128, 4).reshape({rows / order.tile, n, 8, 32 / order.unit, order.tile, order.unit});
   Tensor shift = Graph(raw.graph()).arange(8, DType::u8).reshape({8, 1, 1, 1});
   Tensor high = (blocks.words(16, 32).unsqueeze(2) >> shift) & 1;
-  return grouped(low.cast(DType::u8) | (high << 4), blocks, rows, columns, tile);
+  return grouped(low.cast(DType::u8) | (high << 4), blocks, rows, columns, order);
 }
 
-QuantizedWeight packed_q6_k(const Tensor& raw, int64_t rows, int64_t columns, int64_t tile) {
-  const int64_t n = columns / 256, tiles = rows / tile;
-  const Blocks blocks(raw, rows, columns, 256, 210, tile);
+QuantizedWeight packed_q6_k(const Tensor& raw, int64_t rows, int64_t columns, Order order) {
+  const int64_t n = columns / 256, tile = order.tile, unit = order.unit, tiles = rows / tile,
+                steps = 32 / unit;
+  const Blocks blocks(raw, rows, columns, 256, 210, order);
   // Two sides of 128 elements. Quarter 2*half + part, element l: low four bits in half `half` of byte 32*part + l, upper two in bits 2*quarter of byte l of qh.
   Tensor low = blocks
-                   .halves(0, 128, 4) // [tiles, n, side and part, half, 8, tile, 4]
-                   .reshape({tiles, n, 2, 2, 2, 8, tile, 4})
+                   .halves(0, 128, 4) // [tiles, n, side and part, half, steps, tile, unit]
+                   .reshape({tiles, n, 2, 2, 2, steps, tile, unit})
                    .transpose(3, 4)
-                   .reshape({tiles, n, 2, 4, 8, tile, 4});
+                   .reshape({tiles, n, 2, 4, steps, tile, unit});
   Tensor shift = (Graph(raw.graph()).arange(4, DType::u8) * 2).reshape({4, 1, 1, 1});
-  Tensor high = (blocks.words(128, 64).reshape({tiles, n, 2, 1, 8, tile, 4}) >> shift) & 3;
+  Tensor high = (blocks.words(128, 64).reshape({tiles, n, 2, 1, steps, tile, unit}) >> shift) & 3;
   Tensor scales = as_f32(blocks.numbers(192, 16, DType::i8)) *
                   as_f32(blocks.numbers(208, 2, DType::f16)); // [tiles, n, 16, tile]: one for 16 elements
-  return {(low.cast(DType::u8) | (high << 4)).reshape({tiles, columns / 16, 4, tile, 4}),
+  return {(low.cast(DType::u8) | (high << 4)).reshape({tiles, columns / 16, 16 / unit, tile, unit}),
           scales.reshape({tiles, columns / 16, tile}), 32};
 }
 
 } // namespace
 
 std::optional<QuantizedWeight> packed_weight(const Tensor& raw, StorageType type, int64_t rows,
-                                             int64_t columns, bool interleave) {
-  const int64_t tile = interleave ? row_tile(rows) : 1;
+                                             int64_t columns, RowOrder row_order) {
+  const Order order{row_order == RowOrder::apart ? 1 : row_tile(rows), row_order == RowOrder::bytes ? 1 : 4};
   switch (type) {
-  case StorageType::q8_0: return packed_q8_0(raw, rows, columns, tile);
-  case StorageType::q4_0: return packed_q4_0(raw, rows, columns, tile);
-  case StorageType::q4_k: return packed_q4_k(raw, rows, columns, tile);
-  case StorageType::q5_k: return packed_q5_k(raw, rows, columns, tile);
-  case StorageType::q6_k: return packed_q6_k(raw, rows, columns, tile);
+  case StorageType::q8_0: return packed_q8_0(raw, rows, columns, order);
+  case StorageType::q4_0: return packed_q4_0(raw, rows, columns, order);
+  case StorageType::q4_k: return packed_q4_k(raw, rows, columns, order);
+  case StorageType::q5_k: return packed_q5_k(raw, rows, columns, order);
+  case StorageType::q6_k: return packed_q6_k(raw, rows, columns, order);
   default: return {};
   }
 }
 
 Tensor file_weight(Graph& graph, const ModelFile& file, const TensorView& view,
-                   std::optional<QuantizedWeight>* codes) {
+                   std::optional<QuantizedWeight>* codes, RowOrder order) {
   std::shared_ptr<const void> owner = view.file_index < file.files.size()
                                           ? file.files[view.file_index]
                                           : nullptr; // none: bytes of the program
@@ -150,12 +159,12 @@ Tensor file_weight(Graph& graph, const ModelFile& file, const TensorView& view,
   const auto& info = storage_info(view.type);
   Tensor raw = graph.weight(view.name, {rows, columns / info.block_elements * info.block_bytes}, DType::u8);
   raw.borrow(view.bytes.data(), view.bytes.size(), owner);
-  const auto packed = packed_weight(raw, view.type, rows, columns, false);
+  const auto packed = packed_weight(raw, view.type, rows, columns, RowOrder::apart);
   if (!packed)
     throw Error(
         fmt::format("{}: tensor {} is stored as {}; F64 F32 F16 BF16 Q8_0 Q4_0 Q4_K Q5_K Q6_K can be run",
                     file.path, view.name, info.name));
-  if (codes) *codes = packed_weight(raw, view.type, rows, columns, true);
+  if (codes) *codes = packed_weight(raw, view.type, rows, columns, order);
   Tensor values = dequantize(*packed);
   return view.shape.size() == 2 ? values : values.reshape(Dims(view.shape.begin(), view.shape.end()));
 }

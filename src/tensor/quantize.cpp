@@ -16,7 +16,7 @@ Tensor as_f32(const Tensor& x, Where where) { return x.cast(DType::f32, where); 
 } // namespace
 
 int64_t QuantizedWeight::rows() const { return codes.shape()[0].value() * codes.shape()[3].value(); }
-int64_t QuantizedWeight::block() const { return codes.shape()[2].value() * 4; }
+int64_t QuantizedWeight::block() const { return codes.shape()[2].value() * codes.shape()[4].value(); }
 int64_t QuantizedWeight::columns() const { return codes.shape()[1].value() * block(); }
 
 int64_t row_tile(int64_t rows) {
@@ -86,10 +86,11 @@ PackedWeight quantize_weight(const std::vector<float>& values, int64_t rows, int
 }
 
 QuantizedWeight quantized_weight(Graph& graph, std::string_view name, const PackedWeight& packed,
-                                 bool interleave, Where where) {
+                                 RowOrder order, Where where) {
   const int64_t rows = packed.rows, columns = packed.columns, bits = packed.format.bits,
                 group = packed.format.group ? packed.format.group : columns, groups = columns / group,
-                tile = interleave ? row_tile(rows) : 1, tiles = rows / tile;
+                tile = order == RowOrder::apart ? 1 : row_tile(rows), tiles = rows / tile,
+                unit = order == RowOrder::bytes ? 8 / bits : 4;
   const auto tensor = [&](const char* part, Dims shape, DType dtype, const void* data, size_t bytes) {
     Tensor t = graph.weight(fmt::format("{}.{}", name, part), std::move(shape), dtype, where);
     t.set_bytes({static_cast<const std::byte*>(data), bytes}, dtype, where);
@@ -106,9 +107,10 @@ QuantizedWeight quantized_weight(Graph& graph, std::string_view name, const Pack
   };
   Tensor codes =
       tensor("codes", {rows, columns * bits / 8}, DType::u8, packed.codes.data(), packed.codes.size());
-  codes = interleave_rows(codes, tile, bits / 2, where); // [tiles, columns / 4, tile, bytes of 4]
+  codes =
+      interleave_rows(codes, tile, unit * bits / 8, where); // [tiles, columns / unit, tile, bytes of a unit]
   if (bits == 4) codes = codes.bitcast(DType::u4, where);
-  codes = codes.reshape({tiles, columns / row_block, 8, tile, 4}, where);
+  codes = codes.reshape({tiles, columns / row_block, row_block / unit, tile, unit}, where);
   const Tensor scale = blocks("scales", packed.scales);
   const int zero = packed.format.symmetric ? (bits == 8 ? 128 : 8) : 0;
   if (packed.format.symmetric) return {codes, scale, zero};
@@ -151,9 +153,10 @@ Tensor matmul_transposed(const QuantizedRows& x, const QuantizedWeight& w, Where
                 fmt::format("inner sizes differ: {} x [{}, {}] transposed", to_string(x.values.shape()), rows,
                             columns),
                 where);
-  if (row_block % block)
+  if (row_block % block || shape[4] != Dim(4))
     throw Error("matmul_transposed",
-                fmt::format("blocks of {} do not fit those of the activations ({})", block, row_block),
+                fmt::format("blocks of {} (codes {}) do not fit those of the activations ({}, in words of 4)",
+                            block, to_string(w.codes.shape()), row_block),
                 where);
   // What belongs to a block, beside [m, tiles, blocks, steps, tile]. Rows that stand alone have the steps as lanes: then each step is a sum of its own.
   const bool alone = tile == Dim(1);
@@ -172,6 +175,28 @@ Tensor matmul_transposed(const QuantizedRows& x, const QuantizedWeight& w, Where
   if (w.has_offset) // of each block of x once, not for each row of the weight
     terms = terms - of_blocks(w.offset) * (as_f32(total(xv), where) * scale).contiguous();
   return terms.sum({2, 3}).reshape({m, rows});
+}
+
+Tensor matmul_transposed(const Tensor& x, const QuantizedWeight& w, Where where) {
+  graph_of("matmul_transposed", {&x, &w.codes, &w.scale}, where);
+  const int64_t rows = w.rows(), columns = w.columns();
+  if (x.rank() != 2 || x.shape()[1] != Dim(columns))
+    throw Error(
+        "matmul_transposed",
+        fmt::format("inner sizes differ: {} x [{}, {}] transposed", to_string(x.shape()), rows, columns),
+        where);
+  const Dim m = x.shape()[0];
+  const Dims shape = w.codes.shape();
+  const Dim tiles = shape[0], blocks = shape[1], steps = shape[2], tile = shape[3], unit = shape[4];
+  Tensor xv = as_f32(x, where).reshape({m, 1, blocks, steps, 1, unit}, where);
+  Tensor codes = as_f32(w.codes, where);
+  if (w.zero) codes = codes - w.zero;
+  const auto of_blocks = [&](const Tensor& t) { return t.reshape({1, tiles, blocks, tile}, where); };
+  Tensor terms = (codes.unsqueeze(0) * xv).sum({3, 5}) * of_blocks(w.scale); // [m, tiles, blocks, tile]
+  if (w.has_offset) // of each block of x once, not for each row of the weight
+    terms = terms -
+            of_blocks(w.offset) * xv.sum({1, 3, 4, 5}).reshape({m, 1, blocks, 1}, where).contiguous(where);
+  return terms.sum({2}).reshape({m, rows}, where);
 }
 
 } // namespace luminal

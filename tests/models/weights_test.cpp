@@ -32,6 +32,12 @@ void check(StorageType type, int64_t rows) {
   if (!codes) codes = quantized_weight(g, "unused", quantize_weight(want, rows, columns)); // not compared
   Tensor interleaved = dequantize(*codes).keep(),
          in_bytes = matmul_transposed(quantize_rows(x), *codes).keep();
+  // Rows beside each other byte by byte, for activations as they are.
+  std::optional<QuantizedWeight> beside;
+  view.name = "v";
+  file_weight(g, file, view, &beside, RowOrder::bytes);
+  if (!beside) beside = codes;
+  Tensor by_bytes = dequantize(*beside).keep(), of_blocks = matmul_transposed(x, *beside).keep();
   std::vector<float> inputs(size_t(3 * columns));
   for (float& v : inputs) v = float(int(random() % 2001) - 1000) / 1000;
   x.set(inputs);
@@ -42,9 +48,10 @@ void check(StorageType type, int64_t rows) {
   const bool quantised = storage_info(type).quantized();
   if (quantised) {
     EXPECT_EQ(interleaved.data<float>(), got);
+    EXPECT_EQ(by_bytes.data<float>(), got);
   }
   const auto of_bytes = in_bytes.data<float>();
-  auto sums = product.data<float>();
+  auto sums = product.data<float>(), block_sums = of_blocks.data<float>();
   for (int64_t m = 0; m < 3; m++)
     for (int64_t n = 0; n < rows; n++) {
       double sum = 0, size = 0, rounding = 0;
@@ -56,6 +63,8 @@ void check(StorageType type, int64_t rows) {
       ASSERT_LE(std::abs(sums[size_t(m * rows + n)] - sum), 1e-6 * size) << m << " " << n;
       if (quantised) {
         ASSERT_LE(std::abs(of_bytes[size_t(m * rows + n)] - sum), rounding + 1e-5 * size) << m << " " << n;
+        // Offsets are taken from the sums of blocks, whose terms are larger than what is left: up to 16 times.
+        ASSERT_LE(std::abs(block_sums[size_t(m * rows + n)] - sum), 5e-6 * size) << m << " " << n;
       }
     }
 }

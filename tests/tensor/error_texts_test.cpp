@@ -263,6 +263,14 @@ TEST_F(ErrorTexts, BoundedAndQuantised) {
   const QuantizedRows rows = quantize_rows(g.tensor({2, 64}));
   EXPECT_ERROR(matmul_transposed(rows, weight),
                "[matmul_transposed] inner sizes differ: [2, 64] x [2, 32] transposed");
+  EXPECT_ERROR(matmul_transposed(a, weight),
+               "[matmul_transposed] inner sizes differ: [2, 3] x [2, 32] transposed");
+  const QuantizedWeight bytes =
+      quantized_weight(g, "r", quantize_weight(std::vector<float>(1024, 1), 16, 64), RowOrder::bytes);
+  EXPECT_ERROR(
+      matmul_transposed(rows, bytes),
+      "[matmul_transposed] blocks of 32 (codes [1, 2, 32, 16, 1]) do not fit those of the activations "
+      "(32, in words of 4)");
 }
 
 } // namespace

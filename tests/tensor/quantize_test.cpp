@@ -124,15 +124,20 @@ TEST_P(Quantised, WeightsAreTheNearestCodesAndProductsKeepTheirErrors) {
     Graph g;
     Tensor x = g.tensor({m, k});
     const QuantizedWeight alone = quantized_weight(g, "w", packed),
-                          tiled = quantized_weight(g, "t", packed, true);
+                          tiled = quantized_weight(g, "t", packed, RowOrder::words),
+                          by_bytes = quantized_weight(g, "b", packed, RowOrder::bytes);
     Tensor unpacked = dequantize(alone).keep(), unpacked_tiled = dequantize(tiled).keep(),
            exact = x.matmul(dequantize(alone).transpose()).keep(),
            in_bytes = matmul_transposed(quantize_rows(x), alone).keep(),
-           in_tiles = matmul_transposed(quantize_rows(x), tiled).keep();
+           in_tiles = matmul_transposed(quantize_rows(x), tiled).keep(),
+           unpacked_bytes = dequantize(by_bytes).keep(), of_blocks = matmul_transposed(x, by_bytes).keep(),
+           of_blocks_apart = matmul_transposed(x, alone).keep();
     x.set(inputs);
     g.execute();
     const auto weights = unpacked.data<float>();
     EXPECT_EQ(weights, unpacked_tiled.data<float>());
+    EXPECT_EQ(weights, unpacked_bytes.data<float>());
+    const auto block_sums = of_blocks.data<float>(), block_sums_apart = of_blocks_apart.data<float>();
     for (size_t i = 0; i < values.size(); i++) {
       const float scale = packed.scales[i / size_t(group)];
       ASSERT_LE(std::abs(weights[i] - values[i]), scale * 0.5001f + 1e-6f) << i;
@@ -154,6 +159,8 @@ TEST_P(Quantised, WeightsAreTheNearestCodesAndProductsKeepTheirErrors) {
         }
         const size_t at = size_t(i * n + j);
         ASSERT_LE(std::abs(full[at] - sum), 1e-6 * size);
+        ASSERT_LE(std::abs(block_sums[at] - sum), 5e-6 * size);
+        ASSERT_LE(std::abs(block_sums_apart[at] - sum), 5e-6 * size);
         ASSERT_LE(std::abs(bytes[at] - sum), rounding + 1e-5 * size);
         ASSERT_LE(std::abs(tiles[at] - sum), rounding + 1e-5 * size);
         ASSERT_LE(std::abs(bytes[at] - tiles[at]), 1e-5 * size); // the same integers
@@ -175,7 +182,7 @@ TEST(Quantised, ZeroRowsAndWrongArguments) {
   Graph g;
   Tensor x = g.tensor({2, 32});
   const PackedWeight packed = quantize_weight(std::vector<float>(32 * 4, 0.0f), 4, 32);
-  Tensor y = matmul_transposed(quantize_rows(x), quantized_weight(g, "w", packed, true)).keep();
+  Tensor y = matmul_transposed(quantize_rows(x), quantized_weight(g, "w", packed, RowOrder::words)).keep();
   x.set(std::vector<float>(64, 0.0f));
   g.execute();
   for (float v : y.data<float>()) EXPECT_EQ(v, 0.0f);
