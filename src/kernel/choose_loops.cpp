@@ -286,7 +286,14 @@ void Chooser::weight_tile(int s, const Row* other, const Row& vectors, int64_t b
   tile.streamed = vectors.bytes > limits_.l2 / 4;
   if (!other) return;
   std::string inside = row.loop;
-  const int64_t block = limits_.l2 / 2 / std::max<int64_t>(1, row.step) / rows * rows;
+  int64_t block = limits_.l2 / 2 / std::max<int64_t>(1, row.step) / rows * rows;
+  // Blocks of one size, where they are known: the workers have the same to do.
+  if (row.constant)
+    for (int64_t b = block; b > block / 2; b -= rows)
+      if (row.trips % b == 0) {
+        block = b;
+        break;
+      }
   if (row.trips > block && block >= 2 * rows) std::tie(tile.blocks, inside) = split(s, inside, block);
   tile.inner = unroll(inside, rows);
 }
