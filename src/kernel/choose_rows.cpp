@@ -53,8 +53,11 @@ std::optional<Chooser::RowProduct> Chooser::row_product(int s) const {
   bool turned = false, beside = false;
   visit(w, [&](const Formula& f) {
     if (f.kind != FormulaKind::load) return;
-    beside = beside || step_of(nests_.cone, f.value, f.index, n) == Step::contiguous;
-    turned = turned || step_of(nests_.cone, f.value, f.index, k) != Step::none;
+    const Step across = step_of(nests_.cone, f.value, f.index, n);
+    const bool sums = step_of(nests_.cone, f.value, f.index, k) != Step::none;
+    beside =
+        beside || across == Step::irregular || (across == Step::contiguous && sums); // or in panels already
+    turned = turned || sums;
   });
   if (beside || !turned) return {};
   p.plain = w->kind == FormulaKind::load && w->guard.is_constant(1) && w->dtype == DType::f32 &&

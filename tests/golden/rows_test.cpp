@@ -269,6 +269,29 @@ TEST(ManyRows, TwoProductsMeetInAMap) {
                 {"from m 32", "operand h m h.weight", "at h.weight n.c", "at y n.c"});
 }
 
+// What lies in panels already, or with its columns side by side, is read as it lies.
+TEST(ManyRows, PanelsAreNotMadeAgain) {
+  for (const char* weight : {"f32[4, 96, 64]", "f32[96, 256]"}) {
+    const bool panels = std::string(weight).find("64]") != std::string::npos;
+    Module module = parse_module(std::string("fn @ready(%x: f32[64, 96], %w: ") + weight +
+                                     ") {\n  %a = view %x [m: 64, n: 256, k: 96] -> [m, k]\n" +
+                                     "  %b = view %w [m: 64, n: 256, k: 96] -> " +
+                                     (panels ? "[n // 64, k, n % 64]" : "[k, n]") + R"(
+  %ab = mul %a, %b
+  %f = fold [m: 64, n: 256, k: 96] over [k] { sum %ab[m, n, k] }
+  %y = get %f, 0
+  return y = %y
+}
+)",
+                                 "ready");
+    auto cone = cone_of(module.entry(), false);
+    ASSERT_TRUE(cone.ok()) << cone.error();
+    const std::string schedule = to_string(default_schedule(*cone, wide_machine));
+    EXPECT_THAT(schedule, testing::Not(HasSubstr("operand"))) << weight;
+    EXPECT_THAT(schedule, testing::Not(HasSubstr("k.u"))) << weight;
+  }
+}
+
 TEST(ManyRows, WhatVersionsAndOperandsCannotBe) {
   Module module = parse_module(wide_term("bf16"), "panels");
   auto cone = cone_of(module.entry(), false);
