@@ -21,9 +21,12 @@ namespace {
 struct Attention {
   int heads, key_heads, length, depth;
   bool causal;
+  DType type = DType::f32; ///< of queries, keys, values and the result; sums are f32
+  bool narrow() const { return type != DType::f32; }
   std::string name() const {
-    return fmt::format("{}{}x{}x{}{}", heads, heads == key_heads ? "" : fmt::format("/{}", key_heads), length,
-                       depth, causal ? " causal" : "");
+    return fmt::format("{}{}x{}x{}{}{}", heads, heads == key_heads ? "" : fmt::format("/{}", key_heads),
+                       length, depth, causal ? " causal" : "",
+                       narrow() ? fmt::format(" {}", to_string(type)) : "");
   }
   /// Of what takes part.
   double flops() const {
@@ -34,9 +37,9 @@ struct Attention {
   std::string term() const {
     const std::string head = heads == key_heads ? "h" : fmt::format("h // {}", heads / key_heads);
     return fmt::format(
-        R"(fn @attention(%Q: f32[{H}, {S}, {D}], %K: f32[{G}, {S}, {D}], %V: f32[{G}, {S}, {D}]) {{
-  %q = view %Q [h: {H}, q: {S}, k: {S}, d: {D}] -> [h, q, d]
-  %kk = view %K [h: {H}, q: {S}, k: {S}, d: {D}] -> [{head}, k, d]
+        R"(fn @attention(%Q: {T}[{H}, {S}, {D}], %K: {T}[{G}, {S}, {D}], %V: {T}[{G}, {S}, {D}]) {{
+{casts}  %q = view %{f}Q [h: {H}, q: {S}, k: {S}, d: {D}] -> [h, q, d]
+  %kk = view %{f}K [h: {H}, q: {S}, k: {S}, d: {D}] -> [{head}, k, d]
   %qk = mul %kk, %q
   %sf = fold [h: {H}, q: {S}, k: {S}, d: {D}] over [d] {{ sum %qk[h, q, k, d] }}
   %S = get %sf, 0
@@ -44,7 +47,7 @@ struct Attention {
   %sc = view %scale [h: {H}, q: {S}, k: {S}] -> []
   %s = mul %S, %sc
   %one = const f32 1
-  %v = view %V [h: {H}, k: {S}, e: {D}] -> [{head}, k, e]
+  %v = view %{f}V [h: {H}, k: {S}, e: {D}] -> [{head}, k, e]
   %F = fold [h: {H}, q: {S}, k: {S}, e: {D}] over [k]{domain} {{
     max %s[h, q, k];
     sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %one[];
@@ -54,8 +57,11 @@ struct Attention {
   %O = get %F, 2
   %ll = view %l [h: {H}, q: {S}, e: {D}] -> [h, q]
   %Out = div %O, %ll
-  return Out = %Out
-}})",
+{result}}})",
+        fmt::arg("T", to_string(type)), fmt::arg("f", narrow() ? "f" : ""),
+        fmt::arg("casts", narrow() ? "  %fQ = cast f32 %Q\n  %fK = cast f32 %K\n  %fV = cast f32 %V\n" : ""),
+        fmt::arg("result", narrow() ? fmt::format("  %R = cast {} %Out\n  return Out = %R\n", to_string(type))
+                                    : std::string("  return Out = %Out\n")),
         fmt::arg("H", heads), fmt::arg("G", key_heads), fmt::arg("S", length), fmt::arg("D", depth),
         fmt::arg("head", head), fmt::arg("domain", causal ? " where k <= q" : ""),
         fmt::arg("scale", std::log2(std::exp(1.0)) / std::sqrt(double(depth))));
@@ -64,13 +70,19 @@ struct Attention {
 
 /// Rows of the result against a softmax in f64.
 bool correct(const Attention& shape, const search::Workload& work, const std::vector<std::byte>& out) {
-  const auto argument = [&](std::string_view name) {
-    for (const auto& a : work.arguments)
-      if (a.name == name) return reinterpret_cast<const float*>(a.content.data());
-    return static_cast<const float*>(nullptr);
+  const auto numbers = [&](const std::byte* data, int64_t count) {
+    std::vector<float> values(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; i++) values[size_t(i)] = float(load_f64(shape.type, data, i));
+    return values;
   };
-  const float *q = argument("Q"), *k = argument("K"), *v = argument("V"),
-              *y = reinterpret_cast<const float*>(out.data());
+  const auto argument = [&](std::string_view name, int heads) {
+    const auto found =
+        std::ranges::find(work.arguments, name, [](auto& a) -> std::string_view { return a.name; });
+    return numbers(found->content.data(), int64_t(heads) * shape.length * shape.depth);
+  };
+  const auto q = argument("Q", shape.heads), k = argument("K", shape.key_heads),
+             v = argument("V", shape.key_heads),
+             y = numbers(out.data(), int64_t(shape.heads) * shape.length * shape.depth);
   bench::Error error;
   const int64_t rows = int64_t(shape.heads) * shape.length;
   for (int64_t sample = 0; sample < 60; sample++) {
@@ -83,21 +95,24 @@ bool correct(const Attention& shape, const search::Workload& work, const std::ve
     for (int64_t j = 0; j < keys; j++) {
       double s = 0;
       for (int d = 0; d < shape.depth; d++)
-        s += double(q[row * shape.depth + d]) * k[(from + j) * shape.depth + d];
+        s += double(q[size_t(row * shape.depth + d)]) * k[size_t((from + j) * shape.depth + d)];
       most = std::max(most, weight[size_t(j)] = s / std::sqrt(double(shape.depth)));
     }
     for (double& w : weight) sum += w = std::exp(w - most);
     for (int d = 0; d < shape.depth; d++) {
       double wanted = 0;
-      for (int64_t j = 0; j < keys; j++) wanted += weight[size_t(j)] / sum * v[(from + j) * shape.depth + d];
-      error.add(double(y[row * shape.depth + d]), wanted, 0.1);
+      for (int64_t j = 0; j < keys; j++)
+        wanted += weight[size_t(j)] / sum * v[size_t((from + j) * shape.depth + d)];
+      error.add(double(y[size_t(row * shape.depth + d)]), wanted, 0.1);
     }
   }
-  return error.largest() < 1e-4;
+  return error.largest() < (shape.narrow() ? 0x1p-8 : 1e-4); // bf16: the result is rounded
 }
 
 void run(const Attention& shape, const Arguments& arguments, Machine& machine, Torch& torch, Table& table) {
   if (shape.name().find(arguments.only) == std::string::npos) return;
+  const auto peak =
+      shape.narrow() && machine.probes->has(search::Peak::bf16) ? search::Peak::bf16 : search::Peak::f32;
   for (const int threads : arguments.threads) {
     search::KernelProblem problem;
     problem.module = parse_module(shape.term(), "attention");
@@ -132,19 +147,20 @@ void run(const Attention& shape, const Arguments& arguments, Machine& machine, T
 
     std::vector<Contender> race_of{
         {"ours", [&] { return *measurer->time(*added, 1); }},
-        {"peak", {}, [&](double s) { return 1 / machine.probes->peak(search::Peak::f32, threads, s); }}};
+        {"peak", {}, [&](double s) { return 1 / machine.probes->peak(peak, threads, s); }}};
     if (torch.present() && arguments.peers)
       race_of.push_back({"torch", {}, [&](double seconds) {
-                           return torch.ask(fmt::format("sdpa {} {} {} {} {}", shape.heads, shape.key_heads,
-                                                        shape.length, shape.depth, int(shape.causal)),
+                           return torch.ask(fmt::format("sdpa {} {} {} {} {} {}", shape.heads,
+                                                        shape.key_heads, shape.length, shape.depth,
+                                                        int(shape.causal), to_string(shape.type)),
                                             threads, seconds);
                          }});
     race(race_of, arguments);
     Row row{.work = shape.name(), .threads = threads, .unit = "GFLOP/s"};
     row.ours = shape.flops() / race_of[0].low() * 1e-9;
     row.limit = 1 / race_of[1].low() * 1e-9;
-    row.limit_name = "FMA loops";
-    row.goal = shape.length >= 2048 ? 0.85 : 0.76;
+    row.limit_name = peak == search::Peak::bf16 ? "dot instructions" : "FMA loops";
+    row.goal = shape.narrow() ? 0.6 : shape.length >= 2048 ? 0.85 : 0.76;
     row.correct = correct(shape, *work, *std::ranges::find_if(*result, [](auto& r) { return !r.empty(); }));
     for (size_t i = 2; i < race_of.size(); i++)
       row.peers[race_of[i].name] = shape.flops() / race_of[i].low() * 1e-9;
@@ -160,8 +176,10 @@ int main(int argc, char** argv) {
   Machine machine(arguments.threads.back());
   Table table(arguments, "attention");
   if (!torch.present()) table.note(torch.absent());
-  for (const bool causal : {false, true})
-    for (const Attention& shape : {Attention{32, 32, 512, 64, causal}, Attention{32, 32, 2048, 64, causal},
-                                   Attention{8, 8, 8192, 64, causal}, Attention{24, 8, 1536, 80, causal}})
-      run(shape, arguments, machine, torch, table);
+  for (const DType type : {DType::f32, DType::bf16})
+    for (const bool causal : {false, true})
+      for (const Attention& shape :
+           {Attention{32, 32, 512, 64, causal, type}, Attention{32, 32, 2048, 64, causal, type},
+            Attention{8, 8, 8192, 64, causal, type}, Attention{24, 8, 1536, 80, causal, type}})
+        run(shape, arguments, machine, torch, table);
 }

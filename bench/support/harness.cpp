@@ -214,8 +214,9 @@ def case(w, a_):
         xs, c = [torch.randn(b, i, size, size) for _ in range(copies)], torch.nn.Conv2d(i, o, k, stride, k // 2, groups=groups, bias=False)
         return [lambda x=x: c(x) for x in xs]
     if w == "sdpa":
-        h, g, l, d, causal = n
-        q, k, v = torch.randn(1, h, l, d), torch.randn(1, g, l, d), torch.randn(1, g, l, d)
+        h, g, l, d, causal = n[:5]
+        dtype = torch.bfloat16 if a_[-1] == "bf16" else torch.float32
+        q, k, v = (torch.randn(1, heads, l, d).to(dtype) for heads in (h, g, g))
         return [lambda: F.scaled_dot_product_attention(q, k, v, is_causal=bool(causal), enable_gqa=h != g)]
     if w == "linear":
         dtype = torch.bfloat16 if a_[-1] == "bf16" else torch.float32
