@@ -83,9 +83,12 @@ std::vector<std::pair<std::string, std::vector<std::string>>> Chooser::copies_fo
                  again = std::ranges::none_of(f.index, [&](Expr e) { return depends_on(e, reduced); });
       if (!moves || !again || step_of(nests_.cone, f.value, f.index, lanes) == Step::contiguous) return;
       Copied copy{f.value, {}};
-      for (Expr e : f.index)
+      const int64_t word = bits(f.dtype) / bits(nests_.cone.values[size_t(f.value)].dtype);
+      for (size_t d = 0; d < f.index.size(); d++)
         for (int a : producer.axes)
-          if (nests_.cone.axes[size_t(a)].symbol == e) copy.axes.push_back(a);
+          if (const Expr axis = nests_.cone.axes[size_t(a)].symbol;
+              f.index[d] == (d + 1 == f.index.size() ? axis * word : axis))
+            copy.axes.push_back(a);
       if (copy.axes.size() == f.index.size() &&
           std::ranges::none_of(wanted, [&](auto& w) { return w.value == f.value; }))
         wanted.push_back(std::move(copy));
@@ -117,6 +120,8 @@ std::vector<std::pair<std::string, std::vector<std::string>>> Chooser::copies_fo
 }
 
 bool Chooser::cascade_tiles() {
+  if (!tuple()) return false;
+  units(false); // the sums that the tuple reads
   const std::optional<Tuple> t = tuple();
   if (!t) return false;
   const std::string fold = stage(t->stage).name;

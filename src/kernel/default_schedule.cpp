@@ -78,26 +78,26 @@ void Chooser::cascades() {
 }
 
 /// Sums of products of narrow numbers take the machine's dot instructions. What becomes a plain map that way is computed where it is read. An operand
-/// that is used often enough is put together in words before.
-void Chooser::units() {
+/// that is used often enough is put together in words before. Without `copies` nothing else moves.
+void Chooser::units(bool copies) {
   for (const std::string& unit : limits_.units)
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
       const std::string name = stage(int(s)).name;
       if (!has_fold(stage(int(s)))) continue;
       const size_t before = nests_.cone.stages.size();
       if (!try_add(DirectiveKind::unit, {name, unit}) &&
-          !(ambition_ == Ambition::full && copied_words(name, unit)))
+          !(copies && ambition_ == Ambition::full && copied_words(name, unit)))
         continue;
-      const size_t copies = nests_.cone.stages.size() - before;
+      const size_t made = nests_.cone.stages.size() - before;
       if (!decisions_.ask_whether(name + ".unit", true)) {
         schedule_.directives.pop_back();
         nests_ = apply(original_, schedule_);
         continue;
       }
-      s += copies;
+      s += made;
       const Component& c = stage(int(s)).components[0];
       if (c.kind != ComponentKind::map || c.out < 0) continue;
-      if (try_add(DirectiveKind::inline_, {nests_.cone.values[size_t(c.out)].name})) s--;
+      if (copies && try_add(DirectiveKind::inline_, {nests_.cone.values[size_t(c.out)].name})) s--;
     }
 }
 

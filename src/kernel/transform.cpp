@@ -24,6 +24,12 @@ std::vector<int> sorted(std::vector<int> v) {
   return v;
 }
 
+/// The index of a word of so many elements, where `index` is that of its first one.
+std::vector<Expr> word_index(std::vector<Expr> index, int64_t elements) {
+  if (elements > 1) index.back() = floordiv(index.back(), elements);
+  return index;
+}
+
 bool writes(const Stage& stage, int value) {
   return std::ranges::any_of(stage.components, [&](auto& c) { return c.out == value; });
 }
@@ -39,24 +45,35 @@ void stage_copy(Nests& nests, const std::string& value, const std::string& copy)
   int v = nests.value(value);
   for (auto& other : nests.cone.values)
     if (other.name == copy) refuse("there is already a value {}", copy);
+  ConeValue c = nests.cone.values[size_t(v)];
   std::vector<int> readers;
   std::vector<Expr> index;
+  int64_t word = 0; // elements that are read at once: the copy holds them as one
   for (size_t s = 0; s < nests.cone.stages.size(); s++) {
     bool here = false;
     visit_stage(nests.cone.stages[s], [&](const Formula& f) {
       if (f.kind != FormulaKind::load || f.value != v) return;
-      if (f.dtype != nests.cone.values[size_t(v)].dtype)
+      const DType own = nests.cone.values[size_t(v)].dtype;
+      const int64_t elements = bits(f.dtype) / bits(own);
+      const bool alone = f.dtype == own;
+      const bool words = !alone && elements > 1 && c.layout.empty() && !f.index.empty() &&
+                         proves_equal(mod(c.shape.back(), elements), 0) &&
+                         proves_equal(mod(f.index.back(), elements), 0);
+      if (!(alone || words) || (word && word != elements))
         refuse("{} is read as {}: a copy would not hold its bytes", value, luminal::to_string(f.dtype));
       here = true;
-      if (index.empty()) index = f.index;
+      if (word) return;
+      word = elements;
+      index = word_index(f.index, word);
+      c.dtype = f.dtype;
     });
     if (here) readers.push_back(int(s));
   }
   if (readers.empty()) refuse("no stage reads {}", value);
-  ConeValue c = nests.cone.values[size_t(v)];
   c.name = copy;
   c.role = ValueRole::interior;
   c.layout.clear();
+  c.shape = word_index(c.shape, word);
   c.axes.assign(c.shape.size(), -1);
   Stage stage;
   stage.name = nests.free_stage_name(copy);
@@ -86,11 +103,13 @@ void stage_copy(Nests& nests, const std::string& value, const std::string& copy)
   int cv = nests.add_value(c);
   part.out = cv;
   part.axes = sorted(stage.axes);
-  part.body = formula_load(v, c.dtype, part.index);
+  std::vector<Expr> first = part.index;
+  if (word > 1) first.back() = first.back() * word;
+  part.body = formula_load(v, c.dtype, first);
   stage.components.push_back(part);
   for (int r : readers)
     rewrite_loads(nests, r, [&](const FormulaRef& f) {
-      return f->value == v ? formula_load(cv, f->dtype, f->index, f->guard) : f;
+      return f->value == v ? formula_load(cv, f->dtype, word_index(f->index, word), f->guard) : f;
     });
   StageNest nest = nests.fresh(stage);
   nests.insert_stage(readers[0], std::move(stage), std::move(nest));

@@ -11,20 +11,25 @@ struct Sizes {
   std::string heads = "1", groups = "1", queries, keys, depth, width;
   bool scores = true; // computed from Q and K; else an input
   std::string domain, symbols;
+  bool narrow = false; // bf16 inputs, f32 sums
 };
 
 std::string term_of(const Sizes& s) {
   const std::string head = s.heads == s.groups ? "h" : "h // 2";
   std::string text = s.symbols;
-  const std::string scores = fmt::format(
-      R"(%Q: f32[{H}, {M}, {D}], %K: f32[{G}, {N}, {D}])", fmt::arg("H", s.heads), fmt::arg("G", s.groups),
-      fmt::arg("M", s.queries), fmt::arg("N", s.keys), fmt::arg("D", s.depth));
-  text += fmt::format("fn @tuple({}, %V: f32[{}, {}, {}]) {{\n",
+  const std::string scores =
+      fmt::format(R"(%Q: {T}[{H}, {M}, {D}], %K: {T}[{G}, {N}, {D}])",
+                  fmt::arg("T", s.narrow ? "bf16" : "f32"), fmt::arg("H", s.heads), fmt::arg("G", s.groups),
+                  fmt::arg("M", s.queries), fmt::arg("N", s.keys), fmt::arg("D", s.depth));
+  const char* f = s.narrow ? "f" : "";
+  text += fmt::format("fn @tuple({}, %V: {}[{}, {}, {}]) {{\n",
                       s.scores ? scores : fmt::format("%s: f32[{}, {}, {}]", s.heads, s.queries, s.keys),
-                      s.groups, s.keys, s.width);
+                      s.narrow ? "bf16" : "f32", s.groups, s.keys, s.width);
+  if (s.narrow) text += "  %fV = cast f32 %V\n";
+  if (s.narrow && s.scores) text += "  %fQ = cast f32 %Q\n  %fK = cast f32 %K\n";
   if (s.scores)
-    text += fmt::format(R"(  %q = view %Q [h: {H}, q: {M}, k: {N}, d: {D}] -> [h, q, d]
-  %kk = view %K [h: {H}, q: {M}, k: {N}, d: {D}] -> [{head}, k, d]
+    text += fmt::format(R"(  %q = view %{f}Q [h: {H}, q: {M}, k: {N}, d: {D}] -> [h, q, d]
+  %kk = view %{f}K [h: {H}, q: {M}, k: {N}, d: {D}] -> [{head}, k, d]
   %qk = mul %kk, %q
   %sf = fold [h: {H}, q: {M}, k: {N}, d: {D}] over [d] {{ sum %qk[h, q, k, d] }}
   %S = get %sf, 0
@@ -33,9 +38,9 @@ std::string term_of(const Sizes& s) {
   %s = mul %S, %sc
 )",
                         fmt::arg("H", s.heads), fmt::arg("M", s.queries), fmt::arg("N", s.keys),
-                        fmt::arg("D", s.depth), fmt::arg("head", head));
+                        fmt::arg("D", s.depth), fmt::arg("head", head), fmt::arg("f", f));
   text += fmt::format(R"(  %one = const f32 1
-  %v = view %V [h: {H}, k: {N}, e: {E}] -> [{head}, k, e]
+  %v = view %{f}V [h: {H}, k: {N}, e: {E}] -> [{head}, k, e]
   %F = fold [h: {H}, q: {M}, k: {N}, e: {E}] over [k]{domain} {{
     max %s[h, q, k];
     sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %one[];
@@ -49,7 +54,7 @@ std::string term_of(const Sizes& s) {
 }}
 )",
                       fmt::arg("H", s.heads), fmt::arg("M", s.queries), fmt::arg("N", s.keys),
-                      fmt::arg("E", s.width), fmt::arg("head", head),
+                      fmt::arg("E", s.width), fmt::arg("head", head), fmt::arg("f", f),
                       fmt::arg("domain", s.domain.empty() ? "" : " where " + s.domain));
   return text;
 }
@@ -78,7 +83,8 @@ std::string expect_right(const Sizes& sizes, const MachineLimits& limits, const 
 }
 
 const MachineLimits avx512{.lanes = 16, .vector_registers = 32, .threads = 2},
-    avx2{.lanes = 8, .vector_registers = 16, .threads = 3};
+    avx2{.lanes = 8, .vector_registers = 16, .threads = 3},
+    dots{.lanes = 16, .vector_registers = 32, .threads = 2, .units = {"avx512.dpbf16"}};
 
 TEST(Tiles, RandomSizes) {
   int tiled = 0;
@@ -97,7 +103,8 @@ TEST(Tiles, RandomSizes) {
     s.scores = random() % 4 != 0;
     const char* domains[] = {"", "", "k <= q", "q <= k", "k <= q and q < k + 20"};
     s.domain = domains[random() % 5];
-    const MachineLimits& limits = random() % 2 ? avx512 : avx2;
+    s.narrow = random() % 3 == 0;
+    const MachineLimits& limits = s.narrow ? dots : random() % 2 ? avx512 : avx2;
     Answers answers;
     if (random() % 2)
       answers = {
@@ -126,6 +133,20 @@ TEST(Tiles, OneScheduleForAllLengths) {
     EXPECT_THAT(schedule, HasSubstr("cascade F k.o"));
     if (testing::Test::HasFailure()) return;
   }
+}
+
+// Pairs of bf16 are read as words: of the keys in place, of the queries from a copy with the lanes side by side.
+TEST(Tiles, ScoresOfNarrowNumbersTakeTheDotInstruction) {
+  for (const char* domain : {"", "k <= q"}) {
+    const std::string schedule =
+        expect_right({"2", "1", "70", "96", "32", "20", true, domain, "", true}, dots, {}, {{}}, 5);
+    for (const char* part :
+         {"unit sf avx512.dpbf16\nstage Q Q.lanes", "cascade F k.o", "store Q.lanes q.o d.words q"})
+      EXPECT_THAT(schedule, HasSubstr(part));
+  }
+  // Pairs that begin at an odd place are none.
+  EXPECT_THAT(expect_right({"2", "1", "70", "96", "33", "20", true, "", "", true}, dots, {}, {{}}, 5),
+              testing::Not(HasSubstr("unit sf")));
 }
 
 TEST(Tiles, LanesAlongTheQueriesAndAProductInRegisters) {
