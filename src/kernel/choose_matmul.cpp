@@ -190,19 +190,22 @@ std::optional<Chooser::Product> Chooser::product(int s, const std::vector<std::s
   return p;
 }
 
+/// The accumulators, the vectors of one step, one broadcast (one of each row and four to spare, where they are fetched ahead of their use).
+bool Chooser::tile_fits(int64_t rows, int64_t vectors) const {
+  return (rows + 1) * vectors + (limits_.memory_operands ? 1 : rows + 4) <= limits_.vector_registers;
+}
+
 /// The rows and vectors of a register tile that suit a block of so many best.
-std::pair<int64_t, int64_t> Chooser::register_tile(int s, int64_t rows, int64_t columns) {
-  // The accumulators, the vectors of one step, one broadcast (one of each row and four to spare, where they are fetched ahead of their use).
+std::pair<int64_t, int64_t> Chooser::register_tile(int s, int64_t rows, int64_t columns, bool all_columns) {
   const bool wide = limits_.vector_registers >= 32;
   const std::vector<int64_t> sizes{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14};
-  const auto fits = [&](int64_t r, int64_t v) {
-    return (r + 1) * v + (limits_.memory_operands ? 1 : r + 4) <= limits_.vector_registers;
-  };
+  const auto fits = [&](int64_t r, int64_t v) { return tile_fits(r, v); };
   std::pair<int64_t, int64_t> usual = wide ? std::pair(4, 4) : std::pair(6, 2);
   double best = block_cost(rows, columns, limits_.lanes, usual.first, usual.second) * 0.995;
   for (int64_t v : wide ? std::vector<int64_t>{4, 3, 2, 1} : std::vector<int64_t>{2, 3, 1})
     for (int64_t r : sizes)
-      if (const double cost = block_cost(rows, columns, limits_.lanes, r, v);
+      if (const double cost = block_cost(rows, columns, limits_.lanes, r, v) *
+                              (all_columns && v * limits_.lanes < columns ? 1.05 : 1);
           fits(r, v) && r <= rows && cost < best)
         best = cost, usual = {r, v};
   const int64_t vectors = ask(s, "vectors", usual.second,
@@ -267,9 +270,13 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   if (reads_words && !in_words) return false;
   if (!ask(s, "blocked", enough, {0, 1})) return false;
 
-  const auto [rows, vectors] = register_tile(s, p->rows, p->columns);
-  const int64_t columns = p->panels.empty() ? vectors * lanes : p->columns;
+  // Results that pass through the second cache push the other operand out: a part of a panel would fetch its rows once more.
   const int64_t panels = p->panels.empty() ? 1 : trips(*nest(s).find(p->panels));
+  int64_t results = p->rows * p->columns * panels * 4;
+  for (const std::string& rows : p->more_rows) results *= trips(*nest(s).find(rows));
+  const bool whole_panels = !p->panels.empty() && results > limits_.l2;
+  const auto [rows, vectors] = register_tile(s, p->rows, p->columns, whole_panels);
+  const int64_t columns = p->panels.empty() ? vectors * lanes : p->columns;
   const int64_t all_columns = p->columns * panels;
 
   // Who shares the work: batches, columns (each packs its own), or rows.

@@ -154,9 +154,7 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
   double best = 0;
   for (int64_t r : {2, 1})
     for (int64_t c : {2, 4, 3, 6, 8, 7}) {
-      if (r > all_rows || c > columns || r * c > 16 / vectors + 3 ||
-          (r * c + 1) * vectors >= limits_.vector_registers)
-        continue;
+      if (r > all_rows || c > columns || r * c > 16 / vectors + 3 || !tile_fits(r * c, vectors)) continue;
       const double cost = tile_cost(all_rows, columns, r, c, vectors);
       if (best == 0 || cost < best * 0.999) best = cost, usual = {r, c};
     }

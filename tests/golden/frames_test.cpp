@@ -196,5 +196,21 @@ TEST(AcrossPanels, NothingIsAskedForAhead) {
   }
 }
 
+/// Results that the second cache holds: the tile that leaves least over of 49. Others push the rows out that a second half of a panel would read again.
+TEST(AcrossPanels, AreTakenWholeWhereTheResultsLeaveTheCache) {
+  const Convolution c{.channels = 64,
+                      .results = 128,
+                      .height = 7,
+                      .width = 7,
+                      .kernel_h = 1,
+                      .kernel_w = 1,
+                      .pad = 0,
+                      .panel = 64};
+  MachineLimits small = one;
+  small.l2 = 16 * 1024;
+  EXPECT_THAT(default_of(c, one), HasSubstr("split f o.i o.i.q o.i.r 32\n"));
+  EXPECT_THAT(default_of(c, small), HasSubstr("split f o.i o.i.q o.i.r 64\n"));
+}
+
 } // namespace
 } // namespace luminal::kernel
