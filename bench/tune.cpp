@@ -59,9 +59,10 @@ int main(int argc, char** argv) {
   fmt::print("{:<24}{:>4}{:>12}{:>12}{:>8}{:>7}{:>7}{:>9}  answers\n", "kernel", "thr", "default", "tuned",
              "gain", "tried", "lists", "seconds");
   for (const Work& work :
-       {matmul(256, 256, 256), matmul(512, 512, 512), matmul(1024, 1024, 1024), matmul(128, 3072, 768),
-        matmul(1000, 777, 513), matmul(64, 64, 64), convolution(64, 64, 56, 3, 1),
-        convolution(256, 256, 14, 3, 1), convolution(512, 512, 7, 3, 1), convolution(3, 64, 224, 7, 2)}) {
+       {matmul(256, 256, 256), matmul(512, 512, 512), matmul(1024, 1024, 1024), matmul(2048, 2048, 2048),
+        matmul(4096, 4096, 4096), matmul(128, 3072, 768), matmul(512, 8192, 2048), matmul(1000, 777, 513),
+        matmul(64, 64, 64), convolution(64, 64, 56, 3, 1), convolution(256, 256, 14, 3, 1),
+        convolution(512, 512, 7, 3, 1), convolution(3, 64, 224, 7, 2)}) {
     if (work.name.find(arguments.only) == std::string::npos) continue;
     for (const int threads : arguments.threads) {
       Module module = parse_module(work.term, work.name);
@@ -78,7 +79,8 @@ int main(int argc, char** argv) {
       search::TuneOptions options;
       options.seconds = budget;
       options.select.build.threads = threads;
-      const auto limits = search::MachineProfile::present(threads).limits();
+      options.select.profile = search::MachineProfile::present(threads);
+      const auto limits = options.select.profile.limits();
       const double start = now();
       const auto tuned = search::tune(problem, limits, options);
       const double took = now() - start;
@@ -101,6 +103,13 @@ int main(int argc, char** argv) {
                      arguments.best, best->tried, best->complete ? ", complete" : "",
                      kernel::to_string(best->answers));
       }
+      std::string rejected;
+      for (const auto& [cause, count] : tuned->rejected)
+        rejected += fmt::format("{}{} {}", rejected.empty() ? "" : ", ", count, cause);
+      fmt::print("{:<24}    {}{}; bounds at most {:.0f} % of a measured time{}\n", "", rejected,
+                 tuned->complete ? "; complete" : "", 100 * tuned->bound_ratio,
+                 tuned->bound_ratio > 1 ? ": TOO HIGH, or the profile is too low (luminal devices --measure)"
+                                        : "");
       std::fflush(stdout);
       rows.push_back({{"work", work.name},
                       {"of_best", of_best},
@@ -111,6 +120,8 @@ int main(int argc, char** argv) {
                       {"tried", tuned->tried},
                       {"seconds", took},
                       {"complete", tuned->complete},
+                      {"rejected", tuned->rejected},
+                      {"bound_ratio", tuned->bound_ratio},
                       {"answers", kernel::to_string(tuned->answers)}});
     }
   }

@@ -19,6 +19,7 @@ std::string to_string(const KernelReport& report) {
   if (report.usual_seconds > 0 && report.tuned)
     line += fmt::format(" (default {})", human_time(report.usual_seconds));
   if (report.limit_fraction > 0) line += fmt::format(", {:.0f} % of the limit", 100 * report.limit_fraction);
+  if (!report.elsewhere.empty()) line += ", at " + report.elsewhere;
   if (report.tried > 0) line += fmt::format(", {} tried", report.tried);
   for (const auto& [cause, count] : report.rejected) line += fmt::format(", {} {}", count, cause);
   if (!report.note.empty()) line += "; " + report.note;

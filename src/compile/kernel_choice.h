@@ -16,14 +16,15 @@ namespace luminal::compile {
 /// What report() says of a kernel.
 struct KernelReport {
   std::string name;
-  std::string computes;                     ///< its results: "y[32, 48]"
-  std::string key;                          ///< of the tuning cache
-  bool tuned = false;                       ///< the schedule comes from measuring, else it is the default one
-  double seconds = 0;                       ///< of one launch where it was measured, at `sizes`; 0: never
-  double usual_seconds = 0;                 ///< of the default schedule, where this run measured it
-  double limit_fraction = 0;                ///< of the machine's limit; 0: not known
-  std::string sizes;                        ///< "n=1 past=64": of dynamic dimensions
-  int tried = 0;                            ///< schedules, in this run
+  std::string computes;       ///< its results: "y[32, 48]"
+  std::string key;            ///< of the tuning cache
+  bool tuned = false;         ///< the schedule comes from measuring, else it is the default one
+  double seconds = 0;         ///< of one launch where it was measured, at `sizes`; 0: never
+  double usual_seconds = 0;   ///< of the default schedule, where this run measured it
+  double limit_fraction = 0;  ///< of the machine's limit; 0: not known
+  std::string sizes;          ///< "n=1 past=64": of dynamic dimensions
+  std::string elsewhere = {}; ///< "n=1 3.1 us (default 3.2 us), ...": other sizes that this run measured
+  int tried = 0;              ///< schedules, in this run
   std::map<std::string, int> rejected = {}; ///< how many, by cause
   std::string note;                         ///< why it is not tuned, what was wrong; may be empty
   std::string names;                        ///< of the schedule's values, loops and stages: "v0 x, a0 m"

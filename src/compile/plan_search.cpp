@@ -113,8 +113,10 @@ private:
     select.limit_seconds = group.limit;
     select.lock = options_.measure_lock;
     select.race.stop = how_.stop;
+    select.profile = profile_;
     return select;
   }
+
   std::string lock_path() const {
     return options_.measure_lock.empty() ? search::MeasureLock::default_path() : options_.measure_lock;
   }
@@ -216,6 +218,7 @@ private:
   void tune_one(Group& group, int number, int count, double seconds) {
     search::TuneOptions tuning;
     tuning.select = select_options(group);
+    tuning.select.sizes = search::other_sizes(*group.problem, kernel(group).dimensions);
     tuning.seconds = seconds;
     if (kernel(group).report.tuned) tuning.known = kernel::parse_schedule(group.old_schedule);
     SearchProgress progress = progress_of(SearchProgress::Phase::tuning, group, number, count);
@@ -524,6 +527,14 @@ private:
     how_.progress(progress);
   }
 
+  static std::string sizes_text(const PlannedKernel& kernel, const std::map<std::string, int64_t>& sizes) {
+    std::string text;
+    for (const auto& [own, given] : kernel.dimensions)
+      text +=
+          fmt::format("{}{}={}", text.empty() ? "" : " ", given.name(), sizes.at(std::string(given.name())));
+    return text;
+  }
+
   void report(std::vector<KernelReport>& reports) const {
     reports.clear();
     for (const PlannedKernel& planned : built_.builder->kernels()) reports.push_back(planned.report);
@@ -535,6 +546,12 @@ private:
         r.limit_fraction = group.after > 0 ? group.limit / group.after : 0;
         r.tried = group.tuned.tried;
         r.rejected = group.tuned.rejected;
+        if (group.improved)
+          for (const search::TunedSize& size : group.tuned.sizes)
+            if (size.usual > 0)
+              r.elsewhere += fmt::format("{}{} {} (default {})", r.elsewhere.empty() ? "" : ", ",
+                                         sizes_text(kernel(group), size.symbols), human_time(size.seconds),
+                                         human_time(size.usual));
         if (!group.note.empty()) r.note = group.note;
       }
   }

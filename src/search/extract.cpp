@@ -186,6 +186,67 @@ std::map<std::string, int64_t> canonical_sizes(const kernel::CanonicalCone& cone
   return own;
 }
 
+namespace {
+
+bool affordable(const KernelProblem& problem, const std::map<std::string, int64_t>& symbols) {
+  constexpr double most_bytes = 1e9, most_work = 100;
+  const auto bound = bound_symbols(problem.cone.symbols, symbols);
+  double bytes = 0;
+  for (const kernel::ConeValue& value : problem.cone.values) {
+    if (value.role == kernel::ValueRole::interior) continue;
+    double size = bits(value.dtype) / 8.0;
+    for (const Expr extent : value.shape) {
+      const auto n = evaluate(extent, bound);
+      if (!n) return false;
+      size *= double(*n);
+    }
+    bytes += size;
+  }
+  const double points = points_of(problem.cone, symbols);
+  return bytes <= most_bytes && points > 0 &&
+         points <= most_work * std::max(points_of(problem.cone, problem.symbols), 1e6);
+}
+
+} // namespace
+
+std::vector<SizePoint> other_sizes(const KernelProblem& problem, const ExprMap<Expr>& dimensions) {
+  constexpr size_t most = 4;
+  std::vector<SizePoint> points;
+  const auto given = [&](Expr symbol) {
+    const auto found = dimensions.find(symbol);
+    return found == dimensions.end() ? symbol : found->second;
+  };
+  for (const int end : {1, 0, 2}) // high, low, middle
+    for (const Expr symbol : problem.cone.symbols) {
+      const Expr wanted = given(symbol);
+      const Interval range = wanted.range();
+      if (!wanted.is_symbol() || !range.is_bounded() || points.size() == most) continue;
+      const std::string name(wanted.name());
+      const auto known = problem.symbols.find(name);
+      if (known == problem.symbols.end()) continue;
+      const int64_t usual = known->second;
+      const int64_t value = fitted(wanted, end == 1   ? range.high
+                                           : end == 0 ? std::max<int64_t>(range.low, 1)
+                                                      : middle_of(wanted));
+      if (value == usual || (end == 2 && value < 2 * usual && usual < 2 * value)) continue;
+      SizePoint point{problem.symbols};
+      point.symbols[name] = value;
+      for (const Expr own : problem.cone.symbols)
+        if (given(own) == wanted) point.symbols[std::string(own.name())] = value;
+      try {
+        if (!all_hold(problem.module.assumptions, bound_symbols(problem.module.symbols, point.symbols)) ||
+            !affordable(problem, point.symbols))
+          continue;
+      } catch (const Error&) { // a size that nothing is said of
+        continue;
+      }
+      if (std::ranges::none_of(points, [&](const SizePoint& p) { return p.symbols == point.symbols; }))
+        points.push_back(std::move(point));
+    }
+  for (SizePoint& point : points) point.weight = 0.5 / double(points.size());
+  return points;
+}
+
 Result<KernelProblem> extract_problem(const KernelPlace& place, const std::map<std::string, int64_t>& sizes) {
   LUMINAL_CHECK(place.module && place.function && place.given && place.canonical && !place.roots.empty());
   return Extractor(place, sizes).run();

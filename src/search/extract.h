@@ -30,4 +30,9 @@ Result<KernelProblem> extract_problem(const KernelPlace& place, const std::map<s
 std::map<std::string, int64_t> canonical_sizes(const kernel::CanonicalCone& cone,
                                                const std::map<std::string, int64_t>& sizes);
 
+/// Where else a kernel with dynamic dimensions is timed: each dimension at the ends and at the geometric middle of its range, the others as in the problem; together half
+/// as important as the problem's own sizes. At most four, the ends first; without those that break an assumption, need more than a gigabyte, or take a hundred times
+/// the problem's work. dimensions: the cone's symbols -> the module's (empty: they are the same).
+std::vector<SizePoint> other_sizes(const KernelProblem& problem, const ExprMap<Expr>& dimensions);
+
 } // namespace luminal::search

@@ -78,8 +78,9 @@ public:
     if (!loaded) return loaded.failure();
     shared_bytes_ = std::max(shared_bytes_, code.shared_bytes);
     local_bytes_ = std::max(local_bytes_, (code.local_bytes + 63) / 64 * 64);
+    const int workers = code.workers > 0 ? std::min(code.workers, work_->threads) : work_->threads;
     candidates_.push_back(
-        {loaded->kernels[0], code.shared_bytes, (code.local_bytes + 63) / 64 * 64, code.barriers});
+        {loaded->kernels[0], code.shared_bytes, (code.local_bytes + 63) / 64 * 64, code.barriers, workers});
     return int(candidates_.size()) - 1;
   }
 
@@ -92,7 +93,7 @@ public:
     launch.shared = static_cast<char*>(shared_.data);
     launch.local = static_cast<char*>(local_.data);
     launch.local_stride = code.local_stride;
-    launch.workers = work_->threads;
+    launch.workers = code.workers;
     launch.barriers = code.barriers;
     pool_.run([](int) {}); // nobody sleeps when the clock starts
     const double begin = seconds_now();
@@ -130,7 +131,7 @@ public:
     launch.shared = shared.data();
     launch.local = local.data();
     launch.local_stride = code.local_stride;
-    launch.workers = work_->threads;
+    launch.workers = code.workers;
     launch.barriers = code.barriers;
     if (auto done = device_->launch(code.kernel, launch); !done) return done.failure();
     Outputs outputs(arguments.size());
@@ -152,6 +153,7 @@ private:
     device::KernelId kernel;
     int64_t shared_bytes, local_stride;
     bool barriers;
+    int workers;
   };
 
   Result<void*> allocate(int64_t bytes) {

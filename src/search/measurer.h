@@ -37,6 +37,7 @@ struct CandidateCode {
   std::string entry;
   int64_t shared_bytes = 0, local_bytes = 0; ///< scratch of a launch, of each worker
   bool barriers = true;                      ///< its workers wait for each other
+  int workers = 0;                           ///< of a launch at most; 0: as many as the workload has
 };
 
 struct MeasurerOptions {

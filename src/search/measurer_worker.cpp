@@ -26,7 +26,7 @@ struct Request {
   uint32_t poison = 0;
   uint64_t object_bytes = 0, entry_bytes = 0; // follow, with add
   int64_t shared_bytes = 0, local_bytes = 0;
-  uint32_t barriers = 1;
+  uint32_t barriers = 1, workers = 0;
 };
 struct Reply {
   uint32_t failed = 0, text_bytes = 0; // the reason follows
@@ -109,6 +109,7 @@ public:
       request.object_bytes = c.object->size();
       request.entry_bytes = c.entry.size();
       request.barriers = c.barriers;
+      request.workers = uint32_t(c.workers);
       if (!send_all(socket_, &request, sizeof request) ||
           !send_all(socket_, c.entry.data(), c.entry.size()) ||
           !send_all(socket_, c.object->data(), c.object->size())) {
@@ -248,8 +249,12 @@ private:
     Request request;
     while (receive_all(socket_, &request, sizeof request, -1) == Received::all) {
       if (request.call == Call::add) {
-        CandidateCode code{nullptr, std::string(request.entry_bytes, 0), request.shared_bytes,
-                           request.local_bytes, request.barriers != 0};
+        CandidateCode code{nullptr,
+                           std::string(request.entry_bytes, 0),
+                           request.shared_bytes,
+                           request.local_bytes,
+                           request.barriers != 0,
+                           int(request.workers)};
         std::vector<std::byte> object(request.object_bytes);
         if (receive_all(socket_, code.entry.data(), code.entry.size(), -1) != Received::all ||
             receive_all(socket_, object.data(), object.size(), -1) != Received::all)

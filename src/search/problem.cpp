@@ -5,11 +5,15 @@
 #include "kernel/canonical.h"
 #include "search/machine_profile.h"
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 #include <random>
 
 namespace luminal::search {
 namespace {
+
+/// Elements after which the numbers of a large input repeat: even, for types of four bits, and no multiple of usual row lengths.
+constexpr int64_t period = 1'000'002;
 
 std::vector<std::byte> random_bytes(DType dtype, int64_t count, const std::string& name,
                                     const KernelProblem& problem) {
@@ -19,13 +23,16 @@ std::vector<std::byte> random_bytes(DType dtype, int64_t count, const std::strin
   const auto [low, high] = known != problem.integers.end()
                                ? known->second
                                : std::pair<int64_t, int64_t>{0, dtype == DType::boolean ? 1 : 3};
-  for (int64_t i = 0; i < count; i++)
+  for (int64_t i = 0; i < std::min(count, period); i++)
     if (is_float(dtype))
       store_f64(dtype, data.data(), i,
                 problem.floats.first +
                     (problem.floats.second - problem.floats.first) * double(random() % 4001) / 4000);
     else
       store_i64(dtype, data.data(), i, low + int64_t(random() % uint64_t(high - low + 1)));
+  const size_t whole = size_t(storage_bytes(dtype, period));
+  for (size_t at = whole; at < data.size(); at += whole)
+    std::memcpy(data.data() + at, data.data(), std::min(whole, data.size() - at));
   return data;
 }
 
@@ -60,14 +67,29 @@ Result<CandidateCode> build(const kernel::Kernel& kernel, const std::map<std::st
                             const BuildOptions& options) {
   auto compiled = codegen::compile(kernel, options.target, options.codegen);
   if (!compiled) return compiled.failure();
-  const auto bound = bound_symbols(kernel.symbols, symbols);
-  const auto shared = evaluate(compiled->shared_bytes, bound), local = evaluate(compiled->local_bytes, bound);
-  if (!shared) return shared.failure();
-  if (!local) return local.failure();
-  CandidateCode code{nullptr, compiled->entry, *shared, *local};
+  CandidateCode code{nullptr, compiled->entry};
   code.object = std::make_shared<const std::vector<std::byte>>(std::move(compiled->object));
   code.barriers = kernel::has_barriers(kernel);
+  return at_sizes(std::move(code), kernel, symbols);
+}
+
+Result<CandidateCode> at_sizes(CandidateCode code, const kernel::Kernel& kernel,
+                               const std::map<std::string, int64_t>& symbols) {
+  const auto bound = bound_symbols(kernel.symbols, symbols);
+  const codegen::ScratchBytes scratch = codegen::scratch_bytes(kernel);
+  const auto shared = evaluate(scratch.shared, bound), local = evaluate(scratch.local, bound);
+  if (!shared) return shared.failure();
+  if (!local) return local.failure();
+  code.shared_bytes = *shared;
+  code.local_bytes = *local;
   return code;
+}
+
+int workers_of(const kernel::Schedule& schedule, const kernel::Cone& cone,
+               const std::map<std::string, int64_t>& symbols, int threads) {
+  for (const kernel::Directive& d : schedule.directives)
+    if (d.kind == kernel::DirectiveKind::serial && points_of(cone, symbols) <= double(d.numbers[0])) return 1;
+  return threads;
 }
 
 Bindings inputs_of(const KernelProblem& problem) {

@@ -24,6 +24,13 @@ struct KernelProblem {
   std::pair<double, double> floats = {-2, 2}; ///< range of floating inputs
 };
 
+/// Sizes of a kernel's dimensions beside those of the problem, at which a winner is timed as well.
+struct SizePoint {
+  std::map<std::string, int64_t> symbols;
+  double weight = 1;     ///< the problem's own sizes have 1
+  double allowed = 1.02; ///< times the incumbent's time: what is slower there is not taken
+};
+
 struct BuildOptions {
   codegen::CpuTarget target = codegen::CpuTarget::host();
   codegen::CodegenOptions codegen;
@@ -41,6 +48,12 @@ Candidate candidate_of(kernel::Schedule schedule, const kernel::LowerOptions& op
 /// Machine code for the kernel, with its scratch at these symbols. Failure: as codegen::compile.
 Result<CandidateCode> build(const kernel::Kernel& kernel, const std::map<std::string, int64_t>& symbols,
                             const BuildOptions& options);
+/// The same code with its scratch at other symbols. Failure: the scratch has no size there.
+Result<CandidateCode> at_sizes(CandidateCode code, const kernel::Kernel& kernel,
+                               const std::map<std::string, int64_t>& symbols);
+/// Workers that a launch of the cone at these symbols gets, of as many: what `serial` in the schedule leaves it.
+int workers_of(const kernel::Schedule& schedule, const kernel::Cone& cone,
+               const std::map<std::string, int64_t>& symbols, int threads);
 
 /// Random inputs of the entry function: floats and integers in their ranges; a function of the problem alone.
 Bindings inputs_of(const KernelProblem& problem);

@@ -55,6 +55,8 @@ private:
 
   RaceEntry& entry(int i) { return result_.entries[size_t(i)]; }
 
+  double scale(int i) const { return options_.scales.empty() ? 1 : options_.scales[size_t(i)]; }
+
   bool spent() {
     if (!over_) over_ = clock_.now() >= end_ || (options_.stop && options_.stop());
     return over_;
@@ -68,14 +70,14 @@ private:
       entry(i).failed = true;
       return false;
     }
-    seconds = *timed;
+    seconds = *timed * scale(i);
     return true;
   }
 
-  /// Twice each: the first launch touches code and scratch for the first time. Tells how many launches a sample has.
+  /// Twice each, usually: the first launch touches code and scratch for the first time. Tells how many launches a sample has.
   void warm_up() {
     std::vector<double> least(result_.entries.size(), std::numeric_limits<double>::infinity());
-    for (int turn = 0; turn < 2; turn++)
+    for (int turn = 0; turn < options_.warm_ups; turn++)
       for (const int i : std::vector<int>(alive_)) {
         if (i > 0 && spent()) break; // the incumbent is timed whatever the budget
         double seconds = 0;
@@ -94,7 +96,8 @@ private:
         entry(i).rejected = fmt::format("{:.1f} times slower than the best in the warm-up", seconds / best);
         std::erase(alive_, i);
       }
-      launches_[size_t(i)] = int(std::clamp(std::ceil(options_.sample_seconds / seconds), 1.0, 10000.0));
+      launches_[size_t(i)] =
+          int(std::clamp(std::ceil(options_.sample_seconds * scale(i) / seconds), 1.0, 10000.0));
     }
   }
 

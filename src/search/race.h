@@ -39,13 +39,15 @@ struct RaceOptions {
   std::function<bool()> stop; ///< asked before each sample; true ends the race like a spent budget
   std::function<void(const RaceResult& so_far)>
       progress; ///< called after each round, outside of the timed parts; times are up to date, the order is not
+  int warm_ups = 2; ///< launches of each before samples count
   int first_rounds = 4;
   int last_rounds = 40; ///< samples of each finalist
   int finalists = 3;    ///< with the incumbent
   double percentile = 0.1;
   double threshold = 0.02;
-  double sample_seconds = 2e-4; ///< a sample has as many launches as take this long
-  double hopeless = 8;          ///< dropped after warm-up: this many times slower than the best
+  double sample_seconds = 2e-4;    ///< a sample has as many launches as take this long
+  double hopeless = 8;             ///< dropped after warm-up: this many times slower than the best
+  std::vector<double> scales = {}; ///< of each candidate: its samples times this are its time; empty: 1
 };
 
 /// The value below which that fraction of the samples lies (nearest rank); NaN where there are none.

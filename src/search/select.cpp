@@ -3,14 +3,19 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "base/text.h"
 #include "base/thread_pool.h"
 #include "codegen/version.h"
+#include "search/bound.h"
 #include "search/measure_lock.h"
+#include "search/part.h"
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace luminal::search {
 namespace {
@@ -22,72 +27,55 @@ std::string reproducer_folder(const SelectOptions& options) {
   return (std::filesystem::temp_directory_path(error) / "luminal-reproducers").string();
 }
 
-/// A candidate that came as far as machine code.
+/// A candidate that could be lowered. Kept from list to list.
 struct Built {
+  std::string schedule;
+  Candidate candidate;
   kernel::Kernel kernel;
-  int number = -1; // of the measurer
+  int workers = 1;
+  double bound = 0; // seconds; 0: not known
+  std::optional<CandidateCode> code;
+  int number = -1;   // of the measurer: whole
+  int part = -1;     // of a macro-tile
+  double whole = 1;  // launches of that in one of the whole
+  bool cut = false;  // a macro-tile was asked for
+  std::string cause; // why it cannot be built
+  bool checked = false;
+  std::vector<int> at_sizes; // numbers of the measurers of other sizes
 };
 
-class Selector {
-public:
-  Selector(const KernelProblem& problem, const std::vector<Candidate>& candidates,
-           const SelectOptions& options)
-      : problem_(problem), candidates_(candidates), options_(options), built_(candidates.size()),
-        clock_(options.race.clock ? *options.race.clock : Clock::steady()),
-        key_(tuning_key(problem, options.build, options.numeric, options.rules)) {
-    for (const Candidate& candidate : candidates)
-      selection_.tried.push_back({.schedule = kernel::to_string(candidate.schedule)});
-  }
+} // namespace
 
-  Result<Selection> run() {
-    const double begin = clock_.now();
-    auto work = std::make_shared<const Workload>(
-        workload_of(problem_, problem_.cone, problem_.symbols, options_.build.threads));
-    measurer_ = make(work);
-    build_all();
-    std::vector<int> numbers;
-    std::vector<size_t> position;
-    for (size_t i = 0; i < candidates_.size(); i++)
-      if (built_[i].number >= 0) {
-        numbers.push_back(built_[i].number);
-        position.push_back(i);
-      }
-    if (numbers.empty())
+struct Selector::Impl {
+  Impl(const KernelProblem& problem, SelectOptions options)
+      : problem_(problem), options_(std::move(options)),
+        clock_(options_.race.clock ? *options_.race.clock : Clock::steady()),
+        key_(tuning_key(problem, options_.build, options_.numeric, options_.rules)) {}
+
+  Result<Selection> run(const std::vector<Candidate>& candidates, double seconds,
+                        const std::vector<double>& allowed) {
+    begin(candidates);
+    for (size_t s = 0; s < allowed.size() && s < options_.sizes.size(); s++)
+      options_.sizes[s].allowed = allowed[s];
+    const double start = clock_.now();
+    for (size_t i = 0; i < candidates.size(); i++) lower_one(i, candidates[i]);
+    if (auto timed = time_incumbent(); !timed) return timed.failure();
+    const double measured = incumbent_ > 0 ? incumbent_ : best_;
+    prune();
+    selection_.parts = measured > options_.long_launch;
+    if (selection_.parts) cut_all(options_.part_seconds / measured);
+    build_all(selection_.parts);
+    std::vector<size_t> position; // of the entries of the race in the list
+    for (size_t i = 0; i < slots_.size(); i++)
+      if (slots_[i] >= 0 && number_of(built_[size_t(slots_[i])]) >= 0) position.push_back(i);
+    if (position.empty())
       return Failure{fmt::format("{}: no candidate can be built: {}", problem_.cone.name, causes())};
-    double spent = clock_.now() - begin;
-    RaceResult raced;
-    {
-      auto lock = MeasureLock::acquire(options_.lock.empty() ? MeasureLock::default_path() : options_.lock,
-                                       options_.race.stop);
-      if (!lock) return lock.failure();
-      raced = race(*measurer_, numbers, options_.race);
-    }
-    selection_.complete = raced.complete;
-    for (size_t e = 0; e < raced.entries.size(); e++) {
-      Tried& tried = selection_.tried[position[e]];
-      const RaceEntry& entry = raced.entries[e];
-      tried.rejected = entry.rejected;
-      tried.samples = int64_t(entry.samples.size());
-      tried.seconds = std::isfinite(entry.seconds) ? entry.seconds : 0;
-      // One that did not end in time may have met a busy machine: it is out for now only.
-      if (entry.failed && entry.rejected.starts_with("crashed")) condemn(position[e], entry.rejected);
-    }
-    const double checking = clock_.now();
-    auto checker = Checker::create(
-        problem_, options_.build, [this](auto w) { return make(std::move(w)); }, options_.check);
-    if (!checker) return checker.failure();
-    // The incumbent is what the others are compared with, so it goes first.
+    const double spent = clock_.now() - start;
     std::vector<size_t> order;
-    for (const int e : raced.order) order.push_back(position[size_t(e)]);
-    if (const auto first = std::ranges::find(order, position[0]); first != order.end())
-      check(**checker, position[0]);
-    for (const size_t i : order) {
-      Tried& tried = selection_.tried[i];
-      if (tried.verdict.passed() && !tried.checked) check(**checker, i);
-      if (!tried.checked) continue;
-      selection_.winner = int(i);
-      break;
-    }
+    if (auto raced = race_all(position, seconds, measured, order); !raced) return raced.failure();
+    const double checking = clock_.now();
+    auto winner = first_right(order);
+    if (!winner) return winner.failure();
     selection_.checked_seconds = spent + clock_.now() - checking;
     if (selection_.winner < 0)
       return Failure{fmt::format("{}: no candidate is right: {}", problem_.cone.name, causes())};
@@ -95,72 +83,404 @@ public:
     return std::move(selection_);
   }
 
-  Result<Tried> check_first() {
-    auto work = std::make_shared<const Workload>(
-        workload_of(problem_, problem_.cone, problem_.symbols, options_.build.threads));
-    measurer_ = make(work);
-    build_all();
-    if (built_[0].number < 0) return Failure{selection_.tried[0].rejected};
-    auto checker = Checker::create(
-        problem_, options_.build, [this](auto w) { return make(std::move(w)); }, options_.check);
-    if (!checker) return checker.failure();
-    check(**checker, 0);
+  Result<Tried> check_first(const Candidate& candidate) {
+    begin({candidate});
+    lower_one(0, candidate);
+    build_all(false);
+    if (slots_[0] < 0 || of(0).number < 0) return Failure{selection_.tried[0].rejected};
+    if (auto ready = make_checker(); !ready) return ready.failure();
+    check(0);
     return std::move(selection_.tried[0]);
   }
 
 private:
+  Built& of(size_t i) { return built_[size_t(slots_[i])]; }
+  int number_of(const Built& built) const {
+    return selection_.parts && built.part >= 0 ? built.part : built.number;
+  }
+
+  void begin(const std::vector<Candidate>& candidates) {
+    selection_ = {};
+    slots_.assign(candidates.size(), -1);
+    incumbent_ = 0;
+    for (const Candidate& candidate : candidates)
+      selection_.tried.push_back({.schedule = kernel::to_string(candidate.schedule)});
+    if (!measurer_)
+      measurer_ = make(std::make_shared<const Workload>(
+          workload_of(problem_, problem_.cone, problem_.symbols, options_.build.threads)));
+  }
+
   std::unique_ptr<Measurer> make(std::shared_ptr<const Workload> work) const {
     return options_.worker ? make_worker_measurer(std::move(work), options_.measure)
                            : make_in_process_measurer(std::move(work), options_.measure);
   }
-
-  /// Legal, known to be wrong, the same as an earlier one? What is left is compiled on all workers; nothing compiles once the race has begun.
-  void build_all() {
-    std::vector<size_t> wanted;
-    for (size_t i = 0; i < candidates_.size(); i++)
-      if (lower_one(i)) wanted.push_back(i);
-    std::vector<std::optional<Result<CandidateCode>>> codes(wanted.size());
-    {
-      ThreadPool pool(options_.build.threads); // gone before a worker process is forked
-      pool.parallel_for(int64_t(wanted.size()), [&](int64_t w) {
-        codes[size_t(w)].emplace(build(built_[wanted[size_t(w)]].kernel, problem_.symbols, options_.build));
-      });
-    }
-    for (size_t w = 0; w < wanted.size(); w++) {
-      Result<CandidateCode>& code = *codes[w];
-      const auto number = code ? measurer_->add(std::move(*code)) : Result<int>(code.failure());
-      if (number)
-        built_[wanted[w]].number = *number;
-      else
-        selection_.tried[wanted[w]].rejected = number.error();
-    }
+  Result<MeasureLock> lock() const {
+    return MeasureLock::acquire(options_.lock.empty() ? MeasureLock::default_path() : options_.lock,
+                                options_.race.stop);
   }
 
-  bool lower_one(size_t i) {
+  // ---- building ----
+
+  /// Legal, known to be wrong, the same as an earlier one?
+  void lower_one(size_t i, const Candidate& candidate) {
     Tried& tried = selection_.tried[i];
     if (options_.cache)
       if (const auto known = options_.cache->quarantined(key_, tried.schedule)) {
         tried.rejected = "quarantined: " + known->cause;
-        return false;
+        return;
       }
-    auto lowered = candidates_[i].lower(problem_.cone, candidates_[i].schedule);
+    auto lowered = candidate.lower(problem_.cone, candidate.schedule);
     if (!lowered) {
       tried.rejected = lowered.error();
-      return false;
+      return;
     }
-    const auto [same, fresh] = kernels_.try_emplace(kernel::structural_hash128(*lowered), i);
+    const int workers =
+        workers_of(candidate.schedule, problem_.cone, problem_.symbols, options_.build.threads);
+    const auto [same, fresh] =
+        kernels_.try_emplace({kernel::structural_hash128(*lowered), workers}, int(built_.size()));
     if (!fresh) {
-      tried.rejected = fmt::format("the same code as candidate {}", same->second);
-      return false;
+      for (size_t k = 0; k < i; k++)
+        if (slots_[k] == same->second) {
+          tried.rejected = fmt::format("the same code as candidate {}", k);
+          return;
+        }
+      slots_[i] = same->second;
+      Built& known = of(i);
+      tried.bound = known.bound;
+      if (known.schedule == tried.schedule) return; // the incumbent of this list
+      slots_[i] = -1;
+      tried.rejected = "the same code as an earlier candidate";
+      return;
     }
-    built_[i].kernel = std::move(*lowered);
-    return true;
+    Built built;
+    built.schedule = tried.schedule;
+    built.candidate = candidate;
+    built.kernel = std::move(*lowered);
+    built.workers = workers;
+    if (!options_.profile.guessed)
+      if (const auto work = least_work(built.kernel, problem_.symbols, workers))
+        tried.bound = built.bound = least_seconds(*work, options_.profile);
+    built_.push_back(std::move(built));
+    slots_[i] = same->second;
   }
 
-  void check(Checker& checker, size_t i) {
+  /// Its bound says that it cannot be the best. Nothing else has been done for it yet.
+  void prune() {
+    const double best = std::min(best_ > 0 ? best_ : INFINITY, incumbent_ > 0 ? incumbent_ : INFINITY);
+    for (size_t i = 1; i < slots_.size(); i++) {
+      if (slots_[i] < 0 || of(i).number >= 0) continue;
+      const double bound = of(i).bound * trust_ * options_.bound_margin;
+      if (!(bound > best)) continue;
+      selection_.tried[i].rejected =
+          fmt::format("bound: not below {}, the best takes {}", human_time(bound), human_time(best));
+      slots_[i] = -1;
+    }
+  }
+
+  void cut_all(double share) {
+    for (const int slot : slots_) {
+      if (slot < 0 || built_[size_t(slot)].cut) continue;
+      Built& built = built_[size_t(slot)];
+      built.cut = true;
+      auto part = part_of(built.kernel, problem_.symbols, built.workers, share, options_.profile);
+      if (!part) continue;
+      built.whole = part->whole;
+      parts_.emplace(slot, std::move(part->kernel));
+    }
+  }
+
+  /// Compiled on all workers: whole, or their macro-tiles where there are any. Nothing compiles while a race is on.
+  void build_all(bool parts) {
+    std::vector<int> wanted;
+    for (const int slot : slots_)
+      if (slot >= 0 && built_[size_t(slot)].cause.empty() &&
+          (parts && parts_.contains(slot) ? built_[size_t(slot)].part : built_[size_t(slot)].number) < 0)
+        wanted.push_back(slot);
+    build_these(wanted, parts);
+    for (size_t i = 0; i < slots_.size(); i++)
+      if (slots_[i] >= 0 && !of(i).cause.empty()) selection_.tried[i].rejected = of(i).cause;
+  }
+  void build_these(const std::vector<int>& wanted, bool parts) {
+    std::vector<std::optional<Result<CandidateCode>>> codes(wanted.size());
+    const auto kernel_of = [&](int slot) -> const kernel::Kernel& {
+      const auto part = parts_.find(slot);
+      return parts && part != parts_.end() ? part->second : built_[size_t(slot)].kernel;
+    };
+    {
+      ThreadPool pool(options_.build.threads); // gone before a worker process is forked
+      pool.parallel_for(int64_t(wanted.size()), [&](int64_t w) {
+        codes[size_t(w)].emplace(build(kernel_of(wanted[size_t(w)]), problem_.symbols, options_.build));
+      });
+    }
+    for (size_t w = 0; w < wanted.size(); w++) {
+      Built& built = built_[size_t(wanted[w])];
+      Result<CandidateCode>& code = *codes[w];
+      const bool part = parts && parts_.contains(wanted[w]);
+      if (code) {
+        code->workers = built.workers;
+        if (!part) built.code = *code;
+      }
+      const auto number = code ? measurer_->add(std::move(*code)) : Result<int>(code.failure());
+      if (number)
+        (part ? built.part : built.number) = *number;
+      else
+        built.cause = number.error();
+    }
+  }
+
+  // ---- measuring ----
+
+  /// What the bounds are held against, and whether launches are long. 0 where it cannot be built or timed.
+  Result<void> time_incumbent() {
+    if (slots_.empty() || slots_[0] < 0) return {};
+    if (of(0).number < 0) build_these({slots_[0]}, false);
+    if (of(0).number < 0) return {};
+    auto held = lock();
+    if (!held) return held.failure();
+    for (int turn = 0; turn < 3; turn++) {
+      const auto seconds = measurer_->time(of(0).number, 1);
+      if (!seconds || !(*seconds > 0)) {
+        incumbent_ = 0;
+        return {}; // the race will say why
+      }
+      incumbent_ = turn == 0 ? *seconds : std::min(incumbent_, *seconds);
+      if (incumbent_ > 0.1 || (incumbent_ > options_.long_launch && turn > 0)) break;
+    }
+    distrust(of(0), incumbent_);
+    return {};
+  }
+
+  /// Faster than its bound: the profile was taken at a bad moment, and its bounds are worth so much less.
+  void distrust(const Built& built, double seconds) {
+    if (!(built.bound > 0) || !(seconds > 0)) return;
+    selection_.bound_ratio = std::max(selection_.bound_ratio, built.bound / seconds);
+    trust_ = std::min(trust_, seconds / built.bound);
+  }
+
+  /// order: positions in the list of what may win, the best first.
+  Result<void> race_all(const std::vector<size_t>& position, double seconds, double measured,
+                        std::vector<size_t>& order) {
+    std::vector<int> numbers;
+    RaceOptions how = options_.race;
+    how.seconds = seconds;
+    how.scales.clear();
+    for (const size_t i : position) {
+      numbers.push_back(number_of(of(i)));
+      how.scales.push_back(number_of(of(i)) == of(i).part ? of(i).whole : 1);
+    }
+    if (measured > 3e-3) { // a few samples tell as much as many short ones, and cost more
+      how.first_rounds = std::min(how.first_rounds, 2);
+      how.last_rounds = std::min(how.last_rounds, 10);
+      how.hopeless = std::min(how.hopeless, 2.0);
+    }
+    auto held = lock();
+    if (!held) return held.failure();
+    const RaceResult raced = race(*measurer_, numbers, how);
+    selection_.complete = raced.complete;
+    for (size_t e = 0; e < raced.entries.size(); e++) take(position[e], raced.entries[e]);
+    for (const int e : raced.order) order.push_back(position[size_t(e)]);
+    if (selection_.parts && position[0] == 0) confirm(measured, order);
+    if (!options_.sizes.empty() && position[0] == 0) at_sizes(seconds, order);
+    return {};
+  }
+
+  void take(size_t i, const RaceEntry& entry) {
     Tried& tried = selection_.tried[i];
-    tried.verdict = checker.check(candidates_[i], *measurer_, built_[i].number);
-    tried.checked = tried.verdict.passed();
+    tried.rejected = entry.rejected;
+    tried.samples = int64_t(entry.samples.size());
+    tried.seconds = std::isfinite(entry.seconds) ? entry.seconds : 0;
+    if (!selection_.parts) distrust(of(i), tried.seconds);
+    // One that did not end in time may have met a busy machine: it is out for now only.
+    if (entry.failed && entry.rejected.starts_with("crashed")) condemn(i, entry.rejected);
+  }
+
+  /// Those whose macro-tiles beat the incumbent's, whole and by turns with it.
+  void confirm(double measured, std::vector<size_t>& order) {
+    std::vector<size_t> finalists = {0};
+    const int most = measured > 0.1 ? 2 : options_.race.finalists; // of what takes seconds, only the best
+    for (const size_t i : order) {
+      if (i == 0 || int(finalists.size()) >= most) break;
+      finalists.push_back(i);
+    }
+    // The time of a whole launch is what is told and kept; those of macro-tiles are estimates in proportion to it.
+    if (const double estimate = selection_.tried[0].seconds; estimate > 0 && incumbent_ > 0)
+      for (Tried& tried : selection_.tried) tried.seconds *= incumbent_ / estimate;
+    if (finalists.size() == 1 || !(incumbent_ > 0)) return;
+    std::vector<int> wanted;
+    for (const size_t i : finalists)
+      if (of(i).number < 0 && of(i).cause.empty()) wanted.push_back(slots_[i]);
+    build_these(wanted, false);
+    std::erase_if(finalists, [&](size_t i) { return of(i).number < 0; });
+    std::vector<int> numbers;
+    for (const size_t i : finalists) numbers.push_back(of(i).number);
+    RaceOptions how = options_.race;
+    how.scales.clear();
+    how.warm_ups = measured > 0.1 ? 0 : 1;
+    how.last_rounds =
+        int(std::clamp(1.0 / (measured * double(finalists.size())), 2.0, double(how.last_rounds)));
+    how.first_rounds = std::min(how.first_rounds, how.last_rounds);
+    how.seconds = INFINITY; // it ends with its rounds
+    const RaceResult whole = race(*measurer_, numbers, how);
+    selection_.complete &= whole.complete;
+    for (size_t e = 0; e < finalists.size(); e++) take_whole(finalists[e], whole.entries[e]);
+    std::vector<size_t> confirmed;
+    for (const int e : whole.order) confirmed.push_back(finalists[size_t(e)]);
+    for (const size_t i : order)
+      if (std::ranges::find(finalists, i) == finalists.end()) confirmed.push_back(i);
+    // Behind the incumbent comes what was not confirmed: only where the incumbent is wrong.
+    order = std::move(confirmed);
+  }
+  void take_whole(size_t i, const RaceEntry& entry) {
+    const bool parts = std::exchange(selection_.parts, false);
+    take(i, entry);
+    selection_.parts = parts;
+  }
+
+  // ---- other sizes ----
+
+  struct Size {
+    KernelProblem problem;
+    std::unique_ptr<Measurer> measurer;
+  };
+
+  /// The best at the problem's own sizes are timed at the others: the weighted geometric mean of their times decides, and none may be slower anywhere.
+  void at_sizes(double seconds, std::vector<size_t>& order) {
+    std::vector<size_t> finalists = {0};
+    for (const size_t i : order) {
+      const Tried& tried = selection_.tried[i];
+      if (int(finalists.size()) >= options_.race.finalists) break;
+      if (i == 0 || !tried.rejected.empty() || of(i).number < 0 || !(tried.seconds > 0)) continue;
+      if (tried.seconds > 1.02 * selection_.tried[0].seconds) continue;
+      finalists.push_back(i);
+    }
+    selection_.at_sizes.assign(options_.sizes.size(), {0, 0});
+    if (!(selection_.tried[0].seconds > 0) || finalists.size() == 1) return;
+    std::vector<double> score(finalists.size(), 0), weights(finalists.size(), 1);
+    std::vector<std::vector<double>> times(finalists.size());
+    for (size_t f = 0; f < finalists.size(); f++)
+      score[f] = std::log(selection_.tried[finalists[f]].seconds / selection_.tried[0].seconds);
+    double weight = 1;
+    for (size_t s = 0; s < options_.sizes.size(); s++) {
+      const SizePoint& point = options_.sizes[s];
+      const std::vector<double> timed = time_at(s, finalists, 0.5 * seconds / double(options_.sizes.size()));
+      weight += timed[0] > 0 ? point.weight : 0;
+      for (size_t f = 0; f < finalists.size(); f++) {
+        times[f].push_back(timed[f]);
+        if (f == 0 || !(timed[0] > 0)) continue;
+        Tried& tried = selection_.tried[finalists[f]];
+        if (!(timed[f] <= point.allowed * timed[0])) {
+          if (tried.rejected.empty())
+            tried.rejected = timed[f] > 0 ? fmt::format("slower at {}: {} against {}", name_of(point),
+                                                        human_time(timed[f]), human_time(timed[0]))
+                                          : fmt::format("not timed at {}", name_of(point));
+          score[f] = INFINITY;
+        } else
+          score[f] += point.weight * std::log(timed[f] / timed[0]);
+      }
+    }
+    size_t best = 0;
+    for (size_t f = 1; f < finalists.size(); f++)
+      if (score[f] / weight < std::min(score[best] / weight, std::log(1 - options_.race.threshold))) best = f;
+    for (size_t s = 0; s < options_.sizes.size(); s++) selection_.at_sizes[s] = {times[0][s], times[best][s]};
+    // The others stay in the order, behind: the check may find the first one wrong.
+    std::vector<size_t> judged = {finalists[best]};
+    if (best != 0) judged.push_back(0);
+    for (const size_t i : order)
+      if (std::ranges::find(judged, i) == judged.end() && std::ranges::find(finalists, i) == finalists.end())
+        judged.push_back(i);
+    order = std::move(judged);
+  }
+
+  static std::string name_of(const SizePoint& point) {
+    std::string text;
+    for (const auto& [name, value] : point.symbols)
+      text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, value);
+    return text;
+  }
+
+  /// Seconds of each; 0: it cannot be timed there.
+  std::vector<double> time_at(size_t s, const std::vector<size_t>& finalists, double seconds) {
+    std::vector<double> times(finalists.size(), 0);
+    sizes_.resize(options_.sizes.size());
+    Size& size = sizes_[s];
+    if (!size.measurer) {
+      size.problem = problem_;
+      size.problem.symbols = options_.sizes[s].symbols;
+      try {
+        size.measurer = make(std::make_shared<const Workload>(
+            workload_of(size.problem, size.problem.cone, size.problem.symbols, options_.build.threads)));
+      } catch (const Error&) {
+        return times;
+      }
+    }
+    std::vector<int> numbers;
+    std::vector<size_t> raced_ones;
+    for (size_t f = 0; f < finalists.size(); f++) {
+      Built& built = of(finalists[f]);
+      built.at_sizes.resize(options_.sizes.size(), -1);
+      if (built.at_sizes[s] < 0 && built.code) {
+        auto code = at_sizes_of(built, size.problem.symbols);
+        if (code)
+          if (const auto number = size.measurer->add(std::move(*code))) built.at_sizes[s] = *number;
+      }
+      if (built.at_sizes[s] < 0) continue;
+      numbers.push_back(built.at_sizes[s]);
+      raced_ones.push_back(f);
+    }
+    if (numbers.empty() || raced_ones[0] != 0) return times;
+    RaceOptions how = options_.race;
+    how.seconds = seconds;
+    how.scales.clear();
+    how.finalists = int(numbers.size());
+    how.progress = nullptr;
+    const RaceResult raced = race(*size.measurer, numbers, how);
+    for (size_t e = 0; e < raced.entries.size(); e++)
+      if (!raced.entries[e].failed && std::isfinite(raced.entries[e].seconds))
+        times[raced_ones[e]] = raced.entries[e].seconds;
+    return times;
+  }
+  Result<CandidateCode> at_sizes_of(const Built& built, const std::map<std::string, int64_t>& symbols) const {
+    CandidateCode code = *built.code;
+    code.workers = workers_of(built.candidate.schedule, problem_.cone, symbols, options_.build.threads);
+    return search::at_sizes(std::move(code), built.kernel, symbols);
+  }
+
+  // ---- checking ----
+
+  Result<void> make_checker() {
+    if (checker_) return {};
+    auto checker = Checker::create(
+        problem_, options_.build, [this](auto w) { return make(std::move(w)); }, options_.check);
+    if (!checker) return checker.failure();
+    checker_ = std::move(*checker);
+    return {};
+  }
+
+  Result<void> first_right(const std::vector<size_t>& order) {
+    if (auto ready = make_checker(); !ready) return ready;
+    // The incumbent is what the others are compared with, so it goes first.
+    if (std::ranges::find(order, size_t(0)) != order.end()) check(0);
+    for (const size_t i : order) {
+      Tried& tried = selection_.tried[i];
+      if (tried.verdict.passed() && !tried.checked) check(i);
+      if (!tried.checked) continue;
+      selection_.winner = int(i);
+      break;
+    }
+    return {};
+  }
+
+  void check(size_t i) {
+    Tried& tried = selection_.tried[i];
+    Built& built = of(i);
+    if (built.number < 0) build_these({slots_[i]}, false); // only its macro-tile was there
+    if (built.number < 0) {
+      tried.verdict = {1, built.cause, ""};
+    } else if (!built.checked) {
+      tried.verdict = checker_->check(built.candidate, *measurer_, built.number);
+      built.checked = tried.verdict.passed();
+    }
+    tried.checked = built.checked;
     if (!tried.checked)
       condemn(i, fmt::format("wrong in step {}: {}", tried.verdict.step, tried.verdict.cause));
   }
@@ -171,7 +491,7 @@ private:
     tried.rejected = cause;
     const std::string folder = fmt::format("{}/{}-{:016x}", reproducer_folder(options_), problem_.cone.name,
                                            hash64(tried.schedule, key_.hash().low));
-    const auto written = write_reproducer(folder, problem_, candidates_[i], built_[i].kernel, cause,
+    const auto written = write_reproducer(folder, problem_, of(i).candidate, of(i).kernel, cause,
                                           tried.verdict.loops, options_.build);
     if (written) tried.reproducer = *written;
     log_error("{}: a candidate is out, {}; {}", problem_.cone.name, cause,
@@ -187,6 +507,7 @@ private:
 
   void keep() {
     const Tried& won = selection_.tried[size_t(selection_.winner)];
+    if (won.seconds > 0) best_ = best_ > 0 ? std::min(best_, won.seconds) : won.seconds;
     for (Tried& tried : selection_.tried)
       if (&tried != &won && tried.rejected.empty())
         tried.rejected = tried.seconds > 0 ? fmt::format("{:+.1f} % against the winner",
@@ -205,27 +526,41 @@ private:
   }
 
   const KernelProblem& problem_;
-  const std::vector<Candidate>& candidates_;
-  const SelectOptions& options_;
-  std::unique_ptr<Measurer> measurer_;
-  std::vector<Built> built_;
-  std::map<Hash128, size_t> kernels_;
+  SelectOptions options_;
   Clock& clock_;
   TuningKey key_;
+  std::unique_ptr<Measurer> measurer_;
+  std::unique_ptr<Checker> checker_;
+  std::vector<Built> built_;
+  std::map<std::pair<Hash128, int>, int> kernels_; // and workers
+  std::map<int, kernel::Kernel> parts_;            // of what is in built_
+  std::vector<Size> sizes_;
+  double best_ = 0;  // seconds, of all lists
+  double trust_ = 1; // in bounds
+  // Of one list.
+  std::vector<int> slots_; // in built_; -1: it is out
+  double incumbent_ = 0;   // seconds of a whole launch
   Selection selection_;
 };
 
-} // namespace
+Selector::Selector(const KernelProblem& problem, SelectOptions options)
+    : impl_(std::make_unique<Impl>(problem, std::move(options))) {}
+Selector::~Selector() = default;
+
+Result<Selection> Selector::run(const std::vector<Candidate>& candidates, double seconds,
+                                const std::vector<double>& allowed) {
+  return impl_->run(candidates, seconds, allowed);
+}
+Result<Tried> Selector::check_first(const Candidate& candidate) { return impl_->check_first(candidate); }
 
 Result<Selection> select(const KernelProblem& problem, const std::vector<Candidate>& candidates,
                          const SelectOptions& options) {
-  return Selector(problem, candidates, options).run();
+  return Selector(problem, options).run(candidates, options.race.seconds);
 }
 
 Result<Tried> check_one(const KernelProblem& problem, const Candidate& candidate,
                         const SelectOptions& options) {
-  const std::vector<Candidate> candidates = {candidate};
-  return Selector(problem, candidates, options).check_first();
+  return Selector(problem, options).check_first(candidate);
 }
 
 Result<void> make_judgeable(KernelProblem& problem, const SelectOptions& options) {

@@ -14,20 +14,31 @@ struct TuneOptions {
   std::function<void(const struct Tuned& so_far)> progress = {};
 };
 
+/// Times of one launch at sizes beside those of the problem.
+struct TunedSize {
+  std::map<std::string, int64_t> symbols;
+  double
+      usual = 0,
+      seconds =
+          0; ///< of the default schedule and of the one found; 0: nothing came so far that it had to be measured
+};
+
 struct Tuned {
-  kernel::Answers answers; ///< where they differ from the usual ones
+  kernel::Answers answers; ///< where they differ from the usual ones; `workers` is one of them
   kernel::Schedule schedule;
-  double seconds = 0;       ///< of one launch, at the moment when the default schedule took usual_seconds
-  double usual_seconds = 0; ///< of the default schedule, in the first list
+  double seconds = 0;           ///< of one launch, at the moment when the default schedule took usual_seconds
+  double usual_seconds = 0;     ///< of the default schedule, in the first list
+  std::vector<TunedSize> sizes; ///< select.sizes
   int tried = 0, lists = 0;
   std::map<std::string, int> rejected; ///< how many were not taken, by cause (cause_of)
+  double bound_ratio = 0;              ///< as in Selection, of all lists
   bool complete = false;               ///< no neighbour of the best is left untried; false: the budget ended
 };
 
-/// Why a candidate was not taken, in a word or two: slower, illegal, same code, wrong, crashed, no end, quarantined, not timed.
+/// Why a candidate was not taken, in a word or two: slower, illegal, bound, same code, wrong, crashed, no end, quarantined, not timed.
 std::string cause_of(const Tried& tried);
 
-/// The best schedule found and checked; the default one where nothing beats it by the race's threshold. With a cache the result is kept there.
+/// The best schedule found and checked, at select.sizes not slower than the default one; the default one where nothing beats it by the race's threshold. With a cache the result is kept there.
 /// Failure: as select, of the first list.
 Result<Tuned> tune(const KernelProblem& problem, const kernel::MachineLimits& limits,
                    const TuneOptions& options = {});

@@ -1,6 +1,7 @@
 // select_test.cpp -- a list of candidates and a budget: the winner is right and kept; what is wrong is quarantined with a reproducer.
 #include "base/log.h"
 #include "kernel/default_schedule.h"
+#include "search/extract.h"
 #include "search/machine_profile.h"
 #include "search/problem_support.h"
 #include "search/select.h"
@@ -143,6 +144,144 @@ TEST(Select, WithoutABudgetTheIncumbentStays) {
   EXPECT_EQ(selection->winner, 0);
   EXPECT_FALSE(selection->complete);
   EXPECT_EQ(selection->tried[1].rejected, "the budget ended before its turn");
+}
+
+/// What executes more than the best can take is not built. Here the profile is far too low, so that the incumbent's own time says how good bounds are.
+TEST(Select, ABoundAboveTheBestIsNotBuilt) {
+  const ScratchFolder folder("bound");
+  const KernelProblem problem = matmul(64, 96, 48);
+  SelectOptions options = options_in(folder, nullptr);
+  options.build.threads = 1;
+  const std::vector<Candidate> candidates = {candidate(matmul_schedule), candidate("")};
+  const auto without = select(problem, candidates, options); // a guessed profile
+  ASSERT_TRUE(without) << without.error();
+  EXPECT_EQ(without->tried[1].bound, 0);
+  EXPECT_GT(without->tried[1].seconds, 0);
+  options.profile = MachineProfile::guess(1);
+  options.profile.guessed = false;
+  options.profile.fma_f32 = options.profile.fma_f32_1 = 1e-3;
+  const auto with = select(problem, candidates, options);
+  ASSERT_TRUE(with) << with.error();
+  EXPECT_EQ(with->winner, 0);
+  EXPECT_GT(with->bound_ratio, 1);
+  EXPECT_GT(with->tried[1].bound, 2 * with->tried[0].bound);
+  EXPECT_THAT(with->tried[1].rejected, testing::StartsWith("bound: "));
+  EXPECT_EQ(with->tried[1].seconds, 0);
+}
+
+/// Long launches race on macro-tiles; what wins there is confirmed and checked whole.
+TEST(Select, LongLaunchesRaceInParts) {
+  const ScratchFolder folder("parts");
+  const KernelProblem problem = matmul(80, 64, 32);
+  SelectOptions options = options_in(folder, nullptr);
+  options.race.seconds = 1e6;
+  options.long_launch = 0;
+  options.part_seconds = 1e-6;
+  const auto selection =
+      select(problem, {candidate(""), candidate(matmul_schedule), candidate("unroll f k\n")}, options);
+  ASSERT_TRUE(selection) << selection.error();
+  EXPECT_TRUE(selection->parts);
+  EXPECT_TRUE(selection->complete);
+  const Tried& won = selection->tried[size_t(selection->winner)];
+  EXPECT_TRUE(won.checked && won.rejected.empty() && won.seconds > 0);
+  for (const Tried& tried : selection->tried) EXPECT_GT(tried.seconds, 0) << tried.rejected;
+}
+
+TEST(Select, TheWinnerIsNotSlowerAtOtherSizes) {
+  const ScratchFolder folder("sizes");
+  const KernelProblem problem = problem_of(R"(symbol n: 1..4096
+fn @scale(%x: f32[n, 64]) {
+  %1 = view %x [i: n, j: 64] -> [i, j]
+  %2 = mul %1, %1
+  %y = mul %2, %1
+  return y = %y
+})",
+                                           {{"n", 512}});
+  SelectOptions options = options_in(folder, nullptr);
+  options.race.seconds = 1e6;
+  const std::vector<Candidate> candidates = {candidate("order y i j\n"), default_candidate(problem)};
+  options.sizes = {{{{"n", 2048}}, 0.5, 1e9}, {{{"n", 64}}, 0.5, 1e9}};
+  const auto free = select(problem, candidates, options);
+  ASSERT_TRUE(free) << free.error();
+  options.sizes[1].allowed = 0; // nothing is fast enough there
+  const auto bound = select(problem, candidates, options);
+  ASSERT_TRUE(bound) << bound.error();
+  EXPECT_EQ(bound->winner, 0);
+  if (free->winner == 1) { // which of them is faster is for the machine to say
+    ASSERT_EQ(free->at_sizes.size(), 2u);
+    for (const auto& [before, after] : free->at_sizes) EXPECT_TRUE(before > 0 && after > 0);
+    EXPECT_THAT(bound->tried[1].rejected,
+                testing::AnyOf(testing::StartsWith("slower at n=64"), HasSubstr("%")));
+  }
+}
+
+TEST(Select, WorkersArePartOfASchedule) {
+  const ScratchFolder folder("workers");
+  const KernelProblem problem = matmul(32, 64, 32);
+  SelectOptions options = options_in(folder, nullptr);
+  options.race.seconds = 1e6;
+  const std::string few = std::string(matmul_schedule) + "serial 1000\n",
+                    all = std::string(matmul_schedule) + "serial 100000000\n";
+  EXPECT_EQ(workers_of(kernel::parse_schedule(matmul_schedule), problem.cone, {}, 2), 2);
+  EXPECT_EQ(workers_of(kernel::parse_schedule(few), problem.cone, {}, 2), 2);
+  EXPECT_EQ(workers_of(kernel::parse_schedule(all), problem.cone, {}, 2), 1);
+  const auto selection =
+      select(problem, {candidate(matmul_schedule), candidate(all), candidate(few)}, options);
+  ASSERT_TRUE(selection) << selection.error();
+  EXPECT_GT(selection->tried[1].seconds, 0) << selection->tried[1].rejected;
+  EXPECT_EQ(selection->tried[2].rejected, "the same code as candidate 0");
+}
+
+/// Several lists for one problem: what was built and checked once is there.
+TEST(Select, ListAfterList) {
+  const ScratchFolder folder("lists");
+  const KernelProblem problem = matmul(32, 32, 16);
+  SelectOptions options = options_in(folder, nullptr);
+  Selector selector(problem, options);
+  const auto first = selector.run({candidate(""), candidate(matmul_schedule)}, 1e6);
+  ASSERT_TRUE(first) << first.error();
+  const std::string best = first->tried[size_t(first->winner)].schedule;
+  const int64_t compiled = codegen::compilations();
+  const auto second = selector.run({candidate(best)}, 1e6);
+  ASSERT_TRUE(second) << second.error();
+  EXPECT_EQ(second->winner, 0);
+  EXPECT_TRUE(second->tried[0].checked);
+  EXPECT_EQ(codegen::compilations(), compiled);
+  const auto third = selector.run({candidate(best), candidate(best == "" ? matmul_schedule : "")}, 1e6);
+  ASSERT_TRUE(third) << third.error();
+  EXPECT_GT(third->tried[1].seconds, 0);
+  EXPECT_EQ(codegen::compilations(), compiled);
+  // Another text of the same loops.
+  const auto fourth = selector.run({candidate(best), candidate(best + "serial 1\n")}, 1e6);
+  ASSERT_TRUE(fourth) << fourth.error();
+  EXPECT_EQ(fourth->tried[1].rejected, "the same code as candidate 0");
+}
+
+TEST(OtherSizes, EndsAndMiddleWithinAssumptions) {
+  KernelProblem problem = problem_of(R"(symbol n: 1..4096
+fn @scale(%x: f32[n, 64]) {
+  %1 = view %x [i: n, j: 64] -> [i, j]
+  %y = mul %1, %1
+  return y = %y
+})",
+                                     {{"n", 512}});
+  const auto sizes = [&] {
+    std::vector<int64_t> values;
+    double weight = 0;
+    for (const SizePoint& point : other_sizes(problem, {})) {
+      values.push_back(point.symbols.at("n"));
+      weight += point.weight;
+    }
+    EXPECT_DOUBLE_EQ(weight, 0.5);
+    return values;
+  };
+  EXPECT_EQ(sizes(), (std::vector<int64_t>{4096, 1, 64}));
+  problem.symbols["n"] = 4096;
+  EXPECT_EQ(sizes(), (std::vector<int64_t>{1, 64}));
+  problem.symbols["n"] = 100; // the middle is near
+  EXPECT_EQ(sizes(), (std::vector<int64_t>{4096, 1}));
+  problem.module.assumptions.push_back(le(problem.cone.symbols.at(0), 1000));
+  EXPECT_EQ(sizes(), (std::vector<int64_t>{1}));
 }
 
 } // namespace
