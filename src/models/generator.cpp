@@ -1,5 +1,6 @@
 // models/generator.cpp -- running a language model.
 #include "models/generator.h"
+#include "base/pages.h"
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
@@ -39,12 +40,8 @@ std::string_view to_string(StopReason reason) {
 Generator::Estimate Generator::estimate(const ModelFile& file, const LlamaOptions& options) {
   const ModelConfig& c = file.require_config();
   Estimate estimate;
+  // Weights with rows beside each other are copies, and the pages they were made from are dropped.
   estimate.weights = int64_t(file.tensor_bytes());
-  for (const TensorView& t : file.tensors) // copies with rows beside each other
-    if (storage_info(t.type).quantized()) estimate.weights += int64_t(t.bytes.size());
-  if (options.bf16_activations)
-    for (const TensorView& t : file.tensors)
-      if (t.type == StorageType::bf16 && t.shape.size() == 2) estimate.weights += int64_t(t.bytes.size());
   const int64_t context = options.context > 0 ? options.context : c.context_length,
                 chunk = std::min(options.chunk, context);
   const int64_t element = options.cache_dtype == DType::f32 ? 4 : 2;
@@ -67,6 +64,11 @@ Generator::Generator(const ModelFile& file, const GeneratorOptions& options) {
     feed({&zero, 1});
     reset();
   });
+  // Of these weights there are copies now, rows beside each other.
+  for (const TensorView& t : file.tensors)
+    if (t.file_index < file.files.size() && t.shape.size() == 2 &&
+        (storage_info(t.type).quantized() || (options.model.bf16_activations && t.type == StorageType::bf16)))
+      drop_pages(t.bytes);
 }
 
 void Generator::reset() {
