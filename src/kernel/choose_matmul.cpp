@@ -383,11 +383,20 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
     std::vector<std::string> still;
     for (auto& o : outer)
       if (!nests_.stages[size_t(s - 1)].find(o)) still.push_back(o);
-    in_order(copy, {moving, {nc, kc, np, ki, nv, nlane}});
+    // Rows that run along the sum are turned in squares, in registers.
+    const bool squares = p->turned && depth >= lanes;
+    if (squares) {
+      const std::string kt = fresh(p->depth[0] + ".t"), ku = fresh(p->depth[0] + ".u");
+      add(DirectiveKind::split, {copy, ki, kt, ku}, {lanes});
+      in_order(copy, {moving, {nc, kc, np, nv, kt, ku, nlane}});
+      add(DirectiveKind::unroll, {copy, ku});
+    } else {
+      in_order(copy, {moving, {nc, kc, np, ki, nv, nlane}});
+      add(DirectiveKind::unroll, {copy, nv});
+    }
     add(DirectiveKind::store, {panel_value, kc, p->n + "/" + std::to_string(columns), p->depth[0],
                                p->n + "%" + std::to_string(columns)});
     add(DirectiveKind::vector, {copy, nlane});
-    add(DirectiveKind::unroll, {copy, nv});
     add(DirectiveKind::at, {name, kc});
     const bool dealt_here = !dealt.empty() && std::ranges::find(moving, dealt) != moving.end();
     add(DirectiveKind::parallel, {copy, dealt_here ? dealt : by_rows ? np : nc});
