@@ -502,8 +502,8 @@ bool Chooser::turned(int s, const std::vector<std::string>& common) {
     order(copy, {ro, wo, wi, ri});
     std::vector<std::string> words{copy, wo};
     words.insert(words.end(), outer.begin(), outer.end());
-    const std::string size = std::to_string(edge);
-    for (auto& part : {read + "/" + size, written + "/" + size, written + "%" + size, read + "%" + size})
+    for (auto& part : {fmt::format("{}/{}", read, edge), fmt::format("{}/{}", written, edge),
+                       fmt::format("{}%{}", written, edge), fmt::format("{}%{}", read, edge)})
       words.push_back(part);
     add(DirectiveKind::store, words);
     add(DirectiveKind::vector, {copy, ri});
