@@ -44,6 +44,7 @@ struct Node {
   Expr condition = 1;         // of a branch
   bool otherwise = false;
   bool barrier = false;  // in its body
+  bool nested = false;   // a loop that is dealt out holds another one: both are dealt out together
   bool watched = false;  // its variable decides how often something in it runs
   Cost own{};            // once a trip
   std::vector<int> kids; // in order
@@ -108,6 +109,7 @@ private:
         open.node = new_node(node);
         nodes_[size_t(open.node)].loop = &s;
         nodes_[size_t(open.node)].barrier = holds_barrier(s.body);
+        nodes_[size_t(open.node)].nested = holds_dealt(s.body);
       } else if (const auto trips = evaluate(s.end - s.begin, bound_))
         open.trips = double(*trips);
       open_.push_back(open);
@@ -152,6 +154,15 @@ private:
     return std::ranges::any_of(body, [](const auto& s) {
       return (s->kind == StmtKind::barrier && s->level == 0) || holds_barrier(s->body) ||
              holds_barrier(s->otherwise);
+    });
+  }
+
+  static bool dealt_out(const Stmt& s) {
+    return s.kind == StmtKind::loop && s.loop == LoopKind::parallel && s.level == 0;
+  }
+  static bool holds_dealt(const Body& body) {
+    return std::ranges::any_of(body, [](const auto& s) {
+      return dealt_out(*s) || holds_dealt(s->body) || holds_dealt(s->otherwise);
     });
   }
 
@@ -385,7 +396,7 @@ private:
       for (const int kid : node.kids) cost = cost + total(kid, dealt);
       return cost;
     }
-    const bool inside = dealt || (node.loop->loop == LoopKind::parallel && node.loop->level == 0);
+    const bool inside = dealt || dealt_out(*node.loop);
     trips(node, [&](double times) {
       Cost once = node.own * (inside ? 1 : threads_);
       for (const int kid : node.kids) once = once + total(kid, inside);
@@ -400,18 +411,18 @@ private:
     Cost longest{};
     if (++visits_ > most_visits || (!node.loop && !taken(node))) return longest;
     if (!node.loop) return critical_body(node);
-    const bool parallel = node.loop->loop == LoopKind::parallel && node.loop->level == 0;
+    const bool parallel = dealt_out(*node.loop);
     double count = 0;
     Cost sum{};
     trips(node, [&](double times) {
       count += times;
-      const Cost once = parallel ? node.own + inner(node) : critical_body(node);
+      const Cost once = parallel && !node.nested ? node.own + inner(node) : critical_body(node);
       longest = larger(longest, once);
       sum = sum + once * times;
     });
     // One after the other; dealt out, somebody gets the rounded-up share, of the cheapest ones at least.
     if (!parallel) return node.barrier ? sum : larger(longest, Cost{});
-    if (node.watched || count == 0) return longest;
+    if (node.watched || node.nested || count == 0) return longest;
     return longest * std::ceil(count / threads_);
   }
   Cost critical_body(const Node& node) {

@@ -60,7 +60,9 @@ struct Selector::Impl {
     const double start = clock_.now();
     for (size_t i = 0; i < candidates.size(); i++) lower_one(i, candidates[i]);
     if (auto timed = time_incumbent(); !timed) return timed.failure();
-    const double measured = incumbent_ > 0 ? incumbent_ : best_;
+    const double measured = incumbent_ > 0 && best_ > 0 ? std::min(incumbent_, best_)
+                            : incumbent_ > 0            ? incumbent_
+                                                        : best_;
     prune();
     selection_.parts = measured > options_.long_launch;
     if (selection_.parts) cut_all(options_.part_seconds / measured);
@@ -269,7 +271,7 @@ private:
       how.scales.push_back(number_of(of(i)) == of(i).part ? of(i).whole : 1);
     }
     if (measured > 3e-3) { // a few samples tell as much as many short ones, and cost more
-      how.first_rounds = std::min(how.first_rounds, 2);
+      how.first_rounds = std::min(how.first_rounds, selection_.parts ? 2 : 3);
       how.last_rounds = std::min(how.last_rounds, 10);
       how.hopeless = std::min(how.hopeless, 2.0);
     }

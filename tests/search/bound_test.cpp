@@ -46,6 +46,17 @@ TEST(Bound, ARegisterTile) {
   EXPECT_EQ(count(tile, 64).multiplies, one.multiplies / 8);
 }
 
+TEST(Bound, NestedParallelLoopsAreDealtOutTogether) {
+  const std::string text = R"(kernel nest(z: f32[240] out, x: f32[240] in)
+  parallel i in 0..3
+    parallel j in 0..5
+      vector l in 0..16
+        z[i*80 + j*16 + l] = x[i*80 + j*16 + l] * x[i*80 + j*16 + l]
+)";
+  EXPECT_EQ(count(text, 1).multiplies, 240);
+  EXPECT_EQ(count(text, 2).multiplies, 120);
+}
+
 TEST(Bound, SecondsAreTheSlowestPart) {
   LeastWork work;
   work.multiplies = 1e9;
