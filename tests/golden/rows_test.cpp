@@ -154,6 +154,25 @@ TEST(Streams, OutputsPastTheCachesAndRowsAhead) {
   EXPECT_THAT(to_string(default_schedule(*cone, limits)), testing::Not(HasSubstr("stream")));
 }
 
+// Lanes that are rows of a weight beside each other: two kilobytes of it are asked for ahead, where the second cache does not hold it.
+TEST(Streams, WeightsAreAskedForTwoKilobytesAhead) {
+  const char* const beside = R"(fn @beside(%x: f32[80], %w: f32[6, 80, 16]) {
+  %w0 = view %w [t: 6, b: 40, l: 16] -> [t, b*2, l]
+  %w1 = view %w [t: 6, b: 40, l: 16] -> [t, b*2 + 1, l]
+  %x0 = view %x [t: 6, b: 40, l: 16] -> [b*2]
+  %x1 = view %x [t: 6, b: 40, l: 16] -> [b*2 + 1]
+  %p = mul %w0, %x0
+  %q = mul %w1, %x1
+  %s = add %p, %q
+  %f = fold [t: 6, b: 40, l: 16] over [b] { sum %s[t, b, l] }
+  %y = get %f, 0
+  return y = %y
+}
+)";
+  MachineLimits limits{.lanes = 16, .vector_registers = 32, .l1 = 1024, .l2 = 4096};
+  expect_schedule(beside, limits, {"prefetch f w b b 16"});
+}
+
 // Heads side by side in memory are joined by the index: k // 32 % 4 comes round after 128 steps, not after 4.
 TEST(Streams, BlocksOfQuotientsKeepTheLanes) {
   expect_schedule(
