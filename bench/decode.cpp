@@ -135,7 +135,7 @@ struct Bench {
     if (!wanted("decode") && !wanted("prefill")) return;
     models::GeneratorOptions options;
     options.model = {.context = context, .chunk = prompt};
-    models::set_activations(options.model, activations);
+    options.model.activations = models::activations_from_name(activations);
     options.compile.threads = threads;
     models::Generator ours(file, options);
     if (arguments.report) fmt::print("{}", ours.report());

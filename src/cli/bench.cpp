@@ -149,7 +149,7 @@ public:
           o.context, file.require_config().context_length));
     o.chunk = a.chunk;
     if (a.cache_type == "f16") o.cache_dtype = DType::f16;
-    models::set_activations(o, a.activations);
+    o.activations = models::activations_from_name(a.activations);
     return o;
   }
 
@@ -358,7 +358,7 @@ void add_bench(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   verb->add_option("--activations", a->activations, "As for luminal run: exact, bf16 or q8")
-      ->check(CLI::IsMember({"exact", "bf16", "q8"}))
+      ->check(CLI::IsMember(models::activations_names()))
       ->capture_default_str();
   verb->add_option("--cache-type", a->cache_type, "Type of the key-value cache")
       ->check(CLI::IsMember({"f32", "f16"}))

@@ -73,7 +73,7 @@ Program model_program(const ExportArguments& a, std::optional<ModelFile>& file, 
   how.context = a.context > 0 ? a.context : std::min<int64_t>(file->require_config().context_length, 4096);
   how.chunk = a.chunk;
   how.all_logits = a.all_logits;
-  models::set_activations(how, a.activations);
+  how.activations = models::activations_from_name(a.activations);
   if (a.cache_type == "f16") how.cache_dtype = DType::f16;
   model = models::make_llama(*file, how);
   auto state = model.graph.state();
@@ -188,7 +188,7 @@ void add_export(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"f32", "f16"}))
       ->capture_default_str();
   verb->add_option("--activations", a->activations, "As for luminal run: exact, bf16 or q8")
-      ->check(CLI::IsMember({"exact", "bf16", "q8"}))
+      ->check(CLI::IsMember(models::activations_names()))
       ->capture_default_str();
   verb->add_flag("--all-logits", a->all_logits, "Logits of every token of a step, not of the last one only");
   verb->add_option("-t,--threads", a->threads,

@@ -173,7 +173,7 @@ int run_model(const RunArguments& arguments) {
       arguments.context > 0 ? arguments.context : std::min<int64_t>(config.context_length, 4096);
   options.model.chunk = arguments.chunk;
   if (arguments.cache_type == "f16") options.model.cache_dtype = DType::f16;
-  models::set_activations(options.model, arguments.activations);
+  options.model.activations = models::activations_from_name(arguments.activations);
   options.compile.threads = arguments.threads;
   options.compile.cache = !arguments.no_cache;
   if (arguments.tune > 0) {
@@ -281,7 +281,7 @@ void add_run(CLI::App& app, int& exit_code) {
          "--activations", a->activations,
          "q8: products with quantised weights take activations in eight bits (less exact; rows of "
          "weights are interleaved at load); bf16: products with bf16 weights take them in bf16; exact: f32")
-      ->check(CLI::IsMember({"exact", "bf16", "q8"}))
+      ->check(CLI::IsMember(models::activations_names()))
       ->capture_default_str();
   run->add_option("--max-memory", a->max_memory, "Refuse to start if more may be needed: 512M, 8G");
   run->add_option("--tune", a->tune, "First search faster kernels for so many seconds; see luminal tune")

@@ -67,7 +67,8 @@ Generator::Generator(const ModelFile& file, const GeneratorOptions& options) {
   // Of these weights there are copies now, rows beside each other.
   for (const TensorView& t : file.tensors)
     if (t.file_index < file.files.size() && t.shape.size() == 2 &&
-        (storage_info(t.type).quantized() || (options.model.bf16_activations && t.type == StorageType::bf16)))
+        (storage_info(t.type).quantized() ||
+         (options.model.activations == Activations::bf16 && t.type == StorageType::bf16)))
       drop_pages(t.bytes);
 }
 

@@ -1,8 +1,9 @@
 // models/llama.cpp -- the Llama graph.
 #include "models/llama.h"
 #include "models/weights.h"
+#include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <map>
 
 namespace luminal::models {
@@ -95,12 +96,12 @@ private:
                               view.describe(), wanted));
     }
     if (every_step) model_.step_weight_bytes += int64_t(view.bytes.size());
+    const bool eight_bits = options_.activations == Activations::q8;
     // Rows that fill no vector are unpacked as they stand in the file where activations are exact.
-    if (shape.size() != 2 || (!options_.quantize_activations && row_tile(shape[0]) < widest_tile))
+    if (shape.size() != 2 || (!eight_bits && row_tile(shape[0]) < widest_tile))
       return file_weight(model_.graph, file_, view);
     std::optional<QuantizedWeight> codes;
-    Tensor w = file_weight(model_.graph, file_, view, &codes,
-                           options_.quantize_activations ? RowOrder::words : RowOrder::bytes);
+    Tensor w = file_weight(model_.graph, file_, view, &codes, eight_bits ? RowOrder::words : RowOrder::bytes);
     if (codes) packed_.emplace(w.id(), *codes);
     return w;
   }
@@ -108,10 +109,11 @@ private:
   /// x [n, in] times w [out, in]: [n, out].
   Tensor linear(const Tensor& x, const Tensor& w) {
     const auto codes = packed_.find(w.id());
-    if (options_.bf16_activations && w.dtype() == DType::bf16 && w.shape()[1].value() % 2 == 0)
+    if (options_.activations == Activations::bf16 && w.dtype() == DType::bf16 &&
+        w.shape()[1].value() % 2 == 0)
       return bf16_linear(x, w);
     if (codes == packed_.end()) return x.matmul(w.cast(DType::f32).transpose());
-    if (!options_.quantize_activations) return matmul_transposed(x, codes->second);
+    if (options_.activations != Activations::q8) return matmul_transposed(x, codes->second);
     auto rows = quantized_rows_.find(x.id()); // once for all products that read it
     if (rows == quantized_rows_.end()) rows = quantized_rows_.emplace(x.id(), quantize_rows(x)).first;
     return matmul_transposed(rows->second, codes->second);
@@ -224,11 +226,17 @@ Llama make_llama(const ModelFile& file, const LlamaOptions& options) {
   return Builder(file, options).build();
 }
 
-void set_activations(LlamaOptions& options, std::string_view name) {
-  options.quantize_activations = name == "q8";
-  options.bf16_activations = name == "bf16";
-  if (name != "exact" && name != "q8" && name != "bf16")
-    throw Error(fmt::format("activations {}: exact, bf16 and q8 are known", name));
+const std::vector<std::string>& activations_names() {
+  static const std::vector<std::string> names{"exact", "bf16", "q8"};
+  return names;
+}
+
+Activations activations_from_name(std::string_view name) {
+  const auto& names = activations_names();
+  const auto at = std::ranges::find(names, name);
+  if (at == names.end())
+    throw Error(fmt::format("activations {}: {} are known", name, fmt::join(names, ", ")));
+  return Activations(at - names.begin());
 }
 
 std::map<std::string, int64_t> typical_sizes(const Llama& model) {

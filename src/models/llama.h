@@ -3,20 +3,28 @@
 #pragma once
 #include "formats/model_files.h"
 #include "luminal/graph.h"
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace luminal::models {
+
+/// What products read of their activations; sums stay f32.
+enum class Activations : uint8_t {
+  exact,
+  bf16, ///< with bf16 weights: rounded to bf16 (a relative error of at most 2^-9 in each), which is what dot instructions read
+  q8    ///< with quantised weights: eight bits (luminal/quantize.h states the error)
+};
+const std::vector<std::string>& activations_names(); ///< in the order of the enumerators
+/// Throws Error where there is none of this name.
+Activations activations_from_name(std::string_view name);
 
 struct LlamaOptions {
   int64_t context =
       0; ///< positions of the cache; 0: what the model declares (beyond it a model works, but worse)
   int64_t chunk = 128;            ///< most tokens of one step
   DType cache_dtype = DType::f32; ///< f16 halves the cache
-  bool quantize_activations =
-      false; ///< products with quantised weights take activations in eight bits (luminal/quantize.h states the error); others stay exact
-  /// Products with bf16 weights take activations rounded to bf16 (a relative error of at most 2^-9 in each), which is what dot instructions read; sums
-  /// stay f32. The weights lie in memory a second time, rows interleaved.
-  bool bf16_activations = false;
+  Activations activations = Activations::exact;
   bool all_logits = false; ///< logits of every token of a step, not of the last one only
 };
 
@@ -30,9 +38,6 @@ struct Llama {
   int64_t cache_bytes = 0;       ///< keys and values at full context
   int64_t step_weight_bytes = 0; ///< weights that one token reads
 };
-
-/// "exact", "q8" (quantize_activations) or "bf16" (bf16_activations).
-void set_activations(LlamaOptions& options, std::string_view name);
 
 /// Sizes of the model's dimensions that schedules are tuned for: one token, some way into the context.
 std::map<std::string, int64_t> typical_sizes(const Llama& model);

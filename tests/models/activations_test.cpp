@@ -59,7 +59,7 @@ struct TinyModel {
 /// Logits of the last of five tokens: four as a prompt, then one.
 std::vector<float> logits(const TinyModel& tiny, std::string_view activations, int threads = 2) {
   LlamaOptions options{.chunk = 8};
-  set_activations(options, activations);
+  options.activations = activations_from_name(activations);
   Llama model = make_llama(tiny.file, options);
   model.graph.compile({.threads = threads, .cache = false});
   model.graph.set_dim("n", 4);
@@ -84,9 +84,9 @@ double distance(const std::vector<float>& exact, const std::vector<float>& other
   return std::sqrt(difference / size);
 }
 
-class Activations : public testing::TestWithParam<StorageType> {};
+class ActivationsOf : public testing::TestWithParam<StorageType> {};
 
-TEST_P(Activations, InEightBitsStayCloseToTheExactMode) {
+TEST_P(ActivationsOf, InEightBitsStayCloseToTheExactMode) {
   const TinyModel tiny(GetParam());
   const std::vector<float> exact = logits(tiny, "exact"), q8 = logits(tiny, "q8");
   ASSERT_EQ(exact.size(), q8.size());
@@ -106,12 +106,9 @@ TEST(Bf16Activations, StayCloseToTheExactMode) {
   EXPECT_EQ(logits(tiny, "bf16", 1), rounded);
 }
 
-TEST(Bf16Activations, OtherNamesAreRefused) {
-  LlamaOptions options;
-  EXPECT_THROW(set_activations(options, "q4"), Error);
-}
+TEST(Bf16Activations, OtherNamesAreRefused) { EXPECT_THROW(activations_from_name("q4"), Error); }
 
-INSTANTIATE_TEST_SUITE_P(Formats, Activations, testing::Values(StorageType::q8_0, StorageType::q4_k),
+INSTANTIATE_TEST_SUITE_P(Formats, ActivationsOf, testing::Values(StorageType::q8_0, StorageType::q4_k),
                          [](const auto& info) { return std::string(storage_name(info.param)); });
 
 } // namespace
