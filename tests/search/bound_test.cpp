@@ -107,7 +107,7 @@ TEST(Bound, ConditionsAndTriangles) {
 /// The bound is one for every schedule: it is not above what a whole lowering without tiles has in elements.
 TEST(Bound, NoScheduleIsCountedBelowItsProducts) {
   const KernelProblem problem = matmul(48, 64, 32);
-  for (const std::string schedule : {std::string(), matmul_schedule}) {
+  for (const std::string& schedule : {std::string(), matmul_schedule}) {
     const auto kernel = candidate(schedule).lower(problem.cone, kernel::parse_schedule(schedule));
     ASSERT_TRUE(kernel) << kernel.error();
     const auto work = least_work(*kernel, {}, 1);
