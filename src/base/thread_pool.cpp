@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include <algorithm>
 #include <chrono>
+#include <pthread.h>
 #include <sched.h>
 #include <utility>
 
@@ -48,14 +49,19 @@ constexpr uint32_t run_of(uint64_t ticket) { return uint32_t(ticket >> 32); }
 thread_local const ThreadPool* inside = nullptr;
 thread_local int team_of_this = 1;
 
-/// Keeps this thread off a core. `cores`: where it may run otherwise. False: nothing was changed.
-bool avoid_core(int core, cpu_set_t& cores) {
+cpu_set_t cores_of_this_thread() {
+  cpu_set_t cores;
   CPU_ZERO(&cores);
-  if (core < 0 || sched_getaffinity(0, sizeof cores, &cores) != 0 || !CPU_ISSET(size_t(core), &cores))
-    return false;
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) CPU_ZERO(&cores);
+  return cores;
+}
+
+/// Keeps a thread that may run on `cores` off one of them. False: nothing was changed.
+bool keep_off(pthread_t thread, int core, const cpu_set_t& cores) {
+  if (core < 0 || !CPU_ISSET(size_t(core), &cores)) return false;
   cpu_set_t others = cores;
   CPU_CLR(size_t(core), &others);
-  return CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0;
+  return CPU_COUNT(&others) > 0 && pthread_setaffinity_np(thread, sizeof others, &others) == 0;
 }
 
 /// What a thread is in while it does a task.
@@ -72,11 +78,18 @@ private:
 
 } // namespace
 
+/// A member that is parked.
+struct ThreadPool::Parked {
+  pthread_t thread;
+  int avoided;     // core on which it will not wake
+  bool moved;      // it may not run everywhere that it may otherwise
+  cpu_set_t cores; // otherwise
+};
+
 ThreadPool::ThreadPool(int size, int spin_us) : size_(size), spin_us_(spin_us), wake_us_(wake_least_us) {
   LUMINAL_CHECK(size >= 1, "a pool of {} members", size);
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof cores, &cores) == 0) core_count_ = CPU_COUNT(&cores);
+  const cpu_set_t cores = cores_of_this_thread();
+  core_count_ = CPU_COUNT(&cores);
   if (size > core_count_) spin_us_ = 0; // they would spin on each other's cores
   for (int member = 1; member < size; member++) threads_.emplace_back([this, member] { work(member); });
 }
@@ -110,9 +123,9 @@ void ThreadPool::execute(int a, int b, int team) {
 
 /// Two threads that spin on one core hold each other up until the system moves one of them, which may take long.
 void ThreadPool::leave_core_of_caller() {
-  cpu_set_t cores;
+  const cpu_set_t cores = cores_of_this_thread();
   moves_.fetch_add(1, std::memory_order_relaxed);
-  if (avoid_core(caller_core_.load(std::memory_order_relaxed), cores))
+  if (keep_off(pthread_self(), caller_core_.load(std::memory_order_relaxed), cores))
     sched_setaffinity(0, sizeof cores, &cores);
 }
 
@@ -120,16 +133,22 @@ bool ThreadPool::has_work(uint64_t ticket, uint32_t seen) {
   return kind_of(ticket) == kind_tasks ? next_of(ticket) < count_of(ticket) : run_of(ticket) != seen;
 }
 
+/// Woken on the caller's core a member would have to wait until the caller, which waits for it or works, leaves that core.
 void ThreadPool::park(uint32_t seen) {
   const uint32_t word = wake_word_.load();
-  // Woken on the caller's core it would have to wait until the caller, which waits for it or works, leaves that core.
-  cpu_set_t cores;
-  const bool avoids = avoid_core(caller_core_.load(std::memory_order_relaxed), cores);
+  Parked here{pthread_self(), caller_core_.load(std::memory_order_relaxed), false, cores_of_this_thread()};
+  {
+    const std::lock_guard lock(parked_mutex_);
+    here.moved = keep_off(here.thread, here.avoided, here.cores);
+    parked_members_.push_back(&here);
+  }
   parked_.fetch_add(1);
   // Who publishes and needs all members reads parked_ after writing the ticket; the others need not wake anybody.
   if (!has_work(ticket_.load(), seen) && !stop_.load()) wake_word_.wait(word);
   parked_.fetch_sub(1);
-  if (avoids) sched_setaffinity(0, sizeof cores, &cores);
+  const std::lock_guard lock(parked_mutex_);
+  std::erase(parked_members_, &here);
+  if (here.moved) sched_setaffinity(0, sizeof here.cores, &here.cores);
 }
 
 void ThreadPool::finish() {
@@ -214,6 +233,16 @@ void ThreadPool::publish(uint64_t kind, int count, int next) {
 }
 
 void ThreadPool::wake() {
+  // The system may have moved the caller since the members parked, perhaps to where they would be woken.
+  if (const int core = sched_getcpu(); core >= 0) {
+    const std::lock_guard lock(parked_mutex_);
+    for (Parked* member : parked_members_) {
+      if (member->avoided == core || !keep_off(member->thread, core, member->cores)) continue;
+      member->avoided = core;
+      member->moved = true;
+      counts_.redirected++;
+    }
+  }
   wake_word_.fetch_add(1);
   wake_word_.notify_all();
 }

@@ -65,6 +65,8 @@ public:
     int64_t wakes = 0;  ///< calls to the system that woke parked members
     int64_t stalls = 0; ///< times that a member was away from its core in the middle of a task
     int64_t moves = 0;  ///< times that a member left the caller's core
+    int64_t redirected =
+        0; ///< parked members that were kept off another core than before, to which the caller had moved
   };
   Counts counts() const;
 
@@ -115,6 +117,9 @@ private:
   std::atomic<int> team_{0}; // members of the present run or team; 0: still open
   alignas(64) std::atomic<uint32_t> barrier_generation_{0};
   alignas(64) std::atomic<int> parked_{0};
+  struct Parked;
+  std::mutex parked_mutex_;
+  std::vector<Parked*> parked_members_;
   std::atomic<uint32_t> wake_word_{0};
   std::atomic<int64_t> moves_{0};
   std::atomic<bool> stop_{false};

@@ -221,4 +221,47 @@ TEST(PoolCores, AParkedMemberKeepsOffTheCallersCore) {
   }
 }
 
+TEST(PoolCores, AParkedMemberKeepsOffTheCoreToWhichTheCallerMoved) {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  std::vector<size_t> cores;
+  for (size_t core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &all)) cores.push_back(core);
+  if (cores.size() < 2) GTEST_SKIP() << "one core";
+  ThreadPool pool(2);
+  pid_t member_thread = 0;
+  const auto look = [&](int member) {
+    if (member == 1) member_thread = gettid();
+  };
+  const auto call_from = [&](size_t core) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    pool.run(look);
+  };
+  const auto parks_off = [&](size_t core) {
+    const auto begin = std::chrono::steady_clock::now();
+    cpu_set_t now;
+    do {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      CPU_ZERO(&now);
+      sched_getaffinity(member_thread, sizeof now, &now);
+    } while ((CPU_COUNT(&now) != int(cores.size()) - 1 || CPU_ISSET(core, &now)) &&
+             std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+    return !CPU_ISSET(core, &now);
+  };
+  call_from(cores[0]);
+  EXPECT_TRUE(parks_off(cores[0]));
+  const int64_t before = pool.counts().redirected;
+  call_from(cores[0]);
+  EXPECT_EQ(pool.counts().redirected, before) << "the caller is where it was";
+  EXPECT_TRUE(parks_off(cores[0]));
+  call_from(cores[1]);
+  EXPECT_EQ(pool.counts().redirected, before + 1);
+  EXPECT_TRUE(parks_off(cores[1]));
+  sched_setaffinity(0, sizeof all, &all);
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, Pool, testing::Values(1, 2, 3, 5));
