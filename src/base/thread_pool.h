@@ -65,8 +65,8 @@ public:
     int64_t wakes = 0;  ///< calls to the system that woke parked members
     int64_t stalls = 0; ///< times that a member was away from its core in the middle of a task
     int64_t moves = 0;  ///< times that a member left the caller's core
-    int64_t redirected =
-        0; ///< parked members that were kept off another core than before, to which the caller had moved
+    /// Parked members that were kept off another core than before, to which the caller had moved.
+    int64_t redirected = 0;
   };
   Counts counts() const;
 

@@ -7,8 +7,6 @@ namespace luminal::kernel {
 
 namespace {
 
-int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
-
 /// What one step of the sum costs in a tile of so many rows and vectors, in multiply-adds of whole vectors: at least its loads, and what the
 /// latency of one asks for. Measured: tiles of 4 x 4 are the best ones, many rows beside several vectors the worst.
 /// `saved`: of the last vector, where it is narrower than the others.

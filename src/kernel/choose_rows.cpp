@@ -8,7 +8,6 @@ namespace luminal::kernel {
 
 namespace {
 
-int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 int64_t pieces_of(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
 
 } // namespace

@@ -8,6 +8,8 @@ namespace luminal::kernel {
 
 struct WindowedProduct; // choose_windows.h
 
+inline int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
 /// full: stages share loops, large products are packed; separate: each stage has its own nest; bare: serial loops.
 enum class Ambition : uint8_t { full, separate, bare };
 

@@ -11,8 +11,8 @@ namespace luminal::kernel {
 struct MachineLimits {
   int lanes = 16;
   int vector_registers = 32;
-  bool memory_operands =
-      true; ///< a multiply-add takes one element for all lanes from memory; else it takes a register
+  /// A multiply-add takes one element for all lanes from memory; else that takes a register.
+  bool memory_operands = true;
   int64_t l1 = 32 << 10, l2 = 1 << 20, l3 = 32 << 20;
   int threads = 1;
   std::vector<std::string> units; ///< dot instructions on values (find_lane_unit) that it has, the best first

@@ -29,12 +29,6 @@ Read read_of(const Nests& nests, int value) {
   return read;
 }
 
-int axis_of(const Cone& cone, Expr symbol) {
-  for (size_t a = 0; a < cone.axes.size(); a++)
-    if (cone.axes[a].symbol == symbol) return int(a);
-  return -1;
-}
-
 } // namespace
 
 void frame(Nests& nests, const std::string& value, const std::string& copy) {
@@ -61,7 +55,7 @@ void frame(Nests& nests, const std::string& value, const std::string& copy) {
       from.push_back(e), at.push_back(0), part.index.push_back(0);
       continue;
     }
-    int axis = axis_of(nests.cone, e);
+    int axis = plain_axis(nests.cone, e).value_or(-1);
     if (axis >= 0 && !taken.insert(axis).second) refuse("{} is read along a diagonal", value);
     if (axis >= 0) {
       c.shape[d] = nests.cone.axes[size_t(axis)].extent;

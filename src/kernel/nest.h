@@ -98,6 +98,9 @@ std::vector<Version> versions_of(const Cone& cone, const Schedule& schedule);
 /// One kernel that does what `next` does where the condition holds, and what `kernel` does elsewhere.
 Kernel with_version(Kernel kernel, Expr condition, Kernel next);
 
+/// The axis that an index expression is, alone.
+std::optional<int> plain_axis(const Cone& cone, Expr e);
+
 // ---- directives that change the stages (transform.cpp, cascade.cpp, split_reduction.cpp) ----
 void stage_copy(Nests& nests, const std::string& value, const std::string& copy);
 void frame(Nests& nests, const std::string& value, const std::string& copy); // frame.cpp

@@ -6,13 +6,13 @@
 #include <set>
 
 namespace luminal::kernel {
-namespace {
-
 std::optional<int> plain_axis(const Cone& cone, Expr e) {
   for (size_t a = 0; a < cone.axes.size(); a++)
     if (cone.axes[a].symbol == e) return int(a);
   return {};
 }
+
+namespace {
 
 void rewrite_loads(Nests& nests, int stage, const std::function<FormulaRef(const FormulaRef&)>& change) {
   FormulaRewriter rewriter([&](const FormulaRef& f) { return f->kind == FormulaKind::load ? change(f) : f; });

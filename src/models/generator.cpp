@@ -64,12 +64,7 @@ Generator::Generator(const ModelFile& file, const GeneratorOptions& options) {
     feed({&zero, 1});
     reset();
   });
-  // Of these weights there are copies now, rows beside each other.
-  for (const TensorView& t : file.tensors)
-    if (t.file_index < file.files.size() && t.shape.size() == 2 &&
-        (storage_info(t.type).quantized() ||
-         (options.model.activations == Activations::bf16 && t.type == StorageType::bf16)))
-      drop_pages(t.bytes);
+  for (const auto& bytes : model_.copied) drop_pages(bytes);
 }
 
 void Generator::reset() {

@@ -103,15 +103,20 @@ private:
     std::optional<QuantizedWeight> codes;
     Tensor w = file_weight(model_.graph, file_, view, &codes, eight_bits ? RowOrder::words : RowOrder::bytes);
     if (codes) packed_.emplace(w.id(), *codes);
+    if ((codes || in_pairs(w)) && view.file_index < file_.files.size()) model_.copied.push_back(view.bytes);
     return w;
+  }
+
+  /// Is a matrix read as pairs of bf16?
+  bool in_pairs(const Tensor& w) const {
+    return options_.activations == Activations::bf16 && w.dtype() == DType::bf16 &&
+           w.shape()[1].value() % 2 == 0;
   }
 
   /// x [n, in] times w [out, in]: [n, out].
   Tensor linear(const Tensor& x, const Tensor& w) {
     const auto codes = packed_.find(w.id());
-    if (options_.activations == Activations::bf16 && w.dtype() == DType::bf16 &&
-        w.shape()[1].value() % 2 == 0)
-      return bf16_linear(x, w);
+    if (in_pairs(w)) return bf16_linear(x, w);
     if (codes == packed_.end()) return x.matmul(w.cast(DType::f32).transpose());
     if (options_.activations != Activations::q8) return matmul_transposed(x, codes->second);
     auto rows = quantized_rows_.find(x.id()); // once for all products that read it

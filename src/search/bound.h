@@ -24,8 +24,9 @@ struct LeastWork {
 std::optional<LeastWork> least_work(const kernel::Kernel& kernel, const std::map<std::string, int64_t>& sizes,
                                     int threads);
 
-/// Seconds that no launch falls below; 0 where the profile is not a measured one. Peaks are the highest that the profile has for a worker, since a
-/// disturbed measurement gives too low ones.
+/// Seconds that no launch should fall below; 0 where the profile is not a measured one. It is as good as the profile: a machine measured at a bad moment
+/// has launches some per cent faster, so who prunes by it leaves a margin (SelectOptions::bound_margin). Peaks are the highest that the profile has for
+/// a worker.
 double least_seconds(const LeastWork& work, const MachineProfile& profile);
 
 /// The same work as one number, for ratios between parts of one kernel: nothing overlaps.
