@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# tools/test_summary.py -- what ctest's XML report says in a few lines: skipped tests by reason, the slowest ones.
+# tools/test_summary.py -- what ctest's XML report says in a few lines: skipped tests by reason, the slowest ones, what failed ones printed.
 import collections
 import re
 import sys
@@ -15,14 +15,23 @@ def reason(output):
     return found.group(1).strip().splitlines()[0] if found else "no reason given"
 
 
+def failures(output):
+    """The failed checks of a test with their lines; else the end of what it printed."""
+    lines = output.splitlines()
+    at = [i for i, line in enumerate(lines) if re.search(r": Failure$|^FAIL|ERROR: |Assertion", line)]
+    return "\n".join(lines[at[0] : at[0] + 40] if at else lines[-20:])
+
+
 def main():
     suite = ElementTree.parse(sys.argv[1]).getroot()
-    skipped, times, count = collections.defaultdict(list), [], 0
+    skipped, failed, times, count = collections.defaultdict(list), [], [], 0
     for case in suite.iter("testcase"):
         count += 1
         if case.get("status") in ("notrun", "disabled") or case.find("skipped") is not None:
             skipped[reason(case.findtext("system-out") or "")].append(case.get("name"))
         else:
+            if case.get("status") == "fail":
+                failed.append((case.get("name"), case.findtext("system-out") or ""))
             times.append((float(case.get("time") or 0), case.get("name")))
     for text, names in sorted(skipped.items()):
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
@@ -31,6 +40,8 @@ def main():
     if slow:
         print("slowest: " + ", ".join(slow))
     print(f"{count} tests, {count - sum(map(len, skipped.values()))} run, {sum(map(len, skipped.values()))} skipped")
+    for name, output in failed:
+        print(f"failed: {name}\n{failures(output)}")
     return 0
 
 

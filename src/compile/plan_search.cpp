@@ -298,7 +298,8 @@ private:
   }
 
   /// The old schedule is what the cache has again.
-  void take_back(Group& group, const std::string& why) {
+  void take_back(const Group& taken, const std::string& why) {
+    Group& group = groups_[size_t(&taken - groups_.data())];
     group.note = why;
     group.improved = false;
     summary_.improved--;
@@ -336,36 +337,48 @@ private:
     std::ranges::stable_sort(changed, [](const Group* a, const Group* b) {
       return a->launches * (a->before - a->after) > b->launches * (b->before - b->after);
     });
+    if (changed.size() > 1) race.drop(all->program);
     std::vector<const Group*> taken;
     int best = *old_program;
+    ProgramRace::Times gain; // of the best program against the old one
     const double start = now();
     for (const Group* candidate : changed) {
-      Group& group = groups_[size_t(candidate - groups_.data())];
       if (now() - start > patience) {
-        take_back(group, "no time was left to confirm it in the whole program");
+        take_back(*candidate, "no time was left to confirm it in the whole program");
         continue;
       }
       std::vector<const Group*> with = taken;
       with.push_back(candidate);
-      auto one = compare(race, best, with, changed, patience / 2 / double(changed.size()));
+      auto one = changed.size() == 1
+                     ? std::move(all)
+                     : compare(race, best, with, changed, patience / 2 / double(changed.size()));
       if (!one) return one.failure();
       if (!one->good) {
-        take_back(group,
+        take_back(*candidate,
                   fmt::format("the whole program is not faster with it ({} against {}{})",
                               human_time(one->times.second), human_time(one->times.first), one->where));
         race.drop(one->program);
         continue;
       }
       taken = std::move(with);
+      gain = one->times;
       if (best != *old_program) race.drop(best);
       best = one->program;
     }
-    if (best != *old_program) {
-      auto last = race.compare(*old_program, best, patience / 4, 5, how_.stop);
-      if (!last) return last.failure();
-      summary_.program_before = last->first;
-      summary_.program_after = last->second;
+    if (taken.size() > 1) {
+      auto together = race.compare(*old_program, best, patience / 4, 5, how_.stop);
+      if (!together) return together.failure();
+      gain = *together;
+      if (gain.second > gain.first) {
+        for (const Group* group : taken)
+          take_back(*group,
+                    fmt::format("the whole program is not faster with all that was confirmed ({} against {})",
+                                human_time(gain.second), human_time(gain.first)));
+        gain = {};
+      }
     }
+    summary_.program_before = gain.first;
+    summary_.program_after = gain.second;
     return {};
   }
 
