@@ -158,7 +158,7 @@ TEST(Frames, RandomConvolutions) {
     const auto in = [&](int64_t low, int64_t high) {
       return low + int64_t(random() % uint64_t(high - low + 1));
     };
-    const MachineLimits& limits = std::array{avx512, avx2, one}[random() % 3];
+    const MachineLimits limits = std::array{avx512, avx2, one}[random() % 3];
     Convolution c{.images = in(1, 4) > 2 ? in(2, 3) : 1, .channels = in(2, 5), .results = in(16, 80)};
     c.kernel_h = in(1, 4), c.kernel_w = in(2, 5), c.stride = in(1, 3), c.dilation = in(1, 4) > 3 ? 2 : 1,
     c.pad = in(0, 2);

@@ -176,7 +176,7 @@ TEST_P(GoldenFuzz, RandomSchedules) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenFuzz, testing::ValuesIn(cases()),
-                         [](auto& info) { return info.param.golden.name; });
+                         [](auto& tested) { return tested.param.golden.name; });
 
 } // namespace
 } // namespace luminal::kernel

@@ -62,7 +62,7 @@ TEST_P(Golden, LoopsAndNumbers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Golden, testing::ValuesIn(cases()),
-                         [](auto& info) { return info.param.name; });
+                         [](auto& tested) { return tested.param.name; });
 
 /// A prefetch may reach beyond the last trip, and changes no number.
 TEST(GoldenPrefetch, ReachesBeyondTheLoop) {
@@ -224,7 +224,7 @@ TEST_P(GoldenDefault, OtherAnswers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenDefault, testing::ValuesIn(cases()),
-                         [](auto& info) { return info.param.name; });
+                         [](auto& tested) { return tested.param.name; });
 
 } // namespace
 } // namespace luminal::kernel

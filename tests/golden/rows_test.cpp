@@ -329,7 +329,7 @@ TEST(ManyRows, WhatVersionsAndOperandsCannotBe) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, Rows, testing::ValuesIn(machines),
-                         [](auto& info) { return info.param.name; });
+                         [](auto& tested) { return tested.param.name; });
 
 } // namespace
 } // namespace luminal::kernel

@@ -109,7 +109,7 @@ TEST(Bf16Activations, StayCloseToTheExactMode) {
 TEST(Bf16Activations, OtherNamesAreRefused) { EXPECT_THROW(activations_from_name("q4"), Error); }
 
 INSTANTIATE_TEST_SUITE_P(Formats, ActivationsOf, testing::Values(StorageType::q8_0, StorageType::q4_k),
-                         [](const auto& info) { return std::string(storage_name(info.param)); });
+                         [](const auto& tested) { return std::string(storage_name(tested.param)); });
 
 } // namespace
 } // namespace luminal::models

@@ -46,7 +46,7 @@ TEST_P(Builtin, GivesTheReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, Builtin, testing::Values("luminal-tales.gguf", "hf"),
-                         [](const auto& info) { return info.param == "hf" ? "HuggingFace" : "Gguf"; });
+                         [](const auto& tested) { return tested.param == "hf" ? "HuggingFace" : "Gguf"; });
 
 } // namespace
 } // namespace luminal::models

@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, PackedWeights,
                          testing::Values(StorageType::f32, StorageType::f16, StorageType::bf16,
                                          StorageType::q8_0, StorageType::q4_0, StorageType::q4_k,
                                          StorageType::q5_k, StorageType::q6_k),
-                         [](const auto& info) { return std::string(storage_name(info.param)); });
+                         [](const auto& tested) { return std::string(storage_name(tested.param)); });
 
 } // namespace
 } // namespace luminal::models
