@@ -288,6 +288,30 @@ Value* Emitter::apply_user(const std::string& name, DType type, llvm::ArrayRef<V
   return as(nodes.back(), type);
 }
 
+/// Real numbers as integers of type `t`: truncated, the nearest end of the range outside of it, 0 for NaN.
+Value* Emitter::saturated(Value* x, llvm::Type* t, bool with_sign) {
+  // For vectors LLVM's x86 backend takes its own intrinsic apart, element by element (80 instructions for 16 lanes).
+  if (!x->getType()->isVectorTy() || !target_.memory_operands())
+    return b_.CreateIntrinsic(with_sign ? Intrinsic::fptosi_sat : Intrinsic::fptoui_sat, {t, x->getType()},
+                              {x});
+  const unsigned width = t->getScalarSizeInBits();
+  const auto most = with_sign ? llvm::APInt::getSignedMaxValue(width) : llvm::APInt::getMaxValue(width),
+             least = with_sign ? llvm::APInt::getSignedMinValue(width) : llvm::APInt::getMinValue(width);
+  llvm::APFloat high(x->getType()->getScalarType()->getFltSemantics()), low(high);
+  const bool exact = high.convertFromAPInt(most, with_sign, llvm::APFloat::rmTowardZero) == llvm::APFloat::opOK;
+  low.convertFromAPInt(least, with_sign, llvm::APFloat::rmTowardZero); // a power of two: exact
+  Value *highest = llvm::ConstantFP::get(x->getType(), high), *lowest = llvm::ConstantFP::get(x->getType(), low);
+  // Clamped to what converts without overflow: a conversion outside of the range would be undefined.
+  Value* inside = b_.CreateSelect(b_.CreateFCmpORD(x, x), x, Constant::getNullValue(x->getType()));
+  inside = b_.CreateSelect(b_.CreateFCmpOLT(inside, lowest), lowest, inside);
+  inside = b_.CreateSelect(b_.CreateFCmpOGT(inside, highest), highest, inside);
+  llvm::Type* through = width < 32 ? with_lanes(b_.getInt32Ty()) : t;
+  Value* whole = with_sign || width < 32 ? b_.CreateFPToSI(inside, through) : b_.CreateFPToUI(inside, through);
+  if (!exact) // the largest integer lies above the largest number below it
+    whole = b_.CreateSelect(b_.CreateFCmpOGT(x, highest), llvm::ConstantInt::get(through, most), whole);
+  return b_.CreateTrunc(whole, t);
+}
+
 Value* Emitter::cast(Value* x, DType from, DType to) {
   if (from == to) return x;
   llvm::Type* t = register_type(to);
@@ -303,16 +327,11 @@ Value* Emitter::cast(Value* x, DType from, DType to) {
     return math_.round_to(x, to);
   }
   if (is_float(from)) { // truncates and saturates, NaN gives 0
-    int width = bits(to);
-    if (width == 4) {
-      Value* wide = b_.CreateIntrinsic(is_signed(to) ? Intrinsic::fptosi_sat : Intrinsic::fptoui_sat,
-                                       {t, x->getType()}, {x});
-      if (to == DType::u4) return b_.CreateBinaryIntrinsic(Intrinsic::umin, wide, int_constant(t, 15));
-      wide = b_.CreateBinaryIntrinsic(Intrinsic::smin, wide, int_constant(t, 7));
-      return b_.CreateBinaryIntrinsic(Intrinsic::smax, wide, int_constant(t, -8));
-    }
-    return b_.CreateIntrinsic(is_signed(to) ? Intrinsic::fptosi_sat : Intrinsic::fptoui_sat,
-                              {t, x->getType()}, {x});
+    Value* whole = saturated(x, t, is_signed(to));
+    if (bits(to) != 4) return whole;
+    if (to == DType::u4) return b_.CreateBinaryIntrinsic(Intrinsic::umin, whole, int_constant(t, 15));
+    whole = b_.CreateBinaryIntrinsic(Intrinsic::smin, whole, int_constant(t, 7));
+    return b_.CreateBinaryIntrinsic(Intrinsic::smax, whole, int_constant(t, -8));
   }
   bool from_signed = is_signed(from);
   if (is_float(to)) {

@@ -142,6 +142,7 @@ private:
   LV* apply_user(const std::string& name, DType type, llvm::ArrayRef<LV*> x);
   LV* integer_division(bool remainder, bool is_signed_type, LV* a, LV* b);
   LV* cast(LV* x, DType from, DType to);
+  LV* saturated(LV* x, llvm::Type* t, bool with_sign);
   LV* bitcast(LV* x, DType from, DType to);
   LV* reduce(Op op, DType type, LV* x);
   LV* constant(DType type, double x);

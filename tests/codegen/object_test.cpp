@@ -131,6 +131,18 @@ TEST(Objects, StreamingStoresAndTheirFence) {
   EXPECT_THAT(text(" streaming", "neoverse-v1", 4), Not(HasSubstr("sfence")));
 }
 
+TEST(Objects, NumbersBecomeIntegersInVectors) {
+  for (const char* type : {"i8", "u8", "i16", "u16", "i32", "u32"}) {
+    auto code = assembly(kernel::parse_kernel(fmt::format("kernel whole(x: f32[16] in, y: {0}[16] out)\n"
+                                                          "  vector l in 0..16\n    y[l] = cast<{0}>(x[l])\n",
+                                                          type)),
+                         target("skylake-avx512"));
+    ASSERT_TRUE(code) << code.error();
+    EXPECT_THAT(*code, testing::HasSubstr("cvttps2")) << type;
+    EXPECT_THAT(*code, testing::Not(testing::HasSubstr("cvttss2"))) << type;
+  }
+}
+
 TEST(Objects, ReferToNothingOutside) {
   // Every function of the table, so that nothing becomes a call of the C library.
   for (const char* cpu : {"haswell", "skylake-avx512", "neoverse-v1"}) {
