@@ -522,9 +522,10 @@ void Emitter::prefetch(const kernel::Stmt& s) {
   Value* p =
       address(s.buffer, halves ? floordiv(s.offset, 2) : s.offset, halves ? 1 : bits(buffer.dtype) / 8);
   // Into the second level: the first one can wait for few lines at a time, and would be full of what is needed later.
-  constexpr int read = 0, second_level = 2, data = 1;
+  constexpr int second_level = 2, data = 1;
+  const int written = buffer.access == kernel::Access::out || buffer.access == kernel::Access::inout ? 1 : 0;
   b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
-                     {p, b_.getInt32(read), b_.getInt32(second_level), b_.getInt32(data)});
+                     {p, b_.getInt32(written), b_.getInt32(second_level), b_.getInt32(data)});
 }
 
 // A plain copy: it begins and ends here.

@@ -26,8 +26,11 @@ double block_cost(int64_t rows, int64_t columns, int64_t lanes, int64_t tile_row
   const int64_t r = rows / tile_rows, odd_r = rows % tile_rows, odd_v = vectors % tile_vectors,
                 last = odd_v > 0 ? odd_v : std::min(tile_vectors, vectors),
                 v = (vectors - last) / tile_vectors;
-  return double(r * v) * body_cost(tile_rows, tile_vectors) + double(v) * body_cost(odd_r, tile_vectors) +
-         double(r) * body_cost(tile_rows, last, saved) + body_cost(odd_r, last, saved);
+  // Tiles that load more for each multiply-add are a little slower than their multiply-adds.
+  const double loads = 1 + 0.02 * double(tile_rows + tile_vectors) / double(tile_rows * tile_vectors);
+  return loads *
+         (double(r * v) * body_cost(tile_rows, tile_vectors) + double(v) * body_cost(odd_r, tile_vectors) +
+          double(r) * body_cost(tile_rows, last, saved) + body_cost(odd_r, last, saved));
 }
 
 /// How much of the workers' time is work where `trips` equal trips are dealt out.
@@ -251,6 +254,18 @@ void Chooser::tiles_ahead(int s, int value, const std::string& tiles, const std:
     try_add(DirectiveKind::prefetch, {stage(s).name, v.name, tiles, inner}, {1});
 }
 
+/// The results of the next tile are asked for while this one is summed up: sums that go on from there wait for them, and so do the stores.
+void Chooser::results_ahead(int s, const std::string& tiles) {
+  const StageLoop* loop = nest(s).find(tiles);
+  if (!loop->symbol.is_symbol() || trips(*loop) < 2) return;
+  for (auto& c : stage(s).components) {
+    if (c.out < 0 || nests_.cone.values[size_t(c.out)].role != ValueRole::output) continue;
+    const std::string name = nests_.cone.values[size_t(c.out)].name;
+    if (ask(s, ("ahead." + name).c_str(), 1, {0, 1}))
+      try_add(DirectiveKind::prefetch, {stage(s).name, name, tiles}, {1});
+  }
+}
+
 /// Both sides static and not too small: cache blocks, packed panels, a register tile.
 bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   std::optional<Product> p = product(s, common);
@@ -295,10 +310,12 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
                                             : by_tiles,
                of_rows = balance((p->rows + rows - 1) / rows, threads);
   const bool few_columns = all_columns < 2 * threads * columns && p->rows >= 2 * threads * rows;
+  // (Who packs what another one reads waits for it, and the panels come from the other's cache.)
+  const double to_share = pack ? 0.06 : 0.02;
   const bool by_rows = threads > 1 && dealt.empty() &&
                        ask(s, "by_rows",
                            (few_columns && !pack && of_rows > by_tiles - 0.02) ||
-                               of_rows > std::max(by_lanes, by_tiles) + 0.02,
+                               of_rows > std::max(by_lanes, by_tiles) + to_share,
                            {0, 1});
   const int64_t sharers = by_rows || !dealt.empty() ? 1 : threads;
   int64_t usual_share = (all_columns + sharers - 1) / sharers;
@@ -419,6 +436,7 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   if (!small && common.empty() && inner_depth.size() == 1 && !p->across) {
     // The next rows, and the next columns where no copy brings them. (Not where rows lie side by side: each step of the sum would ask for another line.)
     tiles_ahead(s, p->other, mt, inner_depth.back());
+    if (p->deep >= 128) results_ahead(s, mt);
     // Of short batches, those of the next one.
     const bool of_batch = !p->outer.empty() && p->deep * p->columns * 4 <= limits_.l2 / 2;
     if (!pack) tiles_ahead(s, p->value, of_batch ? p->outer.back() : np, inner_depth.back());

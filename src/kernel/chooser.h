@@ -82,6 +82,7 @@ private:
   // Large matrix products (choose_matmul.cpp).
   bool matmul(int s, const std::vector<std::string>& common);
   void batches_ahead(int s, const std::string& batch, const std::string& inner);
+  void results_ahead(int s, const std::string& tiles);
   void tiles_ahead(int s, int value, const std::string& tiles, const std::string& inner);
   struct
       Product { // sum of a product of two loads; one of them, the panels, lies side by side along n, the other does not move there

@@ -448,14 +448,18 @@ Body StageLowering::prefetches(const State& state, const StageLoop& loop) {
     std::vector<Expr> offsets; // of the value's loads, one for each line that is known to be another one
     const ConeValue& value = l_.n_.cone.values[size_t(p.value)];
     const int64_t line = 512 / bits(value.dtype);
-    visit_stage(s_, [&](const Formula& f) {
-      if (f.kind != FormulaKind::load || f.value != p.value) return;
-      const Expr offset = offset_of(state, p.value, f.index);
+    const auto touches = [&](const std::vector<Expr>& index) {
+      const Expr offset = offset_of(state, p.value, index);
       for (Expr known : offsets)
         if (const Expr apart = offset - known; apart.is_constant() && std::abs(apart.value()) < line) return;
       offsets.push_back(offset);
+    };
+    visit_stage(s_, [&](const Formula& f) {
+      if (f.kind == FormulaKind::load && f.value == p.value) touches(f.index);
     });
-    if (offsets.empty()) refuse("prefetch: stage {} does not read {}", s_.name, value.name);
+    for (auto& c : s_.components)
+      if (c.out == p.value) touches(c.index);
+    if (offsets.empty()) refuse("prefetch: stage {} does not touch {}", s_.name, value.name);
     for (Expr offset : offsets) {
       if (!holes_of(l_.n_.cone, std::span(&offset, 1)).empty()) continue;
       // The place may lie beyond the last trip, where the loop's own variable never is.

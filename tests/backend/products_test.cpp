@@ -121,6 +121,15 @@ TEST(Products, DefaultSchedulesOfRandomShapes) {
   }
 }
 
+/// Sums that go on in the results of an earlier part wait for them where nobody asked for them.
+TEST(Products, ResultsAreAskedForAhead) {
+  Module module = parse_module(product_term(1, 512, 768, 3072, false), "product");
+  auto cone = kernel::build_cone(module.entry(), std::vector<NodeId>{module.entry().results[0].value}, {});
+  ASSERT_TRUE(cone) << cone.error();
+  EXPECT_THAT(kernel::to_string(kernel::default_schedule(*cone, {})),
+              testing::HasSubstr("prefetch f C m.t 1"));
+}
+
 TEST(Products, SmallBatchesAreAskedForAhead) {
   Module module = parse_module(product_term(1000, 17, 33, 65, false), "product");
   auto cone = kernel::build_cone(module.entry(), std::vector<NodeId>{module.entry().results[0].value}, {});

@@ -113,6 +113,17 @@ TEST(Objects, JammedBodiesFetchEachLineOnce) {
   EXPECT_EQ(fetches(4), 1);
 }
 
+TEST(Objects, ResultsAreFetchedToBeWritten) {
+  auto kernel =
+      kernel::parse_kernel("kernel copy(x: f32[64*n] in, y: f32[64*n] out; n: 4..4096)\n  for i in 0..n\n"
+                           "    prefetch x[64*i + 64]\n    prefetch y[64*i + 64]\n"
+                           "    vector l in 0..16\n      y[64*i + l] = x[64*i + l]\n");
+  auto text = assembly(kernel, target("znver4"));
+  ASSERT_TRUE(text) << text.error();
+  EXPECT_THAT(*text, testing::HasSubstr("prefetcht1"));
+  EXPECT_THAT(*text, testing::HasSubstr("prefetchw"));
+}
+
 TEST(Objects, StreamingStoresAndTheirFence) {
   const auto text = [](const char* streaming, const char* cpu, int lanes, const char* offset = "") {
     auto kernel = kernel::parse_kernel(fmt::format(

@@ -85,6 +85,36 @@ TEST(GoldenPrefetch, ReachesBeyondTheLoop) {
     EXPECT_LE(difference(want.at(name).dtype, bytes, want.at(name)), c.tolerance) << name;
 }
 
+/// Results are asked for where they will be written, tile by tile; a value that the stage has nothing to do with is refused.
+TEST(GoldenPrefetch, ResultsOfTheNextTile) {
+  Module module = parse_module("fn @mm(%A: f32[23, 70], %B: f32[70, 32]) {\n"
+                               "  %a = view %A [m: 23, n: 32, k: 70] -> [m, k]\n"
+                               "  %b = view %B [m: 23, n: 32, k: 70] -> [k, n]\n"
+                               "  %p = mul %a, %b\n"
+                               "  %f = fold [m: 23, n: 32, k: 70] over [k] { sum %p[m, n, k] }\n"
+                               "  %C = get %f, 0\n  return C = %C\n}\n",
+                               "mm");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  const std::string tiles =
+      "split f n v l 16\nsplit f m t i 4\nsplit f k c d 32\norder f c t d i v l\nvector f l\n"
+      "unroll f i v\n";
+  auto kernel = lower(*cone, parse_schedule(tiles + "prefetch f C t 1\n", "results"));
+  ASSERT_TRUE(kernel.ok()) << kernel.error();
+  const std::string text = to_string(*kernel);
+  ASSERT_THAT(verify(*kernel), testing::IsEmpty()) << text;
+  EXPECT_THAT(text, testing::HasSubstr("prefetch C[i*32 + t*128 + v*16 + 128]"));
+  Bindings bindings = random_bindings(module.entry(), {"mm", {}}, 1);
+  auto want = Interpreter(module, bindings).run();
+  KernelRun got = run_cone(module.entry(), *cone, *kernel, bindings, adversarial(1, 2));
+  EXPECT_TRUE(got.run.ok()) << got.run.text();
+  for (auto& [name, bytes] : got.results)
+    EXPECT_LE(difference(want.at(name).dtype, bytes, want.at(name)), 1e-5) << name;
+  auto copied = lower(*cone, parse_schedule("stage B P\nprefetch P C n 1\n", "copy"));
+  ASSERT_FALSE(copied.ok());
+  EXPECT_THAT(copied.error(), testing::HasSubstr("stage P does not touch C"));
+}
+
 /// The cell of an LSTM is a kernel; the loop around it carries its results.
 TEST(GoldenLstm, TheLoopCarriesTheCell) {
   GoldenCase c{"lstm", {}};
