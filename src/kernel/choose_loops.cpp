@@ -335,6 +335,26 @@ void Chooser::stream_ahead(int s, const std::string& lanes, const std::vector<st
   }
 }
 
+/// Does a fold read places that move along kept and summed axes at once?
+bool Chooser::reads_windows(int s) const {
+  const std::vector<int> reduced = reduced_axes(stage(s));
+  bool windows = false;
+  for (auto& c : stage(s).components) {
+    if (c.kind != ComponentKind::fold) continue;
+    visit(c.body, [&](const Formula& f) {
+      if (f.kind != FormulaKind::load) return;
+      for (Expr e : f.index) {
+        bool sums = false, keeps = false;
+        for (int a : stage(s).axes)
+          if (depends_on(e, nests_.cone.axes[size_t(a)].symbol))
+            (std::ranges::find(reduced, a) != reduced.end() ? sums : keeps) = true;
+        windows |= sums && keeps;
+      }
+    });
+  }
+  return windows;
+}
+
 Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common) {
   Tile tile;
   if (stage(s).monoid || stage(s).scan_axis >= 0) return tile;
@@ -386,12 +406,19 @@ Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::v
       if (f <= most) factors.push_back(f);
     return factors;
   };
-  if (!rows.empty())
-    unroll(rows[0].loop, ask(s, "rows", std::min<int64_t>(rows[0].trips, 4), up_to(rows[0].trips)));
-  if (!beside.empty() && std::ranges::find(common, beside) == common.end()) {
+  const bool has_beside = !beside.empty() && std::ranges::find(common, beside) == common.end();
+  const int64_t usual_vectors = limits_.vector_registers >= 32 ? 4 : 2;
+  if (!rows.empty()) {
+    int64_t usual = std::min<int64_t>(rows[0].trips, 4);
+    // Rows of windows overlap: what is read for one stays in registers for the next, beside the sums.
+    if (has_beside && reads_windows(s))
+      usual = std::clamp<int64_t>(
+          limits_.vector_registers / 4 / std::min(usual_vectors, trips(*nest(s).find(beside))), 1, usual);
+    unroll(rows[0].loop, ask(s, "rows", usual, up_to(rows[0].trips)));
+  }
+  if (has_beside) {
     const int64_t most = std::min(trips(*nest(s).find(beside)), std::max<int64_t>(budget, 1));
-    unroll(beside,
-           ask(s, "vectors", std::min<int64_t>(limits_.vector_registers >= 32 ? 4 : 2, most), up_to(most)));
+    unroll(beside, ask(s, "vectors", std::min(usual_vectors, most), up_to(most)));
   }
   return tile;
 }

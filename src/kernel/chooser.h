@@ -122,6 +122,7 @@ private:
   std::string split_lanes(int s, const std::string& loop);
   void scan_rows(int s, const std::vector<std::string>& common, Tile& tile);
   Tile choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common);
+  bool reads_windows(int s) const;
   struct Row { // a kept loop along which one operand of a fold does not move
     std::string loop;
     int64_t trips;

@@ -22,6 +22,13 @@ bool starts_at_zero(const Formula& f) {
   return f.kind == FormulaKind::op && !f.user_op.empty() && find_lane_unit(f.user_op) &&
          (is_constant(f.args[0], 0) || starts_at_zero(*f.args[0]));
 }
+
+/// Is something of what the guard bounds divided?
+bool divides(Expr e, const Guard& guard) {
+  if (e.kind() == ExprKind::floordiv || e.kind() == ExprKind::mod)
+    return std::ranges::any_of(symbols_of(guard.value), [&](Expr s) { return depends_on(e, s); });
+  return std::ranges::any_of(e.args(), [&](Expr part) { return divides(part, guard); });
+}
 } // namespace
 
 Expr StageLowering::value_at(const State& state, Expr e) const {
@@ -47,7 +54,12 @@ Expr StageLowering::offset_of(const State& state, int value, const std::vector<E
   LUMINAL_CHECK(place.buffer >= 0, "{} has no storage", l_.n_.cone.values[size_t(value)].name);
   std::vector<Expr> at;
   for (size_t d = 0; d < index.size(); d++) at.push_back(value_at(state, index[d]) - place.base[d]);
-  return layout_offset(place.layout, place.extents, at) + place.slot;
+  const Expr offset = layout_offset(place.layout, place.extents, at);
+  // Points beyond a guard are left out, and dead lanes touch nothing: what divides by the length of an axis that was cut with a remainder is plain.
+  std::vector<Expr> facts;
+  for (const Guard& g : state.within)
+    if (divides(offset, g)) facts.push_back(lt(g.value, g.limit));
+  return (facts.empty() ? offset : simplify_under(offset, facts)) + place.slot;
 }
 
 Expr StageLowering::accumulator_offset(const State& state, const std::vector<int64_t>* parts) const {

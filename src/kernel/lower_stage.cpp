@@ -9,12 +9,13 @@ namespace {
 void append(Body& to, Body from) { to.insert(to.end(), from.begin(), from.end()); }
 
 /// A loop of fewer trips (the last, static remainder) takes the place of a loop.
-void shrink(StageNest& nest, size_t position, Expr extent) {
+void shrink(StageNest& nest, std::vector<Guard>& within, size_t position, Expr extent) {
   StageLoop& loop = nest.loops[position];
   Expr symbol = extent.is_constant(1) ? Expr(0) : Expr::symbol(loop.name, {0, extent.value() - 1});
   ExprMap<Expr> map{{loop.symbol, symbol}};
   for (auto& [axis, value] : nest.axis_values) value = substitute(value, map);
   for (Guard& g : nest.guards) g.value = substitute(g.value, map);
+  for (Guard& g : within) g.value = substitute(g.value, map);
   loop.symbol = symbol;
   loop.extent = extent;
 }
@@ -216,6 +217,7 @@ Body StageLowering::run() {
   analyse();
   State state;
   state.nest = l_.n_.stages[size_t(stage_)];
+  state.within = state.nest.guards;
   for (auto& g : state.nest.guards) state.held.push_back(prove(lt(g.value, g.limit)) == Truth::yes);
   for (size_t g = 0; g < state.held.size();
        g++) { // serial loops that are open already end where the axis does
@@ -363,7 +365,7 @@ Body StageLowering::tails(State state, size_t g) {
       // The other loops of the guard (lanes) must lie within one step of this one.
       auto others = *last - (l.extent - 1) * c - base;
       if (others.is_constant() && others.value() < c) {
-        shrink(part.nest, written_out[0], Expr((rest + c - 1) / c));
+        shrink(part.nest, part.within, written_out[0], Expr((rest + c - 1) / c));
         if (rest % c == 0) part.held[g] = true;
         shrunk = true;
       }
@@ -399,6 +401,7 @@ void StageLowering::fix_loop(State& state, size_t position, Expr place) const {
   ExprMap<Expr> map{{loop.symbol, place}};
   for (auto& [axis, value] : state.nest.axis_values) value = substitute(value, map);
   for (Guard& g : state.nest.guards) g.value = substitute(g.value, map);
+  for (Guard& g : state.within) g.value = substitute(g.value, map);
   loop.symbol = 0;
 }
 

@@ -135,6 +135,7 @@ private:
     std::set<size_t> ended;          // guards that do not hold for whole tiles here
     std::set<size_t> apart;          // unrolled loops of unknown remainders: run one by one around the tile
     std::map<const Formula*, ValueRef> made; // parts of bodies that have a name in this scope
+    std::vector<Guard> within; // the guards of the whole stage, as the loops that are left say them
   };
   using Want = std::function<bool(const StageLoop&)>;
   using Inner = std::function<Body(State&)>;

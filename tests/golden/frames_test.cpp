@@ -212,5 +212,51 @@ TEST(AcrossPanels, AreTakenWholeWhereTheResultsLeaveTheCache) {
   EXPECT_THAT(default_of(c, small), HasSubstr("split f o.i o.i.q o.i.r 64\n"));
 }
 
+TEST(Frames, RunsOfACopyThatAreCutWithARemainderAreReadPlainly) {
+  // Five rows of ten are one run of 50, cut into 48 and 2: the place in the copy needs no division, which would make gathers of its loads.
+  const std::string term = term_of(
+      {.channels = 8, .height = 20, .width = 20, .kernel_h = 1, .kernel_w = 1, .stride = 2, .pad = 0});
+  EXPECT_THAT(lowered(term, R"(
+    materialize x xw
+    split xw i i.o i.i 5
+    split f i i.o i.i 5
+    store xw i.o i/5 c i%5 j
+    order xw i.o c i.i j
+    parallel xw i.o
+    order f o i.o i.i j c
+    merge f i.i j j
+    split f j j.p j.q 48
+    split f j.q j.v j.l 16
+    split f o o.t o.i 3
+    order f i.o j.p o.t c o.i j.v j.l
+    parallel f i.o
+    vector f j.l
+    unroll f j.v o.i
+    at f i.o)"),
+              Not(testing::AnyOf(HasSubstr("//"), HasSubstr("%"))));
+}
+
+TEST(Frames, RowsOfWindowsLeaveRegistersForWhatTheyShare) {
+  const auto rows_of = [](int64_t width) {
+    const std::string axes = fmt::format("c: 2, i: 8, j: {}, r: 3, s: 3", width);
+    const std::string term =
+        fmt::format("fn @conv(%X: f32[2, 8, {1}], %W: f32[2, 3, 3]) {{\n  %x = view %X [{0}] -> [c, i + r - "
+                    "1, j + s - 1] where 1 <= i + r "
+                    "and i + r < 9 and 1 <= j + s and j + s < {2}\n  %w = view %W [{0}] -> [c, r, s]\n  %p = "
+                    "mul %x, %w\n  %f = fold [{0}] "
+                    "over [r, s] {{ sum %p[c, i, j, r, s] }}\n  %Y = get %f, 0\n  return Y = %Y\n}}\n",
+                    axes, width, width + 1);
+    Module module = parse_module(term, "conv");
+    auto cone = cone_of(module.entry(), false);
+    EXPECT_TRUE(cone) << (cone ? "" : cone.error());
+    auto [schedule, kernel, decisions] = default_kernel(*cone, one);
+    EXPECT_TRUE(kernel);
+    expect_numbers(module, *cone, *kernel, to_string(schedule), 3);
+    return to_string(schedule);
+  };
+  EXPECT_THAT(rows_of(64), HasSubstr("split f i i.o i.i 2\n")); // beside four vectors
+  EXPECT_THAT(rows_of(32), HasSubstr("split f i i.o i.i 4\n")); // beside two
+}
+
 } // namespace
 } // namespace luminal::kernel
