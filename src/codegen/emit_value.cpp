@@ -298,15 +298,18 @@ Value* Emitter::saturated(Value* x, llvm::Type* t, bool with_sign) {
   const auto most = with_sign ? llvm::APInt::getSignedMaxValue(width) : llvm::APInt::getMaxValue(width),
              least = with_sign ? llvm::APInt::getSignedMinValue(width) : llvm::APInt::getMinValue(width);
   llvm::APFloat high(x->getType()->getScalarType()->getFltSemantics()), low(high);
-  const bool exact = high.convertFromAPInt(most, with_sign, llvm::APFloat::rmTowardZero) == llvm::APFloat::opOK;
+  const bool exact =
+      high.convertFromAPInt(most, with_sign, llvm::APFloat::rmTowardZero) == llvm::APFloat::opOK;
   low.convertFromAPInt(least, with_sign, llvm::APFloat::rmTowardZero); // a power of two: exact
-  Value *highest = llvm::ConstantFP::get(x->getType(), high), *lowest = llvm::ConstantFP::get(x->getType(), low);
+  Value *highest = llvm::ConstantFP::get(x->getType(), high),
+        *lowest = llvm::ConstantFP::get(x->getType(), low);
   // Clamped to what converts without overflow: a conversion outside of the range would be undefined.
   Value* inside = b_.CreateSelect(b_.CreateFCmpORD(x, x), x, Constant::getNullValue(x->getType()));
   inside = b_.CreateSelect(b_.CreateFCmpOLT(inside, lowest), lowest, inside);
   inside = b_.CreateSelect(b_.CreateFCmpOGT(inside, highest), highest, inside);
   llvm::Type* through = width < 32 ? with_lanes(b_.getInt32Ty()) : t;
-  Value* whole = with_sign || width < 32 ? b_.CreateFPToSI(inside, through) : b_.CreateFPToUI(inside, through);
+  Value* whole =
+      with_sign || width < 32 ? b_.CreateFPToSI(inside, through) : b_.CreateFPToUI(inside, through);
   if (!exact) // the largest integer lies above the largest number below it
     whole = b_.CreateSelect(b_.CreateFCmpOGT(x, highest), llvm::ConstantInt::get(through, most), whole);
   return b_.CreateTrunc(whole, t);

@@ -350,7 +350,7 @@ private:
       std::vector<const Group*> with = taken;
       with.push_back(candidate);
       auto one = changed.size() == 1
-                     ? std::move(all)
+                     ? all
                      : compare(race, best, with, changed, patience / 2 / double(changed.size()));
       if (!one) return one.failure();
       if (!one->good) {
