@@ -556,19 +556,21 @@ void Emitter::transpose_vector_loop(const kernel::Stmt& unrolled, const kernel::
   lanes_ = n;
   for (const kernel::Value* v : loads) {
     const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(v->buffer)];
-    if (buffer.space == Space::registers || buffer.dtype != v->dtype || bits(v->dtype) < 8 ||
+    const int element = bits(buffer.dtype); // a load may be of a wider type: words of several elements
+    if (buffer.space == Space::registers || element < 8 || bits(v->dtype) % element != 0 ||
         bits(v->dtype) > 32 || !v->guard.is_constant(1))
       continue;
+    const int64_t width = bits(v->dtype) / element;
     if (columns_.contains(v) || stores_to(unrolled.body, v->buffer)) continue;
     std::optional<Expr> along = coefficient_of(v->offset, unrolled.variable),
                         across = coefficient_of(v->offset, vector.variable);
-    if (!along || !along->is_constant(1) || !across || depends_on(*across, vector.variable)) continue;
-    if (across->is_constant() && std::abs(across->value()) < 2) continue;
+    if (!along || !along->is_constant(width) || !across || depends_on(*across, vector.variable)) continue;
+    if (across->is_constant() && std::abs(across->value()) < 2 * width) continue;
     bool known = true; // nothing that is defined inside the unrolled loop
     for (Expr s : symbols_of(v->offset))
       known = known && (s == unrolled.variable || s == vector.variable || variables_.contains(s));
     if (!known) continue;
-    int bytes = bits(v->dtype) / 8;
+    const int bytes = element / 8;
     llvm::Type* type = with_lanes(memory_type(v->dtype));
     open_scope();
     bind(unrolled.variable, {nullptr, 0}, depth_ + 1);

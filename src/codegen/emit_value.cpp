@@ -108,6 +108,15 @@ Value* Emitter::operation(const kernel::Value& v) {
   bool any_vector = std::any_of(x.begin(), x.end(), [](Value* a) { return a->getType()->isVectorTy(); });
   if (any_vector)
     for (Value*& a : x) a = splat(a);
+  if ((v.op == Op::max || v.op == Op::min) && v.user_op.empty() && is_float(type)) {
+    const auto is_state = [&](const kernel::ValueRef& a) {
+      return a->kind == ValueKind::load &&
+             kernel_.buffers[static_cast<size_t>(a->buffer)].space == kernel::Space::registers;
+    };
+    const size_t state = is_state(v.args[0]) ? 0 : 1;
+    if (is_state(v.args[state]) && !is_state(v.args[1 - state]))
+      return v.op == Op::max ? math_.largest(x[state], x[1 - state]) : math_.least(x[state], x[1 - state]);
+  }
   return v.user_op.empty() ? apply_row(v.op, type, x) : apply_user(v.user_op, type, x);
 }
 

@@ -47,6 +47,9 @@ public:
   LV* nan_or(LV* x, LV* y, LV* number); // NaN where x or y is one
   LV* min(LV* x, LV* y);                // NaN if either is
   LV* max(LV* x, LV* y);
+  /// The same for a state that takes in one value after the other.
+  LV* largest(LV* state, LV* x);
+  LV* least(LV* state, LV* x);
   LV* unary(llvm::Intrinsic::ID id, LV* x) { return b_.CreateUnaryIntrinsic(id, x); }
   LV* real(LV* like, double x) { return llvm::ConstantFP::get(like->getType(), x); }
   llvm::Type* integer_type(LV* x); // of the same width and lanes

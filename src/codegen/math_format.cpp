@@ -46,6 +46,17 @@ Value* MathEmitter::max(Value* x, Value* y) {
   return nan_or(x, y, b_.CreateSelect(b_.CreateFCmpOGT(x, y), x, y));
 }
 
+// The comparison does not wait for the state: a chain of these takes the time of the instruction and of the blend. The NaN is a constant, or LLVM
+// would join both conditions.
+Value* MathEmitter::largest(Value* state, Value* x) {
+  Value* larger = b_.CreateSelect(b_.CreateFCmpOGT(x, state), x, state);
+  return b_.CreateSelect(is_nan(x), real(x, NAN), larger);
+}
+Value* MathEmitter::least(Value* state, Value* x) {
+  Value* smaller = b_.CreateSelect(b_.CreateFCmpOLT(x, state), x, state);
+  return b_.CreateSelect(is_nan(x), real(x, NAN), smaller);
+}
+
 Value* MathEmitter::polynomial(Value* x, llvm::ArrayRef<double> c) {
   Value* r = real(x, c.back());
   for (size_t i = c.size() - 1; i-- > 0;) r = fma(r, x, real(x, c[i]));

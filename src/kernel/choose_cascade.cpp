@@ -130,18 +130,25 @@ bool Chooser::cascade_tiles() {
   const std::string q = axis_name(t->lanes), k = axis_name(t->reduced);
   const bool domain = !stage(t->stage).domain.is_constant(1), wide = limits_.vector_registers >= 32;
 
-  // A register tile of vectors side by side times rows. A domain cuts large tiles: fewer vectors, more rows.
+  // A register tile of vectors side by side times rows. A domain cuts large tiles: fewer vectors, more rows, where rows need no conversion.
   const StageLoop& reduction = *nest(t->stage).find(k);
   const int64_t queries = trips(*nest(t->stage).find(q)), keys = trips(reduction);
+  bool converts = false;
+  for (auto& c : stage(t->stage).components)
+    if (contains(c.axes, t->wide))
+      visit(c.body, [&](const Formula& f) { converts |= f.kind == FormulaKind::cast; });
+  const int64_t few = converts ? 2 : 1;
   std::vector<int64_t> side_by_side;
   for (int64_t v : {1, 2, 4})
     if (v * limits_.lanes < queries) side_by_side.push_back(v);
-  const int64_t vectors = decisions_.ask(
-      fold + ".vectors", std::min<int64_t>(side_by_side.back(), (domain && keys <= 1024) || !wide ? 2 : 4),
-      side_by_side);
+  const int64_t vectors = decisions_.ask(fold + ".vectors",
+                                         std::min<int64_t>(side_by_side.back(), !wide                    ? 2
+                                                                                : domain && keys <= 1024 ? few
+                                                                                                         : 4),
+                                         side_by_side);
   const int64_t most_rows = std::max<int64_t>(1, (wide ? 16 : 10) / vectors);
-  const int64_t rows = decisions_.ask(fold + ".rows", most_rows, {2, 4, 8});
-  int64_t usual = std::min<int64_t>(domain && keys <= 1024 ? 128 : 64, keys / 2 / rows * rows);
+  const int64_t rows = decisions_.ask(fold + ".rows", most_rows, {2, 4, 8, 16});
+  int64_t usual = std::min<int64_t>(64, keys / 2 / rows * rows);
   if (reduction.extent.is_constant() && keys % usual != 0)
     if (const int64_t even = divisor_in(keys, 40, std::min<int64_t>(128, keys / 2))) usual = even;
   const int64_t block = decisions_.ask(fold + ".depth", usual, {32, 64, 128, 256});
@@ -253,17 +260,28 @@ void Chooser::tile_stage(int s, const Tuple& t, const TileLoops& loops, int64_t 
   // A map between memory, where another axis is the innermost one, and values with the lanes side by side: small transpositions.
   const Expr last = kept.empty() ? Expr(0) : nest(s).find(kept)->symbol;
   bool from_memory = false, to_memory = false;
-  const auto side_by_side = [&](int value, const std::vector<Expr>& index) {
+  std::string far; // the value there
+  const auto side_by_side = [&](int value, const std::vector<Expr>& index, int64_t width) {
     std::vector<Expr> at;
     for (Expr e : index) at.push_back(substitute(e, nest(s).axis_values));
-    return last.is_symbol() && nests_.cone.values[size_t(value)].role != ValueRole::interior &&
-           step_of(nests_.cone, value, at, last) == Step::contiguous;
+    const ConeValue& v = nests_.cone.values[size_t(value)];
+    const bool yes = last.is_symbol() && v.role != ValueRole::interior &&
+                     step_of(nests_.cone, value, at, last, width) == Step::contiguous;
+    if (yes) far = v.name;
+    return yes;
   };
   visit_stage(stage(s), [&](const Formula& f) {
-    if (f.kind == FormulaKind::load) from_memory |= side_by_side(f.value, f.index);
+    if (f.kind == FormulaKind::load)
+      from_memory |=
+          side_by_side(f.value, f.index, bits(f.dtype) / bits(nests_.cone.values[size_t(f.value)].dtype));
   });
   for (auto& c : stage(s).components)
-    if (c.out >= 0) to_memory |= side_by_side(c.out, c.index);
+    if (c.out >= 0) to_memory |= side_by_side(c.out, c.index, 1);
+  // Its rows lie far apart and no two blocks share them: those of the next block are asked for while this one is computed.
+  const auto ahead = [&](const std::string& inner) {
+    if (const int64_t blocks = ask(s, "ahead", 1, {0, 2}); blocks > 0 && !far.empty() && !inner.empty())
+      try_add(DirectiveKind::prefetch, {name, far, loops.blocks, inner}, {blocks});
+  };
   for (auto& l : own)
     if (l != kept) order.push_back(l);
   if (to_memory) {
@@ -276,6 +294,7 @@ void Chooser::tile_stage(int s, const Tuple& t, const TileLoops& loops, int64_t 
     put({loops.lanes, lanes});
     unrolled.push_back(loops.lanes);
     finish(lanes);
+    ahead(!outside.empty() ? outside : vectors ? loops.vectors : "");
   } else if (from_memory) {
     std::string outside, steps = kept;
     if (trips(*nest(s).find(kept)) > limits_.lanes) std::tie(outside, steps) = split(s, kept, limits_.lanes);
@@ -283,6 +302,7 @@ void Chooser::tile_stage(int s, const Tuple& t, const TileLoops& loops, int64_t 
     put({loops.vectors, steps, loops.lanes});
     unrolled.push_back(steps);
     finish(loops.lanes);
+    ahead(vectors ? loops.vectors : outside);
   } else {
     if (!kept.empty()) order.push_back(kept);
     put({loops.vectors, loops.lanes});

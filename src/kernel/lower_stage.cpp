@@ -448,7 +448,8 @@ Body StageLowering::prefetches(const State& state, const StageLoop& loop) {
     if (!far->symbol.is_symbol()) continue; // one trip
     if (far->name != loop.name && !unopened(state, far->symbol).empty())
       refuse("prefetch: loop {} is not outside of {}", p.loop, p.inner);
-    std::vector<Expr> offsets; // of the value's loads, one for each line that is known to be another one
+    std::vector<Expr>
+        offsets; // of the value's loads and stores, one for each line that is known to be another one
     const ConeValue& value = l_.n_.cone.values[size_t(p.value)];
     const int64_t line = 512 / bits(value.dtype);
     const auto touches = [&](const std::vector<Expr>& index) {
@@ -471,8 +472,15 @@ Body StageLowering::prefetches(const State& state, const StageLoop& loop) {
       offset = offset + *step * Expr(p.distance);
       Body here;
       std::vector<const StageLoop*> rows;
-      for (auto* l : unopened(state, offset))
-        if (l->kind == LoopKind::unrolled && (!reduces(*l) || p.inner != p.loop)) rows.push_back(l);
+      for (auto* l : unopened(state, offset)) {
+        const std::optional<Expr> apart = coefficient_of(offset, l->symbol);
+        const bool known = apart && apart->is_constant() && l->extent.is_constant();
+        const int64_t steps = known ? std::abs(apart->value()) : 0;
+        const bool one_line = known && steps * (l->extent.value() - 1) < line; // the first place asks for all
+        const bool lines = l->kind == LoopKind::vector && steps >= line;       // of lanes: one for each
+        if ((lines || (l->kind == LoopKind::unrolled && !one_line)) && (!reduces(*l) || p.inner != p.loop))
+          rows.push_back(l);
+      }
       State inside = state;
       for (auto* l : rows) inside.opened.insert(l->symbol);
       here.push_back(prefetch(l_.places_[size_t(p.value)].buffer, at_first(inside, offset)));

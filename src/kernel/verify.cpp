@@ -314,7 +314,7 @@ private:
     if (mistakes_.size() != before) return;
     const Buffer& b = k_.buffers[id];
     const auto outside = [&](Expr at) {
-      if (refuted(ge(at, 0)) || refuted(le(at + count, b.size)))
+      if (never_ == 0 && (refuted(ge(at, 0)) || refuted(le(at + count, b.size))))
         complain(fmt::format("'{}' has {} elements: the offset {} is outside", b.name, to_string(b.size),
                              to_string(at)));
     };
@@ -440,11 +440,12 @@ private:
   void enter(const Stmt& s, const std::function<void()>& inside) {
     expression(s.begin, "the bound");
     expression(s.end, "the bound");
-    const bool empty = proved(le(s.end, s.begin));
     const size_t scope = scope_.size();
     define(s.variable);
     if (!s.variable.is_symbol()) return;
     const Interval range = s.variable.range();
+    const bool empty =
+        proved(le(s.end, s.begin)) || (range.low != unbounded_low && proved(le(s.end, range.low)));
     if (!empty && range.low != unbounded_low && !proved(ge(s.begin, range.low)))
       complain(fmt::format("'{}' is said to be at least {}, and begins at {}", s.variable.name(), range.low,
                            to_string(s.begin)));
@@ -458,7 +459,9 @@ private:
     if (!s.begin.is_constant()) facts_.push_back(ge(s.variable, s.begin));
     if (!s.end.is_constant()) facts_.push_back(lt(s.variable, s.end));
     open_.push_back(&s);
+    never_ += empty;
     inside();
+    never_ -= empty;
     open_.pop_back();
     facts_.resize(facts);
     scope_.resize(scope);
@@ -684,6 +687,7 @@ private:
   std::vector<Expr> facts_;                                    // conditions that hold here
   std::vector<const Stmt*> open_;                              // loops and roles around this place
   int lane_conditions_ = 0;      // conditions around this place that differ between lanes
+  int never_ = 0;                // open loops that have no trip
   const Stmt* vector_ = nullptr; // the vector loop around this place
   std::set<Expr, ExprLess> unrolled_, lane_symbols_;
   std::map<int, DType> lets_; // in scope

@@ -85,6 +85,37 @@ kernel late_zero(x: f32[n] in, y: f32[n] out; n: 1..64)
                {{"n", 23}});
 }
 
+/// States of a maximum, which take in NaN from both sides and keep it.
+TEST(Memory, StatesKeepNaN) {
+  const kernel::Kernel kernel = test::checked(R"(
+kernel states(x: f32[64] in, y: f32[64] out)
+  registers a: f32[16]
+  registers b: f32[16]
+  vector l in 0..16
+    a[l] = x[l]
+    b[l] = x[l]
+  for i in 1..4
+    vector l1 in 0..16
+      a[l1] = max(a[l1], x[16*i + l1])
+      b[l1] = min(x[16*i + l1], b[l1])
+    vector l2 in 0..16
+      y[16*i + l2 - 16] = select(1 < a[l2], a[l2], b[l2])
+  vector l3 in 0..16
+    y[l3 + 48] = select(is_nan(a[l3]), 1, 0) + select(is_nan(b[l3]), 2, 0)
+)");
+  std::vector<float> x;
+  const float of[] = {NAN, -INFINITY, INFINITY, -0.f, 0, 1.5f, -2, -NAN};
+  for (int i = 0; i < 64; i++) x.push_back(of[(i % 16 * 5 + i / 16 * 3 + i % 7) % 8]);
+  for (const codegen::CpuTarget& target : test::runnable_targets()) {
+    test::Program program(kernel, target);
+    test::Arguments args;
+    args.set("x", x).space("y", 64 * 4);
+    const test::Arguments expected = test::interpret(kernel, args);
+    program.run(args);
+    EXPECT_TRUE(test::close(DType::f32, args.data.at("y"), expected.data.at("y"))) << target.cpu;
+  }
+}
+
 // Memory of 64 * k bytes begins on a cache line before the guard page, other sizes do not.
 TEST(Memory, StreamingStores) {
   for (int64_t n : {1, 15, 16, 64, 65, 1000, 1024})
@@ -243,11 +274,20 @@ kernel tails(x: f32[n*m] in, y: bf16[16*m] inout; m: 1..16, n: 16..64)
       y[m*u + l] = cast<bf16>(x[n*l + u])
 )";
   expect_equal(tails, {{"m", 11}, {"n", 17}});
+  // Words of two elements.
+  const std::string words = R"(
+kernel words(x: bf16[n*m + 1] in, y: u32[256] out; m: 1..16, n: 32..64)
+  unrolled u in 0..16
+    vector l in 0..16 masked m
+      y[16*u + l] = load<u32>(x[2*u + n*l + 1])
+)";
+  expect_equal(words, {{"m", 16}, {"n", 39}});
   // Shuffles, where the target has wide registers.
-  EXPECT_EQ(codegen::assembly(checked(tails), codegen::CpuTarget::named("skylake-avx512").value())
-                .value()
-                .find("vgather"),
-            std::string::npos);
+  for (const std::string& of : {tails, words})
+    EXPECT_EQ(codegen::assembly(checked(of), codegen::CpuTarget::named("skylake-avx512").value())
+                  .value()
+                  .find("gather"),
+              std::string::npos);
 }
 
 TEST(Memory, IndicesFromMemory) {

@@ -1,6 +1,7 @@
 // golden/lowering_test.cpp -- each case: term + schedule -> the loop IR that is written down, whose numbers equal the term interpreter's.
 // LUMINAL_UPDATE=1 writes the loop IR anew.
 #include "golden/golden_support.h"
+#include <fmt/format.h>
 
 namespace luminal::kernel {
 namespace {
@@ -113,6 +114,29 @@ TEST(GoldenPrefetch, ResultsOfTheNextTile) {
   auto copied = lower(*cone, parse_schedule("stage B P\nprefetch P C n 1\n", "copy"));
   ASSERT_FALSE(copied.ok());
   EXPECT_THAT(copied.error(), testing::HasSubstr("stage P does not touch C"));
+}
+
+/// Lanes that lie apart are asked for one by one, neighbours together; what is written can be asked for as well.
+TEST(GoldenPrefetch, LinesOfLanesAndOfResults) {
+  const Module module = parse_module("fn @turn(%x: f32[64, 48]) {\n  %t = view %x [i: 48, j: 64] -> [j, i]\n"
+                                     "  %y = neg %t\n  return y = %y\n}",
+                                     "turn");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  const std::string stage = cone->stages[0].name;
+  const std::string i = cone->axes[0].name, j = cone->axes[1].name;
+  const std::string text =
+      fmt::format("split {0} {1} io iu 16\nsplit {0} {2} jo jl 16\norder {0} io jo iu jl\nunroll {0} iu\n"
+                  "vector {0} jl\nprefetch {0} x io jo 1\nprefetch {0} y io jo 1\n",
+                  stage, i, j);
+  auto kernel = lower(*cone, parse_schedule(text, "turn"));
+  ASSERT_TRUE(kernel.ok()) << kernel.error();
+  EXPECT_THAT(verify(*kernel), testing::IsEmpty());
+  const std::string loops = to_string(*kernel);
+  EXPECT_THAT(loops, testing::HasSubstr("        unrolled jl in 0..16\n"
+                                        "          prefetch x[io*16 + jl*48 + jo*768 + 16]\n"));
+  EXPECT_THAT(loops, testing::HasSubstr("        unrolled iu in 0..16\n"
+                                        "          prefetch y[io*1024 + iu*64 + jo*16 + 1024]\n"));
 }
 
 /// The cell of an LSTM is a kernel; the loop around it carries its results.

@@ -174,6 +174,15 @@ TEST(LoopVerify, ConditionsAreFacts) {
               testing::Contains(HasSubstr("the offset i reaches 4")));
 }
 
+TEST(LoopVerify, LoopsWithoutTripsReachNothing) {
+  const std::string text =
+      "kernel k(x: f32[33] in, y: f32[6] out)\n  for q in 0..6\n    if q < 5\n      y[q] = 1\n"
+      "    else\n      for i: 0..16 in 0..{}\n        y[q] = x[i + 9*q]\n";
+  EXPECT_THAT(verify(parse_kernel(fmt::format(fmt::runtime(text), "min(33 - 9*q, 16)"))), testing::IsEmpty());
+  EXPECT_THAT(verify(parse_kernel(fmt::format(fmt::runtime(text), "min(49 - 9*q, 16)"))),
+              testing::ElementsAre(HasSubstr("the offset i + q*9 is outside")));
+}
+
 TEST(LoopVerify, WhatTheTextCannotSay) {
   Kernel base;
   base.name = "k";
