@@ -105,8 +105,13 @@ bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
     for (size_t k = 0; k + 2 < p.kept.size(); k++) shared.push_back(name(p.kept[k]));
   const auto step = coefficient_of(p.x->index.back(), nests_.cone.axes[size_t(p.kept.back())].symbol);
   const int64_t apart = !across && step && step->is_constant() ? step->value() : 1;
+  const size_t row_dim = p.x->index.size() < 2 ? 0 : p.x->index.size() - 2;
+  const auto down =
+      p.kept.size() < 2
+          ? std::optional<Expr>()
+          : coefficient_of(p.x->index[row_dim], nests_.cone.axes[size_t(p.kept[p.kept.size() - 2])].symbol);
   if (!try_add(DirectiveKind::frame, {value, copy})) return false;
-  const ConeValue& made = nests_.cone.values.back();
+  const ConeValue made = nests_.cone.values.back();
   std::vector<std::string> words{copy, shared.empty() ? "root" : shared.back()}, outer{stage(s).name};
   for (int a : made.axes) {
     if (a < 0) continue;
@@ -120,6 +125,23 @@ bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
     words.push_back(row + "%" + size), words.push_back(row + "/" + size);
     outer.push_back(i), outer.push_back(o);
     add(DirectiveKind::order, outer);
+  }
+  // Workers that share the rows copy their own ones: what another core has just written comes slowest. Each of them reads all of the other operand then,
+  // which nobody writes.
+  if (across && shared.empty() && limits_.threads > 1 && down && down->is_constant() && down->value() > 0 &&
+      made.axes[row_dim] >= 0) {
+    const int64_t threads = limits_.threads, chunk = (p.rows + threads - 1) / threads;
+    int64_t bytes = 4;
+    for (const Expr extent : made.shape) bytes = extent.is_constant() ? bytes * extent.value() : 0;
+    const bool usual = share_of(p.rows, chunk * threads) > 0.95 && bytes * 8 > p.uses * p.depth * 4;
+    if (chunk < p.rows && ask(s, "rows_of_workers", usual, {0, 1})) {
+      const auto [o, i] = split(s, name(made.axes[row_dim]), chunk * down->value());
+      *std::ranges::find(outer, name(made.axes[row_dim])) = i;
+      outer.insert(outer.begin() + 1, o);
+      add(DirectiveKind::order, outer);
+      shared_loops_[stage(s).name] = o;
+      rows_of_workers_[product] = chunk;
+    }
   }
   add(DirectiveKind::store, words);
   block_loops_[stage(s).name] = block_loops_[product] = shared;
@@ -147,6 +169,14 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
     add(DirectiveKind::split, {name, inside, nv, lane}, {limits_.lanes});
   } else
     add(DirectiveKind::split, {name, p->n, nv, lane}, {limits_.lanes});
+  std::string worker;
+  if (const auto mine = rows_of_workers_.find(name);
+      mine != rows_of_workers_.end() && !row.empty() && trips(*nest(s).find(row)) > mine->second) {
+    const std::string inside = nests_.free_name(row + ".m");
+    worker = nests_.free_name(row + ".w");
+    add(DirectiveKind::split, {name, row, worker, inside}, {mine->second});
+    row = inside;
+  }
   const int64_t vectors = trips(*nest(s).find(nv)), all_rows = row.empty() ? 1 : trips(*nest(s).find(row)),
                 columns = trips(*nest(s).find(p->m)), panels = trips(*nest(s).find(panel));
   // The tile that leaves least over; of equal ones the squarest, whose windows overlap most.
@@ -168,7 +198,7 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
   }
   // The second cache holds all panels, or one of them at a time beside what it meets.
   const std::string tiles = row.empty() ? mt : rt;
-  const int64_t threads = common.empty() ? limits_.threads : 1;
+  const int64_t threads = common.empty() && worker.empty() ? limits_.threads : 1;
   const auto filled = [&](const std::string& loop) { return share_of(trips(*nest(s).find(loop)), threads); };
   const bool by_panels = ask(s, "panels_outside",
                              filled(panel) > filled(tiles) - 0.02 &&
@@ -185,7 +215,10 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
   if (!row.empty()) words.push_back(ri);
   words.insert(words.end(), {mi, nv, lane});
   std::string shared = by_panels ? panel : tiles;
-  if (!images.empty() && filled(images[0]) >= filled(shared)) shared = images[0];
+  if (!worker.empty())
+    words.push_back(shared = worker);
+  else if (!images.empty() && filled(images[0]) >= filled(shared))
+    shared = images[0];
   // (What workers share stands outermost: all that is inside is done by one of them.)
   std::rotate(words.begin() + long(first), std::ranges::find(words, shared),
               std::ranges::find(words, shared) + 1);

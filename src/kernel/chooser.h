@@ -157,8 +157,10 @@ private:
   std::map<std::string, std::vector<std::string>>
       block_loops_; // of copies and their readers, by stage: the loops that they share
   std::map<std::string, std::vector<std::string>>
-      piece_loops_;                   // of pieces, by stage: the loops around the cut
-  std::set<std::string> joined_;      // pieces that run in the loops of the piece before
+      piece_loops_;                                 // of pieces, by stage: the loops around the cut
+  std::set<std::string> joined_;                    // pieces that run in the loops of the piece before
+  std::map<std::string, std::string> shared_loops_; // of copies, by stage: the loop that workers share
+  std::map<std::string, int64_t> rows_of_workers_;  // of products with such a copy: rows of one worker
   std::map<std::string, int> framed_; // products of panels with what frame() copied, and that value
   int done_ = 0;                      // the last stage that matmul() scheduled
 };

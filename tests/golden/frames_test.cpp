@@ -151,6 +151,22 @@ TEST(Frames, LongRowsHaveTheLanes) {
   EXPECT_THAT(schedule, HasSubstr("vector f j"));
 }
 
+TEST(Frames, WorkersCopyTheRowsThatTheyRead) {
+  for (const int64_t stride : {1, 2})
+    for (const MachineLimits& limits : {avx512, avx2}) {
+      const Convolution c{.channels = 16,
+                          .results = 64,
+                          .height = 12 * stride,
+                          .width = 12 * stride,
+                          .stride = stride,
+                          .panel = limits.lanes * 4};
+      EXPECT_THAT(default_of(c, limits),
+                  testing::AllOf(HasSubstr(fmt::format("split X.frame X.frame_2 X.frame_2.o X.frame_2.i {}",
+                                                       12 / limits.threads * stride)),
+                                 HasSubstr("parallel X.frame X.frame_2.o"), HasSubstr("parallel f i.w")));
+    }
+}
+
 TEST(Frames, RandomConvolutions) {
   int framed = 0, panels = 0;
   for (uint64_t seed = 1; seed <= 40; seed++) {
