@@ -387,6 +387,13 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
     for (auto& some : loops) words.insert(words.end(), some.begin(), some.end());
     add(DirectiveKind::order, words);
   };
+  std::vector<std::string> sources; // of the panels
+  if (pack)
+    visit_stage(stage(s - 1), [&](const Formula& f) {
+      if (f.kind != FormulaKind::load) return;
+      const std::string& source = nests_.cone.values[size_t(f.value)].name;
+      if (std::ranges::find(sources, source) == sources.end()) sources.push_back(source);
+    });
   std::vector<std::string> outer;
   if (!dealt.empty()) outer.push_back(dealt);
   for (auto& o : p->outer)
@@ -412,6 +419,11 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
     add(DirectiveKind::store, {panel_value, kc, p->n + "/" + std::to_string(columns), p->depth[0],
                                p->n + "%" + std::to_string(columns)});
     add(DirectiveKind::vector, {copy, nlane});
+    // Its rows are read in short pieces, each far from the one before: too far for the processor's own guess.
+    if (const int64_t steps = ask(s - 1, "ahead", 16, {0, 8, 16, 32});
+        steps > 0 && !squares && depth > 2 * steps)
+      for (const std::string& source : sources)
+        try_add(DirectiveKind::prefetch, {copy, source, ki, ki}, {steps});
     add(DirectiveKind::at, {name, kc});
     const bool dealt_here = !dealt.empty() && std::ranges::find(moving, dealt) != moving.end();
     add(DirectiveKind::parallel, {copy, dealt_here ? dealt : by_rows ? np : nc});

@@ -121,13 +121,24 @@ TEST(Products, DefaultSchedulesOfRandomShapes) {
   }
 }
 
+std::string schedule_of_product(int64_t m, int64_t n, int64_t k) {
+  Module module = parse_module(product_term(1, m, n, k, false), "product");
+  auto cone = kernel::build_cone(module.entry(), std::vector<NodeId>{module.entry().results[0].value}, {});
+  EXPECT_TRUE(cone) << cone.error();
+  return cone ? kernel::to_string(kernel::default_schedule(*cone, {})) : "";
+}
+
 /// Sums that go on in the results of an earlier part wait for them where nobody asked for them.
 TEST(Products, ResultsAreAskedForAhead) {
-  Module module = parse_module(product_term(1, 512, 768, 3072, false), "product");
-  auto cone = kernel::build_cone(module.entry(), std::vector<NodeId>{module.entry().results[0].value}, {});
-  ASSERT_TRUE(cone) << cone.error();
-  EXPECT_THAT(kernel::to_string(kernel::default_schedule(*cone, {})),
-              testing::HasSubstr("prefetch f C m.t 1"));
+  EXPECT_THAT(schedule_of_product(512, 768, 3072), testing::HasSubstr("prefetch f C m.t 1"));
+}
+
+/// Panels are copied from pieces of rows that lie far from each other.
+TEST(Products, RowsOfPanelsAreAskedForAhead) {
+  const std::string large = schedule_of_product(1000, 777, 513);
+  EXPECT_THAT(large, testing::HasSubstr("stage B B.panels"));
+  EXPECT_THAT(large, testing::HasSubstr("prefetch B.panels B k.i k.i 16"));
+  EXPECT_THAT(schedule_of_product(256, 256, 256), testing::Not(testing::HasSubstr("panels")));
 }
 
 TEST(Products, SmallBatchesAreAskedForAhead) {
