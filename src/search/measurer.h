@@ -44,8 +44,9 @@ struct MeasurerOptions {
   int64_t rotate_bytes =
       -1; ///< copies of the arguments together, at least; -1: twice the largest cache, and 64 MiB; 0: one copy
   int64_t most_bytes = int64_t(2) << 30; ///< but never more than this, one copy apart
-  double seconds =
-      10; ///< worker process: a call that takes longer is a failure, and the worker is started anew
+  /// Worker process: a call that takes longer is a failure, and the worker is started anew. Where others have the
+  /// processors meanwhile it may take up to 8 times as long.
+  double seconds = 10;
 };
 
 /// Contents of the arguments after a launch; empty for those that are only read.

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -46,18 +47,47 @@ bool send_all(int socket, const void* data, size_t bytes) {
   return true;
 }
 
+double steady_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// When a call of the child is late: after `seconds` in which the child had the processor for half of them at least. Beside other busy processes it gets
+/// less, and that is not its fault; one that sleeps for ever is late in the end, too.
+class Limit {
+public:
+  Limit(pid_t child, double seconds) : seconds_(seconds), begin_(steady_now()), next_(begin_ + seconds) {
+    known_ = clock_getcpuclockid(child, &clock_) == 0;
+    used_ = used();
+  }
+  /// Milliseconds until it is worth to look again; 0: it is late.
+  int wait_ms() {
+    const double now = steady_now();
+    if (now >= next_) {
+      if (!known_ || used() - used_ >= seconds_ / 2 || now - begin_ >= patience * seconds_) return 0;
+      next_ = now + std::max(0.01, seconds_ / 8);
+    }
+    return int(std::min(std::ceil((next_ - now) * 1000), 1e9));
+  }
+  static constexpr double patience = 8;
+
+private:
+  /// Processor time of all threads of the child.
+  double used() const {
+    timespec t{};
+    return known_ && clock_gettime(clock_, &t) == 0 ? double(t.tv_sec) + 1e-9 * double(t.tv_nsec) : 0;
+  }
+  double seconds_, begin_, next_, used_ = 0;
+  clockid_t clock_ = 0;
+  bool known_ = false;
+};
+
 enum class Received : uint8_t { all, closed, late };
-/// deadline: of the steady clock; negative: none.
-Received receive_all(int socket, void* data, size_t bytes, double deadline) {
+/// limit: null: none.
+Received receive_all(int socket, void* data, size_t bytes, Limit* limit) {
   char* at = static_cast<char*>(data);
   while (bytes > 0) {
-    int wait_ms = -1;
-    if (deadline >= 0) {
-      const double now =
-          std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-      if (now >= deadline) return Received::late;
-      wait_ms = int(std::ceil((deadline - now) * 1000));
-    }
+    const int wait_ms = limit ? limit->wait_ms() : -1;
+    if (wait_ms == 0) return Received::late;
     pollfd ready{socket, POLLIN, 0};
     const int count = poll(&ready, 1, wait_ms);
     if (count < 0 && errno != EINTR) return Received::closed;
@@ -208,17 +238,15 @@ private:
     LUMINAL_CHECK(request.candidate >= 0 && size_t(request.candidate) < codes_.size());
     if (child_ < 0)
       if (auto begun = start(); !begun) return begun.failure();
-    const double deadline =
-        std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count() +
-        options_.seconds;
+    Limit limit(child_, options_.seconds);
     Reply reply;
     std::string text;
     Received received = Received::closed;
     if (send_all(socket_, &request, sizeof request)) {
-      received = receive_all(socket_, &reply, sizeof reply, deadline);
+      received = receive_all(socket_, &reply, sizeof reply, &limit);
       if (received == Received::all && reply.text_bytes > 0) {
         text.resize(std::min<size_t>(reply.text_bytes, longest_reason));
-        received = receive_all(socket_, text.data(), text.size(), deadline);
+        received = receive_all(socket_, text.data(), text.size(), &limit);
       }
     }
     if (received == Received::late) {
@@ -247,7 +275,7 @@ private:
     const auto inside = make_in_process_measurer(work_, options_);
     std::vector<Result<int>> numbers; // loaded when first used
     Request request;
-    while (receive_all(socket_, &request, sizeof request, -1) == Received::all) {
+    while (receive_all(socket_, &request, sizeof request, nullptr) == Received::all) {
       if (request.call == Call::add) {
         CandidateCode code{nullptr,
                            std::string(request.entry_bytes, 0),
@@ -256,15 +284,15 @@ private:
                            request.barriers != 0,
                            int(request.workers)};
         std::vector<std::byte> object(request.object_bytes);
-        if (receive_all(socket_, code.entry.data(), code.entry.size(), -1) != Received::all ||
-            receive_all(socket_, object.data(), object.size(), -1) != Received::all)
+        if (receive_all(socket_, code.entry.data(), code.entry.size(), nullptr) != Received::all ||
+            receive_all(socket_, object.data(), object.size(), nullptr) != Received::all)
           return;
         code.object = std::make_shared<const std::vector<std::byte>>(std::move(object));
         codes_.push_back(std::move(code));
         continue;
       }
       // A child whose parent died does not run for ever.
-      alarm(unsigned(std::min(options_.seconds + 2, 1e6)));
+      alarm(unsigned(std::min(Limit::patience * options_.seconds + 2, 1e6)));
       while (numbers.size() < codes_.size()) numbers.push_back(inside->add(codes_[numbers.size()]));
       const auto& number = numbers[size_t(request.candidate)];
       bool sent = false;

@@ -26,13 +26,14 @@ def check(good, what):
 
 class Luminal:
     def __init__(self, program, cache):
-        self.program, self.environment = program, dict(os.environ, LUMINAL_CACHE_DIR=str(cache), LUMINAL_THREADS="2")
-        self.environment.pop("LUMINAL_PREDICT", None)
+        self.program = program
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("LUMINAL_")}
+        self.environment |= dict(LUMINAL_CACHE_DIR=str(cache), LUMINAL_THREADS="2")
 
     def __call__(self, *args, code=0, stdout=subprocess.PIPE, **variables):
         """(stdout as bytes, stderr) of a run that ends with this code."""
         done = subprocess.run([self.program, *map(str, args)], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
-                              timeout=120, env={k: v for k, v in (self.environment | variables).items() if v is not None})
+                              timeout=600, env={k: v for k, v in (self.environment | variables).items() if v is not None})
         errors = done.stderr.decode()
         check(done.returncode == code, f"{args} {variables} ends with {done.returncode}, expected {code}: {errors[-300:]}")
         return done.stdout, errors
@@ -42,6 +43,15 @@ class Luminal:
         lines = [line for line in errors.splitlines() if line.startswith("luminal: ")]
         check(len(lines) == 1 and re.search(says, lines[0]), f"{args}: {errors!r} does not say {says!r} in one line")
         check(out == b"", f"{args}: {out!r} on stdout")
+
+
+def until_caught(process, number):
+    """Waits until the process has a handler for the signal: before, the signal ends it as it ends any program."""
+    while process.poll() is None:
+        caught = re.search(r"^SigCgt:\s*([0-9a-f]+)", pathlib.Path(f"/proc/{process.pid}/status").read_text(), re.M)
+        if caught and int(caught[1], 16) >> (number - 1) & 1:
+            return
+        time.sleep(0.01)
 
 
 def documented(heading, table=0):
@@ -237,8 +247,11 @@ def tuning(luminal, folder):
     keys = documented("luminal tune FILE")
     terms = folder / "small.lum"
     terms.write_text(TERMS)
-    out, errors = luminal("tune", terms, "--budget", 2, "--report", "--json")
-    told = json.loads(out)
+    for budget in (2, 20, 200):  # on a busy machine the first may end before there is something to measure
+        out, errors = luminal("tune", terms, "--budget", budget, "--report", "--json")
+        told = json.loads(out)
+        if told["searched"]:
+            break
     check(set(told) == keys, f"tune: keys {set(told) ^ keys}")
     check(told["kernels"] >= 1 and told["searched"] >= 1 and told["mismatches"] == 0 and not told["interrupted"], f"tune: {told}")
     check(told["tried"] == sum(told["rejected"].values()) + told["searched"], f"tune: {told}")
@@ -263,15 +276,16 @@ def tuning(luminal, folder):
     command = [luminal.program, "tune", str(terms), "--mode", "optimal", "--json"]
     for by in (signal.SIGINT, signal.SIGKILL):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=luminal.environment)
-        deadline = time.time() + 60
+        deadline = time.time() + 300
         while by == signal.SIGKILL and time.time() < deadline and process.poll() is None:
             if json.loads(luminal("cache", "ls", "--json")[0])["entries"]:
                 break
             time.sleep(0.05)
         if by == signal.SIGINT:
             process.stderr.readline()
+            until_caught(process, by)
         process.send_signal(by)
-        out, _ = process.communicate(timeout=100)
+        out, _ = process.communicate(timeout=600)
         if by == signal.SIGINT:
             told = json.loads(out)
             check(process.returncode == 130 and told["interrupted"] and not told["complete"], f"Ctrl-C: {process.returncode} {told}")
@@ -411,9 +425,9 @@ def interrupt_eval(luminal, folder):
     out = folder / "long.safetensors"
     process = subprocess.Popen([luminal.program, "eval", folder / "long.lum", "--interpret", "--output", out], stderr=subprocess.PIPE,
                                env=luminal.environment)
-    time.sleep(1)
+    until_caught(process, signal.SIGINT)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     check(process.returncode == 130 and not out.exists(), f"interrupted eval: code {process.returncode}")
 
 
@@ -424,9 +438,9 @@ def interrupt(luminal):
     while line := process.stderr.readline():
         if line.startswith(b"compile"):
             break
-    time.sleep(0.3)
+    until_caught(process, signal.SIGINT)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=600)
     check(process.returncode == 130, f"interrupted: code {process.returncode}")
     check(json.loads(out)["stop_reason"] == "interrupted", "interrupted: stop_reason")
 

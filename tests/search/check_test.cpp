@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, CheckGolden,
                                          Case{"paged_gather", {{"T", 77}}, false, {{"table", {0, 11}}}},
                                          Case{"routing", {}, false, {{"list", {0, 9}}, {"count", {0, 8}}}},
                                          Case{"top2", {{"R", 13}}}, Case{"two_outputs", {{"R", 23}}}),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& test) { return test.param.name; });
 
 TEST(Check, ShrunkenInstancesKeepTilesTailsAndParts) {
   const KernelProblem big = matmul(1000, 777, 513);
@@ -118,10 +118,14 @@ TEST(Check, ShrunkenInstancesKeepTilesTailsAndParts) {
     }
   const Shrunk parts = shrink(big, kernel::parse_schedule("split_reduction f k serial 5 16\n"));
   for (const auto& axis : parts.cone.axes)
-    if (axis.name == "k") EXPECT_EQ(axis.extent.value(), 2 * 80 + 513 % 80);
+    if (axis.name == "k") {
+      EXPECT_EQ(axis.extent.value(), 2 * 80 + 513 % 80);
+    }
   const Shrunk whole = shrink(big, kernel::parse_schedule("vector f n\n")); // 777 lanes are what they are
   for (const auto& axis : whole.cone.axes)
-    if (axis.name == "n") EXPECT_EQ(axis.extent.value(), 777);
+    if (axis.name == "n") {
+      EXPECT_EQ(axis.extent.value(), 777);
+    }
 }
 
 /// Blocks that fill caches would leave nothing to shrink.
@@ -240,7 +244,9 @@ TEST(Check, NanNeverPasses) {
   const KernelProblem problem = matmul(101, 87, 70);
   for (const bool first : {true, false}) {
     Bench bench(problem);
-    if (!first) EXPECT_TRUE(bench(candidate(matmul_schedule)).passed());
+    if (!first) {
+      EXPECT_TRUE(bench(candidate(matmul_schedule)).passed());
+    }
     const Verdict verdict = bench(mutated(problem, matmul_schedule, true, [](const std::string& t) {
       return t + "  barrier\n  parallel zz in 0..1\n    C[87*37 + 41] = log2(0.0 - 1.0)\n";
     }));

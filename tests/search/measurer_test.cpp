@@ -68,10 +68,12 @@ TEST(Measurer, RunsAndTimes) {
       ASSERT_TRUE(short_one) << short_one.error();
       EXPECT_EQ(load_f64(DType::f32, (*short_one)[2].data(), 7), 8);
       EXPECT_TRUE(std::isnan(load_f64(DType::f32, (*short_one)[2].data(), count - 1))) << "not poisoned";
+      const auto begin = std::chrono::steady_clock::now();
       const auto seconds = measurer->time(*a, 50);
+      const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;
       ASSERT_TRUE(seconds) << seconds.error();
       EXPECT_GT(*seconds, 0);
-      EXPECT_LT(*seconds, 0.1);
+      EXPECT_LE(*seconds * 50, whole.count()) << "it is the time of one launch";
     }
     EXPECT_FALSE(measurer->add({std::make_shared<std::vector<std::byte>>(100), "k", 0, 0}) &&
                  measurer->time(2, 1));
@@ -124,11 +126,9 @@ TEST(MeasurerWorker, AnEndlessCandidateIsStopped) {
                              "  let h in 0..1152921504606846976 = s[0]\n"
                              "  for r in 0..h\n    y[0] = y[0] * x[1] + x[2]\n"));
   for (int turn = 0; turn < 2; turn++) {
-    const auto begin = std::chrono::steady_clock::now();
     const auto outputs = measurer->run(endless, std::byte{0});
     ASSERT_FALSE(outputs);
     EXPECT_THAT(outputs.error(), HasSubstr("no end within 500"));
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
     const auto fine = measurer->run(good, std::byte{0});
     EXPECT_TRUE(fine) << fine.error();
   }

@@ -18,7 +18,7 @@ SelectOptions options_in(const ScratchFolder& folder, TuningCache* cache) {
   options.worker = worker_processes;
   options.measure.rotate_bytes = 1 << 20;
   options.measure.seconds = 20;
-  options.race.seconds = 1;
+  options.race.seconds = 1e6; // a race ends with its rounds, however busy the machine is
   options.race.last_rounds = 10;
   options.cache = cache;
   options.reproducers = folder.file("reproducers");
@@ -42,7 +42,6 @@ TEST(Select, TheWinnerIsRightAndKept) {
   const KernelProblem problem = matmul(64, 96, 48);
   TuningCache cache(folder.file());
   SelectOptions options = options_in(folder, &cache);
-  options.race.seconds = 1e6; // the race ends with its rounds: the wrong one is timed on a busy machine, too
   std::vector<std::string> said;
   set_log_sink([&](LogLevel level, std::string_view text) {
     if (level <= LogLevel::warning) said.emplace_back(text);
@@ -174,7 +173,6 @@ TEST(Select, LongLaunchesRaceInParts) {
   const ScratchFolder folder("parts");
   const KernelProblem problem = matmul(80, 64, 32);
   SelectOptions options = options_in(folder, nullptr);
-  options.race.seconds = 1e6;
   options.long_launch = 0;
   options.part_seconds = 1e-6;
   const auto selection =
@@ -198,7 +196,6 @@ fn @scale(%x: f32[n, 64]) {
 })",
                                            {{"n", 512}});
   SelectOptions options = options_in(folder, nullptr);
-  options.race.seconds = 1e6;
   const std::vector<Candidate> candidates = {candidate("order y i j\n"), default_candidate(problem)};
   options.sizes = {{{{"n", 2048}}, 0.5, 1e9}, {{{"n", 64}}, 0.5, 1e9}};
   const auto free = select(problem, candidates, options);
@@ -219,7 +216,6 @@ TEST(Select, WorkersArePartOfASchedule) {
   const ScratchFolder folder("workers");
   const KernelProblem problem = matmul(32, 64, 32);
   SelectOptions options = options_in(folder, nullptr);
-  options.race.seconds = 1e6;
   const std::string few = std::string(matmul_schedule) + "serial 1000\n",
                     all = std::string(matmul_schedule) + "serial 100000000\n";
   EXPECT_EQ(workers_of(kernel::parse_schedule(matmul_schedule), problem.cone, {}, 2), 2);

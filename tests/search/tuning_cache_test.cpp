@@ -476,12 +476,13 @@ TEST(TuningCache, KillMinusNineLosesNothing) {
     const pid_t child = fork();
     if (child == 0) {
       close(ends[0]);
-      TuningCache cache(path, {.max_bytes = 512 << 10});
-      for (int i = next;; i++) {
+      TuningCache cache(path, {.max_bytes = 4 << 20});
+      for (int i = next; i < next + 30; i++) { // more of them, where nobody kills it for long, would not fit
         cache.put(example_entry(i));
         if (write(ends[1], &i, sizeof i) != sizeof i) _exit(1);
         if (i % 5 == 4) cache.prune({.unused_seconds = 100000}); // rewrites pages, removes nothing
       }
+      for (;;) pause();
     }
     close(ends[1]);
     int number = 0;

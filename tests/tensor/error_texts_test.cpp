@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <unistd.h>
 
 namespace luminal {
 namespace {
@@ -208,7 +209,8 @@ TEST_F(ErrorTexts, KernelsAndFunctionsOfTheUser) {
 TEST_F(ErrorTexts, FilesAndNames) {
   EXPECT_ERROR(display(g, "graph.png"), "[display] graph.png: the name must end in .html, .dot or .lum");
   EXPECT_ERROR(dump(v, "a\nb.npy"), "[dump] a name with a line break");
-  const auto folder = std::filesystem::temp_directory_path() / "luminal_error_texts";
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("luminal_error_texts_" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   const std::string file = (folder / "x.safetensors").string(), line = (folder / "line.npy").string();
   Graph h;
