@@ -214,6 +214,16 @@ bool Lowering::is_open(const std::string& loop) const {
   return std::ranges::any_of(open_, [&](auto& o) { return o.name == loop; });
 }
 
+std::vector<Expr> Lowering::open_facts(Expr e) const {
+  std::vector<Expr> facts;
+  for (const OpenLoop& o : open_) {
+    if (!o.symbol.is_symbol() || !depends_on(e, o.symbol)) continue;
+    facts.push_back(le(o.begin, o.symbol));
+    facts.push_back(lt(o.symbol, o.end));
+  }
+  return facts;
+}
+
 bool Lowering::parallel_open() const {
   return std::ranges::any_of(open_, [](auto& o) { return o.parallel; });
 }

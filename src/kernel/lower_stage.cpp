@@ -281,6 +281,11 @@ Body StageLowering::outer(size_t i, State state) {
       state.held[g] = true;
       continue;
     }
+    // All trips are written out, also those that begin beyond the end.
+    if (loop.kind == LoopKind::unrolled && linear && (reduces(loop) || !reduction_guard(state, guard)))
+      if (Expr some = lt(at_first(state, guard.value), guard.limit);
+          prove(some, l_.open_facts(some)) != Truth::yes)
+        odd = logical_and(odd, some);
     auto last = at_last(state, guard.value);
     if (loop.kind != LoopKind::serial || carry || i + 1 != cut_ || !linear || !last || splits ||
         reduction_guard(state, guard))
@@ -321,7 +326,8 @@ Body StageLowering::outer(size_t i, State state) {
   if (proves_equal(middle, bounds.end)) return part(std::move(full), bounds.begin, bounds.end);
   Body out;
   if (prove(le(middle, bounds.begin)) != Truth::yes) append(out, part(std::move(full), bounds.begin, middle));
-  append(out, part(std::move(state), middle, bounds.end));
+  if (prove(le(bounds.end, middle), l_.open_facts(middle)) != Truth::yes)
+    append(out, part(std::move(state), middle, bounds.end));
   return out;
 }
 
@@ -337,7 +343,7 @@ Body StageLowering::tails(State state, size_t g) {
   Expr base = at_first(state, guard.value);
   if (!last) return tails(std::move(state), g + 1); // guarded inside
   Expr fits = lt(*last, guard.limit);
-  Truth full_only = prove(fits);
+  Truth full_only = prove(fits, l_.open_facts(fits));
   Expr cover = *last - base + 1;
   int64_t rest = 0; // elements of the remainder, where known
   if (cover.is_constant() && base.multiple() % cover.value() == 0) {
@@ -371,8 +377,17 @@ Body StageLowering::tails(State state, size_t g) {
       }
     }
   }
+  // What is left of the axis is known where the tile begins within it; bounds of loops see to that, where they can express it.
+  Expr within = 1;
+  if (rest > 0)
+    for (const OpenLoop& o : l_.open_) {
+      if (!o.symbol.is_symbol() || !depends_on(base, o.symbol)) continue;
+      auto c = coefficient_of(base, o.symbol);
+      if (!c || !c->is_constant() || c->value() < 1) within = lt(base, guard.limit);
+    }
+  if (prove(within, l_.open_facts(within)) == Truth::yes) within = 1;
   // A loop that is written out, of which nobody knows how much is left, runs step by step around a tile of one step.
-  auto remainder = [&]() -> Body {
+  auto remains = [&]() -> Body {
     if (shrunk || written_out.size() != 1) return tails(std::move(part), g + 1);
     const StageLoop l = part.nest.loops[written_out[0]];
     const Guard rule = part.nest.guards[g];
@@ -388,6 +403,10 @@ Body StageLowering::tails(State state, size_t g) {
     append(body, tails(std::move(part), g + 1));
     l_.open_.pop_back();
     return {kernel::loop(LoopKind::serial, l.symbol, 0, end, std::move(body))};
+  };
+  auto remainder = [&]() -> Body {
+    if (within.is_constant(1)) return remains();
+    return {if_then(within, remains())};
   };
   if (full_only == Truth::no) return remainder();
   Body full_body = tails(std::move(full), g + 1);

@@ -99,6 +99,8 @@ private:
   Bounds bounds(const Stage& stage, const StageNest& nest, const StageLoop& loop) const;
   bool is_open(const std::string& loop) const;
   bool parallel_open() const;
+  /// Where the variables in e are, as the open loops say.
+  std::vector<Expr> open_facts(Expr e) const;
   struct Interval2 {
     Expr some_begin, some_end, all_begin, all_end;
     std::vector<Expr> conditions; // of the domain that hold in all_begin .. all_end

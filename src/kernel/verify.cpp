@@ -456,8 +456,9 @@ private:
       complain(fmt::format("'{}' is said to be a multiple of {}; loops have step 1", s.variable.name(),
                            s.variable.multiple()));
     const size_t facts = facts_.size();
-    if (!s.begin.is_constant()) facts_.push_back(ge(s.variable, s.begin));
-    if (!s.end.is_constant()) facts_.push_back(lt(s.variable, s.end));
+    // Beside the variable's own range, which may be wider: that of a whole loop of which this is a part.
+    if (!s.begin.is_constant() || s.begin.value() > range.low) facts_.push_back(ge(s.variable, s.begin));
+    if (!s.end.is_constant() || s.end.value() <= range.high) facts_.push_back(lt(s.variable, s.end));
     open_.push_back(&s);
     never_ += empty;
     inside();

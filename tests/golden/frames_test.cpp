@@ -193,16 +193,21 @@ TEST(Frames, RandomConvolutions) {
   EXPECT_GT(panels, 6);
 }
 
+/// 1 x 1, 128 results of 7 x 7, the weight in panels.
+Convolution pointwise(int64_t channels) {
+  return {.channels = channels,
+          .results = 128,
+          .height = 7,
+          .width = 7,
+          .kernel_h = 1,
+          .kernel_w = 1,
+          .pad = 0,
+          .panel = 64};
+}
+
 /// Rows of the other operand lie side by side there: hints about later rows would ask for another line in each step of the sum.
 TEST(AcrossPanels, NothingIsAskedForAhead) {
-  const Convolution c{.channels = 256,
-                      .results = 128,
-                      .height = 7,
-                      .width = 7,
-                      .kernel_h = 1,
-                      .kernel_w = 1,
-                      .pad = 0,
-                      .panel = 64};
+  const Convolution c = pointwise(256);
   for (const MachineLimits& limits : {one, avx512}) {
     MachineLimits small = limits;
     small.l1 = 4096;
@@ -214,14 +219,7 @@ TEST(AcrossPanels, NothingIsAskedForAhead) {
 
 /// Results that the second cache holds: the tile that leaves least over of 49. Others push the rows out that a second half of a panel would read again.
 TEST(AcrossPanels, AreTakenWholeWhereTheResultsLeaveTheCache) {
-  const Convolution c{.channels = 64,
-                      .results = 128,
-                      .height = 7,
-                      .width = 7,
-                      .kernel_h = 1,
-                      .kernel_w = 1,
-                      .pad = 0,
-                      .panel = 64};
+  const Convolution c = pointwise(64);
   MachineLimits small = one;
   small.l2 = 16 * 1024;
   EXPECT_THAT(default_of(c, one), HasSubstr("split f o.i o.i.q o.i.r 32\n"));

@@ -1,6 +1,7 @@
 // golden/rows_test.cpp -- products over a dynamic number of rows: one default schedule for all lengths, with register tiles and cache blocks; a row
 // has the same bits whatever stands beside it.
 #include "golden/golden_support.h"
+#include <fmt/format.h>
 
 namespace luminal::kernel {
 namespace {
@@ -19,25 +20,30 @@ fn @linear(%x: f32[M, 80], %w: bf16[24, 80]) {
 }
 )";
 
-// Two products of one operand meet in a map: one nest with both sums.
-const char* const gated_term = R"(symbol M: 1..256
-fn @gated(%x: f32[M, 80], %g: bf16[24, 80], %u: bf16[24, 80]) {
-  %gf = cast f32 %g
-  %uf = cast f32 %u
-  %a = view %x [m: M, n: 24, k: 80] -> [m, k]
-  %gb = view %gf [m: M, n: 24, k: 80] -> [n, k]
-  %ub = view %uf [m: M, n: 24, k: 80] -> [n, k]
+/// Two products of one operand meet in a map: one nest with both sums. The second weight is bf16, the first of this type.
+std::string gated_term(int64_t rows, int64_t n, int64_t k, const char* first) {
+  const bool narrow = first == std::string("bf16");
+  return fmt::format(R"(symbol M: 1..{rows}
+fn @gated(%x: f32[M, {k}], %g: {first}[{n}, {k}], %u: bf16[{n}, {k}]) {{
+{cast}  %uf = cast f32 %u
+  %a = view %x [m: M, n: {n}, k: {k}] -> [m, k]
+  %gb = view %{g} [m: M, n: {n}, k: {k}] -> [n, k]
+  %ub = view %uf [m: M, n: {n}, k: {k}] -> [n, k]
   %ag = mul %a, %gb
   %au = mul %a, %ub
-  %f = fold [m: M, n: 24, k: 80] over [k] { sum %ag[m, n, k] }
-  %h = fold [m: M, n: 24, p: 80] over [p] { sum %au[m, n, p] }
+  %f = fold [m: M, n: {n}, k: {k}] over [k] {{ sum %ag[m, n, k] }}
+  %h = fold [m: M, n: {n}, p: {k}] over [p] {{ sum %au[m, n, p] }}
   %gate = get %f, 0
   %up = get %h, 0
   %s = silu %gate
   %y = mul %s, %up
   return y = %y
+}}
+)",
+                     fmt::arg("rows", rows), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("first", first),
+                     fmt::arg("cast", narrow ? "  %gf = cast f32 %g\n" : ""),
+                     fmt::arg("g", narrow ? "gf" : "g"));
 }
-)";
 
 struct Machine {
   std::string name;
@@ -192,7 +198,7 @@ TEST(Streams, BlocksOfQuotientsKeepTheLanes) {
 class Rows : public testing::TestWithParam<Machine> {};
 
 TEST_P(Rows, LinearLayer) { expect_rows(linear_term, GetParam(), GetParam().linear); }
-TEST_P(Rows, GatedLayer) { expect_rows(gated_term, GetParam(), GetParam().gated); }
+TEST_P(Rows, GatedLayer) { expect_rows(gated_term(256, 24, 80, "bf16"), GetParam(), GetParam().gated); }
 
 // ---- many rows: weights in panels ----
 
@@ -225,24 +231,6 @@ std::string wide_term(const std::string& weight) {
 }
 )";
 }
-
-const char* const wide_gated_term = R"(symbol M: 1..80
-fn @gated(%x: f32[M, 96], %g: f32[200, 96], %u: bf16[200, 96]) {
-  %uf = cast f32 %u
-  %a = view %x [m: M, n: 200, k: 96] -> [m, k]
-  %gb = view %g [m: M, n: 200, k: 96] -> [n, k]
-  %ub = view %uf [m: M, n: 200, k: 96] -> [n, k]
-  %ag = mul %a, %gb
-  %au = mul %a, %ub
-  %f = fold [m: M, n: 200, k: 96] over [k] { sum %ag[m, n, k] }
-  %h = fold [m: M, n: 200, p: 96] over [p] { sum %au[m, n, p] }
-  %gate = get %f, 0
-  %up = get %h, 0
-  %s = silu %gate
-  %y = mul %s, %up
-  return y = %y
-}
-)";
 
 /// Few rows take the weights as they lie, many rows the panels; both are right. `parts`: of the schedule.
 void expect_panels(const std::string& term, const MachineLimits& limits,
@@ -284,7 +272,7 @@ TEST(ManyRows, NarrowWeightsAreUnpackedOnce) {
   expect_panels(wide_term("blocks"), narrow_machine, {"operand f m f.weight"});
 }
 TEST(ManyRows, TwoProductsMeetInAMap) {
-  expect_panels(wide_gated_term, wide_machine,
+  expect_panels(gated_term(80, 200, 96, "f32"), wide_machine,
                 {"from m 32", "operand h m h.weight", "at h.weight n.c", "at y n.c"});
 }
 
