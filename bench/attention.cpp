@@ -6,6 +6,7 @@
 #include "kernel/default_schedule.h"
 #include "search/machine_profile.h"
 #include "search/problem.h"
+#include "support/terms.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -33,38 +34,8 @@ struct Attention {
     const double pairs = causal ? 0.5 * length * (length + 1) : double(length) * length;
     return 4.0 * heads * pairs * depth;
   }
-  /// Scores, then one fold with the state (largest score, sum, sum times values).
   std::string term() const {
-    const std::string head = heads == key_heads ? "h" : fmt::format("h // {}", heads / key_heads);
-    return fmt::format(
-        R"(fn @attention(%Q: {T}[{H}, {S}, {D}], %K: {T}[{G}, {S}, {D}], %V: {T}[{G}, {S}, {D}]) {{
-{casts}  %q = view %{f}Q [h: {H}, q: {S}, k: {S}, d: {D}] -> [h, q, d]
-  %kk = view %{f}K [h: {H}, q: {S}, k: {S}, d: {D}] -> [{head}, k, d]
-  %qk = mul %kk, %q
-  %sf = fold [h: {H}, q: {S}, k: {S}, d: {D}] over [d] {{ sum %qk[h, q, k, d] }}
-  %S = get %sf, 0
-  %scale = const f32 {scale}
-  %sc = view %scale [h: {H}, q: {S}, k: {S}] -> []
-  %s = mul %S, %sc
-  %one = const f32 1
-  %v = view %{f}V [h: {H}, k: {S}, e: {D}] -> [{head}, k, e]
-  %F = fold [h: {H}, q: {S}, k: {S}, e: {D}] over [k]{domain} {{
-    max %s[h, q, k];
-    sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %one[];
-    sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %v[h, k, e]
-  }}
-  %l = get %F, 1
-  %O = get %F, 2
-  %ll = view %l [h: {H}, q: {S}, e: {D}] -> [h, q]
-  %Out = div %O, %ll
-{result}}})",
-        fmt::arg("T", to_string(type)), fmt::arg("f", narrow() ? "f" : ""),
-        fmt::arg("casts", narrow() ? "  %fQ = cast f32 %Q\n  %fK = cast f32 %K\n  %fV = cast f32 %V\n" : ""),
-        fmt::arg("result", narrow() ? fmt::format("  %R = cast {} %Out\n  return Out = %R\n", to_string(type))
-                                    : std::string("  return Out = %Out\n")),
-        fmt::arg("H", heads), fmt::arg("G", key_heads), fmt::arg("S", length), fmt::arg("D", depth),
-        fmt::arg("head", head), fmt::arg("domain", causal ? " where k <= q" : ""),
-        fmt::arg("scale", std::log2(std::exp(1.0)) / std::sqrt(double(depth))));
+    return attention_term(heads, key_heads, length, depth, causal, std::string(to_string(type)));
   }
 };
 

@@ -1,5 +1,6 @@
 // bench/support/terms.h -- terms of single kernels that benchmarks tune and compile.
 #pragma once
+#include <cmath>
 #include <fmt/format.h>
 #include <string>
 
@@ -36,6 +37,57 @@ inline std::string convolution_term(int in, int out, int size, int kernel, int s
   return y = %y
 }})",
                      in, size, out, kernel, stride, kernel / 2, axes);
+}
+
+/// Scores, then one fold with the state (largest score, sum, sum times values). Operands of another type than f32 are converted.
+inline std::string attention_term(int heads, int key_heads, int length, int depth, bool causal,
+                                  const std::string& type = "f32") {
+  const bool narrow = type != "f32";
+  return fmt::format(
+      R"(fn @attention(%Q: {T}[{H}, {S}, {D}], %K: {T}[{G}, {S}, {D}], %V: {T}[{G}, {S}, {D}]) {{
+{casts}  %q = view %{f}Q [h: {H}, q: {S}, k: {S}, d: {D}] -> [h, q, d]
+  %kk = view %{f}K [h: {H}, q: {S}, k: {S}, d: {D}] -> [{head}, k, d]
+  %qk = mul %kk, %q
+  %sf = fold [h: {H}, q: {S}, k: {S}, d: {D}] over [d] {{ sum %qk[h, q, k, d] }}
+  %S = get %sf, 0
+  %scale = const f32 {scale}
+  %sc = view %scale [h: {H}, q: {S}, k: {S}] -> []
+  %s = mul %S, %sc
+  %one = const f32 1
+  %v = view %{f}V [h: {H}, k: {S}, e: {D}] -> [{head}, k, e]
+  %F = fold [h: {H}, q: {S}, k: {S}, e: {D}] over [k]{domain} {{
+    max %s[h, q, k];
+    sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %one[];
+    sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %v[h, k, e]
+  }}
+  %l = get %F, 1
+  %O = get %F, 2
+  %ll = view %l [h: {H}, q: {S}, e: {D}] -> [h, q]
+  %Out = div %O, %ll
+{result}}})",
+      fmt::arg("T", type), fmt::arg("f", narrow ? "f" : ""),
+      fmt::arg("casts", narrow ? "  %fQ = cast f32 %Q\n  %fK = cast f32 %K\n  %fV = cast f32 %V\n" : ""),
+      fmt::arg("result", narrow ? fmt::format("  %R = cast {} %Out\n  return Out = %R\n", type)
+                                : std::string("  return Out = %Out\n")),
+      fmt::arg("H", heads), fmt::arg("G", key_heads), fmt::arg("S", length), fmt::arg("D", depth),
+      fmt::arg("head", heads == key_heads ? std::string("h") : fmt::format("h // {}", heads / key_heads)),
+      fmt::arg("domain", causal ? " where k <= q" : ""),
+      fmt::arg("scale", std::log2(std::exp(1.0)) / std::sqrt(double(depth))));
+}
+
+/// y[r, n] = x[r, k] w[n, k] for 1 to `most` rows, the weight in bf16: few and many rows have versions of their own.
+inline std::string rows_term(int most, int n, int k) {
+  return fmt::format(R"(symbol R: 1..{0}
+fn @rows(%x: f32[R, {2}], %w: bf16[{1}, {2}]) {{
+  %wf = cast f32 %w
+  %a = view %x [r: R, n: {1}, k: {2}] -> [r, k]
+  %b = view %wf [r: R, n: {1}, k: {2}] -> [n, k]
+  %ab = mul %a, %b
+  %f = fold [r: R, n: {1}, k: {2}] over [k] {{ sum %ab[r, n, k] }}
+  %y = get %f, 0
+  return y = %y
+}})",
+                     most, n, k);
 }
 
 } // namespace luminal::bench
