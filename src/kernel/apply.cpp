@@ -35,6 +35,9 @@ void split(Nests& nests, int stage, size_t position, const std::string& outer, c
            int64_t factor) {
   StageNest& nest = nests.stages[size_t(stage)];
   StageLoop loop = nest.loops[position];
+  if (loop.kind == LoopKind::vector)
+    refuse("loop {} of stage {} has the lanes already: split it before", loop.name,
+           nests.cone.stages[size_t(stage)].name);
   for (auto& name : {outer, inner})
     if (name != loop.name && nest.find(name))
       refuse("stage {} already has a loop {}", nests.cone.stages[size_t(stage)].name, name);
@@ -70,6 +73,8 @@ void merge(Nests& nests, int stage, const std::string& outer, const std::string&
     if (o.name != outer || i.name != inner) continue;
     if (name != outer && name != inner && nest.find(name))
       refuse("stage {} already has a loop {}", stage_name, name);
+    if (o.kind == LoopKind::vector || i.kind == LoopKind::vector)
+      refuse("a loop of stage {} has the lanes already: merge before", stage_name);
     if (i.extent.is_constant(0))
       refuse("loop {} of stage {} has no element: nothing divides by it", inner, stage_name);
     StageLoop m = o;
