@@ -197,7 +197,7 @@ bool Chooser::tile_fits(int64_t rows, int64_t vectors) const {
 }
 
 /// The rows and vectors of a register tile that suit a block of so many best.
-std::pair<int64_t, int64_t> Chooser::register_tile(int s, int64_t rows, int64_t columns, bool all_columns) {
+std::pair<int64_t, int64_t> Chooser::register_tile(int s, int64_t rows, int64_t columns, double parts_cost) {
   const bool wide = limits_.vector_registers >= 32;
   const std::vector<int64_t> sizes{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14};
   const auto fits = [&](int64_t r, int64_t v) { return tile_fits(r, v); };
@@ -205,8 +205,8 @@ std::pair<int64_t, int64_t> Chooser::register_tile(int s, int64_t rows, int64_t 
   double best = block_cost(rows, columns, limits_.lanes, usual.first, usual.second) * 0.995;
   for (int64_t v : wide ? std::vector<int64_t>{4, 3, 2, 1} : std::vector<int64_t>{2, 3, 1})
     for (int64_t r : sizes)
-      if (const double cost = block_cost(rows, columns, limits_.lanes, r, v) *
-                              (all_columns && v * limits_.lanes < columns ? 1.05 : 1);
+      if (const double cost =
+              block_cost(rows, columns, limits_.lanes, r, v) * (v * limits_.lanes < columns ? parts_cost : 1);
           fits(r, v) && r <= rows && cost < best)
         best = cost, usual = {r, v};
   const int64_t vectors = ask(s, "vectors", usual.second,
@@ -287,8 +287,9 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   const int64_t panels = p->panels.empty() ? 1 : trips(*nest(s).find(p->panels));
   int64_t results = p->rows * p->columns * panels * 4;
   for (const std::string& rows : p->more_rows) results *= trips(*nest(s).find(rows));
-  const bool whole_panels = !p->panels.empty() && results > limits_.l2;
-  const auto [rows, vectors] = register_tile(s, p->rows, p->columns, whole_panels);
+  // Parts of panels read the rows once for each of them, at any rate.
+  const double parts_cost = p->panels.empty() ? 1 : results > limits_.l2 ? 1.05 : 1.02;
+  const auto [rows, vectors] = register_tile(s, p->rows, p->columns, parts_cost);
   const int64_t columns = p->panels.empty() ? vectors * lanes : p->columns;
   const int64_t all_columns = p->columns * panels;
 

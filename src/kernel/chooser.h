@@ -101,7 +101,7 @@ private:
   static double tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
                           int64_t vectors);
   bool tile_fits(int64_t rows, int64_t vectors) const;
-  std::pair<int64_t, int64_t> register_tile(int s, int64_t rows, int64_t columns, bool all_columns);
+  std::pair<int64_t, int64_t> register_tile(int s, int64_t rows, int64_t columns, double parts_cost);
   // Products of many rows with weights whose rows run along the sum (choose_rows.cpp).
   struct RowProduct {
     int stage = -1;
