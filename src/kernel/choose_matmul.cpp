@@ -449,7 +449,8 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   if (!small && common.empty() && inner_depth.size() == 1 && !p->across) {
     // The next rows, and the next columns where no copy brings them. (Not where rows lie side by side: each step of the sum would ask for another line.)
     tiles_ahead(s, p->other, mt, inner_depth.back());
-    if (p->deep >= 128) results_ahead(s, mt);
+    // (Beside panels made before nothing is gained, and convolutions lose up to a tenth.)
+    if (p->deep >= 128 && p->panels.empty()) results_ahead(s, mt);
     // Of short batches, those of the next one.
     const bool of_batch = !p->outer.empty() && p->deep * p->columns * 4 <= limits_.l2 / 2;
     if (!pack) tiles_ahead(s, p->value, of_batch ? p->outer.back() : np, inner_depth.back());
