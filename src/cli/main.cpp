@@ -4,6 +4,7 @@
 #include "cli/common.h"
 #include "codegen/codegen.h"
 #include "luminal/error.h"
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <fmt/format.h>
@@ -49,6 +50,7 @@ int run(int argc, char** argv) {
 } // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN); // a file that may not grow is an error of that write, and caches do without
   try {
     const int code = run(argc, argv);
     const bool written = bool(std::cout.flush()) && std::fflush(stdout) == 0;

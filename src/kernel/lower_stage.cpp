@@ -398,10 +398,19 @@ Body StageLowering::tails(State state, size_t g) {
     part.opened.insert(l.symbol);
     if (unopened(part, rule.value).empty()) part.held[g] = true;
     l_.open_.push_back({l.name, l.symbol, 0, end, l.extent, false, {}});
+    Expr odd = 1; // of other splits of the axis: the loop ends where this one does
+    for (size_t h = g + 1; h < part.held.size(); h++) {
+      const Guard& other = part.nest.guards[h];
+      if (part.held[h] || !depends_on(other.value, l.symbol) || reduction_guard(part, other)) continue;
+      const Expr some = lt(at_first(part, other.value), other.limit);
+      if (prove(some, l_.open_facts(some)) != Truth::yes) odd = logical_and(odd, some);
+      if (unopened(part, other.value).empty()) part.held[h] = true;
+    }
     Body body = hole_lets(part, exprs_of(true, true));
     append(body, invariants(part, cut_));
     append(body, tails(std::move(part), g + 1));
     l_.open_.pop_back();
+    if (!odd.is_constant(1)) body = {if_then(odd, std::move(body))};
     return {kernel::loop(LoopKind::serial, l.symbol, 0, end, std::move(body))};
   };
   auto remainder = [&]() -> Body {

@@ -316,6 +316,31 @@ TEST(ManyRows, WhatVersionsAndOperandsCannotBe) {
   EXPECT_THAT(failure("from m 32\nvector f z\n"), HasSubstr("no loop z"));
 }
 
+// Neither split divides: a remainder of the rows ends with the inner split, too, and written-out trips beyond the end do nothing.
+TEST(NestedSplits, EndWhereEachOfThemEnds) {
+  Module module = parse_module(linear_term, "rows");
+  const Function& function = module.entry();
+  auto cone = cone_of(function, false);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  const std::string rows = "split f m m.o m.i 6\nsplit f m.i m.i.o m.i.i 4\n";
+  for (const std::string& schedule :
+       {rows + "order f m.o m.i.o k n m.i.i\nunroll f m.i.i n\nparallel f m.i.o\n",
+        rows + "order f m.o m.i.o k n m.i.i\nunroll f m.i.o m.i.i\n",
+        std::string(
+            "split f n n.o n.i 5\nsplit f n.i n.t n.r 3\norder f m n.o n.t k n.r\nunroll f n.t n.r\n")}) {
+    auto kernel = lower(*cone, parse_schedule(schedule));
+    ASSERT_TRUE(kernel.ok()) << kernel.error();
+    ASSERT_THAT(verify(*kernel), testing::IsEmpty()) << to_string(*kernel);
+    for (int64_t m : {1, 5, 6, 7, 11, 94}) {
+      Bindings bindings = random_bindings(function, {"rows", {{"M", m}}}, 1);
+      KernelRun got = run_cone(function, *cone, *kernel, bindings, adversarial(1, 2));
+      ASSERT_TRUE(got.run.ok()) << m << " rows\n" << got.run.text() << to_string(*kernel);
+      EXPECT_LE(difference(DType::f32, got.results.at("y"), Interpreter(module, bindings).run().at("y")),
+                2e-6);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Machines, Rows, testing::ValuesIn(machines),
                          [](auto& tested) { return tested.param.name; });
 
