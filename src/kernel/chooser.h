@@ -24,6 +24,8 @@ public:
     std::string axis;
   };
   std::optional<RowPanels> many_rows(int64_t fewest);
+  /// Instead of `run`: for one row of the axis. Nothing where that is no other schedule.
+  std::optional<RowPanels> one_row();
 
 private:
   /// Adds a directive that is legal by construction; try_add: one that may be refused.
@@ -118,6 +120,8 @@ private:
     // Of a tile with rows on both sides: the rows of one side run over all tiles of the other while a block of those stays in the second cache.
     std::string outer, inner, blocks;
     bool streamed = false; // what moves along `outer` comes from memory
+    std::string far;       // parts of the rows, far from each other, between which the sum goes to and fro
+    int64_t row_bytes = 0; // of what moves along them
   };
   std::string split_lanes(int s, const std::string& loop);
   void scan_rows(int s, const std::vector<std::string>& common, Tile& tile);
@@ -132,10 +136,12 @@ private:
     int loads = 0;        // loads that move along it
     bool vectors = false; // one of them moves along the lanes as well
     int64_t shared = 0;   // bytes of what does not move along it
+    int values = 0;       // whose elements move along it
   };
   std::vector<Row> rows_of(int s, const std::string& lanes, const std::vector<std::string>& common) const;
   void dot_tile(int s, const std::string& lanes, std::vector<Row> rows, int64_t budget, Tile& tile);
   void weight_tile(int s, const Row* other, const Row& vectors, int64_t budget, Tile& tile);
+  void to_and_fro(int s, const Tile& tile, std::vector<std::string>& kept, std::vector<std::string>& reduced);
 
   // Sums over blocks of sums within blocks (choose_blocks.cpp).
   struct BlockSums {
@@ -163,6 +169,8 @@ private:
   std::map<std::string, int64_t> rows_of_workers_;  // of products with such a copy: rows of one worker
   std::map<std::string, int> framed_; // products of panels with what frame() copied, and that value
   int done_ = 0;                      // the last stage that matmul() scheduled
+  bool one_row_ = false;              // one_row() is running
+  std::string row_axis_;              // whose one row it found
 };
 
 } // namespace luminal::kernel

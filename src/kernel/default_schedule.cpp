@@ -395,11 +395,40 @@ Schedule Chooser::run(Ambition ambition) {
   return std::move(schedule_);
 }
 
+std::optional<Chooser::RowPanels> Chooser::one_row() {
+  one_row_ = true;
+  Schedule schedule = run(Ambition::full);
+  if (row_axis_.empty()) return {};
+  return RowPanels{std::move(schedule), std::move(row_axis_)};
+}
+
 Schedule default_schedule(const Cone& cone, const MachineLimits& limits) {
   return default_kernel(cone, limits).schedule;
 }
 
 namespace {
+
+/// One row uses each weight once: another order of reading them than that of a few rows.
+void for_one_row(const Cone& cone, const MachineLimits& limits, Decisions& decisions, Schedule& schedule) {
+  if (limits.threads != 1 || std::ranges::all_of(cone.axes, [](auto& a) { return a.extent.is_constant(); }))
+    return; // to_and_fro is for one worker
+  std::optional<Chooser::RowPanels> one;
+  try {
+    Decisions own;
+    one = Chooser(cone, limits, own).one_row();
+  } catch (const ScheduleFailure&) {
+    return;
+  }
+  if (!one) return;
+  const auto rows = std::ranges::find(cone.axes, one->axis, &ConeAxis::name);
+  if (rows == cone.axes.end() || prove(le(2, rows->extent)) == Truth::yes ||
+      !decisions.ask_whether("one_row", true))
+    return;
+  Schedule both = std::move(one->schedule);
+  both.add(DirectiveKind::from, {one->axis}, {2});
+  both.directives.insert(both.directives.end(), schedule.directives.begin(), schedule.directives.end());
+  if (lower(cone, both, {.lanes = limits.lanes})) schedule = std::move(both);
+}
 
 /// Where many rows meet weights that lie along the sum, panels of those are worth their making; few rows read the weights as they lie.
 void for_many_rows(const Cone& cone, const MachineLimits& limits, Decisions& decisions, Schedule& schedule) {
@@ -434,6 +463,7 @@ DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, cons
       continue;
     try {
       Schedule schedule = Chooser(cone, limits, decisions).run(ambition);
+      if (ambition == Ambition::full) for_one_row(cone, limits, decisions, schedule);
       if (ambition == Ambition::full) for_many_rows(cone, limits, decisions, schedule);
       auto kernel = lower(cone, schedule, {.lanes = limits.lanes});
       // Unusual answers may lead to remainders of which the ranges alone do not tell that they are inside.

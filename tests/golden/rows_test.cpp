@@ -179,6 +179,34 @@ TEST(Streams, WeightsAreAskedForTwoKilobytesAhead) {
   expect_schedule(beside, limits, {"prefetch f w b b 16"});
 }
 
+// One row uses each weight once: with one worker the sum goes to and fro between two halves of the weight, two kilobytes of each at a time. More rows
+// share what they read, and several workers have several places anyway.
+TEST(Streams, OneRowReadsTwoPlacesByTurns) {
+  const char* const beside = R"(symbol M: 1..256
+fn @beside(%x: f32[M, 80], %w: f32[8, 80, 16]) {
+  %w0 = view %w [m: M, t: 8, b: 40, l: 16] -> [t, b*2, l]
+  %w1 = view %w [m: M, t: 8, b: 40, l: 16] -> [t, b*2 + 1, l]
+  %x0 = view %x [m: M, t: 8, b: 40, l: 16] -> [m, b*2]
+  %x1 = view %x [m: M, t: 8, b: 40, l: 16] -> [m, b*2 + 1]
+  %p = mul %w0, %x0
+  %q = mul %w1, %x1
+  %s = add %p, %q
+  %f = fold [m: M, t: 8, b: 40, l: 16] over [b] { sum %s[m, t, b, l] }
+  %y = get %f, 0
+  return y = %y
+}
+)";
+  const MachineLimits limits{.lanes = 16, .vector_registers = 32, .l1 = 1024, .l2 = 4096};
+  expect_rows(beside, {"one_worker", limits, "", ""}, "order f t.i m b.o t.o b.i l\n");
+  MachineLimits two = limits;
+  two.threads = 2;
+  Module module = parse_module(beside, "beside");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone.ok());
+  EXPECT_THAT(to_string(default_schedule(*cone, limits)), HasSubstr("\nfrom m 2\n"));
+  EXPECT_THAT(to_string(default_schedule(*cone, two)), testing::Not(HasSubstr("from")));
+}
+
 // Heads side by side in memory are joined by the index: k // 32 % 4 comes round after 128 steps, not after 4.
 TEST(Streams, BlocksOfQuotientsKeepTheLanes) {
   expect_schedule(
