@@ -50,6 +50,9 @@ Expr StageLowering::condition_at(const State& state, Expr condition) const {
 }
 
 Expr StageLowering::offset_of(const State& state, int value, const std::vector<Expr>& index) const {
+  if (value < 0)
+    refuse("stage {} keeps its folds in registers alone, and its loops leave them before they are finished",
+           s_.name);
   const Place& place = l_.places_[size_t(value)];
   LUMINAL_CHECK(place.buffer >= 0, "{} has no storage", l_.n_.cone.values[size_t(value)].name);
   std::vector<Expr> at;
