@@ -96,8 +96,8 @@ struct Unique {
   Tensor values;  ///< [capacity], ascending, 0 behind them; every NaN is a value of its own
   Tensor inverse; ///< i64, shape of x: which value each element is
   Tensor counts;  ///< i64 [capacity]: how often each occurs
-  Tensor
-      count; ///< i64: how many values there are; more than the capacity means that the largest were left out
+  /// i64: how many values there are; more than the capacity means that the largest were left out
+  Tensor count;
 };
 Unique unique(const Tensor& x, int64_t capacity, LUMINAL_WHERE);
 

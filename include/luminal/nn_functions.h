@@ -58,8 +58,8 @@ Tensor max_pool(const Tensor& x, const std::vector<int64_t>& kernel, const PoolO
                 LUMINAL_WHERE);
 struct MaxPool {
   Tensor values;
-  Tensor
-      indices; ///< i64: place in the pooled axes of x, row-major; the first of equal ones and of NaNs (PyTorch: the last NaN)
+  /// i64: place in the pooled axes of x, row-major; the first of equal ones and of NaNs (PyTorch: the last NaN)
+  Tensor indices;
 };
 MaxPool max_pool_with_indices(const Tensor& x, const std::vector<int64_t>& kernel,
                               const PoolOptions& options = {}, LUMINAL_WHERE);

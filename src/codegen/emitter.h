@@ -81,8 +81,8 @@ private:
   LV* scalar_index(Expr e);         // i64
   LV* lane_index(Expr e, int bits); // one integer of that width for each lane
   Expr what_is_left(
-      Expr
-          condition); // what is not known to hold with the variables' present values and ranges; 0: it does not
+      // what is not known to hold with the variables' present values and ranges; 0: it does not
+      Expr condition);
   LV* condition(Expr e); // i1, or one for each lane where it depends on the lane
   LV* floor_div(LV* a, LV* b, Interval ra, Interval rb, bool remainder);
   bool varying(Expr e); // depends on the lane

@@ -19,8 +19,8 @@ struct Region {
 struct Fusion {
   std::set<NodeId> stored; // computed here and kept in memory; `given` and constants are not listed
   std::vector<std::vector<NodeId>> kernels; // roots of each kernel, in an order that respects data
-  std::vector<NodeId>
-      boundaries; // nodes that are steps of their own (loop, cond, host, ...): in `stored` through their `get`s
+  // nodes that are steps of their own (loop, cond, host, ...): in `stored` through their `get`s
+  std::vector<NodeId> boundaries;
 };
 
 /// The nodes that `wanted` needs, ascending; `given` are leaves.

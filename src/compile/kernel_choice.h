@@ -53,8 +53,8 @@ struct ChoiceOptions {
   bool strict = false;                        ///< a schedule that turns out to be wrong is a failure
   std::string reproducers;                    ///< folder; empty: the usual one
   bool worker = true; ///< schedules from elsewhere are checked in a process of their own
-  std::map<Hash128, std::string>
-      pinned; ///< schedules by hash of the key, before the cache; empty text: the default one
+  /// schedules by hash of the key, before the cache; empty text: the default one
+  std::map<Hash128, std::string> pinned;
   search::MachineProfile profile = {}; ///< for estimates of what a launch takes
 };
 

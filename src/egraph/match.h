@@ -52,8 +52,8 @@ private:
   const std::function<bool(std::span<const Value>)>* on_match_;
   std::vector<Value> regs_;
   std::vector<Value> call_args_;
-  std::vector<std::pair<Value, RowId>>
-      gathered_; ///< a stack: value of the shared variable, row; of each meet under way
+  /// a stack: value of the shared variable, row; of each meet under way
+  std::vector<std::pair<Value, RowId>> gathered_;
   uint64_t steps_ = 0, values_ = 0;
   bool stopped_ = false;
 };

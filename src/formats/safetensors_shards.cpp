@@ -22,8 +22,8 @@ Safetensors read_shards(const std::string& index_path) {
     refuse_at(index_path, json.offset, "no \"weight_map\", expected one from tensor names to files");
 
   const std::string folder = index_path.substr(0, index_path.find_last_of('/') + 1);
-  std::map<std::string, uint32_t>
-      shards; // by name: the order of the files does not depend on the index's order
+  // by name: the order of the files does not depend on the index's order
+  std::map<std::string, uint32_t> shards;
   for (const auto& [tensor, value] : map->as_object(index_path, "weight_map")) {
     const std::string& shard =
         value.as_string(index_path, fmt::format("file of tensor {}", in_quotes(tensor)));

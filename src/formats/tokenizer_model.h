@@ -128,8 +128,8 @@ struct TokenizerModel {
   std::vector<std::string> texts;
   std::vector<TokenKind> kinds;
   TextIndex index;
-  std::vector<bool>
-      outside_model; ///< tokens that merging never gives, because only added_tokens has them; may be empty
+  /// tokens that merging never gives, because only added_tokens has them; may be empty
+  std::vector<bool> outside_model;
   std::optional<int32_t> bos, unknown, pad;
   std::vector<int32_t> eos;
   std::vector<int32_t> prefix, suffix; ///< what add_special puts around the ids
@@ -152,8 +152,8 @@ struct TokenizerModel {
   // Decoding.
   bool byte_level_text = false; ///< texts of normal tokens spell bytes by the byte-level alphabet
   std::map<int32_t, std::string> normalized_texts; ///< of added tokens that are found in normalized text
-  std::vector<std::pair<std::string, std::string>>
-      replacements; ///< in texts of normal tokens, one after another
+  /// in texts of normal tokens, one after another
+  std::vector<std::pair<std::string, std::string>> replacements;
   enum class Start { keep, strip_spaces, drop_marks };
   Start start = Start::keep; ///< what happens to spaces at the beginning of a decoded text
   int start_spaces = 0;      ///< strip_spaces: at most so many

@@ -116,8 +116,8 @@ struct UserOp {
   Signature signature = Signature::floating;
   std::function<double(const double*)> f64;          // needed where the signature has floats
   std::function<int64_t(const int64_t*, DType)> i64; // needed for bits and shift
-  std::map<std::string, std::string>
-      text; // language ("c", "cuda", "hip", "metal", "opencl") -> text with {a}, {b}, {c}; none: the definition is emitted
+  // language ("c", "cuda", "hip", "metal", "opencl") -> text with {a}, {b}, {c}; none: the definition is emitted
+  std::map<std::string, std::string> text;
   std::string definition; // scalar program over a, b, c; may be empty if there is text
   double ulp = 4;
   std::string derivative[3];

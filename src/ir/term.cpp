@@ -40,8 +40,8 @@ Expr axis_symbol(int d, Expr extent) {
     int64_t high = 0;
     Expr symbol;
   };
-  static thread_local std::array<Entry, 256>
-      recent; // asked for many times a node; expressions live as long as the process
+  // asked for many times a node; expressions live as long as the process
+  static thread_local std::array<Entry, 256> recent;
   Entry& entry = recent[hash_mix(uint64_t(high), uint64_t(d)) % recent.size()];
   if (entry.axis != d || entry.high != high)
     entry = {d, high, Expr::symbol(fmt::format("i{}", d), {0, high == unbounded_high ? high : high - 1})};

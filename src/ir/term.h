@@ -223,10 +223,10 @@ struct Node {
   std::vector<NodeId> inputs;
   std::vector<TensorType> types; // one for each result
   std::string name;              // for people; unique within a function when not empty
-  std::vector<std::string>
-      axis_names; // for people and schedules: names of i0, i1, ... (of the space, for fold and scan; of values, for scatter); may be empty
-  std::string
-      origin; // for messages about data: "gather at model.cpp:41"; may be empty, no part of equality or text
+  // for people and schedules: names of i0, i1, ... (of the space, for fold and scan; of values, for scatter); may be empty
+  std::vector<std::string> axis_names;
+  // for messages about data: "gather at model.cpp:41"; may be empty, no part of equality or text
+  std::string origin;
   const TensorType& type() const { return types[0]; }
   bool is_tuple() const; // by kind: read through `get`
 };

@@ -86,8 +86,8 @@ private:
   void batches_ahead(int s, const std::string& batch, const std::string& inner);
   void results_ahead(int s, const std::string& tiles);
   void tiles_ahead(int s, int value, const std::string& tiles, const std::string& inner);
-  struct
-      Product { // sum of a product of two loads; one of them, the panels, lies side by side along n, the other does not move there
+  // sum of a product of two loads; one of them, the panels, lies side by side along n, the other does not move there
+  struct Product {
     std::string m, n;
     std::vector<std::string> depth;     // summed loops
     std::vector<std::string> more_rows; // along which only the other operand moves
@@ -145,8 +145,8 @@ private:
 
   // Sums over blocks of sums within blocks (choose_blocks.cpp).
   struct BlockSums {
-    std::vector<std::string> kept, blocks,
-        within;              // loops: of both stages, summed by the outer one, summed by the inner one
+    // Loops: of both stages, summed by the outer one, summed by the inner one.
+    std::vector<std::string> kept, blocks, within;
     std::string lanes, rows; // rows: the other operand's; empty where there is one
     int64_t steps = 1;       // of one block
   };
@@ -160,10 +160,10 @@ private:
   Schedule schedule_;
   Ambition ambition_ = Ambition::full;
   bool windowed_ = false; // windows() made a copy
-  std::map<std::string, std::vector<std::string>>
-      block_loops_; // of copies and their readers, by stage: the loops that they share
-  std::map<std::string, std::vector<std::string>>
-      piece_loops_;                                 // of pieces, by stage: the loops around the cut
+  // of copies and their readers, by stage: the loops that they share
+  std::map<std::string, std::vector<std::string>> block_loops_;
+  // of pieces, by stage: the loops around the cut
+  std::map<std::string, std::vector<std::string>> piece_loops_;
   std::set<std::string> joined_;                    // pieces that run in the loops of the piece before
   std::map<std::string, std::string> shared_loops_; // of copies, by stage: the loop that workers share
   std::map<std::string, int64_t> rows_of_workers_;  // of products with such a copy: rows of one worker

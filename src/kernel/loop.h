@@ -83,8 +83,8 @@ struct Value {
   Expr guard = 1; // load: where this condition does not hold the value is 0 and no memory is touched
   int let = -1;   // let: number of the let statement's value
   std::vector<ValueRef> args; // op, cast, bitcast, reduce_lanes
-  std::string
-      user_op; // op: name of a registered row, or of a unit whose lanes act alone (find_lane_unit), else empty
+  // op: name of a registered row, or of a unit whose lanes act alone (find_lane_unit), else empty
+  std::string user_op;
 };
 
 // ---- statements ----

@@ -74,8 +74,8 @@ struct BufferTraffic {
 /// much as a full one. Bytes are those of live lanes.
 struct LoopCounts {
   std::vector<BufferTraffic> buffers; ///< as in the kernel
-  std::map<std::pair<Op, DType>, int64_t>
-      ops; ///< by the type of the arguments (select: of the values); reduce_lanes: lanes - 1 of its op
+  /// by the type of the arguments (select: of the values); reduce_lanes: lanes - 1 of its op
+  std::map<std::pair<Op, DType>, int64_t> ops;
   std::map<std::string, int64_t> units; ///< unit instructions by name
   std::map<std::string, int64_t> user_ops;
   int64_t casts = 0;

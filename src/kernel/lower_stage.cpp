@@ -476,8 +476,8 @@ Body StageLowering::prefetches(const State& state, const StageLoop& loop) {
     if (!far->symbol.is_symbol()) continue; // one trip
     if (far->name != loop.name && !unopened(state, far->symbol).empty())
       refuse("prefetch: loop {} is not outside of {}", p.loop, p.inner);
-    std::vector<Expr>
-        offsets; // of the value's loads and stores, one for each line that is known to be another one
+    // of the value's loads and stores, one for each line that is known to be another one
+    std::vector<Expr> offsets;
     const ConeValue& value = l_.n_.cone.values[size_t(p.value)];
     const int64_t line = 512 / bits(value.dtype);
     const auto touches = [&](const std::vector<Expr>& index) {

@@ -44,8 +44,8 @@ struct Place {
 /// Which buffers a part of the kernel touches from memory that workers share.
 struct Touched {
   std::set<BufferId> reads;
-  std::map<BufferId, int>
-      writes; // by whom: stages of one number above 0 write different parts (Stage::pieces)
+  // by whom: stages of one number above 0 write different parts (Stage::pieces)
+  std::map<BufferId, int> writes;
   void write(BufferId buffer, int pieces) {
     auto [known, fresh] = writes.try_emplace(buffer, pieces);
     if (!fresh && known->second != pieces) known->second = 0;
@@ -209,8 +209,8 @@ private:
   bool partial_ = false;            // unrolled reduction loops have accumulators of their own
   std::vector<BufferId> registers_; // accumulators by component
   std::vector<int64_t> strides_;    // of accumulators, by position of the loop
-  std::vector<std::pair<Expr, std::pair<Expr, Expr>>>
-      carried_; // reduction loops outside the tile: symbol, begin, end
+  // reduction loops outside the tile: symbol, begin, end
+  std::vector<std::pair<Expr, std::pair<Expr, Expr>>> carried_;
 };
 
 } // namespace luminal::kernel

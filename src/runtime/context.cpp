@@ -185,8 +185,8 @@ luminal::Result<void> Context::prepare() {
 luminal::Result<void> Context::load() {
   const Plan& plan = executable_->plan();
   std::vector<uint64_t> missing;
-  std::vector<int>
-      there; // other contexts may be reading these: what the load steps write again goes elsewhere
+  // other contexts may be reading these: what the load steps write again goes elsewhere
+  std::vector<int> there;
   for (size_t s = 0; s < plan.slots.size(); s++)
     if (plan.slots[s].kind == SlotKind::loaded) {
       if (store_->is_loaded(plan.slots[s].key))

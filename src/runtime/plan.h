@@ -53,8 +53,8 @@ enum class StepKind : uint8_t { launch, copy, zero, check, loop, cond, host };
 struct Step {
   StepKind kind = StepKind::launch;
   int kernel = -1; ///< launch
-  std::vector<int>
-      slots; ///< launch: the kernel's buffers; copy: destination, source; zero, check: the slot; cond: bool slot; host: inputs, then results
+  /// launch: the kernel's buffers; copy: destination, source; zero, check: the slot; cond: bool slot; host: inputs, then results
+  std::vector<int> slots;
   Interval range;   ///< check: every integer in the slot lies in it, else the step fails
   std::string text; ///< check: whose index it is; host: the effect's text
   /// check: the integers are also below this, at the symbols' present values (0: no such limit)

@@ -57,8 +57,8 @@ private:
   std::vector<int> order_, place_;      // steps by level; the other way round
   std::vector<int> level_begin_;        // in order_
   std::vector<Task> tasks_;
-  std::vector<std::vector<int>>
-      task_needs_; // of the first task of a launch or chain: places of what it waits for
+  // of the first task of a launch or chain: places of what it waits for
+  std::vector<std::vector<int>> task_needs_;
   std::vector<int> parts_, trace_begin_;     // of steps, by place; the sum of the parts before
   std::unique_ptr<std::atomic<int>[]> left_; // parts of steps that are not done
   double work_us_ = 0;

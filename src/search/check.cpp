@@ -126,8 +126,8 @@ struct Checker::Impl {
   std::unique_ptr<Interpreter> judge;
   Outputs reference; // empty: nobody passed so far
   std::map<std::pair<size_t, int64_t>, InterpValue> judged;
-  std::vector<double>
-      bounds; // by position in `written`: the largest error that the judge allows anywhere it was asked
+  // by position in `written`: the largest error that the judge allows anywhere it was asked
+  std::vector<double> bounds;
 
   Impl(const KernelProblem& p, BuildOptions b, MeasurerFactory m, const CheckOptions& o)
       : problem(p), build(std::move(b)), make(std::move(m)), options(o), inputs(inputs_of(p)),

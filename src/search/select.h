@@ -30,8 +30,8 @@ struct SelectOptions {
 
 struct Tried {
   std::string schedule; ///< its text
-  std::string
-      rejected; ///< why it is not the winner: illegal, the same code as another, crashed, slower, wrong, bound, ...; empty for the winner
+  /// why it is not the winner: illegal, the same code as another, crashed, slower, wrong, bound, ...; empty for the winner
+  std::string rejected;
   double seconds =
       0; ///< low percentile; of what was not confirmed whole as its macro-tile has it; 0: not timed
   double bound = 0; ///< seconds; 0: not known
@@ -49,8 +49,8 @@ struct Selection {
   bool parts = false;         ///< raced on macro-tiles
   double bound_ratio =
       0; ///< the largest bound by measured time; above 1 the profile was taken at a bad moment
-  std::vector<std::pair<double, double>>
-      at_sizes; ///< options.sizes: seconds of the incumbent and of the winner
+  /// options.sizes: seconds of the incumbent and of the winner
+  std::vector<std::pair<double, double>> at_sizes;
 };
 
 /// Lists of candidates for one problem: what was built and checked for one of them serves the next ones.

@@ -84,8 +84,8 @@ kernel::Schedule with_small_blocks(const kernel::Schedule& schedule) {
   kernel::Schedule small = schedule;
   std::set<std::string> kept;
   std::set<int64_t> in_layouts;
-  std::map<std::string, std::pair<int64_t, int64_t>>
-      tiles; // by loop: elements of its inner tile, before and after
+  // by loop: elements of its inner tile, before and after
+  std::map<std::string, std::pair<int64_t, int64_t>> tiles;
   for (const Directive& d : schedule.directives) {
     if (d.kind == DirectiveKind::vector || d.kind == DirectiveKind::unroll)
       kept.insert(d.words.begin() + 1, d.words.end());

@@ -30,8 +30,8 @@ struct Pass {
   double items = 0;            ///< independent outer items
   bool loops_again = false;    ///< maps that run over the axes of a fold again: a pass; else an epilogue
   std::vector<uint32_t> uses;  ///< classes of stored values that it reads
-  std::vector<uint32_t>
-      inner; ///< classes of values that its loops compute and could have read, had they been stored
+  /// classes of values that its loops compute and could have read, had they been stored
+  std::vector<uint32_t> inner;
   /// Tuples computed inside, with the axes of the loops around them.
   std::vector<std::pair<uint32_t, AxisSet>> nested;
   double price = 0; ///< as a pass of its own
