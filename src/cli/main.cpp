@@ -1,5 +1,6 @@
 // cli/main.cpp -- the program `luminal`.
 #include "base/settings.h"
+#include "base/text.h"
 #include "build_info.h"
 #include "cli/common.h"
 #include "codegen/codegen.h"
@@ -11,6 +12,20 @@
 #include <iostream>
 
 namespace {
+
+/// What nobody takes, in the order of the command line; before a verb, the verb that may be meant.
+std::string what_is_left(CLI::App& app) {
+  const std::vector<std::string> left = app.remaining(true);
+  if (!app.get_subcommands().empty() || left.empty())
+    return fmt::format("not expected: {}", fmt::join(left, " "));
+  if (left[0].starts_with('-'))
+    return fmt::format("{}: options follow a verb, as in luminal run MODEL --temp 0", left[0]);
+  std::vector<std::string_view> verbs;
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) verbs.emplace_back(verb->get_name());
+  const std::string_view meant = luminal::nearest_word(left[0], verbs);
+  return fmt::format("no verb '{}'{}", left[0],
+                     meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+}
 
 int run(int argc, char** argv) {
   using namespace luminal::cli;
@@ -39,6 +54,9 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::Success& done) {
     return app.exit(done);
+  } catch (const CLI::ExtrasError&) {
+    fmt::print(stderr, "luminal: {}\nTry luminal --help.\n", what_is_left(app));
+    return usage;
   } catch (const CLI::ParseError& error) {
     fmt::print(stderr, "luminal: {}\nTry luminal --help.\n", error.what());
     return usage;

@@ -113,6 +113,9 @@ def mistakes(luminal, folder):
     for args in (["bogus"], ["run"], ["run", model, "--temp", "nan"], ["run", model, "--top-p", "2"], ["run", model, "--ctx", "-1"],
                  ["run", model, "--threads", "5000"], ["run", model, "-n", "x"], ["run", model, "hi", "there"]):
         luminal.refuses(*args, says="", code=2)
+    luminal.refuses("rum", says=r"no verb 'rum'; did you mean run\?", code=2)
+    luminal.refuses("--temp", "0", says="--temp: options follow a verb", code=2)
+    luminal.refuses("devices", "a", "b", says="not expected: a b", code=2)
     luminal.refuses("run", model, "hi", says="LUMINAL_THREADS=many", LUMINAL_THREADS="many")
     luminal.refuses("run", model, "--tokens", "1,5000", says="5000 is outside the vocabulary of 1024")
     luminal.refuses("run", model, "--tokens", "1,a", says='"a" is no token id')
