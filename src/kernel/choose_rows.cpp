@@ -228,10 +228,10 @@ std::optional<std::string> Chooser::row_panels(int64_t fewest) {
   return mname;
 }
 
-std::optional<Chooser::RowPanels> Chooser::many_rows(int64_t fewest) {
+std::optional<Chooser::ForRows> Chooser::many_rows(int64_t fewest) {
   auto axis = row_panels(fewest);
   if (!axis) return {};
-  return RowPanels{std::move(schedule_), std::move(*axis)};
+  return ForRows{std::move(schedule_), std::move(*axis)};
 }
 
 } // namespace luminal::kernel

@@ -19,13 +19,13 @@ public:
       : original_(cone), nests_(cone), limits_(limits), decisions_(decisions) {}
   Schedule run(Ambition ambition);
   /// Instead of `run`: for at least so many rows, of the axis (choose_rows.cpp). Nothing where the cone is no product with turned weights.
-  struct RowPanels {
+  struct ForRows {
     Schedule schedule;
     std::string axis;
   };
-  std::optional<RowPanels> many_rows(int64_t fewest);
+  std::optional<ForRows> many_rows(int64_t fewest);
   /// Instead of `run`: for one row of the axis. Nothing where that is no other schedule.
-  std::optional<RowPanels> one_row();
+  std::optional<ForRows> one_row();
 
 private:
   /// Adds a directive that is legal by construction; try_add: one that may be refused.

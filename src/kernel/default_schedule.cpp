@@ -395,11 +395,11 @@ Schedule Chooser::run(Ambition ambition) {
   return std::move(schedule_);
 }
 
-std::optional<Chooser::RowPanels> Chooser::one_row() {
+std::optional<Chooser::ForRows> Chooser::one_row() {
   one_row_ = true;
   Schedule schedule = run(Ambition::full);
   if (row_axis_.empty()) return {};
-  return RowPanels{std::move(schedule), std::move(row_axis_)};
+  return ForRows{std::move(schedule), std::move(row_axis_)};
 }
 
 Schedule default_schedule(const Cone& cone, const MachineLimits& limits) {
@@ -408,46 +408,51 @@ Schedule default_schedule(const Cone& cone, const MachineLimits& limits) {
 
 namespace {
 
+using ForRows = Chooser::ForRows;
+
+/// What a chooser of its own finds for few or many rows of an axis; nothing where it cannot.
+template <class Choose>
+std::optional<ForRows> chosen(const Cone& cone, const MachineLimits& limits, const Choose& choose) {
+  try {
+    Decisions own;
+    Chooser chooser(cone, limits, own);
+    return choose(chooser);
+  } catch (const ScheduleFailure&) {
+    return {};
+  }
+}
+
+/// Two versions: `few` below so many rows of the axis, `many` from there on. Kept where it can be lowered.
+void join(const Cone& cone, const MachineLimits& limits, Schedule few, const std::string& axis, int64_t from,
+          const Schedule& many, Schedule& schedule) {
+  few.add(DirectiveKind::from, {axis}, {from});
+  few.directives.insert(few.directives.end(), many.directives.begin(), many.directives.end());
+  if (lower(cone, few, {.lanes = limits.lanes})) schedule = std::move(few);
+}
+
+bool at_least(const Cone& cone, const std::string& axis, int64_t rows) {
+  return prove(le(rows, std::ranges::find(cone.axes, axis, &ConeAxis::name)->extent)) == Truth::yes;
+}
+
 /// One row uses each weight once: another order of reading them than that of a few rows.
 void for_one_row(const Cone& cone, const MachineLimits& limits, Decisions& decisions, Schedule& schedule) {
   if (limits.threads != 1 || std::ranges::all_of(cone.axes, [](auto& a) { return a.extent.is_constant(); }))
     return; // to_and_fro is for one worker
-  std::optional<Chooser::RowPanels> one;
-  try {
-    Decisions own;
-    one = Chooser(cone, limits, own).one_row();
-  } catch (const ScheduleFailure&) {
-    return;
-  }
-  if (!one) return;
-  const auto rows = std::ranges::find(cone.axes, one->axis, &ConeAxis::name);
-  if (rows == cone.axes.end() || prove(le(2, rows->extent)) == Truth::yes ||
-      !decisions.ask_whether("one_row", true))
-    return;
-  Schedule both = std::move(one->schedule);
-  both.add(DirectiveKind::from, {one->axis}, {2});
-  both.directives.insert(both.directives.end(), schedule.directives.begin(), schedule.directives.end());
-  if (lower(cone, both, {.lanes = limits.lanes})) schedule = std::move(both);
+  auto one = chosen(cone, limits, [](Chooser& chooser) { return chooser.one_row(); });
+  if (one && std::ranges::find(cone.axes, one->axis, &ConeAxis::name) != cone.axes.end() &&
+      !at_least(cone, one->axis, 2) && decisions.ask_whether("one_row", true))
+    join(cone, limits, std::move(one->schedule), one->axis, 2, schedule, schedule);
 }
 
 /// Where many rows meet weights that lie along the sum, panels of those are worth their making; few rows read the weights as they lie.
 void for_many_rows(const Cone& cone, const MachineLimits& limits, Decisions& decisions, Schedule& schedule) {
   constexpr int64_t fewest = 32;
-  std::optional<Chooser::RowPanels> many;
-  try {
-    Decisions own;
-    many = Chooser(cone, limits, own).many_rows(fewest);
-  } catch (const ScheduleFailure&) {
-    return;
-  }
+  auto many = chosen(cone, limits, [](Chooser& chooser) { return chooser.many_rows(fewest); });
   if (!many || !decisions.ask_whether("many_rows", true)) return;
-  const auto rows = std::ranges::find(cone.axes, many->axis, &ConeAxis::name);
-  const bool always = prove(le(fewest, rows->extent)) == Truth::yes;
-  Schedule both = always ? Schedule() : schedule;
-  if (!always) both.add(DirectiveKind::from, {many->axis}, {fewest});
-  both.directives.insert(both.directives.end(), many->schedule.directives.begin(),
-                         many->schedule.directives.end());
-  if (lower(cone, both, {.lanes = limits.lanes})) schedule = std::move(both);
+  if (!at_least(cone, many->axis, fewest))
+    join(cone, limits, schedule, many->axis, fewest, many->schedule, schedule);
+  else if (lower(cone, many->schedule, {.lanes = limits.lanes}))
+    schedule = std::move(many->schedule);
 }
 
 } // namespace
@@ -463,8 +468,10 @@ DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, cons
       continue;
     try {
       Schedule schedule = Chooser(cone, limits, decisions).run(ambition);
-      if (ambition == Ambition::full) for_one_row(cone, limits, decisions, schedule);
-      if (ambition == Ambition::full) for_many_rows(cone, limits, decisions, schedule);
+      if (ambition == Ambition::full) {
+        for_one_row(cone, limits, decisions, schedule);
+        for_many_rows(cone, limits, decisions, schedule);
+      }
       auto kernel = lower(cone, schedule, {.lanes = limits.lanes});
       // Unusual answers may lead to remainders of which the ranges alone do not tell that they are inside.
       const bool sound = kernel && (answers.empty() || verify(*kernel).empty());

@@ -121,8 +121,8 @@ TEST(Products, DefaultSchedulesOfRandomShapes) {
   }
 }
 
-std::string schedule_of_product(int64_t m, int64_t n, int64_t k) {
-  Module module = parse_module(product_term(1, m, n, k, false), "product");
+std::string schedule_of_product(int64_t m, int64_t n, int64_t k, int64_t batches = 1) {
+  Module module = parse_module(product_term(batches, m, n, k, false), "product");
   auto cone = kernel::build_cone(module.entry(), std::vector<NodeId>{module.entry().results[0].value}, {});
   EXPECT_TRUE(cone) << cone.error();
   return cone ? kernel::to_string(kernel::default_schedule(*cone, {})) : "";
@@ -142,10 +142,7 @@ TEST(Products, RowsOfPanelsAreAskedForAhead) {
 }
 
 TEST(Products, SmallBatchesAreAskedForAhead) {
-  Module module = parse_module(product_term(1000, 17, 33, 65, false), "product");
-  auto cone = kernel::build_cone(module.entry(), std::vector<NodeId>{module.entry().results[0].value}, {});
-  ASSERT_TRUE(cone) << cone.error();
-  const auto schedule = kernel::to_string(kernel::default_schedule(*cone, {}));
+  const std::string schedule = schedule_of_product(17, 33, 65, 1000);
   // Two vectors and a narrow one beside each other; as many rows as leave no thin tile.
   EXPECT_THAT(schedule, testing::HasSubstr("m.i 6"));
   EXPECT_THAT(schedule, testing::HasSubstr("prefetch f A b k 2"));
