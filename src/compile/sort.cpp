@@ -139,7 +139,7 @@ private:
     std::set<Expr, ExprLess> known;
     for (Expr extent : shape)
       for (Expr symbol : symbols_of(extent)) known.insert(symbol);
-    while (std::ranges::any_of(known, [&](Expr e) { return e.name().starts_with(p); })) p = "_" + p;
+    while (std::ranges::any_of(known, [&](Expr e) { return e.name().starts_with(p); })) p.insert(0, "_");
     for (Expr symbol : known) {
       const Interval range = symbol.range();
       symbols += fmt::format("{}{}: {}..{}{}", symbols.empty() ? "; " : ", ", symbol.name(),
