@@ -41,6 +41,17 @@ Input floats(std::vector<int64_t> shape, double low = -1, double high = 1) {
 }
 Input ids(std::vector<int64_t> shape, int64_t count) { return {std::move(shape), 0, double(count), true}; }
 
+/// Of a square convolution with padding kernel / 2. x: [b, c, h, w], g: [b, o, h', w'] -> [o, c, kernel, kernel].
+Tensor weight_gradient(const Tensor& x, const Tensor& g, int64_t kernel, int64_t stride) {
+  Tensor windows = x;
+  for (int axis : {2, 3}) {
+    if (kernel > 1) windows = windows.pad(axis, kernel / 2, kernel / 2);
+    windows = windows.windows(axis, kernel, stride);
+  }
+  // [b, o, c, i, j, r, s]
+  return (windows.unsqueeze(1) * g.unsqueeze(2).unsqueeze(5).unsqueeze(6)).sum({0, 3, 4});
+}
+
 const std::vector<Work>& works() {
   static const std::vector<Work> list{
       {"conv2d 56x56x64 3x3",
@@ -67,6 +78,41 @@ const std::vector<Work>& works() {
        {floats({1, 64, 28, 28}), floats({64, 32, 4, 4})},
        [](In x) { return conv_transpose(x[0], x[1], {}, {.stride = 2, .padding = 1}); },
        "F.conv_transpose2d(a, b, stride=2, padding=1)"},
+      {"conv2d input gradient",
+       {floats({8, 64, 56, 56}), floats({64, 64, 3, 3})},
+       [](In x) { return conv_transpose(x[0], x[1], {}, {.padding = 1}); },
+       "torch.nn.grad.conv2d_input((8, 64, 56, 56), b, a, padding=1)"},
+      {"conv2d input gradient /2",
+       {floats({8, 128, 28, 28}), floats({128, 128, 3, 3})},
+       [](In x) { return conv_transpose(x[0], x[1], {}, {.stride = 2, .padding = 1, .output_padding = 1}); },
+       "torch.nn.grad.conv2d_input((8, 128, 56, 56), b, a, stride=2, padding=1)"},
+      {"conv2d weight gradient",
+       {floats({8, 64, 56, 56}), floats({8, 64, 56, 56})},
+       [](In x) { return weight_gradient(x[0], x[1], 3, 1); },
+       "torch.nn.grad.conv2d_weight(a, (64, 64, 3, 3), b, padding=1)"},
+      {"conv2d weight gradient /2",
+       {floats({8, 128, 56, 56}), floats({8, 128, 28, 28})},
+       [](In x) { return weight_gradient(x[0], x[1], 3, 2); },
+       "torch.nn.grad.conv2d_weight(a, (128, 128, 3, 3), b, stride=2, padding=1)"},
+      {"conv2d weight gradient 1x1",
+       {floats({8, 256, 14, 14}), floats({8, 1024, 14, 14})},
+       [](In x) { return weight_gradient(x[0], x[1], 1, 1); },
+       "torch.nn.grad.conv2d_weight(a, (1024, 256, 1, 1), b)"},
+      {"conv2d depthwise weight gradient",
+       {floats({8, 144, 56, 56}), floats({8, 144, 56, 56})},
+       [](In x) {
+         Tensor windows = x[0].pad(2, 1, 1).pad(3, 1, 1).windows(2, 3).windows(3, 3);
+         return (windows * x[1].unsqueeze(4).unsqueeze(5)).sum({0, 2, 3}).unsqueeze(1);
+       },
+       "torch.nn.grad.conv2d_weight(a, (144, 1, 3, 3), b, padding=1, groups=144)"},
+      {"matmul weight gradient",
+       {floats({512, 768}), floats({512, 3072})},
+       [](In x) { return x[0].transpose(0, 1).matmul(x[1]); },
+       "a.T @ b"},
+      {"matmul input gradient",
+       {floats({512, 3072}), floats({768, 3072})},
+       [](In x) { return x[0].matmul(x[1].transpose(0, 1)); },
+       "a @ b.T"},
       {"matmul 768",
        {floats({512, 768}), floats({768, 768})},
        [](In x) { return x[0].matmul(x[1]); },

@@ -150,6 +150,32 @@ bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
   return true;
 }
 
+/// Do the other operand's rows run along the sum, and what is read through windows or in steps of several along nothing long that is kept? (The gradient of a
+/// convolution's weights.)
+bool Chooser::sums_rows(const WindowedProduct& p) const {
+  const auto step = [&](const Formula& f, int a) {
+    return step_of(nests_.cone, f.value, f.index, nests_.cone.axes[size_t(a)].symbol);
+  };
+  return p.outputs.size() == 1 && p.summed.size() > 1 && p.depth >= 64 && p.x->dtype == DType::f32 &&
+         p.w->dtype == DType::f32 && nests_.cone.axes[size_t(p.outputs[0])].extent.value() >= limits_.lanes &&
+         (p.window ? p.run < limits_.lanes : step(*p.x, p.summed.back()) == Step::near) &&
+         std::ranges::any_of(p.summed, [&](int a) { return step(*p.w, a) == Step::contiguous; });
+}
+
+/// Before the product: the windows' operand with the zeros around it, or only those of its elements that are read.
+void Chooser::whole_copy(const WindowedProduct& p) {
+  if (p.window && p.x->guard.is_constant(1)) return;
+  const std::string value = nests_.cone.values[size_t(p.x->value)].name,
+                    copy = nests_.free_name(value + (p.window ? ".frame" : ".read"));
+  if (!(p.window ? try_add(DirectiveKind::frame, {value, copy})
+                 : try_add(DirectiveKind::materialize, {p.x->origin, copy})))
+    return;
+  std::vector<std::string> words{copy, "root"};
+  for (int a : nests_.cone.values.back().axes)
+    if (a >= 0) words.push_back(nests_.cone.axes[size_t(a)].name);
+  add(DirectiveKind::store, words);
+}
+
 /// The product of panels with what frame() copied: tiles of neighbouring results, in one row or in two, by one panel.
 bool Chooser::framed(int s, const std::vector<std::string>& common) {
   const std::optional<Product> p = product(s, common);
@@ -249,6 +275,13 @@ void Chooser::windows() {
   for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
     const auto p = windowed_product(nests_.cone, stage(int(s)));
     if (!p || p->uses < 16) continue;
+    if (ambition_ == Ambition::full && sums_rows(*p)) { // for turned_panels()
+      const size_t before = nests_.cone.stages.size();
+      whole_copy(*p);
+      s += nests_.cone.stages.size() - before;
+      windowed_ = true;
+      continue;
+    }
     if (!(p->window || p->step == Step::near) || p->step == Step::irregular) continue;
     const bool across = std::ranges::any_of(p->outputs, [&](int a) {
       return !blocks_of(nests_.cone, stage(int(s)), nests_.cone.axes[size_t(a)].symbol).empty();

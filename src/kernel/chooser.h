@@ -64,6 +64,9 @@ private:
   void windows();
   bool frame(int s, const WindowedProduct& product, bool across);
   bool framed(int s, const std::vector<std::string>& common);
+  bool sums_rows(const WindowedProduct& product) const;
+  void whole_copy(const WindowedProduct& product);
+  bool turned_panels(int s, const std::vector<std::string>& common);
   void keep_costly(); // what several stages would compute again and again
   std::vector<std::string> common_loops();
   void lanes_of_common(std::vector<std::string>& common);

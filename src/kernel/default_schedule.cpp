@@ -380,8 +380,8 @@ Schedule Chooser::run(Ambition ambition) {
     if (common.empty() && !words && (whole || product)) merge_neighbours(int(s), shared);
     const std::string name = stage(int(s)).name;
     done_ = int(s);
-    const bool done =
-        product && ((framed_.contains(name) && framed(int(s), shared)) || matmul(int(s), shared));
+    const bool done = product && ((framed_.contains(name) && framed(int(s), shared)) ||
+                                  matmul(int(s), shared) || turned_panels(int(s), shared));
     if (!done) loops(int(s), shared);
     s = size_t(done_);
     if (joined_.contains(name)) add(DirectiveKind::at, {name, shared.back()});

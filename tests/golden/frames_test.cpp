@@ -40,6 +40,24 @@ std::string term_of(const Convolution& c) {
                      fmt::arg("axes", axes));
 }
 
+/// The gradient of the weight. tail: what happens to the sums, "" or a line that makes %Y of %f0.
+std::string gradient_term_of(const Convolution& c, const std::string& tail = "") {
+  const int64_t height = c.out(c.height, c.kernel_h), width = c.out(c.width, c.kernel_w);
+  const std::string axes = fmt::format("o: {}, c: {}, r: {}, s: {}, b: {}, i: {}, j: {}", c.results,
+                                       c.channels, c.kernel_h, c.kernel_w, c.images, height, width),
+                    i = fmt::format("{}*i + {}*r - {}", c.stride, c.dilation, c.pad),
+                    j = fmt::format("{}*j + {}*s - {}", c.stride, c.dilation, c.pad);
+  return fmt::format(
+      "fn @gradient(%X: f32[{}, {}, {}, {}], %G: f32[{}, {}, {}, {}]) {{\n  %x = view %X [{axes}] -> "
+      "[b, c, {}, {}]{}\n  %g = view %G [{axes}] -> [b, o, i, j]\n  %p = mul %x, %g\n  %f = fold "
+      "[{axes}] over [b, i, j] {{ sum %p[o, c, r, s, b, i, j] }}\n  %Y{} = get %f, 0\n{}  return Y = "
+      "%Y\n}}\n",
+      c.images, c.channels, c.height, c.width, c.images, c.results, height, width, i, j,
+      c.pad ? fmt::format(" where 0 <= {0} and {0} < {1} and 0 <= {2} and {2} < {3}", i, c.height, j, c.width)
+            : "",
+      tail.empty() ? "" : "0", tail, fmt::arg("axes", axes));
+}
+
 void expect_numbers(const Module& module, const Cone& cone, const Kernel& kernel, const std::string& about,
                     uint64_t seed) {
   ASSERT_THAT(verify(kernel), testing::IsEmpty()) << to_string(kernel);
@@ -50,10 +68,9 @@ void expect_numbers(const Module& module, const Cone& cone, const Kernel& kernel
       << about;
 }
 
-/// The default schedule of the convolution, which is right.
-std::string default_of(const Convolution& c, const MachineLimits& limits, const Answers& answers = {},
+/// The default schedule of the term, which is right.
+std::string default_of(const std::string& term, const MachineLimits& limits, const Answers& answers = {},
                        uint64_t seed = 1) {
-  const std::string term = term_of(c);
   Module module = parse_module(term, "conv");
   EXPECT_THAT(verify(module), testing::IsEmpty()) << term;
   auto cone = cone_of(module.entry(), false);
@@ -62,6 +79,10 @@ std::string default_of(const Convolution& c, const MachineLimits& limits, const 
   if (!kernel) return kernel.error();
   expect_numbers(module, *cone, *kernel, to_string(schedule) + term, seed);
   return to_string(schedule);
+}
+std::string default_of(const Convolution& c, const MachineLimits& limits, const Answers& answers = {},
+                       uint64_t seed = 1) {
+  return default_of(term_of(c), limits, answers, seed);
 }
 
 /// What lowering says of a schedule; the kernel is right where there is one.
@@ -191,6 +212,53 @@ TEST(Frames, RandomConvolutions) {
   }
   EXPECT_GT(framed, 12);
   EXPECT_GT(panels, 6);
+}
+
+/// Both operands of a weight's gradient run along the sum: the results' one is turned, the other is read as shifted views of its frame.
+TEST(Gradients, OfWeightsTakePanelsAndTilesOfWindows) {
+  const Convolution c{.images = 2, .channels = 3, .results = 40, .height = 12, .width = 12};
+  for (const MachineLimits& limits : {avx512, avx2, one}) {
+    EXPECT_THAT(default_of(gradient_term_of(c), limits),
+                testing::AllOf(HasSubstr("frame X X.frame"), HasSubstr("stage G G.panels"),
+                               HasSubstr("store G.panels o.p b i j o\n"), HasSubstr("parallel f o.p")));
+    // An update of the weight is computed where the sums end.
+    EXPECT_THAT(default_of(gradient_term_of(c, "  %Y = abs %Y0\n"), limits), HasSubstr("G.panels"));
+    // Nothing to fill up; images of one channel each; and a plain product, whose results lie along the channels.
+    EXPECT_THAT(
+        default_of(gradient_term_of({.channels = 2, .results = 16, .height = 14, .width = 14, .pad = 0}),
+                   limits),
+        testing::AllOf(Not(HasSubstr("frame")), HasSubstr("stage G G.panels")));
+    EXPECT_THAT(default_of(gradient_term_of({.images = 2,
+                                             .channels = 33,
+                                             .results = 20,
+                                             .height = 6,
+                                             .width = 7,
+                                             .kernel_h = 1,
+                                             .kernel_w = 1,
+                                             .pad = 0}),
+                           limits),
+                HasSubstr("stage X X.panels"));
+  }
+}
+
+TEST(Gradients, OfRandomWeights) {
+  int panels = 0;
+  for (uint64_t seed = 1; seed <= 40; seed++) {
+    std::mt19937_64 random(seed);
+    const auto in = [&](int64_t low, int64_t high) {
+      return low + int64_t(random() % uint64_t(high - low + 1));
+    };
+    const MachineLimits limits = std::array{avx512, avx2, one}[random() % 3];
+    Convolution c{.images = in(1, 3), .channels = in(2, 6), .results = in(4, 70)};
+    c.kernel_h = in(1, 4), c.kernel_w = in(1, 5), c.stride = in(1, 3), c.dilation = in(1, 4) > 3 ? 2 : 1,
+    c.pad = in(0, 2);
+    c.height = in(9, 14), c.width = in(9, in(1, 3) == 1 ? 40 : 16);
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    panels += default_of(gradient_term_of(c, seed % 4 ? "" : "  %Y = abs %Y0\n"), limits, {}, seed)
+                  .find(".panels") != std::string::npos;
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(panels, 10);
 }
 
 /// 1 x 1, 128 results of 7 x 7, the weight in panels.
