@@ -296,7 +296,12 @@ void Emitter::loop(const kernel::Stmt& s) {
       fail("the unrolled loop " + std::string(s.variable.name()) + " has no constant number of steps");
     bool owner = options_.transpose && !lane_ && !column_variable_;
     if (owner) transpose(s, s.body);
-    for (int64_t i = 0; i < trips.value(); ++i) one({begin.v, begin.k + i});
+    const bool turns = turns_stores(s);
+    for (int64_t i = 0; i < trips.value(); ++i) {
+      if (turns) next_turned_ = 0;
+      one({begin.v, begin.k + i});
+    }
+    if (turns) write_turned();
     if (owner && column_variable_) {
       columns_.clear();
       column_variable_.reset();

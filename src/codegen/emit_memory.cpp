@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/TargetParser/Triple.h>
+#include <map>
 #include <numeric>
+#include <set>
 
 namespace luminal::codegen {
 using kernel::Space;
@@ -285,6 +287,7 @@ void Emitter::store(const kernel::Stmt& s, Value* value) {
   int bytes = bits(buffer.dtype) / 8;
   Value* packed = pack(value, buffer.dtype);
   const Access to = access(s.buffer, s.offset, bytes, bytes);
+  if (turned_.contains(&s)) return turn(to, splat(packed));
   Value* on_line = on_lines_[static_cast<size_t>(s.buffer)];
   if (!on_line || mask || to.kind != Access::Kind::contiguous || !fills_lines(s, bytes))
     return store_memory(to, packed, mask);
@@ -604,6 +607,126 @@ void Emitter::transpose_vector_loop(const kernel::Stmt& unrolled, const kernel::
     column_variable_ = unrolled.variable;
   }
   lanes_ = old_lanes;
+}
+
+// A vector store whose lanes lie apart, under an unrolled loop along which they lie side by side: the vectors of all steps are kept, exchanged in blocks
+// of four lanes, and what each lane has is written at once.
+bool Emitter::turns_stores(const kernel::Stmt& unrolled) {
+  const Expr steps = unrolled.end - unrolled.begin;
+  if (!options_.transpose || lane_ || !turned_.empty() || !steps.is_constant() || steps.value() < 2 ||
+      steps.value() > 16)
+    return false;
+  std::map<kernel::BufferId, const kernel::Stmt*> stores; // one statement writes each buffer
+  std::set<kernel::BufferId> read;
+  std::vector<const kernel::Stmt*> loops{&unrolled};
+  std::function<void(const kernel::Value&)> reads = [&](const kernel::Value& v) {
+    if (v.kind == ValueKind::load) read.insert(v.buffer);
+    for (const auto& a : v.args) reads(*a);
+  };
+  /// Is there nothing but loops that are written out, lanes that all live, values, and stores that can be turned?
+  std::function<bool(const kernel::Body&)> plain = [&](const kernel::Body& statements) {
+    return std::ranges::all_of(statements, [&](const kernel::StmtRef& s) {
+      if (s->kind == StmtKind::let_value) return reads(*s->value), true;
+      if (s->kind == StmtKind::loop) {
+        const Expr trips = s->end - s->begin;
+        const bool vector = s->loop == kernel::LoopKind::vector;
+        if (!(vector || s->loop == kernel::LoopKind::unrolled) || !trips.is_constant() || s->masked ||
+            (vector &&
+             (trips.value() < 4 || trips.value() > 64 || !std::has_single_bit(uint64_t(trips.value())))))
+          return false;
+        loops.push_back(s.get());
+        const bool inside = plain(s->body);
+        if (inside && vector)
+          for (const kernel::StmtRef& inner : s->body)
+            if (inner->kind == StmtKind::store && stores.contains(inner->buffer) &&
+                !writes_each_once(*inner, loops))
+              return false;
+        loops.pop_back();
+        return inside;
+      }
+      if (s->kind != StmtKind::store) return false;
+      reads(*s->value);
+      const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(s->buffer)];
+      if (buffer.space == Space::registers) return true;
+      return bits(buffer.dtype) == 32 && loops.back()->loop == kernel::LoopKind::vector &&
+             stores.emplace(s->buffer, s.get()).second;
+    });
+  };
+  if (!plain(unrolled.body) || stores.empty()) return false;
+  for (const auto& [buffer, store] : stores)
+    if (read.contains(buffer)) return false;
+  for (const auto& [buffer, store] : stores) turned_.insert(store);
+  return true;
+}
+
+/// In single steps along the first loop and in longer ones along the last, each element once.
+bool Emitter::writes_each_once(const kernel::Stmt& store, std::span<const kernel::Stmt* const> loops) {
+  std::vector<int64_t> places{0};
+  for (const kernel::Stmt* l : loops) {
+    const auto step = coefficient_of(store.offset, l->variable);
+    if (!step || !step->is_constant()) return false;
+    const int64_t c = step->value(), n = (l->end - l->begin).value();
+    if ((l == loops.front() && c != 1) || (l == loops.back() && std::abs(c) < 2) ||
+        int64_t(places.size()) * n > 4096)
+      return false;
+    std::vector<int64_t> more;
+    for (const int64_t p : places)
+      for (int64_t i = 0; i < n; i++) more.push_back(p + i * c);
+    places = std::move(more);
+  }
+  std::ranges::sort(places);
+  return std::ranges::adjacent_find(places) == places.end();
+}
+
+/// Every step of the unrolled loop makes the same stores in the same order.
+void Emitter::turn(const Access& to, Value* value) {
+  LUMINAL_CHECK(to.kind == Access::Kind::pattern, "lanes of a turned store in unequal steps");
+  if (next_turned_ == turned_stores_.size()) turned_stores_.push_back({to, {}});
+  turned_stores_[next_turned_++].steps.push_back(value);
+}
+
+void Emitter::write_turned() {
+  for (TurnedStore& t : turned_stores_) {
+    auto* type = llvm::cast<llvm::FixedVectorType>(t.steps[0]->getType());
+    const auto n = static_cast<int>(type->getNumElements());
+    const auto at = [&](int lane, size_t step) {
+      return b_.CreateConstInBoundsGEP1_64(type->getElementType(), t.to.base,
+                                           uint64_t(t.to.pattern[size_t(lane)] + int64_t(step)));
+    };
+    // Of every four lanes the first two or the last two: `width` of x beside as many of y.
+    const auto pairs = [&](Value* x, Value* y, int width, bool last) {
+      llvm::SmallVector<int, 64> pick;
+      for (int block = 0; block < n; block += 4)
+        for (int i = 0; i < 4; i++)
+          pick.push_back(block + (last ? 2 : 0) + (width == 1 ? i / 2 : i % 2) + (i / width % 2 ? n : 0));
+      return shuffle(x, y, pick);
+    };
+    const auto write = [&](Value* x, int from, int count, int lane, size_t step) {
+      llvm::SmallVector<int, 4> pick;
+      for (int i = 0; i < count; i++) pick.push_back(from + i);
+      b_.CreateAlignedStore(shuffle(x, x, pick), at(lane, step), Align(1));
+    };
+    size_t step = 0;
+    for (; step + 4 <= t.steps.size(); step += 4)
+      for (const int last : {0, 1}) {
+        Value *x = pairs(t.steps[step], t.steps[step + 1], 1, last),
+              *y = pairs(t.steps[step + 2], t.steps[step + 3], 1, last);
+        for (const int second : {0, 1}) {
+          Value* rows = pairs(x, y, 2, second);
+          for (int block = 0; block < n; block += 4) write(rows, block, 4, block + 2 * last + second, step);
+        }
+      }
+    for (; step + 2 <= t.steps.size(); step += 2)
+      for (const int last : {0, 1}) {
+        Value* rows = pairs(t.steps[step], t.steps[step + 1], 1, last);
+        for (int l = 0; l < n; l += 2) write(rows, l, 2, l / 4 * 4 + 2 * last + l / 2 % 2, step);
+      }
+    for (; step < t.steps.size(); step++)
+      for (int l = 0; l < n; l++)
+        b_.CreateAlignedStore(b_.CreateExtractElement(t.steps[step], uint64_t(l)), at(l, step), Align(1));
+  }
+  turned_stores_.clear();
+  turned_.clear();
 }
 
 } // namespace luminal::codegen

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <functional>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -132,6 +133,10 @@ private:
   void transpose(const kernel::Stmt& unrolled, const kernel::Body& statements);
   void transpose_vector_loop(const kernel::Stmt& unrolled, const kernel::Stmt& vector);
   bool stores_to(const kernel::Body& statements, kernel::BufferId buffer);
+  bool turns_stores(const kernel::Stmt& unrolled); // notes which, if any
+  bool writes_each_once(const kernel::Stmt& store, std::span<const kernel::Stmt* const> loops);
+  void turn(const Access& to, LV* value);
+  void write_turned();
 
   // ---- emit_value.cpp ----
   LV* value(const kernel::ValueRef& v);
@@ -227,6 +232,15 @@ private:
   // columns of transposed loads: one vector for each step of the unrolled loop
   std::unordered_map<const kernel::Value*, std::vector<LV*>> columns_;
   std::optional<Expr> column_variable_;
+
+  // stores of an unrolled loop that are written when it ends: the addresses in its first step, one vector for each step
+  struct TurnedStore {
+    Access to;
+    std::vector<LV*> steps;
+  };
+  std::unordered_set<const kernel::Stmt*> turned_;
+  std::vector<TurnedStore> turned_stores_;
+  size_t next_turned_ = 0; // in this step
 };
 
 } // namespace luminal::codegen

@@ -290,6 +290,74 @@ kernel words(x: bf16[n*m + 1] in, y: u32[256] out; m: 1..16, n: 32..64)
               std::string::npos);
 }
 
+TEST(Memory, TurnedStores) {
+  // Tiles of so many neighbours by two vectors, each lane in a row of its own.
+  for (const int neighbours : {2, 3, 4, 5, 6, 7, 9, 16})
+    for (const int lanes : {4, 8, 16}) {
+      const std::string text = fmt::format(R"(
+kernel tile(x: f32[{0}*{1}*6] in, y: f32[40*{1}*6] inout, z: i32[40*{1}*2] inout)
+  parallel p in 0..3
+    unrolled u in 0..{0}
+      unrolled v in 0..2
+        vector l in 0..{1}
+          let %0 = x[{0}*{1}*2*p + {1}*2*u + {1}*v + l]
+          y[40*{1}*2*p + 40*{1}*v + 40*l + u + 3] = %0 * 2.0
+    unrolled w in 0..{0}
+      vector k in 0..{1}
+        if p < 1
+          z[40*k + w] = cast<i32>(x[{1}*w + k])
+)",
+                                           neighbours, lanes);
+      expect_equal(text, {}, 2);
+    }
+  // No scatter is left where all lanes live.
+  const std::string one = R"(
+kernel one(x: f32[80] in, y: f32[16*9] inout)
+  unrolled u in 0..5
+    vector l in 0..16
+      y[9*l + u] = x[16*u + l]
+)";
+  expect_equal(one, {});
+  EXPECT_EQ(codegen::assembly(checked(one), codegen::CpuTarget::named("skylake-avx512").value())
+                .value()
+                .find("scatter"),
+            std::string::npos);
+  // Elements that several steps write, sums that go on, lanes that do not live: as they stand.
+  for (const char* text : {R"(
+kernel again(x: f32[33] in, y: f32[64] inout)
+  unrolled u in 0..4
+    unrolled v in 0..2
+      vector l in 0..8
+        y[8*l + u + v] = x[4*l + u - v + 1]
+)",
+                           R"(
+kernel shifted(x: f32[64] in, y: f32[80] inout)
+  unrolled u in 0..4
+    vector l in 0..16
+      y[4*l + u + 2] = x[l + 16*u]
+      y[4*l + u + 5] = x[l + 16*u] + 1.0
+)",
+                           R"(
+kernel sums(x: f32[64] in, y: f32[80] inout)
+  unrolled u in 0..4
+    vector l in 0..16
+      y[4*l + u] = y[4*l + u + 1] + x[l + 16*u]
+)",
+                           R"(
+kernel near(x: f32[64] in, y: f32[80] inout)
+  unrolled u in 0..4
+    vector l in 0..16
+      y[3*l + u] = x[l + 16*u]
+)",
+                           R"(
+kernel dead(x: f32[64] in, y: f32[80] inout)
+  unrolled u in 0..4
+    vector l in 0..16 masked 11
+      y[5*l + u] = x[l + 16*u]
+)"})
+    expect_equal(text, {});
+}
+
 TEST(Memory, IndicesFromMemory) {
   Bytes ids(40 * 4);
   for (int i = 0; i < 40; ++i) store_i64(DType::i32, ids.data(), i, (i * 7) % 20);
