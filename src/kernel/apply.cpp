@@ -232,7 +232,12 @@ void apply(Nests& nests, const Directive& d) {
   }
   case DirectiveKind::store: return store(nests, d);
   case DirectiveKind::stage: check_loop_name(nests, w[1]); return stage_copy(nests, w[0], w[1]);
-  case DirectiveKind::frame: check_loop_name(nests, w[1]); return frame(nests, w[0], w[1]);
+  case DirectiveKind::frame:
+    if (w.size() > 3 || (w.size() == 3) != (d.numbers.size() == 1))
+      refuse("an axis and the size of its blocks are expected");
+    check_loop_name(nests, w[1]);
+    if (w.size() == 2) return frame(nests, w[0], w[1]);
+    return frame(nests, w[0], w[1], w[2], d.numbers[0]);
   case DirectiveKind::materialize: check_loop_name(nests, w[1]); return materialize(nests, w[0], w[1]);
   case DirectiveKind::inline_: return inline_value(nests, w[0]);
   case DirectiveKind::fuse: return fuse(nests, w[0], w[1]);

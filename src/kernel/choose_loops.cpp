@@ -710,10 +710,6 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
     add(DirectiveKind::parallel, {name, common[0]});
     return;
   }
-  if (const auto shared = shared_loops_.find(name); shared != shared_loops_.end()) {
-    add(DirectiveKind::parallel, {name, shared->second});
-    return;
-  }
   std::vector<int64_t> legal;
   std::optional<size_t> chosen;
   bool enough = false;

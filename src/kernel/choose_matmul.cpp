@@ -9,17 +9,18 @@ namespace {
 
 /// What one step of the sum costs in a tile of so many rows and vectors, in multiply-adds of whole vectors: at least its loads, and what the
 /// latency of one asks for. Measured: tiles of 4 x 4 are the best ones, many rows beside several vectors the worst.
-/// `saved`: of the last vector, where it is narrower than the others.
-double body_cost(int64_t rows, int64_t vectors, double saved = 0) {
+/// `saved`: of the last vector, where it is narrower than the others. `streamed`: the vectors pass by from the second cache, at some 20 bytes a cycle.
+double body_cost(int64_t rows, int64_t vectors, bool streamed, double saved = 0) {
   if (rows == 0 || vectors == 0) return 0;
-  constexpr double latency = 6;
+  const double latency = streamed ? std::max(6.0, 3 * (double(vectors) - saved)) : 6;
   const double more = 0.0018 * double(std::max<int64_t>(0, rows * vectors - 16)) +
                       0.006 * double(std::max<int64_t>(0, rows - 6) * (vectors - 1));
   return std::max({double(rows) * (double(vectors) - saved), double(rows + vectors), latency}) * (1 + more);
 }
 
 /// Of a block of rows x columns in such tiles; what is left over has smaller bodies.
-double block_cost(int64_t rows, int64_t columns, int64_t lanes, int64_t tile_rows, int64_t tile_vectors) {
+double block_cost(int64_t rows, int64_t columns, int64_t lanes, int64_t tile_rows, int64_t tile_vectors,
+                  bool streamed) {
   const int64_t vectors = round_up(columns, lanes) / lanes, rest = columns % lanes;
   // Vectors of 512 bits are worked off in halves by some processors, and narrower ones take as long as these elsewhere.
   const double saved = lanes >= 16 && rest > 0 && rest <= lanes / 2 ? 0.5 : 0;
@@ -29,8 +30,9 @@ double block_cost(int64_t rows, int64_t columns, int64_t lanes, int64_t tile_row
   // Tiles that load more for each multiply-add are a little slower than their multiply-adds.
   const double loads = 1 + 0.02 * double(tile_rows + tile_vectors) / double(tile_rows * tile_vectors);
   return loads *
-         (double(r * v) * body_cost(tile_rows, tile_vectors) + double(v) * body_cost(odd_r, tile_vectors) +
-          double(r) * body_cost(tile_rows, last, saved) + body_cost(odd_r, last, saved));
+         (double(r * v) * body_cost(tile_rows, tile_vectors, streamed) +
+          double(v) * body_cost(odd_r, tile_vectors, streamed) +
+          double(r) * body_cost(tile_rows, last, streamed, saved) + body_cost(odd_r, last, streamed, saved));
 }
 
 /// How much of the workers' time is work where `trips` equal trips are dealt out.
@@ -42,12 +44,13 @@ double balance(int64_t trips, int64_t workers) {
 
 /// Of rows x columns results in tiles of both, beside so many vectors.
 double Chooser::tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
-                          int64_t vectors) {
+                          int64_t vectors, bool streamed) {
   const int64_t r = rows / tile_rows, odd_r = rows % tile_rows, c = columns / tile_columns,
                 odd_c = columns % tile_columns;
-  return double(r * c) * body_cost(tile_rows * tile_columns, vectors) +
-         double(c) * body_cost(odd_r * tile_columns, vectors) +
-         double(r) * body_cost(tile_rows * odd_c, vectors) + body_cost(odd_r * odd_c, vectors);
+  return double(r * c) * body_cost(tile_rows * tile_columns, vectors, streamed) +
+         double(c) * body_cost(odd_r * tile_columns, vectors, streamed) +
+         double(r) * body_cost(tile_rows * odd_c, vectors, streamed) +
+         body_cost(odd_r * odd_c, vectors, streamed);
 }
 
 /// Axes along which a load runs through panels, the last of which is not full: split_blocks leaves them alone.
@@ -197,16 +200,17 @@ bool Chooser::tile_fits(int64_t rows, int64_t vectors) const {
 }
 
 /// The rows and vectors of a register tile that suit a block of so many best.
-std::pair<int64_t, int64_t> Chooser::register_tile(int s, int64_t rows, int64_t columns, double parts_cost) {
+std::pair<int64_t, int64_t> Chooser::register_tile(int s, int64_t rows, int64_t columns, double parts_cost,
+                                                   bool streamed) {
   const bool wide = limits_.vector_registers >= 32;
   const std::vector<int64_t> sizes{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14};
   const auto fits = [&](int64_t r, int64_t v) { return tile_fits(r, v); };
   std::pair<int64_t, int64_t> usual = wide ? std::pair(4, 4) : std::pair(6, 2);
-  double best = block_cost(rows, columns, limits_.lanes, usual.first, usual.second) * 0.995;
+  double best = block_cost(rows, columns, limits_.lanes, usual.first, usual.second, streamed) * 0.995;
   for (int64_t v : wide ? std::vector<int64_t>{4, 3, 2, 1} : std::vector<int64_t>{2, 3, 1})
     for (int64_t r : sizes)
-      if (const double cost =
-              block_cost(rows, columns, limits_.lanes, r, v) * (v * limits_.lanes < columns ? parts_cost : 1);
+      if (const double cost = block_cost(rows, columns, limits_.lanes, r, v, streamed) *
+                              (v * limits_.lanes < columns ? parts_cost : 1);
           fits(r, v) && r <= rows && cost < best)
         best = cost, usual = {r, v};
   const int64_t vectors = ask(s, "vectors", usual.second,
@@ -289,7 +293,9 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   for (const std::string& rows : p->more_rows) results *= trips(*nest(s).find(rows));
   // Parts of panels read the rows once for each of them, at any rate.
   const double parts_cost = p->panels.empty() ? 1 : results > limits_.l2 ? 1.05 : 1.02;
-  const auto [rows, vectors] = register_tile(s, p->rows, p->columns, parts_cost);
+  // Panels that the first cache does not hold pass by once for each tile, of however few rows it is.
+  const bool streamed = !p->panels.empty() && p->columns * p->deep * 4 > limits_.l1;
+  const auto [rows, vectors] = register_tile(s, p->rows, p->columns, parts_cost, streamed);
   const int64_t columns = p->panels.empty() ? vectors * lanes : p->columns;
   const int64_t all_columns = p->columns * panels;
 

@@ -85,9 +85,9 @@ WindowWays window_ways(const WindowedProduct& p, const MachineLimits& limits) {
   WindowWays ways;
   if (p.run >= limits.lanes && p.window) ways.framed = share_of(p.run, limits.lanes);
   if (p.depth < 64) return ways;
-  // An element of the windows takes as long to copy as some six vectors to multiply and add.
+  // An element of the windows takes as long to copy as some twelve vectors to multiply and add.
   const WindowBlocks blocks = window_blocks(p, limits);
-  ways.copied = blocks.used * (blocks.apart ? 1 : 0.95) / (1 + 6 / double(p.uses));
+  ways.copied = blocks.used * (blocks.apart ? 1 : 0.95) / (1 + 12 / double(p.uses));
   return ways;
 }
 
@@ -100,22 +100,50 @@ bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
   const auto name = [&](int a) { return nests_.cone.axes[size_t(a)].name; };
   const std::string product = stage(s).name, value = nests_.cone.values[size_t(p.x->value)].name,
                     copy = nests_.free_name(value + ".frame");
-  std::vector<std::string> shared;
-  if (p.images > 1 && share_of(p.images, limits_.threads) > 0.95)
-    for (size_t k = 0; k + 2 < p.kept.size(); k++) shared.push_back(name(p.kept[k]));
+  const bool by_image = p.images > 1 && share_of(p.images, limits_.threads) > 0.95;
+  std::vector<std::string> images, shared;
+  for (size_t k = 0; k + 2 < p.kept.size(); k++) images.push_back(name(p.kept[k]));
+  if (by_image) shared = images;
   const auto step = coefficient_of(p.x->index.back(), nests_.cone.axes[size_t(p.kept.back())].symbol);
   const int64_t apart = !across && step && step->is_constant() ? step->value() : 1;
-  const size_t row_dim = p.x->index.size() < 2 ? 0 : p.x->index.size() - 2;
-  const auto down =
-      p.kept.size() < 2
-          ? std::optional<Expr>()
-          : coefficient_of(p.x->index[row_dim], nests_.cone.axes[size_t(p.kept[p.kept.size() - 2])].symbol);
+  const Nests before = nests_;
   if (!try_add(DirectiveKind::frame, {value, copy})) return false;
+  if (across && p.kept.size() > 1) {
+    // Blocks of rows, each copied by the worker that reads it: what another core has just written comes slowest. Each of them meets all of the other
+    // operand then, which nobody writes.
+    int64_t bytes = 4;
+    for (const Expr extent : nests_.cone.values.back().shape)
+      bytes = extent.is_constant() ? bytes * extent.value() : 0;
+    bytes /= p.images;
+    std::vector<int64_t> options;
+    int64_t usual = p.rows;
+    const auto deals = [&](int64_t rows) { return by_image || p.rows / rows % limits_.threads == 0; };
+    // Tiles of 2 x 2 or 1 x 4 leave nothing over.
+    const auto suits = [&](int64_t rows) { return rows % 2 == 0 || p.run % 4 == 0; };
+    for (int64_t r = p.rows / 2; r >= 2; r--) {
+      if (p.rows % r) continue;
+      options.push_back(r);
+      if (usual == p.rows && bytes * 8 > p.uses * p.depth * 4 && !deals(p.rows) && deals(r) && suits(r))
+        usual = r;
+    }
+    options.push_back(p.rows);
+    const std::string row = name(p.kept[p.kept.size() - 2]);
+    if (const int64_t rows = ask(s, "frame_rows", usual, options); rows < p.rows) {
+      nests_ = before;
+      schedule_.directives.pop_back();
+      if (try_add(DirectiveKind::frame, {value, copy, row}, {rows})) {
+        const std::string block = nests_.cone.axes[size_t(nests_.cone.values.back().axes[0])].name;
+        shared = images;
+        shared.insert(by_image ? shared.end() : shared.begin(), block);
+      } else
+        add(DirectiveKind::frame, {value, copy});
+    }
+  }
   const ConeValue made = nests_.cone.values.back();
   std::vector<std::string> words{copy, shared.empty() ? "root" : shared.back()}, outer{stage(s).name};
   for (int a : made.axes) {
     if (a < 0) continue;
-    words.push_back(name(a));
+    if (std::ranges::find(shared, name(a)) == shared.end()) words.push_back(name(a));
     outer.push_back(name(a));
   }
   if (apart > 1 && made.axes.back() >= 0) {
@@ -125,23 +153,6 @@ bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
     words.push_back(row + "%" + size), words.push_back(row + "/" + size);
     outer.push_back(i), outer.push_back(o);
     add(DirectiveKind::order, outer);
-  }
-  // Workers that share the rows copy their own ones: what another core has just written comes slowest. Each of them reads all of the other operand then,
-  // which nobody writes.
-  if (across && shared.empty() && limits_.threads > 1 && down && down->is_constant() && down->value() > 0 &&
-      made.axes[row_dim] >= 0) {
-    const int64_t threads = limits_.threads, chunk = (p.rows + threads - 1) / threads;
-    int64_t bytes = 4;
-    for (const Expr extent : made.shape) bytes = extent.is_constant() ? bytes * extent.value() : 0;
-    const bool usual = share_of(p.rows, chunk * threads) > 0.95 && bytes * 8 > p.uses * p.depth * 4;
-    if (chunk < p.rows && ask(s, "rows_of_workers", usual, {0, 1})) {
-      const auto [o, i] = split(s, name(made.axes[row_dim]), chunk * down->value());
-      *std::ranges::find(outer, name(made.axes[row_dim])) = i;
-      outer.insert(outer.begin() + 1, o);
-      add(DirectiveKind::order, outer);
-      shared_loops_[stage(s).name] = o;
-      rows_of_workers_[product] = chunk;
-    }
   }
   add(DirectiveKind::store, words);
   block_loops_[stage(s).name] = block_loops_[product] = shared;
@@ -195,23 +206,16 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
     add(DirectiveKind::split, {name, inside, nv, lane}, {limits_.lanes});
   } else
     add(DirectiveKind::split, {name, p->n, nv, lane}, {limits_.lanes});
-  std::string worker;
-  if (const auto mine = rows_of_workers_.find(name);
-      mine != rows_of_workers_.end() && !row.empty() && trips(*nest(s).find(row)) > mine->second) {
-    const std::string inside = nests_.free_name(row + ".m");
-    worker = nests_.free_name(row + ".w");
-    add(DirectiveKind::split, {name, row, worker, inside}, {mine->second});
-    row = inside;
-  }
   const int64_t vectors = trips(*nest(s).find(nv)), all_rows = row.empty() ? 1 : trips(*nest(s).find(row)),
                 columns = trips(*nest(s).find(p->m)), panels = trips(*nest(s).find(panel));
-  // The tile that leaves least over; of equal ones the squarest, whose windows overlap most.
+  // The tile that leaves least over; of equal ones the longest, which is written in the fewest pieces.
   std::pair<int64_t, int64_t> usual{1, 1};
+  const bool streamed = vectors * limits_.lanes * p->deep * 4 > limits_.l1;
   double best = 0;
-  for (int64_t r : {2, 1})
-    for (int64_t c : {2, 4, 3, 6, 8, 7}) {
+  for (int64_t r : {1, 2})
+    for (int64_t c : {4, 2, 3, 6, 8, 7}) {
       if (r > all_rows || c > columns || r * c > 16 / vectors + 3 || !tile_fits(r * c, vectors)) continue;
-      const double cost = tile_cost(all_rows, columns, r, c, vectors);
+      const double cost = tile_cost(all_rows, columns, r, c, vectors, streamed);
       if (best == 0 || cost < best * 0.999) best = cost, usual = {r, c};
     }
   const int64_t tile_rows = std::min(ask(s, "tile_rows", usual.first, {1, 2, 4}), all_rows),
@@ -224,7 +228,7 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
   }
   // The second cache holds all panels, or one of them at a time beside what it meets.
   const std::string tiles = row.empty() ? mt : rt;
-  const int64_t threads = common.empty() && worker.empty() ? limits_.threads : 1;
+  const int64_t threads = common.empty() ? limits_.threads : 1;
   const auto filled = [&](const std::string& loop) { return share_of(trips(*nest(s).find(loop)), threads); };
   const bool by_panels = ask(s, "panels_outside",
                              filled(panel) > filled(tiles) - 0.02 &&
@@ -241,10 +245,7 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
   if (!row.empty()) words.push_back(ri);
   words.insert(words.end(), {mi, nv, lane});
   std::string shared = by_panels ? panel : tiles;
-  if (!worker.empty())
-    words.push_back(shared = worker);
-  else if (!images.empty() && filled(images[0]) >= filled(shared))
-    shared = images[0];
+  if (!images.empty() && filled(images[0]) >= filled(shared)) shared = images[0];
   // (What workers share stands outermost: all that is inside is done by one of them.)
   std::rotate(words.begin() + long(first), std::ranges::find(words, shared),
               std::ranges::find(words, shared) + 1);
@@ -318,14 +319,18 @@ void Chooser::windows() {
     if (!across && blocks.rows > 0)
       if (const int64_t r = ask(int(s), "window_rows", blocks.rows, divisors); r != blocks.rows)
         blocks = window_blocks(*p, limits_, r);
-    // Summed axes outside of what lies side by side in the result, and in lanes. Where the lanes go along the other operand, each row for itself.
+    // Each row of an image, beside the whole other operand, in the second cache.
+    const bool row_apart = across && !row.empty() && p->uses * p->depth * 4 <= limits_.l2 * 5 / 8 &&
+                           p->depth * p->run * 4 <= limits_.l2 / 4 &&
+                           (by_image || share_of(p->rows, limits_.threads) > 0.95);
+    // Summed axes outside of what lies side by side in the result.
     words.insert(words.end(), images.begin(), images.end());
     const bool split_rows = !across && !row.empty() && blocks.rows > 0 && blocks.rows < p->rows;
-    if (across && !row.empty()) words.push_back(row);
+    if (row_apart) words.push_back(row);
     // A block of one row (where their number is a prime) is the row itself.
     if (split_rows) words.push_back(blocks.rows == 1 ? row : fmt::format("{}/{}", row, blocks.rows));
     words.insert(words.end(), sums.begin(), sums.end());
-    if (!across && !row.empty() && !(split_rows && blocks.rows == 1))
+    if (!row_apart && !row.empty() && !(split_rows && blocks.rows == 1))
       words.push_back(split_rows ? fmt::format("{}%{}", row, blocks.rows) : row);
     words.push_back(run);
     if (!try_add(DirectiveKind::materialize, {origin, value})) break;
@@ -337,10 +342,6 @@ void Chooser::windows() {
       split(reader, row, blocks.rows);
       if (blocks.apart) shared.push_back(outside);
     }
-    // Each row of an image, beside the whole other operand, in the second cache.
-    const bool row_apart = across && !row.empty() && p->uses * p->depth * 4 <= limits_.l2 * 5 / 8 &&
-                           p->depth * p->run * 4 <= limits_.l2 / 4 &&
-                           (by_image || share_of(p->rows, limits_.threads) > 0.95);
     if (row_apart) shared.push_back(row);
     if (!images.empty() && (across ? by_image : blocks.by_image))
       shared.insert(shared.begin(), images.begin(), images.end());

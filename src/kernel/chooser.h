@@ -104,9 +104,10 @@ private:
   };
   std::optional<Product> product(int s, const std::vector<std::string>& common) const;
   static double tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
-                          int64_t vectors);
+                          int64_t vectors, bool streamed = false);
   bool tile_fits(int64_t rows, int64_t vectors) const;
-  std::pair<int64_t, int64_t> register_tile(int s, int64_t rows, int64_t columns, double parts_cost);
+  std::pair<int64_t, int64_t> register_tile(int s, int64_t rows, int64_t columns, double parts_cost,
+                                            bool streamed);
   // Products of many rows with weights whose rows run along the sum (choose_rows.cpp).
   struct RowProduct {
     int stage = -1;
@@ -167,9 +168,7 @@ private:
   std::map<std::string, std::vector<std::string>> block_loops_;
   // of pieces, by stage: the loops around the cut
   std::map<std::string, std::vector<std::string>> piece_loops_;
-  std::set<std::string> joined_;                    // pieces that run in the loops of the piece before
-  std::map<std::string, std::string> shared_loops_; // of copies, by stage: the loop that workers share
-  std::map<std::string, int64_t> rows_of_workers_;  // of products with such a copy: rows of one worker
+  std::set<std::string> joined_;      // pieces that run in the loops of the piece before
   std::map<std::string, int> framed_; // products of panels with what frame() copied, and that value
   int done_ = 0;                      // the last stage that matmul() scheduled
   bool one_row_ = false;              // one_row() is running

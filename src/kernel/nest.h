@@ -103,7 +103,9 @@ std::optional<int> plain_axis(const Cone& cone, Expr e);
 
 // ---- directives that change the stages (transform.cpp, cascade.cpp, split_reduction.cpp) ----
 void stage_copy(Nests& nests, const std::string& value, const std::string& copy);
-void frame(Nests& nests, const std::string& value, const std::string& copy); // frame.cpp
+/// frame.cpp; with an axis: a copy for each block of so many of its elements.
+void frame(Nests& nests, const std::string& value, const std::string& copy, const std::string& axis = {},
+           int64_t size = 0);
 void materialize(Nests& nests, const std::string& node, const std::string& value);
 void inline_value(Nests& nests, const std::string& value);
 void fuse(Nests& nests, const std::string& stage, const std::string& next);

@@ -103,17 +103,20 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       // What is used few times is read once, as it lies; small things are in reach anyhow.
       if (!p || p->rows < 16 || p->depth < 16 || p->n < lanes || p->n * p->depth * 4 <= limits.l1) continue;
       if (!p->beside) {
-        // Lanes along n although the results do not lie so: a tile is written element by element, some two steps for each.
+        // Lanes along n although the results do not lie so: a tile is turned over as it is written, half a step for each element.
         double there = share_of(p->run, lanes);
         const auto windows = windowed_product(cone, st);
         if (windows && windows->uses >= 16 && (windows->window || windows->step == Step::near)) {
           const WindowWays ways = window_ways(*windows, limits);
           there = std::max(ways.framed, ways.copied);
         }
-        const double here = share_of(p->n, lanes) / (1 + 2.0 * double(lanes) / double(p->depth));
+        const double here = share_of(p->n, lanes) / (1 + 0.5 * double(lanes) / double(p->depth));
         if (here < there + 0.02) continue;
       }
-      int64_t columns = (limits.vector_registers >= 32 ? 4 : 2) * lanes;
+      const bool many_registers = limits.vector_registers >= 32;
+      int64_t columns = (many_registers ? 4 : 2) * lanes;
+      if (many_registers && p->n % columns && p->n % (3 * lanes) == 0)
+        columns = 3 * lanes; // none is half empty
       while (columns > lanes && columns / 2 >= p->n) columns /= 2;
       if (std::ranges::none_of(wishes, [&](auto& wish) { return wish.value == w.value; }))
         wishes.push_back({w.value, p->dim, columns});

@@ -9,7 +9,7 @@
 //   at STAGE LOOP                              the stage runs inside LOOP of the nest that is open before it (compute_at); root: a nest of its own
 //   store VALUE LOOP DIM... [in SPACE]         its storage begins a new life in each trip of LOOP; DIM: axis, axis/N, axis%N, axis+PAD; SPACE: shared, local
 //   stage VALUE COPY                           readers read a copy (packing), made by a new stage COPY
-//   frame VALUE COPY                           readers read a copy of all that their windows reach of the value, zeros around it included
+//   frame VALUE COPY [AXIS SIZE]               readers read a copy of all that their windows reach of the value, zeros included; one for each SIZE of AXIS (AXIS.b, AXIS.r)
 //   materialize NODE VALUE                     a map of the graph that is inlined at its readers becomes a stage and a value of its own
 //   inline VALUE                               the other way: a value that is a plain map is computed by its readers
 //   fuse STAGE NEXT                            one nest with the results of both; a fold and the maps on its results become one (epilogue)

@@ -43,7 +43,7 @@ constexpr Form forms[] = {
     {DirectiveKind::roles, "roles", 2, false, 1, 1, "roles STAGE LOOP DEPTH"},
     {DirectiveKind::serial, "serial", 0, false, 1, 1, "serial POINTS"},
     {DirectiveKind::pieces, "pieces", 2, false, 0, 1, "pieces STAGE AXIS [1]"},
-    {DirectiveKind::frame, "frame", 2, false, 0, 0, "frame VALUE COPY"},
+    {DirectiveKind::frame, "frame", 2, true, 0, 1, "frame VALUE COPY [AXIS SIZE]"},
     {DirectiveKind::operand, "operand", 3, false, 0, 0, "operand STAGE AXIS VALUE"},
     {DirectiveKind::from, "from", 1, false, 1, 1, "from AXIS COUNT"},
 };

@@ -61,6 +61,8 @@ std::vector<AxisUse> uses_of(const kernel::Cone& cone, const kernel::Schedule& s
       for (size_t w = 1; w < d.words.size(); w++)
         if (const auto found = loops.find(d.words[w]); found != loops.end() && !found->second.split)
           for (const int a : found->second.axes) uses[size_t(a)].whole = true;
+    } else if (d.kind == DirectiveKind::frame && !d.numbers.empty()) {
+      grow(find(d.words[2]), d.numbers[0]);
     } else if (d.kind == DirectiveKind::jam) {
       const Loop loop = find(d.words[1]);
       grow(loop, loop.unit * d.numbers[0]);

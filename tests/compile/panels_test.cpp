@@ -30,6 +30,10 @@ TEST(Panels, AreMadeOfConstantsThatAreUsedOften) {
   EXPECT_EQ(to_string(panels.type()), "f32[4, 96, 64]");
   EXPECT_EQ(panels.name, "w.panels");
   EXPECT_EQ(made.function[made.panels[0].from].kind, NodeKind::input);
+  // Three vectors where four would leave one panel half empty.
+  const PackedFunction thirds = packed(product(64, 240, 96, "weight") + "  return y = %y\n}\n");
+  ASSERT_EQ(thirds.panels.size(), 1u);
+  EXPECT_EQ(to_string(thirds.function[thirds.panels[0].panels].type()), "f32[5, 96, 48]");
 }
 
 TEST(Panels, AreNotMadeOfWhatIsNoConstantOrUsedSeldomOrSmall) {
