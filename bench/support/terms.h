@@ -39,7 +39,8 @@ inline std::string convolution_term(int in, int out, int size, int kernel, int s
                      in, size, out, kernel, stride, kernel / 2, axes);
 }
 
-/// Scores, then one fold with the state (largest score, sum, sum times values). Operands of another type than f32 are converted.
+/// Scores, then one fold with the state (largest score, sum, sum times values). Operands of another type than f32 are converted, and weights are
+/// rounded to that type before they multiply the values, as scaled_dot_product_attention does; their sum is that of exact weights.
 inline std::string attention_term(int heads, int key_heads, int length, int depth, bool causal,
                                   const std::string& type = "f32") {
   const bool narrow = type != "f32";
@@ -58,7 +59,7 @@ inline std::string attention_term(int heads, int key_heads, int length, int dept
   %F = fold [h: {H}, q: {S}, k: {S}, e: {D}] over [k]{domain} {{
     max %s[h, q, k];
     sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %one[];
-    sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %v[h, k, e]
+    sum(select(old0 == -inf, 0, self * {weight})) %v[h, k, e]
   }}
   %l = get %F, 1
   %O = get %F, 2
@@ -66,6 +67,8 @@ inline std::string attention_term(int heads, int key_heads, int length, int dept
   %Out = div %O, %ll
 {result}}})",
       fmt::arg("T", type), fmt::arg("f", narrow ? "f" : ""),
+      fmt::arg("weight",
+               narrow ? fmt::format("cast<f32>(cast<{}>(exp2(old0 - new0)))", type) : "exp2(old0 - new0)"),
       fmt::arg("casts", narrow ? "  %fQ = cast f32 %Q\n  %fK = cast f32 %K\n  %fV = cast f32 %V\n" : ""),
       fmt::arg("result", narrow ? fmt::format("  %R = cast {} %Out\n  return Out = %R\n", type)
                                 : std::string("  return Out = %Out\n")),

@@ -4,6 +4,8 @@
 //   N_i = op_i( T_i(self = A_i, old = A, new = N),  op_i over the tile of T_i(self = b_i, old = b, new = N) )
 // T is a homomorphism of op that composes (ir/monoid.h), so this is the monoid's combine. A factor that several transforms share,
 // T = self * w, is computed once for each point of the tile (the exponentials of a softmax, STAGE.w) and once for the state (the correction, STAGE.c).
+// Where T rounds its factor, T = self * cast<f32>(cast<bf16>(w)), the weights of a tile are rounded where they are multiplied, in the frame of the tile's
+// new state. Corrections of states, and other transforms with the same w, take it as it is: wider intermediate values are a reassociation.
 #include "base/check.h"
 #include "kernel/formula.h"
 #include "kernel/nest.h"
@@ -12,50 +14,82 @@
 namespace luminal::kernel {
 namespace {
 
-/// w with T == self * w, as a program over the same leaves; none where T is not of that form.
-std::optional<Scalar> linear_factor(const Scalar& transform, size_t node) {
-  auto part = [&](int n) { // the program that ends at node n
-    std::vector<Scalar> made;
-    for (int i = 0; i <= n; i++) {
-      const ScalarNode& s = transform.nodes()[size_t(i)];
-      switch (s.kind) {
-      case ScalarNode::Kind::constant: made.push_back(Scalar::constant(s.value)); break;
-      case ScalarNode::Kind::leaf: made.push_back(Scalar::leaf(s.leaf)); break;
-      case ScalarNode::Kind::cast: made.push_back(Scalar::cast(s.dtype, made[size_t(s.args[0])])); break;
-      case ScalarNode::Kind::op: {
-        std::vector<Scalar> args;
-        for (int a = 0; a < row(s.op).arity; a++) args.push_back(made[size_t(s.args[a])]);
-        made.push_back(Scalar::apply(s.op, args));
-        break;
-      }
-      }
+/// The program that ends at node n.
+Scalar program_at(const Scalar& whole, int n) {
+  std::vector<Scalar> made;
+  for (int i = 0; i <= n; i++) {
+    const ScalarNode& s = whole.nodes()[size_t(i)];
+    switch (s.kind) {
+    case ScalarNode::Kind::constant: made.push_back(Scalar::constant(s.value)); break;
+    case ScalarNode::Kind::leaf: made.push_back(Scalar::leaf(s.leaf)); break;
+    case ScalarNode::Kind::cast: made.push_back(Scalar::cast(s.dtype, made[size_t(s.args[0])])); break;
+    case ScalarNode::Kind::op: {
+      std::vector<Scalar> args;
+      for (int a = 0; a < row(s.op).arity; a++) args.push_back(made[size_t(s.args[a])]);
+      made.push_back(Scalar::apply(s.op, args));
+      break;
     }
-    return made.back();
-  };
+    }
+  }
+  return made.back();
+}
+
+/// Of a transform T == self * rounded(program): `through` are the types that the factor is cast to, one after the other.
+struct LinearFactor {
+  Scalar program;
+  std::vector<DType> through = {};
+  Scalar rounded() const {
+    Scalar out = program;
+    for (DType type : through) out = Scalar::cast(type, out);
+    return out;
+  }
+};
+
+/// A factor that goes through a narrower float and back to the type of the states.
+LinearFactor without_rounding(const Scalar& factor, DType type) {
+  const auto& nodes = factor.nodes();
+  const ScalarNode& back = nodes.back();
+  if (back.kind != ScalarNode::Kind::cast || back.dtype != type) return {factor};
+  const ScalarNode& narrow = nodes[size_t(back.args[0])];
+  if (narrow.kind != ScalarNode::Kind::cast || !is_float(narrow.dtype) || bits(narrow.dtype) >= bits(type))
+    return {factor};
+  return {program_at(factor, narrow.args[0]), {narrow.dtype, type}};
+}
+
+/// The factor as a program over the same leaves; none where T is not of that form. `type`: of all states.
+std::optional<LinearFactor> linear_factor(const Scalar& transform, size_t node, DType type) {
   const ScalarNode& n = transform.nodes()[node];
-  if (n.kind == ScalarNode::Kind::leaf && n.leaf == 0) return Scalar::constant(1);
+  if (n.kind == ScalarNode::Kind::leaf && n.leaf == 0) return LinearFactor{Scalar::constant(1)};
   if (n.kind != ScalarNode::Kind::op) return {};
+  const auto part = [&](int at) { return program_at(transform, at); };
   if (n.op == Op::mul)
     for (int side : {0, 1}) {
       Scalar other = part(n.args[1 - side]);
       if (other.reads(0)) continue;
-      if (auto w = linear_factor(transform, size_t(n.args[side])))
-        return *w == Scalar::constant(1) ? other : Scalar::apply(Op::mul, {*w, other});
+      if (auto w = linear_factor(transform, size_t(n.args[side]), type))
+        return w->rounded() == Scalar::constant(1)
+                   ? without_rounding(other, type)
+                   : LinearFactor{Scalar::apply(Op::mul, {w->rounded(), other})};
     }
   if (n.op == Op::div) {
     Scalar other = part(n.args[1]);
     if (other.reads(0)) return {};
-    if (auto w = linear_factor(transform, size_t(n.args[0]))) return Scalar::apply(Op::div, {*w, other});
+    if (auto w = linear_factor(transform, size_t(n.args[0]), type))
+      return LinearFactor{Scalar::apply(Op::div, {w->rounded(), other})};
   }
-  if (n.op == Op::select) { // select(condition, 0, self * w) and the other way round
+  if (n.op ==
+      Op::select) { // select(condition, 0, self * w) and the other way round; no cast changes the zero
     Scalar condition = part(n.args[0]);
     if (condition.reads(0)) return {};
     for (int side : {1, 2}) {
       const ScalarNode& zero = transform.nodes()[size_t(n.args[3 - side])];
       if (zero.kind != ScalarNode::Kind::constant || zero.value != 0) continue;
-      if (auto w = linear_factor(transform, size_t(n.args[side])))
-        return side == 2 ? Scalar::apply(Op::select, {condition, Scalar::constant(0), *w})
-                         : Scalar::apply(Op::select, {condition, *w, Scalar::constant(0)});
+      auto w = linear_factor(transform, size_t(n.args[side]), type);
+      if (!w) continue;
+      const Scalar none = Scalar::constant(0);
+      w->program = side == 2 ? Scalar::apply(Op::select, {condition, none, w->program})
+                             : Scalar::apply(Op::select, {condition, w->program, none});
+      return w;
     }
   }
   return {};
@@ -283,19 +317,24 @@ void Cascade::run() {
   };
   std::vector<Factor> factors;
   std::vector<int> factor_of(size_t(n), -1);
+  std::vector<std::vector<DType>> through(static_cast<size_t>(n)); // types that its weights are rounded to
+  const auto& parts = f_.monoid->components();
+  const bool one_type = std::ranges::all_of(parts, [&](auto& m) { return m.dtype == parts[0].dtype; });
   for (int i = 0; i < n; i++) {
     const MonoidComponent& m = f_.monoid->components()[size_t(i)];
     if (m.op != Op::add || m.transform.is_leaf(0)) continue;
-    auto w = linear_factor(m.transform, m.transform.nodes().size() - 1);
+    auto w = linear_factor(m.transform, m.transform.nodes().size() - 1, m.dtype);
     if (!w) continue;
+    if (!one_type) w = LinearFactor{w->rounded()};
+    through[size_t(i)] = w->through;
     for (size_t k = 0; k < factors.size() && factor_of[size_t(i)] < 0; k++)
-      if (factors[k].program == *w) {
+      if (factors[k].program == w->program) {
         factors[k].users.push_back(i);
         factor_of[size_t(i)] = int(k);
       }
     if (factor_of[size_t(i)] >= 0) continue;
     factor_of[size_t(i)] = int(factors.size());
-    factors.push_back({*w, i, {i}, -1, -1, {}, {}});
+    factors.push_back({w->program, i, {i}, -1, -1, {}, {}});
   }
   for (Factor& factor : factors) {
     for (int j = 0; j < factor.first; j++) {
@@ -354,6 +393,7 @@ void Cascade::run() {
       if (!weight)
         weight = shared ? formula_load(factor.weights, c.dtype, plain(factor.weight_axes))
                         : with(factor.program, i, formula_constant(c.dtype, 1), body_of);
+      for (DType type : through[size_t(i)]) weight = formula_cast(type, weight);
       fold.body = one ? weight : formula_op(Op::mul, {weight, c.body});
       if (carried)
         fold.init = formula_op(

@@ -162,14 +162,19 @@ bool Chooser::cascade_tiles() {
   if (vectors > 1) add(DirectiveKind::split, {"*", qi, qw, ql}, {limits_.lanes});
   add(DirectiveKind::split, {"*", k, ko, ki}, {block});
   add(DirectiveKind::cascade, {fold, ko});
-  for (int s = 0; s < int(nests_.cone.stages.size()); s++) tile_stage(s, *t, {qo, qw, ql, ko}, rows);
+  const std::string first = t->common.empty() ? qo : axis_name(t->common[0]);
+  const bool enough = trips(*nest(0).find(first)) >= 2 * limits_.threads; // for everyone
+  const WordProduct product = product_in_words(*t, {qo, qw, ql, ko}, vectors, enough);
+  const int begin = product.copies; // a copy that all blocks read comes before them
+  for (int s = begin; s < int(nests_.cone.stages.size()); s++) tile_stage(s, *t, {qo, qw, ql, ko}, rows);
 
   // All run inside a block of lanes; from the first stage of the reduction on, inside its tiles.
   bool open = false, placed = false; // the cascade's stages follow its first one
-  for (int s = 0; s < int(nests_.cone.stages.size()); s++) {
+  for (int s = begin; s < int(nests_.cone.stages.size()); s++) {
     const bool tile = nest(s).find(ko) != nullptr, follows = nest(s).cascade != 0 && placed;
     placed |= nest(s).cascade != 0;
-    if (s > 0 && !follows) add(DirectiveKind::at, {stage(s).name, tile && open ? ko : qo});
+    if (s > begin && !follows) add(DirectiveKind::at, {stage(s).name, tile && open ? ko : qo});
+    if (s == begin && product.inside) add(DirectiveKind::at, {stage(s).name, axis_name(t->common.back())});
     open |= tile;
   }
   for (auto& [copy, dims] : copies) {
@@ -182,15 +187,14 @@ bool Chooser::cascade_tiles() {
     const ConeValue& value = nests_.cone.values[v];
     const int writer = value.role == ValueRole::interior ? nests_.writer(int(v)) : -1;
     if (writer < 0 || std::ranges::any_of(copies, [&](auto& c) { return c.first == value.name; })) continue;
-    std::vector<std::string> words{value.name, contains(value.axes, t->reduced) ? ko : qo};
+    const bool of_tile = contains(value.axes, t->reduced) || contains(value.axes, product.axis);
+    std::vector<std::string> dims{value.name, of_tile ? ko : qo};
     for (int a : value.axes)
-      if (a >= 0 && a != t->lanes && !contains(t->common, a)) words.push_back(axis_name(a));
-    if (words.size() == 2 || !contains(value.axes, t->lanes)) continue;
-    words.push_back(q);
-    add(DirectiveKind::store, words);
+      if (a >= 0 && a != t->lanes && !contains(t->common, a)) dims.push_back(axis_name(a));
+    if (dims.size() == 2 || !contains(value.axes, t->lanes)) continue;
+    dims.push_back(q);
+    add(DirectiveKind::store, dims);
   }
-  const std::string first = t->common.empty() ? qo : axis_name(t->common[0]);
-  const bool enough = trips(*nest(0).find(first)) >= 2 * limits_.threads; // for everyone
   add(DirectiveKind::parallel, {"*", enough ? first : qo});
   if (domain) {
     add(DirectiveKind::predicate_split, {ko});
@@ -198,11 +202,88 @@ bool Chooser::cascade_tiles() {
       if (stage(int(s)).domain.is_constant(1) && stage(int(s)).needed.is_constant(1)) continue;
       for (auto& l : std::vector<StageLoop>(nest(int(s)).loops))
         if (l.name != ko && l.kind == LoopKind::serial && l.symbol.is_symbol() &&
-            depends_on_loop(nest(int(s)), nests_.cone.axes[size_t(t->reduced)].symbol, l))
+            std::ranges::any_of(std::initializer_list{t->reduced, product.axis}, [&](int a) {
+              return a >= 0 && depends_on_loop(nest(int(s)), nests_.cone.axes[size_t(a)].symbol, l);
+            }))
           try_add(DirectiveKind::predicate_bound, {stage(int(s)).name, l.name});
     }
   }
   return true;
+}
+
+/// The product with rounded weights takes the dot instruction where there is one: the weights of a tile are put together in words between the sum that makes
+/// them and the product, the second operand (where it does not lie in words) once for all blocks of lanes.
+Chooser::WordProduct Chooser::product_in_words(const Tuple& t, const TileLoops& loops, int64_t vectors,
+                                               bool enough) {
+  int product = 0; // none where one tile holds everything
+  const int stages = int(nests_.cone.stages.size());
+  while (product < stages &&
+         (nest(product).cascade == 0 || !has_fold(stage(product)) || !contains(stage(product).axes, t.wide)))
+    product++;
+  if (product == stages) return {};
+  const std::string name = stage(product).name, weights = nests_.free_name(name + ".weights"),
+                    operand = nests_.free_name(name + ".operand");
+  const Nests before = nests_;
+  const auto taken = [&](const std::string& unit) {
+    return try_add(DirectiveKind::unit, {name, unit, weights, operand}) ||
+           try_add(DirectiveKind::unit, {name, unit, weights});
+  };
+  const auto unit = std::ranges::find_if(limits_.units, taken);
+  if (unit == limits_.units.end()) return {};
+  const int made = nests_.stage(weights);
+  if (!contains(stage(made).axes, t.lanes) || !decisions_.ask_whether(name + ".unit", true)) {
+    nests_ = before;
+    schedule_.directives.pop_back();
+    return {};
+  }
+  WordProduct out{int(nests_.cone.axes.size()) - 1, false};
+  const ConeAxis axis = nests_.cone.axes[size_t(out.axis)];
+  const std::string lanes = nests_.cone.axes[size_t(t.lanes)].name;
+  const StageLoop* inner = nullptr; // of the product, along the words of a tile
+  for (auto& l : nest(nests_.stage(name)).loops)
+    if (l.name != loops.tiles && depends_on_loop(nest(nests_.stage(name)), axis.symbol, l)) inner = &l;
+  const std::string step = inner->name, both = vectors > 1 ? nests_.free_name(lanes + ".i") : loops.lanes;
+  const int64_t words = trips(*inner);
+  add(DirectiveKind::split, {weights, lanes, loops.blocks, both}, {vectors * limits_.lanes});
+  if (vectors > 1) add(DirectiveKind::split, {weights, both, loops.vectors, loops.lanes}, {limits_.lanes});
+  add(DirectiveKind::split, {weights, axis.name, loops.tiles, step}, {words});
+
+  out.copies = stage(0).name == operand;
+  if (!out.copies) return out;
+  // Inside the loops that all stages share, or a nest of its own.
+  out.inside = enough && !t.common.empty();
+  std::vector<std::string> order{operand}, kept;
+  for (int a : t.common) {
+    const std::string& common = nests_.cone.axes[size_t(a)].name;
+    out.inside = out.inside && nest(0).find(common);
+    if (nest(0).find(common)) order.push_back(common);
+  }
+  for (auto& l : nest(0).loops)
+    if (l.name != axis.name && std::ranges::find(order, l.name) == order.end()) kept.push_back(l.name);
+  std::string rows = axis.name;
+  if (!out.inside) {
+    const auto [blocks, within] = split(0, axis.name, words);
+    add(DirectiveKind::parallel, {operand, blocks});
+    order.insert(order.begin() + 1, blocks);
+    rows = within;
+  }
+  order.push_back(rows);
+  if (!kept.empty()) {
+    std::string last = kept.back();
+    kept.pop_back();
+    order.insert(order.end(), kept.begin(), kept.end());
+    const int64_t n = trips(*nest(0).find(last)),
+                  width = std::min<int64_t>(limits_.lanes, int64_t(std::bit_ceil(size_t(n))));
+    if (n != width) {
+      const auto [outside, side_by_side] = split(0, last, width);
+      order.push_back(outside);
+      last = side_by_side;
+    }
+    order.push_back(last);
+    if (width > 1) add(DirectiveKind::vector, {operand, last});
+  }
+  add(DirectiveKind::order, order);
+  return out;
 }
 
 /// Loops of one stage of the cascade, or of what comes before and after it.

@@ -59,6 +59,12 @@ private:
   std::optional<Tuple> tuple() const;
   std::vector<std::pair<std::string, std::vector<std::string>>> copies_for(const Tuple& tuple);
   bool cascade_tiles();
+  struct WordProduct {
+    int axis = -1;       // of the words
+    bool copies = false; // the first stage copies the second operand
+    bool inside = false; // in the loops that all stages share
+  };
+  WordProduct product_in_words(const Tuple& tuple, const TileLoops& loops, int64_t vectors, bool enough);
   void tile_stage(int s, const Tuple& tuple, const TileLoops& loops, int64_t rows);
   void epilogues();
   void windows();

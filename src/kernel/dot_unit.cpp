@@ -98,9 +98,66 @@ private:
   int k_, width_;
 };
 
-/// A copy of an operand in words: a stage of its own in front of `stage`, and the load of a word of it.
+/// The domain of a sum whose steps are words.
+struct WordDomain {
+  Expr some = 1;                       // holds where an element of the word may take part
+  std::vector<std::vector<Expr>> all;  // conditions for each element,
+  std::vector<std::vector<Expr>> more; // those that do not follow from `some`
+  std::set<int> axes;                  // that they depend on, the one of the words left out
+};
+
+/// Of the conditions of a domain `axis` = words * k + i: each holds for some element where it holds for the first or for the last one.
+WordDomain word_domain(Nests& nests, const Stage& stage, const ConeAxis& axis, Expr words, const Unit& unit) {
+  WordDomain out;
+  out.all.resize(size_t(unit.k));
+  out.more.resize(size_t(unit.k));
+  if (stage.domain.is_constant(1)) return out;
+  std::vector<Expr> conditions{stage.domain};
+  if (stage.domain.kind() == ExprKind::logical_and)
+    conditions.assign(stage.domain.args().begin(), stage.domain.args().end());
+  if (!holes_of(nests.cone, conditions).empty())
+    refuse("the domain of stage {} is found through indices from memory", stage.name);
+  std::vector<Expr> some;
+  for (Expr condition : conditions) {
+    for (int a : stage.axes)
+      if (const Expr symbol = nests.cone.axes[size_t(a)].symbol;
+          symbol != axis.symbol && symbol.is_symbol() && depends_on(condition, symbol))
+        out.axes.insert(a);
+    std::optional<Expr> rises;
+    if (condition.kind() == ExprKind::lt)
+      rises = coefficient_of(condition.args()[1] - condition.args()[0], axis.symbol);
+    if (depends_on(condition, axis.symbol) && (!rises || !rises->is_constant()))
+      refuse("the domain of stage {} does not begin or end along {}", stage.name, axis.name);
+    const int last = unit.k - 1, loosest = rises && rises->value() > 0 ? last : 0;
+    for (int i = 0; i < unit.k; i++) {
+      const Expr here = luminal::substitute(condition, {{axis.symbol, words * unit.k + i}});
+      if (here != condition) nests.instances.insert({here, condition});
+      out.all[size_t(i)].push_back(here);
+      if (i == loosest) some.push_back(here);
+      if (i != loosest && here != condition) out.more[size_t(i)].push_back(here);
+    }
+  }
+  out.some = logical_and(some);
+  return out;
+}
+
+/// The words with zeros in place of elements outside of the domain.
+FormulaRef masked(FormulaRef word, const WordDomain& domain, const Unit& unit) {
+  const int width = 32 / unit.k;
+  for (int i = 0; i < unit.k; i++)
+    for (Expr condition : domain.more[size_t(i)]) {
+      const uint32_t element = ((uint32_t{1} << width) - 1) << (i * width);
+      word = formula_op(Op::select,
+                        {formula_index(condition, DType::boolean), word,
+                         formula_op(Op::bit_and, {word, formula_constant(DType::u32, double(~element))})});
+    }
+  return word;
+}
+
+/// A copy of an operand in words: a stage of its own, and the load of a word of it. What knows all axes of the domain has zeros outside of it; what reads
+/// nothing that the kernel makes comes before the loops of a cascade.
 FormulaRef copied(Nests& nests, int stage, const std::string& name, const FormulaRef& f, const ConeAxis& axis,
-                  int words_axis, const Unit& unit) {
+                  int words_axis, const WordDomain& domain, const Unit& unit) {
   for (auto& other : nests.cone.values)
     if (other.name == name) refuse("there is already a value {}", name);
   const ConeAxis words = nests.cone.axes[size_t(words_axis)];
@@ -117,15 +174,28 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, const Formul
     for (Expr e : part.index) note(e);
     note(part.guard);
   });
+  const bool inside_domain = !domain.some.is_constant(1) && std::ranges::all_of(domain.axes, [&](int a) {
+    return std::ranges::find(dims, a) != dims.end();
+  });
+  bool of_kernel = false;
+  visit(f, [&](const Formula& part) {
+    of_kernel |=
+        part.kind == FormulaKind::load && nests.cone.values[size_t(part.value)].role != ValueRole::input;
+  });
   const int width = 32 / unit.k;
   FormulaRef word;
   for (int i = 0; i < unit.k; i++) {
     const Expr at = words.symbol * unit.k + i;
     FormulaRef x = substitute(f, {{axis.symbol, at}});
-    const Expr inside = lt(at, axis.extent);
-    if (prove(inside) != Truth::yes)
-      x = formula_op(Op::select, {formula_index(inside, DType::boolean), guarded(x, inside),
-                                  formula_constant(x->dtype, 0)});
+    std::vector<Expr> conditions{lt(at, axis.extent)};
+    if (inside_domain) {
+      const std::vector<Expr>& own = domain.all[size_t(i)];
+      conditions.insert(conditions.end(), own.begin(), own.end());
+    }
+    for (Expr inside : conditions)
+      if (prove(inside) != Truth::yes)
+        x = formula_op(Op::select, {formula_index(inside, DType::boolean), guarded(x, inside),
+                                    formula_constant(x->dtype, 0)});
     if (bits(x->dtype) == width) x = formula_bitcast(width == 8 ? DType::u8 : DType::u16, x);
     x = formula_cast(DType::u32, x);
     if (i) x = formula_op(Op::shl, {x, formula_constant(DType::u32, i * width)});
@@ -140,6 +210,7 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, const Formul
   part.body = word;
   Stage stage_of_copy;
   stage_of_copy.name = nests.free_stage_name(name);
+  if (inside_domain) stage_of_copy.domain = domain.some;
   for (int d : dims) {
     const int a = nests.cone.axes[size_t(d)].symbol == axis.symbol ? words_axis : d;
     const ConeAxis& of = nests.cone.axes[size_t(a)];
@@ -154,8 +225,38 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, const Formul
   const FormulaRef load = formula_load(part.out, DType::u32, part.index);
   stage_of_copy.components.push_back(std::move(part));
   StageNest nest = nests.fresh(stage_of_copy);
-  nests.insert_stage(stage, std::move(stage_of_copy), std::move(nest));
-  return load;
+  const bool first = nests.stages[size_t(stage)].cascade != 0 && !of_kernel;
+  nests.insert_stage(first ? 0 : stage, std::move(stage_of_copy), std::move(nest));
+  return inside_domain ? load : masked(load, domain, unit);
+}
+
+/// The loops along an axis, of which the innermost one, serial and in steps of one, takes whole words.
+struct WordLoops {
+  std::string name;            // of the innermost one
+  bool split = false;          // there are others
+  Expr outside = 0;            // axis = outside + the innermost loop
+  std::optional<size_t> guard; // of the end of the axis
+};
+
+std::optional<WordLoops> word_loops(const StageNest& nest, const ConeAxis& axis, const Unit& unit) {
+  const Expr value = nest.axis_values.at(axis.symbol);
+  for (auto& loop : nest.loops) {
+    if (loop.kind != LoopKind::serial) continue;
+    if (value == loop.symbol && loop.name == axis.name) return WordLoops{loop.name};
+    if (!loop.symbol.is_symbol() || !depends_on(value, loop.symbol)) continue;
+    const std::optional<Expr> step = coefficient_of(value, loop.symbol);
+    if (!step || !step->is_constant(1)) continue;
+    WordLoops out{loop.name, true, value - loop.symbol};
+    if (!loop.extent.is_constant() || loop.extent.value() % unit.k || out.outside.multiple() % unit.k)
+      return {};
+    for (size_t g = 0; g < nest.guards.size(); g++) {
+      if (!depends_on(nest.guards[g].value, loop.symbol)) continue;
+      if (nest.guards[g].value != value || nest.guards[g].limit != axis.extent || out.guard) return {};
+      out.guard = g;
+    }
+    return out;
+  }
+  return {};
 }
 
 /// Is every value of `from` one of `to`?
@@ -175,8 +276,7 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
   for (size_t c = 1; c < stage.components.size(); c++)
     if (!stage.components[c].after) refuse("stage {} computes several things at once", stage_name);
   const DType accumulator = unit->accumulator.dtype;
-  if (stage.monoid || fold.kind != ComponentKind::fold || fold.op != Op::add || fold.dtype != accumulator ||
-      !stage.domain.is_constant(1))
+  if (stage.monoid || fold.kind != ComponentKind::fold || fold.op != Op::add || fold.dtype != accumulator)
     refuse("stage {} is no sum of {}", stage_name, luminal::to_string(accumulator));
   const FormulaRef body = fold.body;
   const auto is_product = [](const Formula& f) {
@@ -197,32 +297,58 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
     if (std::ranges::find(fold.axes, axis) == fold.axes.end()) reduced.push_back(axis);
   for (size_t r = reduced.size(); r-- > 0;) {
     const ConeAxis axis = nests.cone.axes[size_t(reduced[r])];
-    const StageLoop* loop = nest.find(axis.name);
     const bool fill = copies.size() == 2; // what is copied may end within a word
-    if (!axis.extent.is_constant() || (axis.extent.value() % unit->k && !fill) || !loop ||
-        nest.axis_values.at(axis.symbol) != loop->symbol || loop->kind != LoopKind::serial)
-      continue;
+    if (!axis.extent.is_constant() || (axis.extent.value() % unit->k && !fill)) continue;
+    const std::optional<WordLoops> loops = word_loops(nest, axis, *unit);
+    if (!loops) continue;
     const int64_t words = (axis.extent.value() + unit->k - 1) / unit->k;
-    if (words == 0) continue;
+    if (words == 0 || (words == 1 && loops->split)) continue;
     const std::string name = nests.free_name(axis.name + ".words");
     const Expr symbol = words == 1 ? Expr(0) : Expr::symbol(name, {0, words - 1});
     const Words pack(nests.cone, axis.symbol, symbol, *unit);
     const bool ragged = axis.extent.value() % unit->k != 0;
     FormulaRef x = ragged ? nullptr : pack(a), y = ragged ? nullptr : pack(b);
     if (size_t(!x) + size_t(!y) != copies.size()) continue;
+    const WordDomain domain = word_domain(nests, stage, axis, symbol, *unit);
+    for (FormulaRef* operand : {&x, &y}) {
+      if (!*operand || domain.some.is_constant(1)) continue;
+      visit(*operand, [&](const Formula& f) {
+        if (f.kind == FormulaKind::load && nests.cone.values[size_t(f.value)].role == ValueRole::interior)
+          refuse("{} may not be made outside of the domain of stage {}",
+                 nests.cone.values[size_t(f.value)].name, stage_name);
+      });
+      *operand = masked(*operand, domain, *unit);
+    }
+    /// The loops run over words.
+    const auto replace = [&](StageNest& own) {
+      own.axis_values.erase(axis.symbol);
+      StageLoop& loop = *own.find(loops->name);
+      if (!loops->split) {
+        if (words > 1) own.axis_values[symbol] = symbol;
+        loop = {name, symbol, words};
+        return;
+      }
+      const std::string inner = nests.free_name(loop.name + ".words");
+      const int64_t trips = loop.extent.value() / unit->k;
+      loop = {inner, trips == 1 ? Expr(0) : Expr::symbol(inner, {0, trips - 1}), trips};
+      const Expr value = floordiv(loops->outside, unit->k) + loop.symbol;
+      own.axis_values[symbol] = value;
+      if (loops->guard) own.guards[*loops->guard] = {value, words, own.guards[*loops->guard].reduction};
+    };
     if (!copies.empty()) {
       if (words == 1) continue;
       const int position = int(nests.cone.axes.size());
       nests.cone.axes.push_back({name, words, symbol});
       size_t next = 0;
       for (auto& [operand, from] : {std::pair(&x, &a), std::pair(&y, &b)})
-        if (!*operand) *operand = copied(nests, s++, copies[next++], *from, axis, position, *unit);
+        if (!*operand) {
+          *operand = copied(nests, s, copies[next++], *from, axis, position, domain, *unit);
+          s++;
+        }
       fold.body = formula_user_op(unit_name, accumulator, {formula_constant(accumulator, 0), x, y});
       std::ranges::replace(stage.axes, reduced[r], position);
-      StageNest& own = nests.stages[size_t(s)];
-      own.axis_values.erase(axis.symbol);
-      own.axis_values[symbol] = symbol;
-      *own.find(axis.name) = {name, symbol, words};
+      stage.domain = domain.some;
+      replace(nests.stages[size_t(s)]);
       nests.cone.stages[size_t(s)] = std::move(stage);
       return;
     }
@@ -231,7 +357,7 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
     };
     std::vector<int> others = reduced;
     others.erase(others.begin() + std::ptrdiff_t(r));
-    int64_t steps = words;
+    int64_t steps = loops->split || !stage.domain.is_constant(1) ? 1 << 20 : words;
     for (int other : others) {
       const Expr extent = nests.cone.axes[size_t(other)].extent;
       steps = extent.is_constant() && steps <= 64 ? steps * extent.value() : 1 << 20;
@@ -262,9 +388,8 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
       const int position = int(nests.cone.axes.size());
       nests.cone.axes.push_back({name, words, symbol});
       std::ranges::replace(stage.axes, reduced[r], position);
-      nest.axis_values.erase(axis.symbol);
-      if (words > 1) nest.axis_values[symbol] = symbol;
-      *nest.find(axis.name) = {name, symbol, words};
+      stage.domain = domain.some;
+      replace(nest);
     }
     nests.cone.stages[size_t(s)] = std::move(stage);
     return;

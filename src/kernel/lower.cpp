@@ -268,7 +268,7 @@ std::optional<Lowering::Interval2> Lowering::domain_range(int stage, const Stage
   if (!folds || reduces(n_.cone, s, nest, loop))
     for (Expr e : conjuncts(s.domain)) conditions.push_back(e);
   for (Expr original : conditions) {
-    if (original.kind() != ExprKind::lt || assumed_.yes.contains(original)) continue;
+    if (original.kind() != ExprKind::lt || assumed(original)) continue;
     Expr gap = substitute(original.args()[1], nest.axis_values) -
                substitute(original.args()[0], nest.axis_values); // > 0 holds
     if (!depends_on(gap, loop.symbol)) continue;

@@ -40,8 +40,8 @@ Expr StageLowering::condition_at(const State& state, Expr condition) const {
     std::vector<Expr> left;
     if (condition.kind() == ExprKind::logical_and) {
       for (Expr e : condition.args())
-        if (!l_.assumed_.yes.contains(e)) left.push_back(e);
-    } else if (!l_.assumed_.yes.contains(condition)) {
+        if (!l_.assumed(e)) left.push_back(e);
+    } else if (!l_.assumed(condition)) {
       left.push_back(condition);
     }
     condition = logical_and(left);

@@ -47,6 +47,10 @@ Body StageLowering::invariants(State& state, size_t i) {
   std::set<const Formula*> seen; // formulas share parts: each is walked once
   std::function<void(const FormulaRef&)> walk = [&](const FormulaRef& f) {
     if (f->args.empty() || state.made.contains(f.get()) || !seen.insert(f.get()).second) return;
+    if (f->kind == FormulaKind::op && f->user_op.empty() && f->op == Op::select &&
+        f->args[0]->kind == FormulaKind::index &&
+        prove(condition_at(state, f->args[0]->index[0])) == Truth::yes)
+      return walk(f->args[1]); // what is not chosen is not written
     bool of_constants = std::ranges::all_of(
         f->args, [](auto& a) { return a->kind == FormulaKind::constant || a->kind == FormulaKind::index; });
     if (!is_fixed(f) || of_constants) {

@@ -105,6 +105,12 @@ private:
     Expr some_begin, some_end, all_begin, all_end;
     std::vector<Expr> conditions; // of the domain that hold in all_begin .. all_end
   };
+  /// Does the condition hold in all of the part that is being written?
+  bool assumed(Expr condition) const {
+    const auto instance = n_.instances.find(condition);
+    return assumed_.yes.contains(condition) ||
+           (instance != n_.instances.end() && assumed_.yes.contains(instance->second));
+  }
   /// Where along a loop the stage's domain holds for some (for all) points of the loops that are not open yet.
   std::optional<Interval2> domain_range(int stage, const StageNest& nest, const StageLoop& loop) const;
 

@@ -66,6 +66,8 @@ struct Nests {
   std::set<std::string> predicate_splits;
   std::set<int> streams;            // values that are written past the caches
   std::map<std::string, int> roles; // loop -> depth
+  /// Conditions of a domain at an element of a word (dot_unit.cpp): the condition that they are instances of. Parts of a nest begin and end between words.
+  std::map<Expr, Expr, ExprLess> instances;
   int cascades = 0;
 
   explicit Nests(Cone c);

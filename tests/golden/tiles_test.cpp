@@ -11,7 +11,8 @@ struct Sizes {
   std::string heads = "1", groups = "1", queries, keys, depth, width;
   bool scores = true; // computed from Q and K; else an input
   std::string domain, symbols;
-  bool narrow = false; // bf16 inputs, f32 sums
+  bool narrow = false;  // bf16 inputs, f32 sums
+  bool rounded = false; // weights are rounded to bf16 before they multiply the values
 };
 
 std::string term_of(const Sizes& s) {
@@ -39,12 +40,13 @@ std::string term_of(const Sizes& s) {
 )",
                         fmt::arg("H", s.heads), fmt::arg("M", s.queries), fmt::arg("N", s.keys),
                         fmt::arg("D", s.depth), fmt::arg("head", head), fmt::arg("f", f));
-  text += fmt::format(R"(  %one = const f32 1
+  text += fmt::format(
+      R"(  %one = const f32 1
   %v = view %{f}V [h: {H}, k: {N}, e: {E}] -> [{head}, k, e]
   %F = fold [h: {H}, q: {M}, k: {N}, e: {E}] over [k]{domain} {{
     max %s[h, q, k];
     sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %one[];
-    sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %v[h, k, e]
+    sum(select(old0 == -inf, 0, self * {weight})) %v[h, k, e]
   }}
   %l = get %F, 1
   %O = get %F, 2
@@ -53,9 +55,10 @@ std::string term_of(const Sizes& s) {
   return Out = %Out
 }}
 )",
-                      fmt::arg("H", s.heads), fmt::arg("M", s.queries), fmt::arg("N", s.keys),
-                      fmt::arg("E", s.width), fmt::arg("head", head), fmt::arg("f", f),
-                      fmt::arg("domain", s.domain.empty() ? "" : " where " + s.domain));
+      fmt::arg("H", s.heads), fmt::arg("M", s.queries), fmt::arg("N", s.keys), fmt::arg("E", s.width),
+      fmt::arg("head", head), fmt::arg("f", f),
+      fmt::arg("weight", s.rounded ? "cast<f32>(cast<bf16>(exp2(old0 - new0)))" : "exp2(old0 - new0)"),
+      fmt::arg("domain", s.domain.empty() ? "" : " where " + s.domain));
   return text;
 }
 
@@ -157,6 +160,93 @@ TEST(Tiles, LanesAlongTheQueriesAndAProductInRegisters) {
     EXPECT_THAT(schedule, HasSubstr(part));
   EXPECT_THAT(expect_right({"2", "2", "96", "128", "32", "32", true, "k <= q", ""}, avx512, {}, {{}}, 4),
               HasSubstr("predicate_bound O k.i"));
+}
+
+// Each weight is rounded once, in the frame of its tile: the result lies within 2^-9 of the values' magnitude around that without rounding, and is the
+// same with and without the instruction, which sees the same tiles. Special values are inputs.
+void expect_rounded(const Sizes& sizes, const MachineLimits& limits, Answers answers, uint64_t seed,
+                    std::initializer_list<const char*> parts, bool special = false) {
+  const std::string term = term_of(sizes);
+  Module module = parse_module(term, "tuple");
+  ASSERT_THAT(verify(module), testing::IsEmpty()) << term;
+  Bindings inputs = random_bindings(module.entry(), {"tuple", {}}, seed);
+  if (special) {
+    std::mt19937_64 random(seed);
+    for (auto& [name, t] : inputs.inputs) // of the last rows, which not all queries see
+      for (double x : {double(NAN), double(INFINITY), -double(INFINITY)})
+        store_f64(t.dtype, t.data.data(), t.count() - 1 - int64_t(random() % uint64_t(t.count() / 8)), x);
+  }
+  const HostTensor exact = Interpreter(module, inputs, InterpMode::f64).run().at("Out");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(bool(cone));
+  std::vector<std::byte> results[2];
+  int tiled = 0;
+  for (const bool dots : {true, false}) {
+    if (!dots) answers["O.unit"] = 0;
+    auto [schedule, kernel, decisions] = default_kernel(*cone, limits, answers);
+    ASSERT_TRUE(bool(kernel)) << kernel.error() << to_string(schedule);
+    EXPECT_THAT(verify(*kernel), testing::IsEmpty()) << to_string(*kernel);
+    for (const char* part : parts)
+      EXPECT_EQ(to_string(schedule).find(part) != std::string::npos, dots) << part << "\n"
+                                                                           << to_string(schedule);
+    tiled += to_string(schedule).find("cascade F k.o") != std::string::npos;
+    for (const int workers : {1, 2}) {
+      KernelRun got = run_cone(module.entry(), *cone, *kernel, inputs, adversarial(seed, workers));
+      ASSERT_TRUE(got.run.ok()) << got.run.text() << to_string(schedule) << to_string(*kernel) << term;
+      if (workers == 2) EXPECT_EQ(got.results.at("Out"), results[dots]) << to_string(schedule);
+      results[dots] = got.results.at("Out");
+    }
+    const auto& out = results[dots];
+    for (int64_t i = 0; i < exact.count(); i++) {
+      const double a = load_f64(DType::f32, out.data(), i), b = exact.at(i);
+      EXPECT_TRUE(a == b || std::fabs(a - b) < 0x1.01p-8 || (std::isnan(a) && std::isnan(b)))
+          << i << ": " << a << " and " << b << "\n"
+          << to_string(schedule) << term;
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+  if (tiled < 2) return; // the frames are others
+  for (int64_t i = 0; i < exact.count(); i++) {
+    const double a = load_f64(DType::f32, results[0].data(), i),
+                 b = load_f64(DType::f32, results[1].data(), i);
+    ASSERT_TRUE(a == b || std::fabs(a - b) < 4e-6 || (std::isnan(a) && std::isnan(b)))
+        << i << ": " << a << " and " << b;
+  }
+}
+
+TEST(Tiles, RoundedWeightsTakeTheDotInstruction) {
+  for (const char* domain : {"", "k <= q", "q <= k", "k <= q and q < k + 21"})
+    for (const bool special : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} {}", domain, special));
+      const std::initializer_list<const char*> parts = {"unit O avx512.dpbf16 O.weights O.operand",
+                                                        "at O.weights k.o"};
+      // copies of the values in the loops of the heads, and before all blocks; a remainder of half a word
+      expect_rounded({"4", "2", "70", "96", "16", "20", true, domain, "", true, true}, dots, {}, 5, parts,
+                     special);
+      expect_rounded({"1", "1", "45", "77", "12", "36", true, domain, "", true, true}, dots,
+                     {{"F.vectors", 2}}, 6, parts, special);
+      if (testing::Test::HasFailure()) return;
+    }
+}
+
+TEST(Tiles, RoundedWeightsOfRandomSizes) {
+  for (uint64_t seed = 1; seed <= 8; seed++) {
+    std::mt19937_64 random(seed);
+    const auto in = [&](int64_t low, int64_t high) {
+      return std::to_string(low + int64_t(random() % uint64_t(high - low + 1)));
+    };
+    Sizes s{.queries = in(17, 80), .keys = in(32, 129), .depth = in(1, 20), .width = in(1, 40)};
+    s.groups = in(1, 3);
+    s.heads = random() % 2 ? s.groups : std::to_string(2 * std::stoi(s.groups));
+    const char* domains[] = {"", "k <= q", "q <= k + 5", "k <= q and q < k + 20"};
+    s.domain = domains[random() % 4];
+    s.scores = random() % 4 != 0;
+    s.narrow = s.rounded = true;
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    expect_rounded(s, dots, {{"F.depth", random() % 2 ? 32 : 64}, {"F.rows", random() % 2 ? 2 : 8}}, seed,
+                   {});
+    if (testing::Test::HasFailure()) return;
+  }
 }
 
 } // namespace
