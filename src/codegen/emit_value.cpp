@@ -89,6 +89,9 @@ Value* Emitter::value(const kernel::ValueRef& v) {
       same_bytes.dtype = v->dtype;
       return load(same_bytes);
     }
+    if (const kernel::Value& from = *v->args[0]; from.kind == ValueKind::cast && from.dtype == DType::bf16 &&
+                                                 from.args[0]->dtype == DType::f32 && is_integer(v->dtype))
+      return math_.bf16_bits(value(from.args[0]));
     return bitcast(value(v->args[0]), v->args[0]->dtype, v->dtype);
   case ValueKind::reduce_lanes: return reduce(v->op, v->dtype, value(v->args[0]));
   case ValueKind::let: {

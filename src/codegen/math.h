@@ -19,6 +19,7 @@ public:
   // ---- number formats: f32 values that a narrower type can hold ----
   LV* round_to(LV* x, DType type); // f32 -> the nearest f32 that `type` holds; f64: rounded once
   LV* narrow(LV* x, DType type);   // f32 that `type` holds -> its bits (i8 or i16); exact
+  LV* bf16_bits(LV* x);            // any f32, rounded to bf16 -> its bits
   LV* widen(LV* bits, DType type); // bits -> f32
   LV* narrow_fma(LV* x, LV* y, LV* z, DType type); // of f32 values that `type` holds: rounded once, to `type`
   LV* f64_to_f32_odd(LV* x); // rounded to odd: a second rounding to fewer bits is then right

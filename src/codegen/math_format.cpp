@@ -81,6 +81,14 @@ Value* MathEmitter::round_f32(Value* x, int significand, int low) {
   return b_.CreateSelect(is_nan(x), x, r);
 }
 
+Value* MathEmitter::bf16_bits(Value* x) {
+  Value* u = bits(x);
+  Value* odd = b_.CreateAnd(b_.CreateLShr(u, integer(u, 16)), integer(u, 1));
+  Value* up = b_.CreateAdd(u, b_.CreateAdd(odd, integer(u, 0x7FFF)));
+  Value* high = b_.CreateSelect(is_nan(x), integer(u, 0x7FC0), b_.CreateLShr(up, integer(u, 16)));
+  return b_.CreateTrunc(high, like(x, b_.getInt16Ty()));
+}
+
 Value* MathEmitter::f64_to_f32_odd(Value* x) {
   llvm::Type* f32 = like(x, b_.getFloatTy());
   Value *f = b_.CreateFPTrunc(x, f32), *back = b_.CreateFPExt(f, x->getType());

@@ -147,9 +147,10 @@ FormulaRef masked(FormulaRef word, const WordDomain& domain, const Unit& unit) {
   for (int i = 0; i < unit.k; i++)
     for (Expr condition : domain.more[size_t(i)]) {
       const uint32_t element = ((uint32_t{1} << width) - 1) << (i * width);
-      word = formula_op(Op::select,
-                        {formula_index(condition, DType::boolean), word,
-                         formula_op(Op::bit_and, {word, formula_constant(DType::u32, double(~element))})});
+      const FormulaRef mask = formula_op(Op::select, {formula_index(condition, DType::boolean),
+                                                      formula_constant(DType::u32, UINT32_MAX),
+                                                      formula_constant(DType::u32, double(~element))});
+      word = formula_op(Op::bit_and, {word, mask});
     }
   return word;
 }
@@ -187,6 +188,7 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, const Formul
   for (int i = 0; i < unit.k; i++) {
     const Expr at = words.symbol * unit.k + i;
     FormulaRef x = substitute(f, {{axis.symbol, at}});
+    if (bits(x->dtype) == width) x = formula_bitcast(width == 8 ? DType::u8 : DType::u16, x);
     std::vector<Expr> conditions{lt(at, axis.extent)};
     if (inside_domain) {
       const std::vector<Expr>& own = domain.all[size_t(i)];
@@ -196,7 +198,6 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, const Formul
       if (prove(inside) != Truth::yes)
         x = formula_op(Op::select, {formula_index(inside, DType::boolean), guarded(x, inside),
                                     formula_constant(x->dtype, 0)});
-    if (bits(x->dtype) == width) x = formula_bitcast(width == 8 ? DType::u8 : DType::u16, x);
     x = formula_cast(DType::u32, x);
     if (i) x = formula_op(Op::shl, {x, formula_constant(DType::u32, i * width)});
     word = word ? formula_op(Op::bit_or, {word, x}) : x;

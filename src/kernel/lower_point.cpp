@@ -164,6 +164,11 @@ ValueRef StageLowering::value_of(Values& values, const FormulaRef& f) {
     }
     std::vector<ValueRef> args;
     for (auto& a : f->args) args.push_back(value_of(values, a));
+    if (f->user_op.empty() && f->op == Op::bit_and && f->dtype == DType::u32 &&
+        args[1]->kind == ValueKind::constant && args[1]->constant == double(UINT32_MAX)) {
+      v = args[0]; // a mask of which all is chosen
+      break;
+    }
     v = f->user_op.empty() ? apply(f->op, std::move(args)) : apply(f->user_op, std::move(args));
     break;
   }

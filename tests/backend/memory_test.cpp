@@ -378,6 +378,27 @@ kernel gather(ids: i32[n] in, w: f32[20*8] in, y: f32[n*8] out, z: f32[n] out, t
                {{"n", 37}}, 2, {{"ids", ids}});
 }
 
+// The bits of what is rounded to bf16: ties, values below the normal range, what becomes infinite; a NaN whose payload sits in the low half stays one.
+TEST(Memory, BitsOfRoundedNumbers) {
+  const uint32_t patterns[] = {0x3f808000, 0x3f818000, 0x3f808001, 0xbf817fff, 0x00000001, 0x00008000,
+                               0x00018000, 0x807fffff, 0x7f7fffff, 0xff7f8000, 0x7f800000, 0xff800000,
+                               0x00000000, 0x80000000, 0x3eaaaaab, 0x3fffffff};
+  const uint32_t nans[] = {0x7f800001, 0xff800001, 0x7fffffff, 0x7fc00000};
+  Bytes x(37 * 4), w(37 * 4);
+  for (size_t i = 0; i < 37; ++i) {
+    std::memcpy(x.data() + 4 * i, &patterns[i % 16], 4);
+    std::memcpy(w.data() + 4 * i, i % 3 ? &patterns[i % 16] : &nans[i / 3 % 4], 4);
+  }
+  expect_equal(R"(
+kernel halves(x: f32[n] in, w: f32[n] in, y: u16[n] out, z: f32[n] out; n: 1..64)
+  parallel io in 0..ceildiv(n, 16)
+    vector l in 0..16 masked n - 16*io
+      y[16*io + l] = bitcast<u16>(cast<bf16>(x[16*io + l]))
+      z[16*io + l] = cast<f32>(bitcast<bf16>(bitcast<u16>(cast<bf16>(w[16*io + l]))))
+)",
+               {{"n", 37}}, 2, {{"x", x}, {"w", w}});
+}
+
 TEST(Memory, ConditionsOfLanes) {
   expect_equal(R"(
 kernel lanes(x: f32[n] in, y: f32[n + 2] out, r: f32[n] inout, s: f32[2] out; n: 1..64)
