@@ -5,15 +5,30 @@
 #include "codegen/llvm_target.h"
 #include <cstring>
 #include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/OptBisect.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/raw_ostream.h>
 
 namespace luminal::codegen {
+namespace {
+
+/// The passes of LLVM's code generator that run. Processors that reorder instructions gain nothing from a second scheduler, which is a tenth of the time.
+class Passes final : public llvm::OptPassGate {
+public:
+  bool shouldRunPass(llvm::StringRef name, llvm::StringRef) override {
+    return name != "Post RA top-down list latency scheduler";
+  }
+  bool isEnabled() const override { return true; }
+};
+
+} // namespace
 
 Result<void> Build::start(const CpuTarget& target, int level) {
   auto made = make_target_machine(target, level);
   if (!made) return made.failure();
   machine = std::move(*made);
+  static Passes passes; // without a state
+  context.setOptPassGate(passes);
   take(std::make_unique<llvm::Module>("luminal", context), target);
   return {};
 }
