@@ -1,9 +1,16 @@
 // bench/fused.cpp -- chains that one kernel should compute while its arrays stream by, against a plain loop that reads and writes as many bytes.
+//
+// The limit of a row is the longer one of two times: of the stream, and of the arithmetic. The latter counts the vector instructions that an element's
+// formula becomes on this machine (in LLVM's IR): products, multiply-adds and scalings at the measured rate of multiply-adds, all together with sums,
+// comparisons, roundings and divisions at twice that rate. Loads, stores, selections, what a row needs once, and that a division takes longer are not counted.
 #include "base/thread_pool.h"
+#include "codegen/codegen.h"
 #include "harness.h"
+#include "kernel/loop.h"
 #include "luminal/luminal.h"
 #include <cmath>
 #include <fmt/format.h>
+#include <sstream>
 
 using namespace luminal;
 using namespace luminal::bench;
@@ -34,7 +41,36 @@ struct Work {
   std::function<Tensor(const Tensor& x, const Tensor& y, const Tensor& a, const Tensor& b)> make;
   std::function<Elementwise(const Data&, int64_t row)> value;
   std::string torch; // the name of the peers' function
+  /// What is computed for each element, as values of the loop IR; s[0] stands for what a row shares.
+  std::vector<std::string> arithmetic;
 };
+
+/// Instructions for each vector of results.
+struct Instructions {
+  double multiplies = 0, all = 0;
+};
+Instructions instructions(const Work& work) {
+  const codegen::CpuTarget& target = codegen::CpuTarget::host();
+  const int lanes = target.lanes(DType::f32);
+  std::string text = fmt::format(
+      "kernel arithmetic(x: f32[{0}] in, y: f32[{0}] in, a: f32[{0}] in, b: f32[{0}] in, s: f32[1] in, "
+      "out: f32[{1}] out) lanes {0}\n  vector l in 0..{0}\n",
+      lanes, lanes * work.arithmetic.size());
+  for (size_t i = 0; i < work.arithmetic.size(); i++)
+    text += fmt::format("    out[l + {}] = {}\n", lanes * i, work.arithmetic[i]);
+  std::istringstream ir(codegen::llvm_ir(kernel::parse_kernel(text, work.name), target).value());
+  const std::string vector = fmt::format("<{} x float>", lanes);
+  Instructions counted;
+  for (std::string line; std::getline(ir, line);) {
+    const auto has = [&](const std::string& what) { return line.find(what) != std::string::npos; };
+    if (!has(" = ") || !has(vector)) continue;
+    const bool multiplies = has(" fmul ") || has("llvm.fma") || has("scalef");
+    counted.multiplies += multiplies;
+    counted.all += multiplies || has(" fadd ") || has(" fsub ") || has(" fdiv ") || has(" fcmp ") ||
+                   has("llvm.roundeven") || has("llvm.sqrt");
+  }
+  return counted;
+}
 
 std::function<Elementwise(const Data&, int64_t)> each(Elementwise f) {
   return [f = std::move(f)](const Data&, int64_t) { return f; };
@@ -45,21 +81,34 @@ double square(double v) { return v * v; }
 double exponential(double v) { return std::exp(v); }
 
 const Work works[] = {
-    {"x*1.5 + y", search::Stream::triad,
+    {"x*1.5 + y",
+     search::Stream::triad,
      [](const Tensor& x, const Tensor& y, const Tensor&, const Tensor&) { return x * 1.5 + y; },
-     each([](double x, double y, double, double) { return x * 1.5 + y; }), "scale_add"},
-    {"gelu(x)", search::Stream::copy,
+     each([](double x, double y, double, double) { return x * 1.5 + y; }),
+     "scale_add",
+     {"fma(x[l], 1.5, y[l])"}},
+    {"gelu(x)",
+     search::Stream::copy,
      [](const Tensor& x, const Tensor&, const Tensor&, const Tensor&) { return x.gelu(); },
-     each([](double x, double, double, double) { return gelu(x); }), "gelu"},
-    {"gelu(x*a + b) + y", search::Stream::triad,
+     each([](double x, double, double, double) { return gelu(x); }),
+     "gelu",
+     {"gelu(x[l])"}},
+    {"gelu(x*a + b) + y",
+     search::Stream::triad,
      [](const Tensor& x, const Tensor& y, const Tensor& a, const Tensor& b) {
        return (x * a + b).gelu() + y;
      },
-     each([](double x, double y, double a, double b) { return gelu(x * a + b) + y; }), "gelu_chain"},
-    {"silu(x) * y", search::Stream::triad,
+     each([](double x, double y, double a, double b) { return gelu(x * a + b) + y; }),
+     "gelu_chain",
+     {"gelu(fma(x[l], a[l], b[l])) + y[l]"}},
+    {"silu(x) * y",
+     search::Stream::triad,
      [](const Tensor& x, const Tensor& y, const Tensor&, const Tensor&) { return x.silu() * y; },
-     each([](double x, double y, double, double) { return x / (1 + std::exp(-x)) * y; }), "swiglu"},
-    {"layer_norm(x) * a + b", search::Stream::copy,
+     each([](double x, double y, double, double) { return x / (1 + std::exp(-x)) * y; }),
+     "swiglu",
+     {"silu(x[l]) * y[l]"}},
+    {"layer_norm(x) * a + b",
+     search::Stream::copy,
      [](const Tensor& x, const Tensor&, const Tensor& a, const Tensor& b) {
        return x.layer_norm(-1, 1e-5) * a + b;
      },
@@ -68,15 +117,19 @@ const Work works[] = {
        const double scale = 1 / std::sqrt(d.mean_of_row(row, square) - mean * mean + 1e-5);
        return [=](double x, double, double a, double b) { return (x - mean) * scale * a + b; };
      },
-     "layer_norm"},
-    {"rms_norm(x) * a", search::Stream::copy,
+     "layer_norm",
+     {"y[l] + x[l]", "fma(x[l], x[l], y[l])", "fma((x[l] - s[0]) * s[0], a[l], b[l])"}},
+    {"rms_norm(x) * a",
+     search::Stream::copy,
      [](const Tensor& x, const Tensor&, const Tensor& a, const Tensor&) { return x.rms_norm(1e-5) * a; },
      [](const Data& d, int64_t row) -> Elementwise {
        const double scale = 1 / std::sqrt(d.mean_of_row(row, square) + 1e-5);
        return [=](double x, double, double a, double) { return x * scale * a; };
      },
-     "rms_norm"},
-    {"silu(rms_norm(x) * a) * y", search::Stream::triad,
+     "rms_norm",
+     {"fma(x[l], x[l], y[l])", "x[l] * s[0] * a[l]"}},
+    {"silu(rms_norm(x) * a) * y",
+     search::Stream::triad,
      [](const Tensor& x, const Tensor& y, const Tensor& a, const Tensor&) {
        return (x.rms_norm(1e-5) * a).silu() * y;
      },
@@ -87,14 +140,17 @@ const Work works[] = {
          return v / (1 + std::exp(-v)) * y;
        };
      },
-     "rms_norm_swiglu"},
-    {"softmax(x)", search::Stream::copy,
+     "rms_norm_swiglu",
+     {"fma(x[l], x[l], y[l])", "silu(x[l] * s[0] * a[l]) * y[l]"}},
+    {"softmax(x)",
+     search::Stream::copy,
      [](const Tensor& x, const Tensor&, const Tensor&, const Tensor&) { return x.softmax(-1); },
      [](const Data& d, int64_t row) -> Elementwise {
        const double sum = d.mean_of_row(row, exponential) * double(columns);
        return [=](double x, double, double, double) { return std::exp(x) / sum; };
      },
-     "softmax"},
+     "softmax",
+     {"max(x[l], y[l])", "exp(x[l] - s[0]) + y[l]", "x[l] * s[0]"}},
 };
 
 void run(const Work& work, const Data& d, const Arguments& arguments, Machine& machine, Torch& torch,
@@ -127,6 +183,13 @@ void run(const Work& work, const Data& d, const Arguments& arguments, Machine& m
     std::vector<Contender> race_of{{"ours", ours}};
     race_of.push_back(
         {"stream", [&] { return machine.probes->stream_seconds(work.stream, threads, arrays); }});
+    const int lanes = codegen::CpuTarget::host().lanes(DType::f32);
+    const Instructions counted = instructions(work);
+    const double operations = // a multiply-add of all lanes is 2 * lanes
+        2.0 * double(elements) * std::max(counted.multiplies, counted.all / 2);
+    race_of.push_back({"arithmetic", {}, [&](double seconds) {
+                         return operations / machine.probes->peak(search::Peak::f32, threads, seconds);
+                       }});
     if (torch.present() && arguments.peers)
       for (const char* how : {"eager", "compiled"})
         race_of.push_back({how, {}, [&, how](double seconds) {
@@ -137,12 +200,15 @@ void run(const Work& work, const Data& d, const Arguments& arguments, Machine& m
     race(race_of, arguments);
     const double bytes = double(machine.probes->stream_bytes(work.stream, threads, elements));
     Row row{.work = name, .threads = threads, .unit = "GB/s", .ours = bytes / race_of[0].low() * 1e-9};
-    row.limit = bytes / race_of[1].low() * 1e-9;
-    row.limit_name = fmt::format("stream: {} arrays read, {} written", arrays_read(work.stream),
-                                 arrays_written(work.stream));
+    const bool streams = race_of[1].low() > race_of[2].low();
+    row.limit = bytes / race_of[streams ? 1 : 2].low() * 1e-9;
+    row.limit_name = streams ? fmt::format("stream: {} arrays read, {} written", arrays_read(work.stream),
+                                           arrays_written(work.stream))
+                             : fmt::format("arithmetic: {} instructions for {} elements, {} of them multiply",
+                                           counted.all, lanes, counted.multiplies);
     row.goal = 0.95;
     row.correct = error.largest() < 1e-4;
-    for (size_t i = 2; i < race_of.size(); i++)
+    for (size_t i = 3; i < race_of.size(); i++)
       row.peers["torch " + race_of[i].name] = bytes / race_of[i].low() * 1e-9;
     table.add(row);
   }
