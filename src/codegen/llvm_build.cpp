@@ -3,7 +3,10 @@
 #include "base/check.h"
 #include "codegen/llvm_compat.h"
 #include "codegen/llvm_target.h"
+#include <algorithm>
 #include <cstring>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/Instructions.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/OptBisect.h>
 #include <llvm/Passes/PassBuilder.h>
@@ -59,6 +62,30 @@ void Build::optimise(const char* passes) {
     LUMINAL_CHECK(false, "LLVM {} refuses the list of passes: {}", llvm_version(),
                   llvm::toString(std::move(error)));
   manager.run(*module, modules);
+}
+
+void Build::hide_displacements() {
+  constexpr int worthwhile = 3; // a few are cheap, and stay open to alias analysis
+  std::vector<llvm::GetElementPtrInst*> bases;
+  for (llvm::Function& function : *module)
+    for (llvm::Instruction& i : llvm::instructions(function)) {
+      auto* base = llvm::dyn_cast<llvm::GetElementPtrInst>(&i);
+      if (!base || base->hasAllConstantIndices() || !base->getType()->isPointerTy()) continue;
+      const auto displaced = [](const llvm::User* user) {
+        auto* at = llvm::dyn_cast<llvm::GetElementPtrInst>(user);
+        return at && at->getType()->isPointerTy() && at->hasAllConstantIndices();
+      };
+      if (std::ranges::count_if(base->users(), displaced) >= worthwhile) bases.push_back(base);
+    }
+  for (llvm::GetElementPtrInst* base : bases) {
+    auto* opaque = new llvm::FreezeInst(base);
+    opaque->insertAfter(base);
+    base->replaceUsesWithIf(opaque, [&](const llvm::Use& use) {
+      auto* further = llvm::dyn_cast<llvm::GetElementPtrInst>(use.getUser());
+      return use.getUser() != opaque && !llvm::isa<llvm::PHINode>(use.getUser()) &&
+             (!further || further->hasAllConstantIndices());
+    });
+  }
 }
 
 void Build::produce(bool text, llvm::SmallVectorImpl<char>& out) {
