@@ -222,21 +222,46 @@ std::pair<int64_t, int64_t> Chooser::register_tile(int s, int64_t rows, int64_t 
   return {ask(s, "rows", usual.first, tiles), vectors};
 }
 
-/// Operands that lie in memory batch by batch are asked for some batches ahead: the runs are too short for the processor's own guess.
-void Chooser::batches_ahead(int s, const std::string& batch, const std::string& inner) {
-  int64_t once = 0, all = 0;
+/// What the stage reads of the kernel's inputs in its sums and maps.
+std::vector<int> Chooser::inputs_of(int s) const {
   std::vector<int> values;
-  visit_stage(stage(s), [&](const Formula& f) {
-    if (f.kind != FormulaKind::load || std::ranges::find(values, f.value) != values.end()) return;
-    const auto [bytes, total] = bytes_read(s, f.value, batch);
-    if (bytes == 0) return;
-    values.push_back(f.value), once += bytes, all += total;
-  });
+  for (const Component& c : stage(s).components)
+    visit(c.body, [&](const Formula& f) {
+      if (f.kind == FormulaKind::load && nests_.cone.values[size_t(f.value)].role == ValueRole::input &&
+          std::ranges::find(values, f.value) == values.end())
+        values.push_back(f.value);
+    });
+  return values;
+}
+
+/// Operands that lie in memory batch by batch are asked for some batches ahead: the runs are too short for the processor's own guess.
+void Chooser::batches_ahead(int s, const std::vector<int>& values, const std::string& batch,
+                            const std::string& inner) {
+  int64_t once = 0, all = 0;
+  for (int value : values) {
+    const auto [bytes, total] = bytes_read(s, value, batch);
+    once += bytes, all += total;
+  }
   if (all <= limits_.l2 || once > limits_.l2 / 4) return;
   if (const int64_t trips = ask(s, "ahead", 2, {0, 1, 2, 4}); trips > 0)
     for (int value : values)
-      try_add(DirectiveKind::prefetch, {stage(s).name, nests_.cone.values[size_t(value)].name, batch, inner},
-              {trips});
+      if (bytes_read(s, value, batch).first > 0)
+        try_add(DirectiveKind::prefetch,
+                {stage(s).name, nests_.cone.values[size_t(value)].name, batch, inner}, {trips});
+}
+
+/// The same where several stages share the batches: each operand by the stage that reads most of it, of several the last one, where fewer steps do so.
+void Chooser::next_batches(const std::string& batch) {
+  std::map<int, std::pair<int64_t, int>> reads; // by value: bytes, stage
+  for (int s = 0; s < int(nests_.cone.stages.size()); s++)
+    for (int value : inputs_of(s))
+      reads[value] = std::max(reads[value], {bytes_read(s, value, batch).first, s});
+  for (int s = 0; s < int(nests_.cone.stages.size()); s++) {
+    std::vector<int> values;
+    for (int value : inputs_of(s))
+      if (reads[value].second == s) values.push_back(value);
+    batches_ahead(s, values, batch, innermost(s));
+  }
 }
 
 /// An operand that comes from beyond the first cache is asked for one tile ahead.
@@ -270,21 +295,24 @@ void Chooser::results_ahead(int s, const std::string& tiles) {
   }
 }
 
+bool Chooser::of_small(const Product& p) {
+  return p.rows * p.columns <= 64 * 64 && p.deep <= 128 && p.panels.empty() && !p.across && !p.turned;
+}
+
 /// Both sides static and not too small: cache blocks, packed panels, a register tile.
 bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   std::optional<Product> p = product(s, common);
   const int64_t lanes = limits_.lanes, threads = common.empty() ? limits_.threads : 1;
   if (!p || p->rows < 4 || p->columns < lanes || p->deep < 8) return false;
   // Small matrices in batches need no blocks: what they read comes from the first caches, where it was asked for in time.
-  const bool small = !p->outer.empty() && p->rows * p->columns <= 64 * 64 && p->deep <= 128 &&
-                     p->panels.empty() && !p->across && !p->turned && common.empty();
+  const bool small = of_small(*p) && (common.empty() ? !p->outer.empty() : batched_.contains(stage(s).name));
   const bool enough = p->across || !p->panels.empty() || !common.empty() || small ||
                       (p->rows >= 16 && p->columns >= 3 * lanes && p->deep >= 16);
   // Words of a dot instruction are put together in the panels of the product.
   const bool reads_words = s > 0 && copies_words(s - 1);
   const bool in_words = reads_words && stage(s - 1).components[0].out == p->value && p->panels.empty() &&
                         p->outer.empty() && common.empty() && !p->turned;
-  if (reads_words && !in_words) return false;
+  if (reads_words && !in_words && common.empty()) return false;
   if (!ask(s, "blocked", enough, {0, 1})) return false;
 
   // Results that pass through the second cache push the other operand out: a part of a panel would fetch its rows once more.
@@ -451,7 +479,8 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   }
   add(DirectiveKind::vector, {name, nlane});
   add(DirectiveKind::unroll, {name, mi, nv});
-  if (small && p->depth.size() == 1) batches_ahead(s, p->outer.back(), inner_depth.back());
+  if (small && p->depth.size() == 1 && common.empty())
+    batches_ahead(s, inputs_of(s), p->outer.back(), inner_depth.back());
   if (!small && common.empty() && inner_depth.size() == 1 && !p->across) {
     // The next rows, and the next columns where no copy brings them. (Not where rows lie side by side: each step of the sum would ask for another line.)
     tiles_ahead(s, p->other, mt, inner_depth.back());

@@ -79,6 +79,7 @@ private:
   void streams();
   void sums_inside(int s);
   std::pair<int64_t, int64_t> bytes_read(int s, int value, const std::string& loop);
+  std::string innermost(int s) const;
   void read_ahead(const std::string& shared);
   void stream_ahead(int s, const std::string& lanes, const std::vector<std::string>& reduced);
 
@@ -92,7 +93,10 @@ private:
   bool turned(int s, const std::vector<std::string>& common);
   // Large matrix products (choose_matmul.cpp).
   bool matmul(int s, const std::vector<std::string>& common);
-  void batches_ahead(int s, const std::string& batch, const std::string& inner);
+  void batches_ahead(int s, const std::vector<int>& values, const std::string& batch,
+                     const std::string& inner);
+  void next_batches(const std::string& batch);
+  std::vector<int> inputs_of(int s) const;
   void results_ahead(int s, const std::string& tiles);
   void tiles_ahead(int s, int value, const std::string& tiles, const std::string& inner);
   // sum of a product of two loads; one of them, the panels, lies side by side along n, the other does not move there
@@ -109,6 +113,7 @@ private:
     bool turned = false; // nor does the operand: its rows run along the sum, and it is turned as it is copied
   };
   std::optional<Product> product(int s, const std::vector<std::string>& common) const;
+  static bool of_small(const Product& p); // matrices that the first caches hold
   static double tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
                           int64_t vectors, bool streamed = false);
   bool tile_fits(int64_t rows, int64_t vectors) const;
@@ -176,6 +181,7 @@ private:
   std::map<std::string, std::vector<std::string>> piece_loops_;
   std::set<std::string> joined_;      // pieces that run in the loops of the piece before
   std::map<std::string, int> framed_; // products of panels with what frame() copied, and that value
+  std::set<std::string> batched_;     // small products in the loops over all batches
   int done_ = 0;                      // the last stage that matmul() scheduled
   bool one_row_ = false;              // one_row() is running
   std::string row_axis_;              // whose one row it found

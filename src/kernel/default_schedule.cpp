@@ -88,6 +88,12 @@ void Chooser::units(bool copies) {
       if (!try_add(DirectiveKind::unit, {name, unit}) &&
           !(copies && ambition_ == Ambition::full && copied_words(name, unit)))
         continue;
+      // A sum that begins from what fills no word: its rows lie at odd places, and words of them are not put into lanes by a copy.
+      if (!copies && stage(int(s)).components[0].init) {
+        schedule_.directives.pop_back();
+        nests_ = apply(original_, schedule_);
+        continue;
+      }
       const size_t made = nests_.cone.stages.size() - before;
       if (!decisions_.ask_whether(name + ".unit", true)) {
         schedule_.directives.pop_back();
@@ -115,7 +121,7 @@ bool Chooser::copies_words(int s) const {
 
 /// The unit with copies of one operand, or of both, where each word of them is read for many results.
 bool Chooser::copied_words(const std::string& name, const std::string& unit) {
-  constexpr int64_t fewest_uses = 32;
+  constexpr int64_t fewest_uses = 32, fewest_of_small = 8; // small: of copies that the first cache holds
   std::vector<std::string> words{name, unit};
   for (const char* side : {".words", ".words2"}) {
     words.push_back(nests_.free_name(name + side));
@@ -123,16 +129,29 @@ bool Chooser::copied_words(const std::string& name, const std::string& unit) {
     if (!try_add(DirectiveKind::unit, words)) continue;
     const int s = nests_.stage(name);
     bool suits = true;
+    const std::vector<int> reduced = reduced_axes(stage(s));
+    const auto is_reduced = [&](int a) { return std::ranges::find(reduced, a) != reduced.end(); };
     for (size_t c = 2; c < words.size(); c++) {
       const ConeValue& copy = nests_.cone.values[size_t(nests_.value(words[c]))];
-      int64_t uses = 1;
+      int64_t uses = 1, bytes = 4;
+      bool batches = false; // each has a copy of its own
       for (int a : stage(s).axes) {
-        const Expr extent = nests_.cone.axes[size_t(a)].extent;
-        suits = suits && extent.is_constant();
-        if (suits && std::ranges::find(copy.axes, a) == copy.axes.end())
-          uses = std::min(uses * extent.value(), int64_t{1} << 40);
+        const ConeAxis& axis = nests_.cone.axes[size_t(a)];
+        suits = suits && axis.extent.is_constant();
+        if (!suits) break;
+        bool all = true;
+        visit(stage(s).components[0].body, [&](const Formula& f) {
+          if (f.kind == FormulaKind::load)
+            all &= std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, axis.symbol); });
+        });
+        if (std::ranges::find(copy.axes, a) == copy.axes.end())
+          uses = std::min(uses * axis.extent.value(), int64_t{1} << 40);
+        else if (all && !is_reduced(a))
+          batches = true;
+        else
+          bytes = std::min(bytes * axis.extent.value(), int64_t{1} << 40);
       }
-      suits = suits && uses >= fewest_uses;
+      suits = suits && uses >= (batches && bytes <= limits_.l1 / 2 ? fewest_of_small : fewest_uses);
     }
     if (suits) return true;
     nests_ = std::move(before);
@@ -294,7 +313,7 @@ std::pair<int64_t, int64_t> Chooser::bytes_read(int s, int value, const std::str
   int64_t once = 0, all = 0;
   visit_stage(stage(s), [&](const Formula& f) {
     if (f.kind != FormulaKind::load || f.value != value) return;
-    const int64_t element = std::max(1, bits(nests_.cone.values[size_t(value)].dtype) / 8);
+    const int64_t element = std::max(1, bits(f.dtype) / 8); // of a word, where words are read
     int64_t inside = element, whole = element;
     bool moves = false;
     for (auto& l : nest(s).loops) {
@@ -312,15 +331,17 @@ std::pair<int64_t, int64_t> Chooser::bytes_read(int s, int value, const std::str
   return {once, all};
 }
 
+/// The last of the loops that run step by step.
+std::string Chooser::innermost(int s) const {
+  std::string name;
+  for (auto& l : nest(s).loops)
+    if (l.kind == LoopKind::serial && l.symbol.is_symbol()) name = l.name;
+  return name;
+}
+
 /// Where stages walk the same rows one after the other, only the first would wait for memory, and memory for the others: they ask for later rows
 /// meanwhile. Asking twice, early and then again just before, is what reaches the limit: a hint may be dropped.
 void Chooser::read_ahead(const std::string& shared) {
-  auto inner = [&](int s) {
-    std::string name;
-    for (auto& l : nest(s).loops)
-      if (l.kind == LoopKind::serial && l.symbol.is_symbol() && l.name != shared) name = l.name;
-    return name;
-  };
   for (size_t v = 0; v < nests_.cone.values.size(); v++) {
     const ConeValue& value = nests_.cone.values[v];
     const std::vector<int> readers = nests_.readers(int(v));
@@ -329,9 +350,10 @@ void Chooser::read_ahead(const std::string& shared) {
     if (row == 0 || row > limits_.l2 / 8 || all <= limits_.l2) continue;
     for (const int64_t ahead : {2, 1}) { // the last reader, and the one before
       const int s = readers[readers.size() + size_t(ahead) - 3];
-      if (inner(s).empty()) continue;
+      const std::string inner = innermost(s);
+      if (inner.empty() || inner == shared) continue;
       const int64_t rows = decisions_.ask(stage(s).name + ".prefetch." + value.name, ahead, {0, 1, 2, 3});
-      if (rows > 0) try_add(DirectiveKind::prefetch, {stage(s).name, value.name, shared, inner(s)}, {rows});
+      if (rows > 0) try_add(DirectiveKind::prefetch, {stage(s).name, value.name, shared, inner}, {rows});
     }
   }
 }
@@ -380,8 +402,11 @@ Schedule Chooser::run(Ambition ambition) {
     if (common.empty() && !words && (whole || product)) merge_neighbours(int(s), shared);
     const std::string name = stage(int(s)).name;
     done_ = int(s);
-    const bool done = product && ((framed_.contains(name) && framed(int(s), shared)) ||
-                                  matmul(int(s), shared) || turned_panels(int(s), shared));
+    if (ambition == Ambition::full && !common.empty() && s > 0 && copies_words(int(s) - 1))
+      batched_.insert(name);
+    const bool done = (product && framed_.contains(name) && framed(int(s), shared)) ||
+                      ((product || batched_.contains(name)) && matmul(int(s), shared)) ||
+                      (product && turned_panels(int(s), shared));
     if (!done) loops(int(s), shared);
     s = size_t(done_);
     if (joined_.contains(name)) add(DirectiveKind::at, {name, shared.back()});
@@ -390,7 +415,8 @@ Schedule Chooser::run(Ambition ambition) {
   }
   for (size_t s = 1; s < nests_.cone.stages.size() && !common.empty(); s++)
     add(DirectiveKind::at, {stage(int(s)).name, common.back()});
-  if (!common.empty()) read_ahead(common.back());
+  if (!common.empty() && batched_.empty()) read_ahead(common.back());
+  if (!common.empty() && !batched_.empty()) next_batches(common.back());
   streams();
   return std::move(schedule_);
 }

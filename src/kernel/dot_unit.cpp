@@ -298,18 +298,26 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
     if (std::ranges::find(fold.axes, axis) == fold.axes.end()) reduced.push_back(axis);
   for (size_t r = reduced.size(); r-- > 0;) {
     const ConeAxis axis = nests.cone.axes[size_t(reduced[r])];
-    const bool fill = copies.size() == 2; // what is copied may end within a word
-    if (!axis.extent.is_constant() || (axis.extent.value() % unit->k && !fill)) continue;
+    if (!axis.extent.is_constant()) continue;
     const std::optional<WordLoops> loops = word_loops(nest, axis, *unit);
     if (!loops) continue;
-    const int64_t words = (axis.extent.value() + unit->k - 1) / unit->k;
+    const int64_t extent = axis.extent.value();
+    const bool ragged = extent % unit->k != 0;
+    // Where that is the whole sum, it begins from what fills no word; else copies may end within one.
+    const bool begins = ragged && reduced.size() == 1 && !loops->split && stage.domain.is_constant(1);
+    if (ragged && !begins && copies.size() < 2) continue;
+    const int64_t words = begins ? extent / unit->k : (extent + unit->k - 1) / unit->k;
     if (words == 0 || (words == 1 && loops->split)) continue;
     const std::string name = nests.free_name(axis.name + ".words");
     const Expr symbol = words == 1 ? Expr(0) : Expr::symbol(name, {0, words - 1});
     const Words pack(nests.cone, axis.symbol, symbol, *unit);
-    const bool ragged = axis.extent.value() % unit->k != 0;
-    FormulaRef x = ragged ? nullptr : pack(a), y = ragged ? nullptr : pack(b);
-    if (size_t(!x) + size_t(!y) != copies.size()) continue;
+    const bool whole = !ragged || begins;
+    FormulaRef x = whole ? pack(a) : nullptr, y = whole ? pack(b) : nullptr;
+    if (size_t(!x) + size_t(!y) != copies.size() || (!copies.empty() && words == 1)) continue;
+    for (int64_t i = words * unit->k; i < extent; i++) {
+      const FormulaRef rest = substitute(body, {{axis.symbol, i}});
+      fold.init = fold.init ? formula_op(Op::add, {fold.init, rest}) : rest;
+    }
     const WordDomain domain = word_domain(nests, stage, axis, symbol, *unit);
     for (FormulaRef* operand : {&x, &y}) {
       if (!*operand || domain.some.is_constant(1)) continue;
@@ -337,7 +345,6 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
       if (loops->guard) own.guards[*loops->guard] = {value, words, own.guards[*loops->guard].reduction};
     };
     if (!copies.empty()) {
-      if (words == 1) continue;
       const int position = int(nests.cone.axes.size());
       nests.cone.axes.push_back({name, words, symbol});
       size_t next = 0;
@@ -360,8 +367,8 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
     others.erase(others.begin() + std::ptrdiff_t(r));
     int64_t steps = loops->split || !stage.domain.is_constant(1) ? 1 << 20 : words;
     for (int other : others) {
-      const Expr extent = nests.cone.axes[size_t(other)].extent;
-      steps = extent.is_constant() && steps <= 64 ? steps * extent.value() : 1 << 20;
+      const Expr along = nests.cone.axes[size_t(other)].extent;
+      steps = along.is_constant() && steps <= 64 ? steps * along.value() : 1 << 20;
     }
     const FormulaRef zero = formula_constant(accumulator, 0);
     constexpr int64_t most_written_out = 8;

@@ -490,11 +490,14 @@ Body StageLowering::prefetches(const State& state, const StageLoop& loop) {
         if (const Expr apart = offset - known; apart.is_constant() && std::abs(apart.value()) < line) return;
       offsets.push_back(offset);
     };
-    visit_stage(s_, [&](const Formula& f) {
+    const auto loads = [&](const Formula& f) {
       if (f.kind == FormulaKind::load && f.value == p.value) touches(f.index);
-    });
-    for (auto& c : s_.components)
+    };
+    for (auto& c : s_.components) {
+      visit(c.body, loads);
+      if (!reduces(loop)) visit(c.init, loads); // a sum begins once
       if (c.out == p.value) touches(c.index);
+    }
     if (offsets.empty()) refuse("prefetch: stage {} does not touch {}", s_.name, value.name);
     for (Expr offset : offsets) {
       if (!holes_of(l_.n_.cone, std::span(&offset, 1)).empty()) continue;

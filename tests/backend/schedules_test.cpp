@@ -55,20 +55,23 @@ FuzzTerm rows_term(std::mt19937_64& random) {
           dynamic ? std::map<std::string, int64_t>{{"M", m}} : std::map<std::string, int64_t>{}};
 }
 
-/// Products of narrow numbers, along rows or columns of the second operand.
+/// Batches of products of narrow numbers, along rows or columns of the second operand.
+std::string narrow_product(int64_t batches, int64_t m, int64_t n, int64_t k, bool bytes, bool beside) {
+  const std::string axes = fmt::format("[t: {}, m: {}, n: {}, k: {}]", batches, m, n, k),
+                    wide = bytes ? "i32" : "f32";
+  return fmt::format(
+      "fn @narrow(%A: {}[{}, {}, {}], %B: {}[{}, {}]) {{\n  %a = view %A {axes} -> [t, m, k]\n  %b = view "
+      "%B {axes} -> [t, {}]\n  %c = cast {wide} %a\n  %d = cast {wide} %b\n  %p = mul %c, %d\n  %f = "
+      "fold {axes} over [k] {{ sum %p[t, m, n, k] }}\n  %g = get %f, 0\n  %y = cast f32 %g\n  return "
+      "y = %y\n}}\n",
+      bytes ? "u8" : "bf16", batches, m, k, bytes ? "i8" : "bf16", batches,
+      beside ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n), beside ? "n, k" : "k, n",
+      fmt::arg("axes", axes), fmt::arg("wide", wide));
+}
 FuzzTerm narrow_term(std::mt19937_64& random) {
   const int64_t m = edge(random, 65), n = edge(random, 65), k = edge(random, 97);
   const bool bytes = random() % 2, beside = random() % 2;
-  const std::string axes = fmt::format("[m: {}, n: {}, k: {}]", m, n, k), wide = bytes ? "i32" : "f32";
-  return {fmt::format(
-              "fn @narrow(%A: {}[{}, {}], %B: {}[{}]) {{\n  %a = view %A {axes} -> [m, k]\n  %b = view "
-              "%B {axes} -> [{}]\n  %c = cast {wide} %a\n  %d = cast {wide} %b\n  %p = mul %c, %d\n  %f = "
-              "fold {axes} over [k] {{ sum %p[m, n, k] }}\n  %g = get %f, 0\n  %y = cast f32 %g\n  return "
-              "y = %y\n}}\n",
-              bytes ? "u8" : "bf16", m, k, bytes ? "i8" : "bf16",
-              beside ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n), beside ? "n, k" : "k, n",
-              fmt::arg("axes", axes), fmt::arg("wide", wide)),
-          {}};
+  return {narrow_product(random() % 2 ? 3 : 1, m, n, k, bytes, beside), {}};
 }
 
 /// A convolution with steps, gaps and zeros around, its weight as it is or in panels.
@@ -221,6 +224,38 @@ TEST(ChangedSchedules, ProductsWithStoredWeights) {
   check_changes(rows_term, 12, {DirectiveKind::operand, DirectiveKind::from, DirectiveKind::serial});
 }
 TEST(ChangedSchedules, ProductsOfNarrowNumbers) { check_changes(narrow_term, 12, {DirectiveKind::stage}); }
+/// A sum begins from the products that fill no word of the instruction: what stands beside them in memory, infinities too, is no part of it.
+TEST(NarrowProducts, OddSumsTakeDotInstructions) {
+  const codegen::CpuTarget& host = codegen::CpuTarget::host();
+  MachineLimits limits{
+      .lanes = std::max(4, host.vector_bits / 32), .l2 = 4096, .threads = 2, .units = host.dot_units()};
+  for (const bool bytes : {false, true})
+    for (const bool beside : {false, true})
+      for (const int64_t k : {65, 66, 67}) {
+        const std::string term = narrow_product(3, 17, 33, k, bytes, beside);
+        const Module module = parse_module(term, "narrow");
+        auto cone = cone_of(module.entry(), false);
+        ASSERT_TRUE(cone.ok()) << cone.error();
+        const auto [schedule, kernel, decisions] = default_kernel(*cone, limits);
+        ASSERT_TRUE(kernel) << kernel.error();
+        SCOPED_TRACE(term + to_string(schedule));
+        if (std::ranges::count(limits.units, bytes ? "vnni.dpbusd" : "avx512.dpbf16")) {
+          EXPECT_THAT(to_string(schedule), testing::HasSubstr("unit f "));
+        }
+        expect_right(module, *cone, *kernel, host, {}, uint64_t(k));
+        if (bytes) continue;
+        Bindings inputs = random_bindings(module.entry(), GoldenCase{"narrow", {}, false, 0, {}}, 1);
+        HostTensor& a = inputs.inputs.at("A");
+        for (const int64_t row : {1, 30}) // the first of the row behind
+          store_f64(DType::bf16, a.data.data(), row * k, std::numeric_limits<double>::infinity());
+        test::Arguments args = arguments_of(module.entry(), *cone, *kernel, inputs);
+        test::Program(*kernel, host).run(args, 1);
+        for (int64_t i = 0; i < 3 * 17 * 33; i++)
+          EXPECT_EQ(std::isfinite(load_f64(DType::f32, args.data.at("y").data(), i)),
+                    i / 33 != 1 && i / 33 != 30)
+              << i;
+      }
+}
 TEST(ChangedSchedules, Convolutions) { check_changes(convolution_term, 10, {DirectiveKind::frame}); }
 TEST(ChangedSchedules, Softmax) { check_changes(softmax_term, 8, {DirectiveKind::at}); }
 
