@@ -122,6 +122,11 @@ luminal::Result<void> Context::prepare() {
   if (!arena) return arena.failure();
   arena_ = std::move(*arena);
 
+  std::map<uint64_t, int64_t> loaded;
+  for (const Slot& slot : plan.slots)
+    if (slot.kind == SlotKind::loaded) loaded[slot.key] = slot.max_bytes;
+  if (auto reserved = store_->reserve_loaded(loaded); !reserved) return reserved.failure();
+
   addresses_.assign(plan.slots.size(), nullptr);
   bytes_.assign(plan.slots.size(), 0);
   shapes_.resize(plan.slots.size());

@@ -89,17 +89,39 @@ void Store::reset_states() {
   for (auto& [_, buffer] : states_) buffer.clear();
 }
 
+luminal::Result<void> Store::reserve_loaded(const std::map<uint64_t, int64_t>& sizes) {
+  const auto place = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
+  const auto shares = [&](uint64_t key, int64_t bytes) {
+    return !in_huge_pages(bytes) && !loaded_.contains(key);
+  };
+  int64_t all = 0;
+  for (auto& [key, bytes] : sizes)
+    if (shares(key, bytes)) all += place(bytes);
+  if (!in_huge_pages(all)) return {};
+  auto block = DeviceBuffer::allocate(device_, all, true);
+  if (!block) return block.failure();
+  std::byte* next = block->data();
+  for (auto& [key, bytes] : sizes)
+    if (shares(key, bytes)) {
+      loaded_[key] = {.data = next, .bytes = bytes};
+      next += place(bytes);
+    }
+  blocks_.push_back(std::move(*block));
+  return {};
+}
+
 luminal::Result<std::byte*> Store::loaded(uint64_t key, int64_t bytes) {
   auto& entry = loaded_[key];
-  if (int64_t(entry.mapped.size()) >= bytes && entry.ready && !entry.buffer.data())
+  if (int64_t(entry.mapped.size()) >= bytes && entry.ready && !entry.data)
     return const_cast<std::byte*>(entry.mapped.data()); // only ever read: it is ready
-  if (!entry.buffer.data()) {
+  if (!entry.data) {
     auto made = DeviceBuffer::allocate(device_, bytes, in_huge_pages(bytes));
     if (!made) return made.failure();
-    entry.buffer = std::move(*made);
+    entry.data = made->data();
     entry.bytes = bytes;
+    blocks_.push_back(std::move(*made));
   }
-  return entry.buffer.data();
+  return entry.data;
 }
 
 void Store::finish_load(const std::vector<uint64_t>& keys, double seconds) {
@@ -109,9 +131,8 @@ void Store::finish_load(const std::vector<uint64_t>& keys, double seconds) {
   double bytes = 0; // of what was computed now
   for (auto& [key, value] : loaded_)
     if (value.ready) {
-      values[key] = value.mapped.empty()
-                        ? std::span<const std::byte>(value.buffer.data(), size_t(value.bytes))
-                        : value.mapped;
+      values[key] =
+          value.mapped.empty() ? std::span<const std::byte>(value.data, size_t(value.bytes)) : value.mapped;
       if (value.mapped.empty()) bytes += double(value.bytes);
     }
   // Copies in another order come about as fast as a disk gives them back, and writing gigabytes takes far longer.
@@ -129,12 +150,13 @@ luminal::Result<void> Store::keep_loaded_in(std::string path, uint64_t source, d
   if (!file) return file.failure();
   load_file_ = std::move(*file);
   for (auto& [key, bytes] : load_file_->values())
-    if (!is_loaded(key)) loaded_[key] = {{}, bytes, int64_t(bytes.size()), true};
+    if (!is_loaded(key)) loaded_[key] = {nullptr, bytes, int64_t(bytes.size()), true};
   return {};
 }
 
 void Store::unload() {
   loaded_.clear();
+  blocks_.clear();
   load_file_.reset();
   load_path_.clear();
 }
@@ -143,7 +165,7 @@ int64_t Store::owned_bytes() const {
   int64_t total = 0;
   for (auto& [_, weight] : weights_) total += weight.copy.bytes();
   for (auto& [_, buffer] : states_) total += buffer.bytes();
-  for (auto& [_, loaded] : loaded_) total += loaded.buffer.bytes();
+  for (auto& block : blocks_) total += block.bytes();
   return total;
 }
 

@@ -61,6 +61,8 @@ public:
 
   // Values computed at load. One that is loaded never changes: contexts on other threads may be reading it.
   luminal::Result<std::byte*> loaded(uint64_t key, int64_t bytes);
+  /// Those of these (bytes by key) that are not there yet and would not fill large pages lie together, so that they do.
+  luminal::Result<void> reserve_loaded(const std::map<uint64_t, int64_t>& sizes);
   bool is_loaded(uint64_t key) const { return loaded_.contains(key) && loaded_.at(key).ready; }
   /// These values are there now; computing them took so long.
   void finish_load(const std::vector<uint64_t>& keys, double seconds);
@@ -79,8 +81,8 @@ private:
     DeviceBuffer copy;
   };
   struct Loaded {
-    DeviceBuffer buffer;
-    std::span<const std::byte> mapped; // of load_file_, instead of a buffer
+    std::byte* data = nullptr;         // in blocks_
+    std::span<const std::byte> mapped; // of load_file_, instead of that
     int64_t bytes = 0;                 // of the value
     bool ready = false;
   };
@@ -89,6 +91,7 @@ private:
   std::map<std::string, DeviceBuffer> states_;
   uint64_t state_version_ = 0;
   std::map<uint64_t, Loaded> loaded_;
+  std::vector<DeviceBuffer> blocks_; // of loaded_
   std::optional<LoadFile> load_file_;
   std::string load_path_; // empty: loaded values are not kept
   uint64_t load_source_ = 0;

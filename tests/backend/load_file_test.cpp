@@ -153,6 +153,39 @@ TEST(Store, WhatIsQuicklyComputedIsNotKept) {
   EXPECT_TRUE(fs::exists(path));
 }
 
+TEST(Store, LoadedValuesThatAreSmallLieTogether) {
+  Folder folder;
+  const std::string path = folder.path() + "/values";
+  ThreadPool pool(1);
+  auto device = device::make_cpu_device(pool);
+  constexpr int64_t mega = 1 << 20;
+  const std::map<uint64_t, int64_t> sizes{{1, mega}, {2, 100}, {3, 16 * mega}, {4, 3 * mega}, {5, 5}};
+  {
+    runtime::Store store(*device);
+    EXPECT_FALSE(store.keep_loaded_in(path, 3, 0));
+    std::memcpy(store.loaded(5, 5).value(), "value", 5);
+    store.finish_load({5}, 1e-3);
+  }
+  runtime::Store store(*device);
+  store.keep_loaded_in(path, 3, 0).value();
+  store.reserve_loaded({{7, 100}}).value(); // nothing that would fill a page
+  EXPECT_EQ(store.owned_bytes(), 0);
+  store.reserve_loaded(sizes).value();
+  EXPECT_EQ(store.owned_bytes(), 4 * mega + 128);
+  std::byte* first = store.loaded(1, mega).value();
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % (2 * mega), 0u);
+  EXPECT_EQ(store.loaded(2, 100).value(), first + mega);
+  EXPECT_EQ(store.loaded(4, 3 * mega).value(), first + mega + 128);
+  EXPECT_FALSE(store.is_loaded(4)); // it has a place, and no value yet
+  EXPECT_EQ(std::memcmp(store.loaded(5, 5).value(), "value", 5), 0);
+  EXPECT_EQ(store.owned_bytes(), 4 * mega + 128);
+  store.loaded(3, 16 * mega).value();
+  store.reserve_loaded(sizes).value(); // another plan with the same values
+  EXPECT_EQ(store.owned_bytes(), 20 * mega + 128);
+  store.unload();
+  EXPECT_EQ(store.owned_bytes(), 0);
+}
+
 /// y = x . (a b), the product of the weights computed at load.
 double first_of_product(const std::string& weights_id, float scale, bool twice = false, bool more = false) {
   constexpr int64_t n = 1280; // several times what is worth keeping, on one thread of any machine
