@@ -16,6 +16,7 @@ double now() {
 }
 
 constexpr int vectors_per_block = 8; // of a stream: enough to hide the latency of an addition
+constexpr int places = 2;            // of a share, that are read by turns
 
 /// Chains in flight: two instructions a cycle of latency four need eight, four a cycle sixteen.
 int chains(const codegen::CpuTarget& target) { return target.vector_registers >= 32 ? 16 : 12; }
@@ -62,6 +63,37 @@ std::string dot_text(const codegen::CpuTarget& target, const char* unit, const c
       fmt::arg("unit", unit), fmt::arg("a", a), fmt::arg("b", b), fmt::arg("t", acc), fmt::arg("k", k),
       fmt::arg("kl", k * lanes), fmt::arg("l", lanes), fmt::arg("c", chains(target)),
       fmt::arg("n", chains(target) * lanes));
+}
+
+/// Blocks of about two kilobytes, which stay at one place: while they are read, the processor's prefetcher brings the next lines of the others.
+int blocks_per_piece(const codegen::CpuTarget& target) {
+  return std::max(1, 2048 / (vectors_per_block * target.lanes(DType::f32) * int(sizeof(float))));
+}
+
+/// As the stream `read`, at several places of each share by turns.
+std::string read_by_turns_text(const codegen::CpuTarget& target) {
+  const int lanes = target.lanes(DType::f32), block = vectors_per_block * lanes;
+  return fmt::format(
+      R"(kernel read_by_turns(x: f32[{b}*blocks*parts] in, y: f32[{b}*parts] out; blocks: 1..1099511627776 multiple {n}, parts: 1..1024, rounds: 1..1099511627776) lanes {l}
+  registers acc: f32[{b}] padded
+  parallel p in 0..parts
+    unrolled u0 in 0..{v}
+      vector l0 in 0..{l}
+        acc[{l}*u0 + l0] = 0
+    for r in 0..rounds
+      for o in 0..blocks // {n}
+        for place in 0..{places}
+          for i in 0..{piece}
+            unrolled u in 0..{v}
+              vector l in 0..{l}
+                acc[{l}*u + l] = acc[{l}*u + l] + x[{b}*(blocks*p + (blocks // {places})*place + {piece}*o + i) + {l}*u + l]
+    unrolled u2 in 0..{v}
+      vector l2 in 0..{l}
+        y[{b}*p + {l}*u2 + l2] = acc[{l}*u2 + l2]
+)",
+      fmt::arg("b", block), fmt::arg("v", vectors_per_block), fmt::arg("l", lanes),
+      fmt::arg("places", places), fmt::arg("piece", blocks_per_piece(target)),
+      fmt::arg("n", places * blocks_per_piece(target)));
 }
 
 std::string stream_text(const codegen::CpuTarget& target, Stream stream, bool cached) {
@@ -120,6 +152,7 @@ int arrays_written(Stream stream) { return stream == Stream::read ? 0 : 1; }
 
 Probes::Probes(ThreadPool& pool, const codegen::CpuTarget& target)
     : pool_(pool), target_(target), device_(device::make_cpu_device(pool)) {
+  by_turns_.resize(size_t(pool.size()));
   scratch_.resize(size_t(arithmetic_input + arithmetic_output * pool.size() + 64));
 }
 
@@ -150,6 +183,7 @@ Result<std::unique_ptr<Probes>> Probes::create(ThreadPool& pool, const codegen::
   for (int s = 0; s < stream_count; s++)
     for (const bool cached : {false, true})
       wanted.push_back({&probes->streams_[size_t(s)][cached], stream_text(target, Stream(s), cached), {}});
+  wanted.push_back({&probes->read_by_turns_, read_by_turns_text(target), {}});
 
   std::vector<std::string> errors(wanted.size());
   pool.parallel_for(int64_t(wanted.size()), [&](int64_t i) {
@@ -217,7 +251,8 @@ double Probes::peak(Peak peak, int threads, double seconds) {
 
 int64_t Probes::blocks(int threads, int64_t elements) const {
   const int64_t block = int64_t(vectors_per_block) * target_.lanes(DType::f32);
-  return std::max<int64_t>(1, elements / (block * threads));
+  const int64_t count = elements / (block * threads), even = places * blocks_per_piece(target_);
+  return std::max<int64_t>(1, count < 64 * even ? count : count / even * even);
 }
 
 int64_t Probes::stream_bytes(Stream stream, int threads, int64_t elements, int64_t rounds) const {
@@ -239,11 +274,12 @@ double Probes::stream_seconds(Stream stream, int threads, const Arrays& a, int64
   case Stream::triad: buffers = {base, x, z, a.y}; break;
   }
   const int64_t symbols[] = {blocks(threads, a.elements), threads, rounds};
+  const Loop* loop = &streams_[size_t(stream)][a.cached];
+  if (stream == Stream::read && !a.cached && symbols[0] % (places * blocks_per_piece(target_)) == 0 &&
+      (by_turns_[size_t(threads - 1)] ^= 1))
+    loop = &read_by_turns_;
   const double start = now();
-  device_
-      ->launch(streams_[size_t(stream)][a.cached].kernel,
-               {.buffers = buffers, .symbols = symbols, .workers = threads})
-      .value();
+  device_->launch(loop->kernel, {.buffers = buffers, .symbols = symbols, .workers = threads}).value();
   return now() - start;
 }
 

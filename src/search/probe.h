@@ -47,7 +47,8 @@ public:
     /// They stay in a cache from walk to walk: written as usual. Otherwise written past the caches, as kernels write results beyond the last one.
     bool cached = false;
   };
-  /// Seconds of one run; `rounds`: how often the arrays are walked (for those that fit in a cache).
+  /// Seconds of one run; `rounds`: how often the arrays are walked (for those that fit in a cache). Every other read past the caches has each thread at
+  /// two places of its share by turns, which brings more from some memories and less from others: the limit is the best of several runs.
   double stream_seconds(Stream stream, int threads, const Arrays& arrays, int64_t rounds = 1);
   /// Bytes that such a run moves.
   int64_t stream_bytes(Stream stream, int threads, int64_t elements, int64_t rounds = 1) const;
@@ -68,6 +69,8 @@ private:
   std::unique_ptr<device::CpuDevice> device_;
   std::array<Loop, peak_count> peaks_;
   std::array<std::array<Loop, 2>, stream_count> streams_; // past the caches, through them
+  Loop read_by_turns_;
+  std::vector<uint8_t> by_turns_; // was the last read, for each number of threads
   std::array<double, peak_count> rounds_per_second_{};
   std::vector<std::byte> scratch_;
 };
