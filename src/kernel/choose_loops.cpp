@@ -306,6 +306,10 @@ void Chooser::weight_tile(int s, const Row* other, const Row& vectors, int64_t b
   }
   if (!other) return;
   std::string inside = row.loop;
+  if (row.trips >= 32 && sum_in_pieces(s, vectors.bytes / vectors.trips * beside, tile)) {
+    tile.inner = unroll(inside, rows);
+    return;
+  }
   int64_t block = limits_.l2 / 2 / std::max<int64_t>(1, row.step) / rows * rows;
   // Blocks of one size, where they are known: the workers have the same to do.
   if (row.constant)
@@ -316,6 +320,26 @@ void Chooser::weight_tile(int s, const Row* other, const Row& vectors, int64_t b
       }
   if (row.trips > block && block >= 2 * rows) std::tie(tile.blocks, inside) = split(s, inside, block);
   tile.inner = unroll(inside, rows);
+}
+
+/// Where the vectors of one tile (`bytes` along the whole sum) would fill the second cache, rows by the dozen go through a piece of them after the other.
+/// Then the weights come from memory once, and the results stay in the first cache meanwhile. The order of the sum is the same.
+bool Chooser::sum_in_pieces(int s, int64_t bytes, Tile& tile) {
+  const Stage& st = stage(s);
+  if (bytes <= limits_.l2 / 8 || std::ranges::any_of(st.components, [](auto& c) { return c.after; }))
+    return false;
+  const auto sum = std::ranges::find_if(nest(s).loops, [&](const StageLoop& l) {
+    return l.symbol.is_symbol() && l.kind == LoopKind::serial && loop_reduces(s, l) && trips(l) > 1;
+  });
+  if (sum == nest(s).loops.end() || !sum->extent.is_constant()) return false;
+  const std::string loop = sum->name;
+  const int64_t n = trips(*sum), fewest = (bytes + limits_.l2 / 8 - 1) / (limits_.l2 / 8);
+  int64_t pieces = fewest;
+  while (pieces <= 2 * fewest && n % pieces) pieces++;
+  if (n % pieces || n / pieces < 16) return false;
+  if (!ask(s, "pieces", 1, {0, 1})) return false;
+  tile.pieces = split(s, loop, n / pieces).first;
+  return true;
 }
 
 /// What comes from memory along the lanes is asked for two kilobytes ahead: far enough for rows that are multiplied slowly; further ahead, the
@@ -647,7 +671,11 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
   if (!tile.far.empty()) to_and_fro(s, tile, kept, reduced);
   std::vector<std::string> order{name};
   order.insert(order.end(), common.begin(), common.end());
-  order.insert(order.end(), kept.begin(), kept.end());
+  for (auto& k : kept) {
+    if (k == tile.inner && !tile.pieces.empty()) order.push_back(tile.pieces);
+    order.push_back(k);
+  }
+  std::erase(reduced, tile.pieces);
   order.insert(order.end(), reduced.begin(), reduced.end());
   // What ends where the lanes end stands outside of them; the other rows inside, so that what they share is computed once.
   auto same_axis = [&](const std::string& loop) {

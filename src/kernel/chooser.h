@@ -134,6 +134,7 @@ private:
     std::vector<std::string> jammed;
     // Of a tile with rows on both sides: the rows of one side run over all tiles of the other while a block of those stays in the second cache.
     std::string outer, inner, blocks;
+    std::string pieces;    // of the sum, outside of the rows that all go through one after the other
     bool streamed = false; // what moves along `outer` comes from memory
     std::string far;       // parts of the rows, far from each other, between which the sum goes to and fro
     int64_t row_bytes = 0; // of what moves along them
@@ -156,6 +157,7 @@ private:
   std::vector<Row> rows_of(int s, const std::string& lanes, const std::vector<std::string>& common) const;
   void dot_tile(int s, const std::string& lanes, std::vector<Row> rows, int64_t budget, Tile& tile);
   void weight_tile(int s, const Row* other, const Row& vectors, int64_t budget, Tile& tile);
+  bool sum_in_pieces(int s, int64_t bytes, Tile& tile);
   void to_and_fro(int s, const Tile& tile, std::vector<std::string>& kept, std::vector<std::string>& reduced);
 
   // Sums over blocks of sums within blocks (choose_blocks.cpp).

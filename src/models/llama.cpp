@@ -97,40 +97,54 @@ private:
     }
     if (every_step) model_.step_weight_bytes += int64_t(view.bytes.size());
     const bool eight_bits = options_.activations == Activations::q8;
+    if (const int64_t unit = unit_beside(view)) {
+      Tensor w = file_weight(model_.graph, file_, view);
+      beside_.emplace(w.id(), unit);
+      if (view.file_index < file_.files.size()) model_.copied.push_back(view.bytes);
+      return w;
+    }
     // Rows that fill no vector are unpacked as they stand in the file where activations are exact.
     if (shape.size() != 2 || (!eight_bits && row_tile(shape[0]) < widest_tile))
       return file_weight(model_.graph, file_, view);
     std::optional<QuantizedWeight> codes;
     Tensor w = file_weight(model_.graph, file_, view, &codes, eight_bits ? RowOrder::words : RowOrder::bytes);
     if (codes) packed_.emplace(w.id(), *codes);
-    if ((codes || in_pairs(w)) && view.file_index < file_.files.size()) model_.copied.push_back(view.bytes);
+    if (codes && view.file_index < file_.files.size()) model_.copied.push_back(view.bytes);
     return w;
   }
 
-  /// Is a matrix read as pairs of bf16?
-  bool in_pairs(const Tensor& w) const {
-    return options_.activations == Activations::bf16 && w.dtype() == DType::bf16 &&
-           w.shape()[1].value() % 2 == 0;
+  /// How many neighbours of a row stay together where a matrix is read with its rows beside each other: pairs of bf16, single f32. 0: it is read as it lies.
+  int64_t unit_beside(const TensorView& view) const {
+    if (view.shape.size() != 2) return 0;
+    if (view.type == StorageType::f32) return row_tile(view.shape[0]) == widest_tile ? 1 : 0;
+    const bool pairs =
+        options_.activations == Activations::bf16 && view.type == StorageType::bf16 && view.shape[1] % 2 == 0;
+    return pairs ? 2 : 0;
   }
 
   /// x [n, in] times w [out, in]: [n, out].
   Tensor linear(const Tensor& x, const Tensor& w) {
     const auto codes = packed_.find(w.id());
-    if (in_pairs(w)) return bf16_linear(x, w);
+    if (const auto unit = beside_.find(w.id()); unit != beside_.end())
+      return linear_beside(x, w, unit->second);
     if (codes == packed_.end()) return x.matmul(w.cast(DType::f32).transpose());
     if (options_.activations != Activations::q8) return matmul_transposed(x, codes->second);
     auto rows = quantized_rows_.find(x.id()); // once for all products that read it
     if (rows == quantized_rows_.end()) rows = quantized_rows_.emplace(x.id(), quantize_rows(x)).first;
     return matmul_transposed(rows->second, codes->second);
   }
-  /// The same on pairs of bf16, rows of the weight beside each other.
-  Tensor bf16_linear(const Tensor& x, const Tensor& w) {
-    const int64_t rows = w.shape()[0].value(), pairs = w.shape()[1].value() / 2, tile = row_tile(rows);
-    auto rounded = rounded_.find(x.id()); // once for all products that read it
-    if (rounded == rounded_.end()) rounded = rounded_.emplace(x.id(), x.cast(DType::bf16)).first;
-    Tensor beside = interleave_rows(w, tile, 2); // [rows / tile, pairs, tile, 2]
-    Tensor products = rounded->second.reshape({x.shape()[0], 1, pairs, 1, 2}).cast(DType::f32) *
-                      beside.unsqueeze(0).cast(DType::f32);
+  /// The same with rows of the weight beside each other, which lie on large pages and fill the lanes for one token as for many.
+  Tensor linear_beside(const Tensor& x, const Tensor& w, int64_t unit) {
+    const int64_t rows = w.shape()[0].value(), steps = w.shape()[1].value() / unit, tile = row_tile(rows);
+    Tensor given = x;
+    if (w.dtype() == DType::bf16) {
+      auto rounded = rounded_.find(x.id()); // once for all products that read it
+      if (rounded == rounded_.end()) rounded = rounded_.emplace(x.id(), x.cast(DType::bf16)).first;
+      given = rounded->second;
+    }
+    Tensor weights = interleave_rows(w, tile, unit); // [rows / tile, steps, tile, unit]
+    Tensor products = given.reshape({x.shape()[0], 1, steps, 1, unit}).cast(DType::f32) *
+                      weights.unsqueeze(0).cast(DType::f32);
     return products.sum({2, 4}).reshape({x.shape()[0], rows});
   }
   Tensor norm(const Tensor& x, const Tensor& w) {
@@ -221,6 +235,7 @@ private:
   std::unique_ptr<Dim> n_, past_;
   std::map<uint32_t, QuantizedWeight> packed_;       // by the tensor of their values
   std::map<uint32_t, QuantizedRows> quantized_rows_; // by the tensor they are made of
+  std::map<uint32_t, int64_t> beside_;               // unit_beside, by the weight
   std::map<uint32_t, Tensor> rounded_;               // to bf16, by the tensor they are made of
   Tensor cos_, sin_;
 };

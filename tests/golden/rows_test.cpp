@@ -207,6 +207,30 @@ fn @beside(%x: f32[M, 80], %w: f32[8, 80, 16]) {
   EXPECT_THAT(to_string(default_schedule(*cone, two)), testing::Not(HasSubstr("from")));
 }
 
+// Vectors of a weight that the second cache would not hold along the whole sum: rows by the dozen go through a piece of it after the other, in the same
+// order of the sum; few rows need no pieces.
+TEST(Streams, ManyRowsGoThroughPiecesOfTheSum) {
+  const auto term = [](int most) {
+    return fmt::format(R"(symbol M: 1..{}
+fn @beside(%x: f32[M, 80], %w: f32[8, 80, 16]) {{
+  %a = view %x [m: M, t: 8, k: 80, l: 16] -> [m, k]
+  %b = view %w [m: M, t: 8, k: 80, l: 16] -> [t, k, l]
+  %p = mul %b, %a
+  %f = fold [m: M, t: 8, k: 80, l: 16] over [k] {{ sum %p[m, t, k, l] }}
+  %y = get %f, 0
+  return y = %y
+}}
+)",
+                       most);
+  };
+  const MachineLimits limits{.lanes = 16, .vector_registers = 32, .l1 = 4096, .l2 = 32 << 10, .threads = 2};
+  expect_rows(term(256), {"pieces", limits, "", ""}, "order f t.o k.o m.o k.i l t.i m.i\n");
+  Module module = parse_module(term(16), "beside");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone.ok());
+  EXPECT_THAT(to_string(default_schedule(*cone, limits)), testing::Not(HasSubstr("k.o")));
+}
+
 // Heads side by side in memory are joined by the index: k // 32 % 4 comes round after 128 steps, not after 4.
 TEST(Streams, BlocksOfQuotientsKeepTheLanes) {
   expect_schedule(
