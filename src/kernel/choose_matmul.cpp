@@ -1,6 +1,7 @@
 // kernel/choose_matmul.cpp -- the default schedule of matrix products, batches and convolutions among them: cache blocks, packed panels, a register tile.
 #include "kernel/chooser.h"
 #include "kernel/formula.h"
+#include "kernel/panels.h"
 #include <algorithm>
 
 namespace luminal::kernel {
@@ -323,7 +324,14 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   const double parts_cost = p->panels.empty() ? 1 : results > limits_.l2 ? 1.05 : 1.02;
   // Panels that the first cache does not hold pass by once for each tile, of however few rows it is.
   const bool streamed = !p->panels.empty() && p->columns * p->deep * 4 > limits_.l1;
-  const auto [rows, vectors] = register_tile(s, p->rows, p->columns, parts_cost, streamed);
+  // Few rows: panels that come from memory are as wide as the tile of all of them.
+  const bool narrow = bits(nests_.cone.values[size_t(p->value)].dtype) < 32;
+  const int64_t few = p->panels.empty() || p->across || !p->more_rows.empty() || p->columns % lanes
+                          ? 0
+                          : std::min(p->rows, few_rows_tile(p->rows, narrow));
+  const bool once = few > 0 && tile_fits(few, p->columns / lanes) && ask(s, "once", 1, {0, 1});
+  const auto [rows, vectors] =
+      once ? std::pair(few, p->columns / lanes) : register_tile(s, p->rows, p->columns, parts_cost, streamed);
   const int64_t columns = p->panels.empty() ? vectors * lanes : p->columns;
   const int64_t all_columns = p->columns * panels;
 
@@ -361,7 +369,7 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   const int64_t share = ask(s, "share", usual_share, shares);
   // The other operand's block and the tile stay in the second cache, a panel of the depth in the first one's reach.
   std::vector<int64_t> depths;
-  const bool divisible = p->open && p->depth.size() == 1 && common.empty() && !p->across && !small;
+  const bool divisible = p->open && p->depth.size() == 1 && common.empty() && !p->across && !small && !once;
   for (int64_t d : {256, 512, 1024, 2048})
     if (divisible && d < p->deep) depths.push_back(d);
   const int64_t most_depth = pack ? 1024 : 512, pieces = (p->deep + most_depth - 1) / most_depth;
@@ -488,7 +496,7 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
     if (p->deep >= 128 && p->panels.empty()) results_ahead(s, mt);
     // Of short batches, those of the next one.
     const bool of_batch = !p->outer.empty() && p->deep * p->columns * 4 <= limits_.l2 / 2;
-    if (!pack) tiles_ahead(s, p->value, of_batch ? p->outer.back() : np, inner_depth.back());
+    if (!pack && !once) tiles_ahead(s, p->value, of_batch ? p->outer.back() : np, inner_depth.back());
   }
   const std::string& innermost = inner_depth.back();
   const StageLoop* last = nest(s).find(innermost);

@@ -18,8 +18,8 @@ struct Shape {
 
 std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& w, const Formula& x) {
   const ConeValue& value = cone.values[size_t(w.value)];
-  if (value.role != ValueRole::input || value.dtype != DType::f32 || w.dtype != DType::f32 ||
-      !w.guard.is_constant(1) || !value.layout.empty())
+  if (value.role != ValueRole::input || value.dtype != w.dtype || !is_float(w.dtype) || bits(w.dtype) > 32 ||
+      x.dtype != DType::f32 || !w.guard.is_constant(1) || !value.layout.empty())
     return {};
   const auto moves = [](const Formula& f, Expr axis) {
     return std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, axis); });
@@ -83,6 +83,8 @@ std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& 
 
 } // namespace
 
+int64_t few_rows_tile(int64_t rows, bool narrow) { return rows > 6 && narrow ? 4 : rows < 16 ? rows : 0; }
+
 std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limits) {
   std::vector<PanelWish> wishes;
   for (const Stage& st : cone.stages) {
@@ -101,7 +103,12 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       const auto p = shape_of(cone, st, w, x);
       const int64_t lanes = limits.lanes;
       // What is used few times is read once, as it lies; small things are in reach anyhow.
-      if (!p || p->rows < 16 || p->depth < 16 || p->n < lanes || p->n * p->depth * 4 <= limits.l1) continue;
+      const int64_t bytes = p ? p->n * p->depth * std::max(1, bits(w.dtype) / 8) : 0;
+      if (!p || p->rows < 4 || p->depth < 16 || p->n < lanes || bytes <= limits.l1) continue;
+      // Few rows: panels as wide as they all fit beside, so that they pass by once; worth it where they come from memory. Narrow weights are unpacked for each
+      // tile of rows: from some dozens on they are unpacked once (for_many_rows).
+      const bool narrow = bits(w.dtype) < 32, few = p->rows < 16 || narrow;
+      if (few && (bytes <= limits.l2 || !p->beside || p->rows > 48)) continue;
       if (!p->beside) {
         // Lanes along n although the results do not lie so: a tile is turned over as it is written, half a step for each element.
         double there = share_of(p->run, lanes);
@@ -118,6 +125,9 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       if (many_registers && p->n % columns && p->n % (3 * lanes) == 0)
         columns = 3 * lanes; // none is half empty
       while (columns > lanes && columns / 2 >= p->n) columns /= 2;
+      const int64_t tile_rows = few_rows_tile(p->rows, narrow);
+      while (columns > lanes && (tile_rows + 1) * (columns / lanes) + 1 > limits.vector_registers)
+        columns = columns > 2 * lanes ? 2 * lanes : lanes;
       if (std::ranges::none_of(wishes, [&](auto& wish) { return wish.value == w.value; }))
         wishes.push_back({w.value, p->dim, columns});
       break;

@@ -11,6 +11,8 @@ struct PanelWish {
   int64_t columns = 0;
   bool operator==(const PanelWish&) const = default;
 };
+/// Few rows of the other operand, or weights that are unpacked for each tile of rows: the rows of a tile as the default schedule takes them; 0: it chooses by itself.
+int64_t few_rows_tile(int64_t rows, bool narrow);
 /// Of all inputs of known size that products use often enough, as if all of them were constants. At most one wish for each.
 std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limits);
 

@@ -43,6 +43,39 @@ TEST(Panels, AreNotMadeOfWhatIsNoConstantOrUsedSeldomOrSmall) {
   EXPECT_TRUE(packed(product(64, 8, 2000, "weight") + "  return y = %y\n}\n").panels.empty()); // no lanes
 }
 
+// Few rows read each panel once, and all of them in one tile: what no cache holds passes by as one run. Narrow weights are unpacked for four rows at a time.
+TEST(Panels, OfFewRowsAreAsWideAsTheirTile) {
+  const auto shape = [](const std::string& text) -> std::string {
+    const Module module = parse_module(text);
+    kernel::MachineLimits small = limits;
+    small.l2 = 16 << 10;
+    const PackedFunction made = pack_constants(module.entry(), small);
+    return made.panels.empty() ? "none" : to_string(made.function[made.panels[0].panels].type());
+  };
+  const auto f32 = [&](int m) { return shape(product(m, 200, 96, "weight") + "  return y = %y\n}\n"); };
+  EXPECT_EQ(f32(3), "none");
+  EXPECT_EQ(f32(4), "f32[4, 96, 64]");
+  EXPECT_EQ(f32(8), "f32[7, 96, 32]");
+  EXPECT_EQ(f32(15), "f32[13, 96, 16]");
+  EXPECT_EQ(f32(16), "f32[4, 96, 64]");
+  const auto bf16 = [&](int m) {
+    return shape(fmt::format(R"(fn @main(%x: f32[{0}, 96], weight %w: bf16[200, 96]) {{
+  %wf = cast f32 %w
+  %a = view %x [m: {0}, n: 200, k: 96] -> [m, k]
+  %b = view %wf [m: {0}, n: 200, k: 96] -> [n, k]
+  %p = mul %a, %b
+  %f = fold [m: {0}, n: 200, k: 96] over [k] {{ sum %p[m, n, k] }}
+  %y = get %f, 0
+  return y = %y
+}}
+)",
+                             m));
+  };
+  EXPECT_EQ(bf16(4), "bf16[4, 96, 64]");
+  EXPECT_EQ(bf16(32), "bf16[4, 96, 64]");
+  EXPECT_EQ(bf16(64), "none"); // unpacked once for all rows
+}
+
 TEST(Panels, AreNotMadeWhereSomebodyReadsTheConstantAsItIs) {
   const std::string other = "  %t = tanh %w\n  return y = %y, t = %t, x = %x\n}\n";
   EXPECT_TRUE(packed(product(64, 200, 96, "weight") + other).panels.empty());

@@ -207,6 +207,26 @@ fn @beside(%x: f32[M, 80], %w: f32[8, 80, 16]) {
   EXPECT_THAT(to_string(default_schedule(*cone, two)), testing::Not(HasSubstr("from")));
 }
 
+// All of a few rows in one tile beside panels that were made before: each passes by once, in one run.
+TEST(Streams, FewRowsMeetEachPanelOnce) {
+  for (auto [rows, columns, type] : {std::tuple(8, 32, "f32"), {4, 64, "f32"}, {32, 64, "bf16"}}) {
+    const bool narrow = type == std::string("bf16");
+    const std::string term = fmt::format(R"(fn @panels(%x: f32[{0}, 96], %w: {3}[{2}, 96, {1}]) {{
+{4}  %a = view %x [m: {0}, n: 200, k: 96] -> [m, k]
+  %b = view {5} [m: {0}, n: 200, k: 96] -> [n // {1}, k, n % {1}]
+  %p = mul %a, %b
+  %f = fold [m: {0}, n: 200, k: 96] over [k] {{ sum %p[m, n, k] }}
+  %y = get %f, 0
+  return y = %y
+}}
+)",
+                                         rows, columns, (200 + columns - 1) / columns, type,
+                                         narrow ? "  %wf = cast f32 %w\n" : "", narrow ? "%wf" : "%w");
+    expect_schedule(term, {.lanes = 16, .vector_registers = 32, .l1 = 1024, .l2 = 16 << 10, .threads = 2},
+                    {fmt::format("split f m.m m.t m.i {}\n", narrow ? 4 : rows), "unroll f m.i n.i.v\n"});
+  }
+}
+
 // Vectors of a weight that the second cache would not hold along the whole sum: rows by the dozen go through a piece of it after the other, in the same
 // order of the sum; few rows need no pieces.
 TEST(Streams, ManyRowsGoThroughPiecesOfTheSum) {
