@@ -471,8 +471,9 @@ void Cascade::run() {
         if (n_.cone.axes[size_t(a)].symbol == e)
           same_axes &=
               std::ranges::find(n_.cone.stages[size_t(w)].axes, a) != n_.cone.stages[size_t(w)].axes.end();
-    if (plain_reads && same_axes && n_.cone.stages[size_t(w)].components.size() == 1)
-      n_.cone.stages[size_t(w)].needed = f_.domain;
+    const bool alone = std::ranges::all_of(n_.cone.stages[size_t(w)].components,
+                                           [&](auto& c) { return c.out == v || c.out < 0; });
+    if (plain_reads && same_axes && alone) n_.cone.stages[size_t(w)].needed = f_.domain;
   }
   int where = stage_;
   auto name_and_insert = [&](int position, std::pair<Stage, StageNest> entry) {

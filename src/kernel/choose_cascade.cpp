@@ -119,9 +119,34 @@ std::vector<std::pair<std::string, std::vector<std::string>>> Chooser::copies_fo
   return made;
 }
 
+/// A body that transforms read again is computed in each stage of the cascade: where it is made of one finished sum, that sum's stage does it.
+void Chooser::finish_sums(const Tuple& t) {
+  std::vector<std::string> made;
+  for (auto& c : stage(t.stage).components)
+    if (c.body->kind == FormulaKind::op && !c.body->origin.empty()) made.push_back(c.body->origin);
+  for (auto& origin : made) {
+    const Nests before = nests_;
+    const size_t directives = schedule_.directives.size();
+    const std::string value = nests_.free_name(origin + ".row");
+    if (!try_add(DirectiveKind::materialize, {origin, value})) continue;
+    const std::string map = stage(nests_.writer(nests_.value(value))).name;
+    std::vector<std::string> sums;
+    visit_stage(stage(nests_.stage(map)), [&](const Formula& f) {
+      const int writer = f.kind == FormulaKind::load ? nests_.writer(f.value) : -1;
+      if (writer >= 0) sums.push_back(stage(writer).name);
+    });
+    if (sums.size() == 1 && nests_.stage(sums[0]) < nests_.stage(map) &&
+        has_fold(stage(nests_.stage(sums[0]))) && try_add(DirectiveKind::fuse, {sums[0], map}))
+      continue;
+    nests_ = before;
+    schedule_.directives.resize(directives);
+  }
+}
+
 bool Chooser::cascade_tiles() {
   if (!tuple()) return false;
   units(false); // the sums that the tuple reads
+  finish_sums(*tuple());
   const std::optional<Tuple> t = tuple();
   if (!t) return false;
   const std::string fold = stage(t->stage).name;
@@ -334,7 +359,7 @@ void Chooser::tile_stage(int s, const Tuple& t, const TileLoops& loops, int64_t 
     put({loops.vectors, loops.lanes});
     if (vectors) unrolled.push_back(loops.vectors);
     finish(loops.lanes);
-    const bool costly = stage(s).components.size() > 1;
+    const bool costly = std::ranges::count_if(stage(s).components, [](auto& c) { return !c.after; }) > 1;
     add(DirectiveKind::jam, {name, summed}, {costly ? 2 : 4});
     return;
   }

@@ -58,6 +58,7 @@ private:
   };
   std::optional<Tuple> tuple() const;
   std::vector<std::pair<std::string, std::vector<std::string>>> copies_for(const Tuple& tuple);
+  void finish_sums(const Tuple& tuple);
   bool cascade_tiles();
   struct WordProduct {
     int axis = -1;       // of the words
@@ -83,7 +84,7 @@ private:
   void read_ahead(const std::string& shared);
   void stream_ahead(int s, const std::string& lanes, const std::vector<std::string>& reduced);
 
-  // ---- one stage (choose_loops.cpp) ----
+  // ---- one stage (choose_loops.cpp, choose_tiles.cpp) ----
   void loops(int s, const std::vector<std::string>& common);
   void split_blocks(int s, const std::vector<std::string>& common);
   void split_panels(int s);

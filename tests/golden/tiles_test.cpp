@@ -143,8 +143,8 @@ TEST(Tiles, ScoresOfNarrowNumbersTakeTheDotInstruction) {
   for (const char* domain : {"", "k <= q"}) {
     const std::string schedule =
         expect_right({"2", "1", "70", "96", "32", "20", true, domain, "", true}, dots, {}, {{}}, 5);
-    for (const char* part :
-         {"unit sf avx512.dpbf16\nstage Q Q.lanes", "cascade F k.o", "store Q.lanes q.o d.words q"})
+    for (const char* part : {"unit sf avx512.dpbf16\nmaterialize s s.row\nfuse sf s.row\nstage Q Q.lanes",
+                             "cascade F k.o", "store Q.lanes q.o d.words q"})
       EXPECT_THAT(schedule, HasSubstr(part));
   }
   // Pairs that begin at an odd place are none.
@@ -156,7 +156,7 @@ TEST(Tiles, LanesAlongTheQueriesAndAProductInRegisters) {
   const std::string schedule =
       expect_right({"2", "2", "96", "128", "32", "32", true, "", ""}, avx512, {}, {{}}, 3);
   for (const char* part : {"stage Q Q.lanes", "cascade F k.o", "unroll sf k.i.i q.v", "unroll O e.i q.v",
-                           "store S k.o k q", "unroll Out q.l"})
+                           "fuse sf s.row", "store s.row k.o k q", "unroll Out q.l"})
     EXPECT_THAT(schedule, HasSubstr(part));
   EXPECT_THAT(expect_right({"2", "2", "96", "128", "32", "32", true, "k <= q", ""}, avx512, {}, {{}}, 4),
               HasSubstr("predicate_bound O k.i"));
