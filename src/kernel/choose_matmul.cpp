@@ -493,7 +493,7 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
     // The next rows, and the next columns where no copy brings them. (Not where rows lie side by side: each step of the sum would ask for another line.)
     tiles_ahead(s, p->other, mt, inner_depth.back());
     // (Beside panels made before nothing is gained, and convolutions lose up to a tenth.)
-    if (p->deep >= 128 && p->panels.empty()) results_ahead(s, mt);
+    if (p->panels.empty() ? p->deep >= 128 : depth < p->deep) results_ahead(s, mt);
     // Of short batches, those of the next one.
     const bool of_batch = !p->outer.empty() && p->deep * p->columns * 4 <= limits_.l2 / 2;
     if (!pack && !once) tiles_ahead(s, p->value, of_batch ? p->outer.back() : np, inner_depth.back());

@@ -96,12 +96,11 @@ bool Chooser::turned_panels(int s, const std::vector<std::string>& common) {
         const int64_t panels = (all_vectors + v - 1) / v, last = all_vectors - (panels - 1) * v;
         // Vectors of panels come from beyond the first cache, for all rows of a tile at once.
         const double far = deep * v * lanes * 4 > limits_.l2 / 2 ? 0.3 : 0.1;
-        const double tiles = double((next + part - 1) / part) / double(inner * next); // of a row
-        const double cost = (1 + far * tiles) *
+        const int64_t tiles = (next + part - 1) / part, others = uses / inner / next;
+        const double cost = (1 + far * double(tiles) / double(inner * next)) *
                             (double(panels - 1) * tile_cost(inner, next, inner, part, v) +
                              tile_cost(inner, next, inner, part, last)) *
-                            double(uses / inner / next) * double(round_up(panels, limits_.threads)) /
-                            double(panels);
+                            double(others) * double(round_up(panels, limits_.threads)) / double(panels);
         if (usual.cost == 0 || cost < usual.cost * 0.999) usual = {v, part, whole, cost};
       }
       inner *= next;
