@@ -16,11 +16,20 @@ namespace luminal::codegen {
 namespace {
 
 /// The passes of LLVM's code generator that run. Processors that reorder instructions gain nothing from a second scheduler, which is a tenth of the time.
-class Passes final : public llvm::OptPassGate {
+bool runs(llvm::StringRef pass) { return pass != "Post RA top-down list latency scheduler"; }
+
+/// The gate of a context. It is asked through a member that is const in newer versions.
+template <class Gate, class Question = decltype(&Gate::shouldRunPass)> class Passes;
+template <class Gate>
+class Passes<Gate, bool (Gate::*)(llvm::StringRef, llvm::StringRef)> final : public Gate {
 public:
-  bool shouldRunPass(llvm::StringRef name, llvm::StringRef) override {
-    return name != "Post RA top-down list latency scheduler";
-  }
+  bool shouldRunPass(llvm::StringRef name, llvm::StringRef) override { return runs(name); }
+  bool isEnabled() const override { return true; }
+};
+template <class Gate>
+class Passes<Gate, bool (Gate::*)(llvm::StringRef, llvm::StringRef) const> final : public Gate {
+public:
+  bool shouldRunPass(llvm::StringRef name, llvm::StringRef) const override { return runs(name); }
   bool isEnabled() const override { return true; }
 };
 
@@ -30,7 +39,7 @@ Result<void> Build::start(const CpuTarget& target, int level) {
   auto made = make_target_machine(target, level);
   if (!made) return made.failure();
   machine = std::move(*made);
-  static Passes passes; // without a state
+  static Passes<llvm::OptPassGate> passes; // without a state
   context.setOptPassGate(passes);
   take(std::make_unique<llvm::Module>("luminal", context), target);
   return {};
@@ -78,8 +87,7 @@ void Build::hide_displacements() {
       if (std::ranges::count_if(base->users(), displaced) >= worthwhile) bases.push_back(base);
     }
   for (llvm::GetElementPtrInst* base : bases) {
-    auto* opaque = new llvm::FreezeInst(base);
-    opaque->insertAfter(base);
+    llvm::Value* opaque = llvm::IRBuilder<>(base->getNextNode()).CreateFreeze(base);
     base->replaceUsesWithIf(opaque, [&](const llvm::Use& use) {
       auto* further = llvm::dyn_cast<llvm::GetElementPtrInst>(use.getUser());
       return use.getUser() != opaque && !llvm::isa<llvm::PHINode>(use.getUser()) &&

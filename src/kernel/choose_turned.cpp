@@ -78,7 +78,7 @@ bool Chooser::turned_panels(int s, const std::vector<std::string>& common) {
   int64_t uses = 1, deep = 1;
   for (auto* l : kept[1 - panel]) rows.push_back(*l), uses *= trips(*l);
   for (auto* l : depth) deep *= trips(*l);
-  if (uses < 16 || deep < 64) return false;
+  if (uses < fewest_turned || deep < 64) return false;
 
   // The register tile: whole inner rows, a part of the next loop, and vectors; full panels for all workers.
   struct Choice {

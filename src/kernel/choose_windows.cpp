@@ -167,8 +167,11 @@ bool Chooser::sums_rows(const WindowedProduct& p) const {
   const auto step = [&](const Formula& f, int a) {
     return step_of(nests_.cone, f.value, f.index, nests_.cone.axes[size_t(a)].symbol);
   };
-  return p.outputs.size() == 1 && p.summed.size() > 1 && p.depth >= 64 && p.x->dtype == DType::f32 &&
-         p.w->dtype == DType::f32 && nests_.cone.axes[size_t(p.outputs[0])].extent.value() >= limits_.lanes &&
+  int64_t rows = 1;
+  for (int a : p.kept) rows *= nests_.cone.axes[size_t(a)].extent.value();
+  return rows >= fewest_turned && p.outputs.size() == 1 && p.summed.size() > 1 && p.depth >= 64 &&
+         p.x->dtype == DType::f32 && p.w->dtype == DType::f32 &&
+         nests_.cone.axes[size_t(p.outputs[0])].extent.value() >= limits_.lanes &&
          (p.window ? p.run < limits_.lanes : step(*p.x, p.summed.back()) == Step::near) &&
          std::ranges::any_of(p.summed, [&](int a) { return step(*p.w, a) == Step::contiguous; });
 }

@@ -73,6 +73,7 @@ private:
   bool framed(int s, const std::vector<std::string>& common);
   bool sums_rows(const WindowedProduct& product) const;
   void whole_copy(const WindowedProduct& product);
+  static constexpr int64_t fewest_turned = 16; // rows that pay for turning what they share
   bool turned_panels(int s, const std::vector<std::string>& common);
   void keep_costly(); // what several stages would compute again and again
   std::vector<std::string> common_loops();

@@ -243,6 +243,10 @@ TEST(Gradients, OfWeightsTakePanelsAndTilesOfWindows) {
     EXPECT_THAT(default_of(gradient_term_of(c), limits),
                 testing::AllOf(HasSubstr("frame X X.frame"), HasSubstr("stage G G.panels"),
                                HasSubstr("store G.panels o.p b i j o\n"), HasSubstr("parallel f o.p")));
+    // Nine rows use too little of what would be turned and copied.
+    EXPECT_THAT(
+        default_of(gradient_term_of({.channels = 1, .results = 32, .height = 12, .width = 12}), limits),
+        testing::AllOf(Not(HasSubstr("frame")), Not(HasSubstr("G.panels"))));
     // An update of the weight is computed where the sums end.
     EXPECT_THAT(default_of(gradient_term_of(c, "  %Y = abs %Y0\n"), limits), HasSubstr("G.panels"));
     // Nothing to fill up; images of one channel each; and a plain product, whose results lie along the channels.
