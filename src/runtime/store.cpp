@@ -161,4 +161,12 @@ void Store::unload() {
   load_path_.clear();
 }
 
+int64_t Store::owned_bytes() const {
+  int64_t total = 0;
+  for (auto& [_, weight] : weights_) total += weight.copy.bytes();
+  for (auto& [_, buffer] : states_) total += buffer.bytes();
+  for (auto& block : blocks_) total += block.bytes();
+  return total;
+}
+
 } // namespace luminal::runtime

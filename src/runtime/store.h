@@ -71,6 +71,7 @@ public:
   luminal::Result<void> keep_loaded_in(std::string path, uint64_t source, double worth_seconds = 0.02);
   /// Forgets what was computed from weights: after a weight changed.
   void unload();
+  int64_t owned_bytes() const;
   device::Device& device() const { return device_; }
 
 private:
