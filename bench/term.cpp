@@ -88,7 +88,7 @@ void race_schedules(const std::string& term, const std::vector<std::string>& fil
   }
   race(race_of, arguments);
   for (size_t i = 0; i < race_of.size(); i++)
-    fmt::print("{} thr {:>12.1f} us {:>7.3f} x  {:.1e}  {}\n", threads, race_of[i].low() * 1e6,
+    fmt::print("{} thr {:>12.2f} us {:>7.3f} x  {:.1e}  {}\n", threads, race_of[i].low() * 1e6,
                race_of[0].low() / race_of[i].low(), apart[i], race_of[i].name);
 }
 
@@ -111,7 +111,7 @@ int main(int argc, char** argv) {
   const Arguments arguments = parse_arguments(int(options.size()), options.data(),
                                               "term TERM.lum [SCHEDULE...]: schedules of a term by turns");
   if (files.empty()) {
-    fmt::print(stderr, "term: names a file with a term, and schedules for it\n");
+    fmt::print(stderr, "term: a file with a term is needed, then files with schedules for it\n");
     return 2;
   }
   try {
