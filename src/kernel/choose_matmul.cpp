@@ -71,7 +71,8 @@ void Chooser::split_panels(int s) {
   }
 }
 
-std::optional<Chooser::Product> Chooser::product(int s, const std::vector<std::string>& common) const {
+/// The two loads that a stage's only sum multiplies, where all else that it does follows the finished sums; else none.
+std::vector<const Formula*> Chooser::factors(int s) const {
   const Stage& st = stage(s);
   if (st.monoid || !st.domain.is_constant(1)) return {};
   const Component* fold = nullptr;
@@ -85,7 +86,13 @@ std::optional<Chooser::Product> Chooser::product(int s, const std::vector<std::s
   visit(fold->body, [&](const Formula& f) {
     if (f.kind == FormulaKind::load) loads.push_back(&f);
   });
-  if (loads.size() != 2) return {};
+  return loads.size() == 2 ? loads : std::vector<const Formula*>();
+}
+
+std::optional<Chooser::Product> Chooser::product(int s, const std::vector<std::string>& common) const {
+  const Stage& st = stage(s);
+  const std::vector<const Formula*> loads = factors(s);
+  if (loads.empty()) return {};
   const auto at = [&](const std::vector<Expr>& index) { // over the loops
     std::vector<Expr> out;
     for (Expr e : index) out.push_back(substitute(e, nest(s).axis_values));

@@ -9,18 +9,8 @@ namespace luminal::kernel {
 /// frame() copied it: windows of it overlap, and the rows of a register tile are those of a window first.
 bool Chooser::turned_panels(int s, const std::vector<std::string>& common) {
   const Stage& st = stage(s);
-  if (st.monoid || !st.domain.is_constant(1) || !common.empty()) return false;
-  const Component* fold = nullptr;
-  for (auto& c : st.components) {
-    if ((c.kind == ComponentKind::fold && fold) || (c.kind != ComponentKind::fold && !c.after)) return false;
-    if (c.kind == ComponentKind::fold) fold = &c;
-  }
-  if (!fold || fold->op != Op::add) return false;
-  std::vector<const Formula*> loads;
-  visit(fold->body, [&](const Formula& f) {
-    if (f.kind == FormulaKind::load) loads.push_back(&f);
-  });
-  if (loads.size() != 2) return false;
+  const std::vector<const Formula*> loads = factors(s);
+  if (loads.empty() || !common.empty()) return false;
   std::vector<Expr> index[2];
   for (int load : {0, 1}) {
     const ConeValue& value = nests_.cone.values[size_t(loads[size_t(load)]->value)];

@@ -114,6 +114,7 @@ private:
     bool across = false;                // the results do not lie side by side along n
     bool turned = false; // nor does the operand: its rows run along the sum, and it is turned as it is copied
   };
+  std::vector<const Formula*> factors(int s) const;
   std::optional<Product> product(int s, const std::vector<std::string>& common) const;
   static bool of_small(const Product& p); // matrices that the first caches hold
   static double tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,

@@ -70,30 +70,52 @@ int blocks_per_piece(const codegen::CpuTarget& target) {
   return std::max(1, 2048 / (vectors_per_block * target.lanes(DType::f32) * int(sizeof(float))));
 }
 
-/// As the stream `read`, at several places of each share by turns.
-std::string read_by_turns_text(const codegen::CpuTarget& target) {
-  const int lanes = target.lanes(DType::f32), block = vectors_per_block * lanes;
+/// Adds up all of x. loops: what runs over the blocks of one worker, with the innermost statement.
+std::string reading_text(const codegen::CpuTarget& target, const char* name, int multiple,
+                         const std::string& loops) {
+  const int lanes = target.lanes(DType::f32);
   return fmt::format(
-      R"(kernel read_by_turns(x: f32[{b}*blocks*parts] in, y: f32[{b}*parts] out; blocks: 1..1099511627776 multiple {n}, parts: 1..1024, rounds: 1..1099511627776) lanes {l}
+      R"(kernel {name}(x: f32[{b}*blocks*parts] in, y: f32[{b}*parts] out; blocks: 1..1099511627776 multiple {multiple}, parts: 1..1024, rounds: 1..1099511627776) lanes {l}
   registers acc: f32[{b}] padded
   parallel p in 0..parts
     unrolled u0 in 0..{v}
       vector l0 in 0..{l}
         acc[{l}*u0 + l0] = 0
     for r in 0..rounds
-      for o in 0..blocks // {n}
+{loops}    unrolled u2 in 0..{v}
+      vector l2 in 0..{l}
+        y[{b}*p + {l}*u2 + l2] = acc[{l}*u2 + l2]
+)",
+      fmt::arg("name", name), fmt::arg("multiple", multiple), fmt::arg("loops", loops),
+      fmt::arg("b", vectors_per_block * lanes), fmt::arg("v", vectors_per_block), fmt::arg("l", lanes));
+}
+
+std::string read_text(const codegen::CpuTarget& target) {
+  const int lanes = target.lanes(DType::f32);
+  return reading_text(target, "read", 1,
+                      fmt::format(R"(      for i in 0..blocks
+        unrolled u in 0..{v}
+          vector l in 0..{l}
+            acc[{l}*u + l] = acc[{l}*u + l] + x[{b}*(blocks*p + i) + {l}*u + l]
+)",
+                                  fmt::arg("b", vectors_per_block * lanes), fmt::arg("v", vectors_per_block),
+                                  fmt::arg("l", lanes)));
+}
+
+/// At several places of each share by turns.
+std::string read_by_turns_text(const codegen::CpuTarget& target) {
+  const int lanes = target.lanes(DType::f32), piece = blocks_per_piece(target);
+  return reading_text(target, "read_by_turns", places * piece,
+                      fmt::format(R"(      for o in 0..blocks // {n}
         for place in 0..{places}
           for i in 0..{piece}
             unrolled u in 0..{v}
               vector l in 0..{l}
                 acc[{l}*u + l] = acc[{l}*u + l] + x[{b}*(blocks*p + (blocks // {places})*place + {piece}*o + i) + {l}*u + l]
-    unrolled u2 in 0..{v}
-      vector l2 in 0..{l}
-        y[{b}*p + {l}*u2 + l2] = acc[{l}*u2 + l2]
 )",
-      fmt::arg("b", block), fmt::arg("v", vectors_per_block), fmt::arg("l", lanes),
-      fmt::arg("places", places), fmt::arg("piece", blocks_per_piece(target)),
-      fmt::arg("n", places * blocks_per_piece(target)));
+                                  fmt::arg("b", vectors_per_block * lanes), fmt::arg("v", vectors_per_block),
+                                  fmt::arg("l", lanes), fmt::arg("places", places), fmt::arg("piece", piece),
+                                  fmt::arg("n", places * piece)));
 }
 
 std::string stream_text(const codegen::CpuTarget& target, Stream stream, bool cached) {
@@ -101,24 +123,7 @@ std::string stream_text(const codegen::CpuTarget& target, Stream stream, bool ca
   const auto place = fmt::format("[{0}*blocks*p + {0}*i + {1}*u + l]", block, lanes);
   const auto size = fmt::format("[{}*blocks*parts]", block);
   const char* symbols = "blocks: 1..1099511627776, parts: 1..1024, rounds: 1..1099511627776";
-  if (stream == Stream::read)
-    return fmt::format(R"(kernel read(x: f32{size} in, y: f32[{b}*parts] out; {symbols}) lanes {l}
-  registers acc: f32[{b}] padded
-  parallel p in 0..parts
-    unrolled u0 in 0..{v}
-      vector l0 in 0..{l}
-        acc[{l}*u0 + l0] = 0
-    for r in 0..rounds
-      for i in 0..blocks
-        unrolled u in 0..{v}
-          vector l in 0..{l}
-            acc[{l}*u + l] = acc[{l}*u + l] + x{place}
-    unrolled u2 in 0..{v}
-      vector l2 in 0..{l}
-        y[{b}*p + {l}*u2 + l2] = acc[{l}*u2 + l2]
-)",
-                       fmt::arg("size", size), fmt::arg("symbols", symbols), fmt::arg("b", block),
-                       fmt::arg("v", vectors_per_block), fmt::arg("l", lanes), fmt::arg("place", place));
+  if (stream == Stream::read) return read_text(target);
   const char* head = stream == Stream::write  ? "write(s: f32[1] in"
                      : stream == Stream::copy ? "copy(x: f32{size} in"
                                               : "triad(s: f32[1] in, x: f32{size} in, z: f32{size} in";

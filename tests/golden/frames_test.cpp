@@ -96,6 +96,13 @@ std::string lowered(const std::string& term, const std::string& schedule) {
   return to_string(*kernel);
 }
 
+/// in(low, high): a random number.
+template <class In> void draw_windows(Convolution& c, const In& in) {
+  c.kernel_h = in(1, 4), c.kernel_w = in(2, 5), c.stride = in(1, 3), c.dilation = in(1, 4) > 3 ? 2 : 1,
+  c.pad = in(0, 2);
+  c.height = in(9, 14), c.width = in(9, in(1, 3) == 1 ? 40 : 16);
+}
+
 constexpr MachineLimits avx512{.lanes = 16, .vector_registers = 32, .threads = 2},
     avx2{.lanes = 8, .vector_registers = 16, .threads = 3},
     one{.lanes = 16, .vector_registers = 32, .threads = 1};
@@ -216,9 +223,7 @@ TEST(Frames, RandomConvolutions) {
     };
     const MachineLimits limits = std::array{avx512, avx2, one}[random() % 3];
     Convolution c{.images = in(1, 4) > 2 ? in(2, 3) : 1, .channels = in(2, 5), .results = in(16, 80)};
-    c.kernel_h = in(1, 4), c.kernel_w = in(2, 5), c.stride = in(1, 3), c.dilation = in(1, 4) > 3 ? 2 : 1,
-    c.pad = in(0, 2);
-    c.height = in(9, 14), c.width = in(9, in(1, 3) == 1 ? 40 : 16);
+    draw_windows(c, in);
     c.panel = in(0, 1) ? int64_t{limits.vector_registers >= 32 ? 4 : 2} * limits.lanes : 0;
     Answers answers;
     if (random() % 3 == 0)
@@ -276,9 +281,7 @@ TEST(Gradients, OfRandomWeights) {
     };
     const MachineLimits limits = std::array{avx512, avx2, one}[random() % 3];
     Convolution c{.images = in(1, 3), .channels = in(2, 6), .results = in(4, 70)};
-    c.kernel_h = in(1, 4), c.kernel_w = in(1, 5), c.stride = in(1, 3), c.dilation = in(1, 4) > 3 ? 2 : 1,
-    c.pad = in(0, 2);
-    c.height = in(9, 14), c.width = in(9, in(1, 3) == 1 ? 40 : 16);
+    draw_windows(c, in);
     SCOPED_TRACE(fmt::format("seed {}", seed));
     panels += default_of(gradient_term_of(c, seed % 4 ? "" : "  %Y = abs %Y0\n"), limits, {}, seed)
                   .find(".panels") != std::string::npos;
