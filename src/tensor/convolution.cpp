@@ -1,8 +1,10 @@
 // tensor/convolution.cpp -- convolutions: padding, windows, one sum of products.
 #include "luminal/nn_functions.h"
+#include "luminal/random.h"
 #include "tensor/windows.h"
 #include <algorithm>
 #include <fmt/format.h>
+#include <numeric>
 
 namespace luminal {
 
@@ -108,7 +110,101 @@ Tensor convolve(std::string_view op, const Tensor& x, const Tensor& weight,
   return y.reshape(joined, where);
 }
 
-int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
+
+/// Neighbours among the results of a transposed convolution along one axis, by their places mod the stride, whose sums have as many terms and begin at the same
+/// place of x: result stride * i + b + p, where the run begins at b and p < places, is the sum over k < taps of
+/// weight[first + p + period * k] * x[i + shift - dilation * k].
+struct Run {
+  int64_t places = 1, taps = 0, first = 0, period = 1, shift = 0, dilation = 1;
+};
+
+std::vector<Run> runs_of(int64_t kernel, int64_t stride, int64_t dilation, int64_t padding) {
+  std::vector<Run> runs;
+  const int64_t common = std::gcd(stride, dilation);
+  for (int64_t place = 0; place < stride; place++) {
+    // Of the weights w those with (place + padding - w * dilation) % stride == 0.
+    Run r{.period = stride / common, .dilation = dilation / common};
+    const auto behind = [&] { return place + padding - r.first * dilation; };
+    while (r.first < r.period && behind() % stride) r.first++;
+    if (r.first < r.period && r.first < kernel) {
+      r.taps = (kernel - r.first + r.period - 1) / r.period;
+      r.shift = behind() / stride;
+    }
+    if (!runs.empty() && runs.back().taps == r.taps && (r.taps == 0 || runs.back().shift == r.shift))
+      runs.back().places++;
+    else
+      runs.push_back(r);
+  }
+  return runs;
+}
+
+/// A transposed convolution as one convolution for each choice of a run along each axis: no zeros stand between the elements of x, or between weights.
+struct Transposed {
+  Tensor x, weight; ///< [batch, in, sizes..], [in, out / groups, kernel..]
+  int64_t groups;
+  std::vector<std::vector<Run>> runs;
+  Where where;
+  std::vector<int64_t> more = {}; ///< steps of the stride in the result beyond those in x
+
+  /// [batch, out, (steps, places) of each axis that is not chosen..] dealt out -> [batch, out, sizes..]; of those that are chosen the places of the run.
+  Tensor result(std::vector<Run>& chosen) const {
+    const size_t d = chosen.size();
+    if (d == runs.size()) return convolved(chosen);
+    std::vector<Tensor> parts;
+    for (const Run& run : runs[d]) {
+      chosen.push_back(run);
+      parts.push_back(result(chosen));
+      chosen.pop_back();
+    }
+    // What lies further in is dealt out already: one axis each.
+    const int places = int(3 + 2 * d);
+    return (parts.size() > 1 ? concat(parts, places, where) : parts[0]).merge_dims(places - 1, where);
+  }
+
+  /// [batch, out, (steps, places of the run) of each axis..].
+  Tensor convolved(const std::vector<Run>& chosen) const {
+    const int n = int(chosen.size());
+    const Dim in = weight.dim(0) / groups, part = weight.dim(1);
+    Tensor source = x, w = weight;
+    Dims apart{x.dim(0), part * groups}, zero = apart, joined;
+    std::vector<int> order{0, 1}, of_weight;
+    std::vector<int64_t> dilation;
+    Dim rows = part * groups;
+    for (int d = 0; d < n; d++) {
+      const Run& r = chosen[size_t(d)];
+      const Dim steps = x.dim(2 + d) + more[size_t(d)];
+      zero.insert(zero.end(), {steps, r.places});
+      apart.push_back(r.places);
+      order.insert(order.end(), {2 + n + d, 2 + d});
+      if (r.taps == 0) continue;
+      source = source.pad(2 + d, (r.taps - 1) * r.dilation - r.shift, more[size_t(d)] + r.shift, 0, where);
+      w = w.slice(2 + d, r.first, r.first + (r.taps - 1) * r.period + r.places, 1, where)
+              .windows(2 + d, r.places, r.period, 1, where)
+              .flip(2 + d, where);
+      dilation.push_back(r.dilation);
+      joined.push_back(r.taps);
+      of_weight.push_back(3 + d);
+      rows = rows * r.places;
+    }
+    if (int(dilation.size()) < n) {
+      Graph graph(x.graph());
+      return zeros(graph, zero, x.dtype(), where);
+    }
+    for (int d = 0; d < n; d++) apart.push_back(x.dim(2 + d) + more[size_t(d)]);
+    // [in, out / groups, taps.., places..] -> [taps.., in / groups, out and places..] in memory: lanes may go along the results.
+    w = w.unflatten(0, {groups, in}, where);
+    of_weight.insert(of_weight.end(), {1, 0, 2});
+    for (int d = 0; d < n; d++) of_weight.push_back(3 + n + d);
+    joined.insert(joined.end(), {in, rows});
+    w = w.permute(of_weight, where).reshape(joined, where).contiguous(where);
+    std::vector<int> turned{n + 1, n};
+    for (int d = 0; d < n; d++) turned.push_back(d);
+    const Tensor y = convolve("conv_transpose", source, w.permute(turned, where),
+                              std::vector<int64_t>(size_t(n), 1), dilation, groups, where);
+    return y.reshape(apart, where).permute(order, where);
+  }
+};
 
 void check_channels(std::string_view op, const Tensor& x, const Tensor& weight, int64_t groups,
                     int input_axis, Where where) {
@@ -197,72 +293,26 @@ Tensor conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& bias,
     return conv_transpose(x.unsqueeze(0, where), weight, bias, options, where).squeeze(0, where);
   check_channels(op, x, weight, options.groups, 0, where);
   const DType type = promote(x.dtype(), weight.dtype());
-  Tensor source = at_least_f32(x.cast(type, where)), w = at_least_f32(weight.cast(type, where));
-  // Elements of the result whose places leave one remainder by the stride see every `stride`-th weight: each remainder is a dense convolution of its
-  // own. All of them are channels of one convolution, whose results are dealt out.
   const Shape from = type_of(x).shape;
-  std::vector<int64_t> step(n, 1), phases(n, 1);
+  Transposed t{
+      at_least_f32(x.cast(type, where)), at_least_f32(weight.cast(type, where)), options.groups, {}, where};
   Dims sizes;
-  Tensor padded = source;
-  for (size_t s = 0; s < n; s++) {
-    const int axis = int(2 + s);
-    const int64_t reach = (kernel.size[s] - 1) * dilation[s];
-    const Expr size = (from[size_t(axis)] - 1) * stride[s] + 1 + reach - 2 * padding[s] + extra[s];
+  for (size_t d = 0; d < n; d++) {
+    const int axis = int(2 + d);
+    const int64_t reach = (kernel.size[d] - 1) * dilation[d];
+    const Expr size = (from[size_t(axis)] - 1) * stride[d] + 1 + reach - 2 * padding[d] + extra[d];
     if (prove(ge(size, 1)) == Truth::no)
       throw Error(op, fmt::format("axis {} of {} with this padding leaves nothing", axis, text_of(from)),
                   where);
     sizes.push_back(Dim::from_id(size.id()));
-    if (stride[s] == 1) {
-      step[s] = dilation[s];
-      padded = padded.pad(axis, reach - padding[s], reach - padding[s] + extra[s], 0, where);
-      continue;
-    }
-    phases[s] = stride[s];
-    if (dilation[s] > 1) // zeros between the weights
-      w = w.unsqueeze(axis + 1, where)
-              .pad(axis + 1, 0, dilation[s] - 1, 0, where)
-              .merge_dims(axis, where)
-              .slice(axis, 0, reach + 1, 1, where);
-    const int64_t taps = (reach + stride[s]) / stride[s];
-    w = w.pad(axis, 0, taps * stride[s] - reach - 1, 0, where);
-    const int64_t first = padding[s] / stride[s],
-                  last = floor_div(reach + extra[s] - padding[s] + stride[s], stride[s]);
-    padded = padded.pad(axis, taps - 1 - first, last - 1, 0, where);
+    const int64_t more = ceil_div(1 + reach - 2 * padding[d] + extra[d], stride[d]) - 1;
+    t.runs.push_back(runs_of(kernel.size[d], stride[d], dilation[d], padding[d]));
+    t.more.push_back(more);
   }
-  // [in, out / groups, taps and phases..] -> [out and phases.., in / groups, taps..], turned round.
-  const Dim in = weight.dim(0), part = weight.dim(1);
-  Dims split{options.groups, in / options.groups, part}, joined{part * options.groups, in / options.groups};
-  std::vector<int> order{0, 2}, taps_at;
-  for (size_t s = 0; s < n; s++) {
-    const Dim taps = w.dim(int(2 + s)) / phases[s];
-    split.insert(split.end(), {taps, phases[s]});
-    joined[0] = joined[0] * phases[s];
-    joined.push_back(taps);
-    order.push_back(int(3 + 2 * s + 1));
-    taps_at.push_back(int(3 + 2 * s));
-  }
-  order.push_back(1);
-  order.insert(order.end(), taps_at.begin(), taps_at.end());
-  w = w.reshape(split, where)
-          .flip(taps_at, where)
-          .permute(order, where)
-          .reshape(joined, where)
-          .contiguous(where);
-  Tensor y = convolve(op, padded, w, std::vector<int64_t>(n, 1), step, options.groups, where);
-  if (std::ranges::any_of(phases, [](int64_t p) { return p > 1; })) {
-    Dims apart{x.dim(0), part * options.groups}, dealt = apart;
-    apart.insert(apart.end(), phases.begin(), phases.end());
-    order = {0, 1};
-    for (size_t s = 0; s < n; s++) {
-      const Dim steps = y.dim(int(2 + s));
-      apart.push_back(steps);
-      dealt.push_back(steps * phases[s]);
-      order.insert(order.end(), {int(2 + n + s), int(2 + s)});
-    }
-    y = y.reshape(apart, where).permute(order, where).reshape(dealt, where);
-    for (size_t s = 0; s < n; s++)
-      if (phases[s] > 1) y = y.narrow(int(2 + s), padding[s] % stride[s], sizes[s], where);
-  }
+  std::vector<Run> chosen;
+  Tensor y = t.result(chosen);
+  for (size_t d = 0; d < n; d++)
+    if (stride[d] > 1) y = y.narrow(int(2 + d), 0, sizes[d], where);
   return biased(op, y, bias, where).cast(type, where);
 }
 
