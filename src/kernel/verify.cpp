@@ -199,6 +199,16 @@ private:
     return prove(condition) == Truth::no || prove(condition, facts_) == Truth::no;
   }
 
+  /// No run comes here: one of the conditions around this place is false where the others hold.
+  bool unreachable() const {
+    for (size_t i = 0; i < facts_.size(); ++i) {
+      std::vector<Expr> others = facts_;
+      others.erase(others.begin() + std::ptrdiff_t(i));
+      if (simplify_under(facts_[i], others).is_constant(0)) return true;
+    }
+    return never_ > 0;
+  }
+
   // ---- values
   void constant(const Value& v) {
     if (!is_float(v.dtype)) {
@@ -314,7 +324,7 @@ private:
     if (mistakes_.size() != before) return;
     const Buffer& b = k_.buffers[id];
     const auto outside = [&](Expr at) {
-      if (never_ == 0 && (refuted(ge(at, 0)) || refuted(le(at + count, b.size))))
+      if ((refuted(ge(at, 0)) || refuted(le(at + count, b.size))) && !unreachable())
         complain(fmt::format("'{}' has {} elements: the offset {} is outside", b.name, to_string(b.size),
                              to_string(at)));
     };

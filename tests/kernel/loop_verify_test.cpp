@@ -183,6 +183,15 @@ TEST(LoopVerify, LoopsWithoutTripsReachNothing) {
               testing::ElementsAre(HasSubstr("the offset i + q*9 is outside")));
 }
 
+TEST(LoopVerify, ConditionsThatExcludeEachOtherReachNothing) {
+  const std::string text = "kernel k(x: f32[M] in, y: f32[M] out; M: 1..{})\n  for i in 0..min(M // 17, 5)\n "
+                           "   if i < 4\n      y[17*i] = x[17*i]\n"
+                           "    else\n      y[M] = x[17*i]\n";
+  EXPECT_THAT(verify(parse_kernel(fmt::format(fmt::runtime(text), 61))), testing::IsEmpty());
+  EXPECT_THAT(verify(parse_kernel(fmt::format(fmt::runtime(text), 85))),
+              testing::ElementsAre(HasSubstr("the offset M is outside")));
+}
+
 TEST(LoopVerify, WhatTheTextCannotSay) {
   Kernel base;
   base.name = "k";
