@@ -1,11 +1,13 @@
 // compile/panels.cpp -- layouts of constants.
 #include "compile/panels.h"
+#include "compile/borders.h"
 #include "compile/fuse.h"
 #include "kernel/cone.h"
 #include "kernel/panels.h"
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 
 namespace luminal::compile {
 namespace {
@@ -15,9 +17,13 @@ struct Wish {
   int64_t columns;
   bool operator==(const Wish&) const = default;
 };
+struct Wishes {
+  std::map<NodeId, Wish> panels;     ///< by constant
+  std::map<NodeId, Border> bordered; ///< by fold
+};
 
-/// What the kernels of a step ask for, by node; constants that some kernel wants as they are have none.
-std::map<NodeId, Wish> wishes_of(const Function& f, const kernel::MachineLimits& limits) {
+/// What the kernels of a step ask for; constants that some kernel wants as they are have no wish.
+Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits) {
   Region region;
   region.function = &f;
   region.given.insert(f.params.begin(), f.params.end());
@@ -25,7 +31,7 @@ std::map<NodeId, Wish> wishes_of(const Function& f, const kernel::MachineLimits&
   std::set<NodeId> constants;
   for (NodeId id : f.params)
     if (std::get<InputAttr>(f[id].attr).role == Role::weight) constants.insert(id);
-  if (constants.empty()) return {};
+  if (constants.empty()) return Wishes{};
   Region load = region;
   load.wanted = load_time_values(region);
   // What load steps read, too, stays as it is.
@@ -47,6 +53,7 @@ std::map<NodeId, Wish> wishes_of(const Function& f, const kernel::MachineLimits&
     if (f[id].kind == NodeKind::constant) readable.insert(id);
   for (NodeId id : fusion.boundaries) kept.insert(f[id].inputs.begin(), f[id].inputs.end());
   std::map<NodeId, Wish> wishes;
+  std::map<NodeId, NodeId> bordered; // folds, and their constants
   for (const auto& roots : fusion.kernels) {
     // Only what reads a constant at all; a product of unknown size has no wish.
     std::set<NodeId> leaves = readable;
@@ -71,10 +78,16 @@ std::map<NodeId, Wish> wishes_of(const Function& f, const kernel::MachineLimits&
       }
       const auto [earlier, fresh] = wishes.try_emplace(id, Wish{wish->dim, wish->columns});
       if (!fresh && earlier->second != Wish{wish->dim, wish->columns}) kept.insert(id);
+      if (wish->bordered < 0) continue;
+      const NodeId written = cone->values[size_t(wish->bordered)].origin;
+      bordered[f[written].kind == NodeKind::get ? f[written].inputs[0] : written] = id;
     }
   }
   for (NodeId id : kept) wishes.erase(id);
-  return wishes;
+  std::map<NodeId, Border> borders;
+  for (auto [fold, constant] : bordered)
+    if (const auto border = border_of(f, fold); border && wishes.contains(constant)) borders[fold] = *border;
+  return {std::move(wishes), std::move(borders)};
 }
 
 Node view_of(NodeId input, DType dtype, ViewAttr attr, std::string name) {
@@ -90,7 +103,7 @@ Node view_of(NodeId input, DType dtype, ViewAttr attr, std::string name) {
 } // namespace
 
 PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& limits) {
-  const std::map<NodeId, Wish> wishes = wishes_of(f, limits);
+  const auto [wishes, bordered] = wishes_of(f, limits);
   PackedFunction packed;
   if (wishes.empty()) return packed;
   Function& to = packed.function;
@@ -100,8 +113,19 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
   for (NodeId id = 0; id < f.nodes.size(); id++) {
     Node node = f[id];
     for (NodeId& input : node.inputs) input = stands_in[input];
+    if (const auto border = bordered.find(id); border != bordered.end())
+      std::get<FoldAttr>(node.attr).where = border->second.inside;
     copies[id] = stands_in[id] = NodeId(to.nodes.size());
     to.nodes.push_back(std::move(node));
+    if (f[id].kind == NodeKind::get && bordered.contains(f[id].inputs[0])) {
+      const NodeId fold = f[id].inputs[0];
+      const Border& border = bordered.at(fold);
+      const NodeId constant = f[f[fold].inputs[0]].inputs[size_t(border.other)];
+      const NodeId sum =
+          add_outside(to, border, std::get<FoldAttr>(f[fold].attr), copies[id], copies[constant]);
+      std::swap(to.nodes[sum].name, to.nodes[copies[id]].name);
+      copies[id] = stands_in[id] = sum;
+    }
     const auto wish = wishes.find(id);
     if (wish == wishes.end()) continue;
     const auto [dim, columns] = wish->second;

@@ -74,7 +74,7 @@ void Chooser::split_panels(int s) {
 /// The two loads that a stage's only sum multiplies, where all else that it does follows the finished sums; else none.
 std::vector<const Formula*> Chooser::factors(int s) const {
   const Stage& st = stage(s);
-  if (st.monoid || !st.domain.is_constant(1)) return {};
+  if (st.monoid || (!st.domain.is_constant(1) && !framed_.contains(st.name))) return {};
   const Component* fold = nullptr;
   for (auto& c : st.components) {
     if (c.kind == ComponentKind::fold && fold) return {};
@@ -172,6 +172,9 @@ std::optional<Chooser::Product> Chooser::product(int s, const std::vector<std::s
     if (!m || rank(l) > rank(m)) m = l;
   }
   if (!m) return {};
+  // A tile lies inside of the domain as a whole.
+  for (const StageLoop* l : {n, m})
+    if (depends_on(substitute(st.domain, nest(s).axis_values), l->symbol)) return {};
   for (const StageLoop* l : kept) {
     if (l == n || l == m) continue;
     const bool rows = moves(1 - panel, *l) && !moves(panel, *l);
@@ -311,7 +314,7 @@ bool Chooser::of_small(const Product& p) {
 bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   std::optional<Product> p = product(s, common);
   const int64_t lanes = limits_.lanes, threads = common.empty() ? limits_.threads : 1;
-  if (!p || p->rows < 4 || p->columns < lanes || p->deep < 8) return false;
+  if (!p || p->rows < 4 || p->columns < lanes || p->deep < 8 || !stage(s).domain.is_constant(1)) return false;
   // Small matrices in batches need no blocks: what they read comes from the first caches, where it was asked for in time.
   const bool small = of_small(*p) && (common.empty() ? !p->outer.empty() : batched_.contains(stage(s).name));
   const bool enough = p->across || !p->panels.empty() || !common.empty() || small ||

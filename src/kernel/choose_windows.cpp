@@ -58,6 +58,27 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
   return {};
 }
 
+namespace {
+int64_t bytes_of(const ConeValue& value) {
+  int64_t bytes = std::max(1, bits(value.dtype) / 8);
+  for (const Expr extent : value.shape) bytes = extent.is_constant() ? bytes * extent.value() : 0;
+  return bytes;
+}
+
+bool may_frame(const WindowedProduct& p) { return p.window && p.step != Step::irregular && p.depth >= 16; }
+} // namespace
+
+bool takes_frame(const Cone& cone, const WindowedProduct& p) {
+  if (!may_frame(p)) return false;
+  try {
+    Nests nests(cone);
+    kernel::frame(nests, cone.values[size_t(p.x->value)].name, nests.free_name("frame"));
+  } catch (const ScheduleFailure&) {
+    return false;
+  }
+  return true;
+}
+
 double share_of(int64_t n, int64_t unit) {
   const int64_t all = (n + unit - 1) / unit * unit;
   return double(n) / double(all);
@@ -94,7 +115,7 @@ WindowWays window_ways(const WindowedProduct& p, const MachineLimits& limits) {
 /// The operand is copied once with the zeros around it, and windows are shifted views of that: no condition is left in the loops, and nothing is
 /// copied as often as windows overlap. Rows that are read in steps of several are taken apart, so that lanes read side by side.
 bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
-  if (!p.window || p.step == Step::irregular || p.depth < 16) return false;
+  if (!may_frame(p)) return false;
   const WindowWays ways = window_ways(p, limits_);
   if (!ask(s, "frame", across || ways.framed > ways.copied, {0, 1})) return false;
   const auto name = [&](int a) { return nests_.cone.axes[size_t(a)].name; };
@@ -108,13 +129,14 @@ bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
   const int64_t apart = !across && step && step->is_constant() ? step->value() : 1;
   const Nests before = nests_;
   if (!try_add(DirectiveKind::frame, {value, copy})) return false;
+  const int64_t bytes = bytes_of(nests_.cone.values.back()), of_other = p.uses * p.depth * 4;
+  // The copies of all images at once where they are smaller than the other operand: that comes from memory once then, not once for each of them.
+  if (across && by_image && bytes < of_other && of_other > limits_.l2 / 2 &&
+      ask(s, "images_inside", share_of(p.uses, 4 * limits_.lanes * limits_.threads) > 0.95, {0, 1}))
+    shared.clear();
   if (across && p.kept.size() > 1) {
     // Blocks of rows, each copied by the worker that reads it: what another core has just written comes slowest. Each of them meets all of the other
     // operand then, which nobody writes.
-    int64_t bytes = 4;
-    for (const Expr extent : nests_.cone.values.back().shape)
-      bytes = extent.is_constant() ? bytes * extent.value() : 0;
-    bytes /= p.images;
     std::vector<int64_t> options;
     int64_t usual = p.rows;
     const auto deals = [&](int64_t rows) { return by_image || p.rows / rows % limits_.threads == 0; };
@@ -123,7 +145,7 @@ bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
     for (int64_t r = p.rows / 2; r >= 2; r--) {
       if (p.rows % r) continue;
       options.push_back(r);
-      if (usual == p.rows && bytes * 8 > p.uses * p.depth * 4 && !deals(p.rows) && deals(r) && suits(r))
+      if (usual == p.rows && bytes / p.images * 8 > of_other && !deals(p.rows) && deals(r) && suits(r))
         usual = r;
     }
     options.push_back(p.rows);
@@ -141,11 +163,17 @@ bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
   }
   const ConeValue made = nests_.cone.values.back();
   std::vector<std::string> words{copy, shared.empty() ? "root" : shared.back()}, outer{stage(s).name};
+  std::vector<std::string> summed; // along which nothing else moves
   for (int a : made.axes) {
     if (a < 0) continue;
-    if (std::ranges::find(shared, name(a)) == shared.end()) words.push_back(name(a));
+    const bool side_by_side = a == made.axes.back();
+    if (std::ranges::find(shared, name(a)) == shared.end())
+      (across && !side_by_side && std::ranges::find(p.summed, a) != p.summed.end() ? summed : words)
+          .push_back(name(a));
     outer.push_back(name(a));
   }
+  // A tile goes along the rows that it reads, through all that is summed: these come from the second cache one after the other.
+  words.insert(words.end() - (made.axes.back() >= 0 ? 1 : 0), summed.begin(), summed.end());
   if (apart > 1 && made.axes.back() >= 0) {
     const std::string row = outer.back(), size = std::to_string(apart);
     const auto [o, i] = split(s, row, apart);
@@ -215,14 +243,22 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
   std::pair<int64_t, int64_t> usual{1, 1};
   const bool streamed = vectors * limits_.lanes * p->deep * 4 > limits_.l1;
   double best = 0;
+  const Expr domain = substitute(stage(s).domain, nest(s).axis_values);
+  const bool cut = !domain.is_constant(1); // along the rows
   for (int64_t r : {1, 2})
-    for (int64_t c : {4, 2, 3, 6, 8, 7}) {
+    for (int64_t c : {4, 2, 3, 5, 6, 8, 7}) {
+      if (cut && r > 1) continue;
       if (r > all_rows || c > columns || r * c > 16 / vectors + 3 || !tile_fits(r * c, vectors)) continue;
-      const double cost = tile_cost(all_rows, columns, r, c, vectors, streamed);
+      // (Each tile passes through a panel, which is more than its multiply-adds where that is not at hand.)
+      const double passes = double((all_rows + r - 1) / r * ((columns + c - 1) / c));
+      const double cost = tile_cost(all_rows, columns, r, c, vectors, streamed) +
+                          (streamed ? 0.15 * double(vectors) * passes : 0);
       if (best == 0 || cost < best * 0.999) best = cost, usual = {r, c};
     }
-  const int64_t tile_rows = std::min(ask(s, "tile_rows", usual.first, {1, 2, 4}), all_rows),
-                tile_columns = std::min(ask(s, "tile_columns", usual.second, {1, 2, 3, 4, 6, 7}), columns);
+  const int64_t tile_rows = std::min(ask(s, "tile_rows", usual.first,
+                                         cut ? std::vector<int64_t>{1} : std::vector<int64_t>{1, 2, 4}),
+                                     all_rows),
+                tile_columns = std::min(ask(s, "tile_columns", usual.second, {1, 2, 3, 4, 5, 6, 7}), columns);
   add(DirectiveKind::split, {name, p->m, mt, mi}, {tile_columns});
   std::string rt, ri;
   if (!row.empty()) {
@@ -248,7 +284,9 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
   if (!row.empty()) words.push_back(ri);
   words.insert(words.end(), {mi, nv, lane});
   std::string shared = by_panels ? panel : tiles;
-  if (!images.empty() && filled(images[0]) >= filled(shared)) shared = images[0];
+  const bool inside = by_panels && bytes_of(nests_.cone.values[size_t(p->other)]) <
+                                       panels * vectors * limits_.lanes * p->deep * 4;
+  if (!images.empty() && !inside && filled(images[0]) >= filled(shared)) shared = images[0];
   // (What workers share stands outermost: all that is inside is done by one of them.)
   std::rotate(words.begin() + long(first), std::ranges::find(words, shared),
               std::ranges::find(words, shared) + 1);
@@ -258,6 +296,9 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
   words = {name, mi, nv};
   if (!row.empty()) words.push_back(ri);
   add(DirectiveKind::unroll, words);
+  for (const std::string& d : p->depth)
+    if (const Expr symbol = nest(s).find(d)->symbol; symbol.is_symbol() && depends_on(domain, symbol))
+      add(DirectiveKind::predicate_bound, {name, d});
   // Small windows are written out.
   int64_t bodies = 1;
   for (size_t d = p->depth.size(); d-- > 0;) {

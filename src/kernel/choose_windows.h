@@ -17,6 +17,9 @@ struct WindowedProduct {
 /// Stages whose first component sums the product of two loads, with known extents.
 std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& stage);
 
+/// Would a copy with the zeros around it serve: are windows shifted views of that?
+bool takes_frame(const Cone& cone, const WindowedProduct& product);
+
 /// How much of units that are filled from n things is filled.
 double share_of(int64_t n, int64_t unit);
 

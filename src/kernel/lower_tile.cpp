@@ -152,11 +152,15 @@ Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::
     whole = min(whole, fit);
     full.held[g] = true;
   }
+  const Assumed before = l_.assumed_;
   if (l_.n_.stages[size_t(stage_)].bounds.contains(loop.name))
     if (auto r = l_.domain_range(stage_, state.nest, loop)) {
       begin = begin_within(max(begin, r->some_begin), loop.extent);
       end = min(end, r->some_end);
       whole = min(whole, end);
+      // All of the tile is inside wherever some of it is.
+      if (proves_equal(r->some_begin, r->all_begin) && proves_equal(r->some_end, r->all_end))
+        l_.assumed_.yes.insert(r->conditions.begin(), r->conditions.end());
     }
   auto part = [&](State s, Expr from, Expr to) -> Body {
     if ((to - from).is_constant(1)) { // one trip, known where
@@ -178,11 +182,12 @@ Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::
   Body out;
   if (!left_over) {
     append(out, part(full, begin, end));
-    return out;
+  } else {
+    Expr middle = max(begin, whole);
+    if (prove(le(middle, begin)) != Truth::yes) append(out, part(full, begin, middle));
+    if (prove(le(end, middle)) != Truth::yes) append(out, part(rest, middle, end));
   }
-  Expr middle = max(begin, whole);
-  if (prove(le(middle, begin)) != Truth::yes) append(out, part(full, begin, middle));
-  if (prove(le(end, middle)) != Truth::yes) append(out, part(rest, middle, end));
+  l_.assumed_ = before;
   return out;
 }
 

@@ -109,6 +109,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       // tile of rows: from some dozens on they are unpacked once (for_many_rows).
       const bool narrow = bits(w.dtype) < 32, few = p->rows < 16 || narrow;
       if (few && (bytes <= limits.l2 || !p->beside || p->rows > 48)) continue;
+      bool framed = false;
       if (!p->beside) {
         // Lanes along n although the results do not lie so: a tile is turned over as it is written, half a step for each element.
         double there = share_of(p->run, lanes);
@@ -116,6 +117,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
         if (windows && windows->uses >= 16 && (windows->window || windows->step == Step::near)) {
           const WindowWays ways = window_ways(*windows, limits);
           there = std::max(ways.framed, ways.copied);
+          framed = windows->w == &w && takes_frame(cone, *windows);
         }
         const double here = share_of(p->n, lanes) / (1 + 0.5 * double(lanes) / double(p->depth));
         if (here < there + 0.02) continue;
@@ -125,11 +127,15 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       if (many_registers && p->n % columns && p->n % (3 * lanes) == 0)
         columns = 3 * lanes; // none is half empty
       while (columns > lanes && columns / 2 >= p->n) columns /= 2;
+      // Windows pass all of a panel for each tile of a row: from the second cache.
+      if (framed && columns > 2 * lanes && p->depth * columns * 4 > limits.l2 * 5 / 8) columns = 2 * lanes;
       const int64_t tile_rows = few_rows_tile(p->rows, narrow);
       while (columns > lanes && (tile_rows + 1) * (columns / lanes) + 1 > limits.vector_registers)
         columns = columns > 2 * lanes ? 2 * lanes : lanes;
       if (std::ranges::none_of(wishes, [&](auto& wish) { return wish.value == w.value; }))
-        wishes.push_back({w.value, p->dim, columns});
+        // (Of what comes from memory for few results no line is passed over: in one piece it comes faster.)
+        wishes.push_back({w.value, p->dim, columns,
+                          framed && (bytes <= limits.l2 || p->rows >= 128) ? st.components[0].out : -1});
       break;
     }
   }

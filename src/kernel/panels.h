@@ -9,6 +9,8 @@ struct PanelWish {
   int value = -1; ///< of the cone
   int dim = 0;
   int64_t columns = 0;
+  /// The value that the product writes where it could leave out what lies outside along the rows of the other operand, which windows reach over; else -1.
+  int bordered = -1;
   bool operator==(const PanelWish&) const = default;
 };
 /// Few rows of the other operand, or weights that are unpacked for each tile of rows: the rows of a tile as the default schedule takes them; 0: it chooses by itself.

@@ -11,7 +11,8 @@ using testing::Not;
 struct Convolution {
   int64_t images = 1, channels = 4, results = 32, height = 9, width = 9, kernel_h = 3, kernel_w = 3,
           stride = 1, dilation = 1, pad = 1;
-  int64_t panel = 0; // columns of the panels of the weight; 0: as it is
+  int64_t panel = 0;   // columns of the panels of the weight; 0: as it is
+  bool inside = false; // the sum leaves out rows beside the image
   int64_t out(int64_t size, int64_t k) const {
     return (size + 2 * pad - (k - 1) * dilation - 1) / stride + 1;
   }
@@ -26,18 +27,18 @@ std::string term_of(const Convolution& c) {
   const std::string condition =
       c.pad ? fmt::format(" where 0 <= {0} and {0} < {1} and 0 <= {2} and {2} < {3}", i, c.height, j, c.width)
             : "";
-  return fmt::format("fn @conv(%X: f32[{}, {}, {}, {}], %W: f32[{}]) {{\n  %x = view %X [{axes}] -> [b, c, "
-                     "{}, {}]{}\n  %w = view "
-                     "%W [{axes}] -> [{}]\n  %p = mul %x, %w\n  %f = fold [{axes}] over [c, r, s] {{ sum "
-                     "%p[b, o, i, j, c, r, s] "
-                     "}}\n  %Y = get %f, 0\n  return Y = %Y\n}}\n",
-                     c.images, c.channels, c.height, c.width,
-                     c.panel ? fmt::format("{}, {}, {}, {}, {}", (c.results + c.panel - 1) / c.panel,
-                                           c.channels, c.kernel_h, c.kernel_w, c.panel)
-                             : fmt::format("{}, {}, {}, {}", c.results, c.channels, c.kernel_h, c.kernel_w),
-                     i, j, condition,
-                     c.panel ? fmt::format("o // {0}, c, r, s, o % {0}", c.panel) : "o, c, r, s",
-                     fmt::arg("axes", axes));
+  return fmt::format(
+      "fn @conv(%X: f32[{}, {}, {}, {}], %W: f32[{}]) {{\n  %x = view %X [{axes}] -> [b, c, "
+      "{}, {}]{}\n  %w = view "
+      "%W [{axes}] -> [{}]\n  %p = mul %x, %w\n  %f = fold [{axes}] over [c, r, s]{} {{ sum "
+      "%p[b, o, i, j, c, r, s] "
+      "}}\n  %Y = get %f, 0\n  return Y = %Y\n}}\n",
+      c.images, c.channels, c.height, c.width,
+      c.panel ? fmt::format("{}, {}, {}, {}, {}", (c.results + c.panel - 1) / c.panel, c.channels, c.kernel_h,
+                            c.kernel_w, c.panel)
+              : fmt::format("{}, {}, {}, {}", c.results, c.channels, c.kernel_h, c.kernel_w),
+      i, j, condition, c.panel ? fmt::format("o // {0}, c, r, s, o % {0}", c.panel) : "o, c, r, s",
+      c.inside ? fmt::format(" where 0 <= {0} and {0} < {1}", i, c.height) : "", fmt::arg("axes", axes));
 }
 
 /// The gradient of the weight. tail: what happens to the sums, "" or a line that makes %Y of %f0.
@@ -156,15 +157,48 @@ TEST(Frames, PanelsMeetShiftedViewsInTilesThatLeaveLittleOver) {
   small.l1 = 1024;
   std::string schedule = default_of(c, small);
   EXPECT_THAT(schedule, HasSubstr("frame X X.frame"));
-  EXPECT_THAT(schedule,
-              HasSubstr("split f i i.t i.i 2\n")); // tiles of 2 x 2: rows of 14 are no multiple of 4
-  EXPECT_THAT(schedule, HasSubstr("split f j j.t j.i 2\n"));
+  EXPECT_THAT(schedule, HasSubstr("split f i i.t i.i 1\n")); // 5, 5 and 4 neighbours of a row
+  EXPECT_THAT(schedule, HasSubstr("split f j j.t j.i 5\n"));
   EXPECT_THAT(schedule, HasSubstr("jam f s 3\njam f r 3\n"));
   EXPECT_THAT(schedule, Not(HasSubstr("materialize")));
   c.height = c.width = 7, c.results = 64; // one panel
   schedule = default_of(c, one);
   EXPECT_THAT(schedule, HasSubstr("frame X X.frame"));
   EXPECT_THAT(schedule, HasSubstr("vector f o.l"));
+}
+
+/// Rows beside the image are left out by the loop over the windows' rows, not point by point; tiles lie in one row.
+TEST(Frames, RowsBesideTheImageAreLeftOut) {
+  const Convolution c{.channels = 2, .results = 128, .height = 14, .width = 14, .panel = 64, .inside = true};
+  for (const MachineLimits& limits : {one, avx512}) {
+    const std::string schedule = default_of(c, limits);
+    EXPECT_THAT(schedule, testing::AllOf(HasSubstr("frame X X.frame"), HasSubstr("predicate_bound f r"),
+                                         HasSubstr(".t i.i 1\n") /* rows or their blocks */));
+  }
+  const std::string kernel = lowered(term_of(c), default_of(c, one));
+  EXPECT_THAT(kernel, HasSubstr("for r in -min(i.t - 1, 0) .. min(-i.t + 15, 3) jam 3"));
+  EXPECT_THAT(kernel, Not(HasSubstr("if ")));
+  // Lanes along the rows: each row of windows is inside or not.
+  const std::string lanes = lowered(term_of({.width = 32, .inside = true}),
+                                    "frame X F\norder f o i c r s j\npredicate_bound f r\nvector f j\n");
+  EXPECT_THAT(lanes, testing::AllOf(HasSubstr("kernel"), Not(HasSubstr("if "))));
+  // A tile of two rows is seldom inside as a whole: its points are asked for one by one.
+  EXPECT_THAT(lowered(term_of({.width = 32, .inside = true}),
+                      "frame X F\nsplit f i i.o i.i 2\norder f o i.o c r s i.i j\npredicate_bound f "
+                      "r\nunroll f i.i\nvector f j\n"),
+              HasSubstr("if "));
+}
+
+/// A weight that is larger than the copies of all images passes by once.
+TEST(Frames, ImagesAreInsideOfPanelsThatAreLarger) {
+  Convolution c{.images = 4, .channels = 8, .results = 128, .height = 7, .width = 7, .panel = 64};
+  MachineLimits small = one;
+  small.l2 = 16 * 1024;
+  EXPECT_THAT(default_of(c, small), testing::AllOf(HasSubstr("store X.frame root b X.frame_2 c X.frame_3"),
+                                                   HasSubstr("order f o.o b i.t j.t c")));
+  c.images = 16;
+  EXPECT_THAT(default_of(c, small),
+              testing::AllOf(HasSubstr("store X.frame b X.frame_2 c X.frame_3"), HasSubstr("at f b")));
 }
 
 TEST(Frames, LongRowsHaveTheLanes) {
@@ -225,12 +259,14 @@ TEST(Frames, RandomConvolutions) {
     Convolution c{.images = in(1, 4) > 2 ? in(2, 3) : 1, .channels = in(2, 5), .results = in(16, 80)};
     draw_windows(c, in);
     c.panel = in(0, 1) ? int64_t{limits.vector_registers >= 32 ? 4 : 2} * limits.lanes : 0;
+    c.inside = c.pad > 0 && in(0, 1);
     Answers answers;
     if (random() % 3 == 0)
       answers = {{"f.tile_rows", in(1, 2)},
                  {"f.tile_columns", in(1, 3)},
                  {"f.panels_outside", in(0, 1)},
-                 {"X.frame.frame_rows", in(2, 5)}};
+                 {"X.frame.frame_rows", in(2, 5)},
+                 {"X.frame.images_inside", in(0, 1)}};
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const std::string schedule = default_of(c, limits, answers, seed);
     framed += schedule.find("frame X") != std::string::npos;

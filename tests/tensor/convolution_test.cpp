@@ -1,6 +1,9 @@
 // tensor/convolution_test.cpp -- convolutions as people write them (pad, windows, product, sum), large enough for windows to be copied and products to be blocked, against loops.
 #include "luminal/luminal.h"
+#include <cmath>
+#include <cstring>
 #include <gtest/gtest.h>
+#include <limits>
 #include <random>
 
 namespace luminal {
@@ -94,12 +97,47 @@ TEST(Convolution, OfEveryKindEqualsLoops) {
       {1, 70, 130, 13, 13, 1, 2, 1, 0, 0, true},
       {2, 24, 50, 11, 5, 5, 2, 1, 2, -1, true},
       {4, 16, 70, 14, 14, 3, 1, 1, 1, 0, true},
+      {1, 64, 64, 9, 14, 5, 1, 1, 2, 0, true},
+      {8, 32, 96, 7, 7, 3, 2, 1, 1, 0, true},
       // Blocks of rows.
       {2, 8, 24, 30, 28, 3, 1, 1, 1, 0},
       {3, 10, 20, 26, 27, 3, 2, 1, 1, 0.5},
   };
   for (const Convolution& s : cases)
     for (int threads : {1, 2}) expect_right(s, threads);
+}
+
+/// What lies beside the image is 0 also where a weight is infinite or no number: 0 times that is no number.
+TEST(Convolution, ZerosBesideTheImageMeetWeightsThatAreNoNumbers) {
+  constexpr int in = 40, out = 70, size = 7;
+  std::vector<float> ws = random_values(size_t(out) * in * 9, 2);
+  // By result and place in the window: where the result is no number.
+  ws[size_t((3 * in + 5) * 9 + 1)] = std::numeric_limits<float>::infinity();    // above
+  ws[size_t((20 * in + 39) * 9 + 7)] = std::numeric_limits<float>::quiet_NaN(); // below
+  ws[size_t((66 * in + 0) * 9 + 3)] = -std::numeric_limits<float>::infinity();  // left
+  const auto xs = random_values(2 * in * size * size, 1);
+  std::vector<float> before;
+  for (int threads : {1, 2}) {
+    Graph g;
+    Tensor x = g.tensor({2, in, size, size}), w = g.weight("w", {out, in, 3, 3});
+    Tensor windows = x.pad(2, 1, 1).pad(3, 1, 1).windows(2, 3, 1).windows(3, 3, 1);
+    Tensor y = (windows.unsqueeze(1) * w.unsqueeze(2).unsqueeze(2)).sum({2, 5, 6}).relu().keep();
+    x.set(xs);
+    w.set(ws);
+    g.compile({.threads = threads});
+    g.execute();
+    const auto got = y.data<float>();
+    for (int at = 0; at < 2 * out * size * size; at++) {
+      const int j = at % size, i = at / size % size, o = at / size / size % out;
+      const bool none = (o == 3 && i == 0) || o == 20 || (o == 66 && j == 0);
+      ASSERT_EQ(std::isnan(got[size_t(at)]), none) << "result " << o << " at " << i << ", " << j;
+    }
+    std::vector<float> now(got.begin(), got.end());
+    if (!before.empty())
+      EXPECT_EQ(std::memcmp(before.data(), now.data(), now.size() * 4), 0)
+          << "with another number of workers";
+    before = std::move(now);
+  }
 }
 
 TEST(Convolution, RandomOnesEqualLoops) {
