@@ -229,8 +229,27 @@ Value* Emitter::load(const kernel::Value& v) {
   bool halves = bits(buffer.dtype) == 4;
   Access a = access(v.buffer, halves ? floordiv(v.offset, 2) : v.offset, std::max(bits(v.dtype), 8) / 8,
                     halves ? 1 : bits(buffer.dtype) / 8);
-  Value* memory = load_memory(a, element, mask);
+  Value* memory = mask || element != b_.getInt8Ty() ? nullptr : byte_of_words(v.buffer, v.offset);
+  if (!memory) memory = load_memory(a, element, mask);
   return bits(v.dtype) == 4 ? low_nibble(memory, v.dtype) : unpack(memory, v.dtype);
+}
+
+/// Bytes four apart are read as one byte of each lane's word: all four of them share one load. Null where they are something else.
+Value* Emitter::byte_of_words(kernel::BufferId buffer, Expr offset) {
+  constexpr int64_t word = 4;
+  const kernel::Buffer& b = kernel_.buffers[static_cast<size_t>(buffer)];
+  if (!lane_ || !varying(offset) || bits(b.dtype) != 8) return nullptr;
+  const std::optional<Expr> stride = coefficient_of(offset, *lane_);
+  if (!stride || !stride->is_constant(word)) return nullptr;
+  for (Expr s : symbols_of(offset))
+    if (s != *lane_ && varying(s)) return nullptr;
+  const Expr place = resolve(mod(substitute(offset, {{*lane_, Expr(0)}}), word));
+  // The whole word must lie inside of the buffer.
+  if (!place.is_constant() || !b.size.is_constant() || b.size.value() % word != 0) return nullptr;
+  Value* words =
+      b_.CreateAlignedLoad(with_lanes(b_.getInt32Ty()), address(buffer, offset - place, 1), Align(1));
+  return b_.CreateTrunc(b_.CreateLShr(words, int_constant(words->getType(), 8 * place.value())),
+                        with_lanes(b_.getInt8Ty()));
 }
 
 // Lanes whose guard does not hold are like lanes of a branch that is not taken: masked loads give 0 there. What all lanes read together is read

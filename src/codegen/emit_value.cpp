@@ -3,6 +3,8 @@
 #include "ir/scalar.h"
 #include "kernel/unit.h"
 #include <algorithm>
+#include <array>
+#include <llvm/IR/PatternMatch.h>
 #include <numeric>
 
 namespace luminal::codegen {
@@ -77,8 +79,12 @@ Value* Emitter::value(const kernel::ValueRef& v) {
     int bits = needed_bits(v->offset);
     return cast(lane_index(v->offset, bits), bits == 32 ? DType::i32 : wide, v->dtype);
   }
-  case ValueKind::op: return operation(*v);
-  case ValueKind::cast: return cast(value(v->args[0]), v->args[0]->dtype, v->dtype);
+  case ValueKind::op:
+    if (Value* x = nibble_function(*v)) return x;
+    return operation(*v);
+  case ValueKind::cast:
+    if (Value* x = nibble_function(*v)) return x;
+    return cast(value(v->args[0]), v->args[0]->dtype, v->dtype);
   case ValueKind::bitcast:
     // Memory is read as the other type at once: a narrow float that is held as f32 would lose the payload of a NaN.
     if (const kernel::Value& from = *v->args[0];
@@ -101,6 +107,74 @@ Value* Emitter::value(const kernel::ValueRef& v) {
   }
   }
   return nullptr;
+}
+
+namespace {
+
+/// What a value is for each code of four bits, where it depends on nothing else.
+struct NibbleTable {
+  std::array<float, 16> values{};
+  kernel::ValueRef code;
+};
+
+std::optional<NibbleTable> nibble_table(const kernel::Value& v) {
+  if (v.dtype != DType::f32) return {};
+  NibbleTable t;
+  if (v.kind == ValueKind::cast) {
+    t.code = v.args[0];
+    if (bits(t.code->dtype) != 4) return {};
+    for (size_t i = 0; i < 16; ++i)
+      t.values[i] = is_signed(t.code->dtype) && i >= 8 ? static_cast<float>(i) - 16 : static_cast<float>(i);
+    return t;
+  }
+  if (v.kind != ValueKind::op || !v.user_op.empty() ||
+      (v.op != Op::add && v.op != Op::sub && v.op != Op::mul))
+    return {};
+  const auto is_constant = [](const kernel::ValueRef& a) { return a->kind == ValueKind::constant; };
+  const size_t known = is_constant(v.args[0]) ? 0 : 1;
+  if (!is_constant(v.args[known]) || is_constant(v.args[1 - known])) return {};
+  std::optional<NibbleTable> of = nibble_table(*v.args[1 - known]);
+  if (!of) return {};
+  const auto constant = static_cast<float>(v.args[known]->constant);
+  for (float& x : of->values) {
+    const float a = known == 0 ? constant : x, b = known == 0 ? x : constant;
+    x = v.op == Op::add ? a + b : v.op == Op::sub ? a - b : a * b;
+  }
+  return of;
+}
+
+} // namespace
+
+/// An integer of 32 bits in each lane that has the `count` lowest bits of x; what is above them is anything.
+Value* Emitter::low_bits(Value* x, unsigned count) {
+  llvm::Type* i32 = with_lanes(b_.getInt32Ty());
+  llvm::Constant* c = nullptr;
+  Value* y = nullptr;
+  using namespace llvm::PatternMatch;
+  if (match(x, m_And(m_Value(y), m_Constant(c))))
+    if (const auto* k = llvm::dyn_cast_or_null<llvm::ConstantInt>(c->getSplatValue());
+        k && k->getValue().countr_one() >= count)
+      return low_bits(y, count);
+  if (match(x, m_LShr(m_Value(y), m_Constant(c))))
+    if (const auto* k = llvm::dyn_cast_or_null<llvm::ConstantInt>(c->getSplatValue());
+        k && k->getZExtValue() + count <= y->getType()->getScalarSizeInBits())
+      return b_.CreateLShr(low_bits(y, count + static_cast<unsigned>(k->getZExtValue())),
+                           int_constant(i32, k->getSExtValue()));
+  if (match(x, m_Trunc(m_Value(y))) && y->getType() == i32) return y;
+  return b_.CreateZExtOrTrunc(x, i32);
+}
+
+/// Numbers that follow from a code of four bits are looked up: one instruction, where the processor has a table of so many lanes.
+Value* Emitter::nibble_function(const kernel::Value& v) {
+  if (lanes_ != 16 || target_.vector_bits != 512 || !target_.memory_operands()) return nullptr;
+  const std::optional<NibbleTable> table = nibble_table(v);
+  if (!table) return nullptr;
+  Value* code = value(table->code);
+  if (!code->getType()->isVectorTy()) return nullptr;
+  llvm::Type* f32 = with_lanes(b_.getFloatTy());
+  return call_intrinsic(
+      "llvm.x86.avx512.permvar.sf.512", f32,
+      {llvm::ConstantDataVector::get(context_, llvm::ArrayRef<float>(table->values)), low_bits(code, 4)});
 }
 
 Value* Emitter::operation(const kernel::Value& v) {
@@ -171,6 +245,11 @@ Value* Emitter::apply_integer(Op op, DType type, llvm::ArrayRef<Value*> x) {
   auto less = [&](Value* a, Value* b) {
     return is_signed_type ? b_.CreateICmpSLT(a, b) : b_.CreateICmpULT(a, b);
   };
+  // A distance that is known leaves no choice for those who look at the value.
+  auto choose = [&](Value* condition, Value* yes, Value* no) {
+    const auto* known = llvm::dyn_cast<Constant>(condition);
+    return known && known->isAllOnesValue() ? yes : b_.CreateSelect(condition, yes, no);
+  };
   switch (op) {
   case Op::add: return wrapped(b_.CreateAdd(x[0], x[1]));
   case Op::sub: return wrapped(b_.CreateSub(x[0], x[1]));
@@ -193,13 +272,13 @@ Value* Emitter::apply_integer(Op op, DType type, llvm::ArrayRef<Value*> x) {
   case Op::bit_xor: return b_.CreateXor(x[0], x[1]);
   case Op::bit_not: return wrapped(b_.CreateNot(x[0]));
   case Op::shl: {
-    Value *in_range = b_.CreateICmpULT(x[1], c(bits(type))), *amount = b_.CreateSelect(in_range, x[1], zero);
-    return wrapped(b_.CreateSelect(in_range, b_.CreateShl(x[0], amount), zero));
+    Value *in_range = b_.CreateICmpULT(x[1], c(bits(type))), *amount = choose(in_range, x[1], zero);
+    return wrapped(choose(in_range, b_.CreateShl(x[0], amount), zero));
   }
   case Op::shr: {
     Value* in_range = b_.CreateICmpULT(x[1], c(bits(type)));
-    if (is_signed_type) return b_.CreateAShr(x[0], b_.CreateSelect(in_range, x[1], c(bits(type) - 1)));
-    return b_.CreateSelect(in_range, b_.CreateLShr(x[0], b_.CreateSelect(in_range, x[1], zero)), zero);
+    if (is_signed_type) return b_.CreateAShr(x[0], choose(in_range, x[1], c(bits(type) - 1)));
+    return choose(in_range, b_.CreateLShr(x[0], choose(in_range, x[1], zero)), zero);
   }
   case Op::sign: {
     Value *positive = b_.CreateZExt(less(zero, x[0]), t), *negative = b_.CreateZExt(less(x[0], zero), t);

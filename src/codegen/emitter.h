@@ -119,6 +119,7 @@ private:
   bool fills_lines(const kernel::Stmt& s, int element_bytes); // from one to the next boundary of a vector
   void store_fence(); // what went past the caches arrives before what follows
   LV* load_pattern(LV* base, const std::vector<int64_t>& offsets, llvm::Type* element, LV* mask);
+  LV* byte_of_words(kernel::BufferId buffer, Expr offset); // or null
   LV* low_nibble(LV* x, DType type);
   LV* load_nibbles(kernel::BufferId buffer, Expr offset, DType type, LV* mask);
   void store_nibbles(kernel::BufferId buffer, Expr offset, LV* value, LV* mask);
@@ -141,6 +142,8 @@ private:
   // ---- emit_value.cpp ----
   LV* value(const kernel::ValueRef& v);
   LV* operation(const kernel::Value& v);
+  LV* nibble_function(const kernel::Value& v); // or null
+  LV* low_bits(LV* x, unsigned count);
   LV* apply_row(Op op, DType type, llvm::ArrayRef<LV*> x); // type: of the arguments; choice: of the last two
   LV* apply_float(Op op, DType type, llvm::ArrayRef<LV*> x);
   LV* apply_integer(Op op, DType type, llvm::ArrayRef<LV*> x);

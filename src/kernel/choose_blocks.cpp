@@ -47,12 +47,17 @@ std::optional<Chooser::BlockSums> Chooser::block_sums(int s) const {
     }
     b.kept.push_back(axis.name);
     if (!axis.symbol.is_symbol()) continue;
-    // Lanes: rows of a weight beside each other.
+    // Lanes: rows of a weight beside each other, each byte in the word of its row, or alone.
     const AxisUse in = use_along(nests_, s, axis.symbol), out = use_along(nests_, s + 1, axis.symbol);
+    int words = 0;
+    visit_stage(inner, [&](const Formula& f) {
+      if (f.kind == FormulaKind::load && bits(f.dtype) == 8 &&
+          bits(nests_.cone.values[size_t(f.value)].dtype) == 8)
+        words += step_of(nests_.cone, f.value, f.index, axis.symbol, 4) == Step::contiguous;
+    });
     if (b.lanes.empty() && axis.extent.is_constant() && axis.extent.value() % limits_.lanes == 0 &&
-        in.contiguous > 1 &&
-        in.near + in.strided + in.irregular + out.near + out.strided + out.irregular == 0 &&
-        out.store_contiguous)
+        in.contiguous + words > 1 && in.near == words &&
+        in.strided + in.irregular + out.near + out.strided + out.irregular == 0 && out.store_contiguous)
       b.lanes = axis.name;
   }
   if (b.lanes.empty() || b.blocks.empty() || b.within.empty() || b.steps > 512) return {};

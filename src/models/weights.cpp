@@ -132,7 +132,9 @@ QuantizedWeight packed_q6_k(const Tensor& raw, int64_t rows, int64_t columns, Or
 
 std::optional<QuantizedWeight> packed_weight(const Tensor& raw, StorageType type, int64_t rows,
                                              int64_t columns, RowOrder row_order) {
-  const Order order{row_order == RowOrder::apart ? 1 : row_tile(rows), row_order == RowOrder::bytes ? 1 : 4};
+  // Codes of four bits stay in words also for products with f32: each lane has one, eight codes that differ by a shift.
+  const bool words = row_order != RowOrder::bytes || type == StorageType::q4_0 || type == StorageType::q4_k;
+  const Order order{row_order == RowOrder::apart ? 1 : row_tile(rows), words ? 4 : 1};
   switch (type) {
   case StorageType::q8_0: return packed_q8_0(raw, rows, columns, order);
   case StorageType::q4_0: return packed_q4_0(raw, rows, columns, order);

@@ -90,7 +90,9 @@ QuantizedWeight quantized_weight(Graph& graph, std::string_view name, const Pack
   const int64_t rows = packed.rows, columns = packed.columns, bits = packed.format.bits,
                 group = packed.format.group ? packed.format.group : columns, groups = columns / group,
                 tile = order == RowOrder::apart ? 1 : row_tile(rows), tiles = rows / tile,
-                unit = order == RowOrder::bytes ? 8 / bits : 4;
+                unit = order != RowOrder::bytes ? 4
+                       : bits == 4              ? 8
+                                                : 1;
   const auto tensor = [&](const char* part, Dims shape, DType dtype, const void* data, size_t bytes) {
     Tensor t = graph.weight(fmt::format("{}.{}", name, part), std::move(shape), dtype, where);
     t.set_bytes({static_cast<const std::byte*>(data), bytes}, dtype, where);

@@ -224,6 +224,30 @@ kernel wider(x: u4[2*n] in, y: u8[n] out, z: u32[n // 4] out; n: 4..100)
                {{"n", 13}});
 }
 
+/// Each lane has a word, which all of its bytes and halves come from; a word that does not end inside of the buffer is not read.
+TEST(Memory, BytesOfWords) {
+  for (const char* type : {"u4", "i4"})
+    for (int lanes : {8, 16, 32})
+      for (int bytes : {0, 1}) {
+        std::string text = fmt::format(
+            "kernel words(q: u8[{}] in, x: i8[{}] in, y: f32[{}] inout, z: i32[{}] inout; n: 1..3)\n",
+            12 * lanes - bytes, 12 * lanes, 24 * lanes, 24 * lanes);
+        text += fmt::format("  for i in 0..n\n    vector l in 0..{}\n", lanes);
+        const char* functions[] = {"{} - 8.0", "3.0 - {}",  "{} * -0.5", "0.1 + {} * 0.3",
+                                   "{}",       "-2.0 * {}", "{} + nan",  "{} * inf"};
+        for (int part = 0; part < 8 - 2 * bytes; ++part) {
+          const std::string code =
+              fmt::format("cast<f32>(cast<{}>(bit_and(shr(q[{}*i + 4*l + {}], u8({})), u8(15))))", type,
+                          4 * lanes, part / 2, part % 2 * 4);
+          const std::string value = fmt::format(fmt::runtime(functions[part]), code);
+          text += fmt::format("      y[{}*i + {} + l] = {}\n", 8 * lanes, part * lanes, value);
+          text += fmt::format("      z[{}*i + {} + l] = cast<i32>(x[{}*i + 4*l + {}])\n", 8 * lanes,
+                              part * lanes, 4 * lanes, part / 2);
+        }
+        expect_equal(text, {{"n", 3}});
+      }
+}
+
 TEST(Memory, LanesThatLieApart) {
   expect_equal(R"(
 kernel apart(x: f32[n*n] in, y: f32[16*8] inout, z: f32[3*64 + 5] inout, w: f32[16] out; m: 1..16, n: 20..100)
