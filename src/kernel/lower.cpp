@@ -15,7 +15,10 @@ std::vector<Expr> conjuncts(Expr condition) {
 
 } // namespace
 
-Lowering::Lowering(Nests nests, const LowerOptions& options) : n_(std::move(nests)), options_(options) {
+Lowering::Lowering(Nests nests, const LowerOptions& options, std::vector<Lanes> lanes)
+    : n_(std::move(nests)), options_(options), lanes_(std::move(lanes)) {
+  lanes_.resize(n_.stages.size(), Lanes::masked);
+  lane_uses_.resize(n_.stages.size());
   kernel_.name = n_.cone.name;
   kernel_.lanes = options.lanes;
   kernel_.symbols = n_.cone.symbols;
@@ -469,13 +472,76 @@ Body Lowering::emit_loop(const TreeNode& node, bool in_parallel, Touched& touche
        some_end = max(some_begin, min(whole.end, r.some_end));
   Expr all_begin = min(some_end, max(some_begin, r.all_begin)),
        all_end = max(all_begin, min(some_end, r.all_end));
+  auto whole_part = [&](auto emit) {
+    const Assumed before = assumed_;
+    assumed_.yes.insert(r.conditions.begin(), r.conditions.end());
+    emit();
+    assumed_ = before;
+  };
+  if (in_parallel && !parallel && loop.jam == 1 && !n_.roles.contains(loop.name)) {
+    OpenLoop open{loop.name,   loop.symbol, some_begin,     some_end,
+                  loop.extent, false,       whole.enforced, loop.level};
+    return {kernel::loop(LoopKind::serial, loop.symbol, some_begin, some_end,
+                         emit_parts(node, open, all_begin, all_end, whole_part, touched))};
+  }
   Body out;
   if (prove(ge(some_begin, all_begin)) != Truth::yes) out.push_back(part(some_begin, all_begin));
-  Assumed before = assumed_;
-  assumed_.yes.insert(r.conditions.begin(), r.conditions.end());
-  out.push_back(part(all_begin, all_end));
-  assumed_ = before;
+  whole_part([&] { out.push_back(part(all_begin, all_end)); });
   out.push_back(part(all_end, some_end));
+  return out;
+}
+
+namespace {
+/// Conditions that code asks point by point.
+int conditions(const Value& v) {
+  int n = v.kind == ValueKind::index || !v.guard.is_constant(1);
+  for (auto& a : v.args) n += conditions(*a);
+  return n;
+}
+int conditions(const Body& body) {
+  int n = 0;
+  for (auto& s : body)
+    n += (s->kind == StmtKind::if_) + (s->value ? conditions(*s->value) : 0) + conditions(s->body) +
+         conditions(s->otherwise);
+  return n;
+}
+} // namespace
+
+/// The statements of a loop that is whole from all_begin to all_end: those for which that makes a difference stand there twice, under a condition.
+Body Lowering::emit_parts(const TreeNode& node, const OpenLoop& loop, Expr all_begin, Expr all_end,
+                          const std::function<void(std::function<void()>)>& whole_part, Touched& touched) {
+  open_.push_back(loop);
+  place_values(node);
+  Body out, full, partial;
+  const Expr is_full = logical_and(le(all_begin, loop.symbol), lt(loop.symbol, all_end));
+  auto close = [&] {
+    if (!full.empty() || !partial.empty()) out.push_back(if_then(is_full, full, partial));
+    full.clear(), partial.clear();
+  };
+  for (auto& kid : node.kids) {
+    const int lets = kernel_.lets;
+    Body here;
+    whole_part([&] {
+      open_.back().begin = all_begin, open_.back().end = all_end;
+      here = emit_node(*kid, true, touched);
+      open_.back().begin = loop.begin, open_.back().end = loop.end;
+    });
+    const bool names = kernel_.lets != lets;
+    Body any = emit_node(*kid, true, touched);
+    if (conditions(any) == conditions(here)) {
+      close();
+      if (names) { // once more, from the same numbers on
+        kernel_.lets = lets;
+        any = emit_node(*kid, true, touched);
+      }
+      out.insert(out.end(), any.begin(), any.end());
+      continue;
+    }
+    full.insert(full.end(), here.begin(), here.end());
+    partial.insert(partial.end(), any.begin(), any.end());
+  }
+  close();
+  open_.pop_back();
   return out;
 }
 
@@ -522,7 +588,11 @@ Result<Kernel> lower(const Cone& cone, const Schedule& schedule, const LowerOpti
   try {
     std::optional<Kernel> kernel;
     for (const Version& version : versions_of(cone, schedule)) {
-      Kernel next = Lowering(apply(cone, version.schedule), options).run();
+      const Nests nests = apply(cone, version.schedule);
+      Lowering masked(nests, options);
+      Kernel next = masked.run();
+      if (auto lanes = masked.lanes_that_run(); std::ranges::find(lanes, Lanes::whole) != lanes.end())
+        next = Lowering(nests, options, std::move(lanes)).run();
       kernel =
           kernel ? with_version(std::move(*kernel), version.condition, std::move(next)) : std::move(next);
     }

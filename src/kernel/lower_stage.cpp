@@ -338,7 +338,6 @@ Body StageLowering::tails(State state, size_t g) {
   if (g == state.held.size()) return tile(state);
   Guard guard = state.nest.guards[g];
   if (state.held[g] || reduction_guard(state, guard)) return tails(std::move(state), g + 1);
-  auto loops = unopened(state, guard.value);
   auto last = at_last(state, guard.value);
   Expr base = at_first(state, guard.value);
   if (!last) return tails(std::move(state), g + 1); // guarded inside
@@ -353,6 +352,14 @@ Body StageLowering::tails(State state, size_t g) {
   State full = state;
   full.held[g] = true;
   if (full_only == Truth::yes) return tails(std::move(full), g + 1);
+  const Lanes lanes = l_.lanes_[size_t(stage_)];
+  if (const StageLoop* lane = lane_end(state, guard)) {
+    if (lanes == Lanes::whole) {
+      full.within[g] = {0, 1};
+      return tails(std::move(full), g + 1);
+    }
+    note_lanes(state, g, lane->symbol);
+  }
   if (state.ended.contains(g)) full_only = Truth::no;
   State part = std::move(state);
   std::vector<size_t> written_out; // unrolled loops that reach the end of the axis
@@ -413,9 +420,13 @@ Body StageLowering::tails(State state, size_t g) {
     if (!odd.is_constant(1)) body = {if_then(odd, std::move(body))};
     return {kernel::loop(LoopKind::serial, l.symbol, 0, end, std::move(body))};
   };
+  Body filled;
+  if (lanes == Lanes::filled) filled = zeros(full);
   auto remainder = [&]() -> Body {
-    if (within.is_constant(1)) return remains();
-    return {if_then(within, remains())};
+    Body body = filled;
+    append(body, remains());
+    if (within.is_constant(1)) return body;
+    return {if_then(within, std::move(body))};
   };
   if (full_only == Truth::no) return remainder();
   // Beside many whole tiles one body of each loop is enough: what it costs is seldom paid, and it is quarter the code.

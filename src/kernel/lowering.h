@@ -61,10 +61,23 @@ struct Assumed {
   std::set<Expr, ExprLess> yes, no;
 };
 
+/// Lanes beyond the end of an axis: left out, run as the others do (their values are nobody's), or filled with zeros that others read.
+enum class Lanes : uint8_t { masked, whole, filled };
+
+/// What a stage does with the lanes of vector loops that reach beyond the end of an axis.
+struct LaneUse {
+  std::set<size_t> ends;          // its guards that end inside of lanes alone
+  std::set<int> reads, writes;    // values, by lane
+  bool runs = true, fills = true; // could all lanes run (be filled)?
+};
+
 class Lowering {
 public:
-  Lowering(Nests nests, const LowerOptions& options);
+  /// lanes: of each stage, as lanes_that_run of an earlier run says; empty: masked.
+  Lowering(Nests nests, const LowerOptions& options, std::vector<Lanes> lanes = {});
   Kernel run();
+  /// After the run, when it is known where values lie.
+  std::vector<Lanes> lanes_that_run() const;
 
 private:
   friend class StageLowering;
@@ -86,6 +99,8 @@ private:
   Body emit_children(const TreeNode& node, bool in_parallel, Touched& touched);
   Body emit_node(const TreeNode& node, bool in_parallel, Touched& touched);
   Body emit_loop(const TreeNode& node, bool in_parallel, Touched& touched);
+  Body emit_parts(const TreeNode& node, const OpenLoop& loop, Expr all_begin, Expr all_end,
+                  const std::function<void(std::function<void()>)>& whole_part, Touched& touched);
   Body emit_leaf(int stage, bool in_parallel, Touched& touched);
   bool carries(const TreeNode& node, const StageLoop& loop, const Touched& touched) const;
   void place_values(const TreeNode& node);
@@ -124,6 +139,9 @@ private:
   std::vector<OpenLoop> open_;
   Assumed assumed_;
   std::map<int, std::vector<BufferId>> accumulators_; // of each stage, by component
+  std::vector<Lanes> lanes_;                          // of each stage
+  std::vector<LaneUse> lane_uses_;
+  std::map<int, std::set<size_t>> lane_dims_; // dimensions of values that are read by lane
 };
 
 /// One stage inside the loops that are open: outer loops, then a tile whose accumulators live in registers.
@@ -173,6 +191,11 @@ private:
   Expr at_first(const State& state, Expr e) const;
   std::optional<Expr> at_last(const State& state, Expr e) const;
   bool reduction_guard(const State& state, const Guard& guard) const;
+
+  // ---- lanes beyond an end (lower_lanes.cpp) ----
+  const StageLoop* lane_end(const State& state, const Guard& guard) const;
+  void note_lanes(const State& state, size_t guard, Expr lane) const;
+  Body zeros(State state);
 
   // ---- statements (lower_point.cpp) ----
   struct Values {

@@ -190,6 +190,29 @@ TEST(GoldenQuantised, NoDivisionInTheLoops) {
   }
 }
 
+/// 70 queries leave 6 lanes over: only what copies queries says so, all else runs on scratch with all lanes. And scores are written out once, whether
+/// the diagonal crosses them or not: for 16 keys and for the 6 at the end.
+TEST(GoldenAttention, HasNoMoreBodiesThanItNeeds) {
+  const Module module = parse_module(read_text(golden_folder() / "attention" / "term.lum"), "attention");
+  const auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  MachineLimits limits;
+  limits.lanes = 16;
+  limits.vector_registers = 32;
+  LowerOptions options;
+  options.lanes = limits.lanes;
+  const auto kernel = lower(*cone, default_schedule(*cone, limits), options);
+  ASSERT_TRUE(kernel.ok()) << kernel.error();
+  const std::string text = to_string(*kernel);
+  const auto count = [&](const std::string& what) {
+    int n = 0;
+    for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) n++;
+    return n;
+  };
+  EXPECT_EQ(count(" masked "), 1) << text;
+  EXPECT_EQ(count("fma(K["), 2) << text;
+}
+
 /// Appending to a cache costs what is appended, whatever the context.
 TEST(GoldenKvAppend, BytesWrittenDoNotDependOnTheContext) {
   GoldenCase c{"kv_append", {{"past", 0}, {"S", 3}}, true};
