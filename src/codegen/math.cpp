@@ -342,24 +342,25 @@ Value* MathEmitter::tanh(Value* x) {
   return copy_sign(r, x);
 }
 
-Value* MathEmitter::sigmoid(Value* x) {
-  Value* e = exp(b_.CreateFNeg(abs(x)));
-  Value* top = b_.CreateSelect(b_.CreateFCmpOLT(x, real(x, 0)), e, real(x, 1));
-  return b_.CreateFDiv(top, b_.CreateFAdd(e, real(x, 1)));
-}
-
-// x / (1 + e^-x). For negative x that is x e^x / (1 + e^x), where the exponent of e^x comes last: the product may be normal where e^x is not.
-Value* MathEmitter::silu(Value* x) {
-  bool f64 = is_f64(x);
-  double zero_from = f64 ? -760 : -112; // x e^x is 0 below
-  Value* a = at_least(b_.CreateFNeg(abs(x)), zero_from);
-  Value *whole, *n = exponent(b_.CreateFMul(a, real(x, log2_e)), whole);
-  Value* unit = exp_unit(reduce_exp(a, n));
-  Value *e = scale_result(unit, n, whole), *negative = b_.CreateFCmpOLT(x, real(x, 0));
-  Value* q = b_.CreateFDiv(b_.CreateSelect(negative, b_.CreateFMul(at_least(x, zero_from), unit), x),
-                           b_.CreateFAdd(e, real(x, 1)));
-  Value* r = b_.CreateSelect(negative, scale_result(q, n, whole), q);
-  return b_.CreateSelect(b_.CreateFCmpOEQ(x, real(x, -HUGE_VAL)), real(x, NAN), r); // -inf * 0
+// scale * x / (1 + e^-x) with e^-x = u 2^-m is scale * x 2^m / (2^m + u): nothing overflows, and the exponent comes last, where a result may be less than
+// normal. A factor of infinity times 0 is NaN.
+Value* MathEmitter::logistic(Value* x, bool times_x) {
+  const bool f64 = is_f64(x), scales = has_scale_instruction(x);
+  const double one_from = f64 ? 700 : 87, zero_from = f64 ? -760 : -112; // 1 (0) beyond
+  Value *whole, *top = times_x ? x : real(x, 1), *a = x;
+  if (!scales) {
+    a = at_least(x, zero_from);
+    if (times_x) top = a;
+  }
+  a = at_most(a, one_from);
+  Value* m = exponent(b_.CreateFMul(a, real(x, log2_e)), whole);
+  // Below, the polynomial of what is left grows with x, and the quotient is small or 0.
+  if (scales) m = at_least(m, std::floor(zero_from * log2_e));
+  Value* unit = exp_unit(reduce_exp(b_.CreateFNeg(a), b_.CreateFNeg(m)));
+  Value* q = b_.CreateFDiv(top, b_.CreateFAdd(scale_result(real(x, 1), m, whole), unit));
+  Value* r = scale_result(q, m, whole);
+  if (scales || !times_x) return r; // -inf / inf is NaN
+  return b_.CreateSelect(b_.CreateFCmpOEQ(x, real(x, -HUGE_VAL)), real(x, NAN), r);
 }
 
 Value* MathEmitter::erf(Value* x) {
@@ -452,9 +453,9 @@ Value* MathEmitter::function(Op op, Value* x, Value* y) {
   case Op::expm1: return expm1(x);
   case Op::tan: return tan(x);
   case Op::tanh: return tanh(x);
-  case Op::sigmoid: return sigmoid(x);
+  case Op::sigmoid: return logistic(x, false);
   case Op::erf: return erf(x);
-  case Op::silu: return silu(x);
+  case Op::silu: return logistic(x, true);
   case Op::gelu: {
     if (!is_f64(x)) { // the tail h = Phi(-|x|): x h for negative x, else x (1 - h)
       Value* a = abs(x);

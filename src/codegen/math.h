@@ -35,8 +35,7 @@ public:
   LV* sin(LV* x, bool cosine);
   LV* tan(LV* x);
   LV* tanh(LV* x);
-  LV* sigmoid(LV* x);
-  LV* silu(LV* x);
+  LV* logistic(LV* x, bool times_x); // sigmoid and silu
   LV* erf(LV* x);
   LV* pow(LV* x, LV* y);
   LV* remainder(LV* x, LV* y); // floor modulo, exact before its one rounding
