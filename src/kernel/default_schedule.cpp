@@ -345,14 +345,17 @@ void Chooser::read_ahead(const std::string& shared) {
   for (size_t v = 0; v < nests_.cone.values.size(); v++) {
     const ConeValue& value = nests_.cone.values[v];
     const std::vector<int> readers = nests_.readers(int(v));
-    if (value.role != ValueRole::input || readers.size() < 2) continue;
+    if (value.role != ValueRole::input || readers.empty()) continue;
     const auto [row, all] = bytes_read(readers.back(), int(v), shared);
     if (row == 0 || row > limits_.l2 / 8 || all <= limits_.l2) continue;
     for (const int64_t ahead : {2, 1}) { // the last reader, and the one before
-      const int s = readers[readers.size() + size_t(ahead) - 3];
+      const size_t before = 2 - size_t(ahead);
+      if (before >= readers.size()) continue;
+      const int s = readers[readers.size() - 1 - before];
       const std::string inner = innermost(s);
       if (inner.empty() || inner == shared) continue;
-      const int64_t rows = decisions_.ask(stage(s).name + ".prefetch." + value.name, ahead, {0, 1, 2, 3});
+      const int64_t rows = decisions_.ask(stage(s).name + ".prefetch." + value.name,
+                                          readers.size() > 1 ? ahead : 1, {0, 1, 2, 3});
       if (rows > 0) try_add(DirectiveKind::prefetch, {stage(s).name, value.name, shared, inner}, {rows});
     }
   }

@@ -153,6 +153,18 @@ TEST(Streams, OutputsPastTheCachesAndRowsAhead) {
 }
 )";
   expect_schedule(softmax, limits, {"prefetch e.row x i k_2.o 2", "prefetch fm x i k.o 1", "stream y\n"});
+  // What one stage alone reads waits for the others too.
+  const char* const gated = R"(fn @gated(%x: f32[18, 70], %g: f32[18, 70]) {
+  %q = mul %x, %x
+  %f = fold [i: 18, k: 70] over [k] { sum %q[i, k] }
+  %s = get %f, 0
+  %sb = view %s [i: 18, k: 70] -> [i]
+  %d = div %x, %sb
+  %y = mul %d, %g
+  return y = %y
+}
+)";
+  expect_schedule(gated, limits, {" x i k_2.o 2", " g i k_2.o 1", "prefetch f x i k.o 1"});
   limits.l3 = 1 << 20;
   Module module = parse_module(softmax, "softmax");
   auto cone = cone_of(module.entry(), false);
