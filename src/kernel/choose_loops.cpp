@@ -323,12 +323,15 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
   if (tile.streamed && tile.far.empty() && !reduced.empty()) stream_ahead(s, *lanes, reduced);
   // Short loops over parts of a block are written out by the code generator. What comes from memory is read in the order in which it lies there:
   // not far apart, as loads of many steps would be moved.
-  int64_t written_out = 1;
+  constexpr int64_t most_vectors = 96; // of results: what is longer takes long to compile and runs no faster
+  int64_t written_out = 1, vectors = 1;
+  for (auto& u : tile.unrolled) vectors *= trips(*nest(s).find(u));
   for (auto& r : std::views::reverse(reduced))
     if (const StageLoop* l = nest(s).find(r);
         l->symbol.is_symbol() && l->extent.is_constant() && l->extent.value() <= 4 && lanes) {
       written_out *= l->extent.value();
-      if (!tile.streamed || written_out <= 4) add(DirectiveKind::jam, {name, r}, {l->extent.value()});
+      if (written_out <= (tile.streamed ? 4 : std::max(most_vectors / vectors, int64_t{4})))
+        add(DirectiveKind::jam, {name, r}, {l->extent.value()});
     }
   if (!folds && lanes && !kept.empty() && kept.back() != *lanes) {
     const StageLoop* l = nest(s).find(kept.back());

@@ -428,11 +428,11 @@ Body StageLowering::tails(State state, size_t g) {
     if (within.is_constant(1)) return body;
     return {if_then(within, std::move(body))};
   };
-  if (full_only == Truth::no) return remainder();
   // Beside many whole tiles one body of each loop is enough: what it costs is seldom paid, and it is quarter the code.
   constexpr int64_t many = 4;
   if (rest > 0 && guard.limit.value() >= many * cover.value())
     for (StageLoop& l : part.nest.loops) l.jam = 1;
+  if (full_only == Truth::no) return remainder();
   Body full_body = tails(std::move(full), g + 1);
   return {if_then(fits, std::move(full_body), remainder())};
 }
