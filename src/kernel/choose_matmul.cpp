@@ -294,6 +294,20 @@ void Chooser::tiles_ahead(int s, int value, const std::string& tiles, const std:
     try_add(DirectiveKind::prefetch, {stage(s).name, v.name, tiles, inner}, {1});
 }
 
+/// Panels that pass by once, from memory, are asked for four pages ahead where multiplying them takes as long as bringing them, which all workers share. (Where
+/// it takes less, and within a page, these requests and the processor's own guesses are in each other's way.)
+void Chooser::panels_ahead(int s, const Product& p, const std::string& panels, const std::string& depth) {
+  constexpr int64_t distance = 16 << 10, uses = 8; // bytes; of four bytes, for each worker
+  const ConeValue& v = nests_.cone.values[size_t(p.value)];
+  const int64_t step = p.columns * bits(v.dtype) / 8;
+  if (v.role != ValueRole::input || step < 1 || p.rows * 32 < uses * limits_.threads * bits(v.dtype) ||
+      bytes_read(s, p.value, panels).second <= limits_.l2)
+    return;
+  const int64_t usual = std::max<int64_t>(1, distance / step);
+  if (const int64_t steps = ask(s, ("ahead." + v.name).c_str(), usual, {0, usual / 2, usual * 2}); steps > 0)
+    try_add(DirectiveKind::prefetch, {stage(s).name, v.name, depth, depth}, {steps});
+}
+
 /// The results of the next tile are asked for while this one is summed up: sums that go on from there wait for them, and so do the stores.
 void Chooser::results_ahead(int s, const std::string& tiles) {
   const StageLoop* loop = nest(s).find(tiles);
@@ -507,6 +521,7 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
     // Of short batches, those of the next one.
     const bool of_batch = !p->outer.empty() && p->deep * p->columns * 4 <= limits_.l2 / 2;
     if (!pack && !once) tiles_ahead(s, p->value, of_batch ? p->outer.back() : np, inner_depth.back());
+    if (once) panels_ahead(s, *p, np, inner_depth.back());
   }
   const std::string& innermost = inner_depth.back();
   const StageLoop* last = nest(s).find(innermost);

@@ -100,7 +100,6 @@ private:
   void next_batches(const std::string& batch);
   std::vector<int> inputs_of(int s) const;
   void results_ahead(int s, const std::string& tiles);
-  void tiles_ahead(int s, int value, const std::string& tiles, const std::string& inner);
   // sum of a product of two loads; one of them, the panels, lies side by side along n, the other does not move there
   struct Product {
     std::string m, n;
@@ -116,6 +115,8 @@ private:
   };
   std::vector<const Formula*> factors(int s) const;
   std::optional<Product> product(int s, const std::vector<std::string>& common) const;
+  void tiles_ahead(int s, int value, const std::string& tiles, const std::string& inner);
+  void panels_ahead(int s, const Product& p, const std::string& panels, const std::string& depth);
   static bool of_small(const Product& p); // matrices that the first caches hold
   static double tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
                           int64_t vectors, bool streamed = false);
