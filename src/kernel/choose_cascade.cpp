@@ -72,6 +72,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> Chooser::copies_fo
     std::vector<int> axes; // of its dimensions
   };
   std::vector<Copied> wanted;
+  std::vector<std::string> factors; // of these sums: found through several axes at once
   for (int s = 0; s < t.stage; s++) {
     const Stage& producer = stage(s);
     if (!has_fold(producer) || !contains(producer.axes, t.reduced)) continue;
@@ -89,8 +90,9 @@ std::vector<std::pair<std::string, std::vector<std::string>>> Chooser::copies_fo
           if (const Expr axis = nests_.cone.axes[size_t(a)].symbol;
               f.index[d] == (d + 1 == f.index.size() ? axis * word : axis))
             copy.axes.push_back(a);
-      if (copy.axes.size() == f.index.size() &&
-          std::ranges::none_of(wanted, [&](auto& w) { return w.value == f.value; }))
+      if (copy.axes.size() != f.index.size())
+        factors.push_back(producer.name);
+      else if (std::ranges::none_of(wanted, [&](auto& w) { return w.value == f.value; }))
         wanted.push_back(std::move(copy));
     });
   }
@@ -113,6 +115,15 @@ std::vector<std::pair<std::string, std::vector<std::string>>> Chooser::copies_fo
       schedule_.directives.pop_back();
       continue;
     }
+    dims.push_back(nests_.cone.axes[size_t(t.lanes)].name);
+    made.emplace_back(copy, std::move(dims));
+  }
+  for (auto& name : factors) {
+    const std::string copy = nests_.free_name(name + ".lanes");
+    if (!try_add(DirectiveKind::operand, {name, nests_.cone.axes[size_t(t.reduced)].name, copy})) continue;
+    std::vector<std::string> dims;
+    for (int a : nests_.cone.values[size_t(nests_.value(copy))].axes)
+      if (a != t.lanes && !contains(t.common, a)) dims.push_back(nests_.cone.axes[size_t(a)].name);
     dims.push_back(nests_.cone.axes[size_t(t.lanes)].name);
     made.emplace_back(copy, std::move(dims));
   }
@@ -212,7 +223,9 @@ bool Chooser::cascade_tiles() {
     const ConeValue& value = nests_.cone.values[v];
     const int writer = value.role == ValueRole::interior ? nests_.writer(int(v)) : -1;
     if (writer < 0 || std::ranges::any_of(copies, [&](auto& c) { return c.first == value.name; })) continue;
-    const bool of_tile = contains(value.axes, t->reduced) || contains(value.axes, product.axis);
+    const bool of_tile =
+        contains(value.axes, t->reduced) ||
+        (product.axis >= 0 && contains(value.axes, product.axis)); // -1: a dimension of one element
     std::vector<std::string> dims{value.name, of_tile ? ko : qo};
     for (int a : value.axes)
       if (a >= 0 && a != t->lanes && !contains(t->common, a)) dims.push_back(axis_name(a));
@@ -394,7 +407,7 @@ void Chooser::tile_stage(int s, const Tuple& t, const TileLoops& loops, int64_t 
     std::string outside, lanes = kept;
     const int64_t n = trips(*nest(s).find(kept));
     if (n > limits_.lanes || (n & (n - 1)) != 0)
-      std::tie(outside, lanes) = split(s, kept, std::min<int64_t>(limits_.lanes, std::bit_ceil(size_t(n))));
+      std::tie(outside, lanes) = split(s, kept, std::min<int64_t>(limits_.lanes, std::bit_floor(size_t(n))));
     put({loops.vectors});
     if (!outside.empty()) order.push_back(outside);
     put({loops.lanes, lanes});

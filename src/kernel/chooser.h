@@ -26,6 +26,8 @@ public:
   std::optional<ForRows> many_rows(int64_t fewest);
   /// Instead of `run`: for one row of the axis. Nothing where that is no other schedule.
   std::optional<ForRows> one_row();
+  /// Instead of `run`: for fewer than `most` elements along the lanes of a tuple fold's tiles. Nothing where there are never so few.
+  std::optional<ForRows> few_lanes(int64_t most);
 
 private:
   /// Adds a directive that is legal by construction; try_add: one that may be refused.
@@ -191,6 +193,8 @@ private:
   int done_ = 0;                      // the last stage that matmul() scheduled
   bool one_row_ = false;              // one_row() is running
   std::string row_axis_;              // whose one row it found
+  std::string few_axis_;              // few_lanes() is running: the axis,
+  int64_t few_ = 0;                   // and its elements at most
 };
 
 } // namespace luminal::kernel

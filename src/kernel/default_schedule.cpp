@@ -53,6 +53,7 @@ std::pair<std::string, std::string> Chooser::split(int s, const std::string& loo
 
 int64_t Chooser::trips(const StageLoop& l) const {
   if (l.extent.is_constant()) return l.extent.value();
+  if (l.name == few_axis_) return few_;
   int64_t high = l.extent.range().high;
   return high == unbounded_high ? int64_t{1} << 20 : std::min<int64_t>(high, int64_t{1} << 20);
 }
@@ -239,11 +240,11 @@ std::vector<std::string> Chooser::common_loops() {
         });
     if (all) common.push_back(l.name);
   }
-  // What does not move along a loop is read once for each of its trips: it has to fit the cache.
-  while (!common.empty()) {
+  // What does not move along a loop is read once for each of its trips.
+  const auto read_again = [&](const std::string& loop) {
     int64_t again = 0;
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
-      Expr inner = nest(int(s)).find(common.back())->symbol;
+      Expr inner = nest(int(s)).find(loop)->symbol;
       visit_stage(stage(int(s)), [&](const Formula& f) {
         if (f.kind != FormulaKind::load || nests_.cone.values[size_t(f.value)].role == ValueRole::interior)
           return;
@@ -260,8 +261,20 @@ std::vector<std::string> Chooser::common_loops() {
         if (!moves) again += bytes;
       });
     }
-    if (again <= limits_.l2 / 2) break;
-    common.pop_back();
+    return again;
+  };
+  if (few_axis_.empty()) { // it has to fit the cache
+    while (!common.empty() && read_again(common.back()) > limits_.l2 / 2) common.pop_back();
+  } else { // scratch is for one row of queries; what they share is read once for all of them while that leaves work for everyone
+    int64_t shares = 1;
+    for (auto& l : common)
+      if (l != few_axis_) shares *= trips(*nest(0).find(l));
+    for (size_t i = common.size(); i-- > 0;) {
+      const int64_t n = trips(*nest(0).find(common[i]));
+      if (common[i] == few_axis_ || shares / n < limits_.threads || read_again(common[i]) == 0) continue;
+      shares /= n;
+      common.erase(common.begin() + long(i));
+    }
   }
   if (common.empty()) return common;
   std::vector<int64_t> counts;
@@ -363,7 +376,7 @@ void Chooser::read_ahead(const std::string& shared) {
 
 Schedule Chooser::run(Ambition ambition) {
   ambition_ = ambition;
-  if (ambition == Ambition::full && cascade_tiles()) return std::move(schedule_);
+  if (ambition == Ambition::full && few_axis_.empty() && cascade_tiles()) return std::move(schedule_);
   units();
   cascades();
   if (ambition == Ambition::bare) {
@@ -431,6 +444,22 @@ std::optional<Chooser::ForRows> Chooser::one_row() {
   return ForRows{std::move(schedule), std::move(row_axis_)};
 }
 
+std::optional<Chooser::ForRows> Chooser::few_lanes(int64_t most) {
+  const auto t = tuple();
+  if (!t || nests_.cone.axes[size_t(t->lanes)].extent.is_constant()) return {};
+  few_axis_ = nests_.cone.axes[size_t(t->lanes)].name;
+  few_ = most - 1;
+  const int reduced = t->reduced;
+  schedule_ = run(Ambition::full);
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++)
+    if (!stage(int(s)).domain.is_constant(1))
+      for (auto& l : std::vector<StageLoop>(nest(int(s)).loops))
+        if (l.kind == LoopKind::serial && l.symbol.is_symbol() &&
+            depends_on_loop(nest(int(s)), nests_.cone.axes[size_t(reduced)].symbol, l))
+          try_add(DirectiveKind::predicate_bound, {stage(int(s)).name, l.name});
+  return ForRows{std::move(schedule_), few_axis_};
+}
+
 Schedule default_schedule(const Cone& cone, const MachineLimits& limits) {
   return default_kernel(cone, limits).schedule;
 }
@@ -484,6 +513,14 @@ void for_many_rows(const Cone& cone, const MachineLimits& limits, Decisions& dec
     schedule = std::move(many->schedule);
 }
 
+/// Tiles with most of their lanes empty are slower than rows one by one.
+void for_few_lanes(const Cone& cone, const MachineLimits& limits, Decisions& decisions, Schedule& schedule) {
+  const int64_t most = limits.lanes / 2;
+  auto few = chosen(cone, limits, [&](Chooser& chooser) { return chooser.few_lanes(most); });
+  if (few && !at_least(cone, few->axis, most) && decisions.ask_whether("few_lanes", true))
+    join(cone, limits, std::move(few->schedule), few->axis, most, schedule, schedule);
+}
+
 } // namespace
 
 DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, const Answers& answers) {
@@ -500,6 +537,7 @@ DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, cons
       if (ambition == Ambition::full) {
         for_one_row(cone, limits, decisions, schedule);
         for_many_rows(cone, limits, decisions, schedule);
+        for_few_lanes(cone, limits, decisions, schedule);
       }
       auto kernel = lower(cone, schedule, {.lanes = limits.lanes});
       // Unusual answers may lead to remainders of which the ranges alone do not tell that they are inside.

@@ -179,7 +179,9 @@ void operand(Nests& nests, const std::string& name, const std::string& axis, con
   if (along == nests.cone.axes.end()) refuse("there is no axis {}", axis);
   for (auto& other : nests.cone.values)
     if (other.name == value) refuse("there is already a value {}", value);
-  if (reader.components.size() != 1 || reader.components[0].kind != ComponentKind::fold ||
+  if (!std::all_of(reader.components.begin() + 1, reader.components.end(),
+                   [](const Component& c) { return c.after; }) ||
+      reader.components[0].kind != ComponentKind::fold ||
       reader.components[0].body->kind != FormulaKind::op || !reader.components[0].body->user_op.empty() ||
       reader.components[0].body->op != Op::mul)
     refuse("stage {} is no sum of products", name);
