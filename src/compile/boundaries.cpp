@@ -115,7 +115,7 @@ Result<void> PlanBuilder::emit_loop(const Function& f, NodeId node, Slots& slots
     b.result(fmt::format("stack{}_next", i), b.add(scatter, {stack_params[i], values[carried + i]}),
              fmt::format("stack{}", i));
   }
-  const Function& body = keep(expand_sorts(module_, b.finish()));
+  const Function& body = prepared(b.finish());
 
   std::vector<int> param_slots;
   std::vector<Rebinding> rebindings;
@@ -164,8 +164,7 @@ Result<void> PlanBuilder::emit_loop(const Function& f, NodeId node, Slots& slots
     for (size_t i = 0; i < invariants; i++)
       condition_slots.push_back(slots.at(inputs[carried + stepped + i]));
     std::vector<int> holds;
-    auto test = run_function(keep(expand_sorts(module_, inline_calls(module_, *condition))), condition_slots,
-                             {}, holds);
+    auto test = run_function(prepared(*condition), condition_slots, {}, holds);
     if (!test) return test.failure();
     loop.otherwise = std::move(*test);
     loop.condition = holds[0];
@@ -192,8 +191,7 @@ Result<void> PlanBuilder::emit_cond(const Function& f, NodeId node, Slots& slots
     const Function* callee = module_.find(then ? attr.then_function : attr.else_function);
     LUMINAL_CHECK(callee, "branch {}", then ? attr.then_function : attr.else_function);
     std::vector<int> branch;
-    auto part =
-        run_function(keep(expand_sorts(module_, inline_calls(module_, *callee))), arguments, {}, branch);
+    auto part = run_function(prepared(*callee), arguments, {}, branch);
     if (!part) return part.failure();
     for (size_t i = 0; i < results.size(); i++) part->push_back(copy(results[i], branch[i]));
     (then ? step.body : step.otherwise) = std::move(*part);

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "compile/panels.h"
 #include "compile/rewrite.h"
+#include "compile/tuple_folds.h"
 #include "ir/host_text.h"
 #include "ir/interp.h"
 #include <algorithm>
@@ -141,6 +142,10 @@ const Function& PlanBuilder::keep(Function function) {
   return functions_.back();
 }
 
+const Function& PlanBuilder::prepared(const Function& function) {
+  return keep(join_weighted_sums(module_, expand_sorts(module_, inline_calls(module_, function))));
+}
+
 Step PlanBuilder::copy(int to, int from) const {
   Step step;
   step.kind = StepKind::copy;
@@ -159,7 +164,7 @@ int PlanBuilder::slot_of(const Function& f, const Slots& slots, NodeId origin, i
 }
 
 Result<runtime::Plan> PlanBuilder::build() {
-  const Function& plain = keep(expand_sorts(module_, inline_calls(module_, module_.entry())));
+  const Function& plain = prepared(module_.entry());
   PackedFunction packed = pack_constants(plain, chooser_.limits());
   const Function& f = packed.panels.empty() ? plain : keep(std::move(packed.function));
   plan_.name = f.name;

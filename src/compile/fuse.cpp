@@ -286,10 +286,12 @@ private:
     auto axes = plain_axes(space);
     const Expr innermost =
         !fold || reads_plainly(std::get<FoldAttr>(node.attr), node) ? last_axis(space) : Expr(0);
+    const bool apart = fold && in_tiles(std::get<FoldAttr>(node.attr));
     for (size_t c = 0; c < body_axes.size(); c++) {
       Demand demand{
           .stage = id, .at_root = false, .index = {}, .evaluations = count(space), .innermost = innermost};
       for (int axis : body_axes[c]) demand.index.push_back(axes[size_t(axis)]);
+      if (apart) demand.evaluations = count(f_[node.inputs[c]].type().shape);
       ask(node.inputs[c], id, demand);
     }
     if (!fold) return;
@@ -330,6 +332,7 @@ private:
     if (gathers(node)) return evaluations(id) > count(node.type().shape) * 4;
     if (is_free(node) && !narrows) return false;
     if (node.kind == NodeKind::get) return should_store_result(id);
+    if (finishes_tiles(id) && !read_as_it_lies(id)) return true;
     const double elements = count(node.type().shape);
     const bool shared = kernels_of_[id].size() > 1 || evaluations(id) > elements * 1.001;
     if (!shared) return false;
@@ -377,6 +380,18 @@ private:
     return fold.space.size() == shape.size() && fold.reduced == std::vector<int>{int(shape.size()) - 1};
   }
 
+  /// A tuple fold of which only some components have an axis that others lack: it returns to plain folds, each over its own axes, tile by tile of what is
+  /// summed (kernel/choose_cascade.cpp), and what its bodies read is made for one tile.
+  static bool in_tiles(const FoldAttr& fold) {
+    if (fold.monoid.size() < 2 || fold.reduced.size() != 1) return false;
+    size_t most = 0, least = SIZE_MAX;
+    for (int c = 0; c < fold.monoid.size(); c++) {
+      const size_t kept = result_axes(fold, c).size();
+      most = std::max(most, kept), least = std::min(least, kept);
+    }
+    return least < most;
+  }
+
   /// A fold's result stays inside a kernel as its epilogue's operand, or as a statistic of rows that the kernel walks anyway.
   bool should_store_result(NodeId id) {
     const Node& tuple = f_[f_[id].inputs[0]];
@@ -384,6 +399,7 @@ private:
     if (tuple.kind == NodeKind::scan)
       return !(demands_[id].size() == 1 && demands_[id][0].at_root && plain(demands_[id][0].index));
     const auto& fold = std::get<FoldAttr>(tuple.attr);
+    if (in_tiles(fold)) return should_store_results(f_[id].inputs[0]);
     const double space = count(fold.space), elements = count(f_[id].type().shape);
     // A sum of a few elements (a step of a dot instruction) that is asked for once is a part of its reader.
     constexpr double few = 32;
@@ -392,11 +408,51 @@ private:
       return false;
     for (const Demand& demand : demands_[id]) {
       if (!plain(demand.index)) return true;
+      const auto* reader = std::get_if<FoldAttr>(&f_[demand.stage].attr);
+      if (!demand.at_root && reader && in_tiles(*reader) && demand.evaluations <= elements * 1.001) continue;
       const bool epilogue = demand.at_root && demand.evaluations <= elements * 1.001;
       const bool statistic = space <= demand.evaluations * 1.001 && reads_plainly(fold, tuple);
       if (!epilogue && !statistic) return true;
     }
     return false;
+  }
+
+  /// A map of results of a fold over tiles, the last one of its shape: stored in their place where they would be.
+  bool finishes_tiles(NodeId id) const {
+    const Node& node = f_[id];
+    if (node.kind == NodeKind::get && f_[node.inputs[0]].kind == NodeKind::fold)
+      return in_tiles(std::get<FoldAttr>(f_[node.inputs[0]].attr));
+    return node.kind == NodeKind::map && std::ranges::any_of(node.inputs, [&](NodeId input) {
+             return !is_leaf(input) && finishes_tiles(input);
+           });
+  }
+  bool read_as_it_lies(NodeId id) const {
+    const auto found = demands_.find(id);
+    return found == demands_.end() || std::ranges::all_of(found->second, [&](const Demand& demand) {
+             return demand.at_root && plain(demand.index) &&
+                    demand.evaluations <= count(f_[id].type().shape) * 1.001;
+           });
+  }
+
+  /// Results of one fold over tiles are stored together, or are all operands of one epilogue.
+  bool should_store_results(NodeId tuple) const {
+    std::set<NodeId> kernels;
+    double widest = 0;
+    std::vector<NodeId> results;
+    for (NodeId id : nodes_)
+      if (f_[id].kind == NodeKind::get && f_[id].inputs[0] == tuple) {
+        results.push_back(id);
+        widest = std::max(widest, count(f_[id].type().shape));
+      }
+    for (NodeId id : results) {
+      if (stored_.contains(id)) return true;
+      if (auto found = kernels_of_.find(id); found != kernels_of_.end())
+        kernels.insert(found->second.begin(), found->second.end());
+      if (auto found = demands_.find(id); found != demands_.end())
+        for (const Demand& demand : found->second)
+          if (!demand.at_root || !plain(demand.index) || demand.evaluations > widest * 1.001) return true;
+    }
+    return kernels.size() != 1;
   }
 
   /// Every body reads as many elements as it has points: a row statistic, not a product of matrices, which reads each element of its operands again and again.

@@ -3,15 +3,16 @@
 #include "base/check.h"
 #include "compile/sort.h"
 #include <algorithm>
-#include <functional>
 #include <set>
 
 namespace luminal::compile {
 namespace {
 
-/// Copies a function node by node; `replace` may give the copy of a node itself (for a tuple: the values that its `get`s become).
-using Replace = std::function<bool(FunctionBuilder&, const Node&, const std::vector<NodeId>& inputs,
-                                   std::vector<NodeId>& values)>;
+std::vector<NodeId> copies_of(const std::vector<NodeId>& nodes, const std::vector<NodeId>& copies) {
+  std::vector<NodeId> out;
+  for (NodeId id : nodes) out.push_back(copies[id]);
+  return out;
+}
 
 struct Copier {
   FunctionBuilder& target;
@@ -40,22 +41,27 @@ struct Copier {
           copies[id] = tuple->second[size_t(std::get<GetAttr>(node.attr).index)];
           continue;
         }
-      std::vector<NodeId> inputs;
-      for (NodeId input : node.inputs) inputs.push_back(copies[input]);
       std::vector<NodeId> values;
-      if (replace && replace(target, node, inputs, values)) {
+      if (replace && replace(target, id, copies, values)) {
         if (node.is_tuple())
           tuples[id] = values;
         else
           copies[id] = values[0];
         continue;
       }
-      copies[id] = target.add(node.attr, inputs, node.axis_names);
+      copies[id] = target.add(node.attr, copies_of(node.inputs, copies), node.axis_names);
       if (!node.origin.empty()) target.origin(copies[id], node.origin);
       if (!node.name.empty() && target[copies[id]].name.empty()) target.name(copies[id], node.name);
     }
   }
 };
+
+bool holds(const Function& function, NodeKind kind) {
+  return std::any_of(function.nodes.begin(), function.nodes.end(),
+                     [&](const Node& node) { return node.kind == kind; });
+}
+
+} // namespace
 
 Function rebuild(const Module& module, const Function& function, const Replace& replace) {
   FunctionBuilder builder(function.name, &module);
@@ -71,13 +77,6 @@ Function rebuild(const Module& module, const Function& function, const Replace& 
   return builder.finish();
 }
 
-bool holds(const Function& function, NodeKind kind) {
-  return std::any_of(function.nodes.begin(), function.nodes.end(),
-                     [&](const Node& node) { return node.kind == kind; });
-}
-
-} // namespace
-
 std::vector<NodeId> copy_into(FunctionBuilder& target, const Function& source,
                               const std::vector<NodeId>& params) {
   Copier copier{target, source, {}};
@@ -89,12 +88,13 @@ std::vector<NodeId> copy_into(FunctionBuilder& target, const Function& source,
 
 Function inline_calls(const Module& module, const Function& function) {
   if (!holds(function, NodeKind::call)) return function;
-  Replace replace = [&](FunctionBuilder& b, const Node& node, const std::vector<NodeId>& inputs,
+  Replace replace = [&](FunctionBuilder& b, NodeId id, const std::vector<NodeId>& copies,
                         std::vector<NodeId>& values) {
+    const Node& node = function[id];
     if (node.kind != NodeKind::call) return false;
     const Function* callee = module.find(std::get<CallAttr>(node.attr).function);
     LUMINAL_CHECK(callee, "call of unknown function {}", std::get<CallAttr>(node.attr).function);
-    values = copy_into(b, inline_calls(module, *callee), inputs);
+    values = copy_into(b, inline_calls(module, *callee), copies_of(node.inputs, copies));
     return true;
   };
   return rebuild(module, function, replace);
@@ -102,10 +102,11 @@ Function inline_calls(const Module& module, const Function& function) {
 
 Function expand_sorts(const Module& module, const Function& function) {
   if (!holds(function, NodeKind::sort)) return function;
-  Replace replace = [](FunctionBuilder& b, const Node& node, const std::vector<NodeId>& inputs,
-                       std::vector<NodeId>& values) {
+  Replace replace = [&](FunctionBuilder& b, NodeId id, const std::vector<NodeId>& copies,
+                        std::vector<NodeId>& values) {
+    const Node& node = function[id];
     if (node.kind != NodeKind::sort) return false;
-    values = sorted_operands(b, std::get<SortAttr>(node.attr), inputs);
+    values = sorted_operands(b, std::get<SortAttr>(node.attr), copies_of(node.inputs, copies));
     return true;
   };
   return rebuild(module, function, replace);

@@ -1,8 +1,16 @@
 // compile/rewrite.h -- rewrites of whole functions that need no search: inlining, and forms that later passes need not know.
 #pragma once
 #include "ir/term.h"
+#include <functional>
 
 namespace luminal::compile {
+
+/// May give the copy of a node itself, made from copies of the nodes before it (for a tuple: the values that its `get`s become).
+using Replace = std::function<bool(FunctionBuilder& target, NodeId id, const std::vector<NodeId>& copies,
+                                   std::vector<NodeId>& values)>;
+
+/// Copies a function node by node.
+Function rebuild(const Module& module, const Function& function, const Replace& replace);
 
 /// Copies the nodes of `source` that its results need into `target`; params[i] stands for the i-th parameter. Returns the copies of the results.
 std::vector<NodeId> copy_into(FunctionBuilder& target, const Function& source,

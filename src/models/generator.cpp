@@ -46,8 +46,8 @@ Generator::Estimate Generator::estimate(const ModelFile& file, const LlamaOption
                 chunk = std::min(options.chunk, context);
   const int64_t element = options.cache_dtype == DType::f32 ? 4 : 2;
   estimate.cache = 2 * c.num_layers * c.num_kv_heads * c.head_dim * context * element;
-  // The widest moments of a step: scores and their softmax, and the inner values of the feed-forward part.
-  estimate.working = 4 * (3 * c.num_heads * chunk * (context + chunk) +
+  // The widest moment of a step: the inner values of the feed-forward part. Of scores there are a few rows at a time.
+  estimate.working = 4 * (2 * c.num_heads * (context + chunk) +
                           chunk * (4 * c.hidden_size + 3 * c.intermediate_size) + c.vocab_size);
   return estimate;
 }
