@@ -449,6 +449,16 @@ std::optional<Chooser::ForRows> Chooser::few_lanes(int64_t most) {
   if (!t || nests_.cone.axes[size_t(t->lanes)].extent.is_constant()) return {};
   few_axis_ = nests_.cone.axes[size_t(t->lanes)].name;
   few_ = most - 1;
+  // What a sum finds through several axes at once lies plainly in a copy.
+  for (int s = t->stage; s-- > 0;) {
+    const Stage& sum = stage(s);
+    const bool blocks = std::ranges::any_of(sum.axes, [&](int a) {
+      return !blocks_of(nests_.cone, sum, nests_.cone.axes[size_t(a)].symbol).empty();
+    });
+    if (blocks && has_fold(sum))
+      try_add(DirectiveKind::operand,
+              {sum.name, nests_.cone.axes[size_t(t->reduced)].name, nests_.free_name(sum.name + ".row")});
+  }
   const int reduced = t->reduced;
   schedule_ = run(Ambition::full);
   for (size_t s = 0; s < nests_.cone.stages.size(); s++)
