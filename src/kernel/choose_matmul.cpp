@@ -359,8 +359,16 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   const int64_t columns = p->panels.empty() ? vectors * lanes : p->columns;
   const int64_t all_columns = p->columns * panels;
 
-  // Who shares the work: batches, columns (each packs its own), or rows.
-  std::string dealt; // an outer loop
+  // Panels that stay in the last cache pass by once for each image: they come in one piece, what runs across them does not.
+  const int64_t of_panels = all_columns * p->deep * 4;
+  std::string dealt; // who shares the work: batches (an outer loop), columns (each packs its own), or rows
+  if (p->across && !p->panels.empty() && common.empty() && of_panels <= limits_.l3 / 8 && p->rows >= 32 &&
+      p->more_rows.size() == 1 && balance(trips(*nest(s).find(p->more_rows[0])), threads) > 0.97 &&
+      ask(s, "images_outside", 1, {0, 1})) {
+    dealt = p->more_rows[0];
+    p->outer.insert(p->outer.begin(), dealt);
+    p->more_rows.clear();
+  }
   for (auto& o : p->outer)
     if (const int64_t t = trips(*nest(s).find(o)); threads > 1 && t > 1 && balance(t, threads) > 0.97 &&
                                                    (dealt.empty() || t > trips(*nest(s).find(dealt))))
@@ -523,6 +531,10 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
     if (!pack && !once) tiles_ahead(s, p->value, of_batch ? p->outer.back() : np, inner_depth.back());
     if (once) panels_ahead(s, *p, np, inner_depth.back());
   }
+  // Those that come from memory: the next one.
+  if (p->across && !p->panels.empty() && common.empty() && of_panels > limits_.l3 / 8 &&
+      p->columns * p->deep * 4 <= limits_.l2 * 3 / 8)
+    tiles_ahead(s, p->value, np, inner_depth.back());
   const std::string& innermost = inner_depth.back();
   const StageLoop* last = nest(s).find(innermost);
   if (last->symbol.is_symbol())

@@ -112,6 +112,13 @@ WindowWays window_ways(const WindowedProduct& p, const MachineLimits& limits) {
   return ways;
 }
 
+/// The copies of all images at once where they are smaller than the other operand: that comes from memory once then, not once for each of them.
+bool Chooser::images_inside(int s, const WindowedProduct& p, int64_t bytes) {
+  const int64_t other = p.uses * p.depth * 4;
+  return bytes < other && other > limits_.l2 / 2 &&
+         ask(s, "images_inside", share_of(p.uses, 4 * limits_.lanes * limits_.threads) > 0.95, {0, 1});
+}
+
 /// The operand is copied once with the zeros around it, and windows are shifted views of that: no condition is left in the loops, and nothing is
 /// copied as often as windows overlap. Rows that are read in steps of several are taken apart, so that lanes read side by side.
 bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
@@ -129,11 +136,8 @@ bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
   const int64_t apart = !across && step && step->is_constant() ? step->value() : 1;
   const Nests before = nests_;
   if (!try_add(DirectiveKind::frame, {value, copy})) return false;
-  const int64_t bytes = bytes_of(nests_.cone.values.back()), of_other = p.uses * p.depth * 4;
-  // The copies of all images at once where they are smaller than the other operand: that comes from memory once then, not once for each of them.
-  if (across && by_image && bytes < of_other && of_other > limits_.l2 / 2 &&
-      ask(s, "images_inside", share_of(p.uses, 4 * limits_.lanes * limits_.threads) > 0.95, {0, 1}))
-    shared.clear();
+  const int64_t bytes = bytes_of(nests_.cone.values.back());
+  if (across && by_image && images_inside(s, p, bytes)) shared.clear();
   if (across && p.kept.size() > 1) {
     // Blocks of rows, each copied by the worker that reads it: what another core has just written comes slowest. Each of them meets all of the other
     // operand then, which nobody writes.
@@ -145,7 +149,8 @@ bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
     for (int64_t r = p.rows / 2; r >= 2; r--) {
       if (p.rows % r) continue;
       options.push_back(r);
-      if (usual == p.rows && bytes / p.images * 8 > of_other && !deals(p.rows) && deals(r) && suits(r))
+      if (usual == p.rows && bytes / p.images * 8 > p.uses * p.depth * 4 && !deals(p.rows) && deals(r) &&
+          suits(r))
         usual = r;
     }
     options.push_back(p.rows);
@@ -250,9 +255,9 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
       if (cut && r > 1) continue;
       if (r > all_rows || c > columns || r * c > 16 / vectors + 3 || !tile_fits(r * c, vectors)) continue;
       // (Each tile passes through a panel, which is more than its multiply-adds where that is not at hand.)
-      const double passes = double((all_rows + r - 1) / r * ((columns + c - 1) / c));
+      const int64_t passes = (all_rows + r - 1) / r * ((columns + c - 1) / c);
       const double cost = tile_cost(all_rows, columns, r, c, vectors, streamed) +
-                          (streamed ? 0.15 * double(vectors) * passes : 0);
+                          (streamed ? 0.15 * double(vectors * passes) : 0);
       if (best == 0 || cost < best * 0.999) best = cost, usual = {r, c};
     }
   const int64_t tile_rows = std::min(ask(s, "tile_rows", usual.first,
@@ -391,6 +396,9 @@ void Chooser::windows() {
       shared.insert(shared.begin(), images.begin(), images.end());
     else if (across ? row_apart : blocks.apart)
       shared.insert(shared.end(), images.begin(), images.end());
+    if (across && by_image && !row_apart &&
+        images_inside(reader, *p, p->depth * p->rows * p->run * p->images * 4))
+      shared.clear();
     if (!shared.empty() && !ask(reader, "window_blocks", 1, {0, 1})) shared.clear();
     if (!shared.empty()) words[1] = shared.back();
     add(DirectiveKind::store, words);

@@ -72,6 +72,7 @@ private:
   void epilogues();
   void windows();
   bool frame(int s, const WindowedProduct& product, bool across);
+  bool images_inside(int s, const WindowedProduct& product, int64_t bytes);
   bool framed(int s, const std::vector<std::string>& common);
   bool sums_rows(const WindowedProduct& product) const;
   void whole_copy(const WindowedProduct& product);

@@ -350,6 +350,37 @@ TEST(AcrossPanels, NothingIsAskedForAhead) {
   }
 }
 
+/// What the last cache keeps passes by once for each image, what comes from memory once for all of them, and the next panel is asked for.
+TEST(AcrossPanels, OfSeveralImages) {
+  Convolution c = pointwise(256);
+  c.images = 4;
+  for (const MachineLimits& limits : {one, avx512}) {
+    MachineLimits small = limits;
+    small.l1 = 4096;
+    EXPECT_THAT(default_of(c, small), testing::AllOf(HasSubstr("order f b o.i.c"), HasSubstr("parallel f b"),
+                                                     Not(HasSubstr("prefetch"))));
+    small.l3 = 256 * 1024;
+    EXPECT_THAT(default_of(c, small),
+                testing::AllOf(HasSubstr("o.i.p o.i.q b j.t"), HasSubstr("prefetch f W o.i.p c 1")));
+  }
+  // A copy of what steps of two read, of all images.
+  Convolution steps{.images = 2,
+                    .channels = 80,
+                    .results = 256,
+                    .height = 13,
+                    .width = 13,
+                    .kernel_h = 1,
+                    .kernel_w = 1,
+                    .stride = 2,
+                    .pad = 0,
+                    .panel = 64};
+  MachineLimits small = one;
+  small.l2 = 64 * 1024;
+  EXPECT_THAT(default_of(steps, small), HasSubstr("store x.windows root b c i j"));
+  steps.images = 16;
+  EXPECT_THAT(default_of(steps, small), HasSubstr("store x.windows b b c i j"));
+}
+
 /// Tiles of 5 x 2 leave as little over of 49 rows as those of 5 x 4, but read the rows twice.
 TEST(AcrossPanels, AreTakenWhole) {
   const Convolution c = pointwise(64);
