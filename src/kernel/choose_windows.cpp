@@ -304,11 +304,12 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
   for (const std::string& d : p->depth)
     if (const Expr symbol = nest(s).find(d)->symbol; symbol.is_symbol() && depends_on(domain, symbol))
       add(DirectiveKind::predicate_bound, {name, d});
-  // Small windows are written out.
+  // Small windows are written out, up to what the domain cuts: that would take a body more for what is left, and gain nothing.
   int64_t bodies = 1;
   for (size_t d = p->depth.size(); d-- > 0;) {
     const StageLoop* l = nest(s).find(p->depth[d]);
     if (!l->symbol.is_symbol()) continue;
+    if (depends_on(domain, l->symbol)) break;
     const int64_t n = trips(*l), part = bodies == 1 && n > 8 ? 4 : n;
     if (bodies * part > 9) break;
     if (part > 1) add(DirectiveKind::jam, {name, l->name}, {part});

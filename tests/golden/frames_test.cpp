@@ -176,7 +176,7 @@ TEST(Frames, RowsBesideTheImageAreLeftOut) {
                                          HasSubstr(".t i.i 1\n") /* rows or their blocks */));
   }
   const std::string kernel = lowered(term_of(c), default_of(c, one));
-  EXPECT_THAT(kernel, HasSubstr("for r in -min(i.t - 1, 0) .. min(-i.t + 15, 3) jam 3"));
+  EXPECT_THAT(kernel, HasSubstr("for r in -min(i.t - 1, 0) .. min(-i.t + 15, 3)\n"));
   EXPECT_THAT(kernel, Not(HasSubstr("if ")));
   // Lanes along the rows: each row of windows is inside or not.
   const std::string lanes = lowered(term_of({.width = 32, .inside = true}),
