@@ -77,6 +77,35 @@ std::optional<Chooser::BlockSums> Chooser::block_sums(int s) const {
   return b;
 }
 
+/// Blocks that come from memory are asked for two pages ahead: while one is unpacked, the processor does not see far enough.
+void Chooser::blocks_ahead(int s, const BlockSums& b) {
+  constexpr int64_t distance = 8 << 10; // bytes
+  const std::string& far = b.blocks.back();
+  const std::string& inner = b.within.empty() ? far : b.within.back();
+  const Expr lane = nest(s).find(b.lanes)->symbol, along = nest(s).find(far)->symbol;
+  if (!along.is_symbol()) return;
+  std::map<int, int64_t> blocks; // bytes of one, by value
+  visit_stage(stage(s), [&](const Formula& f) {
+    if (f.kind != FormulaKind::load) return;
+    const ConeValue& value = nests_.cone.values[size_t(f.value)];
+    if (value.role != ValueRole::input || bytes_read(s, f.value, far).second <= limits_.l2 / 4) return;
+    std::vector<Expr> at;
+    for (Expr e : f.index) at.push_back(substitute(e, nest(s).axis_values));
+    const Layout layout = value.layout.empty() ? row_major(int(value.shape.size())) : value.layout;
+    const Expr offset = layout_offset(layout, value.shape, at);
+    const std::optional<Expr> step = coefficient_of(offset, along);
+    if (depends_on(offset, lane) && step && step->is_constant())
+      blocks[f.value] = std::abs(step->value()) * bits(value.dtype) / 8;
+  });
+  for (auto& [value, bytes] : blocks) {
+    if (bytes < 1) continue;
+    const int64_t usual = std::max<int64_t>(1, distance / bytes);
+    const std::string& name = nests_.cone.values[size_t(value)].name;
+    if (const int64_t ahead = ask(s, ("ahead." + name).c_str(), usual, {0, usual * 2}); ahead > 0)
+      try_add(DirectiveKind::prefetch, {stage(s).name, name, far, inner}, {ahead});
+  }
+}
+
 /// Loops of both stages: what is left of the kept axes, tiles of rows, blocks. Within a block a register tile: chains of sums that do not wait for each
 /// other, or rows that share what is unpacked.
 void Chooser::block_tiles(int s, BlockSums b) {
@@ -225,9 +254,8 @@ void Chooser::block_tiles(int s, BlockSums b) {
       add(DirectiveKind::parallel, {outer, l});
       break;
     }
-  std::string last;
-  for (auto& l : b.blocks) last = l;
-  add(DirectiveKind::at, {outer, last});
+  blocks_ahead(s, b);
+  add(DirectiveKind::at, {outer, b.blocks.back()});
   done_ = s + 1;
 }
 

@@ -176,6 +176,7 @@ private:
   };
   std::optional<BlockSums> block_sums(int s) const;
   void block_tiles(int s, BlockSums sums);
+  void blocks_ahead(int s, const BlockSums& sums);
 
   const Cone& original_;
   Nests nests_;
