@@ -704,6 +704,22 @@ void Emitter::turn(const Access& to, Value* value) {
   turned_stores_[next_turned_++].steps.push_back(value);
 }
 
+/// The first lanes of all vectors, the second ones, ..: vectors of as many lanes. Their number is a power of two.
+std::vector<Value*> Emitter::dealt(const std::vector<Value*>& vectors) {
+  if (vectors.size() == 1) return vectors;
+  std::vector<Value*> half[2], out;
+  for (size_t i = 0; i < vectors.size(); i++) half[i % 2].push_back(vectors[i]);
+  const std::vector<Value*> even = dealt(half[0]), odd = dealt(half[1]);
+  const auto n = static_cast<int>(llvm::cast<llvm::FixedVectorType>(vectors[0]->getType())->getNumElements());
+  for (size_t i = 0; i < even.size(); i++)
+    for (const int from : {0, n / 2}) {
+      llvm::SmallVector<int, 64> pick;
+      for (int l = 0; l < n; l++) pick.push_back(from + l / 2 + l % 2 * n);
+      out.push_back(shuffle(even[i], odd[i], pick));
+    }
+  return out;
+}
+
 void Emitter::write_turned() {
   for (TurnedStore& t : turned_stores_) {
     auto* type = llvm::cast<llvm::FixedVectorType>(t.steps[0]->getType());
@@ -725,8 +741,17 @@ void Emitter::write_turned() {
       for (int i = 0; i < count; i++) pick.push_back(from + i);
       b_.CreateAlignedStore(shuffle(x, x, pick), at(lane, step), Align(1));
     };
+    // Nothing lies between: what all lanes have is a run of memory.
+    const size_t steps = t.steps.size();
+    bool run = std::has_single_bit(steps);
+    for (int l = 0; l < n; l++) run = run && t.to.pattern[size_t(l)] == int64_t(steps) * l;
+    if (run) {
+      const std::vector<Value*> rows = dealt(t.steps);
+      for (size_t r = 0; r < rows.size(); r++) b_.CreateAlignedStore(rows[r], at(0, r * size_t(n)), Align(1));
+      continue;
+    }
     size_t step = 0;
-    for (; step + 4 <= t.steps.size(); step += 4)
+    for (; step + 4 <= steps; step += 4)
       for (const int last : {0, 1}) {
         Value *x = pairs(t.steps[step], t.steps[step + 1], 1, last),
               *y = pairs(t.steps[step + 2], t.steps[step + 3], 1, last);
@@ -735,12 +760,12 @@ void Emitter::write_turned() {
           for (int block = 0; block < n; block += 4) write(rows, block, 4, block + 2 * last + second, step);
         }
       }
-    for (; step + 2 <= t.steps.size(); step += 2)
+    for (; step + 2 <= steps; step += 2)
       for (const int last : {0, 1}) {
         Value* rows = pairs(t.steps[step], t.steps[step + 1], 1, last);
         for (int l = 0; l < n; l += 2) write(rows, l, 2, l / 4 * 4 + 2 * last + l / 2 % 2, step);
       }
-    for (; step < t.steps.size(); step++)
+    for (; step < steps; step++)
       for (int l = 0; l < n; l++)
         b_.CreateAlignedStore(b_.CreateExtractElement(t.steps[step], uint64_t(l)), at(l, step), Align(1));
   }

@@ -138,6 +138,7 @@ private:
   bool writes_each_once(const kernel::Stmt& store, std::span<const kernel::Stmt* const> loops);
   void turn(const Access& to, LV* value);
   void write_turned();
+  std::vector<LV*> dealt(const std::vector<LV*>& vectors);
 
   // ---- emit_value.cpp ----
   LV* value(const kernel::ValueRef& v);

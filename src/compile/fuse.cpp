@@ -192,9 +192,28 @@ private:
     for (Expr e : map) result.push_back(replace_axes(e, replace));
     return result;
   }
-  /// The share of the root's points at which the predicate can hold, where the kernel is cut along an axis there (kernel/choose_pieces.cpp).
+  /// Of what depends on one axis of the root, by its remainder alone: the axis and how often the remainders come round.
+  static std::optional<std::pair<Expr, int64_t>> remainder_of(Expr e) {
+    if (e.kind() == ExprKind::mod && e.args()[1].is_constant()) {
+      const auto symbols = symbols_of(e.args()[0]);
+      if (symbols.size() == 1 && is_local(symbols[0]) && !depends_on(e.args()[0] - symbols[0], symbols[0]))
+        return std::pair{symbols[0], e.args()[1].value()};
+    }
+    std::optional<std::pair<Expr, int64_t>> found;
+    if (e.is_symbol()) return {};
+    for (Expr part : e.args()) {
+      if (part.is_constant()) continue;
+      const auto inner = remainder_of(part);
+      if (!inner || (found && *found != *inner)) return {};
+      found = inner;
+    }
+    return found;
+  }
+  /// The share of the root's points at which the predicate can hold, where the kernel is cut along an axis there (kernel/choose_pieces.cpp), or its loop over
+  /// remainders is written out (Chooser::dealt).
   static double share_of(Expr predicate, const Demand& demand) {
     constexpr double fewest_lanes = 32, least = 1.0 / 16;
+    constexpr int64_t most_parts = 16;
     const auto conditions = predicate.kind() == ExprKind::logical_and
                                 ? std::vector<Expr>(predicate.args().begin(), predicate.args().end())
                                 : std::vector<Expr>{predicate};
@@ -218,6 +237,13 @@ private:
         end = std::min(end, double(rest.value()));
     }
     double share = 1;
+    for (Expr condition : conditions)
+      if (const auto turns = remainder_of(condition); turns && turns->second <= most_parts) {
+        int64_t some = 0;
+        for (int64_t r = 0; r < turns->second; r++)
+          some += prove(substitute(condition, {{turns->first, Expr(r)}})) != Truth::no;
+        share = std::min(share, double(some) / double(turns->second));
+      }
     for (auto& [axis, part] : parts) {
       const double length = part.second - part.first;
       if (axis == demand.innermost && length < fewest_lanes) continue;
@@ -310,13 +336,14 @@ private:
     return total;
   }
 
-  /// No fold or scan between the value and what is stored: a kernel of maps alone is cut into pieces.
+  /// No scan between the value and what is stored, and folds only at places that will be stored (should_store_result): a kernel of maps alone is cut into pieces.
   bool only_maps(NodeId id) const {
     std::set<NodeId> seen{id};
     for (std::vector<NodeId> stack{id}; !stack.empty();) {
       const NodeId at = stack.back();
       stack.pop_back();
       if (is_leaf(at) || (at != id && stored_.contains(at))) continue;
+      if (at != id && f_[at].kind == NodeKind::get && f_[f_[at].inputs[0]].kind == NodeKind::fold) continue;
       if (f_[at].kind != NodeKind::map && !is_free(f_[at])) return false;
       for (NodeId input : f_[at].inputs)
         if (seen.insert(input).second) stack.push_back(input);

@@ -2,7 +2,9 @@
 #include "kernel/chooser.h"
 #include "kernel/formula.h"
 #include <algorithm>
+#include <bit>
 #include <ranges>
+#include <utility>
 
 namespace luminal::kernel {
 
@@ -113,6 +115,61 @@ std::string Chooser::split_lanes(int s, const std::string& loop) {
   int64_t power = 1;
   while (power * 2 <= n) power *= 2;
   return power == n ? loop : split(s, loop, power).second;
+}
+
+/// Results that few parts are dealt out to in turn (images of which each holds every other column): all parts are read along their rows, and exchanged in
+/// registers.
+bool Chooser::dealt(int s, const std::vector<std::string>& common) {
+  const Stage& st = stage(s);
+  if (!common.empty() || has_fold(st) || st.scan_axis >= 0 || !st.ordered.empty()) return false;
+  std::string part, row;
+  for (auto& l : nest(s).loops)
+    if (l.symbol.is_symbol() && l.extent.is_constant() && l.extent.value() <= limits_.lanes &&
+        std::has_single_bit(uint64_t(l.extent.value())) && use_along(nests_, s, l.symbol).store_contiguous)
+      part = l.name;
+  if (part.empty()) return false;
+  const int64_t parts = trips(*nest(s).find(part));
+  for (auto& l : nest(s).loops) {
+    if (!l.symbol.is_symbol() || trips(l) < 4) continue;
+    int written = 0;
+    bool suits = true;
+    for (auto& c : st.components) {
+      if (c.out < 0) continue;
+      std::vector<Expr> index;
+      for (Expr e : c.index) index.push_back(substitute(e, nest(s).axis_values));
+      written++;
+      suits = suits && bits(nests_.cone.values[size_t(c.out)].dtype) == 32 &&
+              step_of(nests_.cone, c.out, index, l.symbol, parts) == Step::contiguous;
+    }
+    const AxisUse use = use_along(nests_, s, l.symbol);
+    if (suits && use.contiguous > 0 && use.strided == written && use.near + use.irregular == 0) row = l.name;
+  }
+  if (row.empty() || !ask(s, "dealt", 1, {0, 1})) return false;
+  const std::string lanes = split_lanes(s, row);
+  std::vector<std::string> order{stage(s).name}, outer;
+  for (auto& l : nest(s).loops)
+    if (l.name != part && l.name != lanes) outer.push_back(l.name);
+  order.insert(order.end(), outer.begin(), outer.end());
+  order.insert(order.end(), {part, lanes});
+  add(DirectiveKind::order, order);
+  add(DirectiveKind::unroll, {stage(s).name, part});
+  add(DirectiveKind::vector, {stage(s).name, lanes});
+  bool dealt_out = false;
+  for (const std::string& name : outer) {
+    const StageLoop* l = nest(s).find(name);
+    if (!l->symbol.is_symbol() || trips(*l) < 2) continue;
+    // A loop on which the choice of a part depends as well is written out.
+    bool chooses = false;
+    visit_stage(stage(s), [&](const Formula& f) {
+      chooses |= f.kind == FormulaKind::index && f.dtype == DType::boolean &&
+                 depends_on(substitute(f.index[0], nest(s).axis_values), l->symbol);
+    });
+    if (chooses && l->extent.is_constant() && l->extent.value() <= 4)
+      add(DirectiveKind::jam, {stage(s).name, name}, {l->extent.value()});
+    else if (!std::exchange(dealt_out, true))
+      add(DirectiveKind::parallel, {stage(s).name, name});
+  }
+  return true;
 }
 
 /// Few rows that are written beside each other: as many vectors are read along the rows, and exchanged in registers.
@@ -257,7 +314,7 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
   if (common.empty() || stage(s).pieces > 0) merge_neighbours(s, common);
   std::optional<std::string> lanes = vector_loop(s, common);
   Tile tile;
-  if (!lanes && (few_rows_turned(s, common) || turned(s, common))) return;
+  if (!lanes && (dealt(s, common) || few_rows_turned(s, common) || turned(s, common))) return;
   if (lanes) {
     const StageLoop* l = nest(s).find(*lanes);
     // A long run of memory is dealt out in pieces of some kilobytes.

@@ -94,6 +94,7 @@ private:
   void split_panels(int s);
   void merge_neighbours(int s, const std::vector<std::string>& common = {});
   std::optional<std::string> vector_loop(int s, const std::vector<std::string>& common);
+  bool dealt(int s, const std::vector<std::string>& common);
   bool few_rows_turned(int s, const std::vector<std::string>& common);
   bool turned(int s, const std::vector<std::string>& common);
   // Large matrix products (choose_matmul.cpp).

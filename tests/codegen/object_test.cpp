@@ -124,6 +124,24 @@ TEST(Objects, ResultsAreFetchedToBeWritten) {
   EXPECT_THAT(*text, testing::HasSubstr("prefetchw"));
 }
 
+/// Lanes that are written in steps of the parts' number, under an unrolled loop over the parts: whole vectors, not elements.
+TEST(Objects, PartsInTurnAreWrittenAsRuns) {
+  const auto text = [](int parts, int step) {
+    auto kernel = kernel::parse_kernel(
+        fmt::format("kernel deal(x: f32[16*{0}*n] in, y: f32[16*{1}*n] inout; n: 4..4096)\n  for i in 0..n\n"
+                    "    unrolled p in 0..{0}\n      vector l in 0..16\n"
+                    "        y[16*{1}*i + {1}*l + p] = x[16*{0}*i + 16*p + l]\n",
+                    parts, step));
+    EXPECT_THAT(kernel::verify(kernel), testing::IsEmpty());
+    return *assembly(kernel, target("znver4"));
+  };
+  const std::regex store("\\tvmov[a-z0-9]*\t%zmm[0-9]+, [-0-9]*\\(");
+  for (int parts : {2, 4, 8}) {
+    EXPECT_TRUE(std::regex_search(text(parts, parts), store)) << parts;
+    EXPECT_FALSE(std::regex_search(text(parts, parts + 1), store)) << parts; // something lies between
+  }
+}
+
 TEST(Objects, StreamingStoresAndTheirFence) {
   const auto text = [](const char* streaming, const char* cpu, int lanes, const char* offset = "") {
     auto kernel = kernel::parse_kernel(fmt::format(

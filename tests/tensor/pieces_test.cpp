@@ -84,6 +84,49 @@ TEST(Pieces, PartsAreNotStored) {
   EXPECT_EQ(wide.rank() + high.rank(), 5);
 }
 
+/// The parts' elements in turn: part 0, part 1, .., part 0.
+Tensor in_turn(const std::vector<Tensor>& parts, int axis) { return stack(parts, axis + 1).merge_dims(axis); }
+
+TEST(Pieces, DealtOutInTurn) {
+  std::vector<SweepOp> ops;
+  for (int64_t parts : {2, 3, 4, 5, 8, 16})
+    for (int64_t columns : {1, 5, 16, 28, 33})
+      ops.push_back({"in turn",
+                     {{3, columns}, {3, columns}},
+                     {DType::f32, DType::i32, DType::f64, DType::f16},
+                     [parts](In x) -> Out {
+                       std::vector<Tensor> list;
+                       for (int64_t p = 0; p < parts; p++) list.push_back(part(x[size_t(p % 2)], p));
+                       Tensor rows = in_turn(list, 1);
+                       return {rows, in_turn({rows, part(rows, 1)}, 0), rows.flip(1), rows.slice(1, 1, -1)};
+                     }});
+  // Along two axes at once, of images that are computed; and zeros between.
+  for (int64_t columns : {7, 16, 28, 45})
+    ops.push_back({"images in turn",
+                   {{2, 5, columns}, {2, 5, columns}},
+                   {DType::f32},
+                   [](In x) -> Out {
+                     Tensor a = in_turn({x[0], x[1]}, 2), b = in_turn({x[1] * 2, x[0]}, 2);
+                     Tensor none = x[0] * 0.0;
+                     return {in_turn({a, b}, 1), in_turn({b + 1, a.relu()}, 1),
+                             in_turn({in_turn({x[0], none}, 2), in_turn({none, none}, 2)}, 1)};
+                   },
+                   -4,
+                   4,
+                   false});
+  sweep(ops);
+}
+
+/// Along two axes: no part is stored on the way.
+TEST(Pieces, DealtOutAlongTwoAxesAtOnce) {
+  Graph g;
+  Tensor a = g.tensor({4, 20, 28}), b = g.tensor({4, 20, 28});
+  Tensor y = in_turn({in_turn({a, b}, 2), in_turn({b, a}, 2)}, 1).keep();
+  g.compile();
+  EXPECT_THAT(g.report(), testing::HasSubstr("plan main: 1 kernels"));
+  EXPECT_EQ(y.rank(), 3);
+}
+
 TEST(Pieces, ScansOfManyRows) {
   std::vector<SweepOp> ops;
   for (int64_t rows : {8, 9, 15, 16, 40})
