@@ -166,7 +166,7 @@ int PlanBuilder::slot_of(const Function& f, const Slots& slots, NodeId origin, i
 Result<runtime::Plan> PlanBuilder::build() {
   const Function& plain = prepared(module_.entry());
   PackedFunction packed = pack_constants(plain, chooser_.limits());
-  const Function& f = packed.panels.empty() ? plain : keep(std::move(packed.function));
+  const Function& f = packed.function.nodes.empty() ? plain : keep(std::move(packed.function));
   plan_.name = f.name;
   plan_.symbols = module_.symbols;
   plan_.assumptions = module_.assumptions;

@@ -1,4 +1,4 @@
-// compile/panels.cpp -- layouts of constants.
+// compile/panels.cpp -- layouts of constants, and of copies that are made at each step.
 #include "compile/panels.h"
 #include "compile/borders.h"
 #include "compile/fuse.h"
@@ -22,7 +22,17 @@ struct Wishes {
   std::map<NodeId, Border> bordered; ///< by fold
 };
 
-/// What the kernels of a step ask for; constants that some kernel wants as they are have no wish.
+/// A copy of what lies in another order: what it is copied into is free to choose.
+bool is_copy(const Function& f, NodeId id) {
+  const Node& node = f[id];
+  if (node.kind != NodeKind::fence || node.inputs.size() != 1 ||
+      !std::get<FenceAttr>(node.attr).device.empty())
+    return false;
+  const Node& from = f[node.inputs[0]];
+  return from.kind == NodeKind::view && std::get<ViewAttr>(from.attr).holes.empty();
+}
+
+/// What the kernels of a step ask for; constants and copies that some kernel wants as they are have no wish.
 Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits) {
   Region region;
   region.function = &f;
@@ -31,7 +41,14 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits) {
   std::set<NodeId> constants;
   for (NodeId id : f.params)
     if (std::get<InputAttr>(f[id].attr).role == Role::weight) constants.insert(id);
-  if (constants.empty()) return Wishes{};
+  std::map<NodeId, int> users;
+  for (const Node& node : f.nodes)
+    for (NodeId input : node.inputs) users[input]++;
+  for (const auto& result : f.results) users[result.value]++;
+  std::set<NodeId> copies;
+  for (NodeId id = 0; id < f.nodes.size(); id++)
+    if (is_copy(f, id) && users[f[id].inputs[0]] == 1) copies.insert(id);
+  if (constants.empty() && copies.empty()) return Wishes{};
   Region load = region;
   load.wanted = load_time_values(region);
   // What load steps read, too, stays as it is.
@@ -42,6 +59,7 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits) {
   for (NodeId id : load.wanted)
     if (!f[id].is_tuple() && f[id].kind != NodeKind::get) constants.insert(id);
   region.given.insert(load.wanted.begin(), load.wanted.end());
+  constants.insert(copies.begin(), copies.end());
 
   const auto known = [](const Shape& shape) {
     return std::ranges::all_of(shape, [](Expr e) { return e.is_constant(); });
@@ -78,7 +96,7 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits) {
       }
       const auto [earlier, fresh] = wishes.try_emplace(id, Wish{wish->dim, wish->columns});
       if (!fresh && earlier->second != Wish{wish->dim, wish->columns}) kept.insert(id);
-      if (wish->bordered < 0) continue;
+      if (wish->bordered < 0 || copies.contains(id)) continue; // (sums beside the image are made at load)
       const NodeId written = cone->values[size_t(wish->bordered)].origin;
       bordered[f[written].kind == NodeKind::get ? f[written].inputs[0] : written] = id;
     }
@@ -157,11 +175,19 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
     back.map.push_back(mod(at, columns));
     const std::string name =
         f[id].kind == NodeKind::input ? std::get<InputAttr>(f[id].attr).name : f[id].name;
-    const auto made = NodeId(to.nodes.size());
-    to.nodes.push_back(view_of(copies[id], dtype, std::move(panels), name.empty() ? "" : name + ".panels"));
+    const bool copy = f[id].kind == NodeKind::fence; // at each step, or at load in its own order
+    auto made = NodeId(to.nodes.size());
+    to.nodes.push_back(view_of(copy ? stands_in[f[id].inputs[0]] : copies[id], dtype, std::move(panels),
+                               name.empty() ? "" : name + ".panels"));
+    if (copy) {
+      Node fence = f[id];
+      fence.types = to.nodes[made].types;
+      fence.inputs = {made++};
+      to.nodes.push_back(std::move(fence));
+    } else
+      packed.panels.push_back({made, copies[id]});
     to.nodes.push_back(view_of(made, dtype, std::move(back), ""));
     stands_in[id] = made + 1;
-    packed.panels.push_back({made, copies[id]});
   }
   for (NodeId id : f.params) to.params.push_back(copies[id]);
   for (auto result : f.results) {

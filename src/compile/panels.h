@@ -1,4 +1,4 @@
-// compile/panels.h -- layouts of constants: what products read in panels is put into panels when the plan is loaded.
+// compile/panels.h -- layouts of constants and copies: what products read in panels is put into panels when the plan is loaded, or where it is copied anyway.
 #pragma once
 #include "ir/term.h"
 #include "kernel/default_schedule.h"
@@ -10,11 +10,11 @@ struct PackedFunction {
     NodeId panels,
         from; ///< a view of the weight (or of what is computed from weights) that is to be stored at load
   };
-  Function function;
-  std::vector<Panels> panels; ///< empty: nothing to pack
+  Function function;          ///< without nodes: nothing to pack
+  std::vector<Panels> panels; ///< of constants
 };
 
-/// One layout for each constant: that which all kernels that read it ask for. Others are left as they are. `function` has neither calls nor sorts.
+/// One layout for each constant, and for each copy (Tensor::contiguous of another order): that which all kernels that read it ask for. Others are left as they are. `function` has neither calls nor sorts.
 PackedFunction pack_constants(const Function& function, const kernel::MachineLimits& limits);
 
 } // namespace luminal::compile

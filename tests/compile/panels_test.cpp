@@ -169,21 +169,51 @@ TEST(Panels, WithoutRowsBesideTheImageComputeTheSame) {
                 2 * 9); // all of result 2; of 1 and 63 the first row, and the column that meets the other end
 }
 
-TEST(Panels, ComputeTheSame) {
-  const std::string text = product(20, 77, 150, "weight") + "  return y = %y\n}\n";
+/// A product with a matrix whose copy lies turned: `more` follows the copy, `results` the product.
+std::string copied(const std::string& more = "", const std::string& results = "y = %y") {
+  return "fn @main(%x: f32[20, 150], %w: f32[77, 150]) {\n  %t = view %w [k: 150, n: 77] -> [n, k]\n  %c = "
+         "fence %t\n" +
+         more +
+         "  %a = view %x [m: 20, n: 77, k: 150] -> [m, k]\n  %b = view %c [m: 20, n: 77, k: 150] -> [k, n]\n"
+         "  %p = mul %a, %b\n  %f = fold [m: 20, n: 77, k: 150] over [k] { sum %p[m, n, k] }\n"
+         "  %y = get %f, 0\n  return " +
+         results + "\n}\n";
+}
+
+/// What is copied at each step is copied into panels; what is read where it lies, or by others as well, stays as it is.
+TEST(Panels, AreWhatCopiesAreMadeInto) {
+  const PackedFunction made = packed(copied());
+  EXPECT_TRUE(made.panels.empty()); // nothing at load
+  std::vector<std::string> fences;
+  for (const Node& node : made.function.nodes)
+    if (node.kind == NodeKind::fence) fences.push_back(to_string(node.type()));
+  EXPECT_EQ(fences,
+            (std::vector<std::string>{"f32[150, 77]", "f32[2, 150, 64]"})); // nobody reads the first one
+  EXPECT_TRUE(packed(copied("", "y = %y, c = %c")).function.nodes.empty());
+  EXPECT_TRUE(packed(copied("", "y = %y, t = %t")).function.nodes.empty());
+  EXPECT_TRUE(packed(copied("  %h = tanh %c\n", "y = %y, h = %h")).function.nodes.empty());
+  EXPECT_TRUE(packed(product(64, 200, 96, "") + "  return y = %y\n}\n").function.nodes.empty());
+}
+
+void expect_the_same(const std::string& text, int64_t w_rows, int64_t w_columns) {
   Module module = parse_module(text);
   PackedFunction made = pack_constants(module.entry(), limits);
-  ASSERT_EQ(made.panels.size(), 1u);
+  ASSERT_FALSE(made.function.nodes.empty());
   Module other = module;
   other.functions.back() = made.function;
   ASSERT_TRUE(verify(other).empty()) << verify(other)[0];
-  const Bindings bindings = numbers({{"x", {20, 150}}, {"w", {150, 77}}});
+  const Bindings bindings = numbers({{"x", {20, 150}}, {"w", {w_rows, w_columns}}});
   Interpreter plain(module, bindings, InterpMode::bounded), packs(other, bindings, InterpMode::bounded);
   for (int64_t m = 0; m < 20; m += 3)
     for (int64_t n = 0; n < 77; n++) {
       const std::vector<int64_t> at{m, n};
       ASSERT_EQ(plain.element("y", at).value, packs.element("y", at).value) << m << " " << n;
     }
+}
+
+TEST(Panels, ComputeTheSame) {
+  expect_the_same(product(20, 77, 150, "weight") + "  return y = %y\n}\n", 150, 77);
+  expect_the_same(copied(), 77, 150);
 }
 
 } // namespace
