@@ -2,6 +2,7 @@
 #include "kernel/chooser.h"
 #include "kernel/formula.h"
 #include <algorithm>
+#include <tuple>
 
 namespace luminal::kernel {
 
@@ -358,11 +359,11 @@ Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::v
     weight_tile(s, alone ? nullptr : &rows[1 - v], rows[v], budget, tile);
     return tile;
   }
-  // A number of rows that is known needs no body for what is left over.
-  std::ranges::stable_sort(rows, [](auto& a, auto& b) {
-    return std::pair(a.constant && a.trips % 4 == 0, a.trips) >
-           std::pair(b.constant && b.trips % 4 == 0, b.trips);
-  });
+  // Rows that share their vectors come first: one load for all of them. A number of rows that is known needs no body for what is left over.
+  const auto worth = [](const Row& r) {
+    return std::tuple(!r.vectors, r.constant && r.trips % 4 == 0, r.trips);
+  };
+  std::ranges::stable_sort(rows, [&](auto& a, auto& b) { return worth(a) > worth(b); });
   const auto up_to = [](int64_t most) {
     std::vector<int64_t> factors;
     for (int64_t f : {1, 2, 3, 4, 6, 8})
@@ -374,7 +375,7 @@ Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::v
   if (!rows.empty()) {
     int64_t usual = std::min<int64_t>(rows[0].trips, 4);
     // Rows of windows overlap: what is read for one stays in registers for the next, beside the sums.
-    if (has_beside && reads_windows(s))
+    if (has_beside && rows[0].vectors && reads_windows(s))
       usual = std::clamp<int64_t>(
           limits_.vector_registers / 4 / std::min(usual_vectors, trips(*nest(s).find(beside))), 1, usual);
     unroll(rows[0].loop, ask(s, "rows", usual, up_to(rows[0].trips)));

@@ -325,8 +325,9 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
 void Chooser::windows() {
   for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
     const auto p = windowed_product(nests_.cone, stage(int(s)));
-    if (!p || p->uses < 16) continue;
-    if (ambition_ == Ambition::full && sums_rows(*p)) { // for turned_panels()
+    if (!p || p->uses < 2) continue;
+    const bool few = p->uses < 16;                              // too few to pay for copies of windows
+    if (!few && ambition_ == Ambition::full && sums_rows(*p)) { // for turned_panels()
       const size_t before = nests_.cone.stages.size();
       whole_copy(*p);
       s += nests_.cone.stages.size() - before;
@@ -350,7 +351,7 @@ void Chooser::windows() {
       s++;
       continue;
     }
-    if (p->depth < 64 || (p->run == 1 && !across)) continue;
+    if (few || p->depth < 64 || (p->run == 1 && !across)) continue;
     const bool usual = across || p->step != Step::contiguous || p->run < 4 * limits_.lanes;
     if (!ask(int(s), "windows", usual, {0, 1})) continue;
     const std::string product = stage(int(s)).name, origin = p->x->origin;
