@@ -60,6 +60,7 @@ public:
     std::set<int> all(out_.x_axes.begin(), out_.x_axes.end());
     const bool wide = std::ranges::any_of(out_.value_axes, [&](int axis) { return all.insert(axis).second; });
     if (!wide || all.size() != axes_.size() || !axes_within(out_.where, out_.x_axes)) return {};
+    if (!fills_tiles()) return {};
     for (const Outside& o : out_.outside)
       if (!statistics(o.place)) return {};
     std::set<NodeId> inside{id_, out_.maximum};
@@ -179,6 +180,17 @@ private:
         body.index.push_back(at[size_t(position)]);
     }
     return behind_views(std::move(body));
+  }
+
+  /// Tiles (kernel/choose_cascade.cpp) want some length of the sum, and more rows that share the values than lanes: with less, the scores are few as well.
+  bool fills_tiles() const {
+    constexpr int64_t fewest_summed = 32, fewest_rows = 17;
+    const auto reaches = [](Expr extent, int64_t n) { return !extent.is_constant() || extent.value() >= n; };
+    return reaches(fold_.space[size_t(fold_.reduced[0])], fewest_summed) &&
+           std::ranges::any_of(out_.x_axes, [&](int axis) {
+             return axis != fold_.reduced[0] && reaches(fold_.space[size_t(axis)], fewest_rows) &&
+                    std::ranges::find(out_.value_axes, axis) == out_.value_axes.end();
+           });
   }
 
   /// Is the index one of each row of x?
