@@ -19,7 +19,7 @@ struct QuantizedWeight {
 };
 
 /// How the codes of several rows lie. apart: row after row. Else 16 rows beside each other (8, 4 where they do not divide), put in this order once,
-/// at load, so that the lanes of a vector are rows: in words of four codes, which dot instructions read, or byte by byte, for products with f32.
+/// at load, so that the lanes of a vector are rows: in words of four bytes of codes, which dot instructions read, or as products with f32 like them: bytes apart, 4-bit codes in words.
 enum class RowOrder : uint8_t { apart, words, bytes };
 
 /// How a weight is quantised.
