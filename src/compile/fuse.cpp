@@ -81,6 +81,7 @@ public:
 
   Fusion run() {
     find_static();
+    find_finished();
     for (NodeId id : region_.wanted)
       if (!is_leaf(id)) stored_.insert(id);
     for (NodeId id : nodes_) force(id);
@@ -102,6 +103,18 @@ private:
       for (NodeId input : node.inputs) value &= static_.contains(input);
       if (region_.given.contains(id) && node.kind != NodeKind::input) value = true; // loaded
       if (value) static_.insert(id);
+    }
+  }
+
+  /// Maps of results of a fold over tiles: the last one of its shape is stored in their place where they would be.
+  void find_finished() {
+    for (NodeId id : nodes_) {
+      const Node& node = f_[id];
+      const auto* fold =
+          node.kind == NodeKind::get ? std::get_if<FoldAttr>(&f_[node.inputs[0]].attr) : nullptr;
+      const auto finishes = [&](NodeId input) { return !is_leaf(input) && finished_.contains(input); };
+      if (fold ? in_tiles(*fold) : node.kind == NodeKind::map && std::ranges::any_of(node.inputs, finishes))
+        finished_.insert(id);
     }
   }
 
@@ -359,7 +372,7 @@ private:
     if (gathers(node)) return evaluations(id) > count(node.type().shape) * 4;
     if (is_free(node) && !narrows) return false;
     if (node.kind == NodeKind::get) return should_store_result(id);
-    if (finishes_tiles(id) && !read_as_it_lies(id)) return true;
+    if (finished_.contains(id) && !read_as_it_lies(id)) return true;
     const double elements = count(node.type().shape);
     const bool shared = kernels_of_[id].size() > 1 || evaluations(id) > elements * 1.001;
     if (!shared) return false;
@@ -444,15 +457,6 @@ private:
     return false;
   }
 
-  /// A map of results of a fold over tiles, the last one of its shape: stored in their place where they would be.
-  bool finishes_tiles(NodeId id) const {
-    const Node& node = f_[id];
-    if (node.kind == NodeKind::get && f_[node.inputs[0]].kind == NodeKind::fold)
-      return in_tiles(std::get<FoldAttr>(f_[node.inputs[0]].attr));
-    return node.kind == NodeKind::map && std::ranges::any_of(node.inputs, [&](NodeId input) {
-             return !is_leaf(input) && finishes_tiles(input);
-           });
-  }
   bool read_as_it_lies(NodeId id) const {
     const auto found = demands_.find(id);
     return found == demands_.end() || std::ranges::all_of(found->second, [&](const Demand& demand) {
@@ -538,7 +542,7 @@ private:
   const Region& region_;
   const Function& f_;
   std::vector<NodeId> nodes_;
-  std::set<NodeId> stored_, static_;
+  std::set<NodeId> stored_, static_, finished_;
   std::map<NodeId, std::vector<Demand>> demands_;
   std::map<NodeId, std::set<NodeId>> kernels_of_; // roots whose kernels evaluate the node
 };

@@ -111,6 +111,7 @@ private:
 
   /// Takes the body apart; false where that is not possible.
   bool factors(Place p) {
+    if (--steps_ < 0) return false;
     p = behind_views(std::move(p));
     if (!varies(p)) {
       out_.outside.insert(out_.outside.begin(), {Outside::Kind::times, p});
@@ -207,6 +208,7 @@ private:
 
   /// Finds sums of the weights alone below a value; false where one of them or the maximum is not read row by row.
   bool statistics(const Place& p) {
+    if (--steps_ < 0) return false;
     const Node& node = f_[p.node];
     if (node.kind == NodeKind::map)
       for (size_t i = 0; i < node.inputs.size(); i++)
@@ -240,7 +242,8 @@ private:
   }
 
   /// A condition that the axes decide.
-  std::optional<Expr> condition(const Place& p) const {
+  std::optional<Expr> condition(const Place& p) {
+    if (--steps_ < 0) return {};
     if (const auto* iota = std::get_if<IotaAttr>(&f_[p.node].attr))
       return through(iota->type.shape, {iota->value}, p.index)[0];
     const Op* op = op_of(p);
@@ -256,7 +259,8 @@ private:
     return *op == Op::le ? le(*a, *b) : *op == Op::lt ? lt(*a, *b) : *op == Op::eq ? eq(*a, *b) : ne(*a, *b);
   }
   /// An integer that the axes decide and that its type holds.
-  std::optional<Expr> integer(const Place& p) const {
+  std::optional<Expr> integer(const Place& p) {
+    if (--steps_ < 0) return {};
     const DType type = f_[p.node].type().dtype;
     if (type != DType::i32 && type != DType::i64) return {};
     std::optional<Expr> value;
@@ -301,6 +305,8 @@ private:
   Expr k_ = 0;
   std::optional<Place> weight_;
   NodeId weighted_ = 0;
+  int steps_ =
+      1000; // of walks along all paths below the sum: values that are used twice at each step have very many
   WeightedSum out_;
 };
 

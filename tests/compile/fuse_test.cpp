@@ -1,5 +1,7 @@
 // tests/compile/fuse_test.cpp -- kernels never form a cycle; what is stored and what is not.
 #include "compile/fuse.h"
+#include "compile/tuple_folds.h"
+#include <cmath>
 #include <gtest/gtest.h>
 #include <random>
 
@@ -131,6 +133,44 @@ TEST(Fuse, DequantisedWeightIsNeverStored) {
          right = b.view(real, space, {axis_symbol(1, 32), axis_symbol(2, 16)});
   Function f = function_of(b, b.reduce(Op::add, b.map(Op::mul, {left, right}), {2}));
   EXPECT_EQ(fuse_all(f).kernels.size(), 1u);
+}
+
+/// Values that are used twice at each step lie on very many paths.
+NodeId doubled(FunctionBuilder& b, NodeId x, Op op) {
+  for (int step = 0; step < 64; step++) x = b.map(op, {x, x});
+  return x;
+}
+
+TEST(Fuse, ManyPathsTakeNoLonger) {
+  FunctionBuilder b("f");
+  NodeId x = b.input("x", {DType::f32, {1000}});
+  Function f = function_of(b, doubled(b, x, Op::add));
+  EXPECT_EQ(fuse_all(f).kernels.size(), 1u);
+}
+
+TEST(WeightedSums, ManyPathsTakeNoLonger) {
+  const Module module;
+  const Shape row{64, 32}, space{64, 32, 16};
+  const auto rows_of = [&](const Shape& to) {
+    return std::vector<Expr>{axis_symbol(0, to[0]), axis_symbol(1, to[1])};
+  };
+  for (const int where : {0, 1, 2}) { // factors, conditions, what stands outside
+    FunctionBuilder b("f");
+    NodeId x = b.input("x", {DType::f32, row}), v = b.input("v", {DType::f32, {32, 16}});
+    const NodeId place = b.iota(row, axis_symbol(0, row[0]) - axis_symbol(1, row[1]), DType::i32);
+    NodeId seen = b.map(Op::le, {b.view(b.constant(DType::i32, 0), row, {}), place});
+    if (where == 1) seen = doubled(b, seen, Op::bit_and);
+    x = b.map(Op::select, {seen, x, b.view(b.constant(DType::f32, -INFINITY), row, {})});
+    const auto along = [&](NodeId value) { return b.view(value, row, {axis_symbol(0, row[0])}); };
+    const NodeId weight = b.map(Op::exp, {b.map(Op::sub, {x, along(b.reduce(Op::max, x, {1}))})});
+    NodeId sum = b.reduce(Op::add, weight, {1});
+    if (where == 2) sum = doubled(b, sum, Op::add);
+    NodeId value = b.view(v, space, {axis_symbol(1, space[1]), axis_symbol(2, space[2])});
+    if (where == 0) value = doubled(b, value, Op::mul);
+    const NodeId weighted = b.view(b.map(Op::div, {weight, along(sum)}), space, rows_of(space));
+    Function f = function_of(b, b.reduce(Op::add, b.map(Op::mul, {weighted, value}), {1}));
+    EXPECT_LE(fuse_all(join_weighted_sums(module, f)).kernels.size(), 3u) << where;
+  }
 }
 
 } // namespace
