@@ -144,7 +144,8 @@ double Contender::low(double percentile) const {
 void race(std::vector<Contender>& contenders, const Arguments& arguments) {
   for (int round = 0; round < arguments.rounds; round++)
     for (Contender& c : contenders) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5)); // other thread pools park
+      std::this_thread::sleep_for(
+          std::chrono::milliseconds(40)); // the threads of other pools spin for tens of them before they park
       if (c.block) {
         c.seconds.push_back(c.block(arguments.seconds));
         continue;
