@@ -165,11 +165,14 @@ void run(const Shape& s, uint64_t seed, int64_t& compared, bool long_rows) {
   }
 }
 
-TEST(WeightedSums, AttentionOfDynamicLengthsEqualsTheInterpreter) {
-  std::mt19937 random(1);
-  const auto pick = [&](int64_t low, int64_t high) {
+auto picks(unsigned seed) {
+  return [random = std::mt19937(seed)](int64_t low, int64_t high) mutable {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
   };
+}
+
+TEST(WeightedSums, AttentionOfDynamicLengthsEqualsTheInterpreter) {
+  auto pick = picks(1);
   int64_t compared = 0;
   for (uint64_t seed = 1; seed <= 14; seed++) {
     Shape s{pick(1, 3), pick(1, 4), 1, 0, pick(1, 24), pick(2, 24), Mask(pick(0, 4))};
@@ -184,10 +187,7 @@ TEST(WeightedSums, AttentionOfDynamicLengthsEqualsTheInterpreter) {
 }
 
 TEST(WeightedSums, AttentionOfKnownLengthsEqualsTheInterpreter) {
-  std::mt19937 random(2);
-  const auto pick = [&](int64_t low, int64_t high) {
-    return std::uniform_int_distribution<int64_t>(low, high)(random);
-  };
+  auto pick = picks(2);
   int64_t compared = 0;
   for (uint64_t seed = 1; seed <= 14; seed++) {
     Shape s{pick(1, 3),  pick(1, 3),  pick(1, 129),    seed % 2 ? 0 : pick(1, 60),
