@@ -131,7 +131,11 @@ private:
   LV* load_register(kernel::BufferId buffer, Expr offset);
   void store_register(kernel::BufferId buffer, Expr offset, LV* value);
   LV* mask_for(kernel::BufferId buffer); // live lanes, or null for all
+
+  // ---- emit_transpose.cpp ----
   void transpose(const kernel::Stmt& unrolled, const kernel::Body& statements);
+  void transpose(std::vector<LV*>& rows); // as many lanes as rows
+  LV* opaque(LV* x);
   void transpose_vector_loop(const kernel::Stmt& unrolled, const kernel::Stmt& vector);
   bool stores_to(const kernel::Body& statements, kernel::BufferId buffer);
   bool turns_stores(const kernel::Stmt& unrolled); // notes which, if any

@@ -1,0 +1,282 @@
+// codegen/emit_transpose.cpp -- vectors whose lanes lie apart in memory: whole rows are loaded or stored, and exchanged in registers.
+#include "codegen/emitter.h"
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+
+namespace luminal::codegen {
+using kernel::Space;
+using kernel::StmtKind;
+using kernel::ValueKind;
+using llvm::Align;
+using llvm::Constant;
+using llvm::Value;
+
+bool Emitter::stores_to(const kernel::Body& statements, kernel::BufferId buffer) {
+  for (const kernel::StmtRef& s : statements) {
+    if (s->kind == StmtKind::store && s->buffer == buffer) return true;
+    bool opaque = s->kind == StmtKind::unit || s->kind == StmtKind::async_copy ||
+                  s->kind == StmtKind::async_unit || s->kind == StmtKind::barrier;
+    if (opaque || stores_to(s->body, buffer) || stores_to(s->otherwise, buffer)) return true;
+  }
+  return false;
+}
+
+// A vector load whose lanes lie apart, under an unrolled loop of as many steps along its contiguous axis: load contiguous rows once, exchange them, and
+// hand out one column for each step.
+void Emitter::transpose(const kernel::Stmt& unrolled, const kernel::Body& statements) {
+  for (const kernel::StmtRef& s : statements) {
+    if (s->kind != StmtKind::loop) continue;
+    if (s->loop == kernel::LoopKind::vector) transpose_vector_loop(unrolled, *s);
+  }
+}
+
+void Emitter::transpose_vector_loop(const kernel::Stmt& unrolled, const kernel::Stmt& vector) {
+  Expr trips = vector.end - vector.begin, steps = unrolled.end - unrolled.begin;
+  if (!trips.is_constant() || !steps.is_constant() || trips != steps || !vector.begin.is_constant(0) ||
+      !unrolled.begin.is_constant(0))
+    return;
+  int64_t n = trips.value();
+  if (n < 4 || n > 64 || (n & (n - 1)) != 0) return;
+  std::vector<const kernel::Value*> loads;
+  std::function<void(const kernel::Value&)> collect = [&](const kernel::Value& v) {
+    if (v.kind == ValueKind::load) loads.push_back(&v);
+    for (const auto& a : v.args) collect(*a);
+  };
+  for (const kernel::StmtRef& s : vector.body)
+    if (s->kind == StmtKind::store || s->kind == StmtKind::let_value) collect(*s->value);
+  Int live;
+  bool masked = false;
+  if (vector.masked && prove(le(n, vector.lanes_active)) != Truth::yes) {
+    if (depends_on(vector.lanes_active, unrolled.variable)) return;
+    masked = true;
+    live = integer(vector.lanes_active);
+  }
+  int64_t old_lanes = lanes_;
+  lanes_ = n;
+  for (const kernel::Value* v : loads) {
+    const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(v->buffer)];
+    const int element = bits(buffer.dtype); // a load may be of a wider type: words of several elements
+    if (buffer.space == Space::registers || element < 8 || bits(v->dtype) % element != 0 ||
+        bits(v->dtype) > 32 || !v->guard.is_constant(1))
+      continue;
+    const int64_t width = bits(v->dtype) / element;
+    if (columns_.contains(v) || stores_to(unrolled.body, v->buffer)) continue;
+    std::optional<Expr> along = coefficient_of(v->offset, unrolled.variable),
+                        across = coefficient_of(v->offset, vector.variable);
+    if (!along || !along->is_constant(width) || !across || depends_on(*across, vector.variable)) continue;
+    if (across->is_constant() && std::abs(across->value()) < 2 * width) continue;
+    bool known = true; // nothing that is defined inside the unrolled loop
+    for (Expr s : symbols_of(v->offset))
+      known = known && (s == unrolled.variable || s == vector.variable || variables_.contains(s));
+    if (!known) continue;
+    const int bytes = element / 8;
+    llvm::Type* type = with_lanes(memory_type(v->dtype));
+    open_scope();
+    bind(unrolled.variable, {nullptr, 0}, depth_ + 1);
+    std::vector<Value*> rows;
+    for (int64_t i = 0; i < n; ++i) {
+      Value* p = address(v->buffer, substitute(v->offset, {{vector.variable, Expr(i)}}), bytes);
+      if (!masked || buffer.padded) {
+        rows.push_back(b_.CreateAlignedLoad(type, p, Align(1)));
+      } else {
+        Value* row_live = b_.CreateICmpSGT(materialize(live), i64(i));
+        rows.push_back(b_.CreateMaskedLoad(type, p, Align(1),
+                                           b_.CreateVectorSplat(static_cast<unsigned>(n), row_live),
+                                           Constant::getNullValue(type)));
+      }
+    }
+    close_scope();
+    transpose(rows);
+    columns_[v] = std::move(rows);
+    column_variable_ = unrolled.variable;
+  }
+  lanes_ = old_lanes;
+}
+
+// Stages that are one instruction each and need no tables: within blocks of 128 bits lanes of two rows alternate, which turns the blocks; then the
+// blocks of two rows, the even ones and the odd ones, stand side by side.
+void Emitter::transpose(std::vector<Value*>& rows) {
+  const auto n = static_cast<int>(rows.size());
+  const int element = static_cast<int>(rows[0]->getType()->getScalarSizeInBits());
+  const int block = std::min(n, 128 / element);
+  const auto stage = [&](int apart, const auto& lane_of) { // lane_of(lane, 0 or 1): of x beside y
+    llvm::SmallVector<int, 64> pick[2];
+    for (int which : {0, 1})
+      for (int l = 0; l < n; ++l) pick[which].push_back(lane_of(l, which));
+    for (int i = 0; i < n; ++i) {
+      if (i & apart) continue;
+      Value *&x = rows[static_cast<size_t>(i)],
+            *&y = rows[static_cast<size_t>(i) + static_cast<size_t>(apart)];
+      Value* first = shuffle(x, y, pick[0]);
+      y = opaque(shuffle(x, y, pick[1]));
+      x = opaque(first);
+    }
+  };
+  for (int apart = block / 2; apart; apart /= 2)
+    stage(apart, [&](int l, int which) {
+      return l / block * block + which * (block / 2) + l % block / 2 + l % 2 * n;
+    });
+  for (int apart = block; apart < n; apart *= 2)
+    stage(apart, [&](int l, int which) {
+      const int place = 2 * (l / block) + which; // of the blocks of both
+      return place * block + l % block;          // y's follow x's
+    });
+}
+
+/// x, of which LLVM knows nothing: it looks through all shuffles before one for a shorter way, which takes longer than all else and finds none.
+Value* Emitter::opaque(Value* x) {
+  const auto bits = x->getType()->getPrimitiveSizeInBits().getFixedValue();
+  if (bits % 32 != 0) return x;
+  llvm::Type* floats = llvm::FixedVectorType::get(b_.getFloatTy(), static_cast<unsigned>(bits / 32));
+  Value* fenced = b_.CreateArithmeticFence(b_.CreateBitCast(x, floats), floats);
+  return b_.CreateBitCast(fenced, x->getType());
+}
+
+// A vector store whose lanes lie apart, under an unrolled loop along which they lie side by side: the vectors of all steps are kept, exchanged in blocks
+// of four lanes, and what each lane has is written at once.
+bool Emitter::turns_stores(const kernel::Stmt& unrolled) {
+  const Expr steps = unrolled.end - unrolled.begin;
+  if (!options_.transpose || lane_ || !turned_.empty() || !steps.is_constant() || steps.value() < 2 ||
+      steps.value() > 16)
+    return false;
+  std::map<kernel::BufferId, const kernel::Stmt*> stores; // one statement writes each buffer
+  std::set<kernel::BufferId> read;
+  std::vector<const kernel::Stmt*> loops{&unrolled};
+  std::function<void(const kernel::Value&)> reads = [&](const kernel::Value& v) {
+    if (v.kind == ValueKind::load) read.insert(v.buffer);
+    for (const auto& a : v.args) reads(*a);
+  };
+  /// Is there nothing but loops that are written out, lanes that all live, values, and stores that can be turned?
+  std::function<bool(const kernel::Body&)> plain = [&](const kernel::Body& statements) {
+    return std::ranges::all_of(statements, [&](const kernel::StmtRef& s) {
+      if (s->kind == StmtKind::let_value) return reads(*s->value), true;
+      if (s->kind == StmtKind::loop) {
+        const Expr trips = s->end - s->begin;
+        const bool vector = s->loop == kernel::LoopKind::vector;
+        if (!(vector || s->loop == kernel::LoopKind::unrolled) || !trips.is_constant() || s->masked ||
+            (vector &&
+             (trips.value() < 4 || trips.value() > 64 || !std::has_single_bit(uint64_t(trips.value())))))
+          return false;
+        loops.push_back(s.get());
+        const bool inside = plain(s->body);
+        if (inside && vector)
+          for (const kernel::StmtRef& inner : s->body)
+            if (inner->kind == StmtKind::store && stores.contains(inner->buffer) &&
+                !writes_each_once(*inner, loops))
+              return false;
+        loops.pop_back();
+        return inside;
+      }
+      if (s->kind != StmtKind::store) return false;
+      reads(*s->value);
+      const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(s->buffer)];
+      if (buffer.space == Space::registers) return true;
+      return bits(buffer.dtype) == 32 && loops.back()->loop == kernel::LoopKind::vector &&
+             stores.emplace(s->buffer, s.get()).second;
+    });
+  };
+  if (!plain(unrolled.body) || stores.empty()) return false;
+  for (const auto& [buffer, store] : stores)
+    if (read.contains(buffer)) return false;
+  for (const auto& [buffer, store] : stores) turned_.insert(store);
+  return true;
+}
+
+/// In single steps along the first loop and in longer ones along the last, each element once.
+bool Emitter::writes_each_once(const kernel::Stmt& store, std::span<const kernel::Stmt* const> loops) {
+  std::vector<int64_t> places{0};
+  for (const kernel::Stmt* l : loops) {
+    const auto step = coefficient_of(store.offset, l->variable);
+    if (!step || !step->is_constant()) return false;
+    const int64_t c = step->value(), n = (l->end - l->begin).value();
+    if ((l == loops.front() && c != 1) || (l == loops.back() && std::abs(c) < 2) ||
+        int64_t(places.size()) * n > 4096)
+      return false;
+    std::vector<int64_t> more;
+    for (const int64_t p : places)
+      for (int64_t i = 0; i < n; i++) more.push_back(p + i * c);
+    places = std::move(more);
+  }
+  std::ranges::sort(places);
+  return std::ranges::adjacent_find(places) == places.end();
+}
+
+/// Every step of the unrolled loop makes the same stores in the same order.
+void Emitter::turn(const Access& to, Value* value) {
+  LUMINAL_CHECK(to.kind == Access::Kind::pattern, "lanes of a turned store in unequal steps");
+  if (next_turned_ == turned_stores_.size()) turned_stores_.push_back({to, {}});
+  turned_stores_[next_turned_++].steps.push_back(value);
+}
+
+/// The first lanes of all vectors, the second ones, ..: vectors of as many lanes. Their number is a power of two.
+std::vector<Value*> Emitter::dealt(const std::vector<Value*>& vectors) {
+  if (vectors.size() == 1) return vectors;
+  std::vector<Value*> half[2], out;
+  for (size_t i = 0; i < vectors.size(); i++) half[i % 2].push_back(vectors[i]);
+  const std::vector<Value*> even = dealt(half[0]), odd = dealt(half[1]);
+  const auto n = static_cast<int>(llvm::cast<llvm::FixedVectorType>(vectors[0]->getType())->getNumElements());
+  for (size_t i = 0; i < even.size(); i++)
+    for (const int from : {0, n / 2}) {
+      llvm::SmallVector<int, 64> pick;
+      for (int l = 0; l < n; l++) pick.push_back(from + l / 2 + l % 2 * n);
+      out.push_back(opaque(shuffle(even[i], odd[i], pick)));
+    }
+  return out;
+}
+
+void Emitter::write_turned() {
+  for (TurnedStore& t : turned_stores_) {
+    auto* type = llvm::cast<llvm::FixedVectorType>(t.steps[0]->getType());
+    const auto n = static_cast<int>(type->getNumElements());
+    const auto at = [&](int lane, size_t step) {
+      return b_.CreateConstInBoundsGEP1_64(type->getElementType(), t.to.base,
+                                           uint64_t(t.to.pattern[size_t(lane)] + int64_t(step)));
+    };
+    // Of every four lanes the first two or the last two: `width` of x beside as many of y.
+    const auto pairs = [&](Value* x, Value* y, int width, bool last) {
+      llvm::SmallVector<int, 64> pick;
+      for (int block = 0; block < n; block += 4)
+        for (int i = 0; i < 4; i++)
+          pick.push_back(block + (last ? 2 : 0) + (width == 1 ? i / 2 : i % 2) + (i / width % 2 ? n : 0));
+      return opaque(shuffle(x, y, pick));
+    };
+    const auto write = [&](Value* x, int from, int count, int lane, size_t step) {
+      llvm::SmallVector<int, 4> pick;
+      for (int i = 0; i < count; i++) pick.push_back(from + i);
+      b_.CreateAlignedStore(shuffle(x, x, pick), at(lane, step), Align(1));
+    };
+    // Nothing lies between: what all lanes have is a run of memory.
+    const size_t steps = t.steps.size();
+    bool run = std::has_single_bit(steps);
+    for (int l = 0; l < n; l++) run = run && t.to.pattern[size_t(l)] == int64_t(steps) * l;
+    if (run) {
+      const std::vector<Value*> rows = dealt(t.steps);
+      for (size_t r = 0; r < rows.size(); r++) b_.CreateAlignedStore(rows[r], at(0, r * size_t(n)), Align(1));
+      continue;
+    }
+    size_t step = 0;
+    for (; step + 4 <= steps; step += 4)
+      for (const int last : {0, 1}) {
+        Value *x = pairs(t.steps[step], t.steps[step + 1], 1, last),
+              *y = pairs(t.steps[step + 2], t.steps[step + 3], 1, last);
+        for (const int second : {0, 1}) {
+          Value* rows = pairs(x, y, 2, second);
+          for (int block = 0; block < n; block += 4) write(rows, block, 4, block + 2 * last + second, step);
+        }
+      }
+    for (; step + 2 <= steps; step += 2)
+      for (const int last : {0, 1}) {
+        Value* rows = pairs(t.steps[step], t.steps[step + 1], 1, last);
+        for (int l = 0; l < n; l += 2) write(rows, l, 2, l / 4 * 4 + 2 * last + l / 2 % 2, step);
+      }
+    for (; step < steps; step++)
+      for (int l = 0; l < n; l++)
+        b_.CreateAlignedStore(b_.CreateExtractElement(t.steps[step], uint64_t(l)), at(l, step), Align(1));
+  }
+  turned_stores_.clear();
+  turned_.clear();
+}
+
+} // namespace luminal::codegen
