@@ -112,8 +112,6 @@ luminal::Result<void> Store::reserve_loaded(const std::map<uint64_t, int64_t>& s
 
 luminal::Result<std::byte*> Store::loaded(uint64_t key, int64_t bytes) {
   auto& entry = loaded_[key];
-  if (int64_t(entry.mapped.size()) >= bytes && entry.ready && !entry.data)
-    return const_cast<std::byte*>(entry.mapped.data()); // only ever read: it is ready
   if (!entry.data) {
     auto made = DeviceBuffer::allocate(device_, bytes, in_huge_pages(bytes));
     if (!made) return made.failure();
@@ -128,13 +126,10 @@ void Store::finish_load(const std::vector<uint64_t>& keys, double seconds) {
   for (uint64_t key : keys) loaded_.at(key).ready = true;
   if (load_path_.empty() || seconds < worth_seconds_) return;
   LoadFile::Values values;
-  double bytes = 0; // of what was computed now
   for (auto& [key, value] : loaded_)
-    if (value.ready) {
-      values[key] =
-          value.mapped.empty() ? std::span<const std::byte>(value.data, size_t(value.bytes)) : value.mapped;
-      if (value.mapped.empty()) bytes += double(value.bytes);
-    }
+    if (value.ready) values[key] = {value.data, size_t(value.bytes)};
+  double bytes = 0; // of what was computed now
+  for (uint64_t key : keys) bytes += double(loaded_.at(key).bytes);
   // Copies in another order come about as fast as a disk gives them back, and writing gigabytes takes far longer.
   constexpr double disk_bytes_per_second = 3e8;
   if (worth_seconds_ > 0 && seconds * disk_bytes_per_second < bytes) return;
@@ -146,18 +141,25 @@ luminal::Result<void> Store::keep_loaded_in(std::string path, uint64_t source, d
   load_path_ = std::move(path);
   load_source_ = source;
   worth_seconds_ = worth_seconds;
-  auto file = LoadFile::open(load_path_, source);
+  const auto file = LoadFile::open(load_path_, source);
   if (!file) return file.failure();
-  load_file_ = std::move(*file);
-  for (auto& [key, bytes] : load_file_->values())
-    if (!is_loaded(key)) loaded_[key] = {nullptr, bytes, int64_t(bytes.size()), true};
+  // Copied: pages of a mapped file are small ones, and every step would read them slower.
+  std::map<uint64_t, int64_t> sizes;
+  for (auto& [key, bytes] : file->values())
+    if (!is_loaded(key)) sizes[key] = int64_t(bytes.size());
+  if (auto done = reserve_loaded(sizes); !done) return done;
+  for (auto& [key, size] : sizes) {
+    auto memory = loaded(key, size);
+    if (!memory) return memory.failure();
+    if (size > 0) std::memcpy(*memory, file->values().at(key).data(), size_t(size));
+    loaded_.at(key).ready = true;
+  }
   return {};
 }
 
 void Store::unload() {
   loaded_.clear();
   blocks_.clear();
-  load_file_.reset();
   load_path_.clear();
 }
 

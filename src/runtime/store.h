@@ -6,7 +6,6 @@
 #include "runtime/plan.h"
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -81,9 +80,8 @@ private:
     DeviceBuffer copy;
   };
   struct Loaded {
-    std::byte* data = nullptr;         // in blocks_
-    std::span<const std::byte> mapped; // of load_file_, instead of that
-    int64_t bytes = 0;                 // of the value
+    std::byte* data = nullptr; // in blocks_
+    int64_t bytes = 0;
     bool ready = false;
   };
   device::Device& device_;
@@ -92,8 +90,7 @@ private:
   uint64_t state_version_ = 0;
   std::map<uint64_t, Loaded> loaded_;
   std::vector<DeviceBuffer> blocks_; // of loaded_
-  std::optional<LoadFile> load_file_;
-  std::string load_path_; // empty: loaded values are not kept
+  std::string load_path_;            // empty: loaded values are not kept
   uint64_t load_source_ = 0;
   double worth_seconds_ = 0;
 };

@@ -169,21 +169,40 @@ TEST(Store, LoadedValuesThatAreSmallLieTogether) {
   runtime::Store store(*device);
   store.keep_loaded_in(path, 3, 0).value();
   store.reserve_loaded({{7, 100}}).value(); // nothing that would fill a page
-  EXPECT_EQ(store.owned_bytes(), 0);
+  EXPECT_EQ(store.owned_bytes(), 64);
   store.reserve_loaded(sizes).value();
-  EXPECT_EQ(store.owned_bytes(), 4 * mega + 128);
+  EXPECT_EQ(store.owned_bytes(), 4 * mega + 192);
   std::byte* first = store.loaded(1, mega).value();
   EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % (2 * mega), 0u);
   EXPECT_EQ(store.loaded(2, 100).value(), first + mega);
   EXPECT_EQ(store.loaded(4, 3 * mega).value(), first + mega + 128);
   EXPECT_FALSE(store.is_loaded(4)); // it has a place, and no value yet
   EXPECT_EQ(std::memcmp(store.loaded(5, 5).value(), "value", 5), 0);
-  EXPECT_EQ(store.owned_bytes(), 4 * mega + 128);
+  EXPECT_EQ(store.owned_bytes(), 4 * mega + 192);
   store.loaded(3, 16 * mega).value();
   store.reserve_loaded(sizes).value(); // another plan with the same values
-  EXPECT_EQ(store.owned_bytes(), 20 * mega + 128);
+  EXPECT_EQ(store.owned_bytes(), 20 * mega + 192);
   store.unload();
   EXPECT_EQ(store.owned_bytes(), 0);
+}
+
+TEST(Store, LoadedValuesFromAFileLieInMemoryOfTheirOwn) {
+  Folder folder;
+  const std::string path = folder.path() + "/values";
+  ThreadPool pool(1);
+  auto device = device::make_cpu_device(pool);
+  constexpr size_t mega = 1 << 20;
+  const auto large = bytes_of(std::string(8 * mega, 'l')), half = bytes_of(std::string(mega, 'h')),
+             other = bytes_of(std::string(mega, 'o')), more = bytes_of(std::string(2 * mega, 'm'));
+  runtime::LoadFile::write(path, 3, {{1, large}, {2, half}, {3, other}, {4, more}}).value();
+  runtime::Store store(*device);
+  store.keep_loaded_in(path, 3, 0).value();
+  fs::resize_file(path, 0); // what is mapped is gone
+  for (auto& [key, want] : runtime::LoadFile::Values{{1, large}, {2, half}, {3, other}, {4, more}}) {
+    const std::byte* got = store.loaded(key, int64_t(want.size())).value();
+    EXPECT_TRUE(std::equal(want.begin(), want.end(), got)) << key;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(got) % (2 * mega), key == 3 ? mega : 0u) << key; // large pages
+  }
 }
 
 /// y = x . (a b), the product of the weights computed at load.
