@@ -3,6 +3,7 @@
 #include "kernel/formula.h"
 #include "kernel/nest.h"
 #include <algorithm>
+#include <bit>
 
 namespace luminal::kernel {
 namespace {
@@ -137,6 +138,17 @@ void check_ordered(const Nests& nests, int s, const StageLoop& loop, std::string
       refuse("loop {} of stage {} keeps its order and cannot be {}", loop.name, stage.name, kind);
 }
 
+/// Lanes are a power of two: the last ones of a loop of fewer trips do nothing.
+void fill_lanes(StageNest& nest, StageLoop& loop) {
+  const int64_t trips = loop.extent.value(), lanes = int64_t(std::bit_ceil(uint64_t(trips)));
+  if (lanes == trips) return;
+  loop.extent = lanes;
+  const Expr filled = loop_symbol(loop.name, loop.extent);
+  replace_symbol(nest, loop.symbol, filled);
+  loop.symbol = filled;
+  nest.guards.push_back({filled, trips});
+}
+
 void set_kind(Nests& nests, const Directive& d, LoopKind kind) {
   static constexpr std::string_view names[] = {"serial", "parallel", "unrolled", "a vector loop"};
   bool list = d.kind != DirectiveKind::parallel;
@@ -151,14 +163,15 @@ void set_kind(Nests& nests, const Directive& d, LoopKind kind) {
       if (kind == LoopKind::unrolled && loop.extent.value() > 1024)
         refuse("loop {} has {} trips: too many to write out", loop.name, loop.extent.value());
       if (kind == LoopKind::vector) {
-        int64_t n = loop.extent.value();
-        if (n > 1024 || (n & (n - 1)) != 0)
-          refuse("loop {} has {} trips: a vector has a power of two of lanes, at most 1024", loop.name, n);
+        const int64_t n = loop.extent.value();
+        if (n < 1 || n > 1024)
+          refuse("loop {} has {} trips: a vector has between 1 and 1024 lanes", loop.name, n);
         for (auto& other : nests.stages[size_t(s)].loops)
           if (other.kind == LoopKind::vector && other.name != loop.name)
             refuse("stage {} already has a vector loop {}", nests.cone.stages[size_t(s)].name, other.name);
       }
       loop.kind = kind;
+      if (kind == LoopKind::vector) fill_lanes(nests.stages[size_t(s)], loop);
       if (!d.numbers.empty()) loop.level = int(d.numbers[0]);
     });
 }

@@ -114,6 +114,8 @@ std::string Chooser::split_lanes(int s, const std::string& loop) {
     return split(s, loop, limits_.lanes).second;
   int64_t power = 1;
   while (power * 2 <= n) power *= 2;
+  // Windows are read under masks at any rate: one vector with some dead lanes.
+  if (reads_windows(s)) return loop;
   return power == n ? loop : split(s, loop, power).second;
 }
 
@@ -411,6 +413,8 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
       if (const int64_t bodies = ask(s, "bodies", 4, {1, 2, 8}); bodies > 1)
         add(DirectiveKind::jam, {name, kept.back()}, {bodies});
   }
+  if (lanes && common.empty() && !kept.empty() && !reduced.empty())
+    windows_ahead(s, *lanes, kept.back(), reduced.front());
   // In parallel: the outermost loop with enough trips that are known, else the first one.
   if (!common.empty()) {
     add(DirectiveKind::parallel, {name, common[0]});

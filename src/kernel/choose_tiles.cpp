@@ -45,6 +45,13 @@ std::vector<Chooser::Row> Chooser::rows_of(int s, const std::string& lanes,
         if (!here && along_reduction) row.shared += step;
         if (here && along_reduction) row.bytes += size, row.step += step, row.loads++;
         row.vectors |= here && along_reduction && in_lanes;
+        for (Expr e : f.index) { // rows of windows
+          const Expr at = substitute(e, nest(s).axis_values);
+          row.overlaps |=
+              here && depends_on(at, l.symbol) && std::ranges::any_of(nest(s).loops, [&](auto& r) {
+                return r.symbol.is_symbol() && loop_reduces(s, r) && depends_on(at, r.symbol);
+              });
+        }
         if (here && along_reduction) values.insert(f.value);
       });
     }
@@ -269,6 +276,32 @@ void Chooser::stream_ahead(int s, const std::string& lanes, const std::vector<st
   }
 }
 
+/// Windows with steps of several that come from memory, in loads that overlap in every line: too many requests for the processor to see the rows. Those of
+/// later tiles are asked for.
+void Chooser::windows_ahead(int s, const std::string& lanes, const std::string& tiles,
+                            const std::string& inner) {
+  if (!reads_windows(s)) return;
+  const Expr lane = nest(s).find(lanes)->symbol, tile = nest(s).find(tiles)->symbol,
+             step = nest(s).find(inner)->symbol;
+  std::set<int> values;
+  visit_stage(stage(s), [&](const Formula& f) {
+    if (f.kind != FormulaKind::load || nests_.cone.values[size_t(f.value)].role != ValueRole::input) return;
+    std::vector<Expr> at;
+    for (Expr e : f.index) at.push_back(substitute(e, nest(s).axis_values));
+    const bool rows = tile.is_symbol() && step.is_symbol() && std::ranges::any_of(at, [&](Expr e) {
+                        return depends_on(e, tile) && depends_on(e, step);
+                      });
+    if (rows && step_of(nests_.cone, f.value, at, lane) == Step::near &&
+        bytes_read(s, f.value, tiles).second > limits_.l2)
+      values.insert(f.value);
+  });
+  for (int value : values) {
+    const std::string& read = nests_.cone.values[size_t(value)].name;
+    if (const int64_t ahead = ask(s, ("ahead." + read).c_str(), 4, {0, 2, 8}); ahead > 0)
+      try_add(DirectiveKind::prefetch, {stage(s).name, read, tiles, inner}, {ahead});
+  }
+}
+
 /// Does a fold read places that move along kept and summed axes at once?
 bool Chooser::reads_windows(int s) const {
   const std::vector<int> reduced = reduced_axes(stage(s));
@@ -361,7 +394,7 @@ Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::v
   }
   // Rows that share their vectors come first: one load for all of them. A number of rows that is known needs no body for what is left over.
   const auto worth = [](const Row& r) {
-    return std::tuple(!r.vectors, r.constant && r.trips % 4 == 0, r.trips);
+    return std::tuple(!r.vectors, r.overlaps, r.constant && r.trips % 4 == 0, r.trips);
   };
   std::ranges::stable_sort(rows, [&](auto& a, auto& b) { return worth(a) > worth(b); });
   const auto up_to = [](int64_t most) {
@@ -374,10 +407,17 @@ Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::v
   const int64_t usual_vectors = limits_.vector_registers >= 32 ? 4 : 2;
   if (!rows.empty()) {
     int64_t usual = std::min<int64_t>(rows[0].trips, 4);
-    // Rows of windows overlap: what is read for one stays in registers for the next, beside the sums.
-    if (has_beside && rows[0].vectors && reads_windows(s))
-      usual = std::clamp<int64_t>(
-          limits_.vector_registers / 4 / std::min(usual_vectors, trips(*nest(s).find(beside))), 1, usual);
+    // Rows of windows overlap: what is read for one stays in registers for the next, beside the sums. As many as divide leave none over.
+    if (rows[0].vectors && reads_windows(s)) {
+      const int64_t beside_each = has_beside ? std::min(usual_vectors, trips(*nest(s).find(beside))) : 1,
+                    most = std::clamp<int64_t>(limits_.vector_registers / 4 / beside_each, 1, rows[0].trips);
+      usual = most;
+      for (int64_t r = most; r > most / 2 && rows[0].constant; r--)
+        if (rows[0].trips % r == 0) {
+          usual = r;
+          break;
+        }
+    }
     unroll(rows[0].loop, ask(s, "rows", usual, up_to(rows[0].trips)));
   }
   if (has_beside) {

@@ -151,16 +151,18 @@ private:
   void scan_rows(int s, const std::vector<std::string>& common, Tile& tile);
   Tile choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common);
   bool reads_windows(int s) const;
+  void windows_ahead(int s, const std::string& lanes, const std::string& tiles, const std::string& inner);
   struct Row { // a kept loop along which one operand of a fold does not move
     std::string loop;
     int64_t trips;
     bool constant;
-    int64_t bytes = 0;    // of what moves along it
-    int64_t step = 0;     // bytes of that for each trip
-    int loads = 0;        // loads that move along it
-    bool vectors = false; // one of them moves along the lanes as well
-    int64_t shared = 0;   // bytes of what does not move along it
-    int values = 0;       // whose elements move along it
+    int64_t bytes = 0;     // of what moves along it
+    int64_t step = 0;      // bytes of that for each trip
+    int loads = 0;         // loads that move along it
+    bool vectors = false;  // one of them moves along the lanes as well
+    bool overlaps = false; // what it reads for one trip it reads in part for the next: windows
+    int64_t shared = 0;    // bytes of what does not move along it
+    int values = 0;        // whose elements move along it
   };
   std::vector<Row> rows_of(int s, const std::string& lanes, const std::vector<std::string>& common) const;
   void dot_tile(int s, const std::string& lanes, std::vector<Row> rows, int64_t budget, Tile& tile);

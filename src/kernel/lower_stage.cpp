@@ -518,6 +518,7 @@ Body StageLowering::prefetches(const State& state, const StageLoop& loop) {
       offset = offset + *step * Expr(p.distance);
       Body here;
       std::vector<const StageLoop*> rows;
+      int64_t more_lines = 0; // of the lanes of one vector, behind the first one's
       for (auto* l : unopened(state, offset)) {
         const std::optional<Expr> apart = coefficient_of(offset, l->symbol);
         const bool known = apart && apart->is_constant() && l->extent.is_constant();
@@ -526,10 +527,13 @@ Body StageLowering::prefetches(const State& state, const StageLoop& loop) {
         const bool lines = l->kind == LoopKind::vector && steps >= line;       // of lanes: one for each
         if ((lines || (l->kind == LoopKind::unrolled && !one_line)) && (!reduces(*l) || p.inner != p.loop))
           rows.push_back(l);
+        else if (l->kind == LoopKind::vector && steps > 1 && apart->value() > 0)
+          more_lines = (steps * l->extent.value() - 1) / line;
       }
       State inside = state;
       for (auto* l : rows) inside.opened.insert(l->symbol);
-      here.push_back(prefetch(l_.places_[size_t(p.value)].buffer, at_first(inside, offset)));
+      for (int64_t n = 0; n <= more_lines; n++)
+        here.push_back(prefetch(l_.places_[size_t(p.value)].buffer, at_first(inside, offset + n * line)));
       for (size_t r = rows.size(); r-- > 0;)
         here = {kernel::loop(LoopKind::unrolled, rows[r]->symbol, 0, rows[r]->extent, std::move(here))};
       append(out, std::move(here));

@@ -4,7 +4,7 @@
 //   order STAGE LOOP...                        names every loop of the stage, outermost first
 //   merge STAGE OUTER INNER NAME               two neighbouring loops become one
 //   parallel STAGE LOOP [LEVEL]                deals out the iterations: level 0 workers (threads, blocks), 1 lanes of a group, ...
-//   vector|unroll STAGE LOOP...                lanes; bodies written out (register tiles)
+//   vector|unroll STAGE LOOP...                lanes (a power of two: the last ones of fewer trips do nothing); bodies written out (register tiles)
 //   jam STAGE LOOP COUNT                       bodies in each trip of a serial loop
 //   at STAGE LOOP                              the stage runs inside LOOP of the nest that is open before it (compute_at); root: a nest of its own
 //   store VALUE LOOP DIM... [in SPACE]         its storage begins a new life in each trip of LOOP; DIM: axis, axis/N, axis%N, axis+PAD; SPACE: shared, local

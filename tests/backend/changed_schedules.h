@@ -100,6 +100,29 @@ inline FuzzTerm convolution_term(std::mt19937_64& random) {
           {}};
 }
 
+/// Each channel has a window of its own.
+inline FuzzTerm depthwise_term(std::mt19937_64& random) {
+  const auto in = [&](int64_t low, int64_t high) {
+    return low + int64_t(random() % uint64_t(high - low + 1));
+  };
+  const int64_t images = in(1, 8), channels = in(1, 4), kernel = in(2, 3), stride = in(1, 2), pad = in(0, 1);
+  const int64_t height = in(5, 14), width = in(5, random() % 3 ? 20 : 40);
+  const auto out = [&](int64_t size) { return (size + 2 * pad - kernel) / stride + 1; };
+  const std::string axes = fmt::format("[b: {}, c: {}, i: {}, j: {}, r: {}, s: {}]", images, channels,
+                                       out(height), out(width), kernel, kernel),
+                    i = fmt::format("{}*i + r - {}", stride, pad),
+                    j = fmt::format("{}*j + s - {}", stride, pad);
+  return {
+      fmt::format(
+          "fn @depthwise(%X: f32[{}, {}, {height}, {width}], %W: f32[{}, {}, {}]) {{\n  %x = view %X {axes} "
+          "-> [b, c, {i}, {j}] where 0 <= {i} and {i} < {height} and 0 <= {j} and {j} < {width}\n  %w = "
+          "view %W {axes} -> [c, r, s]\n  %p = mul %x, %w\n  %f = fold {axes} over [r, s] {{ sum %p[b, c, "
+          "i, j, r, s] }}\n  %g = get %f, 0\n  %y = abs %g\n  return y = %y\n}}\n",
+          images, channels, channels, kernel, kernel, fmt::arg("height", height), fmt::arg("width", width),
+          fmt::arg("axes", axes), fmt::arg("i", i), fmt::arg("j", j)),
+      {}};
+}
+
 /// Rows of a softmax, weighted by a second operand.
 inline FuzzTerm softmax_term(std::mt19937_64& random) {
   const int64_t m = edge(random, 129), n = edge(random, 129);

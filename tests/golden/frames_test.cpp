@@ -414,26 +414,72 @@ TEST(Frames, RunsOfACopyThatAreCutWithARemainderAreReadPlainly) {
               Not(testing::AnyOf(HasSubstr("//"), HasSubstr("%"))));
 }
 
-TEST(Frames, RowsOfWindowsLeaveRegistersForWhatTheyShare) {
-  const auto rows_of = [](int64_t width) {
-    const std::string axes = fmt::format("c: 2, i: 8, j: {}, r: 3, s: 3", width);
-    const std::string term =
-        fmt::format("fn @conv(%X: f32[2, 8, {1}], %W: f32[2, 3, 3]) {{\n  %x = view %X [{0}] -> [c, i + r - "
-                    "1, j + s - 1] where 1 <= i + r "
-                    "and i + r < 9 and 1 <= j + s and j + s < {2}\n  %w = view %W [{0}] -> [c, r, s]\n  %p = "
-                    "mul %x, %w\n  %f = fold [{0}] "
-                    "over [r, s] {{ sum %p[c, i, j, r, s] }}\n  %Y = get %f, 0\n  return Y = %Y\n}}\n",
-                    axes, width, width + 1);
-    Module module = parse_module(term, "conv");
-    auto cone = cone_of(module.entry(), false);
-    EXPECT_TRUE(cone) << (cone ? "" : cone.error());
-    auto [schedule, kernel, decisions] = default_kernel(*cone, one);
-    EXPECT_TRUE(kernel);
-    expect_numbers(module, *cone, *kernel, to_string(schedule), 3);
-    return to_string(schedule);
+/// Each channel has a window of its own.
+std::string depthwise_term_of(const Convolution& c) {
+  const std::string axes = fmt::format("b: {}, c: {}, i: {}, j: {}, r: {}, s: {}", c.images, c.channels,
+                                       c.out(c.height, c.kernel_h), c.out(c.width, c.kernel_w), c.kernel_h,
+                                       c.kernel_w),
+                    i = fmt::format("{}*i + {}*r - {}", c.stride, c.dilation, c.pad),
+                    j = fmt::format("{}*j + {}*s - {}", c.stride, c.dilation, c.pad);
+  return fmt::format(
+      "fn @conv(%X: f32[{}, {}, {}, {}], %W: f32[{}, {}, {}]) {{\n  %x = view %X [{axes}] -> [b, c, {}, "
+      "{}]{}\n"
+      "  %w = view %W [{axes}] -> [c, r, s]\n  %p = mul %x, %w\n  %f = fold [{axes}] over [r, s] {{ sum "
+      "%p[b, c, i, j, r, s] }}\n  %Y = get %f, 0\n  return Y = %Y\n}}\n",
+      c.images, c.channels, c.height, c.width, c.channels, c.kernel_h, c.kernel_w, i, j,
+      c.pad ? fmt::format(" where 0 <= {0} and {0} < {1} and 0 <= {2} and {2} < {3}", i, c.height, j, c.width)
+            : "",
+      fmt::arg("axes", axes));
+}
+
+TEST(Depthwise, RowsOfWindowsLeaveRegistersForWhatTheyShare) {
+  const auto of = [](int64_t height, int64_t width, int64_t images = 1) {
+    return default_of(depthwise_term_of({.images = images, .channels = 2, .height = height, .width = width}),
+                      one);
   };
-  EXPECT_THAT(rows_of(64), HasSubstr("split f i i.o i.i 2\n")); // beside four vectors
-  EXPECT_THAT(rows_of(32), HasSubstr("split f i i.o i.i 4\n")); // beside two
+  EXPECT_THAT(of(8, 64), HasSubstr("split f i i.o i.i 2\n")); // beside four vectors
+  EXPECT_THAT(of(8, 32), HasSubstr("split f i i.o i.i 4\n")); // beside two
+  // Not images, which share nothing; one vector with dead lanes; as many rows as divide.
+  EXPECT_THAT(of(14, 14, 8), testing::AllOf(HasSubstr("split f i i.o i.i 7\n"), HasSubstr("vector f j\n"),
+                                            HasSubstr("unroll f i.i\n")));
+  EXPECT_THAT(of(7, 7), testing::AllOf(HasSubstr("vector f j\n"), HasSubstr("unroll f i\n")));
+}
+
+TEST(Depthwise, RowsAtEveryOtherPlaceAreAskedForAhead) {
+  const Convolution c{.channels = 4, .height = 40, .width = 40, .stride = 2};
+  MachineLimits limits = one;
+  EXPECT_THAT(default_of(depthwise_term_of(c), limits), Not(HasSubstr("prefetch"))); // in the second cache
+  limits.l2 = 16 << 10;
+  EXPECT_THAT(default_of(depthwise_term_of(c), limits), HasSubstr("prefetch f X i.o r 4\n"));
+  Convolution near = c;
+  near.stride = 1;
+  EXPECT_THAT(default_of(depthwise_term_of(near), limits), Not(HasSubstr("prefetch")));
+}
+
+TEST(Depthwise, RandomSizes) {
+  std::mt19937_64 random(7);
+  const auto in = [&](int64_t low, int64_t high) {
+    return low + int64_t(random() % uint64_t(high - low + 1));
+  };
+  for (int i = 0; i < 60; i++) {
+    Convolution c{.images = in(1, 8), .channels = in(1, 6)};
+    draw_windows(c, in);
+    c.height = in(6, 14), c.width = in(6, 20);
+    MachineLimits limits = i % 3 == 0 ? avx512 : i % 3 == 1 ? avx2 : one;
+    limits.l2 = in(0, 1) ? 4 << 10 : 1 << 20;
+    default_of(depthwise_term_of(c), limits, {}, uint64_t(i + 1));
+    if (HasFailure()) FAIL() << i;
+  }
+}
+
+TEST(Lanes, OfFewerTripsAreFilledUp) {
+  const std::string term = "fn @conv(%X: f32[3, 11]) {\n  %Y = neg %X\n  return Y = %Y\n}\n";
+  Module module = parse_module(term, "lanes");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone) << cone.error();
+  const std::string name = cone->stages[0].name, last = cone->axes[1].name;
+  EXPECT_THAT(lowered(term, fmt::format("vector {} {}", name, last)),
+              HasSubstr(fmt::format("vector {} in 0..16 masked 11\n", last)));
 }
 
 } // namespace

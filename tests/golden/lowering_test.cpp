@@ -139,6 +139,26 @@ TEST(GoldenPrefetch, LinesOfLanesAndOfResults) {
                                         "          prefetch y[io*1024 + iu*64 + jo*16 + 1024]\n"));
 }
 
+/// Lanes that lie a few elements apart reach over several lines.
+TEST(GoldenPrefetch, LinesOfOneVector) {
+  const Module module = parse_module("fn @pick(%x: f32[9, 96]) {\n  %t = view %x [i: 9, j: 32] -> [i, 3*j]\n "
+                                     " %y = neg %t\n  return y = %y\n}",
+                                     "pick");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  const std::string stage = cone->stages[0].name, i = cone->axes[0].name, j = cone->axes[1].name;
+  auto kernel = lower(*cone, parse_schedule(fmt::format("split {0} {2} jo jl 16\nvector {0} jl\n"
+                                                        "prefetch {0} x {1} jo 2\n",
+                                                        stage, i, j),
+                                            "pick"));
+  ASSERT_TRUE(kernel.ok()) << kernel.error();
+  EXPECT_THAT(verify(*kernel), testing::IsEmpty());
+  const std::string loops = to_string(*kernel);
+  for (const int place : {192, 208, 224})
+    EXPECT_THAT(loops, testing::HasSubstr(fmt::format("prefetch x[{}*96 + jo*48 + {}]\n", i, place)));
+  EXPECT_THAT(loops, testing::Not(testing::HasSubstr("240]\n")));
+}
+
 /// The cell of an LSTM is a kernel; the loop around it carries its results.
 TEST(GoldenLstm, TheLoopCarriesTheCell) {
   GoldenCase c{"lstm", {}};
