@@ -18,8 +18,8 @@ struct Wish {
   bool operator==(const Wish&) const = default;
 };
 struct Wishes {
-  std::map<NodeId, Wish> panels;     ///< by constant
-  std::map<NodeId, Border> bordered; ///< by fold
+  std::map<NodeId, Wish> panels;                  ///< by constant
+  std::map<NodeId, std::vector<Border>> bordered; ///< by fold
 };
 
 /// A copy of what lies in another order: what it is copied into is free to choose.
@@ -102,9 +102,10 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits) {
     }
   }
   for (NodeId id : kept) wishes.erase(id);
-  std::map<NodeId, Border> borders;
+  std::map<NodeId, std::vector<Border>> borders;
   for (auto [fold, constant] : bordered)
-    if (const auto border = border_of(f, fold); border && wishes.contains(constant)) borders[fold] = *border;
+    if (auto found = borders_of(f, fold); !found.empty() && wishes.contains(constant))
+      borders[fold] = std::move(found);
   return {std::move(wishes), std::move(borders)};
 }
 
@@ -132,15 +133,16 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
     Node node = f[id];
     for (NodeId& input : node.inputs) input = stands_in[input];
     if (const auto border = bordered.find(id); border != bordered.end())
-      std::get<FoldAttr>(node.attr).where = border->second.inside;
+      for (const Border& b : border->second)
+        std::get<FoldAttr>(node.attr).where = logical_and(std::get<FoldAttr>(node.attr).where, b.inside);
     copies[id] = stands_in[id] = NodeId(to.nodes.size());
     to.nodes.push_back(std::move(node));
     if (f[id].kind == NodeKind::get && bordered.contains(f[id].inputs[0])) {
       const NodeId fold = f[id].inputs[0];
-      const Border& border = bordered.at(fold);
-      const NodeId constant = f[f[fold].inputs[0]].inputs[size_t(border.other)];
-      const NodeId sum =
-          add_outside(to, border, std::get<FoldAttr>(f[fold].attr), copies[id], copies[constant]);
+      NodeId sum = copies[id];
+      for (const Border& border : bordered.at(fold))
+        sum = add_outside(to, border, std::get<FoldAttr>(f[fold].attr), sum,
+                          copies[f[f[fold].inputs[0]].inputs[size_t(border.other)]]);
       std::swap(to.nodes[sum].name, to.nodes[copies[id]].name);
       copies[id] = stands_in[id] = sum;
     }

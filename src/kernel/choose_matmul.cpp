@@ -172,9 +172,8 @@ std::optional<Chooser::Product> Chooser::product(int s, const std::vector<std::s
     if (!m || rank(l) > rank(m)) m = l;
   }
   if (!m) return {};
-  // A tile lies inside of the domain as a whole.
-  for (const StageLoop* l : {n, m})
-    if (depends_on(substitute(st.domain, nest(s).axis_values), l->symbol)) return {};
+  // A vector lies inside of the domain as a whole.
+  if (depends_on(substitute(st.domain, nest(s).axis_values), n->symbol)) return {};
   for (const StageLoop* l : kept) {
     if (l == n || l == m) continue;
     const bool rows = moves(1 - panel, *l) && !moves(panel, *l);

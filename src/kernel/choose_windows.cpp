@@ -249,7 +249,16 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
   const bool streamed = vectors * limits_.lanes * p->deep * 4 > limits_.l1;
   double best = 0;
   const Expr domain = substitute(stage(s).domain, nest(s).axis_values);
-  const bool cut = !domain.is_constant(1); // along the rows
+  const bool cut = !domain.is_constant(1);
+  const Expr column = nest(s).find(p->m)->symbol;
+  // Rows of windows are left out by the loop over them, columns point by point: of the places in a tile few meet the border, and the code generator knows which.
+  std::vector<Expr> conditions{domain};
+  if (domain.kind() == ExprKind::logical_and) conditions.assign(domain.args().begin(), domain.args().end());
+  const auto cuts = [&](Expr loop) {
+    return loop.is_symbol() && std::ranges::any_of(conditions, [&](Expr e) {
+             return depends_on(e, loop) && !depends_on(e, column);
+           });
+  };
   for (int64_t r : {1, 2})
     for (int64_t c : {4, 2, 3, 5, 6, 8, 7}) {
       if (cut && r > 1) continue;
@@ -302,14 +311,13 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
   if (!row.empty()) words.push_back(ri);
   add(DirectiveKind::unroll, words);
   for (const std::string& d : p->depth)
-    if (const Expr symbol = nest(s).find(d)->symbol; symbol.is_symbol() && depends_on(domain, symbol))
-      add(DirectiveKind::predicate_bound, {name, d});
+    if (cuts(nest(s).find(d)->symbol)) add(DirectiveKind::predicate_bound, {name, d});
   // Small windows are written out, up to what the domain cuts: that would take a body more for what is left, and gain nothing.
   int64_t bodies = 1;
   for (size_t d = p->depth.size(); d-- > 0;) {
     const StageLoop* l = nest(s).find(p->depth[d]);
     if (!l->symbol.is_symbol()) continue;
-    if (depends_on(domain, l->symbol)) break;
+    if (cuts(l->symbol)) break;
     const int64_t n = trips(*l), part = bodies == 1 && n > 8 ? 4 : n;
     if (bodies * part > 9) break;
     if (part > 1) add(DirectiveKind::jam, {name, l->name}, {part});

@@ -123,8 +123,8 @@ TEST(Panels, OfConvolutionsOnSmallImages) {
       "f32[2, 512, 3, 3, 32]");
 }
 
-/// The sum leaves out the rows of windows that lie beside the image, of which only some rows of results have any.
-TEST(Panels, OfConvolutionsLeaveOutRowsBesideTheImage) {
+/// The sum leaves out what of the windows lies beside the image: rows, and columns where rows are short.
+TEST(Panels, OfConvolutionsLeaveOutWhatLiesBesideTheImage) {
   const auto domain = [](const Function& f) {
     std::string text;
     for (const Node& node : f.nodes)
@@ -132,14 +132,16 @@ TEST(Panels, OfConvolutionsLeaveOutRowsBesideTheImage) {
         text += to_string(fold->where) + ";";
     return text;
   };
-  EXPECT_EQ(domain(packed(convolution(64, 7)).function), "i1 + i4 < 8 and i1 + i4 >= 1;");
-  EXPECT_EQ(domain(packed(convolution(64, 14, 2)).function), "i1*2 + i4 >= 1;"); // nothing below
+  EXPECT_EQ(domain(packed(convolution(64, 7)).function),
+            "i1 + i4 < 8 and i2 + i5 < 8 and i1 + i4 >= 1 and i2 + i5 >= 1;");
+  EXPECT_EQ(domain(packed(convolution(64, 14, 2)).function),
+            "i1*2 + i4 >= 1 and i2*2 + i5 >= 1;"); // nothing below
   // Few results of a weight that no cache holds: it comes faster in one piece.
   EXPECT_EQ(domain(packed(convolution(512, 7)).function), "1;");
   EXPECT_EQ(domain(packed(convolution(512, 14)).function), "i1 + i4 < 15 and i1 + i4 >= 1;");
 }
 
-TEST(Panels, WithoutRowsBesideTheImageComputeTheSame) {
+TEST(Panels, WithoutWhatLiesBesideTheImageComputeTheSame) {
   Module module = parse_module(convolution(32, 5));
   PackedFunction made = pack_constants(module.entry(), limits);
   ASSERT_EQ(made.panels.size(), 1u);

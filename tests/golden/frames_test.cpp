@@ -12,7 +12,8 @@ struct Convolution {
   int64_t images = 1, channels = 4, results = 32, height = 9, width = 9, kernel_h = 3, kernel_w = 3,
           stride = 1, dilation = 1, pad = 1;
   int64_t panel = 0;   // columns of the panels of the weight; 0: as it is
-  bool inside = false; // the sum leaves out rows beside the image
+  bool inside = false; // the sum leaves out rows beside the image,
+  bool within = false; // and columns
   int64_t out(int64_t size, int64_t k) const {
     return (size + 2 * pad - (k - 1) * dilation - 1) / stride + 1;
   }
@@ -27,18 +28,20 @@ std::string term_of(const Convolution& c) {
   const std::string condition =
       c.pad ? fmt::format(" where 0 <= {0} and {0} < {1} and 0 <= {2} and {2} < {3}", i, c.height, j, c.width)
             : "";
-  return fmt::format(
-      "fn @conv(%X: f32[{}, {}, {}, {}], %W: f32[{}]) {{\n  %x = view %X [{axes}] -> [b, c, "
-      "{}, {}]{}\n  %w = view "
-      "%W [{axes}] -> [{}]\n  %p = mul %x, %w\n  %f = fold [{axes}] over [c, r, s]{} {{ sum "
-      "%p[b, o, i, j, c, r, s] "
-      "}}\n  %Y = get %f, 0\n  return Y = %Y\n}}\n",
-      c.images, c.channels, c.height, c.width,
-      c.panel ? fmt::format("{}, {}, {}, {}, {}", (c.results + c.panel - 1) / c.panel, c.channels, c.kernel_h,
-                            c.kernel_w, c.panel)
-              : fmt::format("{}, {}, {}, {}", c.results, c.channels, c.kernel_h, c.kernel_w),
-      i, j, condition, c.panel ? fmt::format("o // {0}, c, r, s, o % {0}", c.panel) : "o, c, r, s",
-      c.inside ? fmt::format(" where 0 <= {0} and {0} < {1}", i, c.height) : "", fmt::arg("axes", axes));
+  return fmt::format("fn @conv(%X: f32[{}, {}, {}, {}], %W: f32[{}]) {{\n  %x = view %X [{axes}] -> [b, c, "
+                     "{}, {}]{}\n  %w = view "
+                     "%W [{axes}] -> [{}]\n  %p = mul %x, %w\n  %f = fold [{axes}] over [c, r, s]{} {{ sum "
+                     "%p[b, o, i, j, c, r, s] "
+                     "}}\n  %Y = get %f, 0\n  return Y = %Y\n}}\n",
+                     c.images, c.channels, c.height, c.width,
+                     c.panel ? fmt::format("{}, {}, {}, {}, {}", (c.results + c.panel - 1) / c.panel,
+                                           c.channels, c.kernel_h, c.kernel_w, c.panel)
+                             : fmt::format("{}, {}, {}, {}", c.results, c.channels, c.kernel_h, c.kernel_w),
+                     i, j, condition,
+                     c.panel ? fmt::format("o // {0}, c, r, s, o % {0}", c.panel) : "o, c, r, s",
+                     (c.inside ? fmt::format(" where 0 <= {0} and {0} < {1}", i, c.height) : "") +
+                         (c.within ? fmt::format(" and 0 <= {0} and {0} < {1}", j, c.width) : ""),
+                     fmt::arg("axes", axes));
 }
 
 /// The gradient of the weight. tail: what happens to the sums, "" or a line that makes %Y of %f0.
@@ -187,6 +190,23 @@ TEST(Frames, RowsBesideTheImageAreLeftOut) {
                       "frame X F\nsplit f i i.o i.i 2\norder f o i.o c r s i.i j\npredicate_bound f "
                       "r\nunroll f i.i\nvector f j\n"),
               HasSubstr("if "));
+}
+
+/// Of columns each place of a tile knows its own.
+TEST(Frames, ColumnsBesideTheImageAreLeftOut) {
+  for (const MachineLimits& limits : {one, avx512, avx2})
+    for (const int64_t width : {4, 7, 9}) {
+      const Convolution c{.channels = 2,
+                          .results = 64,
+                          .height = 7,
+                          .width = width,
+                          .panel = 32,
+                          .inside = true,
+                          .within = true};
+      const std::string schedule = default_of(c, limits);
+      EXPECT_THAT(schedule, testing::AllOf(HasSubstr("frame X X.frame"), HasSubstr("predicate_bound f r"),
+                                           Not(HasSubstr("predicate_bound f s")), HasSubstr("jam f s 3\n")));
+    }
 }
 
 /// A weight that is larger than the copies of all images passes by once.
