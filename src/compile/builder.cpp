@@ -4,7 +4,6 @@
 #include "base/hash.h"
 #include "compile/panels.h"
 #include "compile/rewrite.h"
-#include "compile/tuple_folds.h"
 #include "ir/host_text.h"
 #include "ir/interp.h"
 #include <algorithm>
@@ -143,7 +142,7 @@ const Function& PlanBuilder::keep(Function function) {
 }
 
 const Function& PlanBuilder::prepared(const Function& function) {
-  return keep(join_weighted_sums(module_, expand_sorts(module_, inline_calls(module_, function))));
+  return keep(expand_sorts(module_, inline_calls(module_, function)));
 }
 
 Step PlanBuilder::copy(int to, int from) const {

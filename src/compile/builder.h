@@ -51,7 +51,7 @@ private:
   int add_slot(std::string name, runtime::SlotKind kind, const TensorType& type);
   int slot_of(const Function& f, const Slots& slots, NodeId origin, int result) const;
   const Function& keep(Function function);
-  /// Without calls and sorts, weighted sums joined.
+  /// Without calls and sorts.
   const Function& prepared(const Function& function);
   runtime::Step copy(int to, int from) const;
 

@@ -7,6 +7,7 @@
 #include "codegen/version.h"
 #include "compile/plan_search.h"
 #include "device/known_devices.h"
+#include "ir/passes/weighted_sums.h"
 #include "ir/placement.h"
 #include "search/machine_profile.h"
 #include <algorithm>
@@ -88,6 +89,7 @@ Result<BuiltPlan> build(const Module& module, const Options& options,
   watch.lap("code");
   built.cached = *cached;
   plan->devices = devices_of(module, options.device);
+  plan->notes = passes::weighted_sum_notes(module);
   built.plan = std::make_shared<const runtime::Plan>(std::move(*plan));
   return built;
 }

@@ -109,6 +109,7 @@ std::string to_string(const Plan& plan) {
   print_steps(plan, plan.steps, 2, out);
   for (const PlanResult& result : plan.results)
     out += fmt::format("result {} = {}\n", result.name, plan.slots[size_t(result.slot)].name);
+  for (const std::string& note : plan.notes) out += note + "\n";
   return out;
 }
 

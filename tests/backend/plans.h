@@ -14,11 +14,13 @@ namespace luminal {
 /// A module compiled and loaded, with one context.
 struct Running {
   /// Compiled for so many threads; run by as many workers, or by others.
-  explicit Running(const Module& module, int threads = 1, int workers = 0)
+  explicit Running(const Module& module, int threads = 1, int workers = 0,
+                   const Pass& passes = passes::defaults())
       : pool(workers > 0 ? workers : threads), device(device::make_cpu_device(pool)),
         store(std::make_shared<runtime::Store>(*device)) {
     compile::Options options = compile::Options::host(threads);
     options.cache = false;
+    options.passes = passes;
     auto compiled = compile::compile(module, options);
     if (!compiled) throw Error(compiled.error());
     executable = runtime::Executable::load(compiled->plan, *device).value();

@@ -213,6 +213,25 @@ TEST(WeightedSums, WeightsThatAreAskedForAreStored) {
   EXPECT_EQ(compared, 2 * 40 * 40 + 40 * 16);
 }
 
+/// The report says what was joined, and why not; without passes nothing is.
+TEST(WeightedSums, AreToldAndCanBeTurnedOff) {
+  Shape s{.heads = 2, .group = 1, .queries = 40, .past = 0, .depth = 8, .width = 8, .dynamic = false};
+  const Module module = attention(s);
+  const auto told = [](const Module& m, const Pass& passes) {
+    const Running running(m, 1, 0, passes);
+    return running.report;
+  };
+  const auto holds = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  EXPECT_TRUE(holds(told(module, passes::defaults()), "one fold with its maximum"));
+  const std::string without = told(module, passes::none());
+  EXPECT_FALSE(holds(without, "one fold with its maximum"));
+  EXPECT_TRUE(holds(without, "apart from its maximum: no pass joins them"));
+  s.queries = 3;
+  EXPECT_TRUE(holds(told(attention(s), passes::defaults()), "apart from its maximum: few terms or few rows"));
+}
+
 /// A score that is NaN or infinite is seen in its row, and in no other.
 TEST(WeightedSums, NaNAndInfinityStayInTheirRows) {
   for (const double poison : {double(NAN), double(INFINITY), -double(INFINITY)}) {

@@ -188,8 +188,8 @@ NodeId Rebuild::splat(NodeId scalar, const Shape& shape) {
   view.shape = shape;
   return put({NodeKind::view, view, {scalar}, {{type(scalar).dtype, shape}}, {}, {}});
 }
-std::optional<NodeId> Rebuild::add(Attr attr, std::vector<NodeId> inputs,
-                                   std::vector<std::string> axis_names) {
+std::optional<NodeId> Rebuild::add(Attr attr, std::vector<NodeId> inputs, std::vector<std::string> axis_names,
+                                   std::string origin) {
   std::vector<TensorType> types;
   if (std::holds_alternative<GetAttr>(attr))
     types = nodes_[inputs[0]].types;
@@ -198,7 +198,13 @@ std::optional<NodeId> Rebuild::add(Attr attr, std::vector<NodeId> inputs,
   try {
     std::vector<TensorType> results = infer_or_throw(attr, types, module_);
     const NodeKind kind = kind_of(attr);
-    return put({kind, std::move(attr), std::move(inputs), std::move(results), {}, std::move(axis_names)});
+    return put({kind,
+                std::move(attr),
+                std::move(inputs),
+                std::move(results),
+                {},
+                std::move(axis_names),
+                std::move(origin)});
   } catch (const TermMistake&) {
     return {};
   } catch (const Error&) { // an index expression that overflows

@@ -36,7 +36,8 @@ public:
   NodeId splat(NodeId scalar, const Shape& shape);
   NodeId filled(const TensorType& type, double value) { return splat(scalar(type.dtype, value), type.shape); }
   /// A node of any kind with inferred types; nothing where it is ill-formed.
-  std::optional<NodeId> add(Attr attr, std::vector<NodeId> inputs, std::vector<std::string> axis_names = {});
+  std::optional<NodeId> add(Attr attr, std::vector<NodeId> inputs, std::vector<std::string> axis_names = {},
+                            std::string origin = {});
 
   int64_t changes = 0;
 

@@ -1,13 +1,15 @@
-// compile/tuple_folds.cpp -- finds the maximum, the exponentials and the sums, through maps and views, and writes the fold of all three.
-#include "compile/tuple_folds.h"
-#include "compile/rewrite.h"
+// ir/passes/weighted_sums.cpp -- finds the maximum, the exponentials and the sums, through maps and views, and writes the fold of all three.
+#include "ir/passes/weighted_sums.h"
+#include "ir/passes/edit.h"
 #include "ir/scalar.h"
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
+#include <map>
 #include <optional>
 #include <set>
 
-namespace luminal::compile {
+namespace luminal::passes {
 namespace {
 
 /// An element of a node, found from the axes of the sum that is looked at.
@@ -45,6 +47,9 @@ public:
     for (size_t d = 0; d < fold_.space.size(); d++) axes_.push_back(axis_symbol(int(d), fold_.space[d]));
   }
 
+  /// Why a sum that exponentials weight stays apart; empty for other sums.
+  const std::string& why() const { return why_; }
+
   std::optional<WeightedSum> run(const std::vector<std::vector<NodeId>>& users) {
     if (!is_sum(fold_) || fold_.reduced.size() != 1) return {};
     const size_t k = size_t(fold_.reduced[0]);
@@ -60,14 +65,19 @@ public:
     std::set<int> all(out_.x_axes.begin(), out_.x_axes.end());
     const bool wide = std::ranges::any_of(out_.value_axes, [&](int axis) { return all.insert(axis).second; });
     if (!wide || all.size() != axes_.size() || !axes_within(out_.where, out_.x_axes)) return {};
-    if (!fills_tiles()) return {};
+    const auto apart = [&](const char* why) {
+      why_ = why;
+      return std::nullopt;
+    };
+    if (!fills_tiles())
+      return apart("few terms or few rows that share the values: its scores are few as well");
     for (const Outside& o : out_.outside)
-      if (!statistics(o.place)) return {};
+      if (!statistics(o.place)) return apart("a maximum or sum of other rows is read with it");
     std::set<NodeId> inside{id_, out_.maximum};
     for (auto& [sum, at] : out_.sums) inside.insert(sum);
-    if (!only_reaches(weighted_, inside, users) || !only_reaches(out_.maximum, inside, users)) return {};
-    for (auto& [sum, at] : out_.sums)
-      if (!only_reaches(sum, inside, users)) return {};
+    bool alone = only_reaches(weighted_, inside, users) && only_reaches(out_.maximum, inside, users);
+    for (auto& [sum, at] : out_.sums) alone = alone && only_reaches(sum, inside, users);
+    if (!alone) return apart("something else reads its scores, weights or maximum");
     return std::move(out_);
   }
 
@@ -307,21 +317,22 @@ private:
   NodeId weighted_ = 0;
   int steps_ =
       1000; // of walks along all paths below the sum: values that are used twice at each step have very many
+  std::string why_;
   WeightedSum out_;
 };
 
-/// Writes the fold and what follows it, with values that are copied already.
+/// Writes the fold and what follows it, in a function that holds what the sum is made from.
 class Writer {
 public:
-  Writer(FunctionBuilder& target, const Function& f, NodeId id, const WeightedSum& sum,
-         const std::vector<NodeId>& copies)
-      : b_(target), f_(f), node_(f[id]), fold_(std::get<FoldAttr>(node_.attr)), sum_(sum), copies_(copies) {
+  Writer(Rebuild& target, const Function& f, NodeId id, const WeightedSum& sum)
+      : b_(target), f_(f), node_(f[id]), fold_(std::get<FoldAttr>(node_.attr)), sum_(sum) {
     for (size_t d = 0; d < fold_.space.size(); d++) {
       axes_.push_back(axis_symbol(int(d), fold_.space[d]));
       if (int(d) != fold_.reduced[0]) outer_.push_back(int(d));
     }
   }
 
+  /// Throws where an index expression overflows.
   NodeId run() {
     const DType type = fold_.monoid.components()[0].dtype;
     const Scalar self = Scalar::leaf(0), old0 = Scalar::leaf(1), new0 = Scalar::leaf(2);
@@ -334,44 +345,53 @@ public:
     fold.reduced = fold_.reduced;
     fold.where = sum_.where;
     std::vector<MonoidComponent> parts{{Op::max, type, self}};
-    std::vector<NodeId> bodies{over(sum_.x, copies_[sum_.x.node], sum_.x_axes)};
+    std::vector<NodeId> bodies{over(sum_.x, b_.place(sum_.x.node), sum_.x_axes)};
     fold.body_axes.push_back(sum_.x_axes);
     if (!sum_.sums.empty()) {
       parts.push_back({Op::add, type, moved});
-      bodies.push_back(b_.constant(type, 1));
+      bodies.push_back(b_.scalar(type, 1));
       fold.body_axes.push_back({});
     }
-    NodeId values = over(sum_.values[0], copies_[sum_.values[0].node], sum_.value_axes);
+    NodeId values = over(sum_.values[0], b_.place(sum_.values[0].node), sum_.value_axes);
     for (size_t i = 1; i < sum_.values.size(); i++)
-      values = b_.map(Op::mul, {values, over(sum_.values[i], copies_[sum_.values[i].node], sum_.value_axes)});
+      values = map(Op::mul, {values, over(sum_.values[i], b_.place(sum_.values[i].node), sum_.value_axes)});
     parts.push_back({Op::add, type, moved});
     bodies.push_back(values);
     fold.body_axes.push_back(sum_.value_axes);
     const int last = int(parts.size()) - 1;
     fold.monoid = Monoid::intern(std::move(parts));
     const std::vector<int> rows = result_axes(fold, 0);
-    const NodeId tuple = b_.add(fold, bodies, node_.axis_names);
-    b_.origin(tuple, node_.origin);
+    const NodeId tuple = add(fold, bodies, node_.axis_names);
 
     // All results before what is made of them: they are stored together, or not at all (fuse.cpp).
-    const NodeId maximum = b_.get(tuple, 0), weights = b_.get(tuple, 1);
-    NodeId result = b_.get(tuple, last);
+    const NodeId maximum = add(GetAttr{0}, {tuple}), weights = add(GetAttr{1}, {tuple});
+    NodeId result = add(GetAttr{last}, {tuple});
     replace_result(sum_.maximum, sum_.maximum_at, maximum, rows);
     for (auto& [sum, at] : sum_.sums) replace_result(sum, at, weights, rows);
     for (const Outside& o : sum_.outside) {
       const NodeId factor = over(o.place, copied(o.place.node), outer_);
-      const auto zeros = [&] { return b_.view(b_.constant(type, 0), shape_of(outer_), {}); };
+      const auto zeros = [&] { return b_.filled({type, shape_of(outer_)}, 0); };
       switch (o.kind) {
-      case Outside::Kind::times: result = b_.map(Op::mul, {result, factor}); break;
-      case Outside::Kind::divided_by: result = b_.map(Op::div, {result, factor}); break;
-      case Outside::Kind::zero_where: result = b_.map(Op::select, {factor, zeros(), result}); break;
-      case Outside::Kind::zero_unless: result = b_.map(Op::select, {factor, result, zeros()}); break;
+      case Outside::Kind::times: result = map(Op::mul, {result, factor}); break;
+      case Outside::Kind::divided_by: result = map(Op::div, {result, factor}); break;
+      case Outside::Kind::zero_where: result = map(Op::select, {factor, zeros(), result}); break;
+      case Outside::Kind::zero_unless: result = map(Op::select, {factor, result, zeros()}); break;
       }
     }
     return result;
   }
 
 private:
+  NodeId add(Attr attr, std::vector<NodeId> inputs, std::vector<std::string> axis_names = {}) {
+    return b_.add(std::move(attr), std::move(inputs), std::move(axis_names), node_.origin).value();
+  }
+  NodeId map(Op op, std::vector<NodeId> inputs) { return add(MapAttr{op, {}}, std::move(inputs)); }
+  NodeId view(NodeId of, const Shape& shape, std::vector<Expr> index) {
+    ViewAttr attr;
+    attr.map = std::move(index);
+    attr.shape = shape;
+    return add(attr, {of});
+  }
   Shape shape_of(const std::vector<int>& axes) const {
     Shape shape;
     for (int axis : axes) shape.push_back(fold_.space[size_t(axis)]);
@@ -388,7 +408,7 @@ private:
     const Shape shape = shape_of(axes);
     bool plain = map.size() == shape.size() && same_shape(b_[copy].type().shape, shape);
     for (size_t d = 0; plain && d < map.size(); d++) plain = map[d] == axis_symbol(int(d), shape[d]);
-    return plain ? copy : b_.view(copy, shape, map);
+    return plain ? copy : view(copy, shape, map);
   }
   /// The result of an old fold that is read at `index` is a result of the new one, over `rows`.
   void replace_result(NodeId fold, const std::vector<Expr>& index, NodeId value,
@@ -402,49 +422,106 @@ private:
         if (at == index.size() && axes_[size_t(row)].is_symbol()) return; // nobody reads it outside
         map.push_back(axes_[size_t(row)].is_symbol() ? axis_symbol(int(at), shape[at]) : Expr(0));
       }
-      replaced_[id] = b_.view(value, shape, map);
+      replaced_[id] = view(value, shape, map);
     }
   }
   /// The copy of a node, with replaced results below it.
   NodeId copied(NodeId id) {
     if (auto found = replaced_.find(id); found != replaced_.end()) return found->second;
     const Node& node = f_[id];
-    if (node.kind != NodeKind::map && node.kind != NodeKind::view) return copies_[id];
+    if (node.kind != NodeKind::map && node.kind != NodeKind::view) return b_.place(id);
     std::vector<NodeId> inputs;
     for (NodeId input : node.inputs) inputs.push_back(copied(input));
-    return replaced_[id] = b_.add(node.attr, inputs, node.axis_names);
+    return replaced_[id] = add(node.attr, inputs, node.axis_names);
   }
 
-  FunctionBuilder& b_;
+  Rebuild& b_;
   const Function& f_;
   const Node& node_;
   const FoldAttr& fold_;
   const WeightedSum& sum_;
-  const std::vector<NodeId>& copies_;
   std::vector<Expr> axes_;
   std::vector<int> outer_;
   std::map<NodeId, NodeId> replaced_;
 };
 
-} // namespace
-
-Function join_weighted_sums(const Module& module, const Function& function) {
-  std::vector<std::vector<NodeId>> users(function.nodes.size());
-  for (NodeId id = 0; id < function.nodes.size(); id++)
-    for (NodeId input : function[id].inputs) users[input].push_back(id);
-  std::map<NodeId, WeightedSum> found;
-  for (NodeId id = 0; id < function.nodes.size(); id++)
-    if (function[id].kind == NodeKind::fold)
-      if (auto sum = Finder(function, id).run(users)) found.emplace(id, std::move(*sum));
-  if (found.empty()) return function;
-  return rebuild(
-      module, function,
-      [&](FunctionBuilder& b, NodeId id, const std::vector<NodeId>& copies, std::vector<NodeId>& values) {
-        const auto sum = found.find(id);
-        if (sum == found.end()) return false;
-        values = {Writer(b, function, id, sum->second, copies).run()};
-        return true;
-      });
+/// Folds of one result: what the finder looks at.
+struct Found {
+  std::map<NodeId, WeightedSum> sums;
+  std::map<NodeId, std::string> apart; // and why
+};
+Found find_sums(const Function& f) {
+  Found found;
+  std::vector<std::vector<NodeId>> users(f.nodes.size());
+  for (NodeId id = 0; id < f.nodes.size(); id++)
+    for (NodeId input : f[id].inputs) users[input].push_back(id);
+  for (NodeId id = 0; id < f.nodes.size(); id++) {
+    if (f[id].kind != NodeKind::fold) continue;
+    Finder finder(f, id);
+    try {
+      if (auto sum = finder.run(users))
+        found.sums.emplace(id, std::move(*sum));
+      else if (!finder.why().empty())
+        found.apart.emplace(id, finder.why());
+    } catch (const Error&) { // an index expression that overflows: it stays as it is
+    }
+  }
+  return found;
 }
 
-} // namespace luminal::compile
+/// Some components of a fold have an axis that others lack.
+bool has_weighted_sum(const FoldAttr& fold) {
+  if (fold.monoid.size() < 2 || fold.reduced.size() != 1) return false;
+  size_t most = 0, least = SIZE_MAX;
+  for (int c = 0; c < fold.monoid.size(); c++) {
+    const size_t kept = result_axes(fold, c).size();
+    most = std::max(most, kept), least = std::min(least, kept);
+  }
+  return least < most;
+}
+
+} // namespace
+
+int64_t join_weighted_sums(Module& module) {
+  int64_t joined = 0;
+  for (Function& f : module.functions) {
+    const auto sums = find_sums(f).sums;
+    if (sums.empty()) continue;
+    const Function before = f;
+    Rebuild::walk(f, &module, [&](Rebuild& r, Node node) -> NodeId {
+      const auto sum = node.kind == NodeKind::get ? sums.find(before[r.current()].inputs[0]) : sums.end();
+      if (sum == sums.end()) return r.put(std::move(node));
+      try {
+        const NodeId result = Writer(r, before, sum->first, sum->second).run();
+        ++joined;
+        return result;
+      } catch (const std::exception&) {
+        return r.put(std::move(node));
+      }
+    });
+  }
+  return joined;
+}
+
+std::vector<std::string> weighted_sum_notes(const Module& module) {
+  std::map<std::string, int> times;
+  for (const Function& f : module.functions) {
+    const auto tell = [&](NodeId id, const std::string& what) {
+      const Node& node = f[id];
+      times[fmt::format("weighted sum {}{}: {}", to_string(node.types.back()),
+                        node.origin.empty() ? "" : " of " + node.origin, what)]++;
+    };
+    const Found found = find_sums(f);
+    for (const auto& [id, why] : found.apart) tell(id, "apart from its maximum: " + why);
+    for (const auto& [id, sum] : found.sums)
+      tell(id, "apart from its maximum: no pass joins them (weighted-sums-range does)");
+    for (NodeId id = 0; id < f.nodes.size(); id++)
+      if (const auto* fold = std::get_if<FoldAttr>(&f[id].attr); fold && has_weighted_sum(*fold))
+        tell(id, "one fold with its maximum and exponentials, scores stay in the kernel");
+  }
+  std::vector<std::string> notes;
+  for (const auto& [note, n] : times) notes.push_back(n == 1 ? note : fmt::format("{} ({} times)", note, n));
+  return notes;
+}
+
+} // namespace luminal::passes
