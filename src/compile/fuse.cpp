@@ -557,6 +557,26 @@ bool has_work(const Function& f, NodeId id, const std::set<NodeId>& leaves, std:
   return false;
 }
 
+/// A view of what is in memory at load; it may leave most of it out.
+bool part_of_weight(const Function& f, NodeId id) {
+  const Node& node = f[id];
+  if (node.kind != NodeKind::view || !std::get<ViewAttr>(node.attr).holes.empty()) return false;
+  const NodeKind of = f[node.inputs[0]].kind;
+  return of == NodeKind::input || of == NodeKind::fence;
+}
+
+/// Of weights, and of weights through views: no part of a weight twice.
+double bytes_read(const Function& f, const std::set<NodeId>& sources) {
+  std::map<NodeId, double> of_weights;
+  for (NodeId id : sources) {
+    const bool part = part_of_weight(f, id);
+    of_weights[part ? f[id].inputs[0] : id] += bytes(f[id].type());
+  }
+  double total = 0;
+  for (auto& [weight, part] : of_weights) total += std::min(part, bytes(f[weight].type()));
+  return total;
+}
+
 } // namespace
 
 std::vector<NodeId> needed_nodes(const Region& region) {
@@ -577,7 +597,7 @@ std::vector<NodeId> load_time_values(const Region& region) {
   const Function& f = *region.function;
   constexpr double largest_table = 64 << 20; // bytes
   std::vector<NodeId> nodes = needed_nodes(region);
-  std::map<NodeId, std::set<NodeId>> source; // weights below, each once; static nodes only
+  std::map<NodeId, std::set<NodeId>> source; // weights, or views of them, below, each once; static nodes only
   std::set<NodeId> dynamic_readers;
   std::vector<NodeId> ordered; // values that a fence asks for in their own order
   for (NodeId id : nodes) {
@@ -602,6 +622,7 @@ std::vector<NodeId> load_time_values(const Region& region) {
       ordered.push_back(node.inputs[0]);
       below = {id};
     }
+    if (is_static && part_of_weight(f, id)) below = {id};
     if (is_static) source[id] = std::move(below);
   }
   for (NodeId id : nodes)
@@ -624,8 +645,7 @@ std::vector<NodeId> load_time_values(const Region& region) {
       continue;
     const double size = bytes(node.type());
     const bool table = source[value].empty();
-    double made_from = 0;
-    for (NodeId weight : source[value]) made_from += bytes(f[weight].type());
+    const double made_from = bytes_read(f, source[value]);
     std::set<NodeId> seen;
     if (table ? size > largest_table || !has_work(f, value, region.given, seen) : size > made_from * 1.001)
       continue;

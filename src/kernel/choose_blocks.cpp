@@ -81,6 +81,7 @@ std::optional<Chooser::BlockSums> Chooser::block_sums(int s) const {
 void Chooser::blocks_ahead(int s, const BlockSums& b) {
   constexpr int64_t distance = 8 << 10; // bytes
   const std::string& far = b.blocks.back();
+  const StageLoop* around = b.blocks.size() > 1 ? nest(s).find(b.blocks[b.blocks.size() - 2]) : nullptr;
   const std::string& inner = b.within.empty() ? far : b.within.back();
   const Expr lane = nest(s).find(b.lanes)->symbol, along = nest(s).find(far)->symbol;
   if (!along.is_symbol()) return;
@@ -94,7 +95,10 @@ void Chooser::blocks_ahead(int s, const BlockSums& b) {
     const Layout layout = value.layout.empty() ? row_major(int(value.shape.size())) : value.layout;
     const Expr offset = layout_offset(layout, value.shape, at);
     const std::optional<Expr> step = coefficient_of(offset, along);
-    if (depends_on(offset, lane) && step && step->is_constant())
+    // Where other things lie between the blocks, lines of a block would be left out, and waited for.
+    const bool follow = !step || !around || !around->symbol.is_symbol() ||
+                        coefficient_of(offset, around->symbol) == *step * nest(s).find(far)->extent;
+    if (depends_on(offset, lane) && step && step->is_constant() && follow)
       blocks[f.value] = std::abs(step->value()) * bits(value.dtype) / 8;
   });
   for (auto& [value, bytes] : blocks) {

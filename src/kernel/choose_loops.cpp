@@ -379,7 +379,8 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
     add(DirectiveKind::unroll, words);
   }
   std::erase(reduced, tile.far);
-  if (tile.streamed && tile.far.empty() && !reduced.empty()) stream_ahead(s, *lanes, reduced);
+  if (tile.streamed && tile.far.empty() && !reduced.empty())
+    stream_ahead(s, *lanes, reduced, one_row_ || (tile.inner.empty() && tile.unrolled.empty()));
   // Short loops over parts of a block are written out by the code generator. What comes from memory is read in the order in which it lies there:
   // not far apart, as loads of many steps would be moved.
   constexpr int64_t most_vectors = 96; // of results: what is longer takes long to compile and runs no faster

@@ -86,7 +86,8 @@ private:
   std::pair<int64_t, int64_t> bytes_read(int s, int value, const std::string& loop);
   std::string innermost(int s) const;
   void read_ahead(const std::string& shared);
-  void stream_ahead(int s, const std::string& lanes, const std::vector<std::string>& reduced);
+  bool reads_fields(int s) const;
+  void stream_ahead(int s, const std::string& lanes, const std::vector<std::string>& reduced, bool row);
 
   // ---- one stage (choose_loops.cpp, choose_tiles.cpp) ----
   void loops(int s, const std::vector<std::string>& common);

@@ -504,8 +504,7 @@ bool at_least(const Cone& cone, const std::string& axis, int64_t rows) {
 
 /// One row uses each weight once: another order of reading them than that of a few rows.
 void for_one_row(const Cone& cone, const MachineLimits& limits, Decisions& decisions, Schedule& schedule) {
-  if (limits.threads != 1 || std::ranges::all_of(cone.axes, [](auto& a) { return a.extent.is_constant(); }))
-    return; // to_and_fro is for one worker
+  if (std::ranges::all_of(cone.axes, [](auto& a) { return a.extent.is_constant(); })) return;
   auto one = chosen(cone, limits, [](Chooser& chooser) { return chooser.one_row(); });
   if (one && std::ranges::find(cone.axes, one->axis, &ConeAxis::name) != cone.axes.end() &&
       !at_least(cone, one->axis, 2) && decisions.ask_whether("one_row", true))

@@ -44,9 +44,12 @@ public:
   }
   /// The halves of words: u4 [tiles, blocks, parts, half, count / unit / parts, tile, unit].
   Tensor halves(int64_t begin, int64_t count, int64_t parts) const {
-    return words(begin, count)
+    return halves(words(begin, count), parts);
+  }
+  Tensor halves(const Tensor& words, int64_t parts) const {
+    return words
         .bitcast(DType::u4) // a byte's halves are neighbours
-        .reshape({tiles_, count_, parts, count / unit_ / parts, tile_, unit_, 2})
+        .reshape({tiles_, count_, parts, words.shape()[2].value() / parts, tile_, unit_, 2})
         .permute({0, 1, 2, 6, 3, 4, 5});
   }
   /// One number each, or several: [tiles, blocks, n, tile].
@@ -60,6 +63,26 @@ private:
   Tensor blocks_;
   int64_t tile_, unit_, tiles_, count_;
 };
+
+/// Fields of blocks one behind the other in one array, where rows lie beside each other: memory is then read at one place.
+std::vector<Tensor> in_one_stream(const std::vector<Tensor>& fields, Order order) {
+  if (order.tile == 1) return fields;
+  const auto bytes = [](const Tensor& field) { // of a block, in elements
+    int64_t count = 1;
+    for (size_t d = 2; d < field.shape().size(); d++) count *= field.shape()[d].value();
+    return count;
+  };
+  std::vector<Tensor> flat, parts;
+  for (const Tensor& field : fields)
+    flat.push_back(field.reshape({field.shape()[0], field.shape()[1], bytes(field)}));
+  const Tensor stream = concat(flat, 2).contiguous();
+  int64_t at = 0;
+  for (const Tensor& field : fields) {
+    parts.push_back(stream.slice(2, at, at + bytes(field)).reshape(field.shape()));
+    at += bytes(field);
+  }
+  return parts;
+}
 
 QuantizedWeight packed_q8_0(const Tensor& raw, int64_t rows, int64_t columns, Order order) {
   const Blocks blocks(raw, rows, columns, 32, 34, order);
@@ -77,37 +100,34 @@ QuantizedWeight packed_q4_0(const Tensor& raw, int64_t rows, int64_t columns, Or
           as_f32(blocks.numbers(0, 2, DType::f16)).squeeze(2), 8};
 }
 
-/// Codes of Q4_K and Q5_K with scales and minima of their groups of 32 as blocks.
-QuantizedWeight grouped(const Tensor& codes, const Blocks& blocks, int64_t rows, int64_t columns,
-                        Order order) {
-  Tensor d = as_f32(blocks.numbers(0, 2, DType::f16)),
-         dmin = as_f32(blocks.numbers(2, 2, DType::f16)); // [tiles, blocks, 1, tile]
+/// Q4_K and Q5_K, with scales and minima of their groups of 32 as blocks. high_bits: bytes of the fifth bits.
+QuantizedWeight grouped(const Tensor& raw, int64_t rows, int64_t columns, Order order, int64_t high_bits) {
+  const Blocks blocks(raw, rows, columns, 256, 144 + high_bits, order);
   // Eight 6-bit scales and eight 6-bit minima in 12 bytes: the first four of each lie whole in bytes 0-3 and 4-7; of the last four the low halves
   // are the nibbles of bytes 8-11, the upper two bits the tops of bytes 0-3 and 4-7.
   Tensor a = field(blocks.bytes(), 4, 4, DType::u8), b = field(blocks.bytes(), 8, 4, DType::u8),
          c = field(blocks.bytes(), 12, 4, DType::u8);
-  Tensor scales = blocks.beside(concat({a & 63, (c & 15) | ((a >> 6) << 4)}, 2)),
-         minima = blocks.beside(concat({b & 63, (c >> 4) | ((b >> 6) << 4)}, 2)); // [tiles, blocks, 8, tile]
+  const auto of_blocks = in_one_stream({blocks.numbers(0, 2, DType::f16), blocks.numbers(2, 2, DType::f16)},
+                                       order); // [tiles, blocks, 1, tile]
+  std::vector<Tensor> fields{
+      blocks.beside(concat({a & 63, (c & 15) | ((a >> 6) << 4)}, 2)),
+      blocks.beside(concat({b & 63, (c >> 4) | ((b >> 6) << 4)}, 2)), // [tiles, blocks, 8, tile]
+      blocks.words(16 + high_bits, 128)};
+  fields = in_one_stream(fields, order);
+  // Each of four groups of 32 bytes holds 32 elements in its low halves and the next 32 in its high halves.
+  Tensor codes = blocks.halves(fields[2], 4);
+  if (high_bits) {
+    // The fifth bit of element l of group g is bit g of byte l.
+    Tensor shift = Graph(raw.graph()).arange(8, DType::u8).reshape({8, 1, 1, 1});
+    Tensor high = (blocks.words(16, high_bits).unsqueeze(2) >> shift) & 1;
+    codes = codes.reshape({rows / order.tile, columns / 256, 8, 32 / order.unit, order.tile, order.unit})
+                .cast(DType::u8) |
+            (high << 4);
+  }
   const Dims of_groups{rows / order.tile, columns / 32, order.tile};
   return {codes.reshape({rows / order.tile, columns / 32, 32 / order.unit, order.tile, order.unit}),
-          (as_f32(scales) * d).reshape(of_groups), 0, (as_f32(minima) * dmin).reshape(of_groups), true};
-}
-
-QuantizedWeight packed_q4_k(const Tensor& raw, int64_t rows, int64_t columns, Order order) {
-  const Blocks blocks(raw, rows, columns, 256, 144, order);
-  // Each of four groups of 32 bytes holds 32 elements in its low halves and the next 32 in its high halves.
-  return grouped(blocks.halves(16, 128, 4), blocks, rows, columns, order);
-}
-
-QuantizedWeight packed_q5_k(const Tensor& raw, int64_t rows, int64_t columns, Order order) {
-  const int64_t n = columns / 256;
-  const Blocks blocks(raw, rows, columns, 256, 176, order);
-  // As Q4_K; the fifth bit of element l of group g is bit g of byte l of the 32 bytes before.
-  Tensor low =
-      blocks.halves(48, 128, 4).reshape({rows / order.tile, n, 8, 32 / order.unit, order.tile, order.unit});
-  Tensor shift = Graph(raw.graph()).arange(8, DType::u8).reshape({8, 1, 1, 1});
-  Tensor high = (blocks.words(16, 32).unsqueeze(2) >> shift) & 1;
-  return grouped(low.cast(DType::u8) | (high << 4), blocks, rows, columns, order);
+          (as_f32(fields[0]) * as_f32(of_blocks[0])).reshape(of_groups), 0,
+          (as_f32(fields[1]) * as_f32(of_blocks[1])).reshape(of_groups), true};
 }
 
 QuantizedWeight packed_q6_k(const Tensor& raw, int64_t rows, int64_t columns, Order order) {
@@ -138,8 +158,8 @@ std::optional<QuantizedWeight> packed_weight(const Tensor& raw, StorageType type
   switch (type) {
   case StorageType::q8_0: return packed_q8_0(raw, rows, columns, order);
   case StorageType::q4_0: return packed_q4_0(raw, rows, columns, order);
-  case StorageType::q4_k: return packed_q4_k(raw, rows, columns, order);
-  case StorageType::q5_k: return packed_q5_k(raw, rows, columns, order);
+  case StorageType::q4_k: return grouped(raw, rows, columns, order, 0);
+  case StorageType::q5_k: return grouped(raw, rows, columns, order, 32);
   case StorageType::q6_k: return packed_q6_k(raw, rows, columns, order);
   default: return {};
   }

@@ -135,6 +135,27 @@ TEST(Fuse, DequantisedWeightIsNeverStored) {
   EXPECT_EQ(fuse_all(f).kernels.size(), 1u);
 }
 
+/// Scales of eight bits beside codes in one array, times a factor of the row: as f32 they take more than the parts that they are made of, if less than the array.
+TEST(Fuse, AValueCountsTheReadPartsOfWeights) {
+  for (const DType dtype : {DType::f32, DType::u8}) {
+    FunctionBuilder b("f");
+    NodeId x = b.input("x", {dtype, {32, 8}}), w = b.input("w", {DType::u8, {32, 64}}, Role::weight),
+           d = b.input("d", {DType::u8, {32}}, Role::weight);
+    const Shape space{32, 8};
+    NodeId scale = b.view(w, space, {axis_symbol(0, 32), axis_symbol(1, 8) + 56}),
+           factor = b.view(d, space, {axis_symbol(0, 32)});
+    if (dtype == DType::f32) scale = b.cast(scale, dtype), factor = b.cast(factor, dtype);
+    const NodeId value = b.map(Op::mul, {scale, factor});
+    Function f = function_of(b, b.map(Op::mul, {value, x}));
+    Region region;
+    region.function = &f;
+    region.given = {f.params.begin(), f.params.end()};
+    for (const auto& result : f.results) region.wanted.push_back(result.value);
+    EXPECT_EQ(load_time_values(region), dtype == DType::u8 ? std::vector{value} : std::vector<NodeId>{})
+        << to_string(dtype);
+  }
+}
+
 /// Values that are used twice at each step lie on very many paths.
 NodeId doubled(FunctionBuilder& b, NodeId x, Op op) {
   for (int step = 0; step < 64; step++) x = b.map(op, {x, x});

@@ -219,6 +219,35 @@ fn @beside(%x: f32[M, 80], %w: f32[8, 80, 16]) {
   EXPECT_THAT(to_string(default_schedule(*cone, two)), testing::Not(HasSubstr("from")));
 }
 
+// Scales before codes in one array: a few rows ask for the next blocks whole, and one row leaves reading at one place to the processor.
+TEST(Streams, FieldsOfBlocksAreAskedForBlockByBlock) {
+  const char* const fields = R"(symbol M: 1..256
+fn @fields(%x: f32[M, 20, 4], %w: f32[8, 20, 80]) {
+  %c = view %w [m: M, t: 8, b: 20, j: 4, l: 16] -> [t, b, 16 + 16*j + l]
+  %s = view %w [m: M, t: 8, b: 20, j: 4, l: 16] -> [t, b, l]
+  %v = view %x [m: M, t: 8, b: 20, j: 4, l: 16] -> [m, b, j]
+  %p = mul %c, %v
+  %q = mul %p, %s
+  %f = fold [m: M, t: 8, b: 20, j: 4, l: 16] over [b, j] { sum %q[m, t, b, j, l] }
+  %y = get %f, 0
+  return y = %y
+}
+)";
+  MachineLimits limits{.lanes = 16, .vector_registers = 32, .l1 = 1024, .l2 = 4096};
+  for (const int threads : {1, 2}) {
+    limits.threads = threads;
+    Module module = parse_module(fields, "fields");
+    auto cone = cone_of(module.entry(), false);
+    ASSERT_TRUE(cone.ok());
+    const std::string schedule = to_string(default_schedule(*cone, limits));
+    const size_t rows = schedule.find("\nfrom m 2\n");
+    ASSERT_NE(rows, std::string::npos) << schedule;
+    EXPECT_EQ(schedule.substr(0, rows).find("prefetch"), std::string::npos) << schedule;
+    EXPECT_NE(schedule.find("prefetch f w b j 6", rows), std::string::npos) << schedule;
+  }
+  expect_rows(fields, {"fields", limits, "", ""}, "prefetch f w b j 6\n");
+}
+
 // All of a few rows in one tile beside panels that were made before: each passes by once, in one run.
 TEST(Streams, FewRowsMeetEachPanelOnce) {
   for (auto [rows, columns, type] : {std::tuple(8, 32, "f32"), {4, 64, "f32"}, {32, 64, "bf16"}}) {
