@@ -422,8 +422,9 @@ Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::v
       }
     }
   std::erase_if(rows, [&](auto& r) { return r.loop == beside; });
-  const bool alone = rows.size() == 1 && rows[0].vectors && rows[0].bytes > limits_.l2;
-  if (beside.empty() && (alone || (rows.size() == 2 && rows[0].vectors != rows[1].vectors))) {
+  const bool alone = rows.size() == 1 && rows[0].vectors && rows[0].bytes > limits_.l2,
+             windows = std::ranges::any_of(rows, &Row::overlaps);
+  if (beside.empty() && !windows && (alone || (rows.size() == 2 && rows[0].vectors != rows[1].vectors))) {
     const size_t v = rows[0].vectors ? 0 : 1;
     weight_tile(s, alone ? nullptr : &rows[1 - v], rows[v], budget, tile);
     return tile;

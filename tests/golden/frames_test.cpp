@@ -463,6 +463,11 @@ TEST(Depthwise, RowsOfWindowsLeaveRegistersForWhatTheyShare) {
   EXPECT_THAT(of(14, 14, 8), testing::AllOf(HasSubstr("split f i i.o i.i 7\n"), HasSubstr("vector f j\n"),
                                             HasSubstr("unroll f i.i\n")));
   EXPECT_THAT(of(7, 7), testing::AllOf(HasSubstr("vector f j\n"), HasSubstr("unroll f i\n")));
+  // One image that the second cache does not hold, too.
+  MachineLimits small = one;
+  small.l2 = 4 << 10;
+  EXPECT_THAT(default_of(depthwise_term_of({.channels = 8, .height = 14, .width = 14}), small),
+              testing::AllOf(HasSubstr("split f i i.o i.i 7\n"), HasSubstr("jam f r 3\n")));
 }
 
 TEST(Depthwise, RowsAtEveryOtherPlaceAreAskedForAhead) {
