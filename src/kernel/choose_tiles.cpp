@@ -458,8 +458,10 @@ Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::v
     unroll(rows[0].loop, ask(s, "rows", usual, up_to(rows[0].trips)));
   }
   if (has_beside) {
-    const int64_t most = std::min(trips(*nest(s).find(beside)), std::max<int64_t>(budget, 1));
-    unroll(beside, ask(s, "vectors", std::min(usual_vectors, most), up_to(most)));
+    const int64_t most = std::min(trips(*nest(s).find(beside)), std::max<int64_t>(budget, 1)),
+                  each = rows.empty() ? std::max<int64_t>(trips(*nest(s).find(beside)) / limits_.threads, 1)
+                                      : most; // where there is nothing else to deal out to workers
+    unroll(beside, ask(s, "vectors", std::min({usual_vectors, most, each}), up_to(most)));
   }
   return tile;
 }

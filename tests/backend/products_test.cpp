@@ -121,11 +121,12 @@ TEST(Products, DefaultSchedulesOfRandomShapes) {
   }
 }
 
-std::string schedule_of_product(int64_t m, int64_t n, int64_t k, int64_t batches = 1) {
+std::string schedule_of_product(int64_t m, int64_t n, int64_t k, int64_t batches = 1,
+                                const kernel::MachineLimits& limits = {}) {
   Module module = parse_module(product_term(batches, m, n, k, false), "product");
   auto cone = kernel::build_cone(module.entry(), std::vector<NodeId>{module.entry().results[0].value}, {});
   EXPECT_TRUE(cone) << cone.error();
-  return cone ? kernel::to_string(kernel::default_schedule(*cone, {})) : "";
+  return cone ? kernel::to_string(kernel::default_schedule(*cone, limits)) : "";
 }
 
 /// Sums that go on in the results of an earlier part wait for them where nobody asked for them.
@@ -147,6 +148,13 @@ TEST(Products, SmallBatchesAreAskedForAhead) {
   EXPECT_THAT(schedule, testing::HasSubstr("m.i 6"));
   EXPECT_THAT(schedule, testing::HasSubstr("prefetch f A b k 2"));
   EXPECT_THAT(schedule, testing::HasSubstr("prefetch f B b k 2"));
+}
+
+/// A long sum with few results is divided among the workers all the same.
+TEST(Products, FewResultsAreDealtOutToAllWorkers) {
+  kernel::MachineLimits limits;
+  limits.threads = 2;
+  EXPECT_THAT(schedule_of_product(1, 64, 8192, 1, limits), testing::HasSubstr("parallel f n"));
 }
 
 } // namespace
