@@ -1,6 +1,7 @@
 // codegen/math.cpp -- exponentials, logarithms and what is made of them. Coefficients: weighted least squares on Chebyshev nodes in 300-bit arithmetic,
 // rounded one after the other from the lowest, the rest fitted again.
 #include "codegen/math.h"
+#include <numeric>
 
 namespace luminal::codegen {
 using llvm::Value;
@@ -110,13 +111,26 @@ Value* MathEmitter::nearest(Value* x, Value*& whole) {
 
 bool MathEmitter::has_scale_instruction(Value* x) {
   auto* v = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
-  return target_.scalef && v && v->getNumElements() * v->getElementType()->getScalarSizeInBits() == 512;
+  return target_.scalef && v && v->getNumElements() * v->getElementType()->getScalarSizeInBits() % 512 == 0;
 }
 
 // r * 2^n for r in [1/2, 2); n as a number and as an integer.
 Value* MathEmitter::scale_result(Value* r, Value* n, Value* whole) {
   if (!has_scale_instruction(r)) return scale_unit(r, whole);
   bool f64 = is_f64(r);
+  const unsigned lanes = f64 ? 8 : 16;
+  auto* wide = llvm::cast<llvm::FixedVectorType>(r->getType());
+  if (wide->getNumElements() > lanes) { // several vectors beside each other
+    const unsigned half = wide->getNumElements() / 2;
+    llvm::SmallVector<int, 64> numbers(2 * half);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    const llvm::ArrayRef<int> all(numbers), low = all.take_front(half), high = all.drop_front(half);
+    const auto part = [&](llvm::ArrayRef<int> which) {
+      return scale_result(b_.CreateShuffleVector(r, which), b_.CreateShuffleVector(n, which), nullptr);
+    };
+    Value* first = part(low);
+    return b_.CreateShuffleVector(first, part(high), all);
+  }
   llvm::Type* mask = f64 ? b_.getInt8Ty() : b_.getInt16Ty();
   llvm::Module* module = b_.GetInsertBlock()->getModule();
   auto callee = module->getOrInsertFunction(

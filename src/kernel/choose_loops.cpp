@@ -107,16 +107,38 @@ std::optional<std::string> Chooser::vector_loop(int s, const std::vector<std::st
   return nest(s).loops[size_t(ask(s, "lanes", int64_t(*best), legal))].name;
 }
 
-/// The loop, or the inner part of it that fills the lanes.
-std::string Chooser::split_lanes(int s, const std::string& loop) {
+/// The loop, or the inner part of it that fills the lanes of so many vectors.
+std::string Chooser::split_lanes(int s, const std::string& loop, int64_t vectors) {
   int64_t n = trips(*nest(s).find(loop));
-  if (n > limits_.lanes || !nest(s).find(loop)->extent.is_constant())
-    return split(s, loop, limits_.lanes).second;
+  if (n > vectors * limits_.lanes || !nest(s).find(loop)->extent.is_constant())
+    return split(s, loop, vectors * limits_.lanes).second;
   int64_t power = 1;
   while (power * 2 <= n) power *= 2;
   // Windows are read under masks at any rate: one vector with some dead lanes.
   if (reads_windows(s)) return loop;
   return power == n ? loop : split(s, loop, power).second;
+}
+
+bool Chooser::transcendental(const Formula& f) {
+  return f.kind == FormulaKind::op && f.user_op.empty() && row(f.op).ulp > 0.5;
+}
+
+/// The steps of a transcendental function wait for each other, longer than the processor looks ahead: a map takes its steps for several vectors at once.
+int64_t Chooser::vectors_at_once(int s, const std::string& loop) {
+  const StageLoop& l = *nest(s).find(loop);
+  if (has_fold(stage(s)) || stage(s).scan_axis >= 0 || limits_.vector_registers < 32 ||
+      !l.extent.is_constant())
+    return 1;
+  bool slow = false, narrow = true;
+  visit_stage(stage(s), [&](const Formula& f) {
+    slow |= transcendental(f);
+    narrow = narrow && bits(f.dtype) <= 32;
+  });
+  if (!slow || !narrow) return 1;
+  const int64_t n = l.extent.value();
+  int64_t usual = 4; // but few lanes remain empty
+  while (usual > 1 && n % (usual * limits_.lanes) != 0 && n < 16 * usual * limits_.lanes) usual /= 2;
+  return ask(s, "vectors", usual, {1, 2, 4});
 }
 
 /// Results that few parts are dealt out to in turn (images of which each holds every other column): all parts are read along their rows, and exchanged in
@@ -316,13 +338,15 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
   if (common.empty() || stage(s).pieces > 0) merge_neighbours(s, common);
   std::optional<std::string> lanes = vector_loop(s, common);
   Tile tile;
+  int64_t vectors = 1; // at once
   if (!lanes && (dealt(s, common) || few_rows_turned(s, common) || turned(s, common))) return;
   if (lanes) {
     const StageLoop* l = nest(s).find(*lanes);
     // A long run of memory is dealt out in pieces of some kilobytes.
     if (!folds && nest(s).loops.size() == 1 && trips(*l) > 4096)
       lanes = split(s, *lanes, ask(s, "piece", 64, {16, 256, 1024}) * limits_.lanes).second;
-    lanes = split_lanes(s, *lanes);
+    vectors = vectors_at_once(s, *lanes);
+    lanes = split_lanes(s, *lanes, vectors);
     if (folds) tile = choose_tile(s, *lanes, common);
   } else if (stage(s).scan_axis >= 0) {
     scan_rows(s, common, tile);
@@ -384,19 +408,19 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
   // Short loops over parts of a block are written out by the code generator. What comes from memory is read in the order in which it lies there:
   // not far apart, as loads of many steps would be moved.
   constexpr int64_t most_vectors = 96; // of results: what is longer takes long to compile and runs no faster
-  int64_t written_out = 1, vectors = 1;
-  for (auto& u : tile.unrolled) vectors *= trips(*nest(s).find(u));
+  int64_t written_out = 1, results = 1;
+  for (auto& u : tile.unrolled) results *= trips(*nest(s).find(u));
   for (auto& r : std::views::reverse(reduced))
     if (const StageLoop* l = nest(s).find(r);
         l->symbol.is_symbol() && l->extent.is_constant() && l->extent.value() <= 4 && lanes) {
       written_out *= l->extent.value();
-      if (written_out <= (tile.streamed ? 4 : std::max(most_vectors / vectors, int64_t{4})))
+      if (written_out <= (tile.streamed ? 4 : std::max(most_vectors / results, int64_t{4})))
         add(DirectiveKind::jam, {name, r}, {l->extent.value()});
     }
   if (!folds && lanes && !kept.empty() && kept.back() != *lanes) {
     const StageLoop* l = nest(s).find(kept.back());
     if (kept.size() + common.size() > 1 && l->symbol.is_symbol() && trips(*l) >= 4)
-      if (const int64_t bodies = ask(s, "bodies", 4, {1, 2, 8}); bodies > 1)
+      if (const int64_t bodies = ask(s, "bodies", 4 / vectors, {1, 2, 4, 8}); bodies > 1)
         add(DirectiveKind::jam, {name, kept.back()}, {bodies});
   }
   // What goes element by element (indices from memory, updates in order) is written out four times: less of it is counting.

@@ -148,7 +148,9 @@ private:
     std::string far;       // parts of the rows, far from each other, between which the sum goes to and fro
     int64_t row_bytes = 0; // of what moves along them
   };
-  std::string split_lanes(int s, const std::string& loop);
+  static bool transcendental(const Formula& f);
+  int64_t vectors_at_once(int s, const std::string& loop);
+  std::string split_lanes(int s, const std::string& loop, int64_t vectors = 1);
   void scan_rows(int s, const std::vector<std::string>& common, Tile& tile);
   Tile choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common);
   bool reads_windows(int s) const;

@@ -202,7 +202,7 @@ void Chooser::keep_costly() {
       auto known = std::ranges::find(uses, f.origin, &Use::origin);
       if (known == uses.end()) known = uses.insert(uses.end(), Use{f.origin, {}, false});
       known->stages.insert(s);
-      known->costly |= f.kind == FormulaKind::op && f.user_op.empty() && row(f.op).ulp > 0.5;
+      known->costly |= transcendental(f);
     });
   for (auto& use : uses) {
     if (!use.costly || use.stages.size() < 2 || !decisions_.ask_whether(use.origin + ".kept", true)) continue;

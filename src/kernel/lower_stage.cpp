@@ -527,7 +527,7 @@ Body StageLowering::prefetches(const State& state, const StageLoop& loop) {
         const bool lines = l->kind == LoopKind::vector && steps >= line;       // of lanes: one for each
         if ((lines || (l->kind == LoopKind::unrolled && !one_line)) && (!reduces(*l) || p.inner != p.loop))
           rows.push_back(l);
-        else if (l->kind == LoopKind::vector && steps > 1 && apart->value() > 0)
+        else if (l->kind == LoopKind::vector && steps > 0 && apart->value() > 0)
           more_lines = (steps * l->extent.value() - 1) / line;
       }
       State inside = state;

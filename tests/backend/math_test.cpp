@@ -8,12 +8,13 @@ namespace luminal {
 namespace {
 using namespace luminal::test;
 
-kernel::Kernel unary(Op op, DType type) {
+/// y: as many vectors at once; z: one number after the other.
+kernel::Kernel unary(Op op, DType type, int64_t vectors = 1) {
   using namespace kernel;
   Kernel k;
   k.name = "unary";
   constexpr int64_t most = 1 << 24;
-  const int64_t lanes = type == DType::f64 ? 8 : 16; // one vector of 512 bits
+  const int64_t lanes = vectors * (type == DType::f64 ? 8 : 16); // of 512 bits
   Expr n = Expr::symbol("n", {1, most}), io = Expr::symbol("io", {0, most}),
        il = Expr::symbol("il", {0, lanes - 1}), i = Expr::symbol("i", {0, most});
   k.symbols = {n};
@@ -95,20 +96,21 @@ TEST_P(Functions, F32AtTheEndsOfItsRange) {
   for (size_t i = 0, n = list.size(); i < n; i++) list.push_back(-list[i]);
   std::vector<float> x; // the scalar loop takes the first 64th
   for (int i = 0; i < 65; i++) x.insert(x.end(), list.begin(), list.end());
-  for (const codegen::CpuTarget& target : instruction_sets()) {
-    Arguments args;
-    args.symbol("n", int64_t(x.size())).set("x", x).space("y", x.size() * 4).space("z", x.size() * 4);
-    Program(unary(r.op, DType::f32), target).run(args);
-    auto y = args.get<float>("y"), z = args.get<float>("z");
-    for (size_t i = 0; i < list.size(); i++) {
-      const double in = double(x[i]);
-      EXPECT_LE(units(y[i], r.f64(&in), r.ulp_scale), r.ulp)
-          << r.name << "(" << x[i] << ") gives " << y[i] << ", not " << r.f64(&in) << ", on " << target.cpu;
-      EXPECT_TRUE(std::bit_cast<uint32_t>(y[i]) == std::bit_cast<uint32_t>(z[i]) ||
-                  (std::isnan(y[i]) && std::isnan(z[i])))
-          << r.name << "(" << x[i] << ") scalar " << z[i] << " vector " << y[i];
+  for (const codegen::CpuTarget& target : instruction_sets())
+    for (const int64_t vectors : {1, 4}) {
+      Arguments args;
+      args.symbol("n", int64_t(x.size())).set("x", x).space("y", x.size() * 4).space("z", x.size() * 4);
+      Program(unary(r.op, DType::f32, vectors), target).run(args);
+      auto y = args.get<float>("y"), z = args.get<float>("z");
+      for (size_t i = 0; i < list.size(); i++) {
+        const double in = double(x[i]);
+        EXPECT_LE(units(y[i], r.f64(&in), r.ulp_scale), r.ulp)
+            << r.name << "(" << x[i] << ") gives " << y[i] << ", not " << r.f64(&in) << ", on " << target.cpu;
+        EXPECT_TRUE(std::bit_cast<uint32_t>(y[i]) == std::bit_cast<uint32_t>(z[i]) ||
+                    (std::isnan(y[i]) && std::isnan(z[i])))
+            << r.name << "(" << x[i] << ") scalar " << z[i] << " vector " << y[i];
+      }
     }
-  }
 }
 
 TEST_P(Functions, F64KeepsTheStatedError) {

@@ -40,6 +40,50 @@ TEST(NarrowProducts, OddSumsTakeDotInstructions) {
               << i;
       }
 }
+/// Maps of functions with long chains go several vectors at once, where few lanes remain empty.
+TEST(Maps, LongChainsTakeSeveralVectorsAtOnce) {
+  const codegen::CpuTarget& host = codegen::CpuTarget::host();
+  const auto lanes_of = [&](const std::string& op, int64_t columns, const MachineLimits& limits) {
+    const std::string term =
+        fmt::format("fn @main(%x: f32[5, {0}]) {{\n  %y = {1} %x\n  return y = %y\n}}\n", columns, op);
+    const Module module = parse_module(term, "map");
+    auto cone = cone_of(module.entry(), false);
+    EXPECT_TRUE(cone.ok()) << cone.error();
+    const auto [schedule, kernel, decisions] = default_kernel(*cone, limits);
+    EXPECT_TRUE(kernel) << kernel.error();
+    SCOPED_TRACE(term + to_string(schedule));
+    expect_right(module, *cone, *kernel, host, {}, uint64_t(columns));
+    const std::string text = to_string(*kernel);
+    const size_t at = text.find("vector ");
+    return std::stoll(text.substr(text.find("..", at) + 2));
+  };
+  const MachineLimits wide{.lanes = 16}, few_registers{.lanes = 8, .vector_registers = 16};
+  EXPECT_EQ(lanes_of("exp", 256, wide), 64);
+  EXPECT_EQ(lanes_of("exp", 131, wide), 32);
+  EXPECT_EQ(lanes_of("exp", 1027, wide), 64);
+  EXPECT_EQ(lanes_of("exp", 35, wide), 16);
+  EXPECT_EQ(lanes_of("abs", 256, wide), 16);
+  EXPECT_EQ(lanes_of("exp", 256, few_registers), 8);
+}
+
+/// Lanes that lie in several lines are asked for line by line.
+TEST(Maps, RowsAreAskedForLineByLine) {
+  const Module module = parse_module("fn @main(%x: f32[4000, 2048]) {\n"
+                                     "  %f = fold [i0: 4000, i1: 2048] over [i1] { sum %x[i0, i1] }\n"
+                                     "  %s = get %f, 0\n"
+                                     "  %b = view %s [i0: 4000, i1: 2048] -> [i0]\n"
+                                     "  %e = exp %x\n  %y = mul %e, %b\n  return y = %y\n}\n",
+                                     "rows");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  const auto [schedule, kernel, decisions] = default_kernel(*cone, {});
+  ASSERT_TRUE(kernel) << kernel.error();
+  std::string text = to_string(*kernel);
+  text = text.substr(text.rfind("\n    for "));
+  int asked = 0;
+  for (size_t at = 0; (at = text.find("prefetch ", at)) != std::string::npos; at++) asked++;
+  EXPECT_EQ(asked, 4) << text;
+}
 TEST(ChangedSchedules, Convolutions) { check_changes(convolution_term, 1, 10, {DirectiveKind::frame}); }
 TEST(ChangedSchedules, Depthwise) { check_changes(depthwise_term, 1, 20, {DirectiveKind::vector}); }
 TEST(ChangedSchedules, Softmax) { check_changes(softmax_term, 1, 8, {DirectiveKind::at}); }
