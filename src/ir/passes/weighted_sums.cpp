@@ -2,6 +2,7 @@
 #include "ir/passes/weighted_sums.h"
 #include "ir/passes/edit.h"
 #include "ir/scalar.h"
+#include "luminal/error.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -495,9 +496,10 @@ int64_t join_weighted_sums(Module& module) {
         const NodeId result = Writer(r, before, sum->first, sum->second).run();
         ++joined;
         return result;
-      } catch (const std::exception&) {
-        return r.put(std::move(node));
+      } catch (const Error&) {                    // an index expression that overflows: it stays as it is
+      } catch (const std::bad_optional_access&) { // here too
       }
+      return r.put(std::move(node));
     });
   }
   return joined;
