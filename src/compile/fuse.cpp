@@ -1,6 +1,7 @@
 // compile/fuse.cpp -- the stored set by counting evaluations, and the kernels that follow from it.
 #include "compile/fuse.h"
 #include "base/check.h"
+#include "ir/passes/weighted_sums.h"
 #include "kernel/cone.h"
 #include <algorithm>
 #include <cmath>
@@ -113,7 +114,8 @@ private:
       const auto* fold =
           node.kind == NodeKind::get ? std::get_if<FoldAttr>(&f_[node.inputs[0]].attr) : nullptr;
       const auto finishes = [&](NodeId input) { return !is_leaf(input) && finished_.contains(input); };
-      if (fold ? in_tiles(*fold) : node.kind == NodeKind::map && std::ranges::any_of(node.inputs, finishes))
+      if (fold ? passes::has_weighted_sum(*fold)
+               : node.kind == NodeKind::map && std::ranges::any_of(node.inputs, finishes))
         finished_.insert(id);
     }
   }
@@ -325,7 +327,7 @@ private:
     auto axes = plain_axes(space);
     const Expr innermost =
         !fold || reads_plainly(std::get<FoldAttr>(node.attr), node) ? last_axis(space) : Expr(0);
-    const bool apart = fold && in_tiles(std::get<FoldAttr>(node.attr));
+    const bool apart = fold && passes::has_weighted_sum(std::get<FoldAttr>(node.attr));
     for (size_t c = 0; c < body_axes.size(); c++) {
       Demand demand{
           .stage = id, .at_root = false, .index = {}, .evaluations = count(space), .innermost = innermost};
@@ -420,18 +422,6 @@ private:
     return fold.space.size() == shape.size() && fold.reduced == std::vector<int>{int(shape.size()) - 1};
   }
 
-  /// A tuple fold of which only some components have an axis that others lack: it returns to plain folds, each over its own axes, tile by tile of what is
-  /// summed (kernel/choose_cascade.cpp), and what its bodies read is made for one tile.
-  static bool in_tiles(const FoldAttr& fold) {
-    if (fold.monoid.size() < 2 || fold.reduced.size() != 1) return false;
-    size_t most = 0, least = SIZE_MAX;
-    for (int c = 0; c < fold.monoid.size(); c++) {
-      const size_t kept = result_axes(fold, c).size();
-      most = std::max(most, kept), least = std::min(least, kept);
-    }
-    return least < most;
-  }
-
   /// A fold's result stays inside a kernel as its epilogue's operand, or as a statistic of rows that the kernel walks anyway.
   bool should_store_result(NodeId id) {
     const Node& tuple = f_[f_[id].inputs[0]];
@@ -439,7 +429,8 @@ private:
     if (tuple.kind == NodeKind::scan)
       return !(demands_[id].size() == 1 && demands_[id][0].at_root && plain(demands_[id][0].index));
     const auto& fold = std::get<FoldAttr>(tuple.attr);
-    if (in_tiles(fold)) return should_store_results(f_[id].inputs[0]);
+    // It returns to plain folds, each over its own axes, tile by tile of what is summed (kernel/choose_cascade.cpp).
+    if (passes::has_weighted_sum(fold)) return should_store_results(f_[id].inputs[0]);
     const double space = count(fold.space), elements = count(f_[id].type().shape);
     // A sum of a few elements (a step of a dot instruction) that is asked for once is a part of its reader.
     constexpr double few = 32;
@@ -449,7 +440,9 @@ private:
     for (const Demand& demand : demands_[id]) {
       if (!plain(demand.index)) return true;
       const auto* reader = std::get_if<FoldAttr>(&f_[demand.stage].attr);
-      if (!demand.at_root && reader && in_tiles(*reader) && demand.evaluations <= elements * 1.001) continue;
+      if (!demand.at_root && reader && passes::has_weighted_sum(*reader) &&
+          demand.evaluations <= elements * 1.001)
+        continue;
       const bool epilogue = demand.at_root && demand.evaluations <= elements * 1.001;
       const bool statistic = space <= demand.evaluations * 1.001 && reads_plainly(fold, tuple);
       if (!epilogue && !statistic) return true;

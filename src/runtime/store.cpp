@@ -89,10 +89,20 @@ void Store::reset_states() {
   for (auto& [_, buffer] : states_) buffer.clear();
 }
 
+void Store::Loaded::place(std::byte* memory, int64_t size) {
+  data = memory;
+  bytes = size;
+  if (kept.empty()) return;
+  ready = int64_t(kept.size()) == size;
+  if (ready) std::memcpy(data, kept.data(), kept.size());
+  kept = {};
+}
+
 luminal::Result<void> Store::reserve_loaded(const std::map<uint64_t, int64_t>& sizes) {
   const auto place = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
   const auto shares = [&](uint64_t key, int64_t bytes) {
-    return !in_huge_pages(bytes) && !loaded_.contains(key);
+    const auto known = loaded_.find(key);
+    return !in_huge_pages(bytes) && (known == loaded_.end() || !known->second.data);
   };
   int64_t all = 0;
   for (auto& [key, bytes] : sizes)
@@ -103,7 +113,7 @@ luminal::Result<void> Store::reserve_loaded(const std::map<uint64_t, int64_t>& s
   std::byte* next = block->data();
   for (auto& [key, bytes] : sizes)
     if (shares(key, bytes)) {
-      loaded_[key] = {.data = next, .bytes = bytes};
+      loaded_[key].place(next, bytes);
       next += place(bytes);
     }
   blocks_.push_back(std::move(*block));
@@ -115,8 +125,7 @@ luminal::Result<std::byte*> Store::loaded(uint64_t key, int64_t bytes) {
   if (!entry.data) {
     auto made = DeviceBuffer::allocate(device_, bytes, in_huge_pages(bytes));
     if (!made) return made.failure();
-    entry.data = made->data();
-    entry.bytes = bytes;
+    entry.place(made->data(), bytes);
     blocks_.push_back(std::move(*made));
   }
   return entry.data;
@@ -127,7 +136,8 @@ void Store::finish_load(const std::vector<uint64_t>& keys, double seconds) {
   if (load_path_.empty() || seconds < worth_seconds_) return;
   LoadFile::Values values;
   for (auto& [key, value] : loaded_)
-    if (value.ready) values[key] = {value.data, size_t(value.bytes)};
+    if (value.ready)
+      values[key] = value.data ? std::span<const std::byte>(value.data, size_t(value.bytes)) : value.kept;
   double bytes = 0; // of what was computed now
   for (uint64_t key : keys) bytes += double(loaded_.at(key).bytes);
   // Copies in another order come about as fast as a disk gives them back, and writing gigabytes takes far longer.
@@ -141,25 +151,18 @@ luminal::Result<void> Store::keep_loaded_in(std::string path, uint64_t source, d
   load_path_ = std::move(path);
   load_source_ = source;
   worth_seconds_ = worth_seconds;
-  const auto file = LoadFile::open(load_path_, source);
+  auto file = LoadFile::open(load_path_, source);
   if (!file) return file.failure();
-  // Copied: pages of a mapped file are small ones, and every step would read them slower.
-  std::map<uint64_t, int64_t> sizes;
-  for (auto& [key, bytes] : file->values())
-    if (!is_loaded(key)) sizes[key] = int64_t(bytes.size());
-  if (auto done = reserve_loaded(sizes); !done) return done;
-  for (auto& [key, size] : sizes) {
-    auto memory = loaded(key, size);
-    if (!memory) return memory.failure();
-    if (size > 0) std::memcpy(*memory, file->values().at(key).data(), size_t(size));
-    loaded_.at(key).ready = true;
-  }
+  load_file_ = std::move(*file);
+  for (auto& [key, bytes] : load_file_->values())
+    if (!is_loaded(key)) loaded_[key] = {.kept = bytes, .bytes = int64_t(bytes.size()), .ready = true};
   return {};
 }
 
 void Store::unload() {
   loaded_.clear();
   blocks_.clear();
+  load_file_.reset();
   load_path_.clear();
 }
 

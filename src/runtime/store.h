@@ -6,6 +6,7 @@
 #include "runtime/plan.h"
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -81,8 +82,11 @@ private:
   };
   struct Loaded {
     std::byte* data = nullptr; // in blocks_
+    /// In load_file_, until a plan asks for it: copied then, as a mapped file has small pages and every step would read them slower.
+    std::span<const std::byte> kept;
     int64_t bytes = 0;
     bool ready = false;
+    void place(std::byte* memory, int64_t size);
   };
   device::Device& device_;
   std::map<std::string, Weight> weights_;
@@ -90,7 +94,8 @@ private:
   uint64_t state_version_ = 0;
   std::map<uint64_t, Loaded> loaded_;
   std::vector<DeviceBuffer> blocks_; // of loaded_
-  std::string load_path_;            // empty: loaded values are not kept
+  std::optional<LoadFile> load_file_;
+  std::string load_path_; // empty: loaded values are not kept
   uint64_t load_source_ = 0;
   double worth_seconds_ = 0;
 };

@@ -169,7 +169,7 @@ TEST(Store, LoadedValuesThatAreSmallLieTogether) {
   runtime::Store store(*device);
   store.keep_loaded_in(path, 3, 0).value();
   store.reserve_loaded({{7, 100}}).value(); // nothing that would fill a page
-  EXPECT_EQ(store.owned_bytes(), 64);
+  EXPECT_EQ(store.owned_bytes(), 0);
   store.reserve_loaded(sizes).value();
   EXPECT_EQ(store.owned_bytes(), 4 * mega + 192);
   std::byte* first = store.loaded(1, mega).value();
@@ -194,10 +194,15 @@ TEST(Store, LoadedValuesFromAFileLieInMemoryOfTheirOwn) {
   constexpr size_t mega = 1 << 20;
   const auto large = bytes_of(std::string(8 * mega, 'l')), half = bytes_of(std::string(mega, 'h')),
              other = bytes_of(std::string(mega, 'o')), more = bytes_of(std::string(2 * mega, 'm'));
-  runtime::LoadFile::write(path, 3, {{1, large}, {2, half}, {3, other}, {4, more}}).value();
+  runtime::LoadFile::write(path, 3, {{1, large}, {2, half}, {3, other}, {4, more}, {5, large}}).value();
   runtime::Store store(*device);
   store.keep_loaded_in(path, 3, 0).value();
-  fs::resize_file(path, 0); // what is mapped is gone
+  EXPECT_EQ(store.owned_bytes(), 0);
+  store.reserve_loaded({{1, 8 * mega}, {2, mega}, {3, mega}, {4, 2 * mega}}).value();
+  store.loaded(1, 8 * mega).value();
+  store.loaded(4, 2 * mega).value();
+  EXPECT_EQ(store.owned_bytes(), 12 * int64_t(mega)); // another plan's values stay in the file
+  fs::resize_file(path, 0);                           // what is mapped is gone
   for (auto& [key, want] : runtime::LoadFile::Values{{1, large}, {2, half}, {3, other}, {4, more}}) {
     const std::byte* got = store.loaded(key, int64_t(want.size())).value();
     EXPECT_TRUE(std::equal(want.begin(), want.end(), got)) << key;

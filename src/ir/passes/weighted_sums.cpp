@@ -470,7 +470,8 @@ Found find_sums(const Function& f) {
   return found;
 }
 
-/// Some components of a fold have an axis that others lack.
+} // namespace
+
 bool has_weighted_sum(const FoldAttr& fold) {
   if (fold.monoid.size() < 2 || fold.reduced.size() != 1) return false;
   size_t most = 0, least = SIZE_MAX;
@@ -480,8 +481,6 @@ bool has_weighted_sum(const FoldAttr& fold) {
   }
   return least < most;
 }
-
-} // namespace
 
 int64_t join_weighted_sums(Module& module) {
   int64_t joined = 0;

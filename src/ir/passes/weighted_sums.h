@@ -12,6 +12,9 @@ namespace luminal::passes {
 /// Returns how many sums it has joined.
 int64_t join_weighted_sums(Module& module);
 
+/// Has the tuple fold components with an axis that others lack, as the joined folds have?
+bool has_weighted_sum(const FoldAttr& fold);
+
 /// A line for each sum that exponentials weight: joined with its maximum or apart, and why.
 std::vector<std::string> weighted_sum_notes(const Module& module);
 
