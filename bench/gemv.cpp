@@ -55,13 +55,17 @@ void run(int64_t n, int64_t k, DType dtype, const Arguments& arguments, Machine&
     }
     int limit_turn = 0;
     const int64_t elements = weights[0].bytes() / 4;
+    const double bytes = double(weights[0].bytes()),
+                 whole =
+                     bytes / double(machine.probes->stream_bytes(search::Stream::read, threads, elements));
     std::vector<Contender> race_of{{"ours", ours}};
     race_of.push_back({"read", [&] {
                          limit_turn = (limit_turn + 1) % copies;
-                         return machine.probes->stream_seconds(
-                             search::Stream::read, threads,
-                             {.x = reinterpret_cast<const float*>(weights[size_t(limit_turn)].data()),
-                              .elements = elements});
+                         return whole *
+                                machine.probes->stream_seconds(
+                                    search::Stream::read, threads,
+                                    {.x = reinterpret_cast<const float*>(weights[size_t(limit_turn)].data()),
+                                     .elements = elements});
                        }});
     if (torch.present() && arguments.peers)
       race_of.push_back({"torch", {}, [&](double seconds) {
@@ -69,10 +73,8 @@ void run(int64_t n, int64_t k, DType dtype, const Arguments& arguments, Machine&
                                             threads, seconds);
                          }});
     race(race_of, arguments);
-    const double bytes = double(weights[0].bytes());
     Row row{.work = name, .threads = threads, .unit = "GB/s", .ours = bytes / race_of[0].low() * 1e-9};
-    row.limit = double(machine.probes->stream_bytes(search::Stream::read, threads, elements)) /
-                race_of[1].low() * 1e-9;
+    row.limit = row.ours / fraction_by_rounds(race_of[0], std::span(race_of).subspan(1, 1));
     row.limit_name = "read of the same bytes";
     row.goal = 0.92;
     row.correct = error.largest() < 1e-5;

@@ -69,11 +69,15 @@ struct Contender {
   std::function<double(double)> block =
       {}; ///< instead of `once`: measures for that long itself, gives the seconds of one execution
   std::vector<double> seconds = {};
+  std::vector<double> rounds = {}; ///< the low percentile of each round
   /// The low percentile: what the machine gives when nobody disturbs. NaN without measurements.
   double low(double percentile = 0.05) const;
 };
 /// Rounds in which every contender runs for `seconds`, one after the other; the first call of each block is not counted.
 void race(std::vector<Contender>& contenders, const Arguments& arguments);
+/// What part of the limits' rate is reached by ours, where `seconds` of all are of the same work: in each round the longest of the limits' times by the time of ours; the
+/// median of the rounds. A machine whose memory is twice as fast in one second as in the next gives each round a limit of its own.
+double fraction_by_rounds(const Contender& ours, std::span<const Contender> limits);
 
 /// A library of Python in a child process (LUMINAL_PEERS_PYTHON). One that is absent says so in `absent`.
 class PythonPeer {

@@ -73,9 +73,10 @@ void run(StorageType type, bool q8, int64_t m, int64_t n, int64_t k, const Argum
     }
     const double length = std::min({timed(ours), timed(ours), timed(ours)});
     std::vector<Contender> race_of{{"ours", ours}};
+    const double flops = 2.0 * double(m) * double(n) * double(k);
     race_of.push_back({"peak", [&] {
-                         return 1e9 / machine.probes->peak(q8 ? search::Peak::int8 : search::Peak::f32,
-                                                           threads, length);
+                         return flops / machine.probes->peak(q8 ? search::Peak::int8 : search::Peak::f32,
+                                                             threads, length);
                        }});
     int turn = 0;
     race_of.push_back(
@@ -86,13 +87,10 @@ void run(StorageType type, bool q8, int64_t m, int64_t n, int64_t k, const Argum
                {.x = reinterpret_cast<const float*>(weights[size_t(turn)].data()), .elements = bytes / 4});
          }});
     race(race_of, arguments);
-    const double flops = 2.0 * double(m) * double(n) * double(k), seconds = race_of[0].low();
-    const double multiply = flops * race_of[1].low() * 1e-9, reading = race_of[2].low();
-    const bool by_memory = reading > multiply;
+    const bool by_memory = race_of[2].low() > race_of[1].low();
     Row r{.work = name, .threads = threads, .unit = by_memory ? "GB/s" : "GFLOP/s"};
-    const double work = (by_memory ? double(bytes) : flops) * 1e-9;
-    r.ours = work / seconds;
-    r.limit = work / std::max(multiply, reading);
+    r.ours = (by_memory ? double(bytes) : flops) / race_of[0].low() * 1e-9;
+    r.limit = r.ours / fraction_by_rounds(race_of[0], std::span(race_of).subspan(1));
     r.limit_name = by_memory ? "read of the same bytes" : q8 ? "int8 dot peak" : "f32 multiply-add peak";
     r.goal = m == 1 ? 0.92 : 0.85;
     r.correct = error.largest() < (q8 ? 0.03 : 1e-5); // of the deviation of the terms

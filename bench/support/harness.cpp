@@ -134,26 +134,42 @@ int copies_beyond_caches(int64_t bytes) {
   return int(std::clamp<int64_t>((2 * l3 + bytes - 1) / std::max<int64_t>(bytes, 1) + 1, 2, 64));
 }
 
-double Contender::low(double percentile) const {
-  if (seconds.empty()) return NAN;
-  std::vector<double> sorted = seconds;
+namespace {
+double low_of(std::span<const double> values, double percentile) {
+  if (values.empty()) return NAN;
+  std::vector<double> sorted(values.begin(), values.end());
   std::sort(sorted.begin(), sorted.end());
   return sorted[size_t(percentile * double(sorted.size() - 1))];
 }
+} // namespace
+
+double Contender::low(double percentile) const { return low_of(seconds, percentile); }
 
 void race(std::vector<Contender>& contenders, const Arguments& arguments) {
   for (int round = 0; round < arguments.rounds; round++)
     for (Contender& c : contenders) {
       std::this_thread::sleep_for(
           std::chrono::milliseconds(40)); // the threads of other pools spin for tens of them before they park
+      const size_t before = c.seconds.size();
       if (c.block) {
         c.seconds.push_back(c.block(arguments.seconds));
-        continue;
+      } else {
+        c.once();
+        const double start = now();
+        for (int n = 0; now() - start < arguments.seconds || n < 2; n++) c.seconds.push_back(c.once());
       }
-      c.once();
-      const double start = now();
-      for (int n = 0; now() - start < arguments.seconds || n < 2; n++) c.seconds.push_back(c.once());
+      c.rounds.push_back(low_of(std::span(c.seconds).subspan(before), 0.05));
     }
+}
+
+double fraction_by_rounds(const Contender& ours, std::span<const Contender> limits) {
+  std::vector<double> fractions;
+  for (size_t round = 0; round < ours.rounds.size(); round++) {
+    double longest = 0;
+    for (const Contender& limit : limits) longest = std::max(longest, limit.rounds[round]);
+    fractions.push_back(longest / ours.rounds[round]);
+  }
+  return low_of(fractions, 0.5);
 }
 
 // ---- peers ----
