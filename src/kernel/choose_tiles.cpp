@@ -69,15 +69,17 @@ void Chooser::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, i
   std::ranges::stable_sort(
       rows, [](auto& a, auto& b) { return std::pair(a.constant, a.trips) > std::pair(b.constant, b.trips); });
   if (rows.size() > 2) rows.resize(2);
-  // With rows on one side only, all of them are used once. What no cache holds comes fastest in one long run, row after row: several rows in
-  // lock step are as many streams, and fewer bytes arrive. But the other operand is read again for each row: where the first cache does not
-  // hold it beside the stream, as many rows share it as make it a quarter of the bytes.
+  // With rows on one side only, all of them are used once. What no cache holds comes fastest in few long runs, of rows that stand far apart: many
+  // are more streams than the processor follows, and one leaves half of the loads in its window to the other operand, which is read again for
+  // each row. As many rows share it as make it half of the bytes, or a quarter where the first cache does not hold it beside the stream.
   const bool streams = rows.size() == 1 && rows[0].bytes > limits_.l2;
   int64_t together = 4;
-  if (streams && rows[0].shared <= limits_.l1 / 2)
-    rows.clear();
-  else if (streams)
-    for (together = 2; together < 8 && together * rows[0].step < 4 * rows[0].shared;) together *= 2;
+  if (streams) {
+    const int64_t times = rows[0].shared <= limits_.l1 / 2 ? 2 : 4;
+    for (together = 1; together < 8 && together * rows[0].step < times * rows[0].shared;) together *= 2;
+    if (times == 2)
+      while (together > 1 && (!rows[0].constant || rows[0].trips % together)) together /= 2;
+  }
   if (rows.size() == 1) together = ask(s, "rows", std::min(rows[0].trips, together), {1, 2, 4, 8});
   std::vector<int64_t> factors(rows.size(), 1);
   for (size_t i = 0; i < rows.size(); i++) factors[i] = std::min<int64_t>({rows[i].trips, together, budget});

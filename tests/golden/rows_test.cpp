@@ -118,22 +118,30 @@ void expect_schedule(const std::string& term, const MachineLimits& limits,
   EXPECT_LE(difference(DType::f32, got.results.at("y"), Interpreter(module, bindings).run().at("y")), 2e-6);
 }
 
-const char* const vector_term = R"(fn @vector(%x: f32[160], %w: bf16[24, 160]) {
+std::string vector_term(int rows, const char* type) {
+  return fmt::format(R"(fn @vector(%x: f32[160], %w: {1}[{0}, 160]) {{
   %wf = cast f32 %w
-  %a = view %x [n: 24, k: 160] -> [k]
+  %a = view %x [n: {0}, k: 160] -> [k]
   %ab = mul %a, %wf
-  %f = fold [n: 24, k: 160] over [k] { sum %ab[n, k] }
+  %f = fold [n: {0}, k: 160] over [k] {{ sum %ab[n, k] }}
   %y = get %f, 0
   return y = %y
+}}
+)",
+                     rows, type);
 }
-)";
 
-// A matrix that no cache holds passes by once: row after row, or as many rows together as a long vector asks for.
-TEST(Streams, RowsShareWhatTheFirstCacheDoesNotHold) {
+// A matrix that no cache holds passes by once: as many rows together, far apart, as make the vector half of the bytes, or a quarter where it is long.
+TEST(Streams, RowsShareTheVector) {
   MachineLimits limits{.lanes = 16, .vector_registers = 32, .l1 = 512, .l2 = 4096};
-  expect_schedule(vector_term, limits, {"split f n n.o n.i 3", "unroll f n.o"}); // 8 rows, far apart
+  expect_schedule(vector_term(24, "bf16"), limits, {"split f n n.o n.i 3", "unroll f n.o"});
   limits.l1 = 4096;
-  expect_schedule(vector_term, limits, {"split f k.o k.o.o k.o.i 8", "unroll f k.o.i", "parallel f n\n"});
+  expect_schedule(vector_term(24, "bf16"), limits,
+                  {"split f n n.o n.i 6", "split f k.o k.o.o k.o.i 2", "unroll f n.o k.o.i"});
+  expect_schedule(vector_term(24, "f64"), limits, {"split f k.o k.o.o k.o.i 8", "unroll f k.o.i\n"});
+  // Rows beside each other would be as many streams of one row each: those that do not divide pass by one after the other.
+  expect_schedule(vector_term(26, "bf16"), limits, {"split f n n.o n.i 13", "unroll f n.o k.o.i"});
+  expect_schedule(vector_term(25, "bf16"), limits, {"split f k.o k.o.o k.o.i 8", "parallel f n\n"});
 }
 
 // What no cache holds is written past them; while stages walk a row, the next ones are on their way.
