@@ -293,10 +293,11 @@ void Chooser::tiles_ahead(int s, int value, const std::string& tiles, const std:
     try_add(DirectiveKind::prefetch, {stage(s).name, v.name, tiles, inner}, {1});
 }
 
-/// Panels that pass by once, from memory, are asked for four pages ahead where multiplying them takes as long as bringing them, which all workers share. (Where
-/// it takes less, and within a page, these requests and the processor's own guesses are in each other's way.)
+/// Panels that pass by once, from memory, are asked for two pages ahead where multiplying them takes as long as bringing them, which all workers share. (Further
+/// ahead, they and rows that lie whole pages apart push each other out of the first cache; where multiplying takes less, and within a page, these requests and
+/// the processor's own guesses are in each other's way.)
 void Chooser::panels_ahead(int s, const Product& p, const std::string& panels, const std::string& depth) {
-  constexpr int64_t distance = 16 << 10, uses = 8; // bytes; of four bytes, for each worker
+  constexpr int64_t distance = 8 << 10, uses = 8; // bytes; of four bytes, for each worker
   const ConeValue& v = nests_.cone.values[size_t(p.value)];
   const int64_t step = p.columns * bits(v.dtype) / 8;
   if (v.role != ValueRole::input || step < 1 || p.rows * 32 < uses * limits_.threads * bits(v.dtype) ||
