@@ -77,15 +77,16 @@ std::optional<Chooser::BlockSums> Chooser::block_sums(int s) const {
   return b;
 }
 
-/// Blocks that come from memory are asked for two pages ahead: while one is unpacked, the processor does not see far enough.
-void Chooser::blocks_ahead(int s, const BlockSums& b) {
+/// Blocks that come from memory are asked for two pages ahead: while one is unpacked, the processor does not see far enough. Where other things lie between
+/// the blocks (their scales), groups of them are; but one row leaves those to the processor, as lines between them would be waited for.
+void Chooser::blocks_ahead(int s, const BlockSums& b, bool several_rows) {
   constexpr int64_t distance = 8 << 10; // bytes
   const std::string& far = b.blocks.back();
   const StageLoop* around = b.blocks.size() > 1 ? nest(s).find(b.blocks[b.blocks.size() - 2]) : nullptr;
   const std::string& inner = b.within.empty() ? far : b.within.back();
   const Expr lane = nest(s).find(b.lanes)->symbol, along = nest(s).find(far)->symbol;
   if (!along.is_symbol()) return;
-  std::map<int, int64_t> blocks; // bytes of one, by value
+  std::map<int, std::pair<int64_t, std::string>> blocks; // bytes of one, and the loop over them, by value
   visit_stage(stage(s), [&](const Formula& f) {
     if (f.kind != FormulaKind::load) return;
     const ConeValue& value = nests_.cone.values[size_t(f.value)];
@@ -95,18 +96,21 @@ void Chooser::blocks_ahead(int s, const BlockSums& b) {
     const Layout layout = value.layout.empty() ? row_major(int(value.shape.size())) : value.layout;
     const Expr offset = layout_offset(layout, value.shape, at);
     const std::optional<Expr> step = coefficient_of(offset, along);
-    // Where other things lie between the blocks, lines of a block would be left out, and waited for.
-    const bool follow = !step || !around || !around->symbol.is_symbol() ||
-                        coefficient_of(offset, around->symbol) == *step * nest(s).find(far)->extent;
-    if (depends_on(offset, lane) && step && step->is_constant() && follow)
-      blocks[f.value] = std::abs(step->value()) * bits(value.dtype) / 8;
+    if (!depends_on(offset, lane) || !step || !step->is_constant()) return;
+    const std::optional<Expr> group =
+        around && around->symbol.is_symbol() ? coefficient_of(offset, around->symbol) : std::nullopt;
+    const bool grouped = group && group->is_constant() && !(*group == *step * nest(s).find(far)->extent);
+    if (grouped && !several_rows) return;
+    blocks[f.value] = {std::abs((grouped ? group : step)->value()) * bits(value.dtype) / 8,
+                       grouped ? around->name : far};
   });
-  for (auto& [value, bytes] : blocks) {
+  for (auto& [value, block] : blocks) {
+    const auto& [bytes, loop] = block;
     if (bytes < 1) continue;
     const int64_t usual = std::max<int64_t>(1, distance / bytes);
     const std::string& name = nests_.cone.values[size_t(value)].name;
     if (const int64_t ahead = ask(s, ("ahead." + name).c_str(), usual, {0, usual * 2}); ahead > 0)
-      try_add(DirectiveKind::prefetch, {stage(s).name, name, far, inner}, {ahead});
+      try_add(DirectiveKind::prefetch, {stage(s).name, name, loop, inner}, {ahead});
   }
 }
 
@@ -172,9 +176,11 @@ void Chooser::block_tiles(int s, BlockSums b) {
   }
   const int64_t budget = std::max<int64_t>(1, limits_.vector_registers / 2);
   int64_t rows = 1;
+  bool several_rows = false; // at any rate
   std::string row;
   if (!b.rows.empty()) {
     const StageLoop l = *nest(s).find(b.rows);
+    several_rows = l.extent.is_constant() && l.extent.value() > 1;
     rows = std::clamp<int64_t>(budget / together, 1, 8);
     rows = std::min(ask(s, "rows", std::min(rows, trips(l)), {1, 2, 4, 6, 8, 12}), trips(l));
     if (l.extent.is_constant(rows)) {
@@ -258,7 +264,7 @@ void Chooser::block_tiles(int s, BlockSums b) {
       add(DirectiveKind::parallel, {outer, l});
       break;
     }
-  blocks_ahead(s, b);
+  blocks_ahead(s, b, several_rows);
   add(DirectiveKind::at, {outer, b.blocks.back()});
   done_ = s + 1;
 }

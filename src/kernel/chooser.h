@@ -182,7 +182,7 @@ private:
   };
   std::optional<BlockSums> block_sums(int s) const;
   void block_tiles(int s, BlockSums sums);
-  void blocks_ahead(int s, const BlockSums& sums);
+  void blocks_ahead(int s, const BlockSums& sums, bool several_rows);
 
   const Cone& original_;
   Nests nests_;

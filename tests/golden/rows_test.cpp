@@ -256,6 +256,33 @@ fn @fields(%x: f32[M, 20, 4], %w: f32[8, 20, 80]) {
   expect_rows(fields, {"fields", limits, "", ""}, "prefetch f w b j 6\n");
 }
 
+// Scales before several blocks: a few rows ask for groups of blocks two pages ahead, one row leaves them to the processor.
+TEST(Streams, GroupsOfBlocksAreAskedForAhead) {
+  const auto term = [](int rows) {
+    return fmt::format(R"(fn @groups(%x: f32[{0}, 12, 2, 4], %w: f32[8, 12, 144]) {{
+  %c = view %w [m: {0}, t: 8, g: 12, b: 2, l: 16, j: 4] -> [t, g, 16 + 64*b + 16*j + l]
+  %v = view %x [m: {0}, t: 8, g: 12, b: 2, l: 16, j: 4] -> [m, g, b, j]
+  %p = mul %c, %v
+  %f = fold [m: {0}, t: 8, g: 12, b: 2, l: 16, j: 4] over [j] {{ sum %p[m, t, g, b, l, j] }}
+  %h = get %f, 0
+  %s = view %w [m: {0}, t: 8, g: 12, b: 2, l: 16] -> [t, g, l]
+  %q = mul %h, %s
+  %k = fold [m: {0}, t: 8, g: 12, b: 2, l: 16] over [g, b] {{ sum %q[m, t, g, b, l] }}
+  %y = get %k, 0
+  return y = %y
+}}
+)",
+                       rows);
+  };
+  const MachineLimits limits{.lanes = 16, .vector_registers = 32, .l1 = 1024, .l2 = 4096};
+  expect_schedule(term(4), limits, {"prefetch f w g b 14\n", "at k b"});
+  Module module = parse_module(term(1), "one");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone.ok());
+  EXPECT_THAT(to_string(default_schedule(*cone, limits)),
+              testing::AllOf(HasSubstr("at k b"), testing::Not(HasSubstr("prefetch"))));
+}
+
 // All of a few rows in one tile beside panels that were made before: each passes by once, in one run.
 TEST(Streams, FewRowsMeetEachPanelOnce) {
   for (auto [rows, columns, type] : {std::tuple(8, 32, "f32"), {4, 64, "f32"}, {32, 64, "bf16"}}) {
