@@ -26,6 +26,18 @@ const ViewAttr* plain_view(const Function& f, NodeId id) {
   return view && view->holes.empty() && f[id].type().dtype == DType::f32 ? view : nullptr;
 }
 
+/// Steps are left out of columns point by point, in code of its own for each tile that some lie beside: no more columns than this.
+constexpr int64_t widest_edge = 8;
+
+/// The columns for which some step lies beside the image.
+int64_t edge_of(const Border& columns, const Shape& space) {
+  const Expr axis = axis_symbol(columns.row, space[size_t(columns.row)]);
+  int64_t n = 0;
+  for (int64_t j = 0; j < space[size_t(columns.row)].value() && n <= widest_edge; j++)
+    n += prove(substitute(columns.inside, {{axis, Expr(j)}})) != Truth::yes;
+  return n;
+}
+
 NodeId append(Function& to, NodeKind kind, Attr attr, std::vector<NodeId> inputs, Shape shape) {
   Node node;
   node.kind = kind;
@@ -67,9 +79,6 @@ std::vector<Border> borders_of(const Function& f, NodeId id) {
     if (!x || !w || x->fill != 0 || x->predicate.is_constant(1) || x->map.empty()) continue;
     const std::set<int> run = axes_in(x->map.back(), x->shape), still = axes_of(*w);
     const auto reduced = [&](int a) { return std::ranges::find(fold->reduced, a) != fold->reduced.end(); };
-    // Within a tile of one row steps are left out point by point: columns only where rows are shorter than two tiles of four, so that the code made for each
-    // place knows its steps. (Asked at run time they take 1.5 times as long.)
-    constexpr int64_t few_columns = 7;
     Border rows{1, -1, 1 - i}, columns = rows;
     std::vector<Expr> conditions{x->predicate};
     if (x->predicate.kind() == ExprKind::logical_and)
@@ -81,13 +90,14 @@ std::vector<Border> borders_of(const Function& f, NodeId id) {
         if (!reduced(a)) kept.push_back(a);
       if (kept.size() != 1 || still.contains(kept[0])) continue;
       const bool along = run.contains(kept[0]);
-      if (along && x->shape[size_t(kept[0])].value() > few_columns) continue;
       Border& border = along ? columns : rows;
       if (border.row >= 0 && kept[0] != border.row) continue;
       border.row = kept[0];
       border.inside = logical_and(border.inside, condition);
     }
-    if (rows.row >= 0) return columns.row >= 0 ? std::vector{rows, columns} : std::vector{rows};
+    if (rows.row >= 0)
+      return columns.row >= 0 && edge_of(columns, x->shape) <= widest_edge ? std::vector{rows, columns}
+                                                                           : std::vector{rows};
   }
   return {};
 }

@@ -312,6 +312,9 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
   add(DirectiveKind::unroll, words);
   for (const std::string& d : p->depth)
     if (cuts(nest(s).find(d)->symbol)) add(DirectiveKind::predicate_bound, {name, d});
+  // Of columns each place of a tile knows its own: tiles at the ends of a row are written apart from those between them.
+  if (cut && depends_on(domain, column) && trips(*nest(s).find(mt)) > 1)
+    add(DirectiveKind::predicate_split, {mt});
   // Small windows are written out, up to what the domain cuts: that would take a body more for what is left, and gain nothing.
   int64_t bodies = 1;
   for (size_t d = p->depth.size(); d-- > 0;) {

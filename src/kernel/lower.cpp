@@ -53,7 +53,9 @@ Lowering::Lowering(Nests nests, const LowerOptions& options, std::vector<Lanes> 
 void Lowering::build_tree() {
   root_ = std::make_unique<TreeNode>();
   leaves_.assign(n_.stages.size(), nullptr);
-  std::set<std::string> levels = n_.predicate_splits;
+  std::set<std::string> levels;
+  std::ranges::copy_if(n_.predicate_splits, std::inserter(levels, levels.end()),
+                       [&](const std::string& loop) { return splits_level(loop); });
   for (auto& storage : n_.storage)
     if (storage.level) levels.insert(*storage.level);
   for (auto& [loop, depth] : n_.roles) levels.insert(loop);
@@ -261,14 +263,14 @@ Lowering::Bounds Lowering::bounds(const Stage& stage, const StageNest& nest, con
 }
 
 std::optional<Lowering::Interval2> Lowering::domain_range(int stage, const StageNest& nest,
-                                                          const StageLoop& loop) const {
+                                                          const StageLoop& loop, bool kept) const {
   if (!loop.symbol.is_symbol()) return {};
   Interval2 r{0, loop.extent, 0, loop.extent, {}};
   bool any = false;
   const Stage& s = n_.cone.stages[size_t(stage)];
   auto conditions = conjuncts(s.needed);
   bool folds = std::ranges::any_of(s.components, [](auto& c) { return c.kind == ComponentKind::fold; });
-  if (!folds || reduces(n_.cone, s, nest, loop))
+  if (!folds || kept || reduces(n_.cone, s, nest, loop))
     for (Expr e : conjuncts(s.domain)) conditions.push_back(e);
   for (Expr original : conditions) {
     if (original.kind() != ExprKind::lt || assumed(original)) continue;
@@ -306,6 +308,18 @@ std::optional<Lowering::Interval2> Lowering::domain_range(int stage, const Stage
   }
   if (!any) return {};
   return r;
+}
+
+bool Lowering::splits_level(const std::string& loop) const {
+  size_t holders = 0;
+  bool results = true;
+  for (size_t s = 0; s < n_.stages.size(); s++) {
+    const StageLoop* l = n_.stages[s].find(loop);
+    if (!l) continue;
+    holders++;
+    results &= !domain_range(int(s), n_.stages[s], *l) && domain_range(int(s), n_.stages[s], *l, true);
+  }
+  return holders != 1 || !results;
 }
 
 // ---- walking ----

@@ -318,16 +318,32 @@ Body StageLowering::outer(size_t i, State state) {
     if (loop.jam > 1) return {jammed_loop(loop.symbol, begin, end, loop.jam, std::move(body))};
     return {kernel::loop(LoopKind::serial, loop.symbol, begin, end, std::move(body))};
   };
-  if (!splits) return part(std::move(state), bounds.begin, bounds.end);
+  // Around what lies inside wherever the tile is, each trip by itself: its place is known.
+  const auto parts = [&](const State& s, Expr begin, Expr end) -> Body {
+    const auto r = l_.n_.predicate_splits.contains(loop.name) ? l_.domain_range(stage_, s.nest, loop, true)
+                                                              : std::nullopt;
+    if (!r || !begin.is_constant() || !end.is_constant()) return part(s, begin, end);
+    const Expr all_begin = min(end, max(begin, r->all_begin)), all_end = max(all_begin, min(end, r->all_end));
+    if (!all_begin.is_constant() || !all_end.is_constant()) return part(s, begin, end);
+    Body out;
+    for (int64_t i = begin.value(); i < all_begin.value(); i++) append(out, part(s, i, i + 1));
+    const Assumed before = l_.assumed_;
+    l_.assumed_.yes.insert(r->conditions.begin(), r->conditions.end());
+    if (all_begin.value() < all_end.value()) append(out, part(s, all_begin, all_end));
+    l_.assumed_ = before;
+    for (int64_t i = all_end.value(); i < end.value(); i++) append(out, part(s, i, i + 1));
+    return out;
+  };
+  if (!splits) return parts(state, bounds.begin, bounds.end);
   State full = state;
   full.held[*splits] = true;
   state.ended.insert(*splits);
   Expr middle = max(bounds.begin, min(whole, regular ? loop.extent : bounds.end));
-  if (proves_equal(middle, bounds.end)) return part(std::move(full), bounds.begin, bounds.end);
+  if (proves_equal(middle, bounds.end)) return parts(full, bounds.begin, bounds.end);
   Body out;
-  if (prove(le(middle, bounds.begin)) != Truth::yes) append(out, part(std::move(full), bounds.begin, middle));
+  if (prove(le(middle, bounds.begin)) != Truth::yes) append(out, parts(full, bounds.begin, middle));
   if (prove(le(bounds.end, middle), l_.open_facts(middle)) != Truth::yes)
-    append(out, part(std::move(state), middle, bounds.end));
+    append(out, parts(state, middle, bounds.end));
   return out;
 }
 

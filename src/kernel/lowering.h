@@ -126,8 +126,12 @@ private:
     return assumed_.yes.contains(condition) ||
            (instance != n_.instances.end() && assumed_.yes.contains(instance->second));
   }
-  /// Where along a loop the stage's domain holds for some (for all) points of the loops that are not open yet.
-  std::optional<Interval2> domain_range(int stage, const StageNest& nest, const StageLoop& loop) const;
+  /// Where along a loop the stage's domain holds for some (for all) points of the loops that are not open yet. Along a kept loop of a fold nothing may be left out:
+  /// what it gives is written all the same; asked for only where `kept`.
+  std::optional<Interval2> domain_range(int stage, const StageNest& nest, const StageLoop& loop,
+                                        bool kept = false) const;
+  /// Do stages share the trips of a predicate_split? (Else it is a loop of the results of one fold, which is split inside of the stage.)
+  bool splits_level(const std::string& loop) const;
 
   Nests n_;
   LowerOptions options_;

@@ -123,7 +123,7 @@ TEST(Panels, OfConvolutionsOnSmallImages) {
       "f32[2, 512, 3, 3, 32]");
 }
 
-/// The sum leaves out what of the windows lies beside the image: rows, and columns where rows are short.
+/// The sum leaves out what of the windows lies beside the image: rows and columns.
 TEST(Panels, OfConvolutionsLeaveOutWhatLiesBesideTheImage) {
   const auto domain = [](const Function& f) {
     std::string text;
@@ -138,7 +138,24 @@ TEST(Panels, OfConvolutionsLeaveOutWhatLiesBesideTheImage) {
             "i1*2 + i4 >= 1 and i2*2 + i5 >= 1;"); // nothing below
   // Few results of a weight that no cache holds: it comes faster in one piece.
   EXPECT_EQ(domain(packed(convolution(512, 7)).function), "1;");
-  EXPECT_EQ(domain(packed(convolution(512, 14)).function), "i1 + i4 < 15 and i1 + i4 >= 1;");
+  EXPECT_EQ(domain(packed(convolution(512, 14)).function),
+            "i1 + i4 < 15 and i2 + i5 < 15 and i1 + i4 >= 1 and i2 + i5 >= 1;");
+  // Of wide windows nearly all columns meet the zeros: no code for each of them.
+  const auto wide = [&](int64_t kernel) {
+    return domain(packed(fmt::format("fn @main(%x: f32[64, 20, 20], weight %w: f32[64, 64, 3, {0}]) {{\n  %a "
+                                     "= view %x [o: 64, i: 20, j: 20, c: "
+                                     "64, r: 3, s: {0}] -> [c, i + r - 1, j + s - {1}] where 0 <= i + r - 1 "
+                                     "and i + r - 1 < 20 and 0 <= j + "
+                                     "s - {1} and j + s - {1} < 20\n  %b = view %w [o: 64, i: 20, j: 20, c: "
+                                     "64, r: 3, s: {0}] -> [o, c, r, "
+                                     "s]\n  %p = mul %a, %b\n  %f = fold [o: 64, i: 20, j: 20, c: 64, r: 3, "
+                                     "s: {0}] over [c, r, s] {{ sum "
+                                     "%p[o, i, j, c, r, s] }}\n  %y = get %f, 0\n  return y = %y\n}}\n",
+                                     kernel, kernel / 2))
+                      .function);
+  };
+  EXPECT_EQ(wide(9), "i1 + i4 < 21 and i2 + i5 < 24 and i1 + i4 >= 1 and i2 + i5 >= 4;");
+  EXPECT_EQ(wide(11), "i1 + i4 < 21 and i1 + i4 >= 1;");
 }
 
 TEST(Panels, WithoutWhatLiesBesideTheImageComputeTheSame) {

@@ -207,6 +207,16 @@ TEST(Frames, ColumnsBesideTheImageAreLeftOut) {
       EXPECT_THAT(schedule, testing::AllOf(HasSubstr("frame X X.frame"), HasSubstr("predicate_bound f r"),
                                            Not(HasSubstr("predicate_bound f s")), HasSubstr("jam f s 3\n")));
     }
+  // Tiles at the ends of a row are written apart: those between them ask nothing.
+  const Convolution c{
+      .channels = 2, .results = 64, .height = 7, .width = 23, .panel = 64, .inside = true, .within = true};
+  const std::string schedule = default_of(c, one), kernel = lowered(term_of(c), schedule);
+  EXPECT_THAT(schedule,
+              testing::AllOf(HasSubstr("split f j j.t j.i 4\n"), HasSubstr("predicate_split j.t\n")));
+  EXPECT_THAT(kernel, testing::AllOf(HasSubstr("if j.i + s >= 1\n"), HasSubstr("for j.t: 0..5 in 1..5\n"),
+                                     HasSubstr("if j.i + s < 4\n"), Not(HasSubstr("j.t*4 + s <"))));
+  EXPECT_THAT(lowered(term_of({.width = 23, .inside = true}), "frame X F\npredicate_split j\n"),
+              HasSubstr("predicate_split j: no stage in it has a domain that ends along it"));
 }
 
 /// A weight that is larger than the copies of all images passes by once.
@@ -280,6 +290,7 @@ TEST(Frames, RandomConvolutions) {
     draw_windows(c, in);
     c.panel = in(0, 1) ? int64_t{limits.vector_registers >= 32 ? 4 : 2} * limits.lanes : 0;
     c.inside = c.pad > 0 && in(0, 1);
+    c.within = c.inside && in(0, 1);
     Answers answers;
     if (random() % 3 == 0)
       answers = {{"f.tile_rows", in(1, 2)},
