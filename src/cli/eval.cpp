@@ -25,7 +25,7 @@ namespace {
 
 struct EvalArguments {
   std::string path, output;
-  std::vector<std::string> inputs, dims;
+  std::vector<std::string> inputs, dims, schedules;
   int threads = 0;
   double slack = 4;
   bool interpret = false, check = false, json = false, no_cache = false;
@@ -178,7 +178,17 @@ Results run_plan(const Task& task, const EvalArguments& a, Json& timings) {
   ThreadPool pool(threads);
   compile::Options options = compile::Options::host(threads);
   options.cache = !a.no_cache;
+  if (!a.no_cache) options.tuning = compile::usual_tuning_cache(false);
   options.pool = &pool;
+  for (const std::string& given : a.schedules) {
+    const size_t cut = given.find('=');
+    if (cut == std::string::npos || cut == 0)
+      throw Error(
+          fmt::format("--schedule {}: KERNEL=FILE is expected, such as --schedule k0=schedule.txt", given));
+    auto text = read_file(given.substr(cut + 1));
+    if (!text) throw Error(text.error());
+    options.schedules[given.substr(0, cut)] = *text;
+  }
   auto compiled = compile::compile(task.module, options);
   if (!compiled) throw Error(fmt::format("{}: {}", a.path, compiled.error()));
   timings["compile_s"] = seconds_since(start);
@@ -394,8 +404,12 @@ void add_eval(CLI::App& app, int& exit_code) {
   verb->add_option("--slack", a->slack, "Of the error bounds of --check")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
+  verb->add_option("--schedule", a->schedules,
+                   "KERNEL=FILE: the text of a kernel's schedule, instead of the usual one; may be repeated")
+      ->allow_extra_args(false)
+      ->excludes(interpret);
   verb->add_option("--threads,-t", a->threads, "Worker threads")->check(CLI::Range(1, 1024));
-  verb->add_flag("--no-cache", a->no_cache, "Do not use machine code kept on disk");
+  verb->add_flag("--no-cache", a->no_cache, "Do not use machine code and tuning results kept on disk");
   verb->add_flag("--json", a->json,
                  "One JSON object: file, function, by, dims, inputs, results, check, timings");
   verb->callback([a, &exit_code] { exit_code = eval(*a); });

@@ -15,7 +15,7 @@ namespace luminal::cli {
 namespace {
 
 struct TuneArguments {
-  std::string path, mode = "budget", filter, cache_type = "f32";
+  std::string path, mode = "budget", filter, cache_type = "f32", activations = "exact";
   double budget = 60;
   int threads = 0;
   int64_t context = 0, chunk = 128;
@@ -156,10 +156,11 @@ Outcome tune_model(const TuneArguments& a, TuneDisplay& display) {
   auto opened = open_model(a.path);
   if (!opened) throw Error(opened.error());
   const ModelConfig& config = opened->require_config();
-  models::LlamaOptions how; // as `luminal run` without options
+  models::LlamaOptions how; // as `luminal run` with the same options
   how.context = a.context > 0 ? a.context : std::min<int64_t>(config.context_length, 4096);
   how.chunk = a.chunk;
   if (a.cache_type == "f16") how.cache_dtype = DType::f16;
+  how.activations = models::activations_from_name(a.activations);
   models::Llama model = models::make_llama(*opened, how);
   CompileOptions options;
   options.threads = a.threads;
@@ -261,6 +262,9 @@ void add_tune(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   verb->add_option("--cache-type", a->cache_type, "Type of the key-value cache, as for luminal run")
       ->check(CLI::IsMember({"f32", "f16"}))
+      ->capture_default_str();
+  verb->add_option("--activations", a->activations, "As for luminal run: exact, bf16 or q8")
+      ->check(CLI::IsMember(models::activations_names()))
       ->capture_default_str();
   verb->add_flag("--strict", a->strict, "A schedule that gives wrong results is a failure");
   verb->add_flag("--report", a->report, "The whole report, too: plan, schedule of every kernel");

@@ -79,6 +79,7 @@ Result<BuiltPlan> build(const Module& module, const Options& options,
                                                                 .reproducers = options.reproducers,
                                                                 .worker = options.worker,
                                                                 .pinned = pinned,
+                                                                .schedules = options.schedules,
                                                                 .profile = options.profile});
   built.builder = std::make_shared<PlanBuilder>(module, *built.chooser);
   auto plan = built.builder->build();
@@ -205,6 +206,10 @@ Result<Compiled> compile(const Module& module, const Options& options) {
   };
   auto built = make({});
   if (!built) return built.failure();
+  for (const auto& [name, text] : options.schedules)
+    if (std::ranges::none_of(built->builder->kernels(),
+                             [&](const PlannedKernel& kernel) { return kernel.report.name == name; }))
+      return Failure{fmt::format("there is no kernel {} for which a schedule is given", name)};
   for (const PlannedKernel& kernel : built->builder->kernels()) result.choices.push_back(kernel.report);
   if (with.search.mode != SearchMode::fast) {
     auto summary = search_plan(with, make, *built, result.choices);

@@ -31,7 +31,9 @@ struct Options {
   SearchOptions search = {}; ///< of better schedules, by measuring
   search::MachineProfile profile = {}; ///< for estimates of what a launch takes; default: cautious ones
   WeightSource weights = {};           ///< for whole programs that are measured; see ProgramRace
-  std::string measure_lock;            ///< file; empty: the usual one
+  /// Schedules of kernels by their names in report(): neither the cache nor a search changes them. One that does not fit is a failure, and nothing checks them.
+  std::map<std::string, std::string> schedules = {};
+  std::string measure_lock; ///< file; empty: the usual one
   bool strict =
       false; ///< a schedule from the cache that turns out to be wrong is a failure, else it is dropped and named
   Pass passes = passes::defaults(); ///< what the module goes through first

@@ -11,8 +11,11 @@
 namespace luminal::compile {
 
 std::string to_string(const KernelReport& report) {
-  std::string line = fmt::format("{}{}{}: {}", report.name, report.computes.empty() ? "" : " ",
-                                 report.computes, report.tuned ? "tuned" : "default schedule");
+  std::string line =
+      fmt::format("{}{}{}: {}", report.name, report.computes.empty() ? "" : " ", report.computes,
+                  report.given   ? "given schedule"
+                  : report.tuned ? "tuned"
+                                 : "default schedule");
   if (!report.key.empty()) line += ", key " + report.key.substr(0, 12);
   if (!report.sizes.empty()) line += " at " + report.sizes;
   if (report.seconds > 0) line += ", " + human_time(report.seconds);
@@ -42,35 +45,33 @@ search::BuildOptions KernelChooser::build_options(int threads) const {
   return build;
 }
 
-/// Parses, lowers, verifies. False: it is no schedule for this cone.
-bool KernelChooser::use(const std::string& schedule, const kernel::Cone& cone, PlannedKernel& to) const {
+/// Parses, lowers, verifies. Failure: why it is no schedule for this cone.
+Result<void> KernelChooser::use(const std::string& schedule, const kernel::Cone& cone,
+                                PlannedKernel& to) const {
   try {
     const kernel::Schedule parsed = kernel::parse_schedule(schedule);
     auto loops = kernel::lower(cone, parsed, build_options(1).lower);
-    if (!loops) {
-      to.report.note = "the schedule found earlier does not fit: " + loops.error();
-      return false;
-    }
-    if (const auto mistakes = kernel::verify(*loops); !mistakes.empty()) {
-      to.report.note = "the schedule found earlier is not sound: " + mistakes[0];
-      return false;
-    }
+    if (!loops) return Failure{"does not fit: " + loops.error()};
+    if (const auto mistakes = kernel::verify(*loops); !mistakes.empty())
+      return Failure{"is not sound: " + mistakes[0]};
     to.loops = std::move(*loops);
     to.schedule = kernel::to_string(parsed);
     for (const kernel::Directive& d : parsed.directives)
       if (d.kind == kernel::DirectiveKind::serial)
         to.parallel_from = std::max(to.parallel_from, d.numbers[0] + 1);
-    return true;
+    return {};
   } catch (const Error& mistake) {
-    to.report.note = std::string("the schedule found earlier: ") + mistake.what();
-    return false;
+    return Failure{std::string("cannot be read: ") + mistake.what()};
   }
 }
 
 /// What came from elsewhere is compared with the reference first. Failure: only with `strict`.
 Result<bool> KernelChooser::use_entry(search::TuningEntry entry, const kernel::Cone& cone,
                                       PlannedKernel& to) {
-  if (!use(entry.schedule, cone, to)) return false;
+  if (const auto used = use(entry.schedule, cone, to); !used) {
+    to.report.note = "the schedule found earlier " + used.error();
+    return false;
+  }
   if (!entry.checked) {
     auto problem = to.problem();
     if (!problem) {
@@ -153,10 +154,16 @@ Result<PlannedKernel> KernelChooser::choose(const search::KernelPlace& place, Ex
     return search::extract_problem(where, wanted);
   };
 
+  if (const auto given = options_.schedules.find(made.report.name); given != options_.schedules.end()) {
+    if (const auto used = use(given->second, canonical->cone, made); !used)
+      return Failure{fmt::format("kernel {}: the schedule given for it {}", made.report.name, used.error())};
+    made.report.given = true;
+    return made;
+  }
   const auto pinned = options_.pinned.find(made.key->hash());
   bool done = false;
   if (pinned != options_.pinned.end()) {
-    done = !pinned->second.empty() && use(pinned->second, canonical->cone, made);
+    done = !pinned->second.empty() && use(pinned->second, canonical->cone, made).ok();
     made.report.tuned = done;
   } else if (options_.cache) {
     if (auto entry = options_.cache->find(*made.key)) {

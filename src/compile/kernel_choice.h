@@ -19,6 +19,7 @@ struct KernelReport {
   std::string computes;       ///< its results: "y[32, 48]"
   std::string key;            ///< of the tuning cache
   bool tuned = false;         ///< the schedule comes from measuring, else it is the default one
+  bool given = false;         ///< or the caller's (ChoiceOptions::schedules)
   double seconds = 0;         ///< of one launch where it was measured, at `sizes`; 0: never
   double usual_seconds = 0;   ///< of the default schedule, where this run measured it
   double limit_fraction = 0;  ///< of the machine's limit; 0: not known
@@ -55,19 +56,20 @@ struct ChoiceOptions {
   bool worker = true; ///< schedules from elsewhere are checked in a process of their own
   /// schedules by hash of the key, before the cache; empty text: the default one
   std::map<Hash128, std::string> pinned;
-  search::MachineProfile profile = {}; ///< for estimates of what a launch takes
+  std::map<std::string, std::string> schedules = {}; ///< before all others, by the kernel's name
+  search::MachineProfile profile = {};               ///< for estimates of what a launch takes
 };
 
 class KernelChooser {
 public:
   explicit KernelChooser(ChoiceOptions options);
-  /// Failure: nothing lowers; or, with `strict`, a schedule was wrong.
+  /// Failure: nothing lowers; a schedule of the caller's does not fit; or, with `strict`, a schedule was wrong.
   Result<PlannedKernel> choose(const search::KernelPlace& place, Expr points);
   search::BuildOptions build_options(int threads) const;
   const kernel::MachineLimits& limits() const { return options_.limits; }
 
 private:
-  bool use(const std::string& schedule, const kernel::Cone& cone, PlannedKernel& to) const;
+  Result<void> use(const std::string& schedule, const kernel::Cone& cone, PlannedKernel& to) const;
   Result<bool> use_entry(search::TuningEntry entry, const kernel::Cone& cone, PlannedKernel& to);
 
   ChoiceOptions options_;

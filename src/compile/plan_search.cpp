@@ -123,6 +123,7 @@ private:
 
   bool wanted(const Group& group) const {
     const KernelReport& report = kernel(group).report;
+    if (report.given) return false;
     return how_.filter.empty() || report.name.find(how_.filter) != std::string::npos ||
            report.computes.find(how_.filter) != std::string::npos;
   }

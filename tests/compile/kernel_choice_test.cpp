@@ -1,4 +1,5 @@
 // kernel_choice_test.cpp -- which schedule a kernel gets: keys that do not depend on names, entries that are used, checked first, or refused.
+#include "base/file.h"
 #include "base/log.h"
 #include "compile/builder.h"
 #include "compile/compile.h"
@@ -153,6 +154,34 @@ TEST(KernelChoice, AScheduleThatDoesNotFitIsNamedAndLeft) {
   EXPECT_THAT(compiled.report(), HasSubstr("does not fit: [schedule]"));
 }
 
+TEST(KernelChoice, WhatTheCallerGivesComesFirst) {
+  const ScratchFolder folder("given");
+  const Module module = parse_module(dense("m", "n", "k", ""));
+  auto cache = std::make_shared<TuningCache>("");
+  Options options = options_with(cache);
+  const Other other = other_schedule(module, options);
+  search::TuningEntry found = entry_of(other, true);
+  found.schedule = "parallel s0 a0\n";
+  ASSERT_TRUE(cache->put(found));
+  options.schedules = {{"k0", other.other}};
+  options.search = {.mode = SearchMode::budget, .seconds = 30};
+  options.measure_lock = folder.file("lock");
+  const auto compiled = compile(module, options).value();
+  EXPECT_EQ(compiled.schedules[0], other.other);
+  EXPECT_EQ(compiled.search->searched, 0);
+  EXPECT_THAT(compiled.report(), HasSubstr("k0 y[32, 48]: given schedule, key"));
+  EXPECT_EQ(cache->find(found.key)->schedule, found.schedule);
+  const auto refused = [&](const std::string& name, const std::string& text) {
+    options.schedules = {{name, text}};
+    const auto failure = compile(module, options);
+    return failure ? std::string("compiled") : failure.error();
+  };
+  EXPECT_THAT(refused("k0", "split s0 no_such_loop x y 4\n"),
+              HasSubstr("kernel k0: the schedule given for it does not fit: [schedule]"));
+  EXPECT_THAT(refused("k0", "split the difference\n"), HasSubstr("cannot be read: <schedule>:1:"));
+  EXPECT_THAT(refused("k1", other.other), HasSubstr("no kernel k1"));
+}
+
 TEST(KernelChoice, WhatComesFromElsewhereIsCheckedFirst) {
   const ScratchFolder folder("choice");
   const Module module = parse_module(dense("m", "n", "k", ""));
@@ -203,7 +232,12 @@ TEST(KernelChoice, WhatIsWrongIsQuarantined) {
   EXPECT_EQ(cache->quarantine_entries().size(), 1u);
   ASSERT_EQ(said.size(), 2u);
   EXPECT_THAT(said[1], HasSubstr("reproducer in " + options.reproducers));
-  EXPECT_TRUE(std::filesystem::exists(cache->quarantine_entries()[0].reproducer + "/term.lum"));
+  // The reproducer is a module with the same kernel, and its schedule can be given to it.
+  const std::string folder_of_it = cache->quarantine_entries()[0].reproducer;
+  options.schedules = {{"k0", read_file(folder_of_it + "/schedule.txt").value()}};
+  const auto again = compile(parse_module(read_file(folder_of_it + "/term.lum").value()), options);
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(again->schedules[0], other.other);
 }
 
 /// A second process would find all in the folder: here a second compilation that shares nothing else.

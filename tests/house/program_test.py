@@ -272,8 +272,16 @@ def tuning(luminal, folder):
     luminal.refuses("tune", folder / "none.lum", says="none.lum: cannot be read")
     luminal.refuses("tune", folder / "none.gguf", says="none.gguf")
     luminal.refuses("tune", terms, "--size", "n:3", says="write --size n=128")
-    for args in (["tune"], ["tune", terms, "--budget", "0"], ["tune", terms, "--mode", "best"], ["tune", terms, "--budget", "nan"]):
+    for args in (["tune"], ["tune", terms, "--budget", "0"], ["tune", terms, "--mode", "best"], ["tune", terms, "--activations", "q4"], ["tune", terms, "--budget", "nan"]):
         luminal.refuses(*args, says="", code=2)
+
+    # Kernels are those of a run with the same activations.
+    luminal("bench", "--random-weights", "tiny", "--type", "q8_0", "-r", 0, "--save", folder / "tiny.gguf")
+    kernels = {}
+    for activations in ("exact", "q8"):
+        out, _ = luminal("tune", folder / "tiny.gguf", "--activations", activations, "--kernel", "no such kernel", "--report")
+        kernels[activations] = set(re.findall(rb", key (\w+)", out))
+    check(kernels["exact"] and kernels["q8"] - kernels["exact"], f"tune --activations: {kernels}")
 
     luminal("cache", "prune", "--all")
     command = [luminal.program, "tune", str(terms), "--mode", "optimal", "--json"]
@@ -334,6 +342,20 @@ def eval_modules(luminal, folder):
     (folder / "total.npy").write_bytes(npy([1, 1, 1], (3,)))
     more = luminal("eval", module, *inputs, "--inputs", folder / "total.npy", "-d", "T=1")[0]
     check(b"next: f32[3]\n[51, 141, 271]" in more, f"a state from a file: {more!r}")
+
+    one = folder / "one.lum"
+    one.write_text("fn @main(%x: f32[40]) {\n  %y = tanh %x\n  return y = %y\n}\n")
+    (folder / "one").mkdir()
+    (folder / "one" / "x.npy").write_bytes(npy(range(40), (40,)))
+    pinned, given = folder / "schedule.txt", ["-i", folder / "one" / "x.npy", "--check", "--schedule"]
+    pinned.write_text("split s0 a0 o i 8\nvector s0 i\n")
+    shown = luminal("eval", one, *given, f"k0={pinned}", LUMINAL_DEBUG="2")
+    check(pinned.read_text() in shown[1] and "40 elements are right" in shown[1], f"eval --schedule: {shown[1]}")
+    for text, says in (("split s0 a1 o i 8\n", r"kernel k0: the schedule given for it does not fit: \[schedule\]"), ("split\n", "cannot be read: ")):
+        pinned.write_text(text)
+        luminal.refuses("eval", one, *given, f"k0={pinned}", says=says)
+    luminal.refuses("eval", one, *given, f"k7={pinned}", says="there is no kernel k7")
+    luminal.refuses("eval", one, *given, pinned, says="KERNEL=FILE is expected")
 
     refuse = lambda *args, says, code=1: luminal.refuses("eval", *args, says=says, code=code)  # noqa: E731
     refuse(module, *inputs, says=r"dimension T \(1\.\.8\) has no value: no input has an axis of this size, say --dim T=SIZE$")
