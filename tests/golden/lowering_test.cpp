@@ -116,6 +116,46 @@ TEST(GoldenPrefetch, ResultsOfTheNextTile) {
   EXPECT_THAT(copied.error(), testing::HasSubstr("stage P does not touch C"));
 }
 
+/// The copies at the head of a loop fill a ring for what follows: the same numbers for any depth, arrival and number of workers.
+TEST(GoldenRoles, CopiesAreMadeAhead) {
+  const Module module = parse_module("fn @mm(%A: f32[23, 70], %B: f32[70, 32]) {\n"
+                                     "  %a = view %A [m: 23, n: 32, k: 70] -> [m, k]\n"
+                                     "  %b = view %B [m: 23, n: 32, k: 70] -> [k, n]\n"
+                                     "  %p = mul %a, %b\n"
+                                     "  %f = fold [m: 23, n: 32, k: 70] over [k] { sum %p[m, n, k] }\n"
+                                     "  %C = get %f, 0\n  return C = %C\n}\n",
+                                     "mm");
+  const auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  const std::string blocks = "stage A P\nsplit * m t i 8\nsplit * k c d 16\norder P t c i d\norder f t c i d n\n"
+                             "vector f n\nparallel * t\n",
+                    ring = "at f c\nstore P c m k\n";
+  const Bindings bindings = random_bindings(module.entry(), {"mm", {}}, 1);
+  const auto want = Interpreter(module, bindings).run();
+  for (const int depth : {1, 2, 3}) {
+    const Schedule schedule = parse_schedule(blocks + ring + fmt::format("roles f c {}\n", depth), "ring");
+    EXPECT_EQ(parse_schedule(to_string(schedule)), schedule);
+    const auto kernel = lower(*cone, schedule);
+    ASSERT_TRUE(kernel.ok()) << kernel.error();
+    const std::string text = to_string(*kernel);
+    ASSERT_THAT(verify(*kernel), testing::IsEmpty()) << text;
+    EXPECT_THAT(text, testing::HasSubstr(fmt::format("roles c in 0..5 stages {}\n", depth)));
+    EXPECT_THAT(text, testing::HasSubstr(fmt::format("local P: f32[{}]", depth * 8 * 16)));
+    EXPECT_TRUE(same(parse_kernel(text), *kernel));
+    for (uint64_t seed = 1; seed <= 3; seed++)
+      for (const int workers : {1, 2, 3})
+        for (const Kernel& made : {*kernel, expand_roles(*kernel)}) {
+          const KernelRun got = run_cone(module.entry(), *cone, made, bindings, adversarial(seed, workers));
+          EXPECT_TRUE(got.run.ok()) << got.run.text();
+          EXPECT_LE(difference(DType::f32, got.results.at("C"), want.at("C")), 2e-6) << depth;
+        }
+  }
+  const auto refused = lower(*cone, parse_schedule(blocks + "roles f c 2\n", "no copies inside"));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error(), testing::HasSubstr("roles c: the loop does not begin with copies"));
+  EXPECT_FALSE(lower(*cone, parse_schedule(blocks + ring + "roles f c 0\n", "no ring")).ok());
+}
+
 /// Lanes that lie apart are asked for one by one, neighbours together; what is written can be asked for as well.
 TEST(GoldenPrefetch, LinesOfLanesAndOfResults) {
   const Module module = parse_module("fn @turn(%x: f32[64, 48]) {\n  %t = view %x [i: 48, j: 64] -> [j, i]\n"

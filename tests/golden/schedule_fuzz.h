@@ -1,6 +1,7 @@
 // golden/schedule_fuzz.h -- directives and changes of schedules at random, legal or not. Include as "golden/schedule_fuzz.h".
 #pragma once
 #include "golden/golden_support.h"
+#include "kernel/formula.h"
 #include "kernel/nest.h"
 
 namespace luminal::kernel {
@@ -39,7 +40,7 @@ public:
     std::string axis = nests.cone.axes.empty() ? "none" : any(nests.cone.axes).name;
     std::string who = pick(3) ? stage : "*";
     const std::string fresh = fresh_name();
-    switch (pick(26)) {
+    switch (pick(28)) {
     case 0:
     case 1:
     case 2:
@@ -86,6 +87,15 @@ public:
       std::vector<std::string> words{stage, any(units_)};
       for (int64_t copies = pick(3); copies-- > 0;) words.push_back(fresh_name());
       return {DirectiveKind::unit, words, {}};
+    }
+    case 25: return {DirectiveKind::roles, {stage, loop}, {1 + pick(3)}};
+    case 26: {
+      std::vector<std::string> nodes{"none"};
+      for (const Stage& in : stages)
+        visit_stage(in, [&](const Formula& f) {
+          if (!f.origin.empty()) nodes.push_back(f.origin);
+        });
+      return {DirectiveKind::materialize, {any(nodes), fresh}, {}};
     }
     default:
       if (pick(2)) return {DirectiveKind::pieces, {stage, axis}, {}};
