@@ -315,12 +315,25 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
   // Of columns each place of a tile knows its own: tiles at the ends of a row are written apart from those between them.
   if (cut && depends_on(domain, column) && trips(*nest(s).find(mt)) > 1)
     add(DirectiveKind::predicate_split, {mt});
+  // Bodies along a window share what neighbouring columns read, and the compiler keeps all of that: where it has no registers for it, sums go to the stack.
+  const Expr along = nest(s).find(mi)->symbol;
+  const auto too_many = [&](const StageLoop& window) {
+    bool overlaps = false;
+    visit_stage(stage(s), [&](const Formula& f) {
+      for (Expr e : f.kind == FormulaKind::load ? f.index : std::vector<Expr>{}) {
+        const Expr at = substitute(e, nest(s).axis_values);
+        overlaps |= along.is_symbol() && depends_on(at, along) && depends_on(at, window.symbol);
+      }
+    });
+    const int64_t sums = tile_rows * tile_columns * vectors;
+    return overlaps && sums + tile_columns + trips(window) - 1 > limits_.vector_registers;
+  };
   // Small windows are written out, up to what the domain cuts: that would take a body more for what is left, and gain nothing.
   int64_t bodies = 1;
   for (size_t d = p->depth.size(); d-- > 0;) {
     const StageLoop* l = nest(s).find(p->depth[d]);
     if (!l->symbol.is_symbol()) continue;
-    if (cuts(l->symbol)) break;
+    if (cuts(l->symbol) || too_many(*l)) break;
     const int64_t n = trips(*l), part = bodies == 1 && n > 8 ? 4 : n;
     if (bodies * part > 9) break;
     if (part > 1) add(DirectiveKind::jam, {name, l->name}, {part});

@@ -94,6 +94,18 @@ TEST(Objects, AccumulatorsStayInRegisters) {
   }
 }
 
+/// What all lanes share and one multiply-add uses comes from memory with it.
+TEST(Objects, SharedFactorsAreEmbedded) {
+  const auto text = assembly(kernel::parse_kernel(tile(8, 1, 16)), target("skylake-avx512"));
+  ASSERT_TRUE(text) << text.error();
+  const std::regex embedded("vfmadd[0-9a-z]*\t[^\n]*\\{1to16\\}"), apart("vbroadcastss");
+  const auto count = [&](const std::regex& what) {
+    return std::distance(std::sregex_iterator(text->begin(), text->end(), what), std::sregex_iterator());
+  };
+  EXPECT_GE(count(embedded), 4 * 8); // four bodies, and what is left of the trips
+  EXPECT_EQ(count(apart), 0);
+}
+
 TEST(Objects, JammedBodiesFetchEachLineOnce) {
   auto fetches = [](int lanes) {
     auto kernel = kernel::parse_kernel(fmt::format(
@@ -170,6 +182,29 @@ TEST(Objects, NumbersBecomeIntegersInVectors) {
     EXPECT_THAT(*code, testing::HasSubstr("cvttps2")) << type;
     EXPECT_THAT(*code, testing::Not(testing::HasSubstr("cvttss2"))) << type;
   }
+}
+
+/// All lanes of a function at once: packed multiply-adds, none for a single lane.
+TEST(Objects, FunctionsStayInVectors) {
+  const std::regex packed(R"(\tvfn?m(?:add|sub)\w+p[sd]\t|\tf(?:mla|mad|mls|msb)\t[vz])"),
+      single(R"(\tvfn?m(?:add|sub)\w+s[sd]\t|\tfn?m(?:add|sub)\t)");
+  for (const char* cpu : {"haswell", "znver4", "aarch64", "neoverse-v1"})
+    for (const char* function :
+         {"exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "sigmoid", "gelu", "silu"})
+      for (const char* type : {"f32", "f64"}) {
+        SCOPED_TRACE(fmt::format("{} of {}, {}", function, type, cpu));
+        const CpuTarget where = target(cpu);
+        const int lanes = where.lanes(DType::f32);
+        const auto text =
+            assembly(kernel::parse_kernel(
+                         fmt::format("kernel apply(x: {1}[{2}] in, y: {1}[{2}] out) lanes {2}\n  vector l in "
+                                     "0..{2}\n    y[l] = {0}(x[l])\n",
+                                     function, type, lanes)),
+                     where);
+        ASSERT_TRUE(text) << text.error();
+        EXPECT_TRUE(std::regex_search(*text, packed));
+        EXPECT_FALSE(std::regex_search(*text, single));
+      }
 }
 
 TEST(Objects, ReferToNothingOutside) {
