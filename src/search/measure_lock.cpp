@@ -10,11 +10,25 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
 namespace luminal::search {
 namespace {
+
+/// A file that any user may lock. Another user's is never opened with O_CREAT, which the system refuses in folders for all, and to lock it takes no right to write.
+int open_shared(const std::string& path) {
+  constexpr int how = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK; // a pipe does not keep us waiting
+  while (true) {
+    int descriptor = open(path.c_str(), O_RDWR | how);
+    if (descriptor < 0 && (errno == EACCES || errno == EROFS))
+      descriptor = open(path.c_str(), O_RDONLY | how);
+    if (descriptor >= 0 || errno != ENOENT) return descriptor;
+    descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | how, 0644);
+    if (descriptor >= 0 || errno != EEXIST) return descriptor;
+  }
+}
 
 /// What the holder wrote into the file: its process id.
 std::string holder(int descriptor) {
@@ -28,6 +42,13 @@ std::string holder(int descriptor) {
 } // namespace
 
 std::string MeasureLock::default_path() {
+  // (Not TMPDIR, which may be a user's own.)
+  static constexpr const char* shared = "/tmp/luminal.measuring.lock";
+  struct stat there{};
+  const bool found = lstat(shared, &there) == 0;
+  if (found ? S_ISREG(there.st_mode) && access(shared, R_OK) == 0
+            : errno == ENOENT && access("/tmp", W_OK | X_OK) == 0)
+    return shared;
   const std::string folder = cache_folder();
   std::error_code error;
   if (!folder.empty()) {
@@ -39,7 +60,7 @@ std::string MeasureLock::default_path() {
 }
 
 Result<MeasureLock> MeasureLock::acquire(const std::string& path, const std::function<bool()>& stop) {
-  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  const int descriptor = open_shared(path);
   if (descriptor < 0) return Failure{fmt::format("{}: {}", path, std::strerror(errno))};
   MeasureLock lock(descriptor);
   bool said = false;

@@ -1,4 +1,4 @@
-// search/measure_lock.h -- one measuring process at a time on a machine: a lock on a file in the cache folder.
+// search/measure_lock.h -- one measuring process at a time on a machine: a lock on a file that all its users share.
 #pragma once
 #include "base/result.h"
 #include <functional>
@@ -9,7 +9,8 @@ namespace luminal::search {
 /// Held until the object goes, or the process ends however it ends.
 class MeasureLock {
 public:
-  /// "measuring.lock" in the cache folder, or in the system's folder for temporary files where there is none.
+  /// "/tmp/luminal.measuring.lock", whoever measures and wherever the caches are. Where that cannot be: "measuring.lock" in the cache folder, or a file of the
+  /// user's among temporary files.
   static std::string default_path();
   /// Waits while another process (or object) holds it and says so once, with its process id, as a warning. Failure: the file cannot be made, or
   /// `stop`, asked ten times a second, says true.

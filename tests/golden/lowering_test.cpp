@@ -127,8 +127,9 @@ TEST(GoldenRoles, CopiesAreMadeAhead) {
                                      "mm");
   const auto cone = cone_of(module.entry(), false);
   ASSERT_TRUE(cone.ok()) << cone.error();
-  const std::string blocks = "stage A P\nsplit * m t i 8\nsplit * k c d 16\norder P t c i d\norder f t c i d n\n"
-                             "vector f n\nparallel * t\n",
+  const std::string blocks =
+                        "stage A P\nsplit * m t i 8\nsplit * k c d 16\norder P t c i d\norder f t c i d n\n"
+                        "vector f n\nparallel * t\n",
                     ring = "at f c\nstore P c m k\n";
   const Bindings bindings = random_bindings(module.entry(), {"mm", {}}, 1);
   const auto want = Interpreter(module, bindings).run();

@@ -5,6 +5,7 @@
 #include "search/tuning_support.h"
 #include <gmock/gmock.h>
 #include <random>
+#include <set>
 #include <sys/wait.h>
 #include <thread>
 
@@ -203,7 +204,7 @@ TEST(MeasureLock, OneAtATimeAndWaitersSaySo) {
     std::this_thread::sleep_for(std::chrono::milliseconds(250));
     kill(child, SIGKILL);
   });
-  const auto got = MeasureLock::acquire(path);
+  auto got = MeasureLock::acquire(path);
   killer.join();
   set_log_sink({});
   ASSERT_TRUE(got) << got.error();
@@ -212,8 +213,41 @@ TEST(MeasureLock, OneAtATimeAndWaitersSaySo) {
   EXPECT_EQ(bytes_of(path), fmt::format("{}", getpid()));
   EXPECT_FALSE(MeasureLock::acquire(path, [] { return true; })); // in one process, too
   EXPECT_FALSE(MeasureLock::acquire(folder.file("no/such/folder/lock")));
+  // Of all users, and wherever they have their caches.
+  const auto of_another_user = [&] {
+    const pid_t other = fork();
+    if (other == 0) {
+      if (setgid(65534) != 0 || setuid(65534) != 0) _exit(7);
+      bool waited = false;
+      const auto theirs = MeasureLock::acquire(path, [&] { return waited = true; });
+      _exit(theirs ? 1 : waited ? 2 : 3);
+    }
+    waitpid(other, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  if (geteuid() == 0) {
+    std::filesystem::permissions(folder.path(), std::filesystem::perms(01777));
+    EXPECT_EQ(of_another_user(), 2);
+    {
+      const MeasureLock let_go = std::move(*got);
+    }
+    EXPECT_EQ(of_another_user(), 1);
+  }
   close(ready[0]);
   close(ready[1]);
+}
+
+TEST(MeasureLock, IsTheSameWhereverTheCachesAre) {
+  const ScratchFolder folder("lock_path");
+  const char* before = std::getenv("LUMINAL_CACHE_DIR");
+  const std::string kept = before ? before : "";
+  std::set<std::string> paths;
+  for (const std::string& cache : {folder.file("one"), folder.file("two")}) {
+    setenv("LUMINAL_CACHE_DIR", cache.c_str(), 1);
+    paths.insert(MeasureLock::default_path());
+  }
+  before ? setenv("LUMINAL_CACHE_DIR", kept.c_str(), 1) : unsetenv("LUMINAL_CACHE_DIR");
+  EXPECT_EQ(paths.size(), 1u);
 }
 
 } // namespace
