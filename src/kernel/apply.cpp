@@ -263,8 +263,9 @@ void apply(Nests& nests, const Directive& d) {
   case DirectiveKind::prefetch: {
     int s = nests.stage(w[0]);
     if (w.size() > 4) refuse("one loop and one inside of it are enough");
-    for (size_t i = 2; i < w.size(); i++)
-      if (!nests.stages[size_t(s)].find(w[i])) refuse("stage {} has no loop {}", w[0], w[i]);
+    if (!nests.stages[size_t(s)].find(w[2])) refuse("stage {} has no loop {}", w[0], w[2]);
+    if (std::ranges::none_of(nests.stages, [&](auto& nest) { return nest.find(w.back()) != nullptr; }))
+      refuse("no stage has loop {}", w.back());
     nests.stages[size_t(s)].prefetches.push_back({nests.value(w[1]), w[2], w.back(), d.numbers[0]});
     return;
   }

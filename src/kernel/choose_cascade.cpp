@@ -5,6 +5,7 @@
 #include "kernel/chooser.h"
 #include "kernel/formula.h"
 #include <algorithm>
+#include <set>
 
 namespace luminal::kernel {
 
@@ -202,7 +203,10 @@ bool Chooser::cascade_tiles() {
   const bool enough = trips(*nest(0).find(first)) >= 2 * limits_.threads; // for everyone
   const WordProduct product = product_in_words(*t, {qo, qw, ql, ko}, vectors, enough);
   const int begin = product.copies; // a copy that all blocks read comes before them
-  for (int s = begin; s < int(nests_.cone.stages.size()); s++) tile_stage(s, *t, {qo, qw, ql, ko}, rows);
+  std::vector<Far> far;
+  for (int s = begin; s < int(nests_.cone.stages.size()); s++)
+    far.push_back(tile_stage(s, *t, {qo, qw, ql, ko}, rows));
+  tiles_ahead(far, {qo, qw, ql, ko}, rows);
 
   // All run inside a block of lanes; from the first stage of the reduction on, inside its tiles.
   bool open = false, placed = false; // the cascade's stages follow its first one
@@ -324,8 +328,44 @@ Chooser::WordProduct Chooser::product_in_words(const Tuple& t, const TileLoops& 
   return out;
 }
 
+/// While the first sum of a tile runs, the operand's next rows are asked for (16 of them, or as many as a step has), and what no two blocks share and lies in
+/// rows far apart: the queries of the next block, the results of this one.
+void Chooser::tiles_ahead(const std::vector<Far>& far, const TileLoops& loops, int64_t rows) {
+  int sum = -1;
+  std::string along, steps; // its loops: the summed one, and the one outside of that
+  for (int s = 0; s < int(nests_.cone.stages.size()) && sum < 0; s++) {
+    const auto& l = nest(s).loops;
+    for (size_t i = 1; i < l.size(); i++)
+      if (l[i].kind == LoopKind::serial && has_fold(stage(s)) && nest(s).find(loops.tiles) &&
+          loop_reduces(s, l[i]) && l[i].symbol.is_symbol() && l[i].extent.is_constant())
+        sum = s, along = l[i].name, steps = l[i - 1].name;
+  }
+  for (auto& f : far) {
+    if (f.value.empty()) continue;
+    const int s = nests_.stage(f.stage);
+    const bool shared = sum >= 0 && !nest(s).find(along);
+    const std::string inner = shared ? along : f.inner;
+    if (inner.empty()) continue;
+    const bool later = !shared || !f.written;
+    if (ask(s, "ahead", 1, {0}) > 0)
+      try_add(DirectiveKind::prefetch, {f.stage, f.value, loops.blocks, inner}, {later});
+  }
+  if (sum < 0) return;
+  std::set<int> read;
+  visit_stage(stage(sum), [&](const Formula& f) {
+    if (f.kind == FormulaKind::load && nests_.cone.values[size_t(f.value)].role == ValueRole::input)
+      read.insert(f.value);
+  });
+  const int64_t ahead = steps == loops.tiles ? 1 : std::max<int64_t>(1, 16 / rows);
+  for (int value : read) {
+    const std::string& name = nests_.cone.values[size_t(value)].name;
+    if (const int64_t distance = ask(sum, ("ahead." + name).c_str(), ahead, {0, 2 * ahead}); distance > 0)
+      try_add(DirectiveKind::prefetch, {stage(sum).name, name, steps, along}, {distance});
+  }
+}
+
 /// Loops of one stage of the cascade, or of what comes before and after it.
-void Chooser::tile_stage(int s, const Tuple& t, const TileLoops& loops, int64_t rows) {
+Chooser::Far Chooser::tile_stage(int s, const Tuple& t, const TileLoops& loops, int64_t rows) {
   const std::string name = stage(s).name;
   const bool vectors = nest(s).find(loops.vectors) != nullptr;
   std::vector<std::string> order{name}, unrolled;
@@ -374,7 +414,7 @@ void Chooser::tile_stage(int s, const Tuple& t, const TileLoops& loops, int64_t 
     finish(loops.lanes);
     const bool costly = std::ranges::count_if(stage(s).components, [](auto& c) { return !c.after; }) > 1;
     add(DirectiveKind::jam, {name, summed}, {costly ? 2 : 4});
-    return;
+    return {};
   }
   // A map between memory, where another axis is the innermost one, and values with the lanes side by side: small transpositions.
   const Expr last = kept.empty() ? Expr(0) : nest(s).find(kept)->symbol;
@@ -396,11 +436,6 @@ void Chooser::tile_stage(int s, const Tuple& t, const TileLoops& loops, int64_t 
   });
   for (auto& c : stage(s).components)
     if (c.out >= 0) to_memory |= side_by_side(c.out, c.index, 1);
-  // Its rows lie far apart and no two blocks share them: those of the next block are asked for while this one is computed.
-  const auto ahead = [&](const std::string& inner) {
-    if (const int64_t blocks = ask(s, "ahead", 1, {0, 2}); blocks > 0 && !far.empty() && !inner.empty())
-      try_add(DirectiveKind::prefetch, {name, far, loops.blocks, inner}, {blocks});
-  };
   for (auto& l : own)
     if (l != kept) order.push_back(l);
   if (to_memory) {
@@ -413,7 +448,7 @@ void Chooser::tile_stage(int s, const Tuple& t, const TileLoops& loops, int64_t 
     put({loops.lanes, lanes});
     unrolled.push_back(loops.lanes);
     finish(lanes);
-    ahead(!outside.empty() ? outside : vectors ? loops.vectors : "");
+    return {name, far, !outside.empty() ? outside : vectors ? loops.vectors : "", true};
   } else if (from_memory) {
     std::string outside, steps = kept;
     if (trips(*nest(s).find(kept)) > limits_.lanes) std::tie(outside, steps) = split(s, kept, limits_.lanes);
@@ -421,13 +456,14 @@ void Chooser::tile_stage(int s, const Tuple& t, const TileLoops& loops, int64_t 
     put({loops.vectors, steps, loops.lanes});
     unrolled.push_back(steps);
     finish(loops.lanes);
-    ahead(vectors ? loops.vectors : outside);
+    return {name, far, vectors ? loops.vectors : outside, false};
   } else {
     if (!kept.empty()) order.push_back(kept);
     put({loops.vectors, loops.lanes});
     if (vectors && own.empty()) unrolled.push_back(loops.vectors);
     finish(loops.lanes);
   }
+  return {};
 }
 
 } // namespace luminal::kernel

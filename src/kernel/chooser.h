@@ -68,7 +68,12 @@ private:
     bool inside = false; // in the loops that all stages share
   };
   WordProduct product_in_words(const Tuple& tuple, const TileLoops& loops, int64_t vectors, bool enough);
-  void tile_stage(int s, const Tuple& tuple, const TileLoops& loops, int64_t rows);
+  struct Far {                       // what a stage touches in memory that no other block does
+    std::string stage, value, inner; // its loop for that
+    bool written = false;
+  };
+  Far tile_stage(int s, const Tuple& tuple, const TileLoops& loops, int64_t rows);
+  void tiles_ahead(const std::vector<Far>& far, const TileLoops& loops, int64_t rows);
   void epilogues();
   void windows();
   bool frame(int s, const WindowedProduct& product, bool across);

@@ -182,7 +182,6 @@ private:
   Body hole_lets(State& state, const std::vector<Expr>& exprs);
   /// Names for the parts of bodies that the loops still to be opened (from position i of rest_ on) do not change.
   Body invariants(State& state, size_t i);
-  Body prefetches(const State& state, const StageLoop& loop);
   Body start(const State& state);
   Body reduction(const State& state);
   Body finish(const State& state);
@@ -200,6 +199,13 @@ private:
   const StageLoop* lane_end(const State& state, const Guard& guard) const;
   void note_lanes(const State& state, size_t guard, Expr lane) const;
   Body zeros(State state);
+
+  // ---- what is asked for ahead (lower_ahead.cpp) ----
+  Body prefetches(const State& state, const StageLoop& loop);
+  Body prefetched(const State& state, const StageLoop& loop, const Prefetch& p);
+  Body meanwhile(const StageLoop& loop, const Prefetch& p);
+  std::vector<Expr> places_ahead(const State& state, const StageLoop& loop, const Prefetch& p) const;
+  Body dealt(const State& state, const StageLoop& loop, const Prefetch& p, Expr offset) const;
 
   // ---- statements (lower_point.cpp) ----
   struct Values {

@@ -36,7 +36,7 @@ struct Guard {
 
 struct Prefetch {
   int value;
-  std::string loop, inner; // each trip of `inner` touches what it needs when `loop` is `distance` further
+  std::string loop, inner; // each trip of `inner` touches what is needed when `loop` is `distance` further
   int64_t distance;
 };
 

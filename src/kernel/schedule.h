@@ -18,7 +18,7 @@
 //                                              order (TREE: serial, pairs); parts are contiguous, or dealt out in blocks of BLOCK
 //   predicate_split LOOP                       full, partial and empty tiles of the domains below LOOP
 //   predicate_bound STAGE LOOP                 the loop ends where the fold's domain does
-//   prefetch STAGE VALUE LOOP [INNER] DISTANCE  touches what LOOP will read of VALUE, or write of it, DISTANCE trips later, each trip of INNER what it will then need itself
+//   prefetch STAGE VALUE LOOP [INNER] DISTANCE  touches what LOOP will read of VALUE, or write of it, DISTANCE trips later: each trip of INNER (of any stage in LOOP) a share
 //   stream VALUE                               an output of the kernel is written past the caches
 //   unit STAGE DESCRIPTOR [COPY [COPY]]        the dot instruction (kernel/unit.h) that computes the sum, on words of several elements; a sum of few
 //                                              steps becomes a plain map. The axis it takes in words is called AXIS.words. An operand whose elements

@@ -200,6 +200,50 @@ TEST(GoldenPrefetch, LinesOfOneVector) {
   EXPECT_THAT(loops, testing::Not(testing::HasSubstr("240]\n")));
 }
 
+/// What a copy will need in the next trip is asked for while the sum that reads this one runs, a share in each trip of a loop that the copy lacks; rows of
+/// which several trips of the sum meet one line, in order of their addresses.
+TEST(GoldenPrefetch, LinesAreDealtOutToTrips) {
+  const Module module = parse_module("fn @mm(%A: f32[24, 64], %B: f32[64, 32]) {\n"
+                                     "  %a = view %A [m: 24, n: 32, k: 64] -> [m, k]\n"
+                                     "  %b = view %B [m: 24, n: 32, k: 64] -> [k, n]\n"
+                                     "  %p = mul %a, %b\n"
+                                     "  %f = fold [m: 24, n: 32, k: 64] over [k] { sum %p[m, n, k] }\n"
+                                     "  %C = get %f, 0\n  return C = %C\n}\n",
+                                     "mm");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  const auto text_of = [&](const std::string& schedule) {
+    auto kernel = lower(*cone, parse_schedule(schedule, "dealt"));
+    if (!kernel) return kernel.error();
+    const std::string text = to_string(*kernel);
+    EXPECT_THAT(verify(*kernel), testing::IsEmpty()) << text;
+    Bindings bindings = random_bindings(module.entry(), {"mm", {}}, 1);
+    auto want = Interpreter(module, bindings).run();
+    KernelRun got = run_cone(module.entry(), *cone, *kernel, bindings, adversarial(1, 2));
+    EXPECT_TRUE(got.run.ok()) << got.run.text();
+    for (auto& [name, bytes] : got.results)
+      EXPECT_LE(difference(want.at(name).dtype, bytes, want.at(name)), 1e-5) << name;
+    return text;
+  };
+  const std::string tiles = "stage A P\nsplit * m t i 4\nsplit P k c d 16\norder P t i c d\nvector P d\n"
+                            "split f n v l 16\norder f t v k i l\nvector f l\nunroll f i\n",
+                    together = "at f t\nstore P t m k\n";
+  // Four rows are one piece of 16 lines: 8 in each of two trips, one in each fourth of 64.
+  const std::string by_vectors = text_of(tiles + together + "prefetch P A t v 1\n");
+  EXPECT_THAT(by_vectors, testing::HasSubstr("prefetch A[t*256 + v*128 + 256]\n"));
+  EXPECT_THAT(by_vectors, testing::HasSubstr("prefetch A[t*256 + v*128 + 368]\n"));
+  EXPECT_THAT(by_vectors, testing::Not(testing::HasSubstr("prefetch A[t*256 + v*128 + 384]\n")));
+  EXPECT_THAT(text_of(tiles + together + "prefetch P A t k 2\n"),
+              testing::HasSubstr("        prefetch A[t*256 + (k // 4)*16 + 512]\n"));
+  // The sum itself reads A: 16 trips meet the same lines of four rows.
+  EXPECT_THAT(text_of("split f m t i 4\nsplit f n v l 16\norder f t v k i l\nvector f l\nunroll f i\n"
+                      "prefetch f A t k 1\n"),
+              testing::HasSubstr("        prefetch A[t*256 + (k // 4)*16 + 256]\n"));
+  EXPECT_THAT(text_of(tiles + together + "prefetch P A c v 1\n"),
+              testing::HasSubstr("loop v does not run in loop c"));
+  EXPECT_THAT(text_of(tiles + together + "prefetch P A t w 1\n"), testing::HasSubstr("no stage has loop w"));
+}
+
 /// The cell of an LSTM is a kernel; the loop around it carries its results.
 TEST(GoldenLstm, TheLoopCarriesTheCell) {
   GoldenCase c{"lstm", {}};
