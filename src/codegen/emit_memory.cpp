@@ -93,6 +93,12 @@ Emitter::Access Emitter::access(kernel::BufferId buffer, Expr offset, int elemen
       if (!first.v) at_first = substitute(part, {{*lane_, Expr(first.k)}});
       Expr uniform = offset - sum(parts) + at_first;
       a.base = address(buffer, uniform, offset_bytes);
+      const kernel::Buffer& b = kernel_.buffers[static_cast<size_t>(buffer)];
+      const Interval at = resolve(uniform).range();
+      if (offset_bytes == element_bytes && b.size.is_constant() && at.is_bounded()) {
+        a.phase = affine_terms(resolve(uniform)).constant;
+        a.inside_begin = -at.low, a.inside_end = b.size.value() - at.high;
+      }
       return a;
     }
   }
@@ -101,6 +107,47 @@ Emitter::Access Emitter::access(kernel::BufferId buffer, Expr offset, int elemen
   Expr in_bytes = part * Expr(offset_bytes);
   a.indices = lane_index(in_bytes, needed_bits(in_bytes));
   return a;
+}
+
+/// Lanes a few elements apart, which others read in between (windows with steps): blocks of whole vectors that begin at a multiple of the step, so that all of them
+/// share the same loads. What lies between the lanes is read, too, where that surely is in the buffer.
+Value* Emitter::load_blocks(const Access& a, llvm::Type* element, Value* mask) {
+  const auto n = static_cast<int64_t>(a.pattern.size());
+  const int64_t stride = n > 1 ? a.pattern[1] - a.pattern[0] : 0;
+  auto* live = mask ? llvm::dyn_cast<Constant>(mask) : nullptr;
+  if (stride < 2 || stride > 4 || n < 4 || (mask && !live)) return nullptr;
+  int64_t first = -1, last = -1;
+  for (int64_t l = 0; l < n; l++) {
+    if (a.pattern[size_t(l)] != a.pattern[0] + l * stride) return nullptr;
+    if (live) {
+      const Constant* lane = live->getAggregateElement(unsigned(l));
+      if (!lane || !lane->isOneValue()) continue;
+    }
+    if (first < 0) first = a.pattern[size_t(l)];
+    last = a.pattern[size_t(l)];
+  }
+  if (first < 0 || a.inside_end - a.inside_begin < n) return nullptr;
+  const int64_t over = (a.phase + first) % stride, start = first - (over < 0 ? over + stride : over);
+  llvm::Type* type = with_lanes(element);
+  std::vector<int64_t> begins;
+  for (int64_t at = start; at <= last; at += n)
+    begins.push_back(std::clamp(at, a.inside_begin, a.inside_end - n));
+  if (first < begins.front() || last >= begins.back() + n) return nullptr;
+  Value* result = nullptr;
+  for (size_t b = 0; b < begins.size(); b++) {
+    Value* block = b_.CreateAlignedLoad(
+        type, step(a.base, nullptr, begins[b] * int64_t(element->getScalarSizeInBits() / 8)), Align(1));
+    llvm::SmallVector<int, 64> pick(static_cast<size_t>(n));
+    for (int64_t l = 0; l < n; l++) {
+      const int64_t at = a.pattern[size_t(l)] - begins[b];
+      const bool here = at >= 0 && at < n, before = b > 0 && a.pattern[size_t(l)] < begins[b - 1] + n;
+      // (The second block's lanes and the first one's are one shuffle.)
+      pick[size_t(l)] = before ? int(l) : here ? int(at + (b > 0 ? n : 0)) : -1;
+    }
+    result = b > 0 ? shuffle(result, block, pick) : shuffle(block, block, pick);
+  }
+  // (What lanes behind the end hold is nobody's.)
+  return if_mask_ ? b_.CreateSelect(if_mask_, result, Constant::getNullValue(type)) : result;
 }
 
 Value* Emitter::load_pattern(Value* base, const std::vector<int64_t>& offsets, llvm::Type* element,
@@ -180,7 +227,9 @@ Value* Emitter::load_memory(const Access& a, llvm::Type* element, Value* mask) {
   case Access::Kind::contiguous:
     if (mask) return b_.CreateMaskedLoad(type, a.base, Align(1), mask, zero);
     return b_.CreateAlignedLoad(type, a.base, Align(1));
-  case Access::Kind::pattern: return load_pattern(a.base, a.pattern, element, mask);
+  case Access::Kind::pattern:
+    if (Value* shared = load_blocks(a, element, mask)) return shared;
+    return load_pattern(a.base, a.pattern, element, mask);
   default: {
     Value* pointers = b_.CreateGEP(b_.getInt8Ty(), a.base, a.indices);
     return b_.CreateMaskedGather(type, pointers, Align(1), mask, mask ? zero : nullptr);

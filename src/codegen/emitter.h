@@ -110,6 +110,9 @@ private:
     LV* base = nullptr;           // address of lane 0
     LV* indices = nullptr;        // indexed: element offsets from base, i64 or i32
     std::vector<int64_t> pattern; // pattern: element offsets from base
+    int64_t phase = 0;            // pattern: of the base, of which the constant is known
+    int64_t inside_begin = 0,
+            inside_end = 0; // pattern: elements around the base that surely lie in the buffer
   };
   Access access(kernel::BufferId buffer, Expr offset, int element_bytes, int offset_bytes);
   LV* address(kernel::BufferId buffer, Expr offset, int offset_bytes, bool skip_varying = false);
@@ -118,6 +121,7 @@ private:
   void store_memory(const Access& a, LV* value, LV* mask);
   bool fills_lines(const kernel::Stmt& s, int element_bytes); // from one to the next boundary of a vector
   void store_fence(); // what went past the caches arrives before what follows
+  LV* load_blocks(const Access& a, llvm::Type* element, LV* mask); // or null
   LV* load_pattern(LV* base, const std::vector<int64_t>& offsets, llvm::Type* element, LV* mask);
   LV* byte_of_words(kernel::BufferId buffer, Expr offset); // or null
   LV* low_nibble(LV* x, DType type);

@@ -329,7 +329,13 @@ void Chooser::windows_ahead(int s, const std::string& lanes, const std::string& 
     const bool rows = tile.is_symbol() && step.is_symbol() && std::ranges::any_of(at, [&](Expr e) {
                         return depends_on(e, tile) && depends_on(e, step);
                       });
-    if (rows && step_of(nests_.cone, f.value, at, lane) == Step::near &&
+    // (Rows that lie in neighbouring lines are a run to the processor: then requests of ours are in its way.)
+    const ConeValue& v = nests_.cone.values[size_t(f.value)];
+    const auto apart = coefficient_of(
+        layout_offset(v.layout.empty() ? row_major(int(v.shape.size())) : v.layout, v.shape, at), step);
+    const bool run = apart && apart->is_constant() &&
+                     std::abs(apart->value()) * int64_t(std::max(1, bits(v.dtype) / 8)) <= 2 * 64;
+    if (rows && !run && step_of(nests_.cone, f.value, at, lane) == Step::near &&
         bytes_read(s, f.value, tiles).second > limits_.l2)
       values.insert(f.value);
   });

@@ -275,6 +275,47 @@ kernel apart(x: f32[n*n] in, y: f32[16*8] inout, z: f32[3*64 + 5] inout, w: f32[
                {{"m", 11}, {"n", 23}});
 }
 
+/// Windows with steps: all columns share the vectors that lie between, wherever these surely are in the buffer; at its ends, and where a guard is known at run time
+/// only, nothing but what is asked for is touched.
+TEST(Memory, WindowsWithSteps) {
+  const auto windows = [](const char* type, int step, int lanes, int live, int width) {
+    return fmt::format(R"(
+kernel windows(x: {0}[4*6*{4}] in, y: {0}[4*3*3*{3}] inout; m: 0..3)
+  for c in 0..4
+    unrolled i in 0..3
+      for s in 0..3 jam 3
+        vector l in 0..{2} masked {3}
+          y[9*{3}*c + 3*{3}*i + {3}*s + l] = x[6*{4}*c + 2*{4}*i + {1}*l + s - 1 where {1}*l + s >= 1 and {1}*l + s <= {4}] + x[6*{4}*c + 2*{4}*i + {1}*l + s - {4} where i + c >= m and 2*i >= 1 and {1}*l + s < {4}]
+)",
+                       type, step, lanes, live, width);
+  };
+  for (const char* type : {"f32", "u8"})
+    for (const int step : {2, 3, 4})
+      for (const auto& [lanes, live] :
+           {std::pair(16, 16), std::pair(16, 14), std::pair(8, 7), std::pair(4, 4)})
+        for (const int more : {0, 5}) {
+          const std::string text = windows(type, step, lanes, live, step * (live - 1) + 1 + more);
+          SCOPED_TRACE(text);
+          expect_equal(text, {{"m", 2}});
+          if (HasFailure()) return;
+        }
+  // Three columns of one row are made of two vectors.
+  const char* row = R"(
+kernel row(x: f32[4*28] in, y: f32[3*14] out)
+  for c in 0..3
+    vector l in 0..16 masked 14
+      y[14*c + l] = x[28*c + 2*l - 1 where l >= 1] + x[28*c + 2*l] * x[28*c + 2*l + 1]
+)";
+  expect_equal(row, {});
+  std::istringstream assembly(
+      codegen::assembly(checked(row), codegen::CpuTarget::named("znver4").value()).value());
+  int loads = 0; // of vectors that are no constants: `vmovups 64(%rdi), %zmm0`
+  for (std::string line; std::getline(assembly, line);)
+    loads += line.find('(') < line.find("%zmm") && line.find("%zmm") != std::string::npos &&
+             line.find("%rip") == std::string::npos;
+  EXPECT_EQ(loads, 2);
+}
+
 TEST(Memory, TransposedLoads) {
   const std::string text = R"(
 kernel transpose(x: f32[m*n] in, y: f32[m*n] out; m: 1..64, n: 1..64)

@@ -488,6 +488,9 @@ TEST(Depthwise, RowsAtEveryOtherPlaceAreAskedForAhead) {
   limits.l2 = 16 << 10;
   EXPECT_THAT(default_of(depthwise_term_of(c), limits), HasSubstr("prefetch f X i.o r 4\n"));
   Convolution near = c;
+  near.height = 60, near.width = 32; // neighbouring lines
+  EXPECT_THAT(default_of(depthwise_term_of(near), limits), Not(HasSubstr("prefetch")));
+  near = c;
   near.stride = 1;
   EXPECT_THAT(default_of(depthwise_term_of(near), limits), Not(HasSubstr("prefetch")));
 }
