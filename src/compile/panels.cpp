@@ -74,14 +74,12 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits) {
   std::map<NodeId, NodeId> bordered; // folds, and their constants
   for (const auto& roots : fusion.kernels) {
     // Only what reads a constant at all; a product of unknown size has no wish.
-    std::set<NodeId> leaves = readable;
-    for (NodeId root : roots) leaves.erase(root);
-    const std::vector<NodeId> inside = needed_nodes({&f, leaves, roots});
+    const std::vector<NodeId> inside = kernel::cone_nodes(f, roots, readable);
     if (std::ranges::none_of(inside, [&](NodeId id) { return constants.contains(id); })) continue;
     std::vector<kernel::PanelWish> wanted;
     std::optional<kernel::Cone> cone;
     if (known(f[roots[0]].type().shape)) {
-      if (auto built = kernel::build_cone(f, roots, leaves, {.name = "k", .in_place = true})) {
+      if (auto built = kernel::build_cone(f, roots, readable, {.name = "k", .in_place = true})) {
         cone = std::move(*built);
         wanted = kernel::wanted_panels(*cone, limits);
       }

@@ -139,12 +139,15 @@ struct ConeOptions {
 };
 
 /// The kernel that computes `roots` (single-valued nodes, `get`s of folds and scans among them) from what is
-/// stored: function inputs, constants, and `stored`, which are read and not computed. A root is also listed
-/// in `stored` where other roots should read it from memory; that is never needed. Fails where the cone would
+/// stored: function inputs, constants, and `stored`, which are read and not computed (roots are computed wherever they are listed). Fails where the cone would
 /// hold a node that is a kernel of its own (sort, loop, call, cond, host, custom, collective, fence, a
 /// scatter that is no root).
 Result<Cone> build_cone(const Function& function, std::span<const NodeId> roots,
                         const std::set<NodeId>& stored, const ConeOptions& options = {});
+
+/// Its nodes, ascending, with those that it reads.
+std::vector<NodeId> cone_nodes(const Function& function, std::span<const NodeId> roots,
+                               const std::set<NodeId>& stored);
 
 /// Nodes that end a cone: they are never computed inside one.
 bool is_kernel_boundary(const Node& node);

@@ -98,7 +98,7 @@ bool ConeBuilder::is_read(NodeId node) const {
 bool ConeBuilder::is_root(NodeId node) const { return std::ranges::find(roots_, node) != roots_.end(); }
 
 std::optional<NodeId> ConeBuilder::get_of(NodeId tuple, int result) const {
-  for (NodeId id = 0; id < function_.nodes.size(); id++) {
+  for (NodeId id : inside_) {
     const Node& n = function_[id];
     if (n.kind == NodeKind::get && n.inputs[0] == tuple && std::get<GetAttr>(n.attr).index == result)
       return id;
@@ -397,8 +397,8 @@ Cone ConeBuilder::build() {
   cone_.name = options_.name;
   // Dimension symbols keep their names: nothing else may be called so.
   std::vector<Expr> extents;
-  for (const Node& node : function_.nodes)
-    for (auto& type : node.types)
+  for (NodeId id : inside_)
+    for (auto& type : function_[id].types)
       for (Expr extent : type.shape)
         if (!extent.is_constant() && std::find(extents.begin(), extents.end(), extent) == extents.end())
           extents.push_back(extent);
@@ -422,6 +422,19 @@ Cone ConeBuilder::build() {
       }
   finish();
   return std::move(cone_);
+}
+
+std::vector<NodeId> cone_nodes(const Function& function, std::span<const NodeId> roots,
+                               const std::set<NodeId>& stored) {
+  std::set<NodeId> seen(roots.begin(), roots.end());
+  std::vector<NodeId> stack(roots.begin(), roots.end());
+  while (!stack.empty()) {
+    const Node& node = function[stack.back()];
+    stack.pop_back();
+    for (NodeId input : node.inputs)
+      if (seen.insert(input).second && !stored.contains(input)) stack.push_back(input);
+  }
+  return {seen.begin(), seen.end()};
 }
 
 Result<Cone> build_cone(const Function& function, std::span<const NodeId> roots,

@@ -39,7 +39,8 @@ class ConeBuilder {
 public:
   ConeBuilder(const Function& function, std::span<const NodeId> roots, const std::set<NodeId>& stored,
               const ConeOptions& options)
-      : function_(function), roots_(roots), stored_(stored), options_(options) {}
+      : function_(function), roots_(roots), stored_(stored), options_(options),
+        inside_(cone_nodes(function, roots, stored)) {}
   Cone build();
 
 private:
@@ -89,6 +90,7 @@ private:
   std::span<const NodeId> roots_;
   const std::set<NodeId>& stored_;
   const ConeOptions& options_;
+  const std::vector<NodeId> inside_;
   Cone cone_;
   AxisPool pool_;
   std::vector<Stage> open_; // by stage number; axes are pool axes
