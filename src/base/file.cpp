@@ -68,6 +68,12 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   return file;
 }
 
+void MappedFile::forget(std::span<const std::byte> bytes) const {
+  const auto page = uintptr_t(sysconf(_SC_PAGESIZE)), begin = reinterpret_cast<uintptr_t>(bytes.data());
+  const uintptr_t first = (begin + page - 1) / page * page, end = (begin + bytes.size()) / page * page;
+  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)),
       path_(std::move(other.path_)), identity_(std::move(other.identity_)) {}

@@ -18,6 +18,8 @@ public:
   MappedFile(const MappedFile&) = delete;
   ~MappedFile();
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  /// What was read of these bytes does not count as this process's memory any longer (whole pages; the system may keep them in its cache).
+  void forget(std::span<const std::byte> bytes) const;
   const std::string& path() const { return path_; }
   /// Device, inode, size and time of the last change: another text once the file was replaced or written.
   const std::string& identity() const { return identity_; }

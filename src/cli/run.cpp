@@ -154,7 +154,7 @@ Json timings(const Generator& generator, double read_bandwidth) {
 void refuse_beyond_memory(const ModelFile& file, const LlamaOptions& options, const std::string& limit) {
   auto estimate = Generator::estimate(file, options);
   std::string numbers =
-      fmt::format("weights {} (mapped), cache {}, working memory {}: {} in all", show_bytes(estimate.weights),
+      fmt::format("weights {}, cache {}, working memory {}: {} in all", show_bytes(estimate.weights),
                   show_bytes(estimate.cache), show_bytes(estimate.working), show_bytes(estimate.total()));
   if (!limit.empty() && estimate.total() > parse_bytes(limit))
     throw Error(fmt::format("{}: {}; the limit is {}. A smaller --ctx or --cache-type f16 needs less",
@@ -176,6 +176,7 @@ int run_model(const RunArguments& arguments) {
   options.model.activations = models::activations_from_name(arguments.activations);
   options.compile.threads = arguments.threads;
   options.compile.cache = !arguments.no_cache;
+  if (!arguments.max_memory.empty()) options.compile.max_memory = parse_bytes(arguments.max_memory);
   if (arguments.tune > 0) {
     options.compile.search.mode = SearchMode::budget;
     options.compile.search.seconds = arguments.tune;

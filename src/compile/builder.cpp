@@ -8,6 +8,7 @@
 #include "ir/interp.h"
 #include <algorithm>
 #include <fmt/format.h>
+#include <ranges>
 
 namespace luminal::compile {
 
@@ -228,13 +229,11 @@ Result<std::vector<PlanBuilder::Action>> PlanBuilder::plan_actions(const Region&
   for (const auto& roots : fusion.kernels) {
     Action action;
     action.roots = roots;
-    std::set<NodeId> stored = readable;
-    for (NodeId root : roots) stored.erase(root);
-    auto cone =
-        kernel::build_cone(f, roots, stored, {.name = fmt::format("k{}", actions.size()), .in_place = true});
+    auto cone = kernel::build_cone(f, roots, readable,
+                                   {.name = fmt::format("k{}", actions.size()), .in_place = true});
     if (!cone &&
         f[roots[0]].kind == NodeKind::scatter) // it reads what it would update: the kernel copies the base
-      cone = kernel::build_cone(f, roots, stored,
+      cone = kernel::build_cone(f, roots, readable,
                                 {.name = fmt::format("k{}", actions.size()), .in_place = false});
     if (!cone) return cone.failure();
     for (const auto& value : cone->values) {
@@ -323,21 +322,31 @@ void PlanBuilder::order_in_place(const Region& region, const std::vector<Rebindi
   }
 }
 
+/// Each action comes just before the first that needs it, so that no memory holds its results for long.
 std::vector<int> PlanBuilder::topological(const std::vector<Action>& actions) {
-  std::vector<int> order, waiting(actions.size());
-  std::vector<std::vector<int>> users(actions.size());
-  std::set<int> ready;
-  for (size_t a = 0; a < actions.size(); a++) {
-    waiting[a] = int(actions[a].after.size());
-    for (int before : actions[a].after) users[size_t(before)].push_back(int(a));
-    if (!waiting[a]) ready.insert(int(a));
-  }
-  while (!ready.empty()) {
-    int a = *ready.begin();
-    ready.erase(ready.begin());
-    order.push_back(a);
-    for (int user : users[size_t(a)])
-      if (--waiting[size_t(user)] == 0) ready.insert(user);
+  std::vector<bool> needed(actions.size()), seen(actions.size()), placed(actions.size());
+  for (const Action& action : actions)
+    for (int before : action.after) needed[size_t(before)] = true;
+  std::vector<int> order, stack;
+  for (size_t last = 0; last < actions.size(); last++) {
+    if (needed[last]) continue;
+    stack.push_back(int(last));
+    while (!stack.empty()) {
+      const int a = stack.back();
+      bool waits = false;
+      for (int before : std::views::reverse(actions[size_t(a)].after)) {
+        if (placed[size_t(before)]) continue;
+        LUMINAL_CHECK(!seen[size_t(a)], "kernels form a cycle");
+        stack.push_back(before);
+        waits = true;
+      }
+      seen[size_t(a)] = true;
+      if (waits) continue;
+      stack.pop_back();
+      if (placed[size_t(a)]) continue;
+      placed[size_t(a)] = true;
+      order.push_back(a);
+    }
   }
   LUMINAL_CHECK(order.size() == actions.size(), "kernels form a cycle");
   return order;

@@ -573,15 +573,19 @@ double bytes_read(const Function& f, const std::set<NodeId>& sources) {
 } // namespace
 
 std::vector<NodeId> needed_nodes(const Region& region) {
-  std::set<NodeId> seen;
-  std::vector<NodeId> stack = region.wanted;
+  std::vector<bool> seen(region.function->nodes.size());
+  std::vector<NodeId> stack = region.wanted, needed;
   while (!stack.empty()) {
     NodeId id = stack.back();
     stack.pop_back();
-    if (!seen.insert(id).second || region.given.contains(id)) continue;
+    if (seen[id]) continue;
+    seen[id] = true;
+    if (region.given.contains(id)) continue;
     for (NodeId input : (*region.function)[id].inputs) stack.push_back(input);
   }
-  return {seen.begin(), seen.end()};
+  for (NodeId id = 0; id < seen.size(); id++)
+    if (seen[id]) needed.push_back(id);
+  return needed;
 }
 
 Fusion fuse(const Region& region) { return Fuser(region).run(); }
@@ -645,6 +649,11 @@ std::vector<NodeId> load_time_values(const Region& region) {
     done.insert(value);
     chosen.push_back(value);
   }
+  // What only other load steps read is theirs: it is not kept.
+  Region step = region;
+  step.given.insert(chosen.begin(), chosen.end());
+  const std::vector<NodeId> read = needed_nodes(step);
+  std::erase_if(chosen, [&](NodeId id) { return !std::ranges::binary_search(read, id); });
   return chosen;
 }
 

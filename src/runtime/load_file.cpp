@@ -1,6 +1,7 @@
 // runtime/load_file.cpp -- layout, checks and writing of the file of loaded values.
 #include "runtime/load_file.h"
 #include "base/hash.h"
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <fmt/format.h>
@@ -43,11 +44,28 @@ Result<LoadFile> LoadFile::open(const std::string& path, uint64_t source) {
   for (const Entry& entry : table) {
     if (entry.offset % page != 0 || entry.offset > bytes.size() || entry.bytes > bytes.size() - entry.offset)
       return damaged("a value lies beyond its end");
-    auto value = bytes.subspan(entry.offset, entry.bytes);
-    if (hash64(value.data(), value.size(), entry.key) != entry.check) return damaged("a value is damaged");
-    result.values_[entry.key] = value;
+    result.values_[entry.key] = {bytes.subspan(entry.offset, entry.bytes), entry.check};
   }
   return result;
+}
+
+bool LoadFile::read(uint64_t key, std::span<std::byte> to) const {
+  const auto found = values_.find(key);
+  if (found == values_.end() || found->second.bytes.size() != to.size()) return false;
+  constexpr size_t piece = 4 << 20; // the file's pages are in memory beside the copy for so many bytes only
+  for (size_t at = 0; at < to.size(); at += piece) {
+    const auto from = found->second.bytes.subspan(at, std::min(piece, to.size() - at));
+    std::memcpy(to.data() + at, from.data(), from.size());
+    file_.forget(from);
+  }
+  return hash64(to.data(), to.size(), key) == found->second.check;
+}
+
+LoadFile::Values LoadFile::values() const {
+  Values whole;
+  for (auto& [key, value] : values_)
+    if (hash64(value.bytes.data(), value.bytes.size(), key) == value.check) whole[key] = value.bytes;
+  return whole;
 }
 
 Result<void> LoadFile::write(const std::string& path, uint64_t source, const Values& values) {

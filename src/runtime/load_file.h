@@ -13,18 +13,24 @@ class LoadFile {
 public:
   using Values = std::map<uint64_t, std::span<const std::byte>>; ///< by Slot::key
 
-  /// Maps the file and checks all of it. `source` names what the values are computed from and by which code. Failures: no such file, another
-  /// source, damaged.
+  /// Maps the file and checks its table; values are checked when they are read. `source` names what they are computed from and by which code.
+  /// Failures: no such file, another source, damaged.
   static Result<LoadFile> open(const std::string& path, uint64_t source);
   static Result<void> write(const std::string& path, uint64_t source, const Values& values);
 
-  /// As long as the LoadFile lives.
-  const Values& values() const { return values_; }
+  /// Copies a value to memory of its size, and leaves nothing of the file in this process's memory. False: there is none of this size, or it is damaged.
+  bool read(uint64_t key, std::span<std::byte> to) const;
+  /// Those that are whole, as long as the LoadFile lives.
+  Values values() const;
 
 private:
+  struct Value {
+    std::span<const std::byte> bytes;
+    uint64_t check;
+  };
   explicit LoadFile(MappedFile file) : file_(std::move(file)) {}
   MappedFile file_;
-  Values values_;
+  std::map<uint64_t, Value> values_;
 };
 
 /// $folder/load/<source>.values; older files there are removed where all together take more than `max_bytes`.

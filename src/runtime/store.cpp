@@ -1,7 +1,6 @@
 // runtime/store.cpp -- memory that outlives a step.
 #include "runtime/store.h"
 #include "base/log.h"
-#include <cstring>
 #include <fmt/format.h>
 
 namespace luminal::runtime {
@@ -89,60 +88,52 @@ void Store::reset_states() {
   for (auto& [_, buffer] : states_) buffer.clear();
 }
 
-void Store::Loaded::place(std::byte* memory, int64_t size) {
-  data = memory;
-  bytes = size;
-  if (kept.empty()) return;
-  ready = int64_t(kept.size()) == size;
-  if (ready) std::memcpy(data, kept.data(), kept.size());
-  kept = {};
+void Store::place(uint64_t key, std::span<std::byte> memory) {
+  loaded_[key] = {memory, load_file_ && load_file_->read(key, memory)};
 }
 
 luminal::Result<void> Store::reserve_loaded(const std::map<uint64_t, int64_t>& sizes) {
-  const auto place = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
+  const auto room = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
   const auto shares = [&](uint64_t key, int64_t bytes) {
-    const auto known = loaded_.find(key);
-    return !in_huge_pages(bytes) && (known == loaded_.end() || !known->second.data);
+    return !in_huge_pages(bytes) && !loaded_.contains(key);
   };
   int64_t all = 0;
   for (auto& [key, bytes] : sizes)
-    if (shares(key, bytes)) all += place(bytes);
+    if (shares(key, bytes)) all += room(bytes);
   if (!in_huge_pages(all)) return {};
   auto block = DeviceBuffer::allocate(device_, all, true);
   if (!block) return block.failure();
   std::byte* next = block->data();
   for (auto& [key, bytes] : sizes)
     if (shares(key, bytes)) {
-      loaded_[key].place(next, bytes);
-      next += place(bytes);
+      place(key, {next, size_t(bytes)});
+      next += room(bytes);
     }
   blocks_.push_back(std::move(*block));
   return {};
 }
 
 luminal::Result<std::byte*> Store::loaded(uint64_t key, int64_t bytes) {
-  auto& entry = loaded_[key];
-  if (!entry.data) {
+  if (!loaded_.contains(key)) {
     auto made = DeviceBuffer::allocate(device_, bytes, in_huge_pages(bytes));
     if (!made) return made.failure();
-    entry.place(made->data(), bytes);
+    place(key, {made->data(), size_t(bytes)});
     blocks_.push_back(std::move(*made));
   }
-  return entry.data;
+  return loaded_.at(key).memory.data();
 }
 
 void Store::finish_load(const std::vector<uint64_t>& keys, double seconds) {
   for (uint64_t key : keys) loaded_.at(key).ready = true;
   if (load_path_.empty() || seconds < worth_seconds_) return;
-  LoadFile::Values values;
-  for (auto& [key, value] : loaded_)
-    if (value.ready)
-      values[key] = value.data ? std::span<const std::byte>(value.data, size_t(value.bytes)) : value.kept;
   double bytes = 0; // of what was computed now
-  for (uint64_t key : keys) bytes += double(loaded_.at(key).bytes);
+  for (uint64_t key : keys) bytes += double(loaded_.at(key).memory.size());
   // Copies in another order come about as fast as a disk gives them back, and writing gigabytes takes far longer.
   constexpr double disk_bytes_per_second = 3e8;
   if (worth_seconds_ > 0 && seconds * disk_bytes_per_second < bytes) return;
+  LoadFile::Values values = load_file_ ? load_file_->values() : LoadFile::Values{};
+  for (auto& [key, value] : loaded_)
+    if (value.ready) values[key] = value.memory;
   if (auto written = LoadFile::write(load_path_, load_source_, values); !written)
     log_info("what was computed at load is not kept: {}", written.error());
 }
@@ -154,8 +145,6 @@ luminal::Result<void> Store::keep_loaded_in(std::string path, uint64_t source, d
   auto file = LoadFile::open(load_path_, source);
   if (!file) return file.failure();
   load_file_ = std::move(*file);
-  for (auto& [key, bytes] : load_file_->values())
-    if (!is_loaded(key)) loaded_[key] = {.kept = bytes, .bytes = int64_t(bytes.size()), .ready = true};
   return {};
 }
 

@@ -66,7 +66,7 @@ public:
   bool is_loaded(uint64_t key) const { return loaded_.contains(key) && loaded_.at(key).ready; }
   /// These values are there now; computing them took so long.
   void finish_load(const std::vector<uint64_t>& keys, double seconds);
-  /// Takes from this file what an earlier run on the same source computed, and keeps there what takes longer than `worth_seconds` and than reading it from a disk (0: all). Failure: the
+  /// What an earlier run on the same source computed is taken from this file where a plan asks for it; keeps there what takes longer than `worth_seconds` and than reading it from a disk (0: all). Failure: the
   /// file cannot be used (missing, damaged, of another source); it is then made anew. `source`: see LoadFile::open.
   luminal::Result<void> keep_loaded_in(std::string path, uint64_t source, double worth_seconds = 0.02);
   /// Forgets what was computed from weights: after a weight changed.
@@ -81,13 +81,11 @@ private:
     DeviceBuffer copy;
   };
   struct Loaded {
-    std::byte* data = nullptr; // in blocks_
-    /// In load_file_, until a plan asks for it: copied then, as a mapped file has small pages and every step would read them slower.
-    std::span<const std::byte> kept;
-    int64_t bytes = 0;
+    std::span<std::byte> memory; // in blocks_
     bool ready = false;
-    void place(std::byte* memory, int64_t size);
   };
+  /// The value lies there from now on. One from the file is copied: a mapped file has small pages, and every step would read them slower.
+  void place(uint64_t key, std::span<std::byte> memory);
   device::Device& device_;
   std::map<std::string, Weight> weights_;
   std::map<std::string, DeviceBuffer> states_;

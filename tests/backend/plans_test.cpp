@@ -103,6 +103,38 @@ TEST(Plans, SteadyStateAllocatesNothing) {
   EXPECT_EQ(allocations.load(), 0);
 }
 
+/// Six weights, each put into two orders at load, one after the other: only the second is read by a step, so only it stays, and there is room for one of the first at a time.
+TEST(Plans, WhatOnlyLoadStepsReadIsGivenBack) {
+  constexpr int64_t weights = 6, n = 64;
+  Bindings bindings;
+  std::string params = "%x: f32[64, 64]", body, sum = "%x";
+  for (int64_t w = 0; w <= weights; w++) {
+    const std::string i = std::to_string(w);
+    HostTensor& values = bindings.inputs[w < weights ? "w" + i : "x"];
+    values.shape = {n, n};
+    values.data.resize(n * n * 4);
+    for (int64_t e = 0; e < n * n; e++)
+      store_f64(DType::f32, values.data.data(), e, double((e * 7 + w) % 31));
+    if (w == weights) break;
+    params += ", weight %w" + i + ": f32[64, 64]";
+    body += "  %a" + i + " = view %w" + i + " [i: 64, j: 64] -> [j, i]\n  %b" + i + " = fence %a" + i + "\n";
+    body += "  %c" + i + " = view %b" + i + " [i: 64, j: 64] -> [63 - i, j]\n  %d" + i + " = fence %c" + i +
+            "\n  %s" + i + " = add " + sum + ", %d" + i + "\n";
+    sum = "%s" + i;
+  }
+  const Module module = parse_module("fn @main(" + params + ") {\n" + body + "  return y = " + sum + "\n}\n");
+  Running running(module);
+  int64_t stay = 0;
+  for (const auto& slot : running.plan->slots) stay += slot.kind == runtime::SlotKind::loaded;
+  EXPECT_EQ(stay, weights);
+  EXPECT_EQ(running.plan->load_arena_bytes, n * n * 4) << running.report;
+  auto context = running.start(module, bindings);
+  ASSERT_TRUE(context->run());
+  int64_t compared = 0;
+  expect_interpreted(module, bindings, *context, compared);
+  EXPECT_EQ(compared, n * n);
+}
+
 TEST(Plans, TwoContextsRunAtOnce) {
   Module module = two_layers();
   Running running(module, 2);

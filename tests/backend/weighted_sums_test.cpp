@@ -113,9 +113,10 @@ Bindings random_inputs(const Module& module, const Shape& s, uint64_t seed) {
 
 /// Scores are what grows with queries times keys: no buffer of a plan, no scratch of a kernel does.
 void expect_no_scores(const Running& running, const Shape& s) {
-  for (const runtime::Slot& slot : running.plan->slots)
-    if (slot.kind == runtime::SlotKind::arena)
-      EXPECT_LE(slot.max_bytes, 4 * s.heads * s.group * s.most_queries * s.width) << slot.name;
+  for (const runtime::Slot& slot : running.plan->slots) {
+    if (slot.kind != runtime::SlotKind::arena) continue;
+    EXPECT_LE(slot.max_bytes, 4 * s.heads * s.group * s.most_queries * s.width) << slot.name;
+  }
   for (const runtime::KernelCode& code : running.plan->kernels)
     for (Expr bytes : {code.shared_bytes, code.local_bytes})
       for (Expr symbol : symbols_of(bytes)) {
