@@ -2,7 +2,7 @@
 # tools/setup.sh -- installs what is missing to build Luminal, on Debian 12, Ubuntu 24.04 and their kin.
 #
 #   tools/setup.sh             compilers, LLVM, libraries, test libraries
-#   tools/setup.sh --checks    and clang-format 19, clang-tidy 19 (their tests are skipped without them)
+#   tools/setup.sh --checks    and clang-format 19, clang-tidy 19, a compiler for aarch64 and qemu (their tests are skipped without them)
 #   tools/setup.sh --fuzz      and clang 19 for the preset `fuzz`
 #
 # With nothing to do it ends within a few hundredths of a second. It asks no question; as a user it goes through
@@ -18,7 +18,13 @@ libraries=(libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libsqlite3-d
 llvm_versions=(19 20 18 21 17) # the preferred one first
 for option in "$@"; do
   case "$option" in
-  --checks) tools+=(clang-format-19:clang-format-19 clang-tidy-19:clang-tidy-19) ;;
+  --checks)
+    tools+=(clang-format-19:clang-format-19 clang-tidy-19:clang-tidy-19)
+    if [ "$(uname -m)" != aarch64 ]; then
+      tools+=(aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64:qemu-user)
+      libraries+=(libc6-dev-arm64-cross)
+    fi
+    ;;
   --fuzz) tools+=(clang++-19:clang-19) libraries+=(libclang-rt-19-dev) ;;
   *)
     echo "usage: tools/setup.sh [--checks] [--fuzz]" >&2
