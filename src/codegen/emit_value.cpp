@@ -476,15 +476,23 @@ Value* Emitter::reduce(Op op, DType type, Value* x) {
   }
   int64_t n = lanes_;
   if ((n & (n - 1)) != 0) fail("reduce_lanes over a number of lanes that is no power of two");
+  // One look tells whether any lane is NaN. The tree of comparisons need not look at each step.
+  const bool ordered = is_float(type) && (op == Op::max || op == Op::min) && n > 1;
+  Value* nan = ordered ? b_.CreateOrReduce(math_.is_nan(x)) : nullptr;
+  const auto combine = [&](Value* a, Value* b) {
+    if (!ordered) return apply_row(op, type, {a, b});
+    return b_.CreateSelect(op == Op::max ? b_.CreateFCmpOGT(a, b) : b_.CreateFCmpOLT(a, b), a, b);
+  };
   // Narrow halves, as hardware registers are narrow: the tree is the same.
   for (int64_t half = n / 2; half; half /= 2) {
     llvm::SmallVector<int, 64> low(static_cast<size_t>(half)), high(static_cast<size_t>(half));
     std::iota(low.begin(), low.end(), 0);
     std::iota(high.begin(), high.end(), static_cast<int>(half));
     Value *a = shuffle(x, x, low), *b = shuffle(x, x, high);
-    x = apply_row(op, type, {a, b});
+    x = combine(a, b);
   }
-  return x->getType()->isVectorTy() ? b_.CreateExtractElement(x, uint64_t(0)) : x;
+  if (x->getType()->isVectorTy()) x = b_.CreateExtractElement(x, uint64_t(0));
+  return nan ? b_.CreateSelect(nan, math_.real(x, NAN), x) : x;
 }
 
 } // namespace luminal::codegen

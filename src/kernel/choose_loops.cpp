@@ -123,11 +123,12 @@ bool Chooser::transcendental(const Formula& f) {
   return f.kind == FormulaKind::op && f.user_op.empty() && row(f.op).ulp > 0.5;
 }
 
-/// The steps of a transcendental function wait for each other, longer than the processor looks ahead: a map takes its steps for several vectors at once.
-int64_t Chooser::vectors_at_once(int s, const std::string& loop) {
+/// The steps of a transcendental function wait for each other, longer than the processor looks ahead: a map, or a fold along the lanes that shares nothing with
+/// other rows, takes its steps for several vectors at once.
+int64_t Chooser::vectors_at_once(int s, const std::string& loop, const std::vector<std::string>& common) {
   const StageLoop& l = *nest(s).find(loop);
-  if (has_fold(stage(s)) || stage(s).scan_axis >= 0 || limits_.vector_registers < 32 ||
-      !l.extent.is_constant())
+  if (stage(s).scan_axis >= 0 || limits_.vector_registers < 32 || !l.extent.is_constant() ||
+      (has_fold(stage(s)) && (!loop_reduces(s, l) || !rows_of(s, loop, common).empty())))
     return 1;
   bool slow = false, narrow = true;
   visit_stage(stage(s), [&](const Formula& f) {
@@ -136,7 +137,10 @@ int64_t Chooser::vectors_at_once(int s, const std::string& loop) {
   });
   if (!slow || !narrow) return 1;
   const int64_t n = l.extent.value();
-  int64_t usual = 4; // but few lanes remain empty
+  const int64_t folds = std::ranges::count(stage(s).components, ComponentKind::fold,
+                                           &Component::kind); // with sums in registers
+  int64_t usual = 4;                                          // but few lanes remain empty
+  while (usual * folds > limits_.vector_registers / 2) usual /= 2;
   while (usual > 1 && n % (usual * limits_.lanes) != 0 && n < 16 * usual * limits_.lanes) usual /= 2;
   return ask(s, "vectors", usual, {1, 2, 4});
 }
@@ -345,9 +349,9 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
     // A long run of memory is dealt out in pieces of some kilobytes.
     if (!folds && nest(s).loops.size() == 1 && trips(*l) > 4096)
       lanes = split(s, *lanes, ask(s, "piece", 64, {16, 256, 1024}) * limits_.lanes).second;
-    vectors = vectors_at_once(s, *lanes);
+    vectors = vectors_at_once(s, *lanes, common);
     lanes = split_lanes(s, *lanes, vectors);
-    if (folds) tile = choose_tile(s, *lanes, common);
+    if (folds && vectors == 1) tile = choose_tile(s, *lanes, common);
   } else if (stage(s).scan_axis >= 0) {
     scan_rows(s, common, tile);
   }

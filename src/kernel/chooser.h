@@ -154,7 +154,7 @@ private:
     int64_t row_bytes = 0; // of what moves along them
   };
   static bool transcendental(const Formula& f);
-  int64_t vectors_at_once(int s, const std::string& loop);
+  int64_t vectors_at_once(int s, const std::string& loop, const std::vector<std::string>& common);
   std::string split_lanes(int s, const std::string& loop, int64_t vectors = 1);
   void scan_rows(int s, const std::vector<std::string>& common, Tile& tile);
   Tile choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common);

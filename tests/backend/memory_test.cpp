@@ -506,6 +506,23 @@ TEST(Memory, ReductionsOfEveryTypeAndWidth) {
     }
 }
 
+TEST(Memory, NanInAnyLaneThatIsAliveReachesLargestAndLeast) {
+  for (const char* type : {"f32", "f64", "bf16"})
+    for (int lanes : {2, 8, 16, 64}) {
+      const std::string t = type, n = std::to_string(lanes);
+      std::string text = "kernel nans(x: " + t + "[" + n + "] in, y: " + t + "[4*" + n + "] out; m: 1.." + n +
+                         ")\n  for p in 0.." + n + "\n";
+      for (const char* mask : {"", " masked m"}) {
+        const std::string l = *mask ? "b" : "a", at = *mask ? "4*p + 2" : "4*p";
+        const std::string value =
+            "(select(index<i32>(" + l + ") == index<i32>(p), cast<" + t + ">(nan), x[" + l + "]))\n";
+        text += "    vector " + l + " in 0.." + n + mask + "\n      y[" + at + "] = reduce_lanes<max>" +
+                value + "      y[" + at + " + 1] = reduce_lanes<min>" + value;
+      }
+      expect_equal(text, {{"m", lanes / 2 + 1}});
+    }
+}
+
 TEST(Memory, ScratchOfSymbolicSize) {
   expect_equal(R"(
 kernel scratch(x: f32[n*m] in, y: f32[n*m] out; m: 1..40, n: 1..40)
