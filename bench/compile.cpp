@@ -76,9 +76,10 @@ int main(int argc, char** argv) {
   for (const Work& work : works()) {
     if (work.name.find(arguments.only) == std::string::npos) continue;
     const Module module = parse_module(work.term, work.name);
+    const Function& function = module.functions.front(); // callees come first: what a loop runs is the kernel
     std::vector<NodeId> roots;
-    for (const auto& result : module.entry().results) roots.push_back(result.value);
-    const auto cone = kernel::build_cone(module.entry(), roots, {}, {.in_place = true});
+    for (const auto& result : function.results) roots.push_back(result.value);
+    const auto cone = kernel::build_cone(function, roots, {}, {.in_place = true});
     if (!cone) {
       fmt::print("{}: {}\n", work.name, cone.error());
       continue;

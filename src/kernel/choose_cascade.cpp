@@ -98,35 +98,34 @@ std::vector<std::pair<std::string, std::vector<std::string>>> Chooser::copies_fo
     });
   }
   std::vector<std::pair<std::string, std::vector<std::string>>> made;
+  const auto dimensions = [&](const std::string& copy, const std::vector<int>& axes) { // the lanes last
+    std::vector<std::string> dims;
+    for (int a : axes)
+      if (a != t.lanes && !contains(t.common, a)) dims.push_back(nests_.cone.axes[size_t(a)].name);
+    dims.push_back(nests_.cone.axes[size_t(t.lanes)].name);
+    made.emplace_back(copy, std::move(dims));
+  };
   for (auto& w : wanted) {
     const std::string value = nests_.cone.values[size_t(w.value)].name;
     const std::string copy = nests_.free_name(value + ".lanes");
     const Nests before = nests_;
     if (!try_add(DirectiveKind::stage, {value, copy})) continue;
     const StageNest& its = nests_.stages[size_t(nests_.stage(copy))];
-    std::vector<std::string> dims;
-    bool plain = true;
-    for (int a : w.axes) {
-      const std::string& name = nests_.cone.axes[size_t(a)].name;
-      plain &= its.find(name) != nullptr || !nests_.cone.axes[size_t(a)].symbol.is_symbol();
-      if (a != t.lanes && !contains(t.common, a)) dims.push_back(name);
-    }
-    if (!plain) {
+    const bool plain = std::ranges::all_of(w.axes, [&](int a) {
+      const ConeAxis& axis = nests_.cone.axes[size_t(a)];
+      return its.find(axis.name) != nullptr || !axis.symbol.is_symbol();
+    });
+    if (plain) {
+      dimensions(copy, w.axes);
+    } else {
       nests_ = before;
       schedule_.directives.pop_back();
-      continue;
     }
-    dims.push_back(nests_.cone.axes[size_t(t.lanes)].name);
-    made.emplace_back(copy, std::move(dims));
   }
   for (auto& name : factors) {
     const std::string copy = nests_.free_name(name + ".lanes");
     if (!try_add(DirectiveKind::operand, {name, nests_.cone.axes[size_t(t.reduced)].name, copy})) continue;
-    std::vector<std::string> dims;
-    for (int a : nests_.cone.values[size_t(nests_.value(copy))].axes)
-      if (a != t.lanes && !contains(t.common, a)) dims.push_back(nests_.cone.axes[size_t(a)].name);
-    dims.push_back(nests_.cone.axes[size_t(t.lanes)].name);
-    made.emplace_back(copy, std::move(dims));
+    dimensions(copy, nests_.cone.values[size_t(nests_.value(copy))].axes);
   }
   return made;
 }
