@@ -1,6 +1,7 @@
 // codegen/emit_memory.cpp -- loads and stores: addresses, masks, lanes that lie apart, 4-bit elements, registers.
 #include "codegen/emitter.h"
 #include <algorithm>
+#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/TargetParser/Triple.h>
 #include <numeric>
@@ -150,6 +151,32 @@ Value* Emitter::load_blocks(const Access& a, llvm::Type* element, Value* mask) {
   return if_mask_ ? b_.CreateSelect(if_mask_, result, Constant::getNullValue(type)) : result;
 }
 
+/// Lanes that are not live are 0. Where LLVM finds out late that none of a register's lanes is live, it takes its mask away and loads them all (19, AVX and AVX2: their
+/// masks are vectors of integers). The instruction itself keeps its mask.
+Value* Emitter::masked_load(llvm::Type* type, Value* p, Value* mask) {
+  const unsigned bits = type->getScalarSizeInBits(),
+                 lanes = llvm::cast<llvm::FixedVectorType>(type)->getNumElements(),
+                 width = std::min(256U, lanes * bits), share = width / bits;
+  const bool avx = target_.vector_bits == 256 && target_.triple.starts_with("x86_64");
+  if (!avx || llvm::isa<Constant>(mask) || (bits != 32 && bits != 64) || width < 128 || lanes % share != 0)
+    return b_.CreateMaskedLoad(type, p, Align(1), mask, Constant::getNullValue(type));
+  const auto id = bits == 32     ? width == 256 ? llvm::Intrinsic::x86_avx_maskload_ps_256
+                                                : llvm::Intrinsic::x86_avx_maskload_ps
+                  : width == 256 ? llvm::Intrinsic::x86_avx_maskload_pd_256
+                                 : llvm::Intrinsic::x86_avx_maskload_pd;
+  llvm::Type* integers = llvm::FixedVectorType::get(b_.getIntNTy(bits), share);
+  // The highest bit tells; with all of them set LLVM would make a load of its own again.
+  Constant* live = llvm::ConstantInt::get(integers, llvm::APInt::getSignMask(bits));
+  std::vector<Value*> parts;
+  for (unsigned first = 0; first < lanes; first += share) {
+    llvm::SmallVector<int, 64> own(share);
+    std::iota(own.begin(), own.end(), int(first));
+    Value* bit = b_.CreateSelect(shuffle(mask, mask, own), live, Constant::getNullValue(integers));
+    parts.push_back(b_.CreateIntrinsic(id, {}, {step(p, nullptr, int64_t(first) * bits / 8), bit}));
+  }
+  return b_.CreateBitCast(llvm::concatenateVectors(b_, parts), type);
+}
+
 Value* Emitter::load_pattern(Value* base, const std::vector<int64_t>& offsets, llvm::Type* element,
                              Value* mask) {
   auto n = static_cast<int64_t>(offsets.size());
@@ -200,7 +227,7 @@ Value* Emitter::load_pattern(Value* base, const std::vector<int64_t>& offsets, l
       for (int& r : reader)
         if (r < 0) r = static_cast<int>(n); // nobody
       Value* live = shuffle(mask, none, reader);
-      piece = b_.CreateMaskedLoad(piece_type, p, Align(1), live, Constant::getNullValue(piece_type));
+      piece = masked_load(piece_type, p, live);
     } else {
       piece = b_.CreateAlignedLoad(piece_type, p, Align(1));
     }
@@ -225,7 +252,7 @@ Value* Emitter::load_memory(const Access& a, llvm::Type* element, Value* mask) {
   Constant* zero = Constant::getNullValue(type);
   switch (a.kind) {
   case Access::Kind::contiguous:
-    if (mask) return b_.CreateMaskedLoad(type, a.base, Align(1), mask, zero);
+    if (mask) return masked_load(type, a.base, mask);
     return b_.CreateAlignedLoad(type, a.base, Align(1));
   case Access::Kind::pattern:
     if (Value* shared = load_blocks(a, element, mask)) return shared;

@@ -82,9 +82,7 @@ void Emitter::transpose_vector_loop(const kernel::Stmt& unrolled, const kernel::
         rows.push_back(b_.CreateAlignedLoad(type, p, Align(1)));
       } else {
         Value* row_live = b_.CreateICmpSGT(materialize(live), i64(i));
-        rows.push_back(b_.CreateMaskedLoad(type, p, Align(1),
-                                           b_.CreateVectorSplat(static_cast<unsigned>(n), row_live),
-                                           Constant::getNullValue(type)));
+        rows.push_back(masked_load(type, p, b_.CreateVectorSplat(static_cast<unsigned>(n), row_live)));
       }
     }
     close_scope();

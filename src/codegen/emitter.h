@@ -117,6 +117,7 @@ private:
   Access access(kernel::BufferId buffer, Expr offset, int element_bytes, int offset_bytes);
   LV* address(kernel::BufferId buffer, Expr offset, int offset_bytes, bool skip_varying = false);
   LV* step(LV* base, LV* index, int64_t bytes);
+  LV* masked_load(llvm::Type* type, LV* p, LV* mask);
   LV* load_memory(const Access& a, llvm::Type* element, LV* mask);
   void store_memory(const Access& a, LV* value, LV* mask);
   bool fills_lines(const kernel::Stmt& s, int element_bytes); // from one to the next boundary of a vector

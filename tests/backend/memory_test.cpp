@@ -275,6 +275,25 @@ kernel apart(x: f32[n*n] in, y: f32[16*8] inout, z: f32[3*64 + 5] inout, w: f32[
                {{"m", 11}, {"n", 23}});
 }
 
+/// Lanes that are never live, beside a guard known at run time only: a register that has none but such ones is not touched. LLVM 19 loads all of it where masks are
+/// vectors (AVX2) and several loads share one.
+TEST(Memory, RegistersWithoutLiveLanes) {
+  for (const char* type : {"f64", "f32", "i32", "bf16"})
+    for (const int lanes : {8, 16})
+      for (const int live : {3, lanes / 2, lanes - 1})
+        for (const int m : {1, 2}) {
+          SCOPED_TRACE(fmt::format("{} of {} lanes of {}", live, lanes, type));
+          expect_equal(fmt::format(R"(
+kernel shares(x: {0}[{3}] in, z: {0}[{4}] in, y: {0}[{1}] inout; m: 0..3)
+  vector l in 0..{1} masked {2}
+    y[l] = x[4*l + 1 where 1 >= m and 4*l + 5 < 4*{2}] + z[l where 1 >= m] + z[l + {2} where 1 >= m and l + 1 < {2}]
+)",
+                                   type, lanes, live, 4 * live, 2 * live),
+                       {{"m", m}});
+          if (HasFailure()) return;
+        }
+}
+
 /// Windows with steps: all columns share the vectors that lie between, wherever these surely are in the buffer; at its ends, and where a guard is known at run time
 /// only, nothing but what is asked for is touched.
 TEST(Memory, WindowsWithSteps) {
