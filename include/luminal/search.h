@@ -45,7 +45,7 @@ struct SearchSummary {
   bool complete = false;    ///< nothing was left out for want of time
   double seconds = 0;
   std::vector<ChangedKernel> changed = {}; ///< the largest gain of a step first
-  int workers = 0;                         ///< of a step's launches, where one worker proved faster: 1
+  int workers = 0;                         ///< of a step's launches, where fewer than all proved faster
   std::vector<std::string> notes = {};
 };
 

@@ -271,7 +271,7 @@ Result<void> PlanBuilder::emit_custom(const Function& f, NodeId node, Slots& slo
   Step step;
   auto add = [&](runtime::KernelCode code, kernel::Kernel loops) {
     code.points = int64_t(1) << 31; // unknown: on all workers
-    code.parallel_from = 0;
+    code.caps.clear();
     plan_.kernels.push_back(std::move(code));
     kernels_.push_back({std::move(loops), "custom", {.name = attr.name}});
     step.kernel = int(kernels_.size()) - 1;

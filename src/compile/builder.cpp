@@ -473,7 +473,7 @@ Result<int> PlanBuilder::kernel_of(const Function& f, const Action& action) {
   code.points = points_of(named);
   auto made = chooser_.choose({&module_, counters_, &f, action.roots, &named, &canonical}, code.points);
   if (!made) return made.failure();
-  code.parallel_from = made->parallel_from;
+  code.caps = made->caps;
   code.point_ns = made->point_ns;
   for (const kernel::ConeValue& value : named.values)
     if (value.role != kernel::ValueRole::interior)

@@ -2,7 +2,6 @@
 #include "compile/kernel_choice.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "runtime/plan.h"
 #include "search/limit.h"
 #include "search/select.h"
 #include <algorithm>
@@ -58,7 +57,7 @@ Result<void> KernelChooser::use(const std::string& schedule, const kernel::Cone&
     to.schedule = kernel::to_string(parsed);
     for (const kernel::Directive& d : parsed.directives)
       if (d.kind == kernel::DirectiveKind::serial)
-        to.parallel_from = std::max(to.parallel_from, d.numbers[0] + 1);
+        to.caps.push_back({d.numbers[0], d.numbers.size() > 1 ? int(d.numbers[1]) : 1});
     return {};
   } catch (const Error& mistake) {
     return Failure{std::string("cannot be read: ") + mistake.what()};
@@ -139,8 +138,9 @@ Result<PlannedKernel> KernelChooser::choose(const search::KernelPlace& place, Ex
   if (count && *count > 0 && work > 0) made.point_ns = work * 1e9 / double(*count);
   const double least_ns =
       std::max(options_.profile.fork_join_us, 0.2) * 1e3 * threads / std::max(1, threads - 1);
-  made.parallel_from = threads == 1 ? 0 : int64_t(std::min(least_ns / made.point_ns, 1e15)) + 1;
-  made.threads = count && *count < made.parallel_from ? 1 : threads;
+  const int64_t few = threads == 1 ? -1 : int64_t(std::min(least_ns / made.point_ns, 1e15));
+  if (few >= 0) made.caps.push_back({few, 1});
+  made.threads = count && *count <= few ? 1 : threads;
   for (const auto& [own, given] : canonical->dimensions)
     made.report.sizes += fmt::format("{}{}={}", made.report.sizes.empty() ? "" : " ", given.name(),
                                      sizes.at(std::string(given.name())));

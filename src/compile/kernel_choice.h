@@ -2,6 +2,7 @@
 #pragma once
 #include "codegen/codegen.h"
 #include "kernel/default_schedule.h"
+#include "runtime/plan.h"
 #include "search/extract.h"
 #include "search/machine_profile.h"
 #include "search/tuning_cache.h"
@@ -40,8 +41,8 @@ struct PlannedKernel {
   // Not of custom kernels:
   ExprMap<Expr> dimensions = {}; ///< symbols of `loops` -> the plan's
   std::optional<search::TuningKey> key = {};
-  int threads = 1;           ///< workers of a launch at these sizes
-  int64_t parallel_from = 0; ///< points; as runtime::KernelCode
+  int threads = 1;                           ///< workers of a launch at these sizes
+  std::vector<runtime::WorkerCap> caps = {}; ///< as runtime::KernelCode
   double point_ns = 0.05;
   std::function<Result<search::KernelProblem>()> problem = {}; ///< while the builder lives
 };

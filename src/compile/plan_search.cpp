@@ -47,7 +47,7 @@ struct Group {
   std::optional<search::KernelProblem> problem;
   std::string note; // why it is not tuned
   double limit = 0, before = 0, after = 0;
-  std::string old_schedule, one_worker;
+  std::string old_schedule, fewer_workers;
   bool searched = false, improved = false;
   search::Tuned tuned;
   double cost() const { return launches * before; }
@@ -64,8 +64,8 @@ public:
     if (auto done = measure(); !done) return done.failure();
     tune_all();
     if (auto done = confirm(); !done) return done.failure();
-    if (auto done = try_one_worker(); !done) return done.failure();
-    if (summary_.improved > 0 || summary_.workers == 1) {
+    if (auto done = try_fewer_workers(); !done) return done.failure();
+    if (summary_.improved > 0 || summary_.workers > 0) {
       auto last = make_({});
       if (!last) return last.failure();
       built_ = std::move(*last);
@@ -383,8 +383,8 @@ private:
     return {};
   }
 
-  /// Short steps: is one worker for all of it faster? Then the schedules say so, for launches of no more points than here.
-  Result<void> try_one_worker() {
+  /// Short steps: are fewer workers for all of it faster? Then the schedules say so, for launches of no more points than here.
+  Result<void> try_fewer_workers() {
     double step = 0;
     std::vector<Group*> several;
     for (Group& group : groups_) {
@@ -392,36 +392,51 @@ private:
       if (group.problem && kernel(group).threads > 1) several.push_back(&group);
     }
     if (!how_.confirm || several.empty() || step > short_step || stopped()) return {};
+    const int threads = options_.limits.threads;
     std::optional<ThreadPool> own;
-    ProgramRace race(race_options(options_.pool ? options_.pool : &own.emplace(options_.limits.threads)));
-    std::map<Hash128, std::string> pinned, serial;
-    for (const Group& group : groups_)
-      pinned[kernel(group).key->hash()] = serial[kernel(group).key->hash()] = schedule_of(group);
-    for (const Group* group : several) {
-      const auto points = evaluate(built_.plan->kernels[size_t(group->kernels[0])].points, bound_);
-      if (points) serial[kernel(*group).key->hash()] += fmt::format("serial {}\n", *points);
-    }
-    int programs[2];
-    for (const int i : {0, 1}) {
-      auto made = make_(i == 0 ? pinned : serial);
+    ProgramRace race(race_options(options_.pool ? options_.pool : &own.emplace(threads)));
+    struct Program {
+      int64_t workers;
+      std::map<Hash128, std::string> schedules;
+      int number;
+    };
+    std::vector<Program> programs; // the last one is on all workers
+    for (const int64_t workers : search::worker_counts(threads)) {
+      Program program{workers, {}, -1};
+      for (const Group& group : groups_) program.schedules[kernel(group).key->hash()] = schedule_of(group);
+      for (const Group* group : several) {
+        const auto points = evaluate(built_.plan->kernels[size_t(group->kernels[0])].points, bound_);
+        if (points)
+          program.schedules[kernel(*group).key->hash()] = kernel::to_string(search::on_workers(
+              kernel::parse_schedule(schedule_of(*group)), double(*points), workers, threads));
+      }
+      auto made = make_(program.schedules);
       if (!made) return made.failure();
-      const auto program = race.add(made->plan);
-      if (!program) return {}; // as confirm() has told
-      programs[i] = *program;
+      const auto number = race.add(made->plan);
+      if (!number) return {}; // as confirm() has told
+      program.number = *number;
+      programs.push_back(std::move(program));
     }
     auto lock = search::MeasureLock::acquire(lock_path());
     if (!lock) return lock.failure();
-    const double seconds = how_.mode == SearchMode::budget ? std::clamp(left() / 3, 0.1, 2.0) : 1;
-    for (const double pause : {0.0, pauses[0]}) {
-      auto times = race.compare(programs[0], programs[1], seconds, 20, how_.stop, pause);
-      if (!times) return times.failure();
-      if (times->second * threshold > times->first) return {};
+    const Program* best = &programs.back();
+    for (const Program& fewer : std::span(programs).first(programs.size() - 1)) {
+      const double seconds = how_.mode == SearchMode::budget ? std::clamp(left() / 3, 0.1, 2.0) : 1;
+      bool faster = true;
+      for (const double pause : {0.0, pauses[0]}) {
+        if (!faster) break;
+        auto times = race.compare(best->number, fewer.number, seconds, 20, how_.stop, pause);
+        if (!times) return times.failure();
+        faster = times->second * threshold <= times->first;
+      }
+      if (faster) best = &fewer;
     }
-    summary_.workers = 1;
+    if (best == &programs.back()) return {};
+    summary_.workers = int(best->workers);
     for (Group* group : several) {
-      group->one_worker = serial.at(kernel(*group).key->hash());
+      group->fewer_workers = best->schedules.at(kernel(*group).key->hash());
       search::TuningEntry entry = entry_of(*group);
-      entry.schedule = group->one_worker;
+      entry.schedule = group->fewer_workers;
       options_.tuning->put(std::move(entry), search::TuningCache::Keep::newest);
     }
     return {};
@@ -594,7 +609,10 @@ std::string to_string(const SearchSummary& s) {
         fmt::format("  kernels alone {} -> {}\n", human_time(s.kernels_before), human_time(s.kernels_after));
   if (s.program_before > 0)
     text += fmt::format("  a step {} -> {}\n", human_time(s.program_before), human_time(s.program_after));
-  if (s.workers == 1) text += "  one worker is faster than several: launches of a step run on one\n";
+  if (s.workers == 1)
+    text += "  one worker is faster than several: launches of a step run on one\n";
+  else if (s.workers > 1)
+    text += fmt::format("  {0} workers are faster than all: launches of a step run on {0}\n", s.workers);
   text += fmt::format("  mismatches {}\n", s.mismatches);
   for (const std::string& note : s.notes) text += "  " + note + "\n";
   return text;

@@ -284,6 +284,8 @@ void apply(Nests& nests, const Directive& d) {
   case DirectiveKind::from: refuse("versions are lowered one by one");
   case DirectiveKind::serial: // for the launch; the code is the same
     if (d.numbers[0] < 0) refuse("{} points", d.numbers[0]);
+    if (d.numbers.size() > 1 && (d.numbers[1] < 1 || d.numbers[1] > 1 << 20))
+      refuse("{} workers", d.numbers[1]);
     return;
   case DirectiveKind::roles:
     if (d.numbers[0] < 1) refuse("a ring is at least 1 deep");

@@ -23,7 +23,7 @@
 //   unit STAGE DESCRIPTOR [COPY [COPY]]        the dot instruction (kernel/unit.h) that computes the sum, on words of several elements; a sum of few
 //                                              steps becomes a plain map. The axis it takes in words is called AXIS.words. An operand whose elements
 //                                              do not lie in words is put together by a new stage COPY; zeros fill up the last word of an axis
-//   serial POINTS                              a launch of at most so many points runs on one worker
+//   serial POINTS [WORKERS]                    a launch of at most so many points runs on at most so many workers, or on one; of several, the least counts
 //   pieces STAGE AXIS [1]                      a map is cut along a constant axis where its index expressions change (with 1: where its conditions
 //                                              do): stages STAGE.p0, ... over axes AXIS.p0, ..., each without what never happens there. Before all splits
 //   operand STAGE AXIS VALUE                   of the two factors that a sum of products multiplies, the one that does not move along AXIS becomes a

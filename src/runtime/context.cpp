@@ -177,7 +177,7 @@ luminal::Result<void> Context::prepare() {
     }
   }
   for (const KernelCode& kernel : plan.kernels) extents.push_back(kernel.points);
-  serial_.assign(plan.kernels.size(), false);
+  workers_.assign(plan.kernels.size(), device.limits().workers);
   work_us_.assign(plan.kernels.size(), 0);
   extents.insert(extents.end(), plan.assumptions.begin(), plan.assumptions.end());
   state_version_ = store_->state_version();
@@ -266,7 +266,7 @@ luminal::Result<void> Context::refresh() {
                                  store_->weight(plan.slots[i].name).size())};
   for (size_t k = 0; k < plan.kernels.size(); k++) {
     const int64_t points = size_values_[at++];
-    serial_[k] = points < plan.kernels[k].parallel_from;
+    workers_[k] = plan.kernels[k].workers_at(points, executable_->device().limits().workers);
     work_us_[k] = double(points) * plan.kernels[k].point_ns * 1e-3;
   }
   for (Expr assumption : plan.assumptions)
@@ -385,7 +385,7 @@ luminal::Result<void> Context::run_step(const Step& step, std::byte* arena) {
                                       .shared = reinterpret_cast<char*>(scratch_.data()),
                                       .local = reinterpret_cast<char*>(scratch_.data() + shared_bytes_),
                                       .local_stride = local_stride_,
-                                      .workers = alone_ || serial_[size_t(step.kernel)] ? 1 : 0,
+                                      .workers = alone_ ? 1 : workers_[size_t(step.kernel)],
                                       .barriers = kernel.barriers,
                                       .work_us = work_us_[size_t(step.kernel)]};
     auto done = executable_->device().launch(executable_->kernel(step.kernel), arguments);

@@ -117,7 +117,7 @@ private:
   std::vector<std::byte*> addresses_;            // of slots
   std::vector<int64_t> bytes_;                   // of slots, at the present symbols
   std::vector<std::vector<int64_t>> shapes_;     // of slots
-  std::vector<bool> serial_;                     // of kernels: too few points for several workers
+  std::vector<int> workers_;                     // of kernels: what their points are worth
   std::vector<double> work_us_;                  // of kernels: a launch on one worker, estimated
   std::vector<std::vector<int>> kernel_symbols_; // positions in symbols_ of each kernel's symbols
   std::vector<void*> buffers_;                   // scratch of a launch's arguments

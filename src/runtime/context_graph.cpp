@@ -49,13 +49,13 @@ void Context::arrange_graphs() {
   bool same = work_class_.size() == work_us_.size();
   work_class_.resize(work_us_.size());
   for (size_t k = 0; k < work_us_.size(); k++) {
-    const int now = serial_[k] ? std::ilogb(std::max(work_us_[k], 1e-3)) : 1000;
+    const int now = workers_[k] == 1 ? std::ilogb(std::max(work_us_[k], 1e-3)) : 1000 + workers_[k];
     same &= work_class_[k] == now;
     work_class_[k] = now;
   }
   if (same) return;
   for (const auto& graph : graphs_)
-    graph->arrange(work_us_, serial_, executable_->device().limits().workers, worth_us);
+    graph->arrange(work_us_, workers_, executable_->device().limits().workers, worth_us);
 }
 
 /// What asking other workers costs is lost in long runs.

@@ -191,8 +191,11 @@ private:
       if (!object) refuse("{}", object.error());
       objects_.push_back(std::move(*object));
       symbols_.push_back(symbol);
-      kernels_ += fmt::format("  {{{}, {}, {}, {}, {}}}, // {}\n", symbol, first, kernel.symbols.size(),
-                              size(kernel.points), integer(kernel.parallel_from), kernel.name);
+      kernels_ += fmt::format("  {{{}, {}, {}, {}, {}, {}}}, // {}\n", symbol, first, kernel.symbols.size(),
+                              size(kernel.points), cap_count_, kernel.caps.size(), kernel.name);
+      for (const WorkerCap& cap : kernel.caps)
+        caps_ += fmt::format("  {{{}, {}}},\n", integer(cap.points), cap.workers);
+      cap_count_ += kernel.caps.size();
       const Interval shared = kernel.shared_bytes.range(), local = kernel.local_bytes.range();
       if (!shared.is_bounded() || !local.is_bounded())
         refuse("scratch of kernel {} has no bound", kernel.name);
@@ -313,8 +316,9 @@ private:
     out += fmt::format("  {{\"\", 0, 0, 1}}}};\nstatic const luminal_plan_slot slots[] = {{\n{}  {{\"\", 0, "
                        "0, 0, 0, 0, 0}}}};\n",
                        slots_);
-    out +=
-        fmt::format("static const luminal_plan_kernel kernels[] = {{\n{}  {{0, 0, 0, 0, 0}}}};\n", kernels_);
+    out += fmt::format("static const luminal_plan_cap caps[] = {{\n{}  {{0, 0}}}};\n", caps_);
+    out += fmt::format("static const luminal_plan_kernel kernels[] = {{\n{}  {{0, 0, 0, 0, 0, 0}}}};\n",
+                       kernels_);
     out += fmt::format("static const int kernel_symbols[] = {{\n  {}}};\n", numbers(kernel_symbols_));
     out += fmt::format("static const luminal_plan_step steps[] = {{\n{}  {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "
                        "0, 0, 0, 0, \"\"}}}};\n",
@@ -355,7 +359,7 @@ private:
     number("state_count", int64_t(states_.size()));
     number("size_count", int64_t(sizes_.size()));
     number("assumption_count", int64_t(plan_.assumptions.size()));
-    for (const char* table : {"symbols", "slots", "kernels", "kernel_symbols", "steps", "step_slots",
+    for (const char* table : {"symbols", "slots", "kernels", "caps", "kernel_symbols", "steps", "step_slots",
                               "inputs", "outputs", "output_names", "states", "sizes", "assumption_texts"})
       field(table, table);
     number("load_steps", load_first_);
@@ -436,8 +440,8 @@ private:
   std::vector<std::string> sizes_, symbols_;
   std::vector<std::vector<std::byte>> objects_;
   std::vector<int> inputs_, states_, kernel_symbols_, step_slots_;
-  std::string slots_, kernels_, steps_;
-  size_t most_buffers_ = 1, most_symbols_ = 1;
+  std::string slots_, kernels_, caps_, steps_;
+  size_t most_buffers_ = 1, most_symbols_ = 1, cap_count_ = 0;
   int step_count_ = 0, load_first_ = 0, run_first_ = 0;
 };
 

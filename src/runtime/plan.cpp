@@ -63,7 +63,21 @@ void collect(const Step& step, std::vector<int>& slots) {
     for (const Step& inner : *part) collect(inner, slots);
 }
 
+std::string workers_text(const std::vector<WorkerCap>& caps) {
+  std::string text;
+  for (const WorkerCap& cap : caps)
+    text += fmt::format("{}on {} worker{} to {}", text.empty() ? "" : ", ", cap.workers,
+                        cap.workers == 1 ? "" : "s", cap.points);
+  return text.empty() ? "on all workers" : text;
+}
+
 } // namespace
+
+int KernelCode::workers_at(int64_t launch_points, int all) const {
+  for (const WorkerCap& cap : caps)
+    if (launch_points <= cap.points) all = std::min(all, cap.workers);
+  return all;
+}
 
 int Plan::find_slot(std::string_view slot_name, SlotKind kind) const {
   for (size_t i = 0; i < slots.size(); i++)
@@ -95,11 +109,7 @@ std::string to_string(const Plan& plan) {
   }
   for (const KernelCode& kernel : plan.kernels)
     out += fmt::format("kernel {}: {} points of about {:.2g} ns, {}{}{}\n", kernel.name,
-                       to_string(kernel.points), kernel.point_ns,
-                       kernel.parallel_from <= 0 ? "on all workers"
-                       : kernel.parallel_from == INT64_MAX
-                           ? "on one worker"
-                           : fmt::format("on one worker below {}", kernel.parallel_from),
+                       to_string(kernel.points), kernel.point_ns, workers_text(kernel.caps),
                        kernel.barriers ? ", barriers" : "", kernel.note.empty() ? "" : ", " + kernel.note);
   if (!plan.load_steps.empty()) {
     out += "load\n";

@@ -32,6 +32,12 @@ struct Slot {
   std::shared_ptr<const std::vector<std::byte>> data; ///< constant
 };
 
+/// A launch of at most so many points runs on at most so many workers.
+struct WorkerCap {
+  int64_t points;
+  int workers;
+};
+
 /// Machine code of one kernel. Steps of equal structure share it.
 struct KernelCode {
   std::string name;
@@ -40,12 +46,15 @@ struct KernelCode {
   std::vector<Expr> symbols;      ///< scalar arguments, in order
   Expr shared_bytes, local_bytes; ///< scratch of a launch, of a worker
   Expr points = 0;                ///< of its loops, over the plan's symbols
-  /// A launch of fewer points runs on one worker: it is done before the others would have begun.
-  int64_t parallel_from = 16384;
+  /// A small launch is done before many workers would have begun.
+  std::vector<WorkerCap> caps = {{16383, 1}};
   double point_ns = 0.05;   ///< what a point takes on one worker, estimated
   bool barriers = true;     ///< its workers wait for each other
   std::vector<bool> writes; ///< which of its buffers it writes; empty: any
   std::string note;         ///< one line for the report: schedule and why
+
+  /// Of `all` workers, those that a launch of so many points runs on.
+  int workers_at(int64_t launch_points, int all) const;
 };
 
 enum class StepKind : uint8_t { launch, copy, zero, check, loop, cond, host };

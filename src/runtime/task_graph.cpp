@@ -79,7 +79,7 @@ TaskGraph::TaskGraph(const Plan& plan, std::span<const Step> steps, int begin)
   for (int& step : order_) step += begin_;
 }
 
-void TaskGraph::arrange(const std::vector<double>& work_us, const std::vector<bool>& serial, int workers,
+void TaskGraph::arrange(const std::vector<double>& work_us, const std::vector<int>& most, int workers,
                         double worth_us) {
   tasks_.clear();
   task_needs_.clear();
@@ -98,12 +98,12 @@ void TaskGraph::arrange(const std::vector<double>& work_us, const std::vector<bo
     bool split = false;
     for (int p = from; p < to; p++) {
       level_us += work_us[kernel(p)];
-      split |= !serial[kernel(p)];
+      split |= most[kernel(p)] > 1;
     }
     work_us_ += level_us;
     const bool together = workers > 1 && (split || (to - from > 1 && level_us >= worth_us));
     for (int p = from; p < to; p++) {
-      const int parts = together && !serial[kernel(p)] ? workers : 1;
+      const int parts = together ? std::min(workers, most[kernel(p)]) : 1;
       parts_[size_t(p)] = parts;
       std::vector<int> needs = needs_of(p);
       if (!together && chain) {

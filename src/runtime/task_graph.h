@@ -24,9 +24,9 @@ public:
   /// steps: neighbouring launches, all without barriers. begin: the position of the first one in the plan's list.
   TaskGraph(const Plan& plan, std::span<const Step> steps, int begin);
 
-  /// Makes the tasks anew. work_us: of each kernel, on one worker; serial: kernels that run on one worker. Steps of one level (all that they need
+  /// Makes the tasks anew. work_us: of each kernel, on one worker; most: workers of each kernel. Steps of one level (all that they need
   /// lies in levels before) run at the same time where together they take at least `worth_us`; the rest is one task after the other, which costs nothing.
-  void arrange(const std::vector<double>& work_us, const std::vector<bool>& serial, int workers,
+  void arrange(const std::vector<double>& work_us, const std::vector<int>& most, int workers,
                double worth_us);
 
   int begin() const { return begin_; }

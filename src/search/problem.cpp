@@ -88,7 +88,8 @@ Result<CandidateCode> at_sizes(CandidateCode code, const kernel::Kernel& kernel,
 int workers_of(const kernel::Schedule& schedule, const kernel::Cone& cone,
                const std::map<std::string, int64_t>& symbols, int threads) {
   for (const kernel::Directive& d : schedule.directives)
-    if (d.kind == kernel::DirectiveKind::serial && points_of(cone, symbols) <= double(d.numbers[0])) return 1;
+    if (d.kind == kernel::DirectiveKind::serial && points_of(cone, symbols) <= double(d.numbers[0]))
+      threads = std::min(threads, d.numbers.size() > 1 ? int(d.numbers[1]) : 1);
   return threads;
 }
 

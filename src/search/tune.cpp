@@ -79,9 +79,9 @@ private:
     const double points = points_of(problem_.cone, problem_.symbols);
     if (threads == 1 || !(points < 1e15)) return made;
     const auto wanted = answers.find(workers);
-    const int64_t taken = wanted != answers.end() && wanted->second == 1 ? 1 : threads;
-    if (taken == 1) made.schedule.add(kernel::DirectiveKind::serial, {}, {int64_t(points)});
-    made.decisions.push_back({workers, {1, threads}, threads, taken});
+    const int64_t taken = wanted != answers.end() ? std::clamp<int64_t>(wanted->second, 1, threads) : threads;
+    made.schedule = on_workers(std::move(made.schedule), points, taken, threads);
+    made.decisions.push_back({workers, worker_counts(threads), threads, taken});
     return made;
   }
 
@@ -172,6 +172,20 @@ private:
 };
 
 } // namespace
+
+std::vector<int64_t> worker_counts(int threads) {
+  std::vector<int64_t> counts;
+  for (int64_t count = 1; count < threads; count *= 2) counts.push_back(count);
+  counts.push_back(threads);
+  return counts;
+}
+
+kernel::Schedule on_workers(kernel::Schedule schedule, double points, int64_t workers, int threads) {
+  std::vector<int64_t> numbers{int64_t(points)};
+  if (workers > 1) numbers.push_back(workers);
+  if (workers < threads) schedule.add(kernel::DirectiveKind::serial, {}, std::move(numbers));
+  return schedule;
+}
 
 std::string cause_of(const Tried& tried) {
   const std::string& why = tried.rejected;

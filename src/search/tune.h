@@ -35,6 +35,11 @@ struct Tuned {
   bool complete = false;               ///< no neighbour of the best is left untried; false: the budget ended
 };
 
+/// What the decision `workers` chooses from: powers of two, and all of them.
+std::vector<int64_t> worker_counts(int threads);
+/// The schedule for launches of so many points that run on that many of all workers: `serial` where these are fewer than all.
+kernel::Schedule on_workers(kernel::Schedule schedule, double points, int64_t workers, int threads);
+
 /// Why a candidate was not taken, in a word or two: slower, illegal, bound, same code, wrong, crashed, no end, quarantined, not timed.
 std::string cause_of(const Tried& tried);
 

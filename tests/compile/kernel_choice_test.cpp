@@ -1,11 +1,14 @@
 // kernel_choice_test.cpp -- which schedule a kernel gets: keys that do not depend on names, entries that are used, checked first, or refused.
 #include "base/file.h"
 #include "base/log.h"
+#include "base/thread_pool.h"
 #include "compile/builder.h"
 #include "compile/compile.h"
+#include "device/cpu/cpu_device.h"
 #include "ir/ops.h"
 #include "ir/random_graph.h"
 #include "kernel/lower.h"
+#include "runtime/context.h"
 #include "search/problem_support.h"
 #include <gmock/gmock.h>
 
@@ -180,6 +183,49 @@ TEST(KernelChoice, WhatTheCallerGivesComesFirst) {
               HasSubstr("kernel k0: the schedule given for it does not fit: [schedule]"));
   EXPECT_THAT(refused("k0", "split the difference\n"), HasSubstr("cannot be read: <schedule>:1:"));
   EXPECT_THAT(refused("k1", other.other), HasSubstr("no kernel k1"));
+}
+
+/// Two products one after the other, in a pool of four: a trace has an event for each part of a launch.
+TEST(KernelChoice, LaunchesRunOnAsManyWorkersAsTheScheduleSays) {
+  const Module module = parse_module(R"(fn @main(%x: f32[64, 64], %w: f32[64, 64]) {
+  %a = view %x [m: 64, n: 64, k: 64] -> [m, k]
+  %b = view %w [m: 64, n: 64, k: 64] -> [k, n]
+  %p = mul %a, %b
+  %f = fold [m: 64, n: 64, k: 64] over [k] { sum %p[m, n, k] }
+  %g = get %f, 0
+  %c = view %g [m: 64, n: 64, k: 64] -> [m, k]
+  %q = mul %c, %b
+  %h = fold [m: 64, n: 64, k: 64] over [k] { sum %q[m, n, k] }
+  %y = get %h, 0
+  return y = %y
+})");
+  Options options = options_with(nullptr, 4);
+  options.profile.fork_join_us = 0.2; // the products are worth all workers
+  const Compiled usual = compile(module, options).value();
+  ASSERT_EQ(usual.schedules.size(), 1u); // both are one kernel
+  ASSERT_FALSE(usual.plan->kernels[0].barriers);
+  ThreadPool pool(4);
+  const auto device = device::make_cpu_device(pool);
+  const auto parts = [&](const std::string& more) {
+    options.schedules = {{"k0", usual.schedules[0] + more}};
+    const Compiled made = compile(module, options).value();
+    const auto executable = runtime::Executable::load(made.plan, *device).value();
+    const auto context =
+        runtime::Context::create(executable, std::make_shared<runtime::Store>(*device)).value();
+    context->trace(true);
+    context->run().value();
+    const std::string trace = context->chrome_trace();
+    int events = 0;
+    for (size_t at = 0; (at = trace.find("\"k0\"", at)) != std::string::npos; at++) events++;
+    return events;
+  };
+  EXPECT_EQ(parts(""), 8);
+  EXPECT_EQ(parts("serial 10\n"), 8);
+  EXPECT_EQ(parts("serial 1000000 3\n"), 6);
+  EXPECT_EQ(parts("serial 1000000 3\nserial 1000000 2\n"), 4);
+  EXPECT_EQ(parts("serial 1000000 100\n"), 8);
+  options.schedules = {{"k0", usual.schedules[0] + "serial 1000000 0\n"}};
+  EXPECT_THAT(compile(module, options).error(), HasSubstr("0 workers"));
 }
 
 TEST(KernelChoice, WhatComesFromElsewhereIsCheckedFirst) {

@@ -52,10 +52,12 @@ inline int put_random_schedules(const Module& module, const compile::Options& op
     entry.key = *planned.key;
     entry.name = planned.report.name;
     entry.schedule = to_string(made.schedule);
+    others += entry.schedule != planned.schedule;
+    if (random() % 2) // any number of workers; more than there are as well
+      entry.schedule += fmt::format("serial {} {}\n", random() % 200000, 1 + random() % 5);
     entry.seconds = 1;
     entry.samples = 1;
     entry.checked = true;
-    others += entry.schedule != planned.schedule;
     EXPECT_TRUE(cache.put(std::move(entry), search::TuningCache::Keep::newest));
   }
   return others;
@@ -200,11 +202,11 @@ inline RandomCase narrow_case(std::mt19937_64& random) {
           {}};
 }
 
-/// Seeds [first, first + count): every kernel of a plan has a random schedule; the plan equals the interpreter, and gives the same bits on one worker and on two.
+/// Seeds [first, first + count): every kernel of a plan has a random schedule; the plan equals the interpreter, and gives the same bits on one, two and four workers.
 inline void check_random_answers(uint64_t first, uint64_t count,
                                  RandomCase (*cases)(std::mt19937_64&) = random_case) {
   int64_t compared = 0, others = 0;
-  ThreadPool one(1), two(2);
+  ThreadPool one(1), two(2), four(4);
   for (uint64_t seed = first; seed < first + count; seed++) {
     std::mt19937_64 random(seed);
     const RandomCase made = cases(random);
@@ -241,8 +243,8 @@ inline void check_random_answers(uint64_t first, uint64_t count,
       if (input.role == Role::weight) weights.insert(input.name);
       bindings.inputs[input.name] = std::move(value);
     }
-    std::map<std::string, std::vector<std::byte>> results[2];
-    for (ThreadPool* pool : {&one, &two}) {
+    std::map<std::string, std::vector<std::byte>> results[3];
+    for (ThreadPool* pool : {&one, &two, &four}) {
       const auto device = device::make_cpu_device(*pool);
       auto store = std::make_shared<runtime::Store>(*device);
       for (const std::string& name : weights) store->copy_weight(name, bindings.inputs.at(name).data).value();
@@ -258,10 +260,11 @@ inline void check_random_answers(uint64_t first, uint64_t count,
       context->run().value();
       for (const FunctionResult& r : module.entry().results) {
         const auto bytes = context->result(r.name).value().bytes;
-        results[pool == &two][r.name].assign(bytes.begin(), bytes.end());
+        results[pool->size() / 2][r.name].assign(bytes.begin(), bytes.end());
       }
     }
     ASSERT_EQ(results[0], results[1]) << "two workers give other bits than one\n" << compiled->report();
+    ASSERT_EQ(results[0], results[2]) << "four workers give other bits than one\n" << compiled->report();
     Interpreter judge(module, bindings, InterpMode::bounded);
     for (const auto& [name, bytes] : results[0]) {
       std::vector<int64_t> shape;

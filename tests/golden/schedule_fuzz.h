@@ -81,7 +81,9 @@ public:
       return {DirectiveKind::prefetch, {stage, value, loop, loops.empty() ? loop : any(loops).name}, {1}};
     case 21: return {DirectiveKind::operand, {stage, axis, fresh}, {}};
     case 22: return {DirectiveKind::from, {axis}, {pick(40)}};
-    case 23: return {DirectiveKind::serial, {}, {pick(2000)}};
+    case 23:
+      if (pick(2)) return {DirectiveKind::serial, {}, {pick(2000)}};
+      return {DirectiveKind::serial, {}, {pick(2000), pick(5)}};
     case 24: {
       if (units_.empty()) return {DirectiveKind::pieces, {stage, axis}, {}};
       std::vector<std::string> words{stage, any(units_)};

@@ -39,20 +39,23 @@ inline std::string output_of(const std::string& command) {
 inline std::string quoted(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
 
 inline runtime::ExportedFiles export_graph(Graph& g, const Folder& folder, const char* target,
-                                           const char* name, std::map<std::string, std::string> names = {}) {
+                                           const char* name, std::map<std::string, std::string> names = {},
+                                           const std::vector<runtime::WorkerCap>& caps = {}) {
   auto state = g.state();
   compile::Options options = compile::options_for_target(target, 2).value();
   options.cache = false;
-  auto compiled = compile::compile(state->snapshot(), options).value();
+  runtime::Plan plan = *compile::compile(state->snapshot(), options).value().plan;
+  if (!caps.empty())
+    for (runtime::KernelCode& kernel : plan.kernels) kernel.caps = caps;
   return runtime::export_plan(
-             *compiled.plan, {.folder = folder.path,
-                              .name = name,
-                              .target = target,
-                              .instructions = compile::instructions_of(options.target),
-                              .output_names = std::move(names),
-                              .weight = [&](const runtime::Slot& slot) -> Result<std::span<const std::byte>> {
-                                return state->data.at(slot.name).bytes;
-                              }})
+             plan, {.folder = folder.path,
+                    .name = name,
+                    .target = target,
+                    .instructions = compile::instructions_of(options.target),
+                    .output_names = std::move(names),
+                    .weight = [&](const runtime::Slot& slot) -> Result<std::span<const std::byte>> {
+                      return state->data.at(slot.name).bytes;
+                    }})
       .value();
 }
 

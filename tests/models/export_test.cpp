@@ -179,7 +179,8 @@ TEST(Export, LoopsStatesChecksAndMistakes) {
   Tensor z = loop.carried[0].set_name("z").keep();
   const Folder folder("small");
   const auto files = export_graph(g, folder, "host", "small",
-                                  {{g.state()->kept.at(y.id()), "y"}, {g.state()->kept.at(z.id()), "z"}});
+                                  {{g.state()->kept.at(y.id()), "y"}, {g.state()->kept.at(z.id()), "z"}},
+                                  {{1000, 1}, {10000, 2}, {200000, 3}}); // launches on any number of workers
   EXPECT_EQ(files.runtime.size(), 2u);
   const std::string main = R"(
 #include "small.h"

@@ -58,9 +58,9 @@ TEST(TaskGraph, AnyOrderThatTasksAllowKeepsConflictsInOrder) {
     const Plan plan = random_plan(random, 2 + int(random() % 14));
     TaskGraph graph(plan, plan.steps, 0);
     const std::vector<double> work(3, double(random() % 4));
-    const std::vector<bool> serial{true, random() % 2 == 0, true};
-    const int members = 1 + int(random() % 3);
-    graph.arrange(work, serial, members, 2.0);
+    const std::vector<int> most{1, 1 + int(random() % 4), 1};
+    const int members = 1 + int(random() % 4);
+    graph.arrange(work, most, members, 2.0);
     const std::vector<Task>& tasks = graph.tasks();
     // Members take tasks in order and finish them in any order that their needs allow.
     graph.reset();
@@ -128,7 +128,7 @@ void act(const Plan& plan, const Step& step, int part, int parts, std::vector<ui
 
 TEST(TaskGraph, AnyNumberOfMembersGivesTheSameBits) {
   std::mt19937 random(11);
-  ThreadPool pools[] = {ThreadPool(1), ThreadPool(2), ThreadPool(3)};
+  ThreadPool pools[] = {ThreadPool(1), ThreadPool(2), ThreadPool(4)};
   for (int round = 0; round < 200; round++) {
     Plan plan = random_plan(random, 2 + int(random() % 30));
     // A launch in parts does not read what it writes: no kernel does.
@@ -150,7 +150,7 @@ TEST(TaskGraph, AnyNumberOfMembersGivesTheSameBits) {
     std::vector<uint32_t> want(64 + 8 * 12, 1);
     for (const Step& step : plan.steps) act(plan, step, 0, 1, want);
     for (ThreadPool& pool : pools) {
-      graph.arrange({10, 10, 10}, {true, false, round % 2 == 0}, pool.size(), 1);
+      graph.arrange({10, 10, 10}, {1, 4, 1 + round % 3}, pool.size(), 1);
       graph.reset();
       std::vector<uint32_t> memory(want.size(), 1);
       pool.tasks(int(graph.tasks().size()), 1e6, [&](int number, int) {
@@ -183,16 +183,29 @@ TEST(TaskGraph, ChainsOfShortLaunchesAreOneTask) {
   };
   launch(1, 0), launch(2, 1), launch(3, 1), launch(4, 1), launch(5, 2);
   TaskGraph graph(plan, plan.steps, 0);
-  graph.arrange({1.0}, {true}, 2, 4.0);
+  graph.arrange({1.0}, {1}, 2, 4.0);
   EXPECT_EQ(graph.tasks().size(), 1u); // three of 1 us side by side are not worth it
   EXPECT_FALSE(graph.concurrent());
-  graph.arrange({10.0}, {true}, 2, 4.0);
+  graph.arrange({10.0}, {1}, 2, 4.0);
   ASSERT_EQ(graph.tasks().size(), 5u);
   EXPECT_EQ(graph.work_us(), 50);
-  graph.arrange({10.0}, {false}, 2, 4.0);
+  graph.arrange({10.0}, {2}, 2, 4.0);
   EXPECT_EQ(graph.tasks().size(), 10u);
-  graph.arrange({10.0}, {false}, 1, 4.0);
+  graph.arrange({10.0}, {1000}, 1, 4.0);
   EXPECT_EQ(graph.tasks().size(), 1u);
+  graph.arrange({10.0}, {3}, 8, 4.0); // no more parts than the kernel may have
+  EXPECT_EQ(graph.tasks().size(), 15u);
+  for (const Task& task : graph.tasks()) EXPECT_EQ(task.parts, 3);
+}
+
+TEST(KernelCode, TheLeastCapCounts) {
+  KernelCode kernel;
+  kernel.caps = {{100, 1}, {5000, 4}, {3000, 2}};
+  EXPECT_EQ(kernel.workers_at(100, 8), 1);
+  EXPECT_EQ(kernel.workers_at(101, 8), 2);
+  EXPECT_EQ(kernel.workers_at(3001, 8), 4);
+  EXPECT_EQ(kernel.workers_at(3001, 3), 3);
+  EXPECT_EQ(kernel.workers_at(5001, 8), 8);
 }
 
 } // namespace

@@ -221,6 +221,10 @@ TEST(Select, WorkersArePartOfASchedule) {
   EXPECT_EQ(workers_of(kernel::parse_schedule(matmul_schedule), problem.cone, {}, 2), 2);
   EXPECT_EQ(workers_of(kernel::parse_schedule(few), problem.cone, {}, 2), 2);
   EXPECT_EQ(workers_of(kernel::parse_schedule(all), problem.cone, {}, 2), 1);
+  const kernel::Schedule capped = kernel::parse_schedule(few + "serial 100000000 4\n");
+  EXPECT_EQ(workers_of(capped, problem.cone, {}, 8), 4);
+  EXPECT_EQ(workers_of(capped, problem.cone, {}, 3), 3);
+  EXPECT_EQ(workers_of(kernel::parse_schedule(all + "serial 100000000 4\n"), problem.cone, {}, 8), 1);
   const auto selection =
       select(problem, {candidate(matmul_schedule), candidate(all), candidate(few)}, options);
   ASSERT_TRUE(selection) << selection.error();

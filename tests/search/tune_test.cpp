@@ -39,10 +39,10 @@ TEST(Tune, StartsFromTheDefaultAndKeepsWhatItFinds) {
   EXPECT_GT(tuned->seconds, 0);
   EXPECT_GT(tuned->usual_seconds, 0);
   // The answers lead to the schedule, and that is in the cache, checked.
-  kernel::Schedule meant = kernel::default_kernel(problem.cone, limits, tuned->answers).schedule;
-  if (tuned->answers.contains("workers"))
-    meant.add(kernel::DirectiveKind::serial, {}, {int64_t(points_of(problem.cone, {}))});
-  EXPECT_EQ(meant, tuned->schedule);
+  const auto workers = tuned->answers.find("workers");
+  EXPECT_EQ(on_workers(kernel::default_kernel(problem.cone, limits, tuned->answers).schedule,
+                       points_of(problem.cone, {}), workers == tuned->answers.end() ? 2 : workers->second, 2),
+            tuned->schedule);
   const auto kept = cache.find(tuning_key(problem, options.select.build, options.select.numeric, 0));
   ASSERT_TRUE(kept.has_value());
   EXPECT_TRUE(kept->checked);
@@ -50,6 +50,31 @@ TEST(Tune, StartsFromTheDefaultAndKeepsWhatItFinds) {
   int others = 0;
   for (const auto& [cause, count] : tuned->rejected) others += count;
   EXPECT_EQ(others, tuned->tried - 1);
+}
+
+TEST(Tune, WorkersAreChosenFromOneToAll) {
+  EXPECT_EQ(worker_counts(2), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(worker_counts(6), (std::vector<int64_t>{1, 2, 4, 6}));
+  EXPECT_EQ(worker_counts(8), (std::vector<int64_t>{1, 2, 4, 8}));
+  const KernelProblem problem = matmul(64, 96, 48);
+  for (const int64_t count : worker_counts(6)) {
+    const kernel::Schedule made = on_workers({}, points_of(problem.cone, {}), count, 6);
+    EXPECT_EQ(kernel::parse_schedule(to_string(made)), made);
+    EXPECT_EQ(workers_of(made, problem.cone, {}, 6), count);
+  }
+}
+
+/// More workers than the machine may have cores: all counts are built, checked and timed.
+TEST(Tune, FourWorkers) {
+  const ScratchFolder folder("tune_four");
+  const KernelProblem problem = matmul(64, 96, 48);
+  TuneOptions options = options_in(folder, nullptr);
+  options.select.build.threads = 4;
+  options.seconds = 1;
+  const auto tuned = tune(problem, MachineProfile::guess(4).limits(), options);
+  ASSERT_TRUE(tuned) << tuned.error();
+  EXPECT_GT(tuned->seconds, 0);
+  EXPECT_FALSE(tuned->rejected.contains("wrong") || tuned->rejected.contains("crashed"));
 }
 
 TEST(Tune, StopsWhenAsked) {

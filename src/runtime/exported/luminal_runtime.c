@@ -21,16 +21,17 @@
 #define MAP_NORESERVE 0
 #endif
 
-// ---- workers: all run the same function; they spin for a while between launches, then sleep ----
+// ---- workers: the first ones run the same function; they spin for a while between launches, then sleep ----
 
 typedef struct pool {
   int size, started;
+  int team; // of the present launch
   pthread_t* threads;
   void (*function)(void* context, int worker);
   void* context;
   pthread_mutex_t mutex;
   pthread_cond_t wake;
-  _Alignas(64) atomic_uint generation;
+  _Alignas(64) atomic_ullong launch; // its number and, in the last 11 bits, its team: both are seen at once
   _Alignas(64) atomic_int left;
   atomic_int sleeping, stop;
   _Alignas(64) atomic_int arrived;
@@ -58,37 +59,39 @@ static void* work(void* argument) {
   pool* p = ((worker*)argument)->of;
   const int number = ((worker*)argument)->number;
   free(argument);
-  unsigned seen = 0;
+  unsigned long long seen = 0;
   for (;;) {
     unsigned turn = 0;
-    while (atomic_load(&p->generation) == seen && turn < 8192) pause_a_little(turn++);
-    if (atomic_load(&p->generation) == seen) {
+    while (atomic_load(&p->launch) == seen && turn < 8192) pause_a_little(turn++);
+    if (atomic_load(&p->launch) == seen) {
       pthread_mutex_lock(&p->mutex);
-      atomic_fetch_add(&p->sleeping, 1); // whoever raises the generation after this sees it
-      while (atomic_load(&p->generation) == seen) pthread_cond_wait(&p->wake, &p->mutex);
+      atomic_fetch_add(&p->sleeping, 1); // whoever begins a launch after this sees it
+      while (atomic_load(&p->launch) == seen) pthread_cond_wait(&p->wake, &p->mutex);
       atomic_fetch_sub(&p->sleeping, 1);
       pthread_mutex_unlock(&p->mutex);
     }
-    seen++;
+    seen = atomic_load(&p->launch);
     if (atomic_load(&p->stop)) return NULL;
+    if (number >= (int)(seen % 2048)) continue; // nobody waits for it, so launches may pass by unseen
     p->function(p->context, number);
     atomic_fetch_sub_explicit(&p->left, 1, memory_order_release);
   }
 }
 
-static void raise_generation(pool* p) {
-  atomic_fetch_add(&p->generation, 1);
+static void begin_launch(pool* p, int team) {
+  p->team = team;
+  atomic_store(&p->launch, (atomic_load(&p->launch) / 2048 + 1) * 2048 + (unsigned)team);
   if (atomic_load(&p->sleeping) == 0) return;
   pthread_mutex_lock(&p->mutex);
   pthread_cond_broadcast(&p->wake);
   pthread_mutex_unlock(&p->mutex);
 }
 
-static void pool_run(pool* p, void (*function)(void*, int), void* context) {
+static void pool_run(pool* p, int team, void (*function)(void*, int), void* context) {
   p->function = function;
   p->context = context;
-  atomic_store(&p->left, p->size - 1);
-  raise_generation(p);
+  atomic_store(&p->left, team - 1);
+  begin_launch(p, team);
   function(context, 0);
   for (unsigned turn = 0; atomic_load_explicit(&p->left, memory_order_acquire) > 0;) pause_a_little(turn++);
 }
@@ -96,7 +99,7 @@ static void pool_run(pool* p, void (*function)(void*, int), void* context) {
 static void pool_barrier(void* context) {
   pool* p = (pool*)context;
   const unsigned generation = atomic_load_explicit(&p->barrier_generation, memory_order_acquire);
-  if (atomic_fetch_add_explicit(&p->arrived, 1, memory_order_acq_rel) == p->size - 1) {
+  if (atomic_fetch_add_explicit(&p->arrived, 1, memory_order_acq_rel) == p->team - 1) {
     atomic_store_explicit(&p->arrived, 0, memory_order_relaxed);
     atomic_store_explicit(&p->barrier_generation, generation + 1, memory_order_release);
     return;
@@ -109,7 +112,7 @@ static void no_barrier(void* context) { (void)context; }
 static void pool_stop(pool* p) {
   if (p->started > 0) {
     atomic_store(&p->stop, 1);
-    raise_generation(p);
+    begin_launch(p, 0);
     for (int i = 0; i < p->started; i++) pthread_join(p->threads[i], NULL);
   }
   free(p->threads);
@@ -203,7 +206,7 @@ static void launch_one(void* context, int number) {
   luminal_model* m = l->model;
   const luminal_plan* plan = m->plan;
   l->function(m->buffers, m->values, m->scratch,
-              m->scratch + plan->shared_bytes + number * plan->local_stride, number, m->workers.size,
+              m->scratch + plan->shared_bytes + number * plan->local_stride, number, m->workers.team,
               &m->workers, pool_barrier);
 }
 
@@ -251,12 +254,16 @@ static luminal_error run_steps(luminal_model* m, int first, int count) {
       for (int i = 0; i < step->slot_count; i++) m->buffers[i] = m->addresses[slots[i]];
       for (int i = 0; i < kernel->symbol_count; i++)
         m->values[i] = m->symbols[plan->kernel_symbols[kernel->symbols + i]];
-      if (m->workers.size == 1 || m->sizes[kernel->points] < kernel->parallel_from) {
+      int team = m->workers.size;
+      for (int i = kernel->caps; i < kernel->caps + kernel->cap_count; i++)
+        if (m->sizes[kernel->points] <= plan->caps[i].points && plan->caps[i].workers < team)
+          team = plan->caps[i].workers;
+      if (team == 1) {
         kernel->function(m->buffers, m->values, m->scratch, m->scratch + plan->shared_bytes, 0, 1, NULL,
                          no_barrier);
       } else {
         launch l = {m, kernel->function};
-        pool_run(&m->workers, launch_one, &l);
+        pool_run(&m->workers, team, launch_one, &l);
       }
       break;
     }

@@ -95,10 +95,14 @@ typedef struct {
   int64_t max_bytes; // at the largest dimensions
 } luminal_plan_slot;
 typedef struct {
+  int64_t points; // a launch of at most so many
+  int workers;    // runs on at most so many workers
+} luminal_plan_cap;
+typedef struct {
   luminal_kernel function;
   int symbols, symbol_count; // part of kernel_symbols
   int points;                // index in the sizes
-  int64_t parallel_from;     // a launch of fewer points is left to one worker
+  int caps, cap_count;       // part of caps
 } luminal_plan_kernel;
 enum {
   LUMINAL_STEP_LAUNCH,
@@ -125,6 +129,7 @@ typedef struct {
   const luminal_plan_symbol* symbols;
   const luminal_plan_slot* slots;
   const luminal_plan_kernel* kernels;
+  const luminal_plan_cap* caps;
   const int* kernel_symbols;
   const luminal_plan_step* steps;
   const int* step_slots;
