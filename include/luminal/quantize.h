@@ -15,6 +15,7 @@ struct QuantizedWeight {
   int zero = 0;          ///< of all blocks, 0..255
   Tensor offset = scale; ///< f32 as the scale, where `has_offset`
   bool has_offset = false;
+  int64_t width = 0; ///< columns, where the last block is not full (the rest of it means nothing); 0: all
   int64_t rows() const, columns() const, block() const; ///< block: elements
 };
 
@@ -26,18 +27,19 @@ enum class RowOrder : uint8_t { apart, words, bytes };
 struct WeightFormat {
   int bits = 8;          ///< 8 or 4
   bool symmetric = true; ///< the range is -largest .. largest; else each group has its own least value
-  int64_t group =
-      32; ///< neighbours of a row that share a scale, a multiple of 32; 0: the whole row (per channel)
+  /// Neighbours of a row that share a scale, a multiple of 32 (the last group may have fewer); 0: the whole row (per channel).
+  int64_t group = 32;
 };
 
-/// The nearest codes of `values` [rows, columns] (row-major; columns a multiple of 32 and of the group): bytes that quantized_weight reads.
+/// The nearest codes of `values` [rows, columns] (row-major; any weight: of a convolution rows are output channels): bytes that quantized_weight reads.
 /// Round to nearest even; scales f32. Throws Error for values that are not finite, or sizes that do not fit.
 struct PackedWeight {
   WeightFormat format;
   int64_t rows = 0, columns = 0;
-  std::vector<std::byte> codes; ///< u8 [rows, columns], or two in a byte (the even one low)
-  std::vector<float> scales;    ///< [rows, groups]
-  std::vector<float> offsets;   ///< the same, or empty where symmetric
+  /// u8 [rows, columns filled up to a multiple of 32], or two in a byte (the even one low).
+  std::vector<std::byte> codes;
+  std::vector<float> scales;  ///< [rows, groups]
+  std::vector<float> offsets; ///< the same, or empty where symmetric
 };
 PackedWeight quantize_weight(const std::vector<float>& values, int64_t rows, int64_t columns,
                              const WeightFormat& format = {},
@@ -56,10 +58,11 @@ Tensor interleave_rows(const Tensor& x, int64_t tile, int64_t unit,
 Tensor dequantize(const QuantizedWeight& weight,
                   std::source_location where = std::source_location::current());
 
-/// Activations [m, k], k a multiple of 32, in blocks of 32 as in Q8_0: x ~ values * scale, scale = largest |x| of the block / 127.
+/// Activations [m, k] in blocks of 32 as in Q8_0: x ~ values * scale, scale = largest |x| of the block / 127.
 struct QuantizedRows {
-  Tensor values; ///< i8 [m, k]
-  Tensor scale;  ///< f32 [m, k / 32]
+  Tensor values;     ///< i8 [m, k filled up with zeros to a multiple of 32]
+  Tensor scale;      ///< f32 [m, blocks]
+  int64_t width = 0; ///< k
 };
 QuantizedRows quantize_rows(const Tensor& x, std::source_location where = std::source_location::current());
 

@@ -11,13 +11,26 @@ namespace {
 
 constexpr int64_t row_block = 32; // activations that share a scale
 
+int64_t blocks_of(int64_t columns) { return (columns + row_block - 1) / row_block; }
+
+/// The last axis with zeros behind it.
+Tensor filled_up(const Tensor& x, int64_t to, Where where) {
+  const int64_t columns = x.shape().back().value();
+  return columns == to ? x : x.pad(int(x.rank()) - 1, 0, to - columns, 0, where);
+}
+
+/// The first ones along axis 1.
+Tensor first_of(const Tensor& x, int64_t count, Where where) {
+  return x.shape()[1] == Dim(count) ? x : x.slice(1, 0, count, 1, where);
+}
+
 Tensor as_f32(const Tensor& x, Where where) { return x.cast(DType::f32, where); }
 
 } // namespace
 
 int64_t QuantizedWeight::rows() const { return codes.shape()[0].value() * codes.shape()[3].value(); }
 int64_t QuantizedWeight::block() const { return codes.shape()[2].value() * codes.shape()[4].value(); }
-int64_t QuantizedWeight::columns() const { return codes.shape()[1].value() * block(); }
+int64_t QuantizedWeight::columns() const { return width ? width : codes.shape()[1].value() * block(); }
 
 int64_t row_tile(int64_t rows) {
   for (int64_t tile : {16, 8, 4})
@@ -47,49 +60,54 @@ PackedWeight quantize_weight(const std::vector<float>& values, int64_t rows, int
                              const WeightFormat& format, Where where) {
   const auto refuse = [&](const std::string& why) { throw Error("quantize_weight", why, where); };
   if (format.bits != 8 && format.bits != 4) refuse(fmt::format("{} bits: 8 and 4 are known", format.bits));
-  const int64_t group = format.group ? format.group : columns;
-  if (rows < 1 || columns < 1 || group < 1 || columns % group || group % row_block)
-    refuse(fmt::format("[{}, {}] in groups of {}: groups are multiples of {} and divide a row", rows, columns,
-                       group, row_block));
+  if (rows < 1 || columns < 1 || format.group < 0 || format.group % row_block)
+    refuse(fmt::format("[{}, {}] in groups of {}: groups are multiples of {}", rows, columns, format.group,
+                       row_block));
   if (values.size() != size_t(rows) * size_t(columns))
     refuse(fmt::format("{} values are no [{}, {}]", values.size(), rows, columns));
   PackedWeight packed{format, rows, columns, {}, {}, {}};
   const int most = format.bits == 8 ? 255 : 15, middle = (most + 1) / 2;
-  packed.codes.resize(values.size() * size_t(format.bits) / 8);
-  for (size_t begin = 0; begin < values.size(); begin += size_t(group)) {
-    float low = values[begin], high = low;
-    for (size_t i = begin; i < begin + size_t(group); i++) {
-      if (!std::isfinite(values[i])) refuse(fmt::format("value {} is {}", i, values[i]));
-      low = std::min(low, values[i]), high = std::max(high, values[i]);
+  const int64_t stored = blocks_of(columns) * row_block, group = format.group ? format.group : stored;
+  packed.codes.resize(size_t(rows * stored * format.bits / 8));
+  for (int64_t row = 0; row < rows; row++)
+    for (int64_t first = 0; first < columns; first += group) {
+      const float* from = values.data() + row * columns;
+      const int64_t end = std::min(first + group, columns);
+      float low = from[first], high = low;
+      for (int64_t i = first; i < end; i++) {
+        if (!std::isfinite(from[i])) refuse(fmt::format("value {} is {}", row * columns + i, from[i]));
+        low = std::min(low, from[i]), high = std::max(high, from[i]);
+      }
+      float scale, offset = 0;
+      if (format.symmetric) {
+        scale = std::max(std::fabs(low), std::fabs(high)) / float(middle - 1);
+      } else {
+        scale = float((double(high) - double(low)) / most);
+        offset = -low;
+        packed.offsets.push_back(offset);
+      }
+      packed.scales.push_back(scale);
+      for (int64_t i = first; i < end; i++) {
+        const double step = scale > 0 ? (double(from[i]) + double(offset)) / double(scale) : 0;
+        const double code =
+            std::clamp(std::nearbyint(step) + (format.symmetric ? middle : 0), 0.0, double(most));
+        const auto bits = std::byte(uint8_t(code));
+        const auto at = size_t(row * stored + i);
+        if (format.bits == 8)
+          packed.codes[at] = bits;
+        else
+          packed.codes[at / 2] |= at % 2 ? bits << 4 : bits;
+      }
     }
-    float scale, offset = 0;
-    if (format.symmetric) {
-      scale = std::max(std::fabs(low), std::fabs(high)) / float(middle - 1);
-    } else {
-      scale = float((double(high) - double(low)) / most);
-      offset = -low;
-      packed.offsets.push_back(offset);
-    }
-    packed.scales.push_back(scale);
-    for (size_t i = begin; i < begin + size_t(group); i++) {
-      const double step = scale > 0 ? (double(values[i]) + double(offset)) / double(scale) : 0;
-      const double code =
-          std::clamp(std::nearbyint(step) + (format.symmetric ? middle : 0), 0.0, double(most));
-      const auto bits = std::byte(uint8_t(code));
-      if (format.bits == 8)
-        packed.codes[i] = bits;
-      else
-        packed.codes[i / 2] |= i % 2 ? bits << 4 : bits;
-    }
-  }
   return packed;
 }
 
 QuantizedWeight quantized_weight(Graph& graph, std::string_view name, const PackedWeight& packed,
                                  RowOrder order, Where where) {
-  const int64_t rows = packed.rows, columns = packed.columns, bits = packed.format.bits,
-                group = packed.format.group ? packed.format.group : columns, groups = columns / group,
-                tile = order == RowOrder::apart ? 1 : row_tile(rows), tiles = rows / tile,
+  const int64_t rows = packed.rows, count = blocks_of(packed.columns), columns = count * row_block,
+                bits = packed.format.bits, group = packed.format.group ? packed.format.group : columns,
+                groups = (columns + group - 1) / group, tile = order == RowOrder::apart ? 1 : row_tile(rows),
+                tiles = rows / tile,
                 unit = order != RowOrder::bytes ? 4
                        : bits == 4              ? 8
                                                 : 1;
@@ -103,20 +121,22 @@ QuantizedWeight quantized_weight(Graph& graph, std::string_view name, const Pack
     Tensor of_groups =
         interleave_rows(tensor(part, {rows, groups}, DType::f32, values.data(), values.size() * 4), tile, 1,
                         where); // [tiles, groups, tile, 1]
-    return of_groups.reshape({tiles, groups, 1, tile}, where)
-        .expand({tiles, groups, group / row_block, tile}, where)
-        .reshape({tiles, columns / row_block, tile}, where);
+    return first_of(of_groups.reshape({tiles, groups, 1, tile}, where)
+                        .expand({tiles, groups, group / row_block, tile}, where)
+                        .reshape({tiles, groups * group / row_block, tile}, where),
+                    count, where); // the last group may have fewer
   };
   Tensor codes =
       tensor("codes", {rows, columns * bits / 8}, DType::u8, packed.codes.data(), packed.codes.size());
   codes =
       interleave_rows(codes, tile, unit * bits / 8, where); // [tiles, columns / unit, tile, bytes of a unit]
   if (bits == 4) codes = codes.bitcast(DType::u4, where);
-  codes = codes.reshape({tiles, columns / row_block, row_block / unit, tile, unit}, where);
+  codes = codes.reshape({tiles, count, row_block / unit, tile, unit}, where);
   const Tensor scale = blocks("scales", packed.scales);
   const int zero = packed.format.symmetric ? (bits == 8 ? 128 : 8) : 0;
-  if (packed.format.symmetric) return {codes, scale, zero};
-  return {codes, scale, zero, blocks("offsets", packed.offsets), true};
+  const int64_t width = packed.columns == columns ? 0 : packed.columns;
+  if (packed.format.symmetric) return {codes, scale, zero, scale, false, width};
+  return {codes, scale, zero, blocks("offsets", packed.offsets), true, width};
 }
 
 Tensor dequantize(const QuantizedWeight& w, Where where) {
@@ -126,36 +146,36 @@ Tensor dequantize(const QuantizedWeight& w, Where where) {
   if (w.zero) codes = codes - w.zero;
   Tensor values = codes * w.scale.reshape(beside);
   if (w.has_offset) values = values - w.offset.reshape(beside);
-  return values.permute({0, 3, 1, 2, 4}).reshape({w.rows(), w.columns()});
+  return first_of(values.permute({0, 3, 1, 2, 4}).reshape({w.rows(), shape[1] * w.block()}), w.columns(),
+                  where);
 }
 
 QuantizedRows quantize_rows(const Tensor& x, Where where) {
   graph_of("quantize_rows", {&x}, where);
-  if (x.rank() != 2 || !x.shape()[1].is_constant() || x.shape()[1].value() % row_block)
-    throw Error("quantize_rows",
-                fmt::format("{} is no [m, k] with k a multiple of {}", to_string(x.shape()), row_block),
-                where);
+  if (x.rank() != 2 || !x.shape()[1].is_constant() || x.shape()[1].value() < 1)
+    throw Error("quantize_rows", fmt::format("{} is no [m, k] with a known k", to_string(x.shape())), where);
   const Dim m = x.shape()[0];
-  const int64_t k = x.shape()[1].value();
-  Tensor blocks = x.cast(DType::f32).reshape({m, k / row_block, row_block});
+  const int64_t width = x.shape()[1].value(), k = blocks_of(width) * row_block;
+  Tensor blocks = filled_up(x.cast(DType::f32), k, where).reshape({m, k / row_block, row_block});
   Tensor scale = (blocks * (1.0 / 127)).abs().max({2}, true); // [m, blocks, 1]
   Tensor inverse = select(equal(scale, 0.0), 0.0, 1.0 / scale);
   Tensor values = (blocks * inverse).round().cast(DType::i8);
-  return {values.reshape({m, k}), scale.squeeze(2)};
+  return {values.reshape({m, k}), scale.squeeze(2), width};
 }
 
 Tensor matmul_transposed(const QuantizedRows& x, const QuantizedWeight& w, Where where) {
   graph_of("matmul_transposed", {&x.values, &x.scale, &w.codes, &w.scale}, where);
   const Dim m = x.values.shape()[0];
   const Dims shape = w.codes.shape();
-  const int64_t rows = w.rows(), columns = w.columns(), block = w.block();
+  const int64_t rows = w.rows(), block = w.block();
   const Dim tiles = shape[0], blocks = shape[1], steps = shape[2], tile = shape[3];
-  if (x.values.shape()[1] != Dim(columns))
+  const Dim inner = x.width ? Dim(x.width) : x.values.shape()[1];
+  if (inner != Dim(w.columns()))
     throw Error("matmul_transposed",
-                fmt::format("inner sizes differ: {} x [{}, {}] transposed", to_string(x.values.shape()), rows,
-                            columns),
+                fmt::format("inner sizes differ: {} x [{}, {}] transposed", to_string(Dims{m, inner}), rows,
+                            w.columns()),
                 where);
-  if (row_block % block || shape[4] != Dim(4))
+  if (row_block % block || shape[4] != Dim(4) || x.values.shape()[1] != blocks * block)
     throw Error("matmul_transposed",
                 fmt::format("blocks of {} (codes {}) do not fit those of the activations ({}, in words of 4)",
                             block, to_string(w.codes.shape()), row_block),
@@ -171,7 +191,7 @@ Tensor matmul_transposed(const QuantizedRows& x, const QuantizedWeight& w, Where
   Tensor products = total(w.codes.unsqueeze(0).cast(DType::i32) * xv);
   if (w.zero) products = products + total(xv * -w.zero); // what a constant in all codes adds, known before
   Tensor scale =
-      x.scale.unsqueeze(2).expand({m, columns / row_block, row_block / block}).reshape({m, 1, blocks, 1, 1});
+      x.scale.unsqueeze(2).expand({m, x.scale.shape()[1], row_block / block}).reshape({m, 1, blocks, 1, 1});
   const auto of_blocks = [&](const Tensor& t) { return t.reshape({1, tiles, blocks, 1, tile}); };
   Tensor terms = as_f32(products, where) * (of_blocks(w.scale) * scale);
   if (w.has_offset) // of each block of x once, not for each row of the weight
@@ -190,7 +210,8 @@ Tensor matmul_transposed(const Tensor& x, const QuantizedWeight& w, Where where)
   const Dim m = x.shape()[0];
   const Dims shape = w.codes.shape();
   const Dim tiles = shape[0], blocks = shape[1], steps = shape[2], tile = shape[3], unit = shape[4];
-  Tensor xv = as_f32(x, where).reshape({m, 1, blocks, steps, 1, unit}, where);
+  const int64_t stored = shape[1].value() * w.block();
+  Tensor xv = filled_up(as_f32(x, where), stored, where).reshape({m, 1, blocks, steps, 1, unit}, where);
   Tensor codes = as_f32(w.codes, where);
   if (w.zero) codes = codes - w.zero;
   const auto of_blocks = [&](const Tensor& t) { return t.reshape({1, tiles, blocks, tile}, where); };

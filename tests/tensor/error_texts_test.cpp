@@ -254,10 +254,10 @@ TEST_F(ErrorTexts, BoundedAndQuantised) {
   const WeightFormat five{.bits = 5}, odd{.group = 48};
   EXPECT_ERROR(quantize_weight(line, 2, 32, five), "[quantize_weight] 5 bits: 8 and 4 are known");
   EXPECT_ERROR(quantize_weight(line, 2, 32, odd),
-               "[quantize_weight] [2, 32] in groups of 48: groups are multiples of 32 and divide a row");
+               "[quantize_weight] [2, 32] in groups of 48: groups are multiples of 32");
   EXPECT_ERROR(quantize_weight(line, 3, 32), "[quantize_weight] 64 values are no [3, 32]");
   EXPECT_ERROR(quantize_weight(endless_line, 1, 32), "[quantize_weight] value 0 is inf");
-  EXPECT_ERROR(quantize_rows(a), "[quantize_rows] [2, 3] is no [m, k] with k a multiple of 32");
+  EXPECT_ERROR(quantize_rows(g.tensor({2})), "[quantize_rows] [2] is no [m, k] with a known k");
   EXPECT_ERROR(quantize_rows({}), "[quantize_rows] a tensor is empty: it was never made from a graph");
   const QuantizedWeight weight = quantized_weight(g, "q", quantize_weight(line, 2, 32));
   EXPECT_ERROR(quantized_weight(g, "q", quantize_weight(line, 2, 32)),
@@ -273,6 +273,11 @@ TEST_F(ErrorTexts, BoundedAndQuantised) {
       matmul_transposed(rows, bytes),
       "[matmul_transposed] blocks of 32 (codes [1, 2, 32, 16, 1]) do not fit those of the activations "
       "(32, in words of 4)");
+  // Three blocks of 16, but the activations fill up two of 32.
+  const QuantizedWeight three{g.tensor({1, 3, 4, 1, 4}, DType::u8), g.tensor({1, 3, 1})};
+  EXPECT_ERROR(matmul_transposed(quantize_rows(g.tensor({2, 48})), three),
+               "[matmul_transposed] blocks of 16 (codes [1, 3, 4, 1, 4]) do not fit those of the activations "
+               "(32, in words of 4)");
 }
 
 } // namespace

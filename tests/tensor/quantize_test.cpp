@@ -115,12 +115,16 @@ class Quantised : public testing::TestWithParam<WeightFormat> {};
 
 TEST_P(Quantised, WeightsAreTheNearestCodesAndProductsKeepTheirErrors) {
   const WeightFormat format = GetParam();
-  for (auto [m, n] : {std::pair<int64_t, int64_t>{1, 48}, {5, 21}, {12, 40}}) {
-    const int64_t k = 256, group = format.group ? format.group : k;
+  struct Shape {
+    int64_t m, n, k;
+  };
+  for (auto [m, n, k] :
+       {Shape{1, 48, 256}, {5, 21, 256}, {12, 40, 256}, {5, 32, 27}, {1, 16, 200}, {7, 5, 131}, {2, 8, 1}}) {
+    const int64_t group = format.group ? format.group : k, groups = (k + group - 1) / group;
     const auto values = random_values(size_t(n * k), 5), inputs = random_values(size_t(m * k), 6);
     const PackedWeight packed = quantize_weight(values, n, k, format);
-    EXPECT_EQ(packed.codes.size(), size_t(n * k * format.bits / 8));
-    EXPECT_EQ(packed.scales.size(), size_t(n * k / group));
+    EXPECT_EQ(packed.codes.size(), size_t(n * ((k + 31) / 32 * 32) * format.bits / 8));
+    EXPECT_EQ(packed.scales.size(), size_t(n * groups));
     Graph g;
     Tensor x = g.tensor({m, k});
     const QuantizedWeight alone = quantized_weight(g, "w", packed),
@@ -139,7 +143,8 @@ TEST_P(Quantised, WeightsAreTheNearestCodesAndProductsKeepTheirErrors) {
     EXPECT_EQ(weights, unpacked_bytes.data<float>());
     const auto block_sums = of_blocks.data<float>(), block_sums_apart = of_blocks_apart.data<float>();
     for (size_t i = 0; i < values.size(); i++) {
-      const float scale = packed.scales[i / size_t(group)];
+      const int64_t row = int64_t(i) / k, column = int64_t(i) % k;
+      const float scale = packed.scales[size_t(row * groups + column / group)];
       ASSERT_LE(std::abs(weights[i] - values[i]), scale * 0.5001f + 1e-6f) << i;
     }
     const auto full = exact.data<float>(), bytes = in_bytes.data<float>(), tiles = in_tiles.data<float>();
@@ -148,9 +153,9 @@ TEST_P(Quantised, WeightsAreTheNearestCodesAndProductsKeepTheirErrors) {
         double sum = 0, size = 0, rounding = 0; // rounding: half a step of each activation
         for (int64_t b = 0; b < k; b += 32) {
           double largest = 0;
-          for (int64_t p = b; p < b + 32; p++)
+          for (int64_t p = b; p < std::min(b + 32, k); p++)
             largest = std::max(largest, std::abs(double(inputs[size_t(i * k + p)])));
-          for (int64_t p = b; p < b + 32; p++) {
+          for (int64_t p = b; p < std::min(b + 32, k); p++) {
             const double w = weights[size_t(j * k + p)], v = inputs[size_t(i * k + p)];
             sum += v * w;
             size += std::abs(v * w);
@@ -178,6 +183,36 @@ INSTANTIATE_TEST_SUITE_P(Formats, Quantised,
                                   std::to_string(row.param.group);
                          });
 
+/// Rows are output channels, 27 numbers long.
+TEST(Quantised, WeightsOfAConvolution) {
+  constexpr int64_t channels = 3, results = 10, side = 9;
+  const auto values = random_values(size_t(results * channels * 9), 5),
+             image = random_values(size_t(channels * side * side), 6);
+  for (const int bits : {8, 4}) {
+    Graph g;
+    Tensor x = g.tensor({1, channels, side, side});
+    const QuantizedWeight weight =
+        quantized_weight(g, "w", quantize_weight(values, results, channels * 9, {.bits = bits, .group = 0}));
+    Tensor unpacked = dequantize(weight).keep(),
+           y = conv2d(x, dequantize(weight).reshape({results, channels, 3, 3})).keep();
+    x.set(image);
+    g.execute();
+    const auto w = unpacked.data<float>(), got = y.data<float>();
+    ASSERT_EQ(w.size(), values.size());
+    for (int64_t o = 0; o < results; o++)
+      for (int64_t i = 0; i < side - 2; i++)
+        for (int64_t j = 0; j < side - 2; j++) {
+          double sum = 0, size = 0;
+          for (int64_t p = 0; p < channels * 9; p++) {
+            const double term = double(w[size_t(o * channels * 9 + p)]) *
+                                image[size_t((p / 9 * side + i + p / 3 % 3) * side + j + p % 3)];
+            sum += term, size += std::abs(term);
+          }
+          ASSERT_LE(std::abs(got[size_t((o * (side - 2) + i) * (side - 2) + j)] - sum), 1e-6 * size);
+        }
+  }
+}
+
 TEST(Quantised, ZeroRowsAndWrongArguments) {
   Graph g;
   Tensor x = g.tensor({2, 32});
@@ -186,11 +221,17 @@ TEST(Quantised, ZeroRowsAndWrongArguments) {
   x.set(std::vector<float>(64, 0.0f));
   g.execute();
   for (float v : y.data<float>()) EXPECT_EQ(v, 0.0f);
-  EXPECT_THROW(quantize_weight({1.0f}, 1, 1), Error);
+  EXPECT_THROW(quantize_weight({}, 1, 0), Error);
+  EXPECT_THROW(quantize_weight({1.0f}, 1, 1, {.group = -32}), Error);
   EXPECT_THROW(quantize_weight(std::vector<float>(32, NAN), 1, 32), Error);
   EXPECT_THROW(quantize_weight(std::vector<float>(64, 1.0f), 1, 64, {.bits = 3}), Error);
   EXPECT_THROW(quantize_weight(std::vector<float>(64, 1.0f), 1, 64, {.group = 48}), Error);
-  EXPECT_THROW(quantize_rows(g.tensor({2, 33})), Error);
+  EXPECT_THROW(quantize_rows(g.tensor({2, g.dim("k", 1, 64)})), Error);
+  // Blocks are filled up, but 33 columns are not 40.
+  const QuantizedWeight odd =
+      quantized_weight(g, "odd", quantize_weight(std::vector<float>(40, 1.0f), 1, 40));
+  EXPECT_THROW(matmul_transposed(quantize_rows(g.tensor({2, 33})), odd), Error);
+  EXPECT_THROW(matmul_transposed(g.tensor({2, 33}), odd), Error);
 }
 
 } // namespace
