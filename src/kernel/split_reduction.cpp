@@ -39,6 +39,12 @@ void split_reduction(Nests& nests, const Directive& d) {
       refuse("stage {} does not reduce {}", fold.name, axis_name);
     if (c.init) refuse("stage {} goes on from an earlier state", fold.name);
   }
+  // The combining stage runs over what the fold keeps, to the ends of its axes.
+  const StageNest& folded = nests.stages[size_t(s)];
+  for (const Guard& g : folded.guards)
+    if (!g.reduction &&
+        std::ranges::none_of(folded.axis_values, [&](auto& v) { return v.second == g.value; }))
+      refuse("stage {} keeps parts of an axis that does not end with them", fold.name);
   if (tree == "pairs" && fold.monoid)
     refuse("the states of a tuple are combined one after the other; pairs is for plain folds");
 

@@ -244,6 +244,37 @@ TEST(GoldenPrefetch, LinesAreDealtOutToTrips) {
   EXPECT_THAT(text_of(tiles + together + "prefetch P A t w 1\n"), testing::HasSubstr("no stage has loop w"));
 }
 
+/// Partial sums are combined as far as they go.
+TEST(GoldenSplits, PartsThatEndInTheMiddleAreNotSplitAgain) {
+  const std::string term = R"(fn @f(%X: f32[5, 63]) {
+  %f = fold [i: 5, j: 63] over [j] { sum %X[i, j] }
+  %s = get %f, 0
+  return s = %s
+}
+)";
+  const Module module = parse_module(term, "parts");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone) << cone.error();
+  const Bindings bindings = random_bindings(module.entry(), {"parts", {}}, 9);
+  const HostTensor want = Interpreter(module, bindings).run().at("s");
+  const auto check = [&](int parts) {
+    const auto kernel =
+        lower(*cone, parse_schedule(fmt::format(
+                         "split * i io ii 2\nsplit_reduction f j pairs 4\nsplit_reduction f.combine "
+                         "j.part pairs {}\nsplit_reduction f j.in pairs 4\n",
+                         parts)));
+    if (!kernel) return kernel.error();
+    const KernelRun got = run_cone(module.entry(), *cone, *kernel, bindings, adversarial(1, 1));
+    EXPECT_TRUE(got.run.ok()) << got.run.text();
+    if (got.run.ok()) {
+      EXPECT_LE(difference(DType::f32, got.results.at("s"), want), 2e-6);
+    }
+    return std::string("right");
+  };
+  EXPECT_EQ(check(2), "right");
+  EXPECT_THAT(check(3), testing::HasSubstr("keeps parts of an axis that does not end with them"));
+}
+
 /// The cell of an LSTM is a kernel; the loop around it carries its results.
 TEST(GoldenLstm, TheLoopCarriesTheCell) {
   GoldenCase c{"lstm", {}};
