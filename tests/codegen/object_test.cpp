@@ -1,11 +1,10 @@
 // codegen/object_test.cpp -- what the code generator hands out: objects without references, code for other processors, accumulators in registers, determinism.
+#include "assembly.h"
 #include "codegen/codegen.h"
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <map>
 #include <regex>
-#include <sstream>
 #include <thread>
 
 namespace luminal::codegen {
@@ -33,23 +32,13 @@ CpuTarget target(const char* name) { return CpuTarget::named(name).value(); }
 struct Loop {
   int fma = 0, stack = 0, instructions = 0;
 };
-/// The loop with the most multiply-adds: from a label to a jump back to it.
+/// The loop with the most multiply-adds.
 Loop hottest(const std::string& assembly) {
-  std::istringstream lines(assembly);
-  std::vector<std::string> text;
-  std::map<std::string, size_t> labels;
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.empty() && line[0] == '.' && line.find(':') != std::string::npos)
-      labels[line.substr(0, line.find(':'))] = text.size();
-    text.push_back(line);
-  }
+  const auto [text, loops] = read_assembly(assembly);
   Loop best;
-  std::regex jump(R"(^\s+(?:j\w+|b\.?\w*|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+(\.LBB\w+))");
-  for (size_t i = 0; i < text.size(); ++i) {
-    std::smatch m;
-    if (!std::regex_search(text[i], m, jump) || !labels.contains(m[1]) || labels[m[1]] > i) continue;
+  for (const auto& [begin, end] : loops) {
     Loop l;
-    for (size_t j = labels[m[1]]; j <= i; ++j) {
+    for (size_t j = begin; j <= end; ++j) {
       bool instruction = !text[j].empty() && text[j][0] == '\t' && text[j][1] != '.';
       l.instructions += instruction;
       auto has = [&](const char* word) { return text[j].find(word) != std::string::npos; };

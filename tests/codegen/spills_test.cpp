@@ -1,14 +1,14 @@
 // codegen/spills_test.cpp -- default schedules as machine code for processors of every kind: in the loop that multiplies most no sum goes to the stack.
+#include "assembly.h"
 #include "codegen/codegen.h"
 #include "ir/term.h"
 #include "kernel/default_schedule.h"
 #include "kernel/lower.h"
+#include <algorithm>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <map>
 #include <regex>
 #include <set>
-#include <sstream>
 
 namespace luminal::codegen {
 namespace {
@@ -63,37 +63,26 @@ struct Loop {
 };
 /// The innermost loop with the most multiply-adds. What these add to is an accumulator.
 Loop hottest(const std::string& assembly) {
-  std::istringstream lines(assembly);
-  std::vector<std::string> text;
-  std::map<std::string, size_t> labels;
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.empty() && line[0] == '.' && line.find(':') != std::string::npos)
-      labels[line.substr(0, line.find(':'))] = text.size();
-    text.push_back(line);
-  }
+  const auto [text, loops] = read_assembly(assembly);
   const bool frame = assembly.find("movq\t%rsp, %rbp") != std::string::npos;
-  const std::regex jump(R"(^\s+(?:j\w+|b\.?\w*|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+(\.LBB\w+))"),
-      adds(R"(\t(?:vfmadd\w+\t.*%[xyz]mm(\d+)|(?:fmla|fmad)\t[vz](\d+)))"),
+  const std::regex adds(R"(\t(?:vfmadd\w+\t.*%[xyz]mm(\d+)|(?:fmla|fmad)\t[vz](\d+)))"),
       stack(frame ? R"(\(%r[sb]p|\[sp|\[x29)" : R"(\(%rsp|\[sp|\[x29)"),
       vector(R"((?:%[xyz]mm|\b[qz])(\d+))");
   Loop best;
-  for (size_t i = 0; i < text.size(); ++i) {
+  for (const auto& [begin, end] : loops) {
     std::smatch m;
-    if (!std::regex_search(text[i], m, jump) || !labels.contains(m[1]) || labels[m[1]] > i) continue;
-    const size_t begin = labels[m[1]];
     Loop l;
     std::set<std::string> accumulators;
-    bool innermost = true;
-    for (size_t j = begin; j <= i; ++j) {
+    const bool innermost = std::ranges::none_of(
+        loops, [&](const auto& other) { return other.first >= begin && other.second < end; });
+    for (size_t j = begin; j <= end; ++j) {
       l.text += text[j] + '\n';
-      if (j < i && std::regex_search(text[j], m, jump) && labels.contains(m[1]))
-        innermost &= labels[m[1]] > j || labels[m[1]] < begin;
       if (!std::regex_search(text[j], m, adds)) continue;
       ++l.fma;
       accumulators.insert(m[1].matched ? m[1] : m[2]);
     }
     if (!innermost || l.fma <= best.fma) continue;
-    for (size_t j = begin; j <= i; ++j) {
+    for (size_t j = begin; j <= end; ++j) {
       if (!std::regex_search(text[j], stack) || text[j].find("vfm") != std::string::npos) continue;
       for (auto v = std::sregex_iterator(text[j].begin(), text[j].end(), vector); v != std::sregex_iterator();
            ++v)

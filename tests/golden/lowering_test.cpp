@@ -86,15 +86,19 @@ TEST(GoldenPrefetch, ReachesBeyondTheLoop) {
     EXPECT_LE(difference(want.at(name).dtype, bytes, want.at(name)), c.tolerance) << name;
 }
 
+Module small_product() {
+  return parse_module("fn @mm(%A: f32[23, 70], %B: f32[70, 32]) {\n"
+                      "  %a = view %A [m: 23, n: 32, k: 70] -> [m, k]\n"
+                      "  %b = view %B [m: 23, n: 32, k: 70] -> [k, n]\n"
+                      "  %p = mul %a, %b\n"
+                      "  %f = fold [m: 23, n: 32, k: 70] over [k] { sum %p[m, n, k] }\n"
+                      "  %C = get %f, 0\n  return C = %C\n}\n",
+                      "mm");
+}
+
 /// Results are asked for where they will be written, tile by tile; a value that the stage has nothing to do with is refused.
 TEST(GoldenPrefetch, ResultsOfTheNextTile) {
-  Module module = parse_module("fn @mm(%A: f32[23, 70], %B: f32[70, 32]) {\n"
-                               "  %a = view %A [m: 23, n: 32, k: 70] -> [m, k]\n"
-                               "  %b = view %B [m: 23, n: 32, k: 70] -> [k, n]\n"
-                               "  %p = mul %a, %b\n"
-                               "  %f = fold [m: 23, n: 32, k: 70] over [k] { sum %p[m, n, k] }\n"
-                               "  %C = get %f, 0\n  return C = %C\n}\n",
-                               "mm");
+  const Module module = small_product();
   auto cone = cone_of(module.entry(), false);
   ASSERT_TRUE(cone.ok()) << cone.error();
   const std::string tiles =
@@ -118,13 +122,7 @@ TEST(GoldenPrefetch, ResultsOfTheNextTile) {
 
 /// The copies at the head of a loop fill a ring for what follows: the same numbers for any depth, arrival and number of workers.
 TEST(GoldenRoles, CopiesAreMadeAhead) {
-  const Module module = parse_module("fn @mm(%A: f32[23, 70], %B: f32[70, 32]) {\n"
-                                     "  %a = view %A [m: 23, n: 32, k: 70] -> [m, k]\n"
-                                     "  %b = view %B [m: 23, n: 32, k: 70] -> [k, n]\n"
-                                     "  %p = mul %a, %b\n"
-                                     "  %f = fold [m: 23, n: 32, k: 70] over [k] { sum %p[m, n, k] }\n"
-                                     "  %C = get %f, 0\n  return C = %C\n}\n",
-                                     "mm");
+  const Module module = small_product();
   const auto cone = cone_of(module.entry(), false);
   ASSERT_TRUE(cone.ok()) << cone.error();
   const std::string blocks =
