@@ -196,6 +196,7 @@ void Emitter::run(const std::string& entry) {
   declare_function(entry);
   declare_scratch();
   lets_.assign(static_cast<size_t>(kernel_.lets), nullptr);
+  find_flushed();
   body(kernel_.body);
   store_fence();
   b_.CreateRetVoid();
@@ -211,7 +212,7 @@ void Emitter::body(const kernel::Body& statements) {
 void Emitter::statement(const kernel::Stmt& s) {
   switch (s.kind) {
   case StmtKind::loop: return loop(s);
-  case StmtKind::store: return store(s, value(s.value));
+  case StmtKind::store: return store(s);
   case StmtKind::let_value: lets_.at(static_cast<size_t>(s.let)) = value(s.value); return;
   case StmtKind::let_index: return let_index(s);
   case StmtKind::if_: return if_statement(s);
@@ -445,8 +446,10 @@ bool Emitter::narrows(const kernel::Body& statements) {
     case ValueKind::load:
       if (bits(v.dtype) < 8 || bits(kernel_.buffers[static_cast<size_t>(v.buffer)].dtype) < 8) return false;
       break;
-    case ValueKind::op:
-      if (!v.user_op.empty() || std::ranges::find(alike, v.op) == std::end(alike)) return false;
+    case ValueKind::op: // instructions whose lanes act alone are among them
+      if (v.user_op.empty() ? std::ranges::find(alike, v.op) == std::end(alike)
+                            : !kernel::find_lane_unit(v.user_op))
+        return false;
       break;
     default: return false;
     }

@@ -369,8 +369,13 @@ Value* Emitter::zeros() {
   return zero;
 }
 
-void Emitter::store(const kernel::Stmt& s, Value* value) {
+void Emitter::store(const kernel::Stmt& s) {
   const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(s.buffer)];
+  // Numbers that are rounded as they are stored need not become f32 again in between.
+  const bool rounds = s.value->kind == ValueKind::cast && s.value->dtype == DType::bf16 &&
+                      s.value->args[0]->dtype == DType::f32 && buffer.dtype == DType::bf16 &&
+                      buffer.space != Space::registers;
+  Value* value = this->value(rounds ? s.value->args[0] : s.value);
   if (buffer.space == Space::registers) return store_register(s.buffer, s.offset, value);
   bool lanes_apart = varying(s.offset);
   if (!lanes_apart && value->getType()->isVectorTy())
@@ -378,7 +383,7 @@ void Emitter::store(const kernel::Stmt& s, Value* value) {
   Value* mask = lanes_apart ? mask_for(s.buffer) : nullptr;
   if (bits(buffer.dtype) == 4) return store_nibbles(s.buffer, s.offset, value, mask);
   int bytes = bits(buffer.dtype) / 8;
-  Value* packed = pack(value, buffer.dtype);
+  Value* packed = rounds ? bf16_bits(*s.value->args[0], value) : pack(value, buffer.dtype);
   const Access to = access(s.buffer, s.offset, bytes, bytes);
   if (turned_.contains(&s)) return turn(to, splat(packed));
   Value* on_line = on_lines_[static_cast<size_t>(s.buffer)];

@@ -173,8 +173,10 @@ Value* Emitter::lane_unit(const kernel::Unit& unit, llvm::ArrayRef<Value*> args)
     Value* parts[3];
     for (size_t i = 0; i < 3; ++i) {
       Value* x = args[i];
-      if (!type)
-        x = b_.CreateVectorSplat(static_cast<unsigned>(width), x);
+      if (!type) // the other lanes hold anything, too
+        x = b_.CreateInsertElement(
+            llvm::PoisonValue::get(llvm::FixedVectorType::get(x->getType(), static_cast<unsigned>(width))), x,
+            uint64_t{0});
       else if (n != width) {
         llvm::SmallVector<int, 16> pick;
         for (int64_t l = first; l < first + width; ++l) pick.push_back(l < n ? static_cast<int>(l) : -1);
@@ -202,6 +204,59 @@ Value* Emitter::lane_unit(const kernel::Unit& unit, llvm::ArrayRef<Value*> args)
     result = wide;
   }
   return result;
+}
+
+// Sums of the bf16 dot instruction: it makes zeros of subnormal numbers. Holds of registers where it does of all that is written there.
+void Emitter::find_flushed() {
+  let_values_.assign(static_cast<size_t>(kernel_.lets), nullptr);
+  flushed_.clear();
+  for (const kernel::Buffer& b : kernel_.buffers)
+    flushed_.push_back(b.space == kernel::Space::registers && b.dtype == DType::f32);
+  bool changed = false;
+  const auto walk = [&](const auto& self, const kernel::Body& statements) -> void {
+    for (const kernel::StmtRef& s : statements) {
+      if (s->kind == kernel::StmtKind::let_value)
+        let_values_.at(static_cast<size_t>(s->let)) = s->value.get();
+      if (s->kind == kernel::StmtKind::store || !s->operands.empty()) {
+        const kernel::BufferId to = s->operands.empty() ? s->buffer : s->operands[0].buffer;
+        const bool stays = s->kind == kernel::StmtKind::store && flushed(*s->value);
+        if (flushed_[static_cast<size_t>(to)] && !stays)
+          flushed_[static_cast<size_t>(to)] = false, changed = true;
+      }
+      self(self, s->body);
+      self(self, s->otherwise);
+    }
+  };
+  do {
+    changed = false;
+    walk(walk, kernel_.body);
+  } while (changed);
+}
+
+bool Emitter::flushed(const kernel::Value& v) const {
+  switch (v.kind) {
+  case kernel::ValueKind::constant: return std::abs(v.constant) >= 0x1p-126 || v.constant == 0;
+  case kernel::ValueKind::let: {
+    const kernel::Value* known = let_values_[static_cast<size_t>(v.let)];
+    return known && flushed(*known);
+  }
+  case kernel::ValueKind::load: return v.dtype == DType::f32 && flushed_[static_cast<size_t>(v.buffer)];
+  case kernel::ValueKind::op: return v.user_op == "avx512.dpbf16";
+  default: return false;
+  }
+}
+
+/// x, the value of v, rounded to bf16. The instruction that does so takes subnormal numbers for zeros.
+Value* Emitter::bf16_bits(const kernel::Value& v, Value* x) {
+  auto* type = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
+  const unsigned n = type ? type->getNumElements() : 1;
+  if (!has_unit("avx512.dpbf16") || (n != 8 && n != 16) || int64_t(n) * 32 > target_.vector_bits ||
+      !flushed(v))
+    return math_.bf16_bits(x);
+  Value* rounded = call_intrinsic(n == 16 ? "llvm.x86.avx512bf16.cvtneps2bf16.512"
+                                          : "llvm.x86.avx512bf16.cvtneps2bf16.256",
+                                  llvm::FixedVectorType::get(b_.getBFloatTy(), n), {x});
+  return b_.CreateBitCast(rounded, llvm::FixedVectorType::get(b_.getInt16Ty(), n));
 }
 
 void Emitter::unit(const kernel::Stmt& s) {

@@ -75,6 +75,9 @@ private:
   LV* dot(std::string_view unit, LV* c, LV* x, LV* y, int64_t lanes);
   LV* widened_dot(const kernel::Unit& unit, LV* c, LV* x, LV* y);
   LV* lane_unit(const kernel::Unit& unit, llvm::ArrayRef<LV*> args);
+  void find_flushed();
+  bool flushed(const kernel::Value& v) const; // never a subnormal number
+  LV* bf16_bits(const kernel::Value& v, LV* x);
   LV* call_intrinsic(const char* name, llvm::Type* result, llvm::ArrayRef<LV*> arguments);
 
   // ---- emit_index.cpp: expressions ----
@@ -104,7 +107,7 @@ private:
   LV* load(const kernel::Value& v);
   LV* guarded_load(const kernel::Value& v);
   LV* zeros(); // address of 16 bytes of zeros
-  void store(const kernel::Stmt& s, LV* value);
+  void store(const kernel::Stmt& s);
   struct Access {
     enum class Kind { uniform, contiguous, pattern, indexed } kind = Kind::uniform;
     LV* base = nullptr;           // address of lane 0
@@ -239,6 +242,8 @@ private:
   std::unordered_map<Expr, std::optional<std::vector<int64_t>>> patterns_;
 
   std::vector<LV*> lets_;
+  std::vector<const kernel::Value*> let_values_;
+  std::vector<bool> flushed_; // by buffer: registers that no subnormal number is written to
   bool in_parallel_ = false;
   std::vector<std::pair<Expr, int64_t>> repeats_; // jammed loops around, and which of their bodies it is
 

@@ -1,5 +1,6 @@
 // backend/units_test.cpp -- described instructions as the processor's own, against their descriptions.
 #include "support.h"
+#include <array>
 #include <fmt/format.h>
 
 namespace luminal {
@@ -114,6 +115,89 @@ TEST(Units, WhoseLanesActAloneAreOperationsOnWords) {
   codegen::CpuTarget without = host;
   without.int8_dot = false;
   for (int lanes : {1, 8, 16}) expect_lane_unit("vnni.dpbusd", "i32", lanes, without);
+}
+
+/// Sums of two rows by n columns, rounded as they are stored: those that begin with zeros, and those that begin with what memory holds.
+std::string rounded_sums(int lanes, int columns) {
+  return fmt::format(R"(
+kernel sums(a: u32[2*9] in, b: u32[9*{n}] in, c: f32[2*{n}] in, y: bf16[2*{n}] out, z: bf16[2*{n}] out; steps: 0..9) lanes {l}
+  registers acc: f32[{s}*2] padded
+  registers more: f32[{s}*2] padded
+  unrolled r0 in 0..2
+    unrolled v0 in 0..2
+      vector l0 in 0..{l} masked min({l}, {n} - {l}*v0)
+        acc[{s}*r0 + {l}*v0 + l0] = 0
+        more[{s}*r0 + {l}*v0 + l0] = c[{n}*r0 + {l}*v0 + l0]
+  for k in 0..steps
+    unrolled r1 in 0..2
+      unrolled v1 in 0..2
+        vector l1 in 0..{l} masked min({l}, {n} - {l}*v1)
+          acc[{s}*r1 + {l}*v1 + l1] = avx512.dpbf16(acc[{s}*r1 + {l}*v1 + l1], a[9*r1 + k], b[{n}*k + {l}*v1 + l1])
+          more[{s}*r1 + {l}*v1 + l1] = avx512.dpbf16(more[{s}*r1 + {l}*v1 + l1], a[9*r1 + k], b[{n}*k + {l}*v1 + l1])
+  unrolled r2 in 0..2
+    unrolled v2 in 0..2
+      vector l2 in 0..{l} masked min({l}, {n} - {l}*v2)
+        let %0 = acc[{s}*r2 + {l}*v2 + l2]
+        y[{n}*r2 + {l}*v2 + l2] = cast<bf16>(%0)
+        z[{n}*r2 + {l}*v2 + l2] = cast<bf16>(more[{s}*r2 + {l}*v2 + l2])
+)",
+                     fmt::arg("l", lanes), fmt::arg("n", columns), fmt::arg("s", 2 * lanes));
+}
+
+TEST(Units, SumsAreRoundedByTheInstructionWhereNoneIsSubnormal) {
+  // Both by the instruction or neither, and lanes no wider than what is left over.
+  const auto znver4 = codegen::CpuTarget::named("znver4");
+  ASSERT_TRUE(znver4) << znver4.error();
+  const auto code = codegen::assembly(checked(rounded_sums(16, 33 - 16)), *znver4);
+  ASSERT_TRUE(code) << code.error();
+  const auto count = [&](std::string_view what) {
+    int n = 0;
+    for (size_t at = code->find(what); at != std::string::npos; at = code->find(what, at + 1)) n++;
+    return n;
+  };
+  EXPECT_EQ(count("vcvtneps2bf16"), 4) << *code; // of y, a vector and the rest in each row; not of z
+  EXPECT_GT(count("%xmm"), 0);
+  EXPECT_EQ(count("vdpbf16ps"), 8) << *code;
+  const codegen::CpuTarget& host = codegen::CpuTarget::host();
+  if (!host.bf16_dot || !host.triple.starts_with("x86")) GTEST_SKIP() << "this processor has no VDPBF16PS";
+  for (int lanes : {4, 8, 16})
+    for (int rest = 1; rest <= lanes; rest++)
+      for (const int64_t steps : {0, 1, 9}) {
+        const int columns = lanes + rest;
+        const kernel::Kernel k = checked(rounded_sums(lanes, columns));
+        Arguments args;
+        args.symbol("steps", steps);
+        std::mt19937_64 random(static_cast<uint64_t>(100 * lanes + rest));
+        const auto number =
+            [&] { // all magnitudes, infinities, NaN, sums that become infinite as they are rounded
+              if (random() % 40 == 0) return random() % 2 ? double(INFINITY) : double(NAN);
+              if (random() % 3 == 0) return std::array{1.0, -1.0, 0x1.fep127, 0x1p119, -0.0}[random() % 5];
+              return std::ldexp(double(int64_t(random() % 512) - 256), random() % 3 == 0 ? -140
+                                                                       : random() % 2    ? -70
+                                                                                         : -4);
+            };
+        for (const auto& [name, words] : {std::pair("a", 18), {"b", 9 * columns}}) {
+          Bytes bytes(size_t(4 * words));
+          for (int64_t i = 0; i < 2 * words; ++i) store_f64(DType::bf16, bytes.data(), i, number());
+          args.data[name] = bytes;
+        }
+        Bytes start(size_t(8 * columns));
+        for (int64_t i = 0; i < 2 * columns; ++i) store_f64(DType::f32, start.data(), i, number() * 1.001);
+        args.data["c"] = start;
+        args.data["y"] = args.data["z"] = Bytes(size_t(4 * columns));
+        Arguments expected = interpret(k, args);
+        Program(k, host).run(args);
+        for (const char* name : {"y", "z"})
+          for (int64_t i = 0; i < 2 * columns; i++) {
+            const double got = load_f64(DType::bf16, args.data[name].data(), i),
+                         want = load_f64(DType::bf16, expected.data[name].data(), i);
+            EXPECT_TRUE((got == want && std::signbit(got) == std::signbit(want)) ||
+                        (std::isnan(got) && std::isnan(want)))
+                << name << "[" << i << "] " << got << " " << want << ", " << lanes << " lanes, " << columns
+                << " columns, " << steps << " steps";
+          }
+        if (testing::Test::HasFailure()) return;
+      }
 }
 
 TEST(Units, OperandsWithStrides) {
