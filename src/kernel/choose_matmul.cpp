@@ -260,7 +260,8 @@ void Chooser::batches_ahead(int s, const std::vector<int>& values, const std::st
                 {stage(s).name, nests_.cone.values[size_t(value)].name, batch, inner}, {trips});
 }
 
-/// The same where several stages share the batches: each operand by the stage that reads most of it, of several the last one, where fewer steps do so.
+/// The same where several stages share the batches: each operand by the stage that reads most of it, of several the last one, where fewer steps do so. What is put
+/// together in words comes while they are multiplied: for the copy alone, which takes no time, it would be too much at once.
 void Chooser::next_batches(const std::string& batch) {
   std::map<int, std::pair<int64_t, int>> reads; // by value: bytes, stage
   for (int s = 0; s < int(nests_.cone.stages.size()); s++)
@@ -270,7 +271,7 @@ void Chooser::next_batches(const std::string& batch) {
     std::vector<int> values;
     for (int value : inputs_of(s))
       if (reads[value].second == s) values.push_back(value);
-    batches_ahead(s, values, batch, innermost(s));
+    batches_ahead(s, values, batch, innermost(copies_words(s) ? s + 1 : s));
   }
 }
 
@@ -449,14 +450,14 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
     p->more_rows.insert(p->more_rows.begin(), panel);
   }
   std::vector<std::string> inner_depth = p->depth, words;
-  if (divisible || pack) {
+  if (divisible || pack || reads_words) { // (words: the copy's loop along the sum is another one)
     split_all(p->depth[0], kc, ki, depth);
     inner_depth = {ki};
   }
   add(DirectiveKind::split, {name, p->m, mc, mm}, {block});
   add(DirectiveKind::split, {name, mm, mt, mi}, {rows});
   const std::vector<std::string> chunk =
-      divisible || pack ? std::vector<std::string>{kc} : std::vector<std::string>{};
+      divisible || pack || reads_words ? std::vector<std::string>{kc} : std::vector<std::string>{};
   const auto in_order = [&](const std::string& who, std::initializer_list<std::vector<std::string>> loops) {
     words = {who};
     for (auto& some : loops) words.insert(words.end(), some.begin(), some.end());

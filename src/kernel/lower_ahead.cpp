@@ -38,8 +38,20 @@ Body StageLowering::meanwhile(const StageLoop& loop, const Prefetch& p) {
       if (const StageLoop& l = state.nest.loops[i]; l.name == o.name && l.symbol != o.symbol)
         fix_loop(state, i, o.symbol);
   if (!l_.is_open(p.loop)) refuse("prefetch: loop {} does not run in loop {}", p.inner, p.loop);
+  // Places in equal steps are one more loop: what lies between them is asked for once.
+  const std::vector<Expr> places = places_ahead(state, loop, p);
+  std::optional<int64_t> step;
+  for (size_t i = 1; i < places.size(); i++) {
+    const Expr apart = places[i] - places[i - 1];
+    if (!apart.is_constant() || apart.value() < 1 || apart.value() != step.value_or(apart.value())) {
+      step = {};
+      break;
+    }
+    step = apart.value();
+  }
+  if (step) return dealt(state, loop, p, places[0], {{*step, int64_t(places.size())}});
   Body out;
-  for (Expr offset : places_ahead(state, loop, p)) append(out, dealt(state, loop, p, offset));
+  for (Expr offset : places) append(out, dealt(state, loop, p, offset));
   return out;
 }
 
@@ -115,12 +127,13 @@ Body StageLowering::prefetched(const State& state, const StageLoop& loop, const 
   return out;
 }
 
-/// All lines in which the offset lies in the loop's trips and in the loops that are not open yet, in order of their addresses: each trip asks for its share.
+/// All lines in which the offset lies in the loop's trips, in the loops that are not open yet and in `rows` (step and count of each), in order of their
+/// addresses: each trip asks for its share.
 /// (Asked for at once they would fill the queue of loads that wait for memory.)
-Body StageLowering::dealt(const State& state, const StageLoop& loop, const Prefetch& p, Expr offset) const {
+Body StageLowering::dealt(const State& state, const StageLoop& loop, const Prefetch& p, Expr offset,
+                          std::vector<std::pair<int64_t, int64_t>> rows) const {
   std::vector<const StageLoop*> loops = unopened(state, offset);
   if (depends_on(offset, loop.symbol)) loops.push_back(&loop);
-  std::vector<std::pair<int64_t, int64_t>> rows; // step, count
   for (auto* l : loops) {
     const std::optional<Expr> step = coefficient_of(offset, l->symbol);
     if (!step || !step->is_constant() || step->value() < 1 || !l->extent.is_constant()) return {};
@@ -144,9 +157,10 @@ Body StageLowering::dealt(const State& state, const StageLoop& loop, const Prefe
     const OpenLoop& o = l_.open_[i];
     const bool own = std::ranges::count_if(l_.n_.stages, [&](auto& nest) { return nest.find(o.name); }) == 1;
     if (o.name != loop.name && (!own || o.name == p.loop || !o.extent.is_constant())) break;
-    if (!o.symbol.is_symbol()) continue;
     if (!o.extent.is_constant()) return {};
-    trip = trip + o.symbol * trips;
+    if (o.extent.is_constant(1)) continue;
+    trip =
+        trip + (o.symbol.is_symbol() ? o.symbol : o.begin) * trips; // (one trip may have a body of its own)
     trips *= o.extent.value();
   }
   const int64_t each = (lines + trips - 1) / trips;

@@ -205,7 +205,8 @@ private:
   Body prefetched(const State& state, const StageLoop& loop, const Prefetch& p);
   Body meanwhile(const StageLoop& loop, const Prefetch& p);
   std::vector<Expr> places_ahead(const State& state, const StageLoop& loop, const Prefetch& p) const;
-  Body dealt(const State& state, const StageLoop& loop, const Prefetch& p, Expr offset) const;
+  Body dealt(const State& state, const StageLoop& loop, const Prefetch& p, Expr offset,
+             std::vector<std::pair<int64_t, int64_t>> rows = {}) const;
 
   // ---- statements (lower_point.cpp) ----
   struct Values {

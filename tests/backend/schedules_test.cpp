@@ -40,6 +40,16 @@ TEST(NarrowProducts, OddSumsTakeDotInstructions) {
               << i;
       }
 }
+/// While one batch is multiplied the rows of a later one are asked for, also of what is put together in words before that.
+TEST(NarrowProducts, BatchesAreAskedForWhileOthersAreMultiplied) {
+  const Module module = parse_module(narrow_product(1000, 17, 33, 65, false, false), "narrow");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  const auto [schedule, kernel, decisions] = default_kernel(*cone, {.units = {"avx512.dpbf16"}});
+  ASSERT_TRUE(kernel) << kernel.error();
+  EXPECT_THAT(to_string(schedule), testing::HasSubstr("prefetch f.words B t k.words.i 2\n"));
+  EXPECT_THAT(to_string(schedule), testing::HasSubstr("prefetch f A t k.words.i 2\n"));
+}
 /// Maps of functions with long chains go several vectors at once, where few lanes remain empty.
 TEST(Maps, LongChainsTakeSeveralVectorsAtOnce) {
   const codegen::CpuTarget& host = codegen::CpuTarget::host();

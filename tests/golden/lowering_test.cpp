@@ -242,6 +242,42 @@ TEST(GoldenPrefetch, LinesAreDealtOutToTrips) {
   EXPECT_THAT(text_of(tiles + together + "prefetch P A t w 1\n"), testing::HasSubstr("no stage has loop w"));
 }
 
+/// The rows that one word is put together from are asked for together; rows that are left over take their share.
+TEST(GoldenAhead, WordsAreAskedForWhileOthersAreMultiplied) {
+  const Module module =
+      parse_module("fn @f(%A: bf16[3, 10, 64], %B: bf16[3, 64, 48]) {\n"
+                   "  %a = view %A [b: 3, m: 10, n: 48, k: 64] -> [b, m, k]\n"
+                   "  %x = cast f32 %a\n"
+                   "  %w = view %B [b: 3, m: 10, n: 48, k: 64] -> [b, k, n]\n"
+                   "  %y = cast f32 %w\n"
+                   "  %p = mul %x, %y\n"
+                   "  %f = fold [b: 3, m: 10, n: 48, k: 64] over [k] { sum %p[b, m, n, k] }\n"
+                   "  %C = get %f, 0\n  return C = %C\n}\n",
+                   "words");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone.ok()) << cone.error();
+  auto kernel = lower(*cone, parse_schedule("unit f avx512.dpbf16 W\nsplit W n o u 16\nvector W u\n"
+                                            "split f k.words c d 32\nsplit f m t i 4\nsplit f n v l 16\n"
+                                            "order f b c t d i v l\nvector f l\nunroll f i v\nat f b\n"
+                                            "prefetch W B b d 2\n",
+                                            "words"));
+  ASSERT_TRUE(kernel) << kernel.error();
+  const std::string text = to_string(*kernel);
+  EXPECT_THAT(verify(*kernel), testing::IsEmpty()) << text;
+  // 96 lines in 96 trips, of which the last 32 are the rest of the rows.
+  EXPECT_THAT(text, testing::HasSubstr("        prefetch B[b*3072 + d*32 + t*1024 + 6144]\n"));
+  EXPECT_THAT(text, testing::HasSubstr("      prefetch B[b*3072 + d*32 + 8192]\n"));
+  size_t count = 0;
+  for (size_t at = text.find("prefetch"); at != std::string::npos; at = text.find("prefetch", at + 1))
+    count++;
+  EXPECT_EQ(count, 2) << text;
+  const Bindings bindings = random_bindings(module.entry(), {"words", {}}, 1);
+  const HostTensor want = Interpreter(module, bindings).run().at("C");
+  const KernelRun got = run_cone(module.entry(), *cone, *kernel, bindings, adversarial(1, 2));
+  EXPECT_TRUE(got.run.ok()) << got.run.text();
+  EXPECT_LE(difference(want.dtype, got.results.at("C"), want), 1e-5);
+}
+
 /// Partial sums are combined as far as they go.
 TEST(GoldenSplits, PartsThatEndInTheMiddleAreNotSplitAgain) {
   const std::string term = R"(fn @f(%X: f32[5, 63]) {
