@@ -280,6 +280,7 @@ void apply(Nests& nests, const Directive& d) {
     for (size_t i = 2; i < w.size(); i++) check_loop_name(nests, w[i]);
     return use_unit(nests, w[0], w[1], std::span(w).subspan(2));
   case DirectiveKind::pieces: return pieces(nests, w[0], w[1], !d.numbers.empty());
+  case DirectiveKind::cut: return cut(nests, w[0], w[1], d.numbers[0]);
   case DirectiveKind::operand: check_loop_name(nests, w[2]); return operand(nests, w[0], w[1], w[2]);
   case DirectiveKind::from: refuse("versions are lowered one by one");
   case DirectiveKind::serial: // for the launch; the code is the same

@@ -105,8 +105,8 @@ private:
   bool turned(int s, const std::vector<std::string>& common);
   // Large matrix products (choose_matmul.cpp).
   bool matmul(int s, const std::vector<std::string>& common);
-  void batches_ahead(int s, const std::vector<int>& values, const std::string& batch,
-                     const std::string& inner);
+  int64_t batches_ahead(int s, const std::vector<int>& values, const std::string& batch,
+                        const std::string& inner);
   void next_batches(const std::string& batch);
   std::vector<int> inputs_of(int s) const;
   void results_ahead(int s, const std::string& tiles);
@@ -127,6 +127,8 @@ private:
   std::optional<Product> product(int s, const std::vector<std::string>& common) const;
   void tiles_ahead(int s, int value, const std::string& tiles, const std::string& inner);
   void panels_ahead(int s, const Product& p, const std::string& panels, const std::string& depth);
+  void columns_apart();
+  bool columns_apart_tile(int s, const std::vector<std::string>& common);
   static bool of_small(const Product& p); // matrices that the first caches hold
   static double tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
                           int64_t vectors, bool streamed = false);
@@ -202,12 +204,14 @@ private:
   std::map<std::string, std::vector<std::string>> piece_loops_;
   std::set<std::string> joined_;      // pieces that run in the loops of the piece before
   std::map<std::string, int> framed_; // products of panels with what frame() copied, and that value
-  std::set<std::string> batched_;     // small products in the loops over all batches
-  int done_ = 0;                      // the last stage that matmul() scheduled
-  bool one_row_ = false;              // one_row() is running
-  std::string row_axis_;              // whose one row it found
-  std::string few_axis_;              // few_lanes() is running: the axis,
-  int64_t few_ = 0;                   // and its elements at most
+  // columns_apart() made the product, a copy, and the product of that: the axes of its rows and of the sum
+  std::vector<std::string> apart_;
+  std::set<std::string> batched_; // small products in the loops over all batches
+  int done_ = 0;                  // the last stage that matmul() scheduled
+  bool one_row_ = false;          // one_row() is running
+  std::string row_axis_;          // whose one row it found
+  std::string few_axis_;          // few_lanes() is running: the axis,
+  int64_t few_ = 0;               // and its elements at most
 };
 
 } // namespace luminal::kernel

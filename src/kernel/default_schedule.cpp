@@ -387,6 +387,7 @@ Schedule Chooser::run(Ambition ambition) {
   if (ambition != Ambition::bare) windows();
   epilogues();
   if (ambition == Ambition::full) cut_into_pieces();
+  if (ambition == Ambition::full) columns_apart();
   std::vector<std::string> common;
   std::set<std::string> in_blocks; // inner sums of blocks, by name
   for (size_t s = 0; s < nests_.cone.stages.size() && ambition == Ambition::full; s++)
@@ -422,7 +423,7 @@ Schedule Chooser::run(Ambition ambition) {
       batched_.insert(name);
     const bool done = (product && framed_.contains(name) && framed(int(s), shared)) ||
                       ((product || batched_.contains(name)) && matmul(int(s), shared)) ||
-                      (product && turned_panels(int(s), shared));
+                      (product && turned_panels(int(s), shared)) || columns_apart_tile(int(s), shared);
     if (!done) loops(int(s), shared);
     s = size_t(done_);
     if (joined_.contains(name)) add(DirectiveKind::at, {name, shared.back()});

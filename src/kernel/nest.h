@@ -118,6 +118,8 @@ void split_reduction(Nests& nests, const Directive& directive);
 /// comparisons change, whatever minima, maxima and divisions do.
 std::vector<int64_t> piece_ends(const Stage& stage, const ConeAxis& axis, bool conditions_only);
 void pieces(Nests& nests, const std::string& stage, const std::string& axis, bool conditions_only);
+/// Two stages, of the first `count` elements of a constant axis and of the rest.
+void cut(Nests& nests, const std::string& stage, const std::string& axis, int64_t count);
 void use_unit(Nests& nests, const std::string& stage, const std::string& unit,
               std::span<const std::string> copies); // dot_unit.cpp
 

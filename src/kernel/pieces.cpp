@@ -1,4 +1,5 @@
-// kernel/pieces.cpp -- an axis of a map is cut where its index expressions change: concatenations, padding, rolls. In each piece they are plain.
+// kernel/pieces.cpp -- an axis of a stage is cut: of a map where its index expressions change (concatenations, padding, rolls), so that they are plain in
+// each piece; of any stage at a given place, so that both parts have loops of their own.
 #include "kernel/formula.h"
 #include "kernel/nest.h"
 #include <algorithm>
@@ -97,44 +98,49 @@ std::vector<int64_t> piece_ends(const Stage& stage, const ConeAxis& axis, bool c
   return ends;
 }
 
-void pieces(Nests& nests, const std::string& name, const std::string& axis_name, bool conditions_only) {
-  const int s = nests.stage(name);
-  const Stage whole = nests.cone.stages[size_t(s)];
+namespace {
+
+/// The axis of a stage whose loops are as they were made.
+int axis_to_cut(const Nests& nests, int s, const std::string& axis_name) {
+  const Stage& whole = nests.cone.stages[size_t(s)];
   const auto a =
       std::ranges::find_if(whole.axes, [&](int i) { return nests.cone.axes[size_t(i)].name == axis_name; });
-  if (a == whole.axes.end()) refuse("stage {} has no axis {}", name, axis_name);
-  const size_t position = size_t(a - whole.axes.begin());
-  const ConeAxis axis = nests.cone.axes[size_t(*a)];
-  for (const Component& c : whole.components)
-    if (c.kind != ComponentKind::map || c.after)
-      refuse("stage {} does not only map: its axes stay whole", name);
-  if (!whole.ordered.empty() || whole.scan_axis >= 0) refuse("stage {} keeps the order of its axes", name);
+  if (a == whole.axes.end()) refuse("stage {} has no axis {}", whole.name, axis_name);
+  if (!whole.ordered.empty() || whole.scan_axis >= 0)
+    refuse("stage {} keeps the order of its axes", whole.name);
   const StageNest fresh = nests.fresh(whole), &nest = nests.stages[size_t(s)];
   if (nest.loops.size() != fresh.loops.size() || !nest.guards.empty() || !nest.prefetches.empty() ||
       !std::ranges::equal(nest.loops, fresh.loops, [](auto& l, auto& r) {
         return l.name == r.name && l.symbol == r.symbol && l.kind == r.kind;
       }))
-    refuse("stage {}: its loops have been changed before its axes are cut", name);
+    refuse("stage {}: its loops have been changed before its axes are cut", whole.name);
+  const Expr symbol = nests.cone.axes[size_t(*a)].symbol;
   for (int h : holes_of(nests.cone, whole))
     for (Expr e : index_exprs(nests.cone.holes[size_t(h)].value))
-      if (depends_on(e, axis.symbol)) refuse("an index that is read from memory moves along {}", axis_name);
-  const std::vector<int64_t> ends = piece_ends(whole, axis, conditions_only);
-  if (ends.empty()) refuse("stage {}: nothing changes along {}", name, axis_name);
-  const std::string at = nest.at;
+      if (depends_on(e, symbol)) refuse("an index that is read from memory moves along {}", axis_name);
+  return *a;
+}
+
+/// One stage for each part of the axis, over an axis of its own.
+void cut_at(Nests& nests, int s, int a, const std::vector<int64_t>& ends) {
+  const Stage whole = nests.cone.stages[size_t(s)];
+  const size_t position = size_t(std::ranges::find(whole.axes, a) - whole.axes.begin());
+  const ConeAxis axis = nests.cone.axes[size_t(a)];
+  const std::string at = nests.stages[size_t(s)].at;
   int group = whole.pieces;
   for (const Stage& other : nests.cone.stages) group = std::max(group, other.pieces + 1);
   if (whole.pieces > 0) group = whole.pieces;
   for (const Component& c : whole.components)
     if (c.out >= 0)
       for (int& of : nests.cone.values[size_t(c.out)].axes)
-        if (of == *a) of = -1;
+        if (of == a) of = -1;
   nests.erase_stage(s);
   int64_t begin = 0;
   for (size_t i = 0; i < ends.size(); i++) {
     Stage piece = whole;
     piece.pieces = group;
-    piece.name = nests.free_stage_name(fmt::format("{}.p{}", name, i));
-    const std::string part = nests.free_name(fmt::format("{}.p{}", axis_name, i));
+    piece.name = nests.free_stage_name(fmt::format("{}.p{}", whole.name, i));
+    const std::string part = nests.free_name(fmt::format("{}.p{}", axis.name, i));
     const int64_t extent = ends[i] - begin;
     const Expr symbol = Expr::symbol(part, trips(extent));
     nests.cone.axes.push_back({part, extent, symbol});
@@ -144,7 +150,7 @@ void pieces(Nests& nests, const std::string& name, const std::string& axis_name,
     rewrite_stage(piece, [&](const FormulaRef& f) { return simpler(f); });
     piece.axes[position] = number;
     for (Component& c : piece.components) {
-      std::ranges::replace(c.axes, *a, number);
+      std::ranges::replace(c.axes, a, number);
       std::ranges::sort(c.axes);
     }
     StageNest own = nests.fresh(piece);
@@ -152,6 +158,36 @@ void pieces(Nests& nests, const std::string& name, const std::string& axis_name,
     nests.insert_stage(s + int(i), std::move(piece), std::move(own));
     begin = ends[i];
   }
+}
+
+} // namespace
+
+void pieces(Nests& nests, const std::string& name, const std::string& axis_name, bool conditions_only) {
+  const int s = nests.stage(name);
+  const Stage& whole = nests.cone.stages[size_t(s)];
+  for (const Component& c : whole.components)
+    if (c.kind != ComponentKind::map || c.after)
+      refuse("stage {} does not only map: its axes stay whole", name);
+  const int a = axis_to_cut(nests, s, axis_name);
+  const std::vector<int64_t> ends = piece_ends(whole, nests.cone.axes[size_t(a)], conditions_only);
+  if (ends.empty()) refuse("stage {}: nothing changes along {}", name, axis_name);
+  cut_at(nests, s, a, ends);
+}
+
+void cut(Nests& nests, const std::string& name, const std::string& axis_name, int64_t count) {
+  const int s = nests.stage(name), a = axis_to_cut(nests, s, axis_name);
+  const Stage& whole = nests.cone.stages[size_t(s)];
+  const Expr extent = nests.cone.axes[size_t(a)].extent;
+  if (!extent.is_constant() || count < 1 || count >= extent.value())
+    refuse("stage {}: {} is not cut in two after {} elements", name, axis_name, count);
+  if (!nests.stages[size_t(s)].together.empty()) refuse("stage {} is part of a cascade", name);
+  for (const Component& c : whole.components) {
+    if (c.kind != ComponentKind::map && c.kind != ComponentKind::fold)
+      refuse("stage {} writes its results in order", name);
+    if (std::ranges::find(c.axes, a) == c.axes.end() && (c.kind == ComponentKind::fold || c.after))
+      refuse("stage {} reduces {}, which split_reduction cuts", name, axis_name);
+  }
+  cut_at(nests, s, a, {count, extent.value()});
 }
 
 } // namespace luminal::kernel

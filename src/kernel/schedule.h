@@ -26,6 +26,8 @@
 //   serial POINTS [WORKERS]                    a launch of at most so many points runs on at most so many workers, or on one; of several, the least counts
 //   pieces STAGE AXIS [1]                      a map is cut along a constant axis where its index expressions change (with 1: where its conditions
 //                                              do): stages STAGE.p0, ... over axes AXIS.p0, ..., each without what never happens there. Before all splits
+//   cut STAGE AXIS COUNT                       two stages STAGE.p0 and STAGE.p1, of the first COUNT elements of a constant axis (of a fold: one that it
+//                                              keeps) and of the rest, over axes AXIS.p0 and AXIS.p1. Before all splits
 //   operand STAGE AXIS VALUE                   of the two factors that a sum of products multiplies, the one that does not move along AXIS becomes a
 //                                              stage and a value of its own (a weight that is unpacked once for many rows)
 //   from AXIS COUNT                            begins another version, from the cone as it was, which runs where AXIS has at least COUNT elements: what
@@ -67,6 +69,7 @@ enum class DirectiveKind : uint8_t {
   serial,
   pieces,
   frame,
+  cut,
   operand,
   from
 };

@@ -44,6 +44,7 @@ constexpr Form forms[] = {
     {DirectiveKind::serial, "serial", 0, false, 1, 2, "serial POINTS [WORKERS]"},
     {DirectiveKind::pieces, "pieces", 2, false, 0, 1, "pieces STAGE AXIS [1]"},
     {DirectiveKind::frame, "frame", 2, true, 0, 1, "frame VALUE COPY [AXIS SIZE]"},
+    {DirectiveKind::cut, "cut", 2, false, 1, 1, "cut STAGE AXIS COUNT"},
     {DirectiveKind::operand, "operand", 3, false, 0, 0, "operand STAGE AXIS VALUE"},
     {DirectiveKind::from, "from", 1, false, 1, 1, "from AXIS COUNT"},
 };

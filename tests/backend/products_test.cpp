@@ -144,10 +144,41 @@ TEST(Products, RowsOfPanelsAreAskedForAhead) {
 
 TEST(Products, SmallBatchesAreAskedForAhead) {
   const std::string schedule = schedule_of_product(17, 33, 65, 1000);
-  // Two vectors and a narrow one beside each other; as many rows as leave no thin tile.
+  // Two vectors beside each other; as many rows as leave no thin tile.
   EXPECT_THAT(schedule, testing::HasSubstr("m.i 6"));
-  EXPECT_THAT(schedule, testing::HasSubstr("prefetch f A b k 2"));
-  EXPECT_THAT(schedule, testing::HasSubstr("prefetch f B b k 2"));
+  EXPECT_THAT(schedule, testing::HasSubstr("prefetch f.p0 A b k 2"));
+  EXPECT_THAT(schedule, testing::HasSubstr("prefetch f.p0 B b k 2"));
+  // The column that is left lies in lines of its own, too.
+  EXPECT_THAT(schedule, testing::HasSubstr("prefetch f.p1.columns B b k 2"));
+  EXPECT_THAT(schedule_of_product(17, 40, 65, 1000), testing::HasSubstr("prefetch f B b k 2"));
+}
+
+/// Columns that would leave most of a vector empty have lanes along the sum, where that is long enough.
+TEST(Products, FewColumnsAreSummedApart) {
+  EXPECT_THAT(schedule_of_product(17, 33, 65, 9), testing::HasSubstr("cut f n 32\noperand f.p1 m"));
+  EXPECT_THAT(schedule_of_product(17, 18, 65, 9), testing::HasSubstr("cut f n 16\n"));
+  for (const auto& whole : {schedule_of_product(17, 32, 65, 9), schedule_of_product(17, 37, 65, 9),
+                            schedule_of_product(17, 33, 24, 9), schedule_of_product(17, 33, 65)})
+    EXPECT_THAT(whole, testing::Not(testing::HasSubstr("cut")));
+  for (const codegen::CpuTarget& target : instruction_sets()) {
+    const int lanes = std::max(4, target.vector_bits / 32);
+    const kernel::MachineLimits limits{.lanes = lanes, .vector_registers = lanes == 16 ? 32 : 16, .l2 = 4096};
+    for (const auto& [m, n, k] :
+         {std::tuple(17, 33, 65), {4, 17, 32}, {5, 18, 79}, {9, 50, 128}, {31, 34, 100}}) {
+      const std::string term = product_term(3, m, n, k, false);
+      Module module = parse_module(term, "product");
+      auto cone =
+          kernel::build_cone(module.entry(), std::vector<NodeId>{module.entry().results[0].value}, {});
+      ASSERT_TRUE(cone) << cone.error();
+      auto [schedule, made, decisions] = kernel::default_kernel(*cone, limits);
+      ASSERT_TRUE(made) << made.error();
+      if (lanes == 16) {
+        EXPECT_THAT(kernel::to_string(schedule), testing::HasSubstr("cut")) << term;
+      }
+      EXPECT_THAT(kernel::verify(*made), testing::IsEmpty()) << kernel::to_string(*made);
+      expect_interpreted(*made, target, uint64_t(n), kernel::to_string(schedule) + term);
+    }
+  }
 }
 
 /// A long sum with few results is divided among the workers all the same.

@@ -310,6 +310,33 @@ TEST(GoldenSplits, PartsThatEndInTheMiddleAreNotSplitAgain) {
 }
 
 /// The cell of an LSTM is a kernel; the loop around it carries its results.
+/// Both parts of a cut axis write what the whole would have; an axis that is summed stays whole.
+TEST(GoldenCut, TwoStagesWriteOneValue) {
+  const std::string term = R"(fn @f(%X: f32[7, 9]) {
+  %f = fold [i: 7, j: 9] over [j] { sum %X[i, j] }
+  %s = get %f, 0
+  return S = %s
+}
+)";
+  Module module = parse_module(term, "cut");
+  std::vector<NodeId> roots;
+  for (auto& r : module.entry().results) roots.push_back(r.value);
+  auto cone = build_cone(module.entry(), roots, {});
+  ASSERT_TRUE(cone) << cone.error();
+  const auto lowered = [&](const std::string& schedule) {
+    auto kernel = lower(*cone, parse_schedule(schedule));
+    return kernel ? to_string(*kernel) : kernel.error();
+  };
+  const std::string sum = cone->stages[0].name;
+  EXPECT_THAT(lowered("cut " + sum + " i 4\nparallel " + sum + ".p0 i.p0\n"), testing::HasSubstr("kernel"));
+  EXPECT_THAT(lowered("cut " + sum + " i 4\nvector " + sum + ".p1 j\n"), testing::HasSubstr("kernel"));
+  EXPECT_THAT(lowered("cut " + sum + " j 4\n"), testing::HasSubstr("reduces j, which split_reduction cuts"));
+  EXPECT_THAT(lowered("cut " + sum + " i 7\n"), testing::HasSubstr("i is not cut in two after 7 elements"));
+  EXPECT_THAT(lowered("cut " + sum + " i 0\n"), testing::HasSubstr("i is not cut in two after 0 elements"));
+  EXPECT_THAT(lowered("split " + sum + " i a b 2\ncut " + sum + " i 4\n"),
+              testing::HasSubstr("have been changed"));
+}
+
 TEST(GoldenLstm, TheLoopCarriesTheCell) {
   GoldenCase c{"lstm", {}};
   auto folder = golden_folder() / c.name;
