@@ -175,8 +175,7 @@ void frame(Nests& nests, const std::string& value, const std::string& copy, cons
     });
     rewrite_stage(nests.cone.stages[size_t(s)], [&](const FormulaRef& f) { return rewriter(f); });
   }
-  StageNest nest = nests.fresh(stage);
-  nests.insert_stage(*read.stages.begin(), std::move(stage), std::move(nest));
+  insert_copy(nests, *read.stages.begin(), std::move(stage));
 }
 
 } // namespace luminal::kernel

@@ -103,6 +103,9 @@ Kernel with_version(Kernel kernel, Expr condition, Kernel next);
 /// The axis that an index expression is, alone.
 std::optional<int> plain_axis(const Cone& cone, Expr e);
 
+/// Puts a stage of copies in front of stage `before`; refuses one that would read elements that are not made.
+void insert_copy(Nests& nests, int before, Stage stage);
+
 // ---- directives that change the stages (transform.cpp, cascade.cpp, split_reduction.cpp) ----
 void stage_copy(Nests& nests, const std::string& value, const std::string& copy);
 /// frame.cpp; with an axis: a copy for each block of so many of its elements.

@@ -41,6 +41,20 @@ bool reads(const Nests& nests, int stage, int value) {
 
 } // namespace
 
+void insert_copy(Nests& nests, int before, Stage stage) {
+  visit_stage(stage, [&](const Formula& f) {
+    if (f.kind != FormulaKind::load) return;
+    for (const Stage& maker : nests.cone.stages)
+      for (const Component& c : maker.components)
+        if (c.out == f.value && !(maker.needed.is_constant(1) &&
+                                  (maker.domain.is_constant(1) || c.kind != ComponentKind::map || c.after)))
+          refuse("{} is made only where stage {} needs it: a copy would read what nobody wrote",
+                 nests.cone.values[size_t(f.value)].name, maker.name);
+  });
+  StageNest nest = nests.fresh(stage);
+  nests.insert_stage(before, std::move(stage), std::move(nest));
+}
+
 void stage_copy(Nests& nests, const std::string& value, const std::string& copy) {
   int v = nests.value(value);
   for (auto& other : nests.cone.values)
@@ -111,8 +125,7 @@ void stage_copy(Nests& nests, const std::string& value, const std::string& copy)
     rewrite_loads(nests, r, [&](const FormulaRef& f) {
       return f->value == v ? formula_load(cv, f->dtype, word_index(f->index, word), f->guard) : f;
     });
-  StageNest nest = nests.fresh(stage);
-  nests.insert_stage(readers[0], std::move(stage), std::move(nest));
+  insert_copy(nests, readers[0], std::move(stage));
 }
 
 void materialize(Nests& nests, const std::string& node, const std::string& value) {
@@ -168,8 +181,7 @@ void materialize(Nests& nests, const std::string& node, const std::string& value
         [&](const FormulaRef& f) { return f->origin == node ? formula_load(part.out, f->dtype, f->at) : f; });
     rewrite_stage(s, [&](const FormulaRef& f) { return rewriter(f); });
   }
-  StageNest nest = nests.fresh(stage);
-  nests.insert_stage(int(first), std::move(stage), std::move(nest));
+  insert_copy(nests, int(first), std::move(stage));
 }
 
 void operand(Nests& nests, const std::string& name, const std::string& axis, const std::string& value) {
@@ -223,8 +235,7 @@ void operand(Nests& nests, const std::string& name, const std::string& axis, con
   factors[*side] = formula_load(part.out, v.dtype, part.index);
   reader.components[0].body = formula_op(Op::mul, std::move(factors));
   stage.components.push_back(std::move(part));
-  StageNest nest = nests.fresh(stage);
-  nests.insert_stage(s, std::move(stage), std::move(nest));
+  insert_copy(nests, s, std::move(stage));
 }
 
 void inline_value(Nests& nests, const std::string& value) {

@@ -309,7 +309,21 @@ TEST(GoldenSplits, PartsThatEndInTheMiddleAreNotSplitAgain) {
   EXPECT_THAT(check(3), testing::HasSubstr("keeps parts of an axis that does not end with them"));
 }
 
-/// The cell of an LSTM is a kernel; the loop around it carries its results.
+/// What is made where a domain holds is not read elsewhere: a copy would be of elements that nobody wrote.
+TEST(GoldenDomains, NothingIsCopiedThatIsNotMade) {
+  const GoldenCase c{"attention", {}};
+  const Module module = parse_module(read_text(golden_folder() / c.name / "term.lum"), c.name);
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone) << cone.error();
+  for (const char* copy :
+       {"stage F.w x", "frame F.w x", "operand O e x", "stage S x", "frame S x", "materialize s x"}) {
+    const auto kernel =
+        lower(*cone, parse_schedule(fmt::format("cascade F root\npredicate_bound sf k\n{}\n", copy)));
+    EXPECT_THAT(kernel ? copy : kernel.error(), testing::HasSubstr("a copy would read what nobody wrote"));
+  }
+  EXPECT_TRUE(lower(*cone, parse_schedule("stage S x\ncascade F root\npredicate_bound x k\n")));
+}
+
 /// Both parts of a cut axis write what the whole would have; an axis that is summed stays whole.
 TEST(GoldenCut, TwoStagesWriteOneValue) {
   const std::string term = R"(fn @f(%X: f32[7, 9]) {
@@ -328,8 +342,11 @@ TEST(GoldenCut, TwoStagesWriteOneValue) {
     return kernel ? to_string(*kernel) : kernel.error();
   };
   const std::string sum = cone->stages[0].name;
-  EXPECT_THAT(lowered("cut " + sum + " i 4\nparallel " + sum + ".p0 i.p0\n"), testing::HasSubstr("kernel"));
-  EXPECT_THAT(lowered("cut " + sum + " i 4\nvector " + sum + ".p1 j\n"), testing::HasSubstr("kernel"));
+  const std::string parallel = lowered("cut " + sum + " i 4\nparallel " + sum + ".p0 i.p0\n");
+  EXPECT_THAT(parallel, testing::HasSubstr("parallel i.p0 in 0..4\n"));
+  EXPECT_THAT(parallel, testing::HasSubstr("s[i.p1 + 4] = "));
+  EXPECT_THAT(lowered("cut " + sum + " i 4\nvector " + sum + ".p1 j\n"),
+              testing::HasSubstr("f.p1.acc: f32[16]"));
   EXPECT_THAT(lowered("cut " + sum + " j 4\n"), testing::HasSubstr("reduces j, which split_reduction cuts"));
   EXPECT_THAT(lowered("cut " + sum + " i 7\n"), testing::HasSubstr("i is not cut in two after 7 elements"));
   EXPECT_THAT(lowered("cut " + sum + " i 0\n"), testing::HasSubstr("i is not cut in two after 0 elements"));
@@ -337,6 +354,7 @@ TEST(GoldenCut, TwoStagesWriteOneValue) {
               testing::HasSubstr("have been changed"));
 }
 
+/// The cell of an LSTM is a kernel; the loop around it carries its results.
 TEST(GoldenLstm, TheLoopCarriesTheCell) {
   GoldenCase c{"lstm", {}};
   auto folder = golden_folder() / c.name;

@@ -100,7 +100,8 @@ public:
       return {DirectiveKind::materialize, {any(nodes), fresh}, {}};
     }
     default:
-      if (pick(2)) return {DirectiveKind::pieces, {stage, axis}, {}};
+      if (pick(3) == 0) return {DirectiveKind::pieces, {stage, axis}, {}};
+      if (pick(2)) return {DirectiveKind::cut, {stage, axis}, {1 + pick(40)}};
       return {DirectiveKind::inline_, {value}, {}};
     }
   }
