@@ -23,6 +23,7 @@ void replace_symbol(StageNest& nest, Expr symbol, Expr by) {
 
 /// Loop names are names of the kernel: no value, dimension symbol or hole may be called so.
 void check_loop_name(const Nests& nests, const std::string& name) {
+  if (!is_buffer_name(name)) refuse("{} is no name of a loop or a value", name);
   for (auto& v : nests.cone.values)
     if (v.name == name) refuse("{} is a value", name);
   for (Expr s : nests.cone.symbols)

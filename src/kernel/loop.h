@@ -174,6 +174,8 @@ bool same(const Stmt& a, const Stmt& b);
 /// Mistakes: unknown names, types, indices of register buffers that are not constant after unrolling, loads
 /// of never-written scratch, parallel loops in vector ones, ...
 std::vector<std::string> verify(const Kernel& kernel);
+/// An identifier that is no word of the text form.
+bool is_buffer_name(std::string_view name);
 
 /// Vector registers that a kernel needs at its widest point once unrolled loops are expanded.
 struct RegisterPressure {

@@ -292,9 +292,11 @@ Body StageLowering::outer(size_t i, State state) {
       continue;
     Expr rest = *last - loop.symbol * *c;
     whole = floordiv(guard.limit - rest - 1, *c) + 1;
-    // A step is as long as what is inside: then the last whole trip is not before the first.
-    regular =
-        prove(lt(*last - at_first(state, guard.value), *c)) == Truth::yes && bounds.begin.is_constant(0);
+    // A step is as long as what is inside: then the last whole trip is not before the first, nor behind the end where this guard alone makes it.
+    const Expr first = at_first(state, guard.value),
+               own = ceildiv(guard.limit - first + loop.symbol * *c, *c);
+    regular = prove(lt(*last - first, *c)) == Truth::yes && bounds.begin.is_constant(0) &&
+              bounds.end == min(loop.extent, own);
     splits = g;
   }
   auto part = [&](State s, Expr begin, Expr end) -> Body {

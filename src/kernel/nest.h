@@ -66,6 +66,7 @@ struct Nests {
   std::set<std::string> predicate_splits;
   std::set<int> streams;            // values that are written past the caches
   std::map<std::string, int> roles; // loop -> depth
+  std::set<int> beyond;             // axes of parts that go beyond the end of the axis that was split
   /// Conditions of a domain at an element of a word (dot_unit.cpp): the condition that they are instances of. Parts of a nest begin and end between words.
   std::map<Expr, Expr, ExprLess> instances;
   int cascades = 0;

@@ -72,6 +72,11 @@ void split_reduction(Nests& nests, const Directive& d) {
         (nests.cone.axes[size_t(round)].symbol * count + p) * block + nests.cone.axes[size_t(place)].symbol;
     covered = nests.cone.axes[size_t(round)].extent * (count * block);
   }
+  const bool covers = prove(le(covered, axis.extent)) == Truth::yes;
+  if (!covers || nests.beyond.contains(k)) {
+    nests.beyond.insert(part);
+    nests.beyond.insert(inner.begin(), inner.end());
+  }
   // Every stage that shares the axis runs over its parts: what one part needs is made where the part is.
   for (size_t i = 0; i < nests.cone.stages.size(); i++) {
     Stage& stage = nests.cone.stages[i];
@@ -110,8 +115,7 @@ void split_reduction(Nests& nests, const Directive& d) {
     for (auto& [a, v] : fresh.axis_values) nest.axis_values[a] = v;
     nest.loops.erase(nest.loops.begin() + long(position));
     nest.loops.insert(nest.loops.begin() + long(position), fresh.loops.begin(), fresh.loops.end());
-    if (prove(le(covered, axis.extent)) != Truth::yes)
-      nest.guards.push_back({substitute(value, fresh.axis_values), axis.extent, reduced});
+    if (!covers) nest.guards.push_back({substitute(value, fresh.axis_values), axis.extent, reduced});
   }
   for (auto& h : nests.cone.holes)
     for (Expr e : index_exprs(h.value))

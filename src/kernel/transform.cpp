@@ -42,6 +42,10 @@ bool reads(const Nests& nests, int stage, int value) {
 } // namespace
 
 void insert_copy(Nests& nests, int before, Stage stage) {
+  for (int a : stage.axes)
+    if (nests.beyond.contains(a))
+      refuse("the parts along {} go beyond the end of what was split: a copy would, too",
+             nests.cone.axes[size_t(a)].name);
   visit_stage(stage, [&](const Formula& f) {
     if (f.kind != FormulaKind::load) return;
     for (const Stage& maker : nests.cone.stages)

@@ -48,15 +48,6 @@ private:
   }
 
   // ---- the kernel's head
-  static bool is_name(std::string_view name) {
-    try {
-      Expr::symbol(name);
-    } catch (const Error&) {
-      return false;
-    }
-    return true;
-  }
-
   void kernel() {
     std::set<std::string, std::less<>> names;
     for (const Expr symbol : k_.symbols) {
@@ -74,10 +65,7 @@ private:
       const auto wrong = [&](const std::string& text) {
         complain(fmt::format("buffer '{}': {}", b.name, text));
       };
-      static const std::set<std::string, std::less<>> words = {"shared", "local", "registers", "group",
-                                                               "tensor_memory"};
-      if (!is_name(b.name) || words.contains(b.name))
-        wrong("the name is no identifier, or a word of the language");
+      if (!is_buffer_name(b.name)) wrong("the name is no identifier, or a word of the language");
       if (!names.insert(b.name).second) wrong("there are two buffers of this name");
       if (b.space == Space::global && arguments_end) wrong("global buffers stand before all others");
       arguments_end |= b.space != Space::global;
@@ -710,6 +698,17 @@ private:
 };
 
 } // namespace
+
+bool is_buffer_name(std::string_view name) {
+  static const std::set<std::string, std::less<>> words = {"shared", "local", "registers", "group",
+                                                           "tensor_memory"};
+  try {
+    Expr::symbol(name);
+  } catch (const Error&) {
+    return false;
+  }
+  return !words.contains(name);
+}
 
 std::vector<std::string> verify(const Kernel& kernel) { return Verifier(kernel).run(); }
 

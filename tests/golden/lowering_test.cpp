@@ -309,6 +309,55 @@ TEST(GoldenSplits, PartsThatEndInTheMiddleAreNotSplitAgain) {
   EXPECT_THAT(check(3), testing::HasSubstr("keeps parts of an axis that does not end with them"));
 }
 
+/// An axis that ends in two ways, with the whole and with a block of it: whole tiles end with both.
+TEST(GoldenSplits, WholeTilesEndWithTheirBlock) {
+  const Module module = parse_module("symbol M: 1..129\nfn @f(%X: f32[M, 3]) {\n"
+                                     "  %f = fold [m: M, k: 3] over [k] { sum %X[m, k] }\n"
+                                     "  %s = get %f, 0\n  return s = %s\n}\n",
+                                     "blocks");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone) << cone.error();
+  const auto kernel = lower(*cone, parse_schedule("split f m m.o m.i 78\nsplit f m.i p q 2\nsplit f p a b 2\n"
+                                                  "order f m.o a b k q\nunroll f q\nparallel f m.o\n"));
+  ASSERT_TRUE(kernel) << kernel.error();
+  for (const int64_t rows : {1, 77, 78, 79, 129}) {
+    Bindings bindings = random_bindings(module.entry(), {"blocks", {{"M", rows}}}, uint64_t(rows));
+    const HostTensor want = Interpreter(module, bindings).run().at("s");
+    const KernelRun got = run_cone(module.entry(), *cone, *kernel, bindings, adversarial(1, 2));
+    ASSERT_TRUE(got.run.ok()) << got.run.text();
+    EXPECT_LE(difference(DType::f32, got.results.at("s"), want), 2e-6);
+  }
+}
+
+/// What covers more than the axis that was split is not copied whole; names of copies are names.
+TEST(GoldenSplits, PartsBeyondTheEndAreNotCopied) {
+  const Module module = parse_module("fn @mm(%A: f32[4, 7], %B: f32[7, 8]) {\n"
+                                     "  %a = view %A [m: 4, n: 8, k: 7] -> [m, k]\n"
+                                     "  %b = view %B [m: 4, n: 8, k: 7] -> [k, n]\n  %p = mul %a, %b\n"
+                                     "  %f = fold [m: 4, n: 8, k: 7] over [k] { sum %p[m, n, k] }\n"
+                                     "  %C = get %f, 0\n  return C = %C\n}\n",
+                                     "mm");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone) << cone.error();
+  const auto lowered = [&](std::string_view schedule) {
+    const auto kernel = lower(*cone, parse_schedule(schedule));
+    if (!kernel) return kernel.error();
+    EXPECT_THAT(verify(*kernel), testing::IsEmpty());
+    const Bindings bindings = random_bindings(module.entry(), {"mm", {}}, 3);
+    const KernelRun got = run_cone(module.entry(), *cone, *kernel, bindings, adversarial(1, 1));
+    EXPECT_TRUE(got.run.ok()) << got.run.text();
+    return std::string("right");
+  };
+  EXPECT_EQ(lowered("split_reduction f k serial 7\noperand f n x\n"), "right");
+  for (const char* split : {"serial 2", "serial 8", "serial 2 8", "pairs 4 1"})
+    EXPECT_THAT(lowered(fmt::format("split_reduction f k {}\noperand f n x\n", split)),
+                testing::HasSubstr("beyond the end of what was split: a copy would, too"))
+        << split;
+  for (const char* name : {"*", "shared"})
+    EXPECT_THAT(lowered(fmt::format("stage A {}\n", name)),
+                testing::HasSubstr(fmt::format("{} is no name of a loop or a value", name)));
+}
+
 /// What is made where a domain holds is not read elsewhere: a copy would be of elements that nobody wrote.
 TEST(GoldenDomains, NothingIsCopiedThatIsNotMade) {
   const GoldenCase c{"attention", {}};
