@@ -23,13 +23,6 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(white) - first + 1);
 }
 
-std::string lowercase_ascii(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  return out;
-}
-
 std::string_view nearest_word(std::string_view word, const std::vector<std::string_view>& words) {
   size_t best = std::min(std::max<size_t>(1, word.size() / 3) + 1, word.size());
   std::string_view nearest;

@@ -24,7 +24,6 @@ template <std::ranges::input_range R> std::string join(const R& parts, std::stri
 std::vector<std::string_view> split(std::string_view text, char separator);
 /// Without white space at both ends.
 std::string_view trim(std::string_view text);
-std::string lowercase_ascii(std::string_view text);
 /// The word of `words` that is nearest to `word` by edit distance, for "did you mean"; empty where none is near.
 std::string_view nearest_word(std::string_view word, const std::vector<std::string_view>& words);
 

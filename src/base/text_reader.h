@@ -79,9 +79,6 @@ public:
   Position position(uint32_t offset) const;
   const std::string& file() const { return file_; }
   std::string_view text() const { return text_; }
-  std::string_view text_between(uint32_t begin, uint32_t end) const {
-    return text_.substr(begin, end - begin);
-  }
 
   // ---- errors
   [[noreturn]] void

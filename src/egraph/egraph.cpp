@@ -161,17 +161,11 @@ std::span<const RuleId> EGraph::ruleset(RulesetId id) const {
 const std::string& EGraph::ruleset_name(RulesetId id) const {
   return at(state_->rulesets, id, "ruleset").name;
 }
-size_t EGraph::sort_count() const { return state_->sorts.size(); }
 size_t EGraph::op_count() const { return state_->ops.size(); }
 size_t EGraph::rule_count() const { return state_->rules.size(); }
-size_t EGraph::ruleset_count() const { return state_->rulesets.size(); }
 std::optional<OpId> EGraph::find_op(std::string_view name) const {
   const auto found = state_->op_names.find(std::string(name));
   return found == state_->op_names.end() ? std::nullopt : std::optional(found->second);
-}
-std::optional<RulesetId> EGraph::find_ruleset(std::string_view name) const {
-  const auto found = state_->ruleset_names.find(std::string(name));
-  return found == state_->ruleset_names.end() ? std::nullopt : std::optional(found->second);
 }
 
 namespace {

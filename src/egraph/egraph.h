@@ -80,12 +80,9 @@ public:
   const Rule& rule(RuleId id) const;
   std::span<const RuleId> ruleset(RulesetId id) const;
   const std::string& ruleset_name(RulesetId id) const;
-  size_t sort_count() const;
   size_t op_count() const;
   size_t rule_count() const;
-  size_t ruleset_count() const;
   std::optional<OpId> find_op(std::string_view name) const;
-  std::optional<RulesetId> find_ruleset(std::string_view name) const;
 
   // -- terms and facts, outside of runs --------------------------------------------------------------------------------------------
   // Arguments need not be leaders. Unions are not closed under congruence before rebuild(), which run(), matches and readers of rows
