@@ -98,6 +98,7 @@ TEST(Maps, RowsAreAskedForLineByLine) {
 }
 TEST(ChangedSchedules, Convolutions) { check_changes(convolution_term, 1, 10, {DirectiveKind::frame}); }
 TEST(ChangedSchedules, Depthwise) { check_changes(depthwise_term, 1, 20, {DirectiveKind::vector}); }
+TEST(ChangedSchedules, Spreads) { check_changes(spread_term, 1, 12, {DirectiveKind::vector}); }
 TEST(ChangedSchedules, Softmax) { check_changes(softmax_term, 1, 8, {DirectiveKind::at}); }
 
 } // namespace
