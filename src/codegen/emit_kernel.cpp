@@ -190,8 +190,7 @@ void Emitter::declare_scratch() {
 }
 
 void Emitter::run(const std::string& entry) {
-  for (const char* reason : {target_.fma ? nullptr : "fused multiply-add"})
-    if (reason) fail(fmt::format("the processor {} has no {}", target_.cpu, reason));
+  if (!target_.fma) fail(fmt::format("the processor {} has no fused multiply-add", target_.cpu));
   open_scope();
   declare_function(entry);
   declare_scratch();

@@ -151,8 +151,8 @@ Value* Emitter::load_blocks(const Access& a, llvm::Type* element, Value* mask) {
   return if_mask_ ? b_.CreateSelect(if_mask_, result, Constant::getNullValue(type)) : result;
 }
 
-/// Lanes that are not live are 0. Where LLVM finds out late that none of a register's lanes is live, it takes its mask away and loads them all (19, AVX and AVX2: their
-/// masks are vectors of integers). The instruction itself keeps its mask.
+/// Lanes that are not live are 0. Where LLVM finds out late that none of a register's lanes is live, it takes its mask away and loads them all (19, AVX2: its masks are
+/// vectors of integers; no code is made for AVX alone, which lacks multiply-adds). The instruction itself keeps its mask.
 Value* Emitter::masked_load(llvm::Type* type, Value* p, Value* mask) {
   const unsigned bits = type->getScalarSizeInBits(),
                  lanes = llvm::cast<llvm::FixedVectorType>(type)->getNumElements(),
