@@ -333,8 +333,8 @@ public:
     }
   }
 
-  /// Throws where an index expression overflows.
-  NodeId run() {
+  /// Nothing, or an Error, where an index expression overflows.
+  std::optional<NodeId> run() {
     const DType type = fold_.monoid.components()[0].dtype;
     const Scalar self = Scalar::leaf(0), old0 = Scalar::leaf(1), new0 = Scalar::leaf(2);
     const Scalar weight = Scalar::apply(sum_.exponential, {Scalar::apply(Op::sub, {old0, new0})});
@@ -379,12 +379,15 @@ public:
       case Outside::Kind::zero_unless: result = map(Op::select, {factor, result, zeros()}); break;
       }
     }
-    return result;
+    return fits_ ? std::optional(result) : std::nullopt;
   }
 
 private:
   NodeId add(Attr attr, std::vector<NodeId> inputs, std::vector<std::string> axis_names = {}) {
-    return b_.add(std::move(attr), std::move(inputs), std::move(axis_names), node_.origin).value();
+    const NodeId input = inputs[0];
+    const auto id = b_.add(std::move(attr), std::move(inputs), std::move(axis_names), node_.origin);
+    fits_ = fits_ && id.has_value();
+    return id.value_or(input);
   }
   NodeId map(Op op, std::vector<NodeId> inputs) { return add(MapAttr{op, {}}, std::move(inputs)); }
   NodeId view(NodeId of, const Shape& shape, std::vector<Expr> index) {
@@ -444,6 +447,7 @@ private:
   std::vector<Expr> axes_;
   std::vector<int> outer_;
   std::map<NodeId, NodeId> replaced_;
+  bool fits_ = true; // every node so far
 };
 
 /// Folds of one result: what the finder looks at.
@@ -492,11 +496,11 @@ int64_t join_weighted_sums(Module& module) {
       const auto sum = node.kind == NodeKind::get ? sums.find(before[r.current()].inputs[0]) : sums.end();
       if (sum == sums.end()) return r.put(std::move(node));
       try {
-        const NodeId result = Writer(r, before, sum->first, sum->second).run();
-        ++joined;
-        return result;
-      } catch (const Error&) {                    // an index expression that overflows: it stays as it is
-      } catch (const std::bad_optional_access&) { // here too
+        if (const auto result = Writer(r, before, sum->first, sum->second).run()) {
+          ++joined;
+          return *result;
+        }
+      } catch (const Error&) { // an index expression that overflows: it stays as it is
       }
       return r.put(std::move(node));
     });
