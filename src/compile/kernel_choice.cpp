@@ -154,8 +154,8 @@ Result<PlannedKernel> KernelChooser::choose(const search::KernelPlace& place, Ex
     return search::extract_problem(where, wanted);
   };
 
-  if (const auto given = options_.schedules.find(made.report.name); given != options_.schedules.end()) {
-    if (const auto used = use(given->second, canonical->cone, made); !used)
+  if (const auto own = options_.schedules.find(made.report.name); own != options_.schedules.end()) {
+    if (const auto used = use(own->second, canonical->cone, made); !used)
       return Failure{fmt::format("kernel {}: the schedule given for it {}", made.report.name, used.error())};
     made.report.given = true;
     return made;

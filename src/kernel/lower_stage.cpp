@@ -328,12 +328,12 @@ Body StageLowering::outer(size_t i, State state) {
     const Expr all_begin = min(end, max(begin, r->all_begin)), all_end = max(all_begin, min(end, r->all_end));
     if (!all_begin.is_constant() || !all_end.is_constant()) return part(s, begin, end);
     Body out;
-    for (int64_t i = begin.value(); i < all_begin.value(); i++) append(out, part(s, i, i + 1));
+    for (int64_t at = begin.value(); at < all_begin.value(); at++) append(out, part(s, at, at + 1));
     const Assumed before = l_.assumed_;
     l_.assumed_.yes.insert(r->conditions.begin(), r->conditions.end());
     if (all_begin.value() < all_end.value()) append(out, part(s, all_begin, all_end));
     l_.assumed_ = before;
-    for (int64_t i = all_end.value(); i < end.value(); i++) append(out, part(s, i, i + 1));
+    for (int64_t at = all_end.value(); at < end.value(); at++) append(out, part(s, at, at + 1));
     return out;
   };
   if (!splits) return parts(state, bounds.begin, bounds.end);
