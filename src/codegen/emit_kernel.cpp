@@ -431,7 +431,7 @@ void Emitter::vector_loop(const kernel::Stmt& s) {
 
 namespace {
 /// What is computed in the same way however many lanes stand side by side.
-constexpr Op alike[] = {Op::add, Op::sub, Op::mul, Op::fma, Op::max, Op::min};
+constexpr Op alike[] = {Op::add, Op::sub, Op::mul, Op::fma, Op::max, Op::min, Op::bit_or, Op::shl};
 } // namespace
 
 // Sums and the like in accumulators whose dead lanes nobody reads: no lane needs another one, and no operation is computed otherwise where fewer
@@ -441,7 +441,8 @@ bool Emitter::narrows(const kernel::Body& statements) {
     switch (v.kind) {
     case ValueKind::constant:
     case ValueKind::let:
-    case ValueKind::cast: break;
+    case ValueKind::cast:
+    case ValueKind::bitcast: break;
     case ValueKind::load:
       if (bits(v.dtype) < 8 || bits(kernel_.buffers[static_cast<size_t>(v.buffer)].dtype) < 8) return false;
       break;

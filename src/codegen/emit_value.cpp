@@ -81,6 +81,7 @@ Value* Emitter::value(const kernel::ValueRef& v) {
   }
   case ValueKind::op:
     if (Value* x = nibble_function(*v)) return x;
+    if (Value* x = words(*v)) return x;
     return operation(*v);
   case ValueKind::cast:
     if (Value* x = nibble_function(*v)) return x;
@@ -175,6 +176,47 @@ Value* Emitter::nibble_function(const kernel::Value& v) {
   return call_intrinsic(
       "llvm.x86.avx512.permvar.sf.512", f32,
       {llvm::ConstantDataVector::get(context_, llvm::ArrayRef<float>(table->values)), low_bits(code, 4)});
+}
+
+/// Narrow numbers from memory put together in words of 32 bits: shuffled together, without a conversion and a shift for each.
+Value* Emitter::words(const kernel::Value& v) {
+  std::array<kernel::ValueRef, 4> parts;
+  int width = 0; // of a part
+  const auto take = [&](const auto& self, const kernel::ValueRef& x, int64_t shift) -> bool {
+    const bool plain = x->kind == ValueKind::op && x->user_op.empty();
+    if (plain && x->op == Op::bit_or) return self(self, x->args[0], shift) && self(self, x->args[1], shift);
+    if (plain && x->op == Op::shl && shift == 0 && x->args[1]->kind == ValueKind::constant)
+      return self(self, x->args[0], static_cast<int64_t>(x->args[1]->constant));
+    if (x->kind != ValueKind::cast) return false;
+    const kernel::ValueRef& part = x->args[0];
+    const kernel::Value& from = part->kind == ValueKind::bitcast ? *part->args[0] : *part;
+    if (width == 0) width = bits(part->dtype);
+    if ((part->dtype != DType::u8 && part->dtype != DType::u16) || bits(part->dtype) != width ||
+        from.kind != ValueKind::load || bits(from.dtype) != width || shift < 0 || shift >= 32 ||
+        shift % width != 0 || parts[static_cast<size_t>(shift / width)])
+      return false;
+    parts[static_cast<size_t>(shift / width)] = part;
+    return true;
+  };
+  if (v.dtype != DType::u32 || v.op != Op::bit_or || !v.user_op.empty() || !take(take, v.args[0], 0) ||
+      !take(take, v.args[1], 0))
+    return nullptr;
+  llvm::SmallVector<Value*, 4> x;
+  for (int i = 0; i < 32 / width; ++i) {
+    if (!parts[static_cast<size_t>(i)]) return nullptr;
+    x.push_back(value(parts[static_cast<size_t>(i)]));
+    if (x.back()->getType() != with_lanes(b_.getIntNTy(static_cast<unsigned>(width)))) return nullptr;
+  }
+  llvm::SmallVector<int, 64> by_turns;
+  for (int lane = 0; lane < static_cast<int>(lanes_); ++lane)
+    by_turns.append({lane, lane + static_cast<int>(lanes_)});
+  for (; x.size() > 1; x.resize(x.size() / 2)) {
+    width *= 2;
+    for (size_t i = 0; i < x.size() / 2; ++i)
+      x[i] = b_.CreateBitCast(shuffle(x[2 * i], x[2 * i + 1], by_turns),
+                              with_lanes(b_.getIntNTy(static_cast<unsigned>(width))));
+  }
+  return x[0];
 }
 
 Value* Emitter::operation(const kernel::Value& v) {

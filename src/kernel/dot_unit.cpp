@@ -155,6 +155,25 @@ FormulaRef masked(FormulaRef word, const WordDomain& domain, const Unit& unit) {
   return word;
 }
 
+/// Elements put together in a word, the first one lowest.
+FormulaRef word_of(std::span<const FormulaRef> elements, const Unit& unit) {
+  const int width = 32 / unit.k;
+  FormulaRef word;
+  for (size_t i = 0; i < elements.size(); i++) {
+    FormulaRef x = formula_cast(DType::u32, elements[i]);
+    if (i) x = formula_op(Op::shl, {x, formula_constant(DType::u32, double(i) * width)});
+    word = word ? formula_op(Op::bit_or, {word, x}) : x;
+  }
+  return word;
+}
+
+/// The bits of an element at a place of the axis.
+FormulaRef element_at(const FormulaRef& f, const ConeAxis& axis, Expr place, const Unit& unit) {
+  const int width = 32 / unit.k;
+  FormulaRef x = substitute(f, {{axis.symbol, place}});
+  return bits(x->dtype) == width ? formula_bitcast(width == 8 ? DType::u8 : DType::u16, x) : x;
+}
+
 /// A copy of an operand in words: a stage of its own, and the load of a word of it. What knows all axes of the domain has zeros outside of it; what reads
 /// nothing that the kernel makes comes before the loops of a cascade.
 FormulaRef copied(Nests& nests, int stage, const std::string& name, const FormulaRef& f, const ConeAxis& axis,
@@ -183,12 +202,10 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, const Formul
     of_kernel |=
         part.kind == FormulaKind::load && nests.cone.values[size_t(part.value)].role != ValueRole::input;
   });
-  const int width = 32 / unit.k;
-  FormulaRef word;
+  std::vector<FormulaRef> elements;
   for (int i = 0; i < unit.k; i++) {
     const Expr at = words.symbol * unit.k + i;
-    FormulaRef x = substitute(f, {{axis.symbol, at}});
-    if (bits(x->dtype) == width) x = formula_bitcast(width == 8 ? DType::u8 : DType::u16, x);
+    FormulaRef x = element_at(f, axis, at, unit);
     std::vector<Expr> conditions{lt(at, axis.extent)};
     if (inside_domain) {
       const std::vector<Expr>& own = domain.all[size_t(i)];
@@ -198,9 +215,7 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, const Formul
       if (prove(inside) != Truth::yes)
         x = formula_op(Op::select, {formula_index(inside, DType::boolean), guarded(x, inside),
                                     formula_constant(x->dtype, 0)});
-    x = formula_cast(DType::u32, x);
-    if (i) x = formula_op(Op::shl, {x, formula_constant(DType::u32, i * width)});
-    word = word ? formula_op(Op::bit_or, {word, x}) : x;
+    elements.push_back(std::move(x));
   }
   ConeValue value;
   value.name = name;
@@ -208,7 +223,7 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, const Formul
   value.role = ValueRole::interior;
   Component part;
   part.dtype = DType::u32;
-  part.body = word;
+  part.body = word_of(elements, unit);
   Stage stage_of_copy;
   stage_of_copy.name = nests.free_stage_name(name);
   if (inside_domain) stage_of_copy.domain = domain.some;
@@ -314,9 +329,21 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
     const bool whole = !ragged || begins;
     FormulaRef x = whole ? pack(a) : nullptr, y = whole ? pack(b) : nullptr;
     if (size_t(!x) + size_t(!y) != copies.size() || (!copies.empty() && words == 1)) continue;
-    for (int64_t i = words * unit->k; i < extent; i++) {
-      const FormulaRef rest = substitute(body, {{axis.symbol, i}});
-      fold.init = fold.init ? formula_op(Op::add, {fold.init, rest}) : rest;
+    if (is_float(accumulator) && words * unit->k < extent) {
+      // One more step, of a word that ends with zeros: then all that is summed up comes from the instruction.
+      std::vector<FormulaRef> of_a, of_b;
+      for (int64_t i = words * unit->k; i < extent; i++) {
+        of_a.push_back(element_at(a, axis, i, *unit));
+        of_b.push_back(element_at(b, axis, i, *unit));
+      }
+      const FormulaRef before = fold.init ? fold.init : formula_constant(accumulator, 0);
+      fold.init =
+          formula_user_op(unit_name, accumulator, {before, word_of(of_a, *unit), word_of(of_b, *unit)});
+    } else {
+      for (int64_t i = words * unit->k; i < extent; i++) {
+        const FormulaRef rest = substitute(body, {{axis.symbol, i}});
+        fold.init = fold.init ? formula_op(Op::add, {fold.init, rest}) : rest;
+      }
     }
     const WordDomain domain = word_domain(nests, stage, axis, symbol, *unit);
     for (FormulaRef* operand : {&x, &y}) {

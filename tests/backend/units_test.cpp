@@ -200,6 +200,38 @@ TEST(Units, SumsAreRoundedByTheInstructionWhereNoneIsSubnormal) {
       }
 }
 
+/// Words of two halves and of four bytes from rows of 21, the last vector not whole.
+TEST(Units, NarrowNumbersAreShuffledIntoWords) {
+  const auto text = [](int lanes) {
+    return fmt::format(R"(
+kernel words(h: bf16[42] in, b: i8[84] in, y: u32[21] out, z: u32[21] out) lanes {0}
+  for v in 0..{1}
+    vector l in 0..{0} masked min({0}, 21 - {0}*v)
+      y[{0}*v + l] = bit_or(cast<u32>(bitcast<u16>(h[{0}*v + l])), shl(cast<u32>(bitcast<u16>(h[{0}*v + l + 21])), u32(16)))
+      z[{0}*v + l] = bit_or(bit_or(bit_or(cast<u32>(bitcast<u8>(b[{0}*v + l])), shl(cast<u32>(bitcast<u8>(b[{0}*v + l + 21])), u32(8))), shl(cast<u32>(bitcast<u8>(b[{0}*v + l + 42])), u32(16))), shl(cast<u32>(bitcast<u8>(b[{0}*v + l + 63])), u32(24)))
+)",
+                       lanes, (21 + lanes - 1) / lanes);
+  };
+  const auto znver4 = codegen::CpuTarget::named("znver4");
+  ASSERT_TRUE(znver4) << znver4.error();
+  const auto code = codegen::assembly(checked(text(16)), *znver4);
+  ASSERT_TRUE(code) << code.error();
+  EXPECT_EQ(code->find("vpslld"), std::string::npos) << *code;
+  EXPECT_NE(code->find("vpermt2w"), std::string::npos) << *code;
+  for (const int lanes : {1, 2, 4, 8, 16}) {
+    const kernel::Kernel k = checked(text(lanes));
+    Arguments args;
+    for (const auto& [name, bytes] : {std::pair("h", 84), {"b", 84}, {"y", 84}, {"z", 84}}) {
+      args.data[name] = Bytes(size_t(bytes));
+      for (int i = 0; i < bytes; i++) args.data[name][size_t(i)] = std::byte(i * 37 + lanes);
+    }
+    const Arguments expected = interpret(k, args);
+    Program(k, codegen::CpuTarget::host()).run(args);
+    EXPECT_EQ(args.data["y"], expected.data.at("y")) << lanes;
+    EXPECT_EQ(args.data["z"], expected.data.at("z")) << lanes;
+  }
+}
+
 TEST(Units, OperandsWithStrides) {
   if (!codegen::CpuTarget::host().int8_dot || !codegen::CpuTarget::host().triple.starts_with("x86"))
     GTEST_SKIP() << "this processor has no VPDPBUSD";
