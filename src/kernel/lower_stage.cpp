@@ -362,14 +362,29 @@ Body StageLowering::tails(State state, size_t g) {
   Expr fits = lt(*last, guard.limit);
   Truth full_only = prove(fits, l_.open_facts(fits));
   Expr cover = *last - base + 1;
-  int64_t rest = 0; // elements of the remainder, where known
+  int64_t rest = 0;   // elements of the remainder, where known
+  bool whole = false; // the tile lies within the axis or behind it
   if (cover.is_constant() && base.multiple() % cover.value() == 0) {
-    if (guard.limit.multiple() % cover.value() == 0) full_only = Truth::yes;
+    whole = guard.limit.multiple() % cover.value() == 0;
     if (guard.limit.is_constant()) rest = guard.limit.value() % cover.value();
   }
+  // What is left of the axis is known where the tile begins within it; bounds of loops see to that, where they can express it.
+  Expr within = 1;
+  if (whole || rest > 0)
+    for (const OpenLoop& o : l_.open_) {
+      if (!o.symbol.is_symbol() || !depends_on(base, o.symbol)) continue;
+      auto c = coefficient_of(base, o.symbol);
+      if (!c || !c->is_constant() || c->value() < 1) within = lt(base, guard.limit);
+    }
+  if (prove(within, l_.open_facts(within)) == Truth::yes) within = 1;
+  const auto where = [&](Body body) -> Body {
+    if (within.is_constant(1)) return body;
+    return {if_then(within, std::move(body))};
+  };
   State full = state;
   full.held[g] = true;
   if (full_only == Truth::yes) return tails(std::move(full), g + 1);
+  if (whole) return where(tails(std::move(full), g + 1));
   const Lanes lanes = l_.lanes_[size_t(stage_)];
   if (const StageLoop* lane = lane_end(state, guard)) {
     if (lanes == Lanes::whole) {
@@ -402,15 +417,6 @@ Body StageLowering::tails(State state, size_t g) {
       }
     }
   }
-  // What is left of the axis is known where the tile begins within it; bounds of loops see to that, where they can express it.
-  Expr within = 1;
-  if (rest > 0)
-    for (const OpenLoop& o : l_.open_) {
-      if (!o.symbol.is_symbol() || !depends_on(base, o.symbol)) continue;
-      auto c = coefficient_of(base, o.symbol);
-      if (!c || !c->is_constant() || c->value() < 1) within = lt(base, guard.limit);
-    }
-  if (prove(within, l_.open_facts(within)) == Truth::yes) within = 1;
   // A loop that is written out, of which nobody knows how much is left, runs step by step around a tile of one step.
   auto remains = [&]() -> Body {
     if (shrunk || written_out.size() != 1) return tails(std::move(part), g + 1);
@@ -443,8 +449,7 @@ Body StageLowering::tails(State state, size_t g) {
   auto remainder = [&]() -> Body {
     Body body = filled;
     append(body, remains());
-    if (within.is_constant(1)) return body;
-    return {if_then(within, std::move(body))};
+    return where(std::move(body));
   };
   // Beside many whole tiles one body of each loop is enough: what it costs is seldom paid, and it is quarter the code.
   constexpr int64_t many = 4;

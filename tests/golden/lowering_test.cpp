@@ -403,6 +403,27 @@ TEST(GoldenCut, TwoStagesWriteOneValue) {
               testing::HasSubstr("have been changed"));
 }
 
+/// Tiles of a merged loop that begin behind the end of the axis do nothing, also where the axis ends with a whole tile.
+TEST(GoldenSplits, MergedLoopsEndWithTheAxis) {
+  const Module module = parse_module(R"(fn @f(%X: f32[52, 6, 3]) {
+  %f = fold [o: 52, i: 6, k: 3] over [k] { sum %X[o, i, k] }
+  %s = get %f, 0
+  return s = %s
+}
+)",
+                                     "merged");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone) << cone.error();
+  const auto kernel =
+      lower(*cone, parse_schedule("split f o oo oi 16\nsplit f oi tile row 4\norder f oo tile i k row\n"
+                                  "unroll f row\nmerge f tile i both\n"));
+  ASSERT_TRUE(kernel) << kernel.error();
+  const Bindings bindings = random_bindings(module.entry(), {"merged", {}}, 9);
+  const KernelRun got = run_cone(module.entry(), *cone, *kernel, bindings, adversarial(1, 1));
+  ASSERT_TRUE(got.run.ok()) << got.run.text() << to_string(*kernel);
+  EXPECT_LE(difference(DType::f32, got.results.at("s"), Interpreter(module, bindings).run().at("s")), 2e-6);
+}
+
 /// The cell of an LSTM is a kernel; the loop around it carries its results.
 TEST(GoldenLstm, TheLoopCarriesTheCell) {
   GoldenCase c{"lstm", {}};
