@@ -10,8 +10,7 @@ Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr s
     for (int h : holes_of(cone, std::span(&e, 1)))
       for (Expr inner : index_exprs(cone.holes[size_t(h)].value))
         if (depends_on(inner, symbol)) return Step::irregular;
-  const ConeValue& v = cone.values[size_t(value)];
-  Expr offset = layout_offset(v.layout.empty() ? row_major(int(v.shape.size())) : v.layout, v.shape, index);
+  const Expr offset = layout_offset(cone.values[size_t(value)], index);
   if (!depends_on(offset, symbol)) return Step::none;
   auto c = coefficient_of(offset, symbol);
   if (!c) return Step::irregular;
@@ -19,6 +18,12 @@ Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr s
   return c->is_constant() && c->value() > width && c->value() <= 4 * width && c->value() % width == 0
              ? Step::near
              : Step::strided;
+}
+
+std::vector<Expr> over_loops(const StageNest& nest, const std::vector<Expr>& index) {
+  std::vector<Expr> out;
+  for (Expr e : index) out.push_back(substitute(e, nest.axis_values));
+  return out;
 }
 
 AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
@@ -34,11 +39,7 @@ AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
     case Step::irregular: use.irregular++; break;
     }
   };
-  auto at = [&](const std::vector<Expr>& index) {
-    std::vector<Expr> out;
-    for (Expr e : index) out.push_back(substitute(e, nest.axis_values));
-    return out;
-  };
+  auto at = [&](const std::vector<Expr>& index) { return over_loops(nest, index); };
   // Holes are read at axes, not at loops: an axis that the symbol moves makes them irregular.
   std::set<int> moved;
   for (size_t h = 0; h < nests.cone.holes.size(); h++)

@@ -10,6 +10,9 @@ enum class Step : uint8_t { none, contiguous, near, strided, irregular };
 /// How the offset of `index` in the value moves with a symbol, counted in elements of which each takes up `width` of the value's.
 Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr symbol, int64_t width = 1);
 
+/// Expressions over the axes, as the loops of the nest make these.
+std::vector<Expr> over_loops(const StageNest& nest, const std::vector<Expr>& index);
+
 struct AxisUse {
   int none = 0, contiguous = 0, near = 0, strided = 0,
       irregular = 0; // loads; of stores, near ones count as strided

@@ -91,10 +91,7 @@ void Chooser::blocks_ahead(int s, const BlockSums& b, bool several_rows) {
     if (f.kind != FormulaKind::load) return;
     const ConeValue& value = nests_.cone.values[size_t(f.value)];
     if (value.role != ValueRole::input || bytes_read(s, f.value, far).second <= limits_.l2 / 4) return;
-    std::vector<Expr> at;
-    for (Expr e : f.index) at.push_back(substitute(e, nest(s).axis_values));
-    const Layout layout = value.layout.empty() ? row_major(int(value.shape.size())) : value.layout;
-    const Expr offset = layout_offset(layout, value.shape, at);
+    const Expr offset = layout_offset(value, over_loops(nest(s), f.index));
     const std::optional<Expr> step = coefficient_of(offset, along);
     if (!depends_on(offset, lane) || !step || !step->is_constant()) return;
     const std::optional<Expr> group =
@@ -108,9 +105,7 @@ void Chooser::blocks_ahead(int s, const BlockSums& b, bool several_rows) {
     const auto& [bytes, loop] = block;
     if (bytes < 1) continue;
     const int64_t usual = std::max<int64_t>(1, distance / bytes);
-    const std::string& name = nests_.cone.values[size_t(value)].name;
-    if (const int64_t ahead = ask(s, ("ahead." + name).c_str(), usual, {0, usual * 2}); ahead > 0)
-      try_add(DirectiveKind::prefetch, {stage(s).name, name, loop, inner}, {ahead});
+    ask_ahead(s, value, {loop, inner}, usual, {0, usual * 2});
   }
 }
 

@@ -356,11 +356,7 @@ void Chooser::tiles_ahead(const std::vector<Far>& far, const TileLoops& loops, i
       read.insert(f.value);
   });
   const int64_t ahead = steps == loops.tiles ? 1 : std::max<int64_t>(1, 16 / rows);
-  for (int value : read) {
-    const std::string& name = nests_.cone.values[size_t(value)].name;
-    if (const int64_t distance = ask(sum, ("ahead." + name).c_str(), ahead, {0, 2 * ahead}); distance > 0)
-      try_add(DirectiveKind::prefetch, {stage(sum).name, name, steps, along}, {distance});
-  }
+  for (int value : read) ask_ahead(sum, value, {steps, along}, ahead, {0, 2 * ahead});
 }
 
 /// Loops of one stage of the cascade, or of what comes before and after it.
@@ -420,11 +416,9 @@ Chooser::Far Chooser::tile_stage(int s, const Tuple& t, const TileLoops& loops, 
   bool from_memory = false, to_memory = false;
   std::string far; // the value there
   const auto side_by_side = [&](int value, const std::vector<Expr>& index, int64_t width) {
-    std::vector<Expr> at;
-    for (Expr e : index) at.push_back(substitute(e, nest(s).axis_values));
     const ConeValue& v = nests_.cone.values[size_t(value)];
     const bool yes = last.is_symbol() && v.role != ValueRole::interior &&
-                     step_of(nests_.cone, value, at, last, width) == Step::contiguous;
+                     step_of(nests_.cone, value, over_loops(nest(s), index), last, width) == Step::contiguous;
     if (yes) far = v.name;
     return yes;
   };

@@ -163,11 +163,9 @@ bool Chooser::dealt(int s, const std::vector<std::string>& common) {
     bool suits = true;
     for (auto& c : st.components) {
       if (c.out < 0) continue;
-      std::vector<Expr> index;
-      for (Expr e : c.index) index.push_back(substitute(e, nest(s).axis_values));
       written++;
       suits = suits && bits(nests_.cone.values[size_t(c.out)].dtype) == 32 &&
-              step_of(nests_.cone, c.out, index, l.symbol, parts) == Step::contiguous;
+              step_of(nests_.cone, c.out, over_loops(nest(s), c.index), l.symbol, parts) == Step::contiguous;
     }
     const AxisUse use = use_along(nests_, s, l.symbol);
     if (suits && use.contiguous > 0 && use.strided == written && use.near + use.irregular == 0) row = l.name;

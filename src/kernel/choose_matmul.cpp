@@ -93,11 +93,7 @@ std::optional<Chooser::Product> Chooser::product(int s, const std::vector<std::s
   const Stage& st = stage(s);
   const std::vector<const Formula*> loads = factors(s);
   if (loads.empty()) return {};
-  const auto at = [&](const std::vector<Expr>& index) { // over the loops
-    std::vector<Expr> out;
-    for (Expr e : index) out.push_back(substitute(e, nest(s).axis_values));
-    return out;
-  };
+  const auto at = [&](const std::vector<Expr>& index) { return over_loops(nest(s), index); };
   for (const Formula* f : loads)
     if (!f->guard.is_constant(1)) return {};
   const std::vector<Expr> index[] = {at(loads[0]->index), at(loads[1]->index)};
@@ -244,6 +240,17 @@ std::vector<int> Chooser::inputs_of(int s) const {
   return values;
 }
 
+/// The elements of a value that a later trip of the first loop touches, asked for in the second one: so many trips ahead, 0 for not at all.
+void Chooser::ask_ahead(int s, int value, const std::vector<std::string>& loops, int64_t usual,
+                        std::vector<int64_t> options) {
+  const std::string& name = nests_.cone.values[size_t(value)].name;
+  const int64_t trips = ask(s, ("ahead." + name).c_str(), usual, std::move(options));
+  if (trips <= 0) return;
+  std::vector<std::string> words{stage(s).name, name};
+  words.insert(words.end(), loops.begin(), loops.end());
+  try_add(DirectiveKind::prefetch, words, {trips});
+}
+
 /// Operands that lie in memory batch by batch are asked for some batches ahead: the runs are too short for the processor's own guess.
 int64_t Chooser::batches_ahead(int s, const std::vector<int>& values, const std::string& batch,
                                const std::string& inner) {
@@ -292,13 +299,9 @@ void Chooser::tiles_ahead(int s, int value, const std::string& tiles, const std:
   bool even = true; // in equal steps
   visit_stage(stage(s), [&](const Formula& f) {
     if (f.kind != FormulaKind::load || f.value != value) return;
-    std::vector<Expr> at;
-    for (Expr e : f.index) at.push_back(substitute(e, nest(s).axis_values));
-    const Layout layout = v.layout.empty() ? row_major(int(v.shape.size())) : v.layout;
-    even = even && coefficient_of(layout_offset(layout, v.shape, at), loop->symbol).has_value();
+    even = even && coefficient_of(layout_offset(v, over_loops(nest(s), f.index)), loop->symbol).has_value();
   });
-  if (even && ask(s, ("ahead." + v.name).c_str(), 1, {0, 1}))
-    try_add(DirectiveKind::prefetch, {stage(s).name, v.name, tiles, inner}, {1});
+  if (even) ask_ahead(s, value, {tiles, inner}, 1, {0, 1});
 }
 
 /// Panels that pass by once, from memory, are asked for two pages ahead where multiplying them takes as long as bringing them, which all workers share. (Further
@@ -312,8 +315,7 @@ void Chooser::panels_ahead(int s, const Product& p, const std::string& panels, c
       bytes_read(s, p.value, panels).second <= limits_.l2)
     return;
   const int64_t usual = std::max<int64_t>(1, distance / step);
-  if (const int64_t steps = ask(s, ("ahead." + v.name).c_str(), usual, {0, usual / 2, usual * 2}); steps > 0)
-    try_add(DirectiveKind::prefetch, {stage(s).name, v.name, depth, depth}, {steps});
+  ask_ahead(s, p.value, {depth, depth}, usual, {0, usual / 2, usual * 2});
 }
 
 /// The results of the next tile are asked for while this one is summed up: sums that go on from there wait for them, and so do the stores.
@@ -321,10 +323,8 @@ void Chooser::results_ahead(int s, const std::string& tiles) {
   const StageLoop* loop = nest(s).find(tiles);
   if (!loop->symbol.is_symbol() || trips(*loop) < 2) return;
   for (auto& c : stage(s).components) {
-    if (c.out < 0 || nests_.cone.values[size_t(c.out)].role != ValueRole::output) continue;
-    const std::string name = nests_.cone.values[size_t(c.out)].name;
-    if (ask(s, ("ahead." + name).c_str(), 1, {0, 1}))
-      try_add(DirectiveKind::prefetch, {stage(s).name, name, tiles}, {1});
+    if (c.out >= 0 && nests_.cone.values[size_t(c.out)].role == ValueRole::output)
+      ask_ahead(s, c.out, {tiles}, 1, {0, 1});
   }
 }
 

@@ -270,8 +270,7 @@ void Chooser::stream_ahead(int s, const std::string& lanes, const std::vector<st
   std::map<int, Use> uses; // by value
   visit_stage(stage(s), [&](const Formula& f) {
     if (f.kind != FormulaKind::load || nests_.cone.values[size_t(f.value)].role != ValueRole::input) return;
-    std::vector<Expr> at;
-    for (Expr e : f.index) at.push_back(substitute(e, nest(s).axis_values));
+    const std::vector<Expr> at = over_loops(nest(s), f.index);
     const auto moves = [&](Expr symbol) {
       return std::ranges::any_of(at, [&](Expr e) { return depends_on(e, symbol); });
     };
@@ -280,10 +279,8 @@ void Chooser::stream_ahead(int s, const std::string& lanes, const std::vector<st
     for (size_t i = 0; i < reduced.size(); i++)
       if (const Expr symbol = nest(s).find(reduced[i])->symbol; symbol.is_symbol() && moves(symbol)) loop = i;
     if (loop == reduced.size()) return;
-    const ConeValue& value = nests_.cone.values[size_t(f.value)];
-    const Layout layout = value.layout.empty() ? row_major(int(value.shape.size())) : value.layout;
     uses[f.value].loops[loop]++;
-    uses[f.value].places.insert(layout_offset(layout, value.shape, at));
+    uses[f.value].places.insert(layout_offset(nests_.cone.values[size_t(f.value)], at));
   });
   for (auto& [value, use] : uses) {
     if (use.places.size() < 2) continue; // a line for each trip: scales
@@ -324,26 +321,20 @@ void Chooser::windows_ahead(int s, const std::string& lanes, const std::string& 
   std::set<int> values;
   visit_stage(stage(s), [&](const Formula& f) {
     if (f.kind != FormulaKind::load || nests_.cone.values[size_t(f.value)].role != ValueRole::input) return;
-    std::vector<Expr> at;
-    for (Expr e : f.index) at.push_back(substitute(e, nest(s).axis_values));
+    const std::vector<Expr> at = over_loops(nest(s), f.index);
     const bool rows = tile.is_symbol() && step.is_symbol() && std::ranges::any_of(at, [&](Expr e) {
                         return depends_on(e, tile) && depends_on(e, step);
                       });
     // (Rows that lie in neighbouring lines are a run to the processor: then requests of ours are in its way.)
     const ConeValue& v = nests_.cone.values[size_t(f.value)];
-    const auto apart = coefficient_of(
-        layout_offset(v.layout.empty() ? row_major(int(v.shape.size())) : v.layout, v.shape, at), step);
+    const auto apart = coefficient_of(layout_offset(v, at), step);
     const bool run = apart && apart->is_constant() &&
                      std::abs(apart->value()) * int64_t(std::max(1, bits(v.dtype) / 8)) <= 2 * 64;
     if (rows && !run && step_of(nests_.cone, f.value, at, lane) == Step::near &&
         bytes_read(s, f.value, tiles).second > limits_.l2)
       values.insert(f.value);
   });
-  for (int value : values) {
-    const std::string& read = nests_.cone.values[size_t(value)].name;
-    if (const int64_t ahead = ask(s, ("ahead." + read).c_str(), 4, {0, 2, 8}); ahead > 0)
-      try_add(DirectiveKind::prefetch, {stage(s).name, read, tiles, inner}, {ahead});
-  }
+  for (int value : values) ask_ahead(s, value, {tiles, inner}, 4, {0, 2, 8});
 }
 
 /// Does a fold read places that move along kept and summed axes at once?

@@ -17,7 +17,7 @@ bool Chooser::turned_panels(int s, const std::vector<std::string>& common) {
     if (!loads[size_t(load)]->guard.is_constant(1) || value.dtype != DType::f32 ||
         loads[size_t(load)]->dtype != DType::f32)
       return false;
-    for (Expr e : loads[size_t(load)]->index) index[load].push_back(substitute(e, nest(s).axis_values));
+    index[load] = over_loops(nest(s), loads[size_t(load)]->index);
   }
   const auto moves = [&](int load, const StageLoop& l) {
     return std::ranges::any_of(index[load], [&](Expr e) { return depends_on(e, l.symbol); });
@@ -45,10 +45,8 @@ bool Chooser::turned_panels(int s, const std::vector<std::string>& common) {
   };
   const auto written = [&](const StageLoop& l) {
     return std::ranges::all_of(st.components, [&](auto& c) {
-      if (c.out < 0) return true;
-      std::vector<Expr> at;
-      for (Expr e : c.index) at.push_back(substitute(e, nest(s).axis_values));
-      return step_of(nests_.cone, c.out, at, l.symbol) == Step::contiguous;
+      return c.out < 0 ||
+             step_of(nests_.cone, c.out, over_loops(nest(s), c.index), l.symbol) == Step::contiguous;
     });
   };
   // The panels' operand has one kept axis, along which the results lie side by side, if there is a choice; its rows run along a summed one.

@@ -90,6 +90,8 @@ private:
   void sums_inside(int s);
   std::pair<int64_t, int64_t> bytes_read(int s, int value, const std::string& loop);
   std::string innermost(int s) const;
+  void ask_ahead(int s, int value, const std::vector<std::string>& loops, int64_t usual,
+                 std::vector<int64_t> options);
   void read_ahead(const std::string& shared);
   bool reads_fields(int s) const;
   void stream_ahead(int s, const std::string& lanes, const std::vector<std::string>& reduced, bool row);

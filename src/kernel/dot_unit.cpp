@@ -46,15 +46,14 @@ private:
   FormulaRef loaded(const Formula& f) const {
     const ConeValue& v = cone_.values[size_t(f.value)];
     if (bits(f.dtype) != width_ || bits(v.dtype) != width_ || depends_on(f.guard, axis_)) return nullptr;
-    const Layout layout = v.layout.empty() ? row_major(int(v.shape.size())) : v.layout;
     const auto at = [&](int64_t element) {
       std::vector<Expr> index;
       for (Expr e : f.index) index.push_back(luminal::substitute(e, {{axis_, first_ + element}}));
       return index;
     };
-    const Expr begin = layout_offset(layout, v.shape, at(0));
+    const Expr begin = layout_offset(v, at(0));
     for (int64_t i = 1; i < k_; i++)
-      if (!proves_equal(layout_offset(layout, v.shape, at(i)), begin + i)) return nullptr;
+      if (!proves_equal(layout_offset(v, at(i)), begin + i)) return nullptr;
     return formula_load(f.value, DType::u32, at(0), f.guard);
   }
   FormulaRef converted(const Formula& f) const {

@@ -66,6 +66,11 @@ Expr layout_offset(const Layout& layout, std::span<const Expr> extents, std::spa
   return offset;
 }
 
+Expr layout_offset(const ConeValue& value, std::span<const Expr> index) {
+  return layout_offset(value.layout.empty() ? row_major(int(value.shape.size())) : value.layout, value.shape,
+                       index);
+}
+
 std::string to_string(const Layout& layout, std::span<const std::string> names) {
   std::string s;
   for (auto& l : layout) {

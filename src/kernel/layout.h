@@ -16,6 +16,8 @@ Result<void> check_layout(const Layout& layout, int rank);
 Expr layout_size(const Layout& layout, std::span<const Expr> extents);
 /// Offset in elements of an index in the box.
 Expr layout_offset(const Layout& layout, std::span<const Expr> extents, std::span<const Expr> index);
+/// Of a value, row major where it says nothing else.
+Expr layout_offset(const ConeValue& value, std::span<const Expr> index);
 
 std::string to_string(const Layout& layout, std::span<const std::string> names);
 /// One storage dimension: NAME, NAME/N, NAME%N, NAME/N%M, each with +PAD.

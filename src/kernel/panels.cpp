@@ -67,9 +67,7 @@ std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& 
     for (int a : last->axes) {
       const ConeAxis& axis = cone.axes[size_t(a)];
       if (!axis.symbol.is_symbol() || moves(w, axis.symbol)) continue;
-      const ConeValue& out = cone.values[size_t(last->out)];
-      const Expr offset = layout_offset(out.layout.empty() ? row_major(int(out.shape.size())) : out.layout,
-                                        out.shape, last->index);
+      const Expr offset = layout_offset(cone.values[size_t(last->out)], last->index);
       const auto step = coefficient_of(offset, axis.symbol);
       if (!step || !step->is_constant(at)) continue;
       at *= axis.extent.value();
