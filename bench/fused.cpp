@@ -1,8 +1,9 @@
 // bench/fused.cpp -- chains that one kernel should compute while its arrays stream by, against a plain loop that reads and writes as many bytes.
 //
 // The limit of a row is the longer one of two times: of the stream, and of the arithmetic. The latter counts the vector instructions that an element's
-// formula becomes on this machine (in LLVM's IR): products, multiply-adds and scalings at the measured rate of multiply-adds, all together with sums,
-// comparisons, roundings and divisions at twice that rate. Loads, stores, selections, what a row needs once, and that a division takes longer are not counted.
+// formula becomes on this machine (in LLVM's IR): products and multiply-adds at the measured rate of multiply-adds, all together with sums, comparisons,
+// roundings, divisions and scalings at twice that rate. A scaling counts twice (Zen 4: the two pipes that add take two cycles for one, beside multiply-adds at
+// their full rate). Loads, stores, selections, what a row needs once, and that a division takes longer are not counted.
 #include "base/thread_pool.h"
 #include "codegen/codegen.h"
 #include "harness.h"
@@ -45,7 +46,7 @@ struct Work {
   std::vector<std::string> arithmetic;
 };
 
-/// Instructions for each vector of results.
+/// Instructions for each vector of results, a scaling as two.
 struct Instructions {
   double multiplies = 0, all = 0;
 };
@@ -64,10 +65,11 @@ Instructions instructions(const Work& work) {
   for (std::string line; std::getline(ir, line);) {
     const auto has = [&](const std::string& what) { return line.find(what) != std::string::npos; };
     if (!has(" = ") || !has(vector)) continue;
-    const bool multiplies = has(" fmul ") || has("llvm.fma") || has("scalef");
+    const bool multiplies = has(" fmul ") || has("llvm.fma"),
+               adds = has(" fadd ") || has(" fsub ") || has(" fdiv ") || has(" fcmp ") ||
+                      has("llvm.roundeven") || has("llvm.sqrt");
     counted.multiplies += multiplies;
-    counted.all += multiplies || has(" fadd ") || has(" fsub ") || has(" fdiv ") || has(" fcmp ") ||
-                   has("llvm.roundeven") || has("llvm.sqrt");
+    counted.all += has("scalef") ? 2 : multiplies || adds;
   }
   return counted;
 }
