@@ -29,6 +29,7 @@ void run(const ProductShape& s, bool constant, const Arguments& arguments, Machi
     b.push_back(random_floats(s.batch * size_b, unsigned(2 * i + 2)));
     c.push_back(random_floats(s.batch * size_c, 7));
   }
+  const OperandReads reads(s, 4 * s.batch * (size_a + size_b), copies);
   for (int threads : arguments.threads) {
     Graph g;
     const bool batched = s.batch > 1;
@@ -60,6 +61,8 @@ void run(const ProductShape& s, bool constant, const Arguments& arguments, Machi
                          const double rate = machine.probes->peak(search::Peak::f32, threads, length);
                          return 1e9 / rate; // seconds of 1e9 operations
                        }});
+    if (reads.count()) race_of.push_back(reads.contender(machine, threads));
+    const size_t peers_begin = race_of.size();
     int peer_turn = 0;
     if (arguments.peers)
       for (const auto& [library, product] : peers.here)
@@ -82,11 +85,11 @@ void run(const ProductShape& s, bool constant, const Arguments& arguments, Machi
     race(race_of, arguments);
 
     Row row{.work = name, .threads = threads, .unit = "GFLOP/s", .ours = flops / race_of[0].low() * 1e-9};
-    row.limit = 1 / race_of[1].low();
-    row.limit_name = "multiply-add peak";
+    set_limit(row, s, race_of, reads, "multiply-add peak");
     row.goal = s.goal;
     row.correct = error < 1e-5;
-    for (size_t i = 2; i < race_of.size(); i++) row.peers[race_of[i].name] = flops / race_of[i].low() * 1e-9;
+    for (size_t i = peers_begin; i < race_of.size(); i++)
+      row.peers[race_of[i].name] = flops / race_of[i].low() * 1e-9;
     table.add(row);
   }
 }

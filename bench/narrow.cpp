@@ -60,6 +60,7 @@ void run(const ProductShape& s, const Arguments& arguments, Machine& machine, To
     b.push_back(random_numbers<B>(s.batch * size_b, unsigned(2 * i + 2)));
     c.push_back(random_numbers<C>(s.batch * size_c, 7));
   }
+  const OperandReads reads(s, s.batch * (size_a * int64_t(sizeof(A)) + size_b * int64_t(sizeof(B))), copies);
   for (int threads : arguments.threads) {
     Graph g;
     const bool batched = s.batch > 1;
@@ -89,6 +90,8 @@ void run(const ProductShape& s, const Arguments& arguments, Machine& machine, To
                          const double rate = machine.probes->peak(K::peak, threads, length);
                          return 1e9 / rate; // seconds of 1e9 operations
                        }});
+    if (reads.count()) race_of.push_back(reads.contender(machine, threads));
+    const size_t peers_begin = race_of.size();
     const bool has_peer =
         !std::is_same_v<C, int32_t> || !batched; // PyTorch multiplies single matrices of bytes only
     if (torch.present() && arguments.peers && has_peer)
@@ -99,11 +102,11 @@ void run(const ProductShape& s, const Arguments& arguments, Machine& machine, To
            }});
     race(race_of, arguments);
     Row row{.work = name, .threads = threads, .unit = "GFLOP/s", .ours = flops / race_of[0].low() * 1e-9};
-    row.limit = 1 / race_of[1].low();
-    row.limit_name = K::limit;
+    set_limit(row, s, race_of, reads, K::limit);
     row.goal = K::goal;
     row.correct = error <= K::error;
-    for (size_t i = 2; i < race_of.size(); i++) row.peers[race_of[i].name] = flops / race_of[i].low() * 1e-9;
+    for (size_t i = peers_begin; i < race_of.size(); i++)
+      row.peers[race_of[i].name] = flops / race_of[i].low() * 1e-9;
     table.add(row);
   }
 }

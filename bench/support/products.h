@@ -3,6 +3,7 @@
 #include "harness.h"
 #include <cmath>
 #include <fmt/format.h>
+#include <span>
 #include <string>
 
 namespace luminal::bench {
@@ -43,6 +44,39 @@ template <class C, class A, class B> double product_error(const ProductShape& s,
     error.add(double(c[size_t((at * s.m + i) * s.n + j)]), sum, std::sqrt(double(s.k)));
   }
   return error.largest();
+}
+
+/// Batches that follow each other use nothing twice: their operands come no faster than memory is read. (Results are not counted: one array of them may stay in
+/// the caches.)
+class OperandReads {
+public:
+  /// `bytes` of all batches, in as many copies as the product takes by turns.
+  OperandReads(const ProductShape& s, int64_t bytes, int copies)
+      : share_(s.batch > 1 ? bytes / 4 / 4096 * 4096 : 0), copies_(copies),
+        from_(random_floats(share_ * copies, 3)) {}
+  bool count() const { return share_ > 0; }
+  Contender contender(Machine& machine, int threads) const {
+    return {"reads", [this, &machine, threads, turn = 0]() mutable {
+              turn = (turn + 1) % copies_;
+              return machine.probes->stream_seconds(
+                  search::Stream::read, threads,
+                  {from_.data() + turn * share_, nullptr, nullptr, share_, false});
+            }};
+  }
+
+private:
+  int64_t share_; // of one copy, numbers
+  int copies_;
+  Array<float> from_;
+};
+
+/// race[1] took seconds for 1e9 operations; the next one, if operands count, for reading them.
+inline void set_limit(Row& row, const ProductShape& s, std::span<const Contender> race,
+                      const OperandReads& reads, const char* peak) {
+  row.limit = 1 / race[1].low(), row.limit_name = peak;
+  if (!reads.count()) return;
+  if (const double rate = s.operations() / race[2].low() * 1e-9; rate < row.limit)
+    row.limit = rate, row.limit_name = "operands read";
 }
 
 } // namespace luminal::bench
