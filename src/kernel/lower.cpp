@@ -586,7 +586,7 @@ Body Lowering::emit_leaf(int stage, bool in_parallel, Touched& touched) {
   open_.push_back({"", 0, 0, 1, 1, true, {}});
   Body body = StageLowering(*this, stage).run();
   open_.pop_back();
-  return {parallel_loop(Expr::symbol("one", {0, 0}), 0, 1, std::move(body))};
+  return {parallel_loop(Expr::symbol(n_.free_name("one"), {0, 0}), 0, 1, std::move(body))};
 }
 
 Kernel Lowering::run() {

@@ -358,6 +358,23 @@ TEST(GoldenSplits, PartsBeyondTheEndAreNotCopied) {
                 testing::HasSubstr(fmt::format("{} is no name of a loop or a value", name)));
 }
 
+/// The loop of what one worker does has a name that nothing else has.
+TEST(GoldenNames, ALoopMayBeCalledOne) {
+  const Module module = parse_module("fn @f(%X: f32[3, 7]) {\n"
+                                     "  %f = fold [one: 3, k: 7] over [k] { sum %X[one, k] }\n"
+                                     "  %s = get %f, 0\n  return s = %s\n}\n",
+                                     "one");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone) << cone.error();
+  for (const char* schedule : {"", "split f k one_2 two 2\n"}) {
+    const auto kernel = lower(*cone, parse_schedule(schedule));
+    ASSERT_TRUE(kernel) << kernel.error();
+    const Bindings bindings = random_bindings(module.entry(), {"one", {}}, 1);
+    const KernelRun got = run_cone(module.entry(), *cone, *kernel, bindings, adversarial(1, 1));
+    EXPECT_TRUE(got.run.ok()) << got.run.text();
+  }
+}
+
 /// What is made where a domain holds is not read elsewhere: a copy would be of elements that nobody wrote.
 TEST(GoldenDomains, NothingIsCopiedThatIsNotMade) {
   const GoldenCase c{"attention", {}};
