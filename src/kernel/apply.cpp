@@ -66,6 +66,15 @@ void split(Nests& nests, int stage, size_t position, const std::string& outer, c
   nest.loops.insert(nest.loops.begin() + long(position) + 1, i);
 }
 
+/// Bodies and lanes are counted when the code is made.
+void check_written_out(const StageLoop& loop, std::string_view kind) {
+  if (!loop.extent.is_constant())
+    refuse("loop {} has {} trips, which is no constant: it cannot be {}", loop.name,
+           luminal::to_string(loop.extent), kind);
+  if (loop.kind == LoopKind::unrolled && loop.extent.value() > 1024)
+    refuse("loop {} has {} trips: too many to write out", loop.name, loop.extent.value());
+}
+
 void merge(Nests& nests, int stage, const std::string& outer, const std::string& inner,
            const std::string& name) {
   StageNest& nest = nests.stages[size_t(stage)];
@@ -82,6 +91,7 @@ void merge(Nests& nests, int stage, const std::string& outer, const std::string&
     StageLoop m = o;
     m.name = name;
     m.extent = o.extent * i.extent;
+    if (m.kind == LoopKind::unrolled) check_written_out(m, "unrolled");
     m.symbol = loop_symbol(name, m.extent);
     // Simultaneous: the new name may be one of the old ones.
     ExprMap<Expr> map;
@@ -158,11 +168,8 @@ void set_kind(Nests& nests, const Directive& d, LoopKind kind) {
       StageLoop& loop = nests.stages[size_t(s)].loops[l];
       if (kind == LoopKind::parallel || kind == LoopKind::vector)
         check_ordered(nests, s, loop, names[int(kind)]);
-      if ((kind == LoopKind::unrolled || kind == LoopKind::vector) && !loop.extent.is_constant())
-        refuse("loop {} has {} trips, which is no constant: it cannot be {}", loop.name,
-               luminal::to_string(loop.extent), names[int(kind)]);
-      if (kind == LoopKind::unrolled && loop.extent.value() > 1024)
-        refuse("loop {} has {} trips: too many to write out", loop.name, loop.extent.value());
+      loop.kind = kind;
+      if (kind == LoopKind::unrolled || kind == LoopKind::vector) check_written_out(loop, names[int(kind)]);
       if (kind == LoopKind::vector) {
         const int64_t n = loop.extent.value();
         if (n < 1 || n > 1024)
@@ -171,7 +178,6 @@ void set_kind(Nests& nests, const Directive& d, LoopKind kind) {
           if (other.kind == LoopKind::vector && other.name != loop.name)
             refuse("stage {} already has a vector loop {}", nests.cone.stages[size_t(s)].name, other.name);
       }
-      loop.kind = kind;
       if (kind == LoopKind::vector) fill_lanes(nests.stages[size_t(s)], loop);
       if (!d.numbers.empty()) loop.level = int(d.numbers[0]);
     });

@@ -420,6 +420,26 @@ TEST(GoldenCut, TwoStagesWriteOneValue) {
               testing::HasSubstr("have been changed"));
 }
 
+/// A loop that is written out is merged where the trips of both are known, and few.
+TEST(GoldenSplits, MergedLoopsAreWrittenOutWhereTheirTripsAreKnown) {
+  const Module module = parse_module("symbol M: 1..129\nfn @f(%X: f32[M, 64, 3]) {\n"
+                                     "  %f = fold [m: M, n: 64, k: 3] over [k] { sum %X[m, n, k] }\n"
+                                     "  %s = get %f, 0\n  return s = %s\n}\n",
+                                     "merged");
+  auto cone = cone_of(module.entry(), false);
+  ASSERT_TRUE(cone) << cone.error();
+  const auto lowered = [&](std::string_view schedule) {
+    const auto kernel = lower(*cone, parse_schedule(schedule));
+    return kernel ? std::string("right") : kernel.error();
+  };
+  EXPECT_EQ(lowered("order f n m k\nmerge f n m nm\n"), "right");
+  EXPECT_EQ(lowered("split f n a b 8\nunroll f a b\nmerge f a b n\n"), "right");
+  EXPECT_THAT(lowered("order f n m k\nunroll f n\nmerge f n m nm\n"),
+              testing::HasSubstr("which is no constant: it cannot be unrolled"));
+  EXPECT_THAT(lowered("split f m o i 64\norder f n i o k\nunroll f n i\nmerge f n i ni\n"),
+              testing::HasSubstr("loop ni has 4096 trips: too many to write out"));
+}
+
 /// Tiles of a merged loop that begin behind the end of the axis do nothing, also where the axis ends with a whole tile.
 TEST(GoldenSplits, MergedLoopsEndWithTheAxis) {
   const Module module = parse_module(R"(fn @f(%X: f32[52, 6, 3]) {
