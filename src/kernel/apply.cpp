@@ -223,6 +223,10 @@ void store(Nests& nests, const Directive& d) {
 
 void apply(Nests& nests, const Directive& d) {
   auto& w = d.words;
+  constexpr int64_t most = int64_t{1} << 40; // products of two are numbers
+  const bool counts = d.kind == DirectiveKind::serial || d.kind == DirectiveKind::from;
+  for (int64_t n : d.numbers)
+    if (!counts && (n > most || n < -most)) refuse("{} is more than any axis has", n);
   switch (d.kind) {
   case DirectiveKind::split: {
     if (d.numbers[0] < 1) refuse("a factor is at least 1");

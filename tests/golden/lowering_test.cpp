@@ -353,6 +353,9 @@ TEST(GoldenSplits, PartsBeyondTheEndAreNotCopied) {
     EXPECT_THAT(lowered(fmt::format("split_reduction f k {}\noperand f n x\n", split)),
                 testing::HasSubstr("beyond the end of what was split: a copy would, too"))
         << split;
+  for (const char* directive : {"split_reduction f k serial 2", "split f k o i"})
+    EXPECT_THAT(lowered(fmt::format("{} {}\n", directive, std::numeric_limits<int64_t>::max())),
+                testing::HasSubstr("9223372036854775807 is more than any axis has"));
   for (const char* name : {"*", "shared"})
     EXPECT_THAT(lowered(fmt::format("stage A {}\n", name)),
                 testing::HasSubstr(fmt::format("{} is no name of a loop or a value", name)));

@@ -128,7 +128,7 @@ public:
       Directive& d = *place();
       if (d.numbers.empty()) return out;
       d.numbers[size_t(pick(int64_t(d.numbers.size())))] =
-          any(std::vector<int64_t>{-1, 0, 1, 2, 3, 4, 6, 7, 8, 16, 17, 32, 33, 64, 129, INT64_MAX});
+          any(std::vector<int64_t>{-1, 0, 1, 2, 3, 4, 6, 7, 8, 16, 17, 32, 33, 64, 129, int64_t{1} << 40});
       return out;
     }
     case 3: {
