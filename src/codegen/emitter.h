@@ -156,7 +156,7 @@ private:
   LV* value(const kernel::ValueRef& v);
   LV* operation(const kernel::Value& v);
   LV* nibble_function(const kernel::Value& v); // or null
-  LV* words(const kernel::Value& v);
+  LV* words(const kernel::Value& v);           // or null
   LV* low_bits(LV* x, unsigned count);
   LV* apply_row(Op op, DType type, llvm::ArrayRef<LV*> x); // type: of the arguments; choice: of the last two
   LV* apply_float(Op op, DType type, llvm::ArrayRef<LV*> x);

@@ -66,11 +66,16 @@ void split(Nests& nests, int stage, size_t position, const std::string& outer, c
   nest.loops.insert(nest.loops.begin() + long(position) + 1, i);
 }
 
+std::string_view word_for(LoopKind kind) {
+  static constexpr std::string_view words[] = {"serial", "parallel", "unrolled", "a vector loop"};
+  return words[int(kind)];
+}
+
 /// Bodies and lanes are counted when the code is made.
-void check_written_out(const StageLoop& loop, std::string_view kind) {
+void check_written_out(const StageLoop& loop) {
   if (!loop.extent.is_constant())
     refuse("loop {} has {} trips, which is no constant: it cannot be {}", loop.name,
-           luminal::to_string(loop.extent), kind);
+           luminal::to_string(loop.extent), word_for(loop.kind));
   if (loop.kind == LoopKind::unrolled && loop.extent.value() > 1024)
     refuse("loop {} has {} trips: too many to write out", loop.name, loop.extent.value());
 }
@@ -91,7 +96,7 @@ void merge(Nests& nests, int stage, const std::string& outer, const std::string&
     StageLoop m = o;
     m.name = name;
     m.extent = o.extent * i.extent;
-    if (m.kind == LoopKind::unrolled) check_written_out(m, "unrolled");
+    if (m.kind == LoopKind::unrolled) check_written_out(m);
     m.symbol = loop_symbol(name, m.extent);
     // Simultaneous: the new name may be one of the old ones.
     ExprMap<Expr> map;
@@ -161,15 +166,14 @@ void fill_lanes(StageNest& nest, StageLoop& loop) {
 }
 
 void set_kind(Nests& nests, const Directive& d, LoopKind kind) {
-  static constexpr std::string_view names[] = {"serial", "parallel", "unrolled", "a vector loop"};
   bool list = d.kind != DirectiveKind::parallel;
   for (size_t i = 1; i < (list ? d.words.size() : 2); i++)
     each_loop(nests, d.words[0], d.words[i], [&](int s, size_t l) {
       StageLoop& loop = nests.stages[size_t(s)].loops[l];
       if (kind == LoopKind::parallel || kind == LoopKind::vector)
-        check_ordered(nests, s, loop, names[int(kind)]);
+        check_ordered(nests, s, loop, word_for(kind));
       loop.kind = kind;
-      if (kind == LoopKind::unrolled || kind == LoopKind::vector) check_written_out(loop, names[int(kind)]);
+      if (kind == LoopKind::unrolled || kind == LoopKind::vector) check_written_out(loop);
       if (kind == LoopKind::vector) {
         const int64_t n = loop.extent.value();
         if (n < 1 || n > 1024)

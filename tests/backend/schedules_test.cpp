@@ -92,9 +92,7 @@ TEST(Maps, RowsAreAskedForLineByLine) {
   ASSERT_TRUE(kernel) << kernel.error();
   std::string text = to_string(*kernel);
   text = text.substr(text.rfind("\n    for "));
-  int asked = 0;
-  for (size_t at = 0; (at = text.find("prefetch ", at)) != std::string::npos; at++) asked++;
-  EXPECT_EQ(asked, 4) << text;
+  EXPECT_EQ(count_of(text, "prefetch "), 4) << text;
 }
 TEST(ChangedSchedules, Convolutions) { check_changes(convolution_term, 1, 10, {DirectiveKind::frame}); }
 TEST(ChangedSchedules, Depthwise) { check_changes(depthwise_term, 1, 20, {DirectiveKind::vector}); }

@@ -127,6 +127,12 @@ inline double difference(DType type, const std::vector<std::byte>& got, const Ho
   return worst / largest;
 }
 
+inline int count_of(std::string_view text, std::string_view what) {
+  int count = 0;
+  for (size_t at = 0; (at = text.find(what, at)) != std::string_view::npos; at++) count++;
+  return count;
+}
+
 inline Result<Cone> cone_of(const Function& function, bool in_place) {
   std::vector<NodeId> roots;
   for (auto& r : function.results) roots.push_back(r.value);
