@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <iostream>
+#include <optional>
 #include <set>
 
 namespace luminal::cli {
@@ -240,40 +241,63 @@ Bindings bindings_of(const Task& task, bool silent) {
 struct Judged {
   std::string name;
   int64_t count = 0, wrong = 0;
+  int64_t unknown = 0; // not what the interpreter has, and rounding may change them in any way
   double largest = 0, bound = 0;
   std::string worst; // the first wrong element
+  std::string text() const {
+    if (wrong) return fmt::format("{} of {} elements are wrong; {}", wrong, count, worst);
+    if (!unknown)
+      return fmt::format("{} elements are right, largest error {:.3g} of {:.3g} allowed", count, largest,
+                         bound);
+    const std::string open = fmt::format("bound unknown for {} elements", unknown);
+    if (unknown == count) return open + ": nothing could be judged";
+    return fmt::format("{} of {} elements are right, largest error {:.3g} of {:.3g} allowed; {}",
+                       count - unknown, count, largest, bound, open);
+  }
 };
 std::vector<Judged> judge(const Task& task, const Results& results, double slack) {
   const Bindings bindings = bindings_of(task, true);
-  Interpreter interpreter(task.module, bindings, InterpMode::bounded);
+  Interpreter interpreter(task.module, bindings, InterpMode::bounded), rounded(task.module, bindings);
   std::vector<Judged> all;
   for (const FunctionResult& result : task.module.entry().results) {
     const HostTensor& got = results.at(result.name);
     Judged judged;
     judged.name = result.name;
     const std::vector<InterpValue> expected = interpreter.values(result.name);
+    std::optional<HostTensor> likely; // an element that equals it is right, whatever rounding might do
+    const auto same_as_rounded = [&](int64_t i) {
+      if (!likely) likely = rounded.result(result.name);
+      if (!is_float(got.dtype))
+        return load_i64(got.dtype, got.data.data(), i) == load_i64(got.dtype, likely->data.data(), i);
+      const double a = got.at(i), b = likely->at(i);
+      return a == b || (std::isnan(a) && std::isnan(b));
+    };
     judged.count = int64_t(expected.size());
     for (int64_t i = 0; i < judged.count; i++) {
       const InterpValue& want = expected[size_t(i)];
-      bool right = true;
+      bool right = true, known = want.error == 0;
       std::string text;
       if (is_float(got.dtype)) {
         const double value = got.at(i), error = std::fabs(value - want.value);
         const double allowed = slack * want.error + 4 * unit_roundoff(got.dtype) * std::fabs(want.value);
-        right = value == want.value || (std::isnan(value) && std::isnan(want.value)) || error <= allowed ||
-                std::isinf(want.error);
+        known = std::isfinite(want.error);
+        right = value == want.value || (std::isnan(value) && std::isnan(want.value)) ||
+                (known && error <= allowed);
         if (!right)
           text = fmt::format("{:.9g} by the plan, {:.9g} by the interpreter, within {:.3g}", value,
                              want.value, allowed);
-        if (std::isfinite(error)) judged.largest = std::max(judged.largest, error);
+        if (known && std::isfinite(error)) judged.largest = std::max(judged.largest, error);
         if (std::isfinite(allowed)) judged.bound = std::max(judged.bound, allowed);
       } else {
         const int64_t value = load_i64(got.dtype, got.data.data(), i);
         right = value == want.integer;
         if (!right) text = fmt::format("{} by the plan, {} by the interpreter", value, want.integer);
       }
-      if (right) continue;
-      if (judged.wrong++ == 0) judged.worst = fmt::format("element {}: {}", i, text);
+      if (right || (!known && same_as_rounded(i))) continue;
+      if (!known)
+        judged.unknown++;
+      else if (judged.wrong++ == 0)
+        judged.worst = fmt::format("element {}: {}", i, text);
     }
     all.push_back(std::move(judged));
   }
@@ -338,8 +362,8 @@ int eval(const EvalArguments& a) {
     timings["check_s"] = seconds_since(start);
   }
   if (!a.output.empty()) save(a.output, results, task.module);
-  int64_t wrong = 0;
-  for (const Judged& j : judged) wrong += j.wrong;
+  int64_t wrong = 0, unknown = 0, elements = 0;
+  for (const Judged& j : judged) wrong += j.wrong, unknown += j.unknown, elements += j.count;
 
   if (a.json) {
     Json json = {{"file", a.path},
@@ -357,8 +381,12 @@ int eval(const EvalArguments& a) {
     if (a.check) {
       json["check"] = Json::array();
       for (const Judged& j : judged)
-        json["check"].push_back(
-            {{"name", j.name}, {"wrong", j.wrong}, {"largest_error", j.largest}, {"bound", j.bound}});
+        json["check"].push_back({{"name", j.name},
+                                 {"elements", j.count},
+                                 {"wrong", j.wrong},
+                                 {"unknown", j.unknown},
+                                 {"largest_error", j.largest},
+                                 {"bound", j.bound}});
     }
     json["timings"] = timings;
     std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
@@ -370,15 +398,12 @@ int eval(const EvalArguments& a) {
                  values_text(value.dtype, value.shape, value.data, {}));
     }
   for (const Judged& j : judged)
-    if (!a.json || j.wrong)
-      fmt::print(stderr, "check {}: {}\n", j.name,
-                 j.wrong ? fmt::format("{} of {} elements are wrong; {}", j.wrong, j.count, j.worst)
-                         : fmt::format("{} elements are right, largest error {:.3g} of {:.3g} allowed",
-                                       j.count, j.largest, j.bound));
-  if (wrong) {
+    if (!a.json || j.wrong || j.unknown) fmt::print(stderr, "check {}: {}\n", j.name, j.text());
+  if (wrong)
     fmt::print(stderr, "luminal: {}: the plan and the interpreter differ\n", a.path);
-    return failed;
-  }
+  else if (unknown > 0 && unknown == elements)
+    fmt::print(stderr, "luminal: {}: the check could judge no element\n", a.path);
+  if (wrong || (unknown > 0 && unknown == elements)) return failed;
   return ok;
 }
 

@@ -48,7 +48,13 @@ Result<void> PlanBuilder::emit_boundary(const Function& f, NodeId node, Slots& s
       slots[node] = results[0];
     return {};
   }
-  default: return Failure{fmt::format("this device cannot run a {} node", int(f[node].kind))};
+  case NodeKind::collective: {
+    const auto& attr = std::get<CollectiveAttr>(f[node].attr);
+    return Failure{fmt::format("{} over the group {}: the other members are other processes, and the device "
+                               "cpu runs plans of one; a group of one member (\"{}:1\") runs",
+                               attr.kind, attr.group, attr.group.substr(0, attr.group.rfind(':')))};
+  }
+  default: LUMINAL_CHECK(false, "{} is not a kernel of its own", to_string(f[node].kind)); return {};
   }
 }
 

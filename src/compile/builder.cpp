@@ -143,7 +143,7 @@ const Function& PlanBuilder::keep(Function function) {
 }
 
 const Function& PlanBuilder::prepared(const Function& function) {
-  return keep(expand_sorts(module_, inline_calls(module_, function)));
+  return keep(split_tuples(module_, expand_sorts(module_, inline_calls(module_, function))));
 }
 
 Step PlanBuilder::copy(int to, int from) const {
@@ -164,6 +164,7 @@ int PlanBuilder::slot_of(const Function& f, const Slots& slots, NodeId origin, i
 }
 
 Result<runtime::Plan> PlanBuilder::build() {
+  if (auto why = too_much_to_inline(module_)) return Failure{*why};
   const Function& plain = prepared(module_.entry());
   PackedFunction packed = pack_constants(plain, chooser_.limits());
   const Function& f = packed.function.nodes.empty() ? plain : keep(std::move(packed.function));
@@ -197,10 +198,12 @@ Result<runtime::Plan> PlanBuilder::build() {
     load.wanted.push_back(panels);
   }
   if (!load.wanted.empty()) {
-    auto steps = lower(load, slots, {});
+    Slots at_load = slots; // what is computed on the way to the wanted values is gone when steps run
+    auto steps = lower(load, at_load, {});
     if (!steps) return steps.failure();
     plan_.load_steps = std::move(*steps);
     for (NodeId id : load.wanted) {
+      slots[id] = at_load.at(id);
       runtime::Slot& slot = plan_.slots[size_t(slots[id])];
       slot.kind = SlotKind::loaded;
       slot.offset = -1;
@@ -318,7 +321,7 @@ void PlanBuilder::order_in_place(const Region& region, const std::vector<Rebindi
     if (!possible) continue;
     action.after.insert(readers.begin(), readers.end());
     taken.insert(base);
-    in_place_.insert({scatter, &f});
+    action.in_place = true;
   }
 }
 
@@ -435,7 +438,7 @@ Result<void> PlanBuilder::emit_kernel(const Function& f, Action& action, Slots& 
   for (NodeId root : action.roots) {
     if (f[root].kind == NodeKind::scatter) {
       int base = slots.at(f[root].inputs[0]);
-      if (in_place_.contains({root, &f}))
+      if (action.in_place)
         slots[root] = base;
       else {
         slots[root] = add_slot(fmt::format("v{}", plan_.slots.size()), SlotKind::arena, f[root].type());

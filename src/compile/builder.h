@@ -24,6 +24,7 @@ private:
   struct Action { // one kernel or one boundary node
     std::vector<NodeId> roots;
     bool boundary = false;
+    bool in_place = false; // a scatter that updates its base's storage
     std::optional<kernel::Cone> cone;
     std::set<NodeId> reads, writes; // stored nodes
     std::set<int> after;
@@ -51,7 +52,7 @@ private:
   int add_slot(std::string name, runtime::SlotKind kind, const TensorType& type);
   int slot_of(const Function& f, const Slots& slots, NodeId origin, int result) const;
   const Function& keep(Function function);
-  /// Without calls and sorts.
+  /// Without calls and sorts, tuples as kernels take them.
   const Function& prepared(const Function& function);
   runtime::Step copy(int to, int from) const;
 
@@ -62,7 +63,6 @@ private:
   std::map<Hash128, int> kernel_by_cone_;
   std::vector<Expr> counters_; // of the loops so far
   std::deque<Function> functions_;
-  std::set<std::pair<NodeId, const Function*>> in_place_; // scatters that update their base's storage
   int loops_ = 0;
 };
 

@@ -69,10 +69,19 @@ bool is_local(Expr symbol) {
   return name.size() > 1 && (name[0] == 'i' || name[0] == 'h') &&
          name.find_first_not_of("0123456789", 1) == std::string_view::npos;
 }
-bool is_static_expr(Expr e) {
-  for (Expr symbol : symbols_of(e))
-    if (!is_local(symbol)) return false;
-  return true;
+/// No dimension takes part: neither in the shapes, nor in the iteration space, nor in what is computed.
+bool is_of_known_size(const Node& node) {
+  std::vector<Expr> all;
+  const auto add = [&](const std::vector<Expr>& list) { all.insert(all.end(), list.begin(), list.end()); };
+  for (const TensorType& type : node.types) add(type.shape);
+  if (const auto* iota = std::get_if<IotaAttr>(&node.attr)) all.push_back(iota->value);
+  if (const auto* random = std::get_if<RandomAttr>(&node.attr)) all.push_back(random->counter);
+  if (const auto* view = std::get_if<ViewAttr>(&node.attr)) add(view->map), all.push_back(view->predicate);
+  if (const auto* scatter = std::get_if<ScatterAttr>(&node.attr))
+    add(scatter->map), all.push_back(scatter->predicate);
+  if (const auto* fold = std::get_if<FoldAttr>(&node.attr)) add(fold->space), all.push_back(fold->where);
+  if (const auto* scan = std::get_if<ScanAttr>(&node.attr)) add(scan->space);
+  return std::ranges::all_of(all, [](Expr e) { return std::ranges::all_of(symbols_of(e), is_local); });
 }
 
 class Fuser {
@@ -610,13 +619,11 @@ std::vector<NodeId> load_time_values(const Region& region) {
       is_static &= source.contains(input);
       if (source.contains(input)) below.insert(source[input].begin(), source[input].end());
     }
-    for (const TensorType& type : node.types)
-      for (Expr extent : type.shape) is_static &= extent.is_constant();
-    if (auto* iota = std::get_if<IotaAttr>(&node.attr)) is_static &= is_static_expr(iota->value);
-    if (auto* view = std::get_if<ViewAttr>(&node.attr))
-      for (Expr e : view->map) is_static &= is_static_expr(e) && is_static_expr(view->predicate);
+    is_static = is_static && is_of_known_size(node);
     if (is_static && fence) { // it is what later values are made from
-      ordered.push_back(node.inputs[0]);
+      NodeId ordered_value = node.inputs[0];
+      while (f[ordered_value].kind == NodeKind::fence) ordered_value = f[ordered_value].inputs[0];
+      ordered.push_back(ordered_value);
       below = {id};
     }
     if (is_static && part_of_weight(f, id)) below = {id};

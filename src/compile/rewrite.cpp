@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "compile/sort.h"
 #include <algorithm>
-#include <set>
+#include <fmt/format.h>
 
 namespace luminal::compile {
 namespace {
@@ -14,47 +14,80 @@ std::vector<NodeId> copies_of(const std::vector<NodeId>& nodes, const std::vecto
   return out;
 }
 
-struct Copier {
-  FunctionBuilder& target;
-  const Function& source;
-  const Replace& replace;
-  std::vector<NodeId> copies = {};
-  std::map<NodeId, std::vector<NodeId>> tuples = {};
-
-  void run(const std::vector<NodeId>& params) {
-    std::set<NodeId> needed;
+/// Copies the nodes that a function's results need, one after the other.
+class Copier {
+public:
+  Copier(FunctionBuilder& target, const Function& source, const std::vector<NodeId>& params)
+      : target_(target), source_(source), needed_(source.nodes.size()), copies_(source.nodes.size()) {
     std::vector<NodeId> stack;
     for (const auto& result : source.results) stack.push_back(result.value);
     while (!stack.empty()) {
-      NodeId id = stack.back();
+      const NodeId id = stack.back();
       stack.pop_back();
-      if (!needed.insert(id).second) continue;
+      if (needed_[id]) continue;
+      needed_[id] = true;
       for (NodeId input : source[id].inputs) stack.push_back(input);
     }
-    copies.assign(source.nodes.size(), 0);
-    for (size_t i = 0; i < source.params.size(); i++) copies[source.params[i]] = params[i];
-    for (NodeId id = 0; id < source.nodes.size(); id++) {
-      const Node& node = source[id];
-      if (!needed.contains(id) || node.kind == NodeKind::input) continue;
-      if (node.kind == NodeKind::get)
-        if (auto tuple = tuples.find(node.inputs[0]); tuple != tuples.end()) {
-          copies[id] = tuple->second[size_t(std::get<GetAttr>(node.attr).index)];
-          continue;
-        }
-      std::vector<NodeId> values;
-      if (replace && replace(target, id, copies, values)) {
-        if (node.is_tuple())
-          tuples[id] = values;
-        else
-          copies[id] = values[0];
-        continue;
-      }
-      copies[id] = target.add(node.attr, copies_of(node.inputs, copies), node.axis_names);
-      if (!node.origin.empty()) target.origin(copies[id], node.origin);
-      if (!node.name.empty() && target[copies[id]].name.empty()) target.name(copies[id], node.name);
-    }
+    for (size_t i = 0; i < source.params.size(); i++) copies_[source.params[i]] = params[i];
   }
+
+  /// The next node that is to be copied or replaced; null at the end.
+  const Node* next() {
+    for (; at_ < source_.nodes.size(); at_++)
+      if (needed_[at_] && source_[at_].kind != NodeKind::input) return &source_[at_];
+    return nullptr;
+  }
+  NodeId at() const { return at_; }
+  void copy() {
+    const Node& node = source_[at_];
+    const auto tuple = node.kind == NodeKind::get ? tuples_.find(node.inputs[0]) : tuples_.end();
+    if (tuple != tuples_.end()) return put(tuple->second[size_t(std::get<GetAttr>(node.attr).index)]);
+    const NodeId made = target_.add(node.attr, copies_of(node.inputs, copies_), node.axis_names);
+    if (!node.origin.empty()) target_.origin(made, node.origin);
+    if (!node.name.empty() && target_[made].name.empty()) target_.name(made, node.name);
+    put(made);
+  }
+  /// These values stand for the next node.
+  void replace(std::vector<NodeId> values) {
+    if (!source_[at_].is_tuple()) return put(values[0]);
+    tuples_[at_++] = std::move(values);
+  }
+  void run() {
+    while (next()) copy();
+  }
+  const std::vector<NodeId>& copies() const { return copies_; }
+  std::vector<NodeId> inputs() const { return copies_of(source_[at_].inputs, copies_); }
+  std::vector<NodeId> results() const {
+    std::vector<NodeId> values;
+    for (const auto& result : source_.results) values.push_back(copies_[result.value]);
+    return values;
+  }
+
+private:
+  void put(NodeId value) { copies_[at_++] = value; }
+
+  FunctionBuilder& target_;
+  const Function& source_;
+  std::vector<bool> needed_;
+  std::vector<NodeId> copies_;
+  std::map<NodeId, std::vector<NodeId>> tuples_;
+  NodeId at_ = 0;
 };
+
+std::vector<NodeId> add_inputs(FunctionBuilder& builder, const Function& function) {
+  std::vector<NodeId> params;
+  for (NodeId id : function.params) {
+    const auto& attr = std::get<InputAttr>(function[id].attr);
+    params.push_back(builder.input(attr.name, function[id].type(), attr.role));
+  }
+  return params;
+}
+
+Function finished(FunctionBuilder& builder, const Function& function, const Copier& copier) {
+  for (const auto& result : function.results)
+    builder.result(result.name, copier.copies()[result.value], result.state, result.after);
+  return builder.finish();
+}
 
 bool holds(const Function& function, NodeKind kind) {
   return std::any_of(function.nodes.begin(), function.nodes.end(),
@@ -65,46 +98,96 @@ bool holds(const Function& function, NodeKind kind) {
 
 Function rebuild(const Module& module, const Function& function, const Replace& replace) {
   FunctionBuilder builder(function.name, &module);
-  std::vector<NodeId> params;
-  for (NodeId id : function.params) {
-    const auto& attr = std::get<InputAttr>(function[id].attr);
-    params.push_back(builder.input(attr.name, function[id].type(), attr.role));
+  Copier copier(builder, function, add_inputs(builder, function));
+  while (copier.next()) {
+    std::vector<NodeId> values;
+    if (replace(builder, copier.at(), copier.copies(), values))
+      copier.replace(std::move(values));
+    else
+      copier.copy();
   }
-  Copier copier{builder, function, replace};
-  copier.run(params);
-  for (const auto& result : function.results)
-    builder.result(result.name, copier.copies[result.value], result.state, result.after);
-  return builder.finish();
+  return finished(builder, function, copier);
 }
 
 std::vector<NodeId> copy_into(FunctionBuilder& target, const Function& source,
                               const std::vector<NodeId>& params) {
-  Copier copier{target, source, {}};
-  copier.run(params);
-  std::vector<NodeId> results;
-  for (const auto& result : source.results) results.push_back(copier.copies[result.value]);
-  return results;
+  Copier copier(target, source, params);
+  copier.run();
+  return copier.results();
 }
 
 Function inline_calls(const Module& module, const Function& function) {
   if (!holds(function, NodeKind::call)) return function;
-  Replace replace = [&](FunctionBuilder& b, NodeId id, const std::vector<NodeId>& copies,
-                        std::vector<NodeId>& values) {
-    const Node& node = function[id];
-    if (node.kind != NodeKind::call) return false;
-    const Function* callee = module.find(std::get<CallAttr>(node.attr).function);
-    LUMINAL_CHECK(callee, "call of unknown function {}", std::get<CallAttr>(node.attr).function);
-    values = copy_into(b, inline_calls(module, *callee), copies_of(node.inputs, copies));
-    return true;
+  std::map<std::string_view, const Function*> functions;
+  for (const Function& f : module.functions) functions[f.name] = &f;
+  FunctionBuilder builder(function.name, &module);
+  std::vector<Copier>
+      open; // the function, what it calls, what that calls, ..; not by recursion: chains may be long
+  open.emplace_back(builder, function, add_inputs(builder, function));
+  for (;;) {
+    const Node* node = open.back().next();
+    if (node && node->kind == NodeKind::call) {
+      const std::string& name = std::get<CallAttr>(node->attr).function;
+      LUMINAL_CHECK(functions.contains(name), "call of unknown function {}", name);
+      open.emplace_back(builder, *functions[name], open.back().inputs());
+    } else if (node) {
+      open.back().copy();
+    } else if (open.size() > 1) {
+      std::vector<NodeId> values = open.back().results();
+      open.pop_back();
+      open.back().replace(std::move(values));
+    } else {
+      return finished(builder, function, open.back());
+    }
+  }
+}
+
+std::optional<std::string> too_much_to_inline(const Module& module) {
+  constexpr double most_operations = 1 << 18;
+  constexpr int most_nested = 64;
+  struct Size {
+    double operations = 0;
+    int nested = 0;
   };
-  return rebuild(module, function, replace);
+  std::map<std::string, Size, std::less<>> sizes; // callees stand before callers
+  for (const Function& f : module.functions) {
+    Size size;
+    const auto add = [&](const std::string& callee, int deeper) {
+      if (callee.empty()) return;
+      const Size& inner = sizes[callee];
+      size.operations += inner.operations;
+      size.nested = std::max(size.nested, inner.nested + deeper);
+    };
+    for (const Node& node : f.nodes) {
+      size.operations += 1;
+      if (const auto* call = std::get_if<CallAttr>(&node.attr)) add(call->function, 0);
+      if (const auto* loop = std::get_if<LoopAttr>(&node.attr)) add(loop->body, 1), add(loop->condition, 1);
+      if (const auto* cond = std::get_if<CondAttr>(&node.attr))
+        add(cond->then_function, 1), add(cond->else_function, 1);
+    }
+    sizes[f.name] = size;
+  }
+  const Size& all = sizes[module.entry().name];
+  if (all.operations - double(module.entry().nodes.size()) > most_operations)
+    return fmt::format("@{} has {:.3g} operations when calls are replaced by what they call, at most {} are "
+                       "compiled; a loop runs one copy of a function again and again",
+                       module.entry().name, all.operations, int64_t(most_operations));
+  if (all.nested > most_nested)
+    return fmt::format("@{} has loops and conditions inside of one another, {} deep; at most {} are compiled",
+                       module.entry().name, all.nested, most_nested);
+  return {};
 }
 
 Function expand_sorts(const Module& module, const Function& function) {
-  if (!holds(function, NodeKind::sort)) return function;
+  if (!holds(function, NodeKind::sort) && !holds(function, NodeKind::collective)) return function;
   Replace replace = [&](FunctionBuilder& b, NodeId id, const std::vector<NodeId>& copies,
                         std::vector<NodeId>& values) {
     const Node& node = function[id];
+    const auto* collective = std::get_if<CollectiveAttr>(&node.attr);
+    if (collective && collective->group.ends_with(":1")) { // what one member gives is what it has
+      values = {copies[node.inputs[0]]};
+      return true;
+    }
     if (node.kind != NodeKind::sort) return false;
     values = sorted_operands(b, std::get<SortAttr>(node.attr), copies_of(node.inputs, copies));
     return true;

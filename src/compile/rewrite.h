@@ -2,6 +2,7 @@
 #pragma once
 #include "ir/term.h"
 #include <functional>
+#include <optional>
 
 namespace luminal::compile {
 
@@ -19,7 +20,13 @@ std::vector<NodeId> copy_into(FunctionBuilder& target, const Function& source,
 /// A module whose entry has no `call`: callees are copied in, deepest first.
 Function inline_calls(const Module& module, const Function& function);
 
-/// A module whose entry has no `sort` (see compile/sort.h).
+/// Why the entry of a module cannot be compiled with all calls inlined, if so: the text of an error.
+std::optional<std::string> too_much_to_inline(const Module& module);
+
+/// A module whose entry has no `sort` (see compile/sort.h), and no collective of one member.
 Function expand_sorts(const Module& module, const Function& function);
+
+/// Without folds and scans whose components run over different axes and do not read each other.
+Function split_tuples(const Module& module, const Function& function);
 
 } // namespace luminal::compile

@@ -103,7 +103,7 @@ private:
     return b_.map(Op::bit_or, {result, b_.map(Op::bit_and, {number, b_.map(Op::is_nan, {b})})});
   }
 
-  /// Unsigned integers in the order of the keys: NaN last, or first where it descends; zeros of both signs are equal.
+  /// Unsigned integers in the order of the result: NaN last in both directions; zeros of both signs are equal.
   NodeId unsigned_keys() {
     NodeId x = keys_;
     DType type = type_.dtype;
@@ -123,11 +123,11 @@ private:
       NodeId negative = b_.map(Op::lt, {number(sign), key}); // -0 is among the others
       NodeId risen = b_.map(Op::bit_or, {key, number(sign)});
       key = b_.map(Op::select, {negative, b_.map(Op::bit_xor, {key, number(all)}), risen});
-      key = b_.map(Op::select, {b_.map(Op::is_nan, {x}), number(all), key});
     } else if (type != as) {
       key = b_.map(Op::bit_xor, {key, number(sign)});
     }
-    return descending_ ? b_.map(Op::bit_xor, {key, number(all)}) : key;
+    if (descending_) key = b_.map(Op::bit_xor, {key, number(all)});
+    return is_float(type) ? b_.map(Op::select, {b_.map(Op::is_nan, {x}), number(all), key}) : key;
   }
 
   /// Counts of all digits in one pass, then one pass a digit, from the least: elements go where their digit's run begins. Stable.

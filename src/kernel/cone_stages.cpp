@@ -7,13 +7,11 @@
 namespace luminal::kernel {
 namespace {
 
-/// The outer axes that component `c` of a scan varies with, and the scan's own axis.
-std::vector<int> scan_result_axes(const ScanAttr& scan, int c) {
-  std::set<int> axes{scan.axis};
-  auto add = [&](int i) { axes.insert(scan.body_axes[i].begin(), scan.body_axes[i].end()); };
-  add(c);
-  for (int i : scan.monoid.dependencies(c)) add(i);
-  return {axes.begin(), axes.end()};
+/// An outer axis that no result varies with takes no part: its extent counts as 1.
+Shape without_unused(Shape space, const std::set<int>& used) {
+  for (size_t d = 0; d < space.size(); d++)
+    if (!used.contains(int(d))) space[d] = 1;
+  return space;
 }
 
 } // namespace
@@ -69,7 +67,10 @@ ConeBuilder::FoldStage& ConeBuilder::fold_stage(NodeId id) {
   FoldStage fold;
   fold.stage = s;
   Index symbols;
-  fold.axes = open_axes(s, attr.space, node.axis_names, symbols);
+  std::set<int> used(attr.reduced.begin(), attr.reduced.end());
+  for (int c = 0; c < count; c++)
+    for (int d : result_axes(attr, c)) used.insert(d);
+  fold.axes = open_axes(s, without_unused(attr.space, used), node.axis_names, symbols);
   std::vector<Component> components;
   bool dependent = false;
   for (int c = 0; c < count; c++) {
@@ -133,7 +134,10 @@ ConeBuilder::FoldStage& ConeBuilder::scan_stage(NodeId id) {
   FoldStage scan;
   scan.stage = s;
   Index symbols;
-  scan.axes = open_axes(s, attr.space, node.axis_names, symbols);
+  std::set<int> used;
+  for (int c = 0; c < count; c++)
+    for (int d : result_axes(attr, c)) used.insert(d);
+  scan.axes = open_axes(s, without_unused(attr.space, used), node.axis_names, symbols);
   std::vector<Component> components;
   for (int c = 0; c < count; c++) {
     auto& m = attr.monoid.components()[c];
@@ -151,7 +155,7 @@ ConeBuilder::FoldStage& ConeBuilder::scan_stage(NodeId id) {
     part.kind = ComponentKind::scan;
     part.op = m.op;
     part.dtype = m.dtype;
-    for (int d : scan_result_axes(attr, c)) {
+    for (int d : result_axes(attr, c)) {
       part.index.push_back(symbols[d]);
       if (scan.axes[d] >= 0) part.axes.push_back(scan.axes[d]);
     }

@@ -150,9 +150,10 @@ luminal::Result<void> Context::prepare() {
     case SlotKind::constant: addresses_[i] = const_cast<std::byte*>(slot.data->data()); break;
     case SlotKind::weight: {
       auto bytes = store_->weight(slot.name);
-      if (bytes.data() == nullptr && slot.max_bytes > 0 && slot.used)
+      if (!store_->has_weight(slot.name) && slot.max_bytes > 0 && slot.used)
         return Failure{fmt::format("weight {} ({}) was never set", slot.name, to_string(slot.type))};
-      addresses_[i] = const_cast<std::byte*>(bytes.data());
+      alignas(64) static std::byte nothing[64]; // a weight without elements has no memory of its own
+      addresses_[i] = bytes.data() ? const_cast<std::byte*>(bytes.data()) : nothing;
       break;
     }
     case SlotKind::state: {

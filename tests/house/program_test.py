@@ -358,6 +358,16 @@ def eval_modules(luminal, folder):
     luminal.refuses("eval", one, *given, pinned, says="KERNEL=FILE is expected")
 
     refuse = lambda *args, says, code=1: luminal.refuses("eval", *args, says=says, code=code)  # noqa: E731
+    fine = folder / "fine.lum"  # the last bits of a sum become an integer
+    fine.write_text("fn @main(%x: f32[40]) {\n  %t = tanh %x\n  %f = fold [i: 40] over [i] { sum %t[i] }\n  %s = get %f, 0\n"
+                    "  %c = const f32 1073741824\n  %p = mul %s, %c\n  %y = cast i64 %p\n  return y = %y\n}\n")
+    (folder / "fine").mkdir()
+    (folder / "fine" / "x.npy").write_bytes(npy([i / 40 for i in range(40)], (40,)))
+    refuse(fine, "-i", folder / "fine" / "x.npy", "--check", says="the check could judge no element$")
+    fine.write_text(fine.read_text().replace("y = %y", "y = %y, s = %s"))
+    shown = luminal("eval", fine, "-i", folder / "fine" / "x.npy", "--check")
+    check("check y: bound unknown for 1 elements: nothing could be judged" in shown[1] and "check s: 1 elements are right" in shown[1], f"no bound: {shown[1]}")
+
     refuse(module, *inputs, says=r"dimension T \(1\.\.8\) has no value: no input has an axis of this size, say --dim T=SIZE$")
     refuse(module, *inputs, "--dim", "T=9", says=r"--dim T=9: dimension T would be 9, declared is 1\.\.8$")
     refuse(module, *inputs, "--dim", "S=3", "--dim", "T=1", says=r"x\.npy: x \[2, 3\]: dimension S would be 2, elsewhere it is 3$")

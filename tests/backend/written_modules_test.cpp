@@ -1,0 +1,330 @@
+// tests/backend/written_modules_test.cpp -- small modules of kinds that plans once got wrong or refused: their plans equal the interpreter, with and without passes.
+#include "ir/interp_util.h"
+#include "plans.h"
+#include <fmt/format.h>
+#include <limits>
+
+namespace luminal {
+namespace {
+
+using Sizes = std::map<std::string, int64_t>;
+
+/// Quarters in -4..4; floats have NaN, infinities and zeros of both signs among them where `special`.
+Bindings inputs_of(const Module& module, const Sizes& sizes, bool special) {
+  Bindings bindings;
+  bindings.symbols = sizes;
+  ExprMap<int64_t> bound;
+  for (Expr symbol : module.symbols) bound[symbol] = sizes.at(std::string(symbol.name()));
+  uint64_t state = 1;
+  for (NodeId id : module.entry().params) {
+    const auto& input = std::get<InputAttr>(module.entry()[id].attr);
+    HostTensor t;
+    t.dtype = input.type.dtype;
+    for (Expr extent : input.type.shape) t.shape.push_back(*evaluate(extent, bound));
+    t.data.resize(size_t(storage_bytes(t.dtype, t.count())));
+    for (int64_t i = 0; i < t.count(); i++) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      const int64_t n = int64_t(state >> 40) % 33 - 16;
+      if (is_float(t.dtype)) {
+        constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+        const double odd[] = {nan, inf, -inf, 0.0, -0.0};
+        store_f64(t.dtype, t.data.data(), i, special && i % 7 == 3 ? odd[i / 7 % 5] : double(n) / 4);
+      } else {
+        store_i64(t.dtype, t.data.data(), i,
+                  t.dtype == DType::boolean ? n & 1 : wrap(t.dtype, special ? n * INT64_C(0x1234567) : n));
+      }
+    }
+    bindings.inputs[input.name] = std::move(t);
+  }
+  return bindings;
+}
+
+/// Nothing is left out: what a rounding may change in any way equals the rounding interpreter's, since quarters are summed exactly.
+void expect_equal(const Module& module, const Bindings& bindings, runtime::Context& context) {
+  Interpreter bounded(module, bindings, InterpMode::bounded), rounded(module, bindings);
+  for (const FunctionResult& r : module.entry().results) {
+    const auto got = context.result(r.name).value();
+    const auto want = bounded.values(r.name);
+    const HostTensor likely = rounded.result(r.name);
+    for (size_t i = 0; i < want.size(); i++) {
+      const bool known = is_float(got.dtype) ? std::isfinite(want[i].error) : want[i].error == 0;
+      if (!is_float(got.dtype)) {
+        ASSERT_EQ(load_i64(got.dtype, got.bytes.data(), int64_t(i)),
+                  known ? want[i].integer : load_i64(got.dtype, likely.data.data(), int64_t(i)))
+            << r.name << " element " << i;
+        continue;
+      }
+      const double value = load_f64(got.dtype, got.bytes.data(), int64_t(i)),
+                   wanted = known ? want[i].value : likely.at(int64_t(i));
+      if (std::isnan(wanted) ? std::isnan(value) : value == wanted) continue;
+      ASSERT_LE(std::abs(value - wanted), known ? 2 * want[i].error + 1e-30 : 0)
+          << r.name << " element " << i << ": " << value << " for " << wanted;
+    }
+  }
+}
+
+void expect_plan(const std::string& text, const Sizes& sizes = {}, bool special = false) {
+  SCOPED_TRACE(text);
+  const Module module = parse_module(text);
+  ASSERT_TRUE(verify(module).empty()) << verify(module)[0];
+  const Bindings bindings = inputs_of(module, sizes, special);
+  for (const Pass& passes : {passes::defaults(), passes::none()}) {
+    SCOPED_TRACE("passes " + passes.name());
+    Running running(module, 2, 0, passes);
+    auto context = running.start(module, bindings);
+    auto done = context->run();
+    ASSERT_TRUE(done) << done.error();
+    expect_equal(module, bindings, *context);
+    if (testing::Test::HasFailure()) FAIL() << running.report;
+  }
+}
+
+/// What a plan says that cannot be made.
+std::string refused(const std::string& text) {
+  const Module module = parse_module(text);
+  EXPECT_TRUE(verify(module).empty());
+  compile::Options options = compile::Options::host(1);
+  options.cache = false;
+  auto compiled = compile::compile(module, options);
+  return compiled ? "" : compiled.error();
+}
+
+// ---- values that weights alone give ----
+
+TEST(WrittenModules, AValueOnTheWayToAnotherAtLoadIsMadeAgainWhereAStepReadsIt) {
+  expect_plan(R"(
+fn @main(weight %x: f32[40, 64], weight %w: f32[32, 64]) {
+  %a = view %x [q: 40, k: 32, e: 64] -> [q, e]
+  %b = view %w [q: 40, k: 32, e: 64] -> [k, e]
+  %p = mul %a, %b
+  %f = fold [q: 40, k: 32, e: 64] over [e] { sum %p[q, k, e] }
+  %s = get %f, 0
+  %g = fold [q: 40, k: 32] over [k] { max %s[q, k] }
+  %m = get %g, 0
+  %i = cast i32 %s
+  return i = %i, m = %m
+}
+)");
+  expect_plan(R"(
+fn @main() {
+  %z = const f32 2
+  %x = view %z [i: 12] -> []
+  %s = sort %x along 0
+  %y = get %s, 0
+  %t = sort %y along 0 descending
+  %u = get %t, 0
+  return y = %y, u = %u
+}
+)");
+}
+
+TEST(WrittenModules, ScattersAtLoadKeepWhatStepsRead) {
+  expect_plan(R"(
+fn @main(weight %w: f64[64], %x: f64[8, 15]) {
+  %v = view %w [p: 8, q: 15] -> [p - 1] where 0 <= p - 1 and p - 1 < 64 and (q % 2 == 0 or q < 7) fill 1.0
+  %i = iota i32 [p: 8, q: 15] -> q
+  %s = sort %v, %i along 1 descending
+  %a = get %s, 0
+  %t = sort %a, %i along 1
+  %b = get %t, 0
+  %c = get %t, 1
+  %f = scan [p: 8, q: 15] along q exclusive { max %c[p, q] }
+  %d = get %f, 0
+  %m = min %b, %x
+  return d = %d, m = %m
+}
+)");
+}
+
+TEST(WrittenModules, FencesOfWeightsAreTheWeights) {
+  expect_plan(R"(
+fn @main(weight %w: f32[5], %x: f32[5]) {
+  %a = fence %w
+  %b = fence %a
+  %c = fence %b after %x
+  %y = mul %c, %c
+  %z = neg %b
+  return w = %b, y = %y, z = %z
+}
+)");
+}
+
+TEST(WrittenModules, WhatADimensionTakesPartInIsNotComputedAtLoad) {
+  expect_plan(R"(
+symbol S: 0..40
+fn @main(weight %w: f32[7], weight %i: u8[7]) {
+  %one = const f32 1.5
+  %ones = view %one [a: 3] -> []
+  %f = fold [a: 3, b: S] over [b] { max %ones[a]; sum %ones[a] }
+  %m = get %f, 0
+  %s = get %f, 1
+  %g = fold [a: 7] over [a] where a < S { sum %w[a] }
+  %t = get %g, 0
+  %c = scatter sum %w, %w [a: 7] -> [a] where a + 3 < S
+  return m = %m, s = %s, t = %t, c = %c
+}
+)",
+              {{"S", 5}});
+}
+
+// ---- axes of folds and scans ----
+
+TEST(WrittenModules, AnOuterAxisThatNoComponentHasIsNotSummed) {
+  expect_plan("fn @main(%x: f32[2]) {\n  %f = fold [k: 2, e: 3] over [k] { sum %x[k]; prod %x[k] }\n"
+              "  %s = get %f, 0\n  %p = get %f, 1\n  return s = %s, p = %p\n}\n");
+  for (int64_t size : {0, 4}) // the reduced axis d counts
+    expect_plan("symbol S: 0..5\nfn @main(%x: i32[4]) {\n  %f = fold [e: S, k: 4, d: 3] over [k, d] { sum "
+                "%x[k] }\n  %s = get %f, 0\n  return s = %s\n}\n",
+                {{"S", size}});
+  expect_plan("fn @main(%x: f32[2]) {\n  %f = scan [k: 2, e: 3] along k { sum %x[k] }\n  %s = get %f, 0\n"
+              "  return s = %s\n}\n");
+}
+
+TEST(WrittenModules, ComponentsThatNobodyReadsTakeTheirAxesWithThem) {
+  const std::string attention = R"(
+symbol S: 1..9
+fn @main(%x: f32[2, S], %v: f32[S, 64]) {
+  %one = const f32 1
+  %f = fold [q: 2, k: S, e: 64] over [k] {
+      max %x[q, k];
+      sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %one[];
+      sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %v[k, e] }
+)";
+  for (const char* read : {"  %m = get %f, 0\n  return m = %m\n}\n", "  %l = get %f, 1\n  return l = %l\n}\n",
+                           "  %o = get %f, 2\n  return o = %o\n}\n"})
+    expect_plan(attention + read, {{"S", 7}});
+}
+
+TEST(WrittenModules, ComponentsOverDifferentAxes) {
+  expect_plan(R"(
+fn @main(%x: f32[4, 5], %z: f32[5], %c: i32[3]) {
+  %f = fold [i: 4, j: 5, k: 3] over [j] { sum %x[i, j]; max %z[j]; prod %c[k]; min %x[i, j] }
+  %a = get %f, 0
+  %b = get %f, 1
+  %c2 = get %f, 2
+  %d = get %f, 3
+  return a = %a, b = %b, c = %c2, d = %d
+}
+)");
+}
+
+TEST(WrittenModules, ComponentsThatReadOthersOverFewerAxes) {
+  for (const char* kind :
+       {"fold [i: 4, j: 5, e: 3] over [j] where i <= j", "fold [i: 4, j: 5, e: 3] over [j, e]",
+        "scan [i: 4, j: 5, e: 3] along j", "scan [i: 4, j: 5, e: 3] along j exclusive reverse"})
+    expect_plan(fmt::format(R"(
+fn @main(%x: f32[4, 5], %z: f32[5], %w: i64[5, 3]) {{
+  %f = {} {{ max %z[j]; min(select(old0 == new0, self, inf)) %w[j, e]; sum %x[i, j];
+             sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %x[i, j] }}
+  %a = get %f, 0
+  %b = get %f, 1
+  %c = get %f, 2
+  %d = get %f, 3
+  return a = %a, b = %b, c = %c, d = %d
+}}
+)",
+                            kind));
+}
+
+TEST(WrittenModules, TuplesWithAConditionOfTheirOwnAndALength) {
+  expect_plan(R"(
+fn @main(%x: f32[4, 5], %z: f32[5], %n: u8[4]) {
+  %m = const u8 7
+  %ms = view %m [i: 4] -> []
+  %l = bit_and %n, %ms
+  %f = fold [i: 4, j: 5, e: 2, d: 6] over [j] with len = %l[i] in 0..5 clamp where j < len { sum %x[i, j]; max %z[j] }
+  %a = get %f, 0
+  %b = get %f, 1
+  %g = fold [i: 4, j: 5, e: 2] over [j] where e <= j { sum %x[i, j]; prod %z[j] }
+  %c = get %g, 0
+  %d = get %g, 1
+  return a = %a, b = %b, c = %c, d = %d
+}
+)");
+}
+
+// ---- sorts ----
+
+TEST(WrittenModules, SortsPutNanLastInBothDirections) {
+  constexpr DType types[] = {DType::f8e4m3, DType::f8e5m2, DType::bf16, DType::f16,    DType::f32,
+                             DType::f64,    DType::i4,     DType::u4,   DType::i8,     DType::u8,
+                             DType::i16,    DType::u64,    DType::i64,  DType::boolean};
+  const char* const extents[] = {"7", "129", "S"};
+  size_t turn = 0;
+  for (DType type : types)
+    for (const char* order : {" descending", ""})
+      expect_plan(fmt::format(R"(
+symbol S: 1..200
+fn @main(%x: {0}[2, {1}], weight %w: f32[2, {1}]) {{
+  %i = iota i64 [r: 2, n: {1}] -> n
+  %s = sort %x, %i, %w along 1{2}
+  %y = get %s, 0
+  %j = get %s, 1
+  %v = get %s, 2
+  return y = %y, j = %j, v = %v
+}}
+)",
+                              to_string(type), extents[turn++ * 2 / 3 % 3], order),
+                  {{"S", 150}}, true);
+}
+
+// ---- values without elements ----
+
+TEST(WrittenModules, NothingIsAValueToo) {
+  expect_plan(R"(
+symbol S: 0..8
+fn @main(weight %w: f32[S, 100], %x: f32[S], state %t: f32[S], weight %none: f64[0, 3]) {
+  %y = neg %w
+  %f = fold [s: S, i: 100] over [s] { sum %w[s, i] }
+  %z = get %f, 0
+  %u = add %t, %x
+  %p = view %w [i: 4, j: 3] -> [i, j] where i < S fill 0.5
+  %n = view %none [i: 2, j: 3] -> [i, j] where i < 0 fill 2
+  %m = fold [i: 0, j: 3] over [i] { max %none[i, j] }
+  %o = get %m, 0
+  %q = sort %w along 1
+  %r = get %q, 0
+  %c = scan [s: S, i: 100] along s { sum %w[s, i] }
+  %d = get %c, 0
+  return y = %y, z = %z, u = %u -> t, p = %p, n = %n, o = %o, r = %r, d = %d
+}
+)",
+              {{"S", 0}});
+}
+
+// ---- calls ----
+
+/// @f<last> calls the one before it so many times, one after the other.
+std::string call_chain(int functions, int times) {
+  std::string text = "fn @f0(%x: f32[3], %y: f32[3]) {\n  %z = add %x, %y\n  return z = %z\n}\n";
+  for (int k = 1; k < functions; k++) {
+    text += fmt::format("fn @f{}(%x: f32[3], %y: f32[3]) {{\n  %v0 = mul %x, %y\n", k);
+    for (int i = 0; i < times; i++)
+      text += fmt::format("  %c{0} = call @f{1}(%v{0}, %y)\n  %v{2} = get %c{0}, 0\n", i, k - 1, i + 1);
+    text += fmt::format("  return z = %v{}\n}}\n", times);
+  }
+  return text;
+}
+
+TEST(WrittenModules, ATreeOfCallsIsRefusedAtOnce) {
+  EXPECT_EQ(
+      refused(call_chain(40, 2)),
+      "@f39 has 5.5e+12 operations when calls are replaced by what they call, at most 262144 are compiled; "
+      "a loop runs one copy of a function again and again");
+}
+
+TEST(WrittenModules, ALongChainOfCallsIsCompiled) { EXPECT_EQ(refused(call_chain(3000, 1)), ""); }
+
+TEST(WrittenModules, CollectivesOfOneMemberAreTheirOperand) {
+  const char* text =
+      "fn @main(%x: f32[8]) {{\n  %y = collective {} \"tp:{}\" axis 0 %x\n  return y = %y\n}}\n";
+  for (const char* kind : {"all_reduce_sum", "all_gather", "broadcast", "reduce_scatter_sum"})
+    expect_plan(fmt::format(fmt::runtime(text), kind, 1));
+  EXPECT_EQ(
+      refused(fmt::format(fmt::runtime(text), "all_reduce_max", 4)),
+      "all_reduce_max over the group tp:4: the other members are other processes, and the device cpu runs "
+      "plans of one; a group of one member (\"tp:1\") runs");
+}
+
+} // namespace
+} // namespace luminal
