@@ -231,6 +231,7 @@ private:
     std::vector<std::string> names;
     Shape space;
     SymbolScope scope;
+    std::vector<std::string> holes; // their names
     bool named = false;
     std::vector<std::string> kept() const { return named ? names : std::vector<std::string>(); }
   };
@@ -318,6 +319,7 @@ private:
         reader_.accept("error");
       if (!axes.scope.emplace(std::string(name.text), hole_symbol(int(result.size()), hole.range)).second)
         reader_.fail_at(name, fmt::format("'{}' exists already", name.text));
+      axes.holes.emplace_back(name.text);
       result.push_back(std::move(hole));
     } while (reader_.accept(","));
     return result;
@@ -327,6 +329,40 @@ private:
     return list(axes.scope);
   }
   Expr where(const Axes& axes) { return reader_.accept("where") ? parse_expr(reader_, axes.scope) : Expr(1); }
+  /// The condition of a fold. Gives the outer axes that it names and no longer varies with: they count for the types of the results, which do not
+  /// depend on what is proved.
+  std::set<int> domain(const Axes& axes, FoldAttr& attr) {
+    const uint32_t begin = reader_.offset();
+    attr.where = where(axes);
+    const uint32_t end = reader_.offset();
+    std::set<int> named;
+    for (reader_.rewind(begin); reader_.offset() < end;) {
+      const auto found = axes.scope.find(reader_.next().text);
+      for (size_t d = 0; d < axes.space.size() && found != axes.scope.end(); ++d)
+        if (found->first == axes.names[d]) named.insert(int(d));
+      for (size_t h = 0; h < attr.holes.size() && found != axes.scope.end(); ++h)
+        if (found->first == axes.holes[h]) named.insert(attr.holes[h].axes.begin(), attr.holes[h].axes.end());
+    }
+    for (int d : where_axes(attr)) named.erase(d);
+    for (int d : attr.reduced) named.erase(d);
+    return named;
+  }
+  /// The value along more axes.
+  NodeId repeated(const Token& at, NodeId body, std::vector<int>& axes, const std::set<int>& more,
+                  const Shape& space) {
+    std::set<int> all(axes.begin(), axes.end());
+    all.insert(more.begin(), more.end());
+    if (all.size() == axes.size() || (*builder_)[body].type().shape.size() != axes.size()) return body;
+    ViewAttr view;
+    view.map.resize(axes.size());
+    for (int d : all) {
+      if (const auto place = std::ranges::find(axes, d); place != axes.end())
+        view.map[size_t(place - axes.begin())] = axis_symbol(int(view.shape.size()), space[size_t(d)]);
+      view.shape.push_back(space[size_t(d)]);
+    }
+    axes.assign(all.begin(), all.end());
+    return add(at, std::move(view), {body});
+  }
   /// "{ max %s[q, k]; sum(self * exp2(old0 - new0)) %v[k, e] }"
   Monoid components(const Axes& axes, Inputs& inputs, std::vector<std::vector<int>>& body_axes) {
     std::vector<MonoidComponent> list;
@@ -559,8 +595,10 @@ private:
     reader_.expect("over");
     attr.reduced = axis_list(a);
     attr.holes = holes(a, operands);
-    attr.where = where(a);
+    const std::set<int> gone = domain(a, attr);
     attr.monoid = components(a, bodies, attr.body_axes);
+    for (size_t c = 0; c < bodies.size(); ++c)
+      bodies[c] = repeated(at, bodies[c], attr.body_axes[c], gone, a.space);
     for (Hole& hole : attr.holes) hole.input += int(bodies.size());
     bodies.insert(bodies.end(), operands.begin(), operands.end());
     return add(at, std::move(attr), std::move(bodies), a.kept());

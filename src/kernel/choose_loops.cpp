@@ -26,11 +26,16 @@ void Chooser::split_blocks(int s, const std::vector<std::string>& common) {
   }
 }
 
-/// Summed axes innermost: each result is written once, also where there is nothing to sum.
+/// Summed and scanned axes innermost: each result is written once, also where there is nothing to sum.
 void Chooser::sums_inside(int s) {
-  if (!has_fold(stage(s)) || stage(s).scan_axis >= 0) return;
+  const int scanned = stage(s).scan_axis;
+  if (!has_fold(stage(s)) && scanned < 0) return;
   std::vector<std::string> order{stage(s).name}, summed;
-  for (auto& l : nest(s).loops) (loop_reduces(s, l) ? summed : order).push_back(l.name);
+  for (auto& l : nest(s).loops) {
+    const bool inside = scanned < 0 ? loop_reduces(s, l)
+                                    : depends_on_loop(nest(s), nests_.cone.axes[size_t(scanned)].symbol, l);
+    (inside ? summed : order).push_back(l.name);
+  }
   order.insert(order.end(), summed.begin(), summed.end());
   bool same = true;
   for (size_t l = 0; l < nest(s).loops.size(); l++) same &= nest(s).loops[l].name == order[l + 1];

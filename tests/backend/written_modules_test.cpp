@@ -292,6 +292,27 @@ fn @main(weight %w: f32[S, 100], %x: f32[S], state %t: f32[S], weight %none: f64
               {{"S", 0}});
 }
 
+TEST(WrittenModules, SortsOfRowsThatAreNotThere) {
+  expect_plan(
+      "symbol S: 0..200\nfn @main(%x: f32[4, 0, S], %y: i8[S, 2]) {\n  %s = sort %x along 2 descending\n"
+      "  %a = get %s, 0\n  %t = sort %y along 0\n  %b = get %t, 0\n  return a = %a, b = %b\n}\n",
+      {{"S", 0}});
+}
+
+TEST(WrittenModules, AScanOfAFoldOverNothing) {
+  expect_plan(R"(
+symbol S: 1..8
+fn @main(%x: f32[0, S, 7, 29]) {
+  %f = fold [a: 0, b: S, c: 7, d: 29] over [a] { prod %x[a, b, c, d] }
+  %p = get %f, 0
+  %g = scan [a: S, b: 7, c: 29] along b exclusive reverse { max %p[a, b, c] }
+  %y = get %g, 0
+  return y = %y
+}
+)",
+              {{"S", 3}});
+}
+
 // ---- calls ----
 
 /// @f<last> calls the one before it so many times, one after the other.

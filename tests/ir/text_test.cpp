@@ -238,5 +238,26 @@ TEST(Text, BrokenTextNeverCrashes) {
   }
 }
 
+/// The type of a fold is that of its text, whatever a proof makes of the condition.
+TEST(Text, ConditionsGiveFoldsTheAxesThatTheyName) {
+  const auto type_of = [](const std::string& fold) {
+    const Module m = parse_module("symbol S: 1..4\nfn @main(%x: f32[2, 3], %l: i32[4]) {\n  %f = fold " +
+                                  fold + "\n  %y = get %f, 0\n  return y = %y\n}\n");
+    EXPECT_TRUE(verify(m).empty()) << fold;
+    const Module again = parse_module(to_string(m));
+    EXPECT_TRUE(same_module(m, again)) << to_string(m);
+    return to_string(m.entry()[m.entry().results[0].value].type());
+  };
+  EXPECT_EQ(type_of("[i: 2, k: 3] over [k] { sum %x[i, k] }"), "f32[2]");
+  EXPECT_EQ(type_of("[i: 2, k: 3, z: 4] over [k] where i < z + 1 { sum %x[i, k] }"), "f32[2, 4]");
+  EXPECT_EQ(type_of("[i: 2, k: 3, z: 4] over [k] where i < z + 2 { sum %x[i, k] }"), "f32[2, 4]"); // always
+  EXPECT_EQ(type_of("[z: S, i: 2, k: 3] over [k] where z - z <= k { sum %x[i, k] }"), "f32[S, 2]");
+  EXPECT_EQ(type_of("[i: 2, z: 1, k: 3] over [k] where z <= k { sum %x[i, k] }"), "f32[2, 1]");
+  EXPECT_EQ(type_of("[z: 4, i: 2, k: 3] over [k] with h = %l[z] in 0..0 clamp where k < h { sum %x[i, k] }"),
+            "f32[4, 2]");
+  EXPECT_EQ(type_of("[z: 4, i: 2, k: 3] over [k] with h = %l[z] in 0..3 clamp where k < 9 { sum %x[i, k] }"),
+            "f32[2]");
+}
+
 } // namespace
 } // namespace luminal
