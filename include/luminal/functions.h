@@ -1,6 +1,6 @@
 // luminal/functions.h -- functions of several tensors: of elements, products, norms. Each is composed of primitives that the compiler sees through.
 #pragma once
-#include "luminal/tensor.h"
+#include "luminal/operators.h"
 #include <optional>
 
 namespace luminal {

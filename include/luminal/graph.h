@@ -1,8 +1,8 @@
 // luminal/graph.h -- Graph: where tensors live, and what compiles and runs them.
 #pragma once
+#include "luminal/operators.h"
 #include "luminal/pass.h"
 #include "luminal/search.h"
-#include "luminal/tensor.h"
 #include <functional>
 #include <map>
 #include <optional>

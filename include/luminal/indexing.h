@@ -3,7 +3,7 @@
 // 0 .. extent-1: a negative or too large one is an Error at execute that names the operation and its line.
 // Every operation is a composition of views, scatters, sorts, scans and folds that the compiler fuses.
 #pragma once
-#include "luminal/tensor.h"
+#include "luminal/operators.h"
 #include <optional>
 
 namespace luminal {
@@ -11,6 +11,8 @@ namespace luminal {
 #define LUMINAL_WHERE std::source_location where = std::source_location::current()
 
 // ---- joining, grids ----
+/// Joined along `axis`; the dtypes are promoted. All other extents are equal.
+Tensor concat(const std::vector<Tensor>& parts, int axis, LUMINAL_WHERE);
 /// Joined along a new axis (see also concat).
 Tensor stack(const std::vector<Tensor>& parts, int axis = 0, LUMINAL_WHERE);
 Tensor hstack(const std::vector<Tensor>& parts, LUMINAL_WHERE);

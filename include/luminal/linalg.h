@@ -1,6 +1,6 @@
 // luminal/linalg.h -- products of matrices and vectors beyond matmul and einsum (functions.h), distances. PyTorch's names and behaviour.
 #pragma once
-#include "luminal/tensor.h"
+#include "luminal/operators.h"
 
 namespace luminal {
 

@@ -1,5 +1,6 @@
 // luminal/luminal.h -- everything a program includes.
 #pragma once
+#include "luminal/arguments.h"
 #include "luminal/custom.h"
 #include "luminal/debug.h"
 #include "luminal/device.h"

@@ -1,6 +1,6 @@
 // luminal/nn_functions.h -- convolution, pooling, resampling and Fourier transforms: windows and sums that the compiler sees through.
 #pragma once
-#include "luminal/tensor.h"
+#include "luminal/operators.h"
 
 namespace luminal {
 

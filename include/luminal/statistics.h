@@ -1,6 +1,6 @@
 // luminal/statistics.h -- what is known of many numbers: quantiles, the most frequent one, sums that leave NaN out, covariances. PyTorch's names and behaviour.
 #pragma once
-#include "luminal/tensor.h"
+#include "luminal/operators.h"
 #include <optional>
 
 namespace luminal {

@@ -1,6 +1,7 @@
 // luminal/tensor.h -- Tensor: a handle of a value in a lazy graph. Operations only extend the graph; Graph::compile and
 // Graph::execute do the work. Every operation checks shapes and types at once and throws luminal::Error with the caller's line.
 #pragma once
+#include "luminal/arguments.h"
 #include "luminal/dim.h"
 #include "luminal/dtype.h"
 #include "luminal/error.h"
@@ -19,39 +20,9 @@ namespace luminal {
 
 class Device;
 class Graph;
-class Tensor;
 struct GraphState; // shared by a Graph and the Tensors made from it
-
-/// What an operator takes: a tensor or a number, and the place in the caller's source.
-struct Operand;
-
-/// Values and their places (i64) along an axis.
-struct Indexed;
-
-/// start:end:step of one axis as in Python; what is left out is the whole axis.
-struct Slice {
-  std::optional<Dim> start = {}, end = {};
-  int64_t step = 1;
-};
-/// Elements before and after an axis; negative ones cut off (PadMode::constant only).
-struct Padding {
-  int axis;
-  Dim before, after;
-};
-/// 0 1 2 with two before and after: [v v] 0 1 2 [v v], [2 1] 0 1 2 [1 0], [0 0] 0 1 2 [2 2], [1 2] 0 1 2 [0 1].
-enum class PadMode : uint8_t { constant, reflect, replicate, circular };
-/// How a scatter treats what is there. On bool, add and max are `or`, mul and min are `and`.
-enum class ScatterOp : uint8_t { set, add, mul, min, max };
-
-/// Axes of a tensor, negative ones counted from the end. None: all of them.
-struct Axes {
-  Axes() = default;
-  Axes(int axis) : list{axis} {}
-  template <std::floating_point F> Axes(F) = delete; ///< an eps in the place of the axes
-  Axes(std::initializer_list<int> axes) : list(axes) {}
-  Axes(std::vector<int> axes) : list(std::move(axes)) {}
-  std::vector<int> list;
-};
+struct Indexed;    // values and their places (i64) along an axis
+struct Operand;    // luminal/operators.h: a tensor or a number, and the place in the caller's source
 
 /// Shares ownership of its graph, so a handle never dangles: it stays valid when the Graph is moved or destroyed.
 class Tensor {
@@ -286,15 +257,10 @@ private:
   uint32_t id_ = 0;
 };
 
+/// Values and their places (i64) along an axis.
 struct Indexed {
   Tensor values, indices;
 };
 
-/// Joined along `axis`; the dtypes are promoted. All other extents are equal.
-Tensor concat(const std::vector<Tensor>& parts, int axis,
-              std::source_location where = std::source_location::current());
-
 #undef LUMINAL_WHERE
 } // namespace luminal
-
-#include "luminal/operators.h" // needs Tensor, and belongs to it

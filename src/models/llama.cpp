@@ -1,5 +1,6 @@
 // models/llama.cpp -- the Llama graph.
 #include "models/llama.h"
+#include "luminal/indexing.h"
 #include "models/weights.h"
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,6 @@
 // models/weights.cpp -- files' tensors as weights; unpacking of block formats as terms.
 #include "models/weights.h"
+#include "luminal/indexing.h"
 #include <fmt/format.h>
 
 namespace luminal::models {

@@ -1,4 +1,5 @@
 // tensor/convolution.cpp -- convolutions: padding, windows, one sum of products.
+#include "luminal/indexing.h"
 #include "luminal/nn_functions.h"
 #include "luminal/random.h"
 #include "tensor/windows.h"
