@@ -30,18 +30,19 @@ struct PrintOptions {
 /// Nested brackets, cut like NumPy's: "[[0, 1], [2, 3]]  # x: f32[2, 2]". A tensor without a value is its dtype, shape and name.
 std::string to_string(const Tensor& tensor, const PrintOptions& options = {});
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
+std::ostream& operator<<(std::ostream& out, DType type);
 
 // ---- while a graph runs: each gives its tensor back, unchanged and not copied ----
 
 /// At each execute: writes "label: f32[1000], 1000 values: first ... middle ... last". Keeps the tensor alive.
 Tensor print(const Tensor& x, std::string label = "",
              std::source_location where = std::source_location::current());
-/// At each execute: writes the value to a file, .npy or .safetensors (under the tensor's name, or "value").
+/// At each execute: writes the value to a file: .npy, .safetensors (under the tensor's name, or "value"), or .f32, the numbers alone as f32.
 Tensor dump(const Tensor& x, std::string file, std::source_location where = std::source_location::current());
 
 struct DiffOptions {
   double relative = 1e-4, absolute = 1e-5; ///< |got - expected| <= absolute + relative * |expected| passes
-  std::string name; ///< of the tensor in the file; empty: the tensor's own, or the only one
+  std::string name = {}; ///< of the tensor in the file; empty: the tensor's own, or the only one
 };
 /// How two lists of numbers differ. `expected` is the file's side.
 struct DiffReport {
@@ -65,7 +66,7 @@ struct DiffReport {
 std::string to_string(const DiffReport& report, bool colour = false);
 std::ostream& operator<<(std::ostream& out, const DiffReport& report);
 
-/// At each execute: writes a DiffReport of the value and a file (.npy, .npz, .safetensors) of the same shape.
+/// At each execute: writes a DiffReport of the value and a file (.npy, .npz, .safetensors) of the same shape, or of as many numbers (.f32).
 Tensor diff(const Tensor& x, std::string file, DiffOptions options = {},
             std::source_location where = std::source_location::current());
 /// The same at once, for a value that can be read.
@@ -79,7 +80,7 @@ DiffReport compare(const Tensor& x, const std::string& file, DiffOptions options
 std::string display(const Graph& graph, std::string file = "",
                     std::source_location where = std::source_location::current());
 /// A line a value: name, operation, dtype and shape, with the sizes of its dynamic dimensions where they are set.
-std::string display_shapes(const Graph& graph);
+std::string display_shapes(const Graph& graph, std::source_location where = std::source_location::current());
 
 /// Where print and diff write, a text without a final newline at a time. Empty: stderr again.
 void set_print_sink(std::function<void(std::string_view)> sink);

@@ -12,16 +12,17 @@ namespace luminal {
 struct CompileOptions {
   int threads = 0;   ///< 0: LUMINAL_THREADS, or all cores
   bool cache = true; ///< keep machine code on disk (LUMINAL_CACHE_DIR)
-  int64_t max_memory =
-      0; ///< bytes of arena, states and loaded weights; more is refused before anything is allocated. 0: no limit
+  /// Bytes of arena, states and loaded weights; more is refused before anything is allocated. 0: no limit.
+  int64_t max_memory = 0;
   /// Names the content of all weights (a file's path, size and time, say). What is computed from weights at load and takes a while is then kept in the
   /// cache folder and mapped by the next run with this name. Empty: computed each time. Setting a weight again ends it.
-  std::string weights_id;
-  /// Typical sizes of dynamic dimensions, by name: what schedules are tuned for. Of others: a power of two in the middle of the range.
-  std::map<std::string, int64_t> sizes;
-  bool strict =
-      false; ///< a schedule from the tuning cache that turns out to be wrong is an Error; else it is dropped, and report() and stderr say so
-  SearchOptions search; ///< of better schedules, by measuring; what is found is kept in the tuning cache
+  std::string weights_id = {};
+  /// Typical sizes of dynamic dimensions, by name: what schedules are made for. What tuning finds is kept for these sizes, and used by every compile
+  /// that names the same ones. Of others: a power of two in the middle of the range.
+  std::map<std::string, int64_t> sizes = {};
+  /// A schedule from the tuning cache that turns out to be wrong is an Error; else it is dropped, and report() and stderr say so.
+  bool strict = false;
+  SearchOptions search = {}; ///< of better schedules, by measuring; what is found is kept in the tuning cache
   /// What the graph's terms go through before kernels are made: passes::defaults() | mine. Tensors stay valid: the graph itself keeps its nodes.
   Pass passes = passes::defaults();
 };
@@ -40,7 +41,8 @@ struct ExecutionTable; // luminal/debug.h
 class Rules;           // luminal/pattern.h
 struct Match;
 
-/// Owns nothing that its tensors do not share: it may be moved and destroyed at any time. Not copyable.
+/// Owns nothing that its tensors do not share: it may be moved and destroyed at any time. Not copyable. A graph that was moved from may be assigned to;
+/// all else throws Error. A graph and its tensors are for one thread at a time; different graphs need no care.
 class Graph {
 public:
   using Where = std::source_location;
@@ -50,7 +52,7 @@ public:
   Graph& operator=(Graph&&) noexcept;
   ~Graph();
 
-  Device device() const; ///< luminal/device.h
+  Device device(Where where = Where::current()) const; ///< luminal/device.h
 
   // ---- values ----
   /// A dynamic dimension: any value in low..high, set before each execute, never a reason to compile again.
@@ -71,9 +73,12 @@ public:
   Tensor state(std::string name, Dims shape, DType dtype = DType::f32, Where where = Where::current());
   /// At the end of each execute the state holds `next`. Within the step every reader sees the old value.
   void update(const Tensor& state, const Tensor& next, Where where = Where::current());
-  Tensor constant(double value, DType dtype = DType::f32, Where where = Where::current());
-  /// Numbers in the text of the program: g.constant({{1.f, 2.f}, {3.f, 4.f}}, {2, 2}); a flat list has as many numbers as the shape.
-  Tensor constant(const HostValues& values, Dims shape, Where where = Where::current());
+  /// Integers are exact to 64 bits: g.constant(9007199254740993, DType::i64).
+  Tensor constant(HostNumber value, DType dtype = DType::f32, Where where = Where::current());
+  /// Numbers in the text of the program: g.constant({{1, 2}, {3, 4}}, {2, 2}); a flat list has as many numbers as the shape. Their type is `dtype`, else
+  /// that of the values: of a vector or array its own; doubles that are written in braces are f32, as torch::tensor has it.
+  Tensor constant(const HostValues& values, Dims shape, std::optional<DType> dtype = {},
+                  Where where = Where::current());
   Tensor constant_bytes(std::span<const std::byte> bytes, DType dtype, Dims shape,
                         Where where = Where::current());
   /// 0, 1, 2, ... along the one axis.
@@ -85,7 +90,7 @@ public:
               Where where = Where::current());
   /// body(step, carried, slices) -> (carried, stacked): see docs/terms.md. `stepped` tensors are cut along their first axis, stacked results are joined along a new first one.
   struct LoopResult {
-    std::vector<Tensor> carried, stacked;
+    std::vector<Tensor> carried = {}, stacked = {};
   };
   using LoopBody =
       std::function<LoopResult(Graph& body, Tensor step, const std::vector<Tensor>& carried,
@@ -93,11 +98,28 @@ public:
   LoopResult loop(Dim count, const std::vector<Tensor>& carried, const std::vector<Tensor>& stepped,
                   const std::vector<Tensor>& invariants, const LoopBody& body,
                   Where where = Where::current());
+  /// The same with an end of its own: steps are made while `condition` (carried, invariants) -> bool [] holds, at most `most` times. `body` (step, carried, invariants)
+  /// gives the carried values of the next step.
+  struct WhileResult {
+    std::vector<Tensor> carried = {};
+    Tensor steps = {}; ///< i64: how many there were
+  };
+  using WhileCondition = std::function<Tensor(Graph& body, const std::vector<Tensor>& carried,
+                                              const std::vector<Tensor>& invariants)>;
+  using WhileBody = std::function<std::vector<Tensor>(
+      Graph& body, Tensor step, const std::vector<Tensor>& carried, const std::vector<Tensor>& invariants)>;
+  WhileResult while_loop(Dim most, const std::vector<Tensor>& carried, const std::vector<Tensor>& invariants,
+                         const WhileCondition& condition, const WhileBody& body,
+                         Where where = Where::current());
   /// A function of the graph, called with these inputs: fn makes its results from stand-ins for them. Calls of one name have one body, which is
   /// compiled once: fn must make the same terms each time. Weights and other tensors come in as inputs.
   using FunctionBody = std::function<std::vector<Tensor>(Graph& body, const std::vector<Tensor>& inputs)>;
   std::vector<Tensor> function(const std::string& name, const std::vector<Tensor>& inputs,
                                const FunctionBody& fn, Where where = Where::current());
+  /// What `then` makes of the inputs where the predicate (bool []) holds, else what `otherwise` does; both give results of the same types. Only one of them runs.
+  std::vector<Tensor> cond(const Tensor& predicate, const std::vector<Tensor>& inputs,
+                           const FunctionBody& then, const FunctionBody& otherwise,
+                           Where where = Where::current());
 
   // ---- running ----
   void compile(const CompileOptions& options = {}, Where where = Where::current());
@@ -109,22 +131,25 @@ public:
   /// is thrown here, and the table says what it found. Every Tensor stays valid.
   PassTable run(const Pass& pass, Where where = Where::current());
   /// Where the left sides of the rules stand in the graph's terms.
-  std::vector<Match> find(const Rules& rules) const;
-  void reset_states();
+  std::vector<Match> find(const Rules& rules, Where where = Where::current()) const;
+  void reset_states(Where where = Where::current());
   /// Forgets all data: what inputs and weights were set to, states (zero again), kept values, sizes of dimensions. The graph, its marks and the
   /// compiled code stay.
-  void reset();
+  void reset(Where where = Where::current());
   /// One line a kernel: name, shape, schedule, bytes, what was decided and why.
-  std::string report() const;
-  std::optional<SearchSummary> search_summary() const; ///< of the last compile, where it searched
-  MemoryUse memory() const;                            ///< zeros before compile
+  std::string report(Where where = Where::current()) const;
+  /// Of the last compile, where it searched.
+  std::optional<SearchSummary> search_summary(Where where = Where::current()) const;
+  MemoryUse memory(Where where = Where::current()) const; ///< zeros before compile
   /// The graph in text form: what parses, verifies and is interpreted.
-  std::string to_string() const;
-  std::string to_string(const Pass& pass) const; ///< after the pass
-  std::string to_dot() const;
-  std::string to_html() const;
+  std::string to_string(Where where = Where::current()) const;
+  std::string to_string(const Pass& pass, Where where = Where::current()) const; ///< after the pass
+  std::string to_dot(Where where = Where::current()) const;
+  std::string to_html(Where where = Where::current()) const;
 
-  std::shared_ptr<GraphState> state() const { return state_; }
+  /// Throws Error where the graph was moved from.
+  const std::shared_ptr<GraphState>& state(std::string_view operation = "graph",
+                                           Where where = Where::current()) const;
   explicit Graph(std::shared_ptr<GraphState> state) : state_(std::move(state)) {}
 
 private:

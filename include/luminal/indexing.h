@@ -124,8 +124,8 @@ struct ScanOptions {
   bool reverse = false;   ///< from the end
 };
 /// Sums and products of all prefixes; integers and bool count in i64, f16 and bf16 accumulate in f32.
-Tensor cumsum(const Tensor& x, int axis, ScanOptions options, LUMINAL_WHERE);
-Tensor cumprod(const Tensor& x, int axis, ScanOptions options, LUMINAL_WHERE);
+Tensor cumsum(const Tensor& x, int axis, ScanOptions options = {}, LUMINAL_WHERE);
+Tensor cumprod(const Tensor& x, int axis, ScanOptions options = {}, LUMINAL_WHERE);
 /// Differences of neighbours, `times` times; of bool: whether they differ.
 Tensor diff(const Tensor& x, int times = 1, int axis = -1, LUMINAL_WHERE);
 

@@ -17,7 +17,7 @@ struct TermInfo {
 };
 TermInfo inspect(const Tensor& tensor, std::source_location where = std::source_location::current());
 /// Every value of the graph, in the order in which they were made: inputs come before what is made from them.
-std::vector<Tensor> values(const Graph& graph);
+std::vector<Tensor> values(const Graph& graph, std::source_location where = std::source_location::current());
 /// The input, weight or state of this name; throws Error where there is none.
 Tensor find(const Graph& graph, const std::string& name,
             std::source_location where = std::source_location::current());

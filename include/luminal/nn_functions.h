@@ -1,6 +1,7 @@
 // luminal/nn_functions.h -- convolution, pooling, resampling and Fourier transforms: windows and sums that the compiler sees through.
 #pragma once
 #include "luminal/operators.h"
+#include <concepts>
 
 namespace luminal {
 
@@ -8,8 +9,7 @@ namespace luminal {
 
 /// One number for all axes, or one an axis.
 struct Ints {
-  Ints(int number) : list{number} {}
-  Ints(int64_t number) : list{number} {}
+  Ints(std::integral auto number) : list{int64_t(number)} {}
   Ints(std::initializer_list<int64_t> numbers) : list(numbers) {}
   Ints(std::vector<int64_t> numbers) : list(std::move(numbers)) {}
   std::vector<int64_t> list;
@@ -50,10 +50,15 @@ Tensor conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& bias 
 
 // ---- pooling over the last axes of x, as many as the kernel has ----
 struct PoolOptions {
-  std::vector<int64_t> stride = {}; ///< the kernel by default
-  Ints padding = 0, dilation = 1;   ///< padding is at most half the kernel
-  bool ceil_mode = false;           ///< windows that begin inside but end outside count too
+  Ints stride = std::vector<int64_t>(); ///< the kernel by default
+  Ints padding = 0, dilation = 1;       ///< padding is at most half the kernel
+  bool ceil_mode = false;               ///< windows that begin inside but end outside count too
 };
+namespace detail {
+/// So many sizes for an operation over `axes` axes of x, behind the channels; 0: over all of these.
+std::vector<int64_t> pool_sizes(std::string_view op, const Tensor& x, const Ints& sizes, int axes,
+                                std::source_location where);
+} // namespace detail
 Tensor max_pool(const Tensor& x, const std::vector<int64_t>& kernel, const PoolOptions& options = {},
                 LUMINAL_WHERE);
 struct MaxPool {
@@ -61,17 +66,49 @@ struct MaxPool {
   /// i64: place in the pooled axes of x, row-major; the first of equal ones and of NaNs (PyTorch: the last NaN)
   Tensor indices;
 };
+/// One size for all axes behind batch and channels: max_pool(x, 2) of an image x [n, c, h, w].
+Tensor max_pool(const Tensor& x, std::integral auto kernel, const PoolOptions& options = {}, LUMINAL_WHERE) {
+  return max_pool(x, detail::pool_sizes("max_pool", x, int64_t(kernel), 0, where), options, where);
+}
 MaxPool max_pool_with_indices(const Tensor& x, const std::vector<int64_t>& kernel,
                               const PoolOptions& options = {}, LUMINAL_WHERE);
 /// count_include_pad: zeros of the padding count. divisor: in place of the count, where it is not 0. No dilation.
 Tensor avg_pool(const Tensor& x, const std::vector<int64_t>& kernel, const PoolOptions& options = {},
                 bool count_include_pad = true, int64_t divisor = 0, LUMINAL_WHERE);
+Tensor avg_pool(const Tensor& x, std::integral auto kernel, const PoolOptions& options = {},
+                bool count_include_pad = true, int64_t divisor = 0, LUMINAL_WHERE) {
+  return avg_pool(x, detail::pool_sizes("avg_pool", x, int64_t(kernel), 0, where), options, count_include_pad,
+                  divisor, where);
+}
 /// (sum x^p)^(1/p); no padding.
 Tensor lp_pool(const Tensor& x, double p, const std::vector<int64_t>& kernel, const PoolOptions& options = {},
                LUMINAL_WHERE);
 /// Windows floor(i n / size) .. ceil((i + 1) n / size) of each axis: the result has these sizes.
 Tensor adaptive_avg_pool(const Tensor& x, const std::vector<int64_t>& sizes, LUMINAL_WHERE);
 Tensor adaptive_max_pool(const Tensor& x, const std::vector<int64_t>& sizes, LUMINAL_WHERE);
+/// PyTorch's names: the number of axes is checked, and one size stands for all of them.
+#define LUMINAL_POOLS(axes)                                                                                  \
+  inline Tensor max_pool##axes##d(const Tensor& x, const Ints& kernel, const PoolOptions& options = {},      \
+                                  LUMINAL_WHERE) {                                                           \
+    return max_pool(x, detail::pool_sizes("max_pool" #axes "d", x, kernel, axes, where), options, where);    \
+  }                                                                                                          \
+  inline Tensor avg_pool##axes##d(const Tensor& x, const Ints& kernel, const PoolOptions& options = {},      \
+                                  bool count_include_pad = true, int64_t divisor = 0, LUMINAL_WHERE) {       \
+    return avg_pool(x, detail::pool_sizes("avg_pool" #axes "d", x, kernel, axes, where), options,            \
+                    count_include_pad, divisor, where);                                                      \
+  }                                                                                                          \
+  inline Tensor adaptive_avg_pool##axes##d(const Tensor& x, const Ints& sizes, LUMINAL_WHERE) {              \
+    return adaptive_avg_pool(x, detail::pool_sizes("adaptive_avg_pool" #axes "d", x, sizes, axes, where),    \
+                             where);                                                                         \
+  }                                                                                                          \
+  inline Tensor adaptive_max_pool##axes##d(const Tensor& x, const Ints& sizes, LUMINAL_WHERE) {              \
+    return adaptive_max_pool(x, detail::pool_sizes("adaptive_max_pool" #axes "d", x, sizes, axes, where),    \
+                             where);                                                                         \
+  }
+LUMINAL_POOLS(1)
+LUMINAL_POOLS(2)
+LUMINAL_POOLS(3)
+#undef LUMINAL_POOLS
 /// Windows of the last axis: [.., n] -> [.., windows, kernel].
 Tensor pool_last_dim(const Tensor& x, int64_t kernel, int64_t stride = 1, int64_t dilation = 1,
                      LUMINAL_WHERE);

@@ -5,6 +5,7 @@
 #include "luminal/dim.h"
 #include "luminal/dtype.h"
 #include "luminal/error.h"
+#include "luminal/unary.h"
 #include "luminal/values.h"
 #include <array>
 #include <concepts>
@@ -31,13 +32,15 @@ public:
 #define LUMINAL_WHERE Where where = Where::current()
   Tensor() = default;
   bool defined() const { return graph_ != nullptr; }
-  DType dtype() const;
-  Dims shape() const;
-  int rank() const { return int(shape().size()); }
-  Dim dim(int axis) const; ///< negative axes count from the end
-  std::string name() const;
-  Tensor& set_name(std::string name); ///< shown in text forms, reports and errors
-  Device device() const;              ///< luminal/device.h
+  DType dtype(LUMINAL_WHERE) const;
+  Dims shape(LUMINAL_WHERE) const;
+  int rank(LUMINAL_WHERE) const { return int(shape(where).size()); }
+  Dim dim(int axis, LUMINAL_WHERE) const; ///< negative axes count from the end
+  Dim size(int axis, LUMINAL_WHERE) const { return dim(axis, where); }
+  std::string name(LUMINAL_WHERE) const;
+  /// Shown in text forms, reports and errors. A kept value is a result of this name: that of an exported program.
+  Tensor& set_name(std::string name, LUMINAL_WHERE);
+  Device device(LUMINAL_WHERE) const; ///< luminal/device.h
   /// The value moved to a device; this tensor itself where it lies there. What is made from it is made there.
   Tensor to(const Device& device, LUMINAL_WHERE) const;
 
@@ -93,7 +96,8 @@ public:
     read(&value, dtype_of<T>, where);
     return value;
   }
-  int64_t element_count(LUMINAL_WHERE) const;        ///< with the dimensions' present values
+  int64_t element_count(LUMINAL_WHERE) const; ///< with the dimensions' present values
+  int64_t numel(LUMINAL_WHERE) const { return element_count(where); }
   std::vector<int64_t> extents(LUMINAL_WHERE) const; ///< the shape with the dimensions' present values
   void read(void* destination, DType as, LUMINAL_WHERE) const;
   /// The same value where it lies, in its own dtype; until the next execute, set, drop or hand-over.
@@ -107,35 +111,15 @@ public:
   std::array<Dim, 5> dims5(LUMINAL_WHERE) const;
 
   // ---- elementwise: floats narrower than f32 are computed in f32, integers as f32 where the function has fractions ----
-  // abs sign square neg keep the type; floor ceil round (ties to even) trunc leave integers alone. sign(NaN) is NaN.
-  Tensor neg(LUMINAL_WHERE) const, abs(LUMINAL_WHERE) const, sign(LUMINAL_WHERE) const,
-      square(LUMINAL_WHERE) const;
-  Tensor floor(LUMINAL_WHERE) const, ceil(LUMINAL_WHERE) const, round(LUMINAL_WHERE) const,
-      trunc(LUMINAL_WHERE) const;
-  Tensor frac(LUMINAL_WHERE) const; ///< x - trunc(x), with the sign of x
-  Tensor sqrt(LUMINAL_WHERE) const, rsqrt(LUMINAL_WHERE) const, recip(LUMINAL_WHERE) const,
-      reciprocal(LUMINAL_WHERE) const;
-  Tensor exp(LUMINAL_WHERE) const, exp2(LUMINAL_WHERE) const, exp10(LUMINAL_WHERE) const,
-      expm1(LUMINAL_WHERE) const;
-  Tensor log(LUMINAL_WHERE) const, log2(LUMINAL_WHERE) const, log10(LUMINAL_WHERE) const,
-      log1p(LUMINAL_WHERE) const;
-  Tensor sin(LUMINAL_WHERE) const, cos(LUMINAL_WHERE) const, tan(LUMINAL_WHERE) const;
-  Tensor asin(LUMINAL_WHERE) const, acos(LUMINAL_WHERE) const, atan(LUMINAL_WHERE) const;
-  Tensor sinh(LUMINAL_WHERE) const, cosh(LUMINAL_WHERE) const, tanh(LUMINAL_WHERE) const;
-  Tensor asinh(LUMINAL_WHERE) const, acosh(LUMINAL_WHERE) const, atanh(LUMINAL_WHERE) const;
-  Tensor erf(LUMINAL_WHERE) const, erfc(LUMINAL_WHERE) const;
-  /// bool; false for integers (isfinite: true).
-  Tensor isnan(LUMINAL_WHERE) const, isinf(LUMINAL_WHERE) const, isfinite(LUMINAL_WHERE) const;
-  Tensor logical_not(LUMINAL_WHERE) const; ///< x == 0
-  // Activations, with PyTorch's names, formulas and defaults.
-  Tensor relu(LUMINAL_WHERE) const, relu6(LUMINAL_WHERE) const, sigmoid(LUMINAL_WHERE) const,
-      log_sigmoid(LUMINAL_WHERE) const;
-  Tensor silu(LUMINAL_WHERE) const, swish(LUMINAL_WHERE) const, gelu(LUMINAL_WHERE) const,
-      gelu_tanh(LUMINAL_WHERE) const;
-  Tensor mish(LUMINAL_WHERE) const, hardswish(LUMINAL_WHERE) const, hardsigmoid(LUMINAL_WHERE) const,
-      softsign(LUMINAL_WHERE) const;
+#define LUMINAL_MEMBER(name) Tensor name(LUMINAL_WHERE) const;
+  LUMINAL_UNARY_FUNCTIONS(LUMINAL_MEMBER) // luminal/unary.h says what each does: x.exp(), x.relu(), ..
+#undef LUMINAL_MEMBER
+  /// Of two operands, under the names of luminal/operators.h and functions.h.
+  Tensor pow(Operand exponent) const;
+  Tensor clip(std::optional<Operand> low, std::optional<Operand> high, LUMINAL_WHERE) const;
+  Tensor masked_fill(const Tensor& mask, Operand value, LUMINAL_WHERE) const;
   Tensor leaky_relu(double slope = 0.01, LUMINAL_WHERE) const, elu(double alpha = 1, LUMINAL_WHERE) const,
-      celu(double alpha = 1, LUMINAL_WHERE) const, selu(LUMINAL_WHERE) const;
+      celu(double alpha = 1, LUMINAL_WHERE) const;
   Tensor softplus(double beta = 1, double threshold = 20, LUMINAL_WHERE) const;
   Tensor hardtanh(double low = -1, double high = 1, LUMINAL_WHERE) const;
   Tensor threshold(double limit, double value, LUMINAL_WHERE) const; ///< x > limit ? x : value
@@ -193,8 +177,8 @@ public:
   Tensor split_dims(int axis, Dim inner, LUMINAL_WHERE) const; ///< [n] -> [n / inner, inner]
   Tensor unsqueeze(int axis, LUMINAL_WHERE) const;
   /// Drops axes of extent 1: the one, those named, or all.
-  Tensor squeeze(int axis, LUMINAL_WHERE) const, squeeze(std::vector<int> axes, LUMINAL_WHERE) const,
-      squeeze(LUMINAL_WHERE) const;
+  Tensor squeeze(LUMINAL_WHERE) const, squeeze(std::vector<int> axes, LUMINAL_WHERE) const;
+  Tensor squeeze(std::integral auto axis, LUMINAL_WHERE) const { return squeeze({int(axis)}, where); }
   Tensor expand(Dims shape, LUMINAL_WHERE) const; ///< NumPy broadcast_to; -1 keeps an extent
   Tensor expand_as(const Tensor& other, LUMINAL_WHERE) const;
   Tensor expand_dim(int axis, Dim extent, LUMINAL_WHERE) const; ///< a new axis along which all is equal
@@ -204,13 +188,18 @@ public:
   Tensor slice(std::vector<Slice> slices, LUMINAL_WHERE) const; ///< one for each of the first axes
   Tensor narrow(int axis, Dim start, Dim length, LUMINAL_WHERE) const;
   Tensor select(int axis, Dim index, LUMINAL_WHERE) const; ///< one index; the axis goes away
+  /// x[2] and x[-1]: select(0, ..). x[ids]: rows at integer ids, as gather.
+  Tensor operator[](Operand index) const;
   Tensor pad(int axis, Dim before, Dim after, double value = 0, LUMINAL_WHERE) const;
   Tensor pad(std::vector<Padding> padding, PadMode mode = PadMode::constant, double value = 0,
              LUMINAL_WHERE) const;
-  Tensor flip(int axis, LUMINAL_WHERE) const, flip(std::vector<int> axes, LUMINAL_WHERE) const;
+  Tensor flip(std::vector<int> axes, LUMINAL_WHERE) const;
+  Tensor flip(std::integral auto axis, LUMINAL_WHERE) const { return flip({int(axis)}, where); }
   /// Element i moves to (i + shift) mod extent; without axes: of the flattened tensor.
-  Tensor roll(Dim shift, int axis, LUMINAL_WHERE) const;
   Tensor roll(Dims shifts, std::vector<int> axes, LUMINAL_WHERE) const;
+  Tensor roll(Dim shift, std::integral auto axis, LUMINAL_WHERE) const {
+    return roll({shift}, {int(axis)}, where);
+  }
   Tensor repeat(Dims times, LUMINAL_WHERE) const; ///< whole axes again; new axes first
   Tensor tile(Dims times, LUMINAL_WHERE) const;   ///< the same; counts that are left out are 1
   Tensor repeat_interleave(Dim times, int axis, LUMINAL_WHERE) const; ///< each element `times` times
@@ -245,7 +234,7 @@ public:
   /// The k largest in falling order, or the k smallest in rising order; of equal ones the first.
   Indexed topk(int64_t k, int axis = -1, bool largest = true, LUMINAL_WHERE) const;
 
-  std::shared_ptr<GraphState> graph() const { return graph_; }
+  std::shared_ptr<GraphState> graph(LUMINAL_WHERE) const; ///< throws Error where the tensor is empty
   uint32_t id() const { return id_; }
   Tensor(std::shared_ptr<GraphState> graph, uint32_t id) : graph_(std::move(graph)), id_(id) {}
 

@@ -9,12 +9,12 @@
 
 namespace luminal::terms {
 
-/// Conditions: 1 where it holds, 0 elsewhere; over axes and dimensions of the graph.
-Dim less(Dim a, Dim b);
-Dim at_most(Dim a, Dim b);
-Dim same(Dim a, Dim b);
-Dim both(Dim a, Dim b);
-Dim either(Dim a, Dim b);
+/// Conditions: 1 where it holds, 0 elsewhere; over axes and dimensions of the graph. The operators of Dim by name.
+inline Dim less(Dim a, Dim b) { return a < b; }
+inline Dim at_most(Dim a, Dim b) { return a <= b; }
+inline Dim same(Dim a, Dim b) { return equal(a, b); }
+inline Dim both(Dim a, Dim b) { return a && b; }
+inline Dim either(Dim a, Dim b) { return a || b; }
 /// An expression over the axes of a space: axis d is i[d].
 using OverAxes = std::function<Dim(const Dims& i)>;
 using MapOverAxes = std::function<Dims(const Dims& i)>;

@@ -14,26 +14,43 @@
 
 namespace luminal {
 
-/// A C++ type that has a DType.
+/// Integers of a type that is not one of <cstdint>: `long long` where int64_t is `long`, or the other way round.
+template <class T>
+  requires(std::same_as<T, long> || std::same_as<T, long long>)
+inline constexpr DType dtype_of<T> = sizeof(T) == 8 ? DType::i64 : DType::i32;
+template <class T>
+  requires(std::same_as<T, unsigned long> || std::same_as<T, unsigned long long>)
+inline constexpr DType dtype_of<T> = sizeof(T) == 8 ? DType::u64 : DType::u32;
+
+/// A C++ type that has a DType: floats, bool, integers of 8 to 64 bits (char is a letter, not a number), Half, BFloat16.
 template <class T>
 concept Element =
-    std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, bool> || std::same_as<T, int8_t> ||
-    std::same_as<T, uint8_t> || std::same_as<T, int16_t> || std::same_as<T, uint16_t> ||
-    std::same_as<T, int32_t> || std::same_as<T, uint32_t> || std::same_as<T, int64_t> ||
-    std::same_as<T, uint64_t> || std::same_as<T, Half> || std::same_as<T, BFloat16>;
+    std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, bool> || std::same_as<T, Half> ||
+    std::same_as<T, BFloat16> || std::same_as<T, signed char> || std::same_as<T, unsigned char> ||
+    std::same_as<T, short> || std::same_as<T, unsigned short> || std::same_as<T, int> ||
+    std::same_as<T, unsigned> || std::same_as<T, long> || std::same_as<T, unsigned long> ||
+    std::same_as<T, long long> || std::same_as<T, unsigned long long>;
 
-namespace detail {
-struct Number {
+/// One number of any type, exact: a real one, or a whole one of 64 bits.
+struct HostNumber {
   template <class T>
     requires std::is_arithmetic_v<T>
-  Number(T number) : value(double(number)) {}
-  operator double() const { return value; }
-  double value;
+  constexpr HostNumber(T number)
+      : real(std::is_floating_point_v<T>), value(double(number)), whole(int64_t(0)),
+        above(std::is_unsigned_v<T> && sizeof(T) == 8) {
+    if constexpr (!std::is_floating_point_v<T>) whole = int64_t(number);
+  }
+  bool real;     ///< written with a fraction, or of a type that has them
+  double value;  ///< of a large whole number: rounded
+  int64_t whole; ///< of a whole number: its 64 bits
+  bool above;    ///< these are those of an unsigned number
 };
+
+namespace detail {
 template <class V> struct NestedTraits;
-template <> struct NestedTraits<Number> {
+template <> struct NestedTraits<HostNumber> {
   static constexpr int rank = 0;
-  using Value = double;
+  using Value = HostNumber;
 };
 template <Element T> struct NestedTraits<T> {
   static constexpr int rank = 0;
@@ -53,24 +70,24 @@ struct NestedTraits<V> {
 template <class V>
 concept NestedRange = std::ranges::sized_range<const V> && requires {
   typename detail::NestedTraits<V>::Value;
-} && (detail::NestedTraits<V>::rank <= 8);
+} && Element<typename detail::NestedTraits<V>::Value> && (detail::NestedTraits<V>::rank <= 8);
 
 /// Numbers of one type with their shape. One flat range of numbers in a row (vector, span, array) is referred to, anything else is copied: a HostValues made
 /// from a range is an argument of a call, to be used while the range lives.
 class HostValues {
 public:
-  template <Element T> HostValues(T value) { fill(value); }
+  template <Element T> HostValues(T value) : literal_(true) { fill(value); }
   // clang-format off: one line for each depth
-  template <Element T> HostValues(std::initializer_list<T> list) { fill(list); }
-  template <Element T> HostValues(std::initializer_list<std::initializer_list<T>> list) { fill(list); }
-  template <Element T> HostValues(std::initializer_list<std::initializer_list<std::initializer_list<T>>> list) { fill(list); }
-  template <Element T> HostValues(std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>> list) { fill(list); }
-  template <Element T> HostValues(std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>>> list) { fill(list); }
-  // Numbers of several types in one list, {1.5, 2, 3}, are doubles.
-  HostValues(std::initializer_list<detail::Number> list) { fill(list); }
-  HostValues(std::initializer_list<std::initializer_list<detail::Number>> list) { fill(list); }
-  HostValues(std::initializer_list<std::initializer_list<std::initializer_list<detail::Number>>> list) { fill(list); }
-  HostValues(std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<detail::Number>>>> list) { fill(list); }
+  template <Element T> HostValues(std::initializer_list<T> list) : literal_(true) { fill(list); }
+  template <Element T> HostValues(std::initializer_list<std::initializer_list<T>> list) : literal_(true) { fill(list); }
+  template <Element T> HostValues(std::initializer_list<std::initializer_list<std::initializer_list<T>>> list) : literal_(true) { fill(list); }
+  template <Element T> HostValues(std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>> list) : literal_(true) { fill(list); }
+  template <Element T> HostValues(std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>>> list) : literal_(true) { fill(list); }
+  // Numbers of several types in one list: {1.5, 2, 3} are doubles, {1, 2L} i64.
+  HostValues(std::initializer_list<HostNumber> list) : literal_(true) { fill_numbers(list); }
+  HostValues(std::initializer_list<std::initializer_list<HostNumber>> list) : literal_(true) { fill_numbers(list); }
+  HostValues(std::initializer_list<std::initializer_list<std::initializer_list<HostNumber>>> list) : literal_(true) { fill_numbers(list); }
+  HostValues(std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<HostNumber>>>> list) : literal_(true) { fill_numbers(list); }
   // clang-format on
   template <NestedRange V> HostValues(const V& values) {
     using T = typename detail::NestedTraits<V>::Value;
@@ -83,6 +100,8 @@ public:
   }
 
   DType dtype() const { return dtype_; }
+  /// Written as one number or a list in braces: its numbers have the type that C++ gives them, which nobody chose.
+  bool literal() const { return literal_; }
   /// Extents of the nesting: {} of one number, {n} of a flat list.
   const std::vector<int64_t>& shape() const { return shape_; }
   std::span<const std::byte> bytes() const { return bytes_; }
@@ -102,6 +121,15 @@ private:
     bytes_ = std::as_bytes(std::span<const Stored>(*copy));
     owner_ = std::move(copy);
   }
+  /// Doubles where one of them is real, else 64-bit integers.
+  template <class V> void fill_numbers(const V& values) {
+    auto copy = std::make_shared<std::vector<HostNumber>>();
+    measure(values);
+    std::vector<int64_t> path;
+    append(values, *copy, path);
+    keep_numbers(*copy);
+  }
+  void keep_numbers(const std::vector<HostNumber>& numbers);
   template <class V> void measure(const V& values) {
     if constexpr (detail::NestedTraits<V>::rank > 0) {
       shape_.push_back(int64_t(std::ranges::size(values)));
@@ -137,6 +165,7 @@ private:
   std::span<const std::byte> bytes_;
   std::shared_ptr<const void> owner_;
   std::string ragged_;
+  bool literal_ = false;
 };
 
 } // namespace luminal

@@ -135,7 +135,6 @@ int export_program(const ExportArguments& a) {
                              .instructions = compile::instructions_of(options.target),
                              .output_names = {},
                              .weight = program.weight};
-  if (!terms) how.output_names[model.graph.state()->kept.at(model.logits.id())] = "logits";
   auto exported = runtime::export_plan(*compiled->plan, how);
   if (!exported) throw Error(fmt::format("{}: {}", a.path, exported.error()));
   progress.done(fmt::format("{} kernels, {} of code, {} of weights", compiled->kernels,

@@ -233,13 +233,13 @@ Result<NpyFile> open_npy(const std::string& path) {
   return NpyFile{{std::move(*array)}, std::move(file)};
 }
 
-Result<void> save_npy(const std::string& path, const TensorView& tensor) {
+Result<std::string> npy_head(const TensorView& tensor) {
   std::string_view code;
   for (const auto& [name, type] : npy_types)
     if (type == tensor.type) code = name;
-  if (code.empty()) return Failure{fmt::format("{}: NumPy has no {}", path, storage_name(tensor.type))};
+  if (code.empty()) return Failure{fmt::format("NumPy has no {}", storage_name(tensor.type))};
   if (storage_bytes(tensor.type, tensor.shape) != tensor.bytes.size())
-    return Failure{fmt::format("{}: {} with {} bytes", path, tensor.describe(), tensor.bytes.size())};
+    return Failure{fmt::format("{} with {} bytes", tensor.describe(), tensor.bytes.size())};
   std::string shape;
   for (const int64_t extent : tensor.shape) shape += fmt::format("{}, ", extent);
   if (tensor.shape.size() > 1) shape.resize(shape.size() - 2);
@@ -252,8 +252,13 @@ Result<void> save_npy(const std::string& path, const TensorView& tensor) {
   begin += std::string("\x01\x00", 2);
   begin += static_cast<char>(head.size() & 0xFF);
   begin += static_cast<char>(head.size() >> 8);
-  begin += head;
-  const std::string_view pieces[] = {begin, as_text(tensor.bytes)};
+  return begin + head;
+}
+
+Result<void> save_npy(const std::string& path, const TensorView& tensor) {
+  const auto head = npy_head(tensor);
+  if (!head) return Failure{fmt::format("{}: {}", path, head.error())};
+  const std::string_view pieces[] = {*head, as_text(tensor.bytes)};
   return write_pieces(path, pieces);
 }
 

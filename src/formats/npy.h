@@ -34,5 +34,9 @@ Result<NpyFile> open_npy(const std::string& path);
 
 /// Writes one .npy file, straight from the tensor's memory. Fails for types that NumPy does not have.
 Result<void> save_npy(const std::string& path, const TensorView& tensor);
+/// What stands in front of its data: a multiple of 64 bytes.
+Result<std::string> npy_head(const TensorView& tensor);
+/// Writes one .npz file, stored and not deflated, each array's data at a multiple of 64 bytes. Fails for types that NumPy does not have and names that stand twice.
+Result<void> save_npz(const std::string& path, std::span<const TensorView> tensors);
 
 } // namespace luminal

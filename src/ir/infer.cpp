@@ -48,7 +48,8 @@ private:
   void extents(const Shape& shape) const {
     for (Expr e : shape) {
       if (e.range().high < 0 || (e.range().low < 0 && prove(ge(e, 0), assumptions()) != Truth::yes))
-        fail("the extent {} in {} may be negative", to_string(e), to_string(shape));
+        fail("the extent {} in {} {} negative", to_string(e), to_string(shape),
+             e.range().high < 0 ? "is" : "may be");
       for (Expr s : symbols_of(e))
         if (is_index_name(s.name()))
           fail("the extent {} in {} depends on an index", to_string(e), to_string(shape));

@@ -47,6 +47,7 @@ double fma_to_odd(double a, double b, double c) {
 struct Registry {
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<const UserOp>, std::less<>> ops;
+  std::vector<std::unique_ptr<const UserOp>> forgotten;
 };
 Registry& registry() {
   static Registry instance;
@@ -163,6 +164,14 @@ void register_op(UserOp op) {
     return;
   }
   at->second = std::make_unique<const UserOp>(std::move(op));
+}
+void forget_op(std::string_view name) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  const auto at = r.ops.find(name);
+  if (at == r.ops.end()) return;
+  r.forgotten.push_back(std::move(at->second));
+  r.ops.erase(at);
 }
 const UserOp* find_user_op(std::string_view name) {
   Registry& r = registry();

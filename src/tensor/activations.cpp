@@ -10,13 +10,13 @@ Tensor Tensor::relu(Where where) const {
 }
 Tensor Tensor::relu6(Where where) const {
   graph_of("relu6", {this}, where);
-  return clip(*this, 0, 6, where);
+  return luminal::clip(*this, 0, 6, where);
 }
 Tensor Tensor::hardtanh(double low, double high, Where where) const {
   graph_of("hardtanh", {this}, where);
   if (!(low < high))
     throw Error("hardtanh", fmt::format("the limits {} and {} are in the wrong order", low, high), where);
-  return clip(*this, low, high, where);
+  return luminal::clip(*this, low, high, where);
 }
 Tensor Tensor::log_sigmoid(Where where) const {
   Floats f("log_sigmoid", {Operand(*this, where)}, where);
@@ -33,11 +33,11 @@ Tensor Tensor::mish(Where where) const {
 }
 Tensor Tensor::hardsigmoid(Where where) const {
   Floats f("hardsigmoid", {Operand(*this, where)}, where);
-  return f.done(clip(f[0] + 3, 0, 6) / 6);
+  return f.done(luminal::clip(f[0] + 3, 0, 6) / 6);
 }
 Tensor Tensor::hardswish(Where where) const {
   Floats f("hardswish", {Operand(*this, where)}, where);
-  return f.done(f[0] * clip(f[0] + 3, 0, 6) / 6);
+  return f.done(f[0] * luminal::clip(f[0] + 3, 0, 6) / 6);
 }
 Tensor Tensor::softsign(Where where) const {
   Floats f("softsign", {Operand(*this, where)}, where);
@@ -63,7 +63,7 @@ Tensor Tensor::selu(Where where) const {
 }
 Tensor Tensor::threshold(double limit, double value, Where where) const {
   graph_of("threshold", {this}, where);
-  return masked_fill(*this, *this <= limit, value, where);
+  return luminal::masked_fill(*this, *this <= limit, value, where);
 }
 Tensor Tensor::glu(int axis, Where where) const {
   graph_of("glu", {this}, where);

@@ -1,6 +1,8 @@
 // tensor/custom.cpp -- operations, kernels and host functions of the user.
 #include "luminal/custom.h"
 #include "ir/interp.h"
+#include "ir/scalar.h"
+#include "ir/user_ops.h"
 #include "tensor/custom_rules.h"
 #include "tensor/graph_state.h"
 #include <algorithm>
@@ -39,16 +41,41 @@ std::vector<NodeId> ids_of(std::string_view op, const std::shared_ptr<GraphState
                            const std::vector<Tensor>& tensors, Where where) {
   std::vector<NodeId> ids;
   for (const Tensor& tensor : tensors) {
-    if (graph_of(op, {&tensor}, where) != graph)
-      throw Error(op, "the tensors belong to different graphs", where);
+    check_graph(op, graph, tensor, where);
     ids.push_back(tensor.id());
   }
   return ids;
 }
 
+/// The text of an error without its operation and place.
+std::string own_text(const Error& error) {
+  std::string text = error.what();
+  if (text.starts_with("[")) text = text.substr(text.find("] ") + 2);
+  return text.substr(0, text.rfind(" at "));
+}
+
+/// Throws Error unless it can be read as a program over the arguments a, b, c, and, in a derivative, the result out.
+void check_program(const std::string& what, const std::string& text, int arity, bool derivative,
+                   Where where) {
+  if (text.empty()) return;
+  std::vector<std::string> leaves;
+  for (int a = 0; a < std::clamp(arity, 1, 3); a++) leaves.push_back(std::string(1, "abc"[a]));
+  if (derivative) leaves.push_back("out");
+  try {
+    parse_scalar(text, leaves);
+  } catch (const Error& error) {
+    throw Error("register_operation", fmt::format("{}: {}", what, error.what()), where);
+  }
+}
+
 } // namespace
 
-void register_operation(Operation operation) {
+void register_operation(Operation operation, Where where) {
+  const std::string of = fmt::format(" of '{}'", operation.name);
+  check_program("the definition" + of, operation.definition, operation.arity, false, where);
+  for (int d = 0; d < 3; d++)
+    check_program(fmt::format("derivative {}{}", d + 1, of), operation.derivative[d], operation.arity, true,
+                  where);
   UserOp op;
   op.name = std::move(operation.name);
   op.arity = operation.arity;
@@ -64,8 +91,24 @@ void register_operation(Operation operation) {
   op.doc = std::move(operation.doc);
   for (size_t i = 0; i < 3; i++) op.derivative[i] = std::move(operation.derivative[i]);
   const std::string name = op.name, rules = op.rules = std::move(operation.rules);
-  register_op(std::move(op));
-  if (!rules.empty()) remember_rules(name, Rules::parse(rules, name)); // they name the operation itself
+  const bool known = find_user_op(name) != nullptr;
+  try {
+    register_op(std::move(op));
+  } catch (const Error& error) {
+    throw Error("register_operation", own_text(error), where);
+  }
+  if (rules.empty()) return;
+  std::vector<std::string> mistakes;
+  std::optional<Rules> read;
+  try { // they name the operation itself, so that it must be known by now
+    read = Rules::parse(rules, name);
+    mistakes = read->test(12);
+  } catch (const Error& error) {
+    mistakes = {error.what()};
+  }
+  if (mistakes.empty()) return remember_rules(name, std::move(*read));
+  if (!known) forget_op(name);
+  throw Error("register_operation", fmt::format("the rules of '{}': {}", name, mistakes[0]), where);
 }
 
 Tensor apply_operation(const std::string& operation, const std::vector<Tensor>& operands, Where where) {
@@ -115,16 +158,20 @@ HostArray HostArray::zeros(DType dtype, std::vector<int64_t> shape) {
   return array;
 }
 
-void register_host(std::string name, HostFunctionBody body) {
-  register_host_function(std::move(name),
-                         [body = std::move(body)](const std::string&, std::span<const HostTensor> in) {
-                           std::vector<HostArray> arrays;
-                           for (const HostTensor& t : in) arrays.push_back({t.dtype, t.shape, t.data});
-                           std::vector<HostTensor> out;
-                           for (HostArray& array : body(arrays))
-                             out.push_back({array.dtype, std::move(array.shape), std::move(array.data)});
-                           return out;
-                         });
+void register_host(std::string name, HostFunctionBody body, Where where) {
+  HostFunction function = [body = std::move(body)](const std::string&, std::span<const HostTensor> in) {
+    std::vector<HostArray> arrays;
+    for (const HostTensor& t : in) arrays.push_back({t.dtype, t.shape, t.data});
+    std::vector<HostTensor> out;
+    for (HostArray& array : body(arrays))
+      out.push_back({array.dtype, std::move(array.shape), std::move(array.data)});
+    return out;
+  };
+  try {
+    register_host_function(std::move(name), std::move(function));
+  } catch (const Error& error) {
+    throw Error("register_host", own_text(error), where);
+  }
 }
 
 std::vector<Tensor> host_call(const std::string& name, const std::vector<Tensor>& inputs,
@@ -144,7 +191,8 @@ std::vector<Tensor> host_call(const std::string& name, const std::vector<Tensor>
 
 std::vector<Tensor> custom_kernel(Graph& graph, const CustomKernel& kernel, const std::vector<Tensor>& inputs,
                                   Where where) {
-  const auto ids = ids_of("custom_kernel", graph.state(), inputs, where);
+  const auto state = graph.state("custom_kernel", where);
+  const auto ids = ids_of("custom_kernel", state, inputs, where);
   if (kernel.outputs.empty())
     throw Error("custom_kernel", fmt::format("{} has no output", kernel.name), where);
   CustomAttr attr;
@@ -161,10 +209,10 @@ std::vector<Tensor> custom_kernel(Graph& graph, const CustomKernel& kernel, cons
   attr.grid.push_back(to_expr(kernel.shared_bytes));
   for (Dim integer : kernel.integers) attr.grid.push_back(to_expr(integer));
   attr.results = types_of(kernel.outputs);
-  const NodeId node = build("custom_kernel", graph.state(), where, [&](FunctionBuilder& b) {
+  const NodeId node = build("custom_kernel", state, where, [&](FunctionBuilder& b) {
                         return b.add(attr, ids, {}, where);
                       }).id();
-  return results_of("custom_kernel", graph.state(), node, kernel.outputs.size(), where);
+  return results_of("custom_kernel", state, node, kernel.outputs.size(), where);
 }
 
 } // namespace luminal

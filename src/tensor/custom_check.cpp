@@ -160,11 +160,11 @@ std::vector<std::string> registered_operations() {
   return names;
 }
 
-std::vector<std::string> test_operation(const std::string& name, uint64_t seed) {
+std::vector<std::string> test_operation(const std::string& name, uint64_t seed, Where where) {
   const UserOp* op = find_user_op(name);
   if (!op)
     throw Error("test_operation",
-                fmt::format("there is no operation '{}'; register_operation makes one known", name));
+                fmt::format("there is no operation '{}'; register_operation makes one known", name), where);
   std::vector<std::string> failures;
   for (DType type : argument_types(*op)) {
     if (bits(type) < 8) continue; // no tensor of the user is made of them

@@ -1,4 +1,5 @@
 // tensor/data.cpp -- the data of tensors: given, loaded when needed, kept, read, dropped.
+#include "ir/text_names.h"
 #include "tensor/graph_run.h"
 #include <algorithm>
 #include <cstring>
@@ -8,6 +9,22 @@
 namespace luminal {
 
 int64_t HostValues::count() const { return elements(shape_); }
+
+void HostValues::keep_numbers(const std::vector<HostNumber>& numbers) {
+  const auto any = [&](auto test) { return std::any_of(numbers.begin(), numbers.end(), test); };
+  const bool real = any([](const HostNumber& n) { return n.real; }),
+             beyond = any([](const HostNumber& n) { return n.above && n.whole < 0; }),
+             negative = any([](const HostNumber& n) { return !n.above && n.whole < 0; });
+  auto copy = std::make_shared<std::vector<std::byte>>(numbers.size() * 8);
+  dtype_ = real || (beyond && negative) ? DType::f64 : beyond ? DType::u64 : DType::i64;
+  for (size_t i = 0; i < numbers.size(); i++)
+    if (dtype_ == DType::f64)
+      std::memcpy(copy->data() + 8 * i, &numbers[i].value, 8);
+    else
+      std::memcpy(copy->data() + 8 * i, &numbers[i].whole, 8);
+  bytes_ = *copy;
+  owner_ = std::move(copy);
+}
 
 void HostValues::note_ragged(const std::vector<int64_t>& path, int64_t size) {
   if (ragged_.empty())
@@ -84,6 +101,15 @@ std::string extents_text(const std::vector<int64_t>& extents) {
   return fmt::format("[{}]", fmt::join(extents, ", "));
 }
 
+/// " (n in 0..8)": what the sizes of the dimensions may be; empty where there are none.
+std::string declared_text(const Shape& shape) {
+  std::string text;
+  for (Expr symbol : symbols_of(shape))
+    text += fmt::format("{}{} in {}..{}", text.empty() ? "" : ", ", symbol.name(), symbol.range().low,
+                        symbol.range().high);
+  return text.empty() ? "" : fmt::format(" ({})", text);
+}
+
 /// Lists that state sizes: fixed extents must agree now, those of dimensions that have a value too.
 void check_extents(const GraphState& graph, NodeId id, const std::vector<int64_t>& extents,
                    std::string_view op, Where where) {
@@ -92,7 +118,9 @@ void check_extents(const GraphState& graph, NodeId id, const std::vector<int64_t
   for (size_t d = 0; fits && d < extents.size(); d++)
     fits = shape[d].is_constant() ? shape[d].value() == extents[d] : shape[d].range().contains(extents[d]);
   if (!fits)
-    throw Error(op, fmt::format("{}: the values have shape {}", described(graph, id), extents_text(extents)),
+    throw Error(op,
+                fmt::format("{}: the values have shape {}{}", described(graph, id), extents_text(extents),
+                            declared_text(shape)),
                 where);
 }
 
@@ -106,6 +134,7 @@ InputData& start_set(GraphState& graph, NodeId id, std::string_view op, Where wh
   data.gone.clear();
   data.shaped = false;
   data.given = data.fresh = true;
+  data.set_at = where;
   return data;
 }
 
@@ -278,11 +307,9 @@ Tensor& Tensor::keep(Where where) {
   graph_of("keep", {this}, where);
   if (graph_->outer)
     throw Error("keep", "a value inside of a loop or function cannot be kept: return it", where);
-  auto [it, fresh] = graph_->kept.try_emplace(id_, "");
-  if (fresh) {
+  if (graph_->kept.try_emplace(id_, "").second) {
     graph_->gone.erase(id_);
-    it->second = fmt::format("kept{}", id_);
-    if (auto known = graph_->readable.find(id_); known == graph_->readable.end()) graph_->stale = true;
+    name_result(*graph_, id_);
   }
   return *this;
 }
@@ -290,12 +317,11 @@ Tensor& Tensor::keep(Where where) {
 void Tensor::drop(Where where) {
   graph_of("drop", {this}, where);
   GraphState& g = *graph_;
-  const std::string reason = Error("drop", "the value was dropped", where).what();
-  const std::string place = reason.substr(reason.rfind(" at "));
+  const std::string dropped = fmt::format("was dropped ({})", place_text(where));
   if (auto kept = g.kept.find(id_); kept != g.kept.end()) {
     if (g.context && g.readable.contains(id_)) g.context->forget_result(g.readable.at(id_));
     g.kept.erase(kept);
-    g.gone[id_] = "was dropped" + place;
+    g.gone[id_] = dropped;
     g.stale = true;
   }
   const Node& node = g.builder[id_];
@@ -304,18 +330,54 @@ void Tensor::drop(Where where) {
   InputData& data = g.data[input.name];
   data = {};
   if (input.role != Role::state)
-    data.gone = "was dropped" + place;
+    data.gone = dropped;
   else if (g.store)
     g.store->exchange_state(input.name, {});
 }
 
-DType Tensor::dtype() const { return type_of(*this).dtype; }
-Dims Tensor::shape() const { return to_dims(type_of(*this).shape); }
-Dim Tensor::dim(int axis) const { return shape()[size_t(axis_of("dim", axis, rank(), Where::current()))]; }
-std::string Tensor::name() const { return graph_->builder[id_].name; }
-Tensor& Tensor::set_name(std::string name) {
-  graph_->builder.name(id_, std::move(name));
+DType Tensor::dtype(Where where) const {
+  graph_of("dtype", {this}, where);
+  return type_of(*this).dtype;
+}
+Dims Tensor::shape(Where where) const {
+  graph_of("shape", {this}, where);
+  return to_dims(type_of(*this).shape);
+}
+Dim Tensor::dim(int axis, Where where) const {
+  graph_of("dim", {this}, where);
+  return to_dims(type_of(*this).shape)[size_t(axis_of("dim", axis, rank(), where))];
+}
+std::string Tensor::name(Where where) const { return graph_of("name", {this}, where)->builder[id_].name; }
+Tensor& Tensor::set_name(std::string name, Where where) {
+  GraphState& g = *graph_of("set_name", {this}, where);
+  std::optional<NodeId> former; // a name belongs to the tensor that was given it last
+  for (const auto& [node, label] : g.kept)
+    if (node != id_ && !name.empty() && g.builder[node].name == name) former = node;
+  g.builder.name(id_, std::move(name));
+  if (g.kept.contains(id_)) name_result(g, id_);
+  if (former) name_result(g, *former);
   return *this;
+}
+
+void name_result(GraphState& g, NodeId kept) {
+  const Node& node = g.builder[kept];
+  std::string wanted = node.kind == NodeKind::input ? std::get<InputAttr>(node.attr).name : node.name;
+  if (!wanted.empty() &&
+      !is_plain_name(wanted)) { // results are names of the text form and of exported symbols
+    for (char& c : wanted)
+      if (!is_plain_name(std::string_view(&c, 1)) && !(c >= '0' && c <= '9')) c = '_';
+    if (!is_plain_name(wanted)) wanted = "_" + wanted;
+  }
+  const auto taken = [&](const std::string& label) {
+    return std::any_of(g.kept.begin(), g.kept.end(),
+                       [&](const auto& other) { return other.first != kept && other.second == label; });
+  };
+  std::string label = wanted;
+  for (size_t n = wanted.empty() ? g.kept.size() - 1 : 1; label.empty() || taken(label); n++)
+    label = wanted.empty() ? fmt::format("output{}", n) : fmt::format("{}_{}", wanted, n);
+  if (g.kept[kept] == label) return;
+  g.kept[kept] = std::move(label);
+  g.stale = true;
 }
 
 namespace {
@@ -376,8 +438,10 @@ ReadableValue readable_value(std::string_view op, const Tensor& tensor, Where wh
       const int64_t wanted = storage_bytes(node.type().dtype, elements(extents));
       if (wanted != int64_t(data->second.bytes.size()))
         throw Error(op,
-                    fmt::format("{} is {} with the present dimensions, {} bytes; {} were given",
-                                described(g, id), extents_text(extents), wanted, data->second.bytes.size()),
+                    fmt::format("{} is {} with the present sizes of dimensions; {} elements were given {}",
+                                described(g, id), extents_text(extents),
+                                int64_t(data->second.bytes.size()) * 8 / bits(node.type().dtype),
+                                place_text(data->second.set_at)),
                     where);
       return {data->second.bytes, std::move(extents)};
     }

@@ -77,9 +77,9 @@ const std::string& device_of(GraphState& graph, NodeId node) {
   return place < 0 ? graph.device_name : placement.devices[size_t(place)];
 }
 
-Device Graph::device() const { return Device(state_->device_name); }
-Device Tensor::device() const {
-  graph_of("device", {this}, Where::current());
+Device Graph::device(Where where) const { return Device(state("device", where)->device_name); }
+Device Tensor::device(Where where) const {
+  graph_of("device", {this}, where);
   return Device(device_of(*graph_, id_));
 }
 
@@ -93,7 +93,8 @@ Tensor Tensor::to(const Device& device, Where where) const {
                [&](FunctionBuilder& b) { return b.add(FenceAttr{device.name()}, {id_}, {}, where); });
 }
 
-DeviceScope::DeviceScope(Graph& graph, const Device& device, Where where) : graph_(graph.state()) {
+DeviceScope::DeviceScope(Graph& graph, const Device& device, Where where)
+    : graph_(graph.state("DeviceScope", where)) {
   if (graph_->outer)
     throw Error("DeviceScope",
                 "inside of a loop or function nothing is put elsewhere: tensors come in from outside", where);

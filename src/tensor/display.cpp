@@ -20,22 +20,22 @@ std::string display(const Graph& graph, std::string file, Where where) {
   }
   std::string text;
   if (file.ends_with(".html"))
-    text = graph.to_html();
+    text = graph.to_html(where);
   else if (file.ends_with(".dot"))
-    text = graph.to_dot();
+    text = graph.to_dot(where);
   else if (file.ends_with(".lum"))
-    text = graph.to_string();
+    text = graph.to_string(where);
   else
     throw Error("display", fmt::format("{}: the name must end in .html, .dot or .lum", file), where);
   if (auto done = write_file(file, text); !done) throw Error("display", done.error(), where);
   return file;
 }
 
-std::string display_shapes(const Graph& graph) {
+std::string display_shapes(const Graph& graph, Where where) {
   std::vector<std::array<std::string, 3>> rows;
   size_t widths[2] = {4, 2};
-  const auto state = graph.state();
-  for (const Tensor& value : values(graph)) {
+  const auto state = graph.state("display", where);
+  for (const Tensor& value : values(graph, where)) {
     const Node& own = state->builder[value.id()];
     const Node& term = own.kind == NodeKind::get ? state->builder[own.inputs[0]] : own;
     const auto* map = std::get_if<MapAttr>(&term.attr);

@@ -1,5 +1,6 @@
 // tensor/effects.cpp -- print, diff, dump, compare: in plans, in the interpreter, and the nodes that ask for them.
 #include "tensor/effects.h"
+#include "base/file.h"
 #include "base/settings.h"
 #include "formats/npy.h"
 #include "formats/safetensors.h"
@@ -72,7 +73,7 @@ Result<void> compare_with_file(const std::string& text, DType dtype, std::span<c
                                const std::byte* data) {
   auto parsed = parse_compare_text(text);
   if (!parsed) return parsed.failure();
-  auto file = read_tensor(parsed->file, parsed->options.name, parsed->tensor);
+  auto file = read_tensor(parsed->file, parsed->options.name, parsed->tensor, shape);
   if (!file) return file.failure();
   if (!std::equal(shape.begin(), shape.end(), file->shape.begin(), file->shape.end()))
     return Failure{fmt::format("[compare] {} has shape [{}], the tensor [{}]", parsed->file,
@@ -104,6 +105,8 @@ void write_printed(std::string_view text) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
+bool is_raw_file(std::string_view path) { return path.ends_with(".f32"); }
+
 std::optional<DType> dtype_of_storage(StorageType type) {
   for (auto [dtype, storage] : stored_types)
     if (storage == type) return dtype;
@@ -116,7 +119,17 @@ std::optional<StorageType> storage_of_dtype(DType type) {
 }
 
 Result<FileTensor> read_tensor(const std::string& path, const std::string& name,
-                               const std::string& fallback_name) {
+                               const std::string& fallback_name, std::span<const int64_t> shape) {
+  if (is_raw_file(path)) {
+    auto file = MappedFile::open(path);
+    if (!file) return file.failure();
+    int64_t count = 1;
+    for (int64_t extent : shape) count *= extent;
+    if (int64_t(file->bytes().size()) != 4 * count)
+      return Failure{
+          fmt::format("{}: {} bytes, the tensor has {} elements of 4", path, file->bytes().size(), count)};
+    return FileTensor{{file->bytes().begin(), file->bytes().end()}, DType::f32, {shape.begin(), shape.end()}};
+  }
   std::vector<TensorView> views;
   Safetensors tensors;
   NpyFile arrays;
@@ -149,6 +162,13 @@ Result<FileTensor> read_tensor(const std::string& path, const std::string& name,
 
 Result<void> write_tensor(const std::string& path, const std::string& name, DType dtype,
                           std::span<const int64_t> shape, std::span<const std::byte> bytes) {
+  if (is_raw_file(path)) {
+    int64_t count = 1;
+    for (int64_t extent : shape) count *= extent;
+    std::vector<std::byte> numbers(size_t(4 * count));
+    convert_elements(DType::f32, numbers.data(), dtype, bytes.data(), count);
+    return write_file(path, std::span<const std::byte>(numbers));
+  }
   auto type = storage_of_dtype(dtype);
   if (!type) return Failure{fmt::format("{}: no file holds {}", path, to_string(dtype))};
   TensorView view;
@@ -246,11 +266,11 @@ Tensor print(const Tensor& x, std::string label, Where where) {
 
 Tensor dump(const Tensor& x, std::string file, Where where) {
   graph_of("dump", {&x}, where);
-  const bool npy = file.ends_with(".npy");
-  if (!npy && !file.ends_with(".safetensors"))
-    throw Error("dump", fmt::format("{}: the name must end in .npy or .safetensors", file), where);
+  const bool npy = file.ends_with(".npy"), raw = is_raw_file(file);
+  if (!npy && !raw && !file.ends_with(".safetensors"))
+    throw Error("dump", fmt::format("{}: the name must end in .npy, .safetensors or .f32", file), where);
   const DType type = x.dtype();
-  if (!storage_of_dtype(type) ||
+  if ((!storage_of_dtype(type) && !raw) ||
       (npy && (type == DType::bf16 || type == DType::f8e4m3 || type == DType::f8e5m2)))
     throw Error("dump",
                 fmt::format("{}: {} has no {}; cast the tensor first", file, npy ? "NumPy" : "safetensors",
@@ -278,7 +298,7 @@ Tensor diff(const Tensor& x, std::string file, DiffOptions options, Where where)
 
 DiffReport compare(const Tensor& x, const std::string& file, DiffOptions options, Where where) {
   const ReadableValue value = readable_value("compare", x, where);
-  auto expected = read_tensor(file, options.name, name_of(x));
+  auto expected = read_tensor(file, options.name, name_of(x), value.extents);
   if (!expected) throw Error("compare", expected.error(), where);
   if (expected->shape != value.extents)
     throw Error("compare",

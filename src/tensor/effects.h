@@ -18,14 +18,16 @@ void write_printed(std::string_view text);
 std::optional<DType> dtype_of_storage(StorageType type);
 std::optional<StorageType> storage_of_dtype(DType type);
 
-/// A tensor of a file: by its name, or the only one.
+/// Does the file hold the numbers alone, as f32 (.f32)?
+bool is_raw_file(std::string_view path);
+/// A tensor of a file: by its name, or the only one; a raw file has as many numbers as the shape.
 struct FileTensor {
   std::vector<std::byte> bytes; // row-major
   DType dtype = DType::f32;
   std::vector<int64_t> shape;
 };
 Result<FileTensor> read_tensor(const std::string& path, const std::string& name,
-                               const std::string& fallback_name);
+                               const std::string& fallback_name, std::span<const int64_t> shape);
 /// One tensor as .npy or .safetensors, straight from its memory.
 Result<void> write_tensor(const std::string& path, const std::string& name, DType dtype,
                           std::span<const int64_t> shape, std::span<const std::byte> bytes);

@@ -5,15 +5,48 @@
 
 namespace luminal {
 
+namespace {
+
+constexpr std::string_view empty_tensor = "a tensor is empty: it was never made from a graph";
+
+bool is_inside(const GraphState& inner, const GraphState& outer) {
+  for (const GraphState* g = inner.outer; g; g = g->outer)
+    if (g == &outer) return true;
+  return false;
+}
+[[noreturn]] void different_graphs(std::string_view op, const GraphState& a, const GraphState& b,
+                                   Where where) {
+  if (is_inside(a, b) || is_inside(b, a))
+    throw Error(
+        op,
+        "a tensor from outside meets one of the body of a loop or function: pass it in, as an invariant "
+        "of the loop or an input of the function, and use what the body is given for it",
+        where);
+  throw Error(op, "the tensors belong to different graphs", where);
+}
+
+} // namespace
+
+std::shared_ptr<GraphState> Tensor::graph(Where where) const {
+  if (!graph_) throw Error("tensor", empty_tensor, where);
+  return graph_;
+}
+
 std::shared_ptr<GraphState> graph_of(std::string_view op, std::initializer_list<const Tensor*> tensors,
                                      Where where) {
   std::shared_ptr<GraphState> graph;
   for (const Tensor* t : tensors) {
-    if (!t->defined()) throw Error(op, "a tensor is empty: it was never made from a graph", where);
-    if (graph && graph != t->graph()) throw Error(op, "the tensors belong to different graphs", where);
+    if (!t->defined()) throw Error(op, empty_tensor, where);
+    if (graph && graph != t->graph()) different_graphs(op, *graph, *t->graph(), where);
     graph = t->graph();
   }
   return graph;
+}
+
+void check_graph(std::string_view op, const std::shared_ptr<GraphState>& graph, const Tensor& tensor,
+                 Where where) {
+  if (const auto its = graph_of(op, {&tensor}, where); its != graph)
+    different_graphs(op, *graph, *its, where);
 }
 
 const TensorType& type_of(const Tensor& t) { return t.graph()->builder[t.id()].type(); }
@@ -24,6 +57,15 @@ int axis_of(std::string_view op, int axis, int rank, Where where) {
   if (positive < 0 || positive >= rank)
     throw Error(op, fmt::format("axis {} does not exist in a tensor of {} axes", axis, rank), where);
   return positive;
+}
+
+std::string place_text(Where where) {
+  const std::string text = Error("", "", where).what();
+  return text.substr(text.rfind("at "));
+}
+
+void check_dtype(std::string_view op, DType type, Where where) {
+  if (int(type) >= dtype_count) throw Error(op, fmt::format("there is no dtype {}", int(type)), where);
 }
 
 Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b, Where where) {
@@ -107,7 +149,7 @@ std::shared_ptr<GraphState> graph_of_operands(std::string_view op, const std::ve
   for (const Operand& operand : operands) {
     if (!operand.tensor) continue;
     auto its = graph_of(op, {operand.tensor}, where);
-    if (graph && graph != its) throw Error(op, "the tensors belong to different graphs", where);
+    if (graph && graph != its) different_graphs(op, *graph, *its, where);
     graph = its;
     shape = broadcast_shape(op, shape, type_of(*operand.tensor).shape, where);
   }
@@ -278,11 +320,13 @@ Tensor Tensor::frac(Where where) const {
 
 Tensor Tensor::cast(DType to, Where where) const {
   auto graph = graph_of("cast", {this}, where);
+  check_dtype("cast", to, where);
   if (type_of(*this).dtype == to) return *this;
   return build("cast", graph, where, [&](FunctionBuilder& b) { return b.cast(id_, to); });
 }
 Tensor Tensor::bitcast(DType to, Where where) const {
   auto graph = graph_of("bitcast", {this}, where);
+  check_dtype("bitcast", to, where);
   return build("bitcast", graph, where, [&](FunctionBuilder& b) { return b.bitcast(id_, to); });
 }
 

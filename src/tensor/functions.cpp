@@ -104,6 +104,10 @@ Tensor clip(const Tensor& x, std::optional<Operand> low, std::optional<Operand> 
   return high ? minimum(result, in.back()) : result;
 }
 
+Tensor Tensor::clip(std::optional<Operand> low, std::optional<Operand> high, Where where) const {
+  return luminal::clip(*this, low, high, where);
+}
+
 Tensor floor_divide(Operand a, Operand b) {
   auto in = common_operands("floor_divide", {a, b}, Numbers::numeric, a.where);
   if (!is_float(in[0].dtype()))
@@ -184,6 +188,11 @@ Tensor where(Operand condition, Operand a, Operand b) {
   return elementwise(Op::select, "where", {condition, a, b}, condition.where);
 }
 
+Tensor Tensor::pow(Operand exponent) const { return luminal::pow(Operand(*this, exponent.where), exponent); }
+
+Tensor Tensor::masked_fill(const Tensor& mask, Operand value, Where where) const {
+  return luminal::masked_fill(*this, mask, value, where);
+}
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Operand value, Where where) {
   graph_of("masked_fill", {&x, &mask}, where);
   need_bool("masked_fill", mask, "the mask", where);

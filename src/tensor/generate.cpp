@@ -12,13 +12,13 @@ Shape checked_shape(std::string_view op, Graph& graph, const Dims& dims, Where w
   for (Expr extent : shape) {
     if (prove(ge(extent, 0)) == Truth::no)
       throw Error(op, fmt::format("a shape of {}: an extent may not be negative", text_of(shape)), where);
-    assume(*graph.state(), ge(extent, 0));
+    assume(*graph.state(op, where), ge(extent, 0), op, where);
   }
   return shape;
 }
 
 Tensor iota_of(std::string_view op, Graph& graph, Shape shape, Expr value, DType dtype, Where where) {
-  return build(op, graph.state(), where,
+  return build(op, graph.state(op, where), where,
                [&](FunctionBuilder& b) { return b.iota(std::move(shape), value, dtype); });
 }
 
@@ -42,7 +42,7 @@ Tensor arange(Graph& graph, Dim start, Dim end, int64_t step, DType dtype, Where
         "arange",
         fmt::format("steps of {} do not lead from {} to {}", step, start.to_string(), end.to_string()),
         where);
-  assume(*graph.state(), ge(way, 0));
+  assume(*graph.state("arange", where), ge(way, 0), "arange", where);
   const Expr count = ceildiv(way, step > 0 ? step : -step);
   return iota_of("arange", graph, {count}, first + axis_symbol(0, count) * step, dtype, where);
 }
@@ -84,13 +84,16 @@ Tensor logspace(Graph& graph, double start, double end, int64_t count, double ba
 }
 
 Tensor full(Graph& graph, Dims dims, double value, DType dtype, Where where) {
-  return number_of("full", graph.state(), dtype, value, checked_shape("full", graph, dims, where), where);
+  return number_of("full", graph.state("full", where), dtype, value,
+                   checked_shape("full", graph, dims, where), where);
 }
 Tensor zeros(Graph& graph, Dims dims, DType dtype, Where where) {
-  return number_of("zeros", graph.state(), dtype, 0, checked_shape("zeros", graph, dims, where), where);
+  return number_of("zeros", graph.state("zeros", where), dtype, 0, checked_shape("zeros", graph, dims, where),
+                   where);
 }
 Tensor ones(Graph& graph, Dims dims, DType dtype, Where where) {
-  return number_of("ones", graph.state(), dtype, 1, checked_shape("ones", graph, dims, where), where);
+  return number_of("ones", graph.state("ones", where), dtype, 1, checked_shape("ones", graph, dims, where),
+                   where);
 }
 Tensor full_like(const Tensor& x, double value, Where where) {
   auto graph = graph_of("full_like", {&x}, where);

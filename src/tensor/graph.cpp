@@ -9,14 +9,20 @@ namespace luminal {
 Module GraphState::snapshot() const {
   Module result = module;
   FunctionBuilder b = builder;
+  const auto free_name = [&](std::string name) { // the user may have called a kept value so
+    while (std::any_of(kept.begin(), kept.end(), [&](const auto& k) { return k.second == name; }))
+      name += "_";
+    return name;
+  };
   for (const auto& [node, label] : kept) b.result(label, node);
   for (const auto& [state, next] : updates) {
     const std::string& label = std::get<InputAttr>(builder[state].attr).name;
-    b.result(label + "_next", next, label);
+    b.result(free_name(label + "_next"), next, label);
   }
   for (size_t i = 0; i < effects.size(); i++)
-    b.result(fmt::format("effect{}", i), effects[i], "",
-             i ? std::vector<std::string>{fmt::format("effect{}", i - 1)} : std::vector<std::string>{});
+    b.result(free_name(fmt::format("effect{}", i)), effects[i], "",
+             i ? std::vector<std::string>{free_name(fmt::format("effect{}", i - 1))}
+               : std::vector<std::string>{});
   result.functions.push_back(b.finish());
   return result;
 }
@@ -29,19 +35,32 @@ Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&&) noexcept = default;
 Graph::~Graph() = default;
 
+const std::shared_ptr<GraphState>& Graph::state(std::string_view operation, Where where) const {
+  if (!state_)
+    throw Error(operation, "the graph was moved from: what it was moved to has its tensors", where);
+  return state_;
+}
+
 Dim Graph::dim(std::string name, int64_t low, int64_t high, Where where) {
+  GraphState& g = *state("dim", where);
   if (low < 0 || high < low)
     throw Error("dim", fmt::format("{}: {}..{} is no range of sizes", name, low, high), where);
-  if (auto known = state_->dims.find(name); known != state_->dims.end()) {
+  if (auto known = g.dims.find(name); known != g.dims.end()) {
     if (known->second.range() == Interval{low, high}) return Dim::from_id(known->second.id());
     throw Error("dim",
                 fmt::format("dimension {} is declared with another range, {}..{}", name,
                             known->second.range().low, known->second.range().high),
                 where);
   }
-  Expr symbol = Expr::symbol(name, {low, high});
-  state_->dims[name] = symbol;
-  auto& symbols = state_->module.symbols;
+  Expr symbol;
+  try {
+    symbol = Expr::symbol(name, {low, high});
+  } catch (const Error&) {
+    throw Error("dim", fmt::format("'{}' cannot name a dimension: letters, digits and _ are expected", name),
+                where);
+  }
+  g.dims[name] = symbol;
+  auto& symbols = g.module.symbols;
   symbols.insert(std::upper_bound(symbols.begin(), symbols.end(), symbol,
                                   [](Expr a, Expr b) { return a.name() < b.name(); }),
                  symbol);
@@ -49,20 +68,21 @@ Dim Graph::dim(std::string name, int64_t low, int64_t high, Where where) {
 }
 
 void Graph::set_dim(const std::string& name, int64_t value, Where where) {
-  auto known = state_->dims.find(name);
-  if (known == state_->dims.end())
-    throw Error("set_dim", fmt::format("the graph has no dimension {}", name), where);
+  GraphState& g = *state("set_dim", where);
+  auto known = g.dims.find(name);
+  if (known == g.dims.end()) throw Error("set_dim", no_dimension(g, name), where);
   Interval range = known->second.range();
   if (!range.contains(value))
     throw Error("set_dim",
                 fmt::format("{} = {} is outside its range {}..{}", name, value, range.low, range.high),
                 where);
-  state_->dim_values[name] = value;
+  g.dim_values[name] = value;
 }
 
 namespace {
 Tensor add_input(const std::shared_ptr<GraphState>& graph, std::string name, const Dims& dims, DType dtype,
                  Role role, std::string_view op, Where where) {
+  check_dtype(op, dtype, where);
   if (name.empty()) name = fmt::format("input{}", graph->unnamed++);
   if (graph->inputs.contains(name))
     throw Error(op, fmt::format("there is a tensor named {} already", name), where);
@@ -79,21 +99,27 @@ Tensor add_input(const std::shared_ptr<GraphState>& graph, std::string name, con
 }
 } // namespace
 
+std::string no_dimension(const GraphState& graph, const std::string& name) {
+  std::string names;
+  for (const auto& [known, symbol] : graph.dims) names += (names.empty() ? "" : ", ") + known;
+  return fmt::format("the graph has no dimension {}; it has {}", name, names.empty() ? "none" : names);
+}
+
 Tensor Graph::tensor(Dims shape, DType dtype, std::string name, Where where) {
-  return add_input(state_, std::move(name), shape, dtype, Role::argument, "tensor", where);
+  return add_input(state("tensor", where), std::move(name), shape, dtype, Role::argument, "tensor", where);
 }
 Tensor Graph::weight(std::string name, Dims shape, DType dtype, Where where) {
-  return add_input(state_, std::move(name), shape, dtype, Role::weight, "weight", where);
+  return add_input(state("weight", where), std::move(name), shape, dtype, Role::weight, "weight", where);
 }
 Tensor Graph::state(std::string name, Dims shape, DType dtype, Where where) {
-  return add_input(state_, std::move(name), shape, dtype, Role::state, "state", where);
+  return add_input(state("state", where), std::move(name), shape, dtype, Role::state, "state", where);
 }
 
 void Graph::update(const Tensor& state, const Tensor& next, Where where) {
-  graph_of("update", {&state, &next}, where);
-  if (state_->outer)
+  if (this->state("update", where)->outer)
     throw Error("update", "inside of a loop or function there are no states: carry the value", where);
-  if (state.graph() != state_) throw Error("update", "the tensors belong to another graph", where);
+  check_graph("update", state_, state, where);
+  check_graph("update", state_, next, where);
   if (input_attr(*state_, state.id(), "update", where).role != Role::state)
     throw Error("update", "only a tensor made by Graph::state can be updated", where);
   if (!(type_of(state) == type_of(next)))
@@ -112,12 +138,20 @@ void Graph::update(const Tensor& state, const Tensor& next, Where where) {
   state_->stale = true;
 }
 
-Tensor Graph::constant(double value, DType dtype, Where where) {
-  return build("constant", state_, where, [&](FunctionBuilder& b) { return b.constant(dtype, value); });
+Tensor Graph::constant(HostNumber value, DType dtype, Where where) {
+  check_dtype("constant", dtype, where);
+  return build("constant", state("constant", where), where, [&](FunctionBuilder& b) {
+    if (value.real) return b.constant(dtype, value.value);
+    std::vector<std::byte> bytes(size_t(storage_bytes(dtype, 1)));
+    convert_elements(dtype, bytes.data(), value.above ? DType::u64 : DType::i64,
+                     reinterpret_cast<const std::byte*>(&value.whole), 1);
+    return b.constant(TensorType{dtype, {}}, std::move(bytes));
+  });
 }
 Tensor Graph::constant_bytes(std::span<const std::byte> bytes, DType dtype, Dims shape, Where where) {
+  check_dtype("constant", dtype, where);
   TensorType type{dtype, to_shape(shape)};
-  int64_t count = elements(present_shape("constant", *state_, type.shape, where));
+  int64_t count = elements(present_shape("constant", *state("constant", where), type.shape, where));
   if (int64_t(bytes.size()) != storage_bytes(dtype, count))
     throw Error("constant",
                 fmt::format("{} needs {} bytes, {} were given", luminal::to_string(type),
@@ -126,29 +160,37 @@ Tensor Graph::constant_bytes(std::span<const std::byte> bytes, DType dtype, Dims
   return build("constant", state_, where,
                [&](FunctionBuilder& b) { return b.constant(type, {bytes.begin(), bytes.end()}); });
 }
-Tensor Graph::constant(const HostValues& values, Dims shape, Where where) {
+Tensor Graph::constant(const HostValues& values, Dims shape, std::optional<DType> dtype, Where where) {
   if (!values.ragged().empty()) throw Error("constant", values.ragged(), where);
   const Shape wanted = to_shape(shape);
-  const std::vector<int64_t> extents = present_shape("constant", *state_, wanted, where);
+  const std::vector<int64_t> extents = present_shape("constant", *state("constant", where), wanted, where);
   if (values.shape().size() > 1 ? values.shape() != extents : values.count() != elements(extents))
     throw Error("constant",
                 fmt::format("the shape is {}, the values have shape {}", text_of(wanted),
                             text_of({values.shape().begin(), values.shape().end()})),
                 where);
-  return constant_bytes(values.bytes(), values.dtype(), std::move(shape), where);
+  const bool unchosen = values.literal() && values.dtype() == DType::f64;
+  const DType type = dtype ? *dtype : unchosen ? DType::f32 : values.dtype();
+  check_dtype("constant", type, where);
+  std::vector<std::byte> converted(size_t(storage_bytes(type, values.count())));
+  convert_elements(type, converted.data(), values.dtype(), values.bytes().data(), values.count());
+  return constant_bytes(converted, type, std::move(shape), where);
 }
 Tensor Graph::iota(Dims shape, const std::function<Dim(const Dims& axes)>& value, DType dtype, Where where) {
+  const auto graph = state("iota", where);
+  check_dtype("iota", dtype, where);
   const Shape extents = to_shape(shape);
   Dims axes;
   for (size_t d = 0; d < extents.size(); d++)
     axes.push_back(Dim::from_id(axis_symbol(int(d), extents[d]).id()));
   const Expr element = to_expr(value(axes));
-  return build("iota", state_, where, [&](FunctionBuilder& b) { return b.iota(extents, element, dtype); });
+  return build("iota", graph, where, [&](FunctionBuilder& b) { return b.iota(extents, element, dtype); });
 }
 Tensor Graph::arange(Dim count, DType dtype, Where where) { return arange(0, count, dtype, where); }
 Tensor Graph::arange(Dim start, Dim end, DType dtype, Where where) {
+  check_dtype("arange", dtype, where);
   Expr first = to_expr(start), n = to_expr(end) - first;
-  return build("arange", state_, where,
+  return build("arange", state("arange", where), where,
                [&](FunctionBuilder& b) { return b.iota({n}, first + axis_symbol(0, n), dtype); });
 }
 

@@ -36,6 +36,7 @@ struct InputData {
   bool shaped = false;               // there are extents
   bool given = false, fresh = false; // fresh: not yet handed to the context
   std::function<void(Tensor&)> load; // deferred: makes it given
+  Where set_at = {};                 // where the user gave it
   std::string gone;                  // why there is no value any more
 };
 
@@ -55,6 +56,7 @@ struct GraphState {
   bool weights_set_again = false; // they are not what CompileOptions::weights_id names any more
   std::vector<NodeId> effects;    // results of host nodes, in the order in which they happen
   size_t node_count = 0;          // of the builder
+  std::map<Expr, std::string, ExprLess> reasons; // what needs an assumption of the module, with its line
   int unnamed = 0, loops = 0;
   GraphState* outer = nullptr; // of a loop's body
 
@@ -76,6 +78,8 @@ struct GraphState {
   std::map<NodeId, std::string> gone; // kept values that were dropped or handed over since the last execute
 
   Module snapshot() const; // with the entry
+  bool empty() const { return node_count == 0; }
+  bool has_results() const { return !kept.empty() || !updates.empty() || !effects.empty(); }
   ~GraphState();
 };
 
@@ -88,7 +92,18 @@ const TensorType& type_of(const Tensor& t);
 /// Throws Error("[op] ...") unless all tensors are defined and of one graph, which it returns.
 std::shared_ptr<GraphState> graph_of(std::string_view op, std::initializer_list<const Tensor*> tensors,
                                      Where where);
+/// Throws Error unless the tensor is defined and of this graph.
+void check_graph(std::string_view op, const std::shared_ptr<GraphState>& graph, const Tensor& tensor,
+                 Where where);
 int axis_of(std::string_view op, int axis, int rank, Where where); // negative counts from the end
+/// Throws Error("[op] ...") for a number that no enumerator has.
+void check_dtype(std::string_view op, DType type, Where where);
+/// "the graph has no dimension bacth; it has batch, n"
+std::string no_dimension(const GraphState& graph, const std::string& name);
+/// The result that a kept value is: by its own name, else by its place among those without one.
+void name_result(GraphState& graph, NodeId kept);
+/// "at FILE:LINE", as errors end.
+std::string place_text(Where where);
 Tensor wrap(const std::shared_ptr<GraphState>& graph, NodeId node);
 /// Throws Error where the node's operands lie on two devices.
 void check_placement(std::string_view op, GraphState& graph, NodeId node, Where where);

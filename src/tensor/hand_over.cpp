@@ -14,12 +14,6 @@ const InputAttr* input_of(const Tensor& t) {
 
 std::string text_of(const Tensor& t) { return described(*t.graph(), t.id()); }
 
-/// " at FILE:LINE", as errors end.
-std::string place(Where where) {
-  const std::string text = Error("x", "", where).what();
-  return text.substr(text.rfind(" at "));
-}
-
 bool is_result(const Tensor& t) {
   const GraphState& g = *t.graph();
   return g.readable.contains(t.id()) && g.context && g.ran && !g.gone.contains(t.id()) && !input_of(t);
@@ -79,7 +73,7 @@ InputData take(std::string_view op, const Tensor& from, runtime::DeviceBuffer re
       data = of_buffer(g, std::move(*buffer), value.extents, from.dtype());
     } else
       data = of_copy(value);
-    g.gone[from.id()] = "was handed over" + place(where) + ": execute the graph again";
+    g.gone[from.id()] = fmt::format("was handed over ({}): execute the graph again", place_text(where));
     return data;
   }
   const InputAttr& input = *input_of(from);
@@ -92,7 +86,7 @@ InputData take(std::string_view op, const Tensor& from, runtime::DeviceBuffer re
   InputData data = std::exchange(own, {});
   data.extents = value.extents;
   data.shaped = data.fresh = true;
-  if (input.role != Role::state) own.gone = "was handed over" + place(where);
+  if (input.role != Role::state) own.gone = fmt::format("was handed over ({})", place_text(where));
   return data;
 }
 
@@ -199,7 +193,7 @@ void delete_inputs(const std::vector<Tensor>& tensors, Where where) {
       if (!input || input->role == Role::state) continue;
       InputData& data = g.data[input->name];
       data = {};
-      data.gone = "was deleted (delete_inputs)" + place(where);
+      data.gone = fmt::format("was deleted (delete_inputs, {})", place_text(where));
     }
   }
 }

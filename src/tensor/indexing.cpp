@@ -375,6 +375,15 @@ Tensor index_fill(const Tensor& x, int axis, const Tensor& ids, double value, Wh
                       values_of_rows("index_fill", x, axis, ids, values, where), ScatterOp::set, where);
 }
 
+Tensor Tensor::operator[](Operand index) const {
+  graph_of("select", {this}, index.where);
+  if (index.tensor) return gather(*index.tensor, index.where);
+  if (index.real)
+    throw Error("index", fmt::format("an index is a whole number or a tensor of them, not {}", index.number),
+                index.where);
+  return select(0, index.whole, index.where);
+}
+
 Tensor Tensor::update(int axis, Dim start, const Tensor& values, Where where) const {
   auto graph = graph_of("update", {this, &values}, where);
   axis = axis_of("update", axis, rank(), where);
@@ -391,7 +400,7 @@ Tensor Tensor::update(int axis, Dim start, const Tensor& values, Where where) co
                 fmt::format("{} values from {} on do not fit axis {} of {}",
                             luminal::to_string(part[size_t(axis)]), start.to_string(), axis, text_of(base)),
                 where);
-  assume(*graph, fits_in);
+  assume(*graph, fits_in, on_axis("update", *this, axis), where);
   Tensor cast_values = values.cast(dtype(), where);
   return build("update", graph, where, [&](FunctionBuilder& b) {
     ScatterAttr scatter;

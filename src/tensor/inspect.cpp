@@ -50,16 +50,16 @@ TermInfo inspect(const Tensor& tensor, Where where) {
   return info;
 }
 
-std::vector<Tensor> values(const Graph& graph) {
+std::vector<Tensor> values(const Graph& graph, Where where) {
   std::vector<Tensor> all;
-  const auto state = graph.state();
+  const auto state = graph.state("values", where);
   for (NodeId id = 0; id < state->node_count; id++)
     if (!state->builder[id].is_tuple()) all.push_back(wrap(state, id));
   return all;
 }
 
 Tensor find(const Graph& graph, const std::string& name, Where where) {
-  const auto state = graph.state();
+  const auto state = graph.state("find", where);
   auto found = state->inputs.find(name);
   if (found != state->inputs.end()) return wrap(state, found->second);
   std::string names;
@@ -70,7 +70,7 @@ Tensor find(const Graph& graph, const std::string& name, Where where) {
 
 std::vector<Tensor> add_terms(Graph& graph, std::string_view text,
                               const std::vector<std::pair<std::string, Tensor>>& inputs, Where where) {
-  const auto state = graph.state();
+  const auto state = graph.state("add_terms", where);
   std::string head, params;
   int64_t lines = 1;
   for (Expr symbol : state->module.symbols) {
@@ -80,8 +80,7 @@ std::vector<Tensor> add_terms(Graph& graph, std::string_view text,
   }
   std::vector<NodeId> arguments;
   for (const auto& [name, tensor] : inputs) {
-    if (graph_of("add_terms", {&tensor}, where) != state)
-      throw Error("add_terms", "the tensors belong to another graph", where);
+    check_graph("add_terms", state, tensor, where);
     params += fmt::format("{}%{}: {}", params.empty() ? "" : ", ", name, to_string(type_of(tensor)));
     arguments.push_back(tensor.id());
   }

@@ -2,6 +2,7 @@
 #include "luminal/linalg.h"
 #include "luminal/functions.h"
 #include "luminal/graph.h"
+#include "luminal/indexing.h"
 #include "luminal/random.h"
 #include "tensor/compose.h"
 #include <algorithm>

@@ -16,10 +16,11 @@ Expr product_of(const Shape& shape) {
   return n;
 }
 
-void assume(GraphState& graph, Expr condition) {
+void assume(GraphState& graph, Expr condition, std::string_view what, Where where) {
+  if (prove(condition) == Truth::yes) return;
   auto& known = graph.module.assumptions;
-  if (prove(condition) != Truth::yes && std::find(known.begin(), known.end(), condition) == known.end())
-    known.push_back(condition);
+  if (std::find(known.begin(), known.end(), condition) == known.end()) known.push_back(condition);
+  graph.reasons.try_emplace(condition, fmt::format("{} {}", what, place_text(where)));
 }
 
 std::vector<int> axes_of(std::string_view op, std::vector<int> axes, int rank, Where where) {
@@ -240,7 +241,6 @@ Tensor Tensor::squeeze(std::vector<int> axes, Where where) const {
   }
   return view_of("squeeze", *this, to, map, where);
 }
-Tensor Tensor::squeeze(int axis, Where where) const { return squeeze(std::vector<int>{axis}, where); }
 Tensor Tensor::squeeze(Where where) const {
   graph_of("squeeze", {this}, where);
   std::vector<int> ones;

@@ -14,7 +14,7 @@ Pass passes_of(const GraphState& graph, const CompileOptions& options) {
 
 PassTable Graph::run(const Pass& pass, Where where) {
   auto table = std::make_shared<PassTable>();
-  Module module = state_->snapshot();
+  Module module = state("run", where)->snapshot();
   try {
     for (const Pass& earlier : state_->passes) earlier.run(module);
     timed(checked(pass), table).run(module);
@@ -28,10 +28,12 @@ PassTable Graph::run(const Pass& pass, Where where) {
   return *table;
 }
 
-std::vector<Match> Graph::find(const Rules& rules) const { return rules.find(state_->snapshot()); }
+std::vector<Match> Graph::find(const Rules& rules, Where where) const {
+  return rules.find(state("find", where)->snapshot());
+}
 
-std::string Graph::to_string(const Pass& pass) const {
-  Module module = state_->snapshot();
+std::string Graph::to_string(const Pass& pass, Where where) const {
+  Module module = state("to_string", where)->snapshot();
   pass.run(module);
   return luminal::to_string(module);
 }

@@ -22,7 +22,8 @@ std::vector<AxisWindows> windows_of(std::string_view op, const Tensor& x, const 
   if (n == 0 || n > size_t(x.rank()))
     throw Error(op, fmt::format("the kernel has {} sizes, x is {}", n, text_of(type_of(x).shape)), where);
   for_axes(op, kernel, n, 1, "kernel", where);
-  const auto stride = options.stride.empty() ? kernel : for_axes(op, options.stride, n, 1, "stride", where),
+  const auto stride =
+                 options.stride.list.empty() ? kernel : for_axes(op, options.stride, n, 1, "stride", where),
              padding = for_axes(op, options.padding, n, 0, "padding", where),
              dilation = for_axes(op, options.dilation, n, 1, "dilation", where);
   std::vector<AxisWindows> list;
@@ -141,6 +142,20 @@ void check_adaptive(std::string_view op, const Tensor& x, const std::vector<int6
 }
 
 } // namespace
+
+std::vector<int64_t> detail::pool_sizes(std::string_view op, const Tensor& x, const Ints& sizes, int axes,
+                                        Where where) {
+  graph_of(op, {&x}, where);
+  const int rank = x.rank();
+  if (axes == 0 ? rank < 3 : rank != axes + 1 && rank != axes + 2)
+    throw Error(op,
+                fmt::format("x is {}: {} behind batch and channels are expected", text_of(type_of(x).shape),
+                            axes == 0   ? "axes"
+                            : axes == 1 ? "one axis"
+                                        : fmt::format("{} axes", axes)),
+                where);
+  return for_axes(op, sizes, size_t(axes == 0 ? rank - 2 : axes), 1, "kernel", where);
+}
 
 Tensor max_pool(const Tensor& x, const std::vector<int64_t>& kernel, const PoolOptions& options,
                 Where where) {

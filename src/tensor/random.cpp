@@ -129,13 +129,13 @@ Tensor key_of_words(const std::shared_ptr<GraphState>& graph, uint64_t seed, std
 } // namespace
 
 Tensor random_key(Graph& graph, uint64_t seed, Where where) {
-  return key_of_words(graph.state(), seed, "random_key", where);
+  return key_of_words(graph.state("random_key", where), seed, "random_key", where);
 }
 
 Tensor random_state_key(Graph& graph, std::string name, uint64_t seed, Where where) {
   // The state begins with zeros, so it holds what the key differs by from the seed.
   Tensor state = graph.state(std::move(name), {2}, DType::u32, where);
-  Tensor start = key_of_words(graph.state(), seed, "random_state_key", where);
+  Tensor start = key_of_words(graph.state("random_state_key", where), seed, "random_state_key", where);
   std::vector<Tensor> keys = split_key(state ^ start, 2, where);
   graph.update(state, keys[0] ^ start, where);
   return keys[1];

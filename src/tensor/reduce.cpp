@@ -206,7 +206,7 @@ Tensor Tensor::norm(double p, const Axes& axes, bool keep_dims, Where where) con
   Tensor size = f[0].abs();
   if (p == 1) return f.done(over(Op::add, size));
   if (std::isinf(p)) return f.done(over(p > 0 ? Op::max : Op::min, size));
-  return f.done(pow(over(Op::add, pow(size, p)), 1 / p));
+  return f.done(luminal::pow(over(Op::add, luminal::pow(size, p)), 1 / p));
 }
 
 Tensor Tensor::argmax(std::optional<int> axis, bool keep_dims, Where where) const {

@@ -14,10 +14,6 @@
 namespace luminal {
 namespace {
 
-void check(const Result<void>& done, std::string_view op, Where where) {
-  if (!done) throw Error(op, done.error(), where);
-}
-
 /// Uses, or makes, the file of what load steps compute from weights of this name.
 void keep_loaded_values(GraphState& g) {
   const std::string folder = cache_folder();
@@ -88,6 +84,37 @@ bool matters(const runtime::Plan& plan, Expr symbol) {
          std::any_of(plan.assumptions.begin(), plan.assumptions.end(), in) || counted(plan.steps);
 }
 
+/// " with batch = 100, n = 3": the present sizes of the dimensions in a shape; empty where there are none.
+std::string sizes_text(const GraphState& g, const Shape& shape) {
+  std::string text;
+  for (Expr symbol : symbols_of(shape))
+    if (auto value = g.dim_values.find(std::string(symbol.name())); value != g.dim_values.end())
+      text += fmt::format("{} {} = {}", text.empty() ? " with" : ",", symbol.name(), value->second);
+  return text;
+}
+
+/// What of the user's needs sizes that the present ones are not: more than a plan can say.
+void check_reasons(const GraphState& g, Where where) {
+  ExprMap<int64_t> bindings;
+  for (const auto& [name, symbol] : g.dims)
+    if (auto value = g.dim_values.find(name); value != g.dim_values.end()) bindings[symbol] = value->second;
+  for (const auto& [condition, reason] : g.reasons) {
+    const auto holds = evaluate(condition, bindings);
+    if (!holds || *holds) continue;
+    const std::vector<Expr> parts = {condition};
+    throw Error("execute",
+                fmt::format("{} is needed by {}; here{}", luminal::to_string(condition), reason,
+                            sizes_text(g, parts).substr(5)),
+                where);
+  }
+}
+
+void check_run(const GraphState& g, const Result<void>& done, Where where) {
+  if (done) return;
+  check_reasons(g, where);
+  throw Error("execute", done.error(), where);
+}
+
 void give_dims(GraphState& g, Where where) {
   const auto& symbols = g.executable->plan().symbols;
   for (const auto& [name, symbol] : g.dims) {
@@ -96,7 +123,7 @@ void give_dims(GraphState& g, Where where) {
     if (value == g.dim_values.end() && !matters(g.executable->plan(), symbol)) continue;
     if (value == g.dim_values.end())
       throw Error("execute", fmt::format("dimension {} has no value (see set_dim)", name), where);
-    check(g.context->set_symbol(name, value->second), "execute", where);
+    check_run(g, g.context->set_symbol(name, value->second), where);
   }
 }
 
@@ -107,10 +134,12 @@ void give_state(GraphState& g, const runtime::Slot& slot, Where where) {
   if (data.buffer && data.buffer.use_count() == 1 && data.buffer->buffer.bytes() >= slot.max_bytes) {
     g.store->exchange_state(slot.name, std::move(data.buffer->buffer));
   } else {
-    check(g.context->set_state(slot.name, data.bytes), "execute", where);
+    check_run(g, g.context->set_state(slot.name, data.bytes), where);
   }
   data = {}; // the store has it now
 }
+
+std::string count_text(int64_t count) { return fmt::format("{} element{}", count, count == 1 ? "" : "s"); }
 
 void give_argument(const std::shared_ptr<GraphState>& graph, const runtime::Slot& slot, Where where) {
   GraphState& g = *graph;
@@ -121,18 +150,21 @@ void give_argument(const std::shared_ptr<GraphState>& graph, const runtime::Slot
   const int64_t wanted = storage_bytes(slot.type.dtype, elements(extents));
   if (wanted != int64_t(data.bytes.size()))
     throw Error("execute",
-                fmt::format("tensor {} is {} with the present dimensions {} bytes, {} were given", slot.name,
-                            luminal::to_string(slot.type), wanted, data.bytes.size()),
+                fmt::format("tensor {} is {}: {}{}; {} were given {}", slot.name,
+                            luminal::to_string(slot.type), count_text(elements(extents)),
+                            sizes_text(g, slot.type.shape),
+                            int64_t(data.bytes.size()) * 8 / bits(slot.type.dtype), place_text(data.set_at)),
                 where);
   if (data.shaped && data.extents != extents)
     throw Error("execute",
-                fmt::format("tensor {} is {} with the present dimensions {}; the values that were set have "
-                            "shape {}",
-                            slot.name, luminal::to_string(slot.type),
+                fmt::format("tensor {} is {}: {}{}; the values that were set have shape {} ({})", slot.name,
+                            luminal::to_string(slot.type),
                             luminal::to_string(to_dims({extents.begin(), extents.end()})),
-                            luminal::to_string(to_dims({data.extents.begin(), data.extents.end()}))),
+                            sizes_text(g, slot.type.shape),
+                            luminal::to_string(to_dims({data.extents.begin(), data.extents.end()})),
+                            place_text(data.set_at)),
                 where);
-  check(g.context->bind_argument(slot.name, data.bytes), "execute", where);
+  check_run(g, g.context->bind_argument(slot.name, data.bytes), where);
 }
 
 /// Everything that would run lies where something runs.
@@ -149,10 +181,11 @@ void check_devices(GraphState& g, Where where) {
 
 /// All but the run itself.
 void prepare(Graph& graph, Where where) {
-  const auto state = graph.state();
+  const auto state = graph.state("execute", where);
   GraphState& g = *state;
   g.ran = false;
-  if (g.stale || !g.executable) graph.compile(g.options, where);
+  if (g.stale || (!g.executable && !g.empty())) graph.compile(g.options, where);
+  if (g.empty()) return;
   check_devices(g, where);
   give_weights(state, where);
   if (!g.context) make_context(state, where);
@@ -163,6 +196,23 @@ void prepare(Graph& graph, Where where) {
       give_state(g, slot, where);
     } else if (slot.kind == runtime::SlotKind::argument && slot.used)
       give_argument(state, slot, where);
+  }
+}
+
+void check_options(const GraphState& g, const CompileOptions& options, Where where) {
+  constexpr int most_threads = 1024;
+  if (options.threads < 0 || options.threads > most_threads)
+    throw Error("compile",
+                fmt::format("threads = {}: 0 (all cores) to {} are expected", options.threads, most_threads),
+                where);
+  for (const auto& [name, size] : options.sizes) {
+    const auto known = g.dims.find(name);
+    if (known == g.dims.end()) throw Error("compile", "sizes: " + no_dimension(g, name), where);
+    if (const Interval range = known->second.range(); !range.contains(size))
+      throw Error(
+          "compile",
+          fmt::format("sizes: {} = {} is outside its range {}..{}", name, size, range.low, range.high),
+          where);
   }
 }
 
@@ -197,7 +247,15 @@ GraphState::~GraphState() {
 }
 
 void Graph::compile(const CompileOptions& options, Where where) {
-  GraphState& g = *state_;
+  GraphState& g = *state("compile", where);
+  check_options(g, options, where);
+  if (!g.empty() && !g.has_results())
+    throw Error("compile", "nothing is kept: call keep() on the tensors whose values are wanted", where);
+  if (g.empty()) { // there is nothing to do, which is legal
+    g.options = options;
+    g.stale = false;
+    return;
+  }
   int threads = options.threads > 0 ? options.threads : setting_threads();
   compile::Options inner = compile::Options::host(threads);
   inner.device = g.device_name;
@@ -236,7 +294,8 @@ void Graph::compile(const CompileOptions& options, Where where) {
 
 void Graph::execute(Where where) {
   prepare(*this, where);
-  check(state_->context->run(), "execute", where);
+  if (state_->empty()) return;
+  check_run(*state_, state_->context->run(), where);
   state_->ran = true;
   state_->gone.clear();
 }
@@ -244,11 +303,12 @@ void Graph::execute(Where where) {
 ExecutionTable Graph::execute_debug(Where where) {
   prepare(*this, where);
   GraphState& g = *state_;
+  if (g.empty()) return {};
   g.context->clear_events();
   g.context->trace(true);
   auto done = g.context->run();
   g.context->trace(false);
-  check(done, "execute", where);
+  check_run(g, done, where);
   g.ran = true;
   g.gone.clear();
   ExecutionTable table;
@@ -268,14 +328,15 @@ ExecutionTable Graph::execute_debug(Where where) {
   return table;
 }
 
-void Graph::reset_states() {
+void Graph::reset_states(Where where) {
+  state("reset_states", where);
   if (state_->store) state_->store->reset_states();
   for (auto& [name, id] : state_->inputs)
     if (std::get<InputAttr>(state_->builder[id].attr).role == Role::state) state_->data.erase(name);
 }
 
-void Graph::reset() {
-  GraphState& g = *state_;
+void Graph::reset(Where where) {
+  GraphState& g = *state("reset", where);
   g.context.reset();
   g.data.clear();
   g.dim_values.clear();
@@ -285,18 +346,24 @@ void Graph::reset() {
   if (g.device) g.store = std::make_shared<runtime::Store>(*g.device);
 }
 
-std::string Graph::report() const {
-  return state_->compiled ? state_->compiled->report() : "not compiled yet\n";
+std::string Graph::report(Where where) const {
+  const GraphState& g = *state("report", where);
+  return g.compiled ? g.compiled->report() : "not compiled yet\n";
 }
-std::optional<SearchSummary> Graph::search_summary() const {
-  return state_->compiled ? state_->compiled->search : std::nullopt;
+std::optional<SearchSummary> Graph::search_summary(Where where) const {
+  const GraphState& g = *state("search_summary", where);
+  return g.compiled ? g.compiled->search : std::nullopt;
 }
-std::string Graph::to_string() const { return luminal::to_string(state_->snapshot()); }
-std::string Graph::to_dot() const { return luminal::to_dot(state_->snapshot()); }
-std::string Graph::to_html() const { return luminal::to_html(state_->snapshot()); }
+std::string Graph::to_string(Where where) const {
+  return luminal::to_string(state("to_string", where)->snapshot());
+}
+std::string Graph::to_dot(Where where) const { return luminal::to_dot(state("to_dot", where)->snapshot()); }
+std::string Graph::to_html(Where where) const {
+  return luminal::to_html(state("to_html", where)->snapshot());
+}
 
-MemoryUse Graph::memory() const {
-  const GraphState& g = *state_;
+MemoryUse Graph::memory(Where where) const {
+  const GraphState& g = *state("memory", where);
   MemoryUse use;
   if (!g.executable) return use;
   const runtime::Plan& plan = g.executable->plan();

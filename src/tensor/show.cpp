@@ -60,6 +60,7 @@ std::string to_string(const Tensor& tensor, const PrintOptions& options) {
     return headed(type);
   }
 }
+std::ostream& operator<<(std::ostream& out, DType type) { return out << to_string(type); }
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << to_string(tensor); }
 
 } // namespace luminal

@@ -22,12 +22,16 @@ Expr bound(std::string_view op, const Tensor& x, int axis, std::optional<Dim> gi
                   fmt::format("{} is outside axis {} of {}: only constants are clamped", given->to_string(),
                               axis, text_of(type_of(x).shape)),
                   where);
-    assume(*x.graph(), condition);
+    assume(*x.graph(), condition, on_axis(op, x, axis), where);
   }
   return at;
 }
 
 } // namespace
+
+std::string on_axis(std::string_view op, const Tensor& x, int axis) {
+  return fmt::format("{} of {} along axis {}", op, described(*x.graph(), x.id()), axis);
+}
 
 IndexRange index_range(std::string_view op, const Tensor& x, int axis, std::optional<Dim> start,
                        std::optional<Dim> end, int64_t step, Where where) {
@@ -50,7 +54,7 @@ IndexRange index_range(std::string_view op, const Tensor& x, int axis, std::opti
                     fmt::format("{}..{} of axis {} of {} ends before it begins", luminal::to_string(first),
                                 luminal::to_string(last), axis, text_of(type_of(x).shape)),
                     where);
-      assume(*x.graph(), ge(length, 0));
+      assume(*x.graph(), ge(length, 0), on_axis(op, x, axis), where);
     } else {
       length = larger(length, 0);
     }
@@ -97,7 +101,7 @@ Tensor Tensor::narrow(int axis, Dim start, Dim length, Where where) const {
                   fmt::format("{} elements from {} on are outside axis {} of {}", length.to_string(),
                               start.to_string(), axis, text_of(type_of(*this).shape)),
                   where);
-    assume(*graph, condition);
+    assume(*graph, condition, on_axis("narrow", *this, axis), where);
   }
   return build("narrow", graph, where, [&](FunctionBuilder& b) { return b.slice(id_, axis, first, count); });
 }
@@ -114,7 +118,7 @@ Tensor Tensor::select(int axis, Dim index, Where where) const {
       throw Error("select",
                   fmt::format("index {} is outside axis {} of {}", index.to_string(), axis, text_of(shape)),
                   where);
-    assume(*graph, condition);
+    assume(*graph, condition, on_axis("select", *this, axis), where);
   }
   shape.erase(shape.begin() + axis);
   std::vector<Expr> map = identity_map(shape);
@@ -152,7 +156,7 @@ Tensor Tensor::pad(std::vector<Padding> padding, PadMode mode, double value, Whe
                     fmt::format("({}, {}) does not fit axis {} of {}: {}", padding[k].before.to_string(),
                                 padding[k].after.to_string(), d, text_of(from), limits[size_t(mode)]),
                     where);
-      assume(*graph, condition);
+      assume(*graph, condition, on_axis("pad", *this, int(d)), where);
     }
   }
   std::vector<Expr> map = identity_map(shape);
@@ -185,7 +189,6 @@ Tensor Tensor::flip(std::vector<int> axes, Where where) const {
     map[size_t(axis)] = shape[size_t(axis)] - 1 - map[size_t(axis)];
   return view_of("flip", *this, shape, map, where);
 }
-Tensor Tensor::flip(int axis, Where where) const { return flip(std::vector<int>{axis}, where); }
 
 Tensor Tensor::roll(Dims shifts, std::vector<int> axes, Where where) const {
   graph_of("roll", {this}, where);
@@ -200,9 +203,6 @@ Tensor Tensor::roll(Dims shifts, std::vector<int> axes, Where where) const {
     if (!shape[d].is_constant(0)) map[d] = mod(map[d] - to_expr(shifts[k]), shape[d]);
   }
   return view_of("roll", *this, shape, map, where);
-}
-Tensor Tensor::roll(Dim shift, int axis, Where where) const {
-  return roll(Dims{shift}, std::vector<int>{axis}, where);
 }
 
 Tensor Tensor::tile(Dims times, Where where) const {
@@ -261,7 +261,7 @@ Tensor Tensor::windows(int axis, int64_t size, int64_t stride, int64_t dilation,
                 fmt::format("a window reaches over {} elements, axis {} has {}", luminal::to_string(reach),
                             axis, luminal::to_string(extent)),
                 where);
-  assume(*graph_, ge(extent, reach));
+  assume(*graph_, ge(extent, reach), on_axis("windows", *this, axis), where);
   shape[size_t(axis)] = floordiv(extent - reach, stride) + 1;
   shape.push_back(size);
   std::vector<Expr> map = identity_map(shape);

@@ -223,7 +223,7 @@ Indexed Tensor::topk(int64_t k, int axis, bool largest, Where where) const {
                 fmt::format("{} elements of axis {} of {}: it has {}", k, axis, text_of(type_of(x).shape),
                             luminal::to_string(extent)),
                 where);
-  assume(*graph_, ge(extent, k));
+  assume(*graph_, ge(extent, k), on_axis("topk", *this, axis), where);
   // A sort of a short axis is one kernel; of a long one, a step for each of a few elements is much less work.
   constexpr int64_t short_axis = 256, few = 256;
   const bool steps = bits(dtype()) <= 32 && k > 0 && k <= few && extent.range().high > short_axis &&
@@ -254,7 +254,7 @@ Indexed median(const Tensor& x, int axis, bool keep_dims, Where where) {
   if (prove(ge(extent, 1)) == Truth::no)
     throw Error("median", fmt::format("axis {} of {} has no elements", axis, text_of(type_of(x).shape)),
                 where);
-  assume(*x.graph(), ge(extent, 1));
+  assume(*x.graph(), ge(extent, 1), on_axis("median", x, axis), where);
   Tensor order = sorted_places("median", line, axis, false, where);
   Tensor places;
   if (is_float(line.dtype())) { // NaN stand at the end: the first of them, or the middle

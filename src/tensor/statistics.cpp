@@ -23,7 +23,7 @@ void need_elements(std::string_view op, const Tensor& x, int axis, Where where) 
   const Expr extent = type_of(x).shape[size_t(axis)];
   if (prove(ge(extent, 1)) == Truth::no)
     throw Error(op, fmt::format("axis {} of {} has no elements", axis, text_of(type_of(x).shape)), where);
-  assume(*x.graph(), ge(extent, 1));
+  assume(*x.graph(), ge(extent, 1), on_axis(op, x, axis), where);
 }
 
 /// [number of q] + the shape of x with the axis of extent 1, or without it.

@@ -6,29 +6,114 @@
 namespace luminal {
 namespace {
 
-/// A body is closed: what it reads comes in through its parameters.
-void check_body(std::string_view op, const GraphState& inner, size_t params, Where where) {
-  if (inner.inputs.size() == params) return;
-  for (const auto& [name, id] : inner.inputs)
-    if (id >= params || inner.builder[id].kind != NodeKind::input)
-      throw Error(op, fmt::format("{} is made inside of the body: make it outside and pass it in", name),
+/// A function of the module in the making. It is closed: what it reads comes in through its parameters.
+class Body {
+public:
+  Body(std::string_view op, const std::shared_ptr<GraphState>& outer, std::string name, Where where)
+      : op_(op), outer_(*outer), inner_(std::make_shared<GraphState>(std::move(name))), graph_(inner_),
+        where_(where) {
+    inner_->outer = &outer_;
+    inner_->dims = outer_.dims;
+    inner_->module = outer_.module;
+    inner_->device_name = outer_.device_name;
+  }
+  Graph& graph() { return graph_; }
+  const std::string& name() const { return inner_->name; }
+
+  Tensor parameter(std::string name, Shape shape, DType dtype) {
+    parameters_++;
+    return graph_.tensor(to_dims(shape), dtype, std::move(name), where_);
+  }
+  /// What a body makes lies where it gets its values from; the call refuses those of two devices.
+  Tensor stand_in(std::string name, const Tensor& value, Shape shape) {
+    if (const std::string& device = device_of(outer_, value.id()); device != outer_.device_name)
+      inner_->device_name = device;
+    return parameter(std::move(name), std::move(shape), type_of(value).dtype);
+  }
+  std::vector<Tensor> stand_ins(const std::string& name, const std::vector<Tensor>& values) {
+    std::vector<Tensor> list;
+    for (size_t i = 0; i < values.size(); i++) {
+      const Shape shape = type_of(values[i]).shape;
+      list.push_back(stand_in(fmt::format("{}{}", name, i), values[i], shape));
+    }
+    return list;
+  }
+  /// The value is made in this body.
+  void check(const Tensor& value) { check_graph(op_, inner_, value, where_); }
+  Function finish(const std::vector<std::pair<std::string, Tensor>>& results) {
+    for (const auto& [name, id] : inner_->inputs)
+      if (id >= parameters_ || inner_->builder[id].kind != NodeKind::input)
+        throw Error(op_, fmt::format("{} is made inside of the body: make it outside and pass it in", name),
+                    where_);
+    FunctionBuilder b = inner_->builder;
+    for (const auto& [name, value] : results) b.result(name, value.id());
+    return b.finish();
+  }
+  /// Into the module of the graph around it, with the functions inside of it and their assumptions.
+  void add(Function function) {
+    outer_.module = inner_->module;
+    outer_.reasons.merge(inner_->reasons);
+    outer_.module.functions.push_back(std::move(function));
+    outer_.stale = true;
+  }
+
+private:
+  std::string op_;
+  GraphState& outer_;
+  std::shared_ptr<GraphState> inner_;
+  Graph graph_;
+  Where where_;
+  size_t parameters_ = 0;
+};
+
+std::vector<NodeId> ids_of(const std::vector<Tensor>& tensors) {
+  std::vector<NodeId> ids;
+  for (const Tensor& t : tensors) ids.push_back(t.id());
+  return ids;
+}
+void check_all(std::string_view op, const std::shared_ptr<GraphState>& graph,
+               const std::vector<Tensor>& tensors, Where where) {
+  for (const Tensor& t : tensors) check_graph(op, graph, t, where);
+}
+
+void check_carried(std::string_view op, const std::vector<Tensor>& in, const std::vector<Tensor>& out,
+                   Body& body, Where where) {
+  if (in.size() != out.size())
+    throw Error(op, fmt::format("the body returns {} carried values, {} go in", out.size(), in.size()),
+                where);
+  for (size_t i = 0; i < in.size(); i++) {
+    body.check(out[i]);
+    if (!(type_of(out[i]) == type_of(in[i])))
+      throw Error(op,
+                  fmt::format("carried value {} goes in as {} and comes back as {}", i,
+                              to_string(type_of(in[i])), to_string(type_of(out[i]))),
                   where);
+  }
 }
 
-std::shared_ptr<GraphState> body_of(GraphState& outer, std::string name) {
-  auto inner = std::make_shared<GraphState>(std::move(name));
-  inner->outer = &outer;
-  inner->dims = outer.dims;
-  inner->module = outer.module;
-  return inner;
+std::vector<std::pair<std::string, Tensor>> named(const std::string& format,
+                                                  const std::vector<Tensor>& values) {
+  std::vector<std::pair<std::string, Tensor>> list;
+  for (size_t i = 0; i < values.size(); i++)
+    list.emplace_back(fmt::format(fmt::runtime(format), i), values[i]);
+  return list;
 }
 
-/// What a body makes lies where it gets its values from; the call refuses those of two devices.
-void place_body(GraphState& inner, GraphState& outer, const std::vector<NodeId>& inputs) {
-  inner.device_name = outer.device_name;
-  for (NodeId input : inputs)
-    if (const std::string& device = device_of(outer, input); device != outer.device_name)
-      inner.device_name = device;
+/// The results of a node that has several.
+std::vector<Tensor> results_of(std::string_view op, const std::shared_ptr<GraphState>& graph, Attr attr,
+                               const std::vector<NodeId>& inputs, size_t count, Where where) {
+  const NodeId node = build(op, graph, where, [&](FunctionBuilder& b) {
+                        return b.add(std::move(attr), inputs, {}, where);
+                      }).id();
+  std::vector<Tensor> results;
+  for (size_t i = 0; i < count; i++)
+    results.push_back(build(op, graph, where, [&](FunctionBuilder& b) { return b.get(node, int(i)); }));
+  return results;
+}
+
+void check_truth(std::string_view op, const Tensor& value, std::string_view what, Where where) {
+  if (!(type_of(value) == TensorType{DType::boolean, {}}))
+    throw Error(op, fmt::format("{} must be one bool, it is {}", what, to_string(type_of(value))), where);
 }
 
 /// What a caller can see of a function: the body, the parameters, the results.
@@ -46,22 +131,13 @@ bool same_function(const Function& a, const Function& b) {
 Graph::LoopResult Graph::loop(Dim count, const std::vector<Tensor>& carried,
                               const std::vector<Tensor>& stepped, const std::vector<Tensor>& invariants,
                               const LoopBody& body, Where where) {
-  auto inner = body_of(*state_, fmt::format("{}_loop{}", state_->name, state_->loops++));
-  Graph inner_graph(inner);
-  auto parameter = [&](std::string name, Shape shape, DType dtype) {
-    return inner_graph.tensor(to_dims(shape), dtype, std::move(name), where);
-  };
-  Tensor step = parameter("step", {}, DType::i64);
-  std::vector<Tensor> inner_carried, slices, inner_invariants;
-  std::vector<NodeId> inputs;
-  for (size_t i = 0; i < carried.size(); i++) {
-    graph_of("loop", {&carried[i]}, where);
-    inner_carried.push_back(
-        parameter(fmt::format("carried{}", i), type_of(carried[i]).shape, carried[i].dtype()));
-    inputs.push_back(carried[i].id());
-  }
+  const auto graph = state("loop", where);
+  for (const auto* list : {&carried, &stepped, &invariants}) check_all("loop", graph, *list, where);
+  Body inner("loop", graph, fmt::format("{}_loop{}", graph->name, graph->loops++), where);
+  Tensor step = inner.parameter("step", {}, DType::i64);
+  const std::vector<Tensor> inner_carried = inner.stand_ins("carried", carried);
+  std::vector<Tensor> slices;
   for (size_t i = 0; i < stepped.size(); i++) {
-    graph_of("loop", {&stepped[i]}, where);
     Shape shape = type_of(stepped[i]).shape;
     if (shape.empty() || !proves_equal(shape[0], to_expr(count)))
       throw Error("loop",
@@ -69,57 +145,91 @@ Graph::LoopResult Graph::loop(Dim count, const std::vector<Tensor>& carried,
                               count.to_string()),
                   where);
     slices.push_back(
-        parameter(fmt::format("slice{}", i), Shape(shape.begin() + 1, shape.end()), stepped[i].dtype()));
-    inputs.push_back(stepped[i].id());
+        inner.stand_in(fmt::format("slice{}", i), stepped[i], Shape(shape.begin() + 1, shape.end())));
   }
-  for (size_t i = 0; i < invariants.size(); i++) {
-    graph_of("loop", {&invariants[i]}, where);
-    inner_invariants.push_back(
-        parameter(fmt::format("invariant{}", i), type_of(invariants[i]).shape, invariants[i].dtype()));
-    inputs.push_back(invariants[i].id());
-  }
-  place_body(*inner, *state_, inputs);
-  LoopResult values = body(inner_graph, step, inner_carried, slices, inner_invariants);
-  if (values.carried.size() != carried.size())
-    throw Error(
-        "loop",
-        fmt::format("the body returns {} carried values, {} go in", values.carried.size(), carried.size()),
-        where);
-  for (size_t i = 0; i < carried.size(); i++) {
-    graph_of("loop", {&values.carried[i], &step}, where);
-    if (!(type_of(values.carried[i]) == type_of(carried[i])))
-      throw Error("loop",
-                  fmt::format("carried value {} goes in as {} and comes back as {}", i,
-                              luminal::to_string(type_of(carried[i])),
-                              luminal::to_string(type_of(values.carried[i]))),
-                  where);
-  }
-  check_body("loop", *inner, 1 + carried.size() + stepped.size() + invariants.size(), where);
-  for (const Tensor& value : values.stacked) graph_of("loop", {&value, &step}, where);
-  FunctionBuilder b = inner->builder;
-  for (size_t i = 0; i < values.carried.size(); i++)
-    b.result(fmt::format("carried{}_next", i), values.carried[i].id());
-  for (size_t i = 0; i < values.stacked.size(); i++)
-    b.result(fmt::format("stacked{}", i), values.stacked[i].id());
-  Function function = b.finish();
+  const LoopResult values =
+      body(inner.graph(), step, inner_carried, slices, inner.stand_ins("invariant", invariants));
+  check_carried("loop", carried, values.carried, inner, where);
+  for (const Tensor& value : values.stacked) inner.check(value);
+  auto results = named("carried{}_next", values.carried);
+  for (auto& stacked : named("stacked{}", values.stacked)) results.push_back(std::move(stacked));
+  inner.add(inner.finish(results));
   LoopAttr attr;
-  attr.body = function.name;
+  attr.body = inner.name();
   attr.count = to_expr(count);
   attr.carried = int(carried.size());
   attr.stepped = int(stepped.size());
-  state_->module = inner->module; // functions of loops inside it, assumptions
-  state_->module.functions.push_back(std::move(function));
-  state_->stale = true;
-  LoopResult result;
-  NodeId loop = build("loop", state_, where, [&](FunctionBuilder& outer) {
-                  return outer.add(attr, inputs, {}, where);
-                }).id();
-  for (size_t i = 0; i < carried.size() + values.stacked.size(); i++) {
-    Tensor value =
-        build("loop", state_, where, [&](FunctionBuilder& outer) { return outer.get(loop, int(i)); });
-    (i < carried.size() ? result.carried : result.stacked).push_back(value);
+  std::vector<NodeId> inputs = ids_of(carried);
+  for (const auto* list : {&stepped, &invariants})
+    for (const Tensor& t : *list) inputs.push_back(t.id());
+  std::vector<Tensor> made = results_of("loop", graph, attr, inputs, results.size(), where);
+  const auto middle = made.begin() + std::ptrdiff_t(carried.size());
+  return {{made.begin(), middle}, {middle, made.end()}};
+}
+
+Graph::WhileResult Graph::while_loop(Dim most, const std::vector<Tensor>& carried,
+                                     const std::vector<Tensor>& invariants, const WhileCondition& condition,
+                                     const WhileBody& body, Where where) {
+  const auto graph = state("while_loop", where);
+  for (const auto* list : {&carried, &invariants}) check_all("while_loop", graph, *list, where);
+  const std::string name = fmt::format("{}_while{}", graph->name, graph->loops++);
+  Body test("while_loop", graph, name + "_condition", where);
+  const std::vector<Tensor> test_carried = test.stand_ins("carried", carried);
+  const Tensor holds = condition(test.graph(), test_carried, test.stand_ins("invariant", invariants));
+  test.check(holds);
+  check_truth("while_loop", holds, "the condition", where);
+  test.add(test.finish({{"holds", holds}}));
+  Body inner("while_loop", graph, name, where);
+  Tensor step = inner.parameter("step", {}, DType::i64);
+  const std::vector<Tensor> inner_carried = inner.stand_ins("carried", carried);
+  const std::vector<Tensor> next =
+      body(inner.graph(), step, inner_carried, inner.stand_ins("invariant", invariants));
+  check_carried("while_loop", carried, next, inner, where);
+  inner.add(inner.finish(named("carried{}_next", next)));
+  LoopAttr attr;
+  attr.body = inner.name();
+  attr.condition = test.name();
+  attr.count = to_expr(most);
+  attr.carried = int(carried.size());
+  std::vector<NodeId> inputs = ids_of(carried);
+  for (const Tensor& t : invariants) inputs.push_back(t.id());
+  std::vector<Tensor> made = results_of("while_loop", graph, attr, inputs, carried.size() + 1, where);
+  Tensor steps = made.back();
+  made.pop_back();
+  return {std::move(made), steps};
+}
+
+std::vector<Tensor> Graph::cond(const Tensor& predicate, const std::vector<Tensor>& inputs,
+                                const FunctionBody& then, const FunctionBody& otherwise, Where where) {
+  const auto graph = state("cond", where);
+  check_graph("cond", graph, predicate, where);
+  check_truth("cond", predicate, "the predicate", where);
+  check_all("cond", graph, inputs, where);
+  const std::string name = fmt::format("{}_cond{}", graph->name, graph->loops++);
+  CondAttr attr{name + "_then", name + "_else"};
+  std::vector<TensorType> types[2];
+  for (int side = 0; side < 2; side++) {
+    Body inner("cond", graph, side == 0 ? attr.then_function : attr.else_function, where);
+    const std::vector<Tensor> values =
+        (side == 0 ? then : otherwise)(inner.graph(), inner.stand_ins("input", inputs));
+    for (const Tensor& value : values) {
+      inner.check(value);
+      types[side].push_back(type_of(value));
+    }
+    inner.add(inner.finish(named("result{}", values)));
   }
-  return result;
+  const auto text = [](const std::vector<TensorType>& list) {
+    std::string out;
+    for (const TensorType& type : list) out += (out.empty() ? "" : ", ") + luminal::to_string(type);
+    return out.empty() ? std::string("nothing") : out;
+  };
+  if (types[0] != types[1])
+    throw Error("cond", fmt::format("one side gives {}, the other one {}", text(types[0]), text(types[1])),
+                where);
+  if (types[0].empty()) throw Error("cond", "both sides give nothing", where);
+  std::vector<NodeId> operands = {predicate.id()};
+  for (const Tensor& t : inputs) operands.push_back(t.id());
+  return results_of("cond", graph, attr, operands, types[0].size(), where);
 }
 
 std::vector<Tensor> Graph::function(const std::string& name, const std::vector<Tensor>& inputs,
@@ -128,49 +238,27 @@ std::vector<Tensor> Graph::function(const std::string& name, const std::vector<T
   const bool identifier =
       !name.empty() && letter(name[0]) &&
       std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
-  if (!identifier || name == state_->name)
+  const auto graph = state("function", where);
+  if (!identifier || name == graph->name)
     throw Error("function",
                 fmt::format("'{}' cannot name a function: letters, digits and _ are expected, not {}", name,
-                            state_->name),
+                            graph->name),
                 where);
-  auto inner = body_of(*state_, name);
-  Graph body(inner);
-  std::vector<Tensor> stand_ins;
-  std::vector<NodeId> arguments;
-  for (size_t i = 0; i < inputs.size(); i++) {
-    graph_of("function", {&inputs[i]}, where);
-    if (inputs[i].graph() != state_) throw Error("function", "the tensors belong to another graph", where);
-    stand_ins.push_back(body.tensor(inputs[i].shape(), inputs[i].dtype(), fmt::format("input{}", i), where));
-    arguments.push_back(inputs[i].id());
-  }
-  place_body(*inner, *state_, arguments);
-  const std::vector<Tensor> values = fn(body, stand_ins);
+  check_all("function", graph, inputs, where);
+  Body inner("function", graph, name, where);
+  const std::vector<Tensor> values = fn(inner.graph(), inner.stand_ins("input", inputs));
   if (values.empty()) throw Error("function", fmt::format("{} returns no tensor", name), where);
-  check_body("function", *inner, inputs.size(), where);
-  FunctionBuilder b = inner->builder;
-  for (size_t i = 0; i < values.size(); i++) {
-    if (graph_of("function", {&values[i]}, where) != inner)
-      throw Error("function", fmt::format("result {} of {} was not made from its inputs", i, name), where);
-    b.result(fmt::format("result{}", i), values[i].id());
-  }
-  Function made = b.finish();
-  if (const Function* known = state_->module.find(name)) {
+  for (const Tensor& value : values) inner.check(value);
+  Function made = inner.finish(named("result{}", values));
+  if (const Function* known = graph->module.find(name)) {
     if (!same_function(*known, made))
       throw Error("function",
                   fmt::format("there is a function {} with another body: give this one another name", name),
                   where);
   } else {
-    state_->module = inner->module; // functions inside of it, assumptions
-    state_->module.functions.push_back(std::move(made));
+    inner.add(std::move(made));
   }
-  const NodeId call = build("function", state_, where, [&](FunctionBuilder& outer) {
-                        return outer.add(CallAttr{name}, arguments, {}, where);
-                      }).id();
-  std::vector<Tensor> results;
-  for (size_t i = 0; i < values.size(); i++)
-    results.push_back(
-        build("function", state_, where, [&](FunctionBuilder& outer) { return outer.get(call, int(i)); }));
-  return results;
+  return results_of("function", graph, CallAttr{name}, ids_of(inputs), values.size(), where);
 }
 
 } // namespace luminal

@@ -89,12 +89,6 @@ std::vector<Component> components_of(const Tensor& tensor, const Node& node, con
 
 } // namespace
 
-Dim less(Dim a, Dim b) { return to_dim(lt(to_expr(a), to_expr(b))); }
-Dim at_most(Dim a, Dim b) { return to_dim(le(to_expr(a), to_expr(b))); }
-Dim same(Dim a, Dim b) { return to_dim(eq(to_expr(a), to_expr(b))); }
-Dim both(Dim a, Dim b) { return to_dim(logical_and(to_expr(a), to_expr(b))); }
-Dim either(Dim a, Dim b) { return to_dim(logical_or(to_expr(a), to_expr(b))); }
-
 Tensor view(const Tensor& x, const Dims& shape, const MapOverAxes& map, const OverAxes& where, double fill,
             Where place) {
   const auto graph = graph_of("view", {&x}, place);

@@ -154,7 +154,7 @@ Tensor Tensor::exp10(Where where) const {
   const DType type = f[0].dtype();
   // 10^x = 2^n 10^r: n log10(2) is exact in two parts, the first short enough for n of 11 bits.
   const double high = f.wide() ? 0x1.34413509p-2 : 0x1.344p-2, low = 0.30102999566398120 - high;
-  Tensor x = clip(f[0], f.wide() ? -400.0 : -60.0, f.wide() ? 400.0 : 60.0),
+  Tensor x = luminal::clip(f[0], f.wide() ? -400.0 : -60.0, f.wide() ? 400.0 : 60.0),
          n = (x * 3.321928094887362).round();
   const auto constant = [&](double v) {
     return number_like(Operand(v), x.graph(), type, type_of(x).shape, where);

@@ -8,8 +8,10 @@ namespace luminal {
 /// i0, i1, ... of the shape.
 std::vector<Expr> identity_map(const Shape& shape);
 Expr product_of(const Shape& shape);
-/// What is not proved for all dimensions is checked before each step.
-void assume(GraphState& graph, Expr condition);
+/// What is not proved for all dimensions is checked before each step; `what` needs it.
+void assume(GraphState& graph, Expr condition, std::string_view what, Where where);
+/// "slice of x (f32[n, 3]) along axis 0"
+std::string on_axis(std::string_view op, const Tensor& x, int axis);
 /// Axes counted from 0; Error where one does not exist or is named twice.
 std::vector<int> axes_of(std::string_view op, std::vector<int> axes, int rank, Where where);
 Tensor view_of(std::string_view op, const Tensor& x, Shape shape, std::vector<Expr> map, Where where,

@@ -65,7 +65,7 @@ TEST(Data, ShapesAreChecked) {
   EXPECT_ERROR(x.set({1.f}), "[set] x is f32[2, 3], 6 elements; 1 were given");
   EXPECT_ERROR(x.set(std::vector<std::vector<int>>{{1, 2, 3}, {4, 5}}),
                "[set] the list [1] has 2 values where 3 are expected");
-  EXPECT_ERROR(y.set({{1, 2}}), "[set] y (f32[n, 3]): the values have shape [1, 2]");
+  EXPECT_ERROR(y.set({{1, 2}}), "[set] y (f32[n, 3]): the values have shape [1, 2] (n in 1..8)");
   EXPECT_ERROR(x.borrow(nullptr, 20), "[borrow] x (f32[2, 3]) takes 24 bytes; 20 were given");
   const std::vector<double> doubles(6);
   EXPECT_ERROR(x.borrow(std::span<const double>(doubles)),
@@ -76,7 +76,8 @@ TEST(Data, ShapesAreChecked) {
   g.set_dim("n", 2);
   y.set({{1, 2, 3}});
   EXPECT_ERROR(g.execute(),
-               "[execute] tensor y is f32[n, 3] with the present dimensions 24 bytes, 12 were given");
+               "[execute] tensor y is f32[n, 3]: 6 elements with n = 2; 3 were given at data_test.cpp:" +
+                   std::to_string(__LINE__ - 3));
   EXPECT_ERROR((void)z.data<float>(),
                "[data] the value of f32[n, 3] is not there yet: execute the graph first");
 }
@@ -97,7 +98,7 @@ TEST(Data, SetDynGivesSizesToo) {
   EXPECT_ERROR(both.set_dyn(std::vector<int>(8), {4, 2}),
                "[set_dyn] both (f32[n, m + n]): the values have shape [4, 2], but m + n is 6");
   EXPECT_ERROR(x.set_dyn(std::vector<int>(9), {9, 1}),
-               "[set_dyn] x (f32[n, m]): the values have shape [9, 1]");
+               "[set_dyn] x (f32[n, m]): the values have shape [9, 1] (m in 1..8, n in 1..8)");
   EXPECT_ERROR(x.set_dyn(std::vector<int>(9), {3, 4}),
                "[set_dyn] x (f32[n, m]): shape [3, 4] has 12 elements; 9 were given");
   Tensor square = g.tensor({n, n}, DType::f32, "square");
@@ -179,14 +180,14 @@ TEST(Data, KeepDropAndWhatLivesOn) {
   y.set_name("y");
   y.drop();
   EXPECT_ERROR((void)y.data<float>(),
-               "[data] y (f32[2]) was dropped at data_test.cpp:" + std::to_string(__LINE__ - 2));
+               "[data] y (f32[2]) was dropped (at data_test.cpp:" + std::to_string(__LINE__ - 2) + ")");
   g.execute();
   EXPECT_THAT(z.data<float>(), ElementsAre(4, 6));
   EXPECT_ERROR((void)y.data<float>(),
                "[data] the value of y (f32[2]) was not kept: call keep() on the tensor before execute");
   x.drop();
   const std::string place = "data_test.cpp:" + std::to_string(__LINE__ - 1);
-  EXPECT_ERROR(g.execute(), "[execute] tensor x (f32[2]) was dropped at " + place + "; set it again");
+  EXPECT_ERROR(g.execute(), "[execute] tensor x (f32[2]) was dropped (at " + place + "); set it again");
   x.set({5, 6});
   y.keep();
   g.execute();

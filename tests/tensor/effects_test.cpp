@@ -152,10 +152,27 @@ TEST_F(Effects, DiffMeasuresErrors) {
   EXPECT_THAT(to_string(report), testing::Not(HasSubstr("\033")));
 }
 
+TEST_F(Effects, RawFilesAreTheNumbersAsF32) {
+  Graph g;
+  Tensor x = g.tensor({2, 2}, DType::bf16, "x");
+  dump(x, file("x.f32"));
+  x.set({{1, 2}, {3, 4.5}});
+  g.execute();
+  EXPECT_EQ(std::filesystem::file_size(file("x.f32")), 16u);
+  EXPECT_TRUE(compare(x, file("x.f32")).passed());
+  diff(x + 1, file("x.f32"));
+  g.execute();
+  EXPECT_THAT(lines_.back(), HasSubstr("4 of 4 values differ"));
+  Tensor y = g.tensor({3}, DType::f32, "y");
+  y.set({1, 2, 3});
+  EXPECT_THAT(error_of([&] { compare(y, file("x.f32")); }),
+              testing::ContainsRegex("x.f32: 16 bytes, the tensor has 3 elements of 4"));
+}
+
 TEST_F(Effects, MistakesSayWhatToDo) {
   Graph g, inner;
   Tensor x = g.tensor({2}, DType::bf16, "x");
-  EXPECT_ERROR(dump(x, "x.txt"), "[dump] x.txt: the name must end in .npy or .safetensors");
+  EXPECT_ERROR(dump(x, "x.txt"), "[dump] x.txt: the name must end in .npy, .safetensors or .f32");
   EXPECT_ERROR(dump(x, "x.npy"), "[dump] x.npy: NumPy has no bf16; cast the tensor first");
   EXPECT_ERROR(print(Tensor()), "[print] a tensor is empty: it was never made from a graph");
   x.set({1, 2});

@@ -23,7 +23,7 @@ protected:
 TEST_F(ErrorTexts, Dimensions) {
   EXPECT_ERROR(g.dim("m", 4, 3), "[dim] m: 4..3 is no range of sizes");
   EXPECT_ERROR(g.dim("n", 1, 9), "[dim] dimension n is declared with another range, 1..8");
-  EXPECT_ERROR(g.set_dim("k", 3), "[set_dim] the graph has no dimension k");
+  EXPECT_ERROR(g.set_dim("k", 3), "[set_dim] the graph has no dimension k; it has n");
   EXPECT_ERROR(g.set_dim("n", 9), "[set_dim] n = 9 is outside its range 1..8");
   EXPECT_EQ(error_of([&] { (void)(n * 2).value(); }),
             "dimension n*2 has no value: it changes from step to step");
@@ -33,7 +33,7 @@ TEST_F(ErrorTexts, InputsAndStates) {
   EXPECT_ERROR(g.tensor({2}, DType::f32, "a"), "[tensor] there is a tensor named a already");
   Graph other;
   Tensor s = g.state("s", {3});
-  EXPECT_ERROR(other.update(s, s), "[update] the tensors belong to another graph");
+  EXPECT_ERROR(other.update(s, s), "[update] the tensors belong to different graphs");
   EXPECT_ERROR(g.update(v, v), "[update] only a tensor made by Graph::state can be updated");
   EXPECT_ERROR(g.update(s, a), "[update] the state is f32[3], its next value f32[2, 3]");
   g.update(s, s + 1);
@@ -51,15 +51,17 @@ TEST_F(ErrorTexts, InputsAndStates) {
   EXPECT_ERROR(long_one.data<float>(), "[data] [n]: symbol 'n' has no value (see Graph::set_dim)");
   g.set_dim("n", 3);
   long_one.set({1, 2, 3});
+  const std::string set = at(__FILE__, __LINE__ - 1);
   g.set_dim("n", 4);
   EXPECT_ERROR(long_one.data<float>(),
-               "[data] long_one (f32[n]) is [4] with the present dimensions, 16 bytes; 12 were given");
+               "[data] long_one (f32[n]) is [4] with the present sizes of dimensions; 3 elements were given" +
+                   set);
   EXPECT_ERROR(v.data<float>(), "[data] v (f32[3]) has no value yet: it was never set");
   v.set({1, 2, 3});
   v.drop();
   const int dropped = __LINE__ - 1;
   EXPECT_ERROR(v.data<float>(),
-               "[data] v (f32[3]) was dropped at error_texts_test.cpp:" + std::to_string(dropped));
+               "[data] v (f32[3]) was dropped (at error_texts_test.cpp:" + std::to_string(dropped) + ")");
 }
 
 TEST_F(ErrorTexts, ShapesOfTheMoment) {
@@ -74,9 +76,12 @@ TEST_F(ErrorTexts, ShapesOfTheMoment) {
   (y + 1).keep();
   h.set_dim("p", 2), h.set_dim("q", 3);
   y.set({{1, 2, 3}, {4, 5, 6}});
+  const std::string set = at(__FILE__, __LINE__ - 1).substr(1);
   h.set_dim("p", 3), h.set_dim("q", 2);
-  EXPECT_ERROR(h.execute(), "[execute] tensor y is f32[p, q] with the present dimensions [3, 2]; the values "
-                            "that were set have shape [2, 3]");
+  EXPECT_ERROR(h.execute(),
+               "[execute] tensor y is f32[p, q]: [3, 2] with p = 3, q = 2; the values that were set "
+               "have shape [2, 3] (" +
+                   set + ")");
 }
 
 TEST_F(ErrorTexts, BodiesOfLoopsAndFunctions) {
@@ -85,7 +90,7 @@ TEST_F(ErrorTexts, BodiesOfLoopsAndFunctions) {
   Graph other;
   Tensor foreign = other.tensor({3});
   const auto same = [](Graph&, const List& in) { return in; };
-  EXPECT_ERROR(g.function("f", {foreign}, same), "[function] the tensors belong to another graph");
+  EXPECT_ERROR(g.function("f", {foreign}, same), "[function] the tensors belong to different graphs");
   const auto nothing = [](Graph&, const Tensor&, const List&, const List&, const List&) { return Result{}; };
   EXPECT_ERROR(g.loop(4, {}, {a}, {}, nothing), "[loop] stepped tensor 0 of shape [2, 3] must have 4 rows");
   EXPECT_ERROR(g.loop(4, {v}, {}, {}, nothing), "[loop] the body returns 0 carried values, 1 go in");
@@ -203,7 +208,7 @@ TEST_F(ErrorTexts, KernelsAndFunctionsOfTheUser) {
   EXPECT_ERROR(h.execute(), "[execute] [host] 'of_error_texts' gave results of other types than declared");
   Graph other;
   EXPECT_ERROR(add_terms(other, "return y = %a", {{"a", v}}),
-               "[add_terms] the tensors belong to another graph");
+               "[add_terms] the tensors belong to different graphs");
 }
 
 TEST_F(ErrorTexts, FilesAndNames) {

@@ -27,7 +27,7 @@ TEST(Lifetime, CollectionsOfTensors) {
   EXPECT_THAT(pair.second.data<float>(), ElementsAre(0, 1));
   drop(mixed);
   EXPECT_THAT(error_of([&] { (void)std::get<0>(mixed).data<float>(); }),
-              HasSubstr("was dropped at lifetime_test.cpp"));
+              HasSubstr("was dropped (at lifetime_test.cpp"));
   const std::vector<Tensor> xs{x};
   set_dyn(xs, std::vector<std::vector<float>>{{5, 6}});
   EXPECT_THAT(x.data<float>(), ElementsAre(5, 6));
@@ -88,8 +88,10 @@ TEST(Lifetime, FunctionsHaveSeveralResultsAndOneBody) {
                             return std::vector{in[0] * body.weight("w", {16, 16})};
                           }),
                "[function] w is made inside of the body: make it outside and pass it in");
-  EXPECT_ERROR(g.function("f", {x}, [&](Graph&, const std::vector<Tensor>&) { return std::vector{x}; }),
-               "[function] result 0 of f was not made from its inputs");
+  EXPECT_ERROR(
+      g.function("f", {x}, [&](Graph&, const std::vector<Tensor>&) { return std::vector{x}; }),
+      "[function] a tensor from outside meets one of the body of a loop or function: pass it in, as an "
+      "invariant of the loop or an input of the function, and use what the body is given for it");
   EXPECT_ERROR(g.function("f", {x}, [](Graph&, const std::vector<Tensor>&) { return std::vector<Tensor>{}; }),
                "[function] f returns no tensor");
   EXPECT_ERROR(g.function("no name", {x}, layer),
@@ -122,8 +124,8 @@ TEST(Lifetime, AKeptValueBecomesAnInputWithoutACopy) {
   }
   EXPECT_EQ(seen[0], seen[2]) << "two blocks of memory take turns";
   EXPECT_EQ(seen[1], seen[3]);
-  EXPECT_ERROR((void)y.data<float>(), "[data] y (f32[32768]) was handed over at lifetime_test.cpp:" +
-                                          std::to_string(line) + ": execute the graph again");
+  EXPECT_ERROR((void)y.data<float>(), "[data] y (f32[32768]) was handed over (at lifetime_test.cpp:" +
+                                          std::to_string(line) + "): execute the graph again");
 }
 
 TEST(Lifetime, AcrossGraphsIntoStatesAndBack) {
@@ -236,10 +238,10 @@ TEST(Lifetime, DeletedInputsMustBeSetAgain) {
   delete_inputs({y});
   const std::string place = "lifetime_test.cpp:" + std::to_string(__LINE__ - 1);
   EXPECT_ERROR(g.execute(),
-               "[execute] weight w (f32[2]) was deleted (delete_inputs) at " + place + "; set it again");
+               "[execute] weight w (f32[2]) was deleted (delete_inputs, at " + place + "); set it again");
   w.set({2, 2});
   EXPECT_ERROR(g.execute(),
-               "[execute] tensor x (f32[2]) was deleted (delete_inputs) at " + place + "; set it again");
+               "[execute] tensor x (f32[2]) was deleted (delete_inputs, at " + place + "); set it again");
   x.set({0, 0});
   g.execute();
   EXPECT_THAT(z.data<float>(), ElementsAre(1, 1));
