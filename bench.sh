@@ -3,7 +3,8 @@
 #
 #   ./bench.sh                     the benchmarks there are
 #   ./bench.sh NAME [--json FILE]  runs bench/NAME.cpp (or NAME_bench.cpp); other arguments go to the program
-#   ./bench.sh peers               installs the peers into ~/.cache/luminal/peers: PyTorch, ONNX Runtime, OpenVINO, llama.cpp
+#   ./bench.sh peers               installs the peers into ~/.cache/luminal/peers: PyTorch, ONNX Runtime, OpenVINO, llama.cpp;
+#                                  and the packages of OpenBLAS and oneDNN (tools/setup.sh --peers). What cannot be had is named
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/tools/build.sh"
 
@@ -53,6 +54,15 @@ llama_cpp() {
   cmake -S "$luminal_root/bench/peers" -B "$peers/llama/build" -G Ninja -DCMAKE_BUILD_TYPE=Release "-DLLAMA_CPP=$sources" &&
     cmake --build "$peers/llama/build" -j "$jobs" --target llama_peer llama-bench
 }
+# A library that benchmarks load: there under one of these names.
+shared_library() {
+  local name
+  for name in "$@"; do
+    if "$peers/bin/python" -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' "$name" 2> /dev/null; then return 0; fi
+  done
+  echo "error: $* not found"
+  return 1
+}
 make_peers() {
   if [ ! -x "$peers/bin/python" ]; then
     if ! python3 -m venv "$peers"; then
@@ -65,6 +75,9 @@ make_peers() {
   peer "PyTorch 2.13" "$peers/torch.log" torch
   peer "ONNX Runtime" "$peers/onnxruntime.log" python_package onnxruntime onnxruntime
   peer OpenVINO "$peers/openvino.log" python_package openvino openvino
+  "$luminal_root/tools/setup.sh" --peers || true
+  peer OpenBLAS "$peers/openblas.log" shared_library libopenblas.so.0 libopenblas.so
+  peer oneDNN "$peers/onednn.log" shared_library libdnnl.so.3 libdnnl.so.2 libdnnl.so
   echo "llama.cpp: building, 5 to 20 minutes the first time"
   peer llama.cpp "$peers/llama.log" llama_cpp
 }

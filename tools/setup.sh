@@ -4,6 +4,7 @@
 #   tools/setup.sh             compilers, LLVM, libraries, test libraries
 #   tools/setup.sh --checks    and clang-format 19, clang-tidy 19, a compiler for aarch64 and qemu (their tests are skipped without them)
 #   tools/setup.sh --fuzz      and clang 19 for the preset `fuzz`
+#   tools/setup.sh --peers     and OpenBLAS and oneDNN, which benchmarks load (./bench.sh peers calls this)
 #
 # With nothing to do it ends within a few hundredths of a second. It asks no question; as a user it goes through
 # sudo, which may ask for a password on a terminal. Exit code 0: everything is there. 3: something is missing and
@@ -26,8 +27,9 @@ for option in "$@"; do
     fi
     ;;
   --fuzz) tools+=(clang++-19:clang-19) libraries+=(libclang-rt-19-dev) ;;
+  --peers) libraries+=(libopenblas0-pthread libdnnl-dev) ;; # libdnnl-dev brings the library, whose package is called otherwise from release to release
   *)
-    echo "usage: tools/setup.sh [--checks] [--fuzz]" >&2
+    echo "usage: tools/setup.sh [--checks] [--fuzz] [--peers]" >&2
     exit 2
     ;;
   esac

@@ -359,7 +359,7 @@ Sgemm openblas(std::string& absent) {
   auto set_threads =
       library ? reinterpret_cast<void (*)(int)>(dlsym(library, "openblas_set_num_threads")) : nullptr;
   if (!gemm || !set_threads) {
-    absent = "OpenBLAS is absent (Debian, Ubuntu: libopenblas0-pthread)";
+    absent = "OpenBLAS is absent (./bench.sh peers installs it; Debian, Ubuntu: libopenblas0-pthread)";
     return {};
   }
   return [gemm, set_threads](int m, int n, int k, const float* a, const float* b, float* c, int threads) {
@@ -379,7 +379,7 @@ Sgemm onednn(std::string& absent) {
   void* openmp = library ? dlopen("libgomp.so.1", RTLD_NOW | RTLD_NOLOAD) : nullptr;
   auto set_threads = openmp ? reinterpret_cast<void (*)(int)>(dlsym(openmp, "omp_set_num_threads")) : nullptr;
   if (!gemm || !set_threads) {
-    absent = "oneDNN is absent (Debian, Ubuntu: libdnnl2)";
+    absent = "oneDNN is absent (./bench.sh peers installs it; Debian, Ubuntu: libdnnl-dev)";
     return {};
   }
   return [gemm, set_threads](int m, int n, int k, const float* a, const float* b, float* c, int threads) {
@@ -394,7 +394,7 @@ Table::Table(const Arguments& arguments, std::string title)
     : json_(arguments.json), title_(std::move(title)) {
   const auto machine = search::MachineProfile::guess(arguments.threads.back());
   fmt::print("{}   {} ({})\n", title_, machine.processor, machine.cpu);
-  fmt::print("{:<34}{:>3}{:>10} {:<8}{:>10}{:>8}{:>8}{:>9}  {}\n", "work", "thr", "ours", "", "limit",
+  fmt::print("{:<54}{:>3}{:>10} {:<8}{:>10}{:>8}{:>8}{:>9}  {}\n", "work", "thr", "ours", "", "limit",
              "of it", "goal", "correct", "peers (ours / peer)");
 }
 
@@ -402,7 +402,7 @@ void Table::add(const Row& row) {
   std::string peers;
   for (auto& [name, rate] : row.peers)
     peers += fmt::format("{} {:.1f} ({:.2f}x)  ", name, rate, row.ours / rate);
-  fmt::print("{:<34}{:>3}{:>10.1f} {:<8}{:>10.1f}{:>7.1f}%{:>7.0f}%{:>9}  {}\n", row.work, row.threads,
+  fmt::print("{:<54}{:>3}{:>10.1f} {:<8}{:>10.1f}{:>7.1f}%{:>7.0f}%{:>9}  {}\n", row.work, row.threads,
              row.ours, row.unit, row.limit, 100 * row.ours / row.limit, 100 * row.goal,
              row.correct ? "yes" : "NO", peers);
   std::fflush(stdout);
