@@ -15,6 +15,7 @@ namespace {
 struct Wish {
   int dim;
   int64_t columns;
+  bool widened; ///< to f32
   bool operator==(const Wish&) const = default;
 };
 struct Wishes {
@@ -31,6 +32,8 @@ bool is_copy(const Function& f, NodeId id) {
   const Node& from = f[node.inputs[0]];
   return from.kind == NodeKind::view && std::get<ViewAttr>(from.attr).holes.empty();
 }
+
+bool to_f32(const Node& node) { return node.kind == NodeKind::cast && node.type().dtype == DType::f32; }
 
 /// What the kernels of a step ask for; constants and copies that some kernel wants as they are have no wish.
 Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits) {
@@ -61,6 +64,10 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits) {
   region.given.insert(load.wanted.begin(), load.wanted.end());
   constants.insert(copies.begin(), copies.end());
 
+  std::set<NodeId> unconverted; // what somebody reads otherwise than as f32
+  for (const Node& node : f.nodes)
+    if (!to_f32(node)) unconverted.insert(node.inputs.begin(), node.inputs.end());
+  const auto widens = [&](NodeId id) { return !unconverted.contains(id) && !copies.contains(id); };
   const auto known = [](const Shape& shape) {
     return std::ranges::all_of(shape, [](Expr e) { return e.is_constant(); });
   };
@@ -92,8 +99,9 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits) {
         kept.insert(id);
         continue;
       }
-      const auto [earlier, fresh] = wishes.try_emplace(id, Wish{wish->dim, wish->columns});
-      if (!fresh && earlier->second != Wish{wish->dim, wish->columns}) kept.insert(id);
+      const Wish own{wish->dim, wish->columns, wish->widened};
+      const auto [earlier, fresh] = wishes.try_emplace(id, own);
+      if ((!fresh && earlier->second != own) || (own.widened && !widens(id))) kept.insert(id);
       if (wish->bordered < 0 || copies.contains(id)) continue; // (sums beside the image are made at load)
       const NodeId written = cone->values[size_t(wish->bordered)].origin;
       bordered[f[written].kind == NodeKind::get ? f[written].inputs[0] : written] = id;
@@ -130,6 +138,11 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
   for (NodeId id = 0; id < f.nodes.size(); id++) {
     Node node = f[id];
     for (NodeId& input : node.inputs) input = stands_in[input];
+    if (to_f32(node) && to[node.inputs[0]].type().dtype == DType::f32 &&
+        f[f[id].inputs[0]].type().dtype != DType::f32) {
+      copies[id] = stands_in[id] = node.inputs[0]; // of what is widened
+      continue;
+    }
     if (const auto border = bordered.find(id); border != bordered.end())
       for (const Border& b : border->second)
         std::get<FoldAttr>(node.attr).where = logical_and(std::get<FoldAttr>(node.attr).where, b.inside);
@@ -146,7 +159,7 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
     }
     const auto wish = wishes.find(id);
     if (wish == wishes.end()) continue;
-    const auto [dim, columns] = wish->second;
+    const auto [dim, columns, widened] = wish->second;
     const Shape shape = f[id].type().shape;
     const DType dtype = f[id].type().dtype;
     const Expr n = shape[size_t(dim)];
@@ -184,9 +197,17 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
       fence.types = to.nodes[made].types;
       fence.inputs = {made++};
       to.nodes.push_back(std::move(fence));
-    } else
-      packed.panels.push_back({made, copies[id]});
-    to.nodes.push_back(view_of(made, dtype, std::move(back), ""));
+    } else if (widened) {
+      Node cast;
+      cast.kind = NodeKind::cast;
+      cast.types = {{DType::f32, to[made].type().shape}};
+      cast.attr = CastAttr{DType::f32};
+      cast.inputs = {made++};
+      cast.name = to[cast.inputs[0]].name;
+      to.nodes.push_back(std::move(cast));
+    }
+    if (!copy) packed.panels.push_back({made, copies[id]});
+    to.nodes.push_back(view_of(made, to[made].type().dtype, std::move(back), ""));
     stands_in[id] = made + 1;
   }
   for (NodeId id : f.params) to.params.push_back(copies[id]);

@@ -1,6 +1,7 @@
 // kernel/choose_windows.cpp -- the default schedule of products with an operand that is read through windows (convolutions): copies in the order of the sum.
 #include "kernel/choose_windows.h"
 #include "kernel/chooser.h"
+#include "kernel/conversion.h"
 #include "kernel/formula.h"
 #include <algorithm>
 
@@ -11,8 +12,11 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
       st.components[0].op != Op::add)
     return {};
   std::vector<const Formula*> loads;
+  std::map<const Formula*, const Formula*> converted; // what a load is converted to
   visit(st.components[0].body, [&](const Formula& f) {
     if (f.kind == FormulaKind::load) loads.push_back(&f);
+    const Formula* load = f.origin.empty() ? nullptr : converted_load(f);
+    if (load) converted.try_emplace(load, &f);
   });
   if (loads.size() != 2) return {};
   const auto moves = [](const Formula& f, Expr axis) {
@@ -20,9 +24,12 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
   };
   for (int i = 0; i < 2; i++) {
     const Formula &x = *loads[size_t(i)], &w = *loads[size_t(1 - i)];
-    if (x.origin.empty()) continue;
+    const auto named = converted.find(&x);
+    if (named == converted.end()) continue;
     WindowedProduct p;
-    p.x = &x, p.w = &w;
+    p.x = &x, p.w = &w, p.origin = named->second->origin;
+    if (const auto other = converted.find(&w); other != converted.end())
+      p.other_origin = other->second->origin;
     bool suits = true;
     for (int a : st.axes) {
       const ConeAxis& axis = cone.axes[size_t(a)];
@@ -40,7 +47,7 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
       p.outputs.push_back(a);
     }
     // The kept axes along which it is read, as they lie: the innermost one is a run.
-    for (Expr e : x.at)
+    for (Expr e : named->second->at)
       for (size_t a = 0; a < cone.axes.size(); a++) {
         if (cone.axes[a].symbol != e) continue;
         const bool kept = std::ranges::find(st.components[0].axes, int(a)) != st.components[0].axes.end();
@@ -50,6 +57,10 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
     p.run = cone.axes[size_t(p.kept.back())].extent.value();
     p.rows = p.kept.size() < 2 ? 1 : cone.axes[size_t(p.kept[p.kept.size() - 2])].extent.value();
     for (size_t k = 0; k + 2 < p.kept.size(); k++) p.images *= cone.axes[size_t(p.kept[k])].extent.value();
+    for (size_t k = 0; k + 2 < p.kept.size(); k++) {
+      if (std::ranges::find(x.index, cone.axes[size_t(p.kept[k])].symbol) == x.index.end()) break;
+      p.batches.push_back(p.kept[k]);
+    }
     p.step = step_of(cone, x.value, x.index, cone.axes[size_t(p.kept.back())].symbol);
     p.window = !x.guard.is_constant(1) ||
                std::ranges::any_of(x.index, [](Expr e) { return symbols_of(e).size() > 1; });
@@ -128,34 +139,45 @@ bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
   const auto name = [&](int a) { return nests_.cone.axes[size_t(a)].name; };
   const std::string product = stage(s).name, value = nests_.cone.values[size_t(p.x->value)].name,
                     copy = nests_.free_name(value + ".frame");
-  const bool by_image = p.images > 1 && share_of(p.images, limits_.threads) > 0.95;
+  const auto extent = [&](int a) { return nests_.cone.axes[size_t(a)].extent.value(); };
   std::vector<std::string> images, shared;
-  for (size_t k = 0; k + 2 < p.kept.size(); k++) images.push_back(name(p.kept[k]));
+  int64_t image_count = 1;
+  for (int a : p.batches) images.push_back(name(a)), image_count *= extent(a);
+  const bool by_image = image_count > 1 && share_of(image_count, limits_.threads) > 0.95;
   if (by_image) shared = images;
-  const auto step = coefficient_of(p.x->index.back(), nests_.cone.axes[size_t(p.kept.back())].symbol);
+  // Lanes go along the run of the results, which need not be the operand's last dimension (images with their channels innermost).
+  const Expr run = nests_.cone.axes[size_t(p.kept.back())].symbol;
+  const size_t dims = p.x->index.size();
+  size_t along = dims - 1;
+  for (size_t d = 0; d < dims && !across; d++)
+    if (depends_on(p.x->index[d], run)) along = d;
+  const auto step = coefficient_of(p.x->index[along], run);
   const int64_t apart = !across && step && step->is_constant() ? step->value() : 1;
   const Nests before = nests_;
   if (!try_add(DirectiveKind::frame, {value, copy})) return false;
   const int64_t bytes = bytes_of(nests_.cone.values.back());
   if (across && by_image && images_inside(s, p, bytes)) shared.clear();
-  if (across && p.kept.size() > 1) {
+  if (across && p.batches.size() + 1 < p.kept.size()) {
     // Blocks of rows, each copied by the worker that reads it: what another core has just written comes slowest. Each of them meets all of the other
     // operand then, which nobody writes.
+    const int outermost = p.kept[p.batches.size()];
+    const bool rows_of_run = outermost == p.kept[p.kept.size() - 2];
+    const int64_t all = extent(outermost);
     std::vector<int64_t> options;
-    int64_t usual = p.rows;
-    const auto deals = [&](int64_t rows) { return by_image || p.rows / rows % limits_.threads == 0; };
+    int64_t usual = all;
+    const auto deals = [&](int64_t rows) { return by_image || all / rows % limits_.threads == 0; };
     // Tiles of 2 x 2 or 1 x 4 leave nothing over.
-    const auto suits = [&](int64_t rows) { return rows % 2 == 0 || p.run % 4 == 0; };
-    for (int64_t r = p.rows / 2; r >= 2; r--) {
-      if (p.rows % r) continue;
+    const auto suits = [&](int64_t rows) { return !rows_of_run || rows % 2 == 0 || p.run % 4 == 0; };
+    for (int64_t r = all / 2; r >= 2; r--) {
+      if (all % r) continue;
       options.push_back(r);
-      if (usual == p.rows && bytes / p.images * 8 > p.uses * p.depth * 4 && !deals(p.rows) && deals(r) &&
+      if (usual == all && bytes / image_count * 8 > p.uses * p.depth * 4 && !deals(all) && deals(r) &&
           suits(r))
         usual = r;
     }
-    options.push_back(p.rows);
-    const std::string row = name(p.kept[p.kept.size() - 2]);
-    if (const int64_t rows = ask(s, "frame_rows", usual, options); rows < p.rows) {
+    options.push_back(all);
+    const std::string row = name(outermost);
+    if (const int64_t rows = ask(s, "frame_rows", usual, options); rows < all) {
       nests_ = before;
       schedule_.directives.pop_back();
       if (try_add(DirectiveKind::frame, {value, copy, row}, {rows})) {
@@ -169,17 +191,17 @@ bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
   const ConeValue made = nests_.cone.values.back();
   std::vector<std::string> words{copy, shared.empty() ? "root" : shared.back()}, outer{stage(s).name};
   std::vector<std::string> summed; // along which nothing else moves
+  const int innermost = made.axes[made.axes.size() - dims + along];
   for (int a : made.axes) {
-    if (a < 0) continue;
-    const bool side_by_side = a == made.axes.back();
+    if (a < 0 || a == innermost) continue;
     if (std::ranges::find(shared, name(a)) == shared.end())
-      (across && !side_by_side && std::ranges::find(p.summed, a) != p.summed.end() ? summed : words)
-          .push_back(name(a));
+      (across && std::ranges::find(p.summed, a) != p.summed.end() ? summed : words).push_back(name(a));
     outer.push_back(name(a));
   }
   // A tile goes along the rows that it reads, through all that is summed: these come from the second cache one after the other.
-  words.insert(words.end() - (made.axes.back() >= 0 ? 1 : 0), summed.begin(), summed.end());
-  if (apart > 1 && made.axes.back() >= 0) {
+  words.insert(words.end(), summed.begin(), summed.end());
+  if (innermost >= 0) words.push_back(name(innermost)), outer.push_back(name(innermost));
+  if (apart > 1 && innermost >= 0) {
     const std::string row = outer.back(), size = std::to_string(apart);
     const auto [o, i] = split(s, row, apart);
     words.pop_back(), outer.pop_back();
@@ -215,7 +237,7 @@ void Chooser::whole_copy(const WindowedProduct& p) {
   const std::string value = nests_.cone.values[size_t(p.x->value)].name,
                     copy = nests_.free_name(value + (p.window ? ".frame" : ".read"));
   if (!(p.window ? try_add(DirectiveKind::frame, {value, copy})
-                 : try_add(DirectiveKind::materialize, {p.x->origin, copy})))
+                 : try_add(DirectiveKind::materialize, {p.origin, copy})))
     return;
   std::vector<std::string> words{copy, "root"};
   for (int a : nests_.cone.values.back().axes)
@@ -223,10 +245,10 @@ void Chooser::whole_copy(const WindowedProduct& p) {
   add(DirectiveKind::store, words);
 }
 
-/// The product of panels with what frame() copied: tiles of neighbouring results, in one row or in two, by one panel.
+/// The product of panels with what frame() copied: tiles of neighbours along a row of results, in one row or in two, by one panel.
 bool Chooser::framed(int s, const std::vector<std::string>& common) {
   const std::optional<Product> p = product(s, common);
-  if (!p || !p->across || !p->outer.empty()) return false;
+  if (!p || !p->outer.empty()) return false;
   const std::string name = stage(s).name;
   std::vector<std::string> images = p->more_rows;
   std::string row;
@@ -344,12 +366,78 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
   return true;
 }
 
+/// A fold for whose lanes one operand lies in another order than the results (images with their channels last, groups of them): that is copied in the order of
+/// the results first, with the zeros around it.
+bool Chooser::lanes_by_copy(int s) {
+  constexpr int64_t fewest_uses = 4; // of what is copied
+  const Stage& st = stage(s);
+  if (st.monoid || st.scan_axis >= 0 || !has_fold(st) || !st.ordered.empty() ||
+      block_loops_.contains(st.name))
+    return false;
+  for (int a : st.axes) // of panels, which get lanes as they are split
+    if (!blocks_of(nests_.cone, st, nests_.cone.axes[size_t(a)].symbol).empty()) return false;
+  int64_t points = 1;
+  std::optional<Expr> run;
+  for (const StageLoop& l : nest(s).loops) {
+    if (!l.extent.is_constant()) return false;
+    points = std::min(points * l.extent.value(), int64_t{1} << 40);
+    if (!l.symbol.is_symbol() || trips(l) < 4) continue;
+    const AxisUse use = use_along(nests_, s, l.symbol);
+    if (use.contiguous > 0 && use.strided + use.irregular == 0) return false;
+    if (use.store_contiguous && !loop_reduces(s, l)) run = l.symbol;
+  }
+  if (!run) return false;
+  std::map<int, std::vector<Expr>> across; // by value: where it is read
+  bool suits = true;
+  visit_stage(st, [&](const Formula& f) {
+    if (f.kind != FormulaKind::load) return;
+    switch (step_of(nests_.cone, f.value, f.index, *run)) {
+    case Step::none:
+    case Step::contiguous: return;
+    case Step::irregular: suits = false; return;
+    default: across.emplace(f.value, f.index);
+    }
+  });
+  if (!suits || across.size() != 1) return false;
+  const auto [value, index] = *across.begin();
+  const std::string name = nests_.cone.values[size_t(value)].name, copy = nests_.free_name(name + ".run");
+  const std::string reader = st.name;
+  if (points < fewest_uses * bytes_of(nests_.cone.values[size_t(value)]) * 8 /
+                   std::max(1, bits(nests_.cone.values[size_t(value)].dtype)) ||
+      !ask(s, "run_copied", 1, {0, 1}) ||
+      !(try_add(DirectiveKind::frame, {name, copy}) || try_add(DirectiveKind::stage, {name, copy})))
+    return false;
+  const ConeValue& made = nests_.cone.values.back();
+  std::vector<std::string> words{copy, "root"};
+  std::string last;
+  for (size_t d = 0; d < made.axes.size(); d++) {
+    if (made.axes[d] < 0) continue;
+    const std::string& axis = nests_.cone.axes[size_t(made.axes[d])].name;
+    if (depends_on(index[d], *run))
+      last = axis;
+    else
+      words.push_back(axis);
+  }
+  words.push_back(last);
+  add(DirectiveKind::store, words);
+  windowed_ = true;
+  return true;
+}
+
 /// The operand of a product that is read through a window, shifted, spread or filled up at its ends, is copied in the order in which the
 /// product reads it (im2col), where that makes long runs of lanes out of short ones.
 void Chooser::windows() {
   for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
     const auto p = windowed_product(nests_.cone, stage(int(s)));
     if (!p || p->uses < 2) continue;
+    // Weights that are converted: once, not for each element of an image.
+    if (p->window && is_float(p->w->dtype) && bits(p->w->dtype) < 32 && !p->other_origin.empty()) {
+      const std::string copy = nests_.free_name(p->other_origin + ".wide");
+      if (try_add(DirectiveKind::materialize, {p->other_origin, copy})) {
+        windowed_ = true;
+        continue;
+      }
+    }
     const bool few = p->uses < 16;                              // too few to pay for copies of windows
     if (!few && ambition_ == Ambition::full && sums_rows(*p)) { // for turned_panels()
       const size_t before = nests_.cone.stages.size();
@@ -378,7 +466,7 @@ void Chooser::windows() {
     if (few || p->depth < 64 || (p->run == 1 && !across)) continue;
     const bool usual = across || p->step != Step::contiguous || p->run < 4 * limits_.lanes;
     if (!ask(int(s), "windows", usual, {0, 1})) continue;
-    const std::string product = stage(int(s)).name, origin = p->x->origin;
+    const std::string product = stage(int(s)).name, origin = p->origin;
     const auto name = [&](int a) { return nests_.cone.axes[size_t(a)].name; };
     const std::string value = nests_.free_name(origin + ".windows");
     std::vector<std::string> images, words{value, "root"}, sums;
@@ -432,6 +520,8 @@ void Chooser::windows() {
     windowed_ = true;
     s++;
   }
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++)
+    if (lanes_by_copy(int(s))) s++;
 }
 
 } // namespace luminal::kernel

@@ -7,12 +7,15 @@ namespace luminal::kernel {
 
 struct WindowedProduct {
   const Formula *x = nullptr, *w = nullptr; ///< read through windows; the other operand
+  std::string origin, other_origin;         ///< the views through which x and w are read
   std::vector<int> kept, summed;            ///< axes of x, as they lie
   std::vector<int> outputs;                 ///< kept axes along which only w moves
   int64_t uses = 1, depth = 1;              ///< of an element of x's copy; of the sum
   int64_t run = 1, rows = 1, images = 1; ///< extents of the last kept axis, of the one before, of all others
-  Step step = Step::none;                ///< along the run
-  bool window = false;                   ///< not read plainly: windows, shifts, ends that are filled up
+  /// The first kept axes, but for the last two, along which x is read plainly: a copy with zeros around has them as well. Windows begin with the next one.
+  std::vector<int> batches;
+  Step step = Step::none; ///< along the run
+  bool window = false;    ///< not read plainly: windows, shifts, ends that are filled up
 };
 /// Stages whose first component sums the product of two loads, with known extents.
 std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& stage);

@@ -79,6 +79,7 @@ private:
   bool frame(int s, const WindowedProduct& product, bool across);
   bool images_inside(int s, const WindowedProduct& product, int64_t bytes);
   bool framed(int s, const std::vector<std::string>& common);
+  bool lanes_by_copy(int s);
   bool sums_rows(const WindowedProduct& product) const;
   void whole_copy(const WindowedProduct& product);
   static constexpr int64_t fewest_turned = 16; // rows that pay for turning what they share

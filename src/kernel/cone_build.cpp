@@ -2,6 +2,7 @@
 // views change the expressions, maps pass them on, folds open a stage of their own.
 #include "kernel/cone_build.h"
 #include "base/check.h"
+#include "kernel/conversion.h"
 #include <algorithm>
 #include <fmt/format.h>
 #include <utility>
@@ -179,11 +180,12 @@ FormulaRef ConeBuilder::compute(NodeId id, const Index& at) {
   }
 }
 
-/// Loads remember the outermost view that they were read through, and where, along its dimensions that move them: for `materialize`.
+/// Loads, and what they are converted to, remember the outermost view that they were read through, and where, along its dimensions that move them: for
+/// `materialize`.
 FormulaRef ConeBuilder::named_view(NodeId id, const Index& at) {
   const Node& node = function_[id];
   FormulaRef x = read_view(node, at);
-  if (x->kind != FormulaKind::load) return x;
+  if (!converted_load(*x)) return x;
   const auto& attr = std::get<ViewAttr>(node.attr);
   Formula copy = *x;
   copy.origin = node_name(id, "t");
@@ -276,7 +278,7 @@ FormulaRef ConeBuilder::read_view(const Node& node, const Index& at) {
   // What is read from memory alone is guarded: the index stays as it is, and loads of neighbours stay neighbours.
   if (holds == Truth::unknown && !valid && reads_memory_only(node.inputs[0])) {
     FormulaRef x = guarded(read(node.inputs[0], where), predicate);
-    if (x->kind == FormulaKind::load && attr.fill == 0) return x;
+    if (converted_load(*x) && attr.fill == 0) return x;
     return formula_op(Op::select,
                       {formula_index(predicate, DType::boolean), x, formula_constant(type, attr.fill)});
   }

@@ -85,6 +85,10 @@ void Chooser::units(bool copies) {
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
       const std::string name = stage(int(s)).name;
       if (!has_fold(stage(int(s)))) continue;
+      // Copies of windows in words would hold each element as often as windows overlap.
+      if (const auto p = windowed_product(nests_.cone, stage(int(s)));
+          p && p->window && is_float(p->x->dtype))
+        continue;
       const size_t before = nests_.cone.stages.size();
       if (!try_add(DirectiveKind::unit, {name, unit}) &&
           !(copies && ambition_ == Ambition::full && copied_words(name, unit)))

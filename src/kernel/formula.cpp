@@ -1,6 +1,7 @@
 // kernel/formula.cpp -- making, walking and rewriting formulas.
 #include "kernel/formula.h"
 #include "base/check.h"
+#include "kernel/conversion.h"
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -40,6 +41,12 @@ FormulaRef guarded(const FormulaRef& formula, Expr guard) {
     if (f->kind != FormulaKind::load) return f;
     return formula_load(f->value, f->dtype, f->index, logical_and(f->guard, guard));
   })(formula);
+}
+
+const Formula* converted_load(const Formula& formula) {
+  const Formula* f = &formula;
+  while (f->kind == FormulaKind::cast) f = f->args[0].get();
+  return f->kind == FormulaKind::load ? f : nullptr;
 }
 
 FormulaRef formula_op(Op op, std::vector<FormulaRef> args) {

@@ -10,14 +10,27 @@ struct Read {
   std::vector<Expr> index;
   Expr guard = 1;
   std::set<int> stages;
+  DType dtype; ///< of the copy: what all its readers convert the value to
 };
+
+/// A value that is converted to a wider type as it is read.
+bool is_conversion(const Formula& f, int value) {
+  return f.kind == FormulaKind::cast && f.args[0]->kind == FormulaKind::load && f.args[0]->value == value &&
+         bits(f.dtype) >= bits(f.args[0]->dtype);
+}
 
 Read read_of(const Nests& nests, int value) {
   const ConeValue& v = nests.cone.values[size_t(value)];
   Read read;
+  int loads = 0, conversions = 0;
   for (size_t s = 0; s < nests.cone.stages.size(); s++)
     visit_stage(nests.cone.stages[s], [&](const Formula& f) {
+      if (is_conversion(f, value)) {
+        conversions += conversions == 0 || read.dtype == f.dtype;
+        read.dtype = f.dtype;
+      }
       if (f.kind != FormulaKind::load || f.value != value) return;
+      loads++;
       if (f.dtype != v.dtype)
         refuse("{} is read as {}: a copy would not hold its bytes", v.name, luminal::to_string(f.dtype));
       if (!read.stages.empty() && (f.index != read.index || f.guard != read.guard))
@@ -26,6 +39,7 @@ Read read_of(const Nests& nests, int value) {
       read.stages.insert(int(s));
     });
   if (read.stages.empty()) refuse("no stage reads {}", v.name);
+  if (conversions < loads) read.dtype = v.dtype;
   return read;
 }
 
@@ -88,6 +102,8 @@ void frame(Nests& nests, const std::string& value, const std::string& copy, cons
   if (!axis.empty()) block_axis = cut_axis(nests, axis, size), block = nests.cone.axes[size_t(block_axis)];
   const Read read = read_of(nests, v);
   ConeValue c = nests.cone.values[size_t(v)];
+  const DType dtype = c.dtype;
+  c.dtype = read.dtype;
   c.name = copy;
   c.role = ValueRole::interior;
   c.layout.clear();
@@ -131,20 +147,23 @@ void frame(Nests& nests, const std::string& value, const std::string& copy, cons
       const std::string name = nests.free_name(copy + "_" + std::to_string(d));
       const Expr symbol = Expr::symbol(name, {0, range.high - range.low});
       Expr solved;
-      bool known = false;
+      int64_t step = 0; // of the index along that axis
       for (Expr s : symbols_of(e))
-        if (!known && !depends_on(e - s, s)) solved = s, known = true;
-      if (!known) refuse("{}: no axis moves along {} in single steps", value, luminal::to_string(e));
+        for (int64_t by : {1, -1})
+          if (step == 0 && !depends_on(e - s * by, s)) solved = s, step = by;
+      if (step == 0) refuse("{}: no axis moves along {} in single steps", value, luminal::to_string(e));
+      // What is read backwards lies the other way round in the copy.
+      const Expr inside = step > 0 ? symbol + range.low : range.high - symbol;
       ExprMap<Expr> map;
-      map[solved] = symbol + range.low - (e - solved);
+      map[solved] = (inside - (e - solved * step)) * step;
       guard = substitute(guard, map);
       // Places between those that are read may lie anywhere.
-      const Expr place = symbol + range.low + begin;
+      const Expr place = inside + begin;
       guard = logical_and(guard, logical_and(ge(place, 0), lt(place, whole)));
       own_axis = int(nests.cone.axes.size());
       nests.cone.axes.push_back({name, range.high - range.low + 1, symbol});
       c.shape[d] = range.high - range.low + 1;
-      from.push_back(place), at.push_back(e - range.low);
+      from.push_back(place), at.push_back(step > 0 ? e - range.low : range.high - e);
     }
     c.axes[d] = own_axis;
     part.index.push_back(nests.cone.axes[size_t(own_axis)].symbol);
@@ -167,11 +186,14 @@ void frame(Nests& nests, const std::string& value, const std::string& copy, cons
   part.out = made;
   part.axes = stage.axes;
   std::ranges::sort(part.axes);
-  part.body = formula_load(v, c.dtype, from, guard);
+  part.body = formula_load(v, dtype, from, guard);
+  if (c.dtype != dtype) part.body = formula_cast(c.dtype, part.body);
   stage.components.push_back(part);
   for (int s : read.stages) {
     FormulaRewriter rewriter([&](const FormulaRef& f) {
-      return f->kind == FormulaKind::load && f->value == v ? formula_load(made, f->dtype, at) : f;
+      const bool whole =
+          c.dtype == dtype ? f->kind == FormulaKind::load && f->value == v : is_conversion(*f, v);
+      return whole ? formula_load(made, c.dtype, at) : f;
     });
     rewrite_stage(nests.cone.stages[size_t(s)], [&](const FormulaRef& f) { return rewriter(f); });
   }

@@ -19,7 +19,7 @@ struct Shape {
 std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& w, const Formula& x) {
   const ConeValue& value = cone.values[size_t(w.value)];
   if (value.role != ValueRole::input || value.dtype != w.dtype || !is_float(w.dtype) || bits(w.dtype) > 32 ||
-      x.dtype != DType::f32 || !w.guard.is_constant(1) || !value.layout.empty())
+      !is_float(x.dtype) || bits(x.dtype) > 32 || !w.guard.is_constant(1) || !value.layout.empty())
     return {};
   const auto moves = [](const Formula& f, Expr axis) {
     return std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, axis); });
@@ -100,18 +100,21 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       const Formula &w = *loads[size_t(i)], &x = *loads[size_t(1 - i)];
       const auto p = shape_of(cone, st, w, x);
       const int64_t lanes = limits.lanes;
+      if (!p) continue;
+      const auto windows = p->beside ? std::nullopt : windowed_product(cone, st);
+      const bool widened = bits(w.dtype) < 32 && windows && windows->window;
+      if (x.dtype != DType::f32 && !widened) continue;
       // What is used few times is read once, as it lies; small things are in reach anyhow.
-      const int64_t bytes = p ? p->n * p->depth * std::max(1, bits(w.dtype) / 8) : 0;
-      if (!p || p->rows < 4 || p->depth < 16 || p->n < lanes || bytes <= limits.l1) continue;
+      const int64_t bytes = p->n * p->depth * (widened ? 4 : bits(w.dtype) / 8);
+      if (p->rows < 4 || p->depth < 16 || p->n < lanes || bytes <= limits.l1) continue;
       // Few rows: panels as wide as they all fit beside, so that they pass by once; worth it where they come from memory. Narrow weights are unpacked for each
       // tile of rows: from some dozens on they are unpacked once (for_many_rows).
-      const bool narrow = bits(w.dtype) < 32, few = p->rows < 16 || narrow;
+      const bool narrow = bits(w.dtype) < 32 && !widened, few = p->rows < 16 || narrow;
       if (few && (bytes <= limits.l2 || !p->beside || p->rows > 48)) continue;
       bool framed = false;
       if (!p->beside) {
         // Lanes along n although the results do not lie so: a tile is turned over as it is written, half a step for each element.
         double there = share_of(p->run, lanes);
-        const auto windows = windowed_product(cone, st);
         if (windows && windows->uses >= 16 && (windows->window || windows->step == Step::near)) {
           const WindowWays ways = window_ways(*windows, limits);
           there = std::max(ways.framed, ways.copied);
@@ -133,7 +136,8 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       if (std::ranges::none_of(wishes, [&](auto& wish) { return wish.value == w.value; }))
         // (Of what comes from memory for few results no line is passed over: in one piece it comes faster.)
         wishes.push_back({w.value, p->dim, columns,
-                          framed && (bytes <= limits.l2 || p->rows >= 128) ? st.components[0].out : -1});
+                          framed && (bytes <= limits.l2 || p->rows >= 128) ? st.components[0].out : -1,
+                          widened});
       break;
     }
   }

@@ -11,6 +11,8 @@ struct PanelWish {
   int64_t columns = 0;
   /// The value that the product writes where it could leave out what lies outside along the rows of the other operand, which windows reach over; else -1.
   int bordered = -1;
+  bool widened =
+      false; ///< as f32: a convolution multiplies each of them so often that no conversion stands in its loops
   bool operator==(const PanelWish&) const = default;
 };
 /// Few rows of the other operand, or weights that are unpacked for each tile of rows: the rows of a tile as the default schedule takes them; 0: it chooses by itself.

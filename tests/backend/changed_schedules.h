@@ -1,6 +1,7 @@
 // backend/changed_schedules.h -- default schedules of random terms with directives added, taken away, renamed and renumbered: what is legal equals the
 // term interpreter, in the loop interpreter and as machine code before pages that cannot be touched; the rest is refused with a reason.
 #pragma once
+#include "golden/convolutions.h"
 #include "golden/schedule_fuzz.h"
 #include "support.h"
 #include <fmt/format.h>
@@ -74,30 +75,8 @@ inline FuzzTerm narrow_term(std::mt19937_64& random) {
   return {narrow_product(random() % 2 ? 3 : 1, m, n, k, bytes, beside), {}};
 }
 
-/// A convolution with steps, gaps and zeros around, its weight as it is or in panels.
 inline FuzzTerm convolution_term(std::mt19937_64& random) {
-  const auto in = [&](int64_t low, int64_t high) {
-    return low + int64_t(random() % uint64_t(high - low + 1));
-  };
-  const int64_t images = in(1, 2), channels = in(1, 5), results = edge(random, 65), kernel = in(1, 3),
-                stride = in(1, 2), gap = in(1, 2), pad = in(0, 2), panel = random() % 2 ? 16 : 0;
-  const int64_t height = in(5, 14), width = in(5, random() % 3 ? 14 : 40), span = (kernel - 1) * gap + 1;
-  const auto out = [&](int64_t size) { return (size + 2 * pad - span) / stride + 1; };
-  const std::string axes = fmt::format("[b: {}, o: {}, i: {}, j: {}, c: {}, r: {}, s: {}]", images, results,
-                                       out(height), out(width), channels, kernel, kernel),
-                    i = fmt::format("{}*i + {}*r - {}", stride, gap, pad),
-                    j = fmt::format("{}*j + {}*s - {}", stride, gap, pad);
-  return {fmt::format(
-              "fn @conv(%X: f32[{}, {}, {height}, {width}], %W: f32[{}]) {{\n  %x = view %X {axes} -> [b, c, "
-              "{i}, {j}] where 0 <= {i} and {i} < {height} and 0 <= {j} and {j} < {width}\n  %w = view %W "
-              "{axes} -> [{}]\n  %p = mul %x, %w\n  %f = fold {axes} over [c, r, s] {{ sum %p[b, o, i, j, c, "
-              "r, s] }}\n  %g = get %f, 0\n  %y = abs %g\n  return y = %y\n}}\n",
-              images, channels,
-              panel ? fmt::format("{}, {}, {}, {}, 16", (results + 15) / 16, channels, kernel, kernel)
-                    : fmt::format("{}, {}, {}, {}", results, channels, kernel, kernel),
-              panel ? "o // 16, c, r, s, o % 16" : "o, c, r, s", fmt::arg("height", height),
-              fmt::arg("width", width), fmt::arg("axes", axes), fmt::arg("i", i), fmt::arg("j", j)),
-          {}};
+  return {term_of(random_windows(random, 16)), {}};
 }
 
 /// Each channel has a window of its own.

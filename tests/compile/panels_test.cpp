@@ -188,6 +188,46 @@ TEST(Panels, WithoutWhatLiesBesideTheImageComputeTheSame) {
                 2 * 9); // all of result 2; of 1 and 63 the first row, and the column that meets the other end
 }
 
+/// A convolution multiplies each of its weights so often that no conversion stands in its loops: they are widened at load, where nobody reads them otherwise.
+TEST(Panels, OfNarrowWeightsOfConvolutionsAreWidened) {
+  for (const char* dtype : {"bf16", "f16"}) {
+    std::string text = convolution(32, 5);
+    const auto replace = [&](const std::string& what, const std::string& by) {
+      ASSERT_NE(text.find(what), std::string::npos);
+      text.replace(text.find(what), what.size(), by);
+    };
+    replace("f32[32, 5, 5]", fmt::format("{}[32, 5, 5]", dtype));
+    replace("f32[64, 32, 3, 3]) {\n",
+            fmt::format("{}[64, 32, 3, 3]) {{\n  %xf = cast f32 %x\n  %wf = cast f32 %w\n", dtype));
+    replace("view %x", "view %xf"), replace("view %w", "view %wf");
+    const Module module = parse_module(text);
+    const PackedFunction made = pack_constants(module.entry(), limits);
+    ASSERT_EQ(made.panels.size(), 1u);
+    EXPECT_EQ(to_string(made.function[made.panels[0].panels].type()), "f32[1, 32, 3, 3, 64]");
+    Module other = module;
+    other.functions.back() = made.function;
+    ASSERT_TRUE(verify(other).empty()) << verify(other)[0];
+    Bindings bindings = numbers({{"x", {32, 5, 5}}, {"w", {64, 32, 3, 3}}});
+    for (auto& [name, value] : bindings.inputs) {
+      HostTensor narrow{.dtype = module.entry()[module.entry().params[name == "x" ? 0 : 1]].type().dtype};
+      narrow.shape = value.shape;
+      narrow.data.resize(value.data.size() / 2);
+      for (int64_t i = 0; i < int64_t(narrow.data.size()) / 2; i++)
+        store_f64(narrow.dtype, narrow.data.data(), i, load_f64(DType::f32, value.data.data(), i));
+      value = std::move(narrow);
+    }
+    Interpreter plain(module, bindings, InterpMode::bounded), packs(other, bindings, InterpMode::bounded);
+    for (int64_t o : {0, 1, 63})
+      for (int64_t i = 0; i < 25; i++) {
+        const std::vector<int64_t> at{o, i / 5, i % 5};
+        EXPECT_EQ(packs.element("y", at).value, plain.element("y", at).value) << o << " " << i;
+      }
+    // Somebody else reads them as they are.
+    replace("return y = %y", "return y = %y, w = %w");
+    EXPECT_TRUE(packed(text).panels.empty());
+  }
+}
+
 /// A product with a matrix whose copy lies turned: `more` follows the copy, `results` the product.
 std::string copied(const std::string& more = "", const std::string& results = "y = %y") {
   return "fn @main(%x: f32[20, 150], %w: f32[77, 150]) {\n  %t = view %w [k: 150, n: 77] -> [n, k]\n  %c = "
