@@ -636,8 +636,9 @@ std::vector<NodeId> load_time_values(const Region& region) {
 
   std::vector<NodeId> chosen;
   std::set<NodeId> done(region.given);
-  for (NodeId id : ordered)
-    if (f[id].kind != NodeKind::input && done.insert(id).second) chosen.push_back(id);
+  for (NodeId id : ordered) // inputs and constants are there
+    if (f[id].kind != NodeKind::input && f[id].kind != NodeKind::constant && done.insert(id).second)
+      chosen.push_back(id);
   for (NodeId id : nodes) {
     if (!source.contains(id) || !dynamic_readers.contains(id)) continue;
     NodeId value = id; // views and conversions stay with the reader

@@ -16,7 +16,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 /// e for a result that is `value` over the reals up to `spread`, computed with an error of `ulp` units in the last place of `type`.
 double rounded_error(DType type, double value, double spread, double ulp, double scale) {
   if (std::isnan(value)) return spread == 0 ? 0 : infinity;
-  if (!std::isfinite(value)) return spread == 0 ? 0 : infinity;
+  if (!std::isfinite(value)) // f8e4m3 has no infinity
+    return spread == 0 && std::isinf(round_to(type, value)) ? 0 : infinity;
   if (ulp == 0) return spread; // an exact operation on numbers of the type
   if (spread == 0 && ulp == 0.5 && type != DType::f64) {
     double rounded = round_to(type, value); // rounding a double again is innocent for basic operations

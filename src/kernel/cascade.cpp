@@ -342,10 +342,10 @@ void Cascade::run() {
       if (old || fresh) factor.correction_axes = axes_union(factor.correction_axes, comp(j).axes);
       if (fresh) factor.weight_axes = axes_union(factor.weight_axes, comp(j).axes);
       if (!old) continue;
-      for (Expr e : index_exprs(comp(j).body))
-        for (int a : f_.axes)
-          if (depends_on(e, n_.cone.axes[size_t(a)].symbol))
-            factor.weight_axes = axes_union(factor.weight_axes, {a});
+      const std::vector<Expr> exprs = index_exprs(comp(j).body);
+      for (int a : f_.axes)
+        if (varies_with(n_.cone, exprs, n_.cone.axes[size_t(a)].symbol))
+          factor.weight_axes = axes_union(factor.weight_axes, {a});
     }
   }
 

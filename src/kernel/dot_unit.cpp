@@ -310,9 +310,16 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
   std::vector<int> reduced;
   for (int axis : stage.axes)
     if (std::ranges::find(fold.axes, axis) == fold.axes.end()) reduced.push_back(axis);
+  const std::vector<int> holes = holes_of(nests.cone, index_exprs(body));
+  const auto moves_holes = [&](int a) { // elements side by side in the sum may lie anywhere
+    return std::ranges::any_of(holes, [&](int h) {
+      return varies_with(nests.cone, index_exprs(nests.cone.holes[size_t(h)].value),
+                         nests.cone.axes[size_t(a)].symbol);
+    });
+  };
   for (size_t r = reduced.size(); r-- > 0;) {
     const ConeAxis axis = nests.cone.axes[size_t(reduced[r])];
-    if (!axis.extent.is_constant()) continue;
+    if (!axis.extent.is_constant() || moves_holes(reduced[r])) continue;
     const std::optional<WordLoops> loops = word_loops(nest, axis, *unit);
     if (!loops) continue;
     const int64_t extent = axis.extent.value();
@@ -394,6 +401,7 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
     int64_t steps = loops->split || !stage.domain.is_constant(1) ? 1 << 20 : words;
     for (int other : others) {
       const Expr along = nests.cone.axes[size_t(other)].extent;
+      if (moves_holes(other)) steps = 1 << 20;
       steps = along.is_constant() && steps <= 64 ? steps * along.value() : 1 << 20;
     }
     const FormulaRef zero = formula_constant(accumulator, 0);

@@ -265,6 +265,13 @@ std::vector<int> holes_of(const Cone& cone, std::span<const Expr> exprs) {
   return out;
 }
 
+bool varies_with(const Cone& cone, std::span<const Expr> exprs, Expr symbol) {
+  const auto one = [&](Expr e) { return depends_on(e, symbol); };
+  return std::ranges::any_of(exprs, one) || std::ranges::any_of(holes_of(cone, exprs), [&](int h) {
+           return std::ranges::any_of(index_exprs(cone.holes[size_t(h)].value), one);
+         });
+}
+
 std::vector<int> holes_of(const Cone& cone, const Stage& stage) { return holes_of(cone, index_exprs(stage)); }
 
 } // namespace luminal::kernel

@@ -54,6 +54,8 @@ void substitute_stage(Stage& stage, const ExprMap<Expr>& replacements);
 /// The holes that an expression, a formula or a stage needs, through other holes too: positions in cone.holes, inner ones first.
 std::vector<int> holes_of(const Cone& cone, std::span<const Expr> exprs);
 std::vector<int> holes_of(const Cone& cone, const Stage& stage);
+/// Does one of the expressions vary with the symbol, itself or through holes?
+bool varies_with(const Cone& cone, std::span<const Expr> exprs, Expr symbol);
 /// All index expressions of a formula.
 std::vector<Expr> index_exprs(const FormulaRef& formula);
 std::vector<Expr> index_exprs(const Stage& stage);

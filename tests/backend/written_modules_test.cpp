@@ -144,7 +144,14 @@ fn @main(weight %w: f32[5], %x: f32[5]) {
   %c = fence %b after %x
   %y = mul %c, %c
   %z = neg %b
-  return w = %b, y = %y, z = %z
+  %p = eq %w, %w
+  %q = fence %p
+  %k = const f32 3
+  %l = fence %k
+  %v = view %w [i: 5] -> [4 - i]
+  %f = fence %v
+  %g = fence %f
+  return w = %b, y = %y, z = %z, q = %q, l = %l, f = %f, g = %g
 }
 )");
 }
@@ -241,6 +248,48 @@ fn @main(%x: f32[4, 5], %z: f32[5], %n: u8[4]) {
   return a = %a, b = %b, c = %c, d = %d
 }
 )");
+}
+
+// ---- indices from memory ----
+
+TEST(WrittenModules, TuplesOverElementsThatIndicesFind) {
+  expect_plan(R"(
+fn @main(%x: f32[9, 6], %p: u8[8, 3]) {
+  %m = const u8 7
+  %ms = view %m [a: 8, b: 3] -> []
+  %i = bit_and %p, %ms
+  %g = view %x [a: 8, b: 3, c: 6] with h = %i[a, b] in 0..8 clamp -> [h, c]
+  %one = const f32 -0.375
+  %f = fold [a: 8, b: 3, c: 6] over [a, b] {
+      max %g[a, b, c];
+      sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %g[a, b, c];
+      sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %one[] }
+  %l = get %f, 1
+  %n = get %f, 2
+  return l = %l, n = %n
+}
+)");
+}
+
+TEST(WrittenModules, ProductsOfRowsThatIndicesFind) {
+  const char* const reads[] = {
+      "with h = %i[k] in 0..15 clamp -> [h, m]", "with h = %i[k] in 0..15 clamp -> [h, k]",
+      "with h = %j[m, k] in 0..15 clamp -> [h, k]", "with h = %o[m, l] in 0..15 clamp -> [h, k]"};
+  for (const auto& [type, sum] : {std::pair{"bf16", "f32"}, {"i8", "i32"}, {"f32", "f32"}})
+    for (const char* read : reads)
+      expect_plan(fmt::format(R"(
+fn @main(%x: {0}[16, 24], weight %w: {0}[24, 33, 2], %i: u8[24], %j: u8[24, 24], %o: u8[24, 2]) {{
+  %a = view %x [m: 24, n: 33, l: 2, k: 24] {2}
+  %b = view %w [m: 24, n: 33, l: 2, k: 24] -> [k, n, l]
+  %c = cast {1} %a
+  %d = cast {1} %b
+  %p = mul %c, %d
+  %f = fold [m: 24, n: 33, l: 2, k: 24] over [l, k] {{ sum %p[m, n, l, k] }}
+  %y = get %f, 0
+  return y = %y
+}}
+)",
+                              type, sum, read));
 }
 
 // ---- sorts ----
