@@ -19,6 +19,17 @@ if(luminal_llvm IN_LIST libraries)
 endif()
 list(REMOVE_ITEM libraries nlohmann_json::nlohmann_json CLI11::CLI11)  # headers only: nothing to link
 
+# The e-graph engine alone (docs/egraph.md): the headers of its room under the names that users include, <luminal/egraph/..>.
+set(engine_folder ${PROJECT_BINARY_DIR}/generated/engine)
+foreach(header base/hash.h egraph/types.h egraph/rule.h egraph/report.h egraph/egraph.h egraph/extract.h egraph/egg_values.h
+        egraph/egg_program.h)
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${header})
+  file(READ ${PROJECT_SOURCE_DIR}/src/${header} text)
+  string(REGEX REPLACE "#include \"(base|egraph)/" "#include \"luminal/egraph/" text "${text}")
+  cmake_path(GET header FILENAME name)
+  file(CONFIGURE OUTPUT ${engine_folder}/luminal/egraph/${name} CONTENT "${text}" @ONLY)
+endforeach()
+
 # No public header shows a type of another library, so users compile against include/luminal alone; what is linked
 # behind it matters to them only where the library is static.
 add_library(luminal_library ${objects})
@@ -28,7 +39,7 @@ set_target_properties(luminal_library PROPERTIES
   SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 target_compile_features(luminal_library PUBLIC cxx_std_20)
 target_include_directories(luminal_library PUBLIC
-  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${engine_folder}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(luminal_library PRIVATE $<BUILD_INTERFACE:luminal_options> ${libraries})
 if(uses_llvm)
   target_link_libraries(luminal_library PRIVATE $<BUILD_INTERFACE:luminal_llvm> $<INSTALL_INTERFACE:Luminal::LLVM>)
@@ -68,6 +79,7 @@ install(TARGETS luminal_library EXPORT LuminalTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/luminal DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY ${engine_folder}/luminal/egraph DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/luminal)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE-MIT ${PROJECT_SOURCE_DIR}/LICENSE-APACHE
   DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/luminal)
 install(EXPORT LuminalTargets NAMESPACE Luminal:: DESTINATION ${package_dir})

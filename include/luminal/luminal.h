@@ -14,6 +14,7 @@
 #include "luminal/inspect.h"
 #include "luminal/lifetime.h"
 #include "luminal/linalg.h"
+#include "luminal/llama.h"
 #include "luminal/nn_functions.h"
 #include "luminal/operators.h"
 #include "luminal/pass.h"

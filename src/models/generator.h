@@ -45,7 +45,11 @@ public:
   StopReason generate(std::span<const int32_t> prompt, int64_t count, Sampler& sampler,
                       const std::function<bool(int32_t)>& is_end, const OnToken& on_token);
 
+  /// The token after the last `feed`. Nothing is appended.
+  int32_t sample(Sampler& sampler) const { return sampler.sample(logits_, history_); }
+
   int64_t position() const { return past_; }
+  Graph& graph() { return model_.graph; }
   const Llama& model() const { return model_; }
   const GeneratorTimes& times() const { return times_; }
   std::string report() const { return model_.graph.report(); }
