@@ -19,10 +19,10 @@ Tensor complex_product(const Tensor& x, const Tensor& y) {
 } // namespace
 
 const std::vector<Work>& combined_products() {
-  static const Input rows = floats({256, 512}), square = weights({512, 512}), heads = floats({8, 256, 64});
+  static const Input rows = floats({128, 256}), square = weights({256, 256}), heads = floats({4, 128, 64});
   static const std::vector<Work> list{
       {"linear + low rank (LoRA)",
-       {rows, square, weights({8, 512}), weights({512, 8})},
+       {rows, square, weights({8, 256}), weights({256, 8})},
        [](In x) { return linear(x[0], x[1]) + linear(linear(x[0], x[2]), x[3]) * 2; },
        "F.linear(a, b) + F.linear(F.linear(a, c), d) * 2"},
       {"linear + linear of another depth",
@@ -30,31 +30,31 @@ const std::vector<Work>& combined_products() {
        [](In x) { return linear(x[0], x[2]) + linear(x[1], x[3]); },
        "F.linear(a, c) + F.linear(b, d)"},
       {"x + linear + linear of another depth",
-       {rows, floats({256, 100}), square, weights({512, 100})},
+       {rows, floats({128, 100}), square, weights({256, 100})},
        [](In x) { return x[0] + linear(x[0], x[2]) + linear(x[1], x[3]); },
        "a + F.linear(a, c) + F.linear(b, d)"},
       {"GEGLU",
-       {rows, weights({1024, 512}), weights({1024})},
+       {rows, weights({512, 256}), weights({512})},
        [](In x) {
          const auto h = linear(x[0], x[1], x[2]).chunk(2, -1);
          return h[0] * h[1].gelu();
        },
        "(h := F.linear(a, b, c).chunk(2, -1), h[0] * F.gelu(h[1]))[1]"},
       {"SwiGLU, down, + x",
-       {rows, weights({1024, 512}), weights({1024, 512}), weights({512, 1024})},
+       {rows, weights({512, 256}), weights({512, 256}), weights({256, 512})},
        [](In x) { return linear(linear(x[0], x[1]).silu() * linear(x[0], x[2]), x[3]) + x[0]; },
        "F.linear(F.silu(F.linear(a, b)) * F.linear(a, c), d) + a"},
       {"layer norm, linear, gelu, linear, + x",
-       {rows, weights({512}), weights({512}), weights({1024, 512}), weights({1024}), weights({512, 1024}),
-        weights({512})},
+       {rows, weights({256}), weights({256}), weights({512, 256}), weights({512}), weights({256, 512}),
+        weights({256})},
        [](In x) {
          return linear(linear(layer_norm(x[0], x[1], x[2]), x[3], x[4]).gelu(), x[5], x[6]) + x[0];
        },
-       "F.linear(F.gelu(F.linear(F.layer_norm(a, (512,), b, c), d, e)), f, g) + a"},
+       "F.linear(F.gelu(F.linear(F.layer_norm(a, (256,), b, c), d, e)), f, g) + a"},
       {"rms norm, linear, rope",
-       {rows, weights({512}), square, floats({256, 1, 32}), floats({256, 1, 32})},
-       [](In x) { return rotated(linear(rms_norm(x[0], x[1]), x[2]).reshape({256, 8, 64}), x[3], x[4]); },
-       "(h := F.linear(F.rms_norm(a, (512,), b, 1e-5), c).reshape(256, 8, 64).chunk(2, -1), torch.cat([h[0] "
+       {rows, weights({256}), square, floats({128, 1, 32}), floats({128, 1, 32})},
+       [](In x) { return rotated(linear(rms_norm(x[0], x[1]), x[2]).reshape({128, 4, 64}), x[3], x[4]); },
+       "(h := F.linear(F.rms_norm(a, (256,), b, 1e-5), c).reshape(128, 4, 64).chunk(2, -1), torch.cat([h[0] "
        "* d - h[1] "
        "* e, h[0] * e + h[1] * d], -1))[1]"},
       {"embedding + position, layer norm",
@@ -70,11 +70,11 @@ const std::vector<Work>& combined_products() {
        [](In x) { return linear(x[0], x[1]).softmax(); },
        "F.linear(a, b).softmax(-1)"},
       {"linear, layer norm, relu",
-       {rows, square, weights({512}), weights({512})},
+       {rows, square, weights({256}), weights({256})},
        [](In x) { return layer_norm(linear(x[0], x[1]), x[2], x[3]).relu(); },
-       "F.relu(F.layer_norm(F.linear(a, b), (512,), c, d))"},
+       "F.relu(F.layer_norm(F.linear(a, b), (256,), c, d))"},
       {"linear, transpose, + x",
-       {rows, square, floats({512, 256})},
+       {rows, square, floats({256, 128})},
        [](In x) { return linear(x[0], x[1]).t() + x[2]; },
        "F.linear(a, b).t() + c"},
       {"concat, linear, tanh",
@@ -82,7 +82,7 @@ const std::vector<Work>& combined_products() {
        [](In x) { return linear(concat({x[0], x[1]}, 1), x[2]).tanh(); },
        "torch.tanh(F.linear(torch.cat([a, b], 1), c))"},
       {"linear, log softmax, gather (cross entropy)",
-       {rows, weights({4096, 512}), ids({256, 1}, 4096)},
+       {rows, weights({2000, 256}), ids({128, 1}, 2000)},
        [](In x) { return -linear(x[0], x[1]).log_softmax().gather(1, x[2]).mean(); },
        "-F.linear(a, b).log_softmax(-1).gather(1, c).mean()"},
       {"three products",
@@ -124,7 +124,7 @@ const std::vector<Work>& combined_products() {
        "F.linear(a.roll((3, 3), (1, 2)).reshape(8, 7, 8, 7, 96).permute(0, 2, 1, 3, 4).reshape(64, 49, 96), "
        "b)"},
       {"rope, causal attention",
-       {heads, heads, heads, floats({256, 32}), floats({256, 32})},
+       {heads, heads, heads, floats({128, 32}), floats({128, 32})},
        [](In x) {
          return scaled_dot_product_attention(rotated(x[0], x[3], x[4]), rotated(x[1], x[3], x[4]), x[2],
                                              {.causal = true});
@@ -132,19 +132,19 @@ const std::vector<Work>& combined_products() {
        "F.scaled_dot_product_attention(r(a, d, e), r(b, d, e), c, is_causal=True)",
        "r = lambda x, c, s: (lambda p, q: torch.cat([p * c - q * s, p * s + q * c], -1))(*x.chunk(2, -1))"},
       {"attention written out with a mask",
-       {heads, heads, heads, floats({256, 256})},
+       {heads, heads, heads, floats({128, 128})},
        [](In x) { return ((x[0].matmul(x[1].transpose()) * 0.125 + x[3]).softmax()).matmul(x[2]); },
        "(a @ b.transpose(-1, -2) * 0.125 + d).softmax(-1) @ c"},
       {"qkv linear, attention, linear, + x",
-       {rows, weights({1536, 512}), weights({1536}), square, weights({512})},
+       {rows, weights({768, 256}), weights({768}), square, weights({256})},
        [](In x) {
-         const auto qkv = linear(x[0], x[1], x[2]).reshape({256, 3, 8, 64}).permute({1, 2, 0, 3}).unbind(0);
+         const auto qkv = linear(x[0], x[1], x[2]).reshape({128, 3, 4, 64}).permute({1, 2, 0, 3}).unbind(0);
          const Tensor y = scaled_dot_product_attention(qkv[0], qkv[1], qkv[2]).permute({1, 0, 2});
-         return linear(y.reshape({256, 512}), x[3], x[4]) + x[0];
+         return linear(y.reshape({128, 256}), x[3], x[4]) + x[0];
        },
-       "(h := F.linear(a, b, c).reshape(256, 3, 8, 64).permute(1, 2, 0, 3), "
+       "(h := F.linear(a, b, c).reshape(128, 3, 4, 64).permute(1, 2, 0, 3), "
        "F.linear(F.scaled_dot_product_attention("
-       "h[0:1], h[1:2], h[2:3])[0].permute(1, 0, 2).reshape(256, 512), d, e) + a)[1]"},
+       "h[0:1], h[1:2], h[2:3])[0].permute(1, 0, 2).reshape(128, 256), d, e) + a)[1]"},
       {"cell with four gates (LSTM)",
        {floats({32, 256}), floats({32, 256}), floats({32, 256}), weights({1024, 256}), weights({1024, 256}),
         weights({1024})},
@@ -175,19 +175,19 @@ const std::vector<Work>& combined_products() {
        [](In x) { return (linear(rfft(x[0] * x[1]).square().sum(-1), x[2]) + 1e-6).log(); },
        "(F.linear(torch.fft.rfft(a * b).abs().square(), c) + 1e-6).log()"},
       {"bf16 linear, gelu, linear",
-       {halves(rows), halves(weights({1024, 512})), halves(weights({512, 1024}))},
+       {halves(rows), halves(weights({512, 256})), halves(weights({256, 512}))},
        [](In x) { return linear(linear(x[0], x[1]).gelu(), x[2]); },
        "F.linear(F.gelu(F.linear(a, b)), c)",
        {},
        2e-3},
       {"bf16 layer norm, linear + low rank",
-       {halves(rows), halves(weights({512})), halves(weights({512})), halves(square),
-        halves(weights({8, 512})), halves(weights({512, 8}))},
+       {halves(rows), halves(weights({256})), halves(weights({256})), halves(square),
+        halves(weights({8, 256})), halves(weights({256, 8}))},
        [](In x) {
          const Tensor h = layer_norm(x[0], x[1], x[2]);
          return linear(h, x[3]) + linear(linear(h, x[4]), x[5]);
        },
-       "(h := F.layer_norm(a, (512,), b, c), F.linear(h, d) + F.linear(F.linear(h, e), f))[1]",
+       "(h := F.layer_norm(a, (256,), b, c), F.linear(h, d) + F.linear(F.linear(h, e), f))[1]",
        {},
        2e-3},
   };

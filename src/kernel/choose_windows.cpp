@@ -76,6 +76,20 @@ int64_t bytes_of(const ConeValue& value) {
   return bytes;
 }
 
+/// Has a loop of the stage lanes as all lies (vector_loop)?
+bool has_lanes(const Nests& nests, int s) {
+  const std::vector<int> reduced = reduced_axes(nests.cone.stages[size_t(s)]);
+  return std::ranges::any_of(nests.stages[size_t(s)].loops, [&](const StageLoop& l) {
+    if (!l.symbol.is_symbol() || (l.extent.is_constant() && l.extent.value() < 4)) return false;
+    const AxisUse use = use_along(nests, s, l.symbol);
+    const bool reduces = std::ranges::any_of(reduced, [&](int a) {
+      return depends_on_loop(nests.stages[size_t(s)], nests.cone.axes[size_t(a)].symbol, l);
+    });
+    const bool near = use.near > 0 && (reduces || !use.store_contiguous);
+    return use.contiguous > 0 && use.strided + use.irregular == 0 && !near;
+  });
+}
+
 bool may_frame(const WindowedProduct& p) { return p.window && p.step != Step::irregular && p.depth >= 16; }
 } // namespace
 
@@ -369,22 +383,22 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
 /// A fold for whose lanes one operand lies in another order than the results (images with their channels last, groups of them): that is copied in the order of
 /// the results first, with the zeros around it.
 bool Chooser::lanes_by_copy(int s) {
-  constexpr int64_t fewest_uses = 4; // of what is copied
+  constexpr int64_t fewest_uses = 2; // of what is copied
   const Stage& st = stage(s);
   if (st.monoid || st.scan_axis >= 0 || !has_fold(st) || !st.ordered.empty() ||
       block_loops_.contains(st.name))
     return false;
   for (int a : st.axes) // of panels, which get lanes as they are split
     if (!blocks_of(nests_.cone, st, nests_.cone.axes[size_t(a)].symbol).empty()) return false;
+  if (has_lanes(nests_, s)) return false;
   int64_t points = 1;
   std::optional<Expr> run;
   for (const StageLoop& l : nest(s).loops) {
     if (!l.extent.is_constant()) return false;
     points = std::min(points * l.extent.value(), int64_t{1} << 40);
-    if (!l.symbol.is_symbol() || trips(l) < 4) continue;
-    const AxisUse use = use_along(nests_, s, l.symbol);
-    if (use.contiguous > 0 && use.strided + use.irregular == 0) return false;
-    if (use.store_contiguous && !loop_reduces(s, l)) run = l.symbol;
+    if (l.symbol.is_symbol() && trips(l) >= 4 && !loop_reduces(s, l) &&
+        use_along(nests_, s, l.symbol).store_contiguous)
+      run = l.symbol;
   }
   if (!run) return false;
   std::map<int, std::vector<Expr>> across; // by value: where it is read
