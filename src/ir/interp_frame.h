@@ -299,8 +299,8 @@ template <class D> void Frame<D>::step(const Instr& i, const Registers& r, int n
       auto bytes = std::bit_cast<std::array<std::byte, 8>>(pattern);
       out[k] = D::load(i.result, bytes.data(), 0);
       if constexpr (std::is_same_v<D, BoundedDomain>)
-        for (int x : i.values)
-          if (D::uncertain(value(x)[k])) out[k].e = INFINITY;
+        for (int x : i.values) // nobody says which sign and payload a NaN has
+          if (D::uncertain(value(x)[k]) || std::isnan(value(x)[k].f)) out[k].e = INFINITY;
     }
     return;
   }

@@ -34,6 +34,11 @@ Expr replaced(Expr e, const ExprMap<Expr>& map) {
   return substitute(e, symbols);
 }
 
+/// What a view has beside its source: converted as by a cast.
+FormulaRef filler(DType type, double fill) {
+  return is_integer(type) ? formula_index(Expr(truncate_to(type, fill)), type) : formula_constant(type, fill);
+}
+
 } // namespace
 
 bool is_kernel_boundary(const Node& node) {
@@ -274,13 +279,12 @@ FormulaRef ConeBuilder::read_view(const Node& node, const Index& at) {
   Expr predicate = replaced(attr.predicate, map);
   Truth holds = prove(predicate);
   DType type = node.type().dtype;
-  if (holds == Truth::no) return formula_constant(type, attr.fill);
+  if (holds == Truth::no) return filler(type, attr.fill);
   // What is read from memory alone is guarded: the index stays as it is, and loads of neighbours stay neighbours.
   if (holds == Truth::unknown && !valid && reads_memory_only(node.inputs[0])) {
     FormulaRef x = guarded(read(node.inputs[0], where), predicate);
     if (converted_load(*x) && attr.fill == 0) return x;
-    return formula_op(Op::select,
-                      {formula_index(predicate, DType::boolean), x, formula_constant(type, attr.fill)});
+    return formula_op(Op::select, {formula_index(predicate, DType::boolean), x, filler(type, attr.fill)});
   }
   if (holds == Truth::unknown)
     // Both sides of a choice may be evaluated, so the index that is not used must be in bounds, too.
@@ -299,7 +303,7 @@ FormulaRef ConeBuilder::read_view(const Node& node, const Index& at) {
     valid = valid ? formula_op(Op::bit_and, {valid, inside}) : inside;
   }
   if (!valid) return x;
-  return formula_op(Op::select, {valid, x, formula_constant(type, attr.fill)});
+  return formula_op(Op::select, {valid, x, filler(type, attr.fill)});
 }
 
 FormulaRef ConeBuilder::read_result(NodeId tuple, int result, const Index& at) {

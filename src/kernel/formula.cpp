@@ -21,7 +21,8 @@ FormulaRef formula_constant(DType dtype, double value) {
 
 FormulaRef formula_index(Expr value, DType dtype) {
   // Small integers are constants; larger ones stay expressions, which hold 64 bits.
-  if (value.is_constant() && std::abs(value.value()) < (int64_t{1} << 53) && !is_float(dtype))
+  constexpr int64_t large = int64_t{1} << 53;
+  if (value.is_constant() && -large < value.value() && value.value() < large && !is_float(dtype))
     return formula_constant(dtype, dtype == DType::boolean ? value.value() != 0 : double(value.value()));
   Formula f{FormulaKind::index, dtype};
   f.index = {value};

@@ -292,6 +292,26 @@ fn @main(%x: {0}[16, 24], weight %w: {0}[24, 33, 2], %i: u8[24], %j: u8[24, 24],
                               type, sum, read));
 }
 
+TEST(WrittenModules, NumbersBesideAnIntegerViewAreConverted) {
+  std::string body, results;
+  for (const auto& [type, fill] : {std::pair{"i64", "9223372036854775807"},
+                                   {"i64", "-9223372036854775808"},
+                                   {"u64", "18446744073709551615"},
+                                   {"i8", "300"},
+                                   {"u8", "-3"},
+                                   {"u32", "nan"},
+                                   {"i32", "inf"},
+                                   {"i64", "-inf"}}) {
+    const size_t n = results.size();
+    body += fmt::format(
+        "  %c{0} = cast {1} %x\n  %p{0} = view %c{0} [i: 6] -> [i - 1] where 1 <= i and i < 4 fill {2}\n"
+        "  %q{0} = max %p{0}, %p{0}\n",
+        n, type, fill);
+    results += fmt::format("{}r{} = %q{}", n ? ", " : "", n, n);
+  }
+  expect_plan("fn @main(%x: i32[4]) {\n" + body + "  return " + results + "\n}\n");
+}
+
 // ---- sorts ----
 
 TEST(WrittenModules, SortsPutNanLastInBothDirections) {
