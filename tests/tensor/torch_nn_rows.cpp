@@ -42,9 +42,7 @@ PoolOptions pool_options(C c) {
   PoolOptions options{.padding = ints(c, "padding", 0),
                       .dilation = ints(c, "dilation", 1),
                       .ceil_mode = c.attrs.flag("ceil_mode")};
-  if (c.attrs.has("stride")) options.stride = ints(c, "stride", 1).list;
-  if (options.stride.size() == 1)
-    options.stride.resize(kernel(c, size_t(c[0].rank() - 2)).size(), options.stride[0]);
+  if (c.attrs.has("stride")) options.stride = ints(c, "stride", 1);
   return options;
 }
 template <size_t axes> Tensor average(C c) {
