@@ -5,6 +5,7 @@
 #include "compile/panels.h"
 #include "compile/rewrite.h"
 #include "ir/host_text.h"
+#include "ir/infer.h"
 #include "ir/interp.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -91,9 +92,12 @@ Expr open_limit(const Function& f, const Node& node, const Hole& hole) {
   const Expr symbol = hole_symbol(int(&hole - holes.data()), hole.range);
   const auto& map = view ? view->map : scatter->map;
   Expr limit = 0;
+  const Shape& source = f[node.inputs[0]].type().shape;
+  const auto checks = bound_checks(node.attr, expression_space(f, node), source, nullptr);
   for (size_t d = 0; d < map.size(); d++) {
-    const Expr extent = f[node.inputs[0]].type().shape[d];
+    const Expr extent = source[d];
     if (map[d] != symbol || prove(lt(hole.range.high, extent)) == Truth::yes) continue;
+    if (!checks.empty() && in_bounds(checks[d]) == Truth::yes) continue; // by the condition of the node
     limit = limit.is_constant(0) ? extent : min(limit, extent);
   }
   return limit;

@@ -292,6 +292,39 @@ fn @main(%x: {0}[16, 24], weight %w: {0}[24, 33, 2], %i: u8[24], %j: u8[24, 24],
                               type, sum, read));
 }
 
+TEST(WrittenModules, IndicesIntoAPaddedView) {
+  for (const char* policy : {"", "clamp", "fill"})
+    for (const char* pad :
+         {"[i, j] where i < 2 fill 0.5", "[i - 30, j] where 30 <= i", "[i % 2, j] where i % 3 != 1 fill -1"})
+      expect_plan(fmt::format(R"(
+symbol S: 1..5
+fn @main(%x: f32[2, S], %p: u8[9]) {{
+  %m = const u8 31
+  %ms = view %m [k: 9] -> []
+  %i = bit_and %p, %ms
+  %v = view %x [i: 32, j: S] -> {}
+  %g = view %v [k: 9, j: S] with h = %i[k] in 0..31 {} -> [h, j]
+  return g = %g
+}}
+)",
+                              pad, policy),
+                  {{"S", 3}});
+}
+
+TEST(WrittenModules, IndicesThatAConditionKeepsInside) {
+  expect_plan(R"(
+symbol S: 1..5
+fn @main(%x: f32[S], %p: u8[9]) {
+  %m = const u8 31
+  %ms = view %m [k: 9] -> []
+  %i = bit_and %p, %ms
+  %g = view %x [k: 9] with h = %i[k] in 0..31 -> [h] where h < S fill 7
+  return g = %g
+}
+)",
+              {{"S", 3}});
+}
+
 TEST(WrittenModules, NumbersBesideAnIntegerViewAreConverted) {
   std::string body, results;
   for (const auto& [type, fill] : {std::pair{"i64", "9223372036854775807"},

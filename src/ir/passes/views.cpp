@@ -56,6 +56,11 @@ std::optional<NodeId> compose(Rebuild& r, const Node& node) {
   auto predicate = replace(inner.predicate);
   if (!predicate) return {};
   both.predicate = logical_and(outer.predicate, *predicate);
+  for (size_t h = 0; h < outer.holes.size();
+       ++h) // its check is against the padded extent, which would be gone
+    if (outer.holes[h].policy == OutOfRange::error &&
+        depends_on(*predicate, hole_symbol(int(h), outer.holes[h].range)))
+      return {};
   std::vector<NodeId> inputs{below.inputs[0]};
   both.holes = outer.holes;
   inputs.insert(inputs.end(), node.inputs.begin() + 1, node.inputs.end());
