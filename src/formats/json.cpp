@@ -66,6 +66,9 @@ public:
     // ..."
     if (const auto colon = reason.find(": "); colon != std::string_view::npos)
       reason.remove_prefix(colon + 2);
+    else if (const auto head = reason.find("] ");
+             head != std::string_view::npos) // "[json.exception.out_of_range.406] number overflow ..."
+      reason.remove_prefix(head + 2);
     const uint64_t before = position == 0 ? 0 : position - 1;
     refuse_at(file_, base_ + before, fmt::format("not JSON: {}", shortened(reason)));
   }

@@ -51,7 +51,7 @@ std::optional<std::string> template_in_config(const Json& config, std::string_vi
 
 /// The files that stand beside the weights; empty paths where there are none.
 struct Companions {
-  std::string config, generation_config, tokenizer, tokenizer_config, chat_template;
+  std::string config, generation_config, tokenizer, sentencepiece, tokenizer_config, chat_template;
 };
 
 void read_companions(const Companions& files, ModelFile& model) {
@@ -71,17 +71,13 @@ void read_companions(const Companions& files, ModelFile& model) {
   }
   const std::string tokenizer_config = optional_text(files.tokenizer_config);
   const std::string tokenizer = optional_text(files.tokenizer, max_tokenizer_bytes);
-  if (tokenizer.empty()) {
-    const std::string folder = model.path.substr(0, model.path.find_last_of('/') + 1);
-    const std::string sentencepiece =
-        (model.kind == ModelFileKind::hf_folder ? model.path + "/" : folder) + "tokenizer.model";
-    model.tokenizer_error = is_file(sentencepiece)
-                                ? fmt::format("{}: a SentencePiece file without tokenizer.json; convert it "
-                                              "with transformers' AutoTokenizer",
-                                              sentencepiece)
-                                : fmt::format("{}: no tokenizer.json beside it", model.path);
+  const std::string pieces = tokenizer.empty() ? optional_text(files.sentencepiece, max_tokenizer_bytes) : "";
+  if (tokenizer.empty() && pieces.empty()) {
+    model.tokenizer_error = fmt::format("{}: no tokenizer.json or tokenizer.model beside it", model.path);
   } else {
-    auto parsed = tokenizer_from_json(tokenizer, files.tokenizer, tokenizer_config);
+    auto parsed = tokenizer.empty()
+                      ? tokenizer_from_sentencepiece(pieces, files.sentencepiece, tokenizer_config)
+                      : tokenizer_from_json(tokenizer, files.tokenizer, tokenizer_config);
     if (parsed)
       model.tokenizer = model.config ? parsed->with_eos(model.config->eos_tokens) : *parsed;
     else
@@ -170,7 +166,7 @@ ModelFile from_safetensors(const std::string& path) {
     return {};
   };
   read_companions({beside("config.json"), beside("generation_config.json"), beside("tokenizer.json"),
-                   beside("tokenizer_config.json"), beside("chat_template.jinja")},
+                   beside("tokenizer.model"), beside("tokenizer_config.json"), beside("chat_template.jinja")},
                   model);
   settle_tied_head(model);
   return model;
@@ -240,7 +236,7 @@ ModelFile from_folder(const std::string& path) {
     return is_file(folder + name) ? folder + name : std::string();
   };
   read_companions({beside("config.json"), beside("generation_config.json"), beside("tokenizer.json"),
-                   beside("tokenizer_config.json"), beside("chat_template.jinja")},
+                   beside("tokenizer.model"), beside("tokenizer_config.json"), beside("chat_template.jinja")},
                   model);
   settle_tied_head(model);
   return model;

@@ -102,4 +102,9 @@ Result<Tokenizer> tokenizer_from_gguf(const Gguf& gguf);
 Result<Tokenizer> tokenizer_from_json(std::string_view tokenizer_json, std::string_view file_name,
                                       std::string_view tokenizer_config_json = {});
 
+/// From the bytes of a tokenizer.model (SentencePiece) and (or empty) tokenizer_config.json. BPE without a normalizer, as Llama 1 and 2 have it; what
+/// is not supported is refused by name.
+Result<Tokenizer> tokenizer_from_sentencepiece(std::string_view bytes, std::string_view file_name,
+                                               std::string_view tokenizer_config_json = {});
+
 } // namespace luminal

@@ -156,12 +156,23 @@ private:
         out_->added.push_back(std::move(token));
       }
     }
+    settle_spaces();
     out_->index_added_tokens();
+  }
+
+  /// GGUF does not hold whether a token takes the space behind it along; llama.cpp knows it of this model by its name.
+  void settle_spaces() {
+    std::string name = unwrap(gguf_.string("general.name")).value_or("");
+    for (char& c : name)
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (name.find("phi-3") == std::string::npos && name.find("phi3") == std::string::npos) return;
+    for (AddedToken& token : out_->added)
+      token.strip_right =
+          token.content != "<unk>" && token.content != "<s>" && token.content != "<|endoftext|>";
   }
 
   void read_sentencepiece() {
     out_->description = "llama";
-    out_->rule = MergeRule::scored;
     out_->byte_fallback = true;
     const auto scores = unwrap(gguf_.reals("tokenizer.ggml.scores"));
     if (!scores)
@@ -172,18 +183,7 @@ private:
       if (score != score) refuse(gguf_.file_name, "a token's score is NaN");
       out_->scores.push_back(static_cast<float>(score));
     }
-    for (size_t byte = 0; byte < 256; ++byte) {
-      int32_t id = out_->index.find(out_->texts, fmt::format("<0x{:02X}>", byte));
-      if (id < 0) id = out_->index.find(out_->texts, std::string(1, static_cast<char>(byte)));
-      out_->byte_tokens[byte] = id;
-    }
-    out_->replacements = {{"\xE2\x96\x81", " "}};
-    out_->normalizer.push_back({NormalizeStep::Kind::replace_text, " ", "\xE2\x96\x81", nullptr});
-    out_->space_after_special = unwrap(gguf_.boolean("tokenizer.ggml.add_space_prefix")).value_or(true);
-    if (out_->space_after_special) {
-      out_->start = TokenizerModel::Start::strip_spaces;
-      out_->start_spaces = 1;
-    }
+    settle_sentencepiece(*out_, unwrap(gguf_.boolean("tokenizer.ggml.add_space_prefix")).value_or(true));
   }
 
   /// Whether BOS is added unless the file says otherwise.

@@ -37,7 +37,7 @@ public:
     read_post_processor(json.find("post_processor"), file_, *out_);
     if (!config_text.empty()) read_config(config_text);
     if (out_->bos == std::nullopt && out_->prefix.size() == 1) out_->bos = out_->prefix[0];
-    out_->description = fmt::format("tokenizer.json BPE, {} tokens", out_->texts.size());
+    out_->description = "tokenizer.json BPE";
     return Tokenizer(std::move(out_));
   }
 

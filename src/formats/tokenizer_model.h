@@ -172,6 +172,9 @@ struct TokenizerModel {
   void encode_text(std::string_view text, bool at_text_start, std::vector<int32_t>& out) const;
 };
 
+/// What every SentencePiece model does: pieces join by score, a mark stands for a space, bytes stand for what is not in the vocabulary.
+void settle_sentencepiece(TokenizerModel& model, bool dummy_prefix);
+
 /// Joins `symbols` (token ids; -1 never joins) by rank until no pair is in the table. Few symbols are scanned, many go
 /// through a heap; both give the same.
 void merge_ranked(const MergeTable& merges, std::vector<int32_t>& symbols);

@@ -137,6 +137,7 @@ TEST(ModelConfig, RefusesByName) {
   }
   const std::pair<const char*, const char*> whole[] = {
       {"", "not JSON"},
+      {R"({"vocab_size":1e999})", "not JSON: number overflow parsing '1e999'"},
       {"[]", "the configuration is an array, expected an object"},
       {"{}", "no \"model_type\""},
       {R"({"model_type":"bert","vocab_size":9,"hidden_size":8})",

@@ -1,4 +1,5 @@
 // formats/tokenizer_json_test.cpp -- tokenizer.json against Hugging Face tokenizers; refusals by name.
+#include "formats/gguf.h"
 #include "formats/json.h"
 #include "formats/tokenizer.h"
 #include "formats/util.h"
@@ -104,6 +105,107 @@ TEST(TokenizerJson, Phi3AsLlamaCpp) {
     EXPECT_EQ(tokenizer->encode(vectors->texts[i], {false, false}), vectors->ids[i]);
     EXPECT_EQ(tokenizer->decode(vectors->ids[i]), vectors->texts[i]);
   }
+}
+
+/// Rows of a tokenizer in special_tokens.json: text, ids, what they decode to.
+void check_golden(const Tokenizer& tokenizer, const char* name, bool decode) {
+  const std::string path = LUMINAL_SOURCE_DIR "/tests/formats/golden/special_tokens.json";
+  const std::string text = file_content(path);
+  const Json golden = detail::parse_json(text, path);
+  const auto& rows = golden.find(name)->as_array(path, "rows");
+  EXPECT_GE(rows.size(), 7U);
+  for (const Json& entry : rows) {
+    const auto& row = entry.as_array(path, "row");
+    const std::string& prompt = row[0].as_string(path, "text");
+    SCOPED_TRACE(detail::in_quotes(prompt));
+    EXPECT_EQ(tokenizer.encode(prompt, {.add_special = false, .parse_special = true}), ids_of(row[1]));
+    if (decode) EXPECT_EQ(tokenizer.decode(ids_of(row[1])), row[2].as_string(path, "decoded"));
+  }
+}
+
+TEST(TokenizerJson, SpecialTokensInPromptsAsHuggingFace) {
+  for (const char* name : {"phi-3-mini.tokenizer.json", "whisper-tiny.tokenizer.json"}) {
+    SCOPED_TRACE(name);
+    LUMINAL_NEEDS_DATA(path, std::string("tokenizers/") + name);
+    const auto tokenizer = tokenizer_from_json(file_content(path), path);
+    ASSERT_TRUE(tokenizer) << tokenizer.error();
+    check_golden(*tokenizer, name, true);
+  }
+}
+
+TEST(TokenizerGguf, SpecialTokensInPromptsAsHuggingFace) {
+  LUMINAL_NEEDS_DATA(path, "tokenizers/ggml-vocab-phi-3.gguf");
+  const auto gguf = open_gguf(path);
+  ASSERT_TRUE(gguf) << gguf.error();
+  const auto tokenizer = tokenizer_from_gguf(*gguf);
+  ASSERT_TRUE(tokenizer) << tokenizer.error();
+  check_golden(*tokenizer, "phi-3-mini.tokenizer.json", false);
+}
+
+TEST(TokenizerSentencePiece, MistralAsSentencePiece) {
+  LUMINAL_NEEDS_DATA(path, "tokenizers/mistral-v1.tokenizer.model");
+  const std::string bytes = file_content(path);
+  const auto tokenizer = tokenizer_from_sentencepiece(bytes, path);
+  ASSERT_TRUE(tokenizer) << tokenizer.error();
+  EXPECT_EQ(tokenizer->size(), 32000);
+  EXPECT_EQ(tokenizer->bos(), 1);
+  EXPECT_TRUE(tokenizer->is_eos(2));
+  EXPECT_EQ(tokenizer->description(), "SentencePiece BPE");
+  check_golden(*tokenizer, "mistral-v1.tokenizer.model", true);
+  EXPECT_EQ(tokenizer->encode("<s>[INST] Hi [/INST]", {.add_special = false, .parse_special = true})[0], 1);
+  // Tokens and switches of the configuration beside it.
+  const auto more =
+      tokenizer_from_sentencepiece(bytes, path,
+                                   R"({"add_bos_token": false, "add_eos_token": true, "added_tokens_decoder":
+          {"1": {"content": "<s>", "special": true},
+           "32001": {"content": "<|im_end|>", "special": true, "lstrip": false, "rstrip": true},
+           "32000": {"content": "<|im_start|>", "special": true}}})");
+  ASSERT_TRUE(more) << more.error();
+  EXPECT_EQ(more->size(), 32002);
+  const auto ids =
+      more->encode("<|im_start|>user\nHi<|im_end|>\n", {.add_special = true, .parse_special = true});
+  EXPECT_EQ(ids.front(), 32000);
+  ASSERT_GE(ids.size(), 3U);
+  EXPECT_EQ(ids[ids.size() - 2], 32001);
+  EXPECT_EQ(ids.back(), 2);
+  EXPECT_EQ(more->decode(ids), "user\nHi");
+  // Cut anywhere, it is refused or it is a smaller vocabulary; never a crash.
+  for (size_t size = 0; size < bytes.size(); size += 997)
+    if (const auto cut = tokenizer_from_sentencepiece(bytes.substr(0, size), path); !cut)
+      EXPECT_THAT(cut.error(), HasSubstr(path));
+}
+
+TEST(TokenizerSentencePiece, RefusesByName) {
+  const auto error = [](std::string_view bytes, std::string_view config = {}) {
+    const auto read = tokenizer_from_sentencepiece(bytes, "tokenizer.model", config);
+    return read ? std::string("accepted") : read.error();
+  };
+  const std::string piece("\x0a\x08\x0a\x01"
+                          "a\x15\0\0\x80\x3f",
+                          10),
+      bpe("\x12\x02\x18\x02", 4), normalizer("\x1a\x02\x20\0", 4);
+  EXPECT_EQ(error(piece + bpe + normalizer), "accepted");
+  EXPECT_THAT(error(""), HasSubstr("tokenizer.model: no pieces"));
+  EXPECT_THAT(error(piece + std::string("\x12\x02\x18\x01", 4)), HasSubstr("of kind unigram, expected BPE"));
+  EXPECT_THAT(error(piece + bpe + std::string("\x1a\x05\x12\x03xyz", 7)), HasSubstr("table of characters"));
+  EXPECT_THAT(error(piece + bpe + std::string("\x1a\0", 2)), HasSubstr("remove_extra_whitespaces"));
+  EXPECT_THAT(error(piece + bpe + std::string("\x1a\x04\x20\0\x28\0", 6)), HasSubstr("escape_whitespaces"));
+  EXPECT_THAT(error(std::string("\x12\x03\xc0\x01\x01", 5)), HasSubstr("treat_whitespace_as_suffix"));
+  EXPECT_THAT(error(std::string("\x0a\x02\x18\x09", 4)), HasSubstr("piece 0 has type 9"));
+  EXPECT_THAT(error(std::string("\x0a\x05\x15\0\0\xc0\x7f", 7)), HasSubstr("score is NaN"));
+  EXPECT_THAT(error("\x0a\x7f"
+                    "ab"),
+              HasSubstr("a field of 127 bytes, 2 are left"));
+  EXPECT_THAT(error("\x0b"), HasSubstr("wire type 3"));
+  EXPECT_THAT(error(std::string("\x02\x00", 2)), HasSubstr("a field with the number 0"));
+  EXPECT_THAT(error(std::string(11, '\xff')), HasSubstr("a number of more than 64 bits"));
+  EXPECT_THAT(error("IQ== 0\nIg== 1\n"), HasSubstr("a tiktoken file"));
+  EXPECT_THAT(error(piece + bpe + normalizer, R"({"added_tokens_decoder": {"5": {"content": "x"}}})"),
+              HasSubstr("added token \"x\" has the id 5, expected 1"));
+  EXPECT_THAT(error(piece + bpe + normalizer, R"({"added_tokens_decoder": {"0": {"content": "x"}}})"),
+              HasSubstr("added token \"x\" has the id 0 of piece \"a\""));
+  EXPECT_THAT(error(piece + bpe + normalizer, R"({"added_tokens_decoder": {"1": {}}})"),
+              HasSubstr("no \"content\""));
 }
 
 TEST(TokenizerJson, Llama2AndWhisperAsSwiftTransformers) {
