@@ -86,6 +86,29 @@ void random_block(StorageType type, uint8_t* out, float deviation, Random& rando
     put_half(out, d / 4.61f);
     random.bytes(out + 2, 16);
     return;
+  case StorageType::q5_0:
+    put_half(out, d / 9.23f);
+    random.bytes(out + 2, 20);
+    return;
+  case StorageType::q4_1:
+  case StorageType::q5_1: { // scale * code + least: the least is below by the mean
+    const bool five = type == StorageType::q5_1;
+    put_half(out, d / (five ? 9.23f : 4.61f));
+    put_half(out + 2, -d / (five ? 9.23f : 4.61f) * (five ? 15.5f : 7.5f));
+    random.bytes(out + 4, five ? 20 : 16);
+    return;
+  }
+  case StorageType::q2_k: // scale * code - minimum: the minimum is the mean
+    for (int i = 0; i < 16; i++) out[i] = uint8_t(random.below(8, 16) * 0x11);
+    random.bytes(out + 16, 64);
+    put_half(out + 80, d / (11.7f * 1.12f)); // scales of 8..15
+    put_half(out + 82, d / (11.7f * 1.12f) * 1.5f);
+    return;
+  case StorageType::q3_k:
+    random.bytes(out, 104);
+    std::memset(out + 104, 0xFF, 4);          // upper bits of the scales
+    put_half(out + 108, d / (23.9f * 2.29f)); // scales of 16..31
+    return;
   case StorageType::q4_k:
   case StorageType::q5_k: { // scale * code - minimum: the minimum is the mean
     const bool five = type == StorageType::q5_k;
@@ -111,6 +134,11 @@ bool can_make(StorageType type) {
   case StorageType::bf16:
   case StorageType::q8_0:
   case StorageType::q4_0:
+  case StorageType::q4_1:
+  case StorageType::q5_0:
+  case StorageType::q5_1:
+  case StorageType::q2_k:
+  case StorageType::q3_k:
   case StorageType::q4_k:
   case StorageType::q5_k:
   case StorageType::q6_k: return true;
@@ -181,7 +209,8 @@ const ModelShape* find_model_shape(std::string_view name) {
 std::vector<TensorView> model_tensors(const ModelShape& shape, StorageType matrices) {
   if (!can_make(matrices))
     throw Error(
-        fmt::format("random weights are not made in {}: F32 F16 BF16 Q8_0 Q4_0 Q4_K Q5_K Q6_K are known",
+        fmt::format("random weights are not made in {}: F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K "
+                    "Q4_K Q5_K Q6_K are known",
                     storage_name(matrices)));
   std::vector<TensorView> tensors;
   auto add = [&](std::string name, std::vector<int64_t> extents) {

@@ -93,12 +93,24 @@ QuantizedWeight packed_q8_0(const Tensor& raw, int64_t rows, int64_t columns, Or
   return {blocks.words(2, 32, 128), as_f32(blocks.numbers(0, 2, DType::f16)).squeeze(2), 128};
 }
 
-QuantizedWeight packed_q4_0(const Tensor& raw, int64_t rows, int64_t columns, Order order) {
-  const Blocks blocks(raw, rows, columns, 32, 18, order);
+/// Q4_0, Q4_1, Q5_0, Q5_1: a scale, with `minimum` the least value, with `fifth` four bytes of fifth bits, then 16 bytes of low bits.
+QuantizedWeight packed_nibbles(const Tensor& raw, int64_t rows, int64_t columns, Order order, bool minimum,
+                               bool fifth) {
+  const int64_t high_at = minimum ? 4 : 2, low_at = high_at + (fifth ? 4 : 0), tile = order.tile,
+                unit = order.unit, tiles = rows / tile, count = columns / 32;
+  const Blocks blocks(raw, rows, columns, 32, low_at + 16, order);
   // Byte j holds element j in its low half and element j + 16 in its high half.
-  return {blocks.halves(2, 16, 1).reshape(
-              {rows / order.tile, columns / 32, 32 / order.unit, order.tile, order.unit}),
-          as_f32(blocks.numbers(0, 2, DType::f16)).squeeze(2), 8};
+  Tensor codes = blocks.halves(low_at, 16, 1).reshape({tiles, count, 32 / unit, tile, unit});
+  if (fifth) {
+    // The fifth bit of element i is bit i % 8 of byte i / 8.
+    Tensor shift = Graph(raw.graph()).arange(8, DType::u8).reshape({8 / unit, 1, unit});
+    Tensor bytes = blocks.numbers(high_at, 4, DType::u8).reshape({tiles, count, 4, 1, tile, 1});
+    Tensor high = ((bytes >> shift) & 1).reshape({tiles, count, 32 / unit, tile, unit});
+    codes = codes.cast(DType::u8) | (high << 4);
+  }
+  const Tensor scale = as_f32(blocks.numbers(0, 2, DType::f16)).squeeze(2);
+  if (!minimum) return {codes, scale, fifth ? 16 : 8};
+  return {codes, scale, 0, -as_f32(blocks.numbers(2, 2, DType::f16)).squeeze(2), true};
 }
 
 /// Q4_K and Q5_K, with scales and minima of their groups of 32 as blocks. high_bits: bytes of the fifth bits.
@@ -149,16 +161,64 @@ QuantizedWeight packed_q6_k(const Tensor& raw, int64_t rows, int64_t columns, Or
           scales.reshape({tiles, columns / 16, tile}), 32};
 }
 
+/// Two bits of each element: four neighbours of 32 in a byte of the 64 at `begin`. u8 [tiles, blocks, 2, 4, 32 / unit, tile, unit]: half and
+/// quarter of the block, element.
+Tensor two_bits(const Blocks& blocks, const Tensor& raw, int64_t begin, int64_t tiles, int64_t count,
+                Order order) {
+  Tensor shift = (Graph(raw.graph()).arange(4, DType::u8) * 2).reshape({4, 1, 1, 1});
+  return (blocks.words(begin, 64).reshape({tiles, count, 2, 1, 32 / order.unit, order.tile, order.unit}) >>
+          shift) &
+         3;
+}
+
+QuantizedWeight packed_q2_k(const Tensor& raw, int64_t rows, int64_t columns, Order order) {
+  const int64_t n = columns / 256, tile = order.tile, tiles = rows / tile;
+  const Blocks blocks(raw, rows, columns, 256, 84, order);
+  const Tensor scales = blocks.numbers(0, 16, DType::u8); // [tiles, n, 16, tile]: scale low, minimum high
+  const auto times = [&](const Tensor& numbers, int64_t at) {
+    return (as_f32(numbers) * as_f32(blocks.numbers(at, 2, DType::f16))).reshape({tiles, columns / 16, tile});
+  };
+  return {two_bits(blocks, raw, 16, tiles, n, order)
+              .reshape({tiles, columns / 16, 16 / order.unit, tile, order.unit}),
+          times(scales & 15, 80), 0, times(scales >> 4, 82), true};
+}
+
+QuantizedWeight packed_q3_k(const Tensor& raw, int64_t rows, int64_t columns, Order order) {
+  const int64_t n = columns / 256, tile = order.tile, unit = order.unit, tiles = rows / tile;
+  const Blocks blocks(raw, rows, columns, 256, 110, order);
+  Graph graph(raw.graph());
+  // The third bit of element l of the eight groups of 32 is bit `group` of byte l.
+  Tensor shift = graph.arange(8, DType::u8).reshape({8, 1, 1, 1});
+  Tensor high = (blocks.words(0, 32).unsqueeze(2) >> shift) & 1; // [tiles, n, 8, 32 / unit, tile, unit]
+  Tensor low = two_bits(blocks, raw, 32, tiles, n, order).reshape({tiles, n, 8, 32 / unit, tile, unit});
+  // Sixteen 6-bit scales, 32 more than they mean: low halves in the nibbles of 8 bytes, upper two bits in the quarters of 4 bytes.
+  Tensor nibbles = field(blocks.bytes(), 96, 8, DType::u8);
+  Tensor tops = (field(blocks.bytes(), 104, 4, DType::u8).unsqueeze(2) >>
+                 (graph.arange(4, DType::u8) * 2).reshape({4, 1})) &
+                3;
+  Tensor scales = blocks.beside(concat({nibbles & 15, nibbles >> 4}, 2) |
+                                (tops.reshape({rows, n, 16}) << 4)); // [tiles, n, 16, tile]
+  scales = (as_f32(scales) - 32) * as_f32(blocks.numbers(108, 2, DType::f16));
+  return {(low | (high << 2)).reshape({tiles, columns / 16, 16 / unit, tile, unit}),
+          scales.reshape({tiles, columns / 16, tile}), 4};
+}
+
 } // namespace
 
 std::optional<QuantizedWeight> packed_weight(const Tensor& raw, StorageType type, int64_t rows,
                                              int64_t columns, RowOrder row_order) {
   // Codes of four bits stay in words also for products with f32: each lane has one, eight codes that differ by a shift.
-  const bool words = row_order != RowOrder::bytes || type == StorageType::q4_0 || type == StorageType::q4_k;
+  const bool words = row_order != RowOrder::bytes || type == StorageType::q4_0 || type == StorageType::q4_1 ||
+                     type == StorageType::q4_k;
   const Order order{row_order == RowOrder::apart ? 1 : row_tile(rows), words ? 4 : 1};
   switch (type) {
   case StorageType::q8_0: return packed_q8_0(raw, rows, columns, order);
-  case StorageType::q4_0: return packed_q4_0(raw, rows, columns, order);
+  case StorageType::q4_0: return packed_nibbles(raw, rows, columns, order, false, false);
+  case StorageType::q4_1: return packed_nibbles(raw, rows, columns, order, true, false);
+  case StorageType::q5_0: return packed_nibbles(raw, rows, columns, order, false, true);
+  case StorageType::q5_1: return packed_nibbles(raw, rows, columns, order, true, true);
+  case StorageType::q2_k: return packed_q2_k(raw, rows, columns, order);
+  case StorageType::q3_k: return packed_q3_k(raw, rows, columns, order);
   case StorageType::q4_k: return grouped(raw, rows, columns, order, 0);
   case StorageType::q5_k: return grouped(raw, rows, columns, order, 32);
   case StorageType::q6_k: return packed_q6_k(raw, rows, columns, order);
@@ -184,9 +244,9 @@ Tensor file_weight(Graph& graph, const ModelFile& file, const TensorView& view,
   raw.borrow(view.bytes.data(), view.bytes.size(), owner);
   const auto packed = packed_weight(raw, view.type, rows, columns, RowOrder::apart);
   if (!packed)
-    throw Error(
-        fmt::format("{}: tensor {} is stored as {}; F64 F32 F16 BF16 Q8_0 Q4_0 Q4_K Q5_K Q6_K can be run",
-                    file.path, view.name, info.name));
+    throw Error(fmt::format("{}: tensor {} is stored as {}; F64 F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K "
+                            "Q3_K Q4_K Q5_K Q6_K can be run",
+                            file.path, view.name, info.name));
   if (codes) *codes = packed_weight(raw, view.type, rows, columns, order);
   Tensor values = dequantize(*packed);
   return view.shape.size() == 2 ? values : values.reshape(Dims(view.shape.begin(), view.shape.end()));

@@ -16,8 +16,8 @@ namespace luminal::models {
 namespace {
 
 constexpr int64_t rows = 48, columns = 512; // of the weights
-constexpr StorageType types[] = {StorageType::q8_0, StorageType::q4_0, StorageType::q4_k, StorageType::q5_k,
-                                 StorageType::q6_k};
+constexpr StorageType types[] = {StorageType::q8_0, StorageType::q4_0, StorageType::q5_0, StorageType::q5_1,
+                                 StorageType::q4_k, StorageType::q5_k, StorageType::q6_k};
 constexpr int64_t sizes[] = {1, 3, 33};
 
 /// Products of one x with a weight of each type: with x as it is, and with x in eight bits.

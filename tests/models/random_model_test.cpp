@@ -85,8 +85,10 @@ TEST_P(RandomWeights, AreTheSameModelAsAFile) {
 
 INSTANTIATE_TEST_SUITE_P(Types, RandomWeights,
                          testing::Values(StorageType::f32, StorageType::f16, StorageType::bf16,
-                                         StorageType::q8_0, StorageType::q4_0, StorageType::q4_k,
-                                         StorageType::q5_k, StorageType::q6_k),
+                                         StorageType::q8_0, StorageType::q4_0, StorageType::q4_1,
+                                         StorageType::q5_0, StorageType::q5_1, StorageType::q2_k,
+                                         StorageType::q3_k, StorageType::q4_k, StorageType::q5_k,
+                                         StorageType::q6_k),
                          [](const auto& type) { return std::string(storage_name(type.param)); });
 
 TEST(RandomModel, ShapesHaveTheirParameters) {

@@ -1,5 +1,6 @@
 // tests/models/weights_test.cpp -- packed weights unpacked by terms equal the reference reading of the formats, alone and inside a product.
 #include "formats/quants.h"
+#include "formats/safetensors.h"
 #include "models/weights.h"
 #include <cmath>
 #include <gtest/gtest.h>
@@ -10,13 +11,32 @@ namespace {
 
 class PackedWeights : public testing::TestWithParam<StorageType> {};
 
+/// Bytes of a matrix as a file has them: random values that were quantised, or blocks of gguf's reference (tests/formats/golden).
+std::string stored(StorageType type, int64_t rows, int64_t columns, std::mt19937& random) {
+  if (can_quantize(type)) {
+    std::vector<float> values(size_t(rows * columns));
+    for (float& v : values) v = float(int(random() % 20001) - 10000) / 3000;
+    return quantize(type, values).value();
+  }
+  const auto golden = open_safetensors(LUMINAL_SOURCE_DIR "/tests/formats/golden/quants.safetensors").value();
+  const std::string name = std::string(storage_name(type)) + ".bytes";
+  const auto& info = storage_info(type);
+  std::string out;
+  for (const TensorView& t : golden.tensors) {
+    if (t.name != name) continue;
+    const size_t count = t.bytes.size() / info.block_bytes;
+    for (int64_t i = 0; i < rows * columns / info.block_elements; i++)
+      out.append(reinterpret_cast<const char*>(t.bytes.data()) + random() % count * info.block_bytes,
+                 info.block_bytes);
+  }
+  return out;
+}
+
 void check(StorageType type, int64_t rows) {
   const int64_t columns = 512;
   std::mt19937 random(7);
-  std::vector<float> values(size_t(rows * columns));
-  for (float& v : values) v = float(int(random() % 20001) - 10000) / 3000;
-  std::string packed = quantize(type, values).value();
-  std::vector<float> want(values.size());
+  std::string packed = stored(type, rows, columns, random);
+  std::vector<float> want(size_t(rows * columns));
   std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(packed.data()), packed.size());
   dequantize(type, bytes, want).value();
 
@@ -75,8 +95,10 @@ TEST_P(PackedWeights, EqualTheReference) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, PackedWeights,
                          testing::Values(StorageType::f32, StorageType::f16, StorageType::bf16,
-                                         StorageType::q8_0, StorageType::q4_0, StorageType::q4_k,
-                                         StorageType::q5_k, StorageType::q6_k),
+                                         StorageType::q8_0, StorageType::q4_0, StorageType::q4_1,
+                                         StorageType::q5_0, StorageType::q5_1, StorageType::q2_k,
+                                         StorageType::q3_k, StorageType::q4_k, StorageType::q5_k,
+                                         StorageType::q6_k),
                          [](const auto& tested) { return std::string(storage_name(tested.param)); });
 
 } // namespace
