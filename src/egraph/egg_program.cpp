@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "egraph/egg_state.h"
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -38,6 +39,7 @@ constexpr CommandEntry commands[] = {
     {"check", [](Impl& p, NodeId c) { p.check(c); }},
     {"fail", [](Impl& p, NodeId c) { p.fail_command(c); }},
     {"extract", [](Impl& p, NodeId c) { p.extract_command(c); }},
+    {"explain", [](Impl& p, NodeId c) { p.explain_command(c); }},
     {"print-size", [](Impl& p, NodeId c) { p.print_size(c); }},
     {"print-function", [](Impl& p, NodeId c) { p.print_function(c); }},
     {"print-stats", [](Impl& p, NodeId c) { p.print_stats(c); }},
@@ -63,7 +65,11 @@ EggProgram::Impl::Impl(EggOptions given) : options(std::move(given)), schema(syn
 void EggProgram::Impl::run_text(std::string file, std::string text) {
   const std::vector<NodeId> commands_read = syntax.parse(std::move(file), std::move(text));
   add_big_numbers(*this);
-  for (const NodeId command : expand_foreach(syntax, commands_read)) run_command(command);
+  const auto all = expand_foreach(syntax, commands_read);
+  // What rules matched is kept where somebody will ask.
+  if (std::any_of(all.begin(), all.end(), [&](NodeId c) { return syntax.head(c) == "explain"; }))
+    graph.record_substitutions(true);
+  for (const NodeId command : all) run_command(command);
 }
 
 void EggProgram::Impl::run_command(NodeId command) {

@@ -92,6 +92,7 @@ struct EggProgram::Impl {
   // ---- egg_query.cpp
   void check(NodeId command);
   void extract_command(NodeId command);
+  void explain_command(NodeId command); ///< egg_explain.cpp
   void print_size(NodeId command);
   void print_function(NodeId command);
   void print_stats(NodeId command);

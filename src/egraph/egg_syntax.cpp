@@ -333,9 +333,18 @@ std::string egg_float_text(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   std::array<char, 400> buffer;
-  const auto end =
-      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed);
+  // Beyond 2^53 the fixed form has all digits of the number; the shortest ones that give it back are fewer, zeros follow.
+  const bool large = std::fabs(value) >= 0x1p53;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                 large ? std::chars_format::scientific : std::chars_format::fixed);
   std::string text(buffer.data(), end.ptr);
+  if (large) {
+    const size_t e = text.find('e');
+    const auto exponent = static_cast<size_t>(std::atoi(text.c_str() + e + 1));
+    text.resize(e);
+    if (const size_t point = text.find('.'); point != std::string::npos) text.erase(point, 1);
+    text.resize((value < 0 ? 2 : 1) + exponent, '0');
+  }
   if (text.find('.') == std::string::npos) text += ".0";
   return text;
 }

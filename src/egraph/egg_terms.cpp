@@ -226,7 +226,7 @@ struct TermWriter::Inside {
       const bool empty = items.empty();
       switch (sort.type) {
       case SortType::vec: tasks.push_back(text(empty ? "(vec-empty" : "(vec-of")); break;
-      case SortType::set: tasks.push_back(text(empty ? "(set-empty" : "(set-of")); break;
+      case SortType::set: tasks.push_back(text("(set-of")); break;
       case SortType::multiset: tasks.push_back(text("(multiset-of")); break;
       default: tasks.push_back(text("(pair")); break;
       }
