@@ -148,7 +148,7 @@ svg path{fill:none;stroke:#99a;stroke-width:1.2}svg path.near{stroke:#c33;stroke
 .box rect{fill:#fff;stroke:#667}.box{cursor:pointer}
 .input rect{fill:#d6e6f5}.weight rect{fill:#d9ead3}.state rect{fill:#fde9c9}.leaf rect{fill:#eee}.view>rect{fill:#fff}
 g.view rect{fill:#f5f0ff}.fold rect{fill:#ffe0cc}.structure rect{fill:#ead1dc}.result rect{fill:#cfe2f3}
-.marked rect{stroke:#d00;stroke-width:3}.hit rect{stroke:#06c;stroke-width:3.5}.dim{opacity:.25}
+.outside rect{fill:#fff;stroke-dasharray:4 3}.marked rect{stroke:#d00;stroke-width:3}.hit rect{stroke:#06c;stroke-width:3.5}.dim{opacity:.25}
 </style></head><body><header><input id="search" placeholder="search nodes" size="28"><span id="count"></span>
 <button data-zoom="1.25">+</button><button data-zoom="0.8">-</button><pre id="detail"></pre></header>
 )";
@@ -162,7 +162,16 @@ all('.box').forEach(b=>b.onclick=()=>{detail.textContent=b.dataset.text;
  all('path.near').forEach(p=>p.classList.remove('near'));
  b.ownerSVGElement.querySelectorAll('path').forEach(p=>{if(p.dataset.from===b.dataset.id||p.dataset.to===b.dataset.id)p.classList.add('near')})});
 all('h2').forEach(h=>h.onclick=()=>{const v=h.nextElementSibling;v.hidden=!v.hidden});
-all('button').forEach(b=>b.onclick=()=>all('svg').forEach(s=>{for(const a of['width','height'])s.setAttribute(a,s.getAttribute(a)*b.dataset.zoom)}));
+// What lies at a point of the window stays there; drawings elsewhere keep the middle of what they show.
+const zoom=(by,x,y)=>{const svgs=all('svg').filter(s=>s.getBoundingClientRect().width);if(!svgs.length)return;
+ const far=r=>Math.max(r.top-y,y-r.bottom,0);let at=svgs[0];svgs.forEach(s=>{if(far(s.getBoundingClientRect())<far(at.getBoundingClientRect()))at=s});
+ const before=svgs.map(s=>{const v=s.parentElement,r=s.getBoundingClientRect(),h=s===at?x:v.getBoundingClientRect().left+v.clientWidth/2;
+  return{s,v,h,u:(h-r.left)/r.width,w:(y-r.top)/r.height}});
+ svgs.forEach(s=>{for(const a of['width','height'])s.setAttribute(a,s.getAttribute(a)*by)});
+ before.forEach(b=>{const r=b.s.getBoundingClientRect();b.v.scrollLeft+=r.left+b.u*r.width-b.h});
+ const b=before.find(b=>b.s===at),r=at.getBoundingClientRect();window.scrollBy(0,r.top+b.w*r.height-y)};
+all('button').forEach(b=>b.onclick=()=>zoom(+b.dataset.zoom,innerWidth/2,innerHeight/2));
+document.addEventListener('wheel',e=>{if(e.ctrlKey){e.preventDefault();zoom(e.deltaY<0?1.25:0.8,e.clientX,e.clientY)}},{passive:false});
 </script></body></html>
 )";
 
@@ -172,8 +181,9 @@ std::string to_html(const Module& module, const std::vector<NodeId>& marked) {
   const GraphView view = graph_view(module, marked);
   std::string text(page_head);
   for (size_t g = view.groups.size(); g-- > 0;) // the entry first
-    text += fmt::format("<section><h2>@{}: {} nodes</h2><div class=\"view\">\n{}</div></section>\n",
-                        escape(view.groups[g].name), view.groups[g].boxes.size(), svg(view.groups[g]));
+    for (const GraphView::Group& part : split_by_layer(view.groups[g]))
+      text += fmt::format("<section><h2>@{}: {} nodes</h2><div class=\"view\">\n{}</div></section>\n",
+                          escape(part.name), part.boxes.size(), svg(part));
   return text + std::string(page_tail);
 }
 

@@ -1,4 +1,5 @@
 // tests/ir/graph_view_test.cpp -- DOT and HTML of modules: everything is there, nothing is asked from the network.
+#include "ir/graph_view.h"
 #include "ir/random_graph.h"
 #include <algorithm>
 #include <cctype>
@@ -79,6 +80,52 @@ TEST(GraphViews, ManyLayersAreNoWider) {
     return std::stod(found[1]);
   };
   EXPECT_LT(width(60), 1.5 * width(6));
+}
+
+/// A model is drawn layer by layer: weights with a number in their names say where values belong, what crosses has a stand-in.
+TEST(GraphViews, LayersAreDrawnApart) {
+  const Module m = parse_module(
+      R"(fn @main(%x: f32[4], weight %table: f32[4], weight %blk.0.w: f32[4], weight %blk.1.w: f32[4], weight %blk.10.w: f32[4]) {
+  %one = const f32 2
+  %wide = view %one [i: 4] -> []
+  %e = mul %x, %table
+  %a = mul %e, %blk.0.w
+  %b = mul %a, %wide
+  %c = mul %b, %blk.1.w
+  %d = add %c, %wide
+  %f = mul %d, %blk.10.w
+  %g = mul %f, %table
+  return y = %g
+}
+)");
+  const GraphView view = graph_view(m, {});
+  const auto parts = split_by_layer(view.groups[0]);
+  ASSERT_EQ(parts.size(), 4U);
+  std::vector<std::string> names, outside;
+  size_t boxes = 0, arrows = 0;
+  for (const GraphView::Group& part : parts) {
+    names.push_back(part.name);
+    boxes += part.boxes.size();
+    arrows += part.arrows.size();
+    for (const auto& box : part.boxes)
+      if (box.style == "outside") outside.push_back(box.title + " " + box.line);
+    for (const auto& arrow : part.arrows) {
+      EXPECT_LT(arrow.from, arrow.to) << "topological order";
+      EXPECT_LT(size_t(arrow.to), part.boxes.size());
+    }
+  }
+  EXPECT_THAT(names, testing::ElementsAre("main / before the layers", "main / blk.0", "main / blk.1",
+                                          "main / blk.10"));
+  EXPECT_THAT(outside, testing::ElementsAre("%e from before the layers", "%b from blk.0", "%wide from blk.0",
+                                            "%d from blk.1", "%table from before the layers"));
+  EXPECT_EQ(boxes, view.groups[0].boxes.size() + outside.size());
+  EXPECT_EQ(arrows, view.groups[0].arrows.size());
+  EXPECT_EQ(count(to_html(m), "<svg "), 4U);
+  // One layer, or none, is one drawing.
+  EXPECT_EQ(count(to_html(parse_module("fn @main(%x: f32[4], weight %blk.0.w: f32[4]) {\n  %a = mul %x, "
+                                       "%blk.0.w\n  return y = %a\n}\n")),
+                  "<svg "),
+            1U);
 }
 
 TEST(GraphViews, BoxesDoNotOverlap) {
