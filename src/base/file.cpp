@@ -135,9 +135,6 @@ Result<void> write_file(const std::string& path, std::span<const std::span<const
   struct stat there{};
   if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
     return write_in_place(path, parts); // a device or a pipe: never replaced by a file
-  std::error_code error;
-  auto folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
   std::string temporary = fmt::format("{}.{}.{}{}", path, getpid(), serial++, draft_extension);
   Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (fd.get() < 0) return system_failure(path);
@@ -161,6 +158,14 @@ Result<void> write_file(const std::string& path, std::span<const std::byte> cont
 
 Result<void> write_file(const std::string& path, std::string_view content) {
   return write_file(path, std::as_bytes(std::span<const char>(content.data(), content.size())));
+}
+
+Result<void> make_folder_of(const std::string& path) {
+  const auto folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) return Failure{fmt::format("{}: {}", folder.string(), error.message())};
+  return {};
 }
 
 int64_t trim_folder(const std::string& folder, std::string_view extension, int64_t max_bytes) {

@@ -33,11 +33,13 @@ private:
 
 /// The whole file as text; more than `limit` bytes is a failure.
 Result<std::string> read_file(const std::string& path, uint64_t limit = uint64_t(1) << 30);
-/// Writes beside the file, syncs, renames: a reader sees the old content or the new one, never a part. Makes missing folders.
+/// Writes beside the file, syncs, renames: a reader sees the old content or the new one, never a part. The folder must be there.
 Result<void> write_file(const std::string& path, std::string_view content);
 Result<void> write_file(const std::string& path, std::span<const std::byte> content);
 /// The parts one after the other.
 Result<void> write_file(const std::string& path, std::span<const std::span<const std::byte>> parts);
+/// Makes the folders that the path names, where they are missing: for places that the program chose itself.
+Result<void> make_folder_of(const std::string& path);
 /// Removes the files with this extension (".object") in the folder and below it that were used longest ago, until no more than 7/8 of max_bytes
 /// are left, where there are more than max_bytes; and drafts of writers that died. Returns how many it removed.
 int64_t trim_folder(const std::string& folder, std::string_view extension, int64_t max_bytes);

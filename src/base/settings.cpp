@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <sched.h>
 #include <thread>
+#include <unistd.h>
 
 namespace luminal {
 namespace {
@@ -39,6 +40,22 @@ const Setting& find(std::string_view name) {
 } // namespace
 
 std::span<const Setting> settings_table() { return table; }
+
+std::vector<std::string> unknown_settings() {
+  // Tests and benchmarks of the tree read these.
+  constexpr std::string_view of_the_tree[] = {"LUMINAL_TEST_", "LUMINAL_PEERS_", "LUMINAL_UPDATE",
+                                              "LUMINAL_EGGLOG_"};
+  std::vector<std::string> names;
+  for (char** entry = environ; entry && *entry; entry++) {
+    const std::string_view text(*entry), name = text.substr(0, text.find('='));
+    const bool known = std::any_of(std::begin(table), std::end(table),
+                                   [&](const Setting& setting) { return setting.name == name; }) ||
+                       std::any_of(std::begin(of_the_tree), std::end(of_the_tree),
+                                   [&](std::string_view prefix) { return name.starts_with(prefix); });
+    if (name.starts_with("LUMINAL_") && !known) names.emplace_back(name);
+  }
+  return names;
+}
 
 std::string setting_text(std::string_view name) {
   const Setting& setting = find(name);

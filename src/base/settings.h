@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace luminal {
 
@@ -18,6 +19,9 @@ struct Setting {
 
 /// Every variable that the program reads, in the order of `luminal help env`.
 std::span<const Setting> settings_table();
+
+/// Variables of the environment that begin with LUMINAL_ and that nobody reads: misspelt ones.
+std::vector<std::string> unknown_settings();
 
 /// The variable's value, or its default; throws Error for a value that is not of its type. Only names of the table.
 std::string setting_text(std::string_view name);

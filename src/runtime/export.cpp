@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstring>
 #include <fmt/format.h>
@@ -383,10 +384,11 @@ private:
   }
 
   void write(const std::string& path, std::span<const std::span<const std::byte>> parts) const {
+    if (auto done = make_folder_of(path); !done) refuse("{}", done.error()); // --out is made
     if (auto done = write_file(path, parts); !done) refuse("{}", done.error());
   }
   void write(const std::string& path, std::string_view text) const {
-    if (auto done = write_file(path, text); !done) refuse("{}", done.error());
+    write(path, std::array{std::as_bytes(std::span<const char>(text.data(), text.size()))});
   }
 
   ExportedFiles save(int assumptions) {

@@ -87,6 +87,7 @@ Result<void> LoadFile::write(const std::string& path, uint64_t source, const Val
     parts.push_back(values.at(entry.key));
     at = entry.offset + entry.bytes;
   }
+  if (auto made = make_folder_of(path); !made) return made;
   return write_file(path, parts);
 }
 

@@ -128,9 +128,11 @@ Result<MachineProfile> MachineProfile::measured(int threads, bool fresh) {
   p = guess(threads);
   if (auto done = measure(p); !done) return done.failure();
   p.guessed = false;
-  if (std::string file = file_of(p); !file.empty())
-    if (auto written = write_file(file, p.to_json()); !written)
-      log_info("the machine profile is not kept: {}", written.error());
+  if (std::string file = file_of(p); !file.empty()) {
+    auto written = make_folder_of(file);
+    if (written) written = write_file(file, p.to_json());
+    if (!written) log_info("the machine profile is not kept: {}", written.error());
+  }
   return p;
 }
 

@@ -597,6 +597,7 @@ Result<std::string> write_reproducer(const std::string& folder, const KernelProb
       {"loops.txt", kernel::to_string(kernel)},
       {"loops_shrunken.txt", loops},
       {"case.json", about.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"}};
+  if (auto made = make_folder_of(folder + "/"); !made) return made.failure();
   for (const auto& [name, text] : files) {
     if (text.empty()) continue;
     if (auto written = write_file(fmt::format("{}/{}", folder, name), std::string_view(text)); !written)

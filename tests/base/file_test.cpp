@@ -72,7 +72,11 @@ TEST_F(Files, SizeLimit) {
   EXPECT_THAT(too_large.error(), HasSubstr("5 bytes"));
 }
 
-TEST_F(Files, MissingFoldersAreMadeAndNothingIsLeftBehind) {
+TEST_F(Files, MissingFoldersAreMadeOnRequestAndNothingIsLeftBehind) {
+  EXPECT_FALSE(write_file(path("a/b/c"), "x"));
+  EXPECT_FALSE(is_directory(path("a"))); // a misspelt path makes no folders
+  ASSERT_TRUE(make_folder_of(path("a/b/c")));
+  ASSERT_TRUE(make_folder_of("in the working folder"));
   ASSERT_TRUE(write_file(path("a/b/c"), "x"));
   EXPECT_EQ(*read_file(path("a/b/c")), "x");
   ASSERT_TRUE(write_file(path("a/b/c"), "yy"));
