@@ -29,6 +29,7 @@ struct SearchProgress {
 /// A kernel that has a new schedule. Times are in seconds.
 struct ChangedKernel {
   std::string name, computes; ///< "k3", its results: "y[32, 48]"
+  std::string about;          ///< weights that it reads, else the line that asked for it
   double launches = 0;        ///< of a step
   double before = 0, after = 0,
          limit_fraction = 0; ///< of one launch, measured alone; of the machine's limit, 0: not known
@@ -55,8 +56,9 @@ struct SearchOptions {
   std::function<bool()> stop = {}; ///< true: end soon, with the best so far
   /// Called now and then, never while something is timed.
   std::function<void(const SearchProgress&)> progress = {};
-  std::string filter = {}; ///< only kernels whose name or results have this in them
-  bool confirm = true;     ///< the last word is a measurement of the whole program
+  std::string filter =
+      {}; ///< only kernels whose name, results or weights have this in them; an Error where there is none
+  bool confirm = true; ///< the last word is a measurement of the whole program
 };
 
 } // namespace luminal

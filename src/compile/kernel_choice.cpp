@@ -6,6 +6,7 @@
 #include "search/select.h"
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 
 namespace luminal::compile {
 
@@ -29,6 +30,47 @@ std::string to_string(const KernelReport& report) {
   if (!report.names.empty()) line += "  " + report.names + '\n';
   return line;
 }
+
+namespace {
+
+/// Names of the weights that a value is made of; nothing where it is made of anything else.
+bool only_weights(const Function& f, NodeId from, std::set<std::string>& names) {
+  std::vector<NodeId> stack{from};
+  std::set<NodeId> seen;
+  while (!stack.empty()) {
+    const NodeId id = stack.back();
+    stack.pop_back();
+    if (!seen.insert(id).second) continue;
+    if (seen.size() > 64) return false; // a packed weight is a few steps away from what the file holds
+    const Node& node = f[id];
+    if (node.kind == NodeKind::input) {
+      const auto& input = std::get<InputAttr>(node.attr);
+      if (input.role != Role::weight) return false;
+      names.insert(input.name);
+    }
+    stack.insert(stack.end(), node.inputs.begin(), node.inputs.end());
+  }
+  return true;
+}
+
+std::string about(const search::KernelPlace& place) {
+  const Function& f = *place.function;
+  std::set<std::string> weights;
+  for (const kernel::ConeValue& value : place.given->values)
+    if (value.role == kernel::ValueRole::input)
+      if (std::set<std::string> names; only_weights(f, value.origin, names)) weights.merge(names);
+  constexpr size_t most = 3;
+  std::string text;
+  size_t shown = 0;
+  for (const std::string& name : weights)
+    if (shown++ < most) text += (text.empty() ? "" : ", ") + name;
+  if (weights.size() > most) text += fmt::format(" and {} more", weights.size() - most);
+  for (const NodeId root : place.roots)
+    if (text.empty()) text = f[root].origin;
+  return text;
+}
+
+} // namespace
 
 KernelChooser::KernelChooser(ChoiceOptions options) : options_(std::move(options)) {
   for (const int threads : {1, options_.limits.threads})
@@ -120,6 +162,7 @@ Result<PlannedKernel> KernelChooser::choose(const search::KernelPlace& place, Ex
     made.report.computes +=
         fmt::format("{}{}[{}]", made.report.computes.empty() ? "" : " ", value.name, extents);
   }
+  made.report.about = about(place);
   made.dimensions = canonical->dimensions;
   for (const auto& [name, given] : canonical->names)
     if (name[0] != 'o')
@@ -166,7 +209,9 @@ Result<PlannedKernel> KernelChooser::choose(const search::KernelPlace& place, Ex
     done = !pinned->second.empty() && use(pinned->second, canonical->cone, made).ok();
     made.report.tuned = done;
   } else if (options_.cache) {
-    if (auto entry = options_.cache->find(*made.key)) {
+    if (auto entry = options_.cache->find_near(*made.key)) {
+      if (entry->key.bucket != made.key->bucket)
+        made.report.note = fmt::format("tuned for other sizes ({})", entry->key.bucket);
       auto used = use_entry(std::move(*entry), canonical->cone, made);
       if (!used) return used.failure();
       done = *used;

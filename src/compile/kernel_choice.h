@@ -17,11 +17,13 @@ namespace luminal::compile {
 /// What report() says of a kernel.
 struct KernelReport {
   std::string name;
-  std::string computes;       ///< its results: "y[32, 48]"
-  std::string key;            ///< of the tuning cache
-  bool tuned = false;         ///< the schedule comes from measuring, else it is the default one
-  bool given = false;         ///< or the caller's (ChoiceOptions::schedules)
-  double seconds = 0;         ///< of one launch where it was measured, at `sizes`; 0: never
+  std::string computes; ///< its results: "y[32, 48]"
+  std::string about =
+      {};             ///< what a person knows it by: weights that it reads, else the line that asked for it
+  std::string key;    ///< of the tuning cache
+  bool tuned = false; ///< the schedule comes from measuring, else it is the default one
+  bool given = false; ///< or the caller's (ChoiceOptions::schedules)
+  double seconds = 0; ///< of one launch where it was measured, at `sizes`; 0: never
   double usual_seconds = 0;   ///< of the default schedule, where this run measured it
   double limit_fraction = 0;  ///< of the machine's limit; 0: not known
   std::string sizes;          ///< "n=1 past=64": of dynamic dimensions

@@ -61,6 +61,7 @@ public:
 
   Result<SearchSummary> run(std::vector<KernelReport>& reports) {
     collect();
+    if (auto done = check_filter(); !done) return done.failure();
     if (auto done = measure(); !done) return done.failure();
     tune_all();
     if (auto done = confirm(); !done) return done.failure();
@@ -104,6 +105,24 @@ private:
     }
   }
 
+  /// A filter that lets nothing through is a misspelt one.
+  Result<void> check_filter() const {
+    constexpr size_t most = 20;
+    std::string names;
+    size_t count = 0;
+    for (const Group& group : groups_) {
+      if (how_.filter.empty() || wanted(group)) return {};
+      const KernelReport& report = kernel(group).report;
+      if (count++ < most)
+        names += fmt::format("\n  {} {}{}", report.name, report.computes,
+                             report.about.empty() ? "" : fmt::format(" ({})", report.about));
+    }
+    if (groups_.empty()) return {};
+    if (count > most) names += fmt::format("\n  and {} more", count - most);
+    return Failure{
+        fmt::format("no kernel's name, results or weights hold \"{}\"; there are{}", how_.filter, names)};
+  }
+
   search::SelectOptions select_options(const Group& group) const {
     search::SelectOptions select;
     select.build = built_.chooser->build_options(kernel(group).threads);
@@ -125,7 +144,8 @@ private:
     const KernelReport& report = kernel(group).report;
     if (report.given) return false;
     return how_.filter.empty() || report.name.find(how_.filter) != std::string::npos ||
-           report.computes.find(how_.filter) != std::string::npos;
+           report.computes.find(how_.filter) != std::string::npos ||
+           report.about.find(how_.filter) != std::string::npos;
   }
 
   /// One kernel alone, with the code that it has.
@@ -519,6 +539,7 @@ private:
       if (group.improved)
         summary_.changed.push_back({.name = kernel(group).report.name,
                                     .computes = kernel(group).report.computes,
+                                    .about = kernel(group).report.about,
                                     .launches = group.launches,
                                     .before = group.before,
                                     .after = group.after,

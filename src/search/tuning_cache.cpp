@@ -311,6 +311,17 @@ std::optional<TuningEntry> TuningCache::find(const TuningKey& key) {
   return result;
 }
 
+/// The sizes that each structure has entries for: one pass over the file for all lookups of a compilation, another one after each put.
+void TuningCache::read_sizes() {
+  sizes_.emplace();
+  on_file([&](SqlConnection& file) {
+    SqlStatement row(file, "SELECT structure, bucket FROM tuned WHERE bucket <> ''");
+    std::string structure, bucket;
+    while (row.step())
+      if (row.text(0, structure) && row.text(1, bucket)) sizes_->emplace(structure, bucket);
+  });
+}
+
 void TuningCache::write_touched(SqlConnection& file) const {
   for (const auto& [hash, time] : touched_)
     SqlStatement(file, "UPDATE tuned SET used = ? WHERE key = ?").bind(time).bind(hash).step();
@@ -330,6 +341,7 @@ bool TuningCache::wins(SqlConnection* file, const TuningEntry& entry, Keep keep)
 }
 
 TuningCache::Imported TuningCache::put_now(const std::vector<const TuningEntry*>& entries, Keep keep) {
+  sizes_.reset();
   Imported total;
   const bool written = write([&](SqlConnection& file) {
     total = {};

@@ -95,6 +95,8 @@ public:
 
   /// The entry for the key; none where its schedule is quarantined. Thread-safe, as all members.
   std::optional<TuningEntry> find(const TuningKey& key);
+  /// The same, or where it is absent the entry for the nearest other sizes of the same dimensions (nearest by ratio).
+  std::optional<TuningEntry> find_near(const TuningKey& key);
   enum class Keep : uint8_t { better, newest };
   /// Keeps the entry, or with Keep::better the better of it and what is there. Returns whether the given one was kept: not where it
   /// is quarantined. Throws Error for an entry that is none (mistake_in).
@@ -138,6 +140,7 @@ private:
   std::optional<QuarantineEntry> quarantined_now(const Hash128& key, const Hash128& schedule);
   void flush_memory();
   void write_touched(SqlConnection& file) const;
+  void read_sizes();
   int64_t prune_now(const Prune& what);
   int64_t now() const;
 
@@ -149,6 +152,7 @@ private:
   bool said_ = false;
   std::map<std::string, int64_t> touched_;    // hashes of keys in the file, and when they were asked for
   std::map<std::string, TuningEntry> memory_; // by hash of the key
+  std::optional<std::multimap<std::string, std::string>> sizes_; // structure -> buckets of the file's entries
   std::map<std::pair<std::string, std::string>, QuarantineEntry> memory_quarantine_; // by hashes
 };
 

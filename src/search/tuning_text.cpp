@@ -126,7 +126,10 @@ Result<ImportedText> import_entries(std::string_view text) {
       if (number == 1)
         return Failure{fmt::format("line 1: {{\"{}\": {}}} is expected: no export of tuning results",
                                    head_key, TuningCache::version)};
-      result.mistakes.push_back(fmt::format("line {}: {}", number, utf8_sanitized(e.what())));
+      std::string_view reason = e.what();
+      if (reason.starts_with("[json.exception"))
+        reason.remove_prefix(reason.find("] ") + 2); // words of the library
+      result.mistakes.push_back(fmt::format("line {}: {}", number, utf8_sanitized(reason)));
     }
   }
   return result;

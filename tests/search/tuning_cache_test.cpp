@@ -65,6 +65,43 @@ TEST(TuningCache, FindsWhatWasPut) {
   }
 }
 
+/// Of several sizes the nearest by ratio serves; entries of other ranges, dimensions or kernels never do.
+TEST(TuningCache, TheNearestSizeServes) {
+  ScratchFolder folder("near");
+  const auto entry = [](const char* bucket, const char* schedule) {
+    TuningEntry e = example_entry(1);
+    e.key.bucket = bucket;
+    e.schedule = schedule;
+    return e;
+  };
+  const auto asked = [&](TuningCache& cache, const char* bucket) {
+    const auto found = cache.find_near(entry(bucket, "").key);
+    return found ? found->key.bucket : std::string("none");
+  };
+  for (const bool on_disk : {true, false}) {
+    SCOPED_TRACE(on_disk);
+    TuningCache cache(on_disk ? folder.file() : std::string());
+    EXPECT_EQ(asked(cache, "m=5 of 1..128"), "none");
+    for (const char* bucket : {"m=1 of 1..128", "m=32 of 1..128", "m=128 of 1..128", "m=6 of 1..64",
+                               "n=6 of 1..128", "m=5 of 1..128 k=9"})
+      cache.put(entry(bucket, "split mm i io ii 6\n"));
+    TuningEntry other = entry("m=6 of 1..128", "split mm i io ii 6\n");
+    other.key.threads = 7;
+    cache.put(other);
+    EXPECT_EQ(asked(cache, "m=32 of 1..128"), "m=32 of 1..128");
+    EXPECT_EQ(asked(cache, "m=12 of 1..128"), "m=32 of 1..128");
+    EXPECT_EQ(asked(cache, "m=5 of 1..128"), "m=1 of 1..128");
+    EXPECT_EQ(asked(cache, "m=100 of 1..128"), "m=128 of 1..128");
+    EXPECT_EQ(asked(cache, "m=7 of 1..128 k=90"), "m=5 of 1..128 k=9");
+    EXPECT_EQ(asked(cache, "m=7 of 1..129"), "none");
+    EXPECT_EQ(asked(cache, "p=7 of 1..128"), "none");
+    EXPECT_EQ(asked(cache, ""), "none");
+    // What is wrong there is not used, the next one is.
+    cache.quarantine(entry("m=32 of 1..128", "").key, "split mm i io ii 6\n", "wrong", "");
+    EXPECT_EQ(asked(cache, "m=32 of 1..128"), "m=128 of 1..128");
+  }
+}
+
 TEST(TuningCache, TheBetterEntryStays) {
   const ScratchFolder folder("better");
   for (const std::string& path : {folder.file(), std::string()}) {
