@@ -43,16 +43,16 @@ std::span<const Setting> settings_table() { return table; }
 
 std::vector<std::string> unknown_settings() {
   // Tests and benchmarks of the tree read these.
-  constexpr std::string_view of_the_tree[] = {"LUMINAL_TEST_", "LUMINAL_PEERS_", "LUMINAL_UPDATE",
-                                              "LUMINAL_EGGLOG_"};
+  constexpr std::string_view prefix = "LUMINAL_", of_the_tree[] = {"TEST_", "PEERS_", "UPDATE", "EGGLOG_"};
   std::vector<std::string> names;
   for (char** entry = environ; entry && *entry; entry++) {
     const std::string_view text(*entry), name = text.substr(0, text.find('='));
     const bool known = std::any_of(std::begin(table), std::end(table),
                                    [&](const Setting& setting) { return setting.name == name; }) ||
-                       std::any_of(std::begin(of_the_tree), std::end(of_the_tree),
-                                   [&](std::string_view prefix) { return name.starts_with(prefix); });
-    if (name.starts_with("LUMINAL_") && !known) names.emplace_back(name);
+                       std::any_of(std::begin(of_the_tree), std::end(of_the_tree), [&](std::string_view of) {
+                         return name.substr(std::min(name.size(), prefix.size())).starts_with(of);
+                       });
+    if (name.starts_with(prefix) && !known) names.emplace_back(name);
   }
   return names;
 }

@@ -50,18 +50,6 @@ struct Measured {
   double peak_fraction() const { return peak > 0 ? mean() * flops / peak : 0; }
 };
 
-/// Memory that the system could give now; 0: not known.
-int64_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string word; file >> word;)
-    if (word == "MemAvailable:") {
-      int64_t kib = 0;
-      file >> kib;
-      return kib * 1024;
-    }
-  return 0;
-}
-
 std::vector<int> parse_threads(const std::string& text) {
   if (text.empty()) return {setting_threads()};
   std::vector<int> counts;
@@ -70,8 +58,8 @@ std::vector<int> parse_threads(const std::string& text) {
     char* end = nullptr;
     const long count = std::strtol(word.c_str(), &end, 10);
     if (end == word.c_str() || *end != 0 || count < 1 || count > 1024)
-      throw Error(
-          fmt::format("--threads: \"{}\" is no number of threads; write --threads 2 or --threads 1,2", word));
+      throw UsageError(fmt::format(
+          "--threads: \"{}\" is not a number of threads; write --threads 2 or --threads 1,2", word));
     counts.push_back(int(count));
   }
   return counts;
@@ -95,14 +83,15 @@ const ModelShape& shape_of(const BenchArguments& a) {
   std::string names;
   for (const ModelShape& known : model_shapes())
     names += (names.empty() ? "" : ", ") + std::string(known.name);
-  throw Error(fmt::format("--random-weights: \"{}\" is no known shape: {}", a.random, names));
+  throw UsageError(fmt::format("--random-weights: \"{}\" is not a known shape: {}", a.random, names));
 }
 
 StorageType type_of(const BenchArguments& a) {
   const auto type = storage_type_from_name(a.type);
   if (!type)
-    throw Error(
-        fmt::format("--type: \"{}\" is no type; f32 f16 bf16 q8_0 q4_0 q4_k q5_k q6_k can be made", a.type));
+    throw UsageError(fmt::format("--type: \"{}\" is not a type; f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q2_k "
+                                 "q3_k q4_k q5_k q6_k can be made",
+                                 a.type));
   return *type;
 }
 
@@ -267,10 +256,9 @@ Json to_json(const std::vector<Measured>& rows, const std::string& name, const M
 
 int bench(const BenchArguments& a) {
   end_on_interrupt();
-  if (a.model.empty() == a.random.empty())
-    throw Error("bench: give either a model or --random-weights SHAPE");
+  if (a.model.empty() == a.random.empty()) throw UsageError("give either a model or --random-weights SHAPE");
   if (!a.save.empty() && a.random.empty())
-    throw Error("bench: --save writes a random model; it needs --random-weights SHAPE");
+    throw UsageError("--save writes a random model; it needs --random-weights SHAPE");
   const std::vector<int> threads = parse_threads(a.threads);
   RandomModel random;
   std::optional<Result<ModelFile>> opened;
@@ -328,49 +316,55 @@ void add_bench(CLI::App& app, int& exit_code) {
   auto a = std::make_shared<BenchArguments>();
   auto* verb =
       app.add_subcommand("bench", "Measure a model: tokens per second of a prompt and of generation");
-  verb->add_option("model", a->model, "GGUF, safetensors or a Hugging Face folder");
+  verb->add_option("-m,--model,model", a->model, "GGUF, safetensors or a Hugging Face folder");
   std::string names;
   for (const ModelShape& shape : model_shapes())
     names += (names.empty() ? "" : ", ") + std::string(shape.name);
   verb->add_option("--random-weights", a->random,
                    "Instead of a model: random weights in the shape of " + names);
-  verb->add_option("--type", a->type, "Of random matrices: f32 f16 bf16 q8_0 q4_0 q4_k q5_k q6_k")
+  verb->add_option("--type", a->type,
+                   "Of random matrices: f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q2_k q3_k q4_k q5_k q6_k")
       ->capture_default_str();
   verb->add_option("--seed", a->seed, "Of random weights and tokens")
-      ->check(CLI::Range(int64_t(0), int64_t(1) << 62))
+      ->check(whole(0, int64_t(1) << 62))
       ->capture_default_str();
   verb->add_option("--save", a->save, "Write the random model as a GGUF file; -r 0 does nothing else");
-  verb->add_option("-p,--prompt", a->prompt, "Tokens of the prompt; 0: no such test")
-      ->check(CLI::Range(int64_t(0), int64_t(1) << 30))
+  verb->add_option("-p,--prompt,--n-prompt", a->prompt, "Tokens of the prompt; 0: no such test")
+      ->check(whole(0, int64_t(1) << 30))
       ->capture_default_str();
-  verb->add_option("-n,--predict", a->generate, "Tokens to generate one by one; 0: no such test")
-      ->check(CLI::Range(int64_t(0), int64_t(1) << 30))
+  verb->add_option("-n,--predict,--n-gen", a->generate, "Tokens to generate one by one; 0: no such test")
+      ->check(whole(0, int64_t(1) << 30))
       ->capture_default_str();
-  verb->add_option("-d,--depth", a->depth, "Tokens that are in the cache before")
-      ->check(CLI::Range(int64_t(0), int64_t(1) << 30))
+  verb->add_option("-d,--depth,--n-depth", a->depth, "Tokens that are in the cache before")
+      ->check(whole(0, int64_t(1) << 30))
       ->capture_default_str();
   verb->add_option("-r,--repetitions", a->repeats, "After one that is not counted")
-      ->check(CLI::Range(0, 1000))
+      ->check(whole(0, 1000))
       ->capture_default_str();
   verb->add_option("-t,--threads", a->threads,
                    "Worker threads, or several counts: 1,2 (default: LUMINAL_THREADS, or all cores)");
-  verb->add_option("-b,--batch", a->chunk, "Most prompt tokens in one step")
-      ->check(CLI::Range(1, 4096))
+  verb->add_option("-b,--batch,--batch-size", a->chunk, "Most prompt tokens in one step")
+      ->check(whole(1, 4096))
       ->capture_default_str();
   verb->add_option("--activations", a->activations, "As for luminal run: exact, bf16 or q8")
-      ->check(CLI::IsMember(models::activations_names()))
+      ->check(one_of(models::activations_names()))
       ->capture_default_str();
   verb->add_option("--cache-type", a->cache_type, "Type of the key-value cache")
-      ->check(CLI::IsMember({"f32", "f16"}))
+      ->check(one_of({"f32", "f16"}))
       ->capture_default_str();
   verb->add_option("--max-memory", a->max_memory,
-                   "Refuse to start if more may be needed (default: what is free): 512M, 8G");
+                   "Refuse to start if more may be needed (default: what is free): 512M, 8G")
+      ->check(memory_amount());
   verb->add_option("--tune", a->tune, "First search faster kernels for so many seconds; see luminal tune")
       ->check(between(0, 1e7));
   verb->add_flag("--no-cache", a->no_cache, "Do not read or write machine code on disk");
   verb->add_flag("--report", a->report, "Print what was compiled and why");
   verb->add_flag("--json", a->json, "One JSON object; keys in docs/program.md");
-  verb->callback([a, &exit_code] { exit_code = bench(*a); });
+  verb->callback([a, verb, &exit_code] {
+    if (a->random.empty())
+      refuse_options(*verb, {"--type"}, "it is for --random-weights; a file has its own types");
+    exit_code = bench(*a);
+  });
 }
 
 } // namespace luminal::cli

@@ -254,10 +254,12 @@ void add_cache(CLI::App& app, int& exit_code) {
       ->required();
   auto* pruning = add("prune", "Removes entries, the least recently used first", prune,
                       "One object: path, removed, left, bytes");
-  pruning->add_option("--max-size", arguments->max_size,
-                      "Until the file has this size: 16M, 512K (default: the usual bound, 64M)");
+  pruning
+      ->add_option("--max-size", arguments->max_size,
+                   "Until the file has this size: 16M, 512K (default: the usual bound, 64M)")
+      ->check(memory_amount());
   pruning->add_option("--unused", arguments->unused_days, "Entries that nobody asked for in so many DAYS")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(between(0, 1e6));
   pruning->add_flag("--all", arguments->all, "All entries");
   pruning->add_flag("--quarantine", arguments->quarantine,
                     "Forget quarantined schedules: they may be tried again");

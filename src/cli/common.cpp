@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <fstream>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -16,19 +17,6 @@ void on_interrupt(int) {
   if (interrupts.fetch_add(1) > 0) _exit(interrupted);
 }
 } // namespace
-
-CLI::Validator between(double low, double high) {
-  return CLI::Validator(
-      [=](const std::string& text) {
-        char* end = nullptr;
-        const double value = std::strtod(text.c_str(), &end);
-        const bool number = end != text.c_str() && *end == 0;
-        return number && value >= low && value <= high
-                   ? std::string()
-                   : fmt::format("{} to {} is expected, not {}", low, high, text);
-      },
-      "");
-}
 
 int64_t parse_bytes(const std::string& text) {
   char* end = nullptr;
@@ -44,7 +32,8 @@ int64_t parse_bytes(const std::string& text) {
                                                : 0;
   double bytes = number * factor;
   if (end == text.c_str() || factor == 0 || !(bytes > 0) || bytes > 9e18)
-    throw Error(fmt::format("\"{}\" is no amount of memory; write 512M, 8G or a number of bytes", text));
+    throw UsageError(
+        fmt::format("\"{}\" is not an amount of memory; write 512M, 8G or a number of bytes", text));
   return int64_t(bytes);
 }
 
@@ -53,6 +42,17 @@ std::string show_bytes(int64_t bytes) {
   if (bytes >= 1 << 20) return fmt::format("{:.1f} MiB", double(bytes) / (1 << 20));
   if (bytes >= 1 << 10) return fmt::format("{:.1f} KiB", double(bytes) / (1 << 10));
   return fmt::format("{} bytes", bytes);
+}
+
+int64_t available_memory() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string word; file >> word;)
+    if (word == "MemAvailable:") {
+      int64_t kib = 0;
+      file >> kib;
+      return kib * 1024;
+    }
+  return 0;
 }
 
 int64_t peak_memory() {

@@ -1,9 +1,12 @@
 // cli/common.h -- what the verbs share: results on stdout, everything else on stderr.
 #pragma once
+#include "luminal/error.h"
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 namespace luminal::cli {
 
@@ -11,6 +14,12 @@ using Json = nlohmann::ordered_json;
 
 /// Exit codes, as `luminal --help` states them.
 enum ExitCode : int { ok = 0, failed = 1, usage = 2, interrupted = 130 };
+
+/// The program was called in a wrong way: exit code `usage`.
+class UsageError : public Error {
+public:
+  explicit UsageError(const std::string& text) : Error(text) {}
+};
 
 /// One file a verb: adds its subcommand; the callback sets `exit_code`.
 void add_run(CLI::App& app, int& exit_code);
@@ -26,11 +35,27 @@ void add_export(CLI::App& app, int& exit_code);
 void add_help(CLI::App& app, int& exit_code);
 int run_demo();
 
-/// "512M", "8G", "1.5GiB", "4096": bytes. Throws Error naming the text.
+/// "512M", "8G", "1.5GiB", "4096": bytes. Throws UsageError naming the text.
 int64_t parse_bytes(const std::string& text);
 std::string show_bytes(int64_t bytes); // "1.50 GiB"
-/// A number within bounds. (CLI::Range lets NaN pass.)
-CLI::Validator between(double low, double high);
+/// Memory that the system could give now; 0: not known.
+int64_t available_memory();
+/// What an option takes; the messages are ours. (CLI::Range lets NaN pass.)
+CLI::Validator between(double low, double high); ///< a number
+CLI::Validator whole(int64_t low, int64_t high); ///< a whole number
+CLI::Validator one_of(std::vector<std::string> words);
+CLI::Validator memory_amount(); ///< what parse_bytes reads
+/// Throws UsageError for the first of these options that was given: they would be ignored.
+void refuse_options(const CLI::App& verb, const std::vector<std::string>& names, const std::string& why);
+/// NAME=SIZE of --size: {"n", 128}. Throws UsageError.
+std::map<std::string, int64_t> parse_sizes(const std::vector<std::string>& texts);
+/// A file's text; of "-" all of standard input. Throws Error.
+std::string read_text(const std::string& path);
+
+/// Options of llama.cpp that `verb` does not have, each with what to do instead: to use one is a mistake that says so.
+void name_llama_cpp_options(CLI::App& verb);
+/// argv without the name of the program, CLI11's order (last one first). Words such as -ngl, which CLI11 would read as -n gl, become their long spelling.
+std::vector<std::string> spelled_out(int argc, const char* const* argv);
 /// Peak resident memory of the process, in bytes.
 int64_t peak_memory();
 bool stderr_is_terminal();

@@ -5,7 +5,6 @@
 #include "egraph/egg_view.h"
 #include <fmt/format.h>
 #include <iostream>
-#include <iterator>
 
 namespace luminal::cli {
 namespace {
@@ -25,17 +24,14 @@ void write_view(const std::string& path, const std::string& text) {
   fmt::print(stderr, "wrote {}\n", path);
 }
 
-std::string read_program(const std::string& path) {
-  if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-  Result<std::string> text = read_file(path);
-  if (!text.ok()) throw Error(text.error());
-  return std::move(*text);
-}
-
 /// Runs one file; a program that fails has printed its outputs up to the mistake.
 int run_egg(const EggArguments& a, const std::string& path, Json& all) {
   if (a.format) {
-    std::cout << egraph::format_egg(read_program(path), path);
+    const std::string text = egraph::format_egg(read_text(path), path == "-" ? "<stdin>" : path);
+    if (a.json)
+      all.push_back({{"file", path}, {"text", text}});
+    else
+      std::cout << text;
     return ok;
   }
   Json outputs = Json::array();
@@ -59,7 +55,7 @@ int run_egg(const EggArguments& a, const std::string& path, Json& all) {
   std::string error;
   try {
     if (path == "-")
-      program.run(read_program(path), "<stdin>");
+      program.run(read_text(path), "<stdin>");
     else
       program.run_file(path);
   } catch (const Error& failure) {
@@ -86,7 +82,7 @@ int run_egg(const EggArguments& a, const std::string& path, Json& all) {
 
 int egg(const EggArguments& a) {
   if ((!a.dot.empty() || !a.html.empty()) && a.files.size() != 1)
-    throw Error("--dot and --html draw the e-graph of one file");
+    throw UsageError("--dot and --html draw the e-graph of one file");
   int code = ok;
   Json all = Json::array();
   for (const std::string& path : a.files) code = std::max(code, run_egg(a, path, all));
@@ -106,21 +102,31 @@ void add_egg(CLI::App& app, int& exit_code) {
   command->add_flag("--json", a->json,
                     "One JSON array: file, outputs, error of each program, and with --stats its stats");
   command->add_flag("--format", a->format, "Print the programs in their normal form instead of running them");
-  command->add_option("--limit-rows", a->rows, "Stop with an error at this many rows");
-  command->add_option("--limit-bytes", a->bytes,
-                      "Stop with an error at this much memory of the e-graph, such as 512M");
-  command->add_option("--limit-iterations", a->iterations, "Stop with an error after this many iterations");
+  command->add_option("--limit-rows", a->rows, "Stop with an error at this many rows")
+      ->check(whole(1, int64_t(1) << 62));
+  command
+      ->add_option("--limit-bytes", a->bytes,
+                   "Stop with an error at this much memory of the e-graph, such as 512M")
+      ->check(memory_amount());
+  command->add_option("--limit-iterations", a->iterations, "Stop with an error after this many iterations")
+      ->check(whole(1, int64_t(1) << 62));
   command->add_option("--limit-seconds", a->seconds, "Stop with an error after this time")
-      ->check(CLI::NonNegativeNumber);
+      ->check(between(0, 1e9));
   command->add_option("--threads", a->threads, "Threads for matching; results do not depend on it")
-      ->check(CLI::Range(1, 1024));
+      ->check(whole(1, 1024));
   command->add_option("--dot", a->dot, "Draw a class and what lies below it for Graphviz, to this file");
   command->add_option("--html", a->html,
                       "A page to click through the e-graph from a class, offline, to this file");
   command->add_option("--class", a->focus,
                       "The class to draw, as an expression; default: the last global that is a class");
-  command->add_option("--nodes", a->nodes, "Most rows in a drawing (200 in --dot, 5000 in --html)");
-  command->callback([a, &exit_code] { exit_code = egg(*a); });
+  command->add_option("--nodes", a->nodes, "Most rows in a drawing (200 in --dot, 5000 in --html)")
+      ->check(whole(1, 1000000));
+  command->callback([a, command, &exit_code] {
+    if (a->dot.empty() && a->html.empty())
+      refuse_options(*command, {"--class", "--nodes"}, "it is for the drawings of --dot and --html");
+    if (a->format) refuse_options(*command, {"--stats", "--dot", "--html"}, "with --format nothing is run");
+    exit_code = egg(*a);
+  });
 }
 
 } // namespace luminal::cli

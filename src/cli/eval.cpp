@@ -71,7 +71,7 @@ void read_dims(Task& task, const std::vector<std::string>& options) {
     char* end = nullptr;
     const int64_t value = cut == std::string::npos ? 0 : std::strtoll(option.c_str() + cut + 1, &end, 10);
     if (cut == std::string::npos || cut == 0 || end == option.c_str() + cut + 1 || *end)
-      throw Error(fmt::format("--dim {}: NAME=SIZE is expected, such as --dim S=3", option));
+      throw UsageError(fmt::format("--dim {}: NAME=SIZE is expected, such as --dim S=3", option));
     set_dim(task, option.substr(0, cut), value, "--dim " + option);
   }
 }
@@ -181,10 +181,11 @@ Results run_plan(const Task& task, const EvalArguments& a, Json& timings) {
   options.cache = !a.no_cache;
   if (!a.no_cache) options.tuning = compile::usual_tuning_cache(false);
   options.pool = &pool;
+  options.sizes = task.dims; // what was tuned for these sizes
   for (const std::string& given : a.schedules) {
     const size_t cut = given.find('=');
     if (cut == std::string::npos || cut == 0)
-      throw Error(
+      throw UsageError(
           fmt::format("--schedule {}: KERNEL=FILE is expected, such as --schedule k0=schedule.txt", given));
     auto text = read_file(given.substr(cut + 1));
     if (!text) throw Error(text.error());
@@ -340,7 +341,7 @@ int eval(const EvalArguments& a) {
   register_file_effects();
   if (!a.output.empty() && !a.output.ends_with(".safetensors") && !a.output.ends_with(".npy") &&
       !a.output.starts_with("/dev/"))
-    throw Error(fmt::format("{}: the output must end in .safetensors or .npy", a.output));
+    throw UsageError(fmt::format("{}: the output must end in .safetensors or .npy", a.output));
   const Task task = read_task(a);
   Json timings = {{"compile_s", nullptr},
                   {"load_s", nullptr},
@@ -423,21 +424,26 @@ void add_eval(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false);
   auto* interpret =
       verb->add_flag("--interpret", a->interpret, "By the interpreter, which is the meaning of every term");
-  verb->add_flag("--check", a->check,
-                 "Hold the plan's results against the interpreter; exit code 1 where they differ")
-      ->excludes(interpret);
+  auto* check = verb->add_flag(
+      "--check", a->check, "Hold the plan's results against the interpreter; exit code 1 where they differ");
+  check->excludes(interpret);
   verb->add_option("--slack", a->slack, "Of the error bounds of --check")
-      ->check(CLI::Range(1.0, 1e6))
+      ->check(between(1, 1e6))
+      ->needs(check)
       ->capture_default_str();
   verb->add_option("--schedule", a->schedules,
                    "KERNEL=FILE: the text of a kernel's schedule, instead of the usual one; may be repeated")
       ->allow_extra_args(false)
       ->excludes(interpret);
-  verb->add_option("--threads,-t", a->threads, "Worker threads")->check(CLI::Range(1, 1024));
+  verb->add_option("--threads,-t", a->threads, "Worker threads")->check(whole(1, 1024));
   verb->add_flag("--no-cache", a->no_cache, "Do not use machine code and tuning results kept on disk");
   verb->add_flag("--json", a->json,
                  "One JSON object: file, function, by, dims, inputs, results, check, timings");
-  verb->callback([a, &exit_code] { exit_code = eval(*a); });
+  verb->callback([a, verb, &exit_code] {
+    if (a->interpret)
+      refuse_options(*verb, {"--threads", "--no-cache"}, "the interpreter has no threads and keeps nothing");
+    exit_code = eval(*a);
+  });
 }
 
 } // namespace luminal::cli

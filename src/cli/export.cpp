@@ -46,19 +46,6 @@ std::string name_of(const ExportArguments& a) {
   return name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) ? "model_" + name : name;
 }
 
-std::map<std::string, int64_t> parse_sizes(const std::vector<std::string>& texts) {
-  std::map<std::string, int64_t> sizes;
-  for (const std::string& text : texts) {
-    const size_t cut = text.find('=');
-    char* end = nullptr;
-    const int64_t value = cut == std::string::npos ? 0 : std::strtoll(text.c_str() + cut + 1, &end, 10);
-    if (cut == 0 || cut == std::string::npos || end == text.c_str() + cut + 1 || *end || value < 1)
-      throw Error(fmt::format("--size {}: NAME=SIZE is expected, such as --size n=128", text));
-    sizes[text.substr(0, cut)] = value;
-  }
-  return sizes;
-}
-
 struct Program {
   Module module;
   std::map<std::string, int64_t> sizes;
@@ -179,23 +166,30 @@ void add_export(CLI::App& app, int& exit_code) {
                    "Typical size of a dynamic dimension, which schedules are made for: n=128")
       ->allow_extra_args(false);
   verb->add_option("-c,--ctx", a->context, "Positions of the context, as for luminal run")
-      ->check(CLI::Range(int64_t(0), int64_t(1) << 30));
+      ->check(whole(0, int64_t(1) << 30));
   verb->add_option("-b,--batch", a->chunk, "Most tokens in one step")
-      ->check(CLI::Range(1, 4096))
+      ->check(whole(1, 4096))
       ->capture_default_str();
   verb->add_option("--cache-type", a->cache_type, "Type of the key-value cache")
-      ->check(CLI::IsMember({"f32", "f16"}))
+      ->check(one_of({"f32", "f16"}))
       ->capture_default_str();
   verb->add_option("--activations", a->activations, "As for luminal run: exact, bf16 or q8")
-      ->check(CLI::IsMember(models::activations_names()))
+      ->check(one_of(models::activations_names()))
       ->capture_default_str();
   verb->add_flag("--all-logits", a->all_logits, "Logits of every token of a step, not of the last one only");
   verb->add_option("-t,--threads", a->threads,
                    "Worker threads that schedules are made for; any number can run them")
-      ->check(CLI::Range(0, 1024));
+      ->check(whole(0, 1024));
   verb->add_flag("--report", a->report, "Print what was compiled and why");
   verb->add_flag("--json", a->json, "One JSON object; keys in docs/program.md");
-  verb->callback([a, &exit_code] { exit_code = export_program(*a); });
+  verb->callback([a, verb, &exit_code] {
+    if (a->path.ends_with(".lum"))
+      refuse_options(*verb, {"--ctx", "--batch", "--cache-type", "--activations", "--all-logits"},
+                     "it is for models, and " + a->path + " is a module of terms");
+    else
+      refuse_options(*verb, {"--inputs"}, "it gives weights to a module of terms, and a model has its own");
+    exit_code = export_program(*a);
+  });
 }
 
 } // namespace luminal::cli

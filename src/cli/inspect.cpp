@@ -1,13 +1,12 @@
 // cli/inspect.cpp -- `luminal inspect FILE`: what is in a model file.
+#include "base/file.h"
 #include "cli/common.h"
 #include "formats/model_files.h"
 #include "ir/term.h"
 #include "luminal/pass.h"
 #include "models/llama.h"
 #include <fmt/format.h>
-#include <fstream>
 #include <iostream>
-#include <sstream>
 
 namespace luminal::cli {
 namespace {
@@ -34,10 +33,7 @@ Json config_json(const ModelConfig& c) {
 }
 
 void write_text(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) throw Error(fmt::format("{} cannot be written", path));
+  if (const Result<void> written = write_file(path, text); !written) throw Error(written.error());
   fmt::print(stderr, "wrote {}\n", path);
 }
 
@@ -46,23 +42,99 @@ Pass chosen_passes(const InspectArguments& a, const std::shared_ptr<PassTable>& 
   return a.passes.empty() ? passes::none() : timed(checked(parse_passes(a.passes)), table);
 }
 
+Json passes_json(const PassTable& table) {
+  Json rows = Json::array();
+  for (const PassTime& row : table.rows)
+    rows.push_back({{"name", row.name},
+                    {"ms", row.ms},
+                    {"nodes_before", row.nodes_before},
+                    {"nodes_after", row.nodes_after},
+                    {"changes", row.changes}});
+  return rows;
+}
+
+std::string_view role_name(Role role) {
+  switch (role) {
+  case Role::argument: return "argument";
+  case Role::weight: return "weight";
+  case Role::state: return "state";
+  }
+  return "";
+}
+
+/// Dimensions and functions of a module.
+Json module_json(const Module& module) {
+  Json json{{"dimensions", Json::array()}, {"assumptions", Json::array()}, {"functions", Json::array()}};
+  for (const Expr symbol : module.symbols)
+    json["dimensions"].push_back({{"name", std::string(symbol.name())},
+                                  {"low", symbol.range().low},
+                                  {"high", symbol.range().high},
+                                  {"multiple", symbol.multiple()}});
+  for (const Expr condition : module.assumptions) json["assumptions"].push_back(to_string(condition));
+  for (const Function& f : module.functions) {
+    Json inputs = Json::array(), results = Json::array();
+    for (const NodeId id : f.params) {
+      const auto& input = std::get<InputAttr>(f[id].attr);
+      inputs.push_back({{"name", input.name},
+                        {"role", std::string(role_name(input.role))},
+                        {"type", to_string(input.type)}});
+    }
+    for (const FunctionResult& result : f.results)
+      results.push_back({{"name", result.name}, {"type", to_string(f[result.value].type())}});
+    json["functions"].push_back(
+        {{"name", f.name}, {"nodes", f.nodes.size()}, {"inputs", inputs}, {"results", results}});
+  }
+  return json;
+}
+
+void show_json(const Json& json) {
+  std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+}
+
 /// A module in text form: parsed, verified, shown.
 int inspect_terms(const InspectArguments& a) {
-  std::ifstream in(a.path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  Module module = parse_module(text.str(), a.path);
+  Module module = parse_module(read_text(a.path), a.path);
   auto mistakes = verify(module);
   for (const auto& mistake : mistakes) fmt::print(stderr, "{}: {}\n", a.path, mistake);
+  PassTable passes;
   if (mistakes.empty()) {
     auto table = std::make_shared<PassTable>();
     chosen_passes(a, table).run(module);
-    if (!table->rows.empty()) fmt::print(stderr, "{}", table->to_string());
+    passes = *table;
+    if (!passes.rows.empty()) fmt::print(stderr, "{}", passes.to_string());
   }
   if (!a.dot.empty()) write_text(a.dot, to_dot(module));
   if (!a.html.empty()) write_text(a.html, to_html(module));
-  std::cout << to_string(module);
+  if (a.json) {
+    Json json{{"path", a.path}, {"kind", "terms"}};
+    json.update(module_json(module));
+    json["mistakes"] = mistakes;
+    if (!passes.rows.empty()) json["passes"] = passes_json(passes);
+    if (a.terms) json["terms"] = to_string(module);
+    show_json(json);
+  } else
+    std::cout << to_string(module);
   return mistakes.empty() ? ok : failed;
+}
+
+/// A model as terms: printed, drawn.
+int inspect_graph(const InspectArguments& a, const ModelFile& file) {
+  const Graph graph = std::move(models::make_llama(file, {}).graph);
+  if (!a.dot.empty()) write_text(a.dot, graph.to_dot());
+  if (!a.html.empty()) write_text(a.html, graph.to_html());
+  if (!a.terms && !a.json) return ok;
+  auto table = std::make_shared<PassTable>();
+  const std::string terms = a.terms ? graph.to_string(chosen_passes(a, table)) : std::string();
+  if (!table->rows.empty()) fmt::print(stderr, "{}", table->to_string());
+  if (!a.json) {
+    std::cout << terms;
+    return ok;
+  }
+  Json json{{"path", file.path}, {"kind", std::string(model_file_kind_name(file.kind))}};
+  if (!table->rows.empty()) json["passes"] = passes_json(*table);
+  if (a.terms) json["terms"] = terms;
+  show_json(json);
+  return ok;
 }
 
 int inspect(const InspectArguments& a) {
@@ -70,17 +142,7 @@ int inspect(const InspectArguments& a) {
   auto opened = open_model(a.path);
   if (!opened) throw Error(opened.error());
   const ModelFile& file = *opened;
-  if (a.terms || !a.dot.empty() || !a.html.empty()) {
-    Graph graph = std::move(models::make_llama(file, {}).graph);
-    if (!a.dot.empty()) write_text(a.dot, graph.to_dot());
-    if (!a.html.empty()) write_text(a.html, graph.to_html());
-    if (a.terms) {
-      auto table = std::make_shared<PassTable>();
-      std::cout << graph.to_string(chosen_passes(a, table));
-      if (!table->rows.empty()) fmt::print(stderr, "{}", table->to_string());
-    }
-    return ok;
-  }
+  if (a.terms || !a.dot.empty() || !a.html.empty()) return inspect_graph(a, file);
   if (a.json) {
     Json json{{"path", file.path},
               {"kind", std::string(model_file_kind_name(file.kind))},
@@ -101,7 +163,7 @@ int inspect(const InspectArguments& a) {
                                  {"shape", t.shape},
                                  {"offset", t.file_offset},
                                  {"bytes", t.bytes.size()}});
-    std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+    show_json(json);
     return ok;
   }
   fmt::print("{}: {}, {} tensors, {} parameters, {}\n", file.path, model_file_kind_name(file.kind),
@@ -133,9 +195,8 @@ void add_inspect(CLI::App& app, int& exit_code) {
       app.add_subcommand("inspect", "Show what a model file holds; or a module of terms (.lum)");
   inspect_app->add_option("file", a->path, "GGUF, safetensors, a Hugging Face folder, or terms in text form")
       ->required();
-  inspect_app->add_flag(
-      "--json", a->json,
-      "One JSON object: path, kind, parameters, tensor_bytes, config, tokenizer, metadata, tensors");
+  inspect_app->add_flag("--json", a->json,
+                        "One JSON object: path, kind, and what is in the file; keys in docs/program.md");
   inspect_app->add_flag("--terms", a->terms, "Print the model as terms");
   std::string names;
   for (const Pass& pass : all_passes()) names += (names.empty() ? "" : ", ") + pass.name();
@@ -144,7 +205,11 @@ void add_inspect(CLI::App& app, int& exit_code) {
       "With --terms or a .lum file: print the terms after these passes, with commas between: " + names);
   inspect_app->add_option("--dot", a->dot, "Write the graph for Graphviz to this file");
   inspect_app->add_option("--html", a->html, "Write a page that shows the graph, offline, to this file");
-  inspect_app->callback([a, &exit_code] { exit_code = inspect(*a); });
+  inspect_app->callback([a, inspect_app, &exit_code] {
+    if (!a->path.ends_with(".lum") && !a->terms)
+      refuse_options(*inspect_app, {"--passes"}, "it is for --terms, or a module of terms (.lum)");
+    exit_code = inspect(*a);
+  });
 }
 
 } // namespace luminal::cli

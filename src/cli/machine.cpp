@@ -1,5 +1,6 @@
 // cli/machine.cpp -- `luminal devices`, `luminal doctor`, `luminal help env`.
 #include "base/settings.h"
+#include "base/text.h"
 #include "base/thread_pool.h"
 #include "cli/common.h"
 #include "codegen/codegen.h"
@@ -7,6 +8,7 @@
 #include "formats/model_files.h"
 #include "luminal/luminal.h"
 #include "search/machine_profile.h"
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
@@ -88,7 +90,7 @@ void add_devices(CLI::App& app, int& exit_code) {
   verb->add_flag("--json", *json, "One JSON object");
   verb->add_flag("--measure", *fresh, "Measure again");
   verb->add_option("-t,--threads", *threads, "Worker threads (0: LUMINAL_THREADS, or all cores)")
-      ->check(CLI::Range(0, 1024));
+      ->check(whole(0, 1024));
   verb->callback([=, &exit_code] { exit_code = devices(*json, *fresh, *threads); });
 }
 
@@ -101,13 +103,13 @@ void add_doctor(CLI::App& app, int& exit_code) {
 }
 
 void add_help(CLI::App& app, int& exit_code) {
-  auto* help = app.add_subcommand("help", "help env: the environment variables");
-  auto topic = std::make_shared<std::string>();
+  auto* help = app.add_subcommand("help", "help VERB: its options; help env: the environment variables");
+  auto topics = std::make_shared<std::vector<std::string>>();
   auto json = std::make_shared<bool>(false);
-  help->add_option("topic", *topic, "env, or a verb");
-  help->add_flag("--json", *json, "One JSON array: name, default, doc");
+  help->add_option("topic", *topics, "env, or a verb");
+  help->add_flag("--json", *json, "One JSON array: name, default, doc; of verbs an object: topic, text");
   help->callback([=, &app, &exit_code] {
-    if (*topic == "env") {
+    if (topics->size() == 1 && (*topics)[0] == "env") {
       Json rows = Json::array();
       for (const auto& setting : settings_table()) {
         rows.push_back({{"name", std::string(setting.name)},
@@ -119,17 +121,21 @@ void add_help(CLI::App& app, int& exit_code) {
       return;
     }
     const CLI::App* about = &app;
-    if (!topic->empty()) {
-      about = nullptr;
-      for (const CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; }))
-        if (verb->get_name() == *topic) about = verb;
-      if (!about) {
-        fmt::print(stderr, "luminal help: there is no \"{}\"; topics are env and the verbs\n", *topic);
-        exit_code = usage;
-        return;
-      }
+    std::string path = app.get_name(); // "luminal cache"
+    for (const std::string& word : *topics) {
+      const auto verbs = about->get_subcommands([](const CLI::App*) { return true; });
+      const auto verb =
+          std::find_if(verbs.begin(), verbs.end(), [&](const CLI::App* v) { return v->get_name() == word; });
+      if (verb == verbs.end())
+        throw UsageError(fmt::format("there is no \"{}\"; topics are env and the verbs", word));
+      if (about != &app) path += " " + about->get_name();
+      about = *verb;
     }
-    std::cout << about->help();
+    const std::string text = about == &app ? about->help() : about->help(path);
+    if (*json)
+      std::cout << Json{{"topic", join(*topics, " ")}, {"text", text}}.dump(2) << std::endl;
+    else
+      std::cout << text;
   });
 }
 

@@ -13,21 +13,100 @@
 
 namespace {
 
-/// What nobody takes, in the order of the command line; before a verb, the verb that may be meant.
-std::string what_is_left(CLI::App& app) {
-  const std::vector<std::string> left = app.remaining(true);
-  if (!app.get_subcommands().empty() || left.empty())
-    return fmt::format("not expected: {}", fmt::join(left, " "));
-  if (left[0].starts_with('-'))
-    return fmt::format("{}: options follow a verb, as in luminal run MODEL --temp 0", left[0]);
+/// The verb that was being read: "luminal cache ls".
+std::string verb_path(const CLI::App& app) {
+  std::string path = app.get_name();
+  for (const CLI::App* at = &app; !at->get_subcommands().empty(); path += " " + at->get_name())
+    at = at->get_subcommands()[0];
+  return path;
+}
+
+std::string no_verb(const CLI::App& app, const std::string& word) {
   std::vector<std::string_view> verbs;
-  for (const CLI::App* verb : app.get_subcommands(nullptr)) verbs.emplace_back(verb->get_name());
-  const std::string_view meant = luminal::nearest_word(left[0], verbs);
-  return fmt::format("no verb '{}'{}", left[0],
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    verbs.emplace_back(verb->get_name());
+  const std::string_view meant = luminal::nearest_word(word, verbs);
+  const std::string of = app.get_parent() ? fmt::format(" of luminal {}", app.get_name()) : "";
+  if (word.empty()) return fmt::format("a verb{} is missing: {}", of, luminal::join(verbs));
+  return fmt::format("no verb '{}'{}{}", word, of,
                      meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
 }
 
-int run(int argc, char** argv) {
+/// What nobody takes, in the order of the command line; before a verb, the verb that may be meant.
+std::string what_is_left(const CLI::App& app) {
+  const std::vector<std::string> left = app.remaining(true);
+  if (app.get_subcommands().empty() && !left.empty()) {
+    if (left[0].starts_with('-'))
+      return fmt::format("{}: options follow a verb, as in luminal run MODEL --temp 0", left[0]);
+    return no_verb(app, left[0]);
+  }
+  for (const std::string& word : left) {
+    if (!word.starts_with("--")) continue;
+    const CLI::App* verb = app.get_subcommands()[0];
+    std::vector<std::string> names;
+    for (const CLI::Option* option : verb->get_options())
+      if (!option->get_group().empty())
+        for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    const std::string_view meant = luminal::nearest_word(
+        word.substr(0, word.find('=')), std::vector<std::string_view>(names.begin(), names.end()));
+    if (!meant.empty()) return fmt::format("no option {}; did you mean {}?", word, meant);
+  }
+  return fmt::format("not expected: {}", fmt::join(left, " "));
+}
+
+/// The library's words as ours.
+std::string wording(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string text = error.what(), name = text.substr(0, text.find(':'));
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands()[0];
+  if (dynamic_cast<const CLI::ExtrasError*>(&error)) return what_is_left(app);
+  if (dynamic_cast<const CLI::RequiredError*>(&error)) {
+    if (!at->get_require_subcommand_min()) {
+      const std::string option = text.substr(0, text.find(' '));
+      return fmt::format("{} is missing", option.starts_with('-') ? option : "the argument " + option);
+    }
+    const std::vector<std::string> left = at->remaining(true);
+    return no_verb(*at, left.empty() ? "" : left[0]);
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error)) return name + ": one value is expected";
+  return text;
+}
+
+/// Settings are read when they are needed; wrong ones are told before anything is done.
+void check_settings() {
+  using namespace luminal;
+  for (const std::string& name : unknown_settings()) {
+    constexpr std::string_view prefix = "LUMINAL_";
+    std::vector<std::string_view> words;
+    for (const Setting& setting : settings_table())
+      if (setting.name.starts_with(prefix)) words.push_back(setting.name.substr(prefix.size()));
+    const std::string_view meant = nearest_word(std::string_view(name).substr(prefix.size()), words);
+    fmt::print(stderr, "note: {} is not a setting{}; luminal help env has the list\n", printable(name),
+               meant.empty() ? "" : fmt::format(", did you mean {}{}?", prefix, meant));
+  }
+  try {
+    for (const Setting& setting : settings_table())
+      if (setting.type == SettingType::integer)
+        setting_integer(setting.name);
+      else if (setting.type == SettingType::flag)
+        setting_flag(setting.name);
+    setting_threads();
+  } catch (const Error& error) {
+    throw cli::UsageError(error.what());
+  }
+}
+
+/// One line on stderr, and with --json an object on stdout: a program that reads it finds the reason there, too.
+int complain(const std::string& text, int code, bool json, const std::string& advice = "") {
+  fmt::print(stderr, "luminal: {}\n{}", text, advice);
+  if (json)
+    std::cout << luminal::cli::Json{{"error", text}, {"exit_code", code}}.dump(
+                     2, ' ', false, luminal::cli::Json::error_handler_t::replace)
+              << std::endl;
+  return code;
+}
+
+int run(int argc, char** argv, bool json) {
   using namespace luminal::cli;
   CLI::App app{"luminal: a deep-learning compiler. Without a verb it runs the model that is built in."};
   app.name("luminal");
@@ -50,16 +129,22 @@ int run(int argc, char** argv) {
   add_cache(app, exit_code);
   add_help(app, exit_code);
   app.require_subcommand(0, 1);
+  app.parse_complete_callback([&app] {
+    if (app.get_subcommands().empty() || app.get_subcommands()[0]->get_name() != "help") check_settings();
+  });
+  const auto advice = [&app] {
+    return app.get_subcommands().empty()
+               ? std::string("Try luminal --help.\n")
+               : fmt::format("Try luminal help{}.\n", verb_path(app).substr(app.get_name().size()));
+  };
   try {
-    app.parse(argc, argv);
+    app.parse(spelled_out(argc, argv));
   } catch (const CLI::Success& done) {
     return app.exit(done);
-  } catch (const CLI::ExtrasError&) {
-    fmt::print(stderr, "luminal: {}\nTry luminal --help.\n", what_is_left(app));
-    return usage;
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "luminal: {}\nTry luminal --help.\n", error.what());
-    return usage;
+    return complain(wording(app, error), usage, json, advice());
+  } catch (const UsageError& error) {
+    return complain(error.what(), usage, json, advice());
   }
   if (app.get_subcommands().empty()) return run_demo();
   return exit_code;
@@ -69,17 +154,18 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN); // a file that may not grow is an error of that write, and caches do without
+  bool json = false;
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; i++)
+    json |= std::string_view(argv[i]) == "--json";
   try {
-    const int code = run(argc, argv);
+    const int code = run(argc, argv, json);
     const bool written = bool(std::cout.flush()) && std::fflush(stdout) == 0;
-    if (written || code != luminal::cli::ok) return code;
+    if (written) return code;
     fmt::print(stderr, "luminal: stdout cannot be written\n");
-  } catch (const luminal::Error& error) {
-    fmt::print(stderr, "luminal: {}\n", error.what());
+    return code == luminal::cli::ok ? int(luminal::cli::failed) : code;
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "luminal: out of memory\n");
+    return complain("out of memory", luminal::cli::failed, json);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "luminal: {}\n", error.what());
+    return complain(error.what(), luminal::cli::failed, json);
   }
-  return luminal::cli::failed;
 }

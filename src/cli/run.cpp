@@ -21,13 +21,44 @@ using namespace models;
 
 struct RunArguments {
   std::string model, prompt, tokens, cache_type = "f32", activations = "exact", max_memory;
+  std::string model_option, prompt_option, prompt_file; ///< as llama.cpp spells them: -m, -p, -f
   std::vector<std::string> stops;
   int64_t count = -1, seed = -1, context = 0, chunk = 128;
   int threads = 0;
   double tune = 0;
-  bool json = false, no_cache = false, report = false, has_prompt = false, ignore_eos = false;
+  bool json = false, no_cache = false, report = false, ignore_eos = false, plain_prompt = false,
+       hide_prompt = false;
   SamplerOptions sampler;
 };
+
+/// One model and at most one prompt, whichever way they were given.
+void settle(RunArguments& a, const CLI::App& verb) {
+  const auto given = [&](const char* name) { return verb.get_option(name)->count() > 0; };
+  bool positional_prompt = given("prompt");
+  if (given("--model")) {
+    if (given("model") && positional_prompt)
+      throw UsageError(fmt::format("the model is given twice: {} and {}", a.model_option, a.model));
+    if (given("model")) a.prompt = a.model, positional_prompt = true;
+    a.model = a.model_option;
+  }
+  if (a.model.empty()) throw UsageError("the model is missing: luminal run MODEL [PROMPT]");
+  std::vector<std::string> prompts;
+  if (positional_prompt) prompts.push_back("behind the model");
+  for (const char* name : {"--prompt", "--file", "--tokens"})
+    if (given(name)) prompts.push_back("by " + std::string(name));
+  if (prompts.size() > 1) throw UsageError("the prompt is given twice: " + join(prompts, " and "));
+  if (given("--tokens"))
+    refuse_options(verb, {"--no-parse-special"}, "the prompt is given as ids, there is no text to read");
+  if (positional_prompt && a.prompt == "-") a.prompt_file = "-", a.prompt.clear();
+  if (given("--prompt")) a.prompt = a.prompt_option;
+}
+
+/// The text of -f, without the line's end that editors and echo leave behind it.
+void read_prompt(RunArguments& a) {
+  if (a.prompt_file.empty()) return;
+  a.prompt = read_text(a.prompt_file);
+  if (a.prompt.ends_with('\n')) a.prompt.pop_back();
+}
 
 std::vector<int32_t> parse_tokens(const std::string& text, int64_t vocabulary) {
   std::vector<int32_t> ids;
@@ -36,9 +67,9 @@ std::vector<int32_t> parse_tokens(const std::string& text, int64_t vocabulary) {
     char* end = nullptr;
     long id = std::strtol(word.c_str(), &end, 10);
     if (end == word.c_str() || *end != 0)
-      throw Error(fmt::format("--tokens: \"{}\" is no token id; write --tokens 1,5,9", word));
+      throw UsageError(fmt::format("--tokens: \"{}\" is not a token id; write --tokens 1,5,9", word));
     if (id < 0 || id >= vocabulary)
-      throw Error(fmt::format("--tokens: {} is outside the vocabulary of {}", id, vocabulary));
+      throw UsageError(fmt::format("--tokens: {} is outside the vocabulary of {}", id, vocabulary));
     ids.push_back(int32_t(id));
   }
   return ids;
@@ -50,11 +81,16 @@ std::vector<int32_t> prompt_tokens(const RunArguments& arguments, const ModelFil
   if (!arguments.tokens.empty()) return parse_tokens(arguments.tokens, config.vocab_size);
   std::vector<int32_t> ids;
   if (file.tokenizer)
-    ids = file.tokenizer->encode(arguments.prompt);
+    ids = file.tokenizer->encode(arguments.prompt,
+                                 {.add_special = true, .parse_special = !arguments.plain_prompt});
   else if (!arguments.prompt.empty())
     throw Error(fmt::format("{}, so a text cannot be read; give the prompt as ids: --tokens 1,5,9",
                             file.tokenizer_error.empty() ? file.path + ": there is no tokenizer"
                                                          : file.tokenizer_error));
+  if (ids.size() > 1 && file.tokenizer && file.tokenizer->adds_bos() && ids[0] == ids[1] &&
+      ids[0] == *file.tokenizer->bos())
+    fmt::print(stderr, "note: the prompt begins with {}, and the model adds another one in front\n",
+               printable(file.tokenizer->token_text(ids[0])));
   if (ids.empty() && file.tokenizer && file.tokenizer->bos()) ids.push_back(*file.tokenizer->bos());
   if (ids.empty() && !config.bos_tokens.empty()) ids.push_back(config.bos_tokens[0]);
   if (ids.empty())
@@ -156,17 +192,20 @@ void refuse_beyond_memory(const ModelFile& file, const LlamaOptions& options, co
   std::string numbers =
       fmt::format("weights {}, cache {}, working memory {}: {} in all", show_bytes(estimate.weights),
                   show_bytes(estimate.cache), show_bytes(estimate.working), show_bytes(estimate.total()));
-  if (!limit.empty() && estimate.total() > parse_bytes(limit))
-    throw Error(fmt::format("{}: {}; the limit is {}. A smaller --ctx or --cache-type f16 needs less",
-                            file.path, numbers, show_bytes(parse_bytes(limit))));
+  const int64_t most = limit.empty() ? available_memory() : parse_bytes(limit);
+  if (most > 0 && estimate.total() > most)
+    throw Error(fmt::format("{}: {}; {} {}. A smaller --ctx or --cache-type f16 needs less{}", file.path,
+                            numbers, limit.empty() ? "the system has free" : "the limit is", show_bytes(most),
+                            limit.empty() ? ", --max-memory allows more" : ""));
   fmt::print(stderr, "memory: {}\n", numbers);
 }
 
-int run_model(const RunArguments& arguments) {
+int run_model(RunArguments& arguments) {
   catch_interrupts();
   auto opened = open_model(arguments.model);
   if (!opened) throw Error(opened.error());
   const ModelFile& file = *opened;
+  read_prompt(arguments);
   const ModelConfig& config = file.require_config();
   GeneratorOptions options;
   options.model.context =
@@ -197,12 +236,12 @@ int run_model(const RunArguments& arguments) {
     Progress progress("compile");
     progress.update(0.1, file.path);
     generator = std::make_unique<Generator>(file, options);
-    progress.done(
-        fmt::format("{} in {:.2f} s", config.name.empty() ? file.path : config.name,
-                    generator->times().build + generator->times().compile + generator->times().load));
+    progress.done(fmt::format(
+        "{} in {:.2f} s, load in {:.2f} s", config.name.empty() ? file.path : printable(config.name),
+        generator->times().compile, generator->times().build + generator->times().load));
   }
   if (arguments.report) fmt::print(stderr, "{}", generator->report());
-  if (!arguments.json && arguments.tokens.empty() && !arguments.prompt.empty())
+  if (!arguments.json && !arguments.hide_prompt && arguments.tokens.empty() && !arguments.prompt.empty())
     std::cout << arguments.prompt << std::flush;
   Outcome outcome = generate_text(*generator, file, arguments, prompt, arguments.json);
   int threads = arguments.threads > 0 ? arguments.threads : setting_threads();
@@ -231,27 +270,42 @@ void add_run(CLI::App& app, int& exit_code) {
   auto a = std::make_shared<RunArguments>();
   auto* run = app.add_subcommand(
       "run", "Generate text with a model: a GGUF file, a safetensors file or a Hugging Face folder");
-  run->add_option("model", a->model, "The file or folder")->required();
-  run->add_option("prompt", a->prompt, "The text to continue (empty: from the model's begin token)");
-  run->add_option("-n,--predict", a->count,
+  run->footer(
+      "Special tokens in a prompt, such as <|im_start|>, are read as tokens. Spellings of llama.cpp are "
+      "taken, or answered with the right one.");
+  run->add_option("model", a->model, "The file or folder");
+  run->add_option("prompt", a->prompt,
+                  "The text to continue (empty: from the model's begin token; -: standard input)");
+  run->add_option("-m,--model", a->model_option, "The model, in another place");
+  run->add_option("-p,--prompt", a->prompt_option, "The prompt, in another place");
+  run->add_option("-f,--file", a->prompt_file,
+                  "The prompt from a file (-: standard input), without the end of its last line");
+  run->add_option("-n,--predict,--n-predict", a->count,
                   "Tokens to generate; -1: until the text ends or the context is full")
-      ->check(between(-1, 1 << 30))
+      ->check(whole(-1, 1 << 30))
+      ->capture_default_str()
       ->envname("LUMINAL_PREDICT");
   run->add_option("--tokens", a->tokens, "The prompt as token ids: 1,5,9");
-  run->add_option("-c,--ctx", a->context,
+  run->add_flag("--no-parse-special", a->plain_prompt,
+                "Special tokens in the prompt are ordinary text: for prompts from others");
+  run->add_flag("--no-display-prompt", a->hide_prompt, "Print only what is generated");
+  run->add_option("-c,--ctx,--ctx-size", a->context,
                   "Positions of the context (default: what the model declares, at most 4096)")
-      ->check(between(0, 1 << 30));
-  run->add_option("-b,--batch", a->chunk, "Most prompt tokens in one step")
-      ->check(CLI::Range(1, 4096))
+      ->check(whole(0, 1 << 30));
+  run->add_option("-b,--batch,--batch-size", a->chunk, "Most prompt tokens in one step")
+      ->check(whole(1, 4096))
       ->capture_default_str();
   run->add_option("-t,--threads", a->threads, "Worker threads (0: LUMINAL_THREADS, or all cores)")
-      ->check(CLI::Range(0, 1024));
-  run->add_option("-s,--seed", a->seed, "Seed of the sampling; -1: a random one")->capture_default_str();
-  run->add_option("--temp", a->sampler.temperature, "Temperature; 0: always the likeliest token")
+      ->check(whole(0, 1024));
+  run->add_option("-s,--seed", a->seed, "Seed of the sampling; -1: a random one")
+      ->check(whole(-1, int64_t(1) << 62))
+      ->capture_default_str();
+  run->add_option("--temp,--temperature", a->sampler.temperature,
+                  "Temperature; 0: always the likeliest token")
       ->check(between(0, 1000))
       ->capture_default_str();
   run->add_option("--top-k", a->sampler.top_k, "Only the k likeliest tokens; 0: all")
-      ->check(between(0, 1 << 30))
+      ->check(whole(0, 1 << 30))
       ->capture_default_str();
   run->add_option("--top-p", a->sampler.top_p, "Only the likeliest that together reach p; 1: all")
       ->check(between(0, 1))
@@ -263,7 +317,7 @@ void add_run(CLI::App& app, int& exit_code) {
       ->check(between(0.001, 1000))
       ->capture_default_str();
   run->add_option("--repeat-last-n", a->sampler.repeat_last, "How many tokens are recent; -1: all")
-      ->check(between(-1, 1 << 30))
+      ->check(whole(-1, 1 << 30))
       ->capture_default_str();
   run->add_option("--presence-penalty", a->sampler.presence_penalty, "Subtracted from tokens that occurred")
       ->check(between(-1000, 1000))
@@ -276,15 +330,17 @@ void add_run(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false);
   run->add_flag("--ignore-eos", a->ignore_eos, "Go on after the end-of-text token");
   run->add_option("--cache-type", a->cache_type, "Type of the key-value cache")
-      ->check(CLI::IsMember({"f32", "f16"}))
+      ->check(one_of({"f32", "f16"}))
       ->capture_default_str();
   run->add_option(
          "--activations", a->activations,
          "q8: products with quantised weights take activations in eight bits (less exact; rows of "
          "weights are interleaved at load); bf16: products with bf16 weights take them in bf16; exact: f32")
-      ->check(CLI::IsMember(models::activations_names()))
+      ->check(one_of(models::activations_names()))
       ->capture_default_str();
-  run->add_option("--max-memory", a->max_memory, "Refuse to start if more may be needed: 512M, 8G");
+  run->add_option("--max-memory", a->max_memory,
+                  "Refuse to start if more may be needed (default: what is free): 512M, 8G")
+      ->check(memory_amount());
   run->add_option("--tune", a->tune, "First search faster kernels for so many seconds; see luminal tune")
       ->check(between(0, 1e7));
   run->add_flag("--no-cache", a->no_cache, "Do not read or write machine code on disk");
@@ -292,7 +348,11 @@ void add_run(CLI::App& app, int& exit_code) {
   run->add_flag(
       "--json", a->json,
       "One JSON object: model, architecture, prompt_tokens, tokens, text, stop_reason, seed, timings");
-  run->callback([a, &exit_code] { exit_code = run_model(*a); });
+  name_llama_cpp_options(*run);
+  run->callback([a, run, &exit_code] {
+    settle(*a, *run);
+    exit_code = run_model(*a);
+  });
 }
 
 int run_demo() {

@@ -5,11 +5,11 @@
 #include "cli/common.h"
 #include "compile/compile.h"
 #include "models/llama.h"
+#include "tensor/graph_state.h"
+#include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
-#include <fstream>
 #include <iostream>
-#include <sstream>
 
 namespace luminal::cli {
 namespace {
@@ -105,17 +105,24 @@ private:
   std::string kernel_ = "-";
 };
 
-std::map<std::string, int64_t> parse_sizes(const std::vector<std::string>& texts) {
-  std::map<std::string, int64_t> sizes;
-  for (const std::string& text : texts) {
-    const size_t equals = text.find('=');
-    char* end = nullptr;
-    const long value = equals == std::string::npos ? 0 : std::strtol(text.c_str() + equals + 1, &end, 10);
-    if (equals == 0 || equals == std::string::npos || end == text.c_str() + equals + 1 || *end != 0)
-      throw Error(fmt::format("--size: \"{}\" is no size; write --size n=128", text));
-    sizes[text.substr(0, equals)] = value;
+/// Sizes that the program can have; a misspelt or impossible one would be tuned for nothing.
+void check_sizes(const std::map<std::string, int64_t>& sizes, const std::vector<Expr>& symbols,
+                 const std::string& path) {
+  for (const auto& [name, size] : sizes) {
+    const auto symbol =
+        std::find_if(symbols.begin(), symbols.end(), [&](Expr s) { return s.name() == name; });
+    if (symbol == symbols.end()) {
+      std::vector<std::string> names;
+      for (const Expr s : symbols) names.emplace_back(s.name());
+      throw UsageError(fmt::format("--size {}={}: {} has no dimension {}; {}", name, size, path, name,
+                                   names.empty() ? "its sizes are all fixed" : "there is " + join(names)));
+    }
+    const Interval range = symbol->range();
+    if (!range.contains(size) || size % symbol->multiple() != 0)
+      throw UsageError(fmt::format(
+          "--size {}={}: {} is {}..{}{}", name, size, name, range.low, range.high,
+          symbol->multiple() > 1 ? fmt::format(", a multiple of {}", symbol->multiple()) : std::string()));
   }
-  return sizes;
 }
 
 SearchOptions search_options(const TuneArguments& a, TuneDisplay& display) {
@@ -134,17 +141,14 @@ struct Outcome {
 };
 
 Outcome tune_terms(const TuneArguments& a, TuneDisplay& display) {
-  std::ifstream in(a.path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  if (!in) throw Error(fmt::format("{}: cannot be read", a.path));
-  const Module module = parse_module(text.str(), a.path);
+  const Module module = parse_module(read_text(a.path), a.path);
   const int threads = a.threads > 0 ? a.threads : setting_threads();
   ThreadPool pool(threads);
   compile::Options options = compile::Options::host(threads);
   options.pool = &pool;
   options.tuning = compile::usual_tuning_cache(true);
   options.sizes = parse_sizes(a.sizes);
+  check_sizes(options.sizes, module.symbols, a.path);
   options.strict = a.strict;
   options.search = search_options(a, display);
   auto compiled = compile::compile(module, options);
@@ -164,7 +168,10 @@ Outcome tune_model(const TuneArguments& a, TuneDisplay& display) {
   models::Llama model = models::make_llama(*opened, how);
   CompileOptions options;
   options.threads = a.threads;
-  options.sizes = a.sizes.empty() ? models::typical_sizes(model) : parse_sizes(a.sizes);
+  options.sizes = models::typical_sizes(model);
+  const auto sizes = parse_sizes(a.sizes);
+  check_sizes(sizes, model.graph.state()->module.symbols, a.path);
+  for (const auto& [name, size] : sizes) options.sizes[name] = size;
   options.strict = a.strict;
   options.search = search_options(a, display);
   model.graph.compile(options);
@@ -187,7 +194,7 @@ int tune(const TuneArguments& a) {
       text += fmt::format("{:<8}{:>8.4g}{:>12}{:>12}{:>8}{:>9}  {}\n", k.name, k.launches,
                           human_time(k.before), human_time(k.after), gain(k.before, k.after),
                           k.limit_fraction > 0 ? fmt::format("{:.0f} %", 100 * k.limit_fraction) : "",
-                          k.computes);
+                          k.about.empty() ? k.computes : fmt::format("{} ({})", k.computes, k.about));
     if (s.program_before > 0)
       text += fmt::format("{:<8}{:>8}{:>12}{:>12}{:>8}\n", "a step", "", human_time(s.program_before),
                           human_time(s.program_after), gain(s.program_before, s.program_after));
@@ -217,6 +224,7 @@ int tune(const TuneArguments& a) {
     for (const ChangedKernel& k : s.changed)
       out["changed"].push_back({{"name", k.name},
                                 {"computes", k.computes},
+                                {"about", k.about},
                                 {"launches", k.launches},
                                 {"before_s", k.before},
                                 {"after_s", k.after},
@@ -247,29 +255,34 @@ void add_tune(CLI::App& app, int& exit_code) {
       ->required();
   verb->add_option("--budget", a->budget, "Seconds")->check(between(0.1, 1e7))->capture_default_str();
   verb->add_option("--mode", a->mode, "budget, or optimal: until nothing near the best is left to try")
-      ->check(CLI::IsMember({"budget", "optimal"}))
+      ->check(one_of({"budget", "optimal"}))
       ->capture_default_str();
-  verb->add_option("--kernel", a->filter, "Only kernels whose name or results have this in them");
+  verb->add_option("--kernel", a->filter, "Only kernels whose name, results or weights have this in them");
   verb->add_option("-t,--threads", a->threads, "Worker threads (0: LUMINAL_THREADS, or all cores)")
-      ->check(CLI::Range(0, 1024));
+      ->check(whole(0, 1024));
   verb->add_option("--size", a->sizes,
                    "Tune for this size of a dynamic dimension: n=128 (several times for several)")
       ->allow_extra_args(false);
   verb->add_option("-c,--ctx", a->context, "Positions of the context, as for luminal run")
-      ->check(CLI::Range(int64_t(0), int64_t(1) << 30));
+      ->check(whole(0, int64_t(1) << 30));
   verb->add_option("-b,--batch", a->chunk, "Most prompt tokens in one step, as for luminal run")
-      ->check(CLI::Range(1, 4096))
+      ->check(whole(1, 4096))
       ->capture_default_str();
   verb->add_option("--cache-type", a->cache_type, "Type of the key-value cache, as for luminal run")
-      ->check(CLI::IsMember({"f32", "f16"}))
+      ->check(one_of({"f32", "f16"}))
       ->capture_default_str();
   verb->add_option("--activations", a->activations, "As for luminal run: exact, bf16 or q8")
-      ->check(CLI::IsMember(models::activations_names()))
+      ->check(one_of(models::activations_names()))
       ->capture_default_str();
   verb->add_flag("--strict", a->strict, "A schedule that gives wrong results is a failure");
   verb->add_flag("--report", a->report, "The whole report, too: plan, schedule of every kernel");
   verb->add_flag("--json", a->json, "One JSON object instead of the table; keys in docs/program.md");
-  verb->callback([a, &exit_code] { exit_code = tune(*a); });
+  verb->callback([a, verb, &exit_code] {
+    if (a->path.ends_with(".lum"))
+      refuse_options(*verb, {"--ctx", "--batch", "--cache-type", "--activations"},
+                     "it is for models, and " + a->path + " is a module of terms");
+    exit_code = tune(*a);
+  });
 }
 
 } // namespace luminal::cli

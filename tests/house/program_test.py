@@ -30,9 +30,10 @@ class Luminal:
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("LUMINAL_")}
         self.environment |= dict(LUMINAL_CACHE_DIR=str(cache), LUMINAL_THREADS="2")
 
-    def __call__(self, *args, code=0, stdout=subprocess.PIPE, **variables):
-        """(stdout as bytes, stderr) of a run that ends with this code."""
-        done = subprocess.run([self.program, *map(str, args)], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+    def __call__(self, *args, code=0, stdout=subprocess.PIPE, given=None, **variables):
+        """(stdout as bytes, stderr) of a run that ends with this code. given: standard input."""
+        source = dict(input=given) if given is not None else dict(stdin=subprocess.DEVNULL)
+        done = subprocess.run([self.program, *map(str, args)], **source, stdout=stdout, stderr=subprocess.PIPE,
                               timeout=600, env={k: v for k, v in (self.environment | variables).items() if v is not None})
         errors = done.stderr.decode()
         check(done.returncode == code, f"{args} {variables} ends with {done.returncode}, expected {code}: {errors[-300:]}")
@@ -103,6 +104,74 @@ def text_and_json(luminal):
     check(settings == used | {"NO_COLOR"}, f"help env: {settings ^ used}")
 
 
+def prompts(luminal, folder):
+    """Every way to give a prompt is the same prompt; special tokens in it are tokens; llama.cpp's spellings."""
+    folder.mkdir()
+    model, text = BUILTIN / "hf", "Tell me a joke about a cat."
+    ids = lambda *args, **how: json.loads(luminal("run", *args, "-n", 2, "--temp", 0, "--json", **how)[0])["prompt_tokens"]  # noqa: E731
+    want = ids(model, text)
+    (folder / "prompt.txt").write_text(text + "\n")
+    (folder / "two.txt").write_text(text + "\n\n")
+    for args, given in (((model, "-p", text), None), (("-m", model, "-p", text), None), (("-m", model, text), None), ((text, "-m", model), None),
+                        ((model, "-f", folder / "prompt.txt"), None), ((model, "-"), text.encode() + b"\n"), ((model, "-f", "-"), text.encode()),
+                        (("--model", model, "--file", folder / "prompt.txt", "--ctx-size", 64, "--batch-size", 8, "-no-cnv"), None)):
+        got = ids(*args, given=given)
+        check(got == want, f"{args}: {got}, expected {want}")
+    check(len(json.loads(luminal("run", model, text, "--n-predict", 2, "--temp", 0, "--json")[0])["tokens"]) == 2, "--n-predict")
+    check(ids(model, "-f", folder / "two.txt") != want, "more than one line's end is taken from a file")
+    out, _ = luminal("run", model, text, "-n", 4, "--temp", 0, "--no-display-prompt")
+    whole, _ = luminal("run", model, text, "-n", 4, "--temp", 0)
+    check(whole == text.encode() + out, f"--no-display-prompt: {out!r} of {whole!r}")
+
+    vocabulary = json.loads((model / "tokenizer.json").read_text())
+    special = next(t for t in vocabulary["added_tokens"] if t["special"] and t["content"] != vocabulary["model"].get("unk_token"))
+    begin, token = want[0], special["id"]
+    read = ids(model, f"{special['content']}hi{special['content']}")
+    check(read[0] == begin and read.count(token) == 2 + (begin == token), f"special tokens: {read}")
+    plain = ids(model, f"{special['content']}hi", "--no-parse-special")
+    check(plain.count(token) == (begin == token) and len(plain) > 3, f"--no-parse-special: {plain}")
+    if begin == token:
+        _, errors = luminal("run", model, special["content"] + "hi", "-n", 1)
+        check("the model adds another one" in errors, f"no note of two begin tokens: {errors!r}")
+
+    refuse = lambda *args, says: luminal.refuses("run", *args, says=says, code=2)  # noqa: E731
+    refuse(model, "hi", "--tokens", "1,2", says="the prompt is given twice: behind the model and by --tokens")
+    refuse(model, "-p", "a", "-f", "b", says="the prompt is given twice: by --prompt and by --file")
+    refuse("-m", model, model, "hi", says="the model is given twice")
+    refuse("-p", "hi", says=r"the model is missing: luminal run MODEL \[PROMPT\]")
+    refuse(model, "--tokens", "1", "--no-parse-special", says="the prompt is given as ids")
+    for args, says in ((("-ngl", "99"), "--gpu-layers: layers run on the processor"), (("-i",), "--interactive: there is no conversation"),
+                       (("--grammar", "x"), "grammars are not supported"), (("-fa",), "--flash-attn: "), (("-ctk", "f16"), "--cache-type f16"),
+                       (("--mirostat", "2"), "--top-p")):
+        refuse(model, "hi", *args, says=re.escape(says))
+    luminal.refuses("run", model, "-f", folder / "none.txt", says="none.txt: No such file")
+
+
+def json_everywhere(luminal, folder):
+    """With --json there is JSON on stdout, also where a verb fails."""
+    folder.mkdir()
+    model = BUILTIN / "hf"
+    (folder / "m.lum").write_text(MODULE)
+    module = json.loads(luminal("inspect", folder / "m.lum", "--json")[0])
+    words = documented_words("luminal inspect")
+    check(set(module) <= words and module["kind"] == "terms" and [d["name"] for d in module["dimensions"]] == ["S", "T"], f"inspect of terms: {module}")
+    check([i["role"] for i in module["functions"][0]["inputs"]] == ["argument", "weight", "state"], f"inspect of terms: {module}")
+    with_text = json.loads(luminal("inspect", folder / "m.lum", "--json", "--terms", "--passes", "views")[0])
+    check("fn @main" in with_text["terms"] and with_text["passes"][0]["name"] == "views", f"inspect --passes --json: {with_text}")
+    of_model = json.loads(luminal("inspect", model, "--terms", "--json", "--dot", folder / "x.dot")[0])
+    check(set(of_model) <= words and "fn @main" in of_model["terms"] and (folder / "x.dot").exists(), f"inspect --terms --json: {sorted(of_model)}")
+    (folder / "a.egg").write_text("(datatype E (Num i64)) ; comment\n(extract (Num 1))\n")
+    formatted = json.loads(luminal("egg", folder / "a.egg", "--format", "--json")[0])
+    check(formatted[0]["file"].endswith("a.egg") and "(extract (Num 1))" in formatted[0]["text"], f"egg --format --json: {formatted}")
+    check("-n" in json.loads(luminal("help", "run", "--json")[0])["text"], "help run --json")
+    for args, code in ((["run", folder / "none", "hi"], 1), (["inspect", folder / "none"], 1), (["eval", folder / "none.lum"], 1), (["tune", folder / "none.lum"], 1),
+                       (["export", folder / "none.lum", "-o", folder / "x"], 1), (["bench", folder / "none"], 1), (["run", model, "--temp", "x"], 2), (["egg"], 2),
+                       (["cache", "merge", folder / "none"], 1), (["cache", "foo"], 2), (["help", "nothing"], 2)):
+        out, errors = luminal(*args, "--json", code=code)
+        told = json.loads(out)
+        check(set(told) == {"error", "exit_code"} and told["exit_code"] == code and told["error"] in errors, f"{args} --json: {out!r}")
+
+
 def documented_words(heading):
     page = (SOURCE / "docs" / "program.md").read_text()
     return set(re.findall(r"`(\w+)`", page.split(f"\n## {heading}", 1)[1].split("\n## ")[0]))
@@ -113,12 +182,40 @@ def mistakes(luminal, folder):
     for args in (["bogus"], ["run"], ["run", model, "--temp", "nan"], ["run", model, "--top-p", "2"], ["run", model, "--ctx", "-1"],
                  ["run", model, "--threads", "5000"], ["run", model, "-n", "x"], ["run", model, "hi", "there"]):
         luminal.refuses(*args, says="", code=2)
+    for args, says in ((["run", model, "--seed", "abc"], "--seed: a whole number from -1 to 4611686018427387904 is expected, not abc"),
+                       (["run", model, "--threads", "5000"], "--threads: a whole number from 0 to 1024 is expected, not 5000"),
+                       (["run", model, "--temp"], "--temp: one value is expected"), (["run", model, "--cache-type", "f8"], "--cache-type: f32, f16 is expected, not f8"),
+                       (["run", model, "--max-memory", "much"], 'is not an amount of memory; write 512M'), (["run", model, "--max-memory", "0"], "is not an amount"),
+                       (["run", model, "--tempo", "1"], r"no option --tempo; did you mean --temp\?"), (["cache"], "a verb of luminal cache is missing: ls, export"),
+                       (["cache", "lss"], r"no verb 'lss' of luminal cache; did you mean ls\?"), (["inspect"], "the argument file is missing"),
+                       (["export", "x.lum"], "--out is missing"), (["help", "rum"], 'there is no "rum"'),
+                       (["egg", "--limit-bytes", "0", "x"], "--limit-bytes: "), (["egg", "--limit-seconds", "nan", "x"], "--limit-seconds: "),
+                       (["egg", "--limit-rows", "-1", "x"], "--limit-rows: a whole number"), (["egg", "--class", "x", "x.egg"], "--class: it is for the drawings"),
+                       (["inspect", model, "--passes", "views"], "--passes: it is for --terms"), (["tune", "x.lum", "--ctx", "5"], "--ctx: it is for models"),
+                       (["eval", "x.lum", "--slack", "2"], "--slack requires --check"), (["bench", model, "--type", "q4_0"], "--type: it is for --random-weights")):
+        luminal.refuses(*args, says=says, code=2)
+    for args, says in ((["run", model, "--temp", "x"], "Try luminal help run.\n"), (["cache", "lss"], "Try luminal help cache.\n"), (["rum"], "Try luminal --help.\n")):
+        check(luminal(*args, code=2)[1].endswith(says), f"{args} does not end with {says!r}")
+    for topic, says in ((["run"], "Usage: luminal run "), (["cache", "ls"], "Usage: luminal cache ls ")):
+        check(says in luminal("help", *topic)[0].decode(), f"help {topic} does not say {says!r}")
+    _, errors = luminal("help", "env")
+    check(errors == "", f"help env: {errors!r}")
+    _, errors = luminal("cache", "path", LUMINAL_THREDS="1", LUMINAL_TYPO="1")
+    check("LUMINAL_THREDS is not a setting, did you mean LUMINAL_THREADS?" in errors and "LUMINAL_TYPO is not a setting" in errors, f"settings: {errors!r}")
     luminal.refuses("rum", says=r"no verb 'rum'; did you mean run\?", code=2)
     luminal.refuses("--temp", "0", says="--temp: options follow a verb", code=2)
     luminal.refuses("devices", "a", "b", says="not expected: a b", code=2)
-    luminal.refuses("run", model, "hi", says="LUMINAL_THREADS=many", LUMINAL_THREADS="many")
-    luminal.refuses("run", model, "--tokens", "1,5000", says="5000 is outside the vocabulary of 1024")
-    luminal.refuses("run", model, "--tokens", "1,a", says='"a" is no token id')
+    luminal.refuses("run", model, "hi", says="LUMINAL_THREADS=many", code=2, LUMINAL_THREADS="many")
+    luminal.refuses("cache", "path", says="LUMINAL_THREADS=-1", code=2, LUMINAL_THREADS="-1")
+    luminal.refuses("cache", "path", says="LUMINAL_NO_CACHE=maybe", code=2, LUMINAL_NO_CACHE="maybe")
+    luminal.refuses("run", model, "--tokens", "1,5000", says="5000 is outside the vocabulary of 1024", code=2)
+    luminal.refuses("run", model, "--tokens", "1,a", says='"a" is not a token id', code=2)
+    luminal.refuses("run", model, "--ctx", "1000000000", says="in all; the system has free .* --max-memory allows more")
+    for args in (["egg", "--dot"], ["inspect", "--dot"], ["inspect", "--html"]):
+        file = folder.parent / "drawn.egg" if args[0] == "egg" else model
+        (folder.parent / "drawn.egg").write_text("(datatype E (Num i64))\n(let $x (Num 1))\n")
+        luminal.refuses(*args, folder / "no" / "x", file, says="no/x: No such file or directory")
+        check(not (folder / "no").exists(), f"{args} made a folder")
     long = "tell " * 300
     luminal.refuses("run", model, long, says=r"the prompt has \d+ tokens, the context holds 512")
     luminal.refuses("run", model, "hi", "--max-memory", "100K", says="weights .* in all; the limit is 100")
@@ -200,7 +297,7 @@ def tuning_cache(luminal, folder):
     luminal.refuses("cache", "merge", folder / "none", says="none: no such file")
     for args in (["cache"], ["cache", "bogus"], ["cache", "import"], ["cache", "merge"], ["cache", "prune", "--unused", "-1"]):
         luminal.refuses(*args, says="", code=2)
-    luminal.refuses("cache", "prune", "--max-size", "much", says="no amount of memory")
+    luminal.refuses("cache", "prune", "--max-size", "much", code=2, says="not an amount of memory")
     luminal.refuses("cache", "ls", says="there is no tuning cache", LUMINAL_NO_CACHE="1")
     luminal.refuses("cache", "import", folder / "a.jsonl", says="", LUMINAL_CACHE_DIR="/proc/no")
     luminal.refuses("cache", "export", "/proc/no/file", says="/proc/no/file")
@@ -225,6 +322,18 @@ fn @main(%x: f32[96, 64], weight %w: f32[64, 80]) {
   %s = fold [m: 96, n: 80] over [n] { sum %e[m, n] }
   %t = get %s, 0
   return y = %g, z = %t
+}
+"""
+
+
+SIZED = """symbol n: 1..128
+fn @main(%x: f32[n, 64], weight %w: f32[64, 80]) {
+  %a = view %x [m: n, o: 80, k: 64] -> [m, k]
+  %b = view %w [m: n, o: 80, k: 64] -> [k, o]
+  %p = mul %a, %b
+  %f = fold [m: n, o: 80, k: 64] over [k] { sum %p[m, o, k] }
+  %g = get %f, 0
+  return y = %g
 }
 """
 
@@ -262,16 +371,23 @@ def tuning(luminal, folder):
     check("kept in " + told["cache"] in errors and pathlib.Path(told["cache"]).exists(), f"tune: {errors!r}")
     kept = json.loads(luminal("cache", "ls", "--json")[0])["entries"]
     check(len(kept) >= told["searched"] and all(e["checked"] for e in kept), f"kept: {kept}")
-    out, _ = luminal("tune", terms, "--budget", 0.5, "--report", "--kernel", "no such kernel")
-    check(b"]: tuned, key " in out and b"search: 0 of " in out, f"what was found is not used: {out!r}")
+    out, _ = luminal("tune", terms, "--budget", 0.1, "--report")
+    check(b"]: tuned, key " in out, f"what was found is not used: {out!r}")
     out, errors = luminal("tune", terms, "--budget", 1, "--json", LUMINAL_NO_CACHE="1")
     check(json.loads(out)["cache"] == "" and "nothing is kept" in errors, f"without a cache: {out!r} {errors!r}")
 
     (folder / "wrong.lum").write_text("fn @main(%x: f32[2]) {\n  return y = %z\n}\n")
     luminal.refuses("tune", folder / "wrong.lum", says=r"wrong.lum:2:")
-    luminal.refuses("tune", folder / "none.lum", says="none.lum: cannot be read")
+    luminal.refuses("tune", folder / "none.lum", says="none.lum: No such file")
     luminal.refuses("tune", folder / "none.gguf", says="none.gguf")
-    luminal.refuses("tune", terms, "--size", "n:3", says="write --size n=128")
+    luminal.refuses("tune", terms, "--size", "n:3", says="such as --size n=128", code=2)
+    luminal.refuses("tune", terms, "--size", "n=3", says="has no dimension n; its sizes are all fixed", code=2)
+    _, errors = luminal("tune", terms, "--kernel", "nonsense", code=1)
+    check(re.search(r'hold "nonsense"; there are\n  k\d+ .*\(w\)', errors), f"tune --kernel nonsense: {errors!r}")
+    sized = folder / "sized.lum"
+    sized.write_text(SIZED)
+    luminal.refuses("tune", sized, "--size", "m=3", says="has no dimension m; there is n", code=2)
+    luminal.refuses("tune", sized, "--size", "n=129", says=r"--size n=129: n is 1\.\.128$", code=2)
     for args in (["tune"], ["tune", terms, "--budget", "0"], ["tune", terms, "--mode", "best"], ["tune", terms, "--activations", "q4"], ["tune", terms, "--budget", "nan"]):
         luminal.refuses(*args, says="", code=2)
 
@@ -279,7 +395,7 @@ def tuning(luminal, folder):
     luminal("bench", "--random-weights", "tiny", "--type", "q8_0", "-r", 0, "--save", folder / "tiny.gguf")
     kernels = {}
     for activations in ("exact", "q8"):
-        out, _ = luminal("tune", folder / "tiny.gguf", "--activations", activations, "--kernel", "no such kernel", "--report")
+        out, _ = luminal("tune", folder / "tiny.gguf", "--activations", activations, "--budget", 0.1, "--report")
         kernels[activations] = set(re.findall(rb", key (\w+)", out))
     check(kernels["exact"] and kernels["q8"] - kernels["exact"], f"tune --activations: {kernels}")
 
@@ -355,7 +471,7 @@ def eval_modules(luminal, folder):
         pinned.write_text(text)
         luminal.refuses("eval", one, *given, f"k0={pinned}", says=says)
     luminal.refuses("eval", one, *given, f"k7={pinned}", says="there is no kernel k7")
-    luminal.refuses("eval", one, *given, pinned, says="KERNEL=FILE is expected")
+    luminal.refuses("eval", one, *given, pinned, code=2, says="KERNEL=FILE is expected")
 
     refuse = lambda *args, says, code=1: luminal.refuses("eval", *args, says=says, code=code)  # noqa: E731
     fine = folder / "fine.lum"  # the last bits of a sum become an integer
@@ -372,7 +488,7 @@ def eval_modules(luminal, folder):
     refuse(module, *inputs, "--dim", "T=9", says=r"--dim T=9: dimension T would be 9, declared is 1\.\.8$")
     refuse(module, *inputs, "--dim", "S=3", "--dim", "T=1", says=r"x\.npy: x \[2, 3\]: dimension S would be 2, elsewhere it is 3$")
     refuse(module, *inputs, "--dim", "U=1", says="--dim U=1: the module has no dimension U$")
-    refuse(module, *inputs, "--dim", "T=", says="--dim T=: NAME=SIZE is expected, such as --dim S=3$")
+    refuse(module, *inputs, "--dim", "T=", code=2, says="--dim T=: NAME=SIZE is expected, such as --dim S=3$")
     refuse(module, "--inputs", folder / "x.npy", says=r"input w \(f32\[3\]\) is missing: the files have x$")
     refuse(module, says=r"input x \(f32\[S, 3\]\) is missing: the files have none$")
     big = folder / "big"
@@ -388,7 +504,7 @@ def eval_modules(luminal, folder):
     refuse(folder, says="is a directory, a file is expected$")
     refuse(module, "-i", folder / "none.npz", says="none.npz: No such file")
     refuse(module, "-i", module, says=r"m\.lum: offset 0: ")
-    refuse(module, *inputs, "-d", "T=1", "-o", folder / "out.txt", says=r"the output must end in \.safetensors or \.npy$")
+    refuse(module, *inputs, "-d", "T=1", "-o", folder / "out.txt", code=2, says=r"the output must end in \.safetensors or \.npy$")
     refuse(module, *inputs, "-d", "T=1", "-o", folder / "out.npy", says="an .npy file holds one array, the module has 3 results$")
     if os.path.exists("/dev/full"):
         refuse(module, *inputs, "-d", "T=1", "-o", "/dev/full", says="/dev/full: No space left on device$")
@@ -417,14 +533,14 @@ def benches(luminal, folder):
     check([t["test"] for t in again["tests"]] == ["tg3@d4"] and again["parameters"] == answer["parameters"], f"bench of a file: {again}")
     out, errors = luminal("bench", "--random-weights", "tiny", "-r", 0, "--save", folder / "other.gguf")
     check(out == b"" and (folder / "other.gguf").exists() and "other.gguf" in errors, f"--save: {out!r} {errors}")
-    luminal.refuses("bench", says="either a model or --random-weights")
-    luminal.refuses("bench", "--random-weights", "llama-2b", says="no known shape: tiny, .*llama-1b")
-    luminal.refuses("bench", "--random-weights", "tiny", "--type", "q9", says='"q9" is no type')
+    luminal.refuses("bench", code=2, says="either a model or --random-weights")
+    luminal.refuses("bench", "--random-weights", "llama-2b", code=2, says="not a known shape: tiny, .*llama-1b")
+    luminal.refuses("bench", "--random-weights", "tiny", "--type", "q9", code=2, says='"q9" is not a type')
     luminal.refuses("bench", "--random-weights", "smollm2-135m", "--type", "q4_k", says="rows of 576")
     luminal.refuses("bench", "--random-weights", "llama-8b", "--max-memory", "1G", says="14.96 GiB are needed, the limit is 1.00 GiB")
-    luminal.refuses("bench", "--random-weights", "tiny", "-t", "1,x", says='"x" is no number of threads')
+    luminal.refuses("bench", "--random-weights", "tiny", "-t", "1,x", code=2, says='"x" is not a number of threads')
     luminal.refuses("bench", "--random-weights", "tiny", "-p", 4096, says="4096 positions .* the model has 2048")
-    luminal.refuses("bench", folder / "tiny.gguf", "--save", folder / "x.gguf", says="needs --random-weights")
+    luminal.refuses("bench", folder / "tiny.gguf", "--save", folder / "x.gguf", code=2, says="needs --random-weights")
     luminal.refuses("bench", "--random-weights", "tiny", "-r", 0, "--save", folder, says=str(folder))
 
 
@@ -490,6 +606,8 @@ def main():
         (folder / "files").mkdir()
         text_and_json(luminal)
         mistakes(luminal, folder / "files")
+        prompts(luminal, folder / "prompts")
+        json_everywhere(luminal, folder / "json")
         surroundings(luminal, folder)
         tuning_cache(luminal, folder / "tuning")
         tuning(luminal, folder / "tune")
