@@ -102,10 +102,14 @@ QuantizedWeight packed_nibbles(const Tensor& raw, int64_t rows, int64_t columns,
   // Byte j holds element j in its low half and element j + 16 in its high half.
   Tensor codes = blocks.halves(low_at, 16, 1).reshape({tiles, count, 32 / unit, tile, unit});
   if (fifth) {
-    // The fifth bit of element i is bit i % 8 of byte i / 8.
-    Tensor shift = Graph(raw.graph()).arange(8, DType::u8).reshape({8 / unit, 1, unit});
-    Tensor bytes = blocks.numbers(high_at, 4, DType::u8).reshape({tiles, count, 4, 1, tile, 1});
-    Tensor high = ((bytes >> shift) & 1).reshape({tiles, count, 32 / unit, tile, unit});
+    // The fifth bit of element e is bit e % 8 of byte e / 8. Put in another order at load, bit e / 4 of byte e % 4, it is a shift by the step for
+    // all four bytes of a word.
+    Graph graph(raw.graph());
+    Tensor shift = graph.arange(8, DType::u8);
+    Tensor bits = (field(blocks.bytes(), high_at, 4, DType::u8).unsqueeze(3) >> shift) & 1;
+    Tensor bytes = (bits.reshape({rows, count, 8, 4}) << shift.reshape({8, 1})).sum({2}).cast(DType::u8);
+    Tensor high = ((interleave_rows(bytes, tile, unit).unsqueeze(2) >> shift.reshape({8, 1, 1, 1})) & 1)
+                      .reshape({tiles, count, 32 / unit, tile, unit});
     codes = codes.cast(DType::u8) | (high << 4);
   }
   const Tensor scale = as_f32(blocks.numbers(0, 2, DType::f16)).squeeze(2);
