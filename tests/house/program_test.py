@@ -166,7 +166,7 @@ def json_everywhere(luminal, folder):
     check("-n" in json.loads(luminal("help", "run", "--json")[0])["text"], "help run --json")
     for args, code in ((["run", folder / "none", "hi"], 1), (["inspect", folder / "none"], 1), (["eval", folder / "none.lum"], 1), (["tune", folder / "none.lum"], 1),
                        (["export", folder / "none.lum", "-o", folder / "x"], 1), (["bench", folder / "none"], 1), (["run", model, "--temp", "x"], 2), (["egg"], 2),
-                       (["cache", "merge", folder / "none"], 1), (["cache", "foo"], 2), (["help", "nothing"], 2)):
+                       (["cache", "export", "/proc/no/file"], 1), (["cache", "foo"], 2), (["help", "nothing"], 2)):
         out, errors = luminal(*args, "--json", code=code)
         told = json.loads(out)
         check(set(told) == {"error", "exit_code"} and told["exit_code"] == code and told["error"] in errors, f"{args} --json: {out!r}")
