@@ -147,7 +147,9 @@ const Function& PlanBuilder::keep(Function function) {
 }
 
 const Function& PlanBuilder::prepared(const Function& function) {
-  return keep(split_tuples(module_, expand_sorts(module_, inline_calls(module_, function))));
+  const Function& plain = keep(split_tuples(module_, expand_sorts(module_, inline_calls(module_, function))));
+  Function split = splitter_.split(plain);
+  return split.nodes.empty() ? plain : keep(std::move(split));
 }
 
 Step PlanBuilder::copy(int to, int from) const {

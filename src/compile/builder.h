@@ -3,6 +3,7 @@
 #include "base/result.h"
 #include "compile/fuse.h"
 #include "compile/kernel_choice.h"
+#include "compile/split_kernels.h"
 #include "runtime/plan.h"
 #include <deque>
 
@@ -15,7 +16,8 @@ struct Rebinding {
 
 class PlanBuilder {
 public:
-  PlanBuilder(const Module& module, KernelChooser& chooser) : module_(module), chooser_(chooser) {}
+  PlanBuilder(const Module& module, KernelChooser& chooser)
+      : module_(module), chooser_(chooser), splitter_(chooser.limits(), chooser.defaults()) {}
   /// All but the machine code: kernels()[i] belongs to plan.kernels[i].
   Result<runtime::Plan> build();
   const std::vector<PlannedKernel>& kernels() const { return kernels_; }
@@ -52,12 +54,13 @@ private:
   int add_slot(std::string name, runtime::SlotKind kind, const TensorType& type);
   int slot_of(const Function& f, const Slots& slots, NodeId origin, int result) const;
   const Function& keep(Function function);
-  /// Without calls and sorts, tuples as kernels take them.
+  /// Without calls and sorts, tuples as kernels take them, and with fences where a kernel would have no tiled schedule.
   const Function& prepared(const Function& function);
   runtime::Step copy(int to, int from) const;
 
   const Module& module_;
   KernelChooser& chooser_;
+  KernelSplitter splitter_;
   runtime::Plan plan_;
   std::vector<PlannedKernel> kernels_;
   std::map<Hash128, int> kernel_by_cone_;

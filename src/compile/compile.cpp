@@ -9,6 +9,7 @@
 #include "device/known_devices.h"
 #include "ir/passes/weighted_sums.h"
 #include "ir/placement.h"
+#include "kernel/tiling.h"
 #include "search/machine_profile.h"
 #include <algorithm>
 #include <atomic>
@@ -126,11 +127,26 @@ std::vector<bool> shown_kernels(const runtime::Plan& plan) {
   return shown;
 }
 
+/// Kernels that are far from what the machine could do, a line for each kind; empty where there are none.
+std::string slow_kernels(const std::vector<KernelReport>& choices) {
+  std::string untiled, measured;
+  for (const KernelReport& kernel : choices) {
+    if (!kernel.untiled.empty()) untiled += (untiled.empty() ? "" : ", ") + kernel.name;
+    if (kernel.seconds > 0 && kernel.limit_fraction > 0 && kernel.limit_fraction < kernel::least_rate)
+      measured += (measured.empty() ? "" : ", ") + kernel.name;
+  }
+  std::string text;
+  if (!untiled.empty()) text += fmt::format("no tiled schedule, as their lines say: {}\n", untiled);
+  if (!measured.empty()) text += fmt::format("measured below a tenth of the machine's limit: {}\n", measured);
+  return text;
+}
+
 /// What LUMINAL_DEBUG asks for, on stderr.
 void print_debug(const Module& module, const Compiled& result, const std::vector<PlannedKernel>& kernels,
                  const Options& options) {
   const int level = debug_level();
   if (level < 1) return;
+  fmt::print(stderr, "{}", slow_kernels(result.choices));
   if (level >= 5) fmt::print(stderr, "{}", to_string(module));
   const std::vector<bool> shown = shown_kernels(*result.plan);
   for (size_t i = 0; i < kernels.size(); i++) {
@@ -233,6 +249,7 @@ Result<Compiled> compile(const Module& module, const Options& options) {
 std::string Compiled::report() const {
   std::string out = fmt::format("plan {}: {} kernels ({} from the cache), arena {:.2f} MiB\n", plan->name,
                                 kernels, cached, double(plan->arena_bytes) / (1 << 20));
+  out += slow_kernels(choices);
   out += runtime::to_string(*plan);
   if (search) out += compile::to_string(*search);
   for (size_t i = 0; i < schedules.size(); i++)

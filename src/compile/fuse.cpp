@@ -178,7 +178,7 @@ private:
     const Node& node = f_[id];
     if (is_leaf(id)) return;
     if (node.is_tuple()) return pass_on_tuple(id);
-    if (!stored_.contains(id) && should_store(id)) stored_.insert(id);
+    if (!stored_.contains(id) && (should_store(id) || overflows(id))) stored_.insert(id);
     if (stored_.contains(id)) {
       if (kernel::is_kernel_boundary(node) && node.kind != NodeKind::scatter) return; // its inputs are stored
       const Shape& space =
@@ -186,6 +186,7 @@ private:
       kernels_of_[id] = {node.kind == NodeKind::get ? node.inputs[0]
                                                     : id}; // results of one fold are one kernel
       demands_[id] = {};
+      operations_[*kernels_of_[id].begin()] += operations(node);
       pass_on(id, {.stage = id,
                    .at_root = true,
                    .index = plain_axes(space),
@@ -195,7 +196,26 @@ private:
                                 std::ranges::all_of(space, [](Expr e) { return e.is_constant(); })});
       return;
     }
+    for (NodeId kernel : kernels_of_[id])
+      operations_[kernel] += operations(node) * double(std::max<size_t>(1, demands_[id].size()));
     for (const Demand& demand : std::vector<Demand>(demands_[id])) pass_on(id, demand);
+  }
+
+  /// What a value adds to a kernel that computes it where it is read: of an operation 1, of a transcendental one as much as its code is longer.
+  static double operations(const Node& node) {
+    if (node.kind == NodeKind::random) return 128;
+    if (node.kind != NodeKind::map) return node.kind == NodeKind::view || node.kind == NodeKind::cast ? 1 : 0;
+    const MapAttr& map = std::get<MapAttr>(node.attr);
+    return map.user_op.empty() && row(map.op).ulp <= 0.5 ? 1 : 32;
+  }
+
+  /// A kernel has an end: a value beyond so many operations is stored, and begins a kernel of its own. Compilers take more than linear time, and gain nothing.
+  bool overflows(NodeId id) {
+    const Node& node = f_[id];
+    if (node.kind != NodeKind::map && node.kind != NodeKind::cast) return false;
+    const double own = operations(node) * double(std::max<size_t>(1, demands_[id].size()));
+    return std::ranges::any_of(kernels_of_[id],
+                               [&](NodeId kernel) { return operations_[kernel] + own > most_operations; });
   }
 
   void ask(NodeId id, NodeId reader, const Demand& demand) {
@@ -547,6 +567,7 @@ private:
   std::set<NodeId> stored_, static_, finished_;
   std::map<NodeId, std::vector<Demand>> demands_;
   std::map<NodeId, std::set<NodeId>> kernels_of_; // roots whose kernels evaluate the node
+  std::map<NodeId, double> operations_;           // of a kernel so far, by its root
 };
 
 bool has_work(const Function& f, NodeId id, const std::set<NodeId>& leaves, std::set<NodeId>& seen) {

@@ -23,6 +23,9 @@ struct Fusion {
   std::vector<NodeId> boundaries;
 };
 
+/// Operations of one kernel, where a transcendental one counts as 32: what would be more is stored in between.
+inline constexpr double most_operations = 1024;
+
 /// The nodes that `wanted` needs, ascending; `given` are leaves.
 std::vector<NodeId> needed_nodes(const Region& region);
 Fusion fuse(const Region& region);

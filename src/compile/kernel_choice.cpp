@@ -2,6 +2,7 @@
 #include "compile/kernel_choice.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "kernel/tiling.h"
 #include "search/limit.h"
 #include "search/select.h"
 #include <algorithm>
@@ -25,6 +26,7 @@ std::string to_string(const KernelReport& report) {
   if (!report.elsewhere.empty()) line += ", at " + report.elsewhere;
   if (report.tried > 0) line += fmt::format(", {} tried", report.tried);
   for (const auto& [cause, count] : report.rejected) line += fmt::format(", {} {}", count, cause);
+  if (!report.untiled.empty()) line += "; no tiled schedule: " + report.untiled;
   if (!report.note.empty()) line += "; " + report.note;
   line += '\n';
   if (!report.names.empty()) line += "  " + report.names + '\n';
@@ -72,7 +74,8 @@ std::string about(const search::KernelPlace& place) {
 
 } // namespace
 
-KernelChooser::KernelChooser(ChoiceOptions options) : options_(std::move(options)) {
+KernelChooser::KernelChooser(ChoiceOptions options)
+    : options_(std::move(options)), defaults_(options_.limits) {
   for (const int threads : {1, options_.limits.threads})
     if (!machine_.contains(threads))
       machine_[threads] = search::machine_key(build_options(threads), "reassoc", 0);
@@ -86,6 +89,20 @@ search::BuildOptions KernelChooser::build_options(int threads) const {
   return build;
 }
 
+namespace {
+
+std::string untiled(const kernel::Cone& cone, const kernel::Schedule& schedule,
+                    const kernel::MachineLimits& limits) {
+  std::string text;
+  for (const kernel::TiledFold& fold : kernel::tiled_folds(cone, schedule, limits))
+    if (fold.rate < kernel::least_rate)
+      text += fmt::format("{}{} reaches {:.1f} % of the multiply-adds, {}", text.empty() ? "" : "; ",
+                          fold.stage, 100 * fold.rate, fold.limit);
+  return text;
+}
+
+} // namespace
+
 /// Parses, lowers, verifies. Failure: why it is no schedule for this cone.
 Result<void> KernelChooser::use(const std::string& schedule, const kernel::Cone& cone,
                                 PlannedKernel& to) const {
@@ -97,6 +114,7 @@ Result<void> KernelChooser::use(const std::string& schedule, const kernel::Cone&
       return Failure{"is not sound: " + mistakes[0]};
     to.loops = std::move(*loops);
     to.schedule = kernel::to_string(parsed);
+    to.report.untiled = untiled(cone, parsed, options_.limits);
     for (const kernel::Directive& d : parsed.directives)
       if (d.kind == kernel::DirectiveKind::serial)
         to.caps.push_back({d.numbers[0], d.numbers.size() > 1 ? int(d.numbers[1]) : 1});
@@ -218,12 +236,13 @@ Result<PlannedKernel> KernelChooser::choose(const search::KernelPlace& place, Ex
     }
   }
   if (done) return made;
-  auto [schedule, loops, decisions] = kernel::default_kernel(canonical->cone, options_.limits);
-  if (!loops)
-    return Failure{fmt::format("kernel {}: {}\n{}\n{}", made.report.name, loops.error(),
-                               to_string(*place.given), to_string(schedule))};
-  made.loops = std::move(*loops);
-  made.schedule = kernel::to_string(schedule);
+  const kernel::DefaultKernel& usual = defaults_.of(canonical->cone);
+  if (!usual.kernel)
+    return Failure{fmt::format("kernel {}: {}\n{}\n{}", made.report.name, usual.kernel.error(),
+                               to_string(*place.given), to_string(usual.schedule))};
+  made.loops = *usual.kernel;
+  made.schedule = kernel::to_string(usual.schedule);
+  made.report.untiled = untiled(canonical->cone, usual.schedule, options_.limits);
   return made;
 }
 

@@ -1,7 +1,7 @@
 // compile/kernel_choice.h -- which schedule a kernel of a plan gets: the one that tuning found, where the cache has one that is right, else the default one.
 #pragma once
 #include "codegen/codegen.h"
-#include "kernel/default_schedule.h"
+#include "kernel/default_kernels.h"
 #include "runtime/plan.h"
 #include "search/extract.h"
 #include "search/machine_profile.h"
@@ -32,6 +32,8 @@ struct KernelReport {
   std::map<std::string, int> rejected = {}; ///< how many, by cause
   std::string note;                         ///< why it is not tuned, what was wrong; may be empty
   std::string names;                        ///< of the schedule's values, loops and stages: "v0 x, a0 m"
+  /// Products (and other folds that read elements again and again) whose loops reach less than a tenth of the machine's multiply-adds, and why; empty: none
+  std::string untiled = {};
 };
 std::string to_string(const KernelReport& report); ///< one line, and one for the names
 
@@ -70,12 +72,14 @@ public:
   Result<PlannedKernel> choose(const search::KernelPlace& place, Expr points);
   search::BuildOptions build_options(int threads) const;
   const kernel::MachineLimits& limits() const { return options_.limits; }
+  kernel::DefaultKernels& defaults() { return defaults_; }
 
 private:
   Result<void> use(const std::string& schedule, const kernel::Cone& cone, PlannedKernel& to) const;
   Result<bool> use_entry(search::TuningEntry entry, const kernel::Cone& cone, PlannedKernel& to);
 
   ChoiceOptions options_;
+  kernel::DefaultKernels defaults_;
   std::map<int, search::TuningKey> machine_; // by number of workers
 };
 

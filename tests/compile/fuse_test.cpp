@@ -195,5 +195,57 @@ TEST(WeightedSums, ManyPathsTakeNoLonger) {
   }
 }
 
+/// Operations of the kernel with these roots, as the bound counts them.
+double operations(const Function& f, const std::vector<NodeId>& roots, const std::set<NodeId>& stored) {
+  double n = 0;
+  std::set<NodeId> seen(roots.begin(), roots.end());
+  for (std::vector<NodeId> stack(roots); !stack.empty();) {
+    const Node& node = f[stack.back()];
+    stack.pop_back();
+    if (const auto* map = std::get_if<MapAttr>(&node.attr)) n += row(map->op).ulp > 0.5 ? 32 : 1;
+    for (NodeId input : node.inputs)
+      if (!stored.contains(input) && seen.insert(input).second) stack.push_back(input);
+  }
+  return n;
+}
+
+TEST(Fuse, AKernelHasNoMoreOperationsThanTheBound) {
+  struct Chain {
+    int steps;
+    Op op;
+    size_t kernels;
+  };
+  // 1024 operations a kernel, 32 for a transcendental one.
+  for (const Chain chain : {Chain{1024, Op::neg, 1}, Chain{1025, Op::neg, 2}, Chain{5000, Op::neg, 5},
+                            Chain{32, Op::sin, 1}, Chain{1000, Op::sin, 32}}) {
+    FunctionBuilder b("f");
+    NodeId y = b.input("x", {DType::f32, {100}});
+    for (int i = 0; i < chain.steps; i++) y = b.map(chain.op, {y});
+    const Function f = function_of(b, y);
+    const Fusion fusion = fuse_all(f);
+    EXPECT_EQ(fusion.kernels.size(), chain.kernels) << chain.steps;
+    for (const auto& roots : fusion.kernels) EXPECT_LE(operations(f, roots, fusion.stored), most_operations);
+  }
+}
+
+/// Values that are read twice each: paths double with each step, operations do not.
+TEST(Fuse, SharedValuesCountOnceInAKernel) {
+  FunctionBuilder b("f");
+  NodeId y = b.input("x", {DType::f32, {100}}), z = b.input("z", {DType::f32, {100}});
+  for (int i = 0; i < 60; i++) y = b.map(Op::add, {y, y});
+  EXPECT_EQ(fuse_all(function_of(b, y)).kernels.size(), 1u);
+  FunctionBuilder c("f");
+  y = c.input("x", {DType::f32, {100}}), z = c.input("z", {DType::f32, {100}});
+  for (int i = 0; i < 2000; i++) {
+    const NodeId sum = c.map(Op::add, {y, z});
+    z = c.map(Op::mul, {y, z});
+    y = sum;
+  }
+  const Function f = function_of(c, c.map(Op::max, {y, z}));
+  const Fusion fusion = fuse_all(f);
+  EXPECT_LT(fusion.kernels.size(), 4000u);
+  for (const auto& roots : fusion.kernels) EXPECT_LE(operations(f, roots, fusion.stored), most_operations);
+}
+
 } // namespace
 } // namespace luminal::compile

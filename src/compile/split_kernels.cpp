@@ -1,0 +1,368 @@
+// compile/split_kernels.cpp -- which values of a kernel are stored so that its products have tiled schedules.
+#include "compile/split_kernels.h"
+#include "base/hash.h"
+#include "compile/operand_copy.h"
+#include "compile/panels.h"
+#include "ir/passes/weighted_sums.h"
+#include "kernel/canonical.h"
+#include "kernel/cone.h"
+#include "kernel/formula.h"
+#include "kernel/tiling.h"
+#include <algorithm>
+
+namespace luminal::compile {
+namespace {
+
+// Nanoseconds of one worker, for comparing parts of one kernel: no more than their ratios counts.
+constexpr double of_point = 0.0125, of_element = 1, of_byte = 0.02, of_launch = 1000;
+constexpr double worth_a_look = 2000; // lost by what is not tiled
+constexpr double gain = 0.8;          // of the time, or less: then values are stored
+constexpr double beside = 1.3; // windows that several products of one kernel read are not laid out for each
+constexpr size_t most_stores = 12;
+
+double count(const Shape& shape) {
+  double n = 1;
+  for (Expr extent : shape) {
+    const Interval range = extent.range();
+    n *= range.high == unbounded_high ? double(1 << 20) : double(range.high);
+  }
+  return n;
+}
+double bytes(const TensorType& type) { return count(type.shape) * bits(type.dtype) / 8; }
+
+/// What a function computes from its parameters, and the values that are there when a step begins.
+Region region_of(const Function& f) {
+  Region region;
+  region.function = &f;
+  region.given.insert(f.params.begin(), f.params.end());
+  for (const auto& result : f.results) region.wanted.push_back(result.value);
+  const std::vector<NodeId> loaded = load_time_values(region);
+  region.given.insert(loaded.begin(), loaded.end());
+  return region;
+}
+
+std::set<NodeId> readable_in(const Region& region, const Fusion& fusion) {
+  std::set<NodeId> readable = fusion.stored;
+  readable.insert(region.given.begin(), region.given.end());
+  for (NodeId id : needed_nodes(region))
+    if ((*region.function)[id].kind == NodeKind::constant) readable.insert(id);
+  return readable;
+}
+
+/// Along whole axes, in the order in which they lie.
+bool plainly_read(const ViewAttr& view) {
+  if (!view.predicate.is_constant(1) || !view.holes.empty()) return false;
+  int last = -1;
+  for (Expr e : view.map) {
+    if (e.is_constant()) continue;
+    int axis = -1;
+    for (size_t d = 0; d < view.shape.size(); d++)
+      if (e.is_symbol() && e == axis_symbol(int(d), view.shape[d])) axis = int(d);
+    if (axis <= last) return false;
+    last = axis;
+  }
+  return true;
+}
+
+/// A kernel as a function of what it reads. `from`: the node that each of its nodes stands for.
+struct Part {
+  Function function;
+  std::vector<NodeId> from;
+};
+
+Part part_of(const Function& f, const std::vector<NodeId>& roots, const std::set<NodeId>& readable,
+             const std::set<NodeId>& constants) {
+  Part part;
+  std::map<NodeId, NodeId> number;
+  for (NodeId id : kernel::cone_nodes(f, roots, readable)) {
+    Node node = f[id];
+    const bool root = std::ranges::find(roots, id) != roots.end();
+    if (readable.contains(id) && !root && node.kind != NodeKind::constant) {
+      const Role role = constants.contains(id) ? Role::weight : Role::argument;
+      const TensorType type = node.type();
+      node = Node{NodeKind::input,
+                  InputAttr{"x" + std::to_string(part.function.params.size()), role, type},
+                  {},
+                  {type},
+                  {},
+                  {},
+                  {}};
+      part.function.params.push_back(NodeId(part.function.nodes.size()));
+    }
+    for (NodeId& input : node.inputs) input = number.at(input);
+    node.name.clear();
+    number[id] = NodeId(part.function.nodes.size());
+    part.from.push_back(id);
+    part.function.nodes.push_back(std::move(node));
+  }
+  part.function.name = "part";
+  for (size_t r = 0; r < roots.size(); r++)
+    part.function.results.push_back({"r" + std::to_string(r), number.at(roots[r]), {}, {}});
+  return part;
+}
+
+/// Combinations of the axes that the view moves along.
+double places(const ViewAttr& view) {
+  double n = 1;
+  for (size_t d = 0; d < view.shape.size(); d++) {
+    const Expr axis = axis_symbol(int(d), view.shape[d]);
+    if (axis.is_symbol() && std::ranges::any_of(view.map, [&](Expr e) { return depends_on(e, axis); }))
+      n *= count({view.shape[d]});
+  }
+  return n;
+}
+
+bool computed_in_place(const Node& node) {
+  return node.kind == NodeKind::map || node.kind == NodeKind::cast || node.kind == NodeKind::view;
+}
+
+/// Folds that read elements of their operands again and again.
+struct Product {
+  NodeId fold;
+  std::vector<NodeId> views; ///< of what changes from step to step, between the fold and what is stored
+};
+
+std::vector<Product> products_of(const Function& f) {
+  std::vector<Product> products;
+  std::vector<bool> fixed(f.nodes.size()); // depends on weights and constants alone
+  for (NodeId id = 0; id < f.nodes.size(); id++) {
+    const Node& node = f[id];
+    fixed[id] = node.kind == NodeKind::input
+                    ? std::get<InputAttr>(node.attr).role == Role::weight
+                    : std::ranges::all_of(node.inputs, [&](NodeId i) { return fixed[i]; });
+    const auto* fold = std::get_if<FoldAttr>(&node.attr);
+    if (!fold) continue;
+    const double points = count(fold->space);
+    if (points < kernel::fewest_points) continue;
+    Product product{id, {}};
+    double read = 0;
+    std::set<NodeId> seen(node.inputs.begin(), node.inputs.end());
+    for (std::vector<NodeId> stack(seen.begin(), seen.end()); !stack.empty();) {
+      const NodeId at = stack.back();
+      stack.pop_back();
+      const Node& below = f[at];
+      const bool view = below.kind == NodeKind::view;
+      if (view && !fixed[at]) product.views.push_back(at);
+      if (view && !computed_in_place(f[below.inputs[0]])) {
+        read += std::min(count(f[below.inputs[0]].type().shape), places(std::get<ViewAttr>(below.attr)));
+      } else if (computed_in_place(below)) {
+        const size_t inputs = view ? 1 : below.inputs.size(); // holes are read elsewhere
+        for (size_t i = 0; i < inputs; i++)
+          if (seen.insert(below.inputs[i]).second) stack.push_back(below.inputs[i]);
+      } else {
+        read += std::min(count(below.type().shape), points);
+      }
+    }
+    std::ranges::sort(product.views);
+    if (points >= kernel::fewest_reads * std::max(read, 1.0)) products.push_back(std::move(product));
+  }
+  return products;
+}
+
+/// One product whose operands, and what its results meet, are read as they lie (weights in any order): it has a tiled schedule.
+bool is_simple(const Function& f, const std::vector<Product>& products) {
+  return products.size() == 1 && std::ranges::all_of(f.nodes, [&](const Node& node) {
+           const auto* view = std::get_if<ViewAttr>(&node.attr);
+           if (!view || plainly_read(*view)) return true;
+           const auto* input = std::get_if<InputAttr>(&f[node.inputs[0]].attr);
+           return input && input->role == Role::weight;
+         });
+}
+
+/// Does a fold read places that move along kept and summed axes at once?
+bool reads_windows(const kernel::Cone& cone) {
+  bool windows = false;
+  for (const kernel::Stage& stage : cone.stages)
+    for (const kernel::Component& c : stage.components) {
+      if (c.kind != kernel::ComponentKind::fold) continue;
+      kernel::visit(c.body, [&](const kernel::Formula& f) {
+        if (f.kind != kernel::FormulaKind::load) return;
+        for (Expr e : f.index) {
+          bool kept = false, summed = false;
+          for (int a : stage.axes)
+            if (depends_on(e, cone.axes[size_t(a)].symbol))
+              (std::ranges::find(c.axes, a) != c.axes.end() ? kept : summed) = true;
+          windows |= kept && summed;
+        }
+      });
+    }
+  return windows;
+}
+
+} // namespace
+
+/// Of all kernels that the part becomes, as far as its products and what passes through memory go.
+KernelSplitter::Estimate KernelSplitter::time_of(const Function& part) {
+  const PackedFunction packed = pack_constants(part, limits_);
+  const Function& f = packed.function.nodes.empty() ? part : packed.function;
+  Region region = region_of(f);
+  for (const auto& panels : packed.panels) region.given.insert(panels.panels);
+  const Fusion fusion = fuse(region);
+  const std::set<NodeId> readable = readable_in(region, fusion);
+  Estimate estimate;
+  for (const auto& roots : fusion.kernels) {
+    const auto cone = kernel::build_cone(f, roots, readable, {.name = "k", .in_place = false});
+    if (!cone) return {1e30, 0}; // the builder says why
+    const kernel::CanonicalCone canonical = kernel::canonical(*cone);
+    const kernel::DefaultKernel& made = kernels_.of(canonical.cone);
+    const auto folds = kernel::tiled_folds(canonical.cone, made.schedule, limits_);
+    const double slower = folds.size() > 1 && reads_windows(*cone) ? beside : 1;
+    for (const kernel::TiledFold& fold : folds) {
+      estimate.time += fold.points * of_point / fold.rate * slower;
+      estimate.lost += fold.points * of_point * (slower / fold.rate - 1);
+    }
+    const double copied = kernel::copied_one_by_one(canonical.cone, made.schedule) * of_element;
+    estimate.time += copied;
+    estimate.lost += copied;
+    for (const kernel::ConeValue& value : cone->values)
+      if (value.role != kernel::ValueRole::interior)
+        estimate.time += count(value.shape) * bits(value.dtype) / 8 * of_byte;
+    estimate.time += of_launch;
+  }
+  return estimate;
+}
+
+KernelSplitter::Stores KernelSplitter::stores_of(const Function& part) {
+  // Weighted sums have schedules for each number of rows, and their scores are never stored: they grow with the square of a length.
+  for (const Node& node : part.nodes)
+    if (const auto* fold = std::get_if<FoldAttr>(&node.attr); fold && passes::has_weighted_sum(*fold))
+      return {};
+  const std::vector<Product> products = products_of(part);
+  if (products.empty() || is_simple(part, products)) return {};
+  Stores all;
+  std::set<NodeId> results;
+  for (const auto& result : part.results) results.insert(result.value);
+  std::set<NodeId> folds, views;
+  for (const Product& p : products) {
+    folds.insert(p.fold);
+    for (NodeId view : p.views)
+      if (copy_of_operand(std::get<ViewAttr>(part[view].attr), part[part[view].inputs[0]].type().shape))
+        views.insert(view);
+  }
+  for (NodeId id = 0; id < part.nodes.size(); id++)
+    if (part[id].kind == NodeKind::get && folds.contains(part[id].inputs[0]) && !results.contains(id))
+      all.results.push_back(id);
+  all.operands.assign(views.begin(), views.end());
+  if (all.empty() || all.results.size() + all.operands.size() > most_stores) return {};
+  const Estimate whole = time_of(part);
+  if (whole.lost < worth_a_look || whole.lost < whole.time * (1 - gain)) return {};
+  double best = time_of(with(part, all)).time;
+  if (best > whole.time) return {};
+  // What can go again without loss is not stored, the largest first.
+  struct One {
+    double bytes;
+    NodeId id;
+    bool operand;
+  };
+  std::vector<One> order;
+  for (NodeId id : all.results) order.push_back({bytes(part[id].type()), id, false});
+  for (NodeId id : all.operands) {
+    const auto copy =
+        copy_of_operand(std::get<ViewAttr>(part[id].attr), part[part[id].inputs[0]].type().shape);
+    order.push_back({bytes({part[id].type().dtype, copy->inner.shape}), id, true});
+  }
+  std::ranges::stable_sort(order, std::ranges::greater{}, &One::bytes);
+  for (const One& one : order) {
+    Stores fewer = all;
+    std::erase(one.operand ? fewer.operands : fewer.results, one.id);
+    if (fewer.empty()) continue;
+    if (const double without = time_of(with(part, fewer)).time; without <= best * 1.02)
+      best = without, all = std::move(fewer);
+  }
+  if (best > whole.time * gain) return {};
+  return all;
+}
+
+Function KernelSplitter::with(const Function& f, const Stores& stores) {
+  Function to;
+  to.name = f.name;
+  std::vector<NodeId> stands_in(f.nodes.size());
+  const auto push = [&](NodeKind kind, Attr attr, std::vector<NodeId> inputs, TensorType type,
+                        std::string origin) {
+    to.nodes.push_back(
+        Node{kind, std::move(attr), std::move(inputs), {std::move(type)}, {}, {}, std::move(origin)});
+    return NodeId(to.nodes.size() - 1);
+  };
+  struct Copy {
+    NodeId source;
+    ViewAttr inner;
+    NodeId fence;
+  };
+  std::vector<Copy> copies;
+  for (NodeId id = 0; id < f.nodes.size(); id++) {
+    Node node = f[id];
+    for (NodeId& input : node.inputs) input = stands_in[input];
+    if (std::ranges::find(stores.operands, id) != stores.operands.end()) {
+      auto copy = copy_of_operand(std::get<ViewAttr>(node.attr), f[f[id].inputs[0]].type().shape);
+      const DType dtype = node.type().dtype;
+      auto known = std::ranges::find_if(
+          copies, [&](const Copy& c) { return c.source == node.inputs[0] && c.inner == copy->inner; });
+      if (known == copies.end()) {
+        const TensorType type{dtype, copy->inner.shape};
+        const NodeId inner = push(NodeKind::view, copy->inner, node.inputs, type, node.origin);
+        copies.push_back(
+            {node.inputs[0], copy->inner, push(NodeKind::fence, FenceAttr{}, {inner}, type, {})});
+        known = copies.end() - 1;
+      }
+      node.attr = std::move(copy->outer);
+      node.inputs = {known->fence};
+    }
+    stands_in[id] = NodeId(to.nodes.size());
+    to.nodes.push_back(std::move(node));
+    if (std::ranges::find(stores.results, id) != stores.results.end())
+      stands_in[id] = push(NodeKind::fence, FenceAttr{}, {stands_in[id]}, f[id].type(), {});
+  }
+  for (NodeId id : f.params) to.params.push_back(stands_in[id]);
+  for (auto result : f.results) {
+    result.value = stands_in[result.value];
+    to.results.push_back(std::move(result));
+  }
+  return to;
+}
+
+/// Adds what the kernels of a region store. `constants`: there before the region runs, so that they may lie in panels.
+void KernelSplitter::stores_in(const Region& region, const std::set<NodeId>& constants, Stores& stores) {
+  const Function& f = *region.function;
+  const std::vector<NodeId> needed = needed_nodes(region);
+  const auto is_large_fold = [&](NodeId id) {
+    const auto* fold = std::get_if<FoldAttr>(&f[id].attr);
+    return fold && count(fold->space) >= kernel::fewest_points;
+  };
+  if (std::ranges::none_of(needed, is_large_fold)) return;
+  const Fusion fusion = fuse(region);
+  const std::set<NodeId> readable = readable_in(region, fusion);
+  for (const auto& roots : fusion.kernels) {
+    const Part part = part_of(f, roots, readable, constants);
+    const uint64_t key = structural_hash(part.function);
+    auto known = known_.find(key);
+    if (known == known_.end()) known = known_.emplace(key, stores_of(part.function)).first;
+    for (NodeId id : known->second.results) stores.results.push_back(part.from[id]);
+    for (NodeId id : known->second.operands) stores.operands.push_back(part.from[id]);
+  }
+}
+
+Function KernelSplitter::split(const Function& function) {
+  constexpr int most_rounds = 8; // each stores a value; what is left then stays as it is
+  Function split;
+  for (int round = 0; round < most_rounds; round++) {
+    const Function& f = split.nodes.empty() ? function : split;
+    const Region step = region_of(f);
+    Region load = step; // what comes before: of weights alone
+    load.given = {f.params.begin(), f.params.end()};
+    load.wanted.clear();
+    std::set<NodeId> constants;
+    for (NodeId id : step.given) {
+      const auto* input = std::get_if<InputAttr>(&f[id].attr);
+      if (!input || input->role == Role::weight) constants.insert(id);
+      if (!load.given.contains(id)) load.wanted.push_back(id);
+    }
+    Stores stores;
+    stores_in(load, {}, stores);
+    stores_in(step, constants, stores);
+    if (stores.empty()) break;
+    split = with(f, stores);
+  }
+  return split;
+}
+
+} // namespace luminal::compile

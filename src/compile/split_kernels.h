@@ -1,0 +1,41 @@
+// compile/split_kernels.h -- kernels that fusion makes and no tiled schedule serves: values inside of them are stored.
+//
+// Fusion (compile/fuse.h) counts evaluations. It does not see that two products in one kernel may leave no loops for lanes, or that an operand is read through divisions,
+// minima or strides. Here each such kernel is scheduled as it is and in parts, and what the schedules make of its products (kernel/tiling.h) decides. A value is
+// stored by a fence behind it, which every later pass sees: a product's result, or an operand as a copy in the order in which the product reads it.
+#pragma once
+#include "compile/fuse.h"
+#include "kernel/default_kernels.h"
+#include <map>
+
+namespace luminal::compile {
+
+class KernelSplitter {
+public:
+  /// Default schedules are made once for each kernel: the memory of them is shared with who lowers the parts.
+  KernelSplitter(const kernel::MachineLimits& limits, kernel::DefaultKernels& kernels)
+      : limits_(limits), kernels_(kernels) {}
+  /// The function with fences behind what is stored; without nodes where nothing is. `function` has neither calls nor sorts.
+  Function split(const Function& function);
+
+private:
+  struct Stores {
+    std::vector<NodeId> results;  ///< of folds
+    std::vector<NodeId> operands; ///< views, copied as copy_of_operand says
+    bool empty() const { return results.empty() && operands.empty(); }
+  };
+  Stores stores_of(const Function& part);
+  void stores_in(const Region& region, const std::set<NodeId>& constants, Stores& stores);
+  struct Estimate {
+    double time = 0; ///< nanoseconds
+    double lost = 0; ///< of that by what products are slower than tiled ones
+  };
+  Estimate time_of(const Function& part);
+  static Function with(const Function& function, const Stores& stores);
+
+  const kernel::MachineLimits& limits_;
+  kernel::DefaultKernels& kernels_;
+  std::map<uint64_t, Stores> known_; // by the structure of a kernel
+};
+
+} // namespace luminal::compile
