@@ -1,8 +1,9 @@
 // bench/compile.cpp -- how long a kernel takes to compile, cold and warm: matrix products, convolutions, attention, a product with versions, the golden kernels.
 //
 //   ./bench.sh compile [--json FILE] [--only TEXT] [--rounds N] [--level L]
+//   ./bench.sh compile --operations    every elementwise operation for every type instead, and rotary tables
 //
-// Schedules are the default ones of this machine. Cold: schedule, lowering and machine code of one kernel with nothing on disk, on one core; the least
+// Schedules are the default ones of this machine. Cold: schedule, lowering and machine code of one kernel with nothing on disk, on one core, in seconds of that core; the least
 // and the median of N rounds. A kernel is compiled by one core; several kernels are by several: both sums are told at the end. Warm: the object read
 // from disk; no compiler runs (counted).
 #include "codegen/object_cache.h"
@@ -15,6 +16,7 @@
 #include "support/terms.h"
 #include <algorithm>
 #include <atomic>
+#include <ctime>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
@@ -55,9 +57,49 @@ std::vector<Work> works() {
   return list;
 }
 
+/// Every elementwise operation for every type that it takes, and the rotary tables of a Llama.
+std::vector<Work> operations() {
+  std::vector<Work> list{{"rotary tables", R"(fn @main(%f: f32[32]) {
+  %p = iota f32 [p: 2048, k: 32] -> p
+  %k = view %f [p: 2048, k: 32] -> [k]
+  %a = mul %p, %k
+  %c = cos %a
+  %s = sin %a
+  return c = %c, s = %s
+}
+)"}};
+  for (int i = 0; i < op_count; i++)
+    for (int t = 0; t < dtype_count; t++) {
+      const OpRow& r = row(Op(i));
+      const auto type = DType(t);
+      DType args[] = {type, type, type};
+      if (r.signature == Signature::choice) args[0] = DType::boolean;
+      if (!result_type(r, args)) continue;
+      std::string params, uses;
+      for (int a = 0; a < r.arity; a++) {
+        params += fmt::format("{}%x{}: {}[4096]", a ? ", " : "", a, to_string(args[a]));
+        uses += fmt::format("{}%x{}", a ? ", " : "", a);
+      }
+      list.push_back(
+          {fmt::format("{} {}", r.name, to_string(type)),
+           fmt::format("fn @main({}) {{\n  %y = {} {}\n  return y = %y\n}}\n", params, r.name, uses)});
+    }
+  return list;
+}
+
+/// That this thread has had: the same on a busy machine.
+double processor_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
+  const auto operations_only = std::find(argv, argv + argc, std::string_view("--operations"));
+  const bool only_operations = operations_only != argv + argc;
+  if (only_operations) argc = int(std::copy(operations_only + 1, argv + argc, operations_only) - argv);
   const Arguments arguments = parse_arguments(argc, argv, "how long kernels take to compile");
   const auto limits = search::MachineProfile::guess(arguments.threads.back()).limits();
   const codegen::CpuTarget& target = codegen::CpuTarget::host();
@@ -73,7 +115,7 @@ int main(int argc, char** argv) {
   double largest = 0, sum = 0;
   int count = 0, typical = 0, above = 0, warm_compilations = 0;
   std::vector<kernel::Kernel> all;
-  for (const Work& work : works()) {
+  for (const Work& work : only_operations ? operations() : works()) {
     if (work.name.find(arguments.only) == std::string::npos) continue;
     const Module module = parse_module(work.term, work.name);
     const Function& function = module.functions.front(); // callees come first: what a loop runs is the kernel
@@ -89,13 +131,13 @@ int main(int argc, char** argv) {
     codegen::CompiledKernel last;
     std::optional<kernel::Kernel> loops;
     for (int round = 0; round < arguments.rounds; round++) {
-      const double start = now();
+      const double start = processor_seconds();
       auto made = kernel::default_kernel(*cone, limits);
       if (!made.kernel) break;
-      schedule_ms = std::min(schedule_ms, 1e3 * (now() - start));
+      schedule_ms = std::min(schedule_ms, 1e3 * (processor_seconds() - start));
       auto compiled = codegen::compile(*made.kernel, target, options);
       if (!compiled) break;
-      total.push_back(1e3 * (now() - start));
+      total.push_back(1e3 * (processor_seconds() - start));
       last = std::move(*compiled);
       loops = std::move(*made.kernel);
     }

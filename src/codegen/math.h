@@ -87,6 +87,8 @@ private:
   void log2_precise(LV* x, LV*& high, LV*& low);
   void log2_pair(LV* x, LV*& high, LV*& low);
   void reduce_large(LV* x, LV*& quadrant, LV*& high, LV*& low);
+  llvm::Function* large_angles();
+  LV* angle_memory(uint64_t count);
   void reduce_angle(LV* x, double limit, LV*& quadrant, LV*& high, LV*& low);
   void angle_parts(LV* x, LV*& sine, LV*& cosine, LV*& quadrant);
 

@@ -1,5 +1,6 @@
 // codegen/math_trig.cpp -- sine, cosine and tangent: argument reduction in f64, exact for arguments of any size.
 #include "codegen/math.h"
+#include <llvm/IR/MDBuilder.h>
 
 namespace luminal::codegen {
 using llvm::Value;
@@ -40,31 +41,22 @@ llvm::Type* like(Value* x, llvm::Type* element) {
 // Payne and Hanek: x = M 2^E; the digits of 2/pi that matter for x 2/pi modulo 4 are a window of 192 bits at a place that E gives. The product with M modulo
 // 2^192 has the quadrant in its top two bits. M. Payne, R. Hanek, "Radian reduction for trigonometric functions", SIGNUM 18 (1983).
 void MathEmitter::reduce_large(Value* x, Value*& quadrant, Value*& high, Value*& low) {
-  llvm::Type *i64 = like(x, b_.getInt64Ty()), *i128 = like(x, b_.getInt128Ty());
+  llvm::Type *i64 = b_.getInt64Ty(), *i128 = b_.getInt128Ty();
   llvm::Module* module = b_.GetInsertBlock()->getModule();
-  const char* name = "luminal.two_over_pi";
-  llvm::GlobalVariable* table = module->getNamedGlobal(name);
-  if (!table) {
-    auto* data = llvm::ConstantDataArray::get(b_.getContext(), llvm::ArrayRef<uint64_t>(two_over_pi_bits));
-    table = new llvm::GlobalVariable(*module, data->getType(), true, llvm::GlobalValue::PrivateLinkage, data,
-                                     name);
-  }
+  auto* data = llvm::ConstantDataArray::get(b_.getContext(), llvm::ArrayRef<uint64_t>(two_over_pi_bits));
+  auto* table = new llvm::GlobalVariable(*module, data->getType(), true, llvm::GlobalValue::PrivateLinkage,
+                                         data, "luminal.two_over_pi");
   auto c = [&](llvm::Type* t, int64_t k) { return int_constant(t, k); };
   Value* u = bits(x);
   Value* exponent = b_.CreateAnd(b_.CreateLShr(u, c(i64, 52)), c(i64, 2047));
   Value* mantissa = b_.CreateOr(b_.CreateAnd(u, c(i64, 0x000FFFFFFFFFFFFF)), c(i64, 0x0010000000000000));
   // Digit i behind the point has weight 2^(E-i): the first one below 4 is i = E - 1, at place E - 2 + 64 of the table.
   Value* place = b_.CreateAdd(exponent, c(i64, -1023 - 52 - 2 + 64));
-  place = b_.CreateBinaryIntrinsic(Intrinsic::smax, place, c(i64, 0)); // lanes that are not large
-  place = b_.CreateBinaryIntrinsic(Intrinsic::smin, place, c(i64, 17 * 64));
+  place = b_.CreateBinaryIntrinsic(Intrinsic::smin, place, c(i64, 17 * 64)); // infinite, or NaN
   Value *word = b_.CreateLShr(place, c(i64, 6)), *shift = b_.CreateAnd(place, c(i64, 63));
   Value* words[4];
-  for (int i = 0; i < 4; ++i) {
-    Value* at = b_.CreateAdd(word, c(i64, i));
-    Value* pointer = b_.CreateGEP(b_.getInt64Ty(), table, at);
-    words[i] = i64->isVectorTy() ? b_.CreateMaskedGather(i64, pointer, llvm::Align(8))
-                                 : static_cast<Value*>(b_.CreateLoad(i64, pointer));
-  }
+  for (int i = 0; i < 4; ++i)
+    words[i] = b_.CreateLoad(i64, b_.CreateGEP(i64, table, b_.CreateAdd(word, c(i64, i))));
   Value* window[3];
   for (int i = 0; i < 3; ++i)
     window[i] = b_.CreateIntrinsic(Intrinsic::fshl, {i64}, {words[i], words[i + 1], shift});
@@ -105,6 +97,62 @@ void MathEmitter::reduce_large(Value* x, Value*& quadrant, Value*& high, Value*&
   quadrant = b_.CreateSelect(sign, b_.CreateNeg(q), q);
 }
 
+/// Reduces the large ones of `lanes` angles, one after the other: void (ptr angles, i64 lanes, double limit). Behind the angles lie as many quadrants, high and
+/// low parts, of which those of large angles are written. One function for a module: the code is long, and seldom runs.
+llvm::Function* MathEmitter::large_angles() {
+  llvm::Function* caller = b_.GetInsertBlock()->getParent();
+  llvm::Module* module = caller->getParent();
+  const char* name = "luminal.large_angles";
+  if (llvm::Function* made = module->getFunction(name)) return made;
+  llvm::LLVMContext& context = b_.getContext();
+  llvm::IRBuilder<> b(context);
+  llvm::Type *i64 = b.getInt64Ty(), *f64 = b.getDoubleTy();
+  auto* type = llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), i64, f64}, false);
+  auto* function = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, module);
+  function->setAttributes(
+      llvm::AttributeList::get(context, llvm::AttributeList::FunctionIndex,
+                               llvm::AttrBuilder(context, caller->getAttributes().getFnAttrs())));
+  function->addFnAttr(llvm::Attribute::NoInline);
+  function->addFnAttr(llvm::Attribute::Cold);
+  Value *angles = function->getArg(0), *lanes = function->getArg(1), *limit = function->getArg(2);
+  auto block = [&](const char* label) { return llvm::BasicBlock::Create(context, label, function); };
+  auto *entry = block("entry"), *loop = block("loop"), *large = block("large"), *next = block("next"),
+       *end = block("end");
+  b.SetInsertPoint(entry);
+  b.CreateBr(loop);
+  b.SetInsertPoint(loop);
+  llvm::PHINode* lane = b.CreatePHI(i64, 2);
+  Value* x = b.CreateLoad(f64, b.CreateGEP(f64, angles, lane));
+  b.CreateCondBr(b.CreateFCmpOGT(b.CreateUnaryIntrinsic(Intrinsic::fabs, x), limit), large, next);
+  b.SetInsertPoint(large);
+  Value *quadrant, *high, *low, *place = lane;
+  MathEmitter(b, target_).reduce_large(x, quadrant, high, low);
+  for (Value* part : {quadrant, high, low}) {
+    place = b.CreateAdd(place, lanes);
+    b.CreateStore(part, b.CreateGEP(f64, angles, place));
+  }
+  b.CreateBr(next);
+  b.SetInsertPoint(next);
+  Value* following = b.CreateAdd(lane, b.getInt64(1));
+  b.CreateCondBr(b.CreateICmpEQ(following, lanes), end, loop);
+  lane->addIncoming(b.getInt64(0), entry);
+  lane->addIncoming(following, next);
+  b.SetInsertPoint(end);
+  b.CreateRetVoid();
+  return function;
+}
+
+/// So many numbers on the stack, the same ones for all angles of a function.
+Value* MathEmitter::angle_memory(uint64_t count) {
+  auto* type = llvm::ArrayType::get(b_.getDoubleTy(), count);
+  llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
+  for (llvm::Instruction& i : entry)
+    if (auto* made = llvm::dyn_cast<llvm::AllocaInst>(&i);
+        made && made->getAllocatedType() == type && made->getName().starts_with("angles"))
+      return made;
+  return llvm::IRBuilder<>(&entry, entry.begin()).CreateAlloca(type, nullptr, "angles");
+}
+
 /// f64 x = quadrant * pi/2 + high + low.
 void MathEmitter::reduce_angle(Value* x, double limit, Value*& quadrant, Value*& high, Value*& low) {
   Value* is_large = b_.CreateFCmpOGT(abs(x), real(x, limit));
@@ -121,25 +169,28 @@ void MathEmitter::reduce_angle(Value* x, double limit, Value*& quadrant, Value*&
   auto* slow = llvm::BasicBlock::Create(b_.getContext(), "large_angle", function);
   auto* end = llvm::BasicBlock::Create(b_.getContext(), "angle", function);
   Value* any = is_large->getType()->isVectorTy() ? b_.CreateOrReduce(is_large) : is_large;
-  b_.CreateCondBr(any, slow, end);
+  b_.CreateCondBr(any, slow, end, llvm::MDBuilder(b_.getContext()).createBranchWeights(1, 1000));
   b_.SetInsertPoint(slow);
-  Value *slow_quadrant, *slow_high, *slow_low;
-  reduce_large(x, slow_quadrant, slow_high, slow_low);
-  slow_quadrant = b_.CreateSelect(is_large, slow_quadrant, whole);
-  slow_high = b_.CreateSelect(is_large, slow_high, h);
-  slow_low = b_.CreateSelect(is_large, slow_low, l);
-  auto* slow_end = b_.GetInsertBlock();
+  // The angles and what is known of them, in memory.
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
+  const uint64_t lanes = vector ? vector->getNumElements() : 1;
+  Value *memory = angle_memory(4 * lanes), *fast[] = {x, whole, h, l}, *all[4];
+  auto place = [&](unsigned i) { return b_.CreateConstGEP1_64(b_.getDoubleTy(), memory, i * lanes); };
+  for (unsigned i = 0; i < 4; ++i) b_.CreateAlignedStore(fast[i], place(i), llvm::Align(8));
+  b_.CreateCall(large_angles(), {memory, b_.getInt64(lanes), llvm::ConstantFP::get(b_.getDoubleTy(), limit)});
+  for (unsigned i = 1; i < 4; ++i)
+    all[i] = b_.CreateAlignedLoad(fast[i]->getType(), place(i), llvm::Align(8));
   b_.CreateBr(end);
   b_.SetInsertPoint(end);
-  auto join = [&](Value* fast, Value* large) {
-    llvm::PHINode* phi = b_.CreatePHI(fast->getType(), 2);
-    phi->addIncoming(fast, before);
-    phi->addIncoming(large, slow_end);
+  auto join = [&](unsigned i) {
+    llvm::PHINode* phi = b_.CreatePHI(fast[i]->getType(), 2);
+    phi->addIncoming(fast[i], before);
+    phi->addIncoming(all[i], slow);
     return phi;
   };
-  quadrant = join(whole, slow_quadrant);
-  high = join(h, slow_high);
-  low = join(l, slow_low);
+  quadrant = join(1);
+  high = join(2);
+  low = join(3);
   Value* lost = b_.CreateFCmpUEQ(abs(x), real(x, HUGE_VAL)); // NaN or infinite
   high = b_.CreateSelect(lost, real(x, NAN), high);
 }

@@ -164,6 +164,46 @@ TEST_P(Functions, F64KeepsTheStatedError) {
   }
 }
 
+/// Types that are computed as f32, and rounded once more.
+TEST_P(Functions, NarrowTypesAtTheEndsOfTheirRange) {
+  const OpRow& r = row(GetParam());
+  for (const DType type : {DType::bf16, DType::f16}) {
+    std::vector<double> list{0, 1e30, 3e38, 65504, 1e-7, 6e-8, 1e-40, 0.1, 1, 100, 3.14159, INFINITY, NAN};
+    for (int exponent = -149; exponent < 128; exponent++) list.push_back(std::ldexp(1.625, exponent));
+    for (size_t i = 0, n = list.size(); i < n; i++) list.push_back(-list[i]);
+    std::vector<uint16_t> x(list.size() * 65); // the scalar loop takes the first 64th
+    for (size_t i = 0; i < x.size(); i++) {
+      store_f64(type, reinterpret_cast<std::byte*>(x.data()), int64_t(i), list[i % list.size()]);
+    }
+    for (const codegen::CpuTarget& target : instruction_sets()) {
+      Arguments args;
+      args.symbol("n", int64_t(x.size())).set("x", x).space("y", x.size() * 2).space("z", x.size() * 2);
+      Program(unary(r.op, type), target).run(args);
+      const auto y = args.get<uint16_t>("y"), z = args.get<uint16_t>("z");
+      const auto at = [&](const std::vector<uint16_t>& values, size_t i) {
+        return load_f64(type, reinterpret_cast<const std::byte*>(values.data()), int64_t(i));
+      };
+      for (size_t i = 0; i < list.size(); i++) {
+        const double in = at(x, i), want = r.f64(&in), got = at(y, i);
+        // A unit of the type beside what f32 may miss.
+        const double unit = std::ldexp(1.0, std::max(std::ilogb(std::max(std::fabs(want), r.ulp_scale)),
+                                                     type == DType::bf16 ? -126 : -14) -
+                                                (type == DType::bf16 ? 7 : 10));
+        double rounded = want;
+        uint16_t bits = 0;
+        store_f64(type, reinterpret_cast<std::byte*>(&bits), 0, want);
+        rounded = load_f64(type, reinterpret_cast<const std::byte*>(&bits), 0);
+        EXPECT_TRUE(std::isnan(rounded)                      ? std::isnan(got)
+                    : std::isinf(rounded) || std::isinf(got) ? got == rounded
+                                                             : std::fabs(got - want) <= unit * 0.502)
+            << r.name << "(" << in << ") of " << to_string(type) << " gives " << got << ", not " << want
+            << ", on " << target.cpu;
+        EXPECT_TRUE(y[i] == z[i] || std::isnan(got)) << r.name << "(" << in << ")";
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Math, Functions,
                          testing::Values(Op::exp2, Op::log2, Op::sin, Op::exp, Op::log, Op::log1p, Op::expm1,
                                          Op::cos, Op::tan, Op::tanh, Op::sigmoid, Op::erf, Op::silu, Op::gelu,
