@@ -135,16 +135,18 @@ int64_t Chooser::vectors_at_once(int s, const std::string& loop, const std::vect
   if (stage(s).scan_axis >= 0 || limits_.vector_registers < 32 || !l.extent.is_constant() ||
       (has_fold(stage(s)) && (!loop_reduces(s, l) || !rows_of(s, loop, common).empty())))
     return 1;
-  bool slow = false, narrow = true;
+  bool slow = false, narrow = true, twice = false;
   visit_stage(stage(s), [&](const Formula& f) {
     slow |= transcendental(f);
+    // Long functions that are computed in f64: each vector is two of them, and their steps are many.
+    twice |= transcendental(f) && (f.op == Op::sin || f.op == Op::cos || f.op == Op::tan || f.op == Op::pow);
     narrow = narrow && bits(f.dtype) <= 32;
   });
   if (!slow || !narrow) return 1;
   const int64_t n = l.extent.value();
   const int64_t folds = std::ranges::count(stage(s).components, ComponentKind::fold,
                                            &Component::kind); // with sums in registers
-  int64_t usual = 4;                                          // but few lanes remain empty
+  int64_t usual = twice ? 2 : 4;                              // but few lanes remain empty
   while (usual * folds > limits_.vector_registers / 2) usual /= 2;
   while (usual > 1 && n % (usual * limits_.lanes) != 0 && n < 16 * usual * limits_.lanes) usual /= 2;
   return ask(s, "vectors", usual, {1, 2, 4});
