@@ -105,9 +105,10 @@ void random_block(StorageType type, uint8_t* out, float deviation, Random& rando
     put_half(out + 82, d / (11.7f * 1.12f) * 1.5f);
     return;
   case StorageType::q3_k:
-    random.bytes(out, 104);
-    std::memset(out + 104, 0xFF, 4);          // upper bits of the scales
-    put_half(out + 108, d / (23.9f * 2.29f)); // scales of 16..31
+    // Codes of -4..3 have a mean below 0: scales of both signs, -32..-17 and 16..31, take it away.
+    random.bytes(out, 108);
+    for (int i = 104; i < 108; i++) out[i] = uint8_t((out[i] & 0x55) * 3); // upper bits of the scales: 0 or 3
+    put_half(out + 108, d / (24.4f * 2.35f));
     return;
   case StorageType::q4_k:
   case StorageType::q5_k: { // scale * code - minimum: the minimum is the mean
