@@ -1,5 +1,6 @@
 // codegen/emit_value.cpp -- values: constants, the rows of the op table, casts, reductions over lanes.
 #include "codegen/emitter.h"
+#include "ir/identity.h"
 #include "ir/scalar.h"
 #include "kernel/unit.h"
 #include <algorithm>
@@ -512,7 +513,7 @@ Value* Emitter::reduce(Op op, DType type, Value* x) {
                 : tail_mask_           ? tail_mask_
                                        : if_mask_;
   if (live) {
-    Value* identity = is_float(type) ? constant(type, identity_f64(op))
+    Value* identity = is_float(type) ? constant(type, identity_f64(op, type))
                                      : int_constant(register_type(type), identity_i64(op, type));
     x = b_.CreateSelect(live, x, splat(identity));
   }

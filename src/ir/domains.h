@@ -2,6 +2,7 @@
 // A Value knows nothing of its type; every function is told. Integers and bool are exact in `i` in every mode (u64: the bit pattern).
 #pragma once
 #include "ir/exact.h"
+#include "ir/identity.h"
 #include "ir/interp.h"
 #include "ir/scalar.h"
 
@@ -127,7 +128,7 @@ template <class D> size_t combine_work(const TypedMonoid& monoid) {
   return 3 * monoid.components.size() + 1 + monoid.scratch;
 }
 template <class D> typename D::Value identity_value(Op op, DType type) {
-  return is_float(type) ? D::from_f64(type, identity_f64(op)) : D::from_i64(identity_i64(op, type));
+  return is_float(type) ? D::from_f64(type, identity_f64(op, type)) : D::from_i64(identity_i64(op, type));
 }
 
 } // namespace luminal

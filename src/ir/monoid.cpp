@@ -1,6 +1,7 @@
 // ir/monoid.cpp -- interned monoids: what they read, their identities, their text.
 #include "ir/monoid.h"
 #include "base/check.h"
+#include "ir/identity.h"
 #include <array>
 #include <atomic>
 #include <deque>
@@ -113,7 +114,7 @@ std::vector<int> Monoid::dependencies(int i) const {
 
 double Monoid::identity(int i) const {
   const MonoidComponent& c = components()[size_t(i)];
-  return is_float(c.dtype) ? identity_f64(c.op) : integer_to_f64(c.dtype, identity_integer(i));
+  return is_float(c.dtype) ? identity_f64(c.op, c.dtype) : integer_to_f64(c.dtype, identity_integer(i));
 }
 int64_t Monoid::identity_integer(int i) const {
   const MonoidComponent& c = components()[size_t(i)];

@@ -1,6 +1,7 @@
 // ir/ops.cpp -- the rows of the op table. What they mean in general is said at the head of ops.h.
 #include "ir/ops.h"
 #include "ir/exact.h"
+#include "ir/identity.h"
 #include <array>
 #include <bit>
 #include <cmath>
@@ -394,11 +395,12 @@ std::optional<Op> parse_monoid_word(std::string_view word) {
   return {};
 }
 
-double identity_f64(Op op) {
+double greatest(DType type) { return type == DType::f8e4m3 ? largest(type) : infinity; }
+double identity_f64(Op op, DType type) {
   switch (op) {
   case Op::mul: return 1;
-  case Op::min: return infinity;
-  case Op::max: return -infinity;
+  case Op::min: return greatest(type);
+  case Op::max: return -greatest(type);
   default: return 0;
   }
 }

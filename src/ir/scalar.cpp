@@ -2,6 +2,7 @@
 #include "ir/scalar.h"
 #include "base/check.h"
 #include "ir/exact.h"
+#include "ir/identity.h"
 #include <array>
 #include <bit>
 #include <cmath>
@@ -264,7 +265,9 @@ private:
             (std::isfinite(node.value) && integer_to_f64(type, step.integer) != node.value))
           throw Error("scalar", fmt::format("{} is no value of {}", node.value, to_string(type)));
       }
-      step.value = is_float(type) ? round_to(type, node.value) : integer_to_f64(type, step.integer);
+      step.value = !is_float(type)          ? integer_to_f64(type, step.integer)
+                   : std::isinf(node.value) ? std::copysign(greatest(type), node.value)
+                                            : round_to(type, node.value);
       break;
     case Kind::cast:
       step.args[0] = emit(node.args[0], own_[size_t(node.args[0])].value_or(DType::f64));

@@ -7,6 +7,7 @@
 // Where T rounds its factor, T = self * cast<f32>(cast<bf16>(w)), the weights of a tile are rounded where they are multiplied, in the frame of the tile's
 // new state. Corrections of states, and other transforms with the same w, take it as it is: wider intermediate values are a reassociation.
 #include "base/check.h"
+#include "ir/identity.h"
 #include "kernel/formula.h"
 #include "kernel/nest.h"
 #include <algorithm>
@@ -299,7 +300,7 @@ void Cascade::run() {
           new_stage(k == 0 ? f_.name + ".init" : fmt::format("{}.init{}", f_.name, k), order[k]);
     for (int i = 0; i < n; i++) {
       FormulaRef identity = is_float(comp(i).dtype)
-                                ? formula_constant(comp(i).dtype, identity_f64(comp(i).op))
+                                ? formula_constant(comp(i).dtype, identity_f64(comp(i).op, comp(i).dtype))
                                 : formula_index(Expr(identity_i64(comp(i).op, comp(i).dtype)), comp(i).dtype);
       inits[comp(i).axes].components.push_back(
           map_to(state_[size_t(i)], identity, comp(i).index, comp(i).axes));

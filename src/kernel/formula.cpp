@@ -1,6 +1,7 @@
 // kernel/formula.cpp -- making, walking and rewriting formulas.
 #include "kernel/formula.h"
 #include "base/check.h"
+#include "ir/identity.h"
 #include "kernel/conversion.h"
 #include <algorithm>
 #include <cmath>
@@ -9,6 +10,11 @@
 namespace luminal::kernel {
 namespace {
 FormulaRef make(Formula formula) { return std::make_shared<const Formula>(std::move(formula)); }
+/// A constant of a scalar program: its infinities are the ends of a type that has none.
+FormulaRef program_constant(DType dtype, double value) {
+  const bool end = is_float(dtype) && std::isinf(value);
+  return formula_constant(dtype, end ? std::copysign(greatest(dtype), value) : value);
+}
 } // namespace
 
 FormulaRef formula_constant(DType dtype, double value) {
@@ -96,7 +102,7 @@ FormulaRef formula_of(const Scalar& program, const std::vector<FormulaRef>& leav
   std::vector<FormulaRef> made;
   for (const ScalarNode& node : program.nodes()) {
     switch (node.kind) {
-    case ScalarNode::Kind::constant: made.push_back(formula_constant(dtype, node.value)); break;
+    case ScalarNode::Kind::constant: made.push_back(program_constant(dtype, node.value)); break;
     case ScalarNode::Kind::leaf: made.push_back(leaves.at(node.leaf)); break;
     case ScalarNode::Kind::cast: made.push_back(formula_cast(node.dtype, made.at(node.args[0]))); break;
     case ScalarNode::Kind::op: {
@@ -110,7 +116,7 @@ FormulaRef formula_of(const Scalar& program, const std::vector<FormulaRef>& leav
       }
       for (size_t i = 0; i < args.size(); i++)
         if (program.nodes()[node.args[i]].kind == ScalarNode::Kind::constant)
-          args[i] = formula_constant(wanted, program.nodes()[node.args[i]].value);
+          args[i] = program_constant(wanted, program.nodes()[node.args[i]].value);
       made.push_back(formula_op(node.op, std::move(args)));
       break;
     }

@@ -1,4 +1,5 @@
 // kernel/loop_values.cpp -- values and memory accesses of the loop interpreter.
+#include "ir/identity.h"
 #include "kernel/loop_machine.h"
 #include <algorithm>
 #include <bit>
@@ -468,7 +469,7 @@ void Machine::reduce(const Worker& w, const ValueStep& step, const Cell* in, Cel
   for (int64_t l = 0; l < lanes; ++l) {
     if (w.alive(l)) continue;
     if (is_float(step.dtype))
-      tree[l].f = identity_f64(step.op);
+      tree[l].f = identity_f64(step.op, step.dtype);
     else
       tree[l].i = identity_i64(step.op, step.dtype);
   }

@@ -1,5 +1,6 @@
 // kernel/lower_tile.cpp -- the loops of a tile, and the three phases of a fold: start, reduction, finish.
 #include "base/check.h"
+#include "ir/identity.h"
 #include "kernel/lowering.h"
 #include <algorithm>
 #include <set>
@@ -212,7 +213,7 @@ Body StageLowering::start(const State& state) {
           for (size_t c = 0; c < s_.components.size(); c++)
             if (registers_[c] >= 0) {
               const Component& part = s_.components[c];
-              ValueRef v = is_float(part.dtype) ? constant(part.dtype, identity_f64(part.op))
+              ValueRef v = is_float(part.dtype) ? constant(part.dtype, identity_f64(part.op, part.dtype))
                                                 : index(Expr(identity_i64(part.op, part.dtype)), part.dtype);
               b.push_back(store(registers_[c], accumulator_offset(in), v));
             }
@@ -246,7 +247,7 @@ Body StageLowering::start(const State& state) {
             else if (reload)
               v = load(l_.kernel_, l_.places_[size_t(part.out)].buffer, offset_of(in, part.out, part.index));
             else
-              v = is_float(part.dtype) ? constant(part.dtype, identity_f64(part.op))
+              v = is_float(part.dtype) ? constant(part.dtype, identity_f64(part.op, part.dtype))
                                        : index(Expr(identity_i64(part.op, part.dtype)), part.dtype);
             b.push_back(store(registers_[c], accumulator_offset(in), v));
           }

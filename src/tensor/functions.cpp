@@ -225,11 +225,11 @@ Tensor Tensor::isnan(Where where) const {
 }
 Tensor Tensor::isinf(Where where) const {
   graph_of("isinf", {this}, where);
-  return is_float(dtype()) ? equal(abs(where), double(INFINITY)) : not_equal(*this, *this);
+  return is_float(dtype()) ? abs(where) > largest(dtype()) : not_equal(*this, *this);
 }
 Tensor Tensor::isfinite(Where where) const {
   graph_of("isfinite", {this}, where);
-  return is_float(dtype()) ? abs(where) < double(INFINITY) : equal(*this, *this);
+  return is_float(dtype()) ? abs(where) <= largest(dtype()) : equal(*this, *this);
 }
 
 } // namespace luminal

@@ -1,5 +1,6 @@
 // tensor/indexing.cpp -- elements at places that data name: gather in its conventions, scatter in its conventions.
 #include "luminal/indexing.h"
+#include "ir/identity.h"
 #include "tensor/views.h"
 #include <algorithm>
 
@@ -338,7 +339,7 @@ Tensor scatter_reduce(const Tensor& x, int axis, const Tensor& index, const Tens
   Tensor touched = none.scatter(axis, index, Operand(1, where), ScatterOp::set, where);
   const Op op = *combining(how, x.dtype());
   Tensor neutral = build("scatter_reduce", x.graph(), where, [&](FunctionBuilder& b) {
-    if (is_float(x.dtype())) return b.constant(x.dtype(), identity_f64(op));
+    if (is_float(x.dtype())) return b.constant(x.dtype(), identity_f64(op, x.dtype()));
     return integer(b, x.dtype(), identity_i64(op, x.dtype()), {});
   });
   Tensor base = elementwise(Op::select, "scatter_reduce",

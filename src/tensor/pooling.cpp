@@ -1,4 +1,5 @@
 // tensor/pooling.cpp -- pooling: windows of the last axes and a reduction over them.
+#include "ir/identity.h"
 #include "tensor/windows.h"
 #include <cmath>
 #include <fmt/format.h>
@@ -82,7 +83,7 @@ std::vector<int> last_axes(const Tensor& x, size_t count) {
 }
 
 double least_value(DType type) {
-  return is_float(type) ? -double(INFINITY) : integer_to_f64(type, identity_i64(Op::max, type));
+  return is_float(type) ? identity_f64(Op::max, type) : integer_to_f64(type, identity_i64(Op::max, type));
 }
 
 /// A tensor over one axis of the result: value(i), in a shape that stretches over the others.

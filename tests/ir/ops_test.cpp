@@ -104,24 +104,6 @@ TEST(Ops, Integers) {
       }
 }
 
-TEST(Ops, IdentitiesAreNeutral) {
-  for (int k = 0; k < op_count; ++k) {
-    const OpRow& r = row(Op(k));
-    if (r.monoid.empty()) continue;
-    for (DType t : integers)
-      for (int64_t v : {0, 1, 5, -3, 1 << 20}) {
-        int64_t x[2] = {identity_i64(Op(k), t), wrap(t, v)}, y[2] = {x[1], x[0]};
-        EXPECT_EQ(x[1], apply_i64(Op(k), t, x)) << r.name << " " << to_string(t);
-        EXPECT_EQ(x[1], apply_i64(Op(k), t, y));
-      }
-    if (r.f64)
-      for (double v : {-2.5, 0.0, 3.0, -double(INFINITY)}) {
-        double x[2] = {identity_f64(Op(k)), v};
-        EXPECT_EQ(v, apply_f64(Op(k), DType::f32, x)) << r.name;
-      }
-  }
-}
-
 TEST(Ops, AssociativeAndCommutativeFlags) {
   Random random(5);
   for (int k = 0; k < op_count; ++k) {

@@ -2,6 +2,7 @@
 //
 // `exact` means the same bits for every input: -0 stays -0, a NaN stays a NaN, integers wrap. So x - 0 is x, and x + 0 is not: -0 + 0 is +0. Rules that hold
 // over the reals only stand under Numerics::range. No rule hides a NaN: x * 0, x - x and x / x stay on floats.
+#include "ir/identity.h"
 #include "ir/passes/edit.h"
 #include <bit>
 #include <cmath>
@@ -141,13 +142,12 @@ private:
   /// min and max. Between equal operands either may be given back; where both are the same value, or one is the end of the type, nothing is left to choose.
   Found least() {
     if (arg(0) == arg(1)) return arg(0);
-    const bool is_min = op_ == Op::min;
     for (int i = 0; i < 2; ++i) {
       const NodeId x = arg(i), y = arg(1 - i);
       if (auto number = number_of(r_, y)) {
-        const double end =
-            is_min ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
-        if (float_ ? number->is(end) : number->integer == identity_i64(op_, type_.dtype)) return x;
+        if (float_ ? number->is(identity_f64(op_, type_.dtype))
+                   : number->integer == identity_i64(op_, type_.dtype))
+          return x;
       }
       for (int k = 0; k < 2; ++k) // min(min(x, y), y)
         if (auto inner = under(x, op_, k); inner && *inner == y && (k == 1 || !float_)) return x;
