@@ -125,6 +125,8 @@ public:
     if constexpr (std::is_same_v<D, BoundedDomain>) {
       magnitude_.assign(state_.size(), 0);
       input_error_.assign(state_.size(), 0);
+      large_.assign(state_.size(), 1);
+      small_.assign(state_.size(), 1);
     }
     count_ = 0;
   }
@@ -152,11 +154,15 @@ public:
   }
 
 private:
-  /// Sums: the magnitude of what is added and the errors that came in, moved along with the state.
+  /// Sums: the magnitude of what is added and the errors that came in, moved along with the state. Products: of the factors above 1, and of those below.
   void track(const Value* element) {
     std::vector<double> moved(magnitude_);
     for (size_t c = 0; c < magnitude_.size(); ++c) {
       const auto& component = monoid_.components[c];
+      if (const double x = std::fabs(element[c].f); component.op == Op::mul && is_float(component.dtype)) {
+        large_[c] *= x + element[c].e > 1 ? x + element[c].e : 1;
+        small_[c] *= x > element[c].e && x - element[c].e < 1 ? x - element[c].e : 1;
+      }
       if (component.op != Op::add || !is_float(component.dtype)) continue;
       if (component.plain) {
         moved[c] = magnitude_[c] + std::fabs(element[c].f) + element[c].e;
@@ -184,9 +190,13 @@ private:
         std::fabs(run_scalar<F64Domain>(monoid_.components[c].transform, frame.data(), scratch.data()).f);
     return std::isnan(value) ? 0 : value;
   }
-  /// Any order of n additions errs by at most (n - 1) u times the sum of magnitudes.
+  /// Any order of n additions errs by at most (n - 1) u times the sum of magnitudes. Another order of factors may overflow or vanish on the way.
   void widen(Value& v, size_t c) const {
     const auto& component = monoid_.components[c];
+    if (component.op == Op::mul && is_float(component.dtype) && count_ > 1 &&
+        (large_[c] > largest(component.dtype) / 2 ||
+         small_[c] < least_subnormal(component.dtype) / unit_roundoff(component.dtype)))
+      v.e = std::numeric_limits<double>::infinity();
     if (component.op != Op::add || !is_float(component.dtype) || count_ < 2 || std::isnan(v.f)) return;
     double order =
         double(count_ - 1) * (unit_roundoff(component.dtype) + 0x1p-53) * magnitude_[c] * (1 + 1e-6) +
@@ -197,7 +207,7 @@ private:
   }
   const TypedMonoid& monoid_;
   std::vector<Value> state_, work_;
-  std::vector<double> magnitude_, input_error_; // bounded
+  std::vector<double> magnitude_, input_error_, large_, small_; // bounded
   int64_t count_ = 0;
 };
 

@@ -228,8 +228,8 @@ public:
   }
   /// The index register of an expression over the axes of a context and its holes.
   int index(Expr e, const Shape& space, int at, const Opened& holes, const std::vector<Hole>& list, int mask,
-            NodeId node) {
-    if (is_empty(space)) return number_index(0); // no point asks; what it divides by may be 0
+            NodeId node, std::optional<bool> empty = {}) {
+    if (empty.value_or(is_empty(space))) return number_index(0); // no point asks; what it divides by may be 0
     Expr x = substitute(e, f_.dimensions_);
     const Context here = contexts_[size_t(at)];
     std::vector<Expr> symbols = symbols_of(x);
@@ -265,13 +265,14 @@ public:
     program_.code.push_back(std::move(i));
     return found->second;
   }
+  /// `empty`: no point of the space is asked for.
   int condition(Expr e, const Shape& space, int at, const Opened& holes, const std::vector<Hole>& list,
-                NodeId node) {
-    if (is_empty(space)) return holes.mask;
+                NodeId node, std::optional<bool> empty = {}) {
+    if (empty.value_or(is_empty(space))) return holes.mask;
     Expr x = substitute(e, f_.dimensions_);
     if (x.is_constant() && x.value() != 0) return holes.mask;
     Instr i{.kind = Instr::Kind::condition};
-    i.args = {index(x, space, at, holes, list, holes.mask, node)};
+    i.args = {index(x, space, at, holes, list, holes.mask, node, false)};
     i.mask = holes.mask;
     i.mask_out = program_.mask_registers++;
     program_.code.push_back(i);
@@ -532,7 +533,11 @@ const Program& CompiledFunction::body_program(NodeId id, const std::vector<int>&
   int root = compiler.root();
   if (fold) {
     holes = compiler.open(node, id, root);
-    at->second.where = compiler.condition(fold->where, space, root, holes, fold->holes, id);
+    Shape asked; // a component may do without an axis that is empty
+    for (int d : fold->reduced) asked.push_back(space[size_t(d)]);
+    for (int d : result_axes(*fold, components.back())) asked.push_back(space[size_t(d)]);
+    at->second.where =
+        compiler.condition(fold->where, space, root, holes, fold->holes, id, compiler.is_empty(asked));
     root = compiler.masked(root, at->second.where);
   }
   const auto& body_axes = fold ? fold->body_axes : scan->body_axes;

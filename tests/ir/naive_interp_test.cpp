@@ -150,6 +150,27 @@ fn @main(%x: {0}[5, {1}], %base: {0}[5], %at: i32[{1}]) {{
     }
 }
 
+/// What depends on no empty axis has points, and they take part only where the condition holds.
+TEST(NaiveInterpreter, AConditionCountsForComponentsWithoutTheAxisThatIsEmpty) {
+  Module module = parse_module(R"(
+symbol m: 0..3
+fn @main(%x: bool[2], %v: bool[2, m], %n: i32[2]) {
+  %f = fold [i: 2, j: m] over [i] where 0 { any %v[i, j]; any %x[i] }
+  %y = get %f, 1
+  %g = fold [i: 2, j: m] over [i] with h = %n[i] in 0..3 where i < h { any %v[i, j]; any %x[i] }
+  %z = get %g, 1
+  return y = %y, z = %z
+})");
+  Bindings bindings;
+  bindings.symbols["m"] = 0;
+  bindings.inputs["x"] = host_tensor(DType::boolean, {2}, std::vector<double>{1, 1});
+  bindings.inputs["v"] = host_tensor(DType::boolean, {2, 0}, {});
+  bindings.inputs["n"] = host_tensor(DType::i32, {2}, std::vector<double>{0, 1});
+  auto results = both(module, bindings);
+  EXPECT_EQ(results["y"].at(0), 0);
+  EXPECT_EQ(results["z"].at(0), 0);
+}
+
 TEST(Identities, AnInfinityInAProgramIsTheEndOfATypeThatHasNone) {
   Case c(R"(
 fn @main(%a: f8e4m3[6]) {
