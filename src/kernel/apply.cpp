@@ -10,8 +10,9 @@ namespace {
 
 Expr loop_symbol(const std::string& name, Expr extent) {
   if (extent.is_constant(1)) return 0;
-  int64_t high = extent.range().high;
-  return Expr::symbol(name, {0, high == unbounded_high ? high : std::max<int64_t>(high - 1, 0)});
+  // A loop of one trip or none: a symbol that can only be 0 would vanish from index expressions, and with it that they vary with the loop.
+  const int64_t high = extent.range().high, least = extent.is_constant() ? 0 : 1;
+  return Expr::symbol(name, {0, high == unbounded_high ? high : std::max<int64_t>(high - 1, least)});
 }
 
 void replace_symbol(StageNest& nest, Expr symbol, Expr by) {

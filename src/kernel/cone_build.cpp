@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "kernel/conversion.h"
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <utility>
 
@@ -217,13 +218,19 @@ ExprMap<Expr> ConeBuilder::open_holes(const Node& node, const std::vector<Hole>&
     // An integer that is already an expression (an iota, a constant) stays one.
     std::optional<Expr> known;
     if (raw->kind == FormulaKind::index && raw->dtype != DType::boolean) known = raw->index[0];
-    if (raw->kind == FormulaKind::constant) known = Expr(int64_t(raw->constant));
+    if (raw->kind == FormulaKind::constant && std::fabs(raw->constant) < 0x1p53)
+      known = Expr(int64_t(raw->constant));
+    if (known && raw->dtype == DType::u64 && known->range().low < 0) known.reset(); // it wraps
     if (known && hole.range.contains(known->range())) {
       if (symbol.is_symbol()) map[symbol] = *known; // a range of one value is no symbol
       continue;
     }
-    FormulaRef wide =
-        raw->dtype == DType::u64 ? formula_bitcast(DType::i64, raw) : formula_cast(DType::i64, raw);
+    FormulaRef wide = raw; // beyond 2^63 is beyond every range, at its upper end
+    if (raw->dtype == DType::u64)
+      wide =
+          formula_bitcast(DType::i64, formula_op(Op::min, {raw, formula_index(Expr(INT64_MAX), DType::u64)}));
+    else
+      wide = formula_cast(DType::i64, raw);
     auto limit = [](int64_t v) { return formula_index(Expr(v), DType::i64); };
     if (hole.policy == OutOfRange::fill && bounded) {
       auto inside = formula_op(Op::bit_and, {formula_op(Op::le, {limit(hole.range.low), wide}),

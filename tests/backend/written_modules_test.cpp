@@ -436,6 +436,39 @@ TEST(WrittenModules, ATreeOfCallsIsRefusedAtOnce) {
       "a loop runs one copy of a function again and again");
 }
 
+/// The loop over tiles of lanes then has one trip or none.
+TEST(WrittenModules, FoldsOverADimensionThatMayBeEmptyAndFitsIntoOneTileOfLanes) {
+  for (int64_t size : {0, 1, 4})
+    for (const char* word : {"max", "min", "sum", "prod"})
+      expect_plan(fmt::format(R"(
+symbol m: 0..4
+fn @main(%x: f32[m], %a: f32[3, m]) {{
+  %f = fold [j: m] over [j] {{ {0} %x[j] }}
+  %y = get %f, 0
+  %g = fold [i: 3, j: m] over [j] {{ {0} %a[i, j] }}
+  %z = get %g, 0
+  return y = %y, z = %z
+}}
+)",
+                              word),
+                  {{"m", size}});
+}
+
+TEST(WrittenModules, UnsignedIndicesBeyondTheSignedOnesLieBehindTheEnd) {
+  for (const char* policy : {"clamp", "fill"})
+    expect_plan(fmt::format(R"(
+fn @main(%x: f32[4], %i: u64[9]) {{
+  %y = view %x [k: 9] with h = %i[k] in 0..3 {0} -> [h] fill 7
+  %c = const u64 18446744073709551614
+  %d = view %x [] with h = %c[] in 0..3 {0} -> [h] fill 7
+  %z = view %x [k: 4] -> [k]
+  %s = scatter sum %z, %y [k: 9] with h = %i[k] in 0..3 {0} -> [h]
+  return y = %y, d = %d, s = %s
+}}
+)",
+                            policy));
+}
+
 TEST(WrittenModules, ALongChainOfCallsIsCompiled) { EXPECT_EQ(refused(call_chain(3000, 1)), ""); }
 
 TEST(WrittenModules, CollectivesOfOneMemberAreTheirOperand) {
