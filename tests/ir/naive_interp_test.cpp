@@ -2,10 +2,12 @@
 #include "interp_util.h"
 #include "ir/identity.h"
 #include "ir/naive_interp.h"
+#include "ir/random_module.h"
 #include "luminal/error.h"
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
+#include <set>
 
 namespace luminal {
 namespace {
@@ -148,6 +150,31 @@ fn @main(%x: {0}[5, {1}], %base: {0}[5], %at: i32[{1}]) {{
         }
       }
     }
+}
+
+TEST(NaiveInterpreter, AgreesOnRandomModules) {
+  std::set<std::string> kinds, types;
+  int64_t empty = 0, large = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    RandomModule g(seed);
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    ASSERT_TRUE(verify(g.module).empty()) << verify(g.module)[0] << "\n" << to_string(g.module);
+    ASSERT_TRUE(same_module(g.module, parse_module(to_string(g.module), "text"))) << to_string(g.module);
+    for (auto& [name, value] : both(g.module, g.bindings(int(seed % 2)))) {
+      empty += value.count() == 0;
+      large += value.count() > 1000;
+    }
+    if (HasFatalFailure()) return;
+    for (const Function& f : g.module.functions)
+      for (const Node& n : f.nodes) {
+        kinds.insert(std::string(to_string(n.kind)));
+        for (const TensorType& t : n.types) types.insert(std::string(to_string(t.dtype)));
+      }
+  }
+  EXPECT_EQ(types.size(), size_t(dtype_count));
+  EXPECT_GE(kinds.size(), 17U); // all but collectives, effects and kernels of the user
+  EXPECT_GT(empty, 20);
+  EXPECT_GT(large, 20);
 }
 
 /// What depends on no empty axis has points, and they take part only where the condition holds.

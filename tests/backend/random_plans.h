@@ -1,0 +1,228 @@
+// backend/random_plans.h -- random modules: both interpreters, then plans with one and two threads at two sizes, each slice of seeds in a process of its own.
+#pragma once
+#include "formats/safetensors.h"
+#include "ir/random_module.h"
+#include "ir/shrink.h"
+#include "plans.h"
+#include "tensor/effects.h"
+#include <csignal>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <fstream>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace luminal::testing_plans {
+
+using testing_ir::Failing;
+using testing_ir::RandomModule;
+using testing_ir::RandomModuleOptions;
+
+struct Counts {
+  int64_t compared = 0, unbounded = 0; // elements
+};
+
+inline bool same_element(const HostTensor& a, const std::byte* b, int64_t i) {
+  if (!is_float(a.dtype)) return load_i64(a.dtype, a.data.data(), i) == load_i64(a.dtype, b, i);
+  const double x = a.at(i), y = load_f64(a.dtype, b, i);
+  return x == y || (std::isnan(x) && std::isnan(y));
+}
+
+/// What is wrong with the module on these inputs, or nothing. exact: every plan must give the interpreter's values.
+inline std::optional<std::string> wrong(const Failing& f, int threads, bool exact, Counts& counts) {
+  const auto naive = interpret_naively(f.module, f.bindings);
+  Interpreter rounded(f.module, f.bindings);
+  for (const FunctionResult& r : f.module.entry().results) {
+    const HostTensor again = rounded.result(r.name), &want = naive.at(r.name);
+    for (int64_t i = 0; i < want.count(); i++)
+      if (!same_element(want, again.data.data(), i))
+        return fmt::format("{} element {}: {} by the naive interpreter, {} by the other one", r.name, i,
+                           want.at(i), again.at(i));
+  }
+  Running running(f.module, threads);
+  auto context = running.start(f.module, f.bindings);
+  if (auto done = context->run(); !done) return "the run fails: " + done.error();
+  Interpreter bounded(f.module, f.bindings, InterpMode::bounded);
+  for (const FunctionResult& r : f.module.entry().results) {
+    const HostTensor& want = naive.at(r.name);
+    auto got = context->result(r.name).value();
+    if (int64_t(got.bytes.size()) < storage_bytes(want.dtype, want.count()))
+      return r.name + " has too few bytes";
+    if (exact) {
+      for (int64_t i = 0; i < want.count(); i++, counts.compared++)
+        if (!same_element(want, got.bytes.data(), i))
+          return fmt::format("{} element {}: {} by the plan, {} by the interpreter", r.name, i,
+                             load_f64(want.dtype, got.bytes.data(), i), want.at(i));
+      continue;
+    }
+    const auto bounds = bounded.values(r.name);
+    for (int64_t i = 0; i < want.count(); i++) {
+      const InterpValue& b = bounds[size_t(i)];
+      const double plan = load_f64(want.dtype, got.bytes.data(), i),
+                   slack = is_float(want.dtype) ? 2 * b.error + 1e-30 : 0;
+      if (std::isinf(b.error) || (!is_float(want.dtype) && b.error != 0)) {
+        counts.unbounded++;
+        continue;
+      }
+      counts.compared++;
+      auto within = [&](double x) {
+        return x == b.value || (std::isnan(x) && std::isnan(b.value)) || std::fabs(x - b.value) <= slack;
+      };
+      if (is_float(want.dtype) ? !within(want.at(i)) : load_i64(want.dtype, want.data.data(), i) != b.integer)
+        return fmt::format("{} element {}: {} by the naive interpreter, {} +- {} by the bounded one", r.name,
+                           i, want.at(i), b.value, b.error);
+      if (is_float(want.dtype) ? !within(plan) : !same_element(want, got.bytes.data(), i))
+        return fmt::format("{} element {}: {} by the plan, {} +- {} by the interpreter", r.name, i, plan,
+                           b.value, slack);
+    }
+  }
+  return {};
+}
+
+/// What happens to the module: wrong values, a refusal, or nothing.
+inline std::optional<std::string> failure_of(const Failing& f, int threads, bool exact, Counts& counts) {
+  try {
+    if (auto mistakes = verify(f.module); !mistakes.empty()) return "it does not verify: " + mistakes[0];
+    if (!same_module(f.module, parse_module(to_string(f.module), "text")))
+      return "its text is another module";
+    return wrong(f, threads, exact, counts);
+  } catch (const std::exception& error) {
+    return std::string("it throws: ") + error.what();
+  }
+}
+
+/// A page that a process and its child share.
+struct Shared {
+  uint64_t seed;
+  Counts counts;
+  bool failed;
+  char text[3000];
+};
+
+/// Runs f in a child; false where it was killed or ended otherwise than by itself.
+template <class F> bool in_child(Shared* shared, int seconds, F f) {
+  const pid_t child = fork();
+  if (child == 0) {
+    for (int number : {SIGSEGV, SIGFPE, SIGBUS, SIGILL, SIGABRT}) signal(number, SIG_DFL);
+    alarm(unsigned(seconds));
+    f();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
+  shared->failed = true;
+  const std::string text = WIFSIGNALED(status)
+                               ? fmt::format("it is killed by signal {}", WTERMSIG(status))
+                               : fmt::format("it ends the process with {}", WEXITSTATUS(status));
+  text.copy(shared->text, sizeof shared->text - 1);
+  return false;
+}
+
+inline Failing module_of(uint64_t seed, int which, bool exact) {
+  RandomModuleOptions options;
+  options.exact = exact;
+  RandomModule g(seed, options);
+  return {g.module, g.bindings(which)};
+}
+
+/// Files that `luminal eval FILE.lum -i FILE.safetensors` takes, in the folder of the environment variable LUMINAL_RANDOM_FAILURES.
+inline void save(uint64_t seed, const Failing& f) {
+  const char* folder = std::getenv("LUMINAL_RANDOM_FAILURES");
+  if (!folder) return;
+  const std::string path = fmt::format("{}/{}", folder, seed);
+  std::ofstream(path + ".lum") << replay_text(f);
+  std::vector<TensorView> views;
+  for (const auto& [name, t] : f.bindings.inputs)
+    for (StorageType type = StorageType::f64; type <= StorageType::boolean; type = StorageType(int(type) + 1))
+      if (dtype_of_storage(type) == t.dtype) {
+        TensorView v;
+        v.name = name, v.type = type, v.shape = t.shape, v.bytes = t.data;
+        views.push_back(v);
+      }
+  (void)save_safetensors(path + ".safetensors", views);
+}
+
+/// Seeds first .. first + count - 1. Even seeds are exact. The seeds of the environment variable LUMINAL_RANDOM_SEEDS=FIRST:COUNT instead, where it is set.
+inline void check_random_plans(uint64_t first, uint64_t count) {
+  if (const char* other = std::getenv("LUMINAL_RANDOM_SEEDS")) {
+    char* end = nullptr;
+    first = std::strtoull(other, &end, 10);
+    count = *end == ':' ? std::strtoull(end + 1, nullptr, 10) : 1;
+  }
+  auto* shared = static_cast<Shared*>(
+      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(shared, MAP_FAILED);
+  int failures = 0;
+  const int most = std::getenv("LUMINAL_RANDOM_SEEDS") ? 1000 : 3;
+  for (uint64_t seed = first; seed < first + count && failures < most; seed = shared->seed + 1) {
+    shared->failed = false;
+    shared->seed = seed;
+    in_child(shared, 3000, [&] {
+      for (; shared->seed < first + count; shared->seed++) {
+        const uint64_t s = shared->seed;
+        alarm(120);
+        const bool exact = s % 2 == 0;
+        std::optional<std::string> text;
+        for (int which : {0, 1}) {
+          Failing f;
+          try {
+            f = module_of(s, which, exact);
+          } catch (const std::exception& error) {
+            text = std::string("no module: ") + error.what();
+          }
+          if (which == 1 && f.module.symbols.empty()) continue;
+          if (!text) text = failure_of(f, 1 + int(s / 2 % 2), exact, shared->counts);
+          if (!text) continue;
+          shared->failed = true;
+          (std::to_string(which) + text->substr(0, 2900)).copy(shared->text, sizeof shared->text - 1);
+          _exit(0);
+        }
+      }
+    });
+    if (!shared->failed) break;
+    failures++;
+    const uint64_t s = shared->seed;
+    const std::string what = shared->text;
+    const int which = what[0] == '1';
+    const bool exact = s % 2 == 0;
+    Failing small;
+    try {
+      small = module_of(s, which, exact);
+    } catch (const std::exception&) {
+      ADD_FAILURE() << "seed " << s << ": " << what;
+      continue;
+    }
+    auto fails = [&](const Failing& f) {
+      shared->failed = false;
+      const uint64_t kept = shared->seed;
+      in_child(shared, 30, [&] {
+        Counts ignored;
+        if (auto text = failure_of(f, 1 + int(s / 2 % 2), exact, ignored)) {
+          shared->failed = true;
+          std::fill(std::begin(shared->text), std::end(shared->text), 0);
+          text->copy(shared->text, sizeof shared->text - 1);
+        }
+        _exit(0);
+      });
+      shared->seed = kept;
+      return shared->failed;
+    };
+    if (!std::getenv("LUMINAL_RANDOM_WHOLE")) small = testing_ir::Shrinker(small, fails).run();
+    (void)fails(small);
+    save(s, small);
+    ADD_FAILURE() << "seed " << s << ": " << what << "\nsmaller: " << shared->text << "\n"
+                  << replay_text(small);
+    shared->seed = s;
+    std::fill(std::begin(shared->text), std::end(shared->text), 0);
+  }
+  if (failures == 0 && count > 20) {
+    EXPECT_LT(shared->counts.unbounded * 10, shared->counts.compared) << "elements without a bound are few";
+  }
+  fmt::print("{} seeds from {}: {} elements compared, {} without a bound\n", count, first,
+             shared->counts.compared, shared->counts.unbounded);
+  munmap(shared, sizeof(Shared));
+}
+
+} // namespace luminal::testing_plans
