@@ -122,8 +122,11 @@ Result<void> write_parts(int fd, const std::string& path, std::span<const std::s
 }
 
 Result<void> write_in_place(const std::string& path, std::span<const std::span<const std::byte>> parts) {
-  Descriptor fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (fd.get() < 0) return system_failure(path);
+  Descriptor fd(
+      ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK)); // a pipe that nobody reads is not waited for
+  if (fd.get() < 0)
+    return errno == ENXIO ? failure(path, "is a pipe that nobody reads") : system_failure(path);
+  fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK);
   if (auto done = write_parts(fd.get(), path, parts); !done) return done;
   return ::close(fd.release()) == 0 ? Result<void>() : system_failure(path);
 }

@@ -1,10 +1,12 @@
 // base/thread_pool.cpp -- the pool.
 #include "base/thread_pool.h"
 #include "base/check.h"
+#include "base/log.h"
 #include <algorithm>
 #include <chrono>
 #include <pthread.h>
 #include <sched.h>
+#include <system_error>
 #include <utility>
 
 namespace luminal {
@@ -91,7 +93,13 @@ ThreadPool::ThreadPool(int size, int spin_us) : size_(size), spin_us_(spin_us), 
   const cpu_set_t cores = cores_of_this_thread();
   core_count_ = CPU_COUNT(&cores);
   if (size > core_count_) spin_us_ = 0; // they would spin on each other's cores
-  for (int member = 1; member < size; member++) threads_.emplace_back([this, member] { work(member); });
+  threads_.reserve(size_t(size - 1));
+  try {
+    for (int member = 1; member < size; member++) threads_.emplace_back([this, member] { work(member); });
+  } catch (const std::system_error& error) { // a limit of the system: on processes, or on address space
+    size_ = int(threads_.size()) + 1;        // members read it in a run, and none has begun
+    log_warning("{} threads were asked for, the system makes {}: {}", size, size_, error.what());
+  }
 }
 
 ThreadPool::~ThreadPool() {

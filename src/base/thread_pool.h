@@ -15,7 +15,7 @@ namespace luminal {
 /// other processes use, a member that was taken off its core in the middle of a task, pauses that are longer than a spin.
 class ThreadPool {
 public:
-  /// The caller of a run is member 0, so size - 1 threads are made. spin_us: how long a member without work stays awake where nobody else wants its core.
+  /// The caller of a run is member 0, so size - 1 threads are made; fewer, with a warning, where the system makes no more. spin_us: how long a member without work stays awake where nobody else wants its core.
   explicit ThreadPool(int size, int spin_us = 300);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

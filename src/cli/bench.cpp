@@ -1,4 +1,5 @@
 // cli/bench.cpp -- `luminal bench`: how fast a model reads a prompt and generates, against what the memory and the processor allow.
+#include "base/print.h"
 #include "base/settings.h"
 #include "base/text.h"
 #include "cli/common.h"
@@ -68,8 +69,8 @@ std::vector<int> parse_threads(const std::string& text) {
 void refuse_beyond_memory(const BenchArguments& a, const std::string& name, int64_t allocated,
                           int64_t mapped) {
   const int64_t limit = a.max_memory.empty() ? available_memory() : parse_bytes(a.max_memory);
-  fmt::print(stderr, "memory: {} allocated{}\n", show_bytes(allocated),
-             mapped > 0 ? fmt::format(", {} mapped", show_bytes(mapped)) : "");
+  print_stderr("memory: {} allocated{}\n", show_bytes(allocated),
+               mapped > 0 ? fmt::format(", {} mapped", show_bytes(mapped)) : "");
   if (limit > 0 && allocated + mapped > limit)
     throw Error(fmt::format("{}: {} are needed, {} {}. A smaller shape or type, -p or -b needs less", name,
                             show_bytes(allocated + mapped),
@@ -274,8 +275,8 @@ int bench(const BenchArguments& a) {
     random = random_model(shape, type, uint64_t(a.seed));
     if (!a.save.empty()) {
       if (auto saved = save(random, a.save); !saved) throw Error(saved.error());
-      fmt::print(stderr, "{}: {}, {} tensors, {}\n", a.save, random.file.path, random.file.tensors.size(),
-                 show_bytes(bytes));
+      print_stderr("{}: {}, {} tensors, {}\n", a.save, random.file.path, random.file.tensors.size(),
+                   show_bytes(bytes));
     }
   }
   const ModelFile& file = opened ? **opened : random.file;
@@ -295,12 +296,11 @@ int bench(const BenchArguments& a) {
       const double half = a.prompt > 0 && a.generate > 0 ? share / 2 : share;
       if (a.prompt > 0) rows.push_back(one.run(true, progress, double(t) * share, half));
       if (a.generate > 0) rows.push_back(one.run(false, progress, double(t + 1) * share - half, half));
-      if (a.report) fmt::print(stderr, "{}", one.generator().report());
+      if (a.report) print_stderr("{}", one.generator().report());
     }
     progress.done(fmt::format("peak memory {}", show_bytes(peak_memory())));
     if (rows.front().bandwidth == 0)
-      fmt::print(stderr,
-                 "note: this machine was not measured with so many threads: luminal devices does it\n");
+      print_stderr("note: this machine was not measured with so many threads: luminal devices does it\n");
   }
   if (a.json)
     std::cout << to_json(rows, name, file, a).dump(2, ' ', false, Json::error_handler_t::replace)

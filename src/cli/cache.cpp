@@ -1,5 +1,6 @@
 // cli/cache.cpp -- `luminal cache ls|export|import|merge|prune|path`: what tuning found, on disk.
 #include "base/file.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "cli/common.h"
 #include "search/tuning_cache.h"
@@ -36,9 +37,10 @@ std::string place(const CacheArguments& a) {
 std::vector<TuningEntry> entries_of(const std::string& path, int64_t& refused) {
   if (!file_exists(path)) return {};
   TuningCache cache(path);
+  if (!cache.readable()) throw Error(cache.memory_reason());
   auto entries = cache.entries(&refused);
-  if (refused > 0)
-    fmt::print(stderr, "luminal: {}: {} rows are not sound and were left out\n", path, refused);
+  if (!cache.readable()) throw Error(cache.memory_reason());
+  if (refused > 0) print_stderr("luminal: {}: {} rows are not sound and were left out\n", path, refused);
   return entries;
 }
 
@@ -92,8 +94,8 @@ int list(const CacheArguments& a) {
   for (const auto& q : quarantined)
     fmt::print("{} quarantined: {}{}\n", q.key.hex().substr(0, 12), printable(q.cause, 200),
                q.reproducer.empty() ? "" : "; reproducer in " + printable(q.reproducer, 400));
-  fmt::print(stderr, "{}: {} entries, {} quarantined, {}\n", path, entries.size(), quarantined.size(),
-             show_bytes(bytes));
+  print_stderr("{}: {} entries, {} quarantined, {}\n", path, entries.size(), quarantined.size(),
+               show_bytes(bytes));
   return ok;
 }
 
@@ -110,7 +112,7 @@ int export_all(const CacheArguments& a) {
   if (a.json)
     std::cout << Json{{"file", a.out}, {"exported", entries.size()}}.dump(2) << std::endl;
   else
-    fmt::print(stderr, "{}: {} entries\n", a.out, entries.size());
+    print_stderr("{}: {} entries\n", a.out, entries.size());
   return ok;
 }
 
@@ -118,7 +120,7 @@ int export_all(const CacheArguments& a) {
 class Taken {
 public:
   void mistake(const std::string& text) {
-    if (mistakes_.size() < shown_mistakes) fmt::print(stderr, "luminal: {}\n", text);
+    if (mistakes_.size() < shown_mistakes) print_stderr("luminal: {}\n", text);
     mistakes_.push_back(text);
   }
   void add(const TuningCache::Imported& more) {
@@ -127,12 +129,12 @@ public:
   }
   int tell(const CacheArguments& a, const std::string& path) const {
     if (mistakes_.size() > shown_mistakes)
-      fmt::print(stderr, "luminal: {} more like these\n", mistakes_.size() - shown_mistakes);
+      print_stderr("luminal: {} more like these\n", mistakes_.size() - shown_mistakes);
     if (a.json)
       std::cout << Json{{"path", path}, {"kept", kept_}, {"worse", worse_}, {"mistakes", mistakes_}}.dump(2)
                 << std::endl;
     else
-      fmt::print(stderr, "{}: {} entries taken, {} known as well or better\n", path, kept_, worse_);
+      print_stderr("{}: {} entries taken, {} known as well or better\n", path, kept_, worse_);
     return mistakes_.empty() ? ok : failed;
   }
 
@@ -207,7 +209,7 @@ int prune(const CacheArguments& a) {
     std::cout << Json{{"path", path}, {"removed", removed}, {"left", left}, {"bytes", bytes}}.dump(2)
               << std::endl;
   else
-    fmt::print(stderr, "{}: {} entries removed, {} left, {}\n", path, removed, left, show_bytes(bytes));
+    print_stderr("{}: {} entries removed, {} left, {}\n", path, removed, left, show_bytes(bytes));
   return ok;
 }
 

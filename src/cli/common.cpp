@@ -1,5 +1,6 @@
 // cli/common.cpp -- terminal, memory, signals.
 #include "cli/common.h"
+#include "base/print.h"
 #include "luminal/error.h"
 #include <atomic>
 #include <cmath>
@@ -17,6 +18,12 @@ void on_interrupt(int) {
   if (interrupts.fetch_add(1) > 0) _exit(interrupted);
 }
 } // namespace
+
+void add_allow_custom(CLI::App& verb, bool& allowed) {
+  verb.add_flag("--allow-custom", allowed,
+                "Run what a .lum file brings along: custom kernels, which may do whatever you may do, and "
+                "effects that read and write files");
+}
 
 int64_t parse_bytes(const std::string& text) {
   char* end = nullptr;
@@ -76,7 +83,7 @@ bool colour() {
 
 Progress::Progress(std::string title) : title_(std::move(title)) {}
 Progress::~Progress() {
-  if (!finished_ && shown_) fmt::print(stderr, "\r\033[K");
+  if (!finished_ && shown_) print_stderr("\r\033[K");
 }
 void Progress::update(double fraction, const std::string& detail) {
   if (!stderr_is_terminal()) return;
@@ -84,13 +91,13 @@ void Progress::update(double fraction, const std::string& detail) {
   int filled = int(std::lround(std::min(1.0, std::max(0.0, fraction)) * width));
   std::string bar;
   for (int i = 0; i < width; i++) bar += i < filled ? "█" : "░";
-  fmt::print(stderr, "\r\033[K{} {} {}", title_, bar, detail);
+  print_stderr("\r\033[K{} {} {}", title_, bar, detail);
   std::fflush(stderr);
   shown_ = true;
 }
 void Progress::done(const std::string& detail) {
   finished_ = true;
-  fmt::print(stderr, "{}{} {}\n", shown_ ? "\r\033[K" : "", title_, detail);
+  print_stderr("{}{} {}\n", shown_ ? "\r\033[K" : "", title_, detail);
 }
 
 void catch_interrupts() {

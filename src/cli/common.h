@@ -38,6 +38,8 @@ int run_demo();
 /// "512M", "8G", "1.5GiB", "4096": bytes. Throws UsageError naming the text.
 int64_t parse_bytes(const std::string& text);
 std::string show_bytes(int64_t bytes); // "1.50 GiB"
+/// --allow-custom, of verbs that run modules in text form: see ir/trust.h.
+void add_allow_custom(CLI::App& verb, bool& allowed);
 /// Memory that the system could give now; 0: not known.
 int64_t available_memory();
 /// What an option takes; the messages are ours. (CLI::Range lets NaN pass.)

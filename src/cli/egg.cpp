@@ -1,5 +1,6 @@
 // cli/egg.cpp -- `luminal egg FILE...`: runs rule programs and prints what they ask for.
 #include "base/file.h"
+#include "base/print.h"
 #include "cli/common.h"
 #include "egraph/egg_program.h"
 #include "egraph/egg_view.h"
@@ -21,7 +22,7 @@ struct EggArguments {
 void write_view(const std::string& path, const std::string& text) {
   const Result<void> written = write_file(path, text);
   if (!written.ok()) throw Error(written.error());
-  fmt::print(stderr, "wrote {}\n", path);
+  print_stderr("wrote {}\n", path);
 }
 
 /// Runs one file; a program that fails has printed its outputs up to the mistake.
@@ -41,7 +42,7 @@ int run_egg(const EggArguments& a, const std::string& path, Json& all) {
   options.iterations = a.iterations;
   options.seconds = a.seconds;
   options.threads = a.threads;
-  options.warning = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
+  options.warning = [](const std::string& text) { print_stderr("warning: {}\n", text); };
   options.output = [&](const egraph::EggOutput& out) {
     if (a.json) {
       Json entry{{"command", out.command}, {"place", out.place}, {"text", out.text}};
@@ -63,7 +64,7 @@ int run_egg(const EggArguments& a, const std::string& path, Json& all) {
   }
   if (!error.empty() && !a.json) {
     std::cout.flush();
-    fmt::print(stderr, "{}\n", error);
+    print_stderr("{}\n", error);
   }
   if (a.stats && !a.json) std::cout << program.stats_table();
   if (a.json) {
@@ -87,8 +88,7 @@ int egg(const EggArguments& a) {
   Json all = Json::array();
   for (const std::string& path : a.files) code = std::max(code, run_egg(a, path, all));
   if (a.json) std::cout << all.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
-  std::cout.flush();
-  return std::cout ? code : failed;
+  return code;
 }
 
 } // namespace

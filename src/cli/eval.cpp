@@ -13,6 +13,7 @@
 #include "runtime/context.h"
 #include "tensor/effects.h"
 #include "tensor/values_text.h"
+#include "base/print.h"
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
@@ -109,7 +110,7 @@ void read_inputs(Task& task, const TensorFiles& files, const std::string& module
   }
   for (const auto& [name, where] : files.tensors)
     if (!task.from_files.contains(name))
-      fmt::print(stderr, "note: {} has a tensor {}, {} has no such input\n", where.second, name, module_path);
+      print_stderr("note: {} has a tensor {}, {} has no such input\n", where.second, name, module_path);
 }
 
 /// Sizes that are known now are held against the shapes; states without a value start at zero.
@@ -160,7 +161,7 @@ Task read_task(const EvalArguments& a) {
   task.module = parse_module(*text, a.path);
   if (task.module.functions.empty()) throw Error(fmt::format("{}: the module has no function", a.path));
   if (auto mistakes = verify(task.module); !mistakes.empty()) {
-    for (size_t i = 1; i < mistakes.size(); i++) fmt::print(stderr, "{}: {}\n", a.path, mistakes[i]);
+    for (size_t i = 1; i < mistakes.size(); i++) print_stderr("{}: {}\n", a.path, mistakes[i]);
     throw Error(fmt::format("{}: {}", a.path, mistakes[0]));
   }
   TensorFiles files;
@@ -399,11 +400,11 @@ int eval(const EvalArguments& a) {
                  values_text(value.dtype, value.shape, value.data, {}));
     }
   for (const Judged& j : judged)
-    if (!a.json || j.wrong || j.unknown) fmt::print(stderr, "check {}: {}\n", j.name, j.text());
+    if (!a.json || j.wrong || j.unknown) print_stderr("check {}: {}\n", j.name, j.text());
   if (wrong)
-    fmt::print(stderr, "luminal: {}: the plan and the interpreter differ\n", a.path);
+    print_stderr("luminal: {}: the plan and the interpreter differ\n", a.path);
   else if (unknown > 0 && unknown == elements)
-    fmt::print(stderr, "luminal: {}: the check could judge no element\n", a.path);
+    print_stderr("luminal: {}: the check could judge no element\n", a.path);
   if (wrong || (unknown > 0 && unknown == elements)) return failed;
   return ok;
 }

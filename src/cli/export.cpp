@@ -9,6 +9,7 @@
 #include "models/llama.h"
 #include "tensor/effects.h"
 #include "tensor/graph_run.h"
+#include "base/print.h"
 #include <fmt/format.h>
 #include <iostream>
 
@@ -113,7 +114,7 @@ int export_program(const ExportArguments& a) {
   progress.update(0.2, "compile for " + a.target);
   auto compiled = compile::compile(program.module, options);
   if (!compiled) throw Error(fmt::format("{}: {}", a.path, compiled.error()));
-  if (a.report) fmt::print(stderr, "{}", compiled->report());
+  if (a.report) print_stderr("{}", compiled->report());
   progress.update(0.8, "write");
   runtime::ExportOptions how{.folder = a.folder,
                              .name = name_of(a),

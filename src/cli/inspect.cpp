@@ -1,5 +1,7 @@
 // cli/inspect.cpp -- `luminal inspect FILE`: what is in a model file.
 #include "base/file.h"
+#include "base/print.h"
+#include "base/text.h"
 #include "cli/common.h"
 #include "formats/model_files.h"
 #include "ir/term.h"
@@ -34,7 +36,7 @@ Json config_json(const ModelConfig& c) {
 
 void write_text(const std::string& path, const std::string& text) {
   if (const Result<void> written = write_file(path, text); !written) throw Error(written.error());
-  fmt::print(stderr, "wrote {}\n", path);
+  print_stderr("wrote {}\n", path);
 }
 
 /// The passes that were asked for; their times go to stderr.
@@ -95,13 +97,13 @@ void show_json(const Json& json) {
 int inspect_terms(const InspectArguments& a) {
   Module module = parse_module(read_text(a.path), a.path);
   auto mistakes = verify(module);
-  for (const auto& mistake : mistakes) fmt::print(stderr, "{}: {}\n", a.path, mistake);
+  for (const auto& mistake : mistakes) print_stderr("{}: {}\n", a.path, mistake);
   PassTable passes;
   if (mistakes.empty()) {
     auto table = std::make_shared<PassTable>();
     chosen_passes(a, table).run(module);
     passes = *table;
-    if (!passes.rows.empty()) fmt::print(stderr, "{}", passes.to_string());
+    if (!passes.rows.empty()) print_stderr("{}", passes.to_string());
   }
   if (!a.dot.empty()) write_text(a.dot, to_dot(module));
   if (!a.html.empty()) write_text(a.html, to_html(module));
@@ -125,7 +127,7 @@ int inspect_graph(const InspectArguments& a, const ModelFile& file) {
   if (!a.terms && !a.json) return ok;
   auto table = std::make_shared<PassTable>();
   const std::string terms = a.terms ? graph.to_string(chosen_passes(a, table)) : std::string();
-  if (!table->rows.empty()) fmt::print(stderr, "{}", table->to_string());
+  if (!table->rows.empty()) print_stderr("{}", table->to_string());
   if (!a.json) {
     std::cout << terms;
     return ok;
@@ -171,7 +173,8 @@ int inspect(const InspectArguments& a) {
   if (file.config) {
     const Json values = config_json(*file.config);
     for (const auto& [key, value] : values.items())
-      fmt::print("  {:<20} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+      fmt::print("  {:<20} {}\n", key,
+                 value.is_string() ? printable(value.get<std::string>(), 400) : value.dump());
   } else
     fmt::print("  no configuration: {}\n", file.config_error);
   if (file.tokenizer)
@@ -180,7 +183,7 @@ int inspect(const InspectArguments& a) {
   else
     fmt::print("  no tokenizer: {}\n", file.tokenizer_error);
   if (!file.metadata.empty()) fmt::print("metadata\n");
-  for (const auto& [key, value] : file.metadata) fmt::print("  {} = {}\n", key, value);
+  for (const auto& [key, value] : file.metadata) fmt::print("  {} = {}\n", printable(key, 400), value);
   fmt::print("tensors\n");
   for (const auto& t : file.tensors)
     fmt::print("  {:<48} {:<24} at {}\n", t.name, t.describe(), t.file_offset);

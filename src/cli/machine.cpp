@@ -1,4 +1,5 @@
 // cli/machine.cpp -- `luminal devices`, `luminal doctor`, `luminal help env`.
+#include "base/print.h"
 #include "base/settings.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
@@ -9,16 +10,25 @@
 #include "luminal/luminal.h"
 #include "search/machine_profile.h"
 #include <algorithm>
+#include "search/measure_lock.h"
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
 #include <iostream>
+#include <optional>
 
 namespace luminal::cli {
 namespace {
 
 int devices(bool json, bool fresh, int threads) {
   threads = threads > 0 ? threads : setting_threads();
+  end_on_interrupt();
+  std::optional<search::MeasureLock> lock; // what runs beside a tuning program spoils its times, and it these
+  if (fresh) {
+    auto taken = search::MeasureLock::acquire(search::MeasureLock::default_path());
+    if (!taken) throw Error(taken.error());
+    lock.emplace(std::move(*taken));
+  }
   Progress progress("measuring");
   progress.update(0.2, "FMA, bandwidth, fork-join");
   auto profile = search::MachineProfile::measured(threads, fresh);

@@ -1,4 +1,5 @@
 // cli/main.cpp -- the program `luminal`.
+#include "base/print.h"
 #include "base/settings.h"
 #include "base/text.h"
 #include "build_info.h"
@@ -8,8 +9,10 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <iostream>
+#include <unistd.h>
 
 namespace {
 
@@ -81,7 +84,7 @@ void check_settings() {
     for (const Setting& setting : settings_table())
       if (setting.name.starts_with(prefix)) words.push_back(setting.name.substr(prefix.size()));
     const std::string_view meant = nearest_word(std::string_view(name).substr(prefix.size()), words);
-    fmt::print(stderr, "note: {} is not a setting{}; luminal help env has the list\n", printable(name),
+    luminal::print_stderr("note: {} is not a setting{}; luminal help env has the list\n", printable(name),
                meant.empty() ? "" : fmt::format(", did you mean {}{}?", prefix, meant));
   }
   try {
@@ -98,7 +101,7 @@ void check_settings() {
 
 /// One line on stderr, and with --json an object on stdout: a program that reads it finds the reason there, too.
 int complain(const std::string& text, int code, bool json, const std::string& advice = "") {
-  fmt::print(stderr, "luminal: {}\n{}", text, advice);
+  luminal::print_stderr("luminal: {}\n{}", text, advice);
   if (json)
     std::cout << luminal::cli::Json{{"error", text}, {"exit_code", code}}.dump(
                      2, ' ', false, luminal::cli::Json::error_handler_t::replace)
@@ -152,16 +155,25 @@ int run(int argc, char** argv, bool json) {
 
 } // namespace
 
+/// Files that are opened must not take the place of a closed standard stream; what is written to one still fails, and so does reading.
+void hold_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0 &&
+        open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) != stream)
+      _exit(luminal::cli::failed);
+}
+
 int main(int argc, char** argv) {
+  hold_standard_streams();
   std::signal(SIGXFSZ, SIG_IGN); // a file that may not grow is an error of that write, and caches do without
   bool json = false;
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; i++)
     json |= std::string_view(argv[i]) == "--json";
   try {
     const int code = run(argc, argv, json);
-    const bool written = bool(std::cout.flush()) && std::fflush(stdout) == 0;
+    const bool written = bool(std::cout.flush()) && std::fflush(stdout) == 0 && !std::ferror(stdout);
     if (written) return code;
-    fmt::print(stderr, "luminal: stdout cannot be written\n");
+    luminal::print_stderr("luminal: stdout cannot be written\n");
     return code == luminal::cli::ok ? int(luminal::cli::failed) : code;
   } catch (const std::bad_alloc&) {
     return complain("out of memory", luminal::cli::failed, json);

@@ -1,9 +1,11 @@
 // cli/run.cpp -- `luminal run MODEL [PROMPT]`, and the demonstration without arguments.
 #include "base/embedded.h"
+#include "base/print.h"
 #include "base/settings.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "cli/common.h"
+#include "device/host_memory.h"
 #include "models/generator.h"
 #include "search/machine_profile.h"
 #include <cstdlib>
@@ -89,7 +91,7 @@ std::vector<int32_t> prompt_tokens(const RunArguments& arguments, const ModelFil
                                                          : file.tokenizer_error));
   if (ids.size() > 1 && file.tokenizer && file.tokenizer->adds_bos() && ids[0] == ids[1] &&
       ids[0] == *file.tokenizer->bos())
-    fmt::print(stderr, "note: the prompt begins with {}, and the model adds another one in front\n",
+    print_stderr("note: the prompt begins with {}, and the model adds another one in front\n",
                printable(file.tokenizer->token_text(ids[0])));
   if (ids.empty() && file.tokenizer && file.tokenizer->bos()) ids.push_back(*file.tokenizer->bos());
   if (ids.empty() && !config.bos_tokens.empty()) ids.push_back(config.bos_tokens[0]);
@@ -197,7 +199,7 @@ void refuse_beyond_memory(const ModelFile& file, const LlamaOptions& options, co
     throw Error(fmt::format("{}: {}; {} {}. A smaller --ctx or --cache-type f16 needs less{}", file.path,
                             numbers, limit.empty() ? "the system has free" : "the limit is", show_bytes(most),
                             limit.empty() ? ", --max-memory allows more" : ""));
-  fmt::print(stderr, "memory: {}\n", numbers);
+  print_stderr("memory: {}\n", numbers);
 }
 
 int run_model(RunArguments& arguments) {
@@ -219,6 +221,7 @@ int run_model(RunArguments& arguments) {
   if (arguments.tune > 0) {
     options.compile.search.mode = SearchMode::budget;
     options.compile.search.seconds = arguments.tune;
+    options.compile.search.stop = [] { return interrupt_requested(); };
   }
 
   std::vector<int32_t> prompt = prompt_tokens(arguments, file);
@@ -227,8 +230,8 @@ int run_model(RunArguments& arguments) {
                             "trained for {}) or shorten the prompt",
                             prompt.size(), options.model.context, config.context_length));
   if (options.model.context > config.context_length && config.rope_scaling.kind == RopeScaling::Kind::none)
-    fmt::print(stderr, "note: the model was trained for {} positions; beyond them its text gets worse\n",
-               config.context_length);
+    print_stderr("note: the model was trained for {} positions; beyond them its text gets worse\n",
+                 config.context_length);
   refuse_beyond_memory(file, options.model, arguments.max_memory);
 
   std::unique_ptr<Generator> generator;
@@ -240,7 +243,7 @@ int run_model(RunArguments& arguments) {
         "{} in {:.2f} s, load in {:.2f} s", config.name.empty() ? file.path : printable(config.name),
         generator->times().compile, generator->times().build + generator->times().load));
   }
-  if (arguments.report) fmt::print(stderr, "{}", generator->report());
+  if (arguments.report) print_stderr("{}", generator->report());
   if (!arguments.json && !arguments.hide_prompt && arguments.tokens.empty() && !arguments.prompt.empty())
     std::cout << arguments.prompt << std::flush;
   Outcome outcome = generate_text(*generator, file, arguments, prompt, arguments.json);
@@ -256,11 +259,10 @@ int run_model(RunArguments& arguments) {
   }
   const std::string seed =
       arguments.sampler.temperature > 0 ? fmt::format("  seed {}", outcome.seed) : std::string();
-  fmt::print(stderr, "{}{}\n", closing_line(*generator, threads, bandwidth), seed);
+  print_stderr("{}{}\n", closing_line(*generator, threads, bandwidth), seed);
   if (outcome.reason == StopReason::interrupted) return interrupted;
   if (outcome.reason == StopReason::context)
-    fmt::print(stderr, "the context of {} tokens is full; --ctx makes it larger\n",
-               generator->model().context);
+    print_stderr("the context of {} tokens is full; --ctx makes it larger\n", generator->model().context);
   return std::cout ? ok : failed;
 }
 
@@ -366,18 +368,17 @@ int run_demo() {
   GeneratorOptions options;
   Generator generator(file, options);
   int threads = setting_threads();
-  fmt::print(stderr,
-             "luminal {}: the built-in model, {} parameters, compiled for this machine in {:.2f} s\n\n",
-             LUMINAL_VERSION, file.parameters(), generator.times().compile);
+  print_stderr("luminal {}: the built-in model, {} parameters, compiled for this machine in {:.2f} s\n\n",
+               LUMINAL_VERSION, file.parameters(), generator.times().compile);
   RunArguments arguments;
   arguments.count = 400;
   arguments.seed = 5;
   std::vector<int32_t> prompt = prompt_tokens(arguments, file);
   Outcome outcome = generate_text(generator, file, arguments, prompt, false);
   double bandwidth = search::MachineProfile::present(threads).read_bandwidth(); // bytes/s
-  fmt::print(stderr, "\n{}\n", closing_line(generator, threads, bandwidth));
-  fmt::print(stderr, "\nNext: luminal run MODEL.gguf \"Once upon a time\"   luminal inspect MODEL   luminal "
-                     "devices   luminal --help\n");
+  print_stderr("\n{}\n", closing_line(generator, threads, bandwidth));
+  print_stderr("\nNext: luminal run MODEL.gguf \"Once upon a time\"   luminal inspect MODEL   luminal "
+               "devices   luminal --help\n");
   return outcome.reason == StopReason::interrupted ? interrupted : ok;
 }
 

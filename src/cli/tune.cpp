@@ -6,6 +6,7 @@
 #include "compile/compile.h"
 #include "models/llama.h"
 #include "tensor/graph_state.h"
+#include "base/print.h"
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
@@ -44,12 +45,12 @@ public:
     kernel_ = p.kernel;
     std::vector<std::string> lines = live ? tall(p) : std::vector<std::string>{flat(p)};
     clear();
-    for (const std::string& line : lines) fmt::print(stderr, "{}\n", line);
+    for (const std::string& line : lines) print_stderr("{}\n", line);
     std::fflush(stderr);
     if (live) drawn_ = int(lines.size());
   }
   void clear() {
-    if (drawn_ > 0) fmt::print(stderr, "\033[{}A\033[J", drawn_);
+    if (drawn_ > 0) print_stderr("\033[{}A\033[J", drawn_);
     drawn_ = 0;
   }
 
@@ -234,8 +235,8 @@ int tune(const TuneArguments& a) {
     std::cout << out.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
   } else
     std::cout << (a.report ? outcome.report : "") << table() << std::flush;
-  fmt::print(stderr, "{}", compile::to_string(s));
-  fmt::print(stderr, "{}\n",
+  print_stderr("{}", compile::to_string(s));
+  print_stderr("{}\n",
              path.empty() ? "nothing is kept: there is no cache file that can be written"
                           : "kept in " + path);
   if (interrupt_requested()) return interrupted;

@@ -122,7 +122,7 @@ std::string ObjectCache::path(const Hash128& key) const {
 std::optional<CompiledKernel> ObjectCache::find(const Hash128& key) {
   if (folder_.empty()) return {};
   std::string name = path(key);
-  File file(open(name.c_str(), O_RDONLY | O_CLOEXEC));
+  File file(open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)); // a pipe does not keep us waiting
   if (file.get() < 0) return {};
   struct stat status;
   Header h;

@@ -1,15 +1,18 @@
 // compile/compile.cpp -- the pass list.
 #include "compile/compile.h"
 #include "base/hash.h"
+#include "base/print.h"
 #include "base/settings.h"
 #include "base/thread_pool.h"
 #include "codegen/object_cache.h"
 #include "codegen/version.h"
 #include "compile/plan_search.h"
+#include "device/host_memory.h"
 #include "device/known_devices.h"
 #include "ir/passes/weighted_sums.h"
 #include "ir/placement.h"
 #include "kernel/tiling.h"
+#include "search/extract.h"
 #include "search/machine_profile.h"
 #include <algorithm>
 #include <atomic>
@@ -146,26 +149,25 @@ void print_debug(const Module& module, const Compiled& result, const std::vector
                  const Options& options) {
   const int level = debug_level();
   if (level < 1) return;
-  fmt::print(stderr, "{}", slow_kernels(result.choices));
-  if (level >= 5) fmt::print(stderr, "{}", to_string(module));
+  print_stderr("{}", slow_kernels(result.choices));
+  if (level >= 5) print_stderr("{}", to_string(module));
   const std::vector<bool> shown = shown_kernels(*result.plan);
   for (size_t i = 0; i < kernels.size(); i++) {
     if (!shown[i]) continue;
     const auto& code = result.plan->kernels[i];
-    fmt::print(stderr, "kernel {}: {} points, {} bytes of code\n", code.name, to_string(code.points),
-               code.object->size());
+    print_stderr("kernel {}: {} points, {} bytes of code\n", code.name, to_string(code.points),
+                 code.object->size());
     if (kernels[i].loops.buffers.empty()) continue; // the user's LLVM IR, which the terms show
-    if (level >= 2) fmt::print(stderr, "{}", kernels[i].schedule);
-    if (level >= 4) fmt::print(stderr, "{}", to_string(kernels[i].loops));
+    if (level >= 2) print_stderr("{}", kernels[i].schedule);
+    if (level >= 4) print_stderr("{}", to_string(kernels[i].loops));
     auto show = [](const luminal::Result<std::string>& text) {
-      fmt::print(stderr, "{}\n", text ? *text : text.error());
+      print_stderr("{}\n", text ? *text : text.error());
     };
     if (level >= 6) show(codegen::llvm_ir(kernels[i].loops, options.target));
     if (level >= 7) show(codegen::assembly(kernels[i].loops, options.target));
   }
   if (level >= 3)
-    for (const PassTime& time : result.times)
-      fmt::print(stderr, "pass {:<8}{:8.1f} ms\n", time.name, time.ms);
+    for (const PassTime& time : result.times) print_stderr("pass {:<8}{:8.1f} ms\n", time.name, time.ms);
 }
 
 } // namespace
@@ -191,6 +193,26 @@ uint64_t load_source(std::string_view weights_id, const Options& options) {
       .add(weights_id)
       .value64();
 }
+
+namespace {
+/// What is measured is run at its typical sizes: values of one step, its inputs and states must find room.
+Result<void> fits_in_memory(const runtime::Plan& plan, const std::map<std::string, int64_t>& sizes) {
+  const auto typical = search::typical_sizes(plan.symbols, plan.assumptions, sizes);
+  ExprMap<int64_t> values;
+  for (const Expr symbol : plan.symbols) values[symbol] = typical.at(std::string(symbol.name()));
+  std::vector<int64_t> bytes;
+  int64_t inputs = 0;
+  for (const runtime::Slot& slot : plan.slots) {
+    const auto present = evaluate(slot.bytes, values);
+    bytes.push_back(present ? *present : slot.max_bytes);
+    if (slot.kind == runtime::SlotKind::argument) inputs += bytes.back();
+  }
+  const int64_t needed = plan.memory_bytes(bytes) + inputs, there = device::usable_memory();
+  if (needed <= there) return {};
+  return Failure{fmt::format("measuring it takes {} at the sizes that it is tuned for, this machine has {}",
+                             runtime::memory_text(needed), runtime::memory_text(there))};
+}
+} // namespace
 
 Result<Compiled> compile(const Module& module, const Options& options) {
   Compiled result;
@@ -228,6 +250,7 @@ Result<Compiled> compile(const Module& module, const Options& options) {
       return Failure{fmt::format("there is no kernel {} for which a schedule is given", name)};
   for (const PlannedKernel& kernel : built->builder->kernels()) result.choices.push_back(kernel.report);
   if (with.search.mode != SearchMode::fast) {
+    if (auto fits = fits_in_memory(*built->plan, with.sizes); !fits) return fits.failure();
     auto summary = search_plan(with, make, *built, result.choices);
     if (!summary) return summary.failure();
     if (with.strict && summary->mismatches > 0)

@@ -342,7 +342,8 @@ private:
       summary_.notes.push_back("the whole program was not measured: " + old_program.error());
       return {};
     }
-    auto lock = search::MeasureLock::acquire(lock_path());
+    auto lock = search::MeasureLock::acquire(lock_path(), how_.stop);
+    if (!lock && stopped()) return {};
     if (!lock) return lock.failure();
     const double patience = how_.mode == SearchMode::budget ? std::clamp(left(), 0.2, 10.0) : 5;
 
@@ -437,7 +438,8 @@ private:
       program.number = *number;
       programs.push_back(std::move(program));
     }
-    auto lock = search::MeasureLock::acquire(lock_path());
+    auto lock = search::MeasureLock::acquire(lock_path(), how_.stop);
+    if (!lock && stopped()) return {};
     if (!lock) return lock.failure();
     const Program* best = &programs.back();
     for (const Program& fewer : std::span(programs).first(programs.size() - 1)) {

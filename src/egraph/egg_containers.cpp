@@ -14,7 +14,7 @@ using Items = std::vector<Value>;
 
 constexpr SortId unit = BuiltinSort::unit, i64 = BuiltinSort::i64;
 
-constexpr int64_t max_items = int64_t(1) << 20; ///< of a container that a number makes
+constexpr int64_t max_items = int64_t(1) << 20; ///< of a container that a number makes, or others joined
 
 void make_set(Items& items) {
   std::sort(items.begin(), items.end());
@@ -86,7 +86,8 @@ struct Builder {
         p, name, std::move(overload),
         [self = *this, f](Args a, Value& out) {
           Items made;
-          if (!f(self, a, made)) return false;
+          if (!f(self, a, made) || made.size() > 2 * size_t(max_items))
+            return false; // a map has two items a key
           normalize(self.type, made);
           out = self.p.pool.sequence(made);
           return true;
@@ -138,6 +139,7 @@ void add_vec(const Builder& b) {
       [](const Builder& self, Args a, Items& out) {
         for (const Value v : a) {
           const Items x = self.items(v);
+          if (out.size() + x.size() > size_t(max_items)) return false;
           out.insert(out.end(), x.begin(), x.end());
         }
         return true;

@@ -1,6 +1,7 @@
 // egraph/limits.h -- what a run has used so far, against its limits.
 #pragma once
 #include "egraph/report.h"
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 
@@ -27,7 +28,14 @@ public:
     if (limits_.steps != 0 && total > limits_.steps) set_stop(StopReason::steps);
     if (limits_.bytes != 0 && base_bytes_ + values * sizeof(uint32_t) > limits_.bytes)
       set_stop(StopReason::bytes);
-    return outside();
+    return rows_possible(values) && outside();
+  }
+  /// Matches become rows when they are applied. So many cells are far more than a limit of rows lets in: matching need not go on. False: stop.
+  bool rows_possible(uint64_t cells) {
+    constexpr uint64_t cells_of_a_row = 64;
+    if (limits_.rows != 0 && cells / cells_of_a_row > std::max<uint64_t>(limits_.rows, 1 << 16))
+      set_stop(StopReason::rows);
+    return !stopped();
   }
   /// Cancelled, or out of time. False: stop.
   bool outside() {

@@ -177,11 +177,11 @@ private:
   /// Totals that may only be compared when all threads are done.
   bool within_limits() {
     const Limits& limits = options_.limits;
-    if (limits.bytes != 0) {
-      uint64_t cells = 0;
-      for (const Buffer<Value>& values : matches_.values) cells += values.size();
-      if (state_.bytes() + cells * sizeof(Value) > limits.bytes) meter_.set_stop(StopReason::bytes);
-    }
+    uint64_t cells = 0;
+    for (const Buffer<Value>& values : matches_.values) cells += values.size();
+    if (limits.bytes != 0 && state_.bytes() + cells * sizeof(Value) > limits.bytes)
+      meter_.set_stop(StopReason::bytes);
+    meter_.rows_possible(cells);
     return within_state_limits(true);
   }
   bool within_state_limits(bool bytes) {

@@ -150,7 +150,8 @@ std::vector<std::byte> to_row_major(std::span<const std::byte> bytes, const std:
   return out;
 }
 
-NpyArray read(std::span<const std::byte> bytes, std::string_view file) {
+/// bytes: an image of `size` bytes, or its beginning, of which only the header is read.
+NpyArray read(std::span<const std::byte> bytes, std::string_view file, uint64_t size_of_image) {
   const auto at = [&](size_t i) { return std::to_integer<uint64_t>(bytes[i]); };
   if (bytes.size() < 10 || as_text(bytes.first(6)) != "\x93NUMPY")
     refuse_at(file, 0,
@@ -183,10 +184,11 @@ NpyArray read(std::span<const std::byte> bytes, std::string_view file) {
   if (!expected)
     refuse_at(file, start, fmt::format("{} is more than can be addressed", out.tensor.describe()));
   const uint64_t data = start + length;
-  if (bytes.size() - data != *expected)
+  if (size_of_image - data != *expected)
     refuse_at(file, data,
-              fmt::format("{} bytes of data, expected {} for {}", bytes.size() - data, *expected,
+              fmt::format("{} bytes of data, expected {} for {}", size_of_image - data, *expected,
                           out.tensor.describe()));
+  if (bytes.size() < size_of_image) return out;
   out.tensor.file_offset = data;
   out.tensor.bytes = bytes.subspan(data);
 
@@ -216,7 +218,12 @@ const TensorView* NpyFile::find(std::string_view name) const {
 }
 
 Result<NpyArray> parse_npy(std::span<const std::byte> bytes, std::string_view file_name) {
-  return guarded(file_name, [&] { return read(bytes, file_name); });
+  return guarded(file_name, [&] { return read(bytes, file_name, bytes.size()); });
+}
+
+Result<void> check_npy_header(std::span<const std::byte> begin, uint64_t size, std::string_view file_name) {
+  auto header = guarded(file_name, [&] { return read(begin, file_name, size); });
+  return header ? Result<void>() : header.failure();
 }
 
 Result<NpyFile> open_npy(const std::string& path) {

@@ -27,6 +27,9 @@ struct NpyFile {
 
 /// One .npy image. Booleans, integers and floats of 1 to 8 bytes; objects, text, complex and structured types are refused.
 Result<NpyArray> parse_npy(std::span<const std::byte> bytes, std::string_view file_name);
+/// Whether an image of `size` bytes is as long as its header says, of which `begin` holds at least the first npy_header_bytes.
+constexpr uint64_t npy_header_bytes = (1 << 20) + 12;
+Result<void> check_npy_header(std::span<const std::byte> begin, uint64_t size, std::string_view file_name);
 /// One .npz image; names are unique, checksums are checked.
 Result<NpyFile> parse_npz(std::span<const std::byte> bytes, std::string_view file_name);
 /// A file of either kind, recognised by its first bytes.

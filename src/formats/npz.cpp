@@ -121,7 +121,12 @@ private:
       array = unwrap(parse_npy(packed, full));
       array.tensor.file_offset += start;
     } else if (member.method == 8) {
-      auto content = std::make_shared<const std::vector<std::byte>>(inflated(packed, member, full));
+      if (member.size > npy_header_bytes) { // before all of it is unpacked
+        const auto begin = inflated(packed, member, full, npy_header_bytes);
+        if (auto good = check_npy_header(begin, member.size, full); !good) throw ParseFailure{good.error()};
+      }
+      auto content =
+          std::make_shared<const std::vector<std::byte>>(inflated(packed, member, full, member.size));
       check(member, full, *content);
       array = unwrap(parse_npy(*content, full));
       if (!array.owned) array.owned = std::move(content);
@@ -147,8 +152,9 @@ private:
                 fmt::format("checksum {:08x}, expected {:08x}: the file is damaged", sum, member.checksum));
   }
 
+  /// The first `size` bytes.
   static std::vector<std::byte> inflated(std::span<const std::byte> packed, const Member& member,
-                                         std::string_view full) {
+                                         std::string_view full, uint64_t size) {
     if (member.size > packed.size() * max_deflate_ratio + 1024)
       refuse_at(
           full, member.offset,
@@ -157,14 +163,14 @@ private:
       refuse_at(full, member.offset,
                 fmt::format("a deflated member of {} bytes, expected at most {} (numpy.savez stores it)",
                             member.size, max_inflated_bytes));
-    std::vector<std::byte> out(member.size);
+    std::vector<std::byte> out(size);
     z_stream stream{};
     if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw std::bad_alloc();
     // The counters of zlib have 32 bits, so both sides advance in steps.
     constexpr size_t step = size_t{1} << 30;
     size_t in = 0, done = 0;
     int result = Z_OK;
-    while (result == Z_OK) {
+    while (result == Z_OK && (done < size || size == member.size)) {
       const size_t take = std::min(step, packed.size() - in), room = std::min(step, out.size() - done);
       stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(packed.data() + in));
       stream.avail_in = static_cast<uInt>(take);
@@ -175,10 +181,10 @@ private:
       done += room - stream.avail_out;
     }
     inflateEnd(&stream);
-    if (result != Z_STREAM_END || done != out.size())
+    if (size == member.size ? result != Z_STREAM_END || done != size : done != size)
       refuse_at(full, member.offset,
                 fmt::format("deflated data that gives {} bytes and then is {}, expected {}", done,
-                            result == Z_STREAM_END ? "at its end" : "damaged", out.size()));
+                            result == Z_STREAM_END ? "at its end" : "damaged", member.size));
     return out;
   }
 

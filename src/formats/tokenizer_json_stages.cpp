@@ -316,8 +316,36 @@ void expect_members(const Json& json, std::string_view file, std::string_view wh
                             in_quotes(stage_type(json, file, what)), in_quotes(key)));
 }
 
+namespace {
+
+/// How many times longer a text may become.
+double growth_of(std::string_view from, std::string_view to) {
+  return std::max(1.0, double(to.size()) / double(std::max<size_t>(from.size(), 1)));
+}
+
+/// A few steps that double a text fill every memory.
+void refuse_growth(double growth, std::string_view stage, const Json& json, std::string_view file) {
+  constexpr double most = 4096;
+  if (growth > most)
+    refuse_at(
+        file, json.offset,
+        fmt::format("the \"Replace\" steps of the {} make a text up to {:.3g} times longer, at most {} is "
+                    "supported",
+                    stage, growth, most));
+}
+
+} // namespace
+
 void read_normalizer(const Json* json, std::string_view file, TokenizerModel& model) {
-  if (json != nullptr) read_one_normalizer(*json, file, model, 0);
+  if (json == nullptr) return;
+  read_one_normalizer(*json, file, model, 0);
+  double growth = 1;
+  for (const NormalizeStep& step : model.normalizer)
+    if (step.kind == NormalizeStep::Kind::replace_text)
+      growth *= growth_of(step.from, step.to);
+    else if (step.kind == NormalizeStep::Kind::replace_regex)
+      growth *= 1 + double(step.to.size()); // a match may be empty
+  refuse_growth(growth, "normalizer", *json, file);
 }
 
 void read_pre_tokenizer(const Json* json, std::string_view file, TokenizerModel& model) {
@@ -328,6 +356,9 @@ void read_decoder(const Json* json, std::string_view file, TokenizerModel& model
   if (json == nullptr) refuse(file, "no \"decoder\", which joins tokens with spaces; not supported");
   bool fused = false;
   read_one_decoder(*json, file, model, fused, 0);
+  double growth = 1;
+  for (const auto& [from, to] : model.replacements) growth *= growth_of(from, to);
+  refuse_growth(growth, "decoder", *json, file);
   if (model.byte_level_text && (!model.replacements.empty() || model.start != TokenizerModel::Start::keep))
     refuse_at(file, json->offset, "decoder \"ByteLevel\" together with others is not supported");
 }

@@ -1,6 +1,7 @@
 // ir/interp.cpp -- the interpreter's front: bindings, results, host functions.
 #include "ir/interp.h"
 #include "base/check.h"
+#include "base/print.h"
 #include "ir/host_text.h"
 #include "ir/interp_engine.h"
 #include <fmt/format.h>
@@ -38,7 +39,7 @@ std::vector<HostTensor> run_host(const Run& run, const Node& node, const std::ve
     if (run.bindings.print)
       run.bindings.print(text);
     else
-      fmt::print(stderr, "{}\n", text);
+      print_stderr("{}\n", text);
   };
   auto* host = std::get_if<HostAttr>(&node.attr);
   const std::string& name = host ? host->kind : std::get<CustomAttr>(node.attr).name;

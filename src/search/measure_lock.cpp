@@ -5,6 +5,7 @@
 #include "base/settings.h"
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -59,11 +60,13 @@ std::string MeasureLock::default_path() {
   return fmt::format("{}/luminal.{}.measuring.lock", error ? "/tmp" : common.string(), getuid());
 }
 
-Result<MeasureLock> MeasureLock::acquire(const std::string& path, const std::function<bool()>& stop) {
+Result<MeasureLock> MeasureLock::acquire(const std::string& path, const std::function<bool()>& stop,
+                                         double most_seconds) {
   const int descriptor = open_shared(path);
   if (descriptor < 0) return Failure{fmt::format("{}: {}", path, std::strerror(errno))};
   MeasureLock lock(descriptor);
   bool said = false;
+  const auto begin = std::chrono::steady_clock::now();
   while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR)
       return Failure{fmt::format("{}: {}", path, std::strerror(errno))};
@@ -71,6 +74,11 @@ Result<MeasureLock> MeasureLock::acquire(const std::string& path, const std::fun
       return Failure{fmt::format("{}: stopped while {} was measuring", path, holder(descriptor))};
     if (!std::exchange(said, true))
       log_warning("waiting for {}, which is measuring ({})", holder(descriptor), path);
+    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() >= most_seconds) {
+      log_warning("{} has been measuring for {} s and more ({}): times are taken beside it",
+                  holder(descriptor), int64_t(most_seconds), path);
+      return MeasureLock(-1);
+    }
     usleep(100000);
   }
   const std::string id = fmt::format("{}", getpid());

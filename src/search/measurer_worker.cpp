@@ -1,5 +1,6 @@
 // search/measurer_worker.cpp -- the measurer behind a process of its own: a candidate that crashes or hangs costs the worker, not the search.
 #include "base/check.h"
+#include "base/print.h"
 #include "base/text.h"
 #include "search/measurer.h"
 #include <algorithm>
@@ -200,7 +201,7 @@ private:
         serve();
         code = 0;
       } catch (const std::exception& e) {
-        fmt::print(stderr, "luminal: worker process: {}\n", e.what());
+        print_stderr("luminal: worker process: {}\n", e.what());
       }
       _exit(code);
     }

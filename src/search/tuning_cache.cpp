@@ -118,7 +118,14 @@ int64_t TuningCache::now() const {
 
 std::string TuningCache::memory_reason() const {
   const std::lock_guard guard(mutex_);
+  if (memory_reason_.empty() && file_ && identity_of(path_) != identity_)
+    return fmt::format("{} was removed while it was in use", path_);
   return memory_reason_;
+}
+
+bool TuningCache::readable() const {
+  const std::lock_guard guard(mutex_);
+  return file_ && (memory_reason_.empty() || file_->read_only());
 }
 
 void TuningCache::stay_in_memory(const std::string& why, bool loud) {
@@ -207,6 +214,10 @@ template <class F> bool TuningCache::on_file(F&& f) {
 
 /// The same in a transaction, for what changes the file.
 template <class F> bool TuningCache::write(F&& f) {
+  if (file_ && identity_of(path_) != identity_) { // what is written to a file without a name is lost
+    log_warning("tuning cache: {} was removed or replaced while it was in use; what it held is gone", path_);
+    open();
+  }
   if (!file_ || file_->read_only()) return false;
   const bool done = on_file([&](SqlConnection& file) {
     SqlTransaction transaction(file);

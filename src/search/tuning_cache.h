@@ -92,6 +92,8 @@ public:
   const std::string& path() const { return path_; }
   /// Empty: what is put reaches the file. Else one line: why it stays in memory.
   std::string memory_reason() const;
+  bool readable()
+      const; ///< what the file holds can be seen: it is there, sound and not locked by another process for long
 
   /// The entry for the key; none where its schedule is quarantined. Thread-safe, as all members.
   std::optional<TuningEntry> find(const TuningKey& key);

@@ -60,6 +60,9 @@ TEST_F(Files, FailuresNameTheFile) {
   EXPECT_THAT(MappedFile::open(path("empty")).error(), HasSubstr("empty"));
   EXPECT_EQ(*read_file(path("empty")), "");
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  const auto unread = write_file(path("pipe"), "text");
+  ASSERT_FALSE(unread); // and nobody waited
+  EXPECT_EQ(unread.error(), path("pipe") + ": is a pipe that nobody reads");
   EXPECT_FALSE(read_file(path("pipe"))); // and does not wait for a writer
   EXPECT_FALSE(MappedFile::open(path("pipe")));
 }

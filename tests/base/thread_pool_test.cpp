@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <numeric>
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 using namespace luminal;
@@ -265,3 +266,20 @@ TEST(PoolCores, AParkedMemberKeepsOffTheCoreToWhichTheCallerMoved) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Pool, testing::Values(1, 2, 3, 5));
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(PoolLimits, GoesOnWithTheThreadsThatTheSystemMakes) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        rlimit limit{};
+        limit.rlim_cur = limit.rlim_max = rlim_t(1) << 30; // of address space; each stack takes a part
+        setrlimit(RLIMIT_AS, &limit);
+        ThreadPool pool(1000);
+        std::atomic<int> members{0};
+        pool.run([&](int) { ++members; });
+        _exit(pool.size() >= 1 && pool.size() < 1000 && members == pool.size() ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "1000 threads were asked for, the system makes");
+}
+#endif

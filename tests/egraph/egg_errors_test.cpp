@@ -1,6 +1,7 @@
 // egraph/egg_errors_test.cpp -- the texts of mistakes: where they point, what they say was expected; and hostile programs.
 #include "egraph/egg_program.h"
 #include "luminal/error.h"
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -197,9 +198,20 @@ TEST(EggHostile, ExplodingRulesStopInsideOneIteration) {
   EggOptions bytes;
   bytes.limits.bytes = 1 << 26;
   EXPECT_THAT(message(text, bytes), testing::HasSubstr("stopped at the limit of bytes"));
+  EggOptions rows;
+  rows.limits.rows = 10000;
+  EXPECT_THAT(message(text, rows), testing::HasSubstr("stopped at the limit of rows"));
   EggOptions steps;
   steps.limits.steps = 100000;
   EXPECT_THAT(message(text, steps), testing::HasSubstr("stopped at the limit of steps"));
+}
+
+TEST(EggHostile, ContainersThatDoubleStop) {
+  std::string text = "(sort V (Vec i64)) (let v0 (vec-of 1 2 3 4))";
+  for (int i = 0; i < 40; ++i) text += fmt::format("(let v{} (vec-append v{} v{}))", i + 1, i, i);
+  const std::string refused = message(text);
+  EXPECT_THAT(refused, testing::HasSubstr("vec-append"));
+  EXPECT_THAT(refused, testing::Not(testing::HasSubstr("out of memory")));
 }
 
 TEST(EggHostile, DeepAndWideTermsArePrintedOrRefused) {

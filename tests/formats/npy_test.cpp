@@ -175,6 +175,32 @@ TEST(Npy, RefusesHostileArchives) {
           "f.npz: member \"a.npy\"");
 }
 
+TEST(Npy, AMemberIsHeldAgainstItsHeaderBeforeItIsUnpacked) {
+  // A header that says 24 bytes before three megabytes, in deflate's stored blocks; the checksum of all would be wrong, too.
+  std::string image = std::string("\x93NUMPY\1\0", 8),
+              head = "{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }";
+  head.append(117 - head.size(), ' ');
+  image += le<uint16_t>(uint16_t(head.size() + 1)) + head + "\n" + std::string(3 << 20, '\0');
+  std::string packed;
+  for (size_t at = 0; at < image.size(); at += 65535) {
+    const std::string block = image.substr(at, 65535);
+    packed += char(at + 65535 >= image.size());
+    packed += le<uint16_t>(uint16_t(block.size())) + le<uint16_t>(uint16_t(~block.size())) + block;
+  }
+  const std::string sizes = le<uint32_t>(7) + le<uint32_t>(uint32_t(packed.size())) +
+                            le<uint32_t>(uint32_t(image.size())) + le<uint16_t>(5) + le<uint16_t>(0),
+                    common = le<uint16_t>(20) + le<uint16_t>(0) + le<uint16_t>(8) + le<uint32_t>(0) + sizes;
+  std::string zip = "PK\3\4" + common + "a.npy" + packed;
+  const size_t directory = zip.size();
+  zip += "PK\1\2" + le<uint16_t>(20) + common + std::string(10, '\0') + le<uint32_t>(0) + "a.npy";
+  const size_t end = zip.size();
+  zip += "PK\5\6" + std::string(4, '\0') + le<uint16_t>(1) + le<uint16_t>(1) +
+         le<uint32_t>(uint32_t(end - directory)) + le<uint32_t>(uint32_t(directory)) + le<uint16_t>(0);
+  const auto result = parse_zip(zip);
+  ASSERT_FALSE(result);
+  EXPECT_THAT(result.error(), HasSubstr("3145728 bytes of data, expected 24 for"));
+}
+
 TEST(Npy, SurvivesTruncationAndRandomChanges) {
   for (const char* name : {"v1_f4.npy", "v2_f8_fortran.npy", "big_endian_fortran_f2.npy"})
     mutate(file_content(folder + name), "f.npy: ", 5, 5000, parse, touch);

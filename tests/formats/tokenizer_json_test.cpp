@@ -351,6 +351,11 @@ TEST(TokenizerJson, RefusesByName) {
       {with("normalizer", R"({"type":"Replace","pattern":{"String":""},"content":""})"), "is empty"},
       {with("normalizer", R"({"type":"Replace","pattern":"x","content":""})"),
        "neither \"String\" nor \"Regex\""},
+      {with("normalizer", R"({"type":"Sequence","normalizers":[
+         {"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaaaaaaaaaaaa"},
+         {"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaaaaaaaaaaaa"},
+         {"type":"Replace","pattern":{"Regex":"a"},"content":"aaaaaaaaaaaaaaaaaaaa"}]})"),
+       "the \"Replace\" steps of the normalizer make a text up to 8.4e+03 times longer, at most 4096"},
       {with("normalizer", deep.c_str()), "nested too deep"},
       {with("pre_tokenizer", R"({"type":"BertPreTokenizer"})"),
        "pre-tokenizer \"BertPreTokenizer\" is not supported"},
@@ -381,6 +386,10 @@ TEST(TokenizerJson, RefusesByName) {
       {R"({"type":"WordPiece","prefix":"##"})", "decoder \"WordPiece\" is not supported"},
       {R"({"type":"Replace","pattern":{"Regex":"x"},"content":""})",
        "with a regular expression is not supported"},
+      {R"({"type":"Sequence","decoders":[
+         {"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
+         {"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}]})",
+       "the \"Replace\" steps of the decoder make a text up to 4.22e+03 times longer"},
       {R"({"type":"Strip","content":" ","start":1,"stop":0})", "decoder \"Strip\" of anything but spaces"},
       {R"({"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"ByteFallback"}]})",
        "after the tokens are joined is not supported"},

@@ -200,6 +200,12 @@ TEST(MeasureLock, OneAtATimeAndWaitersSaySo) {
   EXPECT_FALSE(refused);
   ASSERT_EQ(said.size(), 1u);
   EXPECT_THAT(said[0], HasSubstr(fmt::format("waiting for process {}, which is measuring", child)));
+  said.clear();
+  const auto beside = MeasureLock::acquire(path, {}, 0.15);
+  ASSERT_TRUE(beside) << beside.error();
+  EXPECT_FALSE(beside->held());
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_THAT(said[1], HasSubstr("times are taken beside it"));
   std::thread killer([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(250));
     kill(child, SIGKILL);

@@ -3,6 +3,7 @@
 #include "search/sqlite.h"
 #include "search/tuning_support.h"
 #include <csignal>
+#include <filesystem>
 #include <gmock/gmock.h>
 #include <random>
 #include <set>
@@ -594,6 +595,43 @@ TEST(TuningCache, AnImportIsWholeOrNotThere) {
   }
   EXPECT_GE(whole, 1);
   EXPECT_EQ(whole + absent, batches);
+}
+
+TEST(TuningCache, AFileThatIsTakenAwayIsSaidAndMadeAgain) {
+  const ScratchFolder folder("tuning_removed");
+  const std::string path = folder.file("t.sqlite");
+  TuningCache cache(path);
+  ASSERT_TRUE(cache.put(example_entry(1)));
+  EXPECT_EQ(cache.memory_reason(), "");
+  std::filesystem::remove(path);
+  EXPECT_EQ(cache.memory_reason(), path + " was removed while it was in use");
+  std::vector<std::string> said;
+  set_log_sink([&](LogLevel level, std::string_view text) {
+    if (level == LogLevel::warning) said.emplace_back(text);
+  });
+  EXPECT_TRUE(cache.put(example_entry(2)));
+  set_log_sink({});
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_THAT(said[0], HasSubstr("was removed or replaced while it was in use"));
+  TuningCache again(path);
+  EXPECT_TRUE(again.find(example_entry(2).key));
+  EXPECT_FALSE(again.find(example_entry(1).key));
+}
+
+TEST(TuningCache, ALockedFileIsNotReadable) {
+  const ScratchFolder folder("tuning_locked");
+  const std::string path = folder.file("t.sqlite");
+  TuningCache(path).put(example_entry(1));
+  SqlConnection other(path, SqlConnection::Access::write, 0);
+  other.execute("BEGIN EXCLUSIVE");
+  TuningCache::Options options;
+  options.busy_seconds = 0.05;
+  TuningCache cache(path, options);
+  (void)cache.entries();
+  EXPECT_FALSE(cache.readable());
+  EXPECT_THAT(cache.memory_reason(), HasSubstr("locked"));
+  other.execute("ROLLBACK");
+  EXPECT_TRUE(TuningCache(path, options).readable());
 }
 
 TEST(TuningCache, IsInTheCacheFolder) {
