@@ -85,7 +85,7 @@ std::vector<Tensor> host_call(const std::string& name, const std::vector<Tensor>
 ///
 /// | language | runs on | the text |
 /// |---|---|---|
-/// | "loops" | cpu | a kernel of docs/loops.md; its arguments are the inputs, then the outputs; its symbols are dimensions of the graph |
+/// | "loops" | cpu | a kernel of docs/loops.md over inputs, then outputs, whose symbols are dimensions of the graph; what may lie outside of them is refused |
 /// | "llvm" | cpu | LLVM IR that defines `void @name(ptr inputs.., ptr outputs.., i64 integers.., i64 x, i64 y, i64 z)`: called for each block of the grid, on any
 ///            thread, in any order; a block is one call, so `block` and `shared_bytes` say nothing here. `clang -S -emit-llvm` makes it of C |
 /// | "cuda", "hip", "metal", "opencl" | GPUs, when there are some | shown, launched with grid, block, shared_bytes and the integers as last arguments |

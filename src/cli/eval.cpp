@@ -1,5 +1,6 @@
 // cli/eval.cpp -- `luminal eval FILE.lum`: runs a module of terms on tensors from files, by a plan, by the interpreter, or both side by side.
 #include "base/file.h"
+#include "base/print.h"
 #include "base/settings.h"
 #include "base/thread_pool.h"
 #include "cli/common.h"
@@ -9,6 +10,7 @@
 #include "formats/safetensors.h"
 #include "ir/host_text.h"
 #include "ir/interp.h"
+#include "ir/trust.h"
 #include "luminal/debug.h"
 #include "runtime/context.h"
 #include "tensor/effects.h"
@@ -30,7 +32,7 @@ struct EvalArguments {
   std::vector<std::string> inputs, dims, schedules;
   int threads = 0;
   double slack = 4;
-  bool interpret = false, check = false, json = false, no_cache = false;
+  bool interpret = false, check = false, json = false, no_cache = false, allow_custom = false;
 };
 
 using Clock = std::chrono::steady_clock;
@@ -158,7 +160,7 @@ Task read_task(const EvalArguments& a) {
   Task task;
   auto text = read_file(a.path);
   if (!text) throw Error(text.error());
-  task.module = parse_module(*text, a.path);
+  task.module = parse_module_from(*text, a.path, a.allow_custom);
   if (task.module.functions.empty()) throw Error(fmt::format("{}: the module has no function", a.path));
   if (auto mistakes = verify(task.module); !mistakes.empty()) {
     for (size_t i = 1; i < mistakes.size(); i++) print_stderr("{}: {}\n", a.path, mistakes[i]);
@@ -438,6 +440,7 @@ void add_eval(CLI::App& app, int& exit_code) {
       ->excludes(interpret);
   verb->add_option("--threads,-t", a->threads, "Worker threads")->check(whole(1, 1024));
   verb->add_flag("--no-cache", a->no_cache, "Do not use machine code and tuning results kept on disk");
+  add_allow_custom(*verb, a->allow_custom);
   verb->add_flag("--json", a->json,
                  "One JSON object: file, function, by, dims, inputs, results, check, timings");
   verb->callback([a, verb, &exit_code] {

@@ -1,11 +1,13 @@
 // cli/export.cpp -- `luminal export MODEL|FILE.lum --out FOLDER`: a program as object code, a header, a weights file and a small C runtime.
 #include "runtime/export.h"
 #include "base/file.h"
+#include "base/print.h"
 #include "base/settings.h"
 #include "cli/common.h"
 #include "cli/tensor_files.h"
 #include "compile/target.h"
 #include "formats/model_files.h"
+#include "ir/trust.h"
 #include "models/llama.h"
 #include "tensor/effects.h"
 #include "tensor/graph_run.h"
@@ -21,7 +23,7 @@ struct ExportArguments {
   std::vector<std::string> inputs, sizes;
   int64_t context = 0, chunk = 128;
   int threads = 0;
-  bool json = false, all_logits = false, report = false;
+  bool json = false, all_logits = false, report = false, allow_custom = false;
 };
 
 compile::Options options_for(const ExportArguments& a) {
@@ -79,7 +81,7 @@ Program module_program(const ExportArguments& a, TensorFiles& files) {
   auto text = read_file(a.path);
   if (!text) throw Error(text.error());
   Program program;
-  program.module = parse_module(*text, a.path);
+  program.module = parse_module_from(*text, a.path, a.allow_custom);
   if (program.module.functions.empty()) throw Error(fmt::format("{}: the module has no function", a.path));
   for (const std::string& path : a.inputs) files.add(path);
   program.weight = [&files](const runtime::Slot& slot) -> Result<std::span<const std::byte>> {
@@ -182,6 +184,7 @@ void add_export(CLI::App& app, int& exit_code) {
                    "Worker threads that schedules are made for; any number can run them")
       ->check(whole(0, 1024));
   verb->add_flag("--report", a->report, "Print what was compiled and why");
+  add_allow_custom(*verb, a->allow_custom);
   verb->add_flag("--json", a->json, "One JSON object; keys in docs/program.md");
   verb->callback([a, verb, &exit_code] {
     if (a->path.ends_with(".lum"))

@@ -1,9 +1,12 @@
 // cli/tune.cpp -- `luminal tune MODEL|FILE.lum`: measures until the budget is spent; what it finds is what every later run uses.
+#include "base/file.h"
+#include "base/print.h"
 #include "base/settings.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "cli/common.h"
 #include "compile/compile.h"
+#include "ir/trust.h"
 #include "models/llama.h"
 #include "tensor/graph_state.h"
 #include "base/print.h"
@@ -21,7 +24,7 @@ struct TuneArguments {
   int threads = 0;
   int64_t context = 0, chunk = 128;
   std::vector<std::string> sizes;
-  bool json = false, strict = false, report = false;
+  bool json = false, strict = false, report = false, allow_custom = false;
 };
 
 double now() {
@@ -142,7 +145,7 @@ struct Outcome {
 };
 
 Outcome tune_terms(const TuneArguments& a, TuneDisplay& display) {
-  const Module module = parse_module(read_text(a.path), a.path);
+  const Module module = parse_module_from(read_text(a.path), a.path, a.allow_custom);
   const int threads = a.threads > 0 ? a.threads : setting_threads();
   ThreadPool pool(threads);
   compile::Options options = compile::Options::host(threads);
@@ -182,6 +185,7 @@ Outcome tune_model(const TuneArguments& a, TuneDisplay& display) {
 int tune(const TuneArguments& a) {
   catch_interrupts();
   Outcome outcome;
+  const auto cache = compile::usual_tuning_cache(true); // the one that results go to
   {
     TuneDisplay display;
     outcome = a.path.ends_with(".lum") ? tune_terms(a, display) : tune_model(a, display);
@@ -201,8 +205,8 @@ int tune(const TuneArguments& a) {
                           human_time(s.program_after), gain(s.program_before, s.program_after));
     return text;
   };
-  const auto cache = compile::usual_tuning_cache(true);
-  const std::string path = cache && cache->memory_reason().empty() ? cache->path() : "";
+  const std::string lost = cache ? cache->memory_reason() : "there is no folder for the cache";
+  const std::string path = lost.empty() ? cache->path() : "";
   if (a.json) {
     Json out{{"path", a.path},
              {"kernels", s.kernels},
@@ -236,9 +240,7 @@ int tune(const TuneArguments& a) {
   } else
     std::cout << (a.report ? outcome.report : "") << table() << std::flush;
   print_stderr("{}", compile::to_string(s));
-  print_stderr("{}\n",
-             path.empty() ? "nothing is kept: there is no cache file that can be written"
-                          : "kept in " + path);
+  print_stderr("{}\n", path.empty() ? "nothing is kept: " + lost : "kept in " + path);
   if (interrupt_requested()) return interrupted;
   return std::cout ? ok : failed;
 }
@@ -277,6 +279,7 @@ void add_tune(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   verb->add_flag("--strict", a->strict, "A schedule that gives wrong results is a failure");
   verb->add_flag("--report", a->report, "The whole report, too: plan, schedule of every kernel");
+  add_allow_custom(*verb, a->allow_custom);
   verb->add_flag("--json", a->json, "One JSON object instead of the table; keys in docs/program.md");
   verb->callback([a, verb, &exit_code] {
     if (a->path.ends_with(".lum"))

@@ -3,10 +3,32 @@
 #include <algorithm>
 #include <bit>
 #include <fmt/format.h>
+#include <mutex>
 #include <set>
 
 namespace luminal::compile {
 namespace {
+
+/// The texts of all sorts that this process has made.
+class SortKernels {
+public:
+  void add(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    texts_.insert(text);
+  }
+  bool has(std::string_view text) const {
+    const std::lock_guard lock(mutex_);
+    return texts_.contains(text);
+  }
+
+private:
+  mutable std::mutex mutex_;
+  std::set<std::string, std::less<>> texts_;
+};
+SortKernels& sort_kernels() {
+  static SortKernels kernels;
+  return kernels;
+}
 
 constexpr int64_t short_axis =
     128; // up to this, each element counts those before it: less work than a table of digits
@@ -84,6 +106,7 @@ public:
     CustomAttr sort;
     sort.name = "sort";
     sort.text["loops"] = radix_text(b_[keys].type().dtype);
+    sort_kernels().add(sort.text["loops"]);
     sort.grid = {1, 1, 1, 1, 1, 1, 0};
     sort.results = {{DType::i64, type_.shape}};
     return b_.get(b_.add(std::move(sort), {keys}), 0);
@@ -245,5 +268,7 @@ std::vector<NodeId> sorted_operands(FunctionBuilder& b, const SortAttr& sort,
   for (NodeId input : inputs) sorted.push_back(sorter.is_places(input) ? order : sorter.picked(input, order));
   return sorted;
 }
+
+bool is_sort_kernel(std::string_view loops) { return sort_kernels().has(loops); }
 
 } // namespace luminal::compile

@@ -1,6 +1,7 @@
 // compile/sort.h -- what a sort becomes.
 #pragma once
 #include "ir/term.h"
+#include <string_view>
 
 namespace luminal::compile {
 
@@ -8,5 +9,8 @@ namespace luminal::compile {
 /// parallel; what follows reads through the order.
 std::vector<NodeId> sorted_operands(FunctionBuilder& b, const SortAttr& sort,
                                     const std::vector<NodeId>& inputs);
+
+/// Whether these loops are a sort that was made here: its places come from counts, which no proof follows. A user's text is never equal to one and another program.
+bool is_sort_kernel(std::string_view loops);
 
 } // namespace luminal::compile

@@ -1,5 +1,6 @@
 // kernel/verify.cpp -- every mistake of a kernel that can be seen without running it.
 #include "kernel/loop.h"
+#include "kernel/loop_bounds.h"
 #include "kernel/unit.h"
 #include <algorithm>
 #include <bit>
@@ -16,7 +17,7 @@ using luminal::to_string;
 
 class Verifier {
 public:
-  explicit Verifier(const Kernel& kernel) : k_(kernel) {}
+  Verifier(const Kernel& kernel, bool strict) : k_(kernel), strict_(strict) {}
 
   std::vector<std::string> run() {
     kernel();
@@ -298,7 +299,11 @@ private:
       if (b.space == Space::registers)
         complain(fmt::format("{}: a register buffer has no guards", kernel::to_string(k_, v)));
       expression(v.guard, "the guard");
-      return expression(v.offset, "the offset"); // where it lies is for the guard to see to
+      if (!strict_) return expression(v.offset, "the offset"); // where it lies is for the guard to see to
+      facts_.push_back(v.guard);
+      element(v.buffer, v.offset, std::max(1, bits(v.dtype) / bits(b.dtype)));
+      facts_.pop_back();
+      return;
     }
     // Elements of the buffer that one element of v.dtype covers.
     element(v.buffer, v.offset, std::max(1, bits(v.dtype) / bits(b.dtype)));
@@ -312,6 +317,11 @@ private:
     if (mistakes_.size() != before) return;
     const Buffer& b = k_.buffers[id];
     const auto outside = [&](Expr at) {
+      if (strict_ && !(proved(ge(at, 0)) && proved(le(at + count, b.size))) && !unreachable())
+        return complain(
+            fmt::format("'{}' has {} elements: the offset {} is not proved to be inside; a load may have a "
+                        "guard, x[i where i < n], and a store a condition around it",
+                        b.name, to_string(b.size), to_string(at)));
       if ((refuted(ge(at, 0)) || refuted(le(at + count, b.size))) && !unreachable())
         complain(fmt::format("'{}' has {} elements: the offset {} is outside", b.name, to_string(b.size),
                              to_string(at)));
@@ -680,6 +690,7 @@ private:
   }
 
   const Kernel& k_;
+  const bool strict_; // what is not proved to be inside is outside
   std::vector<std::string> mistakes_;
   std::vector<std::pair<const Stmt*, std::string_view>> path_; // statements around this place, and words
   std::vector<Expr> scope_;                                    // symbols that are defined here
@@ -710,6 +721,7 @@ bool is_buffer_name(std::string_view name) {
   return !words.contains(name);
 }
 
-std::vector<std::string> verify(const Kernel& kernel) { return Verifier(kernel).run(); }
+std::vector<std::string> verify(const Kernel& kernel) { return Verifier(kernel, false).run(); }
+std::vector<std::string> verify_with_bounds(const Kernel& kernel) { return Verifier(kernel, true).run(); }
 
 } // namespace luminal::kernel

@@ -5,6 +5,7 @@
 #include "sweep.h"
 #include "tensor/graph_state.h"
 #include <cmath>
+#include <fmt/format.h>
 
 namespace luminal {
 namespace {
@@ -391,6 +392,16 @@ TEST(CustomKernels, MistakesSayWhatToDo) {
   EXPECT_THAT(
       run("kernel bad(x: f32[8] in, y: f32[8] out; m: 1..4)\n" + body),
       HasSubstr("custom kernel bad: m: 1..4 is no dimension of the graph: name and range must be the same"));
+  for (const char* access : {"y[i] = x[i + 1]", "y[i] = x[i - 1]", "y[i + 1] = x[i]", "y[i] = x[i * i]"})
+    EXPECT_THAT(
+        run(fmt::format("kernel bad(x: f32[8] in, y: f32[8] out)\n  for i in 0..8\n    {}\n", access)),
+        HasSubstr("is not proved to be inside; a load may have a guard, x[i where i < n]"))
+        << access;
+  EXPECT_EQ(
+      run("kernel bad(x: f32[8] in, y: f32[8] out)\n  for i in 0..8\n    y[i] = x[i + 1 where i < 7]\n"), "");
+  EXPECT_EQ(run("kernel bad(x: f32[8] in, y: f32[8] out)\n  for i in 0..8\n    y[min(i + 1, 7)] = x[max(i - "
+                "1, 0)]\n"),
+            "");
   custom_kernel(g, {.name = "gpu_only", .text = {{"cuda", "..."}}, .outputs = {{DType::f32, {8}}}}, {x})[0]
       .keep();
   EXPECT_ERROR(g.execute(),
