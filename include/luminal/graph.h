@@ -12,7 +12,7 @@ namespace luminal {
 struct CompileOptions {
   int threads = 0;   ///< 0: LUMINAL_THREADS, or all cores
   bool cache = true; ///< keep machine code on disk (LUMINAL_CACHE_DIR)
-  /// Bytes of arena, states and loaded weights; more is refused before anything is allocated. 0: no limit.
+  /// Bytes of arena, states and loaded weights at the largest sizes: compile refuses more. 0: execute refuses what is more than the machine has.
   int64_t max_memory = 0;
   /// Names the content of all weights (a file's path, size and time, say). What is computed from weights at load and takes a while is then kept in the
   /// cache folder and mapped by the next run with this name. Empty: computed each time. Setting a weight again ends it.

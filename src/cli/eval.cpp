@@ -15,7 +15,6 @@
 #include "runtime/context.h"
 #include "tensor/effects.h"
 #include "tensor/values_text.h"
-#include "base/print.h"
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>

@@ -11,7 +11,6 @@
 #include "models/llama.h"
 #include "tensor/effects.h"
 #include "tensor/graph_run.h"
-#include "base/print.h"
 #include <fmt/format.h>
 #include <iostream>
 

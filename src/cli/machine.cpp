@@ -9,8 +9,8 @@
 #include "formats/model_files.h"
 #include "luminal/luminal.h"
 #include "search/machine_profile.h"
-#include <algorithm>
 #include "search/measure_lock.h"
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>

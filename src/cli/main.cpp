@@ -85,7 +85,7 @@ void check_settings() {
       if (setting.name.starts_with(prefix)) words.push_back(setting.name.substr(prefix.size()));
     const std::string_view meant = nearest_word(std::string_view(name).substr(prefix.size()), words);
     luminal::print_stderr("note: {} is not a setting{}; luminal help env has the list\n", printable(name),
-               meant.empty() ? "" : fmt::format(", did you mean {}{}?", prefix, meant));
+                          meant.empty() ? "" : fmt::format(", did you mean {}{}?", prefix, meant));
   }
   try {
     for (const Setting& setting : settings_table())

@@ -92,7 +92,7 @@ std::vector<int32_t> prompt_tokens(const RunArguments& arguments, const ModelFil
   if (ids.size() > 1 && file.tokenizer && file.tokenizer->adds_bos() && ids[0] == ids[1] &&
       ids[0] == *file.tokenizer->bos())
     print_stderr("note: the prompt begins with {}, and the model adds another one in front\n",
-               printable(file.tokenizer->token_text(ids[0])));
+                 printable(file.tokenizer->token_text(ids[0])));
   if (ids.empty() && file.tokenizer && file.tokenizer->bos()) ids.push_back(*file.tokenizer->bos());
   if (ids.empty() && !config.bos_tokens.empty()) ids.push_back(config.bos_tokens[0]);
   if (ids.empty())

@@ -9,7 +9,6 @@
 #include "ir/trust.h"
 #include "models/llama.h"
 #include "tensor/graph_state.h"
-#include "base/print.h"
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
@@ -142,6 +141,7 @@ SearchOptions search_options(const TuneArguments& a, TuneDisplay& display) {
 struct Outcome {
   SearchSummary summary;
   std::string report;
+  std::shared_ptr<search::TuningCache> cache; // that results went to
 };
 
 Outcome tune_terms(const TuneArguments& a, TuneDisplay& display) {
@@ -157,7 +157,7 @@ Outcome tune_terms(const TuneArguments& a, TuneDisplay& display) {
   options.search = search_options(a, display);
   auto compiled = compile::compile(module, options);
   if (!compiled) throw Error(fmt::format("{}: {}", a.path, compiled.error()));
-  return {*compiled->search, compiled->report()};
+  return {*compiled->search, compiled->report(), options.tuning};
 }
 
 Outcome tune_model(const TuneArguments& a, TuneDisplay& display) {
@@ -178,19 +178,20 @@ Outcome tune_model(const TuneArguments& a, TuneDisplay& display) {
   for (const auto& [name, size] : sizes) options.sizes[name] = size;
   options.strict = a.strict;
   options.search = search_options(a, display);
+  auto cache = compile::usual_tuning_cache(true);
   model.graph.compile(options);
-  return {*model.graph.search_summary(), model.graph.report()};
+  return {*model.graph.search_summary(), model.graph.report(), std::move(cache)};
 }
 
 int tune(const TuneArguments& a) {
   catch_interrupts();
   Outcome outcome;
-  const auto cache = compile::usual_tuning_cache(true); // the one that results go to
   {
     TuneDisplay display;
     outcome = a.path.ends_with(".lum") ? tune_terms(a, display) : tune_model(a, display);
   }
   const SearchSummary& s = outcome.summary;
+  const auto& cache = outcome.cache;
   const auto table = [&] {
     if (s.changed.empty()) return std::string("no kernel has a new schedule: what was there is as fast\n");
     std::string text = fmt::format("{:<8}{:>8}{:>12}{:>12}{:>8}{:>9}  {}\n", "kernel", "launches", "before",

@@ -82,7 +82,16 @@ Value* Emitter::floor_div(Value* a, Value* b, Interval ra, Interval rb, bool rem
     if (remainder) return b_.CreateAnd(a, int_constant(type, rb.low - 1));
     return b_.CreateAShr(a, int_constant(type, std::countr_zero(static_cast<uint64_t>(rb.low))));
   }
-  Value *zero = llvm::Constant::getNullValue(type), *q = b_.CreateSDiv(a, b);
+  // Nothing that is used divides by zero or leaves the type; what lanes without a point do must not stop the process either.
+  Value* zero = llvm::Constant::getNullValue(type);
+  if (rb.contains(0)) b = b_.CreateSelect(b_.CreateICmpEQ(b, zero), int_constant(type, 1), b);
+  if (rb.contains(-1)) {
+    const unsigned width = type->getScalarSizeInBits();
+    const int64_t least = width >= 64 ? INT64_MIN : -(int64_t(1) << (width - 1));
+    if (ra.low <= least)
+      a = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, a, int_constant(type, least + 1));
+  }
+  Value* q = b_.CreateSDiv(a, b);
   Value* r = b_.CreateNSWSub(a, b_.CreateNSWMul(q, b));
   Value* off = b_.CreateICmpSLT(positive_divisor ? r : b_.CreateXor(r, b), zero);
   if (!positive_divisor) off = b_.CreateAnd(off, b_.CreateICmpNE(r, zero));

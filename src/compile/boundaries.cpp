@@ -3,7 +3,9 @@
 #include "codegen/llvm_kernel.h"
 #include "compile/builder.h"
 #include "compile/rewrite.h"
+#include "compile/sort.h"
 #include "ir/host_text.h"
+#include "kernel/loop_bounds.h"
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -88,6 +90,7 @@ Result<void> PlanBuilder::emit_loop(const Function& f, NodeId node, Slots& slots
   Expr counter = Expr::symbol(fmt::format("turn{}", loops_++), {0, std::max<int64_t>(0, turns.high - 1)});
   plan_.symbols.push_back(counter);
   counters_.push_back(counter);
+  facts_.push_back(lt(counter, attr.count));
 
   // The body over whole arrays: slices are views at the counter, stacked rows are scattered.
   FunctionBuilder b(fmt::format("{}.turn", attr.body), &module_);
@@ -121,7 +124,7 @@ Result<void> PlanBuilder::emit_loop(const Function& f, NodeId node, Slots& slots
     b.result(fmt::format("stack{}_next", i), b.add(scatter, {stack_params[i], values[carried + i]}),
              fmt::format("stack{}", i));
   }
-  const Function& body = prepared(b.finish());
+  const Function& body = checked(prepared(b.finish()));
 
   std::vector<int> param_slots;
   std::vector<Rebinding> rebindings;
@@ -170,7 +173,7 @@ Result<void> PlanBuilder::emit_loop(const Function& f, NodeId node, Slots& slots
     for (size_t i = 0; i < invariants; i++)
       condition_slots.push_back(slots.at(inputs[carried + stepped + i]));
     std::vector<int> holds;
-    auto test = run_function(prepared(*condition), condition_slots, {}, holds);
+    auto test = run_function(checked(prepared(*condition)), condition_slots, {}, holds);
     if (!test) return test.failure();
     loop.otherwise = std::move(*test);
     loop.condition = holds[0];
@@ -197,7 +200,7 @@ Result<void> PlanBuilder::emit_cond(const Function& f, NodeId node, Slots& slots
     const Function* callee = module_.find(then ? attr.then_function : attr.else_function);
     LUMINAL_CHECK(callee, "branch {}", then ? attr.then_function : attr.else_function);
     std::vector<int> branch;
-    auto part = run_function(prepared(*callee), arguments, {}, branch);
+    auto part = run_function(checked(prepared(*callee)), arguments, {}, branch);
     if (!part) return part.failure();
     for (size_t i = 0; i < results.size(); i++) part->push_back(copy(results[i], branch[i]));
     (then ? step.body : step.otherwise) = std::move(*part);
@@ -289,7 +292,8 @@ Result<void> PlanBuilder::emit_custom(const Function& f, NodeId node, Slots& slo
     } catch (const Error& error) {
       return Failure{fmt::format("custom kernel {}", error.what())}; // its text begins with the name
     }
-    if (auto mistakes = verify(loops); !mistakes.empty())
+    if (auto mistakes = is_sort_kernel(text->second) ? verify(loops) : kernel::verify_with_bounds(loops);
+        !mistakes.empty())
       return Failure{fmt::format("custom kernel {}: {}", attr.name, mistakes[0])};
     if (auto fits = check_custom(f, node, loops); !fits) return fits;
     runtime::KernelCode code;

@@ -83,26 +83,6 @@ bool updates_base(const kernel::Cone& cone) {
                      [](const auto& value) { return value.role == kernel::ValueRole::inout; });
 }
 
-/// The extent that a hole indexes, where it may be less than the hole's range says; else 0.
-Expr open_limit(const Function& f, const Node& node, const Hole& hole) {
-  const auto* view = std::get_if<ViewAttr>(&node.attr);
-  const auto* scatter = std::get_if<ScatterAttr>(&node.attr);
-  if (!view && !scatter) return 0;
-  const auto& holes = view ? view->holes : scatter->holes;
-  const Expr symbol = hole_symbol(int(&hole - holes.data()), hole.range);
-  const auto& map = view ? view->map : scatter->map;
-  Expr limit = 0;
-  const Shape& source = f[node.inputs[0]].type().shape;
-  const auto checks = bound_checks(node.attr, expression_space(f, node), source, nullptr);
-  for (size_t d = 0; d < map.size(); d++) {
-    const Expr extent = source[d];
-    if (map[d] != symbol || prove(lt(hole.range.high, extent)) == Truth::yes) continue;
-    if (!checks.empty() && in_bounds(checks[d]) == Truth::yes) continue; // by the condition of the node
-    limit = limit.is_constant(0) ? extent : min(limit, extent);
-  }
-  return limit;
-}
-
 /// The node whose storage the value lies in: fences and effects that pass their input on have none of their own.
 NodeId storage_of(const Function& f, NodeId id) {
   for (;;) {
@@ -115,13 +95,6 @@ NodeId storage_of(const Function& f, NodeId id) {
     else
       return id;
   }
-}
-
-const std::vector<Hole>* holes_of(const Node& node) {
-  if (auto* view = std::get_if<ViewAttr>(&node.attr)) return &view->holes;
-  if (auto* scatter = std::get_if<ScatterAttr>(&node.attr)) return &scatter->holes;
-  if (auto* fold = std::get_if<FoldAttr>(&node.attr)) return &fold->holes;
-  return nullptr;
 }
 
 } // namespace
@@ -152,6 +125,22 @@ const Function& PlanBuilder::prepared(const Function& function) {
   return split.nodes.empty() ? plain : keep(std::move(split));
 }
 
+const Function& PlanBuilder::checked(const Function& function) {
+  Function clean;
+  std::map<NodeId, std::vector<AccessCheck>> checks;
+  for (NodeId id = 0; id < function.nodes.size(); id++) {
+    if (auto found = access_checks(module_, facts_, function, id); !found.empty())
+      checks[id] = std::move(found);
+    auto attr = without_traps(function[id].attr);
+    if (!attr) continue;
+    if (clean.nodes.empty()) clean = function;
+    clean.nodes[id].attr = std::move(*attr);
+  }
+  const Function& result = clean.nodes.empty() ? function : keep(std::move(clean));
+  if (!checks.empty()) checks_[&result] = std::move(checks);
+  return result;
+}
+
 Step PlanBuilder::copy(int to, int from) const {
   Step step;
   step.kind = StepKind::copy;
@@ -173,7 +162,7 @@ Result<runtime::Plan> PlanBuilder::build() {
   if (auto why = too_much_to_inline(module_)) return Failure{*why};
   const Function& plain = prepared(module_.entry());
   PackedFunction packed = pack_constants(plain, chooser_.limits());
-  const Function& f = packed.function.nodes.empty() ? plain : keep(std::move(packed.function));
+  const Function& f = checked(packed.function.nodes.empty() ? plain : keep(std::move(packed.function)));
   plan_.name = f.name;
   plan_.symbols = module_.symbols;
   plan_.assumptions = module_.assumptions;
@@ -249,6 +238,11 @@ Result<std::vector<PlanBuilder::Action>> PlanBuilder::plan_actions(const Region&
       if (value.role == kernel::ValueRole::input) action.reads.insert(value.origin);
       if (value.role == kernel::ValueRole::inout) action.reads.insert(value.base);
     }
+    if (const auto checks = checks_.find(&f); checks != checks_.end())
+      for (NodeId id : kernel::cone_nodes(f, roots, readable))
+        if (const auto of_node = checks->second.find(id); of_node != checks->second.end())
+          for (const AccessCheck& check : of_node->second)
+            action.reads.insert(check.operands.begin(), check.operands.end());
     action.writes.insert(roots.begin(), roots.end());
     action.cone = std::move(*cone);
     actions.push_back(std::move(action));
@@ -365,6 +359,8 @@ Result<PlanBuilder::Steps> PlanBuilder::lower(const Region& region, Slots& slots
                                               const std::vector<Rebinding>& rebindings) {
   const Function& f = *region.function;
   Steps steps;
+  std::set<NodeId> outer;
+  outer.swap(emitted_);
   // A wanted value that is there already is copied first: a later step may update it in place.
   std::map<NodeId, int> early;
   for (NodeId id : region.wanted) {
@@ -385,7 +381,13 @@ Result<PlanBuilder::Steps> PlanBuilder::lower(const Region& region, Slots& slots
       slots[id] = slot;
     }
 
-  Fusion fusion = fuse(region);
+  Region with_checks = region;
+  if (const auto checks = checks_.find(&f); checks != checks_.end())
+    for (NodeId id : needed_nodes(region))
+      if (const auto of_node = checks->second.find(id); of_node != checks->second.end())
+        for (const AccessCheck& check : of_node->second)
+          with_checks.read.insert(check.operands.begin(), check.operands.end());
+  Fusion fusion = fuse(with_checks);
   auto actions = plan_actions(region, fusion, slots);
   if (!actions) return actions.failure();
   order_in_place(region, rebindings, *actions);
@@ -395,6 +397,7 @@ Result<PlanBuilder::Steps> PlanBuilder::lower(const Region& region, Slots& slots
                                 : emit_kernel(f, action, slots, steps);
     if (!done) return done.failure();
   }
+  outer.swap(emitted_);
 
   for (const Rebinding& r : rebindings) {
     int from = early.contains(r.value) ? early[r.value] : slots.at(r.value);
@@ -404,43 +407,84 @@ Result<PlanBuilder::Steps> PlanBuilder::lower(const Region& region, Slots& slots
   return steps;
 }
 
-void PlanBuilder::emit_checks(const Function& f, const Action& action, const Slots& slots, Steps& steps) {
-  // Every hole below the roots whose operand must be in range.
+/// What must hold for the nodes below the roots, before the kernel reads or writes by them.
+Result<void> PlanBuilder::emit_checks(const Function& f, const Action& action, const Slots& slots,
+                                      Steps& steps) {
   std::vector<NodeId> stack = action.roots;
   std::set<NodeId> seen;
   while (!stack.empty()) {
     NodeId id = stack.back();
     stack.pop_back();
     if (!seen.insert(id).second) continue;
-    const Node& node = f[id];
-    if (const auto* holes = holes_of(node))
-      for (const Hole& hole : *holes) {
-        NodeId operand = node.inputs[size_t(hole.input)];
-        if (hole.policy != OutOfRange::error || !slots.contains(operand)) continue;
-        Step check;
-        check.kind = StepKind::check;
-        check.slots = {slots.at(operand)};
-        check.range = hole.range;
-        check.limit = open_limit(f, node, hole);
-        check.text =
-            fmt::format("[{}] index {} is out of range",
-                        !node.origin.empty()             ? node.origin
-                        : node.kind == NodeKind::scatter ? "scatter"
-                                                         : "gather",
-                        f[operand].name.empty() ? plan_.slots[size_t(check.slots[0])].name : f[operand].name);
-        bool known = std::any_of(steps.begin(), steps.end(), [&](const Step& s) {
-          return s.kind == StepKind::check && s.slots == check.slots && s.range == check.range &&
-                 s.limit == check.limit;
-        });
-        if (!known) steps.push_back(check);
-      }
-    for (NodeId input : node.inputs)
+    if (emitted_.insert(id).second) {
+      emit_range_checks(f, id, slots, steps);
+      if (auto done = emit_access_checks(f, id, slots, steps); !done) return done;
+    }
+    for (NodeId input : f[id].inputs)
       if (!slots.contains(input)) stack.push_back(input);
+  }
+  return {};
+}
+
+/// Every hole whose operand must be in range.
+void PlanBuilder::emit_range_checks(const Function& f, NodeId id, const Slots& slots, Steps& steps) {
+  const Node& node = f[id];
+  const std::vector<Hole>& holes = holes_of(node.attr);
+  for (size_t h = 0; h < holes.size(); h++) {
+    const Hole& hole = holes[h];
+    NodeId operand = node.inputs[size_t(hole.input)];
+    if (hole.policy != OutOfRange::error || !slots.contains(operand)) continue;
+    Step check;
+    check.kind = StepKind::check;
+    check.slots = {slots.at(operand)};
+    check.range = hole.range;
+    if (const auto limit = open_limit(module_, facts_, f, id, h)) {
+      if (limit->is_constant())
+        check.range.high = std::min(check.range.high, limit->value() - 1);
+      else
+        check.limit = *limit;
+    }
+    check.text =
+        fmt::format("[{}] index {} is out of range",
+                    !node.origin.empty()             ? node.origin
+                    : node.kind == NodeKind::scatter ? "scatter"
+                                                     : "gather",
+                    f[operand].name.empty() ? plan_.slots[size_t(check.slots[0])].name : f[operand].name);
+    bool known = std::any_of(steps.begin(), steps.end(), [&](const Step& s) {
+      return s.kind == StepKind::check && s.enough < 0 && s.slots == check.slots && s.range == check.range &&
+             s.limit == check.limit;
+    });
+    if (!known) steps.push_back(check);
   }
 }
 
+Result<void> PlanBuilder::emit_access_checks(const Function& f, NodeId id, const Slots& slots, Steps& steps) {
+  const auto of_function = checks_.find(&f);
+  if (of_function == checks_.end()) return {};
+  const auto of_node = of_function->second.find(id);
+  if (of_node == of_function->second.end()) return {};
+  for (const AccessCheck& check : of_node->second) {
+    Step step;
+    step.kind = StepKind::check;
+    step.text = check.text;
+    step.enough = int(plan_.conditions.size());
+    plan_.conditions.push_back(check.enough);
+    if (check.violation) {
+      std::vector<int> operands, results;
+      for (NodeId operand : check.operands) operands.push_back(slots.at(operand));
+      auto body = run_function(keep(*check.violation), operands, {}, results);
+      if (!body) return body.failure();
+      step.body = std::move(*body);
+      step.slots = {results[0]};
+      step.range = {0, 0};
+    }
+    steps.push_back(std::move(step));
+  }
+  return {};
+}
+
 Result<void> PlanBuilder::emit_kernel(const Function& f, Action& action, Slots& slots, Steps& steps) {
-  emit_checks(f, action, slots, steps);
+  if (auto done = emit_checks(f, action, slots, steps); !done) return done;
   for (NodeId root : action.roots) {
     if (f[root].kind == NodeKind::scatter) {
       int base = slots.at(f[root].inputs[0]);

@@ -4,6 +4,7 @@
 #include "compile/fuse.h"
 #include "compile/kernel_choice.h"
 #include "compile/split_kernels.h"
+#include "ir/access.h"
 #include "runtime/plan.h"
 #include <deque>
 
@@ -48,7 +49,9 @@ private:
   Result<void> emit_custom(const Function& f, NodeId node, Slots& slots, Steps& steps);
   Result<Steps> run_function(const Function& body, const std::vector<int>& param_slots,
                              const std::vector<Rebinding>& rebindings, std::vector<int>& results);
-  void emit_checks(const Function& f, const Action& action, const Slots& slots, Steps& steps);
+  Result<void> emit_checks(const Function& f, const Action& action, const Slots& slots, Steps& steps);
+  Result<void> emit_access_checks(const Function& f, NodeId node, const Slots& slots, Steps& steps);
+  void emit_range_checks(const Function& f, NodeId node, const Slots& slots, Steps& steps);
 
   Result<int> kernel_of(const Function& f, const Action& action);
   int add_slot(std::string name, runtime::SlotKind kind, const TensorType& type);
@@ -56,6 +59,8 @@ private:
   const Function& keep(Function function);
   /// Without calls and sorts, tuples as kernels take them, and with fences where a kernel would have no tiled schedule.
   const Function& prepared(const Function& function);
+  /// With index expressions that have a value everywhere; what must hold for that and for its accesses is in checks_.
+  const Function& checked(const Function& function);
   runtime::Step copy(int to, int from) const;
 
   const Module& module_;
@@ -65,6 +70,9 @@ private:
   std::vector<PlannedKernel> kernels_;
   std::map<Hash128, int> kernel_by_cone_;
   std::vector<Expr> counters_; // of the loops so far
+  std::vector<Expr> facts_;    // of these counters
+  std::map<const Function*, std::map<NodeId, std::vector<AccessCheck>>> checks_;
+  std::set<NodeId> emitted_; // nodes whose checks are among the steps being made
   std::deque<Function> functions_;
   int loops_ = 0;
 };

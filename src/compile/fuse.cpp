@@ -95,6 +95,8 @@ public:
     for (NodeId id : region_.wanted)
       if (!is_leaf(id)) stored_.insert(id);
     for (NodeId id : nodes_) force(id);
+    for (NodeId id : region_.read)
+      if (!is_leaf(id)) stored_.insert(id);
     // From users to producers: every kernel that reads a value is known when its turn comes.
     for (auto it = nodes_.rbegin(); it != nodes_.rend(); ++it) decide(*it);
     return kernels();

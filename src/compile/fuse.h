@@ -14,6 +14,7 @@ struct Region {
   const Function* function = nullptr;
   std::set<NodeId> given;
   std::vector<NodeId> wanted;
+  std::set<NodeId> read = {}; // by steps that are not kernels: they must be stored
 };
 
 struct Fusion {

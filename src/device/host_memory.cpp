@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <limits>
+#include <string>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -32,10 +33,24 @@ std::string readable(int64_t bytes) {
 
 int64_t usable_memory() {
   int64_t physical = int64_t(sysconf(_SC_PHYS_PAGES)) * page_bytes();
-  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+  const auto limit_in = [&](const std::string& path) {
     std::ifstream file(path);
     int64_t limit = 0;
     if (file >> limit && limit > 0) physical = std::min(physical, limit);
+  };
+  limit_in("/sys/fs/cgroup/memory.max");
+  limit_in("/sys/fs/cgroup/memory/memory.limit_in_bytes");
+  // Of the group that this process is in, and of those above it: "0::/user.slice/a.scope", "7:memory:/docker/1f".
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string kind = line.substr(first + 1, second - first - 1);
+    if (!kind.empty() && kind != "memory") continue;
+    for (std::string group = line.substr(second + 1); group.size() > 1 && group[0] == '/';
+         group.resize(group.rfind('/')))
+      limit_in(kind.empty() ? "/sys/fs/cgroup" + group + "/memory.max"
+                            : "/sys/fs/cgroup/memory" + group + "/memory.limit_in_bytes");
   }
   return physical;
 }

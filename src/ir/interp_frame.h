@@ -1,6 +1,7 @@
 // ir/interp_frame.h -- Frame, member by member; included by the one file of each domain.
 #pragma once
 #include "base/check.h"
+#include "base/stack.h"
 #include "ir/interp_engine.h"
 #include "ir/text_names.h"
 #include <algorithm>
@@ -138,6 +139,7 @@ void Frame<D>::fetch(Source s, const int64_t* flat, const uint8_t* mask, int n, 
 }
 
 template <class D> void Frame<D>::compute(Source s, const int64_t* missing, int n) {
+  if (stack_is_low()) fail(s.node, "calls are nested too deeply for the interpreter");
   const Node& node = f_.function()[s.node];
   Store& kept = store(s);
   auto open = [&] {
@@ -318,12 +320,14 @@ template <class D> void Frame<D>::step(const Instr& i, const Registers& r, int n
     for (int k = 0; k < n; ++k) {
       int64_t v = x[k].i;
       if (i.type == DType::u64 && v < 0) v = INT64_MAX;
-      const bool good = i.hole->range.contains(v);
+      const bool good = i.hole->range.contains(v) && (i.offset == INT64_MAX || (v >= 0 && v < i.offset));
       if (inside) inside[k] = live(k) && good;
       if (!good && live(k) && i.hole->policy == OutOfRange::error)
-        fail(i.node,
-             fmt::format("an index of {} is outside {}..{}", v, i.hole->range.low, i.hole->range.high));
-      out[k] = live(k) ? std::clamp(v, i.hole->range.low, i.hole->range.high) : i.hole->range.low;
+        fail(i.node, fmt::format("an index of {} is outside {}..{}", v, i.hole->range.low,
+                                 std::min(i.hole->range.high, i.offset - 1)));
+      v = std::clamp(v, i.hole->range.low, i.hole->range.high);
+      if (i.offset != INT64_MAX) v = std::max<int64_t>(0, std::min(v, i.offset - 1));
+      out[k] = live(k) ? v : i.hole->range.low;
     }
     return;
   }

@@ -1,6 +1,7 @@
 // ir/interp_program.cpp -- which values the interpreter keeps, and the programs of those that it does not.
 #include "ir/interp_program.h"
 #include "base/check.h"
+#include "ir/access.h"
 #include "ir/infer.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -26,6 +27,9 @@ bool is_structure(NodeKind kind) { // their inputs are read as a whole, or in an
   }
 }
 
+/// Two calls in a row in each of many functions are more levels than there are numbers.
+constexpr int most_levels = 1 << 20;
+
 /// Levels of recursion that a node of structure adds: itself and the deepest path through the function that it runs lazily.
 int own_depth(const Node& node, const std::map<std::string_view, int>& functions) {
   auto of = [&](const std::string& name) {
@@ -47,7 +51,7 @@ std::map<std::string_view, int> function_depths(const Module& module) {
     int deepest = 0;
     for (NodeId id = 0; id < f.nodes.size(); ++id) {
       for (NodeId input : f[id].inputs) depth[id] = std::max(depth[id], depth[input]);
-      depth[id] += own_depth(f[id], depths);
+      depth[id] = std::min(most_levels, depth[id] + own_depth(f[id], depths));
       deepest = std::max(deepest, depth[id]);
     }
     depths[f.name] = deepest;
@@ -147,7 +151,7 @@ void CompiledFunction::decide_storage() {
     case NodeKind::view: break;
     default: // folds, scans and whatever has structure
       stored_[id] = true;
-      depth_[id] += std::max(1, own_depth(node, depths));
+      depth_[id] = std::min(most_levels, depth_[id] + std::max(1, own_depth(node, depths)));
       continue;
     }
     double operations = 1, times = 1;
@@ -162,6 +166,9 @@ void CompiledFunction::decide_storage() {
     cost[id] = operations;
     if (asked[id] || operations > most_operations) stored_[id] = true, cost[id] = 1, ++depth_[id];
   }
+  if (n > 0 && *std::max_element(depth_.begin(), depth_.end()) >= most_levels)
+    throw Error(fmt::format("[call] @{}: with its calls more than {} values wait for one another",
+                            function_.name, most_levels));
 }
 
 /// Makes one program.
@@ -206,10 +213,15 @@ public:
     Opened result;
     const std::vector<Hole>& holes = holes_of(node.attr);
     result.mask = contexts_[size_t(at)].mask;
-    for (const Hole& hole : holes) {
+    for (size_t h = 0; h < holes.size(); ++h) {
+      const Hole& hole = holes[h];
       NodeId operand = node.inputs[size_t(hole.input)];
       int x = value(operand, project(at, hole.axes));
       Instr i{.kind = Instr::Kind::hole};
+      i.offset = INT64_MAX;
+      if (node.kind != NodeKind::fold)
+        for (Expr extent : hole_extents(node.attr, f_.function()[node.inputs[0]].type().shape, h))
+          i.offset = std::min(i.offset, f_.evaluate(extent));
       i.type = f_.function().nodes[operand].type().dtype;
       i.values = {x};
       i.mask = result.mask;
@@ -223,6 +235,14 @@ public:
     }
     return result;
   }
+  /// With the sizes put in. Where it then divides by zero it stays as it is: that is an error of the points that ask, if there are any.
+  Expr with_dimensions(Expr e) const {
+    try {
+      return substitute(e, f_.dimensions_);
+    } catch (const Error&) {
+      return e;
+    }
+  }
   bool is_empty(const Shape& space) const {
     return std::any_of(space.begin(), space.end(), [&](Expr extent) { return f_.evaluate(extent) == 0; });
   }
@@ -230,11 +250,15 @@ public:
   int index(Expr e, const Shape& space, int at, const Opened& holes, const std::vector<Hole>& list, int mask,
             NodeId node, std::optional<bool> empty = {}) {
     if (empty.value_or(is_empty(space))) return number_index(0); // no point asks; what it divides by may be 0
-    Expr x = substitute(e, f_.dimensions_);
+    const Expr x = with_dimensions(e);
     const Context here = contexts_[size_t(at)];
     std::vector<Expr> symbols = symbols_of(x);
     std::vector<int> registers;
-    for (Expr s : symbols) registers.push_back(register_of(s, space, here, holes, list));
+    for (Expr s : symbols)
+      if (auto size = f_.dimensions_.find(s); size != f_.dimensions_.end())
+        registers.push_back(number_index(size->second.value()));
+      else
+        registers.push_back(register_of(s, space, here, holes, list));
     if (x.is_symbol()) return registers[0];
     if (x.is_constant()) return number_index(x.value());
     Affine affine = affine_terms(x);
@@ -269,7 +293,7 @@ public:
   int condition(Expr e, const Shape& space, int at, const Opened& holes, const std::vector<Hole>& list,
                 NodeId node, std::optional<bool> empty = {}) {
     if (empty.value_or(is_empty(space))) return holes.mask;
-    Expr x = substitute(e, f_.dimensions_);
+    const Expr x = with_dimensions(e);
     if (x.is_constant() && x.value() != 0) return holes.mask;
     Instr i{.kind = Instr::Kind::condition};
     i.args = {index(x, space, at, holes, list, holes.mask, node, false)};

@@ -44,7 +44,7 @@ struct Instr {
   Op op{};                         // map
   const UserOp* user = nullptr;    // map
   double number = 0;               // constant, fill
-  int64_t offset = 0;              // affine: constant;  check: extent
+  int64_t offset = 0;              // affine: constant;  check: extent;  hole: the extent that limits it
   std::vector<int> args;           // index registers
   std::vector<int> values;         // value registers
   std::vector<int64_t> weights;    // affine: coefficients;  load: strides

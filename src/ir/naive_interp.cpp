@@ -1,5 +1,6 @@
 // ir/naive_interp.cpp -- every kind of node, as docs/terms.md says it, in one loop each.
 #include "ir/naive_interp.h"
+#include "ir/access.h"
 #include "ir/domains.h"
 #include "ir/host_text.h"
 #include "ir/philox.h"
@@ -137,14 +138,22 @@ struct Evaluation {
   }
   /// Reads the holes of a node at a point. Does the point take part?
   bool inside(NodeId id, Expr condition, const Point& p, Point& holes) const {
-    for (const Hole& hole : holes_of(f[id].attr)) {
+    const std::vector<Hole>& list = holes_of(f[id].attr);
+    for (size_t h = 0; h < list.size(); ++h) {
+      const Hole& hole = list[h];
       const HostTensor& from = in(id, size_t(hole.input));
-      int64_t v = at(from, p, hole.axes).i;
+      int64_t v = at(from, p, hole.axes).i, end = INT64_MAX; // the extent that the hole indexes by itself
       if (from.dtype == DType::u64 && v < 0) v = INT64_MAX;
-      if (!hole.range.contains(v) && hole.policy == OutOfRange::error)
-        fail(id, fmt::format("an index of {} is outside {}..{}", v, hole.range.low, hole.range.high));
-      if (!hole.range.contains(v) && hole.policy == OutOfRange::fill) return false;
-      holes.push_back(std::clamp(v, hole.range.low, hole.range.high));
+      if (f[id].kind != NodeKind::fold)
+        for (Expr extent : hole_extents(f[id].attr, f[f[id].inputs[0]].type().shape, h))
+          end = std::min(end, value(id, extent));
+      const bool good = hole.range.contains(v) && (end == INT64_MAX || (v >= 0 && v < end));
+      if (!good && hole.policy == OutOfRange::error)
+        fail(id, fmt::format("an index of {} is outside {}..{}", v, hole.range.low,
+                             std::min(hole.range.high, end - 1)));
+      if (!good && hole.policy == OutOfRange::fill) return false;
+      v = std::clamp(v, hole.range.low, hole.range.high);
+      holes.push_back(end == INT64_MAX ? v : std::max<int64_t>(0, std::min(v, end - 1)));
     }
     return value(id, condition, p, holes) != 0;
   }

@@ -2,6 +2,7 @@
 // views change the expressions, maps pass them on, folds open a stage of their own.
 #include "kernel/cone_build.h"
 #include "base/check.h"
+#include "ir/access.h"
 #include "kernel/conversion.h"
 #include <algorithm>
 #include <cmath>
@@ -215,39 +216,58 @@ ExprMap<Expr> ConeBuilder::open_holes(const Node& node, const std::vector<Hole>&
     FormulaRef raw = read(operand, where);
     Expr symbol = hole_symbol(int(h), hole.range);
     bool bounded = hole.range.is_bounded();
+    // The extents that the policy holds it below. (For the policy `error` a step of the plan sees to it; who runs a kernel without its plan is safe, too.)
+    Expr limit = unbounded_high;
+    Interval range = hole.range;
+    if (node.kind != NodeKind::fold)
+      for (Expr extent : hole_extents(node.attr, function_[node.inputs[0]].type().shape, h))
+        if (prove(lt(hole.range.high, extent)) != Truth::yes || hole.range.low < 0)
+          limit = limit == Expr(unbounded_high) ? extent : min(limit, extent);
+    const bool limited = limit != Expr(unbounded_high);
+    if (limited) {
+      range.low = std::max<int64_t>(0, std::min(range.low, limit.range().high - 1));
+      range.high = std::max<int64_t>(range.low, std::min(range.high, limit.range().high - 1));
+    }
     // An integer that is already an expression (an iota, a constant) stays one.
     std::optional<Expr> known;
     if (raw->kind == FormulaKind::index && raw->dtype != DType::boolean) known = raw->index[0];
     if (raw->kind == FormulaKind::constant && std::fabs(raw->constant) < 0x1p53)
       known = Expr(int64_t(raw->constant));
     if (known && raw->dtype == DType::u64 && known->range().low < 0) known.reset(); // it wraps
-    if (known && hole.range.contains(known->range())) {
+    if (known && hole.range.contains(known->range()) &&
+        (!limited || prove(logical_and(ge(*known, 0), lt(*known, limit))) == Truth::yes)) {
       if (symbol.is_symbol()) map[symbol] = *known; // a range of one value is no symbol
       continue;
     }
-    FormulaRef wide = raw; // beyond 2^63 is beyond every range, at its upper end
+    auto number = [](Expr v) { return formula_index(v, DType::i64); };
+    FormulaRef wide; // beyond 2^63 is beyond every range, at its upper end
     if (raw->dtype == DType::u64)
       wide =
           formula_bitcast(DType::i64, formula_op(Op::min, {raw, formula_index(Expr(INT64_MAX), DType::u64)}));
     else
       wide = formula_cast(DType::i64, raw);
-    auto limit = [](int64_t v) { return formula_index(Expr(v), DType::i64); };
-    if (hole.policy == OutOfRange::fill && bounded) {
-      auto inside = formula_op(Op::bit_and, {formula_op(Op::le, {limit(hole.range.low), wide}),
-                                             formula_op(Op::le, {wide, limit(hole.range.high)})});
-      valid = valid ? formula_op(Op::bit_and, {valid, inside}) : inside;
+    if (hole.policy == OutOfRange::fill && (bounded || limited)) {
+      const auto within = [&](Expr low, Expr high) {
+        auto inside = formula_op(
+            Op::bit_and, {formula_op(Op::le, {number(low), wide}), formula_op(Op::le, {wide, number(high)})});
+        valid = valid ? formula_op(Op::bit_and, {valid, inside}) : inside;
+      };
+      if (bounded) within(hole.range.low, hole.range.high);
+      if (limited) within(0, limit - 1);
     }
     std::vector<uint32_t> key{uint32_t(hole.range.low), uint32_t(hole.range.low >> 32),
-                              uint32_t(hole.range.high), uint32_t(hole.range.high >> 32)};
+                              uint32_t(hole.range.high), uint32_t(hole.range.high >> 32),
+                              limited ? limit.id() + 1 : 0};
     for (Expr e : where) key.push_back(e.id());
     key.push_back(under_.id());
     if (!symbol.is_symbol()) continue;
     auto [slot, fresh] = hole_memo_.try_emplace({operand, key});
     if (fresh) {
       // Whatever the policy, memory is safe: the index that is used lies in the declared range.
-      if (hole.range.low != unbounded_low) wide = formula_op(Op::max, {wide, limit(hole.range.low)});
-      if (hole.range.high != unbounded_high) wide = formula_op(Op::min, {wide, limit(hole.range.high)});
-      slot->second = Expr::symbol(unique_name("h" + std::to_string(cone_.holes.size())), hole.range);
+      if (hole.range.low != unbounded_low) wide = formula_op(Op::max, {wide, number(hole.range.low)});
+      if (hole.range.high != unbounded_high) wide = formula_op(Op::min, {wide, number(hole.range.high)});
+      if (limited) wide = formula_op(Op::max, {formula_op(Op::min, {wide, number(limit - 1)}), number(0)});
+      slot->second = Expr::symbol(unique_name("h" + std::to_string(cone_.holes.size())), range);
       cone_.holes.push_back({slot->second, wide});
     }
     map[symbol] = slot->second;
@@ -303,6 +323,8 @@ FormulaRef ConeBuilder::read_view(const Node& node, const Index& at) {
   const Expr outside = under_;
   const bool may_be_empty = std::ranges::any_of(source, [](Expr extent) { return extent.range().low < 1; });
   if (holds == Truth::unknown && may_be_empty) under_ = logical_and(under_, predicate);
+  if (valid && may_be_empty)
+    for (Expr extent : source) under_ = logical_and(under_, ge(extent, 1));
   FormulaRef x = read(node.inputs[0], where);
   under_ = outside;
   if (holds == Truth::unknown) {

@@ -24,8 +24,6 @@ int64_t now_ns() {
       .count();
 }
 
-std::string megabytes(int64_t bytes) { return fmt::format("{:.1f} MiB", double(bytes) / (1 << 20)); }
-
 } // namespace
 
 luminal::Result<std::shared_ptr<const Executable>> Executable::load(std::shared_ptr<const Plan> plan,
@@ -70,11 +68,17 @@ luminal::Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const 
 luminal::Result<void> Context::prepare() {
   const Plan& plan = executable_->plan();
   device::Device& device = executable_->device();
-  if (options_.max_memory > 0 && plan.memory_bytes() > options_.max_memory)
-    return Failure{fmt::format(
-        "plan {} may need {} (arena {}, the rest states, arguments and loaded weights), the limit is {}",
-        plan.name, megabytes(plan.memory_bytes()), megabytes(plan.arena_bytes),
-        megabytes(options_.max_memory))};
+  if (auto fits = check_memory_limit(plan, options_.max_memory); !fits) return fits;
+  if (const int64_t needed = plan.load_arena_bytes, there = device.limits().memory_bytes;
+      there > 0 && needed > there)
+    return Failure{
+        fmt::format("plan {} needs {} to compute what depends on weights only, this machine has {}",
+                    plan.name, memory_text(needed), memory_text(there))};
+
+  if (const int64_t needed = plan.memory_bytes(), there = device.limits().memory_bytes;
+      plan.symbols.empty() && there > 0 && needed > there) // sizes that refresh() need not wait for
+    return Failure{fmt::format("plan {} needs {}, this machine has {}", plan.name, memory_text(needed),
+                               memory_text(there))};
 
   symbols_.assign(plan.symbols.size(), 0);
   symbol_set_.assign(plan.symbols.size(), false);
@@ -97,14 +101,13 @@ luminal::Result<void> Context::prepare() {
     shared_bytes_ = std::max(shared_bytes_, shared.high);
     local_bytes = std::max(local_bytes, local.high);
   }
-  for (const auto* steps : {&plan.load_steps, &plan.steps})
-    for (const Step& step : *steps) most_buffers = std::max(most_buffers, step.slots.size());
   std::function<void(const Step&)> deeper = [&](const Step& step) {
     most_buffers = std::max(most_buffers, step.slots.size());
     for (const auto* part : {&step.body, &step.otherwise})
       for (const Step& inner : *part) deeper(inner);
   };
-  for (const Step& step : plan.steps) deeper(step);
+  for (const auto* steps : {&plan.load_steps, &plan.steps})
+    for (const Step& step : *steps) deeper(step);
   const size_t members = size_t(device.limits().workers);
   most_buffers_ = most_buffers, most_symbols_ = most_symbols;
   buffers_.resize(most_buffers * members);
@@ -185,6 +188,9 @@ luminal::Result<void> Context::prepare() {
   make_graphs();
   sizes_ = std::make_unique<ExprProgram>(extents, plan.symbols);
   size_values_.resize(extents.size());
+  for (const Expr& condition : plan.conditions)
+    conditions_.emplace_back(std::span<const Expr>(&condition, 1), plan.symbols);
+  condition_holds_.assign(plan.conditions.size(), false);
   return load();
 }
 
@@ -259,6 +265,14 @@ luminal::Result<void> Context::refresh() {
     for (auto& extent : shapes_[i]) extent = size_values_[at++];
     bytes_[i] = size_values_[at++];
   }
+  // Pages that nobody has are given away when they are touched, and the system then ends this process, or another one.
+  const int64_t there = executable_->device().limits().memory_bytes;
+  if (there > 0 && plan.memory_bytes() > there)
+    if (const int64_t needed = plan.memory_bytes(bytes_); needed > there) {
+      const std::string values = symbol_values(0);
+      return Failure{fmt::format("plan {} needs {}{}, this machine has {}", plan.name, memory_text(needed),
+                                 values.empty() ? "" : fmt::format(" ({})", values), memory_text(there))};
+    }
   for (size_t i = 0; i < plan.slots.size(); i++)
     if (plan.slots[i].kind == SlotKind::weight && plan.slots[i].used &&
         int64_t(store_->weight(plan.slots[i].name).size()) < bytes_[i])
@@ -271,14 +285,13 @@ luminal::Result<void> Context::refresh() {
     work_us_[k] = double(points) * plan.kernels[k].point_ns * 1e-3;
   }
   for (Expr assumption : plan.assumptions)
-    if (size_values_[at++] == 0) {
-      std::string values;
-      for (Expr symbol : symbols_of(assumption))
-        values +=
-            fmt::format("{}{} = {}", values.empty() ? "" : ", ", symbol.name(), *this->symbol(symbol.name()));
+    if (size_values_[at++] == 0)
       return Failure{fmt::format("the dimensions break what the plan was made for: {} ({})",
-                                 to_string(assumption), values)};
-    }
+                                 to_string(assumption), symbol_values(assumption))};
+  for (size_t c = 0; c < conditions_.size(); c++) { // one that cannot be computed does not hold
+    int64_t holds = 0;
+    condition_holds_[c] = conditions_[c].run(symbols_, std::span(&holds, 1)) && holds != 0;
+  }
   stale_ = false;
   arrange_graphs();
   choose_pace();
@@ -406,7 +419,7 @@ luminal::Result<void> Context::run_step(const Step& step, std::byte* arena) {
     std::memset(addresses_[size_t(step.slots[0])], 0, size_t(bytes_[size_t(step.slots[0])]));
     finish("zero " + plan.slots[size_t(step.slots[0])].name);
     return {};
-  case StepKind::check: return check_range(step);
+  case StepKind::check: return check(step, arena);
   case StepKind::loop: return run_loop(step, arena);
   case StepKind::cond:
     return run_steps(*addresses_[size_t(step.slots[0])] != std::byte{0} ? step.body : step.otherwise, arena);
@@ -488,6 +501,27 @@ bool all_within(DType type, const std::byte* data, int64_t count, Interval allow
   }
 }
 } // namespace
+
+std::string Context::symbol_values(Expr e) const {
+  const std::vector<Expr> used = symbols_of(e);
+  std::string values;
+  for (Expr symbol : used.empty() ? executable_->plan().symbols : used)
+    values +=
+        fmt::format("{}{} = {}", values.empty() ? "" : ", ", symbol.name(), *this->symbol(symbol.name()));
+  return values;
+}
+
+luminal::Result<void> Context::check(const Step& step, std::byte* arena) {
+  if (step.enough < 0) return check_range(step);
+  if (condition_holds_[size_t(step.enough)]) return {};
+  if (!step.slots.empty()) {
+    if (auto done = run_steps(step.body, arena); !done) return done;
+    if (auto done = executable_->device().synchronize(); !done) return done;
+    if (check_range(step)) return {};
+  }
+  const std::string values = symbol_values(executable_->plan().conditions[size_t(step.enough)]);
+  return Failure{values.empty() ? step.text : fmt::format("{} ({})", step.text, values)};
+}
 
 luminal::Result<void> Context::check_range(const Step& step) const {
   const Slot& slot = executable_->plan().slots[size_t(step.slots[0])];

@@ -105,7 +105,9 @@ private:
   void record(const Step& step, const Task& task, TraceEvent& event, int64_t begin, int member) const;
   luminal::Result<void> run_loop(const Step& step, std::byte* arena);
   luminal::Result<void> run_host(const Step& step);
+  luminal::Result<void> check(const Step& step, std::byte* arena);
   luminal::Result<void> check_range(const Step& step) const;
+  std::string symbol_values(Expr e) const;
   HostValue view(int slot) const;
   int64_t element_count(int slot) const;
 
@@ -129,6 +131,8 @@ private:
   int64_t shared_bytes_ = 0, local_stride_ = 64;
   std::unique_ptr<ExprProgram> sizes_; // all dynamic extents of all slots
   std::vector<int64_t> size_values_;
+  std::vector<ExprProgram> conditions_;            // of the plan
+  std::vector<bool> condition_holds_;              // at the present symbols
   std::vector<std::unique_ptr<TaskGraph>> graphs_; // runs of launches among the plan's steps
   std::vector<device::CpuFunction> functions_;     // of kernels, where there are graphs
   std::vector<int> work_class_;                    // of kernels: what the tasks were made for

@@ -4,6 +4,7 @@
 #include "base/embedded.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "ir/access.h"
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -215,11 +216,12 @@ private:
       const bool loop = step.kind == StepKind::loop;
       const int count = loop ? size(step.count) : 0;
       const int limit = step.kind == StepKind::check && !step.limit.is_constant(0) ? size(step.limit) : -1;
-      rows.push_back(fmt::format(
-          "{{LUMINAL_STEP_{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}}",
-          kinds[int(step.kind)], step.kernel, step_slots_.size(), step.slots.size(), body, step.body.size(),
-          otherwise, step.otherwise.size(), count, loop ? position_.at(step.counter) : 0, step.condition,
-          step.taken, limit, integer(step.range.low), integer(step.range.high), quoted(step.text)));
+      rows.push_back(
+          fmt::format("{{LUMINAL_STEP_{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}}",
+                      kinds[int(step.kind)], step.kernel, step_slots_.size(), step.slots.size(), body,
+                      step.body.size(), otherwise, step.otherwise.size(), count,
+                      loop ? position_.at(step.counter) : 0, step.condition, step.taken, limit, enough(step),
+                      integer(step.range.low), integer(step.range.high), quoted(step.text)));
       step_slots_.insert(step_slots_.end(), step.slots.begin(), step.slots.end());
       most_buffers_ = std::max(most_buffers_, step.slots.size());
     }
@@ -229,6 +231,14 @@ private:
     return first;
   }
 
+  /// The index of a check's condition among the sizes.
+  int enough(const Step& step) {
+    if (step.enough < 0) return -1;
+    const Expr condition = plan_.conditions[size_t(step.enough)];
+    if (!always_computable(condition))
+      refuse("{}: whether {} cannot be computed in 64 bits by an export", step.text, to_string(condition));
+    return size(condition);
+  }
   static std::string integer(int64_t value) {
     return value == INT64_MIN ? "INT64_MIN" : fmt::format("INT64_C({})", value);
   }
@@ -322,7 +332,7 @@ private:
                        kernels_);
     out += fmt::format("static const int kernel_symbols[] = {{\n  {}}};\n", numbers(kernel_symbols_));
     out += fmt::format("static const luminal_plan_step steps[] = {{\n{}  {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "
-                       "0, 0, 0, 0, \"\"}}}};\n",
+                       "0, 0, 0, 0, 0, \"\"}}}};\n",
                        steps_);
     out += fmt::format("static const int step_slots[] = {{\n  {}}};\n", numbers(step_slots_));
     std::vector<int> outputs;

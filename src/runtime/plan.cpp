@@ -25,8 +25,13 @@ void print_steps(const Plan& plan, const std::vector<Step>& steps, int indent, s
     case StepKind::copy: line(fmt::format("copy {} <- {}", slot(step.slots[0]), slot(step.slots[1]))); break;
     case StepKind::zero: line(fmt::format("zero {}", slot(step.slots[0]))); break;
     case StepKind::check:
-      line(fmt::format("check {} in {}..{}  # {}", slot(step.slots[0]), step.range.low, step.range.high,
-                       step.text));
+      if (step.enough < 0) {
+        line(fmt::format("check {} in {}..{}  # {}", slot(step.slots[0]), step.range.low, step.range.high,
+                         step.text));
+        break;
+      }
+      line(fmt::format("check {}  # {}", to_string(plan.conditions[size_t(step.enough)]), step.text));
+      print_steps(plan, step.body, indent + 2, out);
       break;
     case StepKind::loop:
       line(fmt::format("loop {} in 0..{}", to_string(step.counter), to_string(step.count)));
@@ -88,9 +93,44 @@ int Plan::find_slot(std::string_view slot_name, SlotKind kind) const {
 int64_t Plan::memory_bytes() const {
   int64_t total = arena_bytes;
   for (const Slot& slot : slots)
-    if (slot.kind == SlotKind::state || slot.kind == SlotKind::loaded || slot.kind == SlotKind::argument)
-      total += slot.max_bytes;
+    if (slot.kind == SlotKind::state || slot.kind == SlotKind::loaded) total += slot.max_bytes;
   return total;
+}
+
+int64_t Plan::memory_bytes(std::span<const int64_t> slot_bytes) const {
+  std::vector<int> used;
+  for (const Step& step : steps) collect(step, used);
+  std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  std::vector<std::pair<int64_t, int64_t>> parts;
+  for (int s : used)
+    if (const Slot& slot = slots[size_t(s)]; slot.kind == SlotKind::arena && slot.offset >= 0)
+      parts.emplace_back(slot.offset, slot.offset + slot_bytes[size_t(s)]);
+  std::sort(parts.begin(), parts.end());
+  int64_t total = 0, end = 0;
+  for (auto [first, last] : parts) {
+    if (last > end) total += last - std::max(first, end);
+    end = std::max(end, last);
+  }
+  for (size_t s = 0; s < slots.size(); s++)
+    if (slots[s].kind == SlotKind::state || slots[s].kind == SlotKind::loaded) total += slot_bytes[s];
+  return total;
+}
+
+std::string memory_text(int64_t bytes) {
+  constexpr const char* units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) return fmt::format("{} bytes", bytes);
+  double value = double(bytes) / 1024;
+  int unit = 0;
+  for (; value >= 1024 && unit < 5; unit++) value /= 1024;
+  return fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+Result<void> check_memory_limit(const Plan& plan, int64_t max_memory) {
+  if (max_memory <= 0 || plan.memory_bytes() <= max_memory) return {};
+  return Failure{fmt::format(
+      "plan {} may need {} (arena {}, the rest states and loaded weights), the limit is {}", plan.name,
+      memory_text(plan.memory_bytes()), memory_text(plan.arena_bytes), memory_text(max_memory))};
 }
 
 std::string to_string(const Plan& plan) {

@@ -1,9 +1,11 @@
 // runtime/plan.h -- a plan: what to launch, in which order, on which memory. Immutable once made, shared between threads; all that changes
 // from step to step (symbol values, addresses) lives in a Context, what outlives a step in a Store.
 #pragma once
+#include "base/result.h"
 #include "expr/expr.h"
 #include "ir/term.h"
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -68,6 +70,8 @@ struct Step {
   std::string text; ///< check: whose index it is; host: the effect's text
   /// check: the integers are also below this, at the symbols' present values (0: no such limit)
   Expr limit = 0;
+  /// check: number of the plan's condition; where it holds, nothing else is done. Else the body runs and the slot is looked at; without one the step fails. -1: none
+  int enough = -1;
   // loop
   Expr count, counter; ///< runs count times; `counter` is the plan symbol that holds the step's number
   int condition = -1;  ///< bool slot that must hold before each turn (and its steps in `otherwise`), or -1
@@ -86,6 +90,7 @@ struct Plan {
   std::string name;
   std::vector<Expr> symbols;     ///< dimension symbols and loop counters; their ranges are the plan's domain
   std::vector<Expr> assumptions; ///< conditions over the symbols, checked before a step
+  std::vector<Expr> conditions;  ///< over the symbols; Step::enough says what for
   std::vector<Slot> slots;
   std::vector<KernelCode> kernels;
   std::vector<Step> load_steps, steps;
@@ -96,9 +101,16 @@ struct Plan {
   std::vector<std::string> notes;   ///< decisions, one line each, for report()
 
   int find_slot(std::string_view name, SlotKind kind) const; ///< -1: none
-  int64_t
-  memory_bytes() const; ///< arena, states and loaded values at the worst: what a limit is held against
+  /// Arena, states and loaded values at the worst: what a limit of the caller is held against.
+  int64_t memory_bytes() const;
+  /// The same where each slot has so many bytes: what running at these sizes touches.
+  int64_t memory_bytes(std::span<const int64_t> slot_bytes) const;
 };
+
+/// Fails where the plan may need more than `max_memory` bytes (0: no limit), with the numbers.
+Result<void> check_memory_limit(const Plan& plan, int64_t max_memory);
+/// "1.5 GiB", "512 bytes"
+std::string memory_text(int64_t bytes);
 
 /// Readable text: slots, kernels, steps.
 std::string to_string(const Plan& plan);

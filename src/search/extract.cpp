@@ -1,6 +1,7 @@
 // search/extract.cpp -- the nodes between a kernel's roots and what it reads, as a module.
 #include "search/extract.h"
 #include "base/check.h"
+#include "ir/access.h"
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -54,7 +55,13 @@ public:
     std::ranges::sort(problem.module.symbols, ExprLess());
     problem.module.assumptions = place_.module->assumptions;
     problem.module.functions = {std::move(part_)};
+    if (auto safe = assume_checks(problem.module); !safe) return safe.failure();
     problem.symbols = typical_sizes(problem.module.symbols, problem.module.assumptions, sizes_);
+    ExprMap<int64_t> values;
+    for (const Expr symbol : problem.module.symbols)
+      values[symbol] = problem.symbols.at(std::string(symbol.name()));
+    if (!all_hold(problem.module.assumptions, values))
+      return Failure{"no sizes are known at which it may run"};
     for (auto& [name, size] : canonical_sizes(*place_.canonical, problem.symbols))
       problem.symbols[name] = size;
     problem.integers = std::move(integers_);
@@ -109,6 +116,20 @@ private:
       roots_.push_back(result.value);
       part_.results.push_back(std::move(result));
     }
+    return {};
+  }
+
+  /// A plan checks what is not proved before it launches the kernel; here sizes are chosen that need no look at indices.
+  Result<void> assume_checks(Module& module) const {
+    std::vector<Expr> conditions;
+    const Function& part = module.entry();
+    for (NodeId id = 0; id < part.nodes.size(); id++)
+      for (const AccessCheck& check : access_checks(module, {}, part, id)) {
+        if (check.enough.is_constant(0))
+          return Failure{fmt::format("it is checked when it runs: {}", check.text)};
+        conditions.push_back(check.enough);
+      }
+    module.assumptions.insert(module.assumptions.end(), conditions.begin(), conditions.end());
     return {};
   }
 

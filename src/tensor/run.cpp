@@ -81,7 +81,8 @@ bool matters(const runtime::Plan& plan, Expr symbol) {
                      [&](const runtime::KernelCode& kernel) {
                        return std::any_of(kernel.symbols.begin(), kernel.symbols.end(), in);
                      }) ||
-         std::any_of(plan.assumptions.begin(), plan.assumptions.end(), in) || counted(plan.steps);
+         std::any_of(plan.assumptions.begin(), plan.assumptions.end(), in) ||
+         std::any_of(plan.conditions.begin(), plan.conditions.end(), in) || counted(plan.steps);
 }
 
 /// " with batch = 100, n = 3": the present sizes of the dimensions in a shape; empty where there are none.
@@ -205,6 +206,8 @@ void check_options(const GraphState& g, const CompileOptions& options, Where whe
     throw Error("compile",
                 fmt::format("threads = {}: 0 (all cores) to {} are expected", options.threads, most_threads),
                 where);
+  if (options.max_memory < 0)
+    throw Error("compile", fmt::format("max_memory = {} bytes is negative", options.max_memory), where);
   for (const auto& [name, size] : options.sizes) {
     const auto known = g.dims.find(name);
     if (known == g.dims.end()) throw Error("compile", "sizes: " + no_dimension(g, name), where);
@@ -273,6 +276,8 @@ void Graph::compile(const CompileOptions& options, Where where) {
   };
   auto compiled = compile::compile(g.snapshot(), inner);
   if (!compiled) throw Error("compile", compiled.error(), where);
+  if (auto fits = runtime::check_memory_limit(*compiled->plan, options.max_memory); !fits)
+    throw Error("compile", fits.error(), where);
   g.context.reset();
   g.executable.reset();
   g.ran = false;

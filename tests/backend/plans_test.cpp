@@ -1,10 +1,13 @@
 // tests/backend/plans_test.cpp -- the default plan of random graphs equals the interpreter; contexts share a plan; nothing is allocated in steady state.
 #include "ir/random_graph.h"
+#include "luminal/luminal.h"
 #include "plans.h"
 #include <atomic>
+#include <climits>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <new>
 #include <thread>
@@ -171,7 +174,82 @@ TEST(Plans, AMemoryLimitIsRefusedWithNumbers) {
   auto context = runtime::Context::create(running.executable, running.store, {.max_memory = 100});
   ASSERT_FALSE(context);
   EXPECT_NE(context.error().find("may need"), std::string::npos) << context.error();
-  EXPECT_NE(context.error().find("the limit is 0.0 MiB"), std::string::npos) << context.error();
+  EXPECT_NE(context.error().find("the limit is 100 bytes"), std::string::npos) << context.error();
+}
+
+TEST(Plans, WhatIsMoreThanTheMachineHasIsRefusedBeforeItRuns) {
+  Graph g;
+  Tensor x = g.tensor({1 << 21});
+  Tensor y = (x.unsqueeze(0) * x.unsqueeze(1)).keep();
+  x.set(std::vector<float>(1 << 21, 1.f));
+  try {
+    g.execute();
+    FAIL() << "16 TiB";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("[execute] plan"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("needs 16.0 TiB, this machine has"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_THROW(g.compile({.max_memory = 1 << 20}), Error);
+}
+
+TEST(Plans, OnlyThePresentSizesTakeMemory) {
+  const Module module = parse_module(R"(symbol S: 0..17179869184
+  fn @main(%x: f32[S]) {
+    %y = neg %x
+    %z = view %y [i: S, j: 2] -> [i]
+    return y = %y, z = %z
+  })");
+  Running running(module);
+  auto context =
+      running.start(module, {.inputs = {{"x", host_tensor(DType::f32, {3}, std::vector<double>{1, 2, 3})}},
+                             .symbols = {{"S", 3}}});
+  ASSERT_TRUE(context->run());
+  EXPECT_EQ(load_f64(DType::f32, context->result("z").value().bytes.data(), 5), -3);
+  ASSERT_TRUE(context->set_symbol("S", int64_t(17179869184)));
+  const auto done = context->run();
+  ASSERT_FALSE(done);
+  EXPECT_NE(done.error().find("(S = 17179869184), this machine has"), std::string::npos) << done.error();
+}
+
+TEST(Plans, NumbersOfThreadsThatCannotBeAreRefused) {
+  Graph g;
+  g.tensor({2}).keep();
+  for (int threads : {-3, 1025, INT_MAX}) EXPECT_THROW(g.compile({.threads = threads}), Error) << threads;
+  try {
+    g.compile({.max_memory = -1});
+    FAIL() << "a negative limit";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("max_memory = -1 bytes is negative"), std::string::npos);
+  }
+}
+
+TEST(Plans, TreesOfCallsEndWithAnError) {
+  std::string text = "fn @f0(%x: f32[8]) { %y = neg %x  return y = %y }\n";
+  for (int i = 1; i <= 40; i++)
+    text += fmt::format(
+        "fn @f{0}(%x: f32[8]) {{ %a = call @f{1}(%x)  %b = get %a, 0  %c = call @f{1}(%b)  %y = get %c, 0  "
+        "return y = %y }}\n",
+        i, i - 1);
+  const Module tree = parse_module(text);
+  EXPECT_THROW(Running running(tree), Error);
+  Bindings bindings{.inputs = {{"x", host_tensor(DType::f32, {8}, std::vector<double>(8, 1))}}};
+  EXPECT_THROW(Interpreter(tree, bindings).run(), Error);
+  std::string chain = "fn @g0(%x: f32[8]) { %y = neg %x  return y = %y }\n";
+  for (int i = 1; i <= 1500; i++)
+    chain += fmt::format("fn @g{0}(%x: f32[8]) {{ %a = call @g{1}(%x)  %b = get %a, 0  return y = %b }}\n", i,
+                         i - 1);
+  const Module deep = parse_module(chain);
+  try { // an answer or an Error, and no more stack than there is
+    Interpreter(deep, bindings).run();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("nested too deeply"), std::string::npos) << error.what();
+  }
+  try {
+    Running running(deep);
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("nested too deeply"), std::string::npos) << error.what();
+  }
 }
 
 TEST(Plans, DimensionsOutOfRangeAreRefused) {

@@ -568,6 +568,82 @@ def exports(luminal, folder):
     luminal.refuses("export", folder / "none.gguf", "--out", folder / "x", says="none.gguf")
 
 
+def shell(luminal, line, code, says=None):
+    """A line of bash with $L as the program; its code, and on stderr (where it is `2>` nowhere) one of these words."""
+    done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=600, env=luminal.environment | dict(L=luminal.program))
+    errors = done.stderr.decode()
+    check(done.returncode == code, f"{line}: code {done.returncode}, expected {code}: {errors[-300:]}")
+    check(says is None or says in errors, f"{line}: {errors!r} does not say {says!r}")
+    return done.stdout
+
+
+def unwritable(luminal, folder):
+    """Closed and full standard streams, pipes where files are expected: a code and a word, never a signal, never a wait."""
+    folder.mkdir()
+    (folder / "p.egg").write_text("(datatype N (Z) (S N)) (let a (S (Z))) (extract a)")
+    (folder / "bad.egg").write_text("(nonsense)")
+    model, egg, bad = BUILTIN / "hf", folder / "p.egg", folder / "bad.egg"
+    text = shell(luminal, f"$L run '{model}' Once -n 5 --temp 0", 0)
+    for end in ("2>&-", "2>/dev/full"):
+        check(shell(luminal, f"$L run '{model}' Once -n 5 --temp 0 {end}", 0) == text, f"run {end}")
+        shell(luminal, f"$L egg '{bad}' {end}", 1)
+        shell(luminal, f"$L nonsense {end}", 2)
+        shell(luminal, f"$L eval /nope.lum {end}", 1)
+        shell(luminal, f"$L cache ls {end}", 0)
+    for end in (">&-", ">/dev/full"):
+        for verb in (f"egg '{egg}'", f"run '{model}' Once -n 2", f"inspect '{model}'", "help env", "--version", "cache ls --json"):
+            shell(luminal, f"$L {verb} {end}", 1, says="be written" if verb.startswith("egg") else "luminal: ")
+    shell(luminal, "$L egg - <&-", 1, says="cannot be read")
+    shell(luminal, f"$L egg '{egg}' >&- 2>&- <&-", 1)
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    for verb in ("egg", "eval", "inspect", "tune", "run"):
+        for ending in ("", ".lum", ".npy", ".egg", ".gguf"):
+            link = folder / f"pipe{ending}"
+            if ending:
+                link.unlink(missing_ok=True)
+                link.symlink_to(pipe)
+            shell(luminal, f"timeout 60 $L {verb} '{link}'", 1)
+    objects = folder / "objects"
+    objects.mkdir()
+    shell(luminal, f"LUMINAL_CACHE_DIR='{objects}' $L run '{model}' Once -n 2", 0)
+    for file in list(objects.rglob("*")):
+        if file.is_file():
+            file.unlink()
+            os.mkfifo(file)
+    shell(luminal, f"LUMINAL_CACHE_DIR='{objects}' timeout 120 $L run '{model}' Once -n 2", 0)
+
+
+def foreign_modules(luminal, folder):
+    """Modules of others run no code of theirs and touch no files, and out of bounds nothing is read: an error that says where."""
+    folder.mkdir()
+    (folder / "x.npy").write_bytes(npy([1, 2, 3, 4, 5, 6, 7, 8], (8,)))
+    inputs = ["--inputs", folder / "x.npy"]
+    victim = folder / "victim.txt"
+    victim.write_text("mine")
+    for name, node in (("dump", f'host dump "{victim}" (%x)'), ("compare", f'host compare "{victim}" (%x)'),
+                       ("custom", 'custom evil grid [1] { llvm: "define void @evil(ptr %x, ptr %y, i64 %a, i64 %b, i64 %c) { ret void }" } (%x) -> (f32[8])')):
+        module = folder / f"{name}.lum"
+        module.write_text(f"fn @main(%x: f32[8]) {{\n  %k = {node}\n  %y = get %k, 0\n  return y = %y\n}}\n")
+        says = rf"{name}.lum: @main %k: .*{name}.* --allow-custom"
+        luminal.refuses("eval", module, *inputs, says=says)
+        luminal.refuses("eval", module, *inputs, "--interpret", says=says)
+        luminal.refuses("tune", module, says=says)
+        luminal.refuses("export", module, "--out", folder / "out", says=says)
+        check(victim.read_text() == "mine", f"{name} wrote a file")
+    luminal("eval", folder / "custom.lum", *inputs, "--allow-custom")
+    wide = folder / "wide.lum"
+    wide.write_text("symbol S: 0..100\nfn @main(%x: f32[8]) { %y = view %x [i: S] -> [i]  return y = %y }\n")
+    for by in ([], ["--interpret"]):
+        luminal.refuses("eval", wide, *inputs, "--dim", "S=50", *by, says="view.*%y")
+    wide.write_text("symbol S: 0..9\nfn @main(%x: f32[8]) { %y = view %x [i: 8] -> [(i // S) % 8]  return y = %y }\n")
+    luminal.refuses("eval", wide, *inputs, "--dim", "S=0", says="divides by zero.*S = 0")
+    huge = folder / "huge.lum"
+    huge.write_text("fn @main(%x: f32[8]) { %v = view %x [i: 4194304, j: 4194304] -> [i % 8]  return v = %v }\n")
+    for verb in (["eval", huge, *inputs], ["tune", huge, "--budget", 1]):
+        luminal.refuses(*verb, says="64.0 TiB.*this machine has")
+
+
 def interrupt_eval(luminal, folder):
     """Ctrl-C ends a long evaluation with code 130 and leaves no file."""
     (folder / "long.lum").write_text("fn @main() {\n  %i = iota f32 [a: 4000, b: 4000, c: 4000] -> a + b + c\n"
@@ -614,6 +690,8 @@ def main():
         benches(luminal, folder / "bench")
         exports(luminal, folder / "export")
         eval_modules(luminal, folder / "eval")
+        unwritable(luminal, folder / "unwritable")
+        foreign_modules(luminal, folder / "foreign")
         interrupt_eval(luminal, folder / "eval")
         interrupt(luminal)
     print(f"{len(failures)} failures")

@@ -35,6 +35,25 @@ bool proved(const ViewAttr& view, const Shape& source, const Module* module) {
   return true;
 }
 
+/// Indices of the outer view that are not proved become the same indices of equal extents: what is checked of one view is checked of both in one.
+bool checks_move(const ViewAttr& outer, const ViewAttr& inner, const Shape& source, const Module* module) {
+  if (plainly_inside(outer.map, outer.shape, inner.shape)) return true;
+  for (const BoundCheck& check : bound_checks(outer, outer.shape, inner.shape, module)) {
+    if (in_bounds(check) == Truth::yes) continue;
+    const Expr axis = axis_symbol(check.axis, inner.shape[size_t(check.axis)]);
+    if (!axis.is_symbol() || depends_on(inner.predicate, axis)) return false;
+    bool moved = false;
+    for (size_t k = 0; k < inner.map.size(); ++k) {
+      if (inner.map[k] == axis && source[k] == inner.shape[size_t(check.axis)])
+        moved = true;
+      else if (depends_on(inner.map[k], axis))
+        return false;
+    }
+    if (!moved) return false;
+  }
+  return true;
+}
+
 std::optional<NodeId> compose(Rebuild& r, const Node& node) {
   const auto& outer = std::get<ViewAttr>(node.attr);
   const Node& below = r[node.inputs[0]];
@@ -80,6 +99,7 @@ std::optional<NodeId> compose(Rebuild& r, const Node& node) {
   const Shape source = r.type(inputs[0]).shape;
   const Module* module = r.module();
   const bool sound = proved(both, source, module);
+  if (!checks_move(outer, inner, source, module)) return {};
   if (!sound && proved(outer, inner.shape, module) && proved(inner, source, module)) return {};
   if (both.predicate.is_constant(1) && !ends_by_fill(both.holes)) both.fill = 0; // it is never read
   if (is_identity(both, r.type(inputs[0]), node.type())) return inputs[0];

@@ -155,7 +155,7 @@ struct luminal_model {
   int64_t scratch_bytes;
   const char* file;
   int stale;
-  char message[256];
+  char message[1024];
 };
 
 static luminal_error fail(luminal_model* m, luminal_error error, const char* format, ...) {
@@ -242,6 +242,27 @@ static luminal_error check_range(luminal_model* m, const luminal_plan_step* step
   return LUMINAL_OK;
 }
 
+static luminal_error run_steps(luminal_model* m, int first, int count);
+
+// The body tells whether any point breaks the condition; without a body the sizes alone say so.
+static luminal_error check_points(luminal_model* m, const luminal_plan_step* step) {
+  const luminal_plan* plan = m->plan;
+  if (step->slot_count > 0) {
+    const luminal_error error = run_steps(m, step->body, step->body_count);
+    if (error != LUMINAL_OK) return error;
+    if (!m->addresses[plan->step_slots[step->slots]][0]) return LUMINAL_OK;
+  }
+  luminal_error error = fail(m, LUMINAL_ERROR_INDEX, "%s", step->text);
+  size_t at = strlen(m->message);
+  for (int i = 0; i < plan->symbol_count && at + 1 < sizeof m->message; i++) {
+    const int written = snprintf(m->message + at, sizeof m->message - at, "%s%s = %lld", i ? ", " : " (",
+                                 plan->symbols[i].name, (long long)m->symbols[i]);
+    at += written > 0 ? (size_t)written : 0;
+  }
+  if (plan->symbol_count > 0 && at + 1 < sizeof m->message) strcpy(m->message + at, ")");
+  return error;
+}
+
 static luminal_error run_steps(luminal_model* m, int first, int count) {
   const luminal_plan* plan = m->plan;
   luminal_error error = LUMINAL_OK;
@@ -271,7 +292,12 @@ static luminal_error run_steps(luminal_model* m, int first, int count) {
       memmove(m->addresses[slots[0]], m->addresses[slots[1]], (size_t)slot_bytes(m, slots[1]));
       break;
     case LUMINAL_STEP_ZERO: memset(m->addresses[slots[0]], 0, (size_t)slot_bytes(m, slots[0])); break;
-    case LUMINAL_STEP_CHECK: error = check_range(m, step); break;
+    case LUMINAL_STEP_CHECK:
+      if (step->enough < 0)
+        error = check_range(m, step);
+      else if (!m->sizes[step->enough])
+        error = check_points(m, step);
+      break;
     case LUMINAL_STEP_LOOP: {
       const int64_t turns = m->sizes[step->count];
       int64_t turn = 0;

@@ -16,8 +16,8 @@ typedef enum {
   LUMINAL_ERROR_PROCESSOR,  // this one lacks instructions that the program was compiled for
   LUMINAL_ERROR_ARGUMENT,   // no such number, or a dimension out of its range
   LUMINAL_ERROR_DIMENSIONS, // together they break what the program assumes
-  LUMINAL_ERROR_INDEX,      // an input holds an index outside what it selects from
-  LUMINAL_ERROR_THREADS     // the system makes no more threads
+  LUMINAL_ERROR_INDEX, // an index lies outside of what it selects from: read from an input, or made of the dimensions
+  LUMINAL_ERROR_THREADS // the system makes no more threads
 } luminal_error;
 
 typedef enum {
@@ -118,6 +118,7 @@ typedef struct {
   int body, body_count, otherwise, otherwise_count; // parts of steps
   int count, counter, condition, taken;             // loop: index in the sizes, symbol, slots or -1
   int limit;                                        // check: index in the sizes, or -1
+  int enough; // check: index in the sizes, or -1: where it is not 0, the body and the slot need no look
   int64_t low, high;
   const char* text;
 } luminal_plan_step;
