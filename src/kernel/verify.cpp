@@ -522,6 +522,8 @@ private:
     enter(s, [&] {
       if (unrolled) unrolled_.insert(s.variable);
       if (s.loop == LoopKind::vector) lane_symbols_.insert(s.variable);
+      if (strict_ && s.masked)
+        facts_.push_back(lt(s.variable - s.begin, s.lanes_active)); // lanes that are alive
       body(s.body);
       unrolled_.erase(s.variable);
       lane_symbols_.erase(s.variable);
