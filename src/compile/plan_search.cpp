@@ -82,7 +82,11 @@ private:
     return built_.builder->kernels()[size_t(group.kernels[0])];
   }
   bool stopped() const { return how_.stop && how_.stop(); }
-  double left() const { return how_.mode == SearchMode::budget ? how_.seconds - (now() - begin_) : 1e9; }
+  /// Waiting for others who measure is not charged.
+  double left() const {
+    const double spent = now() - begin_ - (search::MeasureLock::waited() - waited_);
+    return how_.mode == SearchMode::budget ? how_.seconds - spent : 1e9;
+  }
 
   void collect() {
     const runtime::Plan& plan = *built_.plan;
@@ -612,7 +616,7 @@ private:
   const SearchOptions& how_;
   const PlanMaker& make_;
   BuiltPlan& built_;
-  double begin_;
+  double begin_, waited_ = search::MeasureLock::waited();
   search::MachineProfile profile_;
   std::map<std::string, int64_t> sizes_;
   ExprMap<int64_t> bound_;

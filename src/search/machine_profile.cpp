@@ -5,12 +5,16 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "search/machine_measure.h"
+#include "search/measure_lock.h"
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <fmt/format.h>
+#include <ctime>
+#include <fmt/ranges.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <utility>
 
 namespace luminal::search {
 namespace {
@@ -67,6 +71,48 @@ template <class P, class F> void each_bandwidth(P& p, F f) {
       f("l3_all", p.l3_all);
 }
 
+/// `low` of the profile is at least `part` of what `proof` says; where it is not, it becomes that.
+template <class P, class F> void each_order(P& p, F f) {
+  constexpr double noise = 0.85;
+  const auto rates = [&](const std::string& name, auto& one, auto& all) {
+    f(name, all, one, noise);
+    f(name + "_1", one, all / p.threads, noise);
+  };
+  rates("fma_f32", p.fma_f32_1, p.fma_f32);
+  rates("fma_f64", p.fma_f64_1, p.fma_f64);
+  rates("bf16_dot", p.bf16_dot_1, p.bf16_dot);
+  rates("int8_dot", p.int8_dot_1, p.int8_dot);
+  // A vector holds twice as many f32 as f64, and a dot instruction does no less than a multiply-add.
+  f("fma_f32_1", p.fma_f32_1, 2 * p.fma_f64_1, 0.75);
+  f("fma_f32", p.fma_f32, 2 * p.fma_f64, 0.75);
+  f("fma_f64_1", p.fma_f64_1, p.fma_f32_1 / 2, 0.75);
+  f("fma_f64", p.fma_f64, p.fma_f32 / 2, 0.75);
+  if (p.bf16_dot_1 > 0)
+    f("bf16_dot_1", p.bf16_dot_1, p.fma_f32_1, 0.75), f("bf16_dot", p.bf16_dot, p.fma_f32, 0.75);
+  if (p.int8_dot_1 > 0)
+    f("int8_dot_1", p.int8_dot_1, p.fma_f32_1, 0.75), f("int8_dot", p.int8_dot, p.fma_f32, 0.75);
+  for (auto [name, part] : {std::pair{".read", &Bandwidth::read},
+                            {".write", &Bandwidth::write},
+                            {".copy", &Bandwidth::copy},
+                            {".triad", &Bandwidth::triad}}) {
+    const auto named = [&](const char* level) { return level + std::string(name); };
+    f(named("memory"), p.memory.*part, p.memory_1.*part, noise);
+    f(named("memory_1"), p.memory_1.*part, p.memory.*part / p.threads, noise);
+    f(named("l2_1"), p.l2_1.*part, p.memory_1.*part, noise);
+    f(named("l1_1"), p.l1_1.*part, p.l2_1.*part, noise);
+    f(named("l3_all"), p.l3_all.*part, p.memory.*part, noise);
+  }
+}
+
+/// "2026-11-23 18:05 UTC"
+std::string present_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M UTC", &parts)};
+}
+
 std::string file_of(const MachineProfile& p) {
   std::string folder = cache_folder();
   return folder.empty() ? "" : fmt::format("{}/machine/{:016x}.json", folder, p.fingerprint);
@@ -117,23 +163,51 @@ MachineProfile MachineProfile::present(int threads) {
   auto text = read_file(file, 1 << 20);
   if (!text) return p;
   auto kept = from_json(*text);
-  if (kept && kept->fingerprint == p.fingerprint && !kept->guessed) return *kept;
+  if (kept && kept->fingerprint == p.fingerprint && !kept->guessed) {
+    kept->reconcile();
+    return *kept;
+  }
   log_info("{}: not a profile of this machine{}", file, kept ? "" : ": " + kept.error());
   return p;
 }
 
 Result<MachineProfile> MachineProfile::measured(int threads, bool fresh) {
   MachineProfile p = present(threads);
-  if (!p.guessed && !fresh) return p;
+  if (!p.guessed && !fresh && p.doubtful.empty()) return p;
   p = guess(threads);
+  const auto lock = MeasureLock::acquire(MeasureLock::default_path());
+  if (!lock) log_info("measuring without a lock: {}", lock.error());
   if (auto done = measure(p); !done) return done.failure();
   p.guessed = false;
+  p.measured_at = present_time();
+  p.reconcile();
   if (std::string file = file_of(p); !file.empty()) {
     auto written = make_folder_of(file);
     if (written) written = write_file(file, p.to_json());
     if (!written) log_info("the machine profile is not kept: {}", written.error());
   }
   return p;
+}
+
+std::vector<std::string> MachineProfile::contradicted() const {
+  std::vector<std::string> names;
+  each_order(*this, [&](const std::string& name, double low, double proof, double part) {
+    if (low < part * proof && std::ranges::find(names, name) == names.end()) names.push_back(name);
+  });
+  return names;
+}
+
+void MachineProfile::reconcile() {
+  bool raised = true;
+  while (raised) { // each raise is by a seventh at least, up to what the largest number proves
+    raised = false;
+    each_order(*this, [&](const std::string& name, double& low, double proof, double part) {
+      if (!(low < part * proof)) return;
+      low = proof;
+      raised = true;
+      if (std::ranges::find(doubtful, name) == doubtful.end()) doubtful.push_back(name);
+    });
+  }
 }
 
 kernel::MachineLimits MachineProfile::limits() const {
@@ -166,6 +240,8 @@ std::string MachineProfile::to_json() const {
     j[name] = Json{{"read", b.read}, {"write", b.write}, {"copy", b.copy}, {"triad", b.triad}};
   });
   j["guessed"] = guessed;
+  j["measured_at"] = measured_at;
+  j["doubtful"] = doubtful;
   return j.dump(2) + "\n";
 }
 
@@ -200,6 +276,8 @@ Result<MachineProfile> MachineProfile::from_json(std::string_view text) {
       b = {number(o.at("read")), number(o.at("write")), number(o.at("copy")), number(o.at("triad"))};
     });
     p.guessed = j.at("guessed").get<bool>();
+    p.measured_at = j.value("measured_at", "");
+    p.doubtful = j.value("doubtful", std::vector<std::string>());
     return p;
   } catch (const std::exception& e) {
     return Failure{fmt::format("machine profile: {}", e.what())};
@@ -231,6 +309,11 @@ std::string MachineProfile::to_string() const {
   if (threads > 1)
     out += fmt::format("fork and join     {:>9.2f} us\nbarrier           {:>9.2f} us\n", fork_join_us,
                        barrier_us);
+  if (!measured_at.empty()) out += fmt::format("measured {}\n", measured_at);
+  if (!doubtful.empty())
+    out += fmt::format("doubtful, since other numbers contradict them (were other programs running?): {}; "
+                       "luminal devices measures again\n",
+                       fmt::join(doubtful, ", "));
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include "kernel/default_schedule.h"
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace luminal::search {
 
@@ -29,13 +30,24 @@ struct MachineProfile {
   Bandwidth memory_1, memory, l1_1, l2_1, l3_all; ///< _1: one thread, else all
   double fork_join_us = 0, barrier_us = 0;
   bool guessed = true;
+  std::string measured_at; ///< "2026-11-23 18:05 UTC"; empty: guessed, or not known
+  /// "memory.read", "fma_f64_1": numbers that others contradicted after several attempts, because other programs ran meanwhile. They are raised to what the
+  /// others prove, so that no consumer ever meets an impossible profile.
+  std::vector<std::string> doubtful;
 
   /// Cautious values from what the processor says of itself; measures nothing.
   static MachineProfile guess(int threads);
   /// The measured profile where there is one on disk, else the guess. Never measures.
   static MachineProfile present(int threads);
-  /// From disk, or measured now (below 2 s) and kept. fresh: measured in any case. Failure: the generated kernels do not run here.
+  /// From disk, or measured now (below 2 s on an idle machine; while nobody else measures) and kept. What is kept with doubtful numbers is measured again.
+  /// fresh: measured in any case. Failure: the generated kernels do not run here.
   static Result<MachineProfile> measured(int threads, bool fresh = false);
+
+  /// Numbers that are less than others prove, in the spelling of the JSON: all threads together slower than one, or faster than one times their count; f64
+  /// faster than half of f32; a cache slower than what lies behind it. Empty for every machine that nobody disturbs.
+  std::vector<std::string> contradicted() const;
+  /// Raises these numbers until none is left and adds them to `doubtful`.
+  void reconcile();
 
   /// Bytes per second from main memory with all threads; 0: not measured.
   double read_bandwidth() const { return guessed ? 0 : memory.read * 1e9; }

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -31,6 +32,22 @@ int open_shared(const std::string& path) {
   }
 }
 
+std::atomic<int64_t> waited_ns{0};
+
+/// Counts what its life takes.
+class Waiting {
+public:
+  Waiting() : begin_(Clock::now()) {}
+  Waiting(const Waiting&) = delete;
+  ~Waiting() {
+    waited_ns += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin_).count();
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin_;
+};
+
 /// What the holder wrote into the file: its process id.
 std::string holder(int descriptor) {
   char text[32] = {};
@@ -41,6 +58,8 @@ std::string holder(int descriptor) {
 }
 
 } // namespace
+
+double MeasureLock::waited() { return double(waited_ns.load()) * 1e-9; }
 
 std::string MeasureLock::default_path() {
   // (Not TMPDIR, which may be a user's own.)
@@ -67,6 +86,7 @@ Result<MeasureLock> MeasureLock::acquire(const std::string& path, const std::fun
   MeasureLock lock(descriptor);
   bool said = false;
   const auto begin = std::chrono::steady_clock::now();
+  const Waiting waiting;
   while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR)
       return Failure{fmt::format("{}: {}", path, std::strerror(errno))};

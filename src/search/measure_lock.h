@@ -17,6 +17,8 @@ public:
   static Result<MeasureLock> acquire(const std::string& path, const std::function<bool()>& stop = {},
                                      double most_seconds = 600);
   bool held() const { return descriptor_ >= 0; }
+  /// Seconds for which acquire() of this process has waited so far: no budget pays for them.
+  static double waited();
   MeasureLock(MeasureLock&& other) noexcept;
   MeasureLock& operator=(MeasureLock&& other) noexcept;
   MeasureLock(const MeasureLock&) = delete;

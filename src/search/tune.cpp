@@ -1,5 +1,6 @@
 // search/tune.cpp -- neighbours of the best answers so far, and joint moves of what proved good alone.
 #include "search/tune.h"
+#include "search/measure_lock.h"
 #include <algorithm>
 #include <set>
 
@@ -20,10 +21,10 @@ public:
   }
 
   Result<Tuned> run() {
-    const double start = clock_.now();
+    const double start = clock_.now(), waited = MeasureLock::waited();
     const auto stopped = [&] { return options_.select.race.stop && options_.select.race.stop(); };
     while (true) {
-      const double left = options_.seconds - (clock_.now() - start);
+      const double left = options_.seconds - (clock_.now() - start) + (MeasureLock::waited() - waited);
       if (best_.lists > 0 && (left <= 0 || stopped())) return finished();
       std::vector<Move> list = next_list();
       if (list.size() < 2 && best_.lists > 0) {

@@ -6,9 +6,9 @@
 namespace luminal::search {
 
 struct TuneOptions {
-  SelectOptions select;                       ///< of each list; race.seconds is set from what is left
-  double seconds = 2;                         ///< budget of building, measuring and checking
-  int list = 24;                              ///< candidates of one list at most, the best so far among them
+  SelectOptions select; ///< of each list; race.seconds is set from what is left
+  double seconds = 2;   ///< budget of building, measuring and checking; not of waiting for others who measure
+  int list = 24;        ///< candidates of one list at most, the best so far among them
   std::optional<kernel::Schedule> known = {}; ///< found earlier: one more candidate of the first list
   /// After each list: the best so far.
   std::function<void(const struct Tuned& so_far)> progress = {};

@@ -3,8 +3,11 @@
 #include "compile/compile.h"
 #include "compile/program_race.h"
 #include "device/cpu/cpu_device.h"
+#include "search/measure_lock.h"
 #include "search/problem_support.h"
+#include <chrono>
 #include <gmock/gmock.h>
+#include <thread>
 
 namespace luminal::compile {
 namespace {
@@ -142,6 +145,29 @@ TEST(PlanSearch, StopsWhenAskedAndKeepsThePlan) {
   EXPECT_EQ(compiled.search->searched, 0);
   EXPECT_FALSE(compiled.search->complete);
   EXPECT_EQ(run(compiled.plan, pool, 3).size(), 3u * 48);
+}
+
+TEST(PlanSearch, WaitingForOthersWhoMeasureIsNotCharged) {
+  const ScratchFolder folder("plan_search_waits");
+  ThreadPool pool(1);
+  Options options = options_in(folder, nullptr, pool);
+  constexpr double budget = 100, wait = 3;
+  options.search.seconds = budget;
+  double left = -1;
+  options.search.progress = [&](const SearchProgress& p) {
+    if (left < 0) left = p.left;
+  };
+  options.search.stop = [&] { return left >= 0; };
+  auto held = search::MeasureLock::acquire(options.measure_lock);
+  ASSERT_TRUE(held) << held.error();
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::duration<double>(wait));
+    const search::MeasureLock let_go = std::move(*held);
+  });
+  const auto compiled = compile(parse_module(program), options);
+  other.join();
+  ASSERT_TRUE(compiled) << compiled.error();
+  EXPECT_GT(left, budget - wait + 0.5);
 }
 
 TEST(PlanSearch, TheFilterNamesKernels) {

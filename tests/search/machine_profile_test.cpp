@@ -69,6 +69,56 @@ TEST(MachineProfile, JsonInverts) {
   EXPECT_EQ(p.read_bandwidth(), 33.5e9);
 }
 
+/// What a machine that nobody disturbs gives.
+MachineProfile plausible() {
+  MachineProfile p = MachineProfile::guess(2);
+  p.guessed = false;
+  p.fma_f32_1 = 113, p.fma_f32 = 226, p.fma_f64_1 = 56, p.fma_f64 = 112;
+  p.bf16_dot_1 = 220, p.bf16_dot = 440, p.int8_dot_1 = 440, p.int8_dot = 880;
+  p.memory_1 = {32, 20, 30, 31}, p.memory = {44, 28, 40, 41};
+  p.l1_1 = {400, 200, 300, 300}, p.l2_1 = {120, 90, 100, 100}, p.l3_all = {150, 90, 100, 100};
+  return p;
+}
+
+TEST(MachineProfile, NumbersThatOthersContradictAreRaisedAndNamed) {
+  MachineProfile p = plausible();
+  EXPECT_THAT(p.contradicted(), testing::IsEmpty());
+  p.reconcile();
+  EXPECT_EQ(p, plausible());
+  // As a busy machine gave them: two threads slower than one, f64 far below f32 and above it, a cache slower than memory.
+  p.fma_f32 = 69, p.memory.read = 9.3, p.fma_f64_1 = 16.7, p.fma_f64 = 300, p.l2_1.copy = 3;
+  EXPECT_THAT(p.contradicted(),
+              testing::UnorderedElementsAre("fma_f32", "memory.read", "fma_f64_1", "fma_f32_1", "l2_1.copy"));
+  p.reconcile();
+  EXPECT_THAT(p.contradicted(), testing::IsEmpty());
+  EXPECT_GE(p.fma_f32, 226) << "raised, never lowered";
+  EXPECT_EQ(p.memory.read, 32);
+  EXPECT_EQ(p.l2_1.copy, 30);
+  EXPECT_THAT(p.doubtful, testing::IsSupersetOf({"fma_f32", "memory.read", "fma_f64_1", "l2_1.copy"}));
+  EXPECT_THAT(p.to_string(), testing::HasSubstr("doubtful"));
+  auto back = MachineProfile::from_json(p.to_json());
+  ASSERT_TRUE(back) << back.error();
+  EXPECT_EQ(*back, p);
+}
+
+TEST(MachineProfile, WhatABusyMachineGaveIsMeasuredAgain) {
+  CacheFolder folder("luminal_profile_doubtful_test");
+  auto first = MachineProfile::measured(1, false);
+  ASSERT_TRUE(first) << first.error();
+  EXPECT_THAT(first->measured_at, testing::HasSubstr("UTC"));
+  MachineProfile wrong = *first;
+  wrong.doubtful = {}, wrong.measured_at = "2026-01-01 00:00 UTC";
+  wrong.fma_f64_1 = wrong.fma_f64 = 1000 * wrong.fma_f32;
+  ASSERT_TRUE(write_file(folder.files()[0].string(), std::string_view(wrong.to_json())));
+  const MachineProfile present = MachineProfile::present(1);
+  EXPECT_THAT(present.contradicted(), testing::IsEmpty()) << "no consumer sees impossible numbers";
+  EXPECT_THAT(present.doubtful, testing::Contains("fma_f32"));
+  auto again = MachineProfile::measured(1, false);
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_NE(again->measured_at, "2026-01-01 00:00 UTC");
+  EXPECT_LT(again->fma_f64, 100 * first->fma_f64);
+}
+
 TEST(MachineProfile, WrongJsonIsRefused) {
   const std::string good = example().to_json();
   auto with = [&](std::string from, std::string to) {

@@ -210,7 +210,9 @@ TEST(MeasureLock, OneAtATimeAndWaitersSaySo) {
     std::this_thread::sleep_for(std::chrono::milliseconds(250));
     kill(child, SIGKILL);
   });
+  const double waited = MeasureLock::waited();
   auto got = MeasureLock::acquire(path);
+  EXPECT_GT(MeasureLock::waited() - waited, 0.1);
   killer.join();
   set_log_sink({});
   ASSERT_TRUE(got) << got.error();
