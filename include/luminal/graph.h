@@ -22,6 +22,8 @@ struct CompileOptions {
   std::map<std::string, int64_t> sizes = {};
   /// A schedule from the tuning cache that turns out to be wrong is an Error; else it is dropped, and report() and stderr say so.
   bool strict = false;
+  /// Asked before each launch while the graph loads and runs; where it says true, execute() ends with an Error, and states and results are undefined.
+  std::function<bool()> stop = {};
   SearchOptions search = {}; ///< of better schedules, by measuring; what is found is kept in the tuning cache
   /// What the graph's terms go through before kernels are made: passes::defaults() | mine. Tensors stay valid: the graph itself keeps its nodes.
   Pass passes = passes::defaults();

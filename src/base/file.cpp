@@ -1,5 +1,6 @@
 // base/file.cpp -- files.
 #include "base/file.h"
+#include "base/pages.h"
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -62,17 +63,14 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   MappedFile file;
   file.data_ = static_cast<const std::byte*>(data);
   file.size_ = size;
+  note_mapped(file.bytes());
   file.path_ = path;
   file.identity_ = fmt::format("{}:{}:{}:{}.{:09}", info.st_dev, info.st_ino, info.st_size,
                                info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
   return file;
 }
 
-void MappedFile::forget(std::span<const std::byte> bytes) const {
-  const auto page = uintptr_t(sysconf(_SC_PAGESIZE)), begin = reinterpret_cast<uintptr_t>(bytes.data());
-  const uintptr_t first = (begin + page - 1) / page * page, end = (begin + bytes.size()) / page * page;
-  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
-}
+void MappedFile::forget(std::span<const std::byte> bytes) const { drop_pages(bytes); }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)),
@@ -85,7 +83,9 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 MappedFile::~MappedFile() {
-  if (data_) munmap(const_cast<std::byte*>(data_), size_);
+  if (!data_) return;
+  note_unmapped(bytes());
+  munmap(const_cast<std::byte*>(data_), size_);
 }
 
 Result<std::string> read_file(const std::string& path, uint64_t limit) {

@@ -14,8 +14,18 @@
 namespace luminal::cli {
 namespace {
 std::atomic<int> interrupts{0};
+std::atomic<bool> at_once{false}, on_terminal{false};
 void on_interrupt(int) {
-  if (interrupts.fetch_add(1) > 0) _exit(interrupted);
+  if (interrupts.fetch_add(1) == 0 && !at_once) return;
+  if (on_terminal && write(STDERR_FILENO, "\n", 1) < 0) _exit(interrupted); // behind a bar of progress
+  _exit(interrupted);
+}
+void handle_interrupts(bool end) {
+  at_once = end;
+  on_terminal = stderr_is_terminal();
+  struct sigaction action{};
+  action.sa_handler = on_interrupt;
+  sigaction(SIGINT, &action, nullptr);
 }
 } // namespace
 
@@ -100,15 +110,8 @@ void Progress::done(const std::string& detail) {
   print_stderr("{}{} {}\n", shown_ ? "\r\033[K" : "", title_, detail);
 }
 
-void catch_interrupts() {
-  struct sigaction action{};
-  action.sa_handler = on_interrupt;
-  sigaction(SIGINT, &action, nullptr);
-}
-void end_on_interrupt() {
-  interrupts = 1;
-  catch_interrupts();
-}
+void catch_interrupts() { handle_interrupts(false); }
+void end_on_interrupt() { handle_interrupts(true); }
 bool interrupt_requested() { return interrupts.load() > 0; }
 
 } // namespace luminal::cli

@@ -76,10 +76,10 @@ private:
   bool finished_ = false, shown_ = false;
 };
 
-/// Ctrl-C asks to stop; the second one ends the program.
+/// Ctrl-C asks to stop from now on; the second one ends the program.
 void catch_interrupts();
 bool interrupt_requested();
-/// Ctrl-C ends the program at once with the exit code of an interruption: for verbs with nothing to round off.
+/// Ctrl-C ends the program at once with the exit code of an interruption: while there is nothing to round off.
 void end_on_interrupt();
 
 } // namespace luminal::cli

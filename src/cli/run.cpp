@@ -160,14 +160,19 @@ double bytes_per_token(const Generator& generator) {
          double(model.cache_bytes) * double(generator.position()) / double(model.context);
 }
 
+/// The two times before the first token: all of compiling, and all the rest.
+std::string ready_times(const GeneratorTimes& t) {
+  return fmt::format("load {:.2f} s  compile {:.2f} s", t.build + t.load, t.compile);
+}
+
 std::string closing_line(const Generator& generator, int threads, double read_bandwidth) {
   const GeneratorTimes& t = generator.times();
   double fed = double(std::max<int64_t>(0, t.generated_tokens - 1));
   double rate = fed > 0 && t.generation > 0 ? fed / t.generation : 0;
   std::string line = fmt::format(
-      "load {:.2f} s  compile {:.2f} s  prompt {} tokens {:.1f} tok/s  generation {} tokens {:.1f} tok/s  "
+      "{}  prompt {} tokens {:.1f} tok/s  generation {} tokens {:.1f} tok/s  "
       "first token {:.3f} s  peak {}  {} thread{}",
-      t.build + t.load, t.compile, t.prompt_tokens, t.prompt > 0 ? double(t.prompt_tokens) / t.prompt : 0.0,
+      ready_times(t), t.prompt_tokens, t.prompt > 0 ? double(t.prompt_tokens) / t.prompt : 0.0,
       t.generated_tokens, rate, t.first_token, show_bytes(peak_memory()), threads, threads == 1 ? "" : "s");
   if (rate > 0 && read_bandwidth > 0)
     line += fmt::format("  {:.1f} % of bandwidth", 100 * rate * bytes_per_token(generator) / read_bandwidth);
@@ -203,7 +208,7 @@ void refuse_beyond_memory(const ModelFile& file, const LlamaOptions& options, co
 }
 
 int run_model(RunArguments& arguments) {
-  catch_interrupts();
+  end_on_interrupt(); // until there is text
   auto opened = open_model(arguments.model);
   if (!opened) throw Error(opened.error());
   const ModelFile& file = *opened;
@@ -217,6 +222,7 @@ int run_model(RunArguments& arguments) {
   options.model.activations = models::activations_from_name(arguments.activations);
   options.compile.threads = arguments.threads;
   options.compile.cache = !arguments.no_cache;
+  options.compile.stop = interrupt_requested;
   if (!arguments.max_memory.empty()) options.compile.max_memory = parse_bytes(arguments.max_memory);
   if (arguments.tune > 0) {
     options.compile.search.mode = SearchMode::budget;
@@ -243,6 +249,7 @@ int run_model(RunArguments& arguments) {
         "{} in {:.2f} s, load in {:.2f} s", config.name.empty() ? file.path : printable(config.name),
         generator->times().compile, generator->times().build + generator->times().load));
   }
+  catch_interrupts();
   if (arguments.report) print_stderr("{}", generator->report());
   if (!arguments.json && !arguments.hide_prompt && arguments.tokens.empty() && !arguments.prompt.empty())
     std::cout << arguments.prompt << std::flush;
@@ -358,7 +365,7 @@ void add_run(CLI::App& app, int& exit_code) {
 }
 
 int run_demo() {
-  catch_interrupts();
+  end_on_interrupt();
   auto embedded = embedded::builtin_model();
   auto opened = open_model_bytes(
       {reinterpret_cast<const std::byte*>(embedded[0].content.data()), embedded[0].content.size()},
@@ -366,7 +373,9 @@ int run_demo() {
   if (!opened) throw Error(opened.error());
   const ModelFile& file = *opened;
   GeneratorOptions options;
+  options.compile.stop = interrupt_requested;
   Generator generator(file, options);
+  catch_interrupts();
   int threads = setting_threads();
   print_stderr("luminal {}: the built-in model, {} parameters, compiled for this machine in {:.2f} s\n\n",
                LUMINAL_VERSION, file.parameters(), generator.times().compile);

@@ -4,6 +4,7 @@
 #include "base/result.h"
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -55,6 +56,9 @@ struct LaunchArguments {
   int workers = 0;                  ///< at most; 0: all
   bool barriers = true;             ///< workers wait for each other, so they have to run at the same time
   double work_us = 1e6;             ///< that the launch takes on one worker, as far as it is known
+  /// More parts than workers (without barriers): taken one after the other, `after_part` called after each by whoever took it.
+  int parts = 0;
+  std::function<void()> after_part = {};
 };
 
 class Device {

@@ -1,6 +1,5 @@
 // models/generator.cpp -- running a language model.
 #include "models/generator.h"
-#include "base/pages.h"
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
@@ -55,6 +54,7 @@ Generator::Estimate Generator::estimate(const ModelFile& file, const LlamaOption
 Generator::Generator(const ModelFile& file, const GeneratorOptions& options) {
   times_.build = timed([&] { model_ = make_llama(file, options.model); });
   CompileOptions compile = options.compile;
+  stop_ = compile.stop;
   if (compile.weights_id.empty()) compile.weights_id = file.identity();
   if (compile.sizes.empty()) compile.sizes = typical_sizes(model_);
   times_.compile = timed([&] { model_.graph.compile(compile); });
@@ -64,7 +64,6 @@ Generator::Generator(const ModelFile& file, const GeneratorOptions& options) {
     feed({&zero, 1});
     reset();
   });
-  for (const auto& bytes : model_.copied) drop_pages(bytes);
 }
 
 void Generator::reset() {
@@ -99,8 +98,18 @@ StopReason Generator::generate(std::span<const int32_t> prompt, int64_t count, S
   times_.prompt_tokens = int64_t(prompt.size());
   times_.generated_tokens = 0;
   times_.generation = times_.first_token = 0;
-  feed(prompt);
+  const auto interrupted = [&](std::span<const int32_t> tokens) { // while these were fed
+    try {
+      feed(tokens);
+      return false;
+    } catch (const Error&) {
+      if (!stop_ || !stop_()) throw;
+      return true;
+    }
+  };
+  const bool early = interrupted(prompt);
   times_.prompt = clock.seconds();
+  if (early) return StopReason::interrupted;
   Clock generation;
   StopReason reason = StopReason::length;
   while (count < 0 || times_.generated_tokens < count) {
@@ -120,7 +129,10 @@ StopReason Generator::generate(std::span<const int32_t> prompt, int64_t count, S
       reason = StopReason::context;
       break;
     }
-    feed({&token, 1});
+    if (interrupted({&token, 1})) {
+      reason = StopReason::interrupted;
+      break;
+    }
   }
   times_.generation = generation.seconds();
   return reason;

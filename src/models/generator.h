@@ -41,7 +41,8 @@ public:
 
   /// Called with each new token; returns false to stop.
   using OnToken = std::function<bool(int32_t token)>;
-  /// Feeds the prompt, then samples up to `count` tokens (-1: until the context is full). `is_end` names tokens that end the text; they are not given out.
+  /// Feeds the prompt, then samples up to `count` tokens (-1: until the context is full). `is_end` names tokens that end the text; they are not given out. Where CompileOptions::stop says so the text ends
+  /// within the present step: `interrupted`, and what follows needs reset().
   StopReason generate(std::span<const int32_t> prompt, int64_t count, Sampler& sampler,
                       const std::function<bool(int32_t)>& is_end, const OnToken& on_token);
 
@@ -56,6 +57,7 @@ public:
 
 private:
   Llama model_;
+  std::function<bool()> stop_; // of the compile options
   GeneratorTimes times_;
   std::vector<int32_t> history_, chunk_;
   std::vector<float> logits_;

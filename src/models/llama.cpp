@@ -101,7 +101,6 @@ private:
     if (const int64_t unit = unit_beside(view)) {
       Tensor w = file_weight(model_.graph, file_, view);
       beside_.emplace(w.id(), unit);
-      if (view.file_index < file_.files.size()) model_.copied.push_back(view.bytes);
       return w;
     }
     // Rows that fill no vector are unpacked as they stand in the file where activations are exact.
@@ -110,7 +109,6 @@ private:
     std::optional<QuantizedWeight> codes;
     Tensor w = file_weight(model_.graph, file_, view, &codes, eight_bits ? RowOrder::words : RowOrder::bytes);
     if (codes) packed_.emplace(w.id(), *codes);
-    if (codes && view.file_index < file_.files.size()) model_.copied.push_back(view.bytes);
     return w;
   }
 

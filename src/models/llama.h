@@ -38,8 +38,6 @@ struct Llama {
   int64_t context = 0, chunk = 0;
   int64_t cache_bytes = 0;       ///< keys and values at full context
   int64_t step_weight_bytes = 0; ///< weights that one token reads
-  /// Weights in mapped files that products read copies of, rows beside each other.
-  std::vector<std::span<const std::byte>> copied;
 };
 
 /// Sizes of the model's dimensions that schedules are tuned for: one token, some way into the context.

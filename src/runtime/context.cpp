@@ -1,6 +1,7 @@
 // runtime/context.cpp -- running a plan.
 #include "runtime/context.h"
 #include "base/check.h"
+#include "base/pages.h"
 #include "base/thread_pool.h"
 #include "device/known_devices.h"
 #include "runtime/task_graph.h"
@@ -14,6 +15,9 @@
 
 namespace luminal::runtime {
 namespace {
+
+/// What is copied from a mapped file at once, and in how many launches of parts at most: the file's pages are in memory beside the copy for so many bytes only.
+constexpr int64_t piece = int64_t(8) << 20, most_pieces = 1024;
 
 /// A result of so many bytes has memory of its own: cheaper to hand over than to copy.
 constexpr int64_t own_result_bytes = int64_t(1) << 16;
@@ -230,7 +234,10 @@ luminal::Result<void> Context::load() {
   };
   for (const Step& step : plan.load_steps) place(step);
   if (auto done = refresh(); !done) return done;
-  if (auto done = run_steps(plan.load_steps, arena->data()); !done) return done;
+  loading_ = true;
+  auto done = run_steps(plan.load_steps, arena->data());
+  loading_ = false;
+  if (!done) return done;
   for (int s : placed) addresses_[size_t(s)] = nullptr;
   for (int s : there) {
     auto memory = store_->loaded(plan.slots[size_t(s)].key, plan.slots[size_t(s)].max_bytes);
@@ -242,6 +249,17 @@ luminal::Result<void> Context::load() {
       missing, std::min(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
                         double(std::clock() - worked) / CLOCKS_PER_SEC));
   return {};
+}
+
+/// Weights in mapped files that the step reads.
+std::vector<std::span<const std::byte>> Context::file_weights(const Step& step) const {
+  std::vector<std::span<const std::byte>> files;
+  for (const int s : step.slots) {
+    const Slot& slot = executable_->plan().slots[size_t(s)];
+    if (slot.kind != SlotKind::weight) continue;
+    if (const auto bytes = store_->weight(slot.name); is_mapped_file(bytes)) files.push_back(bytes);
+  }
+  return files;
 }
 
 luminal::Result<void> Context::find_states() {
@@ -364,7 +382,7 @@ luminal::Result<void> Context::run_plan() {
     if (alone_ || !graph->concurrent()) continue;
     for (; at < graph->begin(); at++)
       if (auto done = run_step(steps[size_t(at)], arena_.data()); !done) return done;
-    run_graph(*graph);
+    if (auto done = run_graph(*graph); !done) return done;
     at = graph->end();
   }
   for (; at < int(steps.size()); at++)
@@ -380,6 +398,7 @@ luminal::Result<void> Context::run_steps(const std::vector<Step>& steps, std::by
 
 luminal::Result<void> Context::run_step(const Step& step, std::byte* arena) {
   const Plan& plan = executable_->plan();
+  if (stopped()) return Failure{"stopped"};
   int64_t begin = tracing_ ? now_ns() : 0;
   auto finish = [&](const std::string& name) {
     if (!tracing_) return;
@@ -402,8 +421,17 @@ luminal::Result<void> Context::run_step(const Step& step, std::byte* arena) {
                                       .workers = alone_ ? 1 : workers_[size_t(step.kernel)],
                                       .barriers = kernel.barriers,
                                       .work_us = work_us_[size_t(step.kernel)]};
+    std::vector<std::span<const std::byte>> files;
+    if (loading_) {
+      files = file_weights(step);
+      int64_t bytes = 0;
+      for (const auto& file : files) bytes += int64_t(file.size());
+      if (kernel.shared_bytes.range().high <= 0) arguments.parts = int(std::min(bytes / piece, most_pieces));
+      if (arguments.parts > 1) arguments.after_part = [&files] { std::ranges::for_each(files, drop_pages); };
+    }
     auto done = executable_->device().launch(executable_->kernel(step.kernel), arguments);
     if (!done) return done;
+    std::ranges::for_each(files, drop_pages);
     if (tracing_) {
       if (auto waited = executable_->device().synchronize(); !waited) return waited;
       finish(kernel.name);

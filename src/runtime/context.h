@@ -45,11 +45,14 @@ struct TraceEvent {
   int64_t begin_ns = 0, duration_ns = 0;
   int member = 0;                  ///< of the pool
   std::vector<HostValue> operands; ///< what the step reads and writes; its spans are not to be followed later
+  bool more = false;               ///< a further part of the launch whose event comes before
 };
 
 struct ContextOptions {
   int64_t max_memory = 0; ///< bytes; a plan that may need more is refused. 0: no limit
   HostFunction host;      ///< for plans with host steps
+  /// Asked before each launch, by several members of the pool at once; true: what runs ends with a failure.
+  std::function<bool()> stop = {};
 };
 
 /// One execution's arena and symbol values. Not thread-safe; any number of contexts may run at once. Making it reserves all memory and runs the
@@ -101,7 +104,9 @@ private:
   void make_graphs();
   void arrange_graphs();
   void choose_pace();
-  void run_graph(TaskGraph& graph);
+  std::vector<std::span<const std::byte>> file_weights(const Step& step) const;
+  luminal::Result<void> run_graph(TaskGraph& graph);
+  bool stopped() const { return options_.stop && options_.stop(); }
   void record(const Step& step, const Task& task, TraceEvent& event, int64_t begin, int member) const;
   luminal::Result<void> run_loop(const Step& step, std::byte* arena);
   luminal::Result<void> run_host(const Step& step);
@@ -141,6 +146,7 @@ private:
   bool alone_ = false;                             // the present run is left to one worker
   size_t most_buffers_ = 0, most_symbols_ = 0;
   bool stale_ = true;
+  bool loading_ = false;
   bool tracing_ = false;
   std::vector<TraceEvent> events_;
 };

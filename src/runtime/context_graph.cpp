@@ -74,11 +74,12 @@ void Context::choose_pace() {
 void Context::record(const Step& step, const Task& task, TraceEvent& event, int64_t begin, int member) const {
   event.name = executable_->plan().kernels[size_t(step.kernel)].name;
   event.begin_ns = begin, event.duration_ns = now_ns() - begin, event.member = member;
-  if (task.part > 0) return;
+  event.more = task.part > 0;
+  if (event.more) return;
   for (const int slot : step.slots) event.operands.push_back(view(slot));
 }
 
-void Context::run_graph(TaskGraph& graph) {
+luminal::Result<void> Context::run_graph(TaskGraph& graph) {
   const Plan& plan = executable_->plan();
   const auto& cpu = static_cast<const device::CpuDevice&>(executable_->device());
   ThreadPool& pool = cpu.pool();
@@ -91,6 +92,7 @@ void Context::run_graph(TaskGraph& graph) {
     void** buffers = buffers_.data() + most_buffers_ * size_t(member);
     int64_t* values = values_.data() + most_symbols_ * size_t(member);
     for (int p = task.first; p <= task.last; p++) {
+      if (stopped()) break; // the tasks that wait for this one find out by themselves
       const int64_t begin = tracing_ ? now_ns() : 0;
       const Step& step = plan.steps[size_t(graph.order()[size_t(p)])];
       for (size_t i = 0; i < step.slots.size(); i++) buffers[i] = addresses_[size_t(step.slots[i])];
@@ -104,6 +106,8 @@ void Context::run_graph(TaskGraph& graph) {
     }
     graph.done(task);
   });
+  if (stopped()) return Failure{"stopped"};
+  return {};
 }
 
 } // namespace luminal::runtime

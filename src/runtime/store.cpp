@@ -94,18 +94,15 @@ void Store::place(uint64_t key, std::span<std::byte> memory) {
 
 luminal::Result<void> Store::reserve_loaded(const std::map<uint64_t, int64_t>& sizes) {
   const auto room = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
-  const auto shares = [&](uint64_t key, int64_t bytes) {
-    return !in_huge_pages(bytes) && !loaded_.contains(key);
-  };
   int64_t all = 0;
   for (auto& [key, bytes] : sizes)
-    if (shares(key, bytes)) all += room(bytes);
+    if (!loaded_.contains(key)) all += room(bytes);
   if (!in_huge_pages(all)) return {};
   auto block = DeviceBuffer::allocate(device_, all, true);
   if (!block) return block.failure();
   std::byte* next = block->data();
   for (auto& [key, bytes] : sizes)
-    if (shares(key, bytes)) {
+    if (!loaded_.contains(key)) {
       place(key, {next, size_t(bytes)});
       next += room(bytes);
     }

@@ -61,7 +61,7 @@ public:
 
   // Values computed at load. One that is loaded never changes: contexts on other threads may be reading it.
   luminal::Result<std::byte*> loaded(uint64_t key, int64_t bytes);
-  /// Those of these (bytes by key) that are not there yet and would not fill large pages lie together, so that they do.
+  /// Those of these (bytes by key) that are not there yet lie together, so that they fill large pages to the last one.
   luminal::Result<void> reserve_loaded(const std::map<uint64_t, int64_t>& sizes);
   bool is_loaded(uint64_t key) const { return loaded_.contains(key) && loaded_.at(key).ready; }
   /// These values are there now; computing them took so long.

@@ -59,6 +59,7 @@ void make_context(const std::shared_ptr<GraphState>& graph, Where where) {
   runtime::ContextOptions options;
   options.max_memory = g.options.max_memory;
   options.host = run_host_effect;
+  options.stop = g.options.stop;
   auto context = runtime::Context::create(g.executable, g.store, options);
   if (!context) throw Error("execute", context.error(), where);
   g.context = std::move(*context);
@@ -317,7 +318,15 @@ ExecutionTable Graph::execute_debug(Where where) {
   g.ran = true;
   g.gone.clear();
   ExecutionTable table;
+  int64_t begin = 0, end = 0; // of the launch: its parts run side by side, or one after the other
   for (const runtime::TraceEvent& event : g.context->events()) {
+    const int64_t event_end = event.begin_ns + event.duration_ns;
+    begin = event.more ? std::min(begin, event.begin_ns) : event.begin_ns;
+    end = event.more ? std::max(end, event_end) : event_end;
+    if (event.more) {
+      table.steps.back().milliseconds = double(end - begin) / 1e6;
+      continue;
+    }
     StepCost row;
     row.name = event.name;
     row.milliseconds = double(event.duration_ns) / 1e6;

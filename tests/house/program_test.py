@@ -663,13 +663,35 @@ def interrupt(luminal):
     command = [luminal.program, "run", str(BUILTIN / "hf"), "Tell me a story.", "--json", "--ignore-eos", "--ctx", "100000", "--temp", "1"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=luminal.environment)
     while line := process.stderr.readline():
-        if line.startswith(b"compile"):
+        if line.startswith(b"load"):
             break
-    until_caught(process, signal.SIGINT)
+    time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=600)
     check(process.returncode == 130, f"interrupted: code {process.returncode}")
     check(json.loads(out)["stop_reason"] == "interrupted", "interrupted: stop_reason")
+
+
+def interrupt_early(luminal):
+    """Ctrl-C ends loading at once: nothing was generated, so nothing is said. It ends a long prompt, too, with complete JSON."""
+    tokens = ",".join(str(3 + i % 200) for i in range(40000))
+    command = [luminal.program, "run", str(BUILTIN / "hf"), "--tokens", tokens, "--json", "--ctx", "50000", "-n", "1"]
+    process = subprocess.Popen([*command, "--no-cache"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=luminal.environment)
+    until_caught(process, signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=600)
+    check(process.returncode == 130 and not out and b"compile" not in errors, f"interrupted load: {process.returncode} {out} {errors}")
+    process = subprocess.Popen([*command, "-b", "4096"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=luminal.environment)
+    while line := process.stderr.readline():
+        if line.startswith(b"load"):
+            break
+    time.sleep(0.2)
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=600)
+    told = json.loads(out)
+    check(process.returncode == 130 and told["stop_reason"] == "interrupted" and told["tokens"] == [],
+          f"interrupted prompt: {process.returncode} {told['stop_reason']} {len(told['tokens'])} tokens, {time.monotonic() - start:.1f} s")
 
 
 def main():
@@ -694,6 +716,7 @@ def main():
         foreign_modules(luminal, folder / "foreign")
         interrupt_eval(luminal, folder / "eval")
         interrupt(luminal)
+        interrupt_early(luminal)
     print(f"{len(failures)} failures")
     return 1 if failures else 0
 

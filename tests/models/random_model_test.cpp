@@ -100,6 +100,7 @@ TEST(RandomModel, ShapesHaveTheirParameters) {
   };
   // As their publishers count them.
   EXPECT_EQ(parameters("llama-1b"), 1235814400);
+  EXPECT_EQ(parameters("llama-1b-24"), 65536000 + 24 * (10485760 + 31457280 + 4096) + 2048);
   EXPECT_EQ(parameters("llama-3b"), 3212749824);
   EXPECT_EQ(parameters("llama-8b"), 8030261248);
   EXPECT_EQ(parameters("tinyllama-1.1b"), 1100048384);

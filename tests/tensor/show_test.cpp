@@ -71,5 +71,21 @@ TEST(Show, ExecuteDebugNamesEveryStep) {
   EXPECT_EQ(c.data<float>()[0], 16);
 }
 
+TEST(Show, ExecuteDebugHasOneRowForEachLaunch) {
+  Graph g; // two products side by side, each worth several workers
+  Tensor x = g.tensor({512, 512}, DType::f32, "x"), y = g.tensor({512, 512}, DType::f32, "y");
+  x.matmul(y).exp().keep();
+  y.matmul(x).sin().keep();
+  x.set(std::vector<float>(512 * 512, 0.001f));
+  y.set(std::vector<float>(512 * 512, 0.002f));
+  g.compile({.threads = 4});
+  g.execute();
+  for (const StepCost& step : g.execute_debug().steps) {
+    EXPECT_GT(step.bytes, 0) << step.name;
+    EXPECT_FALSE(step.shapes.empty()) << step.name;
+  }
+  EXPECT_EQ(g.execute_debug().steps.size(), 2u);
+}
+
 } // namespace
 } // namespace luminal

@@ -94,6 +94,14 @@ public:
     int workers = a.workers ? a.workers : pool_.size();
     if (workers < 0 || workers > pool_.size())
       return Failure{fmt::format("cpu: {} workers are asked for, the pool has {}", workers, pool_.size())};
+    if (a.parts > workers && !a.barriers) {
+      pool_.tasks(a.parts, a.work_us, [&](int part, int member) {
+        f(a.buffers.data(), a.symbols.data(), a.shared, a.local + member * a.local_stride, part, a.parts,
+          nullptr, [](void*) {});
+        if (a.after_part) a.after_part();
+      });
+      return {};
+    }
     // Parts are taken by whoever is free; the bits of a result do not depend on how many parts there are.
     if (workers == 1)
       f(a.buffers.data(), a.symbols.data(), a.shared, a.local, 0, 1, nullptr, [](void*) {});
