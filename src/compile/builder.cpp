@@ -187,7 +187,7 @@ Result<runtime::Plan> PlanBuilder::build() {
   }
 
   Region load = region;
-  load.wanted = load_time_values(region);
+  load.wanted = packed.load_values ? *packed.load_values : load_time_values(region);
   for (const auto& [panels, from] : packed.panels) { // they are all that is read of it
     std::erase(load.wanted, from);
     load.wanted.push_back(panels);
@@ -208,7 +208,8 @@ Result<runtime::Plan> PlanBuilder::build() {
     plan_.load_arena_bytes = place_in_arena(plan_.load_steps, plan_.slots);
   }
 
-  auto steps = lower(region, slots, rebindings);
+  if (packed.given != region.given) packed.fusion.reset();
+  auto steps = lower(region, slots, rebindings, std::move(packed.fusion));
   if (!steps) return steps.failure();
   plan_.steps = std::move(*steps);
   for (const auto& result : f.results) plan_.results.push_back({result.name, slots.at(result.value)});
@@ -227,14 +228,10 @@ Result<std::vector<PlanBuilder::Action>> PlanBuilder::plan_actions(const Region&
   for (const auto& roots : fusion.kernels) {
     Action action;
     action.roots = roots;
-    auto cone = kernel::build_cone(f, roots, readable,
-                                   {.name = fmt::format("k{}", actions.size()), .in_place = true});
-    if (!cone &&
-        f[roots[0]].kind == NodeKind::scatter) // it reads what it would update: the kernel copies the base
-      cone = kernel::build_cone(f, roots, readable,
-                                {.name = fmt::format("k{}", actions.size()), .in_place = false});
-    if (!cone) return cone.failure();
-    for (const auto& value : cone->values) {
+    auto known = cones_.cone(f, roots, readable, fmt::format("k{}", actions.size()));
+    if (!known) return known.failure();
+    action.shape = known->shape;
+    for (const auto& value : known->cone.values) {
       if (value.role == kernel::ValueRole::input) action.reads.insert(value.origin);
       if (value.role == kernel::ValueRole::inout) action.reads.insert(value.base);
     }
@@ -244,7 +241,7 @@ Result<std::vector<PlanBuilder::Action>> PlanBuilder::plan_actions(const Region&
           for (const AccessCheck& check : of_node->second)
             action.reads.insert(check.operands.begin(), check.operands.end());
     action.writes.insert(roots.begin(), roots.end());
-    action.cone = std::move(*cone);
+    action.cone = std::move(known->cone);
     actions.push_back(std::move(action));
   }
   for (NodeId id : fusion.boundaries) {
@@ -356,7 +353,8 @@ std::vector<int> PlanBuilder::topological(const std::vector<Action>& actions) {
 }
 
 Result<PlanBuilder::Steps> PlanBuilder::lower(const Region& region, Slots& slots,
-                                              const std::vector<Rebinding>& rebindings) {
+                                              const std::vector<Rebinding>& rebindings,
+                                              std::optional<Fusion> fusion) {
   const Function& f = *region.function;
   Steps steps;
   std::set<NodeId> outer;
@@ -387,8 +385,8 @@ Result<PlanBuilder::Steps> PlanBuilder::lower(const Region& region, Slots& slots
       if (const auto of_node = checks->second.find(id); of_node != checks->second.end())
         for (const AccessCheck& check : of_node->second)
           with_checks.read.insert(check.operands.begin(), check.operands.end());
-  Fusion fusion = fuse(with_checks);
-  auto actions = plan_actions(region, fusion, slots);
+  if (!fusion || !with_checks.read.empty()) fusion = fuse(with_checks);
+  auto actions = plan_actions(region, *fusion, slots);
   if (!actions) return actions.failure();
   order_in_place(region, rebindings, *actions);
   for (int a : topological(*actions)) {
@@ -516,11 +514,13 @@ Result<void> PlanBuilder::emit_kernel(const Function& f, Action& action, Slots& 
 }
 
 Result<int> PlanBuilder::kernel_of(const Function& f, const Action& action) {
+  if (auto found = kernel_by_shape_.find(action.shape); found != kernel_by_shape_.end()) return found->second;
   kernel::Cone named = *action.cone;
   named.name = fmt::format("k{}", kernels_.size());
   const kernel::CanonicalCone canonical = kernel::canonical(named);
   const Hash128 key = cone_key(canonical);
-  if (auto found = kernel_by_cone_.find(key); found != kernel_by_cone_.end()) return found->second;
+  if (auto found = kernel_by_cone_.find(key); found != kernel_by_cone_.end())
+    return kernel_by_shape_[action.shape] = found->second;
   runtime::KernelCode code;
   code.name = named.name;
   code.points = points_of(named);
@@ -535,7 +535,7 @@ Result<int> PlanBuilder::kernel_of(const Function& f, const Action& action) {
   for (const Expr symbol : made->loops.symbols) code.symbols.push_back(canonical.dimensions.at(symbol));
   kernels_.push_back(std::move(*made));
   plan_.kernels.push_back(std::move(code));
-  kernel_by_cone_[key] = int(kernels_.size()) - 1;
+  kernel_by_shape_[action.shape] = kernel_by_cone_[key] = int(kernels_.size()) - 1;
   return int(kernels_.size()) - 1;
 }
 

@@ -3,6 +3,7 @@
 #include "base/result.h"
 #include "compile/fuse.h"
 #include "compile/kernel_choice.h"
+#include "compile/kernel_shape.h"
 #include "compile/split_kernels.h"
 #include "ir/access.h"
 #include "runtime/plan.h"
@@ -29,13 +30,16 @@ private:
     bool boundary = false;
     bool in_place = false; // a scatter that updates its base's storage
     std::optional<kernel::Cone> cone;
+    int shape = -1;                 // of the cone
     std::set<NodeId> reads, writes; // stored nodes
     std::set<int> after;
   };
   using Slots = std::map<NodeId, int>;
   using Steps = std::vector<runtime::Step>;
 
-  Result<Steps> lower(const Region& region, Slots& slots, const std::vector<Rebinding>& rebindings);
+  /// `fusion`: where it is known already.
+  Result<Steps> lower(const Region& region, Slots& slots, const std::vector<Rebinding>& rebindings,
+                      std::optional<Fusion> fusion = {});
   Result<std::vector<Action>> plan_actions(const Region& region, const Fusion& fusion, const Slots& slots);
   void order_in_place(const Region& region, const std::vector<Rebinding>& rebindings,
                       std::vector<Action>& actions);
@@ -68,9 +72,11 @@ private:
   KernelSplitter splitter_;
   runtime::Plan plan_;
   std::vector<PlannedKernel> kernels_;
-  std::map<Hash128, int> kernel_by_cone_;
-  std::vector<Expr> counters_; // of the loops so far
-  std::vector<Expr> facts_;    // of these counters
+  ConeMemo cones_;
+  std::map<int, int> kernel_by_shape_;
+  std::map<Hash128, int> kernel_by_cone_; // different shapes may have equal cones
+  std::vector<Expr> counters_;            // of the loops so far
+  std::vector<Expr> facts_;               // of these counters
   std::map<const Function*, std::map<NodeId, std::vector<AccessCheck>>> checks_;
   std::set<NodeId> emitted_; // nodes whose checks are among the steps being made
   std::deque<Function> functions_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <unordered_map>
 
 namespace luminal::compile {
 namespace {
@@ -567,9 +568,9 @@ private:
   const Function& f_;
   std::vector<NodeId> nodes_;
   std::set<NodeId> stored_, static_, finished_;
-  std::map<NodeId, std::vector<Demand>> demands_;
-  std::map<NodeId, std::set<NodeId>> kernels_of_; // roots whose kernels evaluate the node
-  std::map<NodeId, double> operations_;           // of a kernel so far, by its root
+  std::unordered_map<NodeId, std::vector<Demand>> demands_;
+  std::unordered_map<NodeId, std::set<NodeId>> kernels_of_; // roots whose kernels evaluate the node
+  std::map<NodeId, double> operations_;                     // of a kernel so far, by its root
 };
 
 bool has_work(const Function& f, NodeId id, const std::set<NodeId>& leaves, std::set<NodeId>& seen) {
@@ -626,7 +627,8 @@ std::vector<NodeId> load_time_values(const Region& region) {
   const Function& f = *region.function;
   constexpr double largest_table = 64 << 20; // bytes
   std::vector<NodeId> nodes = needed_nodes(region);
-  std::map<NodeId, std::set<NodeId>> source; // weights, or views of them, below, each once; static nodes only
+  std::unordered_map<NodeId, std::set<NodeId>>
+      source; // weights, or views of them, below, each once; static nodes only
   std::set<NodeId> dynamic_readers;
   std::vector<NodeId> ordered; // values that a fence asks for in their own order
   for (NodeId id : nodes) {

@@ -21,6 +21,9 @@ struct Wish {
 struct Wishes {
   std::map<NodeId, Wish> panels;                  ///< by constant
   std::map<NodeId, std::vector<Border>> bordered; ///< by fold
+  std::optional<std::vector<NodeId>> load_values = {};
+  std::optional<Fusion> fusion = {};
+  std::set<NodeId> given = {};
 };
 
 /// A copy of what lies in another order: what it is copied into is free to choose.
@@ -71,7 +74,7 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits) {
   const auto known = [](const Shape& shape) {
     return std::ranges::all_of(shape, [](Expr e) { return e.is_constant(); });
   };
-  const Fusion fusion = fuse(region);
+  Fusion fusion = fuse(region);
   std::set<NodeId> readable = fusion.stored;
   readable.insert(region.given.begin(), region.given.end());
   for (NodeId id : needed_nodes(region))
@@ -112,7 +115,8 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits) {
   for (auto [fold, constant] : bordered)
     if (auto found = borders_of(f, fold); !found.empty() && wishes.contains(constant))
       borders[fold] = std::move(found);
-  return {std::move(wishes), std::move(borders)};
+  return {std::move(wishes), std::move(borders), std::move(load.wanted), std::move(fusion),
+          std::move(region.given)};
 }
 
 Node view_of(NodeId input, DType dtype, ViewAttr attr, std::string name) {
@@ -128,9 +132,14 @@ Node view_of(NodeId input, DType dtype, ViewAttr attr, std::string name) {
 } // namespace
 
 PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& limits) {
-  const auto [wishes, bordered] = wishes_of(f, limits);
+  auto [wishes, bordered, load_values, fusion, given] = wishes_of(f, limits);
   PackedFunction packed;
-  if (wishes.empty()) return packed;
+  if (wishes.empty()) {
+    packed.load_values = std::move(load_values);
+    packed.fusion = std::move(fusion);
+    packed.given = std::move(given);
+    return packed;
+  }
   Function& to = packed.function;
   to.name = f.name;
   std::vector<NodeId> copies(f.nodes.size());    // of the nodes themselves

@@ -663,7 +663,7 @@ def interrupt(luminal):
     command = [luminal.program, "run", str(BUILTIN / "hf"), "Tell me a story.", "--json", "--ignore-eos", "--ctx", "100000", "--temp", "1"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=luminal.environment)
     while line := process.stderr.readline():
-        if line.startswith(b"load"):
+        if line.startswith(b"compile"):
             break
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
@@ -683,7 +683,7 @@ def interrupt_early(luminal):
     check(process.returncode == 130 and not out and b"compile" not in errors, f"interrupted load: {process.returncode} {out} {errors}")
     process = subprocess.Popen([*command, "-b", "4096"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=luminal.environment)
     while line := process.stderr.readline():
-        if line.startswith(b"load"):
+        if line.startswith(b"compile"):
             break
     time.sleep(0.2)
     start = time.monotonic()

@@ -1,0 +1,80 @@
+// compile/kernel_shape.cpp -- numbering the nodes of a kernel from its roots, and cones with other nodes.
+#include "compile/kernel_shape.h"
+#include "base/check.h"
+#include "base/hash.h"
+#include "ir/term_hash.h"
+#include <algorithm>
+#include <unordered_map>
+
+namespace luminal::compile {
+namespace {
+
+uint64_t hash_of(const std::vector<TensorType>& types) {
+  Hasher h;
+  for (const TensorType& type : types) {
+    h.add(type.dtype).add(type.shape.size());
+    for (const Expr e : type.shape) h.add(e.hash());
+  }
+  return h.value64();
+}
+
+} // namespace
+
+KernelShape shape_of(const Function& function, std::span<const NodeId> roots,
+                     const std::set<NodeId>& stored) {
+  KernelShape shape;
+  std::unordered_map<NodeId, NodeId> number;
+  const auto number_of = [&](NodeId id) {
+    const auto [found, fresh] = number.try_emplace(id, NodeId(shape.nodes.size()));
+    if (fresh) shape.nodes.push_back(id);
+    return found->second;
+  };
+  shape.text.push_back(roots.size());
+  for (const NodeId root : roots) shape.text.push_back(number_of(root));
+  std::vector<NodeId> inputs;
+  for (size_t i = 0; i < shape.nodes.size(); i++) { // grows
+    const NodeId id = shape.nodes[i];
+    const Node& node = function[id];
+    const bool dense = node.kind == NodeKind::constant && !node.type().shape.empty();
+    const bool is_root = std::ranges::find(roots, id) != roots.end();
+    shape.text.push_back(hash_of(node.types));
+    if (node.kind == NodeKind::input || dense || (stored.contains(id) && !is_root)) { // read from memory
+      shape.text.push_back(uint64_t(node.kind));
+      continue;
+    }
+    inputs.clear();
+    for (const NodeId input : node.inputs) inputs.push_back(number_of(input));
+    shape.text.push_back(node_hash(node.attr, inputs));
+  }
+  return shape;
+}
+
+Result<ConeMemo::Known> ConeMemo::cone(const Function& function, std::span<const NodeId> roots,
+                                       const std::set<NodeId>& stored, const std::string& name) {
+  KernelShape shape = shape_of(function, roots, stored);
+  if (const auto found = by_text_.find(shape.text); found != by_text_.end()) {
+    const Entry& entry = entries_[size_t(found->second)];
+    std::unordered_map<NodeId, NodeId> now;
+    for (size_t i = 0; i < entry.nodes.size(); i++) now[entry.nodes[i]] = shape.nodes[i];
+    kernel::Cone cone = entry.cone;
+    cone.name = name;
+    for (kernel::ConeValue& value : cone.values) {
+      const auto origin = now.find(value.origin);
+      LUMINAL_CHECK(origin != now.end(), "value {} of {} comes from elsewhere", value.name, name);
+      value.origin = origin->second;
+      if (value.role == kernel::ValueRole::inout) value.base = now.at(value.base);
+    }
+    return Known{found->second, std::move(cone)};
+  }
+  auto cone = kernel::build_cone(function, roots, stored, {.name = name, .in_place = true});
+  if (!cone &&
+      function[roots[0]].kind == NodeKind::scatter) // it reads what it would update: the base is copied
+    cone = kernel::build_cone(function, roots, stored, {.name = name, .in_place = false});
+  if (!cone) return cone.failure();
+  const int number = int(entries_.size());
+  by_text_.emplace(std::move(shape.text), number);
+  entries_.push_back({std::move(shape.nodes), *cone});
+  return Known{number, std::move(*cone)};
+}
+
+} // namespace luminal::compile
