@@ -1,6 +1,10 @@
 // base/pages.cpp -- pages of mapped files.
 #include "base/pages.h"
 #include <cstdint>
+#ifdef __GLIBC__
+#include <link.h>
+#include <malloc.h>
+#endif
 #include <map>
 #include <mutex>
 #include <sys/mman.h>
@@ -8,6 +12,13 @@
 
 namespace luminal {
 namespace {
+
+/// A hint: where it fails the pages stay.
+void drop(uintptr_t begin, uintptr_t end) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;
+  if (first < last) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
 
 struct Mapped {
   std::mutex mutex;
@@ -43,11 +54,28 @@ bool is_mapped_file(std::span<const std::byte> bytes) {
 
 void drop_pages(std::span<const std::byte> bytes) {
   if (!is_mapped_file(bytes)) return; // elsewhere the values would be lost
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<uintptr_t>(bytes.data()), end = begin + bytes.size();
-  const uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;
-  // A hint: where it fails the pages stay.
-  if (first < last) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
+  drop(begin, begin + bytes.size());
+}
+
+void give_back_memory(std::string_view library) {
+#ifdef __GLIBC__
+  malloc_trim(0);
+  const auto of_library = [](dl_phdr_info* info, size_t, void* name) {
+    const std::string_view path = info->dlpi_name ? info->dlpi_name : "";
+    if (path.find(*static_cast<const std::string_view*>(name)) == std::string_view::npos) return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+      const auto& segment = info->dlpi_phdr[i];
+      // Code as it stands in the file; what is written (tables of addresses) would be lost.
+      if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_X) || (segment.p_flags & PF_W)) continue;
+      drop(info->dlpi_addr + segment.p_vaddr, info->dlpi_addr + segment.p_vaddr + segment.p_filesz);
+    }
+    return 0;
+  };
+  dl_iterate_phdr(of_library, &library);
+#else
+  (void)library;
+#endif
 }
 
 } // namespace luminal

@@ -1,7 +1,8 @@
-// base/pages.h -- pages of mapped files that are not needed any more.
+// base/pages.h -- pages of mapped files and of libraries that are not needed any more.
 #pragma once
 #include <cstddef>
 #include <span>
+#include <string_view>
 
 namespace luminal {
 
@@ -10,6 +11,10 @@ bool is_mapped_file(std::span<const std::byte> bytes);
 /// Whole pages of a MappedFile leave the memory of the process. The system may keep them as long as it has room; what is read again comes back. Other memory
 /// stays as it is.
 void drop_pages(std::span<const std::byte> bytes);
+
+/// After work that is not done again soon: free memory of the heap goes back to the system, and the code of this shared library leaves the memory of the
+/// process until it runs again.
+void give_back_memory(std::string_view library);
 
 /// For MappedFile: where files are mapped.
 void note_mapped(std::span<const std::byte> file);

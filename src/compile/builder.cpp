@@ -120,9 +120,11 @@ const Function& PlanBuilder::keep(Function function) {
 }
 
 const Function& PlanBuilder::prepared(const Function& function) {
-  const Function& plain = keep(split_tuples(module_, expand_sorts(module_, inline_calls(module_, function))));
-  Function split = splitter_.split(plain);
-  return split.nodes.empty() ? plain : keep(std::move(split));
+  const Function* plain = &function;
+  if (has_calls_or_sorts(function) || splits_tuples(function))
+    plain = &keep(split_tuples(module_, expand_sorts(module_, inline_calls(module_, function))));
+  Function split = splitter_.split(*plain);
+  return split.nodes.empty() ? *plain : keep(std::move(split));
 }
 
 const Function& PlanBuilder::checked(const Function& function) {
@@ -244,14 +246,17 @@ Result<std::vector<PlanBuilder::Action>> PlanBuilder::plan_actions(const Region&
     action.cone = std::move(known->cone);
     actions.push_back(std::move(action));
   }
+  std::map<NodeId, std::vector<NodeId>> results; // of boundaries that give tuples
+  for (NodeId id : fusion.stored)
+    if (f[id].kind == NodeKind::get) results[f[id].inputs[0]].push_back(id);
   for (NodeId id : fusion.boundaries) {
     Action action;
     action.boundary = true;
     action.roots = {id};
     action.reads.insert(f[id].inputs.begin(), f[id].inputs.end());
     action.writes.insert(id);
-    for (NodeId other : fusion.stored)
-      if (f[other].kind == NodeKind::get && f[other].inputs[0] == id) action.writes.insert(other);
+    if (const auto own = results.find(id); own != results.end())
+      action.writes.insert(own->second.begin(), own->second.end());
     actions.push_back(std::move(action));
   }
   for (Action& action : actions)

@@ -613,11 +613,11 @@ std::vector<NodeId> needed_nodes(const Region& region) {
     stack.pop_back();
     if (seen[id]) continue;
     seen[id] = true;
+    needed.push_back(id);
     if (region.given.contains(id)) continue;
     for (NodeId input : (*region.function)[id].inputs) stack.push_back(input);
   }
-  for (NodeId id = 0; id < seen.size(); id++)
-    if (seen[id]) needed.push_back(id);
+  std::ranges::sort(needed);
   return needed;
 }
 

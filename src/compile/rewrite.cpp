@@ -116,6 +116,11 @@ std::vector<NodeId> copy_into(FunctionBuilder& target, const Function& source,
   return copier.results();
 }
 
+bool has_calls_or_sorts(const Function& function) {
+  return holds(function, NodeKind::call) || holds(function, NodeKind::sort) ||
+         holds(function, NodeKind::collective);
+}
+
 Function inline_calls(const Module& module, const Function& function) {
   if (!holds(function, NodeKind::call)) return function;
   std::map<std::string_view, const Function*> functions;

@@ -143,11 +143,17 @@ bool split(FunctionBuilder& b, const Node& node, const std::vector<NodeId>& inpu
 
 } // namespace
 
+bool splits_tuples(const Function& function) {
+  return std::ranges::any_of(function.nodes, [](const Node& node) {
+    const auto* fold = std::get_if<FoldAttr>(&node.attr);
+    const auto* scan = std::get_if<ScanAttr>(&node.attr);
+    return (fold && fold->monoid.size() > 1 && Splitter<FoldAttr>(*fold).needed()) ||
+           (scan && scan->monoid.size() > 1 && Splitter<ScanAttr>(*scan).needed());
+  });
+}
+
 Function split_tuples(const Module& module, const Function& function) {
-  if (std::ranges::none_of(function.nodes, [](const Node& node) {
-        return (node.kind == NodeKind::fold || node.kind == NodeKind::scan) && node.types.size() > 1;
-      }))
-    return function;
+  if (!splits_tuples(function)) return function;
   return rebuild(
       module, function,
       [&](FunctionBuilder& b, NodeId id, const std::vector<NodeId>& copies, std::vector<NodeId>& values) {

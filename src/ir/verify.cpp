@@ -23,7 +23,7 @@ public:
       if (!names.insert(f.name).second) mistake("function @{} exists twice", f.name);
       before_.functions.reserve(module_.functions.size());
       function(f);
-      before_.functions.push_back(f); // later functions may call it
+      if (&f != &module_.functions.back()) before_.functions.push_back(f); // later functions may call it
     }
     return std::move(mistakes_);
   }

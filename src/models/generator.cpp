@@ -1,5 +1,6 @@
 // models/generator.cpp -- running a language model.
 #include "models/generator.h"
+#include "base/pages.h"
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
@@ -57,7 +58,10 @@ Generator::Generator(const ModelFile& file, const GeneratorOptions& options) {
   stop_ = compile.stop;
   if (compile.weights_id.empty()) compile.weights_id = file.identity();
   if (compile.sizes.empty()) compile.sizes = typical_sizes(model_);
-  times_.compile = timed([&] { model_.graph.compile(compile); });
+  times_.compile = timed([&] {
+    model_.graph.compile(compile);
+    give_back_memory("libLLVM"); // before the weights come
+  });
   // One step with the shortest input allocates everything and computes what is computed once.
   times_.load = timed([&] {
     int32_t zero = 0;
