@@ -674,8 +674,8 @@ def interrupt(luminal):
 
 def interrupt_early(luminal):
     """Ctrl-C ends loading at once: nothing was generated, so nothing is said. It ends a long prompt, too, with complete JSON."""
-    tokens = ",".join(str(3 + i % 200) for i in range(40000))
-    command = [luminal.program, "run", str(BUILTIN / "hf"), "--tokens", tokens, "--json", "--ctx", "50000", "-n", "1"]
+    tokens = ",".join(str(3 + i % 200) for i in range(25000))
+    command = [luminal.program, "run", str(BUILTIN / "hf"), "--tokens", tokens, "--json", "--ctx", "30000", "-n", "1"]
     process = subprocess.Popen([*command, "--no-cache"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=luminal.environment)
     until_caught(process, signal.SIGINT)
     process.send_signal(signal.SIGINT)
