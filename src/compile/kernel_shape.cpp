@@ -35,10 +35,12 @@ KernelShape shape_of(const Function& function, std::span<const NodeId> roots,
   for (size_t i = 0; i < shape.nodes.size(); i++) { // grows
     const NodeId id = shape.nodes[i];
     const Node& node = function[id];
-    const bool dense = node.kind == NodeKind::constant && !node.type().shape.empty();
+    const bool constant = node.kind == NodeKind::constant,
+               dense = constant && !node.type().shape.empty(); // a number is written into the code
     const bool is_root = std::ranges::find(roots, id) != roots.end();
     shape.text.push_back(hash_of(node.types));
-    if (node.kind == NodeKind::input || dense || (stored.contains(id) && !is_root)) { // read from memory
+    if (node.kind == NodeKind::input || dense ||
+        (stored.contains(id) && !is_root && !constant)) { // read from memory
       shape.text.push_back(uint64_t(node.kind));
       continue;
     }

@@ -51,6 +51,8 @@ Kernels kernels_of(const std::string& text) {
   k.fusion = fuse(region);
   k.stored = k.fusion.stored;
   k.stored.insert(region.given.begin(), region.given.end());
+  for (NodeId id = 0; id < f.nodes.size(); id++) // as a plan has slots for them
+    if (f[id].kind == NodeKind::constant) k.stored.insert(id);
   return k;
 }
 
