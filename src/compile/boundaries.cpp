@@ -124,7 +124,7 @@ Result<void> PlanBuilder::emit_loop(const Function& f, NodeId node, Slots& slots
     b.result(fmt::format("stack{}_next", i), b.add(scatter, {stack_params[i], values[carried + i]}),
              fmt::format("stack{}", i));
   }
-  const Function& body = checked(prepared(b.finish()));
+  const Function& body = checked(prepared(keep(b.finish())));
 
   std::vector<int> param_slots;
   std::vector<Rebinding> rebindings;
