@@ -173,10 +173,11 @@ TEST(Objects, NumbersBecomeIntegersInVectors) {
   }
 }
 
-/// All lanes of a function at once: packed multiply-adds, none for a single lane.
+/// All lanes of a function at once: packed multiply-adds, none for a single lane. Large angles alone are reduced lane by lane, in a function of their own.
 TEST(Objects, FunctionsStayInVectors) {
   const std::regex packed(R"(\tvfn?m(?:add|sub)\w+p[sd]\t|\tf(?:mla|mad|mls|msb)\t[vz])"),
-      single(R"(\tvfn?m(?:add|sub)\w+s[sd]\t|\tfn?m(?:add|sub)\t)");
+      single(R"(\tvfn?m(?:add|sub)\w+s[sd]\t|\tfn?m(?:add|sub)\t)"),
+      large_angles(R"(\nluminal\.large_angles:[^]*?\.Lfunc_end)");
   for (const char* cpu : {"haswell", "znver4", "aarch64", "neoverse-v1"})
     for (const char* function :
          {"exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "sigmoid", "gelu", "silu"})
@@ -192,7 +193,7 @@ TEST(Objects, FunctionsStayInVectors) {
                      where);
         ASSERT_TRUE(text) << text.error();
         EXPECT_TRUE(std::regex_search(*text, packed));
-        EXPECT_FALSE(std::regex_search(*text, single));
+        EXPECT_FALSE(std::regex_search(std::regex_replace(*text, large_angles, ""), single));
       }
 }
 
@@ -232,7 +233,7 @@ TEST(Objects, ReferToNothingOutside) {
     ASSERT_TRUE(code);
     std::regex call(R"(\n\s+(callq?|bl)\s+([A-Za-z_]\w*(\.\w+)*))");
     for (std::sregex_iterator it(code->begin(), code->end(), call), end; it != end; ++it)
-      EXPECT_THAT((*it)[2].str(), testing::StartsWith("luminal_kernel")) << cpu;
+      EXPECT_THAT(*code, testing::HasSubstr("\n" + (*it)[2].str() + ":")) << cpu; // it is defined here
     EXPECT_EQ(code->find(".data"), std::string::npos);
   }
 }
