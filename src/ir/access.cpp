@@ -1,6 +1,7 @@
 // ir/access.cpp -- conditions under which a node's index expressions can be computed and stay in range.
 #include "ir/access.h"
 #include "base/check.h"
+#include "expr/rebuild.h"
 #include "ir/infer.h"
 #include "ir/text_names.h"
 #include <algorithm>
@@ -31,27 +32,14 @@ Expr without_traps(Expr e) {
   if (e.is_constant() || e.is_symbol()) return e;
   std::vector<Expr> args;
   for (Expr arg : e.args()) args.push_back(without_traps(arg));
-  switch (e.kind()) {
-  case ExprKind::add: return sum(args);
-  case ExprKind::mul: return product(args);
-  case ExprKind::floordiv:
-  case ExprKind::mod: {
-    Expr divisor = args[1];
+  if (e.kind() == ExprKind::floordiv || e.kind() == ExprKind::mod) {
+    Expr& divisor = args[1];
     if (divisor.range().low == 0)
       divisor = max(divisor, 1);
     else if (divisor.range().contains(0))
       divisor += eq(divisor, 0);
-    return e.kind() == ExprKind::mod ? mod(args[0], divisor) : floordiv(args[0], divisor);
   }
-  case ExprKind::min: return min(args);
-  case ExprKind::max: return max(args);
-  case ExprKind::lt: return lt(args[0], args[1]);
-  case ExprKind::eq: return eq(args[0], args[1]);
-  case ExprKind::ne: return ne(args[0], args[1]);
-  case ExprKind::logical_and: return logical_and(args);
-  case ExprKind::logical_or: return logical_or(args);
-  default: return e;
-  }
+  return expr_detail::make(e.kind(), args);
 }
 
 bool always_computable(Expr e) {
