@@ -91,9 +91,8 @@ std::string_view to_string(Op op);
 std::optional<Op> parse_op(std::string_view name);
 /// The row whose monoid word this is.
 std::optional<Op> parse_monoid_word(std::string_view word);
-/// identity op x == x. For add 0, mul 1, max -inf or the least integer, min +inf or the greatest, bit_or 0, bit_and all ones.
-/// As a 64-bit integer for integers and bool (u64: the bit pattern).
-double identity_f64(Op op);
+/// identity op x == x, for integers and bool (u64: the bit pattern): add 0, mul 1, max the least integer, min the greatest, bit_or 0,
+/// bit_and all ones. Of floating types: ir/identity.h.
 int64_t identity_i64(Op op, DType type);
 
 /// The result type of an op on arguments of these types, or nothing: then `why` (if given) says what is expected.
