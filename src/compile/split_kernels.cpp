@@ -14,7 +14,7 @@ namespace luminal::compile {
 namespace {
 
 // Nanoseconds of one worker, for comparing parts of one kernel: no more than their ratios counts.
-constexpr double of_point = 0.0125, of_element = 1, of_byte = 0.02, of_launch = 1000;
+constexpr double of_point = 0.0125, of_element = 1, of_function = 10, of_byte = 0.02, of_launch = 1000;
 constexpr double worth_a_look = 2000; // lost by what is not tiled
 constexpr double gain = 0.8;          // of the time, or less: then values are stored
 constexpr double beside = 1.3; // windows that several products of one kernel read are not laid out for each
@@ -120,6 +120,7 @@ bool computed_in_place(const Node& node) {
 struct Product {
   NodeId fold;
   std::vector<NodeId> views; ///< of what changes from step to step, between the fold and what is stored
+  std::vector<NodeId> made;  ///< results of other folds that it reads
 };
 
 std::vector<Product> products_of(const Function& f) {
@@ -134,7 +135,7 @@ std::vector<Product> products_of(const Function& f) {
     if (!fold) continue;
     const double points = count(fold->space);
     if (points < kernel::fewest_points) continue;
-    Product product{id, {}};
+    Product product{id, {}, {}};
     double read = 0;
     std::set<NodeId> seen(node.inputs.begin(), node.inputs.end());
     for (std::vector<NodeId> stack(seen.begin(), seen.end()); !stack.empty();) {
@@ -143,6 +144,8 @@ std::vector<Product> products_of(const Function& f) {
       const Node& below = f[at];
       const bool view = below.kind == NodeKind::view;
       if (view && !fixed[at]) product.views.push_back(at);
+      if (const NodeId value = view ? below.inputs[0] : at; f[value].kind == NodeKind::get && !fixed[value])
+        product.made.push_back(value);
       if (view && !computed_in_place(f[below.inputs[0]])) {
         read += std::min(count(f[below.inputs[0]].type().shape), places(std::get<ViewAttr>(below.attr)));
       } else if (computed_in_place(below)) {
@@ -154,19 +157,46 @@ std::vector<Product> products_of(const Function& f) {
       }
     }
     std::ranges::sort(product.views);
+    std::ranges::sort(product.made);
+    product.made.erase(std::ranges::unique(product.made).begin(), product.made.end());
     if (points >= kernel::fewest_reads * std::max(read, 1.0)) products.push_back(std::move(product));
   }
   return products;
 }
 
-/// One product whose operands, and what its results meet, are read as they lie (weights in any order): it has a tiled schedule.
+/// Is a function computed of the fold's results that takes many operations?
+bool computes_more(const Function& f, NodeId fold) {
+  std::vector<bool> after(f.nodes.size());
+  after[fold] = true;
+  for (NodeId id = fold + 1; id < f.nodes.size(); id++) {
+    const Node& node = f[id];
+    after[id] = std::ranges::any_of(node.inputs, [&](NodeId input) { return after[input]; });
+    const auto* map = std::get_if<MapAttr>(&node.attr);
+    if (after[id] && map && map->user_op.empty() && row(map->op).ulp > 0.5) return true;
+  }
+  return false;
+}
+
+/// One product whose operands, and what its results meet, are read as they lie (weights in any order), with no other fold before it and no function behind it: it
+/// has a tiled schedule.
 bool is_simple(const Function& f, const std::vector<Product>& products) {
-  return products.size() == 1 && std::ranges::all_of(f.nodes, [&](const Node& node) {
+  return products.size() == 1 && products[0].made.empty() && !computes_more(f, products[0].fold) &&
+         std::ranges::all_of(f.nodes, [&](const Node& node) {
            const auto* view = std::get_if<ViewAttr>(&node.attr);
            if (!view || plainly_read(*view)) return true;
            const auto* input = std::get_if<InputAttr>(&f[node.inputs[0]].attr);
            return input && input->role == Role::weight;
          });
+}
+
+/// A result that is only read as a narrower type is stored as that.
+NodeId as_stored(const Function& f, NodeId id, const std::set<NodeId>& roots) {
+  std::vector<NodeId> readers;
+  for (NodeId reader = id + 1; reader < f.nodes.size(); reader++)
+    if (std::ranges::find(f[reader].inputs, id) != f[reader].inputs.end()) readers.push_back(reader);
+  const bool narrower = readers.size() == 1 && f[readers[0]].kind == NodeKind::cast &&
+                        bits(f[readers[0]].type().dtype) < bits(f[id].type().dtype);
+  return narrower && !roots.contains(readers[0]) ? readers[0] : id;
 }
 
 /// Does a fold read places that move along kept and summed axes at once?
@@ -212,8 +242,9 @@ KernelSplitter::Estimate KernelSplitter::time_of(const Function& part) {
       estimate.lost += fold.points * of_point * (slower / fold.rate - 1);
     }
     const double copied = kernel::copied_one_by_one(canonical.cone, made.schedule) * of_element;
-    estimate.time += copied;
-    estimate.lost += copied;
+    const double functions = kernel::functions_one_by_one(canonical.cone, made.schedule) * of_function;
+    estimate.time += copied + functions;
+    estimate.lost += copied + functions;
     for (const kernel::ConeValue& value : cone->values)
       if (value.role != kernel::ValueRole::interior)
         estimate.time += count(value.shape) * bits(value.dtype) / 8 * of_byte;
@@ -232,16 +263,18 @@ KernelSplitter::Stores KernelSplitter::stores_of(const Function& part) {
   Stores all;
   std::set<NodeId> results;
   for (const auto& result : part.results) results.insert(result.value);
-  std::set<NodeId> folds, views;
+  std::set<NodeId> folds, made, views;
   for (const Product& p : products) {
     folds.insert(p.fold);
+    made.insert(p.made.begin(), p.made.end());
     for (NodeId view : p.views)
       if (copy_of_operand(std::get<ViewAttr>(part[view].attr), part[part[view].inputs[0]].type().shape))
         views.insert(view);
   }
   for (NodeId id = 0; id < part.nodes.size(); id++)
-    if (part[id].kind == NodeKind::get && folds.contains(part[id].inputs[0]) && !results.contains(id))
-      all.results.push_back(id);
+    if (part[id].kind == NodeKind::get && !results.contains(id) &&
+        (folds.contains(part[id].inputs[0]) || made.contains(id)))
+      all.results.push_back(as_stored(part, id, results));
   all.operands.assign(views.begin(), views.end());
   if (all.empty() || all.results.size() + all.operands.size() > most_stores) return {};
   const Estimate whole = time_of(part);

@@ -2,7 +2,8 @@
 //
 // Fusion (compile/fuse.h) counts evaluations. It does not see that two products in one kernel may leave no loops for lanes, or that an operand is read through divisions,
 // minima or strides. Here each such kernel is scheduled as it is and in parts, and what the schedules make of its products (kernel/tiling.h) decides. A value is
-// stored by a fence behind it, which every later pass sees: a product's result, or an operand as a copy in the order in which the product reads it.
+// stored by a fence behind it, which every later pass sees: a product's result, a short sum that a product reads, or an operand as a copy in the order in which the
+// product reads it. A product's result is stored, too, where functions that take many operations would be computed of it without lanes.
 #pragma once
 #include "compile/fuse.h"
 #include "kernel/default_kernels.h"
@@ -20,7 +21,7 @@ public:
 
 private:
   struct Stores {
-    std::vector<NodeId> results;  ///< of folds
+    std::vector<NodeId> results;  ///< of folds, as what readers convert them to where that is narrower
     std::vector<NodeId> operands; ///< views, copied as copy_of_operand says
     bool empty() const { return results.empty() && operands.empty(); }
   };

@@ -166,4 +166,34 @@ double copied_one_by_one(const Cone& cone, const Schedule& schedule) {
   return copied;
 }
 
+double functions_one_by_one(const Cone& cone, const Schedule& schedule) {
+  double computed = 0;
+  try {
+    const Nests nests = apply(cone, versions_of(cone, schedule).back().schedule);
+    for (size_t s = 0; s < nests.cone.stages.size(); s++) {
+      const Stage& stage = nests.cone.stages[s];
+      const StageNest& nest = nests.stages[s];
+      for (const Component& c : stage.components) {
+        if (c.kind != ComponentKind::map) continue;
+        double functions = 0, points = 1;
+        visit(c.body, [&](const Formula& f) {
+          functions += f.kind == FormulaKind::op && f.user_op.empty() && row(f.op).ulp > 0.5;
+        });
+        if (functions == 0) continue;
+        bool lanes = false;
+        for (int a : c.axes) {
+          const ConeAxis& axis = nests.cone.axes[size_t(a)];
+          points *= trips_of(axis.extent);
+          lanes = lanes || std::ranges::any_of(nest.loops, [&](const StageLoop& l) {
+                    return l.kind == LoopKind::vector && depends_on_loop(nest, axis.symbol, l);
+                  });
+        }
+        if (!lanes) computed += points * functions;
+      }
+    }
+  } catch (const ScheduleFailure&) { // it does not lower either
+  }
+  return computed;
+}
+
 } // namespace luminal::kernel

@@ -22,6 +22,9 @@ inline constexpr double fewest_points = 1 << 14, fewest_reads = 4;
 /// Elements that maps of the cone write to its own scratch one by one under its schedule, without lanes that read neighbours: copies of windows that no vector can make.
 double copied_one_by_one(const Cone& cone, const Schedule& schedule);
 
+/// Transcendental functions that the cone's maps and epilogues compute for one element at a time under its schedule: as behind a sum that has all lanes.
+double functions_one_by_one(const Cone& cone, const Schedule& schedule);
+
 /// The folds of the cone under its schedule (of several versions: the one for the largest sizes), in the order of their stages.
 std::vector<TiledFold> tiled_folds(const Cone& cone, const Schedule& schedule, const MachineLimits& limits);
 

@@ -1,6 +1,8 @@
 // backend/compositions_test.cpp -- products beside each other and behind what moves elements: every kernel that multiplies has a tiled schedule, and the results are
 // those of the interpreter. Speed is asserted nowhere; loops are.
 #include "compile/builder.h"
+#include "kernel/canonical.h"
+#include "kernel/tiling.h"
 #include "luminal/luminal.h"
 #include "plans.h"
 #include <fmt/format.h>
@@ -162,6 +164,10 @@ const std::vector<Composition>& compositions() {
                     m.weight({96, 24}).matmul(m.weight({24, 64}));
          return linear(m.input({64, 64}), w);
        }},
+      {"squares of a pair, summed, before a product",
+       [](Maker& m) { return m.dense(m.input({300, 201, 2}).square().sum(-1), 80).log(); }},
+      {"a few maxima before a product",
+       [](Maker& m) { return m.dense(m.input({96, 3, 120}).max(1), 64) + m.weight({64}); }},
       {"normed sums of products",
        [](Maker& m) {
          return layer_norm(m.dense(m.input({64, 96}), 80) + m.dense(m.input({64, 40}), 80), m.weight({80}),
@@ -187,7 +193,7 @@ Bindings numbers(const Module& module, unsigned seed) {
     value.dtype = input.type.dtype;
     int64_t count = 1;
     for (Expr extent : input.type.shape) value.shape.push_back(extent.value()), count *= extent.value();
-    value.data.resize(size_t(4) * size_t(count));
+    value.data.resize(size_t(storage_bytes(value.dtype, count)));
     for (int64_t i = 0; i < count; i++)
       store_f64(value.dtype, value.data.data(), i, double(int(random() % 2001) - 1000) / 1000);
     bindings.inputs[input.name] = std::move(value);
@@ -218,6 +224,51 @@ TEST(Compositions, AreWhatTheInterpreterSays) {
     SCOPED_TRACE(c.name);
     expect_right(module_of(c.make), seed++);
   }
+}
+
+/// How often the plan's kernels compute a function that takes many operations for one element alone.
+double functions_one_by_one(const Module& module, const kernel::MachineLimits& limits) {
+  Module work = module;
+  passes::defaults().run(work);
+  compile::KernelChooser chooser({.limits = limits,
+                                  .target = codegen::CpuTarget::host(),
+                                  .cache = {},
+                                  .sizes = {},
+                                  .reproducers = {},
+                                  .pinned = {}});
+  compile::PlanBuilder builder(work, chooser);
+  const auto plan = builder.build();
+  if (!plan) throw std::runtime_error(plan.error());
+  double count = 0;
+  for (const compile::PlannedKernel& kernel : builder.kernels()) {
+    const auto problem = kernel.problem();
+    if (!problem) throw std::runtime_error(problem.error());
+    const kernel::Cone cone = kernel::canonical(problem->cone).cone;
+    count += kernel::functions_one_by_one(cone, kernel::parse_schedule(kernel.schedule));
+  }
+  return count;
+}
+
+/// Words of a dot instruction run along the sum, and so do its lanes: what is computed of the results has none there.
+TEST(Compositions, FunctionsBehindProductsHaveLanes) {
+  struct Size {
+    int64_t rows, deep, columns;
+  };
+  for (const Size& size : {Size{96, 64, 128}, Size{40, 64, 96}, Size{33, 96, 136}})
+    for (const bool narrow_type : {false, true}) {
+      const Module module = module_of([&](Maker& m) {
+        const DType dtype = narrow_type ? DType::bf16 : DType::f32;
+        const Tensor x = m.g.tensor({size.rows, size.deep}, dtype),
+                     w = m.g.weight("a", {size.columns, size.deep}, dtype),
+                     v = m.g.weight("b", {size.deep, size.columns}, dtype);
+        return linear(linear(x, w).gelu(), v).tanh();
+      });
+      SCOPED_TRACE(to_string(module));
+      kernel::MachineLimits limits = wide();
+      limits.units = {"avx512.dpbf16"};
+      EXPECT_EQ(functions_one_by_one(module, limits), 0);
+      expect_right(module, unsigned(size.rows));
+    }
 }
 
 TEST(Compositions, TheReportNamesKernelsWithoutATiledSchedule) {
