@@ -4,6 +4,7 @@
 // within e of f. A comparison whose operands overlap is uncertain: it may be off by one; what depends on it differs by at most the difference of both sides.
 #include "base/check.h"
 #include "ir/domains.h"
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -27,6 +28,23 @@ double rounded_error(DType type, double value, double spread, double ulp, double
   double error = spread + ulp * 2 * unit_roundoff(type) * magnitude +
                  std::fmax(ulp, 0.5) * least_subnormal(type) + 0x1p-52 * std::fabs(value);
   return magnitude + error > largest(type) ? infinity : error;
+}
+
+/// Is this value infinite by overflow? A row of finite arguments gives infinity otherwise only at a pole. A plan may keep a product exact until something is added
+/// to it, and may add in another order: nothing is known of an f64 that overflowed. (In narrower types the value is finite here and rounded_error says so.)
+bool overflowed(Op op, double value, const double* x, int arity) {
+  if (!std::isinf(value) || !std::all_of(x, x + arity, [](double v) { return std::isfinite(v); }))
+    return false;
+  switch (op) {
+  case Op::div: return x[1] != 0;
+  case Op::recip:
+  case Op::rsqrt:
+  case Op::pow: return x[0] != 0;
+  case Op::log:
+  case Op::log2:
+  case Op::log1p: return false;
+  default: return true;
+  }
 }
 
 /// The distance of two values, infinite where it is no number.
@@ -105,7 +123,7 @@ void BoundedDomain::apply(Op op, DType type, size_t n, Value* out, const Value* 
         f[a] = x[a].f, e[a] = x[a].e, certain &= e[a] == 0, bounded &= std::isfinite(e[a]);
       double value = r.f64(f);
       double spread = certain ? 0 : !bounded ? infinity : r.spread(f, e, value);
-      if (std::isnan(spread)) spread = infinity;
+      if (std::isnan(spread) || overflowed(op, value, f, r.arity)) spread = infinity;
       out[k] = {value, rounded_error(type, value, spread, r.ulp, r.ulp_scale), 0};
     }
   }

@@ -27,6 +27,33 @@ std::vector<std::byte> packed(DType dtype, double value) {
 /// Names stand in the table of nodes too: who looks one up compares what is found.
 uint64_t name_key(std::string_view name, bool input) { return hash64(name, input ? 2 : 1); }
 
+/// Operands of holes stand in the order in which holes read them, each once: equal nodes are equal however they were made, and their text says all of them.
+void order_holes(Attr& attr, std::vector<NodeId>& inputs) {
+  std::vector<Hole> holes = holes_of(attr);
+  const auto* fold = std::get_if<FoldAttr>(&attr);
+  const size_t fixed = fold ? fold->body_axes.size() : std::holds_alternative<ScatterAttr>(attr) ? 2 : 1;
+  std::vector<bool> read(inputs.size(), false);
+  for (const Hole& h : holes) {
+    if (h.input < int(fixed) || h.input >= int(inputs.size())) return; // refused by infer_or_throw
+    read[size_t(h.input)] = true;
+  }
+  if (holes.empty() || size_t(std::ranges::count(read, true)) + fixed != inputs.size()) return;
+  std::vector<NodeId> ordered(inputs.begin(), inputs.begin() + std::ptrdiff_t(fixed));
+  for (Hole& h : holes) {
+    const NodeId operand = inputs[size_t(h.input)];
+    const auto at = std::find(ordered.begin() + std::ptrdiff_t(fixed), ordered.end(), operand);
+    h.input = int(at - ordered.begin());
+    if (at == ordered.end()) ordered.push_back(operand);
+  }
+  inputs = std::move(ordered);
+  if (auto* view = std::get_if<ViewAttr>(&attr))
+    view->holes = std::move(holes);
+  else if (auto* scatter = std::get_if<ScatterAttr>(&attr))
+    scatter->holes = std::move(holes);
+  else
+    std::get<FoldAttr>(attr).holes = std::move(holes);
+}
+
 /// The type of a map of the table whose operands have the very same shape, which is most nodes: without copies of all types. Nothing: infer_or_throw says.
 std::optional<TensorType> type_of_map(const Function& function, const Node& node) {
   const auto* map = std::get_if<MapAttr>(&node.attr);
@@ -75,6 +102,7 @@ NodeId FunctionBuilder::insert(Attr attr, std::vector<NodeId> inputs, std::vecto
       host && host->results.empty() && !inputs.empty() && passes_input_on(host->kind))
     host->results = {function_.nodes[inputs[0]].type()};
 
+  order_holes(attr, inputs);
   Node node{kind_of(attr), std::move(attr), std::move(inputs), {}, {}, std::move(axis_names), {}};
   if (auto plain = type_of_map(function_, node)) {
     node.types.push_back(std::move(*plain));

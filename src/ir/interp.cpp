@@ -21,7 +21,7 @@ CompiledFunction& Run::compiled(const std::string& name) {
   if (!slot) {
     const Function* f = module.find(name);
     if (!f) throw Error(fmt::format("[interp] there is no function @{}", name));
-    slot = std::make_unique<CompiledFunction>(module, *f, bindings.symbols);
+    slot = std::make_unique<CompiledFunction>(module, *f, bindings.symbols, depths);
   }
   return *slot;
 }
@@ -94,7 +94,7 @@ struct EngineBase {
   virtual std::vector<InterpValue> values(Source s) = 0;
   virtual void effects_before(NodeId id) = 0;
 
-  EngineBase(const Module& module, const Bindings& bindings) : run{module, bindings, {}} {}
+  EngineBase(const Module& module, const Bindings& bindings) : run{module, bindings} {}
   const FunctionResult& find(std::string_view name) const {
     for (const FunctionResult& r : run.module.entry().results)
       if (r.name == name) return r;

@@ -17,7 +17,8 @@ namespace luminal::interp {
 struct Run {
   const Module& module;
   const Bindings& bindings;
-  std::map<std::string, std::unique_ptr<CompiledFunction>> functions; // by name
+  std::map<std::string, std::unique_ptr<CompiledFunction>> functions = {}; // by name
+  std::map<std::string_view, int> depths = function_depths(module);
 
   CompiledFunction& compiled(const std::string& name);
 };
@@ -83,6 +84,7 @@ private:
   void compute_scatter(Source s);
   void forward_call(Source s);
   void run_loop(NodeId id);
+  static void without_bound(std::vector<Value>& values, int64_t first);
   void run_host_node(NodeId id);
   HostTensor host_tensor(NodeId id);
   Argument argument_of(NodeId id);

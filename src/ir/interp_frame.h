@@ -585,23 +585,36 @@ template <class D> void Frame<D>::forward_call(Source s) {
   } else {
     std::string name;
     size_t first = 0;
+    bool open = false;
     if (auto* call = std::get_if<CallAttr>(&node.attr)) {
       name = call->function;
     } else {
       const auto& cond = std::get<CondAttr>(node.attr);
       Value choice = element(f_.resolve(node.inputs[0]), 0);
-      if (D::uncertain(choice)) fail(s.node, "the condition is within rounding error of turning");
+      open = D::uncertain(choice);
       name = choice.i ? cond.then_function : cond.else_function;
       first = 1;
     }
     Frame& frame = callee(s.node, name, first);
     const Function& f = frame.f_.function();
+    const Source made = frame.f_.resolve(f.results[size_t(s.result)].value);
+    if (open) { // rounding may choose the other branch
+      kept.values = frame.values(made);
+      without_bound(kept.values, 0);
+      kept.state = Store::State::whole;
+      return;
+    }
     kept.forward.frame = &frame;
-    kept.forward.source = frame.f_.resolve(f.results[size_t(s.result)].value);
+    kept.forward.source = made;
   }
   kept.state = Store::State::forwarded;
 }
 
+/// Rounding may change the values from `first` on in any way: it turns a condition.
+template <class D> void Frame<D>::without_bound(std::vector<Value>& values, int64_t first) {
+  if constexpr (std::is_same_v<D, BoundedDomain>)
+    for (auto k = size_t(first); k < values.size(); ++k) values[k].e = INFINITY;
+}
 template <class D> void Frame<D>::run_loop(NodeId id) {
   const Node& node = f_.function()[id];
   const auto& attr = std::get<LoopAttr>(node.attr);
@@ -622,7 +635,7 @@ template <class D> void Frame<D>::run_loop(NodeId id) {
     DType type = node.types[carried + k].dtype;
     std::fill(stacked[k].begin(), stacked[k].end(), is_float(type) ? D::from_f64(type, 0) : D::from_i64(0));
   }
-  int64_t steps = 0;
+  int64_t steps = 0, sure = count; // how many steps rounding does not decide about
   for (; steps < count; ++steps) {
     if (!attr.condition.empty()) {
       std::vector<Argument> seen = state;
@@ -631,7 +644,7 @@ template <class D> void Frame<D>::run_loop(NodeId id) {
       CompiledFunction& condition = run_.compiled(attr.condition);
       Frame frame(run_, condition, std::move(seen));
       Value go = frame.element(condition.resolve(condition.function().results[0].value), 0);
-      if (D::uncertain(go)) fail(id, "the condition is within rounding error of turning");
+      if (D::uncertain(go)) sure = std::min(sure, steps);
       if (!go.i) break;
     }
     std::vector<Argument> arguments{owned({D::from_i64(steps)})};
@@ -664,6 +677,8 @@ template <class D> void Frame<D>::run_loop(NodeId id) {
       kept.values = std::move(stacked[k - carried]);
     else
       kept.values = {D::from_i64(steps)};
+    const bool rows = k >= carried && k < results;
+    if (sure < count) without_bound(kept.values, rows ? std::ssize(kept.values) / count * sure : 0);
     kept.state = Store::State::whole;
   }
 }

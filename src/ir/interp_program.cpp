@@ -43,7 +43,8 @@ int own_depth(const Node& node, const std::map<std::string_view, int>& functions
   return node.is_tuple() || node.kind == NodeKind::scatter || node.kind == NodeKind::collective;
 }
 
-/// How many kept values wait for one another at most, counting what callees keep.
+} // namespace
+
 std::map<std::string_view, int> function_depths(const Module& module) {
   std::map<std::string_view, int> depths;
   for (const Function& f : module.functions) { // callees come first
@@ -59,10 +60,9 @@ std::map<std::string_view, int> function_depths(const Module& module) {
   return depths;
 }
 
-} // namespace
-
 CompiledFunction::CompiledFunction(const Module& module, const Function& function,
-                                   const std::map<std::string, int64_t>& symbols)
+                                   const std::map<std::string, int64_t>& symbols,
+                                   const std::map<std::string_view, int>& depths)
     : module_(module), function_(function) {
   for (Expr s : module.symbols)
     if (auto at = symbols.find(std::string(s.name())); at != symbols.end())
@@ -84,7 +84,7 @@ CompiledFunction::CompiledFunction(const Module& module, const Function& functio
     }
     extents_.push_back(std::move(results));
   }
-  decide_storage();
+  decide_storage(depths);
 }
 
 int64_t CompiledFunction::evaluate(Expr e) const {
@@ -124,7 +124,7 @@ std::vector<NodeId> CompiledFunction::effects_below(NodeId id) const {
   return effects;
 }
 
-void CompiledFunction::decide_storage() {
+void CompiledFunction::decide_storage(const std::map<std::string_view, int>& depths) {
   const size_t n = function_.nodes.size();
   std::vector<bool> asked(n, false); // as a whole
   for (const FunctionResult& r : function_.results) asked[resolve(r.value).node] = true;
@@ -132,7 +132,6 @@ void CompiledFunction::decide_storage() {
     if (is_structure(node.kind))
       for (NodeId input : node.inputs) asked[resolve(input).node] = true;
   std::vector<double> cost(n, 1);
-  const std::map<std::string_view, int> depths = function_depths(module_);
   stored_.assign(n, false);
   depth_.assign(n, 0);
   for (NodeId id = 0; id < n; ++id) {

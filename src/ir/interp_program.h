@@ -65,11 +65,16 @@ struct Program {
 
 using Extents = std::vector<int64_t>;
 
+/// How many kept values wait for one another at most in each function, counting what callees keep.
+std::map<std::string_view, int> function_depths(const Module& module);
+
 /// One function with the values of the dimension symbols put in. Programs are made on first use.
 class CompiledFunction {
 public:
+  /// `depths`: function_depths of the module.
   CompiledFunction(const Module& module, const Function& function,
-                   const std::map<std::string, int64_t>& symbols);
+                   const std::map<std::string, int64_t>& symbols,
+                   const std::map<std::string_view, int>& depths);
 
   const Function& function() const { return function_; }
   /// Extents of a result of a node.
@@ -109,7 +114,7 @@ public:
 
 private:
   friend class Compiler;
-  void decide_storage();
+  void decide_storage(const std::map<std::string_view, int>& depths);
   const Module& module_;
   const Function& function_;
   ExprMap<Expr> dimensions_;

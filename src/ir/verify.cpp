@@ -4,6 +4,7 @@
 #include "ir/placement.h"
 #include "ir/text_names.h"
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <set>
 
@@ -163,10 +164,17 @@ private:
     if (fresh) at->second = broken_law(*m, bodies);
     if (at->second) mistake("{}: [{}] this is no monoid: {}", where, to_string(node.kind), *at->second);
   }
-  /// Some monoids are monoids on the states that elements make only (sorted lists): bodies that may be partial states are tried as elements, too.
+  /// Some monoids are monoids on the states that elements make only (sorted lists): bodies that may be partial states are tried as elements, too. The laws hold for
+  /// finite elements; at the ends of a type (all of a softmax masked) the value is what a fold from the identity gives. So an infinite constant is held to them as
+  /// it stands, and else as any body is whose values are not known.
   static std::optional<std::string> broken_law(const Monoid& m,
                                                const std::vector<std::optional<double>>& bodies) {
     auto first = check_monoid_laws(m, 8, bodies);
+    if (auto finite = bodies; first) {
+      for (auto& body : finite)
+        if (body && !std::isfinite(*body)) body.reset();
+      if (finite != bodies) return broken_law(m, finite);
+    }
     std::vector<size_t> lists; // components that may be places of a list
     for (size_t c = 1; c < bodies.size() && lists.size() < 4; ++c)
       if (const Op op = m.components()[c].op; (op == Op::max || op == Op::min) && !bodies[c])

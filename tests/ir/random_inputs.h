@@ -21,6 +21,14 @@ inline int64_t extent_of(Expr e, const std::map<std::string, int64_t>& sizes) {
   return *evaluate(e, bound);
 }
 
+/// to[i] = from[at], of one type.
+inline void copy_element(const HostTensor& from, int64_t at, HostTensor& to, int64_t i) {
+  if (is_float(to.dtype))
+    store_f64(to.dtype, to.data.data(), i, from.at(at));
+  else
+    store_i64(to.dtype, to.data.data(), i, load_i64(from.dtype, from.data.data(), at));
+}
+
 struct RandomInput {
   enum class Style : uint8_t { small, uniform, special, ramp, same, limits, index, nonzero };
   std::string name;

@@ -1,6 +1,7 @@
 // tests/ir/shrink.h -- makes a module that fails small: results and nodes go, values become inputs, extents shrink, data become plain, while it still fails.
 #pragma once
 #include "ir/naive_interp.h"
+#include "ir/random_inputs.h"
 #include "luminal/error.h"
 #include <cmath>
 #include <functional>
@@ -198,7 +199,7 @@ private:
             if (rest % t.shape[d] >= old.shape[d]) return false;
             from += rest % t.shape[d] * stride;
           }
-          copy(old, from, t, i);
+          copy_element(old, from, t, i);
         }
         next.bindings.inputs[input.name] = t;
       }
@@ -207,13 +208,6 @@ private:
       return false;
     }
   }
-  static void copy(const HostTensor& from, int64_t at, HostTensor& to, int64_t i) {
-    if (is_float(to.dtype))
-      store_f64(to.dtype, to.data.data(), i, from.at(at));
-    else
-      store_i64(to.dtype, to.data.data(), i, load_i64(from.dtype, from.data.data(), at));
-  }
-
   bool plainer_inputs() {
     bool any = false;
     for (const auto& [name, value] : std::map(best_.bindings.inputs)) {

@@ -259,5 +259,27 @@ TEST(Text, ConditionsGiveFoldsTheAxesThatTheyName) {
             "f32[2]");
 }
 
+/// Text names the operand of each hole, and equal names are one operand: so are equal inputs of a node that nobody wrote as text.
+TEST(Text, HolesThatReadOneOperandShareIt) {
+  FunctionBuilder b("main");
+  const NodeId x = b.input("x", {DType::f32, {4, 5}}), i = b.input("i", {DType::i32, {3}}),
+               j = b.input("j", {DType::i32, {3}});
+  const Interval range{0, 3};
+  auto gather = [&](std::vector<NodeId> inputs, int first, int second) {
+    ViewAttr view{.map = {hole_symbol(0, range), hole_symbol(1, range)}, .shape = {3}};
+    view.holes = {{first, {0}, range}, {second, {0}, range}};
+    return b.add(view, std::move(inputs));
+  };
+  const NodeId twice = gather({x, i, i}, 1, 2);
+  EXPECT_EQ(twice, gather({x, i}, 1, 1)); // one node
+  const NodeId turned = gather({x, j, i}, 2, 1);
+  EXPECT_EQ(turned, gather({x, i, j}, 1, 2));
+  b.result("twice", twice);
+  b.result("turned", turned);
+  Module module;
+  module.functions.push_back(b.finish());
+  EXPECT_TRUE(same_module(module, parse_module(to_string(module))));
+}
+
 } // namespace
 } // namespace luminal

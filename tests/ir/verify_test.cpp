@@ -126,6 +126,34 @@ TEST(Verify, Mistakes) {
   }
 }
 
+/// The laws hold for every value of a body short of the ends of its type; a constant at an end is a body like any other.
+TEST(Verify, InfiniteConstantsAreBodiesOfMonoids) {
+  for (const char* m : {"inf", "-inf", "nan", "-2"})
+    for (const char* s : {"1", "inf", "-inf", "0"}) {
+      const Module module = parse_module(std::string(R"(
+fn @main(%v: f32[7]) {
+  %m = const f32 )") + m + R"(
+  %s = const f32 )" + s + R"(
+  %f = fold [k: 7] over [k] {
+      max %m[];
+      sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %s[];
+      sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %v[k] }
+  %l = get %f, 1
+  %o = get %f, 2
+  return l = %l, o = %o
+})");
+      EXPECT_THAT(verify(module), testing::IsEmpty()) << m << " " << s;
+    }
+  EXPECT_THROW(parse_module(R"(
+fn @main(%v: f32[7]) {
+  %m = const f32 -inf
+  %f = fold [k: 7] over [k] { max %m[]; sum(self * 2) %v[k] }
+  %l = get %f, 1
+  return l = %l
+})"),
+               Error);
+}
+
 TEST(Verify, TheBuilderRefusesAtTheCallersLine) {
   FunctionBuilder b("f");
   NodeId x = b.input("x", {DType::f32, {4, 3}}), y = b.input("y", {DType::f32, {5, 2}});
