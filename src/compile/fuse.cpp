@@ -215,7 +215,8 @@ private:
   /// A kernel has an end: a value beyond so many operations is stored, and begins a kernel of its own. Compilers take more than linear time, and gain nothing.
   bool overflows(NodeId id) {
     const Node& node = f_[id];
-    if (node.kind != NodeKind::map && node.kind != NodeKind::cast) return false;
+    if (node.kind != NodeKind::map && node.kind != NodeKind::cast && node.kind != NodeKind::view)
+      return false;
     const double own = operations(node) * double(std::max<size_t>(1, demands_[id].size()));
     return std::ranges::any_of(kernels_of_[id],
                                [&](NodeId kernel) { return operations_[kernel] + own > most_operations; });

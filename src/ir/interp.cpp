@@ -184,6 +184,28 @@ void check_symbols(const Module& module, const Bindings& bindings) {
   }
 }
 
+/// Each call inside of a call takes a piece of the stack.
+void check_nesting(const Module& module) {
+  constexpr int most = 8000;
+  std::map<std::string_view, int> depths; // callees come first
+  for (const Function& f : module.functions) {
+    int deepest = 0;
+    const auto calls = [&](const std::string& name) {
+      if (auto at = depths.find(name); at != depths.end()) deepest = std::max(deepest, at->second + 1);
+    };
+    for (const Node& node : f.nodes) {
+      if (auto* call = std::get_if<CallAttr>(&node.attr)) calls(call->function);
+      if (auto* loop = std::get_if<LoopAttr>(&node.attr)) calls(loop->body), calls(loop->condition);
+      if (auto* cond = std::get_if<CondAttr>(&node.attr))
+        calls(cond->then_function), calls(cond->else_function);
+    }
+    depths[f.name] = deepest;
+  }
+  if (const int deepest = depths[module.entry().name]; deepest > most)
+    throw Error(fmt::format("[call] @{}: its calls are nested {} deep, at most {} are interpreted",
+                            module.entry().name, deepest, most));
+}
+
 struct HostRegistry {
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<const HostFunction>, std::less<>> functions;
@@ -220,6 +242,7 @@ struct Interpreter::Impl {
 Interpreter::Interpreter(const Module& module, const Bindings& bindings, InterpMode mode) {
   if (module.functions.empty()) throw Error("[interp] the module has no function");
   check_symbols(module, bindings);
+  check_nesting(module);
   impl_ = std::make_unique<Impl>();
   auto& engine = impl_->engine;
   switch (mode) {

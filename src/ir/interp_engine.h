@@ -129,6 +129,7 @@ public:
       input_error_.assign(state_.size(), 0);
       large_.assign(state_.size(), 1);
       small_.assign(state_.size(), 1);
+      open_.assign(state_.size(), 0);
     }
     count_ = 0;
   }
@@ -166,6 +167,8 @@ private:
         small_[c] *= x > element[c].e && x - element[c].e < 1 ? x - element[c].e : 1;
       }
       if (component.op != Op::add || !is_float(component.dtype)) continue;
+      // A plan multiplies by a factor that all of T makes: 0 where T selects 0, and 0 * inf is NaN.
+      if (!component.plain && !std::isfinite(element[c].f)) open_[c] = 1;
       if (component.plain) {
         moved[c] = magnitude_[c] + std::fabs(element[c].f) + element[c].e;
         input_error_[c] += element[c].e;
@@ -199,7 +202,9 @@ private:
         (large_[c] > largest(component.dtype) / 2 ||
          small_[c] < least_subnormal(component.dtype) / unit_roundoff(component.dtype)))
       v.e = std::numeric_limits<double>::infinity();
-    if (component.op != Op::add || !is_float(component.dtype) || count_ < 2 || std::isnan(v.f)) return;
+    if (open_[c]) v.e = std::numeric_limits<double>::infinity();
+    if (component.op != Op::add || !is_float(component.dtype) || count_ < 2 || std::isnan(v.f) || open_[c])
+      return;
     double order =
         double(count_ - 1) * (unit_roundoff(component.dtype) + 0x1p-53) * magnitude_[c] * (1 + 1e-6) +
         double(count_) * least_subnormal(component.dtype);
@@ -210,6 +215,7 @@ private:
   const TypedMonoid& monoid_;
   std::vector<Value> state_, work_;
   std::vector<double> magnitude_, input_error_, large_, small_; // bounded
+  std::vector<uint8_t> open_;                                   // bounded: nothing can be said
   int64_t count_ = 0;
 };
 

@@ -73,8 +73,8 @@ bool Node::is_tuple() const {
 }
 
 const Function* Module::find(std::string_view name) const {
-  for (const Function& f : functions)
-    if (f.name == name) return &f;
+  for (size_t k = functions.size(); k-- > 0;) // a caller mostly stands right behind what it calls
+    if (functions[k].name == name) return &functions[k];
   return nullptr;
 }
 

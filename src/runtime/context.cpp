@@ -233,10 +233,11 @@ luminal::Result<void> Context::load() {
       for (const Step& inner : *part) place(inner);
   };
   for (const Step& step : plan.load_steps) place(step);
-  if (auto done = refresh(); !done) return done;
   loading_ = true;
-  auto done = run_steps(plan.load_steps, arena->data());
+  auto done = refresh();
+  if (done) done = run_steps(plan.load_steps, arena->data());
   loading_ = false;
+  stale_ = true; // what assumptions say is for the first step to tell
   if (!done) return done;
   for (int s : placed) addresses_[size_t(s)] = nullptr;
   for (int s : there) {
@@ -303,7 +304,7 @@ luminal::Result<void> Context::refresh() {
     work_us_[k] = double(points) * plan.kernels[k].point_ns * 1e-3;
   }
   for (Expr assumption : plan.assumptions)
-    if (size_values_[at++] == 0)
+    if (size_values_[at++] == 0 && !loading_) // nobody has chosen the dimensions yet when weights are loaded
       return Failure{fmt::format("the dimensions break what the plan was made for: {} ({})",
                                  to_string(assumption), symbol_values(assumption))};
   for (size_t c = 0; c < conditions_.size(); c++) { // one that cannot be computed does not hold

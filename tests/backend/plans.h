@@ -29,7 +29,8 @@ struct Running {
   }
 
   /// Inputs of every role; symbols.
-  std::unique_ptr<runtime::Context> start(const Module& module, const Bindings& bindings) {
+  std::unique_ptr<runtime::Context> start(const Module& module, const Bindings& bindings,
+                                          const runtime::ContextOptions& options = {}) {
     auto role_of = [&](const std::string& name) {
       for (NodeId id : module.entry().params)
         if (std::get<InputAttr>(module.entry()[id].attr).name == name)
@@ -38,7 +39,7 @@ struct Running {
     };
     for (const auto& [name, value] : bindings.inputs)
       if (role_of(name) == Role::weight) store->copy_weight(name, value.data).value();
-    auto context = runtime::Context::create(executable, store).value();
+    auto context = runtime::Context::create(executable, store, options).value();
     for (const auto& [name, value] : bindings.symbols) context->set_symbol(name, value).value();
     for (const auto& [name, value] : bindings.inputs) {
       if (role_of(name) == Role::argument) {

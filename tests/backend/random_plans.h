@@ -3,6 +3,7 @@
 #include "formats/safetensors.h"
 #include "ir/random_module.h"
 #include "ir/shrink.h"
+#include "luminal/debug.h"
 #include "plans.h"
 #include "tensor/effects.h"
 #include <csignal>
@@ -29,8 +30,9 @@ inline bool same_element(const HostTensor& a, const std::byte* b, int64_t i) {
   return x == y || (std::isnan(x) && std::isnan(y));
 }
 
-/// What is wrong with the module on these inputs, or nothing. exact: every plan must give the interpreter's values.
-inline std::optional<std::string> wrong(const Failing& f, int threads, bool exact, Counts& counts) {
+/// What is wrong with a plan's results on these inputs, or nothing. exact: every plan must give the interpreter's values.
+inline std::optional<std::string> wrong_results(const Failing& f, runtime::Context& context, bool exact,
+                                                Counts& counts) {
   const auto naive = interpret_naively(f.module, f.bindings);
   Interpreter rounded(f.module, f.bindings);
   for (const FunctionResult& r : f.module.entry().results) {
@@ -40,13 +42,11 @@ inline std::optional<std::string> wrong(const Failing& f, int threads, bool exac
         return fmt::format("{} element {}: {} by the naive interpreter, {} by the other one", r.name, i,
                            want.at(i), again.at(i));
   }
-  Running running(f.module, threads);
-  auto context = running.start(f.module, f.bindings);
-  if (auto done = context->run(); !done) return "the run fails: " + done.error();
+  if (auto done = context.run(); !done) return "the run fails: " + done.error();
   Interpreter bounded(f.module, f.bindings, InterpMode::bounded);
   for (const FunctionResult& r : f.module.entry().results) {
     const HostTensor& want = naive.at(r.name);
-    auto got = context->result(r.name).value();
+    auto got = context.result(r.name).value();
     if (int64_t(got.bytes.size()) < storage_bytes(want.dtype, want.count()))
       return r.name + " has too few bytes";
     if (exact) {
@@ -77,6 +77,26 @@ inline std::optional<std::string> wrong(const Failing& f, int threads, bool exac
                            b.value, slack);
     }
   }
+  return {};
+}
+
+/// Two steps: the second one begins with the states that the first one left.
+inline std::optional<std::string> wrong(const Failing& f, int threads, bool exact, Counts& counts) {
+  Running running(f.module, threads);
+  auto context = running.start(f.module, f.bindings, {.host = run_host_effect});
+  if (auto text = wrong_results(f, *context, exact, counts)) return text;
+  Failing next = f;
+  bool states = false;
+  for (NodeId id : f.module.entry().params) {
+    const auto& input = std::get<InputAttr>(f.module.entry()[id].attr);
+    if (input.role != Role::state) continue;
+    states = true;
+    const auto memory = context->state(input.name).value();
+    HostTensor& value = next.bindings.inputs.at(input.name);
+    std::copy_n(memory.bytes.begin(), value.data.size(), value.data.begin());
+  }
+  if (!states) return {};
+  if (auto text = wrong_results(next, *context, exact, counts)) return "in the second step, " + *text;
   return {};
 }
 
@@ -127,20 +147,49 @@ inline Failing module_of(uint64_t seed, int which, bool exact) {
   return {g.module, g.bindings(which)};
 }
 
+/// The module with its 4-bit inputs, which no file holds, read from bytes: an element of the bytes holds two of them.
+inline Failing with_bytes(const Failing& f) {
+  const Function& from = f.module.entry();
+  Failing next = f;
+  FunctionBuilder b(from.name, &next.module);
+  std::vector<NodeId> made;
+  for (const Node& node : from.nodes) {
+    const auto* input = std::get_if<InputAttr>(&node.attr);
+    if (!input || bits(input->type.dtype) != 4 || input->role == Role::state) {
+      std::vector<NodeId> inputs;
+      for (NodeId id : node.inputs) inputs.push_back(made[id]);
+      made.push_back(node.kind == NodeKind::get ? b.get(inputs[0], std::get<GetAttr>(node.attr).index)
+                                                : b.add(node.attr, inputs));
+      continue;
+    }
+    Expr flat = 0;
+    const Shape& shape = input->type.shape;
+    for (size_t d = 0; d < shape.size(); ++d) flat = flat * shape[d] + axis_symbol(int(d), shape[d]);
+    const NodeId bytes = b.input(input->name, {DType::u8, {floordiv(product(shape) + 1, 2)}}, input->role);
+    made.push_back(b.view(b.bitcast(bytes, input->type.dtype), shape, {flat}));
+    HostTensor& data = next.bindings.inputs.at(input->name);
+    data.dtype = DType::u8;
+    data.shape = {int64_t(data.data.size())};
+  }
+  for (const FunctionResult& r : from.results) b.result(r.name, made[r.value], r.state, r.after);
+  next.module.functions.back() = b.finish();
+  return next;
+}
+
 /// Files that `luminal eval FILE.lum -i FILE.safetensors` takes, in the folder of the environment variable LUMINAL_RANDOM_FAILURES.
-inline void save(uint64_t seed, const Failing& f) {
+inline void save(uint64_t seed, const Failing& failing) {
   const char* folder = std::getenv("LUMINAL_RANDOM_FAILURES");
   if (!folder) return;
+  const Failing f = with_bytes(failing);
   const std::string path = fmt::format("{}/{}", folder, seed);
   std::ofstream(path + ".lum") << replay_text(f);
   std::vector<TensorView> views;
   for (const auto& [name, t] : f.bindings.inputs)
-    for (StorageType type = StorageType::f64; type <= StorageType::boolean; type = StorageType(int(type) + 1))
-      if (dtype_of_storage(type) == t.dtype) {
-        TensorView v;
-        v.name = name, v.type = type, v.shape = t.shape, v.bytes = t.data;
-        views.push_back(v);
-      }
+    if (const auto type = storage_of_dtype(t.dtype)) {
+      TensorView v;
+      v.name = name, v.type = *type, v.shape = t.shape, v.bytes = t.data;
+      views.push_back(v);
+    }
   (void)save_safetensors(path + ".safetensors", views);
 }
 
@@ -151,6 +200,7 @@ inline void check_random_plans(uint64_t first, uint64_t count) {
     first = std::strtoull(other, &end, 10);
     count = *end == ':' ? std::strtoull(end + 1, nullptr, 10) : 1;
   }
+  set_print_sink([](std::string_view) {}); // what effects print is of no interest
   auto* shared = static_cast<Shared*>(
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(shared, MAP_FAILED);

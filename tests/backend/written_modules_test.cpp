@@ -471,6 +471,39 @@ fn @main(%x: f32[4], %i: u64[9]) {{
 
 TEST(WrittenModules, ALongChainOfCallsIsCompiled) { EXPECT_EQ(refused(call_chain(3000, 1)), ""); }
 
+/// Views alone make no operation, and still a kernel ends.
+TEST(WrittenModules, ALongChainOfViewsIsCompiled) {
+  std::string text = "fn @f0(%x: f32[4]) {\n  %y = view %x [i: 4] -> [3 - i]\n  return y = %y\n}\n";
+  for (int k = 1; k < 5001; k++)
+    text += fmt::format("fn @f{}(%x: f32[4]) {{\n  %c = call @f{}(%x)\n  %d = get %c, 0\n"
+                        "  %y = view %d [i: 4] -> [3 - i]\n  return y = %y\n}}\n",
+                        k, k - 1);
+  EXPECT_EQ(refused(text), "");
+}
+
+/// Dimensions have no sizes yet when weights are loaded: what the module assumes of them is asked at the first step.
+TEST(WrittenModules, WeightsAreLoadedWhateverIsAssumedOfDimensions) {
+  const char* text = R"(
+symbol n: 1..4
+assume n >= 2
+fn @main(weight %w: f32[3], %x: f32[n]) {
+  %s = sort %w along 0 descending
+  %t = get %s, 0
+  %y = neg %x
+  return t = %t, y = %y
+}
+)";
+  expect_plan(text, {{"n", 3}});
+  const Module module = parse_module(text);
+  Bindings bindings = inputs_of(module, {{"n", 1}}, false);
+  bindings.inputs.erase("x");
+  Running running(module);
+  auto context = running.start(module, bindings);
+  const auto done = context->run();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error(), "the dimensions break what the plan was made for: n >= 2 (n = 1)");
+}
+
 TEST(WrittenModules, CollectivesOfOneMemberAreTheirOperand) {
   const char* text =
       "fn @main(%x: f32[8]) {{\n  %y = collective {} \"tp:{}\" axis 0 %x\n  return y = %y\n}}\n";

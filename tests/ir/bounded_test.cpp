@@ -150,5 +150,24 @@ fn @main(%h: f32, %w: f32) {
   EXPECT_LT(c.values("sum", InterpMode::bounded)[0].error, 1e-6);
 }
 
+/// A plan multiplies an infinite body by a factor of 0 where the term selects 0.
+TEST(Bounded, SaysNothingOfInfiniteBodiesThatAFactorMoves) {
+  Case c(R"(fn @main(%x: f32[3, 3], %w: f32[3, 3]) {
+    %f = fold [i: 3, k: 3] over [k] {
+        max %x[i, k];
+        sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %w[i, k] }
+    %m = get %f, 0
+    %s = get %f, 1
+    return m = %m, s = %s
+  })");
+  c.with("x", f32({3, 3}, {0, -infinity, 1, 0, -infinity, 1, 2, 3, 4}))
+      .with("w", f32({3, 3}, {1, infinity, 1, 1, 2, 3, 1, NAN, 1}));
+  const auto m = c.values("m", InterpMode::bounded), s = c.values("s", InterpMode::bounded);
+  EXPECT_EQ(m[0].error, 0);
+  EXPECT_EQ(s[0].error, infinity);
+  EXPECT_LT(s[1].error, 1e-5);
+  EXPECT_EQ(s[2].error, infinity);
+}
+
 } // namespace
 } // namespace luminal

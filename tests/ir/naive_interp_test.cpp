@@ -198,6 +198,32 @@ fn @main(%x: bool[2], %v: bool[2, m], %n: i32[2]) {
   EXPECT_EQ(results["z"].at(0), 0);
 }
 
+/// Functions that call the one before them: many are computed, more are refused at once.
+TEST(NaiveInterpreter, ChainsOfCallsHaveALimit) {
+  auto chain = [](int count) {
+    std::string text = "fn @f0(%x: f32[2]) {\n  %y = neg %x\n  return y = %y\n}\n";
+    for (int k = 1; k <= count; ++k)
+      text += fmt::format("fn @f{}(%x: f32[2]) {{\n  %c = call @f{}(%x)\n  %d = get %c, 0\n  %y = neg %d\n"
+                          "  return y = %y\n}}\n",
+                          k, k - 1);
+    return parse_module(text);
+  };
+  Bindings bindings;
+  bindings.inputs["x"] = host_tensor(DType::f32, {2}, std::vector<double>{1, 2});
+  EXPECT_EQ(both(chain(6000), bindings).at("y").at(1), -2);
+  const Module deep = chain(8001);
+  for (bool naive : {false, true}) try {
+      if (naive)
+        (void)interpret_naively(deep, bindings);
+      else
+        (void)Interpreter(deep, bindings).run();
+      FAIL() << "not refused";
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()),
+                "[call] @f8001: its calls are nested 8001 deep, at most 8000 are interpreted");
+    }
+}
+
 TEST(Identities, AnInfinityInAProgramIsTheEndOfATypeThatHasNone) {
   Case c(R"(
 fn @main(%a: f8e4m3[6]) {
