@@ -287,10 +287,11 @@ private:
     double share = 1;
     for (Expr condition : conditions)
       if (const auto turns = remainder_of(condition); turns && turns->second <= most_parts) {
+        const auto rounds = std::min(turns->second, int64_t(largest(turns->first)) + 1); // a short axis
         int64_t some = 0;
-        for (int64_t r = 0; r < turns->second; r++)
+        for (int64_t r = 0; r < rounds; r++)
           some += prove(substitute(condition, {{turns->first, Expr(r)}})) != Truth::no;
-        share = std::min(share, double(some) / double(turns->second));
+        share = std::min(share, double(some) / double(rounds));
       }
     for (auto& [axis, part] : parts) {
       const double length = part.second - part.first;

@@ -471,6 +471,16 @@ fn @main(%x: f32[4], %i: u64[9]) {{
 
 TEST(WrittenModules, ALongChainOfCallsIsCompiled) { EXPECT_EQ(refused(call_chain(3000, 1)), ""); }
 
+TEST(WrittenModules, ConditionsOnRemaindersThatAShortAxisNeverHas) {
+  expect_plan(R"(
+fn @main(%x: f32[4], %i: u64[1]) {
+  %y = view %x [k: 4, j: 1] with h = %i[j] in 0..4 clamp -> [h] where k < 1 fill 1.25
+  %z = view %y [k: 3] -> [(k + 3) % 4, 0]
+  return z = %z
+}
+)");
+}
+
 /// Views alone make no operation, and still a kernel ends.
 TEST(WrittenModules, ALongChainOfViewsIsCompiled) {
   std::string text = "fn @f0(%x: f32[4]) {\n  %y = view %x [i: 4] -> [3 - i]\n  return y = %y\n}\n";
