@@ -119,12 +119,17 @@ const Function& PlanBuilder::keep(Function function) {
   return functions_.back();
 }
 
-const Function& PlanBuilder::prepared(const Function& function) {
+const Function& PlanBuilder::prepared(const Function& function, StepFusion* fusion) {
   const Function* plain = &function;
   if (has_calls_or_sorts(function) || splits_tuples(function))
     plain = &keep(split_tuples(module_, expand_sorts(module_, inline_calls(module_, function))));
-  Function split = splitter_.split(*plain);
-  return split.nodes.empty() ? *plain : keep(std::move(split));
+  KernelSplitter::Split split = splitter_.split(*plain);
+  const Function& result = split.function.nodes.empty() ? *plain : keep(std::move(split.function));
+  if (fusion) {
+    *fusion = std::move(split.fusion);
+    fusion->step.function = &result;
+  }
+  return result;
 }
 
 const Function& PlanBuilder::checked(const Function& function) {
@@ -162,9 +167,11 @@ int PlanBuilder::slot_of(const Function& f, const Slots& slots, NodeId origin, i
 
 Result<runtime::Plan> PlanBuilder::build() {
   if (auto why = too_much_to_inline(module_)) return Failure{*why};
-  const Function& plain = prepared(module_.entry());
-  PackedFunction packed = pack_constants(plain, chooser_.limits());
-  const Function& f = checked(packed.function.nodes.empty() ? plain : keep(std::move(packed.function)));
+  StepFusion known;
+  const Function& plain = prepared(module_.entry(), &known);
+  PackedFunction packed = pack_constants(plain, chooser_.limits(), known);
+  const bool as_it_was = packed.function.nodes.empty(); // then its kernels are known already
+  const Function& f = checked(as_it_was ? plain : keep(std::move(packed.function)));
   plan_.name = f.name;
   plan_.symbols = module_.symbols;
   plan_.assumptions = module_.assumptions;
@@ -189,7 +196,7 @@ Result<runtime::Plan> PlanBuilder::build() {
   }
 
   Region load = region;
-  load.wanted = packed.load_values ? *packed.load_values : load_time_values(region);
+  load.wanted = as_it_was ? known.load_values : load_time_values(region);
   for (const auto& [panels, from] : packed.panels) { // they are all that is read of it
     std::erase(load.wanted, from);
     load.wanted.push_back(panels);
@@ -210,8 +217,8 @@ Result<runtime::Plan> PlanBuilder::build() {
     plan_.load_arena_bytes = place_in_arena(plan_.load_steps, plan_.slots);
   }
 
-  if (packed.given != region.given) packed.fusion.reset();
-  auto steps = lower(region, slots, rebindings, std::move(packed.fusion));
+  auto steps =
+      lower(region, slots, rebindings, as_it_was ? std::optional(std::move(known.fusion)) : std::nullopt);
   if (!steps) return steps.failure();
   plan_.steps = std::move(*steps);
   for (const auto& result : f.results) plan_.results.push_back({result.name, slots.at(result.value)});

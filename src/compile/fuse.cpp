@@ -232,12 +232,21 @@ private:
 
   std::vector<Expr> through(const Shape& reader_shape, const std::vector<Expr>& map,
                             const std::vector<Expr>& at) {
+    std::vector<Expr> axes; // of an extent of 1 it is 0
+    for (size_t d = 0; d < reader_shape.size(); d++) axes.push_back(axis_symbol(int(d), reader_shape[d]));
     ExprMap<Expr> replace;
-    for (size_t d = 0; d < reader_shape.size(); d++)
-      if (Expr axis = axis_symbol(int(d), reader_shape[d]); axis.is_symbol())
-        replace[axis] = at[d]; // of an extent of 1 it is 0
     std::vector<Expr> result;
-    for (Expr e : map) result.push_back(replace_axes(e, replace));
+    for (Expr e : map) {
+      if (e.is_constant() || e.is_symbol()) { // mostly
+        const auto axis = e.is_symbol() ? std::ranges::find(axes, e) : axes.end();
+        result.push_back(axis == axes.end() ? e : at[size_t(axis - axes.begin())]);
+        continue;
+      }
+      if (replace.empty())
+        for (size_t d = 0; d < axes.size(); d++)
+          if (axes[d].is_symbol()) replace[axes[d]] = at[d];
+      result.push_back(replace_axes(e, replace));
+    }
     return result;
   }
   /// Of what depends on one axis of the root, by its remainder alone: the axis and how often the remainders come round.
@@ -690,6 +699,17 @@ std::vector<NodeId> load_time_values(const Region& region) {
   const std::vector<NodeId> read = needed_nodes(step);
   std::erase_if(chosen, [&](NodeId id) { return !std::ranges::binary_search(read, id); });
   return chosen;
+}
+
+StepFusion fuse_step(const Function& f) {
+  StepFusion known;
+  known.step.function = &f;
+  known.step.given.insert(f.params.begin(), f.params.end());
+  for (const auto& result : f.results) known.step.wanted.push_back(result.value);
+  known.load_values = load_time_values(known.step);
+  known.step.given.insert(known.load_values.begin(), known.load_values.end());
+  known.fusion = fuse(known.step);
+  return known;
 }
 
 void KernelGraph::add_edge(int from, int to) {

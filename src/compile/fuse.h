@@ -34,6 +34,15 @@ Fusion fuse(const Region& region);
 /// Values that depend on weights and constants only and are worth computing once: no larger than what they are made from, or tables made from nothing.
 std::vector<NodeId> load_time_values(const Region& region);
 
+/// What a function computes from its parameters at each step, with the values that are there when it begins: its weights' (load_time_values). Passes that look at the same
+/// function hand it on.
+struct StepFusion {
+  Region step;
+  std::vector<NodeId> load_values;
+  Fusion fusion;
+};
+StepFusion fuse_step(const Function& function);
+
 /// A graph of kernels that only ever merges without making a cycle.
 class KernelGraph {
 public:

@@ -21,9 +21,6 @@ struct Wish {
 struct Wishes {
   std::map<NodeId, Wish> panels;                  ///< by constant
   std::map<NodeId, std::vector<Border>> bordered; ///< by fold
-  std::optional<std::vector<NodeId>> load_values = {};
-  std::optional<Fusion> fusion = {};
-  std::set<NodeId> given = {};
 };
 
 /// A copy of what lies in another order: what it is copied into is free to choose.
@@ -39,11 +36,7 @@ bool is_copy(const Function& f, NodeId id) {
 bool to_f32(const Node& node) { return node.kind == NodeKind::cast && node.type().dtype == DType::f32; }
 
 /// What the kernels of a step ask for; constants and copies that some kernel wants as they are have no wish.
-Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits) {
-  Region region;
-  region.function = &f;
-  region.given.insert(f.params.begin(), f.params.end());
-  for (const auto& result : f.results) region.wanted.push_back(result.value);
+Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const StepFusion& known_step) {
   std::set<NodeId> constants;
   for (NodeId id : f.params)
     if (std::get<InputAttr>(f[id].attr).role == Role::weight) constants.insert(id);
@@ -55,8 +48,10 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits) {
   for (NodeId id = 0; id < f.nodes.size(); id++)
     if (is_copy(f, id) && users[f[id].inputs[0]] == 1) copies.insert(id);
   if (constants.empty() && copies.empty()) return Wishes{};
+  const Region& region = known_step.step;
   Region load = region;
-  load.wanted = load_time_values(region);
+  load.given = {f.params.begin(), f.params.end()};
+  load.wanted = known_step.load_values;
   // What load steps read, too, stays as it is.
   std::set<NodeId> kept;
   for (NodeId id : needed_nodes(load))
@@ -64,7 +59,6 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits) {
   for (const auto& result : f.results) kept.insert(result.value);
   for (NodeId id : load.wanted)
     if (!f[id].is_tuple() && f[id].kind != NodeKind::get) constants.insert(id);
-  region.given.insert(load.wanted.begin(), load.wanted.end());
   constants.insert(copies.begin(), copies.end());
 
   std::set<NodeId> unconverted; // what somebody reads otherwise than as f32
@@ -74,7 +68,7 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits) {
   const auto known = [](const Shape& shape) {
     return std::ranges::all_of(shape, [](Expr e) { return e.is_constant(); });
   };
-  Fusion fusion = fuse(region);
+  const Fusion& fusion = known_step.fusion;
   std::set<NodeId> readable = fusion.stored;
   readable.insert(region.given.begin(), region.given.end());
   for (NodeId id : needed_nodes(region))
@@ -115,8 +109,7 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits) {
   for (auto [fold, constant] : bordered)
     if (auto found = borders_of(f, fold); !found.empty() && wishes.contains(constant))
       borders[fold] = std::move(found);
-  return {std::move(wishes), std::move(borders), std::move(load.wanted), std::move(fusion),
-          std::move(region.given)};
+  return {std::move(wishes), std::move(borders)};
 }
 
 Node view_of(NodeId input, DType dtype, ViewAttr attr, std::string name) {
@@ -131,15 +124,11 @@ Node view_of(NodeId input, DType dtype, ViewAttr attr, std::string name) {
 
 } // namespace
 
-PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& limits) {
-  auto [wishes, bordered, load_values, fusion, given] = wishes_of(f, limits);
+PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& limits,
+                              const StepFusion& fusion) {
+  const auto [wishes, bordered] = wishes_of(f, limits, fusion);
   PackedFunction packed;
-  if (wishes.empty()) {
-    packed.load_values = std::move(load_values);
-    packed.fusion = std::move(fusion);
-    packed.given = std::move(given);
-    return packed;
-  }
+  if (wishes.empty()) return packed;
   Function& to = packed.function;
   to.name = f.name;
   std::vector<NodeId> copies(f.nodes.size());    // of the nodes themselves

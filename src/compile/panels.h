@@ -3,7 +3,6 @@
 #include "compile/fuse.h"
 #include "ir/term.h"
 #include "kernel/default_schedule.h"
-#include <optional>
 
 namespace luminal::compile {
 
@@ -14,13 +13,10 @@ struct PackedFunction {
   };
   Function function;          ///< without nodes: nothing to pack
   std::vector<Panels> panels; ///< of constants
-  /// Of the function itself, where there is nothing to pack and it had to be found: what is computed at load, and the kernels of the rest.
-  std::optional<std::vector<NodeId>> load_values = {};
-  std::optional<Fusion> fusion = {};
-  std::set<NodeId> given = {}; ///< for which the fusion holds
 };
 
-/// One layout for each constant, and for each copy (Tensor::contiguous of another order): that which all kernels that read it ask for. Others are left as they are. `function` has neither calls nor sorts.
-PackedFunction pack_constants(const Function& function, const kernel::MachineLimits& limits);
+/// One layout for each constant, and for each copy (Tensor::contiguous of another order): that which all kernels that read it ask for. Others are left as they are. `function` has neither calls nor sorts; `fusion` is its own.
+PackedFunction pack_constants(const Function& function, const kernel::MachineLimits& limits,
+                              const StepFusion& fusion);
 
 } // namespace luminal::compile

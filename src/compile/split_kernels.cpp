@@ -30,17 +30,6 @@ double count(const Shape& shape) {
 }
 double bytes(const TensorType& type) { return count(type.shape) * bits(type.dtype) / 8; }
 
-/// What a function computes from its parameters, and the values that are there when a step begins.
-Region region_of(const Function& f) {
-  Region region;
-  region.function = &f;
-  region.given.insert(f.params.begin(), f.params.end());
-  for (const auto& result : f.results) region.wanted.push_back(result.value);
-  const std::vector<NodeId> loaded = load_time_values(region);
-  region.given.insert(loaded.begin(), loaded.end());
-  return region;
-}
-
 std::set<NodeId> readable_in(const Region& region, const Fusion& fusion) {
   std::set<NodeId> readable = fusion.stored;
   readable.insert(region.given.begin(), region.given.end());
@@ -223,11 +212,16 @@ bool reads_windows(const kernel::Cone& cone) {
 
 /// Of all kernels that the part becomes, as far as its products and what passes through memory go.
 KernelSplitter::Estimate KernelSplitter::time_of(const Function& part) {
-  const PackedFunction packed = pack_constants(part, limits_);
+  StepFusion known = fuse_step(part);
+  const PackedFunction packed = pack_constants(part, limits_, known);
   const Function& f = packed.function.nodes.empty() ? part : packed.function;
-  Region region = region_of(f);
-  for (const auto& panels : packed.panels) region.given.insert(panels.panels);
-  const Fusion fusion = fuse(region);
+  if (&f != &part) {
+    known = fuse_step(f);
+    for (const auto& panels : packed.panels) known.step.given.insert(panels.panels);
+    known.fusion = fuse(known.step);
+  }
+  const Region& region = known.step;
+  const Fusion& fusion = known.fusion;
   const std::set<NodeId> readable = readable_in(region, fusion);
   Estimate estimate;
   for (const auto& roots : fusion.kernels) {
@@ -354,7 +348,8 @@ Function KernelSplitter::with(const Function& f, const Stores& stores) {
 }
 
 /// Adds what the kernels of a region store. `constants`: there before the region runs, so that they may lie in panels.
-void KernelSplitter::stores_in(const Region& region, const std::set<NodeId>& constants, Stores& stores) {
+void KernelSplitter::stores_in(const Region& region, const Fusion* known_fusion,
+                               const std::set<NodeId>& constants, Stores& stores) {
   const Function& f = *region.function;
   const std::vector<NodeId> needed = needed_nodes(region);
   const auto is_large_fold = [&](NodeId id) {
@@ -362,7 +357,7 @@ void KernelSplitter::stores_in(const Region& region, const std::set<NodeId>& con
     return fold && count(fold->space) >= kernel::fewest_points;
   };
   if (std::ranges::none_of(needed, is_large_fold)) return;
-  const Fusion fusion = fuse(region);
+  const Fusion fusion = known_fusion ? *known_fusion : fuse(region);
   const std::set<NodeId> readable = readable_in(region, fusion);
   for (const auto& roots : fusion.kernels) {
     const Part part = part_of(f, roots, readable, constants);
@@ -374,12 +369,13 @@ void KernelSplitter::stores_in(const Region& region, const std::set<NodeId>& con
   }
 }
 
-Function KernelSplitter::split(const Function& function) {
+KernelSplitter::Split KernelSplitter::split(const Function& function) {
   constexpr int most_rounds = 8; // each stores a value; what is left then stays as it is
   Function split;
-  for (int round = 0; round < most_rounds; round++) {
+  for (int round = 0;; round++) {
     const Function& f = split.nodes.empty() ? function : split;
-    const Region step = region_of(f);
+    StepFusion known = fuse_step(f);
+    const Region& step = known.step;
     Region load = step; // what comes before: of weights alone
     load.given = {f.params.begin(), f.params.end()};
     load.wanted.clear();
@@ -390,12 +386,13 @@ Function KernelSplitter::split(const Function& function) {
       if (!load.given.contains(id)) load.wanted.push_back(id);
     }
     Stores stores;
-    stores_in(load, {}, stores);
-    stores_in(step, constants, stores);
-    if (stores.empty()) break;
+    if (round < most_rounds) {
+      stores_in(load, nullptr, {}, stores);
+      stores_in(step, &known.fusion, constants, stores);
+    }
+    if (stores.empty()) return {std::move(split), std::move(known)};
     split = with(f, stores);
   }
-  return split;
 }
 
 } // namespace luminal::compile

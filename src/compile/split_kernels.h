@@ -16,8 +16,12 @@ public:
   /// Default schedules are made once for each kernel: the memory of them is shared with who lowers the parts.
   KernelSplitter(const kernel::MachineLimits& limits, kernel::DefaultKernels& kernels)
       : limits_(limits), kernels_(kernels) {}
-  /// The function with fences behind what is stored; without nodes where nothing is. `function` has neither calls nor sorts.
-  Function split(const Function& function);
+  struct Split {
+    Function function; ///< with fences behind what is stored; without nodes where nothing is
+    StepFusion fusion; ///< of this function, or of the given one
+  };
+  /// `function` has neither calls nor sorts.
+  Split split(const Function& function);
 
 private:
   struct Stores {
@@ -26,7 +30,9 @@ private:
     bool empty() const { return results.empty() && operands.empty(); }
   };
   Stores stores_of(const Function& part);
-  void stores_in(const Region& region, const std::set<NodeId>& constants, Stores& stores);
+  /// `fusion`: of the region; null: it is made where it is needed.
+  void stores_in(const Region& region, const Fusion* fusion, const std::set<NodeId>& constants,
+                 Stores& stores);
   struct Estimate {
     double time = 0; ///< nanoseconds
     double lost = 0; ///< of that by what products are slower than tiled ones

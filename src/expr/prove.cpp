@@ -4,6 +4,7 @@
 #include "expr/rebuild.h"
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 
 namespace luminal {
 using namespace expr_detail;
@@ -291,11 +292,43 @@ Expr refined(Expr symbol, const Facts& facts, std::span<const Expr> known) {
 
 } // namespace
 
-Truth prove(Expr condition) { return prove_with(condition, {}, {}); }
+namespace {
+
+/// Answers by condition and assumptions. Nodes are never freed, and an answer depends on nothing else. The loops of equal tiles in different kernels ask the same.
+class Answers {
+public:
+  using Key = std::vector<uint64_t>;
+  const Truth* find(const Key& key) const {
+    const auto found = known_.find(key);
+    return found == known_.end() ? nullptr : &found->second;
+  }
+  void keep(Key key, Truth answer) {
+    constexpr size_t most = 1 << 14;
+    if (known_.size() >= most) known_.clear();
+    known_.emplace(std::move(key), answer);
+  }
+
+private:
+  struct KeyHash {
+    size_t operator()(const Key& key) const { return hash64(key.data(), key.size() * sizeof key[0]); }
+  };
+  std::unordered_map<Key, Truth, KeyHash> known_;
+};
+
+} // namespace
+
+Truth prove(Expr condition) { return prove(condition, std::span<const Expr>()); }
 Truth prove(Expr condition, std::span<const Expr> assumptions) {
+  if (condition.is_constant()) return condition.value() != 0 ? Truth::yes : Truth::no;
+  thread_local Answers answers;
+  Answers::Key key{condition.id()};
+  for (const Expr a : assumptions) key.push_back(a.id());
+  if (const Truth* answer = answers.find(key)) return *answer;
   std::vector<Expr> known;
   flatten(assumptions, known);
-  return prove_with(condition, facts_of(assumptions), known);
+  const Truth answer = prove_with(condition, facts_of(assumptions), known);
+  answers.keep(std::move(key), answer);
+  return answer;
 }
 Truth prove(Expr condition, std::initializer_list<Expr> assumptions) {
   return prove(condition, std::span(assumptions.begin(), assumptions.size()));

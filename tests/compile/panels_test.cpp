@@ -39,7 +39,7 @@ Bindings numbers(const std::vector<std::pair<std::string, std::vector<int64_t>>>
 
 PackedFunction packed(const std::string& text) {
   const Module module = parse_module(text);
-  return pack_constants(module.entry(), limits);
+  return pack_constants(module.entry(), limits, fuse_step(module.entry()));
 }
 
 TEST(Panels, AreMadeOfConstantsThatAreUsedOften) {
@@ -68,7 +68,7 @@ TEST(Panels, OfFewRowsAreAsWideAsTheirTile) {
     const Module module = parse_module(text);
     kernel::MachineLimits small = limits;
     small.l2 = 16 << 10;
-    const PackedFunction made = pack_constants(module.entry(), small);
+    const PackedFunction made = pack_constants(module.entry(), small, fuse_step(module.entry()));
     return made.panels.empty() ? "none" : to_string(made.function[made.panels[0].panels].type());
   };
   const auto f32 = [&](int m) { return shape(product(m, 200, 96, "weight") + "  return y = %y\n}\n"); };
@@ -160,7 +160,7 @@ TEST(Panels, OfConvolutionsLeaveOutWhatLiesBesideTheImage) {
 
 TEST(Panels, WithoutWhatLiesBesideTheImageComputeTheSame) {
   Module module = parse_module(convolution(32, 5));
-  PackedFunction made = pack_constants(module.entry(), limits);
+  PackedFunction made = pack_constants(module.entry(), limits, fuse_step(module.entry()));
   ASSERT_EQ(made.panels.size(), 1u);
   Module other = module;
   other.functions.back() = made.function;
@@ -201,7 +201,7 @@ TEST(Panels, OfNarrowWeightsOfConvolutionsAreWidened) {
             fmt::format("{}[64, 32, 3, 3]) {{\n  %xf = cast f32 %x\n  %wf = cast f32 %w\n", dtype));
     replace("view %x", "view %xf"), replace("view %w", "view %wf");
     const Module module = parse_module(text);
-    const PackedFunction made = pack_constants(module.entry(), limits);
+    const PackedFunction made = pack_constants(module.entry(), limits, fuse_step(module.entry()));
     ASSERT_EQ(made.panels.size(), 1u);
     EXPECT_EQ(to_string(made.function[made.panels[0].panels].type()), "f32[1, 32, 3, 3, 64]");
     Module other = module;
@@ -256,7 +256,7 @@ TEST(Panels, AreWhatCopiesAreMadeInto) {
 
 void expect_the_same(const std::string& text, int64_t w_rows, int64_t w_columns) {
   Module module = parse_module(text);
-  PackedFunction made = pack_constants(module.entry(), limits);
+  PackedFunction made = pack_constants(module.entry(), limits, fuse_step(module.entry()));
   ASSERT_FALSE(made.function.nodes.empty());
   Module other = module;
   other.functions.back() = made.function;
