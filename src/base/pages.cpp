@@ -1,12 +1,18 @@
 // base/pages.cpp -- pages of mapped files.
 #include "base/pages.h"
+#include <cerrno>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
 #ifdef __GLIBC__
 #include <link.h>
 #include <malloc.h>
 #endif
 #include <map>
 #include <mutex>
+#include <string>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -56,6 +62,30 @@ void drop_pages(std::span<const std::byte> bytes) {
   if (!is_mapped_file(bytes)) return; // elsewhere the values would be lost
   const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
   drop(begin, begin + bytes.size());
+}
+
+Result<std::shared_ptr<std::byte>> unnamed_file(size_t bytes) {
+  const char* named = std::getenv("TMPDIR");
+  const std::string folder = named && *named ? named : "/var/tmp";
+  std::string path = folder + "/luminal.XXXXXX";
+  const auto failed = [&](int error) {
+    return Failure{fmt::format("{}: {} (TMPDIR names another folder)", folder, std::strerror(error))};
+  };
+  const int file = mkstemp(path.data());
+  if (file < 0) return failed(errno);
+  (void)unlink(path.c_str());
+  // All of its room now: a page that the disk has no room for would end the process when it is written.
+  const int full = posix_fallocate(file, 0, off_t(bytes));
+  void* const memory = full ? MAP_FAILED : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  const int error = full ? full : errno;
+  (void)close(file);
+  if (memory == MAP_FAILED) return failed(error);
+  auto* const data = static_cast<std::byte*>(memory);
+  note_mapped({data, bytes});
+  return std::shared_ptr<std::byte>(data, [bytes](std::byte* begin) {
+    note_unmapped({begin, bytes});
+    munmap(begin, bytes);
+  });
 }
 
 void give_back_memory(std::string_view library) {

@@ -4,6 +4,7 @@
 #include "base/settings.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
+#include "cli/announce.h"
 #include "cli/common.h"
 #include "device/host_memory.h"
 #include "models/generator.h"
@@ -165,6 +166,19 @@ std::string ready_times(const GeneratorTimes& t) {
   return fmt::format("load {:.2f} s  compile {:.2f} s", t.build + t.load, t.compile);
 }
 
+/// Generated tokens that come faster than the profile's memory gives their weights prove it wrong: it is raised for everybody.
+void renew_profile(const Generator& generator, int threads) {
+  const GeneratorTimes& t = generator.times();
+  const double bytes = bytes_per_token(generator);
+  if (t.generated_tokens < 2 || t.generation <= 0) return;
+  if (double(generator.model().step_weight_bytes) <
+      double(search::MachineProfile::present(threads).beyond_caches()))
+    return;
+  const double rate = double(t.generated_tokens - 1) / t.generation * bytes;
+  const std::string changed = search::MachineProfile::reached_rate(threads, "memory.read", rate * 1e-9);
+  if (!changed.empty()) print_stderr("{}\n", changed);
+}
+
 std::string closing_line(const Generator& generator, int threads, double read_bandwidth) {
   const GeneratorTimes& t = generator.times();
   double fed = double(std::max<int64_t>(0, t.generated_tokens - 1));
@@ -192,19 +206,6 @@ Json timings(const Generator& generator, double read_bandwidth) {
                                    ? Json(rate * bytes_per_token(generator) / read_bandwidth)
                                    : Json(nullptr);
   return json;
-}
-
-void refuse_beyond_memory(const ModelFile& file, const LlamaOptions& options, const std::string& limit) {
-  auto estimate = Generator::estimate(file, options);
-  std::string numbers =
-      fmt::format("weights {}, cache {}, working memory {}: {} in all", show_bytes(estimate.weights),
-                  show_bytes(estimate.cache), show_bytes(estimate.working), show_bytes(estimate.total()));
-  const int64_t most = limit.empty() ? available_memory() : parse_bytes(limit);
-  if (most > 0 && estimate.total() > most)
-    throw Error(fmt::format("{}: {}; {} {}. A smaller --ctx or --cache-type f16 needs less{}", file.path,
-                            numbers, limit.empty() ? "the system has free" : "the limit is", show_bytes(most),
-                            limit.empty() ? ", --max-memory allows more" : ""));
-  print_stderr("memory: {}\n", numbers);
 }
 
 int run_model(RunArguments& arguments) {
@@ -238,7 +239,9 @@ int run_model(RunArguments& arguments) {
   if (options.model.context > config.context_length && config.rope_scaling.kind == RopeScaling::Kind::none)
     print_stderr("note: the model was trained for {} positions; beyond them its text gets worse\n",
                  config.context_length);
-  refuse_beyond_memory(file, options.model, arguments.max_memory);
+  announce_memory(file.path, Generator::estimate(file, options.model), arguments.max_memory,
+                  fmt::format("A smaller --ctx or --cache-type f16 needs less{}",
+                              arguments.max_memory.empty() ? ", --max-memory allows more" : ""));
 
   std::unique_ptr<Generator> generator;
   {
@@ -255,6 +258,7 @@ int run_model(RunArguments& arguments) {
     std::cout << arguments.prompt << std::flush;
   Outcome outcome = generate_text(*generator, file, arguments, prompt, arguments.json);
   int threads = arguments.threads > 0 ? arguments.threads : setting_threads();
+  renew_profile(*generator, threads);
   double bandwidth = search::MachineProfile::present(threads).read_bandwidth(); // bytes/s
   if (arguments.json) {
     Json json{{"model", arguments.model}, {"architecture", config.architecture},
@@ -384,6 +388,7 @@ int run_demo() {
   arguments.seed = 5;
   std::vector<int32_t> prompt = prompt_tokens(arguments, file);
   Outcome outcome = generate_text(generator, file, arguments, prompt, false);
+  renew_profile(generator, threads);
   double bandwidth = search::MachineProfile::present(threads).read_bandwidth(); // bytes/s
   print_stderr("\n{}\n", closing_line(generator, threads, bandwidth));
   print_stderr("\nNext: luminal run MODEL.gguf \"Once upon a time\"   luminal inspect MODEL   luminal "

@@ -1,6 +1,7 @@
 // models/random_model.cpp -- shapes by name, random blocks of every type that is run, as GGUF.
 #include "models/random_model.h"
 #include "base/check.h"
+#include "base/pages.h"
 #include "formats/quants.h"
 #include "luminal/error.h"
 #include <algorithm>
@@ -10,7 +11,6 @@
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <thread>
 
 namespace luminal::models {
@@ -190,6 +190,7 @@ void fill_all(const std::vector<TensorView>& tensors, uint64_t seed) {
       of_part.state = of_part(); // neighbours begin far from each other
       fill(tensor, parts[p].begin, std::min(parts[p].begin + part, blocks),
            float(1 / std::sqrt(double(tensor.shape.back()))), of_part);
+      if (p + 1 == parts.size() || parts[p + 1].tensor != parts[p].tensor) drop_pages(tensor.bytes);
     }
   };
   std::vector<std::jthread> threads;
@@ -245,28 +246,11 @@ std::vector<TensorView> model_tensors(const ModelShape& shape, StorageType matri
   return tensors;
 }
 
-RandomModel random_model(const ModelShape& shape, StorageType matrices, uint64_t seed) {
-  RandomModel model;
-  std::vector<TensorView> tensors = model_tensors(shape, matrices);
-  uint64_t total = 0;
-  std::vector<uint64_t> offsets;
-  for (const TensorView& tensor : tensors) {
-    offsets.push_back(total);
-    total += (storage_bytes(tensor.type, tensor.shape).value() + 63) / 64 * 64;
-  }
-  void* memory = mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED)
-    throw Error(fmt::format("{} in {}: there is no memory for {} bytes of weights", shape.name,
-                            storage_name(matrices), total));
-  model.memory = std::shared_ptr<void>(memory, [total](void* p) { munmap(p, total); });
-  madvise(memory, total, MADV_HUGEPAGE);
-  for (size_t i = 0; i < tensors.size(); i++)
-    tensors[i].bytes = {static_cast<std::byte*>(memory) + offsets[i],
-                        storage_bytes(tensors[i].type, tensors[i].shape).value()};
-  fill_all(tensors, seed);
+namespace {
 
+std::vector<std::pair<std::string, GgufValue>> metadata_of(const ModelShape& shape) {
   auto u32 = [](int64_t value) { return GgufValue::of_u32(uint32_t(value)); };
-  model.metadata = {
+  return {
       {"general.architecture", GgufValue::of_string("llama")},
       {"general.name", GgufValue::of_string(fmt::format("{} with random weights", shape.what))},
       {"llama.vocab_size", u32(shape.vocabulary)},
@@ -283,21 +267,48 @@ RandomModel random_model(const ModelShape& shape, StorageType matrices, uint64_t
       {"llama.rope.freq_base", GgufValue::of_f32(float(shape.rope_theta))},
       {"tokenizer.ggml.model", GgufValue::of_string("none")},
   };
+}
+
+} // namespace
+
+ModelFile model_without_values(const ModelShape& shape, StorageType matrices) {
   Gguf gguf;
   gguf.file_name = fmt::format("{} ({}, random weights)", shape.name, storage_name(matrices));
-  gguf.metadata = model.metadata;
-  gguf.tensors = tensors;
+  gguf.metadata = metadata_of(shape);
+  gguf.tensors = model_tensors(shape, matrices);
   auto config = config_from_gguf(gguf);
   if (!config) throw Error(config.error());
-  ModelFile& file = model.file;
+  ModelFile file;
   file.kind = ModelFileKind::gguf;
   file.path = gguf.file_name;
   file.architecture = "llama";
   file.config = *config;
-  file.tensors = std::move(tensors);
+  file.tensors = std::move(gguf.tensors);
+  for (TensorView& tensor : file.tensors)
+    tensor.bytes = {static_cast<const std::byte*>(nullptr), storage_bytes(tensor.type, tensor.shape).value()};
   file.tokenizer_error = "random weights have no tokenizer";
   for (size_t i = 0; i < file.tensors.size(); i++) file.by_name.push_back(uint32_t(i));
   std::ranges::sort(file.by_name, {}, [&](uint32_t i) { return file.tensors[i].name; });
+  return file;
+}
+
+RandomModel random_model(const ModelShape& shape, StorageType matrices, uint64_t seed) {
+  RandomModel model{model_without_values(shape, matrices), metadata_of(shape), nullptr};
+  std::vector<TensorView>& tensors = model.file.tensors;
+  uint64_t total = 0;
+  std::vector<uint64_t> offsets;
+  for (const TensorView& tensor : tensors) {
+    offsets.push_back(total);
+    total += (tensor.bytes.size() + 63) / 64 * 64;
+  }
+  auto memory = unnamed_file(total);
+  if (!memory)
+    throw Error(fmt::format("{} in {}: no place for {} bytes of weights: {}", shape.name,
+                            storage_name(matrices), total, memory.error()));
+  model.memory = *memory;
+  for (size_t i = 0; i < tensors.size(); i++)
+    tensors[i].bytes = {memory->get() + offsets[i], tensors[i].bytes.size()};
+  fill_all(tensors, seed);
   return model;
 }
 

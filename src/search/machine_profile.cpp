@@ -1,5 +1,6 @@
 // search/machine_profile.cpp -- guessing, keeping and printing profiles; measuring is in machine_measure.cpp.
 #include "search/machine_profile.h"
+#include "base/check.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -13,6 +14,7 @@
 #include <fmt/ranges.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 #include <unistd.h>
 #include <utility>
 
@@ -71,6 +73,24 @@ template <class P, class F> void each_bandwidth(P& p, F f) {
       f("l3_all", p.l3_all);
 }
 
+/// Each rate that programs may prove to be higher, by the name of each_order.
+template <class P> auto* rate_named(P& p, std::string_view name) {
+  using Rate = std::remove_reference_t<decltype(p.fma_f32)>;
+  Rate* found = nullptr;
+  each_number(p, [&](std::string_view own, Rate& x) {
+    if (own == name && !own.ends_with("_us")) found = &x;
+  });
+  each_bandwidth(p, [&](std::string_view own, auto& b) {
+    if (!name.starts_with(own) || name.size() <= own.size() || name[own.size()] != '.') return;
+    const std::string_view part = name.substr(own.size() + 1);
+    Rate* const of[] = {&b.read, &b.write, &b.copy, &b.triad};
+    const std::string_view parts[] = {"read", "write", "copy", "triad"};
+    for (size_t i = 0; i < 4; i++)
+      if (part == parts[i]) found = of[i];
+  });
+  return found;
+}
+
 /// `low` of the profile is at least `part` of what `proof` says; where it is not, it becomes that.
 template <class P, class F> void each_order(P& p, F f) {
   constexpr double noise = 0.85;
@@ -116,6 +136,14 @@ std::string present_time() {
 std::string file_of(const MachineProfile& p) {
   std::string folder = cache_folder();
   return folder.empty() ? "" : fmt::format("{}/machine/{:016x}.json", folder, p.fingerprint);
+}
+
+void keep(const MachineProfile& p) {
+  const std::string file = file_of(p);
+  if (file.empty()) return;
+  auto written = make_folder_of(file);
+  if (written) written = write_file(file, p.to_json());
+  if (!written) log_info("the machine profile is not kept: {}", written.error());
 }
 
 } // namespace
@@ -174,19 +202,35 @@ MachineProfile MachineProfile::present(int threads) {
 Result<MachineProfile> MachineProfile::measured(int threads, bool fresh) {
   MachineProfile p = present(threads);
   if (!p.guessed && !fresh && p.doubtful.empty()) return p;
+  auto reached = std::move(p.reached);
   p = guess(threads);
   const auto lock = MeasureLock::acquire(MeasureLock::default_path());
   if (!lock) log_info("measuring without a lock: {}", lock.error());
   if (auto done = measure(p); !done) return done.failure();
   p.guessed = false;
   p.measured_at = present_time();
+  for (const auto& [name, rate] : reached) // what was reached is known as well as what is measured
+    if (double* const known = rate_named(p, name)) *known = std::max(*known, rate);
+  p.reached = std::move(reached);
   p.reconcile();
-  if (std::string file = file_of(p); !file.empty()) {
-    auto written = make_folder_of(file);
-    if (written) written = write_file(file, p.to_json());
-    if (!written) log_info("the machine profile is not kept: {}", written.error());
-  }
+  keep(p);
   return p;
+}
+
+std::string MachineProfile::reached_rate(int threads, const std::string& name, double rate) {
+  constexpr double noise = 1.02; // of two clocks that are read at different moments
+  MachineProfile p = present(threads);
+  double* const known = rate_named(p, name);
+  LUMINAL_CHECK(known, "rate {}", name);
+  if (p.guessed || !std::isfinite(rate) || !(rate > *known * noise)) return "";
+  const double before = *known;
+  p.reached[name] = rate;
+  p.reconcile();
+  keep(p);
+  return fmt::format(
+      "the profile of this machine{} said {:.1f} for {}, and {:.1f} were reached: it is raised to that "
+      "and kept; luminal devices measures again",
+      p.measured_at.empty() ? "" : fmt::format(" (measured {})", p.measured_at), before, name, rate);
 }
 
 std::vector<std::string> MachineProfile::contradicted() const {
@@ -198,6 +242,14 @@ std::vector<std::string> MachineProfile::contradicted() const {
 }
 
 void MachineProfile::reconcile() {
+  const auto doubt = [&](const std::string& name) {
+    if (std::ranges::find(doubtful, name) == doubtful.end()) doubtful.push_back(name);
+  };
+  for (const auto& [name, rate] : reached)
+    if (double* const known = rate_named(*this, name); known && *known < rate) {
+      *known = rate;
+      doubt(name);
+    }
   bool raised = true;
   while (raised) { // each raise is by a seventh at least, up to what the largest number proves
     raised = false;
@@ -205,7 +257,7 @@ void MachineProfile::reconcile() {
       if (!(low < part * proof)) return;
       low = proof;
       raised = true;
-      if (std::ranges::find(doubtful, name) == doubtful.end()) doubtful.push_back(name);
+      doubt(name);
     });
   }
 }
@@ -242,6 +294,7 @@ std::string MachineProfile::to_json() const {
   j["guessed"] = guessed;
   j["measured_at"] = measured_at;
   j["doubtful"] = doubtful;
+  j["reached"] = reached;
   return j.dump(2) + "\n";
 }
 
@@ -278,6 +331,9 @@ Result<MachineProfile> MachineProfile::from_json(std::string_view text) {
     p.guessed = j.at("guessed").get<bool>();
     p.measured_at = j.value("measured_at", "");
     p.doubtful = j.value("doubtful", std::vector<std::string>());
+    const Json rates = j.value("reached", Json::object());
+    for (const auto& [name, value] : rates.items())
+      if (rate_named(p, name)) p.reached[name] = number(value);
     return p;
   } catch (const std::exception& e) {
     return Failure{fmt::format("machine profile: {}", e.what())};
@@ -309,6 +365,7 @@ std::string MachineProfile::to_string() const {
   if (threads > 1)
     out += fmt::format("fork and join     {:>9.2f} us\nbarrier           {:>9.2f} us\n", fork_join_us,
                        barrier_us);
+  for (const auto& [name, rate] : reached) out += fmt::format("a program reached {:.1f} in {}\n", rate, name);
   if (!measured_at.empty()) out += fmt::format("measured {}\n", measured_at);
   if (!doubtful.empty())
     out += fmt::format("doubtful, since other numbers contradict them (were other programs running?): {}; "

@@ -3,7 +3,9 @@
 #include "base/result.h"
 #include "codegen/codegen.h"
 #include "kernel/default_schedule.h"
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,6 +36,8 @@ struct MachineProfile {
   /// "memory.read", "fma_f64_1": numbers that others contradicted after several attempts, because other programs ran meanwhile. They are raised to what the
   /// others prove, so that no consumer ever meets an impossible profile.
   std::vector<std::string> doubtful;
+  /// Rates that programs reached, by the names of the numbers that they prove: "memory.read". No number is less, whatever a busy machine gives later.
+  std::map<std::string, double> reached;
 
   /// Cautious values from what the processor says of itself; measures nothing.
   static MachineProfile guess(int threads);
@@ -46,9 +50,14 @@ struct MachineProfile {
   /// Numbers that are less than others prove, in the spelling of the JSON: all threads together slower than one, or faster than one times their count; f64
   /// faster than half of f32; a cache slower than what lies behind it. Empty for every machine that nobody disturbs.
   std::vector<std::string> contradicted() const;
-  /// Raises these numbers until none is left and adds them to `doubtful`.
+  /// Raises these numbers, and those below what programs reached, until none is left, and adds them to `doubtful`.
   void reconcile();
+  /// A program reached this rate, in the profile's unit, in "memory.read", "fma_f32", ...: where the profile that is kept says less, it is raised, kept, and
+  /// measured again by the next who measures. What has changed, for people; empty: nothing. A profile that was not measured stays a guess.
+  static std::string reached_rate(int threads, const std::string& name, double rate);
 
+  /// What streams so many bytes again and again reads main memory: the caches hold a quarter of them at most.
+  int64_t beyond_caches() const { return 4 * std::max(l2 * threads, l3); }
   /// Bytes per second from main memory with all threads; 0: not measured.
   double read_bandwidth() const { return guessed ? 0 : memory.read * 1e9; }
   /// For schedules: what the default schedule has to know.

@@ -1,6 +1,7 @@
 // tests/base/pages_test.cpp -- dropped pages of a mapped file leave memory and come back with what is in the file.
 #include "base/file.h"
 #include "base/pages.h"
+#include <cstdlib>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <numeric>
@@ -40,6 +41,27 @@ TEST(Pages, DroppedOnesComeBack) {
   EXPECT_EQ(sum(), before);
   EXPECT_GT(faults() - at, present); // they had left
   std::filesystem::remove(path);
+}
+
+TEST(Pages, OfAnUnnamedFileComeBackAsTheyWereWritten) {
+  constexpr size_t bytes = 8 << 20;
+  auto made = unnamed_file(bytes);
+  ASSERT_TRUE(made) << made.error();
+  std::byte* data = made->get();
+  EXPECT_EQ(data[bytes - 1], std::byte{0});
+  for (size_t i = 0; i < bytes; i++) data[i] = std::byte(i * 7 + i / 4096);
+  EXPECT_TRUE(is_mapped_file({data, bytes}));
+  drop_pages({data, bytes});
+  const int64_t at = faults();
+  for (size_t i = 0; i < bytes; i += 4096) ASSERT_EQ(data[i], std::byte(i * 7 + i / 4096));
+  EXPECT_GT(faults(), at) << "they had left";
+  made->reset();
+  EXPECT_FALSE(is_mapped_file({data, bytes}));
+  setenv("TMPDIR", "/nowhere/at/all", 1);
+  const auto refused = unnamed_file(bytes);
+  unsetenv("TMPDIR");
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().find("/nowhere/at/all: No such file"), std::string::npos) << refused.error();
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 #include "base/thread_pool.h"
 #include "search/machine_profile.h"
 #include "search/probe.h"
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -117,6 +118,35 @@ TEST(MachineProfile, WhatABusyMachineGaveIsMeasuredAgain) {
   ASSERT_TRUE(again) << again.error();
   EXPECT_NE(again->measured_at, "2026-01-01 00:00 UTC");
   EXPECT_LT(again->fma_f64, 100 * first->fma_f64);
+}
+
+TEST(MachineProfile, WhatAProgramReachesRenewsAProfileThatSaysLess) {
+  CacheFolder folder("luminal_profile_reached_test");
+  EXPECT_EQ(MachineProfile::reached_rate(1, "memory.read", 1e6), "") << "a guess stays a guess";
+  ASSERT_TRUE(MachineProfile::measured(1, false));
+  MachineProfile low = MachineProfile::present(1);
+  low.memory_1.read = low.memory.read = 1, low.measured_at = "2026-01-01 00:00 UTC";
+  low.doubtful = {};
+  ASSERT_TRUE(write_file(folder.files()[0].string(), std::string_view(low.to_json())));
+  EXPECT_EQ(MachineProfile::reached_rate(1, "memory.read", 0.9), "") << "the profile says more";
+  EXPECT_EQ(MachineProfile::reached_rate(1, "memory.read", NAN), "");
+  EXPECT_EQ(MachineProfile::present(1), low);
+  const std::string said = MachineProfile::reached_rate(1, "memory.read", 1000);
+  EXPECT_THAT(said, testing::HasSubstr("said 1.0 for memory.read, and 1000.0 were reached"));
+  EXPECT_THAT(said, testing::HasSubstr("2026-01-01 00:00 UTC"));
+  const MachineProfile raised = MachineProfile::present(1);
+  EXPECT_EQ(raised.memory.read, 1000);
+  EXPECT_GE(raised.l1_1.read, 500) << "what other numbers prove by it";
+  EXPECT_THAT(raised.doubtful, testing::Contains("memory.read"));
+  EXPECT_EQ(MachineProfile::reached_rate(1, "memory.read", 1000), "") << "said once";
+  auto again = MachineProfile::measured(1, false);
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_NE(again->measured_at, low.measured_at) << "measured again";
+  EXPECT_EQ(again->memory.read, 1000) << "no measurement goes below what was reached";
+  EXPECT_THAT(again->to_string(), testing::HasSubstr("a program reached 1000.0 in memory.read"));
+  auto back = MachineProfile::from_json(again->to_json());
+  ASSERT_TRUE(back) << back.error();
+  EXPECT_EQ(*back, *again);
 }
 
 TEST(MachineProfile, WrongJsonIsRefused) {
