@@ -100,6 +100,8 @@ Result<int> ProgramRace::add(std::shared_ptr<const Plan> plan) {
   program->context = std::move(*context);
   for (const auto& [name, value] : options_.sizes)
     if (auto done = program->context->set_symbol(name, value); !done) continue; // no symbol of this plan
+  if (auto ran = fill(*program); !ran)
+    return Failure{"no inputs are known that it runs with: " + ran.error()};
   programs_.push_back(std::move(program));
   return int(programs_.size()) - 1;
 }
@@ -120,27 +122,42 @@ bool ProgramRace::set_sizes(const std::map<std::string, int64_t>& sizes) {
     for (const auto& [name, value] : sizes)
       if (auto done = program->context->set_symbol(name, value); !done) continue;
     program->filled = false;
+    if (!fill(*program)) return false;
   }
   return true;
 }
 
 Result<void> ProgramRace::fill(Program& program) {
   std::map<int, Interval> ranges;
+  ExprMap<int64_t> symbols;
+  for (const Expr symbol : program.plan->symbols)
+    if (const auto value = program.context->symbol(symbol.name())) symbols[symbol] = *value;
   visit_steps(program.plan->steps, [&](const Step& step) {
-    if (step.kind != runtime::StepKind::check) return;
-    const auto [found, fresh] = ranges.try_emplace(step.slots[0], step.range);
+    if (step.kind != runtime::StepKind::check || step.enough >= 0) return;
+    Interval range = step.range;
+    if (!step.limit.is_constant(0))
+      if (const auto limit = evaluate(step.limit, symbols)) range.high = std::min(range.high, *limit - 1);
+    const auto [found, fresh] = ranges.try_emplace(step.slots[0], range);
     if (!fresh)
-      found->second = {std::max(found->second.low, step.range.low),
-                       std::min(found->second.high, step.range.high)};
+      found->second = {std::max(found->second.low, range.low), std::min(found->second.high, range.high)};
   });
-  for (size_t i = 0; i < program.plan->slots.size(); i++) {
-    const Slot& slot = program.plan->slots[i];
-    if (slot.kind != SlotKind::argument) continue;
-    auto memory = program.context->argument(slot.name);
-    if (!memory) return memory.failure();
-    const auto known = ranges.find(int(i));
-    make_content(slot.type.dtype, *memory, slot.name, known != ranges.end() ? known->second : Interval{0, 3});
+  // Numbers of their ranges; where accesses that depend on several of them refuse those, the least ones, and ones (of divisors).
+  Result<void> ran;
+  for (const int64_t most : {int64_t(INT64_MAX), int64_t(0), int64_t(1)}) {
+    for (size_t i = 0; i < program.plan->slots.size(); i++) {
+      const Slot& slot = program.plan->slots[i];
+      if (slot.kind != SlotKind::argument) continue;
+      auto memory = program.context->argument(slot.name);
+      if (!memory) return memory.failure();
+      const auto known = ranges.find(int(i));
+      Interval range = known != ranges.end() ? known->second : Interval{0, 3};
+      range.low = std::max<int64_t>(range.low, most == 1 ? 1 : 0);
+      range.high = std::min(range.high, std::max(range.low, most));
+      make_content(slot.type.dtype, *memory, slot.name, range);
+    }
+    if (ran = program.context->run(); ran) break;
   }
+  if (!ran) return ran;
   program.filled = true;
   return {};
 }

@@ -119,18 +119,101 @@ private:
     return {};
   }
 
-  /// A plan checks what is not proved before it launches the kernel; here sizes are chosen that need no look at indices.
-  Result<void> assume_checks(Module& module) const {
-    std::vector<Expr> conditions;
-    const Function& part = module.entry();
-    for (NodeId id = 0; id < part.nodes.size(); id++)
+  /// A plan checks what is not proved before it launches the kernel. Here integers from memory lie in ranges, and sizes are chosen, for which it is proved:
+  /// whatever numbers are drawn, no launch of a candidate reads or writes elsewhere.
+  Result<void> assume_checks(Module& module) {
+    auto conditions = safe_conditions(module, integers_);
+    if (!conditions) conditions = narrow(module, conditions.error());
+    if (!conditions) return conditions.failure();
+    module.assumptions.insert(module.assumptions.end(), conditions->begin(), conditions->end());
+    return {};
+  }
+
+  using Ranges = std::map<std::string, std::pair<int64_t, int64_t>>;
+  /// Conditions over dimensions that make all accesses safe where the integers lie in these ranges. Failure: why there are none that sizes satisfy.
+  Result<std::vector<Expr>> safe_conditions(const Module& module, const Ranges& ranges) const {
+    std::vector<Expr> conditions, all = module.assumptions;
+    const Function part = with_ranges(module.entry(), ranges);
+    for (NodeId id = 0; id < part.nodes.size(); id++) {
       for (const AccessCheck& check : access_checks(module, {}, part, id)) {
         if (check.enough.is_constant(0))
           return Failure{fmt::format("it is checked when it runs: {}", check.text)};
         conditions.push_back(check.enough);
       }
-    module.assumptions.insert(module.assumptions.end(), conditions.begin(), conditions.end());
-    return {};
+      const std::vector<Hole>& holes = holes_of(part[id].attr);
+      for (size_t h = 0; h < holes.size(); h++)
+        if (holes[h].policy == OutOfRange::error)
+          if (const auto limit = open_limit(module, {}, part, id, h))
+            conditions.push_back(lt(holes[h].range.high, *limit));
+    }
+    all.insert(all.end(), conditions.begin(), conditions.end());
+    const auto sizes = typical_sizes(module.symbols, all, sizes_);
+    ExprMap<int64_t> values;
+    for (const Expr symbol : module.symbols) values[symbol] = sizes.at(std::string(symbol.name()));
+    if (!all_hold(all, values)) return Failure{"no sizes are known at which it may run"};
+    return conditions;
+  }
+
+  /// Ranges as wide as is safe around a value at which all integers are safe, one after the other. Failure: `why`, no such value is known.
+  Result<std::vector<Expr>> narrow(const Module& module, std::string why) {
+    const Ranges declared = integers_;
+    for (const int kind : {0, 1, 2, 3}) { // the least value, 0, 1 (of a divisor), the middle
+      Ranges ranges = declared;
+      for (auto& [name, range] : ranges) {
+        const auto [low, high] = range;
+        const int64_t value = kind == 0 ? low : kind == 3 ? low + (high - low) / 2 : kind - 1;
+        range.first = range.second = std::clamp(value, low, high);
+      }
+      if (!safe_conditions(module, ranges)) continue;
+      for (auto& [name, range] : ranges)
+        for (const bool up : {true, false}) {
+          int64_t& end = up ? range.second : range.first;
+          const int64_t limit = up ? declared.at(name).second : declared.at(name).first;
+          int64_t unsafe = up ? limit + 1 : limit - 1; // or beyond what is declared
+          while (unsafe != end + (up ? 1 : -1)) {
+            const int64_t safe = end;
+            end = unsafe == (up ? limit + 1 : limit - 1) ? limit : safe + (unsafe - safe) / 2;
+            if (safe_conditions(module, ranges)) continue;
+            unsafe = end;
+            end = safe;
+          }
+        }
+      integers_ = ranges;
+      return safe_conditions(module, ranges);
+    }
+    return Failure{std::move(why)};
+  }
+
+  /// The function with narrower ranges of the integers that inputs hold.
+  static Function with_ranges(const Function& given, const Ranges& ranges) {
+    Function f = given;
+    for (Node& node : f.nodes) {
+      std::vector<Hole>* holes = nullptr;
+      if (auto* view = std::get_if<ViewAttr>(&node.attr)) holes = &view->holes;
+      if (auto* fold = std::get_if<FoldAttr>(&node.attr)) holes = &fold->holes;
+      if (auto* scatter = std::get_if<ScatterAttr>(&node.attr)) holes = &scatter->holes;
+      if (!holes || holes->empty()) continue;
+      ExprMap<Expr> renamed;
+      for (size_t h = 0; h < holes->size(); h++) {
+        Hole& hole = (*holes)[h];
+        const auto* input = std::get_if<InputAttr>(&f[node.inputs[size_t(hole.input)]].attr);
+        if (!input) continue;
+        const Expr before = hole_symbol(int(h), hole.range);
+        const auto [low, high] = ranges.at(input->name);
+        hole.range = {low, high};
+        if (before.is_symbol()) renamed[before] = hole_symbol(int(h), hole.range);
+      }
+      const auto rename = [&](Expr& e) { e = substitute(e, renamed); };
+      if (auto* view = std::get_if<ViewAttr>(&node.attr)) {
+        std::ranges::for_each(view->map, rename);
+        rename(view->predicate);
+      } else if (auto* scatter = std::get_if<ScatterAttr>(&node.attr)) {
+        std::ranges::for_each(scatter->map, rename);
+        rename(scatter->predicate);
+      } else if (auto* fold = std::get_if<FoldAttr>(&node.attr))
+        rename(fold->where);
+    }
+    return f;
   }
 
   NodeId base_of(NodeId root) const { return f_[root].kind == NodeKind::scatter ? f_[root].inputs[0] : root; }

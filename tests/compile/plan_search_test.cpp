@@ -184,6 +184,54 @@ TEST(PlanSearch, TheFilterNamesKernels) {
   EXPECT_EQ(compile(parse_module(program), options).value().search->searched, 1);
 }
 
+/// Rows of a table at places from memory, and numbers divided by such: no range proves either, and a plan checks both before it launches.
+TEST(PlanSearch, KernelsWhoseIndicesThePlanChecksAreTuned) {
+  const ScratchFolder folder("plan_search_indices");
+  const Module module = parse_module(R"(
+fn @main(%x: f32[500, 64], %at: i32[256], %by: i32[256]) {
+  %y = view %x [i: 256, j: 8, k: 64] with h = %at[i] in 0..499, d = %by[i] in 0..7 -> [h * 2 + j // d, k]
+  %f = fold [i: 256, j: 8, k: 64] over [j] { sum %y[i, j, k] }
+  %g = get %f, 0
+  return y = %g
+})");
+  auto cache = std::make_shared<TuningCache>(folder.file());
+  ThreadPool pool(1);
+  Options options = options_in(folder, cache, pool);
+  OneList one_list;
+  one_list.limit(options.search);
+  const auto searched = compile(module, options);
+  ASSERT_TRUE(searched) << searched.error();
+  EXPECT_EQ(searched->search->searched, 1) << searched->report();
+  EXPECT_EQ(searched->search->mismatches, 0);
+  EXPECT_THAT(searched->search->notes, testing::IsEmpty()) << "the whole program runs with the inputs drawn";
+}
+
+TEST(ProgramRace, DrawsInputsThatThePlanAccepts) {
+  ThreadPool pool(1);
+  Options options = Options::host(1);
+  options.cache = false;
+  ProgramRace race({.pool = &pool, .sizes = {{"S", 8}}});
+  // A size that is refused whatever the inputs are; indices below a dimension; a divisor.
+  const auto plan = [&](const char* text) { return compile(parse_module(text), options).value().plan; };
+  const auto refused = race.add(plan(R"(symbol S: 1..100
+fn @main(%x: f32[8], %z: f32[S]) {
+  %y = view %x [i: S] -> [i * 2]
+  return y = %y
+})"));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error(), HasSubstr("no inputs are known"));
+  EXPECT_TRUE(race.add(plan(R"(symbol S: 1..100
+fn @main(%x: f32[S], %at: i32[64]) {
+  %y = view %x [i: 64] with h = %at[i] in 0..99 -> [h]
+  return y = %y
+})")));
+  EXPECT_TRUE(race.add(plan(R"(
+fn @main(%x: f32[8], %at: i32[64]) {
+  %y = view %x [i: 64] with h = %at[i] in 0..7 -> [8 // h - 1]
+  return y = %y
+})")));
+}
+
 TEST(ProgramRace, TellsTheFasterProgramAndRefusesTooMuchMemory) {
   ThreadPool pool(1);
   Options options = Options::host(1);
