@@ -178,6 +178,21 @@ InterpValue ExactDomain::result(DType type, const Value& x) {
 
 // ---- monoids ----------------------------------------------------------------------------------------
 
+Monoid part_of(const Monoid& whole, const std::vector<int>& components) {
+  std::vector<MonoidComponent> list;
+  for (size_t k = 0; k < components.size(); ++k) {
+    MonoidComponent component = whole.components()[size_t(components[k])];
+    std::vector<Scalar> leaves(size_t(1 + 2 * components[k]), Scalar::constant(0)); // others are not read
+    leaves[0] = Scalar::leaf(0);
+    for (size_t j = 0; j < k; ++j)
+      for (int side : {0, 1})
+        leaves[1 + 2 * size_t(components[j]) + size_t(side)] = Scalar::leaf(int(1 + 2 * j) + side);
+    component.transform = component.transform.substitute(leaves);
+    list.push_back(std::move(component));
+  }
+  return Monoid::intern(std::move(list));
+}
+
 TypedMonoid::TypedMonoid(const Monoid& monoid) {
   std::vector<DType> leaves{DType::f32};
   for (const MonoidComponent& c : monoid.components()) {

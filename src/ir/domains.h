@@ -87,6 +87,9 @@ typename D::Value run_scalar(const TypedScalar& program, const typename D::Value
   return scratch[program.steps.size() - 1];
 }
 
+/// The monoid of some components, ascending, with all that they read: their references renumbered.
+Monoid part_of(const Monoid& whole, const std::vector<int>& components);
+
 /// A monoid ready to run: types and programs of its components.
 struct TypedMonoid {
   struct Component {

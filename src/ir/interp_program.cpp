@@ -515,21 +515,9 @@ const CompiledFunction::FoldPlan& CompiledFunction::fold_plan(Source s) {
   const Monoid whole = fold ? fold->monoid : scan->monoid;
   std::vector<int> components = whole.dependencies(s.result);
   components.push_back(s.result);
-  std::vector<MonoidComponent> list; // references renumbered to the components that are left
-  for (size_t k = 0; k < components.size(); ++k) {
-    MonoidComponent component = whole.components()[size_t(components[k])];
-    std::vector<Scalar> leaves(size_t(1 + 2 * components[k]), Scalar::constant(0)); // others are not read
-    leaves[0] = Scalar::leaf(0);
-    for (size_t j = 0; j < k; ++j)
-      for (int side : {0, 1})
-        leaves[1 + 2 * size_t(components[j]) + size_t(side)] = Scalar::leaf(int(1 + 2 * j) + side);
-    component.transform = component.transform.substitute(leaves);
-    list.push_back(std::move(component));
-  }
-  FoldPlan plan{std::move(components),
-                TypedMonoid(Monoid::intern(std::move(list))),
-                fold ? result_axes(*fold, s.result) : result_axes(*scan, s.result),
-                {}};
+  const TypedMonoid part(part_of(whole, components));
+  FoldPlan plan{
+      std::move(components), part, fold ? result_axes(*fold, s.result) : result_axes(*scan, s.result), {}};
   if (fold)
     for (int d : fold->reduced) plan.reduced_extents.push_back(evaluate(fold->space[size_t(d)]));
   return fold_plans_.emplace(std::pair(s.node, s.result), std::move(plan)).first->second;

@@ -3,6 +3,7 @@
 #include "ir/access.h"
 #include "ir/domains.h"
 #include "ir/host_text.h"
+#include "ir/naive_index.h"
 #include "ir/philox.h"
 #include "ir/text_names.h"
 #include <algorithm>
@@ -49,24 +50,6 @@ int64_t flat(const Point& p, const Point& extents) {
   return at;
 }
 
-/// state = combine(state, element) of the components `used`: each state moves into the frame of the combined ones before it.
-void combine(const TypedMonoid& monoid, const std::vector<int>& used, Numbers& state,
-             const Numbers& element) {
-  Numbers combined(state.size()), scratch(monoid.scratch);
-  for (int u : used) {
-    const auto c = size_t(u);
-    Number sides[2];
-    for (int side = 0; side < 2; ++side) {
-      const Numbers& from = side == 0 ? state : element;
-      Numbers frame{from[c]};
-      for (size_t j = 0; j < c; ++j) frame.insert(frame.end(), {from[j], combined[j]});
-      sides[side] = run_scalar<Scalars>(monoid.components[c].transform, frame.data(), scratch.data());
-    }
-    combined[c] = apply(monoid.components[c].op, monoid.components[c].dtype, sides[0], sides[1]);
-  }
-  state = combined;
-}
-
 /// One evaluation of one function.
 struct Evaluation {
   const Module& module;
@@ -85,38 +68,12 @@ struct Evaluation {
     return list;
   }
 
-  /// i0, i1, .. are axes, h0, h1, .. holes, other symbols dimensions. Every value must fit 64 bits.
   int64_t value(NodeId id, Expr e, const Point& axes = {}, const Point& holes = {}) const {
-    const ExprKind kind = e.kind();
-    if (kind == ExprKind::constant) return e.value();
-    if (kind == ExprKind::symbol) {
-      const std::string name(e.name());
-      if (auto at = bindings.symbols.find(name); at != bindings.symbols.end()) return at->second;
-      return (name[0] == 'i' ? axes : holes).at(std::stoul(name.substr(1)));
+    try {
+      return naive_index(e, bindings.symbols, axes, holes);
+    } catch (const Error& error) {
+      fail(id, error.what());
     }
-    __int128 x = value(id, e.args()[0], axes, holes); // and on with the other arguments, from the left
-    for (Expr arg : e.args().subspan(1)) {
-      const __int128 y = value(id, arg, axes, holes);
-      const bool divides = kind == ExprKind::floordiv || kind == ExprKind::mod;
-      if (divides && y == 0) fail(id, "an index divides by zero");
-      const __int128 quotient = divides ? x / y - (x % y != 0 && (x < 0) != (y < 0)) : 0;
-      switch (kind) {
-      case ExprKind::add: x += y; break;
-      case ExprKind::mul: x *= y; break;
-      case ExprKind::floordiv: x = quotient; break;
-      case ExprKind::mod: x -= quotient * y; break;
-      case ExprKind::min: x = std::min(x, y); break;
-      case ExprKind::max: x = std::max(x, y); break;
-      case ExprKind::lt: x = x < y; break;
-      case ExprKind::eq: x = x == y; break;
-      case ExprKind::ne: x = x != y; break;
-      case ExprKind::logical_and: x = x && y; break;
-      default: x = x || y;
-      }
-      if (kind != ExprKind::add && x != int64_t(x)) fail(id, "an index overflows");
-    }
-    if (x != int64_t(x)) fail(id, "an index overflows");
-    return int64_t(x);
   }
   HostTensor zeros(NodeId id, const TensorType& type) const {
     HostTensor t{type.dtype, {}, {}};
@@ -228,21 +185,22 @@ struct Evaluation {
   /// Every component by itself, with those that it reads; each element from the points that visit(point of the space, add) calls add for.
   template <class Attr, class Visit> Tensors folded(NodeId id, const Attr& a, Visit visit) const {
     Tensors results;
-    const TypedMonoid monoid(a.monoid);
-    Numbers start, e(size_t(a.monoid.size()));
-    for (auto& c : monoid.components) start.push_back(identity_value<Scalars>(c.op, c.dtype));
     for (int c = 0; c < a.monoid.size(); ++c) {
       std::vector<int> used = a.monoid.dependencies(c), axes = result_axes(a, c);
       used.push_back(c);
+      const TypedMonoid monoid(part_of(a.monoid, used));
+      Numbers start, e(used.size()), work(combine_work<Scalars>(monoid));
+      for (auto& part : monoid.components) start.push_back(identity_value<Scalars>(part.op, part.dtype));
       results.push_back(filled(id, size_t(c), [&](const Point& p, int64_t) {
         Point point(a.space.size(), 0); // axes that the component does not vary with stay 0
         for (size_t d = 0; d < axes.size(); ++d) point[size_t(axes[d])] = p[d];
         Numbers state = start;
         visit(point, [&] {
-          for (int u : used) e[size_t(u)] = at(in(id, size_t(u)), point, a.body_axes[size_t(u)]);
-          combine(monoid, used, state, e);
+          for (size_t u = 0; u < used.size(); ++u)
+            e[u] = at(in(id, size_t(used[u])), point, a.body_axes[size_t(used[u])]);
+          combine<Scalars>(monoid, state.data(), e.data(), work.data());
         });
-        return state[size_t(c)];
+        return state.back();
       }));
     }
     return results;
