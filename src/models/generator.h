@@ -25,9 +25,9 @@ std::string_view to_string(StopReason reason);
 
 class Generator {
 public:
-  /// What memory the model will need, before anything is allocated (bytes): weights are mapped, the rest is allocated.
+  /// What the process will have in memory at its peak, before anything is allocated (bytes).
   struct Estimate {
-    int64_t weights = 0, cache = 0, working = 0;
+    int64_t weights = 0, cache = 0, working = 0; ///< working: values of a step, and the program itself
     int64_t total() const { return weights + cache + working; }
   };
   static Estimate estimate(const ModelFile& file, const LlamaOptions& options);

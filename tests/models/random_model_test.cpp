@@ -1,6 +1,8 @@
 // tests/models/random_model_test.cpp -- random models: their values in every type, the same bytes for the same seed, as a file and in memory.
+#include "base/pages.h"
 #include "formats/quants.h"
 #include "luminal/error.h"
+#include "models/generator.h"
 #include "models/llama.h"
 #include "models/random_model.h"
 #include <algorithm>
@@ -90,6 +92,17 @@ INSTANTIATE_TEST_SUITE_P(Types, RandomWeights,
                                          StorageType::q3_k, StorageType::q4_k, StorageType::q5_k,
                                          StorageType::q6_k),
                          [](const auto& type) { return std::string(storage_name(type.param)); });
+
+TEST(RandomModel, LiesInAFileAndATableThatIsTheHeadIsAnnouncedTwice) {
+  const RandomModel model = random_model(tiny(), StorageType::f32, 7);
+  for (const TensorView& t : model.file.tensors) EXPECT_TRUE(is_mapped_file(t.bytes)) << t.name;
+  for (const char* name : {"llama-1b", "llama-8b"}) { // tied, not tied
+    const ModelShape& shape = *find_model_shape(name);
+    const ModelFile file = model_without_values(shape, StorageType::bf16);
+    const int64_t table = shape.tied ? 2 * shape.vocabulary * shape.hidden : 0;
+    EXPECT_EQ(Generator::estimate(file, {.context = 64}).weights, int64_t(file.tensor_bytes()) + table);
+  }
+}
 
 TEST(RandomModel, ShapesHaveTheirParameters) {
   auto parameters = [](const char* name) {
