@@ -484,13 +484,26 @@ private:
       if (!plain(demand.index)) return true;
       const auto* reader = std::get_if<FoldAttr>(&f_[demand.stage].attr);
       if (!demand.at_root && reader && passes::has_weighted_sum(*reader) &&
-          demand.evaluations <= elements * 1.001)
+          demand.evaluations <= elements * 1.001 && moves_with_rows(demand, *reader))
         continue;
       const bool epilogue = demand.at_root && demand.evaluations <= elements * 1.001;
       const bool statistic = space <= demand.evaluations * 1.001 && reads_plainly(fold, tuple);
       if (!epilogue && !statistic) return true;
     }
     return false;
+  }
+
+  /// Has each row of a fold over tiles elements of its own, as it has scores? What all rows share (the values that are summed) would be computed again for each tile of them.
+  static bool moves_with_rows(const Demand& demand, const FoldAttr& fold) {
+    std::vector<int> rows = result_axes(fold, 0);
+    for (size_t c = 1; c < fold.body_axes.size(); c++) {
+      const std::vector<int> axes = result_axes(fold, int(c));
+      std::erase_if(rows, [&](int a) { return !std::ranges::binary_search(axes, a); });
+    }
+    return std::ranges::all_of(rows, [&](int a) {
+      const Expr row = axis_symbol(a, fold.space[size_t(a)]);
+      return !row.is_symbol() || std::ranges::find(demand.index, row) != demand.index.end();
+    });
   }
 
   bool read_as_it_lies(NodeId id) const {

@@ -19,11 +19,13 @@ public:
   }
 
   std::optional<OperandCopy> run() {
-    if (!view_.holes.empty()) return {};
     for (Expr extent : view_.shape)
       if (!extent.is_constant() || extent.is_constant(0)) return {};
     for (Expr e : view_.map) collect(e);
     collect(view_.predicate);
+    for (const Hole& hole : view_.holes) // the copy is found along whole axes where indices lie along them
+      for (int axis : hole.axes)
+        if (axes_[size_t(axis)].is_symbol()) sums_.push_back({{axis, 1}});
     const std::vector<AxisSum> dims = dimensions();
     if (dims.empty()) return {};
     int64_t elements = 1, points = 1;
@@ -54,6 +56,19 @@ public:
       made.outer.map.push_back(at - low);
     }
     if (elements * fewest_reads > points) return {};
+    for (const Hole& hole : view_.holes) {
+      Hole inner = hole;
+      for (int& axis : inner.axes) {
+        if (axes_[size_t(axis)].is_symbol()) {
+          axis = int(std::ranges::find(dims, AxisSum{{axis, 1}}) - dims.begin());
+        } else { // of one element
+          axis = int(made.inner.shape.size());
+          made.inner.shape.push_back(1);
+          made.outer.map.push_back(0);
+        }
+      }
+      made.inner.holes.push_back(std::move(inner));
+    }
     ExprMap<Expr> names;
     for (size_t d = 0; d < own.size(); d++) names[own[d]] = axis_symbol(int(d), made.inner.shape[d]);
     const auto over_places = [&](Expr e) -> std::optional<Expr> {

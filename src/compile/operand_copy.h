@@ -6,11 +6,11 @@
 namespace luminal::compile {
 
 /// The same elements through a tensor in between: `inner` is a view of the source in which each element that the view reads stands once, `outer` a view of that whose
-/// index maps are sums of axes. Windows of a padded, resized, reflected or permuted image are windows of the copy `inner`.
+/// index maps are sums of axes. Windows of a padded, resized, reflected or permuted image are windows of the copy `inner`; the holes of the view are those of `inner`.
 struct OperandCopy {
   ViewAttr inner, outer;
 };
-/// Nothing where the copy would be no smaller than the view by a good part, where it would be the source itself, or where the view has holes.
+/// Nothing where the copy would be no smaller than the view by a good part, or where it would be the source itself.
 std::optional<OperandCopy> copy_of_operand(const ViewAttr& view, const Shape& source);
 
 } // namespace luminal::compile

@@ -95,8 +95,11 @@ double places(const ViewAttr& view) {
   double n = 1;
   for (size_t d = 0; d < view.shape.size(); d++) {
     const Expr axis = axis_symbol(int(d), view.shape[d]);
-    if (axis.is_symbol() && std::ranges::any_of(view.map, [&](Expr e) { return depends_on(e, axis); }))
-      n *= count({view.shape[d]});
+    const bool moves = std::ranges::any_of(view.map, [&](Expr e) { return depends_on(e, axis); }) ||
+                       std::ranges::any_of(view.holes, [&](const Hole& hole) {
+                         return std::ranges::find(hole.axes, int(d)) != hole.axes.end();
+                       });
+    if (axis.is_symbol() && moves) n *= count({view.shape[d]});
   }
   return n;
 }
@@ -174,7 +177,7 @@ bool is_simple(const Function& f, const std::vector<Product>& products) {
            const auto* view = std::get_if<ViewAttr>(&node.attr);
            if (!view || plainly_read(*view)) return true;
            const auto* input = std::get_if<InputAttr>(&f[node.inputs[0]].attr);
-           return input && input->role == Role::weight;
+           return input && input->role == Role::weight && view->holes.empty();
          });
 }
 
@@ -311,7 +314,7 @@ Function KernelSplitter::with(const Function& f, const Stores& stores) {
     return NodeId(to.nodes.size() - 1);
   };
   struct Copy {
-    NodeId source;
+    std::vector<NodeId> inputs; // the source, and what fills holes
     ViewAttr inner;
     NodeId fence;
   };
@@ -323,12 +326,11 @@ Function KernelSplitter::with(const Function& f, const Stores& stores) {
       auto copy = copy_of_operand(std::get<ViewAttr>(node.attr), f[f[id].inputs[0]].type().shape);
       const DType dtype = node.type().dtype;
       auto known = std::ranges::find_if(
-          copies, [&](const Copy& c) { return c.source == node.inputs[0] && c.inner == copy->inner; });
+          copies, [&](const Copy& c) { return c.inputs == node.inputs && c.inner == copy->inner; });
       if (known == copies.end()) {
         const TensorType type{dtype, copy->inner.shape};
         const NodeId inner = push(NodeKind::view, copy->inner, node.inputs, type, node.origin);
-        copies.push_back(
-            {node.inputs[0], copy->inner, push(NodeKind::fence, FenceAttr{}, {inner}, type, {})});
+        copies.push_back({node.inputs, copy->inner, push(NodeKind::fence, FenceAttr{}, {inner}, type, {})});
         known = copies.end() - 1;
       }
       node.attr = std::move(copy->outer);

@@ -64,16 +64,18 @@ std::optional<Chooser::Tuple> Chooser::tuple() const {
   return t;
 }
 
-/// Operands that are read along the lanes with large steps, for every trip of the reduction: a copy has them side by side.
+/// Operands that are read along the lanes with large steps, for every trip of the reduction: a copy has them side by side. Of a product one factor is copied, from
+/// wherever it is read; of words of a dot instruction a value.
 std::vector<std::pair<std::string, std::vector<std::string>>> Chooser::copies_for(const Tuple& t) {
   const Expr lanes = nests_.cone.axes[size_t(t.lanes)].symbol,
              reduced = nests_.cone.axes[size_t(t.reduced)].symbol;
   struct Copied {
+    std::string sum;
     int value;
-    std::vector<int> axes; // of its dimensions
+    std::vector<int> axes; // of its dimensions; fewer than these where it is not read along whole axes
+    size_t dimensions;
   };
   std::vector<Copied> wanted;
-  std::vector<std::string> factors; // of these sums: found through several axes at once
   for (int s = 0; s < t.stage; s++) {
     const Stage& producer = stage(s);
     if (!has_fold(producer) || !contains(producer.axes, t.reduced)) continue;
@@ -84,17 +86,14 @@ std::vector<std::pair<std::string, std::vector<std::string>>> Chooser::copies_fo
       const bool moves = std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, lanes); }),
                  again = std::ranges::none_of(f.index, [&](Expr e) { return depends_on(e, reduced); });
       if (!moves || !again || step_of(nests_.cone, f.value, f.index, lanes) == Step::contiguous) return;
-      Copied copy{f.value, {}};
+      Copied copy{producer.name, f.value, {}, f.index.size()};
       const int64_t word = bits(f.dtype) / bits(nests_.cone.values[size_t(f.value)].dtype);
       for (size_t d = 0; d < f.index.size(); d++)
         for (int a : producer.axes)
           if (const Expr axis = nests_.cone.axes[size_t(a)].symbol;
               f.index[d] == (d + 1 == f.index.size() ? axis * word : axis))
             copy.axes.push_back(a);
-      if (copy.axes.size() != f.index.size())
-        factors.push_back(producer.name);
-      else if (std::ranges::none_of(wanted, [&](auto& w) { return w.value == f.value; }))
-        wanted.push_back(std::move(copy));
+      wanted.push_back(std::move(copy));
     });
   }
   std::vector<std::pair<std::string, std::vector<std::string>>> made;
@@ -105,27 +104,34 @@ std::vector<std::pair<std::string, std::vector<std::string>>> Chooser::copies_fo
     dims.push_back(nests_.cone.axes[size_t(t.lanes)].name);
     made.emplace_back(copy, std::move(dims));
   };
+  std::set<std::string> sums;
+  std::set<int> values;
   for (auto& w : wanted) {
+    if (sums.contains(w.sum)) continue;
+    std::string copy = nests_.free_name(w.sum + ".lanes");
+    if (try_add(DirectiveKind::operand, {w.sum, nests_.cone.axes[size_t(t.reduced)].name, copy})) {
+      sums.insert(w.sum);
+      dimensions(copy, nests_.cone.values[size_t(nests_.value(copy))].axes);
+      continue;
+    }
     const std::string value = nests_.cone.values[size_t(w.value)].name;
-    const std::string copy = nests_.free_name(value + ".lanes");
+    copy = nests_.free_name(value + ".lanes");
     const Nests before = nests_;
-    if (!try_add(DirectiveKind::stage, {value, copy})) continue;
-    const StageNest& its = nests_.stages[size_t(nests_.stage(copy))];
-    const bool plain = std::ranges::all_of(w.axes, [&](int a) {
-      const ConeAxis& axis = nests_.cone.axes[size_t(a)];
-      return its.find(axis.name) != nullptr || !axis.symbol.is_symbol();
-    });
-    if (plain) {
+    const size_t directives = schedule_.directives.size();
+    const auto plain = [&] {
+      const StageNest& its = nests_.stages[size_t(nests_.stage(copy))];
+      return std::ranges::all_of(w.axes, [&](int a) {
+        const ConeAxis& axis = nests_.cone.axes[size_t(a)];
+        return its.find(axis.name) != nullptr || !axis.symbol.is_symbol();
+      });
+    };
+    if (w.axes.size() == w.dimensions && values.insert(w.value).second &&
+        try_add(DirectiveKind::stage, {value, copy}) && plain()) {
       dimensions(copy, w.axes);
     } else {
       nests_ = before;
-      schedule_.directives.pop_back();
+      schedule_.directives.resize(directives);
     }
-  }
-  for (auto& name : factors) {
-    const std::string copy = nests_.free_name(name + ".lanes");
-    if (!try_add(DirectiveKind::operand, {name, nests_.cone.axes[size_t(t.reduced)].name, copy})) continue;
-    dimensions(copy, nests_.cone.values[size_t(nests_.value(copy))].axes);
   }
   return made;
 }

@@ -60,7 +60,9 @@ public:
       if (lanes && load.along(lanes->symbol)) {
         const Step step = load.step(nests_.cone, lanes->symbol);
         const double vectors = std::ceil(trips_of(lanes->extent) / limits_.lanes);
-        times *= vectors * (step == Step::contiguous ? 1 : step == Step::near ? 4 : limits_.lanes);
+        times *= vectors * (step == Step::contiguous ? slower_caches(nest, load)
+                            : step == Step::near     ? 4
+                                                     : limits_.lanes);
       }
       brought += times;
       if (times > most) most = times, worst = &load;
@@ -95,6 +97,21 @@ private:
     }
     Step step(const Cone& cone, Expr symbol) const { return step_of(cone, value, index, symbol); }
   };
+
+  /// Loads of the first cache in whose time a vector comes that was read before: what passes by between two reads of an element pushes it out of the caches that do
+  /// not hold all of that.
+  double slower_caches(const StageNest& nest, const Load& load) const {
+    double bytes = std::max(1, bits(nests_.cone.values[size_t(load.value)].dtype) / 8);
+    for (size_t i = nest.loops.size(); i-- > 0;) {
+      const StageLoop& l = nest.loops[i];
+      if (!l.symbol.is_symbol()) continue;
+      if (load.along(l.symbol))
+        bytes *= trips_of(l.extent);
+      else if (l.kind != LoopKind::unrolled && l.kind != LoopKind::vector && trips_of(l.extent) > 1)
+        break;
+    }
+    return bytes <= double(limits_.l1) ? 1 : bytes <= double(limits_.l2) ? 2 : 4;
+  }
 
   std::vector<Load> loads_of(const Stage& stage, const StageNest& nest, const Component& fold) const {
     std::vector<Load> loads;

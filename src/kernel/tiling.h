@@ -9,8 +9,8 @@ struct TiledFold {
   std::string stage;
   double points = 0; ///< at most; an axis without a bound counts as 2^20
   double reuse = 0;  ///< points for each element that is read
-  /// The share of the machine's multiply-adds that its inner loops can reach: lanes that are filled, loads for each multiply-add, sums that do not wait for
-  /// each other. An upper bound from the loops alone; caches are not looked at.
+  /// The share of the machine's multiply-adds that its inner loops can reach: lanes that are filled, loads for each multiply-add and the cache they come from, sums
+  /// that do not wait for each other. An upper bound from the loops alone.
   double rate = 1;
   std::string limit; ///< what holds it back most, for people
 };

@@ -20,8 +20,9 @@ kernel::MachineLimits narrow() {
   return limits;
 }
 
-/// What the plan's kernels say of their products; machine code is not made.
-std::string untiled(const Module& module, const kernel::MachineLimits& limits) {
+/// Every kernel of the plan; machine code is not made.
+void each_kernel(const Module& module, const kernel::MachineLimits& limits,
+                 const std::function<void(const compile::PlannedKernel&)>& visit) {
   Module work = module;
   passes::defaults().run(work);
   compile::KernelChooser chooser({.limits = limits,
@@ -32,13 +33,33 @@ std::string untiled(const Module& module, const kernel::MachineLimits& limits) {
                                   .pinned = {}});
   compile::PlanBuilder builder(work, chooser);
   const auto plan = builder.build();
-  if (!plan) return plan.error();
+  ASSERT_TRUE(plan) << plan.error();
+  for (const compile::PlannedKernel& kernel : builder.kernels()) visit(kernel);
+}
+
+/// What the plan's kernels say of their products.
+std::string untiled(const Module& module, const kernel::MachineLimits& limits) {
   std::string text;
-  for (const compile::PlannedKernel& kernel : builder.kernels())
+  each_kernel(module, limits, [&](const compile::PlannedKernel& kernel) {
     if (!kernel.report.untiled.empty())
       text += fmt::format("{} {}: {}\n{}", kernel.report.name, kernel.report.computes, kernel.report.untiled,
                           kernel.schedule);
+  });
   return text;
+}
+
+/// The share of the multiply-adds that the loops of the slowest product reach; 0 without one.
+double slowest(const Module& module, const kernel::MachineLimits& limits) {
+  double least = 2;
+  each_kernel(module, limits, [&](const compile::PlannedKernel& kernel) {
+    const auto problem = kernel.problem();
+    ASSERT_TRUE(problem) << problem.error();
+    const kernel::Cone cone = kernel::canonical(problem->cone).cone;
+    for (const kernel::TiledFold& fold :
+         kernel::tiled_folds(cone, kernel::parse_schedule(kernel.schedule), limits))
+      least = std::min(least, fold.rate);
+  });
+  return least > 1 ? 0 : least;
 }
 
 /// Inputs and weights of a graph, named in their order.
@@ -46,6 +67,7 @@ struct Maker {
   Graph& g;
   int count = 0;
   Tensor input(Dims shape) { return g.tensor(shape); }
+  Tensor indices(Dims shape) { return g.tensor(shape, DType::i64); } ///< 0 to 19
   Tensor weight(Dims shape) { return g.weight("w" + std::to_string(count++), shape); }
   Tensor conv(const Tensor& x, int64_t out, int64_t size, int64_t stride = 1, int64_t groups = 1) {
     return conv2d(x, weight({out, x.dim(1).value() / groups, size, size}), {},
@@ -195,7 +217,10 @@ Bindings numbers(const Module& module, unsigned seed) {
     for (Expr extent : input.type.shape) value.shape.push_back(extent.value()), count *= extent.value();
     value.data.resize(size_t(storage_bytes(value.dtype, count)));
     for (int64_t i = 0; i < count; i++)
-      store_f64(value.dtype, value.data.data(), i, double(int(random() % 2001) - 1000) / 1000);
+      if (is_float(value.dtype))
+        store_f64(value.dtype, value.data.data(), i, double(int(random() % 2001) - 1000) / 1000);
+      else
+        store_i64(value.dtype, value.data.data(), i, int64_t(random() % 20));
     bindings.inputs[input.name] = std::move(value);
   }
   return bindings;
@@ -228,24 +253,13 @@ TEST(Compositions, AreWhatTheInterpreterSays) {
 
 /// How often the plan's kernels compute a function that takes many operations for one element alone.
 double functions_one_by_one(const Module& module, const kernel::MachineLimits& limits) {
-  Module work = module;
-  passes::defaults().run(work);
-  compile::KernelChooser chooser({.limits = limits,
-                                  .target = codegen::CpuTarget::host(),
-                                  .cache = {},
-                                  .sizes = {},
-                                  .reproducers = {},
-                                  .pinned = {}});
-  compile::PlanBuilder builder(work, chooser);
-  const auto plan = builder.build();
-  if (!plan) throw std::runtime_error(plan.error());
   double count = 0;
-  for (const compile::PlannedKernel& kernel : builder.kernels()) {
+  each_kernel(module, limits, [&](const compile::PlannedKernel& kernel) {
     const auto problem = kernel.problem();
-    if (!problem) throw std::runtime_error(problem.error());
+    ASSERT_TRUE(problem) << problem.error();
     const kernel::Cone cone = kernel::canonical(problem->cone).cone;
     count += kernel::functions_one_by_one(cone, kernel::parse_schedule(kernel.schedule));
-  }
+  });
   return count;
 }
 
@@ -269,6 +283,77 @@ TEST(Compositions, FunctionsBehindProductsHaveLanes) {
       EXPECT_EQ(functions_one_by_one(module, limits), 0);
       expect_right(module, unsigned(size.rows));
     }
+}
+
+/// Attention of one block: queries, keys and values are views of one product, or products apart.
+Tensor attention(Maker& m, int64_t batch, int64_t rows, int64_t heads, int64_t size, bool joined,
+                 bool bias = true) {
+  const int64_t width = heads * size;
+  const Tensor x = m.input({batch, rows, width});
+  const auto product = [&](int64_t n) { return bias ? m.dense(x, n) + m.weight({n}) : m.dense(x, n); };
+  std::vector<Tensor> qkv;
+  if (joined)
+    qkv = product(3 * width).chunk(3, -1);
+  else
+    for (int i = 0; i < 3; i++) qkv.push_back(product(width));
+  for (Tensor& t : qkv) t = t.reshape({batch, rows, heads, size}).permute({0, 2, 1, 3});
+  const Tensor y = scaled_dot_product_attention(qkv[0], qkv[1], qkv[2]);
+  return m.dense(y.permute({0, 2, 1, 3}).reshape({batch, rows, width}), width) + x;
+}
+
+/// Products that read what other operations moved reach what plain products reach: nothing is read lane by lane, again and again from a slower cache, or made again for
+/// each tile.
+TEST(Compositions, SharedAndGatheredOperandsHaveTiles) {
+  constexpr double least = 0.6;
+  const auto expect_tiles = [&](const char* name, const std::function<Tensor(Maker&)>& make) {
+    EXPECT_GE(slowest(module_of(make), wide()), least) << name;
+  };
+  for (const bool joined : {true, false})
+    for (const bool bias : {true, false})
+      for (const int64_t heads : {1, 2, 4})
+        for (const int64_t batch : {1, 2})
+          expect_tiles("attention",
+                       [&](Maker& m) { return attention(m, batch, 128, heads, 64, joined, bias); });
+  expect_tiles("attention to itself", [](Maker& m) {
+    const Tensor x = m.input({1, 128, 64});
+    return scaled_dot_product_attention(x, x, x);
+  });
+  expect_tiles("rows of a table", [](Maker& m) {
+    return m.dense(embedding(m.weight({500, 256}), m.indices({256})), 256).relu();
+  });
+  expect_tiles("rows of a table, some",
+               [](Maker& m) { return m.dense(embedding(m.weight({500, 256}), m.indices({1, 64})), 512); });
+  expect_tiles("rows of an input", [](Maker& m) {
+    return m.input({500, 256}).gather(m.indices({200})).matmul(m.input({256, 256}));
+  });
+  expect_tiles("rows of the weights", [](Maker& m) {
+    return linear(m.input({128, 256}), m.weight({500, 256}).gather(m.indices({300})));
+  });
+}
+
+TEST(Compositions, SharedAndGatheredOperandsAreWhatTheInterpreterSays) {
+  std::mt19937 random(1);
+  const auto in = [&](int64_t low, int64_t high) {
+    return low + int64_t(random() % unsigned(high - low + 1));
+  };
+  for (unsigned seed = 1; seed <= 12; seed++) {
+    const int64_t batch = in(1, 2), rows = in(17, 70), heads = in(1, 3), size = in(8, 40);
+    SCOPED_TRACE(fmt::format("attention of {} x {} rows, {} heads of {}", batch, rows, heads, size));
+    expect_right(
+        module_of([&](Maker& m) { return attention(m, batch, rows, heads, size, seed % 2, seed % 3); }),
+        seed);
+  }
+  for (unsigned seed = 1; seed <= 12; seed++) {
+    const int64_t batch = in(1, 2), rows = in(20, 90), deep = in(40, 200), columns = in(64, 300);
+    SCOPED_TRACE(fmt::format("{} x {} rows of {}, {} columns", batch, rows, deep, columns));
+    expect_right(module_of([&](Maker& m) {
+                   if (seed % 3 == 0)
+                     return linear(m.input({rows, deep}), m.weight({30, deep}).gather(m.indices({columns})));
+                   const Tensor table = seed % 2 ? m.weight({20, deep}) : m.input({20, deep});
+                   return m.dense(embedding(table, m.indices({batch, rows})), columns);
+                 }),
+                 seed);
+  }
 }
 
 TEST(Compositions, TheReportNamesKernelsWithoutATiledSchedule) {

@@ -94,6 +94,32 @@ TEST(OperandCopy, StandsInTheOrderOfTheReader) {
   expect_same(view, *copy);
 }
 
+TEST(OperandCopy, HoldsRowsThatIndicesFind) {
+  const Expr row = hole_symbol(0, {0, 8});
+  ViewAttr rows; // of a table, by indices [1, 6], for 20 others
+  rows.shape = {1, 6, 20, 7};
+  rows.map = {row, at(3, 7)};
+  rows.holes.push_back({1, {0, 1}, {0, 8}, OutOfRange::error});
+  auto copy = copy_of_operand(rows, {9, 7});
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(copy->inner.shape, (Shape{6, 7, 1}));
+  EXPECT_EQ(copy->inner.map, (std::vector<Expr>{row, at(1, 7)}));
+  ASSERT_EQ(copy->inner.holes.size(), 1u);
+  EXPECT_EQ(copy->inner.holes[0], (Hole{1, {2, 0}, {0, 8}, OutOfRange::error}));
+  EXPECT_EQ(copy->outer.map, (std::vector<Expr>{at(1, 6), at(3, 7), 0}));
+  EXPECT_TRUE(copy->outer.holes.empty());
+  // Windows over what each place has an index of its own for are copied as they are: along both axes.
+  ViewAttr windows;
+  windows.shape = {6, 3, 20};
+  windows.map = {hole_symbol(0, {0, 3}), at(0, 6) + at(1, 3)};
+  windows.holes.push_back({1, {0}, {0, 3}, OutOfRange::clamp});
+  copy = copy_of_operand(windows, {4, 8});
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(copy->inner.shape, (Shape{6, 3}));
+  EXPECT_EQ(copy->inner.holes[0].axes, std::vector<int>{0});
+  EXPECT_EQ(copy->inner.map[1], at(0, 6) + at(1, 3));
+}
+
 TEST(OperandCopy, IsNotMadeOfWhatLiesSoOrIsReadSeldom) {
   ViewAttr rows;
   rows.shape = {6, 20, 7};
@@ -103,9 +129,6 @@ TEST(OperandCopy, IsNotMadeOfWhatLiesSoOrIsReadSeldom) {
   once.shape = {6, 7};
   once.map = {at(1, 7), at(0, 6)};
   EXPECT_FALSE(copy_of_operand(once, {7, 6}));
-  ViewAttr gathered = rows;
-  gathered.holes.push_back({1, {0}, {0, 5}, OutOfRange::error});
-  EXPECT_FALSE(copy_of_operand(gathered, {6, 7}));
   ViewAttr dynamic = rows;
   dynamic.shape[0] = Expr::symbol("n", {1, 9});
   EXPECT_FALSE(copy_of_operand(dynamic, {9, 7}));

@@ -155,8 +155,8 @@ TEST(Tiles, ScoresOfNarrowNumbersTakeTheDotInstruction) {
 TEST(Tiles, LanesAlongTheQueriesAndAProductInRegisters) {
   const std::string schedule =
       expect_right({"2", "2", "96", "128", "32", "32", true, "", ""}, avx512, {}, {{}}, 3);
-  for (const char* part : {"stage Q Q.lanes", "cascade F k.o", "unroll sf k.i.i q.v", "unroll O e.i q.v",
-                           "fuse sf s.row", "store s.row k.o k q", "unroll Out q.l"})
+  for (const char* part : {"operand sf k sf.lanes", "cascade F k.o", "unroll sf k.i.i q.v",
+                           "unroll O e.i q.v", "fuse sf s.row", "store s.row k.o k q", "unroll Out q.l"})
     EXPECT_THAT(schedule, HasSubstr(part));
   EXPECT_THAT(expect_right({"2", "2", "96", "128", "32", "32", true, "k <= q", ""}, avx512, {}, {{}}, 4),
               HasSubstr("predicate_bound O k.i"));
