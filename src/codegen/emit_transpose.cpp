@@ -208,9 +208,10 @@ void Emitter::turn(const Access& to, Value* value) {
   turned_stores_[next_turned_++].steps.push_back(value);
 }
 
-/// The first lanes of all vectors, the second ones, ..: vectors of as many lanes. Their number is a power of two.
+/// The first lanes of all vectors, the second ones, ..: vectors of as many lanes.
 std::vector<Value*> Emitter::dealt(const std::vector<Value*>& vectors) {
   if (vectors.size() == 1) return vectors;
+  if (vectors.size() % 2) return dealt_one_by_one(vectors);
   std::vector<Value*> half[2], out;
   for (size_t i = 0; i < vectors.size(); i++) half[i % 2].push_back(vectors[i]);
   const std::vector<Value*> even = dealt(half[0]), odd = dealt(half[1]);
@@ -221,6 +222,26 @@ std::vector<Value*> Emitter::dealt(const std::vector<Value*>& vectors) {
       for (int l = 0; l < n; l++) pick.push_back(from + l / 2 + l % 2 * n);
       out.push_back(opaque(shuffle(even[i], odd[i], pick)));
     }
+  return out;
+}
+
+/// The same of an odd number: each result takes its lanes from one vector after the other.
+std::vector<Value*> Emitter::dealt_one_by_one(const std::vector<Value*>& vectors) {
+  const auto n = static_cast<int>(llvm::cast<llvm::FixedVectorType>(vectors[0]->getType())->getNumElements());
+  const auto count = static_cast<int>(vectors.size());
+  std::vector<Value*> out;
+  for (int r = 0; r < count; r++) {
+    Value* row = vectors[0];
+    for (int v = 1; v < count; v++) {
+      llvm::SmallVector<int, 64> pick; // of the row so far, at first lanes of vector 0, and of vector v
+      for (int l = 0; l < n; l++) {
+        const int place = r * n + l, from = place % count, lane = place / count;
+        pick.push_back(from == v ? n + lane : from < v ? (v == 1 ? lane : l) : 0);
+      }
+      row = opaque(shuffle(row, vectors[size_t(v)], pick));
+    }
+    out.push_back(row);
+  }
   return out;
 }
 
@@ -247,7 +268,7 @@ void Emitter::write_turned() {
     };
     // Nothing lies between: what all lanes have is a run of memory.
     const size_t steps = t.steps.size();
-    bool run = std::has_single_bit(steps);
+    bool run = true;
     for (int l = 0; l < n; l++) run = run && t.to.pattern[size_t(l)] == int64_t(steps) * l;
     if (run) {
       const std::vector<Value*> rows = dealt(t.steps);

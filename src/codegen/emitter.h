@@ -151,6 +151,7 @@ private:
   void turn(const Access& to, LV* value);
   void write_turned();
   std::vector<LV*> dealt(const std::vector<LV*>& vectors);
+  std::vector<LV*> dealt_one_by_one(const std::vector<LV*>& vectors);
 
   // ---- emit_value.cpp ----
   LV* value(const kernel::ValueRef& v);

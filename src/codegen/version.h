@@ -4,6 +4,6 @@
 namespace luminal::codegen {
 
 /// Changes whenever the code made from the same kernel for the same target may change: part of every cache key.
-inline constexpr int codegen_version = 28;
+inline constexpr int codegen_version = 29;
 
 } // namespace luminal::codegen

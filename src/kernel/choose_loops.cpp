@@ -155,12 +155,15 @@ int64_t Chooser::vectors_at_once(int s, const std::string& loop, const std::vect
 /// Results that few parts are dealt out to in turn (images of which each holds every other column): all parts are read along their rows, and exchanged in
 /// registers.
 bool Chooser::dealt(int s, const std::vector<std::string>& common) {
+  constexpr int64_t most_parts = 8; // an odd number of them is exchanged in steps that grow with its square
   const Stage& st = stage(s);
   if (!common.empty() || has_fold(st) || st.scan_axis >= 0 || !st.ordered.empty()) return false;
   std::string part, row;
   for (auto& l : nest(s).loops)
-    if (l.symbol.is_symbol() && l.extent.is_constant() && l.extent.value() <= limits_.lanes &&
-        std::has_single_bit(uint64_t(l.extent.value())) && use_along(nests_, s, l.symbol).store_contiguous)
+    if (l.symbol.is_symbol() && l.extent.is_constant() &&
+        (l.extent.value() <= most_parts ||
+         (l.extent.value() <= limits_.lanes && std::has_single_bit(uint64_t(l.extent.value())))) &&
+        use_along(nests_, s, l.symbol).store_contiguous)
       part = l.name;
   if (part.empty()) return false;
   const int64_t parts = trips(*nest(s).find(part));

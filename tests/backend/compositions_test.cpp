@@ -356,6 +356,37 @@ TEST(Compositions, SharedAndGatheredOperandsAreWhatTheInterpreterSays) {
   }
 }
 
+/// Parts whose elements follow each other in turn are exchanged in registers, whatever their number.
+TEST(Compositions, PartsAreDealtOutInVectors) {
+  for (int64_t parts = 2; parts <= 8; parts++)
+    for (const int64_t columns : {32, 14, 37}) {
+      SCOPED_TRACE(fmt::format("{} parts of {} columns", parts, columns));
+      const Module module = module_of([&](Maker& m) {
+        std::vector<Tensor> all;
+        for (int64_t i = 0; i < parts; i++) all.push_back(m.input({5, columns}));
+        return stack(all, -1).reshape({5, columns * parts}) * 2;
+      });
+      each_kernel(module, wide(), [](const compile::PlannedKernel& kernel) {
+        EXPECT_NE(kernel.schedule.find("vector "), std::string::npos) << kernel.schedule;
+      });
+      expect_right(module, unsigned(parts));
+    }
+  for (const int64_t stride : {2, 3})
+    for (const int64_t groups : {1, 4}) {
+      SCOPED_TRACE(fmt::format("steps of {}, {} groups", stride, groups));
+      const Module module = module_of([&](Maker& m) {
+        return conv_transpose(m.input({1, 8, 7, 16}), m.weight({8, 8 / groups, stride + 2, stride + 2}), {},
+                              {.stride = stride, .padding = 1, .groups = groups});
+      });
+      each_kernel(module, wide(), [](const compile::PlannedKernel& kernel) {
+        if (kernel.report.computes.starts_with("output")) {
+          EXPECT_NE(kernel.schedule.find("vector "), std::string::npos) << kernel.schedule;
+        }
+      });
+      expect_right(module, unsigned(stride));
+    }
+}
+
 TEST(Compositions, TheReportNamesKernelsWithoutATiledSchedule) {
   const Module module = module_of([](Maker& m) { return m.dense(m.input({64, 64}), 64); });
   compile::Options options = compile::Options::host(1);
