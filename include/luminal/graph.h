@@ -3,11 +3,23 @@
 #include "luminal/operators.h"
 #include "luminal/pass.h"
 #include "luminal/search.h"
+#include <concepts>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <optional>
+#include <utility>
 
 namespace luminal {
+
+/// What a dynamic dimension usually is: one size, or several, {1, 64}. Estimates use the first.
+struct TypicalSizes {
+  TypicalSizes() = default;
+  TypicalSizes(std::integral auto size) : list{int64_t(size)} {}
+  TypicalSizes(std::initializer_list<int64_t> sizes) : list(sizes) {}
+  TypicalSizes(std::vector<int64_t> sizes) : list(std::move(sizes)) {}
+  std::vector<int64_t> list;
+};
 
 struct CompileOptions {
   int threads = 0;   ///< 0: LUMINAL_THREADS, or all cores
@@ -18,8 +30,9 @@ struct CompileOptions {
   /// cache folder and mapped by the next run with this name. Empty: computed each time. Setting a weight again ends it.
   std::string weights_id = {};
   /// Typical sizes of dynamic dimensions, by name: what schedules are made for. What tuning finds is kept for these sizes, and used by every compile
-  /// that names the same ones. Of others: a power of two in the middle of the range.
-  std::map<std::string, int64_t> sizes = {};
+  /// that names the same ones. Of others: a power of two in the middle of the range. Of several sizes, sizes["batch"] = {1, 64}, each has its own
+  /// schedules, and execute takes those of the nearest one (by ratio); of several dimensions each combination, at most 16. A search shares its seconds among them.
+  std::map<std::string, TypicalSizes> sizes = {};
   /// A schedule from the tuning cache that turns out to be wrong is an Error; else it is dropped, and report() and stderr say so.
   bool strict = false;
   /// Asked before each launch while the graph loads and runs; where it says true, execute() ends with an Error, and states and results are undefined.
@@ -29,7 +42,7 @@ struct CompileOptions {
   Pass passes = passes::defaults();
 };
 
-/// Bytes that a compiled graph needs at the largest sizes of its dimensions.
+/// Bytes that a compiled graph needs at the largest sizes of its dimensions. Programs for several typical sizes have an arena each, and share all else.
 struct MemoryUse {
   int64_t arena =
       0;            ///< values of a step, kept ones included; memory is used again where lives do not overlap
@@ -39,6 +52,7 @@ struct MemoryUse {
 };
 
 class Device;          // luminal/device.h
+struct ReferenceValue; // luminal/inspect.h
 struct ExecutionTable; // luminal/debug.h
 class Rules;           // luminal/pattern.h
 struct Match;
@@ -69,7 +83,7 @@ public:
                       Where where = Where::current()) {
     return tensor(std::move(shape), dtype, std::move(name), where);
   }
-  /// An input that is given once; what depends on weights only may be computed once, at load.
+  /// An input that seldom changes: what depends on weights only is computed once, at load, and again where a weight is set again.
   Tensor weight(std::string name, Dims shape, DType dtype = DType::f32, Where where = Where::current());
   /// A value that lives from step to step, zero at first; `update` says what it becomes.
   Tensor state(std::string name, Dims shape, DType dtype = DType::f32, Where where = Where::current());
@@ -140,7 +154,10 @@ public:
   void reset(Where where = Where::current());
   /// One line a kernel: name, shape, schedule, bytes, what was decided and why.
   std::string report(Where where = Where::current()) const;
-  /// Of the last compile, where it searched.
+  /// The meaning of these tensors for the present values of inputs, by the reference interpreter: luminal/inspect.h.
+  std::vector<ReferenceValue> interpret(const std::vector<Tensor>& tensors,
+                                        Where where = Where::current()) const;
+  /// Of the last compile, where it searched; of several typical sizes the sums.
   std::optional<SearchSummary> search_summary(Where where = Where::current()) const;
   MemoryUse memory(Where where = Where::current()) const; ///< zeros before compile
   /// The graph in text form: what parses, verifies and is interpreted.

@@ -46,7 +46,7 @@ public:
 
   // ---- data (inputs before execute; kept values after it) ----
   /// Copies numbers in, converted to this tensor's dtype. A flat list or one range must have as many numbers as the tensor; nested lists and ranges
-  /// must have its shape: x.set({{1, 2}, {3, 4}}). For a weight: once, before the first execute.
+  /// must have its shape: x.set({{1, 2}, {3, 4}}). A weight may be set again: what is computed from weights is then computed again.
   void set(const HostValues& values, LUMINAL_WHERE);
   /// The same, and the dynamic dimensions of the shape take the sizes of the values (or of `shape`, for a flat list).
   void set_dyn(const HostValues& values, LUMINAL_WHERE);
@@ -103,7 +103,7 @@ public:
   /// The same value where it lies, in its own dtype; until the next execute, set, drop or hand-over.
   std::span<const std::byte> bytes(LUMINAL_WHERE) const;
   /// auto [rows, columns] = x.dims2(); throws where the rank is another.
-  Dims dims() const { return shape(); }
+  Dims dims(LUMINAL_WHERE) const { return shape(where); }
   std::array<Dim, 1> dims1(LUMINAL_WHERE) const;
   std::array<Dim, 2> dims2(LUMINAL_WHERE) const;
   std::array<Dim, 3> dims3(LUMINAL_WHERE) const;
@@ -127,6 +127,7 @@ public:
   Tensor cast(DType to, LUMINAL_WHERE) const;
   /// The same bytes; a wider or narrower type divides or multiplies the last axis.
   Tensor bitcast(DType to, LUMINAL_WHERE) const;
+  Tensor as_dtype(DType to, LUMINAL_WHERE) const { return bitcast(to, where); } ///< Luminal's name
 
   // ---- reductions: over the axes named, by default all; these go away unless keep_dims. Sums of floats narrower than f32 are kept in f32 ----
   // Of no elements: sum 0, prod 1, max -inf and min inf (integers: the least and the greatest), mean NaN, all true, any false, argmax and argmin the greatest i64.
@@ -176,8 +177,11 @@ public:
   Tensor merge_dims(int axis, LUMINAL_WHERE) const;            ///< axis and axis + 1 become one
   Tensor split_dims(int axis, Dim inner, LUMINAL_WHERE) const; ///< [n] -> [n / inner, inner]
   Tensor unsqueeze(int axis, LUMINAL_WHERE) const;
-  /// Drops axes of extent 1: the one, those named, or all.
+  /// Drops axes of extent 1: the one, those named ({}: none), or all.
   Tensor squeeze(LUMINAL_WHERE) const, squeeze(std::vector<int> axes, LUMINAL_WHERE) const;
+  Tensor squeeze(std::initializer_list<int> axes, LUMINAL_WHERE) const {
+    return squeeze(std::vector<int>(axes), where);
+  }
   Tensor squeeze(std::integral auto axis, LUMINAL_WHERE) const { return squeeze({int(axis)}, where); }
   Tensor expand(Dims shape, LUMINAL_WHERE) const; ///< NumPy broadcast_to; -1 keeps an extent
   Tensor expand_as(const Tensor& other, LUMINAL_WHERE) const;

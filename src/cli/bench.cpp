@@ -222,7 +222,8 @@ std::string type_name(const ModelFile& file) {
   return name;
 }
 
-void show(const std::vector<Measured>& rows, const std::string& name, const ModelFile& file) {
+void show(const std::vector<Measured>& rows, const std::string& model, const ModelFile& file) {
+  const std::string name = printable(model);
   const std::string size = show_bytes(int64_t(file.tensor_bytes())),
                     parameters = fmt::format("{:.2f} M", double(file.parameters()) * 1e-6);
   const size_t width = std::max<size_t>(name.size(), 5);

@@ -1,6 +1,7 @@
 // cli/common.cpp -- terminal, memory, signals.
 #include "cli/common.h"
 #include "base/print.h"
+#include "base/text.h"
 #include "luminal/error.h"
 #include <atomic>
 #include <cmath>
@@ -108,6 +109,13 @@ void Progress::update(double fraction, const std::string& detail) {
 void Progress::done(const std::string& detail) {
   finished_ = true;
   print_stderr("{}{} {}\n", shown_ ? "\r\033[K" : "", title_, detail);
+}
+
+std::string shown_lines(std::string_view text) {
+  std::string shown;
+  for (const std::string_view line : split(text, '\n'))
+    shown += (shown.empty() ? "" : "\n") + printable(line, std::string::npos);
+  return shown;
 }
 
 void catch_interrupts() { handle_interrupts(false); }

@@ -61,6 +61,8 @@ std::vector<std::string> spelled_out(int argc, const char* const* argv);
 /// Peak resident memory of the process, in bytes.
 int64_t peak_memory();
 bool stderr_is_terminal();
+/// Lines for a terminal: control characters as \xHH. Names of files, and what is in them, may hold what a terminal obeys.
+std::string shown_lines(std::string_view text);
 bool colour(); // of stderr: a terminal, and NO_COLOR is not set
 
 /// A line on stderr that is rewritten on a terminal and printed once, at the end, elsewhere.

@@ -42,7 +42,7 @@ int run_egg(const EggArguments& a, const std::string& path, Json& all) {
   options.iterations = a.iterations;
   options.seconds = a.seconds;
   options.threads = a.threads;
-  options.warning = [](const std::string& text) { print_stderr("warning: {}\n", text); };
+  options.warning = [](const std::string& text) { print_stderr("warning: {}\n", shown_lines(text)); };
   options.output = [&](const egraph::EggOutput& out) {
     if (a.json) {
       Json entry{{"command", out.command}, {"place", out.place}, {"text", out.text}};
@@ -64,7 +64,7 @@ int run_egg(const EggArguments& a, const std::string& path, Json& all) {
   }
   if (!error.empty() && !a.json) {
     std::cout.flush();
-    print_stderr("{}\n", error);
+    print_stderr("{}\n", shown_lines(error));
   }
   if (a.stats && !a.json) std::cout << program.stats_table();
   if (a.json) {

@@ -31,7 +31,7 @@ struct EvalArguments {
   std::vector<std::string> inputs, dims, schedules;
   int threads = 0;
   double slack = 4;
-  bool interpret = false, check = false, json = false, no_cache = false, allow_custom = false;
+  bool interpret = false, check = false, json = false, no_cache = false, report = false, allow_custom = false;
 };
 
 using Clock = std::chrono::steady_clock;
@@ -196,6 +196,7 @@ Results run_plan(const Task& task, const EvalArguments& a, Json& timings) {
   auto compiled = compile::compile(task.module, options);
   if (!compiled) throw Error(fmt::format("{}: {}", a.path, compiled.error()));
   timings["compile_s"] = seconds_since(start);
+  if (a.report) print_stderr("{}", compiled->report());
   start = Clock::now();
   const auto device = device::make_cpu_device(pool);
   auto executable = runtime::Executable::load(compiled->plan, *device);
@@ -438,6 +439,7 @@ void add_eval(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false)
       ->excludes(interpret);
   verb->add_option("--threads,-t", a->threads, "Worker threads")->check(whole(1, 1024));
+  verb->add_flag("--report", a->report, "Print what was compiled and why")->excludes(interpret);
   verb->add_flag("--no-cache", a->no_cache, "Do not use machine code and tuning results kept on disk");
   add_allow_custom(*verb, a->allow_custom);
   verb->add_flag("--json", a->json,

@@ -101,7 +101,7 @@ void check_settings() {
 
 /// One line on stderr, and with --json an object on stdout: a program that reads it finds the reason there, too.
 int complain(const std::string& text, int code, bool json, const std::string& advice = "") {
-  luminal::print_stderr("luminal: {}\n{}", text, advice);
+  luminal::print_stderr("luminal: {}\n{}", luminal::cli::shown_lines(text), advice);
   if (json)
     std::cout << luminal::cli::Json{{"error", text}, {"exit_code", code}}.dump(
                      2, ' ', false, luminal::cli::Json::error_handler_t::replace)

@@ -172,7 +172,7 @@ Outcome tune_model(const TuneArguments& a, TuneDisplay& display) {
   models::Llama model = models::make_llama(*opened, how);
   CompileOptions options;
   options.threads = a.threads;
-  options.sizes = models::typical_sizes(model);
+  for (const auto& [name, size] : models::typical_sizes(model)) options.sizes[name] = size;
   const auto sizes = parse_sizes(a.sizes);
   check_sizes(sizes, model.graph.state()->module.symbols, a.path);
   for (const auto& [name, size] : sizes) options.sizes[name] = size;

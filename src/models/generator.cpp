@@ -59,12 +59,13 @@ Generator::Estimate Generator::estimate(const ModelFile& file, const LlamaOption
   return estimate;
 }
 
-Generator::Generator(const ModelFile& file, const GeneratorOptions& options) {
-  times_.build = timed([&] { model_ = make_llama(file, options.model); });
+Generator::Generator(const ModelFile& file, const GeneratorOptions& options, std::source_location where) {
+  times_.build = timed([&] { model_ = make_llama(file, options.model, where); });
   CompileOptions compile = options.compile;
   stop_ = compile.stop;
   if (compile.weights_id.empty()) compile.weights_id = file.identity();
-  if (compile.sizes.empty()) compile.sizes = typical_sizes(model_);
+  if (compile.sizes.empty())
+    for (const auto& [name, size] : typical_sizes(model_)) compile.sizes[name] = size;
   times_.compile = timed([&] {
     model_.graph.compile(compile);
     give_back_memory("libLLVM"); // before the weights come

@@ -32,7 +32,8 @@ public:
   };
   static Estimate estimate(const ModelFile& file, const LlamaOptions& options);
 
-  Generator(const ModelFile& file, const GeneratorOptions& options);
+  /// `where`: as for make_llama.
+  Generator(const ModelFile& file, const GeneratorOptions& options, std::source_location where = {});
 
   /// Forgets the text so far.
   void reset();

@@ -16,8 +16,8 @@ struct LanguageModel::State {
   Sampler sampler;
   bool stepped = false;
 
-  State(ModelFile opened, const GeneratorOptions& options, const SamplerOptions& how)
-      : file(std::move(opened)), sampling(how), generator(file, options), sampler(how) {}
+  State(ModelFile opened, const GeneratorOptions& options, const SamplerOptions& how, Where where)
+      : file(std::move(opened)), sampling(how), generator(file, options, where), sampler(how) {}
 };
 
 namespace {
@@ -53,7 +53,7 @@ LanguageModel::LanguageModel(const std::string& path, const LanguageModelOptions
   if (!opened) throw Error("LanguageModel", opened.error(), where);
   state_ = at_line("LanguageModel", where, [&] {
     const GeneratorOptions how = generator_options(*opened, options);
-    return std::make_unique<State>(std::move(*opened), how, options.sampler);
+    return std::make_unique<State>(std::move(*opened), how, options.sampler, where);
   });
 }
 LanguageModel::LanguageModel(LanguageModel&&) noexcept = default;

@@ -2,6 +2,7 @@
 #include "models/llama.h"
 #include "luminal/indexing.h"
 #include "models/weights.h"
+#include "tensor/graph_state.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/ranges.h>
@@ -26,8 +27,9 @@ constexpr int64_t widest_tile = 16; // of rows beside each other
 
 class Builder {
 public:
-  Builder(const ModelFile& file, const LlamaOptions& options)
+  Builder(const ModelFile& file, const LlamaOptions& options, std::source_location where)
       : file_(file), config_(file.require_config()), options_(options) {
+    model_.graph.state()->made_at = where;
     gguf_ = file.kind == ModelFileKind::gguf;
     refuse_what_is_not_llama();
     model_.config = config_;
@@ -241,8 +243,8 @@ private:
 
 } // namespace
 
-Llama make_llama(const ModelFile& file, const LlamaOptions& options) {
-  return Builder(file, options).build();
+Llama make_llama(const ModelFile& file, const LlamaOptions& options, std::source_location where) {
+  return Builder(file, options, where).build();
 }
 
 const std::vector<std::string>& activations_names() {

@@ -44,6 +44,7 @@ struct Llama {
 std::map<std::string, int64_t> typical_sizes(const Llama& model);
 
 /// From a file: GGUF or Hugging Face names. Throws Error for what the architecture has and this graph does not (experts, sliding windows, biases...).
-Llama make_llama(const ModelFile& file, const LlamaOptions& options);
+/// `where`: the user's call, which errors of its operations name; none: they name the operation only.
+Llama make_llama(const ModelFile& file, const LlamaOptions& options, std::source_location where = {});
 
 } // namespace luminal::models

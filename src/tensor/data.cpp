@@ -319,7 +319,7 @@ void Tensor::drop(Where where) {
   GraphState& g = *graph_;
   const std::string dropped = fmt::format("was dropped ({})", place_text(where));
   if (auto kept = g.kept.find(id_); kept != g.kept.end()) {
-    if (g.context && g.readable.contains(id_)) g.context->forget_result(g.readable.at(id_));
+    if (g.context() && g.readable.contains(id_)) g.context()->forget_result(g.readable.at(id_));
     g.kept.erase(kept);
     g.gone[id_] = dropped;
     g.stale = true;
@@ -423,8 +423,8 @@ ReadableValue readable_value(std::string_view op, const Tensor& tensor, Where wh
   const Node& node = g.builder[id];
   if (auto gone = g.gone.find(id); gone != g.gone.end())
     throw Error(op, fmt::format("{} {}", described(g, id), gone->second), where);
-  if (auto kept = g.readable.find(id); kept != g.readable.end() && g.context && g.ran) {
-    auto value = g.context->result(kept->second);
+  if (auto kept = g.readable.find(id); kept != g.readable.end() && g.context() && g.ran) {
+    auto value = g.context()->result(kept->second);
     if (!value) throw Error(op, value.error(), where);
     return {value->bytes, value->shape};
   }
@@ -445,11 +445,11 @@ ReadableValue readable_value(std::string_view op, const Tensor& tensor, Where wh
                     where);
       return {data->second.bytes, std::move(extents)};
     }
-    if (input.role == Role::state && g.store && g.context) {
+    if (input.role == Role::state && g.store && g.context()) {
       auto extents = present_shape(op, g, node.type().shape, where);
       const int64_t wanted = storage_bytes(node.type().dtype, elements(extents));
-      const int slot = g.context->executable().plan().find_slot(input.name, runtime::SlotKind::state);
-      const int64_t most = slot < 0 ? wanted : g.context->executable().plan().slots[size_t(slot)].max_bytes;
+      const int slot = g.context()->executable().plan().find_slot(input.name, runtime::SlotKind::state);
+      const int64_t most = slot < 0 ? wanted : g.context()->executable().plan().slots[size_t(slot)].max_bytes;
       auto memory = g.store->state(input.name, most);
       if (!memory) throw Error(op, memory.error(), where);
       return {{*memory, size_t(wanted)}, std::move(extents)};

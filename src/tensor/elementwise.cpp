@@ -64,6 +64,12 @@ std::string place_text(Where where) {
   return text.substr(text.rfind("at "));
 }
 
+std::string maker_text(const GraphState& graph, Where where) {
+  for (const GraphState* g = &graph; g; g = g->outer)
+    if (g->made_at) where = *g->made_at;
+  return where.line() ? " " + place_text(where) : "";
+}
+
 void check_dtype(std::string_view op, DType type, Where where) {
   if (int(type) >= dtype_count) throw Error(op, fmt::format("there is no dtype {}", int(type)), where);
 }

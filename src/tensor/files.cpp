@@ -80,10 +80,12 @@ bool takes_blocks(const TensorType& weight, const TensorView& view) {
   return same_extents(weight.shape, bytes);
 }
 
-/// Why the file's tensor cannot be the weight's value; empty where it can.
-std::string misfit(const TensorType& weight, const TensorView& view, const LoadOptions& options) {
-  const std::string both =
-      fmt::format("the weight is {}, the file has {}", to_string(weight), view.describe());
+/// Why the file's tensor cannot be the weight's value; empty where it can. `packed`: the type of its blocks, empty where it has any or none.
+std::string misfit(const TensorType& weight, const std::string& packed, const TensorView& view,
+                   const LoadOptions& options) {
+  const std::string both = fmt::format("the weight is {}{}, the file has {}", to_string(weight),
+                                       packed.empty() ? "" : " of " + packed, view.describe());
+  if (!packed.empty() && packed != storage_name(view.type)) return both;
   if (takes_blocks(weight, view)) return "";
   if (!same_extents(weight.shape, view.shape)) return both;
   if (dtype_of_storage(view.type) == weight.dtype) return "";
@@ -161,7 +163,10 @@ LoadReport load(Graph& graph, const std::string& path, const LoadOptions& option
       continue;
     }
     used.insert(wanted);
-    const std::string reason = misfit(state->builder[id].type(), at->second->view, options);
+    const auto packed = state->packed_types.find(name);
+    const std::string reason =
+        misfit(state->builder[id].type(), packed == state->packed_types.end() ? "" : packed->second,
+               at->second->view, options);
     if (!reason.empty()) {
       report.mismatching.push_back({name, reason});
       continue;

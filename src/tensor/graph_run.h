@@ -13,6 +13,17 @@ struct OwnedBuffer {
   runtime::DeviceBuffer buffer; // goes before the device
 };
 
+/// The graph compiled for some of its typical sizes: all those at which its kernels have the same schedules.
+struct Program {
+  std::vector<std::map<std::string, int64_t>> sizes; // schedules were made for the first
+  compile::Compiled compiled;
+  std::shared_ptr<const runtime::Executable> executable;
+  std::unique_ptr<runtime::Context> context; // made when it first runs
+};
+
+/// The program for the typical sizes that are nearest to the present ones runs from now on.
+Program& choose_program(GraphState& graph);
+
 /// For the whole process, made at the first call. 0 threads: LUMINAL_THREADS, or all cores.
 ThreadPool& shared_pool(int threads);
 std::shared_ptr<device::CpuDevice> shared_device(int threads);

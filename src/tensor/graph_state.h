@@ -9,9 +9,6 @@
 #include <optional>
 
 // What only the files that compile, run or hand memory over look into: tensor/graph_run.h.
-namespace luminal::compile {
-struct Compiled;
-}
 namespace luminal::device {
 class CpuDevice;
 }
@@ -25,6 +22,7 @@ namespace luminal {
 
 using Where = std::source_location;
 struct OwnedBuffer;
+struct Program;
 
 /// Data of an input as the user gave it, in the input's dtype.
 struct InputData {
@@ -51,14 +49,17 @@ struct GraphState {
   std::map<std::string, int64_t> dim_values;
   std::map<std::string, NodeId> inputs;
   std::map<std::string, InputData> data;
-  std::map<NodeId, std::string> kept;             // node -> result name
-  std::vector<std::pair<NodeId, NodeId>> updates; // state, next value
+  std::map<std::string, std::string> packed_types; // of weights that hold packed blocks: "Q4_K"
+  std::map<NodeId, std::string> kept;              // node -> result name
+  std::vector<std::pair<NodeId, NodeId>> updates;  // state, next value
   bool weights_set_again = false; // they are not what CompileOptions::weights_id names any more
   std::vector<NodeId> effects;    // results of host nodes, in the order in which they happen
   size_t node_count = 0;          // of the builder
   std::map<Expr, std::string, ExprLess> reasons; // what needs an assumption of the module, with its line
   int unnamed = 0, loops = 0;
   GraphState* outer = nullptr; // of a loop's body
+  /// One call of the user made the whole graph: that is the line of all its operations. Line 0: there is none to name.
+  std::optional<Where> made_at;
 
   std::string device_name = "cpu";    // of inputs that no scope puts elsewhere
   std::vector<std::string> scopes;    // DeviceScope: the last one counts
@@ -68,17 +69,20 @@ struct GraphState {
   bool stale = true;
   std::vector<Pass> passes; // those of Graph::run
   CompileOptions options;
-  std::unique_ptr<const compile::Compiled> compiled;
+  std::vector<std::unique_ptr<Program>> programs; // for the typical sizes; see choose_program in run.cpp
+  size_t running = 0;                             // of programs: the one of the last execute
+  std::optional<SearchSummary> searched;          // of the last compile
   std::shared_ptr<device::CpuDevice> device;
   std::shared_ptr<runtime::Store> store;
-  std::shared_ptr<const runtime::Executable> executable;
-  std::unique_ptr<runtime::Context> context;
   std::map<NodeId, std::string> readable; // kept at the last compile
   bool ran = false;                       // the last execute came to its end
   std::map<NodeId, std::string> gone; // kept values that were dropped or handed over since the last execute
 
   Module snapshot() const; // with the entry
   bool empty() const { return node_count == 0; }
+  const runtime::Executable* executable() const; // null before compile
+  runtime::Context* context() const;             // null before execute
+  void drop_contexts();
   bool has_results() const { return !kept.empty() || !updates.empty() || !effects.empty(); }
   ~GraphState();
 };
@@ -104,6 +108,8 @@ std::string no_dimension(const GraphState& graph, const std::string& name);
 void name_result(GraphState& graph, NodeId kept);
 /// "at FILE:LINE", as errors end.
 std::string place_text(Where where);
+/// " at FILE:LINE" of the user's call that made an operation; empty where there is none.
+std::string maker_text(const GraphState& graph, Where where);
 Tensor wrap(const std::shared_ptr<GraphState>& graph, NodeId node);
 /// Throws Error where the node's operands lie on two devices.
 void check_placement(std::string_view op, GraphState& graph, NodeId node, Where where);

@@ -16,7 +16,7 @@ std::string text_of(const Tensor& t) { return described(*t.graph(), t.id()); }
 
 bool is_result(const Tensor& t) {
   const GraphState& g = *t.graph();
-  return g.readable.contains(t.id()) && g.context && g.ran && !g.gone.contains(t.id()) && !input_of(t);
+  return g.readable.contains(t.id()) && g.context() && g.ran && !g.gone.contains(t.id()) && !input_of(t);
 }
 
 void check_types(std::string_view op, const Tensor& from, const Tensor& to, Where where) {
@@ -67,8 +67,8 @@ InputData take(std::string_view op, const Tensor& from, runtime::DeviceBuffer re
   if (is_result(from)) {
     const std::string& label = g.readable.at(from.id());
     InputData data;
-    if (g.context->owns_result(label)) {
-      auto buffer = g.context->exchange_result(label, std::move(replacement));
+    if (g.context()->owns_result(label)) {
+      auto buffer = g.context()->exchange_result(label, std::move(replacement));
       if (!buffer) throw Error(op, buffer.error(), where);
       data = of_buffer(g, std::move(*buffer), value.extents, from.dtype());
     } else
@@ -107,11 +107,11 @@ void give(const Tensor& to, InputData data) {
   GraphState& g = *to.graph();
   const InputAttr& input = *input_of(to);
   g.weights_set_again |= input.role == Role::weight && g.data[input.name].given;
-  if (input.role == Role::state && g.store && g.executable && data.buffer) {
+  if (input.role == Role::state && g.store && g.executable() && data.buffer) {
     data.owner = nullptr;
-    const int slot = g.executable->plan().find_slot(input.name, runtime::SlotKind::state);
+    const int slot = g.executable()->plan().find_slot(input.name, runtime::SlotKind::state);
     if (slot >= 0 && data.buffer.use_count() == 1 &&
-        data.buffer->buffer.bytes() >= g.executable->plan().slots[size_t(slot)].max_bytes) {
+        data.buffer->buffer.bytes() >= g.executable()->plan().slots[size_t(slot)].max_bytes) {
       g.store->exchange_state(input.name, std::move(data.buffer->buffer));
       g.data.erase(input.name);
       return;

@@ -18,13 +18,11 @@ Interval index_interval(Expr extent) {
 
 namespace {
 
-std::string_view file_name(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
-
 /// Adds a node that reads indices; what is found out of range when it runs names the operation and the user's line.
 Tensor add_indexed(std::string_view op, const Tensor& x, Attr attr, std::vector<NodeId> inputs, Where where) {
   return build(op, x.graph(), where, [&](FunctionBuilder& b) {
     NodeId node = b.add(std::move(attr), std::move(inputs), {}, where);
-    b.origin(node, fmt::format("{} at {}:{}", op, file_name(where.file_name()), where.line()));
+    b.origin(node, fmt::format("{}{}", op, maker_text(*x.graph(), where)));
     return node;
   });
 }

@@ -14,7 +14,7 @@ HostTensor present_value(const std::shared_ptr<GraphState>& graph, const InputAt
   t.data.resize(size_t(storage_bytes(t.dtype, t.count())));
   const auto data = graph->data.find(input.name);
   const bool given = data != graph->data.end() && (data->second.given || data->second.load);
-  if (!needed || (input.role == Role::state && !given && !graph->context)) return t;
+  if (!needed || (input.role == Role::state && !given && !graph->context())) return t;
   const auto bytes = readable_value("interpret", wrap(graph, graph->inputs.at(input.name)), where).bytes;
   std::copy_n(bytes.begin(), std::min(bytes.size(), t.data.size()), t.data.begin());
   return t;
@@ -26,6 +26,11 @@ std::vector<double> ReferenceValue::numbers() const {
   std::vector<double> list(size_t(elements(shape)));
   for (size_t i = 0; i < list.size(); i++) list[i] = load_f64(dtype, bytes.data(), int64_t(i));
   return list;
+}
+
+std::vector<ReferenceValue> Graph::interpret(const std::vector<Tensor>& tensors, Where where) const {
+  for (const Tensor& t : tensors) check_graph("interpret", state("interpret", where), t, where);
+  return luminal::interpret(tensors, where);
 }
 
 std::vector<ReferenceValue> interpret(const std::vector<Tensor>& tensors, Where where) {

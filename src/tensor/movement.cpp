@@ -20,7 +20,7 @@ void assume(GraphState& graph, Expr condition, std::string_view what, Where wher
   if (prove(condition) == Truth::yes) return;
   auto& known = graph.module.assumptions;
   if (std::find(known.begin(), known.end(), condition) == known.end()) known.push_back(condition);
-  graph.reasons.try_emplace(condition, fmt::format("{} {}", what, place_text(where)));
+  graph.reasons.try_emplace(condition, fmt::format("{}{}", what, maker_text(graph, where)));
 }
 
 std::vector<int> axes_of(std::string_view op, std::vector<int> axes, int rank, Where where) {

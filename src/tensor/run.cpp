@@ -1,4 +1,4 @@
-// tensor/run.cpp -- Graph: compile, execute, what a run cost.
+// tensor/run.cpp -- Graph: execute, what a run cost.
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/thread_pool.h"
@@ -7,7 +7,6 @@
 #include "tensor/effects.h"
 #include "tensor/graph_run.h"
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
 #include <mutex>
 
@@ -38,7 +37,7 @@ std::string missing(const GraphState& g, const runtime::Slot& slot, std::string_
 void give_weights(const std::shared_ptr<GraphState>& graph, Where where) {
   GraphState& g = *graph;
   bool changed = false;
-  for (const auto& slot : g.executable->plan().slots) {
+  for (const auto& slot : g.executable()->plan().slots) {
     if (slot.kind != runtime::SlotKind::weight || !slot.used) continue;
     load_deferred(graph, slot.name);
     InputData& data = g.data[slot.name];
@@ -50,7 +49,7 @@ void give_weights(const std::shared_ptr<GraphState>& graph, Where where) {
   }
   if (!changed) return;
   g.store->unload();
-  g.context.reset();
+  g.drop_contexts();
   if (!g.options.weights_id.empty() && g.options.cache && !g.weights_set_again) keep_loaded_values(g);
 }
 
@@ -60,9 +59,10 @@ void make_context(const std::shared_ptr<GraphState>& graph, Where where) {
   options.max_memory = g.options.max_memory;
   options.host = run_host_effect;
   options.stop = g.options.stop;
-  auto context = runtime::Context::create(g.executable, g.store, options);
+  Program& program = *g.programs[g.running];
+  auto context = runtime::Context::create(program.executable, g.store, options);
   if (!context) throw Error("execute", context.error(), where);
-  g.context = std::move(*context);
+  program.context = std::move(*context);
 }
 
 /// Does anything that runs depend on the dimension? One of unused inputs only need not be set.
@@ -118,14 +118,14 @@ void check_run(const GraphState& g, const Result<void>& done, Where where) {
 }
 
 void give_dims(GraphState& g, Where where) {
-  const auto& symbols = g.executable->plan().symbols;
+  const auto& symbols = g.executable()->plan().symbols;
   for (const auto& [name, symbol] : g.dims) {
     if (std::find(symbols.begin(), symbols.end(), symbol) == symbols.end()) continue;
     auto value = g.dim_values.find(name);
-    if (value == g.dim_values.end() && !matters(g.executable->plan(), symbol)) continue;
+    if (value == g.dim_values.end() && !matters(g.executable()->plan(), symbol)) continue;
     if (value == g.dim_values.end())
       throw Error("execute", fmt::format("dimension {} has no value (see set_dim)", name), where);
-    check_run(g, g.context->set_symbol(name, value->second), where);
+    check_run(g, g.context()->set_symbol(name, value->second), where);
   }
 }
 
@@ -136,7 +136,7 @@ void give_state(GraphState& g, const runtime::Slot& slot, Where where) {
   if (data.buffer && data.buffer.use_count() == 1 && data.buffer->buffer.bytes() >= slot.max_bytes) {
     g.store->exchange_state(slot.name, std::move(data.buffer->buffer));
   } else {
-    check_run(g, g.context->set_state(slot.name, data.bytes), where);
+    check_run(g, g.context()->set_state(slot.name, data.bytes), where);
   }
   data = {}; // the store has it now
 }
@@ -166,12 +166,12 @@ void give_argument(const std::shared_ptr<GraphState>& graph, const runtime::Slot
                             luminal::to_string(to_dims({data.extents.begin(), data.extents.end()})),
                             place_text(data.set_at)),
                 where);
-  check_run(g, g.context->bind_argument(slot.name, data.bytes), where);
+  check_run(g, g.context()->bind_argument(slot.name, data.bytes), where);
 }
 
 /// Everything that would run lies where something runs.
 void check_devices(GraphState& g, Where where) {
-  for (const std::string& name : g.executable->plan().devices)
+  for (const std::string& name : g.executable()->plan().devices)
     if (!device::find_known_device(name)->executes)
       throw Error(
           "execute",
@@ -186,37 +186,19 @@ void prepare(Graph& graph, Where where) {
   const auto state = graph.state("execute", where);
   GraphState& g = *state;
   g.ran = false;
-  if (g.stale || (!g.executable && !g.empty())) graph.compile(g.options, where);
+  if (g.stale || (g.programs.empty() && !g.empty())) graph.compile(g.options, where);
   if (g.empty()) return;
+  choose_program(g);
   check_devices(g, where);
   give_weights(state, where);
-  if (!g.context) make_context(state, where);
+  if (!g.context()) make_context(state, where);
   give_dims(g, where);
-  for (const auto& slot : g.executable->plan().slots) {
+  for (const auto& slot : g.executable()->plan().slots) {
     if (slot.kind == runtime::SlotKind::state) {
       load_deferred(state, slot.name);
       give_state(g, slot, where);
     } else if (slot.kind == runtime::SlotKind::argument && slot.used)
       give_argument(state, slot, where);
-  }
-}
-
-void check_options(const GraphState& g, const CompileOptions& options, Where where) {
-  constexpr int most_threads = 1024;
-  if (options.threads < 0 || options.threads > most_threads)
-    throw Error("compile",
-                fmt::format("threads = {}: 0 (all cores) to {} are expected", options.threads, most_threads),
-                where);
-  if (options.max_memory < 0)
-    throw Error("compile", fmt::format("max_memory = {} bytes is negative", options.max_memory), where);
-  for (const auto& [name, size] : options.sizes) {
-    const auto known = g.dims.find(name);
-    if (known == g.dims.end()) throw Error("compile", "sizes: " + no_dimension(g, name), where);
-    if (const Interval range = known->second.range(); !range.contains(size))
-      throw Error(
-          "compile",
-          fmt::format("sizes: {} = {} is outside its range {}..{}", name, size, range.low, range.high),
-          where);
   }
 }
 
@@ -242,66 +224,10 @@ std::shared_ptr<device::CpuDevice> shared_device(int threads) {
   return device;
 }
 
-GraphState::GraphState(std::string function) : name(function), builder(std::move(function), &module) {}
-
-GraphState::~GraphState() {
-  context.reset(); // before the executable, the store and the device that they use
-  executable.reset();
-  store.reset();
-}
-
-void Graph::compile(const CompileOptions& options, Where where) {
-  GraphState& g = *state("compile", where);
-  check_options(g, options, where);
-  if (!g.empty() && !g.has_results())
-    throw Error("compile", "nothing is kept: call keep() on the tensors whose values are wanted", where);
-  if (g.empty()) { // there is nothing to do, which is legal
-    g.options = options;
-    g.stale = false;
-    return;
-  }
-  int threads = options.threads > 0 ? options.threads : setting_threads();
-  compile::Options inner = compile::Options::host(threads);
-  inner.device = g.device_name;
-  inner.cache = options.cache;
-  inner.pool = &shared_pool(threads);
-  inner.sizes = options.sizes;
-  inner.strict = options.strict;
-  inner.passes = passes_of(g, options);
-  inner.search = options.search;
-  const bool searching = options.search.mode != SearchMode::fast;
-  if (options.cache) inner.tuning = compile::usual_tuning_cache(searching);
-  inner.weights = [&](const std::string& name) {
-    const auto found = g.data.find(name);
-    return found != g.data.end() && found->second.given ? found->second.bytes : std::span<const std::byte>();
-  };
-  auto compiled = compile::compile(g.snapshot(), inner);
-  if (!compiled) throw Error("compile", compiled.error(), where);
-  if (auto fits = runtime::check_memory_limit(*compiled->plan, options.max_memory); !fits)
-    throw Error("compile", fits.error(), where);
-  g.context.reset();
-  g.executable.reset();
-  g.ran = false;
-  if (!g.device || g.options.threads != options.threads) {
-    g.store.reset();
-    g.device = shared_device(threads);
-    g.store = std::make_shared<runtime::Store>(*g.device);
-    for (auto& [_, data] : g.data) data.fresh = data.given;
-  }
-  g.options = options;
-  g.options.search = {}; // what compiles again by itself does not search again
-  g.compiled = std::make_unique<const compile::Compiled>(std::move(*compiled));
-  auto executable = runtime::Executable::load(g.compiled->plan, *g.device);
-  if (!executable) throw Error("compile", executable.error(), where);
-  g.executable = *executable;
-  g.readable = g.kept;
-  g.stale = false;
-}
-
 void Graph::execute(Where where) {
   prepare(*this, where);
   if (state_->empty()) return;
-  check_run(*state_, state_->context->run(), where);
+  check_run(*state_, state_->context()->run(), where);
   state_->ran = true;
   state_->gone.clear();
 }
@@ -310,16 +236,16 @@ ExecutionTable Graph::execute_debug(Where where) {
   prepare(*this, where);
   GraphState& g = *state_;
   if (g.empty()) return {};
-  g.context->clear_events();
-  g.context->trace(true);
-  auto done = g.context->run();
-  g.context->trace(false);
+  g.context()->clear_events();
+  g.context()->trace(true);
+  auto done = g.context()->run();
+  g.context()->trace(false);
   check_run(g, done, where);
   g.ran = true;
   g.gone.clear();
   ExecutionTable table;
   int64_t begin = 0, end = 0; // of the launch: its parts run side by side, or one after the other
-  for (const runtime::TraceEvent& event : g.context->events()) {
+  for (const runtime::TraceEvent& event : g.context()->events()) {
     const int64_t event_end = event.begin_ns + event.duration_ns;
     begin = event.more ? std::min(begin, event.begin_ns) : event.begin_ns;
     end = event.more ? std::max(end, event_end) : event_end;
@@ -338,7 +264,7 @@ ExecutionTable Graph::execute_debug(Where where) {
     }
     table.steps.push_back(std::move(row));
   }
-  g.context->clear_events();
+  g.context()->clear_events();
   return table;
 }
 
@@ -351,7 +277,7 @@ void Graph::reset_states(Where where) {
 
 void Graph::reset(Where where) {
   GraphState& g = *state("reset", where);
-  g.context.reset();
+  g.drop_contexts();
   g.data.clear();
   g.dim_values.clear();
   g.gone.clear();
@@ -360,36 +286,12 @@ void Graph::reset(Where where) {
   if (g.device) g.store = std::make_shared<runtime::Store>(*g.device);
 }
 
-std::string Graph::report(Where where) const {
-  const GraphState& g = *state("report", where);
-  return g.compiled ? g.compiled->report() : "not compiled yet\n";
-}
-std::optional<SearchSummary> Graph::search_summary(Where where) const {
-  const GraphState& g = *state("search_summary", where);
-  return g.compiled ? g.compiled->search : std::nullopt;
-}
 std::string Graph::to_string(Where where) const {
   return luminal::to_string(state("to_string", where)->snapshot());
 }
 std::string Graph::to_dot(Where where) const { return luminal::to_dot(state("to_dot", where)->snapshot()); }
 std::string Graph::to_html(Where where) const {
   return luminal::to_html(state("to_html", where)->snapshot());
-}
-
-MemoryUse Graph::memory(Where where) const {
-  const GraphState& g = *state("memory", where);
-  MemoryUse use;
-  if (!g.executable) return use;
-  const runtime::Plan& plan = g.executable->plan();
-  use.arena = plan.arena_bytes;
-  for (const auto& slot : plan.slots) {
-    if (slot.kind == runtime::SlotKind::state) use.states += slot.max_bytes;
-    if (slot.kind == runtime::SlotKind::weight) use.weights += slot.max_bytes;
-    if (slot.kind == runtime::SlotKind::loaded) use.loaded += slot.max_bytes;
-    if (slot.kind == runtime::SlotKind::argument) use.inputs += slot.max_bytes;
-    if (slot.kind == runtime::SlotKind::arena && slot.pinned) use.kept += slot.max_bytes;
-  }
-  return use;
 }
 
 } // namespace luminal

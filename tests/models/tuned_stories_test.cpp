@@ -6,26 +6,9 @@
 #include "search/tuning_support.h"
 #include "tensor/graph_state.h"
 #include <algorithm>
-#include <cstdlib>
 
 namespace luminal::models {
 namespace {
-
-/// The user's cache folder for as long as it lives.
-class CacheFolder {
-public:
-  explicit CacheFolder(const std::string& name) : folder_(name) {
-    if (const char* before = std::getenv("LUMINAL_CACHE_DIR")) before_ = before;
-    setenv("LUMINAL_CACHE_DIR", folder_.path().c_str(), 1);
-  }
-  ~CacheFolder() {
-    before_ ? setenv("LUMINAL_CACHE_DIR", before_->c_str(), 1) : unsetenv("LUMINAL_CACHE_DIR");
-  }
-
-private:
-  search::ScratchFolder folder_;
-  std::optional<std::string> before_;
-};
 
 struct Text {
   std::vector<int32_t> tokens;
@@ -70,7 +53,7 @@ TEST(TunedStories, RandomSchedulesGiveTheReference) {
   const Module module = model.graph.state()->snapshot();
   for (uint64_t seed = 1; seed <= 3; seed++) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    const CacheFolder folder("tuned_stories");
+    const search::CacheFolder folder("tuned_stories");
     const int threads = 1 + int(seed % 2);
     std::mt19937_64 random(seed);
     compile::Options options = compile::Options::host(threads);

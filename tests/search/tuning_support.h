@@ -1,9 +1,11 @@
 // search/tuning_support.h -- example entries and a folder of their own for tests of the tuning cache.
 #pragma once
 #include "search/tuning_cache.h"
+#include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <unistd.h>
 
@@ -27,6 +29,22 @@ public:
 
 private:
   std::filesystem::path path_;
+};
+
+/// The user's cache folder for as long as it lives.
+class CacheFolder {
+public:
+  explicit CacheFolder(const std::string& name) : folder_(name) {
+    if (const char* before = std::getenv("LUMINAL_CACHE_DIR")) before_ = before;
+    setenv("LUMINAL_CACHE_DIR", folder_.path().c_str(), 1);
+  }
+  ~CacheFolder() {
+    before_ ? setenv("LUMINAL_CACHE_DIR", before_->c_str(), 1) : unsetenv("LUMINAL_CACHE_DIR");
+  }
+
+private:
+  ScratchFolder folder_;
+  std::optional<std::string> before_;
 };
 
 inline TuningEntry example_entry(int number) {

@@ -81,6 +81,15 @@ TEST(EmptyTensor, EveryMethodSaysSoAtTheCallersLine) {
   EXPECT_ERROR((void)t.dtype(), says("dtype"));
   EXPECT_ERROR((void)t.shape(), says("shape"));
   EXPECT_ERROR((void)t.rank(), says("shape"));
+  EXPECT_ERROR((void)t.dims(), says("shape"));
+  EXPECT_ERROR((void)t.dims1(), says("dims1"));
+  EXPECT_ERROR((void)t.dims2(), says("dims2"));
+  EXPECT_ERROR((void)t.dims3(), says("dims3"));
+  EXPECT_ERROR((void)t.dims4(), says("dims4"));
+  EXPECT_ERROR((void)t.dims5(), says("dims5"));
+  EXPECT_ERROR((void)t.element_count(), says("data"));
+  EXPECT_ERROR((void)t.as_dtype(DType::i32), says("bitcast"));
+  EXPECT_ERROR((void)t.squeeze({}), says("squeeze"));
   EXPECT_ERROR((void)t.dim(0), says("dim"));
   EXPECT_ERROR((void)t.size(0), says("dim"));
   EXPECT_ERROR((void)t.name(), says("name"));
@@ -112,6 +121,23 @@ TEST(EmptyTensor, EveryMethodSaysSoAtTheCallersLine) {
 #define EXPECT_MEMBER(name) EXPECT_THAT(error_of([&] { t.name(); }), HasSubstr("a tensor is empty")) << #name;
   LUMINAL_UNARY_FUNCTIONS(EXPECT_MEMBER)
 #undef EXPECT_MEMBER
+}
+
+TEST(Members, NamesThatUsersTryFirst) {
+  Graph g;
+  Tensor x = g.tensor({1, 3, 1}, DType::f32, "x");
+  EXPECT_EQ(x.squeeze({}).shape(), x.shape());
+  EXPECT_EQ(x.squeeze({0}).shape(), (Dims{3, 1}));
+  EXPECT_EQ(x.squeeze({0, 2}).shape(), Dims{3});
+  EXPECT_EQ(x.squeeze(std::vector<int>{2}).shape(), (Dims{1, 3}));
+  EXPECT_EQ(x.squeeze().shape(), Dims{3});
+  EXPECT_EQ(x.as_dtype(DType::i32).dtype(), DType::i32);
+  x.set({1.f, 2.f, 3.f});
+  EXPECT_THAT(g.interpret({x.as_dtype(DType::i32)})[0].numbers(),
+              ElementsAre(1065353216, 1073741824, 1077936128));
+  EXPECT_THAT(g.interpret({}), testing::IsEmpty());
+  Graph other;
+  EXPECT_ERROR((void)other.interpret({x}), "[interpret] the tensors belong to different graphs");
 }
 
 TEST(Constants, DoublesInBracesAreF32AndInfectNothing) {
@@ -227,6 +253,14 @@ TEST(Mistakes, OfOptionsAreRefused) {
                "[compile] sizes: the graph has no dimension bacth; it has batch, n");
   EXPECT_ERROR(g.compile({.sizes = {{"batch", 1000}}}),
                "[compile] sizes: batch = 1000 is outside its range 1..64");
+  EXPECT_ERROR(g.compile({.sizes = {{"batch", {1, 65}}}}),
+               "[compile] sizes: batch = 65 is outside its range 1..64");
+  EXPECT_ERROR(g.compile({.sizes = {{"batch", {1, 8, 1}}}}), "[compile] sizes: batch = 1 is there twice");
+  CompileOptions none;
+  none.sizes["batch"] = {};
+  EXPECT_ERROR(g.compile(none), "[compile] sizes: batch has none: one size or several are expected");
+  EXPECT_ERROR(g.compile({.sizes = {{"batch", {1, 8, 64}}, {"n", {1, 2, 3, 4, 5, 6}}}}),
+               "[compile] sizes: 18 combinations or more, at most 16 are compiled: name fewer sizes");
   EXPECT_ERROR(g.set_dim("batch", 65), "[set_dim] batch = 65 is outside its range 1..64");
   EXPECT_ERROR(g.tensor({2}, DType(99)), "[tensor] there is no dtype 99");
   EXPECT_ERROR(g.tensor({2}).cast(DType(99)), "[cast] there is no dtype 99");

@@ -169,6 +169,66 @@ TEST_F(Files, QuantisedOnesAreUnpackedOrStayPacked) {
   EXPECT_EQ(bytes_of(blocks), std::vector<std::byte>(view.bytes.begin(), view.bytes.end()));
 }
 
+TEST_F(Files, PackedMatricesStayPackedInProducts) {
+  constexpr int64_t rows = 24, columns = 256;
+  std::mt19937 random(5);
+  std::vector<float> values(rows * columns), input(columns);
+  for (float& v : values) v = float(int(random() % 2001) - 1000) / 500;
+  for (float& v : input) v = float(int(random() % 2001) - 1000) / 500;
+  for (const char* type : {"Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"}) {
+    SCOPED_TRACE(type);
+    TensorView view;
+    view.name = "blk.0.ffn_up.weight";
+    view.type = storage_type_from_name(type).value();
+    view.shape = {rows, columns};
+    const std::string packed = quantize(view.type, values).value();
+    view.bytes = std::as_bytes(std::span(packed));
+    ASSERT_TRUE(save_gguf(path("w.gguf"), {}, std::span(&view, 1)));
+    for (const RowOrder order : {RowOrder::apart, RowOrder::bytes}) {
+      Graph g;
+      Tensor x = g.tensor({1, columns});
+      const QuantizedWeight w =
+          quantized_weight(g, view.name, tensors_in(path("w.gguf"))[0].type, rows, columns, order);
+      Tensor y = matmul_transposed(x, w).keep(), all = linear(x, dequantize(w)).keep();
+      load(g, path("w.gguf"));
+      x.set(input);
+      g.execute();
+      EXPECT_EQ(g.memory().weights, int64_t(packed.size()));
+      const auto exact = dequantize(view).value();
+      for (int64_t r = 0; r < rows; r++) {
+        double sum = 0, size = 0;
+        for (int64_t c = 0; c < columns; c++) {
+          const double product = double(exact[size_t(r * columns + c)]) * double(input[size_t(c)]);
+          sum += product, size += std::abs(product);
+        }
+        EXPECT_NEAR(y.data<float>()[size_t(r)], sum, size * 1e-5) << r;
+        EXPECT_NEAR(all.data<float>()[size_t(r)], sum, size * 1e-5) << r;
+      }
+    }
+  }
+  // Blocks of another type may have as many bytes.
+  Graph g;
+  quantized_weight(g, "blk.0.ffn_up.weight", "Q8_0", rows, columns).codes.keep();
+  EXPECT_THAT(error_of([&] { load(g, path("w.gguf")); }),
+              HasSubstr("the weight is u8[24, 272] of Q8_0, the file has Q6_K [24, 256]"));
+  TensorView view;
+  view.name = "w";
+  view.type = StorageType::q4_k;
+  view.shape = {rows, columns};
+  const std::string packed = quantize(view.type, values).value();
+  view.bytes = std::as_bytes(std::span(packed));
+  ASSERT_TRUE(save_gguf(path("same.gguf"), {}, std::span(&view, 1)));
+  Graph h;
+  quantized_weight(h, "w", "q4_0", rows, columns).codes.keep();
+  EXPECT_THAT(error_of([&] { load(h, path("same.gguf")); }),
+              HasSubstr("the weight is u8[24, 144] of Q4_0, the file has Q4_K [24, 256]"));
+  EXPECT_ERROR(quantized_weight(h, "v", "IQ4_NL", 2, 32),
+               "[quantized_weight] v: IQ4_NL is not a packed type: Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K "
+               "Q5_K Q6_K are known");
+  EXPECT_ERROR(quantized_weight(h, "v", "Q4_K", 2, 32),
+               "[quantized_weight] v: [2, 32] as Q4_K: a row is a multiple of 256 elements");
+}
+
 TEST_F(Files, DataThatAreNotAlignedAreCopied) {
   const std::string header = R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   for (int spaces = 0; spaces < 4; spaces++) {
