@@ -141,7 +141,8 @@ FormulaRef ConeBuilder::read(NodeId node, const Index& at) {
   auto found = memo_.find({node, key});
   if (found != memo_.end()) return found->second;
   if (++depth_ > max_depth)
-    fail(node, "the chain of inlined operations is too long; store a value in between");
+    fail(node,
+         "the chain of inlined operations is too long: contiguous() on a value in its middle stores it");
   FormulaRef result = compute(node, at);
   depth_--;
   memo_[{node, std::move(key)}] = result;

@@ -311,10 +311,10 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
   for (int axis : stage.axes)
     if (std::ranges::find(fold.axes, axis) == fold.axes.end()) reduced.push_back(axis);
   const std::vector<int> holes = holes_of(nests.cone, index_exprs(body));
-  const auto moves_holes = [&](int a) { // elements side by side in the sum may lie anywhere
+  const auto moves_holes = [&](int axis) { // elements side by side in the sum may lie anywhere
     return std::ranges::any_of(holes, [&](int h) {
       return varies_with(nests.cone, index_exprs(nests.cone.holes[size_t(h)].value),
-                         nests.cone.axes[size_t(a)].symbol);
+                         nests.cone.axes[size_t(axis)].symbol);
     });
   };
   for (size_t r = reduced.size(); r-- > 0;) {
