@@ -169,5 +169,23 @@ TEST(Bounded, SaysNothingOfInfiniteBodiesThatAFactorMoves) {
   EXPECT_EQ(s[2].error, infinity);
 }
 
+TEST(Bounded, SaysNothingBehindAFunctionOfTheProgram) {
+  register_host_function("bounded_test_same", [](const std::string&, std::span<const HostTensor> in) {
+    return std::vector<HostTensor>{in[0]};
+  });
+  Case c(R"(fn @main(%x: bf16[3]) {
+    %f = fold [i: 3] over [i] { sum %x[i] }
+    %s = get %f, 0
+    %h = host bounded_test_same "" (%s) -> (bf16)
+    %sum = get %h, 0
+    %g = host bounded_test_same "" (%x) -> (bf16[3])
+    %same = get %g, 0
+    return sum = %sum, same = %same
+  })");
+  c.with("x", tensor(DType::bf16, {3}, {256, 1, 1}));
+  EXPECT_EQ(c.values("sum", InterpMode::bounded)[0].error, infinity);
+  EXPECT_EQ(c.values("same", InterpMode::bounded)[0].error, 0);
+}
+
 } // namespace
 } // namespace luminal
