@@ -295,7 +295,9 @@ void apply(Nests& nests, const Directive& d) {
     if (w.size() > 4) refuse("a dot instruction has two operands");
     for (size_t i = 2; i < w.size(); i++) check_loop_name(nests, w[i]);
     return use_unit(nests, w[0], w[1], std::span(w).subspan(2));
-  case DirectiveKind::pieces: return pieces(nests, w[0], w[1], !d.numbers.empty());
+  case DirectiveKind::pieces:
+    if (!d.numbers.empty() && d.numbers[0] != 1 && d.numbers[0] != 2) refuse("1 or 2 is expected");
+    return pieces(nests, w[0], w[1], d.numbers.empty() ? PieceEnds::changes : PieceEnds(d.numbers[0]));
   case DirectiveKind::cut: return cut(nests, w[0], w[1], d.numbers[0]);
   case DirectiveKind::operand: check_loop_name(nests, w[2]); return operand(nests, w[0], w[1], w[2]);
   case DirectiveKind::from: refuse("versions are lowered one by one");

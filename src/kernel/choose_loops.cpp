@@ -178,7 +178,7 @@ bool Chooser::dealt(int s, const std::vector<std::string>& common) {
               step_of(nests_.cone, c.out, over_loops(nest(s), c.index), l.symbol, parts) == Step::contiguous;
     }
     const AxisUse use = use_along(nests_, s, l.symbol);
-    if (suits && use.contiguous > 0 && use.strided == written && use.near + use.irregular == 0) row = l.name;
+    if (suits && use.contiguous > 0 && use.strided == written && use.irregular == 0) row = l.name;
   }
   if (row.empty() || !ask(s, "dealt", 1, {0, 1})) return false;
   const std::string lanes = split_lanes(s, row);
@@ -431,8 +431,10 @@ void Chooser::loops(int s, const std::vector<std::string>& common) {
     }
   if (!folds && lanes && !kept.empty() && kept.back() != *lanes) {
     const StageLoop* l = nest(s).find(kept.back());
+    // (The results of one body keep the registers busy.)
+    const int64_t usual = stage(s).components.size() >= 4 ? 1 : 4 / vectors;
     if (kept.size() + common.size() > 1 && l->symbol.is_symbol() && trips(*l) >= 4)
-      if (const int64_t bodies = ask(s, "bodies", 4 / vectors, {1, 2, 4, 8}); bodies > 1)
+      if (const int64_t bodies = ask(s, "bodies", usual, {1, 2, 4, 8}); bodies > 1)
         add(DirectiveKind::jam, {name, kept.back()}, {bodies});
   }
   // What goes element by element (indices from memory, updates in order) is written out four times: less of it is counting.

@@ -19,6 +19,30 @@ bool Chooser::worth_pieces(int s, const ConeAxis& axis, bool conditions_only) co
   return chosen && !ends.empty();
 }
 
+/// Elements that share much of what they are computed from (the results of a butterfly) are made together, and what they share once.
+bool Chooser::one_body(int s, const ConeAxis& axis) {
+  constexpr int64_t most_parts = 32;
+  constexpr double fewest_shared = 1.5; // operations of the parts one by one, for each of all parts together
+  if (!axis.extent.is_constant() || axis.extent.value() > most_parts) return false;
+  const std::string name = stage(s).name;
+  const Nests before = nests_;
+  if (!try_add(DirectiveKind::pieces, {name, axis.name}, {2})) return false;
+  std::set<const Formula*> nodes;
+  double apart = 0, together = 0;
+  for (const Component& c : stage(s).components)
+    visit(c.body, [&](const Formula& f) {
+      if (f.kind != FormulaKind::op) return;
+      apart++;
+      together += nodes.insert(&f).second;
+    });
+  if (apart >= fewest_shared * together && together >= double(axis.extent.value()) &&
+      decisions_.ask_whether(name + "." + axis.name + ".one_body", true))
+    return true;
+  nests_ = before;
+  schedule_.directives.pop_back();
+  return false;
+}
+
 void Chooser::cut_into_pieces() {
   if (nests_.cone.stages.size() != 1 || stage(0).components.empty()) return;
   // From the outermost axis on; what lies inside of a cut that has loops around it stays whole, so that all pieces share those.
@@ -38,6 +62,7 @@ void Chooser::cut_into_pieces() {
         if (l.symbol.is_symbol()) around.push_back(l.name);
       }
       if (!first && (around.empty() || !piece_loops_.at(name).empty())) continue;
+      if (first && !lanes && one_body(int(s), axis)) continue;
       if (!decisions_.ask_whether(name + "." + axis.name + ".pieces", true)) continue;
       const size_t before = nests_.cone.stages.size();
       if (!try_add(DirectiveKind::pieces, {name, axis.name},

@@ -45,6 +45,7 @@ private:
   // Axes cut where the index expressions change (choose_pieces.cpp).
   void cut_into_pieces();
   bool worth_pieces(int s, const ConeAxis& axis, bool conditions_only) const;
+  bool one_body(int s, const ConeAxis& axis);
   void units(bool copies = true);
   bool copied_words(const std::string& name, const std::string& unit);
   bool copies_words(int s) const;

@@ -1,9 +1,11 @@
 // kernel/formula.cpp -- making, walking and rewriting formulas.
 #include "kernel/formula.h"
 #include "base/check.h"
+#include "base/hash.h"
 #include "ir/identity.h"
 #include "kernel/conversion.h"
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <set>
 
@@ -162,6 +164,29 @@ FormulaRef FormulaRewriter::operator()(const FormulaRef& formula) {
   next = change_(next);
   done_.emplace(formula.get(), std::pair{formula, next});
   return next;
+}
+
+/// Of a node whose arguments are known ones: they are told apart by their addresses.
+FormulaRef SharedFormulas::known(const FormulaRef& formula) {
+  const Formula& f = *formula;
+  Hasher hash;
+  hash.add(f.kind).add(f.dtype).add(f.op).add(f.value).add(f.component).add(f.guard.hash());
+  for (Expr e : f.index) hash.add(e.hash());
+  for (const FormulaRef& a : f.args) hash.add(uint64_t(reinterpret_cast<uintptr_t>(a.get())));
+  std::vector<FormulaRef>& same = nodes_[hash.value64()];
+  for (const FormulaRef& other : same) {
+    const Formula& o = *other;
+    if (o.kind == f.kind && o.dtype == f.dtype && o.op == f.op && o.user_op == f.user_op &&
+        o.value == f.value && o.component == f.component && o.guard == f.guard && o.index == f.index &&
+        o.args == f.args && std::bit_cast<uint64_t>(o.constant) == std::bit_cast<uint64_t>(f.constant))
+      return other;
+  }
+  same.push_back(formula);
+  return formula;
+}
+
+FormulaRef SharedFormulas::operator()(const FormulaRef& formula) {
+  return FormulaRewriter([&](const FormulaRef& f) { return known(f); })(formula);
 }
 
 FormulaRewriter index_rewriter(std::function<Expr(Expr)> change) {

@@ -3,6 +3,7 @@
 #include "kernel/cone.h"
 #include <functional>
 #include <map>
+#include <unordered_map>
 
 namespace luminal::kernel {
 
@@ -36,6 +37,16 @@ public:
 private:
   Change change_;
   std::map<const Formula*, std::pair<FormulaRef, FormulaRef>> done_; // keeps the key alive
+};
+
+/// Formulas of one structure become one node, so that what is made of it is computed once.
+class SharedFormulas {
+public:
+  FormulaRef operator()(const FormulaRef& formula);
+
+private:
+  FormulaRef known(const FormulaRef& formula);
+  std::unordered_map<uint64_t, std::vector<FormulaRef>> nodes_; // by a hash of what stands in them
 };
 
 /// Every index expression (and `at`) through `change`.

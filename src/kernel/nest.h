@@ -121,7 +121,12 @@ void split_reduction(Nests& nests, const Directive& directive);
 /// The ends of the pieces of a constant axis in which the index expressions of the stage are plain, where there are several. `conditions_only`: where
 /// comparisons change, whatever minima, maxima and divisions do.
 std::vector<int64_t> piece_ends(const Stage& stage, const ConeAxis& axis, bool conditions_only);
-void pieces(Nests& nests, const std::string& stage, const std::string& axis, bool conditions_only);
+enum class PieceEnds : uint8_t {
+  changes,    // where index expressions change
+  conditions, // where comparisons change
+  elements,   // each element is a part of its own, and all of them are made in one body
+};
+void pieces(Nests& nests, const std::string& stage, const std::string& axis, PieceEnds at);
 /// Two stages, of the first `count` elements of a constant axis and of the rest.
 void cut(Nests& nests, const std::string& stage, const std::string& axis, int64_t count);
 void use_unit(Nests& nests, const std::string& stage, const std::string& unit,

@@ -3,6 +3,7 @@
 #include "kernel/formula.h"
 #include "kernel/nest.h"
 #include <algorithm>
+#include <set>
 
 namespace luminal::kernel {
 namespace {
@@ -75,7 +76,10 @@ Interval trips(int64_t extent) { return {0, extent - 1}; }
 std::vector<int64_t> piece_ends(const Stage& stage, const ConeAxis& axis, bool conditions_only) {
   std::vector<int64_t> ends;
   if (!axis.extent.is_constant() || axis.extent.value() < 2 || !axis.symbol.is_symbol()) return ends;
-  const std::vector<Expr> exprs = index_exprs(stage);
+  std::vector<Expr> exprs; // that vary along the axis, each once
+  std::set<Expr, ExprLess> seen;
+  for (Expr e : index_exprs(stage))
+    if (depends_on(e, axis.symbol) && seen.insert(e).second) exprs.push_back(e);
   std::vector<std::pair<int64_t, int64_t>> open{{0, axis.extent.value()}};
   while (!open.empty()) {
     const auto [begin, end] = open.back();
@@ -83,9 +87,8 @@ std::vector<int64_t> piece_ends(const Stage& stage, const ConeAxis& axis, bool c
     const Expr symbol = Expr::symbol(axis.name, trips(end - begin));
     std::optional<int64_t> place;
     for (size_t i = 0; i < exprs.size() && !place && end - begin > 1; i++)
-      if (depends_on(exprs[i], axis.symbol))
-        place = change_of(substitute(exprs[i], {{axis.symbol, symbol + begin}}), symbol, end - begin,
-                          conditions_only);
+      place = change_of(substitute(exprs[i], {{axis.symbol, symbol + begin}}), symbol, end - begin,
+                        conditions_only);
     if (!place) {
       ends.push_back(end);
       continue;
@@ -160,18 +163,86 @@ void cut_at(Nests& nests, int s, int a, const std::vector<int64_t>& ends) {
   }
 }
 
+/// Formulas at one place of an axis. Of a choice that is decided there, only what is taken is looked at.
+class AtPlace {
+public:
+  AtPlace(Expr axis, Expr place) : place_{{axis, place}} {}
+  FormulaRef operator()(const FormulaRef& f) {
+    if (const auto known = done_.find(f.get()); known != done_.end()) return known->second;
+    FormulaRef made = at(f);
+    done_.emplace(f.get(), made);
+    return made;
+  }
+  Expr operator()(Expr e) const { return luminal::substitute(e, place_); }
+
+private:
+  FormulaRef at(const FormulaRef& f) {
+    if (f->kind == FormulaKind::op && f->user_op.empty() && f->op == Op::select)
+      if (const FormulaRef chosen = (*this)(f->args[0]); chosen->kind == FormulaKind::constant)
+        return (*this)(f->args[chosen->constant != 0 ? 1 : 2]);
+    Formula copy = *f;
+    for (FormulaRef& a : copy.args) a = (*this)(a);
+    for (Expr& e : copy.index) e = (*this)(e);
+    for (Expr& e : copy.at) e = (*this)(e);
+    copy.guard = (*this)(copy.guard);
+    if (copy.kind == FormulaKind::index) return formula_index(copy.index[0], copy.dtype);
+    return without_choices(std::make_shared<const Formula>(std::move(copy)));
+  }
+
+  ExprMap<Expr> place_;
+  std::map<const Formula*, FormulaRef> done_;
+};
+
+/// One stage whose components are the parts of the axis, an element each.
+void one_body(Nests& nests, int s, int a) {
+  const Stage whole = nests.cone.stages[size_t(s)];
+  const ConeAxis axis = nests.cone.axes[size_t(a)];
+  for (Expr e : {whole.domain, whole.needed})
+    if (depends_on(e, axis.symbol)) refuse("stage {} is not for all of {}", whole.name, axis.name);
+  Stage joint = whole;
+  joint.components.clear();
+  std::erase(joint.axes, a);
+  SharedFormulas shared;
+  for (int64_t i = 0; i < axis.extent.value(); i++) {
+    AtPlace place(axis.symbol, i);
+    const int before = int(joint.components.size());
+    FormulaRewriter moved([&](const FormulaRef& f) {
+      return f->kind == FormulaKind::component ? formula_component(f->component + before, f->dtype) : f;
+    });
+    for (Component c : whole.components) {
+      c.body = shared(moved(place(c.body)));
+      for (Expr& e : c.index) e = place(e);
+      std::erase(c.axes, a);
+      joint.components.push_back(std::move(c));
+    }
+  }
+  for (const Component& c : whole.components)
+    if (c.out >= 0)
+      for (int& of : nests.cone.values[size_t(c.out)].axes)
+        if (of == a) of = -1;
+  const std::string at = nests.stages[size_t(s)].at;
+  nests.erase_stage(s);
+  StageNest own = nests.fresh(joint);
+  own.at = at;
+  nests.insert_stage(s, std::move(joint), std::move(own));
+}
+
 } // namespace
 
-void pieces(Nests& nests, const std::string& name, const std::string& axis_name, bool conditions_only) {
+void pieces(Nests& nests, const std::string& name, const std::string& axis_name, PieceEnds at) {
   const int s = nests.stage(name);
   const Stage& whole = nests.cone.stages[size_t(s)];
   for (const Component& c : whole.components)
     if (c.kind != ComponentKind::map || c.after)
       refuse("stage {} does not only map: its axes stay whole", name);
   const int a = axis_to_cut(nests, s, axis_name);
-  const std::vector<int64_t> ends = piece_ends(whole, nests.cone.axes[size_t(a)], conditions_only);
+  const ConeAxis& axis = nests.cone.axes[size_t(a)];
+  const std::vector<int64_t> ends = piece_ends(whole, axis, at != PieceEnds::changes);
   if (ends.empty()) refuse("stage {}: nothing changes along {}", name, axis_name);
-  cut_at(nests, s, a, ends);
+  if (at != PieceEnds::elements) return cut_at(nests, s, a, ends);
+  if (!axis.extent.is_constant(int64_t(ends.size())) || whole.pieces > 0)
+    refuse("stage {}: not every element of {} is a part of its own", name, axis_name);
+  one_body(nests, s, a);
 }
 
 void cut(Nests& nests, const std::string& name, const std::string& axis_name, int64_t count) {

@@ -24,8 +24,9 @@
 //                                              steps becomes a plain map. The axis it takes in words is called AXIS.words. An operand whose elements
 //                                              do not lie in words is put together by a new stage COPY; zeros fill up the last word of an axis
 //   serial POINTS [WORKERS]                    a launch of at most so many points runs on at most so many workers, or on one; of several, the least counts
-//   pieces STAGE AXIS [1]                      a map is cut along a constant axis where its index expressions change (with 1: where its conditions
-//                                              do): stages STAGE.p0, ... over axes AXIS.p0, ..., each without what never happens there. Before all splits
+//   pieces STAGE AXIS [1|2]                    a map is cut along a constant axis where its index expressions change (with 1: where its conditions
+//                                              do): stages STAGE.p0, ... over axes AXIS.p0, ..., each without what never happens there; with 2: elements that
+//                                              differ are results of one body, which computes once what they share. Before all splits
 //   cut STAGE AXIS COUNT                       two stages STAGE.p0 and STAGE.p1, of the first COUNT elements of a constant axis (of a fold: one that it
 //                                              keeps) and of the rest, over axes AXIS.p0 and AXIS.p1. Before all splits
 //   operand STAGE AXIS VALUE                   of the two factors that a sum of products multiplies, the one that does not move along AXIS becomes a

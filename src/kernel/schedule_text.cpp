@@ -42,7 +42,7 @@ constexpr Form forms[] = {
     {DirectiveKind::unit, "unit", 2, true, 0, 0, "unit STAGE DESCRIPTOR [COPY...]"},
     {DirectiveKind::roles, "roles", 2, false, 1, 1, "roles STAGE LOOP DEPTH"},
     {DirectiveKind::serial, "serial", 0, false, 1, 2, "serial POINTS [WORKERS]"},
-    {DirectiveKind::pieces, "pieces", 2, false, 0, 1, "pieces STAGE AXIS [1]"},
+    {DirectiveKind::pieces, "pieces", 2, false, 0, 1, "pieces STAGE AXIS [1|2]"},
     {DirectiveKind::frame, "frame", 2, true, 0, 1, "frame VALUE COPY [AXIS SIZE]"},
     {DirectiveKind::cut, "cut", 2, false, 1, 1, "cut STAGE AXIS COUNT"},
     {DirectiveKind::operand, "operand", 3, false, 0, 0, "operand STAGE AXIS VALUE"},

@@ -1,8 +1,10 @@
-// tensor/fourier.cpp -- discrete Fourier transforms: small dense ones, one for each factor of the size (Cooley and Tukey, "An algorithm for the machine
-// calculation of complex Fourier series").
+// tensor/fourier.cpp -- discrete Fourier transforms: a small dense one, then butterflies or small dense ones, one for each factor of the size (Cooley and Tukey, "An
+// algorithm for the machine calculation of complex Fourier series").
 #include "luminal/functions.h"
+#include "luminal/indexing.h"
 #include "luminal/nn_functions.h"
 #include "tensor/compose.h"
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <functional>
@@ -38,6 +40,74 @@ int64_t factor_of(int64_t n, int64_t most) {
   return std::max<int64_t>(factor, 1);
 }
 
+/// What reads it finds it in memory, in this order.
+Tensor kept_as_it_lies(const Tensor& x, Where where) {
+  return build("fft", x.graph(), where, [&](FunctionBuilder& b) { return b.add(FenceAttr{}, {x.id()}); });
+}
+
+struct Complex {
+  Tensor re, im;
+};
+
+/// x e^(i a), a = sign * 2 pi k / n, less than half a turn. A quarter of a turn is left to the sums, which exchange parts.
+Complex turned(const Complex& x, int64_t k, int64_t n, double sign) {
+  if (8 * k == n || 8 * k == 3 * n) {
+    const double root = std::sqrt(0.5);
+    return sign > 0 ? Complex{(x.re - x.im) * root, (x.re + x.im) * root}
+                    : Complex{(x.re + x.im) * root, (x.im - x.re) * root};
+  }
+  if (k == 0 || 4 * k == n) return x;
+  const double c = std::cos(angle(k, n, sign)), s = std::sin(angle(k, n, sign));
+  return {x.re * c - x.im * s, x.re * s + x.im * c};
+}
+
+/// The transform of as many numbers as a power of two, by halves.
+std::vector<Complex> butterfly(const std::vector<Complex>& x, double sign) {
+  const size_t n = x.size();
+  if (n == 1) return x;
+  std::vector<Complex> even, odd;
+  for (size_t i = 0; i < n; i++) (i % 2 ? odd : even).push_back(x[i]);
+  even = butterfly(even, sign), odd = butterfly(odd, sign);
+  std::vector<Complex> y(n);
+  for (size_t k = 0; k < n / 2; k++) {
+    const Complex e = even[k], o = turned(odd[k], int64_t(k), int64_t(n), sign);
+    const bool quarter = 4 * k == n || 8 * k == 3 * n;
+    const Complex more = quarter ? Complex{e.re - o.im, e.im + o.re} : Complex{e.re + o.re, e.im + o.im},
+                  less = quarter ? Complex{e.re + o.im, e.im - o.re} : Complex{e.re - o.re, e.im - o.im};
+    const bool back = quarter && sign < 0;
+    y[k] = back ? less : more, y[k + n / 2] = back ? more : less;
+  }
+  return y;
+}
+
+/// z [.., f, rest, 2, done] -> [.., rest, 2, f, done], f a power of two: turned by the powers of the root, then a butterfly.
+Tensor butterflies(const Tensor& z, int64_t f, int64_t done, double sign, Where where) {
+  const int64_t all = f * done;
+  const auto powers = [&](double (*part)(double)) {
+    return table(
+        z, {f, done}, [&](int64_t at) { return part(angle(at / done * (at % done), all, sign)); }, where);
+  };
+  const Tensor cosines = powers([](double a) { return std::cos(a); }),
+               sines = powers([](double a) { return std::sin(a); });
+  std::vector<Complex> x;
+  for (int64_t i = 0; i < f; i++) {
+    const auto part = [&](int64_t c) {
+      return z.slice(-4, i, i + 1, 1, where)
+          .squeeze(-4, where)
+          .slice(-2, c, c + 1, 1, where)
+          .squeeze(-2, where);
+    };
+    const auto power = [&](const Tensor& of) { return of.slice(0, i, i + 1, 1, where).squeeze(0, where); };
+    const Tensor re = part(0), im = part(1), c = power(cosines), s = power(sines);
+    x.push_back(i == 0 ? Complex{re, im} : Complex{re * c - im * s, re * s + im * c});
+  }
+  std::vector<Tensor> parts;
+  const std::vector<Complex> y = butterfly(x, sign);
+  for (const Complex& k : y) parts.push_back(k.re);
+  for (const Complex& k : y) parts.push_back(k.im);
+  return kept_as_it_lies(stack(parts, -2, where), where);
+}
+
 /// x [.., n, parts] -> [.., n, 2], not scaled; parts: 2, or 1 of real numbers. In the order of Stockham (Cochran and others, "What is the fast Fourier
 /// transform?"): what is known of the frequency stands innermost, real and imaginary parts lie in planes, so that every step has long lanes.
 Tensor transform(const Tensor& x, int64_t n, double sign, Where where) {
@@ -65,12 +135,16 @@ Tensor transform(const Tensor& x, int64_t n, double sign, Where where) {
       },
       where);
   int64_t rest = n / factor, done = factor; // frequencies that are known
+  // (A kernel that is cut into pieces, as butterflies are, has constant sizes.)
+  const bool of_known_size = std::ranges::all_of(outer, [](const Dim& d) { return d.is_constant(); });
   Tensor y = einsum("...irc,icdk->...rdk", {x.reshape(shaped({factor, rest, parts}), where), matrix}, where);
   while (rest > 1) {
     const int64_t f = factor_of(rest, next_factor), all = done * f;
     rest /= f;
     Tensor z = y.reshape(shaped({f, rest, 2, done}), where);
-    if (4 * f * all <= largest_table) { // the turns within the matrices
+    if (of_known_size && f > 1 && (f & (f - 1)) == 0) {
+      y = butterflies(z, f, done, sign, where);
+    } else if (4 * f * all <= largest_table) { // the turns within the matrices
       matrix = table(
           x, {2, f, f, 2, done},
           [&](int64_t at) { // [to, k, i, from, s]
