@@ -151,8 +151,12 @@ Value* MathEmitter::narrow(Value* x, DType type) {
 Value* MathEmitter::widen(Value* u, DType type) {
   llvm::Type *i16 = like(u, b_.getInt16Ty()), *i32 = like(u, b_.getInt32Ty()),
              *f32 = like(u, b_.getFloatTy());
-  auto from_half = [&](Value* h) {
-    return b_.CreateFPExt(b_.CreateBitCast(h, like(u, b_.getHalfTy())), f32);
+  // LLVM would compare halves instead of the widened numbers, one lane after the other where the
+  // processor has no f16 arithmetic: the fence keeps the numbers wide and costs no instruction.
+  auto from_half = [&](Value* h) -> Value* {
+    Value* wide = b_.CreateFPExt(b_.CreateBitCast(h, like(u, b_.getHalfTy())), f32);
+    const bool fences = target_.triple.starts_with("x86_64");
+    return fences ? b_.CreateIntrinsic(llvm::Intrinsic::arithmetic_fence, {f32}, {wide}) : wide;
   };
   switch (type) {
   case DType::bf16: return b_.CreateBitCast(b_.CreateShl(b_.CreateZExt(u, i32), int_constant(i32, 16)), f32);
