@@ -1,9 +1,9 @@
 // bench/attention.cpp -- attention as one nest: the tuple fold over the keys, scheduled from its axes alone, against scaled_dot_product_attention.
 //
 //   ./bench.sh attention [--json FILE] [--only TEXT] [--threads N] [--schedule FILE]     FILE: a schedule in place of the default one
+#include "choose/default_schedule.h"
+#include "cone/cone.h"
 #include "harness.h"
-#include "kernel/cone.h"
-#include "kernel/default_schedule.h"
 #include "search/machine_profile.h"
 #include "search/problem.h"
 #include "support/terms.h"

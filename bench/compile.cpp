@@ -7,10 +7,10 @@
 // and the median of N rounds. A kernel is compiled by one core; several kernels are by several: both sums are told at the end. Warm: the object read
 // from disk; no compiler runs (counted).
 #include "codegen/object_cache.h"
+#include "cone/cone.h"
 #include "harness.h"
 #include "ir/term.h"
-#include "kernel/cone.h"
-#include "kernel/lower.h"
+#include "schedule/lower.h"
 #include "search/machine_profile.h"
 #include "search/tuning_cache.h"
 #include "support/terms.h"

@@ -3,7 +3,7 @@
 // Every program is run in a process of its own, in turn with the unit (support/egraph_unit.h), and the medians of the processor times
 // are compared: the ratio does not depend on the machine or on who else uses it. Programs of egglog are read from the folder that
 // LUMINAL_EGGLOG_TESTS names. The peer is egglog 3.0.0 with one thread, measured in the same unit.
-#include "egraph/egg_program.h"
+#include "egg/egg_program.h"
 #include "support/egraph_unit.h"
 #include <algorithm>
 #include <cmath>

@@ -5,11 +5,11 @@
 //
 // STEPS is the limit of the exact search on each gym instance (default 3e6). FILE has what the peers took: lines of instance, extractor, DAG
 // cost and microseconds, with tabs between them; then the ratios are printed.
-#include "egraph/extract_exact.h"
-#include "egraph/extract_json.h"
-#include "egraph/extract_kbest.h"
-#include "egraph/extract_moves.h"
-#include "egraph/extract_sample.h"
+#include "extract/extract_exact.h"
+#include "extract/extract_json.h"
+#include "extract/extract_kbest.h"
+#include "extract/extract_moves.h"
+#include "extract/extract_sample.h"
 #include <algorithm>
 #include <chrono>
 #include <cmath>

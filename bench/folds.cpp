@@ -2,7 +2,7 @@
 // memory and stored elements before and after.
 //
 //   ./bench.sh folds [--json FILE] [--case PART_OF_NAME]
-#include "egraph/folds_runs.h"
+#include "rules/folds_runs.h"
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -7,7 +7,7 @@
 #include "base/thread_pool.h"
 #include "codegen/codegen.h"
 #include "harness.h"
-#include "kernel/loop.h"
+#include "loop/loop.h"
 #include "luminal/luminal.h"
 #include <cmath>
 #include <fmt/format.h>

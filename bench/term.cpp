@@ -6,11 +6,11 @@
 // A row: the low percentile of the launches' times, on inputs that rotate beyond the caches; how many times as fast as the default schedule; the largest difference from
 // its results, relative to the largest of them.
 #include "base/settings.h"
+#include "choose/default_schedule.h"
+#include "cone/cone.h"
 #include "harness.h"
-#include "kernel/cone.h"
-#include "kernel/default_schedule.h"
-#include "kernel/schedule.h"
 #include "luminal/error.h"
+#include "schedule/schedule.h"
 #include "search/machine_profile.h"
 #include "search/problem.h"
 #include <algorithm>

@@ -2,10 +2,10 @@
 //
 //   ./bench.sh tune [--json FILE] [--only TEXT] [--threads N] [--seconds S] [--best S]     S: budget of each kernel, default 2; of a long search
 //   that it is compared with, by turns
-#include "search/tune.h"
+#include "cone/cone.h"
 #include "harness.h"
-#include "kernel/cone.h"
 #include "search/machine_profile.h"
+#include "search/tune_kernel.h"
 #include "support/terms.h"
 #include <fmt/format.h>
 #include <fstream>

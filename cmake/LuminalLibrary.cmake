@@ -19,13 +19,13 @@ if(luminal_llvm IN_LIST libraries)
 endif()
 list(REMOVE_ITEM libraries nlohmann_json::nlohmann_json CLI11::CLI11)  # headers only: nothing to link
 
-# The e-graph engine alone (docs/egraph.md): the headers of its room under the names that users include, <luminal/egraph/..>.
+# The e-graph engine alone (docs/egraph.md): the headers of its folders under the names that users include, <luminal/egraph/..>.
 set(engine_folder ${PROJECT_BINARY_DIR}/generated/engine)
-foreach(header base/hash.h egraph/types.h egraph/rule.h egraph/report.h egraph/egraph.h egraph/extract.h egraph/egg_values.h
-        egraph/egg_program.h)
+foreach(header base/hash.h egraph/types.h egraph/rule.h egraph/report.h egraph/egraph.h extract/extract.h egg/egg_values.h
+        egg/egg_program.h)
   set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${header})
   file(READ ${PROJECT_SOURCE_DIR}/src/${header} text)
-  string(REGEX REPLACE "#include \"(base|egraph)/" "#include \"luminal/egraph/" text "${text}")
+  string(REGEX REPLACE "#include \"(base|egraph|extract|egg)/" "#include \"luminal/egraph/" text "${text}")
   cmake_path(GET header FILENAME name)
   file(CONFIGURE OUTPUT ${engine_folder}/luminal/egraph/${name} CONTENT "${text}" @ONLY)
 endforeach()

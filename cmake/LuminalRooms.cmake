@@ -6,7 +6,7 @@
 # A room without a .cpp has no library. A room that needs more than compiling says so in src/<room>/room.cmake,
 # which is read after the targets exist (variables: room, room_dir), for example to embed files.
 set(LUMINAL_ROOM_LIBRARIES_base fmt::fmt spdlog::spdlog PkgConfig::XXHASH Threads::Threads ${CMAKE_DL_LIBS})
-set(LUMINAL_ROOM_LIBRARIES_egraph nlohmann_json::nlohmann_json)
+set(LUMINAL_ROOM_LIBRARIES_extract nlohmann_json::nlohmann_json)
 set(LUMINAL_ROOM_LIBRARIES_formats nlohmann_json::nlohmann_json PkgConfig::PCRE2 PkgConfig::UTF8PROC PkgConfig::LIBZ)
 set(LUMINAL_ROOM_LIBRARIES_codegen luminal_llvm)
 set(LUMINAL_ROOM_LIBRARIES_device luminal_llvm)

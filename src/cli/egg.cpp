@@ -2,8 +2,8 @@
 #include "base/file.h"
 #include "base/print.h"
 #include "cli/common.h"
-#include "egraph/egg_program.h"
-#include "egraph/egg_view.h"
+#include "egg/egg_program.h"
+#include "egg/egg_view.h"
 #include <fmt/format.h>
 #include <iostream>
 

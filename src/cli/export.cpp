@@ -1,5 +1,4 @@
 // cli/export.cpp -- `luminal export MODEL|FILE.lum --out FOLDER`: a program as object code, a header, a weights file and a small C runtime.
-#include "runtime/export.h"
 #include "base/file.h"
 #include "base/print.h"
 #include "base/settings.h"
@@ -9,6 +8,7 @@
 #include "formats/model_files.h"
 #include "ir/trust.h"
 #include "models/llama.h"
+#include "runtime/export_plan.h"
 #include "tensor/effects.h"
 #include "tensor/graph_run.h"
 #include <fmt/format.h>

@@ -10,7 +10,7 @@
 // same time where the kernel holds a barrier.
 #pragma once
 #include "base/result.h"
-#include "kernel/loop.h"
+#include "loop/loop.h"
 #include <cstddef>
 #include <string>
 #include <string_view>

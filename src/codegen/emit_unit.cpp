@@ -1,6 +1,6 @@
-// codegen/emit_unit.cpp -- described instructions (kernel/unit.h) that a CPU has.
+// codegen/emit_unit.cpp -- described instructions (loop/unit.h) that a CPU has.
 #include "codegen/emitter.h"
-#include "kernel/unit.h"
+#include "loop/unit.h"
 #include <algorithm>
 #include <numeric>
 

@@ -2,7 +2,7 @@
 #include "codegen/emitter.h"
 #include "ir/identity.h"
 #include "ir/scalar.h"
-#include "kernel/unit.h"
+#include "loop/unit.h"
 #include <algorithm>
 #include <array>
 #include <llvm/IR/PatternMatch.h>

@@ -9,7 +9,7 @@
 #include "codegen/llvm_compat.h"
 #include "codegen/math.h"
 #include "ir/ops.h"
-#include "kernel/unit.h"
+#include "loop/unit.h"
 #include <bit>
 #include <fmt/format.h>
 #include <functional>

@@ -2,10 +2,10 @@
 #include "base/check.h"
 #include "codegen/llvm_kernel.h"
 #include "compile/builder.h"
+#include "compile/expand_sort.h"
 #include "compile/rewrite.h"
-#include "compile/sort.h"
 #include "ir/host_text.h"
-#include "kernel/loop_bounds.h"
+#include "loop/loop_bounds.h"
 #include <algorithm>
 #include <fmt/format.h>
 

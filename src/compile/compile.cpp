@@ -4,6 +4,7 @@
 #include "base/print.h"
 #include "base/settings.h"
 #include "base/thread_pool.h"
+#include "choose/tiling.h"
 #include "codegen/object_cache.h"
 #include "codegen/version.h"
 #include "compile/plan_search.h"
@@ -11,8 +12,7 @@
 #include "device/known_devices.h"
 #include "ir/passes/weighted_sums.h"
 #include "ir/placement.h"
-#include "kernel/tiling.h"
-#include "search/extract.h"
+#include "search/extract_kernel.h"
 #include "search/machine_profile.h"
 #include <algorithm>
 #include <atomic>

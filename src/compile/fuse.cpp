@@ -1,8 +1,8 @@
 // compile/fuse.cpp -- the stored set by counting evaluations, and the kernels that follow from it.
 #include "compile/fuse.h"
 #include "base/check.h"
+#include "cone/cone.h"
 #include "ir/passes/weighted_sums.h"
-#include "kernel/cone.h"
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -266,7 +266,7 @@ private:
     }
     return found;
   }
-  /// The share of the root's points at which the predicate can hold, where the kernel is cut along an axis there (kernel/choose_pieces.cpp), or its loop over
+  /// The share of the root's points at which the predicate can hold, where the kernel is cut along an axis there (choose/choose_segments.cpp), or its loop over
   /// remainders is written out (Chooser::dealt).
   static double share_of(Expr predicate, const Demand& demand) {
     constexpr double fewest_lanes = 32, least = 1.0 / 16;
@@ -472,7 +472,7 @@ private:
     if (tuple.kind == NodeKind::scan)
       return !(demands_[id].size() == 1 && demands_[id][0].at_root && plain(demands_[id][0].index));
     const auto& fold = std::get<FoldAttr>(tuple.attr);
-    // It returns to plain folds, each over its own axes, tile by tile of what is summed (kernel/choose_cascade.cpp).
+    // It returns to plain folds, each over its own axes, tile by tile of what is summed (choose/choose_cascade.cpp).
     if (passes::has_weighted_sum(fold)) return should_store_results(f_[id].inputs[0]);
     const double space = count(fold.space), elements = count(f_[id].type().shape);
     // A sum of a few elements (a step of a dot instruction) that is asked for once is a part of its reader.

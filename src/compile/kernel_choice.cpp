@@ -2,7 +2,7 @@
 #include "compile/kernel_choice.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "kernel/tiling.h"
+#include "choose/tiling.h"
 #include "search/limit.h"
 #include "search/select.h"
 #include <algorithm>

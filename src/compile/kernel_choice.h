@@ -1,9 +1,9 @@
 // compile/kernel_choice.h -- which schedule a kernel of a plan gets: the one that tuning found, where the cache has one that is right, else the default one.
 #pragma once
+#include "choose/default_kernels.h"
 #include "codegen/codegen.h"
-#include "kernel/default_kernels.h"
 #include "runtime/plan.h"
-#include "search/extract.h"
+#include "search/extract_kernel.h"
 #include "search/machine_profile.h"
 #include "search/tuning_cache.h"
 #include <functional>

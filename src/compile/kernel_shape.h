@@ -1,6 +1,6 @@
 // compile/kernel_shape.h -- equal kernels (those of a model's layers) are found before their cones are built, by the nodes that they consist of.
 #pragma once
-#include "kernel/cone.h"
+#include "cone/cone.h"
 #include <map>
 
 namespace luminal::compile {

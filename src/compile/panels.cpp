@@ -1,9 +1,9 @@
 // compile/panels.cpp -- layouts of constants, and of copies that are made at each step.
 #include "compile/panels.h"
-#include "compile/borders.h"
+#include "choose/wanted_panels.h"
 #include "compile/fuse.h"
-#include "kernel/cone.h"
-#include "kernel/panels.h"
+#include "compile/zero_padding.h"
+#include "cone/cone.h"
 #include <algorithm>
 #include <map>
 #include <optional>

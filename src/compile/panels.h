@@ -1,8 +1,8 @@
 // compile/panels.h -- layouts of constants and copies: what products read in panels is put into panels when the plan is loaded, or where it is copied anyway.
 #pragma once
+#include "choose/default_schedule.h"
 #include "compile/fuse.h"
 #include "ir/term.h"
-#include "kernel/default_schedule.h"
 
 namespace luminal::compile {
 

@@ -6,7 +6,7 @@
 #include "base/thread_pool.h"
 #include "search/limit.h"
 #include "search/measure_lock.h"
-#include "search/tune.h"
+#include "search/tune_kernel.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>

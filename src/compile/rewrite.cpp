@@ -1,7 +1,7 @@
 // compile/rewrite.cpp -- inlining, and sorts as what kernels compute.
 #include "compile/rewrite.h"
 #include "base/check.h"
-#include "compile/sort.h"
+#include "compile/expand_sort.h"
 #include <algorithm>
 #include <fmt/format.h>
 

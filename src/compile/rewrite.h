@@ -23,7 +23,7 @@ Function inline_calls(const Module& module, const Function& function);
 /// Why the entry of a module cannot be compiled with all calls inlined, if so: the text of an error.
 std::optional<std::string> too_much_to_inline(const Module& module);
 
-/// A module whose entry has no `sort` (see compile/sort.h), and no collective of one member.
+/// A module whose entry has no `sort` (see compile/expand_sort.h), and no collective of one member.
 Function expand_sorts(const Module& module, const Function& function);
 
 /// Would inline_calls or expand_sorts change it?

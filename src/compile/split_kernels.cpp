@@ -1,13 +1,13 @@
 // compile/split_kernels.cpp -- which values of a kernel are stored so that its products have tiled schedules.
 #include "compile/split_kernels.h"
 #include "base/hash.h"
+#include "choose/tiling.h"
 #include "compile/operand_copy.h"
 #include "compile/panels.h"
+#include "cone/canonical_cone.h"
+#include "cone/cone.h"
+#include "cone/formula.h"
 #include "ir/passes/weighted_sums.h"
-#include "kernel/canonical.h"
-#include "kernel/cone.h"
-#include "kernel/formula.h"
-#include "kernel/tiling.h"
 #include <algorithm>
 
 namespace luminal::compile {

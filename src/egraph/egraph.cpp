@@ -1,7 +1,7 @@
 // egraph/egraph.cpp -- the interface of the engine: schema, terms and facts outside of runs, queries, push and pop.
 #include "base/thread_pool.h"
-#include "egraph/apply.h"
-#include "egraph/match.h"
+#include "egraph/apply_rule.h"
+#include "egraph/match_rule.h"
 #include <fmt/format.h>
 
 namespace luminal::egraph {

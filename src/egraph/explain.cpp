@@ -1,5 +1,5 @@
 // egraph/explain.cpp -- why two ids are in one class: the path between them in the log of unions.
-#include "egraph/compile.h"
+#include "egraph/compile_rule.h"
 #include <fmt/format.h>
 
 namespace luminal::egraph {

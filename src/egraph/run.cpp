@@ -1,7 +1,7 @@
 // egraph/run.cpp -- one iteration: match all rules against the same tables, apply all matches, rebuild.
 #include "base/thread_pool.h"
-#include "egraph/apply.h"
-#include "egraph/match.h"
+#include "egraph/apply_rule.h"
+#include "egraph/match_rule.h"
 #include <fmt/format.h>
 
 namespace luminal::egraph {

@@ -1,6 +1,6 @@
 // egraph/trie.h -- the plans of a list of rulesets, with equal beginnings shared: what matching walks.
 #pragma once
-#include "egraph/compile.h"
+#include "egraph/compile_rule.h"
 #include <map>
 
 namespace luminal::egraph {

@@ -1,7 +1,7 @@
 // expr/prove.cpp -- what holds for all values of the symbols: ranges first, then a bounded search that adds up known inequalities.
 #include "base/hash.h"
 #include "expr/canonical.h"
-#include "expr/rebuild.h"
+#include "expr/rebuild_expr.h"
 #include <algorithm>
 #include <array>
 #include <unordered_map>

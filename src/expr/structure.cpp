@@ -1,7 +1,7 @@
 // expr/structure.cpp -- looking into expressions: symbols, substitution, affine views.
 #include "base/check.h"
 #include "expr/canonical.h"
-#include "expr/rebuild.h"
+#include "expr/rebuild_expr.h"
 #include <algorithm>
 #include <fmt/format.h>
 #include <unordered_set>

@@ -1,7 +1,7 @@
 // ir/access.cpp -- conditions under which a node's index expressions can be computed and stay in range.
 #include "ir/access.h"
 #include "base/check.h"
-#include "expr/rebuild.h"
+#include "expr/rebuild_expr.h"
 #include "ir/infer.h"
 #include "ir/text_names.h"
 #include <algorithm>

@@ -2,7 +2,7 @@
 #pragma once
 #include "base/hash.h"
 #include "base/text_reader.h"
-#include "expr/parse.h"
+#include "expr/parse_expr.h"
 #include "ir/infer.h"
 #include "ir/rule_text.h"
 #include "ir/text_names.h"

@@ -1,5 +1,5 @@
 // runtime/archive.cpp -- static libraries as System V and GNU write them (ar(5), "/" is the symbol index), and names in ELF objects.
-#include "runtime/export.h"
+#include "runtime/export_plan.h"
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 // runtime/context.h -- runs a plan: an Executable holds its loaded code, a Context one execution's memory and symbol values.
 #pragma once
 #include "device/cpu/cpu_device.h"
-#include "runtime/pace.h"
 #include "runtime/plan.h"
 #include "runtime/store.h"
+#include "runtime/worker_count.h"
 #include <functional>
 
 namespace luminal::runtime {

@@ -2,7 +2,7 @@
 #include "search/bound.h"
 #include "base/hash.h"
 #include "codegen/codegen.h"
-#include "kernel/unit.h"
+#include "loop/unit.h"
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -1,6 +1,6 @@
 // search/bound.h -- the least time of a launch, from what a schedule lowers to: what its busiest worker executes at least, at the rates of the machine.
 #pragma once
-#include "kernel/loop.h"
+#include "loop/loop.h"
 #include "search/machine_profile.h"
 #include <map>
 #include <optional>

@@ -1,6 +1,6 @@
 // search/limit.cpp -- counting operations and bytes of a cone.
 #include "search/limit.h"
-#include "kernel/formula.h"
+#include "cone/formula.h"
 #include <algorithm>
 
 namespace luminal::search {

@@ -1,8 +1,8 @@
 // search/machine_profile.h -- what this machine can do: peaks, bandwidths, caches. Measured once with generated kernels and kept on disk, or guessed.
 #pragma once
 #include "base/result.h"
+#include "choose/default_schedule.h"
 #include "codegen/codegen.h"
-#include "kernel/default_schedule.h"
 #include <algorithm>
 #include <cstdint>
 #include <map>

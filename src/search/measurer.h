@@ -6,7 +6,7 @@
 #pragma once
 #include "base/result.h"
 #include "ir/dtype.h"
-#include "kernel/loop.h"
+#include "loop/loop.h"
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -1,6 +1,6 @@
 // search/part.h -- macro-tiles: some iterations of a kernel's outer loops, with the inner ones as they are, to be timed instead of a long launch.
 #pragma once
-#include "kernel/loop.h"
+#include "loop/loop.h"
 #include "search/machine_profile.h"
 #include <map>
 #include <optional>

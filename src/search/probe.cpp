@@ -2,7 +2,7 @@
 #include "search/probe.h"
 #include "base/check.h"
 #include "base/thread_pool.h"
-#include "kernel/loop.h"
+#include "loop/loop.h"
 #include <chrono>
 #include <cmath>
 #include <cstring>

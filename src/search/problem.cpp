@@ -2,7 +2,7 @@
 #include "search/problem.h"
 #include "base/check.h"
 #include "codegen/version.h"
-#include "kernel/canonical.h"
+#include "cone/canonical_cone.h"
 #include "search/machine_profile.h"
 #include <algorithm>
 #include <cstring>

@@ -1,10 +1,10 @@
 // search/problem.h -- a kernel to be tuned at one size: what it computes, with which inputs, and how its candidates become machine code.
 #pragma once
 #include "codegen/codegen.h"
+#include "cone/cone.h"
 #include "ir/interp.h"
-#include "kernel/cone.h"
-#include "kernel/lower.h"
-#include "kernel/schedule.h"
+#include "schedule/lower.h"
+#include "schedule/schedule.h"
 #include "search/measurer.h"
 #include "search/tuning_cache.h"
 #include <functional>
@@ -80,7 +80,7 @@ std::vector<int64_t> tile_sizes(const kernel::Cone& cone, const kernel::Schedule
 double points_of(const kernel::Cone& cone, const std::map<std::string, int64_t>& symbols);
 
 /// What results of this problem are kept under. Names of stages, axes and values count, since schedules name them: canonical cones
-/// (kernel/canonical.h) give equal kernels equal names.
+/// (cone/canonical_cone.h) give equal kernels equal names.
 TuningKey tuning_key(const KernelProblem& problem, const BuildOptions& options, std::string numeric,
                      uint64_t rules);
 /// The same in two parts: what depends on the machine and the program, and a cone at these sizes.

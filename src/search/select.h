@@ -1,6 +1,6 @@
 // search/select.h -- from a list of candidates and a budget to the one that is used: built, raced, checked, kept in the tuning cache.
 #pragma once
-#include "search/check.h"
+#include "search/check_candidate.h"
 #include "search/machine_profile.h"
 #include "search/race.h"
 #include <optional>

@@ -1,5 +1,5 @@
 // search/shrink.cpp -- smaller instances of a kernel that keep its tiles, tails and parts.
-#include "kernel/formula.h"
+#include "cone/formula.h"
 #include "search/problem.h"
 #include <algorithm>
 #include <numeric>

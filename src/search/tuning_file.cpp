@@ -1,7 +1,7 @@
 // search/tuning_file.cpp -- the file of the tuning cache: nothing in it is believed before it was checked.
 #include "search/tuning_file.h"
 #include "base/text.h"
-#include "kernel/schedule.h"
+#include "schedule/schedule.h"
 #include <algorithm>
 #include <cmath>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #include "backend/plans.h"
 #include "compile/target.h"
 #include "luminal/luminal.h"
-#include "runtime/export.h"
+#include "runtime/export_plan.h"
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>

@@ -1,7 +1,7 @@
 // backend/code_size_test.cpp -- no elementwise operation makes much code, whatever its type and however long its axis: compile time follows size.
+#include "choose/default_schedule.h"
+#include "cone/cone.h"
 #include "ir/ops.h"
-#include "kernel/cone.h"
-#include "kernel/default_schedule.h"
 #include "search/machine_profile.h"
 #include "support.h"
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 // backend/compositions_test.cpp -- products beside each other and behind what moves elements: every kernel that multiplies has a tiled schedule, and the results are
 // those of the interpreter. Speed is asserted nowhere; loops are.
+#include "choose/tiling.h"
 #include "compile/builder.h"
-#include "kernel/canonical.h"
-#include "kernel/tiling.h"
+#include "cone/canonical_cone.h"
 #include "luminal/luminal.h"
 #include "plans.h"
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // backend/products_test.cpp -- products and sums whose ends do not fill a vector: remainders in narrower vectors, default schedules of random shapes. Buffers end before pages that cannot be
 // touched.
-#include "kernel/cone.h"
-#include "kernel/default_schedule.h"
+#include "choose/default_schedule.h"
+#include "cone/cone.h"
 #include "support.h"
 #include <fmt/format.h>
 

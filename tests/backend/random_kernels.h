@@ -1,6 +1,6 @@
 // backend/random_kernels.h -- random correct kernels of the loop IR: machine code gives the bits of the checking interpreter.
 #pragma once
-#include "kernel/loop_random.h"
+#include "loop/loop_random.h"
 #include "support.h"
 
 namespace luminal::test {

@@ -3,7 +3,7 @@
 #include "base/thread_pool.h"
 #include "codegen/codegen.h"
 #include "device/cpu/cpu_device.h"
-#include "kernel/loop_interp.h"
+#include "loop/loop_interp.h"
 #include <cmath>
 #include <cstring>
 #include <gmock/gmock.h>

@@ -1,9 +1,9 @@
 // codegen/spills_test.cpp -- default schedules as machine code for processors of every kind: in the loop that multiplies most no sum goes to the stack.
 #include "assembly.h"
+#include "choose/default_schedule.h"
 #include "codegen/codegen.h"
 #include "ir/term.h"
-#include "kernel/default_schedule.h"
-#include "kernel/lower.h"
+#include "schedule/lower.h"
 #include <algorithm>
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -7,8 +7,8 @@
 #include "device/cpu/cpu_device.h"
 #include "ir/ops.h"
 #include "ir/random_graph.h"
-#include "kernel/lower.h"
 #include "runtime/context.h"
+#include "schedule/lower.h"
 #include "search/problem_support.h"
 #include <gmock/gmock.h>
 

@@ -1,7 +1,7 @@
 // compile/kernel_shape_test.cpp -- kernels of equal layers have equal shapes, and what is taken from the memo is what build_cone would have made.
 #include "compile/fuse.h"
 #include "compile/kernel_shape.h"
-#include "kernel/canonical.h"
+#include "cone/canonical_cone.h"
 #include <gtest/gtest.h>
 
 namespace luminal::compile {

@@ -1,5 +1,5 @@
 // tests/expr/text_test.cpp -- the text form: grammar, mistakes, hostile input.
-#include "expr/parse.h"
+#include "expr/parse_expr.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <random>

@@ -1,9 +1,9 @@
 // golden/golden_support.h -- golden cases: terms and schedules from files, inputs from a seed, kernels run by the loop interpreter.
 #pragma once
+#include "choose/default_schedule.h"
 #include "ir/interp.h"
-#include "kernel/default_schedule.h"
-#include "kernel/loop_interp.h"
-#include "kernel/lower.h"
+#include "loop/loop_interp.h"
+#include "schedule/lower.h"
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>

@@ -1,8 +1,8 @@
 // golden/schedule_fuzz.h -- directives and changes of schedules at random, legal or not. Include as "golden/schedule_fuzz.h".
 #pragma once
+#include "cone/formula.h"
 #include "golden/golden_support.h"
-#include "kernel/formula.h"
-#include "kernel/nest.h"
+#include "schedule/nest.h"
 
 namespace luminal::kernel {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "compile/target.h"
 #include "luminal/luminal.h"
-#include "runtime/export.h"
+#include "runtime/export_plan.h"
 #include "tensor/graph_state.h"
 #include <filesystem>
 #include <fmt/format.h>

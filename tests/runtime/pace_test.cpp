@@ -1,5 +1,5 @@
 // pace_test.cpp -- whichever number of workers is faster soon does nearly all runs, also when that changes; times are made up.
-#include "runtime/pace.h"
+#include "runtime/worker_count.h"
 #include <gtest/gtest.h>
 #include <random>
 

@@ -1,6 +1,6 @@
 // check_test.cpp -- right candidates pass; wrong ones are caught by the step that should, each step in turn; shrunken instances keep tiles and tails.
-#include "kernel/default_schedule.h"
-#include "search/check.h"
+#include "choose/default_schedule.h"
+#include "search/check_candidate.h"
 #include "search/machine_profile.h"
 #include "search/problem_support.h"
 #include <fstream>

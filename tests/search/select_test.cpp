@@ -1,7 +1,7 @@
 // select_test.cpp -- a list of candidates and a budget: the winner is right and kept; what is wrong is quarantined with a reproducer.
 #include "base/log.h"
-#include "kernel/default_schedule.h"
-#include "search/extract.h"
+#include "choose/default_schedule.h"
+#include "search/extract_kernel.h"
 #include "search/machine_profile.h"
 #include "search/problem_support.h"
 #include "search/select.h"

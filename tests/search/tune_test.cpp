@@ -1,7 +1,7 @@
 // tune_test.cpp -- tuning finds what the default schedule leaves, keeps to its budget and is checked.
 #include "search/machine_profile.h"
 #include "search/problem_support.h"
-#include "search/tune.h"
+#include "search/tune_kernel.h"
 #include <gtest/gtest.h>
 
 namespace luminal::search {

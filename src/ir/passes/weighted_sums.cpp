@@ -194,7 +194,7 @@ private:
     return behind_views(std::move(body));
   }
 
-  /// Tiles (kernel/choose_cascade.cpp) want some length of the sum, and more rows that share the values than lanes: with less, the scores are few as well.
+  /// Tiles (choose/choose_cascade.cpp) want some length of the sum, and more rows that share the values than lanes: with less, the scores are few as well.
   bool fills_tiles() const {
     constexpr int64_t fewest_summed = 32, fewest_rows = 17;
     const auto reaches = [](Expr extent, int64_t n) { return !extent.is_constant() || extent.value() >= n; };

@@ -1,0 +1,111 @@
+// choose/axis_use.cpp -- how the reads and writes of a stage move along its axes.
+#include "choose/axis_use.h"
+#include "cone/formula.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+
+Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr symbol, int64_t width) {
+  for (Expr e : index)
+    for (int h : holes_of(cone, std::span(&e, 1)))
+      for (Expr inner : index_exprs(cone.holes[size_t(h)].value))
+        if (depends_on(inner, symbol)) return Step::irregular;
+  const Expr offset = layout_offset(cone.values[size_t(value)], index);
+  if (!depends_on(offset, symbol)) return Step::none;
+  auto c = coefficient_of(offset, symbol);
+  if (!c) return Step::irregular;
+  if (c->is_constant(width)) return Step::contiguous;
+  return c->is_constant() && c->value() > width && c->value() <= 4 * width && c->value() % width == 0
+             ? Step::near
+             : Step::strided;
+}
+
+std::vector<Expr> over_loops(const StageNest& nest, const std::vector<Expr>& index) {
+  std::vector<Expr> out;
+  for (Expr e : index) out.push_back(substitute(e, nest.axis_values));
+  return out;
+}
+
+AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
+  const Stage& s = nests.cone.stages[size_t(stage)];
+  const StageNest& nest = nests.stages[size_t(stage)];
+  AxisUse use;
+  auto count = [&](Step step) {
+    switch (step) {
+    case Step::none: use.none++; break;
+    case Step::contiguous: use.contiguous++; break;
+    case Step::near: use.near++; break;
+    case Step::strided: use.strided++; break;
+    case Step::irregular: use.irregular++; break;
+    }
+  };
+  auto at = [&](const std::vector<Expr>& index) { return over_loops(nest, index); };
+  // Holes are read at axes, not at loops: an axis that the symbol moves makes them irregular.
+  std::set<int> moved;
+  for (size_t h = 0; h < nests.cone.holes.size(); h++)
+    for (Expr e : index_exprs(nests.cone.holes[h].value))
+      if (depends_on(substitute(e, nest.axis_values), symbol)) moved.insert(int(h));
+  auto irregular = [&](const std::vector<Expr>& index) {
+    for (int h : holes_of(nests.cone, index))
+      if (moved.contains(h)) return true;
+    return false;
+  };
+  visit_stage(s, [&](const Formula& f) {
+    if (f.kind != FormulaKind::load) return;
+    const DType stored = nests.cone.values[size_t(f.value)].dtype;
+    const bool words = f.dtype == DType::u32 && bits(stored) < 32 && bits(stored) >= 8;
+    const int64_t width = words ? 32 / bits(stored) : 1;
+    Step step =
+        irregular(f.index) ? Step::irregular : step_of(nests.cone, f.value, at(f.index), symbol, width);
+    if ((step == Step::contiguous || step == Step::near) && f.dtype != stored && !words) step = Step::strided;
+    count(step);
+  });
+  for (auto& c : s.components) {
+    if (c.out < 0) continue;
+    Step step = irregular(c.index) ? Step::irregular : step_of(nests.cone, c.out, at(c.index), symbol);
+    if (step == Step::near) step = Step::strided;
+    count(step);
+    use.store_contiguous |= step == Step::contiguous;
+  }
+  return use;
+}
+
+namespace {
+/// The steps of the symbol after which the expression, or what is divided inside of it, moves; 1 where nothing is divided.
+int64_t find_blocks(Expr e, Expr symbol, std::set<int64_t>& out) {
+  int64_t step = 1;
+  for (Expr a : e.args()) step = std::max(step, find_blocks(a, symbol, out));
+  bool divides = e.kind() == ExprKind::floordiv || e.kind() == ExprKind::mod;
+  if (!divides || !e.args()[1].is_constant() || e.args()[1].value() < 2 || !depends_on(e.args()[0], symbol))
+    return step;
+  int64_t block = e.args()[1].value();
+  if (step > (int64_t{1} << 40) / block) return step;
+  out.insert(step * block); // of quotients: (k // 64) % 8 comes round after 512
+  return e.kind() == ExprKind::floordiv ? step * block : step;
+}
+} // namespace
+
+std::vector<int64_t> blocks_of(const Cone& cone, const Stage& stage, Expr axis_symbol) {
+  std::set<int64_t> out;
+  for (Expr e : index_exprs(stage)) find_blocks(e, axis_symbol, out);
+  for (int h : holes_of(cone, stage))
+    for (Expr e : index_exprs(cone.holes[size_t(h)].value)) find_blocks(e, axis_symbol, out);
+  return {out.begin(), out.end()};
+}
+
+bool has_fold(const Stage& stage) {
+  return std::ranges::any_of(stage.components, [](auto& c) { return c.kind == ComponentKind::fold; });
+}
+
+std::vector<int> reduced_axes(const Stage& stage) {
+  std::vector<int> out;
+  for (int a : stage.axes) {
+    bool reduced = a == stage.scan_axis;
+    for (auto& c : stage.components)
+      reduced |= c.kind == ComponentKind::fold && std::ranges::find(c.axes, a) == c.axes.end();
+    if (reduced) out.push_back(a);
+  }
+  return out;
+}
+
+} // namespace luminal::kernel

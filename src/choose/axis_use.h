@@ -1,0 +1,34 @@
+// choose/axis_use.h -- private: how the reads and writes of a stage move along its axes. Axes are classified from the index maps alone.
+#pragma once
+#include "schedule/nest.h"
+
+namespace luminal::kernel {
+
+/// near: a few elements apart, so that whole vectors are loaded and shuffled.
+enum class Step : uint8_t { none, contiguous, near, strided, irregular };
+
+/// How the offset of `index` in the value moves with a symbol, counted in elements of which each takes up `width` of the value's.
+Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr symbol, int64_t width = 1);
+
+/// Expressions over the axes, as the loops of the nest make these.
+std::vector<Expr> over_loops(const StageNest& nest, const std::vector<Expr>& index);
+
+struct AxisUse {
+  int none = 0, contiguous = 0, near = 0, strided = 0,
+      irregular = 0; // loads; of stores, near ones count as strided
+  bool store_contiguous = false;
+  int score() const {
+    return contiguous * 2 + near + (store_contiguous ? 1 : 0) - 3 * strided - 4 * irregular;
+  }
+};
+/// Along one symbol, axis values already over loop symbols.
+AxisUse use_along(const Nests& nests, int stage, Expr symbol);
+
+/// Divisors d of floordiv(e, d) and mod(e, d) with e along the axis: how the axis is made of blocks. Ascending.
+std::vector<int64_t> blocks_of(const Cone& cone, const Stage& stage, Expr axis_symbol);
+
+/// Axes that a fold of the stage reduces.
+std::vector<int> reduced_axes(const Stage& stage);
+bool has_fold(const Stage& stage);
+
+} // namespace luminal::kernel

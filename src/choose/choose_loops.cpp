@@ -1,0 +1,480 @@
+// choose/choose_loops.cpp -- default loops of one stage: blocks, lanes, register tile, order, who works in parallel.
+#include "choose/default_scheduler.h"
+#include "cone/formula.h"
+#include <algorithm>
+#include <bit>
+#include <ranges>
+#include <utility>
+
+namespace luminal::kernel {
+
+/// Axes made of blocks are split along them, so that no division is left.
+void Chooser::split_blocks(int s, const std::vector<std::string>& common) {
+  for (int a : std::vector<int>(stage(s).axes)) {
+    auto axis = nests_.cone.axes[size_t(a)];
+    if (std::ranges::find(common, axis.name) != common.end())
+      continue; // once for each trip of an outer loop is no harm
+    auto blocks = blocks_of(nests_.cone, stage(s), axis.symbol);
+    std::string inner = axis.name;
+    int64_t extent = axis.extent.is_constant() ? axis.extent.value() : 0;
+    for (size_t b = blocks.size(); b-- > 0;) {
+      if (extent && (extent <= blocks[b] || extent % blocks[b])) continue;
+      if (!nest(s).find(inner)) break;
+      inner = split(s, inner, blocks[b]).second;
+      extent = blocks[b];
+    }
+  }
+}
+
+/// Summed and scanned axes innermost: each result is written once, also where there is nothing to sum.
+void Chooser::sums_inside(int s) {
+  const int scanned = stage(s).scan_axis;
+  if (!has_fold(stage(s)) && scanned < 0) return;
+  std::vector<std::string> order{stage(s).name}, summed;
+  for (auto& l : nest(s).loops) {
+    const bool inside = scanned < 0 ? loop_reduces(s, l)
+                                    : depends_on_loop(nest(s), nests_.cone.axes[size_t(scanned)].symbol, l);
+    (inside ? summed : order).push_back(l.name);
+  }
+  order.insert(order.end(), summed.begin(), summed.end());
+  bool same = true;
+  for (size_t l = 0; l < nest(s).loops.size(); l++) same &= nest(s).loops[l].name == order[l + 1];
+  if (!same) add(DirectiveKind::order, std::move(order));
+}
+
+/// Neighbouring loops become one where every access moves along the joint loop as along memory (folds: in even steps).
+void Chooser::merge_neighbours(int s, const std::vector<std::string>& common) {
+  const bool folds = has_fold(stage(s));
+  if (!std::ranges::all_of(stage(s).components,
+                           [](auto& c) {
+                             return c.kind == ComponentKind::map ||
+                                    (c.kind == ComponentKind::fold && c.op == Op::add);
+                           }) ||
+      stage(s).monoid || !stage(s).domain.is_constant(1))
+    return;
+  sums_inside(s); // summed axes become neighbours
+  for (size_t l = nest(s).loops.size(); l-- > 1;) {
+    std::string outer = nest(s).loops[l - 1].name, inner = nest(s).loops[l].name;
+    bool tail =
+        std::ranges::find(common, outer) != common.end() || std::ranges::find(common, inner) != common.end();
+    for (auto& g : nest(s).guards)
+      for (size_t i : {l - 1, l})
+        tail |= nest(s).loops[i].symbol.is_symbol() && depends_on(g.value, nest(s).loops[i].symbol);
+    if (tail || (folds && loop_reduces(s, nest(s).loops[l - 1]) != loop_reduces(s, nest(s).loops[l])))
+      continue;
+    Nests before = nests_;
+    if (!try_add(DirectiveKind::merge, {stage(s).name, outer, inner, inner})) continue;
+    if (!nest(s).loops[l - 1].symbol.is_symbol()) continue; // of one trip each
+    AxisUse use = use_along(nests_, s, nest(s).loops[l - 1].symbol);
+    // The index of a formula itself (an iota, a condition) must not fall apart into divisions either.
+    bool divides = false;
+    visit_stage(stage(s), [&](const Formula& f) {
+      const auto along = [&](Expr e) {
+        return depends_on(substitute(e, nest(s).axis_values), nest(s).loops[l - 1].symbol);
+      };
+      divides |= along(f.guard);
+      if (f.kind == FormulaKind::index) divides |= std::ranges::any_of(f.index, along);
+    });
+    // Rows of a fold that lie any constant distance apart are one longer run of rows.
+    if ((folds ? 0 : use.near + use.strided) + use.irregular > 0 || divides) {
+      nests_ = std::move(before);
+      schedule_.directives.pop_back();
+    }
+  }
+}
+
+std::optional<std::string> Chooser::vector_loop(int s, const std::vector<std::string>& common) {
+  const Stage& st = stage(s);
+  std::optional<size_t> best;
+  int best_score = 0;
+  std::vector<int64_t> legal;
+  for (size_t i = 0; i < nest(s).loops.size(); ++i) {
+    const StageLoop& l = nest(s).loops[i];
+    if (!l.symbol.is_symbol() || trips(l) < 4 || std::ranges::find(common, l.name) != common.end()) continue;
+    bool fits = true, reduces = loop_reduces(s, l);
+    for (int a : st.ordered) fits &= !depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, l);
+    for (auto& c : st.components) {
+      if (reduces && c.kind == ComponentKind::fold)
+        fits &= c.op == Op::add || c.op == Op::max || c.op == Op::min || c.op == Op::mul;
+      if (c.kind == ComponentKind::update)
+        fits &= !depends_on(substitute(st.domain, nest(s).axis_values), l.symbol) &&
+                holes_of(nests_.cone, std::span(&st.domain, 1)).empty();
+    }
+    if (st.monoid && reduces) fits = false;
+    AxisUse use = use_along(nests_, s, l.symbol);
+    if (!fits || use.strided + use.irregular > 0 || use.contiguous == 0) continue;
+    if (use.near > 0 && (reduces || !use.store_contiguous)) continue;
+    int score = use.score() * 4 + (reduces ? 0 : 1);
+    legal.push_back(int64_t(i));
+    if (!best || score > best_score) best = i, best_score = score;
+  }
+  if (!best) return {};
+  return nest(s).loops[size_t(ask(s, "lanes", int64_t(*best), legal))].name;
+}
+
+/// The loop, or the inner part of it that fills the lanes of so many vectors.
+std::string Chooser::split_lanes(int s, const std::string& loop, int64_t vectors) {
+  int64_t n = trips(*nest(s).find(loop));
+  if (n > vectors * limits_.lanes || !nest(s).find(loop)->extent.is_constant())
+    return split(s, loop, vectors * limits_.lanes).second;
+  int64_t power = 1;
+  while (power * 2 <= n) power *= 2;
+  // Windows are read under masks at any rate: one vector with some dead lanes.
+  if (reads_windows(s)) return loop;
+  return power == n ? loop : split(s, loop, power).second;
+}
+
+bool Chooser::transcendental(const Formula& f) {
+  return f.kind == FormulaKind::op && f.user_op.empty() && row(f.op).ulp > 0.5;
+}
+
+/// The steps of a transcendental function wait for each other, longer than the processor looks ahead: a map, or a fold along the lanes that shares nothing with
+/// other rows, takes its steps for several vectors at once.
+int64_t Chooser::vectors_at_once(int s, const std::string& loop, const std::vector<std::string>& common) {
+  const StageLoop& l = *nest(s).find(loop);
+  if (stage(s).scan_axis >= 0 || limits_.vector_registers < 32 || !l.extent.is_constant() ||
+      (has_fold(stage(s)) && (!loop_reduces(s, l) || !rows_of(s, loop, common).empty())))
+    return 1;
+  bool slow = false, narrow = true, twice = false;
+  visit_stage(stage(s), [&](const Formula& f) {
+    slow |= transcendental(f);
+    // Long functions that are computed in f64: each vector is two of them, and their steps are many.
+    twice |= transcendental(f) && (f.op == Op::sin || f.op == Op::cos || f.op == Op::tan || f.op == Op::pow);
+    narrow = narrow && bits(f.dtype) <= 32;
+  });
+  if (!slow || !narrow) return 1;
+  const int64_t n = l.extent.value();
+  const int64_t folds = std::ranges::count(stage(s).components, ComponentKind::fold,
+                                           &Component::kind); // with sums in registers
+  int64_t usual = twice ? 2 : 4;                              // but few lanes remain empty
+  while (usual * folds > limits_.vector_registers / 2) usual /= 2;
+  while (usual > 1 && n % (usual * limits_.lanes) != 0 && n < 16 * usual * limits_.lanes) usual /= 2;
+  return ask(s, "vectors", usual, {1, 2, 4});
+}
+
+/// Results that few parts are dealt out to in turn (images of which each holds every other column): all parts are read along their rows, and exchanged in
+/// registers.
+bool Chooser::dealt(int s, const std::vector<std::string>& common) {
+  constexpr int64_t most_parts = 8; // an odd number of them is exchanged in steps that grow with its square
+  const Stage& st = stage(s);
+  if (!common.empty() || has_fold(st) || st.scan_axis >= 0 || !st.ordered.empty()) return false;
+  std::string part, row;
+  for (auto& l : nest(s).loops)
+    if (l.symbol.is_symbol() && l.extent.is_constant() &&
+        (l.extent.value() <= most_parts ||
+         (l.extent.value() <= limits_.lanes && std::has_single_bit(uint64_t(l.extent.value())))) &&
+        use_along(nests_, s, l.symbol).store_contiguous)
+      part = l.name;
+  if (part.empty()) return false;
+  const int64_t parts = trips(*nest(s).find(part));
+  for (auto& l : nest(s).loops) {
+    if (!l.symbol.is_symbol() || trips(l) < 4) continue;
+    int written = 0;
+    bool suits = true;
+    for (auto& c : st.components) {
+      if (c.out < 0) continue;
+      written++;
+      suits = suits && bits(nests_.cone.values[size_t(c.out)].dtype) == 32 &&
+              step_of(nests_.cone, c.out, over_loops(nest(s), c.index), l.symbol, parts) == Step::contiguous;
+    }
+    const AxisUse use = use_along(nests_, s, l.symbol);
+    if (suits && use.contiguous > 0 && use.strided == written && use.irregular == 0) row = l.name;
+  }
+  if (row.empty() || !ask(s, "dealt", 1, {0, 1})) return false;
+  const std::string lanes = split_lanes(s, row);
+  std::vector<std::string> order{stage(s).name}, outer;
+  for (auto& l : nest(s).loops)
+    if (l.name != part && l.name != lanes) outer.push_back(l.name);
+  order.insert(order.end(), outer.begin(), outer.end());
+  order.insert(order.end(), {part, lanes});
+  add(DirectiveKind::order, order);
+  add(DirectiveKind::unroll, {stage(s).name, part});
+  add(DirectiveKind::vector, {stage(s).name, lanes});
+  bool dealt_out = false;
+  for (const std::string& name : outer) {
+    const StageLoop* l = nest(s).find(name);
+    if (!l->symbol.is_symbol() || trips(*l) < 2) continue;
+    // A loop on which the choice of a part depends as well is written out.
+    bool chooses = false;
+    visit_stage(stage(s), [&](const Formula& f) {
+      chooses |= f.kind == FormulaKind::index && f.dtype == DType::boolean &&
+                 depends_on(substitute(f.index[0], nest(s).axis_values), l->symbol);
+    });
+    if (chooses && l->extent.is_constant() && l->extent.value() <= 4)
+      add(DirectiveKind::jam, {stage(s).name, name}, {l->extent.value()});
+    else if (!std::exchange(dealt_out, true))
+      add(DirectiveKind::parallel, {stage(s).name, name});
+  }
+  return true;
+}
+
+/// Few rows that are written beside each other: as many vectors are read along the rows, and exchanged in registers.
+bool Chooser::few_rows_turned(int s, const std::vector<std::string>& common) {
+  if (!common.empty() || has_fold(stage(s)) || stage(s).scan_axis >= 0 || !stage(s).ordered.empty())
+    return false;
+  std::string written, read;
+  for (auto& l : nest(s).loops) {
+    if (!l.symbol.is_symbol() || !l.extent.is_constant()) continue;
+    const int64_t n = l.extent.value();
+    const AxisUse use = use_along(nests_, s, l.symbol);
+    if (use.store_contiguous && use.strided > 0 && use.irregular == 0 && n >= 4 && n <= limits_.lanes &&
+        (n & (n - 1)) == 0)
+      written = l.name;
+    else if (use.contiguous > 0 && !use.store_contiguous && use.irregular == 0)
+      read = l.name;
+  }
+  if (written.empty() || read.empty()) return false;
+  const int64_t rows = trips(*nest(s).find(written));
+  if (trips(*nest(s).find(read)) % rows || !ask(s, "turned", 1, {0, 1})) return false;
+  std::string outside, vectors = read;
+  if (!nest(s).find(read)->extent.is_constant(rows)) std::tie(outside, vectors) = split(s, read, rows);
+  std::vector<std::string> order{stage(s).name};
+  for (auto& l : nest(s).loops)
+    if (l.name != written && l.name != vectors) order.push_back(l.name);
+  order.insert(order.end(), {vectors, written});
+  add(DirectiveKind::order, order);
+  add(DirectiveKind::unroll, {stage(s).name, vectors});
+  add(DirectiveKind::vector, {stage(s).name, written});
+  for (size_t i = 1; i + 2 < order.size(); i++)
+    if (const StageLoop* l = nest(s).find(order[i]); l->symbol.is_symbol() && trips(*l) > 1) {
+      add(DirectiveKind::parallel, {stage(s).name, order[i]});
+      break;
+    }
+  return true;
+}
+
+/// Reads that run along another axis than the writes: tiles of both, so that what is fetched of either side is used before it leaves the first cache.
+/// A tile goes through a buffer, where its lines do not fall into few sets of that cache. True where it chose all loops of the stage.
+bool Chooser::turned(int s, const std::vector<std::string>& common) {
+  const int64_t edge = limits_.lanes;
+  if (!common.empty() || has_fold(stage(s)) || stage(s).scan_axis >= 0 || !stage(s).ordered.empty() ||
+      nests_.cone.stages.size() > 1)
+    return false;
+  std::string written, read;
+  for (auto& l : nest(s).loops) {
+    if (!l.symbol.is_symbol() || trips(l) < 2 * edge) continue;
+    const AxisUse use = use_along(nests_, s, l.symbol);
+    if (use.store_contiguous && use.strided > 0)
+      written = l.name;
+    else if (use.contiguous > 0 && !use.store_contiguous)
+      read = l.name;
+  }
+  if (written.empty() || read.empty() || !ask(s, "turned", 1, {0, 1})) return false;
+  const std::string name = stage(s).name, ro = nests_.free_name(read + ".o"),
+                    ri = nests_.free_name(read + ".i"), wo = nests_.free_name(written + ".o"),
+                    wi = nests_.free_name(written + ".i");
+  std::vector<std::string> outer;
+  for (auto& l : nest(s).loops)
+    if (l.name != written && l.name != read) outer.push_back(l.name);
+  // The one operand that is read across, where it has all loops of the stage.
+  std::string copy;
+  std::set<int> across;
+  visit_stage(stage(s), [&](const Formula& f) {
+    if (f.kind != FormulaKind::load) return;
+    const auto moves = [&](const std::string& loop) {
+      const Expr symbol = nest(s).find(loop)->symbol;
+      return step_of(nests_.cone, f.value, f.index, symbol);
+    };
+    if (moves(read) == Step::contiguous && moves(written) == Step::strided) across.insert(f.value);
+  });
+  if (across.size() == 1) {
+    const std::string value = nests_.cone.values[size_t(*across.begin())].name,
+                      wish = nests_.free_name(value + ".tile");
+    const Nests before = nests_;
+    const size_t directives = schedule_.directives.size();
+    bool fits = try_add(DirectiveKind::stage, {value, wish});
+    if (fits) {
+      std::vector<std::string> loops = outer;
+      loops.insert(loops.end(), {written, read});
+      const StageNest& made = nest(s);
+      fits = stage(s).name == wish && made.loops.size() == loops.size() &&
+             std::ranges::all_of(loops, [&](auto& l) { return made.find(l) != nullptr; });
+    }
+    if (fits)
+      copy = wish;
+    else {
+      nests_ = before;
+      schedule_.directives.resize(directives);
+    }
+  }
+  for (const std::string& target : {copy, name})
+    if (!target.empty()) {
+      add(DirectiveKind::split, {target, read, ro, ri}, {edge});
+      add(DirectiveKind::split, {target, written, wo, wi}, {edge});
+    }
+  const auto order = [&](const std::string& target, std::initializer_list<std::string> last) {
+    std::vector<std::string> words{target};
+    words.insert(words.end(), outer.begin(), outer.end());
+    words.insert(words.end(), last);
+    add(DirectiveKind::order, words);
+  };
+  const std::string shared =
+      !outer.empty() && trips(*nest(s).find(outer[0])) >= 2 * limits_.threads ? outer[0] : ro;
+  if (!copy.empty()) {
+    order(copy, {ro, wo, wi, ri});
+    std::vector<std::string> words{copy, wo};
+    words.insert(words.end(), outer.begin(), outer.end());
+    for (auto& part : {fmt::format("{}/{}", read, edge), fmt::format("{}/{}", written, edge),
+                       fmt::format("{}%{}", written, edge), fmt::format("{}%{}", read, edge)})
+      words.push_back(part);
+    add(DirectiveKind::store, words);
+    add(DirectiveKind::vector, {copy, ri});
+    add(DirectiveKind::parallel, {copy, shared});
+    s++;
+    done_ = s;
+  }
+  order(name, {ro, wo, ri, wi});
+  if (!copy.empty()) {
+    add(DirectiveKind::vector, {name, wi});
+    add(DirectiveKind::at, {name, wo});
+  }
+  add(DirectiveKind::parallel, {name, shared});
+  return true;
+}
+
+/// Each step of a scan waits for the one before: several rows step by step together are as many chains.
+void Chooser::scan_rows(int s, const std::vector<std::string>& common, Tile& tile) {
+  std::string row;
+  for (auto& l : nest(s).loops)
+    if (l.symbol.is_symbol() && !loop_reduces(s, l) && trips(l) >= 4 * std::max(1, limits_.threads) &&
+        std::ranges::find(common, l.name) == common.end())
+      row = l.name;
+  const int64_t rows = row.empty() ? 1 : ask(s, "scan_rows", 4, {1, 2, 8});
+  if (rows > 1) tile.unrolled.push_back(split(s, row, rows).second);
+}
+
+void Chooser::loops(int s, const std::vector<std::string>& common) {
+  std::string name = stage(s).name;
+  bool folds = has_fold(stage(s)) || stage(s).scan_axis >= 0;
+  split_blocks(s, common);
+  if (common.empty() || stage(s).pieces > 0) merge_neighbours(s, common);
+  std::optional<std::string> lanes = vector_loop(s, common);
+  Tile tile;
+  int64_t vectors = 1; // at once
+  if (!lanes && (dealt(s, common) || few_rows_turned(s, common) || turned(s, common))) return;
+  if (lanes) {
+    const StageLoop* l = nest(s).find(*lanes);
+    // A long run of memory is dealt out in pieces of some kilobytes.
+    if (!folds && nest(s).loops.size() == 1 && trips(*l) > 4096)
+      lanes = split(s, *lanes, ask(s, "piece", 64, {16, 256, 1024}) * limits_.lanes).second;
+    vectors = vectors_at_once(s, *lanes, common);
+    lanes = split_lanes(s, *lanes, vectors);
+    if (folds && vectors == 1) tile = choose_tile(s, *lanes, common);
+  } else if (stage(s).scan_axis >= 0) {
+    scan_rows(s, common, tile);
+  }
+  // Common loops, kept loops, reduced ones, lanes, the register tile.
+  auto in_tile = [&](const std::string& loop) {
+    return std::ranges::find(tile.unrolled, loop) != tile.unrolled.end();
+  };
+  std::vector<std::string> kept, reduced;
+  for (auto& l : nest(s).loops) {
+    bool is_common = std::ranges::find(common, l.name) != common.end();
+    if ((lanes && l.name == *lanes) || in_tile(l.name) || is_common) continue;
+    (folds && loop_reduces(s, l) ? reduced : kept).push_back(l.name);
+  }
+  if (!tile.outer.empty()) {
+    std::vector<std::string> next;
+    for (auto& k : kept)
+      if (k != tile.blocks && k != tile.outer && k != tile.inner) next.push_back(k);
+    for (auto& k : {tile.blocks, tile.outer, tile.inner})
+      if (std::ranges::find(kept, k) != kept.end()) next.push_back(k);
+    kept = std::move(next);
+  }
+  if (!tile.far.empty()) to_and_fro(s, tile, kept, reduced);
+  std::vector<std::string> order{name};
+  order.insert(order.end(), common.begin(), common.end());
+  for (auto& k : kept) {
+    if (k == tile.inner && !tile.pieces.empty()) order.push_back(tile.pieces);
+    order.push_back(k);
+  }
+  std::erase(reduced, tile.pieces);
+  order.insert(order.end(), reduced.begin(), reduced.end());
+  // What ends where the lanes end stands outside of them; the other rows inside, so that what they share is computed once.
+  auto same_axis = [&](const std::string& loop) {
+    for (int a : stage(s).axes) {
+      Expr axis = nests_.cone.axes[size_t(a)].symbol;
+      if (depends_on_loop(nest(s), axis, *nest(s).find(loop)) &&
+          depends_on_loop(nest(s), axis, *nest(s).find(*lanes)))
+        return true;
+    }
+    return false;
+  };
+  for (auto& u : tile.unrolled)
+    if (lanes && same_axis(u)) order.push_back(u);
+  if (lanes) order.push_back(*lanes);
+  for (auto& u : tile.unrolled)
+    if (!lanes || !same_axis(u)) order.push_back(u);
+  bool changed = order.size() != nest(s).loops.size() + 1;
+  for (size_t i = 0; i + 1 < order.size() && !changed; i++) changed = nest(s).loops[i].name != order[i + 1];
+  if (changed) add(DirectiveKind::order, order);
+  if (lanes) add(DirectiveKind::vector, {name, *lanes});
+  if (!tile.unrolled.empty()) {
+    std::vector<std::string> words{name};
+    words.insert(words.end(), tile.unrolled.begin(), tile.unrolled.end());
+    add(DirectiveKind::unroll, words);
+  }
+  std::erase(reduced, tile.far);
+  if (tile.streamed && tile.far.empty() && !reduced.empty())
+    stream_ahead(s, *lanes, reduced, one_row_ || (tile.inner.empty() && tile.unrolled.empty()));
+  // Short loops over parts of a block are written out by the code generator. What comes from memory is read in the order in which it lies there:
+  // not far apart, as loads of many steps would be moved.
+  constexpr int64_t most_vectors = 96; // of results: what is longer takes long to compile and runs no faster
+  int64_t written_out = 1, results = 1;
+  for (auto& u : tile.unrolled) results *= trips(*nest(s).find(u));
+  for (auto& r : std::views::reverse(reduced))
+    if (const StageLoop* l = nest(s).find(r);
+        l->symbol.is_symbol() && l->extent.is_constant() && l->extent.value() <= 4 && lanes) {
+      written_out *= l->extent.value();
+      if (written_out <= (tile.streamed ? 4 : std::max(most_vectors / results, int64_t{4})))
+        add(DirectiveKind::jam, {name, r}, {l->extent.value()});
+    }
+  if (!folds && lanes && !kept.empty() && kept.back() != *lanes) {
+    const StageLoop* l = nest(s).find(kept.back());
+    // (The results of one body keep the registers busy.)
+    const int64_t usual = stage(s).components.size() >= 4 ? 1 : 4 / vectors;
+    if (kept.size() + common.size() > 1 && l->symbol.is_symbol() && trips(*l) >= 4)
+      if (const int64_t bodies = ask(s, "bodies", usual, {1, 2, 4, 8}); bodies > 1)
+        add(DirectiveKind::jam, {name, kept.back()}, {bodies});
+  }
+  // What goes element by element (indices from memory, updates in order) is written out four times: less of it is counting.
+  if (!folds && !lanes && !kept.empty()) {
+    constexpr int most_parts = 40; // of a body that is short enough
+    const StageLoop* l = nest(s).find(kept.back());
+    int parts = 0;
+    visit_stage(stage(s), [&](const Formula&) { parts++; });
+    for (int h : holes_of(nests_.cone, stage(s)))
+      visit(nests_.cone.holes[size_t(h)].value, [&](const Formula&) { parts++; });
+    // The only loop goes to the workers, where it may.
+    bool inner = kept.size() + common.size() > 1;
+    for (int a : stage(s).ordered) inner |= depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, *l);
+    if (inner && parts <= most_parts && l->symbol.is_symbol() && trips(*l) >= 16)
+      if (const int64_t bodies = ask(s, "bodies", 4, {1, 2, 8}); bodies > 1)
+        add(DirectiveKind::jam, {name, kept.back()}, {bodies});
+  }
+  if (lanes && common.empty() && !kept.empty() && !reduced.empty())
+    windows_ahead(s, *lanes, kept.back(), reduced.front());
+  // In parallel: the outermost loop with enough trips that are known, else the first one.
+  if (!common.empty()) {
+    add(DirectiveKind::parallel, {name, common[0]});
+    return;
+  }
+  std::vector<int64_t> legal;
+  std::optional<size_t> chosen;
+  bool enough = false;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const StageLoop* l = nest(s).find(kept[i]);
+    if (!l->symbol.is_symbol() || trips(*l) < 2 || l->jam != 1) continue;
+    bool ordered = false;
+    for (int a : stage(s).ordered)
+      ordered |= depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, *l);
+    if (ordered) continue;
+    legal.push_back(int64_t(i));
+    const bool suits = l->extent.is_constant() && l->extent.value() >= 2 * limits_.threads;
+    if (!chosen || (suits && !enough)) chosen = i;
+    enough |= suits;
+  }
+  if (chosen) add(DirectiveKind::parallel, {name, kept[size_t(ask(s, "parallel", int64_t(*chosen), legal))]});
+}
+
+} // namespace luminal::kernel

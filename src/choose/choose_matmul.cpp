@@ -1,0 +1,618 @@
+// choose/choose_matmul.cpp -- the default schedule of matrix products, batches and convolutions among them: cache blocks, packed panels, a register tile.
+#include "choose/default_scheduler.h"
+#include "choose/wanted_panels.h"
+#include "cone/formula.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+
+namespace {
+
+/// What one step of the sum costs in a tile of so many rows and vectors, in multiply-adds of whole vectors: at least its loads, and what the
+/// latency of one asks for. Measured: tiles of 4 x 4 are the best ones, many rows beside several vectors the worst.
+/// `saved`: of the last vector, where it is narrower than the others. `streamed`: the vectors pass by from the second cache, at some 20 bytes a cycle.
+double body_cost(int64_t rows, int64_t vectors, bool streamed, double saved = 0) {
+  if (rows == 0 || vectors == 0) return 0;
+  const double latency = streamed ? std::max(6.0, 3 * (double(vectors) - saved)) : 6;
+  const double more = 0.0018 * double(std::max<int64_t>(0, rows * vectors - 16)) +
+                      0.006 * double(std::max<int64_t>(0, rows - 6) * (vectors - 1));
+  return std::max({double(rows) * (double(vectors) - saved), double(rows + vectors), latency}) * (1 + more);
+}
+
+/// Of a block of rows x columns in such tiles; what is left over has smaller bodies.
+double block_cost(int64_t rows, int64_t columns, int64_t lanes, int64_t tile_rows, int64_t tile_vectors,
+                  bool streamed) {
+  const int64_t vectors = round_up(columns, lanes) / lanes, rest = columns % lanes;
+  // Vectors of 512 bits are worked off in halves by some processors, and narrower ones take as long as these elsewhere.
+  const double saved = lanes >= 16 && rest > 0 && rest <= lanes / 2 ? 0.5 : 0;
+  const int64_t r = rows / tile_rows, odd_r = rows % tile_rows, odd_v = vectors % tile_vectors,
+                last = odd_v > 0 ? odd_v : std::min(tile_vectors, vectors),
+                v = (vectors - last) / tile_vectors;
+  // Tiles that load more for each multiply-add are a little slower than their multiply-adds.
+  const double loads = 1 + 0.02 * double(tile_rows + tile_vectors) / double(tile_rows * tile_vectors);
+  return loads *
+         (double(r * v) * body_cost(tile_rows, tile_vectors, streamed) +
+          double(v) * body_cost(odd_r, tile_vectors, streamed) +
+          double(r) * body_cost(tile_rows, last, streamed, saved) + body_cost(odd_r, last, streamed, saved));
+}
+
+/// How much of the workers' time is work where `trips` equal trips are dealt out.
+double balance(int64_t trips, int64_t workers) {
+  return double(trips) / double(round_up(std::max<int64_t>(trips, 1), workers));
+}
+
+} // namespace
+
+/// Of rows x columns results in tiles of both, beside so many vectors.
+double Chooser::tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
+                          int64_t vectors, bool streamed) {
+  const int64_t r = rows / tile_rows, odd_r = rows % tile_rows, c = columns / tile_columns,
+                odd_c = columns % tile_columns;
+  return double(r * c) * body_cost(tile_rows * tile_columns, vectors, streamed) +
+         double(c) * body_cost(odd_r * tile_columns, vectors, streamed) +
+         double(r) * body_cost(tile_rows * odd_c, vectors, streamed) +
+         body_cost(odd_r * odd_c, vectors, streamed);
+}
+
+/// Axes along which a load runs through panels, the last of which is not full: split_blocks leaves them alone.
+void Chooser::split_panels(int s) {
+  for (int a : std::vector<int>(stage(s).axes)) {
+    const ConeAxis axis = nests_.cone.axes[size_t(a)];
+    int64_t columns = 0;
+    visit_stage(stage(s), [&](const Formula& f) {
+      if (f.kind != FormulaKind::load || f.index.empty()) return;
+      const Expr e = f.index.back();
+      if (e.kind() == ExprKind::mod && e.args()[0] == axis.symbol && e.args()[1].is_constant())
+        columns = e.args()[1].value();
+    });
+    if (columns > 1 && axis.extent.is_constant() && axis.extent.value() > columns &&
+        nest(s).find(axis.name) && nest(s).find(axis.name)->symbol == axis.symbol)
+      split(s, axis.name, columns);
+  }
+}
+
+/// The two loads that a stage's only sum multiplies, where all else that it does follows the finished sums; else none.
+std::vector<const Formula*> Chooser::factors(int s) const {
+  const Stage& st = stage(s);
+  if (st.monoid || (!st.domain.is_constant(1) && !framed_.contains(st.name))) return {};
+  const Component* fold = nullptr;
+  for (auto& c : st.components) {
+    if (c.kind == ComponentKind::fold && fold) return {};
+    if (c.kind == ComponentKind::fold) fold = &c;
+    if (c.kind != ComponentKind::fold && !c.after) return {};
+  }
+  if (!fold || fold->op != Op::add) return {};
+  std::vector<const Formula*> loads;
+  visit(fold->body, [&](const Formula& f) {
+    if (f.kind == FormulaKind::load) loads.push_back(&f);
+  });
+  return loads.size() == 2 ? loads : std::vector<const Formula*>();
+}
+
+std::optional<Chooser::Product> Chooser::product(int s, const std::vector<std::string>& common) const {
+  const Stage& st = stage(s);
+  const std::vector<const Formula*> loads = factors(s);
+  if (loads.empty()) return {};
+  const auto at = [&](const std::vector<Expr>& index) { return over_loops(nest(s), index); };
+  for (const Formula* f : loads)
+    if (!f->guard.is_constant(1)) return {};
+  const std::vector<Expr> index[] = {at(loads[0]->index), at(loads[1]->index)};
+  const auto moves = [&](int load, const StageLoop& l) {
+    return l.symbol.is_symbol() &&
+           std::ranges::any_of(index[load], [&](Expr e) { return depends_on(e, l.symbol); });
+  };
+  const auto written = [&](const StageLoop& l) { // how the results lie along it
+    Step step = Step::none;
+    for (auto& c : st.components)
+      if (c.out >= 0) step = step_of(nests_.cone, c.out, at(c.index), l.symbol);
+    return step;
+  };
+  Product p;
+  std::vector<const StageLoop*> kept;
+  for (auto& l : nest(s).loops) {
+    if (std::ranges::find(common, l.name) != common.end()) continue;
+    if (l.symbol.is_symbol() && !l.extent.is_constant()) return {};
+    if (l.symbol.is_symbol() && loop_reduces(s, l)) {
+      p.depth.push_back(l.name);
+      p.deep *= trips(l);
+    } else
+      kept.push_back(&l);
+  }
+  const auto suits = [&](int load, const StageLoop& l) {
+    return !moves(1 - load, l) && moves(load, l) &&
+           step_of(nests_.cone, loads[size_t(load)]->value, index[load], l.symbol) == Step::contiguous;
+  };
+  // Lanes: one operand lies side by side there, and the other one does not move. Where somebody made panels of it, in a panel, although the
+  // results may not lie side by side, too: then each tile is turned over as it is written.
+  const StageLoop *n = nullptr, *m = nullptr;
+  int panel = -1;
+  for (const StageLoop* l : kept)
+    for (int load : {0, 1}) {
+      if (n || !suits(load, *l) || trips(*l) < limits_.lanes) continue;
+      const auto frame = framed_.find(st.name);
+      if (frame != framed_.end() && loads[size_t(load)]->value == frame->second) continue;
+      const bool block = frame != framed_.end() || std::ranges::any_of(st.axes, [&](int a) {
+                           const Expr axis = nests_.cone.axes[size_t(a)].symbol;
+                           return depends_on_loop(nest(s), axis, *l) &&
+                                  std::ranges::any_of(loads[size_t(load)]->index, [&](Expr e) {
+                                    return e.kind() == ExprKind::mod && e.args()[0] == axis;
+                                  });
+                         });
+      if (block) n = l, panel = load, p.across = written(*l) != Step::contiguous;
+    }
+  for (const StageLoop* l : kept)
+    for (int load : {0, 1})
+      if (!n && suits(load, *l) && written(*l) == Step::contiguous) n = l, panel = load;
+  if (!n && p.depth.size() == 1) {
+    // Rows of both operands run along the sum: the panels of one are turned as they are copied, where enough rows of the other use them.
+    const StageLoop& k = *nest(s).find(p.depth[0]);
+    std::vector<std::pair<const StageLoop*, int>> sides;
+    for (const StageLoop* l : kept)
+      for (int load : {0, 1})
+        if (moves(load, *l) && !moves(1 - load, *l)) sides.push_back({l, load});
+    if (sides.size() != 2 || sides[0].second == sides[1].second) return {};
+    const size_t side = written(*sides[0].first) == Step::contiguous ? 0 : 1;
+    n = sides[side].first, panel = sides[side].second;
+    if (step_of(nests_.cone, loads[size_t(panel)]->value, index[panel], k.symbol) != Step::contiguous ||
+        trips(*sides[1 - side].first) < 48)
+      return {};
+    p.turned = true;
+  }
+  if (!n || p.depth.empty()) return {};
+  // Rows: the longest loop along which only the other operand moves, or the one along which the results lie side by side.
+  for (const StageLoop* l : kept) {
+    if (l == n || !moves(1 - panel, *l) || moves(panel, *l)) continue;
+    const auto rank = [&](const StageLoop* x) {
+      return std::pair(p.across && written(*x) == Step::contiguous, trips(*x));
+    };
+    if (!m || rank(l) > rank(m)) m = l;
+  }
+  if (!m) return {};
+  // A vector lies inside of the domain as a whole.
+  if (depends_on(substitute(st.domain, nest(s).axis_values), n->symbol)) return {};
+  for (const StageLoop* l : kept) {
+    if (l == n || l == m) continue;
+    const bool rows = moves(1 - panel, *l) && !moves(panel, *l);
+    (rows ? p.more_rows : p.outer).push_back(l->name);
+    // The panels of one operand: parts of the axis that has the lanes.
+    if (!rows && !moves(1 - panel, *l))
+      for (int a : st.axes)
+        if (depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, *l) &&
+            depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, *n))
+          p.panels = l->name;
+  }
+  std::erase(p.outer, p.panels);
+  for (auto& c : st.components) p.open &= !c.after;
+  // The copy has loops of its own, one for each axis.
+  const auto is_axis = [&](const StageLoop& l) {
+    return std::ranges::any_of(st.axes,
+                               [&](int a) { return nests_.cone.axes[size_t(a)].symbol == l.symbol; });
+  };
+  p.value = loads[size_t(panel)]->value, p.other = loads[size_t(1 - panel)]->value;
+  p.packable = is_axis(*n) && p.depth.size() == 1 && is_axis(*nest(s).find(p.depth[0])) && common.empty() &&
+               nests_.cone.values[size_t(p.value)].dtype == DType::f32 &&
+               loads[size_t(panel)]->dtype == DType::f32 &&
+               nests_.cone.values[size_t(p.value)].role != ValueRole::interior;
+  for (auto& o : p.outer) p.packable &= !nest(s).find(o)->symbol.is_symbol() || is_axis(*nest(s).find(o));
+  if (p.turned && !p.packable) return {};
+  p.m = m->name, p.n = n->name;
+  p.rows = trips(*m), p.columns = trips(*n);
+  return p;
+}
+
+/// The accumulators, the vectors of one step, one broadcast (one of each row and four to spare, where they are fetched ahead of their use).
+bool Chooser::tile_fits(int64_t rows, int64_t vectors) const {
+  return (rows + 1) * vectors + (limits_.memory_operands ? 1 : rows + 4) <= limits_.vector_registers;
+}
+
+/// The rows and vectors of a register tile that suit a block of so many best.
+std::pair<int64_t, int64_t> Chooser::register_tile(int s, int64_t rows, int64_t columns, double parts_cost,
+                                                   bool streamed) {
+  const bool wide = limits_.vector_registers >= 32;
+  const std::vector<int64_t> sizes{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14};
+  const auto fits = [&](int64_t r, int64_t v) { return tile_fits(r, v); };
+  std::pair<int64_t, int64_t> usual = wide ? std::pair(4, 4) : std::pair(6, 2);
+  double best = block_cost(rows, columns, limits_.lanes, usual.first, usual.second, streamed) * 0.995;
+  for (int64_t v : wide ? std::vector<int64_t>{4, 3, 2, 1} : std::vector<int64_t>{2, 3, 1})
+    for (int64_t r : sizes)
+      if (const double cost = block_cost(rows, columns, limits_.lanes, r, v, streamed) *
+                              (v * limits_.lanes < columns ? parts_cost : 1);
+          fits(r, v) && r <= rows && cost < best)
+        best = cost, usual = {r, v};
+  const int64_t vectors = ask(s, "vectors", usual.second,
+                              wide ? std::vector<int64_t>{1, 2, 3, 4} : std::vector<int64_t>{1, 2, 3});
+  std::vector<int64_t> tiles;
+  for (int64_t r : sizes)
+    if (r * vectors >= 8 && fits(r, vectors)) tiles.push_back(r);
+  while (!fits(usual.first, vectors)) --usual.first;
+  return {ask(s, "rows", usual.first, tiles), vectors};
+}
+
+/// What the stage reads of the kernel's inputs in its sums and maps.
+std::vector<int> Chooser::inputs_of(int s) const {
+  std::vector<int> values;
+  for (const Component& c : stage(s).components)
+    visit(c.body, [&](const Formula& f) {
+      if (f.kind == FormulaKind::load && nests_.cone.values[size_t(f.value)].role == ValueRole::input &&
+          std::ranges::find(values, f.value) == values.end())
+        values.push_back(f.value);
+    });
+  return values;
+}
+
+/// The elements of a value that a later trip of the first loop touches, asked for in the second one: so many trips ahead, 0 for not at all.
+void Chooser::ask_ahead(int s, int value, const std::vector<std::string>& loops, int64_t usual,
+                        std::vector<int64_t> options) {
+  const std::string& name = nests_.cone.values[size_t(value)].name;
+  const int64_t trips = ask(s, ("ahead." + name).c_str(), usual, std::move(options));
+  if (trips <= 0) return;
+  std::vector<std::string> words{stage(s).name, name};
+  words.insert(words.end(), loops.begin(), loops.end());
+  try_add(DirectiveKind::prefetch, words, {trips});
+}
+
+/// Operands that lie in memory batch by batch are asked for some batches ahead: the runs are too short for the processor's own guess.
+int64_t Chooser::batches_ahead(int s, const std::vector<int>& values, const std::string& batch,
+                               const std::string& inner) {
+  int64_t once = 0, all = 0;
+  for (int value : values) {
+    const auto [bytes, total] = bytes_read(s, value, batch);
+    once += bytes, all += total;
+  }
+  if (all <= limits_.l2 || once > limits_.l2 / 4) return 0;
+  const int64_t trips = ask(s, "ahead", 2, {0, 1, 2, 4});
+  if (trips > 0)
+    for (int value : values)
+      if (bytes_read(s, value, batch).first > 0)
+        try_add(DirectiveKind::prefetch,
+                {stage(s).name, nests_.cone.values[size_t(value)].name, batch, inner}, {trips});
+  return trips;
+}
+
+/// The same where several stages share the batches: each operand by the stage that reads most of it, of several the last one, where fewer steps do so. What is put
+/// together in words comes while they are multiplied: for the copy alone, which takes no time, it would be too much at once. Columns apart are asked for as
+/// well: the vectors before them do not begin in all their lines.
+void Chooser::next_batches(const std::string& batch) {
+  std::map<int, std::pair<int64_t, int>> reads; // by value: bytes, stage
+  for (int s = 0; s < int(nests_.cone.stages.size()); s++)
+    for (int value : inputs_of(s))
+      reads[value] = std::max(reads[value], {bytes_read(s, value, batch).first, s});
+  for (int s = 0; s < int(nests_.cone.stages.size()); s++) {
+    std::vector<int> values;
+    for (int value : inputs_of(s))
+      if (apart_.empty() ? reads[value].second == s : s == 0) values.push_back(value);
+    const int64_t ahead = batches_ahead(s, values, batch, innermost(copies_words(s) ? s + 1 : s));
+    if (s == 0 && !apart_.empty() && ahead > 0)
+      for (int value : inputs_of(1))
+        try_add(DirectiveKind::prefetch,
+                {stage(1).name, nests_.cone.values[size_t(value)].name, batch, innermost(1)}, {ahead});
+  }
+}
+
+/// An operand that comes from beyond the first cache is asked for one tile ahead.
+void Chooser::tiles_ahead(int s, int value, const std::string& tiles, const std::string& inner) {
+  const ConeValue& v = nests_.cone.values[size_t(value)];
+  const StageLoop* loop = nest(s).find(tiles);
+  if (v.role != ValueRole::input || !loop->symbol.is_symbol() || trips(*loop) < 2 ||
+      bytes_read(s, value, tiles).second <= limits_.l1)
+    return;
+  bool even = true; // in equal steps
+  visit_stage(stage(s), [&](const Formula& f) {
+    if (f.kind != FormulaKind::load || f.value != value) return;
+    even = even && coefficient_of(layout_offset(v, over_loops(nest(s), f.index)), loop->symbol).has_value();
+  });
+  if (even) ask_ahead(s, value, {tiles, inner}, 1, {0, 1});
+}
+
+/// Panels that pass by once, from memory, are asked for two pages ahead where multiplying them takes as long as bringing them, which all workers share. (Further
+/// ahead, they and rows that lie whole pages apart push each other out of the first cache; where multiplying takes less, and within a page, these requests and
+/// the processor's own guesses are in each other's way.)
+void Chooser::panels_ahead(int s, const Product& p, const std::string& panels, const std::string& depth) {
+  constexpr int64_t distance = 8 << 10, uses = 8; // bytes; of four bytes, for each worker
+  const ConeValue& v = nests_.cone.values[size_t(p.value)];
+  const int64_t step = p.columns * bits(v.dtype) / 8;
+  if (v.role != ValueRole::input || step < 1 || p.rows * 32 < uses * limits_.threads * bits(v.dtype) ||
+      bytes_read(s, p.value, panels).second <= limits_.l2)
+    return;
+  const int64_t usual = std::max<int64_t>(1, distance / step);
+  ask_ahead(s, p.value, {depth, depth}, usual, {0, usual / 2, usual * 2});
+}
+
+/// The results of the next tile are asked for while this one is summed up: sums that go on from there wait for them, and so do the stores.
+void Chooser::results_ahead(int s, const std::string& tiles) {
+  const StageLoop* loop = nest(s).find(tiles);
+  if (!loop->symbol.is_symbol() || trips(*loop) < 2) return;
+  for (auto& c : stage(s).components) {
+    if (c.out >= 0 && nests_.cone.values[size_t(c.out)].role == ValueRole::output)
+      ask_ahead(s, c.out, {tiles}, 1, {0, 1});
+  }
+}
+
+bool Chooser::of_small(const Product& p) {
+  return p.rows * p.columns <= 64 * 64 && p.deep <= 128 && p.panels.empty() && !p.across && !p.turned;
+}
+
+/// Of small products in batches, the columns that would leave most of a vector empty are summed with lanes along the sum, from a copy of them that
+/// lies along it.
+void Chooser::columns_apart() {
+  if (nests_.cone.stages.size() != 1 || factors(0).empty() || !stage(0).domain.is_constant(1)) return;
+  const std::optional<Product> p = product(0, {});
+  if (!p || !of_small(*p) || p->outer.empty() || p->depth.size() != 1 || p->rows < 4) return;
+  const auto axis_of = [&](const std::string& loop) -> const ConeAxis* {
+    for (int a : stage(0).axes)
+      if (nests_.cone.axes[size_t(a)].symbol == nest(0).find(loop)->symbol)
+        return &nests_.cone.axes[size_t(a)];
+    return nullptr;
+  };
+  const ConeAxis *m = axis_of(p->m), *n = axis_of(p->n);
+  const int64_t lanes = limits_.lanes, whole = p->columns / lanes * lanes, few = p->columns - whole;
+  // Of a row, in halves of vectors: steps, and what adds up the lanes of one sum.
+  const int64_t steps = p->deep, across = few * (2 * ((p->deep + lanes - 1) / lanes) + 5);
+  if (!m || !n || whole == 0 || few == 0 || p->deep < 2 * lanes || 3 * across > 2 * steps) return;
+  for (const Formula* f : factors(0))
+    if (nests_.cone.values[size_t(f->value)].role != ValueRole::input ||
+        (f->value == p->other &&
+         step_of(nests_.cone, f->value, f->index, nest(0).find(p->depth[0])->symbol) != Step::contiguous))
+      return;
+  const std::string name = stage(0).name, rows = m->name, columns = n->name;
+  if (!decisions_.ask_whether(name + ".columns_apart", true)) return;
+  const Nests before = nests_;
+  const size_t directives = schedule_.directives.size();
+  if (!try_add(DirectiveKind::cut, {name, columns}, {whole})) return;
+  const std::string first = stage(0).name, rest = stage(1).name;
+  if (!try_add(DirectiveKind::operand, {rest, rows, nests_.free_name(rest + ".columns")})) {
+    nests_ = before;
+    schedule_.directives.resize(directives);
+    return;
+  }
+  batched_.insert(first);
+  apart_ = {rows, p->depth[0]};
+}
+
+/// The sums of columns apart: some rows at once, each in a chain of its own.
+bool Chooser::columns_apart_tile(int s, const std::vector<std::string>& common) {
+  if (apart_.empty() || common.empty() || s != 2) return false;
+  const std::string name = stage(s).name;
+  std::vector<std::string> columns;
+  for (auto& l : nest(s).loops)
+    if (l.name != apart_[0] && l.name != apart_[1] && std::ranges::find(common, l.name) == common.end())
+      columns.push_back(l.name);
+  int64_t chains = 8;
+  for (auto& c : columns) chains = std::max<int64_t>(1, chains / trips(*nest(s).find(c)));
+  const int64_t rows = trips(*nest(s).find(apart_[0])), tiles = (rows + chains - 1) / chains;
+  const auto [tile, row] = split(s, apart_[0], (rows + tiles - 1) / tiles);
+  const auto [step, lane] = split(s, apart_[1], limits_.lanes);
+  std::vector<std::string> order{name}, unrolled{name, row};
+  order.insert(order.end(), common.begin(), common.end());
+  order.insert(order.end(), {tile, step, row});
+  order.insert(order.end(), columns.begin(), columns.end());
+  order.push_back(lane);
+  unrolled.insert(unrolled.end(), columns.begin(), columns.end());
+  add(DirectiveKind::order, order);
+  add(DirectiveKind::vector, {name, lane});
+  add(DirectiveKind::unroll, unrolled);
+  add(DirectiveKind::parallel, {name, common[0]});
+  return true;
+}
+
+/// Both sides static and not too small: cache blocks, packed panels, a register tile.
+bool Chooser::matmul(int s, const std::vector<std::string>& common) {
+  std::optional<Product> p = product(s, common);
+  const int64_t lanes = limits_.lanes, threads = common.empty() ? limits_.threads : 1;
+  if (!p || p->rows < 4 || p->columns < lanes || p->deep < 8 || !stage(s).domain.is_constant(1)) return false;
+  // Small matrices in batches need no blocks: what they read comes from the first caches, where it was asked for in time.
+  const bool small = of_small(*p) && (common.empty() ? !p->outer.empty() : batched_.contains(stage(s).name));
+  const bool enough = p->across || !p->panels.empty() || !common.empty() || small ||
+                      (p->rows >= 16 && p->columns >= 3 * lanes && p->deep >= 16);
+  // Words of a dot instruction are put together in the panels of the product.
+  const bool reads_words = s > 0 && copies_words(s - 1);
+  const bool in_words = reads_words && stage(s - 1).components[0].out == p->value && p->panels.empty() &&
+                        p->outer.empty() && common.empty() && !p->turned;
+  if (reads_words && !in_words && common.empty()) return false;
+  if (!ask(s, "blocked", enough, {0, 1})) return false;
+
+  // Results that pass through the second cache push the other operand out: a part of a panel would fetch its rows once more.
+  const int64_t panels = p->panels.empty() ? 1 : trips(*nest(s).find(p->panels));
+  int64_t results = p->rows * p->columns * panels * 4;
+  for (const std::string& rows : p->more_rows) results *= trips(*nest(s).find(rows));
+  // Parts of panels read the rows once for each of them, at any rate.
+  const double parts_cost = p->panels.empty() ? 1 : results > limits_.l2 ? 1.05 : 1.02;
+  // Panels that the first cache does not hold pass by once for each tile, of however few rows it is.
+  const bool streamed = !p->panels.empty() && p->columns * p->deep * 4 > limits_.l1;
+  // Few rows: panels that come from memory are as wide as the tile of all of them.
+  const bool narrow = bits(nests_.cone.values[size_t(p->value)].dtype) < 32;
+  const int64_t few = p->panels.empty() || p->across || !p->more_rows.empty() || p->columns % lanes
+                          ? 0
+                          : std::min(p->rows, few_rows_tile(p->rows, narrow));
+  const bool once = few > 0 && tile_fits(few, p->columns / lanes) && ask(s, "once", 1, {0, 1});
+  const auto [rows, vectors] =
+      once ? std::pair(few, p->columns / lanes) : register_tile(s, p->rows, p->columns, parts_cost, streamed);
+  const int64_t columns = p->panels.empty() ? vectors * lanes : p->columns;
+  const int64_t all_columns = p->columns * panels;
+
+  // Panels that stay in the last cache pass by once for each image: they come in one piece, what runs across them does not.
+  const int64_t of_panels = all_columns * p->deep * 4;
+  std::string dealt; // who shares the work: batches (an outer loop), columns (each packs its own), or rows
+  if (p->across && !p->panels.empty() && common.empty() && of_panels <= limits_.l3 / 8 && p->rows >= 32 &&
+      p->more_rows.size() == 1 && balance(trips(*nest(s).find(p->more_rows[0])), threads) > 0.97 &&
+      ask(s, "images_outside", 1, {0, 1})) {
+    dealt = p->more_rows[0];
+    p->outer.insert(p->outer.begin(), dealt);
+    p->more_rows.clear();
+  }
+  for (auto& o : p->outer)
+    if (const int64_t t = trips(*nest(s).find(o)); threads > 1 && t > 1 && balance(t, threads) > 0.97 &&
+                                                   (dealt.empty() || t > trips(*nest(s).find(dealt))))
+      dealt = o;
+  // What the second cache holds, and what few rows use, is read in place, asked for ahead; else the panels pay for the copy.
+  // (Rows of whole pages fall into few sets of the caches.)
+  const int64_t few_rows = p->columns * 4 % 4096 == 0 ? 256 : 512;
+  const bool pack = in_words || p->turned ||
+                    (p->packable && p->panels.empty() && !small &&
+                     ask(s, "pack", p->deep * p->columns * 4 > limits_.l2 && p->rows > few_rows, {0, 1}));
+  const int64_t share_of_one = (all_columns + threads - 1) / threads;
+  const double by_tiles = double(share_of_one) / double(round_up(share_of_one, columns)),
+               by_lanes = p->panels.empty() ? double(share_of_one) / double(round_up(share_of_one, lanes))
+                                            : by_tiles,
+               of_rows = balance((p->rows + rows - 1) / rows, threads);
+  const bool few_columns = all_columns < 2 * threads * columns && p->rows >= 2 * threads * rows;
+  // (Who packs what another one reads waits for it, and the panels come from the other's cache.)
+  const double to_share = pack ? 0.06 : 0.02;
+  const bool by_rows = threads > 1 && dealt.empty() &&
+                       ask(s, "by_rows",
+                           (few_columns && !pack && of_rows > by_tiles - 0.02) ||
+                               of_rows > std::max(by_lanes, by_tiles) + to_share,
+                           {0, 1});
+  const int64_t sharers = by_rows || !dealt.empty() ? 1 : threads;
+  int64_t usual_share = (all_columns + sharers - 1) / sharers;
+  usual_share = round_up(usual_share, by_lanes > by_tiles + 0.03 ? lanes : columns);
+  std::vector<int64_t> shares{usual_share};
+  while (usual_share > 1024) shares.push_back(usual_share = round_up(usual_share / 2, columns));
+  if (usual_share > 2 * columns) shares.push_back(round_up(usual_share / 2, columns));
+  const int64_t share = ask(s, "share", usual_share, shares);
+  // The other operand's block and the tile stay in the second cache, a panel of the depth in the first one's reach.
+  std::vector<int64_t> depths;
+  const bool divisible = p->open && p->depth.size() == 1 && common.empty() && !p->across && !small && !once;
+  for (int64_t d : {256, 512, 1024, 2048})
+    if (divisible && d < p->deep) depths.push_back(d);
+  const int64_t most_depth = pack ? 1024 : 512, pieces = (p->deep + most_depth - 1) / most_depth;
+  const int64_t usual_depth = pack ? most_depth : round_up((p->deep + pieces - 1) / pieces, 4);
+  const int64_t depth = ask(s, "depth", divisible && p->deep > 1024 ? usual_depth : p->deep, depths);
+  const int64_t fits =
+      std::clamp<int64_t>(limits_.l2 * 9 / 10 / (4 * depth) / rows * rows, rows * 4, 240 / rows * rows);
+  std::vector<int64_t> blocks;
+  for (int64_t b : {32, 64, 128, 192})
+    if (b >= rows && b / rows * rows < p->rows) blocks.push_back(b / rows * rows);
+  int64_t usual_block = !pack && p->rows <= few_rows ? round_up(p->rows, rows) : fits;
+  if (by_rows) // as many blocks for each thread
+    for (int64_t count = threads;; count += threads)
+      if ((usual_block = round_up((p->rows + count - 1) / count, rows)) <= fits) break;
+  const int64_t block = ask(s, "block", usual_block, blocks);
+
+  const std::string name = stage(s).name, value = nests_.cone.values[size_t(p->value)].name;
+  const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
+  std::string copy;
+  if (in_words) {
+    copy = stage(s - 1).name;
+  } else if (pack) {
+    copy = fresh(value + ".panels");
+    add(DirectiveKind::stage, {value, copy});
+    s++;
+  }
+  const std::string panel_value = in_words ? value : copy;
+  const auto split_all = [&](const std::string& loop, const std::string& o, const std::string& i, int64_t f) {
+    add(DirectiveKind::split, {name, loop, o, i}, {f});
+    if (pack && nests_.stages[size_t(s - 1)].find(loop)) add(DirectiveKind::split, {copy, loop, o, i}, {f});
+  };
+  const std::string nc = fresh(p->n + ".c"), nn = fresh(p->n + ".n"), np = fresh(p->n + ".p"),
+                    ni = fresh(p->n + ".i"), nv = fresh(p->n + ".v"), nlane = fresh(p->n + ".l"),
+                    kc = fresh(p->depth[0] + ".c"), ki = fresh(p->depth[0] + ".i"), mc = fresh(p->m + ".c"),
+                    mm = fresh(p->m + ".m"), mt = fresh(p->m + ".t"), mi = fresh(p->m + ".i");
+  if (p->panels.empty()) {
+    split_all(p->n, nc, nn, share);
+    split_all(nn, np, ni, columns);
+    split_all(ni, nv, nlane, lanes);
+  } else {
+    const std::string panel = fresh(p->n + ".q"), inside = fresh(p->n + ".r");
+    add(DirectiveKind::split, {name, p->panels, nc, np}, {std::max<int64_t>(1, share / columns)});
+    add(DirectiveKind::split, {name, p->n, panel, inside}, {vectors * lanes});
+    add(DirectiveKind::split, {name, inside, nv, nlane}, {lanes});
+    p->more_rows.insert(p->more_rows.begin(), panel);
+  }
+  std::vector<std::string> inner_depth = p->depth, words;
+  if (divisible || pack || reads_words) { // (words: the copy's loop along the sum is another one)
+    split_all(p->depth[0], kc, ki, depth);
+    inner_depth = {ki};
+  }
+  add(DirectiveKind::split, {name, p->m, mc, mm}, {block});
+  add(DirectiveKind::split, {name, mm, mt, mi}, {rows});
+  const std::vector<std::string> chunk =
+      divisible || pack || reads_words ? std::vector<std::string>{kc} : std::vector<std::string>{};
+  const auto in_order = [&](const std::string& who, std::initializer_list<std::vector<std::string>> loops) {
+    words = {who};
+    for (auto& some : loops) words.insert(words.end(), some.begin(), some.end());
+    add(DirectiveKind::order, words);
+  };
+  std::vector<std::string> sources; // of the panels
+  if (pack)
+    visit_stage(stage(s - 1), [&](const Formula& f) {
+      if (f.kind != FormulaKind::load) return;
+      const std::string& source = nests_.cone.values[size_t(f.value)].name;
+      if (std::ranges::find(sources, source) == sources.end()) sources.push_back(source);
+    });
+  std::vector<std::string> outer;
+  if (!dealt.empty()) outer.push_back(dealt);
+  for (auto& o : p->outer)
+    if (o != dealt) outer.push_back(o);
+  if (pack) {
+    std::vector<std::string> moving;
+    for (auto& o : outer)
+      if (nests_.stages[size_t(s - 1)].find(o)) moving.push_back(o);
+    std::vector<std::string> still;
+    for (auto& o : outer)
+      if (!nests_.stages[size_t(s - 1)].find(o)) still.push_back(o);
+    // Rows that run along the sum are turned in squares, in registers.
+    const bool squares = p->turned && depth >= lanes;
+    if (squares) {
+      const std::string kt = fresh(p->depth[0] + ".t"), ku = fresh(p->depth[0] + ".u");
+      add(DirectiveKind::split, {copy, ki, kt, ku}, {lanes});
+      in_order(copy, {moving, {nc, kc, np, nv, kt, ku, nlane}});
+      add(DirectiveKind::unroll, {copy, ku});
+    } else {
+      in_order(copy, {moving, {nc, kc, np, ki, nv, nlane}});
+      add(DirectiveKind::unroll, {copy, nv});
+    }
+    add(DirectiveKind::store, {panel_value, kc, p->n + "/" + std::to_string(columns), p->depth[0],
+                               p->n + "%" + std::to_string(columns)});
+    add(DirectiveKind::vector, {copy, nlane});
+    // Its rows are read in short pieces, each far from the one before: too far for the processor's own guess.
+    if (const int64_t steps = ask(s - 1, "ahead", 16, {0, 8, 16, 32});
+        steps > 0 && !squares && depth > 2 * steps)
+      for (const std::string& source : sources)
+        try_add(DirectiveKind::prefetch, {copy, source, ki, ki}, {steps});
+    add(DirectiveKind::at, {name, kc});
+    const bool dealt_here = !dealt.empty() && std::ranges::find(moving, dealt) != moving.end();
+    add(DirectiveKind::parallel, {copy, dealt_here ? dealt : by_rows ? np : nc});
+    // Loops along which the panels do not move stand inside, so that they are packed once.
+    in_order(name, {common, moving, {nc, kc}, still, {mc, np}, p->more_rows, {mt, ki, mi, nv, nlane}});
+    add(DirectiveKind::parallel, {name, dealt_here ? dealt : by_rows ? mc : nc});
+  } else {
+    if (by_rows)
+      in_order(name,
+               {common, {mc}, outer, {nc}, chunk, {np}, p->more_rows, {mt}, inner_depth, {mi, nv, nlane}});
+    else
+      in_order(name,
+               {common, outer, {nc}, chunk, {mc, np}, p->more_rows, {mt}, inner_depth, {mi, nv, nlane}});
+    add(DirectiveKind::parallel, {name, !common.empty()  ? common[0]
+                                        : !dealt.empty() ? dealt
+                                        : by_rows        ? mc
+                                                         : nc});
+  }
+  add(DirectiveKind::vector, {name, nlane});
+  add(DirectiveKind::unroll, {name, mi, nv});
+  if (small && p->depth.size() == 1 && common.empty())
+    batches_ahead(s, inputs_of(s), p->outer.back(), inner_depth.back());
+  if (!small && common.empty() && inner_depth.size() == 1 && !p->across) {
+    // The next rows, and the next columns where no copy brings them. (Not where rows lie side by side: each step of the sum would ask for another line.)
+    tiles_ahead(s, p->other, mt, inner_depth.back());
+    // (Beside panels made before nothing is gained, and convolutions lose up to a tenth.)
+    if (p->panels.empty() ? p->deep >= 128 : depth < p->deep) results_ahead(s, mt);
+    // Of short batches, those of the next one.
+    const bool of_batch = !p->outer.empty() && p->deep * p->columns * 4 <= limits_.l2 / 2;
+    if (!pack && !once) tiles_ahead(s, p->value, of_batch ? p->outer.back() : np, inner_depth.back());
+    if (once) panels_ahead(s, *p, np, inner_depth.back());
+  }
+  // Those that come from memory: the next one.
+  if (p->across && !p->panels.empty() && common.empty() && of_panels > limits_.l3 / 8 &&
+      p->columns * p->deep * 4 <= limits_.l2 * 3 / 8)
+    tiles_ahead(s, p->value, np, inner_depth.back());
+  const std::string& innermost = inner_depth.back();
+  const StageLoop* last = nest(s).find(innermost);
+  if (last->symbol.is_symbol())
+    if (const int64_t bodies = ask(s, "bodies", small ? 1 : 4, {1, 2, 4, 8}); bodies > 1)
+      add(DirectiveKind::jam, {name, innermost}, {bodies});
+  done_ = s;
+  return true;
+}
+
+} // namespace luminal::kernel

@@ -1,0 +1,237 @@
+// choose/choose_rows.cpp -- the default schedule of products of many rows with weights whose rows run along the sum: the weights are unpacked and turned into
+// panels, a piece at a time, inside the product's loops.
+#include "choose/default_scheduler.h"
+#include "cone/formula.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+
+namespace {
+
+int64_t pieces_of(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
+
+} // namespace
+
+/// x[m, k] * w[n, k] summed over k, with lanes to come along n: nothing where the stage is something else.
+std::optional<Chooser::RowProduct> Chooser::row_product(int s) const {
+  const Stage& st = stage(s);
+  if (st.monoid || !st.domain.is_constant(1) || st.scan_axis >= 0 || !st.ordered.empty() ||
+      st.components.size() != 1 || !holes_of(nests_.cone, st).empty())
+    return {};
+  const Component& c = st.components[0];
+  if (c.kind != ComponentKind::fold || c.op != Op::add || c.init || c.out < 0 || c.dtype != DType::f32 ||
+      c.body->kind != FormulaKind::op || !c.body->user_op.empty() || c.body->op != Op::mul)
+    return {};
+  std::vector<int> axes;
+  for (int a : st.axes)
+    if (nests_.cone.axes[size_t(a)].symbol.is_symbol()) axes.push_back(a);
+  const std::vector<int> reduced = reduced_axes(st);
+  std::erase_if(axes, [&](int a) { return std::ranges::find(reduced, a) != reduced.end(); });
+  if (axes.size() != 2 || reduced.size() != 1) return {};
+  const auto moves = [&](const FormulaRef& f, int axis) {
+    return std::ranges::any_of(index_exprs(f),
+                               [&](Expr e) { return depends_on(e, nests_.cone.axes[size_t(axis)].symbol); });
+  };
+  RowProduct p;
+  p.stage = s;
+  p.k = reduced[0];
+  for (int a : axes)
+    if (step_of(nests_.cone, c.out, c.index, nests_.cone.axes[size_t(a)].symbol) == Step::contiguous) p.n = a;
+  for (int a : axes)
+    if (a != p.n) p.m = a;
+  if (p.n < 0) return {};
+  FormulaRef x, w;
+  for (auto& f : c.body->args) {
+    if (!moves(f, p.k) || moves(f, p.m) == moves(f, p.n)) return {};
+    (moves(f, p.m) ? x : w) = f;
+  }
+  if (!x || !w || x->kind != FormulaKind::load || !x->guard.is_constant(1)) return {};
+  p.x = x->value;
+  const Expr n = nests_.cone.axes[size_t(p.n)].symbol, k = nests_.cone.axes[size_t(p.k)].symbol;
+  // Rows of the weight run along the sum.
+  bool turned = false, beside = false;
+  visit(w, [&](const Formula& f) {
+    if (f.kind != FormulaKind::load) return;
+    const Step across = step_of(nests_.cone, f.value, f.index, n);
+    const bool sums = step_of(nests_.cone, f.value, f.index, k) != Step::none;
+    beside =
+        beside || across == Step::irregular || (across == Step::contiguous && sums); // or in panels already
+    turned = turned || sums;
+  });
+  if (beside || !turned) return {};
+  p.plain = w->kind == FormulaKind::load && w->guard.is_constant(1) && w->dtype == DType::f32 &&
+            nests_.cone.values[size_t(w->value)].dtype == DType::f32 &&
+            nests_.cone.values[size_t(w->value)].role == ValueRole::input && w->index.size() == 2 &&
+            w->index[0] == n && w->index[1] == k;
+  if (p.plain) p.w = w->value;
+  p.blocks = blocks_of(nests_.cone, st, k);
+  return p;
+}
+
+/// Weights that are turned for many rows: the whole cone is products with one set of rows and columns and one map on their results, or one product.
+/// `fewest`: rows from which on it is worth it, of the axis that is returned.
+std::optional<std::string> Chooser::row_panels(int64_t fewest) {
+  std::vector<RowProduct> products;
+  const int stages = int(nests_.cone.stages.size());
+  int map = -1;
+  for (int s = 0; s < stages; s++) {
+    if (auto p = row_product(s)) {
+      if (map >= 0) return {};
+      products.push_back(std::move(*p));
+    } else if (s + 1 == stages && s > 0)
+      map = s;
+    else
+      return {};
+  }
+  if (products.empty() || (products.size() > 1 && map < 0)) return {};
+  const int m = products[0].m, n = products[0].n;
+  const ConeAxis rows_axis = nests_.cone.axes[size_t(m)], columns_axis = nests_.cone.axes[size_t(n)];
+  if (!columns_axis.extent.is_constant()) return {};
+  if (map >= 0) {
+    const Stage& st = stage(map);
+    if (st.axes != std::vector<int>{std::min(m, n), std::max(m, n)} || !st.domain.is_constant(1) ||
+        st.monoid || !st.ordered.empty() || st.scan_axis >= 0)
+      return {};
+    for (auto& c : st.components)
+      if (c.kind != ComponentKind::map || c.after || c.out < 0 ||
+          step_of(nests_.cone, c.out, c.index, columns_axis.symbol) != Step::contiguous)
+        return {};
+  }
+  const int64_t lanes = limits_.lanes, threads = std::max(limits_.threads, 1);
+  const bool wide = limits_.vector_registers >= 32;
+  const int64_t vectors = wide ? 4 : 2, columns = vectors * lanes, tile_rows = wide ? 4 : 6;
+  const int64_t most_rows = rows_axis.extent.range().high, all_columns = columns_axis.extent.value();
+  if (most_rows < fewest || (most_rows == unbounded_high) || all_columns < 2 * columns * threads) return {};
+  for (const RowProduct& p : products) {
+    const ConeAxis& k = nests_.cone.axes[size_t(p.k)];
+    if (p.m != m || p.n != n || !k.extent.is_constant() || k.extent.value() % lanes != 0 ||
+        k.extent.value() < 4 * lanes || nests_.cone.values[size_t(p.x)].dtype != DType::f32)
+      return {};
+    for (int64_t b : p.blocks)
+      if (k.extent.value() % b != 0) return {};
+    // What the map reads is kept for a share of the columns.
+    const ConeValue& out = nests_.cone.values[size_t(stage(p.stage).components[0].out)];
+    if ((out.role == ValueRole::interior) != (map >= 0)) return {};
+  }
+  // Each worker has its columns, some hundreds of them at a time: their finished sums stay in the caches until the map comes.
+  const int64_t usual_share = map >= 0 ? 512 : 1024;
+  const int64_t shares = round_up(pieces_of(all_columns, usual_share), threads);
+  const int64_t share = round_up(pieces_of(all_columns, shares), columns);
+
+  const auto name_of = [&](int axis) { return nests_.cone.axes[size_t(axis)].name; };
+  const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
+  const std::string nname = name_of(n), mname = name_of(m);
+  const std::string nc = fresh(nname + ".c"), nn = fresh(nname + ".n"), np = fresh(nname + ".p"),
+                    ni = fresh(nname + ".i"), nv = fresh(nname + ".v"), nl = fresh(nname + ".l"),
+                    mc = fresh(mname + ".c"), mm = fresh(mname + ".m"), mt = fresh(mname + ".t"),
+                    mi = fresh(mname + ".i");
+  const std::string map_name = map >= 0 ? stage(map).name : "";
+  std::vector<std::string> names;
+  for (const RowProduct& p : products) names.push_back(stage(p.stage).name);
+  for (size_t i = 0; i < products.size(); i++) {
+    const RowProduct& p = products[i];
+    const std::string& name = names[i];
+    const std::string k = name_of(p.k), x = nests_.cone.values[size_t(p.x)].name;
+    const int64_t deep = nests_.cone.axes[size_t(p.k)].extent.value();
+    const int64_t block = p.blocks.empty() ? lanes : std::max(p.blocks.back(), lanes);
+    // A block of rows and a panel of this depth share the second cache.
+    const int64_t usual_depth = std::max<int64_t>(block, limits_.l2 / 2048);
+    const int64_t depth = round_up(pieces_of(deep, pieces_of(deep, usual_depth)), block);
+    const int64_t rows = std::max(limits_.l2 / 2 / (4 * depth) / tile_rows, int64_t{4}) * tile_rows;
+    const std::string kc = fresh(k + ".c"), ki = fresh(k + ".i"), kb = fresh(k + ".b"), kj = fresh(k + ".j"),
+                      kt = fresh(k + ".t"), ku = fresh(k + ".u");
+    std::string unpacked, source;
+    if (p.plain) {
+      source = nests_.cone.values[size_t(p.w)].name;
+    } else {
+      unpacked = source = fresh(name + ".weight");
+      add(DirectiveKind::operand, {name, mname, source});
+      unpacked = stage(nests_.stage(name) - 1).name;
+    }
+    const std::string panels = fresh(name + ".panels");
+    add(DirectiveKind::stage, {source, panels});
+    const std::string copy = stage(nests_.stage(name) - 1).name;
+    std::vector<std::string> all{name, copy};
+    if (!unpacked.empty()) all.push_back(unpacked);
+    for (auto& st : all) {
+      add(DirectiveKind::split, {st, nname, nc, nn}, {share});
+      add(DirectiveKind::split, {st, nn, np, ni}, {columns});
+      add(DirectiveKind::split, {st, ni, nv, nl}, {lanes});
+      add(DirectiveKind::split, {st, k, kc, ki}, {depth});
+    }
+    const auto in_order = [&](const std::string& who, std::initializer_list<std::string> loops) {
+      std::vector<std::string> words{who};
+      words.insert(words.end(), loops);
+      add(DirectiveKind::order, std::move(words));
+    };
+    if (unpacked.empty()) {
+      add(DirectiveKind::split, {copy, ki, kt, ku}, {lanes});
+      in_order(copy, {nc, kc, np, nv, kt, ku, nl});
+    } else {
+      // Some lines of as many rows as there are lanes are unpacked along the rows, then turned.
+      const int64_t piece = std::max<int64_t>(block, 4 * lanes);
+      for (auto& st : {copy, unpacked}) add(DirectiveKind::split, {st, ki, kb, kj}, {piece});
+      add(DirectiveKind::split, {copy, kj, kt, ku}, {lanes});
+      in_order(copy, {nc, kc, np, nv, kb, kt, ku, nl});
+      std::vector<std::string> inside;
+      std::string inner = kj;
+      int64_t extent = piece;
+      const int u = nests_.stage(unpacked);
+      for (size_t b = p.blocks.size(); b-- > 0;)
+        if (extent > p.blocks[b] && extent % p.blocks[b] == 0 && p.blocks[b] > 1) {
+          auto [outside, rest] = split(u, inner, p.blocks[b]);
+          inside.push_back(outside), inner = rest, extent = p.blocks[b];
+        }
+      if (extent > lanes) {
+        auto [outside, rest] = split(u, inner, lanes);
+        inside.push_back(outside), inner = rest;
+      }
+      std::vector<std::string> words{unpacked, nc, kc, np, nv, kb, nl};
+      words.insert(words.end(), inside.begin(), inside.end());
+      words.push_back(inner);
+      add(DirectiveKind::order, words);
+      add(DirectiveKind::vector, {unpacked, inner});
+      for (auto& l : inside)
+        if (const StageLoop* loop = nest(nests_.stage(unpacked)).find(l);
+            loop->symbol.is_symbol() && loop->extent.is_constant() && loop->extent.value() <= 4)
+          add(DirectiveKind::jam, {unpacked, l}, {loop->extent.value()});
+      add(DirectiveKind::store, {source, kb});
+      add(DirectiveKind::parallel, {unpacked, nc});
+      add(DirectiveKind::at, {copy, kb});
+    }
+    add(DirectiveKind::store,
+        {panels, kc, fmt::format("{}/{}", nname, columns), k, fmt::format("{}%{}", nname, columns)});
+    add(DirectiveKind::vector, {copy, nl});
+    add(DirectiveKind::unroll, {copy, ku});
+    add(DirectiveKind::parallel, {copy, nc});
+    if (i > 0) add(DirectiveKind::at, {unpacked.empty() ? copy : unpacked, nc});
+    add(DirectiveKind::split, {name, mname, mc, mm}, {rows});
+    add(DirectiveKind::split, {name, mm, mt, mi}, {tile_rows});
+    in_order(name, {nc, kc, mc, np, mt, ki, mi, nv, nl});
+    add(DirectiveKind::parallel, {name, nc});
+    add(DirectiveKind::vector, {name, nl});
+    add(DirectiveKind::unroll, {name, mi, nv});
+    try_add(DirectiveKind::prefetch, {name, x, mt, ki}, {1});
+    add(DirectiveKind::jam, {name, ki}, {4});
+    add(DirectiveKind::at, {name, kc});
+  }
+  if (map >= 0) {
+    const std::string no = fresh(nname + ".o"), nw = fresh(nname + ".w");
+    add(DirectiveKind::split, {map_name, nname, nc, nn}, {share});
+    add(DirectiveKind::split, {map_name, nn, no, nw}, {lanes});
+    add(DirectiveKind::order, {map_name, nc, mname, no, nw});
+    add(DirectiveKind::parallel, {map_name, nc});
+    add(DirectiveKind::vector, {map_name, nw});
+    add(DirectiveKind::jam, {map_name, no}, {4});
+    add(DirectiveKind::at, {map_name, nc});
+  }
+  return mname;
+}
+
+std::optional<Chooser::ForRows> Chooser::many_rows(int64_t fewest) {
+  auto axis = row_panels(fewest);
+  if (!axis) return {};
+  return ForRows{std::move(schedule_), std::move(*axis)};
+}
+
+} // namespace luminal::kernel

@@ -1,0 +1,83 @@
+// choose/choose_segments.cpp -- which axes of a map are cut into pieces by default, and which loops the pieces share.
+#include "choose/default_scheduler.h"
+#include "cone/formula.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+
+/// Along the lanes a cut takes selects, masks and gathers out of the loops; along another axis it spares the parts of a choice that is not taken.
+bool Chooser::worth_pieces(int s, const ConeAxis& axis, bool conditions_only) const {
+  const std::vector<int64_t> ends = piece_ends(stage(s), axis, conditions_only);
+  int64_t largest = 0, begin = 0;
+  for (int64_t end : ends) largest = std::max(largest, end - begin), begin = end;
+  if (!conditions_only) return largest >= 2 * limits_.lanes;
+  bool chosen = false; // there is a choice that the pieces decide
+  visit_stage(stage(s), [&](const Formula& f) {
+    chosen |=
+        f.kind == FormulaKind::index && f.dtype == DType::boolean && depends_on(f.index[0], axis.symbol);
+  });
+  return chosen && !ends.empty();
+}
+
+/// Elements that share much of what they are computed from (the results of a butterfly) are made together, and what they share once.
+bool Chooser::one_body(int s, const ConeAxis& axis) {
+  constexpr int64_t most_parts = 32;
+  constexpr double fewest_shared = 1.5; // operations of the parts one by one, for each of all parts together
+  if (!axis.extent.is_constant() || axis.extent.value() > most_parts) return false;
+  const std::string name = stage(s).name;
+  const Nests before = nests_;
+  if (!try_add(DirectiveKind::pieces, {name, axis.name}, {2})) return false;
+  std::set<const Formula*> nodes;
+  double apart = 0, together = 0;
+  for (const Component& c : stage(s).components)
+    visit(c.body, [&](const Formula& f) {
+      if (f.kind != FormulaKind::op) return;
+      apart++;
+      together += nodes.insert(&f).second;
+    });
+  if (apart >= fewest_shared * together && together >= double(axis.extent.value()) &&
+      decisions_.ask_whether(name + "." + axis.name + ".one_body", true))
+    return true;
+  nests_ = before;
+  schedule_.directives.pop_back();
+  return false;
+}
+
+void Chooser::cut_into_pieces() {
+  if (nests_.cone.stages.size() != 1 || stage(0).components.empty()) return;
+  // From the outermost axis on; what lies inside of a cut that has loops around it stays whole, so that all pieces share those.
+  const std::vector<int> axes = stage(0).axes;
+  bool first = true;
+  for (size_t a = 0; a < axes.size(); a++) {
+    const ConeAxis axis = nests_.cone.axes[size_t(axes[a])];
+    for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+      bool lanes = false;
+      for (auto& c : stage(int(s)).components)
+        lanes |= c.out >= 0 && step_of(nests_.cone, c.out, c.index, axis.symbol) == Step::contiguous;
+      if (!worth_pieces(int(s), axis, !lanes)) continue;
+      const std::string name = stage(int(s)).name;
+      std::vector<std::string> around;
+      for (auto& l : nest(int(s)).loops) {
+        if (l.name == axis.name) break;
+        if (l.symbol.is_symbol()) around.push_back(l.name);
+      }
+      if (!first && (around.empty() || !piece_loops_.at(name).empty())) continue;
+      if (first && !lanes && one_body(int(s), axis)) continue;
+      if (!decisions_.ask_whether(name + "." + axis.name + ".pieces", true)) continue;
+      const size_t before = nests_.cone.stages.size();
+      if (!try_add(DirectiveKind::pieces, {name, axis.name},
+                   lanes ? std::vector<int64_t>{} : std::vector<int64_t>{1}))
+        continue;
+      const size_t made = nests_.cone.stages.size() - before + 1;
+      for (size_t p = 0; p < made; p++) {
+        const std::string piece = stage(int(s + p)).name;
+        piece_loops_[piece] = around;
+        if (p > 0 && !around.empty()) joined_.insert(piece);
+      }
+      s += made - 1;
+    }
+    first = piece_loops_.empty();
+  }
+}
+
+} // namespace luminal::kernel

@@ -1,0 +1,541 @@
+// choose/choose_windows.cpp -- the default schedule of products with an operand that is read through windows (convolutions): copies in the order of the sum.
+#include "choose/choose_windows.h"
+#include "choose/default_scheduler.h"
+#include "cone/conversion.h"
+#include "cone/formula.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+
+std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& st) {
+  if (st.monoid || st.components.empty() || st.components[0].kind != ComponentKind::fold ||
+      st.components[0].op != Op::add)
+    return {};
+  std::vector<const Formula*> loads;
+  std::map<const Formula*, const Formula*> converted; // what a load is converted to
+  visit(st.components[0].body, [&](const Formula& f) {
+    if (f.kind == FormulaKind::load) loads.push_back(&f);
+    const Formula* load = f.origin.empty() ? nullptr : converted_load(f);
+    if (load) converted.try_emplace(load, &f);
+  });
+  if (loads.size() != 2) return {};
+  const auto moves = [](const Formula& f, Expr axis) {
+    return std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, axis); });
+  };
+  for (int i = 0; i < 2; i++) {
+    const Formula &x = *loads[size_t(i)], &w = *loads[size_t(1 - i)];
+    const auto named = converted.find(&x);
+    if (named == converted.end()) continue;
+    WindowedProduct p;
+    p.x = &x, p.w = &w, p.origin = named->second->origin;
+    if (const auto other = converted.find(&w); other != converted.end())
+      p.other_origin = other->second->origin;
+    bool suits = true;
+    for (int a : st.axes) {
+      const ConeAxis& axis = cone.axes[size_t(a)];
+      if (!axis.symbol.is_symbol()) continue;
+      if (!axis.extent.is_constant()) suits = false;
+      const int64_t n = suits ? axis.extent.value() : 1;
+      const bool reduced = std::ranges::find(st.components[0].axes, a) == st.components[0].axes.end();
+      suits = suits && (reduced ? moves(w, axis.symbol) : !(moves(x, axis.symbol) && moves(w, axis.symbol)));
+      if (reduced) {
+        p.depth *= n;
+        continue;
+      }
+      if (moves(x, axis.symbol)) continue;
+      p.uses *= n;
+      p.outputs.push_back(a);
+    }
+    // The kept axes along which it is read, as they lie: the innermost one is a run.
+    for (Expr e : named->second->at)
+      for (size_t a = 0; a < cone.axes.size(); a++) {
+        if (cone.axes[a].symbol != e) continue;
+        const bool kept = std::ranges::find(st.components[0].axes, int(a)) != st.components[0].axes.end();
+        (kept ? p.kept : p.summed).push_back(int(a));
+      }
+    if (!suits || p.kept.empty()) continue;
+    p.run = cone.axes[size_t(p.kept.back())].extent.value();
+    p.rows = p.kept.size() < 2 ? 1 : cone.axes[size_t(p.kept[p.kept.size() - 2])].extent.value();
+    for (size_t k = 0; k + 2 < p.kept.size(); k++) p.images *= cone.axes[size_t(p.kept[k])].extent.value();
+    for (size_t k = 0; k + 2 < p.kept.size(); k++) {
+      if (std::ranges::find(x.index, cone.axes[size_t(p.kept[k])].symbol) == x.index.end()) break;
+      p.batches.push_back(p.kept[k]);
+    }
+    p.step = step_of(cone, x.value, x.index, cone.axes[size_t(p.kept.back())].symbol);
+    p.window = !x.guard.is_constant(1) ||
+               std::ranges::any_of(x.index, [](Expr e) { return symbols_of(e).size() > 1; });
+    return p;
+  }
+  return {};
+}
+
+namespace {
+int64_t bytes_of(const ConeValue& value) {
+  int64_t bytes = std::max(1, bits(value.dtype) / 8);
+  for (const Expr extent : value.shape) bytes = extent.is_constant() ? bytes * extent.value() : 0;
+  return bytes;
+}
+
+/// Has a loop of the stage lanes as all lies (vector_loop)?
+bool has_lanes(const Nests& nests, int s) {
+  const std::vector<int> reduced = reduced_axes(nests.cone.stages[size_t(s)]);
+  return std::ranges::any_of(nests.stages[size_t(s)].loops, [&](const StageLoop& l) {
+    if (!l.symbol.is_symbol() || (l.extent.is_constant() && l.extent.value() < 4)) return false;
+    const AxisUse use = use_along(nests, s, l.symbol);
+    const bool reduces = std::ranges::any_of(reduced, [&](int a) {
+      return depends_on_loop(nests.stages[size_t(s)], nests.cone.axes[size_t(a)].symbol, l);
+    });
+    const bool near = use.near > 0 && (reduces || !use.store_contiguous);
+    return use.contiguous > 0 && use.strided + use.irregular == 0 && !near;
+  });
+}
+
+bool may_frame(const WindowedProduct& p) { return p.window && p.step != Step::irregular && p.depth >= 16; }
+} // namespace
+
+bool takes_frame(const Cone& cone, const WindowedProduct& p) {
+  if (!may_frame(p)) return false;
+  try {
+    Nests nests(cone);
+    kernel::frame(nests, cone.values[size_t(p.x->value)].name, nests.free_name("frame"));
+  } catch (const ScheduleFailure&) {
+    return false;
+  }
+  return true;
+}
+
+double share_of(int64_t n, int64_t unit) {
+  const int64_t all = (n + unit - 1) / unit * unit;
+  return double(n) / double(all);
+}
+
+WindowBlocks window_blocks(const WindowedProduct& p, const MachineLimits& limits, int64_t rows) {
+  WindowBlocks best;
+  for (int64_t r = 1; r <= p.rows; r++) {
+    if (p.rows % r || (rows && r != rows)) continue;
+    WindowBlocks b;
+    b.rows = r;
+    b.used = share_of(r * p.run, limits.lanes);
+    b.by_image = p.images > 1 && share_of(p.images, limits.threads) > 0.95;
+    const double by_rows = share_of(p.rows / r, limits.threads);
+    // Blocks of the second cache, one after the other; else all of it, before the product.
+    b.apart = p.depth * r * p.run * 4 <= limits.l2 * 5 / 8 && (b.by_image || by_rows > 0.95);
+    // Longer runs use what they read of the other operand more often.
+    const auto worth = [](const WindowBlocks& x) { return x.used * (x.apart ? 1 : 0.95); };
+    if (best.rows == 0 || (worth(b) > worth(best) - 0.01 && r * p.run <= 512)) best = b;
+  }
+  return best;
+}
+
+WindowWays window_ways(const WindowedProduct& p, const MachineLimits& limits) {
+  WindowWays ways;
+  if (p.run >= limits.lanes && p.window) ways.framed = share_of(p.run, limits.lanes);
+  if (p.depth < 64) return ways;
+  // An element of the windows takes as long to copy as some twelve vectors to multiply and add.
+  const WindowBlocks blocks = window_blocks(p, limits);
+  ways.copied = blocks.used * (blocks.apart ? 1 : 0.95) / (1 + 12 / double(p.uses));
+  return ways;
+}
+
+/// The copies of all images at once where they are smaller than the other operand: that comes from memory once then, not once for each of them.
+bool Chooser::images_inside(int s, const WindowedProduct& p, int64_t bytes) {
+  const int64_t other = p.uses * p.depth * 4;
+  return bytes < other && other > limits_.l2 / 2 &&
+         ask(s, "images_inside", share_of(p.uses, 4 * limits_.lanes * limits_.threads) > 0.95, {0, 1});
+}
+
+/// The operand is copied once with the zeros around it, and windows are shifted views of that: no condition is left in the loops, and nothing is
+/// copied as often as windows overlap. Rows that are read in steps of several are taken apart, so that lanes read side by side.
+bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
+  if (!may_frame(p)) return false;
+  const WindowWays ways = window_ways(p, limits_);
+  if (!ask(s, "frame", across || ways.framed > ways.copied, {0, 1})) return false;
+  const auto name = [&](int a) { return nests_.cone.axes[size_t(a)].name; };
+  const std::string product = stage(s).name, value = nests_.cone.values[size_t(p.x->value)].name,
+                    copy = nests_.free_name(value + ".frame");
+  const auto extent = [&](int a) { return nests_.cone.axes[size_t(a)].extent.value(); };
+  std::vector<std::string> images, shared;
+  int64_t image_count = 1;
+  for (int a : p.batches) images.push_back(name(a)), image_count *= extent(a);
+  const bool by_image = image_count > 1 && share_of(image_count, limits_.threads) > 0.95;
+  if (by_image) shared = images;
+  // Lanes go along the run of the results, which need not be the operand's last dimension (images with their channels innermost).
+  const Expr run = nests_.cone.axes[size_t(p.kept.back())].symbol;
+  const size_t dims = p.x->index.size();
+  size_t along = dims - 1;
+  for (size_t d = 0; d < dims && !across; d++)
+    if (depends_on(p.x->index[d], run)) along = d;
+  const auto step = coefficient_of(p.x->index[along], run);
+  const int64_t apart = !across && step && step->is_constant() ? step->value() : 1;
+  const Nests before = nests_;
+  if (!try_add(DirectiveKind::frame, {value, copy})) return false;
+  const int64_t bytes = bytes_of(nests_.cone.values.back());
+  if (across && by_image && images_inside(s, p, bytes)) shared.clear();
+  if (across && p.batches.size() + 1 < p.kept.size()) {
+    // Blocks of rows, each copied by the worker that reads it: what another core has just written comes slowest. Each of them meets all of the other
+    // operand then, which nobody writes.
+    const int outermost = p.kept[p.batches.size()];
+    const bool rows_of_run = outermost == p.kept[p.kept.size() - 2];
+    const int64_t all = extent(outermost);
+    std::vector<int64_t> options;
+    int64_t usual = all;
+    const auto deals = [&](int64_t rows) { return by_image || all / rows % limits_.threads == 0; };
+    // Tiles of 2 x 2 or 1 x 4 leave nothing over.
+    const auto suits = [&](int64_t rows) { return !rows_of_run || rows % 2 == 0 || p.run % 4 == 0; };
+    for (int64_t r = all / 2; r >= 2; r--) {
+      if (all % r) continue;
+      options.push_back(r);
+      if (usual == all && bytes / image_count * 8 > p.uses * p.depth * 4 && !deals(all) && deals(r) &&
+          suits(r))
+        usual = r;
+    }
+    options.push_back(all);
+    const std::string row = name(outermost);
+    if (const int64_t rows = ask(s, "frame_rows", usual, options); rows < all) {
+      nests_ = before;
+      schedule_.directives.pop_back();
+      if (try_add(DirectiveKind::frame, {value, copy, row}, {rows})) {
+        const std::string block = nests_.cone.axes[size_t(nests_.cone.values.back().axes[0])].name;
+        shared = images;
+        shared.insert(by_image ? shared.end() : shared.begin(), block);
+      } else
+        add(DirectiveKind::frame, {value, copy});
+    }
+  }
+  const ConeValue made = nests_.cone.values.back();
+  std::vector<std::string> words{copy, shared.empty() ? "root" : shared.back()}, outer{stage(s).name};
+  std::vector<std::string> summed; // along which nothing else moves
+  const int innermost = made.axes[made.axes.size() - dims + along];
+  for (int a : made.axes) {
+    if (a < 0 || a == innermost) continue;
+    if (std::ranges::find(shared, name(a)) == shared.end())
+      (across && std::ranges::find(p.summed, a) != p.summed.end() ? summed : words).push_back(name(a));
+    outer.push_back(name(a));
+  }
+  // A tile goes along the rows that it reads, through all that is summed: these come from the second cache one after the other.
+  words.insert(words.end(), summed.begin(), summed.end());
+  if (innermost >= 0) words.push_back(name(innermost)), outer.push_back(name(innermost));
+  if (apart > 1 && innermost >= 0) {
+    const std::string row = outer.back(), size = std::to_string(apart);
+    const auto [o, i] = split(s, row, apart);
+    words.pop_back(), outer.pop_back();
+    words.push_back(row + "%" + size), words.push_back(row + "/" + size);
+    outer.push_back(i), outer.push_back(o);
+    add(DirectiveKind::order, outer);
+  }
+  add(DirectiveKind::store, words);
+  block_loops_[stage(s).name] = block_loops_[product] = shared;
+  if (across) framed_[product] = int(nests_.cone.values.size()) - 1;
+  windowed_ = true;
+  return true;
+}
+
+/// Do the other operand's rows run along the sum, and what is read through windows or in steps of several along nothing long that is kept? (The gradient of a
+/// convolution's weights.)
+bool Chooser::sums_rows(const WindowedProduct& p) const {
+  const auto step = [&](const Formula& f, int a) {
+    return step_of(nests_.cone, f.value, f.index, nests_.cone.axes[size_t(a)].symbol);
+  };
+  int64_t rows = 1;
+  for (int a : p.kept) rows *= nests_.cone.axes[size_t(a)].extent.value();
+  return rows >= fewest_turned && p.outputs.size() == 1 && p.summed.size() > 1 && p.depth >= 64 &&
+         p.x->dtype == DType::f32 && p.w->dtype == DType::f32 &&
+         nests_.cone.axes[size_t(p.outputs[0])].extent.value() >= limits_.lanes &&
+         (p.window ? p.run < limits_.lanes : step(*p.x, p.summed.back()) == Step::near) &&
+         std::ranges::any_of(p.summed, [&](int a) { return step(*p.w, a) == Step::contiguous; });
+}
+
+/// Before the product: the windows' operand with the zeros around it, or only those of its elements that are read.
+void Chooser::whole_copy(const WindowedProduct& p) {
+  if (p.window && p.x->guard.is_constant(1)) return;
+  const std::string value = nests_.cone.values[size_t(p.x->value)].name,
+                    copy = nests_.free_name(value + (p.window ? ".frame" : ".read"));
+  if (!(p.window ? try_add(DirectiveKind::frame, {value, copy})
+                 : try_add(DirectiveKind::materialize, {p.origin, copy})))
+    return;
+  std::vector<std::string> words{copy, "root"};
+  for (int a : nests_.cone.values.back().axes)
+    if (a >= 0) words.push_back(nests_.cone.axes[size_t(a)].name);
+  add(DirectiveKind::store, words);
+}
+
+/// The product of panels with what frame() copied: tiles of neighbours along a row of results, in one row or in two, by one panel.
+bool Chooser::framed(int s, const std::vector<std::string>& common) {
+  const std::optional<Product> p = product(s, common);
+  if (!p || !p->outer.empty()) return false;
+  const std::string name = stage(s).name;
+  std::vector<std::string> images = p->more_rows;
+  std::string row;
+  if (!images.empty()) row = images.back(), images.pop_back();
+  const std::string nv = nests_.free_name(p->n + ".v"), lane = nests_.free_name(p->n + ".l"),
+                    mt = nests_.free_name(p->m + ".t"), mi = nests_.free_name(p->m + ".i");
+  std::string panel = p->panels;
+  if (panel.empty()) {
+    const std::string inside = nests_.free_name(p->n + ".q");
+    panel = nests_.free_name(p->n + ".p");
+    const int64_t most = (limits_.vector_registers >= 32 ? 4 : 2) * limits_.lanes;
+    add(DirectiveKind::split, {name, p->n, panel, inside}, {most});
+    add(DirectiveKind::split, {name, inside, nv, lane}, {limits_.lanes});
+  } else
+    add(DirectiveKind::split, {name, p->n, nv, lane}, {limits_.lanes});
+  const int64_t vectors = trips(*nest(s).find(nv)), all_rows = row.empty() ? 1 : trips(*nest(s).find(row)),
+                columns = trips(*nest(s).find(p->m)), panels = trips(*nest(s).find(panel));
+  // The tile that leaves least over; of equal ones the longest, which is written in the fewest pieces.
+  std::pair<int64_t, int64_t> usual{1, 1};
+  const bool streamed = vectors * limits_.lanes * p->deep * 4 > limits_.l1;
+  double best = 0;
+  const Expr domain = substitute(stage(s).domain, nest(s).axis_values);
+  const bool cut = !domain.is_constant(1);
+  const Expr column = nest(s).find(p->m)->symbol;
+  // Rows of windows are left out by the loop over them, columns point by point: of the places in a tile few meet the border, and the code generator knows which.
+  std::vector<Expr> conditions{domain};
+  if (domain.kind() == ExprKind::logical_and) conditions.assign(domain.args().begin(), domain.args().end());
+  const auto cuts = [&](Expr loop) {
+    return loop.is_symbol() && std::ranges::any_of(conditions, [&](Expr e) {
+             return depends_on(e, loop) && !depends_on(e, column);
+           });
+  };
+  for (int64_t r : {1, 2})
+    for (int64_t c : {4, 2, 3, 5, 6, 8, 7}) {
+      if (cut && r > 1) continue;
+      if (r > all_rows || c > columns || r * c > 16 / vectors + 3 || !tile_fits(r * c, vectors)) continue;
+      // (Each tile passes through a panel, which is more than its multiply-adds where that is not at hand.)
+      const int64_t passes = (all_rows + r - 1) / r * ((columns + c - 1) / c);
+      const double cost = tile_cost(all_rows, columns, r, c, vectors, streamed) +
+                          (streamed ? 0.15 * double(vectors * passes) : 0);
+      if (best == 0 || cost < best * 0.999) best = cost, usual = {r, c};
+    }
+  const int64_t tile_rows = std::min(ask(s, "tile_rows", usual.first,
+                                         cut ? std::vector<int64_t>{1} : std::vector<int64_t>{1, 2, 4}),
+                                     all_rows),
+                tile_columns = std::min(ask(s, "tile_columns", usual.second, {1, 2, 3, 4, 5, 6, 7}), columns);
+  add(DirectiveKind::split, {name, p->m, mt, mi}, {tile_columns});
+  std::string rt, ri;
+  if (!row.empty()) {
+    rt = nests_.free_name(row + ".t"), ri = nests_.free_name(row + ".i");
+    add(DirectiveKind::split, {name, row, rt, ri}, {tile_rows});
+  }
+  // The second cache holds all panels, or one of them at a time beside what it meets.
+  const std::string tiles = row.empty() ? mt : rt;
+  const int64_t threads = common.empty() ? limits_.threads : 1;
+  const auto filled = [&](const std::string& loop) { return share_of(trips(*nest(s).find(loop)), threads); };
+  const bool by_panels = ask(s, "panels_outside",
+                             filled(panel) > filled(tiles) - 0.02 &&
+                                 (panels * vectors * limits_.lanes * p->deep * 4 > limits_.l2 / 2 ||
+                                  filled(panel) > filled(tiles) + 0.02),
+                             {0, 1});
+  std::vector<std::string> words{name};
+  words.insert(words.end(), common.begin(), common.end());
+  const size_t first = words.size();
+  words.insert(words.end(), images.begin(), images.end());
+  words.insert(words.end(), {by_panels ? panel : tiles, by_panels ? tiles : panel});
+  if (!row.empty()) words.push_back(mt);
+  words.insert(words.end(), p->depth.begin(), p->depth.end());
+  if (!row.empty()) words.push_back(ri);
+  words.insert(words.end(), {mi, nv, lane});
+  std::string shared = by_panels ? panel : tiles;
+  const bool inside = by_panels && bytes_of(nests_.cone.values[size_t(p->other)]) <
+                                       panels * vectors * limits_.lanes * p->deep * 4;
+  if (!images.empty() && !inside && filled(images[0]) >= filled(shared)) shared = images[0];
+  // (What workers share stands outermost: all that is inside is done by one of them.)
+  std::rotate(words.begin() + long(first), std::ranges::find(words, shared),
+              std::ranges::find(words, shared) + 1);
+  add(DirectiveKind::order, words);
+  add(DirectiveKind::parallel, {name, common.empty() ? shared : common[0]});
+  add(DirectiveKind::vector, {name, lane});
+  words = {name, mi, nv};
+  if (!row.empty()) words.push_back(ri);
+  add(DirectiveKind::unroll, words);
+  for (const std::string& d : p->depth)
+    if (cuts(nest(s).find(d)->symbol)) add(DirectiveKind::predicate_bound, {name, d});
+  // Of columns each place of a tile knows its own: tiles at the ends of a row are written apart from those between them.
+  if (cut && depends_on(domain, column) && trips(*nest(s).find(mt)) > 1)
+    add(DirectiveKind::predicate_split, {mt});
+  // Bodies along a window share what neighbouring columns read, and the compiler keeps all of that: where it has no registers for it, sums go to the stack.
+  const Expr along = nest(s).find(mi)->symbol;
+  const auto too_many = [&](const StageLoop& window) {
+    bool overlaps = false;
+    visit_stage(stage(s), [&](const Formula& f) {
+      for (Expr e : f.kind == FormulaKind::load ? f.index : std::vector<Expr>{}) {
+        const Expr at = substitute(e, nest(s).axis_values);
+        overlaps |= along.is_symbol() && depends_on(at, along) && depends_on(at, window.symbol);
+      }
+    });
+    const int64_t sums = tile_rows * tile_columns * vectors;
+    return overlaps && sums + tile_columns + trips(window) - 1 > limits_.vector_registers;
+  };
+  // Small windows are written out, up to what the domain cuts: that would take a body more for what is left, and gain nothing.
+  int64_t bodies = 1;
+  for (size_t d = p->depth.size(); d-- > 0;) {
+    const StageLoop* l = nest(s).find(p->depth[d]);
+    if (!l->symbol.is_symbol()) continue;
+    if (cuts(l->symbol) || too_many(*l)) break;
+    const int64_t n = trips(*l), part = bodies == 1 && n > 8 ? 4 : n;
+    if (bodies * part > 9) break;
+    if (part > 1) add(DirectiveKind::jam, {name, l->name}, {part});
+    bodies *= part;
+    if (part < n) break;
+  }
+  done_ = s;
+  return true;
+}
+
+/// A fold for whose lanes one operand lies in another order than the results (images with their channels last, groups of them): that is copied in the order of
+/// the results first, with the zeros around it.
+bool Chooser::lanes_by_copy(int s) {
+  constexpr int64_t fewest_uses = 2; // of what is copied
+  const Stage& st = stage(s);
+  if (st.monoid || st.scan_axis >= 0 || !has_fold(st) || !st.ordered.empty() ||
+      block_loops_.contains(st.name))
+    return false;
+  for (int a : st.axes) // of panels, which get lanes as they are split
+    if (!blocks_of(nests_.cone, st, nests_.cone.axes[size_t(a)].symbol).empty()) return false;
+  if (has_lanes(nests_, s)) return false;
+  int64_t points = 1;
+  std::optional<Expr> run;
+  for (const StageLoop& l : nest(s).loops) {
+    if (!l.extent.is_constant()) return false;
+    points = std::min(points * l.extent.value(), int64_t{1} << 40);
+    if (l.symbol.is_symbol() && trips(l) >= 4 && !loop_reduces(s, l) &&
+        use_along(nests_, s, l.symbol).store_contiguous)
+      run = l.symbol;
+  }
+  if (!run) return false;
+  std::map<int, std::vector<Expr>> across; // by value: where it is read
+  bool suits = true;
+  visit_stage(st, [&](const Formula& f) {
+    if (f.kind != FormulaKind::load) return;
+    switch (step_of(nests_.cone, f.value, f.index, *run)) {
+    case Step::none:
+    case Step::contiguous: return;
+    case Step::irregular: suits = false; return;
+    default: across.emplace(f.value, f.index);
+    }
+  });
+  if (!suits || across.size() != 1) return false;
+  const auto [value, index] = *across.begin();
+  const std::string name = nests_.cone.values[size_t(value)].name, copy = nests_.free_name(name + ".run");
+  const std::string reader = st.name;
+  if (points < fewest_uses * bytes_of(nests_.cone.values[size_t(value)]) * 8 /
+                   std::max(1, bits(nests_.cone.values[size_t(value)].dtype)) ||
+      !ask(s, "run_copied", 1, {0, 1}) ||
+      !(try_add(DirectiveKind::frame, {name, copy}) || try_add(DirectiveKind::stage, {name, copy})))
+    return false;
+  const ConeValue& made = nests_.cone.values.back();
+  std::vector<std::string> words{copy, "root"};
+  std::string last;
+  for (size_t d = 0; d < made.axes.size(); d++) {
+    if (made.axes[d] < 0) continue;
+    const std::string& axis = nests_.cone.axes[size_t(made.axes[d])].name;
+    if (depends_on(index[d], *run))
+      last = axis;
+    else
+      words.push_back(axis);
+  }
+  words.push_back(last);
+  add(DirectiveKind::store, words);
+  windowed_ = true;
+  return true;
+}
+
+/// The operand of a product that is read through a window, shifted, spread or filled up at its ends, is copied in the order in which the
+/// product reads it (im2col), where that makes long runs of lanes out of short ones.
+void Chooser::windows() {
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+    const auto p = windowed_product(nests_.cone, stage(int(s)));
+    if (!p || p->uses < 2) continue;
+    // Weights that are converted: once, not for each element of an image.
+    if (p->window && is_float(p->w->dtype) && bits(p->w->dtype) < 32 && !p->other_origin.empty()) {
+      const std::string copy = nests_.free_name(p->other_origin + ".wide");
+      if (try_add(DirectiveKind::materialize, {p->other_origin, copy})) {
+        windowed_ = true;
+        continue;
+      }
+    }
+    const bool few = p->uses < 16;                              // too few to pay for copies of windows
+    if (!few && ambition_ == Ambition::full && sums_rows(*p)) { // for turned_panels()
+      const size_t before = nests_.cone.stages.size();
+      whole_copy(*p);
+      s += nests_.cone.stages.size() - before;
+      windowed_ = true;
+      continue;
+    }
+    if (!(p->window || p->step == Step::near) || p->step == Step::irregular) continue;
+    const bool across = std::ranges::any_of(p->outputs, [&](int a) {
+      return !blocks_of(nests_.cone, stage(int(s)), nests_.cone.axes[size_t(a)].symbol).empty();
+    });
+    // A single panel, too, and rows of a transposed weight.
+    const bool beside =
+        across || std::ranges::any_of(p->outputs, [&](int a) {
+          const Expr axis = nests_.cone.axes[size_t(a)].symbol;
+          const auto& out = stage(int(s)).components[0];
+          return step_of(nests_.cone, p->w->value, p->w->index, axis) == Step::contiguous &&
+                 nests_.cone.axes[size_t(a)].extent.value() >= limits_.lanes &&
+                 (out.out < 0 || step_of(nests_.cone, out.out, out.index, axis) != Step::contiguous);
+        });
+    if (frame(int(s), *p, beside)) {
+      s++;
+      continue;
+    }
+    if (few || p->depth < 64 || (p->run == 1 && !across)) continue;
+    const bool usual = across || p->step != Step::contiguous || p->run < 4 * limits_.lanes;
+    if (!ask(int(s), "windows", usual, {0, 1})) continue;
+    const std::string product = stage(int(s)).name, origin = p->origin;
+    const auto name = [&](int a) { return nests_.cone.axes[size_t(a)].name; };
+    const std::string value = nests_.free_name(origin + ".windows");
+    std::vector<std::string> images, words{value, "root"}, sums;
+    for (size_t k = 0; k + 2 < p->kept.size(); k++) images.push_back(name(p->kept[k]));
+    for (int a : p->summed) sums.push_back(name(a));
+    const std::string run = name(p->kept.back()),
+                      row = p->kept.size() < 2 ? "" : name(p->kept[p->kept.size() - 2]);
+    std::vector<int64_t> divisors;
+    for (int64_t r = 1; r <= p->rows; r++)
+      if (p->rows % r == 0 && r * p->run <= 1024) divisors.push_back(r);
+    WindowBlocks blocks = window_blocks(*p, limits_);
+    const bool by_image = p->images > 1 && share_of(p->images, limits_.threads) > 0.95;
+    if (!across && blocks.rows > 0)
+      if (const int64_t r = ask(int(s), "window_rows", blocks.rows, divisors); r != blocks.rows)
+        blocks = window_blocks(*p, limits_, r);
+    // Each row of an image, beside the whole other operand, in the second cache.
+    const bool row_apart = across && !row.empty() && p->uses * p->depth * 4 <= limits_.l2 * 5 / 8 &&
+                           p->depth * p->run * 4 <= limits_.l2 / 4 &&
+                           (by_image || share_of(p->rows, limits_.threads) > 0.95);
+    // Summed axes outside of what lies side by side in the result.
+    words.insert(words.end(), images.begin(), images.end());
+    const bool split_rows = !across && !row.empty() && blocks.rows > 0 && blocks.rows < p->rows;
+    if (row_apart) words.push_back(row);
+    // A block of one row (where their number is a prime) is the row itself.
+    if (split_rows) words.push_back(blocks.rows == 1 ? row : fmt::format("{}/{}", row, blocks.rows));
+    words.insert(words.end(), sums.begin(), sums.end());
+    if (!row_apart && !row.empty() && !(split_rows && blocks.rows == 1))
+      words.push_back(split_rows ? fmt::format("{}%{}", row, blocks.rows) : row);
+    words.push_back(run);
+    if (!try_add(DirectiveKind::materialize, {origin, value})) break;
+    const int copy = int(s), reader = int(s) + 1;
+    const std::string copy_name = stage(copy).name;
+    std::vector<std::string> shared;
+    if (split_rows) {
+      const std::string outside = split(copy, row, blocks.rows).first;
+      split(reader, row, blocks.rows);
+      if (blocks.apart) shared.push_back(outside);
+    }
+    if (row_apart) shared.push_back(row);
+    if (!images.empty() && (across ? by_image : blocks.by_image))
+      shared.insert(shared.begin(), images.begin(), images.end());
+    else if (across ? row_apart : blocks.apart)
+      shared.insert(shared.end(), images.begin(), images.end());
+    if (across && by_image && !row_apart &&
+        images_inside(reader, *p, p->depth * p->rows * p->run * p->images * 4))
+      shared.clear();
+    if (!shared.empty() && !ask(reader, "window_blocks", 1, {0, 1})) shared.clear();
+    if (!shared.empty()) words[1] = shared.back();
+    add(DirectiveKind::store, words);
+    block_loops_[copy_name] = block_loops_[product] = shared;
+    windowed_ = true;
+    s++;
+  }
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++)
+    if (lanes_by_copy(int(s))) s++;
+}
+
+} // namespace luminal::kernel

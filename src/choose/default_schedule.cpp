@@ -1,0 +1,568 @@
+// choose/default_schedule.cpp -- a good first schedule from the axes of a cone alone.
+//
+// Axes are classified from the index maps: lanes go where neighbouring elements lie side by side; a loop along which a load of the body does not move is a row of a
+// register tile, because that load is used again; stages whose results are small share the loops that all of them keep.
+#include "choose/default_schedule.h"
+#include "base/check.h"
+#include "choose/choose_windows.h"
+#include "choose/default_scheduler.h"
+#include "cone/formula.h"
+#include "schedule/lower.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+
+// ---- trying directives ----
+
+bool Chooser::try_add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers) {
+  Directive d{kind, std::move(words), std::move(numbers)};
+  Nests before = nests_;
+  try {
+    apply(nests_, d);
+  } catch (const ScheduleFailure&) {
+    nests_ = std::move(before);
+    return false;
+  }
+  schedule_.directives.push_back(std::move(d));
+  return true;
+}
+
+void Chooser::add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers) {
+  Directive d{kind, std::move(words), std::move(numbers)};
+  apply(nests_, d);
+  schedule_.directives.push_back(std::move(d));
+}
+
+std::pair<std::string, std::string> Chooser::split(int s, const std::string& loop, int64_t factor) {
+  // Loops of one axis get the same names in all stages, so that stages can share them.
+  std::string o = loop + ".o", i = loop + ".i";
+  auto taken = [&](const std::string& name) {
+    for (auto& v : nests_.cone.values)
+      if (v.name == name) return true;
+    for (Expr e : nests_.cone.symbols)
+      if (e.name() == name) return true;
+    for (auto& a : nests_.cone.axes)
+      if (a.name == name) return true;
+    return nest(s).find(name) != nullptr;
+  };
+  for (int n = 2; taken(o) || taken(i); n++)
+    o = loop + ".o" + std::to_string(n), i = loop + ".i" + std::to_string(n);
+  add(DirectiveKind::split, {stage(s).name, loop, o, i}, {factor});
+  return {o, i};
+}
+
+int64_t Chooser::trips(const StageLoop& l) const {
+  if (l.extent.is_constant()) return l.extent.value();
+  if (l.name == few_axis_) return few_;
+  int64_t high = l.extent.range().high;
+  return high == unbounded_high ? int64_t{1} << 20 : std::min<int64_t>(high, int64_t{1} << 20);
+}
+
+bool Chooser::loop_reduces(int s, const StageLoop& l) const {
+  for (int a : reduced_axes(stage(s)))
+    if (depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, l)) return true;
+  return false;
+}
+
+// ---- stages ----
+
+void Chooser::cascades() {
+  for (bool again = true; again;) {
+    again = false;
+    for (auto& s : nests_.cone.stages)
+      if (s.monoid && s.scan_axis < 0 && has_fold(s)) {
+        add(DirectiveKind::cascade, {s.name, "root"});
+        again = true;
+        break;
+      }
+  }
+}
+
+/// Sums of products of narrow numbers take the machine's dot instructions. What becomes a plain map that way is computed where it is read. An operand
+/// that is used often enough is put together in words before. Without `copies` nothing else moves.
+void Chooser::units(bool copies) {
+  for (const std::string& unit : limits_.units)
+    for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+      const std::string name = stage(int(s)).name;
+      if (!has_fold(stage(int(s)))) continue;
+      // Copies of windows in words would hold each element as often as windows overlap.
+      if (const auto p = windowed_product(nests_.cone, stage(int(s)));
+          p && p->window && is_float(p->x->dtype))
+        continue;
+      const size_t before = nests_.cone.stages.size();
+      if (!try_add(DirectiveKind::unit, {name, unit}) &&
+          !(copies && ambition_ == Ambition::full && copied_words(name, unit)))
+        continue;
+      // A sum that begins from what fills no word: its rows lie at odd places, and words of them are not put into lanes by a copy.
+      if (!copies && stage(int(s)).components[0].init) {
+        schedule_.directives.pop_back();
+        nests_ = apply(original_, schedule_);
+        continue;
+      }
+      const size_t made = nests_.cone.stages.size() - before;
+      if (!decisions_.ask_whether(name + ".unit", true)) {
+        schedule_.directives.pop_back();
+        nests_ = apply(original_, schedule_);
+        continue;
+      }
+      s += made;
+      const Component& c = stage(int(s)).components[0];
+      if (c.kind != ComponentKind::map || c.out < 0) continue;
+      if (copies && try_add(DirectiveKind::inline_, {nests_.cone.values[size_t(c.out)].name})) s--;
+    }
+}
+
+/// Is the stage a copy in words for the next one, the only one?
+bool Chooser::copies_words(int s) const {
+  if (s + 1 >= int(nests_.cone.stages.size()) || stage(s).components.size() != 1) return false;
+  const int value = stage(s).components[0].out;
+  if (value < 0 || nests_.readers(value) != std::vector<int>{s + 1}) return false;
+  return std::ranges::any_of(schedule_.directives, [&](const Directive& d) {
+    return d.kind == DirectiveKind::unit && d.words.size() > 2 &&
+           std::find(d.words.begin() + 2, d.words.end(), nests_.cone.values[size_t(value)].name) !=
+               d.words.end();
+  });
+}
+
+/// The unit with copies of one operand, or of both, where each word of them is read for many results.
+bool Chooser::copied_words(const std::string& name, const std::string& unit) {
+  constexpr int64_t fewest_uses = 32, fewest_of_small = 8; // small: of copies that the first cache holds
+  std::vector<std::string> words{name, unit};
+  for (const char* side : {".words", ".words2"}) {
+    words.push_back(nests_.free_name(name + side));
+    Nests before = nests_;
+    if (!try_add(DirectiveKind::unit, words)) continue;
+    const int s = nests_.stage(name);
+    bool suits = true;
+    const std::vector<int> reduced = reduced_axes(stage(s));
+    const auto is_reduced = [&](int a) { return std::ranges::find(reduced, a) != reduced.end(); };
+    for (size_t c = 2; c < words.size(); c++) {
+      const ConeValue& copy = nests_.cone.values[size_t(nests_.value(words[c]))];
+      int64_t uses = 1, bytes = 4;
+      bool batches = false; // each has a copy of its own
+      for (int a : stage(s).axes) {
+        const ConeAxis& axis = nests_.cone.axes[size_t(a)];
+        suits = suits && axis.extent.is_constant();
+        if (!suits) break;
+        bool all = true;
+        visit(stage(s).components[0].body, [&](const Formula& f) {
+          if (f.kind == FormulaKind::load)
+            all &= std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, axis.symbol); });
+        });
+        if (std::ranges::find(copy.axes, a) == copy.axes.end())
+          uses = std::min(uses * axis.extent.value(), int64_t{1} << 40);
+        else if (all && !is_reduced(a))
+          batches = true;
+        else
+          bytes = std::min(bytes * axis.extent.value(), int64_t{1} << 40);
+      }
+      suits = suits && uses >= (batches && bytes <= limits_.l1 / 2 ? fewest_of_small : fewest_uses);
+    }
+    if (suits) return true;
+    nests_ = std::move(before);
+    schedule_.directives.pop_back();
+  }
+  return false;
+}
+
+void Chooser::epilogues() {
+  // Folds that one map reads together share a nest, and the map becomes their epilogue.
+  for (size_t b = 0; b < nests_.cone.stages.size(); b++) {
+    const Stage& map = stage(int(b));
+    if (!std::ranges::all_of(map.components,
+                             [](auto& c) { return c.kind == ComponentKind::map && !c.after; }))
+      continue;
+    std::vector<std::string> sources;
+    visit_stage(map, [&](const Formula& f) {
+      if (f.kind != FormulaKind::load || nests_.cone.values[size_t(f.value)].role == ValueRole::input) return;
+      int w = nests_.writer(f.value);
+      if (w < 0 || !has_fold(stage(w))) return;
+      for (auto& c : stage(w).components)
+        if (c.out == f.value && (c.index != f.index || c.axes.size() != map.axes.size())) return;
+      if (std::ranges::find(sources, stage(w).name) == sources.end()) sources.push_back(stage(w).name);
+    });
+    if (sources.empty()) continue;
+    std::string name = map.name;
+    std::ranges::sort(sources, {}, [&](auto& n) { return nests_.stage(n); });
+    std::string first = sources[0];
+    if (!decisions_.ask_whether(name + ".fused", true)) continue;
+    for (size_t i = 1; i < sources.size(); i++) try_add(DirectiveKind::fuse, {first, sources[i]});
+    if (try_add(DirectiveKind::fuse, {first, name})) b = 0;
+  }
+}
+
+/// A map with a transcendental function that several stages read becomes a stage of its own, and runs in the
+/// loops of the first fold over it.
+void Chooser::keep_costly() {
+  struct Use {
+    std::string origin;
+    std::set<size_t> stages;
+    bool costly = false;
+  };
+  std::vector<Use> uses; // in order of appearance
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++)
+    visit_stage(stage(int(s)), [&](const Formula& f) {
+      if (f.origin.empty()) return;
+      auto known = std::ranges::find(uses, f.origin, &Use::origin);
+      if (known == uses.end()) known = uses.insert(uses.end(), Use{f.origin, {}, false});
+      known->stages.insert(s);
+      known->costly |= transcendental(f);
+    });
+  for (auto& use : uses) {
+    if (!use.costly || use.stages.size() < 2 || !decisions_.ask_whether(use.origin + ".kept", true)) continue;
+    std::string value = nests_.free_name(use.origin + ".row");
+    if (!try_add(DirectiveKind::materialize, {use.origin, value})) continue;
+    int made = nests_.writer(int(nests_.cone.values.size()) - 1);
+    std::string map = stage(made).name;
+    for (size_t s = size_t(made) + 1; s < nests_.cone.stages.size(); s++) {
+      std::string next = stage(int(s)).name;
+      if (has_fold(stage(int(s))) && !stage(int(s)).monoid && try_add(DirectiveKind::fuse, {map, next}))
+        break;
+    }
+  }
+}
+
+/// Axes that all stages keep, and along which nothing large is used again: all stages run inside them.
+std::vector<std::string> Chooser::common_loops() {
+  // A copy of windows is for all rows of the product.
+  if (nests_.cone.stages.size() < 2 || windowed_) return {};
+  std::vector<std::string> common;
+  for (auto& l : nest(int(nests_.cone.stages.size()) - 1).loops) {
+    bool all = l.symbol.is_symbol() && trips(l) > 1;
+    for (size_t s = 0; all && s < nests_.cone.stages.size(); s++) {
+      const StageLoop* own = nest(int(s)).find(l.name);
+      all = own && own->symbol == l.symbol && !loop_reduces(int(s), *own) && !stage(int(s)).monoid;
+      for (int a : stage(int(s)).ordered)
+        all = all && !depends_on_loop(nest(int(s)), nests_.cone.axes[size_t(a)].symbol, *own);
+    }
+    // Words are put together once for all rows that read them: only what moves in both operands is outside of that.
+    for (size_t s = 0; all && s < nests_.cone.stages.size(); s++)
+      if (s > 0 && copies_words(int(s) - 1))
+        visit(stage(int(s)).components[0].body, [&](const Formula& f) {
+          if (f.kind == FormulaKind::load)
+            all = all && std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, l.symbol); });
+        });
+    if (all) common.push_back(l.name);
+  }
+  // What does not move along a loop is read once for each of its trips.
+  const auto read_again = [&](const std::string& loop) {
+    int64_t again = 0;
+    for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+      Expr inner = nest(int(s)).find(loop)->symbol;
+      visit_stage(stage(int(s)), [&](const Formula& f) {
+        if (f.kind != FormulaKind::load || nests_.cone.values[size_t(f.value)].role == ValueRole::interior)
+          return;
+        bool moves = false;
+        int64_t bytes = std::max(1, bits(nests_.cone.values[size_t(f.value)].dtype) / 8);
+        for (auto& l : nest(int(s)).loops) {
+          bool here = false;
+          for (Expr e : f.index)
+            here |= l.symbol.is_symbol() && depends_on(substitute(e, nest(int(s)).axis_values), l.symbol);
+          moves |= here && l.symbol == inner;
+          if (here && std::ranges::find(common, l.name) == common.end())
+            bytes = std::min<int64_t>(bytes * trips(l), int64_t{1} << 40);
+        }
+        if (!moves) again += bytes;
+      });
+    }
+    return again;
+  };
+  if (few_axis_.empty()) { // it has to fit the cache
+    while (!common.empty() && read_again(common.back()) > limits_.l2 / 2) common.pop_back();
+  } else { // scratch is for one row of queries; what they share is read once for all of them while that leaves work for everyone
+    int64_t shares = 1;
+    for (auto& l : common)
+      if (l != few_axis_) shares *= trips(*nest(0).find(l));
+    for (size_t i = common.size(); i-- > 0;) {
+      const int64_t n = trips(*nest(0).find(common[i]));
+      if (common[i] == few_axis_ || shares / n < limits_.threads || read_again(common[i]) == 0) continue;
+      shares /= n;
+      common.erase(common.begin() + long(i));
+    }
+  }
+  if (common.empty()) return common;
+  std::vector<int64_t> counts;
+  for (size_t n = 0; n < common.size(); ++n) counts.push_back(int64_t(n));
+  common.resize(size_t(decisions_.ask("shared_loops", int64_t(common.size()), counts)));
+  return common;
+}
+
+/// Where memory runs along the innermost shared loop alone (statistics of columns), the stages share blocks of it, and its lanes are theirs.
+void Chooser::lanes_of_common(std::vector<std::string>& common) {
+  if (common.empty()) return;
+  const std::string last = common.back();
+  if (trips(*nest(0).find(last)) < 2 * limits_.lanes) return;
+  bool idle = false; // a stage that has no lanes
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+    const auto side_by_side = [&](const StageLoop& l) {
+      const AxisUse use = use_along(nests_, int(s), l.symbol);
+      return l.symbol.is_symbol() && use.contiguous > 0 && use.strided + use.irregular + use.near == 0;
+    };
+    if (!side_by_side(*nest(int(s)).find(last))) return;
+    idle |= std::ranges::none_of(nest(int(s)).loops, [&](auto& l) {
+      return std::ranges::find(common, l.name) == common.end() && side_by_side(l);
+    });
+  }
+  if (!idle || !decisions_.ask_whether("shared_lanes", true)) return;
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++)
+    common.back() = split(int(s), last, 4 * limits_.lanes).first;
+}
+
+/// What maps write and no cache could hold until its reader comes is written past the caches.
+void Chooser::streams() {
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++)
+    for (auto& c : stage(int(s)).components) {
+      if (c.kind != ComponentKind::map || c.after || c.out < 0) continue;
+      const ConeValue& value = nests_.cone.values[size_t(c.out)];
+      if (value.role != ValueRole::output || !nests_.readers(c.out).empty() || nests_.streams.contains(c.out))
+        continue;
+      int64_t bytes = std::max(1, bits(value.dtype) / 8);
+      for (Expr extent : value.shape)
+        bytes = extent.is_constant() ? std::min(bytes * extent.value(), int64_t{1} << 40) : 0;
+      if (bytes * 2 > limits_.l3 && decisions_.ask_whether(value.name + ".stream", bytes > limits_.l3))
+        add(DirectiveKind::stream, {value.name});
+    }
+}
+
+/// Bytes of a value that the stage reads in one trip of `loop`, and in all.
+std::pair<int64_t, int64_t> Chooser::bytes_read(int s, int value, const std::string& loop) {
+  const int64_t most = int64_t{1} << 40;
+  int64_t once = 0, all = 0;
+  visit_stage(stage(s), [&](const Formula& f) {
+    if (f.kind != FormulaKind::load || f.value != value) return;
+    const int64_t element = std::max(1, bits(f.dtype) / 8); // of a word, where words are read
+    int64_t inside = element, whole = element;
+    bool moves = false;
+    for (auto& l : nest(s).loops) {
+      if (!l.symbol.is_symbol() || std::ranges::none_of(f.index, [&](Expr e) {
+            return depends_on(substitute(e, nest(s).axis_values), l.symbol);
+          }))
+        continue;
+      moves |= l.name == loop;
+      whole = std::min(whole * trips(l), most);
+      if (l.name != loop) inside = std::min(inside * trips(l), most);
+    }
+    if (!moves) return;
+    once = std::max(once, inside), all = std::max(all, whole);
+  });
+  return {once, all};
+}
+
+/// The last of the loops that run step by step.
+std::string Chooser::innermost(int s) const {
+  std::string name;
+  for (auto& l : nest(s).loops)
+    if (l.kind == LoopKind::serial && l.symbol.is_symbol()) name = l.name;
+  return name;
+}
+
+/// Where stages walk the same rows one after the other, only the first would wait for memory, and memory for the others: they ask for later rows
+/// meanwhile. Asking twice, early and then again just before, is what reaches the limit: a hint may be dropped.
+void Chooser::read_ahead(const std::string& shared) {
+  for (size_t v = 0; v < nests_.cone.values.size(); v++) {
+    const ConeValue& value = nests_.cone.values[v];
+    const std::vector<int> readers = nests_.readers(int(v));
+    if (value.role != ValueRole::input || readers.empty()) continue;
+    const auto [row, all] = bytes_read(readers.back(), int(v), shared);
+    if (row == 0 || row > limits_.l2 / 8 || all <= limits_.l2) continue;
+    for (const int64_t ahead : {2, 1}) { // the last reader, and the one before
+      const size_t before = 2 - size_t(ahead);
+      if (before >= readers.size()) continue;
+      const int s = readers[readers.size() - 1 - before];
+      const std::string inner = innermost(s);
+      if (inner.empty() || inner == shared) continue;
+      const int64_t rows = decisions_.ask(stage(s).name + ".prefetch." + value.name,
+                                          readers.size() > 1 ? ahead : 1, {0, 1, 2, 3});
+      if (rows > 0) try_add(DirectiveKind::prefetch, {stage(s).name, value.name, shared, inner}, {rows});
+    }
+  }
+}
+
+Schedule Chooser::run(Ambition ambition) {
+  ambition_ = ambition;
+  if (ambition == Ambition::full && few_axis_.empty() && cascade_tiles()) return std::move(schedule_);
+  units();
+  cascades();
+  if (ambition == Ambition::bare) {
+    for (size_t s = 0; s < nests_.cone.stages.size(); s++) sums_inside(int(s));
+    return std::move(schedule_);
+  }
+  if (ambition == Ambition::full) keep_costly();
+  if (ambition != Ambition::bare) windows();
+  epilogues();
+  if (ambition == Ambition::full) cut_into_pieces();
+  if (ambition == Ambition::full) columns_apart();
+  std::vector<std::string> common;
+  std::set<std::string> in_blocks; // inner sums of blocks, by name
+  for (size_t s = 0; s < nests_.cone.stages.size() && ambition == Ambition::full; s++)
+    if (block_sums(int(s)) && decisions_.ask_whether(stage(int(s)).name + ".in_blocks", true))
+      in_blocks.insert(stage(int(s)).name);
+  if (ambition == Ambition::full && piece_loops_.empty() && in_blocks.empty()) common = common_loops();
+  lanes_of_common(common);
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+    if (in_blocks.contains(stage(int(s)).name)) {
+      block_tiles(int(s), *block_sums(int(s)));
+      s = size_t(done_);
+      continue;
+    }
+    const bool whole = std::ranges::none_of(stage(int(s)).axes, [&](int a) {
+      return !blocks_of(nests_.cone, stage(int(s)), nests_.cone.axes[size_t(a)].symbol).empty();
+    });
+    const auto block = block_loops_.find(stage(int(s)).name);
+    const auto piece = piece_loops_.find(stage(int(s)).name);
+    const std::vector<std::string> shared = block != block_loops_.end()   ? block->second
+                                            : piece != piece_loops_.end() ? piece->second
+                                                                          : common;
+    const bool words = copies_words(int(s)); // put together in the loops of the product
+    if (words && shared.empty() && ambition == Ambition::full && matmul(int(s) + 1, shared)) {
+      s = size_t(done_);
+      continue;
+    }
+    const bool product = ambition == Ambition::full && has_fold(stage(int(s))) && common.empty();
+    if (product && !whole) split_blocks(int(s), shared), split_panels(int(s));
+    if (common.empty() && !words && (whole || product)) merge_neighbours(int(s), shared);
+    const std::string name = stage(int(s)).name;
+    done_ = int(s);
+    if (ambition == Ambition::full && !common.empty() && s > 0 && copies_words(int(s) - 1))
+      batched_.insert(name);
+    const bool done = (product && framed_.contains(name) && framed(int(s), shared)) ||
+                      ((product || batched_.contains(name)) && matmul(int(s), shared)) ||
+                      (product && turned_panels(int(s), shared)) || columns_apart_tile(int(s), shared);
+    if (!done) loops(int(s), shared);
+    s = size_t(done_);
+    if (joined_.contains(name)) add(DirectiveKind::at, {name, shared.back()});
+    if (block != block_loops_.end() && !shared.empty() && has_fold(stage(int(s))))
+      add(DirectiveKind::at, {name, shared.back()});
+  }
+  for (size_t s = 1; s < nests_.cone.stages.size() && !common.empty(); s++)
+    add(DirectiveKind::at, {stage(int(s)).name, common.back()});
+  if (!common.empty() && batched_.empty()) read_ahead(common.back());
+  if (!common.empty() && !batched_.empty()) next_batches(common.back());
+  streams();
+  return std::move(schedule_);
+}
+
+std::optional<Chooser::ForRows> Chooser::one_row() {
+  one_row_ = true;
+  Schedule schedule = run(Ambition::full);
+  if (row_axis_.empty()) return {};
+  return ForRows{std::move(schedule), std::move(row_axis_)};
+}
+
+std::optional<Chooser::ForRows> Chooser::few_lanes(int64_t most) {
+  const auto t = tuple();
+  if (!t || nests_.cone.axes[size_t(t->lanes)].extent.is_constant()) return {};
+  few_axis_ = nests_.cone.axes[size_t(t->lanes)].name;
+  few_ = most - 1;
+  // What a sum finds through several axes at once lies plainly in a copy.
+  for (int s = t->stage; s-- > 0;) {
+    const Stage& sum = stage(s);
+    const bool blocks = std::ranges::any_of(sum.axes, [&](int a) {
+      return !blocks_of(nests_.cone, sum, nests_.cone.axes[size_t(a)].symbol).empty();
+    });
+    if (blocks && has_fold(sum))
+      try_add(DirectiveKind::operand,
+              {sum.name, nests_.cone.axes[size_t(t->reduced)].name, nests_.free_name(sum.name + ".row")});
+  }
+  const int reduced = t->reduced;
+  schedule_ = run(Ambition::full);
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++)
+    if (!stage(int(s)).domain.is_constant(1))
+      for (auto& l : std::vector<StageLoop>(nest(int(s)).loops))
+        if (l.kind == LoopKind::serial && l.symbol.is_symbol() &&
+            depends_on_loop(nest(int(s)), nests_.cone.axes[size_t(reduced)].symbol, l))
+          try_add(DirectiveKind::predicate_bound, {stage(int(s)).name, l.name});
+  return ForRows{std::move(schedule_), few_axis_};
+}
+
+Schedule default_schedule(const Cone& cone, const MachineLimits& limits) {
+  return default_kernel(cone, limits).schedule;
+}
+
+namespace {
+
+using ForRows = Chooser::ForRows;
+
+/// What a chooser of its own finds for few or many rows of an axis; nothing where it cannot.
+template <class Choose>
+std::optional<ForRows> chosen(const Cone& cone, const MachineLimits& limits, const Choose& choose) {
+  try {
+    Decisions own;
+    Chooser chooser(cone, limits, own);
+    return choose(chooser);
+  } catch (const ScheduleFailure&) {
+    return {};
+  }
+}
+
+/// Two versions: `few` below so many rows of the axis, `many` from there on. Kept where it can be lowered.
+void join(const Cone& cone, const MachineLimits& limits, Schedule few, const std::string& axis, int64_t from,
+          const Schedule& many, Schedule& schedule) {
+  few.add(DirectiveKind::from, {axis}, {from});
+  few.directives.insert(few.directives.end(), many.directives.begin(), many.directives.end());
+  if (lower(cone, few, {.lanes = limits.lanes})) schedule = std::move(few);
+}
+
+bool at_least(const Cone& cone, const std::string& axis, int64_t rows) {
+  return prove(le(rows, std::ranges::find(cone.axes, axis, &ConeAxis::name)->extent)) == Truth::yes;
+}
+
+/// One row uses each weight once: another order of reading them than that of a few rows.
+void for_one_row(const Cone& cone, const MachineLimits& limits, Decisions& decisions, Schedule& schedule) {
+  if (std::ranges::all_of(cone.axes, [](auto& a) { return a.extent.is_constant(); })) return;
+  auto one = chosen(cone, limits, [](Chooser& chooser) { return chooser.one_row(); });
+  if (one && std::ranges::find(cone.axes, one->axis, &ConeAxis::name) != cone.axes.end() &&
+      !at_least(cone, one->axis, 2) && decisions.ask_whether("one_row", true))
+    join(cone, limits, std::move(one->schedule), one->axis, 2, schedule, schedule);
+}
+
+/// Where many rows meet weights that lie along the sum, panels of those are worth their making; few rows read the weights as they lie.
+void for_many_rows(const Cone& cone, const MachineLimits& limits, Decisions& decisions, Schedule& schedule) {
+  constexpr int64_t fewest = 32;
+  auto many = chosen(cone, limits, [](Chooser& chooser) { return chooser.many_rows(fewest); });
+  if (!many || !decisions.ask_whether("many_rows", true)) return;
+  if (!at_least(cone, many->axis, fewest))
+    join(cone, limits, schedule, many->axis, fewest, many->schedule, schedule);
+  else if (lower(cone, many->schedule, {.lanes = limits.lanes}))
+    schedule = std::move(many->schedule);
+}
+
+/// Tiles with most of their lanes empty are slower than rows one by one.
+void for_few_lanes(const Cone& cone, const MachineLimits& limits, Decisions& decisions, Schedule& schedule) {
+  const int64_t most = limits.lanes / 2;
+  auto few = chosen(cone, limits, [&](Chooser& chooser) { return chooser.few_lanes(most); });
+  if (few && !at_least(cone, few->axis, most) && decisions.ask_whether("few_lanes", true))
+    join(cone, limits, std::move(few->schedule), few->axis, most, schedule, schedule);
+}
+
+} // namespace
+
+DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, const Answers& answers) {
+  // What is chosen stage by stage may not fit together: then a simpler choice does.
+  // An axis without elements leaves no trace in merged and split indices, and nothing to be fast at.
+  const bool nothing = std::ranges::any_of(cone.axes, [](auto& axis) { return axis.extent.is_constant(0); });
+  for (Ambition ambition : {Ambition::full, Ambition::separate, Ambition::bare}) {
+    if (nothing && ambition != Ambition::bare) continue;
+    Decisions decisions(answers);
+    if (ambition == Ambition::full && cone.stages.size() > 1 && decisions.ask_whether("separate", false))
+      continue;
+    try {
+      Schedule schedule = Chooser(cone, limits, decisions).run(ambition);
+      if (ambition == Ambition::full) {
+        for_one_row(cone, limits, decisions, schedule);
+        for_many_rows(cone, limits, decisions, schedule);
+        for_few_lanes(cone, limits, decisions, schedule);
+      }
+      auto kernel = lower(cone, schedule, {.lanes = limits.lanes});
+      // Unusual answers may lead to remainders of which the ranges alone do not tell that they are inside.
+      const bool sound = kernel && (answers.empty() || verify(*kernel).empty());
+      if (ambition == Ambition::bare || sound)
+        return {std::move(schedule), std::move(kernel), decisions.made()};
+    } catch (const ScheduleFailure&) {
+      continue;
+    }
+  }
+  return {{}, lower(cone, {}, {.lanes = limits.lanes})};
+}
+
+} // namespace luminal::kernel

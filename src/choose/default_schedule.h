@@ -1,0 +1,33 @@
+// choose/default_schedule.h -- a good first schedule from the axes of a cone alone: a pure function, no measuring.
+#pragma once
+#include "choose/decisions.h"
+#include "cone/cone.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+
+namespace luminal::kernel {
+
+/// What the default schedule has to know of the machine. Cache sizes in bytes, for one worker (l3: shared by all).
+struct MachineLimits {
+  int lanes = 16;
+  int vector_registers = 32;
+  /// A multiply-add takes one element for all lanes from memory; else that takes a register.
+  bool memory_operands = true;
+  int64_t l1 = 32 << 10, l2 = 1 << 20, l3 = 32 << 20;
+  int threads = 1;
+  std::vector<std::string> units; ///< dot instructions on values (find_lane_unit) that it has, the best first
+};
+
+/// Legal for every well-formed cone: lower(cone, default_schedule(cone, limits)) succeeds.
+Schedule default_schedule(const Cone& cone, const MachineLimits& limits);
+
+/// A schedule and what it lowers to, which choosing has to find out anyway.
+struct DefaultKernel {
+  Schedule schedule;
+  Result<Kernel> kernel;
+  std::vector<Decision> decisions = {}; ///< that led to it
+};
+/// With answers: the schedule that follows from them, where they lead to a legal one, else a simpler one.
+DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, const Answers& answers = {});
+
+} // namespace luminal::kernel

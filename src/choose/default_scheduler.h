@@ -1,0 +1,221 @@
+// choose/default_scheduler.h -- private: the state of default_schedule, shared by its files.
+#pragma once
+#include "choose/axis_use.h"
+#include "choose/decisions.h"
+#include "choose/default_schedule.h"
+
+namespace luminal::kernel {
+
+struct WindowedProduct; // choose_windows.h
+
+inline int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+/// full: stages share loops, large products are packed; separate: each stage has its own nest; bare: serial loops.
+enum class Ambition : uint8_t { full, separate, bare };
+
+class Chooser {
+public:
+  Chooser(const Cone& cone, const MachineLimits& limits, Decisions& decisions)
+      : original_(cone), nests_(cone), limits_(limits), decisions_(decisions) {}
+  Schedule run(Ambition ambition);
+  /// Instead of `run`: for at least so many rows, of the axis (choose_rows.cpp). Nothing where the cone is no product with turned weights.
+  struct ForRows {
+    Schedule schedule;
+    std::string axis;
+  };
+  std::optional<ForRows> many_rows(int64_t fewest);
+  /// Instead of `run`: for one row of the axis. Nothing where that is no other schedule.
+  std::optional<ForRows> one_row();
+  /// Instead of `run`: for fewer than `most` elements along the lanes of a tuple fold's tiles. Nothing where there are never so few.
+  std::optional<ForRows> few_lanes(int64_t most);
+
+private:
+  /// Adds a directive that is legal by construction; try_add: one that may be refused.
+  void add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers = {});
+  bool try_add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers = {});
+  std::pair<std::string, std::string> split(int s, const std::string& loop, int64_t factor);
+  const Stage& stage(int s) const { return nests_.cone.stages[size_t(s)]; }
+  const StageNest& nest(int s) const { return nests_.stages[size_t(s)]; }
+  int64_t trips(const StageLoop& l) const; // at most
+  int64_t ask(int s, const char* what, int64_t usual, std::vector<int64_t> options) {
+    return decisions_.ask(stage(s).name + "." + what, usual, std::move(options));
+  }
+  bool loop_reduces(int s, const StageLoop& l) const;
+
+  // Axes cut where the index expressions change (choose_pieces.cpp).
+  void cut_into_pieces();
+  bool worth_pieces(int s, const ConeAxis& axis, bool conditions_only) const;
+  bool one_body(int s, const ConeAxis& axis);
+  void units(bool copies = true);
+  bool copied_words(const std::string& name, const std::string& unit);
+  bool copies_words(int s) const;
+  void cascades();
+  // Tuple folds in tiles of their reduction (choose_cascade.cpp).
+  struct Tuple {
+    int stage = -1;
+    int reduced = -1, wide = -1, lanes = -1; // axes; wide: only some components have it
+    std::vector<int> common;                 // kept axes of all stages, but for the lanes'
+  };
+  struct TileLoops {
+    std::string blocks, vectors, lanes, tiles; // of the lanes' axis; of the reduced one
+  };
+  std::optional<Tuple> tuple() const;
+  std::vector<std::pair<std::string, std::vector<std::string>>> copies_for(const Tuple& tuple);
+  void finish_sums(const Tuple& tuple);
+  bool cascade_tiles();
+  struct WordProduct {
+    int axis = -1;       // of the words
+    bool copies = false; // the first stage copies the second operand
+    bool inside = false; // in the loops that all stages share
+  };
+  WordProduct product_in_words(const Tuple& tuple, const TileLoops& loops, int64_t vectors, bool enough);
+  struct Far {                       // what a stage touches in memory that no other block does
+    std::string stage, value, inner; // its loop for that
+    bool written = false;
+  };
+  Far tile_stage(int s, const Tuple& tuple, const TileLoops& loops, int64_t rows);
+  void tiles_ahead(const std::vector<Far>& far, const TileLoops& loops, int64_t rows);
+  void epilogues();
+  void windows();
+  bool frame(int s, const WindowedProduct& product, bool across);
+  bool images_inside(int s, const WindowedProduct& product, int64_t bytes);
+  bool framed(int s, const std::vector<std::string>& common);
+  bool lanes_by_copy(int s);
+  bool sums_rows(const WindowedProduct& product) const;
+  void whole_copy(const WindowedProduct& product);
+  static constexpr int64_t fewest_turned = 16; // rows that pay for turning what they share
+  bool turned_panels(int s, const std::vector<std::string>& common);
+  void keep_costly(); // what several stages would compute again and again
+  std::vector<std::string> common_loops();
+  void lanes_of_common(std::vector<std::string>& common);
+  void streams();
+  void sums_inside(int s);
+  std::pair<int64_t, int64_t> bytes_read(int s, int value, const std::string& loop);
+  std::string innermost(int s) const;
+  void ask_ahead(int s, int value, const std::vector<std::string>& loops, int64_t usual,
+                 std::vector<int64_t> options);
+  void read_ahead(const std::string& shared);
+  bool reads_fields(int s) const;
+  void stream_ahead(int s, const std::string& lanes, const std::vector<std::string>& reduced, bool row);
+
+  // ---- one stage (choose_loops.cpp, choose_tiles.cpp) ----
+  void loops(int s, const std::vector<std::string>& common);
+  void split_blocks(int s, const std::vector<std::string>& common);
+  void split_panels(int s);
+  void merge_neighbours(int s, const std::vector<std::string>& common = {});
+  std::optional<std::string> vector_loop(int s, const std::vector<std::string>& common);
+  bool dealt(int s, const std::vector<std::string>& common);
+  bool few_rows_turned(int s, const std::vector<std::string>& common);
+  bool turned(int s, const std::vector<std::string>& common);
+  // Large matrix products (choose_matmul.cpp).
+  bool matmul(int s, const std::vector<std::string>& common);
+  int64_t batches_ahead(int s, const std::vector<int>& values, const std::string& batch,
+                        const std::string& inner);
+  void next_batches(const std::string& batch);
+  std::vector<int> inputs_of(int s) const;
+  void results_ahead(int s, const std::string& tiles);
+  // sum of a product of two loads; one of them, the panels, lies side by side along n, the other does not move there
+  struct Product {
+    std::string m, n;
+    std::vector<std::string> depth;     // summed loops
+    std::vector<std::string> more_rows; // along which only the other operand moves
+    std::vector<std::string> outer;     // all other loops that are kept: batches
+    std::string panels; // the loop over the panels where the operand is made of them; n runs inside of one
+    int64_t rows = 0, columns = 0, deep = 1;
+    int value = -1, other = -1;         // the panels, the other operand
+    bool packable = false, open = true; // open: nothing happens to the finished sums
+    bool across = false;                // the results do not lie side by side along n
+    bool turned = false; // nor does the operand: its rows run along the sum, and it is turned as it is copied
+  };
+  std::vector<const Formula*> factors(int s) const;
+  std::optional<Product> product(int s, const std::vector<std::string>& common) const;
+  void tiles_ahead(int s, int value, const std::string& tiles, const std::string& inner);
+  void panels_ahead(int s, const Product& p, const std::string& panels, const std::string& depth);
+  void columns_apart();
+  bool columns_apart_tile(int s, const std::vector<std::string>& common);
+  static bool of_small(const Product& p); // matrices that the first caches hold
+  static double tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
+                          int64_t vectors, bool streamed = false);
+  bool tile_fits(int64_t rows, int64_t vectors) const;
+  std::pair<int64_t, int64_t> register_tile(int s, int64_t rows, int64_t columns, double parts_cost,
+                                            bool streamed);
+  // Products of many rows with weights whose rows run along the sum (choose_rows.cpp).
+  struct RowProduct {
+    int stage = -1;
+    int m = -1, n = -1, k = -1; // axes
+    int x = -1, w = -1;         // values; w: where the weight is read as it lies
+    bool plain = false;
+    std::vector<int64_t> blocks; // of the sum
+  };
+  std::optional<RowProduct> row_product(int s) const;
+  std::optional<std::string> row_panels(int64_t fewest);
+  struct Tile {
+    std::vector<std::string> unrolled; // in order
+    std::vector<std::string> jammed;
+    // Of a tile with rows on both sides: the rows of one side run over all tiles of the other while a block of those stays in the second cache.
+    std::string outer, inner, blocks;
+    std::string pieces;    // of the sum, outside of the rows that all go through one after the other
+    bool streamed = false; // what moves along `outer` comes from memory
+    std::string far;       // parts of the rows, far from each other, between which the sum goes to and fro
+    int64_t row_bytes = 0; // of what moves along them
+  };
+  static bool transcendental(const Formula& f);
+  int64_t vectors_at_once(int s, const std::string& loop, const std::vector<std::string>& common);
+  std::string split_lanes(int s, const std::string& loop, int64_t vectors = 1);
+  void scan_rows(int s, const std::vector<std::string>& common, Tile& tile);
+  Tile choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common);
+  bool reads_windows(int s) const;
+  void windows_ahead(int s, const std::string& lanes, const std::string& tiles, const std::string& inner);
+  struct Row { // a kept loop along which one operand of a fold does not move
+    std::string loop;
+    int64_t trips;
+    bool constant;
+    int64_t bytes = 0;     // of what moves along it
+    int64_t step = 0;      // bytes of that for each trip
+    int loads = 0;         // loads that move along it
+    bool vectors = false;  // one of them moves along the lanes as well
+    bool overlaps = false; // what it reads for one trip it reads in part for the next: windows
+    int64_t shared = 0;    // bytes of what does not move along it
+    int values = 0;        // whose elements move along it
+  };
+  std::vector<Row> rows_of(int s, const std::string& lanes, const std::vector<std::string>& common) const;
+  void dot_tile(int s, const std::string& lanes, std::vector<Row> rows, int64_t budget, Tile& tile);
+  void weight_tile(int s, const Row* other, const Row& vectors, int64_t budget, Tile& tile);
+  bool sum_in_pieces(int s, int64_t bytes, Tile& tile);
+  void to_and_fro(int s, const Tile& tile, std::vector<std::string>& kept, std::vector<std::string>& reduced);
+
+  // Sums over blocks of sums within blocks (choose_blocks.cpp).
+  struct BlockSums {
+    // Loops: of both stages, summed by the outer one, summed by the inner one.
+    std::vector<std::string> kept, blocks, within;
+    std::string lanes, rows; // rows: the other operand's; empty where there is one
+    int64_t steps = 1;       // of one block
+  };
+  std::optional<BlockSums> block_sums(int s) const;
+  void block_tiles(int s, BlockSums sums);
+  void blocks_ahead(int s, const BlockSums& sums, bool several_rows);
+
+  const Cone& original_;
+  Nests nests_;
+  MachineLimits limits_;
+  Decisions& decisions_;
+  Schedule schedule_;
+  Ambition ambition_ = Ambition::full;
+  bool windowed_ = false; // windows() made a copy
+  // of copies and their readers, by stage: the loops that they share
+  std::map<std::string, std::vector<std::string>> block_loops_;
+  // of pieces, by stage: the loops around the cut
+  std::map<std::string, std::vector<std::string>> piece_loops_;
+  std::set<std::string> joined_;      // pieces that run in the loops of the piece before
+  std::map<std::string, int> framed_; // products of panels with what frame() copied, and that value
+  // columns_apart() made the product, a copy, and the product of that: the axes of its rows and of the sum
+  std::vector<std::string> apart_;
+  std::set<std::string> batched_; // small products in the loops over all batches
+  int done_ = 0;                  // the last stage that matmul() scheduled
+  bool one_row_ = false;          // one_row() is running
+  std::string row_axis_;          // whose one row it found
+  std::string few_axis_;          // few_lanes() is running: the axis,
+  int64_t few_ = 0;               // and its elements at most
+};
+
+} // namespace luminal::kernel

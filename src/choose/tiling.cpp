@@ -1,0 +1,216 @@
+// choose/tiling.cpp -- the rate of a fold's inner loops, from its loop nest alone.
+#include "choose/tiling.h"
+#include "choose/axis_use.h"
+#include "cone/formula.h"
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace luminal::kernel {
+namespace {
+
+constexpr double most_trips = 1 << 20;
+constexpr double few_terms = 32; // of a sum
+
+double trips_of(Expr extent) {
+  if (extent.is_constant()) return double(extent.value());
+  const int64_t high = extent.range().high;
+  return high == unbounded_high ? most_trips : double(high);
+}
+
+class Judge {
+public:
+  Judge(const Nests& nests, const MachineLimits& limits) : nests_(nests), limits_(limits) {}
+
+  std::optional<TiledFold> fold(size_t s, const Component& fold) const {
+    const Stage& stage = nests_.cone.stages[s];
+    const StageNest& nest = nests_.stages[s];
+    TiledFold result;
+    result.stage = stage.name, result.points = 1;
+    for (int a : stage.axes) result.points *= trips_of(nests_.cone.axes[size_t(a)].extent);
+    if (result.points < fewest_points) return {};
+    std::vector<Load> loads = loads_of(stage, nest, fold);
+    double read = 0;
+    for (const Load& load : loads) read += load.elements;
+    result.reuse = result.points / std::max(read, 1.0);
+    if (loads.empty() || result.reuse < fewest_reads) return {};
+
+    const StageLoop* lanes = nullptr;
+    double sums = 1; // in the innermost body, whole vectors of them
+    std::vector<const StageLoop*> body;
+    for (const StageLoop& l : nest.loops) {
+      if (!l.symbol.is_symbol()) continue;
+      if (l.kind == LoopKind::vector) lanes = &l;
+      if (l.kind == LoopKind::unrolled) body.push_back(&l);
+    }
+    for (const StageLoop* l : body) sums *= trips_of(l->extent);
+    double filled = 1.0 / limits_.lanes;
+    if (lanes) {
+      const double n = trips_of(lanes->extent), unit = limits_.lanes;
+      filled = n / (std::ceil(n / unit) * unit);
+      sums *= std::ceil(n / unit);
+    }
+    double brought = 0;
+    const Load* worst = nullptr;
+    double most = 0;
+    for (const Load& load : loads) {
+      double times = 1;
+      for (const StageLoop* l : body)
+        if (load.along(l->symbol)) times *= trips_of(l->extent);
+      if (lanes && load.along(lanes->symbol)) {
+        const Step step = load.step(nests_.cone, lanes->symbol);
+        const double vectors = std::ceil(trips_of(lanes->extent) / limits_.lanes);
+        times *= vectors * (step == Step::contiguous ? slower_caches(nest, load)
+                            : step == Step::near     ? 4
+                                                     : limits_.lanes);
+      }
+      brought += times;
+      if (times > most) most = times, worst = &load;
+    }
+    // Two multiply-adds and two loads begin in a cycle, and a multiply-add takes four. Sums of few terms do not wait for those before them.
+    double terms = 1;
+    for (int a : stage.axes)
+      if (std::ranges::find(fold.axes, a) == fold.axes.end())
+        terms *= trips_of(nests_.cone.axes[size_t(a)].extent);
+    const double by_loads = std::min(1.0, sums / brought),
+                 by_chains = terms <= few_terms ? 1 : std::min(1.0, sums / 8);
+    result.rate = filled * std::min(by_loads, by_chains);
+    if (!lanes)
+      result.limit = "its loops have no lanes";
+    else if (filled <= std::min(by_loads, by_chains))
+      result.limit = fmt::format("{} of {} lanes are filled", trips_of(lanes->extent), limits_.lanes);
+    else if (by_loads < by_chains)
+      result.limit = fmt::format("{} loads for {} multiply-adds, most of {}", brought, sums,
+                                 nests_.cone.values[size_t(worst->value)].name);
+    else
+      result.limit = fmt::format("{} sums at once", sums);
+    return result;
+  }
+
+private:
+  struct Load {
+    int value;
+    std::vector<Expr> index; // over loops
+    double elements = 1;
+    bool along(Expr symbol) const {
+      return std::ranges::any_of(index, [&](Expr e) { return depends_on(e, symbol); });
+    }
+    Step step(const Cone& cone, Expr symbol) const { return step_of(cone, value, index, symbol); }
+  };
+
+  /// Loads of the first cache in whose time a vector comes that was read before: what passes by between two reads of an element pushes it out of the caches that do
+  /// not hold all of that.
+  double slower_caches(const StageNest& nest, const Load& load) const {
+    double bytes = std::max(1, bits(nests_.cone.values[size_t(load.value)].dtype) / 8);
+    for (size_t i = nest.loops.size(); i-- > 0;) {
+      const StageLoop& l = nest.loops[i];
+      if (!l.symbol.is_symbol()) continue;
+      if (load.along(l.symbol))
+        bytes *= trips_of(l.extent);
+      else if (l.kind != LoopKind::unrolled && l.kind != LoopKind::vector && trips_of(l.extent) > 1)
+        break;
+    }
+    return bytes <= double(limits_.l1) ? 1 : bytes <= double(limits_.l2) ? 2 : 4;
+  }
+
+  std::vector<Load> loads_of(const Stage& stage, const StageNest& nest, const Component& fold) const {
+    std::vector<Load> loads;
+    visit(fold.body, [&](const Formula& f) {
+      if (f.kind != FormulaKind::load || f.index.empty()) return;
+      Load load{f.value, over_loops(nest, f.index)};
+      if (std::ranges::any_of(loads,
+                              [&](const Load& l) { return l.value == load.value && l.index == load.index; }))
+        return;
+      for (int a : stage.axes) {
+        const ConeAxis& axis = nests_.cone.axes[size_t(a)];
+        if (std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, axis.symbol); }))
+          load.elements *= trips_of(axis.extent);
+      }
+      double stored = 1;
+      for (Expr extent : nests_.cone.values[size_t(f.value)].shape) stored *= trips_of(extent);
+      load.elements = std::min(load.elements, std::max(1.0, stored));
+      loads.push_back(std::move(load));
+    });
+    return loads;
+  }
+
+  const Nests& nests_;
+  const MachineLimits& limits_;
+};
+
+} // namespace
+
+std::vector<TiledFold> tiled_folds(const Cone& cone, const Schedule& schedule, const MachineLimits& limits) {
+  std::vector<TiledFold> folds;
+  try {
+    const Nests nests = apply(cone, versions_of(cone, schedule).back().schedule);
+    const Judge judge(nests, limits);
+    for (size_t s = 0; s < nests.cone.stages.size(); s++)
+      for (const Component& c : nests.cone.stages[s].components)
+        if (c.kind == ComponentKind::fold)
+          if (auto fold = judge.fold(s, c)) folds.push_back(std::move(*fold));
+  } catch (const ScheduleFailure&) { // it does not lower either
+  }
+  return folds;
+}
+
+double copied_one_by_one(const Cone& cone, const Schedule& schedule) {
+  double copied = 0;
+  try {
+    const Nests nests = apply(cone, versions_of(cone, schedule).back().schedule);
+    for (size_t s = 0; s < nests.cone.stages.size(); s++) {
+      const Stage& stage = nests.cone.stages[s];
+      const bool copies = std::ranges::all_of(stage.components, [&](const Component& c) {
+        return c.kind == ComponentKind::map && c.out >= 0 &&
+               nests.cone.values[size_t(c.out)].role == ValueRole::interior;
+      });
+      if (!copies) continue;
+      double points = 1;
+      for (int a : stage.axes) points *= trips_of(nests.cone.axes[size_t(a)].extent);
+      // Along the lanes, or along a loop that is written out: squares are transposed in registers.
+      bool vectors = false, lanes = false;
+      for (const StageLoop& l : nests.stages[s].loops) {
+        if (l.kind != LoopKind::vector && l.kind != LoopKind::unrolled) continue;
+        const AxisUse use = use_along(nests, int(s), l.symbol);
+        lanes |= l.kind == LoopKind::vector;
+        vectors |= l.kind == LoopKind::vector ? use.strided + use.irregular == 0 : use.contiguous > 0;
+      }
+      vectors = vectors && lanes;
+      if (!vectors) copied += points;
+    }
+  } catch (const ScheduleFailure&) { // it does not lower either
+  }
+  return copied;
+}
+
+double functions_one_by_one(const Cone& cone, const Schedule& schedule) {
+  double computed = 0;
+  try {
+    const Nests nests = apply(cone, versions_of(cone, schedule).back().schedule);
+    for (size_t s = 0; s < nests.cone.stages.size(); s++) {
+      const Stage& stage = nests.cone.stages[s];
+      const StageNest& nest = nests.stages[s];
+      for (const Component& c : stage.components) {
+        if (c.kind != ComponentKind::map) continue;
+        double functions = 0, points = 1;
+        visit(c.body, [&](const Formula& f) {
+          functions += f.kind == FormulaKind::op && f.user_op.empty() && row(f.op).ulp > 0.5;
+        });
+        if (functions == 0) continue;
+        bool lanes = false;
+        for (int a : c.axes) {
+          const ConeAxis& axis = nests.cone.axes[size_t(a)];
+          points *= trips_of(axis.extent);
+          lanes = lanes || std::ranges::any_of(nest.loops, [&](const StageLoop& l) {
+                    return l.kind == LoopKind::vector && depends_on_loop(nest, axis.symbol, l);
+                  });
+        }
+        if (!lanes) computed += points * functions;
+      }
+    }
+  } catch (const ScheduleFailure&) { // it does not lower either
+  }
+  return computed;
+}
+
+} // namespace luminal::kernel

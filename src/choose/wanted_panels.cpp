@@ -1,0 +1,147 @@
+// choose/wanted_panels.cpp -- which constant operands of products had better lie in panels.
+#include "choose/wanted_panels.h"
+#include "choose/choose_windows.h"
+#include "cone/formula.h"
+#include "cone/layout.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+namespace {
+
+/// A product as the wish sees it: along n only the constant moves, along `rows` only the other operand.
+struct Shape {
+  int dim = -1;
+  int64_t n = 1, rows = 1, depth = 1;
+  int64_t run = 1;    ///< results side by side, along which only the other operand moves
+  bool beside = true; ///< results lie side by side along n
+};
+
+std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& w, const Formula& x) {
+  const ConeValue& value = cone.values[size_t(w.value)];
+  if (value.role != ValueRole::input || value.dtype != w.dtype || !is_float(w.dtype) || bits(w.dtype) > 32 ||
+      !is_float(x.dtype) || bits(x.dtype) > 32 || !w.guard.is_constant(1) || !value.layout.empty())
+    return {};
+  const auto moves = [](const Formula& f, Expr axis) {
+    return std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, axis); });
+  };
+  Shape shape;
+  size_t read = 0;
+  const std::vector<int> reduced = reduced_axes(st);
+  const Component* last = nullptr;
+  for (auto& c : st.components)
+    if (c.out >= 0) last = &c;
+  if (!last) return {};
+  for (int a : st.axes) {
+    const ConeAxis& axis = cone.axes[size_t(a)];
+    if (!axis.symbol.is_symbol()) continue;
+    if (!axis.extent.is_constant()) return {};
+    const int64_t extent = axis.extent.value();
+    const bool sums = std::ranges::find(reduced, a) != reduced.end();
+    if (moves(w, axis.symbol)) {
+      // One whole dimension for each axis.
+      const auto d = std::ranges::find(w.index, axis.symbol);
+      if (d == w.index.end() || !value.shape[size_t(d - w.index.begin())].is_constant(extent)) return {};
+      read++;
+      if (sums != moves(x, axis.symbol)) return {};
+      if (sums)
+        shape.depth *= extent;
+      else if (shape.dim >= 0)
+        return {};
+      else {
+        shape.dim = int(d - w.index.begin());
+        shape.n = extent;
+        shape.beside = step_of(cone, last->out, last->index, axis.symbol) == Step::contiguous;
+      }
+    } else if (sums)
+      return {};
+    else
+      shape.rows *= extent;
+  }
+  if (shape.dim < 0) return {};
+  for (size_t d = 0; d < w.index.size(); d++)
+    if (w.index[d].is_constant(0) && value.shape[d].is_constant(1)) read++;
+  if (read != w.index.size()) return {};
+  // How far results lie side by side along the axes of the other operand.
+  for (int64_t at = 1;;) {
+    bool more = false;
+    for (int a : last->axes) {
+      const ConeAxis& axis = cone.axes[size_t(a)];
+      if (!axis.symbol.is_symbol() || moves(w, axis.symbol)) continue;
+      const Expr offset = layout_offset(cone.values[size_t(last->out)], last->index);
+      const auto step = coefficient_of(offset, axis.symbol);
+      if (!step || !step->is_constant(at)) continue;
+      at *= axis.extent.value();
+      more = true;
+    }
+    shape.run = at;
+    if (!more) break;
+  }
+  return shape;
+}
+
+} // namespace
+
+int64_t few_rows_tile(int64_t rows, bool narrow) { return rows > 6 && narrow ? 4 : rows < 16 ? rows : 0; }
+
+std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limits) {
+  std::vector<PanelWish> wishes;
+  for (const Stage& st : cone.stages) {
+    if (st.monoid || !st.domain.is_constant(1)) continue;
+    int folds = 0;
+    for (auto& c : st.components) folds += c.kind == ComponentKind::fold;
+    if (folds != 1 || st.components[0].kind != ComponentKind::fold || st.components[0].op != Op::add)
+      continue;
+    std::vector<const Formula*> loads;
+    visit(st.components[0].body, [&](const Formula& f) {
+      if (f.kind == FormulaKind::load) loads.push_back(&f);
+    });
+    if (loads.size() != 2) continue;
+    for (int i : {0, 1}) {
+      const Formula &w = *loads[size_t(i)], &x = *loads[size_t(1 - i)];
+      const auto p = shape_of(cone, st, w, x);
+      const int64_t lanes = limits.lanes;
+      if (!p) continue;
+      const auto windows = p->beside ? std::nullopt : windowed_product(cone, st);
+      const bool widened = bits(w.dtype) < 32 && windows && windows->window;
+      if (x.dtype != DType::f32 && !widened) continue;
+      // What is used few times is read once, as it lies; small things are in reach anyhow.
+      const int64_t bytes = p->n * p->depth * (widened ? 4 : bits(w.dtype) / 8);
+      if (p->rows < 4 || p->depth < 16 || p->n < lanes || bytes <= limits.l1) continue;
+      // Few rows: panels as wide as they all fit beside, so that they pass by once; worth it where they come from memory. Narrow weights are unpacked for each
+      // tile of rows: from some dozens on they are unpacked once (for_many_rows).
+      const bool narrow = bits(w.dtype) < 32 && !widened, few = p->rows < 16 || narrow;
+      if (few && (bytes <= limits.l2 || !p->beside || p->rows > 48)) continue;
+      bool framed = false;
+      if (!p->beside) {
+        // Lanes along n although the results do not lie so: a tile is turned over as it is written, half a step for each element.
+        double there = share_of(p->run, lanes);
+        if (windows && windows->uses >= 16 && (windows->window || windows->step == Step::near)) {
+          const WindowWays ways = window_ways(*windows, limits);
+          there = std::max(ways.framed, ways.copied);
+          framed = windows->w == &w && takes_frame(cone, *windows);
+        }
+        const double here = share_of(p->n, lanes) / (1 + 0.5 * double(lanes) / double(p->depth));
+        if (here < there + 0.02) continue;
+      }
+      const bool many_registers = limits.vector_registers >= 32;
+      int64_t columns = (many_registers ? 4 : 2) * lanes;
+      if (many_registers && p->n % columns && p->n % (3 * lanes) == 0)
+        columns = 3 * lanes; // none is half empty
+      while (columns > lanes && columns / 2 >= p->n) columns /= 2;
+      // Windows pass all of a panel for each tile of a row: from the second cache.
+      if (framed && columns > 2 * lanes && p->depth * columns * 4 > limits.l2 * 5 / 8) columns = 2 * lanes;
+      const int64_t tile_rows = few_rows_tile(p->rows, narrow);
+      while (columns > lanes && (tile_rows + 1) * (columns / lanes) + 1 > limits.vector_registers)
+        columns = columns > 2 * lanes ? 2 * lanes : lanes;
+      if (std::ranges::none_of(wishes, [&](auto& wish) { return wish.value == w.value; }))
+        // (Of what comes from memory for few results no line is passed over: in one piece it comes faster.)
+        wishes.push_back({w.value, p->dim, columns,
+                          framed && (bytes <= limits.l2 || p->rows >= 128) ? st.components[0].out : -1,
+                          widened});
+      break;
+    }
+  }
+  return wishes;
+}
+
+} // namespace luminal::kernel

@@ -1,0 +1,161 @@
+// codegen/cpu_target.cpp -- what the processor is and can do, as LLVM knows it.
+#include "base/hash.h"
+#include "codegen/llvm_target.h"
+#include <fmt/format.h>
+#include <llvm/ADT/StringMap.h>
+#include <llvm/MC/MCSubtargetInfo.h>
+#include <llvm/Support/TargetSelect.h>
+#include <map>
+#include <mutex>
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/prctl.h>
+#endif
+
+namespace luminal::codegen {
+namespace {
+
+void initialise() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeAllTargetInfos();
+    llvm::InitializeAllTargets();
+    llvm::InitializeAllTargetMCs();
+    llvm::InitializeAllAsmPrinters();
+    llvm::InitializeAllAsmParsers();
+  });
+}
+
+std::string architecture_of(std::string_view cpu) {
+  for (std::string_view arm : {"neoverse", "apple", "cortex", "ampere", "a64fx", "oryon", "grace"})
+    if (cpu.starts_with(arm)) return "aarch64";
+  return "x86_64";
+}
+
+/// The width of the scalable vectors of a processor, which its features do not tell: this machine's as the system says, another's by its name.
+int sve_bits(std::string_view cpu, bool host) {
+#if defined(__aarch64__) && defined(__linux__)
+  if (const int bytes = host ? prctl(PR_SVE_GET_VL) : -1; bytes > 0) return 8 * (bytes & PR_SVE_VL_LEN_MASK);
+#endif
+  if (host) return 128;
+  return cpu == "a64fx" ? 512 : cpu == "neoverse-v1" || cpu == "neoverse-512tvb" ? 256 : 128;
+}
+
+/// Fills in what follows from the features.
+template <class Has> Result<CpuTarget> complete(CpuTarget t, bool host, Has has) {
+  if (t.triple.starts_with("x86_64")) {
+    bool wide = has("avx512f") && has("avx512vl") && has("avx512bw") && has("avx512dq");
+    t.vector_bits = wide ? 512 : has("avx2") ? 256 : 128;
+    t.vector_registers = wide ? 32 : 16;
+    t.masked_memory = wide;
+    t.fma = has("fma") && has("avx2") && has("f16c");
+    t.f16_convert = has("f16c");
+    t.bf16_dot = wide && has("avx512bf16");
+    t.int8_dot = wide && has("avx512vnni");
+    t.scalef = wide;
+  } else if (t.triple.starts_with("aarch64") || t.triple.starts_with("arm64")) {
+    t.sve = has("sve");
+    t.vector_bits = t.sve ? sve_bits(t.cpu, host) : 128;
+    t.masked_memory = t.sve;
+    t.vector_registers = 32;
+    t.fma = true;
+    t.f16_convert = true;
+    t.bf16_dot = has("bf16");
+    t.int8_dot = has("dotprod");
+  } else {
+    return Failure{fmt::format("no code is made for {}", t.triple)};
+  }
+  return t;
+}
+
+} // namespace
+
+Result<std::unique_ptr<llvm::TargetMachine>> make_target_machine(const CpuTarget& target, int level) {
+  initialise();
+  std::string error;
+  const llvm::Target* found = llvm::TargetRegistry::lookupTarget(target.triple, error);
+  if (!found) return Failure{fmt::format("this LLVM makes no code for {}: {}", target.triple, error)};
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion =
+      llvm::FPOpFusion::Strict; // a product and a sum are contracted where the loop IR says so
+#if LLVM_VERSION_MAJOR >= 18
+  auto effort = static_cast<llvm::CodeGenOptLevel>(level);
+#else
+  auto effort = static_cast<llvm::CodeGenOpt::Level>(level);
+#endif
+#if LLVM_VERSION_MAJOR >= 21
+  llvm::Triple triple(target.triple);
+#else
+  const std::string& triple = target.triple;
+#endif
+  std::unique_ptr<llvm::TargetMachine> machine(found->createTargetMachine(
+      triple, target.cpu, target.features, options, llvm::Reloc::PIC_, {}, effort));
+  if (!machine) return Failure{fmt::format("LLVM has no code generator for {}", target.triple)};
+  return machine;
+}
+
+const CpuTarget& CpuTarget::host() {
+  static const CpuTarget host = [] {
+    CpuTarget t;
+    t.triple = llvm::sys::getProcessTriple();
+    t.cpu = llvm::sys::getHostCPUName().str();
+#if LLVM_VERSION_MAJOR >= 19
+    auto features = llvm::sys::getHostCPUFeatures();
+#else
+    llvm::StringMap<bool> features;
+    llvm::sys::getHostCPUFeatures(features);
+#endif
+    std::map<std::string, bool> ordered; // the order of a StringMap follows its hashes
+    for (const auto& f : features) ordered[f.first().str()] = f.second;
+    for (const auto& [name, present] : ordered)
+      t.features += (t.features.empty() ? "" : ",") + std::string(present ? "+" : "-") + name;
+    // The features as the system tells them: no part of the compiler is started for a program whose code is on disk.
+    return complete(t, true, [&](const char* name) { return ordered.contains(name) && ordered.at(name); })
+        .value();
+  }();
+  return host;
+}
+
+Result<CpuTarget> CpuTarget::named(std::string_view cpu) {
+  CpuTarget t;
+  std::string host_triple = llvm::sys::getProcessTriple();
+  const std::string system = host_triple.substr(host_triple.find('-'));
+  t.triple = architecture_of(cpu) + system;
+  t.cpu = cpu;
+  if (cpu == "aarch64" || cpu == "aarch64-neon") { // what every one of them has
+    t.triple = "aarch64" + system;
+    t.cpu = "generic";
+  }
+  CpuTarget any = t;
+  any.cpu = "generic"; // a machine of a processor that LLVM does not know would say so on stderr
+  auto known = make_target_machine(any, 2);
+  if (!known) return known.failure();
+  if (!(*known)->getMCSubtargetInfo()->isCPUStringValid(t.cpu))
+    return Failure{fmt::format("LLVM {} does not know the processor {}", llvm_version(), t.cpu)};
+  auto machine = make_target_machine(t, 2);
+  if (!machine) return machine.failure();
+  const llvm::MCSubtargetInfo& info = *(*machine)->getMCSubtargetInfo();
+  return complete(std::move(t), false,
+                  [&](const char* name) { return info.checkFeatures(std::string("+") + name); });
+}
+
+uint64_t CpuTarget::hash() const {
+  Hasher h;
+  h.add(triple).add(cpu).add(features).add(vector_bits).add(vector_registers);
+  h.add(masked_memory).add(sve).add(fma).add(f16_convert).add(bf16_dot).add(int8_dot).add(scalef);
+  return h.value64();
+}
+
+std::vector<std::string> CpuTarget::dot_units() const {
+  std::vector<std::string> units;
+  const bool arm = triple.starts_with("aarch64") || triple.starts_with("arm64");
+  if (bf16_dot) units.push_back(arm ? "arm.bfdot" : "avx512.dpbf16");
+  if (arm && int8_dot) units.push_back("arm.sdot");
+  units.push_back("vnni.dpbusd"); // where it is absent, words are still cheaper than single bytes
+  return units;
+}
+
+uint64_t CodegenOptions::hash() const { return Hasher().add(level).add(transpose).value64(); }
+
+std::string llvm_version() { return LLVM_VERSION_STRING; }
+
+} // namespace luminal::codegen

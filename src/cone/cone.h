@@ -1,0 +1,161 @@
+// cone/cone.h -- what one kernel computes, before anyone says how: stages (folds and maps over named axes)
+// from stored values to stored values.
+//
+// Every index is an Expr over axis symbols, dimension symbols and hole symbols; every element is a Formula.
+// Views are substituted away, maps are inlined at their readers, each fold is a stage whose result is an
+// interior value. Axes are shared between stages wherever one reads the other at plain axes, so that a
+// schedule can put one inside the loops of the other.
+#pragma once
+#include "base/result.h"
+#include "ir/term.h"
+#include <set>
+#include <span>
+
+namespace luminal::kernel {
+
+/// symbol ranges over 0 .. extent-1. Names are unique in the cone.
+struct ConeAxis {
+  std::string name;
+  Expr extent;
+  Expr symbol;
+};
+
+// ---- formulas: one element as a function of the axes ----
+enum class FormulaKind : uint8_t {
+  constant,
+  load,  // value `value` at `index`, one Expr for each of its dimensions; a dtype other than the value's: the
+         // bytes from that element on (bitcast views of raw blocks)
+  index, // the integer (or condition) index[0] as a value
+  op,
+  cast,
+  bitcast,   // same width
+  component, // result of an earlier component of the same stage: in an `after` component the finished fold
+};
+struct Formula;
+using FormulaRef = std::shared_ptr<const Formula>;
+struct Formula {
+  FormulaKind kind;
+  DType dtype = DType::f32;
+  Op op{};
+  double constant = 0;
+  int value = -1; // load: number of the cone value
+  int component = -1;
+  std::vector<Expr> index; // load, index
+  Expr guard = 1;          // load: 0 where this does not hold, and the index may lie anywhere there
+  std::vector<FormulaRef> args;
+  std::string user_op; // op: name of a registered row, else empty
+  // Where an inlined map of the graph begins: the node's name, and the element that is read. Facts for
+  // `materialize`.
+  std::string origin;
+  std::vector<Expr> at;
+};
+
+// ---- values ----
+enum class ValueRole : uint8_t {
+  input,    // stored before: function input, constant, or a value of another kernel
+  output,   // a root; written in full
+  inout,    // a root that is a scatter into `base`, in place: the caller binds the buffer of `base`
+  interior, // scratch of this kernel
+};
+/// One storage dimension: (axis dimension `dim` div `div`) mod `mod` (0: no mod), rows padded by `pad`
+/// elements.
+struct LayoutDim {
+  int dim = 0;
+  int64_t div = 1, mod = 0, pad = 0;
+  bool operator==(const LayoutDim&) const = default;
+};
+/// Outermost first. Empty: row major in the order of the dimensions.
+using Layout = std::vector<LayoutDim>;
+
+struct ConeValue {
+  std::string name; // unique in the cone; also the name of the kernel's buffer
+  DType dtype = DType::f32;
+  std::vector<Expr> shape;
+  std::vector<int> axes; // of the stage that writes it: the axis of each dimension, -1 where it is not plain;
+                         // empty for inputs
+  ValueRole role = ValueRole::input;
+  NodeId origin =
+      0; // the node whose result it is: a stored node, a constant or a root (for a fold: the fold itself)
+  int result = 0;  // number of the origin's result
+  NodeId base = 0; // inout: the node whose storage is updated
+  Layout layout;
+};
+
+// ---- stages ----
+enum class ComponentKind : uint8_t {
+  map,    // out[index] = body at every point of the stage's axes (of `axes`, where `after` is set)
+  fold,   // out[index] = op over the axes that are not in `axes`
+  scan,   // every prefix along the stage's scan axis
+  update, // out[index] = op(out[index], body), or body where `set`; in row-major order of the stage's ordered
+          // axes
+};
+struct Component {
+  ComponentKind kind = ComponentKind::map;
+  Op op = Op::add;
+  DType dtype = DType::f32; // accumulation type of a fold, the type of a map
+  int out = -1;             // value that is written, or -1: read by later components only
+  std::vector<Expr> index;  // where, over the stage's axes
+  std::vector<int> axes;    // axes that the result depends on, ascending
+  FormulaRef body;
+  FormulaRef init;    // fold: starts from this, not from the identity
+  bool after = false; // map: runs once for each result of the stage's folds, when they are finished
+  bool set = false;   // update
+};
+struct Stage {
+  std::string name; // unique in the cone
+  std::vector<int> axes;
+  std::vector<Component> components;
+  Expr domain = 1; // folds, updates: only points where it holds take part; maps: only these are read
+  Expr needed = 1; // results that no reader asks for need not be made
+  /// A tuple whose components read each other: the transforms of components 0 .. size-1 (which are the first
+  /// ones of the stage).
+  std::optional<Monoid> monoid;
+  std::vector<int> ordered; // axes whose loops keep their row-major order and are not dealt out (duplicates
+                            // of a scatter, scans)
+  bool scan_exclusive = false, scan_reverse = false;
+  int scan_axis = -1;
+  int pieces = 0; // stages of one number above 0 write different parts of the same values
+};
+
+/// An integer read from memory that takes part in index maps: symbol (its range is a fact) = value, clamped
+/// to that range.
+struct ConeHole {
+  Expr symbol;
+  FormulaRef value;
+};
+
+struct Cone {
+  std::string name;
+  std::vector<ConeAxis> axes;
+  std::vector<ConeValue> values;
+  std::vector<Stage> stages; // producers before consumers
+  std::vector<ConeHole> holes;
+  std::vector<Expr> symbols; // dimension symbols that occur, by name
+};
+
+struct ConeOptions {
+  std::string name = "kernel";
+  bool in_place = false; // scatter roots update the storage of their base; else the base is copied first
+};
+
+/// The kernel that computes `roots` (single-valued nodes, `get`s of folds and scans among them) from what is
+/// stored: function inputs, constants, and `stored`, which are read and not computed (roots are computed wherever they are listed). Fails where the cone would
+/// hold a node that is a kernel of its own (sort, loop, call, cond, host, custom, collective, fence, a
+/// scatter that is no root).
+Result<Cone> build_cone(const Function& function, std::span<const NodeId> roots,
+                        const std::set<NodeId>& stored, const ConeOptions& options = {});
+
+/// Its nodes, ascending, with those that it reads.
+std::vector<NodeId> cone_nodes(const Function& function, std::span<const NodeId> roots,
+                               const std::set<NodeId>& stored);
+
+/// Nodes that end a cone: they are never computed inside one.
+bool is_kernel_boundary(const Node& node);
+
+// ---- for people and tests ----
+std::string to_string(const Cone& cone);
+std::string to_string(const Cone& cone, const Formula& formula);
+/// Mistakes, in order; empty when the cone is well formed.
+std::vector<std::string> verify(const Cone& cone);
+
+} // namespace luminal::kernel

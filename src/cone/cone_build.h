@@ -1,0 +1,110 @@
+// cone/cone_build.h -- private: the state of build_cone, shared by its files.
+#pragma once
+#include "cone/cone.h"
+#include "cone/formula.h"
+
+namespace luminal::kernel {
+
+/// Axes that may still turn out to be one: a union-find whose classes hold at most one axis of each stage.
+class AxisPool {
+public:
+  /// `name` empty: none was given.
+  int add(std::string name, Expr extent, int stage);
+  Expr symbol(int axis) const { return entries_[axis].symbol; }
+  Expr extent(int axis) const { return entries_[axis].extent; }
+  std::optional<int> find_symbol(Expr symbol) const;
+  /// Makes two axes one where their extents are equal and no stage has both.
+  bool unite(int a, int b);
+  int representative(int axis) const;
+  int size() const { return int(entries_.size()); }
+  const std::string& name(int representative) const { return entries_[representative].name; }
+
+private:
+  struct Entry {
+    std::string name;
+    Expr extent, symbol;
+    mutable int parent;
+    std::set<int> stages;
+  };
+  std::vector<Entry> entries_;
+  ExprMap<int> by_symbol_;
+};
+
+/// Thrown inside build_cone and caught by it.
+struct ConeFailure {
+  std::string text;
+};
+
+class ConeBuilder {
+public:
+  ConeBuilder(const Function& function, std::span<const NodeId> roots, const std::set<NodeId>& stored,
+              const ConeOptions& options)
+      : function_(function), roots_(roots), stored_(stored), options_(options),
+        inside_(cone_nodes(function, roots, stored)) {}
+  Cone build();
+
+private:
+  using Index = std::vector<Expr>;
+  // ---- demand: one element of a node at index expressions ----
+  FormulaRef read(NodeId node, const Index& at);
+  FormulaRef compute(NodeId node, const Index& at);
+  FormulaRef named_view(NodeId node, const Index& at);
+  FormulaRef read_view(const Node& node, const Index& at);
+  FormulaRef read_bitcast(const Node& node, const Index& at);
+  FormulaRef read_random(const Node& node, const Index& at);
+  FormulaRef read_result(NodeId tuple, int result, const Index& at);
+  FormulaRef read_stored(NodeId node, const Index& at);
+  /// The holes of a view, scatter or fold: their symbols -> expressions; `valid` is and-ed with what the policy `fill` asks for.
+  ExprMap<Expr> open_holes(const Node& node, const std::vector<Hole>& holes, const Index& at,
+                           FormulaRef& valid);
+  bool is_read(NodeId node) const; // stored, an input, or a dense constant
+  bool reads_memory_only(NodeId node, int depth = 0);
+  std::map<NodeId, bool> memory_only_;
+
+  // ---- stages ----
+  struct FoldStage {
+    int stage = -1;
+    std::vector<int> axes;   // pool axis of each axis of the space, -1 where its extent is 1
+    std::vector<int> values; // of each component
+  };
+  FoldStage& fold_stage(NodeId node);
+  FoldStage& scan_stage(NodeId node);
+  void root_stage(NodeId root);
+  void scatter_root(NodeId root);
+  int open_stage(std::string name);
+  std::vector<std::string> names_of_axes(NodeId node) const;
+  /// Axes of a new stage for these extents; `symbols` gets their symbols (0 for an extent of 1).
+  std::vector<int> open_axes(int stage, const std::vector<Expr>& extents,
+                             const std::vector<std::string>& names, Index& symbols);
+  int add_value(ConeValue value);
+  int value_of_stored(NodeId node);
+  std::string unique_name(std::string wish); // of values, axes and holes
+  std::string unique_stage_name(std::string wish);
+  std::string node_name(NodeId node, std::string_view fallback) const;
+  bool is_root(NodeId node) const;
+  std::optional<NodeId> get_of(NodeId tuple, int result) const; // the node that reads a component
+  void finish();
+  [[noreturn]] void fail(NodeId node, const std::string& why) const;
+
+  const Function& function_;
+  std::span<const NodeId> roots_;
+  const std::set<NodeId>& stored_;
+  const ConeOptions& options_;
+  const std::vector<NodeId> inside_;
+  Cone cone_;
+  AxisPool pool_;
+  std::vector<Stage> open_; // by stage number; axes are pool axes
+  std::vector<int> order_;  // stages in order of completion
+  std::set<std::string> names_, stage_names_;
+  std::map<NodeId, FoldStage> folds_;
+  std::map<NodeId, int> stored_values_;
+  std::map<NodeId, int> root_values_;
+  std::map<NodeId, std::vector<int>> root_axes_;       // pool axes of roots that are maps
+  std::vector<std::pair<NodeId, Index>> root_demands_; // where other stages compute them, too
+  std::map<std::pair<NodeId, std::vector<uint32_t>>, FormulaRef> memo_;
+  std::map<std::pair<NodeId, std::vector<uint32_t>>, Expr> hole_memo_;
+  int depth_ = 0;
+  Expr under_ = 1; // stored values are read only where this holds: they may have no elements elsewhere
+};
+
+} // namespace luminal::kernel

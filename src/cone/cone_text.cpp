@@ -1,0 +1,171 @@
+// cone/cone_text.cpp -- cones as text, and what makes one well formed.
+#include "base/text_reader.h"
+#include "cone/cone.h"
+#include "cone/formula.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+
+namespace luminal::kernel {
+namespace {
+
+std::string list(const std::vector<Expr>& exprs) {
+  std::string s;
+  for (Expr e : exprs) s += (s.empty() ? "" : ", ") + luminal::to_string(e);
+  return s;
+}
+
+std::string_view role_name(ValueRole role) {
+  static constexpr std::string_view names[] = {"in", "out", "inout", "interior"};
+  return names[int(role)];
+}
+
+std::string_view component_name(ComponentKind kind) {
+  static constexpr std::string_view names[] = {"map", "fold", "scan", "update"};
+  return names[int(kind)];
+}
+
+} // namespace
+
+namespace {
+
+/// A formula is a graph: what has several users is written once, "#0:sqrt(x)", and named from then on.
+class FormulaText {
+public:
+  FormulaText(const Cone& cone, const Formula& formula) : cone_(cone) { count(formula); }
+
+  std::string operator()(const Formula& f) {
+    auto shared = uses_.find(&f);
+    if (f.args.empty() || shared == uses_.end() || shared->second < 2) return whole(f);
+    auto [known, first] = numbers_.try_emplace(&f, int(numbers_.size()));
+    const std::string number = fmt::format("#{}", known->second);
+    return first ? fmt::format("{}:{}", number, whole(f)) : number;
+  }
+
+private:
+  void count(const Formula& f) {
+    if (uses_[&f]++ > 0) return;
+    for (auto& a : f.args) count(*a);
+  }
+
+  std::string whole(const Formula& f) {
+    auto arg = [&](int i) { return (*this)(*f.args[size_t(i)]); };
+    switch (f.kind) {
+    case FormulaKind::constant: return float_text(f.constant);
+    case FormulaKind::load: {
+      const ConeValue& v = cone_.values[size_t(f.value)];
+      return v.name + (f.dtype != v.dtype ? fmt::format(".{}", luminal::to_string(f.dtype)) : "") + "[" +
+             list(f.index) + (f.guard.is_constant(1) ? "" : " where " + luminal::to_string(f.guard)) + "]";
+    }
+    case FormulaKind::index:
+      return fmt::format("{}({})", luminal::to_string(f.dtype), luminal::to_string(f.index[0]));
+    case FormulaKind::component: return "$" + std::to_string(f.component);
+    case FormulaKind::cast: return fmt::format("cast<{}>({})", luminal::to_string(f.dtype), arg(0));
+    case FormulaKind::bitcast: return fmt::format("bitcast<{}>({})", luminal::to_string(f.dtype), arg(0));
+    case FormulaKind::op: break;
+    }
+    std::string s = f.user_op.empty() ? std::string(row(f.op).name) : f.user_op;
+    for (size_t i = 0; i < f.args.size(); i++) s += (i ? ", " : "(") + arg(int(i));
+    return s + ")";
+  }
+
+  const Cone& cone_;
+  std::map<const Formula*, int> uses_, numbers_;
+};
+
+} // namespace
+
+std::string to_string(const Cone& cone, const Formula& f) { return FormulaText(cone, f)(f); }
+
+std::string to_string(const Cone& cone) {
+  std::string s = "cone " + cone.name + "\n";
+  for (auto& a : cone.axes) s += fmt::format("  axis {}: {}\n", a.name, luminal::to_string(a.extent));
+  for (auto& v : cone.values)
+    s += fmt::format("  {} {}: {}[{}]\n", role_name(v.role), v.name, luminal::to_string(v.dtype),
+                     list(v.shape));
+  for (auto& h : cone.holes)
+    s += fmt::format("  index {} = {}\n", luminal::to_string(h.symbol), to_string(cone, *h.value));
+  for (auto& stage : cone.stages) {
+    s += "  stage " + stage.name;
+    for (int a : stage.axes) s += " " + cone.axes[size_t(a)].name;
+    if (!stage.domain.is_constant(1)) s += " where " + luminal::to_string(stage.domain);
+    if (stage.monoid) s += " : " + luminal::to_string(*stage.monoid);
+    s += "\n";
+    for (size_t i = 0; i < stage.components.size(); i++) {
+      auto& c = stage.components[i];
+      s += fmt::format("    ${} = {}", i, component_name(c.kind));
+      if (c.kind == ComponentKind::fold || c.kind == ComponentKind::scan ||
+          (c.kind == ComponentKind::update && !c.set))
+        s += " " + std::string(row(c.op).name);
+      if (c.after) s += " after";
+      s += " " + to_string(cone, *c.body);
+      if (c.init) s += " from " + to_string(cone, *c.init);
+      if (c.out >= 0) s += " -> " + cone.values[size_t(c.out)].name + "[" + list(c.index) + "]";
+      s += "\n";
+    }
+  }
+  return s;
+}
+
+std::vector<std::string> verify(const Cone& cone) {
+  std::vector<std::string> mistakes;
+  auto wrong = [&](std::string text) { mistakes.push_back(std::move(text)); };
+  std::set<Expr, ExprLess> known(cone.symbols.begin(), cone.symbols.end());
+  for (auto& h : cone.holes) known.insert(h.symbol);
+  std::set<int> written;
+  for (auto& stage : cone.stages) {
+    auto here = known;
+    for (int a : stage.axes) {
+      if (a < 0 || a >= int(cone.axes.size())) {
+        wrong(fmt::format("stage {}: there is no axis {}", stage.name, a));
+        return mistakes;
+      }
+      here.insert(cone.axes[size_t(a)].symbol);
+    }
+    for (Expr s : symbols_of(index_exprs(stage)))
+      if (!here.contains(s))
+        wrong(fmt::format("stage {}: {} is no axis of it", stage.name, luminal::to_string(s)));
+    for (size_t i = 0; i < stage.components.size(); i++) {
+      auto& c = stage.components[i];
+      if (!c.body) wrong(fmt::format("stage {}: component {} has no body", stage.name, i));
+      if (c.body && c.body->dtype != c.dtype)
+        wrong(fmt::format("stage {}: component {} is {}, its body {}", stage.name, i,
+                          luminal::to_string(c.dtype), luminal::to_string(c.body->dtype)));
+      for (int a : c.axes)
+        if (std::ranges::find(stage.axes, a) == stage.axes.end())
+          wrong(fmt::format("stage {}: component {} has a foreign axis", stage.name, i));
+      if (c.out >= 0) {
+        if (c.out >= int(cone.values.size()))
+          wrong(fmt::format("stage {}: there is no value {}", stage.name, c.out));
+        else if (cone.values[size_t(c.out)].shape.size() != c.index.size())
+          wrong(fmt::format("stage {}: {} has {} dimensions, not {}", stage.name,
+                            cone.values[size_t(c.out)].name, cone.values[size_t(c.out)].shape.size(),
+                            c.index.size()));
+        else if (cone.values[size_t(c.out)].role == ValueRole::input)
+          wrong(fmt::format("stage {} writes {}, an input", stage.name, cone.values[size_t(c.out)].name));
+        written.insert(c.out);
+      }
+    }
+    visit_stage(stage, [&](const Formula& f) {
+      if (f.kind == FormulaKind::load) {
+        if (f.value < 0 || f.value >= int(cone.values.size()))
+          wrong(fmt::format("stage {}: a load of value {}", stage.name, f.value));
+        else if (cone.values[size_t(f.value)].shape.size() != f.index.size())
+          wrong(fmt::format("stage {}: {} is read at {} indices", stage.name,
+                            cone.values[size_t(f.value)].name, f.index.size()));
+        else if (cone.values[size_t(f.value)].role == ValueRole::interior && !written.contains(f.value))
+          wrong(fmt::format("stage {} reads {} before it is written", stage.name,
+                            cone.values[size_t(f.value)].name));
+      }
+      if (f.kind == FormulaKind::component &&
+          (f.component < 0 || f.component >= int(stage.components.size())))
+        wrong(fmt::format("stage {}: there is no component {}", stage.name, f.component));
+    });
+  }
+  for (size_t v = 0; v < cone.values.size(); v++)
+    if (cone.values[v].role != ValueRole::input && !written.contains(int(v)))
+      wrong(cone.values[v].name + " is never written");
+  return mistakes;
+}
+
+} // namespace luminal::kernel

@@ -1,0 +1,226 @@
+// loop/loop.h -- the loop IR: what a kernel does, step by step. It knows nothing of matmul or attention.
+//
+// A kernel is SPMD: every worker runs the body; `parallel` loops deal out iterations, barriers stand inside.
+// Loop variables, kernel symbols and index lets are Expr symbols (their ranges are facts); all offsets,
+// bounds and conditions are Exprs. Inside a `vector` loop the variable is a lane: values that depend on it
+// are vectors, and each statement acts on all lanes at once. Buffers in registers are indexed by constants
+// once `unrolled` loops are expanded.
+//
+//   kernel scale(x: f32[n] in, y: f32[n] out; n: 1..4096)
+//     parallel io in 0..ceildiv(n, 16)
+//       vector il in 0..16 masked n - 16*io
+//         y[16*io + il] = x[16*io + il] * 0.5
+//
+// docs/loops.md has the grammar and the meaning of every statement, with examples that are run by the tests.
+// In short:
+// - Lanes. In a masked loop only lanes < lanes_active are alive; a dead lane does nothing: it neither loads
+//   nor stores, whatever the space, and takes no part in reduce_lanes. Where a buffer is `padded` its
+//   elements at dead lanes lie inside the buffer and their content is unspecified after a store: code may
+//   store whole vectors. What does not depend on the lane (scalar loads, scalar stores) is done once, mask or
+//   no mask. reduce_lanes combines lane l with lane l + h for h = n/2, n/4, ..., 1 (n: steps of the vector
+//   loop; dead lanes count as the identity of the op).
+//   A condition that differs between lanes runs both bodies, each with the lanes that take it, and not at all
+//   where none does.
+// - Workers. Iterations of a parallel loop go to any worker, each to exactly one: two iterations, and a
+//   parallel iteration and what follows the loop, may touch the same byte of shared or global memory (one of
+//   them writing) only with a barrier between. What stands outside parallel loops is done by every worker.
+//   Local and register buffers do not carry values from one iteration of a parallel loop to another, or
+//   behind the loop.
+// - Levels. A parallel loop or barrier of level 0 concerns all workers, of level 1 the lanes of one group, a
+//   group being a worker of level 0. On a CPU a group has one lane: parallel loops of level 1 are serial,
+//   barriers of level 1 are nothing.
+// - Tokens. An asynchronous statement begins and may end at any time before the wait for its token. A token
+//   is a queue of each worker: `wait t` awaits the oldest one in flight. Until then its destination is not
+//   touched, its source not written.
+// - Roles. For each step of the variable the producers' body runs, then the consumers'; producers may be up
+//   to `stages` steps ahead: step k of the producers begins when the consumers have finished step k - stages.
+// - Guards. `x[offset where condition]` is 0 where the condition over indices does not hold: nothing is touched there, and the
+//   offset may lie anywhere. In a vector loop each lane has its own. Register buffers have no guards.
+// - Offsets are in elements of the buffer. A load whose dtype is not the buffer's reads the bytes from byte
+//   offset * size of the buffer's dtype on, little endian (buffers of 4-bit types: an even offset).
+#pragma once
+#include "base/hash.h"
+#include "expr/expr.h"
+#include "ir/dtype.h"
+#include "ir/ops.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace luminal::kernel {
+
+/// global: arguments; shared: one for all workers of a launch; local: one for each worker, in memory;
+/// registers: one for each worker, promoted. `group` (one for each group) and `tensor_memory` exist on GPUs
+/// only.
+enum class Space : uint8_t { global, shared, local, registers, group, tensor_memory };
+enum class Access : uint8_t { in, out, inout, scratch };
+
+struct Buffer {
+  std::string name;
+  Space space = Space::global;
+  Access access = Access::in;
+  DType dtype = DType::f32;
+  Expr size;             // elements, padding included
+  int64_t alignment = 0; // bytes, known; 0: that of the dtype
+  bool padded = false;   // lanes beyond the end of a tail may be touched (scratch that is rounded up to whole
+                         // tiles, accumulators whose dead lanes are never read)
+  bool streaming = false; // what is written goes past the caches: nobody reads it soon
+  bool operator==(const Buffer&) const = default;
+};
+using BufferId = int;
+
+// ---- values ----
+enum class ValueKind : uint8_t { constant, load, index, op, cast, bitcast, reduce_lanes, let };
+struct Value;
+using ValueRef = std::shared_ptr<const Value>;
+struct Value {
+  ValueKind kind;
+  DType dtype = DType::f32; // of the result; load: that of the buffer, or another (see the head of the file)
+  Op op{};                  // op; reduce_lanes: add, max, min, mul over the lanes of the open vector loop
+  double constant = 0;      // constant (integers up to 2^53; larger ones as op rows on halves)
+  BufferId buffer = -1;     // load
+  Expr offset;              // load: element offset;  index: the integer itself, as a value
+  Expr guard = 1; // load: where this condition does not hold the value is 0 and no memory is touched
+  int let = -1;   // let: number of the let statement's value
+  std::vector<ValueRef> args; // op, cast, bitcast, reduce_lanes
+  // op: name of a registered row, or of a unit whose lanes act alone (find_lane_unit), else empty
+  std::string user_op;
+};
+
+// ---- statements ----
+enum class LoopKind : uint8_t { serial, parallel, unrolled, vector };
+enum class StmtKind : uint8_t {
+  loop,
+  store,
+  let_value,
+  let_index,
+  if_,
+  barrier,
+  prefetch, // everywhere
+  unit,     // one instruction of a described unit (loop/unit.h)
+  async_copy,
+  async_unit,
+  async_wait, // asynchronous statements and their tokens
+  roles // producers and consumers; on a CPU its parts run one after the other, step by step (expand_roles)
+};
+struct Stmt;
+using StmtRef = std::shared_ptr<const Stmt>;
+using Body = std::vector<StmtRef>;
+
+/// One operand of a unit instruction: a buffer, the offset of its first element, and the strides in elements
+/// of the descriptor's axes.
+struct UnitOperand {
+  BufferId buffer;
+  Expr offset;
+  std::vector<Expr> strides;
+  bool operator==(const UnitOperand&) const = default;
+};
+
+struct Stmt {
+  StmtKind kind;
+  // loop, roles
+  Expr variable; // a symbol; its range holds begin .. end-1. let_index: the symbol that is defined
+  LoopKind loop = LoopKind::serial;
+  Expr begin = 0, end = 0; // step 1; an empty range runs nothing
+  int level = 0;           // parallel, barrier: 0 = workers (threads, blocks), 1 = lanes of a group, ...
+  int jam = 1;             // serial: bodies per trip
+  bool masked = false;     // vector: only lanes < lanes_active are live in masked loads and stores
+  Expr lanes_active;
+  Body body, otherwise; // loop, if_ (both), roles: body = producers, otherwise = consumers
+  // store, prefetch, let
+  BufferId buffer = -1;
+  Expr offset;
+  ValueRef value; // store, let_value; let_index: an integer value (a load) that becomes an index
+  int let = -1;   // let_value
+  Expr condition; // if_: a condition over indices (0/1)
+  // unit, async
+  std::string unit;                  // name of the descriptor
+  std::vector<UnitOperand> operands; // accumulator first; async_copy: destination, source
+  Expr count;                        // async_copy: elements
+  int token = -1;                    // async_*: the token that is produced or awaited
+  int stages = 1;                    // roles: depth of the ring between producers and consumers
+};
+
+struct Kernel {
+  std::string name;
+  std::vector<Buffer> buffers; // global ones first: the arguments, in order
+  std::vector<Expr> symbols;   // scalar arguments (dimension symbols), in order, after the buffers
+  Body body;
+  int lets = 0; // number of let values
+  int lanes =
+      16; // lanes of a vector loop (f32); a vector loop has this many steps or a power of two below or
+          // a multiple
+  std::vector<std::string> notes; // "m0: 0..1024 split by 240": lines for the reader, printed as comments
+};
+
+// ---- text; print and parse invert each other ----
+std::string to_string(const Kernel& kernel);
+/// One value, and the head line of one statement (its body left out): for messages.
+std::string to_string(const Kernel& kernel, const Value& value);
+std::string to_string(const Kernel& kernel, const Stmt& stmt);
+std::string_view to_string(Space space);
+std::string_view to_string(Access access);
+/// Throws Error "file:line:column: expected ..., found ...". What it returns need not pass verify.
+Kernel parse_kernel(std::string_view text, std::string_view file_name = "<text>");
+/// Names of kernel and buffers, and notes, take no part: kernels that run the same code hash alike.
+uint64_t structural_hash(const Kernel& kernel);
+Hash128 structural_hash128(const Kernel& kernel);
+/// Equal in every part but notes.
+bool same(const Kernel& a, const Kernel& b);
+bool same(const Value& a, const Value& b);
+bool same(const Stmt& a, const Stmt& b);
+
+// ---- checks (verify.cpp) ----
+/// Mistakes: unknown names, types, indices of register buffers that are not constant after unrolling, loads
+/// of never-written scratch, parallel loops in vector ones, ...
+std::vector<std::string> verify(const Kernel& kernel);
+/// An identifier that is no word of the text form.
+bool is_buffer_name(std::string_view name);
+
+/// Vector registers that a kernel needs at its widest point once unrolled loops are expanded.
+struct RegisterPressure {
+  int accumulators = 0; // vectors of register buffers that live across statements
+  int temporaries = 0;  // loaded vectors, lets and intermediate results alive at once
+  int total = 0;        // the largest sum of both at one statement
+  std::string at;       // that statement
+};
+/// `vector_lanes`: f32 lanes of one hardware register; wider vectors count several times.
+RegisterPressure register_pressure(const Kernel& kernel, int vector_lanes = 16);
+
+/// The same kernel without `roles`: each becomes a serial loop over its steps with both bodies inside, and a
+/// barrier of its level after each where the level is above 0 (there are no groups on a CPU).
+Kernel expand_roles(const Kernel& kernel);
+
+/// Do workers wait for each other anywhere (barriers of level 0)? Else they may run one after the other, in any order.
+bool has_barriers(const Kernel& kernel);
+
+// ---- builders (loop_build.cpp); types are checked, Error names the operation ----
+BufferId add_buffer(Kernel& kernel, Buffer buffer);
+ValueRef constant(DType dtype, double value); ///< rounded to the dtype
+ValueRef load(const Kernel& kernel, BufferId buffer, Expr offset);
+ValueRef load_as(DType dtype, BufferId buffer, Expr offset, Expr guard = 1); ///< other type than the buffer's
+ValueRef index(Expr value, DType dtype);
+ValueRef apply(Op op, std::vector<ValueRef> args);
+ValueRef apply(std::string user_op, std::vector<ValueRef> args); ///< a registered row, or a unit on words
+ValueRef cast(DType to, ValueRef x);
+ValueRef bitcast(DType to, ValueRef x);
+ValueRef reduce_lanes(Op op, ValueRef x);
+ValueRef let_value(DType dtype, int let);
+StmtRef loop(LoopKind kind, Expr variable, Expr begin, Expr end, Body body);
+StmtRef parallel_loop(Expr variable, Expr begin, Expr end, Body body, int level = 0);
+StmtRef jammed_loop(Expr variable, Expr begin, Expr end, int jam, Body body);
+StmtRef masked_loop(Expr variable, Expr begin, Expr end, Expr lanes_active, Body body); ///< a vector loop
+StmtRef store(BufferId buffer, Expr offset, ValueRef value);
+StmtRef let(int let, ValueRef value);
+StmtRef let_index(Expr symbol, ValueRef value);
+StmtRef if_then(Expr condition, Body then, Body otherwise = {});
+StmtRef barrier();
+StmtRef barrier(int level);
+StmtRef prefetch(BufferId buffer, Expr offset);
+StmtRef unit(std::string descriptor, std::vector<UnitOperand> operands);
+StmtRef async_copy(UnitOperand destination, UnitOperand source, Expr count, int token);
+StmtRef async_unit(std::string descriptor, std::vector<UnitOperand> operands, int token);
+StmtRef async_wait(int token);
+StmtRef roles(Expr variable, Expr begin, Expr end, int stages, Body producers, Body consumers);
+
+} // namespace luminal::kernel

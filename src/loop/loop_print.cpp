@@ -1,0 +1,370 @@
+// loop/loop_print.cpp -- the text of a kernel; parse.cpp reads it back.
+#include "base/text_reader.h"
+#include "loop/loop.h"
+#include <cmath>
+#include <fmt/format.h>
+
+namespace luminal::kernel {
+namespace {
+
+/// Binding strength of the text of a value, weakest first.
+enum Precedence { comparison = 1, additive, multiplicative, primary };
+
+struct Infix {
+  std::string_view text;
+  Precedence precedence = primary;
+};
+
+Infix infix_of(Op op) {
+  switch (op) {
+  case Op::add: return {"+", additive};
+  case Op::sub: return {"-", additive};
+  case Op::mul: return {"*", multiplicative};
+  case Op::div: return {"/", multiplicative};
+  case Op::lt: return {"<", comparison};
+  case Op::le: return {"<=", comparison};
+  case Op::eq: return {"==", comparison};
+  case Op::ne: return {"!=", comparison};
+  default: return {};
+  }
+}
+
+class Printer {
+public:
+  explicit Printer(const Kernel& kernel) : kernel_(kernel) {}
+
+  std::string out;
+
+  void kernel() {
+    out += "kernel ";
+    out += is_identifier(kernel_.name) ? kernel_.name : quoted(kernel_.name);
+    out += "(";
+    bool first = true;
+    for (const Buffer& b : kernel_.buffers) {
+      if (b.space != Space::global) continue;
+      if (!first) out += ", ";
+      first = false;
+      buffer(b);
+    }
+    if (!kernel_.symbols.empty()) out += "; ";
+    for (size_t i = 0; i < kernel_.symbols.size(); ++i) {
+      if (i) out += ", ";
+      symbol(kernel_.symbols[i]);
+    }
+    out += ")";
+    if (kernel_.lanes != 16) out += fmt::format(" lanes {}", kernel_.lanes);
+    if (kernel_.lets != highest_let(kernel_.body) + 1) out += fmt::format(" lets {}", kernel_.lets);
+    out += "\n";
+    for (const std::string& note : kernel_.notes) out += "  # " + one_line(note) + "\n";
+    for (const Buffer& b : kernel_.buffers) {
+      if (b.space == Space::global) continue;
+      out += "  ";
+      out += kernel::to_string(b.space);
+      out += " ";
+      buffer(b);
+      out += "\n";
+    }
+    body(kernel_.body, 2);
+  }
+
+  void value(const ValueRef& v, int outer = 0) {
+    if (!v) {
+      out += "<no value>";
+      return;
+    }
+    value(*v, outer);
+  }
+
+  void value(const Value& v, int outer = 0) {
+    switch (v.kind) {
+    case ValueKind::constant: return constant(v);
+    case ValueKind::load: {
+      const bool plain = has_buffer(v.buffer) && kernel_.buffers[v.buffer].dtype == v.dtype;
+      if (!plain) typed("load", v.dtype);
+      if (!plain) out += "(";
+      element(v.buffer, v.offset, v.guard);
+      if (!plain) out += ")";
+      return;
+    }
+    case ValueKind::index:
+      typed("index", v.dtype);
+      out += "(" + luminal::to_string(v.offset) + ")";
+      return;
+    case ValueKind::op: {
+      const Infix infix = v.user_op.empty() && v.args.size() == 2 ? infix_of(v.op) : Infix{};
+      if (infix.precedence == primary) {
+        out += v.user_op.empty() ? luminal::to_string(v.op) : std::string_view(v.user_op);
+        return arguments(v);
+      }
+      const bool parentheses = infix.precedence < outer;
+      if (parentheses) out += "(";
+      // Left to right: an equal right operand needs parentheses; comparisons do not chain.
+      value(v.args[0], infix.precedence == comparison ? additive : infix.precedence);
+      out += fmt::format(" {} ", infix.text);
+      value(v.args[1], infix.precedence + 1);
+      if (parentheses) out += ")";
+      return;
+    }
+    case ValueKind::cast: typed("cast", v.dtype); return arguments(v);
+    case ValueKind::bitcast: typed("bitcast", v.dtype); return arguments(v);
+    case ValueKind::reduce_lanes:
+      out += fmt::format("reduce_lanes<{}>", luminal::to_string(v.op));
+      return arguments(v);
+    case ValueKind::let: out += fmt::format("%{}", v.let); return;
+    }
+  }
+
+  /// The first line of a statement, without indentation and line end.
+  void head(const Stmt& s) {
+    switch (s.kind) {
+    case StmtKind::loop:
+      switch (s.loop) {
+      case LoopKind::serial: out += "for "; break;
+      case LoopKind::parallel: out += "parallel "; break;
+      case LoopKind::unrolled: out += "unrolled "; break;
+      case LoopKind::vector: out += "vector "; break;
+      }
+      bounds(s);
+      if (s.level != 0) out += fmt::format(" level {}", s.level);
+      if (s.jam != 1) out += fmt::format(" jam {}", s.jam);
+      if (s.masked) out += " masked " + luminal::to_string(s.lanes_active);
+      return;
+    case StmtKind::store:
+      element(s.buffer, s.offset);
+      out += " = ";
+      value(s.value);
+      return;
+    case StmtKind::let_value:
+      out += fmt::format("let %{} = ", s.let);
+      value(s.value);
+      return;
+    case StmtKind::let_index:
+      out += "let " + name_of(s.variable) + " in ";
+      range(s.variable);
+      out += " = ";
+      value(s.value);
+      return;
+    case StmtKind::if_: out += "if " + luminal::to_string(s.condition); return;
+    case StmtKind::barrier:
+      out += "barrier";
+      if (s.level != 0) out += fmt::format(" level {}", s.level);
+      return;
+    case StmtKind::prefetch:
+      out += "prefetch ";
+      element(s.buffer, s.offset);
+      return;
+    case StmtKind::unit:
+      out += "unit " + s.unit;
+      operands(s);
+      return;
+    case StmtKind::async_copy:
+      out += "async copy ";
+      if (s.operands.size() == 2) {
+        operand(s.operands[0]);
+        out += " <- ";
+        operand(s.operands[1]);
+      }
+      out += fmt::format(" count {} -> token {}", luminal::to_string(s.count), s.token);
+      return;
+    case StmtKind::async_unit:
+      out += "async unit " + s.unit;
+      operands(s);
+      out += fmt::format(" -> token {}", s.token);
+      return;
+    case StmtKind::async_wait: out += fmt::format("wait {}", s.token); return;
+    case StmtKind::roles:
+      out += "roles ";
+      bounds(s);
+      out += fmt::format(" stages {}", s.stages);
+      return;
+    }
+  }
+
+private:
+  static bool is_identifier(std::string_view name) {
+    if (name.empty() || name.back() == '.') return false;
+    for (size_t i = 0; i < name.size(); ++i) {
+      const char c = name[i];
+      const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+      if (!letter && !(i > 0 && ((c >= '0' && c <= '9') || c == '.'))) return false;
+    }
+    return true;
+  }
+
+  static std::string one_line(std::string text) {
+    for (char& c : text)
+      if (c == '\n' || c == '\r') c = ' ';
+    return text;
+  }
+
+  static int highest_let(const Body& statements) {
+    int highest = -1;
+    for (const StmtRef& s : statements) {
+      if (s->kind == StmtKind::let_value) highest = std::max(highest, s->let);
+      highest = std::max({highest, highest_let(s->body), highest_let(s->otherwise)});
+    }
+    return highest;
+  }
+
+  bool has_buffer(BufferId id) const { return id >= 0 && id < BufferId(kernel_.buffers.size()); }
+
+  static std::string name_of(Expr symbol) {
+    return symbol.is_symbol() ? std::string(symbol.name()) : "<" + luminal::to_string(symbol) + ">";
+  }
+
+  /// low..high multiple m; a bound that says nothing is left out.
+  void range(Expr symbol) {
+    const Interval r = symbol.range();
+    if (r.low != unbounded_low) out += fmt::format("{}", r.low);
+    out += "..";
+    if (r.high != unbounded_high) out += fmt::format("{}", r.high);
+    if (symbol.multiple() > 1) out += fmt::format(" multiple {}", symbol.multiple());
+  }
+
+  void symbol(Expr s) {
+    out += name_of(s);
+    if (s.range() == Interval{} && s.multiple() <= 1) return;
+    out += ": ";
+    range(s);
+  }
+
+  void buffer(const Buffer& b) {
+    out += fmt::format("{}: {}[{}]", b.name, luminal::to_string(b.dtype), luminal::to_string(b.size));
+    if (b.space == Space::global || b.access != Access::scratch) {
+      out += " ";
+      out += kernel::to_string(b.access);
+    }
+    if (b.alignment) out += fmt::format(" align {}", b.alignment);
+    if (b.padded) out += " padded";
+    if (b.streaming) out += " streaming";
+  }
+
+  void bounds(const Stmt& s) {
+    out += name_of(s.variable);
+    // The range of a loop variable follows from its bounds nearly always; only another one is written.
+    const Interval begin = s.begin.range(), end = s.end.range();
+    const Interval follows{begin.low, end.high == unbounded_high ? end.high : end.high - 1};
+    if (s.variable.range() != follows || s.variable.multiple() > 1) {
+      out += ": ";
+      range(s.variable);
+    }
+    out += " in " + luminal::to_string(s.begin);
+    out += s.begin.is_constant() ? ".." : " .. ";
+    out += luminal::to_string(s.end);
+  }
+
+  void element(BufferId id, Expr offset, Expr guard = 1) {
+    out += has_buffer(id) ? kernel_.buffers[id].name : fmt::format("<buffer {}>", id);
+    out += "[" + luminal::to_string(offset);
+    if (!guard.is_constant(1)) out += " where " + luminal::to_string(guard);
+    out += "]";
+  }
+
+  void operand(const UnitOperand& o) {
+    out += has_buffer(o.buffer) ? kernel_.buffers[o.buffer].name : fmt::format("<buffer {}>", o.buffer);
+    out += "[" + luminal::to_string(o.offset);
+    for (size_t i = 0; i < o.strides.size(); ++i) out += (i ? ", " : "; ") + luminal::to_string(o.strides[i]);
+    out += "]";
+  }
+
+  void operands(const Stmt& s) {
+    for (const UnitOperand& o : s.operands) {
+      out += " ";
+      operand(o);
+    }
+  }
+
+  void typed(std::string_view word, DType dtype) {
+    out += fmt::format("{}<{}>", word, luminal::to_string(dtype));
+  }
+
+  void arguments(const Value& v) {
+    out += "(";
+    for (size_t i = 0; i < v.args.size(); ++i) {
+      if (i) out += ", ";
+      value(v.args[i]);
+    }
+    out += ")";
+  }
+
+  /// f32: the bare number; other types: i32(3).
+  void constant(const Value& v) {
+    std::string number;
+    if (is_float(v.dtype) && v.constant == v.constant && double(float(v.constant)) == v.constant)
+      number = float_text(float(v.constant));
+    else if (is_float(v.dtype) || v.constant != std::floor(v.constant) || std::fabs(v.constant) > 0x1p63)
+      number = float_text(v.constant);
+    else
+      number = fmt::format("{:.0f}", v.constant);
+    out += v.dtype == DType::f32 ? number : fmt::format("{}({})", luminal::to_string(v.dtype), number);
+  }
+
+  void body(const Body& statements, int indent) {
+    for (const StmtRef& s : statements) {
+      out.append(indent, ' ');
+      head(*s);
+      out += "\n";
+      if (s->kind == StmtKind::roles) {
+        out.append(indent + 2, ' ');
+        out += "producers:\n";
+        body(s->body, indent + 4);
+        out.append(indent + 2, ' ');
+        out += "consumers:\n";
+        body(s->otherwise, indent + 4);
+        continue;
+      }
+      body(s->body, indent + 2);
+      if (!s->otherwise.empty()) {
+        out.append(indent, ' ');
+        out += "else\n";
+        body(s->otherwise, indent + 2);
+      }
+    }
+  }
+
+  const Kernel& kernel_;
+};
+
+} // namespace
+
+std::string_view to_string(Space space) {
+  switch (space) {
+  case Space::global: return "global";
+  case Space::shared: return "shared";
+  case Space::local: return "local";
+  case Space::registers: return "registers";
+  case Space::group: return "group";
+  case Space::tensor_memory: return "tensor_memory";
+  }
+  return "?";
+}
+
+std::string_view to_string(Access access) {
+  switch (access) {
+  case Access::in: return "in";
+  case Access::out: return "out";
+  case Access::inout: return "inout";
+  case Access::scratch: return "scratch";
+  }
+  return "?";
+}
+
+std::string to_string(const Kernel& kernel) {
+  Printer printer(kernel);
+  printer.kernel();
+  return std::move(printer.out);
+}
+
+std::string to_string(const Kernel& kernel, const Value& value) {
+  Printer printer(kernel);
+  printer.value(value);
+  return std::move(printer.out);
+}
+
+std::string to_string(const Kernel& kernel, const Stmt& stmt) {
+  Printer printer(kernel);
+  printer.head(stmt);
+  return std::move(printer.out);
+}
+
+} // namespace luminal::kernel

@@ -1,0 +1,353 @@
+// loop/loop_program.cpp -- compiles a kernel for the loop interpreter.
+#include "loop/loop_program.h"
+#include "base/check.h"
+#include <bit>
+#include <set>
+#include <tuple>
+
+namespace luminal::kernel::loop_detail {
+
+IndexCode::IndexCode(Expr e, const std::map<Expr, int, ExprLess>& slots) {
+  const Affine affine = affine_terms(e);
+  constant_ = affine.constant;
+  bool plain = true;
+  for (const auto& [term, coefficient] : affine.terms) {
+    plain &= term.is_symbol();
+    if (plain) terms_.emplace_back(slots.at(term), coefficient);
+  }
+  if (plain) return;
+  program_ = std::make_shared<ExprProgram>(e);
+  for (const Expr s : program_->slots()) slots_.push_back(slots.at(s));
+}
+
+bool IndexCode::run(const int64_t* slots, int64_t& result) const {
+  if (!program_) {
+    int64_t sum = constant_;
+    for (const auto& [slot, coefficient] : terms_) {
+      int64_t product;
+      if (__builtin_mul_overflow(slots[slot], coefficient, &product) ||
+          __builtin_add_overflow(sum, product, &sum))
+        return false;
+    }
+    result = sum;
+    return true;
+  }
+  int64_t values[32];
+  if (slots_.size() > std::size(values)) {
+    std::vector<int64_t> many;
+    for (const int slot : slots_) many.push_back(slots[slot]);
+    return program_->run(many, {&result, 1});
+  }
+  for (size_t i = 0; i < slots_.size(); ++i) values[i] = slots[slots_[i]];
+  return program_->run({values, slots_.size()}, {&result, 1});
+}
+
+std::string IndexCode::why(const int64_t* slots) const {
+  if (!program_) return "overflow of 64 bits";
+  std::vector<int64_t> values;
+  for (const int slot : slots_) values.push_back(slots[slot]);
+  return program_->why(values);
+}
+
+namespace {
+
+class Compiler {
+public:
+  explicit Compiler(const Kernel& kernel) : k_(kernel) {
+    p_.kernel = &kernel;
+    p_.let_on_lane.assign(kernel.lets, false);
+    p_.let_dtype.assign(kernel.lets, DType::f32);
+    for (const Buffer& b : kernel.buffers) p_.smallest_access.push_back(std::max(1, bits(b.dtype) / 8));
+  }
+
+  Program run() {
+    for (const Expr s : k_.symbols) slot(s);
+    body(k_.body);
+    emit(Code::end, nullptr);
+    return std::move(p_);
+  }
+
+private:
+  int slot(Expr symbol) {
+    const auto [at, fresh] = p_.slots.try_emplace(symbol, int(p_.symbols.size()));
+    if (fresh) p_.symbols.push_back(symbol);
+    return at->second;
+  }
+
+  IndexCode index(Expr e) const { return IndexCode(e, p_.slots); }
+
+  bool on_lane(Expr e) const {
+    for (const Expr s : symbols_of(e))
+      if (lane_symbols_.contains(s)) return true;
+    return false;
+  }
+
+  LaneIndex lane_index(Expr e) {
+    LaneIndex out;
+    out.at = index(e);
+    out.on_lane = on_lane(e);
+    if (!out.on_lane) return out;
+    // Affine in the lane alone: other symbols that differ between lanes need an evaluation for each.
+    std::optional<Expr> stride;
+    bool others = false;
+    for (const Expr s : symbols_of(e)) others |= lane_symbols_.contains(s) && s != vector_->variable;
+    if (!others) stride = coefficient_of(e, vector_->variable);
+    out.affine = stride.has_value();
+    if (stride) out.stride = index(*stride);
+    return out;
+  }
+
+  int emit(Code code, const Stmt* stmt) {
+    Instruction i;
+    i.code = code;
+    i.stmt = stmt;
+    i.parent = parent_;
+    i.lanes = vector_ ? (vector_->end - vector_->begin).value() : 1;
+    if (vector_) i.lane_slots = lane_slots_;
+    p_.code.push_back(std::move(i));
+    return int(p_.code.size()) - 1;
+  }
+
+  void accessed(BufferId id, DType dtype) {
+    p_.smallest_access[id] = std::min(p_.smallest_access[id], std::max(1, bits(dtype) / 8));
+  }
+
+  // ---- values: one step for each different sub-value
+  using Key = std::tuple<ValueKind, DType, Op, uint64_t, BufferId, uint32_t, uint32_t, int, std::string,
+                         std::vector<int>>;
+
+  int value(const Value& v, Instruction& into, std::map<Key, int>& known) {
+    if (const auto seen = compiled_.find(&v); seen != compiled_.end()) return seen->second;
+    return compiled_[&v] = new_value(v, into, known);
+  }
+
+  int new_value(const Value& v, Instruction& into, std::map<Key, int>& known) {
+    std::vector<int> args;
+    for (const ValueRef& arg : v.args) args.push_back(value(*arg, into, known));
+    const Key key{v.kind,    v.dtype,       v.op,         std::bit_cast<uint64_t>(v.constant),
+                  v.buffer,  v.offset.id(), v.guard.id(), v.let,
+                  v.user_op, args};
+    if (const auto found = known.find(key); found != known.end()) return found->second;
+    ValueStep step;
+    step.kind = v.kind;
+    step.dtype = step.from = v.dtype;
+    step.op = v.op;
+    step.constant = v.constant;
+    step.integer = is_float(v.dtype) ? 0 : int64_t(v.constant);
+    step.buffer = v.buffer;
+    step.let = v.let;
+    if (!v.user_op.empty()) step.unit = find_lane_unit(v.user_op);
+    if (!v.user_op.empty() && !step.unit) step.user = find_user_op(v.user_op);
+    for (size_t i = 0; i < args.size(); ++i) {
+      step.args[i] = args[i];
+      step.on_lane |= into.steps[args[i]].on_lane;
+    }
+    if (!v.args.empty()) step.from = v.args.back()->dtype;
+    switch (v.kind) {
+    case ValueKind::load: accessed(v.buffer, v.dtype); [[fallthrough]];
+    case ValueKind::index:
+      step.index = lane_index(v.offset);
+      step.on_lane = step.index.on_lane;
+      step.guarded = !v.guard.is_constant(1);
+      if (step.guarded) {
+        step.guard = lane_index(v.guard);
+        step.on_lane |= step.guard.on_lane;
+      }
+      break;
+    case ValueKind::let: step.on_lane = p_.let_on_lane[v.let]; break;
+    case ValueKind::reduce_lanes: step.on_lane = false; break;
+    default: break;
+    }
+    into.steps.push_back(std::move(step));
+    return known[key] = int(into.steps.size()) - 1;
+  }
+
+  void value(const Stmt& s, Instruction& into) {
+    std::map<Key, int> known;
+    compiled_.clear();
+    const int last = value(*s.value, into, known);
+    LUMINAL_CHECK(last == int(into.steps.size()) - 1);
+    p_.most_steps = std::max(p_.most_steps, int(into.steps.size()));
+    into.lane_values = into.steps.back().on_lane;
+  }
+
+  // ---- statements
+  void body(const Body& statements) {
+    const auto symbols = lane_symbols_;
+    const auto slots = lane_slots_;
+    for (const StmtRef& s : statements) statement(*s);
+    lane_symbols_ = symbols;
+    lane_slots_ = slots;
+  }
+
+  void nested(int parent, const Body& statements) {
+    const int outer = parent_;
+    parent_ = parent;
+    body(statements);
+    parent_ = outer;
+  }
+
+  int here() const { return int(p_.code.size()); }
+
+  void operands(const Stmt& s, Instruction& into) {
+    for (const UnitOperand& o : s.operands) {
+      OperandCode code{o.buffer, index(o.offset), {}};
+      for (const Expr stride : o.strides) code.strides.push_back(index(stride));
+      into.operands.push_back(std::move(code));
+    }
+  }
+
+  void statement(const Stmt& s) {
+    switch (s.kind) {
+    case StmtKind::loop: return s.loop == LoopKind::vector ? vector(s) : loop(s);
+    case StmtKind::store: {
+      Instruction& i = p_.code[emit(Code::store, &s)];
+      accessed(s.buffer, k_.buffers[s.buffer].dtype);
+      value(s, i);
+      i.index = lane_index(s.offset);
+      i.lane_values = i.index.on_lane;
+      return;
+    }
+    case StmtKind::let_value: {
+      Instruction& i = p_.code[emit(Code::let_value, &s)];
+      value(s, i);
+      p_.let_on_lane[s.let] = i.lane_values;
+      p_.let_dtype[s.let] = s.value->dtype;
+      return;
+    }
+    case StmtKind::let_index: {
+      Instruction& i = p_.code[emit(Code::let_index, &s)];
+      value(s, i);
+      i.slot = slot(s.variable);
+      if (i.lane_values) {
+        lane_symbols_.insert(s.variable);
+        i.index_let = p_.index_lets++;
+        lane_slots_.lets.emplace_back(i.index_let, i.slot);
+      }
+      return;
+    }
+    case StmtKind::if_: {
+      if (vector_ && on_lane(s.condition)) return lane_if(s);
+      const int branch = emit(Code::branch, &s);
+      p_.code[branch].end = index(s.condition);
+      nested(branch, s.body);
+      if (s.otherwise.empty()) {
+        p_.code[branch].target = here();
+        return;
+      }
+      const int jump = emit(Code::jump, &s);
+      p_.code[branch].target = here();
+      nested(branch, s.otherwise);
+      p_.code[jump].target = here();
+      return;
+    }
+    case StmtKind::barrier: emit(Code::barrier, &s); return;
+    case StmtKind::prefetch: emit(Code::prefetch, &s); return;
+    case StmtKind::unit:
+    case StmtKind::async_unit: {
+      Instruction& i = p_.code[emit(s.kind == StmtKind::unit ? Code::unit : Code::async_unit, &s)];
+      operands(s, i);
+      i.unit = find_unit(s.unit, k_.lanes);
+      return;
+    }
+    case StmtKind::async_copy: {
+      Instruction& i = p_.code[emit(Code::copy, &s)];
+      operands(s, i);
+      i.end = index(s.count);
+      return;
+    }
+    case StmtKind::async_wait: emit(Code::wait, &s); return;
+    case StmtKind::roles: return roles(s);
+    }
+  }
+
+  void lane_if(const Stmt& s) {
+    const int enter = emit(Code::lane_if, &s);
+    p_.code[enter].index = lane_index(s.condition);
+    nested(enter, s.body);
+    const int other = emit(Code::lane_else, &s);
+    p_.code[enter].target = other;
+    nested(enter, s.otherwise);
+    p_.code[other].target = here();
+    emit(Code::lane_end, &s);
+  }
+
+  void loop(const Stmt& s) {
+    const int enter = emit(Code::loop, &s);
+    {
+      Instruction& i = p_.code[enter];
+      i.begin = index(s.begin);
+      i.end = index(s.end);
+      i.loop = p_.loops++;
+      i.slot = slot(s.variable);
+    }
+    nested(enter, s.body);
+    const int next = emit(Code::next, &s);
+    p_.code[next].loop = p_.code[enter].loop;
+    p_.code[next].slot = p_.code[enter].slot;
+    p_.code[next].target = enter + 1;
+    p_.code[enter].target = here();
+  }
+
+  void vector(const Stmt& s) {
+    const int enter = emit(Code::vector, &s);
+    {
+      Instruction& i = p_.code[enter];
+      i.begin = index(s.begin);
+      if (s.masked) i.end = index(s.lanes_active);
+      i.slot = slot(s.variable);
+      i.lanes = (s.end - s.begin).value();
+      p_.widest = std::max(p_.widest, int(i.lanes));
+    }
+    vector_ = &s;
+    lane_symbols_ = {s.variable};
+    lane_slots_ = {p_.code[enter].slot, {}};
+    nested(enter, s.body);
+    vector_ = nullptr;
+    lane_symbols_.clear();
+    lane_slots_ = {};
+    emit(Code::vector_end, &s);
+  }
+
+  void roles(const Stmt& s) {
+    const int enter = emit(Code::roles, &s);
+    {
+      Instruction& i = p_.code[enter];
+      i.begin = index(s.begin);
+      i.end = index(s.end);
+      i.loop = p_.loops++;
+      i.slot = slot(s.variable);
+    }
+    const int loop = p_.code[enter].loop, variable = p_.code[enter].slot;
+    const auto part = [&](Code code) {
+      const int at = emit(code, &s);
+      p_.code[at].loop = loop;
+      p_.code[at].slot = variable;
+      return at;
+    };
+    const int choose = part(Code::role);
+    nested(enter, s.body);
+    const int produced = part(Code::role_done);
+    p_.code[produced].flag = true;
+    p_.code[produced].target = choose;
+    p_.code[choose].target = here();
+    nested(enter, s.otherwise);
+    const int consumed = part(Code::role_done);
+    p_.code[consumed].target = choose;
+    p_.code[choose].target2 = p_.code[enter].target = here();
+  }
+
+  const Kernel& k_;
+  Program p_;
+  int parent_ = -1;
+  const Stmt* vector_ = nullptr;
+  std::set<Expr, ExprLess> lane_symbols_;
+  LaneSlots lane_slots_;
+  std::map<const Value*, int> compiled_; // steps of this statement: values share parts
+};
+
+} // namespace
+
+Program compile_loops(const Kernel& kernel) { return Compiler(kernel).run(); }
+
+} // namespace luminal::kernel::loop_detail

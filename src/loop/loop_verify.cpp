@@ -1,0 +1,729 @@
+// loop/loop_verify.cpp -- every mistake of a kernel that can be seen without running it.
+#include "loop/loop.h"
+#include "loop/loop_bounds.h"
+#include "loop/unit.h"
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <fmt/format.h>
+#include <functional>
+#include <map>
+#include <set>
+
+namespace luminal::kernel {
+namespace {
+
+using luminal::to_string;
+
+class Verifier {
+public:
+  Verifier(const Kernel& kernel, bool strict) : k_(kernel), strict_(strict) {}
+
+  std::vector<std::string> run() {
+    kernel();
+    collect(k_.body);
+    body(k_.body);
+    for (const int token : awaited_)
+      if (!produced_.contains(token))
+        complain(fmt::format("token {} is awaited, but nothing produces it", token));
+    for (const int token : produced_)
+      if (!awaited_.contains(token)) complain(fmt::format("token {} is produced, but never awaited", token));
+    return std::move(mistakes_);
+  }
+
+private:
+  // ---- reporting
+  void complain(const std::string& text) {
+    std::string line;
+    for (const auto& [stmt, word] : path_)
+      line += (stmt ? kernel::to_string(k_, *stmt) : std::string(word)) + " / ";
+    if (!path_.empty()) line.replace(line.size() - 3, 3, ": ");
+    mistakes_.push_back(line + text);
+  }
+
+  const std::string& name(BufferId id) const { return k_.buffers[id].name; }
+  bool known(BufferId id) {
+    if (id >= 0 && id < BufferId(k_.buffers.size())) return true;
+    complain(fmt::format("there is no buffer {}; the kernel has {}", id, k_.buffers.size()));
+    return false;
+  }
+
+  // ---- the kernel's head
+  void kernel() {
+    std::set<std::string, std::less<>> names;
+    for (const Expr symbol : k_.symbols) {
+      if (!symbol.is_symbol()) {
+        complain(fmt::format("'{}' stands among the symbols and is none", to_string(symbol)));
+        continue;
+      }
+      if (!names.emplace(symbol.name()).second)
+        complain(fmt::format("there are two symbols '{}'", symbol.name()));
+      scope_.push_back(symbol);
+    }
+    names.clear();
+    bool arguments_end = false;
+    for (const Buffer& b : k_.buffers) {
+      const auto wrong = [&](const std::string& text) {
+        complain(fmt::format("buffer '{}': {}", b.name, text));
+      };
+      if (!is_buffer_name(b.name)) wrong("the name is no identifier, or a word of the language");
+      if (!names.insert(b.name).second) wrong("there are two buffers of this name");
+      if (b.space == Space::global && arguments_end) wrong("global buffers stand before all others");
+      arguments_end |= b.space != Space::global;
+      if (b.space != Space::global && b.access != Access::scratch)
+        wrong(fmt::format("a buffer in {} is scratch, not {}", kernel::to_string(b.space),
+                          kernel::to_string(b.access)));
+      if (b.streaming && b.access != Access::out)
+        wrong(fmt::format("only what is out can be streaming, not {}", kernel::to_string(b.access)));
+      for (const Expr s : symbols_of(b.size))
+        if (!in_scope(s))
+          wrong(fmt::format("its size {} uses '{}', which is no symbol of the kernel", to_string(b.size),
+                            to_string(s)));
+      if (prove(lt(b.size, 0)) == Truth::yes)
+        wrong(fmt::format("its size {} is negative", to_string(b.size)));
+      if (b.space == Space::registers && !b.size.is_constant())
+        wrong(fmt::format("registers have a constant size, not {}", to_string(b.size)));
+      if (b.alignment < 0 || (b.alignment && !std::has_single_bit(uint64_t(b.alignment))))
+        wrong(fmt::format("alignment {} is no power of two", b.alignment));
+    }
+    if (k_.lanes < 1 || !std::has_single_bit(unsigned(k_.lanes)))
+      complain(fmt::format("lanes {} is no power of two", k_.lanes));
+  }
+
+  // ---- what is written and awaited anywhere
+  void collect(const Body& statements) {
+    for (const StmtRef& s : statements) {
+      switch (s->kind) {
+      case StmtKind::store: written_.insert(s->buffer); break;
+      case StmtKind::unit:
+      case StmtKind::async_copy:
+      case StmtKind::async_unit:
+        if (!s->operands.empty()) written_.insert(s->operands[0].buffer);
+        if (s->kind != StmtKind::unit) produced_.insert(s->token);
+        break;
+      case StmtKind::async_wait: awaited_.insert(s->token); break;
+      default: break;
+      }
+      collect(s->body);
+      collect(s->otherwise);
+    }
+  }
+
+  /// Register buffers that a body loads from, or writes to.
+  void registers_of(const Body& statements, std::set<BufferId>& loaded, std::set<BufferId>& stored) const {
+    const auto note = [&](BufferId id, std::set<BufferId>& set) {
+      if (id >= 0 && id < BufferId(k_.buffers.size()) && k_.buffers[id].space == Space::registers)
+        set.insert(id);
+    };
+    const std::function<void(const Value&)> loads = [&](const Value& v) {
+      if (v.kind == ValueKind::load) note(v.buffer, loaded);
+      for (const ValueRef& arg : v.args)
+        if (arg) loads(*arg);
+    };
+    for (const StmtRef& s : statements) {
+      if (s->value) loads(*s->value);
+      if (s->kind == StmtKind::store) note(s->buffer, stored);
+      for (size_t i = 0; i < s->operands.size(); ++i) {
+        if (i == 0) note(s->operands[i].buffer, stored);
+        if (i > 0 || s->kind != StmtKind::async_copy) note(s->operands[i].buffer, loaded);
+      }
+      registers_of(s->body, loaded, stored);
+      registers_of(s->otherwise, loaded, stored);
+    }
+  }
+
+  // ---- symbols
+  bool in_scope(Expr symbol) const { return std::find(scope_.begin(), scope_.end(), symbol) != scope_.end(); }
+
+  void expression(Expr e, std::string_view what) {
+    for (const Expr s : symbols_of(e)) {
+      if (in_scope(s)) continue;
+      const bool other =
+          std::any_of(scope_.begin(), scope_.end(), [&](Expr t) { return t.name() == s.name(); });
+      complain(
+          other
+              ? fmt::format("{} {} uses '{}' with the range {}..{}, which is not the range of its definition",
+                            what, to_string(e), s.name(), s.range().low, s.range().high)
+              : fmt::format("{} {} uses '{}', which is not defined here", what, to_string(e), s.name()));
+    }
+  }
+
+  bool on_lane(Expr e) const {
+    for (const Expr s : symbols_of(e))
+      if (lane_symbols_.contains(s)) return true;
+    return false;
+  }
+
+  bool on_lane(const Value& v) const {
+    switch (v.kind) {
+    case ValueKind::load: return on_lane(v.offset) || on_lane(v.guard);
+    case ValueKind::index: return on_lane(v.offset);
+    case ValueKind::let: return lane_lets_.contains(v.let);
+    case ValueKind::reduce_lanes: return false;
+    default: break;
+    }
+    const auto known = on_lane_.find(&v);
+    if (known != on_lane_.end()) return known->second;
+    return on_lane_[&v] =
+               std::any_of(v.args.begin(), v.args.end(), [&](const ValueRef& a) { return a && on_lane(*a); });
+  }
+
+  void define(Expr symbol) {
+    if (!symbol.is_symbol()) {
+      complain(fmt::format("'{}' is defined and is no symbol", to_string(symbol)));
+      return;
+    }
+    for (const Expr s : scope_)
+      if (s.name() == symbol.name()) {
+        complain(fmt::format("'{}' is defined a second time inside its own scope", symbol.name()));
+        break;
+      }
+    scope_.push_back(symbol);
+  }
+
+  bool proved(Expr condition) const {
+    return prove(condition) == Truth::yes || prove(condition, facts_) == Truth::yes;
+  }
+  bool refuted(Expr condition) const {
+    return prove(condition) == Truth::no || prove(condition, facts_) == Truth::no;
+  }
+
+  /// No run comes here: one of the conditions around this place is false where the others hold.
+  bool unreachable() const {
+    for (size_t i = 0; i < facts_.size(); ++i) {
+      std::vector<Expr> others = facts_;
+      others.erase(others.begin() + std::ptrdiff_t(i));
+      if (simplify_under(facts_[i], others).is_constant(0)) return true;
+    }
+    return never_ > 0;
+  }
+
+  // ---- values
+  void constant(const Value& v) {
+    if (!is_float(v.dtype)) {
+      if (v.constant != std::trunc(v.constant) || std::fabs(v.constant) > 0x1p53)
+        complain(fmt::format("the constant {} is no integer of at most 2^53", v.constant));
+      else if (double(wrap(v.dtype, int64_t(v.constant))) != v.constant)
+        complain(fmt::format("the constant {} does not fit {}", v.constant, to_string(v.dtype)));
+    } else if (v.constant == v.constant && round_to(v.dtype, v.constant) != v.constant) {
+      complain(fmt::format("the constant {} is no value of {}", v.constant, to_string(v.dtype)));
+    }
+  }
+
+  void value(const ValueRef& ref) {
+    if (!ref) return complain("a value is missing");
+    const Value& v = *ref;
+    if (!checked_.insert(&v).second) return; // values share parts
+    if (v.kind != ValueKind::constant && v.kind != ValueKind::load && v.kind != ValueKind::index &&
+        v.kind != ValueKind::let)
+      for (const ValueRef& arg : v.args) value(arg);
+    if (std::any_of(v.args.begin(), v.args.end(), [](const ValueRef& a) { return !a; })) return;
+    const auto text = [&] { return kernel::to_string(k_, v); };
+    const auto takes = [&](size_t count) {
+      if (v.args.size() == count) return true;
+      complain(fmt::format("{}: takes {} values, {} given", text(), count, v.args.size()));
+      return false;
+    };
+    switch (v.kind) {
+    case ValueKind::constant: return constant(v);
+    case ValueKind::index: return expression(v.offset, "the index value");
+    case ValueKind::load: return load(v);
+    case ValueKind::let: {
+      const auto found = lets_.find(v.let);
+      if (found == lets_.end()) return complain(fmt::format("%{} is not defined here", v.let));
+      if (found->second != v.dtype)
+        complain(
+            fmt::format("%{} is {}, and is read as {}", v.let, to_string(found->second), to_string(v.dtype)));
+      return;
+    }
+    case ValueKind::cast: takes(1); return;
+    case ValueKind::bitcast:
+      if (takes(1) && bits(v.args[0]->dtype) != bits(v.dtype))
+        complain(fmt::format("{}: {} and {} differ in width", text(), to_string(v.args[0]->dtype),
+                             to_string(v.dtype)));
+      return;
+    case ValueKind::reduce_lanes:
+      if (!takes(1)) return;
+      if (!vector_) return complain(fmt::format("{}: stands outside a vector loop", text()));
+      if (v.op != Op::add && v.op != Op::mul && v.op != Op::max && v.op != Op::min)
+        complain(fmt::format("{}: lanes are combined by add, mul, max or min", text()));
+      if (!std::has_single_bit(uint64_t(
+              (vector_->end - vector_->begin).is_constant() ? (vector_->end - vector_->begin).value() : 1)))
+        complain(fmt::format("{}: the number of lanes is no power of two", text()));
+      if (v.args[0]->dtype != v.dtype)
+        complain(fmt::format("{}: the result is {}, not {}", text(), to_string(v.args[0]->dtype),
+                             to_string(v.dtype)));
+      if (!on_lane(*v.args[0])) complain(fmt::format("{}: the value is the same in all lanes", text()));
+      return;
+    case ValueKind::op: return op(v);
+    }
+  }
+
+  void op(const Value& v) {
+    std::vector<DType> types;
+    for (const ValueRef& arg : v.args) types.push_back(arg->dtype);
+    if (const Unit* unit = find_lane_unit(v.user_op)) {
+      const DType acc = unit->accumulator.dtype;
+      if (v.dtype != acc || types != std::vector<DType>{acc, DType::u32, DType::u32})
+        complain(fmt::format("{}: takes ({}, u32, u32)", kernel::to_string(k_, v), to_string(acc)));
+      return;
+    }
+    const UserOp* user = v.user_op.empty() ? nullptr : find_user_op(v.user_op);
+    if (!v.user_op.empty() && !user)
+      return complain(fmt::format("no operation '{}' is registered", v.user_op));
+    const int arity = user ? user->arity : row(v.op).arity;
+    const auto text = [&] { return kernel::to_string(k_, v); };
+    if (int(v.args.size()) != arity)
+      return complain(fmt::format("'{}' takes {} values, {} given",
+                                  user ? v.user_op : std::string(to_string(v.op)), arity, v.args.size()));
+    std::string why;
+    const auto type = user ? result_type(user->signature, arity, types.data(), &why)
+                           : result_type(row(v.op), types.data(), &why);
+    if (!type) return complain(fmt::format("{}: {}", text(), why));
+    if (*type != v.dtype)
+      complain(fmt::format("{}: the result is {}, not {}", text(), to_string(*type), to_string(v.dtype)));
+  }
+
+  void load(const Value& v) {
+    if (!known(v.buffer)) return;
+    const Buffer& b = k_.buffers[v.buffer];
+    if ((b.access == Access::scratch || b.access == Access::out) && !written_.contains(v.buffer))
+      complain(fmt::format("'{}' is loaded, but nothing ever writes it", b.name));
+    if (b.dtype != v.dtype && b.space == Space::registers)
+      complain(fmt::format("'{}' is in registers and holds {}: it cannot be read as {}", b.name,
+                           to_string(b.dtype), to_string(v.dtype)));
+    if (bits(b.dtype) == 4 && bits(v.dtype) > 4 && refuted(eq(mod(v.offset, 2), 0)))
+      complain(fmt::format("{}: the element {} of a 4-bit buffer does not begin a byte",
+                           kernel::to_string(k_, v), to_string(v.offset)));
+    if (!v.guard.is_constant(1)) {
+      if (b.space == Space::registers)
+        complain(fmt::format("{}: a register buffer has no guards", kernel::to_string(k_, v)));
+      expression(v.guard, "the guard");
+      if (!strict_) return expression(v.offset, "the offset"); // where it lies is for the guard to see to
+      facts_.push_back(v.guard);
+      element(v.buffer, v.offset, std::max(1, bits(v.dtype) / bits(b.dtype)));
+      facts_.pop_back();
+      return;
+    }
+    // Elements of the buffer that one element of v.dtype covers.
+    element(v.buffer, v.offset, std::max(1, bits(v.dtype) / bits(b.dtype)));
+  }
+
+  // ---- places
+  /// `offset` and the `count` elements from it on are inside the buffer, as far as can be told.
+  void element(BufferId id, Expr offset, int64_t count = 1) {
+    const size_t before = mistakes_.size();
+    expression(offset, "the offset");
+    if (mistakes_.size() != before) return;
+    const Buffer& b = k_.buffers[id];
+    const auto outside = [&](Expr at) {
+      if (strict_ && !(proved(ge(at, 0)) && proved(le(at + count, b.size))) && !unreachable())
+        return complain(
+            fmt::format("'{}' has {} elements: the offset {} is not proved to be inside; a load may have a "
+                        "guard, x[i where i < n], and a store a condition around it",
+                        b.name, to_string(b.size), to_string(at)));
+      if ((refuted(ge(at, 0)) || refuted(le(at + count, b.size))) && !unreachable())
+        complain(fmt::format("'{}' has {} elements: the offset {} is outside", b.name, to_string(b.size),
+                             to_string(at)));
+    };
+    if (b.space == Space::registers) return register_index(b, offset, count);
+    const size_t so_far = mistakes_.size();
+    outside(offset);
+    // All lanes of a vector loop without a mask are alive.
+    if (mistakes_.size() == so_far && vector_ && !vector_->masked && lane_conditions_ == 0 &&
+        depends_on(offset, vector_->variable)) {
+      outside(substituted(offset, vector_->variable, vector_->begin));
+      if (mistakes_.size() == so_far) outside(substituted(offset, vector_->variable, vector_->end - 1));
+    }
+  }
+
+  static Expr substituted(Expr e, Expr symbol, Expr by) {
+    try {
+      return substitute(e, {{symbol, by}});
+    } catch (const Error&) {
+      return e; // a bound outside the declared range: reported at the loop
+    }
+  }
+
+  void register_index(const Buffer& b, Expr offset, int64_t count) {
+    for (const Expr s : symbols_of(offset)) {
+      if (vector_ && s == vector_->variable && vector_->begin.is_constant()) continue;
+      if (unrolled_.contains(s)) continue;
+      return complain(fmt::format(
+          "'{}' is in registers: the index {} depends on '{}', which is not constant after unrolling", b.name,
+          to_string(offset), s.name()));
+    }
+    if (vector_ && depends_on(offset, vector_->variable)) {
+      const auto step = coefficient_of(offset, vector_->variable);
+      if (!step || !step->is_constant(1))
+        return complain(fmt::format("'{}' is in registers: the index {} is no run of neighbouring lanes",
+                                    b.name, to_string(offset)));
+    }
+    const Interval range = offset.range();
+    if (!b.size.is_constant() || (range.low >= 0 && range.high + count <= b.size.value())) return;
+    // The interval may be wide, and a condition may exclude the rest: only an index that is reached counts.
+    if (const auto reached = reached_outside(offset, b.size.value() - count, 0))
+      complain(fmt::format("'{}' has {} elements: the offset {} reaches {}", b.name, to_string(b.size),
+                           to_string(offset), *reached));
+  }
+
+  /// A value outside 0..last that the constant index takes somewhere, conditions respected as far as they are constant too.
+  std::optional<int64_t> reached_outside(Expr offset, int64_t last, size_t depth) const {
+    std::vector<const Stmt*> loops;
+    for (const Stmt* s : open_)
+      if (s->kind == StmtKind::loop && depends_on(offset, s->variable)) loops.push_back(s);
+    std::optional<int64_t> found;
+    int budget = 1 << 14;
+    ExprMap<Expr> at;
+    const std::function<void(size_t)> visit = [&](size_t i) {
+      if (found || --budget < 0) return;
+      if (i < loops.size()) {
+        const int64_t begin = loops[i]->begin.value(), end = loops[i]->end.value();
+        for (int64_t v = begin; v < end && !found; ++v) {
+          at[loops[i]->variable] = Expr(v);
+          visit(i + 1);
+        }
+        return;
+      }
+      try {
+        const Expr value = substitute(offset, at);
+        if (!value.is_constant() || (value.value() >= 0 && value.value() <= last)) return;
+        for (const Expr fact : facts_)
+          if (prove(substitute(fact, at)) == Truth::no) return;
+        found = value.value();
+      } catch (const Error&) {
+      }
+    };
+    visit(depth);
+    return found;
+  }
+
+  // ---- statements
+  void body(const Body& statements) {
+    const size_t scope = scope_.size();
+    const auto lets = lets_;
+    const auto lane_lets = lane_lets_;
+    const auto lane_symbols = lane_symbols_;
+    for (const StmtRef& s : statements) {
+      path_.emplace_back(s.get(), "");
+      statement(*s);
+      path_.pop_back();
+    }
+    scope_.resize(scope);
+    lets_ = lets;
+    lane_lets_ = lane_lets;
+    lane_symbols_ = lane_symbols;
+  }
+
+  void statement(const Stmt& s) {
+    checked_.clear();
+    on_lane_.clear();
+    const bool plain = s.kind == StmtKind::loop || s.kind == StmtKind::store ||
+                       s.kind == StmtKind::let_value || s.kind == StmtKind::let_index ||
+                       s.kind == StmtKind::if_ || s.kind == StmtKind::prefetch;
+    if (vector_ && !plain) complain("stands inside a vector loop, where every statement acts on lanes");
+    if (s.kind != StmtKind::loop && (s.jam != 1 || s.masked)) complain("jam and masked belong to loops");
+    switch (s.kind) {
+    case StmtKind::loop: return loop(s);
+    case StmtKind::store: return store(s);
+    case StmtKind::let_value: return let_value(s);
+    case StmtKind::let_index: return let_index(s);
+    case StmtKind::if_: return branch(s);
+    case StmtKind::barrier: return barrier(s);
+    case StmtKind::prefetch:
+      if (!known(s.buffer)) return;
+      expression(s.offset, "the offset"); // it may be outside: nothing is read
+      if (k_.buffers[s.buffer].space == Space::registers)
+        complain(fmt::format("'{}' is in registers", name(s.buffer)));
+      return;
+    case StmtKind::unit:
+    case StmtKind::async_unit: return unit(s);
+    case StmtKind::async_copy: return async_copy(s);
+    case StmtKind::async_wait: return;
+    case StmtKind::roles: return roles(s);
+    }
+  }
+
+  /// The variable's range holds begin .. end-1; then the body, with what is known inside it.
+  void enter(const Stmt& s, const std::function<void()>& inside) {
+    expression(s.begin, "the bound");
+    expression(s.end, "the bound");
+    const size_t scope = scope_.size();
+    define(s.variable);
+    if (!s.variable.is_symbol()) return;
+    const Interval range = s.variable.range();
+    const bool empty =
+        proved(le(s.end, s.begin)) || (range.low != unbounded_low && proved(le(s.end, range.low)));
+    if (!empty && range.low != unbounded_low && !proved(ge(s.begin, range.low)))
+      complain(fmt::format("'{}' is said to be at least {}, and begins at {}", s.variable.name(), range.low,
+                           to_string(s.begin)));
+    if (!empty && range.high != unbounded_high && !proved(le(s.end, Expr(range.high) + 1)))
+      complain(fmt::format("'{}' is said to be at most {}, and ends at {} - 1", s.variable.name(), range.high,
+                           to_string(s.end)));
+    if (s.variable.multiple() > 1)
+      complain(fmt::format("'{}' is said to be a multiple of {}; loops have step 1", s.variable.name(),
+                           s.variable.multiple()));
+    const size_t facts = facts_.size();
+    // Beside the variable's own range, which may be wider: that of a whole loop of which this is a part.
+    if (!s.begin.is_constant() || s.begin.value() > range.low) facts_.push_back(ge(s.variable, s.begin));
+    if (!s.end.is_constant() || s.end.value() <= range.high) facts_.push_back(lt(s.variable, s.end));
+    open_.push_back(&s);
+    never_ += empty;
+    inside();
+    never_ -= empty;
+    open_.pop_back();
+    facts_.resize(facts);
+    scope_.resize(scope);
+  }
+
+  void loop(const Stmt& s) {
+    if (s.body.empty()) complain("the body is empty");
+    if (s.jam < 1) complain(fmt::format("jam {} is less than 1", s.jam));
+    if (s.jam != 1 && s.loop != LoopKind::serial) complain("only serial loops are jammed");
+    if (s.masked && s.loop != LoopKind::vector) complain("only vector loops are masked");
+    if (s.level != 0 && s.loop != LoopKind::parallel) complain("only parallel loops have a level");
+    if (vector_ && (on_lane(s.begin) || on_lane(s.end)))
+      complain("the bounds depend on the lane of the vector loop around it");
+    const Expr extent = s.end - s.begin;
+    const Stmt* outer_vector = vector_;
+    bool unrolled = false;
+    switch (s.loop) {
+    case LoopKind::serial: break;
+    case LoopKind::unrolled:
+      if (!extent.is_constant())
+        complain(fmt::format("an unrolled loop has a constant number of steps, not {}", to_string(extent)));
+      unrolled = s.begin.is_constant() && extent.is_constant();
+      break;
+    case LoopKind::vector:
+      if (vector_)
+        complain(fmt::format("a vector loop inside the vector loop over '{}'", to_string(vector_->variable)));
+      if (!extent.is_constant())
+        complain(fmt::format("a vector loop has a constant number of steps, not {}", to_string(extent)));
+      else if (const int64_t n = extent.value();
+               n < 1 || n > (1 << 16) ||
+               (n % k_.lanes != 0 && !(n < k_.lanes && std::has_single_bit(uint64_t(n)))))
+        complain(fmt::format("a vector loop has {} steps, a multiple, or a power of two below; not {}",
+                             k_.lanes, n));
+      if (s.masked) expression(s.lanes_active, "the mask");
+      vector_ = &s;
+      break;
+    case LoopKind::parallel:
+      if (s.level < 0 || s.level > 2) complain(fmt::format("there is no level {}", s.level));
+      if (vector_) complain("a parallel loop inside a vector loop");
+      for (const Stmt* open : open_) {
+        if (open->kind == StmtKind::loop && open->loop == LoopKind::parallel && open->level >= s.level)
+          complain(fmt::format("a parallel loop of level {} inside one of level {}, over '{}'", s.level,
+                               open->level, to_string(open->variable)));
+        if (open->kind == StmtKind::roles && s.level < 1)
+          complain("a parallel loop of level 0 inside roles, which split the lanes of a group");
+      }
+      break;
+    }
+    enter(s, [&] {
+      if (unrolled) unrolled_.insert(s.variable);
+      if (s.loop == LoopKind::vector) lane_symbols_.insert(s.variable);
+      if (strict_ && s.masked)
+        facts_.push_back(lt(s.variable - s.begin, s.lanes_active)); // lanes that are alive
+      body(s.body);
+      unrolled_.erase(s.variable);
+      lane_symbols_.erase(s.variable);
+    });
+    vector_ = outer_vector;
+  }
+
+  void store(const Stmt& s) {
+    if (!known(s.buffer)) return;
+    const Buffer& b = k_.buffers[s.buffer];
+    value(s.value);
+    element(s.buffer, s.offset);
+    if (b.access == Access::in) complain(fmt::format("'{}' is an input and cannot be stored to", b.name));
+    if (!s.value) return;
+    if (s.value->dtype != b.dtype)
+      complain(fmt::format("'{}' holds {}, the value is {}", b.name, to_string(b.dtype),
+                           to_string(s.value->dtype)));
+    if (lane_conditions_ > 0 && !on_lane(s.offset))
+      complain("a store to one element under a condition that differs between lanes");
+    else if (on_lane(*s.value) && !on_lane(s.offset))
+      complain(fmt::format("all lanes store to the one element {}[{}]; reduce_lanes makes one value of them",
+                           b.name, to_string(s.offset)));
+  }
+
+  void let_value(const Stmt& s) {
+    value(s.value);
+    if (!s.value) return;
+    if (s.let < 0 || s.let >= k_.lets)
+      complain(fmt::format("%{} is not among the {} lets of the kernel", s.let, k_.lets));
+    if (!let_numbers_.insert(s.let).second) complain(fmt::format("%{} is defined twice", s.let));
+    lets_[s.let] = s.value->dtype;
+    if (on_lane(*s.value)) lane_lets_.insert(s.let);
+  }
+
+  void let_index(const Stmt& s) {
+    value(s.value);
+    if (!s.value) return;
+    if (!is_integer(s.value->dtype))
+      complain(fmt::format("an index is made of an integer, not of {}", to_string(s.value->dtype)));
+    if (s.variable.is_symbol() && !s.variable.range().is_bounded())
+      complain(fmt::format("the index '{}' needs a range with both ends", s.variable.name()));
+    const bool lane = on_lane(*s.value);
+    define(s.variable);
+    if (lane) lane_symbols_.insert(s.variable);
+  }
+
+  void branch(const Stmt& s) {
+    expression(s.condition, "the condition");
+    if (s.body.empty()) complain("the body is empty");
+    const bool lane = vector_ && on_lane(s.condition);
+    lane_conditions_ += lane;
+    facts_.push_back(s.condition);
+    body(s.body);
+    facts_.back() = logical_not(s.condition);
+    body(s.otherwise);
+    facts_.pop_back();
+    lane_conditions_ -= lane;
+  }
+
+  void barrier(const Stmt& s) {
+    if (s.level < 0 || s.level > 2) complain(fmt::format("there is no level {}", s.level));
+    for (const Stmt* open : open_) {
+      if (open->kind == StmtKind::loop && open->loop == LoopKind::parallel && open->level >= s.level)
+        complain(fmt::format("a barrier of level {} inside the parallel loop over '{}': its iterations go to "
+                             "different workers, "
+                             "which would not all arrive",
+                             s.level, to_string(open->variable)));
+      if (open->kind == StmtKind::roles)
+        complain("a barrier inside roles: producers and consumers would not all arrive");
+    }
+  }
+
+  void operand(const UnitOperand& o, const UnitOperandInfo& info, const Unit& unit, bool written) {
+    if (!known(o.buffer)) return;
+    const Buffer& b = k_.buffers[o.buffer];
+    expression(o.offset, "the offset");
+    for (const Expr stride : o.strides) expression(stride, "the stride");
+    if (written && b.access == Access::in)
+      complain(fmt::format("'{}' is an input and cannot be stored to", b.name));
+    if (b.dtype != info.dtype)
+      complain(fmt::format("{} takes {} here, '{}' holds {}", unit.name, to_string(info.dtype), b.name,
+                           to_string(b.dtype)));
+    if (o.strides.size() != info.axes.size())
+      return complain(fmt::format("'{}' has {} strides, {} has the axes {} here", b.name, o.strides.size(),
+                                  unit.name, info.axes));
+    Expr low = o.offset, high = o.offset;
+    for (size_t i = 0; i < o.strides.size(); ++i) {
+      const Expr reach = o.strides[i] * (unit.extent(info.axes[i]) - 1);
+      low += min(reach, 0);
+      high += max(reach, 0);
+      if (written && o.strides[i].is_constant(0) && unit.extent(info.axes[i]) > 1)
+        complain(fmt::format("'{}' is the accumulator: its stride along {} is not 0", b.name, info.axes[i]));
+    }
+    const size_t before = mistakes_.size();
+    element(o.buffer, low);
+    if (mistakes_.size() == before) element(o.buffer, high);
+  }
+
+  void unit(const Stmt& s) {
+    const auto unit = find_unit(s.unit, k_.lanes);
+    if (!unit) return complain(fmt::format("there is no unit '{}'", s.unit));
+    if (s.operands.size() != 3)
+      return complain(
+          fmt::format("{} has 3 operands (accumulator, a, b), {} given", s.unit, s.operands.size()));
+    if (s.kind == StmtKind::async_unit && !unit->asynchronous)
+      complain(fmt::format("{} is not asynchronous", s.unit));
+    for (int i = 0; i < 3; ++i) operand(s.operands[i], unit->operand(i), *unit, i == 0);
+    token(s);
+  }
+
+  void token(const Stmt& s) {
+    if (s.kind != StmtKind::unit && s.token < 0) complain(fmt::format("{} is no token", s.token));
+  }
+
+  void async_copy(const Stmt& s) {
+    token(s);
+    if (s.operands.size() != 2)
+      return complain(fmt::format("a copy has 2 operands, {} given", s.operands.size()));
+    const UnitOperand &to = s.operands[0], &from = s.operands[1];
+    if (!known(to.buffer) || !known(from.buffer)) return;
+    const Buffer &a = k_.buffers[to.buffer], &b = k_.buffers[from.buffer];
+    expression(s.count, "the count");
+    if (a.dtype != b.dtype)
+      complain(fmt::format("'{}' holds {}, '{}' holds {}", a.name, to_string(a.dtype), b.name,
+                           to_string(b.dtype)));
+    if (a.access == Access::in) complain(fmt::format("'{}' is an input and cannot be stored to", a.name));
+    if (!to.strides.empty() || !from.strides.empty())
+      complain("a copy moves neighbouring elements: it has no strides");
+    for (const Buffer* buffer : {&a, &b})
+      if (buffer->space == Space::registers)
+        complain(fmt::format("'{}' is in registers: only memory is copied", buffer->name));
+    if (refuted(ge(s.count, 0))) return complain(fmt::format("the count {} is negative", to_string(s.count)));
+    const bool some = proved(ge(s.count, 1));
+    for (const UnitOperand* o : {&to, &from}) {
+      element(o->buffer, o->offset);
+      if (some) element(o->buffer, o->offset + s.count - 1);
+    }
+  }
+
+  void roles(const Stmt& s) {
+    if (s.stages < 1) complain(fmt::format("a ring of {} stages", s.stages));
+    if (s.body.empty() || s.otherwise.empty()) complain("producers and consumers both have statements");
+    for (const Stmt* open : open_) {
+      if (open->kind == StmtKind::roles) complain("roles inside roles");
+      if (open->kind == StmtKind::loop && open->loop == LoopKind::parallel && open->level > 0)
+        complain(fmt::format(
+            "roles inside the parallel loop over '{}' of level {}: they split the lanes of a group",
+            to_string(open->variable), open->level));
+    }
+    std::set<BufferId> loaded[2], stored[2];
+    registers_of(s.body, loaded[0], stored[0]);
+    registers_of(s.otherwise, loaded[1], stored[1]);
+    for (int i = 0; i < 2; ++i)
+      for (const BufferId id : stored[i])
+        if (loaded[1 - i].contains(id))
+          complain(fmt::format("'{}' is in registers: {} write it, {} read it, and they are different lanes",
+                               name(id), i == 0 ? "producers" : "consumers",
+                               i == 0 ? "consumers" : "producers"));
+    enter(s, [&] {
+      path_.emplace_back(nullptr, "producers");
+      body(s.body);
+      path_.back().second = "consumers";
+      body(s.otherwise);
+      path_.pop_back();
+    });
+  }
+
+  const Kernel& k_;
+  const bool strict_; // what is not proved to be inside is outside
+  std::vector<std::string> mistakes_;
+  std::vector<std::pair<const Stmt*, std::string_view>> path_; // statements around this place, and words
+  std::vector<Expr> scope_;                                    // symbols that are defined here
+  std::vector<Expr> facts_;                                    // conditions that hold here
+  std::vector<const Stmt*> open_;                              // loops and roles around this place
+  int lane_conditions_ = 0;      // conditions around this place that differ between lanes
+  int never_ = 0;                // open loops that have no trip
+  const Stmt* vector_ = nullptr; // the vector loop around this place
+  std::set<Expr, ExprLess> unrolled_, lane_symbols_;
+  std::map<int, DType> lets_; // in scope
+  std::set<int> lane_lets_, let_numbers_;
+  std::set<BufferId> written_;
+  std::set<const Value*> checked_;               // of this statement
+  mutable std::map<const Value*, bool> on_lane_; // of this statement
+  std::set<int> produced_, awaited_;
+};
+
+} // namespace
+
+bool is_buffer_name(std::string_view name) {
+  static const std::set<std::string, std::less<>> words = {"shared", "local", "registers", "group",
+                                                           "tensor_memory"};
+  try {
+    Expr::symbol(name);
+  } catch (const Error&) {
+    return false;
+  }
+  return !words.contains(name);
+}
+
+std::vector<std::string> verify(const Kernel& kernel) { return Verifier(kernel, false).run(); }
+std::vector<std::string> verify_with_bounds(const Kernel& kernel) { return Verifier(kernel, true).run(); }
+
+} // namespace luminal::kernel

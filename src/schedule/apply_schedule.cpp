@@ -1,0 +1,449 @@
+// schedule/apply_schedule.cpp -- schedule directives that shape loops: split, order, merge, kinds, places, storage.
+#include "base/check.h"
+#include "cone/formula.h"
+#include "schedule/nest.h"
+#include <algorithm>
+#include <bit>
+
+namespace luminal::kernel {
+namespace {
+
+Expr loop_symbol(const std::string& name, Expr extent) {
+  if (extent.is_constant(1)) return 0;
+  // A loop of one trip or none: a symbol that can only be 0 would vanish from index expressions, and with it that they vary with the loop.
+  const int64_t high = extent.range().high, least = extent.is_constant() ? 0 : 1;
+  return Expr::symbol(name, {0, high == unbounded_high ? high : std::max<int64_t>(high - 1, least)});
+}
+
+void replace_symbol(StageNest& nest, Expr symbol, Expr by) {
+  if (!symbol.is_symbol()) return;
+  ExprMap<Expr> map{{symbol, by}};
+  for (auto& [axis, value] : nest.axis_values) value = substitute(value, map);
+  for (Guard& g : nest.guards) g.value = substitute(g.value, map);
+}
+
+/// Loop names are names of the kernel: no value, dimension symbol or hole may be called so.
+void check_loop_name(const Nests& nests, const std::string& name) {
+  if (!is_buffer_name(name)) refuse("{} is no name of a loop or a value", name);
+  for (auto& v : nests.cone.values)
+    if (v.name == name) refuse("{} is a value", name);
+  for (Expr s : nests.cone.symbols)
+    if (s.name() == name) refuse("{} is a dimension symbol", name);
+  for (auto& h : nests.cone.holes)
+    if (h.symbol.name() == name) refuse("{} is an index that is read from memory", name);
+  if (name == "root") refuse("root is no name of a loop");
+}
+
+void split(Nests& nests, int stage, size_t position, const std::string& outer, const std::string& inner,
+           int64_t factor) {
+  StageNest& nest = nests.stages[size_t(stage)];
+  StageLoop loop = nest.loops[position];
+  if (loop.kind == LoopKind::vector)
+    refuse("loop {} of stage {} has the lanes already: split it before", loop.name,
+           nests.cone.stages[size_t(stage)].name);
+  for (auto& name : {outer, inner})
+    if (name != loop.name && nest.find(name))
+      refuse("stage {} already has a loop {}", nests.cone.stages[size_t(stage)].name, name);
+  if (outer == inner) refuse("the parts of a split need two names");
+  StageLoop o = loop, i = loop;
+  o.name = outer;
+  i.name = inner;
+  o.jam = i.jam = 1;
+  o.extent = ceildiv(loop.extent, factor);
+  // A factor beyond the extent makes one trip of the extent itself.
+  i.extent =
+      prove(le(loop.extent, factor)) == Truth::yes && loop.extent.is_constant() ? loop.extent : Expr(factor);
+  o.symbol = loop_symbol(outer, o.extent);
+  i.symbol = loop_symbol(inner, i.extent);
+  Expr joined = o.symbol * factor + i.symbol;
+  replace_symbol(nest, loop.symbol, joined);
+  bool divides = loop.extent.multiple() % factor == 0 || i.extent == loop.extent;
+  if (!divides) {
+    bool known = std::ranges::any_of(
+        nest.guards, [&](const Guard& g) { return g.value == joined && g.limit == loop.extent; });
+    if (!known) nest.guards.push_back({joined, loop.extent});
+  }
+  nest.loops[position] = o;
+  nest.loops.insert(nest.loops.begin() + long(position) + 1, i);
+}
+
+std::string_view word_for(LoopKind kind) {
+  static constexpr std::string_view words[] = {"serial", "parallel", "unrolled", "a vector loop"};
+  return words[int(kind)];
+}
+
+/// Bodies and lanes are counted when the code is made.
+void check_written_out(const StageLoop& loop) {
+  if (!loop.extent.is_constant())
+    refuse("loop {} has {} trips, which is no constant: it cannot be {}", loop.name,
+           luminal::to_string(loop.extent), word_for(loop.kind));
+  if (loop.kind == LoopKind::unrolled && loop.extent.value() > 1024)
+    refuse("loop {} has {} trips: too many to write out", loop.name, loop.extent.value());
+}
+
+void merge(Nests& nests, int stage, const std::string& outer, const std::string& inner,
+           const std::string& name) {
+  StageNest& nest = nests.stages[size_t(stage)];
+  auto& stage_name = nests.cone.stages[size_t(stage)].name;
+  for (size_t p = 0; p + 1 < nest.loops.size(); p++) {
+    StageLoop o = nest.loops[p], i = nest.loops[p + 1];
+    if (o.name != outer || i.name != inner) continue;
+    if (name != outer && name != inner && nest.find(name))
+      refuse("stage {} already has a loop {}", stage_name, name);
+    if (o.kind == LoopKind::vector || i.kind == LoopKind::vector)
+      refuse("a loop of stage {} has the lanes already: merge before", stage_name);
+    if (i.extent.is_constant(0))
+      refuse("loop {} of stage {} has no element: nothing divides by it", inner, stage_name);
+    StageLoop m = o;
+    m.name = name;
+    m.extent = o.extent * i.extent;
+    if (m.kind == LoopKind::unrolled) check_written_out(m);
+    m.symbol = loop_symbol(name, m.extent);
+    // Simultaneous: the new name may be one of the old ones.
+    ExprMap<Expr> map;
+    if (o.symbol.is_symbol()) map[o.symbol] = floordiv(m.symbol, i.extent);
+    if (i.symbol.is_symbol()) map[i.symbol] = o.symbol.is_symbol() ? mod(m.symbol, i.extent) : m.symbol;
+    for (auto& [axis, value] : nest.axis_values) value = substitute(value, map);
+    for (Guard& g : nest.guards) g.value = substitute(g.value, map);
+    nest.loops[p] = m;
+    nest.loops.erase(nest.loops.begin() + long(p) + 1);
+    return;
+  }
+  refuse("stage {} has no neighbouring loops {} and {}", stage_name, outer, inner);
+}
+
+template <class F> void each_loop(Nests& nests, const std::string& stage, const std::string& loop, F&& act) {
+  bool any = false;
+  if (stage != "*") nests.stage(stage);
+  for (size_t s = 0; s < nests.stages.size(); s++) {
+    if (stage != "*" && nests.cone.stages[s].name != stage) continue;
+    for (size_t l = 0; l < nests.stages[s].loops.size(); l++)
+      if (nests.stages[s].loops[l].name == loop) {
+        act(int(s), l);
+        any = true;
+        break;
+      }
+  }
+  if (!any) refuse("{} has no loop {}", stage == "*" ? "no stage" : "stage " + stage, loop);
+}
+
+void order(Nests& nests, const Directive& d) {
+  int s = nests.stage(d.words[0]);
+  StageNest& nest = nests.stages[size_t(s)];
+  std::vector<StageLoop> next;
+  for (size_t i = 1; i < d.words.size(); i++) {
+    const StageLoop* l = nest.find(d.words[i]);
+    if (!l) refuse("stage {} has no loop {}", d.words[0], d.words[i]);
+    for (auto& n : next)
+      if (n.name == l->name) refuse("loop {} is named twice", l->name);
+    next.push_back(*l);
+  }
+  if (next.size() != nest.loops.size()) {
+    std::string missing;
+    for (auto& l : nest.loops)
+      if (std::ranges::none_of(next, [&](auto& n) { return n.name == l.name; })) missing += " " + l.name;
+    refuse("order must name every loop; missing:{}", missing);
+  }
+  nest.loops = std::move(next);
+}
+
+/// Loops that a stage keeps in order may only be serial.
+void check_ordered(const Nests& nests, int s, const StageLoop& loop, std::string_view kind) {
+  auto& stage = nests.cone.stages[size_t(s)];
+  for (int a : stage.ordered)
+    if (depends_on_loop(nests.stages[size_t(s)], nests.cone.axes[size_t(a)].symbol, loop))
+      refuse("loop {} of stage {} keeps its order and cannot be {}", loop.name, stage.name, kind);
+}
+
+/// Lanes are a power of two: the last ones of a loop of fewer trips do nothing.
+void fill_lanes(StageNest& nest, StageLoop& loop) {
+  const int64_t trips = loop.extent.value(), lanes = int64_t(std::bit_ceil(uint64_t(trips)));
+  if (lanes == trips) return;
+  loop.extent = lanes;
+  const Expr filled = loop_symbol(loop.name, loop.extent);
+  replace_symbol(nest, loop.symbol, filled);
+  loop.symbol = filled;
+  nest.guards.push_back({filled, trips});
+}
+
+void set_kind(Nests& nests, const Directive& d, LoopKind kind) {
+  bool list = d.kind != DirectiveKind::parallel;
+  for (size_t i = 1; i < (list ? d.words.size() : 2); i++)
+    each_loop(nests, d.words[0], d.words[i], [&](int s, size_t l) {
+      StageLoop& loop = nests.stages[size_t(s)].loops[l];
+      if (kind == LoopKind::parallel || kind == LoopKind::vector)
+        check_ordered(nests, s, loop, word_for(kind));
+      loop.kind = kind;
+      if (kind == LoopKind::unrolled || kind == LoopKind::vector) check_written_out(loop);
+      if (kind == LoopKind::vector) {
+        const int64_t n = loop.extent.value();
+        if (n < 1 || n > 1024)
+          refuse("loop {} has {} trips: a vector has between 1 and 1024 lanes", loop.name, n);
+        for (auto& other : nests.stages[size_t(s)].loops)
+          if (other.kind == LoopKind::vector && other.name != loop.name)
+            refuse("stage {} already has a vector loop {}", nests.cone.stages[size_t(s)].name, other.name);
+      }
+      if (kind == LoopKind::vector) fill_lanes(nests.stages[size_t(s)], loop);
+      if (!d.numbers.empty()) loop.level = int(d.numbers[0]);
+    });
+}
+
+void store(Nests& nests, const Directive& d) {
+  int v = nests.value(d.words[0]);
+  ConeValue& value = nests.cone.values[size_t(v)];
+  if (value.role != ValueRole::interior) refuse("{} is stored outside of the kernel", value.name);
+  Storage& storage = nests.storage[size_t(v)];
+  storage.level = d.words[1];
+  size_t end = d.words.size();
+  if (end >= 4 && d.words[end - 2] == "in") {
+    auto& space = d.words[end - 1];
+    if (space == "shared")
+      storage.space = Space::shared;
+    else if (space == "local")
+      storage.space = Space::local;
+    else
+      refuse("there is no space {}", space);
+    end -= 2;
+  }
+  if (end == 2) return;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < value.shape.size(); i++)
+    names.push_back(i < value.axes.size() && value.axes[i] >= 0 ? nests.cone.axes[size_t(value.axes[i])].name
+                                                                : "d" + std::to_string(i));
+  Layout layout;
+  for (size_t i = 2; i < end; i++) {
+    auto dim = parse_layout_dim(d.words[i], names);
+    if (!dim) refuse("{} ({} has the dimensions {})", dim.error(), value.name, fmt::join(names, ", "));
+    layout.push_back(*dim);
+  }
+  // Dimensions that are not named come first: those of the loops outside have an extent of 1 there.
+  for (size_t i = value.shape.size(); i-- > 0;)
+    if (std::ranges::none_of(layout, [&](auto& l) { return l.dim == int(i); }))
+      layout.insert(layout.begin(), LayoutDim{int(i)});
+  if (auto ok = check_layout(layout, int(value.shape.size())); !ok) refuse("{}", ok.error());
+  value.layout = layout;
+}
+
+} // namespace
+
+void apply(Nests& nests, const Directive& d) {
+  auto& w = d.words;
+  constexpr int64_t most = int64_t{1} << 40; // products of two are numbers
+  const bool counts = d.kind == DirectiveKind::serial || d.kind == DirectiveKind::from;
+  for (int64_t n : d.numbers)
+    if (!counts && (n > most || n < -most)) refuse("{} is more than any axis has", n);
+  switch (d.kind) {
+  case DirectiveKind::split: {
+    if (d.numbers[0] < 1) refuse("a factor is at least 1");
+    check_loop_name(nests, w[2]);
+    check_loop_name(nests, w[3]);
+    each_loop(nests, w[0], w[1], [&](int s, size_t l) { split(nests, s, l, w[2], w[3], d.numbers[0]); });
+    return;
+  }
+  case DirectiveKind::order: return order(nests, d);
+  case DirectiveKind::merge: {
+    check_loop_name(nests, w[3]);
+    merge(nests, nests.stage(w[0]), w[1], w[2], w[3]);
+    return;
+  }
+  case DirectiveKind::parallel: return set_kind(nests, d, LoopKind::parallel);
+  case DirectiveKind::vector: return set_kind(nests, d, LoopKind::vector);
+  case DirectiveKind::unroll: return set_kind(nests, d, LoopKind::unrolled);
+  case DirectiveKind::jam:
+    if (d.numbers[0] < 1 || d.numbers[0] > 64) refuse("a trip has 1 to 64 bodies");
+    each_loop(nests, w[0], w[1],
+              [&](int s, size_t l) { nests.stages[size_t(s)].loops[l].jam = int(d.numbers[0]); });
+    return;
+  case DirectiveKind::at: {
+    int s = nests.stage(w[0]);
+    nests.stages[size_t(s)].at = w[1] == "root" ? "" : w[1];
+    return;
+  }
+  case DirectiveKind::store: return store(nests, d);
+  case DirectiveKind::stage: check_loop_name(nests, w[1]); return stage_copy(nests, w[0], w[1]);
+  case DirectiveKind::frame:
+    if (w.size() > 3 || (w.size() == 3) != (d.numbers.size() == 1))
+      refuse("an axis and the size of its blocks are expected");
+    check_loop_name(nests, w[1]);
+    if (w.size() == 2) return frame(nests, w[0], w[1]);
+    return frame(nests, w[0], w[1], w[2], d.numbers[0]);
+  case DirectiveKind::materialize: check_loop_name(nests, w[1]); return materialize(nests, w[0], w[1]);
+  case DirectiveKind::inline_: return inline_value(nests, w[0]);
+  case DirectiveKind::fuse: return fuse(nests, w[0], w[1]);
+  case DirectiveKind::cascade: return cascade(nests, w[0], w[1]);
+  case DirectiveKind::split_reduction: return split_reduction(nests, d);
+  case DirectiveKind::predicate_split: nests.predicate_splits.insert(w[0]); return;
+  case DirectiveKind::predicate_bound:
+    each_loop(nests, w[0], w[1], [&](int s, size_t) { nests.stages[size_t(s)].bounds.insert(w[1]); });
+    return;
+  case DirectiveKind::prefetch: {
+    int s = nests.stage(w[0]);
+    if (w.size() > 4) refuse("one loop and one inside of it are enough");
+    if (!nests.stages[size_t(s)].find(w[2])) refuse("stage {} has no loop {}", w[0], w[2]);
+    if (std::ranges::none_of(nests.stages, [&](auto& nest) { return nest.find(w.back()) != nullptr; }))
+      refuse("no stage has loop {}", w.back());
+    nests.stages[size_t(s)].prefetches.push_back({nests.value(w[1]), w[2], w.back(), d.numbers[0]});
+    return;
+  }
+  case DirectiveKind::stream: {
+    const int v = nests.value(w[0]);
+    if (nests.cone.values[size_t(v)].role != ValueRole::output) refuse("{} is no output of the kernel", w[0]);
+    nests.streams.insert(v);
+    return;
+  }
+  case DirectiveKind::unit:
+    if (w.size() > 4) refuse("a dot instruction has two operands");
+    for (size_t i = 2; i < w.size(); i++) check_loop_name(nests, w[i]);
+    return use_unit(nests, w[0], w[1], std::span(w).subspan(2));
+  case DirectiveKind::pieces:
+    if (!d.numbers.empty() && d.numbers[0] != 1 && d.numbers[0] != 2) refuse("1 or 2 is expected");
+    return pieces(nests, w[0], w[1], d.numbers.empty() ? PieceEnds::changes : PieceEnds(d.numbers[0]));
+  case DirectiveKind::cut: return cut(nests, w[0], w[1], d.numbers[0]);
+  case DirectiveKind::operand: check_loop_name(nests, w[2]); return operand(nests, w[0], w[1], w[2]);
+  case DirectiveKind::from: refuse("versions are lowered one by one");
+  case DirectiveKind::serial: // for the launch; the code is the same
+    if (d.numbers[0] < 0) refuse("{} points", d.numbers[0]);
+    if (d.numbers.size() > 1 && (d.numbers[1] < 1 || d.numbers[1] > 1 << 20))
+      refuse("{} workers", d.numbers[1]);
+    return;
+  case DirectiveKind::roles:
+    if (d.numbers[0] < 1) refuse("a ring is at least 1 deep");
+    each_loop(nests, w[0], w[1], [&](int, size_t) { nests.roles[w[1]] = int(d.numbers[0]); });
+    return;
+  }
+}
+
+const StageLoop* StageNest::find(std::string_view name) const {
+  for (auto& l : loops)
+    if (l.name == name) return &l;
+  return nullptr;
+}
+StageLoop* StageNest::find(std::string_view name) {
+  return const_cast<StageLoop*>(std::as_const(*this).find(name));
+}
+
+bool depends_on_loop(const StageNest& nest, Expr axis_symbol, const StageLoop& loop) {
+  auto value = nest.axis_values.find(axis_symbol);
+  return value != nest.axis_values.end() && loop.symbol.is_symbol() && depends_on(value->second, loop.symbol);
+}
+
+bool reduces(const Cone& cone, const Stage& stage, const StageNest& nest, const StageLoop& loop) {
+  bool reduced = false, kept = false;
+  for (int a : stage.axes) {
+    if (!depends_on_loop(nest, cone.axes[size_t(a)].symbol, loop)) continue;
+    bool out = a == stage.scan_axis;
+    for (auto& c : stage.components)
+      if (c.kind == ComponentKind::fold) out |= std::ranges::find(c.axes, a) == c.axes.end();
+    (out ? reduced : kept) = true;
+  }
+  if (reduced && kept)
+    refuse("stage {}: loop {} runs over reduced and other axes at once", stage.name, loop.name);
+  return reduced;
+}
+
+Nests::Nests(Cone c) : cone(std::move(c)) {
+  for (auto& s : cone.stages) stages.push_back(fresh(s));
+  storage.resize(cone.values.size());
+}
+
+StageNest Nests::fresh(const Stage& s) const {
+  StageNest nest;
+  for (int a : s.axes) {
+    auto& axis = cone.axes[size_t(a)];
+    nest.loops.push_back({axis.name, loop_symbol(axis.name, axis.extent), axis.extent});
+    nest.axis_values[axis.symbol] = nest.loops.back().symbol;
+  }
+  return nest;
+}
+
+int Nests::stage(std::string_view name) const {
+  for (size_t i = 0; i < cone.stages.size(); i++)
+    if (cone.stages[i].name == name) return int(i);
+  refuse("there is no stage {}", name);
+}
+
+int Nests::value(std::string_view name) const {
+  for (size_t i = 0; i < cone.values.size(); i++)
+    if (cone.values[i].name == name) return int(i);
+  refuse("there is no value {}", name);
+}
+
+int Nests::insert_stage(int before, Stage s, StageNest nest) {
+  cone.stages.insert(cone.stages.begin() + before, std::move(s));
+  stages.insert(stages.begin() + before, std::move(nest));
+  return before;
+}
+
+void Nests::erase_stage(int s) {
+  cone.stages.erase(cone.stages.begin() + s);
+  stages.erase(stages.begin() + s);
+}
+
+int Nests::add_value(ConeValue v) {
+  cone.values.push_back(std::move(v));
+  storage.emplace_back();
+  return int(cone.values.size()) - 1;
+}
+
+std::string Nests::free_name(const std::string& wish) const {
+  auto taken = [&](const std::string& name) {
+    for (auto& v : cone.values)
+      if (v.name == name) return true;
+    for (auto& a : cone.axes)
+      if (a.name == name) return true;
+    for (Expr s : cone.symbols)
+      if (s.name() == name) return true;
+    for (auto& h : cone.holes)
+      if (h.symbol.name() == name) return true;
+    for (auto& s : stages)
+      if (s.find(name)) return true;
+    return false;
+  };
+  std::string name = wish;
+  for (int i = 2; taken(name); i++) name = wish + "_" + std::to_string(i);
+  return name;
+}
+
+std::string Nests::free_stage_name(const std::string& wish) const {
+  auto taken = [&](const std::string& name) {
+    return std::ranges::any_of(cone.stages, [&](auto& s) { return s.name == name; });
+  };
+  std::string name = wish;
+  for (int i = 2; taken(name); i++) name = wish + "_" + std::to_string(i);
+  return name;
+}
+
+std::vector<int> Nests::readers(int value) const {
+  std::vector<int> out;
+  for (size_t s = 0; s < cone.stages.size(); s++) {
+    bool reads = false;
+    visit_stage(cone.stages[s],
+                [&](const Formula& f) { reads |= f.kind == FormulaKind::load && f.value == value; });
+    for (int h : holes_of(cone, cone.stages[s]))
+      visit(cone.holes[size_t(h)].value,
+            [&](const Formula& f) { reads |= f.kind == FormulaKind::load && f.value == value; });
+    if (reads) out.push_back(int(s));
+  }
+  return out;
+}
+
+int Nests::writer(int value) const {
+  for (size_t s = cone.stages.size(); s-- > 0;)
+    for (auto& c : cone.stages[s].components)
+      if (c.out == value) return int(s);
+  return -1;
+}
+
+Nests apply(const Cone& cone, const Schedule& schedule) {
+  Nests nests(cone);
+  for (auto& d : schedule.directives) {
+    try {
+      apply(nests, d);
+    } catch (const ScheduleFailure& failure) {
+      refuse("`{}`: {}", to_string(d), failure.text);
+    }
+  }
+  return nests;
+}
+
+} // namespace luminal::kernel

@@ -1,0 +1,496 @@
+// schedule/cascade.cpp -- a tuple fold returns to plain folds inside each trip of a loop.
+//
+// For a tile with states b (the bodies) and a carried state A, component i in order:
+//   N_i = op_i( T_i(self = A_i, old = A, new = N),  op_i over the tile of T_i(self = b_i, old = b, new = N) )
+// T is a homomorphism of op that composes (ir/monoid.h), so this is the monoid's combine. A factor that several transforms share,
+// T = self * w, is computed once for each point of the tile (the exponentials of a softmax, STAGE.w) and once for the state (the correction, STAGE.c).
+// Where T rounds its factor, T = self * cast<f32>(cast<bf16>(w)), the weights of a tile are rounded where they are multiplied, in the frame of the tile's
+// new state. Corrections of states, and other transforms with the same w, take it as it is: wider intermediate values are a reassociation.
+#include "base/check.h"
+#include "cone/formula.h"
+#include "ir/identity.h"
+#include "schedule/nest.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+namespace {
+
+/// The program that ends at node n.
+Scalar program_at(const Scalar& whole, int n) {
+  std::vector<Scalar> made;
+  for (int i = 0; i <= n; i++) {
+    const ScalarNode& s = whole.nodes()[size_t(i)];
+    switch (s.kind) {
+    case ScalarNode::Kind::constant: made.push_back(Scalar::constant(s.value)); break;
+    case ScalarNode::Kind::leaf: made.push_back(Scalar::leaf(s.leaf)); break;
+    case ScalarNode::Kind::cast: made.push_back(Scalar::cast(s.dtype, made[size_t(s.args[0])])); break;
+    case ScalarNode::Kind::op: {
+      std::vector<Scalar> args;
+      for (int a = 0; a < row(s.op).arity; a++) args.push_back(made[size_t(s.args[a])]);
+      made.push_back(Scalar::apply(s.op, args));
+      break;
+    }
+    }
+  }
+  return made.back();
+}
+
+/// Of a transform T == self * rounded(program): `through` are the types that the factor is cast to, one after the other.
+struct LinearFactor {
+  Scalar program;
+  std::vector<DType> through = {};
+  Scalar rounded() const {
+    Scalar out = program;
+    for (DType type : through) out = Scalar::cast(type, out);
+    return out;
+  }
+};
+
+/// A factor that goes through a narrower float and back to the type of the states.
+LinearFactor without_rounding(const Scalar& factor, DType type) {
+  const auto& nodes = factor.nodes();
+  const ScalarNode& back = nodes.back();
+  if (back.kind != ScalarNode::Kind::cast || back.dtype != type) return {factor};
+  const ScalarNode& narrow = nodes[size_t(back.args[0])];
+  if (narrow.kind != ScalarNode::Kind::cast || !is_float(narrow.dtype) || bits(narrow.dtype) >= bits(type))
+    return {factor};
+  return {program_at(factor, narrow.args[0]), {narrow.dtype, type}};
+}
+
+/// The factor as a program over the same leaves; none where T is not of that form. `type`: of all states.
+std::optional<LinearFactor> linear_factor(const Scalar& transform, size_t node, DType type) {
+  const ScalarNode& n = transform.nodes()[node];
+  if (n.kind == ScalarNode::Kind::leaf && n.leaf == 0) return LinearFactor{Scalar::constant(1)};
+  if (n.kind != ScalarNode::Kind::op) return {};
+  const auto part = [&](int at) { return program_at(transform, at); };
+  if (n.op == Op::mul)
+    for (int side : {0, 1}) {
+      Scalar other = part(n.args[1 - side]);
+      if (other.reads(0)) continue;
+      if (auto w = linear_factor(transform, size_t(n.args[side]), type))
+        return w->rounded() == Scalar::constant(1)
+                   ? without_rounding(other, type)
+                   : LinearFactor{Scalar::apply(Op::mul, {w->rounded(), other})};
+    }
+  if (n.op == Op::div) {
+    Scalar other = part(n.args[1]);
+    if (other.reads(0)) return {};
+    if (auto w = linear_factor(transform, size_t(n.args[0]), type))
+      return LinearFactor{Scalar::apply(Op::div, {w->rounded(), other})};
+  }
+  if (n.op ==
+      Op::select) { // select(condition, 0, self * w) and the other way round; no cast changes the zero
+    Scalar condition = part(n.args[0]);
+    if (condition.reads(0)) return {};
+    for (int side : {1, 2}) {
+      const ScalarNode& zero = transform.nodes()[size_t(n.args[3 - side])];
+      if (zero.kind != ScalarNode::Kind::constant || zero.value != 0) continue;
+      auto w = linear_factor(transform, size_t(n.args[side]), type);
+      if (!w) continue;
+      const Scalar none = Scalar::constant(0);
+      w->program = side == 2 ? Scalar::apply(Op::select, {condition, none, w->program})
+                             : Scalar::apply(Op::select, {condition, w->program, none});
+      return w;
+    }
+  }
+  return {};
+}
+
+/// x * 1, 1 * x and x + 0 without the constant (a zero may change its sign).
+FormulaRef simplified(const FormulaRef& formula) {
+  return FormulaRewriter([](const FormulaRef& f) -> FormulaRef {
+    if (f->kind != FormulaKind::op || !f->user_op.empty() || f->args.size() != 2) return f;
+    for (int side : {0, 1}) {
+      if (f->op == Op::mul && is_constant(f->args[size_t(side)], 1)) return f->args[size_t(1 - side)];
+      if (f->op == Op::add && is_constant(f->args[size_t(side)], 0)) return f->args[size_t(1 - side)];
+    }
+    return f;
+  })(formula);
+}
+
+class Cascade {
+public:
+  Cascade(Nests& nests, int stage, std::string loop)
+      : n_(nests), stage_(stage), f_(nests.cone.stages[size_t(stage)]), nest_(nests.stages[size_t(stage)]),
+        loop_(std::move(loop)) {}
+  void run();
+
+private:
+  std::vector<int> axes_union(std::vector<int> a, const std::vector<int>& b) const {
+    a.insert(a.end(), b.begin(), b.end());
+    std::ranges::sort(a);
+    a.erase(std::unique(a.begin(), a.end()), a.end());
+    return a;
+  }
+  std::vector<int> with_reduced(const std::vector<int>& axes) const { return axes_union(axes, reduced_); }
+  std::vector<Expr> plain(const std::vector<int>& axes) const {
+    std::vector<Expr> out;
+    for (int a : axes) out.push_back(n_.cone.axes[size_t(a)].symbol);
+    return out;
+  }
+  int new_value(const std::string& name, DType dtype, const std::vector<int>& axes) {
+    ConeValue v;
+    v.name = n_.free_name(name);
+    v.dtype = dtype;
+    v.role = ValueRole::interior;
+    v.axes = axes;
+    for (int a : axes) v.shape.push_back(n_.cone.axes[size_t(a)].extent);
+    return n_.add_value(std::move(v));
+  }
+  Stage new_stage(const std::string& name, const std::vector<int>& axes) const {
+    Stage s;
+    s.name = n_.free_stage_name(name);
+    for (int a : f_.axes) // in the order of the fold
+      if (std::ranges::find(axes, a) != axes.end()) s.axes.push_back(a);
+    return s;
+  }
+  Component map_to(int value, FormulaRef body, const std::vector<Expr>& index,
+                   const std::vector<int>& axes) const {
+    Component c;
+    c.dtype = body->dtype;
+    c.out = value;
+    c.index = index;
+    c.axes = axes;
+    c.body = std::move(body);
+    return c;
+  }
+  /// The loops of the fold that a stage over fewer axes has.
+  StageNest loops_of(const Stage& s) const {
+    StageNest nest;
+    for (int a : s.axes)
+      nest.axis_values[n_.cone.axes[size_t(a)].symbol] = nest_.axis_values.at(n_.cone.axes[size_t(a)].symbol);
+    for (auto& l : nest_.loops) {
+      bool used = false;
+      for (auto& [axis, value] : nest.axis_values)
+        used |= l.symbol.is_symbol() && depends_on(value, l.symbol);
+      for (int a : s.axes) used |= !l.symbol.is_symbol() && n_.cone.axes[size_t(a)].name == l.name;
+      if (!used) continue;
+      nest.loops.push_back(l);
+    }
+    bool reduces_here =
+        std::ranges::any_of(reduced_, [&](int a) { return std::ranges::find(s.axes, a) != s.axes.end(); });
+    for (auto& g : nest_.guards) {
+      if (g.reduction && !reduces_here) continue; // states are kept for parts without points, too
+      bool all = true;
+      for (Expr e : symbols_of(g.value)) {
+        bool loop_of_fold = std::ranges::any_of(nest_.loops, [&](auto& l) { return l.symbol == e; });
+        all &= !loop_of_fold || std::ranges::any_of(nest.loops, [&](auto& l) { return l.symbol == e; });
+      }
+      if (all) nest.guards.push_back(g);
+    }
+    return nest;
+  }
+  FormulaRef state(int i) const { return formula_load(state_[size_t(i)], comp(i).dtype, comp(i).index); }
+  FormulaRef next(int i) const { return formula_load(next_[size_t(i)], comp(i).dtype, comp(i).index); }
+  const Component& comp(int i) const { return f_.components[size_t(i)]; }
+  /// A program over self, old, new with formulas for the old values.
+  FormulaRef with(const Scalar& program, int i, FormulaRef self,
+                  const std::function<FormulaRef(int)>& old) const {
+    std::vector<FormulaRef> leaves{std::move(self)};
+    for (int j = 0; j < i; j++) {
+      leaves.push_back(old(j));
+      leaves.push_back(next(j));
+    }
+    return simplified(formula_of(program, leaves, comp(i).dtype));
+  }
+
+  Nests& n_;
+  int stage_;
+  Stage f_;
+  StageNest nest_;
+  std::string loop_;
+  std::vector<int> reduced_;
+  std::vector<int> state_, next_; // values by component
+};
+
+void Cascade::run() {
+  if (!f_.monoid) refuse("stage {} is no tuple whose components read each other", f_.name);
+  int n = f_.monoid->size();
+  bool carried = loop_ != "root";
+  if (f_.scan_axis >= 0) refuse("stage {} is a scan", f_.name);
+  std::set<int> kept;
+  for (int i = 0; i < n; i++) kept.insert(comp(i).axes.begin(), comp(i).axes.end());
+  for (int a : f_.axes)
+    if (!kept.contains(a)) reduced_.push_back(a);
+  if (carried) {
+    const StageLoop* l = nest_.find(loop_);
+    if (!l) refuse("stage {} has no loop {}", f_.name, loop_);
+    for (int a : f_.axes)
+      if (depends_on_loop(nest_, n_.cone.axes[size_t(a)].symbol, *l) && kept.contains(a))
+        refuse("loop {} is not part of the reduction", loop_);
+    if (!l->symbol.is_symbol()) carried = false; // one trip
+  }
+  for (size_t i = size_t(n); i < f_.components.size(); i++)
+    if (!f_.components[i].after) refuse("stage {} has more components than its tuple", f_.name);
+  for (int i = 0; i < n; i++)
+    visit(comp(i).body, [&](const Formula& f) {
+      if (f.kind == FormulaKind::component) refuse("stage {}: a body reads another component", f_.name);
+    });
+
+  std::vector<std::pair<Stage, StageNest>> before, tile, after;
+  auto add = [&](std::vector<std::pair<Stage, StageNest>>& list, Stage s, bool in_tile) {
+    StageNest nest = loops_of(s);
+    if (in_tile && carried) {
+      nest.together = loop_;
+      nest.cascade = n_.cascades + 1;
+      nest.at = tile.empty() ? nest_.at : loop_;
+    }
+    list.push_back({std::move(s), std::move(nest)});
+  };
+
+  // The carried state. A result that leaves the kernel is copied out at the end.
+  state_.resize(size_t(n));
+  next_.resize(size_t(n));
+  std::vector<bool> read(size_t(n), false), copied_out(size_t(n), false);
+  for (int i = 0; i < n; i++) {
+    for (int j : f_.monoid->dependencies(i)) read[size_t(j)] = true;
+    auto& transform = f_.monoid->components()[size_t(i)].transform;
+    for (int j = 0; j < i; j++)
+      if (transform.reads(1 + 2 * j) || transform.reads(2 + 2 * j)) read[size_t(j)] = true;
+  }
+  for (int i = 0; i < n; i++) {
+    Component& c = f_.components[size_t(i)];
+    bool leaves_kernel = c.out >= 0 && n_.cone.values[size_t(c.out)].role != ValueRole::interior;
+    if (c.out < 0 || (leaves_kernel && carried)) {
+      std::string name =
+          c.out < 0 ? fmt::format("{}.{}", f_.name, i) : n_.cone.values[size_t(c.out)].name + ".state";
+      int v = new_value(name, c.dtype, c.axes);
+      copied_out[size_t(i)] = c.out >= 0;
+      state_[size_t(i)] = v;
+      if (c.out < 0) c.index = plain(c.axes);
+    } else {
+      state_[size_t(i)] = c.out;
+    }
+    next_[size_t(i)] = state_[size_t(i)];
+    if (carried && read[size_t(i)])
+      next_[size_t(i)] = new_value(n_.cone.values[size_t(state_[size_t(i)])].name + ".new", c.dtype, c.axes);
+  }
+  // New states are indexed by the plain axes of their component.
+  std::vector<std::vector<Expr>> out_index;
+  for (int i = 0; i < n; i++) {
+    out_index.push_back(f_.components[size_t(i)].index);
+    bool own = state_[size_t(i)] != f_.components[size_t(i)].out || next_[size_t(i)] != state_[size_t(i)];
+    if (own && f_.components[size_t(i)].index.size() != f_.components[size_t(i)].axes.size()) {
+      // Dimensions of extent 1: give the new values the same shape as the result.
+      const ConeValue& result = n_.cone.values[size_t(f_.components[size_t(i)].out)];
+      for (int v : {state_[size_t(i)], next_[size_t(i)]}) {
+        n_.cone.values[size_t(v)].shape = result.shape;
+        n_.cone.values[size_t(v)].axes = result.axes;
+      }
+    } else if (own) {
+      f_.components[size_t(i)].index = out_index.back();
+      if (f_.components[size_t(i)].out >= 0) {
+        const ConeValue& result = n_.cone.values[size_t(f_.components[size_t(i)].out)];
+        for (int v : {state_[size_t(i)], next_[size_t(i)]}) {
+          n_.cone.values[size_t(v)].shape = result.shape;
+          n_.cone.values[size_t(v)].axes = result.axes;
+        }
+      }
+    }
+  }
+  if (carried) {
+    // States with most axes first: their nest may hold the others.
+    std::vector<std::vector<int>> order;
+    for (int i = 0; i < n; i++)
+      if (std::ranges::find(order, comp(i).axes) == order.end()) order.push_back(comp(i).axes);
+    std::ranges::stable_sort(order, [](auto& a, auto& b) { return a.size() > b.size(); });
+    std::map<std::vector<int>, Stage> inits;
+    for (size_t k = 0; k < order.size(); k++)
+      inits[order[k]] =
+          new_stage(k == 0 ? f_.name + ".init" : fmt::format("{}.init{}", f_.name, k), order[k]);
+    for (int i = 0; i < n; i++) {
+      FormulaRef identity = is_float(comp(i).dtype)
+                                ? formula_constant(comp(i).dtype, identity_f64(comp(i).op, comp(i).dtype))
+                                : formula_index(Expr(identity_i64(comp(i).op, comp(i).dtype)), comp(i).dtype);
+      inits[comp(i).axes].components.push_back(
+          map_to(state_[size_t(i)], identity, comp(i).index, comp(i).axes));
+    }
+    for (auto& axes : order) add(before, inits[axes], false);
+  }
+
+  // Factors that transforms share.
+  struct Factor {
+    Scalar program;
+    int first;
+    std::vector<int> users;
+    int weights = -1, correction = -1; // values
+    std::vector<int> weight_axes, correction_axes;
+  };
+  std::vector<Factor> factors;
+  std::vector<int> factor_of(size_t(n), -1);
+  std::vector<std::vector<DType>> through(static_cast<size_t>(n)); // types that its weights are rounded to
+  const auto& parts = f_.monoid->components();
+  const bool one_type = std::ranges::all_of(parts, [&](auto& m) { return m.dtype == parts[0].dtype; });
+  for (int i = 0; i < n; i++) {
+    const MonoidComponent& m = f_.monoid->components()[size_t(i)];
+    if (m.op != Op::add || m.transform.is_leaf(0)) continue;
+    auto w = linear_factor(m.transform, m.transform.nodes().size() - 1, m.dtype);
+    if (!w) continue;
+    if (!one_type) w = LinearFactor{w->rounded()};
+    through[size_t(i)] = w->through;
+    for (size_t k = 0; k < factors.size() && factor_of[size_t(i)] < 0; k++)
+      if (factors[k].program == w->program) {
+        factors[k].users.push_back(i);
+        factor_of[size_t(i)] = int(k);
+      }
+    if (factor_of[size_t(i)] >= 0) continue;
+    factor_of[size_t(i)] = int(factors.size());
+    factors.push_back({w->program, i, {i}, -1, -1, {}, {}});
+  }
+  for (Factor& factor : factors) {
+    for (int j = 0; j < factor.first; j++) {
+      bool old = factor.program.reads(1 + 2 * j), fresh = factor.program.reads(2 + 2 * j);
+      if (old || fresh) factor.correction_axes = axes_union(factor.correction_axes, comp(j).axes);
+      if (fresh) factor.weight_axes = axes_union(factor.weight_axes, comp(j).axes);
+      if (!old) continue;
+      const std::vector<Expr> exprs = index_exprs(comp(j).body);
+      for (int a : f_.axes)
+        if (varies_with(n_.cone, exprs, n_.cone.axes[size_t(a)].symbol))
+          factor.weight_axes = axes_union(factor.weight_axes, {a});
+    }
+  }
+
+  for (int i = 0; i < n; i++) {
+    const Component& c = comp(i);
+    const MonoidComponent& m = f_.monoid->components()[size_t(i)];
+    Component fold = c;
+    fold.out = next_[size_t(i)];
+    fold.after = false;
+    Stage s =
+        new_stage(n_.cone.values[size_t(c.out >= 0 ? c.out : state_[size_t(i)])].name, with_reduced(c.axes));
+    s.domain = f_.domain;
+    auto body_of = [&](int j) { return comp(j).body; };
+    auto state_of = [&](int j) { return state(j); };
+    if (m.transform.is_leaf(0)) {
+      if (carried) fold.init = state(i);
+    } else if (factor_of[size_t(i)] >= 0) {
+      Factor& factor = factors[size_t(factor_of[size_t(i)])];
+      if (factor.first == i && carried) {
+        Stage correction = new_stage(f_.name + ".c", factor.correction_axes);
+        FormulaRef value = with(factor.program, i, formula_constant(c.dtype, 1), state_of);
+        factor.correction = new_value(f_.name + ".c", c.dtype, factor.correction_axes);
+        correction.components.push_back(
+            map_to(factor.correction, value, plain(factor.correction_axes), factor.correction_axes));
+        add(tile, std::move(correction), true);
+      }
+      bool one = is_constant(c.body, 1);
+      FormulaRef weight;
+      bool shared = factor.users.size() > 1;
+      if (shared && factor.weights < 0) {
+        FormulaRef value = with(factor.program, i, formula_constant(c.dtype, 1), body_of);
+        factor.weights = new_value(f_.name + ".w", c.dtype, factor.weight_axes);
+        Component map = map_to(factor.weights, value, plain(factor.weight_axes), factor.weight_axes);
+        auto mine = with_reduced(c.axes);
+        if (mine == factor.weight_axes) { // computed on the way of this fold
+          s.components.push_back(map);
+          weight = formula_component(0, c.dtype);
+        } else {
+          Stage weights = new_stage(f_.name + ".w", factor.weight_axes);
+          weights.domain = f_.domain;
+          weights.components.push_back(map);
+          add(tile, std::move(weights), true);
+        }
+      }
+      if (!weight)
+        weight = shared ? formula_load(factor.weights, c.dtype, plain(factor.weight_axes))
+                        : with(factor.program, i, formula_constant(c.dtype, 1), body_of);
+      for (DType type : through[size_t(i)]) weight = formula_cast(type, weight);
+      fold.body = one ? weight : formula_op(Op::mul, {weight, c.body});
+      if (carried)
+        fold.init = formula_op(
+            Op::mul, {state(i), formula_load(factor.correction, c.dtype, plain(factor.correction_axes))});
+    } else {
+      fold.body = with(m.transform, i, c.body, body_of);
+      if (carried) fold.init = with(m.transform, i, state(i), state_of);
+    }
+    s.components.push_back(std::move(fold));
+    add(tile, std::move(s), true);
+  }
+  if (carried) {
+    std::map<std::vector<int>, size_t> where;
+    std::vector<Stage> steps;
+    for (int i = 0; i < n; i++) {
+      if (next_[size_t(i)] == state_[size_t(i)]) continue;
+      auto [slot, fresh] = where.try_emplace(comp(i).axes, steps.size());
+      if (fresh) {
+        steps.push_back(new_stage(f_.name + ".next", comp(i).axes));
+        if (steps.size() > 1)
+          steps.back().name = n_.free_stage_name(fmt::format("{}.next{}", f_.name, steps.size() - 1));
+      }
+      steps[slot->second].components.push_back(
+          map_to(state_[size_t(i)], next(i), comp(i).index, comp(i).axes));
+    }
+    for (auto& s : steps) add(tile, std::move(s), true);
+  }
+
+  // What followed the fold reads the finished state.
+  auto finished = [&](const FormulaRef& f) {
+    return FormulaRewriter([&](const FormulaRef& x) -> FormulaRef {
+      if (x->kind != FormulaKind::component) return x;
+      LUMINAL_CHECK(x->component < n, "stage {}: an epilogue reads an epilogue", f_.name);
+      return state(x->component);
+    })(f);
+  };
+  for (size_t i = size_t(n); i < f_.components.size(); i++) {
+    Component c = f_.components[i];
+    c.after = false;
+    c.body = finished(c.body);
+    Stage s = new_stage(c.out >= 0 ? n_.cone.values[size_t(c.out)].name : f_.name + ".out", c.axes);
+    s.components.push_back(std::move(c));
+    add(after, std::move(s), false);
+  }
+  std::vector<Stage> outs;
+  for (int i = 0; i < n; i++) {
+    if (!copied_out[size_t(i)]) continue;
+    if (outs.empty() || outs.back().components[0].axes != comp(i).axes)
+      outs.push_back(new_stage(
+          outs.empty() ? f_.name + ".out" : fmt::format("{}.out{}", f_.name, outs.size()), comp(i).axes));
+    outs.back().components.push_back(map_to(comp(i).out, state(i), out_index[size_t(i)], comp(i).axes));
+  }
+  for (auto& s : outs) add(after, std::move(s), false);
+  n_.cascades++;
+  n_.erase_stage(stage_);
+  // What only these stages read is needed only in their domain.
+  std::set<int> sources;
+  if (!f_.domain.is_constant(1))
+    visit_stage(f_, [&](const Formula& f) {
+      if (f.kind == FormulaKind::load && n_.cone.values[size_t(f.value)].role == ValueRole::interior &&
+          n_.readers(f.value).empty())
+        sources.insert(f.value);
+    });
+  for (int v : sources) {
+    int w = n_.writer(v);
+    if (w < 0) continue;
+    bool plain_reads = true;
+    visit_stage(f_, [&](const Formula& f) {
+      if (f.kind != FormulaKind::load || f.value != v) return;
+      for (auto& c : n_.cone.stages[size_t(w)].components) plain_reads &= c.out != v || c.index == f.index;
+    });
+    bool same_axes = true;
+    for (Expr e : symbols_of(f_.domain))
+      for (int a : f_.axes)
+        if (n_.cone.axes[size_t(a)].symbol == e)
+          same_axes &=
+              std::ranges::find(n_.cone.stages[size_t(w)].axes, a) != n_.cone.stages[size_t(w)].axes.end();
+    const bool alone = std::ranges::all_of(n_.cone.stages[size_t(w)].components,
+                                           [&](auto& c) { return c.out == v || c.out < 0; });
+    if (plain_reads && same_axes && alone) n_.cone.stages[size_t(w)].needed = f_.domain;
+  }
+  int where = stage_;
+  auto name_and_insert = [&](int position, std::pair<Stage, StageNest> entry) {
+    entry.first.name = n_.free_stage_name(entry.first.name);
+    n_.insert_stage(position, std::move(entry.first), std::move(entry.second));
+  };
+  // States begin before everything: what is made inside the loops may then follow.
+  for (size_t i = 0; i < before.size(); i++, where++) name_and_insert(int(i), std::move(before[i]));
+  for (auto* list : {&tile, &after})
+    for (auto& entry : *list) name_and_insert(where++, std::move(entry));
+}
+
+} // namespace
+
+void cascade(Nests& nests, const std::string& stage, const std::string& loop) {
+  Cascade(nests, nests.stage(stage), loop).run();
+}
+
+} // namespace luminal::kernel

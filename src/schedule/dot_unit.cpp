@@ -1,0 +1,443 @@
+// schedule/dot_unit.cpp -- the directive `unit`: a sum of products of narrow numbers becomes steps of a dot instruction on words that hold several of them.
+#include "cone/formula.h"
+#include "loop/unit.h"
+#include "schedule/nest.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+namespace {
+
+/// The k neighbours along an axis in one u32: what the elements are made of is made for all of them at once.
+class Words {
+public:
+  /// `axis` = k * word + 0 .. k - 1.
+  Words(const Cone& cone, Expr axis, Expr word, const Unit& unit)
+      : cone_(cone), axis_(axis), first_(word * unit.k), k_(unit.k), width_(32 / unit.k) {}
+
+  /// Null where the elements do not lie side by side, or an operation on them is none on words.
+  FormulaRef operator()(const FormulaRef& f) const {
+    if (!moves(f)) return spread(f);
+    switch (f->kind) {
+    case FormulaKind::load: return loaded(*f);
+    case FormulaKind::bitcast: return bits(f->args[0]->dtype) == width_ ? (*this)(f->args[0]) : nullptr;
+    case FormulaKind::cast: return converted(*f);
+    case FormulaKind::op: return f->user_op.empty() ? combined(*f) : nullptr;
+    default: return nullptr;
+    }
+  }
+
+private:
+  bool moves(const FormulaRef& f) const {
+    return std::ranges::any_of(index_exprs(f), [&](Expr e) { return depends_on(e, axis_); });
+  }
+  FormulaRef word(double value) const { return formula_constant(DType::u32, value); }
+  /// The same byte (or half) everywhere.
+  FormulaRef all(uint32_t element) const {
+    return word(width_ == 8 ? element * 0x01010101u : element * 0x00010001u);
+  }
+  FormulaRef spread(const FormulaRef& f) const {
+    if (f->kind == FormulaKind::constant && is_integer(f->dtype))
+      return all(uint32_t(int64_t(f->constant)) & ((1u << width_) - 1));
+    if (bits(f->dtype) > width_ || f->dtype == DType::i4) return nullptr;
+    const DType unsigned_type = width_ == 8 ? DType::u8 : DType::u16;
+    FormulaRef x = bits(f->dtype) == width_ ? formula_bitcast(unsigned_type, f) : f;
+    return formula_op(Op::mul, {formula_cast(DType::u32, x), all(1)});
+  }
+  FormulaRef loaded(const Formula& f) const {
+    const ConeValue& v = cone_.values[size_t(f.value)];
+    if (bits(f.dtype) != width_ || bits(v.dtype) != width_ || depends_on(f.guard, axis_)) return nullptr;
+    const auto at = [&](int64_t element) {
+      std::vector<Expr> index;
+      for (Expr e : f.index) index.push_back(luminal::substitute(e, {{axis_, first_ + element}}));
+      return index;
+    };
+    const Expr begin = layout_offset(v, at(0));
+    for (int64_t i = 1; i < k_; i++)
+      if (!proves_equal(layout_offset(v, at(i)), begin + i)) return nullptr;
+    return formula_load(f.value, DType::u32, at(0), f.guard);
+  }
+  FormulaRef converted(const Formula& f) const {
+    const DType from = f.args[0]->dtype;
+    if (width_ != 8 || !is_integer(from) || !is_integer(f.dtype) || bits(from) > 8 || bits(f.dtype) > 8 ||
+        from == DType::i4 || f.dtype == DType::i4)
+      return nullptr;
+    FormulaRef x = (*this)(f.args[0]);
+    return x && f.dtype == DType::u4 ? formula_op(Op::bit_and, {x, all(15)}) : x;
+  }
+  FormulaRef combined(const Formula& f) const {
+    if (width_ != 8) return nullptr;
+    switch (f.op) {
+    case Op::bit_and:
+    case Op::bit_or:
+    case Op::bit_xor: {
+      FormulaRef a = (*this)(f.args[0]), b = (*this)(f.args[1]);
+      return a && b ? formula_op(f.op, {a, b}) : nullptr;
+    }
+    case Op::shl:
+    case Op::shr: { // bits that come over from a neighbour are taken away
+      if (moves(f.args[1]) || f.dtype != DType::u8) return nullptr;
+      FormulaRef a = (*this)(f.args[0]);
+      if (!a) return nullptr;
+      FormulaRef kept;
+      if (f.args[1]->kind == FormulaKind::constant) {
+        const auto by = uint32_t(f.args[1]->constant);
+        if (by >= 8) return all(0);
+        kept = all(f.op == Op::shr ? 255u >> by : 255u << by & 255u);
+      } else {
+        kept = spread(formula_op(f.op, {formula_constant(DType::u8, 255), f.args[1]}));
+      }
+      return formula_op(Op::bit_and, {formula_op(f.op, {a, formula_cast(DType::u32, f.args[1])}), kept});
+    }
+    default: return nullptr;
+    }
+  }
+
+  const Cone& cone_;
+  Expr axis_, first_;
+  int k_, width_;
+};
+
+/// The domain of a sum whose steps are words.
+struct WordDomain {
+  Expr some = 1;                       // holds where an element of the word may take part
+  std::vector<std::vector<Expr>> all;  // conditions for each element,
+  std::vector<std::vector<Expr>> more; // those that do not follow from `some`
+  std::set<int> axes;                  // that they depend on, the one of the words left out
+};
+
+/// Of the conditions of a domain `axis` = words * k + i: each holds for some element where it holds for the first or for the last one.
+WordDomain word_domain(Nests& nests, const Stage& stage, const ConeAxis& axis, Expr words, const Unit& unit) {
+  WordDomain out;
+  out.all.resize(size_t(unit.k));
+  out.more.resize(size_t(unit.k));
+  if (stage.domain.is_constant(1)) return out;
+  std::vector<Expr> conditions{stage.domain};
+  if (stage.domain.kind() == ExprKind::logical_and)
+    conditions.assign(stage.domain.args().begin(), stage.domain.args().end());
+  if (!holes_of(nests.cone, conditions).empty())
+    refuse("the domain of stage {} is found through indices from memory", stage.name);
+  std::vector<Expr> some;
+  for (Expr condition : conditions) {
+    for (int a : stage.axes)
+      if (const Expr symbol = nests.cone.axes[size_t(a)].symbol;
+          symbol != axis.symbol && symbol.is_symbol() && depends_on(condition, symbol))
+        out.axes.insert(a);
+    std::optional<Expr> rises;
+    if (condition.kind() == ExprKind::lt)
+      rises = coefficient_of(condition.args()[1] - condition.args()[0], axis.symbol);
+    if (depends_on(condition, axis.symbol) && (!rises || !rises->is_constant()))
+      refuse("the domain of stage {} does not begin or end along {}", stage.name, axis.name);
+    const int last = unit.k - 1, loosest = rises && rises->value() > 0 ? last : 0;
+    for (int i = 0; i < unit.k; i++) {
+      const Expr here = luminal::substitute(condition, {{axis.symbol, words * unit.k + i}});
+      if (here != condition) nests.instances.insert({here, condition});
+      out.all[size_t(i)].push_back(here);
+      if (i == loosest) some.push_back(here);
+      if (i != loosest && here != condition) out.more[size_t(i)].push_back(here);
+    }
+  }
+  out.some = logical_and(some);
+  return out;
+}
+
+/// The words with zeros in place of elements outside of the domain.
+FormulaRef masked(FormulaRef word, const WordDomain& domain, const Unit& unit) {
+  const int width = 32 / unit.k;
+  for (int i = 0; i < unit.k; i++)
+    for (Expr condition : domain.more[size_t(i)]) {
+      const uint32_t element = ((uint32_t{1} << width) - 1) << (i * width);
+      const FormulaRef mask = formula_op(Op::select, {formula_index(condition, DType::boolean),
+                                                      formula_constant(DType::u32, UINT32_MAX),
+                                                      formula_constant(DType::u32, double(~element))});
+      word = formula_op(Op::bit_and, {word, mask});
+    }
+  return word;
+}
+
+/// Elements put together in a word, the first one lowest.
+FormulaRef word_of(std::span<const FormulaRef> elements, const Unit& unit) {
+  const int width = 32 / unit.k;
+  FormulaRef word;
+  for (size_t i = 0; i < elements.size(); i++) {
+    FormulaRef x = formula_cast(DType::u32, elements[i]);
+    if (i) x = formula_op(Op::shl, {x, formula_constant(DType::u32, double(i) * width)});
+    word = word ? formula_op(Op::bit_or, {word, x}) : x;
+  }
+  return word;
+}
+
+/// The bits of an element at a place of the axis.
+FormulaRef element_at(const FormulaRef& f, const ConeAxis& axis, Expr place, const Unit& unit) {
+  const int width = 32 / unit.k;
+  FormulaRef x = substitute(f, {{axis.symbol, place}});
+  return bits(x->dtype) == width ? formula_bitcast(width == 8 ? DType::u8 : DType::u16, x) : x;
+}
+
+/// A copy of an operand in words: a stage of its own, and the load of a word of it. What knows all axes of the domain has zeros outside of it; what reads
+/// nothing that the kernel makes comes before the loops of a cascade.
+FormulaRef copied(Nests& nests, int stage, const std::string& name, const FormulaRef& f, const ConeAxis& axis,
+                  int words_axis, const WordDomain& domain, const Unit& unit) {
+  for (auto& other : nests.cone.values)
+    if (other.name == name) refuse("there is already a value {}", name);
+  const ConeAxis words = nests.cone.axes[size_t(words_axis)];
+  // Dimensions in the order of the first load that has them.
+  std::vector<int> dims;
+  const auto note = [&](Expr e) {
+    for (int a : nests.cone.stages[size_t(stage)].axes)
+      if (nests.cone.axes[size_t(a)].symbol.is_symbol() && depends_on(e, nests.cone.axes[size_t(a)].symbol) &&
+          std::ranges::find(dims, a) == dims.end())
+        dims.push_back(a);
+  };
+  visit(f, [&](const Formula& part) {
+    if (part.kind == FormulaKind::component) refuse("an operand of {} is made in the same stage", unit.name);
+    for (Expr e : part.index) note(e);
+    note(part.guard);
+  });
+  const bool inside_domain = !domain.some.is_constant(1) && std::ranges::all_of(domain.axes, [&](int a) {
+    return std::ranges::find(dims, a) != dims.end();
+  });
+  bool of_kernel = false;
+  visit(f, [&](const Formula& part) {
+    of_kernel |=
+        part.kind == FormulaKind::load && nests.cone.values[size_t(part.value)].role != ValueRole::input;
+  });
+  std::vector<FormulaRef> elements;
+  for (int i = 0; i < unit.k; i++) {
+    const Expr at = words.symbol * unit.k + i;
+    FormulaRef x = element_at(f, axis, at, unit);
+    std::vector<Expr> conditions{lt(at, axis.extent)};
+    if (inside_domain) {
+      const std::vector<Expr>& own = domain.all[size_t(i)];
+      conditions.insert(conditions.end(), own.begin(), own.end());
+    }
+    for (Expr inside : conditions)
+      if (prove(inside) != Truth::yes)
+        x = formula_op(Op::select, {formula_index(inside, DType::boolean), guarded(x, inside),
+                                    formula_constant(x->dtype, 0)});
+    elements.push_back(std::move(x));
+  }
+  ConeValue value;
+  value.name = name;
+  value.dtype = DType::u32;
+  value.role = ValueRole::interior;
+  Component part;
+  part.dtype = DType::u32;
+  part.body = word_of(elements, unit);
+  Stage stage_of_copy;
+  stage_of_copy.name = nests.free_stage_name(name);
+  if (inside_domain) stage_of_copy.domain = domain.some;
+  for (int d : dims) {
+    const int a = nests.cone.axes[size_t(d)].symbol == axis.symbol ? words_axis : d;
+    const ConeAxis& of = nests.cone.axes[size_t(a)];
+    value.shape.push_back(of.extent);
+    value.axes.push_back(a);
+    part.index.push_back(of.symbol);
+    stage_of_copy.axes.push_back(a);
+  }
+  part.axes = stage_of_copy.axes;
+  std::ranges::sort(part.axes);
+  part.out = nests.add_value(std::move(value));
+  const FormulaRef load = formula_load(part.out, DType::u32, part.index);
+  stage_of_copy.components.push_back(std::move(part));
+  StageNest nest = nests.fresh(stage_of_copy);
+  const bool first = nests.stages[size_t(stage)].cascade != 0 && !of_kernel;
+  nests.insert_stage(first ? 0 : stage, std::move(stage_of_copy), std::move(nest));
+  return inside_domain ? load : masked(load, domain, unit);
+}
+
+/// The loops along an axis, of which the innermost one, serial and in steps of one, takes whole words.
+struct WordLoops {
+  std::string name;            // of the innermost one
+  bool split = false;          // there are others
+  Expr outside = 0;            // axis = outside + the innermost loop
+  std::optional<size_t> guard; // of the end of the axis
+};
+
+std::optional<WordLoops> word_loops(const StageNest& nest, const ConeAxis& axis, const Unit& unit) {
+  const Expr value = nest.axis_values.at(axis.symbol);
+  for (auto& loop : nest.loops) {
+    if (loop.kind != LoopKind::serial) continue;
+    if (value == loop.symbol && loop.name == axis.name) return WordLoops{loop.name};
+    if (!loop.symbol.is_symbol() || !depends_on(value, loop.symbol)) continue;
+    const std::optional<Expr> step = coefficient_of(value, loop.symbol);
+    if (!step || !step->is_constant(1)) continue;
+    WordLoops out{loop.name, true, value - loop.symbol};
+    if (!loop.extent.is_constant() || loop.extent.value() % unit.k || out.outside.multiple() % unit.k)
+      return {};
+    for (size_t g = 0; g < nest.guards.size(); g++) {
+      if (!depends_on(nest.guards[g].value, loop.symbol)) continue;
+      if (nest.guards[g].value != value || nest.guards[g].limit != axis.extent || out.guard) return {};
+      out.guard = g;
+    }
+    return out;
+  }
+  return {};
+}
+
+/// Is every value of `from` one of `to`?
+bool fits(DType from, DType to) { return from == to || (from == DType::u4 && bits(to) == 8); }
+
+} // namespace
+
+void use_unit(Nests& nests, const std::string& stage_name, const std::string& unit_name,
+              std::span<const std::string> copies) {
+  const Unit* unit = find_lane_unit(unit_name);
+  if (!unit) refuse("there is no dot instruction {}", unit_name);
+  int s = nests.stage(stage_name);
+  Stage stage = nests.cone.stages[size_t(s)];
+  StageNest& nest = nests.stages[size_t(s)];
+  if (stage.components.empty()) refuse("stage {} is empty", stage_name);
+  Component& fold = stage.components[0];
+  for (size_t c = 1; c < stage.components.size(); c++)
+    if (!stage.components[c].after) refuse("stage {} computes several things at once", stage_name);
+  const DType accumulator = unit->accumulator.dtype;
+  if (stage.monoid || fold.kind != ComponentKind::fold || fold.op != Op::add || fold.dtype != accumulator)
+    refuse("stage {} is no sum of {}", stage_name, luminal::to_string(accumulator));
+  const FormulaRef body = fold.body;
+  const auto is_product = [](const Formula& f) {
+    return f.kind == FormulaKind::op && f.user_op.empty() && f.op == Op::mul &&
+           f.args[0]->kind == FormulaKind::cast && f.args[1]->kind == FormulaKind::cast;
+  };
+  if (!is_product(*body)) refuse("stage {} sums no products of converted numbers", stage_name);
+  FormulaRef a = body->args[0]->args[0], b = body->args[1]->args[0];
+  if (!fits(a->dtype, unit->a.dtype) || !fits(b->dtype, unit->b.dtype)) std::swap(a, b);
+  if (!fits(a->dtype, unit->a.dtype) || !fits(b->dtype, unit->b.dtype))
+    refuse("{} multiplies {} and {}, stage {} {} and {}", unit_name, luminal::to_string(unit->a.dtype),
+           luminal::to_string(unit->b.dtype), stage_name, luminal::to_string(a->dtype),
+           luminal::to_string(b->dtype));
+
+  // The reduced axis along which both lie side by side, the innermost first.
+  std::vector<int> reduced;
+  for (int axis : stage.axes)
+    if (std::ranges::find(fold.axes, axis) == fold.axes.end()) reduced.push_back(axis);
+  const std::vector<int> holes = holes_of(nests.cone, index_exprs(body));
+  const auto moves_holes = [&](int axis) { // elements side by side in the sum may lie anywhere
+    return std::ranges::any_of(holes, [&](int h) {
+      return varies_with(nests.cone, index_exprs(nests.cone.holes[size_t(h)].value),
+                         nests.cone.axes[size_t(axis)].symbol);
+    });
+  };
+  for (size_t r = reduced.size(); r-- > 0;) {
+    const ConeAxis axis = nests.cone.axes[size_t(reduced[r])];
+    if (!axis.extent.is_constant() || moves_holes(reduced[r])) continue;
+    const std::optional<WordLoops> loops = word_loops(nest, axis, *unit);
+    if (!loops) continue;
+    const int64_t extent = axis.extent.value();
+    const bool ragged = extent % unit->k != 0;
+    // Where that is the whole sum, it begins from what fills no word; else copies may end within one.
+    const bool begins = ragged && reduced.size() == 1 && !loops->split && stage.domain.is_constant(1);
+    if (ragged && !begins && copies.size() < 2) continue;
+    const int64_t words = begins ? extent / unit->k : (extent + unit->k - 1) / unit->k;
+    if (words == 0 || (words == 1 && loops->split)) continue;
+    const std::string name = nests.free_name(axis.name + ".words");
+    const Expr symbol = words == 1 ? Expr(0) : Expr::symbol(name, {0, words - 1});
+    const Words pack(nests.cone, axis.symbol, symbol, *unit);
+    const bool whole = !ragged || begins;
+    FormulaRef x = whole ? pack(a) : nullptr, y = whole ? pack(b) : nullptr;
+    if (size_t(!x) + size_t(!y) != copies.size() || (!copies.empty() && words == 1)) continue;
+    if (is_float(accumulator) && words * unit->k < extent) {
+      // One more step, of a word that ends with zeros: then all that is summed up comes from the instruction.
+      std::vector<FormulaRef> of_a, of_b;
+      for (int64_t i = words * unit->k; i < extent; i++) {
+        of_a.push_back(element_at(a, axis, i, *unit));
+        of_b.push_back(element_at(b, axis, i, *unit));
+      }
+      const FormulaRef before = fold.init ? fold.init : formula_constant(accumulator, 0);
+      fold.init =
+          formula_user_op(unit_name, accumulator, {before, word_of(of_a, *unit), word_of(of_b, *unit)});
+    } else {
+      for (int64_t i = words * unit->k; i < extent; i++) {
+        const FormulaRef rest = substitute(body, {{axis.symbol, i}});
+        fold.init = fold.init ? formula_op(Op::add, {fold.init, rest}) : rest;
+      }
+    }
+    const WordDomain domain = word_domain(nests, stage, axis, symbol, *unit);
+    for (FormulaRef* operand : {&x, &y}) {
+      if (!*operand || domain.some.is_constant(1)) continue;
+      visit(*operand, [&](const Formula& f) {
+        if (f.kind == FormulaKind::load && nests.cone.values[size_t(f.value)].role == ValueRole::interior)
+          refuse("{} may not be made outside of the domain of stage {}",
+                 nests.cone.values[size_t(f.value)].name, stage_name);
+      });
+      *operand = masked(*operand, domain, *unit);
+    }
+    /// The loops run over words.
+    const auto replace = [&](StageNest& own) {
+      own.axis_values.erase(axis.symbol);
+      StageLoop& loop = *own.find(loops->name);
+      if (!loops->split) {
+        if (words > 1) own.axis_values[symbol] = symbol;
+        loop = {name, symbol, words};
+        return;
+      }
+      const std::string inner = nests.free_name(loop.name + ".words");
+      const int64_t trips = loop.extent.value() / unit->k;
+      loop = {inner, trips == 1 ? Expr(0) : Expr::symbol(inner, {0, trips - 1}), trips};
+      const Expr value = floordiv(loops->outside, unit->k) + loop.symbol;
+      own.axis_values[symbol] = value;
+      if (loops->guard) own.guards[*loops->guard] = {value, words, own.guards[*loops->guard].reduction};
+    };
+    if (!copies.empty()) {
+      const int position = int(nests.cone.axes.size());
+      nests.cone.axes.push_back({name, words, symbol});
+      size_t next = 0;
+      for (auto& [operand, from] : {std::pair(&x, &a), std::pair(&y, &b)})
+        if (!*operand) {
+          *operand = copied(nests, s, copies[next++], *from, axis, position, domain, *unit);
+          s++;
+        }
+      fold.body = formula_user_op(unit_name, accumulator, {formula_constant(accumulator, 0), x, y});
+      std::ranges::replace(stage.axes, reduced[r], position);
+      stage.domain = domain.some;
+      replace(nests.stages[size_t(s)]);
+      nests.cone.stages[size_t(s)] = std::move(stage);
+      return;
+    }
+    const auto step = [&](FormulaRef sum, const ExprMap<Expr>& at) {
+      return formula_user_op(unit_name, accumulator, {std::move(sum), substitute(x, at), substitute(y, at)});
+    };
+    std::vector<int> others = reduced;
+    others.erase(others.begin() + std::ptrdiff_t(r));
+    int64_t steps = loops->split || !stage.domain.is_constant(1) ? 1 << 20 : words;
+    for (int other : others) {
+      const Expr along = nests.cone.axes[size_t(other)].extent;
+      if (moves_holes(other)) steps = 1 << 20;
+      steps = along.is_constant() && steps <= 64 ? steps * along.value() : 1 << 20;
+    }
+    const FormulaRef zero = formula_constant(accumulator, 0);
+    constexpr int64_t most_written_out = 8;
+    if (steps <= most_written_out && stage.components.size() == 1) {
+      // Few steps: all of them at each point, and no reduction is left.
+      FormulaRef sum = fold.init ? fold.init : zero;
+      for (int64_t i = 0; i < steps; i++) {
+        ExprMap<Expr> at;
+        int64_t rest = i;
+        if (words > 1) at[symbol] = rest % words, rest /= words;
+        for (size_t o = others.size(); o-- > 0;) {
+          const ConeAxis& other = nests.cone.axes[size_t(others[o])];
+          if (other.symbol.is_symbol()) at[other.symbol] = rest % other.extent.value();
+          rest /= other.extent.value();
+        }
+        sum = step(sum, at);
+      }
+      fold.kind = ComponentKind::map;
+      fold.body = sum;
+      fold.init = nullptr;
+      stage.axes = fold.axes;
+      nest = nests.fresh(stage);
+    } else {
+      fold.body = step(zero, {});
+      const int position = int(nests.cone.axes.size());
+      nests.cone.axes.push_back({name, words, symbol});
+      std::ranges::replace(stage.axes, reduced[r], position);
+      stage.domain = domain.some;
+      replace(nest);
+    }
+    nests.cone.stages[size_t(s)] = std::move(stage);
+    return;
+  }
+  refuse("stage {}: its operands do not lie in words of {} elements along any reduced axis", stage_name,
+         unit->k);
+}
+
+} // namespace luminal::kernel

@@ -1,0 +1,621 @@
+// schedule/lower.cpp -- nests to loop IR: the tree of shared loops, where values live, barriers, the loops themselves.
+#include "schedule/lower.h"
+#include "base/check.h"
+#include "schedule/lowering.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+namespace {
+
+std::vector<Expr> conjuncts(Expr condition) {
+  if (condition.is_constant(1)) return {};
+  if (condition.kind() == ExprKind::logical_and) return {condition.args().begin(), condition.args().end()};
+  return {condition};
+}
+
+} // namespace
+
+Lowering::Lowering(Nests nests, const LowerOptions& options, std::vector<Lanes> lanes)
+    : n_(std::move(nests)), options_(options), lanes_(std::move(lanes)) {
+  lanes_.resize(n_.stages.size(), Lanes::masked);
+  lane_uses_.resize(n_.stages.size());
+  kernel_.name = n_.cone.name;
+  kernel_.lanes = options.lanes;
+  kernel_.symbols = n_.cone.symbols;
+  places_.resize(n_.cone.values.size());
+  levels_.resize(n_.cone.values.size(), nullptr);
+  for (bool global : {true, false})
+    for (size_t v = 0; v < n_.cone.values.size(); v++) {
+      const ConeValue& value = n_.cone.values[v];
+      if ((value.role != ValueRole::interior) != global) continue;
+      Place& place = places_[v];
+      place.layout = value.layout.empty() ? row_major(int(value.shape.size())) : value.layout;
+      place.base.assign(value.shape.size(), 0);
+      place.extents = value.shape;
+      if (!global && n_.writer(int(v)) < 0) continue; // inlined or fused away
+      Buffer buffer;
+      buffer.name = value.name;
+      buffer.dtype = value.dtype;
+      buffer.size = layout_size(place.layout, place.extents);
+      buffer.access = value.role == ValueRole::input    ? Access::in
+                      : value.role == ValueRole::output ? Access::out
+                      : value.role == ValueRole::inout  ? Access::inout
+                                                        : Access::scratch;
+      buffer.space = global ? Space::global : Space::local;
+      if (!global) buffer.alignment = 64;
+      buffer.streaming = n_.streams.contains(int(v));
+      place.buffer = add_buffer(kernel_, std::move(buffer));
+    }
+}
+
+// ---- the tree of loops: each stage joins the nest that is open at its level ----
+
+void Lowering::build_tree() {
+  root_ = std::make_unique<TreeNode>();
+  leaves_.assign(n_.stages.size(), nullptr);
+  std::set<std::string> levels;
+  std::ranges::copy_if(n_.predicate_splits, std::inserter(levels, levels.end()),
+                       [&](const std::string& loop) { return splits_level(loop); });
+  for (auto& storage : n_.storage)
+    if (storage.level) levels.insert(*storage.level);
+  for (auto& [loop, depth] : n_.roles) levels.insert(loop);
+  std::vector<TreeNode*> path{root_.get()};
+  for (size_t s = 0; s < n_.stages.size(); s++) {
+    const StageNest& nest = n_.stages[s];
+    const std::string& name = n_.cone.stages[s].name;
+    if (nest.at.empty()) {
+      path.resize(1);
+    } else {
+      auto found = std::ranges::find_if(path, [&](TreeNode* p) { return p->loop == nest.at; });
+      if (found == path.end()) refuse("stage {}: loop {} is not open before it", name, nest.at);
+      path.erase(found + 1, path.end());
+    }
+    size_t d = 0;
+    for (size_t i = 1; i < path.size(); i++) { // loops that the stage does not have are joined too
+      const StageLoop* own = nest.find(path[i]->loop);
+      if (!own) continue;
+      const StageLoop* shared = n_.stages[size_t(path[i]->stage)].find(path[i]->loop);
+      if (nest.loops[d].name != own->name)
+        refuse("stage {}: its order does not begin with the loops that it joins ({} comes before {})", name,
+               nest.loops[d].name, own->name);
+      if (own->symbol != shared->symbol || own->extent != shared->extent || own->kind != shared->kind)
+        refuse("stage {}: loop {} is not the loop of that name of stage {}", name, own->name,
+               n_.cone.stages[size_t(path[i]->stage)].name);
+      d++;
+    }
+    // Loops that later stages of this nest join, that hold storage, or that are split, are shared.
+    std::set<std::string> joined = levels;
+    for (size_t t = s + 1; t < n_.stages.size() && !n_.stages[t].at.empty(); t++)
+      joined.insert(n_.stages[t].at);
+    size_t last = d;
+    for (size_t i = d; i < nest.loops.size(); i++) {
+      if (nest.loops[i].kind == LoopKind::vector || nest.loops[i].kind == LoopKind::unrolled) break;
+      if (joined.contains(nest.loops[i].name)) last = i + 1;
+    }
+    for (; d < last; d++) {
+      auto node = std::make_unique<TreeNode>();
+      node->loop = nest.loops[d].name;
+      node->stage = int(s);
+      node->parent = path.back();
+      path.back()->kids.push_back(std::move(node));
+      path.push_back(path.back()->kids.back().get());
+    }
+    auto leaf = std::make_unique<TreeNode>();
+    leaf->stage = int(s);
+    leaf->parent = path.back();
+    leaves_[s] = leaf.get();
+    path.back()->kids.push_back(std::move(leaf));
+  }
+  check_turns();
+}
+
+void Lowering::choose_levels() {
+  for (size_t v = 0; v < n_.cone.values.size(); v++) {
+    if (n_.cone.values[v].role != ValueRole::interior || places_[v].buffer < 0) continue;
+    std::vector<int> users = n_.readers(int(v));
+    for (size_t s = 0; s < n_.cone.stages.size(); s++)
+      for (auto& c : n_.cone.stages[s].components)
+        if (c.out == int(v)) users.push_back(int(s));
+    std::vector<TreeNode*> common = path_to(leaf_of(users[0])->parent);
+    for (int u : users) {
+      auto path = path_to(leaf_of(u)->parent);
+      size_t same = 0;
+      while (same < common.size() && same < path.size() && common[same] == path[same]) same++;
+      common.resize(same);
+    }
+    // A fold that goes on in an open loop keeps its result outside of that loop.
+    for (int u : users)
+      for (auto& c : n_.cone.stages[size_t(u)].components) {
+        if (c.out != int(v) || c.kind == ComponentKind::map) continue;
+        for (size_t i = 1; i < common.size(); i++) {
+          const StageLoop* loop = n_.stages[size_t(u)].find(common[i]->loop);
+          if (!loop || !loop->symbol.is_symbol()) continue;
+          bool own = false, other = false;
+          for (int a : n_.cone.stages[size_t(u)].axes) {
+            if (!depends_on_loop(n_.stages[size_t(u)], n_.cone.axes[size_t(a)].symbol, *loop)) continue;
+            bool kept = std::ranges::find(c.axes, a) != c.axes.end();
+            (kept ? own : other) = true;
+          }
+          if (other && !own) {
+            common.resize(i);
+            break;
+          }
+        }
+      }
+    TreeNode* level = common.back();
+    if (auto& wish = n_.storage[v].level) {
+      auto found =
+          std::ranges::find_if(common, [&](TreeNode* p) { return *wish == (p->parent ? p->loop : "root"); });
+      if (found == common.end())
+        refuse("{} cannot be stored in loop {}: it is written or read outside of it", n_.cone.values[v].name,
+               *wish);
+      level = *found;
+    }
+    levels_[v] = level;
+    check_level(int(v), level);
+  }
+  for (size_t v = 0; v < n_.cone.values.size(); v++) {
+    if (n_.cone.values[v].role == ValueRole::input || places_[v].buffer < 0) continue;
+    check_finished(int(v));
+    check_regions(int(v));
+  }
+}
+
+// ---- places ----
+
+void Lowering::place_values(const TreeNode& node) {
+  for (size_t v = 0; v < n_.cone.values.size(); v++) {
+    if (levels_[v] != &node) continue;
+    const ConeValue& value = n_.cone.values[v];
+    Place& place = places_[v];
+    std::set<Expr, ExprLess> outer;
+    for (auto& o : open_)
+      if (o.symbol.is_symbol()) outer.insert(o.symbol);
+    bool first = true;
+    for (size_t s = 0; s < n_.cone.stages.size(); s++)
+      for (auto& c : n_.cone.stages[s].components) {
+        if (c.out != int(v)) continue;
+        for (size_t d = 0; d < value.shape.size(); d++) {
+          auto [base, extent] = region(int(s), c, d, outer);
+          // The whole of it: what a tail adds is not stored, and rows keep one distance.
+          if (base.is_constant(0) && prove(ge(extent, value.shape[d])) == Truth::yes) extent = value.shape[d];
+          if (first) {
+            place.base[d] = base;
+            place.extents[d] = extent;
+          } else {
+            if (!proves_equal(place.base[d], base))
+              refuse("{} is written at different places of loop {}", value.name, node.loop);
+            place.extents[d] = max(place.extents[d], extent);
+          }
+        }
+        first = false;
+      }
+    Buffer& buffer = kernel_.buffers[size_t(place.buffer)];
+    Expr size = layout_size(place.layout, place.extents);
+    for (Expr s : symbols_of(size))
+      if (std::ranges::find(kernel_.symbols, s) == kernel_.symbols.end())
+        refuse("the size of {} in loop {} is not constant: {}", value.name, node.loop,
+               luminal::to_string(size));
+    bool parallel = parallel_open();
+    buffer.space = n_.storage[v].space.value_or(parallel ? Space::local : Space::shared);
+    if (buffer.space == Space::shared && parallel)
+      refuse("{} is stored in a parallel loop and cannot be shared by all workers", value.name);
+    if (buffer.space == Space::local && !parallel) {
+      // Fine only if no other worker needs it: everything that touches it would have to be outside of parallel loops.
+      refuse("{} is stored outside of parallel loops: every worker needs it, so it cannot be local",
+             value.name);
+    }
+    auto role = n_.roles.find(node.loop);
+    place.slot = 0;
+    if (role != n_.roles.end() && role->second > 1 && !open_.empty() && open_.back().symbol.is_symbol()) {
+      place.slot = mod(open_.back().symbol, role->second) * size;
+      size = size * role->second;
+    }
+    buffer.size = size;
+  }
+}
+
+bool Lowering::is_open(const std::string& loop) const {
+  return std::ranges::any_of(open_, [&](auto& o) { return o.name == loop; });
+}
+
+std::vector<Expr> Lowering::open_facts(Expr e) const {
+  std::vector<Expr> facts;
+  for (const OpenLoop& o : open_) {
+    if (!o.symbol.is_symbol() || !depends_on(e, o.symbol)) continue;
+    facts.push_back(le(o.begin, o.symbol));
+    facts.push_back(lt(o.symbol, o.end));
+  }
+  return facts;
+}
+
+bool Lowering::parallel_open() const {
+  return std::ranges::any_of(open_, [](auto& o) { return o.parallel; });
+}
+
+// ---- loops ----
+
+Lowering::Bounds Lowering::bounds(const Stage& stage, const StageNest& nest, const StageLoop& loop) const {
+  Bounds b{0, loop.extent, {}};
+  if (!loop.symbol.is_symbol()) return b;
+  for (auto& g : nest.guards) {
+    if (!depends_on(g.value, loop.symbol)) continue;
+    // What a fold keeps is written even where nothing is left to reduce.
+    if (!reduces(n_.cone, stage, nest, loop)) {
+      bool reduction = g.reduction;
+      for (auto& l : nest.loops)
+        if (l.symbol.is_symbol() && depends_on(g.value, l.symbol))
+          reduction |= reduces(n_.cone, stage, nest, l);
+      if (reduction) continue;
+    }
+    ExprMap<Expr> zero;
+    for (auto& l : nest.loops)
+      if (l.symbol.is_symbol() && !is_open(l.name) && l.name != loop.name) zero[l.symbol] = 0;
+    Expr value = substitute(g.value, zero);
+    auto c = coefficient_of(value, loop.symbol);
+    if (!c || !c->is_constant() || c->value() < 1) continue; // the inner loops' guards see to it
+    Expr rest = value - loop.symbol * *c;
+    Expr end = ceildiv(g.limit - rest, *c);
+    if (prove(ge(end, b.end)) != Truth::yes) b.end = min(b.end, end);
+    b.enforced.push_back(g);
+  }
+  return b;
+}
+
+std::optional<Lowering::Interval2> Lowering::domain_range(int stage, const StageNest& nest,
+                                                          const StageLoop& loop, bool kept) const {
+  if (!loop.symbol.is_symbol()) return {};
+  Interval2 r{0, loop.extent, 0, loop.extent, {}};
+  bool any = false;
+  const Stage& s = n_.cone.stages[size_t(stage)];
+  auto conditions = conjuncts(s.needed);
+  bool folds = std::ranges::any_of(s.components, [](auto& c) { return c.kind == ComponentKind::fold; });
+  if (!folds || kept || reduces(n_.cone, s, nest, loop))
+    for (Expr e : conjuncts(s.domain)) conditions.push_back(e);
+  for (Expr original : conditions) {
+    if (original.kind() != ExprKind::lt || assumed(original)) continue;
+    Expr gap = substitute(original.args()[1], nest.axis_values) -
+               substitute(original.args()[0], nest.axis_values); // > 0 holds
+    if (!depends_on(gap, loop.symbol)) continue;
+    auto c = coefficient_of(gap, loop.symbol);
+    if (!c || !c->is_constant() || c->is_constant(0)) continue;
+    ExprMap<Expr> most, least;
+    bool linear = true;
+    for (auto& l : nest.loops) {
+      if (!l.symbol.is_symbol() || is_open(l.name) || l.name == loop.name || !depends_on(gap, l.symbol))
+        continue;
+      auto k = coefficient_of(gap, l.symbol);
+      linear &= k && k->is_constant();
+      if (!linear) break;
+      bool rises = k->value() > 0;
+      const Expr last =
+          l.extent.is_constant(0) ? Expr(0) : l.extent - 1; // a loop that never runs may begin anywhere
+      most[l.symbol] = rises ? last : Expr(0);
+      least[l.symbol] = rises ? Expr(0) : last;
+    }
+    if (!linear) continue;
+    any = true;
+    r.conditions.push_back(original);
+    Expr some = substitute(gap, most) - loop.symbol * *c, all = substitute(gap, least) - loop.symbol * *c;
+    if (c->value() < 0) { // ends along the loop: loop < ceildiv(rest, -c)
+      int64_t k = -c->value();
+      r.some_end = min(r.some_end, ceildiv(some, k));
+      r.all_end = min(r.all_end, ceildiv(all, k));
+    } else { // begins along the loop: loop > -rest / c
+      r.some_begin = max(r.some_begin, floordiv(-some, c->value()) + 1);
+      r.all_begin = max(r.all_begin, floordiv(-all, c->value()) + 1);
+    }
+  }
+  if (!any) return {};
+  return r;
+}
+
+bool Lowering::splits_level(const std::string& loop) const {
+  size_t holders = 0;
+  bool results = true;
+  for (size_t s = 0; s < n_.stages.size(); s++) {
+    const StageLoop* l = n_.stages[s].find(loop);
+    if (!l) continue;
+    holders++;
+    results &= !domain_range(int(s), n_.stages[s], *l) && domain_range(int(s), n_.stages[s], *l, true);
+  }
+  return holders != 1 || !results;
+}
+
+// ---- walking ----
+
+void Lowering::touch(const Stage& stage, Touched& touched) const {
+  auto shared = [&](int v) {
+    Space space = kernel_.buffers[size_t(places_[size_t(v)].buffer)].space;
+    return space == Space::global || space == Space::shared;
+  };
+  auto read = [&](const Formula& f) {
+    if (f.kind == FormulaKind::load && shared(f.value)) touched.reads.insert(places_[size_t(f.value)].buffer);
+  };
+  visit_stage(stage, read);
+  for (int h : holes_of(n_.cone, stage)) visit(n_.cone.holes[size_t(h)].value, read);
+  for (auto& c : stage.components)
+    if (c.out >= 0 && shared(c.out)) touched.write(places_[size_t(c.out)].buffer, stage.pieces);
+}
+
+namespace {
+bool conflict(const Touched& before, const Touched& now) {
+  for (auto [b, pieces] : now.writes) {
+    if (before.reads.contains(b)) return true;
+    const auto other = before.writes.find(b);
+    if (other != before.writes.end() && (pieces == 0 || other->second != pieces)) return true;
+  }
+  for (BufferId b : now.reads)
+    if (before.writes.contains(b)) return true;
+  return false;
+}
+} // namespace
+
+Body Lowering::emit_children(const TreeNode& node, bool in_parallel, Touched& touched) {
+  place_values(node);
+  Body body;
+  Touched since; // the last barrier
+  for (auto& kid : node.kids) {
+    Touched part;
+    Body statements = emit_node(*kid, in_parallel, part);
+    if (!in_parallel && conflict(since, part)) {
+      body.push_back(barrier());
+      since = {};
+    }
+    body.insert(body.end(), statements.begin(), statements.end());
+    since.add(part);
+    touched.add(part);
+  }
+  return body;
+}
+
+Body Lowering::emit_node(const TreeNode& node, bool in_parallel, Touched& touched) {
+  return node.is_leaf() ? emit_leaf(node.stage, in_parallel, touched) : emit_loop(node, in_parallel, touched);
+}
+
+namespace {
+const TreeNode* first_leaf(const TreeNode& node, const std::function<bool(int)>& accept) {
+  if (node.is_leaf()) return accept(node.stage) ? &node : nullptr;
+  for (auto& kid : node.kids)
+    if (auto* found = first_leaf(*kid, accept)) return found;
+  return nullptr;
+}
+} // namespace
+
+/// Do the trips of a serial loop outside of parallel ones touch the same memory?
+bool Lowering::carries(const TreeNode& node, const StageLoop& loop, const Touched& touched) const {
+  bool carried = false;
+  std::function<void(const TreeNode&)> walk = [&](const TreeNode& n) {
+    for (auto& kid : n.kids) walk(*kid);
+    if (!n.is_leaf()) return;
+    const StageNest& nest = n_.stages[size_t(n.stage)];
+    for (auto& c : n_.cone.stages[size_t(n.stage)].components) {
+      if (c.out < 0 || !touched.writes.contains(places_[size_t(c.out)].buffer)) continue;
+      bool separate = false;
+      bool relived = false; // its storage starts anew in each trip: the same memory
+      for (const TreeNode* p = levels_[size_t(c.out)]; p; p = p->parent) relived |= p == &node;
+      for (Expr e : c.index)
+        for (auto& l : nest.loops)
+          separate |= l.name == loop.name && l.symbol.is_symbol() &&
+                      depends_on(substitute(e, nest.axis_values), l.symbol);
+      carried |= relived || !separate;
+    }
+  };
+  walk(node);
+  return carried;
+}
+
+Body Lowering::emit_loop(const TreeNode& node, bool in_parallel, Touched& touched) {
+  const StageNest& nest = n_.stages[size_t(node.stage)];
+  StageLoop loop = *nest.find(node.loop);
+  if (!loop.symbol.is_symbol()) { // one trip
+    open_.push_back({loop.name, loop.symbol, 0, 1, 1, loop.kind == LoopKind::parallel, {}});
+    bool wrap = loop.kind == LoopKind::parallel && !in_parallel;
+    Body body = emit_children(node, in_parallel || wrap, touched);
+    open_.pop_back();
+    if (wrap) return {parallel_loop(Expr::symbol(loop.name, {0, 0}), 0, 1, std::move(body), loop.level)};
+    return body;
+  }
+  // The loop ends where all of its stages end; where they differ it runs on, and each stage sees to itself.
+  std::optional<Bounds> common;
+  bool differ = false;
+  std::function<void(const TreeNode&)> walk = [&](const TreeNode& t) {
+    for (auto& kid : t.kids) walk(*kid);
+    if (!t.is_leaf()) return;
+    const StageNest& own = n_.stages[size_t(t.stage)];
+    const StageLoop* l = own.find(loop.name);
+    if (!l) return;
+    Bounds b = bounds(n_.cone.stages[size_t(t.stage)], own, *l);
+    if (!common)
+      common = b;
+    else if (common->end != b.end)
+      differ = true;
+    else
+      common->enforced.insert(common->enforced.end(), b.enforced.begin(), b.enforced.end());
+  };
+  walk(node);
+  Bounds whole = differ ? Bounds{0, loop.extent, {}} : *common;
+  bool parallel = loop.kind == LoopKind::parallel;
+  for (auto& o : open_)
+    if (parallel && o.parallel && o.level >= loop.level)
+      refuse("parallel loops of one level stand inside each other: {} in {}", loop.name, o.name);
+  auto part = [&](Expr begin, Expr end) -> StmtRef {
+    open_.push_back({loop.name, loop.symbol, begin, end, loop.extent, parallel, whole.enforced, loop.level});
+    Touched inside;
+    Body body = emit_children(node, in_parallel || parallel, inside);
+    if (!in_parallel && !parallel && carries(node, loop, inside)) body.push_back(barrier());
+    touched.add(inside);
+    open_.pop_back();
+    auto role = n_.roles.find(loop.name);
+    if (role != n_.roles.end() && !parallel) {
+      // The copies that the other stages read are made by the producers.
+      size_t producers = 0;
+      for (auto& kid : node.kids) {
+        bool copy = kid->is_leaf() && n_.cone.stages[size_t(kid->stage)].components.size() == 1 &&
+                    n_.cone.stages[size_t(kid->stage)].components[0].kind == ComponentKind::map &&
+                    n_.cone.stages[size_t(kid->stage)].components[0].body->kind == FormulaKind::load;
+        if (!copy) break;
+        producers++;
+      }
+      if (producers == 0 || producers == node.kids.size())
+        refuse("roles {}: the loop does not begin with copies that other stages read", loop.name);
+      open_.push_back(
+          {loop.name, loop.symbol, begin, end, loop.extent, parallel, whole.enforced, loop.level});
+      Body made, used;
+      for (size_t k = 0; k < node.kids.size(); k++) {
+        Touched t;
+        Body statements = emit_node(*node.kids[k], in_parallel, t);
+        Body& to = k < producers ? made : used;
+        to.insert(to.end(), statements.begin(), statements.end());
+      }
+      open_.pop_back();
+      return roles(loop.symbol, begin, end, role->second, std::move(made), std::move(used));
+    }
+    if (parallel) return parallel_loop(loop.symbol, begin, end, std::move(body), loop.level);
+    if (loop.jam > 1) return jammed_loop(loop.symbol, begin, end, loop.jam, std::move(body));
+    return kernel::loop(LoopKind::serial, loop.symbol, begin, end, std::move(body));
+  };
+  if (!n_.predicate_splits.contains(loop.name)) return {part(whole.begin, whole.end)};
+  auto leaf = first_leaf(node, [&](int s) {
+    return n_.stages[size_t(s)].find(loop.name) && domain_range(s, n_.stages[size_t(s)], loop);
+  });
+  if (!leaf) refuse("predicate_split {}: no stage in it has a domain that ends along it", loop.name);
+  auto r = *domain_range(leaf->stage, n_.stages[size_t(leaf->stage)], loop);
+  // Empty tiles are left out, the others are partial, full, partial.
+  Expr some_begin = begin_within(max(whole.begin, r.some_begin), loop.extent),
+       some_end = max(some_begin, min(whole.end, r.some_end));
+  Expr all_begin = min(some_end, max(some_begin, r.all_begin)),
+       all_end = max(all_begin, min(some_end, r.all_end));
+  auto whole_part = [&](auto emit) {
+    const Assumed before = assumed_;
+    assumed_.yes.insert(r.conditions.begin(), r.conditions.end());
+    emit();
+    assumed_ = before;
+  };
+  if (in_parallel && !parallel && loop.jam == 1 && !n_.roles.contains(loop.name)) {
+    OpenLoop open{loop.name,   loop.symbol, some_begin,     some_end,
+                  loop.extent, false,       whole.enforced, loop.level};
+    return {kernel::loop(LoopKind::serial, loop.symbol, some_begin, some_end,
+                         emit_parts(node, open, all_begin, all_end, whole_part, touched))};
+  }
+  Body out;
+  if (prove(ge(some_begin, all_begin)) != Truth::yes) out.push_back(part(some_begin, all_begin));
+  whole_part([&] { out.push_back(part(all_begin, all_end)); });
+  out.push_back(part(all_end, some_end));
+  return out;
+}
+
+namespace {
+/// Conditions that code asks point by point.
+int conditions(const Value& v) {
+  int n = v.kind == ValueKind::index || !v.guard.is_constant(1);
+  for (auto& a : v.args) n += conditions(*a);
+  return n;
+}
+int conditions(const Body& body) {
+  int n = 0;
+  for (auto& s : body)
+    n += (s->kind == StmtKind::if_) + (s->value ? conditions(*s->value) : 0) + conditions(s->body) +
+         conditions(s->otherwise);
+  return n;
+}
+} // namespace
+
+/// The statements of a loop that is whole from all_begin to all_end: those for which that makes a difference stand there twice, under a condition.
+Body Lowering::emit_parts(const TreeNode& node, const OpenLoop& loop, Expr all_begin, Expr all_end,
+                          const std::function<void(std::function<void()>)>& whole_part, Touched& touched) {
+  open_.push_back(loop);
+  place_values(node);
+  Body out, full, partial;
+  const Expr is_full = logical_and(le(all_begin, loop.symbol), lt(loop.symbol, all_end));
+  auto close = [&] {
+    if (!full.empty() || !partial.empty()) out.push_back(if_then(is_full, full, partial));
+    full.clear(), partial.clear();
+  };
+  for (auto& kid : node.kids) {
+    const int lets = kernel_.lets;
+    Body here;
+    whole_part([&] {
+      open_.back().begin = all_begin, open_.back().end = all_end;
+      here = emit_node(*kid, true, touched);
+      open_.back().begin = loop.begin, open_.back().end = loop.end;
+    });
+    const bool names = kernel_.lets != lets;
+    Body any = emit_node(*kid, true, touched);
+    if (conditions(any) == conditions(here)) {
+      close();
+      if (names) { // once more, from the same numbers on
+        kernel_.lets = lets;
+        any = emit_node(*kid, true, touched);
+      }
+      out.insert(out.end(), any.begin(), any.end());
+      continue;
+    }
+    full.insert(full.end(), here.begin(), here.end());
+    partial.insert(partial.end(), any.begin(), any.end());
+  }
+  close();
+  open_.pop_back();
+  return out;
+}
+
+Body Lowering::emit_leaf(int stage, bool in_parallel, Touched& touched) {
+  const Stage& s = n_.cone.stages[size_t(stage)];
+  const StageNest& nest = n_.stages[size_t(stage)];
+  // What other workers can see is written by one of them.
+  for (auto& c : s.components) {
+    if (c.out < 0) continue;
+    Space space = kernel_.buffers[size_t(places_[size_t(c.out)].buffer)].space;
+    if (space != Space::global && space != Space::shared) continue;
+    for (auto& o : open_)
+      if (o.parallel && o.symbol.is_symbol() && !nest.find(o.name))
+        refuse("stage {} writes {} in the parallel loop {}, which it does not have: all iterations would "
+               "write it",
+               s.name, n_.cone.values[size_t(c.out)].name, o.name);
+    if (c.kind == ComponentKind::update)
+      for (auto& o : open_)
+        if (o.symbol.is_symbol() && !nest.find(o.name))
+          refuse("stage {} would update {} once for each trip of {}", s.name,
+                 n_.cone.values[size_t(c.out)].name, o.name);
+  }
+  touch(s, touched);
+  bool parallel_inside = false;
+  for (auto& l : nest.loops)
+    parallel_inside |= l.kind == LoopKind::parallel && l.symbol.is_symbol() && !is_open(l.name);
+  if (in_parallel || parallel_inside) return StageLowering(*this, stage).run();
+  open_.push_back({"", 0, 0, 1, 1, true, {}});
+  Body body = StageLowering(*this, stage).run();
+  open_.pop_back();
+  return {parallel_loop(Expr::symbol(n_.free_name("one"), {0, 0}), 0, 1, std::move(body))};
+}
+
+Kernel Lowering::run() {
+  build_tree();
+  choose_levels();
+  Touched touched;
+  kernel_.body = emit_children(*root_, false, touched);
+  // Interior values that no stage keeps in memory take no buffer.
+  return std::move(kernel_);
+}
+
+Result<Kernel> lower(const Cone& cone, const Schedule& schedule, const LowerOptions& options) {
+  try {
+    std::optional<Kernel> kernel;
+    for (const Version& version : versions_of(cone, schedule)) {
+      const Nests nests = apply(cone, version.schedule);
+      Lowering masked(nests, options);
+      Kernel next = masked.run();
+      if (auto lanes = masked.lanes_that_run(); std::ranges::find(lanes, Lanes::whole) != lanes.end())
+        next = Lowering(nests, options, std::move(lanes)).run();
+      kernel =
+          kernel ? with_version(std::move(*kernel), version.condition, std::move(next)) : std::move(next);
+    }
+    return std::move(*kernel);
+  } catch (const ScheduleFailure& failure) {
+    return Failure{fmt::format("[schedule] {}: {}", cone.name, failure.text)};
+  } catch (const Error& error) {
+    return Failure{fmt::format("[schedule] {}: {}", cone.name, error.what())};
+  }
+}
+
+} // namespace luminal::kernel

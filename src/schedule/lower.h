@@ -1,0 +1,19 @@
+// schedule/lower.h -- cone + schedule -> loop IR.
+#pragma once
+#include "cone/cone.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+
+namespace luminal::kernel {
+
+struct LowerOptions {
+  int lanes = 16; ///< f32 lanes of a vector register: becomes Kernel::lanes
+  /// A product that is added to a sum becomes one fma (numeric class reassoc).
+  bool contract = true;
+};
+
+/// The kernel. Its global buffers are the input, inout and output values of the cone in their order and by their names, its symbols are the cone's.
+/// A schedule that is not legal for this cone is a failure: the directive and the reason.
+Result<Kernel> lower(const Cone& cone, const Schedule& schedule, const LowerOptions& options = {});
+
+} // namespace luminal::kernel

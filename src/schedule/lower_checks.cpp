@@ -1,0 +1,159 @@
+// schedule/lower_checks.cpp -- which trees of loops are legal: turns of cascades, storage, unfinished folds, regions.
+#include "base/check.h"
+#include "schedule/lowering.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+
+namespace {
+
+/// Loop symbols stand in an expression with a constant, non-negative factor, or not at all.
+bool rises_linearly(Expr e, Expr symbol) {
+  auto c = coefficient_of(e, symbol);
+  return c && c->is_constant() && c->value() >= 0;
+}
+
+} // namespace
+
+std::vector<TreeNode*> path_to(TreeNode* node) {
+  std::vector<TreeNode*> path;
+  for (; node; node = node->parent) path.insert(path.begin(), node);
+  return path;
+}
+
+void Lowering::check_turns() {
+  // The stages of a cascade take turns: all of them stand in the same loop.
+  std::map<int, TreeNode*> turns;
+  for (size_t s = 0; s < n_.stages.size(); s++) {
+    const StageNest& nest = n_.stages[s];
+    if (nest.together.empty()) continue;
+    TreeNode* p = leaves_[s];
+    while (p && p->loop != nest.together) p = p->parent;
+    if (!p)
+      refuse("stage {} must run in loop {}, as the other stages of its cascade do", n_.cone.stages[s].name,
+             nest.together);
+    auto [slot, fresh] = turns.try_emplace(nest.cascade, p);
+    if (slot->second != p)
+      refuse("stage {} must run in the same loop {} as the other stages of its cascade",
+             n_.cone.stages[s].name, nest.together);
+  }
+  // Loops that hold several stages may not be parallel where one of them reduces along them.
+  for (size_t s = 0; s < n_.stages.size(); s++)
+    for (TreeNode* p = leaves_[s]->parent; p->parent; p = p->parent) {
+      const StageLoop* own = n_.stages[s].find(p->loop);
+      if (!own || own->kind != LoopKind::parallel || !own->symbol.is_symbol()) continue;
+      for (auto& c : n_.cone.stages[s].components)
+        for (int a : n_.cone.stages[s].axes)
+          if (c.kind == ComponentKind::fold && std::ranges::find(c.axes, a) == c.axes.end() &&
+              depends_on_loop(n_.stages[s], n_.cone.axes[size_t(a)].symbol, *own))
+            refuse("stage {}: loop {} is part of the reduction and cannot be parallel (split_reduction makes "
+                   "independent parts)",
+                   n_.cone.stages[s].name, own->name);
+    }
+}
+
+void Lowering::check_level(int value, TreeNode* level) {
+  // Iterations of a parallel loop between the storage and its users may not share elements.
+  const ConeValue& v = n_.cone.values[size_t(value)];
+  for (size_t s = 0; s < n_.cone.stages.size(); s++)
+    for (auto& c : n_.cone.stages[s].components) {
+      if (c.out != value) continue;
+      for (TreeNode* p = leaf_of(int(s))->parent; p && p != level; p = p->parent) {
+        if (!p->parent) continue;
+        const StageLoop* loop = n_.stages[size_t(p->stage)].find(p->loop);
+        if (loop->kind != LoopKind::parallel || !loop->symbol.is_symbol()) continue;
+        const StageLoop* own = n_.stages[s].find(p->loop);
+        bool separate = false;
+        for (Expr e : c.index) {
+          Expr at = substitute(e, n_.stages[s].axis_values);
+          separate |= own && depends_on(at, own->symbol);
+        }
+        if (!separate)
+          refuse("{} is stored outside of the parallel loop {}, whose iterations would share it", v.name,
+                 p->loop);
+      }
+    }
+}
+
+/// Nobody reads a fold before it is finished.
+void Lowering::check_finished(int value) {
+  for (size_t w = 0; w < n_.stages.size(); w++)
+    for (auto& c : n_.cone.stages[w].components) {
+      if (c.out != value || c.kind != ComponentKind::fold) continue;
+      for (int r : n_.readers(value)) {
+        if (r == int(w)) continue;
+        auto mine = path_to(leaf_of(int(w))->parent), theirs = path_to(leaf_of(r)->parent);
+        const StageNest& nest = n_.stages[w];
+        bool running = nest.together.empty(); // inside of the loop that a cascade takes turns in
+        for (size_t i = 1; i < mine.size() && i < theirs.size() && mine[i] == theirs[i]; i++) {
+          if (!running) {
+            running = mine[i]->loop == nest.together;
+            continue;
+          }
+          const StageLoop* l = nest.find(mine[i]->loop);
+          if (l && l->symbol.is_symbol() && reduces(n_.cone, n_.cone.stages[w], nest, *l))
+            refuse("stage {} would read {} before the fold along {} is finished",
+                   n_.cone.stages[size_t(r)].name, n_.cone.values[size_t(value)].name, l->name);
+        }
+      }
+    }
+}
+
+Lowering::Region Lowering::region(int stage, const Component& c, size_t d,
+                                  const std::set<Expr, ExprLess>& outer) const {
+  const StageNest& nest = n_.stages[size_t(stage)];
+  Expr at = substitute(c.index[d], nest.axis_values);
+  ExprMap<Expr> low, high;
+  bool linear = true;
+  for (auto& l : nest.loops) {
+    if (!l.symbol.is_symbol() || outer.contains(l.symbol) || !depends_on(at, l.symbol)) continue;
+    low[l.symbol] = 0;
+    high[l.symbol] = l.extent.is_constant(0) ? Expr(0) : l.extent - 1;
+    linear &= rises_linearly(at, l.symbol);
+  }
+  Expr base = substitute(at, low);
+  if (linear) return {base, substitute(at, high) - base + 1};
+  const ConeValue& value = n_.cone.values[size_t(c.out)];
+  if (base.is_constant(0)) return {base, value.shape[d]};
+  Interval range = (at - base).range();
+  if (!range.is_bounded() || range.low < 0)
+    refuse("stage {}: {} has no bounded extent there", n_.cone.stages[size_t(stage)].name, value.name);
+  return {base, range.high + 1};
+}
+
+/// What one trip of shared loops writes may not be asked for outside of that trip.
+void Lowering::check_regions(int value) {
+  for (size_t w = 0; w < n_.stages.size(); w++)
+    for (auto& c : n_.cone.stages[w].components) {
+      if (c.out != value || c.kind == ComponentKind::update) continue;
+      for (int r : n_.readers(value)) {
+        if (r == int(w)) continue;
+        auto mine = path_to(leaf_of(int(w))->parent), theirs = path_to(leaf_of(r)->parent);
+        std::set<Expr, ExprLess> shared;
+        std::string inner;
+        for (size_t i = 1; i < mine.size() && i < theirs.size() && mine[i] == theirs[i]; i++)
+          if (const StageLoop* l = n_.stages[w].find(mine[i]->loop); l && l->symbol.is_symbol())
+            shared.insert(l->symbol), inner = l->name;
+        if (shared.empty()) continue;
+        const StageNest& nest = n_.stages[size_t(r)];
+        std::vector<Expr> facts;
+        for (auto& g : nest.guards) facts.push_back(lt(g.value, g.limit));
+        for (size_t d = 0; d < c.index.size(); d++) {
+          Region written = region(int(w), c, d, shared);
+          if (written.base.is_constant(0) &&
+              prove(ge(written.extent, n_.cone.values[size_t(value)].shape[d])) == Truth::yes)
+            continue;
+          visit_stage(n_.cone.stages[size_t(r)], [&](const Formula& f) {
+            if (f.kind != FormulaKind::load || f.value != value) return;
+            Expr at = substitute(f.index[d], nest.axis_values) - written.base;
+            if (prove(ge(at, 0), facts) != Truth::yes || prove(lt(at, written.extent), facts) != Truth::yes)
+              refuse("stage {} reads {} outside of what {} makes in one trip of {}",
+                     n_.cone.stages[size_t(r)].name, n_.cone.values[size_t(value)].name,
+                     n_.cone.stages[w].name, inner);
+          });
+        }
+      }
+    }
+}
+
+} // namespace luminal::kernel

@@ -1,0 +1,410 @@
+// schedule/lower_point.cpp -- the statements of one point of a stage: formulas to values, accumulation, results.
+#include "base/check.h"
+#include "loop/unit.h"
+#include "schedule/lowering.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+namespace {
+void append(Body& to, Body from) { to.insert(to.end(), from.begin(), from.end()); }
+
+/// a*b - c*d of floats, where nobody else reads the products.
+bool is_difference(const Formula& f, const std::map<const Formula*, int>& uses) {
+  return f.kind == FormulaKind::op && f.user_op.empty() && f.op == Op::sub && is_float(f.dtype) &&
+         std::ranges::all_of(f.args, [&](auto& a) {
+           return a->kind == FormulaKind::op && a->user_op.empty() && a->op == Op::mul &&
+                  uses.at(a.get()) <= 1;
+         });
+}
+
+/// Steps of a dot instruction, one after the other, of which the first adds to nothing.
+bool starts_at_zero(const Formula& f) {
+  return f.kind == FormulaKind::op && !f.user_op.empty() && find_lane_unit(f.user_op) &&
+         (is_constant(f.args[0], 0) || starts_at_zero(*f.args[0]));
+}
+
+/// Is something of what the guard bounds divided?
+bool divides(Expr e, const Guard& guard) {
+  if (e.kind() == ExprKind::floordiv || e.kind() == ExprKind::mod)
+    return std::ranges::any_of(symbols_of(guard.value), [&](Expr s) { return depends_on(e, s); });
+  return std::ranges::any_of(e.args(), [&](Expr part) { return divides(part, guard); });
+}
+} // namespace
+
+Expr StageLowering::value_at(const State& state, Expr e) const {
+  return substitute(e, state.nest.axis_values);
+}
+
+Expr StageLowering::condition_at(const State& state, Expr condition) const {
+  if (!l_.assumed_.yes.empty()) {
+    std::vector<Expr> left;
+    if (condition.kind() == ExprKind::logical_and) {
+      for (Expr e : condition.args())
+        if (!l_.assumed(e)) left.push_back(e);
+    } else if (!l_.assumed(condition)) {
+      left.push_back(condition);
+    }
+    condition = logical_and(left);
+  }
+  return value_at(state, condition);
+}
+
+Expr StageLowering::offset_of(const State& state, int value, const std::vector<Expr>& index) const {
+  if (value < 0)
+    refuse("stage {} keeps its folds in registers alone, and its loops leave them before they are finished",
+           s_.name);
+  const Place& place = l_.places_[size_t(value)];
+  LUMINAL_CHECK(place.buffer >= 0, "{} has no storage", l_.n_.cone.values[size_t(value)].name);
+  std::vector<Expr> at;
+  for (size_t d = 0; d < index.size(); d++) at.push_back(value_at(state, index[d]) - place.base[d]);
+  const Expr offset = layout_offset(place.layout, place.extents, at);
+  // Points beyond a guard are left out, and dead lanes touch nothing: what divides by the length of an axis that was cut with a remainder is plain.
+  std::vector<Expr> facts;
+  for (const Guard& g : state.within)
+    if (divides(offset, g)) facts.push_back(lt(g.value, g.limit));
+  return (facts.empty() ? offset : simplify_under(offset, facts)) + place.slot;
+}
+
+Expr StageLowering::accumulator_offset(const State& state, const std::vector<int64_t>* parts) const {
+  Expr offset = 0;
+  size_t next = 0;
+  for (size_t i = cut_; i < rest_.size(); i++) {
+    const StageLoop& l = state.nest.loops[rest_[i]];
+    int64_t stride = strides_[rest_[i]];
+    if (stride == 0 || state.apart.contains(rest_[i])) continue;
+    bool combined = l.kind == LoopKind::unrolled && partial_ && reduces(l);
+    offset += (combined && parts ? Expr((*parts)[next++]) : l.symbol) * stride;
+  }
+  return offset;
+}
+
+ValueRef StageLowering::accumulator(const State& state, size_t component) const {
+  return load(l_.kernel_, registers_[component], accumulator_offset(state));
+}
+
+/// What the statements of a phase index with: for the lets of holes.
+std::vector<Expr> StageLowering::exprs_of(bool body, bool after) const {
+  std::vector<Expr> out;
+  auto add = [&](const FormulaRef& f) {
+    if (!f) return;
+    auto part = index_exprs(f);
+    out.insert(out.end(), part.begin(), part.end());
+  };
+  if (body) out.push_back(s_.domain);
+  for (auto& c : s_.components) {
+    if (c.after ? after : body) add(c.body);
+    if (body || after) add(c.init);
+    out.insert(out.end(), c.index.begin(), c.index.end());
+  }
+  return out;
+}
+
+// ---- formulas ----
+
+void StageLowering::count_uses(Values& values, const FormulaRef& formula) {
+  if (!formula || ++values.uses[formula.get()] > 1) return;
+  for (auto& a : formula->args) count_uses(values, a);
+}
+
+ValueRef StageLowering::named(Values& values, ValueRef value) {
+  if (value->kind == ValueKind::constant || value->kind == ValueKind::let) return value;
+  int number = l_.kernel_.lets++;
+  values.body->push_back(let(number, value));
+  return let_value(value->dtype, number);
+}
+
+ValueRef StageLowering::loaded(const State& state, const Formula& f) const {
+  Expr guard = f.guard.is_constant(1) ? f.guard : condition_at(state, f.guard);
+  const Truth holds = prove(guard);
+  if (holds == Truth::no) return constant(f.dtype, 0);
+  if (holds == Truth::yes) guard = 1;
+  const BufferId buffer = l_.places_[size_t(f.value)].buffer;
+  if (holds == Truth::unknown && l_.kernel_.buffers[size_t(buffer)].space == Space::registers)
+    refuse("stage {} reads {} under a condition: it cannot be in registers", s_.name,
+           l_.n_.cone.values[size_t(f.value)].name);
+  // Words of neighbours along the last dimension, as the directive unit makes them: these have to lie side by side.
+  const ConeValue& value = l_.n_.cone.values[size_t(f.value)];
+  const Layout& layout = l_.places_[size_t(f.value)].layout;
+  if (bits(f.dtype) > bits(value.dtype) && value.role == ValueRole::interior &&
+      (layout.empty() || layout.back() != LayoutDim{.dim = int(value.shape.size()) - 1}))
+    refuse("stage {} reads {} in words: neighbours along its last dimension have to lie side by side",
+           s_.name, value.name);
+  return load_as(f.dtype, buffer, offset_of(state, f.value, f.index), guard);
+}
+
+ValueRef StageLowering::value_of(Values& values, const FormulaRef& f) {
+  auto found = values.made.find(f.get());
+  if (found != values.made.end()) return found->second;
+  ValueRef v;
+  switch (f->kind) {
+  case FormulaKind::constant: v = constant(f->dtype, f->constant); break;
+  case FormulaKind::load: v = loaded(*values.state, *f); break;
+  case FormulaKind::index: {
+    Expr e = f->dtype == DType::boolean ? condition_at(*values.state, f->index[0])
+                                        : value_at(*values.state, f->index[0]);
+    if (f->dtype == DType::boolean && prove(e) == Truth::yes) e = 1;
+    v = e.is_constant() && f->dtype == DType::boolean ? constant(DType::boolean, e.value() != 0)
+                                                      : index(e, f->dtype);
+    break;
+  }
+  case FormulaKind::component: v = values.components.at(size_t(f->component)); break;
+  case FormulaKind::cast: v = cast(f->dtype, value_of(values, f->args[0])); break;
+  case FormulaKind::bitcast: v = bitcast(f->dtype, value_of(values, f->args[0])); break;
+  case FormulaKind::op: {
+    if (f->user_op.empty() && f->op == Op::select) {
+      ValueRef chosen = value_of(values, f->args[0]);
+      if (chosen->kind == ValueKind::constant) {
+        v = value_of(values, f->args[chosen->constant != 0 ? 1 : 2]);
+        break;
+      }
+    }
+    if (ValueRef sum = sum_into_unit(values, *f)) {
+      v = sum;
+      break;
+    }
+    std::vector<ValueRef> args;
+    for (auto& a : f->args) args.push_back(value_of(values, a));
+    if (f->user_op.empty() && f->op == Op::bit_and && f->dtype == DType::u32 &&
+        args[1]->kind == ValueKind::constant && args[1]->constant == double(UINT32_MAX)) {
+      v = args[0]; // a mask of which all is chosen
+      break;
+    }
+    v = f->user_op.empty() ? apply(f->op, std::move(args)) : apply(f->user_op, std::move(args));
+    break;
+  }
+  }
+  LUMINAL_CHECK(v != nullptr, "component {} of stage {} is read before it is made", f->component, s_.name);
+  bool shared = values.uses[f.get()] > 1 && f->kind != FormulaKind::constant &&
+                f->kind != FormulaKind::component && f->kind != FormulaKind::index;
+  if (shared) v = named(values, std::move(v));
+  values.made[f.get()] = v;
+  return v;
+}
+
+ValueRef StageLowering::unit_from(Values& values, const ValueRef& start, const Formula& f) {
+  return apply(f.user_op, {is_constant(f.args[0], 0) ? start : unit_from(values, start, *f.args[0]),
+                           value_of(values, f.args[1]), value_of(values, f.args[2])});
+}
+
+/// x + unit(0, a, b) of integers is unit(x, a, b).
+ValueRef StageLowering::sum_into_unit(Values& values, const Formula& f) {
+  if (!f.user_op.empty() || f.op != Op::add || !is_integer(f.dtype)) return nullptr;
+  for (size_t i = 0; i < 2; i++) {
+    const FormulaRef &dot = f.args[i], &other = f.args[1 - i];
+    if (!starts_at_zero(*dot) || values.uses[dot.get()] > 1) continue;
+    return unit_from(values, value_of(values, other), *dot);
+  }
+  return nullptr;
+}
+
+ValueRef StageLowering::accumulate(Values& values, const Component& c, const ValueRef& accumulated) {
+  const FormulaRef& body = c.body;
+  if (c.op == Op::add && starts_at_zero(*body) && values.uses[body.get()] <= 1)
+    return unit_from(values, accumulated, *body);
+  bool product =
+      body->kind == FormulaKind::op && body->user_op.empty() && body->op == Op::mul && is_float(body->dtype);
+  if (l_.options_.contract && c.op == Op::add && product && values.uses[body.get()] <= 1)
+    return apply(Op::fma, {value_of(values, body->args[0]), value_of(values, body->args[1]), accumulated});
+  if (l_.options_.contract && c.op == Op::add && values.uses[body.get()] <= 1 &&
+      is_difference(*body, values.uses)) {
+    // acc + (a*b - c*d): two steps.
+    const Formula &plus = *body->args[0], &minus = *body->args[1];
+    ValueRef sum =
+        apply(Op::fma, {value_of(values, plus.args[0]), value_of(values, plus.args[1]), accumulated});
+    return apply(Op::fma,
+                 {apply(Op::neg, {value_of(values, minus.args[0])}), value_of(values, minus.args[1]), sum});
+  }
+  return apply(c.op, {accumulated, value_of(values, body)});
+}
+
+// ---- tuples ----
+
+ValueRef StageLowering::transform(Values& values, int component, const ValueRef& self,
+                                  const std::vector<ValueRef>& old, const std::vector<ValueRef>& next) {
+  const MonoidComponent& m = s_.monoid->components()[size_t(component)];
+  if (m.transform.is_leaf(0)) return self;
+  // The program as a formula over components: 0 self, then old and new in turn.
+  std::vector<FormulaRef> leaves{formula_component(0, self->dtype)};
+  std::vector<ValueRef> bound{self};
+  for (int j = 0; j < component; j++)
+    for (auto* list : {&old, &next}) {
+      leaves.push_back(formula_component(int(bound.size()), (*list)[size_t(j)]->dtype));
+      bound.push_back((*list)[size_t(j)]);
+    }
+  FormulaRef program = formula_of(m.transform, leaves, m.dtype);
+  Values inner{values.body, values.state, {}, {}, bound};
+  count_uses(inner, program);
+  return value_of(inner, program);
+}
+
+std::vector<ValueRef> StageLowering::combine_states(Values& values, const std::vector<ValueRef>& a,
+                                                    const std::vector<ValueRef>& b) {
+  std::vector<ValueRef> c;
+  for (int i = 0; i < s_.monoid->size(); i++) {
+    ValueRef x = transform(values, i, a[size_t(i)], a, c), y = transform(values, i, b[size_t(i)], b, c);
+    c.push_back(named(values, apply(s_.monoid->components()[size_t(i)].op, {x, y})));
+  }
+  return c;
+}
+
+// ---- the innermost statements ----
+
+Body StageLowering::point(State& state) {
+  Body body;
+  Values values{&body, &state, state.made, {}, std::vector<ValueRef>(s_.components.size())};
+  for (auto& c : s_.components)
+    if (!c.after) count_uses(values, c.body);
+  Expr domain = condition_at(state, s_.domain);
+  for (size_t g = 0; g < state.held.size(); g++) // ends of axes that no loop sees to
+    if (!state.held[g])
+      domain = logical_and(domain, lt(state.nest.guards[g].value, state.nest.guards[g].limit));
+  if (prove(domain) == Truth::yes) domain = 1;
+  bool by_lane = !domain.is_constant() && state.lane.is_symbol() &&
+                 (depends_on(domain, state.lane) || !holes_of(l_.n_.cone, std::span(&s_.domain, 1)).empty());
+  // A point outside of the domain leaves the accumulator as it is.
+  auto kept = [&](ValueRef next, const ValueRef& before) {
+    return by_lane ? apply(Op::select, {index(domain, DType::boolean), std::move(next), before}) : next;
+  };
+  if (s_.monoid) {
+    size_t n = size_t(s_.monoid->size());
+    std::vector<ValueRef> before, element;
+    for (size_t c = 0; c < n; c++) before.push_back(named(values, accumulator(state, c)));
+    for (size_t c = 0; c < n; c++) element.push_back(named(values, value_of(values, s_.components[c].body)));
+    auto next = combine_states(values, before, element);
+    for (size_t c = 0; c < n; c++) {
+      const Component& part = s_.components[c];
+      if (part.kind == ComponentKind::scan && part.out >= 0)
+        body.push_back(store(l_.places_[size_t(part.out)].buffer, offset_of(state, part.out, part.index),
+                             s_.scan_exclusive ? before[c] : next[c]));
+      body.push_back(store(registers_[c], accumulator_offset(state), kept(next[c], before[c])));
+    }
+  }
+  for (size_t i = s_.monoid ? size_t(s_.monoid->size()) : 0; i < s_.components.size(); i++) {
+    const Component& c = s_.components[i];
+    if (c.after) continue;
+    switch (c.kind) {
+    case ComponentKind::map: {
+      ValueRef v = value_of(values, c.body);
+      bool read_later = false;
+      for (size_t j = i + 1; j < s_.components.size(); j++)
+        if (!s_.components[j].after)
+          visit(s_.components[j].body, [&](const Formula& f) {
+            read_later |= f.kind == FormulaKind::component && f.component == int(i);
+          });
+      if (read_later) v = named(values, v);
+      values.components[i] = v;
+      if (c.out >= 0)
+        body.push_back(store(l_.places_[size_t(c.out)].buffer, offset_of(state, c.out, c.index), v));
+      break;
+    }
+    case ComponentKind::fold: {
+      ValueRef before = accumulator(state, i);
+      body.push_back(
+          store(registers_[i], accumulator_offset(state), kept(accumulate(values, c, before), before)));
+      break;
+    }
+    case ComponentKind::scan: LUMINAL_CHECK(false, "a scan without a monoid"); break;
+    case ComponentKind::update: {
+      BufferId buffer = l_.places_[size_t(c.out)].buffer;
+      Expr offset = offset_of(state, c.out, c.index);
+      ValueRef v = value_of(values, c.body);
+      if (!c.set) v = apply(c.op, {load(l_.kernel_, buffer, offset), v});
+      body.push_back(store(buffer, offset, v));
+      break;
+    }
+    }
+  }
+  bool maps_only =
+      !folds_ && std::ranges::all_of(s_.components, [](auto& c) { return c.kind == ComponentKind::map; });
+  if (domain.is_constant(1) || by_lane || maps_only) return body;
+  return {if_then(domain, std::move(body))};
+}
+
+Body StageLowering::results(State& state) {
+  Body body;
+  Values values{&body, &state, {}, {}, std::vector<ValueRef>(s_.components.size())};
+  for (auto& c : s_.components) {
+    if (c.after) count_uses(values, c.body);
+    if (c.init) count_uses(values, c.init);
+  }
+  bool scan = false, after = false;
+  for (auto& c : s_.components) scan |= c.kind == ComponentKind::scan, after |= c.after;
+  if (scan) return body;
+  bool combined = partial_ || across_;
+  Expr first = 1, last = 1;
+  for (auto& [symbol, range] : carried_) {
+    first = logical_and(first, eq(symbol, range.first));
+    last = logical_and(last, eq(symbol, range.second - 1));
+  }
+  for (size_t i = 0; i < s_.components.size(); i++) {
+    const Component& c = s_.components[i];
+    if (registers_[i] < 0) continue;
+    ValueRef v;
+    if (partial_) {
+      // All places of the unrolled reduction loops, in pairs.
+      std::vector<int64_t> trips, at;
+      for (size_t p = cut_; p < rest_.size(); p++) {
+        const StageLoop& l = l_.n_.stages[size_t(stage_)].loops[rest_[p]];
+        if (strides_[rest_[p]] != 0 && l.kind == LoopKind::unrolled && reduces(l))
+          trips.push_back(l.extent.value());
+      }
+      at.assign(trips.size(), 0);
+      std::vector<ValueRef> parts;
+      for (bool more = true; more;) {
+        parts.push_back(load(l_.kernel_, registers_[i], accumulator_offset(state, &at)));
+        more = false;
+        for (size_t d = trips.size(); d-- > 0 && !more;) {
+          more = ++at[d] < trips[d];
+          if (!more) at[d] = 0;
+        }
+      }
+      while (parts.size() > 1) {
+        std::vector<ValueRef> next;
+        for (size_t p = 0; p + 1 < parts.size(); p += 2)
+          next.push_back(apply(c.op, {parts[p], parts[p + 1]}));
+        if (parts.size() % 2) next.push_back(parts.back());
+        parts = std::move(next);
+      }
+      v = parts[0];
+    } else {
+      v = accumulator(state, i);
+    }
+    if (across_) v = reduce_lanes(c.op, v);
+    if (combined && c.init && carried_.empty()) v = apply(c.op, {value_of(values, c.init), v});
+    BufferId buffer = c.out >= 0 ? l_.places_[size_t(c.out)].buffer : -1;
+    if (combined && !carried_.empty()) {
+      Expr offset = offset_of(state, c.out, c.index);
+      v = named(values, v);
+      ValueRef begin = c.init ? apply(c.op, {value_of(values, c.init), v}) : v;
+      body.push_back(if_then(first, {store(buffer, offset, begin)},
+                             {store(buffer, offset, apply(c.op, {load(l_.kernel_, buffer, offset), v}))}));
+      values.components[i] = load(l_.kernel_, buffer, offset);
+      continue;
+    }
+    if (after) v = named(values, v);
+    values.components[i] = v;
+    if (c.out >= 0) body.push_back(store(buffer, offset_of(state, c.out, c.index), v));
+  }
+  if (!after) return body;
+  Body epilogue;
+  values.body = &epilogue;
+  for (size_t i = 0; i < s_.components.size(); i++) {
+    const Component& c = s_.components[i];
+    if (!c.after) continue;
+    ValueRef v = value_of(values, c.body);
+    for (size_t j = i + 1; j < s_.components.size(); j++)
+      visit(s_.components[j].body, [&](const Formula& f) {
+        if (f.kind == FormulaKind::component && f.component == int(i)) v = named(values, v);
+      });
+    values.components[i] = v;
+    if (c.out >= 0)
+      epilogue.push_back(store(l_.places_[size_t(c.out)].buffer, offset_of(state, c.out, c.index), v));
+  }
+  if (carried_.empty())
+    append(body, std::move(epilogue));
+  else
+    body.push_back(if_then(last, std::move(epilogue)));
+  return body;
+}
+
+} // namespace luminal::kernel

@@ -1,0 +1,288 @@
+// schedule/lower_tile.cpp -- the loops of a tile, and the three phases of a fold: start, reduction, finish.
+#include "base/check.h"
+#include "ir/identity.h"
+#include "schedule/lowering.h"
+#include <algorithm>
+#include <set>
+
+namespace luminal::kernel {
+namespace {
+void append(Body& to, Body from) { to.insert(to.end(), from.begin(), from.end()); }
+} // namespace
+
+// ---- loops of the tile ----
+
+Body StageLowering::inside(size_t i, State& state, const Want& want, const std::vector<Expr>& exprs,
+                           const Inner& inner) {
+  Body body = hole_lets(state, exprs);
+  if (body_phase_) append(body, invariants(state, i + 1));
+  append(body, nest_of(i + 1, state, want, exprs, inner));
+  return body;
+}
+
+Body StageLowering::invariants(State& state, size_t i) {
+  // Nothing to gain where no loop is left to open.
+  bool left = false;
+  for (; i < rest_.size(); i++) {
+    const StageLoop& l = state.nest.loops[rest_[i]];
+    if (!l.symbol.is_symbol() || state.opened.contains(l.symbol)) continue;
+    left = true;
+    // An axis of one element or none: nothing that is read shows that it needs the axis, and without an element it may not be read.
+    if (l.extent.range().high <= 1 && prove(ge(l.extent, 1)) != Truth::yes) return {};
+  }
+  if (!left || prove(condition_at(state, s_.domain)) != Truth::yes) return {};
+  Body out;
+  std::map<const Formula*, bool> fixed; // no loop to be opened changes it
+  std::function<bool(const FormulaRef&)> is_fixed = [&](const FormulaRef& f) {
+    auto found = fixed.find(f.get());
+    if (found != fixed.end()) return found->second;
+    bool ok = f->kind != FormulaKind::component;
+    std::vector<Expr> read =
+        f->index; // whether a guarded load reads at all may change where its index does not
+    read.push_back(f->guard);
+    for (Expr e : read) ok = ok && unopened(state, value_at(state, e)).empty();
+    for (int h : holes_of(l_.n_.cone, read)) ok = ok && state.holes.contains(h);
+    for (auto& a : f->args) ok = is_fixed(a) && ok;
+    return fixed[f.get()] = ok;
+  };
+  std::set<const Formula*> seen; // formulas share parts: each is walked once
+  std::function<void(const FormulaRef&)> walk = [&](const FormulaRef& f) {
+    if (f->args.empty() || state.made.contains(f.get()) || !seen.insert(f.get()).second) return;
+    if (f->kind == FormulaKind::op && f->user_op.empty() && f->op == Op::select &&
+        f->args[0]->kind == FormulaKind::index &&
+        prove(condition_at(state, f->args[0]->index[0])) == Truth::yes)
+      return walk(f->args[1]); // what is not chosen is not written
+    bool of_constants = std::ranges::all_of(
+        f->args, [](auto& a) { return a->kind == FormulaKind::constant || a->kind == FormulaKind::index; });
+    if (!is_fixed(f) || of_constants) {
+      for (auto& a : f->args) walk(a);
+      return;
+    }
+    Values values{&out, &state, state.made, {}, {}};
+    count_uses(values, f);
+    ValueRef v = named(values, value_of(values, f));
+    state.made[f.get()] = v;
+  };
+  for (auto& c : s_.components)
+    if (!c.after) walk(c.body);
+  return out;
+}
+
+Body StageLowering::nest_of(size_t i, State state, const Want& want, const std::vector<Expr>& exprs,
+                            const Inner& inner) {
+  if (i == rest_.size()) return inner(state);
+  StageLoop loop = state.nest.loops[rest_[i]];
+  if (!want(loop) || !loop.symbol.is_symbol() || state.opened.contains(loop.symbol))
+    return nest_of(i + 1, std::move(state), want, exprs, inner);
+
+  if (loop.kind == LoopKind::vector) {
+    Expr active = loop.extent;
+    for (size_t g = 0; g < state.held.size(); g++) {
+      const Guard& guard = state.nest.guards[g];
+      if (state.held[g] || !depends_on(guard.value, loop.symbol)) continue;
+      auto c = coefficient_of(guard.value, loop.symbol);
+      Expr rest = substitute(guard.value, {{loop.symbol, 0}});
+      if (!c || !c->is_constant() || c->value() < 1 || !unopened(state, rest).empty())
+        refuse("stage {}: the end of an axis lies inside the vector loop {}, but not along it", s_.name,
+               loop.name);
+      Expr left = guard.limit - rest;
+      state.held[g] = true;
+      // Whole vectors or none: the loops around this one end there.
+      if (left.multiple() % (c->value() * loop.extent.value()) == 0) continue;
+      active = min(active, ceildiv(left, *c));
+    }
+    state.opened.insert(loop.symbol);
+    state.lane = loop.symbol;
+    Body body = inside(i, state, want, exprs, inner);
+    if (active == loop.extent)
+      return {kernel::loop(LoopKind::vector, loop.symbol, 0, loop.extent, std::move(body))};
+    return {masked_loop(loop.symbol, 0, loop.extent, active, std::move(body))};
+  }
+
+  if (loop.kind == LoopKind::unrolled) {
+    state.opened.insert(loop.symbol);
+    Expr alive = 1;
+    for (size_t g = 0; g < state.held.size(); g++) {
+      const Guard& guard = state.nest.guards[g];
+      if (state.held[g] || !depends_on(guard.value, loop.symbol)) continue;
+      Expr some = lt(at_first(state, guard.value), guard.limit);
+      if (prove(some) != Truth::yes) alive = logical_and(alive, some);
+      if (unopened(state, guard.value).empty()) state.held[g] = true;
+    }
+    Body body = inside(i, state, want, exprs, inner);
+    if (!alive.is_constant(1)) body = {if_then(alive, std::move(body))};
+    return {kernel::loop(LoopKind::unrolled, loop.symbol, 0, loop.extent, std::move(body))};
+  }
+
+  // A serial reduction loop: whole steps without guards, then what is left.
+  Expr begin = 0, end = loop.extent, whole = loop.extent;
+  State rest = state;
+  rest.opened.insert(loop.symbol);
+  State full = rest;
+  bool left_over = false;
+  Expr odd = 1;
+  for (size_t g = 0; g < state.held.size(); g++) {
+    const Guard& guard = state.nest.guards[g];
+    if (state.held[g] || !depends_on(guard.value, loop.symbol)) continue;
+    auto c = coefficient_of(guard.value, loop.symbol);
+    if (!c || !c->is_constant() || c->value() < 1) {
+      if (!unopened(rest, guard.value).empty())
+        refuse("stage {}: loop {} was merged and its end is not regular", s_.name, loop.name);
+      odd = logical_and(odd, lt(guard.value, guard.limit));
+      rest.held[g] = full.held[g] = true;
+      continue;
+    }
+    Expr first = at_first(rest, guard.value) - loop.symbol * *c;
+    end = min(end, ceildiv(guard.limit - first, *c));
+    if (unopened(rest, guard.value).empty()) {
+      rest.held[g] = full.held[g] = true;
+      whole = min(whole, ceildiv(guard.limit - first, *c));
+      continue;
+    }
+    auto last = at_last(rest, guard.value);
+    if (!last)
+      refuse("stage {}: the loops inside {} were merged and its end is not regular", s_.name, loop.name);
+    Expr final = *last - loop.symbol * *c;
+    // The last trip that fits: c * trip + final < limit.
+    Expr fit = floordiv(guard.limit - final - 1, *c) + 1;
+    if (proves_equal(fit, ceildiv(guard.limit - first, *c))) {
+      rest.held[g] = true;
+    } else {
+      left_over = true;
+    }
+    whole = min(whole, fit);
+    full.held[g] = true;
+  }
+  const Assumed before = l_.assumed_;
+  if (l_.n_.stages[size_t(stage_)].bounds.contains(loop.name))
+    if (auto r = l_.domain_range(stage_, state.nest, loop)) {
+      begin = begin_within(max(begin, r->some_begin), loop.extent);
+      end = min(end, r->some_end);
+      whole = min(whole, end);
+      // All of the tile is inside wherever some of it is.
+      if (proves_equal(r->some_begin, r->all_begin) && proves_equal(r->some_end, r->all_end))
+        l_.assumed_.yes.insert(r->conditions.begin(), r->conditions.end());
+    }
+  auto part = [&](State s, Expr from, Expr to) -> Body {
+    if ((to - from).is_constant(1)) { // one trip, known where
+      fix_loop(s, rest_[i], from);
+      l_.open_.push_back({loop.name, 0, 0, 1, 1, false, {}});
+      Body body = inside(i, s, want, exprs, inner);
+      l_.open_.pop_back();
+      Expr alive = substitute(odd, {{loop.symbol, from}});
+      return alive.is_constant(1) ? body : Body{if_then(alive, std::move(body))};
+    }
+    l_.open_.push_back({loop.name, loop.symbol, from, to, loop.extent, false, {}});
+    Body body = prefetches(s, loop);
+    append(body, inside(i, s, want, exprs, inner));
+    l_.open_.pop_back();
+    if (!odd.is_constant(1)) body = {if_then(odd, std::move(body))};
+    if (loop.jam > 1) return {jammed_loop(loop.symbol, from, to, loop.jam, std::move(body))};
+    return {kernel::loop(LoopKind::serial, loop.symbol, from, to, std::move(body))};
+  };
+  Body out;
+  if (!left_over) {
+    append(out, part(full, begin, end));
+  } else {
+    Expr middle = max(begin, whole);
+    if (prove(le(middle, begin)) != Truth::yes) append(out, part(full, begin, middle));
+    if (prove(le(end, middle)) != Truth::yes) append(out, part(rest, middle, end));
+  }
+  l_.assumed_ = before;
+  return out;
+}
+
+// ---- the three phases of a fold ----
+
+Body StageLowering::start(const State& state) {
+  // Accumulators that are combined at the end, or begin anew, start from the identity.
+  auto identity = [&] {
+    State s = state;
+    s.held.assign(s.held.size(), true);
+    // All places, those of remainders too: the loops have their full extent.
+    s.nest = l_.n_.stages[size_t(stage_)];
+    s.held.assign(s.nest.guards.size(), true);
+    return nest_of(
+        cut_, s,
+        [&](const StageLoop& l) {
+          return l.kind != LoopKind::serial && l.kind != LoopKind::parallel && indexes_accumulator(l);
+        },
+        {},
+        [&](State& in) {
+          Body b;
+          for (size_t c = 0; c < s_.components.size(); c++)
+            if (registers_[c] >= 0) {
+              const Component& part = s_.components[c];
+              ValueRef v = is_float(part.dtype) ? constant(part.dtype, identity_f64(part.op, part.dtype))
+                                                : index(Expr(identity_i64(part.op, part.dtype)), part.dtype);
+              b.push_back(store(registers_[c], accumulator_offset(in), v));
+            }
+          return b;
+        });
+  };
+  bool combined = partial_ || across_;
+  bool init = std::ranges::any_of(s_.components, [](auto& c) { return c.init != nullptr; });
+  if (combined || (!init && carried_.empty())) return identity();
+  State kept = state;
+  for (size_t g = 0; g < kept.held.size(); g++)
+    if (reduction_guard(kept, kept.nest.guards[g])) kept.held[g] = true;
+  auto fill = [&](bool reload) {
+    return nest_of(
+        cut_, kept,
+        [&](const StageLoop& l) {
+          return (l.kind == LoopKind::unrolled || l.kind == LoopKind::vector) && !reduces(l);
+        },
+        exprs_of(true, false),
+        [&](State& in) {
+          Body b;
+          Values values{&b, &in, {}, {}, {}};
+          for (auto& c : s_.components)
+            if (c.init) count_uses(values, c.init);
+          for (size_t c = 0; c < s_.components.size(); c++) {
+            if (registers_[c] < 0) continue;
+            const Component& part = s_.components[c];
+            ValueRef v;
+            if (part.init && !reload)
+              v = value_of(values, part.init);
+            else if (reload)
+              v = load(l_.kernel_, l_.places_[size_t(part.out)].buffer, offset_of(in, part.out, part.index));
+            else
+              v = is_float(part.dtype) ? constant(part.dtype, identity_f64(part.op, part.dtype))
+                                       : index(Expr(identity_i64(part.op, part.dtype)), part.dtype);
+            b.push_back(store(registers_[c], accumulator_offset(in), v));
+          }
+          return b;
+        });
+  };
+  if (carried_.empty()) return fill(false);
+  for (auto& c : s_.components)
+    if (c.kind == ComponentKind::fold && c.out < 0)
+      refuse("stage {}: a component has no storage to go on from one trip of {} to the next", s_.name,
+             luminal::to_string(carried_[0].first));
+  Expr first = 1;
+  for (auto& [symbol, range] : carried_) first = logical_and(first, eq(symbol, range.first));
+  return {if_then(first, init ? fill(false) : identity(), fill(true))};
+}
+
+Body StageLowering::reduction(const State& state) {
+  body_phase_ = true;
+  Body body = nest_of(
+      cut_, state, [](const StageLoop&) { return true; }, exprs_of(true, false),
+      [&](State& in) { return point(in); });
+  body_phase_ = false;
+  return body;
+}
+
+Body StageLowering::finish(const State& state) {
+  State s = state;
+  for (size_t g = 0; g < s.held.size(); g++)
+    if (reduction_guard(s, s.nest.guards[g])) s.held[g] = true;
+  return nest_of(
+      cut_, s,
+      [&](const StageLoop& l) {
+        return l.kind == LoopKind::vector || (l.kind == LoopKind::unrolled && !reduces(l));
+      },
+      exprs_of(false, true), [&](State& in) { return results(in); });
+}
+
+} // namespace luminal::kernel

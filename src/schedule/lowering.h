@@ -1,0 +1,256 @@
+// schedule/lowering.h -- private: the walk from nests to loop IR.
+#pragma once
+#include "cone/formula.h"
+#include "schedule/lower.h"
+#include "schedule/nest.h"
+#include <functional>
+#include <memory>
+
+namespace luminal::kernel {
+
+/// The tree of loops that stages share: a leaf is the rest of one stage.
+struct TreeNode {
+  std::string loop; // empty: the root, or a leaf
+  int stage = -1;   // a leaf's stage; a loop's first stage, which describes it
+  TreeNode* parent = nullptr;
+  std::vector<std::unique_ptr<TreeNode>> kids;
+  bool is_leaf() const { return loop.empty() && parent != nullptr; }
+};
+
+/// From the root down to the node.
+std::vector<TreeNode*> path_to(TreeNode* node);
+
+/// A loop that a domain cuts to nothing may begin behind its axis: its variable's range says that it does not.
+inline Expr begin_within(Expr begin, Expr extent) {
+  return prove(le(begin, extent)) == Truth::yes ? begin : min(begin, extent);
+}
+
+struct OpenLoop {
+  std::string name;
+  Expr symbol, begin, end, extent;
+  bool parallel = false;
+  std::vector<Guard> enforced = {}; // guards that its bounds see to, as far as open loops go
+  int level = 0;
+};
+
+/// Where a value lies while the loops of its storage level are open.
+struct Place {
+  BufferId buffer = -1;
+  Layout layout;
+  std::vector<Expr> base, extents; // offset = layout of (index - base)
+  Expr slot = 0;                   // of a ring
+};
+
+/// Which buffers a part of the kernel touches from memory that workers share.
+struct Touched {
+  std::set<BufferId> reads;
+  // by whom: stages of one number above 0 write different parts (Stage::pieces)
+  std::map<BufferId, int> writes;
+  void write(BufferId buffer, int pieces) {
+    auto [known, fresh] = writes.try_emplace(buffer, pieces);
+    if (!fresh && known->second != pieces) known->second = 0;
+  }
+  void add(const Touched& other) {
+    reads.insert(other.reads.begin(), other.reads.end());
+    for (auto [buffer, pieces] : other.writes) write(buffer, pieces);
+  }
+};
+
+/// Conditions of the domain, as they stand in the cone, that hold (or do not) in the part of the nest that is being written.
+struct Assumed {
+  std::set<Expr, ExprLess> yes, no;
+};
+
+/// Lanes beyond the end of an axis: left out, run as the others do (their values are nobody's), or filled with zeros that others read.
+enum class Lanes : uint8_t { masked, whole, filled };
+
+/// What a stage does with the lanes of vector loops that reach beyond the end of an axis.
+struct LaneUse {
+  std::set<size_t> ends;          // its guards that end inside of lanes alone
+  std::set<int> reads, writes;    // values, by lane
+  bool runs = true, fills = true; // could all lanes run (be filled)?
+};
+
+class Lowering {
+public:
+  /// lanes: of each stage, as lanes_that_run of an earlier run says; empty: masked.
+  Lowering(Nests nests, const LowerOptions& options, std::vector<Lanes> lanes = {});
+  Kernel run();
+  /// After the run, when it is known where values lie.
+  std::vector<Lanes> lanes_that_run() const;
+
+private:
+  friend class StageLowering;
+  // ---- tree ----
+  void build_tree();
+  TreeNode* leaf_of(int stage) const { return leaves_[size_t(stage)]; }
+  void choose_levels();
+  // ---- what trees are legal (lower_checks.cpp) ----
+  void check_turns();
+  void check_level(int value, TreeNode* node);
+  void check_finished(int value);
+  void check_regions(int value);
+  struct Region {
+    Expr base, extent;
+  };
+  /// Where a component writes dimension `d` while the loops with these symbols are open.
+  Region region(int stage, const Component& component, size_t d, const std::set<Expr, ExprLess>& outer) const;
+  // ---- walking ----
+  Body emit_children(const TreeNode& node, bool in_parallel, Touched& touched);
+  Body emit_node(const TreeNode& node, bool in_parallel, Touched& touched);
+  Body emit_loop(const TreeNode& node, bool in_parallel, Touched& touched);
+  Body emit_parts(const TreeNode& node, const OpenLoop& loop, Expr all_begin, Expr all_end,
+                  const std::function<void(std::function<void()>)>& whole_part, Touched& touched);
+  Body emit_leaf(int stage, bool in_parallel, Touched& touched);
+  bool carries(const TreeNode& node, const StageLoop& loop, const Touched& touched) const;
+  void place_values(const TreeNode& node);
+  void touch(const Stage& stage, Touched& touched) const;
+
+  // ---- loops ----
+  struct Bounds {
+    Expr begin, end;
+    std::vector<Guard> enforced;
+  };
+  Bounds bounds(const Stage& stage, const StageNest& nest, const StageLoop& loop) const;
+  bool is_open(const std::string& loop) const;
+  bool parallel_open() const;
+  /// Where the variables in e are, as the open loops say.
+  std::vector<Expr> open_facts(Expr e) const;
+  struct Interval2 {
+    Expr some_begin, some_end, all_begin, all_end;
+    std::vector<Expr> conditions; // of the domain that hold in all_begin .. all_end
+  };
+  /// Does the condition hold in all of the part that is being written?
+  bool assumed(Expr condition) const {
+    const auto instance = n_.instances.find(condition);
+    return assumed_.yes.contains(condition) ||
+           (instance != n_.instances.end() && assumed_.yes.contains(instance->second));
+  }
+  /// Where along a loop the stage's domain holds for some (for all) points of the loops that are not open yet. Along a kept loop of a fold nothing may be left out:
+  /// what it gives is written all the same; asked for only where `kept`.
+  std::optional<Interval2> domain_range(int stage, const StageNest& nest, const StageLoop& loop,
+                                        bool kept = false) const;
+  /// Do stages share the trips of a predicate_split? (Else it is a loop of the results of one fold, which is split inside of the stage.)
+  bool splits_level(const std::string& loop) const;
+
+  Nests n_;
+  LowerOptions options_;
+  Kernel kernel_;
+  std::unique_ptr<TreeNode> root_;
+  std::vector<TreeNode*> leaves_;
+  std::vector<TreeNode*> levels_; // of each interior value
+  std::vector<Place> places_;     // of each value
+  std::vector<OpenLoop> open_;
+  Assumed assumed_;
+  std::map<int, std::vector<BufferId>> accumulators_; // of each stage, by component
+  std::vector<Lanes> lanes_;                          // of each stage
+  std::vector<LaneUse> lane_uses_;
+  std::map<int, std::set<size_t>> lane_dims_; // dimensions of values that are read by lane
+};
+
+/// One stage inside the loops that are open: outer loops, then a tile whose accumulators live in registers.
+class StageLowering {
+public:
+  StageLowering(Lowering& lowering, int stage);
+  Body run();
+
+private:
+  /// Copied where bodies differ: full tiles and remainders.
+  struct State {
+    StageNest nest;
+    std::vector<bool> held;          // guards that hold
+    std::set<Expr, ExprLess> opened; // loop symbols of this stage that are open here
+    std::set<int> holes;             // index lets of this scope
+    Expr lane = 0;                   // symbol of the open vector loop
+    std::set<size_t> ended;          // guards that do not hold for whole tiles here
+    std::set<size_t> apart;          // unrolled loops of unknown remainders: run one by one around the tile
+    std::map<const Formula*, ValueRef> made; // parts of bodies that have a name in this scope
+    std::vector<Guard> within; // the guards of the whole stage, as the loops that are left say them
+  };
+  using Want = std::function<bool(const StageLoop&)>;
+  using Inner = std::function<Body(State&)>;
+
+  // ---- loops (lower_stage.cpp) ----
+  void analyse();
+  Body outer(size_t i, State state);
+  Body tails(State state, size_t guard);
+  Body tile(const State& state);
+  void fix_loop(State& state, size_t position, Expr place) const;
+  /// Opens the tile's loops that are wanted, from position i on; `exprs`: what the innermost statements index with.
+  Body nest_of(size_t i, State state, const Want& want, const std::vector<Expr>& exprs, const Inner& inner);
+  Body inside(size_t i, State& state, const Want& want, const std::vector<Expr>& exprs, const Inner& inner);
+  Body hole_lets(State& state, const std::vector<Expr>& exprs);
+  /// Names for the parts of bodies that the loops still to be opened (from position i of rest_ on) do not change.
+  Body invariants(State& state, size_t i);
+  Body start(const State& state);
+  Body reduction(const State& state);
+  Body finish(const State& state);
+
+  bool reduces(const StageLoop& loop) const; // along an axis that a fold of this stage reduces
+  void check_parallel(const StageLoop& loop) const;
+  void check_trips(const std::string& loop, Expr begin, Expr end) const;
+  std::vector<const StageLoop*> unopened(const State& state, Expr e) const; // loops that e depends on
+  /// e with the loops that are not open at their first (last) trip; none where e does not rise linearly with them.
+  Expr at_first(const State& state, Expr e) const;
+  std::optional<Expr> at_last(const State& state, Expr e) const;
+  bool reduction_guard(const State& state, const Guard& guard) const;
+
+  // ---- lanes beyond an end (lower_lanes.cpp) ----
+  const StageLoop* lane_end(const State& state, const Guard& guard) const;
+  void note_lanes(const State& state, size_t guard, Expr lane) const;
+  Body zeros(State state);
+
+  // ---- what is asked for ahead (lower_ahead.cpp) ----
+  Body prefetches(const State& state, const StageLoop& loop);
+  Body prefetched(const State& state, const StageLoop& loop, const Prefetch& p);
+  Body meanwhile(const StageLoop& loop, const Prefetch& p);
+  std::vector<Expr> places_ahead(const State& state, const StageLoop& loop, const Prefetch& p) const;
+  Body dealt(const State& state, const StageLoop& loop, const Prefetch& p, Expr offset,
+             std::vector<std::pair<int64_t, int64_t>> rows = {}) const;
+
+  // ---- statements (lower_point.cpp) ----
+  struct Values {
+    Body* body;
+    const State* state;
+    std::map<const Formula*, ValueRef> made;
+    std::map<const Formula*, int> uses;
+    std::vector<ValueRef> components;
+  };
+  Body point(State& state);   // innermost, in the reduction
+  Body results(State& state); // innermost, when the folds are finished
+  void count_uses(Values& values, const FormulaRef& formula);
+  ValueRef value_of(Values& values, const FormulaRef& formula);
+  ValueRef loaded(const State& state, const Formula& f) const;
+  ValueRef named(Values& values, ValueRef value);
+  ValueRef unit_from(Values& values, const ValueRef& start, const Formula& f);
+  ValueRef sum_into_unit(Values& values, const Formula& f);
+  ValueRef accumulate(Values& values, const Component& c, const ValueRef& accumulated);
+  std::vector<ValueRef> combine_states(Values& values, const std::vector<ValueRef>& a,
+                                       const std::vector<ValueRef>& b);
+  ValueRef transform(Values& values, int component, const ValueRef& self, const std::vector<ValueRef>& old,
+                     const std::vector<ValueRef>& next);
+  Expr value_at(const State& state, Expr e) const;             // axes -> loops
+  Expr condition_at(const State& state, Expr condition) const; // without what is assumed here
+  Expr offset_of(const State& state, int value, const std::vector<Expr>& index) const;
+  /// Offset of an accumulator; unrolled reduction loops stand at `parts` (in order of the loops) if given.
+  Expr accumulator_offset(const State& state, const std::vector<int64_t>* parts = nullptr) const;
+  bool indexes_accumulator(const StageLoop& loop) const;
+  ValueRef accumulator(const State& state, size_t component) const;
+  std::vector<Expr> exprs_of(bool body, bool after) const;
+
+  Lowering& l_;
+  int stage_;
+  const Stage& s_;
+  size_t cut_ = 0;           // of rest_: loops before it are outer loops, the others the tile
+  std::vector<size_t> rest_; // positions of loops that are not open
+  bool folds_ = false;
+  bool body_phase_ = false;
+  bool across_ = false;             // the vector loop is part of the reduction
+  bool partial_ = false;            // unrolled reduction loops have accumulators of their own
+  std::vector<BufferId> registers_; // accumulators by component
+  std::vector<int64_t> strides_;    // of accumulators, by position of the loop
+  // reduction loops outside the tile: symbol, begin, end
+  std::vector<std::pair<Expr, std::pair<Expr, Expr>>> carried_;
+};
+
+} // namespace luminal::kernel

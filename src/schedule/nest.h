@@ -1,0 +1,139 @@
+// schedule/nest.h -- private to the lowering: a cone with its loops. Directives act on it in order; lowering walks it.
+#pragma once
+#include "cone/cone.h"
+#include "cone/layout.h"
+#include "loop/loop.h"
+#include "schedule/schedule.h"
+#include <fmt/format.h>
+#include <map>
+
+namespace luminal::kernel {
+
+/// Thrown inside `lower` and caught by it: a directive that is not legal, and why.
+struct ScheduleFailure {
+  std::string text;
+};
+template <class... Args> [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
+  throw ScheduleFailure{fmt::format(text, std::forward<Args>(args)...)};
+}
+
+struct StageLoop {
+  std::string name;
+  Expr symbol; // 0 where the loop has one trip
+  Expr extent; // trips
+  LoopKind kind = LoopKind::serial;
+  int level = 0;
+  int jam = 1;
+};
+
+/// value < limit must hold: the end of an axis, or of a split whose factor does not divide.
+struct Guard {
+  Expr value; // over loop symbols
+  Expr limit;
+  bool reduction =
+      false; // of a reduced axis, though all of its loops may be kept (parts of a split reduction)
+};
+
+struct Prefetch {
+  int value;
+  std::string loop, inner; // each trip of `inner` touches what is needed when `loop` is `distance` further
+  int64_t distance;
+};
+
+/// The loops of one stage, outermost first.
+struct StageNest {
+  std::vector<StageLoop> loops;
+  ExprMap<Expr> axis_values; // axis symbol -> over loop symbols
+  std::vector<Guard> guards;
+  std::string at; // the loop it runs in; empty: a nest of its own
+  std::vector<Prefetch> prefetches;
+  std::set<std::string> bounds; // predicate_bound
+  std::string together;         // the loop in which the stages of one cascade must run, and
+  int cascade = 0;              // the number of the cascade
+  const StageLoop* find(std::string_view name) const;
+  StageLoop* find(std::string_view name);
+};
+
+struct Storage {
+  std::optional<std::string> level; // absent: where all who use it meet; "root"
+  std::optional<Space> space;
+};
+
+struct Nests {
+  Cone cone;
+  std::vector<StageNest> stages; // by stage
+  std::vector<Storage> storage;  // by value
+  std::set<std::string> predicate_splits;
+  std::set<int> streams;            // values that are written past the caches
+  std::map<std::string, int> roles; // loop -> depth
+  std::set<int> beyond;             // axes of parts that go beyond the end of the axis that was split
+  /// Conditions of a domain at an element of a word (dot_unit.cpp): the condition that they are instances of. Parts of a nest begin and end between words.
+  std::map<Expr, Expr, ExprLess> instances;
+  int cascades = 0;
+
+  explicit Nests(Cone c);
+  int stage(std::string_view name) const; // ScheduleFailure where there is none
+  int value(std::string_view name) const;
+  StageNest fresh(const Stage& stage) const; // one loop for each axis
+  /// Puts a stage in front of stage `before`.
+  int insert_stage(int before, Stage stage, StageNest nest);
+  void erase_stage(int stage);
+  int add_value(ConeValue value);
+  std::string free_name(const std::string& wish) const; // not a value, axis, hole, symbol or loop
+  std::string free_stage_name(const std::string& wish) const;
+  /// Stages that read the value, ascending.
+  std::vector<int> readers(int value) const;
+  int writer(int value) const; // the last stage that writes it
+};
+
+/// One directive. Throws ScheduleFailure.
+void apply(Nests& nests, const Directive& directive);
+/// All directives, in order; the failure names the directive.
+Nests apply(const Cone& cone, const Schedule& schedule);
+
+// ---- versions for different sizes (versions.cpp) ----
+struct Version {
+  Expr condition; // over dimension symbols; of the first one 1
+  Schedule schedule;
+};
+/// Cut at each `from`; those before one that always holds are left out, and those that never hold.
+std::vector<Version> versions_of(const Cone& cone, const Schedule& schedule);
+/// One kernel that does what `next` does where the condition holds, and what `kernel` does elsewhere.
+Kernel with_version(Kernel kernel, Expr condition, Kernel next);
+
+/// The axis that an index expression is, alone.
+std::optional<int> plain_axis(const Cone& cone, Expr e);
+
+/// Puts a stage of copies in front of stage `before`; refuses one that would read elements that are not made.
+void insert_copy(Nests& nests, int before, Stage stage);
+
+// ---- directives that change the stages (transform.cpp, cascade.cpp, split_reduction.cpp) ----
+void stage_copy(Nests& nests, const std::string& value, const std::string& copy);
+/// frame.cpp; with an axis: a copy for each block of so many of its elements.
+void frame(Nests& nests, const std::string& value, const std::string& copy, const std::string& axis = {},
+           int64_t size = 0);
+void materialize(Nests& nests, const std::string& node, const std::string& value);
+void inline_value(Nests& nests, const std::string& value);
+void fuse(Nests& nests, const std::string& stage, const std::string& next);
+void cascade(Nests& nests, const std::string& stage, const std::string& loop);
+void operand(Nests& nests, const std::string& stage, const std::string& axis, const std::string& value);
+void split_reduction(Nests& nests, const Directive& directive);
+/// The ends of the pieces of a constant axis in which the index expressions of the stage are plain, where there are several. `conditions_only`: where
+/// comparisons change, whatever minima, maxima and divisions do.
+std::vector<int64_t> piece_ends(const Stage& stage, const ConeAxis& axis, bool conditions_only);
+enum class PieceEnds : uint8_t {
+  changes,    // where index expressions change
+  conditions, // where comparisons change
+  elements,   // each element is a part of its own, and all of them are made in one body
+};
+void pieces(Nests& nests, const std::string& stage, const std::string& axis, PieceEnds at);
+/// Two stages, of the first `count` elements of a constant axis and of the rest.
+void cut(Nests& nests, const std::string& stage, const std::string& axis, int64_t count);
+void use_unit(Nests& nests, const std::string& stage, const std::string& unit,
+              std::span<const std::string> copies); // dot_unit.cpp
+
+bool depends_on_loop(const StageNest& nest, Expr axis_symbol, const StageLoop& loop);
+/// Does the loop run along an axis that a fold of the stage reduces (or that a scan runs along)? Refuses loops that mix both kinds.
+bool reduces(const Cone& cone, const Stage& stage, const StageNest& nest, const StageLoop& loop);
+
+} // namespace luminal::kernel

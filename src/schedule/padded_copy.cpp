@@ -1,0 +1,203 @@
+// schedule/padded_copy.cpp -- the directive frame: a copy of everything that windows reach of a value, with the zeros around it, whole or block by block.
+#include "cone/formula.h"
+#include "schedule/nest.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+namespace {
+
+struct Read {
+  std::vector<Expr> index;
+  Expr guard = 1;
+  std::set<int> stages;
+  DType dtype; ///< of the copy: what all its readers convert the value to
+};
+
+/// A value that is converted to a wider type as it is read.
+bool is_conversion(const Formula& f, int value) {
+  return f.kind == FormulaKind::cast && f.args[0]->kind == FormulaKind::load && f.args[0]->value == value &&
+         bits(f.dtype) >= bits(f.args[0]->dtype);
+}
+
+Read read_of(const Nests& nests, int value) {
+  const ConeValue& v = nests.cone.values[size_t(value)];
+  Read read;
+  int loads = 0, conversions = 0;
+  for (size_t s = 0; s < nests.cone.stages.size(); s++)
+    visit_stage(nests.cone.stages[s], [&](const Formula& f) {
+      if (is_conversion(f, value)) {
+        conversions += conversions == 0 || read.dtype == f.dtype;
+        read.dtype = f.dtype;
+      }
+      if (f.kind != FormulaKind::load || f.value != value) return;
+      loads++;
+      if (f.dtype != v.dtype)
+        refuse("{} is read as {}: a copy would not hold its bytes", v.name, luminal::to_string(f.dtype));
+      if (!read.stages.empty() && (f.index != read.index || f.guard != read.guard))
+        refuse("{} is read at several places", v.name);
+      read.index = f.index, read.guard = f.guard;
+      read.stages.insert(int(s));
+    });
+  if (read.stages.empty()) refuse("no stage reads {}", v.name);
+  if (conversions < loads) read.dtype = v.dtype;
+  return read;
+}
+
+/// The axis becomes two in all stages: AXIS.b runs over blocks of so many elements, AXIS.r within one. Gives the first.
+int cut_axis(Nests& nests, const std::string& name, int64_t size) {
+  const auto found = std::ranges::find(nests.cone.axes, name, &ConeAxis::name);
+  if (found == nests.cone.axes.end()) refuse("there is no axis {}", name);
+  const int whole = int(found - nests.cone.axes.begin());
+  const Expr extent = found->extent, symbol = found->symbol;
+  if (!extent.is_constant() || size < 2 || extent.value() <= size || extent.value() % size)
+    refuse("axis {} is not made of several blocks of {} elements", name, size);
+  for (auto& hole : nests.cone.holes)
+    for (Expr e : index_exprs(hole.value))
+      if (depends_on(e, symbol)) refuse("an index that is read from memory moves along {}", name);
+  const int parts[] = {int(nests.cone.axes.size()), int(nests.cone.axes.size()) + 1};
+  StageLoop loops[2];
+  for (int i : {0, 1}) {
+    const int64_t trips = i == 0 ? extent.value() / size : size;
+    const std::string part = nests.free_name(name + (i == 0 ? ".b" : ".r"));
+    loops[i] = {part, Expr::symbol(part, {0, trips - 1}), trips};
+    nests.cone.axes.push_back({part, trips, loops[i].symbol});
+  }
+  const ExprMap<Expr> map{{symbol, loops[0].symbol * size + loops[1].symbol}};
+  const auto cut = [&](std::vector<int>& axes) {
+    const auto at = std::ranges::find(axes, whole);
+    if (at == axes.end()) return;
+    *at = parts[1];
+    axes.insert(at, parts[0]);
+  };
+  for (size_t s = 0; s < nests.cone.stages.size(); s++) {
+    Stage& stage = nests.cone.stages[s];
+    StageNest& nest = nests.stages[s];
+    if (std::ranges::find(stage.axes, whole) == stage.axes.end()) continue;
+    const auto loop = std::ranges::find(nest.loops, name, &StageLoop::name);
+    const bool fresh = loop != nest.loops.end() && loop->kind == LoopKind::serial && loop->jam == 1 &&
+                       nest.axis_values.at(symbol) == loop->symbol && nest.guards.empty() &&
+                       nest.prefetches.empty();
+    if (!fresh) refuse("stage {}: its loops have been changed before {} is cut", stage.name, name);
+    if (!stage.ordered.empty() || stage.scan_axis >= 0)
+      refuse("stage {} keeps the order of its axes", stage.name);
+    *loop = loops[1];
+    nest.loops.insert(loop, loops[0]);
+    nest.axis_values.erase(symbol);
+    for (auto& part : loops) nest.axis_values[part.symbol] = part.symbol;
+    substitute_stage(stage, map);
+    cut(stage.axes);
+    for (Component& c : stage.components) cut(c.axes), std::ranges::sort(c.axes);
+  }
+  for (ConeValue& v : nests.cone.values) std::ranges::replace(v.axes, whole, -1);
+  return parts[0];
+}
+
+} // namespace
+
+void frame(Nests& nests, const std::string& value, const std::string& copy, const std::string& axis,
+           int64_t size) {
+  const int v = nests.value(value);
+  std::optional<ConeAxis> block;
+  int block_axis = -1;
+  if (!axis.empty()) block_axis = cut_axis(nests, axis, size), block = nests.cone.axes[size_t(block_axis)];
+  const Read read = read_of(nests, v);
+  ConeValue c = nests.cone.values[size_t(v)];
+  const DType dtype = c.dtype;
+  c.dtype = read.dtype;
+  c.name = copy;
+  c.role = ValueRole::interior;
+  c.layout.clear();
+  c.axes.assign(c.shape.size(), -1);
+  Stage stage;
+  stage.name = nests.free_stage_name(copy);
+  Component part;
+  part.dtype = c.dtype;
+  std::vector<Expr> from, at; // where the copy reads, and where it is read
+  Expr guard = read.guard;
+  std::vector<Expr> own; // symbols of the copy's axes
+  std::set<int> taken;
+  bool in_blocks = false;
+  for (size_t d = 0; d < c.shape.size(); d++) {
+    // Where the block begins, and how far from there.
+    Expr begin = 0, e = read.index[d];
+    if (block && depends_on(e, block->symbol)) {
+      const auto step = coefficient_of(e, block->symbol);
+      if (!step || !step->is_constant()) refuse("{}: blocks of {} are not in equal steps", value, axis);
+      begin = block->symbol * *step;
+      e = e - begin;
+      in_blocks = true;
+    }
+    const Expr whole = c.shape[d];
+    if (e.is_constant() && begin.is_constant(0)) {
+      c.shape[d] = 1;
+      from.push_back(e), at.push_back(0), part.index.push_back(0);
+      continue;
+    }
+    int own_axis = begin.is_constant(0) ? plain_axis(nests.cone, e).value_or(-1) : -1;
+    if (own_axis >= 0 && !taken.insert(own_axis).second) refuse("{} is read along a diagonal", value);
+    if (own_axis >= 0) {
+      c.shape[d] = nests.cone.axes[size_t(own_axis)].extent;
+      from.push_back(e), at.push_back(e);
+    } else {
+      const Interval range = e.range();
+      if (range.low == unbounded_low || range.high == unbounded_high)
+        refuse("{}: where {} ends is not known", value, luminal::to_string(e));
+      // The axis of the copy is this index, counted from its least value on. One of the axes in it is a function of that and of the others: so the
+      // condition becomes one on the copy's own axes.
+      const std::string name = nests.free_name(copy + "_" + std::to_string(d));
+      const Expr symbol = Expr::symbol(name, {0, range.high - range.low});
+      Expr solved;
+      int64_t step = 0; // of the index along that axis
+      for (Expr s : symbols_of(e))
+        for (int64_t by : {1, -1})
+          if (step == 0 && !depends_on(e - s * by, s)) solved = s, step = by;
+      if (step == 0) refuse("{}: no axis moves along {} in single steps", value, luminal::to_string(e));
+      // What is read backwards lies the other way round in the copy.
+      const Expr inside = step > 0 ? symbol + range.low : range.high - symbol;
+      ExprMap<Expr> map;
+      map[solved] = (inside - (e - solved * step)) * step;
+      guard = substitute(guard, map);
+      // Places between those that are read may lie anywhere.
+      const Expr place = inside + begin;
+      guard = logical_and(guard, logical_and(ge(place, 0), lt(place, whole)));
+      own_axis = int(nests.cone.axes.size());
+      nests.cone.axes.push_back({name, range.high - range.low + 1, symbol});
+      c.shape[d] = range.high - range.low + 1;
+      from.push_back(place), at.push_back(step > 0 ? e - range.low : range.high - e);
+    }
+    c.axes[d] = own_axis;
+    part.index.push_back(nests.cone.axes[size_t(own_axis)].symbol);
+    own.push_back(part.index.back());
+    stage.axes.push_back(own_axis);
+  }
+  if (block) { // the copies of all blocks, one after the other
+    if (!in_blocks) refuse("{} is not read along {}", value, axis);
+    c.shape.insert(c.shape.begin(), block->extent);
+    c.axes.insert(c.axes.begin(), block_axis);
+    part.index.insert(part.index.begin(), block->symbol);
+    at.insert(at.begin(), block->symbol);
+    own.push_back(block->symbol);
+    stage.axes.insert(stage.axes.begin(), block_axis);
+  }
+  for (Expr s : symbols_of(guard))
+    if (std::ranges::find(own, s) == own.end())
+      refuse("{}: whether it is read does not depend on the place in it alone", value);
+  const int made = nests.add_value(c);
+  part.out = made;
+  part.axes = stage.axes;
+  std::ranges::sort(part.axes);
+  part.body = formula_load(v, dtype, from, guard);
+  if (c.dtype != dtype) part.body = formula_cast(c.dtype, part.body);
+  stage.components.push_back(part);
+  for (int s : read.stages) {
+    FormulaRewriter rewriter([&](const FormulaRef& f) {
+      const bool whole =
+          c.dtype == dtype ? f->kind == FormulaKind::load && f->value == v : is_conversion(*f, v);
+      return whole ? formula_load(made, c.dtype, at) : f;
+    });
+    rewrite_stage(nests.cone.stages[size_t(s)], [&](const FormulaRef& f) { return rewriter(f); });
+  }
+  insert_copy(nests, *read.stages.begin(), std::move(stage));
+}
+
+} // namespace luminal::kernel

@@ -1,0 +1,130 @@
+// schedule/schedule_text.cpp -- schedules as text: one directive a line; print and parse invert each other.
+#include "base/hash.h"
+#include "base/text_reader.h"
+#include "schedule/schedule.h"
+#include <fmt/format.h>
+
+namespace luminal::kernel {
+namespace {
+
+/// What stands on a directive's line: words, then numbers. `more`: any number of further words.
+struct Form {
+  DirectiveKind kind;
+  std::string_view name;
+  int words; // at least
+  bool more;
+  int numbers;      // exactly, or
+  int last_numbers; // at most
+  std::string_view usage;
+};
+
+constexpr Form forms[] = {
+    {DirectiveKind::split, "split", 4, false, 1, 1, "split STAGE LOOP OUTER INNER FACTOR"},
+    {DirectiveKind::order, "order", 1, true, 0, 0, "order STAGE LOOP..."},
+    {DirectiveKind::merge, "merge", 4, false, 0, 0, "merge STAGE OUTER INNER NAME"},
+    {DirectiveKind::parallel, "parallel", 2, false, 0, 1, "parallel STAGE LOOP [LEVEL]"},
+    {DirectiveKind::vector, "vector", 2, true, 0, 0, "vector STAGE LOOP..."},
+    {DirectiveKind::unroll, "unroll", 2, true, 0, 0, "unroll STAGE LOOP..."},
+    {DirectiveKind::jam, "jam", 2, false, 1, 1, "jam STAGE LOOP COUNT"},
+    {DirectiveKind::at, "at", 2, false, 0, 0, "at STAGE LOOP"},
+    {DirectiveKind::store, "store", 2, true, 0, 0, "store VALUE LOOP DIM... [in SPACE]"},
+    {DirectiveKind::stage, "stage", 2, false, 0, 0, "stage VALUE COPY"},
+    {DirectiveKind::materialize, "materialize", 2, false, 0, 0, "materialize NODE VALUE"},
+    {DirectiveKind::inline_, "inline", 1, false, 0, 0, "inline VALUE"},
+    {DirectiveKind::fuse, "fuse", 2, false, 0, 0, "fuse STAGE NEXT"},
+    {DirectiveKind::cascade, "cascade", 2, false, 0, 0, "cascade STAGE LOOP"},
+    {DirectiveKind::split_reduction, "split_reduction", 2, true, 1, 2,
+     "split_reduction STAGE AXIS [serial|pairs] COUNT [BLOCK]"},
+    {DirectiveKind::predicate_split, "predicate_split", 1, false, 0, 0, "predicate_split LOOP"},
+    {DirectiveKind::predicate_bound, "predicate_bound", 2, false, 0, 0, "predicate_bound STAGE LOOP"},
+    {DirectiveKind::prefetch, "prefetch", 3, true, 1, 1, "prefetch STAGE VALUE LOOP [INNER] DISTANCE"},
+    {DirectiveKind::stream, "stream", 1, false, 0, 0, "stream VALUE"},
+    {DirectiveKind::unit, "unit", 2, true, 0, 0, "unit STAGE DESCRIPTOR [COPY...]"},
+    {DirectiveKind::roles, "roles", 2, false, 1, 1, "roles STAGE LOOP DEPTH"},
+    {DirectiveKind::serial, "serial", 0, false, 1, 2, "serial POINTS [WORKERS]"},
+    {DirectiveKind::pieces, "pieces", 2, false, 0, 1, "pieces STAGE AXIS [1|2]"},
+    {DirectiveKind::frame, "frame", 2, true, 0, 1, "frame VALUE COPY [AXIS SIZE]"},
+    {DirectiveKind::cut, "cut", 2, false, 1, 1, "cut STAGE AXIS COUNT"},
+    {DirectiveKind::operand, "operand", 3, false, 0, 0, "operand STAGE AXIS VALUE"},
+    {DirectiveKind::from, "from", 1, false, 1, 1, "from AXIS COUNT"},
+};
+
+const Form& form_of(DirectiveKind kind) { return forms[int(kind)]; }
+
+} // namespace
+
+void Schedule::add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers) {
+  directives.push_back({kind, std::move(words), std::move(numbers)});
+}
+
+std::string to_string(const Directive& directive) {
+  std::string s(form_of(directive.kind).name);
+  for (auto& word : directive.words) s += " " + word;
+  for (int64_t number : directive.numbers) s += " " + std::to_string(number);
+  return s;
+}
+
+std::string to_string(const Schedule& schedule) {
+  std::string s;
+  for (auto& directive : schedule.directives) s += to_string(directive) + "\n";
+  return s;
+}
+
+Schedule parse_schedule(std::string_view text, std::string_view file_name) {
+  Schedule schedule;
+  uint32_t line = 0;
+  while (!text.empty()) {
+    line++;
+    size_t end = text.find('\n');
+    std::string_view row = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    TextReader::Options options;
+    options.value_names = false;
+    options.first_line = line;
+    TextReader reader(row, std::string(file_name), options);
+    if (reader.at_end()) continue;
+    Token head = reader.next();
+    const Form* form = nullptr;
+    for (auto& f : forms)
+      if (head.kind == TokenKind::identifier && f.name == head.text) form = &f;
+    if (!form) reader.fail_at(head, fmt::format("there is no directive '{}'", head.text));
+    Directive directive{form->kind, {}, {}};
+    while (!reader.at_end()) {
+      Token token = reader.peek();
+      if (token.kind == TokenKind::integer || reader.at("-")) {
+        directive.numbers.push_back(reader.expect_integer());
+        continue;
+      }
+      if (!directive.numbers.empty()) reader.fail_expected("the end of the line");
+      // Words are names, `*`, and dimensions of layouts such as n/64, n%64, k+16.
+      std::string word;
+      if (reader.accept("*")) {
+        word = "*";
+      } else {
+        word = std::string(reader.expect_identifier("a name"));
+        for (std::string_view sign : {"/", "%", "+"})
+          while (reader.accept(sign)) word += std::string(sign) + std::to_string(reader.expect_integer());
+      }
+      directive.words.push_back(std::move(word));
+    }
+    int words = int(directive.words.size()), numbers = int(directive.numbers.size());
+    if (words < form->words || (words > form->words && !form->more) || numbers < form->numbers ||
+        numbers > form->last_numbers)
+      reader.fail_at(head, fmt::format("expected `{}`", form->usage));
+    schedule.directives.push_back(std::move(directive));
+  }
+  return schedule;
+}
+
+uint64_t structural_hash(const Schedule& schedule) {
+  Hasher h;
+  for (auto& d : schedule.directives) {
+    h.add(d.kind).add(d.words.size());
+    for (auto& w : d.words) h.add(std::string_view(w));
+    h.add(d.numbers.size());
+    for (int64_t n : d.numbers) h.add(n);
+  }
+  return h.value64();
+}
+
+} // namespace luminal::kernel

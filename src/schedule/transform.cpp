@@ -1,0 +1,408 @@
+// schedule/transform.cpp -- schedule directives that change the stages: copies, materialised maps, inlined values, fused stages.
+#include "base/check.h"
+#include "cone/formula.h"
+#include "schedule/nest.h"
+#include <algorithm>
+#include <set>
+
+namespace luminal::kernel {
+std::optional<int> plain_axis(const Cone& cone, Expr e) {
+  for (size_t a = 0; a < cone.axes.size(); a++)
+    if (cone.axes[a].symbol == e) return int(a);
+  return {};
+}
+
+namespace {
+
+void rewrite_loads(Nests& nests, int stage, const std::function<FormulaRef(const FormulaRef&)>& change) {
+  FormulaRewriter rewriter([&](const FormulaRef& f) { return f->kind == FormulaKind::load ? change(f) : f; });
+  rewrite_stage(nests.cone.stages[size_t(stage)], [&](const FormulaRef& f) { return rewriter(f); });
+}
+
+std::vector<int> sorted(std::vector<int> v) {
+  std::ranges::sort(v);
+  return v;
+}
+
+/// The index of a word of so many elements, where `index` is that of its first one.
+std::vector<Expr> word_index(std::vector<Expr> index, int64_t elements) {
+  if (elements > 1) index.back() = floordiv(index.back(), elements);
+  return index;
+}
+
+bool writes(const Stage& stage, int value) {
+  return std::ranges::any_of(stage.components, [&](auto& c) { return c.out == value; });
+}
+
+bool reads(const Nests& nests, int stage, int value) {
+  auto readers = nests.readers(value);
+  return std::ranges::find(readers, stage) != readers.end();
+}
+
+} // namespace
+
+void insert_copy(Nests& nests, int before, Stage stage) {
+  for (int a : stage.axes)
+    if (nests.beyond.contains(a))
+      refuse("the parts along {} go beyond the end of what was split: a copy would, too",
+             nests.cone.axes[size_t(a)].name);
+  visit_stage(stage, [&](const Formula& f) {
+    if (f.kind != FormulaKind::load) return;
+    for (const Stage& maker : nests.cone.stages)
+      for (const Component& c : maker.components)
+        if (c.out == f.value && !(maker.needed.is_constant(1) &&
+                                  (maker.domain.is_constant(1) || c.kind != ComponentKind::map || c.after)))
+          refuse("{} is made only where stage {} needs it: a copy would read what nobody wrote",
+                 nests.cone.values[size_t(f.value)].name, maker.name);
+  });
+  StageNest nest = nests.fresh(stage);
+  nests.insert_stage(before, std::move(stage), std::move(nest));
+}
+
+void stage_copy(Nests& nests, const std::string& value, const std::string& copy) {
+  int v = nests.value(value);
+  for (auto& other : nests.cone.values)
+    if (other.name == copy) refuse("there is already a value {}", copy);
+  ConeValue c = nests.cone.values[size_t(v)];
+  std::vector<int> readers;
+  std::vector<Expr> index;
+  int64_t word = 0; // elements that are read at once: the copy holds them as one
+  for (size_t s = 0; s < nests.cone.stages.size(); s++) {
+    bool here = false;
+    visit_stage(nests.cone.stages[s], [&](const Formula& f) {
+      if (f.kind != FormulaKind::load || f.value != v) return;
+      const DType own = nests.cone.values[size_t(v)].dtype;
+      const int64_t elements = bits(f.dtype) / bits(own);
+      const bool alone = f.dtype == own;
+      const bool words = !alone && elements > 1 && c.layout.empty() && !f.index.empty() &&
+                         proves_equal(mod(c.shape.back(), elements), 0) &&
+                         proves_equal(mod(f.index.back(), elements), 0);
+      if (!(alone || words) || (word && word != elements))
+        refuse("{} is read as {}: a copy would not hold its bytes", value, luminal::to_string(f.dtype));
+      here = true;
+      if (word) return;
+      word = elements;
+      index = word_index(f.index, word);
+      c.dtype = f.dtype;
+    });
+    if (here) readers.push_back(int(s));
+  }
+  if (readers.empty()) refuse("no stage reads {}", value);
+  c.name = copy;
+  c.role = ValueRole::interior;
+  c.layout.clear();
+  c.shape = word_index(c.shape, word);
+  c.axes.assign(c.shape.size(), -1);
+  Stage stage;
+  stage.name = nests.free_stage_name(copy);
+  Component part;
+  part.dtype = c.dtype;
+  // The copy runs over the axes at which it is read; a dimension that is read otherwise gets an axis of its own.
+  for (size_t d = 0; d < c.shape.size(); d++) {
+    if (c.shape[d].is_constant(1)) {
+      part.index.push_back(0);
+      continue;
+    }
+    auto axis = d < index.size() ? plain_axis(nests.cone, index[d]) : std::nullopt;
+    bool fresh = !axis || !proves_equal(nests.cone.axes[size_t(*axis)].extent, c.shape[d]) ||
+                 std::ranges::find(stage.axes, *axis) != stage.axes.end();
+    if (fresh) {
+      std::string name = nests.free_name(copy + "_" + std::to_string(d));
+      Interval range = c.shape[d].range();
+      nests.cone.axes.push_back(
+          {name, c.shape[d],
+           Expr::symbol(name, {0, range.high == unbounded_high ? range.high : range.high - 1})});
+      axis = int(nests.cone.axes.size()) - 1;
+    }
+    c.axes[d] = *axis;
+    part.index.push_back(nests.cone.axes[size_t(*axis)].symbol);
+    stage.axes.push_back(*axis);
+  }
+  int cv = nests.add_value(c);
+  part.out = cv;
+  part.axes = sorted(stage.axes);
+  std::vector<Expr> first = part.index;
+  if (word > 1) first.back() = first.back() * word;
+  part.body = formula_load(v, c.dtype, first);
+  stage.components.push_back(part);
+  for (int r : readers)
+    rewrite_loads(nests, r, [&](const FormulaRef& f) {
+      return f->value == v ? formula_load(cv, f->dtype, word_index(f->index, word), f->guard) : f;
+    });
+  insert_copy(nests, readers[0], std::move(stage));
+}
+
+void materialize(Nests& nests, const std::string& node, const std::string& value) {
+  FormulaRef found;
+  size_t first = nests.cone.stages.size();
+  for (size_t s = 0; s < nests.cone.stages.size(); s++)
+    for (auto& c : nests.cone.stages[s].components)
+      for (auto* root : {&c.body, &c.init}) {
+        if (!*root) continue;
+        std::set<const Formula*> seen; // formulas share parts
+        std::function<void(const FormulaRef&)> walk = [&](const FormulaRef& f) {
+          if (!seen.insert(f.get()).second) return;
+          if (f->origin == node) {
+            first = std::min(first, s);
+            bool plain = std::ranges::all_of(
+                f->at, [&](Expr e) { return e.is_constant(0) || plain_axis(nests.cone, e); });
+            for (size_t i = 0; i < f->at.size(); i++)
+              for (size_t j = 0; j < i; j++) plain &= f->at[i] != f->at[j] || f->at[i].is_constant();
+            if (plain && !found) found = f;
+          }
+          for (auto& a : f->args) walk(a);
+        };
+        walk(*root);
+      }
+  if (first == nests.cone.stages.size()) refuse("no stage computes {}", node);
+  if (!found) refuse("{} is nowhere read at plain axes", node);
+  bool partial = false;
+  visit(found, [&](const Formula& f) { partial |= f.kind == FormulaKind::component; });
+  if (partial) refuse("{} is made of results of its own stage", node);
+  ConeValue v;
+  v.name = value;
+  v.dtype = found->dtype;
+  v.role = ValueRole::interior;
+  Stage stage;
+  stage.name = nests.free_stage_name(value);
+  Component part;
+  part.dtype = v.dtype;
+  part.index = found->at;
+  for (Expr e : found->at) {
+    auto axis = plain_axis(nests.cone, e);
+    v.axes.push_back(axis.value_or(-1));
+    v.shape.push_back(axis ? nests.cone.axes[size_t(*axis)].extent : Expr(1));
+    if (axis) stage.axes.push_back(*axis);
+  }
+  Formula body = *found;
+  body.origin.clear();
+  part.body = std::make_shared<const Formula>(body);
+  part.axes = sorted(stage.axes);
+  part.out = nests.add_value(v);
+  stage.components.push_back(part);
+  for (auto& s : nests.cone.stages) {
+    FormulaRewriter rewriter(
+        [&](const FormulaRef& f) { return f->origin == node ? formula_load(part.out, f->dtype, f->at) : f; });
+    rewrite_stage(s, [&](const FormulaRef& f) { return rewriter(f); });
+  }
+  insert_copy(nests, int(first), std::move(stage));
+}
+
+void operand(Nests& nests, const std::string& name, const std::string& axis, const std::string& value) {
+  const int s = nests.stage(name);
+  Stage& reader = nests.cone.stages[size_t(s)];
+  const auto along = std::ranges::find(nests.cone.axes, axis, &ConeAxis::name);
+  if (along == nests.cone.axes.end()) refuse("there is no axis {}", axis);
+  for (auto& other : nests.cone.values)
+    if (other.name == value) refuse("there is already a value {}", value);
+  if (!std::all_of(reader.components.begin() + 1, reader.components.end(),
+                   [](const Component& c) { return c.after; }) ||
+      reader.components[0].kind != ComponentKind::fold ||
+      reader.components[0].body->kind != FormulaKind::op || !reader.components[0].body->user_op.empty() ||
+      reader.components[0].body->op != Op::mul)
+    refuse("stage {} is no sum of products", name);
+  const FormulaRef body = reader.components[0].body;
+  const auto moves = [&](const FormulaRef& f, Expr symbol) {
+    return std::ranges::any_of(index_exprs(f), [&](Expr e) { return depends_on(e, symbol); });
+  };
+  std::optional<size_t> side;
+  for (size_t a : {0, 1}) {
+    if (moves(body->args[a], along->symbol)) continue;
+    if (side) refuse("no factor of stage {} moves along {}", name, axis);
+    side = a;
+  }
+  if (!side) refuse("both factors of stage {} move along {}", name, axis);
+  const FormulaRef factor = body->args[*side];
+  if (!holes_of(nests.cone, index_exprs(factor)).empty())
+    refuse("a factor of stage {} is found through indices from memory", name);
+  ConeValue v;
+  v.name = value;
+  v.dtype = factor->dtype;
+  v.role = ValueRole::interior;
+  Stage stage;
+  stage.name = nests.free_stage_name(value);
+  Component part;
+  part.dtype = v.dtype;
+  part.body = factor;
+  for (int a : reader.axes) {
+    const ConeAxis& own = nests.cone.axes[size_t(a)];
+    if (!own.symbol.is_symbol() || !moves(factor, own.symbol)) continue;
+    v.axes.push_back(a);
+    v.shape.push_back(own.extent);
+    part.index.push_back(own.symbol);
+    stage.axes.push_back(a);
+  }
+  if (stage.axes.empty()) refuse("a factor of stage {} is the same everywhere", name);
+  part.axes = sorted(stage.axes);
+  part.out = nests.add_value(v);
+  std::vector<FormulaRef> factors = body->args;
+  factors[*side] = formula_load(part.out, v.dtype, part.index);
+  reader.components[0].body = formula_op(Op::mul, std::move(factors));
+  stage.components.push_back(std::move(part));
+  insert_copy(nests, s, std::move(stage));
+}
+
+void inline_value(Nests& nests, const std::string& value) {
+  int v = nests.value(value);
+  if (nests.cone.values[size_t(v)].role != ValueRole::interior)
+    refuse("{} is stored outside of the kernel", value);
+  int w = nests.writer(v);
+  const Stage& stage = nests.cone.stages[size_t(w)];
+  if (stage.components.size() != 1 || stage.components[0].kind != ComponentKind::map ||
+      stage.components[0].after)
+    refuse("{} is no plain map", value);
+  for (size_t s = 0; s < nests.cone.stages.size(); s++)
+    if (int(s) != w && writes(nests.cone.stages[s], v)) refuse("{} is written by two stages", value);
+  Component c = stage.components[0];
+  std::vector<std::pair<Expr, size_t>> axes;
+  for (size_t d = 0; d < c.index.size(); d++) {
+    if (c.index[d].is_constant(0)) continue;
+    if (!plain_axis(nests.cone, c.index[d])) refuse("{} is not written at plain axes", value);
+    axes.push_back({c.index[d], d});
+  }
+  auto change = [&](const FormulaRef& f) {
+    if (f->kind != FormulaKind::load || f->value != v) return f;
+    ExprMap<Expr> map;
+    for (auto& [axis, d] : axes) map[axis] = f->index[d];
+    FormulaRef body = substitute(c.body, map);
+    if (f->guard.is_constant(1)) return body;
+    return formula_op(Op::select, {formula_index(f->guard, DType::boolean), guarded(body, f->guard),
+                                   formula_constant(body->dtype, 0)});
+  };
+  for (int r : nests.readers(v)) rewrite_loads(nests, r, change);
+  for (auto& h : nests.cone.holes)
+    h.value = FormulaRewriter([&](const FormulaRef& f) { return change(f); })(h.value);
+  nests.erase_stage(w);
+}
+
+namespace {
+
+/// Two folds over one space (sibling products) were given reduced axes of their own: those of the second become those of the first.
+void share_reduced_axes(const Nests& nests, const Stage& first, Stage& second) {
+  auto only = [](const Stage& a, const Stage& b) {
+    std::vector<int> out;
+    for (int axis : a.axes)
+      if (std::ranges::find(b.axes, axis) == b.axes.end()) out.push_back(axis);
+    return out;
+  };
+  std::vector<int> from = only(second, first), to = only(first, second);
+  if (from.empty() || from.size() != to.size() || first.monoid || second.monoid) return;
+  auto folds_away = [](const Stage& s, int axis) {
+    return std::ranges::all_of(s.components, [&](auto& c) {
+      return c.kind == ComponentKind::fold && std::ranges::find(c.axes, axis) == c.axes.end();
+    });
+  };
+  ExprMap<Expr> names;
+  for (size_t i = 0; i < from.size(); i++) {
+    const ConeAxis &old = nests.cone.axes[size_t(from[i])], &axis = nests.cone.axes[size_t(to[i])];
+    if (!folds_away(second, from[i]) || !folds_away(first, to[i]) || !proves_equal(old.extent, axis.extent))
+      return;
+    for (auto& hole : nests.cone.holes)
+      for (Expr e : index_exprs(hole.value))
+        if (depends_on(e, old.symbol)) return;
+    names[old.symbol] = axis.symbol;
+  }
+  substitute_stage(second, names);
+  for (int& axis : second.axes)
+    if (auto found = std::ranges::find(from, axis); found != from.end())
+      axis = to[size_t(found - from.begin())];
+}
+
+} // namespace
+
+void fuse(Nests& nests, const std::string& name, const std::string& next) {
+  int a = nests.stage(name), b = nests.stage(next);
+  if (a >= b) refuse("{} does not come before {}", name, next);
+  Stage first = nests.cone.stages[size_t(a)], second = nests.cone.stages[size_t(b)];
+  share_reduced_axes(nests, first, second);
+  for (auto* s : {&first, &second})
+    for (auto& c : s->components)
+      if (c.kind == ComponentKind::scan || c.kind == ComponentKind::update)
+        refuse("stage {} keeps its own nest", s->name);
+  // Where the joint stage stands: nothing that it reads may come later, nothing that reads it earlier.
+  bool up = true, down = true;
+  for (int s = a + 1; s < b; s++) {
+    for (auto& c : nests.cone.stages[size_t(s)].components)
+      if (c.out >= 0 && reads(nests, b, c.out)) up = false;
+    for (auto& c : first.components)
+      if (c.out >= 0 && (reads(nests, s, c.out) || writes(nests.cone.stages[size_t(s)], c.out))) down = false;
+    for (auto& c : second.components)
+      if (c.out >= 0 && (reads(nests, s, c.out) || writes(nests.cone.stages[size_t(s)], c.out))) up = false;
+  }
+  if (!up && !down) refuse("another stage stands between {} and {}", name, next);
+
+  bool folds = false;
+  for (auto& c : first.components) folds |= c.kind == ComponentKind::fold;
+  bool maps = std::ranges::all_of(second.components,
+                                  [](auto& c) { return c.kind == ComponentKind::map && !c.after; });
+  int shift = int(first.components.size());
+  bool epilogue = folds && maps;
+  if (epilogue) {
+    for (auto& c : first.components)
+      if (c.kind == ComponentKind::fold && sorted(c.axes) != sorted(second.axes)) epilogue = false;
+  }
+  if (!epilogue && sorted(first.axes) != sorted(second.axes))
+    refuse("stages {} and {} run over different axes", name, next);
+  if (!epilogue) {
+    if (second.monoid) refuse("stage {} is a tuple", next);
+    if (first.domain != second.domain &&
+        std::ranges::any_of(first.components, [](auto& c) { return c.kind == ComponentKind::fold; }))
+      refuse("stages {} and {} have different domains", name, next);
+    if (first.monoid && !second.domain.is_constant(1) && first.domain != second.domain)
+      refuse("stages {} and {} have different domains", name, next);
+  }
+  Stage joint = first;
+  if (!epilogue) joint.domain = second.domain;
+  for (Component c : second.components) {
+    FormulaRewriter rewriter([&](const FormulaRef& f) -> FormulaRef {
+      if (f->kind == FormulaKind::component) return formula_component(f->component + shift, f->dtype);
+      if (!f->origin.empty() && !epilogue) // what the first stage computes already
+        for (size_t i = 0; i < first.components.size(); i++) {
+          const Component& p = first.components[i];
+          if (p.kind == ComponentKind::map && !p.after && p.body->origin == f->origin && p.body->at == f->at)
+            return formula_component(int(i), f->dtype);
+        }
+      if (f->kind != FormulaKind::load) return f;
+      for (size_t i = 0; i < first.components.size(); i++) {
+        const Component& p = first.components[i];
+        if (p.out < 0 || p.out != f->value) continue;
+        if (f->index != p.index || !f->guard.is_constant(1))
+          refuse("stage {} reads {} at other points", next, nests.cone.values[size_t(f->value)].name);
+        bool in_loop = p.kind == ComponentKind::map && !p.after;
+        if (epilogue == in_loop)
+          refuse("stage {} reads {} before it is finished", next, nests.cone.values[size_t(f->value)].name);
+        if (!epilogue && !in_loop)
+          refuse("stage {} reads {} before it is finished", next, nests.cone.values[size_t(f->value)].name);
+        return formula_component(int(i), f->dtype);
+      }
+      return f;
+    });
+    c.body = rewriter(c.body);
+    if (c.init) c.init = rewriter(c.init);
+    if (epilogue) c.after = true;
+    joint.components.push_back(std::move(c));
+  }
+  StageNest nest = nests.stages[size_t(a)];
+  if (down && !up) nest.at = nests.stages[size_t(b)].at;
+  nests.erase_stage(b);
+  nests.erase_stage(a);
+  int where = up ? a : b - 1;
+  nests.insert_stage(where, joint, nest);
+  // Results that nobody else reads need no memory.
+  for (auto& c : nests.cone.stages[size_t(where)].components)
+    if (c.out >= 0 && nests.cone.values[size_t(c.out)].role == ValueRole::interior &&
+        nests.readers(c.out).empty())
+      c.out = -1;
+}
+
+bool has_barriers(const Kernel& kernel) {
+  const auto any = [](const auto& self, const Body& body) -> bool {
+    return std::ranges::any_of(body, [&](const StmtRef& s) {
+      return (s->kind == StmtKind::barrier && s->level == 0) || self(self, s->body) ||
+             self(self, s->otherwise);
+    });
+  };
+  return any(any, kernel.body);
+}
+
+} // namespace luminal::kernel

@@ -1,0 +1,96 @@
+// schedule/versions.cpp -- several schedules of one cone in one kernel: which of them runs is told by the sizes of a launch.
+#include "base/check.h"
+#include "schedule/nest.h"
+#include <algorithm>
+#include <map>
+
+namespace luminal::kernel {
+namespace {
+
+/// Statements with their buffers and lets numbered anew. Values that are shared stay shared.
+class Renumber {
+public:
+  Renumber(std::vector<BufferId> buffers, int lets) : buffers_(std::move(buffers)), lets_(lets) {}
+
+  Body operator()(const Body& body) {
+    Body out;
+    for (const StmtRef& s : body) out.push_back(statement(*s));
+    return out;
+  }
+
+private:
+  BufferId buffer(BufferId b) const { return b < 0 ? b : buffers_[size_t(b)]; }
+  ValueRef value(const ValueRef& v) {
+    if (!v) return v;
+    ValueRef& made = made_[v.get()];
+    if (made) return made;
+    Value copy = *v;
+    copy.buffer = buffer(v->buffer);
+    if (v->let >= 0) copy.let += lets_;
+    for (ValueRef& a : copy.args) a = value(a);
+    return made = std::make_shared<const Value>(std::move(copy));
+  }
+  StmtRef statement(const Stmt& s) {
+    Stmt copy = s;
+    copy.buffer = buffer(s.buffer);
+    copy.value = value(s.value);
+    if (s.let >= 0) copy.let += lets_;
+    for (UnitOperand& o : copy.operands) o.buffer = buffer(o.buffer);
+    copy.body = (*this)(s.body);
+    copy.otherwise = (*this)(s.otherwise);
+    return std::make_shared<const Stmt>(std::move(copy));
+  }
+
+  std::vector<BufferId> buffers_;
+  int lets_;
+  std::map<const Value*, ValueRef> made_;
+};
+
+} // namespace
+
+std::vector<Version> versions_of(const Cone& cone, const Schedule& schedule) {
+  std::vector<Version> versions{{1, {}}};
+  for (const Directive& d : schedule.directives) {
+    if (d.kind != DirectiveKind::from) {
+      versions.back().schedule.directives.push_back(d);
+      continue;
+    }
+    const auto axis = std::ranges::find(cone.axes, d.words[0], &ConeAxis::name);
+    if (axis == cone.axes.end()) refuse("`{}`: there is no axis {}", to_string(d), d.words[0]);
+    versions.push_back({le(d.numbers[0], axis->extent), {}});
+  }
+  for (size_t v = versions.size(); v-- > 1;)
+    if (prove(versions[v].condition) == Truth::yes) {
+      versions.erase(versions.begin(), versions.begin() + std::ptrdiff_t(v));
+      versions[0].condition = 1;
+      break;
+    }
+  std::erase_if(versions, [](const Version& v) { return prove(v.condition) == Truth::no; });
+  return versions;
+}
+
+Kernel with_version(Kernel kernel, Expr condition, Kernel next) {
+  std::vector<BufferId> buffers;
+  for (size_t b = 0; b < next.buffers.size(); b++) {
+    Buffer& buffer = next.buffers[b];
+    if (buffer.space == Space::global) { // the arguments are those of the cone
+      LUMINAL_CHECK(b < kernel.buffers.size() && kernel.buffers[b].name == buffer.name,
+                    "versions of {} have other arguments", kernel.name);
+      kernel.buffers[b].streaming |= buffer.streaming;
+      buffers.push_back(BufferId(b));
+      continue;
+    }
+    const std::string name = buffer.name;
+    for (int n = 2; std::ranges::find(kernel.buffers, buffer.name, &Buffer::name) != kernel.buffers.end();
+         n++)
+      buffer.name = name + ".v" + std::to_string(n);
+    buffers.push_back(add_buffer(kernel, std::move(buffer)));
+  }
+  Body body = Renumber(std::move(buffers), kernel.lets)(next.body);
+  kernel.lets += next.lets;
+  kernel.notes.insert(kernel.notes.end(), next.notes.begin(), next.notes.end());
+  kernel.body = {if_then(condition, std::move(body), std::move(kernel.body))};
+  return kernel;
+}
+
+} // namespace luminal::kernel
