@@ -206,7 +206,7 @@ void run_gym(const std::string& folder, double exact_steps, Peers& peers, Output
   DagExtractor extractor; // keeps its memory, as a search does that extracts again and again
   for (const auto& file : files) {
     const auto graph = load_egraph_json(file);
-    if (!graph) { // most often: roots that are no classes of the file
+    if (!graph) { // most often: roots that are not classes of the file
       ++refused;
       continue;
     }
@@ -266,7 +266,7 @@ int main(int argc, char** argv) {
   if (!folder)
     fmt::print("\nextraction-gym: skipped, LUMINAL_EXTRACTION_GYM does not name its data folder\n");
   else if (!std::filesystem::is_directory(folder))
-    fmt::print("\nextraction-gym: skipped, {} is no folder\n", folder);
+    fmt::print("\nextraction-gym: skipped, {} is not a folder\n", folder);
   else
     run_gym(folder, exact_steps, peers, out);
   if (json.empty()) return 0;

@@ -60,7 +60,7 @@ std::optional<Laps> planned(const ModelFile& file, models::Activations activatio
   lap(laps.verify);
   (void)host.passes.run(module);
   lap(laps.passes);
-  compile::KernelChooser chooser({.limits = host.limits,
+  compile::KernelPlanner chooser({.limits = host.limits,
                                   .target = host.target,
                                   .sizes = models::typical_sizes(model),
                                   .profile = search::MachineProfile::guess(1)});
@@ -124,7 +124,7 @@ int main(int argc, char** argv) {
         try {
           file = models::model_without_values(shape, type);
         } catch (const luminal::Error&) {
-          continue; // rows that are no whole blocks
+          continue; // rows that are not a whole blocks
         }
         for (TensorView& tensor : file->tensors) {
           if (tensor.bytes.size() > reserved) return 1;

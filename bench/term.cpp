@@ -95,7 +95,7 @@ void race_schedules(const std::string& term, const std::vector<std::string>& fil
 } // namespace
 
 int main(int argc, char** argv) {
-  // Files are what is no option; the rest is the same as everywhere.
+  // Files are what is not an option; the rest is the same as everywhere.
   std::vector<char*> options{argv[0]};
   std::vector<std::string> files;
   for (int i = 1; i < argc; i++) {

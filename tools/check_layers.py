@@ -32,7 +32,7 @@ def read_layers(root):
         elif name.startswith("luminal/"):
             public[name] = rest.strip()
             if rest.strip() not in rooms:
-                bad.append(f"{where}: {name} belongs to '{rest.strip()}', which is no folder of this list")
+                bad.append(f"{where}: {name} belongs to '{rest.strip()}', which is not a folder of this list")
             if not (root / "include" / name).is_file():
                 bad.append(f"{where}: there is no include/{name}")
         else:

@@ -8,7 +8,7 @@ import sys
 import textwrap
 
 HEADERS = ("tensor", "unary", "operators", "tensor_functions", "functions", "nn_functions", "indexing", "random", "statistics", "linalg")
-# Functions that are no operations: they belong to handles and their data.
+# Functions that are not operations: they belong to handles and their data.
 HANDLES = set("""defined dtype shape rank dim size name set_name device to set set_dyn set_deferred set_bytes borrow keep retrieve drop data item
 element_count numel extents read bytes dims dims1 dims2 dims3 dims4 dims5 graph id defer check_borrowed check_single pool_sizes""".split())
 RESULTS = r"(?:Tensor&?|Indexed|Unique|Bounded|VarMean|StdMean|MinMax|MaxPool|std::vector<Tensor>)"

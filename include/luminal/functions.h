@@ -43,7 +43,7 @@ Tensor prelu(const Tensor& x, const Tensor& weight, LUMINAL_WHERE);
 /// log(exp(a) + exp(b)) and log2(2^a + 2^b) without overflow on the way.
 Tensor logaddexp(Operand a, Operand b);
 Tensor logaddexp2(Operand a, Operand b);
-/// x log(y), 0 where x is 0 (and y is no NaN).
+/// x log(y), 0 where x is 0 (and y is not NaN).
 Tensor xlogy(Operand x, Operand y);
 /// log(x / (1 - x)); with eps, x is clamped to eps .. 1 - eps first.
 Tensor logit(const Tensor& x, std::optional<double> eps = {}, LUMINAL_WHERE);

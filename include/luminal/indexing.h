@@ -52,7 +52,7 @@ Tensor gather_nd(const Tensor& x, const Tensor& index, LUMINAL_WHERE);
 /// Rows of a table [rows, width]. `padding_idx` names a row that training leaves alone; forward it is a row like any other.
 Tensor embedding(const Tensor& table, const Tensor& ids, std::optional<int64_t> padding_idx = {},
                  LUMINAL_WHERE);
-/// ids [..] -> i64 [.., classes]. An id that is no class gives a row of zeros (PyTorch: an error).
+/// ids [..] -> i64 [.., classes]. An id that is not a class gives a row of zeros (PyTorch: an error).
 Tensor one_hot(const Tensor& ids, int64_t classes, LUMINAL_WHERE);
 
 // ---- scatter: values are combined in row-major order, so that of equal indices the last one set stays ----

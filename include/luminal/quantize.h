@@ -7,7 +7,7 @@
 
 namespace luminal {
 
-/// A matrix [rows, columns] in codes. A block is a run of unit * steps neighbours of a row, and `tile` rows stand beside each other (1: each alone):
+/// A matrix [rows, columns] in codes. A block is a run of unit * steps neighbours of a row, and `tile` rows are interleaved (1: each alone):
 /// element (unit * step + i) of block b of row (t * tile + r) is (codes[t, b, step, r, i] - zero) * scale[t, b, r] - offset[t, b, r].
 struct QuantizedWeight {
   Tensor codes;          ///< u8, i8 or u4 [rows / tile, blocks, steps, tile, unit]

@@ -45,7 +45,7 @@ Result<int> open_regular(const std::string& path, struct stat& info) {
   if (fd.get() < 0) return system_failure(path);
   if (fstat(fd.get(), &info) != 0) return system_failure(path);
   if (S_ISDIR(info.st_mode)) return failure(path, "is a directory, a file is expected");
-  if (!S_ISREG(info.st_mode)) return failure(path, "is no regular file");
+  if (!S_ISREG(info.st_mode)) return failure(path, "is not a regular file");
   return fd.release();
 }
 

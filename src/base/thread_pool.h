@@ -1,4 +1,4 @@
-// base/thread_pool.h -- a persistent pool. Work is taken, not dealt: whoever is free takes the next task, and the caller takes what nobody has begun.
+// base/thread_pool.h -- a persistent pool. Work is taken, not assigned: whoever is free takes the next task, and the caller takes what nobody has begun.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -54,7 +54,7 @@ public:
   template <class Done> void wait(Done&& done) {
     for (int spins = 0; !done(); spins++) pause(spins);
   }
-  /// f(i) for i in 0..count-1, dealt out one by one as members become free: for work of uneven size, such as compiling.
+  /// f(i) for i in 0..count-1, distributed one by one as members become free: for work of uneven size, such as compiling.
   void parallel_for(int64_t count, const std::function<void(int64_t)>& f);
 
   /// What has happened since the pool was made: to be read while nothing runs.

@@ -1,4 +1,4 @@
-// choose/axis_use.cpp -- how the reads and writes of a stage move along its axes.
+// choose/axis_use.cpp -- how the reads and writes of a stage vary with its axes.
 #include "choose/axis_use.h"
 #include "cone/formula.h"
 #include <algorithm>

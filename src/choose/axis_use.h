@@ -1,4 +1,4 @@
-// choose/axis_use.h -- private: how the reads and writes of a stage move along its axes. Axes are classified from the index maps alone.
+// choose/axis_use.h -- private: how the reads and writes of a stage vary with its axes. Axes are classified from the index maps alone.
 #pragma once
 #include "schedule/nest.h"
 

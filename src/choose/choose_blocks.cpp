@@ -7,7 +7,7 @@
 namespace luminal::kernel {
 
 /// The stage and the next one as a sum over blocks of sums within blocks, lanes along an axis that both keep; nothing where they are something else.
-std::optional<Chooser::BlockSums> Chooser::block_sums(int s) const {
+std::optional<DefaultScheduler::BlockSums> DefaultScheduler::block_sums(int s) const {
   if (s + 1 >= int(nests_.cone.stages.size())) return {};
   const auto plain_sum = [](const Stage& st) {
     return st.components.size() == 1 && st.components[0].kind == ComponentKind::fold &&
@@ -79,7 +79,7 @@ std::optional<Chooser::BlockSums> Chooser::block_sums(int s) const {
 
 /// Blocks that come from memory are asked for two pages ahead: while one is unpacked, the processor does not see far enough. Where other things lie between
 /// the blocks (their scales), groups of them are; but one row leaves those to the processor, as lines between them would be waited for.
-void Chooser::blocks_ahead(int s, const BlockSums& b, bool several_rows) {
+void DefaultScheduler::blocks_ahead(int s, const BlockSums& b, bool several_rows) {
   constexpr int64_t distance = 8 << 10; // bytes
   const std::string& far = b.blocks.back();
   const StageLoop* around = b.blocks.size() > 1 ? nest(s).find(b.blocks[b.blocks.size() - 2]) : nullptr;
@@ -111,7 +111,7 @@ void Chooser::blocks_ahead(int s, const BlockSums& b, bool several_rows) {
 
 /// Loops of both stages: what is left of the kept axes, tiles of rows, blocks. Within a block a register tile: chains of sums that do not wait for each
 /// other, or rows that share what is unpacked.
-void Chooser::block_tiles(int s, BlockSums b) {
+void DefaultScheduler::block_tiles(int s, BlockSums b) {
   const std::string inner = stage(s).name, outer = stage(s + 1).name;
   const auto both = [&](const std::string& loop, int64_t factor) {
     const auto names = split(s, loop, factor);

@@ -23,7 +23,7 @@ int64_t divisor_in(int64_t n, int64_t low, int64_t high) {
 } // namespace
 
 /// The one tuple of the cone, its reduced axis, the kept axes that all stages share, the one of them that fills the lanes.
-std::optional<Chooser::Tuple> Chooser::tuple() const {
+std::optional<DefaultScheduler::Tuple> DefaultScheduler::tuple() const {
   Tuple t;
   for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
     if (!stage(int(s)).monoid) continue;
@@ -66,7 +66,7 @@ std::optional<Chooser::Tuple> Chooser::tuple() const {
 
 /// Operands that are read along the lanes with large steps, for every trip of the reduction: a copy has them side by side. Of a product one factor is copied, from
 /// wherever it is read; of words of a dot instruction a value.
-std::vector<std::pair<std::string, std::vector<std::string>>> Chooser::copies_for(const Tuple& t) {
+std::vector<std::pair<std::string, std::vector<std::string>>> DefaultScheduler::copies_for(const Tuple& t) {
   const Expr lanes = nests_.cone.axes[size_t(t.lanes)].symbol,
              reduced = nests_.cone.axes[size_t(t.reduced)].symbol;
   struct Copied {
@@ -137,7 +137,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> Chooser::copies_fo
 }
 
 /// A body that transforms read again is computed in each stage of the cascade: where it is made of one finished sum, that sum's stage does it.
-void Chooser::finish_sums(const Tuple& t) {
+void DefaultScheduler::finish_sums(const Tuple& t) {
   std::vector<std::string> made;
   for (auto& c : stage(t.stage).components)
     if (c.body->kind == FormulaKind::op && !c.body->origin.empty()) made.push_back(c.body->origin);
@@ -160,7 +160,7 @@ void Chooser::finish_sums(const Tuple& t) {
   }
 }
 
-bool Chooser::cascade_tiles() {
+bool DefaultScheduler::cascade_tiles() {
   if (!tuple()) return false;
   units(false); // the sums that the tuple reads
   finish_sums(*tuple());
@@ -260,7 +260,7 @@ bool Chooser::cascade_tiles() {
 
 /// The product with rounded weights takes the dot instruction where there is one: the weights of a tile are put together in words between the sum that makes
 /// them and the product, the second operand (where it does not lie in words) once for all blocks of lanes.
-Chooser::WordProduct Chooser::product_in_words(const Tuple& t, const TileLoops& loops, int64_t vectors,
+DefaultScheduler::WordProduct DefaultScheduler::product_in_words(const Tuple& t, const TileLoops& loops, int64_t vectors,
                                                bool enough) {
   int product = 0; // none where one tile holds everything
   const int stages = int(nests_.cone.stages.size());
@@ -335,7 +335,7 @@ Chooser::WordProduct Chooser::product_in_words(const Tuple& t, const TileLoops& 
 
 /// While the first sum of a tile runs, the operand's next rows are asked for (16 of them, or as many as a step has), and what no two blocks share and lies in
 /// rows far apart: the queries of the next block, the results of this one.
-void Chooser::tiles_ahead(const std::vector<Far>& far, const TileLoops& loops, int64_t rows) {
+void DefaultScheduler::tiles_ahead(const std::vector<Far>& far, const TileLoops& loops, int64_t rows) {
   int sum = -1;
   std::string along, steps; // its loops: the summed one, and the one outside of that
   for (int s = 0; s < int(nests_.cone.stages.size()) && sum < 0; s++) {
@@ -366,7 +366,7 @@ void Chooser::tiles_ahead(const std::vector<Far>& far, const TileLoops& loops, i
 }
 
 /// Loops of one stage of the cascade, or of what comes before and after it.
-Chooser::Far Chooser::tile_stage(int s, const Tuple& t, const TileLoops& loops, int64_t rows) {
+DefaultScheduler::Far DefaultScheduler::tile_stage(int s, const Tuple& t, const TileLoops& loops, int64_t rows) {
   const std::string name = stage(s).name;
   const bool vectors = nest(s).find(loops.vectors) != nullptr;
   std::vector<std::string> order{name}, unrolled;

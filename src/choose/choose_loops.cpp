@@ -9,7 +9,7 @@
 namespace luminal::kernel {
 
 /// Axes made of blocks are split along them, so that no division is left.
-void Chooser::split_blocks(int s, const std::vector<std::string>& common) {
+void DefaultScheduler::split_blocks(int s, const std::vector<std::string>& common) {
   for (int a : std::vector<int>(stage(s).axes)) {
     auto axis = nests_.cone.axes[size_t(a)];
     if (std::ranges::find(common, axis.name) != common.end())
@@ -27,7 +27,7 @@ void Chooser::split_blocks(int s, const std::vector<std::string>& common) {
 }
 
 /// Summed and scanned axes innermost: each result is written once, also where there is nothing to sum.
-void Chooser::sums_inside(int s) {
+void DefaultScheduler::sums_inside(int s) {
   const int scanned = stage(s).scan_axis;
   if (!has_fold(stage(s)) && scanned < 0) return;
   std::vector<std::string> order{stage(s).name}, summed;
@@ -42,8 +42,8 @@ void Chooser::sums_inside(int s) {
   if (!same) add(DirectiveKind::order, std::move(order));
 }
 
-/// Neighbouring loops become one where every access moves along the joint loop as along memory (folds: in even steps).
-void Chooser::merge_neighbours(int s, const std::vector<std::string>& common) {
+/// Neighbouring loops become one where every access varies with the joint loop as along memory (folds: in even steps).
+void DefaultScheduler::merge_neighbours(int s, const std::vector<std::string>& common) {
   const bool folds = has_fold(stage(s));
   if (!std::ranges::all_of(stage(s).components,
                            [](auto& c) {
@@ -83,7 +83,7 @@ void Chooser::merge_neighbours(int s, const std::vector<std::string>& common) {
   }
 }
 
-std::optional<std::string> Chooser::vector_loop(int s, const std::vector<std::string>& common) {
+std::optional<std::string> DefaultScheduler::vector_loop(int s, const std::vector<std::string>& common) {
   const Stage& st = stage(s);
   std::optional<size_t> best;
   int best_score = 0;
@@ -113,7 +113,7 @@ std::optional<std::string> Chooser::vector_loop(int s, const std::vector<std::st
 }
 
 /// The loop, or the inner part of it that fills the lanes of so many vectors.
-std::string Chooser::split_lanes(int s, const std::string& loop, int64_t vectors) {
+std::string DefaultScheduler::split_lanes(int s, const std::string& loop, int64_t vectors) {
   int64_t n = trips(*nest(s).find(loop));
   if (n > vectors * limits_.lanes || !nest(s).find(loop)->extent.is_constant())
     return split(s, loop, vectors * limits_.lanes).second;
@@ -124,13 +124,13 @@ std::string Chooser::split_lanes(int s, const std::string& loop, int64_t vectors
   return power == n ? loop : split(s, loop, power).second;
 }
 
-bool Chooser::transcendental(const Formula& f) {
+bool DefaultScheduler::transcendental(const Formula& f) {
   return f.kind == FormulaKind::op && f.user_op.empty() && row(f.op).ulp > 0.5;
 }
 
 /// The steps of a transcendental function wait for each other, longer than the processor looks ahead: a map, or a fold along the lanes that shares nothing with
 /// other rows, takes its steps for several vectors at once.
-int64_t Chooser::vectors_at_once(int s, const std::string& loop, const std::vector<std::string>& common) {
+int64_t DefaultScheduler::vectors_at_once(int s, const std::string& loop, const std::vector<std::string>& common) {
   const StageLoop& l = *nest(s).find(loop);
   if (stage(s).scan_axis >= 0 || limits_.vector_registers < 32 || !l.extent.is_constant() ||
       (has_fold(stage(s)) && (!loop_reduces(s, l) || !rows_of(s, loop, common).empty())))
@@ -152,9 +152,9 @@ int64_t Chooser::vectors_at_once(int s, const std::string& loop, const std::vect
   return ask(s, "vectors", usual, {1, 2, 4});
 }
 
-/// Results that few parts are dealt out to in turn (images of which each holds every other column): all parts are read along their rows, and exchanged in
+/// Results that few parts are distributed to in turn (images of which each holds every other column): all parts are read along their rows, and exchanged in
 /// registers.
-bool Chooser::dealt(int s, const std::vector<std::string>& common) {
+bool DefaultScheduler::dealt(int s, const std::vector<std::string>& common) {
   constexpr int64_t most_parts = 8; // an odd number of them is exchanged in steps that grow with its square
   const Stage& st = stage(s);
   if (!common.empty() || has_fold(st) || st.scan_axis >= 0 || !st.ordered.empty()) return false;
@@ -209,7 +209,7 @@ bool Chooser::dealt(int s, const std::vector<std::string>& common) {
 }
 
 /// Few rows that are written beside each other: as many vectors are read along the rows, and exchanged in registers.
-bool Chooser::few_rows_turned(int s, const std::vector<std::string>& common) {
+bool DefaultScheduler::few_rows_turned(int s, const std::vector<std::string>& common) {
   if (!common.empty() || has_fold(stage(s)) || stage(s).scan_axis >= 0 || !stage(s).ordered.empty())
     return false;
   std::string written, read;
@@ -245,7 +245,7 @@ bool Chooser::few_rows_turned(int s, const std::vector<std::string>& common) {
 
 /// Reads that run along another axis than the writes: tiles of both, so that what is fetched of either side is used before it leaves the first cache.
 /// A tile goes through a buffer, where its lines do not fall into few sets of that cache. True where it chose all loops of the stage.
-bool Chooser::turned(int s, const std::vector<std::string>& common) {
+bool DefaultScheduler::turned(int s, const std::vector<std::string>& common) {
   const int64_t edge = limits_.lanes;
   if (!common.empty() || has_fold(stage(s)) || stage(s).scan_axis >= 0 || !stage(s).ordered.empty() ||
       nests_.cone.stages.size() > 1)
@@ -333,7 +333,7 @@ bool Chooser::turned(int s, const std::vector<std::string>& common) {
 }
 
 /// Each step of a scan waits for the one before: several rows step by step together are as many chains.
-void Chooser::scan_rows(int s, const std::vector<std::string>& common, Tile& tile) {
+void DefaultScheduler::scan_rows(int s, const std::vector<std::string>& common, Tile& tile) {
   std::string row;
   for (auto& l : nest(s).loops)
     if (l.symbol.is_symbol() && !loop_reduces(s, l) && trips(l) >= 4 * std::max(1, limits_.threads) &&
@@ -343,18 +343,18 @@ void Chooser::scan_rows(int s, const std::vector<std::string>& common, Tile& til
   if (rows > 1) tile.unrolled.push_back(split(s, row, rows).second);
 }
 
-void Chooser::loops(int s, const std::vector<std::string>& common) {
+void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
   std::string name = stage(s).name;
   bool folds = has_fold(stage(s)) || stage(s).scan_axis >= 0;
   split_blocks(s, common);
-  if (common.empty() || stage(s).pieces > 0) merge_neighbours(s, common);
+  if (common.empty() || stage(s).segment_group > 0) merge_neighbours(s, common);
   std::optional<std::string> lanes = vector_loop(s, common);
   Tile tile;
   int64_t vectors = 1; // at once
   if (!lanes && (dealt(s, common) || few_rows_turned(s, common) || turned(s, common))) return;
   if (lanes) {
     const StageLoop* l = nest(s).find(*lanes);
-    // A long run of memory is dealt out in pieces of some kilobytes.
+    // A long run of memory is distributed in pieces of some kilobytes.
     if (!folds && nest(s).loops.size() == 1 && trips(*l) > 4096)
       lanes = split(s, *lanes, ask(s, "piece", 64, {16, 256, 1024}) * limits_.lanes).second;
     vectors = vectors_at_once(s, *lanes, common);

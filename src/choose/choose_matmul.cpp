@@ -36,7 +36,7 @@ double block_cost(int64_t rows, int64_t columns, int64_t lanes, int64_t tile_row
           double(r) * body_cost(tile_rows, last, streamed, saved) + body_cost(odd_r, last, streamed, saved));
 }
 
-/// How much of the workers' time is work where `trips` equal trips are dealt out.
+/// How much of the workers' time is work where `trips` equal trips are distributed.
 double balance(int64_t trips, int64_t workers) {
   return double(trips) / double(round_up(std::max<int64_t>(trips, 1), workers));
 }
@@ -44,7 +44,7 @@ double balance(int64_t trips, int64_t workers) {
 } // namespace
 
 /// Of rows x columns results in tiles of both, beside so many vectors.
-double Chooser::tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
+double DefaultScheduler::tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
                           int64_t vectors, bool streamed) {
   const int64_t r = rows / tile_rows, odd_r = rows % tile_rows, c = columns / tile_columns,
                 odd_c = columns % tile_columns;
@@ -55,7 +55,7 @@ double Chooser::tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int6
 }
 
 /// Axes along which a load runs through panels, the last of which is not full: split_blocks leaves them alone.
-void Chooser::split_panels(int s) {
+void DefaultScheduler::split_panels(int s) {
   for (int a : std::vector<int>(stage(s).axes)) {
     const ConeAxis axis = nests_.cone.axes[size_t(a)];
     int64_t columns = 0;
@@ -72,7 +72,7 @@ void Chooser::split_panels(int s) {
 }
 
 /// The two loads that a stage's only sum multiplies, where all else that it does follows the finished sums; else none.
-std::vector<const Formula*> Chooser::factors(int s) const {
+std::vector<const Formula*> DefaultScheduler::factors(int s) const {
   const Stage& st = stage(s);
   if (st.monoid || (!st.domain.is_constant(1) && !framed_.contains(st.name))) return {};
   const Component* fold = nullptr;
@@ -89,7 +89,7 @@ std::vector<const Formula*> Chooser::factors(int s) const {
   return loads.size() == 2 ? loads : std::vector<const Formula*>();
 }
 
-std::optional<Chooser::Product> Chooser::product(int s, const std::vector<std::string>& common) const {
+std::optional<DefaultScheduler::Product> DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
   const Stage& st = stage(s);
   const std::vector<const Formula*> loads = factors(s);
   if (loads.empty()) return {};
@@ -122,8 +122,8 @@ std::optional<Chooser::Product> Chooser::product(int s, const std::vector<std::s
     return !moves(1 - load, l) && moves(load, l) &&
            step_of(nests_.cone, loads[size_t(load)]->value, index[load], l.symbol) == Step::contiguous;
   };
-  // Lanes: one operand lies side by side there, and the other one does not move. Where somebody made panels of it, in a panel, although the
-  // results may not lie side by side, too: then each tile is turned over as it is written.
+  // Lanes: one operand is contiguous there, and the other one does not move. Where somebody made panels of it, in a panel, although the
+  // results may not are contiguous, too: then each tile is reversed as it is written.
   const StageLoop *n = nullptr, *m = nullptr;
   int panel = -1;
   for (const StageLoop* l : kept)
@@ -159,7 +159,7 @@ std::optional<Chooser::Product> Chooser::product(int s, const std::vector<std::s
     p.turned = true;
   }
   if (!n || p.depth.empty()) return {};
-  // Rows: the longest loop along which only the other operand moves, or the one along which the results lie side by side.
+  // Rows: the longest loop along which only the other operand moves, or the one along which the results are contiguous.
   for (const StageLoop* l : kept) {
     if (l == n || !moves(1 - panel, *l) || moves(panel, *l)) continue;
     const auto rank = [&](const StageLoop* x) {
@@ -201,12 +201,12 @@ std::optional<Chooser::Product> Chooser::product(int s, const std::vector<std::s
 }
 
 /// The accumulators, the vectors of one step, one broadcast (one of each row and four to spare, where they are fetched ahead of their use).
-bool Chooser::tile_fits(int64_t rows, int64_t vectors) const {
+bool DefaultScheduler::tile_fits(int64_t rows, int64_t vectors) const {
   return (rows + 1) * vectors + (limits_.memory_operands ? 1 : rows + 4) <= limits_.vector_registers;
 }
 
 /// The rows and vectors of a register tile that suit a block of so many best.
-std::pair<int64_t, int64_t> Chooser::register_tile(int s, int64_t rows, int64_t columns, double parts_cost,
+std::pair<int64_t, int64_t> DefaultScheduler::register_tile(int s, int64_t rows, int64_t columns, double parts_cost,
                                                    bool streamed) {
   const bool wide = limits_.vector_registers >= 32;
   const std::vector<int64_t> sizes{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14};
@@ -229,7 +229,7 @@ std::pair<int64_t, int64_t> Chooser::register_tile(int s, int64_t rows, int64_t 
 }
 
 /// What the stage reads of the kernel's inputs in its sums and maps.
-std::vector<int> Chooser::inputs_of(int s) const {
+std::vector<int> DefaultScheduler::inputs_of(int s) const {
   std::vector<int> values;
   for (const Component& c : stage(s).components)
     visit(c.body, [&](const Formula& f) {
@@ -241,7 +241,7 @@ std::vector<int> Chooser::inputs_of(int s) const {
 }
 
 /// The elements of a value that a later trip of the first loop touches, asked for in the second one: so many trips ahead, 0 for not at all.
-void Chooser::ask_ahead(int s, int value, const std::vector<std::string>& loops, int64_t usual,
+void DefaultScheduler::ask_ahead(int s, int value, const std::vector<std::string>& loops, int64_t usual,
                         std::vector<int64_t> options) {
   const std::string& name = nests_.cone.values[size_t(value)].name;
   const int64_t trips = ask(s, ("ahead." + name).c_str(), usual, std::move(options));
@@ -252,7 +252,7 @@ void Chooser::ask_ahead(int s, int value, const std::vector<std::string>& loops,
 }
 
 /// Operands that lie in memory batch by batch are asked for some batches ahead: the runs are too short for the processor's own guess.
-int64_t Chooser::batches_ahead(int s, const std::vector<int>& values, const std::string& batch,
+int64_t DefaultScheduler::batches_ahead(int s, const std::vector<int>& values, const std::string& batch,
                                const std::string& inner) {
   int64_t once = 0, all = 0;
   for (int value : values) {
@@ -272,7 +272,7 @@ int64_t Chooser::batches_ahead(int s, const std::vector<int>& values, const std:
 /// The same where several stages share the batches: each operand by the stage that reads most of it, of several the last one, where fewer steps do so. What is put
 /// together in words comes while they are multiplied: for the copy alone, which takes no time, it would be too much at once. Columns apart are asked for as
 /// well: the vectors before them do not begin in all their lines.
-void Chooser::next_batches(const std::string& batch) {
+void DefaultScheduler::next_batches(const std::string& batch) {
   std::map<int, std::pair<int64_t, int>> reads; // by value: bytes, stage
   for (int s = 0; s < int(nests_.cone.stages.size()); s++)
     for (int value : inputs_of(s))
@@ -290,7 +290,7 @@ void Chooser::next_batches(const std::string& batch) {
 }
 
 /// An operand that comes from beyond the first cache is asked for one tile ahead.
-void Chooser::tiles_ahead(int s, int value, const std::string& tiles, const std::string& inner) {
+void DefaultScheduler::tiles_ahead(int s, int value, const std::string& tiles, const std::string& inner) {
   const ConeValue& v = nests_.cone.values[size_t(value)];
   const StageLoop* loop = nest(s).find(tiles);
   if (v.role != ValueRole::input || !loop->symbol.is_symbol() || trips(*loop) < 2 ||
@@ -307,7 +307,7 @@ void Chooser::tiles_ahead(int s, int value, const std::string& tiles, const std:
 /// Panels that pass by once, from memory, are asked for two pages ahead where multiplying them takes as long as bringing them, which all workers share. (Further
 /// ahead, they and rows that lie whole pages apart push each other out of the first cache; where multiplying takes less, and within a page, these requests and
 /// the processor's own guesses are in each other's way.)
-void Chooser::panels_ahead(int s, const Product& p, const std::string& panels, const std::string& depth) {
+void DefaultScheduler::panels_ahead(int s, const Product& p, const std::string& panels, const std::string& depth) {
   constexpr int64_t distance = 8 << 10, uses = 8; // bytes; of four bytes, for each worker
   const ConeValue& v = nests_.cone.values[size_t(p.value)];
   const int64_t step = p.columns * bits(v.dtype) / 8;
@@ -319,7 +319,7 @@ void Chooser::panels_ahead(int s, const Product& p, const std::string& panels, c
 }
 
 /// The results of the next tile are asked for while this one is summed up: sums that go on from there wait for them, and so do the stores.
-void Chooser::results_ahead(int s, const std::string& tiles) {
+void DefaultScheduler::results_ahead(int s, const std::string& tiles) {
   const StageLoop* loop = nest(s).find(tiles);
   if (!loop->symbol.is_symbol() || trips(*loop) < 2) return;
   for (auto& c : stage(s).components) {
@@ -328,13 +328,13 @@ void Chooser::results_ahead(int s, const std::string& tiles) {
   }
 }
 
-bool Chooser::of_small(const Product& p) {
+bool DefaultScheduler::of_small(const Product& p) {
   return p.rows * p.columns <= 64 * 64 && p.deep <= 128 && p.panels.empty() && !p.across && !p.turned;
 }
 
 /// Of small products in batches, the columns that would leave most of a vector empty are summed with lanes along the sum, from a copy of them that
 /// lies along it.
-void Chooser::columns_apart() {
+void DefaultScheduler::columns_apart() {
   if (nests_.cone.stages.size() != 1 || factors(0).empty() || !stage(0).domain.is_constant(1)) return;
   const std::optional<Product> p = product(0, {});
   if (!p || !of_small(*p) || p->outer.empty() || p->depth.size() != 1 || p->rows < 4) return;
@@ -358,7 +358,7 @@ void Chooser::columns_apart() {
   if (!decisions_.ask_whether(name + ".columns_apart", true)) return;
   const Nests before = nests_;
   const size_t directives = schedule_.directives.size();
-  if (!try_add(DirectiveKind::cut, {name, columns}, {whole})) return;
+  if (!try_add(DirectiveKind::split_at, {name, columns}, {whole})) return;
   const std::string first = stage(0).name, rest = stage(1).name;
   if (!try_add(DirectiveKind::operand, {rest, rows, nests_.free_name(rest + ".columns")})) {
     nests_ = before;
@@ -370,7 +370,7 @@ void Chooser::columns_apart() {
 }
 
 /// The sums of columns apart: some rows at once, each in a chain of its own.
-bool Chooser::columns_apart_tile(int s, const std::vector<std::string>& common) {
+bool DefaultScheduler::columns_apart_tile(int s, const std::vector<std::string>& common) {
   if (apart_.empty() || common.empty() || s != 2) return false;
   const std::string name = stage(s).name;
   std::vector<std::string> columns;
@@ -396,7 +396,7 @@ bool Chooser::columns_apart_tile(int s, const std::vector<std::string>& common) 
 }
 
 /// Both sides static and not too small: cache blocks, packed panels, a register tile.
-bool Chooser::matmul(int s, const std::vector<std::string>& common) {
+bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   std::optional<Product> p = product(s, common);
   const int64_t lanes = limits_.lanes, threads = common.empty() ? limits_.threads : 1;
   if (!p || p->rows < 4 || p->columns < lanes || p->deep < 8 || !stage(s).domain.is_constant(1)) return false;
@@ -444,7 +444,7 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
     if (const int64_t t = trips(*nest(s).find(o)); threads > 1 && t > 1 && balance(t, threads) > 0.97 &&
                                                    (dealt.empty() || t > trips(*nest(s).find(dealt))))
       dealt = o;
-  // What the second cache holds, and what few rows use, is read in place, asked for ahead; else the panels pay for the copy.
+  // What the second cache holds, and what few rows use, is read in place, prefetched; else the panels pay for the copy.
   // (Rows of whole pages fall into few sets of the caches.)
   const int64_t few_rows = p->columns * 4 % 4096 == 0 ? 256 : 512;
   const bool pack = in_words || p->turned ||
@@ -593,7 +593,7 @@ bool Chooser::matmul(int s, const std::vector<std::string>& common) {
   if (small && p->depth.size() == 1 && common.empty())
     batches_ahead(s, inputs_of(s), p->outer.back(), inner_depth.back());
   if (!small && common.empty() && inner_depth.size() == 1 && !p->across) {
-    // The next rows, and the next columns where no copy brings them. (Not where rows lie side by side: each step of the sum would ask for another line.)
+    // The next rows, and the next columns where no copy brings them. (Not where rows are contiguous: each step of the sum would ask for another line.)
     tiles_ahead(s, p->other, mt, inner_depth.back());
     // (Beside panels made before nothing is gained, and convolutions lose up to a tenth.)
     if (p->panels.empty() ? p->deep >= 128 : depth < p->deep) results_ahead(s, mt);

@@ -13,7 +13,7 @@ int64_t pieces_of(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
 } // namespace
 
 /// x[m, k] * w[n, k] summed over k, with lanes to come along n: nothing where the stage is something else.
-std::optional<Chooser::RowProduct> Chooser::row_product(int s) const {
+std::optional<DefaultScheduler::RowProduct> DefaultScheduler::row_product(int s) const {
   const Stage& st = stage(s);
   if (st.monoid || !st.domain.is_constant(1) || st.scan_axis >= 0 || !st.ordered.empty() ||
       st.components.size() != 1 || !holes_of(nests_.cone, st).empty())
@@ -70,7 +70,7 @@ std::optional<Chooser::RowProduct> Chooser::row_product(int s) const {
 
 /// Weights that are turned for many rows: the whole cone is products with one set of rows and columns and one map on their results, or one product.
 /// `fewest`: rows from which on it is worth it, of the axis that is returned.
-std::optional<std::string> Chooser::row_panels(int64_t fewest) {
+std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
   std::vector<RowProduct> products;
   const int stages = int(nests_.cone.stages.size());
   int map = -1;
@@ -228,7 +228,7 @@ std::optional<std::string> Chooser::row_panels(int64_t fewest) {
   return mname;
 }
 
-std::optional<Chooser::ForRows> Chooser::many_rows(int64_t fewest) {
+std::optional<DefaultScheduler::ForRows> DefaultScheduler::many_rows(int64_t fewest) {
   auto axis = row_panels(fewest);
   if (!axis) return {};
   return ForRows{std::move(schedule_), std::move(*axis)};

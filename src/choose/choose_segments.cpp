@@ -6,8 +6,8 @@
 namespace luminal::kernel {
 
 /// Along the lanes a cut takes selects, masks and gathers out of the loops; along another axis it spares the parts of a choice that is not taken.
-bool Chooser::worth_pieces(int s, const ConeAxis& axis, bool conditions_only) const {
-  const std::vector<int64_t> ends = piece_ends(stage(s), axis, conditions_only);
+bool DefaultScheduler::worth_pieces(int s, const ConeAxis& axis, bool conditions_only) const {
+  const std::vector<int64_t> ends = segment_ends(stage(s), axis, conditions_only);
   int64_t largest = 0, begin = 0;
   for (int64_t end : ends) largest = std::max(largest, end - begin), begin = end;
   if (!conditions_only) return largest >= 2 * limits_.lanes;
@@ -20,13 +20,13 @@ bool Chooser::worth_pieces(int s, const ConeAxis& axis, bool conditions_only) co
 }
 
 /// Elements that share much of what they are computed from (the results of a butterfly) are made together, and what they share once.
-bool Chooser::one_body(int s, const ConeAxis& axis) {
+bool DefaultScheduler::one_body(int s, const ConeAxis& axis) {
   constexpr int64_t most_parts = 32;
   constexpr double fewest_shared = 1.5; // operations of the parts one by one, for each of all parts together
   if (!axis.extent.is_constant() || axis.extent.value() > most_parts) return false;
   const std::string name = stage(s).name;
   const Nests before = nests_;
-  if (!try_add(DirectiveKind::pieces, {name, axis.name}, {2})) return false;
+  if (!try_add(DirectiveKind::segments, {name, axis.name}, {2})) return false;
   std::set<const Formula*> nodes;
   double apart = 0, together = 0;
   for (const Component& c : stage(s).components)
@@ -43,7 +43,7 @@ bool Chooser::one_body(int s, const ConeAxis& axis) {
   return false;
 }
 
-void Chooser::cut_into_pieces() {
+void DefaultScheduler::cut_into_pieces() {
   if (nests_.cone.stages.size() != 1 || stage(0).components.empty()) return;
   // From the outermost axis on; what lies inside of a cut that has loops around it stays whole, so that all pieces share those.
   const std::vector<int> axes = stage(0).axes;
@@ -65,7 +65,7 @@ void Chooser::cut_into_pieces() {
       if (first && !lanes && one_body(int(s), axis)) continue;
       if (!decisions_.ask_whether(name + "." + axis.name + ".pieces", true)) continue;
       const size_t before = nests_.cone.stages.size();
-      if (!try_add(DirectiveKind::pieces, {name, axis.name},
+      if (!try_add(DirectiveKind::segments, {name, axis.name},
                    lanes ? std::vector<int64_t>{} : std::vector<int64_t>{1}))
         continue;
       const size_t made = nests_.cone.stages.size() - before + 1;

@@ -1,4 +1,4 @@
-// choose/choose_tiles.cpp -- the default register tile of a fold: which rows stand beside each other, what passes by them, what is asked for ahead.
+// choose/choose_tiles.cpp -- the default register tile of a fold: which rows are interleaved, what passes by them, what is prefetched.
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 namespace luminal::kernel {
 
-/// Kept loops along which one load of a fold's body moves and another one does not, though it moves along the reduction: it is used again.
-std::vector<Chooser::Row> Chooser::rows_of(int s, const std::string& lanes,
+/// Kept loops along which one load of a fold's body moves and another one does not, though it varies with the reduction: it is used again.
+std::vector<DefaultScheduler::Row> DefaultScheduler::rows_of(int s, const std::string& lanes,
                                            const std::vector<std::string>& common) const {
   constexpr int64_t most = int64_t{1} << 40;
   std::vector<Row> rows;
@@ -64,7 +64,7 @@ std::vector<Chooser::Row> Chooser::rows_of(int s, const std::string& lanes,
 
 /// Lanes along the reduction: groups of rows of both operands, each sum in a chain of its own. The chains do not depend on how many rows there
 /// are, so a row has the same bits whatever stands beside it.
-void Chooser::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, int64_t budget, Tile& tile) {
+void DefaultScheduler::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, int64_t budget, Tile& tile) {
   // Many known rows (weights) first.
   std::ranges::stable_sort(
       rows, [](auto& a, auto& b) { return std::pair(a.constant, a.trips) > std::pair(b.constant, b.trips); });
@@ -155,7 +155,7 @@ void Chooser::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, i
 
 /// Lanes along rows of a weight that stand beside each other: every vector of it is brought and unpacked once for as many rows of the other operand as
 /// fit, and those come from a cache.
-void Chooser::weight_tile(int s, const Row* other, const Row& vectors, int64_t budget, Tile& tile) {
+void DefaultScheduler::weight_tile(int s, const Row* other, const Row& vectors, int64_t budget, Tile& tile) {
   const Row row = other ? *other : Row{{}, 1, true};
   // Where nothing is unpacked, each vector is multiplied as it is read, and a square tile has the fewest loads.
   const bool unpacks = std::ranges::any_of(stage(s).components, [](auto& c) {
@@ -224,7 +224,7 @@ void Chooser::weight_tile(int s, const Row* other, const Row& vectors, int64_t b
 
 /// Where the vectors of one tile (`bytes` along the whole sum) would fill the second cache, rows by the dozen go through a piece of them after the other.
 /// Then the weights come from memory once, and the results stay in the first cache meanwhile. The order of the sum is the same.
-bool Chooser::sum_in_pieces(int s, int64_t bytes, Tile& tile) {
+bool DefaultScheduler::sum_in_pieces(int s, int64_t bytes, Tile& tile) {
   const Stage& st = stage(s);
   if (bytes <= limits_.l2 / 8 || std::ranges::any_of(st.components, [](auto& c) { return c.after; }))
     return false;
@@ -243,7 +243,7 @@ bool Chooser::sum_in_pieces(int s, int64_t bytes, Tile& tile) {
 }
 
 /// Does one array hold several fields of blocks (codes and scales), through which the sum goes along different loops?
-bool Chooser::reads_fields(int s) const {
+bool DefaultScheduler::reads_fields(int s) const {
   std::map<int, std::set<std::vector<bool>>> ways; // by value: which summed loops move a load
   visit_stage(stage(s), [&](const Formula& f) {
     if (f.kind != FormulaKind::load || nests_.cone.values[size_t(f.value)].role != ValueRole::input) return;
@@ -259,7 +259,7 @@ bool Chooser::reads_fields(int s) const {
 
 /// What comes from memory along the lanes is asked for two kilobytes ahead: far enough for rows that are multiplied slowly; further ahead, the
 /// processor's own guesses and these requests are two streams in each other's way.
-void Chooser::stream_ahead(int s, const std::string& lanes, const std::vector<std::string>& reduced,
+void DefaultScheduler::stream_ahead(int s, const std::string& lanes, const std::vector<std::string>& reduced,
                            bool row) {
   const Expr lane = nest(s).find(lanes)->symbol;
   struct Use {
@@ -313,7 +313,7 @@ void Chooser::stream_ahead(int s, const std::string& lanes, const std::vector<st
 
 /// Windows with steps of several that come from memory, in loads that overlap in every line: too many requests for the processor to see the rows. Those of
 /// later tiles are asked for.
-void Chooser::windows_ahead(int s, const std::string& lanes, const std::string& tiles,
+void DefaultScheduler::windows_ahead(int s, const std::string& lanes, const std::string& tiles,
                             const std::string& inner) {
   if (!reads_windows(s)) return;
   const Expr lane = nest(s).find(lanes)->symbol, tile = nest(s).find(tiles)->symbol,
@@ -337,8 +337,8 @@ void Chooser::windows_ahead(int s, const std::string& lanes, const std::string& 
   for (int value : values) ask_ahead(s, value, {tiles, inner}, 4, {0, 2, 8});
 }
 
-/// Does a fold read places that move along kept and summed axes at once?
-bool Chooser::reads_windows(int s) const {
+/// Does a fold read places that vary with kept and summed axes at once?
+bool DefaultScheduler::reads_windows(int s) const {
   const std::vector<int> reduced = reduced_axes(stage(s));
   bool windows = false;
   for (auto& c : stage(s).components) {
@@ -357,9 +357,9 @@ bool Chooser::reads_windows(int s) const {
   return windows;
 }
 
-/// The sum goes to and fro between parts of the weight, two kilobytes of each at a time: while it is at one, the processor's prefetcher brings the next lines
+/// The sum goes forward and backward by turns between parts of the weight, two kilobytes of each at a time: while it is at one, the processor's prefetcher brings the next lines
 /// of the others. (1.1 to 1.2 x a single stream; rows beside each other are half as fast.)
-void Chooser::to_and_fro(int s, const Tile& tile, std::vector<std::string>& kept,
+void DefaultScheduler::to_and_fro(int s, const Tile& tile, std::vector<std::string>& kept,
                          std::vector<std::string>& reduced) {
   constexpr int64_t most = 2560; // bytes of a piece
   std::erase(kept, tile.far);
@@ -387,14 +387,14 @@ void Chooser::to_and_fro(int s, const Tile& tile, std::vector<std::string>& kept
   reduced.insert(reduced.begin(), tile.far);
 }
 
-Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common) {
+DefaultScheduler::Tile DefaultScheduler::choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common) {
   Tile tile;
   if (stage(s).monoid || stage(s).scan_axis >= 0) return tile;
   bool across = loop_reduces(s, *nest(s).find(lanes));
   int folds = 0;
   for (auto& c : stage(s).components) folds += c.kind == ComponentKind::fold;
   std::vector<Row> rows = rows_of(s, lanes, common);
-  // The outer part of the lanes' own loop is no row: it is the other side of the tile.
+  // The outer part of the lanes' own loop is not a row: it is the other side of the tile.
   int64_t budget = std::max<int64_t>(1, limits_.vector_registers / 2 / folds); // accumulators
   if (across) {
     dot_tile(s, lanes, std::move(rows), budget, tile);
@@ -459,7 +459,7 @@ Chooser::Tile Chooser::choose_tile(int s, const std::string& lanes, const std::v
   if (has_beside) {
     const int64_t most = std::min(trips(*nest(s).find(beside)), std::max<int64_t>(budget, 1)),
                   each = rows.empty() ? std::max<int64_t>(trips(*nest(s).find(beside)) / limits_.threads, 1)
-                                      : most; // where there is nothing else to deal out to workers
+                                      : most; // where there is nothing else to distribute to workers
     unroll(beside, ask(s, "vectors", std::min({usual_vectors, most, each}), up_to(most)));
   }
   return tile;

@@ -7,7 +7,7 @@ namespace luminal::kernel {
 
 /// Lanes go along one operand's kept axis: panels of it are turned as they are copied, for the whole sum. The other operand is read where it lies, or where
 /// frame() copied it: windows of it overlap, and the rows of a register tile are those of a window first.
-bool Chooser::turned_panels(int s, const std::vector<std::string>& common) {
+bool DefaultScheduler::turned_panels(int s, const std::vector<std::string>& common) {
   const Stage& st = stage(s);
   const std::vector<const Formula*> loads = factors(s);
   if (loads.empty() || !common.empty()) return false;
@@ -49,7 +49,7 @@ bool Chooser::turned_panels(int s, const std::vector<std::string>& common) {
              step_of(nests_.cone, c.out, over_loops(nest(s), c.index), l.symbol) == Step::contiguous;
     });
   };
-  // The panels' operand has one kept axis, along which the results lie side by side, if there is a choice; its rows run along a summed one.
+  // The panels' operand has one kept axis, along which the results are contiguous, if there is a choice; its rows run along a summed one.
   int panel = -1;
   for (int load : {0, 1}) {
     if (kept[load].size() != 1 || kept[1 - load].empty()) continue;

@@ -97,7 +97,7 @@ bool takes_frame(const Cone& cone, const WindowedProduct& p) {
   if (!may_frame(p)) return false;
   try {
     Nests nests(cone);
-    kernel::frame(nests, cone.values[size_t(p.x->value)].name, nests.free_name("frame"));
+    kernel::padded_copy(nests, cone.values[size_t(p.x->value)].name, nests.free_name("frame"));
   } catch (const ScheduleFailure&) {
     return false;
   }
@@ -138,7 +138,7 @@ WindowWays window_ways(const WindowedProduct& p, const MachineLimits& limits) {
 }
 
 /// The copies of all images at once where they are smaller than the other operand: that comes from memory once then, not once for each of them.
-bool Chooser::images_inside(int s, const WindowedProduct& p, int64_t bytes) {
+bool DefaultScheduler::images_inside(int s, const WindowedProduct& p, int64_t bytes) {
   const int64_t other = p.uses * p.depth * 4;
   return bytes < other && other > limits_.l2 / 2 &&
          ask(s, "images_inside", share_of(p.uses, 4 * limits_.lanes * limits_.threads) > 0.95, {0, 1});
@@ -146,7 +146,7 @@ bool Chooser::images_inside(int s, const WindowedProduct& p, int64_t bytes) {
 
 /// The operand is copied once with the zeros around it, and windows are shifted views of that: no condition is left in the loops, and nothing is
 /// copied as often as windows overlap. Rows that are read in steps of several are taken apart, so that lanes read side by side.
-bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
+bool DefaultScheduler::frame(int s, const WindowedProduct& p, bool across) {
   if (!may_frame(p)) return false;
   const WindowWays ways = window_ways(p, limits_);
   if (!ask(s, "frame", across || ways.framed > ways.copied, {0, 1})) return false;
@@ -168,7 +168,7 @@ bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
   const auto step = coefficient_of(p.x->index[along], run);
   const int64_t apart = !across && step && step->is_constant() ? step->value() : 1;
   const Nests before = nests_;
-  if (!try_add(DirectiveKind::frame, {value, copy})) return false;
+  if (!try_add(DirectiveKind::padded_copy, {value, copy})) return false;
   const int64_t bytes = bytes_of(nests_.cone.values.back());
   if (across && by_image && images_inside(s, p, bytes)) shared.clear();
   if (across && p.batches.size() + 1 < p.kept.size()) {
@@ -194,12 +194,12 @@ bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
     if (const int64_t rows = ask(s, "frame_rows", usual, options); rows < all) {
       nests_ = before;
       schedule_.directives.pop_back();
-      if (try_add(DirectiveKind::frame, {value, copy, row}, {rows})) {
+      if (try_add(DirectiveKind::padded_copy, {value, copy, row}, {rows})) {
         const std::string block = nests_.cone.axes[size_t(nests_.cone.values.back().axes[0])].name;
         shared = images;
         shared.insert(by_image ? shared.end() : shared.begin(), block);
       } else
-        add(DirectiveKind::frame, {value, copy});
+        add(DirectiveKind::padded_copy, {value, copy});
     }
   }
   const ConeValue made = nests_.cone.values.back();
@@ -232,7 +232,7 @@ bool Chooser::frame(int s, const WindowedProduct& p, bool across) {
 
 /// Do the other operand's rows run along the sum, and what is read through windows or in steps of several along nothing long that is kept? (The gradient of a
 /// convolution's weights.)
-bool Chooser::sums_rows(const WindowedProduct& p) const {
+bool DefaultScheduler::sums_rows(const WindowedProduct& p) const {
   const auto step = [&](const Formula& f, int a) {
     return step_of(nests_.cone, f.value, f.index, nests_.cone.axes[size_t(a)].symbol);
   };
@@ -246,11 +246,11 @@ bool Chooser::sums_rows(const WindowedProduct& p) const {
 }
 
 /// Before the product: the windows' operand with the zeros around it, or only those of its elements that are read.
-void Chooser::whole_copy(const WindowedProduct& p) {
+void DefaultScheduler::whole_copy(const WindowedProduct& p) {
   if (p.window && p.x->guard.is_constant(1)) return;
   const std::string value = nests_.cone.values[size_t(p.x->value)].name,
                     copy = nests_.free_name(value + (p.window ? ".frame" : ".read"));
-  if (!(p.window ? try_add(DirectiveKind::frame, {value, copy})
+  if (!(p.window ? try_add(DirectiveKind::padded_copy, {value, copy})
                  : try_add(DirectiveKind::materialize, {p.origin, copy})))
     return;
   std::vector<std::string> words{copy, "root"};
@@ -260,7 +260,7 @@ void Chooser::whole_copy(const WindowedProduct& p) {
 }
 
 /// The product of panels with what frame() copied: tiles of neighbours along a row of results, in one row or in two, by one panel.
-bool Chooser::framed(int s, const std::vector<std::string>& common) {
+bool DefaultScheduler::framed(int s, const std::vector<std::string>& common) {
   const std::optional<Product> p = product(s, common);
   if (!p || !p->outer.empty()) return false;
   const std::string name = stage(s).name;
@@ -382,7 +382,7 @@ bool Chooser::framed(int s, const std::vector<std::string>& common) {
 
 /// A fold for whose lanes one operand lies in another order than the results (images with their channels last, groups of them): that is copied in the order of
 /// the results first, with the zeros around it.
-bool Chooser::lanes_by_copy(int s) {
+bool DefaultScheduler::lanes_by_copy(int s) {
   constexpr int64_t fewest_uses = 2; // of what is copied
   const Stage& st = stage(s);
   if (st.monoid || st.scan_axis >= 0 || !has_fold(st) || !st.ordered.empty() ||
@@ -419,7 +419,7 @@ bool Chooser::lanes_by_copy(int s) {
   if (points < fewest_uses * bytes_of(nests_.cone.values[size_t(value)]) * 8 /
                    std::max(1, bits(nests_.cone.values[size_t(value)].dtype)) ||
       !ask(s, "run_copied", 1, {0, 1}) ||
-      !(try_add(DirectiveKind::frame, {name, copy}) || try_add(DirectiveKind::stage, {name, copy})))
+      !(try_add(DirectiveKind::padded_copy, {name, copy}) || try_add(DirectiveKind::stage, {name, copy})))
     return false;
   const ConeValue& made = nests_.cone.values.back();
   std::vector<std::string> words{copy, "root"};
@@ -440,7 +440,7 @@ bool Chooser::lanes_by_copy(int s) {
 
 /// The operand of a product that is read through a window, shifted, spread or filled up at its ends, is copied in the order in which the
 /// product reads it (im2col), where that makes long runs of lanes out of short ones.
-void Chooser::windows() {
+void DefaultScheduler::windows() {
   for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
     const auto p = windowed_product(nests_.cone, stage(int(s)));
     if (!p || p->uses < 2) continue;
@@ -453,7 +453,7 @@ void Chooser::windows() {
       }
     }
     const bool few = p->uses < 16;                              // too few to pay for copies of windows
-    if (!few && ambition_ == Ambition::full && sums_rows(*p)) { // for turned_panels()
+    if (!few && fallback_ == Fallback::full && sums_rows(*p)) { // for turned_panels()
       const size_t before = nests_.cone.stages.size();
       whole_copy(*p);
       s += nests_.cone.stages.size() - before;
@@ -500,7 +500,7 @@ void Chooser::windows() {
     const bool row_apart = across && !row.empty() && p->uses * p->depth * 4 <= limits_.l2 * 5 / 8 &&
                            p->depth * p->run * 4 <= limits_.l2 / 4 &&
                            (by_image || share_of(p->rows, limits_.threads) > 0.95);
-    // Summed axes outside of what lies side by side in the result.
+    // Summed axes outside of what is contiguous in the result.
     words.insert(words.end(), images.begin(), images.end());
     const bool split_rows = !across && !row.empty() && blocks.rows > 0 && blocks.rows < p->rows;
     if (row_apart) words.push_back(row);

@@ -1,6 +1,6 @@
 // choose/default_schedule.cpp -- a good first schedule from the axes of a cone alone.
 //
-// Axes are classified from the index maps: lanes go where neighbouring elements lie side by side; a loop along which a load of the body does not move is a row of a
+// Axes are classified from the index maps: lanes go where neighbouring elements are contiguous; a loop along which a load of the body does not move is a row of a
 // register tile, because that load is used again; stages whose results are small share the loops that all of them keep.
 #include "choose/default_schedule.h"
 #include "base/check.h"
@@ -14,7 +14,7 @@ namespace luminal::kernel {
 
 // ---- trying directives ----
 
-bool Chooser::try_add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers) {
+bool DefaultScheduler::try_add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers) {
   Directive d{kind, std::move(words), std::move(numbers)};
   Nests before = nests_;
   try {
@@ -27,13 +27,13 @@ bool Chooser::try_add(DirectiveKind kind, std::vector<std::string> words, std::v
   return true;
 }
 
-void Chooser::add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers) {
+void DefaultScheduler::add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers) {
   Directive d{kind, std::move(words), std::move(numbers)};
   apply(nests_, d);
   schedule_.directives.push_back(std::move(d));
 }
 
-std::pair<std::string, std::string> Chooser::split(int s, const std::string& loop, int64_t factor) {
+std::pair<std::string, std::string> DefaultScheduler::split(int s, const std::string& loop, int64_t factor) {
   // Loops of one axis get the same names in all stages, so that stages can share them.
   std::string o = loop + ".o", i = loop + ".i";
   auto taken = [&](const std::string& name) {
@@ -51,14 +51,14 @@ std::pair<std::string, std::string> Chooser::split(int s, const std::string& loo
   return {o, i};
 }
 
-int64_t Chooser::trips(const StageLoop& l) const {
+int64_t DefaultScheduler::trips(const StageLoop& l) const {
   if (l.extent.is_constant()) return l.extent.value();
   if (l.name == few_axis_) return few_;
   int64_t high = l.extent.range().high;
   return high == unbounded_high ? int64_t{1} << 20 : std::min<int64_t>(high, int64_t{1} << 20);
 }
 
-bool Chooser::loop_reduces(int s, const StageLoop& l) const {
+bool DefaultScheduler::loop_reduces(int s, const StageLoop& l) const {
   for (int a : reduced_axes(stage(s)))
     if (depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, l)) return true;
   return false;
@@ -66,7 +66,7 @@ bool Chooser::loop_reduces(int s, const StageLoop& l) const {
 
 // ---- stages ----
 
-void Chooser::cascades() {
+void DefaultScheduler::cascades() {
   for (bool again = true; again;) {
     again = false;
     for (auto& s : nests_.cone.stages)
@@ -80,7 +80,7 @@ void Chooser::cascades() {
 
 /// Sums of products of narrow numbers take the machine's dot instructions. What becomes a plain map that way is computed where it is read. An operand
 /// that is used often enough is put together in words before. Without `copies` nothing else moves.
-void Chooser::units(bool copies) {
+void DefaultScheduler::units(bool copies) {
   for (const std::string& unit : limits_.units)
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
       const std::string name = stage(int(s)).name;
@@ -91,7 +91,7 @@ void Chooser::units(bool copies) {
         continue;
       const size_t before = nests_.cone.stages.size();
       if (!try_add(DirectiveKind::unit, {name, unit}) &&
-          !(copies && ambition_ == Ambition::full && copied_words(name, unit)))
+          !(copies && fallback_ == Fallback::full && copied_words(name, unit)))
         continue;
       // A sum that begins from what fills no word: its rows lie at odd places, and words of them are not put into lanes by a copy.
       if (!copies && stage(int(s)).components[0].init) {
@@ -113,7 +113,7 @@ void Chooser::units(bool copies) {
 }
 
 /// Is the stage a copy in words for the next one, the only one?
-bool Chooser::copies_words(int s) const {
+bool DefaultScheduler::copies_words(int s) const {
   if (s + 1 >= int(nests_.cone.stages.size()) || stage(s).components.size() != 1) return false;
   const int value = stage(s).components[0].out;
   if (value < 0 || nests_.readers(value) != std::vector<int>{s + 1}) return false;
@@ -125,7 +125,7 @@ bool Chooser::copies_words(int s) const {
 }
 
 /// The unit with copies of one operand, or of both, where each word of them is read for many results.
-bool Chooser::copied_words(const std::string& name, const std::string& unit) {
+bool DefaultScheduler::copied_words(const std::string& name, const std::string& unit) {
   constexpr int64_t fewest_uses = 32, fewest_of_small = 8; // small: of copies that the first cache holds
   std::vector<std::string> words{name, unit};
   for (const char* side : {".words", ".words2"}) {
@@ -165,7 +165,7 @@ bool Chooser::copied_words(const std::string& name, const std::string& unit) {
   return false;
 }
 
-void Chooser::epilogues() {
+void DefaultScheduler::epilogues() {
   // Folds that one map reads together share a nest, and the map becomes their epilogue.
   for (size_t b = 0; b < nests_.cone.stages.size(); b++) {
     const Stage& map = stage(int(b));
@@ -193,7 +193,7 @@ void Chooser::epilogues() {
 
 /// A map with a transcendental function that several stages read becomes a stage of its own, and runs in the
 /// loops of the first fold over it.
-void Chooser::keep_costly() {
+void DefaultScheduler::keep_costly() {
   struct Use {
     std::string origin;
     std::set<size_t> stages;
@@ -223,7 +223,7 @@ void Chooser::keep_costly() {
 }
 
 /// Axes that all stages keep, and along which nothing large is used again: all stages run inside them.
-std::vector<std::string> Chooser::common_loops() {
+std::vector<std::string> DefaultScheduler::common_loops() {
   // A copy of windows is for all rows of the product.
   if (nests_.cone.stages.size() < 2 || windowed_) return {};
   std::vector<std::string> common;
@@ -244,7 +244,7 @@ std::vector<std::string> Chooser::common_loops() {
         });
     if (all) common.push_back(l.name);
   }
-  // What does not move along a loop is read once for each of its trips.
+  // What does not vary with a loop is read once for each of its trips.
   const auto read_again = [&](const std::string& loop) {
     int64_t again = 0;
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
@@ -288,7 +288,7 @@ std::vector<std::string> Chooser::common_loops() {
 }
 
 /// Where memory runs along the innermost shared loop alone (statistics of columns), the stages share blocks of it, and its lanes are theirs.
-void Chooser::lanes_of_common(std::vector<std::string>& common) {
+void DefaultScheduler::lanes_of_common(std::vector<std::string>& common) {
   if (common.empty()) return;
   const std::string last = common.back();
   if (trips(*nest(0).find(last)) < 2 * limits_.lanes) return;
@@ -309,7 +309,7 @@ void Chooser::lanes_of_common(std::vector<std::string>& common) {
 }
 
 /// What maps write and no cache could hold until its reader comes is written past the caches.
-void Chooser::streams() {
+void DefaultScheduler::streams() {
   for (size_t s = 0; s < nests_.cone.stages.size(); s++)
     for (auto& c : stage(int(s)).components) {
       if (c.kind != ComponentKind::map || c.after || c.out < 0) continue;
@@ -325,7 +325,7 @@ void Chooser::streams() {
 }
 
 /// Bytes of a value that the stage reads in one trip of `loop`, and in all.
-std::pair<int64_t, int64_t> Chooser::bytes_read(int s, int value, const std::string& loop) {
+std::pair<int64_t, int64_t> DefaultScheduler::bytes_read(int s, int value, const std::string& loop) {
   const int64_t most = int64_t{1} << 40;
   int64_t once = 0, all = 0;
   visit_stage(stage(s), [&](const Formula& f) {
@@ -349,7 +349,7 @@ std::pair<int64_t, int64_t> Chooser::bytes_read(int s, int value, const std::str
 }
 
 /// The last of the loops that run step by step.
-std::string Chooser::innermost(int s) const {
+std::string DefaultScheduler::innermost(int s) const {
   std::string name;
   for (auto& l : nest(s).loops)
     if (l.kind == LoopKind::serial && l.symbol.is_symbol()) name = l.name;
@@ -358,7 +358,7 @@ std::string Chooser::innermost(int s) const {
 
 /// Where stages walk the same rows one after the other, only the first would wait for memory, and memory for the others: they ask for later rows
 /// meanwhile. Asking twice, early and then again just before, is what reaches the limit: a hint may be dropped.
-void Chooser::read_ahead(const std::string& shared) {
+void DefaultScheduler::read_ahead(const std::string& shared) {
   for (size_t v = 0; v < nests_.cone.values.size(); v++) {
     const ConeValue& value = nests_.cone.values[v];
     const std::vector<int> readers = nests_.readers(int(v));
@@ -378,26 +378,26 @@ void Chooser::read_ahead(const std::string& shared) {
   }
 }
 
-Schedule Chooser::run(Ambition ambition) {
-  ambition_ = ambition;
-  if (ambition == Ambition::full && few_axis_.empty() && cascade_tiles()) return std::move(schedule_);
+Schedule DefaultScheduler::run(Fallback fallback) {
+  fallback_ = fallback;
+  if (fallback == Fallback::full && few_axis_.empty() && cascade_tiles()) return std::move(schedule_);
   units();
   cascades();
-  if (ambition == Ambition::bare) {
+  if (fallback == Fallback::bare) {
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) sums_inside(int(s));
     return std::move(schedule_);
   }
-  if (ambition == Ambition::full) keep_costly();
-  if (ambition != Ambition::bare) windows();
+  if (fallback == Fallback::full) keep_costly();
+  if (fallback != Fallback::bare) windows();
   epilogues();
-  if (ambition == Ambition::full) cut_into_pieces();
-  if (ambition == Ambition::full) columns_apart();
+  if (fallback == Fallback::full) cut_into_pieces();
+  if (fallback == Fallback::full) columns_apart();
   std::vector<std::string> common;
   std::set<std::string> in_blocks; // inner sums of blocks, by name
-  for (size_t s = 0; s < nests_.cone.stages.size() && ambition == Ambition::full; s++)
+  for (size_t s = 0; s < nests_.cone.stages.size() && fallback == Fallback::full; s++)
     if (block_sums(int(s)) && decisions_.ask_whether(stage(int(s)).name + ".in_blocks", true))
       in_blocks.insert(stage(int(s)).name);
-  if (ambition == Ambition::full && piece_loops_.empty() && in_blocks.empty()) common = common_loops();
+  if (fallback == Fallback::full && piece_loops_.empty() && in_blocks.empty()) common = common_loops();
   lanes_of_common(common);
   for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
     if (in_blocks.contains(stage(int(s)).name)) {
@@ -414,16 +414,16 @@ Schedule Chooser::run(Ambition ambition) {
                                             : piece != piece_loops_.end() ? piece->second
                                                                           : common;
     const bool words = copies_words(int(s)); // put together in the loops of the product
-    if (words && shared.empty() && ambition == Ambition::full && matmul(int(s) + 1, shared)) {
+    if (words && shared.empty() && fallback == Fallback::full && matmul(int(s) + 1, shared)) {
       s = size_t(done_);
       continue;
     }
-    const bool product = ambition == Ambition::full && has_fold(stage(int(s))) && common.empty();
+    const bool product = fallback == Fallback::full && has_fold(stage(int(s))) && common.empty();
     if (product && !whole) split_blocks(int(s), shared), split_panels(int(s));
     if (common.empty() && !words && (whole || product)) merge_neighbours(int(s), shared);
     const std::string name = stage(int(s)).name;
     done_ = int(s);
-    if (ambition == Ambition::full && !common.empty() && s > 0 && copies_words(int(s) - 1))
+    if (fallback == Fallback::full && !common.empty() && s > 0 && copies_words(int(s) - 1))
       batched_.insert(name);
     const bool done = (product && framed_.contains(name) && framed(int(s), shared)) ||
                       ((product || batched_.contains(name)) && matmul(int(s), shared)) ||
@@ -442,14 +442,14 @@ Schedule Chooser::run(Ambition ambition) {
   return std::move(schedule_);
 }
 
-std::optional<Chooser::ForRows> Chooser::one_row() {
+std::optional<DefaultScheduler::ForRows> DefaultScheduler::one_row() {
   one_row_ = true;
-  Schedule schedule = run(Ambition::full);
+  Schedule schedule = run(Fallback::full);
   if (row_axis_.empty()) return {};
   return ForRows{std::move(schedule), std::move(row_axis_)};
 }
 
-std::optional<Chooser::ForRows> Chooser::few_lanes(int64_t most) {
+std::optional<DefaultScheduler::ForRows> DefaultScheduler::few_lanes(int64_t most) {
   const auto t = tuple();
   if (!t || nests_.cone.axes[size_t(t->lanes)].extent.is_constant()) return {};
   few_axis_ = nests_.cone.axes[size_t(t->lanes)].name;
@@ -465,7 +465,7 @@ std::optional<Chooser::ForRows> Chooser::few_lanes(int64_t most) {
               {sum.name, nests_.cone.axes[size_t(t->reduced)].name, nests_.free_name(sum.name + ".row")});
   }
   const int reduced = t->reduced;
-  schedule_ = run(Ambition::full);
+  schedule_ = run(Fallback::full);
   for (size_t s = 0; s < nests_.cone.stages.size(); s++)
     if (!stage(int(s)).domain.is_constant(1))
       for (auto& l : std::vector<StageLoop>(nest(int(s)).loops))
@@ -481,14 +481,14 @@ Schedule default_schedule(const Cone& cone, const MachineLimits& limits) {
 
 namespace {
 
-using ForRows = Chooser::ForRows;
+using ForRows = DefaultScheduler::ForRows;
 
 /// What a chooser of its own finds for few or many rows of an axis; nothing where it cannot.
 template <class Choose>
 std::optional<ForRows> chosen(const Cone& cone, const MachineLimits& limits, const Choose& choose) {
   try {
     Decisions own;
-    Chooser chooser(cone, limits, own);
+    DefaultScheduler chooser(cone, limits, own);
     return choose(chooser);
   } catch (const ScheduleFailure&) {
     return {};
@@ -510,7 +510,7 @@ bool at_least(const Cone& cone, const std::string& axis, int64_t rows) {
 /// One row uses each weight once: another order of reading them than that of a few rows.
 void for_one_row(const Cone& cone, const MachineLimits& limits, Decisions& decisions, Schedule& schedule) {
   if (std::ranges::all_of(cone.axes, [](auto& a) { return a.extent.is_constant(); })) return;
-  auto one = chosen(cone, limits, [](Chooser& chooser) { return chooser.one_row(); });
+  auto one = chosen(cone, limits, [](DefaultScheduler& chooser) { return chooser.one_row(); });
   if (one && std::ranges::find(cone.axes, one->axis, &ConeAxis::name) != cone.axes.end() &&
       !at_least(cone, one->axis, 2) && decisions.ask_whether("one_row", true))
     join(cone, limits, std::move(one->schedule), one->axis, 2, schedule, schedule);
@@ -519,7 +519,7 @@ void for_one_row(const Cone& cone, const MachineLimits& limits, Decisions& decis
 /// Where many rows meet weights that lie along the sum, panels of those are worth their making; few rows read the weights as they lie.
 void for_many_rows(const Cone& cone, const MachineLimits& limits, Decisions& decisions, Schedule& schedule) {
   constexpr int64_t fewest = 32;
-  auto many = chosen(cone, limits, [](Chooser& chooser) { return chooser.many_rows(fewest); });
+  auto many = chosen(cone, limits, [](DefaultScheduler& chooser) { return chooser.many_rows(fewest); });
   if (!many || !decisions.ask_whether("many_rows", true)) return;
   if (!at_least(cone, many->axis, fewest))
     join(cone, limits, schedule, many->axis, fewest, many->schedule, schedule);
@@ -530,7 +530,7 @@ void for_many_rows(const Cone& cone, const MachineLimits& limits, Decisions& dec
 /// Tiles with most of their lanes empty are slower than rows one by one.
 void for_few_lanes(const Cone& cone, const MachineLimits& limits, Decisions& decisions, Schedule& schedule) {
   const int64_t most = limits.lanes / 2;
-  auto few = chosen(cone, limits, [&](Chooser& chooser) { return chooser.few_lanes(most); });
+  auto few = chosen(cone, limits, [&](DefaultScheduler& chooser) { return chooser.few_lanes(most); });
   if (few && !at_least(cone, few->axis, most) && decisions.ask_whether("few_lanes", true))
     join(cone, limits, std::move(few->schedule), few->axis, most, schedule, schedule);
 }
@@ -541,14 +541,14 @@ DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, cons
   // What is chosen stage by stage may not fit together: then a simpler choice does.
   // An axis without elements leaves no trace in merged and split indices, and nothing to be fast at.
   const bool nothing = std::ranges::any_of(cone.axes, [](auto& axis) { return axis.extent.is_constant(0); });
-  for (Ambition ambition : {Ambition::full, Ambition::separate, Ambition::bare}) {
-    if (nothing && ambition != Ambition::bare) continue;
+  for (Fallback fallback : {Fallback::full, Fallback::separate, Fallback::bare}) {
+    if (nothing && fallback != Fallback::bare) continue;
     Decisions decisions(answers);
-    if (ambition == Ambition::full && cone.stages.size() > 1 && decisions.ask_whether("separate", false))
+    if (fallback == Fallback::full && cone.stages.size() > 1 && decisions.ask_whether("separate", false))
       continue;
     try {
-      Schedule schedule = Chooser(cone, limits, decisions).run(ambition);
-      if (ambition == Ambition::full) {
+      Schedule schedule = DefaultScheduler(cone, limits, decisions).run(fallback);
+      if (fallback == Fallback::full) {
         for_one_row(cone, limits, decisions, schedule);
         for_many_rows(cone, limits, decisions, schedule);
         for_few_lanes(cone, limits, decisions, schedule);
@@ -556,7 +556,7 @@ DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, cons
       auto kernel = lower(cone, schedule, {.lanes = limits.lanes});
       // Unusual answers may lead to remainders of which the ranges alone do not tell that they are inside.
       const bool sound = kernel && (answers.empty() || verify(*kernel).empty());
-      if (ambition == Ambition::bare || sound)
+      if (fallback == Fallback::bare || sound)
         return {std::move(schedule), std::move(kernel), decisions.made()};
     } catch (const ScheduleFailure&) {
       continue;

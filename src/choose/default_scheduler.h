@@ -11,20 +11,20 @@ struct WindowedProduct; // choose_windows.h
 inline int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 /// full: stages share loops, large products are packed; separate: each stage has its own nest; bare: serial loops.
-enum class Ambition : uint8_t { full, separate, bare };
+enum class Fallback : uint8_t { full, separate, bare };
 
-class Chooser {
+class DefaultScheduler {
 public:
-  Chooser(const Cone& cone, const MachineLimits& limits, Decisions& decisions)
+  DefaultScheduler(const Cone& cone, const MachineLimits& limits, Decisions& decisions)
       : original_(cone), nests_(cone), limits_(limits), decisions_(decisions) {}
-  Schedule run(Ambition ambition);
-  /// Instead of `run`: for at least so many rows, of the axis (choose_rows.cpp). Nothing where the cone is no product with turned weights.
+  Schedule run(Fallback fallback);
+  /// Instead of `run`: for at least so many rows, of the axis (choose_rows.cpp). Nothing where the cone is not a product with turned weights.
   struct ForRows {
     Schedule schedule;
     std::string axis;
   };
   std::optional<ForRows> many_rows(int64_t fewest);
-  /// Instead of `run`: for one row of the axis. Nothing where that is no other schedule.
+  /// Instead of `run`: for one row of the axis. Nothing where that is not another schedule.
   std::optional<ForRows> one_row();
   /// Instead of `run`: for fewer than `most` elements along the lanes of a tuple fold's tiles. Nothing where there are never so few.
   std::optional<ForRows> few_lanes(int64_t most);
@@ -114,7 +114,7 @@ private:
   void next_batches(const std::string& batch);
   std::vector<int> inputs_of(int s) const;
   void results_ahead(int s, const std::string& tiles);
-  // sum of a product of two loads; one of them, the panels, lies side by side along n, the other does not move there
+  // sum of a product of two loads; one of them, the panels, is contiguous along n, the other does not move there
   struct Product {
     std::string m, n;
     std::vector<std::string> depth;     // summed loops
@@ -124,7 +124,7 @@ private:
     int64_t rows = 0, columns = 0, deep = 1;
     int value = -1, other = -1;         // the panels, the other operand
     bool packable = false, open = true; // open: nothing happens to the finished sums
-    bool across = false;                // the results do not lie side by side along n
+    bool across = false;                // the results do not are contiguous along n
     bool turned = false; // nor does the operand: its rows run along the sum, and it is turned as it is copied
   };
   std::vector<const Formula*> factors(int s) const;
@@ -155,9 +155,9 @@ private:
     // Of a tile with rows on both sides: the rows of one side run over all tiles of the other while a block of those stays in the second cache.
     std::string outer, inner, blocks;
     std::string pieces;    // of the sum, outside of the rows that all go through one after the other
-    bool streamed = false; // what moves along `outer` comes from memory
-    std::string far;       // parts of the rows, far from each other, between which the sum goes to and fro
-    int64_t row_bytes = 0; // of what moves along them
+    bool streamed = false; // what varies with `outer` comes from memory
+    std::string far;       // parts of the rows, far from each other, between which the sum goes forward and backward by turns
+    int64_t row_bytes = 0; // of what varies with them
   };
   static bool transcendental(const Formula& f);
   int64_t vectors_at_once(int s, const std::string& loop, const std::vector<std::string>& common);
@@ -170,13 +170,13 @@ private:
     std::string loop;
     int64_t trips;
     bool constant;
-    int64_t bytes = 0;     // of what moves along it
+    int64_t bytes = 0;     // of what varies with it
     int64_t step = 0;      // bytes of that for each trip
-    int loads = 0;         // loads that move along it
-    bool vectors = false;  // one of them moves along the lanes as well
+    int loads = 0;         // loads that vary with it
+    bool vectors = false;  // one of them varies with the lanes as well
     bool overlaps = false; // what it reads for one trip it reads in part for the next: windows
-    int64_t shared = 0;    // bytes of what does not move along it
-    int values = 0;        // whose elements move along it
+    int64_t shared = 0;    // bytes of what does not vary with it
+    int values = 0;        // whose elements vary with it
   };
   std::vector<Row> rows_of(int s, const std::string& lanes, const std::vector<std::string>& common) const;
   void dot_tile(int s, const std::string& lanes, std::vector<Row> rows, int64_t budget, Tile& tile);
@@ -200,7 +200,7 @@ private:
   MachineLimits limits_;
   Decisions& decisions_;
   Schedule schedule_;
-  Ambition ambition_ = Ambition::full;
+  Fallback fallback_ = Fallback::full;
   bool windowed_ = false; // windows() made a copy
   // of copies and their readers, by stage: the loops that they share
   std::map<std::string, std::vector<std::string>> block_loops_;

@@ -13,7 +13,7 @@ struct Shape {
   int dim = -1;
   int64_t n = 1, rows = 1, depth = 1;
   int64_t run = 1;    ///< results side by side, along which only the other operand moves
-  bool beside = true; ///< results lie side by side along n
+  bool beside = true; ///< results are contiguous along n
 };
 
 std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& w, const Formula& x) {
@@ -61,7 +61,7 @@ std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& 
   for (size_t d = 0; d < w.index.size(); d++)
     if (w.index[d].is_constant(0) && value.shape[d].is_constant(1)) read++;
   if (read != w.index.size()) return {};
-  // How far results lie side by side along the axes of the other operand.
+  // How far results are contiguous along the axes of the other operand.
   for (int64_t at = 1;;) {
     bool more = false;
     for (int a : last->axes) {
@@ -113,7 +113,7 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       if (few && (bytes <= limits.l2 || !p->beside || p->rows > 48)) continue;
       bool framed = false;
       if (!p->beside) {
-        // Lanes along n although the results do not lie so: a tile is turned over as it is written, half a step for each element.
+        // Lanes along n although the results do not lie so: a tile is reversed as it is written, half a step for each element.
         double there = share_of(p->run, lanes);
         if (windows && windows->uses >= 16 && (windows->window || windows->step == Step::near)) {
           const WindowWays ways = window_ways(*windows, limits);

@@ -10,7 +10,7 @@ struct PanelWish {
   int dim = 0;
   int64_t columns = 0;
   /// The value that the product writes where it could leave out what lies outside along the rows of the other operand, which windows reach over; else -1.
-  int bordered = -1;
+  int padded = -1;
   bool widened =
       false; ///< as f32: a convolution multiplies each of them so often that no conversion stands in its loops
   bool operator==(const PanelWish&) const = default;

@@ -296,12 +296,12 @@ void Emitter::loop(const kernel::Stmt& s) {
       fail("the unrolled loop " + std::string(s.variable.name()) + " has no constant number of steps");
     bool owner = options_.transpose && !lane_ && !column_variable_;
     if (owner) transpose(s, s.body);
-    const bool turns = turns_stores(s);
+    const bool transposes = transposes_stores(s);
     for (int64_t i = 0; i < trips.value(); ++i) {
-      if (turns) next_turned_ = 0;
+      if (transposes) next_transposed_ = 0;
       one({begin.v, begin.k + i});
     }
-    if (turns) write_turned();
+    if (transposes) write_transposed();
     if (owner && column_variable_) {
       columns_.clear();
       column_variable_.reset();
@@ -430,12 +430,12 @@ void Emitter::vector_loop(const kernel::Stmt& s) {
 }
 
 namespace {
-/// What is computed in the same way however many lanes stand side by side.
+/// What is computed in the same way however many lanes are contiguous.
 constexpr Op alike[] = {Op::add, Op::sub, Op::mul, Op::fma, Op::max, Op::min, Op::bit_or, Op::shl};
 } // namespace
 
 // Sums and the like in accumulators whose dead lanes nobody reads: no lane needs another one, and no operation is computed otherwise where fewer
-// lanes stand side by side.
+// lanes are contiguous.
 bool Emitter::narrows(const kernel::Body& statements) {
   const auto plain = [&](const auto& self, const kernel::Value& v) -> bool {
     switch (v.kind) {
@@ -496,7 +496,7 @@ void Emitter::lane_if(const kernel::Stmt& s, Value* condition) {
 void Emitter::let_index(const kernel::Stmt& s) {
   Value* x = value(s.value);
   DType type = s.value->dtype;
-  if (!is_integer(type) && type != DType::boolean) fail("an index is made from a value that is no integer");
+  if (!is_integer(type) && type != DType::boolean) fail("an index is made from a value that is not an integer");
   x = cast(x, type, DType::i64);
   forget(s.variable);
   if (x->getType()->isVectorTy()) {

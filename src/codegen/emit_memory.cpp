@@ -385,7 +385,7 @@ void Emitter::store(const kernel::Stmt& s) {
   int bytes = bits(buffer.dtype) / 8;
   Value* packed = rounds ? bf16_bits(*s.value->args[0], value) : pack(value, buffer.dtype);
   const Access to = access(s.buffer, s.offset, bytes, bytes);
-  if (turned_.contains(&s)) return turn(to, splat(packed));
+  if (transposed_.contains(&s)) return transpose_lanes(to, splat(packed));
   Value* on_line = on_lines_[static_cast<size_t>(s.buffer)];
   if (!on_line || mask || to.kind != Access::Kind::contiguous || !fills_lines(s, bytes))
     return store_memory(to, packed, mask);

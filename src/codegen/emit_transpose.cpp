@@ -94,7 +94,7 @@ void Emitter::transpose_vector_loop(const kernel::Stmt& unrolled, const kernel::
 }
 
 // Stages that are one instruction each and need no tables: within blocks of 128 bits lanes of two rows alternate, which turns the blocks; then the
-// blocks of two rows, the even ones and the odd ones, stand side by side.
+// blocks of two rows, the even ones and the odd ones, are contiguous.
 void Emitter::transpose(std::vector<Value*>& rows) {
   const auto n = static_cast<int>(rows.size());
   const int element = static_cast<int>(rows[0]->getType()->getScalarSizeInBits());
@@ -132,11 +132,11 @@ Value* Emitter::opaque(Value* x) {
   return b_.CreateBitCast(fenced, x->getType());
 }
 
-// A vector store whose lanes lie apart, under an unrolled loop along which they lie side by side: the vectors of all steps are kept, exchanged in blocks
+// A vector store whose lanes lie apart, under an unrolled loop along which they are contiguous: the vectors of all steps are kept, exchanged in blocks
 // of four lanes, and what each lane has is written at once.
-bool Emitter::turns_stores(const kernel::Stmt& unrolled) {
+bool Emitter::transposes_stores(const kernel::Stmt& unrolled) {
   const Expr steps = unrolled.end - unrolled.begin;
-  if (!options_.transpose || lane_ || !turned_.empty() || !steps.is_constant() || steps.value() < 2 ||
+  if (!options_.transpose || lane_ || !transposed_.empty() || !steps.is_constant() || steps.value() < 2 ||
       steps.value() > 16)
     return false;
   std::map<kernel::BufferId, const kernel::Stmt*> stores; // one statement writes each buffer
@@ -146,7 +146,7 @@ bool Emitter::turns_stores(const kernel::Stmt& unrolled) {
     if (v.kind == ValueKind::load) read.insert(v.buffer);
     for (const auto& a : v.args) reads(*a);
   };
-  /// Is there nothing but loops that are written out, lanes that all live, values, and stores that can be turned?
+  /// Is there nothing but loops that are written out, lanes that all live, values, and stores that can be transposed?
   std::function<bool(const kernel::Body&)> plain = [&](const kernel::Body& statements) {
     return std::ranges::all_of(statements, [&](const kernel::StmtRef& s) {
       if (s->kind == StmtKind::let_value) return reads(*s->value), true;
@@ -178,7 +178,7 @@ bool Emitter::turns_stores(const kernel::Stmt& unrolled) {
   if (!plain(unrolled.body) || stores.empty()) return false;
   for (const auto& [buffer, store] : stores)
     if (read.contains(buffer)) return false;
-  for (const auto& [buffer, store] : stores) turned_.insert(store);
+  for (const auto& [buffer, store] : stores) transposed_.insert(store);
   return true;
 }
 
@@ -202,19 +202,19 @@ bool Emitter::writes_each_once(const kernel::Stmt& store, std::span<const kernel
 }
 
 /// Every step of the unrolled loop makes the same stores in the same order.
-void Emitter::turn(const Access& to, Value* value) {
-  LUMINAL_CHECK(to.kind == Access::Kind::pattern, "lanes of a turned store in unequal steps");
-  if (next_turned_ == turned_stores_.size()) turned_stores_.push_back({to, {}});
-  turned_stores_[next_turned_++].steps.push_back(value);
+void Emitter::transpose_lanes(const Access& to, Value* value) {
+  LUMINAL_CHECK(to.kind == Access::Kind::pattern, "lanes of a transposed store in unequal steps");
+  if (next_transposed_ == transposed_stores_.size()) transposed_stores_.push_back({to, {}});
+  transposed_stores_[next_transposed_++].steps.push_back(value);
 }
 
 /// The first lanes of all vectors, the second ones, ..: vectors of as many lanes.
-std::vector<Value*> Emitter::dealt(const std::vector<Value*>& vectors) {
+std::vector<Value*> Emitter::deinterleaved(const std::vector<Value*>& vectors) {
   if (vectors.size() == 1) return vectors;
   if (vectors.size() % 2) return dealt_one_by_one(vectors);
   std::vector<Value*> half[2], out;
   for (size_t i = 0; i < vectors.size(); i++) half[i % 2].push_back(vectors[i]);
-  const std::vector<Value*> even = dealt(half[0]), odd = dealt(half[1]);
+  const std::vector<Value*> even = deinterleaved(half[0]), odd = deinterleaved(half[1]);
   const auto n = static_cast<int>(llvm::cast<llvm::FixedVectorType>(vectors[0]->getType())->getNumElements());
   for (size_t i = 0; i < even.size(); i++)
     for (const int from : {0, n / 2}) {
@@ -245,8 +245,8 @@ std::vector<Value*> Emitter::dealt_one_by_one(const std::vector<Value*>& vectors
   return out;
 }
 
-void Emitter::write_turned() {
-  for (TurnedStore& t : turned_stores_) {
+void Emitter::write_transposed() {
+  for (TransposedStore& t : transposed_stores_) {
     auto* type = llvm::cast<llvm::FixedVectorType>(t.steps[0]->getType());
     const auto n = static_cast<int>(type->getNumElements());
     const auto at = [&](int lane, size_t step) {
@@ -271,7 +271,7 @@ void Emitter::write_turned() {
     bool run = true;
     for (int l = 0; l < n; l++) run = run && t.to.pattern[size_t(l)] == int64_t(steps) * l;
     if (run) {
-      const std::vector<Value*> rows = dealt(t.steps);
+      const std::vector<Value*> rows = deinterleaved(t.steps);
       for (size_t r = 0; r < rows.size(); r++) b_.CreateAlignedStore(rows[r], at(0, r * size_t(n)), Align(1));
       continue;
     }
@@ -294,8 +294,8 @@ void Emitter::write_turned() {
       for (int l = 0; l < n; l++)
         b_.CreateAlignedStore(b_.CreateExtractElement(t.steps[step], uint64_t(l)), at(l, step), Align(1));
   }
-  turned_stores_.clear();
-  turned_.clear();
+  transposed_stores_.clear();
+  transposed_.clear();
 }
 
 } // namespace luminal::codegen

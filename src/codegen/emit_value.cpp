@@ -518,7 +518,7 @@ Value* Emitter::reduce(Op op, DType type, Value* x) {
     x = b_.CreateSelect(live, x, splat(identity));
   }
   int64_t n = lanes_;
-  if ((n & (n - 1)) != 0) fail("reduce_lanes over a number of lanes that is no power of two");
+  if ((n & (n - 1)) != 0) fail("reduce_lanes over a number of lanes that is not a power of two");
   // One look tells whether any lane is NaN. The tree of comparisons need not look at each step.
   const bool ordered = is_float(type) && (op == Op::max || op == Op::min) && n > 1;
   Value* nan = ordered ? b_.CreateOrReduce(math_.is_nan(x)) : nullptr;

@@ -146,11 +146,11 @@ private:
   LV* opaque(LV* x);
   void transpose_vector_loop(const kernel::Stmt& unrolled, const kernel::Stmt& vector);
   bool stores_to(const kernel::Body& statements, kernel::BufferId buffer);
-  bool turns_stores(const kernel::Stmt& unrolled); // notes which, if any
+  bool transposes_stores(const kernel::Stmt& unrolled); // notes which, if any
   bool writes_each_once(const kernel::Stmt& store, std::span<const kernel::Stmt* const> loops);
-  void turn(const Access& to, LV* value);
-  void write_turned();
-  std::vector<LV*> dealt(const std::vector<LV*>& vectors);
+  void transpose_lanes(const Access& to, LV* value);
+  void write_transposed();
+  std::vector<LV*> deinterleaved(const std::vector<LV*>& vectors);
   std::vector<LV*> dealt_one_by_one(const std::vector<LV*>& vectors);
 
   // ---- emit_value.cpp ----
@@ -254,13 +254,13 @@ private:
   std::optional<Expr> column_variable_;
 
   // stores of an unrolled loop that are written when it ends: the addresses in its first step, one vector for each step
-  struct TurnedStore {
+  struct TransposedStore {
     Access to;
     std::vector<LV*> steps;
   };
-  std::unordered_set<const kernel::Stmt*> turned_;
-  std::vector<TurnedStore> turned_stores_;
-  size_t next_turned_ = 0; // in this step
+  std::unordered_set<const kernel::Stmt*> transposed_;
+  std::vector<TransposedStore> transposed_stores_;
+  size_t next_transposed_ = 0; // in this step
 };
 
 } // namespace luminal::codegen

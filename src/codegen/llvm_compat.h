@@ -11,7 +11,7 @@
 
 namespace luminal::codegen {
 
-/// The declaration of an intrinsic that is no overload of IRBuilder::CreateIntrinsic.
+/// The declaration of an intrinsic that is not an overload of IRBuilder::CreateIntrinsic.
 inline llvm::Function* intrinsic(llvm::Module& module, llvm::Intrinsic::ID id,
                                  llvm::ArrayRef<llvm::Type*> types = {}) {
 #if LLVM_VERSION_MAJOR >= 20

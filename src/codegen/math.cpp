@@ -490,7 +490,7 @@ Value* MathEmitter::function(Op op, Value* x, Value* y) {
   }
   case Op::rsqrt: return b_.CreateFDiv(one, unary(Intrinsic::sqrt, x));
   case Op::pow: return pow(x, y);
-  default: LUMINAL_CHECK(false, "{} is no function of floats", to_string(op)); return nullptr;
+  default: LUMINAL_CHECK(false, "{} is not a function of floats", to_string(op)); return nullptr;
   }
 }
 

@@ -25,7 +25,7 @@ public:
   LV* f64_to_f32_odd(LV* x); // rounded to odd: a second rounding to fewer bits is then right
 
   // ---- functions ----
-  LV* function(Op op, LV* x, LV* y = nullptr); // rows of the op table that are no instructions
+  LV* function(Op op, LV* x, LV* y = nullptr); // rows of the op table that are not instructions
   LV* exp2(LV* x);
   LV* exp(LV* x);
   LV* expm1(LV* x);

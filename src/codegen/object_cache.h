@@ -25,7 +25,7 @@ public:
     CompiledKernel kernel; ///< times are 0 when it comes from the cache
     bool from_cache = false;
   };
-  /// From disk, or compiled and written. Failures are those of codegen::compile; a cache that does not work is no failure.
+  /// From disk, or compiled and written. Failures are those of codegen::compile; a cache that does not work is not a failure.
   Result<Compiled> compile(const kernel::Kernel& kernel, const CpuTarget& target,
                            const CodegenOptions& options = {});
 

@@ -1,4 +1,4 @@
-// compile/boundaries.cpp -- steps of a plan that are no kernels of ours: host functions, loops, conditions, custom kernels.
+// compile/boundaries.cpp -- steps of a plan that are not kernels of ours: host functions, loops, conditions, custom kernels.
 #include "base/check.h"
 #include "codegen/llvm_kernel.h"
 #include "compile/builder.h"
@@ -230,7 +230,7 @@ Result<void> PlanBuilder::check_custom(const Function& f, NodeId node, const ker
                             inputs, types.size() - inputs));
   for (Expr symbol : loops.symbols)
     if (std::find(plan_.symbols.begin(), plan_.symbols.end(), symbol) == plan_.symbols.end())
-      return fail(fmt::format("{}: {}..{} is no dimension of the graph: name and range must be the same",
+      return fail(fmt::format("{}: {}..{} is not a dimension of the graph: name and range must be the same",
                               symbol.name(), symbol.range().low, symbol.range().high));
   for (size_t i = 0; i < types.size(); i++) {
     const kernel::Buffer& buffer = *arguments[i];

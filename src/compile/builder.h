@@ -18,7 +18,7 @@ struct Rebinding {
 
 class PlanBuilder {
 public:
-  PlanBuilder(const Module& module, KernelChooser& chooser)
+  PlanBuilder(const Module& module, KernelPlanner& chooser)
       : module_(module), chooser_(chooser), splitter_(chooser.limits(), chooser.defaults()) {}
   /// All but the machine code: kernels()[i] belongs to plan.kernels[i].
   Result<runtime::Plan> build();
@@ -70,7 +70,7 @@ private:
   runtime::Step copy(int to, int from) const;
 
   const Module& module_;
-  KernelChooser& chooser_;
+  KernelPlanner& chooser_;
   KernelSplitter splitter_;
   runtime::Plan plan_;
   std::vector<PlannedKernel> kernels_;

@@ -75,7 +75,7 @@ Result<int> generate(runtime::Plan& plan, const std::vector<PlannedKernel>& kern
 Result<BuiltPlan> build(const Module& module, const Options& options,
                         const std::map<Hash128, std::string>& pinned, Stopwatch& watch) {
   BuiltPlan built;
-  built.chooser = std::make_shared<KernelChooser>(ChoiceOptions{.limits = options.limits,
+  built.chooser = std::make_shared<KernelPlanner>(ChoiceOptions{.limits = options.limits,
                                                                 .target = options.target,
                                                                 .cache = options.tuning,
                                                                 .sizes = options.sizes,

@@ -267,7 +267,7 @@ private:
     return found;
   }
   /// The share of the root's points at which the predicate can hold, where the kernel is cut along an axis there (choose/choose_segments.cpp), or its loop over
-  /// remainders is written out (Chooser::dealt).
+  /// remainders is written out (its stores are de-interleaved).
   static double share_of(Expr predicate, const Demand& demand) {
     constexpr double fewest_lanes = 32, least = 1.0 / 16;
     constexpr int64_t most_parts = 16;

@@ -74,14 +74,14 @@ std::string about(const search::KernelPlace& place) {
 
 } // namespace
 
-KernelChooser::KernelChooser(ChoiceOptions options)
+KernelPlanner::KernelPlanner(ChoiceOptions options)
     : options_(std::move(options)), defaults_(options_.limits) {
   for (const int threads : {1, options_.limits.threads})
     if (!machine_.contains(threads))
       machine_[threads] = search::machine_key(build_options(threads), "reassoc", 0);
 }
 
-search::BuildOptions KernelChooser::build_options(int threads) const {
+search::BuildOptions KernelPlanner::build_options(int threads) const {
   search::BuildOptions build;
   build.target = options_.target;
   build.lower.lanes = options_.limits.lanes;
@@ -103,8 +103,8 @@ std::string untiled(const kernel::Cone& cone, const kernel::Schedule& schedule,
 
 } // namespace
 
-/// Parses, lowers, verifies. Failure: why it is no schedule for this cone.
-Result<void> KernelChooser::use(const std::string& schedule, const kernel::Cone& cone,
+/// Parses, lowers, verifies. Failure: why it is not a schedule for this cone.
+Result<void> KernelPlanner::use(const std::string& schedule, const kernel::Cone& cone,
                                 PlannedKernel& to) const {
   try {
     const kernel::Schedule parsed = kernel::parse_schedule(schedule);
@@ -125,7 +125,7 @@ Result<void> KernelChooser::use(const std::string& schedule, const kernel::Cone&
 }
 
 /// What came from elsewhere is compared with the reference first. Failure: only with `strict`.
-Result<bool> KernelChooser::use_entry(search::TuningEntry entry, const kernel::Cone& cone,
+Result<bool> KernelPlanner::use_entry(search::TuningEntry entry, const kernel::Cone& cone,
                                       PlannedKernel& to) {
   if (const auto used = use(entry.schedule, cone, to); !used) {
     to.report.note = "the schedule found earlier " + used.error();
@@ -169,7 +169,7 @@ Result<bool> KernelChooser::use_entry(search::TuningEntry entry, const kernel::C
   return true;
 }
 
-Result<PlannedKernel> KernelChooser::choose(const search::KernelPlace& place, Expr points) {
+Result<PlannedKernel> KernelPlanner::choose(const search::KernelPlace& place, Expr points) {
   auto canonical = std::make_shared<const kernel::CanonicalCone>(*place.canonical);
   PlannedKernel made;
   made.report.name = place.given->name;

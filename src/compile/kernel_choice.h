@@ -65,9 +65,9 @@ struct ChoiceOptions {
   search::MachineProfile profile = {};               ///< for estimates of what a launch takes
 };
 
-class KernelChooser {
+class KernelPlanner {
 public:
-  explicit KernelChooser(ChoiceOptions options);
+  explicit KernelPlanner(ChoiceOptions options);
   /// Failure: nothing lowers; a schedule of the caller's does not fit; or, with `strict`, a schedule was wrong.
   Result<PlannedKernel> choose(const search::KernelPlace& place, Expr points);
   search::BuildOptions build_options(int threads) const;

@@ -20,7 +20,7 @@ struct Wish {
 };
 struct Wishes {
   std::map<NodeId, Wish> panels;                  ///< by constant
-  std::map<NodeId, std::vector<Border>> bordered; ///< by fold
+  std::map<NodeId, std::vector<PaddingRegion>> padded; ///< by fold
 };
 
 /// A copy of what lies in another order: what it is copied into is free to choose.
@@ -75,7 +75,7 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const S
     if (f[id].kind == NodeKind::constant) readable.insert(id);
   for (NodeId id : fusion.boundaries) kept.insert(f[id].inputs.begin(), f[id].inputs.end());
   std::map<NodeId, Wish> wishes;
-  std::map<NodeId, NodeId> bordered; // folds, and their constants
+  std::map<NodeId, NodeId> padded; // folds, and their constants
   for (const auto& roots : fusion.kernels) {
     // Only what reads a constant at all; a product of unknown size has no wish.
     const std::vector<NodeId> inside = kernel::cone_nodes(f, roots, readable);
@@ -99,17 +99,17 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const S
       const Wish own{wish->dim, wish->columns, wish->widened};
       const auto [earlier, fresh] = wishes.try_emplace(id, own);
       if ((!fresh && earlier->second != own) || (own.widened && !widens(id))) kept.insert(id);
-      if (wish->bordered < 0 || copies.contains(id)) continue; // (sums beside the image are made at load)
-      const NodeId written = cone->values[size_t(wish->bordered)].origin;
-      bordered[f[written].kind == NodeKind::get ? f[written].inputs[0] : written] = id;
+      if (wish->padded < 0 || copies.contains(id)) continue; // (sums beside the image are made at load)
+      const NodeId written = cone->values[size_t(wish->padded)].origin;
+      padded[f[written].kind == NodeKind::get ? f[written].inputs[0] : written] = id;
     }
   }
   for (NodeId id : kept) wishes.erase(id);
-  std::map<NodeId, std::vector<Border>> borders;
-  for (auto [fold, constant] : bordered)
-    if (auto found = borders_of(f, fold); !found.empty() && wishes.contains(constant))
-      borders[fold] = std::move(found);
-  return {std::move(wishes), std::move(borders)};
+  std::map<NodeId, std::vector<PaddingRegion>> regions;
+  for (auto [fold, constant] : padded)
+    if (auto found = padding_regions_of(f, fold); !found.empty() && wishes.contains(constant))
+      regions[fold] = std::move(found);
+  return {std::move(wishes), std::move(regions)};
 }
 
 Node view_of(NodeId input, DType dtype, ViewAttr attr, std::string name) {
@@ -126,7 +126,7 @@ Node view_of(NodeId input, DType dtype, ViewAttr attr, std::string name) {
 
 PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& limits,
                               const StepFusion& fusion) {
-  const auto [wishes, bordered] = wishes_of(f, limits, fusion);
+  const auto [wishes, padded] = wishes_of(f, limits, fusion);
   PackedFunction packed;
   if (wishes.empty()) return packed;
   Function& to = packed.function;
@@ -141,17 +141,17 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
       copies[id] = stands_in[id] = node.inputs[0]; // of what is widened
       continue;
     }
-    if (const auto border = bordered.find(id); border != bordered.end())
-      for (const Border& b : border->second)
+    if (const auto region = padded.find(id); region != padded.end())
+      for (const PaddingRegion& b : region->second)
         std::get<FoldAttr>(node.attr).where = logical_and(std::get<FoldAttr>(node.attr).where, b.inside);
     copies[id] = stands_in[id] = NodeId(to.nodes.size());
     to.nodes.push_back(std::move(node));
-    if (f[id].kind == NodeKind::get && bordered.contains(f[id].inputs[0])) {
+    if (f[id].kind == NodeKind::get && padded.contains(f[id].inputs[0])) {
       const NodeId fold = f[id].inputs[0];
       NodeId sum = copies[id];
-      for (const Border& border : bordered.at(fold))
-        sum = add_outside(to, border, std::get<FoldAttr>(f[fold].attr), sum,
-                          copies[f[f[fold].inputs[0]].inputs[size_t(border.other)]]);
+      for (const PaddingRegion& region : padded.at(fold))
+        sum = add_outside(to, region, std::get<FoldAttr>(f[fold].attr), sum,
+                          copies[f[f[fold].inputs[0]].inputs[size_t(region.other)]]);
       std::swap(to.nodes[sum].name, to.nodes[copies[id]].name);
       copies[id] = stands_in[id] = sum;
     }

@@ -9,7 +9,7 @@ namespace luminal::compile {
 struct BuiltPlan {
   std::shared_ptr<const runtime::Plan> plan;
   std::shared_ptr<PlanBuilder> builder;
-  std::shared_ptr<KernelChooser> chooser;
+  std::shared_ptr<KernelPlanner> chooser;
   int cached = 0;
 };
 /// Builds the plan with what is pinned and what the tuning cache has: see ChoiceOptions.

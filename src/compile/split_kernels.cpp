@@ -90,16 +90,16 @@ Part part_of(const Function& f, const std::vector<NodeId>& roots, const std::set
   return part;
 }
 
-/// Combinations of the axes that the view moves along.
+/// Combinations of the axes that the view varies with.
 double places(const ViewAttr& view) {
   double n = 1;
   for (size_t d = 0; d < view.shape.size(); d++) {
     const Expr axis = axis_symbol(int(d), view.shape[d]);
-    const bool moves = std::ranges::any_of(view.map, [&](Expr e) { return depends_on(e, axis); }) ||
+    const bool varies = std::ranges::any_of(view.map, [&](Expr e) { return depends_on(e, axis); }) ||
                        std::ranges::any_of(view.holes, [&](const Hole& hole) {
                          return std::ranges::find(hole.axes, int(d)) != hole.axes.end();
                        });
-    if (axis.is_symbol() && moves) n *= count({view.shape[d]});
+    if (axis.is_symbol() && varies) n *= count({view.shape[d]});
   }
   return n;
 }
@@ -191,7 +191,7 @@ NodeId as_stored(const Function& f, NodeId id, const std::set<NodeId>& roots) {
   return narrower && !roots.contains(readers[0]) ? readers[0] : id;
 }
 
-/// Does a fold read places that move along kept and summed axes at once?
+/// Does a fold read places that vary with kept and summed axes at once?
 bool reads_windows(const kernel::Cone& cone) {
   bool windows = false;
   for (const kernel::Stage& stage : cone.stages)

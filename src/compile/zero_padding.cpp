@@ -14,7 +14,7 @@ std::set<int> axes_in(Expr e, const Shape& space) {
   return axes;
 }
 
-/// The axes of the space that the view moves along.
+/// The axes of the space that the view varies with.
 std::set<int> axes_of(const ViewAttr& view) {
   std::set<int> axes = axes_in(view.predicate, view.shape);
   for (Expr e : view.map) axes.merge(axes_in(e, view.shape));
@@ -30,7 +30,7 @@ const ViewAttr* plain_view(const Function& f, NodeId id) {
 constexpr int64_t widest_edge = 8;
 
 /// The columns for which some step lies beside the image.
-int64_t edge_of(const Border& columns, const Shape& space) {
+int64_t edge_of(const PaddingRegion& columns, const Shape& space) {
   const Expr axis = axis_symbol(columns.row, space[size_t(columns.row)]);
   int64_t n = 0;
   for (int64_t j = 0; j < space[size_t(columns.row)].value() && n <= widest_edge; j++)
@@ -64,7 +64,7 @@ NodeId append_sum(Function& to, NodeId body, const Shape& space, int kept, Expr 
 
 } // namespace
 
-std::vector<Border> borders_of(const Function& f, NodeId id) {
+std::vector<PaddingRegion> padding_regions_of(const Function& f, NodeId id) {
   const auto* fold = std::get_if<FoldAttr>(&f[id].attr);
   if (!fold || fold->monoid != Monoid::plain(Op::add, DType::f32) || !fold->where.is_constant(1) ||
       !fold->holes.empty() || fold->body_axes[0].size() != fold->space.size() ||
@@ -79,7 +79,7 @@ std::vector<Border> borders_of(const Function& f, NodeId id) {
     if (!x || !w || x->fill != 0 || x->predicate.is_constant(1) || x->map.empty()) continue;
     const std::set<int> run = axes_in(x->map.back(), x->shape), still = axes_of(*w);
     const auto reduced = [&](int a) { return std::ranges::find(fold->reduced, a) != fold->reduced.end(); };
-    Border rows{1, -1, 1 - i}, columns = rows;
+    PaddingRegion rows{1, -1, 1 - i}, columns = rows;
     std::vector<Expr> conditions{x->predicate};
     if (x->predicate.kind() == ExprKind::logical_and)
       conditions.assign(x->predicate.args().begin(), x->predicate.args().end());
@@ -90,10 +90,10 @@ std::vector<Border> borders_of(const Function& f, NodeId id) {
         if (!reduced(a)) kept.push_back(a);
       if (kept.size() != 1 || still.contains(kept[0])) continue;
       const bool along = run.contains(kept[0]);
-      Border& border = along ? columns : rows;
-      if (border.row >= 0 && kept[0] != border.row) continue;
-      border.row = kept[0];
-      border.inside = logical_and(border.inside, condition);
+      PaddingRegion& region = along ? columns : rows;
+      if (region.row >= 0 && kept[0] != region.row) continue;
+      region.row = kept[0];
+      region.inside = logical_and(region.inside, condition);
     }
     if (rows.row >= 0)
       return columns.row >= 0 && edge_of(columns, x->shape) <= widest_edge ? std::vector{rows, columns}
@@ -102,18 +102,18 @@ std::vector<Border> borders_of(const Function& f, NodeId id) {
   return {};
 }
 
-NodeId add_outside(Function& to, const Border& border, const FoldAttr& fold, NodeId sum, NodeId other) {
+NodeId add_outside(Function& to, const PaddingRegion& region, const FoldAttr& fold, NodeId sum, NodeId other) {
   const Shape& space = fold.space;
   const auto reduced = [&](int a) { return std::ranges::find(fold.reduced, a) != fold.reduced.end(); };
   // The axes that both sums keep (the constant's own), those of the condition, all others.
   std::vector<int> own, edge, rest;
-  const std::set<int> moves = axes_of(std::get<ViewAttr>(to[other].attr)),
-                      condition = axes_in(border.inside, space);
+  const std::set<int> varies = axes_of(std::get<ViewAttr>(to[other].attr)),
+                      condition = axes_in(region.inside, space);
   for (int a = 0; a < int(space.size()); a++) {
-    if (a == border.row) continue;
+    if (a == region.row) continue;
     if (condition.contains(a))
       edge.push_back(a);
-    else if (moves.contains(a))
+    else if (varies.contains(a))
       (reduced(a) ? rest : own).push_back(a);
   }
   const auto extents = [&](std::initializer_list<std::vector<int>> lists) {
@@ -136,18 +136,18 @@ NodeId add_outside(Function& to, const Border& border, const FoldAttr& fold, Nod
   const NodeId zeros = append(to, NodeKind::map, MapAttr{Op::sub, {}}, {constant, constant}, all);
   const NodeId steps = append_sum(to, zeros, all, int(few.size()));
   // Of each row the steps outside. The constant's axes are the last ones kept: lanes run along them.
-  const Shape rows = extents({{border.row}, own, edge});
+  const Shape rows = extents({{region.row}, own, edge});
   ViewAttr by_row;
   by_row.shape = rows;
   for (size_t d = 0; d < few.size(); d++) by_row.map.push_back(axis_symbol(int(d) + 1, few[d]));
   const NodeId each = append(to, NodeKind::view, std::move(by_row), {steps}, rows);
-  ExprMap<Expr> places{{axis_symbol(border.row, space[size_t(border.row)]), axis_symbol(0, rows[0])}};
+  ExprMap<Expr> places{{axis_symbol(region.row, space[size_t(region.row)]), axis_symbol(0, rows[0])}};
   for (size_t d = 0; d < edge.size(); d++) {
     const int at = int(1 + own.size() + d);
     places[axis_symbol(edge[d], space[size_t(edge[d])])] = axis_symbol(at, rows[size_t(at)]);
   }
   const NodeId sums =
-      append_sum(to, each, rows, int(1 + own.size()), logical_not(substitute(border.inside, places)));
+      append_sum(to, each, rows, int(1 + own.size()), logical_not(substitute(region.inside, places)));
   ViewAttr spread;
   for (int a = 0; a < int(space.size()); a++)
     if (!reduced(a)) spread.shape.push_back(space[size_t(a)]);
@@ -156,7 +156,7 @@ NodeId add_outside(Function& to, const Border& border, const FoldAttr& fold, Nod
     for (int a = 0; a < axis; a++) d += !reduced(a);
     return axis_symbol(d, space[size_t(axis)]);
   };
-  spread.map.push_back(place(border.row));
+  spread.map.push_back(place(region.row));
   for (int a : own) spread.map.push_back(place(a));
   const Shape shape = spread.shape;
   const NodeId outside = append(to, NodeKind::view, std::move(spread), {sums}, shape);

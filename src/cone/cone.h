@@ -110,11 +110,11 @@ struct Stage {
   /// A tuple whose components read each other: the transforms of components 0 .. size-1 (which are the first
   /// ones of the stage).
   std::optional<Monoid> monoid;
-  std::vector<int> ordered; // axes whose loops keep their row-major order and are not dealt out (duplicates
+  std::vector<int> ordered; // axes whose loops keep their row-major order and are not distributed (duplicates
                             // of a scatter, scans)
   bool scan_exclusive = false, scan_reverse = false;
   int scan_axis = -1;
-  int pieces = 0; // stages of one number above 0 write different parts of the same values
+  int segment_group = 0; // stages of one number above 0 write different parts of the same values
 };
 
 /// An integer read from memory that takes part in index maps: symbol (its range is a fact) = value, clamped
@@ -141,7 +141,7 @@ struct ConeOptions {
 /// The kernel that computes `roots` (single-valued nodes, `get`s of folds and scans among them) from what is
 /// stored: function inputs, constants, and `stored`, which are read and not computed (roots are computed wherever they are listed). Fails where the cone would
 /// hold a node that is a kernel of its own (sort, loop, call, cond, host, custom, collective, fence, a
-/// scatter that is no root).
+/// scatter that is not a root).
 Result<Cone> build_cone(const Function& function, std::span<const NodeId> roots,
                         const std::set<NodeId>& stored, const ConeOptions& options = {});
 

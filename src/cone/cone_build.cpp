@@ -200,8 +200,8 @@ FormulaRef ConeBuilder::named_view(NodeId id, const Index& at) {
   copy.at.clear();
   for (size_t d = 0; d < at.size(); d++) {
     const Expr axis = axis_symbol(int(d), node.type().shape[d]);
-    const auto moves = [&](Expr e) { return axis.is_symbol() && depends_on(e, axis); };
-    if (std::ranges::any_of(attr.map, moves) || moves(attr.predicate)) copy.at.push_back(at[d]);
+    const auto varies = [&](Expr e) { return axis.is_symbol() && depends_on(e, axis); };
+    if (std::ranges::any_of(attr.map, varies) || varies(attr.predicate)) copy.at.push_back(at[d]);
   }
   return std::make_shared<const Formula>(std::move(copy));
 }
@@ -237,7 +237,7 @@ ExprMap<Expr> ConeBuilder::open_holes(const Node& node, const std::vector<Hole>&
     if (known && raw->dtype == DType::u64 && known->range().low < 0) known.reset(); // it wraps
     if (known && hole.range.contains(known->range()) &&
         (!limited || prove(logical_and(ge(*known, 0), lt(*known, limit))) == Truth::yes)) {
-      if (symbol.is_symbol()) map[symbol] = *known; // a range of one value is no symbol
+      if (symbol.is_symbol()) map[symbol] = *known; // a range of one value is not a symbol
       continue;
     }
     auto number = [](Expr v) { return formula_index(v, DType::i64); };

@@ -40,7 +40,7 @@ FormulaRef ConeBuilder::read_bitcast(const Node& node, const Index& at) {
     return formula_bitcast(to, formula_cast(piece, x));
   }
   int parts = to_bits / from_bits;
-  // A wider element is one load where its parts lie side by side in memory.
+  // A wider element is one load where its parts are contiguous in memory.
   Expr step = Expr::symbol("part_of_wide", {0, parts - 1});
   where.back() = at.back() * parts + step;
   FormulaRef probe = read(source, where);

@@ -185,7 +185,7 @@ ConeBuilder::FoldStage& ConeBuilder::scan_stage(NodeId id) {
 
 void ConeBuilder::root_stage(NodeId root) {
   const Node& node = function_[root];
-  if (is_kernel_boundary(node) || node.is_tuple()) fail(root, "is no value that a kernel computes");
+  if (is_kernel_boundary(node) || node.is_tuple()) fail(root, "is not a value that a kernel computes");
   if (node.kind == NodeKind::get) {
     const Node& tuple = function_[node.inputs[0]];
     if (tuple.kind != NodeKind::fold && tuple.kind != NodeKind::scan) fail(root, "reads a kernel of its own");

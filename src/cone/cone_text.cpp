@@ -124,7 +124,7 @@ std::vector<std::string> verify(const Cone& cone) {
     }
     for (Expr s : symbols_of(index_exprs(stage)))
       if (!here.contains(s))
-        wrong(fmt::format("stage {}: {} is no axis of it", stage.name, luminal::to_string(s)));
+        wrong(fmt::format("stage {}: {} is not an axis of it", stage.name, luminal::to_string(s)));
     for (size_t i = 0; i < stage.components.size(); i++) {
       auto& c = stage.components[i];
       if (!c.body) wrong(fmt::format("stage {}: component {} has no body", stage.name, i));

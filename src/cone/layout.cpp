@@ -94,10 +94,10 @@ Result<LayoutDim> parse_layout_dim(std::string_view word, std::span<const std::s
     const char* first = word.data() + end + 1;
     auto [last, error] = std::from_chars(first, word.data() + word.size(), field);
     if (error != std::errc() || field < 1)
-      return Failure{fmt::format("'{}' is no dimension of a layout", word)};
+      return Failure{fmt::format("'{}' is not a dimension of a layout", word)};
     end = size_t(last - word.data());
     if (end < word.size() && word.find_first_of("/%+", end) != end)
-      return Failure{fmt::format("'{}' is no dimension of a layout", word)};
+      return Failure{fmt::format("'{}' is not a dimension of a layout", word)};
   }
   return l;
 }

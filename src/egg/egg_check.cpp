@@ -171,7 +171,7 @@ private:
   /// A literal, a global or a variable.
   CoreTerm leaf(NodeId id, bool in_query) {
     const Node node = syntax_[id];
-    if (node.kind == NodeKind::list) LUMINAL_CHECK(false, "a list is no leaf");
+    if (node.kind == NodeKind::list) LUMINAL_CHECK(false, "a list is not a leaf");
     if (node.kind != NodeKind::symbol) return {CoreTerm::Kind::literal, id, id};
     const std::string_view name = syntax_.text(node.symbol);
     if (name.starts_with(':'))

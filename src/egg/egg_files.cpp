@@ -54,13 +54,13 @@ void EggProgram::Impl::add_input(NodeId command) {
         int64_t value = 0;
         const auto read = std::from_chars(field.data(), end, value);
         if (read.ec != std::errc() || read.ptr != end)
-          fail(fmt::format("'{}' is no integer of 64 bits", printable(field)));
+          fail(fmt::format("'{}' is not an integer of 64 bits", printable(field)));
         row.push_back(pool.integer(value));
       } else {
         double value = 0;
         const auto read = std::from_chars(field.data(), end, value);
         if (read.ec != std::errc() || read.ptr != end)
-          fail(fmt::format("'{}' is no number", printable(field)));
+          fail(fmt::format("'{}' is not a number", printable(field)));
         row.push_back(pool.real(value));
       }
     }

@@ -178,7 +178,7 @@ Value EggProgram::Impl::literal(NodeId node) {
   case NodeKind::list: return 0; // ()
   case NodeKind::symbol: break;
   }
-  LUMINAL_CHECK(false, "a name is no literal");
+  LUMINAL_CHECK(false, "a name is not a literal");
   return 0;
 }
 

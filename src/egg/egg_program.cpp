@@ -101,7 +101,7 @@ void EggProgram::Impl::fail_command(NodeId command) {
   try {
     run_command(inner);
   } catch (const ProgramError&) {
-    throw; // a mistake in the text is no failure of the command
+    throw; // a mistake in the text is not a failure of the command
   } catch (const LimitError&) {
     throw;
   } catch (const Error&) {

@@ -119,7 +119,7 @@ uint32_t ExprProgram::Code::compile_new(Expr e) {
     for (size_t i = 0; i < terms; ++i) {
       const Node& t = node(args[i]);
       const bool last = i + 1 == terms && n.value == 0;
-      // The value of a whole term need not fit where the sum does, so a scaled term is no value by itself.
+      // The value of a whole term need not fit where the sum does, so a scaled term is not a value by itself.
       if (first) {
         total = t.kind == ExprKind::mul && t.value != 1
                     ? emit(Code::scale, e, false, compile(t.base), 0, t.value)

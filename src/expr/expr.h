@@ -84,7 +84,7 @@ public:
   template <std::integral T> Expr(T value) : id_(constant_id(checked(value))) {}
 
   /// The symbol of that name and those facts: same name with other facts is another symbol. The interval is
-  /// tightened to multiples of `multiple_of`. Throws Error for a name that is no identifier
+  /// tightened to multiples of `multiple_of`. Throws Error for a name that is not an identifier
   /// ([A-Za-z_][A-Za-z0-9_.]*, no keyword of the text form), for an interval without a value, for multiple_of
   /// < 1.
   static Expr symbol(std::string_view name, Interval range = {}, int64_t multiple_of = 1);

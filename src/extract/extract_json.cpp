@@ -137,7 +137,7 @@ public:
       for (const auto& id : child_ids_[i]) {
         const auto at = node_index_.find(id);
         if (at == node_index_.end())
-          throw Refusal{fmt::format("node {} has a child {}, which is no node", in_quotes(graph.nodes[i].id),
+          throw Refusal{fmt::format("node {} has a child {}, which is not a node", in_quotes(graph.nodes[i].id),
                                     in_quotes(id))};
         graph.nodes[i].children.push_back(at->second);
       }

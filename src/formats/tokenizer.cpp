@@ -232,7 +232,7 @@ std::string StreamDecoder::push(int32_t id) {
   const size_t row = checked(model, id);
   std::string out;
   if (show_special_ && (model.kinds[row] == TokenKind::control || model.kinds[row] == TokenKind::unknown)) {
-    // The text of a special token is no part of a character that began before it.
+    // The text of a special token is not part of a character that began before it.
     out = flush();
     at_start_ = false;
     spaces_to_strip_ = 0;

@@ -145,7 +145,7 @@ struct TokenizerModel {
   MergeTable merges;          ///< ranked
   std::vector<float> scores;  ///< scored
   bool whole_pieces = false;  ///< a piece that is a token by itself is not merged up to it
-  bool byte_fallback = false; ///< a character that is no token becomes the tokens of its bytes
+  bool byte_fallback = false; ///< a character that is not a token becomes the tokens of its bytes
   bool fuse_unknown = false;  ///< neighbouring unknown characters are one unknown token
   std::array<int32_t, 256> byte_tokens{};
 

@@ -47,7 +47,7 @@ bool overflowed(Op op, double value, const double* x, int arity) {
   }
 }
 
-/// The distance of two values, infinite where it is no number.
+/// The distance of two values, infinite where it is not a number.
 double distance(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   double d = std::fabs(a - b);

@@ -74,7 +74,7 @@ private:
       if (axis && number < space.size())
         fail("{} reads {} with range {}..{}, its axis has extent {}", to_string(e), s.name(), s.range().low,
              s.range().high, to_string(space[number]));
-      fail("{} reads {}, which is no axis of {}{}", to_string(e), s.name(), to_string(space),
+      fail("{} reads {}, which is not an axis of {}{}", to_string(e), s.name(), to_string(space),
            axis ? "" : " and no hole");
     }
   }

@@ -94,11 +94,11 @@ private:
   void step(const Instr& i, const Registers& r, int n);
   [[noreturn]] void fail(NodeId id, const std::string& text) const;
 
-  /// Room for the registers of a program; given back when the object dies.
-  class Room {
+  /// RegisterFile for the registers of a program; given back when the object dies.
+  class RegisterFile {
   public:
-    Room(Frame& frame, const Program& program);
-    ~Room();
+    RegisterFile(Frame& frame, const Program& program);
+    ~RegisterFile();
     Registers registers;
 
   private:

@@ -170,7 +170,7 @@ template <class D> void Frame<D>::compute(Source s, const int64_t* missing, int 
 
 // ---- programs ---------------------------------------------------------------------------------------
 
-template <class D> Frame<D>::Room::Room(Frame& frame, const Program& program) : pool_(frame.pool_) {
+template <class D> Frame<D>::RegisterFile::RegisterFile(Frame& frame, const Program& program) : pool_(frame.pool_) {
   const size_t index = size_t(program.index_registers) * lanes * sizeof(int64_t),
                value = size_t(program.value_registers) * lanes * sizeof(Value);
   if (!pool_.empty()) {
@@ -184,7 +184,7 @@ template <class D> Frame<D>::Room::Room(Frame& frame, const Program& program) : 
   registers.value = reinterpret_cast<Value*>(start + index);
   registers.mask = reinterpret_cast<uint8_t*>(start + index + value);
 }
-template <class D> Frame<D>::Room::~Room() { pool_.push_back(std::move(memory_)); }
+template <class D> Frame<D>::RegisterFile::~RegisterFile() { pool_.push_back(std::move(memory_)); }
 
 template <class D> void Frame<D>::run(const Program& program, const Registers& r, int n) {
   for (const Instr& i : program.code) step(i, r, n);
@@ -347,15 +347,15 @@ template <class D> void Frame<D>::step(const Instr& i, const Registers& r, int n
 template <class D> void Frame<D>::compute_values(Source s, const int64_t* flat, int n) {
   const Program& program = f_.value_program(s.node);
   const Extents& extents = f_.extents(s);
-  Room room(*this, program);
+  RegisterFile file(*this, program);
   std::vector<int64_t> point(extents.size());
   for (int k = 0; k < n; ++k) {
     unflatten(flat[k], extents, point.data());
-    for (size_t d = 0; d < point.size(); ++d) room.registers.index[ptrdiff_t(d) * lanes + k] = point[d];
+    for (size_t d = 0; d < point.size(); ++d) file.registers.index[ptrdiff_t(d) * lanes + k] = point[d];
   }
-  run(program, room.registers, n);
+  run(program, file.registers, n);
   Store& kept = store(s);
-  const Value* out = room.registers.value + ptrdiff_t(program.results[0]) * lanes;
+  const Value* out = file.registers.value + ptrdiff_t(program.results[0]) * lanes;
   for (int k = 0; k < n; ++k) {
     kept.values[size_t(flat[k])] = out[k];
     kept.done[size_t(flat[k])] = 1;
@@ -369,8 +369,8 @@ template <class D> void Frame<D>::compute_fold(Source s, int64_t flat) {
   const auto& plan = f_.fold_plan(s);
   const Program& program = f_.body_program(s.node, plan.components);
   Accumulator<D> accumulator(plan.monoid);
-  Room room(*this, program);
-  const Registers& r = room.registers;
+  RegisterFile file(*this, program);
+  const Registers& r = file.registers;
 
   // Outer axes stand still (those the result does not have are not read); folded ones run row-major, the last one fastest.
   std::vector<int64_t> outer(plan.axes.size());
@@ -426,8 +426,8 @@ template <class D> void Frame<D>::compute_scan(Source s, int64_t flat) {
   const auto& plan = f_.fold_plan(s);
   const Program& program = f_.body_program(s.node, plan.components);
   Accumulator<D> accumulator(plan.monoid);
-  Room room(*this, program);
-  const Registers& r = room.registers;
+  RegisterFile file(*this, program);
+  const Registers& r = file.registers;
   const Extents& extents = f_.extents(s);
   std::vector<int64_t> point(extents.size());
   unflatten(flat, extents, point.data());
@@ -519,8 +519,8 @@ template <class D> void Frame<D>::compute_scatter(Source s) {
   const Extents space = f_.extents(f_.resolve(node.inputs[1]));
   int64_t total = 1;
   for (int64_t e : space) total *= e;
-  Room room(*this, program);
-  const Registers& r = room.registers;
+  RegisterFile file(*this, program);
+  const Registers& r = file.registers;
   std::vector<int64_t> point(space.size());
   std::vector<uint8_t> written(attr.unique ? out.size() : 0, 0);
   for (int64_t at = 0; at < total; at += lanes) {

@@ -71,7 +71,7 @@ struct OpRow {
   double (*spread)(const double* x, const double* e, double out) = nullptr;
   /// Error of a direct evaluation, in units of the last place of max(|out|, ulp_scale): what code generation promises. 0.5: correctly rounded, 0: exact.
   double ulp = 0.5, ulp_scale = 0;
-  /// C-like text on floats and on integers; a dialect may override either. Integer arithmetic is printed on the unsigned type of the same width (wrapping is no undefined
+  /// C-like text on floats and on integers; a dialect may override either. Integer arithmetic is printed on the unsigned type of the same width (wrapping is not an undefined
   /// behaviour there) and the lum_* functions are the dialect's prelude. Empty: the signature has no such form.
   std::string_view c_float = {}, c_int = {};
   std::string_view definition = {};

@@ -139,7 +139,7 @@ void register_op(UserOp op) {
   auto fail = [&](std::string_view text) {
     throw Error("register_op", fmt::format("'{}' {}", op.name, text));
   };
-  if (!is_identifier(op.name)) fail("is no identifier");
+  if (!is_identifier(op.name)) fail("is not an identifier");
   if (parse_op(op.name) || parse_monoid_word(op.name)) fail("is the name of a built-in operation");
   for (std::string_view word : {"const", "iota", "random",     "cast", "bitcast", "view", "scatter", "fold",
                                 "scan",  "sort", "collective", "call", "loop",    "cond", "host",    "custom",

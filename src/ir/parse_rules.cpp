@@ -16,7 +16,7 @@ void TermParser::rule_types(RuleHead& declared) {
     const auto one = parse_dtype(text);
     if (!one && text != "any" && text != "float" && text != "integer")
       reader_.fail_at(word,
-                      fmt::format("'{}' is no type; any, float and integer are classes of types", text));
+                      fmt::format("'{}' is not a type; any, float and integer are classes of types", text));
     for (int t = 0; t < dtype_count; ++t)
       if (const auto type = DType(t);
           one ? type == *one : text == "any" || (text == "float" ? is_float(type) : is_integer(type)))

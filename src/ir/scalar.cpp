@@ -263,7 +263,7 @@ private:
         step.integer = truncate_to(type, node.value);
         if (std::isnan(node.value) ||
             (std::isfinite(node.value) && integer_to_f64(type, step.integer) != node.value))
-          throw Error("scalar", fmt::format("{} is no value of {}", node.value, to_string(type)));
+          throw Error("scalar", fmt::format("{} is not a value of {}", node.value, to_string(type)));
       }
       step.value = !is_float(type)          ? integer_to_f64(type, step.integer)
                    : std::isinf(node.value) ? std::copysign(greatest(type), node.value)

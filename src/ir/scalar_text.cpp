@@ -147,7 +147,7 @@ private:
     reader_.expect("<");
     Token token = reader_.peek();
     auto type = parse_dtype(reader_.expect_identifier("a type"));
-    if (!type) reader_.fail_at(token, fmt::format("'{}' is no type", token.text));
+    if (!type) reader_.fail_at(token, fmt::format("'{}' is not a type", token.text));
     reader_.expect(">");
     reader_.expect("(");
     Scalar x = comparison();

@@ -184,7 +184,7 @@ private:
     if (choice_)
       if (auto variable = choice_->types.find(word); variable != choice_->types.end())
         type = variable->second;
-    if (!type) reader_.fail_at(at, fmt::format("'{}' is no type", at.text));
+    if (!type) reader_.fail_at(at, fmt::format("'{}' is not a type", at.text));
     return *type;
   }
   TensorType type() {
@@ -485,7 +485,7 @@ private:
       do {
         Token block = reader_.peek();
         if (!from_base64(reader_.expect_string("base64 text"), data))
-          reader_.fail_at(block, "this is no base64 text");
+          reader_.fail_at(block, "this is not a base64 text");
       } while (reader_.at(TokenKind::string));
       reader_.expect("hash");
       Token hash = reader_.peek();
@@ -555,7 +555,7 @@ private:
     attr.map = arrow_map(a);
     attr.predicate = where(a);
     if (reader_.accept("fill")) attr.fill = reader_.expect_float();
-    // A rule spreads a number over `..s`; where that is no axis at all, modules hold the number itself.
+    // A rule spreads a number over `..s`; where that is not an axis at all, modules hold the number itself.
     const bool plain =
         attr.shape.empty() && attr.map.empty() && attr.holes.empty() && attr.predicate.is_constant(1);
     if (choice_ && plain && !(*builder_)[inputs[0]].is_tuple() && (*builder_)[inputs[0]].type().shape.empty())

@@ -20,7 +20,7 @@ public:
     if (module_.functions.empty()) mistake("the module has no function");
     std::set<std::string> names;
     for (const Function& f : module_.functions) {
-      if (!is_plain_name(f.name)) mistake("'{}' is no name of a function", f.name);
+      if (!is_plain_name(f.name)) mistake("'{}' is not a name of a function", f.name);
       if (!names.insert(f.name).second) mistake("function @{} exists twice", f.name);
       before_.functions.reserve(module_.functions.size());
       function(f);
@@ -47,7 +47,7 @@ private:
     before_.symbols = module_.symbols;
     before_.assumptions = module_.assumptions;
     for (Expr e : module_.assumptions) {
-      if (!e.is_condition()) mistake("the assumption {} is no condition", to_string(e));
+      if (!e.is_condition()) mistake("the assumption {} is not a condition", to_string(e));
       dimensions(e, {}, 0, "an assumption");
     }
   }
@@ -58,7 +58,7 @@ private:
       bool index = !is_axis_name(s.name()) &&
                    (s.name()[0] == 'i' ? !space.empty() : holes > 0); // which one: infer_types
       if (!index)
-        mistake("{} reads {}, which is no symbol of the module with range {}..{}", where, s.name(),
+        mistake("{} reads {}, which is not a symbol of the module with range {}..{}", where, s.name(),
                 s.range().low, s.range().high);
     }
   }
@@ -162,7 +162,7 @@ private:
     for (auto& b : bodies) key += b ? fmt::format(" {}", *b) : " .";
     auto [at, fresh] = laws_.try_emplace(key);
     if (fresh) at->second = broken_law(*m, bodies);
-    if (at->second) mistake("{}: [{}] this is no monoid: {}", where, to_string(node.kind), *at->second);
+    if (at->second) mistake("{}: [{}] this is not a monoid: {}", where, to_string(node.kind), *at->second);
   }
   /// Some monoids are monoids on the states that elements make only (sorted lists): bodies that may be partial states are tried as elements, too. The laws hold for
   /// finite elements; at the ends of a type (all of a softmax masked) the value is what a fold from the identity gives. So an infinite constant is held to them as
@@ -230,7 +230,7 @@ private:
     for (const FunctionResult& r : f.results)
       for (const std::string& name : r.after)
         if (!by_name.contains(name))
-          return mistake("@{}: result '{}' comes after '{}', which is no result", f.name, r.name, name);
+          return mistake("@{}: result '{}' comes after '{}', which is not a result", f.name, r.name, name);
     order(f);
   }
   /// `after` must leave an order: results are taken away once all those before them are gone.
@@ -257,7 +257,7 @@ private:
       const auto& input = std::get<InputAttr>(f[p].attr);
       if (input.name != r.state) continue;
       if (input.role != Role::state)
-        mistake("@{}: result '{}' writes '{}', which is no state", f.name, r.name, r.state);
+        mistake("@{}: result '{}' writes '{}', which is not a state", f.name, r.name, r.state);
       const TensorType& have = f[r.value].type();
       if (have.dtype != input.type.dtype || !same_shape(have.shape, input.type.shape, module_.assumptions))
         mistake("@{}: result '{}' is {}, its state '{}' is {}", f.name, r.name, to_string(have), r.state,

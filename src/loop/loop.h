@@ -1,6 +1,6 @@
 // loop/loop.h -- the loop IR: what a kernel does, step by step. It knows nothing of matmul or attention.
 //
-// A kernel is SPMD: every worker runs the body; `parallel` loops deal out iterations, barriers stand inside.
+// A kernel is SPMD: every worker runs the body; `parallel` loops distribute iterations, barriers stand inside.
 // Loop variables, kernel symbols and index lets are Expr symbols (their ranges are facts); all offsets,
 // bounds and conditions are Exprs. Inside a `vector` loop the variable is a lane: values that depend on it
 // are vectors, and each statement acts on all lanes at once. Buffers in registers are indexed by constants
@@ -174,7 +174,7 @@ bool same(const Stmt& a, const Stmt& b);
 /// Mistakes: unknown names, types, indices of register buffers that are not constant after unrolling, loads
 /// of never-written scratch, parallel loops in vector ones, ...
 std::vector<std::string> verify(const Kernel& kernel);
-/// An identifier that is no word of the text form.
+/// An identifier that is not a word of the text form.
 bool is_buffer_name(std::string_view name);
 
 /// Vector registers that a kernel needs at its widest point once unrolled loops are expanded.

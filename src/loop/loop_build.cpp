@@ -28,7 +28,7 @@ std::shared_ptr<Stmt> new_stmt(StmtKind kind) {
 }
 
 std::shared_ptr<Stmt> new_loop(LoopKind kind, Expr variable, Expr begin, Expr end, Body body) {
-  if (!variable.is_symbol()) mistake("loop", "the variable is no symbol: " + to_string(variable));
+  if (!variable.is_symbol()) mistake("loop", "the variable is not a symbol: " + to_string(variable));
   auto stmt = new_stmt(StmtKind::loop);
   stmt->loop = kind;
   stmt->variable = variable;
@@ -242,7 +242,7 @@ StmtRef let(int number, ValueRef value) {
 }
 
 StmtRef let_index(Expr symbol, ValueRef value) {
-  if (!symbol.is_symbol()) mistake("let", "what is defined is no symbol: " + luminal::to_string(symbol));
+  if (!symbol.is_symbol()) mistake("let", "what is defined is not a symbol: " + luminal::to_string(symbol));
   auto stmt = new_stmt(StmtKind::let_index);
   stmt->variable = symbol;
   stmt->value = std::move(value);
@@ -302,7 +302,7 @@ StmtRef async_wait(int token) {
 }
 
 StmtRef roles(Expr variable, Expr begin, Expr end, int stages, Body producers, Body consumers) {
-  if (!variable.is_symbol()) mistake("roles", "the step is no symbol: " + luminal::to_string(variable));
+  if (!variable.is_symbol()) mistake("roles", "the step is not a symbol: " + luminal::to_string(variable));
   auto stmt = new_stmt(StmtKind::roles);
   stmt->variable = variable;
   stmt->begin = begin;

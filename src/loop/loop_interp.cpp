@@ -37,7 +37,7 @@ LoopRunOptions adversarial(uint64_t seed, int workers, int lanes) {
   o.lanes = lanes;
   o.seed = seed;
   o.order = WorkerOrder(draw(1, 4));
-  o.dealing = Dealing(draw(2, 3));
+  o.distribution = Distribution(draw(2, 3));
   o.arrival = Arrival(draw(3, 3));
   o.role_order = RoleOrder(draw(4, 3));
   return o;
@@ -295,14 +295,14 @@ bool Machine::mine(const Worker& w, const Instruction& i, int64_t step, int64_t 
   const int64_t count = i.stmt->level == 0 ? o_.workers : o_.lanes,
                 me = i.stmt->level == 0 ? w.group : w.lane;
   if (count == 1) return true;
-  switch (o_.dealing) {
-  case Dealing::blocks: {
+  switch (o_.distribution) {
+  case Distribution::blocks: {
     const int64_t share = steps / count, rest = steps % count;
     const int64_t first = me * share + std::min(me, rest);
     return step >= first && step < first + share + (me < rest);
   }
-  case Dealing::cyclic: return step % count == me;
-  case Dealing::shuffled: return int64_t(drawn(uint64_t(i.loop), uint64_t(step), 7) % uint64_t(count)) == me;
+  case Distribution::cyclic: return step % count == me;
+  case Distribution::shuffled: return int64_t(drawn(uint64_t(i.loop), uint64_t(step), 7) % uint64_t(count)) == me;
   }
   return true;
 }
@@ -314,7 +314,7 @@ void Machine::enter_loop(Worker& w, const Instruction& i) {
     return;
   }
   state.outer = w.actor;
-  const bool down = i.stmt->loop == LoopKind::parallel && o_.dealing == Dealing::shuffled;
+  const bool down = i.stmt->loop == LoopKind::parallel && o_.distribution == Distribution::shuffled;
   state.at = down ? state.end : state.begin - 1;
   w.pc = next_iteration(w, i, true) ? w.pc + 1 : i.target;
 }
@@ -323,7 +323,7 @@ void Machine::enter_loop(Worker& w, const Instruction& i) {
 bool Machine::next_iteration(Worker& w, const Instruction& i, bool) {
   LoopState& state = w.loops[i.loop];
   const bool parallel = i.stmt->loop == LoopKind::parallel;
-  const int64_t direction = parallel && o_.dealing == Dealing::shuffled ? -1 : 1;
+  const int64_t direction = parallel && o_.distribution == Distribution::shuffled ? -1 : 1;
   for (state.at += direction; state.at >= state.begin && state.at < state.end; state.at += direction) {
     if (!mine(w, i, state.at - state.begin, state.end - state.begin)) continue;
     w.slots[i.slot] = state.at;

@@ -20,7 +20,7 @@ enum class WorkerOrder : uint8_t {
   shuffled,
   interleaved
 }; ///< interleaved: 1 to 3 statements at a time
-enum class Dealing : uint8_t { blocks, cyclic, shuffled }; ///< iterations of parallel loops to workers
+enum class Distribution : uint8_t { blocks, cyclic, shuffled }; ///< iterations of parallel loops to workers
 enum class Arrival : uint8_t { early, late, mixed };       ///< when asynchronous statements act
 enum class RoleOrder : uint8_t { lockstep, ahead, mixed }; ///< how far producers run ahead
 
@@ -28,7 +28,7 @@ struct LoopRunOptions {
   int workers = 1; ///< of level 0
   int lanes = 1;   ///< of each group: workers of level 1
   WorkerOrder order = WorkerOrder::forward;
-  Dealing dealing = Dealing::blocks;
+  Distribution distribution = Distribution::blocks;
   Arrival arrival = Arrival::late;
   RoleOrder role_order = RoleOrder::lockstep;
   uint64_t seed = 1;

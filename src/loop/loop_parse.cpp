@@ -122,7 +122,7 @@ public:
     const Token at = r_.peek();
     const std::string_view name = r_.expect_identifier("an element type");
     const auto type = parse_dtype(name);
-    if (!type) r_.fail_at(at, fmt::format("'{}' is no element type", name));
+    if (!type) r_.fail_at(at, fmt::format("'{}' is not an element type", name));
     return *type;
   }
 

@@ -66,7 +66,7 @@ private:
       const auto wrong = [&](const std::string& text) {
         complain(fmt::format("buffer '{}': {}", b.name, text));
       };
-      if (!is_buffer_name(b.name)) wrong("the name is no identifier, or a word of the language");
+      if (!is_buffer_name(b.name)) wrong("the name is not an identifier, or a word of the language");
       if (!names.insert(b.name).second) wrong("there are two buffers of this name");
       if (b.space == Space::global && arguments_end) wrong("global buffers stand before all others");
       arguments_end |= b.space != Space::global;
@@ -77,17 +77,17 @@ private:
         wrong(fmt::format("only what is out can be streaming, not {}", kernel::to_string(b.access)));
       for (const Expr s : symbols_of(b.size))
         if (!in_scope(s))
-          wrong(fmt::format("its size {} uses '{}', which is no symbol of the kernel", to_string(b.size),
+          wrong(fmt::format("its size {} uses '{}', which is not a symbol of the kernel", to_string(b.size),
                             to_string(s)));
       if (prove(lt(b.size, 0)) == Truth::yes)
         wrong(fmt::format("its size {} is negative", to_string(b.size)));
       if (b.space == Space::registers && !b.size.is_constant())
         wrong(fmt::format("registers have a constant size, not {}", to_string(b.size)));
       if (b.alignment < 0 || (b.alignment && !std::has_single_bit(uint64_t(b.alignment))))
-        wrong(fmt::format("alignment {} is no power of two", b.alignment));
+        wrong(fmt::format("alignment {} is not a power of two", b.alignment));
     }
     if (k_.lanes < 1 || !std::has_single_bit(unsigned(k_.lanes)))
-      complain(fmt::format("lanes {} is no power of two", k_.lanes));
+      complain(fmt::format("lanes {} is not a power of two", k_.lanes));
   }
 
   // ---- what is written and awaited anywhere
@@ -170,7 +170,7 @@ private:
 
   void define(Expr symbol) {
     if (!symbol.is_symbol()) {
-      complain(fmt::format("'{}' is defined and is no symbol", to_string(symbol)));
+      complain(fmt::format("'{}' is defined and is not a symbol", to_string(symbol)));
       return;
     }
     for (const Expr s : scope_)
@@ -202,11 +202,11 @@ private:
   void constant(const Value& v) {
     if (!is_float(v.dtype)) {
       if (v.constant != std::trunc(v.constant) || std::fabs(v.constant) > 0x1p53)
-        complain(fmt::format("the constant {} is no integer of at most 2^53", v.constant));
+        complain(fmt::format("the constant {} is not an integer of at most 2^53", v.constant));
       else if (double(wrap(v.dtype, int64_t(v.constant))) != v.constant)
         complain(fmt::format("the constant {} does not fit {}", v.constant, to_string(v.dtype)));
     } else if (v.constant == v.constant && round_to(v.dtype, v.constant) != v.constant) {
-      complain(fmt::format("the constant {} is no value of {}", v.constant, to_string(v.dtype)));
+      complain(fmt::format("the constant {} is not a value of {}", v.constant, to_string(v.dtype)));
     }
   }
 
@@ -249,7 +249,7 @@ private:
         complain(fmt::format("{}: lanes are combined by add, mul, max or min", text()));
       if (!std::has_single_bit(uint64_t(
               (vector_->end - vector_->begin).is_constant() ? (vector_->end - vector_->begin).value() : 1)))
-        complain(fmt::format("{}: the number of lanes is no power of two", text()));
+        complain(fmt::format("{}: the number of lanes is not a power of two", text()));
       if (v.args[0]->dtype != v.dtype)
         complain(fmt::format("{}: the result is {}, not {}", text(), to_string(v.args[0]->dtype),
                              to_string(v.dtype)));
@@ -356,7 +356,7 @@ private:
     if (vector_ && depends_on(offset, vector_->variable)) {
       const auto step = coefficient_of(offset, vector_->variable);
       if (!step || !step->is_constant(1))
-        return complain(fmt::format("'{}' is in registers: the index {} is no run of neighbouring lanes",
+        return complain(fmt::format("'{}' is in registers: the index {} is not a run of neighbouring lanes",
                                     b.name, to_string(offset)));
     }
     const Interval range = offset.range();
@@ -635,7 +635,7 @@ private:
   }
 
   void token(const Stmt& s) {
-    if (s.kind != StmtKind::unit && s.token < 0) complain(fmt::format("{} is no token", s.token));
+    if (s.kind != StmtKind::unit && s.token < 0) complain(fmt::format("{} is not a token", s.token));
   }
 
   void async_copy(const Stmt& s) {

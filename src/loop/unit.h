@@ -67,7 +67,7 @@ std::optional<Unit> find_unit(std::string_view name, int lanes = 16);
 std::vector<std::string> unit_names();
 
 /// A unit whose lanes act alone, as an operation on values: NAME(acc, a, b) in each lane, where a and b are u32 words that hold the k elements of that
-/// lane, the first in the low bits. The description of one lane (n = 1). Null for a unit of another kind, and for what is no unit.
+/// lane, the first in the low bits. The description of one lane (n = 1). Null for a unit of another kind, and for what is not a unit.
 const Unit* find_lane_unit(std::string_view name);
 /// The accumulator of one lane after a step on two words.
 double execute_lane_unit(const Unit& unit, uint32_t a, uint32_t b, double accumulator);

@@ -80,7 +80,7 @@ private:
         options_.context > *config_.sliding_window)
       refuse(
           fmt::format("contexts beyond the sliding window of {} cannot be run yet", *config_.sliding_window));
-    if (config_.rope_dim % 2) refuse(fmt::format("{} rotating elements are no pairs", config_.rope_dim));
+    if (config_.rope_dim % 2) refuse(fmt::format("{} rotating elements are not pairs", config_.rope_dim));
     if (config_.rope_scaling.kind == RopeScaling::Kind::dynamic)
       refuse("dynamic rotary scaling cannot be run yet");
   }

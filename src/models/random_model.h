@@ -19,7 +19,7 @@ std::span<const ModelShape> model_shapes();
 const ModelShape* find_model_shape(std::string_view name);
 
 /// The tensors of the shape with matrices in this type: names of GGUF, no bytes. Throws Error for a type that random weights are not made in (F32 F16 BF16
-/// Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K to Q6_K are), and for rows that are no whole number of its blocks.
+/// Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K to Q6_K are), and for rows that are not a whole number of its blocks.
 std::vector<TensorView> model_tensors(const ModelShape& shape, StorageType matrices);
 
 /// Configuration and tensors of the shape as of an opened GGUF file without a tokenizer; the tensors' bytes have their sizes and no place (nullptr), which is enough for plans and estimates. Throws

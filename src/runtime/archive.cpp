@@ -65,7 +65,7 @@ Result<std::vector<std::byte>> rename_symbol(std::span<const std::byte> object, 
     return value;
   };
   if (object.size() < 64 || std::memcmp(object.data(), "\177ELF\2\1", 6) != 0)
-    return Failure{"a kernel's code is no 64-bit ELF object; exports are made for such systems only"};
+    return Failure{"a kernel's code is not a 64-bit ELF object; exports are made for such systems only"};
   const uint64_t sections = number(40, 8), section_bytes = number(58, 2), section_count = number(60, 2);
   std::vector<size_t> places;
   auto section = [&](uint64_t i) { return size_t(sections + i * section_bytes); };

@@ -366,12 +366,12 @@ luminal::Result<void> Context::run() {
     if (auto done = find_states(); !done) return done;
   if (stale_)
     if (auto done = refresh(); !done) return done;
-  Pace* const pace = pace_; // loops inside the plan change sizes
-  if (!pace) return run_plan();
-  alone_ = pace->alone();
+  WorkerCount* const worker_count = worker_count_; // loops inside the plan change sizes
+  if (!worker_count) return run_plan();
+  alone_ = worker_count->alone();
   const int64_t begin = now_ns();
   auto done = run_plan();
-  pace->took(now_ns() - begin);
+  worker_count->took(now_ns() - begin);
   alone_ = false;
   return done;
 }

@@ -141,8 +141,8 @@ private:
   std::vector<std::unique_ptr<TaskGraph>> graphs_; // runs of launches among the plan's steps
   std::vector<device::CpuFunction> functions_;     // of kernels, where there are graphs
   std::vector<int> work_class_;                    // of kernels: what the tasks were made for
-  std::array<Pace, 11> paces_;                     // of runs that are estimated at 1, 2, 4, .. 1024 us
-  Pace* pace_ = nullptr;                           // of runs at the present sizes; null: long ones
+  std::array<WorkerCount, 11> worker_counts_;                     // of runs that are estimated at 1, 2, 4, .. 1024 us
+  WorkerCount* worker_count_ = nullptr;                           // of runs at the present sizes; null: long ones
   bool alone_ = false;                             // the present run is left to one worker
   size_t most_buffers_ = 0, most_symbols_ = 0;
   bool stale_ = true;

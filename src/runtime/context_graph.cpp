@@ -60,14 +60,14 @@ void Context::arrange_graphs() {
 
 /// What asking other workers costs is lost in long runs.
 void Context::choose_pace() {
-  pace_ = nullptr;
+  worker_count_ = nullptr;
   const auto* cpu = dynamic_cast<const device::CpuDevice*>(&executable_->device());
   if (!cpu || cpu->limits().workers == 1) return;
   double us = 0;
   for (const Step& step : executable_->plan().steps)
     if (step.kind == StepKind::launch) us += work_us_[size_t(step.kernel)];
   const int octave = std::ilogb(std::max(us, 1.0));
-  if (octave < int(paces_.size())) pace_ = &paces_[size_t(octave)];
+  if (octave < int(worker_counts_.size())) worker_count_ = &worker_counts_[size_t(octave)];
 }
 
 /// A launch in parts is several events; what it reads and writes is told with the first.

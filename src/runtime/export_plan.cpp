@@ -59,7 +59,7 @@ public:
 
   ExportedFiles run() {
     if (!is_identifier(options_.name))
-      refuse("\"{}\" is no C identifier; it becomes the beginning of all names (--name)", options_.name);
+      refuse("\"{}\" is not a C identifier; it becomes the beginning of all names (--name)", options_.name);
     for (const PlanResult& result : plan_.results) { // a state's new value is in the state
       if (plan_.slots[size_t(result.slot)].kind == SlotKind::state) continue;
       const auto other = options_.output_names.find(result.name);

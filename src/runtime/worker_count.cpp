@@ -4,12 +4,12 @@
 
 namespace luminal::runtime {
 
-int64_t Pace::median() {
+int64_t WorkerCount::median() {
   std::ranges::nth_element(times_, times_.begin() + counted / 2);
   return times_[counted / 2];
 }
 
-void Pace::took(int64_t ns) {
+void WorkerCount::took(int64_t ns) {
   if (holds_) {
     held_ns_ += ns;
     if (held_ns_ < hold_ * trial_ns_) return;

@@ -6,7 +6,7 @@
 namespace luminal::runtime {
 
 /// Some runs with all workers, some with one; then many as was faster, and from time to time the other way again. A tie goes to one worker.
-class Pace {
+class WorkerCount {
 public:
   /// The next run is to be left to one worker.
   bool alone() const { return alone_; }

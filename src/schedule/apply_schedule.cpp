@@ -24,14 +24,14 @@ void replace_symbol(StageNest& nest, Expr symbol, Expr by) {
 
 /// Loop names are names of the kernel: no value, dimension symbol or hole may be called so.
 void check_loop_name(const Nests& nests, const std::string& name) {
-  if (!is_buffer_name(name)) refuse("{} is no name of a loop or a value", name);
+  if (!is_buffer_name(name)) refuse("{} is not a name of a loop or a value", name);
   for (auto& v : nests.cone.values)
     if (v.name == name) refuse("{} is a value", name);
   for (Expr s : nests.cone.symbols)
     if (s.name() == name) refuse("{} is a dimension symbol", name);
   for (auto& h : nests.cone.holes)
     if (h.symbol.name() == name) refuse("{} is an index that is read from memory", name);
-  if (name == "root") refuse("root is no name of a loop");
+  if (name == "root") refuse("root is not a name of a loop");
 }
 
 void split(Nests& nests, int stage, size_t position, const std::string& outer, const std::string& inner,
@@ -75,7 +75,7 @@ std::string_view word_for(LoopKind kind) {
 /// Bodies and lanes are counted when the code is made.
 void check_written_out(const StageLoop& loop) {
   if (!loop.extent.is_constant())
-    refuse("loop {} has {} trips, which is no constant: it cannot be {}", loop.name,
+    refuse("loop {} has {} trips, which is not a constant: it cannot be {}", loop.name,
            luminal::to_string(loop.extent), word_for(loop.kind));
   if (loop.kind == LoopKind::unrolled && loop.extent.value() > 1024)
     refuse("loop {} has {} trips: too many to write out", loop.name, loop.extent.value());
@@ -261,12 +261,12 @@ void apply(Nests& nests, const Directive& d) {
   }
   case DirectiveKind::store: return store(nests, d);
   case DirectiveKind::stage: check_loop_name(nests, w[1]); return stage_copy(nests, w[0], w[1]);
-  case DirectiveKind::frame:
+  case DirectiveKind::padded_copy:
     if (w.size() > 3 || (w.size() == 3) != (d.numbers.size() == 1))
       refuse("an axis and the size of its blocks are expected");
     check_loop_name(nests, w[1]);
-    if (w.size() == 2) return frame(nests, w[0], w[1]);
-    return frame(nests, w[0], w[1], w[2], d.numbers[0]);
+    if (w.size() == 2) return padded_copy(nests, w[0], w[1]);
+    return padded_copy(nests, w[0], w[1], w[2], d.numbers[0]);
   case DirectiveKind::materialize: check_loop_name(nests, w[1]); return materialize(nests, w[0], w[1]);
   case DirectiveKind::inline_: return inline_value(nests, w[0]);
   case DirectiveKind::fuse: return fuse(nests, w[0], w[1]);
@@ -287,7 +287,7 @@ void apply(Nests& nests, const Directive& d) {
   }
   case DirectiveKind::stream: {
     const int v = nests.value(w[0]);
-    if (nests.cone.values[size_t(v)].role != ValueRole::output) refuse("{} is no output of the kernel", w[0]);
+    if (nests.cone.values[size_t(v)].role != ValueRole::output) refuse("{} is not an output of the kernel", w[0]);
     nests.streams.insert(v);
     return;
   }
@@ -295,10 +295,10 @@ void apply(Nests& nests, const Directive& d) {
     if (w.size() > 4) refuse("a dot instruction has two operands");
     for (size_t i = 2; i < w.size(); i++) check_loop_name(nests, w[i]);
     return use_unit(nests, w[0], w[1], std::span(w).subspan(2));
-  case DirectiveKind::pieces:
+  case DirectiveKind::segments:
     if (!d.numbers.empty() && d.numbers[0] != 1 && d.numbers[0] != 2) refuse("1 or 2 is expected");
-    return pieces(nests, w[0], w[1], d.numbers.empty() ? PieceEnds::changes : PieceEnds(d.numbers[0]));
-  case DirectiveKind::cut: return cut(nests, w[0], w[1], d.numbers[0]);
+    return segments(nests, w[0], w[1], d.numbers.empty() ? SegmentEnds::changes : SegmentEnds(d.numbers[0]));
+  case DirectiveKind::split_at: return split_at(nests, w[0], w[1], d.numbers[0]);
   case DirectiveKind::operand: check_loop_name(nests, w[2]); return operand(nests, w[0], w[1], w[2]);
   case DirectiveKind::from: refuse("versions are lowered one by one");
   case DirectiveKind::serial: // for the launch; the code is the same

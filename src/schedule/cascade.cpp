@@ -204,7 +204,7 @@ private:
 };
 
 void Cascade::run() {
-  if (!f_.monoid) refuse("stage {} is no tuple whose components read each other", f_.name);
+  if (!f_.monoid) refuse("stage {} is not a tuple whose components read each other", f_.name);
   int n = f_.monoid->size();
   bool carried = loop_ != "root";
   if (f_.scan_axis >= 0) refuse("stage {} is a scan", f_.name);

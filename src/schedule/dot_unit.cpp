@@ -14,9 +14,9 @@ public:
   Words(const Cone& cone, Expr axis, Expr word, const Unit& unit)
       : cone_(cone), axis_(axis), first_(word * unit.k), k_(unit.k), width_(32 / unit.k) {}
 
-  /// Null where the elements do not lie side by side, or an operation on them is none on words.
+  /// Null where the elements do not are contiguous, or an operation on them is none on words.
   FormulaRef operator()(const FormulaRef& f) const {
-    if (!moves(f)) return spread(f);
+    if (!varies(f)) return spread(f);
     switch (f->kind) {
     case FormulaKind::load: return loaded(*f);
     case FormulaKind::bitcast: return bits(f->args[0]->dtype) == width_ ? (*this)(f->args[0]) : nullptr;
@@ -27,7 +27,7 @@ public:
   }
 
 private:
-  bool moves(const FormulaRef& f) const {
+  bool varies(const FormulaRef& f) const {
     return std::ranges::any_of(index_exprs(f), [&](Expr e) { return depends_on(e, axis_); });
   }
   FormulaRef word(double value) const { return formula_constant(DType::u32, value); }
@@ -75,7 +75,7 @@ private:
     }
     case Op::shl:
     case Op::shr: { // bits that come over from a neighbour are taken away
-      if (moves(f.args[1]) || f.dtype != DType::u8) return nullptr;
+      if (varies(f.args[1]) || f.dtype != DType::u8) return nullptr;
       FormulaRef a = (*this)(f.args[0]);
       if (!a) return nullptr;
       FormulaRef kept;
@@ -292,7 +292,7 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
     if (!stage.components[c].after) refuse("stage {} computes several things at once", stage_name);
   const DType accumulator = unit->accumulator.dtype;
   if (stage.monoid || fold.kind != ComponentKind::fold || fold.op != Op::add || fold.dtype != accumulator)
-    refuse("stage {} is no sum of {}", stage_name, luminal::to_string(accumulator));
+    refuse("stage {} is not a sum of {}", stage_name, luminal::to_string(accumulator));
   const FormulaRef body = fold.body;
   const auto is_product = [](const Formula& f) {
     return f.kind == FormulaKind::op && f.user_op.empty() && f.op == Op::mul &&
@@ -306,12 +306,12 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
            luminal::to_string(unit->b.dtype), stage_name, luminal::to_string(a->dtype),
            luminal::to_string(b->dtype));
 
-  // The reduced axis along which both lie side by side, the innermost first.
+  // The reduced axis along which both are contiguous, the innermost first.
   std::vector<int> reduced;
   for (int axis : stage.axes)
     if (std::ranges::find(fold.axes, axis) == fold.axes.end()) reduced.push_back(axis);
   const std::vector<int> holes = holes_of(nests.cone, index_exprs(body));
-  const auto moves_holes = [&](int axis) { // elements side by side in the sum may lie anywhere
+  const auto varies_with_holes = [&](int axis) { // elements side by side in the sum may lie anywhere
     return std::ranges::any_of(holes, [&](int h) {
       return varies_with(nests.cone, index_exprs(nests.cone.holes[size_t(h)].value),
                          nests.cone.axes[size_t(axis)].symbol);
@@ -319,7 +319,7 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
   };
   for (size_t r = reduced.size(); r-- > 0;) {
     const ConeAxis axis = nests.cone.axes[size_t(reduced[r])];
-    if (!axis.extent.is_constant() || moves_holes(reduced[r])) continue;
+    if (!axis.extent.is_constant() || varies_with_holes(reduced[r])) continue;
     const std::optional<WordLoops> loops = word_loops(nest, axis, *unit);
     if (!loops) continue;
     const int64_t extent = axis.extent.value();
@@ -401,7 +401,7 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
     int64_t steps = loops->split || !stage.domain.is_constant(1) ? 1 << 20 : words;
     for (int other : others) {
       const Expr along = nests.cone.axes[size_t(other)].extent;
-      if (moves_holes(other)) steps = 1 << 20;
+      if (varies_with_holes(other)) steps = 1 << 20;
       steps = along.is_constant() && steps <= 64 ? steps * along.value() : 1 << 20;
     }
     const FormulaRef zero = formula_constant(accumulator, 0);

@@ -335,15 +335,15 @@ void Lowering::touch(const Stage& stage, Touched& touched) const {
   visit_stage(stage, read);
   for (int h : holes_of(n_.cone, stage)) visit(n_.cone.holes[size_t(h)].value, read);
   for (auto& c : stage.components)
-    if (c.out >= 0 && shared(c.out)) touched.write(places_[size_t(c.out)].buffer, stage.pieces);
+    if (c.out >= 0 && shared(c.out)) touched.write(places_[size_t(c.out)].buffer, stage.segment_group);
 }
 
 namespace {
 bool conflict(const Touched& before, const Touched& now) {
-  for (auto [b, pieces] : now.writes) {
+  for (auto [b, segments] : now.writes) {
     if (before.reads.contains(b)) return true;
     const auto other = before.writes.find(b);
-    if (other != before.writes.end() && (pieces == 0 || other->second != pieces)) return true;
+    if (other != before.writes.end() && (segments == 0 || other->second != segments)) return true;
   }
   for (BufferId b : now.reads)
     if (before.writes.contains(b)) return true;

@@ -122,12 +122,12 @@ ValueRef StageLowering::loaded(const State& state, const Formula& f) const {
   if (holds == Truth::unknown && l_.kernel_.buffers[size_t(buffer)].space == Space::registers)
     refuse("stage {} reads {} under a condition: it cannot be in registers", s_.name,
            l_.n_.cone.values[size_t(f.value)].name);
-  // Words of neighbours along the last dimension, as the directive unit makes them: these have to lie side by side.
+  // Words of neighbours along the last dimension, as the directive unit makes them: these have to are contiguous.
   const ConeValue& value = l_.n_.cone.values[size_t(f.value)];
   const Layout& layout = l_.places_[size_t(f.value)].layout;
   if (bits(f.dtype) > bits(value.dtype) && value.role == ValueRole::interior &&
       (layout.empty() || layout.back() != LayoutDim{.dim = int(value.shape.size()) - 1}))
-    refuse("stage {} reads {} in words: neighbours along its last dimension have to lie side by side",
+    refuse("stage {} reads {} in words: neighbours along its last dimension have to are contiguous",
            s_.name, value.name);
   return load_as(f.dtype, buffer, offset_of(state, f.value, f.index), guard);
 }

@@ -1,4 +1,4 @@
-// schedule/lower_prefetch.cpp -- what is asked for ahead of its use: `prefetch`.
+// schedule/lower_prefetch.cpp -- what is prefetched of its use: `prefetch`.
 #include "schedule/lowering.h"
 #include <algorithm>
 
@@ -29,7 +29,7 @@ Body StageLowering::prefetches(const State& state, const StageLoop& loop) {
 /// The stage does not have the loop, which runs in p.loop.
 Body StageLowering::meanwhile(const StageLoop& loop, const Prefetch& p) {
   if (const ConeValue& value = l_.n_.cone.values[size_t(p.value)]; value.role == ValueRole::interior)
-    refuse("prefetch: {} lies in the kernel, {} is no loop of stage {}", value.name, p.inner, s_.name);
+    refuse("prefetch: {} lies in the kernel, {} is not a loop of stage {}", value.name, p.inner, s_.name);
   State state;
   state.nest = l_.n_.stages[size_t(stage_)];
   state.within = state.nest.guards;
@@ -39,7 +39,7 @@ Body StageLowering::meanwhile(const StageLoop& loop, const Prefetch& p) {
         fix_loop(state, i, o.symbol);
   if (!l_.is_open(p.loop)) refuse("prefetch: loop {} does not run in loop {}", p.inner, p.loop);
   // Places in equal steps are one more loop: what lies between them is asked for once.
-  const std::vector<Expr> places = places_ahead(state, loop, p);
+  const std::vector<Expr> places = prefetched_places(state, loop, p);
   std::optional<int64_t> step;
   for (size_t i = 1; i < places.size(); i++) {
     const Expr apart = places[i] - places[i - 1];
@@ -49,14 +49,14 @@ Body StageLowering::meanwhile(const StageLoop& loop, const Prefetch& p) {
     }
     step = apart.value();
   }
-  if (step) return dealt(state, loop, p, places[0], {{*step, int64_t(places.size())}});
+  if (step) return distributed_over(state, loop, p, places[0], {{*step, int64_t(places.size())}});
   Body out;
-  for (Expr offset : places) append(out, dealt(state, loop, p, offset));
+  for (Expr offset : places) append(out, distributed_over(state, loop, p, offset));
   return out;
 }
 
 /// Where the stage will touch the value, one place for each line that is known to be another one.
-std::vector<Expr> StageLowering::places_ahead(const State& state, const StageLoop& loop,
+std::vector<Expr> StageLowering::prefetched_places(const State& state, const StageLoop& loop,
                                               const Prefetch& p) const {
   const StageLoop* far = state.nest.find(p.loop);
   if (!far) refuse("prefetch: stage {} has no loop {} any more", s_.name, p.loop);
@@ -94,7 +94,7 @@ std::vector<Expr> StageLowering::places_ahead(const State& state, const StageLoo
 Body StageLowering::prefetched(const State& state, const StageLoop& loop, const Prefetch& p) {
   Body out;
   const int64_t line = 512 / bits(l_.n_.cone.values[size_t(p.value)].dtype);
-  for (Expr offset : places_ahead(state, loop, p)) {
+  for (Expr offset : prefetched_places(state, loop, p)) {
     Body here;
     std::vector<const StageLoop*> rows;
     int64_t more_lines = 0; // of the lanes of one vector, behind the first one's
@@ -113,7 +113,7 @@ Body StageLowering::prefetched(const State& state, const StageLoop& loop, const 
     const std::optional<Expr> along = coefficient_of(offset, loop.symbol);
     if (p.inner != p.loop && !rows.empty() && along && along->is_constant() && along->value() > 0 &&
         along->value() < line) {
-      append(out, dealt(state, loop, p, offset));
+      append(out, distributed_over(state, loop, p, offset));
       continue;
     }
     State inside = state;
@@ -130,7 +130,7 @@ Body StageLowering::prefetched(const State& state, const StageLoop& loop, const 
 /// All lines in which the offset lies in the loop's trips, in the loops that are not open yet and in `rows` (step and count of each), in order of their
 /// addresses: each trip asks for its share.
 /// (Asked for at once they would fill the queue of loads that wait for memory.)
-Body StageLowering::dealt(const State& state, const StageLoop& loop, const Prefetch& p, Expr offset,
+Body StageLowering::distributed_over(const State& state, const StageLoop& loop, const Prefetch& p, Expr offset,
                           std::vector<std::pair<int64_t, int64_t>> rows) const {
   std::vector<const StageLoop*> loops = unopened(state, offset);
   if (depends_on(offset, loop.symbol)) loops.push_back(&loop);

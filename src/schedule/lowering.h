@@ -44,15 +44,15 @@ struct Place {
 /// Which buffers a part of the kernel touches from memory that workers share.
 struct Touched {
   std::set<BufferId> reads;
-  // by whom: stages of one number above 0 write different parts (Stage::pieces)
+  // by whom: stages of one number above 0 write different parts (Stage::segment_group)
   std::map<BufferId, int> writes;
-  void write(BufferId buffer, int pieces) {
-    auto [known, fresh] = writes.try_emplace(buffer, pieces);
-    if (!fresh && known->second != pieces) known->second = 0;
+  void write(BufferId buffer, int segments) {
+    auto [known, fresh] = writes.try_emplace(buffer, segments);
+    if (!fresh && known->second != segments) known->second = 0;
   }
   void add(const Touched& other) {
     reads.insert(other.reads.begin(), other.reads.end());
-    for (auto [buffer, pieces] : other.writes) write(buffer, pieces);
+    for (auto [buffer, segments] : other.writes) write(buffer, segments);
   }
 };
 
@@ -200,12 +200,12 @@ private:
   void note_lanes(const State& state, size_t guard, Expr lane) const;
   Body zeros(State state);
 
-  // ---- what is asked for ahead (lower_ahead.cpp) ----
+  // ---- what is prefetched (lower_prefetch.cpp) ----
   Body prefetches(const State& state, const StageLoop& loop);
   Body prefetched(const State& state, const StageLoop& loop, const Prefetch& p);
   Body meanwhile(const StageLoop& loop, const Prefetch& p);
-  std::vector<Expr> places_ahead(const State& state, const StageLoop& loop, const Prefetch& p) const;
-  Body dealt(const State& state, const StageLoop& loop, const Prefetch& p, Expr offset,
+  std::vector<Expr> prefetched_places(const State& state, const StageLoop& loop, const Prefetch& p) const;
+  Body distributed_over(const State& state, const StageLoop& loop, const Prefetch& p, Expr offset,
              std::vector<std::pair<int64_t, int64_t>> rows = {}) const;
 
   // ---- statements (lower_point.cpp) ----

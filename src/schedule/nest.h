@@ -109,8 +109,8 @@ void insert_copy(Nests& nests, int before, Stage stage);
 
 // ---- directives that change the stages (transform.cpp, cascade.cpp, split_reduction.cpp) ----
 void stage_copy(Nests& nests, const std::string& value, const std::string& copy);
-/// frame.cpp; with an axis: a copy for each block of so many of its elements.
-void frame(Nests& nests, const std::string& value, const std::string& copy, const std::string& axis = {},
+/// padded_copy.cpp; with an axis: a copy for each block of so many of its elements.
+void padded_copy(Nests& nests, const std::string& value, const std::string& copy, const std::string& axis = {},
            int64_t size = 0);
 void materialize(Nests& nests, const std::string& node, const std::string& value);
 void inline_value(Nests& nests, const std::string& value);
@@ -118,17 +118,17 @@ void fuse(Nests& nests, const std::string& stage, const std::string& next);
 void cascade(Nests& nests, const std::string& stage, const std::string& loop);
 void operand(Nests& nests, const std::string& stage, const std::string& axis, const std::string& value);
 void split_reduction(Nests& nests, const Directive& directive);
-/// The ends of the pieces of a constant axis in which the index expressions of the stage are plain, where there are several. `conditions_only`: where
+/// The ends of the segments of a constant axis in which the index expressions of the stage are plain, where there are several. `conditions_only`: where
 /// comparisons change, whatever minima, maxima and divisions do.
-std::vector<int64_t> piece_ends(const Stage& stage, const ConeAxis& axis, bool conditions_only);
-enum class PieceEnds : uint8_t {
+std::vector<int64_t> segment_ends(const Stage& stage, const ConeAxis& axis, bool conditions_only);
+enum class SegmentEnds : uint8_t {
   changes,    // where index expressions change
   conditions, // where comparisons change
   elements,   // each element is a part of its own, and all of them are made in one body
 };
-void pieces(Nests& nests, const std::string& stage, const std::string& axis, PieceEnds at);
+void segments(Nests& nests, const std::string& stage, const std::string& axis, SegmentEnds at);
 /// Two stages, of the first `count` elements of a constant axis and of the rest.
-void cut(Nests& nests, const std::string& stage, const std::string& axis, int64_t count);
+void split_at(Nests& nests, const std::string& stage, const std::string& axis, int64_t count);
 void use_unit(Nests& nests, const std::string& stage, const std::string& unit,
               std::span<const std::string> copies); // dot_unit.cpp
 

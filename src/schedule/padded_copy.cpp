@@ -1,4 +1,4 @@
-// schedule/padded_copy.cpp -- the directive frame: a copy of everything that windows reach of a value, with the zeros around it, whole or block by block.
+// schedule/padded_copy.cpp -- the directive padded_copy: a copy of everything that windows reach of a value, with the zeros around it, whole or block by block.
 #include "cone/formula.h"
 #include "schedule/nest.h"
 #include <algorithm>
@@ -53,7 +53,7 @@ int cut_axis(Nests& nests, const std::string& name, int64_t size) {
     refuse("axis {} is not made of several blocks of {} elements", name, size);
   for (auto& hole : nests.cone.holes)
     for (Expr e : index_exprs(hole.value))
-      if (depends_on(e, symbol)) refuse("an index that is read from memory moves along {}", name);
+      if (depends_on(e, symbol)) refuse("an index that is read from memory varies with {}", name);
   const int parts[] = {int(nests.cone.axes.size()), int(nests.cone.axes.size()) + 1};
   StageLoop loops[2];
   for (int i : {0, 1}) {
@@ -94,7 +94,7 @@ int cut_axis(Nests& nests, const std::string& name, int64_t size) {
 
 } // namespace
 
-void frame(Nests& nests, const std::string& value, const std::string& copy, const std::string& axis,
+void padded_copy(Nests& nests, const std::string& value, const std::string& copy, const std::string& axis,
            int64_t size) {
   const int v = nests.value(value);
   std::optional<ConeAxis> block;
@@ -151,7 +151,7 @@ void frame(Nests& nests, const std::string& value, const std::string& copy, cons
       for (Expr s : symbols_of(e))
         for (int64_t by : {1, -1})
           if (step == 0 && !depends_on(e - s * by, s)) solved = s, step = by;
-      if (step == 0) refuse("{}: no axis moves along {} in single steps", value, luminal::to_string(e));
+      if (step == 0) refuse("{}: no axis varies with {} in single steps", value, luminal::to_string(e));
       // What is read backwards lies the other way round in the copy.
       const Expr inside = step > 0 ? symbol + range.low : range.high - symbol;
       ExprMap<Expr> map;

@@ -42,14 +42,27 @@ constexpr Form forms[] = {
     {DirectiveKind::unit, "unit", 2, true, 0, 0, "unit STAGE DESCRIPTOR [COPY...]"},
     {DirectiveKind::roles, "roles", 2, false, 1, 1, "roles STAGE LOOP DEPTH"},
     {DirectiveKind::serial, "serial", 0, false, 1, 2, "serial POINTS [WORKERS]"},
-    {DirectiveKind::pieces, "pieces", 2, false, 0, 1, "pieces STAGE AXIS [1|2]"},
-    {DirectiveKind::frame, "frame", 2, true, 0, 1, "frame VALUE COPY [AXIS SIZE]"},
-    {DirectiveKind::cut, "cut", 2, false, 1, 1, "cut STAGE AXIS COUNT"},
+    {DirectiveKind::segments, "segments", 2, false, 0, 1, "segments STAGE AXIS [1|2]"},
+    {DirectiveKind::padded_copy, "padded_copy", 2, true, 0, 1, "padded_copy VALUE COPY [AXIS SIZE]"},
+    {DirectiveKind::split_at, "split_at", 2, false, 1, 1, "split_at STAGE AXIS COUNT"},
     {DirectiveKind::operand, "operand", 3, false, 0, 0, "operand STAGE AXIS VALUE"},
     {DirectiveKind::from, "from", 1, false, 1, 1, "from AXIS COUNT"},
 };
 
 const Form& form_of(DirectiveKind kind) { return forms[int(kind)]; }
+
+/// Names that directives had before, which texts on disk may hold.
+constexpr std::pair<std::string_view, DirectiveKind> old_names[] = {{"frame", DirectiveKind::padded_copy},
+                                                                     {"pieces", DirectiveKind::segments},
+                                                                     {"cut", DirectiveKind::split_at}};
+
+const Form* find_form(std::string_view name) {
+  for (const Form& form : forms)
+    if (form.name == name) return &form;
+  for (const auto& [old, kind] : old_names)
+    if (old == name) return &form_of(kind);
+  return nullptr;
+}
 
 } // namespace
 
@@ -84,9 +97,7 @@ Schedule parse_schedule(std::string_view text, std::string_view file_name) {
     TextReader reader(row, std::string(file_name), options);
     if (reader.at_end()) continue;
     Token head = reader.next();
-    const Form* form = nullptr;
-    for (auto& f : forms)
-      if (head.kind == TokenKind::identifier && f.name == head.text) form = &f;
+    const Form* form = head.kind == TokenKind::identifier ? find_form(head.text) : nullptr;
     if (!form) reader.fail_at(head, fmt::format("there is no directive '{}'", head.text));
     Directive directive{form->kind, {}, {}};
     while (!reader.at_end()) {

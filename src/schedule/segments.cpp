@@ -1,5 +1,5 @@
 // schedule/segments.cpp -- an axis of a stage is cut: of a map where its index expressions change (concatenations, padding, rolls), so that they are plain in
-// each piece; of any stage at a given place, so that both parts have loops of their own.
+// each segment; of any stage at a given place, so that both parts have loops of their own.
 #include "cone/formula.h"
 #include "schedule/nest.h"
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace luminal::kernel {
 namespace {
 
-constexpr size_t most_pieces = 64;
+constexpr size_t most_segments = 64;
 
 /// Where along `symbol` (from 0 on) the sign of `gap` changes: the first place at which gap > 0 holds as it does not at 0, or no longer.
 std::optional<int64_t> crossing(Expr gap, Expr symbol) {
@@ -73,7 +73,7 @@ Interval trips(int64_t extent) { return {0, extent - 1}; }
 
 } // namespace
 
-std::vector<int64_t> piece_ends(const Stage& stage, const ConeAxis& axis, bool conditions_only) {
+std::vector<int64_t> segment_ends(const Stage& stage, const ConeAxis& axis, bool conditions_only) {
   std::vector<int64_t> ends;
   if (!axis.extent.is_constant() || axis.extent.value() < 2 || !axis.symbol.is_symbol()) return ends;
   std::vector<Expr> exprs; // that vary along the axis, each once
@@ -93,7 +93,7 @@ std::vector<int64_t> piece_ends(const Stage& stage, const ConeAxis& axis, bool c
       ends.push_back(end);
       continue;
     }
-    if (ends.size() + open.size() + 2 > most_pieces) return {};
+    if (ends.size() + open.size() + 2 > most_segments) return {};
     open.push_back({begin + *place, end}); // the front goes first
     open.push_back({begin, begin + *place});
   }
@@ -120,7 +120,7 @@ int axis_to_cut(const Nests& nests, int s, const std::string& axis_name) {
   const Expr symbol = nests.cone.axes[size_t(*a)].symbol;
   for (int h : holes_of(nests.cone, whole))
     for (Expr e : index_exprs(nests.cone.holes[size_t(h)].value))
-      if (depends_on(e, symbol)) refuse("an index that is read from memory moves along {}", axis_name);
+      if (depends_on(e, symbol)) refuse("an index that is read from memory varies with {}", axis_name);
   return *a;
 }
 
@@ -130,9 +130,9 @@ void cut_at(Nests& nests, int s, int a, const std::vector<int64_t>& ends) {
   const size_t position = size_t(std::ranges::find(whole.axes, a) - whole.axes.begin());
   const ConeAxis axis = nests.cone.axes[size_t(a)];
   const std::string at = nests.stages[size_t(s)].at;
-  int group = whole.pieces;
-  for (const Stage& other : nests.cone.stages) group = std::max(group, other.pieces + 1);
-  if (whole.pieces > 0) group = whole.pieces;
+  int group = whole.segment_group;
+  for (const Stage& other : nests.cone.stages) group = std::max(group, other.segment_group + 1);
+  if (whole.segment_group > 0) group = whole.segment_group;
   for (const Component& c : whole.components)
     if (c.out >= 0)
       for (int& of : nests.cone.values[size_t(c.out)].axes)
@@ -140,25 +140,25 @@ void cut_at(Nests& nests, int s, int a, const std::vector<int64_t>& ends) {
   nests.erase_stage(s);
   int64_t begin = 0;
   for (size_t i = 0; i < ends.size(); i++) {
-    Stage piece = whole;
-    piece.pieces = group;
-    piece.name = nests.free_stage_name(fmt::format("{}.p{}", whole.name, i));
+    Stage segment = whole;
+    segment.segment_group = group;
+    segment.name = nests.free_stage_name(fmt::format("{}.p{}", whole.name, i));
     const std::string part = nests.free_name(fmt::format("{}.p{}", axis.name, i));
     const int64_t extent = ends[i] - begin;
     const Expr symbol = Expr::symbol(part, trips(extent));
     nests.cone.axes.push_back({part, extent, symbol});
     const int number = int(nests.cone.axes.size()) - 1;
-    substitute_stage(piece, {{axis.symbol, extent == 1 ? Expr(begin) : symbol + begin}});
+    substitute_stage(segment, {{axis.symbol, extent == 1 ? Expr(begin) : symbol + begin}});
     FormulaRewriter simpler(without_choices);
-    rewrite_stage(piece, [&](const FormulaRef& f) { return simpler(f); });
-    piece.axes[position] = number;
-    for (Component& c : piece.components) {
+    rewrite_stage(segment, [&](const FormulaRef& f) { return simpler(f); });
+    segment.axes[position] = number;
+    for (Component& c : segment.components) {
       std::ranges::replace(c.axes, a, number);
       std::ranges::sort(c.axes);
     }
-    StageNest own = nests.fresh(piece);
+    StageNest own = nests.fresh(segment);
     own.at = at;
-    nests.insert_stage(s + int(i), std::move(piece), std::move(own));
+    nests.insert_stage(s + int(i), std::move(segment), std::move(own));
     begin = ends[i];
   }
 }
@@ -229,7 +229,7 @@ void one_body(Nests& nests, int s, int a) {
 
 } // namespace
 
-void pieces(Nests& nests, const std::string& name, const std::string& axis_name, PieceEnds at) {
+void segments(Nests& nests, const std::string& name, const std::string& axis_name, SegmentEnds at) {
   const int s = nests.stage(name);
   const Stage& whole = nests.cone.stages[size_t(s)];
   for (const Component& c : whole.components)
@@ -237,15 +237,15 @@ void pieces(Nests& nests, const std::string& name, const std::string& axis_name,
       refuse("stage {} does not only map: its axes stay whole", name);
   const int a = axis_to_cut(nests, s, axis_name);
   const ConeAxis& axis = nests.cone.axes[size_t(a)];
-  const std::vector<int64_t> ends = piece_ends(whole, axis, at != PieceEnds::changes);
+  const std::vector<int64_t> ends = segment_ends(whole, axis, at != SegmentEnds::changes);
   if (ends.empty()) refuse("stage {}: nothing changes along {}", name, axis_name);
-  if (at != PieceEnds::elements) return cut_at(nests, s, a, ends);
-  if (!axis.extent.is_constant(int64_t(ends.size())) || whole.pieces > 0)
+  if (at != SegmentEnds::elements) return cut_at(nests, s, a, ends);
+  if (!axis.extent.is_constant(int64_t(ends.size())) || whole.segment_group > 0)
     refuse("stage {}: not every element of {} is a part of its own", name, axis_name);
   one_body(nests, s, a);
 }
 
-void cut(Nests& nests, const std::string& name, const std::string& axis_name, int64_t count) {
+void split_at(Nests& nests, const std::string& name, const std::string& axis_name, int64_t count) {
   const int s = nests.stage(name), a = axis_to_cut(nests, s, axis_name);
   const Stage& whole = nests.cone.stages[size_t(s)];
   const Expr extent = nests.cone.axes[size_t(a)].extent;

@@ -23,7 +23,7 @@ void split_reduction(Nests& nests, const Directive& d) {
   int s = nests.stage(d.words[0]);
   const std::string& axis_name = d.words[1];
   std::string tree = d.words.size() > 2 ? d.words[2] : "serial";
-  if (tree != "serial" && tree != "pairs") refuse("{} is no combining tree (serial, pairs)", tree);
+  if (tree != "serial" && tree != "pairs") refuse("{} is not a combining tree (serial, pairs)", tree);
   int64_t count = d.numbers[0];
   if (count < 2 || count > 4096) refuse("a reduction splits into 2 to 4096 parts");
   int k = -1;
@@ -34,7 +34,7 @@ void split_reduction(Nests& nests, const Directive& d) {
   Stage& fold = nests.cone.stages[size_t(s)];
   for (auto& c : fold.components) {
     if (c.kind != ComponentKind::fold && !(c.kind == ComponentKind::map && c.after))
-      refuse("stage {} is no fold", fold.name);
+      refuse("stage {} is not a fold", fold.name);
     if (c.kind == ComponentKind::fold && std::ranges::find(c.axes, k) != c.axes.end())
       refuse("stage {} does not reduce {}", fold.name, axis_name);
     if (c.init) refuse("stage {} goes on from an earlier state", fold.name);
@@ -58,7 +58,7 @@ void split_reduction(Nests& nests, const Directive& d) {
   Expr covered;
   if (block == 0) {
     if (!axis.extent.is_constant())
-      refuse("the extent of {} is not constant: deal it out in blocks (a second number)", axis_name);
+      refuse("the extent of {} is not constant: distribute it in blocks (a second number)", axis_name);
     int64_t size = (axis.extent.value() + count - 1) / count;
     int place = new_axis(nests, axis_name + ".in", size);
     inner = {place};

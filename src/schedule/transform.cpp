@@ -200,18 +200,18 @@ void operand(Nests& nests, const std::string& name, const std::string& axis, con
       reader.components[0].kind != ComponentKind::fold ||
       reader.components[0].body->kind != FormulaKind::op || !reader.components[0].body->user_op.empty() ||
       reader.components[0].body->op != Op::mul)
-    refuse("stage {} is no sum of products", name);
+    refuse("stage {} is not a sum of products", name);
   const FormulaRef body = reader.components[0].body;
-  const auto moves = [&](const FormulaRef& f, Expr symbol) {
+  const auto varies = [&](const FormulaRef& f, Expr symbol) {
     return std::ranges::any_of(index_exprs(f), [&](Expr e) { return depends_on(e, symbol); });
   };
   std::optional<size_t> side;
   for (size_t a : {0, 1}) {
-    if (moves(body->args[a], along->symbol)) continue;
-    if (side) refuse("no factor of stage {} moves along {}", name, axis);
+    if (varies(body->args[a], along->symbol)) continue;
+    if (side) refuse("no factor of stage {} varies with {}", name, axis);
     side = a;
   }
-  if (!side) refuse("both factors of stage {} move along {}", name, axis);
+  if (!side) refuse("both factors of stage {} vary with {}", name, axis);
   const FormulaRef factor = body->args[*side];
   if (!holes_of(nests.cone, index_exprs(factor)).empty())
     refuse("a factor of stage {} is found through indices from memory", name);
@@ -226,7 +226,7 @@ void operand(Nests& nests, const std::string& name, const std::string& axis, con
   part.body = factor;
   for (int a : reader.axes) {
     const ConeAxis& own = nests.cone.axes[size_t(a)];
-    if (!own.symbol.is_symbol() || !moves(factor, own.symbol)) continue;
+    if (!own.symbol.is_symbol() || !varies(factor, own.symbol)) continue;
     v.axes.push_back(a);
     v.shape.push_back(own.extent);
     part.index.push_back(own.symbol);
@@ -250,7 +250,7 @@ void inline_value(Nests& nests, const std::string& value) {
   const Stage& stage = nests.cone.stages[size_t(w)];
   if (stage.components.size() != 1 || stage.components[0].kind != ComponentKind::map ||
       stage.components[0].after)
-    refuse("{} is no plain map", value);
+    refuse("{} is not a plain map", value);
   for (size_t s = 0; s < nests.cone.stages.size(); s++)
     if (int(s) != w && writes(nests.cone.stages[s], v)) refuse("{} is written by two stages", value);
   Component c = stage.components[0];

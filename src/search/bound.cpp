@@ -44,7 +44,7 @@ struct Node {
   Expr condition = 1;         // of a branch
   bool otherwise = false;
   bool barrier = false;  // in its body
-  bool nested = false;   // a loop that is dealt out holds another one: both are dealt out together
+  bool nested = false;   // a loop that is distributed holds another one: both are distributed together
   bool watched = false;  // its variable decides how often something in it runs
   Cost own{};            // once a trip
   std::vector<int> kids; // in order
@@ -109,7 +109,7 @@ private:
         open.node = new_node(node);
         nodes_[size_t(open.node)].loop = &s;
         nodes_[size_t(open.node)].barrier = holds_barrier(s.body);
-        nodes_[size_t(open.node)].nested = holds_dealt(s.body);
+        nodes_[size_t(open.node)].nested = holds_distributed(s.body);
       } else if (const auto trips = evaluate(s.end - s.begin, bound_))
         open.trips = double(*trips);
       open_.push_back(open);
@@ -157,12 +157,12 @@ private:
     });
   }
 
-  static bool dealt_out(const Stmt& s) {
+  static bool is_distributed(const Stmt& s) {
     return s.kind == StmtKind::loop && s.loop == LoopKind::parallel && s.level == 0;
   }
-  static bool holds_dealt(const Body& body) {
+  static bool holds_distributed(const Body& body) {
     return std::ranges::any_of(body, [](const auto& s) {
-      return dealt_out(*s) || holds_dealt(s->body) || holds_dealt(s->otherwise);
+      return is_distributed(*s) || holds_distributed(s->body) || holds_distributed(s->otherwise);
     });
   }
 
@@ -386,17 +386,17 @@ private:
   }
 
   /// Of all workers. Outside of parallel loops every worker does everything.
-  Cost total(int number, bool dealt) {
+  Cost total(int number, bool distributed) {
     const Node& node = nodes_[size_t(number)];
     Cost cost{};
     if (++visits_ > most_visits) return cost;
     if (!node.loop) {
       if (!taken(node)) return cost;
-      cost = node.own * (dealt ? 1 : threads_);
-      for (const int kid : node.kids) cost = cost + total(kid, dealt);
+      cost = node.own * (distributed ? 1 : threads_);
+      for (const int kid : node.kids) cost = cost + total(kid, distributed);
       return cost;
     }
-    const bool inside = dealt || dealt_out(*node.loop);
+    const bool inside = distributed || is_distributed(*node.loop);
     trips(node, [&](double times) {
       Cost once = node.own * (inside ? 1 : threads_);
       for (const int kid : node.kids) once = once + total(kid, inside);
@@ -411,7 +411,7 @@ private:
     Cost longest{};
     if (++visits_ > most_visits || (!node.loop && !taken(node))) return longest;
     if (!node.loop) return critical_body(node);
-    const bool parallel = dealt_out(*node.loop);
+    const bool parallel = is_distributed(*node.loop);
     double count = 0;
     Cost sum{};
     trips(node, [&](double times) {
@@ -420,7 +420,7 @@ private:
       longest = larger(longest, once);
       sum = sum + once * times;
     });
-    // One after the other; dealt out, somebody gets the rounded-up share, of the cheapest ones at least.
+    // One after the other; distributed, somebody gets the rounded-up share, of the cheapest ones at least.
     if (!parallel) return node.barrier ? sum : larger(longest, Cost{});
     if (node.watched || node.nested || count == 0) return longest;
     return longest * std::ceil(count / threads_);

@@ -14,7 +14,7 @@ std::map<std::string, int64_t> typical_sizes(const std::vector<Expr>& symbols,
 /// A kernel in the function that it was cut out of.
 struct KernelPlace {
   const Module* module = nullptr; ///< its dimensions and assumptions
-  std::vector<Expr> counters;     ///< symbols of enclosing loops, which are no dimensions of the module
+  std::vector<Expr> counters;     ///< symbols of enclosing loops, which are not dimensions of the module
   const Function* function = nullptr;
   std::vector<NodeId> roots;
   const kernel::Cone* given = nullptr;              ///< made from these roots

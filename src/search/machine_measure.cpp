@@ -29,7 +29,7 @@ public:
       : p_(profile), pool_(pool), probes_(probes) {}
 
   Result<void> run() {
-    // Beyond every cache; the values are no zeros and no subnormals, and pages lie where they will be used.
+    // Beyond every cache; the values are not zeros and no subnormals, and pages lie where they will be used.
     int64_t bytes = std::clamp<int64_t>(2 * p_.l3, int64_t(64) << 20, int64_t(256) << 20);
     if (int64_t usable = device::usable_memory(); usable > 0) bytes = std::min(bytes, usable / 16);
     for (float*& array : arrays_) {

@@ -56,9 +56,9 @@ private:
     const auto begin = evaluate(s->begin, bound_), end = evaluate(s->end, bound_);
     if (!begin || !end || *end <= *begin) return s;
     const int64_t count = *end - *begin;
-    const bool dealt = s->loop == LoopKind::parallel && s->level == 0 && threads_ > 1;
+    const bool distributed = s->loop == LoopKind::parallel && s->level == 0 && threads_ > 1;
     int64_t kept = std::max<int64_t>(1, std::llround(std::ceil(double(count) * share)));
-    if (dealt) kept = std::min(count, (kept + threads_ - 1) / threads_ * threads_);
+    if (distributed) kept = std::min(count, (kept + threads_ - 1) / threads_ * threads_);
     const int64_t from = (count - kept + 1) / 2;
     Stmt copy = *s;
     if (kept < count) {
@@ -70,8 +70,8 @@ private:
     if (!inner) {
       bound_[s->variable] = *begin + from + kept / 2;
       // What one iteration takes on each worker is the same for all numbers of them.
-      const double rounds = dealt ? std::ceil(double(count) / threads_) : double(count);
-      const double left = dealt ? std::ceil(double(kept) / threads_) : double(kept);
+      const double rounds = distributed ? std::ceil(double(count) / threads_) : double(count);
+      const double left = distributed ? std::ceil(double(kept) / threads_) : double(kept);
       copy.body = shorten(s->body, std::min(1.0, share * rounds / left), false);
       bound_.erase(s->variable);
     }

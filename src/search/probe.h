@@ -43,7 +43,7 @@ public:
   struct Arrays {
     const float *x = nullptr, *z = nullptr; ///< aligned to 64 bytes; z: triad only
     float* y = nullptr;
-    int64_t elements = 0; ///< of each; a rest that is no whole block for every thread is left out
+    int64_t elements = 0; ///< of each; a rest that is not a whole block for every thread is left out
     /// They stay in a cache from walk to walk: written as usual. Otherwise written past the caches, as kernels write results beyond the last one.
     bool cached = false;
   };

@@ -66,7 +66,7 @@ private:
   bool sample(int i, double& seconds) {
     const auto timed = measurer_.time(entry(i).candidate, launches_[size_t(i)]);
     if (!timed || !(*timed > 0)) {
-      entry(i).rejected = timed ? "its time is no time" : timed.error();
+      entry(i).rejected = timed ? "its time is not a time" : timed.error();
       entry(i).failed = true;
       return false;
     }

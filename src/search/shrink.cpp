@@ -61,7 +61,7 @@ std::vector<AxisUse> uses_of(const kernel::Cone& cone, const kernel::Schedule& s
       for (size_t w = 1; w < d.words.size(); w++)
         if (const auto found = loops.find(d.words[w]); found != loops.end() && !found->second.split)
           for (const int a : found->second.axes) uses[size_t(a)].whole = true;
-    } else if (d.kind == DirectiveKind::frame && !d.numbers.empty()) {
+    } else if (d.kind == DirectiveKind::padded_copy && !d.numbers.empty()) {
       grow(find(d.words[2]), d.numbers[0]);
     } else if (d.kind == DirectiveKind::jam) {
       const Loop loop = find(d.words[1]);

@@ -14,7 +14,7 @@ class SqlError : public Error {
 public:
   SqlError(int code, const std::string& text) : Error(text), code_(code) {}
   int code() const { return code_; } ///< SQLite's primary result code
-  /// The file is no database, or not a sound one.
+  /// The file is not a database, or not a sound one.
   bool damaged() const;
 
 private:

@@ -143,7 +143,7 @@ void TuningCache::open() {
   std::error_code error;
   const fs::file_status status = fs::status(path_, error);
   if (fs::exists(status) && !fs::is_regular_file(status)) // a pipe would never answer
-    return stay_in_memory(fmt::format("{}: is no regular file", path_), true);
+    return stay_in_memory(fmt::format("{}: is not a regular file", path_), true);
   try {
     if (fs::path(path_).has_parent_path()) fs::create_directories(fs::path(path_).parent_path(), error);
     identity_ = identity_of(path_);

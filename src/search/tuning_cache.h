@@ -164,7 +164,7 @@ struct ImportedText {
   std::vector<TuningEntry> entries;  ///< all unchecked
   std::vector<std::string> mistakes; ///< "line 3: seconds: ..."
 };
-/// Failure: it is no export, or one of another version.
+/// Failure: it is not an export, or one of another version.
 Result<ImportedText> import_entries(std::string_view text);
 
 } // namespace luminal::search

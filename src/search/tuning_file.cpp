@@ -156,7 +156,7 @@ std::string mistake_in(TuningEntry& e) {
     return fmt::format("schedule: expected text of at most {} bytes", longest_schedule);
   if (e.key.threads < 1 || e.key.threads > 1 << 16) return fmt::format("threads: {}", e.key.threads);
   if (!std::isfinite(e.seconds) || e.seconds <= 0 || e.seconds > 1e6)
-    return fmt::format("seconds: {} is no time of a launch", e.seconds);
+    return fmt::format("seconds: {} is not a time of a launch", e.seconds);
   if (e.samples < 1 || e.samples > int64_t(1) << 40) return fmt::format("samples: {}", e.samples);
   if (!std::isfinite(e.limit_fraction) || e.limit_fraction < 0 || e.limit_fraction > 100)
     return fmt::format("limit_fraction: {}", e.limit_fraction);
@@ -208,7 +208,7 @@ std::unique_ptr<SqlConnection> open_foreign_tuning_file(const std::string& path)
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) throw SqlError(SQLITE_CANTOPEN, "no such file");
-  if (!std::filesystem::is_regular_file(status)) throw SqlError(SQLITE_CANTOPEN, "is no regular file");
+  if (!std::filesystem::is_regular_file(status)) throw SqlError(SQLITE_CANTOPEN, "is not a regular file");
   auto file = std::make_unique<SqlConnection>(path, SqlConnection::Access::read, 5);
   if (!check_snapshot(*file)) refuse("an empty file");
   return file;
@@ -220,7 +220,7 @@ std::optional<TuningEntry> read_tuning_row(SqlConnection& file, const std::strin
     row.bind(key);
     if (row.step()) return checked_row(row);
   } catch (const SqlError& e) {
-    if (e.code() != SQLITE_TOOBIG) throw; // a row with a giant text is no row
+    if (e.code() != SQLITE_TOOBIG) throw; // a row with a giant text is not a row
   }
   return {};
 }

@@ -90,7 +90,7 @@ TuningEntry from_json(const Json& j) {
   e.seconds = number("seconds");
   e.samples = integer("samples", int64_t(1) << 40);
   e.limit_fraction = number("limit_fraction");
-  if (!left.empty()) throw Error(fmt::format("\"{}\" is no key of an entry", printable(*left.begin())));
+  if (!left.empty()) throw Error(fmt::format("\"{}\" is not a key of an entry", printable(*left.begin())));
   if (const std::string mistake = mistake_in(e); !mistake.empty()) throw Error(mistake);
   return e;
 }

@@ -229,7 +229,7 @@ Tensor histc(const Tensor& x, int64_t bins, double low, double high, Where where
   graph_of("histc", {&x}, where);
   if (bins < 1) throw Error("histc", fmt::format("{} bins: there must be at least one", bins), where);
   if (!(low < high) || high - low > 1e300)
-    throw Error("histc", fmt::format("{}..{} is no range: the first must be less", low, high), where);
+    throw Error("histc", fmt::format("{}..{} is not a range: the first must be less", low, high), where);
   if (!is_float(x.dtype()))
     throw Error("histc",
                 fmt::format("the elements must be floats, they are {}", luminal::to_string(x.dtype())),

@@ -148,7 +148,7 @@ struct Transposed {
   Where where;
   std::vector<int64_t> more = {}; ///< steps of the stride in the result beyond those in x
 
-  /// [batch, out, (steps, places) of each axis that is not chosen..] dealt out -> [batch, out, sizes..]; of those that are chosen the places of the run.
+  /// [batch, out, (steps, places) of each axis that is not chosen..] distributed -> [batch, out, sizes..]; of those that are chosen the places of the run.
   Tensor result(std::vector<Run>& chosen) const {
     const size_t d = chosen.size();
     if (d == runs.size()) return convolved(chosen);
@@ -158,7 +158,7 @@ struct Transposed {
       parts.push_back(result(chosen));
       chosen.pop_back();
     }
-    // What lies further in is dealt out already: one axis each.
+    // What lies further in is distributed already: one axis each.
     const int places = int(3 + 2 * d);
     return (parts.size() > 1 ? concat(parts, places, where) : parts[0]).merge_dims(places - 1, where);
   }

@@ -28,7 +28,7 @@ Tensor binary(Op op, std::string_view name, Operand a, Operand b, Where where) {
 
 int64_t checked_count(std::string_view op, double count, Where where) {
   if (!(count < 0x1p52))
-    throw Error(op, fmt::format("{} numbers are too many (or the step is no number)", count), where);
+    throw Error(op, fmt::format("{} numbers are too many (or the step is not a number)", count), where);
   return int64_t(count);
 }
 

@@ -44,7 +44,7 @@ const std::shared_ptr<GraphState>& Graph::state(std::string_view operation, Wher
 Dim Graph::dim(std::string name, int64_t low, int64_t high, Where where) {
   GraphState& g = *state("dim", where);
   if (low < 0 || high < low)
-    throw Error("dim", fmt::format("{}: {}..{} is no range of sizes", name, low, high), where);
+    throw Error("dim", fmt::format("{}: {}..{} is not a range of sizes", name, low, high), where);
   if (auto known = g.dims.find(name); known != g.dims.end()) {
     if (known->second.range() == Interval{low, high}) return Dim::from_id(known->second.id());
     throw Error("dim",

@@ -209,7 +209,7 @@ Tensor embedding(const Tensor& table, const Tensor& ids, std::optional<int64_t> 
     throw Error("embedding", fmt::format("the table is {}, expected [rows, width]", shape_of(table)), where);
   const Expr rows = type_of(table).shape[0];
   if (padding_idx && (prove(ge(rows, std::max(*padding_idx + 1, -*padding_idx))) != Truth::yes))
-    throw Error("embedding", fmt::format("padding_idx {} is no row of {}", *padding_idx, shape_of(table)),
+    throw Error("embedding", fmt::format("padding_idx {} is not a row of {}", *padding_idx, shape_of(table)),
                 where);
   return gather_axis("embedding", table, 0, ids, OutOfRange::error, 0, where);
 }

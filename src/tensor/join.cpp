@@ -185,7 +185,7 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& axes, bool xy, Where whe
     if (line.rank() > 1)
       throw Error(
           "meshgrid",
-          fmt::format("{} is no line of coordinates: give tensors of one axis", text_of(type_of(line).shape)),
+          fmt::format("{} is not a line of coordinates: give tensors of one axis", text_of(type_of(line).shape)),
           where);
     lines.push_back(line.rank() == 0 ? line.unsqueeze(0, where) : line);
   }

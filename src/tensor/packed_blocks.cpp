@@ -53,7 +53,7 @@ private:
   int64_t tile_, unit_, tiles_, count_;
 };
 
-/// Fields of blocks one behind the other in one array, where rows lie beside each other: memory is then read at one place.
+/// Fields of blocks one behind the other in one array, where rows are interleaved: memory is then read at one place.
 std::vector<Tensor> in_one_stream(const std::vector<Tensor>& fields, Order order) {
   if (order.tile == 1) return fields;
   const auto bytes = [](const Tensor& field) { // of a block, in elements

@@ -157,7 +157,7 @@ Equation parse_equation(const std::string& text, const std::vector<Tensor>& tens
       const char c = term[i];
       if (c == '.') {
         if (dots || term.compare(i, 3, "...") != 0)
-          fail(fmt::format("'{}' has dots that are no single ...", term));
+          fail(fmt::format("'{}' has dots that are not single ...", term));
         dots = true;
         i += 2;
         const int names = int(term.size()) - 3, axes = rank ? *rank - names : ellipsis;
@@ -167,7 +167,7 @@ Equation parse_equation(const std::string& text, const std::vector<Tensor>& tens
       } else if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
         labels.push_back(c);
       else
-        fail(fmt::format("'{}' is no name of an axis (a letter)", c));
+        fail(fmt::format("'{}' is not a name of an axis (a letter)", c));
     }
     if (rank && int(labels.size()) != *rank)
       fail(fmt::format("'{}' names {} axes, the tensor has {}", term, labels.size(), *rank));
@@ -378,7 +378,7 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   if (rank > 2 && !proves_equal(k[rank - 3], v[rank - 3])) fail("key and value differ in their heads");
   if (grouped) {
     if (prove(eq(mod(q[rank - 3], k[rank - 3]), 0)) != Truth::yes)
-      fail("the heads of the query are no multiple of those of the key");
+      fail("the heads of the query are not a multiple of those of the key");
     Dims split = query.shape();
     split[rank - 3] = split[rank - 3] / key.dim(int(rank) - 3);
     split.insert(split.begin() + long(rank) - 3, key.dim(int(rank) - 3));

@@ -153,7 +153,7 @@ Tensor dequantize(const QuantizedWeight& w, Where where) {
 QuantizedRows quantize_rows(const Tensor& x, Where where) {
   graph_of("quantize_rows", {&x}, where);
   if (x.rank() != 2 || !x.shape()[1].is_constant() || x.shape()[1].value() < 1)
-    throw Error("quantize_rows", fmt::format("{} is no [m, k] with a known k", to_string(x.shape())), where);
+    throw Error("quantize_rows", fmt::format("{} is not [m, k] with a known k", to_string(x.shape())), where);
   const Dim m = x.shape()[0];
   const int64_t width = x.shape()[1].value(), k = blocks_of(width) * row_block;
   Tensor blocks = filled_up(x.cast(DType::f32), k, where).reshape({m, k / row_block, row_block});

@@ -113,7 +113,7 @@ Tensor unit_uniform(std::string_view op, const Tensor& key, const Shape& shape, 
 
 void float_only(std::string_view op, DType dtype, Where where) {
   if (!is_float(dtype))
-    throw Error(op, fmt::format("the numbers are no {}: a float type is needed", luminal::to_string(dtype)),
+    throw Error(op, fmt::format("the numbers are not {}: a float type is needed", luminal::to_string(dtype)),
                 where);
 }
 
@@ -169,7 +169,7 @@ Tensor random_uniform(const Tensor& key, Dims dims, double low, double high, DTy
   const Shape shape = shape_for("random_uniform", key, dims, where);
   float_only("random_uniform", dtype, where);
   if (!(low <= high))
-    throw Error("random_uniform", fmt::format("{}..{} is no range: the first must not be greater", low, high),
+    throw Error("random_uniform", fmt::format("{}..{} is not a range: the first must not be greater", low, high),
                 where);
   Tensor u = unit_uniform("random_uniform", key, shape, dtype, where);
   if (low == 0 && high == 1) return u.cast(dtype, where);
@@ -200,7 +200,7 @@ Tensor random_exponential(const Tensor& key, Dims dims, double rate, DType dtype
 Tensor random_bernoulli(const Tensor& key, Dims dims, double p, Where where) {
   const Shape shape = shape_for("random_bernoulli", key, dims, where);
   if (!(p >= 0 && p <= 1))
-    throw Error("random_bernoulli", fmt::format("{} is no probability: it lies in 0..1", p), where);
+    throw Error("random_bernoulli", fmt::format("{} is not a probability: it lies in 0..1", p), where);
   return draw("random_bernoulli", key, shape, DType::f32, 1, 0, where) < p;
 }
 Tensor random_bernoulli(const Tensor& key, const Tensor& p, Where where) {
@@ -214,10 +214,10 @@ Tensor random_int(const Tensor& key, Dims dims, int64_t low, int64_t high, DType
   const Shape shape = shape_for("random_int", key, dims, where);
   if (!is_integer(dtype))
     throw Error("random_int",
-                fmt::format("the numbers are no {}: an integer type is needed", luminal::to_string(dtype)),
+                fmt::format("the numbers are not {}: an integer type is needed", luminal::to_string(dtype)),
                 where);
   if (low >= high)
-    throw Error("random_int", fmt::format("{}..{} is no range: the first must be less", low, high), where);
+    throw Error("random_int", fmt::format("{}..{} is not a range: the first must be less", low, high), where);
   const uint64_t range = uint64_t(high) - uint64_t(low);
   return build("random_int", key.graph(), where, [&](FunctionBuilder& b) {
     auto number = [&](uint64_t value) { return integer(b, DType::u64, int64_t(value), shape); };
@@ -306,7 +306,7 @@ Tensor dropout(const Tensor& key, const Tensor& x, double p, Where where) {
   graph_of("dropout", {&key, &x}, where);
   float_only("dropout", x.dtype(), where);
   if (!(p >= 0 && p <= 1))
-    throw Error("dropout", fmt::format("{} is no probability: it lies in 0..1", p), where);
+    throw Error("dropout", fmt::format("{} is not a probability: it lies in 0..1", p), where);
   if (p == 0) return x;
   Tensor dropped = draw("dropout", key, type_of(x).shape, DType::f32, 1, 0, where) < p;
   return choose(dropped, Operand(0, where), Operand(p == 1 ? x : x * (1 / (1 - p)), where));

@@ -9,7 +9,7 @@ namespace {
 void needs_matrix(std::string_view op, const Tensor& x, Where where) {
   graph_of(op, {&x}, where);
   if (x.rank() < 2)
-    throw Error(op, fmt::format("{} is no matrix: two axes are needed", text_of(type_of(x).shape)), where);
+    throw Error(op, fmt::format("{} is not a matrix: two axes are needed", text_of(type_of(x).shape)), where);
 }
 
 } // namespace
@@ -85,7 +85,7 @@ Tensor trace(const Tensor& x, Where where) {
   graph_of("trace", {&x}, where);
   if (x.rank() != 2)
     throw Error("trace",
-                fmt::format("{} is no matrix: two axes are needed (see diagonal)", text_of(type_of(x).shape)),
+                fmt::format("{} is not a matrix: two axes are needed (see diagonal)", text_of(type_of(x).shape)),
                 where);
   Tensor line = x.diagonal(0, 0, 1, where);
   if (is_integer(line.dtype()) || line.dtype() == DType::boolean) line = line.cast(DType::i64, where);

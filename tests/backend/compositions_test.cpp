@@ -25,7 +25,7 @@ void each_kernel(const Module& module, const kernel::MachineLimits& limits,
                  const std::function<void(const compile::PlannedKernel&)>& visit) {
   Module work = module;
   passes::defaults().run(work);
-  compile::KernelChooser chooser({.limits = limits,
+  compile::KernelPlanner chooser({.limits = limits,
                                   .target = codegen::CpuTarget::host(),
                                   .cache = {},
                                   .sizes = {},

@@ -339,7 +339,7 @@ kernel row(x: f32[4*28] in, y: f32[3*14] out)
   expect_equal(row, {});
   std::istringstream assembly(
       codegen::assembly(checked(row), codegen::CpuTarget::named("znver4").value()).value());
-  int loads = 0; // of vectors that are no constants: `vmovups 64(%rdi), %zmm0`
+  int loads = 0; // of vectors that are not constants: `vmovups 64(%rdi), %zmm0`
   for (std::string line; std::getline(assembly, line);)
     loads += line.find('(') < line.find("%zmm") && line.find("%zmm") != std::string::npos &&
              line.find("%rip") == std::string::npos;

@@ -105,7 +105,7 @@ TEST(Products, DefaultSchedulesOfRandomShapes) {
       // Half of them small enough for every remainder of lanes and rows to appear often.
       const int64_t most = seed % 2 ? 129 : 40, m = in(1, most), n = in(1, most), k = in(1, most);
       limits.threads = int(in(1, 2));
-      limits.l2 = seed % 3 ? 1 << 20 : 4096; // batches are asked for ahead where all of them are larger
+      limits.l2 = seed % 3 ? 1 << 20 : 4096; // batches are prefetched where all of them are larger
       const std::string term = product_term(in(1, 5), m, n, k, seed % 5 == 0);
       Module module = parse_module(term, "product");
       std::vector<NodeId> roots;
@@ -155,8 +155,8 @@ TEST(Products, SmallBatchesAreAskedForAhead) {
 
 /// Columns that would leave most of a vector empty have lanes along the sum, where that is long enough.
 TEST(Products, FewColumnsAreSummedApart) {
-  EXPECT_THAT(schedule_of_product(17, 33, 65, 9), testing::HasSubstr("cut f n 32\noperand f.p1 m"));
-  EXPECT_THAT(schedule_of_product(17, 18, 65, 9), testing::HasSubstr("cut f n 16\n"));
+  EXPECT_THAT(schedule_of_product(17, 33, 65, 9), testing::HasSubstr("split_at f n 32\noperand f.p1 m"));
+  EXPECT_THAT(schedule_of_product(17, 18, 65, 9), testing::HasSubstr("split_at f n 16\n"));
   for (const auto& whole : {schedule_of_product(17, 32, 65, 9), schedule_of_product(17, 37, 65, 9),
                             schedule_of_product(17, 33, 24, 9), schedule_of_product(17, 33, 65)})
     EXPECT_THAT(whole, testing::Not(testing::HasSubstr("cut")));

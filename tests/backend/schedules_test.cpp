@@ -8,9 +8,9 @@ TEST(ChangedSchedules, ProductsWithStoredWeights) {
   check_changes(rows_term, 1, 12, {DirectiveKind::operand, DirectiveKind::from, DirectiveKind::serial});
 }
 TEST(ChangedSchedules, ProductsOfNarrowNumbers) {
-  check_changes(narrow_term, 1, 12, {DirectiveKind::stage, DirectiveKind::cut});
+  check_changes(narrow_term, 1, 12, {DirectiveKind::stage, DirectiveKind::split_at});
 }
-/// A sum begins from the products that fill no word of the instruction: what stands beside them in memory, infinities too, is no part of it.
+/// A sum begins from the products that fill no word of the instruction: what stands beside them in memory, infinities too, is not part of it.
 TEST(NarrowProducts, OddSumsTakeDotInstructions) {
   const codegen::CpuTarget& host = codegen::CpuTarget::host();
   MachineLimits limits{
@@ -94,7 +94,7 @@ TEST(Maps, RowsAreAskedForLineByLine) {
   text = text.substr(text.rfind("\n    for "));
   EXPECT_EQ(count_of(text, "prefetch "), 4) << text;
 }
-TEST(ChangedSchedules, Convolutions) { check_changes(convolution_term, 1, 10, {DirectiveKind::frame}); }
+TEST(ChangedSchedules, Convolutions) { check_changes(convolution_term, 1, 10, {DirectiveKind::padded_copy}); }
 TEST(ChangedSchedules, Depthwise) { check_changes(depthwise_term, 1, 20, {DirectiveKind::vector}); }
 TEST(ChangedSchedules, Spreads) { check_changes(spread_term, 1, 12, {DirectiveKind::vector}); }
 TEST(ChangedSchedules, Softmax) { check_changes(softmax_term, 1, 8, {DirectiveKind::at}); }

@@ -49,7 +49,7 @@ struct Other {
   std::string usual, other;
 };
 Other other_schedule(const Module& module, const Options& options) {
-  KernelChooser chooser({.limits = options.limits, .target = options.target});
+  KernelPlanner chooser({.limits = options.limits, .target = options.target});
   PlanBuilder builder(module, chooser);
   EXPECT_TRUE(builder.build());
   EXPECT_EQ(builder.kernels().size(), 1u);
@@ -314,7 +314,7 @@ TEST(KernelChoice, KernelsOfRandomPlansAreProblemsOfTheirOwn) {
   for (uint64_t seed = 1; seed <= 150; seed++) {
     testing_ir::RandomGraph g(seed, {.nodes = 14, .structure = seed % 3 == 0});
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + to_string(g.module));
-    KernelChooser chooser({.limits = options.limits, .target = options.target});
+    KernelPlanner chooser({.limits = options.limits, .target = options.target});
     PlanBuilder builder(g.module, chooser);
     const auto plan = builder.build();
     ASSERT_TRUE(plan) << plan.error();

@@ -31,7 +31,7 @@ inline kernel::DefaultKernel random_kernel(const kernel::Cone& cone, const kerne
 /// Entries for all kernels of the module, as if tuning had found them; how many differ from the default schedules.
 inline int put_random_schedules(const Module& module, const compile::Options& options,
                                 search::TuningCache& cache, std::mt19937_64& random) {
-  compile::KernelChooser chooser({.limits = options.limits,
+  compile::KernelPlanner chooser({.limits = options.limits,
                                   .target = options.target,
                                   .cache = nullptr,
                                   .sizes = options.sizes,

@@ -1,4 +1,4 @@
-// device/cpu_test.cpp -- memory, limits, the null device, and objects that are no objects.
+// device/cpu_test.cpp -- memory, limits, the null device, and objects that are not objects.
 #include "base/thread_pool.h"
 #include "device/cpu/cpu_device.h"
 #include "device/cpu/elf_loader.h"

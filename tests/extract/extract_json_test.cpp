@@ -86,7 +86,7 @@ TEST(EgraphJson, OneClearErrorForEachMistake) {
       {R"({"nodes": {"a": {"op": "f", "eclass": "0", "children": [["a"]]}}})",
        "a child of node \"a\" is an array"},
       {R"({"nodes": {"a": {"op": "f", "eclass": "0", "children": ["b"]}}})",
-       "node \"a\" has a child \"b\", which is no node"},
+       "node \"a\" has a child \"b\", which is not a node"},
       {R"({"nodes": {"a": {"op": "f", "eclass": "0"}, "a": {"op": "g", "eclass": "0"}}})",
        "node \"a\" stands twice"},
       {R"({"nodes": {}, "root_eclasses": ["0"]})", "root class \"0\" has no node"},

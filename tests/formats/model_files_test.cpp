@@ -181,7 +181,7 @@ TEST(ModelFiles, RefusesWhatIsNoModelInOneLine) {
     expect_clear_line(model.error(), path);
   };
   path_refused(folder.file("absent"), "no such file or folder");
-  path_refused("/dev/null", "is no regular file");
+  path_refused("/dev/null", "is not a regular file");
   path_refused(folder.path(), "a folder with 2 GGUF files");
   const auto sub = [&](const char* name) {
     std::filesystem::create_directory(folder.file(name));
@@ -201,7 +201,7 @@ TEST(ModelFiles, RefusesWhatIsNoModelInOneLine) {
   path_refused(folder.file("x.safetensors"), "an empty folder");
   const std::string fifo = folder.file("fifo");
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-  path_refused(fifo, "is no regular file");
+  path_refused(fifo, "is not a regular file");
 }
 
 TEST(ModelFiles, OpensAGgufInParts) {

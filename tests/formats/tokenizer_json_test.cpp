@@ -261,7 +261,7 @@ TEST(TokenizerJson, ReadsTheConfigurationBesideIt) {
   EXPECT_EQ(configured->encode("ab", {false, false}), std::vector<int32_t>{5});
   EXPECT_EQ(configured->encode("<s>", {false, true}), std::vector<int32_t>{1});
   EXPECT_THAT(configured->encode("<s>", {false, false}), ::testing::Each(0))
-      << "what a user types is no control token";
+      << "what a user types is not a control token";
   const auto more = configured->with_eos(std::vector<int32_t>{2, 5, 100});
   EXPECT_EQ(more.eos(), (std::vector<int32_t>{2, 5}));
   EXPECT_TRUE(more.is_eos(5));

@@ -185,7 +185,7 @@ TEST(TokenizerGguf, SentencePieceRules) {
   ASSERT_TRUE(t) << t.error();
   const auto id = [&](const char* text) { return *t->find(text); };
   EXPECT_EQ(t->encode("abc"), (std::vector<int32_t>{1, id("\u2581abc")}));
-  // By score ab comes first, so ▁a never forms; ▁ab is no token.
+  // By score ab comes first, so ▁a never forms; ▁ab is not a token.
   EXPECT_EQ(t->encode("ab"), (std::vector<int32_t>{1, id("\u2581"), id("ab")}));
   EXPECT_EQ(t->encode("abbc", {false, false}), (std::vector<int32_t>{id("\u2581"), id("ab"), id("bc")}));
   EXPECT_EQ(t->encode(""), std::vector<int32_t>{1});

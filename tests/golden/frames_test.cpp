@@ -112,7 +112,7 @@ constexpr MachineLimits avx512{.lanes = 16, .vector_registers = 32, .threads = 2
     one{.lanes = 16, .vector_registers = 32, .threads = 1};
 
 TEST(Frames, TheCopyHoldsTheZerosAroundAndTheLoopsNoCondition) {
-  const std::string text = lowered(term_of({}), "frame X X.frame\n");
+  const std::string text = lowered(term_of({}), "padded_copy X X.frame\n");
   EXPECT_THAT(text, HasSubstr("shared X.frame: f32[484]")); // 4 x 11 x 11
   EXPECT_THAT(text, HasSubstr("where"));                    // of the copy
   EXPECT_THAT(text.substr(text.find("barrier")), Not(HasSubstr("where")));
@@ -122,15 +122,15 @@ TEST(Frames, OfOneImageAtATimeWithColumnsTakenApart) {
   const Convolution c{.images = 3, .width = 12, .stride = 2};
   const std::string text =
       lowered(term_of(c),
-              "frame X F\nsplit F F_3 o i 2\norder F b c F_2 i o\nstore F b b c F_2 F_3%2 F_3/2\nat f b\n");
+              "padded_copy X F\nsplit F F_3 o i 2\norder F b c F_2 i o\nstore F b b c F_2 F_3%2 F_3/2\nat f b\n");
   EXPECT_THAT(text, HasSubstr("F: f32[616]")); // of one image: 4 x 11 x 13, and a column to make them even
 }
 
 TEST(Frames, PlacesThatNoWindowReadsAreInsideToo) {
   // Steps of 3, windows of 2: a third of the places, some of them outside.
   lowered(term_of({.height = 11, .width = 10, .kernel_h = 2, .kernel_w = 2, .stride = 3, .pad = 2}),
-          "frame X F\n");
-  lowered(term_of({.height = 9, .width = 10, .dilation = 2, .pad = 0}), "frame X F\n");
+          "padded_copy X F\n");
+  lowered(term_of({.height = 9, .width = 10, .dilation = 2, .pad = 0}), "padded_copy X F\n");
 }
 
 TEST(Frames, AreRefusedWhereTheyWouldNotHoldWhatIsRead) {
@@ -140,18 +140,18 @@ TEST(Frames, AreRefusedWhereTheyWouldNotHoldWhatIsRead) {
         "3] over [s] {{ sum %x[i, j, s] }}\n  %Y = get %f, 0\n  return Y = %Y\n}}\n",
         map);
   };
-  EXPECT_THAT(lowered(view("[i + s, j]"), "frame X F\n"), HasSubstr("kernel"));
-  EXPECT_THAT(lowered(view("[i, i]"), "frame X F\n"), HasSubstr("X is read along a diagonal"));
-  EXPECT_THAT(lowered(view("[2*i, j + s]"), "frame X F\n"), HasSubstr("no axis moves along"));
-  EXPECT_THAT(lowered(view("[i + s, j] where s <= j"), "frame X F\n"),
+  EXPECT_THAT(lowered(view("[i + s, j]"), "padded_copy X F\n"), HasSubstr("kernel"));
+  EXPECT_THAT(lowered(view("[i, i]"), "padded_copy X F\n"), HasSubstr("X is read along a diagonal"));
+  EXPECT_THAT(lowered(view("[2*i, j + s]"), "padded_copy X F\n"), HasSubstr("no axis varies with"));
+  EXPECT_THAT(lowered(view("[i + s, j] where s <= j"), "padded_copy X F\n"),
               HasSubstr("whether it is read does not depend on the place in it alone"));
-  EXPECT_THAT(lowered(view("[i + s, j]"), "frame X X\n"), HasSubstr("X is a value"));
-  EXPECT_THAT(lowered(view("[i + s, j]"), "frame Y F\n"), HasSubstr("no stage reads Y"));
+  EXPECT_THAT(lowered(view("[i + s, j]"), "padded_copy X X\n"), HasSubstr("X is a value"));
+  EXPECT_THAT(lowered(view("[i + s, j]"), "padded_copy Y F\n"), HasSubstr("no stage reads Y"));
   const std::string twice = "fn @f(%X: f32[9]) {\n  %a = view %X [i: 4, s: 3] -> [i + s]\n  %b = view %X [i: "
                             "4, s: 3] -> [i + s + 1]\n  %p "
                             "= mul %a, %b\n  %f = fold [i: 4, s: 3] over [s] { sum %p[i, s] }\n  %Y = get "
                             "%f, 0\n  return Y = %Y\n}\n";
-  EXPECT_THAT(lowered(twice, "frame X F\n"), HasSubstr("X is read at several places"));
+  EXPECT_THAT(lowered(twice, "padded_copy X F\n"), HasSubstr("X is read at several places"));
 }
 
 TEST(Frames, PanelsMeetShiftedViewsInTilesThatLeaveLittleOver) {
@@ -159,14 +159,14 @@ TEST(Frames, PanelsMeetShiftedViewsInTilesThatLeaveLittleOver) {
   MachineLimits small = one; // panels pass by from the second cache
   small.l1 = 1024;
   std::string schedule = default_of(c, small);
-  EXPECT_THAT(schedule, HasSubstr("frame X X.frame"));
+  EXPECT_THAT(schedule, HasSubstr("padded_copy X X.frame"));
   EXPECT_THAT(schedule, HasSubstr("split f i i.t i.i 1\n")); // 5, 5 and 4 neighbours of a row
   EXPECT_THAT(schedule, HasSubstr("split f j j.t j.i 5\n"));
   EXPECT_THAT(schedule, HasSubstr("jam f s 3\njam f r 3\n"));
   EXPECT_THAT(schedule, Not(HasSubstr("materialize")));
   c.height = c.width = 7, c.results = 64; // one panel
   schedule = default_of(c, one);
-  EXPECT_THAT(schedule, HasSubstr("frame X X.frame"));
+  EXPECT_THAT(schedule, HasSubstr("padded_copy X X.frame"));
   EXPECT_THAT(schedule, HasSubstr("vector f o.l"));
 }
 
@@ -175,7 +175,7 @@ TEST(Frames, RowsBesideTheImageAreLeftOut) {
   const Convolution c{.channels = 2, .results = 128, .height = 14, .width = 14, .panel = 64, .inside = true};
   for (const MachineLimits& limits : {one, avx512}) {
     const std::string schedule = default_of(c, limits);
-    EXPECT_THAT(schedule, testing::AllOf(HasSubstr("frame X X.frame"), HasSubstr("predicate_bound f r"),
+    EXPECT_THAT(schedule, testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("predicate_bound f r"),
                                          HasSubstr(".t i.i 1\n") /* rows or their blocks */));
   }
   const std::string kernel = lowered(term_of(c), default_of(c, one));
@@ -183,11 +183,11 @@ TEST(Frames, RowsBesideTheImageAreLeftOut) {
   EXPECT_THAT(kernel, Not(HasSubstr("if ")));
   // Lanes along the rows: each row of windows is inside or not.
   const std::string lanes = lowered(term_of({.width = 32, .inside = true}),
-                                    "frame X F\norder f o i c r s j\npredicate_bound f r\nvector f j\n");
+                                    "padded_copy X F\norder f o i c r s j\npredicate_bound f r\nvector f j\n");
   EXPECT_THAT(lanes, testing::AllOf(HasSubstr("kernel"), Not(HasSubstr("if "))));
   // A tile of two rows is seldom inside as a whole: its points are asked for one by one.
   EXPECT_THAT(lowered(term_of({.width = 32, .inside = true}),
-                      "frame X F\nsplit f i i.o i.i 2\norder f o i.o c r s i.i j\npredicate_bound f "
+                      "padded_copy X F\nsplit f i i.o i.i 2\norder f o i.o c r s i.i j\npredicate_bound f "
                       "r\nunroll f i.i\nvector f j\n"),
               HasSubstr("if "));
 }
@@ -204,7 +204,7 @@ TEST(Frames, ColumnsBesideTheImageAreLeftOut) {
                           .inside = true,
                           .within = true};
       const std::string schedule = default_of(c, limits);
-      EXPECT_THAT(schedule, testing::AllOf(HasSubstr("frame X X.frame"), HasSubstr("predicate_bound f r"),
+      EXPECT_THAT(schedule, testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("predicate_bound f r"),
                                            Not(HasSubstr("predicate_bound f s")), HasSubstr("jam f s 3\n")));
     }
   // Tiles at the ends of a row are written apart: those between them ask nothing.
@@ -215,7 +215,7 @@ TEST(Frames, ColumnsBesideTheImageAreLeftOut) {
               testing::AllOf(HasSubstr("split f j j.t j.i 4\n"), HasSubstr("predicate_split j.t\n")));
   EXPECT_THAT(kernel, testing::AllOf(HasSubstr("if j.i + s >= 1\n"), HasSubstr("for j.t: 0..5 in 1..5\n"),
                                      HasSubstr("if j.i + s < 4\n"), Not(HasSubstr("j.t*4 + s <"))));
-  EXPECT_THAT(lowered(term_of({.width = 23, .inside = true}), "frame X F\npredicate_split j\n"),
+  EXPECT_THAT(lowered(term_of({.width = 23, .inside = true}), "padded_copy X F\npredicate_split j\n"),
               HasSubstr("predicate_split j: no stage in it has a domain that ends along it"));
 }
 
@@ -249,18 +249,18 @@ TEST(Frames, OfBlocksOfRows) {
   // Blocks of three rows, read in steps of two: seven rows of the image, and one column beyond it on both sides.
   const Convolution c{.images = 2, .height = 12, .width = 9, .stride = 2};
   const std::string blocks =
-      "frame X F i 3\norder F i.b b c F_2 F_3\nstore F b c F_2 F_3\norder f i.b b o i.r j c "
+      "padded_copy X F i 3\norder F i.b b c F_2 F_3\nstore F b c F_2 F_3\norder f i.b b o i.r j c "
       "r s\nparallel F i.b\nparallel f i.b\nat f b\n";
   EXPECT_THAT(lowered(term_of(c), blocks), HasSubstr("local F: f32[308]"));              // 4 x 7 x 11
-  EXPECT_THAT(lowered(term_of(c), "frame X F i 2\n"), HasSubstr("shared F: f32[1320]")); // 3 x 2 x 4 x 5 x 11
-  EXPECT_THAT(lowered(term_of(c), "frame X F i 4\n"), HasSubstr("not made of several blocks of 4 elements"));
-  EXPECT_THAT(lowered(term_of(c), "frame X F i 6\n"), HasSubstr("not made of several blocks of 6 elements"));
-  EXPECT_THAT(lowered(term_of(c), "frame X F q 2\n"), HasSubstr("there is no axis q"));
-  EXPECT_THAT(lowered(term_of(c), "frame X F o 2\n"), HasSubstr("X is not read along o"));
-  EXPECT_THAT(lowered(term_of(c), "frame X F i\n"), HasSubstr("an axis and the size of its blocks"));
-  EXPECT_THAT(lowered(term_of(c), "split f i i.o i.i 2\nframe X F i 2\n"),
+  EXPECT_THAT(lowered(term_of(c), "padded_copy X F i 2\n"), HasSubstr("shared F: f32[1320]")); // 3 x 2 x 4 x 5 x 11
+  EXPECT_THAT(lowered(term_of(c), "padded_copy X F i 4\n"), HasSubstr("not made of several blocks of 4 elements"));
+  EXPECT_THAT(lowered(term_of(c), "padded_copy X F i 6\n"), HasSubstr("not made of several blocks of 6 elements"));
+  EXPECT_THAT(lowered(term_of(c), "padded_copy X F q 2\n"), HasSubstr("there is no axis q"));
+  EXPECT_THAT(lowered(term_of(c), "padded_copy X F o 2\n"), HasSubstr("X is not read along o"));
+  EXPECT_THAT(lowered(term_of(c), "padded_copy X F i\n"), HasSubstr("an axis and the size of its blocks"));
+  EXPECT_THAT(lowered(term_of(c), "split f i i.o i.i 2\npadded_copy X F i 2\n"),
               HasSubstr("its loops have been changed before i is cut"));
-  EXPECT_THAT(lowered(term_of(c), "frame X F c 2\n"), HasSubstr("kernel")); // of channels, too
+  EXPECT_THAT(lowered(term_of(c), "padded_copy X F c 2\n"), HasSubstr("kernel")); // of channels, too
 }
 
 TEST(Frames, WorkersCopyTheRowsThatTheyRead) {
@@ -273,7 +273,7 @@ TEST(Frames, WorkersCopyTheRowsThatTheyRead) {
                           .stride = stride,
                           .panel = limits.lanes * 4};
       EXPECT_THAT(default_of(c, limits),
-                  testing::AllOf(HasSubstr(fmt::format("frame X X.frame i {}", 12 / limits.threads)),
+                  testing::AllOf(HasSubstr(fmt::format("padded_copy X X.frame i {}", 12 / limits.threads)),
                                  HasSubstr("parallel X.frame i.b"), HasSubstr("parallel f i.b")));
     }
 }
@@ -300,8 +300,8 @@ TEST(Frames, RandomConvolutions) {
                  {"X.frame.images_inside", in(0, 1)}};
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const std::string schedule = default_of(c, limits, answers, seed);
-    framed += schedule.find("frame X") != std::string::npos;
-    panels += schedule.find("frame X") != std::string::npos && c.panel;
+    framed += schedule.find("padded_copy X") != std::string::npos;
+    panels += schedule.find("padded_copy X") != std::string::npos && c.panel;
     if (testing::Test::HasFailure()) return;
   }
   EXPECT_GT(framed, 12);
@@ -313,7 +313,7 @@ TEST(Gradients, OfWeightsTakePanelsAndTilesOfWindows) {
   const Convolution c{.images = 2, .channels = 3, .results = 40, .height = 12, .width = 12};
   for (const MachineLimits& limits : {avx512, avx2, one}) {
     EXPECT_THAT(default_of(gradient_term_of(c), limits),
-                testing::AllOf(HasSubstr("frame X X.frame"), HasSubstr("stage G G.panels"),
+                testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("stage G G.panels"),
                                HasSubstr("store G.panels o.p b i j o\n"), HasSubstr("parallel f o.p")));
     // Nine rows use too little of what would be turned and copied.
     EXPECT_THAT(
@@ -369,7 +369,7 @@ Convolution pointwise(int64_t channels) {
           .panel = 64};
 }
 
-/// Rows of the other operand lie side by side there: hints about later rows would ask for another line in each step of the sum.
+/// Rows of the other operand are contiguous there: hints about later rows would ask for another line in each step of the sum.
 TEST(AcrossPanels, NothingIsAskedForAhead) {
   const Convolution c = pointwise(256);
   for (const MachineLimits& limits : {one, avx512}) {

@@ -318,7 +318,7 @@ TEST(GoldenSplits, PartsBeyondTheEndAreNotCopied) {
                 testing::HasSubstr("9223372036854775807 is more than any axis has"));
   for (const char* name : {"*", "shared"})
     EXPECT_THAT(lowered(fmt::format("stage A {}\n", name)),
-                testing::HasSubstr(fmt::format("{} is no name of a loop or a value", name)));
+                testing::HasSubstr(fmt::format("{} is not a name of a loop or a value", name)));
 }
 
 /// The loop of what one worker does has a name that nothing else has.
@@ -338,7 +338,7 @@ TEST(GoldenDomains, NothingIsCopiedThatIsNotMade) {
   auto cone = cone_of(module.entry(), false);
   ASSERT_TRUE(cone) << cone.error();
   for (const char* copy :
-       {"stage F.w x", "frame F.w x", "operand O e x", "stage S x", "frame S x", "materialize s x"}) {
+       {"stage F.w x", "padded_copy F.w x", "operand O e x", "stage S x", "padded_copy S x", "materialize s x"}) {
     const auto kernel =
         lower(*cone, parse_schedule(fmt::format("cascade F root\npredicate_bound sf k\n{}\n", copy)));
     EXPECT_THAT(kernel ? copy : kernel.error(), testing::HasSubstr("a copy would read what nobody wrote"));
@@ -355,14 +355,14 @@ TEST(GoldenCut, TwoStagesWriteOneValue) {
 }
 )";
   const auto lowered = [&](const std::string& schedule) { return loops_of(term, schedule); };
-  const std::string parallel = lowered("cut f i 4\nparallel f.p0 i.p0\n");
+  const std::string parallel = lowered("split_at f i 4\nparallel f.p0 i.p0\n");
   EXPECT_THAT(parallel, testing::HasSubstr("parallel i.p0 in 0..4\n"));
   EXPECT_THAT(parallel, testing::HasSubstr("s[i.p1 + 4] = "));
-  EXPECT_THAT(lowered("cut f i 4\nvector f.p1 j\n"), testing::HasSubstr("f.p1.acc: f32[16]"));
-  EXPECT_THAT(lowered("cut f j 4\n"), testing::HasSubstr("reduces j, which split_reduction cuts"));
-  EXPECT_THAT(lowered("cut f i 7\n"), testing::HasSubstr("i is not cut in two after 7 elements"));
-  EXPECT_THAT(lowered("cut f i 0\n"), testing::HasSubstr("i is not cut in two after 0 elements"));
-  EXPECT_THAT(lowered("split f i a b 2\ncut f i 4\n"), testing::HasSubstr("have been changed"));
+  EXPECT_THAT(lowered("split_at f i 4\nvector f.p1 j\n"), testing::HasSubstr("f.p1.acc: f32[16]"));
+  EXPECT_THAT(lowered("split_at f j 4\n"), testing::HasSubstr("reduces j, which split_reduction cuts"));
+  EXPECT_THAT(lowered("split_at f i 7\n"), testing::HasSubstr("i is not cut in two after 7 elements"));
+  EXPECT_THAT(lowered("split_at f i 0\n"), testing::HasSubstr("i is not cut in two after 0 elements"));
+  EXPECT_THAT(lowered("split f i a b 2\nsplit_at f i 4\n"), testing::HasSubstr("have been changed"));
 }
 
 /// A loop that is written out is merged where the trips of both are known, and few.
@@ -374,7 +374,7 @@ TEST(GoldenSplits, MergedLoopsAreWrittenOutWhereTheirTripsAreKnown) {
   EXPECT_THAT(lowered("order f n m k\nmerge f n m nm\n"), is_right);
   EXPECT_THAT(lowered("split f n a b 8\nunroll f a b\nmerge f a b n\n"), is_right);
   EXPECT_THAT(lowered("order f n m k\nunroll f n\nmerge f n m nm\n"),
-              testing::HasSubstr("which is no constant: it cannot be unrolled"));
+              testing::HasSubstr("which is not a constant: it cannot be unrolled"));
   EXPECT_THAT(lowered("split f m o i 64\norder f n i o k\nunroll f n i\nmerge f n i ni\n"),
               testing::HasSubstr("loop ni has 4096 trips: too many to write out"));
 }

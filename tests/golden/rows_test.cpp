@@ -180,7 +180,7 @@ TEST(Streams, OutputsPastTheCachesAndRowsAhead) {
   EXPECT_THAT(to_string(default_schedule(*cone, limits)), testing::Not(HasSubstr("stream")));
 }
 
-// Lanes that are rows of a weight beside each other: two kilobytes of it are asked for ahead, where the second cache does not hold it.
+// Lanes that are rows of a weight beside each other: two kilobytes of it are prefetched, where the second cache does not hold it.
 TEST(Streams, WeightsAreAskedForTwoKilobytesAhead) {
   const char* const beside = R"(fn @beside(%x: f32[80], %w: f32[6, 80, 16]) {
   %w0 = view %w [t: 6, b: 40, l: 16] -> [t, b*2, l]
@@ -199,7 +199,7 @@ TEST(Streams, WeightsAreAskedForTwoKilobytesAhead) {
   expect_schedule(beside, limits, {"prefetch f w b b 16"});
 }
 
-// One row uses each weight once: with one worker the sum goes to and fro between two halves of the weight, two kilobytes of each at a time. More rows
+// One row uses each weight once: with one worker the sum goes forward and backward by turns between two halves of the weight, two kilobytes of each at a time. More rows
 // share what they read, and several workers have several places anyway.
 TEST(Streams, OneRowReadsTwoPlacesByTurns) {
   const char* const beside = R"(symbol M: 1..256
@@ -327,7 +327,7 @@ fn @beside(%x: f32[M, 80], %w: f32[8, 80, 16]) {{
   EXPECT_THAT(to_string(default_schedule(*cone, limits)), testing::Not(HasSubstr("k.o")));
 }
 
-// Heads side by side in memory are joined by the index: k // 32 % 4 comes round after 128 steps, not after 4.
+// Heads contiguous in memory are joined by the index: k // 32 % 4 comes round after 128 steps, not after 4.
 TEST(Streams, BlocksOfQuotientsKeepTheLanes) {
   expect_schedule(
       R"(fn @heads(%x: f32[2, 8, 4, 32], %w: f32[24, 256]) {
@@ -456,7 +456,7 @@ TEST(ManyRows, WhatVersionsAndOperandsCannotBe) {
     return kernel.ok() ? std::string() : kernel.error();
   };
   EXPECT_THAT(failure("from z 32\n"), HasSubstr("`from z 32`: there is no axis z"));
-  EXPECT_THAT(failure("operand f k w2\n"), HasSubstr("both factors of stage f move along k"));
+  EXPECT_THAT(failure("operand f k w2\n"), HasSubstr("both factors of stage f vary with k"));
   EXPECT_THAT(failure("operand f m w\n"), HasSubstr("w is a value"));
   EXPECT_THAT(failure("operand f m w2\noperand f m w3\noperand f z w4\n"), HasSubstr("there is no axis z"));
   EXPECT_EQ(failure("from m 1\n"), "");                // always

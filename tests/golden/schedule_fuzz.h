@@ -62,7 +62,7 @@ public:
     case 10: return {DirectiveKind::at, {stage, pick(4) ? loop : "root"}, {}};
     case 11: return {DirectiveKind::fuse, {any(stages).name, stage}, {}};
     case 12: return {DirectiveKind::stage, {value, fresh}, {}};
-    case 13: return {DirectiveKind::frame, {value, fresh}, {}};
+    case 13: return {DirectiveKind::padded_copy, {value, fresh}, {}};
     case 14: return {DirectiveKind::cascade, {stage, pick(2) ? loop : "root"}, {}};
     case 15:
       return {DirectiveKind::split_reduction,
@@ -85,7 +85,7 @@ public:
       if (pick(2)) return {DirectiveKind::serial, {}, {pick(2000)}};
       return {DirectiveKind::serial, {}, {pick(2000), pick(5)}};
     case 24: {
-      if (units_.empty()) return {DirectiveKind::pieces, {stage, axis}, {}};
+      if (units_.empty()) return {DirectiveKind::segments, {stage, axis}, {}};
       std::vector<std::string> words{stage, any(units_)};
       for (int64_t copies = pick(3); copies-- > 0;) words.push_back(fresh_name());
       return {DirectiveKind::unit, words, {}};
@@ -100,8 +100,8 @@ public:
       return {DirectiveKind::materialize, {any(nodes), fresh}, {}};
     }
     default:
-      if (pick(3) == 0) return {DirectiveKind::pieces, {stage, axis}, {}};
-      if (pick(2)) return {DirectiveKind::cut, {stage, axis}, {1 + pick(40)}};
+      if (pick(3) == 0) return {DirectiveKind::segments, {stage, axis}, {}};
+      if (pick(2)) return {DirectiveKind::split_at, {stage, axis}, {1 + pick(40)}};
       return {DirectiveKind::inline_, {value}, {}};
     }
   }

@@ -44,11 +44,11 @@ TEST(Volumes, AreCopiedOnceWithTheZerosAround) {
   for (const MachineLimits& limits : {one, avx512, avx2})
     for (const int64_t images : {1, 2}) {
       WindowedSum c = volume(images, 2, 20, {2, 3, 32});
-      EXPECT_THAT(default_of(c, limits), testing::AllOf(HasSubstr("frame X X.frame"), HasSubstr("vector f "),
+      EXPECT_THAT(default_of(c, limits), testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("vector f "),
                                                         Not(HasSubstr("materialize"))));
       c.results = 64, c.panel = limits.lanes * 4;
       EXPECT_THAT(default_of(c, limits),
-                  testing::AllOf(HasSubstr("frame X X.frame"), HasSubstr("vector f o.")));
+                  testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("vector f o.")));
     }
 }
 
@@ -59,7 +59,7 @@ TEST(Volumes, WorkersCopyTheBlocksThatTheyRead) {
     return v;
   }();
   EXPECT_THAT(default_of(c, avx512),
-              testing::AllOf(HasSubstr("frame X X.frame i 3"), HasSubstr("parallel X.frame i.b"),
+              testing::AllOf(HasSubstr("padded_copy X X.frame i 3"), HasSubstr("parallel X.frame i.b"),
                              HasSubstr("parallel f i.b")));
 }
 
@@ -67,7 +67,7 @@ TEST(Volumes, WorkersCopyTheBlocksThatTheyRead) {
 TEST(Volumes, AxesWithoutWindowsAreImages) {
   WindowedSum c = volume(1, 2, 64, {4, 5, 6});
   c.axes[0].kernel = 1, c.axes[0].pad = 0, c.panel = 64;
-  EXPECT_THAT(default_of(c, avx512), HasSubstr("frame X X.frame"));
+  EXPECT_THAT(default_of(c, avx512), HasSubstr("padded_copy X X.frame"));
 }
 
 TEST(Volumes, OfNarrowNumbersAreConvertedOnce) {
@@ -78,7 +78,7 @@ TEST(Volumes, OfNarrowNumbersAreConvertedOnce) {
       MachineLimits with_dot = limits;
       with_dot.units = {"avx512.dpbf16"};
       for (const MachineLimits& m : {limits, with_dot})
-        EXPECT_THAT(default_of(c, m), testing::AllOf(HasSubstr("frame X X.frame"), HasSubstr("materialize "),
+        EXPECT_THAT(default_of(c, m), testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("materialize "),
                                                      Not(HasSubstr("unit "))));
     }
 }
@@ -88,7 +88,7 @@ TEST(Volumes, ImagesWithTheirChannelsLastAreTransposedAsTheyAreCopied) {
   for (const MachineLimits& limits : {one, avx512, avx2}) {
     WindowedSum c = volume(3, 2, 16, {4, 28});
     c.channels_last = true;
-    EXPECT_THAT(default_of(c, limits), testing::AllOf(HasSubstr("frame X X.frame"),
+    EXPECT_THAT(default_of(c, limits), testing::AllOf(HasSubstr("padded_copy X X.frame"),
                                                       HasSubstr("c X.frame_2\n"), HasSubstr("vector f j")));
     c.axes[1].stride = 2, c.axes[1].size = 56;
     EXPECT_THAT(default_of(c, limits),
@@ -100,20 +100,20 @@ TEST(Volumes, ImagesThatAreReadFromTheirEndsLieTheOtherWayRoundInTheCopy) {
   for (const MachineLimits& limits : {one, avx512, avx2}) {
     WindowedSum c = volume(1, 2, 16, {4, 28});
     c.backwards = true;
-    EXPECT_THAT(default_of(c, limits), testing::AllOf(HasSubstr("frame X X.frame"), HasSubstr("vector f j")));
+    EXPECT_THAT(default_of(c, limits), testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("vector f j")));
     c.results = 64, c.panel = 4 * limits.lanes;
     EXPECT_THAT(default_of(c, limits),
-                testing::AllOf(HasSubstr("frame X X.frame"), HasSubstr("vector f o.")));
+                testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("vector f o.")));
   }
 }
 
-/// Tiles of panels, too, where results lie side by side along the panels.
+/// Tiles of panels, too, where results are contiguous along the panels.
 TEST(Volumes, ResultsWithTheirChannelsLastTakeTheTilesOfPanels) {
   for (const MachineLimits& limits : {one, avx512, avx2}) {
     WindowedSum c = volume(1, 2, 64, {5, 12});
     c.panel = 4 * limits.lanes, c.channels_last = c.results_last = true;
     EXPECT_THAT(default_of(c, limits),
-                testing::AllOf(HasSubstr("frame X X.frame"), HasSubstr("split f j j.t j.i")));
+                testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("split f j j.t j.i")));
   }
 }
 
@@ -124,7 +124,7 @@ TEST(Volumes, WhatHasNoLanesIsCopiedInTheOrderOfTheResults) {
       WindowedSum c = volume(2, 5, results, {4, 6, 8});
       c.channels_last = true;
       EXPECT_THAT(default_of(c, limits),
-                  testing::AllOf(HasSubstr("frame X X."),
+                  testing::AllOf(HasSubstr("padded_copy X X."),
                                  testing::AnyOf(HasSubstr("c X.run_3\n"), HasSubstr("c X.frame_3\n")),
                                  HasSubstr("vector f k")));
     }
@@ -144,8 +144,8 @@ TEST(Volumes, RandomConvolutions) {
                  {"X.frame.frame_rows", int64_t(2 + random() % 3)}};
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const std::string schedule = default_of(c, limits, seed, answers);
-    framed += schedule.find("frame X") != std::string::npos;
-    volumes += schedule.find("frame X") != std::string::npos && c.axes.size() == 3;
+    framed += schedule.find("padded_copy X") != std::string::npos;
+    volumes += schedule.find("padded_copy X") != std::string::npos && c.axes.size() == 3;
     if (testing::Test::HasFailure()) return;
   }
   EXPECT_GT(framed, 15);

@@ -222,14 +222,14 @@ def mistakes(luminal, folder):
     luminal.refuses("run", folder / "missing", says="missing: no such file or folder")
     luminal.refuses("run", folder, says="an empty folder, expected config.json")
     good = (BUILTIN / "luminal-tales.gguf").read_bytes()
-    for name, content, says in (("empty.gguf", b"", "an empty file"), ("text.gguf", b"hello, this is no model", "offset 0: magic"),
-                                ("text", b"hello, this is no model", "offset 0: begins with"),
+    for name, content, says in (("empty.gguf", b"", "an empty file"), ("text.gguf", b"hello, this is not a model", "offset 0: magic"),
+                                ("text", b"hello, this is not a model", "offset 0: begins with"),
                                 ("head.gguf", good[:100], "offset 16: 27 metadata pairs"), ("half.gguf", good[:len(good) // 2], "truncated"),
                                 ("huge.safetensors", b"\xff" * 7 + b"\x00{}", "huge.safetensors: offset 0")):
         (folder / name).write_bytes(content)
         for verb in ("run", "inspect"):
             luminal.refuses(verb, folder / name, says=says)
-    luminal.refuses("run", "/dev/null", says="is no regular file")
+    luminal.refuses("run", "/dev/null", says="is not a regular file")
     if os.path.exists("/dev/full"):
         with open("/dev/full", "wb") as full:
             for args in ([], ["run", model, "hi", "-n", "5"], ["inspect", model], ["help", "env"]):
@@ -563,7 +563,7 @@ def exports(luminal, folder):
     check(out.count("\n") == 6 and "tales_output_logits" in (folder / "model" / "tales.h").read_text(), f"export: {out}")
     luminal.refuses("export", module, "--out", folder / "x", says=r"weight w \(f32\[4\]\) is missing: the files of --inputs have none")
     luminal.refuses("export", module, "-i", safetensors, "--out", folder / "x", "--target", "pdp-11", says="pdp-11.*Known are host, x86-64-v3")
-    luminal.refuses("export", module, "-i", safetensors, "--out", folder / "x", "--name", "1st", says='"1st" is no C identifier')
+    luminal.refuses("export", module, "-i", safetensors, "--out", folder / "x", "--name", "1st", says='"1st" is not a C identifier')
     luminal.refuses("export", module, "-i", safetensors, "--out", safetensors, says="w.safetensors")
     luminal.refuses("export", folder / "none.gguf", "--out", folder / "x", says="none.gguf")
 

@@ -349,7 +349,7 @@ TEST(Algebra, RoundingPerNode) {
     return y = %y
   })");
   c.with("a", tensor(DType::bf16, {1}, {256})).with("b", tensor(DType::bf16, {1}, {1}));
-  EXPECT_EQ(0, c.get()[0]); // 257 is no bf16: a tie, to even
+  EXPECT_EQ(0, c.get()[0]); // 257 is not bf16: a tie, to even
   EXPECT_EQ(1, c.get("y", InterpMode::f64)[0]);
   EXPECT_EQ(1, c.values("y", InterpMode::exact)[0].value);
 }

@@ -67,7 +67,7 @@ TEST(PassRules, ArithmeticThatIsNotExactStays) {
       {"f32", "%e = log2 %x %y = exp2 %e"},                         // negative
       {"f32", "%h = cast f16 %x %y = cast f32 %h"},                 // rounded
       {"f32", "%e = eq %x, %x %y = cast f32 %e"},                   // NaN
-      {"f32", "%c = const f32 3 %y = div %x, %c"},                  // 1/3 is no float
+      {"f32", "%c = const f32 3 %y = div %x, %c"},                  // 1/3 is not a float
       {"f32", "%c = const f32 0x1p-149 %y = div %x, %c"},           // its reciprocal is none either
       {"i32", "%w = cast f64 %x %n = cast i8 %w %y = cast i32 %n"}, // saturates
       {"i32", "%n = cast i8 %x %y = cast i32 %n"},                  // wraps

@@ -12,10 +12,10 @@
 namespace luminal::testing_ir {
 
 /// A function of the program, for host nodes: the elements in the opposite order.
-inline void register_turned() {
+inline void register_transposed() {
   static std::once_flag once;
   std::call_once(once, [] {
-    register_host_function("random_module_turned", [](const std::string&, std::span<const HostTensor> in) {
+    register_host_function("random_module_transposed", [](const std::string&, std::span<const HostTensor> in) {
       HostTensor out = in[0];
       for (int64_t i = 0; i < out.count(); ++i) copy_element(in[0], i, out, out.count() - 1 - i);
       return std::vector<HostTensor>{out};
@@ -130,11 +130,11 @@ private:
   /// What programs do besides computing: the value goes on.
   void effect() {
     const NodeId x = pick();
-    const char* kind = one_of(std::vector<const char*>{"print", "diff", "random_module_turned"});
+    const char* kind = one_of(std::vector<const char*>{"print", "diff", "random_module_transposed"});
     HostAttr host{kind, "an effect", {}};
     std::vector<NodeId> inputs{x};
     if (std::string(kind) == "diff") inputs.push_back(fitting(type(x)));
-    if (std::string(kind) == "random_module_turned") host.results = {type(x)};
+    if (std::string(kind) == "random_module_transposed") host.results = {type(x)};
     add(b().get(b().add(host, inputs), 0));
   }
   void fence() {
@@ -212,7 +212,7 @@ private:
     return fitting(t);
   }
   void make() {
-    register_turned();
+    register_transposed();
     module.functions.reserve(64);
     dimensions();
     weights_ = one_of(std::vector<int>{0, 30, 80, 80, 100});

@@ -57,7 +57,7 @@ TEST(Rules, AreFoundInEveryTypeAndShape) {
     EXPECT_THAT(o.text, HasSubstr("return y = %p")) << type;
     EXPECT_EQ(1, o.report.total());
   }
-  // T is a float: integers are left alone.
+  // T is a float: integers stay as they are.
   const Outcome o = applied(list, "fn @main(%p: i32) { %q = neg %p %r = neg %q return y = %r }");
   EXPECT_THAT(o.text, HasSubstr("neg"));
   EXPECT_THAT(list.test(), IsEmpty());
@@ -233,7 +233,7 @@ TEST(Rules, MistakesInTheTextHaveAPlace) {
       {"rule", "mine:1:5: expected the name of a rule, found the end of the text"},
       {"rul a", "mine:1:1: expected 'type', 'shape', 'symbol' or 'rule', found 'rul'"},
       {"type f32: any", "mine:1:6: 'f32' is a type"},
-      {"type T: real", "mine:1:9: 'real' is no type; any, float and integer are classes of types"},
+      {"type T: real", "mine:1:9: 'real' is not a type; any, float and integer are classes of types"},
       {"type T: any type T: any", "mine:1:18: T is declared already"},
       {"shape s: 0..9", "mine:1:7: a shape has 0 to 8 axes"},
       {"rule a twice (%x: f32) {} => {}",

@@ -65,7 +65,7 @@ TEST(Scalar, Mistakes) {
   EXPECT_THAT(text_of("frob(self)"),
               testing::HasSubstr("'frob' is neither an operation nor one of self, old0, new0"));
   EXPECT_THAT(text_of("max(self)"), testing::HasSubstr("'max' takes 2 arguments, found 1"));
-  EXPECT_THAT(text_of("cast<f31>(self)"), testing::HasSubstr("'f31' is no type"));
+  EXPECT_THAT(text_of("cast<f31>(self)"), testing::HasSubstr("'f31' is not a type"));
   EXPECT_THAT(text_of("self self"), testing::HasSubstr("expected"));
   EXPECT_THAT(text_of(std::string(5000, '(')), testing::HasSubstr("nested too deeply"));
   EXPECT_THAT(text_of(std::string(5000, '-')), testing::HasSubstr("nested too deeply"));

@@ -185,14 +185,14 @@ TEST(Text, MistakesNameTheirPlace) {
            {"%r = bitcast f64 %x", "[bitcast] f32[4, 3] to f64: the last axis must be a multiple of 2"},
            {"%r = const f32[3] {1, 2}", "[const] f32[3] needs 12 bytes, found 8"},
            {"%r = const u8 256", "the number does not fit u8"},
-           {"%r = const f32[2] base64 \"AAAA!AAA\" hash 0x1", "this is no base64 text"},
+           {"%r = const f32[2] base64 \"AAAA!AAA\" hash 0x1", "this is not a base64 text"},
            {"%r = const f32[2] base64 \"AAAAAAAAAAA=\" hash 0x1", "the hash does not fit the data"},
            {"%r = const f32[9223372036854775807, 4] {1}", "is not possible"},
            {"%r = scatter set %x, %x [a: 4, b: 3] -> [a, b + 1]",
             "[scatter] the index i1 + 1 leaves axis 1 of extent 3"},
            {"%r = sort %x along 2", "[sort] axis 2 of [4, 3]"},
            {"%r = call @nothing(%x)", "there is no function @nothing before this one"},
-           {"%r = cast f31 %x", "'f31' is no type"},
+           {"%r = cast f31 %x", "'f31' is not a type"},
            {"%x = neg %x", "%x exists already"},
            {"%r: f32[4] = neg %x", "%r is f32[4, 3], stated is f32[4]"},
            {"%r = random f32 %x [a: 4] -> a", "the key is f32[4, 3], expected u32[2]"},
@@ -203,13 +203,13 @@ TEST(Text, MistakesNameTheirPlace) {
   EXPECT_THAT(message("symbol i0: 1..2\n", true), HasSubstr("'i0' cannot name a symbol"));
   EXPECT_THAT(message("", true), HasSubstr("a module needs a function"));
   EXPECT_THAT(message("fn @f(%x: f32) {\n  return y = %x -> x\n}\n", true),
-              HasSubstr("writes 'x', which is no state"));
+              HasSubstr("writes 'x', which is not a state"));
   EXPECT_THAT(message("fn @f(state %x: f32) {\n  return y = %x -> x, z = %x -> x\n}\n", true),
               HasSubstr("state 'x' is written twice"));
   EXPECT_THAT(message("fn @f(state %x: f32) {\n  return y = %x after z, z = %x after y\n}\n", true),
               HasSubstr("comes after itself"));
   EXPECT_THAT(message("fn @f(state %x: f32) {\n  return y = %x after w\n}\n", true),
-              HasSubstr("comes after 'w', which is no result"));
+              HasSubstr("comes after 'w', which is not a result"));
   EXPECT_THAT(message("fn @f(%x: f32, %x: f32) {\n  return y = %x\n}\n", true),
               HasSubstr("[input] 'x' exists already"));
   EXPECT_THAT(message("fn @f(%x: f32) {\n", true), HasSubstr("expected"));

@@ -61,9 +61,9 @@ TEST(Verify, Mistakes) {
        [](Module& m) { std::get<ViewAttr>(node(m, "wb").attr).map[0] = axis_symbol(1, 4) + 1; }},
       {"[view] i1 reads i1 with range 0..8, its axis has extent 4",
        [](Module& m) { std::get<ViewAttr>(node(m, "wb").attr).map[0] = axis_symbol(1, 9); }},
-      {"[view] i7 reads i7, which is no axis of [S, 4]",
+      {"[view] i7 reads i7, which is not an axis of [S, 4]",
        [](Module& m) { std::get<ViewAttr>(node(m, "wb").attr).map[0] = axis_symbol(7, 4); }},
-      {"reads K, which is no symbol of the module with range 0..3",
+      {"reads K, which is not a symbol of the module with range 0..3",
        [](Module& m) { std::get<ViewAttr>(node(m, "wb").attr).map[0] = Expr::symbol("K", {0, 3}); }},
       {"[view] hole 0 reads input 5 of 2",
        [](Module& m) { std::get<ViewAttr>(node(m, "g").attr).holes[0].input = 5; }},
@@ -81,7 +81,7 @@ TEST(Verify, Mistakes) {
          std::get<FoldAttr>(node(m, "f").attr).monoid =
              Monoid::intern({{Op::add, DType::f32, Scalar::leaf(0)}, {Op::add, DType::f32, Scalar::leaf(0)}});
        }},
-      {"this is no monoid: combine(identity, a)",
+      {"this is not a monoid: combine(identity, a)",
        [](Module& m) {
          std::get<FoldAttr>(node(m, "f").attr).monoid =
              Monoid::intern({{Op::add, DType::f32, parse_scalar("self * 2", {"self"})}});
@@ -99,20 +99,20 @@ TEST(Verify, Mistakes) {
       {"@main: result 'g' is a tuple", [](Module& m) { m.functions.back().results[2].value = id(m, "f"); }},
       {"writes state 'd', which does not exist",
        [](Module& m) { m.functions.back().results[1].state = "d"; }},
-      {"writes 'x', which is no state", [](Module& m) { m.functions.back().results[1].state = "x"; }},
+      {"writes 'x', which is not a state", [](Module& m) { m.functions.back().results[1].state = "x"; }},
       {"is f32[S, 4], its state 'c' is f32[8, 4]",
        [](Module& m) { m.functions.back().results[1].value = id(m, "p"); }},
-      {"comes after 'nothing', which is no result",
+      {"comes after 'nothing', which is not a result",
        [](Module& m) { m.functions.back().results[1].after = {"nothing"}; }},
       {"result 's' comes after itself", [](Module& m) { m.functions.back().results[0].after = {"next"}; }},
       {"@main has no result", [](Module& m) { m.functions.back().results.clear(); }},
       {"function @main exists twice", [](Module& m) { m.functions.push_back(m.functions.back()); }},
-      {"'a b' is no name of a function", [](Module& m) { m.functions.back().name = "a b"; }},
+      {"'a b' is not a name of a function", [](Module& m) { m.functions.back().name = "a b"; }},
       {"the module has no function", [](Module& m) { m.functions.clear(); }},
       {"symbol S exists twice", [](Module& m) { m.symbols.push_back(Expr::symbol("S", {1, 9})); }},
-      {"reads S, which is no symbol of the module", [](Module& m) { m.symbols.clear(); }},
+      {"reads S, which is not a symbol of the module", [](Module& m) { m.symbols.clear(); }},
       {"'i3' cannot name a symbol", [](Module& m) { m.symbols.push_back(Expr::symbol("i3", {1, 9})); }},
-      {"is no condition", [](Module& m) { m.assumptions.push_back(m.symbols[0] + 1); }},
+      {"is not a condition", [](Module& m) { m.assumptions.push_back(m.symbols[0] + 1); }},
   };
   for (const Broken& b : list) {
     Module m = good();

@@ -5,7 +5,7 @@
 namespace luminal::kernel {
 namespace {
 
-/// Ragged matrix product: workers deal out rows, B is packed by all of them into shared panels, 16 columns at a time, tails masked.
+/// Ragged matrix product: workers distribute rows, B is packed by all of them into shared panels, 16 columns at a time, tails masked.
 const char* matmul_text = R"(
 kernel matmul(a: f32[m*k] in, b: f32[k*n] in, c: f32[m*n] out; k: 1..64, m: 1..64, n: 1..64)
   # panels of 16 columns

@@ -221,7 +221,7 @@ private:
   int lets_ = 0, symbols_ = 0;
 };
 
-/// Correct kernels: phases between barriers; each deals out the elements of one buffer, read what earlier phases wrote, with tails,
+/// Correct kernels: phases between barriers; each distributes the elements of one buffer, read what earlier phases wrote, with tails,
 /// registers, local memory, conditions and lets. Arguments: x, ids (in), y0 .. (out), n.
 class RandomProgram {
 public:

@@ -141,7 +141,7 @@ TEST(LoopText, MistakesAreToldWithTheirPlace) {
       {"kernle k()\n", "1:1", "expected 'kernel'"},
       {"kernel k(x: f32[4] in", "1:22", "expected ')'"},
       {"kernel k(x f32[4] in)\n", "1:12", "expected ':'"},
-      {"kernel k(x: f33[4] in)\n", "1:13", "'f33' is no element type"},
+      {"kernel k(x: f33[4] in)\n", "1:13", "'f33' is not an element type"},
       {"kernel k(x: f32[m] in)\n", "1:17", "m"},
       {"kernel k(x: f32[4])\n", "1:19", "expected in, out, inout or scratch"},
       {"kernel k(x: f32[4] in, x: f32[4] in)\n", "1:24", "there are two buffers 'x'"},

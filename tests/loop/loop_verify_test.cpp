@@ -18,7 +18,7 @@ TEST(LoopVerify, EveryMistakeHasAPreciseText) {
       // buffers
       {"  local t: f32[n - 100]\n  t[0] = 1\n", "buffer 't': its size n - 100 is negative"},
       {"  registers r: f32[n]\n  r[0] = 1\n", "buffer 'r': registers have a constant size, not n"},
-      {"  local t: f32[4] align 48\n  t[0] = 1\n", "buffer 't': alignment 48 is no power of two"},
+      {"  local t: f32[4] align 48\n  t[0] = 1\n", "buffer 't': alignment 48 is not a power of two"},
       {"  local t: f32[4] in\n  y[0] = t[0]\n", "buffer 't': a buffer in local is scratch, not in"},
       // loops
       {"  for i: 0..7 in 0..n\n    y[i] = 1\n",
@@ -47,7 +47,7 @@ TEST(LoopVerify, EveryMistakeHasAPreciseText) {
       {"  registers r: f32[64]\n  unrolled i in n .. n + 4\n    r[i // 32] = 1\n",
        "the index i // 32 depends on 'i', which is not constant after unrolling"},
       {"  registers r: f32[64]\n  vector l in 0..16\n    r[2*l] = 1\n",
-       "'r' is in registers: the index l*2 is no run of neighbouring lanes"},
+       "'r' is in registers: the index l*2 is not a run of neighbouring lanes"},
       {"  registers r: f32[64]\n  unrolled u in 0..5\n    vector l in 0..16\n      r[16*u + l] = 1\n",
        "'r' has 64 elements: the offset l + u*16 reaches 64"},
       {"  registers r: f32[64]\n  r[0] = 1\n  y[0] = load<f32>(r[0]) + cast<f32>(load<i32>(r[0]))\n",
@@ -72,7 +72,7 @@ TEST(LoopVerify, EveryMistakeHasAPreciseText) {
       {"  vector l in 0..16\n    y[0] = reduce_lanes<add>(x[0])\n", "the value is the same in all lanes"},
       {"  vector l in 0..16\n    y[0] = reduce_lanes<sub>(x[l])\n",
        "lanes are combined by add, mul, max or min"},
-      {"  vector l in 0..48\n    y[0] = reduce_lanes<add>(x[l])\n", "the number of lanes is no power of two"},
+      {"  vector l in 0..48\n    y[0] = reduce_lanes<add>(x[l])\n", "the number of lanes is not a power of two"},
       {"  y[0] = h[0]\n", "'y' holds f32, the value is bf16"},
       {"  y[0] = cast<f32>(u8(300))\n", "the constant 300 does not fit u8"},
       {"  let j in 0..3 = x[0]\n  y[j] = 1\n", "an index is made of an integer, not of f32"},
@@ -222,7 +222,7 @@ TEST(LoopVerify, WhatTheTextCannotSay) {
   expect({jammed_loop(i, 0, 16, 0, {store(y, i, load(base, x, i))})}, "jam 0 is less than 1");
   const auto made = [](Value v) { return std::make_shared<const Value>(std::move(v)); };
   expect({store(y, 0, made({.kind = ValueKind::constant, .dtype = DType::f32, .constant = 0.1}))},
-         "is no value of f32");
+         "is not a value of f32");
   expect(
       {store(y, 0,
              made({.kind = ValueKind::op, .dtype = DType::f32, .op = Op::add, .args = {load(base, x, 0)}}))},
@@ -252,9 +252,9 @@ TEST(LoopVerify, WhatTheTextCannotSay) {
   const auto mistakes = verify(late);
   for (const char* text :
        {"buffer 'z': global buffers stand before all others",
-        "buffer 'x': there are two buffers of this name", "buffer 'not a name': the name is no identifier",
-        "its size far uses 'far', which is no symbol of the kernel",
-        "'3' stands among the symbols and is none", "lanes 12 is no power of two"})
+        "buffer 'x': there are two buffers of this name", "buffer 'not a name': the name is not an identifier",
+        "its size far uses 'far', which is not a symbol of the kernel",
+        "'3' stands among the symbols and is none", "lanes 12 is not a power of two"})
     EXPECT_THAT(mistakes, testing::Contains(HasSubstr(text)));
 }
 

@@ -93,7 +93,7 @@ private:
 
 TEST(BlockTargets, X86ProcessorsInThisProcess) {
 #if !defined(__x86_64__)
-  GTEST_SKIP() << "this is no x86-64 processor";
+  GTEST_SKIP() << "this is not a x86-64 processor";
 #else
   Products products;
   ThreadPool pool(2);

@@ -101,7 +101,7 @@ TEST_F(ExportedStories, OnThisProcessorBitByBit) {
   damaged.seekp(9);
   damaged.put('x');
   damaged.close();
-  EXPECT_THAT(output_of(run + "1"), HasSubstr("is no weights file of this export"));
+  EXPECT_THAT(output_of(run + "1"), HasSubstr("is not a weights file of this export"));
 }
 
 TEST_F(ExportedStories, ForOtherX86Processors) {
@@ -112,7 +112,7 @@ TEST_F(ExportedStories, ForOtherX86Processors) {
     const Folder folder(target);
     export_to(folder, file, target);
 #if !defined(__x86_64__)
-    GTEST_SKIP() << "this is no x86-64 processor; the code was made, and is not run";
+    GTEST_SKIP() << "this is not a x86-64 processor; the code was made, and is not run";
 #else
     ASSERT_EQ(build(folder, "stories", stories_main), "");
     const std::string text = output_of("cd " + quoted(folder.path) + " && ./main stories.weights 2");

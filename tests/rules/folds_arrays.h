@@ -162,7 +162,7 @@ template <class T> T apply_map(Operation operation, const T* v) {
   case Operation::lt: return T(v[0] < v[1]);
   case Operation::eq: return T(v[0] == v[1]);
   case Operation::select: return v[0] != 0 ? v[1] : v[2];
-  default: LUMINAL_CHECK(false, "operation {} is no map", int(operation)); return 0;
+  default: LUMINAL_CHECK(false, "operation {} is not a map", int(operation)); return 0;
   }
 }
 

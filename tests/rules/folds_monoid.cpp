@@ -49,7 +49,7 @@ bool Algebra::singular(const Monoid& m, uint32_t j, const Character& h) const {
 Monoid Algebra::cascade(const Monoid& m, uint32_t j, Op op, Character h, uint32_t count) {
   const auto base = uint32_t(m.size());
   const uint32_t n = count - 1;
-  const bool far = std::isinf(identity(m[j].op)); // new - old at the identity is no number to move by
+  const bool far = std::isinf(identity(m[j].op)); // new - old at the identity is not a number to move by
   Monoid out = m;
   for (uint32_t l = n + 1; l-- > 0;) { // the component of q_l stands at base + n - l
     const uint32_t d = node(Kind::sub, node(Kind::new_value, j), node(Kind::old_value, j));

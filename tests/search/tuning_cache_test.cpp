@@ -189,7 +189,7 @@ TEST(TuningCache, IsBoundedAndForgetsTheLeastRecentlyUsed) {
     std::vector<TuningEntry> several;
     for (int j = i; j < i + 40; j++) {
       several.push_back(example_entry(j));
-      several.back().schedule.assign(size_t(200 + j % 700), '\n'); // blank lines are no directives
+      several.back().schedule.assign(size_t(200 + j % 700), '\n'); // blank lines are not directives
       several.back().schedule += "split mm i io ii 6\n";
       several.back().key.layouts.assign(size_t(100 + j % 500), 'x');
     }
@@ -236,7 +236,7 @@ TEST(TuningCache, AFileOfAnotherKindIsSetAside) {
   for (size_t i = 8192; i < page.size(); i++) page[i] = char(i * 37);
   const std::vector<std::pair<std::string, std::string>> files = {
       {"no database",
-       "hello, this is no database, but it is long enough to be one " + std::string(5000, 'x')},
+       "hello, this is not a database, but it is long enough to be one " + std::string(5000, 'x')},
       {"half", half},
       {"broken page", page},
       {"zeros", std::string(8192, '\0')},

@@ -1,4 +1,4 @@
-// tuning_text_test.cpp -- exports read back, lines that are no entries, merged files.
+// tuning_text_test.cpp -- exports read back, lines that are not entries, merged files.
 #include "search/tuning_support.h"
 #include <gmock/gmock.h>
 
@@ -49,7 +49,7 @@ TEST(TuningText, WrongLinesAreRefusedOneByOne) {
   };
   const std::vector<std::pair<std::string, std::string>> wrong = {
       {with("\"seconds\":1e-05", "\"seconds\":\"1\""), "seconds: a number is expected"},
-      {with("\"seconds\":1e-05", "\"seconds\":-1"), "is no time of a launch"},
+      {with("\"seconds\":1e-05", "\"seconds\":-1"), "is not a time of a launch"},
       {with("\"seconds\":1e-05", "\"seconds\":1e999"), "line 2: number overflow parsing '1e999'"},
       {with("\"threads\":2", "\"threads\":2.5"), "threads: a whole number"},
       {with("\"threads\":2", "\"threads\":1e30"), "threads: a whole number"},
@@ -58,7 +58,7 @@ TEST(TuningText, WrongLinesAreRefusedOneByOne) {
       {with("\"device\":\"8", "\"device\":\""), "device: 16 hexadecimal digits"},
       {with("split", "spilt"), "schedule"},
       {with("\"samples\":40,", ""), "samples is missing"},
-      {with("\"samples\":40", "\"samples\":40,\"object\":\"7f454c46\""), "\"object\" is no key"},
+      {with("\"samples\":40", "\"samples\":40,\"object\":\"7f454c46\""), "\"object\" is not a key"},
       {with("\"samples\":40", "\"samples\":{\"a\":1}"), "nested"},
       {with("\"samples\":40", "\"samples\":" + std::string(100000, '[')), "nested"},
       {with("\"name\":\"", "\"name\":\"\\u0000"), "name: expected one line"},

@@ -112,11 +112,11 @@ TEST(Convolution, OfEveryKindEqualsLoops) {
     for (int threads : {1, 2}) expect_right(s, threads);
 }
 
-/// What lies beside the image is 0 also where a weight is infinite or no number: 0 times that is no number.
+/// What lies beside the image is 0 also where a weight is infinite or no number: 0 times that is not a number.
 TEST(Convolution, ZerosBesideTheImageMeetWeightsThatAreNoNumbers) {
   constexpr int in = 40, out = 70, size = 7;
   std::vector<float> ws = random_values(size_t(out) * in * 9, 2);
-  // By result and place in the window: where the result is no number.
+  // By result and place in the window: where the result is not a number.
   ws[size_t((3 * in + 5) * 9 + 1)] = std::numeric_limits<float>::infinity();    // above
   ws[size_t((20 * in + 39) * 9 + 7)] = std::numeric_limits<float>::quiet_NaN(); // below
   ws[size_t((66 * in + 0) * 9 + 3)] = -std::numeric_limits<float>::infinity();  // left

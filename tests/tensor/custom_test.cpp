@@ -391,7 +391,7 @@ TEST(CustomKernels, MistakesSayWhatToDo) {
               HasSubstr("custom kernel bad: x must be in: it is an input"));
   EXPECT_THAT(
       run("kernel bad(x: f32[8] in, y: f32[8] out; m: 1..4)\n" + body),
-      HasSubstr("custom kernel bad: m: 1..4 is no dimension of the graph: name and range must be the same"));
+      HasSubstr("custom kernel bad: m: 1..4 is not a dimension of the graph: name and range must be the same"));
   for (const char* access : {"y[i] = x[i + 1]", "y[i] = x[i - 1]", "y[i + 1] = x[i]", "y[i] = x[i * i]"})
     EXPECT_THAT(
         run(fmt::format("kernel bad(x: f32[8] in, y: f32[8] out)\n  for i in 0..8\n    {}\n", access)),

@@ -21,7 +21,7 @@ protected:
 };
 
 TEST_F(ErrorTexts, Dimensions) {
-  EXPECT_ERROR(g.dim("m", 4, 3), "[dim] m: 4..3 is no range of sizes");
+  EXPECT_ERROR(g.dim("m", 4, 3), "[dim] m: 4..3 is not a range of sizes");
   EXPECT_ERROR(g.dim("n", 1, 9), "[dim] dimension n is declared with another range, 1..8");
   EXPECT_ERROR(g.set_dim("k", 3), "[set_dim] the graph has no dimension k; it has n");
   EXPECT_ERROR(g.set_dim("n", 9), "[set_dim] n = 9 is outside its range 1..8");
@@ -118,7 +118,7 @@ TEST_F(ErrorTexts, FunctionsOfElements) {
                "[prelu] weight [2] must be one value or one for each channel (axis 1 of [2, 3])");
   EXPECT_ERROR(v.norm(std::nan("")), "[norm] the order is NaN");
   EXPECT_ERROR(apply_operation("exp", {}), "[exp] one operand must be a tensor");
-  EXPECT_ERROR(arange(g, 0, 1e300, 0.5), "[arange] 2e+300 numbers are too many (or the step is no number)");
+  EXPECT_ERROR(arange(g, 0, 1e300, 0.5), "[arange] 2e+300 numbers are too many (or the step is not a number)");
   register_operation({.name = "nand_of_tests",
                       .arity = 2,
                       .types = OperationTypes::bits,
@@ -130,7 +130,7 @@ TEST_F(ErrorTexts, FunctionsOfElements) {
 TEST_F(ErrorTexts, Products) {
   EXPECT_ERROR(scalar.matmul(v), "[matmul] a scalar has no axis to multiply along");
   EXPECT_ERROR(einsum("i->i", {}), "[einsum] no tensors are given");
-  EXPECT_ERROR(einsum("i..j->i", {a}), "[einsum] \"i..j->i\": 'i..j' has dots that are no single ...");
+  EXPECT_ERROR(einsum("i..j->i", {a}), "[einsum] \"i..j->i\": 'i..j' has dots that are not single ...");
   EXPECT_ERROR(einsum("ij->ii", {a}), "[einsum] \"ij->ii\": the result names 'i' twice");
   EXPECT_ERROR(
       einsum("...i,...i->i", {a, g.tensor({4, 3})}),
@@ -150,7 +150,7 @@ TEST_F(ErrorTexts, Products) {
                "[scaled_dot_product_attention] key and value differ in their heads: query [4, 5, 8], key [4, "
                "6, 8], value [3, 6, 8]");
   EXPECT_ERROR(scaled_dot_product_attention(q, k3, k3),
-               "[scaled_dot_product_attention] the heads of the query are no multiple of those of the key: "
+               "[scaled_dot_product_attention] the heads of the query are not a multiple of those of the key: "
                "query [4, 5, 8], key [3, 6, 8], value [3, 6, 8]");
   EXPECT_ERROR(scaled_dot_product_attention(wide, wide, wide),
                "[scaled_dot_product_attention] the last axis varies, so the scale must be given: query [n, "
@@ -262,7 +262,7 @@ TEST_F(ErrorTexts, BoundedAndQuantised) {
                "[quantize_weight] [2, 32] in groups of 48: groups are multiples of 32");
   EXPECT_ERROR(quantize_weight(line, 3, 32), "[quantize_weight] 64 values are no [3, 32]");
   EXPECT_ERROR(quantize_weight(endless_line, 1, 32), "[quantize_weight] value 0 is inf");
-  EXPECT_ERROR(quantize_rows(g.tensor({2})), "[quantize_rows] [2] is no [m, k] with a known k");
+  EXPECT_ERROR(quantize_rows(g.tensor({2})), "[quantize_rows] [2] is not [m, k] with a known k");
   EXPECT_ERROR(quantize_rows({}), "[quantize_rows] a tensor is empty: it was never made from a graph");
   const QuantizedWeight weight = quantized_weight(g, "q", quantize_weight(line, 2, 32));
   EXPECT_ERROR(quantized_weight(g, "q", quantize_weight(line, 2, 32)),

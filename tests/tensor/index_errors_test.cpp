@@ -111,13 +111,13 @@ TEST_F(Shapes, JoinsAndDiagonals) {
   EXPECT_ERROR(dynamic.unbind(1),
                "[unbind] axis 1 of [2, n] has no fixed size, so the number of parts is not known");
   EXPECT_ERROR(meshgrid({line, matrix}),
-               "[meshgrid] [2, 3] is no line of coordinates: give tensors of one axis");
-  EXPECT_ERROR(line.tril(), "[tril] [6] is no matrix: two axes are needed");
-  EXPECT_ERROR(line.diagonal(), "[diagonal] [6] is no matrix: two axes are needed");
+               "[meshgrid] [2, 3] is not a line of coordinates: give tensors of one axis");
+  EXPECT_ERROR(line.tril(), "[tril] [6] is not a matrix: two axes are needed");
+  EXPECT_ERROR(line.diagonal(), "[diagonal] [6] is not a matrix: two axes are needed");
   EXPECT_ERROR(cube.diagonal(0, 1, -2), "[diagonal] axis 1 is named twice");
   EXPECT_ERROR(diag(cube), "[diag] [2, 3, 4] has neither one nor two axes (see diagonal, diag_embed)");
   EXPECT_ERROR(diag_embed(scalar), "[diag_embed] a scalar has no axis to be put on a diagonal");
-  EXPECT_ERROR(trace(cube), "[trace] [2, 3, 4] is no matrix: two axes are needed (see diagonal)");
+  EXPECT_ERROR(trace(cube), "[trace] [2, 3, 4] is not a matrix: two axes are needed (see diagonal)");
 }
 
 TEST_F(Shapes, GatherAndScatter) {
@@ -129,7 +129,7 @@ TEST_F(Shapes, GatherAndScatter) {
   EXPECT_ERROR(cube.take_along(index, 1),
                "[take_along] an index of shape [2, 3] does not fit [2, 3, 4]: it has as many axes");
   EXPECT_ERROR(embedding(line, ids), "[embedding] the table is [6], expected [rows, width]");
-  EXPECT_ERROR(embedding(matrix, ids, 2), "[embedding] padding_idx 2 is no row of [2, 3]");
+  EXPECT_ERROR(embedding(matrix, ids, 2), "[embedding] padding_idx 2 is not a row of [2, 3]");
   EXPECT_ERROR(index_get(line, {ids, ids}), "[index_get] 2 index tensors for [6]");
   EXPECT_ERROR(index_get(matrix, {ids, index}),
                "[index_get] shapes [4] and [2, 3] do not broadcast: 4 and 3 differ (axes are aligned from "
@@ -155,7 +155,7 @@ TEST_F(Shapes, GatherAndScatter) {
   EXPECT_ERROR(bincount(ids, 0), "[bincount] 0 bins: there must be at least one");
   EXPECT_ERROR(bincount(index, 3), "[bincount] ids are [2, 3], expected one axis (see flatten)");
   EXPECT_ERROR(bincount(ids, 3, line), "[bincount] weights [6] do not fit ids [4]: one weight for each");
-  EXPECT_ERROR(histc(line, 3, 1, 1), "[histc] 1..1 is no range: the first must be less");
+  EXPECT_ERROR(histc(line, 3, 1, 1), "[histc] 1..1 is not a range: the first must be less");
   EXPECT_ERROR(histc(ids, 3, 0, 1), "[histc] the elements must be floats, they are i64");
 }
 

@@ -45,7 +45,7 @@ TEST(MathErrors, WordForWord) {
   EXPECT_ERROR(einsum("ij,jk", {a, b}),
                "[einsum] \"ij,jk\": axis 'j' has extent 3 here and 5 in tensor 1 of shape [5, 2]");
   EXPECT_ERROR(einsum("ij->k", {a}), "[einsum] \"ij->k\": the result's axis 'k' is in no tensor");
-  EXPECT_ERROR(einsum("i1", {a}), "[einsum] \"i1\": '1' is no name of an axis (a letter)");
+  EXPECT_ERROR(einsum("i1", {a}), "[einsum] \"i1\": '1' is not a name of an axis (a letter)");
   EXPECT_ERROR(einsum("i", {a}), "[einsum] \"i\": 'i' names 1 axes, the tensor has 2");
   EXPECT_ERROR(tensordot(a, b, 1), "[tensordot] axis 1 of [4, 3] and axis 0 of [5, 2] differ: 3 and 5");
   EXPECT_ERROR(

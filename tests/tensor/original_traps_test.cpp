@@ -10,7 +10,7 @@ using testing::ElementsAre;
 using testing::FloatNear;
 constexpr float inf = INFINITY;
 
-// x.layer_norm(1e-5) would be over axis 0: an eps is no axis.
+// x.layer_norm(1e-5) would be over axis 0: an eps is not an axis.
 static_assert(!std::is_convertible_v<double, Axes> && !std::is_convertible_v<float, Axes>);
 static_assert(std::is_convertible_v<int, Axes>);
 

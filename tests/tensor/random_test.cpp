@@ -266,24 +266,24 @@ TEST(Random, Errors) {
   EXPECT_EQ(error_of([&] { random_bits(x, {2}); }),
             "[random_bits] the key is f32[3], expected u32[2] (see random_key, split_key)");
   EXPECT_EQ(error_of([&] { random_uniform(key, {2}, 3, 1); }),
-            "[random_uniform] 3..1 is no range: the first must not be greater");
+            "[random_uniform] 3..1 is not a range: the first must not be greater");
   EXPECT_EQ(error_of([&] { random_uniform(key, {2}, 0, 1, DType::i32); }),
-            "[random_uniform] the numbers are no i32: a float type is needed");
+            "[random_uniform] the numbers are not i32: a float type is needed");
   EXPECT_EQ(error_of([&] { random_normal(key, {2}, 0, -1); }),
             "[random_normal] a deviation of -1: it may not be negative");
   EXPECT_EQ(error_of([&] { random_exponential(key, {2}, 0); }),
             "[random_exponential] a rate of 0: it must be positive");
   EXPECT_EQ(error_of([&] { random_bernoulli(key, Dims{2}, 1.5); }),
-            "[random_bernoulli] 1.5 is no probability: it lies in 0..1");
+            "[random_bernoulli] 1.5 is not a probability: it lies in 0..1");
   EXPECT_EQ(error_of([&] { random_int(key, {2}, 4, 4); }),
-            "[random_int] 4..4 is no range: the first must be less");
+            "[random_int] 4..4 is not a range: the first must be less");
   EXPECT_EQ(error_of([&] { random_int(key, {2}, 0, 4, DType::f32); }),
-            "[random_int] the numbers are no f32: an integer type is needed");
+            "[random_int] the numbers are not f32: an integer type is needed");
   EXPECT_EQ(error_of([&] { random_uniform(key, {2, -1}); }),
             "[random_uniform] a shape of [2, -1]: an extent may be negative");
-  EXPECT_EQ(error_of([&] { dropout(key, x, -0.5); }), "[dropout] -0.5 is no probability: it lies in 0..1");
+  EXPECT_EQ(error_of([&] { dropout(key, x, -0.5); }), "[dropout] -0.5 is not a probability: it lies in 0..1");
   EXPECT_EQ(error_of([&] { dropout(key, ints, 0.5); }),
-            "[dropout] the numbers are no i32: a float type is needed");
+            "[dropout] the numbers are not i32: a float type is needed");
   EXPECT_EQ(error_of([&] { split_key(key, -1); }), "[split_key] -1 keys: the count may not be negative");
   EXPECT_EQ(error_of([&] { child_key(key, -1); }), "[child_key] place -1 may be negative");
   EXPECT_EQ(error_of([&] { random_multinomial(key, x, 0); }),

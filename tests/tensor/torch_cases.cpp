@@ -197,7 +197,7 @@ bool CaseAttrs::flag(const std::string& name, bool fallback) const {
 double CaseAttrs::number(const std::string& name) const {
   auto found = values.find(name);
   auto value = found == values.end() ? std::nullopt : as_number(found->second);
-  if (!value) throw std::runtime_error("attribute " + name + " is no number, or absent");
+  if (!value) throw std::runtime_error("attribute " + name + " is not a number, or absent");
   return *value;
 }
 double CaseAttrs::number(const std::string& name, double fallback) const {

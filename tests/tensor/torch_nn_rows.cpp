@@ -142,7 +142,7 @@ const TorchOps norm_rows{
      }},
 };
 
-/// Tokens [.., t, d] turned by their places: pairs lie side by side or half a row apart.
+/// Tokens [.., t, d] turned by their places: pairs are contiguous or half a row apart.
 Tensor rope(C c) {
   const bool half = c.attrs.text("style") == "half";
   const Dim time = c[0].dim(-2), size = c[0].dim(-1);

@@ -58,7 +58,7 @@ std::string schedules_of(const Module& module, std::string_view target) {
   if (!options) return options.error() + "\n";
   Module work = module;
   passes::defaults().run(work);
-  compile::KernelChooser chooser({.limits = options->limits, .target = options->target});
+  compile::KernelPlanner chooser({.limits = options->limits, .target = options->target});
   compile::PlanBuilder builder(work, chooser);
   if (auto plan = builder.build(); !plan) return "no plan: " + plan.error() + "\n";
   std::string text;

@@ -80,7 +80,7 @@ public:
   Object(const ElfObject& source) : bytes_(source.bytes), entry_(source.entry) {
     auto header = read<Header>(0);
     if (std::memcmp(header.ident, "\177ELF\2\1\1", 7) != 0 || header.type != 1)
-      throw Damaged{"it is no relocatable 64-bit ELF object"};
+      throw Damaged{"it is not a relocatable 64-bit ELF object"};
     if (header.machine != this_machine) throw Damaged{"it is for another processor"};
     if (header.section_size != sizeof(Section)) throw Damaged{"its section headers have an unknown size"};
     for (uint64_t i = 0; i < header.section_count; ++i) {

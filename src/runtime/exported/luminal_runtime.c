@@ -373,7 +373,7 @@ static luminal_error open_file(luminal_model* m, const char* path) {
   uint64_t hash;
   memcpy(&hash, m->file + 8, sizeof hash);
   if (memcmp(m->file, "LUMWGT1\n", 8) != 0 || hash != plan->file_hash)
-    return fail(m, LUMINAL_ERROR_FILE, "%s: is no weights file of this export", path);
+    return fail(m, LUMINAL_ERROR_FILE, "%s: is not a weights file of this export", path);
   return LUMINAL_OK;
 }
 
