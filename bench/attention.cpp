@@ -1,6 +1,8 @@
-// bench/attention.cpp -- attention as one nest: the tuple fold over the keys, scheduled from its axes alone, against scaled_dot_product_attention.
+// bench/attention.cpp -- attention as one nest: the tuple fold over the keys, scheduled from its
+// axes alone, against scaled_dot_product_attention.
 //
-//   ./bench.sh attention [--json FILE] [--only TEXT] [--threads N] [--schedule FILE]     FILE: a schedule in place of the default one
+//   ./bench.sh attention [--json FILE] [--only TEXT] [--threads N] [--schedule FILE]     FILE: a
+//   schedule in place of the default one
 #include "choose/default_schedule.h"
 #include "cone/cone.h"
 #include "harness.h"

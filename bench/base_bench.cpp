@@ -1,4 +1,5 @@
-// bench/base_bench.cpp -- the cost of starting and joining the thread pool (goal: below 1 us while its members spin).
+// bench/base_bench.cpp -- the cost of starting and joining the thread pool (goal: below 1 us while
+// its members spin).
 #include "base/hash.h"
 #include "base/settings.h"
 #include "base/thread_pool.h"

@@ -1,11 +1,13 @@
-// bench/compile.cpp -- how long a kernel takes to compile, cold and warm: matrix products, convolutions, attention, a product with versions, the golden kernels.
+// bench/compile.cpp -- how long a kernel takes to compile, cold and warm: matrix products,
+// convolutions, attention, a product with versions, the golden kernels.
 //
 //   ./bench.sh compile [--json FILE] [--only TEXT] [--rounds N] [--level L]
 //   ./bench.sh compile --operations    every elementwise operation for every type instead, and rotary tables
 //
-// Schedules are the default ones of this machine. Cold: schedule, lowering and machine code of one kernel with nothing on disk, on one core, in seconds of that core; the least
-// and the median of N rounds. A kernel is compiled by one core; several kernels are by several: both sums are told at the end. Warm: the object read
-// from disk; no compiler runs (counted).
+// Schedules are the default ones of this machine. Cold: schedule, lowering and machine code of one
+// kernel with nothing on disk, on one core, in seconds of that core; the least and the median of N
+// rounds. A kernel is compiled by one core; several kernels are by several: both sums are told at
+// the end. Warm: the object read from disk; no compiler runs (counted).
 #include "codegen/object_cache.h"
 #include "cone/cone.h"
 #include "harness.h"

@@ -1,5 +1,6 @@
-// bench/conv.cpp -- f32 convolutions of ResNet-50 and MobileNetV2 against the measured multiply-add peak, the memory, PyTorch (oneDNN) and ONNX Runtime. Each shape is a composition of
-// windows, product and sum; weights are constants.
+// bench/conv.cpp -- f32 convolutions of ResNet-50 and MobileNetV2 against the measured multiply-add
+// peak, the memory, PyTorch (oneDNN) and ONNX Runtime. Each shape is a composition of windows,
+// product and sum; weights are constants.
 #include "base/thread_pool.h"
 #include "harness.h"
 #include "luminal/luminal.h"

@@ -1,4 +1,5 @@
-// bench/decode.cpp -- Llama 3.2 1B with random weights, the same GGUF file for ours and llama.cpp by turns: tokens per second one by one and in a prompt of 512, every type of weights.
+// bench/decode.cpp -- Llama 3.2 1B with random weights, the same GGUF file for ours and llama.cpp
+// by turns: tokens per second one by one and in a prompt of 512, every type of weights.
 #include "base/settings.h"
 #include "base/thread_pool.h"
 #include "harness.h"
@@ -106,7 +107,8 @@ std::vector<int32_t> some_tokens(int64_t count, int64_t vocabulary) {
   return tokens;
 }
 
-/// Root mean square of the difference, in units of that of the second; infinite where anything is NaN or a length differs.
+/// Root mean square of the difference, in units of that of the second; infinite where anything is
+/// NaN or a length differs.
 double distance(std::span<const float> a, std::span<const float> b) {
   double difference = 0, size = 0;
   for (size_t i = 0; i < std::min(a.size(), b.size()); i++) {
@@ -146,7 +148,8 @@ struct Bench {
     const std::vector<float> logits(last.begin(), last.end());
     bool correct = std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); });
     if (peer.present()) {
-      // llama.cpp keeps keys and values in f16, and rounds activations to the type of its dot products.
+      // llama.cpp keeps keys and values in f16, and rounds activations to the type of its dot
+      // products.
       const double far = distance(logits, peer.logits({tokens.begin(), tokens.begin() + 24}));
       const double bound = type == "f32" ? 2e-3 : 5e-2;
       correct &= far < bound;
@@ -219,7 +222,8 @@ struct Bench {
     table.add(row);
   }
 
-  /// As many bytes as no cache holds, on large pages: the pages of a mapped file would make a lower limit than weights in memory of our own have.
+  /// As many bytes as no cache holds, on large pages: the pages of a mapped file would make a lower
+  /// limit than weights in memory of our own have.
   Array<float> walked = random_floats(int64_t(1) << 28, 1);
   double read_bytes = 0;
   double read_seconds(int threads) {

@@ -1,8 +1,10 @@
-// bench/egraph.cpp -- the e-graph engine in units of a frozen small engine: math, the deep-learning programs of egglog, a tiny graph.
+// bench/egraph.cpp -- the e-graph engine in units of a frozen small engine: math, the deep-learning
+// programs of egglog, a tiny graph.
 //
-// Every program is run in a process of its own, in turn with the unit (support/egraph_unit.h), and the medians of the processor times
-// are compared: the ratio does not depend on the machine or on who else uses it. Programs of egglog are read from the folder that
-// LUMINAL_EGGLOG_TESTS names. The peer is egglog 3.0.0 with one thread, measured in the same unit.
+// Every program is run in a process of its own, in turn with the unit (support/egraph_unit.h), and
+// the medians of the processor times are compared: the ratio does not depend on the machine or on
+// who else uses it. Programs of egglog are read from the folder that LUMINAL_EGGLOG_TESTS names.
+// The peer is egglog 3.0.0 with one thread, measured in the same unit.
 #include "egg/egg_program.h"
 #include "support/egraph_unit.h"
 #include <algorithm>
@@ -34,7 +36,8 @@ struct Sample {
   double megabytes = 0;
 };
 
-/// Runs `work` in a child, so that memory is counted anew each time. `work` fills in the seconds and the rows.
+/// Runs `work` in a child, so that memory is counted anew each time. `work` fills in the seconds
+/// and the rows.
 template <class Work> Sample in_child(const Work& work) {
   int channel[2];
   if (pipe(channel) != 0) throw Error("no pipe for a child process");
@@ -146,7 +149,8 @@ std::string json_row(const std::string& name, const Sample& ours, double u, doub
       name, ours.rows, ours.seconds, ours.megabytes, u, ours.seconds / u, peer, peer_units, ratio);
 }
 
-/// A graph that is emptied, filled with terms, run for one iteration and read, again and again: seconds of one round trip.
+/// A graph that is emptied, filled with terms, run for one iteration and read, again and again:
+/// seconds of one round trip.
 void run_tiny(Sample& sample) {
   EggProgram program;
   program.run(math_program(1), "tiny");

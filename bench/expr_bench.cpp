@@ -1,7 +1,9 @@
-// bench/expr_bench.cpp -- the cost of index algebra: one simplification (goal 1 us), one evaluation (goal 50 ns), one proof.
+// bench/expr_bench.cpp -- the cost of index algebra: one simplification (goal 1 us), one evaluation
+// (goal 50 ns), one proof.
 //
-// "new": operands that differ from call to call, more of them than the memo of operations holds, so the rules run each time
-// (the nodes of the results exist after the first round). "first": also the nodes are new. "again": the same operands each time.
+// "new": operands that differ from call to call, more of them than the memo of operations holds, so
+// the rules run each time (the nodes of the results exist after the first round). "first": also the
+// nodes are new. "again": the same operands each time.
 #include "expr/expr.h"
 #include <benchmark/benchmark.h>
 

@@ -1,10 +1,11 @@
-// bench/extraction.cpp -- extraction: time of each extractor on graphs of 5,000 classes, candidates a second, and the instances of
-// extraction-gym where LUMINAL_EXTRACTION_GYM names its data folder.
+// bench/extraction.cpp -- extraction: time of each extractor on graphs of 5,000 classes, candidates
+// a second, and the instances of extraction-gym where LUMINAL_EXTRACTION_GYM names its data folder.
 //
 //   ./bench.sh extraction [--json FILE] [--exact STEPS] [--peers FILE]
 //
-// STEPS is the limit of the exact search on each gym instance (default 3e6). FILE has what the peers took: lines of instance, extractor, DAG
-// cost and microseconds, with tabs between them; then the ratios are printed.
+// STEPS is the limit of the exact search on each gym instance (default 3e6). FILE has what the
+// peers took: lines of instance, extractor, DAG cost and microseconds, with tabs between them; then
+// the ratios are printed.
 #include "extract/extract_exact.h"
 #include "extract/extract_json.h"
 #include "extract/extract_kbest.h"
@@ -41,7 +42,8 @@ template <class F> double least(F&& f) {
   return best;
 }
 
-/// The same where one run is too short for the clock: batches of at least 50 us, five of them or as many as 0.3 s hold.
+/// The same where one run is too short for the clock: batches of at least 50 us, five of them or as
+/// many as 0.3 s hold.
 template <class F> double least_of_batches(F&& f) {
   double best = 1e99, spent = 0;
   int batch = 1;
@@ -117,7 +119,8 @@ private:
   std::map<std::string, Summary> summary_;
 };
 
-/// A graph like those of a compiler: rows mostly over earlier classes, near ones more often; some rows point forward.
+/// A graph like those of a compiler: rows mostly over earlier classes, near ones more often; some
+/// rows point forward.
 ExtractionProblem synthetic(uint32_t classes, double rows_per_class, double forward, uint64_t seed) {
   Random random(seed);
   ExtractionBuilder builder;

@@ -1,5 +1,5 @@
-// bench/folds.cpp -- a compiler's theory on the e-graph engine: saturation and extraction of each formula, candidates a second, passes over
-// memory and stored elements before and after.
+// bench/folds.cpp -- a compiler's theory on the e-graph engine: saturation and extraction of each
+// formula, candidates a second, passes over memory and stored elements before and after.
 //
 //   ./bench.sh folds [--json FILE] [--case PART_OF_NAME]
 #include "rules/folds_runs.h"

@@ -1,9 +1,13 @@
-// bench/fused.cpp -- chains that one kernel should compute while its arrays stream by, against a plain loop that reads and writes as many bytes.
+// bench/fused.cpp -- chains that one kernel should compute while its arrays stream by, against a
+// plain loop that reads and writes as many bytes.
 //
-// The limit of a row is the longer one of two times: of the stream, and of the arithmetic. The latter counts the vector instructions that an element's
-// formula becomes on this machine (in LLVM's IR): products and multiply-adds at the measured rate of multiply-adds, all together with sums, comparisons,
-// roundings, divisions and scalings at twice that rate. A scaling counts twice (Zen 4: the two pipes that add take two cycles for one, beside multiply-adds at
-// their full rate). Loads, stores, selections, what a row needs once, and that a division takes longer are not counted.
+// The limit of a row is the longer one of two times: of the stream, and of the arithmetic. The
+// latter counts the vector instructions that an element's formula becomes on this machine (in
+// LLVM's IR): products and multiply-adds at the measured rate of multiply-adds, all together with
+// sums, comparisons, roundings, divisions and scalings at twice that rate. A scaling counts twice
+// (Zen 4: the two pipes that add take two cycles for one, beside multiply-adds at their full rate).
+// Loads, stores, selections, what a row needs once, and that a division takes longer are not
+// counted.
 #include "base/thread_pool.h"
 #include "codegen/codegen.h"
 #include "harness.h"
@@ -42,7 +46,8 @@ struct Work {
   std::function<Tensor(const Tensor& x, const Tensor& y, const Tensor& a, const Tensor& b)> make;
   std::function<Elementwise(const Data&, int64_t row)> value;
   std::string torch; // the name of the peers' function
-  /// What is computed for each element, as values of the loop IR; s[0] stands for what a row shares.
+  /// What is computed for each element, as values of the loop IR; s[0] stands for what a row
+  /// shares.
   std::vector<std::string> arithmetic;
 };
 

@@ -1,4 +1,5 @@
-// bench/gemm.cpp -- f32 matrix products against the measured multiply-add peak, OpenBLAS and PyTorch.
+// bench/gemm.cpp -- f32 matrix products against the measured multiply-add peak, OpenBLAS and
+// PyTorch.
 #include "base/thread_pool.h"
 #include "harness.h"
 #include "luminal/luminal.h"

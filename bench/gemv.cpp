@@ -1,4 +1,5 @@
-// bench/gemv.cpp -- one row times the transpose of a weight matrix (a step of a language model) against reading that matrix.
+// bench/gemv.cpp -- one row times the transpose of a weight matrix (a step of a language model)
+// against reading that matrix.
 #include "base/thread_pool.h"
 #include "harness.h"
 #include "luminal/luminal.h"

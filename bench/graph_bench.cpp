@@ -1,4 +1,5 @@
-// bench/graph_bench.cpp -- building a graph of 10,000 nodes (goal: below 20 ms), its terms, names, and the passes of a compilation.
+// bench/graph_bench.cpp -- building a graph of 10,000 nodes (goal: below 20 ms), its terms, names,
+// and the passes of a compilation.
 #include "ir/term.h"
 #include "luminal/luminal.h"
 #include <benchmark/benchmark.h>
@@ -66,7 +67,8 @@ void as_text(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(g.to_string().size());
 }
 
-/// The default passes on a thousand nodes of layers; a copy of the module is made outside of the time.
+/// The default passes on a thousand nodes of layers; a copy of the module is made outside of the
+/// time.
 void default_passes(benchmark::State& state) {
   Graph g;
   Dim n = g.dim("n", 1, 512);

@@ -1,4 +1,5 @@
-// bench/harness.h -- ours, the peers and the measured limit side by side: in one process group, in the same rounds, on random data.
+// bench/harness.h -- ours, the peers and the measured limit side by side: in one process group, in
+// the same rounds, on random data.
 #pragma once
 #include "search/probe.h"
 #include <bit>
@@ -31,7 +32,8 @@ struct Arguments {
   double best = 0;      ///< tune: seconds of a long search that the short one is compared with; 0: none
   std::string schedule; ///< file with a schedule in place of the default one, or empty
 };
-/// --json FILE, --only TEXT, --threads N, --seconds S, --rounds N, --no-peers, --quick, --report, --schedule FILE. Ends the program for what it does not know.
+/// --json FILE, --only TEXT, --threads N, --seconds S, --rounds N, --no-peers, --quick, --report,
+/// --schedule FILE. Ends the program for what it does not know.
 Arguments parse_arguments(int argc, char** argv, const char* what);
 
 /// Memory on 2 MiB pages where the system gives them; filled, so that every page exists.
@@ -52,7 +54,8 @@ Array<float> random_floats(int64_t count, unsigned seed, float scale = 1);
 /// The same as bf16.
 Array<uint16_t> random_bf16(int64_t count, unsigned seed, float scale = 1);
 inline double bf16_value(uint16_t bits) { return double(std::bit_cast<float>(uint32_t(bits) << 16)); }
-/// How many copies of `bytes` bytes are needed for the caches to have forgotten the first when its turn comes again.
+/// How many copies of `bytes` bytes are needed for the caches to have forgotten the first when its
+/// turn comes again.
 int copies_beyond_caches(int64_t bytes);
 
 double now();
@@ -66,32 +69,39 @@ template <class F> double timed(F&& f) {
 struct Contender {
   std::string name;
   std::function<double()> once;
-  std::function<double(double)> block =
-      {}; ///< instead of `once`: measures for that long itself, gives the seconds of one execution
+  /// instead of `once`: measures for that long itself, gives the seconds of one execution
+  std::function<double(double)> block = {};
   std::vector<double> seconds = {};
   std::vector<double> rounds = {}; ///< the low percentile of each round
   /// The low percentile: what the machine gives when nobody disturbs. NaN without measurements.
   double low(double percentile = 0.05) const;
 };
-/// Rounds in which every contender runs for `seconds`, one after the other; the first call of each block is not counted.
+/// Rounds in which every contender runs for `seconds`, one after the other; the first call of each
+/// block is not counted.
 void race(std::vector<Contender>& contenders, const Arguments& arguments);
-/// What part of the limits' rate is reached by ours, where `seconds` of all are of the same work: in each round the longest of the limits' times by the time of ours; the
-/// median of the rounds. A machine whose memory is twice as fast in one second as in the next gives each round a limit of its own.
+/// What part of the limits' rate is reached by ours, where `seconds` of all are of the same work:
+/// in each round the longest of the limits' times by the time of ours; the median of the rounds. A
+/// machine whose memory is twice as fast in one second as in the next gives each round a limit of
+/// its own.
 double fraction_by_rounds(const Contender& ours, std::span<const Contender> limits);
 
-/// A library of Python in a child process (LUMINAL_PEERS_PYTHON). One that is absent says so in `absent`.
+/// A library of Python in a child process (LUMINAL_PEERS_PYTHON). One that is absent says so in
+/// `absent`.
 class PythonPeer {
 public:
-  /// program: prints a line first ("absent REASON" where it cannot work), then answers each line "WHAT THREADS SECONDS" with a number.
+  /// program: prints a line first ("absent REASON" where it cannot work), then answers each line
+  /// "WHAT THREADS SECONDS" with a number.
   PythonPeer(const std::string& name, const char* program);
   ~PythonPeer();
   PythonPeer(const PythonPeer&) = delete;
   PythonPeer& operator=(const PythonPeer&) = delete;
   bool present() const { return write_ != nullptr; }
   const std::string& absent() const { return absent_; }
-  /// Seconds of one call in a block of `seconds`; what: "sgemm m n k batch copies", "gemm m n k batch copies bf16|u8s8", "linear n k f32", "fused gelu eager rows columns" ...
-  /// "eval TEXT": TEXT is "set-up;;expression" in Python with character 1 in place of spaces; "checksum TEXT" gives in place of seconds the sum of its
-  /// (first) result's elements times 1 2 .. 7 1 2 .. in row-major order.
+  /// Seconds of one call in a block of `seconds`; what: "sgemm m n k batch copies", "gemm m n k
+  /// batch copies bf16|u8s8", "linear n k f32", "fused gelu eager rows columns" ... "eval TEXT":
+  /// TEXT is "set-up;;expression" in Python with character 1 in place of spaces; "checksum TEXT"
+  /// gives in place of seconds the sum of its (first) result's elements times 1 2 .. 7 1 2 .. in
+  /// row-major order.
   double ask(const std::string& what, int threads, double seconds);
 
 private:
@@ -108,7 +118,8 @@ class OnnxRuntime : public PythonPeer {
 public:
   OnnxRuntime();
 };
-/// Row-major C = A B in this process; empty where the library is not installed, and `absent` says so.
+/// Row-major C = A B in this process; empty where the library is not installed, and `absent` says
+/// so.
 using Sgemm = std::function<void(int m, int n, int k, const float* a, const float* b, float* c, int threads)>;
 Sgemm openblas(std::string& absent);
 Sgemm onednn(std::string& absent);

@@ -1,4 +1,5 @@
-// bench/llama.cpp -- a 24-layer Llama of 1.1 billion parameters with random weights: how soon its first step can start, cold and warm, and how fast it generates.
+// bench/llama.cpp -- a 24-layer Llama of 1.1 billion parameters with random weights: how soon its
+// first step can start, cold and warm, and how fast it generates.
 #include "base/thread_pool.h"
 #include "compile/compile.h"
 #include "harness.h"

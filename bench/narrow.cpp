@@ -1,4 +1,5 @@
-// bench/narrow.cpp -- matrix products of bf16 and of bytes against the measured peaks of the dot instructions and PyTorch.
+// bench/narrow.cpp -- matrix products of bf16 and of bytes against the measured peaks of the dot
+// instructions and PyTorch.
 #include "base/thread_pool.h"
 #include "harness.h"
 #include "luminal/luminal.h"

@@ -1,11 +1,12 @@
-// bench/operations.cpp -- operations of the tensor interface and combinations of them, written as a user writes them, against the same lines in PyTorch's
-// eager mode.
+// bench/operations.cpp -- operations of the tensor interface and combinations of them, written as a
+// user writes them, against the same lines in PyTorch's eager mode.
 //
 //   ./bench.sh operations [--json FILE] [--only TEXT] [--threads N]
 //
-// Both sides make the same inputs by a formula; checksums of the results are compared. Row: calls a second; the limit is PyTorch, and below 80 % of it
-// (1.25 x its time) a row misses its goal. Below the table: the rows that are slower than PyTorch, the slowest first, and the geometric mean. --only combined:
-// the combinations alone.
+// Both sides make the same inputs by a formula; checksums of the results are compared. Row: calls a
+// second; the limit is PyTorch, and below 80 % of it (1.25 x its time) a row misses its goal. Below
+// the table: the rows that are slower than PyTorch, the slowest first, and the geometric mean.
+// --only combined: the combinations alone.
 #include "harness.h"
 #include "operations/works.h"
 #include <algorithm>
@@ -17,7 +18,8 @@ using namespace luminal::bench;
 
 namespace {
 
-/// Nearest neighbour of the golden ratio's multiples: spread evenly, no period. The same line stands in the peer.
+/// Nearest neighbour of the golden ratio's multiples: spread evenly, no period. The same line
+/// stands in the peer.
 double spread(int seed, int64_t i, const Input& input) {
   double u = std::fmod(double(i + 1) * 0.6180339887498949 + seed * 0.37, 1.0);
   return u * (input.high - input.low) + input.low;

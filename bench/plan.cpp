@@ -1,9 +1,11 @@
-// bench/plan.cpp -- how long the plan of a language model takes, by part, on one core: all that a compilation does before machine code.
+// bench/plan.cpp -- how long the plan of a language model takes, by part, on one core: all that a
+// compilation does before machine code.
 //
 //   ./bench.sh plan [--only TEXT] [--rounds N] [--dump FOLDER]
 //
-// Shapes by name with weights that are never touched, in several types. Cold: each compilation is in a process of its own. Times are seconds of this core; the
-// least of N rounds. --dump writes each plan as text (slots, steps, schedules, loops), for comparing two versions of the compiler.
+// Shapes by name with weights that are never touched, in several types. Cold: each compilation is
+// in a process of its own. Times are seconds of this core; the least of N rounds. --dump writes
+// each plan as text (slots, steps, schedules, loops), for comparing two versions of the compiler.
 #include "base/print.h"
 #include "compile/builder.h"
 #include "compile/compile.h"

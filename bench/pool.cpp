@@ -1,4 +1,5 @@
-// bench/pool.cpp -- fork and join of the pool: hot, after pauses, and with one core taken by another process; and beside OpenMP where the compiler has it.
+// bench/pool.cpp -- fork and join of the pool: hot, after pauses, and with one core taken by
+// another process; and beside OpenMP where the compiler has it.
 #include "base/settings.h"
 #include "base/thread_pool.h"
 #include <algorithm>

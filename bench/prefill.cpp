@@ -1,4 +1,5 @@
-// bench/prefill.cpp -- linear layers over a dynamic number of rows (a prompt in chunks, one plan for every length) against the multiply-add peak.
+// bench/prefill.cpp -- linear layers over a dynamic number of rows (a prompt in chunks, one plan
+// for every length) against the multiply-add peak.
 #include "harness.h"
 #include "luminal/luminal.h"
 #include <cmath>

@@ -1,4 +1,5 @@
-// bench/quant.cpp -- products with weights of every stored type, decoding to prefill, against reading the weights and the multiply-add peak.
+// bench/quant.cpp -- products with weights of every stored type, decoding to prefill, against
+// reading the weights and the multiply-add peak.
 #include "base/thread_pool.h"
 #include "formats/model_files.h"
 #include "formats/quants.h"

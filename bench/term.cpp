@@ -2,9 +2,10 @@
 //
 //   ./bench.sh term TERM.lum [SCHEDULE...] [--threads N] [--seconds S] [--rounds N] [--report]
 //
-// TERM.lum: a module whose entry function becomes one kernel (docs/terms.md), of known sizes. SCHEDULE: a file in the text form that --report prints.
-// A row: the low percentile of the launches' times, on inputs that rotate beyond the caches; how many times as fast as the default schedule; the largest difference from
-// its results, relative to the largest of them.
+// TERM.lum: a module whose entry function becomes one kernel (docs/terms.md), of known sizes.
+// SCHEDULE: a file in the text form that --report prints. A row: the low percentile of the
+// launches' times, on inputs that rotate beyond the caches; how many times as fast as the default
+// schedule; the largest difference from its results, relative to the largest of them.
 #include "base/settings.h"
 #include "choose/default_schedule.h"
 #include "cone/cone.h"
@@ -32,7 +33,8 @@ std::string content_of(const std::string& path) {
   return text.str();
 }
 
-/// The largest |a - b| over the largest |a|, of all floating results; infinity where one has NaN or an infinity and the other does not.
+/// The largest |a - b| over the largest |a|, of all floating results; infinity where one has NaN or
+/// an infinity and the other does not.
 double difference(const search::Workload& work, const search::Outputs& a, const search::Outputs& b) {
   double apart = 0, largest = 0;
   for (size_t i = 0; i < a.size(); i++) {

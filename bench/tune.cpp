@@ -1,6 +1,8 @@
-// bench/tune.cpp -- what measuring finds beyond the default schedule, in how many seconds: matrix products and convolutions.
+// bench/tune.cpp -- what measuring finds beyond the default schedule, in how many seconds: matrix
+// products and convolutions.
 //
-//   ./bench.sh tune [--json FILE] [--only TEXT] [--threads N] [--seconds S] [--best S]     S: budget of each kernel, default 2; of a long search
+//   ./bench.sh tune [--json FILE] [--only TEXT] [--threads N] [--seconds S] [--best S]     S:
+//   budget of each kernel, default 2; of a long search
 //   that it is compared with, by turns
 #include "cone/cone.h"
 #include "harness.h"
@@ -33,7 +35,8 @@ Work convolution(int in, int out, int size, int kernel, int stride) {
           2.0 * out * result * result * in * kernel * kernel};
 }
 
-/// Speed of the first schedule as a fraction of the second one's, both raced by turns; 0: not known.
+/// Speed of the first schedule as a fraction of the second one's, both raced by turns; 0: not
+/// known.
 double against(const search::KernelProblem& problem, const kernel::Schedule& schedule,
                const kernel::Schedule& best, const search::TuneOptions& options,
                const kernel::MachineLimits& limits) {

@@ -1,4 +1,5 @@
-// examples/02_dynamic_dimensions.cpp -- lesson 2: sizes that change from step to step, without compiling again.
+// examples/02_dynamic_dimensions.cpp -- lesson 2: sizes that change from step to step, without
+// compiling again.
 #include "luminal/luminal.h"
 #include <cstdio>
 #include <vector>

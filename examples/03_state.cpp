@@ -1,4 +1,5 @@
-// examples/03_state.cpp -- lesson 3: values that live from step to step. A step is a function of inputs and old states to outputs and new states.
+// examples/03_state.cpp -- lesson 3: values that live from step to step. A step is a function of
+// inputs and old states to outputs and new states.
 #include "luminal/luminal.h"
 #include <cstdio>
 
@@ -9,7 +10,8 @@ int main() {
   Tensor row = g.tensor({1, 2});
   Tensor cache = g.state("cache", {8, 2}); // zero at first
 
-  // `update` is a value like any other: the cache with a row written. That it happens in place is proved by the planner.
+  // `update` is a value like any other: the cache with a row written. That it happens in place is
+  // proved by the planner.
   Tensor next = cache.update(0, past, row);
   g.update(cache, next);
   Tensor total = next.slice(0, 0, past + 1).sum({0}).keep();

@@ -1,4 +1,5 @@
-// examples/04_loop.cpp -- lesson 4: an LSTM (Hochreiter and Schmidhuber 1997) as a loop: the cell is compiled once and run for every step.
+// examples/04_loop.cpp -- lesson 4: an LSTM (Hochreiter and Schmidhuber 1997) as a loop: the cell
+// is compiled once and run for every step.
 #include "luminal/luminal.h"
 #include <cmath>
 #include <cstdio>

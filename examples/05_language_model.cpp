@@ -1,4 +1,5 @@
-// examples/05_language_model.cpp -- lesson 5: a language model: texts and tokens, one step by hand, sampling. MODEL is what `luminal run` takes.
+// examples/05_language_model.cpp -- lesson 5: a language model: texts and tokens, one step by hand,
+// sampling. MODEL is what `luminal run` takes.
 #include "luminal/llama.h"
 #include <algorithm>
 #include <cstdio>

@@ -1,4 +1,5 @@
-// examples/06_egraph.cpp -- lesson 6: the e-graph engine: a program in text form that C++ asks, and the engine alone.
+// examples/06_egraph.cpp -- lesson 6: the e-graph engine: a program in text form that C++ asks, and
+// the engine alone.
 #include "luminal/egraph/egg_program.h"
 #include <cstdio>
 

@@ -1,4 +1,5 @@
-// bench/operations/blocks.cpp -- blocks of networks for images: shortcuts, expansions, groups, concatenations, norms.
+// bench/operations/blocks.cpp -- blocks of networks for images: shortcuts, expansions, groups,
+// concatenations, norms.
 #include "operations/works.h"
 
 namespace luminal::bench {

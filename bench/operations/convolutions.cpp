@@ -1,4 +1,5 @@
-// bench/operations/convolutions.cpp -- convolutions with two to five operations of other kinds before, between and after them.
+// bench/operations/convolutions.cpp -- convolutions with two to five operations of other kinds
+// before, between and after them.
 #include "operations/works.h"
 
 namespace luminal::bench {

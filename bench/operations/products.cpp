@@ -1,4 +1,5 @@
-// bench/operations/products.cpp -- products with what programs put around them: adapters, gates, attention, embeddings, transforms.
+// bench/operations/products.cpp -- products with what programs put around them: adapters, gates,
+// attention, embeddings, transforms.
 #include "operations/works.h"
 
 namespace luminal::bench {

@@ -5,7 +5,8 @@ namespace luminal::bench {
 
 namespace {
 
-/// Of a square convolution with padding kernel / 2. x: [b, c, h, w], g: [b, o, h', w'] -> [o, c, kernel, kernel].
+/// Of a square convolution with padding kernel / 2. x: [b, c, h, w], g: [b, o, h', w'] -> [o, c,
+/// kernel, kernel].
 Tensor weight_gradient(const Tensor& x, const Tensor& g, int64_t kernel, int64_t stride) {
   Tensor windows = x;
   for (int axis : {2, 3}) {

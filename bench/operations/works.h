@@ -1,4 +1,5 @@
-// bench/operations/works.h -- what ./bench.sh operations runs: operations of the tensor interface, each beside a line of PyTorch.
+// bench/operations/works.h -- what ./bench.sh operations runs: operations of the tensor interface,
+// each beside a line of PyTorch.
 #pragma once
 #include "luminal/luminal.h"
 #include <functional>

@@ -1,4 +1,5 @@
-// bench/peers/llama_peer.cpp -- llama.cpp as a peer that a benchmark talks to: loads one model, then measures or computes what is asked, line by line.
+// bench/peers/llama_peer.cpp -- llama.cpp as a peer that a benchmark talks to: loads one model,
+// then measures or computes what is asked, line by line.
 //
 // llama_peer MODEL.gguf CONTEXT   answers "ready", or "absent REASON", then for each line:
 //   pp N THREADS        seconds of one prompt of N tokens from an empty context

@@ -1,4 +1,5 @@
-// bench/support/benchmark_main.cpp -- main() of Google Benchmark programs: --json FILE in place of its two options.
+// bench/support/benchmark_main.cpp -- main() of Google Benchmark programs: --json FILE in place of
+// its two options.
 #include <benchmark/benchmark.h>
 #include <string>
 #include <string_view>

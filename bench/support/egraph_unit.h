@@ -1,7 +1,9 @@
-// support/egraph_unit.h -- the unit of time of the e-graph benchmarks: a plain semi-naive engine on the math theory, 11 iterations.
+// support/egraph_unit.h -- the unit of time of the e-graph benchmarks: a plain semi-naive engine on
+// the math theory, 11 iterations.
 //
-// Row-major tables, hash-cons with 8-byte slots, a chained hash index on every column that a join uses, no limits, no reports. It is
-// frozen: what it takes on a machine is what other times are divided by.
+// Row-major tables, hash-cons with 8-byte slots, a chained hash index on every column that a join
+// uses, no limits, no reports. It is frozen: what it takes on a machine is what other times are
+// divided by.
 #pragma once
 #include "egraph/math_theory.h"
 #include <cstdint>

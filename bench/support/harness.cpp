@@ -269,7 +269,8 @@ with torch.inference_mode():
 Torch::Torch() : PythonPeer("PyTorch", torch_program) {}
 
 namespace {
-/// A line of a request: the work's words, threads, seconds. The answer: seconds of one call, a low percentile; or what a question gives.
+/// A line of a request: the work's words, threads, seconds. The answer: seconds of one call, a low
+/// percentile; or what a question gives.
 const char* serving = R"(
 import sys, time
 
@@ -348,7 +349,8 @@ double PythonPeer::ask(const std::string& what, int threads, double seconds) {
 }
 
 Sgemm openblas(std::string& absent) {
-  // Old versions do not know new processors and take the code of the oldest one; this is what they know best.
+  // Old versions do not know new processors and take the code of the oldest one; this is what they
+  // know best.
   if (codegen::CpuTarget::host().vector_bits == 512) setenv("OPENBLAS_CORETYPE", "SKYLAKEX", 0);
   void* library = nullptr;
   for (const char* name : {"libopenblas.so.0", "libopenblas.so"})

@@ -1,4 +1,5 @@
-// bench/support/onnx_peer.cpp -- ONNX Runtime as a peer: models of one node, written here byte by byte (a model file is a message of Protocol Buffers).
+// bench/support/onnx_peer.cpp -- ONNX Runtime as a peer: models of one node, written here byte by
+// byte (a model file is a message of Protocol Buffers).
 #include "harness.h"
 
 namespace luminal::bench {

@@ -1,4 +1,5 @@
-// bench/support/products.h -- the matrix products that benchmarks run, and whether a result is right.
+// bench/support/products.h -- the matrix products that benchmarks run, and whether a result is
+// right.
 #pragma once
 #include "harness.h"
 #include <cmath>
@@ -32,7 +33,8 @@ inline const ProductShape product_shapes[] = {{256, 256, 256, 1, 0.95},
                                               {64, 64, 64, 1000},
                                               {17, 33, 65, 1000}};
 
-/// Largest error of 2,000 elements of c = a b, the last row and the last column among them; a(i) and b(i) give numbers in row-major order, the batch outermost.
+/// Largest error of 2,000 elements of c = a b, the last row and the last column among them; a(i)
+/// and b(i) give numbers in row-major order, the batch outermost.
 template <class C, class A, class B> double product_error(const ProductShape& s, const C& c, A&& a, B&& b) {
   Error error;
   for (int sample = 0; sample < 2000; sample++) {
@@ -46,8 +48,8 @@ template <class C, class A, class B> double product_error(const ProductShape& s,
   return error.largest();
 }
 
-/// Batches that follow each other use nothing twice: their operands come no faster than memory is read. (Results are not counted: one array of them may stay in
-/// the caches.)
+/// Batches that follow each other use nothing twice: their operands come no faster than memory is
+/// read. (Results are not counted: one array of them may stay in the caches.)
 class OperandReads {
 public:
   /// `bytes` of all batches, in as many copies as the product takes by turns.

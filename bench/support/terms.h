@@ -39,8 +39,9 @@ inline std::string convolution_term(int in, int out, int size, int kernel, int s
                      in, size, out, kernel, stride, kernel / 2, axes);
 }
 
-/// Scores, then one fold with the state (largest score, sum, sum times values). Operands of another type than f32 are converted, and weights are
-/// rounded to that type before they multiply the values, as scaled_dot_product_attention does; their sum is that of exact weights.
+/// Scores, then one fold with the state (largest score, sum, sum times values). Operands of another
+/// type than f32 are converted, and weights are rounded to that type before they multiply the
+/// values, as scaled_dot_product_attention does; their sum is that of exact weights.
 inline std::string attention_term(int heads, int key_heads, int length, int depth, bool causal,
                                   const std::string& type = "f32") {
   const bool narrow = type != "f32";
@@ -78,7 +79,8 @@ inline std::string attention_term(int heads, int key_heads, int length, int dept
       fmt::arg("scale", std::log2(std::exp(1.0)) / std::sqrt(double(depth))));
 }
 
-/// y[r, n] = x[r, k] w[n, k] for 1 to `most` rows, the weight in bf16: few and many rows have versions of their own.
+/// y[r, n] = x[r, k] w[n, k] for 1 to `most` rows, the weight in bf16: few and many rows have
+/// versions of their own.
 inline std::string rows_term(int most, int n, int k) {
   return fmt::format(R"(symbol R: 1..{0}
 fn @rows(%x: f32[R, {2}], %w: bf16[{1}, {2}]) {{

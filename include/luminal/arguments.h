@@ -19,7 +19,8 @@ struct Padding {
   int axis;
   Dim before, after;
 };
-/// 0 1 2 with two before and after: [v v] 0 1 2 [v v], [2 1] 0 1 2 [1 0], [0 0] 0 1 2 [2 2], [1 2] 0 1 2 [0 1].
+/// 0 1 2 with two before and after: [v v] 0 1 2 [v v], [2 1] 0 1 2 [1 0], [0 0] 0 1 2 [2 2], [1 2]
+/// 0 1 2 [0 1].
 enum class PadMode : uint8_t { constant, reflect, replicate, circular };
 /// How a scatter treats what is there. On bool, add and max are `or`, mul and min are `and`.
 enum class ScatterOp : uint8_t { set, add, mul, min, max };

@@ -1,4 +1,5 @@
-// luminal/debug.h -- looking at tensors and graphs: as text, while they run, on disk, side by side with a file.
+// luminal/debug.h -- looking at tensors and graphs: as text, while they run, on disk, side by side
+// with a file.
 #pragma once
 #include "luminal/graph.h"
 #include <iosfwd>
@@ -27,17 +28,20 @@ struct PrintOptions {
   int64_t threshold = 1000; ///< more elements than that are cut
   int precision = 6;        ///< significant digits of floats
 };
-/// Nested brackets, cut like NumPy's: "[[0, 1], [2, 3]]  # x: f32[2, 2]". A tensor without a value is its dtype, shape and name.
+/// Nested brackets, cut like NumPy's: "[[0, 1], [2, 3]]  # x: f32[2, 2]". A tensor without a value
+///                                                       is its dtype, shape and name.
 std::string to_string(const Tensor& tensor, const PrintOptions& options = {});
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 std::ostream& operator<<(std::ostream& out, DType type);
 
 // ---- while a graph runs: each gives its tensor back, unchanged and not copied ----
 
-/// At each execute: writes "label: f32[1000], 1000 values: first ... middle ... last". Keeps the tensor alive.
+/// At each execute: writes "label: f32[1000], 1000 values: first ... middle ... last". Keeps the
+/// tensor alive.
 Tensor print(const Tensor& x, std::string label = "",
              std::source_location where = std::source_location::current());
-/// At each execute: writes the value to a file: .npy, .safetensors (under the tensor's name, or "value"), or .f32, the numbers alone as f32.
+/// At each execute: writes the value to a file: .npy, .safetensors (under the tensor's name, or
+/// "value"), or .f32, the numbers alone as f32.
 Tensor dump(const Tensor& x, std::string file, std::source_location where = std::source_location::current());
 
 struct DiffOptions {
@@ -66,7 +70,8 @@ struct DiffReport {
 std::string to_string(const DiffReport& report, bool colour = false);
 std::ostream& operator<<(std::ostream& out, const DiffReport& report);
 
-/// At each execute: writes a DiffReport of the value and a file (.npy, .npz, .safetensors) of the same shape, or of as many numbers (.f32).
+/// At each execute: writes a DiffReport of the value and a file (.npy, .npz, .safetensors) of the
+/// same shape, or of as many numbers (.f32).
 Tensor diff(const Tensor& x, std::string file, DiffOptions options = {},
             std::source_location where = std::source_location::current());
 /// The same at once, for a value that can be read.
@@ -75,11 +80,13 @@ DiffReport compare(const Tensor& x, const std::string& file, DiffOptions options
 
 // ---- whole graphs ----
 
-/// Writes the graph to a file and returns its name: .html (a page that needs nothing else, with search and zoom), .dot (Graphviz) or .lum (terms). Without
-/// a name: a new .html in the folder for temporary files. Nothing leaves the machine.
+/// Writes the graph to a file and returns its name: .html (a page that needs nothing else, with
+/// search and zoom), .dot (Graphviz) or .lum (terms). Without a name: a new .html in the folder for
+/// temporary files. Nothing leaves the machine.
 std::string display(const Graph& graph, std::string file = "",
                     std::source_location where = std::source_location::current());
-/// A line a value: name, operation, dtype and shape, with the sizes of its dynamic dimensions where they are set.
+/// A line a value: name, operation, dtype and shape, with the sizes of its dynamic dimensions where
+/// they are set.
 std::string display_shapes(const Graph& graph, std::source_location where = std::source_location::current());
 
 /// Where print and diff write, a text without a final newline at a time. Empty: stderr again.

@@ -1,4 +1,5 @@
-// luminal/dim.h -- one extent of a shape: a number, or an expression over named dimensions that change from step to step.
+// luminal/dim.h -- one extent of a shape: a number, or an expression over named dimensions that
+// change from step to step.
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -16,13 +17,15 @@ namespace luminal {
 class Dim;
 using Dims = std::vector<Dim>;
 
-/// An integer expression over dynamic dimensions. `Graph::dim("batch", 1, 64)` declares one; arithmetic makes others.
+/// An integer expression over dynamic dimensions. `Graph::dim("batch", 1, 64)` declares one;
+/// arithmetic makes others.
 class Dim {
 public:
   /// Throws Error for what does not fit 64 bits with a sign.
   template <std::integral T>
   Dim(T value) : id_(std::in_range<int64_t>(value) ? constant(int64_t(value)) : too_large()) {}
-  /// The text of to_string over these dimensions: Dim::parse("2*n + 1", {n}). Throws Error with line and column.
+  /// The text of to_string over these dimensions: Dim::parse("2*n + 1", {n}). Throws Error with
+  /// line and column.
   static Dim parse(std::string_view text, const Dims& dimensions);
 
   /// Floor division and modulo, as in Python.
@@ -32,7 +35,8 @@ public:
   friend Dim operator*(Dim a, Dim b);
   friend Dim operator/(Dim a, Dim b);
   friend Dim operator%(Dim a, Dim b);
-  /// Conditions: expressions that are 1 where they hold and 0 elsewhere. (`==` compares the expressions themselves; see equal.)
+  /// Conditions: expressions that are 1 where they hold and 0 elsewhere. (`==` compares the
+  /// expressions themselves; see equal.)
   friend Dim operator<(Dim a, Dim b);
   friend Dim operator<=(Dim a, Dim b);
   friend Dim operator>(Dim a, Dim b);
@@ -49,9 +53,11 @@ public:
   std::optional<int64_t> low() const, high() const;
   std::vector<std::string> names() const; ///< of the dimensions in it, in alphabetical order
 
-  /// With dimensions replaced by name: (2 * n).substitute({{"n", m + 1}}). Throws Error for a value out of the dimension's range.
+  /// With dimensions replaced by name: (2 * n).substitute({{"n", m + 1}}). Throws Error for a value
+  /// out of the dimension's range.
   Dim substitute(const std::map<std::string, Dim>& values) const;
-  /// The number for these sizes. Throws Error where one is missing or out of its range, and for a division by zero.
+  /// The number for these sizes. Throws Error where one is missing or out of its range, and for a
+  /// division by zero.
   int64_t evaluate(const std::map<std::string, int64_t>& sizes = {}) const;
   std::string to_string() const;
 

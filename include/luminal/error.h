@@ -7,8 +7,9 @@
 
 namespace luminal {
 
-/// A mistake of the caller, or a file or machine that cannot serve. The text names the operation, what was found,
-/// what was expected and, where an operation of a graph is concerned, the caller's source line:
+/// A mistake of the caller, or a file or machine that cannot serve. The text names the operation,
+/// what was found, what was expected and, where an operation of a graph is concerned, the caller's
+/// source line:
 ///   [matmul] inner sizes differ: [4, 3] x [5, 2] at train.cpp:41
 class Error : public std::runtime_error {
 public:
@@ -18,7 +19,8 @@ public:
         std::source_location where = std::source_location::current());
 };
 
-/// A mistake of ours. Thrown by LUMINAL_CHECK; the text holds the condition, the place and the IR concerned.
+/// A mistake of ours. Thrown by LUMINAL_CHECK; the text holds the condition, the place and the IR
+/// concerned.
 class InternalError : public std::logic_error {
 public:
   using std::logic_error::logic_error;

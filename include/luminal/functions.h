@@ -1,4 +1,5 @@
-// luminal/functions.h -- functions of several tensors: of elements, products, norms. Each is composed of primitives that the compiler sees through.
+// luminal/functions.h -- functions of several tensors: of elements, products, norms. Each is
+// composed of primitives that the compiler sees through.
 #pragma once
 #include "luminal/operators.h"
 #include <optional>
@@ -37,7 +38,8 @@ Tensor lerp(const Tensor& a, Operand b, Operand weight, LUMINAL_WHERE);
 Tensor hypot(Operand a, Operand b);
 /// The angle of the point (x, y) in -pi..pi, with the signs of zeros as in C; 4 ulp.
 Tensor atan2(Operand y, Operand x);
-/// x > 0 ? x : weight * x. `weight`: one value, or one a channel (axis 1 of x; axis 0 where x has one axis).
+/// x > 0 ? x : weight * x. `weight`: one value, or one a channel (axis 1 of x; axis 0 where x has
+/// one axis).
 Tensor prelu(const Tensor& x, const Tensor& weight, LUMINAL_WHERE);
 
 /// log(exp(a) + exp(b)) and log2(2^a + 2^b) without overflow on the way.
@@ -53,7 +55,8 @@ Tensor heaviside(const Tensor& x, Operand values, LUMINAL_WHERE);
 Tensor deg2rad(const Tensor& x, LUMINAL_WHERE);
 Tensor rad2deg(const Tensor& x, LUMINAL_WHERE);
 Tensor ldexp(const Tensor& x, Operand exponent, LUMINAL_WHERE); ///< x * 2^exponent
-/// Numbers in place of NaN and the infinities: by default 0 and the largest and least of the type. Integers stay.
+/// Numbers in place of NaN and the infinities: by default 0 and the largest and least of the type.
+/// Integers stay.
 Tensor nan_to_num(const Tensor& x, double nan = 0, std::optional<double> posinf = {},
                   std::optional<double> neginf = {}, LUMINAL_WHERE);
 /// bool: |a - b| <= atol + rtol |b|, or equal; NaN equals NaN where asked for.
@@ -77,9 +80,11 @@ struct VarMean {
 VarMean var_mean(const Tensor& x, const Axes& axes = {}, double correction = 1, bool keep_dims = false,
                  LUMINAL_WHERE);
 
-// ---- products; axes of equal names must have equal extents, or 1, which stretches. Narrow floats are summed in f32, integers wrap ----
-/// Einstein summation as in PyTorch: "bij,bjk->bik", repeated names take the diagonal, "..." are the axes that are left, without "->" the names that stand once are the
-/// result's, in alphabetical order. Several tensors are multiplied from left to right.
+// ---- products; axes of equal names must have equal extents, or 1, which stretches. Narrow floats
+// are summed in f32, integers wrap ----
+/// Einstein summation as in PyTorch: "bij,bjk->bik", repeated names take the diagonal, "..." are
+/// the axes that are left, without "->" the names that stand once are the result's, in alphabetical
+/// order. Several tensors are multiplied from left to right.
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& tensors, LUMINAL_WHERE);
 /// Sum over pairs of axes: those named, or the last `count` of a and the first of b.
 Tensor tensordot(const Tensor& a, const Tensor& b, const std::vector<int>& axes_a,
@@ -100,13 +105,15 @@ Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Te
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int axis = 1, double eps = 1e-8, LUMINAL_WHERE);
 
 struct AttentionOptions {
-  Tensor mask =
-      {}; ///< broadcast to [.., q, k]: bool, true takes part; or numbers, which are added to the scores
+  /// broadcast to [.., q, k]: bool, true takes part; or numbers, which are added to the scores
+  Tensor mask = {};
   bool causal = false;              ///< query i sees the keys up to i
   std::optional<double> scale = {}; ///< 1 / sqrt(e) by default
 };
-/// softmax(query key^T scale + mask) value: [.., h, q, e], [.., g, k, e], [.., g, k, v] -> [.., h, q, v]. h is a multiple of g: each group of h / g heads reads one key and
-/// value (without that axis, or with equal extents, plain attention). A query that sees no key gives 0, as PyTorch does.
+/// softmax(query key^T scale + mask) value: [.., h, q, e], [.., g, k, e], [.., g, k, v] -> [.., h,
+/// q, v]. h is a multiple of g: each group of h / g heads reads one key and value (without that
+/// axis, or with equal extents, plain attention). A query that sees no key gives 0, as PyTorch
+/// does.
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttentionOptions& options = {}, LUMINAL_WHERE);
 

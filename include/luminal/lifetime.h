@@ -1,4 +1,5 @@
-// luminal/lifetime.h -- many tensors at once, the order of values, and values handed from tensor to tensor.
+// luminal/lifetime.h -- many tensors at once, the order of values, and values handed from tensor to
+// tensor.
 #pragma once
 #include "luminal/graph.h"
 #include <tuple>
@@ -10,7 +11,8 @@ template <class T>
 concept TupleOfTensors =
     requires { std::tuple_size<std::remove_cvref_t<T>>::value; } && !std::ranges::range<T>;
 
-/// f(tensor) for one tensor, or for all in a vector, span, array, tuple, pair, or in these in one another.
+/// f(tensor) for one tensor, or for all in a vector, span, array, tuple, pair, or in these in one
+/// another.
 template <class C, class F> void each_tensor(C&& tensors, F&& f) {
   if constexpr (std::is_convertible_v<C, Tensor>)
     f(Tensor(tensors));
@@ -41,7 +43,8 @@ inline void drop(std::initializer_list<Tensor> tensors,
   drop(std::vector<Tensor>(tensors), where);
 }
 
-/// Tensor::set_dyn on each, with the values of the same place: set_dyn(std::tie(x, y), std::tuple(rows, columns)), or two vectors.
+/// Tensor::set_dyn on each, with the values of the same place: set_dyn(std::tie(x, y),
+/// std::tuple(rows, columns)), or two vectors.
 template <class... T, class... V>
 void set_dyn(const std::tuple<T...>& tensors, const std::tuple<V...>& values,
              std::source_location where = std::source_location::current()) {
@@ -60,13 +63,14 @@ void set_dyn(const C& tensors, const V& values,
           std::vector<HostValues>(std::ranges::begin(values), std::ranges::end(values)), where);
 }
 
-/// The value of x, available only after all of `others` have been computed and their effects have happened. What is made from the result comes after
-/// them; no pass changes that.
+/// The value of x, available only after all of `others` have been computed and their effects have
+/// happened. What is made from the result comes after them; no pass changes that.
 Tensor after(const Tensor& x, const std::vector<Tensor>& others,
              std::source_location where = std::source_location::current());
 
-/// Moves a value: a kept value, state or input becomes the value of an input, weight or state of the same or another graph, of the same type.
-/// Afterwards `from` has none (a state is zero). Kept values of 64 KiB and more, and states, are not copied.
+/// Moves a value: a kept value, state or input becomes the value of an input, weight or state of
+/// the same or another graph, of the same type. Afterwards `from` has none (a state is zero). Kept
+/// values of 64 KiB and more, and states, are not copied.
 void transfer(const Tensor& from, const Tensor& to,
               std::source_location where = std::source_location::current());
 /// All values are taken before the first one is given.

@@ -1,4 +1,5 @@
-// luminal/linalg.h -- products of matrices and vectors beyond matmul and einsum (functions.h), distances. PyTorch's names and behaviour.
+// luminal/linalg.h -- products of matrices and vectors beyond matmul and einsum (functions.h),
+// distances. PyTorch's names and behaviour.
 #pragma once
 #include "luminal/operators.h"
 

@@ -1,4 +1,5 @@
-// luminal/nn_functions.h -- convolution, pooling, resampling and Fourier transforms: windows and sums that the compiler sees through.
+// luminal/nn_functions.h -- convolution, pooling, resampling and Fourier transforms: windows and
+// sums that the compiler sees through.
 #pragma once
 #include "luminal/operators.h"
 #include <concepts>
@@ -14,7 +15,8 @@ struct Ints {
   Ints(std::vector<int64_t> numbers) : list(std::move(numbers)) {}
   std::vector<int64_t> list;
 };
-/// Zeros on both sides of each axis; "same": as many as keep the size (stride 1 only, the odd one behind); "valid": none.
+/// Zeros on both sides of each axis; "same": as many as keep the size (stride 1 only, the odd one
+/// behind); "valid": none.
 struct ConvPadding : Ints {
   using Ints::Ints;
   ConvPadding(const char* same_or_valid) : Ints(0), word(same_or_valid) {}
@@ -27,8 +29,9 @@ struct ConvOptions {
   Ints dilation = 1;
   int64_t groups = 1;
 };
-/// x [batch, in, sizes..], weight [out, in / groups, kernel..], bias [out] or none -> [batch, out, sizes..], for any number of sizes. As PyTorch's convolution this is a
-/// cross-correlation. Without the batch axis x gives a result without it.
+/// x [batch, in, sizes..], weight [out, in / groups, kernel..], bias [out] or none -> [batch, out,
+/// sizes..], for any number of sizes. As PyTorch's convolution this is a cross-correlation. Without
+/// the batch axis x gives a result without it.
 Tensor conv(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {},
             LUMINAL_WHERE);
 /// The same where the number of sizes is checked.
@@ -43,8 +46,9 @@ struct ConvTransposeOptions {
   Ints stride = 1, padding = 0, output_padding = 0, dilation = 1;
   int64_t groups = 1;
 };
-/// What gives x for conv's result: x [batch, in, sizes..], weight [in, out / groups, kernel..] -> [batch, out, (size - 1) * stride - 2 * padding + dilation * (kernel - 1) +
-/// output_padding + 1 ..].
+/// What gives x for conv's result: x [batch, in, sizes..], weight [in, out / groups, kernel..] ->
+/// [batch, out, (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1
+/// ..].
 Tensor conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                       const ConvTransposeOptions& options = {}, LUMINAL_WHERE);
 
@@ -63,7 +67,8 @@ Tensor max_pool(const Tensor& x, const std::vector<int64_t>& kernel, const PoolO
                 LUMINAL_WHERE);
 struct MaxPool {
   Tensor values;
-  /// i64: place in the pooled axes of x, row-major; the first of equal ones and of NaNs (PyTorch: the last NaN)
+  /// i64: place in the pooled axes of x, row-major; the first of equal ones and of NaNs (PyTorch:
+  /// the last NaN)
   Tensor indices;
 };
 /// One size for all axes behind batch and channels: max_pool(x, 2) of an image x [n, c, h, w].
@@ -72,7 +77,8 @@ Tensor max_pool(const Tensor& x, std::integral auto kernel, const PoolOptions& o
 }
 MaxPool max_pool_with_indices(const Tensor& x, const std::vector<int64_t>& kernel,
                               const PoolOptions& options = {}, LUMINAL_WHERE);
-/// count_include_pad: zeros of the padding count. divisor: in place of the count, where it is not 0. No dilation.
+/// count_include_pad: zeros of the padding count. divisor: in place of the count, where it is not
+/// 0. No dilation.
 Tensor avg_pool(const Tensor& x, const std::vector<int64_t>& kernel, const PoolOptions& options = {},
                 bool count_include_pad = true, int64_t divisor = 0, LUMINAL_WHERE);
 Tensor avg_pool(const Tensor& x, std::integral auto kernel, const PoolOptions& options = {},
@@ -116,19 +122,21 @@ Tensor pool_last_dim(const Tensor& x, int64_t kernel, int64_t stride = 1, int64_
 // ---- resampling ----
 /// linear is bilinear and trilinear too, cubic is bicubic (a = -0.75); all of them axis by axis.
 enum class Interpolation : uint8_t { nearest, nearest_exact, linear, cubic };
-/// The last axes of x at new sizes, PyTorch's coordinates: those of the centres, or, with align_corners, those of the first and last elements. The factor is new size / old size (PyTorch with
-/// recompute_scale_factor), exact.
+/// The last axes of x at new sizes, PyTorch's coordinates: those of the centres, or, with
+/// align_corners, those of the first and last elements. The factor is new size / old size (PyTorch
+/// with recompute_scale_factor), exact.
 Tensor interpolate(const Tensor& x, const Dims& sizes, Interpolation mode = Interpolation::nearest,
                    bool align_corners = false, LUMINAL_WHERE);
 enum class GridPadding : uint8_t { zeros, border, reflection };
-/// x [n, c, h, w] at the points of grid [n, y, x, 2] (x first, -1..1 from edge to edge, or with align_corners from centre to centre) -> [n, c, y, x].
-/// nearest (ties to even) or linear.
+/// x [n, c, h, w] at the points of grid [n, y, x, 2] (x first, -1..1 from edge to edge, or with
+/// align_corners from centre to centre) -> [n, c, y, x]. nearest (ties to even) or linear.
 Tensor grid_sample(const Tensor& x, const Tensor& grid, Interpolation mode = Interpolation::linear,
                    GridPadding padding = GridPadding::zeros, bool align_corners = false, LUMINAL_WHERE);
 /// theta [n, 2, 3] -> grid [n, height, width, 2].
 Tensor affine_grid(const Tensor& theta, int64_t height, int64_t width, bool align_corners = false,
                    LUMINAL_WHERE);
-/// [n, c, sizes..] -> [n, c * kernel.., positions], what a convolution sees (torch's unfold of images); fold sums it back into `sizes`.
+/// [n, c, sizes..] -> [n, c * kernel.., positions], what a convolution sees (torch's unfold of
+/// images); fold sums it back into `sizes`.
 Tensor unfold(const Tensor& x, const std::vector<int64_t>& kernel, const ConvOptions& options = {},
               LUMINAL_WHERE);
 Tensor fold(const Tensor& x, const std::vector<int64_t>& sizes, const std::vector<int64_t>& kernel,
@@ -141,11 +149,13 @@ Tensor channel_shuffle(const Tensor& x, int64_t groups, LUMINAL_WHERE); ///< [n,
 Tensor pixel_shuffle(const Tensor& x, int64_t factor, LUMINAL_WHERE);
 Tensor pixel_unshuffle(const Tensor& x, int64_t factor, LUMINAL_WHERE);
 
-// ---- Fourier transforms of the last axis; a complex number is a pair in a last axis of 2. Sizes are constants; time goes with n times the sum of n's factors (up to 16, or prime) ----
+// ---- Fourier transforms of the last axis; a complex number is a pair in a last axis of 2. Sizes
+// are constants; time goes with n times the sum of n's factors (up to 16, or prime) ----
 Tensor fft(const Tensor& x, LUMINAL_WHERE);  ///< [.., n, 2] -> [.., n, 2]; not scaled
 Tensor ifft(const Tensor& x, LUMINAL_WHERE); ///< scaled by 1 / n
 Tensor rfft(const Tensor& x, LUMINAL_WHERE); ///< [.., n] -> [.., n / 2 + 1, 2]
-/// [.., n / 2 + 1, 2] -> [.., n]; n = 2 (extent - 1) where it is 0. The imaginary parts of the first and (n even) the last element are not read.
+/// [.., n / 2 + 1, 2] -> [.., n]; n = 2 (extent - 1) where it is 0. The imaginary parts of the
+/// first and (n even) the last element are not read.
 Tensor irfft(const Tensor& x, int64_t n = 0, LUMINAL_WHERE);
 
 #undef LUMINAL_WHERE

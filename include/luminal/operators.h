@@ -4,8 +4,9 @@
 
 namespace luminal {
 
-/// Numbers take the dtype of the tensors beside them: a real number beside integers makes f32 (PyTorch's rule), a whole number never widens. Integers
-/// are exact to 64 bits. A Dim is a whole number that may change from step to step.
+/// Numbers take the dtype of the tensors beside them: a real number beside integers makes f32
+/// (PyTorch's rule), a whole number never widens. Integers are exact to 64 bits. A Dim is a whole
+/// number that may change from step to step.
 struct Operand {
   Operand(const Tensor& t, std::source_location w = std::source_location::current()) : tensor(&t), where(w) {}
   Operand(double v, std::source_location w = std::source_location::current())
@@ -23,8 +24,9 @@ struct Operand {
   std::source_location where;
 };
 
-// Operands broadcast (axes aligned from the right, an extent of 1 stretches) and take their common type (docs: promote in src/ir/dtype.h). Unlike in PyTorch a
-// tensor without axes counts like any other, and bool counts as i32: true + true is 2.
+// Operands broadcast (axes aligned from the right, an extent of 1 stretches) and take their common
+// type (docs: promote in src/ir/dtype.h). Unlike in PyTorch a tensor without axes counts like any
+// other, and bool counts as i32: true + true is 2.
 Tensor operator+(Operand a, Operand b);
 Tensor operator-(Operand a, Operand b);
 Tensor operator*(Operand a, Operand b);
@@ -49,8 +51,8 @@ Tensor equal(Operand a, Operand b); ///< elementwise, bool; NaN equals nothing
 Tensor not_equal(Operand a, Operand b);
 Tensor maximum(Operand a, Operand b); ///< NaN if one is NaN (see fmax)
 Tensor minimum(Operand a, Operand b);
-/// a^b as PyTorch: -2 ^ 3 = -8, NaN for a broken power of a negative number, x^0 = 1^x = 1 even for NaN. Integers stay integers (wrapping; of a
-/// negative power only 1 and -1 are not 0).
+/// a^b as PyTorch: -2 ^ 3 = -8, NaN for a broken power of a negative number, x^0 = 1^x = 1 even for
+/// NaN. Integers stay integers (wrapping; of a negative power only 1 and -1 are not 0).
 Tensor pow(Operand a, Operand b);
 /// Bits of integers and bools; a shift by the width or more gives 0.
 Tensor operator&(Operand a, Operand b);

@@ -1,4 +1,5 @@
-// luminal/pattern.h -- search and replace on terms: rules as text or built in C++, found, refused or applied. docs/passes.md has the grammar and examples.
+// luminal/pattern.h -- search and replace on terms: rules as text or built in C++, found, refused
+// or applied. docs/passes.md has the grammar and examples.
 //
 //   type T: float
 //   shape s
@@ -14,7 +15,8 @@ namespace luminal {
 
 struct RuleData; // shared by copies of Rules
 
-/// A dimension as found: its text (a number, or an expression over dynamic dimensions) and the values it can have.
+/// A dimension as found: its text (a number, or an expression over dynamic dimensions) and the
+/// values it can have.
 struct Extent {
   std::string text;
   int64_t low = 0, high = 0;
@@ -49,7 +51,8 @@ struct RewriteReport {
   std::string to_string() const;
 };
 
-/// A rule in C++: lines of the text form whose operands are values made before. What is made before `find` is the left side, what follows is the right one.
+/// A rule in C++: lines of the text form whose operands are values made before. What is made before
+/// `find` is the left side, what follows is the right one.
 ///
 ///   RuleBuilder rule("softsign_twice");
 ///   auto x = rule.parameter("T[..s]");
@@ -87,23 +90,28 @@ private:
 /// An immutable list of rules; cheap to copy.
 class Rules {
 public:
-  /// Throws Error "file:line:column: ..." for a mistake in the text, also where a replacement would change a dtype or a shape.
+  /// Throws Error "file:line:column: ..." for a mistake in the text, also where a replacement would
+  /// change a dtype or a shape.
   static Rules parse(std::string text, std::string file = "<rules>");
   static Rules build(const RuleBuilder& rule) { return parse(rule.text(), "<rule>"); }
   std::vector<std::string> names() const;
   /// The text that it was read from.
   const std::string& to_string() const;
-  /// The same rules, one of them only where the predicate holds, too. Throws Error where there is no such rule.
+  /// The same rules, one of them only where the predicate holds, too. Throws Error where there is
+  /// no such rule.
   Rules when(const std::string& rule, std::function<bool(const Match&)> predicate) const;
 
-  /// Where the left sides stand, in the order of functions, nodes and rules; what would be refused is left out, and appended to `refused` if given.
+  /// Where the left sides stand, in the order of functions, nodes and rules; what would be refused
+  /// is left out, and appended to `refused` if given.
   std::vector<Match> find(const Module& module, std::vector<Refusal>* refused = nullptr) const;
-  /// Replaces at every place that is not refused; places that overlap wait for the next run (see looped). Rules beyond `allowed` rest. The module is
-  /// verified afterwards; Error names the mistake. A report is added to at each run.
+  /// Replaces at every place that is not refused; places that overlap wait for the next run (see
+  /// looped). Rules beyond `allowed` rest. The module is verified afterwards; Error names the
+  /// mistake. A report is added to at each run.
   Pass pass(std::string name = "rules", Numerics allowed = Numerics::range,
             std::shared_ptr<RewriteReport> report = nullptr) const;
-  /// Tries every rule on random small instances: both sides in the interpreter, bit for bit where the rule says `exact`, else as formulas. Counterexamples
-  /// as text; also a rule of which no instance could be made.
+  /// Tries every rule on random small instances: both sides in the interpreter, bit for bit where
+  /// the rule says `exact`, else as formulas. Counterexamples as text; also a rule of which no
+  /// instance could be made.
   std::vector<std::string> test(int instances = 40, uint64_t seed = 1) const;
 
 private:

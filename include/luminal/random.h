@@ -1,6 +1,8 @@
-// luminal/random.h -- tensors from nothing: ranges, constants of a shape, and random numbers from explicit keys.
-// A key is u32[2]. Philox4x32-10 makes the numbers (docs/terms.md, section 3): equal key and shape give equal numbers, bit for bit, on every
-// device and in the interpreter, for no more than additions, products, quotients and roots are used. A key is to be used once: split it for more.
+// luminal/random.h -- tensors from nothing: ranges, constants of a shape, and random numbers from
+// explicit keys. A key is u32[2]. Philox4x32-10 makes the numbers (docs/terms.md, section 3): equal
+// key and shape give equal numbers, bit for bit, on every device and in the interpreter, for no
+// more than additions, products, quotients and roots are used. A key is to be used once: split it
+// for more.
 #pragma once
 #include "luminal/graph.h"
 #include <type_traits>
@@ -20,7 +22,8 @@ template <class A, class B, class C>
 Tensor arange(Graph& graph, A start, B end, C step, DType dtype = DType::f32, LUMINAL_WHERE) {
   return arange_float(graph, double(start), double(end), double(step), dtype, where);
 }
-/// `count` numbers from start to end, both included; computed in f64 from both ends and rounded once.
+/// `count` numbers from start to end, both included; computed in f64 from both ends and rounded
+/// once.
 Tensor linspace(Graph& graph, double start, double end, int64_t count, DType dtype = DType::f32,
                 LUMINAL_WHERE);
 /// base to the power of linspace(start, end, count).
@@ -41,7 +44,8 @@ Tensor tri(Graph& graph, Dim rows, Dim columns, Dim diagonal = 0, DType dtype = 
 // ---- keys ----
 /// A key that is the same in every execute.
 Tensor random_key(Graph& graph, uint64_t seed, LUMINAL_WHERE);
-/// A key that is another one in every execute: a state of that name goes on from step to step. Graph::reset_states goes back to the seed.
+/// A key that is another one in every execute: a state of that name goes on from step to step.
+/// Graph::reset_states goes back to the seed.
 Tensor random_state_key(Graph& graph, std::string name, uint64_t seed, LUMINAL_WHERE);
 /// Independent keys made of one.
 std::vector<Tensor> split_key(const Tensor& key, int64_t count = 2, LUMINAL_WHERE);
@@ -50,10 +54,12 @@ Tensor child_key(const Tensor& key, Dim place, LUMINAL_WHERE);
 
 // ---- random numbers ----
 Tensor random_bits(const Tensor& key, Dims shape, LUMINAL_WHERE); ///< u32
-/// In [low, high): multiples of 2^-24 (f64: 2^-53; narrower types: as many bits as they hold) of the range.
+/// In [low, high): multiples of 2^-24 (f64: 2^-53; narrower types: as many bits as they hold) of
+/// the range.
 Tensor random_uniform(const Tensor& key, Dims shape, double low = 0, double high = 1,
                       DType dtype = DType::f32, LUMINAL_WHERE);
-/// Of the normal distribution, by its inverse function in f32 (within 1e-6 of it, no further than 6.4 deviations from the mean).
+/// Of the normal distribution, by its inverse function in f32 (within 1e-6 of it, no further than
+/// 6.4 deviations from the mean).
 Tensor random_normal(const Tensor& key, Dims shape, double mean = 0, double deviation = 1,
                      DType dtype = DType::f32, LUMINAL_WHERE);
 Tensor random_exponential(const Tensor& key, Dims shape, double rate = 1, DType dtype = DType::f32,
@@ -71,8 +77,9 @@ Tensor random_permutation(const Tensor& key, Dim count, LUMINAL_WHERE);
 Tensor shuffle(const Tensor& key, const Tensor& x, int axis = 0, LUMINAL_WHERE);
 /// Indices (i64) along `axis`, which goes away, each with probability softmax(logits).
 Tensor random_categorical(const Tensor& key, const Tensor& logits, int axis = -1, LUMINAL_WHERE);
-/// Weights [.., n] (not negative, their sum need not be 1) -> i64 [.., count]: indices with probability in proportion; without
-/// replacement all are different, and at least `count` weights must not be 0.
+/// Weights [.., n] (not negative, their sum need not be 1) -> i64 [.., count]: indices with
+/// probability in proportion; without replacement all are different, and at least `count` weights
+/// must not be 0.
 Tensor random_multinomial(const Tensor& key, const Tensor& weights, int64_t count, bool replacement = false,
                           LUMINAL_WHERE);
 /// softmax((logits + Gumbel noise) / temperature); `hard`: 1 at its largest element, 0 elsewhere.

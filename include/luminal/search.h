@@ -1,4 +1,5 @@
-// luminal/search.h -- searching better schedules by measuring: how long, what is told meanwhile, what came of it.
+// luminal/search.h -- searching better schedules by measuring: how long, what is told meanwhile,
+// what came of it.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -56,8 +57,8 @@ struct SearchOptions {
   std::function<bool()> stop = {}; ///< true: end soon, with the best so far
   /// Called now and then, never while something is timed.
   std::function<void(const SearchProgress&)> progress = {};
-  std::string filter =
-      {}; ///< only kernels whose name, results or weights have this in them; an Error where there is none
+  /// only kernels whose name, results or weights have this in them; an Error where there is none
+  std::string filter = {};
   bool confirm = true; ///< the last word is a measurement of the whole program
 };
 

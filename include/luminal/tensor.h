@@ -1,5 +1,6 @@
-// luminal/tensor.h -- Tensor: a handle of a value in a lazy graph. Operations only extend the graph; Graph::compile and
-// Graph::execute do the work. Every operation checks shapes and types at once and throws luminal::Error with the caller's line.
+// luminal/tensor.h -- Tensor: a handle of a value in a lazy graph. Operations only extend the
+// graph; Graph::compile and Graph::execute do the work. Every operation checks shapes and types at
+// once and throws luminal::Error with the caller's line.
 #pragma once
 #include "luminal/arguments.h"
 #include "luminal/dim.h"
@@ -25,7 +26,8 @@ struct GraphState; // shared by a Graph and the Tensors made from it
 struct Indexed;    // values and their places (i64) along an axis
 struct Operand;    // luminal/operators.h: a tensor or a number, and the place in the caller's source
 
-/// Shares ownership of its graph, so a handle never dangles: it stays valid when the Graph is moved or destroyed.
+/// Shares ownership of its graph, so a handle never dangles: it stays valid when the Graph is moved
+/// or destroyed.
 class Tensor {
 public:
   using Where = std::source_location;
@@ -38,20 +40,25 @@ public:
   Dim dim(int axis, LUMINAL_WHERE) const; ///< negative axes count from the end
   Dim size(int axis, LUMINAL_WHERE) const { return dim(axis, where); }
   std::string name(LUMINAL_WHERE) const;
-  /// Shown in text forms, reports and errors. A kept value is a result of this name: that of an exported program.
+  /// Shown in text forms, reports and errors. A kept value is a result of this name: that of an
+  /// exported program.
   Tensor& set_name(std::string name, LUMINAL_WHERE);
   Device device(LUMINAL_WHERE) const; ///< luminal/device.h
-  /// The value moved to a device; this tensor itself where it lies there. What is made from it is made there.
+  /// The value moved to a device; this tensor itself where it lies there. What is made from it is
+  /// made there.
   Tensor to(const Device& device, LUMINAL_WHERE) const;
 
   // ---- data (inputs before execute; kept values after it) ----
-  /// Copies numbers in, converted to this tensor's dtype. A flat list or one range must have as many numbers as the tensor; nested lists and ranges
-  /// must have its shape: x.set({{1, 2}, {3, 4}}). A weight may be set again: what is computed from weights is then computed again.
+  /// Copies numbers in, converted to this tensor's dtype. A flat list or one range must have as
+  /// many numbers as the tensor; nested lists and ranges must have its shape: x.set({{1, 2}, {3,
+  /// 4}}). A weight may be set again: what is computed from weights is then computed again.
   void set(const HostValues& values, LUMINAL_WHERE);
-  /// The same, and the dynamic dimensions of the shape take the sizes of the values (or of `shape`, for a flat list).
+  /// The same, and the dynamic dimensions of the shape take the sizes of the values (or of `shape`,
+  /// for a flat list).
   void set_dyn(const HostValues& values, LUMINAL_WHERE);
   void set_dyn(const HostValues& values, const std::vector<int64_t>& shape, LUMINAL_WHERE);
-  /// `load` is called when the value is first needed: it returns what `set` takes, or takes the tensor and sets it.
+  /// `load` is called when the value is first needed: it returns what `set` takes, or takes the
+  /// tensor and sets it.
   template <class F> void set_deferred(F load, LUMINAL_WHERE) {
     defer(
         [load = std::move(load), where](Tensor& tensor) mutable {
@@ -100,7 +107,8 @@ public:
   int64_t numel(LUMINAL_WHERE) const { return element_count(where); }
   std::vector<int64_t> extents(LUMINAL_WHERE) const; ///< the shape with the dimensions' present values
   void read(void* destination, DType as, LUMINAL_WHERE) const;
-  /// The same value where it lies, in its own dtype; until the next execute, set, drop or hand-over.
+  /// The same value where it lies, in its own dtype; until the next execute, set, drop or
+  /// hand-over.
   std::span<const std::byte> bytes(LUMINAL_WHERE) const;
   /// auto [rows, columns] = x.dims2(); throws where the rank is another.
   Dims dims(LUMINAL_WHERE) const { return shape(where); }
@@ -110,7 +118,8 @@ public:
   std::array<Dim, 4> dims4(LUMINAL_WHERE) const;
   std::array<Dim, 5> dims5(LUMINAL_WHERE) const;
 
-  // ---- elementwise: floats narrower than f32 are computed in f32, integers as f32 where the function has fractions ----
+  // ---- elementwise: floats narrower than f32 are computed in f32, integers as f32 where the
+  // function has fractions ----
 #define LUMINAL_MEMBER(name) Tensor name(LUMINAL_WHERE) const;
   LUMINAL_UNARY_FUNCTIONS(LUMINAL_MEMBER) // luminal/unary.h says what each does: x.exp(), x.relu(), ..
 #undef LUMINAL_MEMBER
@@ -129,15 +138,18 @@ public:
   Tensor bitcast(DType to, LUMINAL_WHERE) const;
   Tensor as_dtype(DType to, LUMINAL_WHERE) const { return bitcast(to, where); } ///< Luminal's name
 
-  // ---- reductions: over the axes named, by default all; these go away unless keep_dims. Sums of floats narrower than f32 are kept in f32 ----
-  // Of no elements: sum 0, prod 1, max -inf and min inf (integers: the least and the greatest), mean NaN, all true, any false, argmax and argmin the greatest i64.
+  // ---- reductions: over the axes named, by default all; these go away unless keep_dims. Sums of
+  // floats narrower than f32 are kept in f32 ----
+  // Of no elements: sum 0, prod 1, max -inf and min inf (integers: the least and the greatest),
+  // mean NaN, all true, any false, argmax and argmin the greatest i64.
   Tensor sum(const Axes& axes = {}, bool keep_dims = false,
              LUMINAL_WHERE) const; ///< integers and bool: i64 (u64: u64)
   Tensor prod(const Axes& axes = {}, bool keep_dims = false, LUMINAL_WHERE) const; ///< the same
   Tensor mean(const Axes& axes = {}, bool keep_dims = false, LUMINAL_WHERE) const; ///< integers: f32
   Tensor max(const Axes& axes = {}, bool keep_dims = false, LUMINAL_WHERE) const;  ///< NaN if one is NaN
   Tensor min(const Axes& axes = {}, bool keep_dims = false, LUMINAL_WHERE) const;
-  /// Squared distances from the mean over max(0, count - correction): 1 for samples (the default), 0 for a population.
+  /// Squared distances from the mean over max(0, count - correction): 1 for samples (the default),
+  /// 0 for a population.
   Tensor var(const Axes& axes = {}, double correction = 1, bool keep_dims = false, LUMINAL_WHERE) const;
   Tensor std(const Axes& axes = {}, double correction = 1, bool keep_dims = false, LUMINAL_WHERE) const;
   Tensor all(const Axes& axes = {}, bool keep_dims = false, LUMINAL_WHERE) const; ///< bool: none is 0
@@ -146,7 +158,8 @@ public:
   Tensor logsumexp(const Axes& axes = {}, bool keep_dims = false, LUMINAL_WHERE) const;
   /// (sum |x|^p)^(1/p); p = 0 counts what is not 0, p = inf and -inf are max and min of |x|.
   Tensor norm(double p = 2, const Axes& axes = {}, bool keep_dims = false, LUMINAL_WHERE) const;
-  /// i64: the place of the first of equal ones, NaN before all; without an axis in the row-major order of the whole tensor.
+  /// i64: the place of the first of equal ones, NaN before all; without an axis in the row-major
+  /// order of the whole tensor.
   Tensor argmax(std::optional<int> axis = {}, bool keep_dims = false, LUMINAL_WHERE) const;
   Tensor argmin(std::optional<int> axis = {}, bool keep_dims = false, LUMINAL_WHERE) const;
   /// exp(x - max) / sum: NaN where all are -inf, as in PyTorch.
@@ -161,7 +174,8 @@ public:
   Tensor normalize(double p = 2, const Axes& axes = 1, double eps = 1e-12, LUMINAL_WHERE) const;
 
   // ---- products ----
-  /// [.., m, k] x [.., k, n] -> [.., m, n]; batch axes broadcast; one-dimensional operands as in NumPy.
+  /// [.., m, k] x [.., k, n] -> [.., m, n]; batch axes broadcast; one-dimensional operands as in
+  /// NumPy.
   Tensor matmul(const Tensor& other, LUMINAL_WHERE) const;
 
   // ---- movement: views, nothing is copied by itself; more in indexing.h ----
@@ -172,7 +186,8 @@ public:
   Tensor reshape(Dims shape, LUMINAL_WHERE) const; ///< one extent may be -1
   Tensor flatten(int first = 0, int last = -1, LUMINAL_WHERE) const;
   Tensor unflatten(int axis, Dims into, LUMINAL_WHERE) const; ///< one extent may be -1
-  /// The same value in memory of its own, in the order of this shape; made of weights alone it is put there once, at load.
+  /// The same value in memory of its own, in the order of this shape; made of weights alone it is
+  /// put there once, at load.
   Tensor contiguous(LUMINAL_WHERE) const;
   Tensor merge_dims(int axis, LUMINAL_WHERE) const;            ///< axis and axis + 1 become one
   Tensor split_dims(int axis, Dim inner, LUMINAL_WHERE) const; ///< [n] -> [n / inner, inner]
@@ -186,8 +201,9 @@ public:
   Tensor expand(Dims shape, LUMINAL_WHERE) const; ///< NumPy broadcast_to; -1 keeps an extent
   Tensor expand_as(const Tensor& other, LUMINAL_WHERE) const;
   Tensor expand_dim(int axis, Dim extent, LUMINAL_WHERE) const; ///< a new axis along which all is equal
-  /// start:end:step as in Python: constants count from the end where negative and are clamped, a step may be negative. Expressions must lie
-  /// within the axis (checked at each step where it is not proved).
+  /// start:end:step as in Python: constants count from the end where negative and are clamped, a
+  /// step may be negative. Expressions must lie within the axis (checked at each step where it is
+  /// not proved).
   Tensor slice(int axis, Dim start, Dim end, int64_t step = 1, LUMINAL_WHERE) const;
   Tensor slice(std::vector<Slice> slices, LUMINAL_WHERE) const; ///< one for each of the first axes
   Tensor narrow(int axis, Dim start, Dim length, LUMINAL_WHERE) const;
@@ -207,7 +223,8 @@ public:
   Tensor repeat(Dims times, LUMINAL_WHERE) const; ///< whole axes again; new axes first
   Tensor tile(Dims times, LUMINAL_WHERE) const;   ///< the same; counts that are left out are 1
   Tensor repeat_interleave(Dim times, int axis, LUMINAL_WHERE) const; ///< each element `times` times
-  /// Windows of `size` elements, `stride` apart, elements `dilation` apart: [.., n, ..] -> [.., windows, .., size] (new last axis).
+  /// Windows of `size` elements, `stride` apart, elements `dilation` apart: [.., n, ..] -> [..,
+  /// windows, .., size] (new last axis).
   Tensor windows(int axis, int64_t size, int64_t stride = 1, int64_t dilation = 1, LUMINAL_WHERE) const;
   std::vector<Tensor> split(Dims sizes, int axis = 0, LUMINAL_WHERE) const;
   std::vector<Tensor> split(int64_t size, int axis = 0, LUMINAL_WHERE) const; ///< the last one may be shorter
@@ -219,14 +236,17 @@ public:
   // ---- indexing, scans, sorting: indices lie in 0..extent-1, others are an Error at execute ----
   /// Rows of this table: [rows, rest..] at integer ids [any..] -> [any.., rest..].
   Tensor gather(const Tensor& ids, LUMINAL_WHERE) const;
-  /// torch.gather: out[i, j, ..] = x[index[i, j, ..], j, ..] for axis 0; index has the axes of x, none longer except `axis`.
+  /// torch.gather: out[i, j, ..] = x[index[i, j, ..], j, ..] for axis 0; index has the axes of x,
+  /// none longer except `axis`.
   Tensor gather(int axis, const Tensor& index, LUMINAL_WHERE) const;
   Tensor take_along(const Tensor& index, int axis, LUMINAL_WHERE) const; ///< the same; other axes broadcast
   Tensor index_select(int axis, const Tensor& ids, LUMINAL_WHERE) const; ///< NumPy take: ids of any rank
-  /// torch.scatter: x[index[i, j, ..], j, ..] = values[i, j, ..] for axis 0, or combined; in row-major order.
+  /// torch.scatter: x[index[i, j, ..], j, ..] = values[i, j, ..] for axis 0, or combined; in
+  /// row-major order.
   Tensor scatter(int axis, const Tensor& index, Operand values, ScatterOp how = ScatterOp::set,
                  LUMINAL_WHERE) const;
-  /// This tensor with `values` written along `axis` from `start` on. In place where the planner proves that nobody needs the old value.
+  /// This tensor with `values` written along `axis` from `start` on. In place where the planner
+  /// proves that nobody needs the old value.
   Tensor update(int axis, Dim start, const Tensor& values, LUMINAL_WHERE) const;
   Tensor cumsum(int axis, LUMINAL_WHERE) const, cumprod(int axis, LUMINAL_WHERE) const,
       logcumsumexp(int axis, LUMINAL_WHERE) const;

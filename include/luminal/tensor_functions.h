@@ -1,5 +1,6 @@
-// luminal/tensor_functions.h -- members of Tensor as free functions, where PyTorch has both: exp(x), sum(x, 1), softmax(x, -1), matmul(a, b).
-// What each does stands beside the member (tensor.h, unary.h). (std has none: the name is that of the standard library; see std_mean.)
+// luminal/tensor_functions.h -- members of Tensor as free functions, where PyTorch has both:
+// exp(x), sum(x, 1), softmax(x, -1), matmul(a, b). What each does stands beside the member
+// (tensor.h, unary.h). (std has none: the name is that of the standard library; see std_mean.)
 #pragma once
 #include "luminal/operators.h"
 

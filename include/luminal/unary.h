@@ -1,7 +1,9 @@
-// luminal/unary.h -- the functions of one tensor that take nothing else: a member of Tensor and a free function of each name, x.exp() and exp(x).
+// luminal/unary.h -- the functions of one tensor that take nothing else: a member of Tensor and a
+// free function of each name, x.exp() and exp(x).
 #pragma once
 
-/// F(name) for each. Floats narrower than f32 are computed in f32, integers as f32 where the function has fractions.
+/// F(name) for each. Floats narrower than f32 are computed in f32, integers as f32 where the
+/// function has fractions.
 // clang-format off: what stands beside a row belongs to it
 #define LUMINAL_UNARY_FUNCTIONS(F) \
   F(neg) F(abs) F(sign) F(square)            /* keep the type; sign(NaN) is NaN */ \

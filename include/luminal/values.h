@@ -1,4 +1,5 @@
-// luminal/values.h -- numbers of the caller on their way into a tensor: one number, nested lists, vectors, arrays, spans.
+// luminal/values.h -- numbers of the caller on their way into a tensor: one number, nested lists,
+// vectors, arrays, spans.
 #pragma once
 #include "luminal/dtype.h"
 #include <concepts>
@@ -14,7 +15,8 @@
 
 namespace luminal {
 
-/// Integers of a type that is not one of <cstdint>: `long long` where int64_t is `long`, or the other way round.
+/// Integers of a type that is not one of <cstdint>: `long long` where int64_t is `long`, or the
+/// other way round.
 template <class T>
   requires(std::same_as<T, long> || std::same_as<T, long long>)
 inline constexpr DType dtype_of<T> = sizeof(T) == 8 ? DType::i64 : DType::i32;
@@ -22,7 +24,8 @@ template <class T>
   requires(std::same_as<T, unsigned long> || std::same_as<T, unsigned long long>)
 inline constexpr DType dtype_of<T> = sizeof(T) == 8 ? DType::u64 : DType::u32;
 
-/// A C++ type that has a DType: floats, bool, integers of 8 to 64 bits (char is a letter, not a number), Half, BFloat16.
+/// A C++ type that has a DType: floats, bool, integers of 8 to 64 bits (char is a letter, not a
+/// number), Half, BFloat16.
 template <class T>
 concept Element =
     std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, bool> || std::same_as<T, Half> ||
@@ -66,14 +69,16 @@ struct NestedTraits<V> {
 };
 } // namespace detail
 
-/// A range of elements, or of such ranges, up to 8 deep: std::vector<std::array<float, 3>>, std::span<const int>, float[2][2], ...
+/// A range of elements, or of such ranges, up to 8 deep: std::vector<std::array<float, 3>>,
+/// std::span<const int>, float[2][2], ...
 template <class V>
 concept NestedRange = std::ranges::sized_range<const V> && requires {
   typename detail::NestedTraits<V>::Value;
 } && Element<typename detail::NestedTraits<V>::Value> && (detail::NestedTraits<V>::rank <= 8);
 
-/// Numbers of one type with their shape. One flat range of numbers in a row (vector, span, array) is referred to, anything else is copied: a HostValues made
-/// from a range is an argument of a call, to be used while the range lives.
+/// Numbers of one type with their shape. One flat range of numbers in a row (vector, span, array)
+/// is referred to, anything else is copied: a HostValues made from a range is an argument of a
+/// call, to be used while the range lives.
 class HostValues {
 public:
   template <Element T> HostValues(T value) : literal_(true) { fill(value); }
@@ -100,7 +105,8 @@ public:
   }
 
   DType dtype() const { return dtype_; }
-  /// Written as one number or a list in braces: its numbers have the type that C++ gives them, which nobody chose.
+  /// Written as one number or a list in braces: its numbers have the type that C++ gives them,
+  /// which nobody chose.
   bool literal() const { return literal_; }
   /// Extents of the nesting: {} of one number, {n} of a flat list.
   const std::vector<int64_t>& shape() const { return shape_; }

@@ -8,7 +8,8 @@ namespace luminal::detail {
 [[noreturn]] void check_failed(const char* condition, const char* file, int line, const std::string& text);
 }
 
-/// LUMINAL_CHECK(n == 2, "fold {} has {} axes", name, n) throws InternalError with condition, place and text.
+/// LUMINAL_CHECK(n == 2, "fold {} has {} axes", name, n) throws InternalError with condition, place
+/// and text.
 #define LUMINAL_CHECK(condition, ...)                                                                        \
   do {                                                                                                       \
     if (!(condition)) [[unlikely]]                                                                           \

@@ -39,7 +39,8 @@ private:
   int fd_;
 };
 
-/// Opens a regular file (anything else is refused before it can block) and tells what the system knows of it.
+/// Opens a regular file (anything else is refused before it can block) and tells what the system
+/// knows of it.
 Result<int> open_regular(const std::string& path, struct stat& info) {
   Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return system_failure(path);

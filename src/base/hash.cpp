@@ -20,7 +20,8 @@ Hash128 hash128(const void* data, size_t bytes, uint64_t seed) {
 }
 
 namespace {
-/// One block of memory that a thread keeps for its next hasher: most are made, fed a few words and gone.
+/// One block of memory that a thread keeps for its next hasher: most are made, fed a few words and
+/// gone.
 thread_local void* spare = nullptr;
 thread_local bool spare_closed = false; // the thread ends
 struct FreeSpare {

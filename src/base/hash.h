@@ -1,5 +1,5 @@
-// base/hash.h -- xxHash (XXH3), 64 and 128 bits: structural hashes and cache keys. Values are the same on every machine of
-// the same byte order; all ours are little endian.
+// base/hash.h -- xxHash (XXH3), 64 and 128 bits: structural hashes and cache keys. Values are the
+// same on every machine of the same byte order; all ours are little endian.
 #pragma once
 #include <compare>
 #include <concepts>
@@ -27,7 +27,8 @@ inline Hash128 hash128(std::string_view text, uint64_t seed = 0) {
   return hash128(text.data(), text.size(), seed);
 }
 
-/// Mixes a word into a running hash: cheap, order dependent, good enough for hash tables. Not for keys on disk.
+/// Mixes a word into a running hash: cheap, order dependent, good enough for hash tables. Not for
+/// keys on disk.
 inline uint64_t hash_mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
   hash ^= hash >> 32;
@@ -35,8 +36,8 @@ inline uint64_t hash_mix(uint64_t hash, uint64_t word) {
   return hash ^ (hash >> 32);
 }
 
-/// A hash of a sequence of values. Text and lists are prefixed with their length, so that no two sequences of calls with
-/// different values meet.
+/// A hash of a sequence of values. Text and lists are prefixed with their length, so that no two
+/// sequences of calls with different values meet.
 class Hasher {
 public:
   explicit Hasher(uint64_t seed = 0);

@@ -10,12 +10,14 @@ namespace luminal {
 
 enum class LogLevel : uint8_t { error, warning, info, debug };
 
-/// LUMINAL_LOG (error, warning, info, debug; default warning), read once; LUMINAL_DEBUG above 0 means debug. Throws Error for another word.
+/// LUMINAL_LOG (error, warning, info, debug; default warning), read once; LUMINAL_DEBUG above 0
+/// means debug. Throws Error for another word.
 LogLevel log_level();
 bool log_shows(LogLevel level);
 /// Overrides the environment, for programs with options like --quiet.
 void set_log_level(LogLevel level);
-/// Where messages go instead of stderr: the message without level, time or colour. Empty: stderr again. Called under a lock.
+/// Where messages go instead of stderr: the message without level, time or colour. Empty: stderr
+/// again. Called under a lock.
 void set_log_sink(std::function<void(LogLevel, std::string_view)> sink);
 
 namespace detail {

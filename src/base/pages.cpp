@@ -74,7 +74,8 @@ Result<std::shared_ptr<std::byte>> unnamed_file(size_t bytes) {
   const int file = mkstemp(path.data());
   if (file < 0) return failed(errno);
   (void)unlink(path.c_str());
-  // All of its room now: a page that the disk has no room for would end the process when it is written.
+  // All of its room now: a page that the disk has no room for would end the process when it is
+  // written.
   const int full = posix_fallocate(file, 0, off_t(bytes));
   void* const memory = full ? MAP_FAILED : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   const int error = full ? full : errno;

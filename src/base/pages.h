@@ -10,16 +10,17 @@ namespace luminal {
 
 /// Do these bytes belong to a MappedFile that is open?
 bool is_mapped_file(std::span<const std::byte> bytes);
-/// Whole pages of a MappedFile leave the memory of the process. The system may keep them as long as it has room; what is read again comes back. Other memory
-/// stays as it is.
+/// Whole pages of a MappedFile leave the memory of the process. The system may keep them as long as
+/// it has room; what is read again comes back. Other memory stays as it is.
 void drop_pages(std::span<const std::byte> bytes);
 
-/// Zeros in a file that no folder lists, of the folder for temporary files (TMPDIR, else /var/tmp): for what is written once and as large as a model. Its pages can be
-/// dropped and come back, as those of a MappedFile. Failure: the folder has no room.
+/// Zeros in a file that no folder lists, of the folder for temporary files (TMPDIR, else /var/tmp):
+/// for what is written once and as large as a model. Its pages can be dropped and come back, as
+/// those of a MappedFile. Failure: the folder has no room.
 Result<std::shared_ptr<std::byte>> unnamed_file(size_t bytes);
 
-/// After work that is not done again soon: free memory of the heap goes back to the system, and the code of this shared library leaves the memory of the
-/// process until it runs again.
+/// After work that is not done again soon: free memory of the heap goes back to the system, and the
+/// code of this shared library leaves the memory of the process until it runs again.
 void give_back_memory(std::string_view library);
 
 /// For MappedFile: where files are mapped.

@@ -1,4 +1,5 @@
-// base/print.h -- text for people on stderr. That nobody can read it (it is closed, the disk of a log is full) stops no program.
+// base/print.h -- text for people on stderr. That nobody can read it (it is closed, the disk of a
+// log is full) stops no program.
 #pragma once
 #include <cstdio>
 #include <fmt/core.h>

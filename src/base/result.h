@@ -1,5 +1,6 @@
-// base/result.h -- Result<T>: a value or the reason why there is none. For failures that are expected (files, drivers,
-// candidates of a search); a mistake of the caller is luminal::Error, a mistake of ours LUMINAL_CHECK.
+// base/result.h -- Result<T>: a value or the reason why there is none. For failures that are
+// expected (files, drivers, candidates of a search); a mistake of the caller is luminal::Error, a
+// mistake of ours LUMINAL_CHECK.
 #pragma once
 #include "luminal/error.h"
 #include <optional>
@@ -9,7 +10,8 @@
 
 namespace luminal {
 
-/// Why something did not work: one line, complete in itself (it names the file, offset, device, ... concerned).
+/// Why something did not work: one line, complete in itself (it names the file, offset, device, ...
+/// concerned).
 struct Failure {
   std::string text;
 };

@@ -1,4 +1,5 @@
-// base/small_vector.h -- a vector of trivial values whose first N live in the object: scratch lists without allocation.
+// base/small_vector.h -- a vector of trivial values whose first N live in the object: scratch lists
+// without allocation.
 #pragma once
 #include <algorithm>
 #include <cstddef>

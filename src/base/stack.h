@@ -1,4 +1,5 @@
-// base/stack.h -- recursion that follows its input ends with an Error, never with the end of the stack.
+// base/stack.h -- recursion that follows its input ends with an Error, never with the end of the
+// stack.
 #pragma once
 
 namespace luminal {

@@ -92,8 +92,8 @@ size_t utf8_length(unsigned char first_byte) {
 
 namespace {
 
-// How many bytes at the head of `text` form a character (ok) or the longest start of one (not ok; at least 1). `cut` tells that
-// the text ended where more bytes were wanted.
+// How many bytes at the head of `text` form a character (ok) or the longest start of one (not ok;
+// at least 1). `cut` tells that the text ended where more bytes were wanted.
 struct Character {
   size_t length;
   bool ok, cut;

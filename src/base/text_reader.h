@@ -1,5 +1,5 @@
-// base/text_reader.h -- the cursor all parsers of our own text forms share: tokens, positions, errors that
-// show the line.
+// base/text_reader.h -- the cursor all parsers of our own text forms share: tokens, positions,
+// errors that show the line.
 #pragma once
 #include "luminal/error.h"
 #include <cstdint>
@@ -29,8 +29,8 @@ struct Token {
   uint32_t length = 0;   ///< in bytes, the sigil included
 };
 
-/// Reads a text token by token; `#` starts a comment that lasts to the end of the line. Every mistake is
-/// thrown as Error:
+/// Reads a text token by token; `#` starts a comment that lasts to the end of the line. Every
+/// mistake is thrown as Error:
 ///
 ///   model.lir:12:7: expected ')', found identifier 'x'
 ///     foo(a x)
@@ -87,8 +87,8 @@ public:
   [[noreturn]] void fail_at(const Token& token, std::string_view message) const;
   [[noreturn]] void fail_at(uint32_t offset, uint32_t length, std::string_view message) const;
 
-  /// Guards recursive descent against hostile nesting: `TextReader::Nested nested(reader);` at the head of
-  /// each recursion.
+  /// Guards recursive descent against hostile nesting: `TextReader::Nested nested(reader);` at the
+  /// head of each recursion.
   class Nested {
   public:
     explicit Nested(TextReader& reader) : reader_(reader) {
@@ -118,8 +118,8 @@ private:
 
 /// `text` in quotes, escaped so that TextReader::expect_string gives it back.
 std::string quoted(std::string_view text);
-/// Shortest decimal text that reads back to the same double (of float_value: to the same float); inf, -inf,
-/// nan.
+/// Shortest decimal text that reads back to the same double (of float_value: to the same float);
+/// inf, -inf, nan.
 std::string float_text(double value);
 std::string float_text(float value);
 

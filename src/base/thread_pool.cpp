@@ -34,11 +34,13 @@ constexpr int64_t gap_ns = 20'000;
 constexpr int64_t yield_every_ns = 20'000;
 // A member that is awake comes within this time.
 constexpr int64_t team_patience_ns = 2'000, team_wake_patience_ns = 50'000, team_most_patience_ns = 1'000'000;
-// A wait for a member's task is a stall if it takes so long, and longer than twice what the caller itself did.
+// A wait for a member's task is a stall if it takes so long, and longer than twice what the caller
+// itself did.
 constexpr int64_t stall_ns = 200'000;
 constexpr int64_t alone_least_ns = 1'000'000, alone_most_ns = 64'000'000;
 constexpr int runs_to_trust = 200;
-// Work that has to be missed before members are woken: some times what a wake costs. More, where the last wake was of no use.
+// Work that has to be missed before members are woken: some times what a wake costs. More, where
+// the last wake was of no use.
 constexpr double wake_least_us = 60, wake_most_us = 20'000;
 
 constexpr uint64_t kind_tasks = 0, kind_all = 1, kind_team = 2;
@@ -129,7 +131,8 @@ void ThreadPool::execute(int a, int b, int team) {
 
 // ---- members ----
 
-/// Two threads that spin on one core hold each other up until the system moves one of them, which may take long.
+/// Two threads that spin on one core hold each other up until the system moves one of them, which
+/// may take long.
 void ThreadPool::leave_core_of_caller() {
   const cpu_set_t cores = cores_of_this_thread();
   moves_.fetch_add(1, std::memory_order_relaxed);
@@ -141,7 +144,8 @@ bool ThreadPool::has_work(uint64_t ticket, uint32_t seen) {
   return kind_of(ticket) == kind_tasks ? next_of(ticket) < count_of(ticket) : run_of(ticket) != seen;
 }
 
-/// Woken on the caller's core a member would have to wait until the caller, which waits for it or works, leaves that core.
+/// Woken on the caller's core a member would have to wait until the caller, which waits for it or
+/// works, leaves that core.
 void ThreadPool::park(uint32_t seen) {
   const uint32_t word = wake_word_.load();
   Parked here{pthread_self(), caller_core_.load(std::memory_order_relaxed), false, cores_of_this_thread()};
@@ -151,7 +155,8 @@ void ThreadPool::park(uint32_t seen) {
     parked_members_.push_back(&here);
   }
   parked_.fetch_add(1);
-  // Who publishes and needs all members reads parked_ after writing the ticket; the others need not wake anybody.
+  // Who publishes and needs all members reads parked_ after writing the ticket; the others need not
+  // wake anybody.
   if (!has_work(ticket_.load(), seen) && !stop_.load()) wake_word_.wait(word);
   parked_.fetch_sub(1);
   const std::lock_guard lock(parked_mutex_);
@@ -241,7 +246,8 @@ void ThreadPool::publish(uint64_t kind, int count, int next) {
 }
 
 void ThreadPool::wake() {
-  // The system may have moved the caller since the members parked, perhaps to where they would be woken.
+  // The system may have moved the caller since the members parked, perhaps to where they would be
+  // woken.
   if (const int core = sched_getcpu(); core >= 0) {
     const std::lock_guard lock(parked_mutex_);
     for (Parked* member : parked_members_) {
@@ -255,13 +261,15 @@ void ThreadPool::wake() {
   wake_word_.notify_all();
 }
 
-/// After a stall the caller works alone for a while: a member that shares its core with others costs more than it gives.
+/// After a stall the caller works alone for a while: a member that shares its core with others
+/// costs more than it gives.
 bool ThreadPool::in_penalty() {
   if (alone_until_ != 0 && now_ns() >= alone_until_) alone_until_ = 0;
   return alone_until_ != 0;
 }
 
-/// Members are parked. Waking costs the caller some microseconds, so that much work has to be missed before; ever more where wakes were of no use.
+/// Members are parked. Waking costs the caller some microseconds, so that much work has to be
+/// missed before; ever more where wakes were of no use.
 bool ThreadPool::worth_waking(double work_us) {
   missed_us_ += work_us;
   if (missed_us_ < wake_us_) return false;
@@ -272,7 +280,8 @@ bool ThreadPool::worth_waking(double work_us) {
   return true;
 }
 
-/// Waits until so many tasks are counted as left; in the end asleep, since whoever has the others needs a core.
+/// Waits until so many tasks are counted as left; in the end asleep, since whoever has the others
+/// needs a core.
 void ThreadPool::sleep_until(int own) {
   int spins = 0;
   for (int left; (left = left_.load(std::memory_order_acquire)) != own;)

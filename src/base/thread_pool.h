@@ -1,4 +1,5 @@
-// base/thread_pool.h -- a persistent pool. Work is taken, not assigned: whoever is free takes the next task, and the caller takes what nobody has begun.
+// base/thread_pool.h -- a persistent pool. Work is taken, not assigned: whoever is free takes the
+// next task, and the caller takes what nobody has begun.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -11,21 +12,26 @@
 
 namespace luminal {
 
-/// Members spin for a while between runs, then park. How long they spin, and whether they are asked at all, follows what they see: a core that
-/// other processes use, a member that was taken off its core in the middle of a task, pauses that are longer than a spin.
+/// Members spin for a while between runs, then park. How long they spin, and whether they are asked
+/// at all, follows what they see: a core that other processes use, a member that was taken off its
+/// core in the middle of a task, pauses that are longer than a spin.
 class ThreadPool {
 public:
-  /// The caller of a run is member 0, so size - 1 threads are made; fewer, with a warning, where the system makes no more. spin_us: how long a member without work stays awake where nobody else wants its core.
+  /// The caller of a run is member 0, so size - 1 threads are made; fewer, with a warning, where
+  /// the system makes no more. spin_us: how long a member without work stays awake where nobody
+  /// else wants its core.
   explicit ThreadPool(int size, int spin_us = 300);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
 
   int size() const { return size_; }
 
-  /// f(task, member) for task in 0..count-1, in this order, each once: members take them one after the other, the caller too. Never waits for a member that has
-  /// not begun: where no member is free, or another caller has them, the caller does everything. A task may wait for an earlier one (`wait`), never for a
-  /// later one. work_us: what the tasks take together, as far as it is known; members that are parked are not woken for little.
-  /// The first exception of a task is thrown here. Not to be called from inside a run. count < 65535. Allocates nothing.
+  /// f(task, member) for task in 0..count-1, in this order, each once: members take them one after
+  /// the other, the caller too. Never waits for a member that has not begun: where no member is
+  /// free, or another caller has them, the caller does everything. A task may wait for an earlier
+  /// one (`wait`), never for a later one. work_us: what the tasks take together, as far as it is
+  /// known; members that are parked are not woken for little. The first exception of a task is
+  /// thrown here. Not to be called from inside a run. count < 65535. Allocates nothing.
   template <class F> void tasks(int count, double work_us, F&& f) {
     using Callable = std::remove_reference_t<F>;
     tasks_erased(
@@ -33,7 +39,8 @@ public:
         [](void* function, int task, int member) { (*static_cast<Callable*>(function))(task, member); },
         const_cast<void*>(static_cast<const void*>(&f)));
   }
-  /// f(index, count): a team of those members that come at once, at least the caller (index 0). Inside, `barrier` waits for the whole team.
+  /// f(index, count): a team of those members that come at once, at least the caller (index 0).
+  /// Inside, `barrier` waits for the whole team.
   template <class F> void team(int most, double work_us, F&& f) {
     using Callable = std::remove_reference_t<F>;
     team_erased(
@@ -41,8 +48,9 @@ public:
         [](void* function, int index, int count) { (*static_cast<Callable*>(function))(index, count); },
         const_cast<void*>(static_cast<const void*>(&f)));
   }
-  /// Calls f(member) on every member and returns when all are done, however long some take to come: for measuring and first touches. A function that
-  /// throws must not use barriers. Runs of several callers take turns.
+  /// Calls f(member) on every member and returns when all are done, however long some take to come:
+  /// for measuring and first touches. A function that throws must not use barriers. Runs of several
+  /// callers take turns.
   template <class F> void run(F&& f) {
     using Callable = std::remove_reference_t<F>;
     run_erased([](void* function, int member, int) { (*static_cast<Callable*>(function))(member); },
@@ -54,7 +62,8 @@ public:
   template <class Done> void wait(Done&& done) {
     for (int spins = 0; !done(); spins++) pause(spins);
   }
-  /// f(i) for i in 0..count-1, distributed one by one as members become free: for work of uneven size, such as compiling.
+  /// f(i) for i in 0..count-1, distributed one by one as members become free: for work of uneven
+  /// size, such as compiling.
   void parallel_for(int64_t count, const std::function<void(int64_t)>& f);
 
   /// What has happened since the pool was made: to be read while nothing runs.
@@ -106,8 +115,8 @@ private:
   std::exception_ptr error_;
   std::mutex error_mutex_;
 
-  /// number of the run: 32 bits, kind: 2, tasks: 15, next task: 15. A member that takes a task has the function of this very run, since the run does
-  /// not end before the task.
+  /// number of the run: 32 bits, kind: 2, tasks: 15, next task: 15. A member that takes a task has
+  /// the function of this very run, since the run does not end before the task.
   alignas(64) std::atomic<uint64_t> ticket_{0};
   Erased call_ = nullptr;
   void* function_ = nullptr;

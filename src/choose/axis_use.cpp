@@ -71,7 +71,8 @@ AxisUse use_along(const Nests& nests, int stage, Expr symbol) {
 }
 
 namespace {
-/// The steps of the symbol after which the expression, or what is divided inside of it, moves; 1 where nothing is divided.
+/// The steps of the symbol after which the expression, or what is divided inside of it, moves; 1
+/// where nothing is divided.
 int64_t find_blocks(Expr e, Expr symbol, std::set<int64_t>& out) {
   int64_t step = 1;
   for (Expr a : e.args()) step = std::max(step, find_blocks(a, symbol, out));

@@ -1,4 +1,5 @@
-// choose/axis_use.h -- private: how the reads and writes of a stage vary with its axes. Axes are classified from the index maps alone.
+// choose/axis_use.h -- private: how the reads and writes of a stage vary with its axes. Axes are
+// classified from the index maps alone.
 #pragma once
 #include "schedule/nest.h"
 
@@ -7,7 +8,8 @@ namespace luminal::kernel {
 /// near: a few elements apart, so that whole vectors are loaded and shuffled.
 enum class Step : uint8_t { none, contiguous, near, strided, irregular };
 
-/// How the offset of `index` in the value moves with a symbol, counted in elements of which each takes up `width` of the value's.
+/// How the offset of `index` in the value moves with a symbol, counted in elements of which each
+/// takes up `width` of the value's.
 Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr symbol, int64_t width = 1);
 
 /// Expressions over the axes, as the loops of the nest make these.
@@ -24,7 +26,8 @@ struct AxisUse {
 /// Along one symbol, axis values already over loop symbols.
 AxisUse use_along(const Nests& nests, int stage, Expr symbol);
 
-/// Divisors d of floordiv(e, d) and mod(e, d) with e along the axis: how the axis is made of blocks. Ascending.
+/// Divisors d of floordiv(e, d) and mod(e, d) with e along the axis: how the axis is made of
+/// blocks. Ascending.
 std::vector<int64_t> blocks_of(const Cone& cone, const Stage& stage, Expr axis_symbol);
 
 /// Axes that a fold of the stage reduces.

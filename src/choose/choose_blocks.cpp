@@ -1,12 +1,13 @@
-// choose/choose_blocks.cpp -- sums of the sums of blocks (weights in blocks with a scale each): each block's sum is made in registers, where the outer
-// sum takes it from.
+// choose/choose_blocks.cpp -- sums of the sums of blocks (weights in blocks with a scale each):
+// each block's sum is made in registers, where the outer sum takes it from.
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
 #include <algorithm>
 
 namespace luminal::kernel {
 
-/// The stage and the next one as a sum over blocks of sums within blocks, lanes along an axis that both keep; nothing where they are something else.
+/// The stage and the next one as a sum over blocks of sums within blocks, lanes along an axis that
+/// both keep; nothing where they are something else.
 std::optional<DefaultScheduler::BlockSums> DefaultScheduler::block_sums(int s) const {
   if (s + 1 >= int(nests_.cone.stages.size())) return {};
   const auto plain_sum = [](const Stage& st) {
@@ -77,8 +78,9 @@ std::optional<DefaultScheduler::BlockSums> DefaultScheduler::block_sums(int s) c
   return b;
 }
 
-/// Blocks that come from memory are asked for two pages ahead: while one is unpacked, the processor does not see far enough. Where other things lie between
-/// the blocks (their scales), groups of them are; but one row leaves those to the processor, as lines between them would be waited for.
+/// Blocks that come from memory are asked for two pages ahead: while one is unpacked, the processor
+/// does not see far enough. Where other things lie between the blocks (their scales), groups of
+/// them are; but one row leaves those to the processor, as lines between them would be waited for.
 void DefaultScheduler::blocks_ahead(int s, const BlockSums& b, bool several_rows) {
   constexpr int64_t distance = 8 << 10; // bytes
   const std::string& far = b.blocks.back();
@@ -109,8 +111,9 @@ void DefaultScheduler::blocks_ahead(int s, const BlockSums& b, bool several_rows
   }
 }
 
-/// Loops of both stages: what is left of the kept axes, tiles of rows, blocks. Within a block a register tile: chains of sums that do not wait for each
-/// other, or rows that share what is unpacked.
+/// Loops of both stages: what is left of the kept axes, tiles of rows, blocks. Within a block a
+/// register tile: chains of sums that do not wait for each other, or rows that share what is
+/// unpacked.
 void DefaultScheduler::block_tiles(int s, BlockSums b) {
   const std::string inner = stage(s).name, outer = stage(s + 1).name;
   const auto both = [&](const std::string& loop, int64_t factor) {
@@ -140,7 +143,8 @@ void DefaultScheduler::block_tiles(int s, BlockSums b) {
   };
   cut(b.blocks, true);
   cut(b.within, false);
-  // Loops along which the weight does not move: parts of what was read already (halves of a byte). They are written out inside the lanes.
+  // Loops along which the weight does not move: parts of what was read already (halves of a byte).
+  // They are written out inside the lanes.
   const auto reads_along = [&](const std::string& loop) {
     const Expr symbol = nest(s).find(loop)->symbol, lane = nest(s).find(b.lanes)->symbol;
     bool moves = !symbol.is_symbol();
@@ -239,7 +243,8 @@ void DefaultScheduler::block_tiles(int s, BlockSums b) {
         add(DirectiveKind::jam, {inner, b.within[i]}, {std::min(bodies, trips(*l))});
       break;
     }
-  // What is computed from a position (shifts of packed bits) is constant where the few trips are written out.
+  // What is computed from a position (shifts of packed bits) is constant where the few trips are
+  // written out.
   for (auto& l : part_blocks) add(DirectiveKind::jam, {outer, l}, {trips(*nest(s + 1).find(l))});
   for (auto* loops : {&b.blocks, &b.within})
     for (auto& l : *loops) {

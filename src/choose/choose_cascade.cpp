@@ -1,7 +1,9 @@
-// choose/choose_cascade.cpp -- the default schedule of a tuple fold whose weights multiply a second operand: tiles of the reduction, each a cascade of plain folds.
+// choose/choose_cascade.cpp -- the default schedule of a tuple fold whose weights multiply a second
+// operand: tiles of the reduction, each a cascade of plain folds.
 //
-// The lanes lie along a kept axis that every stage has and along which the second operand does not move. Then every step of the cascade (largest
-// value, exponentials and their sum, correction, product) is plain vector work, and the operands are read in place as broadcast scalars.
+// The lanes lie along a kept axis that every stage has and along which the second operand does not
+// move. Then every step of the cascade (largest value, exponentials and their sum, correction,
+// product) is plain vector work, and the operands are read in place as broadcast scalars.
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
 #include <algorithm>
@@ -22,7 +24,8 @@ int64_t divisor_in(int64_t n, int64_t low, int64_t high) {
 
 } // namespace
 
-/// The one tuple of the cone, its reduced axis, the kept axes that all stages share, the one of them that fills the lanes.
+/// The one tuple of the cone, its reduced axis, the kept axes that all stages share, the one of
+/// them that fills the lanes.
 std::optional<DefaultScheduler::Tuple> DefaultScheduler::tuple() const {
   Tuple t;
   for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
@@ -64,8 +67,9 @@ std::optional<DefaultScheduler::Tuple> DefaultScheduler::tuple() const {
   return t;
 }
 
-/// Operands that are read along the lanes with large steps, for every trip of the reduction: a copy has them side by side. Of a product one factor is copied, from
-/// wherever it is read; of words of a dot instruction a value.
+/// Operands that are read along the lanes with large steps, for every trip of the reduction: a copy
+/// has them side by side. Of a product one factor is copied, from wherever it is read; of words of
+/// a dot instruction a value.
 std::vector<std::pair<std::string, std::vector<std::string>>> DefaultScheduler::copies_for(const Tuple& t) {
   const Expr lanes = nests_.cone.axes[size_t(t.lanes)].symbol,
              reduced = nests_.cone.axes[size_t(t.reduced)].symbol;
@@ -136,7 +140,8 @@ std::vector<std::pair<std::string, std::vector<std::string>>> DefaultScheduler::
   return made;
 }
 
-/// A body that transforms read again is computed in each stage of the cascade: where it is made of one finished sum, that sum's stage does it.
+/// A body that transforms read again is computed in each stage of the cascade: where it is made of
+/// one finished sum, that sum's stage does it.
 void DefaultScheduler::finish_sums(const Tuple& t) {
   std::vector<std::string> made;
   for (auto& c : stage(t.stage).components)
@@ -172,7 +177,8 @@ bool DefaultScheduler::cascade_tiles() {
   const std::string q = axis_name(t->lanes), k = axis_name(t->reduced);
   const bool domain = !stage(t->stage).domain.is_constant(1), wide = limits_.vector_registers >= 32;
 
-  // A register tile of vectors side by side times rows. A domain cuts large tiles: fewer vectors, more rows, where rows need no conversion.
+  // A register tile of vectors side by side times rows. A domain cuts large tiles: fewer vectors,
+  // more rows, where rows need no conversion.
   const StageLoop& reduction = *nest(t->stage).find(k);
   const int64_t queries = trips(*nest(t->stage).find(q)), keys = trips(reduction);
   bool converts = false;
@@ -258,10 +264,11 @@ bool DefaultScheduler::cascade_tiles() {
   return true;
 }
 
-/// The product with rounded weights takes the dot instruction where there is one: the weights of a tile are put together in words between the sum that makes
-/// them and the product, the second operand (where it does not lie in words) once for all blocks of lanes.
-DefaultScheduler::WordProduct DefaultScheduler::product_in_words(const Tuple& t, const TileLoops& loops, int64_t vectors,
-                                               bool enough) {
+/// The product with rounded weights takes the dot instruction where there is one: the weights of a
+/// tile are put together in words between the sum that makes them and the product, the second
+/// operand (where it does not lie in words) once for all blocks of lanes.
+DefaultScheduler::WordProduct DefaultScheduler::product_in_words(const Tuple& t, const TileLoops& loops,
+                                                                 int64_t vectors, bool enough) {
   int product = 0; // none where one tile holds everything
   const int stages = int(nests_.cone.stages.size());
   while (product < stages &&
@@ -333,8 +340,9 @@ DefaultScheduler::WordProduct DefaultScheduler::product_in_words(const Tuple& t,
   return out;
 }
 
-/// While the first sum of a tile runs, the operand's next rows are asked for (16 of them, or as many as a step has), and what no two blocks share and lies in
-/// rows far apart: the queries of the next block, the results of this one.
+/// While the first sum of a tile runs, the operand's next rows are asked for (16 of them, or as
+/// many as a step has), and what no two blocks share and lies in rows far apart: the queries of the
+/// next block, the results of this one.
 void DefaultScheduler::tiles_ahead(const std::vector<Far>& far, const TileLoops& loops, int64_t rows) {
   int sum = -1;
   std::string along, steps; // its loops: the summed one, and the one outside of that
@@ -366,7 +374,8 @@ void DefaultScheduler::tiles_ahead(const std::vector<Far>& far, const TileLoops&
 }
 
 /// Loops of one stage of the cascade, or of what comes before and after it.
-DefaultScheduler::Far DefaultScheduler::tile_stage(int s, const Tuple& t, const TileLoops& loops, int64_t rows) {
+DefaultScheduler::Far DefaultScheduler::tile_stage(int s, const Tuple& t, const TileLoops& loops,
+                                                   int64_t rows) {
   const std::string name = stage(s).name;
   const bool vectors = nest(s).find(loops.vectors) != nullptr;
   std::vector<std::string> order{name}, unrolled;
@@ -417,7 +426,8 @@ DefaultScheduler::Far DefaultScheduler::tile_stage(int s, const Tuple& t, const 
     add(DirectiveKind::jam, {name, summed}, {costly ? 2 : 4});
     return {};
   }
-  // A map between memory, where another axis is the innermost one, and values with the lanes side by side: small transpositions.
+  // A map between memory, where another axis is the innermost one, and values with the lanes side
+  // by side: small transpositions.
   const Expr last = kept.empty() ? Expr(0) : nest(s).find(kept)->symbol;
   bool from_memory = false, to_memory = false;
   std::string far; // the value there

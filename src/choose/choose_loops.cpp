@@ -1,4 +1,5 @@
-// choose/choose_loops.cpp -- default loops of one stage: blocks, lanes, register tile, order, who works in parallel.
+// choose/choose_loops.cpp -- default loops of one stage: blocks, lanes, register tile, order, who
+// works in parallel.
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
 #include <algorithm>
@@ -26,7 +27,8 @@ void DefaultScheduler::split_blocks(int s, const std::vector<std::string>& commo
   }
 }
 
-/// Summed and scanned axes innermost: each result is written once, also where there is nothing to sum.
+/// Summed and scanned axes innermost: each result is written once, also where there is nothing to
+/// sum.
 void DefaultScheduler::sums_inside(int s) {
   const int scanned = stage(s).scan_axis;
   if (!has_fold(stage(s)) && scanned < 0) return;
@@ -42,7 +44,8 @@ void DefaultScheduler::sums_inside(int s) {
   if (!same) add(DirectiveKind::order, std::move(order));
 }
 
-/// Neighbouring loops become one where every access varies with the joint loop as along memory (folds: in even steps).
+/// Neighbouring loops become one where every access varies with the joint loop as along memory
+/// (folds: in even steps).
 void DefaultScheduler::merge_neighbours(int s, const std::vector<std::string>& common) {
   const bool folds = has_fold(stage(s));
   if (!std::ranges::all_of(stage(s).components,
@@ -66,7 +69,8 @@ void DefaultScheduler::merge_neighbours(int s, const std::vector<std::string>& c
     if (!try_add(DirectiveKind::merge, {stage(s).name, outer, inner, inner})) continue;
     if (!nest(s).loops[l - 1].symbol.is_symbol()) continue; // of one trip each
     AxisUse use = use_along(nests_, s, nest(s).loops[l - 1].symbol);
-    // The index of a formula itself (an iota, a condition) must not fall apart into divisions either.
+    // The index of a formula itself (an iota, a condition) must not fall apart into divisions
+    // either.
     bool divides = false;
     visit_stage(stage(s), [&](const Formula& f) {
       const auto along = [&](Expr e) {
@@ -128,9 +132,11 @@ bool DefaultScheduler::transcendental(const Formula& f) {
   return f.kind == FormulaKind::op && f.user_op.empty() && row(f.op).ulp > 0.5;
 }
 
-/// The steps of a transcendental function wait for each other, longer than the processor looks ahead: a map, or a fold along the lanes that shares nothing with
-/// other rows, takes its steps for several vectors at once.
-int64_t DefaultScheduler::vectors_at_once(int s, const std::string& loop, const std::vector<std::string>& common) {
+/// The steps of a transcendental function wait for each other, longer than the processor looks
+/// ahead: a map, or a fold along the lanes that shares nothing with other rows, takes its steps for
+/// several vectors at once.
+int64_t DefaultScheduler::vectors_at_once(int s, const std::string& loop,
+                                          const std::vector<std::string>& common) {
   const StageLoop& l = *nest(s).find(loop);
   if (stage(s).scan_axis >= 0 || limits_.vector_registers < 32 || !l.extent.is_constant() ||
       (has_fold(stage(s)) && (!loop_reduces(s, l) || !rows_of(s, loop, common).empty())))
@@ -138,7 +144,8 @@ int64_t DefaultScheduler::vectors_at_once(int s, const std::string& loop, const 
   bool slow = false, narrow = true, twice = false;
   visit_stage(stage(s), [&](const Formula& f) {
     slow |= transcendental(f);
-    // Long functions that are computed in f64: each vector is two of them, and their steps are many.
+    // Long functions that are computed in f64: each vector is two of them, and their steps are
+    // many.
     twice |= transcendental(f) && (f.op == Op::sin || f.op == Op::cos || f.op == Op::tan || f.op == Op::pow);
     narrow = narrow && bits(f.dtype) <= 32;
   });
@@ -152,8 +159,8 @@ int64_t DefaultScheduler::vectors_at_once(int s, const std::string& loop, const 
   return ask(s, "vectors", usual, {1, 2, 4});
 }
 
-/// Results that few parts are distributed to in turn (images of which each holds every other column): all parts are read along their rows, and exchanged in
-/// registers.
+/// Results that few parts are distributed to in turn (images of which each holds every other
+/// column): all parts are read along their rows, and exchanged in registers.
 bool DefaultScheduler::dealt(int s, const std::vector<std::string>& common) {
   constexpr int64_t most_parts = 8; // an odd number of them is exchanged in steps that grow with its square
   const Stage& st = stage(s);
@@ -208,7 +215,8 @@ bool DefaultScheduler::dealt(int s, const std::vector<std::string>& common) {
   return true;
 }
 
-/// Few rows that are written beside each other: as many vectors are read along the rows, and exchanged in registers.
+/// Few rows that are written beside each other: as many vectors are read along the rows, and
+/// exchanged in registers.
 bool DefaultScheduler::few_rows_turned(int s, const std::vector<std::string>& common) {
   if (!common.empty() || has_fold(stage(s)) || stage(s).scan_axis >= 0 || !stage(s).ordered.empty())
     return false;
@@ -243,8 +251,9 @@ bool DefaultScheduler::few_rows_turned(int s, const std::vector<std::string>& co
   return true;
 }
 
-/// Reads that run along another axis than the writes: tiles of both, so that what is fetched of either side is used before it leaves the first cache.
-/// A tile goes through a buffer, where its lines do not fall into few sets of that cache. True where it chose all loops of the stage.
+/// Reads that run along another axis than the writes: tiles of both, so that what is fetched of
+/// either side is used before it leaves the first cache. A tile goes through a buffer, where its
+/// lines do not fall into few sets of that cache. True where it chose all loops of the stage.
 bool DefaultScheduler::turned(int s, const std::vector<std::string>& common) {
   const int64_t edge = limits_.lanes;
   if (!common.empty() || has_fold(stage(s)) || stage(s).scan_axis >= 0 || !stage(s).ordered.empty() ||
@@ -332,7 +341,8 @@ bool DefaultScheduler::turned(int s, const std::vector<std::string>& common) {
   return true;
 }
 
-/// Each step of a scan waits for the one before: several rows step by step together are as many chains.
+/// Each step of a scan waits for the one before: several rows step by step together are as many
+/// chains.
 void DefaultScheduler::scan_rows(int s, const std::vector<std::string>& common, Tile& tile) {
   std::string row;
   for (auto& l : nest(s).loops)
@@ -390,7 +400,8 @@ void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
   }
   std::erase(reduced, tile.pieces);
   order.insert(order.end(), reduced.begin(), reduced.end());
-  // What ends where the lanes end stands outside of them; the other rows inside, so that what they share is computed once.
+  // What ends where the lanes end stands outside of them; the other rows inside, so that what they
+  // share is computed once.
   auto same_axis = [&](const std::string& loop) {
     for (int a : stage(s).axes) {
       Expr axis = nests_.cone.axes[size_t(a)].symbol;
@@ -417,8 +428,9 @@ void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
   std::erase(reduced, tile.far);
   if (tile.streamed && tile.far.empty() && !reduced.empty())
     stream_ahead(s, *lanes, reduced, one_row_ || (tile.inner.empty() && tile.unrolled.empty()));
-  // Short loops over parts of a block are written out by the code generator. What comes from memory is read in the order in which it lies there:
-  // not far apart, as loads of many steps would be moved.
+  // Short loops over parts of a block are written out by the code generator. What comes from memory
+  // is read in the order in which it lies there: not far apart, as loads of many steps would be
+  // moved.
   constexpr int64_t most_vectors = 96; // of results: what is longer takes long to compile and runs no faster
   int64_t written_out = 1, results = 1;
   for (auto& u : tile.unrolled) results *= trips(*nest(s).find(u));
@@ -437,7 +449,8 @@ void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
       if (const int64_t bodies = ask(s, "bodies", usual, {1, 2, 4, 8}); bodies > 1)
         add(DirectiveKind::jam, {name, kept.back()}, {bodies});
   }
-  // What goes element by element (indices from memory, updates in order) is written out four times: less of it is counting.
+  // What goes element by element (indices from memory, updates in order) is written out four times:
+  // less of it is counting.
   if (!folds && !lanes && !kept.empty()) {
     constexpr int most_parts = 40; // of a body that is short enough
     const StageLoop* l = nest(s).find(kept.back());

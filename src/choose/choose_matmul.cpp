@@ -1,4 +1,5 @@
-// choose/choose_matmul.cpp -- the default schedule of matrix products, batches and convolutions among them: cache blocks, packed panels, a register tile.
+// choose/choose_matmul.cpp -- the default schedule of matrix products, batches and convolutions
+// among them: cache blocks, packed panels, a register tile.
 #include "choose/default_scheduler.h"
 #include "choose/wanted_panels.h"
 #include "cone/formula.h"
@@ -8,9 +9,11 @@ namespace luminal::kernel {
 
 namespace {
 
-/// What one step of the sum costs in a tile of so many rows and vectors, in multiply-adds of whole vectors: at least its loads, and what the
-/// latency of one asks for. Measured: tiles of 4 x 4 are the best ones, many rows beside several vectors the worst.
-/// `saved`: of the last vector, where it is narrower than the others. `streamed`: the vectors pass by from the second cache, at some 20 bytes a cycle.
+/// What one step of the sum costs in a tile of so many rows and vectors, in multiply-adds of whole
+/// vectors: at least its loads, and what the latency of one asks for. Measured: tiles of 4 x 4 are
+/// the best ones, many rows beside several vectors the worst. `saved`: of the last vector, where it
+/// is narrower than the others. `streamed`: the vectors pass by from the second cache, at some 20
+/// bytes a cycle.
 double body_cost(int64_t rows, int64_t vectors, bool streamed, double saved = 0) {
   if (rows == 0 || vectors == 0) return 0;
   const double latency = streamed ? std::max(6.0, 3 * (double(vectors) - saved)) : 6;
@@ -23,7 +26,8 @@ double body_cost(int64_t rows, int64_t vectors, bool streamed, double saved = 0)
 double block_cost(int64_t rows, int64_t columns, int64_t lanes, int64_t tile_rows, int64_t tile_vectors,
                   bool streamed) {
   const int64_t vectors = round_up(columns, lanes) / lanes, rest = columns % lanes;
-  // Vectors of 512 bits are worked off in halves by some processors, and narrower ones take as long as these elsewhere.
+  // Vectors of 512 bits are worked off in halves by some processors, and narrower ones take as long
+  // as these elsewhere.
   const double saved = lanes >= 16 && rest > 0 && rest <= lanes / 2 ? 0.5 : 0;
   const int64_t r = rows / tile_rows, odd_r = rows % tile_rows, odd_v = vectors % tile_vectors,
                 last = odd_v > 0 ? odd_v : std::min(tile_vectors, vectors),
@@ -45,7 +49,7 @@ double balance(int64_t trips, int64_t workers) {
 
 /// Of rows x columns results in tiles of both, beside so many vectors.
 double DefaultScheduler::tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
-                          int64_t vectors, bool streamed) {
+                                   int64_t vectors, bool streamed) {
   const int64_t r = rows / tile_rows, odd_r = rows % tile_rows, c = columns / tile_columns,
                 odd_c = columns % tile_columns;
   return double(r * c) * body_cost(tile_rows * tile_columns, vectors, streamed) +
@@ -54,7 +58,8 @@ double DefaultScheduler::tile_cost(int64_t rows, int64_t columns, int64_t tile_r
          body_cost(odd_r * odd_c, vectors, streamed);
 }
 
-/// Axes along which a load runs through panels, the last of which is not full: split_blocks leaves them alone.
+/// Axes along which a load runs through panels, the last of which is not full: split_blocks leaves
+/// them alone.
 void DefaultScheduler::split_panels(int s) {
   for (int a : std::vector<int>(stage(s).axes)) {
     const ConeAxis axis = nests_.cone.axes[size_t(a)];
@@ -71,7 +76,8 @@ void DefaultScheduler::split_panels(int s) {
   }
 }
 
-/// The two loads that a stage's only sum multiplies, where all else that it does follows the finished sums; else none.
+/// The two loads that a stage's only sum multiplies, where all else that it does follows the
+/// finished sums; else none.
 std::vector<const Formula*> DefaultScheduler::factors(int s) const {
   const Stage& st = stage(s);
   if (st.monoid || (!st.domain.is_constant(1) && !framed_.contains(st.name))) return {};
@@ -89,7 +95,8 @@ std::vector<const Formula*> DefaultScheduler::factors(int s) const {
   return loads.size() == 2 ? loads : std::vector<const Formula*>();
 }
 
-std::optional<DefaultScheduler::Product> DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
+std::optional<DefaultScheduler::Product>
+DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
   const Stage& st = stage(s);
   const std::vector<const Formula*> loads = factors(s);
   if (loads.empty()) return {};
@@ -122,8 +129,9 @@ std::optional<DefaultScheduler::Product> DefaultScheduler::product(int s, const 
     return !moves(1 - load, l) && moves(load, l) &&
            step_of(nests_.cone, loads[size_t(load)]->value, index[load], l.symbol) == Step::contiguous;
   };
-  // Lanes: one operand is contiguous there, and the other one does not move. Where somebody made panels of it, in a panel, although the
-  // results may not are contiguous, too: then each tile is reversed as it is written.
+  // Lanes: one operand is contiguous there, and the other one does not move. Where somebody made
+  // panels of it, in a panel, although the results may not are contiguous, too: then each tile is
+  // reversed as it is written.
   const StageLoop *n = nullptr, *m = nullptr;
   int panel = -1;
   for (const StageLoop* l : kept)
@@ -144,7 +152,8 @@ std::optional<DefaultScheduler::Product> DefaultScheduler::product(int s, const 
     for (int load : {0, 1})
       if (!n && suits(load, *l) && written(*l) == Step::contiguous) n = l, panel = load;
   if (!n && p.depth.size() == 1) {
-    // Rows of both operands run along the sum: the panels of one are turned as they are copied, where enough rows of the other use them.
+    // Rows of both operands run along the sum: the panels of one are turned as they are copied,
+    // where enough rows of the other use them.
     const StageLoop& k = *nest(s).find(p.depth[0]);
     std::vector<std::pair<const StageLoop*, int>> sides;
     for (const StageLoop* l : kept)
@@ -159,7 +168,8 @@ std::optional<DefaultScheduler::Product> DefaultScheduler::product(int s, const 
     p.turned = true;
   }
   if (!n || p.depth.empty()) return {};
-  // Rows: the longest loop along which only the other operand moves, or the one along which the results are contiguous.
+  // Rows: the longest loop along which only the other operand moves, or the one along which the
+  // results are contiguous.
   for (const StageLoop* l : kept) {
     if (l == n || !moves(1 - panel, *l) || moves(panel, *l)) continue;
     const auto rank = [&](const StageLoop* x) {
@@ -200,14 +210,15 @@ std::optional<DefaultScheduler::Product> DefaultScheduler::product(int s, const 
   return p;
 }
 
-/// The accumulators, the vectors of one step, one broadcast (one of each row and four to spare, where they are fetched ahead of their use).
+/// The accumulators, the vectors of one step, one broadcast (one of each row and four to spare,
+/// where they are fetched ahead of their use).
 bool DefaultScheduler::tile_fits(int64_t rows, int64_t vectors) const {
   return (rows + 1) * vectors + (limits_.memory_operands ? 1 : rows + 4) <= limits_.vector_registers;
 }
 
 /// The rows and vectors of a register tile that suit a block of so many best.
-std::pair<int64_t, int64_t> DefaultScheduler::register_tile(int s, int64_t rows, int64_t columns, double parts_cost,
-                                                   bool streamed) {
+std::pair<int64_t, int64_t> DefaultScheduler::register_tile(int s, int64_t rows, int64_t columns,
+                                                            double parts_cost, bool streamed) {
   const bool wide = limits_.vector_registers >= 32;
   const std::vector<int64_t> sizes{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14};
   const auto fits = [&](int64_t r, int64_t v) { return tile_fits(r, v); };
@@ -240,9 +251,10 @@ std::vector<int> DefaultScheduler::inputs_of(int s) const {
   return values;
 }
 
-/// The elements of a value that a later trip of the first loop touches, asked for in the second one: so many trips ahead, 0 for not at all.
+/// The elements of a value that a later trip of the first loop touches, asked for in the second
+/// one: so many trips ahead, 0 for not at all.
 void DefaultScheduler::ask_ahead(int s, int value, const std::vector<std::string>& loops, int64_t usual,
-                        std::vector<int64_t> options) {
+                                 std::vector<int64_t> options) {
   const std::string& name = nests_.cone.values[size_t(value)].name;
   const int64_t trips = ask(s, ("ahead." + name).c_str(), usual, std::move(options));
   if (trips <= 0) return;
@@ -251,9 +263,10 @@ void DefaultScheduler::ask_ahead(int s, int value, const std::vector<std::string
   try_add(DirectiveKind::prefetch, words, {trips});
 }
 
-/// Operands that lie in memory batch by batch are asked for some batches ahead: the runs are too short for the processor's own guess.
+/// Operands that lie in memory batch by batch are asked for some batches ahead: the runs are too
+/// short for the processor's own guess.
 int64_t DefaultScheduler::batches_ahead(int s, const std::vector<int>& values, const std::string& batch,
-                               const std::string& inner) {
+                                        const std::string& inner) {
   int64_t once = 0, all = 0;
   for (int value : values) {
     const auto [bytes, total] = bytes_read(s, value, batch);
@@ -269,9 +282,10 @@ int64_t DefaultScheduler::batches_ahead(int s, const std::vector<int>& values, c
   return trips;
 }
 
-/// The same where several stages share the batches: each operand by the stage that reads most of it, of several the last one, where fewer steps do so. What is put
-/// together in words comes while they are multiplied: for the copy alone, which takes no time, it would be too much at once. Columns apart are asked for as
-/// well: the vectors before them do not begin in all their lines.
+/// The same where several stages share the batches: each operand by the stage that reads most of
+/// it, of several the last one, where fewer steps do so. What is put together in words comes while
+/// they are multiplied: for the copy alone, which takes no time, it would be too much at once.
+/// Columns apart are asked for as well: the vectors before them do not begin in all their lines.
 void DefaultScheduler::next_batches(const std::string& batch) {
   std::map<int, std::pair<int64_t, int>> reads; // by value: bytes, stage
   for (int s = 0; s < int(nests_.cone.stages.size()); s++)
@@ -304,10 +318,12 @@ void DefaultScheduler::tiles_ahead(int s, int value, const std::string& tiles, c
   if (even) ask_ahead(s, value, {tiles, inner}, 1, {0, 1});
 }
 
-/// Panels that pass by once, from memory, are asked for two pages ahead where multiplying them takes as long as bringing them, which all workers share. (Further
-/// ahead, they and rows that lie whole pages apart push each other out of the first cache; where multiplying takes less, and within a page, these requests and
-/// the processor's own guesses are in each other's way.)
-void DefaultScheduler::panels_ahead(int s, const Product& p, const std::string& panels, const std::string& depth) {
+/// Panels that pass by once, from memory, are asked for two pages ahead where multiplying them
+/// takes as long as bringing them, which all workers share. (Further ahead, they and rows that lie
+/// whole pages apart push each other out of the first cache; where multiplying takes less, and
+/// within a page, these requests and the processor's own guesses are in each other's way.)
+void DefaultScheduler::panels_ahead(int s, const Product& p, const std::string& panels,
+                                    const std::string& depth) {
   constexpr int64_t distance = 8 << 10, uses = 8; // bytes; of four bytes, for each worker
   const ConeValue& v = nests_.cone.values[size_t(p.value)];
   const int64_t step = p.columns * bits(v.dtype) / 8;
@@ -318,7 +334,8 @@ void DefaultScheduler::panels_ahead(int s, const Product& p, const std::string& 
   ask_ahead(s, p.value, {depth, depth}, usual, {0, usual / 2, usual * 2});
 }
 
-/// The results of the next tile are asked for while this one is summed up: sums that go on from there wait for them, and so do the stores.
+/// The results of the next tile are asked for while this one is summed up: sums that go on from
+/// there wait for them, and so do the stores.
 void DefaultScheduler::results_ahead(int s, const std::string& tiles) {
   const StageLoop* loop = nest(s).find(tiles);
   if (!loop->symbol.is_symbol() || trips(*loop) < 2) return;
@@ -332,8 +349,8 @@ bool DefaultScheduler::of_small(const Product& p) {
   return p.rows * p.columns <= 64 * 64 && p.deep <= 128 && p.panels.empty() && !p.across && !p.turned;
 }
 
-/// Of small products in batches, the columns that would leave most of a vector empty are summed with lanes along the sum, from a copy of them that
-/// lies along it.
+/// Of small products in batches, the columns that would leave most of a vector empty are summed
+/// with lanes along the sum, from a copy of them that lies along it.
 void DefaultScheduler::columns_apart() {
   if (nests_.cone.stages.size() != 1 || factors(0).empty() || !stage(0).domain.is_constant(1)) return;
   const std::optional<Product> p = product(0, {});
@@ -400,7 +417,8 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   std::optional<Product> p = product(s, common);
   const int64_t lanes = limits_.lanes, threads = common.empty() ? limits_.threads : 1;
   if (!p || p->rows < 4 || p->columns < lanes || p->deep < 8 || !stage(s).domain.is_constant(1)) return false;
-  // Small matrices in batches need no blocks: what they read comes from the first caches, where it was asked for in time.
+  // Small matrices in batches need no blocks: what they read comes from the first caches, where it
+  // was asked for in time.
   const bool small = of_small(*p) && (common.empty() ? !p->outer.empty() : batched_.contains(stage(s).name));
   const bool enough = p->across || !p->panels.empty() || !common.empty() || small ||
                       (p->rows >= 16 && p->columns >= 3 * lanes && p->deep >= 16);
@@ -411,13 +429,15 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   if (reads_words && !in_words && common.empty()) return false;
   if (!ask(s, "blocked", enough, {0, 1})) return false;
 
-  // Results that pass through the second cache push the other operand out: a part of a panel would fetch its rows once more.
+  // Results that pass through the second cache push the other operand out: a part of a panel would
+  // fetch its rows once more.
   const int64_t panels = p->panels.empty() ? 1 : trips(*nest(s).find(p->panels));
   int64_t results = p->rows * p->columns * panels * 4;
   for (const std::string& rows : p->more_rows) results *= trips(*nest(s).find(rows));
   // Parts of panels read the rows once for each of them, at any rate.
   const double parts_cost = p->panels.empty() ? 1 : results > limits_.l2 ? 1.05 : 1.02;
-  // Panels that the first cache does not hold pass by once for each tile, of however few rows it is.
+  // Panels that the first cache does not hold pass by once for each tile, of however few rows it
+  // is.
   const bool streamed = !p->panels.empty() && p->columns * p->deep * 4 > limits_.l1;
   // Few rows: panels that come from memory are as wide as the tile of all of them.
   const bool narrow = bits(nests_.cone.values[size_t(p->value)].dtype) < 32;
@@ -430,7 +450,8 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   const int64_t columns = p->panels.empty() ? vectors * lanes : p->columns;
   const int64_t all_columns = p->columns * panels;
 
-  // Panels that stay in the last cache pass by once for each image: they come in one piece, what runs across them does not.
+  // Panels that stay in the last cache pass by once for each image: they come in one piece, what
+  // runs across them does not.
   const int64_t of_panels = all_columns * p->deep * 4;
   std::string dealt; // who shares the work: batches (an outer loop), columns (each packs its own), or rows
   if (p->across && !p->panels.empty() && common.empty() && of_panels <= limits_.l3 / 8 && p->rows >= 32 &&
@@ -444,8 +465,8 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
     if (const int64_t t = trips(*nest(s).find(o)); threads > 1 && t > 1 && balance(t, threads) > 0.97 &&
                                                    (dealt.empty() || t > trips(*nest(s).find(dealt))))
       dealt = o;
-  // What the second cache holds, and what few rows use, is read in place, prefetched; else the panels pay for the copy.
-  // (Rows of whole pages fall into few sets of the caches.)
+  // What the second cache holds, and what few rows use, is read in place, prefetched; else the
+  // panels pay for the copy. (Rows of whole pages fall into few sets of the caches.)
   const int64_t few_rows = p->columns * 4 % 4096 == 0 ? 256 : 512;
   const bool pack = in_words || p->turned ||
                     (p->packable && p->panels.empty() && !small &&
@@ -470,7 +491,8 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   while (usual_share > 1024) shares.push_back(usual_share = round_up(usual_share / 2, columns));
   if (usual_share > 2 * columns) shares.push_back(round_up(usual_share / 2, columns));
   const int64_t share = ask(s, "share", usual_share, shares);
-  // The other operand's block and the tile stay in the second cache, a panel of the depth in the first one's reach.
+  // The other operand's block and the tile stay in the second cache, a panel of the depth in the
+  // first one's reach.
   std::vector<int64_t> depths;
   const bool divisible = p->open && p->depth.size() == 1 && common.empty() && !p->across && !small && !once;
   for (int64_t d : {256, 512, 1024, 2048})
@@ -565,7 +587,8 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
     add(DirectiveKind::store, {panel_value, kc, p->n + "/" + std::to_string(columns), p->depth[0],
                                p->n + "%" + std::to_string(columns)});
     add(DirectiveKind::vector, {copy, nlane});
-    // Its rows are read in short pieces, each far from the one before: too far for the processor's own guess.
+    // Its rows are read in short pieces, each far from the one before: too far for the processor's
+    // own guess.
     if (const int64_t steps = ask(s - 1, "ahead", 16, {0, 8, 16, 32});
         steps > 0 && !squares && depth > 2 * steps)
       for (const std::string& source : sources)
@@ -593,7 +616,8 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   if (small && p->depth.size() == 1 && common.empty())
     batches_ahead(s, inputs_of(s), p->outer.back(), inner_depth.back());
   if (!small && common.empty() && inner_depth.size() == 1 && !p->across) {
-    // The next rows, and the next columns where no copy brings them. (Not where rows are contiguous: each step of the sum would ask for another line.)
+    // The next rows, and the next columns where no copy brings them. (Not where rows are
+    // contiguous: each step of the sum would ask for another line.)
     tiles_ahead(s, p->other, mt, inner_depth.back());
     // (Beside panels made before nothing is gained, and convolutions lose up to a tenth.)
     if (p->panels.empty() ? p->deep >= 128 : depth < p->deep) results_ahead(s, mt);

@@ -1,5 +1,6 @@
-// choose/choose_rows.cpp -- the default schedule of products of many rows with weights whose rows run along the sum: the weights are unpacked and turned into
-// panels, a piece at a time, inside the product's loops.
+// choose/choose_rows.cpp -- the default schedule of products of many rows with weights whose rows
+// run along the sum: the weights are unpacked and turned into panels, a piece at a time, inside the
+// product's loops.
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
 #include <algorithm>
@@ -12,7 +13,8 @@ int64_t pieces_of(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
 
 } // namespace
 
-/// x[m, k] * w[n, k] summed over k, with lanes to come along n: nothing where the stage is something else.
+/// x[m, k] * w[n, k] summed over k, with lanes to come along n: nothing where the stage is
+/// something else.
 std::optional<DefaultScheduler::RowProduct> DefaultScheduler::row_product(int s) const {
   const Stage& st = stage(s);
   if (st.monoid || !st.domain.is_constant(1) || st.scan_axis >= 0 || !st.ordered.empty() ||
@@ -68,8 +70,9 @@ std::optional<DefaultScheduler::RowProduct> DefaultScheduler::row_product(int s)
   return p;
 }
 
-/// Weights that are turned for many rows: the whole cone is products with one set of rows and columns and one map on their results, or one product.
-/// `fewest`: rows from which on it is worth it, of the axis that is returned.
+/// Weights that are turned for many rows: the whole cone is products with one set of rows and
+/// columns and one map on their results, or one product. `fewest`: rows from which on it is worth
+/// it, of the axis that is returned.
 std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
   std::vector<RowProduct> products;
   const int stages = int(nests_.cone.stages.size());
@@ -113,7 +116,8 @@ std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
     const ConeValue& out = nests_.cone.values[size_t(stage(p.stage).components[0].out)];
     if ((out.role == ValueRole::interior) != (map >= 0)) return {};
   }
-  // Each worker has its columns, some hundreds of them at a time: their finished sums stay in the caches until the map comes.
+  // Each worker has its columns, some hundreds of them at a time: their finished sums stay in the
+  // caches until the map comes.
   const int64_t usual_share = map >= 0 ? 512 : 1024;
   const int64_t shares = round_up(pieces_of(all_columns, usual_share), threads);
   const int64_t share = round_up(pieces_of(all_columns, shares), columns);

@@ -1,11 +1,13 @@
-// choose/choose_segments.cpp -- which axes of a map are cut into pieces by default, and which loops the pieces share.
+// choose/choose_segments.cpp -- which axes of a map are cut into pieces by default, and which loops
+// the pieces share.
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
 #include <algorithm>
 
 namespace luminal::kernel {
 
-/// Along the lanes a cut takes selects, masks and gathers out of the loops; along another axis it spares the parts of a choice that is not taken.
+/// Along the lanes a cut takes selects, masks and gathers out of the loops; along another axis it
+/// spares the parts of a choice that is not taken.
 bool DefaultScheduler::worth_pieces(int s, const ConeAxis& axis, bool conditions_only) const {
   const std::vector<int64_t> ends = segment_ends(stage(s), axis, conditions_only);
   int64_t largest = 0, begin = 0;
@@ -19,7 +21,8 @@ bool DefaultScheduler::worth_pieces(int s, const ConeAxis& axis, bool conditions
   return chosen && !ends.empty();
 }
 
-/// Elements that share much of what they are computed from (the results of a butterfly) are made together, and what they share once.
+/// Elements that share much of what they are computed from (the results of a butterfly) are made
+/// together, and what they share once.
 bool DefaultScheduler::one_body(int s, const ConeAxis& axis) {
   constexpr int64_t most_parts = 32;
   constexpr double fewest_shared = 1.5; // operations of the parts one by one, for each of all parts together
@@ -45,7 +48,8 @@ bool DefaultScheduler::one_body(int s, const ConeAxis& axis) {
 
 void DefaultScheduler::cut_into_pieces() {
   if (nests_.cone.stages.size() != 1 || stage(0).components.empty()) return;
-  // From the outermost axis on; what lies inside of a cut that has loops around it stays whole, so that all pieces share those.
+  // From the outermost axis on; what lies inside of a cut that has loops around it stays whole, so
+  // that all pieces share those.
   const std::vector<int> axes = stage(0).axes;
   bool first = true;
   for (size_t a = 0; a < axes.size(); a++) {

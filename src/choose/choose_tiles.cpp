@@ -1,4 +1,5 @@
-// choose/choose_tiles.cpp -- the default register tile of a fold: which rows are interleaved, what passes by them, what is prefetched.
+// choose/choose_tiles.cpp -- the default register tile of a fold: which rows are interleaved, what
+// passes by them, what is prefetched.
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
 #include <algorithm>
@@ -7,9 +8,10 @@
 
 namespace luminal::kernel {
 
-/// Kept loops along which one load of a fold's body moves and another one does not, though it varies with the reduction: it is used again.
+/// Kept loops along which one load of a fold's body moves and another one does not, though it
+/// varies with the reduction: it is used again.
 std::vector<DefaultScheduler::Row> DefaultScheduler::rows_of(int s, const std::string& lanes,
-                                           const std::vector<std::string>& common) const {
+                                                             const std::vector<std::string>& common) const {
   constexpr int64_t most = int64_t{1} << 40;
   std::vector<Row> rows;
   for (auto& l : nest(s).loops) {
@@ -62,16 +64,20 @@ std::vector<DefaultScheduler::Row> DefaultScheduler::rows_of(int s, const std::s
   return rows;
 }
 
-/// Lanes along the reduction: groups of rows of both operands, each sum in a chain of its own. The chains do not depend on how many rows there
-/// are, so a row has the same bits whatever stands beside it.
-void DefaultScheduler::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, int64_t budget, Tile& tile) {
+/// Lanes along the reduction: groups of rows of both operands, each sum in a chain of its own. The
+/// chains do not depend on how many rows there are, so a row has the same bits whatever stands
+/// beside it.
+void DefaultScheduler::dot_tile(int s, const std::string& lanes, std::vector<Row> rows, int64_t budget,
+                                Tile& tile) {
   // Many known rows (weights) first.
   std::ranges::stable_sort(
       rows, [](auto& a, auto& b) { return std::pair(a.constant, a.trips) > std::pair(b.constant, b.trips); });
   if (rows.size() > 2) rows.resize(2);
-  // With rows on one side only, all of them are used once. What no cache holds comes fastest in few long runs, of rows that stand far apart: many
-  // are more streams than the processor follows, and one leaves half of the loads in its window to the other operand, which is read again for
-  // each row. As many rows share it as make it half of the bytes, or a quarter where the first cache does not hold it beside the stream.
+  // With rows on one side only, all of them are used once. What no cache holds comes fastest in few
+  // long runs, of rows that stand far apart: many are more streams than the processor follows, and
+  // one leaves half of the loads in its window to the other operand, which is read again for each
+  // row. As many rows share it as make it half of the bytes, or a quarter where the first cache
+  // does not hold it beside the stream.
   const bool streams = rows.size() == 1 && rows[0].bytes > limits_.l2;
   int64_t together = 4;
   if (streams) {
@@ -98,7 +104,8 @@ void DefaultScheduler::dot_tile(int s, const std::string& lanes, std::vector<Row
   }
   int folds = 0;
   for (auto& c : stage(s).components) folds += c.kind == ComponentKind::fold;
-  // Gives the loop that is left around. Rows that come from memory stand far apart in a tile: each of them is a part of one long run.
+  // Gives the loop that is left around. Rows that come from memory stand far apart in a tile: each
+  // of them is a part of one long run.
   auto unroll = [&](const std::string& loop, int64_t f, bool far) {
     if (f < 2) return loop;
     std::string outside, inner = loop;
@@ -129,7 +136,8 @@ void DefaultScheduler::dot_tile(int s, const std::string& lanes, std::vector<Row
   } else {
     for (size_t i = 0; i < rows.size(); i++) unroll(rows[i].loop, factors[i], from_memory(rows[i]));
   }
-  // One chain of sums is too few: what is left of the budget goes to independent parts of the reduction, the parts of a block first.
+  // One chain of sums is too few: what is left of the budget goes to independent parts of the
+  // reduction, the parts of a block first.
   std::vector<std::string> inner_first;
   for (auto& l : nest(s).loops)
     if (l.name != lanes && loop_reduces(s, l) && l.kind == LoopKind::serial && l.symbol.is_symbol())
@@ -153,11 +161,12 @@ void DefaultScheduler::dot_tile(int s, const std::string& lanes, std::vector<Row
   std::reverse(tile.unrolled.begin() + first, tile.unrolled.end()); // outermost first, as they stand
 }
 
-/// Lanes along rows of a weight that stand beside each other: every vector of it is brought and unpacked once for as many rows of the other operand as
-/// fit, and those come from a cache.
+/// Lanes along rows of a weight that stand beside each other: every vector of it is brought and
+/// unpacked once for as many rows of the other operand as fit, and those come from a cache.
 void DefaultScheduler::weight_tile(int s, const Row* other, const Row& vectors, int64_t budget, Tile& tile) {
   const Row row = other ? *other : Row{{}, 1, true};
-  // Where nothing is unpacked, each vector is multiplied as it is read, and a square tile has the fewest loads.
+  // Where nothing is unpacked, each vector is multiplied as it is read, and a square tile has the
+  // fewest loads.
   const bool unpacks = std::ranges::any_of(stage(s).components, [](auto& c) {
     if (c.kind != ComponentKind::fold) return false;
     return c.body->kind != FormulaKind::op || std::ranges::any_of(c.body->args, [](const FormulaRef& f) {
@@ -184,10 +193,12 @@ void DefaultScheduler::weight_tile(int s, const Row* other, const Row& vectors, 
     tile.unrolled.push_back(inner);
     return outside;
   };
-  // A good part of the second cache is not found there again: between two runs all other weights pass.
+  // A good part of the second cache is not found there again: between two runs all other weights
+  // pass.
   tile.streamed = vectors.bytes > limits_.l2 / 4;
-  // With one worker the processor's outstanding requests are the limit, which two places raise; several workers have as many places already, and
-  // more operands are more places than its prefetcher follows.
+  // With one worker the processor's outstanding requests are the limit, which two places raise;
+  // several workers have as many places already, and more operands are more places than its
+  // prefetcher follows.
   const bool once = (!other || one_row_) && beside == 1 && tile.streamed && vectors.constant;
   const int64_t parts = vectors.trips;
   if (once) {
@@ -222,8 +233,9 @@ void DefaultScheduler::weight_tile(int s, const Row* other, const Row& vectors, 
   tile.inner = unroll(inside, rows);
 }
 
-/// Where the vectors of one tile (`bytes` along the whole sum) would fill the second cache, rows by the dozen go through a piece of them after the other.
-/// Then the weights come from memory once, and the results stay in the first cache meanwhile. The order of the sum is the same.
+/// Where the vectors of one tile (`bytes` along the whole sum) would fill the second cache, rows by
+/// the dozen go through a piece of them after the other. Then the weights come from memory once,
+/// and the results stay in the first cache meanwhile. The order of the sum is the same.
 bool DefaultScheduler::sum_in_pieces(int s, int64_t bytes, Tile& tile) {
   const Stage& st = stage(s);
   if (bytes <= limits_.l2 / 8 || std::ranges::any_of(st.components, [](auto& c) { return c.after; }))
@@ -242,7 +254,8 @@ bool DefaultScheduler::sum_in_pieces(int s, int64_t bytes, Tile& tile) {
   return true;
 }
 
-/// Does one array hold several fields of blocks (codes and scales), through which the sum goes along different loops?
+/// Does one array hold several fields of blocks (codes and scales), through which the sum goes
+/// along different loops?
 bool DefaultScheduler::reads_fields(int s) const {
   std::map<int, std::set<std::vector<bool>>> ways; // by value: which summed loops move a load
   visit_stage(stage(s), [&](const Formula& f) {
@@ -257,10 +270,11 @@ bool DefaultScheduler::reads_fields(int s) const {
   return std::ranges::any_of(ways, [](auto& w) { return w.second.size() > 1; });
 }
 
-/// What comes from memory along the lanes is asked for two kilobytes ahead: far enough for rows that are multiplied slowly; further ahead, the
-/// processor's own guesses and these requests are two streams in each other's way.
+/// What comes from memory along the lanes is asked for two kilobytes ahead: far enough for rows
+/// that are multiplied slowly; further ahead, the processor's own guesses and these requests are
+/// two streams in each other's way.
 void DefaultScheduler::stream_ahead(int s, const std::string& lanes, const std::vector<std::string>& reduced,
-                           bool row) {
+                                    bool row) {
   const Expr lane = nest(s).find(lanes)->symbol;
   struct Use {
     std::map<size_t, int>
@@ -291,7 +305,8 @@ void DefaultScheduler::stream_ahead(int s, const std::string& lanes, const std::
         reduced[std::ranges::max_element(loops, {}, [](auto& l) { return l.second; })->first];
     std::string far = inner;
     if (use.loops.size() > 1) { // codes and scales in one array: they move alike from block to block
-      // One row is multiplied as fast as they come, and the processor follows that by itself (two workers: 61-92 against 76-99 %).
+      // One row is multiplied as fast as they come, and the processor follows that by itself (two
+      // workers: 61-92 against 76-99 %).
       if (row) continue;
       far.clear();
       for (auto& name : reduced) {
@@ -311,10 +326,10 @@ void DefaultScheduler::stream_ahead(int s, const std::string& lanes, const std::
   }
 }
 
-/// Windows with steps of several that come from memory, in loads that overlap in every line: too many requests for the processor to see the rows. Those of
-/// later tiles are asked for.
+/// Windows with steps of several that come from memory, in loads that overlap in every line: too
+/// many requests for the processor to see the rows. Those of later tiles are asked for.
 void DefaultScheduler::windows_ahead(int s, const std::string& lanes, const std::string& tiles,
-                            const std::string& inner) {
+                                     const std::string& inner) {
   if (!reads_windows(s)) return;
   const Expr lane = nest(s).find(lanes)->symbol, tile = nest(s).find(tiles)->symbol,
              step = nest(s).find(inner)->symbol;
@@ -325,7 +340,8 @@ void DefaultScheduler::windows_ahead(int s, const std::string& lanes, const std:
     const bool rows = tile.is_symbol() && step.is_symbol() && std::ranges::any_of(at, [&](Expr e) {
                         return depends_on(e, tile) && depends_on(e, step);
                       });
-    // (Rows that lie in neighbouring lines are a run to the processor: then requests of ours are in its way.)
+    // (Rows that lie in neighbouring lines are a run to the processor: then requests of ours are in
+    // its way.)
     const ConeValue& v = nests_.cone.values[size_t(f.value)];
     const auto apart = coefficient_of(layout_offset(v, at), step);
     const bool run = apart && apart->is_constant() &&
@@ -357,10 +373,11 @@ bool DefaultScheduler::reads_windows(int s) const {
   return windows;
 }
 
-/// The sum goes forward and backward by turns between parts of the weight, two kilobytes of each at a time: while it is at one, the processor's prefetcher brings the next lines
-/// of the others. (1.1 to 1.2 x a single stream; rows beside each other are half as fast.)
+/// The sum goes forward and backward by turns between parts of the weight, two kilobytes of each at
+/// a time: while it is at one, the processor's prefetcher brings the next lines of the others. (1.1
+/// to 1.2 x a single stream; rows beside each other are half as fast.)
 void DefaultScheduler::to_and_fro(int s, const Tile& tile, std::vector<std::string>& kept,
-                         std::vector<std::string>& reduced) {
+                                  std::vector<std::string>& reduced) {
   constexpr int64_t most = 2560; // bytes of a piece
   std::erase(kept, tile.far);
   int64_t all = 1;
@@ -387,7 +404,8 @@ void DefaultScheduler::to_and_fro(int s, const Tile& tile, std::vector<std::stri
   reduced.insert(reduced.begin(), tile.far);
 }
 
-DefaultScheduler::Tile DefaultScheduler::choose_tile(int s, const std::string& lanes, const std::vector<std::string>& common) {
+DefaultScheduler::Tile DefaultScheduler::choose_tile(int s, const std::string& lanes,
+                                                     const std::vector<std::string>& common) {
   Tile tile;
   if (stage(s).monoid || stage(s).scan_axis >= 0) return tile;
   bool across = loop_reduces(s, *nest(s).find(lanes));
@@ -428,7 +446,8 @@ DefaultScheduler::Tile DefaultScheduler::choose_tile(int s, const std::string& l
     weight_tile(s, alone ? nullptr : &rows[1 - v], rows[v], budget, tile);
     return tile;
   }
-  // Rows that share their vectors come first: one load for all of them. A number of rows that is known needs no body for what is left over.
+  // Rows that share their vectors come first: one load for all of them. A number of rows that is
+  // known needs no body for what is left over.
   const auto worth = [](const Row& r) {
     return std::tuple(!r.vectors, r.overlaps, r.constant && r.trips % 4 == 0, r.trips);
   };
@@ -443,7 +462,8 @@ DefaultScheduler::Tile DefaultScheduler::choose_tile(int s, const std::string& l
   const int64_t usual_vectors = limits_.vector_registers >= 32 ? 4 : 2;
   if (!rows.empty()) {
     int64_t usual = std::min<int64_t>(rows[0].trips, 4);
-    // Rows of windows overlap: what is read for one stays in registers for the next, beside the sums. As many as divide leave none over.
+    // Rows of windows overlap: what is read for one stays in registers for the next, beside the
+    // sums. As many as divide leave none over.
     if (rows[0].vectors && reads_windows(s)) {
       const int64_t beside_each = has_beside ? std::min(usual_vectors, trips(*nest(s).find(beside))) : 1,
                     most = std::clamp<int64_t>(limits_.vector_registers / 4 / beside_each, 1, rows[0].trips);

@@ -1,12 +1,14 @@
-// choose/choose_transposed.cpp -- the default schedule of products over several summed axes where the rows of both operands run along the sum: gradients of a convolution's weights.
+// choose/choose_transposed.cpp -- the default schedule of products over several summed axes where
+// the rows of both operands run along the sum: gradients of a convolution's weights.
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
 #include <algorithm>
 
 namespace luminal::kernel {
 
-/// Lanes go along one operand's kept axis: panels of it are turned as they are copied, for the whole sum. The other operand is read where it lies, or where
-/// frame() copied it: windows of it overlap, and the rows of a register tile are those of a window first.
+/// Lanes go along one operand's kept axis: panels of it are turned as they are copied, for the
+/// whole sum. The other operand is read where it lies, or where frame() copied it: windows of it
+/// overlap, and the rows of a register tile are those of a window first.
 bool DefaultScheduler::turned_panels(int s, const std::vector<std::string>& common) {
   const Stage& st = stage(s);
   const std::vector<const Formula*> loads = factors(s);
@@ -49,7 +51,8 @@ bool DefaultScheduler::turned_panels(int s, const std::vector<std::string>& comm
              step_of(nests_.cone, c.out, over_loops(nest(s), c.index), l.symbol) == Step::contiguous;
     });
   };
-  // The panels' operand has one kept axis, along which the results are contiguous, if there is a choice; its rows run along a summed one.
+  // The panels' operand has one kept axis, along which the results are contiguous, if there is a
+  // choice; its rows run along a summed one.
   int panel = -1;
   for (int load : {0, 1}) {
     if (kept[load].size() != 1 || kept[1 - load].empty()) continue;
@@ -68,7 +71,8 @@ bool DefaultScheduler::turned_panels(int s, const std::vector<std::string>& comm
   for (auto* l : depth) deep *= trips(*l);
   if (uses < fewest_turned || deep < 64) return false;
 
-  // The register tile: whole inner rows, a part of the next loop, and vectors; full panels for all workers.
+  // The register tile: whole inner rows, a part of the next loop, and vectors; full panels for all
+  // workers.
   struct Choice {
     int64_t vectors = 1, part = 1;
     size_t whole = 0; // of the inner loops

@@ -1,4 +1,5 @@
-// choose/choose_windows.cpp -- the default schedule of products with an operand that is read through windows (convolutions): copies in the order of the sum.
+// choose/choose_windows.cpp -- the default schedule of products with an operand that is read
+// through windows (convolutions): copies in the order of the sum.
 #include "choose/choose_windows.h"
 #include "choose/default_scheduler.h"
 #include "cone/conversion.h"
@@ -137,15 +138,17 @@ WindowWays window_ways(const WindowedProduct& p, const MachineLimits& limits) {
   return ways;
 }
 
-/// The copies of all images at once where they are smaller than the other operand: that comes from memory once then, not once for each of them.
+/// The copies of all images at once where they are smaller than the other operand: that comes from
+/// memory once then, not once for each of them.
 bool DefaultScheduler::images_inside(int s, const WindowedProduct& p, int64_t bytes) {
   const int64_t other = p.uses * p.depth * 4;
   return bytes < other && other > limits_.l2 / 2 &&
          ask(s, "images_inside", share_of(p.uses, 4 * limits_.lanes * limits_.threads) > 0.95, {0, 1});
 }
 
-/// The operand is copied once with the zeros around it, and windows are shifted views of that: no condition is left in the loops, and nothing is
-/// copied as often as windows overlap. Rows that are read in steps of several are taken apart, so that lanes read side by side.
+/// The operand is copied once with the zeros around it, and windows are shifted views of that: no
+/// condition is left in the loops, and nothing is copied as often as windows overlap. Rows that are
+/// read in steps of several are taken apart, so that lanes read side by side.
 bool DefaultScheduler::frame(int s, const WindowedProduct& p, bool across) {
   if (!may_frame(p)) return false;
   const WindowWays ways = window_ways(p, limits_);
@@ -159,7 +162,8 @@ bool DefaultScheduler::frame(int s, const WindowedProduct& p, bool across) {
   for (int a : p.batches) images.push_back(name(a)), image_count *= extent(a);
   const bool by_image = image_count > 1 && share_of(image_count, limits_.threads) > 0.95;
   if (by_image) shared = images;
-  // Lanes go along the run of the results, which need not be the operand's last dimension (images with their channels innermost).
+  // Lanes go along the run of the results, which need not be the operand's last dimension (images
+  // with their channels innermost).
   const Expr run = nests_.cone.axes[size_t(p.kept.back())].symbol;
   const size_t dims = p.x->index.size();
   size_t along = dims - 1;
@@ -172,8 +176,8 @@ bool DefaultScheduler::frame(int s, const WindowedProduct& p, bool across) {
   const int64_t bytes = bytes_of(nests_.cone.values.back());
   if (across && by_image && images_inside(s, p, bytes)) shared.clear();
   if (across && p.batches.size() + 1 < p.kept.size()) {
-    // Blocks of rows, each copied by the worker that reads it: what another core has just written comes slowest. Each of them meets all of the other
-    // operand then, which nobody writes.
+    // Blocks of rows, each copied by the worker that reads it: what another core has just written
+    // comes slowest. Each of them meets all of the other operand then, which nobody writes.
     const int outermost = p.kept[p.batches.size()];
     const bool rows_of_run = outermost == p.kept[p.kept.size() - 2];
     const int64_t all = extent(outermost);
@@ -212,7 +216,8 @@ bool DefaultScheduler::frame(int s, const WindowedProduct& p, bool across) {
       (across && std::ranges::find(p.summed, a) != p.summed.end() ? summed : words).push_back(name(a));
     outer.push_back(name(a));
   }
-  // A tile goes along the rows that it reads, through all that is summed: these come from the second cache one after the other.
+  // A tile goes along the rows that it reads, through all that is summed: these come from the
+  // second cache one after the other.
   words.insert(words.end(), summed.begin(), summed.end());
   if (innermost >= 0) words.push_back(name(innermost)), outer.push_back(name(innermost));
   if (apart > 1 && innermost >= 0) {
@@ -230,8 +235,8 @@ bool DefaultScheduler::frame(int s, const WindowedProduct& p, bool across) {
   return true;
 }
 
-/// Do the other operand's rows run along the sum, and what is read through windows or in steps of several along nothing long that is kept? (The gradient of a
-/// convolution's weights.)
+/// Do the other operand's rows run along the sum, and what is read through windows or in steps of
+/// several along nothing long that is kept? (The gradient of a convolution's weights.)
 bool DefaultScheduler::sums_rows(const WindowedProduct& p) const {
   const auto step = [&](const Formula& f, int a) {
     return step_of(nests_.cone, f.value, f.index, nests_.cone.axes[size_t(a)].symbol);
@@ -245,7 +250,8 @@ bool DefaultScheduler::sums_rows(const WindowedProduct& p) const {
          std::ranges::any_of(p.summed, [&](int a) { return step(*p.w, a) == Step::contiguous; });
 }
 
-/// Before the product: the windows' operand with the zeros around it, or only those of its elements that are read.
+/// Before the product: the windows' operand with the zeros around it, or only those of its elements
+/// that are read.
 void DefaultScheduler::whole_copy(const WindowedProduct& p) {
   if (p.window && p.x->guard.is_constant(1)) return;
   const std::string value = nests_.cone.values[size_t(p.x->value)].name,
@@ -259,7 +265,8 @@ void DefaultScheduler::whole_copy(const WindowedProduct& p) {
   add(DirectiveKind::store, words);
 }
 
-/// The product of panels with what frame() copied: tiles of neighbours along a row of results, in one row or in two, by one panel.
+/// The product of panels with what frame() copied: tiles of neighbours along a row of results, in
+/// one row or in two, by one panel.
 bool DefaultScheduler::framed(int s, const std::vector<std::string>& common) {
   const std::optional<Product> p = product(s, common);
   if (!p || !p->outer.empty()) return false;
@@ -280,14 +287,16 @@ bool DefaultScheduler::framed(int s, const std::vector<std::string>& common) {
     add(DirectiveKind::split, {name, p->n, nv, lane}, {limits_.lanes});
   const int64_t vectors = trips(*nest(s).find(nv)), all_rows = row.empty() ? 1 : trips(*nest(s).find(row)),
                 columns = trips(*nest(s).find(p->m)), panels = trips(*nest(s).find(panel));
-  // The tile that leaves least over; of equal ones the longest, which is written in the fewest pieces.
+  // The tile that leaves least over; of equal ones the longest, which is written in the fewest
+  // pieces.
   std::pair<int64_t, int64_t> usual{1, 1};
   const bool streamed = vectors * limits_.lanes * p->deep * 4 > limits_.l1;
   double best = 0;
   const Expr domain = substitute(stage(s).domain, nest(s).axis_values);
   const bool cut = !domain.is_constant(1);
   const Expr column = nest(s).find(p->m)->symbol;
-  // Rows of windows are left out by the loop over them, columns point by point: of the places in a tile few meet the border, and the code generator knows which.
+  // Rows of windows are left out by the loop over them, columns point by point: of the places in a
+  // tile few meet the border, and the code generator knows which.
   std::vector<Expr> conditions{domain};
   if (domain.kind() == ExprKind::logical_and) conditions.assign(domain.args().begin(), domain.args().end());
   const auto cuts = [&](Expr loop) {
@@ -299,7 +308,8 @@ bool DefaultScheduler::framed(int s, const std::vector<std::string>& common) {
     for (int64_t c : {4, 2, 3, 5, 6, 8, 7}) {
       if (cut && r > 1) continue;
       if (r > all_rows || c > columns || r * c > 16 / vectors + 3 || !tile_fits(r * c, vectors)) continue;
-      // (Each tile passes through a panel, which is more than its multiply-adds where that is not at hand.)
+      // (Each tile passes through a panel, which is more than its multiply-adds where that is not
+      // at hand.)
       const int64_t passes = (all_rows + r - 1) / r * ((columns + c - 1) / c);
       const double cost = tile_cost(all_rows, columns, r, c, vectors, streamed) +
                           (streamed ? 0.15 * double(vectors * passes) : 0);
@@ -348,10 +358,12 @@ bool DefaultScheduler::framed(int s, const std::vector<std::string>& common) {
   add(DirectiveKind::unroll, words);
   for (const std::string& d : p->depth)
     if (cuts(nest(s).find(d)->symbol)) add(DirectiveKind::predicate_bound, {name, d});
-  // Of columns each place of a tile knows its own: tiles at the ends of a row are written apart from those between them.
+  // Of columns each place of a tile knows its own: tiles at the ends of a row are written apart
+  // from those between them.
   if (cut && depends_on(domain, column) && trips(*nest(s).find(mt)) > 1)
     add(DirectiveKind::predicate_split, {mt});
-  // Bodies along a window share what neighbouring columns read, and the compiler keeps all of that: where it has no registers for it, sums go to the stack.
+  // Bodies along a window share what neighbouring columns read, and the compiler keeps all of that:
+  // where it has no registers for it, sums go to the stack.
   const Expr along = nest(s).find(mi)->symbol;
   const auto too_many = [&](const StageLoop& window) {
     bool overlaps = false;
@@ -364,7 +376,8 @@ bool DefaultScheduler::framed(int s, const std::vector<std::string>& common) {
     const int64_t sums = tile_rows * tile_columns * vectors;
     return overlaps && sums + tile_columns + trips(window) - 1 > limits_.vector_registers;
   };
-  // Small windows are written out, up to what the domain cuts: that would take a body more for what is left, and gain nothing.
+  // Small windows are written out, up to what the domain cuts: that would take a body more for what
+  // is left, and gain nothing.
   int64_t bodies = 1;
   for (size_t d = p->depth.size(); d-- > 0;) {
     const StageLoop* l = nest(s).find(p->depth[d]);
@@ -380,8 +393,9 @@ bool DefaultScheduler::framed(int s, const std::vector<std::string>& common) {
   return true;
 }
 
-/// A fold for whose lanes one operand lies in another order than the results (images with their channels last, groups of them): that is copied in the order of
-/// the results first, with the zeros around it.
+/// A fold for whose lanes one operand lies in another order than the results (images with their
+/// channels last, groups of them): that is copied in the order of the results first, with the zeros
+/// around it.
 bool DefaultScheduler::lanes_by_copy(int s) {
   constexpr int64_t fewest_uses = 2; // of what is copied
   const Stage& st = stage(s);
@@ -438,8 +452,9 @@ bool DefaultScheduler::lanes_by_copy(int s) {
   return true;
 }
 
-/// The operand of a product that is read through a window, shifted, spread or filled up at its ends, is copied in the order in which the
-/// product reads it (im2col), where that makes long runs of lanes out of short ones.
+/// The operand of a product that is read through a window, shifted, spread or filled up at its
+/// ends, is copied in the order in which the product reads it (im2col), where that makes long runs
+/// of lanes out of short ones.
 void DefaultScheduler::windows() {
   for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
     const auto p = windowed_product(nests_.cone, stage(int(s)));

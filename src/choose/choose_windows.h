@@ -1,4 +1,5 @@
-// choose/choose_windows.h -- private: sums of products with an operand that is read through windows, and how the copy of that is cut up.
+// choose/choose_windows.h -- private: sums of products with an operand that is read through
+// windows, and how the copy of that is cut up.
 #pragma once
 #include "choose/axis_use.h"
 #include "choose/default_schedule.h"
@@ -12,7 +13,8 @@ struct WindowedProduct {
   std::vector<int> outputs;                 ///< kept axes along which only w moves
   int64_t uses = 1, depth = 1;              ///< of an element of x's copy; of the sum
   int64_t run = 1, rows = 1, images = 1; ///< extents of the last kept axis, of the one before, of all others
-  /// The first kept axes, but for the last two, along which x is read plainly: a copy with zeros around has them as well. Windows begin with the next one.
+  /// The first kept axes, but for the last two, along which x is read plainly: a copy with zeros
+  /// around has them as well. Windows begin with the next one.
   std::vector<int> batches;
   Step step = Step::none; ///< along the run
   bool window = false;    ///< not read plainly: windows, shifts, ends that are filled up
@@ -32,7 +34,8 @@ struct WindowBlocks {
   bool apart = false;    ///< a block is copied just before the product reads it, by the worker that does
   bool by_image = false; ///< workers share the images
 };
-/// The share of the lanes' time that the product itself has, where lanes go along the run: the operand is framed, or its windows are copied.
+/// The share of the lanes' time that the product itself has, where lanes go along the run: the
+/// operand is framed, or its windows are copied.
 struct WindowWays {
   double framed = 0, copied = 0;
 };

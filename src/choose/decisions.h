@@ -1,4 +1,5 @@
-// choose/decisions.h -- what the default schedule decides, one question after the other, open to be decided otherwise: the space a tuner searches.
+// choose/decisions.h -- what the default schedule decides, one question after the other, open to be
+// decided otherwise: the space a tuner searches.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -8,7 +9,8 @@
 
 namespace luminal::kernel {
 
-/// One question: a name ("y.rows"), the answers that make sense, the one that the cone and the machine's limits suggest, the one taken.
+/// One question: a name ("y.rows"), the answers that make sense, the one that the cone and the
+/// machine's limits suggest, the one taken.
 struct Decision {
   std::string name;
   std::vector<int64_t> options; ///< ascending, without repeats, `usual` among them

@@ -1,4 +1,5 @@
-// choose/default_kernels.h -- default kernels, each made once: who splits kernels asks for the same ones as who lowers them.
+// choose/default_kernels.h -- default kernels, each made once: who splits kernels asks for the same
+// ones as who lowers them.
 #pragma once
 #include "choose/default_schedule.h"
 #include "cone/canonical_cone.h"

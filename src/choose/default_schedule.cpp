@@ -1,7 +1,8 @@
 // choose/default_schedule.cpp -- a good first schedule from the axes of a cone alone.
 //
-// Axes are classified from the index maps: lanes go where neighbouring elements are contiguous; a loop along which a load of the body does not move is a row of a
-// register tile, because that load is used again; stages whose results are small share the loops that all of them keep.
+// Axes are classified from the index maps: lanes go where neighbouring elements are contiguous; a
+// loop along which a load of the body does not move is a row of a register tile, because that load
+// is used again; stages whose results are small share the loops that all of them keep.
 #include "choose/default_schedule.h"
 #include "base/check.h"
 #include "choose/choose_windows.h"
@@ -14,7 +15,8 @@ namespace luminal::kernel {
 
 // ---- trying directives ----
 
-bool DefaultScheduler::try_add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers) {
+bool DefaultScheduler::try_add(DirectiveKind kind, std::vector<std::string> words,
+                               std::vector<int64_t> numbers) {
   Directive d{kind, std::move(words), std::move(numbers)};
   Nests before = nests_;
   try {
@@ -78,8 +80,9 @@ void DefaultScheduler::cascades() {
   }
 }
 
-/// Sums of products of narrow numbers take the machine's dot instructions. What becomes a plain map that way is computed where it is read. An operand
-/// that is used often enough is put together in words before. Without `copies` nothing else moves.
+/// Sums of products of narrow numbers take the machine's dot instructions. What becomes a plain map
+/// that way is computed where it is read. An operand that is used often enough is put together in
+/// words before. Without `copies` nothing else moves.
 void DefaultScheduler::units(bool copies) {
   for (const std::string& unit : limits_.units)
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
@@ -93,7 +96,8 @@ void DefaultScheduler::units(bool copies) {
       if (!try_add(DirectiveKind::unit, {name, unit}) &&
           !(copies && fallback_ == Fallback::full && copied_words(name, unit)))
         continue;
-      // A sum that begins from what fills no word: its rows lie at odd places, and words of them are not put into lanes by a copy.
+      // A sum that begins from what fills no word: its rows lie at odd places, and words of them
+      // are not put into lanes by a copy.
       if (!copies && stage(int(s)).components[0].init) {
         schedule_.directives.pop_back();
         nests_ = apply(original_, schedule_);
@@ -124,7 +128,8 @@ bool DefaultScheduler::copies_words(int s) const {
   });
 }
 
-/// The unit with copies of one operand, or of both, where each word of them is read for many results.
+/// The unit with copies of one operand, or of both, where each word of them is read for many
+/// results.
 bool DefaultScheduler::copied_words(const std::string& name, const std::string& unit) {
   constexpr int64_t fewest_uses = 32, fewest_of_small = 8; // small: of copies that the first cache holds
   std::vector<std::string> words{name, unit};
@@ -191,8 +196,8 @@ void DefaultScheduler::epilogues() {
   }
 }
 
-/// A map with a transcendental function that several stages read becomes a stage of its own, and runs in the
-/// loops of the first fold over it.
+/// A map with a transcendental function that several stages read becomes a stage of its own, and
+/// runs in the loops of the first fold over it.
 void DefaultScheduler::keep_costly() {
   struct Use {
     std::string origin;
@@ -222,7 +227,8 @@ void DefaultScheduler::keep_costly() {
   }
 }
 
-/// Axes that all stages keep, and along which nothing large is used again: all stages run inside them.
+/// Axes that all stages keep, and along which nothing large is used again: all stages run inside
+/// them.
 std::vector<std::string> DefaultScheduler::common_loops() {
   // A copy of windows is for all rows of the product.
   if (nests_.cone.stages.size() < 2 || windowed_) return {};
@@ -235,7 +241,8 @@ std::vector<std::string> DefaultScheduler::common_loops() {
       for (int a : stage(int(s)).ordered)
         all = all && !depends_on_loop(nest(int(s)), nests_.cone.axes[size_t(a)].symbol, *own);
     }
-    // Words are put together once for all rows that read them: only what moves in both operands is outside of that.
+    // Words are put together once for all rows that read them: only what moves in both operands is
+    // outside of that.
     for (size_t s = 0; all && s < nests_.cone.stages.size(); s++)
       if (s > 0 && copies_words(int(s) - 1))
         visit(stage(int(s)).components[0].body, [&](const Formula& f) {
@@ -269,7 +276,9 @@ std::vector<std::string> DefaultScheduler::common_loops() {
   };
   if (few_axis_.empty()) { // it has to fit the cache
     while (!common.empty() && read_again(common.back()) > limits_.l2 / 2) common.pop_back();
-  } else { // scratch is for one row of queries; what they share is read once for all of them while that leaves work for everyone
+    // scratch is for one row of queries; what they share is read once for all of them while that
+    // leaves work for everyone
+  } else {
     int64_t shares = 1;
     for (auto& l : common)
       if (l != few_axis_) shares *= trips(*nest(0).find(l));
@@ -287,7 +296,8 @@ std::vector<std::string> DefaultScheduler::common_loops() {
   return common;
 }
 
-/// Where memory runs along the innermost shared loop alone (statistics of columns), the stages share blocks of it, and its lanes are theirs.
+/// Where memory runs along the innermost shared loop alone (statistics of columns), the stages
+/// share blocks of it, and its lanes are theirs.
 void DefaultScheduler::lanes_of_common(std::vector<std::string>& common) {
   if (common.empty()) return;
   const std::string last = common.back();
@@ -356,8 +366,9 @@ std::string DefaultScheduler::innermost(int s) const {
   return name;
 }
 
-/// Where stages walk the same rows one after the other, only the first would wait for memory, and memory for the others: they ask for later rows
-/// meanwhile. Asking twice, early and then again just before, is what reaches the limit: a hint may be dropped.
+/// Where stages walk the same rows one after the other, only the first would wait for memory, and
+/// memory for the others: they ask for later rows meanwhile. Asking twice, early and then again
+/// just before, is what reaches the limit: a hint may be dropped.
 void DefaultScheduler::read_ahead(const std::string& shared) {
   for (size_t v = 0; v < nests_.cone.values.size(); v++) {
     const ConeValue& value = nests_.cone.values[v];
@@ -495,7 +506,8 @@ std::optional<ForRows> chosen(const Cone& cone, const MachineLimits& limits, con
   }
 }
 
-/// Two versions: `few` below so many rows of the axis, `many` from there on. Kept where it can be lowered.
+/// Two versions: `few` below so many rows of the axis, `many` from there on. Kept where it can be
+/// lowered.
 void join(const Cone& cone, const MachineLimits& limits, Schedule few, const std::string& axis, int64_t from,
           const Schedule& many, Schedule& schedule) {
   few.add(DirectiveKind::from, {axis}, {from});
@@ -516,7 +528,8 @@ void for_one_row(const Cone& cone, const MachineLimits& limits, Decisions& decis
     join(cone, limits, std::move(one->schedule), one->axis, 2, schedule, schedule);
 }
 
-/// Where many rows meet weights that lie along the sum, panels of those are worth their making; few rows read the weights as they lie.
+/// Where many rows meet weights that lie along the sum, panels of those are worth their making; few
+/// rows read the weights as they lie.
 void for_many_rows(const Cone& cone, const MachineLimits& limits, Decisions& decisions, Schedule& schedule) {
   constexpr int64_t fewest = 32;
   auto many = chosen(cone, limits, [](DefaultScheduler& chooser) { return chooser.many_rows(fewest); });
@@ -538,8 +551,8 @@ void for_few_lanes(const Cone& cone, const MachineLimits& limits, Decisions& dec
 } // namespace
 
 DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, const Answers& answers) {
-  // What is chosen stage by stage may not fit together: then a simpler choice does.
-  // An axis without elements leaves no trace in merged and split indices, and nothing to be fast at.
+  // What is chosen stage by stage may not fit together: then a simpler choice does. An axis without
+  // elements leaves no trace in merged and split indices, and nothing to be fast at.
   const bool nothing = std::ranges::any_of(cone.axes, [](auto& axis) { return axis.extent.is_constant(0); });
   for (Fallback fallback : {Fallback::full, Fallback::separate, Fallback::bare}) {
     if (nothing && fallback != Fallback::bare) continue;
@@ -554,7 +567,8 @@ DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, cons
         for_few_lanes(cone, limits, decisions, schedule);
       }
       auto kernel = lower(cone, schedule, {.lanes = limits.lanes});
-      // Unusual answers may lead to remainders of which the ranges alone do not tell that they are inside.
+      // Unusual answers may lead to remainders of which the ranges alone do not tell that they are
+      // inside.
       const bool sound = kernel && (answers.empty() || verify(*kernel).empty());
       if (fallback == Fallback::bare || sound)
         return {std::move(schedule), std::move(kernel), decisions.made()};

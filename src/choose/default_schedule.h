@@ -1,4 +1,5 @@
-// choose/default_schedule.h -- a good first schedule from the axes of a cone alone: a pure function, no measuring.
+// choose/default_schedule.h -- a good first schedule from the axes of a cone alone: a pure
+// function, no measuring.
 #pragma once
 #include "choose/decisions.h"
 #include "cone/cone.h"
@@ -7,7 +8,8 @@
 
 namespace luminal::kernel {
 
-/// What the default schedule has to know of the machine. Cache sizes in bytes, for one worker (l3: shared by all).
+/// What the default schedule has to know of the machine. Cache sizes in bytes, for one worker (l3:
+/// shared by all).
 struct MachineLimits {
   int lanes = 16;
   int vector_registers = 32;
@@ -27,7 +29,8 @@ struct DefaultKernel {
   Result<Kernel> kernel;
   std::vector<Decision> decisions = {}; ///< that led to it
 };
-/// With answers: the schedule that follows from them, where they lead to a legal one, else a simpler one.
+/// With answers: the schedule that follows from them, where they lead to a legal one, else a
+/// simpler one.
 DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, const Answers& answers = {});
 
 } // namespace luminal::kernel

@@ -10,7 +10,8 @@ struct WindowedProduct; // choose_windows.h
 
 inline int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-/// full: stages share loops, large products are packed; separate: each stage has its own nest; bare: serial loops.
+/// full: stages share loops, large products are packed; separate: each stage has its own nest;
+/// bare: serial loops.
 enum class Fallback : uint8_t { full, separate, bare };
 
 class DefaultScheduler {
@@ -18,7 +19,8 @@ public:
   DefaultScheduler(const Cone& cone, const MachineLimits& limits, Decisions& decisions)
       : original_(cone), nests_(cone), limits_(limits), decisions_(decisions) {}
   Schedule run(Fallback fallback);
-  /// Instead of `run`: for at least so many rows, of the axis (choose_rows.cpp). Nothing where the cone is not a product with turned weights.
+  /// Instead of `run`: for at least so many rows, of the axis (choose_rows.cpp). Nothing where the
+  /// cone is not a product with turned weights.
   struct ForRows {
     Schedule schedule;
     std::string axis;
@@ -26,7 +28,8 @@ public:
   std::optional<ForRows> many_rows(int64_t fewest);
   /// Instead of `run`: for one row of the axis. Nothing where that is not another schedule.
   std::optional<ForRows> one_row();
-  /// Instead of `run`: for fewer than `most` elements along the lanes of a tuple fold's tiles. Nothing where there are never so few.
+  /// Instead of `run`: for fewer than `most` elements along the lanes of a tuple fold's tiles.
+  /// Nothing where there are never so few.
   std::optional<ForRows> few_lanes(int64_t most);
 
 private:
@@ -114,7 +117,8 @@ private:
   void next_batches(const std::string& batch);
   std::vector<int> inputs_of(int s) const;
   void results_ahead(int s, const std::string& tiles);
-  // sum of a product of two loads; one of them, the panels, is contiguous along n, the other does not move there
+  // sum of a product of two loads; one of them, the panels, is contiguous along n, the other does
+  // not move there
   struct Product {
     std::string m, n;
     std::vector<std::string> depth;     // summed loops
@@ -152,11 +156,14 @@ private:
   struct Tile {
     std::vector<std::string> unrolled; // in order
     std::vector<std::string> jammed;
-    // Of a tile with rows on both sides: the rows of one side run over all tiles of the other while a block of those stays in the second cache.
+    // Of a tile with rows on both sides: the rows of one side run over all tiles of the other while
+    // a block of those stays in the second cache.
     std::string outer, inner, blocks;
     std::string pieces;    // of the sum, outside of the rows that all go through one after the other
     bool streamed = false; // what varies with `outer` comes from memory
-    std::string far;       // parts of the rows, far from each other, between which the sum goes forward and backward by turns
+    // parts of the rows, far from each other, between which the sum goes forward and backward by
+    // turns
+    std::string far;
     int64_t row_bytes = 0; // of what varies with them
   };
   static bool transcendental(const Formula& f);
@@ -208,7 +215,8 @@ private:
   std::map<std::string, std::vector<std::string>> piece_loops_;
   std::set<std::string> joined_;      // pieces that run in the loops of the piece before
   std::map<std::string, int> framed_; // products of panels with what frame() copied, and that value
-  // columns_apart() made the product, a copy, and the product of that: the axes of its rows and of the sum
+  // columns_apart() made the product, a copy, and the product of that: the axes of its rows and of
+  // the sum
   std::vector<std::string> apart_;
   std::set<std::string> batched_; // small products in the loops over all batches
   int done_ = 0;                  // the last stage that matmul() scheduled

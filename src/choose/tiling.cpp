@@ -67,7 +67,8 @@ public:
       brought += times;
       if (times > most) most = times, worst = &load;
     }
-    // Two multiply-adds and two loads begin in a cycle, and a multiply-add takes four. Sums of few terms do not wait for those before them.
+    // Two multiply-adds and two loads begin in a cycle, and a multiply-add takes four. Sums of few
+    // terms do not wait for those before them.
     double terms = 1;
     for (int a : stage.axes)
       if (std::ranges::find(fold.axes, a) == fold.axes.end())
@@ -98,8 +99,8 @@ private:
     Step step(const Cone& cone, Expr symbol) const { return step_of(cone, value, index, symbol); }
   };
 
-  /// Loads of the first cache in whose time a vector comes that was read before: what passes by between two reads of an element pushes it out of the caches that do
-  /// not hold all of that.
+  /// Loads of the first cache in whose time a vector comes that was read before: what passes by
+  /// between two reads of an element pushes it out of the caches that do not hold all of that.
   double slower_caches(const StageNest& nest, const Load& load) const {
     double bytes = std::max(1, bits(nests_.cone.values[size_t(load.value)].dtype) / 8);
     for (size_t i = nest.loops.size(); i-- > 0;) {

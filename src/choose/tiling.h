@@ -1,31 +1,38 @@
-// choose/tiling.h -- what the loops of a schedule make of the elements that a fold reads again and again: which folds have no tiled schedule, and why.
+// choose/tiling.h -- what the loops of a schedule make of the elements that a fold reads again and
+// again: which folds have no tiled schedule, and why.
 #pragma once
 #include "choose/default_schedule.h"
 
 namespace luminal::kernel {
 
-/// A fold that reads elements of its operands several times (a product of matrices, a convolution, pooling with overlapping windows), as a schedule runs it.
+/// A fold that reads elements of its operands several times (a product of matrices, a convolution,
+/// pooling with overlapping windows), as a schedule runs it.
 struct TiledFold {
   std::string stage;
   double points = 0; ///< at most; an axis without a bound counts as 2^20
   double reuse = 0;  ///< points for each element that is read
-  /// The share of the machine's multiply-adds that its inner loops can reach: lanes that are filled, loads for each multiply-add and the cache they come from, sums
-  /// that do not wait for each other. An upper bound from the loops alone.
+  /// The share of the machine's multiply-adds that its inner loops can reach: lanes that are
+  /// filled, loads for each multiply-add and the cache they come from, sums that do not wait for
+  /// each other. An upper bound from the loops alone.
   double rate = 1;
   std::string limit; ///< what holds it back most, for people
 };
 /// Below this rate a fold counts as not tiled.
 inline constexpr double least_rate = 0.1;
-/// Folds with fewer points, or that read each element less often, take no time that a tile would save.
+/// Folds with fewer points, or that read each element less often, take no time that a tile would
+/// save.
 inline constexpr double fewest_points = 1 << 14, fewest_reads = 4;
 
-/// Elements that maps of the cone write to its own scratch one by one under its schedule, without lanes that read neighbours: copies of windows that no vector can make.
+/// Elements that maps of the cone write to its own scratch one by one under its schedule, without
+/// lanes that read neighbours: copies of windows that no vector can make.
 double copied_one_by_one(const Cone& cone, const Schedule& schedule);
 
-/// Transcendental functions that the cone's maps and epilogues compute for one element at a time under its schedule: as behind a sum that has all lanes.
+/// Transcendental functions that the cone's maps and epilogues compute for one element at a time
+/// under its schedule: as behind a sum that has all lanes.
 double functions_one_by_one(const Cone& cone, const Schedule& schedule);
 
-/// The folds of the cone under its schedule (of several versions: the one for the largest sizes), in the order of their stages.
+/// The folds of the cone under its schedule (of several versions: the one for the largest sizes),
+/// in the order of their stages.
 std::vector<TiledFold> tiled_folds(const Cone& cone, const Schedule& schedule, const MachineLimits& limits);
 
 } // namespace luminal::kernel

@@ -8,7 +8,8 @@
 namespace luminal::kernel {
 namespace {
 
-/// A product as the wish sees it: along n only the constant moves, along `rows` only the other operand.
+/// A product as the wish sees it: along n only the constant moves, along `rows` only the other
+/// operand.
 struct Shape {
   int dim = -1;
   int64_t n = 1, rows = 1, depth = 1;
@@ -107,13 +108,15 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       // What is used few times is read once, as it lies; small things are in reach anyhow.
       const int64_t bytes = p->n * p->depth * (widened ? 4 : bits(w.dtype) / 8);
       if (p->rows < 4 || p->depth < 16 || p->n < lanes || bytes <= limits.l1) continue;
-      // Few rows: panels as wide as they all fit beside, so that they pass by once; worth it where they come from memory. Narrow weights are unpacked for each
-      // tile of rows: from some dozens on they are unpacked once (for_many_rows).
+      // Few rows: panels as wide as they all fit beside, so that they pass by once; worth it where
+      // they come from memory. Narrow weights are unpacked for each tile of rows: from some dozens
+      // on they are unpacked once (for_many_rows).
       const bool narrow = bits(w.dtype) < 32 && !widened, few = p->rows < 16 || narrow;
       if (few && (bytes <= limits.l2 || !p->beside || p->rows > 48)) continue;
       bool framed = false;
       if (!p->beside) {
-        // Lanes along n although the results do not lie so: a tile is reversed as it is written, half a step for each element.
+        // Lanes along n although the results do not lie so: a tile is reversed as it is written,
+        // half a step for each element.
         double there = share_of(p->run, lanes);
         if (windows && windows->uses >= 16 && (windows->window || windows->step == Step::near)) {
           const WindowWays ways = window_ways(*windows, limits);
@@ -134,7 +137,8 @@ std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limi
       while (columns > lanes && (tile_rows + 1) * (columns / lanes) + 1 > limits.vector_registers)
         columns = columns > 2 * lanes ? 2 * lanes : lanes;
       if (std::ranges::none_of(wishes, [&](auto& wish) { return wish.value == w.value; }))
-        // (Of what comes from memory for few results no line is passed over: in one piece it comes faster.)
+        // (Of what comes from memory for few results no line is passed over: in one piece it comes
+        // faster.)
         wishes.push_back({w.value, p->dim, columns,
                           framed && (bytes <= limits.l2 || p->rows >= 128) ? st.components[0].out : -1,
                           widened});

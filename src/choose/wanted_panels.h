@@ -1,23 +1,28 @@
-// choose/wanted_panels.h -- which constant operands of products had better lie in panels: made once, when a plan is loaded.
+// choose/wanted_panels.h -- which constant operands of products had better lie in panels: made
+// once, when a plan is loaded.
 #pragma once
 #include "choose/default_schedule.h"
 
 namespace luminal::kernel {
 
-/// Dimension `dim` of an input in blocks of `columns`: [d / columns, ... the others, d % columns] is how the default schedule reads it best.
+/// Dimension `dim` of an input in blocks of `columns`: [d / columns, ... the others, d % columns]
+/// is how the default schedule reads it best.
 struct PanelWish {
   int value = -1; ///< of the cone
   int dim = 0;
   int64_t columns = 0;
-  /// The value that the product writes where it could leave out what lies outside along the rows of the other operand, which windows reach over; else -1.
+  /// The value that the product writes where it could leave out what lies outside along the rows of
+  /// the other operand, which windows reach over; else -1.
   int padded = -1;
-  bool widened =
-      false; ///< as f32: a convolution multiplies each of them so often that no conversion stands in its loops
+  /// as f32: a convolution multiplies each of them so often that no conversion stands in its loops
+  bool widened = false;
   bool operator==(const PanelWish&) const = default;
 };
-/// Few rows of the other operand, or weights that are unpacked for each tile of rows: the rows of a tile as the default schedule takes them; 0: it chooses by itself.
+/// Few rows of the other operand, or weights that are unpacked for each tile of rows: the rows of a
+/// tile as the default schedule takes them; 0: it chooses by itself.
 int64_t few_rows_tile(int64_t rows, bool narrow);
-/// Of all inputs of known size that products use often enough, as if all of them were constants. At most one wish for each.
+/// Of all inputs of known size that products use often enough, as if all of them were constants. At
+/// most one wish for each.
 std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limits);
 
 } // namespace luminal::kernel

@@ -4,8 +4,9 @@
 
 namespace luminal::cli {
 
-/// Says on stderr what the process takes at its peak with this model: weights, cache, working memory, and their sum. Throws Error, with `advice`, where that is more than
-/// `limit` ("8G"; empty: what the system has free).
+/// Says on stderr what the process takes at its peak with this model: weights, cache, working
+/// memory, and their sum. Throws Error, with `advice`, where that is more than `limit` ("8G";
+/// empty: what the system has free).
 void announce_memory(const std::string& name, const models::Generator::Estimate& estimate,
                      const std::string& limit, const std::string& advice);
 

@@ -1,4 +1,5 @@
-// cli/bench.cpp -- `luminal bench`: how fast a model reads a prompt and generates, against what the memory and the processor allow.
+// cli/bench.cpp -- `luminal bench`: how fast a model reads a prompt and generates, against what the
+// memory and the processor allow.
 #include "base/print.h"
 #include "base/settings.h"
 #include "base/text.h"
@@ -190,7 +191,8 @@ private:
   double bandwidth_ = 0, peak_ = 0;
 };
 
-/// A rate above the machine's profile proves it wrong: it is raised for everybody. Where caches hold the weights, or dot instructions multiply, nothing is proved.
+/// A rate above the machine's profile proves it wrong: it is raised for everybody. Where caches
+/// hold the weights, or dot instructions multiply, nothing is proved.
 void renew_profile(const BenchArguments& a, std::vector<Measured>& rows) {
   const auto tell = [](const std::string& changed) {
     if (!changed.empty()) print_stderr("{}\n", changed);

@@ -54,14 +54,17 @@ std::map<std::string, int64_t> parse_sizes(const std::vector<std::string>& texts
 /// A file's text; of "-" all of standard input. Throws Error.
 std::string read_text(const std::string& path);
 
-/// Options of llama.cpp that `verb` does not have, each with what to do instead: to use one is a mistake that says so.
+/// Options of llama.cpp that `verb` does not have, each with what to do instead: to use one is a
+/// mistake that says so.
 void name_llama_cpp_options(CLI::App& verb);
-/// argv without the name of the program, CLI11's order (last one first). Words such as -ngl, which CLI11 would read as -n gl, become their long spelling.
+/// argv without the name of the program, CLI11's order (last one first). Words such as -ngl, which
+/// CLI11 would read as -n gl, become their long spelling.
 std::vector<std::string> spelled_out(int argc, const char* const* argv);
 /// Peak resident memory of the process, in bytes.
 int64_t peak_memory();
 bool stderr_is_terminal();
-/// Lines for a terminal: control characters as \xHH. Names of files, and what is in them, may hold what a terminal obeys.
+/// Lines for a terminal: control characters as \xHH. Names of files, and what is in them, may hold
+/// what a terminal obeys.
 std::string shown_lines(std::string_view text);
 bool colour(); // of stderr: a terminal, and NO_COLOR is not set
 
@@ -81,7 +84,8 @@ private:
 /// Ctrl-C asks to stop from now on; the second one ends the program.
 void catch_interrupts();
 bool interrupt_requested();
-/// Ctrl-C ends the program at once with the exit code of an interruption: while there is nothing to round off.
+/// Ctrl-C ends the program at once with the exit code of an interruption: while there is nothing to
+/// round off.
 void end_on_interrupt();
 
 } // namespace luminal::cli

@@ -1,4 +1,5 @@
-// cli/eval.cpp -- `luminal eval FILE.lum`: runs a module of terms on tensors from files, by a plan, by the interpreter, or both side by side.
+// cli/eval.cpp -- `luminal eval FILE.lum`: runs a module of terms on tensors from files, by a plan,
+// by the interpreter, or both side by side.
 #include "base/file.h"
 #include "base/print.h"
 #include "base/settings.h"

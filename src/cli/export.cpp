@@ -1,4 +1,5 @@
-// cli/export.cpp -- `luminal export MODEL|FILE.lum --out FOLDER`: a program as object code, a header, a weights file and a small C runtime.
+// cli/export.cpp -- `luminal export MODEL|FILE.lum --out FOLDER`: a program as object code, a
+// header, a weights file and a small C runtime.
 #include "base/file.h"
 #include "base/print.h"
 #include "base/settings.h"

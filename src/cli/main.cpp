@@ -99,7 +99,8 @@ void check_settings() {
   }
 }
 
-/// One line on stderr, and with --json an object on stdout: a program that reads it finds the reason there, too.
+/// One line on stderr, and with --json an object on stdout: a program that reads it finds the
+/// reason there, too.
 int complain(const std::string& text, int code, bool json, const std::string& advice = "") {
   luminal::print_stderr("luminal: {}\n{}", luminal::cli::shown_lines(text), advice);
   if (json)
@@ -155,7 +156,8 @@ int run(int argc, char** argv, bool json) {
 
 } // namespace
 
-/// Files that are opened must not take the place of a closed standard stream; what is written to one still fails, and so does reading.
+/// Files that are opened must not take the place of a closed standard stream; what is written to
+/// one still fails, and so does reading.
 void hold_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(stream, F_GETFD) < 0 &&

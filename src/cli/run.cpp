@@ -166,7 +166,8 @@ std::string ready_times(const GeneratorTimes& t) {
   return fmt::format("load {:.2f} s  compile {:.2f} s", t.build + t.load, t.compile);
 }
 
-/// Generated tokens that come faster than the profile's memory gives their weights prove it wrong: it is raised for everybody.
+/// Generated tokens that come faster than the profile's memory gives their weights prove it wrong:
+/// it is raised for everybody.
 void renew_profile(const Generator& generator, int threads) {
   const GeneratorTimes& t = generator.times();
   const double bytes = bytes_per_token(generator);

@@ -1,4 +1,5 @@
-// cli/tune.cpp -- `luminal tune MODEL|FILE.lum`: measures until the budget is spent; what it finds is what every later run uses.
+// cli/tune.cpp -- `luminal tune MODEL|FILE.lum`: measures until the budget is spent; what it finds
+// is what every later run uses.
 #include "base/file.h"
 #include "base/print.h"
 #include "base/settings.h"
@@ -34,7 +35,8 @@ std::string gain(double before, double after) {
   return before > 0 && after > 0 ? fmt::format("{:.2f}x", before / after) : std::string();
 }
 
-/// Where the search stands, on stderr: some lines that are drawn again on a terminal, a plain line every few seconds elsewhere.
+/// Where the search stands, on stderr: some lines that are drawn again on a terminal, a plain line
+/// every few seconds elsewhere.
 class TuneDisplay {
 public:
   ~TuneDisplay() { clear(); }

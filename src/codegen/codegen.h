@@ -1,13 +1,13 @@
 // codegen/codegen.h -- loop IR in, machine code out. No LLVM type appears here.
 //
-// The object defines one function, with C linkage and no reference to anything outside (no libm, no host
-// function):
+// The object defines one function, with C linkage and no reference to anything outside (no libm, no
+// host function):
 //   void entry(void* const* buffers, const int64_t* symbols, char* shared, char* local,
 //              int64_t worker, int64_t workers, void* barrier_context, void (*barrier)(void*));
-// buffers: the global buffers of the kernel, in order; symbols: the values of kernel.symbols, in order;
-// shared: one block of scratch for the launch; local: one block for this worker (both aligned to 64 bytes,
-// may be null where their size is 0); barrier waits for all workers. All workers of a launch must run at the
-// same time where the kernel holds a barrier.
+// buffers: the global buffers of the kernel, in order; symbols: the values of kernel.symbols, in
+// order; shared: one block of scratch for the launch; local: one block for this worker (both
+// aligned to 64 bytes, may be null where their size is 0); barrier waits for all workers. All
+// workers of a launch must run at the same time where the kernel holds a barrier.
 #pragma once
 #include "base/result.h"
 #include "loop/loop.h"
@@ -35,13 +35,14 @@ struct CpuTarget {
 
   /// This machine, asked once.
   static const CpuTarget& host();
-  /// "haswell", "skylake-avx512", "znver4", "znver5", "neoverse-v1", ... for the operating system of this
-  /// machine.
+  /// "haswell", "skylake-avx512", "znver4", "znver5", "neoverse-v1", ... for the operating system
+  /// of this machine.
   static Result<CpuTarget> named(std::string_view cpu);
   uint64_t hash() const;
   /// Dot instructions on values (kernel::find_lane_unit) that schedules should use, the best first.
   std::vector<std::string> dot_units() const;
-  /// Whether a multiply-add takes its operand from memory; elsewhere each value that all lanes share needs a register.
+  /// Whether a multiply-add takes its operand from memory; elsewhere each value that all lanes
+  /// share needs a register.
   bool memory_operands() const { return triple.starts_with("x86_64"); }
   /// Lanes of one vector register.
   int lanes(DType type) const { return vector_bits / (bits(type) < 8 ? 8 : bits(type)); }
@@ -63,8 +64,8 @@ struct CompiledKernel {
   } times;
 };
 
-/// Failures: the target lacks an instruction that the kernel names, or cannot serve at all. Safe on any
-/// number of threads at once.
+/// Failures: the target lacks an instruction that the kernel names, or cannot serve at all. Safe on
+/// any number of threads at once.
 Result<CompiledKernel> compile(const kernel::Kernel& kernel, const CpuTarget& target,
                                const CodegenOptions& options = {});
 /// Kernels that compile() has made machine code of, in this process.

@@ -1,4 +1,5 @@
-// codegen/compile_kernel.cpp -- the way from loop IR to an object: emit, a short list of passes, LLVM's code generator.
+// codegen/compile_kernel.cpp -- the way from loop IR to an object: emit, a short list of passes,
+// LLVM's code generator.
 #include "codegen/emitter.h"
 #include "codegen/llvm_build.h"
 #include <atomic>
@@ -13,8 +14,9 @@ double ms_since(Clock::time_point t) {
   return std::chrono::duration<double, std::milli>(Clock::now() - t).count();
 }
 
-// Register buffers are allocas, which sroa turns into values: the only pass that speed needs. The others make the code that reaches instruction
-// selection small, which is most of the time. The O pipelines cost twice as much and give nothing.
+// Register buffers are allocas, which sroa turns into values: the only pass that speed needs. The
+// others make the code that reaches instruction selection small, which is most of the time. The O
+// pipelines cost twice as much and give nothing.
 constexpr const char* passes =
     "function(sroa,early-cse,instcombine<no-verify-fixpoint>,loop-simplify,lcssa,loop-mssa(licm))";
 

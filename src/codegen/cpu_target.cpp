@@ -31,7 +31,8 @@ std::string architecture_of(std::string_view cpu) {
   return "x86_64";
 }
 
-/// The width of the scalable vectors of a processor, which its features do not tell: this machine's as the system says, another's by its name.
+/// The width of the scalable vectors of a processor, which its features do not tell: this machine's
+/// as the system says, another's by its name.
 int sve_bits(std::string_view cpu, bool host) {
 #if defined(__aarch64__) && defined(__linux__)
   if (const int bytes = host ? prctl(PR_SVE_GET_VL) : -1; bytes > 0) return 8 * (bytes & PR_SVE_VL_LEN_MASK);
@@ -108,7 +109,8 @@ const CpuTarget& CpuTarget::host() {
     for (const auto& f : features) ordered[f.first().str()] = f.second;
     for (const auto& [name, present] : ordered)
       t.features += (t.features.empty() ? "" : ",") + std::string(present ? "+" : "-") + name;
-    // The features as the system tells them: no part of the compiler is started for a program whose code is on disk.
+    // The features as the system tells them: no part of the compiler is started for a program whose
+    // code is on disk.
     return complete(t, true, [&](const char* name) { return ordered.contains(name) && ordered.at(name); })
         .value();
   }();

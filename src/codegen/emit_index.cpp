@@ -1,4 +1,5 @@
-// codegen/emit_index.cpp -- index expressions as LLVM values: 64-bit integers for scalars, 32-bit ones for lanes where ranges prove that they fit.
+// codegen/emit_index.cpp -- index expressions as LLVM values: 64-bit integers for scalars, 32-bit
+// ones for lanes where ranges prove that they fit.
 #include "codegen/emitter.h"
 
 namespace luminal::codegen {
@@ -82,7 +83,8 @@ Value* Emitter::floor_div(Value* a, Value* b, Interval ra, Interval rb, bool rem
     if (remainder) return b_.CreateAnd(a, int_constant(type, rb.low - 1));
     return b_.CreateAShr(a, int_constant(type, std::countr_zero(static_cast<uint64_t>(rb.low))));
   }
-  // Nothing that is used divides by zero or leaves the type; what lanes without a point do must not stop the process either.
+  // Nothing that is used divides by zero or leaves the type; what lanes without a point do must not
+  // stop the process either.
   Value* zero = llvm::Constant::getNullValue(type);
   if (rb.contains(0)) b = b_.CreateSelect(b_.CreateICmpEQ(b, zero), int_constant(type, 1), b);
   if (rb.contains(-1)) {

@@ -53,7 +53,8 @@ Expr scratch_size(const kernel::Buffer& b) {
 }
 
 void Emitter::declare_function(const std::string& name) {
-  // The body takes every buffer as an argument of its own: scratch is known to overlap nothing. Inlined, that would have to become metadata.
+  // The body takes every buffer as an argument of its own: scratch is known to overlap nothing.
+  // Inlined, that would have to become metadata.
   llvm::Type *pointer = b_.getPtrTy(), *word = b_.getInt64Ty();
   std::vector<llvm::Type*> types;
   std::vector<size_t> memory;
@@ -434,8 +435,8 @@ namespace {
 constexpr Op alike[] = {Op::add, Op::sub, Op::mul, Op::fma, Op::max, Op::min, Op::bit_or, Op::shl};
 } // namespace
 
-// Sums and the like in accumulators whose dead lanes nobody reads: no lane needs another one, and no operation is computed otherwise where fewer
-// lanes are contiguous.
+// Sums and the like in accumulators whose dead lanes nobody reads: no lane needs another one, and
+// no operation is computed otherwise where fewer lanes are contiguous.
 bool Emitter::narrows(const kernel::Body& statements) {
   const auto plain = [&](const auto& self, const kernel::Value& v) -> bool {
     switch (v.kind) {
@@ -478,7 +479,8 @@ void Emitter::if_statement(const kernel::Stmt& s) {
     guarded(c, [&] { body(s.body); }, [&] { body(s.otherwise); });
 }
 
-// A condition that differs between lanes: both bodies under masks, each skipped where no lane takes it.
+// A condition that differs between lanes: both bodies under masks, each skipped where no lane takes
+// it.
 void Emitter::lane_if(const kernel::Stmt& s, Value* condition) {
   Value* outer = if_mask_;
   auto under = [&](Value* taken, const kernel::Body& statements) {
@@ -496,7 +498,8 @@ void Emitter::lane_if(const kernel::Stmt& s, Value* condition) {
 void Emitter::let_index(const kernel::Stmt& s) {
   Value* x = value(s.value);
   DType type = s.value->dtype;
-  if (!is_integer(type) && type != DType::boolean) fail("an index is made from a value that is not an integer");
+  if (!is_integer(type) && type != DType::boolean)
+    fail("an index is made from a value that is not an integer");
   x = cast(x, type, DType::i64);
   forget(s.variable);
   if (x->getType()->isVectorTy()) {
@@ -529,7 +532,8 @@ void Emitter::prefetch(const kernel::Stmt& s) {
   bool halves = bits(buffer.dtype) == 4;
   Value* p =
       address(s.buffer, halves ? floordiv(s.offset, 2) : s.offset, halves ? 1 : bits(buffer.dtype) / 8);
-  // Into the second level: the first one can wait for few lines at a time, and would be full of what is needed later.
+  // Into the second level: the first one can wait for few lines at a time, and would be full of
+  // what is needed later.
   constexpr int second_level = 2, data = 1;
   const int written = buffer.access == kernel::Access::out || buffer.access == kernel::Access::inout ? 1 : 0;
   b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},

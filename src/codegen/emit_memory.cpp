@@ -1,4 +1,5 @@
-// codegen/emit_memory.cpp -- loads and stores: addresses, masks, lanes that lie apart, 4-bit elements, registers.
+// codegen/emit_memory.cpp -- loads and stores: addresses, masks, lanes that lie apart, 4-bit
+// elements, registers.
 #include "codegen/emitter.h"
 #include <algorithm>
 #include <llvm/Analysis/VectorUtils.h>
@@ -14,8 +15,9 @@ using llvm::Align;
 using llvm::Constant;
 using llvm::Value;
 
-// One step for each term, outermost loop first, and the constant last: the outer steps are loop invariant, the constant becomes the displacement of
-// the instruction, and equal steps are emitted once.
+// One step for each term, outermost loop first, and the constant last: the outer steps are loop
+// invariant, the constant becomes the displacement of the instruction, and equal steps are emitted
+// once.
 Value* Emitter::step(Value* base, Value* index, int64_t bytes) {
   StepKey key{base, index, bytes};
   auto [it, fresh] = steps_.try_emplace(key, nullptr);
@@ -110,8 +112,9 @@ Emitter::Access Emitter::access(kernel::BufferId buffer, Expr offset, int elemen
   return a;
 }
 
-/// Lanes a few elements apart, which others read in between (windows with steps): blocks of whole vectors that begin at a multiple of the step, so that all of them
-/// share the same loads. What lies between the lanes is read, too, where that surely is in the buffer.
+/// Lanes a few elements apart, which others read in between (windows with steps): blocks of whole
+/// vectors that begin at a multiple of the step, so that all of them share the same loads. What
+/// lies between the lanes is read, too, where that surely is in the buffer.
 Value* Emitter::load_blocks(const Access& a, llvm::Type* element, Value* mask) {
   const auto n = static_cast<int64_t>(a.pattern.size());
   const int64_t stride = n > 1 ? a.pattern[1] - a.pattern[0] : 0;
@@ -151,8 +154,9 @@ Value* Emitter::load_blocks(const Access& a, llvm::Type* element, Value* mask) {
   return if_mask_ ? b_.CreateSelect(if_mask_, result, Constant::getNullValue(type)) : result;
 }
 
-/// Lanes that are not live are 0. Where LLVM finds out late that none of a register's lanes is live, it takes its mask away and loads them all (19, AVX2: its masks are
-/// vectors of integers; no code is made for AVX alone, which lacks multiply-adds). The instruction itself keeps its mask.
+/// Lanes that are not live are 0. Where LLVM finds out late that none of a register's lanes is
+/// live, it takes its mask away and loads them all (19, AVX2: its masks are vectors of integers; no
+/// code is made for AVX alone, which lacks multiply-adds). The instruction itself keeps its mask.
 Value* Emitter::masked_load(llvm::Type* type, Value* p, Value* mask) {
   const unsigned bits = type->getScalarSizeInBits(),
                  lanes = llvm::cast<llvm::FixedVectorType>(type)->getNumElements(),
@@ -204,7 +208,8 @@ Value* Emitter::load_pattern(Value* base, const std::vector<int64_t>& offsets, l
     int64_t at = std::min(start, span - width), from = first + at;
     Value *p = step(base, nullptr, from * bytes), *piece;
     if (mask) {
-      // An element is touched where a live lane reads it. Lanes of a tail are live from the first on, so one reader decides where the pattern ascends.
+      // An element is touched where a live lane reads it. Lanes of a tail are live from the first
+      // on, so one reader decides where the pattern ascends.
       llvm::SmallVector<int, 64> reader(static_cast<size_t>(width), -1);
       bool single = true;
       for (int64_t l = 0; l < n; ++l) {
@@ -308,7 +313,8 @@ Value* Emitter::load(const kernel::Value& v) {
   return bits(v.dtype) == 4 ? low_nibble(memory, v.dtype) : unpack(memory, v.dtype);
 }
 
-/// Bytes four apart are read as one byte of each lane's word: all four of them share one load. Null where they are something else.
+/// Bytes four apart are read as one byte of each lane's word: all four of them share one load. Null
+/// where they are something else.
 Value* Emitter::byte_of_words(kernel::BufferId buffer, Expr offset) {
   constexpr int64_t word = 4;
   const kernel::Buffer& b = kernel_.buffers[static_cast<size_t>(buffer)];
@@ -326,8 +332,8 @@ Value* Emitter::byte_of_words(kernel::BufferId buffer, Expr offset) {
                         with_lanes(b_.getInt8Ty()));
 }
 
-// Lanes whose guard does not hold are like lanes of a branch that is not taken: masked loads give 0 there. What all lanes read together is read
-// through a pointer to zeros instead.
+// Lanes whose guard does not hold are like lanes of a branch that is not taken: masked loads give 0
+// there. What all lanes read together is read through a pointer to zeros instead.
 Value* Emitter::guarded_load(const kernel::Value& v) {
   kernel::Value plain = v;
   plain.guard = 1;

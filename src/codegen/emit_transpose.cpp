@@ -1,4 +1,5 @@
-// codegen/emit_transpose.cpp -- vectors whose lanes lie apart in memory: whole rows are loaded or stored, and exchanged in registers.
+// codegen/emit_transpose.cpp -- vectors whose lanes lie apart in memory: whole rows are loaded or
+// stored, and exchanged in registers.
 #include "codegen/emitter.h"
 #include <algorithm>
 #include <functional>
@@ -23,8 +24,8 @@ bool Emitter::stores_to(const kernel::Body& statements, kernel::BufferId buffer)
   return false;
 }
 
-// A vector load whose lanes lie apart, under an unrolled loop of as many steps along its contiguous axis: load contiguous rows once, exchange them, and
-// hand out one column for each step.
+// A vector load whose lanes lie apart, under an unrolled loop of as many steps along its contiguous
+// axis: load contiguous rows once, exchange them, and hand out one column for each step.
 void Emitter::transpose(const kernel::Stmt& unrolled, const kernel::Body& statements) {
   for (const kernel::StmtRef& s : statements) {
     if (s->kind != StmtKind::loop) continue;
@@ -93,8 +94,9 @@ void Emitter::transpose_vector_loop(const kernel::Stmt& unrolled, const kernel::
   lanes_ = old_lanes;
 }
 
-// Stages that are one instruction each and need no tables: within blocks of 128 bits lanes of two rows alternate, which turns the blocks; then the
-// blocks of two rows, the even ones and the odd ones, are contiguous.
+// Stages that are one instruction each and need no tables: within blocks of 128 bits lanes of two
+// rows alternate, which turns the blocks; then the blocks of two rows, the even ones and the odd
+// ones, are contiguous.
 void Emitter::transpose(std::vector<Value*>& rows) {
   const auto n = static_cast<int>(rows.size());
   const int element = static_cast<int>(rows[0]->getType()->getScalarSizeInBits());
@@ -123,7 +125,8 @@ void Emitter::transpose(std::vector<Value*>& rows) {
     });
 }
 
-/// x, of which LLVM knows nothing: it looks through all shuffles before one for a shorter way, which takes longer than all else and finds none.
+/// x, of which LLVM knows nothing: it looks through all shuffles before one for a shorter way,
+/// which takes longer than all else and finds none.
 Value* Emitter::opaque(Value* x) {
   const auto bits = x->getType()->getPrimitiveSizeInBits().getFixedValue();
   if (bits % 32 != 0) return x;
@@ -132,8 +135,9 @@ Value* Emitter::opaque(Value* x) {
   return b_.CreateBitCast(fenced, x->getType());
 }
 
-// A vector store whose lanes lie apart, under an unrolled loop along which they are contiguous: the vectors of all steps are kept, exchanged in blocks
-// of four lanes, and what each lane has is written at once.
+// A vector store whose lanes lie apart, under an unrolled loop along which they are contiguous: the
+// vectors of all steps are kept, exchanged in blocks of four lanes, and what each lane has is
+// written at once.
 bool Emitter::transposes_stores(const kernel::Stmt& unrolled) {
   const Expr steps = unrolled.end - unrolled.begin;
   if (!options_.transpose || lane_ || !transposed_.empty() || !steps.is_constant() || steps.value() < 2 ||
@@ -146,7 +150,8 @@ bool Emitter::transposes_stores(const kernel::Stmt& unrolled) {
     if (v.kind == ValueKind::load) read.insert(v.buffer);
     for (const auto& a : v.args) reads(*a);
   };
-  /// Is there nothing but loops that are written out, lanes that all live, values, and stores that can be transposed?
+  /// Is there nothing but loops that are written out, lanes that all live, values, and stores that
+  /// can be transposed?
   std::function<bool(const kernel::Body&)> plain = [&](const kernel::Body& statements) {
     return std::ranges::all_of(statements, [&](const kernel::StmtRef& s) {
       if (s->kind == StmtKind::let_value) return reads(*s->value), true;

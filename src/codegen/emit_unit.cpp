@@ -35,7 +35,8 @@ void Emitter::scan_unit(const kernel::Stmt& s) {
   }
 }
 
-/// The elements of an operand, row-major over its axes, as they lie in memory (accumulators: as held in registers).
+/// The elements of an operand, row-major over its axes, as they lie in memory (accumulators: as
+/// held in registers).
 Value* Emitter::unit_operand(const kernel::UnitOperand& operand, DType type,
                              llvm::ArrayRef<int64_t> extents) {
   const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(operand.buffer)];
@@ -98,7 +99,8 @@ Value* Emitter::unit_operand(const kernel::UnitOperand& operand, DType type,
   return x;
 }
 
-/// One instruction, at most one hardware register wide. x and y have k elements for each lane, as vectors of elements or of words.
+/// One instruction, at most one hardware register wide. x and y have k elements for each lane, as
+/// vectors of elements or of words.
 Value* Emitter::dot(std::string_view unit, Value* c, Value* x, Value* y, int64_t lanes) {
   auto vector = [&](llvm::Type* t, int64_t count) {
     return llvm::FixedVectorType::get(t, static_cast<unsigned>(count));
@@ -206,7 +208,8 @@ Value* Emitter::lane_unit(const kernel::Unit& unit, llvm::ArrayRef<Value*> args)
   return result;
 }
 
-// Sums of the bf16 dot instruction: it makes zeros of subnormal numbers. Holds of registers where it does of all that is written there.
+// Sums of the bf16 dot instruction: it makes zeros of subnormal numbers. Holds of registers where
+// it does of all that is written there.
 void Emitter::find_flushed() {
   let_values_.assign(static_cast<size_t>(kernel_.lets), nullptr);
   flushed_.clear();
@@ -246,7 +249,8 @@ bool Emitter::flushed(const kernel::Value& v) const {
   }
 }
 
-/// x, the value of v, rounded to bf16. The instruction that does so takes subnormal numbers for zeros.
+/// x, the value of v, rounded to bf16. The instruction that does so takes subnormal numbers for
+/// zeros.
 Value* Emitter::bf16_bits(const kernel::Value& v, Value* x) {
   auto* type = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
   const unsigned n = type ? type->getNumElements() : 1;

@@ -1,4 +1,5 @@
-// codegen/emit_value.cpp -- values: constants, the rows of the op table, casts, reductions over lanes.
+// codegen/emit_value.cpp -- values: constants, the rows of the op table, casts, reductions over
+// lanes.
 #include "codegen/emitter.h"
 #include "ir/identity.h"
 #include "ir/scalar.h"
@@ -88,7 +89,8 @@ Value* Emitter::value(const kernel::ValueRef& v) {
     if (Value* x = nibble_function(*v)) return x;
     return cast(value(v->args[0]), v->args[0]->dtype, v->dtype);
   case ValueKind::bitcast:
-    // Memory is read as the other type at once: a narrow float that is held as f32 would lose the payload of a NaN.
+    // Memory is read as the other type at once: a narrow float that is held as f32 would lose the
+    // payload of a NaN.
     if (const kernel::Value& from = *v->args[0];
         from.kind == ValueKind::load &&
         kernel_.buffers[static_cast<size_t>(from.buffer)].space != kernel::Space::registers &&
@@ -147,7 +149,8 @@ std::optional<NibbleTable> nibble_table(const kernel::Value& v) {
 
 } // namespace
 
-/// An integer of 32 bits in each lane that has the `count` lowest bits of x; what is above them is anything.
+/// An integer of 32 bits in each lane that has the `count` lowest bits of x; what is above them is
+/// anything.
 Value* Emitter::low_bits(Value* x, unsigned count) {
   llvm::Type* i32 = with_lanes(b_.getInt32Ty());
   llvm::Constant* c = nullptr;
@@ -166,7 +169,8 @@ Value* Emitter::low_bits(Value* x, unsigned count) {
   return b_.CreateZExtOrTrunc(x, i32);
 }
 
-/// Numbers that follow from a code of four bits are looked up: one instruction, where the processor has a table of so many lanes.
+/// Numbers that follow from a code of four bits are looked up: one instruction, where the processor
+/// has a table of so many lanes.
 Value* Emitter::nibble_function(const kernel::Value& v) {
   if (lanes_ != 16 || target_.vector_bits != 512 || !target_.memory_operands()) return nullptr;
   const std::optional<NibbleTable> table = nibble_table(v);
@@ -179,7 +183,8 @@ Value* Emitter::nibble_function(const kernel::Value& v) {
       {llvm::ConstantDataVector::get(context_, llvm::ArrayRef<float>(table->values)), low_bits(code, 4)});
 }
 
-/// Narrow numbers from memory put together in words of 32 bits: shuffled together, without a conversion and a shift for each.
+/// Narrow numbers from memory put together in words of 32 bits: shuffled together, without a
+/// conversion and a shift for each.
 Value* Emitter::words(const kernel::Value& v) {
   std::array<kernel::ValueRef, 4> parts;
   int width = 0; // of a part
@@ -422,9 +427,11 @@ Value* Emitter::apply_user(const std::string& name, DType type, llvm::ArrayRef<V
   return as(nodes.back(), type);
 }
 
-/// Real numbers as integers of type `t`: truncated, the nearest end of the range outside of it, 0 for NaN.
+/// Real numbers as integers of type `t`: truncated, the nearest end of the range outside of it, 0
+/// for NaN.
 Value* Emitter::saturated(Value* x, llvm::Type* t, bool with_sign) {
-  // For vectors LLVM's x86 backend takes its own intrinsic apart, element by element (80 instructions for 16 lanes).
+  // For vectors LLVM's x86 backend takes its own intrinsic apart, element by element (80
+  // instructions for 16 lanes).
   if (!x->getType()->isVectorTy() || !target_.memory_operands())
     return b_.CreateIntrinsic(with_sign ? Intrinsic::fptosi_sat : Intrinsic::fptoui_sat, {t, x->getType()},
                               {x});
@@ -437,7 +444,8 @@ Value* Emitter::saturated(Value* x, llvm::Type* t, bool with_sign) {
   low.convertFromAPInt(least, with_sign, llvm::APFloat::rmTowardZero); // a power of two: exact
   Value *highest = llvm::ConstantFP::get(x->getType(), high),
         *lowest = llvm::ConstantFP::get(x->getType(), low);
-  // Clamped to what converts without overflow: a conversion outside of the range would be undefined.
+  // Clamped to what converts without overflow: a conversion outside of the range would be
+  // undefined.
   Value* inside = b_.CreateSelect(b_.CreateFCmpORD(x, x), x, Constant::getNullValue(x->getType()));
   inside = b_.CreateSelect(b_.CreateFCmpOLT(inside, lowest), lowest, inside);
   inside = b_.CreateSelect(b_.CreateFCmpOGT(inside, highest), highest, inside);
@@ -505,7 +513,8 @@ Value* Emitter::bitcast(Value* x, DType from, DType to) {
   return unpack(b_.CreateBitCast(packed, memory), to);
 }
 
-// Lane l is combined with lane l + h for h = n/2, n/4, ..., 1. Dead lanes count as the identity of the operation.
+// Lane l is combined with lane l + h for h = n/2, n/4, ..., 1. Dead lanes count as the identity of
+// the operation.
 Value* Emitter::reduce(Op op, DType type, Value* x) {
   if (!lane_) return x;
   if (!x->getType()->isVectorTy()) x = splat(x);

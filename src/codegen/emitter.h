@@ -1,8 +1,10 @@
-// codegen/emitter.h -- loop IR -> LLVM IR. Internal to codegen: the rest of the compiler sees codegen.h.
+// codegen/emitter.h -- loop IR -> LLVM IR. Internal to codegen: the rest of the compiler sees
+// codegen.h.
 //
-// Values in registers: bool is i1; i4, u4 and 8-bit integers are i8 (4-bit ones hold the extended value); f8, bf16 and f16 are held as the f32 of the
-// same value and rounded after every operation; the rest is itself. Inside a vector loop of N steps a value that depends on the lane is a vector of N
-// elements, any other is a scalar and is spread where a vector is needed.
+// Values in registers: bool is i1; i4, u4 and 8-bit integers are i8 (4-bit ones hold the extended
+// value); f8, bf16 and f16 are held as the f32 of the same value and rounded after every operation;
+// the rest is itself. Inside a vector loop of N steps a value that depends on the lane is a vector
+// of N elements, any other is a scalar and is spread where a vector is needed.
 #pragma once
 #include "base/check.h"
 #include "codegen/codegen.h"
@@ -36,7 +38,8 @@ public:
 
 private:
   using LV = llvm::Value;
-  /// An integer: v + k. v is null for a constant. The constant is kept apart because addresses want it last.
+  /// An integer: v + k. v is null for a constant. The constant is kept apart because addresses want
+  /// it last.
   struct Int {
     LV* v = nullptr;
     int64_t k = 0;
@@ -99,7 +102,8 @@ private:
 
   // Expressions emitted so far, valid as long as the scope in which they were emitted.
   void open_scope() { marks_.push_back(log_.size()); }
-  /// repeated: the scope was one of several bodies in a row: what does not depend on the variable stays.
+  /// repeated: the scope was one of several bodies in a row: what does not depend on the variable
+  /// stays.
   void close_scope(const Expr* repeated = nullptr);
   void forget(Expr variable); // it gets another value
 
@@ -253,7 +257,8 @@ private:
   std::unordered_map<const kernel::Value*, std::vector<LV*>> columns_;
   std::optional<Expr> column_variable_;
 
-  // stores of an unrolled loop that are written when it ends: the addresses in its first step, one vector for each step
+  // stores of an unrolled loop that are written when it ends: the addresses in its first step, one
+  // vector for each step
   struct TransposedStore {
     Access to;
     std::vector<LV*> steps;

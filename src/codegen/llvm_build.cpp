@@ -15,7 +15,8 @@
 namespace luminal::codegen {
 namespace {
 
-/// The passes of LLVM's code generator that run. Processors that reorder instructions gain nothing from a second scheduler, which is a tenth of the time.
+/// The passes of LLVM's code generator that run. Processors that reorder instructions gain nothing
+/// from a second scheduler, which is a tenth of the time.
 bool runs(llvm::StringRef pass) { return pass != "Post RA top-down list latency scheduler"; }
 
 /// The gate of a context. It is asked through a member that is const in newer versions.

@@ -20,8 +20,9 @@ struct Build {
   /// Another module takes its place, for the same target.
   void take(std::unique_ptr<llvm::Module> other, const CpuTarget& target);
   void optimise(const char* passes);
-  /// Addresses at constant distances from one that changes from step to step are hidden from LLVM's loop strength reduction, for which each is a use of
-  /// the loop's variable: it sees the one, and the distances become displacements of the instructions without it. After all other passes.
+  /// Addresses at constant distances from one that changes from step to step are hidden from LLVM's
+  /// loop strength reduction, for which each is a use of the loop's variable: it sees the one, and
+  /// the distances become displacements of the instructions without it. After all other passes.
   void hide_displacements();
   void produce(bool text, llvm::SmallVectorImpl<char>& out);
   std::vector<std::byte> object();

@@ -1,4 +1,5 @@
-// codegen/llvm_compat.h -- LLVM's headers for the emitter, and every difference between LLVM 17 and 21 that we meet.
+// codegen/llvm_compat.h -- LLVM's headers for the emitter, and every difference between LLVM 17 and
+// 21 that we meet.
 #pragma once
 #include <cstdint>
 #include <llvm/Config/llvm-config.h>
@@ -21,7 +22,8 @@ inline llvm::Function* intrinsic(llvm::Module& module, llvm::Intrinsic::ID id,
 #endif
 }
 
-/// An integer constant of any width from its low bits (newer versions refuse values that do not fit).
+/// An integer constant of any width from its low bits (newer versions refuse values that do not
+/// fit).
 inline llvm::Constant* int_constant(llvm::Type* type, int64_t value) {
   unsigned width = type->getScalarSizeInBits();
 #if LLVM_VERSION_MAJOR >= 20

@@ -53,7 +53,8 @@ Result<void> check_text(const LlvmKernel& kernel, const llvm::Module& module) {
   return {};
 }
 
-/// The entry: addresses and symbols are read, integers and grid computed, blocks are shared out among the workers.
+/// The entry: addresses and symbols are read, integers and grid computed, blocks are shared out
+/// among the workers.
 std::string wrapper(const LlvmKernel& kernel) {
   std::string text = fmt::format("\ndefine void @{}(ptr %buffers, ptr %symbols, ptr %shared, ptr %local, i64 "
                                  "%worker, i64 %workers, ptr %context, ptr %barrier) {{\nentry:\n",

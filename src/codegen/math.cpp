@@ -1,5 +1,6 @@
-// codegen/math.cpp -- exponentials, logarithms and what is made of them. Coefficients: weighted least squares on Chebyshev nodes in 300-bit arithmetic,
-// rounded one after the other from the lowest, the rest fitted again.
+// codegen/math.cpp -- exponentials, logarithms and what is made of them. Coefficients: weighted
+// least squares on Chebyshev nodes in 300-bit arithmetic, rounded one after the other from the
+// lowest, the rest fitted again.
 #include "codegen/math.h"
 #include <numeric>
 
@@ -85,7 +86,8 @@ constexpr double erf_small_f32[] = {0.128379166,   -0.376125336,  0.112819925,
                                     -0.0267681349, 0.00499119423, -0.000596761703};
 constexpr double erf_large_f32[] = {-0.128717512,   -0.634846687,   -0.106777877,    0.0242546219,
                                     -0.00388396438, 0.000383197126, -0.0000172853470};
-// log2(Phi(-x)) = -1 + x p(x), 0 <= x <= 14.2, where x Phi(-x) leaves f32; below -150 and falling beyond. The error is small beside x Phi(-x).
+// log2(Phi(-x)) = -1 + x p(x), 0 <= x <= 14.2, where x Phi(-x) leaves f32; below -150 and falling
+// beyond. The error is small beside x Phi(-x).
 constexpr double normal_tail_f32[] = {-1.15116596f,     -0.458809018f,   -0.0534475781f,  0.00816455018f,
                                       -0.000820701651f, 4.57428287e-05f, -1.03869172e-06f};
 } // namespace
@@ -100,7 +102,8 @@ Value* MathEmitter::at_most(Value* x, double high) { // NaN stays
 
 Value* MathEmitter::clamp(Value* x, double low, double high) { return at_most(at_least(x, low), high); }
 
-/// The nearest integer of a number of moderate size, as a number; and as an integer that is meaningless for NaN, but harmless.
+/// The nearest integer of a number of moderate size, as a number; and as an integer that is
+/// meaningless for NaN, but harmless.
 Value* MathEmitter::nearest(Value* x, Value*& whole) {
   Value* anchor = real(x, is_f64(x) ? 0x1.8p52 : 0x1.8p23); // adding it leaves no room for a fraction
   Value* shifted = b_.CreateFAdd(x, anchor);
@@ -147,8 +150,8 @@ Value* MathEmitter::exponent(Value* x, Value*& whole) {
   return unary(Intrinsic::roundeven, x);
 }
 
-/// The scale instruction needs no clamp: it makes 0 or infinity of an exponent of any size. At an infinite x the polynomial is NaN, but there the
-/// instruction goes by the exponent alone.
+/// The scale instruction needs no clamp: it makes 0 or infinity of an exponent of any size. At an
+/// infinite x the polynomial is NaN, but there the instruction goes by the exponent alone.
 Value* MathEmitter::exp2(Value* x, llvm::ArrayRef<double> coefficients) {
   bool f64 = is_f64(x);
   if (!has_scale_instruction(x)) x = clamp(x, f64 ? -1080 : -152, f64 ? 1025 : 129);
@@ -183,7 +186,8 @@ Value* MathEmitter::expm1_unit(Value* t) {
 Value* MathEmitter::exp(Value* x) {
   bool f64 = is_f64(x);
   x = at_least(x, f64 ? -750 : -105);
-  // What is left of a huge x may be anything, but the polynomial stays positive there: scaled, it is infinite.
+  // What is left of a huge x may be anything, but the polynomial stays positive there: scaled, it
+  // is infinite.
   if (!has_scale_instruction(x)) x = at_most(x, f64 ? 711 : 90);
   Value *whole, *n = exponent(b_.CreateFMul(x, real(x, log2_e)), whole);
   return scale_result(exp_unit(reduce_exp(x, n)), n, whole);
@@ -216,7 +220,8 @@ Value* MathEmitter::reduce_log(Value* x, Value*& n) {
   return b_.CreateFSub(m, real(x, 1));
 }
 
-/// An integer below 2^22 in magnitude as a number; without an instruction that only newer processors have for 64 bits.
+/// An integer below 2^22 in magnitude as a number; without an instruction that only newer
+/// processors have for 64 bits.
 Value* MathEmitter::small_integer(Value* whole, llvm::Type* type) {
   bool f64 = type->getScalarType()->isDoubleTy();
   Value* anchor = llvm::ConstantFP::get(type, f64 ? 0x1.8p52 : 0x1.8p23);
@@ -356,8 +361,9 @@ Value* MathEmitter::tanh(Value* x) {
   return copy_sign(r, x);
 }
 
-// scale * x / (1 + e^-x) with e^-x = u 2^-m is scale * x 2^m / (2^m + u): nothing overflows, and the exponent comes last, where a result may be less than
-// normal. A factor of infinity times 0 is NaN.
+// scale * x / (1 + e^-x) with e^-x = u 2^-m is scale * x 2^m / (2^m + u): nothing overflows, and
+// the exponent comes last, where a result may be less than normal. A factor of infinity times 0 is
+// NaN.
 Value* MathEmitter::logistic(Value* x, bool times_x) {
   const bool f64 = is_f64(x), scales = has_scale_instruction(x);
   const double one_from = f64 ? 700 : 87, zero_from = f64 ? -760 : -112; // 1 (0) beyond
@@ -395,7 +401,8 @@ Value* MathEmitter::erf(Value* x) {
   return b_.CreateSelect(b_.CreateFCmpOGT(a, one), copy_sign(large, x), small);
 }
 
-// 2^(y log2 |x|) with the logarithm as a sum of two numbers; signs and special values as in C, but NaN stays NaN.
+// 2^(y log2 |x|) with the logarithm as a sum of two numbers; signs and special values as in C, but
+// NaN stays NaN.
 Value* MathEmitter::pow(Value* x, Value* y) {
   llvm::Type* type = x->getType();
   bool wide = is_f64(x);

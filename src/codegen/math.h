@@ -1,7 +1,8 @@
 // codegen/math.h -- elementary functions and number formats as LLVM IR. Internal to codegen.
 //
-// Every function takes a scalar or a vector of f32 or f64 and emits the same operations for both, so that both give the same bits. No libm, no
-// fast-math flag. NaN in gives NaN out; infinities, zeros and subnormal numbers are right.
+// Every function takes a scalar or a vector of f32 or f64 and emits the same operations for both,
+// so that both give the same bits. No libm, no fast-math flag. NaN in gives NaN out; infinities,
+// zeros and subnormal numbers are right.
 #pragma once
 #include "base/check.h"
 #include "codegen/codegen.h"

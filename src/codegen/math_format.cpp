@@ -1,4 +1,5 @@
-// codegen/math_format.cpp -- narrow float formats, scaling by powers of two, remainder: what must be exact or rounded once.
+// codegen/math_format.cpp -- narrow float formats, scaling by powers of two, remainder: what must
+// be exact or rounded once.
 #include "codegen/math.h"
 
 namespace luminal::codegen {
@@ -23,9 +24,11 @@ Value* MathEmitter::copy_sign(Value* magnitude, Value* sign) {
   return b_.CreateBinaryIntrinsic(Intrinsic::copysign, magnitude, sign);
 }
 
-// One instruction gives the second operand where either is NaN; a blend puts a NaN there. With a number as one argument a single comparison does:
-// where it fails the other argument is taken, NaN included. The NaN is that of y - x: with x itself as the other arm, LLVM 19 joins the two
-// conditions, and takes `|x| is NaN or 0 < |x|` for `not x <= 0` as soon as one argument turns out to be 0.
+// One instruction gives the second operand where either is NaN; a blend puts a NaN there. With a
+// number as one argument a single comparison does: where it fails the other argument is taken, NaN
+// included. The NaN is that of y - x: with x itself as the other arm, LLVM 19 joins the two
+// conditions, and takes `|x| is NaN or 0 < |x|` for `not x <= 0` as soon as one argument turns out
+// to be 0.
 static bool is_number(Value* v) {
   auto* c = llvm::dyn_cast<llvm::Constant>(v);
   if (c && c->getType()->isVectorTy()) c = c->getSplatValue();
@@ -46,8 +49,8 @@ Value* MathEmitter::max(Value* x, Value* y) {
   return nan_or(x, y, b_.CreateSelect(b_.CreateFCmpOGT(x, y), x, y));
 }
 
-// The comparison does not wait for the state: a chain of these takes the time of the instruction and of the blend. The NaN is a constant, or LLVM
-// would join both conditions.
+// The comparison does not wait for the state: a chain of these takes the time of the instruction
+// and of the blend. The NaN is a constant, or LLVM would join both conditions.
 Value* MathEmitter::largest(Value* state, Value* x) {
   Value* larger = b_.CreateSelect(b_.CreateFCmpOGT(x, state), x, state);
   return b_.CreateSelect(is_nan(x), real(x, NAN), larger);
@@ -63,8 +66,9 @@ Value* MathEmitter::polynomial(Value* x, llvm::ArrayRef<double> c) {
   return r;
 }
 
-// f32 -> the value with `significand` bits (the leading one included) and least normal exponent `low`, to nearest even.
-// Normal numbers round in their bits; below the normal range the spacing is fixed, and adding a large number rounds to it.
+// f32 -> the value with `significand` bits (the leading one included) and least normal exponent
+// `low`, to nearest even. Normal numbers round in their bits; below the normal range the spacing is
+// fixed, and adding a large number rounds to it.
 Value* MathEmitter::round_f32(Value* x, int significand, int low) {
   Value* u = bits(x);
   int drop = 24 - significand;
@@ -174,7 +178,8 @@ Value* MathEmitter::widen(Value* u, DType type) {
   }
 }
 
-// The product of two narrow values is exact in f64; the sum is rounded to odd, so that the last rounding is the only one.
+// The product of two narrow values is exact in f64; the sum is rounded to odd, so that the last
+// rounding is the only one.
 Value* MathEmitter::narrow_fma(Value* x, Value* y, Value* z, DType type) {
   llvm::Type* f64 = like(x, b_.getDoubleTy());
   Value *p = b_.CreateFMul(b_.CreateFPExt(x, f64), b_.CreateFPExt(y, f64)), *c = b_.CreateFPExt(z, f64);
@@ -240,7 +245,8 @@ Value* MathEmitter::ldexp(Value* x, Value* y) {
   return b_.CreateSelect(is_nan(y), y, r);
 }
 
-// Floor modulo. Each round takes a multiple of |y| * 2^k off, with k such that the quotient is a whole number below 2^53: exact. f32 works in f64.
+// Floor modulo. Each round takes a multiple of |y| * 2^k off, with k such that the quotient is a
+// whole number below 2^53: exact. f32 works in f64.
 Value* MathEmitter::remainder(Value* x, Value* y) {
   llvm::Type *type = x->getType(), *f64 = like(x, b_.getDoubleTy());
   bool wide = is_f64(x);
@@ -286,7 +292,8 @@ Value* MathEmitter::remainder(Value* x, Value* y) {
   Value* other_sign = b_.CreateXor(b_.CreateFCmpOLT(a, zero), b_.CreateFCmpOLT(c, zero));
   Value* result = b_.CreateSelect(b_.CreateAnd(other_sign, b_.CreateFCmpOGT(rest, zero)),
                                   b_.CreateFAdd(signed_rest, c), signed_rest);
-  // Of a finite number by an infinite one: itself, or the infinity where the signs differ. All else is NaN.
+  // Of a finite number by an infinite one: itself, or the infinity where the signs differ. All else
+  // is NaN.
   Value* by_infinity =
       b_.CreateAnd(b_.CreateFCmpOLT(magnitude, infinity), b_.CreateFCmpOEQ(divisor, infinity));
   Value* itself = b_.CreateSelect(b_.CreateAnd(other_sign, b_.CreateFCmpOGT(magnitude, zero)), c, a);

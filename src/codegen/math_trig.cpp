@@ -1,4 +1,5 @@
-// codegen/math_trig.cpp -- sine, cosine and tangent: argument reduction in f64, exact for arguments of any size.
+// codegen/math_trig.cpp -- sine, cosine and tangent: argument reduction in f64, exact for arguments
+// of any size.
 #include "codegen/math.h"
 #include <llvm/IR/MDBuilder.h>
 
@@ -38,8 +39,9 @@ llvm::Type* like(Value* x, llvm::Type* element) {
 }
 } // namespace
 
-// Payne and Hanek: x = M 2^E; the digits of 2/pi that matter for x 2/pi modulo 4 are a window of 192 bits at a place that E gives. The product with M modulo
-// 2^192 has the quadrant in its top two bits. M. Payne, R. Hanek, "Radian reduction for trigonometric functions", SIGNUM 18 (1983).
+// Payne and Hanek: x = M 2^E; the digits of 2/pi that matter for x 2/pi modulo 4 are a window of
+// 192 bits at a place that E gives. The product with M modulo 2^192 has the quadrant in its top two
+// bits. M. Payne, R. Hanek, "Radian reduction for trigonometric functions", SIGNUM 18 (1983).
 void MathEmitter::reduce_large(Value* x, Value*& quadrant, Value*& high, Value*& low) {
   llvm::Type *i64 = b_.getInt64Ty(), *i128 = b_.getInt128Ty();
   llvm::Module* module = b_.GetInsertBlock()->getModule();
@@ -50,7 +52,8 @@ void MathEmitter::reduce_large(Value* x, Value*& quadrant, Value*& high, Value*&
   Value* u = bits(x);
   Value* exponent = b_.CreateAnd(b_.CreateLShr(u, c(i64, 52)), c(i64, 2047));
   Value* mantissa = b_.CreateOr(b_.CreateAnd(u, c(i64, 0x000FFFFFFFFFFFFF)), c(i64, 0x0010000000000000));
-  // Digit i behind the point has weight 2^(E-i): the first one below 4 is i = E - 1, at place E - 2 + 64 of the table.
+  // Digit i behind the point has weight 2^(E-i): the first one below 4 is i = E - 1, at place E - 2
+  // + 64 of the table.
   Value* place = b_.CreateAdd(exponent, c(i64, -1023 - 52 - 2 + 64));
   place = b_.CreateBinaryIntrinsic(Intrinsic::smin, place, c(i64, 17 * 64)); // infinite, or NaN
   Value *word = b_.CreateLShr(place, c(i64, 6)), *shift = b_.CreateAnd(place, c(i64, 63));
@@ -97,8 +100,9 @@ void MathEmitter::reduce_large(Value* x, Value*& quadrant, Value*& high, Value*&
   quadrant = b_.CreateSelect(sign, b_.CreateNeg(q), q);
 }
 
-/// Reduces the large ones of `lanes` angles, one after the other: void (ptr angles, i64 lanes, double limit). Behind the angles lie as many quadrants, high and
-/// low parts, of which those of large angles are written. One function for a module: the code is long, and seldom runs.
+/// Reduces the large ones of `lanes` angles, one after the other: void (ptr angles, i64 lanes,
+/// double limit). Behind the angles lie as many quadrants, high and low parts, of which those of
+/// large angles are written. One function for a module: the code is long, and seldom runs.
 llvm::Function* MathEmitter::large_angles() {
   llvm::Function* caller = b_.GetInsertBlock()->getParent();
   llvm::Module* module = caller->getParent();
@@ -195,7 +199,8 @@ void MathEmitter::reduce_angle(Value* x, double limit, Value*& quadrant, Value*&
   high = b_.CreateSelect(lost, real(x, NAN), high);
 }
 
-/// Sine and cosine of x as their two polynomials of the reduced angle, and the quadrant (i32 for f32, i64 for f64).
+/// Sine and cosine of x as their two polynomials of the reduced angle, and the quadrant (i32 for
+/// f32, i64 for f64).
 void MathEmitter::angle_parts(Value* x, Value*& sine, Value*& cosine, Value*& quadrant) {
   Value *high, *low;
   bool f64 = is_f64(x);

@@ -1,9 +1,13 @@
-// codegen/object_cache.h -- machine code on disk: a kernel that was compiled once is read, not compiled.
+// codegen/object_cache.h -- machine code on disk: a kernel that was compiled once is read, not
+// compiled.
 //
-// One file a kernel, named by a 128-bit key: the kernel's structure, target, options, version of this code generator, version of LLVM. A file is written
-// beside its place and renamed, begins with a header that repeats the key and ends nowhere but where the header says; its checksum covers all of
-// it. What does not agree (foreign, damaged, half-written) is removed and made again. Any number of threads and processes may share a folder. Where the folder
-// cannot be written, or there is none, code is made each time and the log says so once. Object code is never taken from anywhere else.
+// One file a kernel, named by a 128-bit key: the kernel's structure, target, options, version of
+// this code generator, version of LLVM. A file is written beside its place and renamed, begins with
+// a header that repeats the key and ends nowhere but where the header says; its checksum covers all
+// of it. What does not agree (foreign, damaged, half-written) is removed and made again. Any number
+// of threads and processes may share a folder. Where the folder cannot be written, or there is
+// none, code is made each time and the log says so once. Object code is never taken from anywhere
+// else.
 #pragma once
 #include "base/hash.h"
 #include "codegen/codegen.h"
@@ -25,7 +29,8 @@ public:
     CompiledKernel kernel; ///< times are 0 when it comes from the cache
     bool from_cache = false;
   };
-  /// From disk, or compiled and written. Failures are those of codegen::compile; a cache that does not work is not a failure.
+  /// From disk, or compiled and written. Failures are those of codegen::compile; a cache that does
+  /// not work is not a failure.
   Result<Compiled> compile(const kernel::Kernel& kernel, const CpuTarget& target,
                            const CodegenOptions& options = {});
 

@@ -3,7 +3,8 @@
 
 namespace luminal::codegen {
 
-/// Changes whenever the code made from the same kernel for the same target may change: part of every cache key.
+/// Changes whenever the code made from the same kernel for the same target may change: part of
+/// every cache key.
 inline constexpr int codegen_version = 30;
 
 } // namespace luminal::codegen

@@ -1,4 +1,5 @@
-// compile/boundaries.cpp -- steps of a plan that are not kernels of ours: host functions, loops, conditions, custom kernels.
+// compile/boundaries.cpp -- steps of a plan that are not kernels of ours: host functions, loops,
+// conditions, custom kernels.
 #include "base/check.h"
 #include "codegen/llvm_kernel.h"
 #include "compile/builder.h"
@@ -17,7 +18,8 @@ using runtime::StepKind;
 
 namespace {
 
-/// CustomAttr::grid: blocks and threads along x, y, z, bytes of shared memory, then the kernel's integers.
+/// CustomAttr::grid: blocks and threads along x, y, z, bytes of shared memory, then the kernel's
+/// integers.
 constexpr size_t custom_integers = 7;
 
 } // namespace
@@ -274,7 +276,8 @@ static Result<runtime::KernelCode> llvm_code(const Node& node, const codegen::Cp
   return code;
 }
 
-/// On this machine a custom kernel is loop IR (language "loops"), LLVM IR ("llvm"), or the host function of its name.
+/// On this machine a custom kernel is loop IR (language "loops"), LLVM IR ("llvm"), or the host
+/// function of its name.
 Result<void> PlanBuilder::emit_custom(const Function& f, NodeId node, Slots& slots, Steps& steps) {
   const auto& attr = std::get<CustomAttr>(f[node].attr);
   Step step;

@@ -26,7 +26,8 @@ Expr byte_count(const TensorType& type) {
   return width >= 8 ? n * (width / 8) : ceildiv(n, 8 / width);
 }
 
-/// Equal cones of different layers share one kernel, whatever their names; dimensions are arguments, so they count.
+/// Equal cones of different layers share one kernel, whatever their names; dimensions are
+/// arguments, so they count.
 Hash128 cone_key(const kernel::CanonicalCone& cone) {
   Hasher h;
   h.add(structural_hash128(cone.cone));
@@ -54,7 +55,8 @@ Expr points_of(const kernel::Cone& cone) {
   return total;
 }
 
-/// A hash of the nodes that compute a value and of the weights' names: equal for equal values of different functions.
+/// A hash of the nodes that compute a value and of the weights' names: equal for equal values of
+/// different functions.
 uint64_t name_of_value(const Function& f, NodeId value) {
   Function part;
   std::string weights;
@@ -83,7 +85,8 @@ bool updates_base(const kernel::Cone& cone) {
                      [](const auto& value) { return value.role == kernel::ValueRole::inout; });
 }
 
-/// The node whose storage the value lies in: fences and effects that pass their input on have none of their own.
+/// The node whose storage the value lies in: fences and effects that pass their input on have none
+/// of their own.
 NodeId storage_of(const Function& f, NodeId id) {
   for (;;) {
     const Node& node = f[id];
@@ -306,7 +309,8 @@ bool PlanBuilder::reaches(const std::vector<Action>& actions, int from, int to) 
   return false;
 }
 
-/// A scatter updates its base's storage where the base is not needed afterwards: all other readers can come first.
+/// A scatter updates its base's storage where the base is not needed afterwards: all other readers
+/// can come first.
 void PlanBuilder::order_in_place(const Region& region, const std::vector<Rebinding>& rebindings,
                                  std::vector<Action>& actions) {
   const Function& f = *region.function;
@@ -334,7 +338,8 @@ void PlanBuilder::order_in_place(const Region& region, const std::vector<Rebindi
   }
 }
 
-/// Each action comes just before the first that needs it, so that no memory holds its results for long.
+/// Each action comes just before the first that needs it, so that no memory holds its results for
+/// long.
 std::vector<int> PlanBuilder::topological(const std::vector<Action>& actions) {
   std::vector<bool> needed(actions.size()), seen(actions.size()), placed(actions.size());
   for (const Action& action : actions)

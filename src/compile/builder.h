@@ -1,4 +1,5 @@
-// compile/builder.h -- a function becomes the steps of a plan: kernels, copies, checks, loops, conditions.
+// compile/builder.h -- a function becomes the steps of a plan: kernels, copies, checks, loops,
+// conditions.
 #pragma once
 #include "base/result.h"
 #include "compile/fuse.h"
@@ -61,11 +62,13 @@ private:
   int add_slot(std::string name, runtime::SlotKind kind, const TensorType& type);
   int slot_of(const Function& f, const Slots& slots, NodeId origin, int result) const;
   const Function& keep(Function function);
-  /// Without calls and sorts, tuples as kernels take them, and with fences where a kernel would have no tiled schedule; itself where nothing changes.
-  /// `fusion`, where it is asked for: what the splitter knows of the result.
+  /// Without calls and sorts, tuples as kernels take them, and with fences where a kernel would
+  /// have no tiled schedule; itself where nothing changes. `fusion`, where it is asked for: what
+  /// the splitter knows of the result.
   const Function& prepared(const Function& function, StepFusion* fusion = nullptr);
   const Function& prepared(Function&& gone, StepFusion* fusion = nullptr) = delete;
-  /// With index expressions that have a value everywhere; what must hold for that and for its accesses is in checks_.
+  /// With index expressions that have a value everywhere; what must hold for that and for its
+  /// accesses is in checks_.
   const Function& checked(const Function& function);
   runtime::Step copy(int to, int from) const;
 

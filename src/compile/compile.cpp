@@ -71,7 +71,8 @@ Result<int> generate(runtime::Plan& plan, const std::vector<PlannedKernel>& kern
   return cached.load();
 }
 
-/// inline calls, expand sorts, split load from step, fuse, build cones, schedule, lower, place memory; then code
+/// inline calls, expand sorts, split load from step, fuse, build cones, schedule, lower, place
+/// memory; then code
 Result<BuiltPlan> build(const Module& module, const Options& options,
                         const std::map<Hash128, std::string>& pinned, Stopwatch& watch) {
   BuiltPlan built;
@@ -99,7 +100,8 @@ Result<BuiltPlan> build(const Module& module, const Options& options,
   return built;
 }
 
-/// Does LUMINAL_DEBUG_FILTER let a kernel through? By its name and those of the tensors that it reads and writes.
+/// Does LUMINAL_DEBUG_FILTER let a kernel through? By its name and those of the tensors that it
+/// reads and writes.
 std::vector<bool> shown_kernels(const runtime::Plan& plan) {
   std::vector<std::string> words(1);
   for (char c : setting_text("LUMINAL_DEBUG_FILTER"))
@@ -130,7 +132,8 @@ std::vector<bool> shown_kernels(const runtime::Plan& plan) {
   return shown;
 }
 
-/// Kernels that are far from what the machine could do, a line for each kind; empty where there are none.
+/// Kernels that are far from what the machine could do, a line for each kind; empty where there are
+/// none.
 std::string slow_kernels(const std::vector<KernelReport>& choices) {
   std::string untiled, measured;
   for (const KernelReport& kernel : choices) {
@@ -195,7 +198,8 @@ uint64_t load_source(std::string_view weights_id, const Options& options) {
 }
 
 namespace {
-/// What is measured is run at its typical sizes: values of one step, its inputs and states must find room.
+/// What is measured is run at its typical sizes: values of one step, its inputs and states must
+/// find room.
 Result<void> fits_in_memory(const runtime::Plan& plan, const std::map<std::string, int64_t>& sizes) {
   const auto typical = search::typical_sizes(plan.symbols, plan.assumptions, sizes);
   ExprMap<int64_t> values;

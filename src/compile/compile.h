@@ -31,11 +31,13 @@ struct Options {
   SearchOptions search = {}; ///< of better schedules, by measuring
   search::MachineProfile profile = {}; ///< for estimates of what a launch takes; default: cautious ones
   WeightSource weights = {};           ///< for whole programs that are measured; see ProgramRace
-  /// Schedules of kernels by their names in report(): neither the cache nor a search changes them. One that does not fit is a failure, and nothing checks them.
+  /// Schedules of kernels by their names in report(): neither the cache nor a search changes them.
+  /// One that does not fit is a failure, and nothing checks them.
   std::map<std::string, std::string> schedules = {};
   std::string measure_lock; ///< file; empty: the usual one
-  bool strict =
-      false; ///< a schedule from the cache that turns out to be wrong is a failure, else it is dropped and named
+  /// a schedule from the cache that turns out to be wrong is a failure, else it is dropped and
+  /// named
+  bool strict = false;
   Pass passes = passes::defaults(); ///< what the module goes through first
 
   /// This machine, with that many threads.
@@ -60,7 +62,8 @@ struct Compiled {
   std::string report() const;
 };
 
-/// The user's tuning cache; null where there is none and `make` is false, or LUMINAL_NO_CACHE is set.
+/// The user's tuning cache; null where there is none and `make` is false, or LUMINAL_NO_CACHE is
+/// set.
 std::shared_ptr<search::TuningCache> usual_tuning_cache(bool make);
 
 /// Names what load steps compute from weights of this name: LoadFile's `source`.

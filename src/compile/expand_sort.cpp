@@ -44,7 +44,8 @@ public:
 
   bool is_long() const { return extent_.range().high > short_axis; }
 
-  /// Where each element goes: it counts those that come before it, among `count` ones from `first` on.
+  /// Where each element goes: it counts those that come before it, among `count` ones from `first`
+  /// on.
   NodeId positions(Expr first, Expr count) {
     const int rank = int(type_.shape.size());
     Shape space = type_.shape;
@@ -126,7 +127,8 @@ private:
     return b_.map(Op::bit_or, {result, b_.map(Op::bit_and, {number, b_.map(Op::is_nan, {b})})});
   }
 
-  /// Unsigned integers in the order of the result: NaN last in both directions; zeros of both signs are equal.
+  /// Unsigned integers in the order of the result: NaN last in both directions; zeros of both signs
+  /// are equal.
   NodeId unsigned_keys() {
     NodeId x = keys_;
     DType type = type_.dtype;
@@ -153,7 +155,8 @@ private:
     return is_float(type) ? b_.map(Op::select, {b_.map(Op::is_nan, {x}), number(all), key}) : key;
   }
 
-  /// Counts of all digits in one pass, then one pass a digit, from the least: elements go where their digit's run begins. Stable.
+  /// Counts of all digits in one pass, then one pass a digit, from the least: elements go where
+  /// their digit's run begins. Stable.
   std::string radix_text(DType key) const {
     const Shape& shape = type_.shape;
     const Expr inner = product(std::span(shape).subspan(size_t(axis_) + 1));

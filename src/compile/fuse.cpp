@@ -38,8 +38,9 @@ struct Demand {
   bool at_root;            // the stage is the root's own elementwise space
   std::vector<Expr> index; // over the stage's axes
   double evaluations;      // points of the stage
-  Expr innermost =
-      0; // last axis of a stage that walks its rows in order: what does not depend on it is computed once a row
+  // last axis of a stage that walks its rows in order: what does not depend on it is computed once
+  // a row
+  Expr innermost = 0;
   bool in_pieces = false; // the root is a map of constant extents, whose kernel may be cut along its axes
   double share =
       1; // of these points at which a predicate over one axis of the root lets the value be read at all
@@ -70,7 +71,8 @@ bool is_local(Expr symbol) {
   return name.size() > 1 && (name[0] == 'i' || name[0] == 'h') &&
          name.find_first_not_of("0123456789", 1) == std::string_view::npos;
 }
-/// No dimension takes part: neither in the shapes, nor in the iteration space, nor in what is computed.
+/// No dimension takes part: neither in the shapes, nor in the iteration space, nor in what is
+/// computed.
 bool is_of_known_size(const Node& node) {
   std::vector<Expr> all;
   const auto add = [&](const std::vector<Expr>& list) { all.insert(all.end(), list.begin(), list.end()); };
@@ -119,7 +121,8 @@ private:
     }
   }
 
-  /// Maps of results of a fold over tiles: the last one of its shape is stored in their place where they would be.
+  /// Maps of results of a fold over tiles: the last one of its shape is stored in their place where
+  /// they would be.
   void find_finished() {
     for (NodeId id : nodes_) {
       const Node& node = f_[id];
@@ -204,7 +207,8 @@ private:
     for (const Demand& demand : std::vector<Demand>(demands_[id])) pass_on(id, demand);
   }
 
-  /// What a value adds to a kernel that computes it where it is read: of an operation 1, of a transcendental one as much as its code is longer.
+  /// What a value adds to a kernel that computes it where it is read: of an operation 1, of a
+  /// transcendental one as much as its code is longer.
   static double operations(const Node& node) {
     if (node.kind == NodeKind::random) return 128;
     if (node.kind != NodeKind::map) return node.kind == NodeKind::view || node.kind == NodeKind::cast ? 1 : 0;
@@ -212,7 +216,8 @@ private:
     return map.user_op.empty() && row(map.op).ulp <= 0.5 ? 1 : 32;
   }
 
-  /// A kernel has an end: a value beyond so many operations is stored, and begins a kernel of its own. Compilers take more than linear time, and gain nothing.
+  /// A kernel has an end: a value beyond so many operations is stored, and begins a kernel of its
+  /// own. Compilers take more than linear time, and gain nothing.
   bool overflows(NodeId id) {
     const Node& node = f_[id];
     if (node.kind != NodeKind::map && node.kind != NodeKind::cast && node.kind != NodeKind::view)
@@ -249,7 +254,8 @@ private:
     }
     return result;
   }
-  /// Of what depends on one axis of the root, by its remainder alone: the axis and how often the remainders come round.
+  /// Of what depends on one axis of the root, by its remainder alone: the axis and how often the
+  /// remainders come round.
   static std::optional<std::pair<Expr, int64_t>> remainder_of(Expr e) {
     if (e.kind() == ExprKind::mod && e.args()[1].is_constant()) {
       const auto symbols = symbols_of(e.args()[0]);
@@ -266,8 +272,9 @@ private:
     }
     return found;
   }
-  /// The share of the root's points at which the predicate can hold, where the kernel is cut along an axis there (choose/choose_segments.cpp), or its loop over
-  /// remainders is written out (its stores are de-interleaved).
+  /// The share of the root's points at which the predicate can hold, where the kernel is cut along
+  /// an axis there (choose/choose_segments.cpp), or its loop over remainders is written out (its
+  /// stores are de-interleaved).
   static double share_of(Expr predicate, const Demand& demand) {
     constexpr double fewest_lanes = 32, least = 1.0 / 16;
     constexpr int64_t most_parts = 16;
@@ -394,7 +401,8 @@ private:
     return total;
   }
 
-  /// No scan between the value and what is stored, and folds only at places that will be stored (should_store_result): a kernel of maps alone is cut into pieces.
+  /// No scan between the value and what is stored, and folds only at places that will be stored
+  /// (should_store_result): a kernel of maps alone is cut into pieces.
   bool only_maps(NodeId id) const {
     std::set<NodeId> seen{id};
     for (std::vector<NodeId> stack{id}; !stack.empty();) {
@@ -435,8 +443,9 @@ private:
            });
   }
 
-  /// A map of which stages of one kernel want an element a row, or that they read along the same rows: those stages walk a row after each
-  /// other, so it is computed again or kept for one row, and never fills memory as a whole.
+  /// A map of which stages of one kernel want an element a row, or that they read along the same
+  /// rows: those stages walk a row after each other, so it is computed again or kept for one row,
+  /// and never fills memory as a whole.
   bool stays_in_rows(NodeId id) const {
     constexpr size_t most_readers = 4;
     const Node& node = f_[id];
@@ -465,17 +474,20 @@ private:
     return fold.space.size() == shape.size() && fold.reduced == std::vector<int>{int(shape.size()) - 1};
   }
 
-  /// A fold's result stays inside a kernel as its epilogue's operand, or as a statistic of rows that the kernel walks anyway.
+  /// A fold's result stays inside a kernel as its epilogue's operand, or as a statistic of rows
+  /// that the kernel walks anyway.
   bool should_store_result(NodeId id) {
     const Node& tuple = f_[f_[id].inputs[0]];
     if (kernels_of_[id].size() != 1) return true;
     if (tuple.kind == NodeKind::scan)
       return !(demands_[id].size() == 1 && demands_[id][0].at_root && plain(demands_[id][0].index));
     const auto& fold = std::get<FoldAttr>(tuple.attr);
-    // It returns to plain folds, each over its own axes, tile by tile of what is summed (choose/choose_cascade.cpp).
+    // It returns to plain folds, each over its own axes, tile by tile of what is summed
+    // (choose/choose_cascade.cpp).
     if (passes::has_weighted_sum(fold)) return should_store_results(f_[id].inputs[0]);
     const double space = count(fold.space), elements = count(f_[id].type().shape);
-    // A sum of a few elements (a step of a dot instruction) that is asked for once is a part of its reader.
+    // A sum of a few elements (a step of a dot instruction) that is asked for once is a part of its
+    // reader.
     constexpr double few = 32;
     if (space <= few * elements && demands_[id].size() == 1 && plain(demands_[id][0].index) &&
         demands_[id][0].evaluations <= elements * 1.001 && fold.holes.empty())
@@ -493,7 +505,8 @@ private:
     return false;
   }
 
-  /// Has each row of a fold over tiles elements of its own, as it has scores? What all rows share (the values that are summed) would be computed again for each tile of them.
+  /// Has each row of a fold over tiles elements of its own, as it has scores? What all rows share
+  /// (the values that are summed) would be computed again for each tile of them.
   static bool moves_with_rows(const Demand& demand, const FoldAttr& fold) {
     std::vector<int> rows = result_axes(fold, 0);
     for (size_t c = 1; c < fold.body_axes.size(); c++) {
@@ -535,7 +548,8 @@ private:
     return kernels.size() != 1;
   }
 
-  /// Every body reads as many elements as it has points: a row statistic, not a product of matrices, which reads each element of its operands again and again.
+  /// Every body reads as many elements as it has points: a row statistic, not a product of
+  /// matrices, which reads each element of its operands again and again.
   bool reads_plainly(const FoldAttr& fold, const Node& tuple) const {
     for (size_t c = 0; c < fold.body_axes.size(); c++)
       if (!f_[tuple.inputs[c]].type().shape.empty() && read_by(tuple.inputs[c]) < count(fold.space) * 0.999)

@@ -1,7 +1,8 @@
-// compile/fuse.h -- which values are stored, and which kernels compute them: the baseline, greedy and without search.
+// compile/fuse.h -- which values are stored, and which kernels compute them: the baseline, greedy
+// and without search.
 //
-// A kernel is the cone of one stored value (or of several results of one fold) down to stored values, so it is convex by construction; kernels merge
-// only where neither reaches the other.
+// A kernel is the cone of one stored value (or of several results of one fold) down to stored
+// values, so it is convex by construction; kernels merge only where neither reaches the other.
 #pragma once
 #include "ir/term.h"
 #include <set>
@@ -9,7 +10,8 @@
 
 namespace luminal::compile {
 
-/// Work on part of a function: the values in `given` are there already (inputs, values computed at load), `wanted` are asked for.
+/// Work on part of a function: the values in `given` are there already (inputs, values computed at
+/// load), `wanted` are asked for.
 struct Region {
   const Function* function = nullptr;
   std::set<NodeId> given;
@@ -24,18 +26,20 @@ struct Fusion {
   std::vector<NodeId> boundaries;
 };
 
-/// Operations of one kernel, where a transcendental one counts as 32: what would be more is stored in between.
+/// Operations of one kernel, where a transcendental one counts as 32: what would be more is stored
+/// in between.
 inline constexpr double most_operations = 1024;
 
 /// The nodes that `wanted` needs, ascending; `given` are leaves.
 std::vector<NodeId> needed_nodes(const Region& region);
 Fusion fuse(const Region& region);
 
-/// Values that depend on weights and constants only and are worth computing once: no larger than what they are made from, or tables made from nothing.
+/// Values that depend on weights and constants only and are worth computing once: no larger than
+/// what they are made from, or tables made from nothing.
 std::vector<NodeId> load_time_values(const Region& region);
 
-/// What a function computes from its parameters at each step, with the values that are there when it begins: its weights' (load_time_values). Passes that look at the same
-/// function hand it on.
+/// What a function computes from its parameters at each step, with the values that are there when
+/// it begins: its weights' (load_time_values). Passes that look at the same function hand it on.
 struct StepFusion {
   Region step;
   std::vector<NodeId> load_values;
@@ -53,7 +57,8 @@ public:
   }
   void add_edge(int from, int to); // `to` reads what `from` writes
   bool reaches(int from, int to) const { return reach_[size_t(from)][size_t(to)]; }
-  /// Merges b into a if neither reaches the other in the present graph; false where that would make a cycle.
+  /// Merges b into a if neither reaches the other in the present graph; false where that would make
+  /// a cycle.
   bool merge(int a, int b);
   bool alive(int kernel) const { return alive_[size_t(kernel)]; }
   const std::vector<int>& members(int kernel) const { return members_[size_t(kernel)]; }

@@ -1,4 +1,5 @@
-// compile/kernel_choice.cpp -- looking a kernel up in the tuning cache, and what is done with what is found there.
+// compile/kernel_choice.cpp -- looking a kernel up in the tuning cache, and what is done with what
+// is found there.
 #include "compile/kernel_choice.h"
 #include "base/log.h"
 #include "base/text.h"

@@ -1,4 +1,5 @@
-// compile/kernel_choice.h -- which schedule a kernel of a plan gets: the one that tuning found, where the cache has one that is right, else the default one.
+// compile/kernel_choice.h -- which schedule a kernel of a plan gets: the one that tuning found,
+// where the cache has one that is right, else the default one.
 #pragma once
 #include "choose/default_kernels.h"
 #include "codegen/codegen.h"
@@ -18,12 +19,12 @@ namespace luminal::compile {
 struct KernelReport {
   std::string name;
   std::string computes; ///< its results: "y[32, 48]"
-  std::string about =
-      {};             ///< what a person knows it by: weights that it reads, else the line that asked for it
-  std::string key;    ///< of the tuning cache
-  bool tuned = false; ///< the schedule comes from measuring, else it is the default one
-  bool given = false; ///< or the caller's (ChoiceOptions::schedules)
-  double seconds = 0; ///< of one launch where it was measured, at `sizes`; 0: never
+  /// what a person knows it by: weights that it reads, else the line that asked for it
+  std::string about = {};
+  std::string key;            ///< of the tuning cache
+  bool tuned = false;         ///< the schedule comes from measuring, else it is the default one
+  bool given = false;         ///< or the caller's (ChoiceOptions::schedules)
+  double seconds = 0;         ///< of one launch where it was measured, at `sizes`; 0: never
   double usual_seconds = 0;   ///< of the default schedule, where this run measured it
   double limit_fraction = 0;  ///< of the machine's limit; 0: not known
   std::string sizes;          ///< "n=1 past=64": of dynamic dimensions
@@ -32,7 +33,8 @@ struct KernelReport {
   std::map<std::string, int> rejected = {}; ///< how many, by cause
   std::string note;                         ///< why it is not tuned, what was wrong; may be empty
   std::string names;                        ///< of the schedule's values, loops and stages: "v0 x, a0 m"
-  /// Products (and other folds that read elements again and again) whose loops reach less than a tenth of the machine's multiply-adds, and why; empty: none
+  /// Products (and other folds that read elements again and again) whose loops reach less than a
+  /// tenth of the machine's multiply-adds, and why; empty: none
   std::string untiled = {};
 };
 std::string to_string(const KernelReport& report); ///< one line, and one for the names
@@ -68,7 +70,8 @@ struct ChoiceOptions {
 class KernelPlanner {
 public:
   explicit KernelPlanner(ChoiceOptions options);
-  /// Failure: nothing lowers; a schedule of the caller's does not fit; or, with `strict`, a schedule was wrong.
+  /// Failure: nothing lowers; a schedule of the caller's does not fit; or, with `strict`, a
+  /// schedule was wrong.
   Result<PlannedKernel> choose(const search::KernelPlace& place, Expr points);
   search::BuildOptions build_options(int threads) const;
   const kernel::MachineLimits& limits() const { return options_.limits; }

@@ -1,4 +1,5 @@
-// compile/kernel_shape.cpp -- numbering the nodes of a kernel from its roots, and cones with other nodes.
+// compile/kernel_shape.cpp -- numbering the nodes of a kernel from its roots, and cones with other
+// nodes.
 #include "compile/kernel_shape.h"
 #include "base/check.h"
 #include "base/hash.h"

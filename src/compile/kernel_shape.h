@@ -1,11 +1,13 @@
-// compile/kernel_shape.h -- equal kernels (those of a model's layers) are found before their cones are built, by the nodes that they consist of.
+// compile/kernel_shape.h -- equal kernels (those of a model's layers) are found before their cones
+// are built, by the nodes that they consist of.
 #pragma once
 #include "cone/cone.h"
 #include <map>
 
 namespace luminal::compile {
 
-/// A kernel's part of a function without names: equal texts have equal cones, but for the names in them and the nodes that they come from.
+/// A kernel's part of a function without names: equal texts have equal cones, but for the names in
+/// them and the nodes that they come from.
 struct KernelShape {
   std::vector<uint64_t>
       text; ///< of each node: its attributes, types and inputs by number; of what is stored only the type

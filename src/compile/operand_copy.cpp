@@ -1,4 +1,5 @@
-// compile/operand_copy.cpp -- which sums of axes an index map is made of, and the tensor over these sums.
+// compile/operand_copy.cpp -- which sums of axes an index map is made of, and the tensor over these
+// sums.
 #include "compile/operand_copy.h"
 #include <algorithm>
 #include <map>
@@ -131,7 +132,8 @@ private:
       for (auto [axis, _] : sum) sums_.push_back({{axis, 1}});
   }
 
-  /// Fewer places than combinations of its axes, without gaps between them, and one of them moves in single steps.
+  /// Fewer places than combinations of its axes, without gaps between them, and one of them moves
+  /// in single steps.
   bool is_window(const AxisSum& sum) const {
     if (sum.size() < 2) return false;
     std::vector<std::pair<int64_t, int64_t>> steps; // coefficient, extent
@@ -152,7 +154,8 @@ private:
     return true;
   }
 
-  /// Each axis belongs to one sum; where it stands in several, all axes of these are dimensions of their own. In the order of the axes.
+  /// Each axis belongs to one sum; where it stands in several, all axes of these are dimensions of
+  /// their own. In the order of the axes.
   std::vector<AxisSum> dimensions() {
     std::ranges::sort(sums_);
     sums_.erase(std::unique(sums_.begin(), sums_.end()), sums_.end());

@@ -19,7 +19,7 @@ struct Wish {
   bool operator==(const Wish&) const = default;
 };
 struct Wishes {
-  std::map<NodeId, Wish> panels;                  ///< by constant
+  std::map<NodeId, Wish> panels;                       ///< by constant
   std::map<NodeId, std::vector<PaddingRegion>> padded; ///< by fold
 };
 
@@ -35,7 +35,8 @@ bool is_copy(const Function& f, NodeId id) {
 
 bool to_f32(const Node& node) { return node.kind == NodeKind::cast && node.type().dtype == DType::f32; }
 
-/// What the kernels of a step ask for; constants and copies that some kernel wants as they are have no wish.
+/// What the kernels of a step ask for; constants and copies that some kernel wants as they are have
+/// no wish.
 Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const StepFusion& known_step) {
   std::set<NodeId> constants;
   for (NodeId id : f.params)

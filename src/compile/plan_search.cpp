@@ -1,4 +1,5 @@
-// compile/plan_search.cpp -- kernels by their share of a step, each tuned for as long as it is worth, then the whole program.
+// compile/plan_search.cpp -- kernels by their share of a step, each tuned for as long as it is
+// worth, then the whole program.
 #include "compile/plan_search.h"
 #include "base/check.h"
 #include "base/log.h"
@@ -288,7 +289,8 @@ private:
     group.tuned = std::move(*tuned);
     group.searched = true;
     group.improved = kernel::to_string(group.tuned.schedule) != group.old_schedule;
-    // The measured ratio of the race holds; what the kernel took before was measured at another moment.
+    // The measured ratio of the race holds; what the kernel took before was measured at another
+    // moment.
     group.after = group.improved ? group.tuned.seconds : group.before;
     if (!kernel(group).report.tuned && group.tuned.usual_seconds > 0) {
       summary_.kernels_before += group.launches * (group.tuned.usual_seconds - group.before);
@@ -408,7 +410,8 @@ private:
     return {};
   }
 
-  /// Short steps: are fewer workers for all of it faster? Then the schedules say so, for launches of no more points than here.
+  /// Short steps: are fewer workers for all of it faster? Then the schedules say so, for launches
+  /// of no more points than here.
   Result<void> try_fewer_workers() {
     double step = 0;
     std::vector<Group*> several;
@@ -496,7 +499,8 @@ private:
     ProgramRace::Times times;
     std::string where; // at which sizes it is slower
   };
-  /// Not slower at the usual sizes, nor by more than the threshold where one dimension is as large as it can be.
+  /// Not slower at the usual sizes, nor by more than the threshold where one dimension is as large
+  /// as it can be.
   Result<Compared> compare(ProgramRace& race, int old_program, const std::vector<const Group*>& fresh,
                            const std::vector<const Group*>& all, double seconds) {
     auto plan = plan_with(fresh, all);

@@ -1,4 +1,5 @@
-// compile/plan_search.h -- private: the search of a plan's schedules, from the plan that is there to a better one.
+// compile/plan_search.h -- private: the search of a plan's schedules, from the plan that is there
+// to a better one.
 #pragma once
 #include "compile/builder.h"
 #include "compile/compile.h"
@@ -15,7 +16,8 @@ struct BuiltPlan {
 /// Builds the plan with what is pinned and what the tuning cache has: see ChoiceOptions.
 using PlanMaker = std::function<Result<BuiltPlan>(const std::map<Hash128, std::string>& pinned)>;
 
-/// Replaces `built` by the best plan found; `reports` are those of its kernels. options.tuning is not null.
+/// Replaces `built` by the best plan found; `reports` are those of its kernels. options.tuning is
+/// not null.
 Result<SearchSummary> search_plan(const Options& options, const PlanMaker& make, BuiltPlan& built,
                                   std::vector<KernelReport>& reports);
 

@@ -31,7 +31,8 @@ void make_content(DType dtype, std::span<std::byte> bytes, const std::string& na
   const int64_t count = int64_t(bytes.size()) * 8 / bits(dtype);
   const int64_t low = std::max<int64_t>(range.low, 0), wide = std::max<int64_t>(1, range.high - low + 1);
   uint64_t state = hash64(name);
-  // A block of random elements again and again: what a value is does not matter to the time, where it lies does.
+  // A block of random elements again and again: what a value is does not matter to the time, where
+  // it lies does.
   const int64_t block = std::min<int64_t>(count, 4096);
   for (int64_t i = 0; i < block; i++) {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -141,7 +142,8 @@ Result<void> ProgramRace::fill(Program& program) {
     if (!fresh)
       found->second = {std::max(found->second.low, range.low), std::min(found->second.high, range.high)};
   });
-  // Numbers of their ranges; where accesses that depend on several of them refuse those, the least ones, and ones (of divisors).
+  // Numbers of their ranges; where accesses that depend on several of them refuse those, the least
+  // ones, and ones (of divisors).
   Result<void> ran;
   for (const int64_t most : {int64_t(INT64_MAX), int64_t(0), int64_t(1)}) {
     for (size_t i = 0; i < program.plan->slots.size(); i++) {

@@ -1,4 +1,5 @@
-// compile/program_race.h -- whole programs against each other: the same inputs, weights and states, run by turns. The last word of a search.
+// compile/program_race.h -- whole programs against each other: the same inputs, weights and states,
+// run by turns. The last word of a search.
 #pragma once
 #include "base/result.h"
 #include "runtime/context.h"
@@ -24,26 +25,30 @@ public:
     ThreadPool* pool = nullptr; ///< never null
     WeightSource weights;
     std::map<std::string, int64_t> sizes; ///< of all symbols of the plans
-    int64_t most_bytes =
-        int64_t(1) << 62; ///< weights that are made, states and working memory of all programs
+    /// weights that are made, states and working memory of all programs
+    int64_t most_bytes = int64_t(1) << 62;
   };
   explicit ProgramRace(Options options);
   ~ProgramRace();
   ProgramRace(const ProgramRace&) = delete;
   ProgramRace& operator=(const ProgramRace&) = delete;
 
-  /// Loads a program; its number. Failure: too much memory, or steps that only the program's owner can run (host functions).
+  /// Loads a program; its number. Failure: too much memory, or steps that only the program's owner
+  /// can run (host functions).
   Result<int> add(std::shared_ptr<const runtime::Plan> plan);
   void drop(int program); ///< its memory
-  /// Low percentiles of the seconds of a step, of both, run by turns in at least `rounds` rounds and until the time is spent.
+  /// Low percentiles of the seconds of a step, of both, run by turns in at least `rounds` rounds
+  /// and until the time is spent.
   struct Times {
     double first = 0, second = 0;
     int rounds = 0;
   };
-  /// pause: seconds that pass between steps, as where somebody chooses a token; then each program runs several steps in its turn.
+  /// pause: seconds that pass between steps, as where somebody chooses a token; then each program
+  /// runs several steps in its turn.
   Result<Times> compare(int first, int second, double seconds, int rounds, const std::function<bool()>& stop,
                         double pause = 0);
-  /// From now on these values; false: an assumption of the plans does not hold then, and nothing has changed.
+  /// From now on these values; false: an assumption of the plans does not hold then, and nothing
+  /// has changed.
   bool set_sizes(const std::map<std::string, int64_t>& sizes);
 
 private:

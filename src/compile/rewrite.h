@@ -1,4 +1,5 @@
-// compile/rewrite.h -- rewrites of whole functions that need no search: inlining, and forms that later passes need not know.
+// compile/rewrite.h -- rewrites of whole functions that need no search: inlining, and forms that
+// later passes need not know.
 #pragma once
 #include "ir/term.h"
 #include <functional>
@@ -6,21 +7,24 @@
 
 namespace luminal::compile {
 
-/// May give the copy of a node itself, made from copies of the nodes before it (for a tuple: the values that its `get`s become).
+/// May give the copy of a node itself, made from copies of the nodes before it (for a tuple: the
+/// values that its `get`s become).
 using Replace = std::function<bool(FunctionBuilder& target, NodeId id, const std::vector<NodeId>& copies,
                                    std::vector<NodeId>& values)>;
 
 /// Copies a function node by node.
 Function rebuild(const Module& module, const Function& function, const Replace& replace);
 
-/// Copies the nodes of `source` that its results need into `target`; params[i] stands for the i-th parameter. Returns the copies of the results.
+/// Copies the nodes of `source` that its results need into `target`; params[i] stands for the i-th
+/// parameter. Returns the copies of the results.
 std::vector<NodeId> copy_into(FunctionBuilder& target, const Function& source,
                               const std::vector<NodeId>& params);
 
 /// A module whose entry has no `call`: callees are copied in, deepest first.
 Function inline_calls(const Module& module, const Function& function);
 
-/// Why the entry of a module cannot be compiled with all calls inlined, if so: the text of an error.
+/// Why the entry of a module cannot be compiled with all calls inlined, if so: the text of an
+/// error.
 std::optional<std::string> too_much_to_inline(const Module& module);
 
 /// A module whose entry has no `sort` (see compile/expand_sort.h), and no collective of one member.

@@ -1,4 +1,5 @@
-// compile/split_kernels.cpp -- which values of a kernel are stored so that its products have tiled schedules.
+// compile/split_kernels.cpp -- which values of a kernel are stored so that its products have tiled
+// schedules.
 #include "compile/split_kernels.h"
 #include "base/hash.h"
 #include "choose/tiling.h"
@@ -96,9 +97,9 @@ double places(const ViewAttr& view) {
   for (size_t d = 0; d < view.shape.size(); d++) {
     const Expr axis = axis_symbol(int(d), view.shape[d]);
     const bool varies = std::ranges::any_of(view.map, [&](Expr e) { return depends_on(e, axis); }) ||
-                       std::ranges::any_of(view.holes, [&](const Hole& hole) {
-                         return std::ranges::find(hole.axes, int(d)) != hole.axes.end();
-                       });
+                        std::ranges::any_of(view.holes, [&](const Hole& hole) {
+                          return std::ranges::find(hole.axes, int(d)) != hole.axes.end();
+                        });
     if (axis.is_symbol() && varies) n *= count({view.shape[d]});
   }
   return n;
@@ -169,8 +170,8 @@ bool computes_more(const Function& f, NodeId fold) {
   return false;
 }
 
-/// One product whose operands, and what its results meet, are read as they lie (weights in any order), with no other fold before it and no function behind it: it
-/// has a tiled schedule.
+/// One product whose operands, and what its results meet, are read as they lie (weights in any
+/// order), with no other fold before it and no function behind it: it has a tiled schedule.
 bool is_simple(const Function& f, const std::vector<Product>& products) {
   return products.size() == 1 && products[0].made.empty() && !computes_more(f, products[0].fold) &&
          std::ranges::all_of(f.nodes, [&](const Node& node) {
@@ -251,7 +252,8 @@ KernelSplitter::Estimate KernelSplitter::time_of(const Function& part) {
 }
 
 KernelSplitter::Stores KernelSplitter::stores_of(const Function& part) {
-  // Weighted sums have schedules for each number of rows, and their scores are never stored: they grow with the square of a length.
+  // Weighted sums have schedules for each number of rows, and their scores are never stored: they
+  // grow with the square of a length.
   for (const Node& node : part.nodes)
     if (const auto* fold = std::get_if<FoldAttr>(&node.attr); fold && passes::has_weighted_sum(*fold))
       return {};
@@ -349,7 +351,8 @@ Function KernelSplitter::with(const Function& f, const Stores& stores) {
   return to;
 }
 
-/// Adds what the kernels of a region store. `constants`: there before the region runs, so that they may lie in panels.
+/// Adds what the kernels of a region store. `constants`: there before the region runs, so that they
+/// may lie in panels.
 void KernelSplitter::stores_in(const Region& region, const Fusion* known_fusion,
                                const std::set<NodeId>& constants, Stores& stores) {
   const Function& f = *region.function;

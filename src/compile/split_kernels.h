@@ -1,9 +1,13 @@
-// compile/split_kernels.h -- kernels that fusion makes and no tiled schedule serves: values inside of them are stored.
+// compile/split_kernels.h -- kernels that fusion makes and no tiled schedule serves: values inside
+// of them are stored.
 //
-// Fusion (compile/fuse.h) counts evaluations. It does not see that two products in one kernel may leave no loops for lanes, or that an operand is read through divisions,
-// minima or strides. Here each such kernel is scheduled as it is and in parts, and what the schedules make of its products (choose/tiling.h) decides. A value is
-// stored by a fence behind it, which every later pass sees: a product's result, a short sum that a product reads, or an operand as a copy in the order in which the
-// product reads it. A product's result is stored, too, where functions that take many operations would be computed of it without lanes.
+// Fusion (compile/fuse.h) counts evaluations. It does not see that two products in one kernel may
+// leave no loops for lanes, or that an operand is read through divisions, minima or strides. Here
+// each such kernel is scheduled as it is and in parts, and what the schedules make of its products
+// (choose/tiling.h) decides. A value is stored by a fence behind it, which every later pass sees: a
+// product's result, a short sum that a product reads, or an operand as a copy in the order in which
+// the product reads it. A product's result is stored, too, where functions that take many
+// operations would be computed of it without lanes.
 #pragma once
 #include "choose/default_kernels.h"
 #include "compile/fuse.h"
@@ -13,7 +17,8 @@ namespace luminal::compile {
 
 class KernelSplitter {
 public:
-  /// Default schedules are made once for each kernel: the memory of them is shared with who lowers the parts.
+  /// Default schedules are made once for each kernel: the memory of them is shared with who lowers
+  /// the parts.
   KernelSplitter(const kernel::MachineLimits& limits, kernel::DefaultKernels& kernels)
       : limits_(limits), kernels_(kernels) {}
   struct Split {

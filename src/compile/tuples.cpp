@@ -1,7 +1,10 @@
-// compile/tuples.cpp -- folds and scans over tuples: components over different axes that do not read each other become tuples of their own.
+// compile/tuples.cpp -- folds and scans over tuples: components over different axes that do not
+// read each other become tuples of their own.
 //
-// A kernel's stage runs over the axes of one result. Components with equal axes share a pass. Components of a fold that read others over fewer axes stay with
-// them: the default schedule makes a cascade of such a tuple. A scan has no cascade: what it reads is repeated along the axes that it lacks.
+// A kernel's stage runs over the axes of one result. Components with equal axes share a pass.
+// Components of a fold that read others over fewer axes stay with them: the default schedule makes
+// a cascade of such a tuple. A scan has no cascade: what it reads is repeated along the axes that
+// it lacks.
 #include "compile/rewrite.h"
 #include <algorithm>
 #include <set>
@@ -43,7 +46,8 @@ public:
            (is_scan || parts().size() > 1);
   }
 
-  /// One for each set of axes; what a fold has over more axes than a component that it reads stays with that.
+  /// One for each set of axes; what a fold has over more axes than a component that it reads stays
+  /// with that.
   std::vector<Part> parts() const {
     std::vector<int> group(axes_.size()); // the first component of its group
     for (size_t c = 0; c < axes_.size(); c++) {

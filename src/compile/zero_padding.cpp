@@ -1,4 +1,5 @@
-// compile/zero_padding.cpp -- what sums of products leave out beside the rows of an image, and what that would have added.
+// compile/zero_padding.cpp -- what sums of products leave out beside the rows of an image, and what
+// that would have added.
 #include "compile/zero_padding.h"
 #include <algorithm>
 #include <set>
@@ -26,7 +27,8 @@ const ViewAttr* plain_view(const Function& f, NodeId id) {
   return view && view->holes.empty() && f[id].type().dtype == DType::f32 ? view : nullptr;
 }
 
-/// Steps are left out of columns point by point, in code of its own for each tile that some lie beside: no more columns than this.
+/// Steps are left out of columns point by point, in code of its own for each tile that some lie
+/// beside: no more columns than this.
 constexpr int64_t widest_edge = 8;
 
 /// The columns for which some step lies beside the image.
@@ -102,7 +104,8 @@ std::vector<PaddingRegion> padding_regions_of(const Function& f, NodeId id) {
   return {};
 }
 
-NodeId add_outside(Function& to, const PaddingRegion& region, const FoldAttr& fold, NodeId sum, NodeId other) {
+NodeId add_outside(Function& to, const PaddingRegion& region, const FoldAttr& fold, NodeId sum,
+                   NodeId other) {
   const Shape& space = fold.space;
   const auto reduced = [&](int a) { return std::ranges::find(fold.reduced, a) != fold.reduced.end(); };
   // The axes that both sums keep (the constant's own), those of the condition, all others.
@@ -135,7 +138,8 @@ NodeId add_outside(Function& to, const PaddingRegion& region, const FoldAttr& fo
   const NodeId constant = append(to, NodeKind::view, std::move(view), {other}, all);
   const NodeId zeros = append(to, NodeKind::map, MapAttr{Op::sub, {}}, {constant, constant}, all);
   const NodeId steps = append_sum(to, zeros, all, int(few.size()));
-  // Of each row the steps outside. The constant's axes are the last ones kept: lanes run along them.
+  // Of each row the steps outside. The constant's axes are the last ones kept: lanes run along
+  // them.
   const Shape rows = extents({{region.row}, own, edge});
   ViewAttr by_row;
   by_row.shape = rows;

@@ -1,4 +1,5 @@
-// cone/canonical_cone.h -- a cone under names that say nothing: the same computation in two models, or in two places of one, is the same cone.
+// cone/canonical_cone.h -- a cone under names that say nothing: the same computation in two models,
+// or in two places of one, is the same cone.
 #pragma once
 #include "base/hash.h"
 #include "cone/cone.h"
@@ -8,8 +9,9 @@
 
 namespace luminal::kernel {
 
-/// Axes a0 a1 ..., values v0 ..., stages s0 ..., indices read from memory h0 ..., dimensions d0 ..., inlined nodes o0 ...; numbered in the order in which the
-/// cone holds them. Roles, origins and the order of everything stay.
+/// Axes a0 a1 ..., values v0 ..., stages s0 ..., indices read from memory h0 ..., dimensions d0
+/// ..., inlined nodes o0 ...; numbered in the order in which the cone holds them. Roles, origins
+/// and the order of everything stay.
 struct CanonicalCone {
   Cone cone;
   ExprMap<Expr> dimensions; ///< canonical symbol -> the given one
@@ -18,8 +20,9 @@ struct CanonicalCone {
 };
 CanonicalCone canonical(const Cone& cone);
 
-/// Of everything that lowering, or a schedule, can see of a cone: equal for two cones only where one kernel serves both. Names count: ask for
-/// the hash of a canonical cone where they should not. Numbers of nodes do not count.
+/// Of everything that lowering, or a schedule, can see of a cone: equal for two cones only where
+/// one kernel serves both. Names count: ask for the hash of a canonical cone where they should not.
+/// Numbers of nodes do not count.
 Hash128 structural_hash128(const Cone& cone);
 
 } // namespace luminal::kernel

@@ -1,10 +1,10 @@
-// cone/cone.h -- what one kernel computes, before anyone says how: stages (folds and maps over named axes)
-// from stored values to stored values.
+// cone/cone.h -- what one kernel computes, before anyone says how: stages (folds and maps over
+// named axes) from stored values to stored values.
 //
-// Every index is an Expr over axis symbols, dimension symbols and hole symbols; every element is a Formula.
-// Views are substituted away, maps are inlined at their readers, each fold is a stage whose result is an
-// interior value. Axes are shared between stages wherever one reads the other at plain axes, so that a
-// schedule can put one inside the loops of the other.
+// Every index is an Expr over axis symbols, dimension symbols and hole symbols; every element is a
+// Formula. Views are substituted away, maps are inlined at their readers, each fold is a stage
+// whose result is an interior value. Axes are shared between stages wherever one reads the other at
+// plain axes, so that a schedule can put one inside the loops of the other.
 #pragma once
 #include "base/result.h"
 #include "ir/term.h"
@@ -44,8 +44,8 @@ struct Formula {
   Expr guard = 1;          // load: 0 where this does not hold, and the index may lie anywhere there
   std::vector<FormulaRef> args;
   std::string user_op; // op: name of a registered row, else empty
-  // Where an inlined map of the graph begins: the node's name, and the element that is read. Facts for
-  // `materialize`.
+  // Where an inlined map of the graph begins: the node's name, and the element that is read. Facts
+  // for `materialize`.
   std::string origin;
   std::vector<Expr> at;
 };
@@ -57,8 +57,8 @@ enum class ValueRole : uint8_t {
   inout,    // a root that is a scatter into `base`, in place: the caller binds the buffer of `base`
   interior, // scratch of this kernel
 };
-/// One storage dimension: (axis dimension `dim` div `div`) mod `mod` (0: no mod), rows padded by `pad`
-/// elements.
+/// One storage dimension: (axis dimension `dim` div `div`) mod `mod` (0: no mod), rows padded by
+/// `pad` elements.
 struct LayoutDim {
   int dim = 0;
   int64_t div = 1, mod = 0, pad = 0;
@@ -107,8 +107,8 @@ struct Stage {
   std::vector<Component> components;
   Expr domain = 1; // folds, updates: only points where it holds take part; maps: only these are read
   Expr needed = 1; // results that no reader asks for need not be made
-  /// A tuple whose components read each other: the transforms of components 0 .. size-1 (which are the first
-  /// ones of the stage).
+  /// A tuple whose components read each other: the transforms of components 0 .. size-1 (which are
+  /// the first ones of the stage).
   std::optional<Monoid> monoid;
   std::vector<int> ordered; // axes whose loops keep their row-major order and are not distributed (duplicates
                             // of a scatter, scans)
@@ -117,8 +117,8 @@ struct Stage {
   int segment_group = 0; // stages of one number above 0 write different parts of the same values
 };
 
-/// An integer read from memory that takes part in index maps: symbol (its range is a fact) = value, clamped
-/// to that range.
+/// An integer read from memory that takes part in index maps: symbol (its range is a fact) = value,
+/// clamped to that range.
 struct ConeHole {
   Expr symbol;
   FormulaRef value;
@@ -138,10 +138,11 @@ struct ConeOptions {
   bool in_place = false; // scatter roots update the storage of their base; else the base is copied first
 };
 
-/// The kernel that computes `roots` (single-valued nodes, `get`s of folds and scans among them) from what is
-/// stored: function inputs, constants, and `stored`, which are read and not computed (roots are computed wherever they are listed). Fails where the cone would
-/// hold a node that is a kernel of its own (sort, loop, call, cond, host, custom, collective, fence, a
-/// scatter that is not a root).
+/// The kernel that computes `roots` (single-valued nodes, `get`s of folds and scans among them)
+/// from what is stored: function inputs, constants, and `stored`, which are read and not computed
+/// (roots are computed wherever they are listed). Fails where the cone would hold a node that is a
+/// kernel of its own (sort, loop, call, cond, host, custom, collective, fence, a scatter that is
+/// not a root).
 Result<Cone> build_cone(const Function& function, std::span<const NodeId> roots,
                         const std::set<NodeId>& stored, const ConeOptions& options = {});
 

@@ -1,5 +1,6 @@
-// cone/cone_build.cpp -- build_cone: stages from demand. An element is asked for at index expressions over the axes of the stage that needs it;
-// views change the expressions, maps pass them on, folds open a stage of their own.
+// cone/cone_build.cpp -- build_cone: stages from demand. An element is asked for at index
+// expressions over the axes of the stage that needs it; views change the expressions, maps pass
+// them on, folds open a stage of their own.
 #include "cone/cone_build.h"
 #include "base/check.h"
 #include "cone/conversion.h"
@@ -188,8 +189,8 @@ FormulaRef ConeBuilder::compute(NodeId id, const Index& at) {
   }
 }
 
-/// Loads, and what they are converted to, remember the outermost view that they were read through, and where, along its dimensions that move them: for
-/// `materialize`.
+/// Loads, and what they are converted to, remember the outermost view that they were read through,
+/// and where, along its dimensions that move them: for `materialize`.
 FormulaRef ConeBuilder::named_view(NodeId id, const Index& at) {
   const Node& node = function_[id];
   FormulaRef x = read_view(node, at);
@@ -217,7 +218,8 @@ ExprMap<Expr> ConeBuilder::open_holes(const Node& node, const std::vector<Hole>&
     FormulaRef raw = read(operand, where);
     Expr symbol = hole_symbol(int(h), hole.range);
     bool bounded = hole.range.is_bounded();
-    // The extents that the policy holds it below. (For the policy `error` a step of the plan sees to it; who runs a kernel without its plan is safe, too.)
+    // The extents that the policy holds it below. (For the policy `error` a step of the plan sees
+    // to it; who runs a kernel without its plan is safe, too.)
     Expr limit = unbounded_high;
     Interval range = hole.range;
     if (node.kind != NodeKind::fold)
@@ -308,14 +310,16 @@ FormulaRef ConeBuilder::read_view(const Node& node, const Index& at) {
   Truth holds = prove(predicate);
   DType type = node.type().dtype;
   if (holds == Truth::no) return filler(type, attr.fill);
-  // What is read from memory alone is guarded: the index stays as it is, and loads of neighbours stay neighbours.
+  // What is read from memory alone is guarded: the index stays as it is, and loads of neighbours
+  // stay neighbours.
   if (holds == Truth::unknown && !valid && reads_memory_only(node.inputs[0])) {
     FormulaRef x = guarded(read(node.inputs[0], where), predicate);
     if (converted_load(*x) && attr.fill == 0) return x;
     return formula_op(Op::select, {formula_index(predicate, DType::boolean), x, filler(type, attr.fill)});
   }
   if (holds == Truth::unknown)
-    // Both sides of a choice may be evaluated, so the index that is not used must be in bounds, too.
+    // Both sides of a choice may be evaluated, so the index that is not used must be in bounds,
+    // too.
     for (size_t d = 0; d < where.size(); d++) {
       if (prove(ge(where[d], 0)) != Truth::yes) where[d] = max(where[d], Expr(0));
       if (prove(lt(where[d], source[d])) != Truth::yes) where[d] = min(where[d], source[d] - 1);

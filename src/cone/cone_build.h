@@ -5,7 +5,8 @@
 
 namespace luminal::kernel {
 
-/// Axes that may still turn out to be one: a union-find whose classes hold at most one axis of each stage.
+/// Axes that may still turn out to be one: a union-find whose classes hold at most one axis of each
+/// stage.
 class AxisPool {
 public:
   /// `name` empty: none was given.
@@ -54,7 +55,8 @@ private:
   FormulaRef read_random(const Node& node, const Index& at);
   FormulaRef read_result(NodeId tuple, int result, const Index& at);
   FormulaRef read_stored(NodeId node, const Index& at);
-  /// The holes of a view, scatter or fold: their symbols -> expressions; `valid` is and-ed with what the policy `fill` asks for.
+  /// The holes of a view, scatter or fold: their symbols -> expressions; `valid` is and-ed with
+  /// what the policy `fill` asks for.
   ExprMap<Expr> open_holes(const Node& node, const std::vector<Hole>& holes, const Index& at,
                            FormulaRef& valid);
   bool is_read(NodeId node) const; // stored, an input, or a dense constant

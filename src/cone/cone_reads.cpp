@@ -1,4 +1,5 @@
-// cone/cone_reads.cpp -- leaves that are arithmetic: bitcasts of stored bytes and counter-based random numbers.
+// cone/cone_reads.cpp -- leaves that are arithmetic: bitcasts of stored bytes and counter-based
+// random numbers.
 #include "base/check.h"
 #include "cone/cone_build.h"
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// cone/cone_stages.cpp -- the stages that build_cone opens: folds, scans, maps at the roots, scatters.
+// cone/cone_stages.cpp -- the stages that build_cone opens: folds, scans, maps at the roots,
+// scatters.
 #include "base/check.h"
 #include "cone/cone_build.h"
 #include <algorithm>
@@ -266,7 +267,8 @@ void ConeBuilder::scatter_root(NodeId root) {
   Stage& stage = open_[s];
   stage.domain = domain;
   part.axes = stage.axes;
-  // Two points that differ in an axis which is an index by itself write different elements; the others keep their order.
+  // Two points that differ in an axis which is an index by itself write different elements; the
+  // others keep their order.
   if (!attr.unique)
     for (int a : stage.axes)
       if (std::ranges::find(part.index, pool_.symbol(a)) == part.index.end()) stage.ordered.push_back(a);

@@ -29,7 +29,8 @@ std::string_view component_name(ComponentKind kind) {
 
 namespace {
 
-/// A formula is a graph: what has several users is written once, "#0:sqrt(x)", and named from then on.
+/// A formula is a graph: what has several users is written once, "#0:sqrt(x)", and named from then
+/// on.
 class FormulaText {
 public:
   FormulaText(const Cone& cone, const Formula& formula) : cone_(cone) { count(formula); }

@@ -4,7 +4,8 @@
 
 namespace luminal::kernel {
 
-/// The load that conversions alone stand above (or that the formula itself is), or null. Where it reads nothing, both are zero.
+/// The load that conversions alone stand above (or that the formula itself is), or null. Where it
+/// reads nothing, both are zero.
 const Formula* converted_load(const Formula& formula);
 
 } // namespace luminal::kernel

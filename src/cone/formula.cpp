@@ -20,7 +20,8 @@ FormulaRef program_constant(DType dtype, double value) {
 } // namespace
 
 FormulaRef formula_constant(DType dtype, double value) {
-  // Of an integer type an infinity is the greatest or the least value, which a double need not hold.
+  // Of an integer type an infinity is the greatest or the least value, which a double need not
+  // hold.
   if (is_integer(dtype) && std::isinf(value)) return formula_index(Expr(truncate_to(dtype, value)), dtype);
   Formula f{FormulaKind::constant, dtype};
   f.constant = value;

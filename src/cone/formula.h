@@ -27,7 +27,8 @@ bool is_constant(const FormulaRef& formula, double value);
 /// Each node once, arguments before users.
 void visit(const FormulaRef& formula, const std::function<void(const Formula&)>& see);
 
-/// Rebuilds a formula bottom-up, each shared node once: `change` gets a node whose arguments are already rewritten and returns it or its replacement.
+/// Rebuilds a formula bottom-up, each shared node once: `change` gets a node whose arguments are
+/// already rewritten and returns it or its replacement.
 class FormulaRewriter {
 public:
   using Change = std::function<FormulaRef(const FormulaRef&)>;
@@ -62,7 +63,8 @@ void visit_stage(const Stage& stage, const std::function<void(const Formula&)>& 
 /// Renames axis symbols in everything that a stage holds.
 void substitute_stage(Stage& stage, const ExprMap<Expr>& replacements);
 
-/// The holes that an expression, a formula or a stage needs, through other holes too: positions in cone.holes, inner ones first.
+/// The holes that an expression, a formula or a stage needs, through other holes too: positions in
+/// cone.holes, inner ones first.
 std::vector<int> holes_of(const Cone& cone, std::span<const Expr> exprs);
 std::vector<int> holes_of(const Cone& cone, const Stage& stage);
 /// Does one of the expressions vary with the symbol, itself or through holes?

@@ -1,5 +1,6 @@
-// cone/layout.h -- a layout is an injective quasi-affine map, with padding, from index to offset: a list of storage
-// dimensions, each a digit of one axis dimension. Text: `n/64 k n%64` (panels), `m k+16` (padded rows), `n/64 n/16%4 n%16`.
+// cone/layout.h -- a layout is an injective quasi-affine map, with padding, from index to offset: a
+// list of storage dimensions, each a digit of one axis dimension. Text: `n/64 k n%64` (panels), `m
+// k+16` (padded rows), `n/64 n/16%4 n%16`.
 #pragma once
 #include "base/result.h"
 #include "cone/cone.h"
@@ -9,8 +10,9 @@ namespace luminal::kernel {
 
 /// Row major in the order of `rank` dimensions.
 Layout row_major(int rank);
-/// A layout is injective if the digits of each dimension make up the whole index: divisors start at 1, each is the product of the last divisor and
-/// modulus, the last digit has no modulus. The failure names the dimension.
+/// A layout is injective if the digits of each dimension make up the whole index: divisors start at
+/// 1, each is the product of the last divisor and modulus, the last digit has no modulus. The
+/// failure names the dimension.
 Result<void> check_layout(const Layout& layout, int rank);
 /// Elements, padding included, of a box of these extents.
 Expr layout_size(const Layout& layout, std::span<const Expr> extents);

@@ -1,5 +1,5 @@
-// device/device.h -- what a device can do: memory, loading of code that others made, launching. It knows
-// nothing of kernels' contents.
+// device/device.h -- what a device can do: memory, loading of code that others made, launching. It
+// knows nothing of kernels' contents.
 #pragma once
 #include "base/result.h"
 #include <cstddef>
@@ -56,7 +56,8 @@ struct LaunchArguments {
   int workers = 0;                  ///< at most; 0: all
   bool barriers = true;             ///< workers wait for each other, so they have to run at the same time
   double work_us = 1e6;             ///< that the launch takes on one worker, as far as it is known
-  /// More parts than workers (without barriers): taken one after the other, `after_part` called after each by whoever took it.
+  /// More parts than workers (without barriers): taken one after the other, `after_part` called
+  /// after each by whoever took it.
   int parts = 0;
   std::function<void()> after_part = {};
 };
@@ -68,7 +69,8 @@ public:
   virtual std::string_view description() const = 0; ///< "AMD EPYC 9354, 2 threads"
   virtual const Limits& limits() const = 0;
 
-  /// Address space at once, pages when they are touched. Failure: "cpu: cannot allocate 12.0 GiB: ...".
+  /// Address space at once, pages when they are touched. Failure: "cpu: cannot allocate 12.0 GiB:
+  /// ...".
   virtual Result<Memory> allocate(int64_t bytes, const AllocateOptions& options = {}) = 0;
   virtual void free(Memory memory) noexcept = 0;
   /// Gives the pages of a range back; it reads as zero afterwards.
@@ -79,7 +81,8 @@ public:
   /// Failure: the code is not for this device, is damaged, or refers to what is not in it.
   virtual Result<Loaded> load(std::span<const Code> code) = 0;
   virtual void unload(ModuleId module) noexcept = 0;
-  /// Starts the kernel; it may still run on return (see synchronize). Kernels of one device run in order.
+  /// Starts the kernel; it may still run on return (see synchronize). Kernels of one device run in
+  /// order.
   virtual Result<void> launch(KernelId kernel, const LaunchArguments& arguments) = 0;
   virtual Result<void> synchronize() = 0;
 };

@@ -40,7 +40,8 @@ int64_t usable_memory() {
   };
   limit_in("/sys/fs/cgroup/memory.max");
   limit_in("/sys/fs/cgroup/memory/memory.limit_in_bytes");
-  // Of the group that this process is in, and of those above it: "0::/user.slice/a.scope", "7:memory:/docker/1f".
+  // Of the group that this process is in, and of those above it: "0::/user.slice/a.scope",
+  // "7:memory:/docker/1f".
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
     const size_t first = line.find(':'), second = line.find(':', first + 1);

@@ -1,4 +1,5 @@
-// device/host_memory.h -- memory of the host, for devices that use it: address space at once, pages when they are touched.
+// device/host_memory.h -- memory of the host, for devices that use it: address space at once, pages
+// when they are touched.
 #pragma once
 #include "device/device.h"
 #include <map>
@@ -6,7 +7,8 @@
 
 namespace luminal::device {
 
-/// What this process may hope for: physical memory, or the limit of its control group where that is lower.
+/// What this process may hope for: physical memory, or the limit of its control group where that is
+/// lower.
 int64_t usable_memory();
 
 class HostMemory {

@@ -131,7 +131,8 @@ BigInt BigInt::divide(const BigInt& a, const BigInt& b, BigInt& remainder) {
     remainder = a;
     return {};
   }
-  // Knuth's algorithm D: the divisor is shifted so that its highest bit is set, which makes guesses of digits near.
+  // Knuth's algorithm D: the divisor is shifted so that its highest bit is set, which makes guesses
+  // of digits near.
   const auto shift = static_cast<uint32_t>(std::countl_zero(b.limbs_.back()));
   Limbs rest = a.abs().shifted_left(shift).limbs_;
   const Limbs divisor = b.abs().shifted_left(shift).limbs_;
@@ -290,7 +291,8 @@ BigRational BigRational::round() const {
 
 double BigRational::to_double() const {
   if (numerator_.is_zero()) return 0;
-  // A quotient of at least 65 bits, whose lowest bit also stands for what is left: then one rounding is the right one.
+  // A quotient of at least 65 bits, whose lowest bit also stands for what is left: then one
+  // rounding is the right one.
   const int64_t shift =
       66 - static_cast<int64_t>(numerator_.bit_count()) + static_cast<int64_t>(denominator_.bit_count());
   const auto up = static_cast<uint32_t>(std::max<int64_t>(shift, 0)),

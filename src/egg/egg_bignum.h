@@ -1,4 +1,5 @@
-// egg/egg_bignum.h -- integers of any size and their fractions, for the sorts BigInt and BigRat of rule programs.
+// egg/egg_bignum.h -- integers of any size and their fractions, for the sorts BigInt and BigRat of
+// rule programs.
 #pragma once
 #include <compare>
 #include <cstdint>

@@ -1,4 +1,5 @@
-// egg/egg_builtins.cpp -- the built-in sorts and primitives: integers, floats, strings, booleans, comparisons of any values.
+// egg/egg_builtins.cpp -- the built-in sorts and primitives: integers, floats, strings, booleans,
+// comparisons of any values.
 #include "base/check.h"
 #include "base/text.h"
 #include "egg/egg_state.h"
@@ -72,7 +73,8 @@ int64_t count_of(std::string_view in, std::string_view what) {
 
 constexpr size_t max_string = size_t(1) << 24; ///< a program cannot make longer strings
 
-/// Registers primitives of one sort; F takes plain C++ values and gives false where it is not defined.
+/// Registers primitives of one sort; F takes plain C++ values and gives false where it is not
+/// defined.
 struct Builder {
   Impl& p;
 

@@ -1,4 +1,5 @@
-// egg/egg_check.cpp -- from the tree of a rule to flat atoms: names, sorts, overloads, groundedness, equalities.
+// egg/egg_check.cpp -- from the tree of a rule to flat atoms: names, sorts, overloads,
+// groundedness, equalities.
 #include "base/check.h"
 #include "egg/egg_core.h"
 #include "egg/egg_infer.h"
@@ -209,7 +210,8 @@ private:
       syntax_.fail(id, fmt::format("the variable '{}' could be taken for the global '{}'", name, twin));
   }
 
-  /// `_`: another variable for each place; the same for the same place, which a subsuming rewrite reads twice.
+  /// `_`: another variable for each place; the same for the same place, which a subsuming rewrite
+  /// reads twice.
   CoreTerm wildcard(NodeId id) {
     if (const auto known = wildcards_.find(id); known != wildcards_.end())
       return {CoreTerm::Kind::variable, known->second, id};
@@ -309,7 +311,8 @@ private:
                                schema_.sort_name(sort)));
   }
 
-  /// Actions of a semi-naive rule may not look values up: a later change of the value would go unseen.
+  /// Actions of a semi-naive rule may not look values up: a later change of the value would go
+  /// unseen.
   void check_lookups() const {
     for (const CoreAction& a : actions_) {
       if (a.kind != CoreAction::Kind::call) continue;

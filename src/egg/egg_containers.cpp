@@ -1,4 +1,5 @@
-// egg/egg_containers.cpp -- containers as interned sequences: vectors, sets, multisets, maps, pairs, and their primitives.
+// egg/egg_containers.cpp -- containers as interned sequences: vectors, sets, multisets, maps,
+// pairs, and their primitives.
 #include "base/check.h"
 #include "egg/egg_state.h"
 #include <algorithm>
@@ -75,7 +76,8 @@ struct Builder {
     const auto s = p.pool.sequence_of(v);
     return Items(s.begin(), s.end());
   }
-  /// A primitive that makes a container of this sort from items; F fills them and gives false where it is not defined.
+  /// A primitive that makes a container of this sort from items; F fills them and gives false where
+  /// it is not defined.
   template <class F>
   void make(std::string_view name, std::vector<SortId> inputs, F f, bool variadic = false) const {
     Overload overload;

@@ -1,4 +1,5 @@
-// egg/egg_core.h -- rules after checking: flat atoms over numbered variables, every sort known, every overload chosen.
+// egg/egg_core.h -- rules after checking: flat atoms over numbered variables, every sort known,
+// every overload chosen.
 #pragma once
 #include "egg/egg_schema.h"
 #include <cstdint>
@@ -23,8 +24,8 @@ struct CoreVariable {
   bool named = false; ///< written in the program, not made for a nested call or `_`
 };
 
-/// `head(terms[0] .. terms[n-2]) = terms[n-1]`. A head that is neither function nor primitive is the equality of its two
-/// terms.
+/// `head(terms[0] .. terms[n-2]) = terms[n-1]`. A head that is neither function nor primitive is
+/// the equality of its two terms.
 struct CoreAtom {
   enum class Head : uint8_t { function, primitive, equality };
   Head head = Head::function;
@@ -37,7 +38,9 @@ struct CoreAtom {
 
 struct CoreAction {
   enum class Kind : uint8_t {
-    call, ///< binds the last term to the value of the atom, making the row of a constructor where there is none
+    /// binds the last term to the value of the atom, making the row of a constructor where there is
+    /// none
+    call,
     insert,  ///< the row of the atom with its value as given
     remove,  ///< the row with these arguments
     subsume, ///< the row with these arguments is hidden from matching and extraction
@@ -74,8 +77,8 @@ struct Binding {
   SortId sort;
 };
 
-/// A checked rule. Throws Error at the place of the first mistake: unknown names, wrong sorts, variables that are not
-/// bound, not grounded, or shadow a name.
+/// A checked rule. Throws Error at the place of the first mistake: unknown names, wrong sorts,
+/// variables that are not bound, not grounded, or shadow a name.
 CoreRule check_rule(const Schema& schema, std::span<const NodeId> facts, std::span<const NodeId> actions,
                     Context context);
 /// `(rewrite lhs rhs)` with conditions, and whether the row matched by lhs is subsumed.

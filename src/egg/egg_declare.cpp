@@ -1,4 +1,5 @@
-// egg/egg_declare.cpp -- declarations: sorts, datatypes, constructors, relations, functions, rulesets, rules.
+// egg/egg_declare.cpp -- declarations: sorts, datatypes, constructors, relations, functions,
+// rulesets, rules.
 #include "base/check.h"
 #include "egg/egg_state.h"
 #include <algorithm>

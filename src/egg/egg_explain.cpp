@@ -1,4 +1,5 @@
-// egg/egg_explain.cpp -- the command explain: why two terms are equal, step by step, with what made the arguments equal below.
+// egg/egg_explain.cpp -- the command explain: why two terms are equal, step by step, with what made
+// the arguments equal below.
 #include "egg/egg_state.h"
 #include <algorithm>
 #include <cmath>
@@ -13,7 +14,8 @@ using Impl = EggProgram::Impl;
 constexpr size_t most_steps = 1000;
 constexpr size_t deepest = 100;
 
-/// Writes the steps between two ids; arguments that had to become equal are explained one level further in, each pair once.
+/// Writes the steps between two ids; arguments that had to become equal are explained one level
+/// further in, each pair once.
 class Explainer {
 public:
   explicit Explainer(Impl& program) : p_(program), writer_(program, sorts(program)) {}
@@ -52,7 +54,8 @@ private:
       std::string with;
       for (size_t i = 0; i < why.substitution.size(); ++i) {
         const Variable& variable = rule.query.vars[i];
-        // Variables of the text; those that the program makes for nested terms have names that no text has.
+        // Variables of the text; those that the program makes for nested terms have names that no
+        // text has.
         if (why.substitution[i] == absent || variable.name.empty() || variable.name[0] == '@') continue;
         with += fmt::format("{}{} = {}", with.empty() ? "" : ", ", variable.name,
                             value(variable.sort, why.substitution[i]));

@@ -8,7 +8,8 @@
 
 namespace luminal::egraph {
 
-/// (input <function> "<file>"): lines of fields separated by tabs, the arguments and, of functions, the value.
+/// (input <function> "<file>"): lines of fields separated by tabs, the arguments and, of functions,
+/// the value.
 void EggProgram::Impl::add_input(NodeId command) {
   const auto items = syntax.children(command);
   if (items.size() != 3) syntax.fail(command, "usage: (input <function> \"<file>\")");

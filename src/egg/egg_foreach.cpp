@@ -1,4 +1,5 @@
-// egg/egg_foreach.cpp -- (foreach @x (a b ...) command ...): the commands once for each name, with the name in the place of @x.
+// egg/egg_foreach.cpp -- (foreach @x (a b ...) command ...): the commands once for each name, with
+// the name in the place of @x.
 #include "egg/egg_syntax.h"
 #include <algorithm>
 #include <fmt/format.h>

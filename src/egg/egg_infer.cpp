@@ -325,7 +325,8 @@ bool Inference::join_facts() {
   return changed;
 }
 
-/// Of atoms with the same head and arguments one is enough; their results are equal. True where something was joined.
+/// Of atoms with the same head and arguments one is enough; their results are equal. True where
+/// something was joined.
 bool Inference::remove_repeated() {
   using Key = std::vector<uint64_t>;
   std::map<Key, CoreTerm> results;

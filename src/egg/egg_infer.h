@@ -1,4 +1,5 @@
-// egg/egg_infer.h -- the atoms of one rule while it is checked: finds every sort and overload, then joins what is equal.
+// egg/egg_infer.h -- the atoms of one rule while it is checked: finds every sort and overload, then
+// joins what is equal.
 #pragma once
 #include "egg/egg_core.h"
 #include <optional>
@@ -6,8 +7,8 @@
 
 namespace luminal::egraph {
 
-/// Collects variables and atoms, solves for sorts by fixpoint, checks that variables are grounded, and builds the
-/// CoreRule. Errors are thrown at the place of the term concerned.
+/// Collects variables and atoms, solves for sorts by fixpoint, checks that variables are grounded,
+/// and builds the CoreRule. Errors are thrown at the place of the term concerned.
 class Inference {
 public:
   Inference(const Schema& schema, Context context)
@@ -18,7 +19,8 @@ public:
 
   /// The head of a call: function or primitive of this name. Throws where there is none.
   CoreAtom head(Symbol name, NodeId at) const;
-  /// `terms` end with the result. Body atoms are `in_query`. Checks the number of arguments of functions.
+  /// `terms` end with the result. Body atoms are `in_query`. Checks the number of arguments of
+  /// functions.
   void add(CoreAtom atom, std::span<const CoreTerm> terms, bool in_query);
   uint32_t atom_count() const { return static_cast<uint32_t>(atoms_.size()); }
   const CoreAtom& atom(uint32_t i) const { return atoms_[i].core; }

@@ -74,7 +74,8 @@ private:
     const SortId sort = global.sort;
     if (p_.schema.sorts[sort].type != SortType::classes && !p_.schema.sorts[sort].holds_classes)
       return Operand::constant(global.value);
-    // A class may get another leader, which a semi-naive rule has to see: a premise on the global's own table.
+    // A class may get another leader, which a semi-naive rule has to see: a premise on the global's
+    // own table.
     for (const auto& [index, var] : globals_)
       if (index == term.index) return Operand::var(var);
     const VarId var = add(p_.syntax.text(global.name), sort);

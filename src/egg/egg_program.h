@@ -1,4 +1,5 @@
-// egg/egg_program.h -- rule programs (.egg): the language of s-expressions over the e-graph engine. docs/egraph.md tells the language.
+// egg/egg_program.h -- rule programs (.egg): the language of s-expressions over the e-graph engine.
+// docs/egraph.md tells the language.
 #pragma once
 #include "egg/egg_values.h"
 #include "egraph/egraph.h"
@@ -20,7 +21,8 @@ struct EggOutput {
 };
 
 struct EggOptions {
-  /// Limits of each iteration. At a limit the run ends with an Error that names it, and the e-graph stays valid.
+  /// Limits of each iteration. At a limit the run ends with an Error that names it, and the e-graph
+  /// stays valid.
   Limits limits = {};
   int threads = 1;
   /// Rules whose :exact, :reassoc or :approx lies beyond this are left out.
@@ -41,7 +43,8 @@ struct HostSort {
   std::function<Value(Value, const Finder&)> rebuild = {};
 };
 
-/// A partial function for facts and actions. Sorts are given by name; "*" stands for any sort, the same wherever it stands.
+/// A partial function for facts and actions. Sorts are given by name; "*" stands for any sort, the
+/// same wherever it stands.
 struct HostPrimitive {
   std::string name;
   std::vector<std::string> inputs;
@@ -77,8 +80,9 @@ struct EggTotals {
   double search_seconds = 0, apply_seconds = 0, rebuild_seconds = 0;
 };
 
-/// A program: its declarations, its e-graph, and the commands that run on it. Mistakes in a text throw Error with
-/// file:line:column, the line and an underline; what ran before the mistake stays. Not thread safe.
+/// A program: its declarations, its e-graph, and the commands that run on it. Mistakes in a text
+/// throw Error with file:line:column, the line and an underline; what ran before the mistake stays.
+/// Not thread safe.
 class EggProgram {
 public:
   explicit EggProgram(EggOptions options = {});
@@ -95,7 +99,8 @@ public:
   // ---- running
   void run(std::string text, std::string file = "<text>");
   void run_file(const std::string& path);
-  /// One iteration after the other of this ruleset until nothing changes or `most` iterations are done; the number done.
+  /// One iteration after the other of this ruleset until nothing changes or `most` iterations are
+  /// done; the number done.
   uint64_t saturate(std::string_view ruleset, uint64_t most);
 
   // ---- asking
@@ -133,7 +138,8 @@ private:
   std::unique_ptr<Impl> impl_;
 };
 
-/// The text parsed and printed again: one paragraph a command, comments gone. Running it does the same.
+/// The text parsed and printed again: one paragraph a command, comments gone. Running it does the
+/// same.
 std::string format_egg(std::string text, std::string file = "<text>");
 
 } // namespace luminal::egraph

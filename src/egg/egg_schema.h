@@ -1,4 +1,5 @@
-// egg/egg_schema.h -- what the names of a rule program mean: sorts, functions, primitives with overloads, globals.
+// egg/egg_schema.h -- what the names of a rule program mean: sorts, functions, primitives with
+// overloads, globals.
 #pragma once
 #include "egg/egg_syntax.h"
 #include "egraph/types.h"
@@ -10,10 +11,11 @@
 namespace luminal::egraph {
 
 constexpr SortId no_sort = 0xffffffff; ///< not known (yet)
-constexpr SortId any_sort =
-    0xfffffffe; ///< in a signature: one sort of the caller's choice, the same wherever it stands
+/// in a signature: one sort of the caller's choice, the same wherever it stands
+constexpr SortId any_sort = 0xfffffffe;
 
-/// What a sort holds. The first seven sorts of a program are the built-in ones in this order, so that their ids are known.
+/// What a sort holds. The first seven sorts of a program are the built-in ones in this order, so
+/// that their ids are known.
 enum class SortType : uint8_t {
   unit,
   boolean,
@@ -48,8 +50,8 @@ enum class FunctionKind : uint8_t { constructor, custom };
 struct FunctionInfo {
   Symbol name = 0;
   FunctionKind kind = FunctionKind::constructor;
-  bool relation =
-      false; ///< its output is a sort of its own (the unit in the engine); made like a constructor's row
+  /// its output is a sort of its own (the unit in the engine); made like a constructor's row
+  bool relation = false;
   bool unextractable = false; ///< never part of an extracted term
   bool hidden = false;        ///< not listed by print-size
   std::vector<SortId> inputs;
@@ -82,8 +84,9 @@ struct NameEntry {
   uint32_t index = 0;
 };
 
-/// The names declared so far. Sorts, functions, rulesets and globals share one name space, which variables may not
-/// shadow; primitives have their own, and a function may not take the name of one.
+/// The names declared so far. Sorts, functions, rulesets and globals share one name space, which
+/// variables may not shadow; primitives have their own, and a function may not take the name of
+/// one.
 class Schema {
 public:
   explicit Schema(Syntax& syntax) : syntax_(&syntax) {}
@@ -110,7 +113,8 @@ public:
   std::string signature(const Overload& overload) const; ///< "(i64 i64) -> i64"
   std::string signature(const FunctionInfo& function) const;
 
-  /// Names of functions and primitives near to `name`, as ", did you mean 'x'?"; empty where none is near.
+  /// Names of functions and primitives near to `name`, as ", did you mean 'x'?"; empty where none
+  /// is near.
   std::string suggestion(Symbol name) const;
   /// Sorts of arguments, separated by spaces.
   std::string sort_names(const std::vector<SortId>& sorts) const;

@@ -48,7 +48,8 @@ struct EggProgram::Impl {
   void declare_relation(NodeId command);
   void declare_function(NodeId command);
   uint32_t add_function(NodeId name, FunctionInfo info, OpSpec spec);
-  /// With the options that follow it; `internal`: also those that egglog prints for its own constructors.
+  /// With the options that follow it; `internal`: also those that egglog prints for its own
+  /// constructors.
   void add_constructor(NodeId name, FunctionInfo info, std::span<const NodeId> rest, bool internal);
   void declare_ruleset(NodeId command);
   void declare_rule(NodeId command);
@@ -58,7 +59,8 @@ struct EggProgram::Impl {
   // ---- egg_lower.cpp: checked rules for the engine
   void add_rule(const CoreRule& rule, NodeId command, const struct RuleOptions& options,
                 const std::string& suffix);
-  /// `use` tells how globals are given: as a premise, so that later unions are seen, or as their present value.
+  /// `use` tells how globals are given: as a premise, so that later unions are seen, or as their
+  /// present value.
   enum class Globals : uint8_t { premise, value };
   Query lower_query(const CoreRule& rule, Globals use);
   std::vector<MergeNode> lower_merge(const CheckedExpression& merge);
@@ -69,7 +71,8 @@ struct EggProgram::Impl {
   // ---- egg_evaluate.cpp: actions of commands, at once
   void run_actions(const CoreRule& code, std::vector<Value>& values);
   EggValue evaluate(NodeId expression, SortId expected);
-  /// The value of an expression whose sorts are known from the leaves up; nothing where it needs inference.
+  /// The value of an expression whose sorts are known from the leaves up; nothing where it needs
+  /// inference.
   std::optional<EggValue> evaluate_plain(NodeId expression);
   void let_global(NodeId command);
   void action(NodeId command);

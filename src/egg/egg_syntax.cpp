@@ -333,7 +333,8 @@ std::string egg_float_text(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   std::array<char, 400> buffer;
-  // Beyond 2^53 the fixed form has all digits of the number; the shortest ones that give it back are fewer, zeros follow.
+  // Beyond 2^53 the fixed form has all digits of the number; the shortest ones that give it back
+  // are fewer, zeros follow.
   const bool large = std::fabs(value) >= 0x1p53;
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
                                  large ? std::chars_format::scientific : std::chars_format::fixed);

@@ -1,4 +1,5 @@
-// egg/egg_syntax.h -- s-expressions of rule programs: interned names, trees with places, errors that underline, printing.
+// egg/egg_syntax.h -- s-expressions of rule programs: interned names, trees with places, errors
+// that underline, printing.
 #pragma once
 #include "luminal/error.h"
 #include <cstdint>
@@ -52,7 +53,8 @@ struct Node {
   NodeKind kind = NodeKind::symbol;
 };
 
-/// A mistake in the text of a program, found before the command runs; other Errors come from running it.
+/// A mistake in the text of a program, found before the command runs; other Errors come from
+/// running it.
 class ProgramError : public Error {
 public:
   using Error::Error;
@@ -66,9 +68,9 @@ struct Span {
 /// The texts of a program and their trees. Comments start with `;`.
 class Syntax {
 public:
-  /// Reads a whole text; the ids of its top-level nodes. Throws Error with file:line:column and an underlined
-  /// line: unbalanced parentheses, an unterminated string, a number out of range, lists nested deeper than max_depth,
-  /// text that is not UTF-8.
+  /// Reads a whole text; the ids of its top-level nodes. Throws Error with file:line:column and an
+  /// underlined line: unbalanced parentheses, an unterminated string, a number out of range, lists
+  /// nested deeper than max_depth, text that is not UTF-8.
   std::vector<NodeId> parse(std::string file, std::string text);
   static constexpr uint32_t max_depth = 500;
 
@@ -125,10 +127,12 @@ private:
   SymbolTable symbols_;
 };
 
-/// The commands with those in `(foreach @x (<name>*) <command>*)` written out, for each name in the place of @x in names and strings.
+/// The commands with those in `(foreach @x (<name>*) <command>*)` written out, for each name in the
+/// place of @x in names and strings.
 std::vector<NodeId> expand_foreach(Syntax& syntax, std::span<const NodeId> commands);
 
-/// Shortest decimal text without exponent that reads back to the same double, always with a point; NaN, inf, -inf.
+/// Shortest decimal text without exponent that reads back to the same double, always with a point;
+/// NaN, inf, -inf.
 std::string egg_float_text(double value);
 /// In quotes, with backslashes and quotes escaped.
 std::string egg_string_text(std::string_view text);

@@ -154,7 +154,8 @@ struct TermWriter::Inside {
     out += text;
   }
 
-  /// The value's text, appended to `out`. Without recursion: terms may be as deep as the graph is large.
+  /// The value's text, appended to `out`. Without recursion: terms may be as deep as the graph is
+  /// large.
   void write(SortId sort, Value value) {
     std::vector<Task> stack{{Task::Kind::value, sort, value, {}, 0}};
     run(stack);

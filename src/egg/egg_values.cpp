@@ -9,7 +9,8 @@
 
 namespace luminal::egraph {
 
-/// The slot of the value with this hash: 0 where it is new (the caller stores its number + 1), with room for it.
+/// The slot of the value with this hash: 0 where it is new (the caller stores its number + 1), with
+/// room for it.
 template <class Hash, class Equal>
 uint32_t& ValuePool::Index::find(uint64_t hash, Hash&& hash_of, Equal&& equal) {
   if ((used + 1) * 3 > slots.size() * 2) {

@@ -1,4 +1,5 @@
-// egg/egg_values.h -- the built-in values of rule programs as numbers of the engine: integers, floats, containers.
+// egg/egg_values.h -- the built-in values of rule programs as numbers of the engine: integers,
+// floats, containers.
 #pragma once
 #include "egraph/types.h"
 #include <cstdint>
@@ -8,11 +9,12 @@
 
 namespace luminal::egraph {
 
-/// Gives equal values equal numbers. Strings are the symbols of the program's syntax, booleans 0 and 1, the unit 0. Copies of
-/// an e-graph share one pool: numbers are never taken back.
+/// Gives equal values equal numbers. Strings are the symbols of the program's syntax, booleans 0
+/// and 1, the unit 0. Copies of an e-graph share one pool: numbers are never taken back.
 class ValuePool {
 public:
-  // Integers of 31 bits are part of their number, negative ones after the others; wider ones are numbered as they come.
+  // Integers of 31 bits are part of their number, negative ones after the others; wider ones are
+  // numbered as they come.
   Value integer(int64_t value);
   int64_t integer_of(Value value) const {
     if (value & wide) return wide_[value & ~wide];
@@ -22,7 +24,8 @@ public:
   Value real(double value);
   double real_of(Value value) const { return reals_[value]; }
 
-  /// Vectors as they are, sets and multisets sorted, maps as keys and values by key, pairs as two: by what they hold.
+  /// Vectors as they are, sets and multisets sorted, maps as keys and values by key, pairs as two:
+  /// by what they hold.
   Value sequence(std::span<const Value> items);
   std::span<const Value> sequence_of(Value value) const {
     const Range r = sequences_[value];

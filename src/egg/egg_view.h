@@ -1,15 +1,18 @@
-// egg/egg_view.h -- drawings of an e-graph around one class: for Graphviz, and as a page to click through.
+// egg/egg_view.h -- drawings of an e-graph around one class: for Graphviz, and as a page to click
+// through.
 #pragma once
 #include "egg/egg_program.h"
 
 namespace luminal::egraph {
 
-/// The rows nearest to the class, at most `most` of them, grouped by class; the cheapest of each class is drawn bold. The title
-/// says how many rows that can be reached from the class are not shown.
+/// The rows nearest to the class, at most `most` of them, grouped by class; the cheapest of each
+/// class is drawn bold. The title says how many rows that can be reached from the class are not
+/// shown.
 std::string view_dot(EggProgram& program, EggValue focus, size_t most = 200);
 
-/// A page without outside parts: starts at the class, opens the classes below on a click, shows costs and the rule behind
-/// each row, and says how many rows are hidden now and how many the page does not hold.
+/// A page without outside parts: starts at the class, opens the classes below on a click, shows
+/// costs and the rule behind each row, and says how many rows are hidden now and how many the page
+/// does not hold.
 std::string view_html(EggProgram& program, EggValue focus, size_t most = 5000);
 
 } // namespace luminal::egraph

@@ -1,4 +1,5 @@
-// egraph/analysis.cpp -- lattice values of classes: contributions of rows joined, to a fixpoint, from a worklist without duplicates.
+// egraph/analysis.cpp -- lattice values of classes: contributions of rows joined, to a fixpoint,
+// from a worklist without duplicates.
 #include "egraph/state.h"
 #include <cassert>
 #include <fmt/format.h>
@@ -7,7 +8,8 @@ namespace luminal::egraph {
 
 namespace {
 
-/// Brings one analysis up to date. Deterministic: classes are taken in the order in which they became due.
+/// Brings one analysis up to date. Deterministic: classes are taken in the order in which they
+/// became due.
 class Update {
 public:
   Update(State& state, AnalysisColumn& column) : state_(state), column_(column) {}

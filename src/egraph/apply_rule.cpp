@@ -149,7 +149,8 @@ bool Applier::apply(const CompiledActions& actions, RuleId rule, const Value* va
   return !state_.panic;
 }
 
-/// Classes united earlier in this iteration count as one at once: fewer rows are made that the rebuild has to join again.
+/// Classes united earlier in this iteration count as one at once: fewer rows are made that the
+/// rebuild has to join again.
 inline void Applier::to_leaders(const Instr& instr) {
   const std::vector<uint8_t>& eq = state_.tables[instr.id].eq_cols();
   for (uint32_t i = 0; i < instr.arg_count; ++i)

@@ -5,17 +5,19 @@
 
 namespace luminal::egraph {
 
-/// The actions of one iteration. Rows of constructors and relations appear at once; values of functions, deletions and what may meet a
-/// deletion are kept until finish().
+/// The actions of one iteration. Rows of constructors and relations appear at once; values of
+/// functions, deletions and what may meet a deletion are kept until finish().
 class Applier {
 public:
-  /// `graph`: given to host actions. Operators whose rows `rules` delete keep their insertions back.
+  /// `graph`: given to host actions. Operators whose rows `rules` delete keep their insertions
+  /// back.
   Applier(EGraph& graph, std::span<const CompiledActions* const> rules);
 
   /// One match: `values` are those of actions.match. False where the run must end (panic).
   bool apply(const CompiledActions& actions, RuleId rule, const Value* values);
-  /// `count` matches, one behind the other. Programs that only build, unite and insert go through them in blocks, one instruction after the
-  /// other, so that the memory of a whole block is asked for at once. False where the run must end.
+  /// `count` matches, one behind the other. Programs that only build, unite and insert go through
+  /// them in blocks, one instruction after the other, so that the memory of a whole block is asked
+  /// for at once. False where the run must end.
   static constexpr uint32_t block = 16;
   bool apply_block(const CompiledActions& actions, RuleId rule, const Value* values, uint32_t count);
   /// Deletions, then insertions, in the order they were asked for.

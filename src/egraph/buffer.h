@@ -1,4 +1,5 @@
-// egraph/buffer.h -- a growable array of trivial values that knows its bytes: what tables, indexes and logs are made of.
+// egraph/buffer.h -- a growable array of trivial values that knows its bytes: what tables, indexes
+// and logs are made of.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -138,7 +138,8 @@ CompiledQuery compile_query(const State& state, const Query& query, const std::s
 
 namespace {
 
-/// `t = f(args); union(w, t)` where t is used nowhere else: the row is written straight into the class of w.
+/// `t = f(args); union(w, t)` where t is used nowhere else: the row is written straight into the
+/// class of w.
 std::vector<Action> write_into_class(const State& state, std::span<const Action> given) {
   std::vector<Action> actions(given.begin(), given.end());
   std::vector<bool> dropped(actions.size(), false);

@@ -1,11 +1,13 @@
-// egraph/compile_rule.h -- a rule in the form the planner and the applier take: equalities resolved, registers numbered.
+// egraph/compile_rule.h -- a rule in the form the planner and the applier take: equalities
+// resolved, registers numbered.
 #pragma once
 #include "egraph/rule.h"
 #include "egraph/state.h"
 
 namespace luminal::egraph {
 
-/// A variable that no equality removed, or a value. Values of eq-sorts are replaced by their leader before each matching.
+/// A variable that no equality removed, or a value. Values of eq-sorts are replaced by their leader
+/// before each matching.
 struct Slot {
   bool constant = false;
   bool eq = false; ///< of an eq-sort
@@ -33,7 +35,8 @@ struct CompiledQuery {
   bool thread_safe = true; ///< all primitives are
 };
 
-/// One action over registers: the first registers are the match, then constants, then what actions make.
+/// One action over registers: the first registers are the match, then constants, then what actions
+/// make.
 struct Instr {
   Action::Kind kind = Action::Kind::let;
   OnFail on_fail = OnFail::panic;
@@ -59,7 +62,8 @@ struct CompiledRule {
 
 /// Throws Error, naming `what`, where arities are wrong, ids unknown or a variable cannot be bound.
 CompiledQuery compile_query(const State& state, const Query& query, const std::string& what);
-/// `bound`: variables that have a value before the first action; `keep_all`: the match holds all of them.
+/// `bound`: variables that have a value before the first action; `keep_all`: the match holds all of
+/// them.
 CompiledActions compile_actions(const State& state, std::span<const Action> actions,
                                 const std::vector<bool>& bound, bool keep_all, const std::string& what);
 

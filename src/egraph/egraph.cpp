@@ -1,4 +1,5 @@
-// egraph/egraph.cpp -- the interface of the engine: schema, terms and facts outside of runs, queries, push and pop.
+// egraph/egraph.cpp -- the interface of the engine: schema, terms and facts outside of runs,
+// queries, push and pop.
 #include "base/thread_pool.h"
 #include "egraph/apply_rule.h"
 #include "egraph/match_rule.h"

@@ -42,7 +42,8 @@ Justification justify(const State& state, const UnionCause& cause) {
 std::vector<ExplainStep> EGraph::explain(ClassId a, ClassId b) const {
   if (find(a) != find(b)) throw Error(fmt::format("explain: {} and {} are not in one class", a, b));
   if (a == b) return {};
-  // The log is a forest: every record joined two trees. The edges of this class, then a breadth-first walk from b to a.
+  // The log is a forest: every record joined two trees. The edges of this class, then a
+  // breadth-first walk from b to a.
   const Buffer<UnionRecord>& log = state_->classes.log();
   std::unordered_map<ClassId, std::vector<uint32_t>> edges;
   for (uint32_t i = 0; i < log.size(); ++i)

@@ -1,12 +1,14 @@
-// egraph/index.h -- value of a column -> rows that hold it: a hash of heads and a chain through the rows, newest row first.
+// egraph/index.h -- value of a column -> rows that hold it: a hash of heads and a chain through the
+// rows, newest row first.
 #pragma once
 #include "egraph/slots.h"
 #include "egraph/types.h"
 
 namespace luminal::egraph {
 
-/// Persistent and incremental: extended with new rows when matching begins, never built inside a join. Exists for the columns that
-/// plans ask for. Dead rows stay in the chains; readers test rows anyway.
+/// Persistent and incremental: extended with new rows when matching begins, never built inside a
+/// join. Exists for the columns that plans ask for. Dead rows stay in the chains; readers test rows
+/// anyway.
 class Index {
 public:
   bool wanted = false;

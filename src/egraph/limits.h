@@ -7,7 +7,8 @@
 
 namespace luminal::egraph {
 
-/// Shared by the threads of one run. Whether a count stops a run depends on totals only, never on which thread came first.
+/// Shared by the threads of one run. Whether a count stops a run depends on totals only, never on
+/// which thread came first.
 class Meter {
 public:
   explicit Meter(const Limits& limits) : limits_(limits), start_(std::chrono::steady_clock::now()) {}
@@ -30,7 +31,8 @@ public:
       set_stop(StopReason::bytes);
     return rows_possible(values) && outside();
   }
-  /// Matches become rows when they are applied. So many cells are far more than a limit of rows lets in: matching need not go on. False: stop.
+  /// Matches become rows when they are applied. So many cells are far more than a limit of rows
+  /// lets in: matching need not go on. False: stop.
   bool rows_possible(uint64_t cells) {
     constexpr uint64_t cells_of_a_row = 64;
     if (limits_.rows != 0 && cells / cells_of_a_row > std::max<uint64_t>(limits_.rows, 1 << 16))

@@ -1,4 +1,5 @@
-// egraph/match_rule.cpp -- the interpreter of plans: rows that pass a node's tests bind registers and go on to its children.
+// egraph/match_rule.cpp -- the interpreter of plans: rows that pass a node's tests bind registers
+// and go on to its children.
 #include "egraph/match_rule.h"
 #include <algorithm>
 

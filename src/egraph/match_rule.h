@@ -5,7 +5,8 @@
 
 namespace luminal::egraph {
 
-/// Matches by entry of the trie, in the order they were found: `count` times the values of Emit::regs.
+/// Matches by entry of the trie, in the order they were found: `count` times the values of
+/// Emit::regs.
 struct Matches {
   std::vector<Buffer<Value>> values;
   std::vector<uint64_t> counts;
@@ -14,8 +15,8 @@ struct Matches {
 /// One thread's walk. Reads the tables only.
 class Matcher {
 public:
-  /// `middles`: by operator, the first row that is new. `counts`: by TrieNode::id, added to. `on_match`: called instead of collecting; returns
-  /// false to end the walk.
+  /// `middles`: by operator, the first row that is new. `counts`: by TrieNode::id, added to.
+  /// `on_match`: called instead of collecting; returns false to end the walk.
   Matcher(State& state, Trie& trie, std::span<const RowId> middles, Meter& meter, std::span<NodeCount> counts,
           const std::function<bool(std::span<const Value>)>* on_match = nullptr);
 
@@ -32,7 +33,8 @@ private:
   void walk_index(const TrieNode& node);
   void walk_meet(const TrieNode& node);
   bool first_is_shorter(const TrieNode& node, const Index& first, RowId a, const Index& second, RowId b);
-  /// The row of the shorter run holds `value` of the shared variable: all rows of the other side that do, too.
+  /// The row of the shorter run holds `value` of the shared variable: all rows of the other side
+  /// that do, too.
   void probe(const TrieNode& node, bool swapped, RowId row, Value value);
   void pair(const TrieNode& node, RowId first, RowId second);
   void walk_rows(const TrieNode& node, RowId first, RowId last);

@@ -1,4 +1,5 @@
-// egraph/plan_query.cpp -- the order of the steps of a query: greedy, by live statistics of the tables.
+// egraph/plan_query.cpp -- the order of the steps of a query: greedy, by live statistics of the
+// tables.
 #include "egraph/trie.h"
 
 namespace luminal::egraph {
@@ -77,8 +78,8 @@ private:
     return std::max(1.0, class_counts_[sort]);
   }
 
-  /// The chance that a value drawn from one column equals one drawn from another, from their samples: 0 where they have no frequent
-  /// value in common.
+  /// The chance that a value drawn from one column equals one drawn from another, from their
+  /// samples: 0 where they have no frequent value in common.
   double chance(OpId op_a, uint32_t col_a, OpId op_b, uint32_t col_b) {
     const Table::Statistics& a = state_.tables[op_a].statistics(col_a);
     const Table::Statistics& b = state_.tables[op_b].statistics(col_b);
@@ -113,7 +114,8 @@ private:
     return origin.op == absent ? 0 : chance(origin.op, origin.col, op, col);
   }
 
-  /// Rows expected for given values of the bound columns, and the column whose index gives the fewest.
+  /// Rows expected for given values of the bound columns, and the column whose index gives the
+  /// fewest.
   Choice estimate(uint32_t atom) {
     const CompiledAtom& a = query_.atoms[atom];
     Table& table = state_.tables[a.op];
@@ -155,9 +157,10 @@ private:
     Choice choice;
     VarId shared = absent;
   };
-  /// An atom that hangs on known values as `first` does, and shares a variable with it that is not known: the two close a cycle. Taken one
-  /// after the other they may cost the product of their runs; a meet costs their sum, or the shorter one. A column that holds one value in
-  /// most rows (the output of a relation) makes no such run.
+  /// An atom that hangs on known values as `first` does, and shares a variable with it that is not
+  /// known: the two close a cycle. Taken one after the other they may cost the product of their
+  /// runs; a meet costs their sum, or the shorter one. A column that holds one value in most rows
+  /// (the output of a relation) makes no such run.
   Partner partner_of(const Choice& first) {
     Partner best;
     const auto selective = [&](const Choice& choice) {
@@ -260,7 +263,8 @@ std::vector<PlannedStep> make_plan(State& state, const CompiledQuery& query, std
     planner.finish();
     return planner.take();
   }
-  // Without a given root: the smallest tables are tried as the first scan, and a start from what is known already.
+  // Without a given root: the smallest tables are tried as the first scan, and a start from what is
+  // known already.
   Planner from_known(state, query, open, known);
   from_known.finish();
   double best_cost = from_known.cost();

@@ -1,4 +1,5 @@
-// egraph/rebuild_egraph.cpp -- congruence closure: rows that mention displaced ids are replaced by rows of leaders, to a fixpoint.
+// egraph/rebuild_egraph.cpp -- congruence closure: rows that mention displaced ids are replaced by
+// rows of leaders, to a fixpoint.
 #include "base/check.h"
 #include "egraph/state.h"
 
@@ -21,7 +22,8 @@ public:
     for (const uint8_t flag : table.container_cols()) container |= flag != 0;
     if (!eq && !container) return;
     collect(container);
-    // Merges other than unions depend on which row came first: all displaced rows leave before the first comes back.
+    // Merges other than unions depend on which row came first: all displaced rows leave before the
+    // first comes back.
     const MergeKind merge = state_.ops[op_].merge;
     if (merge == MergeKind::unite || state_.sorts[state_.ops[op_].out].kind == SortKind::unit)
       replace_one_by_one();

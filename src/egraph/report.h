@@ -20,8 +20,8 @@ enum class StopReason : uint8_t {
 };
 const char* to_string(StopReason reason);
 
-/// 0: no limit. Tested inside matching and applying, every 1,024 steps; after a stop the e-graph is valid and the iteration can be run
-/// again: rules keep what they have not finished.
+/// 0: no limit. Tested inside matching and applying, every 1,024 steps; after a stop the e-graph is
+/// valid and the iteration can be run again: rules keep what they have not finished.
 struct Limits {
   uint64_t rows = 0;     ///< live and dead rows of all tables
   uint64_t classes = 0;  ///< ids ever made
@@ -39,8 +39,9 @@ struct RunOptions {
 
 /// How queries are planned. Any values give the same matches, in another order.
 struct PlanOptions {
-  /// Rows expected of an index run from which a second index is worth a look at both: the shorter run of two columns of an atom, or
-  /// two atoms that close a cycle met by the values they share. 0: always.
+  /// Rows expected of an index run from which a second index is worth a look at both: the shorter
+  /// run of two columns of an atom, or two atoms that close a cycle met by the values they share.
+  /// 0: always.
   double long_run = 8;
 };
 
@@ -57,8 +58,9 @@ struct RuleStats {
 
 struct RunReport {
   StopReason stop = StopReason::none;
-  bool changed =
-      false; ///< rows were added or replaced or classes united by the actions (egglog's `updated`), or matches wait
+  /// rows were added or replaced or classes united by the actions (egglog's `updated`), or matches
+  /// wait
+  bool changed = false;
   bool rolled_back = false; ///< the state is that from before the iteration
   uint64_t matches = 0, new_rows = 0, unions = 0, steps = 0, waiting = 0;
   double search_seconds = 0, apply_seconds = 0, rebuild_seconds = 0;

@@ -1,4 +1,5 @@
-// egraph/rule.h -- rules as the engine takes them: a query over tables and primitives, and a list of actions.
+// egraph/rule.h -- rules as the engine takes them: a query over tables and primitives, and a list
+// of actions.
 #pragma once
 #include "egraph/types.h"
 #include <string>
@@ -26,8 +27,9 @@ struct Atom {
   Operand out;
 };
 
-/// prim(args) = out: computes `out` where it is not bound otherwise, compares where it is. Fails where the primitive fails.
-/// All variables of `args` must be bound by atoms, by equalities with constants, or by other primitives.
+/// prim(args) = out: computes `out` where it is not bound otherwise, compares where it is. Fails
+/// where the primitive fails. All variables of `args` must be bound by atoms, by equalities with
+/// constants, or by other primitives.
 struct PrimAtom {
   PrimId prim = 0;
   std::vector<Operand> args;
@@ -62,15 +64,20 @@ enum class OnFail : uint8_t {
   skip,  ///< the rest of the actions of this match is left out
 };
 
-/// Builds terms, sets facts. The arguments are those of the match (leaders when it was found); a lookup of a function sees the
-/// tables as they were when matching began; rows set or deleted by the actions of an iteration appear when all its matches are
-/// applied, deletions first (the meaning of egglog).
+/// Builds terms, sets facts. The arguments are those of the match (leaders when it was found); a
+/// lookup of a function sees the tables as they were when matching began; rows set or deleted by
+/// the actions of an iteration appear when all its matches are applied, deletions first (the
+/// meaning of egglog).
 struct Action {
   enum class Kind : uint8_t {
     let,       ///< out := args[0]
     primitive, ///< out := prim id(args)
-    term, ///< out := op id(args): constructors are looked up or created, functions looked up (absent: panic with `message`)
-    set, ///< op id(args[0..n-1]) := args[n]; relations: args[n] is constant 0. On a constructor: the row joins that class
+    /// out := op id(args): constructors are looked up or created, functions looked up (absent:
+    /// panic with `message`)
+    term,
+    /// op id(args[0..n-1]) := args[n]; relations: args[n] is constant 0. On a constructor: the row
+    /// joins that class
+    set,
     unite,   ///< args[0] and args[1] become one class
     remove,  ///< deletes the row of op id(args), if there is one
     subsume, ///< hides the row of op id(args) from queries and extraction, making it first where it is absent
@@ -101,8 +108,9 @@ struct Rule {
   std::vector<Action> actions;
   NumericClass numeric = NumericClass::exact;
   std::string phase = {};
-  uint64_t budget =
-      0; ///< most matches applied in one iteration, 0: all. The others wait for the next iteration and are reported.
+  /// most matches applied in one iteration, 0: all. The others wait for the next iteration and are
+  /// reported.
+  uint64_t budget = 0;
   bool naive = false; ///< matches everything in each iteration, not only what is new
 };
 

@@ -1,4 +1,5 @@
-// egraph/run.cpp -- one iteration: match all rules against the same tables, apply all matches, rebuild.
+// egraph/run.cpp -- one iteration: match all rules against the same tables, apply all matches,
+// rebuild.
 #include "base/thread_pool.h"
 #include "egraph/apply_rule.h"
 #include "egraph/match_rule.h"
@@ -77,7 +78,8 @@ private:
   void match() {
     matches_.values.resize(trie_->entries.size());
     matches_.counts.resize(trie_->entries.size(), 0);
-    // Rules of one ruleset have the same watermark as a rule; those that do not are matched in passes of their own.
+    // Rules of one ruleset have the same watermark as a rule; those that do not are matched in
+    // passes of their own.
     constexpr uint32_t full_pass = 0;
     std::vector<uint32_t> watermarks;
     const auto watermark_of = [&](const RuleEntry& entry) {
@@ -192,7 +194,8 @@ private:
     return meter_.outside();
   }
 
-  /// The matches of an entry in the order of application, with those that waited first; the budget's share is taken evenly.
+  /// The matches of an entry in the order of application, with those that waited first; the
+  /// budget's share is taken evenly.
   struct Batch {
     const Value* values = nullptr;
     uint64_t count = 0;

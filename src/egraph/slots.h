@@ -1,12 +1,14 @@
-// egraph/slots.h -- an open-addressing table of 8-byte slots (32 bits of hash, row) that stays sorted by hash.
+// egraph/slots.h -- an open-addressing table of 8-byte slots (32 bits of hash, row) that stays
+// sorted by hash.
 #pragma once
 #include "egraph/buffer.h"
 
 namespace luminal::egraph {
 
-/// The place of a slot follows from the top bits of its hash, and slots are kept in the order of their hashes, so that a search ends at
-/// the first larger hash: about three slots at a load of 0.8, found or not. Growing is one pass in order and reads no row; deleting
-/// shifts slots back and leaves no tombstones.
+/// The place of a slot follows from the top bits of its hash, and slots are kept in the order of
+/// their hashes, so that a search ends at the first larger hash: about three slots at a load of
+/// 0.8, found or not. Growing is one pass in order and reads no row; deleting shifts slots back and
+/// leaves no tombstones.
 class SortedSlots {
 public:
   static constexpr uint64_t empty_slot = ~uint64_t{0};

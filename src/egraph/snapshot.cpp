@@ -1,7 +1,8 @@
 // egraph/snapshot.cpp -- tables and classes as bytes and back.
 //
-// Layout (little endian): magic, sorts (name, kind), operators (name, columns), parents, then per operator its cells, subsumed bits,
-// epochs and creators. Values of sorts with print and parse are written as texts in a pool, in the order of first use.
+// Layout (little endian): magic, sorts (name, kind), operators (name, columns), parents, then per
+// operator its cells, subsumed bits, epochs and creators. Values of sorts with print and parse are
+// written as texts in a pool, in the order of first use.
 #include "egraph/state.h"
 #include "egraph/trie.h"
 #include <cstring>

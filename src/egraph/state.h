@@ -1,4 +1,5 @@
-// egraph/state.h -- everything an e-graph holds, and the operations on rows that keep it consistent. Private to the engine.
+// egraph/state.h -- everything an e-graph holds, and the operations on rows that keep it
+// consistent. Private to the engine.
 #pragma once
 #include "egraph/egraph.h"
 #include "egraph/table.h"
@@ -65,8 +66,8 @@ struct State {
   uint32_t epoch = 1; ///< of the rows that are appended now; each iteration begins a new one
   bool has_containers = false;
   uint64_t appended = 0; ///< rows ever appended
-  uint64_t generation =
-      0; ///< changes when rows vanish other than by being killed: rollback, compaction, load, pop
+  /// changes when rows vanish other than by being killed: rollback, compaction, load, pop
+  uint64_t generation = 0;
   Buffer<Value> substitutions;
   bool record_substitutions = false;
 
@@ -102,7 +103,7 @@ struct State {
   std::unique_ptr<ThreadPool> threads;
   ThreadPool& pool(int size);
 
-  // -- store.cpp ---------------------------------------------------------------------------------------------------------------
+  // ---- store.cpp ----
   void kill(OpId op, RowId row) {
     if (journalling) kills.push_back({op, row, tables[op].out(row)});
     tables[op].kill(row);
@@ -135,7 +136,7 @@ struct State {
   uint64_t rows() const; ///< dead ones included
   uint64_t bytes() const;
 
-  // -- rebuild.cpp -------------------------------------------------------------------------------------------------------------
+  // ---- rebuild.cpp ----
   void rebuild();
   bool needs_rebuild() { return !classes.displaced().empty(); }
   /// Brings indexes and class records up to the last row. No unions may wait.

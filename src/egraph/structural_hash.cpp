@@ -1,4 +1,5 @@
-// egraph/structural_hash.cpp -- a hash of an e-graph up to the names of its classes, by refining colours.
+// egraph/structural_hash.cpp -- a hash of an e-graph up to the names of its classes, by refining
+// colours.
 #include "egraph/state.h"
 #include <algorithm>
 
@@ -8,7 +9,8 @@ namespace {
 
 Hash128 sum(const Hash128& a, const Hash128& b) { return {a.low + b.low, a.high + b.high}; }
 
-/// Colours start equal and are refined by the rows that a class is in; sums make the order of rows irrelevant.
+/// Colours start equal and are refined by the rows that a class is in; sums make the order of rows
+/// irrelevant.
 class Refinement {
 public:
   explicit Refinement(State& state) : state_(state), colours_(state.classes.size()) {

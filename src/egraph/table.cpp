@@ -1,4 +1,5 @@
-// egraph/table.cpp -- the operations of a table that are not on the hot path: indexes, truncation, compaction, estimates.
+// egraph/table.cpp -- the operations of a table that are not on the hot path: indexes, truncation,
+// compaction, estimates.
 #include "egraph/table.h"
 #include <cmath>
 
@@ -75,7 +76,8 @@ const Table::Statistics& Table::statistics(uint32_t col) {
   for (RowId row = 0; row < rows_ && sample.size() < sample_size; row += step)
     if (!is_dead(row)) sample.push_back(this->row(row)[col]);
   std::sort(sample.begin(), sample.end());
-  // Values met once in the sample scale with the table, values met often do not (the estimator of Charikar et al.).
+  // Values met once in the sample scale with the table, values met often do not (the estimator of
+  // Charikar et al.).
   double once = 0, more = 0;
   for (size_t i = 0; i < sample.size();) {
     size_t end = i;

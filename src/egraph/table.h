@@ -1,4 +1,5 @@
-// egraph/table.h -- the rows of one operator: row-major u32 cells, hash-cons, indexes by column, and what is known per run of rows.
+// egraph/table.h -- the rows of one operator: row-major u32 cells, hash-cons, indexes by column,
+// and what is known per run of rows.
 #pragma once
 #include "egraph/hash_cons.h"
 #include "egraph/index.h"
@@ -7,8 +8,8 @@
 
 namespace luminal::egraph {
 
-/// Rows are appended only. A dead row has `absent` in its output cell; changing a row means killing it and appending the new one, so that
-/// the row id is the time and a delta is a range of rows.
+/// Rows are appended only. A dead row has `absent` in its output cell; changing a row means killing
+/// it and appending the new one, so that the row id is the time and a delta is a range of rows.
 class Table {
 public:
   Table(uint32_t keys, std::vector<uint8_t> eq_cols, std::vector<uint8_t> container_cols)
@@ -90,7 +91,8 @@ public:
   void extend_indexes();
   RowId recorded = 0; ///< rows below are in the records of classes (Classes::record_*)
 
-  /// What is known of a column, from an evenly spread sample of the live rows; kept until the table has doubled.
+  /// What is known of a column, from an evenly spread sample of the live rows; kept until the table
+  /// has doubled.
   struct Statistics {
     double distinct = 1;             ///< values, about
     Buffer<Value> sample;            ///< sorted

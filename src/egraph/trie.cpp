@@ -1,4 +1,5 @@
-// egraph/trie.cpp -- rules become entries of a trie; plans are made when a rule can match for the first time, and again when tables grew.
+// egraph/trie.cpp -- rules become entries of a trie; plans are made when a rule can match for the
+// first time, and again when tables grew.
 #include "egraph/trie.h"
 
 namespace luminal::egraph {
@@ -310,7 +311,8 @@ bool Trie::activate(uint32_t index, uint32_t watermark, bool full) {
   for (uint32_t i = 0; i < entry.open.size(); ++i) {
     const Table& table = state_.tables[query.atoms[entry.open[i]].op];
     const RowId middle = table.first_row(watermark);
-    // Atoms before this root read old rows; where one has none, neither this root nor a later one can match.
+    // Atoms before this root read old rows; where one has none, neither this root nor a later one
+    // can match.
     if (middle < table.rows()) {
       prepare(entry.delta_plans[i], entry, index, i, false);
       stamp_path(entry.delta_plans[i]);

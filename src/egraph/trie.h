@@ -1,21 +1,27 @@
-// egraph/trie.h -- the plans of a list of rulesets, with equal beginnings shared: what matching walks.
+// egraph/trie.h -- the plans of a list of rulesets, with equal beginnings shared: what matching
+// walks.
 #pragma once
 #include "egraph/compile_rule.h"
 #include <map>
 
 namespace luminal::egraph {
 
-/// A register: below Trie::globals_at bound along the path, from there on a global: a constant or a ground term of some rule.
+/// A register: below Trie::globals_at bound along the path, from there on a global: a constant or a
+/// ground term of some rule.
 using Reg = uint32_t;
 
 /// One step of matching. Rows that pass bind registers and go on to the children.
 struct TrieNode {
   enum class Kind : uint8_t {
-    once,  ///< root: goes on once
-    scan,  ///< rows of a range: roots (delta or all), and products without a common variable
-    index, ///< rows with regs[key] in column `col`: DOWN on the output, UP on an argument; of two columns the one with fewer rows
+    once, ///< root: goes on once
+    scan, ///< rows of a range: roots (delta or all), and products without a common variable
+    /// rows with regs[key] in column `col`: DOWN on the output, UP on an argument; of two columns
+    /// the one with fewer rows
+    index,
     lookup, ///< the row with key regs[args]
-    meet, ///< two runs of rows, of two atoms, that share a variable: pairs of rows with the same value of it; a cyclic core
+    /// two runs of rows, of two atoms, that share a variable: pairs of rows with the same value of
+    /// it; a cyclic core
+    meet,
     partner, ///< child of a meet: what is asked of the second row of the pair
     prim,    ///< primitive of regs[args]; binds or checks `out`
     filter,  ///< below a root scan: what one group of rules asks of the root's row
@@ -45,7 +51,8 @@ struct TrieNode {
     uint32_t col = 0;
     Reg key = 0, out = 0;
     uint64_t signature = 0; ///< index on a class: bit that the class must have
-    /// A second bound column: the shorter of the two runs of rows is walked, and both columns are compared. absent: none.
+    /// A second bound column: the shorter of the two runs of rows is walked, and both columns are
+    /// compared. absent: none.
     uint32_t other_col = absent;
     Reg other_key = 0;
     uint64_t other_signature = 0;
@@ -120,8 +127,8 @@ public:
   std::vector<NodeCount> counts;                    ///< by TrieNode::id, of all matching so far
 
   void add(RuleId rule, std::shared_ptr<const CompiledRule> compiled);
-  /// Chooses the plans that can match and stamps their nodes. `full`: everything is new to the rule.
-  /// False where the rule cannot match.
+  /// Chooses the plans that can match and stamps their nodes. `full`: everything is new to the
+  /// rule. False where the rule cannot match.
   bool activate(uint32_t entry, uint32_t watermark, bool full);
   /// To be called before the activations of one matching.
   void begin() {
@@ -156,8 +163,8 @@ struct PlannedStep {
   uint32_t partner_col = 0;    ///< meet: its column with a known value
   VarId shared = absent;       ///< meet: the variable in both
 };
-/// `known`: values of the variables that are ground, absent for the others. `root`: the open atom that is scanned first, or absent: the
-/// best.
+/// `known`: values of the variables that are ground, absent for the others. `root`: the open atom
+/// that is scanned first, or absent: the best.
 std::vector<PlannedStep> make_plan(State& state, const CompiledQuery& query, std::span<const uint32_t> open,
                                    std::span<const Value> known, uint32_t root);
 

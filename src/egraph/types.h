@@ -1,4 +1,5 @@
-// egraph/types.h -- names of the e-graph engine: ids, sorts, operators, primitives and the hooks a host program supplies.
+// egraph/types.h -- names of the e-graph engine: ids, sorts, operators, primitives and the hooks a
+// host program supplies.
 #pragma once
 #include "base/hash.h"
 #include <cstdint>
@@ -14,8 +15,9 @@ namespace luminal::egraph {
 class Classes;
 class EGraph;
 
-/// One cell of a row. In a column of an eq-sort: a class id. In a column of a value sort: the host's number of an interned value.
-/// In a column of a container sort: the host's number of an interned container. 0 in a column of the unit sort.
+/// One cell of a row. In a column of an eq-sort: a class id. In a column of a value sort: the
+/// host's number of an interned value. In a column of a container sort: the host's number of an
+/// interned container. 0 in a column of the unit sort.
 using Value = uint32_t;
 using ClassId = Value;
 using RowId = uint32_t; ///< position in its table; rows are only appended, so it is also the order in time
@@ -48,26 +50,31 @@ private:
 struct SortSpec {
   std::string name;
   SortKind kind = SortKind::eq;
-  /// Containers: the number of the container in which every class id inside `value` (at any depth) is replaced by its leader;
-  /// `value` itself where nothing changes. Must be deterministic and may intern.
+  /// Containers: the number of the container in which every class id inside `value` (at any depth)
+  /// is replaced by its leader; `value` itself where nothing changes. Must be deterministic and may
+  /// intern.
   std::function<Value(Value value, const Finder& find)> rebuild = {};
-  /// Text of a value and back, for snapshots and reports. Without them values are printed as numbers and snapshots keep the numbers.
+  /// Text of a value and back, for snapshots and reports. Without them values are printed as
+  /// numbers and snapshots keep the numbers.
   std::function<std::string(Value)> print = {};
   std::function<std::optional<Value>(std::string_view)> parse = {};
-  /// Containers: one hash from those of the parts, which `of` gives, for EGraph::structural_hash. Without it the text or the number counts.
+  /// Containers: one hash from those of the parts, which `of` gives, for EGraph::structural_hash.
+  /// Without it the text or the number counts.
   std::function<Hash128(Value value, const std::function<Hash128(SortId, Value)>& of)> hash = {};
 };
 
-/// A primitive of the host: a partial function of values. Pure: equal arguments give equal results whenever it is called.
+/// A primitive of the host: a partial function of values. Pure: equal arguments give equal results
+/// whenever it is called.
 struct PrimitiveSpec {
   std::string name;
   std::vector<SortId> args; ///< for reports only; empty where the host does not say
   SortId out = 0;
-  /// False where the function is not defined on the arguments: as a premise the match fails, as an action the run panics or the
-  /// match is dropped (Action::on_fail).
+  /// False where the function is not defined on the arguments: as a premise the match fails, as an
+  /// action the run panics or the match is dropped (Action::on_fail).
   std::function<bool(std::span<const Value> args, Value& out)> call;
-  /// It may be called by several threads at once, and its results do not depend on the order of calls (it interns nothing).
-  /// Rules whose premises use another primitive are matched by one thread.
+  /// It may be called by several threads at once, and its results do not depend on the order of
+  /// calls (it interns nothing). Rules whose premises use another primitive are matched by one
+  /// thread.
   bool thread_safe = false;
 };
 
@@ -81,7 +88,8 @@ enum class MergeKind : uint8_t {
   lattice, ///< a host function: idempotent, commutative, associative
 };
 
-/// One node of a merge expression, in post order: its `count` arguments are the results of the nodes that `args` names.
+/// One node of a merge expression, in post order: its `count` arguments are the results of the
+/// nodes that `args` names.
 struct MergeNode {
   enum class Kind : uint8_t {
     old_value,
@@ -95,21 +103,22 @@ struct MergeNode {
   std::vector<uint32_t> args = {}; ///< indices of earlier nodes
 };
 
-/// An operator: constructor, function or relation. It owns one table, whose columns are `args` and then `out`.
+/// An operator: constructor, function or relation. It owns one table, whose columns are `args` and
+/// then `out`.
 struct OpSpec {
   std::string name;
   std::vector<SortId> args;
   SortId out = 0; ///< eq-sort for constructors, the unit sort for relations
-  bool constructor =
-      false; ///< a missing row is created with a fresh class when the term is built in an action
+  /// a missing row is created with a fresh class when the term is built in an action
+  bool constructor = false;
   MergeKind merge = MergeKind::assert_equal; ///< constructors: `unite`; relations: any
   std::vector<MergeNode> merge_program = {}; ///< MergeKind::program: the last node is the result
   std::function<Value(Value old_value, Value new_value)> join = {}; ///< MergeKind::lattice
   int64_t cost = 1;                                                 ///< of one row, for extraction
   bool unextractable = false;
   bool hidden = false; ///< left out of printed sizes
-  bool let_global =
-      false; ///< holds a global name of the program: its row keeps a term alive, it is not a term
+  /// holds a global name of the program: its row keeps a term alive, it is not a term
+  bool let_global = false;
   bool subsumable = true;
 };
 

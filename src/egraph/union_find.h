@@ -1,4 +1,5 @@
-// egraph/union_find.h -- classes: parents, use counts and operator signatures, the list of displaced ids, the log of unions.
+// egraph/union_find.h -- classes: parents, use counts and operator signatures, the list of
+// displaced ids, the log of unions.
 #pragma once
 #include "egraph/buffer.h"
 #include "egraph/types.h"
@@ -44,7 +45,8 @@ public:
     return id;
   }
 
-  /// True where a and b were apart. The leader is the class with more uses, on a tie the smaller id.
+  /// True where a and b were apart. The leader is the class with more uses, on a tie the smaller
+  /// id.
   bool unite(ClassId a, ClassId b, const UnionCause& cause) {
     const ClassId x = find(a), y = find(b);
     if (x == y) return false;
@@ -63,7 +65,8 @@ public:
   Buffer<UnionRecord>& log() { return log_; }
   const Buffer<UnionRecord>& log() const { return log_; }
 
-  // What is known of the rows of a class; recorded when rows are indexed, so a superset for live rows that are indexed.
+  // What is known of the rows of a class; recorded when rows are indexed, so a superset for live
+  // rows that are indexed.
   static uint64_t down_bit(OpId op) { return uint64_t{1} << (op & 31); }
   static uint64_t up_bit(OpId op, uint32_t col) { return uint64_t{1} << (32 + ((op * 5 + col * 11) & 31)); }
   uint64_t signature(ClassId id) const { return id < signature_.size() ? signature_[id] : 0; }

@@ -1,7 +1,8 @@
-// expr/canonical.h -- sums of terms, and the canonical forms built from them. Private to this folder.
+// expr/canonical.h -- sums of terms, and the canonical forms built from them. Private to this
+// folder.
 //
-// Everything here that can overflow a constant returns false or nothing instead; the public constructors turn that into Error,
-// optional simplifications into "not applied".
+// Everything here that can overflow a constant returns false or nothing instead; the public
+// constructors turn that into Error, optional simplifications into "not applied".
 #pragma once
 #include "expr/interner.h"
 #include "expr/interval.h"
@@ -101,7 +102,8 @@ template <class F> auto remembered(Op op, Expr a, Expr b, F&& compute) {
   return result;
 }
 
-/// Recursion that does not end would be a mistake in the rules: found by this rather than by a full stack.
+/// Recursion that does not end would be a mistake in the rules: found by this rather than by a full
+/// stack.
 struct RuleDepth {
   RuleDepth();
   ~RuleDepth();

@@ -1,4 +1,5 @@
-// expr/divide.cpp -- floor division and floor modulus. Every rule states its premise; d, g, a, b are divisors, q quotients.
+// expr/divide.cpp -- floor division and floor modulus. Every rule states its premise; d, g, a, b
+// are divisors, q quotients.
 #include "expr/canonical.h"
 #include <algorithm>
 #include <array>
@@ -46,7 +47,8 @@ std::optional<Expr> exact_quotient(Expr base, int64_t d) {
   return d == 1 ? std::optional(out) : std::nullopt;
 }
 
-// Splits s = d * quotient + rest, rest with coefficients of size below d (signs kept) and a constant in [0, d).
+// Splits s = d * quotient + rest, rest with coefficients of size below d (signs kept) and a
+// constant in [0, d).
 bool split_by_constant(const Sum& s, int64_t d, Sum& quotient, Sum& rest) {
   for (const Term& t : s.terms) {
     const int64_t q = t.coefficient / d, r = t.coefficient % d;
@@ -67,8 +69,9 @@ bool split_by_constant(const Sum& s, int64_t d, Sum& quotient, Sum& rest) {
   return !__builtin_add_overflow(quotient.constant, floor_quotient(s.constant, d), &quotient.constant);
 }
 
-// Where the terms of s fall into D, all divisible by g (a divisor of d), and S with k*g <= S < (k+1)*g: takes S - k*g out of s and
-// returns it. Then floor(s / d) == floor((D + k*g) / d) and s mod d == (D + k*g) mod d + (S - k*g).
+// Where the terms of s fall into D, all divisible by g (a divisor of d), and S with k*g <= S <
+// (k+1)*g: takes S - k*g out of s and returns it. Then floor(s / d) == floor((D + k*g) / d) and s
+// mod d == (D + k*g) mod d + (S - k*g).
 bool take_low_part(Sum& s, int64_t d, Sum& low) {
   SmallVector<int64_t, 8> divisors;
   for (const Term& t : s.terms) divisors.push_back(common_divisor(divisor_of(t), d));
@@ -317,7 +320,8 @@ std::optional<int64_t> small_quotient(const Sum& rest, Expr n) {
   return std::nullopt;
 }
 
-// Divides numerator and divisor by what they share: a number g (the numerator's constant may leave a remainder), then atoms.
+// Divides numerator and divisor by what they share: a number g (the numerator's constant may leave
+// a remainder), then atoms.
 bool cancel_common(Sum& e, Sum& n, int64_t& g, int64_t& low, Expr& atoms) {
   g = common_divisor(gcd_of_coefficients(e, n.constant), gcd_of_coefficients(n, 0));
   low = 0;
@@ -367,7 +371,8 @@ std::optional<Expr> floordiv_by_symbolic(Expr e, Expr n) {
       return std::nullopt;
     return build(division.quotient);
   }
-  // floor((g*x + c) / (g*y)) == floor((x + floor(c/g)) / y), and so for a shared factor other than 0
+  // floor((g*x + c) / (g*y)) == floor((x + floor(c/g)) / y), and so for a shared factor other than
+  // 0
   Sum divisor = sum_of(n);
   int64_t g = 1, low = 0;
   Expr atoms;
@@ -411,7 +416,8 @@ std::optional<Expr> mod_by_symbolic(Expr e, Expr n) {
     if (!add_to(division.rest, n, -*small)) return std::nullopt;
     return build(division.rest);
   }
-  // (g*x + c) mod (g*y) == g * ((x + floor(c/g)) mod y) + c mod g, and (f*x) mod (f*y) == f * (x mod y)
+  // (g*x + c) mod (g*y) == g * ((x + floor(c/g)) mod y) + c mod g, and (f*x) mod (f*y) == f * (x
+  // mod y)
   Sum divisor = sum_of(n);
   int64_t g = 1, low = 0;
   Expr atoms;

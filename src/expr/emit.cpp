@@ -11,7 +11,8 @@ namespace {
 
 constexpr Interval int32 = {INT32_MIN, INT32_MAX};
 
-// Do all values that the texts below compute for e fit 32 bits? The order of partial sums and products is that of the texts.
+// Do all values that the texts below compute for e fit 32 bits? The order of partial sums and
+// products is that of the texts.
 struct Width {
   std::unordered_set<uint32_t> seen;
 
@@ -48,7 +49,8 @@ constexpr size_t max_text = 16 << 20;
 struct CWriter {
   const CTextOptions& options;
 
-  // Everything but names and literals comes in parentheses or is a call, so that it can stand anywhere.
+  // Everything but names and literals comes in parentheses or is a call, so that it can stand
+  // anywhere.
   std::string number(Expr e) { // as an operand of index type
     const std::string text = value(e);
     const ExprKind kind = node(e).kind;
@@ -170,8 +172,8 @@ struct LlvmWriter {
     return result;
   }
 
-  // No wrap where the range of the result, and so of every partial one, is proved; wrapping elsewhere, which the caller's width
-  // must exclude.
+  // No wrap where the range of the result, and so of every partial one, is proved; wrapping
+  // elsewhere, which the caller's width must exclude.
   std::string flags(Interval range) {
     const Interval all = options.bits == 32 ? int32 : Interval{INT64_MIN + 1, INT64_MAX - 1};
     return all.contains(range) ? " nsw" : "";

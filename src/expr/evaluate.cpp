@@ -42,7 +42,8 @@ struct Instruction {
 
 bool is_power_of_two(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
 
-// 32-bit division is several times faster than 64-bit division on many CPUs, and indices are mostly small.
+// 32-bit division is several times faster than 64-bit division on many CPUs, and indices are mostly
+// small.
 inline int64_t fast_floordiv(int64_t a, int64_t b) {
   if (((static_cast<uint64_t>(a) | static_cast<uint64_t>(b)) >> 32) == 0)
     return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
@@ -119,7 +120,8 @@ uint32_t ExprProgram::Code::compile_new(Expr e) {
     for (size_t i = 0; i < terms; ++i) {
       const Node& t = node(args[i]);
       const bool last = i + 1 == terms && n.value == 0;
-      // The value of a whole term need not fit where the sum does, so a scaled term is not a value by itself.
+      // The value of a whole term need not fit where the sum does, so a scaled term is not a value
+      // by itself.
       if (first) {
         total = t.kind == ExprKind::mul && t.value != 1
                     ? emit(Code::scale, e, false, compile(t.base), 0, t.value)
@@ -284,7 +286,8 @@ std::span<const Expr> ExprProgram::slots() const { return code_->slots; }
 std::span<const Expr> ExprProgram::outputs() const { return code_->outputs; }
 
 namespace {
-// Calls f with room for `count` registers: on the stack, or for a large program in a buffer that the thread keeps.
+// Calls f with room for `count` registers: on the stack, or for a large program in a buffer that
+// the thread keeps.
 template <class T, class F> auto with_registers(size_t count, F&& f) {
   if (count <= stack_registers) {
     T registers[stack_registers];

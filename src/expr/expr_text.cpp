@@ -10,7 +10,7 @@ using namespace expr_detail;
 
 namespace {
 
-// ---- printer ------------------------------------------------------------------------------------------------------
+// ---- printer ----
 
 enum Precedence { p_or, p_and, p_not, p_compare, p_add, p_multiply, p_unary, p_primary };
 constexpr size_t max_text = 64 << 20; // sharing makes the text exponential in the number of nodes
@@ -139,7 +139,7 @@ struct Printer {
   }
 };
 
-// ---- parser -------------------------------------------------------------------------------------------------------
+// ---- parser ----
 
 struct Parser {
   TextReader& reader;

@@ -1,4 +1,5 @@
-// expr/interner.cpp -- the process-wide store of nodes. Looking a node up takes no lock; adding one locks one shard.
+// expr/interner.cpp -- the process-wide store of nodes. Looking a node up takes no lock; adding one
+// locks one shard.
 #include "expr/interner.h"
 #include "base/check.h"
 #include "base/hash.h"
@@ -19,8 +20,8 @@ constexpr uint32_t shard_count = 32;
 // Small constants have fixed ids, so that the commonest expressions need no lookup.
 constexpr int64_t small_low = -256, small_high = 2048;
 
-// Slots hold the upper half of the hash and the id + 1; 0 is empty. A full table is replaced by a larger one and kept, since
-// readers may still be in it.
+// Slots hold the upper half of the hash and the id + 1; 0 is empty. A full table is replaced by a
+// larger one and kept, since readers may still be in it.
 struct Table {
   explicit Table(size_t size) : mask(size - 1), slots(new std::atomic<uint64_t>[size]()) {}
   size_t mask;
@@ -192,7 +193,8 @@ void derive(Node& n) {
 }
 
 void add_small_constants(Store& into) {
-  // Id 0 is the constant 0, then 1 .. small_high - 1, then -1 .. small_low. No node but these has a value that small.
+  // Id 0 is the constant 0, then 1 .. small_high - 1, then -1 .. small_low. No node but these has a
+  // value that small.
   const auto add = [&](int64_t value) {
     Node& n = into.at(into.take_id());
     n.value = value;

@@ -1,4 +1,5 @@
-// expr/interner.h -- the nodes behind Expr: storage, hash-consing, structural order. Private to this folder.
+// expr/interner.h -- the nodes behind Expr: storage, hash-consing, structural order. Private to
+// this folder.
 #pragma once
 #include "base/small_vector.h"
 #include "expr/expr.h"
@@ -16,7 +17,8 @@ struct ExprAccess {
 
 namespace expr_detail {
 
-/// What of a node is not stored but follows from kind and arguments is computed once, at construction.
+/// What of a node is not stored but follows from kind and arguments is computed once, at
+/// construction.
 struct Node {
   uint64_t hash = 0;
   int64_t value = 0; // constant: its value; mul: the constant factor; add: the constant term
@@ -36,7 +38,8 @@ struct Node {
   std::string_view name_view() const { return {name, arg_count}; }
 };
 
-// Nodes stand in chunks that never move. The table of chunks is zero from the start: its untouched pages cost nothing.
+// Nodes stand in chunks that never move. The table of chunks is zero from the start: its untouched
+// pages cost nothing.
 inline constexpr uint32_t chunk_bits = 12, chunk_size = 1u << chunk_bits, chunk_count = 1u << 18;
 extern std::atomic<Node*> chunks[chunk_count];
 const Node& first_node(Expr e); ///< of a constant, before anything was interned
@@ -55,7 +58,8 @@ Expr intern_symbol(std::string_view name, Interval range, int64_t multiple_of);
 /// Structural order: negative, 0, positive.
 int compare(Expr a, Expr b);
 
-/// What the constructors do with a nesting deeper than any real index: Error, before recursion becomes a danger.
+/// What the constructors do with a nesting deeper than any real index: Error, before recursion
+/// becomes a danger.
 inline constexpr uint32_t max_depth = 500;
 
 } // namespace expr_detail

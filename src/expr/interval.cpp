@@ -5,7 +5,8 @@
 namespace luminal::expr_detail {
 namespace {
 
-// A bound in 128 bits, where products of two 64-bit numbers fit; +-infinity is the largest size one of them can have.
+// A bound in 128 bits, where products of two 64-bit numbers fit; +-infinity is the largest size one
+// of them can have.
 using Wide = __int128;
 constexpr Wide infinity = Wide{1} << 126;
 

@@ -38,7 +38,8 @@ inline bool checked_mod(int64_t a, int64_t b, int64_t& out) {
   out = b == -1 ? 0 : floor_remainder(a, b);
   return true;
 }
-/// gcd(0, 0) is 0; of INT64_MIN as if its size were 2^62 (a divisor of it, so still a common divisor).
+/// gcd(0, 0) is 0; of INT64_MIN as if its size were 2^62 (a divisor of it, so still a common
+/// divisor).
 inline int64_t common_divisor(int64_t a, int64_t b) {
   if (a == INT64_MIN) a = int64_t{1} << 62;
   if (b == INT64_MIN) b = int64_t{1} << 62;

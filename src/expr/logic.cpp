@@ -23,7 +23,7 @@ Interval difference_range(Expr a, Expr b) {
   return range_of(s);
 }
 
-// ---- min and max --------------------------------------------------------------------------------------------------
+// ---- min and max ----
 // One piece of code for both: `sign` is 1 for min and -1 for max.
 
 void flatten(ExprKind kind, std::span<const Expr> args, List& out) {
@@ -36,7 +36,8 @@ void flatten(ExprKind kind, std::span<const Expr> args, List& out) {
   }
 }
 
-// Terms that all arguments have in common (with one coefficient), and the constant if all have the same.
+// Terms that all arguments have in common (with one coefficient), and the constant if all have the
+// same.
 Sum common_part(const List& args) {
   Sum common = sum_of(args[0]);
   for (const Expr arg : args.span().subspan(1)) {
@@ -77,7 +78,8 @@ Expr extreme(ExprKind kind, std::span<const Expr> input) {
   }
   if (args.size() == 1) return args[0];
 
-  // A clamp has one form: max(min(x, high), low) == min(max(x, low), high) for constants low <= high.
+  // A clamp has one form: max(min(x, high), low) == min(max(x, low), high) for constants low <=
+  // high.
   if (kind == ExprKind::max && args.size() == 2 && node(args[1]).kind == ExprKind::constant &&
       node(args[0]).kind == dual) {
     const auto inner = node(args[0]).arg_span();
@@ -132,9 +134,10 @@ Expr extreme(ExprKind kind, std::span<const Expr> input) {
   return intern(kind, args.span());
 }
 
-// ---- comparisons --------------------------------------------------------------------------------------------------
+// ---- comparisons ----
 
-// Sum < 0 and Sum == 0 as two-sided comparisons: positive terms left, the others and the constant right.
+// Sum < 0 and Sum == 0 as two-sided comparisons: positive terms left, the others and the constant
+// right.
 std::optional<Expr> two_sided(ExprKind kind, const Sum& s) {
   Sum left, right;
   bool fits = true;
@@ -169,7 +172,8 @@ std::optional<Expr> less_than_zero(Sum s) {
     const Interval range = range_of(s);
     if (range.high < 0) return intern_constant(1);
     if (range.low >= 0) return intern_constant(0);
-    // All terms are multiples of m: terms <= -constant - 1 rounds down to a multiple of m. Then divide by the coefficients' gcd.
+    // All terms are multiples of m: terms <= -constant - 1 rounds down to a multiple of m. Then
+    // divide by the coefficients' gcd.
     const int64_t m = gcd_of(s, true), g = gcd_of(s, false);
     int64_t bound = 0;
     if (__builtin_sub_overflow(int64_t{-1}, s.constant, &bound)) return std::nullopt;
@@ -261,7 +265,7 @@ Expr equal(Expr a, Expr b, bool wanted) {
   });
 }
 
-// ---- and, or, not -------------------------------------------------------------------------------------------------
+// ---- and, or, not ----
 
 Expr to_condition(Expr e) { return Interval{0, 1}.contains(node(e).range) ? e : ne(e, Expr()); }
 
@@ -286,7 +290,8 @@ Relation relate(Expr p, Expr q, Sum& x) {
   if (add_to(difference, y, -1) && difference.is_constant())
     return difference.constant >= 0 ? Relation::first_implies_second : Relation::second_implies_first;
   if (add_to(total, y, 1) && total.is_constant()) {
-    // y == total - x: both hold for -2 - total many values of x and one more, none holds where 0 <= x <= total.
+    // y == total - x: both hold for -2 - total many values of x and one more, none holds where 0 <=
+    // x <= total.
     if (total.constant >= 0) return Relation::exclude;
     if (total.constant == -1) return Relation::complement;
     return total.constant == -2 ? Relation::meet_once : Relation::cover;

@@ -1,4 +1,5 @@
-// expr/prove.cpp -- what holds for all values of the symbols: ranges first, then a bounded search that adds up known inequalities.
+// expr/prove.cpp -- what holds for all values of the symbols: ranges first, then a bounded search
+// that adds up known inequalities.
 #include "base/hash.h"
 #include "expr/canonical.h"
 #include "expr/rebuild_expr.h"
@@ -121,8 +122,8 @@ private:
     const Term* unbounded = nullptr;
     for (const Term& t : d.terms)
       if (!unbounded && range_of(t).high == unbounded_high) unbounded = &t;
-    // m*d == k*w*f + rest with w >= 0 and f <= 0: it is enough that rest <= 0. Terms are taken out one by one that way; the
-    // constant of f counts as a term, it meets the term w itself.
+    // m*d == k*w*f + rest with w >= 0 and f <= 0: it is enough that rest <= 0. Terms are taken out
+    // one by one that way; the constant of f counts as a term, it meets the term w itself.
     const Expr one = intern_constant(1);
     const auto try_fact = [&](const Sum& f, Expr have, int64_t coefficient, const Term& want) {
       if ((coefficient > 0) != (want.coefficient > 0) || (unbounded && unbounded != &want)) return false;
@@ -144,7 +145,8 @@ private:
           if (f.constant != 0 && try_fact(f, one, f.constant, want)) return true;
           if (steps_ <= 0) return false;
         }
-    // A factor of a product that is not negative may take the end of its range that makes the sum larger.
+    // A factor of a product that is not negative may take the end of its range that makes the sum
+    // larger.
     for (const Term& t : d.terms) {
       if (factors_of(t.base).size() < 2) continue;
       for (const Expr atom : factors_of(t.base)) {
@@ -294,7 +296,8 @@ Expr refined(Expr symbol, const Facts& facts, std::span<const Expr> known) {
 
 namespace {
 
-/// Answers by condition and assumptions. Nodes are never freed, and an answer depends on nothing else. The loops of equal tiles in different kernels ask the same.
+/// Answers by condition and assumptions. Nodes are never freed, and an answer depends on nothing
+/// else. The loops of equal tiles in different kernels ask the same.
 class Answers {
 public:
   using Key = std::vector<uint64_t>;

@@ -1,4 +1,5 @@
-// expr/sum.cpp -- sums and products: merging of terms, and recombination of divisions with their remainders.
+// expr/sum.cpp -- sums and products: merging of terms, and recombination of divisions with their
+// remainders.
 #include "base/check.h"
 #include "expr/canonical.h"
 
@@ -149,7 +150,8 @@ std::optional<Expr> divide_bases(Expr a, Expr b) {
 
 namespace {
 
-// Does s hold every term of factor * e (not looking at the constant)? Then takes factor * e out of s.
+// Does s hold every term of factor * e (not looking at the constant)? Then takes factor * e out of
+// s.
 bool take_out(Sum& s, Expr e, int64_t factor) {
   const Sum part = sum_of(e);
   int64_t value = 0;
@@ -218,7 +220,8 @@ bool join_digits(Sum& s, const Term term, Expr atom) {
   return true;
 }
 
-// k * mod(z, a) + k * a * mod(y, b)  ->  k * mod(z + a*w, a * b), where y == floordiv(z, a) + w, a > 0 and b > 0: two digits become
+// k * mod(z, a) + k * a * mod(y, b)  ->  k * mod(z + a*w, a * b), where y == floordiv(z, a) + w, a
+//                                    > 0 and b > 0: two digits become
 // one, as above, seen from the lower.
 bool join_low_digit(Sum& s, const Term term, Expr atom) {
   const Expr z = node(atom).args[0], a = node(atom).args[1];
@@ -301,7 +304,8 @@ bool join_rounding(Sum& s, const Term term, Expr atom) {
   return true;
 }
 
-// k * a * floordiv(x, a) + k * (x mod a)  ->  k * x, where x mod a has another form than in join_remainder; a is a constant
+// k * a * floordiv(x, a) + k * (x mod a)  ->  k * x, where x mod a has another form than in
+//                                         join_remainder; a is a constant
 bool join_quotient(Sum& s, const Term term, Expr atom) {
   const Expr x = node(atom).args[0], a = node(atom).args[1];
   if (node(a).kind != ExprKind::constant || term.coefficient % node(a).value != 0) return false;

@@ -1,12 +1,14 @@
-// extract/extract_bound.h -- a lower bound of the DAG cost by dividing the cost of each class among the classes that use it.
+// extract/extract_bound.h -- a lower bound of the DAG cost by dividing the cost of each class among
+// the classes that use it.
 //
 // With shares s(c, d) >= 0 of a class d for each user c, their sum at most 1, and
 //     u(c) = min over rows r of c:  cost(r) + sum over children d of r:  s(c, d) u(d)
-// the sum of s(root, d) u(d) is the value of a feasible solution of the dual of the linear program of extraction (one row a class, a class
-// wherever a chosen row uses it; cycles allowed), so it is below every solution; and a solution with row r costs at least
+// the sum of s(root, d) u(d) is the value of a feasible solution of the dual of the linear program
+// of extraction (one row a class, a class wherever a chosen row uses it; cycles allowed), so it is
+// below every solution; and a solution with row r costs at least
 //     bound + cost(r) + sum s(c, d) u(d) - u(c).
-// Starting from u = 0, every sweep keeps u feasible also where classes form cycles. Shares move to the users of the best
-// solution of the moment.
+// Starting from u = 0, every sweep keeps u feasible also where classes form cycles. Shares move to
+// the users of the best solution of the moment.
 #pragma once
 #include "extract/extract.h"
 
@@ -23,7 +25,8 @@ public:
   void reset_shares();
   /// Orders what is left; false where some root has no finite term.
   bool prepare();
-  /// Sweeps until `passes` are done or the bound exceeds `enough`; keeps the best bound and its dual, and the best solution met.
+  /// Sweeps until `passes` are done or the bound exceeds `enough`; keeps the best bound and its
+  /// dual, and the best solution met.
   void sweep(int passes, double enough);
   double bound() const { return bound_; }
   /// A solution with this row costs at least so much.

@@ -1,4 +1,5 @@
-// extract/extract_compact.cpp -- one depth-first search finds the components, copies the rows and gives the least trees.
+// extract/extract_compact.cpp -- one depth-first search finds the components, copies the rows and
+// gives the least trees.
 #include "extract/extract_compact.h"
 #include "base/check.h"
 #include "extract/extract_heap.h"
@@ -34,7 +35,8 @@ bool CompactGraph::build(const ExtractionProblem& p) {
   classes_ = rows_ = edges_ = pool_ = root_count_ = 0;
   first_row_[0] = 0;
   lower_bound_ = 0;
-  // Tarjan's algorithm. finished_ holds the classes that are left but whose component is still open.
+  // Tarjan's algorithm. finished_ holds the classes that are left but whose component is still
+  // open.
   uint32_t found = 0, finished = 0;
   for (const uint32_t root : p.roots()) {
     if (name_[root] == 0) {
@@ -259,8 +261,9 @@ void CompactGraph::improve_trees(const Cycle& cycle, const uint32_t* paid, doubl
   }
 }
 
-/// The least trees of a component by passes until nothing changes; false where that takes many. A row is taken only where the value
-/// falls, so no cycle is ever chosen: around it every value would be below itself.
+/// The least trees of a component by passes until nothing changes; false where that takes many. A
+/// row is taken only where the value falls, so no cycle is ever chosen: around it every value would
+/// be below itself.
 bool CompactGraph::settle(const Cycle& cycle) {
   for (uint32_t c = cycle.first; c < cycle.end; ++c) {
     value_[c] = infinite_cost;

@@ -1,5 +1,5 @@
-// extract/extract_compact.h -- what the roots of an extraction problem reach, numbered children first, in memory that is kept from one
-// problem to the next. For the DAG extractor.
+// extract/extract_compact.h -- what the roots of an extraction problem reach, numbered children
+// first, in memory that is kept from one problem to the next. For the DAG extractor.
 #pragma once
 #include "extract/extract.h"
 #include <algorithm>
@@ -25,9 +25,10 @@ private:
   size_t capacity_ = 0;
 };
 
-/// The classes of a problem that its roots reach and the rows of them that have finite terms. Numbers of its own: the classes of a
-/// strongly connected component are consecutive, components come children first, and inside of one a class follows its children as far
-/// as a depth-first search allows. A class stands once among the children of a row, and not below itself.
+/// The classes of a problem that its roots reach and the rows of them that have finite terms.
+/// Numbers of its own: the classes of a strongly connected component are consecutive, components
+/// come children first, and inside of one a class follows its children as far as a depth-first
+/// search allows. A class stands once among the children of a row, and not below itself.
 class CompactGraph {
 public:
   struct Row {
@@ -35,7 +36,8 @@ public:
     uint32_t first, end; ///< of its children
   };
 
-  /// False where some root has no finite term; then nothing else is defined. Throws Error where the numbers of 32 bits do not suffice.
+  /// False where some root has no finite term; then nothing else is defined. Throws Error where the
+  /// numbers of 32 bits do not suffice.
   bool build(const ExtractionProblem& problem);
 
   uint32_t class_count() const { return classes_; }
@@ -63,9 +65,9 @@ public:
   /// No solution costs less. Not for negative costs.
   double lower_bound() const { return lower_bound_; }
 
-  /// Rows with low tree costs (costs below zero count as zero) where the classes with `paid[c] > 0` cost nothing and keep their row:
-  /// the least outside of cycles, close to it on them, where the search starts from the choice that is given. Without cycles if those of
-  /// the given choice are.
+  /// Rows with low tree costs (costs below zero count as zero) where the classes with `paid[c] > 0`
+  /// cost nothing and keep their row: the least outside of cycles, close to it on them, where the
+  /// search starts from the choice that is given. Without cycles if those of the given choice are.
   void choose_trees(const uint32_t* paid, uint32_t* choice);
   /// The same for every class where nothing is paid.
   const double* tree_value() const { return value_.begin(); }

@@ -1,8 +1,11 @@
-// extract/extract_dag.cpp -- DAG cost: the least trees, then improvement of the whole choice by marginal costs.
+// extract/extract_dag.cpp -- DAG cost: the least trees, then improvement of the whole choice by
+// marginal costs.
 //
-//   sweep   for each class of the solution: what leaves with its row, against what each other row brings in; before a sweep, classes outside
+//   sweep   for each class of the solution: what leaves with its row, against what each other row
+//           brings in; before a sweep, classes outside
 //           of the solution take the row with the least tree cost when the solution is free
-//   kick    one class takes another row whatever it costs, then those classes for which that matters take their best rows; taken back
+//   kick    one class takes another row whatever it costs, then those classes for which that
+//           matters take their best rows; taken back
 //           unless the cost falls or stays. Every other row of every class of the solution has its turn
 #include "extract/extract.h"
 #include "extract/extract_compact.h"
@@ -47,8 +50,9 @@ public:
 private:
   bool is_least() const { return !g_.has_negative_costs() && s_.cost() <= g_.lower_bound() * (1 + 1e-12); }
 
-  /// Greedy extraction keeps for each class the set of classes below it and joins such sets for each row. Steps that take about a tenth of
-  /// the time of that, measured where sets are hash tables: a step for each entry of a set, and some for each row and each of its children.
+  /// Greedy extraction keeps for each class the set of classes below it and joins such sets for
+  /// each row. Steps that take about a tenth of the time of that, measured where sets are hash
+  /// tables: a step for each entry of a set, and some for each row and each of its children.
   double budget() {
     const uint32_t n = g_.class_count();
     size_.reserve(n);
@@ -131,8 +135,8 @@ private:
       d = sole;
     }
   }
-  /// After a class has taken another row: the classes for which that may matter. What left may leave others with one user, who can now
-  /// save them; what entered is free for others.
+  /// After a class has taken another row: the classes for which that may matter. What left may
+  /// leave others with one user, who can now save them; what entered is free for others.
   void enqueue_neighbours() {
     for (const uint32_t d : s_.left())
       for (const uint32_t e : g_.children(s_.choice(d))) enqueue_sole_user(e);

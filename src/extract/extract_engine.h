@@ -1,4 +1,5 @@
-// extract/extract_engine.h -- the extraction problem of an e-graph: what its roots reach, as flat arrays.
+// extract/extract_engine.h -- the extraction problem of an e-graph: what its roots reach, as flat
+// arrays.
 #pragma once
 #include "egraph/egraph.h"
 #include "extract/extract.h"
@@ -8,12 +9,13 @@ namespace luminal::egraph {
 struct EngineProblemOptions {
   /// Cost of a row; infinite for what must not be chosen. By default the cost of its operator.
   std::function<double(const RowView&)> cost;
-  /// For columns of container sorts: appends the classes inside a value, with repeats, in a fixed order. Needed where terms hold containers.
+  /// For columns of container sorts: appends the classes inside a value, with repeats, in a fixed
+  /// order. Needed where terms hold containers.
   std::function<void(SortId sort, Value container, std::vector<ClassId>& classes)> contents;
 };
 
-/// Rows of constructors whose class the roots reach; subsumed rows and unextractable operators are left out. Columns of value sorts are
-/// no children.
+/// Rows of constructors whose class the roots reach; subsumed rows and unextractable operators are
+/// left out. Columns of value sorts are no children.
 struct EngineProblem {
   ExtractionProblem problem;
   std::vector<ClassId> class_of;                   ///< leader for each class of the problem

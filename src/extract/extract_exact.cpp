@@ -9,7 +9,8 @@
 namespace luminal::egraph {
 namespace {
 
-/// The least difference of two costs that are not equal, as far as it is known: 1 where all costs are integers.
+/// The least difference of two costs that are not equal, as far as it is known: 1 where all costs
+/// are integers.
 double unit_of(const ExtractionProblem& p) {
   for (uint32_t r = 0; r < p.row_count(); ++r)
     if (p.cost(r) < infinite_cost && (p.cost(r) != std::floor(p.cost(r)) || std::abs(p.cost(r)) > 1e9))
@@ -94,7 +95,8 @@ private:
     return !changed || bound_.prepare();
   }
 
-  /// Bounds what is left and takes rows out that no better solution has. True where nothing better is left.
+  /// Bounds what is left and takes rows out that no better solution has. True where nothing better
+  /// is left.
   bool closed(int passes) {
     for (int round = 0; round < 6; ++round) {
       bound_.sweep(passes, enough());
@@ -118,7 +120,8 @@ private:
     return false;
   }
 
-  /// The row of the present solution to branch on: of a class with a choice, the one that is dearest to miss.
+  /// The row of the present solution to branch on: of a class with a choice, the one that is
+  /// dearest to miss.
   uint32_t branch() {
     uint32_t best = no_row;
     double most = -1;

@@ -1,4 +1,5 @@
-// extract/extract_exact.h -- least DAG cost with a proof: reduction, lower bounds, branch and bound.
+// extract/extract_exact.h -- least DAG cost with a proof: reduction, lower bounds, branch and
+// bound.
 #pragma once
 #include "extract/extract.h"
 
@@ -13,7 +14,8 @@ struct ExactExtraction : Extraction {
   bool optimal = false;               ///< proved; also for a problem without a solution
   uint64_t nodes = 0;                 ///< of the search tree
 };
-/// The least DAG cost, or the best solution found within the limits and how far it can be from the least (cost - lower_bound).
+/// The least DAG cost, or the best solution found within the limits and how far it can be from the
+/// least (cost - lower_bound).
 ExactExtraction extract_exact(const ExtractionProblem& problem, const ExactOptions& options = {});
 
 } // namespace luminal::egraph

@@ -1,4 +1,5 @@
-// extract/extract_heap.h -- a binary heap of classes by (cost, class) whose keys may fall. For the extractors.
+// extract/extract_heap.h -- a binary heap of classes by (cost, class) whose keys may fall. For the
+// extractors.
 #pragma once
 #include <cstdint>
 #include <limits>

@@ -1,4 +1,5 @@
-// extract/extract_json.cpp -- the JSON of egraph-serialize: a reader on nlohmann-json's events, bounded in depth, and a writer.
+// extract/extract_json.cpp -- the JSON of egraph-serialize: a reader on nlohmann-json's events,
+// bounded in depth, and a writer.
 #include "extract/extract_json.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -18,7 +19,8 @@ struct Refusal {
 
 std::string in_quotes(std::string_view text) { return '"' + printable(text) + '"'; }
 
-/// Collects the graph from the events. `path_` says where the reader stands; what is not known is read over.
+/// Collects the graph from the events. `path_` says where the reader stands; what is not known is
+/// read over.
 class Reader {
 public:
   bool null() { return value(Kind::null, "null"); }
@@ -137,8 +139,8 @@ public:
       for (const auto& id : child_ids_[i]) {
         const auto at = node_index_.find(id);
         if (at == node_index_.end())
-          throw Refusal{fmt::format("node {} has a child {}, which is not a node", in_quotes(graph.nodes[i].id),
-                                    in_quotes(id))};
+          throw Refusal{fmt::format("node {} has a child {}, which is not a node",
+                                    in_quotes(graph.nodes[i].id), in_quotes(id))};
         graph.nodes[i].children.push_back(at->second);
       }
     for (const auto& id : root_ids_) {

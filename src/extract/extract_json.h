@@ -1,10 +1,11 @@
-// extract/extract_json.h -- reads and writes e-graphs in the JSON of egraph-serialize (0.3, as extraction-gym has it):
+// extract/extract_json.h -- reads and writes e-graphs in the JSON of egraph-serialize (0.3, as
+// extraction-gym has it):
 //
 //   {"nodes": {"n0": {"op": "f", "children": ["n1"], "eclass": "c0", "cost": 1.0, "subsumed": false}, ...},
 //    "root_eclasses": ["c0"], "class_data": {"c0": {"type": "Expr", ...}}}
 //
-// Children name nodes and mean their classes. `children` may be absent (none), and `cost` (1), `subsumed` (false),
-// `root_eclasses`, `class_data`; unknown members are read over.
+// Children name nodes and mean their classes. `children` may be absent (none), and `cost` (1),
+// `subsumed` (false), `root_eclasses`, `class_data`; unknown members are read over.
 #pragma once
 #include "base/result.h"
 #include "extract/extract.h"
@@ -34,12 +35,13 @@ struct SerializedGraph {
   std::vector<uint32_t> roots;
   bool operator==(const SerializedGraph&) const = default;
 
-  /// Class and node numbers stay: source(row) is the node. A subsumed node gets an infinite cost unless it is asked for.
+  /// Class and node numbers stay: source(row) is the node. A subsumed node gets an infinite cost
+  /// unless it is asked for.
   ExtractionProblem problem(bool with_subsumed = false) const;
 };
 
-/// One clear failure for whatever is wrong: "FILE: offset 12: ..." or "FILE: node \"n0\" ...". Refuses duplicate ids, unknown
-/// children and roots, costs that are negative or no numbers.
+/// One clear failure for whatever is wrong: "FILE: offset 12: ..." or "FILE: node \"n0\" ...".
+/// Refuses duplicate ids, unknown children and roots, costs that are negative or no numbers.
 Result<SerializedGraph> read_egraph_json(std::string_view text, std::string_view file);
 Result<SerializedGraph> load_egraph_json(const std::string& path);
 /// Reading it gives the same graph. One node a line.

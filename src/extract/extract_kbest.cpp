@@ -1,5 +1,6 @@
-// extract/extract_kbest.cpp -- lazy enumeration of terms. A term is dearer than its parts in (cost, height), so asking for the next term of a
-// class asks for the next ones of the parts of its last term only, and ends.
+// extract/extract_kbest.cpp -- lazy enumeration of terms. A term is dearer than its parts in (cost,
+// height), so asking for the next term of a class asks for the next ones of the parts of its last
+// term only, and ends.
 #include "extract/extract_kbest.h"
 #include "base/check.h"
 #include "extract/extract_parents.h"
@@ -65,7 +66,8 @@ bool KBest::push_successors(uint32_t c) {
         state.candidates.push(term_of(r, std::vector<uint32_t>(children.size(), 0)));
     }
   }
-  // One child of the last term moves on by one; children before the last one that has moved stay, so each tuple comes once.
+  // One child of the last term moves on by one; children before the last one that has moved stay,
+  // so each tuple comes once.
   const Term last = state.terms.back();
   const auto children = problem_.children(last.row);
   size_t from = 0;

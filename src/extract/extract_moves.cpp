@@ -1,4 +1,5 @@
-// extract/extract_moves.cpp -- edits under a check for cycles; hill climbing over rows and stored values.
+// extract/extract_moves.cpp -- edits under a check for cycles; hill climbing over rows and stored
+// values.
 #include "extract/extract_moves.h"
 #include "base/check.h"
 #include <algorithm>
@@ -24,7 +25,8 @@ GenomeEditor::GenomeEditor(const ExtractionProblem& problem, Genome genome)
 }
 
 bool GenomeEditor::closes_cycle(std::span<const Move> moves) {
-  // Depth first over the chosen rows from the classes that moved: state 1 is on the path, 2 is done.
+  // Depth first over the chosen rows from the classes that moved: state 1 is on the path, 2 is
+  // done.
   bool cycle = false;
   visited_.clear();
   for (const Move& move : moves) {

@@ -1,4 +1,5 @@
-// extract/extract_passes.cpp -- groups of passes as sets of predecessors, closed under reachability.
+// extract/extract_passes.cpp -- groups of passes as sets of predecessors, closed under
+// reachability.
 #include "extract/extract_passes.h"
 #include "base/check.h"
 #include <algorithm>
@@ -61,7 +62,8 @@ void PassGraph::join(uint32_t a, uint32_t b) {
 }
 
 std::vector<uint32_t> PassGraph::order() const {
-  // A group's set holds all that comes before it, so the sizes of the sets give an order; equal sizes are not comparable.
+  // A group's set holds all that comes before it, so the sizes of the sets give an order; equal
+  // sizes are not comparable.
   std::vector<std::pair<size_t, uint32_t>> keyed;
   for (uint32_t g = 0; g < size(); ++g) {
     if (group_[g] != g) continue;

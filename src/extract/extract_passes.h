@@ -1,4 +1,5 @@
-// extract/extract_passes.h -- which passes over memory run as one: joining under a reachability check.
+// extract/extract_passes.h -- which passes over memory run as one: joining under a reachability
+// check.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -7,9 +8,10 @@
 
 namespace luminal::egraph {
 
-/// Passes and what each needs done before it. Passes that are joined run together, as a group; a group comes after all that one of its
-/// members needs. Joining keeps the groups in some order: two of them may join if neither must come before the other.
-/// Flat arrays: clear() keeps their memory, so one graph serves many candidates.
+/// Passes and what each needs done before it. Passes that are joined run together, as a group; a
+/// group comes after all that one of its members needs. Joining keeps the groups in some order: two
+/// of them may join if neither must come before the other. Flat arrays: clear() keeps their memory,
+/// so one graph serves many candidates.
 class PassGraph {
 public:
   /// Drops all passes.
@@ -45,7 +47,8 @@ private:
   std::vector<uint64_t> sets_;
 };
 
-/// What is gained where the pass joins the group: members so far, the newcomer; minus infinity where they do not fit.
+/// What is gained where the pass joins the group: members so far, the newcomer; minus infinity
+/// where they do not fit.
 using JoinGain = std::function<double(std::span<const uint32_t> group, uint32_t pass)>;
 /// Told of each join before it is made, with the members so far.
 using JoinNotice = std::function<void(std::span<const uint32_t> group, uint32_t pass)>;

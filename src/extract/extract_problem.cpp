@@ -1,4 +1,5 @@
-// extract/extract_problem.cpp -- builds the flat arrays of an extraction problem; strongly connected components.
+// extract/extract_problem.cpp -- builds the flat arrays of an extraction problem; strongly
+// connected components.
 #include "base/check.h"
 #include "extract/extract.h"
 #include <algorithm>
@@ -59,7 +60,8 @@ ExtractionProblem ExtractionBuilder::build() const {
 }
 
 Components strongly_connected(const ExtractionProblem& p, const std::function<bool(uint32_t)>& keep) {
-  // Tarjan's algorithm with an explicit stack: where a visit stands is the row and the position among its children.
+  // Tarjan's algorithm with an explicit stack: where a visit stands is the row and the position
+  // among its children.
   const uint32_t n = p.class_count();
   constexpr uint32_t unseen = no_row;
   Components out{std::vector<uint32_t>(n, unseen), 0};

@@ -10,7 +10,8 @@ namespace {
 constexpr size_t max_compared = 48; ///< rows of a class that are compared with all others
 constexpr size_t max_growth = 6;    ///< edges that joining a class into its only user may add
 
-/// Children lie in a pool, ascending and without repeats; a changed list goes to the end of the pool.
+/// Children lie in a pool, ascending and without repeats; a changed list goes to the end of the
+/// pool.
 struct Row {
   uint32_t of_class, first, size;
   uint32_t taken; ///< what it stands for: a node in a pool

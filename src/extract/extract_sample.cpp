@@ -99,7 +99,8 @@ bool GenomeSampler::sample_component(uint32_t k, Random& random, Genome& genome,
   std::vector<uint32_t> todo;
   std::vector<uint8_t> on_cycle(size), again(size), leads_in(size), below(size);
   for (int round = 0; round < max_rounds; ++round) {
-    // Classes from which no chosen cycle is reached go first (leaves up); of the rest, those that no cycle reaches (roots down).
+    // Classes from which no chosen cycle is reached go first (leaves up); of the rest, those that
+    // no cycle reaches (roots down).
     std::vector<std::vector<uint32_t>> used_by(size);
     std::vector<uint32_t> down(size, 0), up(size, 0);
     for (uint32_t i = 0; i < size; ++i)
@@ -132,8 +133,9 @@ bool GenomeSampler::sample_component(uint32_t k, Random& random, Genome& genome,
       for (const uint32_t d : p.children(genome[members[i]]))
         if (inside(d) && --up[local[d]] == 0 && on_cycle[local[d]]) todo.push_back(local[d]);
     }
-    // What is drawn again: the classes on cycles, and all classes of any cycle that agrees with the present rows of those that are
-    // drawn again, whatever the rows of the others: what is kept must not be told apart by what was seen of it.
+    // What is drawn again: the classes on cycles, and all classes of any cycle that agrees with the
+    // present rows of those that are drawn again, whatever the rows of the others: what is kept
+    // must not be told apart by what was seen of it.
     again = on_cycle;
     for (bool grown = true; grown;) {
       grown = false;

@@ -1,4 +1,5 @@
-// extract/extract_sample.h -- random genomes without cycles, and random numbers that are the same everywhere.
+// extract/extract_sample.h -- random genomes without cycles, and random numbers that are the same
+// everywhere.
 #pragma once
 #include "extract/extract.h"
 
@@ -26,16 +27,19 @@ private:
   uint64_t state_;
 };
 
-/// Samples genomes that give every class below the roots (over all rows) a row, such that the chosen rows form no cycle anywhere.
-/// Each strongly connected component is sampled by itself, by partial rejection sampling (Guo, Jerrum, Liu 2019): what
-/// took part in a cycle, and what could have without being told apart from it, is drawn again; that keeps the distribution exactly uniform.
+/// Samples genomes that give every class below the roots (over all rows) a row, such that the
+/// chosen rows form no cycle anywhere. Each strongly connected component is sampled by itself, by
+/// partial rejection sampling (Guo, Jerrum, Liu 2019): what took part in a cycle, and what could
+/// have without being told apart from it, is drawn again; that keeps the distribution exactly
+/// uniform.
 class GenomeSampler {
 public:
   explicit GenomeSampler(const ExtractionProblem& problem);
   bool feasible() const { return feasible_; }
-  /// Draws a genome; classes that no solution uses hold no_row. Returns whether the draw is uniform: a component that still has cycles after
-  /// `max_rounds` of drawing is sampled by Knuth's algorithm with random costs instead, which favours short terms.
-  /// Throws Error where no solution exists.
+  /// Draws a genome; classes that no solution uses hold no_row. Returns whether the draw is
+  /// uniform: a component that still has cycles after `max_rounds` of drawing is sampled by Knuth's
+  /// algorithm with random costs instead, which favours short terms. Throws Error where no solution
+  /// exists.
   bool sample(Random& random, Genome& genome, int max_rounds = 64);
   /// How many genomes there are if cycles are let in; as a power of two.
   double log2_count() const;

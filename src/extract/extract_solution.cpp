@@ -1,4 +1,5 @@
-// extract/extract_solution.cpp -- what leaves a solution with a row of a class, and what another row brings in.
+// extract/extract_solution.cpp -- what leaves a solution with a row of a class, and what another
+// row brings in.
 #include "extract/extract_solution.h"
 #include <cmath>
 
@@ -22,8 +23,8 @@ void Solution::set_defaults() {
   steps_ += g_.size();
 }
 
-/// Adds the children of a row and what they need, and gives what that costs. Breaks off at `limit`: then only take_back() makes the
-/// counts right again.
+/// Adds the children of a row and what they need, and gives what that costs. Breaks off at `limit`:
+/// then only take_back() makes the counts right again.
 double Solution::enter(uint32_t row, double limit) {
   double sum = 0;
   uint32_t top = 0, count = 0, looked = 0;
@@ -123,7 +124,8 @@ void Solution::undo() {
 bool Solution::improve(uint32_t c) {
   const uint32_t old = choice_[c], first = g_.first_row(c), end = g_.end_row(c);
   const bool negative = g_.has_negative_costs();
-  // Children that all rows have are held: they would only leave and come back, with all that is below them.
+  // Children that all rows have are held: they would only leave and come back, with all that is
+  // below them.
   const auto in_all_rows = [&](uint32_t d) {
     for (uint32_t r = first; r < end; ++r) {
       const auto children = g_.children(r);

@@ -1,17 +1,20 @@
-// extract/extract_solution.h -- a solution of a DAG extraction that is changed one class at a time. For the DAG extractor.
+// extract/extract_solution.h -- a solution of a DAG extraction that is changed one class at a time.
+// For the DAG extractor.
 #pragma once
 #include "extract/extract_compact.h"
 
 namespace luminal::egraph {
 
-/// One row for each class ("choice"), without cycles, and a count of the chosen uses of each class below the roots: a class with uses is in
-/// the solution and paid once. Moves look only at what leaves the solution and what enters it.
+/// One row for each class ("choice"), without cycles, and a count of the chosen uses of each class
+/// below the roots: a class with uses is in the solution and paid once. Moves look only at what
+/// leaves the solution and what enters it.
 class Solution {
 public:
   explicit Solution(CompactGraph& graph) : g_(graph) {}
   /// From the least trees.
   void start();
-  /// Classes outside of the solution take rows with low tree costs when the solution is free. Not between mark() and undo().
+  /// Classes outside of the solution take rows with low tree costs when the solution is free. Not
+  /// between mark() and undo().
   void set_defaults();
   double cost() const { return cost_; }
   uint32_t choice(uint32_t c) const { return choice_[c]; }
@@ -21,9 +24,11 @@ public:
   bool leads_back(uint32_t c, uint32_t row);
   /// A class of the solution takes another row, which does not lead back to it, whatever it costs.
   void take(uint32_t c, uint32_t row);
-  /// A class of the solution takes its best row given the choice of the others. Returns whether the cost fell.
+  /// A class of the solution takes its best row given the choice of the others. Returns whether the
+  /// cost fell.
   bool improve(uint32_t c);
-  /// What left the solution and what entered it with the last take() or improve() that changed something.
+  /// What left the solution and what entered it with the last take() or improve() that changed
+  /// something.
   std::span<const uint32_t> left() const { return {left_.begin(), left_.begin() + left_size_}; }
   std::span<const uint32_t> entered() const { return {entered_.begin(), entered_.begin() + entered_size_}; }
   /// undo() goes back to the last mark().

@@ -91,7 +91,8 @@ const Evaluation& Evaluator::evaluate(const Genome& genome) {
     std::fill(stamp_.begin(), stamp_.end(), 0);
     round_ = 1;
   }
-  // What the roots reach, and how many chosen parents each class has; then Kahn's algorithm from the roots down.
+  // What the roots reach, and how many chosen parents each class has; then Kahn's algorithm from
+  // the roots down.
   stack_.clear();
   const auto reach = [&](uint32_t c) {
     if (stamp_[c] != round_) {

@@ -1,4 +1,5 @@
-// formats/dequantize.cpp -- block formats to f32, one block at a time, in the order of operations of ggml-quants.c.
+// formats/dequantize.cpp -- block formats to f32, one block at a time, in the order of operations
+// of ggml-quants.c.
 #include "formats/parse.h"
 #include "formats/quants.h"
 #include <cmath>
@@ -102,7 +103,8 @@ void scale_and_minimum(Block packed, int group, int& scale, int& minimum) {
   }
 }
 
-// d, dmin, scales[12], quants[128]: 32 bytes hold the low nibbles of one group of 32 and the high nibbles of the next.
+// d, dmin, scales[12], quants[128]: 32 bytes hold the low nibbles of one group of 32 and the high
+// nibbles of the next.
 void q4_k(Block block, float* out) {
   const float d = half(block), dmin = half(block + 2);
   for (int group = 0; group < 8; ++group) {
@@ -168,7 +170,8 @@ void iq4_xs(Block block, float* out) {
   }
 }
 
-// A power of two and sixteen bytes of E2M1 (OCP microscaling); the table is doubled, so the exponent is one less.
+// A power of two and sixteen bytes of E2M1 (OCP microscaling); the table is doubled, so the
+// exponent is one less.
 void mxfp4(Block block, float* out) {
   constexpr int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
   const float d = std::ldexp(1.0F, block[0] - 128);

@@ -88,7 +88,8 @@ public:
     const uint64_t counts_at = in_.position();
     const auto tensors = in_.scalar<uint64_t>("the number of tensors");
     const auto pairs = in_.scalar<uint64_t>("the number of metadata pairs");
-    // A pair takes at least a key's length, a type and a byte; a tensor a name's length, axes, type and offset.
+    // A pair takes at least a key's length, a type and a byte; a tensor a name's length, axes, type
+    // and offset.
     if (pairs > in_.left() / 13)
       refuse_at(file_, counts_at + 8,
                 fmt::format("{} metadata pairs, expected at most {} in the {} bytes that follow", pairs,

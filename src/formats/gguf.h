@@ -63,8 +63,8 @@ struct GgufValue {
     return {GgufType::array, GgufArray{GgufType::i32, std::move(v)}};
   }
 
-  /// The value for humans; long arrays and strings are shortened and say so: `["<unk>", "<s>", ... 512 in
-  /// all]`.
+  /// The value for humans; long arrays and strings are shortened and say so: `["<unk>", "<s>", ...
+  /// 512 in all]`.
   std::string describe() const;
 };
 
@@ -76,7 +76,8 @@ struct Gguf {
   uint64_t data_offset = 0;
   /// Keys are unique; order of the file.
   std::vector<std::pair<std::string, GgufValue>> metadata;
-  /// Order of the tensor table; names are unique; shapes are outermost first (the reverse of the file's).
+  /// Order of the tensor table; names are unique; shapes are outermost first (the reverse of the
+  /// file's).
   std::vector<TensorView> tensors;
   std::shared_ptr<const MappedFile> file; ///< empty where `parse_gguf` was given memory
   std::string file_name;
@@ -84,9 +85,9 @@ struct Gguf {
   const GgufValue* find(std::string_view key) const;
   const TensorView* find_tensor(std::string_view name) const;
 
-  /// Typed access. A key that is absent gives nullopt; one of another type is a Failure that names both
-  /// types. Integers of any width and sign convert where the value fits; floats of both widths convert; bool
-  /// is bool only.
+  /// Typed access. A key that is absent gives nullopt; one of another type is a Failure that names
+  /// both types. Integers of any width and sign convert where the value fits; floats of both widths
+  /// convert; bool is bool only.
   Result<std::optional<int64_t>> integer(std::string_view key) const;
   Result<std::optional<double>> real(std::string_view key) const;
   Result<std::optional<bool>> boolean(std::string_view key) const;
@@ -98,17 +99,19 @@ struct Gguf {
   Result<std::optional<std::vector<double>>> reals(std::string_view key) const;
 };
 
-/// Reads a whole file image. Every count, length and offset is checked against the bytes that are there
-/// before it is used. Failures name the file, the byte offset, what was found and what was expected.
+/// Reads a whole file image. Every count, length and offset is checked against the bytes that are
+/// there before it is used. Failures name the file, the byte offset, what was found and what was
+/// expected.
 Result<Gguf> parse_gguf(std::span<const std::byte> bytes, std::string_view file_name);
 Result<Gguf> open_gguf(const std::string& path);
 
-/// Opens a model that may be cut into files NAME-00001-of-00003.gguf: `path` is any of them. The result has the metadata of
-/// the first file and the tensors of all, whose `file_index` counts into `files` (where every mapping is kept).
+/// Opens a model that may be cut into files NAME-00001-of-00003.gguf: `path` is any of them. The
+/// result has the metadata of the first file and the tensors of all, whose `file_index` counts into
+/// `files` (where every mapping is kept).
 Result<Gguf> open_gguf_parts(const std::string& path, std::vector<std::shared_ptr<const MappedFile>>& files);
 
-/// Writes v3. `tensors` are written in the given order, each aligned. The file appears complete or not at
-/// all.
+/// Writes v3. `tensors` are written in the given order, each aligned. The file appears complete or
+/// not at all.
 Result<void> save_gguf(const std::string& path, std::span<const std::pair<std::string, GgufValue>> metadata,
                        std::span<const TensorView> tensors, uint32_t alignment = 32);
 /// The same as a byte string.

@@ -1,5 +1,5 @@
-// formats/json.cpp -- builds the tree from nlohmann-json's events, which lets it bound depth and size while
-// reading.
+// formats/json.cpp -- builds the tree from nlohmann-json's events, which lets it bound depth and
+// size while reading.
 #include "formats/json.h"
 #include <algorithm>
 #include <cmath>
@@ -62,8 +62,8 @@ public:
   bool end_array() { return close(); }
   bool parse_error(size_t position, const std::string&, const nlohmann::json::exception& error) {
     std::string_view reason = error.what();
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while parsing value -
-    // ..."
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while parsing
+    // value - ..."
     if (const auto colon = reason.find(": "); colon != std::string_view::npos)
       reason.remove_prefix(colon + 2);
     else if (const auto head = reason.find("] ");

@@ -1,4 +1,5 @@
-// formats/json.h -- JSON of model files: a small tree that remembers offsets, with bounds on depth and size.
+// formats/json.h -- JSON of model files: a small tree that remembers offsets, with bounds on depth
+// and size.
 #pragma once
 #include "formats/parse.h"
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace luminal::detail {
 
-/// One value. Accessors refuse (ParseFailure) with the offset, what was found and what was expected.
+/// One value. Accessors refuse (ParseFailure) with the offset, what was found and what was
+/// expected.
 class Json {
 public:
   using Array = std::vector<Json>;
@@ -51,7 +53,8 @@ inline constexpr int max_json_depth = 64;
 inline constexpr size_t max_json_values = size_t{1} << 23;
 
 /// Parses one JSON document. Refuses syntax errors, invalid UTF-8, duplicate keys, nesting over
-/// max_json_depth and more than max_json_values values. `base_offset` is where `text` begins in the file.
+/// max_json_depth and more than max_json_values values. `base_offset` is where `text` begins in the
+/// file.
 Json parse_json(std::string_view text, std::string_view file, uint64_t base_offset = 0);
 
 /// Text as a JSON string with its quotes. `text` is UTF-8.

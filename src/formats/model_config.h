@@ -1,5 +1,5 @@
-// formats/model_config.h -- hyper-parameters of a decoder-only transformer, from config.json or GGUF
-// metadata.
+// formats/model_config.h -- hyper-parameters of a decoder-only transformer, from config.json or
+// GGUF metadata.
 #pragma once
 #include "base/result.h"
 #include "formats/storage_type.h"
@@ -13,8 +13,8 @@ namespace luminal {
 
 struct Gguf;
 
-/// How rotary frequencies are stretched beyond the trained context. Unknown kinds are refused by name when
-/// read.
+/// How rotary frequencies are stretched beyond the trained context. Unknown kinds are refused by
+/// name when read.
 struct RopeScaling {
   enum class Kind { none, linear, dynamic, llama3, yarn };
   Kind kind = Kind::none;
@@ -31,8 +31,8 @@ struct RopeScaling {
 };
 std::string_view rope_scaling_name(RopeScaling::Kind kind);
 
-/// Llama and its relatives. All sizes are positive and consistent when a reader returns it (heads divide by
-/// kv_heads, ...).
+/// Llama and its relatives. All sizes are positive and consistent when a reader returns it (heads
+/// divide by kv_heads, ...).
 struct ModelConfig {
   std::string architecture; ///< family, lower case: "llama", "qwen2", "mistral" (GGUF general.architecture,
                             ///< HF model_type)
@@ -50,7 +50,8 @@ struct ModelConfig {
   double rms_norm_eps = 1e-5;
   double rope_theta = 10000.0;
   RopeScaling rope_scaling;
-  /// Frequency i is divided by element i (GGUF rope_freqs.weight: Llama 3.1 files state their scaling so); or empty.
+  /// Frequency i is divided by element i (GGUF rope_freqs.weight: Llama 3.1 files state their
+  /// scaling so); or empty.
   std::vector<float> rope_factors;
   /// true: rotary pairs are (2i, 2i+1) (llama GGUF files, whose q and k rows are permuted for it);
   /// false: pairs are (i, i + rope_dim/2) (Hugging Face, and the other GGUF families).
@@ -67,9 +68,10 @@ struct ModelConfig {
   std::optional<StorageType> dtype; ///< HF torch_dtype, or the commonest type of the GGUF's matrices
 };
 
-/// Angles of the rotary embedding: position p turns pair i by p * inverse_frequencies[i]; cos and sin are multiplied by
-/// `magnitude`. rope_dim / 2 pairs. `sequence_length` matters for the dynamic kind only, which stretches with the text.
-/// Formulas: modeling_rope_utils.py of Hugging Face transformers; https://arxiv.org/abs/2309.00071 (YaRN).
+/// Angles of the rotary embedding: position p turns pair i by p * inverse_frequencies[i]; cos and
+/// sin are multiplied by `magnitude`. rope_dim / 2 pairs. `sequence_length` matters for the dynamic
+/// kind only, which stretches with the text. Formulas: modeling_rope_utils.py of Hugging Face
+/// transformers; https://arxiv.org/abs/2309.00071 (YaRN).
 struct RopeTable {
   std::vector<double> inverse_frequencies;
   double magnitude = 1.0;
@@ -80,8 +82,8 @@ RopeTable rope_table(const ModelConfig& config, int64_t sequence_length = 0);
 Result<ModelConfig> parse_hf_config(std::string_view config_json, std::string_view file_name,
                                     std::string_view generation_config_json = {});
 
-/// From GGUF metadata `<arch>.*`. The vocabulary size comes from `<arch>.vocab_size`, the tokenizer or
-/// token_embd.weight.
+/// From GGUF metadata `<arch>.*`. The vocabulary size comes from `<arch>.vocab_size`, the tokenizer
+/// or token_embd.weight.
 Result<ModelConfig> config_from_gguf(const Gguf& gguf);
 
 } // namespace luminal

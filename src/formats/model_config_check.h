@@ -5,7 +5,8 @@
 
 namespace luminal::detail {
 
-/// Refuses (ParseFailure) sizes that are not positive, absurd or inconsistent. `file` is for the message.
+/// Refuses (ParseFailure) sizes that are not positive, absurd or inconsistent. `file` is for the
+/// message.
 void check_model_config(const ModelConfig& config, std::string_view file);
 
 } // namespace luminal::detail

@@ -1,5 +1,6 @@
-// formats/model_config_gguf.cpp -- the configuration in the metadata of a GGUF file.
-// Keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, section "Standardized key-value pairs".
+// formats/model_config_gguf.cpp -- the configuration in the metadata of a GGUF file. Keys:
+// https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, section "Standardized key-value
+// pairs".
 #include "formats/gguf.h"
 #include "formats/model_config.h"
 #include "formats/model_config_check.h"
@@ -20,7 +21,8 @@ template <class T> T unwrap(Result<T> result) {
   return std::move(*result);
 }
 
-/// Families whose rotary pairs are neighbours (LLAMA_ROPE_TYPE_NORM of llama.cpp). Their q and k rows are permuted to it.
+/// Families whose rotary pairs are neighbours (LLAMA_ROPE_TYPE_NORM of llama.cpp). Their q and k
+/// rows are permuted to it.
 bool pairs_are_neighbours(std::string_view architecture) {
   constexpr std::string_view names[] = {
       "llama",     "llama4",     "deci",      "baichuan",   "starcoder", "internlm2", "minicpm",  "xverse",
@@ -60,7 +62,8 @@ public:
     if (!epsilon)
       refuse(gguf_.file_name,
              fmt::format("no metadata {}", in_quotes(prefix_ + "attention.layer_norm_rms_epsilon")));
-    // 1e-5 in f32 is 9.99999975e-06: the decimal that was meant, so that both formats give the same model.
+    // 1e-5 in f32 is 9.99999975e-06: the decimal that was meant, so that both formats give the same
+    // model.
     c.rms_norm_eps = shortest(*epsilon);
     c.rope_dim = integer("rope.dimension_count").value_or(c.head_dim);
     c.rope_theta = shortest(real("rope.freq_base").value_or(10000.0));

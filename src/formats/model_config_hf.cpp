@@ -1,4 +1,5 @@
-// formats/model_config_hf.cpp -- config.json and generation_config.json of Hugging Face transformers.
+// formats/model_config_hf.cpp -- config.json and generation_config.json of Hugging Face
+// transformers.
 #include "formats/json.h"
 #include "formats/model_config.h"
 #include "formats/model_config_check.h"

@@ -25,7 +25,8 @@ bool is_file(const std::string& path) {
   return fs::is_regular_file(path, error) && !error;
 }
 
-/// The text of a file that may be absent (then empty). A file that is there but cannot be read is refused.
+/// The text of a file that may be absent (then empty). A file that is there but cannot be read is
+/// refused.
 std::string optional_text(const std::string& path, uint64_t limit = max_config_bytes) {
   if (path.empty() || !is_file(path)) return {};
   auto text = read_file(path, limit);
@@ -33,7 +34,8 @@ std::string optional_text(const std::string& path, uint64_t limit = max_config_b
   return std::move(*text);
 }
 
-/// A template of tokenizer_config.json: a string, or a list of {name, template} of which "default" counts.
+/// A template of tokenizer_config.json: a string, or a list of {name, template} of which "default"
+/// counts.
 std::optional<std::string> template_in_config(const Json& config, std::string_view file) {
   const Json* value = config.find("chat_template");
   if (value == nullptr) return std::nullopt;
@@ -92,7 +94,8 @@ void read_companions(const Companions& files, ModelFile& model) {
   }
 }
 
-/// A head that is not in the file can only be the embedding, whatever the configuration leaves unsaid.
+/// A head that is not in the file can only be the embedding, whatever the configuration leaves
+/// unsaid.
 void settle_tied_head(ModelFile& model) {
   if (model.config && model.find("model.embed_tokens.weight") != nullptr &&
       model.find("lm_head.weight") == nullptr)
@@ -250,7 +253,8 @@ bool looks_like_pickle(std::string_view head, const std::string& path) {
   return head.size() > 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5 && (named || head[2] == '\x8a');
 }
 
-/// A protobuf whose first field is ONNX's ir_version: tag 0x08, a small number, then another field of ModelProto.
+/// A protobuf whose first field is ONNX's ir_version: tag 0x08, a small number, then another field
+/// of ModelProto.
 bool looks_like_onnx(std::string_view head, const std::string& path) {
   return path.ends_with(".onnx") || (head.size() > 3 && head[0] == '\x08' && head[1] >= 3 && head[1] <= 20 &&
                                      (head[2] == '\x12' || head[2] == '\x3a'));

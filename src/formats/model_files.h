@@ -1,4 +1,5 @@
-// formats/model_files.h -- one way to open a model: GGUF file, safetensors file or Hugging Face folder.
+// formats/model_files.h -- one way to open a model: GGUF file, safetensors file or Hugging Face
+// folder.
 #pragma once
 #include "base/file.h"
 #include "base/result.h"
@@ -17,13 +18,15 @@ namespace luminal {
 enum class ModelFileKind { gguf, safetensors, hf_folder };
 std::string_view model_file_kind_name(ModelFileKind kind);
 
-/// A model on disk, mapped, not copied. The tensors point into `files`, which this structure keeps open.
+/// A model on disk, mapped, not copied. The tensors point into `files`, which this structure keeps
+/// open.
 struct ModelFile {
   ModelFileKind kind = ModelFileKind::gguf;
   std::string path;
   /// GGUF general.architecture or HF model_type; empty for a safetensors file without a config.
   std::string architecture;
-  /// Hyper-parameters; where they could not be read, why not. `inspect` shows such files, a run refuses them.
+  /// Hyper-parameters; where they could not be read, why not. `inspect` shows such files, a run
+  /// refuses them.
   std::optional<ModelConfig> config;
   std::string config_error;
   /// Names are unique. GGUF names ("blk.0.attn_q.weight") or HF names
@@ -56,11 +59,11 @@ struct ModelFile {
   std::vector<uint32_t> by_name;
 };
 
-/// Opens whatever `path` is. Recognised by content, not by file name: GGUF, safetensors, a folder with
-/// config.json, an index of shards. PyTorch pickles, ONNX, empty files and folders without a config are
-/// refused in one line that says what to do. A .safetensors file takes its configuration from
-/// NAME.config.json or config.json beside it (and likewise tokenizer.json, tokenizer_config.json,
-/// generation_config.json).
+/// Opens whatever `path` is. Recognised by content, not by file name: GGUF, safetensors, a folder
+/// with config.json, an index of shards. PyTorch pickles, ONNX, empty files and folders without a
+/// config are refused in one line that says what to do. A .safetensors file takes its configuration
+/// from NAME.config.json or config.json beside it (and likewise tokenizer.json,
+/// tokenizer_config.json, generation_config.json).
 Result<ModelFile> open_model(const std::string& path);
 /// A GGUF file in memory, which must outlive the model: `files` is empty.
 Result<ModelFile> open_model_bytes(std::span<const std::byte> bytes, const std::string& name);

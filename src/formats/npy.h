@@ -1,5 +1,5 @@
-// formats/npy.h -- arrays of numpy: .npy versions 1 to 3, and .npz (a zip of them, stored or deflated).
-// Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+// formats/npy.h -- arrays of numpy: .npy versions 1 to 3, and .npz (a zip of them, stored or
+// deflated). Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 #pragma once
 #include "base/file.h"
 #include "base/result.h"
@@ -12,9 +12,11 @@
 namespace luminal {
 
 struct NpyArray {
-  /// Little-endian, row-major. In an .npz the name is that of the member without ".npy"; in an .npy it is empty.
+  /// Little-endian, row-major. In an .npz the name is that of the member without ".npy"; in an .npy
+  /// it is empty.
   TensorView tensor;
-  /// Set where the bytes could not be used as they lie in the file: column-major, big-endian or deflated arrays.
+  /// Set where the bytes could not be used as they lie in the file: column-major, big-endian or
+  /// deflated arrays.
   std::shared_ptr<const std::vector<std::byte>> owned;
 };
 
@@ -25,9 +27,11 @@ struct NpyFile {
   const TensorView* find(std::string_view name) const;
 };
 
-/// One .npy image. Booleans, integers and floats of 1 to 8 bytes; objects, text, complex and structured types are refused.
+/// One .npy image. Booleans, integers and floats of 1 to 8 bytes; objects, text, complex and
+/// structured types are refused.
 Result<NpyArray> parse_npy(std::span<const std::byte> bytes, std::string_view file_name);
-/// Whether an image of `size` bytes is as long as its header says, of which `begin` holds at least the first npy_header_bytes.
+/// Whether an image of `size` bytes is as long as its header says, of which `begin` holds at least
+/// the first npy_header_bytes.
 constexpr uint64_t npy_header_bytes = (1 << 20) + 12;
 Result<void> check_npy_header(std::span<const std::byte> begin, uint64_t size, std::string_view file_name);
 /// One .npz image; names are unique, checksums are checked.
@@ -35,11 +39,13 @@ Result<NpyFile> parse_npz(std::span<const std::byte> bytes, std::string_view fil
 /// A file of either kind, recognised by its first bytes.
 Result<NpyFile> open_npy(const std::string& path);
 
-/// Writes one .npy file, straight from the tensor's memory. Fails for types that NumPy does not have.
+/// Writes one .npy file, straight from the tensor's memory. Fails for types that NumPy does not
+/// have.
 Result<void> save_npy(const std::string& path, const TensorView& tensor);
 /// What stands in front of its data: a multiple of 64 bytes.
 Result<std::string> npy_head(const TensorView& tensor);
-/// Writes one .npz file, stored and not deflated, each array's data at a multiple of 64 bytes. Fails for types that NumPy does not have and names that stand twice.
+/// Writes one .npz file, stored and not deflated, each array's data at a multiple of 64 bytes.
+/// Fails for types that NumPy does not have and names that stand twice.
 Result<void> save_npz(const std::string& path, std::span<const TensorView> tensors);
 
 } // namespace luminal

@@ -1,4 +1,5 @@
-// formats/npz_save.cpp -- writing .npz: a zip archive of .npy members that are stored as they are. Format: PKWARE's APPNOTE.TXT 6.3.9.
+// formats/npz_save.cpp -- writing .npz: a zip archive of .npy members that are stored as they are.
+// Format: PKWARE's APPNOTE.TXT 6.3.9.
 #include "formats/npy.h"
 #include "formats/parse.h"
 #include <deque>

@@ -1,4 +1,5 @@
-// formats/parse.h -- what every reader of this folder uses: refusing with one line, text for messages, UTF-8.
+// formats/parse.h -- what every reader of this folder uses: refusing with one line, text for
+// messages, UTF-8.
 #pragma once
 #include "base/result.h"
 #include <cstddef>
@@ -24,7 +25,8 @@ struct ParseFailure {
 /// "FILE: offset N: TEXT".
 [[noreturn]] void refuse_at(std::string_view file, uint64_t offset, std::string_view text);
 
-/// Runs the body of a reader. Its refusals, and memory that a file asks for in vain, become a Failure.
+/// Runs the body of a reader. Its refusals, and memory that a file asks for in vain, become a
+/// Failure.
 template <class Body> auto guarded(std::string_view file, Body&& body) -> Result<std::invoke_result_t<Body>> {
   try {
     if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {
@@ -42,17 +44,17 @@ template <class Body> auto guarded(std::string_view file, Body&& body) -> Result
   }
 }
 
-/// `"text"` on one line, for a message: control characters and invalid UTF-8 escaped, at most `limit` bytes
-/// of it.
+/// `"text"` on one line, for a message: control characters and invalid UTF-8 escaped, at most
+/// `limit` bytes of it.
 std::string in_quotes(std::string_view text, size_t limit = 60);
 
-/// Position of the first byte that is not UTF-8 (surrogates, overlong forms and values over U+10FFFF are
-/// not).
+/// Position of the first byte that is not UTF-8 (surrogates, overlong forms and values over
+/// U+10FFFF are not).
 std::optional<size_t> find_invalid_utf8(std::string_view text);
 
-/// Length of the character at the start of `text`: 1 to 4; 0 where the bytes are the beginning of a character
-/// that needs more; negative -n where the first n bytes (the maximal ill-formed part) can never become a
-/// character.
+/// Length of the character at the start of `text`: 1 to 4; 0 where the bytes are the beginning of a
+/// character that needs more; negative -n where the first n bytes (the maximal ill-formed part) can
+/// never become a character.
 int utf8_character(std::string_view text);
 
 inline std::string_view as_text(std::span<const std::byte> bytes) {
@@ -62,8 +64,8 @@ inline std::span<const std::byte> as_bytes(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
-/// Writes the pieces as one file, without joining them in memory first. It appears complete or not at all: temporary name
-/// beside it, fsync, rename.
+/// Writes the pieces as one file, without joining them in memory first. It appears complete or not
+/// at all: temporary name beside it, fsync, rename.
 Result<void> write_pieces(const std::string& path, std::span<const std::string_view> pieces);
 
 } // namespace luminal::detail

@@ -1,5 +1,6 @@
-// formats/quantize.cpp -- f32 to block formats: the reference rounding for the simple ones, a least-squares search for the
-// K formats (any choice of scales is a valid file; the search decides how close it is).
+// formats/quantize.cpp -- f32 to block formats: the reference rounding for the simple ones, a
+// least-squares search for the K formats (any choice of scales is a valid file; the search decides
+// how close it is).
 #include "formats/parse.h"
 #include "formats/quants.h"
 #include <algorithm>
@@ -48,7 +49,8 @@ void append_five_bits(std::string& out, const std::array<int, 32>& q, bool fifth
   for (size_t i = 0; i < 16; ++i) out += static_cast<char>((q[i] & 15) | (q[i + 16] & 15) << 4);
 }
 
-/// Q4_0 (8 steps on each side) and Q5_0 (16): the value of largest magnitude becomes the lowest step.
+/// Q4_0 (8 steps on each side) and Q5_0 (16): the value of largest magnitude becomes the lowest
+/// step.
 void symmetric(const float* x, std::string& out, int steps, bool fifth) {
   const float d = extreme(x, 32) / static_cast<float>(-steps);
   const float inverse = d != 0 ? 1 / d : 0;
@@ -80,7 +82,8 @@ void q8_0(const float* x, std::string& out) {
   for (int i = 0; i < 32; ++i) append(out, static_cast<int8_t>(std::round(x[i] * inverse)));
 }
 
-/// scale * q - minimum close to x, q in 0..steps, minimum >= 0: the best of a small search, each refined by least squares.
+/// scale * q - minimum close to x, q in 0..steps, minimum >= 0: the best of a small search, each
+/// refined by least squares.
 struct Fit {
   float scale = 0, minimum = 0;
 };

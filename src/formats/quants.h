@@ -9,10 +9,11 @@
 
 namespace luminal {
 
-/// Whether `dequantize` knows the type: all plain types, Q4_0 Q4_1 Q5_0 Q5_1 Q8_0, Q2_K to Q6_K, IQ4_NL,
-/// MXFP4.
+/// Whether `dequantize` knows the type: all plain types, Q4_0 Q4_1 Q5_0 Q5_1 Q8_0, Q2_K to Q6_K,
+/// IQ4_NL, MXFP4.
 bool can_dequantize(StorageType type);
-/// Values of `bytes` as f32 (rounded to nearest where the type is wider). `out` has one float per element.
+/// Values of `bytes` as f32 (rounded to nearest where the type is wider). `out` has one float per
+/// element.
 Result<void> dequantize(StorageType type, std::span<const std::byte> bytes, std::span<float> out);
 Result<std::vector<float>> dequantize(const TensorView& tensor);
 

@@ -90,7 +90,8 @@ void Regex::find_all(std::string_view text, std::vector<std::pair<size_t, size_t
 }
 
 std::string from_oniguruma(std::string_view pattern, std::string_view file, std::string_view what) {
-  // Alphabetic, marks, decimal digits, connectors; the enclosed letters are alphabetic though they are symbols.
+  // Alphabetic, marks, decimal digits, connectors; the enclosed letters are alphabetic though they
+  // are symbols.
   const std::string word =
       R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})";
   const std::string hexadecimal = "0-9A-Fa-f";

@@ -1,5 +1,5 @@
-// formats/storage_type.h -- element and block types that model files store: one table for safetensors, GGUF
-// and npy.
+// formats/storage_type.h -- element and block types that model files store: one table for
+// safetensors, GGUF and npy.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -8,7 +8,8 @@
 
 namespace luminal {
 
-/// How the values of a tensor lie in a file. Plain types first, then the block-quantized ones of GGUF.
+/// How the values of a tensor lie in a file. Plain types first, then the block-quantized ones of
+/// GGUF.
 enum class StorageType : uint8_t {
   f64,
   f32,
@@ -53,8 +54,8 @@ enum class StorageType : uint8_t {
   q1_0,
 };
 
-/// One row of the table. A block of `block_elements` consecutive values (of the contiguous axis) takes
-/// `block_bytes`.
+/// One row of the table. A block of `block_elements` consecutive values (of the contiguous axis)
+/// takes `block_bytes`.
 struct StorageTypeInfo {
   StorageType type;
   std::string_view name;             ///< as users write it: "F32", "Q4_K"

@@ -11,7 +11,8 @@ using namespace detail;
 
 namespace {
 
-/// Moves `begin` left, `end` right over the white space beside a match, and tells whether it may stand there.
+/// Moves `begin` left, `end` right over the white space beside a match, and tells whether it may
+/// stand there.
 bool fits(const AddedToken& token, std::string_view text, size_t from, size_t& begin, size_t& end) {
   const auto character_before = [&](size_t at) {
     size_t start = at - 1;
@@ -44,7 +45,8 @@ bool fits(const AddedToken& token, std::string_view text, size_t from, size_t& b
   return true;
 }
 
-/// Calls `plain(text)` for what lies between added tokens and `token(added)` for each of them, in order.
+/// Calls `plain(text)` for what lies between added tokens and `token(added)` for each of them, in
+/// order.
 template <class Plain, class Token>
 void split_added(const TokenizerModel& model, const AddedTokenMatcher& matcher, std::string_view text,
                  bool parse_special, Plain plain, Token token) {
@@ -134,7 +136,8 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-/// Whole characters of `bytes` go to `out`, malformed parts as U+FFFD; the beginning of a character stays.
+/// Whole characters of `bytes` go to `out`, malformed parts as U+FFFD; the beginning of a character
+/// stays.
 void take_characters(std::string& bytes, std::string& out) {
   size_t position = 0;
   while (position < bytes.size()) {

@@ -1,5 +1,5 @@
-// formats/tokenizer.h -- text to token ids and back: SentencePiece-like and byte-level BPE, from GGUF or
-// tokenizer.json.
+// formats/tokenizer.h -- text to token ids and back: SentencePiece-like and byte-level BPE, from
+// GGUF or tokenizer.json.
 #pragma once
 #include "base/result.h"
 #include <cstdint>
@@ -17,35 +17,36 @@ namespace detail {
 struct TokenizerModel;
 }
 
-/// What a token is for. `control` tokens (<s>, <|im_end|>) carry no text; `byte` tokens are one raw byte
-/// each.
+/// What a token is for. `control` tokens (<s>, <|im_end|>) carry no text; `byte` tokens are one raw
+/// byte each.
 enum class TokenKind : uint8_t { normal, unknown, control, user_defined, unused, byte };
 
 struct EncodeOptions {
   /// Add the tokens the model wants around a text (mostly BOS).
   bool add_special = true;
-  /// Text such as "<|im_end|>" becomes the control token. Off, it is ordinary text: the safe choice for what
-  /// a user typed. Tokens of kind user_defined are recognised always.
+  /// Text such as "<|im_end|>" becomes the control token. Off, it is ordinary text: the safe choice
+  /// for what a user typed. Tokens of kind user_defined are recognised always.
   bool parse_special = false;
 };
 
 /// Immutable and cheap to copy; safe to use from several threads.
 class Tokenizer {
 public:
-  /// Token ids of `text`. Throws luminal::Error where the text is not UTF-8 (naming the byte), or where a
-  /// character is neither in the vocabulary nor expressible by bytes or an unknown token.
+  /// Token ids of `text`. Throws luminal::Error where the text is not UTF-8 (naming the byte), or
+  /// where a character is neither in the vocabulary nor expressible by bytes or an unknown token.
   std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  /// Text of `ids`: valid UTF-8 always (bytes that form none become U+FFFD). Control tokens give no text
-  /// unless `show_special`. Equal to StreamDecoder over the same ids. Throws luminal::Error for an id outside
-  /// the vocabulary.
+  /// Text of `ids`: valid UTF-8 always (bytes that form none become U+FFFD). Control tokens give no
+  /// text unless `show_special`. Equal to StreamDecoder over the same ids. Throws luminal::Error
+  /// for an id outside the vocabulary.
   std::string decode(std::span<const int32_t> ids, bool show_special = false) const;
 
   int32_t size() const;
-  /// The vocabulary's own spelling ("▁the", "Ġthe", "<0x0A>"). Throws luminal::Error for an id outside the
-  /// vocabulary.
+  /// The vocabulary's own spelling ("▁the", "Ġthe", "<0x0A>"). Throws luminal::Error for an id
+  /// outside the vocabulary.
   const std::string& token_text(int32_t id) const;
-  /// The bytes the token adds to a text (not necessarily whole characters); empty for control tokens.
+  /// The bytes the token adds to a text (not necessarily whole characters); empty for control
+  /// tokens.
   std::string token_bytes(int32_t id) const;
   TokenKind token_kind(int32_t id) const;
   std::optional<int32_t> find(std::string_view token_text) const;
@@ -53,7 +54,8 @@ public:
   std::optional<int32_t> bos() const;
   std::optional<int32_t> unknown() const;
   std::optional<int32_t> pad() const;
-  /// Every token that ends a generation (end of text, end of turn), the main one first; may be empty.
+  /// Every token that ends a generation (end of text, end of turn), the main one first; may be
+  /// empty.
   const std::vector<int32_t>& eos() const;
   bool is_eos(int32_t id) const;
   /// Whether encode adds BOS in front (with add_special).
@@ -62,7 +64,8 @@ public:
   /// "llama", "gpt2 (llama-bpe)", "tokenizer.json BPE": for `inspect`.
   const std::string& description() const;
 
-  /// The same tokenizer with these as additional end-of-generation tokens (from generation_config.json).
+  /// The same tokenizer with these as additional end-of-generation tokens (from
+  /// generation_config.json).
   Tokenizer with_eos(std::span<const int32_t> additional) const;
 
   explicit Tokenizer(std::shared_ptr<const detail::TokenizerModel> model);
@@ -73,15 +76,18 @@ private:
   std::vector<int32_t> eos_;
 };
 
-/// Decodes ids one at a time and never gives out part of a character: bytes of an unfinished character wait for the next
-/// token. The pieces joined are what Tokenizer::decode gives.
+/// Decodes ids one at a time and never gives out part of a character: bytes of an unfinished
+/// character wait for the next token. The pieces joined are what Tokenizer::decode gives.
 class StreamDecoder {
 public:
-  /// `continues`: the ids follow text that is shown already (a prompt), so a space in front of the first word stays.
+  /// `continues`: the ids follow text that is shown already (a prompt), so a space in front of the
+  /// first word stays.
   explicit StreamDecoder(Tokenizer tokenizer, bool show_special = false, bool continues = false);
-  /// The text that `id` completes; may be empty. Throws luminal::Error for an id outside the vocabulary.
+  /// The text that `id` completes; may be empty. Throws luminal::Error for an id outside the
+  /// vocabulary.
   std::string push(int32_t id);
-  /// What is left at the end: U+FFFD where an unfinished character waits, or nothing. The decoder starts afresh.
+  /// What is left at the end: U+FFFD where an unfinished character waits, or nothing. The decoder
+  /// starts afresh.
   std::string finish();
 
 private:
@@ -93,17 +99,17 @@ private:
   std::string pending_;
 };
 
-/// From `tokenizer.ggml.*`. Models `llama` and `gpt2`; others, and unknown `tokenizer.ggml.pre`, are refused
-/// by name.
+/// From `tokenizer.ggml.*`. Models `llama` and `gpt2`; others, and unknown `tokenizer.ggml.pre`,
+/// are refused by name.
 Result<Tokenizer> tokenizer_from_gguf(const Gguf& gguf);
 
-/// From the text of tokenizer.json and (or empty) tokenizer_config.json. A construct that is not supported is
-/// refused by name, never ignored. `file_name` is for messages.
+/// From the text of tokenizer.json and (or empty) tokenizer_config.json. A construct that is not
+/// supported is refused by name, never ignored. `file_name` is for messages.
 Result<Tokenizer> tokenizer_from_json(std::string_view tokenizer_json, std::string_view file_name,
                                       std::string_view tokenizer_config_json = {});
 
-/// From the bytes of a tokenizer.model (SentencePiece) and (or empty) tokenizer_config.json. BPE without a normalizer, as Llama 1 and 2 have it; what
-/// is not supported is refused by name.
+/// From the bytes of a tokenizer.model (SentencePiece) and (or empty) tokenizer_config.json. BPE
+/// without a normalizer, as Llama 1 and 2 have it; what is not supported is refused by name.
 Result<Tokenizer> tokenizer_from_sentencepiece(std::string_view bytes, std::string_view file_name,
                                                std::string_view tokenizer_config_json = {});
 

@@ -1,5 +1,6 @@
-// formats/tokenizer_gguf.cpp -- the tokenizer in the metadata of a GGUF file, with the meaning llama.cpp gives it.
-// Keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md; patterns: llama-vocab.cpp of llama.cpp.
+// formats/tokenizer_gguf.cpp -- the tokenizer in the metadata of a GGUF file, with the meaning
+// llama.cpp gives it. Keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md; patterns:
+// llama-vocab.cpp of llama.cpp.
 #include "formats/gguf.h"
 #include "formats/parse.h"
 #include "formats/tokenizer_model.h"
@@ -15,7 +16,8 @@ template <class T> T unwrap(Result<T> result) {
   return std::move(*result);
 }
 
-/// A value of tokenizer.ggml.pre: the patterns that cut a text, one after another, and what else it says.
+/// A value of tokenizer.ggml.pre: the patterns that cut a text, one after another, and what else it
+/// says.
 struct PreTokenizer {
   std::string_view name;
   std::vector<std::string_view> patterns;
@@ -160,7 +162,8 @@ private:
     out_->index_added_tokens();
   }
 
-  /// GGUF does not hold whether a token takes the space behind it along; llama.cpp knows it of this model by its name.
+  /// GGUF does not hold whether a token takes the space behind it along; llama.cpp knows it of this
+  /// model by its name.
   void settle_spaces() {
     std::string name = unwrap(gguf_.string("general.name")).value_or("");
     for (char& c : name)

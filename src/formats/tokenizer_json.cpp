@@ -1,4 +1,5 @@
-// formats/tokenizer_json.cpp -- tokenizer.json of Hugging Face tokenizers (BPE) with its tokenizer_config.json.
+// formats/tokenizer_json.cpp -- tokenizer.json of Hugging Face tokenizers (BPE) with its
+// tokenizer_config.json.
 #include "formats/json.h"
 #include "formats/tokenizer_json_stages.h"
 #include "formats/tokenizer_model.h"
@@ -19,7 +20,8 @@ public:
     const Json json = parse_json(text, file_);
     json.as_object(file_, "the tokenizer");
     for (const auto& [key, value] : json.as_object(file_, "the tokenizer")) {
-      // Truncation and padding are choices of a caller that encodes batches: they change no single text.
+      // Truncation and padding are choices of a caller that encodes batches: they change no single
+      // text.
       constexpr std::string_view known[] = {"version",        "truncation", "padding",
                                             "added_tokens",   "normalizer", "pre_tokenizer",
                                             "post_processor", "decoder",    "model"};
@@ -232,7 +234,8 @@ private:
     if (const auto bos = named_token(config, file, "bos_token")) out_->bos = bos;
     if (const auto eos = named_token(config, file, "eos_token")) out_->eos.push_back(*eos);
     out_->pad = named_token(config, file, "pad_token");
-    // These classes build the template from the two switches; the others leave it to tokenizer.json.
+    // These classes build the template from the two switches; the others leave it to
+    // tokenizer.json.
     const Json* kind = config.find("tokenizer_class");
     const std::string_view name =
         kind == nullptr ? std::string_view() : kind->as_string(file, "\"tokenizer_class\"");

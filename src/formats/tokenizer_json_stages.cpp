@@ -1,5 +1,5 @@
-// formats/tokenizer_json_stages.cpp -- normalizer, pre-tokenizer, decoder and post-processor of a tokenizer.json.
-// The meaning of each is that of https://github.com/huggingface/tokenizers.
+// formats/tokenizer_json_stages.cpp -- normalizer, pre-tokenizer, decoder and post-processor of a
+// tokenizer.json. The meaning of each is that of https://github.com/huggingface/tokenizers.
 #include "formats/tokenizer_json_stages.h"
 #include <algorithm>
 

@@ -6,7 +6,8 @@
 
 namespace luminal::detail {
 
-/// Each appends to the model what the JSON says, and refuses by name what is not supported. `json` may be null.
+/// Each appends to the model what the JSON says, and refuses by name what is not supported. `json`
+/// may be null.
 void read_normalizer(const Json* json, std::string_view file, TokenizerModel& model);
 void read_pre_tokenizer(const Json* json, std::string_view file, TokenizerModel& model);
 void read_decoder(const Json* json, std::string_view file, TokenizerModel& model);

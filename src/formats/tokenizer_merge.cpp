@@ -1,4 +1,5 @@
-// formats/tokenizer_merge.cpp -- one piece of text to tokens: merges by rank or by score, bytes for what is left.
+// formats/tokenizer_merge.cpp -- one piece of text to tokens: merges by rank or by score, bytes for
+// what is left.
 #include "base/check.h"
 #include "formats/parse.h"
 #include "formats/tokenizer_model.h"
@@ -86,7 +87,8 @@ void merge_ranked(const MergeTable& merges, std::vector<int32_t>& symbols) {
 
 namespace {
 
-/// SentencePiece's order: the pair whose joined text is the token with the highest score joins first, leftmost among equals.
+/// SentencePiece's order: the pair whose joined text is the token with the highest score joins
+/// first, leftmost among equals.
 class ScoredMerge {
 public:
   ScoredMerge(const TokenizerModel& model, std::string_view piece) : model_(model), piece_(piece) {}

@@ -1,4 +1,5 @@
-// formats/tokenizer_model.h -- inside a tokenizer: vocabulary, stages of encoding, merges. Plain data, filled by readers.
+// formats/tokenizer_model.h -- inside a tokenizer: vocabulary, stages of encoding, merges. Plain
+// data, filled by readers.
 #pragma once
 #include "formats/regex.h"
 #include "formats/tokenizer.h"
@@ -91,7 +92,8 @@ class AddedTokenMatcher {
 public:
   void add(std::string_view content, uint32_t value);
   bool empty() const { return nodes_.empty(); }
-  /// Length of the longest entry at the beginning of `text` that `accept` allows, and its value; 0 where none.
+  /// Length of the longest entry at the beginning of `text` that `accept` allows, and its value; 0
+  /// where none.
   template <class Accept> size_t longest(std::string_view text, uint32_t& value, Accept accept) const {
     if (nodes_.empty() || text.empty() || !first_[static_cast<unsigned char>(text[0])]) return 0;
     size_t best = 0;
@@ -137,8 +139,8 @@ struct TokenizerModel {
   std::vector<AddedToken> added;
   AddedTokenMatcher raw_matcher, normalized_matcher; ///< values are indices of `added`
   std::vector<NormalizeStep> normalizer;
-  bool space_after_special =
-      false; ///< a space in front of the text and of what follows a special token (llama.cpp)
+  /// a space in front of the text and of what follows a special token (llama.cpp)
+  bool space_after_special = false;
   std::vector<SplitStep> splitter;
 
   MergeRule rule = MergeRule::ranked;
@@ -172,15 +174,17 @@ struct TokenizerModel {
   void encode_text(std::string_view text, bool at_text_start, std::vector<int32_t>& out) const;
 };
 
-/// What every SentencePiece model does: pieces join by score, a mark stands for a space, bytes stand for what is not in the vocabulary.
+/// What every SentencePiece model does: pieces join by score, a mark stands for a space, bytes
+/// stand for what is not in the vocabulary.
 void settle_sentencepiece(TokenizerModel& model, bool dummy_prefix);
 
-/// Joins `symbols` (token ids; -1 never joins) by rank until no pair is in the table. Few symbols are scanned, many go
-/// through a heap; both give the same.
+/// Joins `symbols` (token ids; -1 never joins) by rank until no pair is in the table. Few symbols
+/// are scanned, many go through a heap; both give the same.
 void merge_ranked(const MergeTable& merges, std::vector<int32_t>& symbols);
 void merge_ranked_with_heap(const MergeTable& merges, std::vector<int32_t>& symbols);
 
-/// The alphabet of GPT-2: every byte is a printable character. https://github.com/openai/gpt-2, encoder.py
+/// The alphabet of GPT-2: every byte is a printable character. https://github.com/openai/gpt-2,
+/// encoder.py
 const std::array<char32_t, 256>& byte_level_alphabet();
 /// The byte that a character of the alphabet stands for, or -1.
 int byte_level_value(char32_t character);

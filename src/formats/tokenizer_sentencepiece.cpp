@@ -1,5 +1,7 @@
-// formats/tokenizer_sentencepiece.cpp -- tokenizer.model of SentencePiece (BPE with scores), a protocol buffer.
-// Fields: https://github.com/google/sentencepiece/blob/master/src/sentencepiece_model.proto; the wire format: https://protobuf.dev/programming-guides/encoding
+// formats/tokenizer_sentencepiece.cpp -- tokenizer.model of SentencePiece (BPE with scores), a
+// protocol buffer. Fields:
+// https://github.com/google/sentencepiece/blob/master/src/sentencepiece_model.proto; the wire
+// format: https://protobuf.dev/programming-guides/encoding
 #include "formats/json.h"
 #include "formats/parse.h"
 #include "formats/tokenizer_model.h"

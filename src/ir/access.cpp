@@ -1,4 +1,5 @@
-// ir/access.cpp -- conditions under which a node's index expressions can be computed and stay in range.
+// ir/access.cpp -- conditions under which a node's index expressions can be computed and stay in
+// range.
 #include "ir/access.h"
 #include "base/check.h"
 #include "expr/rebuild_expr.h"
@@ -131,7 +132,8 @@ private:
                        name(id_));
   }
 
-  /// Expressions over dimensions that bound `e` in the box of axes and holes. Where a divisor may be 0 or less, `positive` says when it is not.
+  /// Expressions over dimensions that bound `e` in the box of axes and holes. Where a divisor may
+  /// be 0 or less, `positive` says when it is not.
   std::optional<Bounds> bounds(Expr e, Expr& positive) const {
     try {
       return bounds_of(e, positive);
@@ -188,7 +190,8 @@ private:
     }
   }
 
-  /// Adds a check unless it is known to hold. `good` over dimensions; `broken` at a point; inexact: no kernel could tell.
+  /// Adds a check unless it is known to hold. `good` over dimensions; `broken` at a point; inexact:
+  /// no kernel could tell.
   void add(Expr good, Expr broken, bool exact, std::string what) {
     good = logical_or(good, nothing_);
     for (Expr extent : space_)
@@ -288,7 +291,8 @@ private:
           !limit_of(h).is_constant(0))
         return;
     const Expr at = held(index);
-    // The bounds of a sum of axes are values that it takes: where they leave the extent, a point does.
+    // The bounds of a sum of axes are values that it takes: where they leave the extent, a point
+    // does.
     const bool exact = !takes_its_bounds(index) && always_computable(without_traps(at)) &&
                        always_computable(without_traps(extent)) &&
                        always_computable(without_traps(held(condition_)));

@@ -1,7 +1,9 @@
 // ir/bounded.cpp -- values with a running bound on what rounding may have done to them.
 //
-// Invariant: a computation that rounds (or does not round) each node to its type, and evaluates functions with the stated error of their row, gives a result
-// within e of f. A comparison whose operands overlap is uncertain: it may be off by one; what depends on it differs by at most the difference of both sides.
+// Invariant: a computation that rounds (or does not round) each node to its type, and evaluates
+// functions with the stated error of their row, gives a result within e of f. A comparison whose
+// operands overlap is uncertain: it may be off by one; what depends on it differs by at most the
+// difference of both sides.
 #include "base/check.h"
 #include "ir/domains.h"
 #include <algorithm>
@@ -14,7 +16,8 @@ namespace {
 using Value = BoundedDomain::Value;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// e for a result that is `value` over the reals up to `spread`, computed with an error of `ulp` units in the last place of `type`.
+/// e for a result that is `value` over the reals up to `spread`, computed with an error of `ulp`
+/// units in the last place of `type`.
 double rounded_error(DType type, double value, double spread, double ulp, double scale) {
   if (std::isnan(value)) return spread == 0 ? 0 : infinity;
   if (!std::isfinite(value)) // f8e4m3 has no infinity
@@ -30,8 +33,10 @@ double rounded_error(DType type, double value, double spread, double ulp, double
   return magnitude + error > largest(type) ? infinity : error;
 }
 
-/// Is this value infinite by overflow? A row of finite arguments gives infinity otherwise only at a pole. A plan may keep a product exact until something is added
-/// to it, and may add in another order: nothing is known of an f64 that overflowed. (In narrower types the value is finite here and rounded_error says so.)
+/// Is this value infinite by overflow? A row of finite arguments gives infinity otherwise only at a
+/// pole. A plan may keep a product exact until something is added to it, and may add in another
+/// order: nothing is known of an f64 that overflowed. (In narrower types the value is finite here
+/// and rounded_error says so.)
 bool overflowed(Op op, double value, const double* x, int arity) {
   if (!std::isinf(value) || !std::all_of(x, x + arity, [](double v) { return std::isfinite(v); }))
     return false;

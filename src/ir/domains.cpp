@@ -1,4 +1,5 @@
-// ir/domains.cpp -- values of the modes rounded, f64 and exact; the laws of monoids in exact arithmetic.
+// ir/domains.cpp -- values of the modes rounded, f64 and exact; the laws of monoids in exact
+// arithmetic.
 #include "ir/domains.h"
 #include "base/check.h"
 #include "base/hash.h"
@@ -7,7 +8,7 @@
 
 namespace luminal {
 
-// ---- rounded and f64 --------------------------------------------------------------------------------
+// ---- rounded and f64 ----
 
 template <bool R> auto FloatDomain<R>::from_f64(DType type, double value) -> Value {
   if (!is_float(type)) return {.i = truncate_to(type, value)};
@@ -109,7 +110,7 @@ template <bool R> InterpValue FloatDomain<R>::result(DType type, Value x) {
 template struct FloatDomain<true>;
 template struct FloatDomain<false>;
 
-// ---- exact ------------------------------------------------------------------------------------------
+// ---- exact ----
 
 ExactDomain::Value ExactDomain::from_f64(DType type, double value) {
   return is_float(type) ? Value{exact_from(value), 0} : Value{{}, truncate_to(type, value)};
@@ -176,7 +177,7 @@ InterpValue ExactDomain::result(DType type, const Value& x) {
   return v;
 }
 
-// ---- monoids ----------------------------------------------------------------------------------------
+// ---- monoids ----
 
 Monoid part_of(const Monoid& whole, const std::vector<int>& components) {
   std::vector<MonoidComponent> list;

@@ -1,5 +1,6 @@
-// ir/domains.h -- the four ways to compute with values: a representation, loads, operations and casts for each mode of the interpreter.
-// A Value knows nothing of its type; every function is told. Integers and bool are exact in `i` in every mode (u64: the bit pattern).
+// ir/domains.h -- the four ways to compute with values: a representation, loads, operations and
+// casts for each mode of the interpreter. A Value knows nothing of its type; every function is
+// told. Integers and bool are exact in `i` in every mode (u64: the bit pattern).
 #pragma once
 #include "ir/exact.h"
 #include "ir/identity.h"
@@ -103,7 +104,8 @@ struct TypedMonoid {
   explicit TypedMonoid(const Monoid& monoid);
 };
 
-/// state = combine(state, element), component by component. `work` holds at least 1 + 2 * components + scratch values more than the two states.
+/// state = combine(state, element), component by component. `work` holds at least 1 + 2 *
+/// components + scratch values more than the two states.
 template <class D>
 void combine(const TypedMonoid& monoid, typename D::Value* state, const typename D::Value* element,
              typename D::Value* work) {

@@ -1,4 +1,5 @@
-// ir/dtype.cpp -- element types: names, promotion, and exact conversions between their bit patterns and numbers.
+// ir/dtype.cpp -- element types: names, promotion, and exact conversions between their bit patterns
+// and numbers.
 #include "ir/dtype.h"
 #include "base/check.h"
 #include <array>
@@ -46,7 +47,8 @@ static_assert(in_order());
 const TypeRow& row_of(DType type) { return types[size_t(type)]; }
 int bias(const TypeRow& r) { return (1 << (r.exponent_bits - 1)) - 1; }
 
-/// Bits of a small float type (f8, f16, bf16) as a number. f8e4m3 has no infinities: its top exponent holds numbers, all ones is NaN.
+/// Bits of a small float type (f8, f16, bf16) as a number. f8e4m3 has no infinities: its top
+/// exponent holds numbers, all ones is NaN.
 double decode(const TypeRow& r, uint32_t pattern) {
   uint32_t mantissa = pattern & ((1u << r.mantissa_bits) - 1);
   int exponent = int(pattern >> r.mantissa_bits & ((1u << r.exponent_bits) - 1)),

@@ -1,4 +1,5 @@
-// ir/function_builder.cpp -- FunctionBuilder: hash-consing, movements as views, removal of what nobody needs.
+// ir/function_builder.cpp -- FunctionBuilder: hash-consing, movements as views, removal of what
+// nobody needs.
 #include "base/check.h"
 #include "base/hash.h"
 #include "ir/host_text.h"
@@ -27,7 +28,8 @@ std::vector<std::byte> packed(DType dtype, double value) {
 /// Names stand in the table of nodes too: who looks one up compares what is found.
 uint64_t name_key(std::string_view name, bool input) { return hash64(name, input ? 2 : 1); }
 
-/// Operands of holes stand in the order in which holes read them, each once: equal nodes are equal however they were made, and their text says all of them.
+/// Operands of holes stand in the order in which holes read them, each once: equal nodes are equal
+/// however they were made, and their text says all of them.
 void order_holes(Attr& attr, std::vector<NodeId>& inputs) {
   std::vector<Hole> holes = holes_of(attr);
   const auto* fold = std::get_if<FoldAttr>(&attr);
@@ -54,7 +56,8 @@ void order_holes(Attr& attr, std::vector<NodeId>& inputs) {
     std::get<FoldAttr>(attr).holes = std::move(holes);
 }
 
-/// The type of a map of the table whose operands have the very same shape, which is most nodes: without copies of all types. Nothing: infer_or_throw says.
+/// The type of a map of the table whose operands have the very same shape, which is most nodes:
+/// without copies of all types. Nothing: infer_or_throw says.
 std::optional<TensorType> type_of_map(const Function& function, const Node& node) {
   const auto* map = std::get_if<MapAttr>(&node.attr);
   if (!map || !map->user_op.empty() || node.inputs.empty()) return {};

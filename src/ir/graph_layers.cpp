@@ -1,4 +1,5 @@
-// ir/graph_layers.cpp -- a function's drawing in parts, one for each layer of a model: weights say by their names where they belong.
+// ir/graph_layers.cpp -- a function's drawing in parts, one for each layer of a model: weights say
+// by their names where they belong.
 #include "ir/graph_view.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -7,7 +8,8 @@
 namespace luminal {
 namespace {
 
-/// "blk.3" of "%blk.3.attn_q.weight", up to the first number that stands between points; empty where there is none.
+/// "blk.3" of "%blk.3.attn_q.weight", up to the first number that stands between points; empty
+/// where there is none.
 std::string layer_of(std::string_view title) {
   if (title.starts_with('%')) title.remove_prefix(1);
   for (size_t dot = title.find('.'); dot != std::string_view::npos; dot = title.find('.', dot + 1)) {
@@ -40,7 +42,8 @@ std::vector<GraphView::Group> split_by_layer(const GraphView::Group& group) {
   }
   if (number.size() < 2) return {group};
 
-  // Boxes are in topological order, and arrows in that of their targets: a value belongs to the last layer that it depends on.
+  // Boxes are in topological order, and arrows in that of their targets: a value belongs to the
+  // last layer that it depends on.
   std::vector<std::vector<int>> users(n), inputs(n);
   for (const auto& arrow : group.arrows) {
     inputs[size_t(arrow.to)].push_back(arrow.from);

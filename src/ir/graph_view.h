@@ -24,8 +24,9 @@ struct GraphView {
   };
   std::vector<Group> groups;
 };
-/// The layers of a model one by one, where weights are named by layer ("blk.3.attn_q.weight") in two layers or more; else the group itself. A value belongs to
-/// the last layer that it depends on; what comes from another part has a stand-in of style "outside".
+/// The layers of a model one by one, where weights are named by layer ("blk.3.attn_q.weight") in
+/// two layers or more; else the group itself. A value belongs to the last layer that it depends on;
+/// what comes from another part has a stand-in of style "outside".
 std::vector<GraphView::Group> split_by_layer(const GraphView::Group& group);
 GraphView graph_view(const Module& module, const std::vector<NodeId>& marked);
 

@@ -1,4 +1,5 @@
-// ir/html.cpp -- a module as one HTML file that needs no network: layered drawings in SVG, search, zoom.
+// ir/html.cpp -- a module as one HTML file that needs no network: layered drawings in SVG, search,
+// zoom.
 #include "ir/graph_view.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -40,7 +41,8 @@ struct Layout {
       above[size_t(arrow.to)].push_back(arrow.from);
       below[size_t(arrow.from)].push_back(arrow.to);
     }
-    // What has the longest way behind it stands still, and sources make room: else long chains drift to one side.
+    // What has the longest way behind it stands still, and sources make room: else long chains
+    // drift to one side.
     weight.resize(n);
     for (size_t b = 0; b < n; ++b) weight[b] = (1.0 + layer[b]) * (1.0 + layer[b]);
     for (size_t b = n; b-- > 0;) // a box comes down to the layer above its first use

@@ -1,4 +1,5 @@
-// ir/infer.h -- result types, with mistakes as data: the builder, the parser and the verifier each say where.
+// ir/infer.h -- result types, with mistakes as data: the builder, the parser and the verifier each
+// say where.
 #pragma once
 #include "ir/term.h"
 
@@ -22,10 +23,12 @@ struct BoundCheck {
   std::vector<Expr> assumptions;
   bool everywhere = false; // every point of the box of its axes, which have constant extents, is visited
 };
-/// What the bounds of a view or scatter rest on; `space`: expression_space of the node, `target`: shape of x or base.
+/// What the bounds of a view or scatter rest on; `space`: expression_space of the node, `target`:
+/// shape of x or base.
 std::vector<BoundCheck> bound_checks(const Attr& attr, const Shape& space, const Shape& target,
                                      const Module* module);
-/// Each index is an axis of the very extent, or in it by its range, as most are: nothing is left to prove.
+/// Each index is an axis of the very extent, or in it by its range, as most are: nothing is left to
+/// prove.
 bool plainly_inside(const std::vector<Expr>& map, const Shape& space, const Shape& target);
 /// yes: proved; no: some index is certainly outside; unknown: to be checked at run time.
 Truth in_bounds(const BoundCheck& check);

@@ -1,8 +1,11 @@
-// ir/interp_engine.h -- runs compiled functions in one domain of values, element by element as they are asked for.
+// ir/interp_engine.h -- runs compiled functions in one domain of values, element by element as they
+// are asked for.
 //
-// What is kept. Inputs and constants are read where they lie. Results of folds, scans, sorts, scatters, calls, loops, conditionals and host functions are kept, and so is
-// what a function returns, what such a node reads, and a chain of maps and views that costs more than 256 operations an element; each
-// element is computed when it is first asked for. Everything else (the input of a fold above all) is computed anew wherever it is looked at.
+// What is kept. Inputs and constants are read where they lie. Results of folds, scans, sorts,
+// scatters, calls, loops, conditionals and host functions are kept, and so is what a function
+// returns, what such a node reads, and a chain of maps and views that costs more than 256
+// operations an element; each element is computed when it is first asked for. Everything else (the
+// input of a fold above all) is computed anew wherever it is looked at.
 #pragma once
 #include "ir/domains.h"
 #include "ir/interp_program.h"
@@ -33,7 +36,8 @@ template <class D> class Frame {
 public:
   using Value = typename D::Value;
 
-  /// Where an argument's elements come from: packed data, or a kept value of another frame from element `first` on, or owned values.
+  /// Where an argument's elements come from: packed data, or a kept value of another frame from
+  /// element `first` on, or owned values.
   struct Argument {
     const std::byte* packed = nullptr;
     DType dtype = DType::f32;
@@ -114,7 +118,8 @@ private:
   std::vector<std::vector<std::byte>> pool_;
 };
 
-/// Folds elements one after the other; in the bounded domain it adds what another order could change.
+/// Folds elements one after the other; in the bounded domain it adds what another order could
+/// change.
 template <class D> class Accumulator {
 public:
   using Value = typename D::Value;
@@ -157,7 +162,8 @@ public:
   }
 
 private:
-  /// Sums: the magnitude of what is added and the errors that came in, moved along with the state. Products: of the factors above 1, and of those below.
+  /// Sums: the magnitude of what is added and the errors that came in, moved along with the state.
+  /// Products: of the factors above 1, and of those below.
   void track(const Value* element) {
     std::vector<double> moved(magnitude_);
     for (size_t c = 0; c < magnitude_.size(); ++c) {
@@ -195,7 +201,8 @@ private:
         std::fabs(run_scalar<F64Domain>(monoid_.components[c].transform, frame.data(), scratch.data()).f);
     return std::isnan(value) ? 0 : value;
   }
-  /// Any order of n additions errs by at most (n - 1) u times the sum of magnitudes. Another order of factors may overflow or vanish on the way.
+  /// Any order of n additions errs by at most (n - 1) u times the sum of magnitudes. Another order
+  /// of factors may overflow or vanish on the way.
   void widen(Value& v, size_t c) const {
     const auto& component = monoid_.components[c];
     if (component.op == Op::mul && is_float(component.dtype) && count_ > 1 &&

@@ -71,7 +71,7 @@ template <class D> auto Frame<D>::values(Source s) -> std::vector<Value> {
   return result;
 }
 
-// ---- reading ----------------------------------------------------------------------------------------
+// ---- reading ----
 
 template <class D>
 void Frame<D>::fetch(const Argument& a, const int64_t* flat, const uint8_t* mask, int n, Value* out) {
@@ -168,9 +168,10 @@ template <class D> void Frame<D>::compute(Source s, const int64_t* missing, int 
   }
 }
 
-// ---- programs ---------------------------------------------------------------------------------------
+// ---- programs ----
 
-template <class D> Frame<D>::RegisterFile::RegisterFile(Frame& frame, const Program& program) : pool_(frame.pool_) {
+template <class D>
+Frame<D>::RegisterFile::RegisterFile(Frame& frame, const Program& program) : pool_(frame.pool_) {
   const size_t index = size_t(program.index_registers) * lanes * sizeof(int64_t),
                value = size_t(program.value_registers) * lanes * sizeof(Value);
   if (!pool_.empty()) {
@@ -362,7 +363,7 @@ template <class D> void Frame<D>::compute_values(Source s, const int64_t* flat, 
   }
 }
 
-// ---- folds, scans, sorts, scatters ------------------------------------------------------------------
+// ---- folds, scans, sorts, scatters ----
 
 template <class D> void Frame<D>::compute_fold(Source s, int64_t flat) {
   const auto& attr = std::get<FoldAttr>(f_.function()[s.node].attr);
@@ -372,7 +373,8 @@ template <class D> void Frame<D>::compute_fold(Source s, int64_t flat) {
   RegisterFile file(*this, program);
   const Registers& r = file.registers;
 
-  // Outer axes stand still (those the result does not have are not read); folded ones run row-major, the last one fastest.
+  // Outer axes stand still (those the result does not have are not read); folded ones run
+  // row-major, the last one fastest.
   std::vector<int64_t> outer(plan.axes.size());
   unflatten(flat, f_.extents(s), outer.data());
   std::fill(r.index, r.index + ptrdiff_t(program.axes) * lanes, 0);
@@ -555,7 +557,7 @@ template <class D> void Frame<D>::compute_scatter(Source s) {
   kept.state = Store::State::whole;
 }
 
-// ---- functions --------------------------------------------------------------------------------------
+// ---- functions ----
 
 template <class D> auto Frame<D>::argument_of(NodeId id) -> Argument {
   Argument a;

@@ -1,4 +1,5 @@
-// ir/interp_program.cpp -- which values the interpreter keeps, and the programs of those that it does not.
+// ir/interp_program.cpp -- which values the interpreter keeps, and the programs of those that it
+// does not.
 #include "ir/interp_program.h"
 #include "base/check.h"
 #include "ir/access.h"
@@ -9,8 +10,8 @@
 namespace luminal::interp {
 namespace {
 
-/// A value whose computation takes more operations than this for one element is kept: bounds the work where values are looked at through
-/// overlapping windows or shared again and again.
+/// A value whose computation takes more operations than this for one element is kept: bounds the
+/// work where values are looked at through overlapping windows or shared again and again.
 constexpr double most_operations = 256;
 
 bool is_structure(NodeKind kind) { // their inputs are read as a whole, or in another function
@@ -30,7 +31,8 @@ bool is_structure(NodeKind kind) { // their inputs are read as a whole, or in an
 /// Two calls in a row in each of many functions are more levels than there are numbers.
 constexpr int most_levels = 1 << 20;
 
-/// Levels of recursion that a node of structure adds: itself and the deepest path through the function that it runs lazily.
+/// Levels of recursion that a node of structure adds: itself and the deepest path through the
+/// function that it runs lazily.
 int own_depth(const Node& node, const std::map<std::string_view, int>& functions) {
   auto of = [&](const std::string& name) {
     auto at = functions.find(name);
@@ -202,7 +204,8 @@ public:
     c.mask = mask;
     return context(std::move(c));
   }
-  /// Opens the holes of a node at a context: index registers, and the mask of lanes within range. Values of the holes go to `operands`.
+  /// Opens the holes of a node at a context: index registers, and the mask of lanes within range.
+  /// Values of the holes go to `operands`.
   struct Opened {
     std::vector<int> registers;
     int mask = -1;
@@ -234,7 +237,8 @@ public:
     }
     return result;
   }
-  /// With the sizes put in. Where it then divides by zero it stays as it is: that is an error of the points that ask, if there are any.
+  /// With the sizes put in. Where it then divides by zero it stays as it is: that is an error of
+  /// the points that ask, if there are any.
   Expr with_dimensions(Expr e) const {
     try {
       return substitute(e, f_.dimensions_);

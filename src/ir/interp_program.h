@@ -1,8 +1,10 @@
-// ir/interp_program.h -- what the interpreter runs: a cluster of nodes that are not stored, as a straight-line program over lanes.
+// ir/interp_program.h -- what the interpreter runs: a cluster of nodes that are not stored, as a
+// straight-line program over lanes.
 //
-// A program computes values at many points at once (lanes). Index registers hold one integer a lane, masks one flag, value registers one value. A
-// context is the place where a node is looked at: an index register for each of its axes and a mask of the lanes that count. A view makes a new context from
-// its map; equal contexts are shared, and a node is computed once in each.
+// A program computes values at many points at once (lanes). Index registers hold one integer a
+// lane, masks one flag, value registers one value. A context is the place where a node is looked
+// at: an index register for each of its axes and a mask of the lanes that count. A view makes a new
+// context from its map; equal contexts are shared, and a node is computed once in each.
 #pragma once
 #include "ir/domains.h"
 #include "ir/philox.h"
@@ -82,7 +84,8 @@ public:
   int64_t count(Source s) const;
   /// Follows `get` and `fence` to the value that is kept or computed.
   Source resolve(NodeId id) const;
-  /// Is the value kept, element by element as it is asked for? Else it is computed anew at each use.
+  /// Is the value kept, element by element as it is asked for? Else it is computed anew at each
+  /// use.
   bool stored(NodeId id) const { return stored_[id]; }
   /// How many kept values wait for one another below this one.
   int depth(NodeId id) const { return depth_[id]; }
@@ -105,7 +108,8 @@ public:
   const Program& value_program(NodeId id);
   /// The bodies `components` of a fold or scan at a point of its space.
   const Program& body_program(NodeId id, const std::vector<int>& components);
-  /// Position in the base (result 0 ..: one index program each) and predicate of a scatter, at a point of its values. Index registers of the map: `scatter_map`.
+  /// Position in the base (result 0 ..: one index program each) and predicate of a scatter, at a
+  /// point of its values. Index registers of the map: `scatter_map`.
   struct ScatterProgram {
     Program program;
     std::vector<int> map; // index registers

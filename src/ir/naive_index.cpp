@@ -1,4 +1,5 @@
-// ir/naive_index.cpp -- index expressions as docs/terms.md says them: floors, 64 bits, no division by 0.
+// ir/naive_index.cpp -- index expressions as docs/terms.md says them: floors, 64 bits, no division
+// by 0.
 #include "ir/naive_index.h"
 #include "luminal/error.h"
 #include <algorithm>

@@ -182,7 +182,8 @@ struct Evaluation {
     });
     return {t};
   }
-  /// Every component by itself, with those that it reads; each element from the points that visit(point of the space, add) calls add for.
+  /// Every component by itself, with those that it reads; each element from the points that
+  /// visit(point of the space, add) calls add for.
   template <class Attr, class Visit> Tensors folded(NodeId id, const Attr& a, Visit visit) const {
     Tensors results;
     for (int c = 0; c < a.monoid.size(); ++c) {

@@ -1,4 +1,5 @@
-// ir/node_table.h -- ids of nodes under hashes, several under one: open addressing in one block of memory.
+// ir/node_table.h -- ids of nodes under hashes, several under one: open addressing in one block of
+// memory.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -15,7 +15,7 @@ using F = const double*;
 using I = const int64_t*;
 using E = const Exact*;
 
-// ---- integers -----------------------------------------------------------------------------------
+// ---- integers ----
 int64_t wrapping(uint64_t value) { return int64_t(value); }
 uint64_t u(int64_t value) { return uint64_t(value); }
 bool less(int64_t a, int64_t b, DType type) { return type == DType::u64 ? u(a) < u(b) : a < b; }
@@ -35,7 +35,7 @@ int64_t shift_right(int64_t a, int64_t b, DType type) {
   return type == DType::u64 ? wrapping(u(a) >> b) : a >> b;
 }
 
-// ---- floats -------------------------------------------------------------------------------------
+// ---- floats ----
 double floor_mod(double a, double b) {
   double r = std::fmod(a, b);
   if (std::isinf(b) && std::isfinite(a)) return a == 0 || (a < 0) == (b < 0) ? a : b;
@@ -57,11 +57,12 @@ double softplus(double a) {
   return std::isnan(a) ? a : std::fmax(a, 0.0) + std::log1p(std::exp(-std::fabs(a)));
 }
 
-// ---- spread: how far the result moves when the arguments move within +-e ---------------------------
+// ---- spread: how far the result moves when the arguments move within +-e ----
 double outward(double x, double e, int sign) {
   return e == 0 ? x : std::nextafter(x + sign * e, sign * infinity);
 }
-/// For functions that are monotone in each argument while the others are held: extremes lie at the corners of the box.
+/// For functions that are monotone in each argument while the others are held: extremes lie at the
+/// corners of the box.
 template <int N> double corners(double (*f)(F), F x, F e, double out) {
   double worst = 0;
   for (int corner = 0; corner < 1 << N; ++corner) {
@@ -108,7 +109,7 @@ double spread_pow(F x, F e, double out) {
 template <int Hundredths> double spread_lipschitz(F, F e, double) { return e[0] * Hundredths / 100.0; }
 double spread_bounded_by_two(F, F e, double) { return std::fmin(e[0], 2); }
 
-// ---- exact --------------------------------------------------------------------------------------
+// ---- exact ----
 template <Exact (*f)(const Exact&, const Exact&)> Exact exact2(E x) { return f(x[0], x[1]); }
 template <Exact (*f)(const Exact&)> Exact exact1(E x) { return f(x[0]); }
 Exact exact_bool(bool value, bool doubtful) {
@@ -127,7 +128,7 @@ template <uint64_t salt> Exact exact_odd(E x, double shadow) {
   return exact_opaque(salt, x, 1, shadow);
 }
 
-// ---- the table ----------------------------------------------------------------------------------
+// ---- the table ----
 using S = Signature;
 // clang-format off
 constexpr std::array<OpRow, op_count> table{{
@@ -299,7 +300,8 @@ constexpr std::array<OpRow, op_count> table{{
      .f64 = [](F x) { return std::log1p(x[0]); },
      .exact = [](E x) { return exact_mul(exact_log2(exact_add(exact_from(1), x[0])), exact_from(0.6931471805599453)); },
      .spread = MONOTONE(1, std::log1p(x[0])), .ulp = 4, .c_float = "log1p({a})",
-     .definition = "select(1 + a == 1, a, select(a == inf, a, log(1 + a) * (a / (1 + a - 1))))", // the quotient undoes the rounding of 1 + a
+     // the quotient undoes the rounding of 1 + a
+     .definition = "select(1 + a == 1, a, select(a == inf, a, log(1 + a) * (a / (1 + a - 1))))",
      .derivative = {"recip(1 + a)"}, .low = -0.5, .high = 8, .doc = "log(1 + a)"},
     {.op = Op::expm1, .name = "expm1", .arity = 1, .signature = S::floating,
      .f64 = [](F x) { return std::expm1(x[0]); },

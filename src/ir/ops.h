@@ -1,23 +1,33 @@
-// ir/ops.h -- THE OP TABLE: one elementwise operation is one row. Printer, parser, verifier, interpreter, constant folder,
-// code generation, documentation, derivatives and the test sweep read it. The rows are in ops.cpp.
+// ir/ops.h -- THE OP TABLE: one elementwise operation is one row. Printer, parser, verifier,
+// interpreter, constant folder, code generation, documentation, derivatives and the test sweep read
+// it. The rows are in ops.cpp.
 //
 // MEANING, for every mode, device and rule:
 // - Integers are two's complement and wrap. Bool holds 0 or 1.
-// - `div` and `rem` on integers are floor division and floor modulo (rem has the sign of the divisor); a div 0 = 0, a rem 0 = a, so that
-//   a == div(a, b) * b + rem(a, b) always. On floats div is IEEE division, rem(a, b) the exact floor modulo, rounded once (Python's %).
-// - Floats follow IEEE 754, round to nearest, ties to even. Every node rounds its result to its dtype once; subnormals are kept.
+// - `div` and `rem` on integers are floor division and floor modulo (rem has the sign of the
+//   divisor); a div 0 = 0, a rem 0 = a, so that
+//   a == div(a, b) * b + rem(a, b) always. On floats div is IEEE division, rem(a, b) the exact
+//   floor modulo, rounded once (Python's %).
+// - Floats follow IEEE 754, round to nearest, ties to even. Every node rounds its result to its
+//   dtype once; subnormals are kept.
 //   f8e4m3 overflows to NaN, the other float types to infinity.
-// - NaN stays NaN: through arithmetic, min, max and every function. Comparisons with NaN are false, `ne` is true.
+// - NaN stays NaN: through arithmetic, min, max and every function. Comparisons with NaN are false,
+//   `ne` is true.
 //   Which of +0 and -0 min and max return is not specified; nor are sign and payload of a NaN.
-// - `round` takes ties to even. `shl`, `shr` by the width or more, or by a negative amount, give 0 (-1 for shr of a negative number);
+// - `round` takes ties to even. `shl`, `shr` by the width or more, or by a negative amount, give 0
+//   (-1 for shr of a negative number);
 //   shr of a signed type copies the sign.
 // - select evaluates to one of two values: the other may be NaN or infinite (no mask arithmetic).
-// - cast: float to integer truncates and saturates, NaN gives 0; integer to integer wraps; integer to float rounds to even; to bool is x != 0.
-// - fma(a, b, c) rounds once. ldexp(a, b) = a * 2^round(b) rounds once. A product and a sum are never contracted behind the writer's back.
-// - A row with a `definition` means what its own evaluation says; the definition is equal to it over the reals within `definition_error`
+// - cast: float to integer truncates and saturates, NaN gives 0; integer to integer wraps; integer
+//   to float rounds to even; to bool is x != 0.
+// - fma(a, b, c) rounds once. ldexp(a, b) = a * 2^round(b) rounds once. A product and a sum are
+//   never contracted behind the writer's back.
+// - A row with a `definition` means what its own evaluation says; the definition is equal to it
+//   over the reals within `definition_error`
 //   (relative), for every argument where no intermediate value overflows.
-// What a rule may assume, by class: `exact` rules hold bit for bit on every value above (NaN for NaN, zeros of either sign alike); `reassoc` rules may
-// reorder sums and products of one accumulator type; `range` and `approx` rules hold over the reals.
+// What a rule may assume, by class: `exact` rules hold bit for bit on every value above (NaN for
+// NaN, zeros of either sign alike); `reassoc` rules may reorder sums and products of one
+// accumulator type; `range` and `approx` rules hold over the reals.
 #pragma once
 #include "ir/dtype.h"
 #include <functional>
@@ -56,27 +66,34 @@ enum class Signature : uint8_t {
 struct Exact; // ir/exact.h: a number of the exact mode
 
 /// Text placeholders: {a}, {b}, {c} the arguments, {t} the element type's name in the language.
-/// Definitions and derivatives are scalar programs (ir/scalar.h) over a, b, c; derivatives may read `out`, the result.
+/// Definitions and derivatives are scalar programs (ir/scalar.h) over a, b, c; derivatives may read
+/// `out`, the result.
 struct OpRow {
   Op op;
   std::string_view name; // the spelling of every text form, and the function name of Scalar programs
   int arity;
   Signature signature;
-  /// Evaluation. f64: on doubles (comparisons give 0 or 1). i64: on values extended to 64 bits by their type (u64: the bit pattern); the caller wraps the
-  /// result. Null where the signature has no such form. exact: null for a function that is evaluated through its definition or, without one, opaque.
+  /// Evaluation. f64: on doubles (comparisons give 0 or 1). i64: on values extended to 64 bits by
+  /// their type (u64: the bit pattern); the caller wraps the result. Null where the signature has
+  /// no such form. exact: null for a function that is evaluated through its definition or, without
+  /// one, opaque.
   double (*f64)(const double* x);
   int64_t (*i64)(const int64_t* x, DType type) = nullptr;
   Exact (*exact)(const Exact* x) = nullptr;
-  /// A bound on |f(y) - f(x)| for |y[i] - x[i]| <= e[i], rounding excluded. `out` = f(x). Not for comparisons and choice, which the interpreter decides itself.
+  /// A bound on |f(y) - f(x)| for |y[i] - x[i]| <= e[i], rounding excluded. `out` = f(x). Not for
+  /// comparisons and choice, which the interpreter decides itself.
   double (*spread)(const double* x, const double* e, double out) = nullptr;
-  /// Error of a direct evaluation, in units of the last place of max(|out|, ulp_scale): what code generation promises. 0.5: correctly rounded, 0: exact.
+  /// Error of a direct evaluation, in units of the last place of max(|out|, ulp_scale): what code
+  /// generation promises. 0.5: correctly rounded, 0: exact.
   double ulp = 0.5, ulp_scale = 0;
-  /// C-like text on floats and on integers; a dialect may override either. Integer arithmetic is printed on the unsigned type of the same width (wrapping is not an undefined
-  /// behaviour there) and the lum_* functions are the dialect's prelude. Empty: the signature has no such form.
+  /// C-like text on floats and on integers; a dialect may override either. Integer arithmetic is
+  /// printed on the unsigned type of the same width (wrapping is not an undefined behaviour there)
+  /// and the lum_* functions are the dialect's prelude. Empty: the signature has no such form.
   std::string_view c_float = {}, c_int = {};
   std::string_view definition = {};
-  double definition_error =
-      0; // relative error of the definition as a function over the reals; use it for types whose half unit is not below this
+  // relative error of the definition as a function over the reals; use it for types whose half unit
+  // is not below this
+  double definition_error = 0;
   std::string_view derivative[3] =
       {};                       // d out / d argument; empty: zero almost everywhere or not differentiable
   double low = -4, high = 4;    // float arguments of tests
@@ -91,16 +108,18 @@ std::string_view to_string(Op op);
 std::optional<Op> parse_op(std::string_view name);
 /// The row whose monoid word this is.
 std::optional<Op> parse_monoid_word(std::string_view word);
-/// identity op x == x, for integers and bool (u64: the bit pattern): add 0, mul 1, max the least integer, min the greatest, bit_or 0,
-/// bit_and all ones. Of floating types: ir/identity.h.
+/// identity op x == x, for integers and bool (u64: the bit pattern): add 0, mul 1, max the least
+/// integer, min the greatest, bit_or 0, bit_and all ones. Of floating types: ir/identity.h.
 int64_t identity_i64(Op op, DType type);
 
-/// The result type of an op on arguments of these types, or nothing: then `why` (if given) says what is expected.
+/// The result type of an op on arguments of these types, or nothing: then `why` (if given) says
+/// what is expected.
 std::optional<DType> result_type(const OpRow& row, const DType* args, std::string* why = nullptr);
 std::optional<DType> result_type(Signature signature, int arity, const DType* args,
                                  std::string* why = nullptr);
 
-/// One value of `type` (that of the arguments; select: of a and b), rounded once: the meaning of a node. Integers through apply_i64.
+/// One value of `type` (that of the arguments; select: of a and b), rounded once: the meaning of a
+/// node. Integers through apply_i64.
 double apply_f64(Op op, DType type, const double* x);
 int64_t apply_i64(Op op, DType type, const int64_t* x); // wrapped; comparisons 0 or 1
 
@@ -108,14 +127,16 @@ int64_t apply_i64(Op op, DType type, const int64_t* x); // wrapped; comparisons 
 std::string ops_markdown();
 
 // ---- operations of the user ----
-/// A row that a program registers at run time. It is used through MapAttr::user_op, takes part in fusion and in the automatic tests like any other.
+/// A row that a program registers at run time. It is used through MapAttr::user_op, takes part in
+/// fusion and in the automatic tests like any other.
 struct UserOp {
   std::string name; // an identifier; not one of the table
   int arity = 1;
   Signature signature = Signature::floating;
   std::function<double(const double*)> f64;          // needed where the signature has floats
   std::function<int64_t(const int64_t*, DType)> i64; // needed for bits and shift
-  // language ("c", "cuda", "hip", "metal", "opencl") -> text with {a}, {b}, {c}; none: the definition is emitted
+  // language ("c", "cuda", "hip", "metal", "opencl") -> text with {a}, {b}, {c}; none: the
+  // definition is emitted
   std::map<std::string, std::string> text;
   std::string definition; // scalar program over a, b, c; may be empty if there is text
   double ulp = 4;
@@ -125,7 +146,8 @@ struct UserOp {
   bool commutative = false;
   std::string doc;
 };
-/// Throws Error when the name is taken by a different operation, or the row is incomplete or does not agree with its definition at sample points. Thread-safe.
+/// Throws Error when the name is taken by a different operation, or the row is incomplete or does
+/// not agree with its definition at sample points. Thread-safe.
 void register_op(UserOp op);
 /// Null when there is none. The pointer stays valid.
 const UserOp* find_user_op(std::string_view name);

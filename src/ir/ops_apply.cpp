@@ -1,4 +1,5 @@
-// ir/ops_apply.cpp -- types of an operation's results, its value rounded to a dtype, and the user's operations.
+// ir/ops_apply.cpp -- types of an operation's results, its value rounded to a dtype, and the user's
+// operations.
 #include "base/check.h"
 #include "ir/ops.h"
 #include "ir/scalar.h"
@@ -33,8 +34,9 @@ std::string_view expected(Signature signature) {
   }
 }
 
-/// a * b + c for floats narrower than f64, such that the next rounding to the type is the only one: the product is exact in
-/// double, the sum is rounded to odd (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums").
+/// a * b + c for floats narrower than f64, such that the next rounding to the type is the only one:
+/// the product is exact in double, the sum is rounded to odd (Boldo and Melquiond, "Emulation of
+/// FMA and correctly rounded sums").
 double fma_to_odd(double a, double b, double c) {
   double product = a * b, sum = product + c;
   if (!std::isfinite(sum)) return sum;

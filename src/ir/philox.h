@@ -1,4 +1,5 @@
-// ir/philox.h -- Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3, SC 2011).
+// ir/philox.h -- Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1,
+// 2, 3, SC 2011).
 #pragma once
 #include <array>
 #include <cstddef>
@@ -24,7 +25,8 @@ constexpr uint32_t random_word(int64_t counter, std::array<uint32_t, 2> key) {
 /// Uniform in [0, 1): multiples of 2^-24, exact in f32.
 constexpr double random_uniform(uint32_t word) { return double(word >> 8) * 0x1p-24; }
 
-/// Splitting: child `i` of a key is words 0 and 1 of block 2^60 + i; counters of draws stay below 2^62.
+/// Splitting: child `i` of a key is words 0 and 1 of block 2^60 + i; counters of draws stay below
+/// 2^62.
 inline constexpr int64_t split_counter = int64_t(1) << 62;
 
 } // namespace luminal

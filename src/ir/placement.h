@@ -5,7 +5,8 @@
 
 namespace luminal {
 
-/// A value is made where its inputs lie; `fence .. on` moves it. Constants, and what is made of nothing else, may be made anywhere.
+/// A value is made where its inputs lie; `fence .. on` moves it. Constants, and what is made of
+/// nothing else, may be made anywhere.
 struct Placement {
   static constexpr int anywhere = -1, nowhere = -2; // nowhere: its inputs lie on two devices
   std::vector<std::string> devices{"cpu"};          ///< the first: of inputs that name none
@@ -13,7 +14,8 @@ struct Placement {
 
   /// Takes the nodes up to `count` that came since the last time.
   void extend(size_t count, const std::function<const Node&(NodeId)>& nodes);
-  /// Why a node is nowhere: the devices of its inputs, or of those of the first such node that it is made from.
+  /// Why a node is nowhere: the devices of its inputs, or of those of the first such node that it
+  /// is made from.
   std::string conflict(NodeId node, const std::function<const Node&(NodeId)>& nodes) const;
 };
 

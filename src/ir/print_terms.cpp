@@ -1,4 +1,5 @@
-// ir/print_terms.cpp -- a module as text; docs/terms.md has the grammar. parse.cpp reads it back to an equal module.
+// ir/print_terms.cpp -- a module as text; docs/terms.md has the grammar. parse.cpp reads it back to
+// an equal module.
 #include "base/hash.h"
 #include "base/text_reader.h"
 #include "ir/infer.h"

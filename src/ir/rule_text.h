@@ -1,4 +1,5 @@
-// ir/rule_text.h -- rules of search and replace, as the term parser reads them: one function that holds both sides. docs/passes.md has the grammar.
+// ir/rule_text.h -- rules of search and replace, as the term parser reads them: one function that
+// holds both sides. docs/passes.md has the grammar.
 #pragma once
 #include "ir/term.h"
 #include "luminal/error.h"
@@ -14,7 +15,8 @@ struct RuleChoice {
   bool operator<(const RuleChoice& o) const { return std::tie(types, ranks) < std::tie(o.types, o.ranks); }
 };
 
-/// A rule for one choice: parameters, nodes of both sides, results `left` and `right`. Dimensions are symbols of `symbols`.
+/// A rule for one choice: parameters, nodes of both sides, results `left` and `right`. Dimensions
+/// are symbols of `symbols`.
 struct RuleInstance {
   Function function;
   std::vector<bool> constant; // for each parameter: it must be a constant

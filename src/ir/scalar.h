@@ -1,8 +1,11 @@
-// ir/scalar.h -- scalar programs: a small expression over the rows of the op table. Definitions of ops and the programs of
-// monoids are written in it.  Text: `self * exp2(old0 - new0)`, `select(old0 == -inf, 0, a + b)`, `cast<f32>(a)`.
+// ir/scalar.h -- scalar programs: a small expression over the rows of the op table. Definitions of
+// ops and the programs of
+// monoids are written in it.  Text: `self * exp2(old0 - new0)`, `select(old0 == -inf, 0, a + b)`,
+//                             `cast<f32>(a)`.
 //
-// Infix, in falling precedence: unary -, * /, + -, < <= > >= == != (a > b is b < a). Everything else is a function by the name of its row.
-// Constants take the type of the values they meet; inf and -inf are the greatest and the least value of an integer type.
+// Infix, in falling precedence: unary -, * /, + -, < <= > >= == != (a > b is b < a). Everything
+// else is a function by the name of its row. Constants take the type of the values they meet; inf
+// and -inf are the greatest and the least value of an integer type.
 #pragma once
 #include "ir/dtype.h"
 #include "ir/ops.h"
@@ -14,7 +17,8 @@ namespace luminal {
 
 class TextReader;
 
-/// One node; arguments come before their users, the last node is the result. Equal sub-expressions are one node.
+/// One node; arguments come before their users, the last node is the result. Equal sub-expressions
+/// are one node.
 struct ScalarNode {
   enum class Kind : uint8_t { constant, leaf, op, cast } kind;
   Op op{};                                        // op
@@ -51,11 +55,13 @@ Scalar parse_scalar(std::string_view text, const std::vector<std::string>& leaf_
 /// Inside a longer text: reads as far as the program goes.
 Scalar parse_scalar(TextReader& reader, const std::vector<std::string>& leaf_names);
 
-/// The definition of a row over leaves a, b, c = 0, 1, 2; null where it has none. Parsed once, valid for ever.
+/// The definition of a row over leaves a, b, c = 0, 1, 2; null where it has none. Parsed once,
+/// valid for ever.
 const Scalar* definition(Op op);
 /// d result / d argument over leaves a, b, c, out = 0, 1, 2, 3; null where the row has none.
 const Scalar* derivative(Op op, int argument);
-/// Every op that has a definition replaced by it, down to primitive rows; rows whose definition is less exact than `error` stay.
+/// Every op that has a definition replaced by it, down to primitive rows; rows whose definition is
+/// less exact than `error` stay.
 Scalar unfold(const Scalar& program, double error = 1);
 
 /// The value over the reals, computed in double and never rounded to a type.

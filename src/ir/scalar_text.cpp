@@ -1,4 +1,5 @@
-// ir/scalar_text.cpp -- scalar programs as text. What is printed is parsed back to an equal program.
+// ir/scalar_text.cpp -- scalar programs as text. What is printed is parsed back to an equal
+// program.
 #include "base/check.h"
 #include "base/text_reader.h"
 #include "ir/scalar.h"

@@ -162,7 +162,7 @@ bool same_module(const Module& a, const Module& b) {
   return true;
 }
 
-// ---- hashes ---------------------------------------------------------------------------------------
+// ---- hashes ----
 
 namespace {
 /// Feeds attributes to a hasher, structurally: the same in every process.

@@ -1,4 +1,5 @@
-// ir/term_parser.h -- the text form of a module, read back; docs/terms.md has the grammar. Every mistake is an Error with file, line and column.
+// ir/term_parser.h -- the text form of a module, read back; docs/terms.md has the grammar. Every
+// mistake is an Error with file, line and column.
 #pragma once
 #include "base/hash.h"
 #include "base/text_reader.h"
@@ -329,8 +330,8 @@ private:
     return list(axes.scope);
   }
   Expr where(const Axes& axes) { return reader_.accept("where") ? parse_expr(reader_, axes.scope) : Expr(1); }
-  /// The condition of a fold. Gives the outer axes that it names and no longer varies with: they count for the types of the results, which do not
-  /// depend on what is proved.
+  /// The condition of a fold. Gives the outer axes that it names and no longer varies with: they
+  /// count for the types of the results, which do not depend on what is proved.
   std::set<int> domain(const Axes& axes, FoldAttr& attr) {
     const uint32_t begin = reader_.offset();
     attr.where = where(axes);
@@ -555,7 +556,8 @@ private:
     attr.map = arrow_map(a);
     attr.predicate = where(a);
     if (reader_.accept("fill")) attr.fill = reader_.expect_float();
-    // A rule spreads a number over `..s`; where that is not an axis at all, modules hold the number itself.
+    // A rule spreads a number over `..s`; where that is not an axis at all, modules hold the number
+    // itself.
     const bool plain =
         attr.shape.empty() && attr.map.empty() && attr.holes.empty() && attr.predicate.is_constant(1);
     if (choice_ && plain && !(*builder_)[inputs[0]].is_tuple() && (*builder_)[inputs[0]].type().shape.empty())

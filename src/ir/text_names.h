@@ -8,7 +8,8 @@ namespace luminal {
 std::vector<std::string> node_names(const Function& function);
 /// What stands behind `%name = ` for each node, and behind `%name: ` for inputs.
 std::vector<std::string> node_texts(const Function& function);
-/// A name for each axis of the node's expressions: its own where that can be read back, else i0, i1, ...
+/// A name for each axis of the node's expressions: its own where that can be read back, else i0,
+/// i1, ...
 std::vector<std::string> axis_names(const Function& function, const Node& node);
 /// The expression with axes by these names.
 std::string expression_text(Expr e, const Shape& space, const std::vector<std::string>& names);

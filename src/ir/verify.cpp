@@ -1,4 +1,5 @@
-// ir/verify.cpp -- is a module well formed? Also which index bounds are left to be checked at run time.
+// ir/verify.cpp -- is a module well formed? Also which index bounds are left to be checked at run
+// time.
 #include "base/check.h"
 #include "ir/infer.h"
 #include "ir/placement.h"
@@ -164,9 +165,11 @@ private:
     if (fresh) at->second = broken_law(*m, bodies);
     if (at->second) mistake("{}: [{}] this is not a monoid: {}", where, to_string(node.kind), *at->second);
   }
-  /// Some monoids are monoids on the states that elements make only (sorted lists): bodies that may be partial states are tried as elements, too. The laws hold for
-  /// finite elements; at the ends of a type (all of a softmax masked) the value is what a fold from the identity gives. So an infinite constant is held to them as
-  /// it stands, and else as any body is whose values are not known.
+  /// Some monoids are monoids on the states that elements make only (sorted lists): bodies that may
+  /// be partial states are tried as elements, too. The laws hold for finite elements; at the ends
+  /// of a type (all of a softmax masked) the value is what a fold from the identity gives. So an
+  /// infinite constant is held to them as it stands, and else as any body is whose values are not
+  /// known.
   static std::optional<std::string> broken_law(const Monoid& m,
                                                const std::vector<std::optional<double>>& bodies) {
     auto first = check_monoid_laws(m, 8, bodies);

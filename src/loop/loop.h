@@ -1,18 +1,19 @@
-// loop/loop.h -- the loop IR: what a kernel does, step by step. It knows nothing of matmul or attention.
+// loop/loop.h -- the loop IR: what a kernel does, step by step. It knows nothing of matmul or
+// attention.
 //
-// A kernel is SPMD: every worker runs the body; `parallel` loops distribute iterations, barriers stand inside.
-// Loop variables, kernel symbols and index lets are Expr symbols (their ranges are facts); all offsets,
-// bounds and conditions are Exprs. Inside a `vector` loop the variable is a lane: values that depend on it
-// are vectors, and each statement acts on all lanes at once. Buffers in registers are indexed by constants
-// once `unrolled` loops are expanded.
+// A kernel is SPMD: every worker runs the body; `parallel` loops distribute iterations, barriers
+// stand inside. Loop variables, kernel symbols and index lets are Expr symbols (their ranges are
+// facts); all offsets, bounds and conditions are Exprs. Inside a `vector` loop the variable is a
+// lane: values that depend on it are vectors, and each statement acts on all lanes at once. Buffers
+// in registers are indexed by constants once `unrolled` loops are expanded.
 //
 //   kernel scale(x: f32[n] in, y: f32[n] out; n: 1..4096)
 //     parallel io in 0..ceildiv(n, 16)
 //       vector il in 0..16 masked n - 16*io
 //         y[16*io + il] = x[16*io + il] * 0.5
 //
-// docs/loops.md has the grammar and the meaning of every statement, with examples that are run by the tests.
-// In short:
+// docs/loops.md has the grammar and the meaning of every statement, with examples that are run by
+// the tests. In short:
 // - Lanes. In a masked loop only lanes < lanes_active are alive; a dead lane does nothing: it neither loads
 //   nor stores, whatever the space, and takes no part in reduce_lanes. Where a buffer is `padded` its
 //   elements at dead lanes lie inside the buffer and their content is unspecified after a store: code may
@@ -34,7 +35,8 @@
 //   touched, its source not written.
 // - Roles. For each step of the variable the producers' body runs, then the consumers'; producers may be up
 //   to `stages` steps ahead: step k of the producers begins when the consumers have finished step k - stages.
-// - Guards. `x[offset where condition]` is 0 where the condition over indices does not hold: nothing is touched there, and the
+// - Guards. `x[offset where condition]` is 0 where the condition over indices does not hold:
+//   nothing is touched there, and the
 //   offset may lie anywhere. In a vector loop each lane has its own. Register buffers have no guards.
 // - Offsets are in elements of the buffer. A load whose dtype is not the buffer's reads the bytes from byte
 //   offset * size of the buffer's dtype on, little endian (buffers of 4-bit types: an even offset).
@@ -49,9 +51,9 @@
 
 namespace luminal::kernel {
 
-/// global: arguments; shared: one for all workers of a launch; local: one for each worker, in memory;
-/// registers: one for each worker, promoted. `group` (one for each group) and `tensor_memory` exist on GPUs
-/// only.
+/// global: arguments; shared: one for all workers of a launch; local: one for each worker, in
+/// memory; registers: one for each worker, promoted. `group` (one for each group) and
+/// `tensor_memory` exist on GPUs only.
 enum class Space : uint8_t { global, shared, local, registers, group, tensor_memory };
 enum class Access : uint8_t { in, out, inout, scratch };
 
@@ -107,8 +109,8 @@ struct Stmt;
 using StmtRef = std::shared_ptr<const Stmt>;
 using Body = std::vector<StmtRef>;
 
-/// One operand of a unit instruction: a buffer, the offset of its first element, and the strides in elements
-/// of the descriptor's axes.
+/// One operand of a unit instruction: a buffer, the offset of its first element, and the strides in
+/// elements of the descriptor's axes.
 struct UnitOperand {
   BufferId buffer;
   Expr offset;
@@ -171,8 +173,8 @@ bool same(const Value& a, const Value& b);
 bool same(const Stmt& a, const Stmt& b);
 
 // ---- checks (verify.cpp) ----
-/// Mistakes: unknown names, types, indices of register buffers that are not constant after unrolling, loads
-/// of never-written scratch, parallel loops in vector ones, ...
+/// Mistakes: unknown names, types, indices of register buffers that are not constant after
+/// unrolling, loads of never-written scratch, parallel loops in vector ones, ...
 std::vector<std::string> verify(const Kernel& kernel);
 /// An identifier that is not a word of the text form.
 bool is_buffer_name(std::string_view name);
@@ -187,11 +189,13 @@ struct RegisterPressure {
 /// `vector_lanes`: f32 lanes of one hardware register; wider vectors count several times.
 RegisterPressure register_pressure(const Kernel& kernel, int vector_lanes = 16);
 
-/// The same kernel without `roles`: each becomes a serial loop over its steps with both bodies inside, and a
-/// barrier of its level after each where the level is above 0 (there are no groups on a CPU).
+/// The same kernel without `roles`: each becomes a serial loop over its steps with both bodies
+/// inside, and a barrier of its level after each where the level is above 0 (there are no groups on
+/// a CPU).
 Kernel expand_roles(const Kernel& kernel);
 
-/// Do workers wait for each other anywhere (barriers of level 0)? Else they may run one after the other, in any order.
+/// Do workers wait for each other anywhere (barriers of level 0)? Else they may run one after the
+/// other, in any order.
 bool has_barriers(const Kernel& kernel);
 
 // ---- builders (loop_build.cpp); types are checked, Error names the operation ----

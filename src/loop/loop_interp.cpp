@@ -1,4 +1,5 @@
-// loop/loop_interp.cpp -- control flow of the loop interpreter: workers, loops, barriers, roles, findings.
+// loop/loop_interp.cpp -- control flow of the loop interpreter: workers, loops, barriers, roles,
+// findings.
 #include "loop/loop_interp.h"
 #include "base/check.h"
 #include "base/hash.h"
@@ -302,7 +303,8 @@ bool Machine::mine(const Worker& w, const Instruction& i, int64_t step, int64_t 
     return step >= first && step < first + share + (me < rest);
   }
   case Distribution::cyclic: return step % count == me;
-  case Distribution::shuffled: return int64_t(drawn(uint64_t(i.loop), uint64_t(step), 7) % uint64_t(count)) == me;
+  case Distribution::shuffled:
+    return int64_t(drawn(uint64_t(i.loop), uint64_t(step), 7) % uint64_t(count)) == me;
   }
   return true;
 }
@@ -329,7 +331,8 @@ bool Machine::next_iteration(Worker& w, const Instruction& i, bool) {
     w.slots[i.slot] = state.at;
     ++trips_;
     if (parallel) {
-      // All lanes of a group do the same iterations of level 0, in the same order: the number is the same for all of them.
+      // All lanes of a group do the same iterations of level 0, in the same order: the number is
+      // the same for all of them.
       const int level = i.stmt->level;
       const uint64_t sharers = level == 0 ? uint64_t(o_.workers) : uint64_t(o_.workers) * uint64_t(o_.lanes);
       const uint64_t number = w.iterations[level]++ * sharers + (level == 0 ? uint64_t(w.group) : w.id) + 1;

@@ -1,8 +1,10 @@
-// loop/loop_interp.h -- runs a kernel, checks every access and counts the work. The judge of lowering and of code generation.
+// loop/loop_interp.h -- runs a kernel, checks every access and counts the work. The judge of
+// lowering and of code generation.
 //
-// Values are those of the op table, rounded to their dtype at each op. Workers run one after the other, or statement by statement in
-// a seeded mix; what one worker does between two barriers never depends on another in a correct kernel, so any order shows the same
-// results, and races are found from the sets of accesses, not by luck.
+// Values are those of the op table, rounded to their dtype at each op. Workers run one after the
+// other, or statement by statement in a seeded mix; what one worker does between two barriers never
+// depends on another in a correct kernel, so any order shows the same results, and races are found
+// from the sets of accesses, not by luck.
 #pragma once
 #include "loop/loop.h"
 #include <cstddef>
@@ -21,8 +23,8 @@ enum class WorkerOrder : uint8_t {
   interleaved
 }; ///< interleaved: 1 to 3 statements at a time
 enum class Distribution : uint8_t { blocks, cyclic, shuffled }; ///< iterations of parallel loops to workers
-enum class Arrival : uint8_t { early, late, mixed };       ///< when asynchronous statements act
-enum class RoleOrder : uint8_t { lockstep, ahead, mixed }; ///< how far producers run ahead
+enum class Arrival : uint8_t { early, late, mixed };            ///< when asynchronous statements act
+enum class RoleOrder : uint8_t { lockstep, ahead, mixed };      ///< how far producers run ahead
 
 struct LoopRunOptions {
   int workers = 1; ///< of level 0
@@ -32,7 +34,8 @@ struct LoopRunOptions {
   Arrival arrival = Arrival::late;
   RoleOrder role_order = RoleOrder::lockstep;
   uint64_t seed = 1;
-  /// Iterations of a parallel loop count as different workers wherever they run, so that races are found with one worker too.
+  /// Iterations of a parallel loop count as different workers wherever they run, so that races are
+  /// found with one worker too.
   bool iterations_race = true;
   int64_t max_statements = int64_t(1) << 34; ///< then the run ends with a finding
   int max_findings = 16;
@@ -70,8 +73,8 @@ struct BufferTraffic {
   int64_t read = 0, written = 0;                   ///< bytes, every access
   int64_t read_distinct = 0, written_distinct = 0; ///< bytes, each once (private buffers: once a worker)
 };
-/// Work that was done, repeated work included. Lanes of vector statements count one by one, dead lanes included: a masked vector costs as
-/// much as a full one. Bytes are those of live lanes.
+/// Work that was done, repeated work included. Lanes of vector statements count one by one, dead
+/// lanes included: a masked vector costs as much as a full one. Bytes are those of live lanes.
 struct LoopCounts {
   std::vector<BufferTraffic> buffers; ///< as in the kernel
   /// by the type of the arguments (select: of the values); reduce_lanes: lanes - 1 of its op
@@ -94,9 +97,9 @@ struct LoopRun {
   std::string text() const; ///< the findings, one a line
 };
 
-/// Runs the kernel. `globals`: the bytes of the global buffers in order, storage_bytes of their size each; `out` buffers are
-/// poisoned first. `symbols`: values of the kernel's symbols. Throws Error where these do not fit the kernel, or where the kernel does
-/// not pass verify.
+/// Runs the kernel. `globals`: the bytes of the global buffers in order, storage_bytes of their
+/// size each; `out` buffers are poisoned first. `symbols`: values of the kernel's symbols. Throws
+/// Error where these do not fit the kernel, or where the kernel does not pass verify.
 LoopRun run_kernel(const Kernel& kernel, std::span<const std::span<std::byte>> globals,
                    std::span<const int64_t> symbols, const LoopRunOptions& options = {});
 

@@ -144,7 +144,8 @@ private:
   bool stop_ = false;
   uint64_t random_;
 
-  /// Bytes that asynchronous statements hold, while any is in flight: destinations of copies, of units, sources.
+  /// Bytes that asynchronous statements hold, while any is in flight: destinations of copies, of
+  /// units, sources.
   struct Held {
     uint8_t copied = 0, computed = 0, source = 0;
   };

@@ -7,8 +7,8 @@ bool Clock::concurrent(ActorId x, ActorId y, bool own_group) const {
   if (x == y) return false;
   const Actor &a = actors_[x], &b = actors_[y];
   if (!strict_) return a.worker != b.worker;
-  // Inside one iteration of a level the same worker of that level acts. Iterations may go to any worker; elsewhere the
-  // workers are who they are.
+  // Inside one iteration of a level the same worker of that level acts. Iterations may go to any
+  // worker; elsewhere the workers are who they are.
   const uint32_t at[3][2] = {
       {a.worker / lanes_, b.worker / lanes_}, {a.worker, b.worker}, {a.worker, b.worker}};
   for (int level = own_group ? 1 : 0; level < 3; ++level) {

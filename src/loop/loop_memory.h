@@ -1,4 +1,5 @@
-// loop/loop_memory.h -- memory of the loop interpreter: bytes with a shadow that knows who wrote and read them, and when.
+// loop/loop_memory.h -- memory of the loop interpreter: bytes with a shadow that knows who wrote
+// and read them, and when.
 #pragma once
 #include "loop/loop_interp.h"
 #include <array>
@@ -7,14 +8,16 @@
 
 namespace luminal::kernel::loop_detail {
 
-/// Who acts: a worker, and the iterations of parallel loops around it. Iteration numbers are unique in a run; 0: outside.
+/// Who acts: a worker, and the iterations of parallel loops around it. Iteration numbers are unique
+/// in a run; 0: outside.
 struct Actor {
   uint32_t worker = 0;
   std::array<uint32_t, 3> iteration = {0, 0, 0}; // by level
 };
 using ActorId = uint32_t;
 
-/// Order between workers: barriers have times, an access of a worker happens before a barrier that it passes later.
+/// Order between workers: barriers have times, an access of a worker happens before a barrier that
+/// it passes later.
 class Clock {
 public:
   Clock(int workers, int lanes, bool iterations_race)
@@ -31,8 +34,8 @@ public:
     return ActorId(actors_.size()) - 1;
   }
   const Actor& operator[](ActorId id) const { return actors_[id]; }
-  /// May the two act at the same time as far as their places in the kernel go? own_group: what they touch belongs to
-  /// one group, which both are of.
+  /// May the two act at the same time as far as their places in the kernel go? own_group: what they
+  /// touch belongs to one group, which both are of.
   bool concurrent(ActorId a, ActorId b, bool own_group) const;
   /// Did a barrier that both know stand between time `then` of `a` and now of `b`?
   bool ordered(uint32_t then, ActorId a, ActorId b, bool own_group) const;
@@ -43,7 +46,8 @@ public:
     const bool apart = strict_ && a.iteration[0] && b.iteration[0] && a.iteration[0] != b.iteration[0];
     return !apart && a.worker / lanes_ == b.worker / lanes_;
   }
-  /// Is `writer`'s value, kept in a private buffer, still good for `reader`? `levels`: iterations of levels below this count.
+  /// Is `writer`'s value, kept in a private buffer, still good for `reader`? `levels`: iterations
+  /// of levels below this count.
   bool carries(ActorId writer, ActorId reader, int levels) const;
 
 private:

@@ -1,5 +1,5 @@
-// loop/loop_parse.cpp -- reads the text of a kernel that print.cpp writes. Statements are lines, bodies are indented;
-// each line has a reader of its own, so that nothing runs over its end.
+// loop/loop_parse.cpp -- reads the text of a kernel that print.cpp writes. Statements are lines,
+// bodies are indented; each line has a reader of its own, so that nothing runs over its end.
 #include "base/text_reader.h"
 #include "expr/parse_expr.h"
 #include "loop/loop.h"
@@ -187,7 +187,8 @@ public:
       r_.fail_at(at, fmt::format("'{}' is defined twice", at.text));
   }
 
-  /// `name[: range] in begin..end`; the range follows from the bounds where it is not written. Declares the name.
+  /// `name[: range] in begin..end`; the range follows from the bounds where it is not written.
+  /// Declares the name.
   void bounds(Stmt& s) {
     const Token at = name("a loop variable");
     Expr symbol;

@@ -241,7 +241,8 @@ private:
 
   void bounds(const Stmt& s) {
     out += name_of(s.variable);
-    // The range of a loop variable follows from its bounds nearly always; only another one is written.
+    // The range of a loop variable follows from its bounds nearly always; only another one is
+    // written.
     const Interval begin = s.begin.range(), end = s.end.range();
     const Interval follows{begin.low, end.high == unbounded_high ? end.high : end.high - 1};
     if (s.variable.range() != follows || s.variable.multiple() > 1) {

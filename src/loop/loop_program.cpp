@@ -87,7 +87,8 @@ private:
     out.at = index(e);
     out.on_lane = on_lane(e);
     if (!out.on_lane) return out;
-    // Affine in the lane alone: other symbols that differ between lanes need an evaluation for each.
+    // Affine in the lane alone: other symbols that differ between lanes need an evaluation for
+    // each.
     std::optional<Expr> stride;
     bool others = false;
     for (const Expr s : symbols_of(e)) others |= lane_symbols_.contains(s) && s != vector_->variable;

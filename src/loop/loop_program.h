@@ -1,5 +1,5 @@
-// loop/loop_program.h -- a kernel compiled for the loop interpreter: a flat list of instructions, index expressions over numbered
-// slots, values as straight-line code over cells.
+// loop/loop_program.h -- a kernel compiled for the loop interpreter: a flat list of instructions,
+// index expressions over numbered slots, values as straight-line code over cells.
 #pragma once
 #include "loop/loop.h"
 #include "loop/unit.h"
@@ -11,7 +11,8 @@
 
 namespace luminal::kernel::loop_detail {
 
-/// An index expression over the slots of symbols: constant + sum of coefficient * slot where it has that form.
+/// An index expression over the slots of symbols: constant + sum of coefficient * slot where it has
+/// that form.
 class IndexCode {
 public:
   IndexCode() = default;
@@ -27,7 +28,8 @@ private:
   std::vector<int> slots_;                     // of the program
 };
 
-/// An offset inside a vector loop: the value at lane 0 and its growth from lane to lane, or one evaluation for each lane.
+/// An offset inside a vector loop: the value at lane 0 and its growth from lane to lane, or one
+/// evaluation for each lane.
 struct LaneIndex {
   IndexCode at;
   bool on_lane = false; // differs between lanes
@@ -79,7 +81,8 @@ enum class Code : uint8_t {
   end,
 };
 
-/// Symbols whose values differ between lanes: what is set before an index is evaluated lane by lane.
+/// Symbols whose values differ between lanes: what is set before an index is evaluated lane by
+/// lane.
 struct LaneSlots {
   int variable = -1;                     // slot of the vector loop's variable
   std::vector<std::pair<int, int>> lets; // index lets that differ between lanes: number and slot

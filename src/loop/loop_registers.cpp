@@ -23,8 +23,8 @@ struct VectorKey {
   }
 };
 
-/// A run is what stands between loops, unrolled ones written out. Vectors of register buffers live from the first to the last run
-/// that touches them.
+/// A run is what stands between loops, unrolled ones written out. Vectors of register buffers live
+/// from the first to the last run that touches them.
 class PressureCounter {
 public:
   PressureCounter(const Kernel& kernel, int vector_lanes) : k_(kernel), vector_lanes_(vector_lanes) {}
@@ -171,7 +171,8 @@ private:
   void touch(Kind kind, int id, Expr offset, const ExprMap<Expr>& at, Use& use) {
     offset = at_constants(offset, at);
     const bool wide = kind == let_vector || (vector_ && depends_on(offset, vector_->variable));
-    // The same vector by whatever name its lanes go. A broadcast of a scalar takes a register of its own.
+    // The same vector by whatever name its lanes go. A broadcast of a scalar takes a register of
+    // its own.
     if (wide && vector_) offset = at_constants(offset, {{vector_->variable, vector_->begin}});
     if (!wide && kind == loaded) kind = broadcast;
     for (int part = 0; part < (wide ? parts(lanes_) : 1); ++part)
@@ -190,7 +191,8 @@ private:
     run_ = {};
   }
 
-  /// Loaded vectors and lets live from first to last use; a store to memory ends the life of what was loaded from that buffer.
+  /// Loaded vectors and lets live from first to last use; a store to memory ends the life of what
+  /// was loaded from that buffer.
   void count(const Run& run, int accumulators) {
     std::map<std::pair<VectorKey, int>, std::pair<size_t, size_t>> lives;
     std::map<BufferId, int> version;

@@ -231,7 +231,8 @@ void Machine::wait(Worker& w, const Instruction& i) {
   }
   mark(*flight, -1);
   if (!flight->acted) return act(w, *flight);
-  // It acted at once; whoever touched the bytes since is told by in_flight. The data counts as arriving now.
+  // It acted at once; whoever touched the bytes since is told by in_flight. The data counts as
+  // arriving now.
   if (flight->instruction->code == Code::copy && !flight->operands.empty())
     for (const int64_t element : flight->operands[0].offsets) {
       int64_t byte = 0, bytes = 0;

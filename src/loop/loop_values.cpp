@@ -13,8 +13,9 @@ namespace {
 double minimum(double a, double b) { return a != a ? a : b != b ? b : a < b ? a : b; }
 double maximum(double a, double b) { return a != a ? a : b != b ? b : a > b ? a : b; }
 
-/// The loops that most of the work of a kernel is made of, in f32 and f64: the same results as apply_f64, without the calls. A double sum, difference, product or
-/// quotient of floats rounds to the float that a single rounding gives.
+/// The loops that most of the work of a kernel is made of, in f32 and f64: the same results as
+/// apply_f64, without the calls. A double sum, difference, product or quotient of floats rounds to
+/// the float that a single rounding gives.
 template <bool narrow, class F>
 void each(Cell* out, const Cell* const* x, const int* stride, int64_t lanes, F f) {
   for (int64_t l = 0; l < lanes; ++l) {
@@ -85,7 +86,8 @@ void store_cell(DType type, std::byte* data, int64_t index, Cell value) {
 
 // ---- places
 
-/// The bytes of `count` neighbouring elements of `dtype` from element `offset` of the region on. False: outside, reported.
+/// The bytes of `count` neighbouring elements of `dtype` from element `offset` of the region on.
+/// False: outside, reported.
 bool Machine::place(Worker& w, const Instruction& i, Region& r, int64_t offset, int64_t count, DType dtype,
                     int64_t& byte, int64_t& bytes, uint8_t& halves) {
   const int width = bits(dtype);
@@ -338,8 +340,8 @@ void Machine::store(Worker& w, const Instruction& i) {
       for (int64_t l = 0; l < live; ++l) store_cell(b.dtype, data, l, value[l * stride]);
     }
   }
-  // Code may leave out the mask of the loop (not that of a condition) for a padded buffer: what its dead lanes hold
-  // afterwards is anyone's guess.
+  // Code may leave out the mask of the loop (not that of a condition) for a padded buffer: what its
+  // dead lanes hold afterwards is anyone's guess.
   if (b.padded && i.index.affine)
     for (int64_t l = w.active; l < lanes; ++l) one(lane_offsets_[l], {}, true);
 }

@@ -361,13 +361,15 @@ private:
     }
     const Interval range = offset.range();
     if (!b.size.is_constant() || (range.low >= 0 && range.high + count <= b.size.value())) return;
-    // The interval may be wide, and a condition may exclude the rest: only an index that is reached counts.
+    // The interval may be wide, and a condition may exclude the rest: only an index that is reached
+    // counts.
     if (const auto reached = reached_outside(offset, b.size.value() - count, 0))
       complain(fmt::format("'{}' has {} elements: the offset {} reaches {}", b.name, to_string(b.size),
                            to_string(offset), *reached));
   }
 
-  /// A value outside 0..last that the constant index takes somewhere, conditions respected as far as they are constant too.
+  /// A value outside 0..last that the constant index takes somewhere, conditions respected as far
+  /// as they are constant too.
   std::optional<int64_t> reached_outside(Expr offset, int64_t last, size_t depth) const {
     std::vector<const Stmt*> loops;
     for (const Stmt* s : open_)
@@ -464,7 +466,8 @@ private:
       complain(fmt::format("'{}' is said to be a multiple of {}; loops have step 1", s.variable.name(),
                            s.variable.multiple()));
     const size_t facts = facts_.size();
-    // Beside the variable's own range, which may be wider: that of a whole loop of which this is a part.
+    // Beside the variable's own range, which may be wider: that of a whole loop of which this is a
+    // part.
     if (!s.begin.is_constant() || s.begin.value() > range.low) facts_.push_back(ge(s.variable, s.begin));
     if (!s.end.is_constant() || s.end.value() <= range.high) facts_.push_back(lt(s.variable, s.end));
     open_.push_back(&s);

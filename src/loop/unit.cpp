@@ -34,7 +34,8 @@ Unit fma_f32(int lanes) {
   return u;
 }
 
-/// acc[n] += a[n, 1] * b[n, 1], then += a[n, 0] * b[n, 0]; subnormals are zeros on the way in and out, MXCSR is ignored.
+/// acc[n] += a[n, 1] * b[n, 1], then += a[n, 0] * b[n, 0]; subnormals are zeros on the way in and
+/// out, MXCSR is ignored.
 Unit avx512_dpbf16(int lanes) {
   Unit u;
   u.name = "avx512.dpbf16";
@@ -176,8 +177,8 @@ Unit apple_simdgroup() {
   return u;
 }
 
-/// The exact value of high + low, |low| at most half a unit of high, rounded to odd as a float: truncated, the last bit set if
-/// anything was lost.
+/// The exact value of high + low, |low| at most half a unit of high, rounded to odd as a float:
+/// truncated, the last bit set if anything was lost.
 float to_odd(double high, double low) {
   if (!std::isfinite(high)) return float(high);
   if (std::fabs(high) >= 0x1p128) return std::copysign(INFINITY, float(high));

@@ -1,13 +1,16 @@
-// loop/unit.h -- described instructions: what a matrix or dot-product unit computes, which lane holds what, how it
-// rounds. The verifier, the loop interpreter and code generation read the table; nothing else knows an instruction.
+// loop/unit.h -- described instructions: what a matrix or dot-product unit computes, which lane
+// holds what, how it rounds. The verifier, the loop interpreter and code generation read the table;
+// nothing else knows an instruction.
 //
-// A unit computes   acc[m, n] = acc[m, n] + sum over k of a[m, k] * b[k, n]   for all m < M, n < N, in one step. Each
-// operand has the axes named in its description (a dot instruction of a vector unit has no m: acc "n", a "nk", b "nk").
-// A unit statement gives, for each operand, a buffer, the offset of its first element and one stride for each axis; a
-// stride of 0 is a broadcast.
+// A unit computes   acc[m, n] = acc[m, n] + sum over k of a[m, k] * b[k, n]   for all m < M, n < N,
+//                   in one step. Each
+// operand has the axes named in its description (a dot instruction of a vector unit has no m: acc
+// "n", a "nk", b "nk"). A unit statement gives, for each operand, a buffer, the offset of its first
+// element and one stride for each axis; a stride of 0 is a broadcast.
 //
-// It is done by one worker. Where the unit is carried out by several lanes together (`lanes` > 1), that worker stands
-// for the group of lanes, and the lane maps tell which element each of them holds in which place of its registers.
+// It is done by one worker. Where the unit is carried out by several lanes together (`lanes` > 1),
+// that worker stands for the group of lanes, and the lane maps tell which element each of them
+// holds in which place of its registers.
 #pragma once
 #include "expr/expr.h"
 #include "ir/dtype.h"
@@ -26,8 +29,8 @@ enum class UnitSum : uint8_t {
   integer, ///< exact, wraps
 };
 
-/// Where the elements of one operand are. Lane l holds at place e of its registers the element (first, second) of the
-/// operand's axes; both are expressions over unit_lane() and unit_place().
+/// Where the elements of one operand are. Lane l holds at place e of its registers the element
+/// (first, second) of the operand's axes; both are expressions over unit_lane() and unit_place().
 struct LaneMap {
   int places = 0; ///< elements held by each lane; 0: the operand is read from shared memory, no lane holds it
   Expr first, second;
@@ -60,21 +63,23 @@ struct Unit {
 Expr unit_lane();
 Expr unit_place();
 
-/// The unit of that name. Units with a free width (`fma.f32`, `vnni.dpbusd`: as wide as the kernel's vectors) get `lanes`;
-/// names of a family carry their sizes (nvidia.wgmma.m64n8k16.bf16 .. nvidia.wgmma.m64n256k16.bf16, n in steps of 8).
+/// The unit of that name. Units with a free width (`fma.f32`, `vnni.dpbusd`: as wide as the
+/// kernel's vectors) get `lanes`; names of a family carry their sizes (nvidia.wgmma.m64n8k16.bf16
+/// .. nvidia.wgmma.m64n256k16.bf16, n in steps of 8).
 std::optional<Unit> find_unit(std::string_view name, int lanes = 16);
 /// One name of each table row, in order; families with one member.
 std::vector<std::string> unit_names();
 
-/// A unit whose lanes act alone, as an operation on values: NAME(acc, a, b) in each lane, where a and b are u32 words that hold the k elements of that
-/// lane, the first in the low bits. The description of one lane (n = 1). Null for a unit of another kind, and for what is not a unit.
+/// A unit whose lanes act alone, as an operation on values: NAME(acc, a, b) in each lane, where a
+/// and b are u32 words that hold the k elements of that lane, the first in the low bits. The
+/// description of one lane (n = 1). Null for a unit of another kind, and for what is not a unit.
 const Unit* find_lane_unit(std::string_view name);
 /// The accumulator of one lane after a step on two words.
 double execute_lane_unit(const Unit& unit, uint32_t a, uint32_t b, double accumulator);
 int64_t execute_lane_unit(const Unit& unit, uint32_t a, uint32_t b, int64_t accumulator);
 
-/// One step on dense row-major operands in double (floats) or 64-bit integers, rounded as the unit rounds. Shapes are those of the
-/// operands' axes. Element (i) of acc is updated.
+/// One step on dense row-major operands in double (floats) or 64-bit integers, rounded as the unit
+/// rounds. Shapes are those of the operands' axes. Element (i) of acc is updated.
 void execute_unit(const Unit& unit, const double* a, const double* b, double* accumulator);
 void execute_unit(const Unit& unit, const int64_t* a, const int64_t* b, int64_t* accumulator);
 

@@ -42,7 +42,8 @@ Generator::Estimate Generator::estimate(const ModelFile& file, const LlamaOption
   Estimate estimate;
   // Weights with rows beside each other are copies, and the pages they were made from are dropped.
   estimate.weights = int64_t(file.tensor_bytes());
-  // A table that is the head, too, is a copy for the head; its rows are read as they lie in the file.
+  // A table that is the head, too, is a copy for the head; its rows are read as they lie in the
+  // file.
   const auto has = [&](const char* name) { return file.find(name) != nullptr; };
   if (!has("output.weight") && !has("lm_head.weight"))
     for (const char* table : {"token_embd.weight", "model.embed_tokens.weight"})
@@ -51,7 +52,8 @@ Generator::Estimate Generator::estimate(const ModelFile& file, const LlamaOption
                 chunk = std::min(options.chunk, context);
   const int64_t element = options.cache_dtype == DType::f32 ? 4 : 2;
   estimate.cache = 2 * c.num_layers * c.num_kv_heads * c.head_dim * context * element;
-  // The widest moment of a step: the inner values of the feed-forward part. Of scores there are a few rows at a time.
+  // The widest moment of a step: the inner values of the feed-forward part. Of scores there are a
+  // few rows at a time.
   estimate.working = 4 * (2 * c.num_heads * (context + chunk) +
                           chunk * (4 * c.hidden_size + 3 * c.intermediate_size) + c.vocab_size);
   constexpr int64_t program = int64_t(48) << 20; // code, the plan, scratch of workers

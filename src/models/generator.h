@@ -1,4 +1,5 @@
-// models/generator.h -- a model that is ready to run: prompt in chunks, one token after the other, the cache in between.
+// models/generator.h -- a model that is ready to run: prompt in chunks, one token after the other,
+// the cache in between.
 #pragma once
 #include "models/llama.h"
 #include "models/sampler.h"
@@ -37,13 +38,15 @@ public:
 
   /// Forgets the text so far.
   void reset();
-  /// Appends tokens and returns the logits of the last one. Throws Error with both numbers when they do not fit the context.
+  /// Appends tokens and returns the logits of the last one. Throws Error with both numbers when
+  /// they do not fit the context.
   std::span<const float> feed(std::span<const int32_t> tokens);
 
   /// Called with each new token; returns false to stop.
   using OnToken = std::function<bool(int32_t token)>;
-  /// Feeds the prompt, then samples up to `count` tokens (-1: until the context is full). `is_end` names tokens that end the text; they are not given out. Where CompileOptions::stop says so the text ends
-  /// within the present step: `interrupted`, and what follows needs reset().
+  /// Feeds the prompt, then samples up to `count` tokens (-1: until the context is full). `is_end`
+  /// names tokens that end the text; they are not given out. Where CompileOptions::stop says so the
+  /// text ends within the present step: `interrupted`, and what follows needs reset().
   StopReason generate(std::span<const int32_t> prompt, int64_t count, Sampler& sampler,
                       const std::function<bool(int32_t)>& is_end, const OnToken& on_token);
 
@@ -65,11 +68,13 @@ private:
   int64_t past_ = 0;
 };
 
-/// Finds stop strings in a stream of text pieces; gives out only what cannot be the beginning of one.
+/// Finds stop strings in a stream of text pieces; gives out only what cannot be the beginning of
+/// one.
 class StopFinder {
 public:
   explicit StopFinder(std::vector<std::string> stops) : stops_(std::move(stops)) {}
-  /// The text that may be shown; `stopped` becomes true when a stop string was met (text from it on is dropped).
+  /// The text that may be shown; `stopped` becomes true when a stop string was met (text from it on
+  /// is dropped).
   std::string push(std::string_view piece);
   std::string finish();
   bool stopped() const { return stopped_; }

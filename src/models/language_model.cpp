@@ -1,4 +1,5 @@
-// models/language_model.cpp -- the public face of a generator: file, tokenizer, graph and sampler in one.
+// models/language_model.cpp -- the public face of a generator: file, tokenizer, graph and sampler
+// in one.
 #include "luminal/llama.h"
 #include "models/generator.h"
 #include <algorithm>

@@ -114,7 +114,8 @@ private:
     return w;
   }
 
-  /// How many neighbours of a row stay together where a matrix is read with its rows beside each other: pairs of bf16, single f32. 0: it is read as it lies.
+  /// How many neighbours of a row stay together where a matrix is read with its rows beside each
+  /// other: pairs of bf16, single f32. 0: it is read as it lies.
   int64_t unit_beside(const TensorView& view) const {
     if (view.shape.size() != 2) return 0;
     if (view.type == StorageType::f32) return row_tile(view.shape[0]) == widest_tile ? 1 : 0;
@@ -134,7 +135,8 @@ private:
     if (rows == quantized_rows_.end()) rows = quantized_rows_.emplace(x.id(), quantize_rows(x)).first;
     return matmul_transposed(rows->second, codes->second);
   }
-  /// The same with rows of the weight beside each other, which lie on large pages and fill the lanes for one token as for many.
+  /// The same with rows of the weight beside each other, which lie on large pages and fill the
+  /// lanes for one token as for many.
   Tensor linear_beside(const Tensor& x, const Tensor& w, int64_t unit) {
     const int64_t rows = w.shape()[0].value(), steps = w.shape()[1].value() / unit, tile = row_tile(rows);
     Tensor given = x;
@@ -181,7 +183,8 @@ private:
     return concat({turned, x.slice(2, config_.rope_dim, config_.head_dim)}, 2);
   }
 
-  /// The cache [kv_heads, context, head_dim] with the step's rows, and its filled part as f32 [kv_heads, past + n, head_dim].
+  /// The cache [kv_heads, context, head_dim] with the step's rows, and its filled part as f32
+  /// [kv_heads, past + n, head_dim].
   Tensor remember(const std::string& name, const Tensor& rows) { // rows [n, kv_heads, head_dim]
     Graph& g = model_.graph;
     Tensor cache =

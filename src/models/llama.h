@@ -1,5 +1,5 @@
-// models/llama.h -- Llama and its relatives (Touvron et al. 2023, arXiv:2302.13971; grouped heads: arXiv:2307.09288) as a graph: one plan for every
-// prompt chunk and every position.
+// models/llama.h -- Llama and its relatives (Touvron et al. 2023, arXiv:2302.13971; grouped heads:
+// arXiv:2307.09288) as a graph: one plan for every prompt chunk and every position.
 #pragma once
 #include "formats/model_files.h"
 #include "luminal/graph.h"
@@ -13,24 +13,26 @@ namespace luminal::models {
 /// What products read of their activations; sums stay f32.
 enum class Activations : uint8_t {
   exact,
-  bf16, ///< with bf16 weights: rounded to bf16 (a relative error of at most 2^-9 in each), which is what dot instructions read
-  q8    ///< with quantised weights: eight bits (luminal/quantize.h states the error)
+  /// with bf16 weights: rounded to bf16 (a relative error of at most 2^-9 in each), which is what
+  /// dot instructions read
+  bf16,
+  q8 ///< with quantised weights: eight bits (luminal/quantize.h states the error)
 };
 const std::vector<std::string>& activations_names(); ///< in the order of the enumerators
 /// Throws Error where there is none of this name.
 Activations activations_from_name(std::string_view name);
 
 struct LlamaOptions {
-  int64_t context =
-      0; ///< positions of the cache; 0: what the model declares (beyond it a model works, but worse)
+  /// positions of the cache; 0: what the model declares (beyond it a model works, but worse)
+  int64_t context = 0;
   int64_t chunk = 128;            ///< most tokens of one step
   DType cache_dtype = DType::f32; ///< f16 halves the cache
   Activations activations = Activations::exact;
   bool all_logits = false; ///< logits of every token of a step, not of the last one only
 };
 
-/// Inputs of a step: `tokens` i32 [n], dimensions n (tokens of the step) and past (positions in the cache before it).
-/// Output: `logits` f32 [vocab], or [n, vocab] with all_logits.
+/// Inputs of a step: `tokens` i32 [n], dimensions n (tokens of the step) and past (positions in the
+/// cache before it). Output: `logits` f32 [vocab], or [n, vocab] with all_logits.
 struct Llama {
   Graph graph;
   Tensor tokens, logits;
@@ -40,11 +42,13 @@ struct Llama {
   int64_t step_weight_bytes = 0; ///< weights that one token reads
 };
 
-/// Sizes of the model's dimensions that schedules are tuned for: one token, some way into the context.
+/// Sizes of the model's dimensions that schedules are tuned for: one token, some way into the
+/// context.
 std::map<std::string, int64_t> typical_sizes(const Llama& model);
 
-/// From a file: GGUF or Hugging Face names. Throws Error for what the architecture has and this graph does not (experts, sliding windows, biases...).
-/// `where`: the user's call, which errors of its operations name; none: they name the operation only.
+/// From a file: GGUF or Hugging Face names. Throws Error for what the architecture has and this
+/// graph does not (experts, sliding windows, biases...). `where`: the user's call, which errors of
+/// its operations name; none: they name the operation only.
 Llama make_llama(const ModelFile& file, const LlamaOptions& options, std::source_location where = {});
 
 } // namespace luminal::models

@@ -221,8 +221,8 @@ std::vector<TensorView> model_tensors(const ModelShape& shape, StorageType matri
     view.name = std::move(name);
     view.type = extents.size() == 1 ? StorageType::f32 : matrices;
     if (extents.back() % storage_info(view.type).block_elements != 0)
-      throw Error(fmt::format("{} in {}: rows of {} ({}) are not a whole number of its blocks of {}", shape.name,
-                              storage_name(view.type), extents.back(), view.name,
+      throw Error(fmt::format("{} in {}: rows of {} ({}) are not a whole number of its blocks of {}",
+                              shape.name, storage_name(view.type), extents.back(), view.name,
                               storage_info(view.type).block_elements));
     view.shape = std::move(extents);
     tensors.push_back(std::move(view));

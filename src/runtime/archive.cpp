@@ -1,4 +1,5 @@
-// runtime/archive.cpp -- static libraries as System V and GNU write them (ar(5), "/" is the symbol index), and names in ELF objects.
+// runtime/archive.cpp -- static libraries as System V and GNU write them (ar(5), "/" is the symbol
+// index), and names in ELF objects.
 #include "runtime/export_plan.h"
 #include <algorithm>
 #include <cstring>

@@ -16,7 +16,8 @@
 namespace luminal::runtime {
 namespace {
 
-/// What is copied from a mapped file at once, and in how many launches of parts at most: the file's pages are in memory beside the copy for so many bytes only.
+/// What is copied from a mapped file at once, and in how many launches of parts at most: the file's
+/// pages are in memory beside the copy for so many bytes only.
 constexpr int64_t piece = int64_t(8) << 20, most_pieces = 1024;
 
 /// A result of so many bytes has memory of its own: cheaper to hand over than to copy.
@@ -64,8 +65,9 @@ luminal::Result<std::unique_ptr<Context>> Context::create(std::shared_ptr<const 
   }
   std::unique_ptr<Context> context(new Context(std::move(executable), std::move(store), std::move(options)));
   if (auto done = context->prepare(); !done) return done.failure();
-  (void)context
-      ->refresh(); // sizes that no dimension changes are known at once; what assumptions say is for the first step to tell
+  // sizes that no dimension changes are known at once; what assumptions say is for the first step
+  // to tell
+  (void)context->refresh();
   return context;
 }
 
@@ -245,7 +247,8 @@ luminal::Result<void> Context::load() {
     if (!memory) return memory.failure();
     addresses_[size_t(s)] = *memory;
   }
-  // What the workers wait for a disk that brings the weights would be waited for again by a reader of the results.
+  // What the workers wait for a disk that brings the weights would be waited for again by a reader
+  // of the results.
   store_->finish_load(
       missing, std::min(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
                         double(std::clock() - worked) / CLOCKS_PER_SEC));
@@ -284,7 +287,8 @@ luminal::Result<void> Context::refresh() {
     for (auto& extent : shapes_[i]) extent = size_values_[at++];
     bytes_[i] = size_values_[at++];
   }
-  // Pages that nobody has are given away when they are touched, and the system then ends this process, or another one.
+  // Pages that nobody has are given away when they are touched, and the system then ends this
+  // process, or another one.
   const int64_t there = executable_->device().limits().memory_bytes;
   if (there > 0 && plan.memory_bytes() > there)
     if (const int64_t needed = plan.memory_bytes(bytes_); needed > there) {
@@ -497,8 +501,9 @@ template <class T> bool all_within(const std::byte* data, int64_t count, Interva
   return count == 0 || (std::in_range<int64_t>(least) && std::in_range<int64_t>(greatest) &&
                         allowed.contains(int64_t(least)) && allowed.contains(int64_t(greatest)));
 }
-/// The same for indices from 0 <= low <= high on: one of v - low and high - v is negative where v is outside, with or without a carry. Eight sums stand
-/// beside each other, as every processor has them in vectors.
+/// The same for indices from 0 <= low <= high on: one of v - low and high - v is negative where v
+/// is outside, with or without a carry. Eight sums stand beside each other, as every processor has
+/// them in vectors.
 template <class T> bool indices_within(const std::byte* data, int64_t count, T low, T high) {
   using U = std::make_unsigned_t<T>;
   const U* values = reinterpret_cast<const U*>(data);

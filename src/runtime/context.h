@@ -1,4 +1,5 @@
-// runtime/context.h -- runs a plan: an Executable holds its loaded code, a Context one execution's memory and symbol values.
+// runtime/context.h -- runs a plan: an Executable holds its loaded code, a Context one execution's
+// memory and symbol values.
 #pragma once
 #include "device/cpu/cpu_device.h"
 #include "runtime/plan.h"
@@ -30,7 +31,8 @@ private:
   std::vector<device::ModuleId> modules_;
 };
 
-/// What a host step calls: kind, text, inputs and results as spans of packed elements with their shapes. Failing stops the step.
+/// What a host step calls: kind, text, inputs and results as spans of packed elements with their
+/// shapes. Failing stops the step.
 struct HostValue {
   std::string name;
   DType dtype;
@@ -51,12 +53,14 @@ struct TraceEvent {
 struct ContextOptions {
   int64_t max_memory = 0; ///< bytes; a plan that may need more is refused. 0: no limit
   HostFunction host;      ///< for plans with host steps
-  /// Asked before each launch, by several members of the pool at once; true: what runs ends with a failure.
+  /// Asked before each launch, by several members of the pool at once; true: what runs ends with a
+  /// failure.
   std::function<bool()> stop = {};
 };
 
-/// One execution's arena and symbol values. Not thread-safe; any number of contexts may run at once. Making it reserves all memory and runs the
-/// load steps that the store has not seen; run() then allocates nothing.
+/// One execution's arena and symbol values. Not thread-safe; any number of contexts may run at
+/// once. Making it reserves all memory and runs the load steps that the store has not seen; run()
+/// then allocates nothing.
 class Context {
 public:
   static luminal::Result<std::unique_ptr<Context>> create(std::shared_ptr<const Executable> executable,
@@ -78,9 +82,11 @@ public:
   luminal::Result<HostValue> state(std::string_view name) const;
   luminal::Result<void> set_state(std::string_view name, std::span<const std::byte> bytes);
 
-  /// A large result that no other result shares lies in memory of its own, which can be handed to somebody else without a copy.
+  /// A large result that no other result shares lies in memory of its own, which can be handed to
+  /// somebody else without a copy.
   bool owns_result(std::string_view name) const;
-  /// Gives the memory of such a result away; the next run writes into `replacement` (empty: new memory), which must be no smaller.
+  /// Gives the memory of such a result away; the next run writes into `replacement` (empty: new
+  /// memory), which must be no smaller.
   luminal::Result<DeviceBuffer> exchange_result(std::string_view name, DeviceBuffer replacement);
   /// Gives the pages of a result back.
   void forget_result(std::string_view name);
@@ -141,9 +147,11 @@ private:
   std::vector<std::unique_ptr<TaskGraph>> graphs_; // runs of launches among the plan's steps
   std::vector<device::CpuFunction> functions_;     // of kernels, where there are graphs
   std::vector<int> work_class_;                    // of kernels: what the tasks were made for
-  std::array<WorkerCount, 11> worker_counts_;                     // of runs that are estimated at 1, 2, 4, .. 1024 us
-  WorkerCount* worker_count_ = nullptr;                           // of runs at the present sizes; null: long ones
-  bool alone_ = false;                             // the present run is left to one worker
+  // of runs that are estimated at 1, 2, 4, .. 1024 us
+  std::array<WorkerCount, 11> worker_counts_;
+  // of runs at the present sizes; null: long ones
+  WorkerCount* worker_count_ = nullptr;
+  bool alone_ = false; // the present run is left to one worker
   size_t most_buffers_ = 0, most_symbols_ = 0;
   bool stale_ = true;
   bool loading_ = false;

@@ -1,4 +1,5 @@
-// runtime/context_graph.cpp -- runs of launches as tasks that the members of the pool take; the steps between them stay where they are.
+// runtime/context_graph.cpp -- runs of launches as tasks that the members of the pool take; the
+// steps between them stay where they are.
 #include "base/thread_pool.h"
 #include "runtime/context.h"
 #include "runtime/task_graph.h"
@@ -9,7 +10,8 @@
 namespace luminal::runtime {
 namespace {
 
-/// What independent launches take together before a second worker is worth it: some times what it costs to ask one.
+/// What independent launches take together before a second worker is worth it: some times what it
+/// costs to ask one.
 constexpr double worth_us = 4;
 
 int64_t now_ns() {
@@ -20,7 +22,8 @@ int64_t now_ns() {
 
 } // namespace
 
-/// Launches that run side by side need barriers of their own and scratch of their own: kernels with either end a graph.
+/// Launches that run side by side need barriers of their own and scratch of their own: kernels with
+/// either end a graph.
 void Context::make_graphs() {
   const Plan& plan = executable_->plan();
   const auto* cpu = dynamic_cast<const device::CpuDevice*>(&executable_->device());
@@ -43,7 +46,8 @@ void Context::make_graphs() {
   }
 }
 
-/// Tasks follow what kernels take at the present sizes, by powers of two: in most steps nothing changes.
+/// Tasks follow what kernels take at the present sizes, by powers of two: in most steps nothing
+/// changes.
 void Context::arrange_graphs() {
   if (graphs_.empty()) return;
   bool same = work_class_.size() == work_us_.size();

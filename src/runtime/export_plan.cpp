@@ -207,7 +207,8 @@ private:
     }
   }
 
-  /// Steps of one sequence stand one after the other, behind those that are inside them. Gives the first one's index.
+  /// Steps of one sequence stand one after the other, behind those that are inside them. Gives the
+  /// first one's index.
   int write_steps(const std::vector<Step>& steps) {
     std::vector<std::string> rows;
     for (const Step& step : steps) {
@@ -350,7 +351,8 @@ private:
                        output_names, assumption_texts);
     out += "static void sizes(const int64_t* s, int64_t* size) {\n  (void)s;\n";
     for (size_t i = 0; i < sizes_.size(); i++) out += fmt::format("  size[{}] = {};\n", i, sizes_[i]);
-    // As Context does it: scratch of a launch, of each worker; workers' blocks do not meet in one cache set.
+    // As Context does it: scratch of a launch, of each worker; workers' blocks do not meet in one
+    // cache set.
     const int64_t shared = (shared_bytes_ + 127) / 64 * 64,
                   stride = ((local_bytes_ + 127) / 64 * 64 + 3 * 64 + 63) / 64 * 64;
     out += "}\n\nstatic const luminal_plan plan = {\n";

@@ -1,5 +1,6 @@
-// runtime/plan.h -- a plan: what to launch, in which order, on which memory. Immutable once made, shared between threads; all that changes
-// from step to step (symbol values, addresses) lives in a Context, what outlives a step in a Store.
+// runtime/plan.h -- a plan: what to launch, in which order, on which memory. Immutable once made,
+// shared between threads; all that changes from step to step (symbol values, addresses) lives in a
+// Context, what outlives a step in a Store.
 #pragma once
 #include "base/result.h"
 #include "expr/expr.h"
@@ -64,13 +65,15 @@ enum class StepKind : uint8_t { launch, copy, zero, check, loop, cond, host };
 struct Step {
   StepKind kind = StepKind::launch;
   int kernel = -1; ///< launch
-  /// launch: the kernel's buffers; copy: destination, source; zero, check: the slot; cond: bool slot; host: inputs, then results
+  /// launch: the kernel's buffers; copy: destination, source; zero, check: the slot; cond: bool
+  /// slot; host: inputs, then results
   std::vector<int> slots;
   Interval range;   ///< check: every integer in the slot lies in it, else the step fails
   std::string text; ///< check: whose index it is; host: the effect's text
   /// check: the integers are also below this, at the symbols' present values (0: no such limit)
   Expr limit = 0;
-  /// check: number of the plan's condition; where it holds, nothing else is done. Else the body runs and the slot is looked at; without one the step fails. -1: none
+  /// check: number of the plan's condition; where it holds, nothing else is done. Else the body
+  /// runs and the slot is looked at; without one the step fails. -1: none
   int enough = -1;
   // loop
   Expr count, counter; ///< runs count times; `counter` is the plan symbol that holds the step's number
@@ -118,8 +121,9 @@ std::string to_string(const Plan& plan);
 /// Sets Slot::used by what steps, load steps and results name.
 void mark_used_slots(Plan& plan);
 
-/// Gives every arena slot that is used by `steps` an offset such that slots alive at the same time never overlap; returns the size of the arena.
-/// A slot lives from the first step that names it to the last; inside a loop, for the whole loop.
+/// Gives every arena slot that is used by `steps` an offset such that slots alive at the same time
+/// never overlap; returns the size of the arena. A slot lives from the first step that names it to
+/// the last; inside a loop, for the whole loop.
 int64_t place_in_arena(const std::vector<Step>& steps, std::vector<Slot>& slots);
 
 } // namespace luminal::runtime

@@ -6,7 +6,8 @@
 namespace luminal::runtime {
 namespace {
 
-/// Large pages read faster from memory (twice as fast where small ones lie scattered), and they are rounded up: where that costs little.
+/// Large pages read faster from memory (twice as fast where small ones lie scattered), and they are
+/// rounded up: where that costs little.
 bool in_huge_pages(int64_t bytes) {
   constexpr int64_t page = 2 << 20, large = 4 << 20;
   const int64_t left_over = (page - bytes % page) % page;
@@ -125,7 +126,8 @@ void Store::finish_load(const std::vector<uint64_t>& keys, double seconds) {
   if (load_path_.empty() || seconds < worth_seconds_) return;
   double bytes = 0; // of what was computed now
   for (uint64_t key : keys) bytes += double(loaded_.at(key).memory.size());
-  // Copies in another order come about as fast as a disk gives them back, and writing gigabytes takes far longer.
+  // Copies in another order come about as fast as a disk gives them back, and writing gigabytes
+  // takes far longer.
   constexpr double disk_bytes_per_second = 3e8;
   if (worth_seconds_ > 0 && seconds * disk_bytes_per_second < bytes) return;
   LoadFile::Values values = load_file_ ? load_file_->values() : LoadFile::Values{};

@@ -1,4 +1,5 @@
-// runtime/store.h -- what outlives a step: weights, states, values computed at load. Shared by plans and contexts.
+// runtime/store.h -- what outlives a step: weights, states, values computed at load. Shared by
+// plans and contexts.
 #pragma once
 #include "base/result.h"
 #include "device/device.h"
@@ -54,20 +55,25 @@ public:
   void reset_states();
   bool has_state(const std::string& name) const { return states_.contains(name); }
   int64_t state_bytes(const std::string& name) const { return states_.at(name).bytes(); }
-  /// The state's memory becomes `buffer`, without a copy; gives what it was. An empty buffer: the state is made anew, as zero, when it is next asked for.
+  /// The state's memory becomes `buffer`, without a copy; gives what it was. An empty buffer: the
+  /// state is made anew, as zero, when it is next asked for.
   DeviceBuffer exchange_state(const std::string& name, DeviceBuffer buffer);
   /// Another number whenever a state's memory moved: whoever holds addresses asks for them again.
   uint64_t state_version() const { return state_version_; }
 
-  // Values computed at load. One that is loaded never changes: contexts on other threads may be reading it.
+  // Values computed at load. One that is loaded never changes: contexts on other threads may be
+  // reading it.
   luminal::Result<std::byte*> loaded(uint64_t key, int64_t bytes);
-  /// Those of these (bytes by key) that are not there yet lie together, so that they fill large pages to the last one.
+  /// Those of these (bytes by key) that are not there yet lie together, so that they fill large
+  /// pages to the last one.
   luminal::Result<void> reserve_loaded(const std::map<uint64_t, int64_t>& sizes);
   bool is_loaded(uint64_t key) const { return loaded_.contains(key) && loaded_.at(key).ready; }
   /// These values are there now; computing them took so long.
   void finish_load(const std::vector<uint64_t>& keys, double seconds);
-  /// What an earlier run on the same source computed is taken from this file where a plan asks for it; keeps there what takes longer than `worth_seconds` and than reading it from a disk (0: all). Failure: the
-  /// file cannot be used (missing, damaged, of another source); it is then made anew. `source`: see LoadFile::open.
+  /// What an earlier run on the same source computed is taken from this file where a plan asks for
+  /// it; keeps there what takes longer than `worth_seconds` and than reading it from a disk (0:
+  /// all). Failure: the file cannot be used (missing, damaged, of another source); it is then made
+  /// anew. `source`: see LoadFile::open.
   luminal::Result<void> keep_loaded_in(std::string path, uint64_t source, double worth_seconds = 0.02);
   /// Forgets what was computed from weights: after a weight changed.
   void unload();
@@ -84,7 +90,8 @@ private:
     std::span<std::byte> memory; // in blocks_
     bool ready = false;
   };
-  /// The value lies there from now on. One from the file is copied: a mapped file has small pages, and every step would read them slower.
+  /// The value lies there from now on. One from the file is copied: a mapped file has small pages,
+  /// and every step would read them slower.
   void place(uint64_t key, std::span<std::byte> memory);
   device::Device& device_;
   std::map<std::string, Weight> weights_;

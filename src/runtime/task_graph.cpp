@@ -1,4 +1,5 @@
-// runtime/task_graph.cpp -- dependencies from slots and from shared bytes of the arena; levels; tasks.
+// runtime/task_graph.cpp -- dependencies from slots and from shared bytes of the arena; levels;
+// tasks.
 #include "runtime/task_graph.h"
 #include "base/check.h"
 #include <algorithm>

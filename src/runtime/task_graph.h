@@ -1,4 +1,5 @@
-// runtime/task_graph.h -- which launches of a plan need which others, and what several workers can do of it at once.
+// runtime/task_graph.h -- which launches of a plan need which others, and what several workers can
+// do of it at once.
 #pragma once
 #include "runtime/plan.h"
 #include <atomic>
@@ -8,8 +9,10 @@
 
 namespace luminal::runtime {
 
-/// For each of these steps the earlier ones that it has to wait for: it reads or writes what they write, or writes what they read. Slots of the arena that
-/// share bytes stand for each other, since the arena was laid out for the steps one after the other. Nothing that follows from other ones is listed.
+/// For each of these steps the earlier ones that it has to wait for: it reads or writes what they
+/// write, or writes what they read. Slots of the arena that share bytes stand for each other, since
+/// the arena was laid out for the steps one after the other. Nothing that follows from other ones
+/// is listed.
 std::vector<std::vector<int>> dependencies(const Plan& plan, std::span<const Step> steps);
 
 /// What one member takes at once: a part of a launch, or launches that follow each other.
@@ -21,11 +24,14 @@ struct Task {
 /// A run of launches as tasks, in an order in which each may wait for earlier ones.
 class TaskGraph {
 public:
-  /// steps: neighbouring launches, all without barriers. begin: the position of the first one in the plan's list.
+  /// steps: neighbouring launches, all without barriers. begin: the position of the first one in
+  /// the plan's list.
   TaskGraph(const Plan& plan, std::span<const Step> steps, int begin);
 
-  /// Makes the tasks anew. work_us: of each kernel, on one worker; most: workers of each kernel. Steps of one level (all that they need
-  /// lies in levels before) run at the same time where together they take at least `worth_us`; the rest is one task after the other, which costs nothing.
+  /// Makes the tasks anew. work_us: of each kernel, on one worker; most: workers of each kernel.
+  /// Steps of one level (all that they need lies in levels before) run at the same time where
+  /// together they take at least `worth_us`; the rest is one task after the other, which costs
+  /// nothing.
   void arrange(const std::vector<double>& work_us, const std::vector<int>& most, int workers,
                double worth_us);
 

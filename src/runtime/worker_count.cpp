@@ -1,4 +1,5 @@
-// runtime/worker_count.cpp -- stretches of runs: all workers, one worker, then the faster way for a while.
+// runtime/worker_count.cpp -- stretches of runs: all workers, one worker, then the faster way for a
+// while.
 #include "runtime/worker_count.h"
 #include <algorithm>
 

@@ -1,11 +1,13 @@
-// runtime/worker_count.h -- whether short runs are faster with one worker or with all: found out by doing both, since it depends on what else the machine does.
+// runtime/worker_count.h -- whether short runs are faster with one worker or with all: found out by
+// doing both, since it depends on what else the machine does.
 #pragma once
 #include <array>
 #include <cstdint>
 
 namespace luminal::runtime {
 
-/// Some runs with all workers, some with one; then many as was faster, and from time to time the other way again. A tie goes to one worker.
+/// Some runs with all workers, some with one; then many as was faster, and from time to time the
+/// other way again. A tie goes to one worker.
 class WorkerCount {
 public:
   /// The next run is to be left to one worker.
@@ -15,7 +17,8 @@ public:
 
   static constexpr int settling = 8; ///< runs after a change that are not counted: members wake, caches fill
   static constexpr int counted = 17; ///< runs of each kind whose medians are compared
-  /// The faster way is kept for at least so many times what trying the other one took, and for ever longer while it stays the faster one.
+  /// The faster way is kept for at least so many times what trying the other one took, and for ever
+  /// longer while it stays the faster one.
   static constexpr int64_t least_hold = 20, most_hold = 320;
 
 private:

@@ -1,4 +1,5 @@
-// schedule/apply_schedule.cpp -- schedule directives that shape loops: split, order, merge, kinds, places, storage.
+// schedule/apply_schedule.cpp -- schedule directives that shape loops: split, order, merge, kinds,
+// places, storage.
 #include "base/check.h"
 #include "cone/formula.h"
 #include "schedule/nest.h"
@@ -10,7 +11,8 @@ namespace {
 
 Expr loop_symbol(const std::string& name, Expr extent) {
   if (extent.is_constant(1)) return 0;
-  // A loop of one trip or none: a symbol that can only be 0 would vanish from index expressions, and with it that they vary with the loop.
+  // A loop of one trip or none: a symbol that can only be 0 would vanish from index expressions,
+  // and with it that they vary with the loop.
   const int64_t high = extent.range().high, least = extent.is_constant() ? 0 : 1;
   return Expr::symbol(name, {0, high == unbounded_high ? high : std::max<int64_t>(high - 1, least)});
 }
@@ -287,7 +289,8 @@ void apply(Nests& nests, const Directive& d) {
   }
   case DirectiveKind::stream: {
     const int v = nests.value(w[0]);
-    if (nests.cone.values[size_t(v)].role != ValueRole::output) refuse("{} is not an output of the kernel", w[0]);
+    if (nests.cone.values[size_t(v)].role != ValueRole::output)
+      refuse("{} is not an output of the kernel", w[0]);
     nests.streams.insert(v);
     return;
   }

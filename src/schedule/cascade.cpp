@@ -2,10 +2,12 @@
 //
 // For a tile with states b (the bodies) and a carried state A, component i in order:
 //   N_i = op_i( T_i(self = A_i, old = A, new = N),  op_i over the tile of T_i(self = b_i, old = b, new = N) )
-// T is a homomorphism of op that composes (ir/monoid.h), so this is the monoid's combine. A factor that several transforms share,
-// T = self * w, is computed once for each point of the tile (the exponentials of a softmax, STAGE.w) and once for the state (the correction, STAGE.c).
-// Where T rounds its factor, T = self * cast<f32>(cast<bf16>(w)), the weights of a tile are rounded where they are multiplied, in the frame of the tile's
-// new state. Corrections of states, and other transforms with the same w, take it as it is: wider intermediate values are a reassociation.
+// T is a homomorphism of op that composes (ir/monoid.h), so this is the monoid's combine. A factor
+// that several transforms share, T = self * w, is computed once for each point of the tile (the
+// exponentials of a softmax, STAGE.w) and once for the state (the correction, STAGE.c). Where T
+// rounds its factor, T = self * cast<f32>(cast<bf16>(w)), the weights of a tile are rounded where
+// they are multiplied, in the frame of the tile's new state. Corrections of states, and other
+// transforms with the same w, take it as it is: wider intermediate values are a reassociation.
 #include "base/check.h"
 #include "cone/formula.h"
 #include "ir/identity.h"
@@ -35,7 +37,8 @@ Scalar program_at(const Scalar& whole, int n) {
   return made.back();
 }
 
-/// Of a transform T == self * rounded(program): `through` are the types that the factor is cast to, one after the other.
+/// Of a transform T == self * rounded(program): `through` are the types that the factor is cast to,
+/// one after the other.
 struct LinearFactor {
   Scalar program;
   std::vector<DType> through = {};
@@ -57,7 +60,8 @@ LinearFactor without_rounding(const Scalar& factor, DType type) {
   return {program_at(factor, narrow.args[0]), {narrow.dtype, type}};
 }
 
-/// The factor as a program over the same leaves; none where T is not of that form. `type`: of all states.
+/// The factor as a program over the same leaves; none where T is not of that form. `type`: of all
+/// states.
 std::optional<LinearFactor> linear_factor(const Scalar& transform, size_t node, DType type) {
   const ScalarNode& n = transform.nodes()[node];
   if (n.kind == ScalarNode::Kind::leaf && n.leaf == 0) return LinearFactor{Scalar::constant(1)};

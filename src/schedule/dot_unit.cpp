@@ -1,4 +1,5 @@
-// schedule/dot_unit.cpp -- the directive `unit`: a sum of products of narrow numbers becomes steps of a dot instruction on words that hold several of them.
+// schedule/dot_unit.cpp -- the directive `unit`: a sum of products of narrow numbers becomes steps
+// of a dot instruction on words that hold several of them.
 #include "cone/formula.h"
 #include "loop/unit.h"
 #include "schedule/nest.h"
@@ -7,7 +8,8 @@
 namespace luminal::kernel {
 namespace {
 
-/// The k neighbours along an axis in one u32: what the elements are made of is made for all of them at once.
+/// The k neighbours along an axis in one u32: what the elements are made of is made for all of them
+/// at once.
 class Words {
 public:
   /// `axis` = k * word + 0 .. k - 1.
@@ -105,7 +107,8 @@ struct WordDomain {
   std::set<int> axes;                  // that they depend on, the one of the words left out
 };
 
-/// Of the conditions of a domain `axis` = words * k + i: each holds for some element where it holds for the first or for the last one.
+/// Of the conditions of a domain `axis` = words * k + i: each holds for some element where it holds
+/// for the first or for the last one.
 WordDomain word_domain(Nests& nests, const Stage& stage, const ConeAxis& axis, Expr words, const Unit& unit) {
   WordDomain out;
   out.all.resize(size_t(unit.k));
@@ -173,8 +176,9 @@ FormulaRef element_at(const FormulaRef& f, const ConeAxis& axis, Expr place, con
   return bits(x->dtype) == width ? formula_bitcast(width == 8 ? DType::u8 : DType::u16, x) : x;
 }
 
-/// A copy of an operand in words: a stage of its own, and the load of a word of it. What knows all axes of the domain has zeros outside of it; what reads
-/// nothing that the kernel makes comes before the loops of a cascade.
+/// A copy of an operand in words: a stage of its own, and the load of a word of it. What knows all
+/// axes of the domain has zeros outside of it; what reads nothing that the kernel makes comes
+/// before the loops of a cascade.
 FormulaRef copied(Nests& nests, int stage, const std::string& name, const FormulaRef& f, const ConeAxis& axis,
                   int words_axis, const WordDomain& domain, const Unit& unit) {
   for (auto& other : nests.cone.values)
@@ -245,7 +249,8 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, const Formul
   return inside_domain ? load : masked(load, domain, unit);
 }
 
-/// The loops along an axis, of which the innermost one, serial and in steps of one, takes whole words.
+/// The loops along an axis, of which the innermost one, serial and in steps of one, takes whole
+/// words.
 struct WordLoops {
   std::string name;            // of the innermost one
   bool split = false;          // there are others
@@ -324,7 +329,8 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
     if (!loops) continue;
     const int64_t extent = axis.extent.value();
     const bool ragged = extent % unit->k != 0;
-    // Where that is the whole sum, it begins from what fills no word; else copies may end within one.
+    // Where that is the whole sum, it begins from what fills no word; else copies may end within
+    // one.
     const bool begins = ragged && reduced.size() == 1 && !loops->split && stage.domain.is_constant(1);
     if (ragged && !begins && copies.size() < 2) continue;
     const int64_t words = begins ? extent / unit->k : (extent + unit->k - 1) / unit->k;
@@ -336,7 +342,8 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
     FormulaRef x = whole ? pack(a) : nullptr, y = whole ? pack(b) : nullptr;
     if (size_t(!x) + size_t(!y) != copies.size() || (!copies.empty() && words == 1)) continue;
     if (is_float(accumulator) && words * unit->k < extent) {
-      // One more step, of a word that ends with zeros: then all that is summed up comes from the instruction.
+      // One more step, of a word that ends with zeros: then all that is summed up comes from the
+      // instruction.
       std::vector<FormulaRef> of_a, of_b;
       for (int64_t i = words * unit->k; i < extent; i++) {
         of_a.push_back(element_at(a, axis, i, *unit));

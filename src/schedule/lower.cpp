@@ -1,4 +1,5 @@
-// schedule/lower.cpp -- nests to loop IR: the tree of shared loops, where values live, barriers, the loops themselves.
+// schedule/lower.cpp -- nests to loop IR: the tree of shared loops, where values live, barriers,
+// the loops themselves.
 #include "schedule/lower.h"
 #include "base/check.h"
 #include "schedule/lowering.h"
@@ -201,7 +202,8 @@ void Lowering::place_values(const TreeNode& node) {
     if (buffer.space == Space::shared && parallel)
       refuse("{} is stored in a parallel loop and cannot be shared by all workers", value.name);
     if (buffer.space == Space::local && !parallel) {
-      // Fine only if no other worker needs it: everything that touches it would have to be outside of parallel loops.
+      // Fine only if no other worker needs it: everything that touches it would have to be outside
+      // of parallel loops.
       refuse("{} is stored outside of parallel loops: every worker needs it, so it cannot be local",
              value.name);
     }
@@ -416,7 +418,8 @@ Body Lowering::emit_loop(const TreeNode& node, bool in_parallel, Touched& touche
     if (wrap) return {parallel_loop(Expr::symbol(loop.name, {0, 0}), 0, 1, std::move(body), loop.level)};
     return body;
   }
-  // The loop ends where all of its stages end; where they differ it runs on, and each stage sees to itself.
+  // The loop ends where all of its stages end; where they differ it runs on, and each stage sees to
+  // itself.
   std::optional<Bounds> common;
   bool differ = false;
   std::function<void(const TreeNode&)> walk = [&](const TreeNode& t) {
@@ -521,7 +524,8 @@ int conditions(const Body& body) {
 }
 } // namespace
 
-/// The statements of a loop that is whole from all_begin to all_end: those for which that makes a difference stand there twice, under a condition.
+/// The statements of a loop that is whole from all_begin to all_end: those for which that makes a
+/// difference stand there twice, under a condition.
 Body Lowering::emit_parts(const TreeNode& node, const OpenLoop& loop, Expr all_begin, Expr all_end,
                           const std::function<void(std::function<void()>)>& whole_part, Touched& touched) {
   open_.push_back(loop);

@@ -12,8 +12,9 @@ struct LowerOptions {
   bool contract = true;
 };
 
-/// The kernel. Its global buffers are the input, inout and output values of the cone in their order and by their names, its symbols are the cone's.
-/// A schedule that is not legal for this cone is a failure: the directive and the reason.
+/// The kernel. Its global buffers are the input, inout and output values of the cone in their order
+/// and by their names, its symbols are the cone's. A schedule that is not legal for this cone is a
+/// failure: the directive and the reason.
 Result<Kernel> lower(const Cone& cone, const Schedule& schedule, const LowerOptions& options = {});
 
 } // namespace luminal::kernel

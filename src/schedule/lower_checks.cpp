@@ -1,4 +1,5 @@
-// schedule/lower_checks.cpp -- which trees of loops are legal: turns of cascades, storage, unfinished folds, regions.
+// schedule/lower_checks.cpp -- which trees of loops are legal: turns of cascades, storage,
+// unfinished folds, regions.
 #include "base/check.h"
 #include "schedule/lowering.h"
 #include <algorithm>

@@ -1,4 +1,5 @@
-// schedule/lower_lanes.cpp -- lanes beyond the end of an axis that may run: a stage that touches nothing but scratch with them needs no second body.
+// schedule/lower_lanes.cpp -- lanes beyond the end of an axis that may run: a stage that touches
+// nothing but scratch with them needs no second body.
 #include "schedule/lowering.h"
 #include <algorithm>
 
@@ -71,7 +72,8 @@ Body StageLowering::zeros(State state) {
 
 std::vector<Lanes> Lowering::lanes_that_run() const {
   const size_t stages = n_.stages.size();
-  // Ends of axes that are not ends of lanes: what a stage leaves out there, others may not read by lane.
+  // Ends of axes that are not ends of lanes: what a stage leaves out there, others may not read by
+  // lane.
   auto ends = [&](size_t s, const std::function<bool(Expr)>& of_interest) {
     const StageNest& nest = n_.stages[s];
     for (size_t g = 0; g < nest.guards.size(); g++) {

@@ -1,4 +1,5 @@
-// schedule/lower_point.cpp -- the statements of one point of a stage: formulas to values, accumulation, results.
+// schedule/lower_point.cpp -- the statements of one point of a stage: formulas to values,
+// accumulation, results.
 #include "base/check.h"
 #include "loop/unit.h"
 #include "schedule/lowering.h"
@@ -58,7 +59,8 @@ Expr StageLowering::offset_of(const State& state, int value, const std::vector<E
   std::vector<Expr> at;
   for (size_t d = 0; d < index.size(); d++) at.push_back(value_at(state, index[d]) - place.base[d]);
   const Expr offset = layout_offset(place.layout, place.extents, at);
-  // Points beyond a guard are left out, and dead lanes touch nothing: what divides by the length of an axis that was cut with a remainder is plain.
+  // Points beyond a guard are left out, and dead lanes touch nothing: what divides by the length of
+  // an axis that was cut with a remainder is plain.
   std::vector<Expr> facts;
   for (const Guard& g : state.within)
     if (divides(offset, g)) facts.push_back(lt(g.value, g.limit));
@@ -122,13 +124,14 @@ ValueRef StageLowering::loaded(const State& state, const Formula& f) const {
   if (holds == Truth::unknown && l_.kernel_.buffers[size_t(buffer)].space == Space::registers)
     refuse("stage {} reads {} under a condition: it cannot be in registers", s_.name,
            l_.n_.cone.values[size_t(f.value)].name);
-  // Words of neighbours along the last dimension, as the directive unit makes them: these have to are contiguous.
+  // Words of neighbours along the last dimension, as the directive unit makes them: these have to
+  // are contiguous.
   const ConeValue& value = l_.n_.cone.values[size_t(f.value)];
   const Layout& layout = l_.places_[size_t(f.value)].layout;
   if (bits(f.dtype) > bits(value.dtype) && value.role == ValueRole::interior &&
       (layout.empty() || layout.back() != LayoutDim{.dim = int(value.shape.size()) - 1}))
-    refuse("stage {} reads {} in words: neighbours along its last dimension have to are contiguous",
-           s_.name, value.name);
+    refuse("stage {} reads {} in words: neighbours along its last dimension have to are contiguous", s_.name,
+           value.name);
   return load_as(f.dtype, buffer, offset_of(state, f.value, f.index), guard);
 }
 

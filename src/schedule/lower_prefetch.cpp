@@ -57,7 +57,7 @@ Body StageLowering::meanwhile(const StageLoop& loop, const Prefetch& p) {
 
 /// Where the stage will touch the value, one place for each line that is known to be another one.
 std::vector<Expr> StageLowering::prefetched_places(const State& state, const StageLoop& loop,
-                                              const Prefetch& p) const {
+                                                   const Prefetch& p) const {
   const StageLoop* far = state.nest.find(p.loop);
   if (!far) refuse("prefetch: stage {} has no loop {} any more", s_.name, p.loop);
   if (!far->symbol.is_symbol()) return {}; // one trip
@@ -127,11 +127,11 @@ Body StageLowering::prefetched(const State& state, const StageLoop& loop, const 
   return out;
 }
 
-/// All lines in which the offset lies in the loop's trips, in the loops that are not open yet and in `rows` (step and count of each), in order of their
-/// addresses: each trip asks for its share.
+/// All lines in which the offset lies in the loop's trips, in the loops that are not open yet and
+/// in `rows` (step and count of each), in order of their addresses: each trip asks for its share.
 /// (Asked for at once they would fill the queue of loads that wait for memory.)
-Body StageLowering::distributed_over(const State& state, const StageLoop& loop, const Prefetch& p, Expr offset,
-                          std::vector<std::pair<int64_t, int64_t>> rows) const {
+Body StageLowering::distributed_over(const State& state, const StageLoop& loop, const Prefetch& p,
+                                     Expr offset, std::vector<std::pair<int64_t, int64_t>> rows) const {
   std::vector<const StageLoop*> loops = unopened(state, offset);
   if (depends_on(offset, loop.symbol)) loops.push_back(&loop);
   for (auto* l : loops) {
@@ -150,7 +150,8 @@ Body StageLowering::distributed_over(const State& state, const StageLoop& loop, 
   rows.insert(rows.begin(), {line, (together + line - 1) / line});
   int64_t lines = 1;
   for (auto& [step, count] : rows) lines *= count;
-  // The trips of this loop, and of those around it that no other stage has, until a trip asks for one line.
+  // The trips of this loop, and of those around it that no other stage has, until a trip asks for
+  // one line.
   Expr trip = 0;
   int64_t trips = 1;
   for (size_t i = l_.open_.size(); i-- > 0 && trips < lines;) {

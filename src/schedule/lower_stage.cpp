@@ -1,4 +1,5 @@
-// schedule/lower_stage.cpp -- the loops of one stage: outer loops, full tiles and remainders, the three phases of a fold.
+// schedule/lower_stage.cpp -- the loops of one stage: outer loops, full tiles and remainders, the
+// three phases of a fold.
 #include "base/check.h"
 #include "schedule/lowering.h"
 #include <algorithm>
@@ -292,7 +293,8 @@ Body StageLowering::outer(size_t i, State state) {
       continue;
     Expr rest = *last - loop.symbol * *c;
     whole = floordiv(guard.limit - rest - 1, *c) + 1;
-    // A step is as long as what is inside: then the last whole trip is not before the first, nor behind the end where this guard alone makes it.
+    // A step is as long as what is inside: then the last whole trip is not before the first, nor
+    // behind the end where this guard alone makes it.
     const Expr first = at_first(state, guard.value),
                own = ceildiv(guard.limit - first + loop.symbol * *c, *c);
     regular = prove(lt(*last - first, *c)) == Truth::yes && bounds.begin.is_constant(0) &&
@@ -349,7 +351,8 @@ Body StageLowering::outer(size_t i, State state) {
   return out;
 }
 
-// ---- full tiles and remainders: full ones run without guards; what is left at the end of an axis gets a body of its own, smaller
+// ---- full tiles and remainders: full ones run without guards; what is left at the end of an axis
+// gets a body of its own, smaller
 // where the remainder is a static fact, guarded where it is not ----
 
 Body StageLowering::tails(State state, size_t g) {
@@ -368,7 +371,8 @@ Body StageLowering::tails(State state, size_t g) {
     whole = guard.limit.multiple() % cover.value() == 0;
     if (guard.limit.is_constant()) rest = guard.limit.value() % cover.value();
   }
-  // What is left of the axis is known where the tile begins within it; bounds of loops see to that, where they can express it.
+  // What is left of the axis is known where the tile begins within it; bounds of loops see to that,
+  // where they can express it.
   Expr within = 1;
   if (whole || rest > 0)
     for (const OpenLoop& o : l_.open_) {
@@ -417,7 +421,8 @@ Body StageLowering::tails(State state, size_t g) {
       }
     }
   }
-  // A loop that is written out, of which nobody knows how much is left, runs step by step around a tile of one step.
+  // A loop that is written out, of which nobody knows how much is left, runs step by step around a
+  // tile of one step.
   auto remains = [&]() -> Body {
     if (shrunk || written_out.size() != 1) return tails(std::move(part), g + 1);
     const StageLoop l = part.nest.loops[written_out[0]];
@@ -451,7 +456,8 @@ Body StageLowering::tails(State state, size_t g) {
     append(body, remains());
     return where(std::move(body));
   };
-  // Beside many whole tiles one body of each loop is enough: what it costs is seldom paid, and it is quarter the code.
+  // Beside many whole tiles one body of each loop is enough: what it costs is seldom paid, and it
+  // is quarter the code.
   constexpr int64_t many = 4;
   if (rest > 0 && guard.limit.value() >= many * cover.value())
     for (StageLoop& l : part.nest.loops) l.jam = 1;
@@ -492,7 +498,8 @@ Body StageLowering::hole_lets(State& state, const std::vector<Expr>& exprs) {
     }
     if (!ready) continue;
     state.holes.insert(h);
-    // What an index is found from may be read by other indices and by the body: it gets a name for all of them.
+    // What an index is found from may be read by other indices and by the body: it gets a name for
+    // all of them.
     Values values{&out, &state, state.made, {}, {}};
     for (auto& other : l_.n_.cone.holes) count_uses(values, other.value);
     for (auto& c : s_.components) count_uses(values, c.body);

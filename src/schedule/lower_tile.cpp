@@ -1,4 +1,5 @@
-// schedule/lower_tile.cpp -- the loops of a tile, and the three phases of a fold: start, reduction, finish.
+// schedule/lower_tile.cpp -- the loops of a tile, and the three phases of a fold: start, reduction,
+// finish.
 #include "base/check.h"
 #include "ir/identity.h"
 #include "schedule/lowering.h"
@@ -27,7 +28,8 @@ Body StageLowering::invariants(State& state, size_t i) {
     const StageLoop& l = state.nest.loops[rest_[i]];
     if (!l.symbol.is_symbol() || state.opened.contains(l.symbol)) continue;
     left = true;
-    // An axis of one element or none: nothing that is read shows that it needs the axis, and without an element it may not be read.
+    // An axis of one element or none: nothing that is read shows that it needs the axis, and
+    // without an element it may not be read.
     if (l.extent.range().high <= 1 && prove(ge(l.extent, 1)) != Truth::yes) return {};
   }
   if (!left || prove(condition_at(state, s_.domain)) != Truth::yes) return {};

@@ -20,7 +20,8 @@ struct TreeNode {
 /// From the root down to the node.
 std::vector<TreeNode*> path_to(TreeNode* node);
 
-/// A loop that a domain cuts to nothing may begin behind its axis: its variable's range says that it does not.
+/// A loop that a domain cuts to nothing may begin behind its axis: its variable's range says that
+/// it does not.
 inline Expr begin_within(Expr begin, Expr extent) {
   return prove(le(begin, extent)) == Truth::yes ? begin : min(begin, extent);
 }
@@ -56,12 +57,14 @@ struct Touched {
   }
 };
 
-/// Conditions of the domain, as they stand in the cone, that hold (or do not) in the part of the nest that is being written.
+/// Conditions of the domain, as they stand in the cone, that hold (or do not) in the part of the
+/// nest that is being written.
 struct Assumed {
   std::set<Expr, ExprLess> yes, no;
 };
 
-/// Lanes beyond the end of an axis: left out, run as the others do (their values are nobody's), or filled with zeros that others read.
+/// Lanes beyond the end of an axis: left out, run as the others do (their values are nobody's), or
+/// filled with zeros that others read.
 enum class Lanes : uint8_t { masked, whole, filled };
 
 /// What a stage does with the lanes of vector loops that reach beyond the end of an axis.
@@ -126,11 +129,13 @@ private:
     return assumed_.yes.contains(condition) ||
            (instance != n_.instances.end() && assumed_.yes.contains(instance->second));
   }
-  /// Where along a loop the stage's domain holds for some (for all) points of the loops that are not open yet. Along a kept loop of a fold nothing may be left out:
-  /// what it gives is written all the same; asked for only where `kept`.
+  /// Where along a loop the stage's domain holds for some (for all) points of the loops that are
+  /// not open yet. Along a kept loop of a fold nothing may be left out: what it gives is written
+  /// all the same; asked for only where `kept`.
   std::optional<Interval2> domain_range(int stage, const StageNest& nest, const StageLoop& loop,
                                         bool kept = false) const;
-  /// Do stages share the trips of a predicate_split? (Else it is a loop of the results of one fold, which is split inside of the stage.)
+  /// Do stages share the trips of a predicate_split? (Else it is a loop of the results of one fold,
+  /// which is split inside of the stage.)
   bool splits_level(const std::string& loop) const;
 
   Nests n_;
@@ -148,7 +153,8 @@ private:
   std::map<int, std::set<size_t>> lane_dims_; // dimensions of values that are read by lane
 };
 
-/// One stage inside the loops that are open: outer loops, then a tile whose accumulators live in registers.
+/// One stage inside the loops that are open: outer loops, then a tile whose accumulators live in
+/// registers.
 class StageLowering {
 public:
   StageLowering(Lowering& lowering, int stage);
@@ -176,11 +182,13 @@ private:
   Body tails(State state, size_t guard);
   Body tile(const State& state);
   void fix_loop(State& state, size_t position, Expr place) const;
-  /// Opens the tile's loops that are wanted, from position i on; `exprs`: what the innermost statements index with.
+  /// Opens the tile's loops that are wanted, from position i on; `exprs`: what the innermost
+  /// statements index with.
   Body nest_of(size_t i, State state, const Want& want, const std::vector<Expr>& exprs, const Inner& inner);
   Body inside(size_t i, State& state, const Want& want, const std::vector<Expr>& exprs, const Inner& inner);
   Body hole_lets(State& state, const std::vector<Expr>& exprs);
-  /// Names for the parts of bodies that the loops still to be opened (from position i of rest_ on) do not change.
+  /// Names for the parts of bodies that the loops still to be opened (from position i of rest_ on)
+  /// do not change.
   Body invariants(State& state, size_t i);
   Body start(const State& state);
   Body reduction(const State& state);
@@ -190,7 +198,8 @@ private:
   void check_parallel(const StageLoop& loop) const;
   void check_trips(const std::string& loop, Expr begin, Expr end) const;
   std::vector<const StageLoop*> unopened(const State& state, Expr e) const; // loops that e depends on
-  /// e with the loops that are not open at their first (last) trip; none where e does not rise linearly with them.
+  /// e with the loops that are not open at their first (last) trip; none where e does not rise
+  /// linearly with them.
   Expr at_first(const State& state, Expr e) const;
   std::optional<Expr> at_last(const State& state, Expr e) const;
   bool reduction_guard(const State& state, const Guard& guard) const;
@@ -206,7 +215,7 @@ private:
   Body meanwhile(const StageLoop& loop, const Prefetch& p);
   std::vector<Expr> prefetched_places(const State& state, const StageLoop& loop, const Prefetch& p) const;
   Body distributed_over(const State& state, const StageLoop& loop, const Prefetch& p, Expr offset,
-             std::vector<std::pair<int64_t, int64_t>> rows = {}) const;
+                        std::vector<std::pair<int64_t, int64_t>> rows = {}) const;
 
   // ---- statements (lower_point.cpp) ----
   struct Values {
@@ -232,7 +241,8 @@ private:
   Expr value_at(const State& state, Expr e) const;             // axes -> loops
   Expr condition_at(const State& state, Expr condition) const; // without what is assumed here
   Expr offset_of(const State& state, int value, const std::vector<Expr>& index) const;
-  /// Offset of an accumulator; unrolled reduction loops stand at `parts` (in order of the loops) if given.
+  /// Offset of an accumulator; unrolled reduction loops stand at `parts` (in order of the loops) if
+  /// given.
   Expr accumulator_offset(const State& state, const std::vector<int64_t>* parts = nullptr) const;
   bool indexes_accumulator(const StageLoop& loop) const;
   ValueRef accumulator(const State& state, size_t component) const;

@@ -1,4 +1,5 @@
-// schedule/nest.h -- private to the lowering: a cone with its loops. Directives act on it in order; lowering walks it.
+// schedule/nest.h -- private to the lowering: a cone with its loops. Directives act on it in order;
+// lowering walks it.
 #pragma once
 #include "cone/cone.h"
 #include "cone/layout.h"
@@ -67,7 +68,8 @@ struct Nests {
   std::set<int> streams;            // values that are written past the caches
   std::map<std::string, int> roles; // loop -> depth
   std::set<int> beyond;             // axes of parts that go beyond the end of the axis that was split
-  /// Conditions of a domain at an element of a word (dot_unit.cpp): the condition that they are instances of. Parts of a nest begin and end between words.
+  /// Conditions of a domain at an element of a word (dot_unit.cpp): the condition that they are
+  /// instances of. Parts of a nest begin and end between words.
   std::map<Expr, Expr, ExprLess> instances;
   int cascades = 0;
 
@@ -98,28 +100,31 @@ struct Version {
 };
 /// Cut at each `from`; those before one that always holds are left out, and those that never hold.
 std::vector<Version> versions_of(const Cone& cone, const Schedule& schedule);
-/// One kernel that does what `next` does where the condition holds, and what `kernel` does elsewhere.
+/// One kernel that does what `next` does where the condition holds, and what `kernel` does
+/// elsewhere.
 Kernel with_version(Kernel kernel, Expr condition, Kernel next);
 
 /// The axis that an index expression is, alone.
 std::optional<int> plain_axis(const Cone& cone, Expr e);
 
-/// Puts a stage of copies in front of stage `before`; refuses one that would read elements that are not made.
+/// Puts a stage of copies in front of stage `before`; refuses one that would read elements that are
+/// not made.
 void insert_copy(Nests& nests, int before, Stage stage);
 
 // ---- directives that change the stages (transform.cpp, cascade.cpp, split_reduction.cpp) ----
 void stage_copy(Nests& nests, const std::string& value, const std::string& copy);
 /// padded_copy.cpp; with an axis: a copy for each block of so many of its elements.
-void padded_copy(Nests& nests, const std::string& value, const std::string& copy, const std::string& axis = {},
-           int64_t size = 0);
+void padded_copy(Nests& nests, const std::string& value, const std::string& copy,
+                 const std::string& axis = {}, int64_t size = 0);
 void materialize(Nests& nests, const std::string& node, const std::string& value);
 void inline_value(Nests& nests, const std::string& value);
 void fuse(Nests& nests, const std::string& stage, const std::string& next);
 void cascade(Nests& nests, const std::string& stage, const std::string& loop);
 void operand(Nests& nests, const std::string& stage, const std::string& axis, const std::string& value);
 void split_reduction(Nests& nests, const Directive& directive);
-/// The ends of the segments of a constant axis in which the index expressions of the stage are plain, where there are several. `conditions_only`: where
-/// comparisons change, whatever minima, maxima and divisions do.
+/// The ends of the segments of a constant axis in which the index expressions of the stage are
+/// plain, where there are several. `conditions_only`: where comparisons change, whatever minima,
+/// maxima and divisions do.
 std::vector<int64_t> segment_ends(const Stage& stage, const ConeAxis& axis, bool conditions_only);
 enum class SegmentEnds : uint8_t {
   changes,    // where index expressions change
@@ -133,7 +138,8 @@ void use_unit(Nests& nests, const std::string& stage, const std::string& unit,
               std::span<const std::string> copies); // dot_unit.cpp
 
 bool depends_on_loop(const StageNest& nest, Expr axis_symbol, const StageLoop& loop);
-/// Does the loop run along an axis that a fold of the stage reduces (or that a scan runs along)? Refuses loops that mix both kinds.
+/// Does the loop run along an axis that a fold of the stage reduces (or that a scan runs along)?
+/// Refuses loops that mix both kinds.
 bool reduces(const Cone& cone, const Stage& stage, const StageNest& nest, const StageLoop& loop);
 
 } // namespace luminal::kernel

@@ -1,4 +1,5 @@
-// schedule/padded_copy.cpp -- the directive padded_copy: a copy of everything that windows reach of a value, with the zeros around it, whole or block by block.
+// schedule/padded_copy.cpp -- the directive padded_copy: a copy of everything that windows reach of
+// a value, with the zeros around it, whole or block by block.
 #include "cone/formula.h"
 #include "schedule/nest.h"
 #include <algorithm>
@@ -43,7 +44,8 @@ Read read_of(const Nests& nests, int value) {
   return read;
 }
 
-/// The axis becomes two in all stages: AXIS.b runs over blocks of so many elements, AXIS.r within one. Gives the first.
+/// The axis becomes two in all stages: AXIS.b runs over blocks of so many elements, AXIS.r within
+/// one. Gives the first.
 int cut_axis(Nests& nests, const std::string& name, int64_t size) {
   const auto found = std::ranges::find(nests.cone.axes, name, &ConeAxis::name);
   if (found == nests.cone.axes.end()) refuse("there is no axis {}", name);
@@ -95,7 +97,7 @@ int cut_axis(Nests& nests, const std::string& name, int64_t size) {
 } // namespace
 
 void padded_copy(Nests& nests, const std::string& value, const std::string& copy, const std::string& axis,
-           int64_t size) {
+                 int64_t size) {
   const int v = nests.value(value);
   std::optional<ConeAxis> block;
   int block_axis = -1;
@@ -142,8 +144,9 @@ void padded_copy(Nests& nests, const std::string& value, const std::string& copy
       const Interval range = e.range();
       if (range.low == unbounded_low || range.high == unbounded_high)
         refuse("{}: where {} ends is not known", value, luminal::to_string(e));
-      // The axis of the copy is this index, counted from its least value on. One of the axes in it is a function of that and of the others: so the
-      // condition becomes one on the copy's own axes.
+      // The axis of the copy is this index, counted from its least value on. One of the axes in it
+      // is a function of that and of the others: so the condition becomes one on the copy's own
+      // axes.
       const std::string name = nests.free_name(copy + "_" + std::to_string(d));
       const Expr symbol = Expr::symbol(name, {0, range.high - range.low});
       Expr solved;

@@ -1,60 +1,89 @@
-// schedule/schedule.h -- a schedule: plain data, a list of directives on named loops of named stages and on named values. One directive a line of text.
+// schedule/schedule.h -- a schedule: plain data, a list of directives on named loops of named
+// stages and on named values. One directive a line of text.
 //
 //   split STAGE LOOP OUTER INNER FACTOR   any factor; a remainder gets its own body
 //   order STAGE LOOP...                   names every loop of the stage, outermost first
 //   merge STAGE OUTER INNER NAME          two neighbouring loops become one
-//   parallel STAGE LOOP [LEVEL]           distributes the iterations: level 0 over workers (threads, blocks), level 1
+//   parallel STAGE LOOP [LEVEL]           distributes the iterations: level 0 over workers
+//                                         (threads, blocks), level 1
 //                                         over the lanes of a group, ...
-//   vector|unroll STAGE LOOP...           lanes (a power of two: with fewer trips the last lanes are idle); bodies
+//   vector|unroll STAGE LOOP...           lanes (a power of two: with fewer trips the last lanes
+//                                         are idle); bodies
 //                                         written out one after the other (register tiles)
 //   jam STAGE LOOP COUNT                  COUNT bodies in each trip of a serial loop
-//   at STAGE LOOP                         the stage runs inside LOOP of the nest that is open before it (compute_at);
+//   at STAGE LOOP                         the stage runs inside LOOP of the nest that is open
+//                                         before it (compute_at);
 //                                         root: a nest of its own
-//   store VALUE LOOP DIM... [in SPACE]    the storage of VALUE begins a new life in each trip of LOOP (store_at); DIM:
+//   store VALUE LOOP DIM... [in SPACE]    the storage of VALUE begins a new life in each trip of
+//                                         LOOP (store_at); DIM:
 //                                         axis, axis/N, axis%N, axis+PAD; SPACE: shared, local
 //   stage VALUE COPY                      readers read a packed copy, made by a new stage COPY
-//   padded_copy VALUE COPY [AXIS SIZE]    readers read a zero-padded copy (halo) of all that their windows reach; one
+//   padded_copy VALUE COPY [AXIS SIZE]    readers read a zero-padded copy (halo) of all that their
+//                                         windows reach; one
 //                                         for each block of SIZE elements of AXIS (AXIS.b, AXIS.r)
-//   materialize NODE VALUE                a map that is inlined at its readers becomes a stage and a value of its own
+//   materialize NODE VALUE                a map that is inlined at its readers becomes a stage and
+//                                         a value of its own
 //   inline VALUE                          the inverse: a value that is a plain map is computed by its readers
-//   fuse STAGE NEXT                       one nest with the results of both; a fold and the maps on its results become
+//   fuse STAGE NEXT                       one nest with the results of both; a fold and the maps on
+//                                         its results become
 //                                         one stage (epilogue)
-//   cascade STAGE LOOP                    a tuple fold returns to plain folds inside each trip of LOOP: see cascade.cpp
+//   cascade STAGE LOOP                    a tuple fold returns to plain folds inside each trip of
+//                                         LOOP: see cascade.cpp
 //   split_reduction STAGE AXIS [TREE] COUNT [BLOCK]
-//                                         partial states of COUNT parts in scratch, combined by the stage STAGE.combine
-//                                         in a fixed order (TREE: serial, pairs); parts are contiguous, or distributed
+//                                         partial states of COUNT parts in scratch, combined by the
+//                                         stage STAGE.combine
+//                                         in a fixed order (TREE: serial, pairs); parts are
+//                                         contiguous, or distributed
 //                                         in blocks of BLOCK
 //   predicate_split LOOP                  full, partial and empty tiles of the domains below LOOP
 //   predicate_bound STAGE LOOP            the loop ends where the domain of the fold does
 //   prefetch STAGE VALUE LOOP [INNER] DISTANCE
-//                                         touches what LOOP will read of VALUE, or write to it, DISTANCE trips later;
+//                                         touches what LOOP will read of VALUE, or write to it,
+//                                         DISTANCE trips later;
 //                                         each trip of INNER (of any stage in LOOP) touches a share
 //   stream VALUE                          an output of the kernel is written past the caches
-//   unit STAGE DESCRIPTOR [COPY [COPY]]   the dot instruction (loop/unit.h) that computes the sum, on operands packed
-//                                         along K in words of several elements; a sum of few steps becomes a plain map.
-//                                         The axis that it takes in words is called AXIS.words. An operand that is not
-//                                         packed so is packed by a new stage COPY; zeros fill the last word of an axis
-//   serial POINTS [WORKERS]               a launch of at most POINTS points runs on at most WORKERS workers, or on one;
+//   unit STAGE DESCRIPTOR [COPY [COPY]]   the dot instruction (loop/unit.h) that computes the sum,
+//                                         on operands packed
+//                                         along K in words of several elements; a sum of few steps
+//                                         becomes a plain map.
+//                                         The axis that it takes in words is called AXIS.words. An
+//                                         operand that is not
+//                                         packed so is packed by a new stage COPY; zeros fill the
+//                                         last word of an axis
+//   serial POINTS [WORKERS]               a launch of at most POINTS points runs on at most WORKERS
+//                                         workers, or on one;
 //                                         of several such directives the least number of workers counts
-//   segments STAGE AXIS [1|2]             index-set splitting: a map is split along a constant axis where its index
-//                                         expressions change (with 1: where its conditions change): stages STAGE.p0, ...
-//                                         over axes AXIS.p0, ..., each without what never happens there; with 2: elements
-//                                         that differ are results of one body, which computes once what they share.
+//   segments STAGE AXIS [1|2]             index-set splitting: a map is split along a constant axis
+//                                         where its index
+//                                         expressions change (with 1: where its conditions change):
+//                                         stages STAGE.p0, ...
+//                                         over axes AXIS.p0, ..., each without what never happens
+//                                         there; with 2: elements
+//                                         that differ are results of one body, which computes once
+//                                         what they share.
 //                                         Before all splits
-//   split_at STAGE AXIS COUNT             two stages STAGE.p0 and STAGE.p1, of the first COUNT elements of a constant
-//                                         axis (of a fold: one that it keeps) and of the rest, over axes AXIS.p0 and
+//   split_at STAGE AXIS COUNT             two stages STAGE.p0 and STAGE.p1, of the first COUNT
+//                                         elements of a constant
+//                                         axis (of a fold: one that it keeps) and of the rest, over
+//                                         axes AXIS.p0 and
 //                                         AXIS.p1. Before all splits
-//   operand STAGE AXIS VALUE              of the two factors that a sum of products multiplies, the one that does not
-//                                         vary with AXIS becomes a stage and a value of its own (a weight that is
+//   operand STAGE AXIS VALUE              of the two factors that a sum of products multiplies, the
+//                                         one that does not
+//                                         vary with AXIS becomes a stage and a value of its own (a
+//                                         weight that is
 //                                         unpacked once for many rows)
-//   from AXIS COUNT                       begins another version, from the cone as it was, which runs where AXIS has at
-//                                         least COUNT elements: what stands before it is for fewer. One kernel holds all
+//   from AXIS COUNT                       begins another version, from the cone as it was, which
+//                                         runs where AXIS has at
+//                                         least COUNT elements: what stands before it is for fewer.
+//                                         One kernel holds all
 //                                         versions
-//   roles STAGE LOOP DEPTH                producers fill a ring of DEPTH tiles for consumers; on a CPU the parts run one
+//   roles STAGE LOOP DEPTH                producers fill a ring of DEPTH tiles for consumers; on a
+//                                         CPU the parts run one
 //                                         after the other
 //
-// Where a directive says so, STAGE may be *: every stage that has the loop. Loops start as the axes of the stage, by
-// name. Directives act in order. Earlier names of directives (frame, pieces, cut) are still read.
+// Where a directive says so, STAGE may be *: every stage that has the loop. Loops start as the axes
+// of the stage, by name. Directives act in order. Earlier names of directives (frame, pieces, cut)
+// are still read.
 #pragma once
 #include "base/result.h"
 #include "cone/cone.h"
@@ -110,7 +139,8 @@ struct Schedule {
 
 std::string to_string(const Directive& directive);
 std::string to_string(const Schedule& schedule);
-/// Throws Error "file:line:column: ..." for what is not a directive; whether it is legal is for `lower` to say.
+/// Throws Error "file:line:column: ..." for what is not a directive; whether it is legal is for
+/// `lower` to say.
 Schedule parse_schedule(std::string_view text, std::string_view file_name = "<schedule>");
 uint64_t structural_hash(const Schedule& schedule);
 

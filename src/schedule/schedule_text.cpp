@@ -1,4 +1,5 @@
-// schedule/schedule_text.cpp -- schedules as text: one directive a line; print and parse invert each other.
+// schedule/schedule_text.cpp -- schedules as text: one directive a line; print and parse invert
+// each other.
 #include "base/hash.h"
 #include "base/text_reader.h"
 #include "schedule/schedule.h"
@@ -53,8 +54,8 @@ const Form& form_of(DirectiveKind kind) { return forms[int(kind)]; }
 
 /// Names that directives had before, which texts on disk may hold.
 constexpr std::pair<std::string_view, DirectiveKind> old_names[] = {{"frame", DirectiveKind::padded_copy},
-                                                                     {"pieces", DirectiveKind::segments},
-                                                                     {"cut", DirectiveKind::split_at}};
+                                                                    {"pieces", DirectiveKind::segments},
+                                                                    {"cut", DirectiveKind::split_at}};
 
 const Form* find_form(std::string_view name) {
   for (const Form& form : forms)

@@ -1,5 +1,6 @@
-// schedule/segments.cpp -- an axis of a stage is cut: of a map where its index expressions change (concatenations, padding, rolls), so that they are plain in
-// each segment; of any stage at a given place, so that both parts have loops of their own.
+// schedule/segments.cpp -- an axis of a stage is cut: of a map where its index expressions change
+// (concatenations, padding, rolls), so that they are plain in each segment; of any stage at a given
+// place, so that both parts have loops of their own.
 #include "cone/formula.h"
 #include "schedule/nest.h"
 #include <algorithm>
@@ -10,7 +11,8 @@ namespace {
 
 constexpr size_t most_segments = 64;
 
-/// Where along `symbol` (from 0 on) the sign of `gap` changes: the first place at which gap > 0 holds as it does not at 0, or no longer.
+/// Where along `symbol` (from 0 on) the sign of `gap` changes: the first place at which gap > 0
+/// holds as it does not at 0, or no longer.
 std::optional<int64_t> crossing(Expr gap, Expr symbol) {
   const auto c = coefficient_of(gap, symbol);
   if (!c || !c->is_constant() || c->is_constant(0)) return {};
@@ -20,7 +22,8 @@ std::optional<int64_t> crossing(Expr gap, Expr symbol) {
   return place.is_constant() ? std::optional(place.value()) : std::nullopt;
 }
 
-/// A place inside of 0 .. extent-1 where a part of the expression takes another form, the parts of parts first.
+/// A place inside of 0 .. extent-1 where a part of the expression takes another form, the parts of
+/// parts first.
 std::optional<int64_t> change_of(Expr e, Expr symbol, int64_t extent, bool conditions_only) {
   if (!depends_on(e, symbol)) return {};
   for (Expr part : e.args())
@@ -47,7 +50,8 @@ std::optional<int64_t> change_of(Expr e, Expr symbol, int64_t extent, bool condi
     return {};
   case ExprKind::mod:
   case ExprKind::floordiv: {
-    // What comes round at the places where the axis itself does is a block of it, which a split sees to.
+    // What comes round at the places where the axis itself does is a block of it, which a split
+    // sees to.
     if (conditions_only || !args[1].is_constant()) return {};
     const auto c = coefficient_of(args[0], symbol);
     if (!c || !c->is_constant(1)) return {};
@@ -60,7 +64,8 @@ std::optional<int64_t> change_of(Expr e, Expr symbol, int64_t extent, bool condi
   }
 }
 
-/// A choice between values of which one is never taken here, and loads that never happen, are left out.
+/// A choice between values of which one is never taken here, and loads that never happen, are left
+/// out.
 FormulaRef without_choices(const FormulaRef& f) {
   if (f->kind == FormulaKind::op && f->user_op.empty() && f->op == Op::select &&
       f->args[0]->kind == FormulaKind::constant)
@@ -163,7 +168,8 @@ void cut_at(Nests& nests, int s, int a, const std::vector<int64_t>& ends) {
   }
 }
 
-/// Formulas at one place of an axis. Of a choice that is decided there, only what is taken is looked at.
+/// Formulas at one place of an axis. Of a choice that is decided there, only what is taken is
+/// looked at.
 class AtPlace {
 public:
   AtPlace(Expr axis, Expr place) : place_{{axis, place}} {}

@@ -1,5 +1,6 @@
-// schedule/split_reduction.cpp -- a fold in independent parts: partial states in scratch, combined by a second stage in a fixed order, so that the
-// result does not depend on the number of workers (split-K, flash decoding).
+// schedule/split_reduction.cpp -- a fold in independent parts: partial states in scratch, combined
+// by a second stage in a fixed order, so that the result does not depend on the number of workers
+// (split-K, flash decoding).
 #include "base/check.h"
 #include "cone/formula.h"
 #include "schedule/nest.h"
@@ -77,7 +78,8 @@ void split_reduction(Nests& nests, const Directive& d) {
     nests.beyond.insert(part);
     nests.beyond.insert(inner.begin(), inner.end());
   }
-  // Every stage that shares the axis runs over its parts: what one part needs is made where the part is.
+  // Every stage that shares the axis runs over its parts: what one part needs is made where the
+  // part is.
   for (size_t i = 0; i < nests.cone.stages.size(); i++) {
     Stage& stage = nests.cone.stages[i];
     StageNest& nest = nests.stages[i];

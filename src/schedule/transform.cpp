@@ -1,4 +1,5 @@
-// schedule/transform.cpp -- schedule directives that change the stages: copies, materialised maps, inlined values, fused stages.
+// schedule/transform.cpp -- schedule directives that change the stages: copies, materialised maps,
+// inlined values, fused stages.
 #include "base/check.h"
 #include "cone/formula.h"
 #include "schedule/nest.h"
@@ -97,7 +98,8 @@ void stage_copy(Nests& nests, const std::string& value, const std::string& copy)
   stage.name = nests.free_stage_name(copy);
   Component part;
   part.dtype = c.dtype;
-  // The copy runs over the axes at which it is read; a dimension that is read otherwise gets an axis of its own.
+  // The copy runs over the axes at which it is read; a dimension that is read otherwise gets an
+  // axis of its own.
   for (size_t d = 0; d < c.shape.size(); d++) {
     if (c.shape[d].is_constant(1)) {
       part.index.push_back(0);
@@ -277,7 +279,8 @@ void inline_value(Nests& nests, const std::string& value) {
 
 namespace {
 
-/// Two folds over one space (sibling products) were given reduced axes of their own: those of the second become those of the first.
+/// Two folds over one space (sibling products) were given reduced axes of their own: those of the
+/// second become those of the first.
 void share_reduced_axes(const Nests& nests, const Stage& first, Stage& second) {
   auto only = [](const Stage& a, const Stage& b) {
     std::vector<int> out;
@@ -319,7 +322,8 @@ void fuse(Nests& nests, const std::string& name, const std::string& next) {
     for (auto& c : s->components)
       if (c.kind == ComponentKind::scan || c.kind == ComponentKind::update)
         refuse("stage {} keeps its own nest", s->name);
-  // Where the joint stage stands: nothing that it reads may come later, nothing that reads it earlier.
+  // Where the joint stage stands: nothing that it reads may come later, nothing that reads it
+  // earlier.
   bool up = true, down = true;
   for (int s = a + 1; s < b; s++) {
     for (auto& c : nests.cone.stages[size_t(s)].components)

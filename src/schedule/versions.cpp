@@ -1,4 +1,5 @@
-// schedule/versions.cpp -- several schedules of one cone in one kernel: which of them runs is told by the sizes of a launch.
+// schedule/versions.cpp -- several schedules of one cone in one kernel: which of them runs is told
+// by the sizes of a launch.
 #include "base/check.h"
 #include "schedule/nest.h"
 #include <algorithm>

@@ -38,7 +38,8 @@ Cost larger(Cost a, const Cost& b) {
   return a;
 }
 
-/// A loop that runs step by step, or a branch of a condition; unrolled and vector loops are part of what stands in them.
+/// A loop that runs step by step, or a branch of a condition; unrolled and vector loops are part of
+/// what stands in them.
 struct Node {
   const Stmt* loop = nullptr; // null: the root, or a branch
   Expr condition = 1;         // of a branch
@@ -50,7 +51,8 @@ struct Node {
   std::vector<int> kids; // in order
 };
 
-/// What a value changes with: loops that are open around it, by number. `written`: those in which a buffer that it reads is written.
+/// What a value changes with: loops that are open around it, by number. `written`: those in which a
+/// buffer that it reads is written.
 struct Dependence {
   std::set<int> all, written;
   void add(const Dependence& other) {
@@ -192,7 +194,8 @@ private:
     return d;
   }
 
-  /// Counts the value and what it is made of, each where it has to be executed; what it changes with.
+  /// Counts the value and what it is made of, each where it has to be executed; what it changes
+  /// with.
   Dependence count(const kernel::ValueRef& value) {
     memo_.clear();
     return counted(*value);
@@ -296,7 +299,8 @@ private:
 
   bool in(const Open& open, const std::set<int>& loops) const { return loops.contains(open.number); }
 
-  /// Elements of one execution of an operation: lanes, and the bodies of unrolled loops that cannot share it. A scalar takes a part of a vector unit.
+  /// Elements of one execution of an operation: lanes, and the bodies of unrolled loops that cannot
+  /// share it. A scalar takes a part of a vector unit.
   double executed(const Dependence& d) const {
     double lanes = std::max(1.0, double(kernel_.lanes) / 4), bodies = 1, most = 1;
     for (const Open& open : open_) {
@@ -333,7 +337,8 @@ private:
     return lanes * bodies;
   }
 
-  /// Once in each trip of the innermost loop that it changes with: further in it can be hoisted, out of a condition perhaps as well.
+  /// Once in each trip of the innermost loop that it changes with: further in it can be hoisted,
+  /// out of a condition perhaps as well.
   void charge(const Cost& cost, const Dependence& d) {
     int at = 0;
     size_t from = 0;
@@ -420,7 +425,8 @@ private:
       longest = larger(longest, once);
       sum = sum + once * times;
     });
-    // One after the other; distributed, somebody gets the rounded-up share, of the cheapest ones at least.
+    // One after the other; distributed, somebody gets the rounded-up share, of the cheapest ones at
+    // least.
     if (!parallel) return node.barrier ? sum : larger(longest, Cost{});
     if (node.watched || node.nested || count == 0) return longest;
     return longest * std::ceil(count / threads_);

@@ -75,7 +75,8 @@ Result<Outputs> run_twice(Measurer& measurer, int number, const std::vector<Writ
   return first;
 }
 
-/// The first element that differs by more than relative * |expected| + absolute; NaN differs from everything.
+/// The first element that differs by more than relative * |expected| + absolute; NaN differs from
+/// everything.
 std::string difference(const Written& w, const std::vector<std::byte>& got,
                        const std::vector<std::byte>& want, double relative, double absolute) {
   const int64_t count = w.count();
@@ -225,7 +226,8 @@ struct Checker::Impl {
     std::shared_ptr<const Workload> work;
     Outputs expected; // of the plain kernel in the loop interpreter; empty: too much work for it
   };
-  /// No loop is split, nothing is shared: the shortest way from a cone to loops. Tuple folds over different axes become plain folds one after the other.
+  /// No loop is split, nothing is shared: the shortest way from a cone to loops. Tuple folds over
+  /// different axes become plain folds one after the other.
   Result<kernel::Kernel> plain_kernel(const kernel::Cone& cone) const {
     kernel::Schedule schedule;
     auto made = kernel::lower(cone, schedule, build.lower);
@@ -236,7 +238,8 @@ struct Checker::Impl {
     return kernel::lower(cone, schedule, build.lower);
   }
 
-  /// The shrunken instance and both kernels on it. With fewer tiles where that is too much work; whole where the schedule is not legal on less.
+  /// The shrunken instance and both kernels on it. With fewer tiles where that is too much work;
+  /// whole where the schedule is not legal on less.
   Result<Small> small_instance(const Candidate& candidate) const {
     std::vector<Shrunk> instances;
     for (const auto& [tiles, blocks] : {std::pair{2, false}, {2, true}, {1, true}}) {

@@ -1,11 +1,15 @@
 // search/check_candidate.h -- is a candidate right? Three steps, each able to fail alone.
 //
-// 1. In full on a shrunken instance (shrink) that keeps tiles, tails and parts: the loop interpreter runs the candidate's loops, workers in an adversarial order,
-//    and looks for races, bounds, unwritten reads; its results and those of the machine code equal those of the plain lowering of the same cone.
+// 1. In full on a shrunken instance (shrink) that keeps tiles, tails and parts: the loop
+//    interpreter runs the candidate's loops, workers in an adversarial order,
+//    and looks for races, bounds, unwritten reads; its results and those of the machine code equal
+//    those of the plain lowering of the same cone.
 // 2. At true size, every element against the first candidate that passed.
-// 3. At true size, at random elements and in all boundary tiles against the running-error interpreter of the terms, which
+// 3. At true size, at random elements and in all boundary tiles against the running-error
+//    interpreter of the terms, which
 //    knows nothing of cones, loops and code.
-// Outputs are poisoned first, twice with different bytes: both runs must give the same bits. NaN never passes, on either side.
+// Outputs are poisoned first, twice with different bytes: both runs must give the same bits. NaN
+// never passes, on either side.
 #pragma once
 #include "search/problem.h"
 #include <functional>
@@ -17,10 +21,12 @@ namespace luminal::search {
 struct CheckOptions {
   int random_elements = 64;
   int most_elements = 1024; ///< step 3, boundary tiles included; of more, evenly chosen ones
-  double interpreted_points =
-      4e6; ///< step 3 takes fewer boundary tiles where an element costs much: elements times points of one; the random ones are always there
-  double shrunken_points =
-      1e6; ///< step 1: where two tiles of each kind are more, blocks shrink, then tiles; a larger instance is run as machine code only
+  /// step 3 takes fewer boundary tiles where an element costs much: elements times points of one;
+  /// the random ones are always there
+  double interpreted_points = 4e6;
+  /// step 1: where two tiles of each kind are more, blocks shrink, then tiles; a larger instance is
+  /// run as machine code only
+  double shrunken_points = 1e6;
   double slack = 4; ///< of the interpreter's error bounds: machine code may round in another order
 };
 
@@ -34,14 +40,16 @@ struct Verdict {
 class Checker {
 public:
   using MeasurerFactory = std::function<std::unique_ptr<Measurer>(std::shared_ptr<const Workload>)>;
-  /// `make` gives measurers for shrunken instances. The problem must outlive the checker. Failure: the problem itself cannot be judged (its terms give NaN).
+  /// `make` gives measurers for shrunken instances. The problem must outlive the checker. Failure:
+  /// the problem itself cannot be judged (its terms give NaN).
   static Result<std::unique_ptr<Checker>> create(const KernelProblem& problem, const BuildOptions& build,
                                                  MeasurerFactory make, const CheckOptions& options = {});
   ~Checker();
   Checker(const Checker&) = delete;
   Checker& operator=(const Checker&) = delete;
 
-  /// `measurer` holds the candidate as `number`, on workload_of(problem) at true size. The first one that passes becomes the reference of step 2.
+  /// `measurer` holds the candidate as `number`, on workload_of(problem) at true size. The first
+  /// one that passes becomes the reference of step 2.
   Verdict check(const Candidate& candidate, Measurer& measurer, int number);
   bool has_reference() const;
 

@@ -119,8 +119,9 @@ private:
     return {};
   }
 
-  /// A plan checks what is not proved before it launches the kernel. Here integers from memory lie in ranges, and sizes are chosen, for which it is proved:
-  /// whatever numbers are drawn, no launch of a candidate reads or writes elsewhere.
+  /// A plan checks what is not proved before it launches the kernel. Here integers from memory lie
+  /// in ranges, and sizes are chosen, for which it is proved: whatever numbers are drawn, no launch
+  /// of a candidate reads or writes elsewhere.
   Result<void> assume_checks(Module& module) {
     auto conditions = safe_conditions(module, integers_);
     if (!conditions) conditions = narrow(module, conditions.error());
@@ -130,7 +131,8 @@ private:
   }
 
   using Ranges = std::map<std::string, std::pair<int64_t, int64_t>>;
-  /// Conditions over dimensions that make all accesses safe where the integers lie in these ranges. Failure: why there are none that sizes satisfy.
+  /// Conditions over dimensions that make all accesses safe where the integers lie in these ranges.
+  /// Failure: why there are none that sizes satisfy.
   Result<std::vector<Expr>> safe_conditions(const Module& module, const Ranges& ranges) const {
     std::vector<Expr> conditions, all = module.assumptions;
     const Function part = with_ranges(module.entry(), ranges);
@@ -154,7 +156,8 @@ private:
     return conditions;
   }
 
-  /// Ranges as wide as is safe around a value at which all integers are safe, one after the other. Failure: `why`, no such value is known.
+  /// Ranges as wide as is safe around a value at which all integers are safe, one after the other.
+  /// Failure: `why`, no such value is known.
   Result<std::vector<Expr>> narrow(const Module& module, std::string why) {
     const Ranges declared = integers_;
     for (const int kind : {0, 1, 2, 3}) { // the least value, 0, 1 (of a divisor), the middle

@@ -1,4 +1,5 @@
-// search/machine_measure.cpp -- fills in the rates of a profile with the probes: the same path that user programs take.
+// search/machine_measure.cpp -- fills in the rates of a profile with the probes: the same path that
+// user programs take.
 #include "search/machine_measure.h"
 #include "base/thread_pool.h"
 #include "device/host_memory.h"
@@ -29,7 +30,8 @@ public:
       : p_(profile), pool_(pool), probes_(probes) {}
 
   Result<void> run() {
-    // Beyond every cache; the values are not zeros and no subnormals, and pages lie where they will be used.
+    // Beyond every cache; the values are not zeros and no subnormals, and pages lie where they will
+    // be used.
     int64_t bytes = std::clamp<int64_t>(2 * p_.l3, int64_t(64) << 20, int64_t(256) << 20);
     if (int64_t usable = device::usable_memory(); usable > 0) bytes = std::min(bytes, usable / 16);
     for (float*& array : arrays_) {
@@ -43,8 +45,9 @@ public:
       for (int64_t i = elements_ * member / pool_.size(); i < end; i++)
         for (float* array : arrays_) array[i] = float(i & 1023) * 0x1p-10f;
     });
-    // All of them in turn, several rounds, the best of each: a moment in which another program runs spoils one only.
-    // Numbers that contradict each other say that it spoiled more: then all rounds again, a little later.
+    // All of them in turn, several rounds, the best of each: a moment in which another program runs
+    // spoils one only. Numbers that contradict each other say that it spoiled more: then all rounds
+    // again, a little later.
     clear();
     for (int attempt = 0; attempt < 4; attempt++) {
       if (attempt > 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));

@@ -1,4 +1,5 @@
-// search/machine_profile.cpp -- guessing, keeping and printing profiles; measuring is in machine_measure.cpp.
+// search/machine_profile.cpp -- guessing, keeping and printing profiles; measuring is in
+// machine_measure.cpp.
 #include "search/machine_profile.h"
 #include "base/check.h"
 #include "base/file.h"
@@ -102,7 +103,8 @@ template <class P, class F> void each_order(P& p, F f) {
   rates("fma_f64", p.fma_f64_1, p.fma_f64);
   rates("bf16_dot", p.bf16_dot_1, p.bf16_dot);
   rates("int8_dot", p.int8_dot_1, p.int8_dot);
-  // A vector holds twice as many f32 as f64, and a dot instruction does no less than a multiply-add.
+  // A vector holds twice as many f32 as f64, and a dot instruction does no less than a
+  // multiply-add.
   f("fma_f32_1", p.fma_f32_1, 2 * p.fma_f64_1, 0.75);
   f("fma_f32", p.fma_f32, 2 * p.fma_f64, 0.75);
   f("fma_f64_1", p.fma_f64_1, p.fma_f32_1 / 2, 0.75);
@@ -162,7 +164,8 @@ MachineProfile MachineProfile::guess(int threads) {
   p.l3 = cache_bytes(3) ? cache_bytes(3) : 8 << 20;
   p.fingerprint =
       Hasher().add(p.processor).add(target.hash()).add(p.l1).add(p.l2).add(p.l3).add(threads).value64();
-  // Two 256-bit multiply-adds a cycle, as halves of 512-bit ones where these are not full rate; one of 128 bits on the rest.
+  // Two 256-bit multiply-adds a cycle, as halves of 512-bit ones where these are not full rate; one
+  // of 128 bits on the rest.
   double ghz = clock_ghz(), lanes = std::min(p.vector_bits, 256) / 32.0;
   p.fma_f32_1 = ghz * lanes * 4;
   p.fma_f64_1 = p.fma_f32_1 / 2;

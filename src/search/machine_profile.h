@@ -1,4 +1,5 @@
-// search/machine_profile.h -- what this machine can do: peaks, bandwidths, caches. Measured once with generated kernels and kept on disk, or guessed.
+// search/machine_profile.h -- what this machine can do: peaks, bandwidths, caches. Measured once
+// with generated kernels and kept on disk, or guessed.
 #pragma once
 #include "base/result.h"
 #include "choose/default_schedule.h"
@@ -33,30 +34,38 @@ struct MachineProfile {
   double fork_join_us = 0, barrier_us = 0;
   bool guessed = true;
   std::string measured_at; ///< "2026-11-23 18:05 UTC"; empty: guessed, or not known
-  /// "memory.read", "fma_f64_1": numbers that others contradicted after several attempts, because other programs ran meanwhile. They are raised to what the
-  /// others prove, so that no consumer ever meets an impossible profile.
+  /// "memory.read", "fma_f64_1": numbers that others contradicted after several attempts, because
+  /// other programs ran meanwhile. They are raised to what the others prove, so that no consumer
+  /// ever meets an impossible profile.
   std::vector<std::string> doubtful;
-  /// Rates that programs reached, by the names of the numbers that they prove: "memory.read". No number is less, whatever a busy machine gives later.
+  /// Rates that programs reached, by the names of the numbers that they prove: "memory.read". No
+  /// number is less, whatever a busy machine gives later.
   std::map<std::string, double> reached;
 
   /// Cautious values from what the processor says of itself; measures nothing.
   static MachineProfile guess(int threads);
   /// The measured profile where there is one on disk, else the guess. Never measures.
   static MachineProfile present(int threads);
-  /// From disk, or measured now (below 2 s on an idle machine; while nobody else measures) and kept. What is kept with doubtful numbers is measured again.
-  /// fresh: measured in any case. Failure: the generated kernels do not run here.
+  /// From disk, or measured now (below 2 s on an idle machine; while nobody else measures) and
+  /// kept. What is kept with doubtful numbers is measured again. fresh: measured in any case.
+  /// Failure: the generated kernels do not run here.
   static Result<MachineProfile> measured(int threads, bool fresh = false);
 
-  /// Numbers that are less than others prove, in the spelling of the JSON: all threads together slower than one, or faster than one times their count; f64
-  /// faster than half of f32; a cache slower than what lies behind it. Empty for every machine that nobody disturbs.
+  /// Numbers that are less than others prove, in the spelling of the JSON: all threads together
+  /// slower than one, or faster than one times their count; f64 faster than half of f32; a cache
+  /// slower than what lies behind it. Empty for every machine that nobody disturbs.
   std::vector<std::string> contradicted() const;
-  /// Raises these numbers, and those below what programs reached, until none is left, and adds them to `doubtful`.
+  /// Raises these numbers, and those below what programs reached, until none is left, and adds them
+  /// to `doubtful`.
   void reconcile();
-  /// A program reached this rate, in the profile's unit, in "memory.read", "fma_f32", ...: where the profile that is kept says less, it is raised, kept, and
-  /// measured again by the next who measures. What has changed, for people; empty: nothing. A profile that was not measured stays a guess.
+  /// A program reached this rate, in the profile's unit, in "memory.read", "fma_f32", ...: where
+  /// the profile that is kept says less, it is raised, kept, and measured again by the next who
+  /// measures. What has changed, for people; empty: nothing. A profile that was not measured stays
+  /// a guess.
   static std::string reached_rate(int threads, const std::string& name, double rate);
 
-  /// What streams so many bytes again and again reads main memory: the caches hold a quarter of them at most.
+  /// What streams so many bytes again and again reads main memory: the caches hold a quarter of
+  /// them at most.
   int64_t beyond_caches() const { return 4 * std::max(l2 * threads, l3); }
   /// Bytes per second from main memory with all threads; 0: not measured.
   double read_bandwidth() const { return guessed ? 0 : memory.read * 1e9; }

@@ -19,7 +19,8 @@
 namespace luminal::search {
 namespace {
 
-/// A file that any user may lock. Another user's is never opened with O_CREAT, which the system refuses in folders for all, and to lock it takes no right to write.
+/// A file that any user may lock. Another user's is never opened with O_CREAT, which the system
+/// refuses in folders for all, and to lock it takes no right to write.
 int open_shared(const std::string& path) {
   constexpr int how = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK; // a pipe does not keep us waiting
   while (true) {

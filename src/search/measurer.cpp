@@ -1,4 +1,5 @@
-// search/measurer.cpp -- the measurer of this process: copies of the arguments, guarded arguments, launches.
+// search/measurer.cpp -- the measurer of this process: copies of the arguments, guarded arguments,
+// launches.
 #include "search/measurer.h"
 #include "base/check.h"
 #include "base/text.h"
@@ -21,7 +22,8 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Bytes between pages that cannot be touched; the end lies as near to the second one as alignment to 64 bytes allows.
+/// Bytes between pages that cannot be touched; the end lies as near to the second one as alignment
+/// to 64 bytes allows.
 class GuardedBytes {
 public:
   explicit GuardedBytes(int64_t bytes) : bytes_(size_t(bytes)) {

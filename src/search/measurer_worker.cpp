@@ -1,4 +1,5 @@
-// search/measurer_worker.cpp -- the measurer behind a process of its own: a candidate that crashes or hangs costs the worker, not the search.
+// search/measurer_worker.cpp -- the measurer behind a process of its own: a candidate that crashes
+// or hangs costs the worker, not the search.
 #include "base/check.h"
 #include "base/print.h"
 #include "base/text.h"
@@ -52,8 +53,9 @@ double steady_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// When a call of the child is late: after `seconds` in which the child had the processor for half of them at least. Beside other busy processes it gets
-/// less, and that is not its fault; one that sleeps for ever is late in the end, too.
+/// When a call of the child is late: after `seconds` in which the child had the processor for half
+/// of them at least. Beside other busy processes it gets less, and that is not its fault; one that
+/// sleeps for ever is late in the end, too.
 class Limit {
 public:
   Limit(pid_t child, double seconds) : seconds_(seconds), begin_(steady_now()), next_(begin_ + seconds) {
@@ -224,7 +226,8 @@ private:
       return fmt::format("signal {}, {}", WTERMSIG(status), strsignal(WTERMSIG(status)));
     return fmt::format("exit code {}", WEXITSTATUS(status));
   }
-  /// The same for one that closed its end: it is given a moment to die by itself, so that its own signal is told.
+  /// The same for one that closed its end: it is given a moment to die by itself, so that its own
+  /// signal is told.
   std::string bury() {
     for (int i = 0; i < 2000; i++) {
       siginfo_t info{};

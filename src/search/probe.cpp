@@ -65,7 +65,8 @@ std::string dot_text(const codegen::CpuTarget& target, const char* unit, const c
       fmt::arg("n", chains(target) * lanes));
 }
 
-/// Blocks of about two kilobytes, which stay at one place: while they are read, the processor's prefetcher brings the next lines of the others.
+/// Blocks of about two kilobytes, which stay at one place: while they are read, the processor's
+/// prefetcher brings the next lines of the others.
 int blocks_per_piece(const codegen::CpuTarget& target) {
   return std::max(1, 2048 / (vectors_per_block * target.lanes(DType::f32) * int(sizeof(float))));
 }

@@ -1,4 +1,5 @@
-// search/probe.h -- generated loops that each reach for one limit of the machine: what speeds are measured against.
+// search/probe.h -- generated loops that each reach for one limit of the machine: what speeds are
+// measured against.
 #pragma once
 #include "base/result.h"
 #include "codegen/codegen.h"
@@ -13,13 +14,13 @@ class ThreadPool;
 
 namespace luminal::search {
 
-/// Arithmetic: independent chains of one instruction, nothing else. f32, f64: fused multiply-add; bf16: dot products
-/// of pairs into f32; int8: dot products of four into i32.
+/// Arithmetic: independent chains of one instruction, nothing else. f32, f64: fused multiply-add;
+/// bf16: dot products of pairs into f32; int8: dot products of four into i32.
 enum class Peak : uint8_t { f32, f64, bf16, int8 };
 inline constexpr int peak_count = 4;
 
-/// Memory: every array is walked once, each thread along its own contiguous share. Bytes are those the program names:
-/// a written line that is read first (as caches do) counts once.
+/// Memory: every array is walked once, each thread along its own contiguous share. Bytes are those
+/// the program names: a written line that is read first (as caches do) counts once.
 enum class Stream : uint8_t {
   read,  ///< sum of x
   write, ///< y = a
@@ -33,22 +34,26 @@ int arrays_written(Stream stream);
 
 class Probes {
 public:
-  /// Compiles every loop that the target has the instructions for. The pool must outlive the probes.
+  /// Compiles every loop that the target has the instructions for. The pool must outlive the
+  /// probes.
   static Result<std::unique_ptr<Probes>> create(ThreadPool& pool, const codegen::CpuTarget& target);
 
   bool has(Peak peak) const { return peaks_[size_t(peak)].present; }
-  /// Operations per second of one run of about `seconds` (a multiply-add is two). threads: 1 .. pool size.
+  /// Operations per second of one run of about `seconds` (a multiply-add is two). threads: 1 ..
+  /// pool size.
   double peak(Peak peak, int threads, double seconds);
 
   struct Arrays {
     const float *x = nullptr, *z = nullptr; ///< aligned to 64 bytes; z: triad only
     float* y = nullptr;
     int64_t elements = 0; ///< of each; a rest that is not a whole block for every thread is left out
-    /// They stay in a cache from walk to walk: written as usual. Otherwise written past the caches, as kernels write results beyond the last one.
+    /// They stay in a cache from walk to walk: written as usual. Otherwise written past the caches,
+    /// as kernels write results beyond the last one.
     bool cached = false;
   };
-  /// Seconds of one run; `rounds`: how often the arrays are walked (for those that fit in a cache). Every other read past the caches has each thread at
-  /// two places of its share by turns, which brings more from some memories and less from others: the limit is the best of several runs.
+  /// Seconds of one run; `rounds`: how often the arrays are walked (for those that fit in a cache).
+  /// Every other read past the caches has each thread at two places of its share by turns, which
+  /// brings more from some memories and less from others: the limit is the best of several runs.
   double stream_seconds(Stream stream, int threads, const Arrays& arrays, int64_t rounds = 1);
   /// Bytes that such a run moves.
   int64_t stream_bytes(Stream stream, int threads, int64_t elements, int64_t rounds = 1) const;

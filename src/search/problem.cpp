@@ -12,7 +12,8 @@
 namespace luminal::search {
 namespace {
 
-/// Elements after which the numbers of a large input repeat: even, for types of four bits, and no multiple of usual row lengths.
+/// Elements after which the numbers of a large input repeat: even, for types of four bits, and no
+/// multiple of usual row lengths.
 constexpr int64_t period = 1'000'002;
 
 std::vector<std::byte> random_bytes(DType dtype, int64_t count, const std::string& name,

@@ -74,7 +74,8 @@ private:
     return true;
   }
 
-  /// Twice each, usually: the first launch touches code and scratch for the first time. Tells how many launches a sample has.
+  /// Twice each, usually: the first launch touches code and scratch for the first time. Tells how
+  /// many launches a sample has.
   void warm_up() {
     std::vector<double> least(result_.entries.size(), std::numeric_limits<double>::infinity());
     for (int turn = 0; turn < options_.warm_ups; turn++)
@@ -134,7 +135,8 @@ private:
     std::vector<int> order = challengers();
     if (order.size() <= places()) return;
     std::sort(order.begin(), order.end(), [&](int a, int b) { return faster(a, b); });
-    // What is within the threshold of the last one that stays may stay too, but every stage loses some.
+    // What is within the threshold of the last one that stays may stay too, but every stage loses
+    // some.
     const size_t keep = std::max(places(), (order.size() + 1) / 2);
     const size_t most = std::clamp(order.size() * 3 / 4, keep, order.size() - 1);
     const double cut = entry(order[keep - 1]).seconds * (1 + options_.threshold);
@@ -152,7 +154,8 @@ private:
     std::vector<int>& order = result_.order;
     for (int i = 0; i < int(result_.entries.size()); i++)
       if (!entry(i).failed && std::isfinite(entry(i).seconds)) order.push_back(i);
-    // Those that reached the end first, then the others, each by time. One sample before the budget ended is no reason to change anything.
+    // Those that reached the end first, then the others, each by time. One sample before the budget
+    // ended is no reason to change anything.
     const auto out = [&](int i) {
       return !entry(i).rejected.empty() ||
              (i > 0 && 2 * int(entry(i).samples.size()) < options_.first_rounds);

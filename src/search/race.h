@@ -1,8 +1,11 @@
-// search/race.h -- which candidate is the fastest: interleaved rounds, successive halving, a low percentile, a threshold.
+// search/race.h -- which candidate is the fastest: interleaved rounds, successive halving, a low
+// percentile, a threshold.
 //
-// In each round every candidate that is left is timed once, in an order that rotates, so that a slow moment of the machine hits all alike. After each stage
-// the slower half goes (not what is within the threshold of those that stay), and the next stage has twice the rounds. The 10th percentile of a
-// candidate's samples is its time: disturbances only ever add. A challenger must be faster than the incumbent by more than the threshold.
+// In each round every candidate that is left is timed once, in an order that rotates, so that a
+// slow moment of the machine hits all alike. After each stage the slower half goes (not what is
+// within the threshold of those that stay), and the next stage has twice the rounds. The 10th
+// percentile of a candidate's samples is its time: disturbances only ever add. A challenger must be
+// faster than the incumbent by more than the threshold.
 #pragma once
 #include "search/measurer.h"
 #include <functional>
@@ -38,7 +41,9 @@ struct RaceOptions {
   Clock* clock = nullptr;     ///< null: the steady one
   std::function<bool()> stop; ///< asked before each sample; true ends the race like a spent budget
   std::function<void(const RaceResult& so_far)>
-      progress; ///< called after each round, outside of the timed parts; times are up to date, the order is not
+      /// called after each round, outside of the timed parts; times are up to date, the order is
+      /// not
+      progress;
   int warm_ups = 2; ///< launches of each before samples count
   int first_rounds = 4;
   int last_rounds = 40; ///< samples of each finalist
@@ -50,7 +55,8 @@ struct RaceOptions {
   std::vector<double> scales = {}; ///< of each candidate: its samples times this are its time; empty: 1
 };
 
-/// The value below which that fraction of the samples lies (nearest rank); NaN where there are none.
+/// The value below which that fraction of the samples lies (nearest rank); NaN where there are
+/// none.
 double low_percentile(std::vector<double> samples, double fraction);
 
 /// candidates: numbers of the measurer; the first one is the incumbent.

@@ -191,7 +191,8 @@ private:
     }
   }
 
-  /// Compiled on all workers: whole, or their macro-tiles where there are any. Nothing compiles while a race is on.
+  /// Compiled on all workers: whole, or their macro-tiles where there are any. Nothing compiles
+  /// while a race is on.
   void build_all(bool parts) {
     std::vector<int> wanted;
     for (const int slot : slots_)
@@ -232,7 +233,8 @@ private:
 
   // ---- measuring ----
 
-  /// What the bounds are held against, and whether launches are long. 0 where it cannot be built or timed.
+  /// What the bounds are held against, and whether launches are long. 0 where it cannot be built or
+  /// timed.
   Result<void> time_incumbent() {
     if (slots_.empty() || slots_[0] < 0) return {};
     if (of(0).number < 0) build_these({slots_[0]}, false);
@@ -252,7 +254,8 @@ private:
     return {};
   }
 
-  /// Faster than its bound: the profile was taken at a bad moment, and its bounds are worth so much less.
+  /// Faster than its bound: the profile was taken at a bad moment, and its bounds are worth so much
+  /// less.
   void distrust(const Built& built, double seconds) {
     if (!(built.bound > 0) || !(seconds > 0)) return;
     selection_.bound_ratio = std::max(selection_.bound_ratio, built.bound / seconds);
@@ -304,7 +307,8 @@ private:
       if (i == 0 || int(finalists.size()) >= most) break;
       finalists.push_back(i);
     }
-    // The time of a whole launch is what is told and kept; those of macro-tiles are estimates in proportion to it.
+    // The time of a whole launch is what is told and kept; those of macro-tiles are estimates in
+    // proportion to it.
     if (const double estimate = selection_.tried[0].seconds; estimate > 0 && incumbent_ > 0)
       for (Tried& tried : selection_.tried) tried.seconds *= incumbent_ / estimate;
     if (finalists.size() == 1 || !(incumbent_ > 0)) return;
@@ -345,7 +349,8 @@ private:
     std::unique_ptr<Measurer> measurer;
   };
 
-  /// The best at the problem's own sizes are timed at the others: the weighted geometric mean of their times decides, and none may be slower anywhere.
+  /// The best at the problem's own sizes are timed at the others: the weighted geometric mean of
+  /// their times decides, and none may be slower anywhere.
   void at_sizes(double seconds, std::vector<size_t>& order) {
     std::vector<size_t> finalists = {0};
     for (const size_t i : order) {

@@ -10,7 +10,8 @@ namespace {
 using kernel::Directive;
 using kernel::DirectiveKind;
 
-/// What the schedule makes of each axis. Loops are followed by name: those of an axis have one name in all stages.
+/// What the schedule makes of each axis. Loops are followed by name: those of an axis have one name
+/// in all stages.
 struct AxisUse {
   int64_t tile = 1;   // elements of its largest tile
   int64_t grain = 1;  // elements of its smallest one
@@ -71,7 +72,8 @@ std::vector<AxisUse> uses_of(const kernel::Cone& cone, const kernel::Schedule& s
   return uses;
 }
 
-/// Whole tiles and the remainder; `before`: of the schedule as it was, `after`: of the one with smaller blocks.
+/// Whole tiles and the remainder; `before`: of the schedule as it was, `after`: of the one with
+/// smaller blocks.
 int64_t small_extent(int64_t extent, const AxisUse& before, const AxisUse& after, int tiles) {
   const int64_t rest = extent % before.tile,
                 whole = std::max<int64_t>(tiles, after.tile == 1 ? 3 : 1) * after.tile;
@@ -80,8 +82,8 @@ int64_t small_extent(int64_t extent, const AxisUse& before, const AxisUse& after
   return std::min(extent, whole + small_rest);
 }
 
-/// The schedule with blocks of two inner tiles (or three trips) wherever a loop only repeats what is in it: lanes, bodies that are written out and what layouts
-/// name stay as they are.
+/// The schedule with blocks of two inner tiles (or three trips) wherever a loop only repeats what
+/// is in it: lanes, bodies that are written out and what layouts name stay as they are.
 kernel::Schedule with_small_blocks(const kernel::Schedule& schedule) {
   kernel::Schedule small = schedule;
   std::set<std::string> kept;
@@ -112,7 +114,8 @@ kernel::Schedule with_small_blocks(const kernel::Schedule& schedule) {
   return small;
 }
 
-/// Axes that must have equal extents, and those that must keep theirs, from where values are written and read.
+/// Axes that must have equal extents, and those that must keep theirs, from where values are
+/// written and read.
 class Ties {
 public:
   explicit Ties(const kernel::Cone& cone)

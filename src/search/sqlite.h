@@ -1,4 +1,5 @@
-// search/sqlite.h -- SQLite behind RAII: a connection, a statement, a transaction. Failures are SqlError, caught where the cache decides.
+// search/sqlite.h -- SQLite behind RAII: a connection, a statement, a transaction. Failures are
+// SqlError, caught where the cache decides.
 #pragma once
 #include "luminal/error.h"
 #include <cstdint>
@@ -21,7 +22,8 @@ private:
   int code_;
 };
 
-/// One connection of one thread at a time. What a file holds is not trusted: no extensions, no triggers or views of unknown origin, texts up to `longest` bytes.
+/// One connection of one thread at a time. What a file holds is not trusted: no extensions, no
+/// triggers or views of unknown origin, texts up to `longest` bytes.
 class SqlConnection {
 public:
   static constexpr int longest = 4 << 20;

@@ -1,4 +1,5 @@
-// search/tune_kernel.cpp -- neighbours of the best answers so far, and joint moves of what proved good alone.
+// search/tune_kernel.cpp -- neighbours of the best answers so far, and joint moves of what proved
+// good alone.
 #include "search/tune_kernel.h"
 #include "search/measure_lock.h"
 #include <algorithm>
@@ -73,7 +74,8 @@ private:
     list.push_back({std::move(answers), std::move(made.schedule)});
   }
 
-  /// The default kernel with these answers; one of them says on how many workers a launch of this size runs.
+  /// The default kernel with these answers; one of them says on how many workers a launch of this
+  /// size runs.
   kernel::DefaultKernel make(const Answers& answers) const {
     kernel::DefaultKernel made = kernel::default_kernel(problem_.cone, limits_, answers);
     const int threads = options_.select.build.threads;

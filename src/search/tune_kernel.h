@@ -1,4 +1,5 @@
-// search/tune_kernel.h -- one kernel's schedule by measuring: from the default schedule along its decisions (choose/decisions.h), a list of candidates after the other.
+// search/tune_kernel.h -- one kernel's schedule by measuring: from the default schedule along its
+// decisions (choose/decisions.h), a list of candidates after the other.
 #pragma once
 #include "choose/default_schedule.h"
 #include "search/select.h"
@@ -17,10 +18,10 @@ struct TuneOptions {
 /// Times of one launch at sizes beside those of the problem.
 struct TunedSize {
   std::map<std::string, int64_t> symbols;
-  double
-      usual = 0,
-      seconds =
-          0; ///< of the default schedule and of the one found; 0: nothing came so far that it had to be measured
+  double usual = 0,
+         /// of the default schedule and of the one found; 0: nothing came so far that it had to be
+      /// measured
+      seconds = 0;
 };
 
 struct Tuned {
@@ -37,14 +38,17 @@ struct Tuned {
 
 /// What the decision `workers` chooses from: powers of two, and all of them.
 std::vector<int64_t> worker_counts(int threads);
-/// The schedule for launches of so many points that run on that many of all workers: `serial` where these are fewer than all.
+/// The schedule for launches of so many points that run on that many of all workers: `serial` where
+/// these are fewer than all.
 kernel::Schedule on_workers(kernel::Schedule schedule, double points, int64_t workers, int threads);
 
-/// Why a candidate was not taken, in a word or two: slower, illegal, bound, same code, wrong, crashed, no end, quarantined, not timed.
+/// Why a candidate was not taken, in a word or two: slower, illegal, bound, same code, wrong,
+/// crashed, no end, quarantined, not timed.
 std::string cause_of(const Tried& tried);
 
-/// The best schedule found and checked, at select.sizes not slower than the default one; the default one where nothing beats it by the race's threshold. With a cache the result is kept there.
-/// Failure: as select, of the first list.
+/// The best schedule found and checked, at select.sizes not slower than the default one; the
+/// default one where nothing beats it by the race's threshold. With a cache the result is kept
+/// there. Failure: as select, of the first list.
 Result<Tuned> tune(const KernelProblem& problem, const kernel::MachineLimits& limits,
                    const TuneOptions& options = {});
 

@@ -1,4 +1,5 @@
-// search/tuning_cache.cpp -- finding, keeping and bounding entries; the file's layout and its checks are in tuning_file.cpp.
+// search/tuning_cache.cpp -- finding, keeping and bounding entries; the file's layout and its
+// checks are in tuning_file.cpp.
 #include "search/tuning_cache.h"
 #include "base/log.h"
 #include "base/settings.h"
@@ -160,7 +161,8 @@ void TuningCache::open() {
 
 bool TuningCache::set_aside(const std::string& why) {
   file_.reset();
-  // One process at a time, and only the file that was seen to be unsound: another process may have put a new one there.
+  // One process at a time, and only the file that was seen to be unsound: another process may have
+  // put a new one there.
   const TuningFileLock lock(path_);
   if (identity_of(path_) != identity_) try {
       identity_ = identity_of(path_);
@@ -196,7 +198,8 @@ bool TuningCache::set_aside(const std::string& why) {
   }
 }
 
-/// Runs f on the file; a file that turns out to be damaged is set aside and f runs once more, on the new one. False: it did not work.
+/// Runs f on the file; a file that turns out to be damaged is set aside and f runs once more, on
+/// the new one. False: it did not work.
 template <class F> bool TuningCache::on_file(F&& f) {
   for (int attempt = 0; file_ && attempt < 2; attempt++) try {
       f(*file_);
@@ -311,7 +314,8 @@ std::optional<TuningEntry> TuningCache::find(const TuningKey& key) {
     if (result && result->key != key) result.reset();
   }
   if (!result || quarantined_now(key.hash(), schedule_hash(result->schedule))) return {};
-  // What is used stays. Once a day is often enough, and it is written with whatever is written next.
+  // What is used stays. Once a day is often enough, and it is written with whatever is written
+  // next.
   if (const int64_t time = now(); time - result->used > day || result->used > time) {
     result->used = time;
     if (auto found = memory_.find(hash); found != memory_.end())
@@ -322,7 +326,8 @@ std::optional<TuningEntry> TuningCache::find(const TuningKey& key) {
   return result;
 }
 
-/// The sizes that each structure has entries for: one pass over the file for all lookups of a compilation, another one after each put.
+/// The sizes that each structure has entries for: one pass over the file for all lookups of a
+/// compilation, another one after each put.
 void TuningCache::read_sizes() {
   sizes_.emplace();
   on_file([&](SqlConnection& file) {

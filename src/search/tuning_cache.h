@@ -1,11 +1,16 @@
-// search/tuning_cache.h -- what tuning found, on disk: for a kernel, a machine and a program version the schedule that won, and its times.
+// search/tuning_cache.h -- what tuning found, on disk: for a kernel, a machine and a program
+// version the schedule that won, and its times.
 //
-// One SQLite file, shared by any number of processes. It keeps a rollback journal, not a write-ahead log: that works in folders which
-// cannot be written and on network file systems, and the cache is one file that can be copied; writes are rare (one a tuned kernel), so readers lose
-// nothing. The version of the layout stands in the file's name, so that programs of two versions do not fight for one file. A file of another version under this
-// name, of another kind, or damaged, is set aside (renamed) with one line and never trusted. Rows are checked one by one as they are read: types, lengths,
-// ranges, the key against the hash of its parts, the schedule by its parser; what does not pass is not there. Where the file cannot be
-// opened or written (no folder, read-only, full disk), results are kept in memory for the life of the object, and the reason is said once.
+// One SQLite file, shared by any number of processes. It keeps a rollback journal, not a
+// write-ahead log: that works in folders which cannot be written and on network file systems, and
+// the cache is one file that can be copied; writes are rare (one a tuned kernel), so readers lose
+// nothing. The version of the layout stands in the file's name, so that programs of two versions do
+// not fight for one file. A file of another version under this name, of another kind, or damaged,
+// is set aside (renamed) with one line and never trusted. Rows are checked one by one as they are
+// read: types, lengths, ranges, the key against the hash of its parts, the schedule by its parser;
+// what does not pass is not there. Where the file cannot be opened or written (no folder,
+// read-only, full disk), results are kept in memory for the life of the object, and the reason is
+// said once.
 #pragma once
 #include "base/hash.h"
 #include "base/result.h"
@@ -48,8 +53,9 @@ struct TuningEntry {
   double seconds = 0;        ///< of one launch: the low percentile
   int64_t samples = 0;       ///< measurements behind it
   double limit_fraction = 0; ///< of the machine's limit; 0: not known
-  bool checked =
-      false; ///< compared with the reference on this machine; false: came from elsewhere and must be checked before it is used
+  /// compared with the reference on this machine; false: came from elsewhere and must be checked
+  /// before it is used
+  bool checked = false;
   int64_t used = 0; ///< seconds since 1970 when it was last asked for; put sets it
   bool operator==(const TuningEntry&) const = default;
 };
@@ -62,7 +68,8 @@ struct QuarantineEntry {
   int64_t at = 0;         ///< seconds since 1970
 };
 
-/// Why an entry cannot be kept, or empty. The schedule's text is brought to the form that the printer gives.
+/// Why an entry cannot be kept, or empty. The schedule's text is brought to the form that the
+/// printer gives.
 std::string mistake_in(TuningEntry& entry);
 /// The rule for equal keys: checked before unchecked, then the shorter time.
 bool better(const TuningEntry& a, const TuningEntry& b);
@@ -82,26 +89,30 @@ public:
   ~TuningCache();
   TuningCache(const TuningCache&) = delete;
   TuningCache& operator=(const TuningCache&) = delete;
-  /// In the folder of caches (LUMINAL_CACHE_DIR); empty where LUMINAL_NO_CACHE is set or there is no home.
+  /// In the folder of caches (LUMINAL_CACHE_DIR); empty where LUMINAL_NO_CACHE is set or there is
+  /// no home.
   static std::string default_path();
 
-  /// The one object of this process for that file, opened with the first call and again where another file has taken its place. Null where path is
-  /// empty, or where there is no file and `make` is false.
+  /// The one object of this process for that file, opened with the first call and again where
+  /// another file has taken its place. Null where path is empty, or where there is no file and
+  /// `make` is false.
   static std::shared_ptr<TuningCache> shared(const std::string& path, bool make);
 
   const std::string& path() const { return path_; }
   /// Empty: what is put reaches the file. Else one line: why it stays in memory.
   std::string memory_reason() const;
-  bool readable()
-      const; ///< what the file holds can be seen: it is there, sound and not locked by another process for long
+  /// what the file holds can be seen: it is there, sound and not locked by another process for long
+  bool readable() const;
 
   /// The entry for the key; none where its schedule is quarantined. Thread-safe, as all members.
   std::optional<TuningEntry> find(const TuningKey& key);
-  /// The same, or where it is absent the entry for the nearest other sizes of the same dimensions (nearest by ratio).
+  /// The same, or where it is absent the entry for the nearest other sizes of the same dimensions
+  /// (nearest by ratio).
   std::optional<TuningEntry> find_near(const TuningKey& key);
   enum class Keep : uint8_t { better, newest };
-  /// Keeps the entry, or with Keep::better the better of it and what is there. Returns whether the given one was kept: not where it
-  /// is quarantined. Throws Error for an entry that is none (mistake_in).
+  /// Keeps the entry, or with Keep::better the better of it and what is there. Returns whether the
+  /// given one was kept: not where it is quarantined. Throws Error for an entry that is none
+  /// (mistake_in).
   bool put(TuningEntry entry, Keep keep = Keep::better);
   /// The same for many in one transaction; entries that are none are counted, not thrown.
   struct Imported {
@@ -119,13 +130,14 @@ public:
 
   struct Prune {
     int64_t max_bytes = -1; ///< -1: the bound of the options
-    int64_t unused_seconds =
-        -1; ///< entries that nobody asked for in this time go, too; -1: no matter; 0: all of them
+    /// entries that nobody asked for in this time go, too; -1: no matter; 0: all of them
+    int64_t unused_seconds = -1;
     bool quarantine = false; ///< forget what is quarantined
   };
   int64_t prune(const Prune& what); ///< entries removed
 
-  /// Entries of another cache file, which is only read: all unchecked. `refused` as above. Failure: it is no such file.
+  /// Entries of another cache file, which is only read: all unchecked. `refused` as above. Failure:
+  /// it is no such file.
   static Result<std::vector<TuningEntry>> read(const std::string& path, int64_t* refused = nullptr);
 
 private:

@@ -1,4 +1,5 @@
-// search/tuning_file.cpp -- the file of the tuning cache: nothing in it is believed before it was checked.
+// search/tuning_file.cpp -- the file of the tuning cache: nothing in it is believed before it was
+// checked.
 #include "search/tuning_file.h"
 #include "base/text.h"
 #include "schedule/schedule.h"
@@ -17,7 +18,8 @@ namespace {
 constexpr int64_t application_id = 0x4C754D54; // "LuMT"
 constexpr size_t longest_part = 4096, longest_name = 512, longest_schedule = 64 << 10;
 
-// The tables as SQLite keeps their text. A file whose text is another one is not ours, whatever its version says.
+// The tables as SQLite keeps their text. A file whose text is another one is not ours, whatever its
+// version says.
 constexpr const char* tables[][2] = {
     {"quarantined",
      "CREATE TABLE quarantined (key TEXT NOT NULL, schedule TEXT NOT NULL, cause TEXT NOT NULL, "

@@ -1,11 +1,13 @@
-// search/tuning_file.h -- the layout of the tuning cache's file: tables, opening with checks, rows in and out.
+// search/tuning_file.h -- the layout of the tuning cache's file: tables, opening with checks, rows
+// in and out.
 #pragma once
 #include "search/sqlite.h"
 #include "search/tuning_cache.h"
 
 namespace luminal::search {
 
-/// Opens or makes the file. SqlError with damaged(): it is not sound, or not of this layout; other codes: it cannot be opened, or is busy.
+/// Opens or makes the file. SqlError with damaged(): it is not sound, or not of this layout; other
+/// codes: it cannot be opened, or is busy.
 std::unique_ptr<SqlConnection> open_tuning_file(const std::string& path, double busy_seconds);
 /// Only reads; the file must be there.
 std::unique_ptr<SqlConnection> open_foreign_tuning_file(const std::string& path);
@@ -15,8 +17,9 @@ std::optional<TuningEntry> read_tuning_row(SqlConnection& file, const std::strin
 /// All that pass; `refused` counts the others.
 std::vector<TuningEntry> read_tuning_rows(SqlConnection& file, int64_t& refused);
 std::vector<QuarantineEntry> read_quarantine(SqlConnection& file);
-/// Inside a transaction: deletes the least recently used rows until no more than 7/8 of `limit` bytes are in use, where there are more than `limit`;
-/// gives the pages back. Returns the number of tuned rows that went.
+/// Inside a transaction: deletes the least recently used rows until no more than 7/8 of `limit`
+/// bytes are in use, where there are more than `limit`; gives the pages back. Returns the number of
+/// tuned rows that went.
 int64_t bound_tuning_file(SqlConnection& file, int64_t limit, int64_t now);
 
 void sort_entries(std::vector<TuningEntry>& entries);

@@ -1,4 +1,5 @@
-// search/tuning_near.cpp -- entries of other sizes: what was tuned for 32 rows serves 40 better than nothing does.
+// search/tuning_near.cpp -- entries of other sizes: what was tuned for 32 rows serves 40 better
+// than nothing does.
 #include "base/text.h"
 #include "search/tuning_cache.h"
 #include <algorithm>

@@ -1,4 +1,5 @@
-// search/tuning_text.cpp -- the text form of tuning results: a head line, then one JSON object a line.
+// search/tuning_text.cpp -- the text form of tuning results: a head line, then one JSON object a
+// line.
 #include "base/text.h"
 #include "search/tuning_cache.h"
 #include "search/tuning_file.h"

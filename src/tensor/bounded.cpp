@@ -1,4 +1,5 @@
-// tensor/bounded.cpp -- results whose size data decide, in a fixed capacity with a count; searches and histograms.
+// tensor/bounded.cpp -- results whose size data decide, in a fixed capacity with a count; searches
+// and histograms.
 #include "luminal/indexing.h"
 #include "tensor/views.h"
 #include <algorithm>
@@ -18,7 +19,8 @@ Tensor choose(std::string_view name, const Tensor& condition, Operand a, Operand
   return elementwise(Op::select, name, {Operand(condition, where), a, b}, where);
 }
 
-/// [capacity] of `base`, with values[i] written or combined at places[i]; places outside are left out.
+/// [capacity] of `base`, with values[i] written or combined at places[i]; places outside are left
+/// out.
 Tensor scatter_line(std::string_view op, const Tensor& base, const Tensor& values, const Tensor& places,
                     std::optional<Op> how, bool distinct, Where where) {
   const int64_t capacity = type_of(base).shape[0].value();
@@ -34,7 +36,8 @@ Tensor scatter_line(std::string_view op, const Tensor& base, const Tensor& value
   });
 }
 
-/// Where each element that holds goes among those that hold; the others go to `capacity`, which is nowhere.
+/// Where each element that holds goes among those that hold; the others go to `capacity`, which is
+/// nowhere.
 Tensor places_of(std::string_view op, const Tensor& mask, int64_t capacity, Where where) {
   Tensor place = cumsum(mask, 0, {.exclusive = true}, where);
   return choose(op, mask, Operand(place, where), Operand(capacity, where), where);
@@ -165,7 +168,8 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Wher
   const DType type = promote(sorted.dtype(), values.dtype());
   Tensor table = ordered_keys("searchsorted", sorted.cast(type, where), where),
          x = ordered_keys("searchsorted", values.cast(type, where), where);
-  // Binary search for all values at once: `place` elements come before the value, of which it is known for sure.
+  // Binary search for all values at once: `place` elements come before the value, of which it is
+  // known for sure.
   Tensor place = number_of("searchsorted", x.graph(), DType::i64, 0, wanted, where);
   for (int64_t step = most == 0 ? 0 : int64_t(std::bit_floor(uint64_t(most))); step > 0; step /= 2) {
     place = build("searchsorted", x.graph(), where, [&](FunctionBuilder& b) {

@@ -1,4 +1,5 @@
-// tensor/compose.h -- what functions that are made of other operations share: operands of one type and shape, and a type wide enough to compute in.
+// tensor/compose.h -- what functions that are made of other operations share: operands of one type
+// and shape, and a type wide enough to compute in.
 #pragma once
 #include "tensor/graph_state.h"
 
@@ -11,7 +12,8 @@ enum class Numbers : uint8_t {
   floats,  // integers as f32
 };
 
-/// The operands in their common dtype, broadcast to one shape; every mistake is found here and named after `op`.
+/// The operands in their common dtype, broadcast to one shape; every mistake is found here and
+/// named after `op`.
 std::vector<Tensor> common_operands(std::string_view op, const std::vector<Operand>& operands,
                                     Numbers numbers, Where where);
 /// The common dtype of tensors and numbers: see Operand. Without a tensor: f32 or i64.

@@ -113,9 +113,10 @@ Tensor convolve(std::string_view op, const Tensor& x, const Tensor& weight,
 
 int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
 
-/// Neighbours among the results of a transposed convolution along one axis, by their places mod the stride, whose sums have as many terms and begin at the same
-/// place of x: result stride * i + b + p, where the run begins at b and p < places, is the sum over k < taps of
-/// weight[first + p + period * k] * x[i + shift - dilation * k].
+/// Neighbours among the results of a transposed convolution along one axis, by their places mod the
+/// stride, whose sums have as many terms and begin at the same place of x: result stride * i + b +
+/// p, where the run begins at b and p < places, is the sum over k < taps of weight[first + p +
+/// period * k] * x[i + shift - dilation * k].
 struct Run {
   int64_t places = 1, taps = 0, first = 0, period = 1, shift = 0, dilation = 1;
 };
@@ -140,7 +141,8 @@ std::vector<Run> runs_of(int64_t kernel, int64_t stride, int64_t dilation, int64
   return runs;
 }
 
-/// A transposed convolution as one convolution for each choice of a run along each axis: no zeros stand between the elements of x, or between weights.
+/// A transposed convolution as one convolution for each choice of a run along each axis: no zeros
+/// stand between the elements of x, or between weights.
 struct Transposed {
   Tensor x, weight; ///< [batch, in, sizes..], [in, out / groups, kernel..]
   int64_t groups;
@@ -148,7 +150,8 @@ struct Transposed {
   Where where;
   std::vector<int64_t> more = {}; ///< steps of the stride in the result beyond those in x
 
-  /// [batch, out, (steps, places) of each axis that is not chosen..] distributed -> [batch, out, sizes..]; of those that are chosen the places of the run.
+  /// [batch, out, (steps, places) of each axis that is not chosen..] distributed -> [batch, out,
+  /// sizes..]; of those that are chosen the places of the run.
   Tensor result(std::vector<Run>& chosen) const {
     const size_t d = chosen.size();
     if (d == runs.size()) return convolved(chosen);
@@ -193,7 +196,8 @@ struct Transposed {
       return zeros(graph, zero, x.dtype(), where);
     }
     for (int d = 0; d < n; d++) apart.push_back(x.dim(2 + d) + more[size_t(d)]);
-    // [in, out / groups, taps.., places..] -> [taps.., in / groups, out and places..] in memory: lanes may go along the results.
+    // [in, out / groups, taps.., places..] -> [taps.., in / groups, out and places..] in memory:
+    // lanes may go along the results.
     w = w.unflatten(0, {groups, in}, where);
     of_weight.insert(of_weight.end(), {1, 0, 2});
     for (int d = 0; d < n; d++) of_weight.push_back(3 + n + d);

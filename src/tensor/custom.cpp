@@ -54,7 +54,8 @@ std::string own_text(const Error& error) {
   return text.substr(0, text.rfind(" at "));
 }
 
-/// Throws Error unless it can be read as a program over the arguments a, b, c, and, in a derivative, the result out.
+/// Throws Error unless it can be read as a program over the arguments a, b, c, and, in a
+/// derivative, the result out.
 void check_program(const std::string& what, const std::string& text, int arity, bool derivative,
                    Where where) {
   if (text.empty()) return;

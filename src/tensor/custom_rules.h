@@ -6,7 +6,8 @@
 namespace luminal {
 
 void remember_rules(const std::string& operation, Rules rules);
-/// The exact ones of all operations, again and again until nothing changes; nothing where no operation has rules.
+/// The exact ones of all operations, again and again until nothing changes; nothing where no
+/// operation has rules.
 std::optional<Pass> pass_of_operations();
 /// Null where the operation has none.
 std::optional<Rules> rules_of(const std::string& operation);

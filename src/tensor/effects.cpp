@@ -1,4 +1,5 @@
-// tensor/effects.cpp -- print, diff, dump, compare: in plans, in the interpreter, and the nodes that ask for them.
+// tensor/effects.cpp -- print, diff, dump, compare: in plans, in the interpreter, and the nodes
+// that ask for them.
 #include "tensor/effects.h"
 #include "base/file.h"
 #include "base/settings.h"

@@ -1,4 +1,5 @@
-// tensor/effects.h -- host nodes of a running plan: print, diff, dump, compare, functions of the program.
+// tensor/effects.h -- host nodes of a running plan: print, diff, dump, compare, functions of the
+// program.
 #pragma once
 #include "formats/tensor_view.h"
 #include "luminal/debug.h"

@@ -80,7 +80,8 @@ bool takes_blocks(const TensorType& weight, const TensorView& view) {
   return same_extents(weight.shape, bytes);
 }
 
-/// Why the file's tensor cannot be the weight's value; empty where it can. `packed`: the type of its blocks, empty where it has any or none.
+/// Why the file's tensor cannot be the weight's value; empty where it can. `packed`: the type of
+/// its blocks, empty where it has any or none.
 std::string misfit(const TensorType& weight, const std::string& packed, const TensorView& view,
                    const LoadOptions& options) {
   const std::string both = fmt::format("the weight is {}{}, the file has {}", to_string(weight),

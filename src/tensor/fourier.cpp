@@ -1,5 +1,6 @@
-// tensor/fourier.cpp -- discrete Fourier transforms: a small dense one, then butterflies or small dense ones, one for each factor of the size (Cooley and Tukey, "An
-// algorithm for the machine calculation of complex Fourier series").
+// tensor/fourier.cpp -- discrete Fourier transforms: a small dense one, then butterflies or small
+// dense ones, one for each factor of the size (Cooley and Tukey, "An algorithm for the machine
+// calculation of complex Fourier series").
 #include "luminal/functions.h"
 #include "luminal/indexing.h"
 #include "luminal/nn_functions.h"
@@ -49,7 +50,8 @@ struct Complex {
   Tensor re, im;
 };
 
-/// x e^(i a), a = sign * 2 pi k / n, less than half a turn. A quarter of a turn is left to the sums, which exchange parts.
+/// x e^(i a), a = sign * 2 pi k / n, less than half a turn. A quarter of a turn is left to the
+/// sums, which exchange parts.
 Complex turned(const Complex& x, int64_t k, int64_t n, double sign) {
   if (8 * k == n || 8 * k == 3 * n) {
     const double root = std::sqrt(0.5);
@@ -80,7 +82,8 @@ std::vector<Complex> butterfly(const std::vector<Complex>& x, double sign) {
   return y;
 }
 
-/// z [.., f, rest, 2, done] -> [.., rest, 2, f, done], f a power of two: turned by the powers of the root, then a butterfly.
+/// z [.., f, rest, 2, done] -> [.., rest, 2, f, done], f a power of two: turned by the powers of
+/// the root, then a butterfly.
 Tensor butterflies(const Tensor& z, int64_t f, int64_t done, double sign, Where where) {
   const int64_t all = f * done;
   const auto powers = [&](double (*part)(double)) {
@@ -108,8 +111,10 @@ Tensor butterflies(const Tensor& z, int64_t f, int64_t done, double sign, Where 
   return kept_as_it_lies(stack(parts, -2, where), where);
 }
 
-/// x [.., n, parts] -> [.., n, 2], not scaled; parts: 2, or 1 of real numbers. In the order of Stockham (Cochran and others, "What is the fast Fourier
-/// transform?"): what is known of the frequency stands innermost, real and imaginary parts lie in planes, so that every step has long lanes.
+/// x [.., n, parts] -> [.., n, 2], not scaled; parts: 2, or 1 of real numbers. In the order of
+/// Stockham (Cochran and others, "What is the fast Fourier transform?"): what is known of the
+/// frequency stands innermost, real and imaginary parts lie in planes, so that every step has long
+/// lanes.
 Tensor transform(const Tensor& x, int64_t n, double sign, Where where) {
   constexpr int64_t first_factor = 16, next_factor = 8; // as many lanes; fewest operations
   constexpr int64_t largest_table = int64_t(1) << 16;

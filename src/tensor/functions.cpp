@@ -113,7 +113,8 @@ Tensor floor_divide(Operand a, Operand b) {
   if (!is_float(in[0].dtype()))
     return elementwise(Op::div, "floor_divide", {at(in[0], a.where), at(in[1], a.where)}, a.where);
   Floats f("floor_divide", {a, b}, a.where);
-  // The quotient of a - fmod(a, b) is whole up to rounding; where it is 0 it keeps the sign of a / b.
+  // The quotient of a - fmod(a, b) is whole up to rounding; where it is 0 it keeps the sign of a /
+  // b.
   Tensor rest = fmod(f[0], f[1]), quotient = f[0] / f[1];
   Tensor below = not_equal(rest, 0) & ((f[1] < 0) ^ (rest < 0));
   Tensor whole = ((f[0] - rest) / f[1]).round() - below.cast(f[0].dtype());

@@ -1,4 +1,5 @@
-// tensor/graph_devices.cpp -- devices by name, the default one, where a graph's values lie, and transfers.
+// tensor/graph_devices.cpp -- devices by name, the default one, where a graph's values lie, and
+// transfers.
 #include "base/settings.h"
 #include "device/known_devices.h"
 #include "luminal/device.h"

@@ -13,7 +13,8 @@ struct OwnedBuffer {
   runtime::DeviceBuffer buffer; // goes before the device
 };
 
-/// The graph compiled for some of its typical sizes: all those at which its kernels have the same schedules.
+/// The graph compiled for some of its typical sizes: all those at which its kernels have the same
+/// schedules.
 struct Program {
   std::vector<std::map<std::string, int64_t>> sizes; // schedules were made for the first
   compile::Compiled compiled;

@@ -58,7 +58,8 @@ struct GraphState {
   std::map<Expr, std::string, ExprLess> reasons; // what needs an assumption of the module, with its line
   int unnamed = 0, loops = 0;
   GraphState* outer = nullptr; // of a loop's body
-  /// One call of the user made the whole graph: that is the line of all its operations. Line 0: there is none to name.
+  /// One call of the user made the whole graph: that is the line of all its operations. Line 0:
+  /// there is none to name.
   std::optional<Where> made_at;
 
   std::string device_name = "cpu";    // of inputs that no scope puts elsewhere

@@ -1,4 +1,5 @@
-// tensor/indexing.cpp -- elements at places that data name: gather in its conventions, scatter in its conventions.
+// tensor/indexing.cpp -- elements at places that data name: gather in its conventions, scatter in
+// its conventions.
 #include "luminal/indexing.h"
 #include "ir/identity.h"
 #include "tensor/views.h"
@@ -18,7 +19,8 @@ Interval index_interval(Expr extent) {
 
 namespace {
 
-/// Adds a node that reads indices; what is found out of range when it runs names the operation and the user's line.
+/// Adds a node that reads indices; what is found out of range when it runs names the operation and
+/// the user's line.
 Tensor add_indexed(std::string_view op, const Tensor& x, Attr attr, std::vector<NodeId> inputs, Where where) {
   return build(op, x.graph(), where, [&](FunctionBuilder& b) {
     NodeId node = b.add(std::move(attr), std::move(inputs), {}, where);
@@ -39,7 +41,8 @@ std::vector<int> count_up(int first, int count) {
 
 std::string shape_of(const Tensor& x) { return text_of(type_of(x).shape); }
 
-/// The index of torch's convention: as many axes as x, and except along `axis` no longer than x (or, in a scatter, than the values).
+/// The index of torch's convention: as many axes as x, and except along `axis` no longer than x
+/// (or, in a scatter, than the values).
 void check_index(std::string_view op, const Tensor& x, int axis, const Tensor& index, bool along_too,
                  Where where) {
   check_ids(op, index, where);
@@ -78,7 +81,8 @@ std::optional<Op> combining(ScatterOp how, DType type) {
   return std::nullopt;
 }
 
-/// x with `values` written or combined at `map`, whose holes are read from `ids` at the axes `hole_axes`.
+/// x with `values` written or combined at `map`, whose holes are read from `ids` at the axes
+/// `hole_axes`.
 Tensor scatter_at(std::string_view op, const Tensor& x, const Tensor& values, std::vector<Expr> map,
                   const std::vector<Tensor>& ids, const std::vector<int>& hole_axes, ScatterOp how,
                   Where where) {

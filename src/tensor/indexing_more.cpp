@@ -1,4 +1,5 @@
-// tensor/indexing_more.cpp -- gather and scatter that are made of others, places of triangles, parts.
+// tensor/indexing_more.cpp -- gather and scatter that are made of others, places of triangles,
+// parts.
 #include "luminal/functions.h"
 #include "luminal/indexing.h"
 #include "tensor/compose.h"

@@ -1,4 +1,5 @@
-// tensor/interpret.cpp -- interpret: values by the naive interpreter, from what the graph's inputs hold at present.
+// tensor/interpret.cpp -- interpret: values by the naive interpreter, from what the graph's inputs
+// hold at present.
 #include "ir/naive_interp.h"
 #include "luminal/inspect.h"
 #include "tensor/graph_state.h"
@@ -7,7 +8,8 @@
 namespace luminal {
 namespace {
 
-/// The value that an input has now; zeros of a state that no step has written, and of what no result needs.
+/// The value that an input has now; zeros of a state that no step has written, and of what no
+/// result needs.
 HostTensor present_value(const std::shared_ptr<GraphState>& graph, const InputAttr& input, bool needed,
                          Where where) {
   HostTensor t{input.type.dtype, present_shape("interpret", *graph, input.type.shape, where), {}};

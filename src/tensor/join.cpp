@@ -11,7 +11,8 @@ void same_graph(std::string_view op, const std::vector<Tensor>& parts, Where whe
   for (const Tensor& part : parts) graph_of(op, {&parts[0], &part}, where);
 }
 
-/// Parts first..last-1 of the padded ones: a balanced tree of choices, so that an element passes few of them.
+/// Parts first..last-1 of the padded ones: a balanced tree of choices, so that an element passes
+/// few of them.
 Tensor choose_part(const std::vector<Tensor>& padded, const std::vector<Expr>& begins, const Shape& whole,
                    int axis, size_t first, size_t last, Where where) {
   if (last - first == 1) return padded[first];
@@ -183,10 +184,10 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& axes, bool xy, Where whe
   std::vector<Tensor> lines;
   for (const Tensor& line : axes) {
     if (line.rank() > 1)
-      throw Error(
-          "meshgrid",
-          fmt::format("{} is not a line of coordinates: give tensors of one axis", text_of(type_of(line).shape)),
-          where);
+      throw Error("meshgrid",
+                  fmt::format("{} is not a line of coordinates: give tensors of one axis",
+                              text_of(type_of(line).shape)),
+                  where);
     lines.push_back(line.rank() == 0 ? line.unsqueeze(0, where) : line);
   }
   std::vector<int> place;

@@ -1,4 +1,5 @@
-// tensor/linalg.cpp -- products of matrices and vectors that are made of matmul and einsum, distances.
+// tensor/linalg.cpp -- products of matrices and vectors that are made of matmul and einsum,
+// distances.
 #include "luminal/linalg.h"
 #include "luminal/functions.h"
 #include "luminal/graph.h"

@@ -1,4 +1,5 @@
-// tensor/movement.cpp -- order and number of axes: permute, reshape, expand and their kin. Each is one quasi-affine index map.
+// tensor/movement.cpp -- order and number of axes: permute, reshape, expand and their kin. Each is
+// one quasi-affine index map.
 #include "tensor/views.h"
 #include <algorithm>
 

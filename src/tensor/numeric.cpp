@@ -1,4 +1,5 @@
-// tensor/numeric.cpp -- functions of elements that are made of others: sums of logarithms, NaN and infinities as numbers, comparisons with tolerance, shrinking.
+// tensor/numeric.cpp -- functions of elements that are made of others: sums of logarithms, NaN and
+// infinities as numbers, comparisons with tolerance, shrinking.
 #include "luminal/functions.h"
 #include "tensor/compose.h"
 #include <cmath>

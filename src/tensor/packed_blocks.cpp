@@ -26,7 +26,8 @@ public:
       : blocks_(raw.reshape({rows, columns / block, bytes})), tile_(order.tile), unit_(order.unit),
         tiles_(rows / order.tile), count_(columns / block) {}
 
-  /// Bytes begin .. begin + count of every block in runs: u8 [tiles, blocks, count / unit, tile, unit].
+  /// Bytes begin .. begin + count of every block in runs: u8 [tiles, blocks, count / unit, tile,
+  /// unit].
   Tensor words(int64_t begin, int64_t count, int flipped = 0) const {
     Tensor bytes = field(blocks_, begin, count, DType::u8);
     return interleave_rows(flipped ? bytes ^ flipped : bytes, tile_, unit_);
@@ -53,7 +54,8 @@ private:
   int64_t tile_, unit_, tiles_, count_;
 };
 
-/// Fields of blocks one behind the other in one array, where rows are interleaved: memory is then read at one place.
+/// Fields of blocks one behind the other in one array, where rows are interleaved: memory is then
+/// read at one place.
 std::vector<Tensor> in_one_stream(const std::vector<Tensor>& fields, Order order) {
   if (order.tile == 1) return fields;
   const auto bytes = [](const Tensor& field) { // of a block, in elements
@@ -81,7 +83,8 @@ QuantizedWeight packed_q8_0(const Tensor& raw, int64_t rows, int64_t columns, Or
   return {blocks.words(2, 32, 128), as_f32(blocks.numbers(0, 2, DType::f16)).squeeze(2), 128};
 }
 
-/// Q4_0, Q4_1, Q5_0, Q5_1: a scale, with `minimum` the least value, with `fifth` four bytes of fifth bits, then 16 bytes of low bits.
+/// Q4_0, Q4_1, Q5_0, Q5_1: a scale, with `minimum` the least value, with `fifth` four bytes of
+/// fifth bits, then 16 bytes of low bits.
 QuantizedWeight packed_nibbles(const Tensor& raw, int64_t rows, int64_t columns, Order order, bool minimum,
                                bool fifth) {
   const int64_t high_at = minimum ? 4 : 2, low_at = high_at + (fifth ? 4 : 0), tile = order.tile,
@@ -90,8 +93,8 @@ QuantizedWeight packed_nibbles(const Tensor& raw, int64_t rows, int64_t columns,
   // Byte j holds element j in its low half and element j + 16 in its high half.
   Tensor codes = blocks.halves(low_at, 16, 1).reshape({tiles, count, 32 / unit, tile, unit});
   if (fifth) {
-    // The fifth bit of element e is bit e % 8 of byte e / 8. Put in another order at load, bit e / 4 of byte e % 4, it is a shift by the step for
-    // all four bytes of a word.
+    // The fifth bit of element e is bit e % 8 of byte e / 8. Put in another order at load, bit e /
+    // 4 of byte e % 4, it is a shift by the step for all four bytes of a word.
     Graph graph(raw.graph());
     Tensor shift = graph.arange(8, DType::u8);
     Tensor bits = (field(blocks.bytes(), high_at, 4, DType::u8).unsqueeze(3) >> shift) & 1;
@@ -105,11 +108,13 @@ QuantizedWeight packed_nibbles(const Tensor& raw, int64_t rows, int64_t columns,
   return {codes, scale, 0, -as_f32(blocks.numbers(2, 2, DType::f16)).squeeze(2), true};
 }
 
-/// Q4_K and Q5_K, with scales and minima of their groups of 32 as blocks. high_bits: bytes of the fifth bits.
+/// Q4_K and Q5_K, with scales and minima of their groups of 32 as blocks. high_bits: bytes of the
+/// fifth bits.
 QuantizedWeight grouped(const Tensor& raw, int64_t rows, int64_t columns, Order order, int64_t high_bits) {
   const Blocks blocks(raw, rows, columns, 256, 144 + high_bits, order);
-  // Eight 6-bit scales and eight 6-bit minima in 12 bytes: the first four of each lie whole in bytes 0-3 and 4-7; of the last four the low halves
-  // are the nibbles of bytes 8-11, the upper two bits the tops of bytes 0-3 and 4-7.
+  // Eight 6-bit scales and eight 6-bit minima in 12 bytes: the first four of each lie whole in
+  // bytes 0-3 and 4-7; of the last four the low halves are the nibbles of bytes 8-11, the upper two
+  // bits the tops of bytes 0-3 and 4-7.
   Tensor a = field(blocks.bytes(), 4, 4, DType::u8), b = field(blocks.bytes(), 8, 4, DType::u8),
          c = field(blocks.bytes(), 12, 4, DType::u8);
   const auto of_blocks = in_one_stream({blocks.numbers(0, 2, DType::f16), blocks.numbers(2, 2, DType::f16)},
@@ -119,7 +124,8 @@ QuantizedWeight grouped(const Tensor& raw, int64_t rows, int64_t columns, Order 
       blocks.beside(concat({b & 63, (c >> 4) | ((b >> 6) << 4)}, 2)), // [tiles, blocks, 8, tile]
       blocks.words(16 + high_bits, 128)};
   fields = in_one_stream(fields, order);
-  // Each of four groups of 32 bytes holds 32 elements in its low halves and the next 32 in its high halves.
+  // Each of four groups of 32 bytes holds 32 elements in its low halves and the next 32 in its high
+  // halves.
   Tensor codes = blocks.halves(fields[2], 4);
   if (high_bits) {
     // The fifth bit of element l of group g is bit g of byte l.
@@ -139,7 +145,8 @@ QuantizedWeight packed_q6_k(const Tensor& raw, int64_t rows, int64_t columns, Or
   const int64_t n = columns / 256, tile = order.tile, unit = order.unit, tiles = rows / tile,
                 steps = 32 / unit;
   const Blocks blocks(raw, rows, columns, 256, 210, order);
-  // Two sides of 128 elements. Quarter 2*half + part, element l: low four bits in half `half` of byte 32*part + l, upper two in bits 2*quarter of byte l of qh.
+  // Two sides of 128 elements. Quarter 2*half + part, element l: low four bits in half `half` of
+  // byte 32*part + l, upper two in bits 2*quarter of byte l of qh.
   Tensor low = blocks
                    .halves(0, 128, 4) // [tiles, n, side and part, half, steps, tile, unit]
                    .reshape({tiles, n, 2, 2, 2, steps, tile, unit})
@@ -153,8 +160,8 @@ QuantizedWeight packed_q6_k(const Tensor& raw, int64_t rows, int64_t columns, Or
           scales.reshape({tiles, columns / 16, tile}), 32};
 }
 
-/// Two bits of each element: four neighbours of 32 in a byte of the 64 at `begin`. u8 [tiles, blocks, 2, 4, 32 / unit, tile, unit]: half and
-/// quarter of the block, element.
+/// Two bits of each element: four neighbours of 32 in a byte of the 64 at `begin`. u8 [tiles,
+/// blocks, 2, 4, 32 / unit, tile, unit]: half and quarter of the block, element.
 Tensor two_bits(const Blocks& blocks, const Tensor& raw, int64_t begin, int64_t tiles, int64_t count,
                 Order order) {
   Tensor shift = (Graph(raw.graph()).arange(4, DType::u8) * 2).reshape({4, 1, 1, 1});
@@ -183,7 +190,8 @@ QuantizedWeight packed_q3_k(const Tensor& raw, int64_t rows, int64_t columns, Or
   Tensor shift = graph.arange(8, DType::u8).reshape({8, 1, 1, 1});
   Tensor high = (blocks.words(0, 32).unsqueeze(2) >> shift) & 1; // [tiles, n, 8, 32 / unit, tile, unit]
   Tensor low = two_bits(blocks, raw, 32, tiles, n, order).reshape({tiles, n, 8, 32 / unit, tile, unit});
-  // Sixteen 6-bit scales, 32 more than they mean: low halves in the nibbles of 8 bytes, upper two bits in the quarters of 4 bytes.
+  // Sixteen 6-bit scales, 32 more than they mean: low halves in the nibbles of 8 bytes, upper two
+  // bits in the quarters of 4 bytes.
   Tensor nibbles = field(blocks.bytes(), 96, 8, DType::u8);
   Tensor tops = (field(blocks.bytes(), 104, 4, DType::u8).unsqueeze(2) >>
                  (graph.arange(4, DType::u8) * 2).reshape({4, 1})) &
@@ -199,7 +207,8 @@ QuantizedWeight packed_q3_k(const Tensor& raw, int64_t rows, int64_t columns, Or
 
 std::optional<QuantizedWeight> packed_weight(const Tensor& raw, StorageType type, int64_t rows,
                                              int64_t columns, RowOrder row_order) {
-  // Codes of four bits stay in words also for products with f32: each lane has one, eight codes that differ by a shift.
+  // Codes of four bits stay in words also for products with f32: each lane has one, eight codes
+  // that differ by a shift.
   const bool words = row_order != RowOrder::bytes || type == StorageType::q4_0 || type == StorageType::q4_1 ||
                      type == StorageType::q4_k;
   const Order order{row_order == RowOrder::apart ? 1 : row_tile(rows), words ? 4 : 1};

@@ -1,4 +1,5 @@
-// tensor/passes.cpp -- passes and rules on the terms of a graph. They work on copies: handles of the user name nodes of the graph itself.
+// tensor/passes.cpp -- passes and rules on the terms of a graph. They work on copies: handles of
+// the user name nodes of the graph itself.
 #include "luminal/pattern.h"
 #include "tensor/custom_rules.h"
 #include "tensor/graph_state.h"

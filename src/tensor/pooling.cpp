@@ -171,7 +171,8 @@ MaxPool max_pool_with_indices(const Tensor& x, const std::vector<int64_t>& kerne
   const auto windows = windows_of(op, x, kernel, options, where);
   Tensor all = windowed(op, x, windows, least_value(x.dtype()), where);
   Tensor values = all.max(last_axes(all, kernel.size()), false, where);
-  // The least place among the elements that equal the greatest; those outside have the greatest place of all.
+  // The least place among the elements that equal the greatest; those outside have the greatest
+  // place of all.
   Shape plane(type_of(x).shape.end() - long(kernel.size()), type_of(x).shape.end());
   Tensor place = build(op, x.graph(), where, [&](FunctionBuilder& b) {
     Expr flat = 0;

@@ -1,4 +1,5 @@
-// tensor/products.cpp -- products that sum over shared axes: each is one fold over the space of all axes.
+// tensor/products.cpp -- products that sum over shared axes: each is one fold over the space of all
+// axes.
 #include "luminal/functions.h"
 #include "tensor/compose.h"
 #include <algorithm>
@@ -71,8 +72,9 @@ struct Labelled {
   Labels labels;
 };
 
-/// Products of the factors, summed over every name that `out` lacks. The space: names of all factors, of the first, of the second, then the summed ones: what a matrix
-/// product looks like. Names of all factors may stand where `out` has them: they split neither rows nor columns.
+/// Products of the factors, summed over every name that `out` lacks. The space: names of all
+/// factors, of the first, of the second, then the summed ones: what a matrix product looks like.
+/// Names of all factors may stand where `out` has them: they split neither rows nor columns.
 Tensor contract(std::string_view op, const std::vector<Labelled>& factors, const Labels& out,
                 const std::map<int, Expr>& extents, Where where) {
   const auto shared = [&](int label) {

@@ -1,4 +1,5 @@
-// tensor/programs.cpp -- Graph::compile: a program for each combination of typical sizes, and the choice between them at execute.
+// tensor/programs.cpp -- Graph::compile: a program for each combination of typical sizes, and the
+// choice between them at execute.
 #include "base/settings.h"
 #include "tensor/graph_run.h"
 #include <algorithm>
@@ -83,7 +84,8 @@ void add(SearchSummary& sum, const SearchSummary& s, const std::string& sizes) {
   for (const std::string& note : s.notes) sum.notes.push_back(sizes + ": " + note);
 }
 
-/// Bytes of all programs at the largest sizes: states and loaded weights are shared, arenas are not.
+/// Bytes of all programs at the largest sizes: states and loaded weights are shared, arenas are
+/// not.
 int64_t memory_of(const std::vector<std::unique_ptr<Program>>& programs) {
   int64_t total = 0;
   std::map<std::string, int64_t> states;

@@ -180,7 +180,8 @@ Tensor matmul_transposed(const QuantizedRows& x, const QuantizedWeight& w, Where
                 fmt::format("blocks of {} (codes {}) do not fit those of the activations ({}, in words of 4)",
                             block, to_string(w.codes.shape()), row_block),
                 where);
-  // What belongs to a block, beside [m, tiles, blocks, steps, tile]. Rows that stand alone have the steps as lanes: then each step is a sum of its own.
+  // What belongs to a block, beside [m, tiles, blocks, steps, tile]. Rows that stand alone have the
+  // steps as lanes: then each step is a sum of its own.
   const bool alone = tile == Dim(1);
   const std::vector<int> summed = alone ? std::vector<int>{5} : std::vector<int>{3, 5};
   Tensor xv = x.values.reshape({m, 1, blocks, steps, 1, 4}).cast(DType::i32);

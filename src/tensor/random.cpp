@@ -1,5 +1,6 @@
-// tensor/random.cpp -- random numbers from explicit keys. Logarithms and the inverse of the normal distribution are written in operations that are rounded
-// exactly, so that every device and the interpreter give the same bits.
+// tensor/random.cpp -- random numbers from explicit keys. Logarithms and the inverse of the normal
+// distribution are written in operations that are rounded exactly, so that every device and the
+// interpreter give the same bits.
 #include "luminal/random.h"
 #include "luminal/indexing.h"
 #include "tensor/views.h"
@@ -78,7 +79,8 @@ Tensor unit_exponential(const Tensor& word) {
   return choose(v < 0.25, log_of_ratio(v / (2 - v)), -portable_log(rest));
 }
 
-/// The inverse of the normal distribution: M. Giles, Approximating the erfinv function (GPU Computing Gems, 2011), single precision.
+/// The inverse of the normal distribution: M. Giles, Approximating the erfinv function (GPU
+/// Computing Gems, 2011), single precision.
 Tensor unit_normal(const Tensor& word) {
   Tensor p = open_unit(word >> 1, 0x1p31); // twice the probability of the tail
   Tensor x = 1 - p, w = -portable_log(p * (2 - p));
@@ -169,8 +171,8 @@ Tensor random_uniform(const Tensor& key, Dims dims, double low, double high, DTy
   const Shape shape = shape_for("random_uniform", key, dims, where);
   float_only("random_uniform", dtype, where);
   if (!(low <= high))
-    throw Error("random_uniform", fmt::format("{}..{} is not a range: the first must not be greater", low, high),
-                where);
+    throw Error("random_uniform",
+                fmt::format("{}..{} is not a range: the first must not be greater", low, high), where);
   Tensor u = unit_uniform("random_uniform", key, shape, dtype, where);
   if (low == 0 && high == 1) return u.cast(dtype, where);
   Tensor value = (u * (high - low) + low).cast(dtype, where);
@@ -289,7 +291,8 @@ Tensor random_multinomial(const Tensor& key, const Tensor& weights, int64_t coun
                             text_of(type_of(weights).shape)),
                 where);
   Tensor w = weights.cast(DType::f32, where);
-  // The least normal number stands in for what has no logarithm here: it is chosen over, not computed with.
+  // The least normal number stands in for what has no logarithm here: it is chosen over, not
+  // computed with.
   Tensor logits = choose(w > 0, portable_log(maximum(w, 0x1p-126)), -INFINITY);
   if (!replacement) {
     Tensor noise = gumbel("random_multinomial", key, type_of(w).shape, where);

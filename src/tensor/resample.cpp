@@ -1,4 +1,5 @@
-// tensor/resample.cpp -- interpolation axis by axis, with coordinates in whole numbers; pixel shuffles.
+// tensor/resample.cpp -- interpolation axis by axis, with coordinates in whole numbers; pixel
+// shuffles.
 #include "luminal/nn_functions.h"
 #include "tensor/compose.h"
 #include <fmt/format.h>

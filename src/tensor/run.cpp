@@ -86,7 +86,8 @@ bool matters(const runtime::Plan& plan, Expr symbol) {
          std::any_of(plan.conditions.begin(), plan.conditions.end(), in) || counted(plan.steps);
 }
 
-/// " with batch = 100, n = 3": the present sizes of the dimensions in a shape; empty where there are none.
+/// " with batch = 100, n = 3": the present sizes of the dimensions in a shape; empty where there
+/// are none.
 std::string sizes_text(const GraphState& g, const Shape& shape) {
   std::string text;
   for (Expr symbol : symbols_of(shape))

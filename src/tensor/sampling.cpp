@@ -1,4 +1,5 @@
-// tensor/sampling.cpp -- images read at points, windows as columns and back, normalisation over neighbouring channels.
+// tensor/sampling.cpp -- images read at points, windows as columns and back, normalisation over
+// neighbouring channels.
 #include "luminal/functions.h"
 #include "luminal/graph.h"
 #include "luminal/nn_functions.h"

@@ -1,4 +1,5 @@
-// tensor/scan.cpp -- every prefix along an axis: sums, products, extremes and their places, log-sums; differences.
+// tensor/scan.cpp -- every prefix along an axis: sums, products, extremes and their places,
+// log-sums; differences.
 #include "luminal/indexing.h"
 #include "tensor/views.h"
 #include <algorithm>
@@ -71,7 +72,8 @@ Indexed extreme_scan(Op op, std::string_view name, const Tensor& x, int axis, Wh
   axis = axis_of(name, axis, x.rank(), where);
   Tensor keys = x.dtype() == DType::boolean ? x.cast(DType::u8, where) : x;
   const DType type = keys.dtype();
-  // The place moves on to each element that is as extreme as the one before; NaN is the most extreme, and stays.
+  // The place moves on to each element that is as extreme as the one before; NaN is the most
+  // extreme, and stays.
   const char* keep = is_float(type) ? "select(bit_or(old0 == new0, is_nan(old0)), self, -1)"
                                     : "select(old0 == new0, self, -1)";
   Monoid monoid = Monoid::intern(

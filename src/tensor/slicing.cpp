@@ -1,4 +1,5 @@
-// tensor/slicing.cpp -- which elements of an axis: slices, padding, flips, rolls, repetitions, windows.
+// tensor/slicing.cpp -- which elements of an axis: slices, padding, flips, rolls, repetitions,
+// windows.
 #include "luminal/indexing.h"
 #include "tensor/views.h"
 #include <algorithm>

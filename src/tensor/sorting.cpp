@@ -69,8 +69,8 @@ Tensor at_least_line(std::string_view op, const Tensor& x, int& axis, Where wher
   return x.rank() == 0 ? x.reshape({1}, where) : x;
 }
 
-/// Key and place in one integer: of greater keys the greater, of equal keys the first. Unique, so that what is less than one of them is all that
-/// comes after it, and above the least integer.
+/// Key and place in one integer: of greater keys the greater, of equal keys the first. Unique, so
+/// that what is less than one of them is all that comes after it, and above the least integer.
 Tensor packed_keys(const Tensor& x, const Tensor& places, bool largest, Where where) {
   Tensor keys = ordered_keys("topk", x, where);
   return build("topk", x.graph(), where, [&](FunctionBuilder& b) {
@@ -85,7 +85,8 @@ Tensor packed_keys(const Tensor& x, const Tensor& places, bool largest, Where wh
   });
 }
 
-/// The axis in blocks of a power of two: the greatest key of each block is known, and after each of the k steps it is found anew for one of them.
+/// The axis in blocks of a power of two: the greatest key of each block is known, and after each of
+/// the k steps it is found anew for one of them.
 class LargestPlaces {
 public:
   LargestPlaces(const Tensor& x, int axis, bool largest, Where where)
@@ -224,7 +225,8 @@ Indexed Tensor::topk(int64_t k, int axis, bool largest, Where where) const {
                             luminal::to_string(extent)),
                 where);
   assume(*graph_, ge(extent, k), on_axis("topk", *this, axis), where);
-  // A sort of a short axis is one kernel; of a long one, a step for each of a few elements is much less work.
+  // A sort of a short axis is one kernel; of a long one, a step for each of a few elements is much
+  // less work.
   constexpr int64_t short_axis = 256, few = 256;
   const bool steps = bits(dtype()) <= 32 && k > 0 && k <= few && extent.range().high > short_axis &&
                      extent.range().high < INT32_MAX;

@@ -105,7 +105,8 @@ Indexed mode(const Tensor& given, int axis, bool keep_dims, Where where) {
   need_elements(op, x, at, where);
   const Indexed sorted = x.sort(at, false, where);
   const Shape shape = type_of(x).shape;
-  // How long the run of equal ones is up to each place: the longest one's last element is the most frequent value.
+  // How long the run of equal ones is up to each place: the longest one's last element is the most
+  // frequent value.
   const Expr i = axis_symbol(at, shape[size_t(at)]);
   std::vector<Expr> map = identity_map(shape);
   map[size_t(at)] = larger(i - 1, 0);

@@ -6,7 +6,8 @@
 namespace luminal {
 namespace {
 
-/// A function of the module in the making. It is closed: what it reads comes in through its parameters.
+/// A function of the module in the making. It is closed: what it reads comes in through its
+/// parameters.
 class Body {
 public:
   Body(std::string_view op, const std::shared_ptr<GraphState>& outer, std::string name, Where where)

@@ -1,5 +1,7 @@
-// tensor/transcendental.cpp -- inverse circular and hyperbolic functions, erfc, powers of ten: from rows of the op table and polynomials. Coefficients: Chebyshev
-// interpolation in 60-digit arithmetic. Each states its error in units of the last place (f32 and f64; narrower floats are computed in f32).
+// tensor/transcendental.cpp -- inverse circular and hyperbolic functions, erfc, powers of ten: from
+// rows of the op table and polynomials. Coefficients: Chebyshev interpolation in 60-digit
+// arithmetic. Each states its error in units of the last place (f32 and f64; narrower floats are
+// computed in f32).
 #include "luminal/functions.h"
 #include "tensor/compose.h"
 #include <cmath>

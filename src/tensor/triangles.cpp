@@ -1,4 +1,5 @@
-// tensor/triangles.cpp -- matrices by their diagonals: tril, triu, diagonal, diag, diag_embed, trace.
+// tensor/triangles.cpp -- matrices by their diagonals: tril, triu, diagonal, diag, diag_embed,
+// trace.
 #include "luminal/indexing.h"
 #include "tensor/views.h"
 #include <algorithm>
@@ -84,9 +85,10 @@ Tensor diag(const Tensor& x, int64_t offset, Where where) {
 Tensor trace(const Tensor& x, Where where) {
   graph_of("trace", {&x}, where);
   if (x.rank() != 2)
-    throw Error("trace",
-                fmt::format("{} is not a matrix: two axes are needed (see diagonal)", text_of(type_of(x).shape)),
-                where);
+    throw Error(
+        "trace",
+        fmt::format("{} is not a matrix: two axes are needed (see diagonal)", text_of(type_of(x).shape)),
+        where);
   Tensor line = x.diagonal(0, 0, 1, where);
   if (is_integer(line.dtype()) || line.dtype() == DType::boolean) line = line.cast(DType::i64, where);
   return line.sum({0}, false, where);

@@ -1,4 +1,5 @@
-// tensor/views.h -- what the movement operations share: index maps, checks, ranges as Python writes them.
+// tensor/views.h -- what the movement operations share: index maps, checks, ranges as Python writes
+// them.
 #pragma once
 #include "tensor/graph_state.h"
 #include <fmt/format.h>
@@ -20,7 +21,8 @@ Tensor view_of(std::string_view op, const Tensor& x, Shape shape, std::vector<Ex
 NodeId integer(FunctionBuilder& b, DType type, int64_t value, const Shape& shape);
 Tensor number_of(std::string_view op, const std::shared_ptr<GraphState>& graph, DType type, double value,
                  const Shape& shape, Where where);
-/// Integers in the order of the elements, NaN above all of them, zeros of both signs equal: what sorts and comparisons need no care for.
+/// Integers in the order of the elements, NaN above all of them, zeros of both signs equal: what
+/// sorts and comparisons need no care for.
 Tensor ordered_keys(std::string_view op, const Tensor& x, Where where); // sort.cpp
 /// Has no element, whatever the dimensions are.
 bool is_empty(const Shape& shape);
@@ -31,11 +33,12 @@ Expr larger(Expr a, Expr b);
 struct IndexRange {
   Expr first, count;
 };
-/// start:end:step of an axis as in Python: constants count from the end where negative and are clamped; an expression must lie
-/// within the axis, which is assumed where it is not proved.
+/// start:end:step of an axis as in Python: constants count from the end where negative and are
+/// clamped; an expression must lie within the axis, which is assumed where it is not proved.
 IndexRange index_range(std::string_view op, const Tensor& x, int axis, std::optional<Dim> start,
                        std::optional<Dim> end, int64_t step, Where where);
-/// A view that reads axis `axis` at the integers `ids`, whose axes stand at its place in the result.
+/// A view that reads axis `axis` at the integers `ids`, whose axes stand at its place in the
+/// result.
 Tensor gather_axis(std::string_view op, const Tensor& x, int axis, const Tensor& ids, OutOfRange policy,
                    double fill, Where where);
 void check_ids(std::string_view op, const Tensor& ids, Where where); // Error unless integers

@@ -1,5 +1,6 @@
-// backend/access_test.cpp -- no index, divisor or size that a module asks for lets a plan touch what is not its own, or stop the process: what is not proved is checked
-// when it runs, and plan and interpreter give the same verdict.
+// backend/access_test.cpp -- no index, divisor or size that a module asks for lets a plan touch
+// what is not its own, or stop the process: what is not proved is checked when it runs, and plan
+// and interpreter give the same verdict.
 #include "backend/plans.h"
 #include "compile/target.h"
 #include "luminal/luminal.h"

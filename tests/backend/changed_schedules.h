@@ -1,5 +1,6 @@
-// backend/changed_schedules.h -- default schedules of random terms with directives added, taken away, renamed and renumbered: what is legal equals the
-// term interpreter, in the loop interpreter and as machine code before pages that cannot be touched; the rest is refused with a reason.
+// backend/changed_schedules.h -- default schedules of random terms with directives added, taken
+// away, renamed and renumbered: what is legal equals the term interpreter, in the loop interpreter
+// and as machine code before pages that cannot be touched; the rest is refused with a reason.
 #pragma once
 #include "golden/convolutions.h"
 #include "golden/schedule_fuzz.h"
@@ -20,7 +21,8 @@ inline int64_t edge(std::mt19937_64& random, int64_t most) {
   return std::min(random() % 3 ? edges[random() % std::size(edges)] : any, most);
 }
 
-/// y = x W^T, with W as model files store it: one of f32, bf16, bytes in blocks with a scale for each, gated pairs; any or a fixed number of rows.
+/// y = x W^T, with W as model files store it: one of f32, bf16, bytes in blocks with a scale for
+/// each, gated pairs; any or a fixed number of rows.
 inline FuzzTerm rows_term(std::mt19937_64& random) {
   // Many columns: the default schedule unpacks them once.
   const int64_t m = edge(random, 129), n = random() % 3 ? edge(random, 65) : 200,
@@ -117,7 +119,8 @@ inline FuzzTerm softmax_term(std::mt19937_64& random) {
       {}};
 }
 
-/// How far apart the numbers of a row or of a column lie: NaN where one of them is, which a comparison passes over.
+/// How far apart the numbers of a row or of a column lie: NaN where one of them is, which a
+/// comparison passes over.
 inline FuzzTerm spread_term(std::mt19937_64& random) {
   const int64_t m = edge(random, 129), n = edge(random, 129);
   const std::string axes = fmt::format("[m: {}, n: {}]", m, n);
@@ -151,8 +154,10 @@ inline test::Arguments arguments_of(const Function& function, const Cone& cone, 
   return args;
 }
 
-/// Values that are not finite in some rows, at their ends more often than elsewhere; zeros of both signs and subnormal numbers everywhere. Finite values stay small:
-/// whether a sum overflows may depend on its order. No subnormal number meets an infinity as bf16: a unit may take it for a zero.
+/// Values that are not finite in some rows, at their ends more often than elsewhere; zeros of both
+/// signs and subnormal numbers everywhere. Finite values stay small: whether a sum overflows may
+/// depend on its order. No subnormal number meets an infinity as bf16: a unit may take it for a
+/// zero.
 inline void sprinkle(Bindings& inputs, uint64_t seed) {
   std::mt19937_64 random(seed);
   const bool infinities = random() % 4 != 0, nans = random() % 4 == 0;
@@ -214,7 +219,8 @@ inline void expect_right(const Module& module, const Cone& cone, const Kernel& k
   ASSERT_EQ(signs_of_zeros(args.data.at("y")), signs_of_zeros(got.results.at("y")));
 }
 
-/// Seeds [first, first + seeds): a legal change is the next one's beginning; `wanted` are kinds that must be among the legal ones.
+/// Seeds [first, first + seeds): a legal change is the next one's beginning; `wanted` are kinds
+/// that must be among the legal ones.
 inline void check_changes(FuzzTerm (*term)(std::mt19937_64&), uint64_t first, int seeds,
                           std::initializer_list<DirectiveKind> wanted) {
   Counts counts;

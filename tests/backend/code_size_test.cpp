@@ -1,4 +1,5 @@
-// backend/code_size_test.cpp -- no elementwise operation makes much code, whatever its type and however long its axis: compile time follows size.
+// backend/code_size_test.cpp -- no elementwise operation makes much code, whatever its type and
+// however long its axis: compile time follows size.
 #include "choose/default_schedule.h"
 #include "cone/cone.h"
 #include "ir/ops.h"

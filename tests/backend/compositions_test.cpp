@@ -1,5 +1,6 @@
-// backend/compositions_test.cpp -- products beside each other and behind what moves elements: every kernel that multiplies has a tiled schedule, and the results are
-// those of the interpreter. Speed is asserted nowhere; loops are.
+// backend/compositions_test.cpp -- products beside each other and behind what moves elements: every
+// kernel that multiplies has a tiled schedule, and the results are those of the interpreter. Speed
+// is asserted nowhere; loops are.
 #include "choose/tiling.h"
 #include "compile/builder.h"
 #include "cone/canonical_cone.h"
@@ -251,7 +252,8 @@ TEST(Compositions, AreWhatTheInterpreterSays) {
   }
 }
 
-/// How often the plan's kernels compute a function that takes many operations for one element alone.
+/// How often the plan's kernels compute a function that takes many operations for one element
+/// alone.
 double functions_one_by_one(const Module& module, const kernel::MachineLimits& limits) {
   double count = 0;
   each_kernel(module, limits, [&](const compile::PlannedKernel& kernel) {
@@ -263,7 +265,8 @@ double functions_one_by_one(const Module& module, const kernel::MachineLimits& l
   return count;
 }
 
-/// Words of a dot instruction run along the sum, and so do its lanes: what is computed of the results has none there.
+/// Words of a dot instruction run along the sum, and so do its lanes: what is computed of the
+/// results has none there.
 TEST(Compositions, FunctionsBehindProductsHaveLanes) {
   struct Size {
     int64_t rows, deep, columns;
@@ -301,8 +304,8 @@ Tensor attention(Maker& m, int64_t batch, int64_t rows, int64_t heads, int64_t s
   return m.dense(y.permute({0, 2, 1, 3}).reshape({batch, rows, width}), width) + x;
 }
 
-/// Products that read what other operations moved reach what plain products reach: nothing is read lane by lane, again and again from a slower cache, or made again for
-/// each tile.
+/// Products that read what other operations moved reach what plain products reach: nothing is read
+/// lane by lane, again and again from a slower cache, or made again for each tile.
 TEST(Compositions, SharedAndGatheredOperandsHaveTiles) {
   constexpr double least = 0.6;
   const auto expect_tiles = [&](const char* name, const std::function<Tensor(Maker&)>& make) {
@@ -356,7 +359,8 @@ TEST(Compositions, SharedAndGatheredOperandsAreWhatTheInterpreterSays) {
   }
 }
 
-/// Parts whose elements follow each other in turn are exchanged in registers, whatever their number.
+/// Parts whose elements follow each other in turn are exchanged in registers, whatever their
+/// number.
 TEST(Compositions, PartsAreDealtOutInVectors) {
   for (int64_t parts = 2; parts <= 8; parts++)
     for (const int64_t columns : {32, 14, 37}) {

@@ -1,11 +1,13 @@
-// backend/kernels_test.cpp -- hand-written loop IR as machine code: loops, tails, scratch, barriers, workers.
+// backend/kernels_test.cpp -- hand-written loop IR as machine code: loops, tails, scratch,
+// barriers, workers.
 #include "support.h"
 
 namespace luminal {
 namespace {
 using namespace luminal::test;
 
-/// Ragged matrix product: B packed by all workers into shared panels, 16 columns at a time, tails masked.
+/// Ragged matrix product: B packed by all workers into shared panels, 16 columns at a time, tails
+/// masked.
 const char* matmul_text = R"(
 kernel matmul(a: f32[m*k] in, b: f32[k*n] in, c: f32[m*n] out; k: 1..64, m: 1..64, n: 1..64)
   shared panel: f32[64*ceildiv(n, 16)*16] align 64 padded

@@ -1,4 +1,5 @@
-// tests/backend/load_file_test.cpp -- values computed at load are kept in a file, and only sound files of the same source are used.
+// tests/backend/load_file_test.cpp -- values computed at load are kept in a file, and only sound
+// files of the same source are used.
 #include "base/thread_pool.h"
 #include "device/cpu/cpu_device.h"
 #include "luminal/luminal.h"

@@ -1,5 +1,6 @@
-// backend/math_test.cpp -- elementary functions over the whole range of f32 (every 4099th number; LUMINAL_TEST_STEP=1: all of them) and dense samples of f64: the error that the op table
-// states, special values, and equal bits of scalar and vector code.
+// backend/math_test.cpp -- elementary functions over the whole range of f32 (every 4099th number;
+// LUMINAL_TEST_STEP=1: all of them) and dense samples of f64: the error that the op table states,
+// special values, and equal bits of scalar and vector code.
 #include "support.h"
 #include <cstdlib>
 #include <thread>

@@ -1,5 +1,6 @@
-// backend/memory_test.cpp -- loads and stores in every shape: raw blocks, halves of bytes, lanes that lie apart, transposition, indices from memory, conditions of lanes, asynchronous copies,
-// and every kernel of docs/loops.md. Buffers end before pages that cannot be touched.
+// backend/memory_test.cpp -- loads and stores in every shape: raw blocks, halves of bytes, lanes
+// that lie apart, transposition, indices from memory, conditions of lanes, asynchronous copies, and
+// every kernel of docs/loops.md. Buffers end before pages that cannot be touched.
 #include "support.h"
 #include <fmt/format.h>
 #include <fstream>
@@ -16,7 +17,8 @@ Bytes noise(int64_t count, uint64_t seed) {
   return b;
 }
 
-/// Fills every input with bytes that are numbers of moderate size, runs the interpreter and all targets, compares all results bit for bit.
+/// Fills every input with bytes that are numbers of moderate size, runs the interpreter and all
+/// targets, compares all results bit for bit.
 void expect_equal(const std::string& text, std::map<std::string, int64_t> symbols, int workers = 1,
                   const std::map<std::string, Bytes>& given = {},
                   const std::vector<codegen::CpuTarget>& targets = runnable_targets()) {
@@ -50,7 +52,8 @@ void expect_equal(const std::string& text, std::map<std::string, int64_t> symbol
     }
 }
 
-/// Loads with a guard, before the first and behind the last element: pages that cannot be touched lie there.
+/// Loads with a guard, before the first and behind the last element: pages that cannot be touched
+/// lie there.
 TEST(Memory, GuardedLoads) {
   expect_equal(R"(
 kernel shifts(x: f32[n] in, h: bf16[n] in, b: i8[n] in, y: f32[n] out; n: 1..100)
@@ -72,7 +75,8 @@ kernel rows(x: f32[n] in, q: u4[2*n] in, y: f32[16*n] out; n: 1..20)
                {{"n", 11}});
 }
 
-/// A maximum with something that only turns out to be 0 when registers have become values: LLVM 19 made max(x, 0) of max(|x|, 0).
+/// A maximum with something that only turns out to be 0 when registers have become values: LLVM 19
+/// made max(x, 0) of max(|x|, 0).
 TEST(Memory, MaximumWithALateZero) {
   expect_equal(R"(
 kernel late_zero(x: f32[n] in, y: f32[n] out; n: 1..64)
@@ -225,7 +229,8 @@ kernel wider(x: u4[2*n] in, y: u8[n] out, z: u32[n // 4] out; n: 4..100)
                {{"n", 13}});
 }
 
-/// Each lane has a word, which all of its bytes and halves come from; a word that does not end inside of the buffer is not read.
+/// Each lane has a word, which all of its bytes and halves come from; a word that does not end
+/// inside of the buffer is not read.
 TEST(Memory, BytesOfWords) {
   for (const char* type : {"u4", "i4"})
     for (int lanes : {8, 16, 32})
@@ -276,8 +281,9 @@ kernel apart(x: f32[n*n] in, y: f32[16*8] inout, z: f32[3*64 + 5] inout, w: f32[
                {{"m", 11}, {"n", 23}});
 }
 
-/// Lanes that are never live, beside a guard known at run time only: a register that has none but such ones is not touched. LLVM 19 loads all of it where masks are
-/// vectors (AVX2) and several loads share one.
+/// Lanes that are never live, beside a guard known at run time only: a register that has none but
+/// such ones is not touched. LLVM 19 loads all of it where masks are vectors (AVX2) and several
+/// loads share one.
 TEST(Memory, RegistersWithoutLiveLanes) {
   std::vector<codegen::CpuTarget> targets = runnable_targets();
 #if defined(__x86_64__)
@@ -305,8 +311,9 @@ kernel shares(x: {0}[{3}] in, z: {0}[{4}] in, y: {0}[{1}] inout; m: 0..3)
         }
 }
 
-/// Windows with steps: all columns share the vectors that lie between, wherever these surely are in the buffer; at its ends, and where a guard is known at run time
-/// only, nothing but what is asked for is touched.
+/// Windows with steps: all columns share the vectors that lie between, wherever these surely are in
+/// the buffer; at its ends, and where a guard is known at run time only, nothing but what is asked
+/// for is touched.
 TEST(Memory, WindowsWithSteps) {
   const auto windows = [](const char* type, int step, int lanes, int live, int width) {
     return fmt::format(R"(
@@ -473,7 +480,8 @@ kernel gather(ids: i32[n] in, w: f32[20*8] in, y: f32[n*8] out, z: f32[n] out, t
                {{"n", 37}}, 2, {{"ids", ids}});
 }
 
-// The bits of what is rounded to bf16: ties, values below the normal range, what becomes infinite; a NaN whose payload sits in the low half stays one.
+// The bits of what is rounded to bf16: ties, values below the normal range, what becomes infinite;
+// a NaN whose payload sits in the low half stays one.
 TEST(Memory, BitsOfRoundedNumbers) {
   const uint32_t patterns[] = {0x3f808000, 0x3f818000, 0x3f808001, 0xbf817fff, 0x00000001, 0x00008000,
                                0x00018000, 0x807fffff, 0x7f7fffff, 0xff7f8000, 0x7f800000, 0xff800000,

@@ -1,4 +1,5 @@
-// backend/ops_test.cpp -- every row of the op table, for every type, as scalars, vectors, masked tails and strided lanes, against the table's own evaluation.
+// backend/ops_test.cpp -- every row of the op table, for every type, as scalars, vectors, masked
+// tails and strided lanes, against the table's own evaluation.
 #include "ir/ops.h"
 #include "support.h"
 
@@ -6,8 +7,9 @@ namespace luminal {
 namespace {
 using namespace luminal::test;
 
-/// One kernel with a result for each form: y_scalar, y_vector (whole vectors), y_wide (two registers), y_masked (a tail), y_strided (every third element of
-/// inputs and result). Inputs have 3n elements.
+/// One kernel with a result for each form: y_scalar, y_vector (whole vectors), y_wide (two
+/// registers), y_masked (a tail), y_strided (every third element of inputs and result). Inputs have
+/// 3n elements.
 constexpr const char* forms[] = {"scalar", "vector", "wide", "masked", "strided"};
 
 kernel::Kernel elementwise(const std::vector<DType>& inputs, DType output, int64_t vector,

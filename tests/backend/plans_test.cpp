@@ -1,4 +1,5 @@
-// tests/backend/plans_test.cpp -- the default plan of random graphs equals the interpreter; contexts share a plan; nothing is allocated in steady state.
+// tests/backend/plans_test.cpp -- the default plan of random graphs equals the interpreter;
+// contexts share a plan; nothing is allocated in steady state.
 #include "ir/random_graph.h"
 #include "luminal/luminal.h"
 #include "plans.h"
@@ -107,7 +108,8 @@ TEST(Plans, SteadyStateAllocatesNothing) {
   EXPECT_EQ(allocations.load(), 0);
 }
 
-/// Six weights, each put into two orders at load, one after the other: only the second is read by a step, so only it stays, and there is room for one of the first at a time.
+/// Six weights, each put into two orders at load, one after the other: only the second is read by a
+/// step, so only it stays, and there is room for one of the first at a time.
 TEST(Plans, WhatOnlyLoadStepsReadIsGivenBack) {
   constexpr int64_t weights = 6, n = 64;
   Bindings bindings;

@@ -1,4 +1,5 @@
-// backend/products_test.cpp -- products and sums whose ends do not fill a vector: remainders in narrower vectors, default schedules of random shapes. Buffers end before pages that cannot be
+// backend/products_test.cpp -- products and sums whose ends do not fill a vector: remainders in
+// narrower vectors, default schedules of random shapes. Buffers end before pages that cannot be
 // touched.
 #include "choose/default_schedule.h"
 #include "cone/cone.h"
@@ -9,7 +10,8 @@ namespace luminal {
 namespace {
 using namespace luminal::test;
 
-/// Random numbers for every input, results of the machine code equal to the interpreter's bit for bit.
+/// Random numbers for every input, results of the machine code equal to the interpreter's bit for
+/// bit.
 void expect_interpreted(const kernel::Kernel& k, const codegen::CpuTarget& target, uint64_t seed,
                         const std::string& what) {
   std::mt19937_64 random(seed);
@@ -35,7 +37,8 @@ void expect_interpreted(const kernel::Kernel& k, const codegen::CpuTarget& targe
     }
 }
 
-// Accumulators of a row and of its remainder, which is as long as the lanes allow; what follows the sum has lanes of its own.
+// Accumulators of a row and of its remainder, which is as long as the lanes allow; what follows the
+// sum has lanes of its own.
 TEST(Products, SumsOfRemainders) {
   for (const codegen::CpuTarget& target : runnable_targets())
     for (const int lanes : {4, 8, 16})
@@ -153,7 +156,8 @@ TEST(Products, SmallBatchesAreAskedForAhead) {
   EXPECT_THAT(schedule_of_product(17, 40, 65, 1000), testing::HasSubstr("prefetch f B b k 2"));
 }
 
-/// Columns that would leave most of a vector empty have lanes along the sum, where that is long enough.
+/// Columns that would leave most of a vector empty have lanes along the sum, where that is long
+/// enough.
 TEST(Products, FewColumnsAreSummedApart) {
   EXPECT_THAT(schedule_of_product(17, 33, 65, 9), testing::HasSubstr("split_at f n 32\noperand f.p1 m"));
   EXPECT_THAT(schedule_of_product(17, 18, 65, 9), testing::HasSubstr("split_at f n 16\n"));

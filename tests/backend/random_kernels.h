@@ -1,4 +1,5 @@
-// backend/random_kernels.h -- random correct kernels of the loop IR: machine code gives the bits of the checking interpreter.
+// backend/random_kernels.h -- random correct kernels of the loop IR: machine code gives the bits of
+// the checking interpreter.
 #pragma once
 #include "loop/loop_random.h"
 #include "support.h"
@@ -16,7 +17,8 @@ inline Arguments arguments(const kernel::RandomProgram& program, int n, uint64_t
   return args;
 }
 
-/// The first element whose bits differ (two NaN count as equal: the payload is not part of a result), or -1.
+/// The first element whose bits differ (two NaN count as equal: the payload is not part of a
+/// result), or -1.
 inline int64_t first_difference(const std::vector<float>& a, const std::vector<float>& b) {
   for (size_t i = 0; i < a.size(); ++i)
     if (std::memcmp(&a[i], &b[i], sizeof a[i]) != 0 && !(std::isnan(a[i]) && std::isnan(b[i])))

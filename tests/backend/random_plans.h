@@ -1,4 +1,5 @@
-// backend/random_plans.h -- random modules: both interpreters, then plans with one and two threads at two sizes, each slice of seeds in a process of its own.
+// backend/random_plans.h -- random modules: both interpreters, then plans with one and two threads
+// at two sizes, each slice of seeds in a process of its own.
 #pragma once
 #include "formats/safetensors.h"
 #include "ir/random_module.h"
@@ -30,7 +31,8 @@ inline bool same_element(const HostTensor& a, const std::byte* b, int64_t i) {
   return x == y || (std::isnan(x) && std::isnan(y));
 }
 
-/// What is wrong with a plan's results on these inputs, or nothing. exact: every plan must give the interpreter's values.
+/// What is wrong with a plan's results on these inputs, or nothing. exact: every plan must give the
+/// interpreter's values.
 inline std::optional<std::string> wrong_results(const Failing& f, runtime::Context& context, bool exact,
                                                 Counts& counts) {
   const auto naive = interpret_naively(f.module, f.bindings);
@@ -147,7 +149,8 @@ inline Failing module_of(uint64_t seed, int which, bool exact) {
   return {g.module, g.bindings(which)};
 }
 
-/// The module with its 4-bit inputs, which no file holds, read from bytes: an element of the bytes holds two of them.
+/// The module with its 4-bit inputs, which no file holds, read from bytes: an element of the bytes
+/// holds two of them.
 inline Failing with_bytes(const Failing& f) {
   const Function& from = f.module.entry();
   Failing next = f;
@@ -176,7 +179,8 @@ inline Failing with_bytes(const Failing& f) {
   return next;
 }
 
-/// Files that `luminal eval FILE.lum -i FILE.safetensors` takes, in the folder of the environment variable LUMINAL_RANDOM_FAILURES.
+/// Files that `luminal eval FILE.lum -i FILE.safetensors` takes, in the folder of the environment
+/// variable LUMINAL_RANDOM_FAILURES.
 inline void save(uint64_t seed, const Failing& failing) {
   const char* folder = std::getenv("LUMINAL_RANDOM_FAILURES");
   if (!folder) return;
@@ -193,7 +197,8 @@ inline void save(uint64_t seed, const Failing& failing) {
   (void)save_safetensors(path + ".safetensors", views);
 }
 
-/// Seeds first .. first + count - 1. Even seeds are exact. The seeds of the environment variable LUMINAL_RANDOM_SEEDS=FIRST:COUNT instead, where it is set.
+/// Seeds first .. first + count - 1. Even seeds are exact. The seeds of the environment variable
+/// LUMINAL_RANDOM_SEEDS=FIRST:COUNT instead, where it is set.
 inline void check_random_plans(uint64_t first, uint64_t count) {
   if (const char* other = std::getenv("LUMINAL_RANDOM_SEEDS")) {
     char* end = nullptr;

@@ -1,4 +1,5 @@
-// backend/random_plans_test.cpp -- the default plans of random modules give what the interpreters give; tests/slow runs thousands more.
+// backend/random_plans_test.cpp -- the default plans of random modules give what the interpreters
+// give; tests/slow runs thousands more.
 #include "random_plans.h"
 #include <algorithm>
 

@@ -5,7 +5,8 @@ namespace luminal {
 namespace {
 using test::check_seeds;
 
-/// max(|x|, 0) and its kin: comparisons of absolute values with zero, which LLVM joins with tests for NaN.
+/// max(|x|, 0) and its kin: comparisons of absolute values with zero, which LLVM joins with tests
+/// for NaN.
 TEST(RandomKernels, AbsoluteValuesAndZero) {
   check_seeds(1773, 1);
   const kernel::Kernel kernel = test::checked(R"(

@@ -1,4 +1,5 @@
-// backend/schedules_test.cpp -- the first seeds of changed schedules (tests/slow has thousands), and odd sums on dot instructions.
+// backend/schedules_test.cpp -- the first seeds of changed schedules (tests/slow has thousands),
+// and odd sums on dot instructions.
 #include "changed_schedules.h"
 
 namespace luminal::kernel {
@@ -10,7 +11,8 @@ TEST(ChangedSchedules, ProductsWithStoredWeights) {
 TEST(ChangedSchedules, ProductsOfNarrowNumbers) {
   check_changes(narrow_term, 1, 12, {DirectiveKind::stage, DirectiveKind::split_at});
 }
-/// A sum begins from the products that fill no word of the instruction: what stands beside them in memory, infinities too, is not part of it.
+/// A sum begins from the products that fill no word of the instruction: what stands beside them in
+/// memory, infinities too, is not part of it.
 TEST(NarrowProducts, OddSumsTakeDotInstructions) {
   const codegen::CpuTarget& host = codegen::CpuTarget::host();
   MachineLimits limits{
@@ -42,7 +44,8 @@ TEST(NarrowProducts, OddSumsTakeDotInstructions) {
               << i;
       }
 }
-/// While one batch is multiplied the rows of a later one are asked for, also of what is put together in words before that.
+/// While one batch is multiplied the rows of a later one are asked for, also of what is put
+/// together in words before that.
 TEST(NarrowProducts, BatchesAreAskedForWhileOthersAreMultiplied) {
   const Module module = parse_module(narrow_product(1000, 17, 33, 65, false, false), "narrow");
   auto cone = cone_of(module.entry(), false);

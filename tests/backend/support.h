@@ -19,7 +19,8 @@ namespace luminal::test {
 
 using Bytes = std::vector<std::byte>;
 
-/// A buffer whose last byte lies before a page that cannot be touched, and whose first lies behind one, as nearly as alignment lets it.
+/// A buffer whose last byte lies before a page that cannot be touched, and whose first lies behind
+/// one, as nearly as alignment lets it.
 class Guarded {
 public:
   Guarded(const Bytes& content, int64_t alignment) : size_(content.size()) {
@@ -207,7 +208,8 @@ inline std::vector<float> random_floats(size_t count, uint64_t seed) {
   return values;
 }
 
-/// Values equal bit for bit, NaN equal to NaN, zeros of either sign alike (exact rules), or within `ulp` units of the last place of the expected value.
+/// Values equal bit for bit, NaN equal to NaN, zeros of either sign alike (exact rules), or within
+/// `ulp` units of the last place of the expected value.
 inline testing::AssertionResult close(DType type, const Bytes& actual, const Bytes& expected, double ulp = 0,
                                       double scale = 0) {
   if (actual.size() != expected.size()) return testing::AssertionFailure() << "sizes differ";

@@ -1,5 +1,6 @@
-// backend/sweep_test.cpp -- every operation on every type through every kind of view, casts and bitcasts between all types, every monoid on every type: plans against the naive interpreter.
-// What a back end does not support stands in one list, by name; a case is never left out in silence.
+// backend/sweep_test.cpp -- every operation on every type through every kind of view, casts and
+// bitcasts between all types, every monoid on every type: plans against the naive interpreter. What
+// a back end does not support stands in one list, by name; a case is never left out in silence.
 #include "ir/naive_interp.h"
 #include "luminal/error.h"
 #include "plans.h"
@@ -57,7 +58,8 @@ Bindings places() {
 struct Unsupported {
   std::string_view operation, type; // "sin", "f8e4m3"; "*" for all
 };
-/// What the back end for processors refuses. An entry that it computes after all is a failure, and so is a refusal without an entry.
+/// What the back end for processors refuses. An entry that it computes after all is a failure, and
+/// so is a refusal without an entry.
 constexpr std::array<Unsupported, 0> unsupported{};
 
 bool is_unsupported(std::string_view operation, std::string_view type) {
@@ -66,7 +68,8 @@ bool is_unsupported(std::string_view operation, std::string_view type) {
   });
 }
 
-/// Compiles a case; null where the list says that it is refused, and it is, with a text that names it.
+/// Compiles a case; null where the list says that it is refused, and it is, with a text that names
+/// it.
 std::unique_ptr<Running> compiled(const Module& module, std::string_view operation, std::string_view type) {
   const bool refused = is_unsupported(operation, type);
   try {

@@ -1,4 +1,5 @@
-// backend/units_test.cpp -- described instructions as the processor's own, against their descriptions.
+// backend/units_test.cpp -- described instructions as the processor's own, against their
+// descriptions.
 #include "support.h"
 #include <array>
 #include <fmt/format.h>
@@ -117,7 +118,8 @@ TEST(Units, WhoseLanesActAloneAreOperationsOnWords) {
   for (int lanes : {1, 8, 16}) expect_lane_unit("vnni.dpbusd", "i32", lanes, without);
 }
 
-/// Sums of two rows by n columns, rounded as they are stored: those that begin with zeros, and those that begin with what memory holds.
+/// Sums of two rows by n columns, rounded as they are stored: those that begin with zeros, and
+/// those that begin with what memory holds.
 std::string rounded_sums(int lanes, int columns) {
   return fmt::format(R"(
 kernel sums(a: u32[2*9] in, b: u32[9*{n}] in, c: f32[2*{n}] in, y: bf16[2*{n}] out, z: bf16[2*{n}] out; steps: 0..9) lanes {l}

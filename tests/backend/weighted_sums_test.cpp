@@ -1,4 +1,5 @@
-// backend/weighted_sums_test.cpp -- plans of attention written as its formula: equal to the interpreter, with no scores in memory.
+// backend/weighted_sums_test.cpp -- plans of attention written as its formula: equal to the
+// interpreter, with no scores in memory.
 #include "plans.h"
 #include <fmt/format.h>
 #include <random>
@@ -16,7 +17,8 @@ struct Shape {
   int64_t most_queries = 130, most_past = 130;
 };
 
-/// The maximum of each row of scores, exponentials, their sum, the sum of values: nothing is joined here. The cache's rows beyond the last key stay unread.
+/// The maximum of each row of scores, exponentials, their sum, the sum of values: nothing is joined
+/// here. The cache's rows beyond the last key stay unread.
 Module attention(const Shape& s) {
   const std::string n = s.dynamic ? "n" : std::to_string(s.queries),
                     keys = s.dynamic ? "past + n" : std::to_string(s.past + s.queries),
@@ -125,7 +127,8 @@ void expect_no_scores(const Running& running, const Shape& s) {
       }
 }
 
-/// The interpreter in double: every row lies within what f32 gives sums of this length, and is NaN where it says so.
+/// The interpreter in double: every row lies within what f32 gives sums of this length, and is NaN
+/// where it says so.
 void expect_values(const Module& module, const Bindings& bindings, runtime::Context& context,
                    int64_t& compared) {
   Interpreter judge(module, bindings, InterpMode::f64);
@@ -200,7 +203,8 @@ TEST(WeightedSums, AttentionOfKnownLengthsEqualsTheInterpreter) {
   EXPECT_GT(compared, 10000);
 }
 
-/// What the weights are needed for besides keeps them: they are a result, and no second kernel makes the scores again.
+/// What the weights are needed for besides keeps them: they are a result, and no second kernel
+/// makes the scores again.
 TEST(WeightedSums, WeightsThatAreAskedForAreStored) {
   const Shape s{.heads = 2, .group = 1, .queries = 40, .past = 0, .depth = 8, .width = 8, .dynamic = false};
   std::string text = to_string(attention(s));

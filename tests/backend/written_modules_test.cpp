@@ -1,4 +1,5 @@
-// tests/backend/written_modules_test.cpp -- small modules of kinds that plans once got wrong or refused: their plans equal the interpreter, with and without passes.
+// tests/backend/written_modules_test.cpp -- small modules of kinds that plans once got wrong or
+// refused: their plans equal the interpreter, with and without passes.
 #include "ir/interp_util.h"
 #include "plans.h"
 #include <fmt/format.h>
@@ -9,7 +10,8 @@ namespace {
 
 using Sizes = std::map<std::string, int64_t>;
 
-/// Quarters in -4..4; floats have NaN, infinities and zeros of both signs among them where `special`.
+/// Quarters in -4..4; floats have NaN, infinities and zeros of both signs among them where
+/// `special`.
 Bindings inputs_of(const Module& module, const Sizes& sizes, bool special) {
   Bindings bindings;
   bindings.symbols = sizes;
@@ -39,7 +41,8 @@ Bindings inputs_of(const Module& module, const Sizes& sizes, bool special) {
   return bindings;
 }
 
-/// Nothing is left out: what a rounding may change in any way equals the rounding interpreter's, since quarters are summed exactly.
+/// Nothing is left out: what a rounding may change in any way equals the rounding interpreter's,
+/// since quarters are summed exactly.
 void expect_equal(const Module& module, const Bindings& bindings, runtime::Context& context) {
   Interpreter bounded(module, bindings, InterpMode::bounded), rounded(module, bindings);
   for (const FunctionResult& r : module.entry().results) {
@@ -491,7 +494,8 @@ TEST(WrittenModules, ALongChainOfViewsIsCompiled) {
   EXPECT_EQ(refused(text), "");
 }
 
-/// Dimensions have no sizes yet when weights are loaded: what the module assumes of them is asked at the first step.
+/// Dimensions have no sizes yet when weights are loaded: what the module assumes of them is asked
+/// at the first step.
 TEST(WrittenModules, WeightsAreLoadedWhateverIsAssumedOfDimensions) {
   const char* text = R"(
 symbol n: 1..4

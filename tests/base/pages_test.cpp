@@ -1,4 +1,5 @@
-// tests/base/pages_test.cpp -- dropped pages of a mapped file leave memory and come back with what is in the file.
+// tests/base/pages_test.cpp -- dropped pages of a mapped file leave memory and come back with what
+// is in the file.
 #include "base/file.h"
 #include "base/pages.h"
 #include <cstdlib>

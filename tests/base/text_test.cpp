@@ -103,7 +103,8 @@ TEST(Utf8, MalformedBytesAreNotHeldBack) {
   EXPECT_EQ(utf8_complete_prefix(""), 0u);
 }
 
-// What a stream shows piece by piece is the whole text, and every piece of well-formed text is well formed.
+// What a stream shows piece by piece is the whole text, and every piece of well-formed text is well
+// formed.
 TEST(Utf8, StreamingInPieces) {
   std::mt19937_64 random(3);
   for (int round = 0; round < 300; ++round) {

@@ -1,4 +1,5 @@
-// tests/base/thread_pool_test.cpp -- the pool: every member once, barriers, uneven work, exceptions. Also run under TSan.
+// tests/base/thread_pool_test.cpp -- the pool: every member once, barriers, uneven work,
+// exceptions. Also run under TSan.
 #include "base/thread_pool.h"
 #include "luminal/error.h"
 #include <atomic>
@@ -199,7 +200,8 @@ int cores_of(pid_t thread) {
 }
 } // namespace
 
-// Woken there, a member would wait for the caller, which waits for it or works: both stayed on one core for as long as a launch was repeated.
+// Woken there, a member would wait for the caller, which waits for it or works: both stayed on one
+// core for as long as a launch was repeated.
 TEST(PoolCores, AParkedMemberKeepsOffTheCallersCore) {
   const int all = cores_of(0);
   if (all < 2) GTEST_SKIP() << "one core";

@@ -1,4 +1,5 @@
-// codegen/object_cache_test.cpp -- hits, keys, damage, read-only folders, size, many threads and processes.
+// codegen/object_cache_test.cpp -- hits, keys, damage, read-only folders, size, many threads and
+// processes.
 #include "base/log.h"
 #include "codegen/object_cache.h"
 #include <filesystem>

@@ -1,4 +1,5 @@
-// codegen/object_test.cpp -- what the code generator hands out: objects without references, code for other processors, accumulators in registers, determinism.
+// codegen/object_test.cpp -- what the code generator hands out: objects without references, code
+// for other processors, accumulators in registers, determinism.
 #include "assembly.h"
 #include "codegen/codegen.h"
 #include <fmt/format.h>
@@ -77,7 +78,8 @@ TEST(Objects, AccumulatorsStayInRegisters) {
     Loop loop = hottest(*text);
     EXPECT_EQ(loop.fma, 4 * c.rows * c.vectors) << c.cpu; // four bodies
     EXPECT_EQ(loop.stack, 0) << c.cpu << "\n" << *text;
-    // Little but loads beside the arithmetic: vectors of b, one counter, one jump. (On AArch64 also those of a and renamings.)
+    // Little but loads beside the arithmetic: vectors of b, one counter, one jump. (On AArch64 also
+    // those of a and renamings.)
     if (target(c.cpu).triple.starts_with("aarch64")) continue;
     EXPECT_LE(loop.instructions, loop.fma + 4 * (c.rows + c.vectors) + 12) << c.cpu << "\n" << *text;
   }
@@ -125,7 +127,8 @@ TEST(Objects, ResultsAreFetchedToBeWritten) {
   EXPECT_THAT(*text, testing::HasSubstr("prefetchw"));
 }
 
-/// Lanes that are written in steps of the parts' number, under an unrolled loop over the parts: whole vectors, not elements.
+/// Lanes that are written in steps of the parts' number, under an unrolled loop over the parts:
+/// whole vectors, not elements.
 TEST(Objects, PartsInTurnAreWrittenAsRuns) {
   const auto text = [](int parts, int step) {
     auto kernel = kernel::parse_kernel(
@@ -173,7 +176,8 @@ TEST(Objects, NumbersBecomeIntegersInVectors) {
   }
 }
 
-/// All lanes of a function at once: packed multiply-adds, none for a single lane. Large angles alone are reduced lane by lane, in a function of their own.
+/// All lanes of a function at once: packed multiply-adds, none for a single lane. Large angles
+/// alone are reduced lane by lane, in a function of their own.
 TEST(Objects, FunctionsStayInVectors) {
   const std::regex packed(R"(\tvfn?m(?:add|sub)\w+p[sd]\t|\tf(?:mla|mad|mls|msb)\t[vz])"),
       single(R"(\tvfn?m(?:add|sub)\w+s[sd]\t|\tfn?m(?:add|sub)\t)"),
@@ -278,7 +282,8 @@ TEST(Objects, TargetsKnowTheirInstructions) {
 }
 
 TEST(Objects, ScalableVectorsHaveTheirWidth) {
-  // One instruction for eight lanes, predicates for what is masked; the same text in two halves without SVE.
+  // One instruction for eight lanes, predicates for what is masked; the same text in two halves
+  // without SVE.
   const auto count = [](const char* cpu, const char* what) {
     auto kernel =
         kernel::parse_kernel("kernel add(x: f32[8] in, y: f32[8] in, z: f32[8] out, w: f32[5] out) lanes 8\n"

@@ -1,4 +1,5 @@
-// codegen/spills_test.cpp -- default schedules as machine code for processors of every kind: in the loop that multiplies most no sum goes to the stack.
+// codegen/spills_test.cpp -- default schedules as machine code for processors of every kind: in the
+// loop that multiplies most no sum goes to the stack.
 #include "assembly.h"
 #include "choose/default_schedule.h"
 #include "codegen/codegen.h"
@@ -93,7 +94,8 @@ Loop hottest(const std::string& assembly) {
   return best;
 }
 
-// (Depthwise convolutions are not among them: their whole sum stands in the loop, where a register is now a sum, now a mask.)
+// (Depthwise convolutions are not among them: their whole sum stands in the loop, where a register
+// is now a sum, now a mask.)
 TEST(Spills, DefaultSchedulesKeepTheirAccumulators) {
   const std::pair<const char*, std::string> terms[] = {
       {"product", product(256, 256, 256, false)},

@@ -135,7 +135,8 @@ TEST(Fuse, DequantisedWeightIsNeverStored) {
   EXPECT_EQ(fuse_all(f).kernels.size(), 1u);
 }
 
-/// Scales of eight bits beside codes in one array, times a factor of the row: as f32 they take more than the parts that they are made of, if less than the array.
+/// Scales of eight bits beside codes in one array, times a factor of the row: as f32 they take more
+/// than the parts that they are made of, if less than the array.
 TEST(Fuse, AValueCountsTheReadPartsOfWeights) {
   for (const DType dtype : {DType::f32, DType::u8}) {
     FunctionBuilder b("f");

@@ -1,4 +1,5 @@
-// kernel_choice_test.cpp -- which schedule a kernel gets: keys that do not depend on names, entries that are used, checked first, or refused.
+// kernel_choice_test.cpp -- which schedule a kernel gets: keys that do not depend on names, entries
+// that are used, checked first, or refused.
 #include "base/file.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
@@ -185,7 +186,8 @@ TEST(KernelChoice, WhatTheCallerGivesComesFirst) {
   EXPECT_THAT(refused("k1", other.other), HasSubstr("no kernel k1"));
 }
 
-/// Two products one after the other, in a pool of four: a trace has an event for each part of a launch.
+/// Two products one after the other, in a pool of four: a trace has an event for each part of a
+/// launch.
 TEST(KernelChoice, LaunchesRunOnAsManyWorkersAsTheScheduleSays) {
   const Module module = parse_module(R"(fn @main(%x: f32[64, 64], %w: f32[64, 64]) {
   %a = view %x [m: 64, n: 64, k: 64] -> [m, k]
@@ -286,7 +288,8 @@ TEST(KernelChoice, WhatIsWrongIsQuarantined) {
   EXPECT_EQ(again->schedules[0], other.other);
 }
 
-/// A second process would find all in the folder: here a second compilation that shares nothing else.
+/// A second process would find all in the folder: here a second compilation that shares nothing
+/// else.
 TEST(KernelChoice, AWarmStartRunsNoCompiler) {
   const ScratchFolder folder("choice_warm");
   const char* before = std::getenv("LUMINAL_CACHE_DIR");

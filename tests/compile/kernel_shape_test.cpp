@@ -1,4 +1,5 @@
-// compile/kernel_shape_test.cpp -- kernels of equal layers have equal shapes, and what is taken from the memo is what build_cone would have made.
+// compile/kernel_shape_test.cpp -- kernels of equal layers have equal shapes, and what is taken
+// from the memo is what build_cone would have made.
 #include "compile/fuse.h"
 #include "compile/kernel_shape.h"
 #include "cone/canonical_cone.h"

@@ -1,4 +1,5 @@
-// operand_copy_test.cpp -- the copy between a view and what it reads: both views together are the view, element by element, and the copy holds each place once.
+// operand_copy_test.cpp -- the copy between a view and what it reads: both views together are the
+// view, element by element, and the copy holds each place once.
 #include "compile/operand_copy.h"
 #include <gtest/gtest.h>
 #include <random>
@@ -108,7 +109,8 @@ TEST(OperandCopy, HoldsRowsThatIndicesFind) {
   EXPECT_EQ(copy->inner.holes[0], (Hole{1, {2, 0}, {0, 8}, OutOfRange::error}));
   EXPECT_EQ(copy->outer.map, (std::vector<Expr>{at(1, 6), at(3, 7), 0}));
   EXPECT_TRUE(copy->outer.holes.empty());
-  // Windows over what each place has an index of its own for are copied as they are: along both axes.
+  // Windows over what each place has an index of its own for are copied as they are: along both
+  // axes.
   ViewAttr windows;
   windows.shape = {6, 3, 20};
   windows.map = {hole_symbol(0, {0, 3}), at(0, 6) + at(1, 3)};

@@ -1,4 +1,5 @@
-// panels_test.cpp -- constants that products read in panels are packed at load, and only those; what the packed function computes is the same.
+// panels_test.cpp -- constants that products read in panels are packed at load, and only those;
+// what the packed function computes is the same.
 #include "compile/panels.h"
 #include "ir/interp.h"
 #include <cmath>
@@ -62,7 +63,8 @@ TEST(Panels, AreNotMadeOfWhatIsNoConstantOrUsedSeldomOrSmall) {
   EXPECT_TRUE(packed(product(64, 8, 2000, "weight") + "  return y = %y\n}\n").panels.empty()); // no lanes
 }
 
-// Few rows read each panel once, and all of them in one tile: what no cache holds passes by as one run. Narrow weights are unpacked for four rows at a time.
+// Few rows read each panel once, and all of them in one tile: what no cache holds passes by as one
+// run. Narrow weights are unpacked for four rows at a time.
 TEST(Panels, OfFewRowsAreAsWideAsTheirTile) {
   const auto shape = [](const std::string& text) -> std::string {
     const Module module = parse_module(text);
@@ -188,7 +190,8 @@ TEST(Panels, WithoutWhatLiesBesideTheImageComputeTheSame) {
                 2 * 9); // all of result 2; of 1 and 63 the first row, and the column that meets the other end
 }
 
-/// A convolution multiplies each of its weights so often that no conversion stands in its loops: they are widened at load, where nobody reads them otherwise.
+/// A convolution multiplies each of its weights so often that no conversion stands in its loops:
+/// they are widened at load, where nobody reads them otherwise.
 TEST(Panels, OfNarrowWeightsOfConvolutionsAreWidened) {
   for (const char* dtype : {"bf16", "f16"}) {
     std::string text = convolution(32, 5);
@@ -239,7 +242,8 @@ std::string copied(const std::string& more = "", const std::string& results = "y
          results + "\n}\n";
 }
 
-/// What is copied at each step is copied into panels; what is read where it lies, or by others as well, stays as it is.
+/// What is copied at each step is copied into panels; what is read where it lies, or by others as
+/// well, stays as it is.
 TEST(Panels, AreWhatCopiesAreMadeInto) {
   const PackedFunction made = packed(copied());
   EXPECT_TRUE(made.panels.empty()); // nothing at load

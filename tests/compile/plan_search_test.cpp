@@ -1,4 +1,5 @@
-// plan_search_test.cpp -- a search leaves a plan that is right and not slower, keeps what it finds, can be stopped, and tunes equal kernels once.
+// plan_search_test.cpp -- a search leaves a plan that is right and not slower, keeps what it finds,
+// can be stopped, and tunes equal kernels once.
 #include "base/thread_pool.h"
 #include "compile/compile.h"
 #include "compile/program_race.h"
@@ -184,7 +185,8 @@ TEST(PlanSearch, TheFilterNamesKernels) {
   EXPECT_EQ(compile(parse_module(program), options).value().search->searched, 1);
 }
 
-/// Rows of a table at places from memory, and numbers divided by such: no range proves either, and a plan checks both before it launches.
+/// Rows of a table at places from memory, and numbers divided by such: no range proves either, and
+/// a plan checks both before it launches.
 TEST(PlanSearch, KernelsWhoseIndicesThePlanChecksAreTuned) {
   const ScratchFolder folder("plan_search_indices");
   const Module module = parse_module(R"(

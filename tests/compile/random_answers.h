@@ -1,5 +1,6 @@
-// compile/random_answers.h -- random kernels of usual kinds with sizes from 1 to 129, scheduled by random answers to the questions of the default schedule:
-// machine code within whole plans, against the interpreter. Include as "compile/random_answers.h".
+// compile/random_answers.h -- random kernels of usual kinds with sizes from 1 to 129, scheduled by
+// random answers to the questions of the default schedule: machine code within whole plans, against
+// the interpreter. Include as "compile/random_answers.h".
 #pragma once
 #include "base/thread_pool.h"
 #include "compile/builder.h"
@@ -28,7 +29,8 @@ inline kernel::DefaultKernel random_kernel(const kernel::Cone& cone, const kerne
   return kernel::default_kernel(cone, limits, answers);
 }
 
-/// Entries for all kernels of the module, as if tuning had found them; how many differ from the default schedules.
+/// Entries for all kernels of the module, as if tuning had found them; how many differ from the
+/// default schedules.
 inline int put_random_schedules(const Module& module, const compile::Options& options,
                                 search::TuningCache& cache, std::mt19937_64& random) {
   compile::KernelPlanner chooser({.limits = options.limits,
@@ -184,7 +186,8 @@ inline RandomCase random_case(std::mt19937_64& random) {
   }
 }
 
-/// Products of narrow numbers, which dot instructions multiply: in words as they lie, or put together in words, with any end.
+/// Products of narrow numbers, which dot instructions multiply: in words as they lie, or put
+/// together in words, with any end.
 inline RandomCase narrow_case(std::mt19937_64& random) {
   const auto edge = [&](int most) {
     static const int edges[] = {1, 4, 7, 8, 16, 17, 32, 33, 63, 64, 65, 96, 127, 128, 129};
@@ -202,7 +205,8 @@ inline RandomCase narrow_case(std::mt19937_64& random) {
           {}};
 }
 
-/// Seeds [first, first + count): every kernel of a plan has a random schedule; the plan equals the interpreter, and gives the same bits on one, two and four workers.
+/// Seeds [first, first + count): every kernel of a plan has a random schedule; the plan equals the
+/// interpreter, and gives the same bits on one, two and four workers.
 inline void check_random_answers(uint64_t first, uint64_t count,
                                  RandomCase (*cases)(std::mt19937_64&) = random_case) {
   int64_t compared = 0, others = 0;

@@ -1,4 +1,5 @@
-// random_answers_test.cpp -- random schedules of whole plans as machine code; tests/slow has thousands more.
+// random_answers_test.cpp -- random schedules of whole plans as machine code; tests/slow has
+// thousands more.
 #include "compile/random_answers.h"
 
 namespace luminal {

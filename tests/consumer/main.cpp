@@ -1,4 +1,5 @@
-// tests/consumer/main.cpp -- a small user of the installed library: a graph compiled and run, and a mistake reported.
+// tests/consumer/main.cpp -- a small user of the installed library: a graph compiled and run, and a
+// mistake reported.
 #include <cstdio>
 #include <luminal/luminal.h>
 

@@ -1,4 +1,5 @@
-// egg/egg_bignum_test.cpp -- big integers against 128-bit ones and against their own laws; fractions.
+// egg/egg_bignum_test.cpp -- big integers against 128-bit ones and against their own laws;
+// fractions.
 #include "egg/egg_bignum.h"
 #include <cmath>
 #include <gtest/gtest.h>
@@ -96,7 +97,8 @@ TEST(BigRational, KeepsLowestTermsAndOrder) {
 TEST(BigRational, GivesTheNearestDouble) {
   std::mt19937_64 random(11);
   for (int i = 0; i < 5000; ++i) {
-    // A double is a fraction whose double it is; a little more or less than half a step rounds as it should.
+    // A double is a fraction whose double it is; a little more or less than half a step rounds as
+    // it should.
     const double x = std::ldexp(static_cast<double>(random() >> 11), static_cast<int>(random() % 200) - 150);
     int exponent = 0;
     const double fraction = std::frexp(x, &exponent);
@@ -112,7 +114,8 @@ TEST(BigRational, GivesTheNearestDouble) {
   EXPECT_EQ(BigRational(-2, 3).to_double(), -2.0 / 3.0);
   EXPECT_EQ(BigRational(BigInt(1).shifted_left(2000), 1).to_double(), HUGE_VAL);
   EXPECT_EQ(BigRational(1, BigInt(1).shifted_left(2000)).to_double(), 0.0);
-  // 2^53 + 1 lies between two doubles; the even one is taken, and the next one if there is anything more.
+  // 2^53 + 1 lies between two doubles; the even one is taken, and the next one if there is anything
+  // more.
   EXPECT_EQ(BigRational((int64_t(1) << 53) + 1, 1).to_double(), 0x1p53);
   EXPECT_EQ(
       BigRational((BigInt(1).shifted_left(53) + BigInt(1)) * BigInt(1000) + BigInt(1), 1000).to_double(),

@@ -1,4 +1,5 @@
-// egg/egg_conformance_test.cpp -- programs of egglog's test suite, where LUMINAL_EGGLOG_TESTS names its folder: rows of every table.
+// egg/egg_conformance_test.cpp -- programs of egglog's test suite, where LUMINAL_EGGLOG_TESTS names
+// its folder: rows of every table.
 #include "base/file.h"
 #include "egg/egg_program.h"
 #include "luminal/error.h"
@@ -22,7 +23,8 @@ std::string sizes_file() {
   return file_exists(path) ? path : "";
 }
 
-/// Programs by tier: what the language must run with the same rows. Names without folder and ending.
+/// Programs by tier: what the language must run with the same rows. Names without folder and
+/// ending.
 const std::vector<std::string> models{"gemma",       "gemma4_moe", "llama",     "luminal-llama",
                                       "paged_llama", "qwen",       "qwen3_moe", "whisper"};
 const std::vector<std::string> plain{"before-proofs",

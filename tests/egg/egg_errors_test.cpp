@@ -1,4 +1,5 @@
-// egg/egg_errors_test.cpp -- the texts of mistakes: where they point, what they say was expected; and hostile programs.
+// egg/egg_errors_test.cpp -- the texts of mistakes: where they point, what they say was expected;
+// and hostile programs.
 #include "egg/egg_program.h"
 #include "luminal/error.h"
 #include <fmt/format.h>

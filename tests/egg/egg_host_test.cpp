@@ -1,4 +1,5 @@
-// egg/egg_host_test.cpp -- a host program's sorts, primitives and actions in texts; what it asks of a program afterwards.
+// egg/egg_host_test.cpp -- a host program's sorts, primitives and actions in texts; what it asks of
+// a program afterwards.
 #include "egg/egg_program.h"
 #include "egg/egg_view.h"
 #include "luminal/error.h"

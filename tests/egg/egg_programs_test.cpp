@@ -1,4 +1,5 @@
-// egg/egg_programs_test.cpp -- every program of programs/ against what it printed once; and printed, parsed and run again.
+// egg/egg_programs_test.cpp -- every program of programs/ against what it printed once; and
+// printed, parsed and run again.
 #include "base/file.h"
 #include "egg/egg_program.h"
 #include "luminal/error.h"

@@ -1,5 +1,5 @@
-// egraph/differential_test.cpp -- random theories: the engine against the naive one, iteration by iteration; limits and rollback in the
-// middle; any number of threads; snapshots.
+// egraph/differential_test.cpp -- random theories: the engine against the naive one, iteration by
+// iteration; limits and rollback in the middle; any number of threads; snapshots.
 #include "egraph/naive.h"
 #include <gtest/gtest.h>
 #include <random>
@@ -19,7 +19,8 @@ private:
   std::mt19937 engine_;
 };
 
-/// Terms, a relation and a lattice function over classes; rules build, unite, insert, set and subsume.
+/// Terms, a relation and a lattice function over classes; rules build, unite, insert, set and
+/// subsume.
 struct TermTheory {
   EGraph graph;
   SortId expr, number;

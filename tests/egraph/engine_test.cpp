@@ -1,5 +1,5 @@
-// egraph/engine_test.cpp -- the parts of the engine one by one: merges, budgets, panics, containers, queries, explanations, analyses,
-// limits, copies, byte counts.
+// egraph/engine_test.cpp -- the parts of the engine one by one: merges, budgets, panics,
+// containers, queries, explanations, analyses, limits, copies, byte counts.
 #include "egraph/state.h"
 #include "egraph/terms.h"
 #include <algorithm>
@@ -620,7 +620,8 @@ TEST(Engine, SkewedRunsAreWalkedFromTheShorterSide) {
   EXPECT_LT(p.graph.rule_stats(id).steps - before, 40000u); // by one column alone: 9 million
 }
 
-/// Triangles x -> y -> z -> x around a hub: any two edges of the three have a quadratic join, the triangles are few.
+/// Triangles x -> y -> z -> x around a hub: any two edges of the three have a quadratic join, the
+/// triangles are few.
 TEST(Engine, TrianglesCostNoQuadraticJoin) {
   Paths p;
   const auto triangle_rule = [&] {
@@ -650,7 +651,8 @@ TEST(Engine, TrianglesCostNoQuadraticJoin) {
   EXPECT_LT(p.graph.rule_stats(id).steps - before, 20'000u);
 }
 
-/// (f (g a b) (g a c)): the classes of both arguments hold many g with different a, and each a stands in many g.
+/// (f (g a b) (g a c)): the classes of both arguments hold many g with different a, and each a
+/// stands in many g.
 TEST(Engine, ASharedSubtermIsMetByItsValue) {
   EGraph graph;
   const SortId expr = graph.add_sort({"E", SortKind::eq, {}, {}, {}});
@@ -682,7 +684,8 @@ TEST(Engine, ASharedSubtermIsMetByItsValue) {
     const Value args[] = {a, b};
     return graph.add(op, args);
   };
-  // The left class holds (g a_i l_i), the right one (g b_i r_i), with b_i = a_i for the last one alone; every a_i and b_i stands in many more.
+  // The left class holds (g a_i l_i), the right one (g b_i r_i), with b_i = a_i for the last one
+  // alone; every a_i and b_i stands in many more.
   ClassId left = absent, right = absent;
   for (Value i = 0; i < count; ++i) {
     const ClassId a = leaves[i], b = i + 1 == count ? leaves[i] : leaves[count + i];

@@ -1,4 +1,5 @@
-// egraph/math_test.cpp -- the math theory: rows after each iteration are those of egg, egglog and oatlog.
+// egraph/math_test.cpp -- the math theory: rows after each iteration are those of egg, egglog and
+// oatlog.
 #include "egraph/terms.h"
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// egraph/math_theory.h -- the math theory that egg, egglog and oatlog are measured with: 24 rewrites, 7 terms; for tests and benchmarks.
+// egraph/math_theory.h -- the math theory that egg, egglog and oatlog are measured with: 24
+// rewrites, 7 terms; for tests and benchmarks.
 #pragma once
 
 namespace luminal::egraph::math_theory {

@@ -1,5 +1,5 @@
-// egraph/naive.h -- a reference engine that can be read at a glance: rows in maps, matching by nested loops over everything. It defines
-// the meaning that the real engine is compared with.
+// egraph/naive.h -- a reference engine that can be read at a glance: rows in maps, matching by
+// nested loops over everything. It defines the meaning that the real engine is compared with.
 #pragma once
 #include "egraph/egraph.h"
 #include <algorithm>
@@ -14,8 +14,8 @@ struct Row {
   uint64_t time = 0; ///< iteration that made or changed it
 };
 
-/// Takes the schema and the rules of an e-graph, and its rows: run() then does what EGraph::run() should do. Merges: unite, lattice,
-/// keep_old. No containers, no host actions.
+/// Takes the schema and the rules of an e-graph, and its rows: run() then does what EGraph::run()
+/// should do. Merges: unite, lattice, keep_old. No containers, no host actions.
 class Engine {
 public:
   explicit Engine(EGraph& graph)
@@ -196,7 +196,8 @@ private:
   bool changed_ = false;
 };
 
-/// The rows of an e-graph up to the names of classes: colours of classes refined a few times, then the rows in colours, sorted.
+/// The rows of an e-graph up to the names of classes: colours of classes refined a few times, then
+/// the rows in colours, sorted.
 inline std::vector<std::vector<uint64_t>> shape(const EGraph& graph, const std::vector<Engine::Dump>& rows) {
   std::map<Value, uint64_t> colour;
   const auto is_eq = [&](OpId op, size_t col) {

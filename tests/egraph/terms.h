@@ -1,4 +1,5 @@
-// egraph/terms.h -- a few lines of s-expressions over an e-graph: operators by first use, rewrites from text. For tests.
+// egraph/terms.h -- a few lines of s-expressions over an e-graph: operators by first use, rewrites
+// from text. For tests.
 #pragma once
 #include "egraph/egraph.h"
 #include "egraph/math_theory.h"

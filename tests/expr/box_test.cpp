@@ -1,4 +1,5 @@
-// tests/expr/box_test.cpp -- every small expression, at every point of a small box, against its meaning without simplification.
+// tests/expr/box_test.cpp -- every small expression, at every point of a small box, against its
+// meaning without simplification.
 #include "expr/naive.h"
 #include <gtest/gtest.h>
 
@@ -74,7 +75,8 @@ TEST_P(Box, ThreeLeaves) {
           }
 }
 
-// (p*a + q*b + r) // d, % d, and the same again divided or reduced by another number: the forms that index maps are made of.
+// (p*a + q*b + r) // d, % d, and the same again divided or reduced by another number: the forms
+// that index maps are made of.
 TEST_P(Box, DivisionOfSums) {
   static constexpr int64_t coefficients[] = {-4, -1, 1, 2, 3, 4, 6}, constants[] = {-5, -1, 0, 1, 3, 4},
                            divisors[] = {-4, -2, 2, 3, 4, 8};

@@ -1,4 +1,5 @@
-// tests/expr/emit_test.cpp -- the C text and the LLVM text of many expressions, compiled once and run against evaluate().
+// tests/expr/emit_test.cpp -- the C text and the LLVM text of many expressions, compiled once and
+// run against evaluate().
 #include "expr/naive.h"
 #include <cstdio>
 #include <cstdlib>

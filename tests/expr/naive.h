@@ -1,4 +1,5 @@
-// tests/expr/naive.h -- expression trees without any simplification: what an expression means, for comparison.
+// tests/expr/naive.h -- expression trees without any simplification: what an expression means, for
+// comparison.
 #pragma once
 #include "expr/expr.h"
 #include <memory>
@@ -54,8 +55,8 @@ std::string to_string(const Tree& t);
 /// All points of the box of the symbols' ranges cut to [-limit, limit] and to their multiples.
 std::vector<std::vector<int64_t>> points(std::span<const Expr> symbols, int64_t limit);
 
-/// Random trees. `shape` 0: any operation; 1: index arithmetic with constant divisors; 2: conditions on index arithmetic;
-/// 3: symbolic products and divisors.
+/// Random trees. `shape` 0: any operation; 1: index arithmetic with constant divisors; 2:
+/// conditions on index arithmetic; 3: symbolic products and divisors.
 struct Generator {
   std::mt19937_64 random;
   int64_t symbol_count = 2;
@@ -65,7 +66,8 @@ struct Generator {
   TreePtr tree(int depth, int shape);
 };
 
-/// Checks one tree: value, range, divisor, proof, text, interval evaluation. The empty text, or what is wrong.
+/// Checks one tree: value, range, divisor, proof, text, interval evaluation. The empty text, or
+/// what is wrong.
 std::string verify(const Tree& t, std::span<const Expr> symbols,
                    const std::vector<std::vector<int64_t>>& points);
 /// The smallest subtree that verify() rejects, with its complaint.

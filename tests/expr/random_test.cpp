@@ -1,4 +1,5 @@
-// tests/expr/random_test.cpp -- deep random expressions against their meaning, for many facts about the symbols.
+// tests/expr/random_test.cpp -- deep random expressions against their meaning, for many facts about
+// the symbols.
 #include "expr/naive.h"
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// tests/expr/simplify_test.cpp -- the forms that the compiler relies on, in text: left is built, right is what it becomes.
+// tests/expr/simplify_test.cpp -- the forms that the compiler relies on, in text: left is built,
+// right is what it becomes.
 #include "expr/expr.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

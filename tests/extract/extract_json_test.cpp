@@ -1,4 +1,5 @@
-// extract/extract_json_test.cpp -- the JSON of egraph-serialize: round trips, and one clear error for each mistake.
+// extract/extract_json_test.cpp -- the JSON of egraph-serialize: round trips, and one clear error
+// for each mistake.
 #include "extract/extract_json.h"
 #include "extract_support.h"
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// extract/extract_search_test.cpp -- the best terms in order, uniform samples, edits of genomes, climbing, joining of passes.
+// extract/extract_search_test.cpp -- the best terms in order, uniform samples, edits of genomes,
+// climbing, joining of passes.
 #include "extract/extract_kbest.h"
 #include "extract/extract_moves.h"
 #include "extract/extract_passes.h"
@@ -138,7 +139,8 @@ TEST(KBest, GenomesEqualTheSortedExhaustiveList) {
 }
 
 TEST(Sample, UniformAndWithoutCycles) {
-  // Chi-square against the uniform distribution over all assignments without a chosen cycle, for several graphs with cycles.
+  // Chi-square against the uniform distribution over all assignments without a chosen cycle, for
+  // several graphs with cycles.
   int graphs = 0, with_cycles = 0;
   for (uint64_t seed = 1; graphs < 24 && seed < 400; ++seed) {
     Random random(seed * 71);
@@ -153,7 +155,8 @@ TEST(Sample, UniformAndWithoutCycles) {
     if (!sampler.feasible()) continue;
     Genome genome;
     sampler.sample(random, genome);
-    // Every assignment to the classes that are sampled, over rows with terms; a genome is valid where no class reaches itself.
+    // Every assignment to the classes that are sampled, over rows with terms; a genome is valid
+    // where no class reaches itself.
     std::map<Genome, int> count;
     uint64_t cyclic = 0;
     const TreeExtraction tree = extract_tree(p);
@@ -305,7 +308,8 @@ TEST(Moves, ClimbSwitchesClassesTogether) {
   EXPECT_TRUE(all.finished);
   options.max_evaluations = 2;
   EXPECT_FALSE(climb(p, start, cost, options).finished);
-  // Storing 1 and 2 saves 5 where both are stored and costs 1 where one is; having all of 0, 1 and 2 costs 2 more.
+  // Storing 1 and 2 saves 5 where both are stored and costs 1 where one is; having all of 0, 1 and
+  // 2 costs 2 more.
   const CandidateCost together = [](const Candidate& c, const Evaluation& e) {
     const int count = c.stored[1] + c.stored[2];
     return e.cost + (count == 2 ? -5 : count) + (c.stored[0] ? 2 : 0);

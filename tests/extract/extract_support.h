@@ -1,4 +1,5 @@
-// extract/extract_support.h -- random extraction problems and exhaustive answers, for the tests of extraction.
+// extract/extract_support.h -- random extraction problems and exhaustive answers, for the tests of
+// extraction.
 #pragma once
 #include "extract/extract.h"
 #include "extract/extract_sample.h"

@@ -1,4 +1,5 @@
-// extract/extract_test.cpp -- every extractor against exhaustive search on small random graphs, and the rules of the problem.
+// extract/extract_test.cpp -- every extractor against exhaustive search on small random graphs, and
+// the rules of the problem.
 #include "extract/extract.h"
 #include "extract/extract_bound.h"
 #include "extract/extract_compact.h"
@@ -143,7 +144,8 @@ TEST(Extract, CompactRowsAreThoseWithTerms) {
         row_of[graph.source(r)] = r;
         ASSERT_EQ(p.class_of(graph.source(r)), p.class_of(graph.source(graph.first_row(c))));
       }
-    // What the roots reach over any rows is there, if it has a term and does not stand below itself.
+    // What the roots reach over any rows is there, if it has a term and does not stand below
+    // itself.
     std::vector<uint8_t> seen(p.class_count(), 0);
     std::vector<uint32_t> todo(p.roots().begin(), p.roots().end());
     for (const uint32_t c : todo) seen[c] = 1;
@@ -185,7 +187,8 @@ TEST(Extract, CompactRowsAreThoseWithTerms) {
 }
 
 TEST(Extract, ComponentsWhoseTermsAreFoundOneByOne) {
-  // One cycle; the depth-first search goes up from class 0, terms come down from it: each pass over the classes finds one more.
+  // One cycle; the depth-first search goes up from class 0, terms come down from it: each pass over
+  // the classes finds one more.
   ExtractionBuilder builder;
   const uint32_t n = 3000;
   builder.add_classes(n);

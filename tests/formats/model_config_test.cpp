@@ -1,4 +1,5 @@
-// formats/model_config_test.cpp -- config.json, GGUF metadata, rotary frequencies against Hugging Face transformers.
+// formats/model_config_test.cpp -- config.json, GGUF metadata, rotary frequencies against Hugging
+// Face transformers.
 #include "formats/gguf.h"
 #include "formats/json.h"
 #include "formats/model_config.h"

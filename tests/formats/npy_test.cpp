@@ -176,7 +176,8 @@ TEST(Npy, RefusesHostileArchives) {
 }
 
 TEST(Npy, AMemberIsHeldAgainstItsHeaderBeforeItIsUnpacked) {
-  // A header that says 24 bytes before three megabytes, in deflate's stored blocks; the checksum of all would be wrong, too.
+  // A header that says 24 bytes before three megabytes, in deflate's stored blocks; the checksum of
+  // all would be wrong, too.
   std::string image = std::string("\x93NUMPY\1\0", 8),
               head = "{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }";
   head.append(117 - head.size(), ' ');

@@ -1,4 +1,5 @@
-// formats/quants_test.cpp -- block formats against the values of gguf's reference code, and small floats exhaustively.
+// formats/quants_test.cpp -- block formats against the values of gguf's reference code, and small
+// floats exhaustively.
 #include "formats/quants.h"
 #include "formats/safetensors.h"
 #include "formats/util.h"
@@ -30,7 +31,8 @@ TEST(Quants, DequantizesAsTheReference) {
     const auto done = dequantize(row.type, bytes->bytes, values);
     ASSERT_TRUE(done) << done.error();
     for (size_t i = 0; i < values.size(); ++i) {
-      // numpy rounds in another order in places: equal up to two units in the last place of the largest term.
+      // numpy rounds in another order in places: equal up to two units in the last place of the
+      // largest term.
       const float tolerance = 4e-7F * std::max(1.0F, std::fabs((*expected)[i]));
       ASSERT_TRUE(std::fabs(values[i] - (*expected)[i]) <= tolerance)
           << i << ": " << values[i] << " " << (*expected)[i];
@@ -67,7 +69,8 @@ TEST(Quants, RoundTripStaysWithinTheFormatsPrecision) {
   std::vector<float> x(256 * 40);
   for (size_t i = 0; i < x.size(); ++i)
     x[i] = normal(random) * std::pow(2.0F, static_cast<float>(i / 256 % 9) - 4);
-  // What min/max rounding of normal values gives, with a margin; a wrong nibble order or scale gives more than 0.3.
+  // What min/max rounding of normal values gives, with a margin; a wrong nibble order or scale
+  // gives more than 0.3.
   const std::pair<StorageType, double> limits[] = {
       {StorageType::f32, 0.0},    {StorageType::f16, 4e-4},   {StorageType::bf16, 3e-3},
       {StorageType::q8_0, 7e-3},  {StorageType::q4_0, 0.095}, {StorageType::q4_1, 0.085},

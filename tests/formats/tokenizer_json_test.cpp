@@ -1,4 +1,5 @@
-// formats/tokenizer_json_test.cpp -- tokenizer.json against Hugging Face tokenizers; refusals by name.
+// formats/tokenizer_json_test.cpp -- tokenizer.json against Hugging Face tokenizers; refusals by
+// name.
 #include "formats/gguf.h"
 #include "formats/json.h"
 #include "formats/tokenizer.h"
@@ -405,7 +406,8 @@ TEST(TokenizerJson, RefusesByName) {
   }
 }
 
-/// Encodes and decodes; errors of the caller (a character without a token, a pattern that runs away) are allowed.
+/// Encodes and decodes; errors of the caller (a character without a token, a pattern that runs
+/// away) are allowed.
 void use(const Tokenizer& tokenizer) {
   try {
     for (const bool special : {false, true}) {

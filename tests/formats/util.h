@@ -1,4 +1,5 @@
-// formats/util.h -- what the tests of file formats share: test data, temporary folders, bytes, mutation.
+// formats/util.h -- what the tests of file formats share: test data, temporary folders, bytes,
+// mutation.
 #pragma once
 #include "formats/parse.h"
 #include <cstdint>
@@ -80,9 +81,9 @@ inline void expect_clear_line(const std::string& text, std::string_view file) {
   EXPECT_FALSE(detail::find_invalid_utf8(text).has_value()) << text;
 }
 
-/// Feeds every prefix of `valid`, and `rounds` copies with some bytes changed, to `read` (which returns a
-/// Result). What is refused must be refused in a clear line; what is accepted goes to `use`, which touches
-/// everything it got.
+/// Feeds every prefix of `valid`, and `rounds` copies with some bytes changed, to `read` (which
+/// returns a Result). What is refused must be refused in a clear line; what is accepted goes to
+/// `use`, which touches everything it got.
 template <class Read, class Use>
 void mutate(const std::string& valid, std::string_view file, uint32_t seed, int rounds, Read read, Use use,
             size_t prefix_step = 1) {

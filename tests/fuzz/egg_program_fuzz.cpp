@@ -1,4 +1,5 @@
-// fuzz/egg_program_fuzz.cpp -- any text is a program or an Error with a place; what parses prints and parses back, and runs to an end.
+// fuzz/egg_program_fuzz.cpp -- any text is a program or an Error with a place; what parses prints
+// and parses back, and runs to an end.
 #include "egg/egg_program.h"
 #include "luminal/error.h"
 #include <cstdio>

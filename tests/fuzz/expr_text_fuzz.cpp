@@ -1,4 +1,5 @@
-// fuzz/expr_text_fuzz.cpp -- the text of expressions: a value that prints, parses back, evaluates and is written as C, or one clear failure.
+// fuzz/expr_text_fuzz.cpp -- the text of expressions: a value that prints, parses back, evaluates
+// and is written as C, or one clear failure.
 #include "expr/expr.h"
 #include <cstdlib>
 #include <string_view>

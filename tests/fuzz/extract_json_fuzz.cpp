@@ -1,4 +1,5 @@
-// fuzz/extract_json_fuzz.cpp -- e-graphs as JSON: one clear failure, or a graph that writes, reads back the same and can be extracted.
+// fuzz/extract_json_fuzz.cpp -- e-graphs as JSON: one clear failure, or a graph that writes, reads
+// back the same and can be extracted.
 #include "extract/extract_exact.h"
 #include "extract/extract_json.h"
 #include <cstdlib>

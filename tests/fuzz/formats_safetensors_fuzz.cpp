@@ -1,4 +1,5 @@
-// fuzz/formats_safetensors_fuzz.cpp -- the safetensors reader; what it accepts is written and read again.
+// fuzz/formats_safetensors_fuzz.cpp -- the safetensors reader; what it accepts is written and read
+// again.
 #include "formats/parse.h"
 #include "formats/safetensors.h"
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// fuzz/formats_tokenizer_json_fuzz.cpp -- tokenizer.json; an accepted one encodes and decodes a text.
+// fuzz/formats_tokenizer_json_fuzz.cpp -- tokenizer.json; an accepted one encodes and decodes a
+// text.
 #include "formats/parse.h"
 #include "formats/tokenizer.h"
 #include <cstdlib>

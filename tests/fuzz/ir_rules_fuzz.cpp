@@ -1,4 +1,5 @@
-// tests/fuzz/ir_rules_fuzz.cpp -- the text of rules under fire: whatever is accepted comes back from its own text and leaves a well-formed module.
+// tests/fuzz/ir_rules_fuzz.cpp -- the text of rules under fire: whatever is accepted comes back
+// from its own text and leaves a well-formed module.
 #include "base/check.h"
 #include "ir/term.h"
 #include "luminal/error.h"

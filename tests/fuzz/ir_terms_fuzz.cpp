@@ -1,4 +1,5 @@
-// tests/fuzz/ir_terms_fuzz.cpp -- the text of modules under fire: whatever is accepted is well formed, comes back from its own text, can be drawn, and stays well formed in all passes.
+// tests/fuzz/ir_terms_fuzz.cpp -- the text of modules under fire: whatever is accepted is well
+// formed, comes back from its own text, can be drawn, and stays well formed in all passes.
 #include "base/check.h"
 #include "ir/term.h"
 #include "luminal/pass.h"

@@ -1,4 +1,5 @@
-// fuzz/loop_text_fuzz.cpp -- any text is a kernel or an Error; what passes verify prints, parses back, and runs to its end.
+// fuzz/loop_text_fuzz.cpp -- any text is a kernel or an Error; what passes verify prints, parses
+// back, and runs to its end.
 #include "loop/loop_interp.h"
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,7 @@
-// fuzz/schedule_text_fuzz.cpp -- any text is a schedule or an Error; a schedule is refused with a reason, or the kernel that it makes is
-// correct: it verifies, and runs without a race, an access outside or a read of what nobody wrote.
-// The first character chooses the cone: 0 a matrix product, 1 attention, 2 two results of one row, 3 an update in place.
+// fuzz/schedule_text_fuzz.cpp -- any text is a schedule or an Error; a schedule is refused with a
+// reason, or the kernel that it makes is correct: it verifies, and runs without a race, an access
+// outside or a read of what nobody wrote. The first character chooses the cone: 0 a matrix product,
+// 1 attention, 2 two results of one row, 3 an update in place.
 #include "loop/loop_interp.h"
 #include "schedule/lower.h"
 #include <cstdio>
@@ -75,7 +76,8 @@ void require(bool condition, const char* what, const std::string& text) {
   std::abort();
 }
 
-/// Runs the kernel at the largest values of its symbols; it may be too long, and nothing else may be found.
+/// Runs the kernel at the largest values of its symbols; it may be too long, and nothing else may
+/// be found.
 void run(const Kernel& kernel) {
   std::vector<int64_t> symbols;
   ExprMap<int64_t> at;

@@ -1,4 +1,5 @@
-// fuzz/search_tuning_fuzz.cpp -- any text is an export of tuning results or is refused line by line; what is taken prints and reads back as it is.
+// fuzz/search_tuning_fuzz.cpp -- any text is an export of tuning results or is refused line by
+// line; what is taken prints and reads back as it is.
 #include "search/tuning_cache.h"
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// golden/convolutions.h -- terms of convolutions over any number of axes, of f32 and of narrower numbers that are converted first.
+// golden/convolutions.h -- terms of convolutions over any number of axes, of f32 and of narrower
+// numbers that are converted first.
 #pragma once
 #include "ir/dtype.h"
 #include <array>
@@ -82,7 +83,8 @@ inline std::string term_of(const WindowedSum& c) {
       fmt::arg("out", out));
 }
 
-/// Of one to three axes with steps, gaps and zeros around, of f32, bf16 or f16; the weight as it is or in panels of so many columns.
+/// Of one to three axes with steps, gaps and zeros around, of f32, bf16 or f16; the weight as it is
+/// or in panels of so many columns.
 inline WindowedSum random_windows(std::mt19937_64& random, int64_t panel) {
   const auto in = [&](int64_t low, int64_t high) {
     return low + int64_t(random() % uint64_t(high - low + 1));

@@ -1,4 +1,5 @@
-// golden/frames_test.cpp -- products with an operand that is read through windows: the directive frame, and default schedules of random convolutions, against the interpreter.
+// golden/frames_test.cpp -- products with an operand that is read through windows: the directive
+// frame, and default schedules of random convolutions, against the interpreter.
 #include "golden/golden_support.h"
 #include <fmt/format.h>
 
@@ -120,9 +121,9 @@ TEST(Frames, TheCopyHoldsTheZerosAroundAndTheLoopsNoCondition) {
 
 TEST(Frames, OfOneImageAtATimeWithColumnsTakenApart) {
   const Convolution c{.images = 3, .width = 12, .stride = 2};
-  const std::string text =
-      lowered(term_of(c),
-              "padded_copy X F\nsplit F F_3 o i 2\norder F b c F_2 i o\nstore F b b c F_2 F_3%2 F_3/2\nat f b\n");
+  const std::string text = lowered(
+      term_of(c),
+      "padded_copy X F\nsplit F F_3 o i 2\norder F b c F_2 i o\nstore F b b c F_2 F_3%2 F_3/2\nat f b\n");
   EXPECT_THAT(text, HasSubstr("F: f32[616]")); // of one image: 4 x 11 x 13, and a column to make them even
 }
 
@@ -170,7 +171,8 @@ TEST(Frames, PanelsMeetShiftedViewsInTilesThatLeaveLittleOver) {
   EXPECT_THAT(schedule, HasSubstr("vector f o.l"));
 }
 
-/// Rows beside the image are left out by the loop over the windows' rows, not point by point; tiles lie in one row.
+/// Rows beside the image are left out by the loop over the windows' rows, not point by point; tiles
+/// lie in one row.
 TEST(Frames, RowsBesideTheImageAreLeftOut) {
   const Convolution c{.channels = 2, .results = 128, .height = 14, .width = 14, .panel = 64, .inside = true};
   for (const MachineLimits& limits : {one, avx512}) {
@@ -182,8 +184,9 @@ TEST(Frames, RowsBesideTheImageAreLeftOut) {
   EXPECT_THAT(kernel, HasSubstr("for r in -min(i.t - 1, 0) .. min(-i.t + 15, 3)\n"));
   EXPECT_THAT(kernel, Not(HasSubstr("if ")));
   // Lanes along the rows: each row of windows is inside or not.
-  const std::string lanes = lowered(term_of({.width = 32, .inside = true}),
-                                    "padded_copy X F\norder f o i c r s j\npredicate_bound f r\nvector f j\n");
+  const std::string lanes =
+      lowered(term_of({.width = 32, .inside = true}),
+              "padded_copy X F\norder f o i c r s j\npredicate_bound f r\nvector f j\n");
   EXPECT_THAT(lanes, testing::AllOf(HasSubstr("kernel"), Not(HasSubstr("if "))));
   // A tile of two rows is seldom inside as a whole: its points are asked for one by one.
   EXPECT_THAT(lowered(term_of({.width = 32, .inside = true}),
@@ -204,8 +207,9 @@ TEST(Frames, ColumnsBesideTheImageAreLeftOut) {
                           .inside = true,
                           .within = true};
       const std::string schedule = default_of(c, limits);
-      EXPECT_THAT(schedule, testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("predicate_bound f r"),
-                                           Not(HasSubstr("predicate_bound f s")), HasSubstr("jam f s 3\n")));
+      EXPECT_THAT(schedule,
+                  testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("predicate_bound f r"),
+                                 Not(HasSubstr("predicate_bound f s")), HasSubstr("jam f s 3\n")));
     }
   // Tiles at the ends of a row are written apart: those between them ask nothing.
   const Convolution c{
@@ -246,15 +250,19 @@ TEST(Frames, LongRowsHaveTheLanes) {
 }
 
 TEST(Frames, OfBlocksOfRows) {
-  // Blocks of three rows, read in steps of two: seven rows of the image, and one column beyond it on both sides.
+  // Blocks of three rows, read in steps of two: seven rows of the image, and one column beyond it
+  // on both sides.
   const Convolution c{.images = 2, .height = 12, .width = 9, .stride = 2};
   const std::string blocks =
       "padded_copy X F i 3\norder F i.b b c F_2 F_3\nstore F b c F_2 F_3\norder f i.b b o i.r j c "
       "r s\nparallel F i.b\nparallel f i.b\nat f b\n";
-  EXPECT_THAT(lowered(term_of(c), blocks), HasSubstr("local F: f32[308]"));              // 4 x 7 x 11
-  EXPECT_THAT(lowered(term_of(c), "padded_copy X F i 2\n"), HasSubstr("shared F: f32[1320]")); // 3 x 2 x 4 x 5 x 11
-  EXPECT_THAT(lowered(term_of(c), "padded_copy X F i 4\n"), HasSubstr("not made of several blocks of 4 elements"));
-  EXPECT_THAT(lowered(term_of(c), "padded_copy X F i 6\n"), HasSubstr("not made of several blocks of 6 elements"));
+  EXPECT_THAT(lowered(term_of(c), blocks), HasSubstr("local F: f32[308]")); // 4 x 7 x 11
+  // 3 x 2 x 4 x 5 x 11
+  EXPECT_THAT(lowered(term_of(c), "padded_copy X F i 2\n"), HasSubstr("shared F: f32[1320]"));
+  EXPECT_THAT(lowered(term_of(c), "padded_copy X F i 4\n"),
+              HasSubstr("not made of several blocks of 4 elements"));
+  EXPECT_THAT(lowered(term_of(c), "padded_copy X F i 6\n"),
+              HasSubstr("not made of several blocks of 6 elements"));
   EXPECT_THAT(lowered(term_of(c), "padded_copy X F q 2\n"), HasSubstr("there is no axis q"));
   EXPECT_THAT(lowered(term_of(c), "padded_copy X F o 2\n"), HasSubstr("X is not read along o"));
   EXPECT_THAT(lowered(term_of(c), "padded_copy X F i\n"), HasSubstr("an axis and the size of its blocks"));
@@ -308,7 +316,8 @@ TEST(Frames, RandomConvolutions) {
   EXPECT_GT(panels, 6);
 }
 
-/// Both operands of a weight's gradient run along the sum: the results' one is turned, the other is read as shifted views of its frame.
+/// Both operands of a weight's gradient run along the sum: the results' one is turned, the other is
+/// read as shifted views of its frame.
 TEST(Gradients, OfWeightsTakePanelsAndTilesOfWindows) {
   const Convolution c{.images = 2, .channels = 3, .results = 40, .height = 12, .width = 12};
   for (const MachineLimits& limits : {avx512, avx2, one}) {
@@ -321,7 +330,8 @@ TEST(Gradients, OfWeightsTakePanelsAndTilesOfWindows) {
         testing::AllOf(Not(HasSubstr("frame")), Not(HasSubstr("G.panels"))));
     // An update of the weight is computed where the sums end.
     EXPECT_THAT(default_of(gradient_term_of(c, "  %Y = abs %Y0\n"), limits), HasSubstr("G.panels"));
-    // Nothing to fill up; images of one channel each; and a plain product, whose results lie along the channels.
+    // Nothing to fill up; images of one channel each; and a plain product, whose results lie along
+    // the channels.
     EXPECT_THAT(
         default_of(gradient_term_of({.channels = 2, .results = 16, .height = 14, .width = 14, .pad = 0}),
                    limits),
@@ -369,7 +379,8 @@ Convolution pointwise(int64_t channels) {
           .panel = 64};
 }
 
-/// Rows of the other operand are contiguous there: hints about later rows would ask for another line in each step of the sum.
+/// Rows of the other operand are contiguous there: hints about later rows would ask for another
+/// line in each step of the sum.
 TEST(AcrossPanels, NothingIsAskedForAhead) {
   const Convolution c = pointwise(256);
   for (const MachineLimits& limits : {one, avx512}) {
@@ -381,7 +392,8 @@ TEST(AcrossPanels, NothingIsAskedForAhead) {
   }
 }
 
-/// What the last cache keeps passes by once for each image, what comes from memory once for all of them, and the next panel is asked for.
+/// What the last cache keeps passes by once for each image, what comes from memory once for all of
+/// them, and the next panel is asked for.
 TEST(AcrossPanels, OfSeveralImages) {
   Convolution c = pointwise(256);
   c.images = 4;
@@ -422,7 +434,8 @@ TEST(AcrossPanels, AreTakenWhole) {
 }
 
 TEST(Frames, RunsOfACopyThatAreCutWithARemainderAreReadPlainly) {
-  // Five rows of ten are one run of 50, cut into 48 and 2: the place in the copy needs no division, which would make gathers of its loads.
+  // Five rows of ten are one run of 50, cut into 48 and 2: the place in the copy needs no division,
+  // which would make gathers of its loads.
   const std::string term = term_of(
       {.channels = 8, .height = 20, .width = 20, .kernel_h = 1, .kernel_w = 1, .stride = 2, .pad = 0});
   EXPECT_THAT(lowered(term, R"(

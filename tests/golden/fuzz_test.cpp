@@ -1,4 +1,5 @@
-// golden/fuzz_test.cpp -- random schedules of the golden cases: the legal ones equal the term interpreter, the others are refused with a reason.
+// golden/fuzz_test.cpp -- random schedules of the golden cases: the legal ones equal the term
+// interpreter, the others are refused with a reason.
 #include "golden/schedule_fuzz.h"
 
 namespace luminal::kernel {
@@ -50,7 +51,8 @@ TEST_P(GoldenFuzz, RandomSchedules) {
       std::string line = to_string(longer.directives.back());
       bool tuples = false;
       try {
-        // Written-out loops multiply; a kernel that would take the interpreter too long is left out.
+        // Written-out loops multiply; a kernel that would take the interpreter too long is left
+        // out.
         if (written_out(*cone, longer) > 64) continue;
         for (auto& s : apply(*cone, last_version(longer)).cone.stages) tuples |= s.monoid && s.scan_axis < 0;
       } catch (const ScheduleFailure& failure) {

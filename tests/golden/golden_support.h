@@ -1,4 +1,5 @@
-// golden/golden_support.h -- golden cases: terms and schedules from files, inputs from a seed, kernels run by the loop interpreter.
+// golden/golden_support.h -- golden cases: terms and schedules from files, inputs from a seed,
+// kernels run by the loop interpreter.
 #pragma once
 #include "choose/default_schedule.h"
 #include "ir/interp.h"
@@ -34,7 +35,8 @@ struct GoldenCase {
   std::map<std::string, std::pair<int64_t, int64_t>> integers; // ranges of integer inputs
 };
 
-/// Inputs of a function: floats in -2 .. 2, integers in their range, bytes of packed blocks whose f16 parts are small numbers.
+/// Inputs of a function: floats in -2 .. 2, integers in their range, bytes of packed blocks whose
+/// f16 parts are small numbers.
 inline Bindings random_bindings(const Function& function, const GoldenCase& c, uint64_t seed) {
   Bindings bindings;
   bindings.symbols = c.symbols;
@@ -113,7 +115,8 @@ inline KernelRun run_cone(const Function& function, const Cone& cone, const Kern
   return out;
 }
 
-/// The largest difference, relative to the largest element; infinite where one is NaN and the other is not.
+/// The largest difference, relative to the largest element; infinite where one is NaN and the other
+/// is not.
 inline double difference(DType type, const std::vector<std::byte>& got, const HostTensor& want) {
   if (got.size() != want.data.size()) return INFINITY;
   double worst = 0, largest = 1e-30;

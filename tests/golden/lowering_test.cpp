@@ -1,5 +1,5 @@
-// golden/lowering_test.cpp -- each case: term + schedule -> the loop IR that is written down, whose numbers equal the term interpreter's.
-// LUMINAL_UPDATE=1 writes the loop IR anew.
+// golden/lowering_test.cpp -- each case: term + schedule -> the loop IR that is written down, whose
+// numbers equal the term interpreter's. LUMINAL_UPDATE=1 writes the loop IR anew.
 #include "golden/golden_support.h"
 #include <fmt/format.h>
 
@@ -25,7 +25,8 @@ std::vector<GoldenCase> cases() {
   };
 }
 
-/// The loops that a schedule makes of a term, held to the verifier and, run on two workers, to the term interpreter; or why it is refused.
+/// The loops that a schedule makes of a term, held to the verifier and, run on two workers, to the
+/// term interpreter; or why it is refused.
 std::string loops_of(const std::string& term, std::string_view schedule,
                      const std::map<std::string, int64_t>& symbols = {}, double tolerance = 2e-6) {
   const Module module = parse_module(term, "term");
@@ -118,7 +119,8 @@ Module small_product() {
                       "mm");
 }
 
-/// Results are asked for where they will be written, tile by tile; a value that the stage has nothing to do with is refused.
+/// Results are asked for where they will be written, tile by tile; a value that the stage has
+/// nothing to do with is refused.
 TEST(GoldenPrefetch, ResultsOfTheNextTile) {
   const Module module = small_product();
   auto cone = cone_of(module.entry(), false);
@@ -142,7 +144,8 @@ TEST(GoldenPrefetch, ResultsOfTheNextTile) {
   EXPECT_THAT(copied.error(), testing::HasSubstr("stage P does not touch C"));
 }
 
-/// The copies at the head of a loop fill a ring for what follows: the same numbers for any depth, arrival and number of workers.
+/// The copies at the head of a loop fill a ring for what follows: the same numbers for any depth,
+/// arrival and number of workers.
 TEST(GoldenRoles, CopiesAreMadeAhead) {
   const Module module = small_product();
   const auto cone = cone_of(module.entry(), false);
@@ -177,7 +180,8 @@ TEST(GoldenRoles, CopiesAreMadeAhead) {
   EXPECT_FALSE(lower(*cone, parse_schedule(blocks + ring + "roles f c 0\n", "no ring")).ok());
 }
 
-/// Lanes that lie apart are asked for one by one, neighbours together; what is written can be asked for as well.
+/// Lanes that lie apart are asked for one by one, neighbours together; what is written can be asked
+/// for as well.
 TEST(GoldenPrefetch, LinesOfLanesAndOfResults) {
   const Module module = parse_module("fn @turn(%x: f32[64, 48]) {\n  %t = view %x [i: 48, j: 64] -> [j, i]\n"
                                      "  %y = neg %t\n  return y = %y\n}",
@@ -220,8 +224,9 @@ TEST(GoldenPrefetch, LinesOfOneVector) {
   EXPECT_THAT(loops, testing::Not(testing::HasSubstr("240]\n")));
 }
 
-/// What a copy will need in the next trip is asked for while the sum that reads this one runs, a share in each trip of a loop that the copy lacks; rows of
-/// which several trips of the sum meet one line, in order of their addresses.
+/// What a copy will need in the next trip is asked for while the sum that reads this one runs, a
+/// share in each trip of a loop that the copy lacks; rows of which several trips of the sum meet
+/// one line, in order of their addresses.
 TEST(GoldenPrefetch, LinesAreDealtOutToTrips) {
   const std::string term = "fn @mm(%A: f32[24, 64], %B: f32[64, 32]) {\n"
                            "  %a = view %A [m: 24, n: 32, k: 64] -> [m, k]\n"
@@ -249,7 +254,8 @@ TEST(GoldenPrefetch, LinesAreDealtOutToTrips) {
   EXPECT_THAT(text_of(tiles + together + "prefetch P A t w 1\n"), testing::HasSubstr("no stage has loop w"));
 }
 
-/// The rows that one word is put together from are asked for together; rows that are left over take their share.
+/// The rows that one word is put together from are asked for together; rows that are left over take
+/// their share.
 TEST(GoldenAhead, WordsAreAskedForWhileOthersAreMultiplied) {
   const std::string text =
       loops_of("fn @f(%A: bf16[3, 10, 64], %B: bf16[3, 64, 48]) {\n"
@@ -331,14 +337,15 @@ TEST(GoldenNames, ALoopMayBeCalledOne) {
                 is_right);
 }
 
-/// What is made where a domain holds is not read elsewhere: a copy would be of elements that nobody wrote.
+/// What is made where a domain holds is not read elsewhere: a copy would be of elements that nobody
+/// wrote.
 TEST(GoldenDomains, NothingIsCopiedThatIsNotMade) {
   const GoldenCase c{"attention", {}};
   const Module module = parse_module(read_text(golden_folder() / c.name / "term.lum"), c.name);
   auto cone = cone_of(module.entry(), false);
   ASSERT_TRUE(cone) << cone.error();
-  for (const char* copy :
-       {"stage F.w x", "padded_copy F.w x", "operand O e x", "stage S x", "padded_copy S x", "materialize s x"}) {
+  for (const char* copy : {"stage F.w x", "padded_copy F.w x", "operand O e x", "stage S x",
+                           "padded_copy S x", "materialize s x"}) {
     const auto kernel =
         lower(*cone, parse_schedule(fmt::format("cascade F root\npredicate_bound sf k\n{}\n", copy)));
     EXPECT_THAT(kernel ? copy : kernel.error(), testing::HasSubstr("a copy would read what nobody wrote"));
@@ -379,7 +386,8 @@ TEST(GoldenSplits, MergedLoopsAreWrittenOutWhereTheirTripsAreKnown) {
               testing::HasSubstr("loop ni has 4096 trips: too many to write out"));
 }
 
-/// Tiles of a merged loop that begin behind the end of the axis do nothing, also where the axis ends with a whole tile.
+/// Tiles of a merged loop that begin behind the end of the axis do nothing, also where the axis
+/// ends with a whole tile.
 TEST(GoldenSplits, MergedLoopsEndWithTheAxis) {
   EXPECT_THAT(loops_of("fn @f(%X: f32[52, 6, 3]) {\n"
                        "  %f = fold [o: 52, i: 6, k: 3] over [k] { sum %X[o, i, k] }\n"
@@ -440,8 +448,9 @@ TEST(GoldenQuantised, NoDivisionInTheLoops) {
   }
 }
 
-/// 70 queries leave 6 lanes over: only what copies queries says so, all else runs on scratch with all lanes. And scores are written out once, whether
-/// the diagonal crosses them or not: for 16 keys and for the 6 at the end.
+/// 70 queries leave 6 lanes over: only what copies queries says so, all else runs on scratch with
+/// all lanes. And scores are written out once, whether the diagonal crosses them or not: for 16
+/// keys and for the 6 at the end.
 TEST(GoldenAttention, HasNoMoreBodiesThanItNeeds) {
   const Module module = parse_module(read_text(golden_folder() / "attention" / "term.lum"), "attention");
   const auto cone = cone_of(module.entry(), false);
@@ -522,7 +531,8 @@ TEST_P(GoldenDefault, Numbers) {
   }
 }
 
-/// Whatever is answered to the questions of the default schedule: a legal kernel with the same numbers.
+/// Whatever is answered to the questions of the default schedule: a legal kernel with the same
+/// numbers.
 TEST_P(GoldenDefault, OtherAnswers) {
   std::mt19937 random(17);
   std::set<std::string> tried;

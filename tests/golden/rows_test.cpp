@@ -1,5 +1,5 @@
-// golden/rows_test.cpp -- products over a dynamic number of rows: one default schedule for all lengths, with register tiles and cache blocks; a row
-// has the same bits whatever stands beside it.
+// golden/rows_test.cpp -- products over a dynamic number of rows: one default schedule for all
+// lengths, with register tiles and cache blocks; a row has the same bits whatever stands beside it.
 #include "golden/golden_support.h"
 #include <fmt/format.h>
 
@@ -20,7 +20,8 @@ fn @linear(%x: f32[M, 80], %w: bf16[24, 80]) {
 }
 )";
 
-/// Two products of one operand meet in a map: one nest with both sums. The second weight is bf16, the first of this type.
+/// Two products of one operand meet in a map: one nest with both sums. The second weight is bf16,
+/// the first of this type.
 std::string gated_term(int64_t rows, int64_t n, int64_t k, const char* first) {
   const bool narrow = first == std::string("bf16");
   return fmt::format(R"(symbol M: 1..{rows}
@@ -102,7 +103,8 @@ void expect_rows(const std::string& term, const Machine& machine, const std::str
   }
 }
 
-/// The default kernel of a term without dimensions equals the interpreter; its schedule has these parts.
+/// The default kernel of a term without dimensions equals the interpreter; its schedule has these
+/// parts.
 void expect_schedule(const std::string& term, const MachineLimits& limits,
                      const std::vector<std::string>& parts) {
   Module module = parse_module(term, "fixed");
@@ -131,7 +133,8 @@ std::string vector_term(int rows, const char* type) {
                      rows, type);
 }
 
-// A matrix that no cache holds passes by once: as many rows together, far apart, as make the vector half of the bytes, or a quarter where it is long.
+// A matrix that no cache holds passes by once: as many rows together, far apart, as make the vector
+// half of the bytes, or a quarter where it is long.
 TEST(Streams, RowsShareTheVector) {
   MachineLimits limits{.lanes = 16, .vector_registers = 32, .l1 = 512, .l2 = 4096};
   expect_schedule(vector_term(24, "bf16"), limits, {"split f n n.o n.i 3", "unroll f n.o"});
@@ -139,12 +142,14 @@ TEST(Streams, RowsShareTheVector) {
   expect_schedule(vector_term(24, "bf16"), limits,
                   {"split f n n.o n.i 6", "split f k.o k.o.o k.o.i 2", "unroll f n.o k.o.i"});
   expect_schedule(vector_term(24, "f64"), limits, {"split f k.o k.o.o k.o.i 8", "unroll f k.o.i\n"});
-  // Rows beside each other would be as many streams of one row each: those that do not divide pass by one after the other.
+  // Rows beside each other would be as many streams of one row each: those that do not divide pass
+  // by one after the other.
   expect_schedule(vector_term(26, "bf16"), limits, {"split f n n.o n.i 13", "unroll f n.o k.o.i"});
   expect_schedule(vector_term(25, "bf16"), limits, {"split f k.o k.o.o k.o.i 8", "parallel f n\n"});
 }
 
-// What no cache holds is written past them; while stages walk a row, the next ones are on their way.
+// What no cache holds is written past them; while stages walk a row, the next ones are on their
+// way.
 TEST(Streams, OutputsPastTheCachesAndRowsAhead) {
   MachineLimits limits{.lanes = 16, .vector_registers = 32, .l1 = 1024, .l2 = 2560, .l3 = 4096};
   const char* const softmax = R"(fn @softmax(%x: f32[18, 70]) {
@@ -180,7 +185,8 @@ TEST(Streams, OutputsPastTheCachesAndRowsAhead) {
   EXPECT_THAT(to_string(default_schedule(*cone, limits)), testing::Not(HasSubstr("stream")));
 }
 
-// Lanes that are rows of a weight beside each other: two kilobytes of it are prefetched, where the second cache does not hold it.
+// Lanes that are rows of a weight beside each other: two kilobytes of it are prefetched, where the
+// second cache does not hold it.
 TEST(Streams, WeightsAreAskedForTwoKilobytesAhead) {
   const char* const beside = R"(fn @beside(%x: f32[80], %w: f32[6, 80, 16]) {
   %w0 = view %w [t: 6, b: 40, l: 16] -> [t, b*2, l]
@@ -199,8 +205,9 @@ TEST(Streams, WeightsAreAskedForTwoKilobytesAhead) {
   expect_schedule(beside, limits, {"prefetch f w b b 16"});
 }
 
-// One row uses each weight once: with one worker the sum goes forward and backward by turns between two halves of the weight, two kilobytes of each at a time. More rows
-// share what they read, and several workers have several places anyway.
+// One row uses each weight once: with one worker the sum goes forward and backward by turns between
+// two halves of the weight, two kilobytes of each at a time. More rows share what they read, and
+// several workers have several places anyway.
 TEST(Streams, OneRowReadsTwoPlacesByTurns) {
   const char* const beside = R"(symbol M: 1..256
 fn @beside(%x: f32[M, 80], %w: f32[8, 80, 16]) {
@@ -227,7 +234,8 @@ fn @beside(%x: f32[M, 80], %w: f32[8, 80, 16]) {
   EXPECT_THAT(to_string(default_schedule(*cone, two)), testing::Not(HasSubstr("from")));
 }
 
-// Scales before codes in one array: a few rows ask for the next blocks whole, and one row leaves reading at one place to the processor.
+// Scales before codes in one array: a few rows ask for the next blocks whole, and one row leaves
+// reading at one place to the processor.
 TEST(Streams, FieldsOfBlocksAreAskedForBlockByBlock) {
   const char* const fields = R"(symbol M: 1..256
 fn @fields(%x: f32[M, 20, 4], %w: f32[8, 20, 80]) {
@@ -256,7 +264,8 @@ fn @fields(%x: f32[M, 20, 4], %w: f32[8, 20, 80]) {
   expect_rows(fields, {"fields", limits, "", ""}, "prefetch f w b j 6\n");
 }
 
-// Scales before several blocks: a few rows ask for groups of blocks two pages ahead, one row leaves them to the processor.
+// Scales before several blocks: a few rows ask for groups of blocks two pages ahead, one row leaves
+// them to the processor.
 TEST(Streams, GroupsOfBlocksAreAskedForAhead) {
   const auto term = [](int rows) {
     return fmt::format(R"(fn @groups(%x: f32[{0}, 12, 2, 4], %w: f32[8, 12, 144]) {{
@@ -283,7 +292,8 @@ TEST(Streams, GroupsOfBlocksAreAskedForAhead) {
               testing::AllOf(HasSubstr("at k b"), testing::Not(HasSubstr("prefetch"))));
 }
 
-// All of a few rows in one tile beside panels that were made before: each passes by once, in one run.
+// All of a few rows in one tile beside panels that were made before: each passes by once, in one
+// run.
 TEST(Streams, FewRowsMeetEachPanelOnce) {
   for (auto [rows, columns, type] : {std::tuple(8, 32, "f32"), {4, 64, "f32"}, {32, 64, "bf16"}}) {
     const bool narrow = type == std::string("bf16");
@@ -303,8 +313,8 @@ TEST(Streams, FewRowsMeetEachPanelOnce) {
   }
 }
 
-// Vectors of a weight that the second cache would not hold along the whole sum: rows by the dozen go through a piece of it after the other, in the same
-// order of the sum; few rows need no pieces.
+// Vectors of a weight that the second cache would not hold along the whole sum: rows by the dozen
+// go through a piece of it after the other, in the same order of the sum; few rows need no pieces.
 TEST(Streams, ManyRowsGoThroughPiecesOfTheSum) {
   const auto term = [](int most) {
     return fmt::format(R"(symbol M: 1..{}
@@ -327,7 +337,8 @@ fn @beside(%x: f32[M, 80], %w: f32[8, 80, 16]) {{
   EXPECT_THAT(to_string(default_schedule(*cone, limits)), testing::Not(HasSubstr("k.o")));
 }
 
-// Heads contiguous in memory are joined by the index: k // 32 % 4 comes round after 128 steps, not after 4.
+// Heads contiguous in memory are joined by the index: k // 32 % 4 comes round after 128 steps, not
+// after 4.
 TEST(Streams, BlocksOfQuotientsKeepTheLanes) {
   expect_schedule(
       R"(fn @heads(%x: f32[2, 8, 4, 32], %w: f32[24, 256]) {
@@ -350,7 +361,8 @@ TEST_P(Rows, GatedLayer) { expect_rows(gated_term(256, 24, 80, "bf16"), GetParam
 
 // ---- many rows: weights in panels ----
 
-/// Rows of a weight that run along the sum, as they lie, as bf16, and in blocks with a scale for each.
+/// Rows of a weight that run along the sum, as they lie, as bf16, and in blocks with a scale for
+/// each.
 std::string wide_term(const std::string& weight) {
   const std::string plain = R"(
   %b = view %w [m: M, n: 200, k: 96] -> [n, k])",
@@ -380,7 +392,8 @@ std::string wide_term(const std::string& weight) {
 )";
 }
 
-/// Few rows take the weights as they lie, many rows the panels; both are right. `parts`: of the schedule.
+/// Few rows take the weights as they lie, many rows the panels; both are right. `parts`: of the
+/// schedule.
 void expect_panels(const std::string& term, const MachineLimits& limits,
                    const std::vector<std::string>& parts) {
   Module module = parse_module(term, "panels");
@@ -464,7 +477,8 @@ TEST(ManyRows, WhatVersionsAndOperandsCannotBe) {
   EXPECT_THAT(failure("from m 32\nvector f z\n"), HasSubstr("no loop z"));
 }
 
-// Neither split divides: a remainder of the rows ends with the inner split, too, and written-out trips beyond the end do nothing.
+// Neither split divides: a remainder of the rows ends with the inner split, too, and written-out
+// trips beyond the end do nothing.
 TEST(NestedSplits, EndWhereEachOfThemEnds) {
   Module module = parse_module(linear_term, "rows");
   const Function& function = module.entry();

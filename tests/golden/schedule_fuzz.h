@@ -1,4 +1,5 @@
-// golden/schedule_fuzz.h -- directives and changes of schedules at random, legal or not. Include as "golden/schedule_fuzz.h".
+// golden/schedule_fuzz.h -- directives and changes of schedules at random, legal or not. Include as
+// "golden/schedule_fuzz.h".
 #pragma once
 #include "cone/formula.h"
 #include "golden/golden_support.h"
@@ -28,7 +29,8 @@ public:
     return list[size_t(pick(int64_t(list.size())))];
   }
 
-  /// A directive that may or may not be legal, about what there is after `schedule` (which can be applied).
+  /// A directive that may or may not be legal, about what there is after `schedule` (which can be
+  /// applied).
   Directive propose(const Schedule& schedule) {
     Nests nests = apply(cone_, last_version(schedule));
     auto& stages = nests.cone.stages;
@@ -106,13 +108,15 @@ public:
     }
   }
 
-  /// The schedule with one thing changed: a directive more or less, another number, another name, another order, one version more.
+  /// The schedule with one thing changed: a directive more or less, another number, another name,
+  /// another order, one version more.
   Schedule change(const Schedule& schedule) {
     Schedule out = schedule;
     auto& list = out.directives;
     const auto place = [&] { return list.begin() + pick(int64_t(list.size())); };
     if (list.empty() || pick(2)) {
-      // At the end of a version most of the time; before something that needs the loops as they were, else.
+      // At the end of a version most of the time; before something that needs the loops as they
+      // were, else.
       const auto at = pick(3) ? list.end() : list.begin() + pick(int64_t(list.size()) + 1);
       try {
         list.insert(at, propose({{list.begin(), at}}));
@@ -162,7 +166,8 @@ private:
   int number_ = 0;
 };
 
-/// Bodies that would be written out in the longest nest of the last version, loops of a constant extent alone.
+/// Bodies that would be written out in the longest nest of the last version, loops of a constant
+/// extent alone.
 inline int64_t written_out(const Cone& cone, const Schedule& schedule) {
   int64_t most = 1;
   for (auto& nest : apply(cone, last_version(schedule)).stages) {

@@ -1,4 +1,5 @@
-// golden/tiles_test.cpp -- tuple folds with a product, in tiles of their reduction: the default schedule of random sizes, domains and machines equals the interpreter.
+// golden/tiles_test.cpp -- tuple folds with a product, in tiles of their reduction: the default
+// schedule of random sizes, domains and machines equals the interpreter.
 #include "golden/golden_support.h"
 #include <fmt/format.h>
 
@@ -119,7 +120,8 @@ TEST(Tiles, RandomSizes) {
   EXPECT_GT(tiled, 8);
 }
 
-// A block of keys that holds all of them: not in tiles, and 18 columns are one pair of vectors and a rest.
+// A block of keys that holds all of them: not in tiles, and 18 columns are one pair of vectors and
+// a rest.
 TEST(Tiles, OnePairOfVectorsAndARest) {
   expect_right({"1", "1", "29", "56", "8", "18", false, "", ""}, avx2, {{"F.depth", 128}}, {{}}, 3);
 }
@@ -138,7 +140,8 @@ TEST(Tiles, OneScheduleForAllLengths) {
   }
 }
 
-// Pairs of bf16 are read as words: of the keys in place, of the queries from a copy with the lanes side by side.
+// Pairs of bf16 are read as words: of the keys in place, of the queries from a copy with the lanes
+// side by side.
 TEST(Tiles, ScoresOfNarrowNumbersTakeTheDotInstruction) {
   for (const char* domain : {"", "k <= q"}) {
     const std::string schedule =
@@ -162,8 +165,9 @@ TEST(Tiles, LanesAlongTheQueriesAndAProductInRegisters) {
               HasSubstr("predicate_bound O k.i"));
 }
 
-// Each weight is rounded once, in the frame of its tile: the result lies within 2^-9 of the values' magnitude around that without rounding, and is the
-// same with and without the instruction, which sees the same tiles. Special values are inputs.
+// Each weight is rounded once, in the frame of its tile: the result lies within 2^-9 of the values'
+// magnitude around that without rounding, and is the same with and without the instruction, which
+// sees the same tiles. Special values are inputs.
 void expect_rounded(const Sizes& sizes, const MachineLimits& limits, Answers answers, uint64_t seed,
                     std::initializer_list<const char*> parts, bool special = false) {
   const std::string term = term_of(sizes);
@@ -220,7 +224,8 @@ TEST(Tiles, RoundedWeightsTakeTheDotInstruction) {
       SCOPED_TRACE(fmt::format("{} {}", domain, special));
       const std::initializer_list<const char*> parts = {"unit O avx512.dpbf16 O.weights O.operand",
                                                         "at O.weights k.o"};
-      // copies of the values in the loops of the heads, and before all blocks; a remainder of half a word
+      // copies of the values in the loops of the heads, and before all blocks; a remainder of half
+      // a word
       expect_rounded({"4", "2", "70", "96", "16", "20", true, domain, "", true, true}, dots, {}, 5, parts,
                      special);
       expect_rounded({"1", "1", "45", "77", "12", "36", true, domain, "", true, true}, dots,

@@ -1,4 +1,5 @@
-// golden/volumes_test.cpp -- default schedules of convolutions over one to three axes and of narrow numbers, against the interpreter.
+// golden/volumes_test.cpp -- default schedules of convolutions over one to three axes and of narrow
+// numbers, against the interpreter.
 #include "golden/convolutions.h"
 #include "golden/golden_support.h"
 
@@ -44,8 +45,9 @@ TEST(Volumes, AreCopiedOnceWithTheZerosAround) {
   for (const MachineLimits& limits : {one, avx512, avx2})
     for (const int64_t images : {1, 2}) {
       WindowedSum c = volume(images, 2, 20, {2, 3, 32});
-      EXPECT_THAT(default_of(c, limits), testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("vector f "),
-                                                        Not(HasSubstr("materialize"))));
+      EXPECT_THAT(default_of(c, limits),
+                  testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("vector f "),
+                                 Not(HasSubstr("materialize"))));
       c.results = 64, c.panel = limits.lanes * 4;
       EXPECT_THAT(default_of(c, limits),
                   testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("vector f o.")));
@@ -78,8 +80,8 @@ TEST(Volumes, OfNarrowNumbersAreConvertedOnce) {
       MachineLimits with_dot = limits;
       with_dot.units = {"avx512.dpbf16"};
       for (const MachineLimits& m : {limits, with_dot})
-        EXPECT_THAT(default_of(c, m), testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("materialize "),
-                                                     Not(HasSubstr("unit "))));
+        EXPECT_THAT(default_of(c, m), testing::AllOf(HasSubstr("padded_copy X X.frame"),
+                                                     HasSubstr("materialize "), Not(HasSubstr("unit "))));
     }
 }
 
@@ -100,7 +102,8 @@ TEST(Volumes, ImagesThatAreReadFromTheirEndsLieTheOtherWayRoundInTheCopy) {
   for (const MachineLimits& limits : {one, avx512, avx2}) {
     WindowedSum c = volume(1, 2, 16, {4, 28});
     c.backwards = true;
-    EXPECT_THAT(default_of(c, limits), testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("vector f j")));
+    EXPECT_THAT(default_of(c, limits),
+                testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("vector f j")));
     c.results = 64, c.panel = 4 * limits.lanes;
     EXPECT_THAT(default_of(c, limits),
                 testing::AllOf(HasSubstr("padded_copy X X.frame"), HasSubstr("vector f o.")));
@@ -117,7 +120,8 @@ TEST(Volumes, ResultsWithTheirChannelsLastTakeTheTilesOfPanels) {
   }
 }
 
-/// Groups and single channels read both operands along an axis that is kept; few results are no reason for a copy of windows.
+/// Groups and single channels read both operands along an axis that is kept; few results are no
+/// reason for a copy of windows.
 TEST(Volumes, WhatHasNoLanesIsCopiedInTheOrderOfTheResults) {
   for (const MachineLimits& limits : {one, avx512, avx2})
     for (const int64_t results : {1, 6}) {

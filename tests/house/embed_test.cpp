@@ -1,4 +1,5 @@
-// tests/house/embed_test.cpp -- luminal_embed(): files reach the binary byte for byte, aligned and zero-terminated.
+// tests/house/embed_test.cpp -- luminal_embed(): files reach the binary byte for byte, aligned and
+// zero-terminated.
 #include "base/embedded.h"
 #include <cstdint>
 #include <fstream>

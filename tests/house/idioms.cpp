@@ -1,4 +1,5 @@
-// tests/house/idioms.cpp -- options with some of their members named, as the documents write them: must compile with -Wall -Wextra -Werror.
+// tests/house/idioms.cpp -- options with some of their members named, as the documents write them:
+// must compile with -Wall -Wextra -Werror.
 #include <luminal/luminal.h>
 
 using namespace luminal;

@@ -1,4 +1,5 @@
-// tests/ir/algebra_test.cpp -- programs that are written in two ways: equal formulas in the exact mode, and against plain references.
+// tests/ir/algebra_test.cpp -- programs that are written in two ways: equal formulas in the exact
+// mode, and against plain references.
 #include "interp_util.h"
 #include "luminal/error.h"
 #include <gmock/gmock.h>
@@ -46,7 +47,8 @@ TEST(Algebra, OnlineStatistic) {
       .with("v", random_tensor(DType::f32, {5, 2}, 2))
       .at("T", 5);
   expect_equal_formulas(c, "l", "fl");
-  // The bodies of the one-pass fold are v at weight 1 in their own frame: o = sum_k 2^(s_k - m) v_k.
+  // The bodies of the one-pass fold are v at weight 1 in their own frame: o = sum_k 2^(s_k - m)
+  // v_k.
   expect_equal_formulas(c, "naive", "raw");
   auto x = c.get("naive"), y = c.get("raw");
   for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 1e-5);
@@ -200,9 +202,10 @@ TEST(Algebra, Lstm) {
   EXPECT_NEAR(H[1], c.get("last")[1], 1e-5);
 }
 
-TEST(
-    Algebra,
-    Q4_0FromRawBlocks) { // 18 bytes: an f16 scale, then 16 bytes with elements j (low half) and j + 16 (high half), minus 8
+TEST(Algebra,
+     // 18 bytes: an f16 scale, then 16 bytes with elements j (low half) and j + 16 (high half),
+     // minus 8
+     Q4_0FromRawBlocks) {
   Case c(R"(fn @main(%raw: u8[2, 3, 18]) {
     %scale_bytes = view %raw [r: 2, b: 3, i: 2] -> [r, b, i]
     %scale2 = bitcast f16 %scale_bytes

@@ -1,4 +1,5 @@
-// tests/ir/bounded_test.cpp -- the bounded mode says nothing of what may overflow on the way, or where rounding may turn a condition, and still judges the rest.
+// tests/ir/bounded_test.cpp -- the bounded mode says nothing of what may overflow on the way, or
+// where rounding may turn a condition, and still judges the rest.
 #include "interp_util.h"
 #include "ir/dtype.h"
 #include <fmt/format.h>
@@ -17,7 +18,8 @@ bool within(double x, const InterpValue& v) {
 
 class Overflow : public testing::TestWithParam<DType> {};
 
-/// Sums of products, as every plan may compute them: products rounded or exact until they are added, in any order, sums rounded at each step or at the end.
+/// Sums of products, as every plan may compute them: products rounded or exact until they are
+/// added, in any order, sums rounded at each step or at the end.
 TEST_P(Overflow, SumsOfProductsHoldForFusedAndReorderedSums) {
   const DType type = GetParam();
   const double most = largest(type), root = std::sqrt(most);
@@ -108,7 +110,8 @@ TEST(Bounded, SaysNothingOfWhatOverflowsBeforeItIsUsed) {
   EXPECT_EQ(p[5].error, 0);
 }
 
-/// A condition that rounding may turn takes the bound from what depends on it, and from nothing else.
+/// A condition that rounding may turn takes the bound from what depends on it, and from nothing
+/// else.
 TEST(Bounded, ConditionsThatRoundingMayTurnLeaveNoBound) {
   Case c(R"(
 fn @step(%t: i64, %h: f32, %w: f32) {

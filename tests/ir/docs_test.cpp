@@ -1,4 +1,5 @@
-// tests/ir/docs_test.cpp -- the documentation of terms and operations is true: every example is read, the table of operations is the table.
+// tests/ir/docs_test.cpp -- the documentation of terms and operations is true: every example is
+// read, the table of operations is the table.
 #include "ir/term.h"
 #include "luminal/error.h"
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// tests/ir/dtype_test.cpp -- every bit pattern of the small types, rounding against references, promotion.
+// tests/ir/dtype_test.cpp -- every bit pattern of the small types, rounding against references,
+// promotion.
 #include "ir/dtype.h"
 #include <array>
 #include <cmath>

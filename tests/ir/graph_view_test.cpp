@@ -1,4 +1,5 @@
-// tests/ir/graph_view_test.cpp -- DOT and HTML of modules: everything is there, nothing is asked from the network.
+// tests/ir/graph_view_test.cpp -- DOT and HTML of modules: everything is there, nothing is asked
+// from the network.
 #include "ir/graph_view.h"
 #include "ir/random_graph.h"
 #include <algorithm>
@@ -63,7 +64,8 @@ TEST(GraphViews, Html) {
         << tag;
 }
 
-/// Weights stand beside the layer that reads them, however many casts and views lie between: the drawing grows downwards only.
+/// Weights stand beside the layer that reads them, however many casts and views lie between: the
+/// drawing grows downwards only.
 TEST(GraphViews, ManyLayersAreNoWider) {
   auto width = [](int layers) {
     std::string text = "fn @main(%x0: f32[4, 3]", body;
@@ -82,7 +84,8 @@ TEST(GraphViews, ManyLayersAreNoWider) {
   EXPECT_LT(width(60), 1.5 * width(6));
 }
 
-/// A model is drawn layer by layer: weights with a number in their names say where values belong, what crosses has a stand-in.
+/// A model is drawn layer by layer: weights with a number in their names say where values belong,
+/// what crosses has a stand-in.
 TEST(GraphViews, LayersAreDrawnApart) {
   const Module m = parse_module(
       R"(fn @main(%x: f32[4], weight %table: f32[4], weight %blk.0.w: f32[4], weight %blk.1.w: f32[4], weight %blk.10.w: f32[4]) {

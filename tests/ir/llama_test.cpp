@@ -1,4 +1,5 @@
-// tests/ir/llama_test.cpp -- a real Llama (stories260K) written as terms and run by the interpreter: greedy tokens and logits of the reference.
+// tests/ir/llama_test.cpp -- a real Llama (stories260K) written as terms and run by the
+// interpreter: greedy tokens and logits of the reference.
 #include "interp_util.h"
 #include "luminal/error.h"
 #include <chrono>
@@ -125,7 +126,8 @@ std::string module_text(const Sizes& z) {
   return text + "  return logits = %logits" + results + "\n}\n";
 }
 
-/// Tensors of a safetensors file by a plain search of its header: enough for the two that are needed.
+/// Tensors of a safetensors file by a plain search of its header: enough for the two that are
+/// needed.
 std::vector<double> reference(const std::string& file, const std::string& name) {
   uint64_t header_size;
   std::memcpy(&header_size, file.data(), 8);

@@ -1,4 +1,5 @@
-// tests/ir/naive_interp_test.cpp -- the two interpreters agree to the bit; where folds of every monoid begin, for every type.
+// tests/ir/naive_interp_test.cpp -- the two interpreters agree to the bit; where folds of every
+// monoid begin, for every type.
 #include "interp_util.h"
 #include "ir/identity.h"
 #include "ir/naive_interp.h"
@@ -88,7 +89,8 @@ TEST(Identities, AreNeutralOnEveryValueOfEveryType) {
     }
 }
 
-/// sum prod max min any all of every type that folds: rows of ordinary values, of the ends of the type, of NaN, and no element at all.
+/// sum prod max min any all of every type that folds: rows of ordinary values, of the ends of the
+/// type, of NaN, and no element at all.
 TEST(Identities, FoldsAndScansBeginWithThemInBothInterpreters) {
   for (const auto& [type, ops] : every_monoid())
     for (Op op : ops) {

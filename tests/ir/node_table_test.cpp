@@ -8,7 +8,8 @@ namespace luminal {
 namespace {
 
 TEST(NodeTable, FindsTheFirstThatIsAskedForAsAMapDoes) {
-  // Few different hashes, all of them with the same low bits or at the end of the table: long runs that wrap around when the table grows.
+  // Few different hashes, all of them with the same low bits or at the end of the table: long runs
+  // that wrap around when the table grows.
   std::mt19937_64 random(7);
   for (uint64_t step : {uint64_t(1) << 40, uint64_t(1), uint64_t(63)}) {
     NodeTable table;

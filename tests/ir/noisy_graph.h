@@ -1,5 +1,6 @@
-// tests/ir/noisy_graph.h -- random modules with what passes look for: operations that change nothing, chains of views, constants, folds of folds, equal
-// functions; and inputs with NaN, infinities, zeros of both signs, subnormal and huge numbers.
+// tests/ir/noisy_graph.h -- random modules with what passes look for: operations that change
+// nothing, chains of views, constants, folds of folds, equal functions; and inputs with NaN,
+// infinities, zeros of both signs, subnormal and huge numbers.
 #pragma once
 #include "ir/random_graph.h"
 #include <cmath>

@@ -1,4 +1,5 @@
-// tests/ir/op_sweep_test.cpp -- every row of the op table on every dtype and through views, in every mode of the interpreter.
+// tests/ir/op_sweep_test.cpp -- every row of the op table on every dtype and through views, in
+// every mode of the interpreter.
 #include "interp_util.h"
 #include "luminal/error.h"
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// tests/ir/ops_test.cpp -- every row of the op table: closed forms, definitions, derivatives, spreads, the exact mode, types.
+// tests/ir/ops_test.cpp -- every row of the op table: closed forms, definitions, derivatives,
+// spreads, the exact mode, types.
 #include "ir/exact.h"
 #include "ir/ops.h"
 #include "ir/scalar.h"

@@ -1,4 +1,5 @@
-// tests/ir/passes_rules_test.cpp -- what each pass does and what it leaves alone, on texts of a few lines.
+// tests/ir/passes_rules_test.cpp -- what each pass does and what it leaves alone, on texts of a few
+// lines.
 #include "ir/interp_util.h"
 #include "luminal/error.h"
 #include "luminal/pass.h"

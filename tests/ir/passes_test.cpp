@@ -1,4 +1,5 @@
-// tests/ir/passes_test.cpp -- a pass never changes a result: random modules through every pass and through random sequences, judged by the interpreter.
+// tests/ir/passes_test.cpp -- a pass never changes a result: random modules through every pass and
+// through random sequences, judged by the interpreter.
 #include "ir/noisy_graph.h"
 #include "luminal/error.h"
 #include "luminal/pass.h"

@@ -1,4 +1,5 @@
-// tests/ir/random_builder.h -- what random modules are made with: shapes, values that fit, index expressions, conditions.
+// tests/ir/random_builder.h -- what random modules are made with: shapes, values that fit, index
+// expressions, conditions.
 #pragma once
 #include "ir/random_inputs.h"
 #include <algorithm>
@@ -13,7 +14,8 @@ namespace luminal::testing_ir {
 
 struct RandomModuleOptions {
   int nodes = 9; // operations, roughly
-  /// Only operations whose results depend neither on the order of additions nor on wider intermediate values: every plan gives the interpreter's bits.
+  /// Only operations whose results depend neither on the order of additions nor on wider
+  /// intermediate values: every plan gives the interpreter's bits.
   bool exact = false;
   bool structure = true;        // call, loop, cond
   int64_t most = 12000;         // elements of a value

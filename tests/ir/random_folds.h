@@ -15,7 +15,8 @@ protected:
     std::vector<NodeId> bodies;
     std::vector<std::vector<int>> body_axes;
   };
-  /// Component by component: plain ones over any of the axes, running maxima with their weights, places of extremes.
+  /// Component by component: plain ones over any of the axes, running maxima with their weights,
+  /// places of extremes.
   Components components(NodeId x, const Shape& space, const std::vector<int>& x_axes,
                         const std::vector<int>& reduced) {
     Components c;

@@ -1,4 +1,5 @@
-// tests/ir/random_graph.h -- small random modules over all value kinds, and inputs for them. Include as "ir/random_graph.h".
+// tests/ir/random_graph.h -- small random modules over all value kinds, and inputs for them.
+// Include as "ir/random_graph.h".
 //
 //   RandomGraph g(seed, options);  g.module: verified;  g.bindings: every input and symbol bound.
 // The same seed gives the same graph on every machine. Print the seed where a test fails.
@@ -107,7 +108,8 @@ private:
     values.push_back(id);
     return id;
   }
-  /// The value with type and shape of `like`: another value where one fits, else a new input or a broadcast scalar.
+  /// The value with type and shape of `like`: another value where one fits, else a new input or a
+  /// broadcast scalar.
   NodeId fitting(const TensorType& like) {
     std::vector<NodeId> fit;
     for (NodeId v : values)

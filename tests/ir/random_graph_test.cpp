@@ -1,4 +1,5 @@
-// tests/ir/random_graph_test.cpp -- properties over random modules: text comes back, the modes of the interpreter agree with one another.
+// tests/ir/random_graph_test.cpp -- properties over random modules: text comes back, the modes of
+// the interpreter agree with one another.
 #include "ir/random_graph.h"
 #include "luminal/error.h"
 #include <cmath>

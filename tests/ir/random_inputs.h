@@ -1,4 +1,5 @@
-// tests/ir/random_inputs.h -- what the inputs of random modules hold: small numbers, ramps up and down with NaN, infinities, the ends of integers, indices.
+// tests/ir/random_inputs.h -- what the inputs of random modules hold: small numbers, ramps up and
+// down with NaN, infinities, the ends of integers, indices.
 #pragma once
 #include "ir/interp.h"
 #include <algorithm>

@@ -1,9 +1,12 @@
-// tests/ir/random_module.h -- random modules as programs are, and worse: every type, operation and kind of node, extents 0 to 300, NaN and infinities, weights,
-// states and their updates, dimensions at their ends and what is assumed of them, holes of every policy, tuples of which nobody reads some components, loops in
-// loops, conditions, calls, effects. Include as "ir/random_module.h".
+// tests/ir/random_module.h -- random modules as programs are, and worse: every type, operation and
+// kind of node, extents 0 to 300, NaN and infinities, weights, states and their updates, dimensions
+// at their ends and what is assumed of them, holes of every policy, tuples of which nobody reads
+// some components, loops in loops, conditions, calls, effects. Include as "ir/random_module.h".
 //
-//   RandomModule g(seed);  g.module: verified;  g.bindings(0), g.bindings(1): inputs, and two sizes of the dimensions.
-// The same seed gives the same module on every machine. random_builder.h has the means, random_values.h and random_folds.h most operations; shrink.h makes modules small.
+//   RandomModule g(seed);  g.module: verified;  g.bindings(0), g.bindings(1): inputs, and two sizes
+//                          of the dimensions.
+// The same seed gives the same module on every machine. random_builder.h has the means,
+// random_values.h and random_folds.h most operations; shrink.h makes modules small.
 #pragma once
 #include "ir/random_folds.h"
 #include <mutex>
@@ -15,11 +18,13 @@ namespace luminal::testing_ir {
 inline void register_transposed() {
   static std::once_flag once;
   std::call_once(once, [] {
-    register_host_function("random_module_transposed", [](const std::string&, std::span<const HostTensor> in) {
-      HostTensor out = in[0];
-      for (int64_t i = 0; i < out.count(); ++i) copy_element(in[0], i, out, out.count() - 1 - i);
-      return std::vector<HostTensor>{out};
-    });
+    register_host_function("random_module_transposed",
+                           [](const std::string&, std::span<const HostTensor> in) {
+                             HostTensor out = in[0];
+                             for (int64_t i = 0; i < out.count(); ++i)
+                               copy_element(in[0], i, out, out.count() - 1 - i);
+                             return std::vector<HostTensor>{out};
+                           });
   });
 }
 

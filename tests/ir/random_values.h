@@ -155,7 +155,8 @@ protected:
     }
   }
 
-  /// A hole that reads an index of an axis with this extent; its operand has the extents of `axes` in `space`.
+  /// A hole that reads an index of an axis with this extent; its operand has the extents of `axes`
+  /// in `space`.
   Hole hole(Expr extent, const Shape& space, std::vector<NodeId>& inputs) {
     Hole h;
     h.policy = one_of(std::vector<OutOfRange>{OutOfRange::error, OutOfRange::clamp, OutOfRange::fill});
@@ -217,7 +218,8 @@ protected:
     add(b().add(view, inputs));
   }
 
-  /// Words of monoids that the type has and that no order changes, where exact results are asked for.
+  /// Words of monoids that the type has and that no order changes, where exact results are asked
+  /// for.
   std::vector<Op> folding(DType t) {
     std::vector<Op> list;
     for (Op op : {Op::add, Op::mul, Op::max, Op::min, Op::bit_or, Op::bit_and}) {
@@ -264,7 +266,8 @@ protected:
         {dtype(), {2 + below(60), 3}});
     if (const NodeId y = scatter_into(base); y != base) add(y);
   }
-  /// The base with values written to some of its elements; the base itself where they would be too many.
+  /// The base with values written to some of its elements; the base itself where they would be too
+  /// many.
   NodeId scatter_into(NodeId base) {
     const TensorType t = type(base);
     const Shape& s = t.shape;

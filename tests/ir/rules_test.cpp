@@ -1,4 +1,5 @@
-// tests/ir/rules_test.cpp -- search and replace: what is found, what is refused and why, what a rule may not say.
+// tests/ir/rules_test.cpp -- search and replace: what is found, what is refused and why, what a
+// rule may not say.
 #include "ir/interp_util.h"
 #include "ir/noisy_graph.h"
 #include "luminal/error.h"

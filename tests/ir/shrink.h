@@ -1,4 +1,5 @@
-// tests/ir/shrink.h -- makes a module that fails small: results and nodes go, values become inputs, extents shrink, data become plain, while it still fails.
+// tests/ir/shrink.h -- makes a module that fails small: results and nodes go, values become inputs,
+// extents shrink, data become plain, while it still fails.
 #pragma once
 #include "ir/naive_interp.h"
 #include "ir/random_inputs.h"
@@ -149,7 +150,8 @@ private:
     return interpret_naively(m, best_.bindings).at("value");
   }
 
-  /// Numbers of the text, each everywhere at once, and dimensions; inputs are cut to their new extents.
+  /// Numbers of the text, each everywhere at once, and dimensions; inputs are cut to their new
+  /// extents.
   bool smaller_numbers() {
     bool any = false;
     const std::string text = to_string(best_.module);
@@ -238,7 +240,8 @@ private:
   int tries_;
 };
 
-/// The text and, as comments, what the inputs hold: `luminal eval` takes the text, and a .npz or .safetensors of the inputs.
+/// The text and, as comments, what the inputs hold: `luminal eval` takes the text, and a .npz or
+/// .safetensors of the inputs.
 inline std::string replay_text(const Failing& f) {
   std::string text = to_string(f.module);
   for (const auto& [name, size] : f.bindings.symbols)

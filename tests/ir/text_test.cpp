@@ -1,4 +1,5 @@
-// tests/ir/text_test.cpp -- modules as text: what is printed is read back to an equal module; mistakes are told with their place.
+// tests/ir/text_test.cpp -- modules as text: what is printed is read back to an equal module;
+// mistakes are told with their place.
 #include "ir/term.h"
 #include "luminal/error.h"
 #include <gmock/gmock.h>
@@ -259,7 +260,8 @@ TEST(Text, ConditionsGiveFoldsTheAxesThatTheyName) {
             "f32[2]");
 }
 
-/// Text names the operand of each hole, and equal names are one operand: so are equal inputs of a node that nobody wrote as text.
+/// Text names the operand of each hole, and equal names are one operand: so are equal inputs of a
+/// node that nobody wrote as text.
 TEST(Text, HolesThatReadOneOperandShareIt) {
   FunctionBuilder b("main");
   const NodeId x = b.input("x", {DType::f32, {4, 5}}), i = b.input("i", {DType::i32, {3}}),

@@ -1,4 +1,5 @@
-// tests/ir/verify_test.cpp -- the verifier finds what is broken in a module that no builder and no parser has seen; the builder refuses at the caller's line.
+// tests/ir/verify_test.cpp -- the verifier finds what is broken in a module that no builder and no
+// parser has seen; the builder refuses at the caller's line.
 #include "ir/term.h"
 #include "luminal/error.h"
 #include <functional>
@@ -126,7 +127,8 @@ TEST(Verify, Mistakes) {
   }
 }
 
-/// The laws hold for every value of a body short of the ends of its type; a constant at an end is a body like any other.
+/// The laws hold for every value of a body short of the ends of its type; a constant at an end is a
+/// body like any other.
 TEST(Verify, InfiniteConstantsAreBodiesOfMonoids) {
   for (const char* m : {"inf", "-inf", "nan", "-2"})
     for (const char* s : {"1", "inf", "-inf", "0"}) {

@@ -1,4 +1,5 @@
-// loop/loop_async_test.cpp -- asynchronous statements and roles: results under every arrival, and each misuse.
+// loop/loop_async_test.cpp -- asynchronous statements and roles: results under every arrival, and
+// each misuse.
 #include "loop_support.h"
 
 namespace luminal::kernel {

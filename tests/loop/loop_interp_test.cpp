@@ -5,7 +5,8 @@
 namespace luminal::kernel {
 namespace {
 
-/// Ragged matrix product: workers distribute rows, B is packed by all of them into shared panels, 16 columns at a time, tails masked.
+/// Ragged matrix product: workers distribute rows, B is packed by all of them into shared panels,
+/// 16 columns at a time, tails masked.
 const char* matmul_text = R"(
 kernel matmul(a: f32[m*k] in, b: f32[k*n] in, c: f32[m*n] out; k: 1..64, m: 1..64, n: 1..64)
   # panels of 16 columns
@@ -131,7 +132,8 @@ kernel twice(y: f32[4] out)
 }
 
 TEST(LoopInterp, BarrierOrdersPhasesOnlyForThoseWhoShareIt) {
-  // Each lane writes its own element, the neighbour reads it. A barrier of level 1 orders lanes of one group.
+  // Each lane writes its own element, the neighbour reads it. A barrier of level 1 orders lanes of
+  // one group.
   const std::string text = R"(
 kernel lanes(y: f32[8] out)
   group g: f32[4]
@@ -163,7 +165,8 @@ kernel lanes(y: f32[8] out)
 }
 
 TEST(LoopInterp, ReadersOfTwoGroupsAreRemembered) {
-  // Both groups read s in the first phase; a barrier of level 1 in each does not allow one of them to write it afterwards.
+  // Both groups read s in the first phase; a barrier of level 1 in each does not allow one of them
+  // to write it afterwards.
   const Kernel kernel = checked(R"(
 kernel readers(x: f32[1] in, y: f32[2] out)
   shared s: f32[1]
@@ -284,7 +287,8 @@ kernel carry(x: f32[8] in, y: f32[8] out)
   for (int workers = 1; workers <= 2; ++workers)
     EXPECT_TRUE(found(args.run(kernel, adversarial(1, workers)), FindingKind::carried,
                       {"'t'[0]", "another iteration"}));
-  // What was set outside is good for every iteration; what an iteration left is not good behind the loop.
+  // What was set outside is good for every iteration; what an iteration left is not good behind the
+  // loop.
   const Kernel outside = checked(R"(
 kernel outside(x: f32[8] in, y: f32[8] out, z: f32[1] out)
   local t: f32[2]
@@ -303,7 +307,8 @@ kernel outside(x: f32[8] in, y: f32[8] out, z: f32[1] out)
 }
 
 TEST(LoopInterp, MaskedLanesTouchNothing) {
-  // y is exactly n long: any dead lane that stored would be out of bounds; registers of dead lanes keep their value.
+  // y is exactly n long: any dead lane that stored would be out of bounds; registers of dead lanes
+  // keep their value.
   const Kernel kernel = checked(R"(
 kernel masked(x: f32[n] in, y: f32[1] out; n: 1..64)
   registers m: f32[16]
@@ -424,7 +429,8 @@ kernel permute(p: i64[n] in, x: f32[n] in, y: f32[n] out, z: f32[n] out; n: 1..6
 }
 
 TEST(LoopInterp, BarrierDivergence) {
-  // The verifier sees barriers under parallel loops; a trip count read from private memory it cannot see.
+  // The verifier sees barriers under parallel loops; a trip count read from private memory it
+  // cannot see.
   const Kernel kernel = checked(R"(
 kernel diverge(x: i32[2] in, y: f32[2] out)
   local count: i32[1]

@@ -1,4 +1,5 @@
-// loop/loop_program_test.cpp -- random correct kernels: no finding, and the same bits for any number of workers and any schedule.
+// loop/loop_program_test.cpp -- random correct kernels: no finding, and the same bits for any
+// number of workers and any schedule.
 #include "loop_random.h"
 #include "loop_support.h"
 
@@ -46,8 +47,8 @@ TEST(LoopProgram, RandomProgramsAreBitEqualForAnyWorkers) {
   EXPECT_GT(statements, 40000);
 }
 
-/// A barrier that is taken away leaves a race that is found, whatever the schedule, wherever a later phase reads another element
-/// than its own.
+/// A barrier that is taken away leaves a race that is found, whatever the schedule, wherever a
+/// later phase reads another element than its own.
 TEST(LoopProgram, EveryMissingBarrierThatMattersIsFound) {
   int races = 0, harmless = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {

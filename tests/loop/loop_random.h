@@ -1,4 +1,5 @@
-// loop/loop_random.h -- random kernels: any that the language can write, and correct ones that can be run.
+// loop/loop_random.h -- random kernels: any that the language can write, and correct ones that can
+// be run.
 #pragma once
 #include "loop/loop.h"
 #include "loop/unit.h"
@@ -221,11 +222,13 @@ private:
   int lets_ = 0, symbols_ = 0;
 };
 
-/// Correct kernels: phases between barriers; each distributes the elements of one buffer, read what earlier phases wrote, with tails,
-/// registers, local memory, conditions and lets. Arguments: x, ids (in), y0 .. (out), n.
+/// Correct kernels: phases between barriers; each distributes the elements of one buffer, read what
+/// earlier phases wrote, with tails, registers, local memory, conditions and lets. Arguments: x,
+/// ids (in), y0 .. (out), n.
 class RandomProgram {
 public:
-  /// exact: only ops that every code generator rounds correctly, so that results are equal bit for bit.
+  /// exact: only ops that every code generator rounds correctly, so that results are equal bit for
+  /// bit.
   explicit RandomProgram(uint64_t seed, bool exact = false) : random_(seed), exact_(exact) {}
   int outputs = 0;
 
@@ -299,7 +302,8 @@ private:
     return v->dtype == type ? v : cast(type, v);
   }
 
-  /// Element `at` of the target by one worker, without lanes: sometimes a sum over a serial loop in a local buffer.
+  /// Element `at` of the target by one worker, without lanes: sometimes a sum over a serial loop in
+  /// a local buffer.
   Body scalar(BufferId target, Expr at) {
     Body out;
     std::vector<ValueRef> leaves;

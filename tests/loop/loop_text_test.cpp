@@ -1,4 +1,5 @@
-// loop/loop_text_test.cpp -- print and parse invert each other; mistakes in a text are told with their place.
+// loop/loop_text_test.cpp -- print and parse invert each other; mistakes in a text are told with
+// their place.
 #include "loop_random.h"
 #include "loop_support.h"
 
@@ -231,7 +232,8 @@ TEST(LoopText, DeepAndDamagedTextsEndInAnError) {
   EXPECT_THROW(parse_kernel(parentheses), Error);
   std::string minus = "kernel k(y: f32[1] out)\n  y[" + std::string(100000, '-') + "1] = 1\n";
   EXPECT_THROW(parse_kernel(minus), Error);
-  // Every prefix, and every text with one character changed, is a kernel or an Error, never anything else.
+  // Every prefix, and every text with one character changed, is a kernel or an Error, never
+  // anything else.
   constexpr std::string_view letters = " \n()[]{}<>-+*/%.,:;#\"az09\t\xff";
   std::mt19937_64 random(3);
   for (uint64_t seed = 0; seed < 12; ++seed) {

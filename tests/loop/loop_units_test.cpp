@@ -1,4 +1,5 @@
-// loop/loop_units_test.cpp -- described instructions: lane maps give the matrix product, rounding is the hardware's.
+// loop/loop_units_test.cpp -- described instructions: lane maps give the matrix product, rounding
+// is the hardware's.
 #include "loop/unit.h"
 #include "loop_support.h"
 #include <array>
@@ -260,7 +261,8 @@ TEST(LoopUnits, IntegerDotsWrap) {
   EXPECT_EQ(c[0], wrap(DType::i32, int64_t(INT32_MIN) - 4 * 255 * 128));
 }
 
-/// A statement of the loop IR: operands with strides, one of them a broadcast, bounds of all elements.
+/// A statement of the loop IR: operands with strides, one of them a broadcast, bounds of all
+/// elements.
 TEST(LoopUnits, StatementsReadAndWriteThroughStrides) {
   const std::string text = R"(
 kernel vnni(a: u8[m*k] in, b: i8[k*16] in, c: i32[m*16] inout; m: 1..8, k: 4..64 multiple 4)

@@ -72,7 +72,8 @@ TEST(LoopVerify, EveryMistakeHasAPreciseText) {
       {"  vector l in 0..16\n    y[0] = reduce_lanes<add>(x[0])\n", "the value is the same in all lanes"},
       {"  vector l in 0..16\n    y[0] = reduce_lanes<sub>(x[l])\n",
        "lanes are combined by add, mul, max or min"},
-      {"  vector l in 0..48\n    y[0] = reduce_lanes<add>(x[l])\n", "the number of lanes is not a power of two"},
+      {"  vector l in 0..48\n    y[0] = reduce_lanes<add>(x[l])\n",
+       "the number of lanes is not a power of two"},
       {"  y[0] = h[0]\n", "'y' holds f32, the value is bf16"},
       {"  y[0] = cast<f32>(u8(300))\n", "the constant 300 does not fit u8"},
       {"  let j in 0..3 = x[0]\n  y[j] = 1\n", "an index is made of an integer, not of f32"},
@@ -250,11 +251,11 @@ TEST(LoopVerify, WhatTheTextCannotSay) {
   late.symbols = {Expr(3)};
   late.lanes = 12;
   const auto mistakes = verify(late);
-  for (const char* text :
-       {"buffer 'z': global buffers stand before all others",
-        "buffer 'x': there are two buffers of this name", "buffer 'not a name': the name is not an identifier",
-        "its size far uses 'far', which is not a symbol of the kernel",
-        "'3' stands among the symbols and is none", "lanes 12 is not a power of two"})
+  for (const char* text : {"buffer 'z': global buffers stand before all others",
+                           "buffer 'x': there are two buffers of this name",
+                           "buffer 'not a name': the name is not an identifier",
+                           "its size far uses 'far', which is not a symbol of the kernel",
+                           "'3' stands among the symbols and is none", "lanes 12 is not a power of two"})
     EXPECT_THAT(mistakes, testing::Contains(HasSubstr(text)));
 }
 

@@ -1,4 +1,5 @@
-// tests/models/activations_test.cpp -- a small Llama: activations in eight bits or in bf16 stay close to the exact mode, in prompts and step by step.
+// tests/models/activations_test.cpp -- a small Llama: activations in eight bits or in bf16 stay
+// close to the exact mode, in prompts and step by step.
 #include "formats/quants.h"
 #include "models/llama.h"
 #include <algorithm>
@@ -90,7 +91,8 @@ TEST_P(ActivationsOf, InEightBitsStayCloseToTheExactMode) {
   const TinyModel tiny(GetParam());
   const std::vector<float> exact = logits(tiny, "exact"), q8 = logits(tiny, "q8");
   ASSERT_EQ(exact.size(), q8.size());
-  // Roundings of half a step of 1/127 of a block's largest, independent of each other, over a dozen products one behind the other.
+  // Roundings of half a step of 1/127 of a block's largest, independent of each other, over a dozen
+  // products one behind the other.
   const double far = distance(exact, q8);
   EXPECT_LE(far, 0.04);
   EXPECT_GT(far, 0) << "the option did nothing";

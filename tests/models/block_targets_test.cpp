@@ -1,5 +1,5 @@
-// models/block_targets_test.cpp -- products with weights in blocks, one, few and many rows, on processors other than this one: AVX2 in this process, AArch64
-// under emulation.
+// models/block_targets_test.cpp -- products with weights in blocks, one, few and many rows, on
+// processors other than this one: AVX2 in this process, AArch64 under emulation.
 #include "base/thread_pool.h"
 #include "device/cpu/cpu_device.h"
 #include "formats/quants.h"
@@ -74,7 +74,8 @@ public:
             sum += term, size += std::abs(term);
             rounding += std::abs(w) / 127 * 0.5001; // activations of at most 1
           }
-          // Offsets are taken from the sums of blocks, whose terms are larger than what is left: up to 16 times.
+          // Offsets are taken from the sums of blocks, whose terms are larger than what is left: up
+          // to 16 times.
           const double bound = o % 2 == 0 ? 5e-6 * size : rounding + 1e-5 * size;
           ASSERT_LE(std::abs(double(got[o * size_t(m * rows) + size_t(i * rows + n)]) - sum), bound)
               << outputs[o] << ", " << m << " rows: " << i << ", " << n;

@@ -1,4 +1,5 @@
-// tests/models/builtin_test.cpp -- the built-in model: both of its forms give the reference's ids, tokens, text and logits.
+// tests/models/builtin_test.cpp -- the built-in model: both of its forms give the reference's ids,
+// tokens, text and logits.
 #include "models/generator.h"
 #include <cmath>
 #include <fstream>

@@ -1,5 +1,5 @@
-// tests/models/export_test.cpp -- exported programs, built by the system's C compiler and run on their own, give what the plan gives; mistakes
-// come back as codes.
+// tests/models/export_test.cpp -- exported programs, built by the system's C compiler and run on
+// their own, give what the plan gives; mistakes come back as codes.
 #include "models/data.h"
 #include "models/export_support.h"
 #include "models/generator.h"

@@ -1,4 +1,5 @@
-// tests/models/gpt_nano_test.cpp -- a trained GPT-2 style model that sorts three letters: every intermediate value equals the upstream one.
+// tests/models/gpt_nano_test.cpp -- a trained GPT-2 style model that sorts three letters: every
+// intermediate value equals the upstream one.
 #include "formats/safetensors.h"
 #include "luminal/luminal.h"
 #include "models/data.h"

@@ -1,4 +1,5 @@
-// tests/models/language_model_test.cpp -- the language model of the public interface: steps, sampling, texts, mistakes.
+// tests/models/language_model_test.cpp -- the language model of the public interface: steps,
+// sampling, texts, mistakes.
 #include "luminal/llama.h"
 #include "models/data.h"
 #include "models/generator.h"

@@ -1,4 +1,5 @@
-// models/mapped_weights_test.cpp -- weights in mapped files: what is made of them at load, and how much memory that takes meanwhile.
+// models/mapped_weights_test.cpp -- weights in mapped files: what is made of them at load, and how
+// much memory that takes meanwhile.
 #include "base/file.h"
 #include "base/pages.h"
 #include "luminal/luminal.h"

@@ -1,4 +1,5 @@
-// tests/models/random_model_test.cpp -- random models: their values in every type, the same bytes for the same seed, as a file and in memory.
+// tests/models/random_model_test.cpp -- random models: their values in every type, the same bytes
+// for the same seed, as a file and in memory.
 #include "base/pages.h"
 #include "formats/quants.h"
 #include "luminal/error.h"

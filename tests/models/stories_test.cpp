@@ -1,4 +1,5 @@
-// tests/models/stories_test.cpp -- a real Llama of 260 thousand parameters: file formats, plan and interpreter all give the reference's tokens and logits.
+// tests/models/stories_test.cpp -- a real Llama of 260 thousand parameters: file formats, plan and
+// interpreter all give the reference's tokens and logits.
 #include "formats/safetensors.h"
 #include "ir/interp.h"
 #include "models/data.h"
@@ -45,7 +46,8 @@ std::string hugging_face_folder(const std::string& data) {
   return folder;
 }
 
-/// The tokens from the begin token on (as the reference), and the logits after each of the first 64.
+/// The tokens from the begin token on (as the reference), and the logits after each of the first
+/// 64.
 Reference generate(const std::string& path, int threads, int64_t chunk) {
   ModelFile file = open_model(path).value();
   GeneratorOptions options;
@@ -121,7 +123,8 @@ TEST(Stories, PromptInChunksOfAnySizeGivesTheSameLogits) {
   }
 }
 
-/// All 201 positions in one step: the most likely token after each is the next of the reference, so greedy text is the reference's.
+/// All 201 positions in one step: the most likely token after each is the next of the reference, so
+/// greedy text is the reference's.
 TEST(Stories, InterpreterGivesTheReference) {
   LUMINAL_NEEDS_DATA(data);
   Reference reference = load_reference(data);

@@ -1,4 +1,5 @@
-// tuned_stories_test.cpp -- the tokens and logits of a real Llama do not depend on which schedules its kernels have.
+// tuned_stories_test.cpp -- the tokens and logits of a real Llama do not depend on which schedules
+// its kernels have.
 #include "compile/random_answers.h"
 #include "formats/safetensors.h"
 #include "models/data.h"

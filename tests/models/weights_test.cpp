@@ -1,4 +1,5 @@
-// tests/models/weights_test.cpp -- packed weights unpacked by terms equal the reference reading of the formats, alone and inside a product.
+// tests/models/weights_test.cpp -- packed weights unpacked by terms equal the reference reading of
+// the formats, alone and inside a product.
 #include "formats/quants.h"
 #include "formats/safetensors.h"
 #include "models/weights.h"
@@ -11,7 +12,8 @@ namespace {
 
 class PackedWeights : public testing::TestWithParam<StorageType> {};
 
-/// Bytes of a matrix as a file has them: random values that were quantised, or blocks of gguf's reference (tests/formats/golden).
+/// Bytes of a matrix as a file has them: random values that were quantised, or blocks of gguf's
+/// reference (tests/formats/golden).
 std::string stored(StorageType type, int64_t rows, int64_t columns, std::mt19937& random) {
   if (can_quantize(type)) {
     std::vector<float> values(size_t(rows * columns));
@@ -83,7 +85,8 @@ void check(StorageType type, int64_t rows) {
       ASSERT_LE(std::abs(sums[size_t(m * rows + n)] - sum), 1e-6 * size) << m << " " << n;
       if (quantised) {
         ASSERT_LE(std::abs(of_bytes[size_t(m * rows + n)] - sum), rounding + 1e-5 * size) << m << " " << n;
-        // Offsets are taken from the sums of blocks, whose terms are larger than what is left: up to 16 times.
+        // Offsets are taken from the sums of blocks, whose terms are larger than what is left: up
+        // to 16 times.
         ASSERT_LE(std::abs(block_sums[size_t(m * rows + n)] - sum), 5e-6 * size) << m << " " << n;
       }
     }

@@ -1,4 +1,5 @@
-// rules/folds_arrays.h -- arrays with numbered axes: broadcasting over the union of the axes, slices, joins. For folds_evaluate.cpp.
+// rules/folds_arrays.h -- arrays with numbered axes: broadcasting over the union of the axes,
+// slices, joins. For folds_evaluate.cpp.
 #pragma once
 #include "base/check.h"
 #include "folds_evaluate.h"

@@ -1,4 +1,5 @@
-// rules/folds_cases.cpp -- naive formulas as a model's author would write them: each reduction for itself.
+// rules/folds_cases.cpp -- naive formulas as a model's author would write them: each reduction for
+// itself.
 #include "folds_cases.h"
 #include "luminal/error.h"
 
@@ -92,7 +93,8 @@ Term self_attention(Builder b, Term y) {
   return weigh(masked(b, "t", "j", (q * k.rename("t", "j")).sum("d") * 0.25), v.rename("t", "j"), "j");
 }
 Terms attention_block(Builder b) { return {self_attention(b, b.in("x", "t c"))}; }
-/// RMSNorm, QKV, causal attention, output projection with residual, RMSNorm, SwiGLU; the weights of the norms are in the matrices.
+/// RMSNorm, QKV, causal attention, output projection with residual, RMSNorm, SwiGLU; the weights of
+/// the norms are in the matrices.
 Terms transformer_layer(Builder b) {
   const Term x = b.in("x", "t c"), a = self_attention(b, normal(x, "c"));
   const Term r = (a * b.in("wo", "h e o")).sum("e").sum("h") + x.rename("c", "o"), z = normal(r, "o");

@@ -1,4 +1,5 @@
-// rules/folds_cases.h -- naive formulas for folds/theory.egg: those that become few passes, their neighbours, and food for wrong rules.
+// rules/folds_cases.h -- naive formulas for folds/theory.egg: those that become few passes, their
+// neighbours, and food for wrong rules.
 #pragma once
 #include "folds_host.h"
 

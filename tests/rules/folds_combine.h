@@ -1,7 +1,8 @@
-// rules/folds_combine.h -- two states of a tuple reduction combined, in any arithmetic: doubles for guards and evaluation, exact
-// fractions for the laws.
+// rules/folds_combine.h -- two states of a tuple reduction combined, in any arithmetic: doubles for
+// guards and evaluation, exact fractions for the laws.
 //
-// A field F has a type T and number(double), add, sub, mul, div, exp, pow(T, double), max, min, equal, less.
+// A field F has a type T and number(double), add, sub, mul, div, exp, pow(T, double), max, min,
+// equal, less.
 #pragma once
 #include "base/check.h"
 #include "egg/egg_bignum.h"
@@ -26,7 +27,8 @@ struct Reals {
   static bool less(T a, T b) { return a < b; }
 };
 
-/// Exact fractions and both infinities. Exponentials have no fractions: Algebra::rational() tells which monoids do without.
+/// Exact fractions and both infinities. Exponentials have no fractions: Algebra::rational() tells
+/// which monoids do without.
 struct Fractions {
   struct T {
     BigRational value;
@@ -81,14 +83,16 @@ public:
     return op == Op::sum ? F::add(a, b) : op == Op::max ? F::max(a, b) : F::min(a, b);
   }
 
-  /// The components of the result, one after the other. `plain`: without the form of averages that loses less (Algebra::average).
+  /// The components of the result, one after the other. `plain`: without the form of averages that
+  /// loses less (Algebra::average).
   State combine(const Monoid& m, const State& a, const State& b, bool plain = true) const {
     State c;
     c.reserve(m.size());
     for (uint32_t i = 0; i < m.size(); ++i) c.push_back(component(m, i, a, b, c, plain));
     return c;
   }
-  /// Component i alone; of the others only those that it needs have to be there, in `c` those before it.
+  /// Component i alone; of the others only those that it needs have to be there, in `c` those
+  /// before it.
   T component(const Monoid& m, uint32_t i, const State& a, const State& b, const State& c,
               bool plain = true) const {
     if (plain || !algebra_.average(m, i)) return apply(m[i].op, moved(m, i, a, c), moved(m, i, b, c));

@@ -25,7 +25,7 @@ PassCost::PassCost(const LoopProblem& problem, const Machine& machine, bool join
   alone_.resize(n);
 }
 
-// ---- one pass: what its loops read and do ------------------------------------------------------------------------------------------
+// ---- one pass: what its loops read and do ----
 
 void PassCost::start_pass() {
   ++pass_generation_;
@@ -180,7 +180,8 @@ Pass PassCost::build_folds(std::span<const uint32_t> folds) {
   }
   for (const uint32_t number : union_) collect(p_.components[number].body, over, nullptr, false);
 
-  // The outer items: an axis that not all of the heavy work varies with is cut into tiles, and the rest is repeated for each.
+  // The outer items: an axis that not all of the heavy work varies with is cut into tiles, and the
+  // rest is repeated for each.
   double heaviest = 0;
   for (const uint32_t number : union_) {
     const AxisSet outer = p_.components[number].axes & ~over;
@@ -246,7 +247,7 @@ Pass PassCost::build_maps(uint32_t c) {
   return pass;
 }
 
-// ---- passes that were met before ---------------------------------------------------------------------------------------------------
+// ---- passes that were met before ----
 
 PassCost::Variants& PassCost::variants_of(std::span<const uint32_t> folds) {
   if (folds.size() == 1) return alone_[folds[0]];
@@ -304,7 +305,7 @@ const Pass& PassCost::map_pass(uint32_t c) {
   return keep(alone_[c], build_maps(c));
 }
 
-// ---- the passes of a choice --------------------------------------------------------------------------------------------------------
+// ---- the passes of a choice ----
 
 void PassCost::add_makers(uint32_t c, std::vector<uint32_t>& units) {
   const uint32_t row = (*genome_)[c];

@@ -1,10 +1,13 @@
-// rules/folds_cost.h -- what a choice of terms costs as passes over memory: which folds run as loops of their own, which run inside the
-// loops of others, which share a pass, and what is stored between them.
+// rules/folds_cost.h -- what a choice of terms costs as passes over memory: which folds run as
+// loops of their own, which run inside the loops of others, which share a pass, and what is stored
+// between them.
 //
-// A choice is a row for each class and a set of stored values. A pass is a fold that runs as its own nest of loops. A fold inside the body
-// of another that varies with the axes of those loops is computed there unless its value is stored; one that does not vary is an
-// earlier pass. A scan runs along, in order, with the loop that wants it. Maps above the last folds are the epilogue of a pass,
-// unless they run over the axes of a fold again: then they are a pass. Values of parameters alone are there before the step.
+// A choice is a row for each class and a set of stored values. A pass is a fold that runs as its
+// own nest of loops. A fold inside the body of another that varies with the axes of those loops is
+// computed there unless its value is stored; one that does not vary is an earlier pass. A scan runs
+// along, in order, with the loop that wants it. Maps above the last folds are the epilogue of a
+// pass, unless they run over the axes of a fold again: then they are a pass. Values of parameters
+// alone are there before the step.
 #pragma once
 #include "extract/extract_moves.h"
 #include "extract/extract_passes.h"
@@ -46,8 +49,8 @@ struct Plan {
   double stored = 0; ///< elements of values that passes store for later ones
 };
 
-/// Costs choices of one problem. Keeps what it found about passes: a pass is looked up for as long as the classes that it looked at have the
-/// same rows, so a small change of a choice costs little.
+/// Costs choices of one problem. Keeps what it found about passes: a pass is looked up for as long
+/// as the classes that it looked at have the same rows, so a small change of a choice costs little.
 class PassCost {
 public:
   /// Without `join` each fold runs by itself.
@@ -57,7 +60,8 @@ public:
   /// The same, remembered: candidates that agree on the reached classes are costed once.
   double cost(const Candidate& candidate, const Evaluation& evaluation);
   Plan plan(const Genome& genome, std::span<const uint8_t> stored);
-  /// Classes whose storing may be changed: what is stored, and the values that loops compute inside. Sorted.
+  /// Classes whose storing may be changed: what is stored, and the values that loops compute
+  /// inside. Sorted.
   std::vector<uint32_t> store_choices(const Genome& genome, std::span<const uint8_t> stored);
   uint64_t costed() const { return costed_; }      ///< candidates whose passes were arranged for their cost
   uint64_t passes_built() const { return built_; } ///< passes that were not there yet

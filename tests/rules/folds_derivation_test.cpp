@@ -1,4 +1,5 @@
-// rules/folds_derivation_test.cpp -- the provenance of what is extracted: printed, and the rules named are those that have to be.
+// rules/folds_derivation_test.cpp -- the provenance of what is extracted: printed, and the rules
+// named are those that have to be.
 #include "folds_derivation.h"
 #include "folds_runs.h"
 #include <fmt/format.h>
@@ -76,7 +77,8 @@ TEST(FoldsDerivation, OfAttention) {
 }
 
 TEST(FoldsDerivation, OfItsGradient) {
-  // The scale of the logits passes through the maximum; sum of P dP becomes sum of dO O by the exchange of two sums.
+  // The scale of the logits passes through the maximum; sum of P dP becomes sum of dO O by the
+  // exchange of two sums.
   const Derivation d = derived("attention gradient", true);
   EXPECT_THAT(d.rules, testing::IsSupersetOf({"exchange", "F1-maxmul", "F1-range", "F2"}));
   EXPECT_THAT(d.steps, testing::Contains(

@@ -18,7 +18,8 @@ template <class T> Array<T> input(const Tensors& inputs, const ProgramNode& node
   return out;
 }
 
-/// The place in its operand that a view reads, for given points of its axes; over the axes of its terms.
+/// The place in its operand that a view reads, for given points of its axes; over the axes of its
+/// terms.
 Tensor places(const ProgramWindow& window,
               const std::function<std::vector<uint32_t>(uint32_t axis)>& points) {
   Tensor out = scalar<double>(double(window.offset));
@@ -33,10 +34,12 @@ Tensor places(const ProgramWindow& window,
   return out;
 }
 
-/// `x` has `axis` with one point for each of `at`; the axis becomes the axes of `at`, and what lies outside of 0 .. extent is `fill`.
+/// `x` has `axis` with one point for each of `at`; the axis becomes the axes of `at`, and what lies
+/// outside of 0 .. extent is `fill`.
 template <class T>
 Array<T> unfolded(const Array<T>& x, const ProgramWindow& window, const Tensor& at, uint32_t extent) {
-  // A grid over the axes of `at` and the others of x; each point knows its place among the points of `axis`.
+  // A grid over the axes of `at` and the others of x; each point knows its place among the points
+  // of `axis`.
   Array<T> number{at.axes, at.shape, {}}, inside{at.axes, at.shape, {}};
   for (size_t i = 0; i < at.data.size(); ++i) {
     number.data.push_back(T(i));
@@ -81,7 +84,8 @@ template <class Number> struct Floats {
   static bool less(T a, T b) { return a < b; }
 };
 
-/// Combines states of a monoid whose components are arrays. A component's axes are those of the components that it needs.
+/// Combines states of a monoid whose components are arrays. A component's axes are those of the
+/// components that it needs.
 template <class T> class Combine {
 public:
   Combine(const Algebra& algebra, const Monoid& m) : m_(m), combiner_(algebra) {
@@ -202,7 +206,8 @@ private:
     }
   }
 
-  /// Folds over the axes, the first one outermost. A body is a state, and so is what the axes inside give.
+  /// Folds over the axes, the first one outermost. A body is a state, and so is what the axes
+  /// inside give.
   Tuple fold(const ProgramNode& node, const Combine<T>& combine, AxisSet over, Level<T>& at) {
     const auto axis = uint32_t(std::countr_zero(over));
     const AxisSet inside = over & (over - 1);

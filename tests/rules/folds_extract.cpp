@@ -8,7 +8,8 @@
 namespace luminal::egraph::folds {
 namespace {
 
-/// What a row adds to a tree cost. The folds decide; maps count little and what is there before the step next to nothing.
+/// What a row adds to a tree cost. The folds decide; maps count little and what is there before the
+/// step next to nothing.
 double weight(const LoopProblem& p, uint32_t row, double deep) {
   const uint32_t c = p.problem().class_of(row);
   const LoopRow& r = p.rows[row];
@@ -67,8 +68,9 @@ std::vector<JointMoves> joint_moves(const LoopProblem& p, const std::vector<doub
   return out;
 }
 
-/// For each set of axes the moves by which all values that come from folds over them that need an earlier pass over them come from somewhere
-/// else, where `flat`, a genome that avoids such folds, knows it.
+/// For each set of axes the moves by which all values that come from folds over them that need an
+/// earlier pass over them come from somewhere else, where `flat`, a genome that avoids such folds,
+/// knows it.
 std::vector<std::vector<Move>> leaving_moves(const LoopProblem& p, const Candidate& at,
                                              const Evaluation& evaluation, const Genome& flat) {
   std::map<AxisSet, std::vector<Move>> by_axes;

@@ -1,5 +1,5 @@
-// rules/folds_extract.h -- the search for a cheap choice: starts from tree costs, then a climb over rows, stored values, and all values of a
-// set of axes together.
+// rules/folds_extract.h -- the search for a cheap choice: starts from tree costs, then a climb over
+// rows, stored values, and all values of a set of axes together.
 #pragma once
 #include "extract/extract_sample.h"
 #include "folds_cost.h"
@@ -34,7 +34,8 @@ ClimbResult climb_passes(const LoopProblem& problem, PassCost& cost, const Start
 
 Found find_passes(const LoopProblem& problem, const SearchOptions& options = {});
 
-/// The plan of the formula as it is written: each fold a pass, its results stored. For graphs without rules.
+/// The plan of the formula as it is written: each fold a pass, its results stored. For graphs
+/// without rules.
 Plan naive_plan(const LoopProblem& problem, const Machine& machine = {});
 
 /// "fold j{q k v}; map{x %12}": the passes of a plan, for people.

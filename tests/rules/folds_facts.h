@@ -1,5 +1,6 @@
-// rules/folds_facts.h -- what is known of a class of folds/theory.egg whichever of its terms tells it: axes, nested passes, sign, whether
-// it is known at load time, its constant. Facts of the terms of a class meet; those of the operands of a term join.
+// rules/folds_facts.h -- what is known of a class of folds/theory.egg whichever of its terms tells
+// it: axes, nested passes, sign, whether it is known at load time, its constant. Facts of the terms
+// of a class meet; those of the operands of a term join.
 #pragma once
 #include "folds_monoid.h"
 #include <span>

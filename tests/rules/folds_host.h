@@ -1,4 +1,5 @@
-// rules/folds_host.h -- the host program of folds/theory.egg: value sorts, guards, constructors, and terms from C++.
+// rules/folds_host.h -- the host program of folds/theory.egg: value sorts, guards, constructors,
+// and terms from C++.
 #pragma once
 #include "egg/egg_program.h"
 #include "folds_facts.h"
@@ -8,11 +9,12 @@ namespace luminal::egraph::folds {
 
 using Extents = std::map<std::string, int64_t>; ///< points along each axis
 
-/// A program with the theory loaded. Terms are built by functions; classes come back as values of sort V. Sets of axes are given as names
-/// with spaces between them.
+/// A program with the theory loaded. Terms are built by functions; classes come back as values of
+/// sort V. Sets of axes are given as names with spaces between them.
 class Theory {
 public:
-  /// `replaced`: texts that are changed in the theory before it is read, each wherever it stands; `numeric`: the rules in use.
+  /// `replaced`: texts that are changed in the theory before it is read, each wherever it stands;
+  /// `numeric`: the rules in use.
   explicit Theory(const std::vector<std::pair<std::string, std::string>>& replaced = {},
                   NumericClass numeric = NumericClass::range, int threads = 1);
   Theory(const Theory&) = delete; // its primitives hold its address
@@ -36,7 +38,8 @@ public:
   /// Points along axes; guards compare them.
   void set_extents(const Extents& extents) { extents_.insert(extents.begin(), extents.end()); }
   const Extents& extents() const { return extents_; }
-  /// Folds over the axis may be split into tiles of n points: the axis becomes `axis.o` and `axis.i`.
+  /// Folds over the axis may be split into tiles of n points: the axis becomes `axis.o` and
+  /// `axis.i`.
   void split(const std::string& axis, int64_t n);
 
   /// Drops all terms, extents and splits; the rules and their plans stay.
@@ -45,10 +48,12 @@ public:
   uint64_t saturate();
   /// What is known of the classes, without any rewriting.
   void find_facts();
-  /// Nested passes over the axis that the cheapest term of the class needs; -1 where nothing is known.
+  /// Nested passes over the axis that the cheapest term of the class needs; -1 where nothing is
+  /// known.
   int passes(Value x, const std::string& axis);
 
-  // ---- what is known of a class of V, brought up to date by saturate() and find_facts(); Error where nothing is
+  // ---- what is known of a class of V, brought up to date by saturate() and find_facts(); Error
+  // where nothing is
   const Info& info_of(ClassId c);
   const Axes& axes_of(ClassId c);                    ///< the axes that it varies with
   const Depth& depth_of(ClassId c);                  ///< the nested passes that its cheapest term needs

@@ -1,5 +1,5 @@
-// rules/folds_laws_test.cpp -- every monoid that the reduction algebra makes is one: identity and associativity, in exact fractions where it has
-// no exponential.
+// rules/folds_laws_test.cpp -- every monoid that the reduction algebra makes is one: identity and
+// associativity, in exact fractions where it has no exponential.
 #include "folds_cases.h"
 #include "folds_combine.h"
 #include <gmock/gmock.h>
@@ -10,10 +10,12 @@ using namespace luminal::egraph::folds;
 
 namespace {
 
-/// A monoid and the constants among the bodies of a fold: a law may hold on states made of elements only, as for lists in order.
+/// A monoid and the constants among the bodies of a fold: a law may hold on states made of elements
+/// only, as for lists in order.
 using Found = std::pair<Monoid, std::vector<std::optional<double>>>;
 
-/// Of all folds and scans that the cases make; texts by the algebra of `texts`, since each theory numbers transports for itself.
+/// Of all folds and scans that the cases make; texts by the algebra of `texts`, since each theory
+/// numbers transports for itself.
 void collect(const Case& c, const std::function<void(Theory&, const Found&)>& see) {
   Theory t({}, c.numeric);
   build(c, t);

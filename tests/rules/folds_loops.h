@@ -1,4 +1,5 @@
-// rules/folds_loops.h -- an extraction problem of folds/theory.egg read as loops: axes, sizes and components as flat arrays for the cost.
+// rules/folds_loops.h -- an extraction problem of folds/theory.egg read as loops: axes, sizes and
+// components as flat arrays for the cost.
 #pragma once
 #include "extract/extract_engine.h"
 #include "folds_host.h"
@@ -70,8 +71,8 @@ struct LoopRow {
   std::vector<Value> args; ///< of the e-graph's row
 };
 
-/// A component of a tuple. Equal ones (op, transport, body, and so for all that they need) have one number wherever they occur, so
-/// the union of two tuples is a union of sets of numbers.
+/// A component of a tuple. Equal ones (op, transport, body, and so for all that they need) have one
+/// number wherever they occur, so the union of two tuples is a union of sets of numbers.
 struct LoopComponent {
   uint32_t body = 0; ///< class
   double work = 1;   ///< flops for each element: more where what is combined has to be moved
@@ -81,7 +82,8 @@ struct LoopComponent {
 /// The classes below the roots. Built once for a saturated graph.
 class LoopProblem {
 public:
-  /// Throws Error for an axis without an extent and for more than 64 axes. `theory` has to outlive the problem.
+  /// Throws Error for an axis without an extent and for more than 64 axes. `theory` has to outlive
+  /// the problem.
   LoopProblem(Theory& theory, std::span<const Value> roots, const Extents& extents);
 
   const ExtractionProblem& problem() const { return engine.problem; }

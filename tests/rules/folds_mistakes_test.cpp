@@ -1,4 +1,5 @@
-// rules/folds_mistakes_test.cpp -- wrong rules: the comparison of all terms of each class has to see them.
+// rules/folds_mistakes_test.cpp -- wrong rules: the comparison of all terms of each class has to
+// see them.
 #include "folds_cases.h"
 #include "folds_sweep.h"
 #include <fmt/format.h>
@@ -216,7 +217,8 @@ TEST(FoldsMistakes, AreSeenByTheSweep) {
 }
 
 TEST(FoldsMistakes, NumericGuardsAreNoMistakesOverTheReals) {
-  // Corrections that overflow, centres that cancel: the same real numbers, so the neighbours have to catch a guard that is gone.
+  // Corrections that overflow, centres that cancel: the same real numbers, so the neighbours have
+  // to catch a guard that is gone.
   const std::pair<const char*, const char*> guards[] = {
       {" (contracting N h i)\n", "exp(x + max x): the correction grows"},
       {"(regular h i) (center", "x / max |x|: the divisor may be 0, without rules that move ranges"},

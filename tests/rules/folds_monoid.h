@@ -1,8 +1,10 @@
-// rules/folds_monoid.h -- reductions over tuples as data, for the theory in folds/theory.egg: interned monoids, sets of axes, depths and
-// characters, and the guards that look into them.
+// rules/folds_monoid.h -- reductions over tuples as data, for the theory in folds/theory.egg:
+// interned monoids, sets of axes, depths and characters, and the guards that look into them.
 //
-// Component i of a combined state is  c_i = op_i(T_i(a -> c), T_i(b -> c)); T_i moves a partial result from the frame of the partial state to
-// that of the combined one. The identity is that of the ops; a body is a state, and so is a partial result.
+// Component i of a combined state is  c_i = op_i(T_i(a -> c), T_i(b -> c)); T_i moves a partial
+//                                     result from the frame of the partial state to
+// that of the combined one. The identity is that of the ops; a body is a state, and so is a partial
+// result.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -43,7 +45,8 @@ struct Character {
   auto operator<=>(const Character&) const = default;
 };
 
-/// A view: `axis` of its operand is read at (sum of factor * axis + offset) div divisor; outside of it stands `fill` (none: it is never outside).
+/// A view: `axis` of its operand is read at (sum of factor * axis + offset) div divisor; outside of
+/// it stands `fill` (none: it is never outside).
 struct Window {
   std::string axis;
   std::vector<std::pair<std::string, int64_t>> terms; ///< axis and factor
@@ -96,11 +99,13 @@ public:
   bool plain(const Monoid& m, uint32_t i) const { return m[i] == single(m[i].op)[0]; }
 
   // ---- larger monoids
-  /// `m` extended by the components of a body x(r) = H(r)/H(g) * sum over l < count of (r - g)^l q_l under `op`, where r is component j.
+  /// `m` extended by the components of a body x(r) = H(r)/H(g) * sum over l < count of (r - g)^l
+  /// q_l under `op`, where r is component j.
   Monoid cascade(const Monoid& m, uint32_t j, Op op, Character h, uint32_t count);
   /// `m` extended by the max or min of q + slope (r - g), where r is component j.
   Monoid shift(const Monoid& m, uint32_t j, Op op, double slope);
-  /// `m`, a list of maxima of one body in order, extended by the largest value below its last component j; nothing for other monoids.
+  /// `m`, a list of maxima of one body in order, extended by the largest value below its last
+  /// component j; nothing for other monoids.
   std::optional<Monoid> below(const Monoid& m, uint32_t j);
 
   // ---- smaller ones
@@ -111,8 +116,8 @@ public:
   }
   /// The monoid of component j and what it needs.
   Monoid restricted(const Monoid& m, uint32_t j);
-  /// Without component j, which is always `scale` times component `alias`, or at its identity where there is no alias. Nothing where a
-  /// transport is singular at the identity of j.
+  /// Without component j, which is always `scale` times component `alias`, or at its identity where
+  /// there is no alias. Nothing where a transport is singular at the identity of j.
   std::optional<Monoid> dropped(const Monoid& m, uint32_t j, std::optional<uint32_t> alias, double scale = 1);
 
   // ---- guards that test the monoid on random states
@@ -123,9 +128,11 @@ public:
   /// The c with component j = c * component i for all states, given the constant bodies of both.
   std::optional<double> proportion(const Monoid& m, uint32_t j, uint32_t i, double body_j,
                                    double body_i) const;
-  /// Component i is a sum with weights that add up to one: it may be computed as a + w_b (b - a), which loses less.
+  /// Component i is a sum with weights that add up to one: it may be computed as a + w_b (b - a),
+  /// which loses less.
   bool average(const Monoid& m, uint32_t i) const;
-  /// H(new)/H(old) <= 1 along the fold. `sign` of the body of j: 0 unknown, 1 not negative, 2 positive.
+  /// H(new)/H(old) <= 1 along the fold. `sign` of the body of j: 0 unknown, 1 not negative, 2
+  /// positive.
   bool contracting(const Monoid& m, uint32_t j, Character h, int sign) const;
 
   std::vector<double> combine(const Monoid& m, const std::vector<double>& a,

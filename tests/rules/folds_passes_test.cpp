@@ -1,5 +1,5 @@
-// rules/folds_passes_test.cpp -- extraction of the reduction algebra: passes and stored elements of each case, the values of what is found, and
-// the quality of the search.
+// rules/folds_passes_test.cpp -- extraction of the reduction algebra: passes and stored elements of
+// each case, the values of what is found, and the quality of the search.
 #include "folds_runs.h"
 #include <algorithm>
 #include <chrono>
@@ -52,8 +52,9 @@ struct Saturated {
   }
 };
 
-/// The largest error relative to |b|, or to `floor` times the largest finite |b| of the row where b is less. NaN of a where b has a value is an
-/// infinite error; where b is NaN any a will do, and is counted.
+/// The largest error relative to |b|, or to `floor` times the largest finite |b| of the row where b
+/// is less. NaN of a where b has a value is an infinite error; where b is NaN any a will do, and is
+/// counted.
 struct Difference {
   double worst = 0;
   uint32_t undefined = 0;
@@ -198,7 +199,8 @@ TEST(FoldsPasses, WhatIsFoundHasTheValuesOfTheFormula) {
 }
 
 TEST(FoldsPasses, FormulasAreThoseOfTheTextbooks) {
-  // The judge against loops written out: causal attention, a convolution with its batch norm, grouped heads, LayerNorm's gradient.
+  // The judge against loops written out: causal attention, a convolution with its batch norm,
+  // grouped heads, LayerNorm's gradient.
   const auto plainly = [](const char* name, Inputs& inputs) {
     const FoldsRun& run = run_named(name);
     Written written(run);
@@ -293,15 +295,17 @@ TEST(FoldsPasses, RowsOfMinusInfinity) {
 }
 
 TEST(FoldsPasses, CostOfSoftmaxByHand) {
-  // Max and sum are one pass over k that reads x; the result is another that reads x and two stored rows of statistics.
+  // Max and sum are one pass over k that reads x; the result is another that reads x and two stored
+  // rows of statistics.
   const FoldsRun& run = run_named("softmax");
   Saturated s(run);
   const Found found = find_passes(s.problem);
   const double points = 4096.0 * 4096, rows = 4096;
-  // The state: a maximum, and a sum that moves with it; its bodies are x and the constant 1, which varies with no row: its work still does, as
-  // it needs the maximum.
+  // The state: a maximum, and a sum that moves with it; its bodies are x and the constant 1, which
+  // varies with no row: its work still does, as it needs the maximum.
   const double fold = points + points * (1 + 1.5) / 128 + 2000;
-  // exp(x - m) / l as exp(x + -m) * (1 / l): of a row -m and 1/l, of a point an addition, an exponential and a product.
+  // exp(x - m) / l as exp(x + -m) * (1 / l): of a row -m and 1/l, of a point an addition, an
+  // exponential and a product.
   const double maps = points + (rows * (1 + 2) + points * (1 + 4 + 1)) / 128 + 2000 + 2 * 2 * rows;
   EXPECT_NEAR(found.cost, fold + maps, 1e-9 * found.cost);
   ASSERT_EQ(found.plan.passes.size(), 2u);
@@ -339,8 +343,8 @@ TEST(FoldsPasses, ReadsOfTheLayerByHand) {
 }
 
 TEST(FoldsPasses, ParametersAreGatheredBeforeTheStep) {
-  // The convolution reads its input and the weights with the norm's scale in them; the epilogue reads the residual and one number for each
-  // channel.
+  // The convolution reads its input and the weights with the norm's scale in them; the epilogue
+  // reads the residual and one number for each channel.
   Saturated s(run_named("conv+bn+relu"));
   const Found found = find_passes(s.problem);
   ASSERT_EQ(found.plan.passes.size(), 1u);
@@ -351,7 +355,8 @@ TEST(FoldsPasses, ParametersAreGatheredBeforeTheStep) {
 }
 
 TEST(FoldsPasses, RememberedPassesCostWhatFreshOnesDo) {
-  // Random walks over rows and stored values: a cost that remembers passes against one that knows nothing.
+  // Random walks over rows and stored values: a cost that remembers passes against one that knows
+  // nothing.
   for (const char* name : {"attention gradient", "transformer layer", "conv+bn+relu", "layernorm+matmul"}) {
     Saturated s(run_named(name));
     const ExtractionProblem& p = s.problem.problem();
@@ -380,7 +385,8 @@ TEST(FoldsPasses, RememberedPassesCostWhatFreshOnesDo) {
   }
 }
 
-/// Every choice of rows below the roots without cycles, twins left out, with every set of stored values that folds give.
+/// Every choice of rows below the roots without cycles, twins left out, with every set of stored
+/// values that folds give.
 class Exhaustive {
 public:
   Exhaustive(const LoopProblem& problem, uint64_t most)

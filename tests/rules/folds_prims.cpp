@@ -280,7 +280,8 @@ void Theory::add_monoids() {
              return program_.integer(j);
          return std::nullopt;
        }));
-  // The first component that is always some number times an earlier one: which, of which, how often.
+  // The first component that is always some number times an earlier one: which, of which, how
+  // often.
   struct Proportional {
     Value j, i, c;
   };

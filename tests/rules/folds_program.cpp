@@ -140,7 +140,8 @@ private:
     return node.operation == Operation::constant ? std::optional(node.number) : std::nullopt;
   }
 
-  /// Drops components that are always a number times an earlier one: tuples that count or weigh the same may meet. Returns where each is found.
+  /// Drops components that are always a number times an earlier one: tuples that count or weigh the
+  /// same may meet. Returns where each is found.
   std::vector<Found> drop_proportional(ProgramNode& tuple) {
     std::vector<Found> found;
     for (uint32_t i = 0; i < tuple.monoid.size(); ++i) found.push_back({i, 1});

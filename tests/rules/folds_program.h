@@ -1,4 +1,5 @@
-// rules/folds_program.h -- an extracted choice as a program: nodes with axes, folds over tuples, what is stored. Joint passes become one fold.
+// rules/folds_program.h -- an extracted choice as a program: nodes with axes, folds over tuples,
+// what is stored. Joint passes become one fold.
 #pragma once
 #include "folds_extract.h"
 
@@ -25,7 +26,8 @@ struct ProgramNode {
   bool is_static = false; ///< there before the step
 };
 
-/// Nodes by class of the problem, and behind them those made by joining. Nodes that the roots do not reach are empty constants.
+/// Nodes by class of the problem, and behind them those made by joining. Nodes that the roots do
+/// not reach are empty constants.
 struct Program {
   std::vector<ProgramNode> nodes;
   std::vector<uint32_t> roots; ///< in the order asked for; a node may stand here twice
@@ -38,8 +40,8 @@ struct Program {
 /// The tuples that the roots reach, a line each, for people.
 std::string text(const Program& program, const Algebra& algebra);
 
-/// The chosen terms. With a plan, folds that share a pass, and those over the same axes in the same loops, become folds over the union of their
-/// tuples, each shared component once.
+/// The chosen terms. With a plan, folds that share a pass, and those over the same axes in the same
+/// loops, become folds over the union of their tuples, each shared component once.
 Program program_of(const LoopProblem& problem, std::span<const Value> roots, const Candidate& candidate,
                    const Plan* plan = nullptr);
 

@@ -1,4 +1,5 @@
-// rules/folds_random_test.cpp -- random formulas through the reduction algebra: every term of every class has the same value, whatever fires.
+// rules/folds_random_test.cpp -- random formulas through the reduction algebra: every term of every
+// class has the same value, whatever fires.
 #include "folds_cases.h"
 #include "folds_sweep.h"
 #include <fmt/format.h>
@@ -9,7 +10,8 @@ using namespace luminal::egraph::folds;
 
 namespace {
 
-/// Bodies over t and k from inputs, statistics over k, masks, parameters and inner sums; values stay finite.
+/// Bodies over t and k from inputs, statistics over k, masks, parameters and inner sums; values
+/// stay finite.
 class Formulas {
 public:
   Formulas(Builder b, uint64_t seed) : b_(b), seed_(seed) {}

@@ -1,4 +1,5 @@
-// rules/folds_runs.cpp -- sizes and inputs of the cases. Logits go up to 1e4; rows have some and only -inf; means lie far from zero.
+// rules/folds_runs.cpp -- sizes and inputs of the cases. Logits go up to 1e4; rows have some and
+// only -inf; means lie far from zero.
 #include "folds_runs.h"
 #include <cmath>
 #include <numbers>
@@ -79,7 +80,8 @@ Fill normal(std::vector<std::pair<std::string, std::string>> names) {
     for (const auto& [name, axes] : names) in.add_normal(name, axes);
   };
 }
-/// Ordinary rows, one with values up to 1e4, one where every second value is -inf, one of -inf alone; one of whole numbers.
+/// Ordinary rows, one with values up to 1e4, one where every second value is -inf, one of -inf
+/// alone; one of whole numbers.
 Fill hard_rows(const std::string& axes) {
   return [axes](Inputs& in) {
     in.add("x", axes, [&](Point at) {
@@ -89,7 +91,8 @@ Fill hard_rows(const std::string& axes) {
     });
   };
 }
-/// Rows x with a deviation and a mean each, rounded to float32: the statistics are of what both precisions read.
+/// Rows x with a deviation and a mean each, rounded to float32: the statistics are of what both
+/// precisions read.
 Fill offset_rows(std::vector<double> deviation, std::vector<double> mean) {
   return [=](Inputs& in) {
     in.add("x", "t k", [&](Point at) { return double(float(mean[at[0]] + deviation[at[0]] * in.normal())); });

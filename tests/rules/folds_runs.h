@@ -1,4 +1,5 @@
-// rules/folds_runs.h -- the cases of folds_cases.h as they are extracted and run: sizes, inputs, and what must come of them.
+// rules/folds_runs.h -- the cases of folds_cases.h as they are extracted and run: sizes, inputs,
+// and what must come of them.
 #pragma once
 #include "extract/extract_sample.h"
 #include "folds_cases.h"
@@ -33,13 +34,15 @@ struct FoldsRun {
   std::string name; ///< of the case
   Sizes large;      ///< for the cost
   Sizes small;      ///< for evaluation
-  /// Passes and stored elements (millions, to two digits) of the formula as it is written and of what is found.
+  /// Passes and stored elements (millions, to two digits) of the formula as it is written and of
+  /// what is found.
   uint32_t naive_passes = 0, passes = 0;
   double naive_stored = 0, stored = 0;
   size_t widest = 0; ///< components of the widest tuple that is found; 0: any
   std::function<void(Inputs&)> inputs;
   uint32_t undefined = 0; ///< elements for which the formula as it is written gives NaN
-  /// Largest error in float32 relative to |b|, or to `floor` times the largest of the row where b is less. Twice the formula's own is allowed.
+  /// Largest error in float32 relative to |b|, or to `floor` times the largest of the row where b
+  /// is less. Twice the formula's own is allowed.
   double tolerance = 1e-5, floor = 0.05;
   /// An axis that is split: points of a tile when costed and when run.
   struct Split {

@@ -1,4 +1,5 @@
-// rules/folds_shapes_test.cpp -- terms that the reduction algebra has to make, and those that it must not make, by the shape of one row.
+// rules/folds_shapes_test.cpp -- terms that the reduction algebra has to make, and those that it
+// must not make, by the shape of one row.
 #include "folds_cases.h"
 #include <fmt/format.h>
 #include <gtest/gtest.h>

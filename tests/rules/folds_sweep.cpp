@@ -1,4 +1,5 @@
-// rules/folds_sweep.cpp -- an evaluator of terms on full grids, and the comparison of all terms of each class.
+// rules/folds_sweep.cpp -- an evaluator of terms on full grids, and the comparison of all terms of
+// each class.
 #include "folds_sweep.h"
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-// rules/folds_test.cpp -- a compiler's theory on the engine: naive formulas become few passes, their neighbours do not, every term of every class
-// has the same value.
+// rules/folds_test.cpp -- a compiler's theory on the engine: naive formulas become few passes,
+// their neighbours do not, every term of every class has the same value.
 #include "folds_cases.h"
 #include "folds_sweep.h"
 #include <cmath>
@@ -72,7 +72,8 @@ TEST(Folds, NeighboursKeepTheirPasses) {
 }
 
 TEST(Folds, OneProgramServesManyFormulas) {
-  // The rules are planned once: a compiler keeps the program and clears it. What is found is the same.
+  // The rules are planned once: a compiler keeps the program and clears it. What is found is the
+  // same.
   Theory kept;
   for (int round = 0; round < 2; ++round)
     for (const Case& c : cases()) {

@@ -1,4 +1,5 @@
-// rules/folds_vectors.cpp -- primitives and actions of folds/theory.egg on vectors of classes: bodies of tuples, coefficients of families.
+// rules/folds_vectors.cpp -- primitives and actions of folds/theory.egg on vectors of classes:
+// bodies of tuples, coefficients of families.
 #include "folds_host.h"
 #include <algorithm>
 

@@ -40,7 +40,8 @@ TEST(Arena, RandomPlansNeverOverlap) {
     }
     int64_t size = place_in_arena(steps, slots);
 
-    // Brute force: which slots each step names; a life is everything between the first and the last.
+    // Brute force: which slots each step names; a life is everything between the first and the
+    // last.
     std::vector<int> first(slots.size(), -1), last(slots.size(), -1);
     for (size_t at = 0; at < steps.size(); at++) {
       std::vector<int> used = steps[at].slots;

@@ -1,4 +1,5 @@
-// pace_test.cpp -- whichever number of workers is faster soon does nearly all runs, also when that changes; times are made up.
+// pace_test.cpp -- whichever number of workers is faster soon does nearly all runs, also when that
+// changes; times are made up.
 #include "runtime/worker_count.h"
 #include <gtest/gtest.h>
 #include <random>
@@ -7,13 +8,15 @@ using luminal::runtime::WorkerCount;
 
 namespace {
 
-/// Runs whose times are those given, disturbed; how much longer they took than the faster way throughout.
+/// Runs whose times are those given, disturbed; how much longer they took than the faster way
+/// throughout.
 double loss(WorkerCount& worker_count, int runs, double all_us, double one_us, unsigned seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<double> jitter(1, 1.1), rare(0, 1);
   double took = 0;
   for (int i = 0; i < runs; i++) {
-    const double us = (worker_count.alone() ? one_us : all_us) * jitter(random) * (rare(random) < 0.02 ? 20 : 1);
+    const double us =
+        (worker_count.alone() ? one_us : all_us) * jitter(random) * (rare(random) < 0.02 ? 20 : 1);
     worker_count.took(int64_t(us * 1000));
     took += worker_count.alone() ? one_us : all_us;
   }

@@ -1,4 +1,5 @@
-// task_graph_test.cpp -- dependencies of random launches against those of the definition; tasks that any number of members can take in order.
+// task_graph_test.cpp -- dependencies of random launches against those of the definition; tasks
+// that any number of members can take in order.
 #include "base/thread_pool.h"
 #include "runtime/task_graph.h"
 #include <algorithm>
@@ -105,7 +106,8 @@ TEST(TaskGraph, AnyOrderThatTasksAllowKeepsConflictsInOrder) {
   EXPECT_GT(side_by_side, 50);
 }
 
-/// A launch as it might be: every cell that it writes depends on every cell that it touches. Plain memory: TSan sees what is not ordered.
+/// A launch as it might be: every cell that it writes depends on every cell that it touches. Plain
+/// memory: TSan sees what is not ordered.
 void act(const Plan& plan, const Step& step, int part, int parts, std::vector<uint32_t>& memory) {
   const auto cells = [&](int slot) {
     const Slot& s = plan.slots[size_t(slot)];

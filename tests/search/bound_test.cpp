@@ -1,4 +1,5 @@
-// bound_test.cpp -- what a launch executes at least, counted by hand; macro-tiles hold a part of the work and stay inside the kernel.
+// bound_test.cpp -- what a launch executes at least, counted by hand; macro-tiles hold a part of
+// the work and stay inside the kernel.
 #include "search/bound.h"
 #include "search/part.h"
 #include "search/problem_support.h"
@@ -104,7 +105,8 @@ TEST(Bound, ConditionsAndTriangles) {
   EXPECT_EQ(count(text, 1, {{"n", 200}}).multiplies, 200 * 4);
 }
 
-/// The bound is one for every schedule: it is not above what a whole lowering without tiles has in elements.
+/// The bound is one for every schedule: it is not above what a whole lowering without tiles has in
+/// elements.
 TEST(Bound, NoScheduleIsCountedBelowItsProducts) {
   const KernelProblem problem = matmul(48, 64, 32);
   for (const std::string& schedule : {std::string(), matmul_schedule}) {

@@ -1,4 +1,5 @@
-// check_test.cpp -- right candidates pass; wrong ones are caught by the step that should, each step in turn; shrunken instances keep tiles and tails.
+// check_test.cpp -- right candidates pass; wrong ones are caught by the step that should, each step
+// in turn; shrunken instances keep tiles and tails.
 #include "choose/default_schedule.h"
 #include "search/check_candidate.h"
 #include "search/machine_profile.h"

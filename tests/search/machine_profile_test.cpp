@@ -1,4 +1,5 @@
-// machine_profile_test.cpp -- the profile of this machine: what the system tells, its JSON, where it is kept, the probes' arithmetic.
+// machine_profile_test.cpp -- the profile of this machine: what the system tells, its JSON, where
+// it is kept, the probes' arithmetic.
 #include "base/file.h"
 #include "base/thread_pool.h"
 #include "search/machine_profile.h"
@@ -86,7 +87,8 @@ TEST(MachineProfile, NumbersThatOthersContradictAreRaisedAndNamed) {
   EXPECT_THAT(p.contradicted(), testing::IsEmpty());
   p.reconcile();
   EXPECT_EQ(p, plausible());
-  // As a busy machine gave them: two threads slower than one, f64 far below f32 and above it, a cache slower than memory.
+  // As a busy machine gave them: two threads slower than one, f64 far below f32 and above it, a
+  // cache slower than memory.
   p.fma_f32 = 69, p.memory.read = 9.3, p.fma_f64_1 = 16.7, p.fma_f64 = 300, p.l2_1.copy = 3;
   EXPECT_THAT(p.contradicted(),
               testing::UnorderedElementsAre("fma_f32", "memory.read", "fma_f64_1", "l2_1.copy"));

@@ -1,4 +1,5 @@
-// measurer_test.cpp -- kernels timed and run in this process and in a worker; candidates that crash, hang, write beside their arguments.
+// measurer_test.cpp -- kernels timed and run in this process and in a worker; candidates that
+// crash, hang, write beside their arguments.
 #include "codegen/codegen.h"
 #include "search/measurer.h"
 #include <chrono>

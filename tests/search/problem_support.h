@@ -1,4 +1,5 @@
-// search/problem_support.h -- kernels to be tuned, from the texts of the golden cases and others; candidates that are wrong on purpose.
+// search/problem_support.h -- kernels to be tuned, from the texts of the golden cases and others;
+// candidates that are wrong on purpose.
 #pragma once
 #include "search/problem.h"
 #include "search/tuning_support.h"

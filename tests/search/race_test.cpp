@@ -1,4 +1,5 @@
-// race_test.cpp -- choosing by time: noise from a clock of the test's own, budgets, failures, thresholds; the lock of measuring processes.
+// race_test.cpp -- choosing by time: noise from a clock of the test's own, budgets, failures,
+// thresholds; the lock of measuring processes.
 #include "base/log.h"
 #include "search/measure_lock.h"
 #include "search/race.h"
@@ -23,8 +24,9 @@ private:
   double now_ = 1000;
 };
 
-/// Candidates with given true times on a machine that is disturbed: every sample is up to 5 % slow, one in four is much slower, and the
-/// machine has slow phases in which everything takes twice as long.
+/// Candidates with given true times on a machine that is disturbed: every sample is up to 5 % slow,
+/// one in four is much slower, and the machine has slow phases in which everything takes twice as
+/// long.
 class NoisyMachine final : public Measurer {
 public:
   NoisyMachine(FakeClock& clock, std::vector<double> times, uint64_t seed)

@@ -1,4 +1,5 @@
-// select_test.cpp -- a list of candidates and a budget: the winner is right and kept; what is wrong is quarantined with a reproducer.
+// select_test.cpp -- a list of candidates and a budget: the winner is right and kept; what is wrong
+// is quarantined with a reproducer.
 #include "base/log.h"
 #include "choose/default_schedule.h"
 #include "search/extract_kernel.h"
@@ -145,7 +146,8 @@ TEST(Select, WithoutABudgetTheIncumbentStays) {
   EXPECT_EQ(selection->tried[1].rejected, "the budget ended before its turn");
 }
 
-/// What executes more than the best can take is not built. Here the profile is far too low, so that the incumbent's own time says how good bounds are.
+/// What executes more than the best can take is not built. Here the profile is far too low, so that
+/// the incumbent's own time says how good bounds are.
 TEST(Select, ABoundAboveTheBestIsNotBuilt) {
   const ScratchFolder folder("bound");
   const KernelProblem problem = matmul(64, 96, 48);

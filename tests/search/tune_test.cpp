@@ -1,4 +1,5 @@
-// tune_test.cpp -- tuning finds what the default schedule leaves, keeps to its budget and is checked.
+// tune_test.cpp -- tuning finds what the default schedule leaves, keeps to its budget and is
+// checked.
 #include "search/machine_profile.h"
 #include "search/problem_support.h"
 #include "search/tune_kernel.h"

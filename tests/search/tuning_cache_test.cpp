@@ -1,4 +1,5 @@
-// tuning_cache_test.cpp -- keeping, finding, bounding; wrong, damaged, foreign, hostile files; full disks, read-only folders, kill -9.
+// tuning_cache_test.cpp -- keeping, finding, bounding; wrong, damaged, foreign, hostile files; full
+// disks, read-only folders, kill -9.
 #include "base/log.h"
 #include "search/sqlite.h"
 #include "search/tuning_support.h"
@@ -66,7 +67,8 @@ TEST(TuningCache, FindsWhatWasPut) {
   }
 }
 
-/// Of several sizes the nearest by ratio serves; entries of other ranges, dimensions or kernels never do.
+/// Of several sizes the nearest by ratio serves; entries of other ranges, dimensions or kernels
+/// never do.
 TEST(TuningCache, TheNearestSizeServes) {
   ScratchFolder folder("near");
   const auto entry = [](const char* bucket, const char* schedule) {
@@ -358,7 +360,8 @@ TEST(TuningCache, AGiantTextIsNoRow) {
     cache.put(example_entry(0));
     cache.put(example_entry(1));
   }
-  // The length of a text is in the row's head: a row of three megabytes becomes one beyond the limit.
+  // The length of a text is in the row's head: a row of three megabytes becomes one beyond the
+  // limit.
   const std::string half(SqlConnection::longest / 2 + 4096, 'x');
   {
     SqlConnection file(path, SqlConnection::Access::write, 1);
@@ -500,7 +503,8 @@ TEST(TuningCache, ManyWritersAtOnce) {
   EXPECT_EQ(cache.entries().size(), size_t(processes * each + 31));
 }
 
-/// A hundred times: a process that writes is killed at any moment. What it had reported as kept is there, and the file is sound.
+/// A hundred times: a process that writes is killed at any moment. What it had reported as kept is
+/// there, and the file is sound.
 TEST(TuningCache, KillMinusNineLosesNothing) {
   const ScratchFolder folder("kill");
   const std::string path = folder.file();

@@ -1,4 +1,5 @@
-// search/tuning_support.h -- example entries and a folder of their own for tests of the tuning cache.
+// search/tuning_support.h -- example entries and a folder of their own for tests of the tuning
+// cache.
 #pragma once
 #include "search/tuning_cache.h"
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// slow/changed_schedules_test.cpp -- thousands of changed schedules; tests/backend/schedules_test.cpp runs the first ones.
+// slow/changed_schedules_test.cpp -- thousands of changed schedules;
+// tests/backend/schedules_test.cpp runs the first ones.
 #include "backend/changed_schedules.h"
 
 namespace luminal::kernel {

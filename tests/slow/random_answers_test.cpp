@@ -1,4 +1,5 @@
-// slow/random_answers_test.cpp -- thousands of random schedules of whole plans as machine code; tests/compile runs the first ones.
+// slow/random_answers_test.cpp -- thousands of random schedules of whole plans as machine code;
+// tests/compile runs the first ones.
 #include "compile/random_answers.h"
 
 namespace luminal {

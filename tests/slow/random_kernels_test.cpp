@@ -1,4 +1,5 @@
-// slow/random_kernels_test.cpp -- thousands of random kernels as machine code; tests/backend/random_test.cpp runs the first ones.
+// slow/random_kernels_test.cpp -- thousands of random kernels as machine code;
+// tests/backend/random_test.cpp runs the first ones.
 #include "backend/random_kernels.h"
 
 namespace luminal {

@@ -1,4 +1,5 @@
-// slow/random_plans_test.cpp -- twenty thousand random modules, a thousand to a test; tests/backend runs the first ones. `ctest -I` goes on where it stopped.
+// slow/random_plans_test.cpp -- twenty thousand random modules, a thousand to a test; tests/backend
+// runs the first ones. `ctest -I` goes on where it stopped.
 #include "backend/random_plans.h"
 
 namespace luminal {

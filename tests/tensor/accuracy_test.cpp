@@ -1,5 +1,6 @@
-// tests/tensor/accuracy_test.cpp -- errors of the f32 functions on the CPU in units of the last place, against the C library in long double: what docs/operations.md
-// states. LUMINAL_ACCURACY_STEP=1 tries all 2^32 arguments (hours) in place of every 65,521st.
+// tests/tensor/accuracy_test.cpp -- errors of the f32 functions on the CPU in units of the last
+// place, against the C library in long double: what docs/operations.md states.
+// LUMINAL_ACCURACY_STEP=1 tries all 2^32 arguments (hours) in place of every 65,521st.
 #include "luminal/luminal.h"
 #include <algorithm>
 #include <bit>

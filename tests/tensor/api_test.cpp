@@ -1,4 +1,5 @@
-// tests/tensor/api_test.cpp -- the edges of the interface: graphs that were moved from, empty tensors, numbers of any type, names of results, indices, free functions.
+// tests/tensor/api_test.cpp -- the edges of the interface: graphs that were moved from, empty
+// tensors, numbers of any type, names of results, indices, free functions.
 #include "ir/term.h"
 #include "support.h"
 #include "tensor/graph_state.h"

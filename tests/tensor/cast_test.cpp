@@ -1,4 +1,5 @@
-// tests/tensor/cast_test.cpp -- conversions and reinterpretations between all pairs of types: the plan against the interpreter, and the rules of ir/ops.h.
+// tests/tensor/cast_test.cpp -- conversions and reinterpretations between all pairs of types: the
+// plan against the interpreter, and the rules of ir/ops.h.
 #include "ir/interp.h"
 #include "luminal/luminal.h"
 #include "tensor/graph_state.h"

@@ -1,4 +1,5 @@
-// tensor/conv_transpose_test.cpp -- transposed convolutions of any rank, kernel, stride, dilation, padding and number of groups, against loops that add every product where it belongs.
+// tensor/conv_transpose_test.cpp -- transposed convolutions of any rank, kernel, stride, dilation,
+// padding and number of groups, against loops that add every product where it belongs.
 #include "luminal/luminal.h"
 #include <cmath>
 #include <cstring>
@@ -17,8 +18,8 @@ struct Axis {
 struct Transposed {
   int64_t batch, in, out, groups; ///< in and out: of each group
   std::vector<Axis> axes;
-  bool special =
-      false; ///< NaN and infinities in x: they reach what they are multiplied into, and nothing else
+  /// NaN and infinities in x: they reach what they are multiplied into, and nothing else
+  bool special = false;
   bool constant = false; ///< weights known when the plan is loaded
 };
 
@@ -120,7 +121,8 @@ void expect_right(const Transposed& s, uint32_t seed) {
 
 TEST(ConvTranspose, OfEveryKindEqualsLoops) {
   const Transposed cases[] = {
-      // Gradients of convolutions with steps of 2: an odd kernel, one of 1 x 1 (three of four results have no terms), a large one.
+      // Gradients of convolutions with steps of 2: an odd kernel, one of 1 x 1 (three of four
+      // results have no terms), a large one.
       {2, 20, 33, 1, {{7, 3, 2, 1, 1, 1}, {14, 3, 2, 1, 1, 1}}},
       {1, 40, 64, 1, {{9, 3, 2, 1, 1, 1}, {28, 3, 2, 1, 1, 1}}, false, true},
       {2, 16, 24, 1, {{8, 1, 2, 1, 0, 1}, {19, 1, 2, 1, 0, 1}}, true},

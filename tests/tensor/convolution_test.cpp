@@ -1,4 +1,5 @@
-// tensor/convolution_test.cpp -- convolutions as people write them (pad, windows, product, sum), large enough for windows to be copied and products to be blocked, against loops.
+// tensor/convolution_test.cpp -- convolutions as people write them (pad, windows, product, sum),
+// large enough for windows to be copied and products to be blocked, against loops.
 #include "luminal/luminal.h"
 #include <cmath>
 #include <cstring>
@@ -112,7 +113,8 @@ TEST(Convolution, OfEveryKindEqualsLoops) {
     for (int threads : {1, 2}) expect_right(s, threads);
 }
 
-/// What lies beside the image is 0 also where a weight is infinite or no number: 0 times that is not a number.
+/// What lies beside the image is 0 also where a weight is infinite or no number: 0 times that is
+/// not a number.
 TEST(Convolution, ZerosBesideTheImageMeetWeightsThatAreNoNumbers) {
   constexpr int in = 40, out = 70, size = 7;
   std::vector<float> ws = random_values(size_t(out) * in * 9, 2);

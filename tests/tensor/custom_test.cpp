@@ -1,4 +1,5 @@
-// tests/tensor/custom_test.cpp -- what users add: operations, kernels, functions on the host, terms in text form; and reading terms.
+// tests/tensor/custom_test.cpp -- what users add: operations, kernels, functions on the host, terms
+// in text form; and reading terms.
 #include "ir/term.h"
 #include "ir/user_ops.h"
 #include "support.h"
@@ -106,7 +107,8 @@ TEST(UserOperations, RegisteredOnesAreSweptByThemselves) {
 }
 
 TEST(UserOperations, AWrongOneIsFoundByItsTest) {
-  // Its definition agrees at the points that registering looks at, which lie in low .. high; the derivative is wrong.
+  // Its definition agrees at the points that registering looks at, which lie in low .. high; the
+  // derivative is wrong.
   register_operation({.name = "half_way",
                       .f64 = [](const double* x) { return x[0] * 0.5; },
                       .definition = "a * 0.5",
@@ -272,7 +274,8 @@ TEST(CustomKernels, TimesTwoAsLlvm) {
 }
 
 TEST(CustomKernels, LlvmWithSeveralBlocksAndBuffers) {
-  // One call a cell of a grid 2 x 3 x 4: the place of the block, in row-major order, and one constant of the text.
+  // One call a cell of a grid 2 x 3 x 4: the place of the block, in row-major order, and one
+  // constant of the text.
   const std::string text = R"(@half = internal constant double 0.5
 define internal i64 @flat(i64 %x, i64 %y, i64 %z) {
   %a = mul i64 %z, 3
@@ -391,7 +394,8 @@ TEST(CustomKernels, MistakesSayWhatToDo) {
               HasSubstr("custom kernel bad: x must be in: it is an input"));
   EXPECT_THAT(
       run("kernel bad(x: f32[8] in, y: f32[8] out; m: 1..4)\n" + body),
-      HasSubstr("custom kernel bad: m: 1..4 is not a dimension of the graph: name and range must be the same"));
+      HasSubstr(
+          "custom kernel bad: m: 1..4 is not a dimension of the graph: name and range must be the same"));
   for (const char* access : {"y[i] = x[i + 1]", "y[i] = x[i - 1]", "y[i + 1] = x[i]", "y[i] = x[i * i]"})
     EXPECT_THAT(
         run(fmt::format("kernel bad(x: f32[8] in, y: f32[8] out)\n  for i in 0..8\n    {}\n", access)),

@@ -1,4 +1,5 @@
-// tests/tensor/data_test.cpp -- data of tensors from the outside: nested values, dynamic sizes, deferred and borrowed memory, keep and drop.
+// tests/tensor/data_test.cpp -- data of tensors from the outside: nested values, dynamic sizes,
+// deferred and borrowed memory, keep and drop.
 #include "support.h"
 #include <array>
 #include <cmath>

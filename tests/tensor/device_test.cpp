@@ -1,4 +1,5 @@
-// tests/tensor/device_test.cpp -- devices: the default, the graph's, a group's, explicit transfers; a device that is compiled for and runs nothing.
+// tests/tensor/device_test.cpp -- devices: the default, the graph's, a group's, explicit transfers;
+// a device that is compiled for and runs nothing.
 #include "ir/term.h"
 #include "support.h"
 #include "tensor/graph_run.h"

@@ -1,4 +1,5 @@
-// tests/tensor/display_test.cpp -- whole graphs as pages, drawings and lines; what LUMINAL_DEBUG prints; the memory of the process while graphs run.
+// tests/tensor/display_test.cpp -- whole graphs as pages, drawings and lines; what LUMINAL_DEBUG
+// prints; the memory of the process while graphs run.
 #include "ir/term.h"
 #include "support.h"
 #include "tensor/graph_state.h"

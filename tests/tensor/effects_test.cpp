@@ -1,4 +1,5 @@
-// tests/tensor/effects_test.cpp -- print, dump, diff: what they write, in which order, and that they copy nothing.
+// tests/tensor/effects_test.cpp -- print, dump, diff: what they write, in which order, and that
+// they copy nothing.
 #include "support.h"
 #include <cmath>
 #include <filesystem>

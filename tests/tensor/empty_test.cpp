@@ -1,4 +1,5 @@
-// tests/tensor/empty_test.cpp -- extents that are the constant 0: scans, scatters, gathers, sorts, products of nothing, by plan and interpreter.
+// tests/tensor/empty_test.cpp -- extents that are the constant 0: scans, scatters, gathers, sorts,
+// products of nothing, by plan and interpreter.
 #include "ir/interp.h"
 #include "support.h"
 #include "tensor/graph_state.h"

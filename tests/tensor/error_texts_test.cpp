@@ -1,5 +1,5 @@
-// tests/tensor/error_texts_test.cpp -- messages word for word: graphs, data, products, windows, channels, effects. tools/check_error_texts.py lists those
-// that no test names.
+// tests/tensor/error_texts_test.cpp -- messages word for word: graphs, data, products, windows,
+// channels, effects. tools/check_error_texts.py lists those that no test names.
 #include "support.h"
 #include <cmath>
 #include <filesystem>
@@ -118,7 +118,8 @@ TEST_F(ErrorTexts, FunctionsOfElements) {
                "[prelu] weight [2] must be one value or one for each channel (axis 1 of [2, 3])");
   EXPECT_ERROR(v.norm(std::nan("")), "[norm] the order is NaN");
   EXPECT_ERROR(apply_operation("exp", {}), "[exp] one operand must be a tensor");
-  EXPECT_ERROR(arange(g, 0, 1e300, 0.5), "[arange] 2e+300 numbers are too many (or the step is not a number)");
+  EXPECT_ERROR(arange(g, 0, 1e300, 0.5),
+               "[arange] 2e+300 numbers are too many (or the step is not a number)");
   register_operation({.name = "nand_of_tests",
                       .arity = 2,
                       .types = OperationTypes::bits,
@@ -149,9 +150,10 @@ TEST_F(ErrorTexts, Products) {
   EXPECT_ERROR(scaled_dot_product_attention(q, k, k3),
                "[scaled_dot_product_attention] key and value differ in their heads: query [4, 5, 8], key [4, "
                "6, 8], value [3, 6, 8]");
-  EXPECT_ERROR(scaled_dot_product_attention(q, k3, k3),
-               "[scaled_dot_product_attention] the heads of the query are not a multiple of those of the key: "
-               "query [4, 5, 8], key [3, 6, 8], value [3, 6, 8]");
+  EXPECT_ERROR(
+      scaled_dot_product_attention(q, k3, k3),
+      "[scaled_dot_product_attention] the heads of the query are not a multiple of those of the key: "
+      "query [4, 5, 8], key [3, 6, 8], value [3, 6, 8]");
   EXPECT_ERROR(scaled_dot_product_attention(wide, wide, wide),
                "[scaled_dot_product_attention] the last axis varies, so the scale must be given: query [n, "
                "4, 5, n], key [n, 4, 5, n], value [n, 4, 5, n]");

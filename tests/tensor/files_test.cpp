@@ -1,4 +1,5 @@
-// tests/tensor/files_test.cpp -- weights from files and back: every kind of file and every dtype, names that do not fit, damaged files.
+// tests/tensor/files_test.cpp -- weights from files and back: every kind of file and every dtype,
+// names that do not fit, damaged files.
 #include "base/file.h"
 #include "formats/gguf.h"
 #include "formats/npy.h"
@@ -316,7 +317,8 @@ TEST_F(Files, DamagedFilesAreRefusedOrRead) {
   }
 }
 
-/// NumPy's own layout of the zip: what save_npz writes is read back by parse_npz, whatever the sizes.
+/// NumPy's own layout of the zip: what save_npz writes is read back by parse_npz, whatever the
+/// sizes.
 TEST_F(Files, ArchivesOfManyMembersAreReadBack) {
   std::vector<float> values(3);
   std::vector<TensorView> views(300);

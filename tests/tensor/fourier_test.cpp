@@ -1,4 +1,5 @@
-// tests/tensor/fourier_test.cpp -- Fourier transforms of many sizes against the sum that defines them, and results that share what they are computed from.
+// tests/tensor/fourier_test.cpp -- Fourier transforms of many sizes against the sum that defines
+// them, and results that share what they are computed from.
 #include "luminal/luminal.h"
 #include "sweep.h"
 #include <cmath>
@@ -62,7 +63,8 @@ TEST(Fourier, IsTheSumThatDefinesIt) {
   }
 }
 
-/// Four results of two sums and two differences: of any number of rows, and of vectors with a remainder.
+/// Four results of two sums and two differences: of any number of rows, and of vectors with a
+/// remainder.
 TEST(Fourier, ResultsThatShareTheirPartsAreRight) {
   std::vector<SweepOp> ops;
   for (const int64_t columns : {1, 3, 16, 33, 100})

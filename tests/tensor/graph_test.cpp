@@ -1,4 +1,5 @@
-// tests/tensor/graph_test.cpp -- graphs from the outside: handles, data, errors at the caller's line, states, dynamic sizes, loops.
+// tests/tensor/graph_test.cpp -- graphs from the outside: handles, data, errors at the caller's
+// line, states, dynamic sizes, loops.
 #include "luminal/luminal.h"
 #include "support.h"
 #include <cmath>

@@ -1,4 +1,5 @@
-// tests/tensor/index_errors_test.cpp -- every error of movement, indexing, scans and sorting, word for word, with the caller's line.
+// tests/tensor/index_errors_test.cpp -- every error of movement, indexing, scans and sorting, word
+// for word, with the caller's line.
 #include "luminal/luminal.h"
 #include <gtest/gtest.h>
 

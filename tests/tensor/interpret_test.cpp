@@ -1,4 +1,5 @@
-// tests/tensor/interpret_test.cpp -- interpret gives the meaning of tensors, kept or not, before and after an execute.
+// tests/tensor/interpret_test.cpp -- interpret gives the meaning of tensors, kept or not, before
+// and after an execute.
 #include "support.h"
 
 namespace luminal {

@@ -1,4 +1,5 @@
-// tests/tensor/lifetime_test.cpp -- many tensors at once, order, functions, values handed over without a copy, what lives on.
+// tests/tensor/lifetime_test.cpp -- many tensors at once, order, functions, values handed over
+// without a copy, what lives on.
 #include "support.h"
 #include <algorithm>
 

@@ -1,4 +1,5 @@
-// tests/tensor/math_errors_test.cpp -- what is said about wrong operands of arithmetic, reductions, products, windows: word for word, with the caller's line.
+// tests/tensor/math_errors_test.cpp -- what is said about wrong operands of arithmetic, reductions,
+// products, windows: word for word, with the caller's line.
 #include "luminal/luminal.h"
 #include <cmath>
 #include <functional>

@@ -1,4 +1,5 @@
-// tests/tensor/narrow_types_test.cpp -- what picks the least or the greatest element gives the same on every float type as on f32, infinities and NaN included.
+// tests/tensor/narrow_types_test.cpp -- what picks the least or the greatest element gives the same
+// on every float type as on f32, infinities and NaN included.
 #include "support.h"
 #include <cmath>
 

@@ -1,5 +1,6 @@
-// tests/tensor/original_traps_index_test.cpp -- small cases of movement, scans, order and indexing that earlier systems of this kind got wrong; and random chains
-// of views against arrays that are copied at each step.
+// tests/tensor/original_traps_index_test.cpp -- small cases of movement, scans, order and indexing
+// that earlier systems of this kind got wrong; and random chains of views against arrays that are
+// copied at each step.
 #include "ir/interp.h"
 #include "luminal/luminal.h"
 #include "tensor/graph_state.h"
@@ -137,7 +138,8 @@ struct Array {
   }
 };
 
-/// An array of `shape` whose element at each index is that of x at `from(index)`, or `fill` where there is none.
+/// An array of `shape` whose element at each index is that of x at `from(index)`, or `fill` where
+/// there is none.
 Array moved(const Array& x, std::vector<int64_t> shape,
             const std::function<bool(const std::vector<int64_t>& to, std::vector<int64_t>& from)>& place,
             float fill = 0) {

@@ -1,4 +1,5 @@
-// tests/tensor/original_traps_test.cpp -- small cases that tensor libraries get wrong: equal extents, infinities behind masks, signs, ties, NaN.
+// tests/tensor/original_traps_test.cpp -- small cases that tensor libraries get wrong: equal
+// extents, infinities behind masks, signs, ties, NaN.
 #include "luminal/luminal.h"
 #include <cmath>
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// tests/tensor/passes_test.cpp -- passes and rules on graphs: handles stay valid, results stay the same, mistakes have the caller's line.
+// tests/tensor/passes_test.cpp -- passes and rules on graphs: handles stay valid, results stay the
+// same, mistakes have the caller's line.
 #include "luminal/error.h"
 #include "luminal/graph.h"
 #include "luminal/pattern.h"

@@ -1,5 +1,6 @@
-// tests/tensor/pieces_test.cpp -- maps whose index expressions change along an axis (concatenations, padding, rolls, tiles) of random shapes: the plan
-// against the interpreter, bit for bit; and scans of many rows.
+// tests/tensor/pieces_test.cpp -- maps whose index expressions change along an axis
+// (concatenations, padding, rolls, tiles) of random shapes: the plan against the interpreter, bit
+// for bit; and scans of many rows.
 #include "sweep.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

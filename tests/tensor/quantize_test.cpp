@@ -1,4 +1,5 @@
-// tensor/quantize_test.cpp -- products of narrow numbers: exact integers, bf16, quantised weights and activations within their stated errors.
+// tensor/quantize_test.cpp -- products of narrow numbers: exact integers, bf16, quantised weights
+// and activations within their stated errors.
 #include "luminal/luminal.h"
 #include <cmath>
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// tests/tensor/random_test.cpp -- random numbers: the same bits by plan and interpreter, distributions, keys, errors.
+// tests/tensor/random_test.cpp -- random numbers: the same bits by plan and interpreter,
+// distributions, keys, errors.
 #include "ir/interp.h"
 #include "ir/philox.h"
 #include "luminal/luminal.h"
@@ -181,7 +182,8 @@ TEST(Random, Distributions) {
   EXPECT_NEAR(moments(kept.data<double>()).mean, 3, 0.02);
 }
 
-/// Against the functions of the library: the composed logarithm and the inverse of the normal distribution are close.
+/// Against the functions of the library: the composed logarithm and the inverse of the normal
+/// distribution are close.
 TEST(Random, InverseFunctionsAreAccurate) {
   Graph g;
   Tensor key = random_key(g, 5);

@@ -1,4 +1,5 @@
-// tests/tensor/schedules_test.cpp -- what the default schedule has a way of its own for, in sizes that fit its blocks and sizes that do not: the plan against the interpreter.
+// tests/tensor/schedules_test.cpp -- what the default schedule has a way of its own for, in sizes
+// that fit its blocks and sizes that do not: the plan against the interpreter.
 #include "sweep.h"
 #include <array>
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// tests/tensor/sort_test.cpp -- sorts of long axes, in a kernel of their own: stable, NaN last, every type, any place of the axis.
+// tests/tensor/sort_test.cpp -- sorts of long axes, in a kernel of their own: stable, NaN last,
+// every type, any place of the axis.
 #include "luminal/luminal.h"
 #include "sweep.h"
 #include <algorithm>
@@ -64,7 +65,8 @@ TEST(Sort, LongAxesOfEverySize) {
   }
 }
 
-/// The first of the keys in order, by blocks of the axis: every type of key, ties, NaN, any place of the axis.
+/// The first of the keys in order, by blocks of the axis: every type of key, ties, NaN, any place
+/// of the axis.
 TEST(Sort, LargestOfLongAxes) {
   std::mt19937 random(14);
   for (const int64_t n : {257, 300, 1024, 4097}) {

@@ -32,7 +32,8 @@ template <class T> std::string printed(const T& value) {
 
 } // namespace luminal::testing_tensor
 
-/// EXPECT_ERROR(x.set({1.f}), "[set] ..."): the whole text, without the place, which must be this line.
+/// EXPECT_ERROR(x.set({1.f}), "[set] ..."): the whole text, without the place, which must be this
+/// line.
 #define EXPECT_ERROR(statement, text)                                                                        \
   EXPECT_EQ(luminal::testing_tensor::error_of([&] { statement; }),                                           \
             std::string(text) + luminal::testing_tensor::at(__FILE__, __LINE__))

@@ -1,5 +1,5 @@
-// tests/tensor/sweep.h -- each operation over dtypes, layouts of views, broadcasting, dynamic sizes and sizes 0 and 1: the CPU plan against the
-// interpreter. All cases of a call share a few graphs.
+// tests/tensor/sweep.h -- each operation over dtypes, layouts of views, broadcasting, dynamic sizes
+// and sizes 0 and 1: the CPU plan against the interpreter. All cases of a call share a few graphs.
 #pragma once
 #include "luminal/luminal.h"
 #include <functional>
@@ -14,7 +14,8 @@ inline constexpr int layout_count = 5;
 
 struct SweepOp {
   std::string name;
-  /// One shape an operand. -1 stands for the size that varies: 0, 1, 2 and 7 as numbers, and as a dynamic dimension set to 0, 1, 7 in turn.
+  /// One shape an operand. -1 stands for the size that varies: 0, 1, 2 and 7 as numbers, and as a
+  /// dynamic dimension set to 0, 1, 7 in turn.
   std::vector<std::vector<int64_t>> shapes;
   /// Of all operands, unless `dtypes_of` names one by one.
   std::vector<DType> dtypes;
@@ -23,11 +24,13 @@ struct SweepOp {
   double low = -4, high = 4;
   /// NaN, infinities, -0, subnormals, the least and the greatest integer among the values.
   bool special = true;
-  /// Allowed distance of plan and interpreter: units in the last place of max(|value|, scale). 0: bit for bit (zeros and NaN of any sign alike).
+  /// Allowed distance of plan and interpreter: units in the last place of max(|value|, scale). 0:
+  /// bit for bit (zeros and NaN of any sign alike).
   double ulp = 0, scale = 0;
   /// dtypes of single operands where they differ from the swept one.
   std::vector<std::pair<size_t, DType>> fixed = {};
-  /// Ranges of single operands where they differ from low..high; such operands get no special values.
+  /// Ranges of single operands where they differ from low..high; such operands get no special
+  /// values.
   std::vector<std::pair<size_t, std::pair<double, double>>> ranges = {};
   /// Smallest size that the operation allows in place of -1.
   int64_t least = 0;

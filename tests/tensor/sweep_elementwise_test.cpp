@@ -1,4 +1,5 @@
-// tests/tensor/sweep_elementwise_test.cpp -- operations of single elements over dtypes, layouts, broadcasting and sizes.
+// tests/tensor/sweep_elementwise_test.cpp -- operations of single elements over dtypes, layouts,
+// broadcasting and sizes.
 #include "sweep.h"
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// tests/tensor/sweep_index_test.cpp -- movement, indexing, scans and sorting over dtypes, layouts and sizes, dynamic ones too.
+// tests/tensor/sweep_index_test.cpp -- movement, indexing, scans and sorting over dtypes, layouts
+// and sizes, dynamic ones too.
 #include "sweep.h"
 #include <gtest/gtest.h>
 

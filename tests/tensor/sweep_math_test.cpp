@@ -1,4 +1,5 @@
-// tests/tensor/sweep_math_test.cpp -- functions of elements, reductions, products and windows over dtypes, layouts and sizes: plan and interpreter.
+// tests/tensor/sweep_math_test.cpp -- functions of elements, reductions, products and windows over
+// dtypes, layouts and sizes: plan and interpreter.
 #include "sweep.h"
 #include <gtest/gtest.h>
 

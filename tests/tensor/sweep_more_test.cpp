@@ -1,4 +1,5 @@
-// tests/tensor/sweep_more_test.cpp -- what is made of other operations, over dtypes, layouts and sizes: plan and interpreter.
+// tests/tensor/sweep_more_test.cpp -- what is made of other operations, over dtypes, layouts and
+// sizes: plan and interpreter.
 #include "sweep.h"
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// tests/tensor/torch_cases.cpp -- reads the cases, builds them into graphs, runs plan and interpreter, compares.
+// tests/tensor/torch_cases.cpp -- reads the cases, builds them into graphs, runs plan and
+// interpreter, compares.
 #include "torch_cases.h"
 #include "base/file.h"
 #include "formats/safetensors.h"

@@ -1,5 +1,6 @@
-// tests/tensor/torch_cases.h -- conformance with PyTorch: cases (operation, attributes, inputs, outputs) from a .json index beside a .safetensors file,
-// run through the CPU plan and through the interpreter. Each operation is one row, which any file of these tests may add.
+// tests/tensor/torch_cases.h -- conformance with PyTorch: cases (operation, attributes, inputs,
+// outputs) from a .json index beside a .safetensors file, run through the CPU plan and through the
+// interpreter. Each operation is one row, which any file of these tests may add.
 #pragma once
 #include "luminal/luminal.h"
 #include <functional>
@@ -12,12 +13,14 @@
 
 namespace luminal::test {
 
-/// The attributes of a case, as its JSON has them; null is absent, "inf", "-inf" and "nan" are numbers too.
+/// The attributes of a case, as its JSON has them; null is absent, "inf", "-inf" and "nan" are
+/// numbers too.
 class CaseAttrs {
 public:
   using Value = std::variant<bool, double, std::string, std::vector<double>, std::vector<std::string>>;
   bool has(const std::string& name) const { return values.contains(name); }
-  /// Throw std::runtime_error where the attribute is of another kind, and, without a fallback, where it is absent.
+  /// Throw std::runtime_error where the attribute is of another kind, and, without a fallback,
+  /// where it is absent.
   bool flag(const std::string& name, bool fallback = false) const;
   double number(const std::string& name) const;
   double number(const std::string& name, double fallback) const;
@@ -48,15 +51,18 @@ struct CaseOutputs {
 };
 using TorchOp = std::function<CaseOutputs(const CaseCall&)>;
 
-/// Adds rows: `static const TorchOps rows{{"add", [](const CaseCall& c) { return c[0] + c[1]; }}, ...};`. A name that is there already aborts.
+/// Adds rows: `static const TorchOps rows{{"add", [](const CaseCall& c) { return c[0] + c[1]; }},
+/// ...};`. A name that is there already aborts.
 struct TorchOps {
   TorchOps(std::initializer_list<std::pair<const char*, TorchOp>> rows);
 };
 
-/// Runs every case of `stem`.json / `stem`.safetensors. A case fails (with its name) where it has no row, throws, gives another number of outputs, another dtype (unless the
-/// attribute any_dtype says so) or shape, or another value than PyTorch, by the plan or by the interpreter. Tolerances: `tolerance_of`; NaN equals NaN only. Attributes
-/// of the harness: "rtol", "atol" replace the tolerance of floats, "signed_zero" tells 0 from -0.
-/// without: names of cases that are left out. scalar_axis: the file has an axis of 1 where PyTorch has none.
+/// Runs every case of `stem`.json / `stem`.safetensors. A case fails (with its name) where it has
+/// no row, throws, gives another number of outputs, another dtype (unless the attribute any_dtype
+/// says so) or shape, or another value than PyTorch, by the plan or by the interpreter. Tolerances:
+/// `tolerance_of`; NaN equals NaN only. Attributes of the harness: "rtol", "atol" replace the
+/// tolerance of floats, "signed_zero" tells 0 from -0. without: names of cases that are left out.
+/// scalar_axis: the file has an axis of 1 where PyTorch has none.
 void run_torch_cases(const std::string& stem, size_t cases_in_a_graph = 48, bool scalar_axis = false,
                      const std::set<std::string>& without = {});
 

@@ -1,4 +1,5 @@
-// tests/tensor/torch_cases_test.cpp -- the committed goldens, the vectors of the test data, and the harness itself.
+// tests/tensor/torch_cases_test.cpp -- the committed goldens, the vectors of the test data, and the
+// harness itself.
 #include "torch_cases.h"
 #include <cmath>
 #include <cstdlib>
@@ -22,7 +23,8 @@ TEST(TorchVectors, ForwardPartOfTheGradientVectors) {
   const std::string stem = data + "/conformance/torch_op_grad_vectors";
   if (!std::filesystem::exists(stem + ".json"))
     GTEST_SKIP() << "no test data: set LUMINAL_TEST_DATA to its folder";
-  // The file's lstm and gru do not follow from its inputs: PyTorch's own modules differ from them by 0.5 and more. The goldens have such cases.
+  // The file's lstm and gru do not follow from its inputs: PyTorch's own modules differ from them
+  // by 0.5 and more. The goldens have such cases.
   run_torch_cases(stem, 48, true, {"lstm", "gru"});
 }
 

@@ -1,4 +1,5 @@
-// tests/tensor/torch_index_rows.cpp -- movement, gather and scatter, scans, sorting, generators, casts as PyTorch names them.
+// tests/tensor/torch_index_rows.cpp -- movement, gather and scatter, scans, sorting, generators,
+// casts as PyTorch names them.
 #include "ir/dtype.h"
 #include "torch_cases.h"
 

@@ -1,4 +1,5 @@
-// tests/tensor/torch_index_test.cpp -- movement, indexing, scans, sorting, generators and casts against PyTorch's results.
+// tests/tensor/torch_index_test.cpp -- movement, indexing, scans, sorting, generators and casts
+// against PyTorch's results.
 #include "torch_cases.h"
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// tests/tensor/torch_math_rows.cpp -- arithmetic, functions of elements and reductions, under PyTorch's names.
+// tests/tensor/torch_math_rows.cpp -- arithmetic, functions of elements and reductions, under
+// PyTorch's names.
 #include "torch_cases.h"
 
 namespace luminal::test {
@@ -12,7 +13,8 @@ std::optional<int> one_axis(C c) {
   if (c.attrs.has("dim")) return c.attrs.integer("dim");
   return {};
 }
-/// The second operand: a tensor, or the attribute "number" (whole numbers stay whole unless "real").
+/// The second operand: a tensor, or the attribute "number" (whole numbers stay whole unless
+/// "real").
 Tensor binary(C c, const std::function<Tensor(Operand, Operand)>& f) {
   if (c.in.size() > 1) return f(c[0], c[1]);
   const double number = c.attrs.number("number");

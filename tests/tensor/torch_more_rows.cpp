@@ -1,4 +1,5 @@
-// tests/tensor/torch_more_rows.cpp -- statistics, products, functions of elements, sampling and joins that are made of others, under PyTorch's names.
+// tests/tensor/torch_more_rows.cpp -- statistics, products, functions of elements, sampling and
+// joins that are made of others, under PyTorch's names.
 #include "torch_cases.h"
 #include <gtest/gtest.h>
 

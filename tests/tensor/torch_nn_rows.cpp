@@ -1,4 +1,5 @@
-// tests/tensor/torch_nn_rows.cpp -- products, convolution, pooling, resampling, normalisation, Fourier transforms, and small composed models.
+// tests/tensor/torch_nn_rows.cpp -- products, convolution, pooling, resampling, normalisation,
+// Fourier transforms, and small composed models.
 #include "torch_cases.h"
 #include <cmath>
 

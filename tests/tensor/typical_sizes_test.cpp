@@ -1,4 +1,5 @@
-// tests/tensor/typical_sizes_test.cpp -- several typical sizes: each has its tuned schedules, execute takes the nearest, and all programs share weights and states.
+// tests/tensor/typical_sizes_test.cpp -- several typical sizes: each has its tuned schedules,
+// execute takes the nearest, and all programs share weights and states.
 #include "compile/random_answers.h"
 #include "search/tuning_support.h"
 #include "support.h"
@@ -13,7 +14,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// y = relu(x w^T), a running count of rows, and what a tuning for some sizes would have left in the cache.
+/// y = relu(x w^T), a running count of rows, and what a tuning for some sizes would have left in
+/// the cache.
 struct Net {
   Graph g;
   Dim batch = g.dim("batch", 1, 64);

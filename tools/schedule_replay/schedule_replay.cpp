@@ -1,11 +1,14 @@
-// tools/schedule_replay/schedule_replay.cpp -- the default schedules of a corpus of terms for four processors, beside those on record.
+// tools/schedule_replay/schedule_replay.cpp -- the default schedules of a corpus of terms for four
+// processors, beside those on record.
 //
-//   schedule_replay RECORD TERMS...            compares; prints what differs and how many schedules changed; exit code 1 where one did
+//   schedule_replay RECORD TERMS...            compares; prints what differs and how many schedules
+//                                              changed; exit code 1 where one did
 //   schedule_replay --update RECORD TERMS...   writes the record anew
 //
-// TERMS are files of terms, or folders whose .lum files are read, in alphabetical order. Of each kernel that the plan of a
-// module has, the record holds the schedule as text and a hash of the loops that it lowers to. Nothing is compiled to
-// machine code and nothing depends on the processor that the tool runs on.
+// TERMS are files of terms, or folders whose .lum files are read, in alphabetical order. Of each
+// kernel that the plan of a module has, the record holds the schedule as text and a hash of the
+// loops that it lowers to. Nothing is compiled to machine code and nothing depends on the processor
+// that the tool runs on.
 #include "base/hash.h"
 #include "compile/builder.h"
 #include "compile/target.h"

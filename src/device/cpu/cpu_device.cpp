@@ -102,7 +102,8 @@ public:
       });
       return {};
     }
-    // Parts are taken by whoever is free; the bits of a result do not depend on how many parts there are.
+    // Parts are taken by whoever is free; the bits of a result do not depend on how many parts
+    // there are.
     if (workers == 1)
       f(a.buffers.data(), a.symbols.data(), a.shared, a.local, 0, 1, nullptr, [](void*) {});
     else if (a.barriers)

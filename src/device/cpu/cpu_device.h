@@ -1,5 +1,5 @@
-// device/cpu/cpu_device.h -- this machine's processor: objects are loaded into the process, launches run on a
-// thread pool.
+// device/cpu/cpu_device.h -- this machine's processor: objects are loaded into the process,
+// launches run on a thread pool.
 #pragma once
 #include "device/device.h"
 
@@ -9,7 +9,8 @@ class ThreadPool;
 
 namespace luminal::device {
 
-/// What codegen's objects define. All workers of a launch run at once where the kernel has barriers.
+/// What codegen's objects define. All workers of a launch run at once where the kernel has
+/// barriers.
 using CpuFunction = void (*)(void* const* buffers, const int64_t* symbols, char* shared, char* local,
                              int64_t worker, int64_t workers, void* barrier_context, void (*barrier)(void*));
 
@@ -22,7 +23,8 @@ public:
   virtual ThreadPool& pool() const = 0;
 };
 
-/// The pool must outlive the device. Any number of devices may share one pool; launches then take turns.
+/// The pool must outlive the device. Any number of devices may share one pool; launches then take
+/// turns.
 std::unique_ptr<CpuDevice> make_cpu_device(ThreadPool& pool);
 
 } // namespace luminal::device

@@ -1,4 +1,5 @@
-// device/cpu/elf_loader.cpp -- relocatable ELF, x86-64 and AArch64, position-independent code with internal references only.
+// device/cpu/elf_loader.cpp -- relocatable ELF, x86-64 and AArch64, position-independent code with
+// internal references only.
 #include "device/cpu/elf_loader.h"
 #include <cstdint>
 #include <cstring>
@@ -25,7 +26,8 @@ LoadedObjects::~LoadedObjects() {
 
 namespace {
 
-// The parts of the ELF-64 format that are used (System V ABI, edition 4.1; the processor supplements for x86-64 and AArch64).
+// The parts of the ELF-64 format that are used (System V ABI, edition 4.1; the processor
+// supplements for x86-64 and AArch64).
 struct Header {
   unsigned char ident[16];
   uint16_t type, machine;

@@ -1,4 +1,5 @@
-// device/cpu/elf_loader.h -- puts relocatable ELF objects into memory, for objects that refer to nothing outside themselves.
+// device/cpu/elf_loader.h -- puts relocatable ELF objects into memory, for objects that refer to
+// nothing outside themselves.
 #pragma once
 #include "base/result.h"
 #include <cstddef>
@@ -30,8 +31,9 @@ struct ElfObject {
   std::string_view entry; ///< the function that is wanted
 };
 
-/// One mapping for all: code pages are executable and not writable, constants read-only. Every number in an object is checked before it is used.
-/// Failure: not an ELF object of this machine, damaged, an unknown kind of relocation, a reference to the outside.
+/// One mapping for all: code pages are executable and not writable, constants read-only. Every
+/// number in an object is checked before it is used. Failure: not an ELF object of this machine,
+/// damaged, an unknown kind of relocation, a reference to the outside.
 Result<LoadedObjects> load_elf(std::span<const ElfObject> objects);
 
 } // namespace luminal::device

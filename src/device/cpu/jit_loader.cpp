@@ -1,4 +1,5 @@
-// device/cpu/jit_loader.cpp -- objects through LLVM ORC, each in a library of its own. No compiler is involved.
+// device/cpu/jit_loader.cpp -- objects through LLVM ORC, each in a library of its own. No compiler
+// is involved.
 #include "device/cpu/jit_loader.h"
 #include <fmt/format.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>

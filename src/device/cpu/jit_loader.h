@@ -1,4 +1,5 @@
-// device/cpu/jit_loader.h -- LLVM's linker in the process, for objects that the own loader does not take (Mach-O, other relocations).
+// device/cpu/jit_loader.h -- LLVM's linker in the process, for objects that the own loader does not
+// take (Mach-O, other relocations).
 #pragma once
 #include "device/cpu/elf_loader.h"
 #include <memory>

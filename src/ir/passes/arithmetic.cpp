@@ -1,7 +1,8 @@
 // ir/passes/arithmetic.cpp -- operations that change nothing, and two that are one.
 //
-// `exact` means the same bits for every input: -0 stays -0, a NaN stays a NaN, integers wrap. So x - 0 is x, and x + 0 is not: -0 + 0 is +0. Rules that hold
-// over the reals only stand under Numerics::range. No rule hides a NaN: x * 0, x - x and x / x stay on floats.
+// `exact` means the same bits for every input: -0 stays -0, a NaN stays a NaN, integers wrap. So x
+// - 0 is x, and x + 0 is not: -0 + 0 is +0. Rules that hold over the reals only stand under
+// Numerics::range. No rule hides a NaN: x * 0, x - x and x / x stay on floats.
 #include "ir/identity.h"
 #include "ir/passes/edit.h"
 #include <bit>
@@ -139,7 +140,8 @@ private:
     if (!std::isfinite(inverse) || round_to(type_.dtype, inverse) != inverse) return {};
     return make(Op::mul, {arg(0), r_.filled({type_.dtype, node_.type().shape}, inverse)});
   }
-  /// min and max. Between equal operands either may be given back; where both are the same value, or one is the end of the type, nothing is left to choose.
+  /// min and max. Between equal operands either may be given back; where both are the same value,
+  /// or one is the end of the type, nothing is left to choose.
   Found least() {
     if (arg(0) == arg(1)) return arg(0);
     for (int i = 0; i < 2; ++i) {

@@ -1,7 +1,9 @@
-// ir/passes/compose_views.cpp -- a view of a view is one view: out[i] = P(i) ? (Q(m(i)) ? x[n(m(i))] : g) : f.
+// ir/passes/compose_views.cpp -- a view of a view is one view: out[i] = P(i) ? (Q(m(i)) ?
+// x[n(m(i))] : g) : f.
 //
-// One predicate has one fill: P and Q may both be conditions only where f and g are the same bits. Holes are kept where they are read under the same
-// conditions as before: those of the outer view always, those of the inner one where the outer one always reads it and leaves their axes alone.
+// One predicate has one fill: P and Q may both be conditions only where f and g are the same bits.
+// Holes are kept where they are read under the same conditions as before: those of the outer view
+// always, those of the inner one where the outer one always reads it and leaves their axes alone.
 #include "ir/infer.h"
 #include "ir/passes/edit.h"
 #include <bit>
@@ -35,7 +37,8 @@ bool proved(const ViewAttr& view, const Shape& source, const Module* module) {
   return true;
 }
 
-/// Indices of the outer view that are not proved become the same indices of equal extents: what is checked of one view is checked of both in one.
+/// Indices of the outer view that are not proved become the same indices of equal extents: what is
+/// checked of one view is checked of both in one.
 bool checks_move(const ViewAttr& outer, const ViewAttr& inner, const Shape& source, const Module* module) {
   if (plainly_inside(outer.map, outer.shape, inner.shape)) return true;
   for (const BoundCheck& check : bound_checks(outer, outer.shape, inner.shape, module)) {

@@ -1,4 +1,5 @@
-// ir/passes/constants.cpp -- values of constants, computed by the interpreter's own functions: the bits are those it would give.
+// ir/passes/constants.cpp -- values of constants, computed by the interpreter's own functions: the
+// bits are those it would give.
 #include "ir/domains.h"
 #include "ir/interp.h"
 #include "ir/passes/edit.h"

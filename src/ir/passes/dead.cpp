@@ -1,6 +1,8 @@
-// ir/passes/dead.cpp -- what no result of the entry needs: nodes, functions, and results, parameters and carried values of inner functions.
+// ir/passes/dead.cpp -- what no result of the entry needs: nodes, functions, and results,
+// parameters and carried values of inner functions.
 //
-// A function whose host nodes do something keeps its results and parameters. So do functions of conditions (cond, while), whose signatures are tied together.
+// A function whose host nodes do something keeps its results and parameters. So do functions of
+// conditions (cond, while), whose signatures are tied together.
 #include "ir/passes/edit.h"
 #include <algorithm>
 #include <set>
@@ -46,7 +48,8 @@ private:
     }
   }
 
-  /// Folds and scans over tuples end with the last component that is read: a component looks at earlier ones only.
+  /// Folds and scans over tuples end with the last component that is read: a component looks at
+  /// earlier ones only.
   static int64_t shorten(Function& f) {
     std::map<NodeId, size_t> read; // components, from the first one on
     for (const Node& node : f.nodes)

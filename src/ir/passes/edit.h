@@ -1,7 +1,8 @@
 // ir/passes/edit.h -- rewriting a function node by node: what all passes are written with.
 //
-// A rewrite replaces a value by one of exactly the same type, so users never need new types. Nodes are moved, not copied, and equal ones are merged as they
-// are put down: a walk over a function without changes costs about what copying it does.
+// A rewrite replaces a value by one of exactly the same type, so users never need new types. Nodes
+// are moved, not copied, and equal ones are merged as they are put down: a walk over a function
+// without changes costs about what copying it does.
 #pragma once
 #include "ir/term.h"
 #include "luminal/pass.h"
@@ -12,7 +13,8 @@ namespace luminal::passes {
 /// Equal nodes have equal hashes, within this process.
 uint64_t quick_hash(const Node& node);
 
-/// A function in the making. Nodes are put down after their inputs; equal ones (host nodes excepted) are one.
+/// A function in the making. Nodes are put down after their inputs; equal ones (host nodes
+/// excepted) are one.
 class Rebuild {
 public:
   explicit Rebuild(Function& function, const Module* module = nullptr);
@@ -26,7 +28,8 @@ public:
   /// Of a walk: the node at hand in the function as it was, and what stands for an earlier one.
   NodeId current() const { return current_; }
   NodeId place(NodeId old) const { return place_[old]; }
-  /// One node or result of the function as it was reads the value. (Of values that a rule has put down it is not known, and false.)
+  /// One node or result of the function as it was reads the value. (Of values that a rule has put
+  /// down it is not known, and false.)
   bool used_once(NodeId id) const { return id < uses_.size() && uses_[id] == 1; }
 
   NodeId map(Op op, std::vector<NodeId> inputs, TensorType type);
@@ -41,7 +44,8 @@ public:
 
   int64_t changes = 0;
 
-  /// visit(rebuild, node) -> the value that stands for the node, whose inputs are new already; node.name is kept back.
+  /// visit(rebuild, node) -> the value that stands for the node, whose inputs are new already;
+  /// node.name is kept back.
   template <class Visit> static int64_t walk(Function& function, const Module* module, Visit&& visit) {
     Rebuild r(function, module);
     for (NodeId id = 0; id < r.old_.size(); ++id) {

@@ -1,4 +1,5 @@
-// ir/passes/match_pattern.cpp -- does the left side of a rule stand at a node? Expressions are compared once all shape variables are bound.
+// ir/passes/match_pattern.cpp -- does the left side of a rule stand at a node? Expressions are
+// compared once all shape variables are bound.
 #include "ir/passes/rules.h"
 #include "luminal/error.h"
 #include <algorithm>
@@ -84,7 +85,8 @@ private:
       if (!extent(a[d], b[d])) return false;
     return true;
   }
-  /// A shape variable is bound where it stands alone and its facts hold; everything else is compared later.
+  /// A shape variable is bound where it stands alone and its facts hold; everything else is
+  /// compared later.
   bool extent(Expr pattern, Expr target) {
     if (pattern.is_constant() && target.is_constant()) return pattern == target;
     const bool variable =

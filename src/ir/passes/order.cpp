@@ -1,7 +1,9 @@
 // ir/passes/order.cpp -- the order of nodes, and how much memory values need in it.
 //
-// Nodes are visited depth first from the results; of a node's inputs the one whose own peak exceeds what it leaves behind by most comes first (for trees this
-// is the optimal order: R. Sethi, J. D. Ullman, "The generation of optimal code for arithmetic expressions", 1970, with sizes in place of registers).
+// Nodes are visited depth first from the results; of a node's inputs the one whose own peak exceeds
+// what it leaves behind by most comes first (for trees this is the optimal order: R. Sethi, J. D.
+// Ullman, "The generation of optimal code for arithmetic expressions", 1970, with sizes in place of
+// registers).
 #include "ir/passes/edit.h"
 #include <algorithm>
 
@@ -17,7 +19,8 @@ double bytes_of(const TensorType& type) {
   return n;
 }
 
-/// Bytes that a node's own values take: nothing for what is computed where it is read, and for inputs, which lie in memory before.
+/// Bytes that a node's own values take: nothing for what is computed where it is read, and for
+/// inputs, which lie in memory before.
 double size_of(const Node& node) {
   switch (node.kind) {
   case NodeKind::input:

@@ -1,4 +1,5 @@
-// ir/passes/pass.cpp -- passes as values: sequences, loops, times, and the list of those that have a name.
+// ir/passes/pass.cpp -- passes as values: sequences, loops, times, and the list of those that have
+// a name.
 #include "luminal/pass.h"
 #include "ir/passes/edit.h"
 #include "ir/passes/weighted_sums.h"

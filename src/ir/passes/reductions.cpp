@@ -1,7 +1,9 @@
-// ir/passes/reductions.cpp -- folds that need no loop: over axes of extent 1, over what does not vary, and folds of folds.
+// ir/passes/reductions.cpp -- folds that need no loop: over axes of extent 1, over what does not
+// vary, and folds of folds.
 //
-// A fold starts from its identity. max, min, any, all and every fold of integers over one element give the element; a floating sum gives 0 + x, which is
-// x but for -0, and stays an addition where x may be -0. Only folds of plain monoids are looked at; others keep their axes.
+// A fold starts from its identity. max, min, any, all and every fold of integers over one element
+// give the element; a floating sum gives 0 + x, which is x but for -0, and stays an addition where
+// x may be -0. Only folds of plain monoids are looked at; others keep their axes.
 #include "ir/passes/edit.h"
 #include <algorithm>
 #include <set>
@@ -21,7 +23,8 @@ bool has(const std::vector<int>& list, int value) {
 }
 bool at_least_one(Expr extent) { return extent.range().low >= 1; }
 
-/// Positions of a body's shape whose index it never reads: a view that repeats its source along them.
+/// Positions of a body's shape whose index it never reads: a view that repeats its source along
+/// them.
 std::set<int> repeated_axes(const Rebuild& r, NodeId body) {
   std::set<int> axes;
   const Node& node = r[body];
@@ -76,7 +79,8 @@ bool may_be_negative_zero(const Rebuild& r, NodeId id) {
   }
 }
 
-/// Component `c` of a plain fold without the axes `dropped` of its space, each of extent 1 or one along which the body repeats itself.
+/// Component `c` of a plain fold without the axes `dropped` of its space, each of extent 1 or one
+/// along which the body repeats itself.
 std::optional<NodeId> drop_axes(Rebuild& r, const FoldAttr& fold, const std::vector<NodeId>& bodies, int c,
                                 const std::set<int>& dropped, const TensorType& type) {
   const std::vector<int>& axes = fold.body_axes[size_t(c)];
@@ -116,7 +120,8 @@ std::optional<NodeId> drop_axes(Rebuild& r, const FoldAttr& fold, const std::vec
   return value && r.type(*value) == type ? value : std::nullopt;
 }
 
-/// fold(fold(x)) with one monoid of one component: one fold whose space has the inner axes last, so that the order stays.
+/// fold(fold(x)) with one monoid of one component: one fold whose space has the inner axes last, so
+/// that the order stays.
 std::optional<NodeId> join(Rebuild& r, const FoldAttr& outer, NodeId body, const TensorType& type) {
   const Node& get = r[body];
   if (get.kind != NodeKind::get || outer.monoid.size() != 1 || !r.used_once(body)) return {};
@@ -131,7 +136,8 @@ std::optional<NodeId> join(Rebuild& r, const FoldAttr& outer, NodeId body, const
                 .body_axes = {{}},
                 .where = 1,
                 .holes = {}};
-  // Axis a of the inner space: the outer axis at which its result is read, or a new one. The body's axes must ascend.
+  // Axis a of the inner space: the outer axis at which its result is read, or a new one. The body's
+  // axes must ascend.
   const std::vector<int> kept = result_axes(inner, 0);
   const std::vector<int>& read_at = outer.body_axes[0];
   std::vector<int> order;
@@ -193,11 +199,13 @@ std::optional<NodeId> reduction_rule(Rebuild& r, const Node& node, Numerics allo
     if (extent.is_constant(1) || (is_idempotent(component.op) && !varies && at_least_one(extent)))
       dropped.insert(d);
   }
-  // A floating sum that keeps some axes starts from 0 anyway; one that loses all of them gets it back in drop_axes.
+  // A floating sum that keeps some axes starts from 0 anyway; one that loses all of them gets it
+  // back in drop_axes.
   if (!dropped.empty())
     if (auto value = drop_axes(r, fold, bodies, c, dropped, node.type())) return value;
 
-  // A sum of what does not vary at all: n * x; of integers it wraps alike, of floats it is rounded once.
+  // A sum of what does not vary at all: n * x; of integers it wraps alike, of floats it is rounded
+  // once.
   if (component.op == Op::add && !fold.reduced.empty() &&
       (!is_float(component.dtype) || allowed >= Numerics::range)) {
     std::set<int> all;

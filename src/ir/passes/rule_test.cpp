@@ -1,4 +1,5 @@
-// ir/passes/rule_test.cpp -- a rule is tried on random small instances: both sides in the interpreter.
+// ir/passes/rule_test.cpp -- a rule is tried on random small instances: both sides in the
+// interpreter.
 #include "base/hash.h"
 #include "ir/interp.h"
 #include "ir/passes/rules.h"

@@ -51,7 +51,7 @@ std::vector<RuleChoice> RuleData::choices(size_t rule, const std::vector<DType>&
   return list;
 }
 
-// ---- where rules stand -------------------------------------------------------------------------------
+// ---- where rules stand ----
 
 /// One function under all rules.
 class RuleWalker {
@@ -125,7 +125,8 @@ private:
     }
   }
 
-  /// Nodes of the left side that go when the right side stands: not parameters, not what the right side reads, not what depends on no parameter.
+  /// Nodes of the left side that go when the right side stands: not parameters, not what the right
+  /// side reads, not what depends on no parameter.
   std::set<NodeId> removed(const Place& place) const {
     const RuleInstance& r = *place.instance;
     const Function& p = r.function;
@@ -146,7 +147,8 @@ private:
     return gone;
   }
 
-  /// Why nothing is replaced here: a reason for people, an empty one where the place is simply not meant; nothing where it may be replaced.
+  /// Why nothing is replaced here: a reason for people, an empty one where the place is simply not
+  /// meant; nothing where it may be replaced.
   std::optional<std::string> refusal(const Place& place) const {
     for (Expr condition : place.instance->conditions) {
       auto e = passes::bound(condition, place.binding, {}, {});
@@ -246,7 +248,7 @@ public:
   }
 };
 
-// ---- the public face ---------------------------------------------------------------------------------
+// ---- the public face ----
 
 const Match::Value& Match::operator[](const std::string& name) const {
   auto at = values.find(name);
@@ -269,7 +271,8 @@ std::string RewriteReport::to_string() const {
 
 namespace {
 
-/// Shape variables that the left side binds: those that stand alone as an extent of one of its nodes.
+/// Shape variables that the left side binds: those that stand alone as an extent of one of its
+/// nodes.
 std::set<Expr, ExprLess> binding_symbols(const RuleInstance& rule) {
   std::set<Expr, ExprLess> found;
   auto take = [&](const Shape& shape) {

@@ -32,7 +32,8 @@ struct Binding {
 /// Finds the left side with its root at `at`; the first binding in the order of the operands.
 std::optional<Binding> match_at(const RuleInstance& rule, bool commutative, const Module& module,
                                 const Function& function, NodeId at);
-/// An expression of the rule with shape variables and axes as they are bound; nothing where an expression is not possible.
+/// An expression of the rule with shape variables and axes as they are bound; nothing where an
+/// expression is not possible.
 std::optional<Expr> bound(Expr e, const Binding& binding, const Shape& space, const Shape& bound_space);
 std::optional<Shape> bound(const Shape& shape, const Binding& binding);
 /// The attributes of a node of the rule, bound. `values`: the shape of a scatter's values.

@@ -1,4 +1,5 @@
-// ir/passes/weighted_sums.cpp -- finds the maximum, the exponentials and the sums, through maps and views, and writes the fold of all three.
+// ir/passes/weighted_sums.cpp -- finds the maximum, the exponentials and the sums, through maps and
+// views, and writes the fold of all three.
 #include "ir/passes/weighted_sums.h"
 #include "ir/passes/edit.h"
 #include "ir/scalar.h"
@@ -177,7 +178,8 @@ private:
     return true;
   }
 
-  /// The element that a fold over one axis, whose result is read at `at`, meets at k; a place without index where that is another k.
+  /// The element that a fold over one axis, whose result is read at `at`, meets at k; a place
+  /// without index where that is another k.
   std::optional<Place> body_of(NodeId id, const FoldAttr& fold, const std::vector<Expr>& at) const {
     const size_t k = size_t(fold_.reduced[0]);
     if (fold.reduced.size() != 1 || !proves_equal(fold.space[size_t(fold.reduced[0])], fold_.space[k]))
@@ -194,7 +196,8 @@ private:
     return behind_views(std::move(body));
   }
 
-  /// Tiles (choose/choose_cascade.cpp) want some length of the sum, and more rows that share the values than lanes: with less, the scores are few as well.
+  /// Tiles (choose/choose_cascade.cpp) want some length of the sum, and more rows that share the
+  /// values than lanes: with less, the scores are few as well.
   bool fills_tiles() const {
     constexpr int64_t fewest_summed = 32, fewest_rows = 17;
     const auto reaches = [](Expr extent, int64_t n) { return !extent.is_constant() || extent.value() >= n; };
@@ -217,7 +220,8 @@ private:
     });
   }
 
-  /// Finds sums of the weights alone below a value; false where one of them or the maximum is not read row by row.
+  /// Finds sums of the weights alone below a value; false where one of them or the maximum is not
+  /// read row by row.
   bool statistics(const Place& p) {
     if (--steps_ < 0) return false;
     const Node& node = f_[p.node];

@@ -1,7 +1,9 @@
-// luminal_runtime.h -- runs a program that Luminal compiled ahead of time: plain C11 and POSIX threads, no compiler.
+// luminal_runtime.h -- runs a program that Luminal compiled ahead of time: plain C11 and POSIX
+// threads, no compiler.
 //
-// Every function that can fail returns a luminal_error; luminal_message says more. A model may be used by one thread at a time; several models
-// may run side by side. Numbers of dimensions, inputs, outputs and states are in the header that was exported with the program.
+// Every function that can fail returns a luminal_error; luminal_message says more. A model may be
+// used by one thread at a time; several models may run side by side. Numbers of dimensions, inputs,
+// outputs and states are in the header that was exported with the program.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +18,8 @@ typedef enum {
   LUMINAL_ERROR_PROCESSOR,  // this one lacks instructions that the program was compiled for
   LUMINAL_ERROR_ARGUMENT,   // no such number, or a dimension out of its range
   LUMINAL_ERROR_DIMENSIONS, // together they break what the program assumes
-  LUMINAL_ERROR_INDEX, // an index lies outside of what it selects from: read from an input, or made of the dimensions
+  // an index lies outside of what it selects from: read from an input, or made of the dimensions
+  LUMINAL_ERROR_INDEX,
   LUMINAL_ERROR_THREADS // the system makes no more threads
 } luminal_error;
 
@@ -56,7 +59,8 @@ const char* luminal_error_name(luminal_error error);
 // What the last failing call with this model had to say; "" before.
 const char* luminal_message(const luminal_model* model);
 
-// Sizes of dynamic dimensions hold until they are set again; at first each is the lowest of its range.
+// Sizes of dynamic dimensions hold until they are set again; at first each is the lowest of its
+// range.
 luminal_error luminal_set_dim(luminal_model* model, int dim, int64_t size);
 int64_t luminal_dim(const luminal_model* model, int dim); // -1: no such dimension
 // Memory of an input, to be filled before luminal_run. It keeps its content.
@@ -146,7 +150,8 @@ typedef struct {
   int most_buffers, most_symbols;
   const char* (*missing_instructions)(void); // NULL: the processor has all
 } luminal_plan;
-// threads: at least 1; the caller of luminal_run is one of them. message: gets a text where it fails, may be NULL.
+// threads: at least 1; the caller of luminal_run is one of them. message: gets a text where it
+// fails, may be NULL.
 luminal_error luminal_open(const luminal_plan* plan, const char* weights_path, int threads,
                            luminal_model** model, char* message, size_t message_bytes);
 

@@ -1,5 +1,6 @@
-// fuzz/support/corpus_main.cpp -- runs a fuzz target without libFuzzer: over each file of a folder, over every length
-// it may be cut to, and over seeded damage. Usage: PROGRAM FOLDER [rounds of damage for each file, 200].
+// fuzz/support/corpus_main.cpp -- runs a fuzz target without libFuzzer: over each file of a folder,
+// over every length it may be cut to, and over seeded damage. Usage: PROGRAM FOLDER [rounds of
+// damage for each file, 200].
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -28,7 +29,8 @@ void run_cut(const Bytes& bytes) {
     run(Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)));
 }
 
-// Damage where formats are fragile: single bits, bytes at their extremes, eight-byte sizes near overflow, spliced runs.
+// Damage where formats are fragile: single bits, bytes at their extremes, eight-byte sizes near
+// overflow, spliced runs.
 void run_damaged(const Bytes& bytes, std::mt19937_64& random, int rounds) {
   if (bytes.empty()) return;
   for (int round = 0; round < rounds; ++round) {
