@@ -1,15 +1,15 @@
-# The installed library (Luminal::luminal, all rooms but cli), the program, and their install rules.
+# The installed library (Luminal::luminal, all components but cli), the program, and their install rules.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-get_property(rooms GLOBAL PROPERTY LUMINAL_ROOMS)
-list(REMOVE_ITEM rooms cli)
+get_property(components GLOBAL PROPERTY LUMINAL_COMPONENTS)
+list(REMOVE_ITEM components cli)
 
 set(objects "")
 set(libraries "")
-foreach(room ${rooms})
-  list(APPEND objects $<TARGET_OBJECTS:luminal_${room}_objects>)
-  list(APPEND libraries ${LUMINAL_ROOM_LIBRARIES_${room}})
+foreach(component ${components})
+  list(APPEND objects $<TARGET_OBJECTS:luminal_${component}_objects>)
+  list(APPEND libraries ${LUMINAL_COMPONENT_LIBRARIES_${component}})
 endforeach()
 list(REMOVE_DUPLICATES libraries)
 set(uses_llvm OFF)
@@ -61,8 +61,8 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
   add_dependencies(luminal luminal_build_info)
   target_include_directories(luminal PRIVATE ${PROJECT_BINARY_DIR}/generated)
   target_compile_definitions(luminal PRIVATE LUMINAL_VERSION="${PROJECT_VERSION}")
-  luminal_rooms_present(program_rooms cli ${rooms})
-  target_link_libraries(luminal PRIVATE luminal_options ${program_rooms})
+  luminal_components_present(program_components cli ${components})
+  target_link_libraries(luminal PRIVATE luminal_options ${program_components})
   set_target_properties(luminal PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 endif()
 

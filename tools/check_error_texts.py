@@ -2,7 +2,7 @@
 # tools/check_error_texts.py -- messages that no test names.
 """Error texts that no test names.
 
-Every message that a user can meet (Error, Failure, and the rooms' own `fail`) in the rooms below is looked for in the string literals of the
+Every message that a user can meet (Error, Failure, and the components' own `fail`) in the components below is looked for in the string literals of the
 tests: whole, with anything where the message has a {}. A message that no test names whole is a finding.
 
     tools/check_error_texts.py            findings; exit code 1 where there are any
@@ -16,7 +16,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ROOMS = ["src/tensor", "src/ir/passes"]
+COMPONENTS = ["src/tensor", "src/ir/passes"]
 THROWS = re.compile(r"\b(?:Error|fail|fail_at|refuse|mistake)\s*\(|\b(?:Failure|TermMistake)\s*\{")
 LITERAL = re.compile(r'R"(\w*)\((.*?)\)\1"|"((?:[^"\\\n]|\\.)*)"', re.S)
 GAP = re.compile(r"(?:\s|//[^\n]*\n)*")
@@ -114,8 +114,8 @@ def main():
             elif path.suffix in (".py", ".md"):
                 tests.append(path.read_text())
     findings = 0
-    for room in ROOMS:
-        for path in sorted((ROOT / room).rglob("*.cpp")):
+    for component in COMPONENTS:
+        for path in sorted((ROOT / component).rglob("*.cpp")):
             name = str(path.relative_to(ROOT))
             if options.parts and not any(part in name for part in options.parts):
                 continue

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # tools/check_files.py -- rules that hold for every file of the tree.
 #
-#   first line   says what the file is: "// room/file.h -- ..." in C++, a comment elsewhere (after #!)
+#   first line   says what the file is: "// folder/file.h -- ..." in C++, a comment elsewhere (after #!)
 #   length       public headers 300 lines, code 800
 #   text         UTF-8, no tabs, no absolute path of somebody's machine, no note of unfinished work
 #   integers     a header that names uint8_t and its like includes <cstdint> (C: <stdint.h>), itself or by a header of the tree: some standard
 #                libraries bring it along, others do not
 #   pages        a path of the tree that a .md file names is there
+#   stems        no header of src shares its stem with a .cpp of another folder: readers, and tools that draw the tree, pair them
 #   types        in src and include a type of a namespace is defined in one file: two of one name are one type to the linker,
 #                which takes the templates of either for both
 import argparse
@@ -76,8 +77,19 @@ def types(lines):
     return found
 
 
+def stems(root):
+    """Headers of src whose stem is that of a .cpp in another folder and of none in their own."""
+    paths = [path for path in tree.files(root, {".h", ".cpp"}) if path.parts[0] == "src"]
+    sources = {}
+    for path in paths:
+        if path.suffix == ".cpp":
+            sources.setdefault(path.stem, set()).add(path.parts[1])
+    return [f"{path}: shares its stem with src/{other}/{path.stem}.cpp" for path in paths if path.suffix == ".h"
+            for other in sorted(sources.get(path.stem, set()) - {path.parts[1]})]
+
+
 def check(root):
-    bad, defined = [], {}
+    bad, defined = stems(root), {}
     for path in tree.files(root):
         code = path.suffix in CODE or path.name in CODE_NAMES
         if (path.suffix not in TEXT and not code) or "corpus" in path.parts:  # inputs of fuzz targets are any bytes

@@ -20,7 +20,7 @@ STANDARD = re.compile(r"^[a-z_0-9]+$")
 
 def read_layers(root):
     """(folders it may see by folder, folder by public header, complaints)"""
-    rooms, public, bad = {}, {}, []
+    components, public, bad = {}, {}, []
     for number, line in enumerate((root / "LAYERS").read_text().splitlines(), 1):
         where = f"LAYERS:{number}"
         line = line.split("#")[0].strip()
@@ -31,43 +31,43 @@ def read_layers(root):
             bad.append(f"{where}: expected 'folder: folder...' or 'luminal/header.h: folder'")
         elif name.startswith("luminal/"):
             public[name] = rest.strip()
-            if rest.strip() not in rooms:
+            if rest.strip() not in components:
                 bad.append(f"{where}: {name} belongs to '{rest.strip()}', which is not a folder of this list")
             if not (root / "include" / name).is_file():
                 bad.append(f"{where}: there is no include/{name}")
         else:
             seen = rest.split()
             for other in seen:
-                if other not in rooms:
+                if other not in components:
                     bad.append(f"{where}: {name} names {other}, which does not stand above it")
-            if name in rooms:
+            if name in components:
                 bad.append(f"{where}: {name} stands here twice")
             if name in LEAVES and seen != ["base"]:
                 bad.append(f"{where}: {name} may see base and nothing else")
-            rooms[name] = set(seen)
-    return rooms, public, bad
+            components[name] = set(seen)
+    return components, public, bad
 
 
 def check(root):
-    rooms, public, bad = read_layers(root)
+    components, public, bad = read_layers(root)
     for path in tree.files(root, {".h", ".cpp"}):
         parts = path.parts
         if parts[0] not in ("src", "include"):
             continue
         is_public = parts[0] == "include"
-        room = public.get("/".join(parts[1:])) if is_public else parts[1]
-        if is_public and room is None:
+        component = public.get("/".join(parts[1:])) if is_public else parts[1]
+        if is_public and component is None:
             bad.append(f"{path}:1: LAYERS does not say which folder implements it")
             continue
-        if room not in rooms:
-            bad.append(f"{path}:1: the folder {room} is not in LAYERS")
+        if component not in components:
+            bad.append(f"{path}:1: the folder {component} is not in LAYERS")
             continue
         for line, name, angled in tree.includes((root / path).read_text(errors="replace")):
             where, target = f"{path}:{line}", name.split("/")[0]
             if angled:
                 if is_public and not STANDARD.match(name):
                     bad.append(f"{where}: a public header may not include <{name}>")
-                elif target == "luminal" or target in rooms:
+                elif target == "luminal" or target in components:
                     bad.append(f'{where}: write "{name}" for a file of this tree')
                 continue
             if GENERATED.get(name) == str(path):
@@ -78,16 +78,16 @@ def check(root):
                     bad.append(f"{where}: there is no include/{name}")
                 elif owner is None:
                     bad.append(f"{where}: LAYERS does not say which folder implements {name}")
-                elif owner != room and owner not in rooms[room]:
-                    bad.append(f"{where}: {room} may not include {name} (it belongs to {owner})")
+                elif owner != component and owner not in components[component]:
+                    bad.append(f"{where}: {component} may not include {name} (it belongs to {owner})")
             elif is_public:
                 bad.append(f'{where}: a public header may not include "{name}"')
-            elif target not in rooms or "/" not in name:
+            elif target not in components or "/" not in name:
                 bad.append(f'{where}: "{name}" does not start with a folder of src/')
             elif not (root / "src" / name).is_file():
                 bad.append(f"{where}: there is no src/{name}")
-            elif target != room and target not in rooms[room]:
-                bad.append(f"{where}: {room} may not include {target} (see LAYERS)")
+            elif target != component and target not in components[component]:
+                bad.append(f"{where}: {component} may not include {target} (see LAYERS)")
     return bad
 
 

@@ -45,7 +45,7 @@ private:
   }
   bool loop_reduces(int s, const StageLoop& l) const;
 
-  // Axes cut where the index expressions change (choose_pieces.cpp).
+  // Axes cut where the index expressions change (choose_segments.cpp).
   void cut_into_pieces();
   bool worth_pieces(int s, const ConeAxis& axis, bool conditions_only) const;
   bool one_body(int s, const ConeAxis& axis);

@@ -103,7 +103,7 @@ struct State {
   std::unique_ptr<ThreadPool> threads;
   ThreadPool& pool(int size);
 
-  // ---- store.cpp ----
+  // ---- store_rows.cpp ----
   void kill(OpId op, RowId row) {
     if (journalling) kills.push_back({op, row, tables[op].out(row)});
     tables[op].kill(row);
@@ -136,7 +136,7 @@ struct State {
   uint64_t rows() const; ///< dead ones included
   uint64_t bytes() const;
 
-  // ---- rebuild.cpp ----
+  // ---- rebuild_egraph.cpp ----
   void rebuild();
   bool needs_rebuild() { return !classes.displaced().empty(); }
   /// Brings indexes and class records up to the last row. No unions may wait.

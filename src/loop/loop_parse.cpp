@@ -1,4 +1,4 @@
-// loop/loop_parse.cpp -- reads the text of a kernel that print.cpp writes. Statements are lines,
+// loop/loop_parse.cpp -- reads the text of a kernel that loop_print.cpp writes. Statements are lines,
 // bodies are indented; each line has a reader of its own, so that nothing runs over its end.
 #include "base/text_reader.h"
 #include "expr/parse_expr.h"

@@ -502,8 +502,8 @@ template <class T> bool all_within(const std::byte* data, int64_t count, Interva
                         allowed.contains(int64_t(least)) && allowed.contains(int64_t(greatest)));
 }
 /// The same for indices from 0 <= low <= high on: one of v - low and high - v is negative where v
-/// is outside, with or without a carry. Eight sums stand beside each other, as every processor has
-/// them in vectors.
+/// is outside, with or without a carry. Eight sums are independent of each other: they
+/// fit the vectors of every processor.
 template <class T> bool indices_within(const std::byte* data, int64_t count, T low, T high) {
   using U = std::make_unsigned_t<T>;
   const U* values = reinterpret_cast<const U*>(data);

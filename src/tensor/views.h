@@ -23,7 +23,7 @@ Tensor number_of(std::string_view op, const std::shared_ptr<GraphState>& graph, 
                  const Shape& shape, Where where);
 /// Integers in the order of the elements, NaN above all of them, zeros of both signs equal: what
 /// sorts and comparisons need no care for.
-Tensor ordered_keys(std::string_view op, const Tensor& x, Where where); // sort.cpp
+Tensor ordered_keys(std::string_view op, const Tensor& x, Where where); // sorting.cpp
 /// Has no element, whatever the dimensions are.
 bool is_empty(const Shape& shape);
 /// min and max that stay out of an expression where the ranges decide.

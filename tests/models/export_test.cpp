@@ -256,7 +256,7 @@ TEST(Export, RefusesWhatCannotRunInC) {
     auto done = runtime::export_plan(*compiled.plan, options);
     return done ? std::string("exported") : done.error();
   };
-  EXPECT_THAT(refused({.folder = folder.path, .name = "no name"}), HasSubstr("no C identifier"));
+  EXPECT_THAT(refused({.folder = folder.path, .name = "no name"}), HasSubstr("is not a C identifier"));
   EXPECT_THAT(refused({.folder = "/proc/nowhere", .name = "fine"}), HasSubstr("/proc/nowhere"));
   EXPECT_FALSE(compile::options_for_target("pdp-11", 1));
   runtime::Plan plan = *compiled.plan;

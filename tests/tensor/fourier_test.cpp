@@ -86,7 +86,7 @@ TEST(Fourier, ResultsThatShareTheirPartsAreMadeTogether) {
   Graph g;
   const Tensor y = fft(g.tensor({4, 128, 2})).keep();
   g.compile();
-  EXPECT_THAT(g.report(), testing::HasSubstr("pieces s0 a1 2"));
+  EXPECT_THAT(g.report(), testing::HasSubstr("segments s0 a1 2"));
 }
 
 } // namespace

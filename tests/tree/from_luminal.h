@@ -1,4 +1,4 @@
-// tests/house/from_luminal.h -- what the lines of docs/from-luminal.md use, and what checks them:
+// tests/tree/from_luminal.h -- what the lines of docs/from-luminal.md use, and what checks them:
 // all tensors that they make are computed in one execution.
 #pragma once
 #include "luminal/luminal.h"

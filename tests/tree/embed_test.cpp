@@ -1,4 +1,4 @@
-// tests/house/embed_test.cpp -- luminal_embed(): files reach the binary byte for byte, aligned and
+// tests/tree/embed_test.cpp -- luminal_embed(): files reach the binary byte for byte, aligned and
 // zero-terminated.
 #include "base/embedded.h"
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string>
 
-LUMINAL_EMBEDDED(house_files)
+LUMINAL_EMBEDDED(tree_files)
 
 namespace {
 std::string read(const std::string& path) {
@@ -16,11 +16,10 @@ std::string read(const std::string& path) {
 }
 
 TEST(Embed, FilesAreTheBytesOnDisk) {
-  const auto files = luminal::embedded::house_files();
+  const auto files = luminal::embedded::tree_files();
   ASSERT_EQ(files.size(), 3u);
   const std::string folder = std::string(LUMINAL_SOURCE_DIR) + "/";
-  const std::string paths[] = {folder + "LICENSE-MIT", folder + "tests/house/embedded.bin",
-                               folder + "LAYERS"};
+  const std::string paths[] = {folder + "LICENSE-MIT", folder + "tests/tree/embedded.bin", folder + "LAYERS"};
   const std::string names[] = {"LICENSE-MIT", "embedded.bin", "LAYERS"};
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(files[i].name, names[i]);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# tests/house/program_test.py -- the program as its users meet it: what goes to stdout and to stderr, exit codes, JSON keys as
+# tests/tree/program_test.py -- the program as its users meet it: what goes to stdout and to stderr, exit codes, JSON keys as
 # docs/program.md names them, mistakes, wrong files, a full disk, Ctrl-C.
 import argparse
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# tests/house/idioms_test.py -- programs of users compile with -Wall -Wextra -Werror: options with some members named, the programs in the documents.
+# tests/tree/idioms_test.py -- programs of users compile with -Wall -Wextra -Werror: options with some members named, the programs in the documents.
 #
 #   idioms_test.py COMPILER PAGES     (with clang++-19 as well, where it is installed)
 import concurrent.futures
@@ -22,7 +22,7 @@ def mistakes(compiler, source, text=None):
 
 def main():
     compilers = [sys.argv[1]] + [c for c in ["clang++-19"] if shutil.which(c) and c != pathlib.Path(sys.argv[1]).name]
-    sources = [TREE / "tests/house/idioms.cpp", *sorted(pathlib.Path(sys.argv[2]).glob("*.cpp"))]
+    sources = [TREE / "tests/tree/idioms.cpp", *sorted(pathlib.Path(sys.argv[2]).glob("*.cpp"))]
     assert len(sources) > 5, sources
     for compiler in compilers:
         assert mistakes(compiler, "a member without a default", BROKEN), f"{compiler} does not warn"

@@ -1,4 +1,4 @@
-// tests/house/idioms.cpp -- options with some of their members named, as the documents write them:
+// tests/tree/idioms.cpp -- options with some of their members named, as the documents write them:
 // must compile with -Wall -Wextra -Werror.
 #include <luminal/luminal.h>
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# tests/house/consumer_test.py -- installs a build into a scratch folder and uses it as strangers do: find_package, a
+# tests/tree/consumer_test.py -- installs a build into a scratch folder and uses it as strangers do: find_package, a
 # version that does not fit, pkg-config, and the source tree as a folder of another project.
 import argparse
 import os
@@ -71,7 +71,7 @@ def check_subdirectory(args, folder):
     for target in ("consumer", "luminal_library"):
         if target not in help_text:
             raise Failed(f"no target {target} where Luminal is a folder of another project")
-    if "test_house" in help_text:
+    if "test_tree" in help_text:
         raise Failed("the tests are built where Luminal is a folder of another project")
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# tests/house/tools_test.py -- the checkers can fail: each is given a good tree, then trees with one fault.
+# tests/tree/tools_test.py -- the checkers can fail: each is given a good tree, then trees with one fault.
 import os
 import pathlib
 import shutil
@@ -105,6 +105,26 @@ class Layers(Tree):
         self.check("src/attic/old.h", "#pragma once", "the folder attic is not in LAYERS")
 
 
+class Words(Tree):
+    def check(self, text, what):
+        self.passes("check_words.py", "--root", self.root)
+        self.write("src/base/a.cpp", "// base/a.cpp -- x.\n" + text + "\n")
+        self.finds(what, "check_words.py", "--root", self.root)
+
+    def test_a_comment(self):
+        self.check("// a loop that is dealt out", "src/base/a.cpp:2: 'dealt': write distributed")
+
+    def test_a_name(self):
+        self.check("int rows_ahead;", "src/base/a.cpp:2: 's_ahead': write prefetched")
+
+    def test_german_negation(self):
+        self.check("// this is no list", "write is not a")
+
+    def test_english_is_left_alone(self):
+        self.write("src/base/a.cpp", "// base/a.cpp -- there is no list, it is no longer needed.\n")
+        self.passes("check_words.py", "--root", self.root)
+
+
 class Files(Tree):
     def check(self, path, text, what):
         self.passes("check_files.py", "--root", self.root)
@@ -142,6 +162,9 @@ class Files(Tree):
 
     def test_a_page_names_a_file_that_is_not_there(self):
         self.check("README.md", "# Title\nsee `src/base/gone.h`\n", "README.md:2: there is no src/base/gone.h")
+
+    def test_a_header_with_the_stem_of_another_folder(self):
+        self.check("src/ir/check.cpp", "// ir/check.cpp -- x.\n", "src/base/check.h: shares its stem with src/ir/check.cpp")
 
     def test_two_types_of_one_name(self):
         text = "// base/{}.h -- x.\nnamespace luminal {{\n{}struct Node {{\n  int x;\n}};\n{}}} // namespace luminal\n"

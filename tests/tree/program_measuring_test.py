@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# tests/house/program_measuring_test.py -- the program beside others: what tuning left is used, one process measures at a time, names in files reach no terminal unescaped.
+# tests/tree/program_measuring_test.py -- the program beside others: what tuning left is used, one process measures at a time, names in files reach no terminal unescaped.
 import fcntl
 import json
 import os

@@ -1,2 +1,0 @@
-# The built-in model is part of the program.
-luminal_embed(luminal_${room}_objects builtin_model ${PROJECT_SOURCE_DIR}/models/builtin/luminal-tales.gguf)
