@@ -96,7 +96,7 @@ Timing start(DType dtype, int threads, Model& model) {
   model.graph.compile({.threads = threads});
   t.total = now() - begin;
   t.compile = t.total - t.build;
-  const auto& compiled = *model.graph.state()->compiled;
+  const auto& compiled = model.graph.state()->programs[0]->compiled;
   t.passes = compiled.times;
   t.kernels = compiled.kernels;
   t.cached = compiled.cached;

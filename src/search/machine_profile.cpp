@@ -368,7 +368,8 @@ std::string MachineProfile::to_string() const {
   if (threads > 1)
     out += fmt::format("fork and join     {:>9.2f} us\nbarrier           {:>9.2f} us\n", fork_join_us,
                        barrier_us);
-  for (const auto& [name, rate] : reached) out += fmt::format("a program reached {:.1f} in {}\n", rate, name);
+  for (const auto& [name, highest] : reached)
+    out += fmt::format("a program reached {:.1f} in {}\n", highest, name);
   if (!measured_at.empty()) out += fmt::format("measured {}\n", measured_at);
   if (!doubtful.empty())
     out += fmt::format("doubtful, since other numbers contradict them (were other programs running?): {}; "

@@ -9,10 +9,10 @@ namespace luminal {
 Module GraphState::snapshot() const {
   Module result = module;
   FunctionBuilder b = builder;
-  const auto free_name = [&](std::string name) { // the user may have called a kept value so
-    while (std::any_of(kept.begin(), kept.end(), [&](const auto& k) { return k.second == name; }))
-      name += "_";
-    return name;
+  const auto free_name = [&](std::string wish) { // the user may have called a kept value so
+    while (std::any_of(kept.begin(), kept.end(), [&](const auto& k) { return k.second == wish; }))
+      wish += "_";
+    return wish;
   };
   for (const auto& [node, label] : kept) b.result(label, node);
   for (const auto& [state, next] : updates) {

@@ -120,7 +120,9 @@ void check_golden(const Tokenizer& tokenizer, const char* name, bool decode) {
     const std::string& prompt = row[0].as_string(path, "text");
     SCOPED_TRACE(detail::in_quotes(prompt));
     EXPECT_EQ(tokenizer.encode(prompt, {.add_special = false, .parse_special = true}), ids_of(row[1]));
-    if (decode) EXPECT_EQ(tokenizer.decode(ids_of(row[1])), row[2].as_string(path, "decoded"));
+    if (decode) {
+      EXPECT_EQ(tokenizer.decode(ids_of(row[1])), row[2].as_string(path, "decoded"));
+    }
   }
 }
 
@@ -172,8 +174,9 @@ TEST(TokenizerSentencePiece, MistralAsSentencePiece) {
   EXPECT_EQ(more->decode(ids), "user\nHi");
   // Cut anywhere, it is refused or it is a smaller vocabulary; never a crash.
   for (size_t size = 0; size < bytes.size(); size += 997)
-    if (const auto cut = tokenizer_from_sentencepiece(bytes.substr(0, size), path); !cut)
+    if (const auto cut = tokenizer_from_sentencepiece(bytes.substr(0, size), path); !cut) {
       EXPECT_THAT(cut.error(), HasSubstr(path));
+    }
 }
 
 TEST(TokenizerSentencePiece, RefusesByName) {

@@ -228,9 +228,9 @@ TEST(MeasureLock, OneAtATimeAndWaitersSaySo) {
     const pid_t other = fork();
     if (other == 0) {
       if (setgid(65534) != 0 || setuid(65534) != 0) _exit(7);
-      bool waited = false;
-      const auto theirs = MeasureLock::acquire(path, [&] { return waited = true; });
-      _exit(theirs ? 1 : waited ? 2 : 3);
+      bool had_to_wait = false;
+      const auto theirs = MeasureLock::acquire(path, [&] { return had_to_wait = true; });
+      _exit(theirs ? 1 : had_to_wait ? 2 : 3);
     }
     waitpid(other, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;

@@ -140,9 +140,10 @@ TEST(Convolution, ZerosBesideTheImageMeetWeightsThatAreNoNumbers) {
       ASSERT_EQ(std::isnan(got[size_t(at)]), none) << "result " << o << " at " << i << ", " << j;
     }
     std::vector<float> now(got.begin(), got.end());
-    if (!before.empty())
+    if (!before.empty()) {
       EXPECT_EQ(std::memcmp(before.data(), now.data(), now.size() * 4), 0)
           << "with another number of workers";
+    }
     before = std::move(now);
   }
 }
