@@ -346,7 +346,7 @@ std::string to_string(const Shape& shape); // [S, 64]
 std::vector<TensorType> infer_types(const Attr& attr, const std::vector<TensorType>& inputs,
                                     const Module* module);
 
-// ---- text (print.cpp, parse.cpp), checks (verify.cpp) ----
+// ---- text (print_terms.cpp, parse_terms.cpp), checks (verify.cpp) ----
 std::string to_string(const TensorType& type); // f32[S, 64]
 std::string to_string(const Module& module);
 Module parse_module(
