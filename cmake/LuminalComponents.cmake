@@ -7,9 +7,9 @@
 # which is read after the targets exist (variables: component, component_dir), for example to embed files.
 set(LUMINAL_COMPONENT_LIBRARIES_base fmt::fmt spdlog::spdlog PkgConfig::XXHASH Threads::Threads ${CMAKE_DL_LIBS})
 set(LUMINAL_COMPONENT_LIBRARIES_extract nlohmann_json::nlohmann_json)
+set(LUMINAL_COMPONENT_LIBRARIES_egg luminal_boost)
 set(LUMINAL_COMPONENT_LIBRARIES_formats nlohmann_json::nlohmann_json PkgConfig::PCRE2 PkgConfig::UTF8PROC PkgConfig::LIBZ)
 set(LUMINAL_COMPONENT_LIBRARIES_codegen luminal_llvm)
-set(LUMINAL_COMPONENT_LIBRARIES_device luminal_llvm)
 set(LUMINAL_COMPONENT_LIBRARIES_search SQLite3::SQLite3 nlohmann_json::nlohmann_json)
 set(LUMINAL_COMPONENT_LIBRARIES_cli CLI11::CLI11 nlohmann_json::nlohmann_json)
 

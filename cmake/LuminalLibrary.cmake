@@ -17,7 +17,7 @@ if(luminal_llvm IN_LIST libraries)
   set(uses_llvm ON)
   list(REMOVE_ITEM libraries luminal_llvm)
 endif()
-list(REMOVE_ITEM libraries nlohmann_json::nlohmann_json CLI11::CLI11)  # headers only: nothing to link
+list(REMOVE_ITEM libraries nlohmann_json::nlohmann_json CLI11::CLI11 luminal_boost)  # headers only: nothing to link
 
 # The e-graph engine alone (docs/egraph.md): the headers of its folders under the names that users include, <luminal/egraph/..>.
 set(engine_folder ${PROJECT_BINARY_DIR}/generated/engine)

@@ -1,6 +1,5 @@
-// codegen/math.cpp -- exponentials, logarithms and what is made of them. Coefficients: weighted
-// least squares on Chebyshev nodes in 300-bit arithmetic, rounded one after the other from the
-// lowest, the rest fitted again.
+// codegen/math.cpp -- exponentials, logarithms and what is made of them. The coefficients are
+// computed and judged by tools/math_coefficients.py.
 #include "codegen/math.h"
 #include <numeric>
 

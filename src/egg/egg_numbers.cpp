@@ -36,13 +36,13 @@ struct Numbers {
   Pool<BigRational> rationals;
 
   bool give(const BigInt& x, Value& out) {
-    if (x.bit_count() > max_bits) return false;
-    out = ints.intern(x, x.text());
+    if (bit_count(x) > max_bits) return false;
+    out = ints.intern(x, x.str());
     return true;
   }
   bool give(const BigRational& x, Value& out) {
-    if (x.numerator().bit_count() > max_bits || x.denominator().bit_count() > max_bits) return false;
-    out = rationals.intern(x, x.numerator().text() + "/" + x.denominator().text());
+    if (bit_count(numerator(x)) > max_bits || bit_count(denominator(x)) > max_bits) return false;
+    out = rationals.intern(x, x.str());
     return true;
   }
 };
@@ -80,12 +80,12 @@ struct Builder {
   }
   template <class F> void compare(const std::string& name, F f) const {
     add(name, {big, big}, BuiltinSort::unit,
-        [n = numbers, f](Args a, Value& out) { return out = 0, f(n->ints[a[0]] <=> n->ints[a[1]]); });
+        [n = numbers, f](Args a, Value& out) { return out = 0, f(n->ints[a[0]].compare(n->ints[a[1]])); });
     add("bool-" + name, {big, big}, BuiltinSort::boolean, [n = numbers, f](Args a, Value& out) {
-      return out = f(n->ints[a[0]] <=> n->ints[a[1]]) ? 1 : 0, true;
+      return out = f(n->ints[a[0]].compare(n->ints[a[1]])) ? 1 : 0, true;
     });
     add(name, {rational, rational}, BuiltinSort::unit, [n = numbers, f](Args a, Value& out) {
-      return out = 0, f(n->rationals[a[0]] <=> n->rationals[a[1]]);
+      return out = 0, f(n->rationals[a[0]].compare(n->rationals[a[1]]));
     });
   }
 };
@@ -94,16 +94,11 @@ void add_ints(const Builder& b) {
   b.ints("+", [](const BigInt& x, const BigInt& y, BigInt& r) { return r = x + y, true; });
   b.ints("-", [](const BigInt& x, const BigInt& y, BigInt& r) { return r = x - y, true; });
   b.ints("*", [](const BigInt& x, const BigInt& y, BigInt& r) { return r = x * y, true; });
-  b.ints("/", [](const BigInt& x, const BigInt& y, BigInt& r) {
-    BigInt rest;
-    return !y.is_zero() && (r = BigInt::divide(x, y, rest), true);
-  });
-  b.ints("%", [](const BigInt& x, const BigInt& y, BigInt& r) {
-    return !y.is_zero() && (BigInt::divide(x, y, r), true);
-  });
-  for (const char op : {'&', '|', '^'})
-    b.ints(std::string(1, op),
-           [op](const BigInt& x, const BigInt& y, BigInt& r) { return r = BigInt::bitwise(op, x, y), true; });
+  b.ints("/", [](const BigInt& x, const BigInt& y, BigInt& r) { return !y.is_zero() && (r = x / y, true); });
+  b.ints("%", [](const BigInt& x, const BigInt& y, BigInt& r) { return !y.is_zero() && (r = x % y, true); });
+  b.ints("&", [](const BigInt& x, const BigInt& y, BigInt& r) { return r = x & y, true; });
+  b.ints("|", [](const BigInt& x, const BigInt& y, BigInt& r) { return r = x | y, true; });
+  b.ints("^", [](const BigInt& x, const BigInt& y, BigInt& r) { return r = x ^ y, true; });
   b.ints("min", [](const BigInt& x, const BigInt& y, BigInt& r) { return r = std::min(x, y), true; });
   b.ints("max", [](const BigInt& x, const BigInt& y, BigInt& r) { return r = std::max(x, y), true; });
   ValuePool* pool = &b.p.pool;
@@ -114,25 +109,22 @@ void add_ints(const Builder& b) {
             const int64_t bits = pool->integer_of(a[1]);
             const BigInt& x = n->ints[a[0]];
             if (bits < 0 || bits > int64_t(UINT32_MAX) ||
-                (left && x.bit_count() + static_cast<uint64_t>(bits) > max_bits))
+                (left && bit_count(x) + static_cast<uint64_t>(bits) > max_bits))
               return false;
-            return n->give(left ? x.shifted_left(static_cast<uint32_t>(bits))
-                                : x.shifted_right(static_cast<uint32_t>(bits)),
-                           out);
+            return n->give(left ? BigInt(x << bits) : BigInt(x >> bits), out);
           });
   b.add("not-Z", {b.big}, b.big,
-        [n = b.numbers](Args a, Value& out) { return n->give(-n->ints[a[0]] - BigInt(1), out); });
-  b.add("bits", {b.big}, b.big, [n = b.numbers](Args a, Value& out) {
-    return n->give(BigInt(static_cast<int64_t>(n->ints[a[0]].bit_count())), out);
-  });
+        [n = b.numbers](Args a, Value& out) { return n->give(-n->ints[a[0]] - 1, out); });
+  b.add("bits", {b.big}, b.big,
+        [n = b.numbers](Args a, Value& out) { return n->give(BigInt(bit_count(n->ints[a[0]])), out); });
   b.add("bigint", {BuiltinSort::i64}, b.big,
         [n = b.numbers, pool](Args a, Value& out) { return n->give(BigInt(pool->integer_of(a[0])), out); });
   b.add("to-string", {b.big}, BuiltinSort::string, [n = b.numbers, p](Args a, Value& out) {
-    return out = p->syntax.symbols().intern(n->ints[a[0]].text()), true;
+    return out = p->syntax.symbols().intern(n->ints[a[0]].str()), true;
   });
   b.add("from-string", {BuiltinSort::string}, b.big, [n = b.numbers, p](Args a, Value& out) {
     const std::string_view text = p->syntax.text(a[0]);
-    const auto x = text.size() <= max_digits ? BigInt::parse(text) : std::nullopt;
+    const auto x = text.size() <= max_digits ? parse_big_int(text) : std::nullopt;
     return x && n->give(*x, out);
   });
   b.add("bool-=", {b.big, b.big}, BuiltinSort::boolean,
@@ -140,18 +132,15 @@ void add_ints(const Builder& b) {
 }
 
 bool power(const BigRational& x, const BigRational& y, BigRational& r) {
-  if (!y.is_integer()) return false;
-  const auto exponent = y.numerator().to_int64();
-  const BigInt zero;
-  if (x.numerator().is_zero())
-    return y.numerator() >= zero && (r = y.numerator().is_zero() ? BigRational(1, 1) : x, true);
+  if (!is_integer(y)) return false;
+  const auto exponent = to_int64(numerator(y));
+  if (x.is_zero()) return y >= 0 && (r = y.is_zero() ? BigRational(1) : x, true);
   if (!exponent || *exponent < -int64_t(max_bits) || *exponent > int64_t(max_bits)) return false;
-  BigRational base = *exponent < 0 ? BigRational(x.denominator(), x.numerator()) : x;
+  BigRational base = *exponent < 0 ? fraction(denominator(x), numerator(x)) : x;
   auto left = static_cast<uint64_t>(*exponent < 0 ? -*exponent : *exponent);
   // The result has about `left` times as many bits; larger ones are not made.
-  if ((base.numerator().bit_count() - 1 + base.denominator().bit_count() - 1) * left > 2 * max_bits)
-    return false;
-  for (r = BigRational(1, 1); left != 0; left >>= 1) {
+  if ((bit_count(numerator(base)) - 1 + bit_count(denominator(base)) - 1) * left > 2 * max_bits) return false;
+  for (r = 1; left != 0; left >>= 1) {
     if (left & 1) r = r * base;
     if (left > 1) base = base * base;
   }
@@ -162,11 +151,11 @@ void add_rationals(const Builder& b) {
   b.rationals("+",
               [](const BigRational& x, const BigRational& y, BigRational& r) { return r = x + y, true; });
   b.rationals("-",
-              [](const BigRational& x, const BigRational& y, BigRational& r) { return r = x + -y, true; });
+              [](const BigRational& x, const BigRational& y, BigRational& r) { return r = x - y, true; });
   b.rationals("*",
               [](const BigRational& x, const BigRational& y, BigRational& r) { return r = x * y, true; });
   b.rationals("/", [](const BigRational& x, const BigRational& y, BigRational& r) {
-    return !y.numerator().is_zero() && (r = x * BigRational(y.denominator(), y.numerator()), true);
+    return !y.is_zero() && (r = x / y, true);
   });
   b.rationals("min", [](const BigRational& x, const BigRational& y, BigRational& r) {
     return r = std::min(x, y), true;
@@ -176,37 +165,32 @@ void add_rationals(const Builder& b) {
   });
   b.rationals("pow", power);
   b.rational1("neg", [](const BigRational& x, BigRational& r) { return r = -x, true; });
-  b.rational1("abs", [](const BigRational& x, BigRational& r) {
-    return r = x.numerator().is_negative() ? -x : x, true;
-  });
-  b.rational1("floor", [](const BigRational& x, BigRational& r) { return r = x.floor(), true; });
-  b.rational1("ceil", [](const BigRational& x, BigRational& r) { return r = -(-x).floor(), true; });
-  b.rational1("round", [](const BigRational& x, BigRational& r) { return r = x.round(), true; });
+  b.rational1("abs", [](const BigRational& x, BigRational& r) { return r = abs(x), true; });
+  b.rational1("floor", [](const BigRational& x, BigRational& r) { return r = floor_of(x), true; });
+  b.rational1("ceil", [](const BigRational& x, BigRational& r) { return r = -floor_of(-x), true; });
+  b.rational1("round", [](const BigRational& x, BigRational& r) { return r = round_of(x), true; });
   b.rational1("sqrt", [](const BigRational& x, BigRational& r) {
-    if (x.numerator() <= BigInt()) return false;
-    const BigInt n = x.numerator().root(), d = x.denominator().root();
-    return n * n == x.numerator() && d * d == x.denominator() && (r = BigRational(n, d), true);
+    if (x <= 0) return false;
+    const BigInt n = sqrt(numerator(x)), d = sqrt(denominator(x));
+    return n * n == numerator(x) && d * d == denominator(x) && (r = BigRational(n, d), true);
   });
   // Exact only at 1.
-  b.rational1("log", [](const BigRational& x, BigRational& r) {
-    return x == BigRational(1, 1) && (r = BigRational(), true);
-  });
-  b.rational1("cbrt",
-              [](const BigRational& x, BigRational& r) { return x == BigRational(1, 1) && (r = x, true); });
+  b.rational1("log", [](const BigRational& x, BigRational& r) { return x == 1 && (r = 0, true); });
+  b.rational1("cbrt", [](const BigRational& x, BigRational& r) { return x == 1 && (r = x, true); });
   ValuePool* pool = &b.p.pool;
   b.add("bigrat", {b.big, b.big}, b.rational, [n = b.numbers](Args a, Value& out) {
-    return !n->ints[a[1]].is_zero() && n->give(BigRational(n->ints[a[0]], n->ints[a[1]]), out);
+    return !n->ints[a[1]].is_zero() && n->give(fraction(n->ints[a[0]], n->ints[a[1]]), out);
   });
   b.add("numer", {b.rational}, b.big,
-        [n = b.numbers](Args a, Value& out) { return n->give(n->rationals[a[0]].numerator(), out); });
+        [n = b.numbers](Args a, Value& out) { return n->give(numerator(n->rationals[a[0]]), out); });
   b.add("denom", {b.rational}, b.big,
-        [n = b.numbers](Args a, Value& out) { return n->give(n->rationals[a[0]].denominator(), out); });
+        [n = b.numbers](Args a, Value& out) { return n->give(denominator(n->rationals[a[0]]), out); });
   b.add("to-f64", {b.rational}, BuiltinSort::f64, [n = b.numbers, pool](Args a, Value& out) {
-    return out = pool->real(n->rationals[a[0]].to_double()), true;
+    return out = pool->real(nearest_double(n->rationals[a[0]])), true;
   });
   b.add("to-i64", {b.rational}, BuiltinSort::i64, [n = b.numbers, pool](Args a, Value& out) {
     const BigRational& x = n->rationals[a[0]];
-    const auto whole = x.is_integer() ? x.numerator().to_int64() : std::nullopt;
+    const auto whole = is_integer(x) ? to_int64(numerator(x)) : std::nullopt;
     return whole && (out = pool->integer(*whole), true);
   });
 }
@@ -235,19 +219,19 @@ void add_big_numbers(EggProgram::Impl& p) {
   });
   if (!named || p.schema.find_sort("BigInt") != no_sort || p.schema.find_sort("BigRat") != no_sort) return;
   Builder b{p};
-  const auto quoted = [](const BigInt& x) { return fmt::format("(from-string \"{}\")", x.text()); };
+  const auto quoted = [](const BigInt& x) { return fmt::format("(from-string \"{}\")", x.str()); };
   b.big = add_sort(p, "BigInt", SortType::big_int,
                    [n = b.numbers, quoted](Value v) { return quoted(n->ints[v]); });
   b.rational = add_sort(p, "BigRat", SortType::big_rational, [n = b.numbers, quoted](Value v) {
     const BigRational& x = n->rationals[v];
-    return fmt::format("(bigrat {} {})", quoted(x.numerator()), quoted(x.denominator()));
+    return fmt::format("(bigrat {} {})", quoted(numerator(x)), quoted(denominator(x)));
   });
   add_ints(b);
   add_rationals(b);
-  b.compare("<", [](std::strong_ordering o) { return o < 0; });
-  b.compare(">", [](std::strong_ordering o) { return o > 0; });
-  b.compare("<=", [](std::strong_ordering o) { return o <= 0; });
-  b.compare(">=", [](std::strong_ordering o) { return o >= 0; });
+  b.compare("<", [](int o) { return o < 0; });
+  b.compare(">", [](int o) { return o > 0; });
+  b.compare("<=", [](int o) { return o <= 0; });
+  b.compare(">=", [](int o) { return o >= 0; });
 }
 
 } // namespace luminal::egraph

@@ -1,4 +1,5 @@
-// formats/npz.cpp -- a zip archive of .npy files. Format: PKWARE's APPNOTE.TXT 6.3.9.
+// formats/npz.cpp -- a zip archive of .npy files. Format: PKWARE's APPNOTE.TXT 6.3.9. Stored members
+// are read in place from the mapped file; libzip would copy each of them.
 #include "formats/npy.h"
 #include "formats/parse.h"
 #include <algorithm>

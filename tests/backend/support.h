@@ -115,7 +115,6 @@ public:
   ~Program() { cpu().unload(loaded_.module); }
   const codegen::CompiledKernel& compiled() const { return compiled_; }
   device::KernelId id() const { return loaded_.kernels[0]; }
-  device::ModuleId module() const { return loaded_.module; }
 
   /// Runs with guarded buffers; the arguments hold the results.
   void run(Arguments& args, int workers = 1) {

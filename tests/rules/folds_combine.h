@@ -41,8 +41,8 @@ struct Fractions {
     int exponent = 0;
     const auto mantissa = int64_t(std::ldexp(std::frexp(v, &exponent), 53));
     exponent -= 53;
-    return {exponent >= 0 ? BigRational(BigInt(mantissa).shifted_left(uint32_t(exponent)), 1)
-                          : BigRational(mantissa, BigInt(1).shifted_left(uint32_t(-exponent))),
+    return {exponent >= 0 ? BigRational(BigInt(mantissa) << exponent)
+                          : BigRational(mantissa, BigInt(1) << -exponent),
             0};
   }
   static T add(const T& a, const T& b) {
@@ -56,8 +56,8 @@ struct Fractions {
     return {a.value * b.value, 0};
   }
   static T div(const T& a, const T& b) {
-    LUMINAL_CHECK(b.infinite == 0 && !b.value.numerator().is_zero(), "a quotient by zero");
-    return mul(a, {BigRational(b.value.denominator(), b.value.numerator()), 0});
+    LUMINAL_CHECK(b.infinite == 0 && !b.value.is_zero(), "a quotient by zero");
+    return mul(a, {fraction(denominator(b.value), numerator(b.value)), 0});
   }
   static T exp(const T&) { LUMINAL_CHECK(false, "fractions have no exponential"); }
   static T pow(const T& a, double p) {

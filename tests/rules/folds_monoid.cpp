@@ -320,7 +320,7 @@ std::optional<double> Algebra::proportion(const Monoid& m, uint32_t j, uint32_t 
     for (const auto& [n, d] : again.next()) b.push_back(Fractions::of(n, d));
     a[i] = a[j] = b[i] = b[j] = Fractions::of(0, 1);
     const auto r = Combiner<Fractions>(*this).combine(m, a, b);
-    c = Fractions::div(r[j], r[i]).value.to_double();
+    c = nearest_double(Fractions::div(r[j], r[i]).value);
   }
   return c;
 }

@@ -3,13 +3,11 @@
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "device/cpu/elf_loader.h"
-#include "device/cpu/jit_loader.h"
 #include "device/host_memory.h"
 #include "device/known_devices.h"
 #include <fmt/format.h>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <shared_mutex>
 
 namespace luminal::device {
@@ -45,21 +43,13 @@ public:
   Result<Loaded> load(std::span<const Code> code) override {
     std::vector<ElfObject> objects;
     for (const Code& c : code) objects.push_back({c.object, c.entry});
-    Module module;
-    const std::vector<void*>* entries;
-    if (auto own = load_elf(objects)) {
-      module.own.emplace(std::move(*own));
-      entries = &module.own->entries();
-    } else {
-      auto jit = load_with_llvm(objects);
-      if (!jit) return Failure{fmt::format("cpu: {} (and with LLVM: {})", own.error(), jit.error())};
-      module.jit = std::move(*jit);
-      entries = &module.jit->entries();
-    }
+    auto mapped = load_elf(objects);
+    if (!mapped) return Failure{fmt::format("cpu: {}", mapped.error())};
+    Module module{std::move(*mapped), {}};
     std::unique_lock lock(mutex_);
     Loaded loaded;
     loaded.module = next_module_++;
-    for (void* entry : *entries) {
+    for (void* entry : module.objects.entries()) {
       loaded.kernels.push_back(static_cast<KernelId>(functions_.size()));
       functions_.push_back(reinterpret_cast<CpuFunction>(entry));
     }
@@ -80,13 +70,6 @@ public:
     std::shared_lock lock(mutex_);
     LUMINAL_CHECK(kernel < functions_.size() && functions_[kernel], "kernel {} is not loaded", kernel);
     return functions_[kernel];
-  }
-
-  std::string_view loader(ModuleId id) const override {
-    std::shared_lock lock(mutex_);
-    auto it = modules_.find(id);
-    LUMINAL_CHECK(it != modules_.end(), "module {} is not loaded", id);
-    return it->second.own ? "elf" : "jitlink";
   }
 
   Result<void> launch(KernelId kernel, const LaunchArguments& a) override {
@@ -123,8 +106,7 @@ public:
 
 private:
   struct Module {
-    std::optional<LoadedObjects> own;
-    std::unique_ptr<JitObjects> jit;
+    LoadedObjects objects;
     std::vector<KernelId> kernels;
   };
   ThreadPool& pool_;

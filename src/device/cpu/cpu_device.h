@@ -18,8 +18,6 @@ class CpuDevice : public Device {
 public:
   /// For callers that run whole plans inside one parallel region: the address itself.
   virtual CpuFunction function(KernelId kernel) const = 0;
-  /// Which loader served: "elf" (own, for the objects codegen makes) or "jitlink".
-  virtual std::string_view loader(ModuleId module) const = 0;
   virtual ThreadPool& pool() const = 0;
 };
 
