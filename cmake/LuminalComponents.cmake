@@ -7,9 +7,9 @@
 # which is read after the targets exist (variables: component, component_dir), for example to embed files.
 set(LUMINAL_COMPONENT_LIBRARIES_base fmt::fmt spdlog::spdlog PkgConfig::XXHASH Threads::Threads ${CMAKE_DL_LIBS})
 set(LUMINAL_COMPONENT_LIBRARIES_extract nlohmann_json::nlohmann_json)
-set(LUMINAL_COMPONENT_LIBRARIES_egg luminal_boost)
 set(LUMINAL_COMPONENT_LIBRARIES_formats nlohmann_json::nlohmann_json PkgConfig::PCRE2 PkgConfig::UTF8PROC PkgConfig::LIBZ)
 set(LUMINAL_COMPONENT_LIBRARIES_codegen luminal_llvm)
+set(LUMINAL_COMPONENT_LIBRARIES_device luminal_llvm)
 set(LUMINAL_COMPONENT_LIBRARIES_search SQLite3::SQLite3 nlohmann_json::nlohmann_json)
 set(LUMINAL_COMPONENT_LIBRARIES_cli CLI11::CLI11 nlohmann_json::nlohmann_json)
 
@@ -28,6 +28,9 @@ function(luminal_component component)
   endforeach()
   add_library(luminal_${component}_objects OBJECT ${sources})
   target_link_libraries(luminal_${component}_objects PUBLIC ${links})
+  # Position-independent: one set of objects serves programs, the shared library and the Python module.
+  set_target_properties(luminal_${component}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(luminal_${component}_objects PRIVATE -fno-semantic-interposition)
   add_library(luminal_${component} STATIC $<TARGET_OBJECTS:luminal_${component}_objects>)
   set_target_properties(luminal_${component} PROPERTIES LINKER_LANGUAGE CXX)
   target_link_libraries(luminal_${component} PUBLIC ${links})
