@@ -90,7 +90,9 @@ struct Case {
   std::string name, op;
   CaseAttrs attrs;
   std::vector<HostTensor> inputs, expected;
-  std::vector<Tensor> outputs; // empty: failed while it was built
+  std::vector<HostTensor> upstream; // of gradients
+  std::vector<size_t> wanted;       // the inputs that have one
+  std::vector<Tensor> outputs;      // empty: failed while it was built
 };
 
 void compare(const Case& c, size_t output, const HostTensor& got, const char* by) {
@@ -125,8 +127,22 @@ void compare(const Case& c, size_t output, const HostTensor& got, const char* by
   if (wrong) ADD_FAILURE() << place << ": " << wrong << " of " << want.count() << " elements differ" << text;
 }
 
+std::vector<Tensor> gradients_of(Graph& graph, const Case& c, const std::vector<Tensor>& outputs,
+                                 const std::vector<Tensor>& inputs, const Differentiate& differentiate) {
+  std::vector<Tensor> upstream, wanted;
+  for (size_t i = 0; i < c.upstream.size(); ++i) {
+    const HostTensor& given = c.upstream[i];
+    Tensor t = graph.tensor(Dims(given.shape.begin(), given.shape.end()), given.dtype,
+                            fmt::format("{}.up{}", c.name, i));
+    t.set_bytes(given.data, given.dtype);
+    upstream.push_back(t.reshape(outputs.at(i).shape()));
+  }
+  for (size_t i : c.wanted) wanted.push_back(inputs.at(i));
+  return differentiate(outputs, wanted, upstream);
+}
+
 /// Builds the cases into one graph; a case that cannot be built is reported and left out.
-void build_cases(Graph& graph, std::span<Case> cases) {
+void build_cases(Graph& graph, std::span<Case> cases, const Differentiate& differentiate) {
   for (Case& c : cases) {
     try {
       auto row = rows().find(c.op);
@@ -138,6 +154,7 @@ void build_cases(Graph& graph, std::span<Case> cases) {
         inputs.back().set_bytes(c.inputs[i].data, c.inputs[i].dtype);
       }
       std::vector<Tensor> outputs = row->second({graph, c.attrs, inputs}).list;
+      if (differentiate) outputs = gradients_of(graph, c, outputs, inputs, differentiate);
       if (outputs.size() != c.expected.size())
         throw std::runtime_error(
             fmt::format("{} outputs, PyTorch has {}", outputs.size(), c.expected.size()));
@@ -149,14 +166,17 @@ void build_cases(Graph& graph, std::span<Case> cases) {
   }
 }
 
-void run_graph(std::span<Case> cases) {
+void run_graph(std::span<Case> cases, const Differentiate& differentiate) {
   Graph graph;
-  build_cases(graph, cases);
+  build_cases(graph, cases, differentiate);
   const Module module = graph.state()->snapshot();
   Bindings bindings;
-  for (const Case& c : cases)
+  for (const Case& c : cases) {
     for (size_t i = 0; i < c.inputs.size(); ++i)
       bindings.inputs[fmt::format("{}.in{}", c.name, i)] = c.inputs[i];
+    for (size_t i = 0; i < c.upstream.size(); ++i)
+      bindings.inputs[fmt::format("{}.up{}", c.name, i)] = c.upstream[i];
+  }
   Interpreter interpreter(module, bindings);
   try {
     graph.execute();
@@ -241,8 +261,9 @@ bool same_value(double got, double expected, Tolerance tolerance, bool signed_ze
   return std::fabs(got - expected) <= tolerance.absolute + tolerance.relative * std::fabs(expected);
 }
 
-void run_torch_cases(const std::string& stem, size_t cases_in_a_graph, bool scalar_axis,
-                     const std::set<std::string>& without) {
+namespace {
+void run_file(const std::string& stem, size_t cases_in_a_graph, bool scalar_axis,
+              const std::set<std::string>& without, const Differentiate& differentiate) {
   auto index = read_file(stem + ".json");
   auto file = open_safetensors(stem + ".safetensors");
   ASSERT_TRUE(index) << index.error();
@@ -255,12 +276,32 @@ void run_torch_cases(const std::string& stem, size_t cases_in_a_graph, bool scal
     c.op = json.at("op");
     c.attrs = read_attrs(json.at("attrs"));
     for (const std::string name : json.at("inputs")) c.inputs.push_back(host_tensor_of(*file, name));
-    for (const std::string name : json.at("outputs")) c.expected.push_back(host_tensor_of(*file, name));
+    if (differentiate) {
+      for (const std::string name : json.at("upstream")) c.upstream.push_back(host_tensor_of(*file, name));
+      const auto& grads = json.at("grads");
+      for (size_t i = 0; i < grads.size(); ++i) {
+        if (grads[i].is_null()) continue;
+        c.wanted.push_back(i);
+        c.expected.push_back(host_tensor_of(*file, grads[i]));
+      }
+    } else {
+      for (const std::string name : json.at("outputs")) c.expected.push_back(host_tensor_of(*file, name));
+    }
     if (scalar_axis) c.attrs.values["scalar_axis"] = true;
     cases.push_back(std::move(c));
   }
   for (size_t at = 0; at < cases.size(); at += cases_in_a_graph)
-    run_graph(std::span(cases).subspan(at, std::min(cases_in_a_graph, cases.size() - at)));
+    run_graph(std::span(cases).subspan(at, std::min(cases_in_a_graph, cases.size() - at)), differentiate);
+}
+} // namespace
+
+void run_torch_cases(const std::string& stem, size_t cases_in_a_graph, bool scalar_axis,
+                     const std::set<std::string>& without) {
+  run_file(stem, cases_in_a_graph, scalar_axis, without, {});
+}
+void run_torch_gradients(const std::string& stem, const Differentiate& differentiate,
+                         const std::set<std::string>& without) {
+  run_file(stem, 24, true, without, differentiate);
 }
 
 } // namespace luminal::test

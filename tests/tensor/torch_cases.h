@@ -65,6 +65,14 @@ struct TorchOps {
 /// scalar_axis: the file has an axis of 1 where PyTorch has none.
 void run_torch_cases(const std::string& stem, size_t cases_in_a_graph = 48, bool scalar_axis = false,
                      const std::set<std::string>& without = {});
+/// Gradients of outputs with respect to inputs, for these gradients of the outputs.
+using Differentiate =
+    std::function<std::vector<Tensor>(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                                      const std::vector<Tensor>& upstream)>;
+/// The same for the gradients of a file: "upstream" names those of the outputs, "grads" those of the
+/// inputs (null: none).
+void run_torch_gradients(const std::string& stem, const Differentiate& differentiate,
+                         const std::set<std::string>& without = {});
 
 struct Tolerance {
   double relative, absolute;

@@ -1,0 +1,202 @@
+// train/reverse.cpp -- the pass: nodes from the seeds down to the targets, each sends gradients on.
+#include "train/reverse.h"
+#include "base/check.h"
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace luminal::train {
+
+std::vector<Gradient> Reverse::run(const std::vector<Seed>& seeds, const std::vector<NodeId>& targets) {
+  NodeId end = 0;
+  for (const Seed& seed : seeds) end = std::max(end, seed.value + 1);
+  mark(targets, end);
+  for (const Seed& seed : seeds) give(seed.value, seed.gradient);
+  std::vector<bool> is_target(end);
+  for (NodeId target : targets)
+    if (target < end) is_target[target] = true;
+  for (NodeId id = end; id-- > 0;) {
+    if (!active(id) || t[id].kind == NodeKind::get) continue; // get: its tuple collects
+    Results g(t[id].types.size());
+    bool any = false;
+    for (size_t k = 0; k < g.size(); ++k) {
+      auto found = pending_.find({id, int(k)});
+      if (found == pending_.end()) continue;
+      g[k] = found->second;
+      any = true;
+    }
+    if (any) visit(id, g);
+  }
+  std::vector<Gradient> list;
+  for (NodeId target : targets) {
+    NodeId node = target;
+    int index = 0;
+    if (const auto* get = std::get_if<GetAttr>(&t[target].attr)) {
+      node = t[target].inputs[0];
+      index = get->index;
+    }
+    auto found = pending_.find({node, index});
+    list.push_back(found == pending_.end() ? Gradient() : Gradient(found->second));
+  }
+  return list;
+}
+
+/// What depends on a target through values that have gradients.
+void Reverse::mark(const std::vector<NodeId>& targets, NodeId end) {
+  active_.assign(end, false);
+  std::vector<bool> target(end);
+  for (NodeId id : targets) {
+    if (id >= end) continue;
+    target[id] = true;
+    // A target that is one result of a tuple: the tuple keeps what arrives there.
+    if (t[id].kind == NodeKind::get) target[t[id].inputs[0]] = true;
+  }
+  for (NodeId id = 0; id < end; ++id) {
+    const Node& node = t[id];
+    bool depends = target[id];
+    for (NodeId input : node.inputs) depends = depends || active_[input];
+    if (node.kind == NodeKind::bitcast && !target[id]) depends = false;
+    if (!node.is_tuple() && !is_float(node.type().dtype)) depends = false;
+    active_[id] = depends;
+  }
+}
+
+void Reverse::give(NodeId value, Gradient gradient) {
+  if (!gradient || !active(value)) return;
+  NodeId node = value;
+  int index = 0;
+  if (const auto* get = std::get_if<GetAttr>(&t[value].attr)) {
+    node = t[value].inputs[0];
+    index = get->index;
+  }
+  LUMINAL_CHECK(t.type(*gradient).dtype == t.type(value).dtype &&
+                    same_shape(t.shape(*gradient), t.shape(value), t.module.assumptions),
+                "the gradient of {} is {}", to_string(t.type(value)), to_string(t.type(*gradient)));
+  auto [slot, fresh] = pending_.try_emplace({node, index}, *gradient);
+  if (!fresh) slot->second = t.add(slot->second, *gradient);
+}
+
+namespace {
+[[noreturn]] void no_gradient(const Node& node, std::string_view what, std::string_view hint) {
+  throw Error(fmt::format("[gradients] {} has no gradient: {}{}", what, hint,
+                          node.origin.empty() ? "" : " (" + node.origin + ")"));
+}
+} // namespace
+
+void Reverse::visit(NodeId id, const Results& g) {
+  const Node node = t[id]; // a copy: the builder grows
+  switch (node.kind) {
+  case NodeKind::input:
+  case NodeKind::constant:
+  case NodeKind::iota:
+  case NodeKind::random:
+  case NodeKind::bitcast:
+  case NodeKind::get: return;
+  case NodeKind::map: return map(id, std::get<MapAttr>(node.attr), *g[0]);
+  case NodeKind::cast: return cast(id, *g[0]);
+  case NodeKind::view:
+    if (active(node.inputs[0]))
+      give(node.inputs[0], view_adjoint(t, std::get<ViewAttr>(node.attr), node.inputs, *g[0]));
+    return;
+  case NodeKind::scatter: return scatter(id, std::get<ScatterAttr>(node.attr), *g[0]);
+  case NodeKind::fold: return fold(id, std::get<FoldAttr>(node.attr), g);
+  case NodeKind::scan: return scan(id, std::get<ScanAttr>(node.attr), g);
+  case NodeKind::sort: return sort(id, std::get<SortAttr>(node.attr), g);
+  case NodeKind::collective: return collective(id, std::get<CollectiveAttr>(node.attr), *g[0]);
+  case NodeKind::call: return call(id, std::get<CallAttr>(node.attr), g);
+  case NodeKind::loop: return loop(id, std::get<LoopAttr>(node.attr), g);
+  case NodeKind::cond: return cond(id, std::get<CondAttr>(node.attr), g);
+  case NodeKind::fence: {
+    // A gradient goes back to the device that the value came from; nothing waits for it.
+    const auto& fence = std::get<FenceAttr>(node.attr);
+    if (!fence.device.empty())
+      no_gradient(node, "a move between devices", "take gradients on each device, or use custom_gradient");
+    return give(node.inputs[0], *g[0]);
+  }
+  case NodeKind::host: {
+    const auto& host = std::get<HostAttr>(node.attr);
+    const bool passes =
+        host.kind == "print" || host.kind == "diff" || host.kind == "dump" || host.kind == "compare";
+    if (!passes)
+      no_gradient(node, fmt::format("the host function {}", host.kind), "give it one with custom_gradient");
+    return give(node.inputs[0], *g[0]);
+  }
+  case NodeKind::custom:
+    no_gradient(node, fmt::format("the kernel {}", std::get<CustomAttr>(node.attr).name),
+                "give it one with custom_gradient");
+  }
+}
+
+// ---- elements ----
+namespace {
+/// The same number everywhere: a scalar constant, or views of it without a condition.
+bool uniform(const Terms& t, NodeId id) {
+  const Node* node = &t[id];
+  while (const auto* view = std::get_if<ViewAttr>(&node->attr)) {
+    if (!view->predicate.is_constant(1)) return false;
+    node = &t[node->inputs[0]];
+  }
+  return node->kind == NodeKind::constant && node->type().shape.empty();
+}
+} // namespace
+
+void Reverse::map(NodeId id, const MapAttr& attr, NodeId g) {
+  if (!attr.user_op.empty()) return user_map(id, attr, g);
+  const std::vector<NodeId> inputs = t[id].inputs;
+  std::vector<NodeId> leaves = inputs;
+  leaves.resize(3, inputs[0]);
+  leaves.push_back(id);
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    if (!active(inputs[k])) continue;
+    const NodeId other = inputs[inputs.size() - 1 - k];
+    if ((attr.op == Op::max || attr.op == Op::min) && uniform(t, other)) {
+      // relu and its kin: nothing at the bound itself, NaN passes on (as PyTorch's relu and
+      // hardtanh)
+      const NodeId cut =
+          attr.op == Op::max ? t.b.map(Op::le, {inputs[k], other}) : t.b.map(Op::le, {other, inputs[k]});
+      give(inputs[k], t.select(cut, t.zeros(t.type(g)), g));
+      continue;
+    }
+    if (const Scalar* slope = derivative(attr.op, int(k))) give(inputs[k], t.times(g, *slope, leaves));
+  }
+}
+
+void Reverse::user_map(NodeId id, const MapAttr& attr, NodeId g) {
+  static const std::vector<std::string> names{"a", "b", "c", "out"};
+  const UserOp& op = *find_user_op(attr.user_op);
+  const std::vector<NodeId> inputs = t[id].inputs;
+  std::vector<NodeId> leaves = inputs;
+  leaves.resize(3, inputs[0]);
+  leaves.push_back(id);
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    if (!active(inputs[k])) continue;
+    std::optional<Scalar> slope;
+    if (!op.derivative[k].empty())
+      slope = parse_scalar(op.derivative[k], names);
+    else if (!op.definition.empty())
+      slope = differentiate(parse_scalar(op.definition, names), int(k));
+    else
+      throw Error(fmt::format("[gradients] the operation {} has no derivative for argument {}: register_op "
+                              "takes one",
+                              op.name, k));
+    if (slope) give(inputs[k], t.times(g, *slope, leaves));
+  }
+}
+
+void Reverse::cast(NodeId id, NodeId g) {
+  const NodeId x = t[id].inputs[0];
+  if (active(x)) give(x, t.b.cast(g, t.dtype(x)));
+}
+
+void Reverse::collective(NodeId id, const CollectiveAttr& attr, NodeId g) {
+  const Node node = t[id];
+  CollectiveAttr back = attr;
+  if (attr.kind == "all_gather")
+    back.kind = "reduce_scatter_sum";
+  else if (attr.kind == "reduce_scatter_sum")
+    back.kind = "all_gather";
+  else if (attr.kind != "all_reduce_sum")
+    no_gradient(node, attr.kind, "of collectives all_reduce_sum, all_gather and reduce_scatter_sum have one");
+  give(node.inputs[0], t.b.add(back, {g}));
+}
+
+} // namespace luminal::train
