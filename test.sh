@@ -4,6 +4,7 @@
 #   ./test.sh                 all tests but those labelled gpu and slow
 #   ./test.sh --label L       the tests of one label: unit golden backend gpu slow
 #   ./test.sh --all           every label
+#   ./test.sh --changed COMMIT  the tests that what has changed since then can reach, such as --changed HEAD~1
 #   ./test.sh --asan          in a build with AddressSanitizer; likewise --ubsan, --tsan, --dev; several may be named
 #   ./test.sh --fuzz SECONDS  each fuzz target that long under libFuzzer (clang 19)
 #   ./test.sh -- -R matmul    what follows -- goes to ctest
@@ -19,6 +20,7 @@ presets=()
 selection=(-LE '^(gpu|slow)$')
 extra=()
 fuzz_seconds=""
+since=""
 while [ $# -gt 0 ]; do
   case "$1" in
   --asan | --ubsan | --tsan | --dev) presets+=("${1#--}") ;;
@@ -26,6 +28,15 @@ while [ $# -gt 0 ]; do
   --label)
     [ $# -ge 2 ] || usage 2
     selection=(-L "^($2)\$")
+    shift
+    ;;
+  --changed)
+    [ $# -ge 2 ] || usage 2
+    since=$2
+    git -C "$luminal_root" rev-parse --verify --quiet "$since^{commit}" > /dev/null || {
+      echo "test.sh: $since is not a commit of this tree" >&2
+      exit 2
+    }
     shift
     ;;
   --fuzz)
@@ -64,6 +75,11 @@ for preset in "${presets[@]}"; do
   # ThreadSanitizer of g++ 12 does not start where the kernel moves addresses far; without moving them it does.
   if [ "$preset" = tsan ] && setarch "$(uname -m)" -R true 2> /dev/null; then
     run=(setarch "$(uname -m)" -R "${run[@]}")
+  fi
+  if [ -n "$since" ]; then
+    reached=$(python3 "$luminal_root/tools/changed_tests.py" --build "$(luminal_build_dir "$preset")" --since "$since")
+    run+=(-R "$reached")
+    export LUMINAL_TIDY_SINCE=$since
   fi
   status=0
   "${run[@]}" ${selection[@]+"${selection[@]}"} ${extra[@]+"${extra[@]}"} || status=$?

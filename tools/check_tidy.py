@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # tools/check_tidy.py -- clang-tidy 19 over the compiled files, with the checks of .clang-tidy as errors.
 # A file is looked at again only when it, a header it reaches, its flags or .clang-tidy change, so a second run costs
-# nothing. Exit code 77 (skipped) where clang-tidy 19 is not installed, or where time ran out before a finding: what was
-# clean by then is remembered, and the next run goes on from there.
+# nothing. Files changed since a commit come first and are looked at whatever it takes; then, as long as there is time,
+# those that include them; then all others. Exit code 77 (skipped) where clang-tidy 19 is not installed, or where time ran
+# out before a finding: the files left are named, what was clean is remembered, and the next run goes on from there.
 import argparse
 import json
 import os
@@ -51,6 +52,7 @@ def main():
     parser.add_argument("--folders", default="src,examples,bench", help="which folders of the tree, with commas")
     parser.add_argument("--seconds", type=float, help="begin no file after that time; 0: no limit. LUMINAL_TIDY_SECONDS "
                         "has precedence")
+    parser.add_argument("--since", help="the commit (HEAD~1); LUMINAL_TIDY_SINCE has precedence")
     parser.add_argument("files", nargs="*", help="only these (parts of paths)")
     args = parser.parse_args()
     tidy, version = find_tidy()
@@ -70,18 +72,25 @@ def main():
         flags = entry.get("command") or " ".join(entry["arguments"])
         items.append((name, closure.key(path, version, config, flags),
                       [tidy, "-p", str(args.build), "--quiet", "--warnings-as-errors=*", str(path)], None))
-    changed = tree.changed(root)
-    items.sort(key=lambda item: (str(item[0]) not in changed, str(item[0])))
+    changed = tree.changed(root, os.environ.get("LUMINAL_TIDY_SINCE") or args.since or "HEAD~1")
+    paths = {(root / name).resolve() for name in changed}
+
+    def rank(name):
+        return 0 if str(name) in changed else 1 if paths & closure.reached(root / name).keys() else 2
+
+    items.sort(key=lambda item: (rank(item[0]), str(item[0])))
+    always = sum(rank(item[0]) == 0 for item in items)
     seconds = float(os.environ.get("LUMINAL_TIDY_SECONDS") or args.seconds or 0) or None
     started = time.monotonic()
-    failed, ran, left = tree.run_cached(args.cache or args.build / "tidy-cache", items, args.jobs, seconds)
+    failed, ran, left = tree.run_cached(args.cache or args.build / "tidy-cache", items, args.jobs, seconds, always)
     for finding in findings(failed, root):
         print(finding)
     print(f"{len(items)} files, {ran} looked at in {time.monotonic() - started:.0f} s, {len(failed)} with findings")
     if failed or not items:
         return 1
     if left:
-        print(f"skipped: time ran out with {left} of {len(items)} files left; the next run goes on there")
+        print("left: " + " ".join(left))
+        print(f"skipped: time ran out with {len(left)} of {len(items)} files left; the next run goes on there")
         return tree.SKIPPED
     return 0
 

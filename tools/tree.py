@@ -62,7 +62,8 @@ class Closure:
             self.read[path] = (hashlib.sha256(text.encode()).hexdigest(), reached)
         return self.read[path]
 
-    def key(self, path, *extra):
+    def reached(self, path):
+        """{file of the tree: hash of its text} of the file and all headers that it reaches."""
         todo, seen = [pathlib.Path(path).resolve()], {}
         while todo:
             current = todo.pop()
@@ -70,32 +71,39 @@ class Closure:
                 digest, reached = self._load(current)
                 seen[current] = digest
                 todo += reached
+        return seen
+
+    def key(self, path, *extra):
+        seen = self.reached(path)
         text = "\n".join([*map(str, extra), *(f"{os.path.relpath(p, self.root)} {d}" for p, d in sorted(seen.items()))])
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def run_cached(cache, items, jobs, seconds=None):
+def run_cached(cache, items, jobs, seconds=None, always=0):
     """Runs the commands of items [(name, key, command, stdin)] whose key is not in the folder `cache`; a command that
-    succeeds is not run again for the same key. After `seconds` none is begun any more.
-    Returns ([(name, output)] of the failures, number run, number left)."""
+    succeeds is not run again for the same key. After `seconds` none is begun any more, but for the first `always` items.
+    Returns ([(name, output)] of the failures, number run, names of those left)."""
     cache = pathlib.Path(cache)
     cache.mkdir(parents=True, exist_ok=True)
     for entry in cache.iterdir():
         if time.time() - entry.stat().st_mtime > 30 * 24 * 3600:
             entry.unlink(missing_ok=True)
     todo = []
-    for item in items:
+    for place, item in enumerate(items):
         if (cache / item[1]).exists():
             (cache / item[1]).touch()
         else:
-            todo.append(item)
+            todo.append((place < always, item))
 
     end = None if seconds is None else time.monotonic() + seconds
 
-    def run(item):
-        name, key, command, stdin = item
-        if end is not None and time.monotonic() > end:
-            return "left"
+    left = []
+
+    def run(entry):
+        must, (name, key, command, stdin) = entry
+        if not must and end is not None and time.monotonic() > end:
+            left.append(str(name))
+            return None
         done = subprocess.run(command, input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         if done.returncode == 0:
@@ -105,15 +113,14 @@ def run_cached(cache, items, jobs, seconds=None):
 
     with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
         results = list(pool.map(run, todo))
-    left = results.count("left")
-    return [result for result in results if result and result != "left"], len(todo) - left, left
+    return [result for result in results if result], len(todo) - len(left), sorted(left)
 
 
-def changed(root):
-    """Names of the files that differ from the commit before the last one: what is looked at first."""
-    listed = subprocess.run(["git", "-c", f"safe.directory={root}", "-C", str(root), "diff", "--name-only", "HEAD~1"],
+def changed(root, since="HEAD~1"):
+    """Names of the files that differ from that commit."""
+    listed = subprocess.run(["git", "-c", f"safe.directory={root}", "-C", str(root), "diff", "--name-only", since],
                             capture_output=True, text=True)
-    return set(listed.stdout.split("\n")) if listed.returncode == 0 else set()
+    return set(listed.stdout.split("\n")) - {""} if listed.returncode == 0 else set()
 
 
 def cores():

@@ -312,6 +312,48 @@ class Scripts(Tree):
         self.assertRegex(output, "apt: .*install .*llvm-20-dev lld-20")
         self.assertIn("not in the package lists of this machine: libxxhash-dev", output)
 
+    @unittest.skipUnless(shutil.which("ninja") and shutil.which("cmake"), "no ninja or no cmake")
+    def test_changed_tests(self):
+        self.write("CMakeLists.txt", """cmake_minimum_required(VERSION 3.25)
+project(Two LANGUAGES CXX)
+enable_testing()
+foreach(name one two)
+  add_executable(test_${name} ${name}.cpp)
+  add_test(NAME ${name}.runs COMMAND test_${name})
+endforeach()
+add_test(NAME tree.script COMMAND ${CMAKE_COMMAND} -P ${PROJECT_SOURCE_DIR}/script.cmake)
+add_test(NAME page.guide_3 COMMAND test_one)
+""")
+        self.write("one.cpp", '#include "shared.h"\nint main() { return 0; }\n')
+        self.write("two.cpp", "int main() { return 0; }\n")
+        self.write("shared.h", "")
+        self.write("guide.md", "# A page\n")
+        self.write(".gitignore", "build\n")
+        run = {"cwd": self.root, "check": True, "capture_output": True}
+        subprocess.run(["git", "init", "-q"], **run)
+        subprocess.run(["git", "add", "."], **run)
+        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "x"], **run)
+        subprocess.run(["cmake", "-G", "Ninja", "-B", "build"], **run)
+        subprocess.run(["ninja", "-C", "build"], **run)
+
+        def reached():
+            done = subprocess.run([sys.executable, str(TOOLS / "changed_tests.py"), "--root", str(self.root), "--build",
+                                   str(self.root / "build"), "--since", "HEAD"], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout.strip()
+
+        self.assertEqual(reached(), r"^(tree\.)")
+        self.write("shared.h", "// now with a line\n")
+        self.assertEqual(reached(), r"^(one\.|page\.|tree\.)")
+        self.write("shared.h", "")
+        self.write("two.cpp", "int main() { return 1; }\n")
+        self.assertEqual(reached(), r"^(tree\.|two\.)")
+        self.write("two.cpp", "int main() { return 0; }\n")
+        self.write("guide.md", "# Another page\n")
+        self.assertEqual(reached(), r"^(page\.|tree\.)")
+        self.write("CMakeLists.txt", (self.root / "CMakeLists.txt").read_text() + "# more\n")
+        self.assertEqual(reached(), r"^(one\.|page\.|tree\.|two\.)")
+
     def test_scripts_parse(self):
         for script in (*TOOLS.glob("*.sh"), *SOURCE.glob("*.sh")):
             subprocess.run(["bash", "-n", str(script)], check=True)
@@ -321,7 +363,7 @@ class Scripts(Tree):
                 self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_usage(self):
-        for script, words in (("test.sh", ["--asan", "--label"]), ("bench.sh", ["peers", "--json"])):
+        for script, words in (("test.sh", ["--asan", "--label", "--changed"]), ("bench.sh", ["peers", "--json"])):
             done = subprocess.run([str(SOURCE / script), "--help"], capture_output=True, text=True, cwd="/")
             self.assertEqual(done.returncode, 0, done.stderr)
             for word in words:
