@@ -25,7 +25,7 @@ namespace {
 constexpr int64_t columns = 2048;
 
 struct Data {
-  explicit Data(int64_t rows) : rows(rows) {}
+  explicit Data(int64_t count) : rows(count) {}
   int64_t rows;
   Array<float> x = random_floats(rows * columns, 1), y = random_floats(rows * columns, 2),
                a = random_floats(columns, 3), b = random_floats(columns, 4);
