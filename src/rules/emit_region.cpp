@@ -1,0 +1,624 @@
+// rules/emit_region.cpp -- from rows to nodes, each class once in the form that is natural to it.
+#include "rules/emit_region.h"
+#include "base/check.h"
+#include "base/hash.h"
+#include "ir/user_ops.h"
+#include <algorithm>
+#include <memory>
+#include <unordered_map>
+
+namespace luminal::rules {
+namespace {
+
+using egraph::absent;
+using egraph::RowView;
+
+class Emitter {
+public:
+  Emitter(FunctionWriter& writer, RegionTerms& terms, const Entered& entered, const Choice& choice,
+          const EmitOptions& options)
+      : w_(writer), t_(terms), e_(entered), f_(entered.flat->function), choice_(choice), options_(options),
+        classes_(terms.graph().class_count()) {}
+
+  void run() {
+    find_homes();
+    find_needed();
+    // What is computed comes in the order of the nodes that it comes from, so that the function keeps
+    // its order; views, positions and numbers come just before their first reader.
+    for (const NodeId id : e_.nodes)
+      if (const ClassId c = class_of(id); c != absent && classes_[c].needed && is_computed(row(c))) made(c);
+    for (const NodeId root : e_.roots) {
+      const NodeId value = in_form(class_of(root), e_.forms[root]);
+      w_.stand_for(bound(root), value);
+      w_.name(value, bound(root), true);
+    }
+  }
+
+private:
+  /// What is known of a class.
+  struct Class {
+    NodeId node = absent;   // of V: in its natural form; of F: the tuple
+    uint32_t form = absent; // natural; of a fold or scan: of its space
+    NodeId home = absent;   // the node that it comes from
+    bool needed = false;
+    bool has_axes = false;
+    AxisSet axes;                                    // that the chosen term varies with
+    std::vector<std::pair<uint32_t, NodeId>> others; // form -> node
+  };
+
+  NodeId bound(NodeId id) const { return options_.instance.empty() ? id : options_.instance[id]; }
+  ClassId class_of(NodeId id) const {
+    const ClassId c = e_.classes[id];
+    return c == absent ? absent : t_.graph().find(c);
+  }
+  RowView row(ClassId c) const {
+    const RowRef ref = choice_.rows[c];
+    LUMINAL_CHECK(ref.op != absent, "class {} has no term", c);
+    return t_.graph().row(ref.op, ref.row);
+  }
+  ClassId leader(Value v) const { return t_.graph().find(v); }
+  const RegionTerms::Ops& ops() const { return t_.ops(); }
+
+  /// The first node of each class that computes it, of those with the fewest dimensions along which
+  /// it does not vary; and the first of each form, for its name.
+  void find_homes() {
+    for (const NodeId id : e_.nodes) {
+      const ClassId c = class_of(id);
+      if (c == absent) continue;
+      if (e_.forms[id] != absent) first_of_form_.try_emplace(key(c, e_.forms[id]), id);
+      NodeId& home = classes_[c].home;
+      if (home == absent || count(id) < count(home)) home = id;
+    }
+  }
+  size_t count(NodeId id) const { return e_.forms[id] == absent ? 0 : t_.forms[e_.forms[id]].axes.size(); }
+  static uint64_t key(ClassId c, uint32_t form) { return uint64_t(c) << 32 | form; }
+
+  bool is_computed(const RowView& r) const {
+    return r.op != ops().view && r.op != ops().index && r.op != ops().number && r.op != ops().in &&
+           r.op != ops().par;
+  }
+  /// Classes that a term reads.
+  template <class F> void for_each_operand(const RowView& row, F f) {
+    if (row.op == ops().in || row.op == ops().par || row.op == ops().number || row.op == ops().index) return;
+    const auto args = row.args();
+    if (t_.row_of(row.op)) {
+      for (const Value v : args) f(leader(v));
+    } else if (row.op == ops().cast || row.op == ops().get) {
+      f(leader(args[1]));
+    } else {
+      for (const Value v : t_.items(args.back())) f(leader(v));
+    }
+  }
+  void find_needed() {
+    std::vector<ClassId> stack;
+    const auto need = [&](ClassId c) {
+      if (classes_[c].needed) return;
+      classes_[c].needed = true;
+      stack.push_back(c);
+    };
+    for (const NodeId root : e_.roots) need(class_of(root));
+    while (!stack.empty()) {
+      const ClassId c = stack.back();
+      stack.pop_back();
+      for_each_operand(row(c), need);
+    }
+  }
+
+  // ---- axes of chosen terms
+  const AxisSet& axes_of(ClassId c) {
+    if (classes_[c].has_axes) return classes_[c].axes;
+    AxisSet axes = find_axes(row(c));
+    classes_[c].has_axes = true;
+    return classes_[c].axes = axes;
+  }
+  AxisSet find_axes(const RowView& r) {
+    if (r.op == ops().in || r.op == ops().par) return t_.leaves[r.args()[0]].form.set();
+    if (r.op == ops().index) return t_.axes.read_by(t_.iotas[r.args()[0]].value);
+    if (r.op == ops().opaque) return t_.forms[t_.payloads[r.args()[0]].results[0]].set();
+    if (r.op == ops().get) return axes_of_result(row(leader(r.args()[1])), int(t_.integer_of(r.args()[0])));
+    AxisSet axes;
+    if (r.op == ops().view) {
+      const Place& place = t_.places[r.args()[0]];
+      const auto xs = t_.items(r.args()[1]);
+      axes = axes_of(leader(xs[0]));
+      axes -= place.replaced();
+      axes |= place.read(t_.axes);
+      for (size_t k = 1; k < xs.size(); ++k) axes |= axes_of(leader(xs[k]));
+      return axes;
+    }
+    for_each_operand(r, [&](ClassId c) { axes |= axes_of(c); });
+    return axes;
+  }
+  AxisSet axes_of_result(const RowView& tuple, int component) {
+    if (tuple.op == ops().opaque_tuple)
+      return t_.forms[t_.payloads[tuple.args()[0]].results[size_t(component)]].set();
+    const auto bodies = t_.items(tuple.args()[2]);
+    const Monoid monoid = t_.monoid_of(tuple.args()[0]);
+    AxisSet axes = axes_of(leader(bodies[size_t(component)]));
+    for (const int j : monoid.dependencies(component)) axes |= axes_of(leader(bodies[size_t(j)]));
+    if (tuple.op == ops().fold)
+      axes -= t_.sets[tuple.args()[1]];
+    else
+      axes.insert(t_.alongs[tuple.args()[1]].axis);
+    return axes;
+  }
+
+  // ---- forms
+  const LaidOut& laid(uint32_t form) {
+    if (form >= laid_.size()) laid_.resize(t_.forms.size());
+    if (!laid_[form]) laid_[form] = std::make_unique<LaidOut>(t_.forms[form], t_.axes);
+    return *laid_[form];
+  }
+  /// The axes of a form that are in the set; dimensions that had others only are gone.
+  static Form filtered(const Form& form, const AxisSet& axes) {
+    Form out;
+    for (size_t d = 0; d < form.rank(); ++d) {
+      std::vector<AxisId> dim;
+      for (const AxisId a : form.dim(d))
+        if (axes.contains(a)) dim.push_back(a);
+      if (!dim.empty() || form.dim(d).empty()) out.push(dim);
+    }
+    return out;
+  }
+  static void append_missing(Form& form, const AxisSet& axes) {
+    AxisSet missing = axes;
+    missing -= form.set();
+    missing.for_each([&](AxisId a) { form.push(std::span(&a, 1)); });
+  }
+  /// The form in which a class is made: that of its node, with what the chosen term varies with.
+  uint32_t natural_form(ClassId c) {
+    const AxisSet axes = axes_of(c);
+    const NodeId home = classes_[c].home;
+    Form form;
+    if (home != absent && e_.forms[home] != absent)
+      form = options_.keep_forms ? t_.forms[e_.forms[home]] : filtered(t_.forms[e_.forms[home]], axes);
+    else
+      for_each_operand(row(c), [&](ClassId x) { join(form, made(x).form, axes); });
+    append_missing(form, axes);
+    return t_.forms.id(form);
+  }
+  /// Dimensions of an operand that are not there yet.
+  void join(Form& form, uint32_t operand, const AxisSet& axes) {
+    if (operand == absent) return;
+    const Form& other = t_.forms[operand];
+    const AxisSet there = form.set();
+    for (size_t d = 0; d < other.rank(); ++d) {
+      std::vector<AxisId> dim;
+      for (const AxisId a : other.dim(d))
+        if (axes.contains(a) && !there.contains(a)) dim.push_back(a);
+      if (!dim.empty()) form.push(dim);
+    }
+  }
+
+  // ---- index expressions
+  /// Axis a of a value that is read, over the dimensions of `to`. What does not vary with an axis is
+  /// read at its first point.
+  Expr axis_in(AxisId a, const LaidOut& to, const Place* place) {
+    if (place)
+      if (const Expr* e = place->index_of(a)) return over(*e, to);
+    const int at = to.position(a);
+    return at < 0 ? Expr(0) : to.at(at, t_.axes);
+  }
+  /// An expression over names, over the dimensions of a form.
+  Expr over(Expr e, const LaidOut& to) {
+    if (e.is_constant()) return e;
+    ExprMap<Expr> dims;
+    t_.axes.read_by(e).for_each([&](AxisId a) {
+      const int at = to.position(a);
+      dims[t_.axes.symbol(a)] = at < 0 ? Expr(0) : to.at(at, t_.axes);
+    });
+    return dims.empty() ? e : substitute(e, dims);
+  }
+  std::vector<Expr> map_of(const Form& from, const LaidOut& to, const Place* place = nullptr) {
+    std::vector<Expr> map;
+    for (size_t d = 0; d < from.rank(); ++d) {
+      const auto dim = from.dim(d);
+      const int same = place ? -1 : same_dim(dim, to);
+      if (same >= 0) {
+        map.push_back(to.index[size_t(same)]);
+        continue;
+      }
+      Expr e = 0;
+      for (const AxisId a : dim) e = e * t_.axes.extent(a) + axis_in(a, to, place);
+      map.push_back(e);
+    }
+    return map;
+  }
+  static int same_dim(std::span<const AxisId> dim, const LaidOut& to) {
+    if (dim.empty()) return -1;
+    const int at = to.position(dim[0]);
+    if (at < 0) return -1;
+    const int d = to.places[size_t(at)].dim;
+    return std::ranges::equal(dim, to.form.dim(size_t(d))) ? d : -1;
+  }
+
+  // ---- nodes
+  NodeId put(NodeKind kind, Attr attr, std::vector<NodeId> inputs, std::vector<TensorType> types) {
+    return w_.put({kind, std::move(attr), std::move(inputs), std::move(types), {}, {}, {}});
+  }
+  DType dtype(NodeId id) const { return w_[id].type().dtype; }
+
+  /// The class in its natural form.
+  Class& made(ClassId c) {
+    if (classes_[c].node != absent) return classes_[c];
+    const RowView r = row(c);
+    if (r.op == ops().fold)
+      fold(c, r);
+    else if (r.op == ops().scan)
+      scan(c, r);
+    else if (r.op == ops().opaque_tuple)
+      opaque(c, r);
+    else
+      value(c, r);
+    Class& k = classes_[c];
+    if (k.home != absent) {
+      const bool same = e_.forms[k.home] == k.form;
+      w_.name(k.node, bound(k.home), same);
+    }
+    return k;
+  }
+
+  void value(ClassId c, const RowView& r) {
+    Class& k = classes_[c];
+    if (r.op == ops().in || r.op == ops().par) {
+      const Leaf& leaf = t_.leaves[r.args()[0]];
+      k.form = t_.forms.id(leaf.form);
+      k.node = w_.at(bound(leaf.node));
+    } else if (r.op == ops().number) {
+      k.form = t_.forms.id(Form());
+      k.node = number(t_.numbers[r.args()[0]]);
+    } else if (r.op == ops().get) {
+      get(c, leader(r.args()[1]), int(t_.integer_of(r.args()[0])));
+    } else if (r.op == ops().opaque) {
+      opaque(c, r);
+    } else {
+      const uint32_t form = natural_form(c);
+      const NodeId node = in_any_form(c, r, form);
+      classes_[c].form = form;
+      classes_[c].node = node;
+    }
+  }
+
+  NodeId number(const Number& n) {
+    std::vector<std::byte> data(size_t(storage_bytes(n.dtype, 1)));
+    if (is_float(n.dtype))
+      store_f64(n.dtype, data.data(), 0, std::bit_cast<double>(n.bits));
+    else
+      store_i64(n.dtype, data.data(), 0, int64_t(n.bits));
+    const TensorType type{n.dtype, {}};
+    return put(NodeKind::constant,
+               ConstantAttr{std::make_shared<const std::vector<std::byte>>(std::move(data)), type}, {},
+               {type});
+  }
+
+  /// A term that can be made in any form that has its axes.
+  NodeId in_any_form(ClassId c, const RowView& r, uint32_t form) {
+    if (r.op == ops().index) {
+      const Iota& iota = t_.iotas[r.args()[0]];
+      const TensorType type{iota.dtype, laid(form).shape};
+      return put(NodeKind::iota, IotaAttr{over(iota.value, laid(form)), type}, {}, {type});
+    }
+    if (r.op == ops().view) return view(t_.places[r.args()[0]], r, form);
+    return map(c, r, form);
+  }
+
+  NodeId map(ClassId, const RowView& r, uint32_t form) {
+    std::vector<NodeId> xs;
+    for_each_operand(r, [&](ClassId x) { xs.push_back(in_form(x, form)); });
+    const Shape& shape = laid(form).shape;
+    if (r.op == ops().cast) {
+      const DType to{uint8_t(r.args()[0])};
+      return put(NodeKind::cast, CastAttr{to}, std::move(xs), {{to, shape}});
+    }
+    Attr attr = MapAttr{Op::add, {}};
+    if (const auto op = t_.row_of(r.op))
+      attr = MapAttr{*op, {}};
+    else
+      attr = t_.payloads[r.args()[0]].attr;
+    if (const auto* bitcast = std::get_if<BitcastAttr>(&attr))
+      return put(NodeKind::bitcast, attr, std::move(xs), {{bitcast->to, shape}});
+    const auto& op = std::get<MapAttr>(attr);
+    std::vector<DType> types;
+    for (const NodeId x : xs) types.push_back(dtype(x));
+    const UserOp* user = op.user_op.empty() ? nullptr : find_user_op(op.user_op);
+    const auto result = user ? result_type(user->signature, user->arity, types.data())
+                             : result_type(luminal::row(op.op), types.data());
+    LUMINAL_CHECK(result, "the operands of {} have no common type", luminal::to_string(op.op));
+    return put(NodeKind::map, attr, std::move(xs), {{*result, shape}});
+  }
+
+  /// A class in a form that has all of its axes.
+  NodeId in_form(ClassId c, uint32_t form) {
+    made(c);
+    if (classes_[c].form == form) return classes_[c].node;
+    for (const auto& [other, node] : classes_[c].others)
+      if (other == form) return node;
+    const RowView r = row(c);
+    const bool free = r.op == ops().index || r.op == ops().view; // made in any form alike
+    const NodeId node = free ? in_any_form(c, r, form) : moved(c, form);
+    classes_[c].others.emplace_back(form, node);
+    const auto first = first_of_form_.find(key(c, form));
+    if (first != first_of_form_.end()) w_.name(node, bound(first->second), true);
+    return node;
+  }
+  /// A view of the natural form.
+  NodeId moved(ClassId c, uint32_t form) {
+    const Form from = t_.forms[classes_[c].form];
+    const LaidOut& to = laid(form);
+    const NodeId x = classes_[c].node;
+    ViewAttr view;
+    view.map = map_of(from, to);
+    view.shape = to.shape;
+    const TensorType type{dtype(x), to.shape};
+    if (w_[x].type() == type && view.map == to.index) return x;
+    return put(NodeKind::view, std::move(view), {x}, {type});
+  }
+
+  NodeId view(const Place& where, const RowView& r, uint32_t form) {
+    const auto items = t_.items(r.args()[1]);
+    const std::vector<ClassId> xs(items.begin(), items.end());
+    NodeId x = made(leader(xs[0])).node;
+    Form from = t_.forms[classes_[leader(xs[0])].form];
+    if (!holes_stand_alone(where, from)) {
+      Form apart;
+      for (const AxisId a : from.axes) apart.push(std::span(&a, 1));
+      from = apart;
+      x = in_form(leader(xs[0]), t_.forms.id(from));
+    }
+    const LaidOut& to = laid(form);
+    ViewAttr view;
+    view.map = map_of(from, to, &where);
+    view.predicate = over(where.predicate, to);
+    view.fill = where.fill;
+    view.shape = to.shape;
+    std::vector<NodeId> inputs{x};
+    for (size_t k = 0; k < where.holes.size(); ++k) {
+      auto [operand, axes] = hole(leader(xs[k + 1]), form);
+      view.holes.push_back({int(k) + 1, std::move(axes), where.holes[k].range, where.holes[k].policy});
+      inputs.push_back(operand);
+    }
+    const TensorType type{dtype(x), laid(form).shape};
+    return put(NodeKind::view, std::move(view), std::move(inputs), {type});
+  }
+  /// An index that is a hole by itself is held inside of its extent by the policy of the hole: it has
+  /// to be the index of a whole dimension.
+  bool holes_stand_alone(const Place& place, const Form& from) const {
+    for (const auto& [axis, e] : place.index) {
+      if (e.is_symbol() && t_.axes.read_by(e).empty())
+        for (size_t d = 0; d < from.rank(); ++d)
+          if (from.dim(d).size() > 1 && std::ranges::count(from.dim(d), axis) > 0) return false;
+    }
+    return true;
+  }
+  /// An operand of a view, and the dimensions of the view at which it is read.
+  std::pair<NodeId, std::vector<int>> hole(ClassId c, uint32_t form) {
+    made(c);
+    const Form& natural = t_.forms[classes_[c].form];
+    if (const auto axes = dims_within(natural, laid(form))) return {classes_[c].node, *axes};
+    std::vector<int> axes;
+    Form part;
+    const AxisSet varying = axes_of(c);
+    const Form whole = t_.forms[form];
+    for (size_t d = 0; d < whole.rank(); ++d)
+      if (std::ranges::any_of(whole.dim(d), [&](AxisId a) { return varying.contains(a); })) {
+        axes.push_back(int(d));
+        part.push(whole.dim(d));
+      }
+    return {in_form(c, t_.forms.id(part)), axes};
+  }
+  /// The dimensions of `to` that a form has, in its order; nothing where it has another one.
+  static std::optional<std::vector<int>> dims_within(const Form& form, const LaidOut& to) {
+    std::vector<int> out;
+    for (size_t d = 0; d < form.rank(); ++d) {
+      int found = form.dim(d).empty() ? -1 : same_dim(form.dim(d), to);
+      if (form.dim(d).empty())
+        for (size_t k = 0; k < to.form.rank() && found < 0; ++k)
+          if (to.form.dim(k).empty() && std::ranges::count(out, int(k)) == 0) found = int(k);
+      if (found < 0) return {};
+      out.push_back(found);
+    }
+    return out;
+  }
+
+  void opaque(ClassId c, const RowView& r) {
+    const Payload payload = t_.payloads[r.args()[0]];
+    const auto items = t_.items(r.args()[1]);
+    const std::vector<ClassId> xs(items.begin(), items.end());
+    std::vector<NodeId> inputs;
+    for (size_t k = 0; k < xs.size(); ++k) inputs.push_back(in_form(leader(xs[k]), payload.operands[k]));
+    classes_[c].node = put(kind_of(payload.attr), payload.attr, std::move(inputs), payload.types);
+    if (r.op == ops().opaque) classes_[c].form = payload.results[0];
+  }
+
+  // ---- folds
+  static Form part_of(const Form& form, std::span<const int> dims) {
+    Form out;
+    for (const int d : dims) out.push(form.dim(size_t(d)));
+    return out;
+  }
+  /// Dimensions of the space that a body has: those that it varies with, and those that its node had.
+  std::vector<int> body_dims(const Form& space, const AxisSet& varying, const std::vector<int>* had) const {
+    std::vector<int> out;
+    for (size_t d = 0; d < space.rank(); ++d) {
+      const auto dim = space.dim(d);
+      const bool there = had && std::ranges::count(*had, int(d)) > 0;
+      if (there || std::ranges::any_of(dim, [&](AxisId a) { return varying.contains(a); }))
+        out.push_back(int(d));
+    }
+    return out;
+  }
+  /// Dimensions that are folded in part are cut where that changes.
+  static Form cut(const Form& form, const AxisSet& over) {
+    Form out;
+    for (size_t d = 0; d < form.rank(); ++d) {
+      const auto dim = form.dim(d);
+      size_t begin = 0;
+      for (size_t k = 1; k <= dim.size(); ++k)
+        if (k == dim.size() || over.contains(dim[k]) != over.contains(dim[begin])) {
+          out.push(dim.subspan(begin, k - begin));
+          begin = k;
+        }
+      if (dim.empty()) out.push(dim);
+    }
+    return out;
+  }
+  /// The space of a fold or scan: that of its node, with the axes that are needed.
+  Form space_of(ClassId c, const AxisSet& needed, const AxisSet& over, bool& kept) {
+    const NodeId home = classes_[c].home;
+    Form form;
+    if (home != absent)
+      form = options_.keep_forms ? t_.forms[e_.forms[home]] : filtered(t_.forms[e_.forms[home]], needed);
+    else
+      for_each_operand(row(c), [&](ClassId x) { join(form, made(x).form, needed); });
+    append_missing(form, needed);
+    form = cut(form, over);
+    kept = home != absent && form == t_.forms[e_.forms[home]];
+    return form;
+  }
+
+  struct Domain {
+    ClassId condition = absent;
+    std::vector<ClassId> bodies;
+  };
+  /// The condition that all bodies are selected by, outside of which they are at the identity.
+  Domain domain_of(const Monoid& monoid, const std::vector<ClassId>& bodies) {
+    Domain out;
+    for (size_t k = 0; k < bodies.size(); ++k) {
+      const RowView r = row(bodies[k]);
+      std::vector<ClassId> xs;
+      if (t_.row_of(r.op) == Op::select || is_select(r))
+        for_each_operand(r, [&](ClassId x) { xs.push_back(x); });
+      if (xs.size() != 3 || row(xs[0]).op != ops().index) return {absent, bodies};
+      const RowView other = row(xs[2]);
+      if (other.op != ops().number || !(t_.numbers[other.args()[0]] == identity(monoid, int(k))))
+        return {absent, bodies};
+      if (k > 0 && xs[0] != out.condition) return {absent, bodies};
+      out.condition = xs[0];
+      out.bodies.push_back(xs[1]);
+    }
+    return out;
+  }
+  bool is_select(const RowView& r) const {
+    if (r.op != ops().op) return false;
+    const auto* map = std::get_if<MapAttr>(&t_.payloads[r.args()[0]].attr);
+    return map && map->user_op.empty() && map->op == Op::select;
+  }
+  std::vector<ClassId> bodies_of(const RowView& r) {
+    std::vector<ClassId> out;
+    for (const Value v : t_.items(r.args()[2])) out.push_back(leader(v));
+    return out;
+  }
+
+  void fold(ClassId c, const RowView& r) {
+    const Monoid monoid = t_.monoid_of(r.args()[0]);
+    const AxisSet over_axes = t_.sets[r.args()[1]];
+    const Domain domain = domain_of(monoid, bodies_of(r));
+    AxisSet needed = over_axes;
+    for (const ClassId x : domain.bodies) needed |= axes_of(x);
+    if (domain.condition != absent) needed |= axes_of(domain.condition);
+    bool kept = false;
+    const Form space = space_of(c, needed, over_axes, kept);
+    const FoldAttr* had =
+        kept && options_.keep_forms ? &std::get<FoldAttr>(f_[classes_[c].home].attr) : nullptr;
+    const uint32_t form = t_.forms.id(space);
+    FoldAttr fold{monoid, laid(form).shape, {}, {}, 1, {}};
+    for (size_t d = 0; d < space.rank(); ++d)
+      if (!space.dim(d).empty() && over_axes.contains(space.dim(d)[0])) fold.reduced.push_back(int(d));
+    if (had) fold.reduced = had->reduced;
+    if (domain.condition != absent)
+      fold.where = over(t_.iotas[row(domain.condition).args()[0]].value, laid(form));
+    std::vector<NodeId> inputs;
+    for (size_t k = 0; k < domain.bodies.size(); ++k) {
+      fold.body_axes.push_back(
+          body_dims(space, axes_of(domain.bodies[k]), had ? &had->body_axes[k] : nullptr));
+      inputs.push_back(in_form(domain.bodies[k], t_.forms.id(part_of(space, fold.body_axes.back()))));
+    }
+    classes_[c].form = form;
+    classes_[c].node = put_tuple(fold, NodeKind::fold, std::move(inputs));
+  }
+
+  void scan(ClassId c, const RowView& r) {
+    const Monoid monoid = t_.monoid_of(r.args()[0]);
+    const Along along = t_.alongs[r.args()[1]];
+    const std::vector<ClassId> bodies = bodies_of(r);
+    AxisSet needed, alone;
+    alone.insert(along.axis);
+    needed |= alone;
+    for (const ClassId x : bodies) needed |= axes_of(x);
+    bool kept = false;
+    const Form space = space_of(c, needed, alone, kept);
+    const ScanAttr* had =
+        kept && options_.keep_forms ? &std::get<ScanAttr>(f_[classes_[c].home].attr) : nullptr;
+    const uint32_t form = t_.forms.id(space);
+    ScanAttr scan{monoid, laid(form).shape, 0, {}, along.exclusive, along.reverse};
+    for (size_t d = 0; d < space.rank(); ++d)
+      if (space.dim(d).size() == 1 && space.dim(d)[0] == along.axis) scan.axis = int(d);
+    std::vector<NodeId> inputs;
+    for (size_t k = 0; k < bodies.size(); ++k) {
+      scan.body_axes.push_back(body_dims(space, axes_of(bodies[k]), had ? &had->body_axes[k] : nullptr));
+      inputs.push_back(in_form(bodies[k], t_.forms.id(part_of(space, scan.body_axes.back()))));
+    }
+    classes_[c].form = form;
+    classes_[c].node = put_tuple(scan, NodeKind::scan, std::move(inputs));
+  }
+
+  template <class T> NodeId put_tuple(const T& attr, NodeKind kind, std::vector<NodeId> inputs) {
+    std::vector<TensorType> types;
+    for (int k = 0; k < attr.monoid.size(); ++k) {
+      TensorType type{attr.monoid.components()[size_t(k)].dtype, {}};
+      for (const int d : result_axes(attr, k)) type.shape.push_back(attr.space[size_t(d)]);
+      types.push_back(std::move(type));
+    }
+    return put(kind, attr, std::move(inputs), std::move(types));
+  }
+
+  void get(ClassId c, ClassId tuple, int component) {
+    made(tuple);
+    const NodeId from = classes_[tuple].node;
+    const RowView r = row(tuple);
+    if (r.op == ops().opaque_tuple) {
+      classes_[c].form = t_.payloads[r.args()[0]].results[size_t(component)];
+    } else {
+      const std::vector<int> dims = r.op == ops().fold
+                                        ? result_axes(std::get<FoldAttr>(w_[from].attr), component)
+                                        : result_axes(std::get<ScanAttr>(w_[from].attr), component);
+      classes_[c].form = t_.forms.id(part_of(t_.forms[classes_[tuple].form], dims));
+    }
+    classes_[c].node = put(NodeKind::get, GetAttr{component}, {from}, {w_[from].types[size_t(component)]});
+  }
+
+  FunctionWriter& w_;
+  RegionTerms& t_;
+  const Entered& e_;
+  const Function& f_;
+  const Choice& choice_;
+  const EmitOptions& options_;
+  std::vector<Class> classes_;
+  std::vector<std::unique_ptr<LaidOut>> laid_;
+  std::unordered_map<uint64_t, NodeId> first_of_form_;
+};
+
+} // namespace
+
+Choice first_rows(RegionTerms& terms) {
+  egraph::EGraph& graph = terms.graph();
+  graph.rebuild();
+  Choice out;
+  out.rows.resize(graph.class_count());
+  for (egraph::OpId op = 0; op < graph.op_count(); ++op) {
+    if (!graph.op(op).constructor) continue;
+    graph.for_each_row(op, [&](const RowView& row) {
+      RowRef& at = out.rows[graph.find(row.out())];
+      if (at.op == absent && !row.subsumed) at = {row.op, row.row};
+      return true;
+    });
+  }
+  return out;
+}
+
+void emit(FunctionWriter& writer, RegionTerms& terms, const Entered& entered, const Choice& choice,
+          const EmitOptions& options) {
+  Emitter(writer, terms, entered, choice, options).run();
+}
+
+} // namespace luminal::rules

@@ -1,0 +1,39 @@
+// rules/emit_region.h -- chosen terms become nodes again.
+//
+// A value gets dimensions as it comes back: the form that its node had, where it had one, so that a
+// function that no rule has touched comes back with the nodes it had. Readers that want another form
+// have a view in between, and views, positions and numbers are made in the form that is wanted.
+// Digits that follow each other in both forms are one index again: the algebra of expressions
+// sees to that. Selects of the identity that all bodies of a fold share become its domain.
+#pragma once
+#include "rules/enter_region.h"
+#include "rules/function_writer.h"
+
+namespace luminal::rules {
+
+struct RowRef {
+  egraph::OpId op = egraph::absent;
+  egraph::RowId row = 0;
+};
+/// A row for each class, by the class's leader.
+struct Choice {
+  std::vector<RowRef> rows;
+};
+
+/// The first row of each class: without rules, the function as it came.
+Choice first_rows(RegionTerms& terms);
+
+struct EmitOptions {
+  /// Values keep dimensions along which they do not vary, where their nodes had them. Without it
+  /// they are computed once, at the axes that they vary with.
+  bool keep_forms = true;
+  /// The region comes back in the place of another one of the same structure: nodes of the region
+  /// -> nodes there, by node. Empty: in its own place.
+  std::span<const NodeId> instance = {};
+};
+
+/// Puts the roots of the region into the function that is written.
+void emit(FunctionWriter& writer, RegionTerms& terms, const Entered& entered, const Choice& choice,
+          const EmitOptions& options = {});
+
+} // namespace luminal::rules
