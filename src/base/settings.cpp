@@ -21,7 +21,7 @@ constexpr Setting table[] = {
     {"LUMINAL_NO_CACHE", SettingType::flag, "0", "1: neither read nor write the cache"},
     {"LUMINAL_DEBUG", SettingType::integer, "0",
      "what a compilation prints on stderr: 1 kernels, 2 and schedules, 3 and passes, 4 and loop IR, 5 and "
-     "terms, 6 and LLVM IR, 7 and assembly"},
+     "terms, partitions and cones as each pass leaves them, 6 and LLVM IR, 7 and assembly"},
     {"LUMINAL_DEBUG_FILTER", SettingType::text, "",
      "words with commas: LUMINAL_DEBUG shows kernels whose name, or the name of a tensor they read or write, "
      "holds one of them"},

@@ -1,4 +1,4 @@
-// compile/compile.cpp -- the pass list.
+// compile/compile.cpp -- verifier, passes over terms, the pass list, code generation, search.
 #include "compile/compile.h"
 #include "base/hash.h"
 #include "base/print.h"
@@ -30,6 +30,11 @@ public:
     auto now = std::chrono::steady_clock::now();
     times_.push_back({std::move(name), std::chrono::duration<double, std::milli>(now - last_).count()});
     last_ = now;
+  }
+  /// What somebody else has timed since the last lap.
+  void add(const std::vector<PassTime>& times) {
+    times_.insert(times_.end(), times.begin(), times.end());
+    last_ = std::chrono::steady_clock::now();
   }
 
 private:
@@ -71,8 +76,7 @@ Result<int> generate(runtime::Plan& plan, const std::vector<PlannedKernel>& kern
   return cached.load();
 }
 
-/// inline calls, expand sorts, split load from step, fuse, build cones, schedule, lower, place
-/// memory; then code
+/// The pass list (compile/pass_list.h), then code.
 Result<BuiltPlan> build(const Module& module, const Options& options,
                         const std::map<Hash128, std::string>& pinned, Stopwatch& watch) {
   BuiltPlan built;
@@ -89,7 +93,7 @@ Result<BuiltPlan> build(const Module& module, const Options& options,
   built.builder = std::make_shared<PlanBuilder>(module, *built.chooser);
   auto plan = built.builder->build();
   if (!plan) return plan.failure();
-  watch.lap("plan");
+  watch.add(built.builder->times());
   auto cached = generate(*plan, built.builder->kernels(), options);
   if (!cached) return cached.failure();
   watch.lap("code");
@@ -170,7 +174,7 @@ void print_debug(const Module& module, const Compiled& result, const std::vector
     if (level >= 7) show(codegen::assembly(kernels[i].loops, options.target));
   }
   if (level >= 3)
-    for (const PassTime& time : result.times) print_stderr("pass {:<8}{:8.1f} ms\n", time.name, time.ms);
+    for (const PassTime& time : result.times) print_stderr("pass {:<10}{:8.1f} ms\n", time.name, time.ms);
 }
 
 } // namespace
@@ -281,7 +285,7 @@ std::string Compiled::report() const {
   if (search) out += compile::to_string(*search);
   for (size_t i = 0; i < schedules.size(); i++)
     out += fmt::format("schedule of {}{}", to_string(choices[i]), schedules[i]);
-  for (const PassTime& time : times) out += fmt::format("{:<8}{:8.1f} ms\n", time.name, time.ms);
+  for (const PassTime& time : times) out += fmt::format("{:<10}{:8.1f} ms\n", time.name, time.ms);
   return out + passes.to_string();
 }
 

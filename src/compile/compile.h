@@ -1,7 +1,8 @@
-// compile/compile.h -- THE PASS LIST: from a module of terms to a plan that can be loaded and run.
+// compile/compile.h -- from a module of terms to a plan that can be loaded and run.
 #pragma once
 #include "base/result.h"
 #include "compile/kernel_choice.h"
+#include "compile/pass_list.h"
 #include "compile/program_race.h"
 #include "compile/search.h"
 #include "ir/term.h"
@@ -42,11 +43,6 @@ struct Options {
 
   /// This machine, with that many threads.
   static Options host(int threads);
-};
-
-struct PassTime {
-  std::string name;
-  double ms = 0;
 };
 
 struct Compiled {

@@ -1,90 +1,16 @@
 // compile/fuse.cpp -- the stored set by counting evaluations, and the kernels that follow from it.
 #include "compile/fuse.h"
-#include "base/check.h"
-#include "cone/cone.h"
+#include "compile/fuse_demand.h"
 #include "ir/passes/weighted_sums.h"
 #include <algorithm>
-#include <cmath>
-#include <functional>
+#include <map>
 #include <unordered_map>
 
 namespace luminal::compile {
 namespace {
 
-double largest(Expr extent) {
-  Interval range = extent.range();
-  return range.high == unbounded_high ? 1e18 : double(range.high);
-}
-double count(const Shape& shape) {
-  double n = 1;
-  for (Expr extent : shape) n *= largest(extent);
-  return n;
-}
-double bytes(const TensorType& type) { return count(type.shape) * bits(type.dtype) / 8; }
-
-bool is_stage(const Node& node) { return node.kind == NodeKind::fold || node.kind == NodeKind::scan; }
-/// Costs nothing where it is read: an index, a conversion, a number.
-bool is_free(const Node& node) {
-  return node.kind == NodeKind::view || node.kind == NodeKind::cast || node.kind == NodeKind::bitcast ||
-         node.kind == NodeKind::iota || node.kind == NodeKind::constant;
-}
 bool changes_width(const Function& f, const Node& node) {
   return node.kind == NodeKind::bitcast && bits(node.type().dtype) != bits(f[node.inputs[0]].type().dtype);
-}
-
-/// One demand for a value: by which stage (a fold, or the root of a kernel), at which index.
-struct Demand {
-  NodeId stage;
-  bool at_root;            // the stage is the root's own elementwise space
-  std::vector<Expr> index; // over the stage's axes
-  double evaluations;      // points of the stage
-  // last axis of a stage that walks its rows in order: what does not depend on it is computed once
-  // a row
-  Expr innermost = 0;
-  bool in_pieces = false; // the root is a map of constant extents, whose kernel may be cut along its axes
-  double share =
-      1; // of these points at which a predicate over one axis of the root lets the value be read at all
-  double times() const;
-  bool operator==(const Demand& o) const { return stage == o.stage && index == o.index; }
-};
-
-bool plain(const std::vector<Expr>& index) {
-  std::set<Expr, ExprLess> seen;
-  for (Expr e : index)
-    if (!(e.is_symbol() && seen.insert(e).second) && !e.is_constant(0)) return false;
-  return true;
-}
-
-double Demand::times() const {
-  if (innermost.is_constant() || !plain(index)) return evaluations;
-  double n = 1;
-  for (Expr e : index) {
-    if (e == innermost) return evaluations;
-    n *= largest(e) + 1;
-  }
-  return std::min(n, evaluations);
-}
-
-/// Axes (i0, i1, ...) and holes (h0, ...) of index maps, as against dimension symbols.
-bool is_local(Expr symbol) {
-  std::string_view name = symbol.name();
-  return name.size() > 1 && (name[0] == 'i' || name[0] == 'h') &&
-         name.find_first_not_of("0123456789", 1) == std::string_view::npos;
-}
-/// No dimension takes part: neither in the shapes, nor in the iteration space, nor in what is
-/// computed.
-bool is_of_known_size(const Node& node) {
-  std::vector<Expr> all;
-  const auto add = [&](const std::vector<Expr>& list) { all.insert(all.end(), list.begin(), list.end()); };
-  for (const TensorType& type : node.types) add(type.shape);
-  if (const auto* iota = std::get_if<IotaAttr>(&node.attr)) all.push_back(iota->value);
-  if (const auto* random = std::get_if<RandomAttr>(&node.attr)) all.push_back(random->counter);
-  if (const auto* view = std::get_if<ViewAttr>(&node.attr)) add(view->map), all.push_back(view->predicate);
-  if (const auto* scatter = std::get_if<ScatterAttr>(&node.attr))
-    add(scatter->map), all.push_back(scatter->predicate);
-  if (const auto* fold = std::get_if<FoldAttr>(&node.attr)) add(fold->space), all.push_back(fold->where);
-  if (const auto* scan = std::get_if<ScanAttr>(&node.attr)) add(scan->space);
-  return std::ranges::all_of(all, [](Expr e) { return std::ranges::all_of(symbols_of(e), is_local); });
 }
 
 class Fuser {
@@ -92,14 +18,14 @@ public:
   explicit Fuser(const Region& region)
       : region_(region), f_(*region.function), nodes_(needed_nodes(region)) {}
 
-  Fusion run() {
+  Partition run() {
     find_static();
     find_finished();
-    for (NodeId id : region_.wanted)
-      if (!is_leaf(id)) stored_.insert(id);
-    for (NodeId id : nodes_) force(id);
-    for (NodeId id : region_.read)
-      if (!is_leaf(id)) stored_.insert(id);
+    for (NodeId id : nodes_) // steps of their own store what they give
+      if (!is_leaf(id) && (f_[id].kind == NodeKind::get ? is_own_step(f_[f_[id].inputs[0]])
+                                                        : is_own_step(f_[id]) && !f_[id].is_tuple()))
+        stored_.insert(id);
+    for (const auto& [id, why] : required_values(region_)) stored_.insert(id);
     // From users to producers: every kernel that reads a value is known when its turn comes.
     for (auto it = nodes_.rbegin(); it != nodes_.rend(); ++it) decide(*it);
     return kernels();
@@ -135,40 +61,6 @@ private:
     }
   }
 
-  /// The node below views and casts that must be in memory for `id` to be read there.
-  void force_operand(NodeId id) {
-    while (f_[id].kind == NodeKind::view && std::get<ViewAttr>(f_[id].attr).holes.empty())
-      id = f_[id].inputs[0];
-    if (!is_leaf(id)) stored_.insert(id);
-  }
-
-  void force(NodeId id) {
-    const Node& node = f_[id];
-    if (is_leaf(id)) return;
-    if (changes_width(f_, node)) force_operand(node.inputs[0]);
-    if (node.kind == NodeKind::scatter) {
-      stored_.insert(id);
-      if (!is_leaf(node.inputs[0])) stored_.insert(node.inputs[0]);
-    }
-    for (const std::vector<Hole>* holes : {hole_list(node)})
-      if (holes)
-        for (const Hole& hole : *holes)
-          if (hole.policy == OutOfRange::error && !is_leaf(node.inputs[size_t(hole.input)]))
-            stored_.insert(node.inputs[size_t(hole.input)]);
-    if (node.kind == NodeKind::get && kernel::is_kernel_boundary(f_[node.inputs[0]])) stored_.insert(id);
-    if (!kernel::is_kernel_boundary(node) || node.kind == NodeKind::scatter) return;
-    if (!node.is_tuple()) stored_.insert(id);
-    for (NodeId input : node.inputs)
-      if (!is_leaf(input)) stored_.insert(input);
-  }
-
-  static const std::vector<Hole>* hole_list(const Node& node) {
-    if (auto* view = std::get_if<ViewAttr>(&node.attr)) return &view->holes;
-    if (auto* scatter = std::get_if<ScatterAttr>(&node.attr)) return &scatter->holes;
-    if (auto* fold = std::get_if<FoldAttr>(&node.attr)) return &fold->holes;
-    return nullptr;
-  }
-
   static std::vector<Expr> plain_axes(const Shape& shape) {
     std::vector<Expr> axes;
     for (size_t d = 0; d < shape.size(); d++) axes.push_back(axis_symbol(int(d), shape[d]));
@@ -186,7 +78,7 @@ private:
     if (node.is_tuple()) return pass_on_tuple(id);
     if (!stored_.contains(id) && (should_store(id) || overflows(id))) stored_.insert(id);
     if (stored_.contains(id)) {
-      if (kernel::is_kernel_boundary(node) && node.kind != NodeKind::scatter) return; // its inputs are stored
+      if (is_own_step(node) && node.kind != NodeKind::scatter) return; // its inputs are stored
       const Shape& space =
           node.kind == NodeKind::scatter ? f_[node.inputs[1]].type().shape : node.type().shape;
       kernels_of_[id] = {node.kind == NodeKind::get ? node.inputs[0]
@@ -233,95 +125,6 @@ private:
     if (std::find(list.begin(), list.end(), demand) == list.end()) list.push_back(demand);
     const auto& kernels = kernels_of_[reader];
     kernels_of_[id].insert(kernels.begin(), kernels.end());
-  }
-
-  std::vector<Expr> through(const Shape& reader_shape, const std::vector<Expr>& map,
-                            const std::vector<Expr>& at) {
-    std::vector<Expr> axes; // of an extent of 1 it is 0
-    for (size_t d = 0; d < reader_shape.size(); d++) axes.push_back(axis_symbol(int(d), reader_shape[d]));
-    ExprMap<Expr> replace;
-    std::vector<Expr> result;
-    for (Expr e : map) {
-      if (e.is_constant() || e.is_symbol()) { // mostly
-        const auto axis = e.is_symbol() ? std::ranges::find(axes, e) : axes.end();
-        result.push_back(axis == axes.end() ? e : at[size_t(axis - axes.begin())]);
-        continue;
-      }
-      if (replace.empty())
-        for (size_t d = 0; d < axes.size(); d++)
-          if (axes[d].is_symbol()) replace[axes[d]] = at[d];
-      result.push_back(replace_axes(e, replace));
-    }
-    return result;
-  }
-  /// Of what depends on one axis of the root, by its remainder alone: the axis and how often the
-  /// remainders come round.
-  static std::optional<std::pair<Expr, int64_t>> remainder_of(Expr e) {
-    if (e.kind() == ExprKind::mod && e.args()[1].is_constant()) {
-      const auto symbols = symbols_of(e.args()[0]);
-      if (symbols.size() == 1 && is_local(symbols[0]) && !depends_on(e.args()[0] - symbols[0], symbols[0]))
-        return std::pair{symbols[0], e.args()[1].value()};
-    }
-    std::optional<std::pair<Expr, int64_t>> found;
-    if (e.is_symbol()) return {};
-    for (Expr part : e.args()) {
-      if (part.is_constant()) continue;
-      const auto inner = remainder_of(part);
-      if (!inner || (found && *found != *inner)) return {};
-      found = inner;
-    }
-    return found;
-  }
-  /// The share of the root's points at which the predicate can hold, where the kernel is cut along
-  /// an axis there (choose/choose_segments.cpp), or its loop over remainders is written out (its
-  /// stores are de-interleaved).
-  static double share_of(Expr predicate, const Demand& demand) {
-    constexpr double fewest_lanes = 32, least = 1.0 / 16;
-    constexpr int64_t most_parts = 16;
-    const auto conditions = predicate.kind() == ExprKind::logical_and
-                                ? std::vector<Expr>(predicate.args().begin(), predicate.args().end())
-                                : std::vector<Expr>{predicate};
-    std::map<Expr, std::pair<double, double>, ExprLess> parts; // axis -> first, end
-    for (Expr condition : conditions) {
-      if (condition.kind() != ExprKind::lt && condition.kind() != ExprKind::eq) continue;
-      const Expr gap = condition.args()[1] - condition.args()[0];
-      const auto symbols = symbols_of(gap);
-      if (symbols.size() != 1 || symbols[0].name()[0] != 'i' || !is_local(symbols[0])) continue;
-      const auto c = coefficient_of(gap, symbols[0]);
-      if (!c || !(c->is_constant(1) || c->is_constant(-1))) continue;
-      const Expr rest = gap - symbols[0] * *c;
-      if (!rest.is_constant()) continue;
-      auto& [first, end] = parts.try_emplace(symbols[0], 0, largest(symbols[0]) + 1).first->second;
-      const Expr place = c->is_constant(1) ? -rest : rest;
-      if (condition.kind() == ExprKind::eq)
-        first = std::max(first, double(place.value())), end = std::min(end, double(place.value()) + 1);
-      else if (c->is_constant(1))
-        first = std::max(first, 1 - double(rest.value()));
-      else
-        end = std::min(end, double(rest.value()));
-    }
-    double share = 1;
-    for (Expr condition : conditions)
-      if (const auto turns = remainder_of(condition); turns && turns->second <= most_parts) {
-        const auto rounds = std::min(turns->second, int64_t(largest(turns->first)) + 1); // a short axis
-        int64_t some = 0;
-        for (int64_t r = 0; r < rounds; r++)
-          some += prove(substitute(condition, {{turns->first, Expr(r)}})) != Truth::no;
-        share = std::min(share, double(some) / double(rounds));
-      }
-    for (auto& [axis, part] : parts) {
-      const double length = part.second - part.first;
-      if (axis == demand.innermost && length < fewest_lanes) continue;
-      share = std::min(share, length / (largest(axis) + 1));
-    }
-    return share < least ? 1 : share;
-  }
-  static Expr replace_axes(Expr e, const ExprMap<Expr>& replace) {
-    try {
-      return substitute(e, replace);
-    } catch (const Error&) {
-      return e; // a predicate makes the index meaningless there; the demand stays its own
-    }
   }
 
   void pass_on(NodeId id, const Demand& demand) {
@@ -575,31 +378,22 @@ private:
     return most;
   }
 
-  Fusion kernels() {
-    Fusion fusion;
-    fusion.stored = stored_;
+  Partition kernels() {
+    Partition partition;
     std::map<NodeId, std::vector<NodeId>> by_fold; // stored results of one fold are one kernel
     for (NodeId id : nodes_) {
       const Node& node = f_[id];
-      if (is_leaf(id)) continue;
-      if (kernel::is_kernel_boundary(node) && node.kind != NodeKind::scatter) {
-        fusion.boundaries.push_back(id);
-        continue;
-      }
-      if (!stored_.contains(id) ||
-          (node.kind == NodeKind::get && kernel::is_kernel_boundary(f_[node.inputs[0]])))
-        continue;
-      if (node.kind == NodeKind::get) {
-        auto [it, fresh] = by_fold.try_emplace(node.inputs[0]);
-        it->second.push_back(id);
-        continue;
-      }
-      fusion.kernels.push_back({id});
+      const bool result = node.kind == NodeKind::get;
+      if (is_leaf(id) || is_own_step(node) || !stored_.contains(id)) continue;
+      if (!result)
+        partition.kernels.push_back({id});
+      else if (!is_own_step(f_[node.inputs[0]]))
+        by_fold[node.inputs[0]].push_back(id);
     }
-    for (auto& [_, roots] : by_fold) fusion.kernels.push_back(roots);
-    std::sort(fusion.kernels.begin(), fusion.kernels.end(),
+    for (auto& [_, roots] : by_fold) partition.kernels.push_back(roots);
+    std::sort(partition.kernels.begin(), partition.kernels.end(),
               [](const auto& a, const auto& b) { return a.back() < b.back(); });
-    return fusion;
+    return partition;
   }
 
   const Region& region_;
@@ -611,164 +405,8 @@ private:
   std::map<NodeId, double> operations_;                     // of a kernel so far, by its root
 };
 
-bool has_work(const Function& f, NodeId id, const std::set<NodeId>& leaves, std::set<NodeId>& seen) {
-  if (leaves.contains(id) || !seen.insert(id).second) return false;
-  const Node& node = f[id];
-  if (is_stage(node) || node.kind == NodeKind::random || node.kind == NodeKind::scatter) return true;
-  if (node.kind == NodeKind::map && row(std::get<MapAttr>(node.attr).op).ulp > 0.5) return true;
-  for (NodeId input : node.inputs)
-    if (has_work(f, input, leaves, seen)) return true;
-  return false;
-}
-
-/// A view of what is in memory at load; it may leave most of it out.
-bool part_of_weight(const Function& f, NodeId id) {
-  const Node& node = f[id];
-  if (node.kind != NodeKind::view || !std::get<ViewAttr>(node.attr).holes.empty()) return false;
-  const NodeKind of = f[node.inputs[0]].kind;
-  return of == NodeKind::input || of == NodeKind::fence;
-}
-
-/// Of weights, and of weights through views: no part of a weight twice.
-double bytes_read(const Function& f, const std::set<NodeId>& sources) {
-  std::map<NodeId, double> of_weights;
-  for (NodeId id : sources) {
-    const bool part = part_of_weight(f, id);
-    of_weights[part ? f[id].inputs[0] : id] += bytes(f[id].type());
-  }
-  double total = 0;
-  for (auto& [weight, part] : of_weights) total += std::min(part, bytes(f[weight].type()));
-  return total;
-}
-
 } // namespace
 
-std::vector<NodeId> needed_nodes(const Region& region) {
-  std::vector<bool> seen(region.function->nodes.size());
-  std::vector<NodeId> stack = region.wanted, needed;
-  while (!stack.empty()) {
-    NodeId id = stack.back();
-    stack.pop_back();
-    if (seen[id]) continue;
-    seen[id] = true;
-    needed.push_back(id);
-    if (region.given.contains(id)) continue;
-    for (NodeId input : (*region.function)[id].inputs) stack.push_back(input);
-  }
-  std::ranges::sort(needed);
-  return needed;
-}
-
-Fusion fuse(const Region& region) { return Fuser(region).run(); }
-
-std::vector<NodeId> load_time_values(const Region& region) {
-  const Function& f = *region.function;
-  constexpr double largest_table = 64 << 20; // bytes
-  std::vector<NodeId> nodes = needed_nodes(region);
-  std::unordered_map<NodeId, std::set<NodeId>>
-      source; // weights, or views of them, below, each once; static nodes only
-  std::set<NodeId> dynamic_readers;
-  std::vector<NodeId> ordered; // values that a fence asks for in their own order
-  for (NodeId id : nodes) {
-    const Node& node = f[id];
-    const bool fence = node.kind == NodeKind::fence;
-    bool is_static = !kernel::is_kernel_boundary(node) || node.kind == NodeKind::scatter || fence;
-    std::set<NodeId> below;
-    if (node.kind == NodeKind::input) {
-      is_static = std::get<InputAttr>(node.attr).role == Role::weight;
-      below.insert(id);
-    }
-    for (NodeId input : node.inputs) {
-      is_static &= source.contains(input);
-      if (source.contains(input)) below.insert(source[input].begin(), source[input].end());
-    }
-    is_static = is_static && is_of_known_size(node);
-    if (is_static && fence) { // it is what later values are made from
-      NodeId ordered_value = node.inputs[0];
-      while (f[ordered_value].kind == NodeKind::fence) ordered_value = f[ordered_value].inputs[0];
-      ordered.push_back(ordered_value);
-      below = {id};
-    }
-    if (is_static && part_of_weight(f, id)) below = {id};
-    if (is_static) source[id] = std::move(below);
-  }
-  for (NodeId id : nodes)
-    if (!source.contains(id))
-      for (NodeId input : f[id].inputs) dynamic_readers.insert(input);
-  for (NodeId id : region.wanted) dynamic_readers.insert(id);
-
-  std::vector<NodeId> chosen;
-  std::set<NodeId> done(region.given);
-  for (NodeId id : ordered) // inputs and constants are there
-    if (f[id].kind != NodeKind::input && f[id].kind != NodeKind::constant && done.insert(id).second)
-      chosen.push_back(id);
-  for (NodeId id : nodes) {
-    if (!source.contains(id) || !dynamic_readers.contains(id)) continue;
-    NodeId value = id; // views and conversions stay with the reader
-    while (f[value].kind == NodeKind::view && std::get<ViewAttr>(f[value].attr).holes.empty())
-      value = f[value].inputs[0];
-    const Node& node = f[value];
-    if (node.is_tuple() || node.kind == NodeKind::fence || is_free(node) || node.kind == NodeKind::input ||
-        done.contains(value))
-      continue;
-    const double size = bytes(node.type());
-    const bool table = source[value].empty();
-    const double made_from = bytes_read(f, source[value]);
-    std::set<NodeId> seen;
-    if (table ? size > largest_table || !has_work(f, value, region.given, seen) : size > made_from * 1.001)
-      continue;
-    done.insert(value);
-    chosen.push_back(value);
-  }
-  // What only other load steps read is theirs: it is not kept.
-  Region step = region;
-  step.given.insert(chosen.begin(), chosen.end());
-  const std::vector<NodeId> read = needed_nodes(step);
-  std::erase_if(chosen, [&](NodeId id) { return !std::ranges::binary_search(read, id); });
-  return chosen;
-}
-
-StepFusion fuse_step(const Function& f) {
-  StepFusion known;
-  known.step.function = &f;
-  known.step.given.insert(f.params.begin(), f.params.end());
-  for (const auto& result : f.results) known.step.wanted.push_back(result.value);
-  known.load_values = load_time_values(known.step);
-  known.step.given.insert(known.load_values.begin(), known.load_values.end());
-  known.fusion = fuse(known.step);
-  return known;
-}
-
-void KernelGraph::add_edge(int from, int to) {
-  LUMINAL_CHECK(from != to && !reaches(to, from), "edge {} -> {} closes a cycle", from, to);
-  const size_t n = reach_.size();
-  for (size_t a = 0; a < n; a++) {
-    if (a != size_t(from) && !reach_[a][size_t(from)]) continue;
-    reach_[a][size_t(to)] = true;
-    for (size_t b = 0; b < n; b++)
-      if (reach_[size_t(to)][b]) reach_[a][b] = true;
-  }
-}
-
-bool KernelGraph::merge(int a, int b) {
-  if (a == b || !alive(a) || !alive(b) || reaches(a, b) || reaches(b, a)) return false;
-  const size_t n = reach_.size();
-  std::vector<bool> after(n), before(n);
-  for (size_t k = 0; k < n; k++) {
-    after[k] = reach_[size_t(a)][k] || reach_[size_t(b)][k];
-    before[k] = reach_[k][size_t(a)] || reach_[k][size_t(b)];
-  }
-  for (size_t k = 0; k < n; k++)
-    if (before[k] || k == size_t(a)) {
-      if (before[k]) reach_[k][size_t(a)] = true;
-      for (size_t m = 0; m < n; m++)
-        if (after[m]) reach_[k][m] = true;
-    }
-  for (size_t k = 0; k < n; k++) reach_[k][size_t(b)] = reach_[size_t(b)][k] = false;
-  alive_[size_t(b)] = false;
-  auto& into = members_[size_t(a)];
-  into.insert(into.end(), members_[size_t(b)].begin(), members_[size_t(b)].end());
-  return true;
-}
+Partition fuse(const Region& region) { return Fuser(region).run(); }
 
 } // namespace luminal::compile

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <set>
+#include <utility>
 
 namespace luminal::compile {
 
@@ -237,14 +238,21 @@ Result<PlannedKernel> KernelPlanner::choose(const search::KernelPlace& place, Ex
     }
   }
   if (done) return made;
-  const kernel::DefaultKernel& usual = defaults_.of(canonical->cone);
-  if (!usual.kernel)
-    return Failure{fmt::format("kernel {}: {}\n{}\n{}", made.report.name, usual.kernel.error(),
-                               to_string(*place.given), to_string(usual.schedule))};
-  made.loops = *usual.kernel;
-  made.schedule = kernel::to_string(usual.schedule);
-  made.report.untiled = untiled(canonical->cone, usual.schedule, options_.limits);
+  made.usual = &defaults_.of(canonical->cone);
+  made.schedule = kernel::to_string(made.usual->schedule);
   return made;
+}
+
+Result<void> KernelPlanner::lower(const kernel::Cone& given, const kernel::CanonicalCone& canonical,
+                                  PlannedKernel& made) const {
+  const kernel::DefaultKernel* usual = std::exchange(made.usual, nullptr);
+  if (!usual) return {};
+  if (!usual->kernel)
+    return Failure{fmt::format("kernel {}: {}\n{}\n{}", made.report.name, usual->kernel.error(),
+                               to_string(given), made.schedule)};
+  made.loops = *usual->kernel;
+  made.report.untiled = untiled(canonical.cone, usual->schedule, options_.limits);
+  return {};
 }
 
 } // namespace luminal::compile

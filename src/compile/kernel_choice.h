@@ -51,6 +51,8 @@ struct PlannedKernel {
   std::vector<runtime::WorkerCap> caps = {}; ///< as runtime::KernelCode
   double point_ns = 0.05;
   std::function<Result<search::KernelProblem>()> problem = {}; ///< while the builder lives
+  /// The default one, where that was chosen and `loops` are not made yet.
+  const kernel::DefaultKernel* usual = nullptr;
 };
 
 struct ChoiceOptions {
@@ -70,9 +72,11 @@ struct ChoiceOptions {
 class KernelPlanner {
 public:
   explicit KernelPlanner(ChoiceOptions options);
-  /// Failure: nothing lowers; a schedule of the caller's does not fit; or, with `strict`, a
-  /// schedule was wrong.
+  /// A schedule. Failure: one of the caller's does not fit, or, with `strict`, one was wrong.
   Result<PlannedKernel> choose(const search::KernelPlace& place, Expr points);
+  /// Its loops, where they were not made to see whether the schedule fits. Failure: nothing lowers.
+  Result<void> lower(const kernel::Cone& given, const kernel::CanonicalCone& canonical,
+                     PlannedKernel& kernel) const;
   search::BuildOptions build_options(int threads) const;
   const kernel::MachineLimits& limits() const { return options_.limits; }
   kernel::DefaultKernels& defaults() { return defaults_; }

@@ -69,15 +69,13 @@ Wishes wishes_of(const Function& f, const kernel::MachineLimits& limits, const S
   const auto known = [](const Shape& shape) {
     return std::ranges::all_of(shape, [](Expr e) { return e.is_constant(); });
   };
-  const Fusion& fusion = known_step.fusion;
-  std::set<NodeId> readable = fusion.stored;
-  readable.insert(region.given.begin(), region.given.end());
+  const std::set<NodeId> readable = values_in_memory(region, known_step.partition);
   for (NodeId id : needed_nodes(region))
-    if (f[id].kind == NodeKind::constant) readable.insert(id);
-  for (NodeId id : fusion.boundaries) kept.insert(f[id].inputs.begin(), f[id].inputs.end());
+    if (is_own_step(f[id]) && !region.given.contains(id))
+      kept.insert(f[id].inputs.begin(), f[id].inputs.end());
   std::map<NodeId, Wish> wishes;
   std::map<NodeId, NodeId> padded; // folds, and their constants
-  for (const auto& roots : fusion.kernels) {
+  for (const auto& roots : known_step.partition.kernels) {
     // Only what reads a constant at all; a product of unknown size has no wish.
     const std::vector<NodeId> inside = kernel::cone_nodes(f, roots, readable);
     if (std::ranges::none_of(inside, [&](NodeId id) { return constants.contains(id); })) continue;

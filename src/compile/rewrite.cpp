@@ -116,13 +116,13 @@ std::vector<NodeId> copy_into(FunctionBuilder& target, const Function& source,
   return copier.results();
 }
 
-bool has_calls_or_sorts(const Function& function) {
-  return holds(function, NodeKind::call) || holds(function, NodeKind::sort) ||
-         holds(function, NodeKind::collective);
+bool has_calls(const Function& function) { return holds(function, NodeKind::call); }
+bool has_sorts(const Function& function) {
+  return holds(function, NodeKind::sort) || holds(function, NodeKind::collective);
 }
 
 Function inline_calls(const Module& module, const Function& function) {
-  if (!holds(function, NodeKind::call)) return function;
+  if (!has_calls(function)) return function;
   std::map<std::string_view, const Function*> functions;
   for (const Function& f : module.functions) functions[f.name] = &f;
   FunctionBuilder builder(function.name, &module);
@@ -184,7 +184,7 @@ std::optional<std::string> too_much_to_inline(const Module& module) {
 }
 
 Function expand_sorts(const Module& module, const Function& function) {
-  if (!holds(function, NodeKind::sort) && !holds(function, NodeKind::collective)) return function;
+  if (!has_sorts(function)) return function;
   Replace replace = [&](FunctionBuilder& b, NodeId id, const std::vector<NodeId>& copies,
                         std::vector<NodeId>& values) {
     const Node& node = function[id];

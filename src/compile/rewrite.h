@@ -30,8 +30,9 @@ std::optional<std::string> too_much_to_inline(const Module& module);
 /// A module whose entry has no `sort` (see compile/expand_sort.h), and no collective of one member.
 Function expand_sorts(const Module& module, const Function& function);
 
-/// Would inline_calls or expand_sorts change it?
-bool has_calls_or_sorts(const Function& function);
+/// Would inline_calls change it? Would expand_sorts?
+bool has_calls(const Function& function);
+bool has_sorts(const Function& function);
 
 /// Would split_tuples change it?
 bool splits_tuples(const Function& function);

@@ -31,14 +31,6 @@ double count(const Shape& shape) {
 }
 double bytes(const TensorType& type) { return count(type.shape) * bits(type.dtype) / 8; }
 
-std::set<NodeId> readable_in(const Region& region, const Fusion& fusion) {
-  std::set<NodeId> readable = fusion.stored;
-  readable.insert(region.given.begin(), region.given.end());
-  for (NodeId id : needed_nodes(region))
-    if ((*region.function)[id].kind == NodeKind::constant) readable.insert(id);
-  return readable;
-}
-
 /// Along whole axes, in the order in which they lie.
 bool plainly_read(const ViewAttr& view) {
   if (!view.predicate.is_constant(1) || !view.holes.empty()) return false;
@@ -222,13 +214,12 @@ KernelSplitter::Estimate KernelSplitter::time_of(const Function& part) {
   if (&f != &part) {
     known = fuse_step(f);
     for (const auto& panels : packed.panels) known.step.given.insert(panels.panels);
-    known.fusion = fuse(known.step);
+    known.partition = fuse(known.step);
   }
   const Region& region = known.step;
-  const Fusion& fusion = known.fusion;
-  const std::set<NodeId> readable = readable_in(region, fusion);
+  const std::set<NodeId> readable = values_in_memory(region, known.partition);
   Estimate estimate;
-  for (const auto& roots : fusion.kernels) {
+  for (const auto& roots : known.partition.kernels) {
     const auto cone = kernel::build_cone(f, roots, readable, {.name = "k", .in_place = false});
     if (!cone) return {1e30, 0}; // the builder says why
     const kernel::CanonicalCone canonical = kernel::canonical(*cone);
@@ -353,7 +344,7 @@ Function KernelSplitter::with(const Function& f, const Stores& stores) {
 
 /// Adds what the kernels of a region store. `constants`: there before the region runs, so that they
 /// may lie in panels.
-void KernelSplitter::stores_in(const Region& region, const Fusion* known_fusion,
+void KernelSplitter::stores_in(const Region& region, const Partition* known_partition,
                                const std::set<NodeId>& constants, Stores& stores) {
   const Function& f = *region.function;
   const std::vector<NodeId> needed = needed_nodes(region);
@@ -362,9 +353,9 @@ void KernelSplitter::stores_in(const Region& region, const Fusion* known_fusion,
     return fold && count(fold->space) >= kernel::fewest_points;
   };
   if (std::ranges::none_of(needed, is_large_fold)) return;
-  const Fusion fusion = known_fusion ? *known_fusion : fuse(region);
-  const std::set<NodeId> readable = readable_in(region, fusion);
-  for (const auto& roots : fusion.kernels) {
+  const Partition partition = known_partition ? *known_partition : fuse(region);
+  const std::set<NodeId> readable = values_in_memory(region, partition);
+  for (const auto& roots : partition.kernels) {
     const Part part = part_of(f, roots, readable, constants);
     const uint64_t key = structural_hash(part.function);
     auto known = known_.find(key);
@@ -374,12 +365,13 @@ void KernelSplitter::stores_in(const Region& region, const Fusion* known_fusion,
   }
 }
 
-KernelSplitter::Split KernelSplitter::split(const Function& function) {
+KernelSplitter::Split KernelSplitter::split(const Function& function,
+                                            const std::vector<NodeId>* load_values) {
   constexpr int most_rounds = 8; // each stores a value; what is left then stays as it is
   Function split;
   for (int round = 0;; round++) {
     const Function& f = split.nodes.empty() ? function : split;
-    StepFusion known = fuse_step(f);
+    StepFusion known = fuse_step(f, round == 0 ? load_values : nullptr);
     const Region& step = known.step;
     Region load = step; // what comes before: of weights alone
     load.given = {f.params.begin(), f.params.end()};
@@ -393,7 +385,7 @@ KernelSplitter::Split KernelSplitter::split(const Function& function) {
     Stores stores;
     if (round < most_rounds) {
       stores_in(load, nullptr, {}, stores);
-      stores_in(step, &known.fusion, constants, stores);
+      stores_in(step, &known.partition, constants, stores);
     }
     if (stores.empty()) return {std::move(split), std::move(known)};
     split = with(f, stores);

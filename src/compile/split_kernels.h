@@ -25,8 +25,8 @@ public:
     Function function; ///< with fences behind what is stored; without nodes where nothing is
     StepFusion fusion; ///< of this function, or of the given one
   };
-  /// `function` has neither calls nor sorts.
-  Split split(const Function& function);
+  /// `function` has neither calls nor sorts. `load_values`: its own, where they are known.
+  Split split(const Function& function, const std::vector<NodeId>* load_values = nullptr);
 
 private:
   struct Stores {
@@ -35,8 +35,8 @@ private:
     bool empty() const { return results.empty() && operands.empty(); }
   };
   Stores stores_of(const Function& part);
-  /// `fusion`: of the region; null: it is made where it is needed.
-  void stores_in(const Region& region, const Fusion* fusion, const std::set<NodeId>& constants,
+  /// `partition`: of the region; null: it is made where it is needed.
+  void stores_in(const Region& region, const Partition* partition, const std::set<NodeId>& constants,
                  Stores& stores);
   struct Estimate {
     double time = 0; ///< nanoseconds

@@ -270,7 +270,7 @@ std::set<NodeId> values_in_memory(const Region& region, const Partition& partiti
 
 std::vector<Requirement> required_values(const Region& region) {
   const Function& f = *region.function;
-  std::map<NodeId, std::string> required;
+  std::map<NodeId, std::string_view> required;
   const auto require = [&](NodeId id, std::string_view why) {
     if (!is_there(region, id) && !is_own_step(f[id]) && !gives_steps_result(f, id))
       required.try_emplace(id, why);
@@ -288,7 +288,7 @@ std::vector<Requirement> required_values(const Region& region) {
       if (hole.policy == OutOfRange::error)
         require(node.inputs[size_t(hole.input)], "an index that is checked before it is used");
     if (is_own_step(node))
-      for (NodeId input : node.inputs) require(input, fmt::format("read by a {}", to_string(node.kind)));
+      for (NodeId input : node.inputs) require(input, "read by a step of its own");
   }
   for (NodeId id : region.read) require(id, "checked before a kernel reads it");
   return {required.begin(), required.end()};

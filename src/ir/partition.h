@@ -43,8 +43,8 @@ struct Partition {
 /// their own, and, of what the region needs, what is given and constants.
 std::set<NodeId> values_in_memory(const Region& region, const Partition& partition);
 
-/// A value that a kernel has to store, and why: "a result of @main".
-using Requirement = std::pair<NodeId, std::string>;
+/// A value that a kernel has to store, and what it is: "a result".
+using Requirement = std::pair<NodeId, std::string_view>;
 /// What every legal partition of the region stores, by node: results, operands of steps of their
 /// own, scatters and what they update, indices that are checked before a kernel reads by them, and
 /// what is read as a wider or narrower type.

@@ -40,17 +40,16 @@ fn @main(%x: f32[n, 48], weight %w: f32[48, 48], weight %v: f32[48, 48], weight 
 
 struct Kernels {
   Module module;
-  Fusion fusion;
+  Partition partition;
   std::set<NodeId> stored;
 };
 
 Kernels kernels_of(const std::string& text) {
   Kernels k{parse_module(text), {}, {}};
   const Function& f = k.module.entry();
-  Region region{&f, {f.params.begin(), f.params.end()}, {}};
-  for (const auto& result : f.results) region.wanted.push_back(result.value);
-  k.fusion = fuse(region);
-  k.stored = k.fusion.stored;
+  const Region region = whole_region(f);
+  k.partition = fuse(region);
+  k.stored = values_in_memory(region, k.partition);
   k.stored.insert(region.given.begin(), region.given.end());
   for (NodeId id = 0; id < f.nodes.size(); id++) // as a plan has slots for them
     if (f[id].kind == NodeKind::constant) k.stored.insert(id);
@@ -62,7 +61,7 @@ TEST(KernelShape, TheMemoGivesWhatBuildConeMakes) {
   const Function& f = k.module.entry();
   ConeMemo memo;
   std::set<int> shapes;
-  for (const auto& roots : k.fusion.kernels) {
+  for (const auto& roots : k.partition.kernels) {
     const auto known = memo.cone(f, roots, k.stored, "k");
     ASSERT_TRUE(known) << known.error();
     auto made = kernel::build_cone(f, roots, k.stored, {.name = "k", .in_place = true});
@@ -78,15 +77,15 @@ TEST(KernelShape, TheMemoGivesWhatBuildConeMakes) {
     }
     shapes.insert(known->shape);
   }
-  EXPECT_LT(shapes.size(), k.fusion.kernels.size()) << "two layers are equal";
+  EXPECT_LT(shapes.size(), k.partition.kernels.size()) << "two layers are equal";
 }
 
 TEST(KernelShape, WhatACalculationDependsOnIsInIt) {
   const auto of = [](const std::string& body, const std::string& type = "f32") {
     const Kernels k = kernels_of("fn @main(%x: " + type + "[4, 6], %z: " + type + "[4, 6]) {\n" + body +
                                  "  return y = %y\n}\n");
-    EXPECT_EQ(k.fusion.kernels.size(), 1u) << body;
-    return shape_of(k.module.entry(), k.fusion.kernels[0], k.stored).text;
+    EXPECT_EQ(k.partition.kernels.size(), 1u) << body;
+    return shape_of(k.module.entry(), k.partition.kernels[0], k.stored).text;
   };
   const auto usual = of("  %y = sub %x, %z\n");
   EXPECT_EQ(usual, of("  %y = sub %z, %x\n")) << "inputs are told apart by their types only";

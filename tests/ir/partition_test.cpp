@@ -98,7 +98,8 @@ fn @main(%x: f32[4, 8]) {
               ElementsAre(at + "%q is computed by no kernel: host is a step of its own"));
   EXPECT_THAT(mistakes_of(more, "kernel %half kernel %s kernel %y"),
               ElementsAre(at + "%half is not computed: it is a constant"));
-  EXPECT_THAT(mistakes_of(more, "kernel %y"), ElementsAre(at + "%s must be stored: it is read by a host"));
+  EXPECT_THAT(mistakes_of(more, "kernel %y"),
+              ElementsAre(at + "%s must be stored: it is read by a step of its own"));
   EXPECT_THAT(mistakes_of(more, "kernel %s kernel %y"), IsEmpty());
 }
 
@@ -135,7 +136,7 @@ fn @main(%x: f32[8], %i: i32[4], %old: f32[8]) {
   const std::string at = "partition of @main: ";
   std::vector<std::string> names;
   for (const auto& [id, why] : required_values(whole_region(m.entry())))
-    names.push_back(m.entry()[id].name + ": " + why);
+    names.push_back(m.entry()[id].name + ": " + std::string(why));
   EXPECT_THAT(names, ElementsAre("j: an index that is checked before it is used",
                                  "b: read as a type of another width", "bytes: a result",
                                  "o: what a scatter updates", "u: a result"));

@@ -1,0 +1,237 @@
+// compile/kernel_order.cpp -- the kernels and steps of a part of a function, and an order of them
+// that lets updates happen in place.
+#include "base/check.h"
+#include "compile/pass_list.h"
+#include "ir/host_text.h"
+#include "ir/interp.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <ranges>
+
+namespace luminal::compile {
+namespace {
+
+bool is_bound(const std::vector<Rebinding>& rebindings, const Function& f, NodeId param, NodeId scatter) {
+  for (const Rebinding& r : rebindings) {
+    if (r.param != param) continue;
+    for (NodeId v = r.value; f[v].kind == NodeKind::scatter; v = f[v].inputs[0])
+      if (v == scatter) return true;
+  }
+  return false;
+}
+
+bool reaches(const std::vector<Action>& actions, int from, int to) {
+  std::vector<bool> seen(actions.size());
+  std::vector<int> stack{to};
+  while (!stack.empty()) {
+    int at = stack.back();
+    stack.pop_back();
+    if (at == from) return true;
+    if (seen[size_t(at)]) continue;
+    seen[size_t(at)] = true;
+    for (int before : actions[size_t(at)].after) stack.push_back(before);
+  }
+  return false;
+}
+
+Result<Action> kernel_action(PlanState& state, const FunctionPlan& f, const Section& section,
+                             const std::vector<NodeId>& roots, const std::string& name) {
+  Action action;
+  action.roots = roots;
+  auto known = state.cones.cone(*f.function, roots, section.in_memory, name);
+  if (!known) return known.failure();
+  action.shape = known->shape;
+  for (const auto& value : known->cone.values) {
+    if (value.role == kernel::ValueRole::input) action.reads.insert(value.origin);
+    if (value.role == kernel::ValueRole::inout) action.reads.insert(value.base);
+  }
+  if (!f.checks.empty())
+    for (NodeId id : kernel::cone_nodes(*f.function, roots, section.in_memory))
+      if (const auto of_node = f.checks.find(id); of_node != f.checks.end())
+        for (const AccessCheck& check : of_node->second)
+          action.reads.insert(check.operands.begin(), check.operands.end());
+  action.writes.insert(roots.begin(), roots.end());
+  action.cone = std::move(known->cone);
+  return action;
+}
+
+/// Steps of their own, with all that they give.
+void add_boundaries(const Function& f, const std::vector<NodeId>& needed, std::vector<Action>& actions) {
+  std::map<NodeId, std::vector<NodeId>> results; // of boundaries that give tuples
+  for (NodeId id : needed)
+    if (f[id].kind == NodeKind::get) results[f[id].inputs[0]].push_back(id);
+  for (NodeId id : needed) {
+    if (!is_own_step(f[id])) continue;
+    Action action;
+    action.boundary = true;
+    action.roots = {id};
+    action.reads.insert(f[id].inputs.begin(), f[id].inputs.end());
+    action.writes.insert(id);
+    if (const auto own = results.find(id); own != results.end())
+      action.writes.insert(own->second.begin(), own->second.end());
+    actions.push_back(std::move(action));
+  }
+}
+
+/// Effects whose results are bound `after` others come in that order.
+void order_effects(const Function& f, const std::map<NodeId, int>& writer, std::vector<Action>& actions) {
+  std::map<std::string, int> effects;
+  for (const auto& result : f.results)
+    if (auto found = writer.find(result.value); found != writer.end()) effects[result.name] = found->second;
+  for (const auto& result : f.results)
+    for (const std::string& before : result.after)
+      if (effects.contains(result.name) && effects.contains(before)) {
+        const int a = effects[result.name], b = effects[before];
+        if (a != b && actions[size_t(a)].boundary && actions[size_t(b)].boundary && !reaches(actions, a, b))
+          actions[size_t(a)].after.insert(b);
+      }
+}
+
+Result<void> make_actions(PlanState& state, const FunctionPlan& f, Section& section) {
+  const Function& function = *f.function;
+  section.in_memory = values_in_memory(section.region, *section.partition);
+  section.in_memory.insert(section.region.given.begin(), section.region.given.end());
+  std::vector<Action>& actions = section.actions;
+  for (const auto& roots : section.partition->kernels) {
+    auto action = kernel_action(state, f, section, roots, fmt::format("k{}", actions.size()));
+    if (!action) return action.failure();
+    actions.push_back(std::move(*action));
+  }
+  Region own = section.region;
+  std::vector<NodeId> needed = needed_nodes(own);
+  std::erase_if(needed, [&](NodeId id) { return own.given.contains(id); });
+  add_boundaries(function, needed, actions);
+  for (Action& action : actions)
+    for (NodeId id : std::set<NodeId>(action.reads)) action.reads.insert(storage_of(function, id));
+  std::map<NodeId, int> writer;
+  for (size_t a = 0; a < actions.size(); a++)
+    for (NodeId id : actions[a].writes) {
+      writer[id] = int(a);
+      if (function[id].kind == NodeKind::get) writer[function[id].inputs[0]] = int(a);
+    }
+  for (size_t a = 0; a < actions.size(); a++)
+    for (NodeId id : actions[a].reads)
+      if (auto found = writer.find(id); found != writer.end() && found->second != int(a))
+        actions[a].after.insert(found->second);
+  order_effects(function, writer, actions);
+  return {};
+}
+
+bool updates_base(const kernel::Cone& cone) {
+  return std::any_of(cone.values.begin(), cone.values.end(),
+                     [](const auto& value) { return value.role == kernel::ValueRole::inout; });
+}
+
+/// A scatter updates its base's storage where the base is not needed afterwards: all other readers
+/// can come first.
+void order_in_place(const FunctionPlan& plan, const std::vector<Rebinding>& rebindings, Section& section) {
+  const Function& f = *plan.function;
+  std::vector<Action>& actions = section.actions;
+  std::set<NodeId> kept, taken;
+  for (NodeId id : section.region.wanted) kept.insert(storage_of(f, id));
+  for (size_t a = 0; a < actions.size(); a++) {
+    Action& action = actions[a];
+    if (action.boundary || f[action.roots[0]].kind != NodeKind::scatter) continue;
+    NodeId scatter = action.roots[0], base = storage_of(f, f[scatter].inputs[0]);
+    const bool given = section.region.given.contains(base);
+    if (taken.contains(base) || kept.contains(base) || f[base].kind == NodeKind::constant) continue;
+    if (given && !is_bound(rebindings, f, base, scatter)) continue;
+    if (!updates_base(*action.cone)) continue;
+    std::vector<int> readers;
+    bool possible = true;
+    for (size_t r = 0; r < actions.size() && possible; r++) {
+      if (r == a || !actions[r].reads.contains(base)) continue;
+      readers.push_back(int(r));
+      possible = !reaches(actions, int(a), int(r));
+    }
+    if (!possible) continue;
+    action.after.insert(readers.begin(), readers.end());
+    taken.insert(base);
+    action.in_place = true;
+  }
+}
+
+/// Each action comes just before the first that needs it, so that no memory holds its results for
+/// long.
+std::vector<int> topological(const std::vector<Action>& actions) {
+  std::vector<bool> needed(actions.size()), seen(actions.size()), placed(actions.size());
+  for (const Action& action : actions)
+    for (int before : action.after) needed[size_t(before)] = true;
+  std::vector<int> order, stack;
+  for (size_t last = 0; last < actions.size(); last++) {
+    if (needed[last]) continue;
+    stack.push_back(int(last));
+    while (!stack.empty()) {
+      const int a = stack.back();
+      bool waits = false;
+      for (int before : std::views::reverse(actions[size_t(a)].after)) {
+        if (placed[size_t(before)]) continue;
+        LUMINAL_CHECK(!seen[size_t(a)], "kernels form a cycle");
+        stack.push_back(before);
+        waits = true;
+      }
+      seen[size_t(a)] = true;
+      if (waits) continue;
+      stack.pop_back();
+      if (placed[size_t(a)]) continue;
+      placed[size_t(a)] = true;
+      order.push_back(a);
+    }
+  }
+  LUMINAL_CHECK(order.size() == actions.size(), "kernels form a cycle");
+  return order;
+}
+
+/// What must hold for the nodes below the roots is checked before the first kernel that reads or
+/// writes by them.
+void order_checks(const Function& f, Section& section) {
+  std::set<NodeId> checked;
+  for (int a : section.order) {
+    Action& action = section.actions[size_t(a)];
+    if (action.boundary) continue;
+    std::vector<NodeId> stack = action.roots;
+    std::set<NodeId> seen;
+    while (!stack.empty()) {
+      const NodeId id = stack.back();
+      stack.pop_back();
+      if (!seen.insert(id).second) continue;
+      if (checked.insert(id).second) action.checked.push_back(id);
+      for (NodeId input : f[id].inputs)
+        if (!section.in_memory.contains(input)) stack.push_back(input);
+    }
+  }
+}
+
+} // namespace
+
+NodeId storage_of(const Function& f, NodeId id) {
+  for (;;) {
+    const Node& node = f[id];
+    if (node.kind == NodeKind::get && f[node.inputs[0]].kind == NodeKind::host &&
+        passes_input_on(std::get<HostAttr>(f[node.inputs[0]].attr).kind))
+      id = f[node.inputs[0]].inputs[0];
+    else if (node.kind == NodeKind::fence)
+      id = node.inputs[0];
+    else
+      return id;
+  }
+}
+
+Result<void> build_cones(PlanState& state, FunctionPlan& f) {
+  if (f.load)
+    if (auto done = make_actions(state, f, *f.load); !done) return done;
+  return make_actions(state, f, f.step);
+}
+
+Result<void> order_kernels(PlanState&, FunctionPlan& f) {
+  const auto order = [&](Section& section, const std::vector<Rebinding>& rebindings) {
+    order_in_place(f, rebindings, section);
+    section.order = topological(section.actions);
+    order_checks(*f.function, section);
+  };
+  if (f.load) order(*f.load, {});
+  order(f.step, f.rebindings);
+  return {};
+}
+
+} // namespace luminal::compile

@@ -1,0 +1,115 @@
+// compile/plan_state.h -- what the passes from a module to a plan work on: functions, their parts,
+// the kernels of these, the plan (compile/pass_list.h).
+#pragma once
+#include "base/result.h"
+#include "compile/fuse.h"
+#include "compile/kernel_choice.h"
+#include "compile/kernel_shape.h"
+#include "compile/panels.h"
+#include "compile/split_kernels.h"
+#include "ir/access.h"
+#include "ir/partition.h"
+#include "runtime/plan.h"
+#include <deque>
+
+namespace luminal::compile {
+
+/// A parameter that holds `value` after the region has run: a state, or a value carried by a loop.
+struct Rebinding {
+  NodeId param, value;
+};
+
+/// One kernel, or one step that is not a kernel of ours.
+struct Action {
+  std::vector<NodeId> roots;
+  bool boundary = false;
+  bool in_place = false; // a scatter that updates its base's storage
+  std::optional<kernel::Cone> cone;
+  int shape = -1;                 // of the cone
+  int kernel = -1;                // of the plan; -1: nothing is launched
+  std::set<NodeId> reads, writes; // stored nodes
+  std::set<int> after;
+  std::vector<NodeId> checked; // nodes whose accesses are checked before it runs
+};
+
+/// A part of a function that runs as a whole: what is computed at load, or at each step.
+struct Section {
+  Region region;
+  std::optional<Partition> partition;
+  std::set<NodeId> in_memory; // what its kernels read and do not compute, and what they store
+  std::vector<Action> actions;
+  std::vector<int> order; // of actions
+};
+
+enum class FunctionRole : uint8_t {
+  entry,
+  turn,   // the body of a loop, over whole arrays
+  branch, // of a condition, or what a loop asks before each turn
+  check,  // whether an access leaves its bounds
+};
+
+/// A function that the plan runs: the entry, or what a step of another one runs.
+struct FunctionPlan {
+  FunctionRole role = FunctionRole::entry;
+  const Function* function = nullptr; // as the passes so far have made it
+  std::vector<Expr> counters, facts;  // of the loops so far, and what holds of them
+  Expr counter = 0;                   // of a turn
+  std::vector<Rebinding> rebindings;
+  std::vector<NodeId> load_values;            // entry: what load computes
+  std::vector<PackedFunction::Panels> panels; // entry: and in which order it is stored
+  std::optional<Section> load;                // entry
+  Section step;
+  std::map<NodeId, std::vector<AccessCheck>> checks;
+  /// Functions that a node's step runs: a loop its turn and condition, a condition its two
+  /// branches, a checked node its checks (null where one needs no function).
+  std::map<NodeId, std::vector<FunctionPlan*>> inner;
+};
+
+/// A kernel that no earlier one equals, before it has a schedule.
+struct DistinctKernel {
+  const FunctionPlan* function;
+  std::vector<NodeId> roots;
+  kernel::Cone given;
+  kernel::CanonicalCone canonical;
+  int number; // of the plan's kernels
+};
+
+struct PlanState {
+  PlanState(const Module& of, KernelPlanner& chooser)
+      : module(of), planner(chooser), splitter(chooser.limits(), chooser.defaults()) {}
+
+  const Module& module;
+  KernelPlanner& planner;
+  KernelSplitter splitter;
+  runtime::Plan plan;
+  std::deque<FunctionPlan> functions; // the entry first
+  std::deque<Function> texts;         // of functions that passes have made
+  std::vector<Expr> counters, facts;  // of all loops so far
+  int loops = 0;
+  ConeMemo cones;
+  std::map<int, int> kernel_by_shape;
+  std::map<Hash128, int> kernel_by_cone; // different shapes may have equal cones
+  std::deque<DistinctKernel> distinct;
+  std::vector<PlannedKernel> kernels; // kernels[i] belongs to plan.kernels[i]
+  std::map<NodeId, int> parameters;   // slots of the entry's
+
+  FunctionPlan& entry() { return functions.front(); }
+  const Function& keep(Function function) {
+    texts.push_back(std::move(function));
+    return texts.back();
+  }
+  FunctionPlan& add(FunctionRole role, const Function& function) {
+    FunctionPlan& made = functions.emplace_back();
+    made.role = role;
+    made.function = &function;
+    made.counters = counters;
+    made.facts = facts;
+    return made;
+  }
+};
+
+/// The node whose storage the value lies in: fences and effects that pass their input on have none
+/// of their own. (compile/kernel_order.cpp)
+NodeId storage_of(const Function& f, NodeId id);
+
+} // namespace luminal::compile

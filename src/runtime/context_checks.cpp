@@ -1,0 +1,103 @@
+// runtime/context_checks.cpp -- checks among the steps of a plan: integers in their ranges,
+// conditions over sizes.
+#include "runtime/context.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <limits>
+#include <utility>
+
+namespace luminal::runtime {
+
+namespace {
+/// Least and greatest in one pass of vectors. Beyond int64_t's range nothing is within.
+template <class T> bool all_within(const std::byte* data, int64_t count, Interval allowed) {
+  const T* values = reinterpret_cast<const T*>(data);
+  T least = std::numeric_limits<T>::max(), greatest = std::numeric_limits<T>::min();
+  for (int64_t i = 0; i < count; i++) {
+    least = std::min(least, values[i]);
+    greatest = std::max(greatest, values[i]);
+  }
+  return count == 0 || (std::in_range<int64_t>(least) && std::in_range<int64_t>(greatest) &&
+                        allowed.contains(int64_t(least)) && allowed.contains(int64_t(greatest)));
+}
+/// The same for indices from 0 <= low <= high on: one of v - low and high - v is negative where v
+/// is outside, with or without a carry. Eight sums are independent of each other: they
+/// fit the vectors of every processor.
+template <class T> bool indices_within(const std::byte* data, int64_t count, T low, T high) {
+  using U = std::make_unsigned_t<T>;
+  const U* values = reinterpret_cast<const U*>(data);
+  U outside[8] = {};
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    for (int k = 0; k < 8; k++) outside[k] |= (values[i + k] - U(low)) | (U(high) - values[i + k]);
+  for (; i < count; i++) outside[0] |= (values[i] - U(low)) | (U(high) - values[i]);
+  U any = 0;
+  for (U part : outside) any |= part;
+  return T(any) >= 0;
+}
+bool all_within(DType type, const std::byte* data, int64_t count, Interval allowed) {
+  if (allowed.low >= 0 && allowed.low <= allowed.high && type == DType::i64)
+    return indices_within<int64_t>(data, count, allowed.low, allowed.high);
+  if (allowed.low >= 0 && allowed.low <= allowed.high && allowed.low <= INT32_MAX && type == DType::i32)
+    return indices_within<int32_t>(data, count, int32_t(allowed.low),
+                                   int32_t(std::min<int64_t>(allowed.high, INT32_MAX)));
+  switch (type) {
+  case DType::i8: return all_within<int8_t>(data, count, allowed);
+  case DType::u8: return all_within<uint8_t>(data, count, allowed);
+  case DType::i16: return all_within<int16_t>(data, count, allowed);
+  case DType::u16: return all_within<uint16_t>(data, count, allowed);
+  case DType::i32: return all_within<int32_t>(data, count, allowed);
+  case DType::u32: return all_within<uint32_t>(data, count, allowed);
+  case DType::i64: return all_within<int64_t>(data, count, allowed);
+  case DType::u64: return all_within<uint64_t>(data, count, allowed);
+  default: return false; // one by one
+  }
+}
+} // namespace
+
+std::string Context::symbol_values(Expr e) const {
+  const std::vector<Expr> used = symbols_of(e);
+  std::string values;
+  for (Expr symbol : used.empty() ? executable_->plan().symbols : used)
+    values +=
+        fmt::format("{}{} = {}", values.empty() ? "" : ", ", symbol.name(), *this->symbol(symbol.name()));
+  return values;
+}
+
+luminal::Result<void> Context::check(const Step& step, std::byte* arena) {
+  if (step.enough < 0) return check_range(step);
+  if (condition_holds_[size_t(step.enough)]) return {};
+  if (!step.slots.empty()) {
+    if (auto done = run_steps(step.body, arena); !done) return done;
+    if (auto done = executable_->device().synchronize(); !done) return done;
+    if (check_range(step)) return {};
+  }
+  const std::string values = symbol_values(executable_->plan().conditions[size_t(step.enough)]);
+  return Failure{values.empty() ? step.text : fmt::format("{} ({})", step.text, values)};
+}
+
+luminal::Result<void> Context::check_range(const Step& step) const {
+  const Slot& slot = executable_->plan().slots[size_t(step.slots[0])];
+  int64_t count = element_count(step.slots[0]);
+  Interval allowed = step.range;
+  if (!step.limit.is_constant(0)) {
+    const Plan& plan = executable_->plan();
+    ExprMap<int64_t> bindings;
+    for (size_t i = 0; i < plan.symbols.size(); i++) bindings[plan.symbols[i]] = symbols_[i];
+    auto limit = evaluate(step.limit, bindings);
+    if (!limit) return limit.failure();
+    allowed.high = std::min(allowed.high, *limit - 1);
+  }
+  const std::byte* data = addresses_[size_t(step.slots[0])];
+  if (all_within(slot.type.dtype, data, count, allowed)) return {};
+  for (int64_t i = 0; i < count; i++) {
+    int64_t value = load_i64(slot.type.dtype, data, i);
+    if (slot.type.dtype == DType::u64 && value < 0) value = INT64_MAX; // beyond every extent
+    if (!allowed.contains(value))
+      return Failure{fmt::format("{}: element {} is {}, allowed are {}..{}", step.text, i, value, allowed.low,
+                                 allowed.high)};
+  }
+  return {};
+}
+
+} // namespace luminal::runtime

@@ -1,0 +1,80 @@
+// runtime/context_values.cpp -- results and states of a context, and its trace.
+#include "base/check.h"
+#include "runtime/context.h"
+#include <cstring>
+#include <fmt/format.h>
+
+namespace luminal::runtime {
+
+luminal::Result<HostValue> Context::result(std::string_view name) const {
+  for (const PlanResult& result : executable_->plan().results)
+    if (result.name == name) return view(result.slot);
+  return Failure{fmt::format("plan {} has no result {}", executable_->plan().name, name)};
+}
+
+luminal::Result<HostValue> Context::state(std::string_view name) const {
+  int slot = executable_->plan().find_slot(name, SlotKind::state);
+  if (slot < 0) return Failure{fmt::format("plan {} has no state {}", executable_->plan().name, name)};
+  return view(slot);
+}
+
+luminal::Result<void> Context::set_state(std::string_view name, std::span<const std::byte> bytes) {
+  if (state_version_ != store_->state_version())
+    if (auto done = find_states(); !done) return done;
+  if (stale_)
+    if (auto done = refresh(); !done) return done;
+  auto value = state(name);
+  if (!value) return value.failure();
+  if (value->bytes.size() != bytes.size())
+    return Failure{
+        fmt::format("state {} takes {} bytes, {} were given", name, value->bytes.size(), bytes.size())};
+  if (!bytes.empty()) std::memcpy(value->bytes.data(), bytes.data(), bytes.size());
+  return {};
+}
+
+bool Context::owns_result(std::string_view name) const {
+  int slot = -1, shared = 0;
+  for (const PlanResult& result : executable_->plan().results)
+    if (result.name == name) slot = result.slot;
+  for (const PlanResult& result : executable_->plan().results) shared += result.slot == slot;
+  return shared == 1 && results_.contains(slot);
+}
+
+luminal::Result<DeviceBuffer> Context::exchange_result(std::string_view name, DeviceBuffer replacement) {
+  LUMINAL_CHECK(owns_result(name), "result {}", name);
+  int slot = -1;
+  for (const PlanResult& result : executable_->plan().results)
+    if (result.name == name) slot = result.slot;
+  const int64_t bytes = executable_->plan().slots[size_t(slot)].max_bytes;
+  if (replacement.bytes() < bytes) {
+    auto made = DeviceBuffer::allocate(executable_->device(), bytes, false);
+    if (!made) return made.failure();
+    replacement = std::move(*made);
+  }
+  DeviceBuffer old = std::move(results_[slot]);
+  addresses_[size_t(slot)] = replacement.data();
+  results_[slot] = std::move(replacement);
+  return old;
+}
+
+void Context::forget_result(std::string_view name) {
+  for (const PlanResult& result : executable_->plan().results) {
+    if (result.name != name) continue;
+    const Slot& slot = executable_->plan().slots[size_t(result.slot)];
+    if (auto own = results_.find(result.slot); own != results_.end())
+      own->second.clear();
+    else if (slot.kind == SlotKind::arena && slot.offset >= 0)
+      arena_.clear(slot.offset, slot.max_bytes);
+  }
+}
+
+std::string Context::chrome_trace() const {
+  std::string out = "{\"traceEvents\":[";
+  for (size_t i = 0; i < events_.size(); i++)
+    out += fmt::format("{}{{\"name\":\"{}\",\"ph\":\"X\",\"pid\":0,\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f}}}",
+                       i ? ",\n" : "\n", events_[i].name, events_[i].member,
+                       double(events_[i].begin_ns) / 1000, double(events_[i].duration_ns) / 1000);
+  return out + "\n]}\n";
+}
+
+} // namespace luminal::runtime
