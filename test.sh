@@ -2,7 +2,7 @@
 # test.sh -- from a fresh clone to the verdict: installs what is missing, builds, runs the tests.
 #
 #   ./test.sh                 all tests but those labelled gpu and slow
-#   ./test.sh --label L       the tests of one label: unit golden backend gpu slow
+#   ./test.sh --label L       the tests of one label: unit golden backend python gpu slow
 #   ./test.sh --all           every label
 #   ./test.sh --changed COMMIT  the tests that what has changed since then can reach, such as --changed HEAD~1
 #   ./test.sh --asan          in a build with AddressSanitizer; likewise --ubsan, --tsan, --dev; several may be named
@@ -63,12 +63,13 @@ if [ -n "$fuzz_seconds" ]; then
 fi
 
 [ "${#presets[@]}" -gt 0 ] || presets=(release)
-luminal_setup --checks
+luminal_setup --checks --python
 export CTEST_OUTPUT_ON_FAILURE=1
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-second_deadlock_stack=1}
 for preset in "${presets[@]}"; do
+  case "$preset" in release | dev) luminal_python_env "$preset" ;; esac # a sanitizer would have to be loaded before Python
   luminal_build "$preset"
   run=(ctest --test-dir "$(luminal_build_dir "$preset")" -j "$(luminal_jobs)" --no-tests=error
     --output-junit "$(luminal_build_dir "$preset")/tests.xml")

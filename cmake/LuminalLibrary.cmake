@@ -75,14 +75,16 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Luminal)
 if(TARGET luminal)
   install(TARGETS luminal RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+# The component `library` is what python/wheel links.
 install(TARGETS luminal_library EXPORT LuminalTargets
-  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/luminal DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT library)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/luminal DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library
+  FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY ${engine_folder}/luminal/egraph DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/luminal)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE-MIT ${PROJECT_SOURCE_DIR}/LICENSE-APACHE
   DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/luminal)
-install(EXPORT LuminalTargets NAMESPACE Luminal:: DESTINATION ${package_dir})
+install(EXPORT LuminalTargets NAMESPACE Luminal:: DESTINATION ${package_dir} COMPONENT library)
 
 # What a user of the static library must find: the lines of LuminalConfig.cmake and luminal.pc.
 set(config_dependencies "")
@@ -134,5 +136,5 @@ endif()
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/generated/LuminalConfigVersion.cmake COMPATIBILITY ${compatibility})
 configure_file(${PROJECT_SOURCE_DIR}/cmake/luminal.pc.in ${PROJECT_BINARY_DIR}/generated/luminal.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/generated/LuminalConfig.cmake
-  ${PROJECT_BINARY_DIR}/generated/LuminalConfigVersion.cmake DESTINATION ${package_dir})
+  ${PROJECT_BINARY_DIR}/generated/LuminalConfigVersion.cmake DESTINATION ${package_dir} COMPONENT library)
 install(FILES ${PROJECT_BINARY_DIR}/generated/luminal.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -3,6 +3,7 @@
 #
 #   tools/setup.sh             compilers, LLVM, libraries, test libraries
 #   tools/setup.sh --checks    and clang-format 19, clang-tidy 19, a compiler for aarch64 and qemu (their tests are skipped without them)
+#   tools/setup.sh --python    and headers of Python (tools/python_env.sh makes the environment of the Python module)
 #   tools/setup.sh --fuzz      and clang 19 for the preset `fuzz`
 #   tools/setup.sh --peers     and OpenBLAS and oneDNN, which benchmarks load (./bench.sh peers calls this)
 #
@@ -27,10 +28,14 @@ for option in "$@"; do
       libraries+=(libc6-dev-arm64-cross)
     fi
     ;;
+  --python)
+    python3 -c 'import sysconfig, os, sys; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2> /dev/null || libraries+=(python3-dev)
+    python3 -c 'import ensurepip' 2> /dev/null || libraries+=(python3-venv)
+    ;;
   --fuzz) tools+=(clang++-19:clang-19) libraries+=(libclang-rt-19-dev) ;;
   --peers) libraries+=(libopenblas0-pthread libdnnl-dev) ;; # libdnnl-dev brings the library, whose package is called otherwise from release to release
   *)
-    echo "usage: tools/setup.sh [--checks] [--fuzz] [--peers]" >&2
+    echo "usage: tools/setup.sh [--checks] [--python] [--fuzz] [--peers]" >&2
     exit 2
     ;;
   esac

@@ -1,0 +1,14 @@
+# python/luminal/__init__.py -- the module: Luminal's C++ interface in Python. `import luminal as pl`.
+"""Luminal, a deep-learning compiler: a model is a lazy graph, every kernel is generated for the machine at hand.
+
+>>> import luminal as pl
+>>> c = (pl.tensor([[1, 2], [3, 4]]) @ pl.tensor([[5, 6], [7, 8]])).retrieve()
+>>> pl.compile("cpu")
+>>> pl.execute()
+>>> print(c.numpy())
+"""
+from ._core import *  # noqa: F403
+from ._core import Error, InternalError, passes  # noqa: F401
+from ._results import Bounded, Indexed, MaxPool, MinMax, StdMean, Unique, VarMean
+
+__version__ = "0.1.0"
