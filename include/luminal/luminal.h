@@ -1,6 +1,7 @@
 // luminal/luminal.h -- everything a program includes.
 #pragma once
 #include "luminal/arguments.h"
+#include "luminal/autograd.h"
 #include "luminal/custom.h"
 #include "luminal/debug.h"
 #include "luminal/device.h"
@@ -15,8 +16,10 @@
 #include "luminal/lifetime.h"
 #include "luminal/linalg.h"
 #include "luminal/llama.h"
+#include "luminal/losses.h"
 #include "luminal/nn_functions.h"
 #include "luminal/operators.h"
+#include "luminal/optimizers.h"
 #include "luminal/pass.h"
 #include "luminal/pattern.h"
 #include "luminal/quantize.h"

@@ -368,7 +368,7 @@ constexpr std::array<OpRow, op_count> table{{
      .exact = exact2<exact_pow>, .spread = spread_pow, .ulp = 16, .c_float = "pow({a}, {b})",
      .definition = "select(b == 0, select(is_nan(a), a, 1), select(a < 0, select(floor(b) == b, select(rem(b, 2) == 0, 1, -1), nan), 1)"
                    " * select(abs(a) == 1, 1, exp2(b * log2(abs(a)))))",
-     .derivative = {"b * pow(a, b - 1)", "select(a == 0, 0, out * log(a))"}, .low = 0.25, .high = 4,
+     .derivative = {"select(b == 0, 0, b * pow(a, b - 1))", "select(a == 0, 0, out * log(a))"}, .low = 0.25, .high = 4,
      .doc = "a^b; of a negative a only for integer b; NaN if one is NaN"},
 }};
 // clang-format on

@@ -3,7 +3,8 @@
 // Bodies are first lifted to all axes of their result and the folded ones, the identity outside of
 // the domain; the view that lifts them has its own gradient. Then
 //   sum       everybody has the gradient
-//   max, min  it is shared evenly by all elements that equal the result (PyTorch's amax, amin)
+//   max, min  it is shared evenly by all elements that equal the result (PyTorch's amax, amin); of a
+//             window the first of them has it (PyTorch's pools)
 //   prod      times the product of the others: products of those before and of those behind
 //   tuples    combine(combine(before, element), behind), axis by axis: see combine.cpp
 #include "train/reverse.h"
@@ -56,6 +57,30 @@ std::vector<int> places_in(const std::vector<int>& axes, const std::vector<int>&
   return list;
 }
 
+/// A body that reads windows: some index adds a folded axis to another one.
+bool reads_windows(const Terms& t, NodeId body, const std::vector<int>& folded) {
+  const auto* view = std::get_if<ViewAttr>(&t[body].attr);
+  if (!view) return false;
+  for (Expr index : view->map) {
+    if (symbols_of(index).size() < 2) continue;
+    for (int axis : folded)
+      if (depends_on(index, axis_symbol(axis, view->shape[size_t(axis)]))) return true;
+  }
+  return false;
+}
+/// true at the first of the marked elements along the axes.
+NodeId first_of(Terms& t, NodeId marked, const std::vector<int>& folded, const std::vector<int>& kept) {
+  const Shape full = t.shape(marked);
+  Expr flat = 0, count = 1;
+  for (int axis : folded) {
+    flat = flat * full[size_t(axis)] + axis_symbol(axis, full[size_t(axis)]);
+    count = count * full[size_t(axis)];
+  }
+  const NodeId place = t.b.iota(full, flat);
+  const NodeId first = t.b.reduce(Op::min, t.select(marked, place, t.b.iota(full, count)), folded);
+  return t.b.map(Op::eq, {place, t.expand(first, full, kept)});
+}
+
 /// The product of all other elements along the axes.
 NodeId product_of_others(Terms& t, NodeId x, const std::vector<int>& axes) {
   const Shape full = t.shape(x);
@@ -103,6 +128,10 @@ void Reverse::fold_plain(NodeId id, const FoldAttr& attr, int component, NodeId 
   case Op::mul: given = t.mul(t.expand(g, full, kept), product_of_others(t, body.node, folded)); break;
   default: {
     const NodeId best = t.same(body.node, t.expand(t.b.get(id, component), full, kept));
+    if (reads_windows(t, body.node, folded)) {
+      given = t.masked(first_of(t, best, folded, kept), t.expand(g, full, kept));
+      break;
+    }
     const DType counted = bits(t.dtype(g)) < 32 ? DType::f32 : t.dtype(g);
     const NodeId count = t.b.reduce(Op::add, t.b.cast(best, counted), folded);
     const NodeId share = t.b.cast(t.b.map(Op::div, {t.b.cast(g, counted), count}), t.dtype(g));
