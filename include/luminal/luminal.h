@@ -18,6 +18,7 @@
 #include "luminal/llama.h"
 #include "luminal/losses.h"
 #include "luminal/nn_functions.h"
+#include "luminal/onnx.h"
 #include "luminal/operators.h"
 #include "luminal/optimizers.h"
 #include "luminal/pass.h"

@@ -115,3 +115,62 @@ put("tokenizer_json", "template", json.dumps({
 for name in sorted(os.listdir(os.path.join(golden, "npy"))):
     os.makedirs(os.path.join(here, "corpus", "formats_npy"), exist_ok=True)
     shutil.copyfile(os.path.join(golden, "npy", name), os.path.join(here, "corpus", "formats_npy", name))
+
+
+# ONNX: fields of protobuf messages, number and value; a number, bytes, or (what, value).
+def varint(n):
+    n &= 2**64 - 1
+    out = b""
+    while n > 127: out, n = out + bytes([n & 127 | 128]), n >> 7
+    return out + bytes([n])
+
+
+def message(*fields):
+    out = b""
+    for number, v in fields:
+        if isinstance(v, float): out += varint(number << 3 | 5) + struct.pack("<f", v)
+        elif isinstance(v, int): out += varint(number << 3) + varint(v)
+        else:
+            v = v.encode() if isinstance(v, str) else v
+            out += varint(number << 3 | 2) + varint(len(v)) + v
+    return out
+
+
+def onnx_tensor(name, kind, shape, *data):
+    return message((1, b"".join(varint(d) for d in shape)), (2, kind), *data, (8, name))
+
+
+def onnx_value(name, kind, *shape):
+    dims = [(1, message((1, d) if isinstance(d, int) else (2, d))) for d in shape]
+    return message((1, name), (2, message((1, message((1, kind), (2, message(*dims)))))))
+
+
+def onnx_node(op, inputs, outputs, *attributes):
+    return message(*[(1, i) for i in inputs], *[(2, o) for o in outputs], (3, op + "_1"), (4, op), *[(5, a) for a in attributes])
+
+
+def onnx_model(graph, *more):
+    return message((1, 8), (2, "corpus"), (8, message((1, ""), (2, 17))), (7, graph), (14, message((1, "author"), (2, "nobody"))), *more)
+
+
+scale = onnx_tensor("w", 1, [2], (9, struct.pack("<2f", 1.5, -2)))
+fields = [onnx_tensor("floats", 1, [2], (4, struct.pack("<2f", 1, 2))), onnx_tensor("one_by_one", 7, [2], (7, 1), (7, -1)), onnx_tensor("half", 10, [3], (5, varint(15360) * 3)),
+          onnx_tensor("nibbles", 22, [3], (5, varint(0x21) + varint(3))), onnx_tensor("bools", 9, [2], (5, varint(1) + varint(0))), onnx_tensor("doubles", 11, [1], (10, struct.pack("<d", 3))),
+          onnx_tensor("u32", 12, [2], (11, varint(7) + varint(8))), onnx_tensor("words", 8, [2], (6, "a"), (6, "b")), onnx_tensor("empty", 1, [0, 4], (9, b""))]
+then = message((1, onnx_node("Relu", ["x"], ["t"])), (2, "then"), (12, onnx_value("t", 1, 2)))
+other = message((1, onnx_node("Neg", ["x"], ["e"])), (2, "else"), (12, onnx_value("e", 1, 2)))
+nodes = [onnx_node("Mul", ["x", "w"], ["y"]), onnx_node("If", ["c"], ["z"], message((1, "then_branch"), (6, then), (20, 5)), message((1, "else_branch"), (6, other), (20, 5))),
+         onnx_node("Any", ["", "z"], ["o"], message((1, "f"), (2, 0.5), (20, 1)), message((1, "i"), (3, -3), (20, 2)), message((1, "s"), (4, "same"), (20, 3)), message((1, "t"), (5, scale), (20, 4)),
+                   message((1, "fs"), (7, struct.pack("<f", 1)), (20, 6)), message((1, "is"), (8, varint(1) + varint(2)), (20, 7)), message((1, "ss"), (9, "a"), (9, "b"), (20, 8)))]
+graph = message(*[(1, n) for n in nodes], (2, "graph"), (5, scale), *[(5, f) for f in fields], (11, onnx_value("x", 1, "n", 2)), (12, onnx_value("o", 1)))
+body = message((1, "Twice"), (4, "a"), (5, "b"), (6, "alpha"), (7, onnx_node("Add", ["a", "a"], ["b"], message((1, "alpha"), (21, "alpha"), (20, 1)))), (9, message((1, ""), (2, 17))), (10, "local"))
+put("onnx", "tensor", scale)
+put("onnx", "model", onnx_model(graph, (25, body)))
+put("onnx", "small", onnx_model(message((1, onnx_node("Relu", ["x"], ["y"])), (11, onnx_value("x", 1, 2)), (12, onnx_value("y", 1, 2)))))
+put("onnx", "external", onnx_model(message((5, onnx_tensor("w", 1, [2], (13, message((1, "location"), (2, "../w.bin"))), (14, 1))))))
+put("onnx", "short", onnx_model(message((5, onnx_tensor("w", 1, [3], (9, bytes(8)))))))
+put("onnx", "huge", onnx_model(message((5, onnx_tensor("w", 1, [2**40, 2**40], (9, b""))))))
+deep = message((4, "Loop"))
+for _ in range(40): deep = message((4, "Loop"), (5, message((1, "body"), (6, message((1, deep))), (20, 5))))
+put("onnx", "deep", onnx_model(message((1, deep))))
+put("onnx", "sparse", onnx_model(message((15, message((1, scale), (2, onnx_tensor("", 7, [2], (7, varint(0) + varint(3)))), (3, varint(4)))))))

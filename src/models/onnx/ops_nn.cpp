@@ -1,0 +1,443 @@
+// models/onnx/ops_nn.cpp -- products, convolutions, pooling, normalisation.
+#include "luminal/linalg.h"
+#include "luminal/nn_functions.h"
+#include "luminal/random.h"
+#include "luminal/terms.h"
+#include "models/onnx/operators.h"
+#include "models/onnx/windows.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace luminal::onnx {
+
+Windows windows_of(Node& n, const Tensor& x, size_t axes, std::vector<int64_t> kernel) {
+  Windows w;
+  w.kernel = std::move(kernel);
+  if (w.kernel.size() != axes || size_t(x.rank()) != axes + 2)
+    n.refuse(
+        fmt::format("has a kernel [{}] for {}", fmt::join(w.kernel, ", "), luminal::to_string(x.shape())));
+  w.stride = n.integers("strides", std::vector<int64_t>(axes, 1));
+  w.dilation = n.integers("dilations", std::vector<int64_t>(axes, 1));
+  w.before.assign(axes, 0), w.after.assign(axes, 0);
+  for (const auto* list : {&w.stride, &w.dilation})
+    if (list->size() != axes || std::any_of(list->begin(), list->end(), [](int64_t v) { return v < 1; }))
+      n.refuse(fmt::format("has strides or dilations [{}] for {} axes", fmt::join(*list, ", "), axes));
+  const std::string automatic = n.text("auto_pad", "NOTSET");
+  if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
+    const auto extents = n.extents(x);
+    for (size_t d = 0; d < axes; d++) {
+      const int64_t size = extents[d + 2], out = (size + w.stride[d] - 1) / w.stride[d];
+      const int64_t all =
+          std::max<int64_t>(0, (out - 1) * w.stride[d] + (w.kernel[d] - 1) * w.dilation[d] + 1 - size);
+      w.before[d] = automatic == "SAME_UPPER" ? all / 2 : all - all / 2;
+      w.after[d] = all - w.before[d];
+    }
+  } else if (automatic == "NOTSET") {
+    const auto pads = n.integers("pads", std::vector<int64_t>(2 * axes, 0));
+    if (pads.size() != 2 * axes)
+      n.refuse(fmt::format("has pads [{}] for {} axes", fmt::join(pads, ", "), axes));
+    for (size_t d = 0; d < axes; d++) w.before[d] = pads[d], w.after[d] = pads[d + axes];
+  } else if (automatic != "VALID")
+    n.refuse("has auto_pad = " + automatic);
+  return w;
+}
+
+Tensor padded(const Tensor& x, const Windows& w, double value) {
+  std::vector<Padding> list;
+  for (size_t d = 0; d < w.kernel.size(); d++)
+    if (w.before[d] || w.after[d]) list.push_back({int(d) + 2, w.before[d], w.after[d]});
+  return list.empty() ? x : x.pad(list, PadMode::constant, value);
+}
+
+namespace ops {
+namespace {
+
+std::vector<int64_t> last(const std::vector<int64_t>& list, size_t count) {
+  return {list.end() - std::ptrdiff_t(count), list.end()};
+}
+double lowest(DType type) {
+  switch (type) {
+  case DType::i8: return -128;
+  case DType::u8: return 0;
+  default: return -std::numeric_limits<double>::infinity();
+  }
+}
+
+/// All windows of x: [n, c, windows.., kernel..]. `out` is how many along each axis.
+Tensor all_windows(const Tensor& x, const Windows& w, const std::vector<int64_t>& out, double fill) {
+  const size_t axes = w.kernel.size();
+  Dims shape{x.dim(0), x.dim(1)};
+  for (const int64_t count : out) shape.push_back(count);
+  for (const int64_t size : w.kernel) shape.push_back(size);
+  const Dims extents = x.shape();
+  const auto place = [&](const Dims& i, size_t d) {
+    return i[2 + d] * Dim(w.stride[d]) + i[2 + axes + d] * Dim(w.dilation[d]) - Dim(w.before[d]);
+  };
+  return terms::view(
+      x, shape,
+      [&](const Dims& i) {
+        Dims map{i[0], i[1]};
+        for (size_t d = 0; d < axes; d++) map.push_back(place(i, d));
+        return map;
+      },
+      [&](const Dims& i) {
+        Dim inside = 1;
+        for (size_t d = 0; d < axes; d++)
+          inside = inside && place(i, d) >= Dim(0) && place(i, d) < extents[2 + d];
+        return inside;
+      },
+      fill);
+}
+/// Windows along each axis; with ceil_mode those that begin inside count too.
+std::vector<int64_t> window_counts(Node& n, const Tensor& x, const Windows& w) {
+  const auto extents = n.extents(x);
+  const bool up = n.integer("ceil_mode", 0) != 0;
+  std::vector<int64_t> list;
+  for (size_t d = 0; d < w.kernel.size(); d++) {
+    const int64_t span = extents[d + 2] + w.before[d] + w.after[d] - (w.kernel[d] - 1) * w.dilation[d] - 1;
+    int64_t count = span < 0 ? 0 : span / w.stride[d] + 1;
+    if (up && span >= 0 && span % w.stride[d]) {
+      count++;
+      if ((count - 1) * w.stride[d] >= extents[d + 2] + w.before[d]) count--;
+    }
+    if (count < 1) n.refuse(fmt::format("has no window in {}", luminal::to_string(x.shape())));
+    list.push_back(count);
+  }
+  return list;
+}
+std::vector<int> kernel_axes(size_t axes) {
+  std::vector<int> list;
+  for (size_t d = 0; d < axes; d++) list.push_back(int(2 + axes + d));
+  return list;
+}
+
+} // namespace
+
+void MatMul(Node& n) { n.out(n.in(0).matmul(n.in(1)).cast(n.in(0).dtype())); }
+void Gemm(Node& n) {
+  const Tensor a = n.integer("transA", 0) ? n.in(0).t() : n.in(0),
+               b = n.integer("transB", 0) ? n.in(1).t() : n.in(1);
+  Tensor y = a.matmul(b);
+  const double alpha = n.number("alpha", 1), beta = n.number("beta", 1);
+  if (alpha != 1) y = y * alpha;
+  if (n.has(2)) y = y + (beta == 1 ? n.in(2) : n.in(2) * beta);
+  n.out(y.cast(n.in(0).dtype()));
+}
+void Einsum(Node& n) {
+  std::vector<Tensor> list;
+  for (size_t i = 0; i < n.inputs(); i++) list.push_back(n.in(i));
+  std::string equation = n.text("equation", "");
+  std::erase(equation, ' ');
+  n.out(einsum(equation, list).cast(list.at(0).dtype()));
+}
+void Det(Node& n) {
+  // Elimination with the largest pivot of each column; sizes are small and fixed.
+  Tensor x = n.in(0);
+  const auto extents = n.extents(x);
+  const size_t rank = extents.size();
+  if (rank < 2 || extents[rank - 1] != extents[rank - 2] || extents[rank - 1] > 64)
+    n.refuse(fmt::format("of {} is not supported", luminal::to_string(x.shape())));
+  const int64_t size = extents[rank - 1];
+  Tensor det = ones_like(x.select(-1, 0).select(-1, 0));
+  for (int64_t k = 0; k < size; k++) {
+    const int64_t m = size - k;
+    const Tensor column = x.select(-1, 0).abs();
+    const Tensor best = column.argmax(-1, true); // [.., 1]
+    Dims flat = x.shape();
+    const Tensor row_index = best.unsqueeze(-1).expand([&] {
+      Dims s = flat;
+      s[rank - 2] = 1;
+      return s;
+    }());
+    const Tensor pivot_row = x.take_along(row_index, -2); // [.., 1, m]
+    const Tensor first = x.slice(-2, 0, 1);
+    // The pivot row goes to the top, the first row to its place.
+    Dims places(rank, Dim(1));
+    places[rank - 2] = m;
+    const Tensor place = n.graph().iota(places, [&](const Dims& i) { return i[rank - 2]; });
+    const Tensor at = best.unsqueeze(-1);
+    x = select(equal(place, 0), pivot_row, select(equal(place, at), first, x));
+    const Tensor pivot = x.select(-1, 0).select(-1, 0);
+    det = det * pivot * select(equal(best.squeeze(-1), 0), 1.0, -1.0).cast(x.dtype());
+    if (m == 1) break;
+    const Tensor top = x.slice(-2, 0, 1).slice(-1, 1, m), left = x.slice(-2, 1, m).slice(-1, 0, 1);
+    const Tensor safe = select(equal(pivot, 0), ones_like(pivot), pivot).unsqueeze(-1).unsqueeze(-1);
+    x = x.slice(-2, 1, m).slice(-1, 1, m) - left * (top / safe);
+  }
+  n.out(det.cast(n.in(0).dtype()));
+}
+
+void Conv(Node& n) {
+  const Tensor x = n.in(0), weight = n.in(1);
+  const auto shape = n.extents(weight);
+  if (shape.size() < 3) n.refuse("has a weight without sizes");
+  const size_t axes = shape.size() - 2;
+  Windows w = windows_of(n, x, axes, n.integers("kernel_shape", last(shape, axes)));
+  ConvOptions options;
+  options.stride = w.stride;
+  options.dilation = w.dilation;
+  options.groups = n.integer("group", 1);
+  if (w.before == w.after)
+    return n.out(conv(x, weight, n.maybe(2), (options.padding = w.before, options)).cast(x.dtype()));
+  n.out(conv(padded(x, w, 0), weight, n.maybe(2), options).cast(x.dtype()));
+}
+void ConvTranspose(Node& n) {
+  const Tensor x = n.in(0), weight = n.in(1);
+  const auto shape = n.extents(weight), extents = n.extents(x);
+  const size_t axes = shape.size() - 2;
+  const auto kernel = n.integers("kernel_shape", last(shape, axes));
+  const auto stride = n.integers("strides", std::vector<int64_t>(axes, 1)),
+             dilation = n.integers("dilations", std::vector<int64_t>(axes, 1)),
+             more = n.integers("output_padding", std::vector<int64_t>(axes, 0)),
+             wanted = n.integers("output_shape");
+  auto pads = n.integers("pads", std::vector<int64_t>(2 * axes, 0));
+  const std::string automatic = n.text("auto_pad", "NOTSET");
+  if (stride.size() != axes || dilation.size() != axes || more.size() != axes || pads.size() != 2 * axes ||
+      extents.size() != axes + 2)
+    n.refuse("has attributes of different sizes");
+  ConvTransposeOptions options;
+  options.stride = stride;
+  options.dilation = dilation;
+  options.groups = n.integer("group", 1);
+  Tensor y = conv_transpose(x, weight, {}, options);
+  std::vector<Padding> cut;
+  for (size_t d = 0; d < axes; d++) {
+    const int64_t full = (extents[d + 2] - 1) * stride[d] + (kernel[d] - 1) * dilation[d] + 1;
+    int64_t out = full + more[d] - pads[d] - pads[d + axes];
+    int64_t before = pads[d];
+    const bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
+    if (!wanted.empty() || same) {
+      out = !wanted.empty() ? (wanted.size() == axes ? wanted[d] : wanted.at(d + 2))
+                            : extents[d + 2] * stride[d];
+      const int64_t all = full + more[d] - out;
+      before = automatic == "SAME_UPPER" || all < 0 ? all / 2 : all - all / 2;
+      if (!same && wanted.size() && automatic == "NOTSET") before = all / 2;
+    }
+    if (before != 0 || out != full) cut.push_back({int(d) + 2, -before, out - (full - before)});
+  }
+  if (!cut.empty()) y = y.pad(cut);
+  if (n.has(2)) y = y + along(n.in(2), 1, y.rank());
+  n.out(y.cast(x.dtype()));
+}
+
+void MaxPool(Node& n) {
+  const Tensor x = n.in(0);
+  const auto kernel = n.integers("kernel_shape");
+  const size_t axes = kernel.size();
+  const Windows w = windows_of(n, x, axes, kernel);
+  const auto out = window_counts(n, x, w);
+  const Tensor all = all_windows(x, w, out, lowest(x.dtype()));
+  n.out(0, all.max(kernel_axes(axes)).cast(x.dtype()));
+  if (!n.wants(1)) return;
+  // The place of the first largest one within its window, and from that its place in x.
+  const auto extents = n.extents(x);
+  int64_t size = 1;
+  for (const int64_t k : kernel) size *= k;
+  Dims flat{x.dim(0), x.dim(1)};
+  for (const int64_t count : out) flat.push_back(count);
+  const Dims windows = flat;
+  flat.push_back(size);
+  const Tensor best = all.reshape(flat).argmax(-1);
+  const bool columns_first = n.integer("storage_order", 0) != 0;
+  int64_t stride = 1, inner = size;
+  std::vector<int64_t> strides(axes);
+  for (size_t k = 0; k < axes; k++) {
+    const size_t d = columns_first ? k : axes - 1 - k;
+    strides[d] = stride;
+    stride *= extents[d + 2];
+  }
+  Tensor place = n.graph().iota(windows, [&](const Dims& i) {
+    Dim at = (i[0] * x.dim(1) + i[1]) * Dim(stride);
+    for (size_t d = 0; d < axes; d++)
+      at = at + (i[d + 2] * Dim(w.stride[d]) - Dim(w.before[d])) * Dim(strides[d]);
+    return at;
+  });
+  for (size_t d = 0; d < axes; d++) {
+    inner /= kernel[d];
+    place = place + floor_divide(best, inner) % kernel[d] * (w.dilation[d] * strides[d]);
+  }
+  n.out(1, place);
+}
+void AveragePool(Node& n) {
+  const Tensor x = n.in(0);
+  const auto kernel = n.integers("kernel_shape");
+  const size_t axes = kernel.size();
+  const Windows w = windows_of(n, x, axes, kernel);
+  const auto out = window_counts(n, x, w);
+  const bool padding_counts = n.integer("count_include_pad", 0) != 0;
+  const Tensor sum = all_windows(x, w, out, 0).sum(kernel_axes(axes));
+  // How many elements each window has is a product over the axes.
+  const auto extents = n.extents(x);
+  Tensor y = sum;
+  double whole = 1;
+  for (size_t d = 0; d < axes; d++) {
+    std::vector<double> counts;
+    for (int64_t i = 0; i < out[d]; i++) {
+      double count = 0;
+      for (int64_t k = 0; k < kernel[d]; k++) {
+        const int64_t at = i * w.stride[d] + k * w.dilation[d] - w.before[d];
+        count += padding_counts ? at < extents[d + 2] + w.after[d] : at >= 0 && at < extents[d + 2];
+      }
+      counts.push_back(count);
+    }
+    if (std::all_of(counts.begin(), counts.end(), [&](double c) { return c == counts[0]; }))
+      whole *= counts[0];
+    else
+      y = y / along(n.graph().constant(counts, {int64_t(counts.size())},
+                                       x.dtype() == DType::f64 ? DType::f64 : DType::f32),
+                    int(d) + 2, x.rank());
+  }
+  n.out((y / whole).cast(x.dtype()));
+}
+void LpPool(Node& n) {
+  const Tensor x = n.in(0);
+  const auto kernel = n.integers("kernel_shape");
+  const Windows w = windows_of(n, x, kernel.size(), kernel);
+  const auto p = double(n.integer("p", 2));
+  const Tensor all = all_windows(x.abs(), w, window_counts(n, x, w), 0);
+  n.out(pow(pow(all, p).sum(kernel_axes(kernel.size())), 1 / p).cast(x.dtype()));
+}
+namespace {
+std::vector<int> spatial(const Tensor& x) {
+  std::vector<int> axes;
+  for (int d = 2; d < x.rank(); d++) axes.push_back(d);
+  return axes;
+}
+} // namespace
+void GlobalAveragePool(Node& n) { n.out(n.in(0).mean(spatial(n.in(0)), true)); }
+void GlobalMaxPool(Node& n) { n.out(n.in(0).max(spatial(n.in(0)), true)); }
+void GlobalLpPool(Node& n) {
+  const auto p = double(n.integer("p", 2));
+  n.out(pow(pow(n.in(0).abs(), p).sum(spatial(n.in(0)), true), 1 / p).cast(n.in(0).dtype()));
+}
+void MaxUnpool(Node& n) {
+  const Tensor x = n.in(0), places = n.in(1);
+  const auto extents = n.extents(x), kernel = n.integers("kernel_shape");
+  const auto stride = n.integers("strides", std::vector<int64_t>(kernel.size(), 1)),
+             pads = n.integers("pads", std::vector<int64_t>(2 * kernel.size(), 0));
+  std::vector<int64_t> shape{extents[0], extents[1]};
+  for (size_t d = 0; d < kernel.size(); d++)
+    shape.push_back((extents[d + 2] - 1) * stride[d] + kernel[d] - pads[d] - pads[d + kernel.size()]);
+  const std::vector<int64_t> inferred = shape;
+  if (n.has(2)) shape = n.ints(2);
+  int64_t count = 1, inner = 1;
+  for (const int64_t extent : inferred) inner *= extent;
+  for (const int64_t extent : shape) count *= extent;
+  // Places are those in the tensor that the attributes describe.
+  Tensor flat = zeros(n.graph(), {inner}, x.dtype()).scatter(0, places.reshape({-1}), x.reshape({-1}));
+  Tensor y = flat.reshape(Dims(inferred.begin(), inferred.end()));
+  if (shape != inferred) {
+    std::vector<Padding> more;
+    for (size_t d = 0; d < shape.size(); d++)
+      if (shape[d] != inferred[d]) more.push_back({int(d), 0, shape[d] - inferred[d]});
+    y = y.pad(more);
+  }
+  n.out(y);
+}
+
+void BatchNormalization(Node& n) {
+  const Tensor x = n.in(0);
+  const double eps = n.number("epsilon", double(1e-5F));
+  const int rank = x.rank();
+  if (n.opset() >= 14 && n.integer("training_mode", 0) != 0) {
+    std::vector<int> axes{0};
+    for (int d = 2; d < rank; d++) axes.push_back(d);
+    const Tensor mean = x.mean(axes), var = x.var(axes, 0);
+    const double momentum = n.number("momentum", double(0.9F));
+    n.out(0, batch_norm(x, mean, var, n.in(1), n.in(2), eps).cast(x.dtype()));
+    n.out(1, (n.in(3) * momentum + mean * (1 - momentum)).cast(n.in(3).dtype()));
+    n.out(2, (n.in(4) * momentum + var * (1 - momentum)).cast(n.in(4).dtype()));
+    return;
+  }
+  for (size_t i = 1; i < n.outputs(); i++)
+    if (n.wants(i)) n.refuse("gives statistics, which only training does");
+  n.out(batch_norm(x, n.in(3), n.in(4), n.in(1), n.in(2), eps).cast(x.dtype()));
+}
+void InstanceNormalization(Node& n) {
+  n.out(instance_norm(n.in(0), n.in(1), n.in(2), n.number("epsilon", double(1e-5F))).cast(n.in(0).dtype()));
+}
+void GroupNormalization(Node& n) {
+  const Tensor x = n.in(0);
+  const int64_t groups = n.integer("num_groups");
+  Tensor scale = n.in(1), bias = n.in(2);
+  if (n.opset() < 21) { // one a group
+    const Dim each = x.dim(1) / Dim(groups);
+    scale = scale.repeat_interleave(each, 0), bias = bias.repeat_interleave(each, 0);
+  }
+  n.out(group_norm(x, groups, scale, bias, n.number("epsilon", double(1e-5F))).cast(x.dtype()));
+}
+namespace {
+std::vector<int> axes_from(int axis, int rank) {
+  std::vector<int> axes;
+  for (int d = axis; d < rank; d++) axes.push_back(d);
+  return axes;
+}
+} // namespace
+void LayerNormalization(Node& n) {
+  const Tensor given = n.in(0);
+  const auto stash = ElementType(int32_t(n.integer("stash_type", 1)));
+  const Tensor x = given.cast(carrier(stash).value_or(DType::f32));
+  const auto axes = axes_from(axis_in(n, n.integer("axis", -1), x.rank()), x.rank());
+  const Tensor mean = x.mean(axes, true), away = x - mean;
+  const Tensor inverse = (away.square().mean(axes, true) + n.number("epsilon", double(1e-5F))).sqrt().recip();
+  Tensor y = (away * inverse).cast(given.dtype()) * n.in(1);
+  if (n.has(2)) y = y + n.in(2);
+  n.out(0, y.cast(given.dtype()));
+  n.out(1, mean);
+  n.out(2, inverse);
+}
+void RMSNormalization(Node& n) {
+  const Tensor given = n.in(0);
+  const Tensor x = given.cast(carrier(ElementType(int32_t(n.integer("stash_type", 1)))).value_or(DType::f32));
+  const auto axes = axes_from(axis_in(n, n.integer("axis", -1), x.rank()), x.rank());
+  const Tensor inverse = (x.square().mean(axes, true) + n.number("epsilon", double(1e-5F))).sqrt().recip();
+  n.out(((x * inverse).cast(given.dtype()) * n.in(1)).cast(n.in(1).dtype()));
+}
+void LRN(Node& n) {
+  const Tensor x = n.in(0);
+  const int64_t size = n.integer("size");
+  const Tensor square = x.square().pad(1, (size - 1) / 2, size / 2);
+  const Tensor sum = square.windows(1, size).sum(-1);
+  const double alpha = n.number("alpha", double(1e-4F)), beta = n.number("beta", 0.75),
+               bias = n.number("bias", 1);
+  n.out((x / pow(sum * (alpha / double(size)) + bias, beta)).cast(x.dtype()));
+}
+void Dropout(Node& n) {
+  const Tensor x = n.in(0);
+  const bool training = n.opset() >= 12 && n.has(2) && n.numbers(2).at(0) != 0;
+  const double ratio = n.opset() < 12 ? n.number("ratio", 0.5) : n.has(1) ? n.numbers(1).at(0) : 0.5;
+  if (training && ratio != 0) {
+    const Tensor key =
+        random_state_key(n.graph(), "dropout." + n.data().outputs[0], uint64_t(n.integer("seed", 0)));
+    const Tensor kept = random_bernoulli(key, x.shape(), 1 - ratio);
+    n.out(0, select(kept, x * (1 / (1 - ratio)), zeros_like(x)).cast(x.dtype()));
+    n.out(1, kept);
+    return;
+  }
+  n.out_value(0, n.value(0));
+  if (n.wants(1)) {
+    const Tensor kept = n.graph().constant(1, DType::boolean).expand(x.shape());
+    n.out(1, kept);
+  }
+}
+void Col2Im(Node& n) {
+  const Tensor x = n.in(0);
+  const auto sizes = n.ints(1), kernel = n.ints(2);
+  const size_t axes = kernel.size();
+  const auto pads = n.integers("pads", std::vector<int64_t>(2 * axes, 0)),
+             stride = n.integers("strides", std::vector<int64_t>(axes, 1)),
+             dilation = n.integers("dilations", std::vector<int64_t>(axes, 1));
+  std::vector<int64_t> wide = sizes;
+  for (size_t d = 0; d < axes; d++) wide[d] += pads[d] + pads[d + axes];
+  ConvOptions options;
+  options.stride = stride;
+  options.dilation = dilation;
+  Tensor y = fold(x, wide, kernel, options);
+  for (size_t d = 0; d < axes; d++)
+    if (pads[d] || pads[d + axes]) y = y.slice(int(d) + 2, pads[d], pads[d] + sizes[d]);
+  n.out(y);
+}
+
+} // namespace ops
+} // namespace luminal::onnx
