@@ -63,10 +63,12 @@ HostMemory::~HostMemory() {
 Result<Memory> HostMemory::allocate(std::string_view device, int64_t bytes, const AllocateOptions& options) {
   int64_t alignment = std::max<int64_t>(options.alignment, options.huge_pages ? huge_page : page_bytes());
   if (bytes < 0 || (options.alignment & (options.alignment - 1)) || options.alignment < 1)
-    return Failure{
-        fmt::format("{}: cannot allocate {} bytes aligned to {}", device, bytes, options.alignment)};
+    return Failure{fmt::format("{}: cannot allocate {} bytes aligned to {}, expected 0 bytes or more and a "
+                               "power of two",
+                               device, bytes, options.alignment)};
   if (bytes > std::numeric_limits<int64_t>::max() / 2 - alignment)
-    return Failure{fmt::format("{}: cannot allocate {}", device, readable(bytes))};
+    return Failure{
+        fmt::format("{}: cannot allocate {}: more than can be addressed", device, readable(bytes))};
   int64_t rounding = options.huge_pages ? huge_page : page_bytes();
   int64_t usable = int64_t(rounded_up(uintptr_t(std::max<int64_t>(bytes, 1)), uintptr_t(rounding)));
   int64_t slack = alignment > page_bytes() ? alignment : 0;
@@ -119,14 +121,16 @@ void HostMemory::decommit(Memory memory, int64_t offset, int64_t bytes) noexcept
 Result<void> HostMemory::write(std::string_view device, Memory to, int64_t offset,
                                std::span<const std::byte> from) {
   if (offset < 0 || offset > to.bytes || uint64_t(to.bytes - offset) < from.size())
-    return Failure{fmt::format("{}: a write of {} bytes at {} of {}", device, from.size(), offset, to.bytes)};
+    return Failure{fmt::format("{}: a write of {} bytes at offset {} is outside of the memory of {} bytes",
+                               device, from.size(), offset, to.bytes)};
   if (!from.empty()) std::memcpy(static_cast<char*>(to.data) + offset, from.data(), from.size());
   return {};
 }
 
 Result<void> HostMemory::read(std::string_view device, std::span<std::byte> to, Memory from, int64_t offset) {
   if (offset < 0 || offset > from.bytes || uint64_t(from.bytes - offset) < to.size())
-    return Failure{fmt::format("{}: a read of {} bytes at {} of {}", device, to.size(), offset, from.bytes)};
+    return Failure{fmt::format("{}: a read of {} bytes at offset {} is outside of the memory of {} bytes",
+                               device, to.size(), offset, from.bytes)};
   if (!to.empty()) std::memcpy(to.data(), static_cast<const char*>(from.data) + offset, to.size());
   return {};
 }

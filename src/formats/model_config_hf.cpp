@@ -19,15 +19,10 @@ public:
 
   int64_t required(std::string_view key) const {
     const Json* value = find(key);
-    if (value == nullptr) {
-      const Json* type = find("model_type");
+    if (value == nullptr)
       refuse_at(file_, json_.offset,
-                fmt::format("no {}{}", named(key),
-                            type != nullptr && type->is_string()
-                                ? fmt::format(", which a language model of type {} needs",
-                                              in_quotes(std::get<std::string>(type->value)))
-                                : std::string(", expected the configuration of a language model")));
-    }
+                fmt::format("no {}, which a language model of type {} needs", named(key),
+                            in_quotes(string("model_type", ""))));
     return value->as_int(file_, named(key));
   }
   int64_t integer(std::string_view key, int64_t otherwise) const {
@@ -175,8 +170,8 @@ ModelConfig read(const Json& json, std::string_view file) {
   if (const Json* quantization = in.find("quantization_config")) {
     const Reader inner(*quantization, file);
     refuse_at(file, quantization->offset,
-              fmt::format("weights quantized by {}, expected plain weights (or a GGUF file)",
-                          in_quotes(inner.string("quant_method", "an unnamed method"))));
+              fmt::format("weights quantized by the method {}, expected plain weights (or a GGUF file)",
+                          in_quotes(inner.string("quant_method", "?"))));
   }
   c.vocab_size = in.required("vocab_size");
   c.hidden_size = in.required("hidden_size");

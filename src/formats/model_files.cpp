@@ -1,5 +1,6 @@
 // formats/model_files.cpp -- recognises a model by its content and gives one view of it.
 #include "formats/model_files.h"
+#include "base/check.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "formats/gguf.h"
@@ -44,7 +45,7 @@ std::optional<std::string> template_in_config(const Json& config, std::string_vi
     const Json* name = entry.find("name");
     const Json* source = entry.find("template");
     if (name == nullptr || source == nullptr)
-      refuse_at(file, entry.offset, "an entry of \"chat_template\" has no name or no template");
+      refuse_at(file, entry.offset, "an entry of \"chat_template\" has no \"name\" or no \"template\"");
     if (name->as_string(file, "the name of a template") == "default")
       return source->as_string(file, "a chat template");
   }
@@ -337,12 +338,14 @@ const TensorView& ModelFile::tensor(std::string_view name) const {
 }
 
 const ModelConfig& ModelFile::require_config() const {
-  if (!config) throw Error(config_error.empty() ? path + ": no configuration" : config_error);
+  LUMINAL_CHECK(config || !config_error.empty(), "{}: no reason why there is no configuration", path);
+  if (!config) throw Error(config_error);
   return *config;
 }
 
 const Tokenizer& ModelFile::require_tokenizer() const {
-  if (!tokenizer) throw Error(tokenizer_error.empty() ? path + ": no tokenizer" : tokenizer_error);
+  LUMINAL_CHECK(tokenizer || !tokenizer_error.empty(), "{}: no reason why there is no tokenizer", path);
+  if (!tokenizer) throw Error(tokenizer_error);
   return *tokenizer;
 }
 

@@ -245,8 +245,9 @@ Result<std::string> npy_head(const TensorView& tensor) {
   for (const auto& [name, type] : npy_types)
     if (type == tensor.type) code = name;
   if (code.empty()) return Failure{fmt::format("NumPy has no {}", storage_name(tensor.type))};
-  if (storage_bytes(tensor.type, tensor.shape) != tensor.bytes.size())
-    return Failure{fmt::format("{} with {} bytes", tensor.describe(), tensor.bytes.size())};
+  if (const auto bytes = storage_bytes(tensor.type, tensor.shape); bytes != tensor.bytes.size())
+    return Failure{fmt::format("{} with {} bytes, expected {}", tensor.describe(), tensor.bytes.size(),
+                               bytes.value_or(0))};
   std::string shape;
   for (const int64_t extent : tensor.shape) shape += fmt::format("{}, ", extent);
   if (tensor.shape.size() > 1) shape.resize(shape.size() - 2);

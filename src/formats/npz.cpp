@@ -74,7 +74,7 @@ private:
     if (end_record < 20 || number(end_record - 20, 4) != 0x07064b50)
       refuse_at(file_, end_record, "a zip64 directory without its locator");
     const uint64_t at = number(end_record - 12, 8);
-    if (number(at, 4) != 0x06064b50) refuse_at(file_, at, "no zip64 directory record here");
+    if (number(at, 4) != 0x06064b50) refuse_at(file_, at, "no zip64 directory record here, expected one");
     count_ = number(at + 32, 8);
     directory_ = number(at + 48, 8);
   }
@@ -184,8 +184,8 @@ private:
     inflateEnd(&stream);
     if (size == member.size ? result != Z_STREAM_END || done != size : done != size)
       refuse_at(full, member.offset,
-                fmt::format("deflated data that gives {} bytes and then is {}, expected {}", done,
-                            result == Z_STREAM_END ? "at its end" : "damaged", member.size));
+                fmt::format("deflated data that {} after {} bytes, expected {}",
+                            result == Z_STREAM_END ? "ends" : "is damaged", done, member.size));
     return out;
   }
 

@@ -182,56 +182,70 @@ TEST(Gguf, RefusesHostileFilesInOneClearLine) {
   const std::string f32_4 = tensor("t", {4}, 0, 0);
   const Hostile files[] = {
       {"empty", "", "offset 0: 0 bytes in the file, expected the magic \"GGUF\""},
-      {"half a magic", "GG", "offset 0: 2 bytes"},
-      {"other magic", "PK\3\4aaaaaaaaaaaaaaaaaaaa", "magic \"PK\\x03\\x04\", expected \"GGUF\""},
-      {"old GGML", "tjgg\3\0\0\0", "before GGUF"},
-      {"big-endian magic", "FUGG", "big-endian"},
+      {"half a magic", "GG", "offset 0: 2 bytes in the file, expected the magic \"GGUF\""},
+      {"other magic", "PK\3\4aaaaaaaaaaaaaaaaaaaa", "offset 0: magic \"PK\\x03\\x04\", expected \"GGUF\""},
+      {"old GGML", "tjgg\3\0\0\0",
+       "offset 0: magic \"tjgg\" of the GGML formats before GGUF; convert the file to GGUF"},
+      {"big-endian magic", "FUGG", "offset 0: a big-endian GGUF file, expected a little-endian one"},
       {"big-endian version", "GGUF" + std::string("\0\0\0\3", 4) + std::string(16, '\0'),
-       "offset 4: a big-endian GGUF file"},
+       "offset 4: a big-endian GGUF file, expected a little-endian one"},
       {"version 1", file(0, 0, "", 1), "offset 4: GGUF version 1, expected 2 or 3"},
-      {"version 4", file(0, 0, "", 4), "GGUF version 4"},
-      {"version 0", file(0, 0, "", 0), "GGUF version 0"},
-      {"no counts", "GGUF" + le<uint32_t>(3), "the number of tensors takes 8 bytes, expected at most the 0"},
+      {"version 4", file(0, 0, "", 4), "offset 4: GGUF version 4, expected 2 or 3"},
+      {"version 0", file(0, 0, "", 0), "offset 4: GGUF version 0, expected 2 or 3"},
+      {"no counts", "GGUF" + le<uint32_t>(3),
+       "offset 8: the number of tensors takes 8 bytes, expected at most the 0 that are left in the file"},
       {"2^60 tensors", file(huge, 0, std::string(100, 0)),
-       "offset 8: 1152921504606846976 tensors, expected at most 4"},
+       "offset 8: 1152921504606846976 tensors, expected at most 4 in the 100 bytes that follow"},
       {"2^60 pairs", file(0, huge, std::string(100, 0)),
-       "offset 16: 1152921504606846976 metadata pairs, expected at most 7"},
-      {"2^64-1 pairs", file(0, UINT64_MAX, std::string(100, 0)), "metadata pairs, expected at most 7"},
+       "offset 16: 1152921504606846976 metadata pairs, expected at most 7 in the 100 bytes that follow"},
+      {"2^64-1 pairs", file(0, UINT64_MAX, std::string(100, 0)),
+       "offset 16: 18446744073709551615 metadata pairs, expected at most 7 in the 100 bytes that follow"},
       {"key beyond the end", file(0, 1, le(huge) + std::string(40, 'x')),
-       "a metadata key is a string of 1152921504606846976 bytes"},
+       "offset 24: a metadata key is a string of 1152921504606846976 bytes, expected at most the 40 that are "
+       "left in the file"},
       {"key of 2^64-1", file(0, 1, le(UINT64_MAX) + std::string(40, 'x')),
-       "expected at most the 40 that are left"},
+       "offset 24: a metadata key is a string of 18446744073709551615 bytes, expected at most the 40 that "
+       "are left in the file"},
       {"key too long", file(0, 1, text(std::string(70000, 'k')) + std::string(40, 'x')),
-       "has 70000 bytes, expected at most 65535"},
+       "offset 24: a metadata key has 70000 bytes, expected at most 65535"},
       {"key not UTF-8", file(0, 1, pair("k\xFF", 0, "x")),
        "offset 33: a metadata key \"k\\xFF\" is not UTF-8"},
       {"unknown value type", file(0, 1, pair("k", 13, "12345678")),
-       "the type of \"k\" is 13, expected 0 to 12"},
-      {"value cut", file(0, 1, pair("key", 10, "1234")), "\"key\" takes 8 bytes, expected at most the 4"},
-      {"bool of 2", file(0, 1, pair("k", 7, "\2")), "boolean \"k\" is 2, expected 0 or 1"},
+       "offset 33: the type of \"k\" is 13, expected 0 to 12"},
+      {"value cut", file(0, 1, pair("key", 10, "1234")),
+       "offset 39: \"key\" takes 8 bytes, expected at most the 4 that are left in the file"},
+      {"bool of 2", file(0, 1, pair("k", 7, "\2")), "offset 37: boolean \"k\" is 2, expected 0 or 1"},
       {"string beyond the end", file(0, 1, pair("k", 8, le(huge))),
-       "\"k\" is a string of 1152921504606846976 bytes"},
+       "offset 37: \"k\" is a string of 1152921504606846976 bytes, expected at most the 0 that are left in "
+       "the file"},
       {"array of 2^60", file(0, 1, array(0, huge, "xx")),
-       "\"a\" has 1152921504606846976 elements of type u8, expected at most 2 in the 2 bytes"},
+       "offset 41: \"a\" has 1152921504606846976 elements of type u8, expected at most 2 in the 2 bytes that "
+       "follow"},
       {"array whose bytes overflow", file(0, 1, array(10, uint64_t{1} << 61, "xxxxxxxx")),
-       "expected at most 1 in the 8 bytes"},
-      {"array of strings 2^60", file(0, 1, array(8, huge, "xx")), "elements of type string"},
-      {"array of unknown", file(0, 1, array(77, 1, "xx")), "the element type of an array is 77"},
-      {"arrays too deep", file(0, 1, nested), "arrays nested deeper than 8"},
-      {"key twice", file(0, 2, pair("k", 0, "x") + pair("k", 0, "y")), "metadata key \"k\" stands twice"},
+       "offset 41: \"a\" has 2305843009213693952 elements of type u64, expected at most 1 in the 8 bytes "
+       "that follow"},
+      {"array of strings 2^60", file(0, 1, array(8, huge, "xx")),
+       "offset 41: \"a\" has 1152921504606846976 elements of type string, expected at most 0 in the 2 bytes "
+       "that follow"},
+      {"array of unknown", file(0, 1, array(77, 1, "xx")),
+       "offset 37: the element type of an array is 77, expected 0 to 12"},
+      {"arrays too deep", file(0, 1, nested), "offset 133: \"a\" has arrays nested deeper than 8 levels"},
+      {"key twice", file(0, 2, pair("k", 0, "x") + pair("k", 0, "y")),
+       "offset 52: metadata key \"k\" stands twice"},
       {"alignment 0", file(0, 1, pair("general.alignment", 4, le<uint32_t>(0))),
-       "general.alignment is 0, expected a power of two"},
-      {"alignment 48", file(0, 1, pair("general.alignment", 4, le<uint32_t>(48))), "general.alignment is 48"},
+       "offset 57: general.alignment is 0, expected a power of two up to 1048576"},
+      {"alignment 48", file(0, 1, pair("general.alignment", 4, le<uint32_t>(48))),
+       "offset 57: general.alignment is 48, expected a power of two up to 1048576"},
       {"alignment 2^31", file(0, 1, pair("general.alignment", 4, le<uint32_t>(1U << 31))),
-       "expected a power of two up to 1048576"},
+       "offset 57: general.alignment is 2147483648, expected a power of two up to 1048576"},
       {"alignment is text", file(0, 1, pair("general.alignment", 8, text("32"))),
        "is string, expected an integer"},
       {"five axes", with_data(file(1, 0, tensor("t", {1, 1, 1, 1, 1}, 0, 0)), 32),
-       "has 5 axes, expected at most 4"},
+       "offset 33: tensor \"t\" has 5 axes, expected at most 4"},
       {"2^32-1 axes", with_data(file(1, 0, text("t") + le(UINT32_MAX) + std::string(20, 0)), 32),
-       "has 4294967295 axes"},
+       "offset 33: tensor \"t\" has 4294967295 axes, expected at most 4"},
       {"size 2^63", with_data(file(1, 0, tensor("t", {uint64_t{1} << 63}, 0, 0)), 32),
-       "has size 9223372036854775808"},
+       "offset 37: tensor \"t\" has size 9223372036854775808, expected at most 9223372036854775807"},
       {"product overflows",
        with_data(file(1, 0, tensor("t", {uint64_t{1} << 32, uint64_t{1} << 32}, 0, 0)), 32),
        "more than can be addressed"},
@@ -241,32 +255,42 @@ TEST(Gguf, RefusesHostileFilesInOneClearLine) {
       {"bytes overflow", with_data(file(1, 0, tensor("t", {uint64_t{1} << 61}, 0, 0)), 32),
        "more than can be addressed"},
       {"removed type", with_data(file(1, 0, tensor("t", {32}, 4, 0)), 32),
-       "has ggml type 4 (Q4_2, which GGUF no longer has)"},
-      {"repacked type", with_data(file(1, 0, tensor("t", {32}, 31, 0)), 32), "convert the file to Q4_0"},
-      {"unknown type", with_data(file(1, 0, tensor("t", {32}, 999, 0)), 32), "has ggml type 999 (unknown)"},
+       "offset 45: tensor \"t\" has ggml type 4 (Q4_2, which GGUF no longer has)"},
+      {"repacked type", with_data(file(1, 0, tensor("t", {32}, 31, 0)), 32),
+       "offset 45: tensor \"t\" has ggml type 31 (Q4_0_4_4, which GGUF no longer has (convert the file to "
+       "Q4_0))"},
+      {"unknown type", with_data(file(1, 0, tensor("t", {32}, 999, 0)), 32),
+       "offset 45: tensor \"t\" has ggml type 999 (unknown)"},
       {"not whole blocks", with_data(file(1, 0, tensor("t", {33}, 2, 0)), 64),
-       "is Q4_0 [33], expected a last axis that is a multiple of 32"},
+       "offset 45: tensor \"t\" is Q4_0 [33], expected a last axis that is a multiple of 32"},
       {"scalar of blocks", with_data(file(1, 0, tensor("t", {}, 2, 0)), 64),
-       "expected a last axis that is a multiple of 32"},
+       "offset 37: tensor \"t\" is Q4_0 [], expected a last axis that is a multiple of 32"},
       {"unaligned", with_data(file(1, 0, tensor("t", {4}, 0, 8)), 64),
-       "begins at 8 of the data, expected a multiple of 32"},
-      {"no data", file(1, 0, f32_4), "expected tensor data from"},
-      {"data cut", with_data(file(1, 0, f32_4), 15), "begins at 0 of the data, which has 15 bytes"},
+       "offset 49: tensor \"t\" begins at 8 of the data, expected a multiple of 32"},
+      {"no data", file(1, 0, f32_4), "offset 57: the file ends at 57, expected tensor data from 64 on"},
+      {"data cut", with_data(file(1, 0, f32_4), 15),
+       "tensor \"t\" (F32 [4], 16 bytes) begins at 0 of the data, which has 15 bytes: the file is truncated "
+       "or not what its table says"},
       {"offset beyond", with_data(file(1, 0, tensor("t", {4}, 0, 1 << 20)), 64),
-       "begins at 1048576 of the data, which has 64 bytes"},
-      {"offset wraps", with_data(file(1, 0, tensor("t", {4}, 0, UINT64_MAX - 31)), 64), "which has 64 bytes"},
+       "tensor \"t\" (F32 [4], 16 bytes) begins at 1048576 of the data, which has 64 bytes: the file is "
+       "truncated or not what its table says"},
+      {"offset wraps", with_data(file(1, 0, tensor("t", {4}, 0, UINT64_MAX - 31)), 64),
+       "tensor \"t\" (F32 [4], 16 bytes) begins at 18446744073709551584 of the data, which has 64 bytes: the "
+       "file is truncated or not what its table says"},
       {"overlap", with_data(file(2, 0, tensor("a", {16}, 0, 0) + tensor("b", {4}, 0, 32)), 64),
        "tensor \"b\" overlaps tensor \"a\""},
-      {"same place", with_data(file(2, 0, tensor("a", {4}, 0, 0) + tensor("b", {4}, 0, 0)), 64), "overlaps"},
+      {"same place", with_data(file(2, 0, tensor("a", {4}, 0, 0) + tensor("b", {4}, 0, 0)), 64),
+       "offset 96: tensor \"b\" overlaps tensor \"a\", which ends at offset 112"},
       {"hole", with_data(file(2, 0, tensor("a", {4}, 0, 0) + tensor("b", {4}, 0, 64)), 128),
-       "bytes that belong to no tensor, expected tensor \"b\" here"},
+       "offset 112: 48 bytes that belong to no tensor, expected tensor \"b\" here"},
       {"hole in front", with_data(file(1, 0, tensor("a", {4}, 0, 32)), 128),
-       "32 bytes that belong to no tensor"},
+       "offset 64: 32 bytes that belong to no tensor, expected tensor \"a\" here"},
       {"tensor twice", with_data(file(2, 0, tensor("a", {8}, 0, 0) + tensor("a", {8}, 0, 32)), 64),
-       "tensor \"a\" stands twice"},
-      {"tensor name not UTF-8", with_data(file(1, 0, tensor("\xC0", {8}, 0, 0)), 64), "is not UTF-8"},
+       "offset 90: tensor \"a\" stands twice"},
+      {"tensor name not UTF-8", with_data(file(1, 0, tensor("\xC0", {8}, 0, 0)), 64),
+       "offset 32: a tensor's name \"\\xC0\" is not UTF-8"},
       {"name with a newline", with_data(file(1, 0, tensor("a\nb", {8}, 999, 0)), 64),
-       "tensor \"a\\nb\" has ggml type"},
+       "offset 47: tensor \"a\\nb\" has ggml type 999 (unknown)"},
   };
   for (const auto& f : files) {
     SCOPED_TRACE(f.name);
@@ -307,20 +331,24 @@ TEST(Gguf, RefusesToWriteWhatItCannot) {
     ASSERT_FALSE(result) << expected;
     EXPECT_THAT(result.error(), HasSubstr(expected));
   };
-  refused({}, {{"a", StorageType::u32, {1}, bytes(4)}}, "has type U32, which GGUF does not have");
-  refused({}, {{"a", StorageType::q4_0, {2, 16}, bytes(18)}}, "a whole number of blocks");
-  refused({}, {{"a", StorageType::f32, {2}, bytes(4)}}, "expected 8");
-  refused({}, {{"a", StorageType::f32, {1, 1, 1, 1, 1}, bytes(4)}}, "has 5 axes");
+  refused({}, {{"a", StorageType::u32, {1}, bytes(4)}},
+          "tensor \"a\" has type U32, which GGUF does not have");
+  refused({}, {{"a", StorageType::q4_0, {2, 16}, bytes(18)}},
+          "tensor \"a\" is Q4_0 [2, 16] with 18 bytes, expected a whole number of blocks");
+  refused({}, {{"a", StorageType::f32, {2}, bytes(4)}}, "tensor \"a\" is F32 [2] with 4 bytes, expected 8");
+  refused({}, {{"a", StorageType::f32, {1, 1, 1, 1, 1}, bytes(4)}},
+          "tensor \"a\" has 5 axes, expected at most 4");
   refused({}, {{"a", StorageType::f32, {1}, bytes(4)}, {"a", StorageType::f32, {1}, bytes(4)}},
-          "two tensors are named");
-  refused({{"k", GgufValue::of_u32(1)}, {"k", GgufValue::of_u32(1)}}, {}, "stands twice");
-  refused({{"", GgufValue::of_u32(1)}}, {}, "metadata key");
-  refused({{"k", {GgufType::u8, uint64_t{256}}}}, {}, "256 does not fit u8");
-  refused({{"k", {GgufType::u8, int64_t{-1}}}}, {}, "-1 does not fit u8");
-  refused({{"k", {GgufType::f32, uint64_t{1}}}}, {}, "is an integer with type f32");
-  refused({{"k", {GgufType::string, true}}}, {}, "is a bool with type string");
-  refused({{"general.alignment", GgufValue::of_u32(64)}}, {}, "expected u32 32");
-  refused({}, {}, "alignment 24", 24);
+          "two tensors are named \"a\"");
+  refused({{"k", GgufValue::of_u32(1)}, {"k", GgufValue::of_u32(1)}}, {}, "metadata key \"k\" stands twice");
+  refused({{"", GgufValue::of_u32(1)}}, {}, "metadata key \"\" is not UTF-8 of 1 to 65535 bytes");
+  refused({{"k", {GgufType::u8, uint64_t{256}}}}, {}, "metadata \"k\": 256 does not fit u8");
+  refused({{"k", {GgufType::u8, int64_t{-1}}}}, {}, "metadata \"k\": -1 does not fit u8");
+  refused({{"k", {GgufType::f32, uint64_t{1}}}}, {}, "metadata \"k\" is an integer with type f32");
+  refused({{"k", {GgufType::string, true}}}, {}, "metadata \"k\" is a bool with type string");
+  refused({{"general.alignment", GgufValue::of_u32(64)}}, {},
+          "metadata general.alignment is 64, expected u32 32");
+  refused({}, {}, "alignment 24, expected a power of two up to 1048576", 24);
 }
 
 TEST(Gguf, OpensAFileAndSaysWhatIsWrongWithThePath) {

@@ -99,35 +99,45 @@ TEST(ModelConfig, DefaultsAndOptionalFields) {
 TEST(ModelConfig, RefusesByName) {
   const std::pair<const char*, const char*> bad[] = {
       {R"("rope_scaling":{"type":"longrope","factor":2})",
-       "rope scaling of type \"longrope\", expected default, linear"},
-      {R"("rope_parameters":{"rope_type":"proportional"})", "\"proportional\""},
-      {R"("rope_scaling":{"type":"linear"})", "has no \"factor\""},
-      {R"("rope_scaling":{"rope_type":"llama3","factor":8})", "has no \"low_freq_factor\""},
+       "offset 213: rope scaling of type \"longrope\", expected default, linear, dynamic, llama3 or yarn"},
+      {R"("rope_parameters":{"rope_type":"proportional"})",
+       "offset 216: rope scaling of type \"proportional\", expected default, linear, dynamic, llama3 or "
+       "yarn"},
+      {R"("rope_scaling":{"type":"linear"})",
+       "offset 213: rope scaling of type \"linear\" has no \"factor\""},
+      {R"("rope_scaling":{"rope_type":"llama3","factor":8})",
+       "offset 213: rope scaling of type \"llama3\" has no \"low_freq_factor\""},
       {R"("rope_scaling":{"type":"linear","factor":2,"mystery":1})",
-       "\"mystery\", whose meaning is not known"},
-      {R"("rope_scaling":{"type":"linear","factor":0})", "the factor of the rope scaling is 0"},
-      {R"("rope_scaling":{"type":"linear","factor":"x"})", "\"factor\" is a string, expected a number"},
-      {R"("rope_scaling":7)", "the rope scaling is an integer, expected an object"},
+       "offset 252: rope scaling of type \"linear\" with \"mystery\", whose meaning is not known"},
+      {R"("rope_scaling":{"type":"linear","factor":0})",
+       "the factor of the rope scaling is 0, expected 1e-06 to 1000000000"},
+      {R"("rope_scaling":{"type":"linear","factor":"x"})",
+       "offset 241: \"factor\" is a string, expected a number"},
+      {R"("rope_scaling":7)", "offset 214: the rope scaling is an integer, expected an object"},
       {R"("rope_parameters":{"full_attention":{"rope_type":"default"}})",
-       "rope parameters for \"full_attention\" alone"},
-      {R"("quantization_config":{"quant_method":"gptq"})", "weights quantized by \"gptq\""},
-      {R"("num_key_value_heads":3)", "8 attention heads and 3 key and value heads"},
-      {R"("num_key_value_heads":0)", "the number of key and value heads is 0"},
-      {R"("head_dim":7)", "7 rotary elements in a head of 7"},
-      {R"("head_dim":-8)", "the size of a head is -8"},
-      {R"("rms_norm_eps":"1e-5")", "\"rms_norm_eps\" is a string, expected a number"},
-      {R"("rms_norm_eps":-1)", "the epsilon of the norms is -1"},
-      {R"("rope_theta":0)", "the rotary base is 0"},
-      {R"("eos_token_id":-1)", "\"eos_token_id\" is -1, expected a token id"},
+       "offset 234: rope parameters for \"full_attention\" alone, expected the same for every layer"},
+      {R"("quantization_config":{"quant_method":"gptq"})",
+       "offset 220: weights quantized by the method \"gptq\", expected plain weights (or a GGUF file)"},
+      {R"("num_key_value_heads":3)", "8 attention heads and 3 key and value heads, expected a multiple"},
+      {R"("num_key_value_heads":0)", "the number of key and value heads is 0, expected 1 to 65536"},
+      {R"("head_dim":7)", "7 rotary elements in a head of 7, expected an even number from 2 on"},
+      {R"("head_dim":-8)", "the size of a head is -8, expected 1 to 65536"},
+      {R"("rms_norm_eps":"1e-5")", "offset 218: \"rms_norm_eps\" is a string, expected a number"},
+      {R"("rms_norm_eps":-1)", "the epsilon of the norms is -1, expected 0 to 1"},
+      {R"("rope_theta":0)", "the rotary base is 0, expected 1e-06 to 1000000000000000"},
+      {R"("eos_token_id":-1)", "offset 215: \"eos_token_id\" is -1, expected a token id"},
       {R"("eos_token_id":[1,"x"])", "is a string, expected an integer"},
       {R"("sliding_window":64,"layer_types":["sliding_attention","full_attention"])",
-       "a layer of type \"full_attention\""},
-      {R"("sliding_window":0)", "the sliding window is 0"},
-      {R"("partial_rotary_factor":2)", "expected above 0 and at most 1"},
-      {R"("num_local_experts":8)", "no \"num_experts_per_tok\""},
-      {R"("num_local_experts":2,"num_experts_per_tok":3)", "3 of 2 experts"},
-      {R"("vocab_size":512)", "key \"vocab_size\" stands twice"},
-      {R"("tie_word_embeddings":1)", "is an integer, expected a boolean"},
+       "offset 268: a sliding window with a layer of type \"full_attention\", expected it in all layers or "
+       "none"},
+      {R"("sliding_window":0)", "the sliding window is 0, expected 1 to 2147483648"},
+      {R"("partial_rotary_factor":2)",
+       "offset 223: \"partial_rotary_factor\" is 2, expected above 0 and at most 1"},
+      {R"("num_local_experts":8)",
+       "offset 1: no \"num_experts_per_tok\", which a language model of type \"llama\" needs"},
+      {R"("num_local_experts":2,"num_experts_per_tok":3)", "3 of 2 experts used, expected at most all"},
+      {R"("vocab_size":512)", "offset 214: key \"vocab_size\" stands twice in one object"},
+      {R"("tie_word_embeddings":1)", "offset 221: \"tie_word_embeddings\" is an integer, expected a boolean"},
   };
   for (const auto& [more, expected] : bad) {
     SCOPED_TRACE(more);
@@ -138,18 +148,19 @@ TEST(ModelConfig, RefusesByName) {
   }
   const std::pair<const char*, const char*> whole[] = {
       {"", "not JSON"},
-      {R"({"vocab_size":1e999})", "not JSON: number overflow parsing '1e999'"},
-      {"[]", "the configuration is an array, expected an object"},
-      {"{}", "no \"model_type\""},
+      {R"({"vocab_size":1e999})", "offset 18: not JSON: number overflow parsing '1e999'"},
+      {"[]", "offset 1: the configuration is an array, expected an object"},
+      {"{}", "offset 1: no \"model_type\", expected the configuration of a Hugging Face model"},
       {R"({"model_type":"bert","vocab_size":9,"hidden_size":8})",
-       "no \"intermediate_size\", which a language model of type \"bert\" needs"},
-      {R"({"model_type":"llama","vocab_size":1e3})", "\"vocab_size\" is a number, expected an integer"},
+       "offset 1: no \"intermediate_size\", which a language model of type \"bert\" needs"},
+      {R"({"model_type":"llama","vocab_size":1e3})",
+       "offset 39: \"vocab_size\" is a number, expected an integer"},
       {R"({"model_type":"llama","vocab_size":1,"hidden_size":65,"intermediate_size":1,"num_hidden_layers":1,"num_attention_heads":8})",
        "hidden size 65 and 8 heads"},
       {R"({"model_type":"llama","vocab_size":1,"hidden_size":64,"intermediate_size":1,"num_hidden_layers":1,"num_attention_heads":0})",
-       "\"num_attention_heads\" is 0"},
+       "\"num_attention_heads\" is 0, expected 1 or more"},
       {R"({"model_type":"llama","vocab_size":9223372036854775807,"hidden_size":64,"intermediate_size":1,"num_hidden_layers":1,"num_attention_heads":8})",
-       "the vocabulary size is 9223372036854775807"},
+       "the vocabulary size is 9223372036854775807, expected 1 to 2147483647"},
   };
   for (const auto& [text, expected] : whole) {
     SCOPED_TRACE(text);
@@ -286,22 +297,27 @@ TEST(ModelConfig, RefusesGgufMetadataByName) {
   for (const auto& [key, value] : llama_metadata())
     if (key != "llama.vocab_size" && key != "llama.feed_forward_length")
       refused(key.c_str(), std::nullopt, ("no metadata \"" + key + "\"").c_str());
-  refused("llama.vocab_size", std::nullopt,
-          "neither tensor \"token_embd.weight\" nor metadata \"llama.vocab_size\"");
-  refused("llama.feed_forward_length", std::nullopt, "the intermediate size is 0");
-  refused("llama.attention.head_count", GgufValue::of_i32s({8, 4}), "differs from layer to layer ([8, 4])");
-  refused("llama.attention.head_count", GgufValue::of_i32s({}), "is an empty array");
+  refused(
+      "llama.vocab_size", std::nullopt,
+      "neither tensor \"token_embd.weight\" nor metadata \"llama.vocab_size\" nor \"tokenizer.ggml.tokens\"");
+  refused("llama.feed_forward_length", std::nullopt, "the intermediate size is 0, expected 1 to 67108864");
+  refused(
+      "llama.attention.head_count", GgufValue::of_i32s({8, 4}),
+      "metadata \"llama.attention.head_count\" differs from layer to layer ([8, 4]), expected one number");
+  refused("llama.attention.head_count", GgufValue::of_i32s({}),
+          "metadata \"llama.attention.head_count\" is an empty array");
   refused("llama.attention.head_count", GgufValue::of_string("8"), "is string, expected an integer");
   refused("llama.embedding_length", GgufValue::of_u32(65), "hidden size 65 and 8 heads");
-  refused("llama.attention.value_length", GgufValue::of_u32(4), "values of 4 elements and keys of 8");
+  refused("llama.attention.value_length", GgufValue::of_u32(4),
+          "values of 4 elements and keys of 8 in a head, expected the same");
   refused("llama.rope.scaling.type", GgufValue::of_string("longrope"),
-          "is \"longrope\", expected none, linear or yarn");
+          "metadata \"llama.rope.scaling.type\" is \"longrope\", expected none, linear or yarn");
   refused("llama.rope.scaling.type", GgufValue::of_string("linear"),
           "no metadata \"llama.rope.scaling.factor\"");
   refused("llama.attention.layer_norm_rms_epsilon", GgufValue::of_f32(std::nanf("")),
-          "the epsilon of the norms is nan");
+          "the epsilon of the norms is nan, expected 0 to 1");
   refused("llama.block_count", GgufValue::of_u64(uint64_t{1} << 60),
-          "the number of layers is 1152921504606846976");
+          "the number of layers is 1152921504606846976, expected 1 to 16384");
 }
 
 } // namespace

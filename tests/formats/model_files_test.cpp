@@ -74,7 +74,8 @@ TEST(ModelFiles, OpensShards) {
   put_file(folder.file("config.json"), config);
   const auto without = open_model(folder.path());
   ASSERT_FALSE(without);
-  EXPECT_THAT(without.error(), HasSubstr("2 safetensors files and no model.safetensors.index.json"));
+  EXPECT_THAT(without.error(),
+              HasSubstr("2 safetensors files and no model.safetensors.index.json that joins them"));
   put_file(
       folder.file("model.safetensors.index.json"),
       R"({"weight_map":{"model.embed_tokens.weight":"model-00001-of-00002.safetensors","lm_head.weight":"model-00002-of-00002.safetensors"}})");
@@ -104,7 +105,7 @@ TEST(ModelFiles, OpensALoneFileWithItsCompanions) {
   ASSERT_TRUE(model) << model.error();
   EXPECT_EQ(model->kind, ModelFileKind::safetensors);
   EXPECT_FALSE(model->config.has_value());
-  EXPECT_THAT(model->config_error, HasSubstr("no configuration beside it"));
+  EXPECT_THAT(model->config_error, HasSubstr("no configuration beside it (NAME.config.json or config.json)"));
   EXPECT_THROW((void)model->require_config(), Error);
   for (const char* name : {"config.json", "tiny.config.json", "tiny.hf.config.json"}) {
     put_file(folder.file(name), config);
@@ -162,15 +163,20 @@ TEST(ModelFiles, RefusesWhatIsNoModelInOneLine) {
           "\x80\x02\x8a\x0al\xfc\x9c"
           "F",
           "torch.load(");
-  refused("model.onnx", "\x08\x07\x12\x07pytorch", "an ONNX file");
-  refused("noname", "\x08\x09\x12\x07pytorch", "an ONNX file");
+  refused("model.onnx", "\x08\x07\x12\x07pytorch",
+          "an ONNX file; this version runs GGUF files, safetensors files and Hugging Face folders");
+  refused("noname", "\x08\x09\x12\x07pytorch",
+          "an ONNX file; this version runs GGUF files, safetensors files and Hugging Face folders");
   refused("text", "hello there",
           "offset 0: begins with \"hello th\", expected a GGUF file, a safetensors file or a Hugging Face "
           "folder");
-  refused("ggml.bin", "tjgg\3\0\0\0xxxxxxxxx", "before GGUF");
-  refused("cut.gguf", "GGUF", "the version takes 4 bytes");
-  refused("wrong.gguf", "nothing", "expected \"GGUF\"");
-  refused("cut.safetensors", "123", "expected at least 8");
+  refused("ggml.bin", "tjgg\3\0\0\0xxxxxxxxx",
+          "offset 0: magic \"tjgg\" of the GGML formats before GGUF; convert the file to GGUF");
+  refused("cut.gguf", "GGUF",
+          "offset 4: the version takes 4 bytes, expected at most the 0 that are left in the file");
+  refused("wrong.gguf", "nothing", "offset 0: magic \"noth\", expected \"GGUF\"");
+  refused("cut.safetensors", "123",
+          "offset 0: 3 bytes in the file, expected at least 8 (the header's length)");
   refused("bad.safetensors", std::string("\x05\0\0\0\0\0\0\0{\"a\":", 13), "not JSON");
 
   const auto path_refused = [&](const std::string& path, const char* expected) {
@@ -182,23 +188,25 @@ TEST(ModelFiles, RefusesWhatIsNoModelInOneLine) {
   };
   path_refused(folder.file("absent"), "no such file or folder");
   path_refused("/dev/null", "is not a regular file");
-  path_refused(folder.path(), "a folder with 2 GGUF files");
+  path_refused(folder.path(), "a folder with 2 GGUF files, name one of them: cut.gguf wrong.gguf");
   const auto sub = [&](const char* name) {
     std::filesystem::create_directory(folder.file(name));
     return folder.file(name);
   };
-  path_refused(sub("nothing"), "an empty folder");
+  path_refused(sub("nothing"), "an empty folder, expected config.json and *.safetensors");
   put_file(sub("only-config") + "/config.json", config);
-  path_refused(folder.file("only-config"), "a folder with config.json and without weights");
+  path_refused(folder.file("only-config"),
+               "a folder with config.json and without weights, expected *.safetensors");
   put_file(folder.file("only-config") + "/pytorch_model.bin", "x");
   path_refused(folder.file("only-config"), "only PyTorch weights (pytorch_model.bin)");
   put_file(sub("two") + "/a.gguf", "GGUF");
   put_file(folder.file("two") + "/b.gguf", "GGUF");
   path_refused(folder.file("two"), "a folder with 2 GGUF files, name one of them: a.gguf b.gguf");
   put_file(sub("papers") + "/readme.txt", "x");
-  path_refused(folder.file("papers"), "a folder without config.json");
+  path_refused(folder.file("papers"),
+               "a folder without config.json, expected a Hugging Face model (config.json and *.safetensors)");
   std::filesystem::create_directory(folder.file("x.safetensors"));
-  path_refused(folder.file("x.safetensors"), "an empty folder");
+  path_refused(folder.file("x.safetensors"), "an empty folder, expected config.json and *.safetensors");
   const std::string fifo = folder.file("fifo");
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   path_refused(fifo, "is not a regular file");
@@ -238,14 +246,15 @@ TEST(ModelFiles, OpensAGgufInParts) {
     EXPECT_EQ(detail::as_text(model->tensor("b").bytes), data);
   }
   part(1, 2, "a");
-  refused(first, "tensor \"a\" is also in a part before");
+  refused(first, "offset 160: tensor \"a\" is also in a part before");
   part(0, 2, "c", 2, 1);
   refused(first, "part 1 of 2 by its metadata, expected part 2 of 2");
   part(1, 2, "b");
   part(0, 2, "a", 3);
   refused(first, "2 tensors in 2 parts, expected 3");
   std::filesystem::rename(first, folder.file("other.gguf"));
-  refused(folder.file("other.gguf"), "expected a name that ends in \"-00001-of-00002.gguf\"");
+  refused(folder.file("other.gguf"),
+          "part 1 of 2 of a model, expected a name that ends in \"-00001-of-00002.gguf\"");
 }
 
 TEST(ModelFiles, AFolderWithOneGgufIsThatFile) {
@@ -254,8 +263,10 @@ TEST(ModelFiles, AFolderWithOneGgufIsThatFile) {
   const auto model = open_model(folder.path());
   ASSERT_TRUE(model) << model.error();
   EXPECT_EQ(model->kind, ModelFileKind::gguf);
-  EXPECT_THAT(model->config_error, HasSubstr("general.architecture"));
-  EXPECT_THAT(model->tokenizer_error, HasSubstr("no tokenizer"));
+  EXPECT_THAT(model->config_error,
+              HasSubstr("no metadata \"general.architecture\", expected the name of a model family"));
+  EXPECT_THAT(model->tokenizer_error,
+              HasSubstr("no tokenizer in the file (metadata \"tokenizer.ggml.model\")"));
 }
 
 } // namespace

@@ -90,47 +90,56 @@ std::string npy(std::string_view header, std::string_view data, char version = 1
 
 TEST(Npy, RefusesHostileFilesInOneClearLine) {
   const std::pair<std::string, const char*> files[] = {
-      {"", "offset 0: begins with \"\" of 0 bytes, expected"},
+      {"", "offset 0: begins with \"\" of 0 bytes, expected \"\\x93NUMPY\" and a version"},
       {"PK\3\4"
        "567890123",
-       "begins with \"PK"},
-      {npy("{}", "", 4), "npy version 4, expected 1, 2 or 3"},
-      {npy("{}", "", 0), "npy version 0"},
-      {std::string("\x93NUMPY\x02\0\x01\0\0", 11), "ends in the header's length"},
-      {std::string("\x93NUMPY\x01\0\xFF\xFF", 10), "header length 65535, expected at most 0"},
-      {std::string("\x93NUMPY\x02\0\xFF\xFF\xFF\xFF{}", 14), "header length 4294967295, expected at most 2"},
-      {npy("", ""), "expected '{'"},
-      {npy("{}", ""), "a header without 'descr'"},
-      {npy("{'descr': '<f4'}", ""), "a header without"},
-      {npy("{'descr': '<f4', 'descr': '<f4'}", ""), "once each"},
-      {npy("{'x': 1}", ""), "key \"x\", expected"},
-      {npy("{'descr': '<f4'", ""), "expected '}'"},
-      {npy("{'descr': '<f4", ""), "a string without an end"},
+       "offset 0: begins with \"PK\\x03\\x0456\" of 13 bytes, expected \"\\x93NUMPY\" and a version"},
+      {npy("{}", "", 4), "offset 6: npy version 4, expected 1, 2 or 3"},
+      {npy("{}", "", 0), "offset 6: npy version 0, expected 1, 2 or 3"},
+      {std::string("\x93NUMPY\x02\0\x01\0\0", 11), "offset 8: the file ends in the header's length"},
+      {std::string("\x93NUMPY\x01\0\xFF\xFF", 10), "offset 8: header length 65535, expected at most 0"},
+      {std::string("\x93NUMPY\x02\0\xFF\xFF\xFF\xFF{}", 14),
+       "offset 8: header length 4294967295, expected at most 2"},
+      {npy("", ""), "offset 10: \"\", expected '{'"},
+      {npy("{}", ""), "offset 12: a header without 'descr', 'fortran_order' or 'shape'"},
+      {npy("{'descr': '<f4'}", ""), "offset 26: a header without 'descr', 'fortran_order' or 'shape'"},
+      {npy("{'descr': '<f4', 'descr': '<f4'}", ""),
+       "offset 35: key \"descr\", expected 'descr', 'fortran_order' and 'shape', once each"},
+      {npy("{'x': 1}", ""), "offset 15: key \"x\", expected 'descr', 'fortran_order' and 'shape', once each"},
+      {npy("{'descr': '<f4'", ""), "offset 25: \"\", expected '}'"},
+      {npy("{'descr': '<f4", ""), "offset 20: a string without an end"},
       {npy("{'descr': 4, ", ""), "expected a string"},
       {npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", ""),
-       "a structured type, expected numbers"},
+       "offset 20: a structured type, expected numbers"},
       {npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", ""),
-       "type \"|O\", expected a boolean"},
-      {npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", ""), "type \"<c8\""},
-      {npy("{'descr': '<U5', 'fortran_order': False, 'shape': (1,), }", ""), "type \"<U5\""},
-      {npy("{'descr': '', 'fortran_order': False, 'shape': (1,), }", ""), "type \"\""},
-      {npy("{'descr': 'xf4', 'fortran_order': False, 'shape': (1,), }", "1234"), "type \"xf4\""},
-      {npy("{'descr': '<f4', 'fortran_order': 0, 'shape': (1,), }", ""), "expected True or False"},
-      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': 1, }", ""), "expected '('"},
+       "offset 10: type \"|O\", expected a boolean, an integer or a float (as in \"<f4\")"},
+      {npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", ""),
+       "offset 10: type \"<c8\", expected a boolean, an integer or a float (as in \"<f4\")"},
+      {npy("{'descr': '<U5', 'fortran_order': False, 'shape': (1,), }", ""),
+       "offset 10: type \"<U5\", expected a boolean, an integer or a float (as in \"<f4\")"},
+      {npy("{'descr': '', 'fortran_order': False, 'shape': (1,), }", ""),
+       "offset 10: type \"\", expected a boolean, an integer or a float (as in \"<f4\")"},
+      {npy("{'descr': 'xf4', 'fortran_order': False, 'shape': (1,), }", "1234"),
+       "offset 10: type \"xf4\", expected a boolean, an integer or a float (as in \"<f4\")"},
+      {npy("{'descr': '<f4', 'fortran_order': 0, 'shape': (1,), }", ""),
+       "offset 44: 'fortran_order', expected True or False"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': 1, }", ""), "offset 60: \"1\", expected '('"},
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", ""),
-       "\"-\" in 'shape', expected a number"},
-      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1 2), }", ""), "expected ')'"},
+       "offset 61: \"-\" in 'shape', expected a number"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1 2), }", ""),
+       "offset 63: \"2\", expected ')'"},
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", ""),
-       "does not fit 63 bits"},
+       "offset 79: a size that does not fit 63 bits"},
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", ""),
        "more than can be addressed"},
       {npy("{'descr': '<f8', 'fortran_order': False, 'shape': (2305843009213693951,), }", ""),
        "more than can be addressed"},
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "1234"),
-       "4 bytes of data, expected 8 for F32 [2]"},
+       "offset 67: 4 bytes of data, expected 8 for F32 [2]"},
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "12345"),
-       "5 bytes of data, expected 4"},
-      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (), } x", "1234"), "text after"},
+       "offset 67: 5 bytes of data, expected 4 for F32 [1]"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (), } x", "1234"),
+       "offset 66: text after the header's dictionary"},
   };
   for (const auto& [bytes, expected] : files) {
     SCOPED_TRACE(detail::in_quotes(bytes, 200));
@@ -153,24 +162,33 @@ TEST(Npy, RefusesHostileArchives) {
   const auto with = [](std::string bytes, size_t at, const std::string& change) {
     return bytes.replace(at, change.size(), change);
   };
-  refused("", "0 bytes, expected at least 22");
-  refused(std::string(100, 'x'), "no zip directory at the end");
-  refused(stored.substr(0, stored.size() - 1), "no zip directory at the end");
+  refused("", "offset 0: 0 bytes, expected at least 22 (a zip archive)");
+  refused(std::string(100, 'x'), "no zip directory at the end: not an .npz file, or cut short");
+  refused(stored.substr(0, stored.size() - 1), "no zip directory at the end: not an .npz file, or cut short");
   const size_t end = stored.size() - 22, entry = stored.find("PK\1\2"), second = deflated.find("PK\1\2");
-  refused(with(stored, end + 10, le<uint16_t>(60000)), "60000 members, expected at most");
-  refused(with(stored, end + 10, le<uint16_t>(0xFFFF)), "zip64 directory without its locator");
-  refused(with(stored, end + 16, le<uint32_t>(0xFFFFFF00)), "ends behind the end of the file");
-  refused(with(stored, end + 16, le<uint32_t>(4)), "no directory entry here");
-  refused(with(stored, entry + 8, le<uint16_t>(1)), "an encrypted member");
-  refused(with(stored, entry + 10, le<uint16_t>(12)), "compression 12, expected stored (0) or deflated (8)");
-  refused(with(stored, entry + 16, le<uint32_t>(1)), "checksum");
-  refused(with(stored, entry + 20, le<uint32_t>(0x7FFFFFFF)), "expected them within the file");
-  refused(with(stored, entry + 24, le<uint32_t>(1)), "stored with");
+  refused(with(stored, end + 10, le<uint16_t>(60000)),
+          "offset 572: 60000 members, expected at most 12 in a file of this size");
+  refused(with(stored, end + 10, le<uint16_t>(0xFFFF)), "offset 572: a zip64 directory without its locator");
+  refused(with(stored, end + 16, le<uint32_t>(0xFFFFFF00)),
+          "offset 4294967040: a zip record ends behind the end of the file (594 bytes)");
+  refused(with(stored, end + 16, le<uint32_t>(4)), "offset 4: no directory entry here, expected one");
+  refused(with(stored, entry + 8, le<uint16_t>(1)), "offset 470: an encrypted member");
+  refused(with(stored, entry + 10, le<uint16_t>(12)),
+          "member \"a.npy\": offset 0: compression 12, expected stored (0) or deflated (8)");
+  refused(with(stored, entry + 16, le<uint32_t>(1)),
+          "member \"a.npy\": offset 0: checksum 10bb09f2, expected 00000001: the file is damaged");
+  refused(with(stored, entry + 20, le<uint32_t>(0x7FFFFFFF)),
+          "member \"a.npy\": offset 0: 2147483647 bytes from 55 on, expected them within the file of 594");
+  refused(with(stored, entry + 24, le<uint32_t>(1)),
+          "member \"a.npy\": offset 0: stored with 224 bytes of 1");
   refused(with(stored, entry + 28, le<uint16_t>(0xFFFF)),
-          "a directory entry ends behind the end of the file");
-  refused(with(stored, entry + 42, le<uint32_t>(1)), "no member here");
-  refused(with(deflated, second + 24, le<uint32_t>(0xFFFFFFF0)), "more than deflate can");
-  refused(with(deflated, second + 24, le<uint32_t>(10)), "expected 10");
+          "offset 470: a directory entry ends behind the end of the file");
+  refused(with(stored, entry + 42, le<uint32_t>(1)),
+          "member \"a.npy\": offset 1: no member here, expected one");
+  refused(with(deflated, second + 24, le<uint32_t>(0xFFFFFFF0)),
+          "member \"a.npy\": offset 0: 131 bytes that would unpack to 4294967280, more than deflate can");
+  refused(with(deflated, second + 24, le<uint32_t>(10)),
+          "member \"a.npy\": offset 0: deflated data that is damaged after 10 bytes, expected 10");
   refused(with(deflated, deflated.find("PK\3\4") + 60, "\xFF\xFF\xFF\xFF\xFF\xFF"),
           "f.npz: member \"a.npy\"");
 }
@@ -199,7 +217,8 @@ TEST(Npy, AMemberIsHeldAgainstItsHeaderBeforeItIsUnpacked) {
          le<uint32_t>(uint32_t(end - directory)) + le<uint32_t>(uint32_t(directory)) + le<uint16_t>(0);
   const auto result = parse_zip(zip);
   ASSERT_FALSE(result);
-  EXPECT_THAT(result.error(), HasSubstr("3145728 bytes of data, expected 24 for"));
+  EXPECT_THAT(result.error(),
+              HasSubstr("member \"a.npy\": offset 128: 3145728 bytes of data, expected 24 for F32 [6]"));
 }
 
 TEST(Npy, SurvivesTruncationAndRandomChanges) {

@@ -80,33 +80,46 @@ std::string one(std::string_view dtype, std::string_view shape, std::string_view
 TEST(Safetensors, RefusesHostileFilesInOneClearLine) {
   const std::string deep = "{\"t\":" + std::string(100000, '[') + std::string(100000, ']') + "}";
   const Hostile files[] = {
-      {"empty", "", "offset 0: 0 bytes in the file, expected at least 8"},
-      {"seven bytes", std::string(7, '\0'), "offset 0: 7 bytes in the file"},
-      {"zero header", le<uint64_t>(0), "offset 8: header begins with"},
-      {"header over the cap", le<uint64_t>(100'000'001) + "{}", "expected at most 100000000"},
-      {"header 2^63", le<uint64_t>(uint64_t{1} << 63) + "{}", "header length 9223372036854775808"},
-      {"header beyond the end", le<uint64_t>(3) + "{}", "expected at most the 2 bytes that follow"},
+      {"empty", "", "offset 0: 0 bytes in the file, expected at least 8 (the header's length)"},
+      {"seven bytes", std::string(7, '\0'),
+       "offset 0: 7 bytes in the file, expected at least 8 (the header's length)"},
+      {"zero header", le<uint64_t>(0), "offset 8: header begins with \"\", expected \"{\""},
+      {"header over the cap", le<uint64_t>(100'000'001) + "{}",
+       "offset 0: header length 100000001, expected at most 100000000"},
+      {"header 2^63", le<uint64_t>(uint64_t{1} << 63) + "{}",
+       "offset 0: header length 9223372036854775808, expected at most 100000000"},
+      {"header beyond the end", le<uint64_t>(3) + "{}",
+       "offset 0: header length 3, expected at most the 2 bytes that follow"},
       {"array header", image("[]", ""), "offset 8: header begins with \"[\", expected \"{\""},
-      {"not JSON", image("{\"a\":}", ""), "offset 13: not JSON"},
-      {"text after", image("{}x", ""), "not JSON"},
+      {"not JSON", image("{\"a\":}", ""),
+       "offset 13: not JSON: syntax error while parsing value - unexpected '}'; expected '[', '{', or a "
+       "literal"},
+      {"offset 66: text after the header's dictionary", image("{}x", ""), "not JSON"},
       {"truncated JSON", image("{\"a\":{\"dtype\"", ""), "not JSON"},
-      {"deep", image(deep, ""), "nested deeper than 64"},
-      {"not UTF-8", image("{\"\xC3\x28\":{}}", ""), "not JSON: "},
-      {"tensor is a number", image("{\"a\":1}", ""), "tensor \"a\" is an integer, expected an object"},
-      {"no dtype", image(R"({"a":{"shape":[],"data_offsets":[0,0]}})", ""), "tensor \"a\" has no dtype"},
+      {"deep", image(deep, ""), "offset 77: JSON nested deeper than 64 levels"},
+      {"tensor name \"\\xFF\" is not UTF-8", image("{\"\xC3\x28\":{}}", ""),
+       "offset 11: not JSON: syntax error while parsing object key - invalid string: ill-formed UTF-8 byte; "
+       "last read: '\\\"\\xC3('; expected string literal"},
+      {"tensor is a number", image("{\"a\":1}", ""),
+       "offset 15: tensor \"a\" is an integer, expected an object"},
+      {"no dtype", image(R"({"a":{"shape":[],"data_offsets":[0,0]}})", ""),
+       "offset 14: tensor \"a\" has no dtype"},
       {"unknown field", image(R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0],"strides":[1]}})", ""),
-       "unknown field \"strides\""},
+       "offset 72: tensor \"a\" has the unknown field \"strides\", expected dtype, shape, data_offsets"},
       {"unknown dtype", image(one("C64", "[1]", "[0,8]"), std::string(8, 0)),
-       "dtype of tensor \"t\" is \"C64\", expected one of F64"},
+       "offset 27: dtype of tensor \"t\" is \"C64\", expected one of F64 F32 F16 BF16 F8_E4M3 F8_E5M2 I64 "
+       "I32 I16 I8 U64 U32 U16 U8 BOOL"},
       {"dtype is a list", image(R"({"t":{"dtype":["F32"],"shape":[0],"data_offsets":[0,0]}})", ""),
        "expected a string"},
-      {"negative size", image(one("F32", "[-1]", "[0,4]"), std::string(4, 0)), "is -1, expected 0 or more"},
+      {"negative size", image(one("F32", "[-1]", "[0,4]"), std::string(4, 0)),
+       "offset 40: a size in the shape of tensor \"t\" is -1, expected 0 or more"},
       {"fractional size", image(one("F32", "[1.5]", "[0,4]"), std::string(4, 0)),
-       "is a number, expected an integer"},
+       "offset 41: a size in the shape of tensor \"t\" is a number, expected an integer"},
       {"size over int64", image(one("U8", "[18446744073709551615]", "[0,4]"), std::string(4, 0)),
-       "expected at most 9223372036854775807"},
+       "offset 57: a size in the shape of tensor \"t\" is 18446744073709551615, expected at most "
+       "9223372036854775807"},
       {"size over uint64", image(one("U8", "[99999999999999999999]", "[0,4]"), std::string(4, 0)),
-       "expected an integer"},
+       "offset 57: a size in the shape of tensor \"t\" is a number, expected an integer"},
       {"product overflows", image(one("U8", "[4294967296,4294967296]", "[0,0]"), ""),
        "more than can be addressed"},
       {"product overflows behind a zero", image(one("U8", "[4294967296,4294967296,0]", "[0,0]"), ""),
@@ -114,17 +127,20 @@ TEST(Safetensors, RefusesHostileFilesInOneClearLine) {
       {"bytes overflow", image(one("F64", "[4611686018427387904]", "[0,0]"), ""),
        "more than can be addressed"},
       {"wrong span", image(one("F32", "[2]", "[0,4]"), std::string(4, 0)),
-       "span 4 bytes, expected 8 for F32 [2]"},
+       "offset 56: data_offsets of tensor \"t\" span 4 bytes, expected 8 for F32 [2]"},
       {"reversed span", image(one("F32", "[1]", "[4,0]"), std::string(4, 0)),
-       "are [4, 0], expected 0 <= begin <= end"},
-      {"negative span", image(one("F32", "[1]", "[-4,0]"), std::string(4, 0)), "expected 0 <= begin <= end"},
-      {"three offsets", image(one("F32", "[1]", "[0,4,8]"), std::string(4, 0)), "has 3 numbers, expected 2"},
+       "offset 56: data_offsets of tensor \"t\" are [4, 0], expected 0 <= begin <= end"},
+      {"negative span", image(one("F32", "[1]", "[-4,0]"), std::string(4, 0)),
+       "offset 56: data_offsets of tensor \"t\" are [-4, 0], expected 0 <= begin <= end"},
+      {"three offsets", image(one("F32", "[1]", "[0,4,8]"), std::string(4, 0)),
+       "offset 56: data_offsets of tensor \"t\" has 3 numbers, expected 2"},
       {"beyond the end", image(one("F32", "[2]", "[0,8]"), std::string(4, 0)), "(the end of the file)"},
       {"far beyond the end", image(one("U8", "[1]", "[9223372036854775806,9223372036854775807]"), "x"),
        "(the end of the file)"},
-      {"bytes after", image(one("F32", "[1]", "[0,4]"), std::string(5, 0)), "1 bytes after the last tensor"},
+      {"bytes after", image(one("F32", "[1]", "[0,4]"), std::string(5, 0)),
+       "offset 66: 1 bytes after the last tensor, expected the end of the file"},
       {"hole", image(one("F32", "[1]", "[4,8]"), std::string(8, 0)),
-       "4 bytes that belong to no tensor, expected tensor \"t\" here"},
+       "offset 62: 4 bytes that belong to no tensor, expected tensor \"t\" here"},
       {"overlap",
        image(
            R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
@@ -137,9 +153,9 @@ TEST(Safetensors, RefusesHostileFilesInOneClearLine) {
        "key \"a\" stands twice"},
       {"same field twice",
        image(R"({"a":{"dtype":"U8","dtype":"I8","shape":[1],"data_offsets":[0,1]}})", "x"),
-       "key \"dtype\" stands twice"},
+       "offset 73: key \"dtype\" stands twice in one object"},
       {"metadata is a list", image(R"({"__metadata__":[]})", ""),
-       "__metadata__ is an array, expected an object"},
+       "offset 25: __metadata__ is an array, expected an object"},
       {"metadata of numbers", image(R"({"__metadata__":{"a":1}})", ""), "expected a string"},
       {"too many axes",
        image(one(
@@ -153,8 +169,9 @@ TEST(Safetensors, RefusesHostileFilesInOneClearLine) {
                      "]",
                  "[0,1]"),
              "x"),
-       "has 65 axes, expected at most 64"},
-      {"newline in the name", image("{\"a\\nb\":3}", ""), "tensor \"a\\nb\" is an integer"},
+       "offset 36: shape of tensor \"t\" has 65 axes, expected at most 64"},
+      {"newline in the name", image("{\"a\\nb\":3}", ""),
+       "offset 18: tensor \"a\\nb\" is an integer, expected an object"},
       {"huge number", image(one("U8", "[1e999]", "[0,1]"), "x"), "not JSON"},
   };
   for (const auto& file : files) {
@@ -223,12 +240,14 @@ TEST(Safetensors, RefusesToWriteWhatItCannot) {
   };
   const auto bytes = [&](size_t n) { return detail::as_bytes(std::string_view(data).substr(0, n)); };
   expect_refused({{"q", StorageType::q8_0, {32}, bytes(34)}},
-                 "has type Q8_0, which safetensors does not have");
-  expect_refused({{"a", StorageType::f32, {2}, bytes(4)}}, "expected 8");
+                 "tensor \"q\" has type Q8_0, which safetensors does not have");
+  expect_refused({{"a", StorageType::f32, {2}, bytes(4)}},
+                 "tensor \"a\" is F32 [2] with 4 bytes, expected 8");
   expect_refused({{"a", StorageType::u8, {1}, bytes(1)}, {"a", StorageType::u8, {1}, bytes(1)}},
-                 "two tensors are named");
-  expect_refused({{"__metadata__", StorageType::u8, {1}, bytes(1)}}, "cannot be named");
-  expect_refused({{"\xFF", StorageType::u8, {1}, bytes(1)}}, "not UTF-8");
+                 "two tensors are named \"a\"");
+  expect_refused({{"__metadata__", StorageType::u8, {1}, bytes(1)}},
+                 "a tensor cannot be named \"__metadata__\"");
+  expect_refused({{"\xFF", StorageType::u8, {1}, bytes(1)}}, "tensor name \"\\xFF\" is not UTF-8");
 }
 
 TEST(Safetensors, OpensAFileAndSaysWhatIsWrongWithThePath) {
@@ -284,12 +303,12 @@ TEST(Safetensors, JoinsShards) {
       {R"({"weight_map":{"a":"../m-1.safetensors"}})", "expected a plain file name"},
       {R"({"weight_map":{"a":"/etc/passwd"}})", "expected a plain file name"},
       {R"({"weight_map":{"a":""}})", "expected a plain file name"},
-      {R"({"weight_map":{"a":"m-2.safetensors"}})", "tensor \"a\" is not in m-2.safetensors"},
-      {R"({"weight_map":{"x":"m-1.safetensors"}})", "tensor \"x\" is not in m-1.safetensors"},
+      {R"({"weight_map":{"a":"m-2.safetensors"}})", "offset 36: tensor \"a\" is not in m-2.safetensors"},
+      {R"({"weight_map":{"x":"m-1.safetensors"}})", "offset 36: tensor \"x\" is not in m-1.safetensors"},
       {R"({"weight_map":{"a":"absent.safetensors"}})", "absent.safetensors"},
       {R"({"weight_map":{"a":1}})", "expected a string"},
       {R"({"weight_map":[]})", "expected an object"},
-      {R"({})", "no \"weight_map\""},
+      {R"({})", "offset 1: no \"weight_map\", expected one from tensor names to files"},
       {R"([1])", "expected an object"},
       {"", "not JSON"},
   };

@@ -190,26 +190,40 @@ TEST(TokenizerSentencePiece, RefusesByName) {
       bpe("\x12\x02\x18\x02", 4), normalizer("\x1a\x02\x20\0", 4);
   EXPECT_EQ(error(piece + bpe + normalizer), "accepted");
   EXPECT_THAT(error(""), HasSubstr("tokenizer.model: no pieces"));
-  EXPECT_THAT(error(piece + std::string("\x12\x02\x18\x01", 4)), HasSubstr("of kind unigram, expected BPE"));
-  EXPECT_THAT(error(piece + bpe + std::string("\x1a\x05\x12\x03xyz", 7)), HasSubstr("table of characters"));
-  EXPECT_THAT(error(piece + bpe + std::string("\x1a\0", 2)), HasSubstr("remove_extra_whitespaces"));
-  EXPECT_THAT(error(piece + bpe + std::string("\x1a\x04\x20\0\x28\0", 6)), HasSubstr("escape_whitespaces"));
-  EXPECT_THAT(error(std::string("\x12\x03\xc0\x01\x01", 5)), HasSubstr("treat_whitespace_as_suffix"));
-  EXPECT_THAT(error(std::string("\x0a\x02\x18\x09", 4)), HasSubstr("piece 0 has type 9"));
-  EXPECT_THAT(error(std::string("\x0a\x05\x15\0\0\xc0\x7f", 7)), HasSubstr("score is NaN"));
+  EXPECT_THAT(
+      error(piece + std::string("\x12\x02\x18\x01", 4)),
+      HasSubstr(
+          "a SentencePiece model of kind unigram, expected BPE; tokenizer.json beside it is read instead"));
+  EXPECT_THAT(
+      error(piece + bpe + std::string("\x1a\x05\x12\x03xyz", 7)),
+      HasSubstr("offset 18: a normalizer with a table of characters is not supported, expected identity"));
+  EXPECT_THAT(
+      error(piece + bpe + std::string("\x1a\0", 2)),
+      HasSubstr("offset 16: a normalizer that removes spaces (remove_extra_whitespaces) is not supported"));
+  EXPECT_THAT(error(piece + bpe + std::string("\x1a\x04\x20\0\x28\0", 6)),
+              HasSubstr("offset 18: spaces that stay spaces (escape_whitespaces) are not supported"));
+  EXPECT_THAT(error(std::string("\x12\x03\xc0\x01\x01", 5)),
+              HasSubstr("offset 2: spaces behind words (treat_whitespace_as_suffix) are not supported"));
+  EXPECT_THAT(error(std::string("\x0a\x02\x18\x09", 4)),
+              HasSubstr("offset 2: piece 0 has type 9, expected 1 to 6"));
+  EXPECT_THAT(error(std::string("\x0a\x05\x15\0\0\xc0\x7f", 7)),
+              HasSubstr("offset 2: a piece's score is NaN"));
   EXPECT_THAT(error("\x0a\x7f"
                     "ab"),
-              HasSubstr("a field of 127 bytes, 2 are left"));
-  EXPECT_THAT(error("\x0b"), HasSubstr("wire type 3"));
-  EXPECT_THAT(error(std::string("\x02\x00", 2)), HasSubstr("a field with the number 0"));
-  EXPECT_THAT(error(std::string(11, '\xff')), HasSubstr("a number of more than 64 bits"));
-  EXPECT_THAT(error("IQ== 0\nIg== 1\n"), HasSubstr("a tiktoken file"));
+              HasSubstr("offset 2: a field of 127 bytes, 2 are left: truncated?"));
+  EXPECT_THAT(error("\x0b"), HasSubstr("offset 0: wire type 3, expected a protocol buffer"));
+  EXPECT_THAT(error(std::string("\x02\x00", 2)),
+              HasSubstr("offset 0: a field with the number 0, expected a protocol buffer"));
+  EXPECT_THAT(error(std::string(11, '\xff')), HasSubstr("offset 10: a number of more than 64 bits"));
+  EXPECT_THAT(
+      error("IQ== 0\nIg== 1\n"),
+      HasSubstr("a tiktoken file, expected a SentencePiece model; tokenizer.json beside it is read instead"));
   EXPECT_THAT(error(piece + bpe + normalizer, R"({"added_tokens_decoder": {"5": {"content": "x"}}})"),
-              HasSubstr("added token \"x\" has the id 5, expected 1"));
+              HasSubstr("offset 32: added token \"x\" has the id 5, expected 1"));
   EXPECT_THAT(error(piece + bpe + normalizer, R"({"added_tokens_decoder": {"0": {"content": "x"}}})"),
-              HasSubstr("added token \"x\" has the id 0 of piece \"a\""));
+              HasSubstr("offset 32: added token \"x\" has the id 0 of piece \"a\""));
   EXPECT_THAT(error(piece + bpe + normalizer, R"({"added_tokens_decoder": {"1": {}}})"),
-              HasSubstr("no \"content\""));
+              HasSubstr("offset 32: an added token has no \"content\""));
 }
 
 TEST(TokenizerJson, Llama2AndWhisperAsSwiftTransformers) {
@@ -307,77 +321,94 @@ TEST(TokenizerJson, RefusesByName) {
   }();
   const std::pair<std::string, const char*> bad[] = {
       {"", "not JSON"},
-      {"[]", "the tokenizer is an array, expected an object"},
-      {"{}", "no \"model\""},
-      {R"({"model":{"type":"WordPiece","vocab":{}}})", "tokenizer model \"WordPiece\", expected \"BPE\""},
-      {R"({"model":{"type":"Unigram","vocab":[]}})", "\"Unigram\""},
-      {R"({"model":{"vocab":[["a",1]]}})", "a Unigram model"},
-      {R"({"model":{"vocab":{}}})", "the vocabulary is empty"},
-      {R"({"model":{"vocab":{"a":-1}}})", "the id of token \"a\" is -1"},
-      {R"({"model":{"vocab":{"a":99999999999}}})", "expected 0 to 16777215"},
-      {R"({"model":{"vocab":{"a":16777215}}})", "token ids up to 16777215 for 1 tokens"},
-      {R"({"model":{"vocab":{"a":0,"b":0}}})", "have the same id 0"},
+      {"[]", "offset 1: the tokenizer is an array, expected an object"},
+      {"{}", "offset 1: no \"model\", expected a tokenizer.json"},
+      {R"({"model":{"type":"WordPiece","vocab":{}}})",
+       "offset 10: tokenizer model \"WordPiece\", expected \"BPE\""},
+      {R"({"model":{"type":"Unigram","vocab":[]}})",
+       "offset 10: tokenizer model \"Unigram\", expected \"BPE\""},
+      {R"({"model":{"vocab":[["a",1]]}})",
+       "offset 19: \"vocab\" is a list (a Unigram model), expected BPE with an object"},
+      {R"({"model":{"vocab":{}}})", "offset 19: the vocabulary is empty"},
+      {R"({"model":{"vocab":{"a":-1}}})", "offset 26: the id of token \"a\" is -1, expected 0 to 16777215"},
+      {R"({"model":{"vocab":{"a":99999999999}}})",
+       "offset 35: the id of token \"a\" is 99999999999, expected 0 to 16777215"},
+      {R"({"model":{"vocab":{"a":16777215}}})", "offset 19: token ids up to 16777215 for 1 tokens"},
+      {R"({"model":{"vocab":{"a":0,"b":0}}})", "offset 19: tokens \"a\" and \"b\" have the same id 0"},
       {R"({"model":{"vocab":{"a":0,"a":1}}})", "key \"a\" stands twice"},
       {R"({"model":{"vocab":{"a":"0"}}})", "is a string, expected an integer"},
-      {R"({"model":{"vocab":{"a":0}}})", "the model has no \"merges\""},
-      {R"({"model":{"vocab":{"a":0},"merges":["a"]}})", "merge 0 is \"a\", expected two tokens"},
+      {R"({"model":{"vocab":{"a":0}}})", "offset 10: the model has no \"merges\""},
+      {R"({"model":{"vocab":{"a":0},"merges":["a"]}})",
+       "offset 39: merge 0 is \"a\", expected two tokens with a space between"},
       {R"({"model":{"vocab":{"a":0},"merges":["a a a"]}})", "expected two tokens"},
-      {R"({"model":{"vocab":{"a":0},"merges":[["a"]]}})", "merge 0 has 1 parts"},
+      {R"({"model":{"vocab":{"a":0},"merges":[["a"]]}})", "offset 37: merge 0 has 1 parts, expected 2"},
       {R"({"model":{"vocab":{"a":0},"merges":["a b"]}})",
-       "merge 0 of \"a\" and \"b\": \"b\" is not in the vocabulary"},
-      {R"({"model":{"vocab":{"a":0},"merges":["a a"]}})", "\"aa\" is not in the vocabulary"},
-      {R"({"model":{"vocab":{"a":0},"merges":[7]}})", "a merge is an integer, expected a string"},
-      {R"({"model":{"vocab":{"a":0},"merges":[],"dropout":0.1}})", "makes the tokens random"},
+       "offset 41: merge 0 of \"a\" and \"b\": \"b\" is not in the vocabulary"},
+      {R"({"model":{"vocab":{"a":0},"merges":["a a"]}})",
+       "offset 41: merge 0 of \"a\" and \"a\": \"aa\" is not in the vocabulary"},
+      {R"({"model":{"vocab":{"a":0},"merges":[7]}})", "offset 38: a merge is an integer, expected a string"},
+      {R"({"model":{"vocab":{"a":0},"merges":[],"dropout":0.1}})",
+       "offset 52: \"dropout\" makes the tokens random, expected none"},
       {R"({"model":{"vocab":{"a":0},"merges":[],"end_of_word_suffix":"</w>"}})",
-       "\"end_of_word_suffix\" \"</w>\" is not supported"},
+       "offset 65: \"end_of_word_suffix\" \"</w>\" is not supported"},
       {R"({"model":{"vocab":{"a":0},"merges":[],"continuing_subword_prefix":"##"}})",
-       "\"continuing_subword_prefix\""},
+       "offset 70: \"continuing_subword_prefix\" \"##\" is not supported"},
       {R"({"model":{"vocab":{"a":0},"merges":[],"unk_token":"?"}})",
-       "\"unk_token\" \"?\" is not in the vocabulary"},
+       "offset 53: \"unk_token\" \"?\" is not in the vocabulary"},
       {R"({"model":{"vocab":{"a":0},"merges":[],"mystery":1}})",
-       "member \"mystery\" of the model is not known"},
-      {R"({"model":{"vocab":{"a":0},"merges":[]}})", "no \"decoder\""},
-      {with("mystery", "1"), "member \"mystery\" is not known"},
-      {with("added_tokens", R"([{"id":1}])"), "no \"content\" or no \"id\""},
-      {with("added_tokens", R"([{"id":3,"content":""}])"), "an added token is empty"},
+       "offset 50: member \"mystery\" of the model is not known"},
+      {R"({"model":{"vocab":{"a":0},"merges":[]}})",
+       "no \"decoder\", which joins tokens with spaces; not supported"},
+      {with("mystery", "1"), "offset 108: member \"mystery\" is not known"},
+      {with("added_tokens", R"([{"id":1}])"), "offset 113: an added token has no \"content\" or no \"id\""},
+      {with("added_tokens", R"([{"id":3,"content":""}])"), "offset 113: an added token is empty"},
       {with("added_tokens", R"([{"id":1,"content":"x"}])"), "added token \"x\" has the id 1 of token \"b\""},
-      {with("added_tokens", R"([{"id":3,"content":"x","special":"yes"}])"), "expected a boolean"},
+      {with("added_tokens", R"([{"id":3,"content":"x","special":"yes"}])"),
+       "offset 149: \"special\" is a string, expected a boolean"},
       {with("normalizer", R"({"type":"Precompiled","precompiled_charsmap":"AA"})"),
-       "normalizer \"Precompiled\" is not supported"},
-      {with("normalizer", R"({"type":"BertNormalizer"})"), "normalizer \"BertNormalizer\" is not supported"},
-      {with("normalizer", R"({"type":"NFC","x":1})"), "normalizer \"NFC\" has the member \"x\""},
-      {with("normalizer", R"({"prepend":"x"})"), "normalizer has no \"type\""},
-      {with("normalizer", R"({"type":"Prepend"})"), "no \"prepend\""},
+       "offset 110: normalizer \"Precompiled\" is not supported"},
+      {with("normalizer", R"({"type":"BertNormalizer"})"),
+       "offset 110: normalizer \"BertNormalizer\" is not supported"},
+      {with("normalizer", R"({"type":"NFC","x":1})"),
+       "offset 129: normalizer \"NFC\" has the member \"x\", which is not known"},
+      {with("normalizer", R"({"prepend":"x"})"), "offset 110: normalizer has no \"type\""},
+      {with("normalizer", R"({"type":"Prepend"})"), "offset 110: no \"prepend\""},
       {with("normalizer", R"({"type":"Replace","pattern":{"Regex":"("},"content":""})"),
-       "is not a regular expression: missing closing parenthesis"},
+       "the pattern \"(\" is not a regular expression: missing closing parenthesis at its byte 1"},
       {with("normalizer", R"({"type":"Replace","pattern":{"Regex":"\\C"},"content":""})"),
-       "is not a regular expression"},
-      {with("normalizer", R"({"type":"Replace","pattern":{"String":""},"content":""})"), "is empty"},
+       "the pattern \"\\\\C\" is not a regular expression: using \\C is disabled by the application at its "
+       "byte 2"},
+      {with("normalizer", R"({"type":"Replace","pattern":{"String":""},"content":""})"),
+       "offset 149: the pattern of normalizer \"Replace\" is empty"},
       {with("normalizer", R"({"type":"Replace","pattern":"x","content":""})"),
-       "neither \"String\" nor \"Regex\""},
+       "offset 140: the pattern of normalizer \"Replace\" is neither \"String\" nor \"Regex\""},
       {with("normalizer", R"({"type":"Sequence","normalizers":[
          {"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaaaaaaaaaaaa"},
          {"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaaaaaaaaaaaa"},
          {"type":"Replace","pattern":{"Regex":"a"},"content":"aaaaaaaaaaaaaaaaaaaa"}]})"),
-       "the \"Replace\" steps of the normalizer make a text up to 8.4e+03 times longer, at most 4096"},
-      {with("normalizer", deep.c_str()), "nested too deep"},
+       "offset 110: the \"Replace\" steps of the normalizer make a text up to 8.4e+03 times longer, at most "
+       "4096 is supported"},
+      {with("normalizer", deep.c_str()), "offset 416: sequences nested too deep"},
       {with("pre_tokenizer", R"({"type":"BertPreTokenizer"})"),
-       "pre-tokenizer \"BertPreTokenizer\" is not supported"},
-      {with("pre_tokenizer", R"({"type":"UnicodeScripts"})"), "\"UnicodeScripts\" is not supported"},
+       "offset 113: pre-tokenizer \"BertPreTokenizer\" is not supported"},
+      {with("pre_tokenizer", R"({"type":"UnicodeScripts"})"),
+       "offset 113: pre-tokenizer \"UnicodeScripts\" is not supported"},
       {with("pre_tokenizer", R"({"type":"Split","pattern":{"String":"x"},"behavior":"Odd"})"),
-       "behavior \"Odd\" is not supported"},
+       "offset 113: behavior \"Odd\" is not supported"},
       {with("pre_tokenizer", R"({"type":"Metaspace","replacement":"_","prepend_scheme":"odd"})"),
-       "prepend_scheme \"odd\" is not supported"},
-      {with("pre_tokenizer", R"({"type":"Sequence","pretokenizers":3})"), "expected an array"},
-      {with("post_processor", R"({"type":"Odd"})"), "post-processor \"Odd\" is not supported"},
+       "offset 113: prepend_scheme \"odd\" is not supported"},
+      {with("pre_tokenizer", R"({"type":"Sequence","pretokenizers":3})"),
+       "offset 149: \"pretokenizers\" is an integer, expected an array"},
+      {with("post_processor", R"({"type":"Odd"})"), "offset 114: post-processor \"Odd\" is not supported"},
       {with("post_processor",
             R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x","type_id":0}}]})"),
-       "\"x\" is not among \"special_tokens\""},
-      {with("post_processor", R"({"type":"TemplateProcessing","single":[]})"), "a template without the text"},
+       "offset 169: template token \"x\" is not among \"special_tokens\""},
+      {with("post_processor", R"({"type":"TemplateProcessing","single":[]})"),
+       "offset 152: a template without the text is not supported"},
       {with(
            "post_processor",
            R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}},{"Sequence":{"id":"A"}}],"special_tokens":{"x":{"id":"x","ids":[9]}}})"),
-       "token id 9, expected less than 3"},
+       "offset 246: token id 9, expected less than 3"},
   };
   for (const auto& [text, expected] : bad) {
     SCOPED_TRACE(text.substr(0, 300));
@@ -387,18 +418,21 @@ TEST(TokenizerJson, RefusesByName) {
     expect_clear_line(result.error(), "dir/tokenizer.json: ");
   }
   const std::pair<const char*, const char*> decoders[] = {
-      {R"({"type":"WordPiece","prefix":"##"})", "decoder \"WordPiece\" is not supported"},
+      {R"({"type":"WordPiece","prefix":"##"})", "offset 50: decoder \"WordPiece\" is not supported"},
       {R"({"type":"Replace","pattern":{"Regex":"x"},"content":""})",
-       "with a regular expression is not supported"},
+       "offset 50: decoder \"Replace\" with a regular expression is not supported"},
       {R"({"type":"Sequence","decoders":[
          {"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
          {"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}]})",
-       "the \"Replace\" steps of the decoder make a text up to 4.22e+03 times longer"},
-      {R"({"type":"Strip","content":" ","start":1,"stop":0})", "decoder \"Strip\" of anything but spaces"},
+       "offset 50: the \"Replace\" steps of the decoder make a text up to 4.22e+03 times longer, at most "
+       "4096 is supported"},
+      {R"({"type":"Strip","content":" ","start":1,"stop":0})",
+       "offset 50: decoder \"Strip\" of anything but spaces at the beginning of the joined text is not "
+       "supported"},
       {R"({"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"ByteFallback"}]})",
-       "after the tokens are joined is not supported"},
+       "offset 97: decoder \"ByteFallback\" after the tokens are joined is not supported"},
       {R"({"type":"Sequence","decoders":[{"type":"ByteLevel"},{"type":"Metaspace","replacement":"_"}]})",
-       "together with others is not supported"},
+       "offset 50: decoder \"ByteLevel\" together with others is not supported"},
   };
   for (const auto& [decoder, expected] : decoders) {
     SCOPED_TRACE(decoder);

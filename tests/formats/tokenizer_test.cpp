@@ -231,19 +231,24 @@ TEST(TokenizerGguf, RefusesByName) {
     EXPECT_THAT(t.error(), HasSubstr(expected));
     expect_clear_line(t.error(), "f.gguf: ");
   };
-  refused("tokenizer.ggml.model", std::nullopt, "no tokenizer in the file");
+  refused("tokenizer.ggml.model", std::nullopt,
+          "no tokenizer in the file (metadata \"tokenizer.ggml.model\")");
   refused("tokenizer.ggml.model", GgufValue::of_string("bert"),
           "tokenizer of kind \"bert\", expected llama or gpt2");
-  refused("tokenizer.ggml.model", GgufValue::of_u32(1), "is u32, expected string");
+  refused("tokenizer.ggml.model", GgufValue::of_u32(1),
+          "metadata \"tokenizer.ggml.model\" is u32, expected string");
   refused("tokenizer.ggml.tokens", std::nullopt, "no metadata \"tokenizer.ggml.tokens\"");
   refused("tokenizer.ggml.tokens", GgufValue::of_strings({"a"}), "270 token types for 1 tokens");
-  refused("tokenizer.ggml.scores", std::nullopt, "no metadata \"tokenizer.ggml.scores\"");
+  refused("tokenizer.ggml.scores", std::nullopt,
+          "no metadata \"tokenizer.ggml.scores\", which a llama tokenizer needs");
   refused("tokenizer.ggml.scores", GgufValue::of_f32s({1}), "1 scores for 270 tokens");
   refused("tokenizer.ggml.scores",
-          GgufValue::of_f32s(std::vector<double>(270, std::numeric_limits<double>::quiet_NaN())), "is NaN");
+          GgufValue::of_f32s(std::vector<double>(270, std::numeric_limits<double>::quiet_NaN())),
+          "a token's score is NaN");
   refused("tokenizer.ggml.token_type", GgufValue::of_i32s(std::vector<int64_t>(270, 9)),
           "token 0 has type 9, expected 0 to 6");
-  refused("tokenizer.ggml.bos_token_id", GgufValue::of_u32(270), "is 270, expected less than 270 tokens");
+  refused("tokenizer.ggml.bos_token_id", GgufValue::of_u32(270),
+          "metadata \"tokenizer.ggml.bos_token_id\" is 270, expected less than 270 tokens");
   Metadata m = {{"tokenizer.ggml.model", GgufValue::of_string("gpt2")},
                 {"tokenizer.ggml.pre", GgufValue::of_string("gpt-2")},
                 {"tokenizer.ggml.tokens", GgufValue::of_strings({"a", "b", "ab"})},
@@ -257,11 +262,14 @@ TEST(TokenizerGguf, RefusesByName) {
     EXPECT_THAT(t.error(), HasSubstr(expected));
   };
   changed("tokenizer.ggml.pre", GgufValue::of_string("mystery"),
-          "\"tokenizer.ggml.pre\" is \"mystery\", which is not known");
-  changed("tokenizer.ggml.merges", std::nullopt, "no metadata \"tokenizer.ggml.merges\"");
-  changed("tokenizer.ggml.merges", GgufValue::of_strings({"ab"}), "merge 0 is \"ab\", expected two tokens");
+          "metadata \"tokenizer.ggml.pre\" is \"mystery\", which is not known");
+  changed("tokenizer.ggml.merges", std::nullopt,
+          "no metadata \"tokenizer.ggml.merges\", which a gpt2 tokenizer needs");
+  changed("tokenizer.ggml.merges", GgufValue::of_strings({"ab"}),
+          "merge 0 is \"ab\", expected two tokens with a space between");
   changed("tokenizer.ggml.merges", GgufValue::of_strings({"a "}), "expected two tokens");
-  changed("tokenizer.ggml.merges", GgufValue::of_strings({"b a"}), "expected its parts and their union");
+  changed("tokenizer.ggml.merges", GgufValue::of_strings({"b a"}),
+          "merge 0 is \"b a\", expected its parts and their union in the vocabulary");
 }
 
 TEST(TokenizerGguf, EveryKnownPreTokenizerCompilesAndLosesNothing) {

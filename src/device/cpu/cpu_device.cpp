@@ -75,8 +75,8 @@ public:
   Result<void> launch(KernelId kernel, const LaunchArguments& a) override {
     CpuFunction f = function(kernel);
     int workers = a.workers ? a.workers : pool_.size();
-    if (workers < 0 || workers > pool_.size())
-      return Failure{fmt::format("cpu: {} workers are asked for, the pool has {}", workers, pool_.size())};
+    LUMINAL_CHECK(workers >= 0 && workers <= pool_.size(), "{} workers are asked for, the pool has {}",
+                  workers, pool_.size());
     if (a.parts > workers && !a.barriers) {
       pool_.tasks(a.parts, a.work_us, [&](int part, int member) {
         f(a.buffers.data(), a.symbols.data(), a.shared, a.local + member * a.local_stride, part, a.parts,

@@ -40,7 +40,8 @@ public:
     Loaded loaded;
     for (size_t i = 0; i < code.size(); ++i)
       if (code[i].object.empty() || code[i].entry.empty())
-        return Failure{fmt::format("{}: code {} is empty", name_, i)};
+        return Failure{
+            fmt::format("{}: code {} is empty, expected an object and the name of its entry", name_, i)};
     loaded.module = next_module_++;
     for (size_t i = 0; i < code.size(); ++i) {
       loaded.kernels.push_back(next_kernel_);
