@@ -1,5 +1,6 @@
 // cli/eval.cpp -- `luminal eval FILE.lum`: runs a module of terms on tensors from files, by a plan,
 // by the interpreter, or both side by side.
+#include "base/check.h"
 #include "base/file.h"
 #include "base/print.h"
 #include "base/settings.h"
@@ -161,7 +162,7 @@ Task read_task(const EvalArguments& a) {
   auto text = read_file(a.path);
   if (!text) throw Error(text.error());
   task.module = parse_module_from(*text, a.path, a.allow_custom);
-  if (task.module.functions.empty()) throw Error(fmt::format("{}: the module has no function", a.path));
+  LUMINAL_CHECK(!task.module.functions.empty(), "the parser asks for a function");
   if (auto mistakes = verify(task.module); !mistakes.empty()) {
     for (size_t i = 1; i < mistakes.size(); i++) print_stderr("{}: {}\n", a.path, mistakes[i]);
     throw Error(fmt::format("{}: {}", a.path, mistakes[0]));

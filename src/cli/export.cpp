@@ -1,5 +1,6 @@
 // cli/export.cpp -- `luminal export MODEL|FILE.lum --out FOLDER`: a program as object code, a
 // header, a weights file and a small C runtime.
+#include "base/check.h"
 #include "base/file.h"
 #include "base/print.h"
 #include "base/settings.h"
@@ -71,8 +72,8 @@ Program model_program(const ExportArguments& a, std::optional<ModelFile>& file, 
           [state](const runtime::Slot& slot) -> Result<std::span<const std::byte>> {
             load_deferred(state, slot.name);
             const auto found = state->data.find(slot.name);
-            if (found == state->data.end() || !found->second.given)
-              return Failure{fmt::format("weight {} was never set", slot.name)};
+            LUMINAL_CHECK(found != state->data.end() && found->second.given, "weight {} was never set",
+                          slot.name);
             return found->second.bytes;
           }};
 }
@@ -82,7 +83,7 @@ Program module_program(const ExportArguments& a, TensorFiles& files) {
   if (!text) throw Error(text.error());
   Program program;
   program.module = parse_module_from(*text, a.path, a.allow_custom);
-  if (program.module.functions.empty()) throw Error(fmt::format("{}: the module has no function", a.path));
+  LUMINAL_CHECK(!program.module.functions.empty(), "the parser asks for a function");
   for (const std::string& path : a.inputs) files.add(path);
   program.weight = [&files](const runtime::Slot& slot) -> Result<std::span<const std::byte>> {
     const auto found = files.tensors.find(slot.name);

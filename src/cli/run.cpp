@@ -88,8 +88,7 @@ std::vector<int32_t> prompt_tokens(const RunArguments& arguments, const ModelFil
                                  {.add_special = true, .parse_special = !arguments.plain_prompt});
   else if (!arguments.prompt.empty())
     throw Error(fmt::format("{}, so a text cannot be read; give the prompt as ids: --tokens 1,5,9",
-                            file.tokenizer_error.empty() ? file.path + ": there is no tokenizer"
-                                                         : file.tokenizer_error));
+                            file.tokenizer_error));
   if (ids.size() > 1 && file.tokenizer && file.tokenizer->adds_bos() && ids[0] == ids[1] &&
       ids[0] == *file.tokenizer->bos())
     print_stderr("note: the prompt begins with {}, and the model adds another one in front\n",

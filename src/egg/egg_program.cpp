@@ -135,9 +135,17 @@ void EggProgram::Impl::include(NodeId command) {
   if (!text.ok()) fail_run(items[1], text.error());
   folders.push_back(folder_of(path));
   ++include_depth;
-  run_text(path, std::move(*text));
-  --include_depth;
-  folders.pop_back();
+  const auto leave = [this] {
+    --include_depth;
+    folders.pop_back();
+  };
+  try {
+    run_text(path, std::move(*text));
+  } catch (...) {
+    leave();
+    throw;
+  }
+  leave();
 }
 
 void EggProgram::Impl::push(NodeId command) {
@@ -307,8 +315,7 @@ void EggProgram::run_file(const std::string& path) {
   try {
     impl_->run_text(path, std::move(*text));
   } catch (...) {
-    impl_->folders.clear();
-    impl_->include_depth = 0;
+    impl_->folders.pop_back();
     throw;
   }
   impl_->folders.pop_back();
@@ -358,7 +365,8 @@ RulesetId EggProgram::ruleset(std::string_view name) const {
   if (name.empty()) return impl_->rulesets[0].id;
   const NameEntry entry = impl_->schema.find(impl_->syntax.symbols().intern(name));
   if (entry.kind != NameKind::ruleset) throw Error(fmt::format("there is no ruleset '{}'", name));
-  if (impl_->rulesets[entry.index].combined) throw Error(fmt::format("'{}' is a combined ruleset", name));
+  if (impl_->rulesets[entry.index].combined)
+    throw Error(fmt::format("'{}' is a combined ruleset, expected one of its parts", name));
   return impl_->rulesets[entry.index].id;
 }
 

@@ -113,7 +113,8 @@ std::string LanguageModel::generate(std::string_view prompt, int64_t count, cons
       at_line("generate", where, [&] { return tokenizer.encode(prompt, {.add_special = !s.stepped}); });
   if (tokens.empty() && !s.stepped && tokenizer.bos()) tokens.push_back(*tokenizer.bos());
   if (tokens.empty() && !s.stepped)
-    throw Error("generate", "the prompt is empty, and the model names no token to begin with", where);
+    throw Error("generate", "the prompt is empty, and the model names no token to begin with; give a prompt",
+                where);
   StreamDecoder decoder(tokenizer, false, true);
   std::string text;
   const auto show = [&](const std::string& piece) {

@@ -1,5 +1,6 @@
 // models/llama.cpp -- the Llama graph.
 #include "models/llama.h"
+#include "base/check.h"
 #include "luminal/indexing.h"
 #include "models/weights.h"
 #include "tensor/graph_state.h"
@@ -51,8 +52,7 @@ public:
     h = norm(h, weight(gguf_ ? "output_norm.weight" : "model.norm.weight", {config_.hidden_size}));
     const char* head_name = gguf_ ? "output.weight" : "lm_head.weight";
     bool tied = !file_.find(head_name);
-    if (tied && !config_.tied_embeddings && !gguf_)
-      throw Error(fmt::format("{}: lm_head.weight is missing and the head is not tied", file_.path));
+    LUMINAL_CHECK(!tied || config_.tied_embeddings || gguf_, "{}: no head, and it is not tied", file_.path);
     Tensor head = tied ? table : weight(head_name, {config_.vocab_size, config_.hidden_size});
     if (tied)
       model_.step_weight_bytes +=
@@ -71,16 +71,18 @@ private:
     auto refuse = [&](const std::string& what) {
       throw Error(fmt::format("{}: {} (architecture {})", file_.path, what, config_.architecture));
     };
-    if (!is_known) refuse("this architecture cannot be run yet; llama and its like can");
+    if (!is_known)
+      refuse("this architecture cannot be run yet, expected llama, mistral, smollm, smollm2 or tinyllama");
     if (config_.num_experts > 0) refuse("mixtures of experts cannot be run yet");
     if (config_.attention_bias || config_.mlp_bias) refuse("biases in projections cannot be run yet");
     if (config_.activation != "silu" && config_.activation != "swish")
-      refuse(fmt::format("activation {} cannot be run yet", config_.activation));
+      refuse(fmt::format("activation {} cannot be run yet, expected silu", config_.activation));
     if (config_.sliding_window && *config_.sliding_window < config_.context_length &&
         options_.context > *config_.sliding_window)
-      refuse(
-          fmt::format("contexts beyond the sliding window of {} cannot be run yet", *config_.sliding_window));
-    if (config_.rope_dim % 2) refuse(fmt::format("{} rotating elements are not pairs", config_.rope_dim));
+      refuse(fmt::format(
+          "contexts beyond the sliding window of {} cannot be run yet; ask for a context of {} at most",
+          *config_.sliding_window, *config_.sliding_window));
+    LUMINAL_CHECK(config_.rope_dim % 2 == 0, "{} rotating elements are not pairs", config_.rope_dim);
     if (config_.rope_scaling.kind == RopeScaling::Kind::dynamic)
       refuse("dynamic rotary scaling cannot be run yet");
   }
