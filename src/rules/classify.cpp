@@ -29,11 +29,19 @@ double bytes(const TensorType& type) { return count(type.shape) * bits(type.dtyp
 bool all_computable(const std::vector<Expr>& list) { return std::ranges::all_of(list, always_computable); }
 
 /// Every index is proved to lie in its extent, so the view may be computed where nobody asked for it.
+/// Axes that nothing reads are not there in a term: that they have a point proves nothing.
 bool is_total(const ViewAttr& view, const Shape& source, const Module& module) {
   if (plainly_inside(view.map, view.shape, source) && view.predicate.is_constant(1)) return true;
   if (!all_computable(view.map) || !always_computable(view.predicate)) return false;
   if (plainly_inside(view.map, view.shape, source)) return true;
-  return std::ranges::all_of(bound_checks(view, view.shape, source, &module),
+  std::vector<Expr> read = view.map;
+  read.push_back(view.predicate);
+  const std::vector<Expr> symbols = symbols_of(read);
+  Shape space = view.shape;
+  for (size_t d = 0; d < space.size(); ++d)
+    if (space[d].range().low < 1 && std::ranges::count(symbols, axis_symbol(int(d), space[d])) == 0)
+      space[d] = 1;
+  return std::ranges::all_of(bound_checks(view, space, source, &module),
                              [](const BoundCheck& check) { return in_bounds(check) == Truth::yes; });
 }
 
@@ -143,10 +151,11 @@ FlatFunction::FlatFunction(const Module& m, const Function& f) : module(m), func
     if (!fixed[id]) continue;
     made[id] = made_of(f, node, made);
     const Made& by = made[id];
-    const bool computed = node.kind != NodeKind::view && node.kind != NodeKind::iota && !node.is_tuple();
-    if (computed && kinds[id] != TermKind::number && (!by.plain || by.table) &&
-        node.type().dtype != DType::boolean)
-      kinds[id] = TermKind::leaf;
+    const bool opaque = kinds[id] == TermKind::opaque;
+    const bool computed = node.kind != NodeKind::view && node.kind != NodeKind::iota && !node.is_tuple() &&
+                          kinds[id] != TermKind::number;
+    const bool once = !by.plain || by.table; // what is computed once, when the program is loaded
+    if (opaque || (computed && once && node.type().dtype != DType::boolean)) kinds[id] = TermKind::leaf;
     if (kinds[id] == TermKind::leaf && by.weights) stored[id] = std::min(stored[id], by.sources);
   }
 }

@@ -15,12 +15,11 @@ using egraph::RowView;
 
 class Emitter {
 public:
-  Emitter(FunctionWriter& writer, RegionTerms& terms, const Entered& entered, const Choice& choice,
-          const EmitOptions& options)
-      : w_(writer), t_(terms), e_(entered), f_(entered.flat->function), choice_(choice), options_(options),
-        classes_(terms.graph().class_count()) {}
+  Emitter(RegionTerms& terms, const Entered& entered, const Choice& choice, const EmitOptions& options)
+      : w_(entered.flat->function), t_(terms), e_(entered), f_(entered.flat->function), choice_(choice),
+        options_(options), classes_(terms.graph().class_count()) {}
 
-  void run() {
+  Fragment run() {
     find_homes();
     find_needed();
     // What is computed comes in the order of the nodes that it comes from, so that the function keeps
@@ -29,9 +28,11 @@ public:
       if (const ClassId c = class_of(id); c != absent && classes_[c].needed && is_computed(row(c))) made(c);
     for (const NodeId root : e_.roots) {
       const NodeId value = in_form(class_of(root), e_.forms[root]);
-      w_.stand_for(bound(root), value);
-      w_.name(value, bound(root), true);
+      w_.root(root, value);
+      w_.name(value, root, true);
     }
+    store_kernels();
+    return std::move(w_);
   }
 
 private:
@@ -46,7 +47,23 @@ private:
     std::vector<std::pair<uint32_t, NodeId>> others; // form -> node
   };
 
-  NodeId bound(NodeId id) const { return options_.instance.empty() ? id : options_.instance[id]; }
+  /// A root is stored in the form in which it is asked for.
+  void store_kernels() {
+    std::unordered_map<ClassId, std::vector<NodeId>> roots;
+    for (const NodeId root : e_.roots)
+      roots[class_of(root)].push_back(in_form(class_of(root), e_.forms[root]));
+    for (const auto& classes : choice_.kernels) {
+      std::vector<NodeId> values;
+      for (const ClassId c : classes) {
+        const auto at = roots.find(t_.graph().find(c));
+        if (at == roots.end())
+          values.push_back(made(t_.graph().find(c)).node);
+        else
+          values.insert(values.end(), at->second.begin(), at->second.end());
+      }
+      w_.kernel(std::move(values));
+    }
+  }
   ClassId class_of(NodeId id) const {
     const ClassId c = e_.classes[id];
     return c == absent ? absent : t_.graph().find(c);
@@ -253,7 +270,7 @@ private:
     Class& k = classes_[c];
     if (k.home != absent) {
       const bool same = e_.forms[k.home] == k.form;
-      w_.name(k.node, bound(k.home), same);
+      w_.name(k.node, k.home, same);
     }
     return k;
   }
@@ -263,7 +280,7 @@ private:
     if (r.op == ops().in || r.op == ops().par) {
       const Leaf& leaf = t_.leaves[r.args()[0]];
       k.form = t_.forms.id(leaf.form);
-      k.node = w_.at(bound(leaf.node));
+      k.node = w_.leaf(leaf.node);
     } else if (r.op == ops().number) {
       k.form = t_.forms.id(Form());
       k.node = number(t_.numbers[r.args()[0]]);
@@ -338,7 +355,7 @@ private:
     const NodeId node = free ? in_any_form(c, r, form) : moved(c, form);
     classes_[c].others.emplace_back(form, node);
     const auto first = first_of_form_.find(key(c, form));
-    if (first != first_of_form_.end()) w_.name(node, bound(first->second), true);
+    if (first != first_of_form_.end()) w_.name(node, first->second, true);
     return node;
   }
   /// A view of the natural form.
@@ -587,7 +604,7 @@ private:
     classes_[c].node = put(NodeKind::get, GetAttr{component}, {from}, {w_[from].types[size_t(component)]});
   }
 
-  FunctionWriter& w_;
+  Fragment w_;
   RegionTerms& t_;
   const Entered& e_;
   const Function& f_;
@@ -616,9 +633,8 @@ Choice first_rows(RegionTerms& terms) {
   return out;
 }
 
-void emit(FunctionWriter& writer, RegionTerms& terms, const Entered& entered, const Choice& choice,
-          const EmitOptions& options) {
-  Emitter(writer, terms, entered, choice, options).run();
+Fragment emit(RegionTerms& terms, const Entered& entered, const Choice& choice, const EmitOptions& options) {
+  return Emitter(terms, entered, choice, options).run();
 }
 
 } // namespace luminal::rules

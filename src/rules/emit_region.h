@@ -7,7 +7,7 @@
 // sees to that. Selects of the identity that all bodies of a fold share become its domain.
 #pragma once
 #include "rules/enter_region.h"
-#include "rules/function_writer.h"
+#include "rules/fragment.h"
 
 namespace luminal::rules {
 
@@ -15,9 +15,10 @@ struct RowRef {
   egraph::OpId op = egraph::absent;
   egraph::RowId row = 0;
 };
-/// A row for each class, by the class's leader.
+/// What is made: a row for each class, by the class's leader, and what is stored.
 struct Choice {
   std::vector<RowRef> rows;
+  std::vector<std::vector<ClassId>> kernels = {}; ///< classes that one kernel stores
 };
 
 /// The first row of each class: without rules, the function as it came.
@@ -27,13 +28,10 @@ struct EmitOptions {
   /// Values keep dimensions along which they do not vary, where their nodes had them. Without it
   /// they are computed once, at the axes that they vary with.
   bool keep_forms = true;
-  /// The region comes back in the place of another one of the same structure: nodes of the region
-  /// -> nodes there, by node. Empty: in its own place.
-  std::span<const NodeId> instance = {};
 };
 
-/// Puts the roots of the region into the function that is written.
-void emit(FunctionWriter& writer, RegionTerms& terms, const Entered& entered, const Choice& choice,
-          const EmitOptions& options = {});
+/// The roots of the region over its leaves.
+Fragment emit(RegionTerms& terms, const Entered& entered, const Choice& choice,
+              const EmitOptions& options = {});
 
 } // namespace luminal::rules

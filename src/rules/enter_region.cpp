@@ -93,7 +93,9 @@ private:
   /// Axis `a` is read at e; nothing to say where it is read at itself, or the value does not vary with it.
   void put(Place& place, const AxisSet& varying, AxisId a, Expr e) const {
     const Expr symbol = t_.axes.symbol(a); // 0 of an axis of at most one point: it says nothing
-    if (varying.contains(a) && (e != symbol || !symbol.is_symbol())) place.index.emplace_back(a, e);
+    // Along an axis that may have no point there may be nothing to read anywhere else.
+    const bool matters = varying.contains(a) || t_.axes.extent(a).range().low < 1;
+    if (matters && (e != symbol || !symbol.is_symbol())) place.index.emplace_back(a, e);
   }
   void put_axis(Place& place, const AxisSet& varying, AxisId a, AxisId at) const {
     if (a != at) put(place, varying, a, t_.axes.symbol(at));
@@ -243,7 +245,8 @@ private:
     Place place;
     for (size_t j = 0; j < view.map.size(); ++j) {
       const auto from = dim(in, j);
-      if (from.empty() || std::ranges::none_of(from, [&](AxisId a) { return varying.contains(a); })) continue;
+      const auto matters = [&](AxisId a) { return varying.contains(a) || t_.axes.extent(a).range().low < 1; };
+      if (std::ranges::none_of(from, matters)) continue;
       const int whole = same_dim(view, j, f_[in].type().shape[j]);
       if (whole >= 0)
         put_dim(place, varying, from, dim(id, size_t(whole)));

@@ -44,6 +44,46 @@ TEST(RoundTrip, Models) {
   }
 }
 
+/// By regions: equal values, as many nodes and kernels as through one region, the same text the second
+/// time.
+TEST(Regions, ModelsComeBack) {
+  rules::RegionTerms terms;
+  for (const auto& [name, module] : model_graphs()) {
+    rules::ThroughReport report;
+    const Module after = round_trip_by_regions(module, terms, {}, &report);
+    ASSERT_EQ(verify(after), std::vector<std::string>()) << name;
+    EXPECT_EQ(report.refused, 0u) << name;
+    EXPECT_EQ(kernels(after), kernels(module)) << name;
+    EXPECT_EQ(after.entry().nodes.size(), round_trip(module, terms).value().entry().nodes.size()) << name;
+    EXPECT_EQ(to_string(round_trip_by_regions(after, terms)), to_string(after)) << name;
+    if (name != "llama_q4_k") {
+      EXPECT_EQ(different_values(module, after, small_inputs(module)), std::nullopt) << name;
+    }
+    fmt::print("{:<12} {} regions, {} kinds\n", name, report.regions, report.kinds);
+  }
+}
+
+/// One region for a layer, whatever the number of layers.
+TEST(Regions, AreAHandfulForManyLayers) {
+  const std::pair<const char*, Module> models[] = {{"llama", llama(24)},
+                                                   {"llama q4_0", llama(24, StorageType::q4_0)},
+                                                   {"bert", transformer(24, false)},
+                                                   {"gpt", transformer(24, true)},
+                                                   {"resnet", resnet(4, 6)}};
+  rules::RegionTerms terms;
+  for (const auto& [name, module] : models) {
+    rules::ThroughReport report;
+    const auto start = std::chrono::steady_clock::now();
+    const Module after = round_trip_by_regions(module, terms, {}, &report);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    EXPECT_EQ(verify(after), std::vector<std::string>()) << name;
+    EXPECT_LE(report.kinds, std::string(name) == "resnet" ? 12u : 4u) << name;
+    EXPECT_EQ(kernels(after), kernels(module)) << name;
+    fmt::print("{:<12} {} nodes, {} regions, {} kinds, {:.1f} ms\n", name, module.entry().nodes.size(),
+               report.regions, report.kinds, took.count());
+  }
+}
+
 /// Source lines and names come back with the values that they belong to.
 TEST(RoundTrip, NamesAndOriginsStay) {
   Module module = transformer(1, true);

@@ -5,7 +5,7 @@
 #include "ir/interp.h"
 #include "ir/random_module.h"
 #include "ir/shrink.h"
-#include "rules/emit_region.h"
+#include "rules/through_regions.h"
 #include <cmath>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -22,9 +22,21 @@ inline Result<Module> round_trip(const Module& module, rules::RegionTerms& terms
   const auto entered = rules::enter(terms, flat, region);
   if (!entered) return entered.failure();
   rules::FunctionWriter writer(module.entry());
-  rules::emit(writer, terms, *entered, rules::first_rows(terms), options);
+  writer.place(rules::emit(terms, *entered, rules::first_rows(terms), options));
   Module out = module;
   out.functions.back() = writer.finish();
+  return out;
+}
+
+/// The same, region by region.
+inline Module round_trip_by_regions(const Module& module, rules::RegionTerms& terms,
+                                    const rules::RegionLimits& limits = {},
+                                    rules::ThroughReport* report = nullptr) {
+  const rules::FlatFunction flat(module, module.entry());
+  Module out = module;
+  out.functions.back() = rules::through_regions(
+      terms, flat, rules::cut_regions(flat, limits),
+      [](rules::RegionTerms& t, const rules::Entered&) { return rules::first_rows(t); }, report);
   return out;
 }
 
@@ -77,6 +89,10 @@ inline std::optional<std::string> wrong_round_trip(const Module& module, const B
   try {
     if (auto wrong = broken(module, terms, after, settled)) return wrong;
     if (auto wrong = different_values(module, after, bindings)) return *wrong + "\n" + to_string(after);
+    after = round_trip_by_regions(module, terms, {.nodes = 4});
+    if (const auto mistakes = verify(after); !mistakes.empty()) return "by regions: " + mistakes[0];
+    if (auto wrong = different_values(module, after, bindings))
+      return "by regions, " + *wrong + "\n" + to_string(after);
   } catch (const std::exception& error) {
     return std::string("it throws: ") + error.what();
   }
@@ -113,7 +129,7 @@ inline void check_random_round_trips(uint64_t first, uint64_t count) {
 }
 
 inline size_t kernels(const Module& module) {
-  return compile::fuse_step(module.entry()).fusion.kernels.size();
+  return compile::fuse_step(module.entry()).partition.kernels.size();
 }
 
 } // namespace luminal::testing_rules

@@ -1,0 +1,142 @@
+// rules/fragment.cpp -- hash-consed nodes, instances of fragments, copies of what stays as it is.
+#include "rules/fragment.h"
+#include "egraph/types.h"
+#include "ir/passes/edit.h"
+#include <algorithm>
+
+namespace luminal::rules {
+
+using egraph::absent;
+
+namespace {
+
+/// The number of an equal node, or that of the new one.
+NodeId put_once(std::vector<Node>& nodes, NodeTable& table, Node node) {
+  const auto id = NodeId(nodes.size());
+  if (node.kind != NodeKind::host &&
+      node.kind != NodeKind::input) { // an effect happens as often as it stands
+    const uint64_t hash = passes::quick_hash(node);
+    if (const auto known = table.find(hash, [&](NodeId k) { return same_node(nodes[k], node); }))
+      return *known;
+    table.add(hash, id);
+  }
+  nodes.push_back(std::move(node));
+  return id;
+}
+
+} // namespace
+
+NodeId Fragment::put(Node node) { return put_once(nodes_, table_, std::move(node)); }
+
+NodeId Fragment::leaf(NodeId node) {
+  const auto [at, made] = leaves_.try_emplace(node, NodeId(nodes_.size()));
+  if (made) {
+    leaf_list_.emplace_back(at->second, node);
+    nodes_.push_back({NodeKind::input, InputAttr{}, {}, (*function_)[node].types, {}, {}, {}});
+  }
+  return at->second;
+}
+
+FunctionWriter::FunctionWriter(const Function& source)
+    : source_(source), place_(source.nodes.size(), absent), named_(source.nodes.size()) {
+  out_.name = source.name;
+  out_.nodes.reserve(source.nodes.size());
+  for (const NodeId id : source.params) {
+    place_[id] = NodeId(out_.nodes.size());
+    named_[id] = true;
+    out_.params.push_back(place_[id]);
+    out_.nodes.push_back(source[id]);
+  }
+}
+
+NodeId FunctionWriter::put(Node node) { return put_once(out_.nodes, table_, std::move(node)); }
+
+void FunctionWriter::place(const Fragment& fragment, std::span<const NodeId> instance) {
+  const auto bound = [&](NodeId id) { return instance.empty() ? id : instance[id]; };
+  std::vector<NodeId> made(fragment.size(), absent);
+  for (const auto& [leaf, node] : fragment.leaf_list_) made[leaf] = at(bound(node));
+  for (NodeId id = 0; id < fragment.size(); ++id) {
+    if (made[id] != absent) continue;
+    Node node = fragment[id];
+    for (NodeId& in : node.inputs) in = made[in];
+    made[id] = put(std::move(node));
+  }
+  for (const Fragment::Name& n : fragment.names_) name(made[n.made], bound(n.node), n.with_axes);
+  for (const auto& [node, root] : fragment.roots_) place_[bound(node)] = made[root];
+  for (std::vector<NodeId> kernel : fragment.kernels_) {
+    for (NodeId& value : kernel) value = made[value];
+    kernels_.push_back(std::move(kernel));
+  }
+}
+
+void FunctionWriter::name(NodeId made, NodeId source, bool with_axes) {
+  Node& node = out_.nodes[made];
+  const Node& from = source_[source];
+  if (node.origin.empty()) node.origin = from.origin;
+  if (with_axes && node.axis_names.empty()) node.axis_names = from.axis_names;
+  if (named_[source] || !node.name.empty() || node.kind == NodeKind::input) return;
+  node.name = from.name;
+  named_[source] = true;
+}
+
+NodeId FunctionWriter::at(NodeId source) {
+  if (place_[source] != absent) return place_[source];
+  std::vector<NodeId> stack{source}; // inputs before users
+  while (!stack.empty()) {
+    const NodeId id = stack.back();
+    if (place_[id] == absent) {
+      const size_t before = stack.size();
+      for (const NodeId in : source_[id].inputs)
+        if (place_[in] == absent) stack.push_back(in);
+      if (stack.size() > before) continue;
+      place_[id] = copy(id);
+    }
+    stack.pop_back();
+  }
+  return place_[source];
+}
+
+NodeId FunctionWriter::copy(NodeId source) {
+  Node node = source_[source];
+  node.name.clear();
+  for (NodeId& in : node.inputs) in = place_[in];
+  const NodeId made = put(std::move(node));
+  name(made, source, true);
+  return made;
+}
+
+Function FunctionWriter::finish(Partition* partition) {
+  for (FunctionResult result : source_.results) {
+    result.value = at(result.value);
+    out_.results.push_back(std::move(result));
+  }
+  std::vector<bool> needed(out_.nodes.size());
+  for (const NodeId id : out_.params) needed[id] = true;
+  for (const FunctionResult& r : out_.results) needed[r.value] = true;
+  for (NodeId id = NodeId(out_.nodes.size()); id-- > 0;)
+    if (needed[id])
+      for (const NodeId in : out_.nodes[id].inputs) needed[in] = true;
+  std::vector<NodeId> number(out_.nodes.size(), absent);
+  NodeId next = 0;
+  for (NodeId id = 0; id < out_.nodes.size(); ++id) {
+    if (!needed[id]) continue;
+    for (NodeId& in : out_.nodes[id].inputs) in = number[in];
+    number[id] = next;
+    if (next != id) out_.nodes[next] = std::move(out_.nodes[id]);
+    ++next;
+  }
+  out_.nodes.resize(next);
+  for (FunctionResult& r : out_.results) r.value = number[r.value];
+  if (partition)
+    for (const auto& kernel : kernels_) {
+      std::vector<NodeId> values;
+      for (const NodeId value : kernel)
+        if (number[value] != absent) values.push_back(number[value]);
+      std::ranges::sort(values);
+      values.erase(std::ranges::unique(values).begin(), values.end());
+      if (!values.empty()) partition->kernels.push_back(std::move(values));
+    }
+  return std::move(out_);
+}
+
+} // namespace luminal::rules

@@ -1,0 +1,67 @@
+// rules/fragment.h -- what a region became: nodes over its leaves, to be put in the place of each
+// region of the same structure.
+#pragma once
+#include "ir/node_table.h"
+#include "ir/partition.h"
+#include "rules/classify.h"
+#include <unordered_map>
+
+namespace luminal::rules {
+
+/// Nodes have their types; equal ones are one. Nodes of the function are those of the region that
+/// was entered; an instance says what stands for them.
+class Fragment {
+public:
+  explicit Fragment(const Function& function) : function_(&function) {}
+
+  const Node& operator[](NodeId id) const { return nodes_[id]; }
+  size_t size() const { return nodes_.size(); }
+  NodeId put(Node node);
+  NodeId leaf(NodeId node);
+  /// The made node comes from a node of the function: it gets its name and origin.
+  void name(NodeId made, NodeId node, bool with_axes) { names_.push_back({made, node, with_axes}); }
+  void root(NodeId node, NodeId made) { roots_.emplace_back(node, made); }
+  /// Values that one kernel stores.
+  void kernel(std::vector<NodeId> made) { kernels_.push_back(std::move(made)); }
+
+private:
+  friend class FunctionWriter;
+  struct Name {
+    NodeId made, node;
+    bool with_axes;
+  };
+  const Function* function_;
+  std::vector<Node> nodes_; // a leaf: of kind input, without attributes
+  std::unordered_map<NodeId, NodeId> leaves_;
+  std::vector<std::pair<NodeId, NodeId>> leaf_list_; // made, node
+  std::vector<Name> names_;
+  std::vector<std::pair<NodeId, NodeId>> roots_; // node, made
+  std::vector<std::vector<NodeId>> kernels_;
+  NodeTable table_;
+};
+
+/// Puts down the nodes of a function that is made from another one.
+class FunctionWriter {
+public:
+  explicit FunctionWriter(const Function& source);
+  /// `instance`: by node of the region that was entered; empty: this very region.
+  void place(const Fragment& fragment, std::span<const NodeId> instance = {});
+  /// What stands for a node of the source: what was placed, else the node as it is with what it needs.
+  NodeId at(NodeId source);
+  /// With the results of the source; what no result needs is gone. `partition`: the kernels of all
+  /// fragments, those whose values are needed.
+  Function finish(Partition* partition = nullptr);
+
+private:
+  NodeId put(Node node);
+  NodeId copy(NodeId source);
+  void name(NodeId made, NodeId source, bool with_axes);
+  const Function& source_;
+  Function out_;
+  NodeTable table_;
+  std::vector<NodeId> place_; // by node of the source
+  std::vector<bool> named_;   // by node of the source: a name is given once
+  std::vector<std::vector<NodeId>> kernels_;
+};
+
+} // namespace luminal::rules
