@@ -29,7 +29,7 @@ namespace luminal::cli {
 namespace {
 
 struct EvalArguments {
-  std::string path, output;
+  std::string path, output, partition;
   std::vector<std::string> inputs, dims, schedules;
   int threads = 0;
   double slack = 4;
@@ -177,6 +177,22 @@ Task read_task(const EvalArguments& a) {
 
 using Results = std::map<std::string, HostTensor>;
 
+/// The partition that a file has for the steps of this function; fusion decides for all others.
+compile::Partitioner partition_from(const std::string& path, const std::string& function) {
+  auto text = read_file(path);
+  if (!text) throw Error(text.error());
+  return [text = std::move(*text), path, function,
+          done = false](const Region& region) mutable -> Result<std::optional<Partition>> {
+    if (done || region.function->name != function) return std::optional<Partition>();
+    done = true; // the same function is asked for what is computed at load after its steps
+    try {
+      return std::optional(parse_partition(text, *region.function, path));
+    } catch (const Error& mistake) {
+      return Failure{mistake.what()};
+    }
+  };
+}
+
 Results run_plan(const Task& task, const EvalArguments& a, Json& timings) {
   auto start = Clock::now();
   const int threads = a.threads > 0 ? a.threads : setting_threads();
@@ -194,6 +210,10 @@ Results run_plan(const Task& task, const EvalArguments& a, Json& timings) {
     auto text = read_file(given.substr(cut + 1));
     if (!text) throw Error(text.error());
     options.schedules[given.substr(0, cut)] = *text;
+  }
+  if (!a.partition.empty()) {
+    options.partitioner = partition_from(a.partition, task.module.entry().name);
+    options.passes = passes::none(); // its values are those of the file
   }
   auto compiled = compile::compile(task.module, options);
   if (!compiled) throw Error(fmt::format("{}: {}", a.path, compiled.error()));
@@ -439,6 +459,11 @@ void add_eval(CLI::App& app, int& exit_code) {
   verb->add_option("--schedule", a->schedules,
                    "KERNEL=FILE: the text of a kernel's schedule, instead of the usual one; may be repeated")
       ->allow_extra_args(false)
+      ->excludes(interpret);
+  verb->add_option(
+          "--partition", a->partition,
+          "Which values are stored and which of them one kernel computes, in text form (docs/terms.md); "
+          "the terms are compiled as they stand")
       ->excludes(interpret);
   verb->add_option("--threads,-t", a->threads, "Worker threads")->check(whole(1, 1024));
   verb->add_flag("--report", a->report, "Print what was compiled and why")->excludes(interpret);

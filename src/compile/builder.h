@@ -6,7 +6,8 @@ namespace luminal::compile {
 
 class PlanBuilder {
 public:
-  PlanBuilder(const Module& module, KernelPlanner& planner) : state_(module, planner) {}
+  PlanBuilder(const Module& module, KernelPlanner& planner, Partitioner partitioner = {})
+      : state_(module, planner, std::move(partitioner)) {}
   /// All but the machine code: kernels()[i] belongs to plan.kernels[i].
   Result<runtime::Plan> build() {
     if (auto done = run_passes(state_, times_); !done) return done.failure();

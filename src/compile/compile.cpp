@@ -90,7 +90,7 @@ Result<BuiltPlan> build(const Module& module, const Options& options,
                                                                 .pinned = pinned,
                                                                 .schedules = options.schedules,
                                                                 .profile = options.profile});
-  built.builder = std::make_shared<PlanBuilder>(module, *built.chooser);
+  built.builder = std::make_shared<PlanBuilder>(module, *built.chooser, options.partitioner);
   auto plan = built.builder->build();
   if (!plan) return plan.failure();
   watch.add(built.builder->times());

@@ -35,6 +35,8 @@ struct Options {
   /// Schedules of kernels by their names in report(): neither the cache nor a search changes them.
   /// One that does not fit is a failure, and nothing checks them.
   std::map<std::string, std::string> schedules = {};
+  /// Which values are stored and which share a kernel, in place of fusion; see Partitioner.
+  Partitioner partitioner = {};
   std::string measure_lock; ///< file; empty: the usual one
   /// a schedule from the cache that turns out to be wrong is a failure, else it is dropped and
   /// named

@@ -4,9 +4,17 @@
 // A kernel is the cone of one stored value (or of several results of one fold) down to stored
 // values, so it is convex by construction.
 #pragma once
+#include "base/result.h"
 #include "ir/partition.h"
+#include <functional>
+#include <optional>
 
 namespace luminal::compile {
+
+/// Decides in place of fusion: the partition of a region, or nothing where fusion is to decide.
+/// Asked for the steps of the entry, for what is computed at load, and for functions that steps
+/// run; calls, sorts and tuples over different axes are gone by then.
+using Partitioner = std::function<Result<std::optional<Partition>>(const Region&)>;
 
 /// Operations of one kernel, where a transcendental one counts as 32: what would be more is stored
 /// in between.

@@ -132,6 +132,7 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
   to.name = f.name;
   std::vector<NodeId> copies(f.nodes.size());    // of the nodes themselves
   std::vector<NodeId> stands_in(f.nodes.size()); // what readers read instead
+  std::map<NodeId, NodeId> copied;               // what a copy was made of -> what it is made of now
   for (NodeId id = 0; id < f.nodes.size(); id++) {
     Node node = f[id];
     for (NodeId& input : node.inputs) input = stands_in[input];
@@ -190,6 +191,7 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
     to.nodes.push_back(view_of(copy ? stands_in[f[id].inputs[0]] : copies[id], dtype, std::move(panels),
                                name.empty() ? "" : name + ".panels"));
     if (copy) {
+      copied[f[id].inputs[0]] = made;
       Node fence = f[id];
       fence.types = to.nodes[made].types;
       fence.inputs = {made++};
@@ -212,7 +214,23 @@ PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& li
     result.value = copies[result.value];
     to.results.push_back(std::move(result));
   }
+  packed.adds_sums = !padded.empty();
+  packed.stored_as = std::move(copies);
+  for (auto [from, made] : copied) packed.stored_as[from] = made;
   return packed;
+}
+
+Partition packed_partition(const PackedFunction& packed, const Partition& partition,
+                           const std::vector<NodeId>& there) {
+  Partition moved;
+  for (const auto& kernel : partition.kernels) {
+    std::vector<NodeId> roots;
+    for (NodeId id : kernel)
+      if (const NodeId now = packed.stored_as[id]; std::ranges::find(there, now) == there.end())
+        roots.push_back(now);
+    if (!roots.empty()) moved.kernels.push_back(std::move(roots));
+  }
+  return moved;
 }
 
 } // namespace luminal::compile

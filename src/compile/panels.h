@@ -14,6 +14,9 @@ struct PackedFunction {
   };
   Function function;          ///< without nodes: nothing to pack
   std::vector<Panels> panels; ///< of constants
+  bool adds_sums = false;     ///< of what windows read around their images
+  /// Of each value of the given function: what is in memory where it was stored.
+  std::vector<NodeId> stored_as;
 };
 
 /// One layout for each constant, and for each copy (Tensor::contiguous of another order): that
@@ -21,5 +24,9 @@ struct PackedFunction {
 /// calls nor sorts; `fusion` is its own.
 PackedFunction pack_constants(const Function& function, const kernel::MachineLimits& limits,
                               const StepFusion& fusion);
+/// The partition of the packed function that stores what the given one's stored. `there`: values
+/// that need no kernel any more, since they are computed at load.
+Partition packed_partition(const PackedFunction& packed, const Partition& partition,
+                           const std::vector<NodeId>& there);
 
 } // namespace luminal::compile

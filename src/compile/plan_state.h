@@ -36,6 +36,7 @@ struct Action {
 struct Section {
   Region region;
   std::optional<Partition> partition;
+  bool given = false;         // the partition comes from elsewhere
   std::set<NodeId> in_memory; // what its kernels read and do not compute, and what they store
   std::vector<Action> actions;
   std::vector<int> order; // of actions
@@ -55,9 +56,8 @@ struct FunctionPlan {
   std::vector<Expr> counters, facts;  // of the loops so far, and what holds of them
   Expr counter = 0;                   // of a turn
   std::vector<Rebinding> rebindings;
-  std::vector<NodeId> load_values;            // entry: what load computes
-  std::vector<PackedFunction::Panels> panels; // entry: and in which order it is stored
-  std::optional<Section> load;                // entry
+  std::vector<NodeId> load_values; // entry: what load computes
+  std::optional<Section> load;     // entry
   Section step;
   std::map<NodeId, std::vector<AccessCheck>> checks;
   /// Functions that a node's step runs: a loop its turn and condition, a condition its two
@@ -75,11 +75,13 @@ struct DistinctKernel {
 };
 
 struct PlanState {
-  PlanState(const Module& of, KernelPlanner& chooser)
-      : module(of), planner(chooser), splitter(chooser.limits(), chooser.defaults()) {}
+  PlanState(const Module& of, KernelPlanner& chooser, Partitioner given = {})
+      : module(of), planner(chooser), partitioner(std::move(given)),
+        splitter(chooser.limits(), chooser.defaults()) {}
 
   const Module& module;
   KernelPlanner& planner;
+  Partitioner partitioner; // empty: fusion decides
   KernelSplitter splitter;
   runtime::Plan plan;
   std::deque<FunctionPlan> functions; // the entry first

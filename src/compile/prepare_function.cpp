@@ -39,9 +39,29 @@ Result<void> split_load(PlanState&, FunctionPlan& f) {
   return {};
 }
 
+namespace {
+
+/// What somebody else decides for the section, if anybody does.
+Result<bool> given_partition(const PlanState& state, Section& section) {
+  if (!state.partitioner) return false;
+  auto given = state.partitioner(section.region);
+  if (!given) return given.failure();
+  if (!*given) return false;
+  if (const auto mistakes = verify(**given, section.region); !mistakes.empty()) return Failure{mistakes[0]};
+  section.partition = std::move(*given);
+  section.given = true;
+  return true;
+}
+
+} // namespace
+
 /// Greedy: fusion, then values inside of its kernels that tiled schedules want to be stored.
 Result<void> partition_step(PlanState& state, FunctionPlan& f) {
   if (is_check(f)) return {};
+  f.step.region.given.insert(f.load_values.begin(), f.load_values.end());
+  auto given = given_partition(state, f.step);
+  if (!given) return given.failure();
+  if (*given) return {};
   KernelSplitter::Split split = state.splitter.split(*f.function, is_entry(f) ? &f.load_values : nullptr);
   if (!split.function.nodes.empty()) {
     f.function = &state.keep(std::move(split.function));
@@ -49,29 +69,34 @@ Result<void> partition_step(PlanState& state, FunctionPlan& f) {
   }
   if (!is_entry(f)) return {}; // the splitter takes tables for values of the load steps
   f.load_values = std::move(split.fusion.load_values);
+  f.step.region.given.insert(f.load_values.begin(), f.load_values.end());
   f.step.partition = std::move(split.fusion.partition);
   return {};
 }
 
 Result<void> lay_out_constants(PlanState& state, FunctionPlan& f) {
   if (!is_entry(f)) return {};
-  StepFusion known{f.step.region, std::move(f.load_values), std::move(*f.step.partition)};
-  known.step.given.insert(known.load_values.begin(), known.load_values.end());
+  StepFusion known{std::move(f.step.region), std::move(f.load_values), std::move(*f.step.partition)};
   PackedFunction packed = pack_constants(*f.function, state.planner.limits(), known);
   if (packed.function.nodes.empty()) {
+    f.step.region = std::move(known.step);
     f.load_values = std::move(known.load_values);
     f.step.partition = std::move(known.partition);
     return {};
   }
-  f.function = &state.keep(std::move(packed.function));
-  f.step.region = whole_region(*f.function);
-  f.step.partition.reset();
-  f.panels = std::move(packed.panels);
+  const Function& function = state.keep(std::move(packed.function));
+  f.function = &function;
+  f.step.region = whole_region(function);
   f.load_values = load_time_values(f.step.region);
-  for (const auto& [panels, from] : f.panels) { // they are all that is read of it
+  for (const auto& [panels, from] : packed.panels) { // they are all that is read of it
     std::erase(f.load_values, from);
     f.load_values.push_back(panels);
   }
+  f.step.region.given.insert(f.load_values.begin(), f.load_values.end());
+  if (f.step.given || !packed.adds_sums)
+    f.step.partition = packed_partition(packed, known.partition, f.load_values);
+  else // where the new sums meet their readers is for fusion to decide
+    f.step.partition = fuse(f.step.region);
   return {};
 }
 
@@ -106,18 +131,35 @@ void read_by_checks(const FunctionPlan& f, Region& region) {
         region.read.insert(check.operands.begin(), check.operands.end());
 }
 
+/// Values that checks read are stored, too, where whoever made the partition could not know them.
+Result<void> add_checked(Section& section) {
+  std::set<NodeId> stored;
+  for (const auto& kernel : section.partition->kernels) stored.insert(kernel.begin(), kernel.end());
+  for (const auto& [id, why] : required_values(section.region))
+    if (!stored.contains(id)) section.partition->kernels.push_back({id});
+  if (const auto mistakes = verify(*section.partition, section.region); !mistakes.empty())
+    return Failure{mistakes[0]};
+  return {};
+}
+
 } // namespace
 
-Result<void> partition_rest(PlanState&, FunctionPlan& f) {
+Result<void> partition_rest(PlanState& state, FunctionPlan& f) {
   if (!f.load_values.empty()) {
-    f.load = Section{f.step.region, {}, {}, {}, {}};
+    f.load.emplace();
+    f.load->region = whole_region(*f.function);
     f.load->region.wanted = f.load_values;
     read_by_checks(f, f.load->region);
-    f.load->partition = fuse(f.load->region);
-    f.step.region.given.insert(f.load_values.begin(), f.load_values.end());
+    auto given = given_partition(state, *f.load);
+    if (!given) return given.failure();
+    if (!*given) f.load->partition = fuse(f.load->region);
   }
   read_by_checks(f, f.step.region);
-  if (!f.step.partition || !f.step.region.read.empty()) f.step.partition = fuse(f.step.region);
+  if (f.step.given) {
+    if (auto done = add_checked(f.step); !done) return done;
+  } else if (!f.step.partition || !f.step.region.read.empty()) {
+    f.step.partition = fuse(f.step.region);
+  }
   for (const auto& result : f.function->results) {
     if (result.state.empty() || (f.role != FunctionRole::entry && f.role != FunctionRole::turn)) continue;
     for (NodeId id : f.function->params)

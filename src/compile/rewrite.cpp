@@ -41,8 +41,9 @@ public:
   void copy() {
     const Node& node = source_[at_];
     const auto tuple = node.kind == NodeKind::get ? tuples_.find(node.inputs[0]) : tuples_.end();
-    if (tuple != tuples_.end()) return put(tuple->second[size_t(std::get<GetAttr>(node.attr).index)]);
-    const NodeId made = target_.add(node.attr, copies_of(node.inputs, copies_), node.axis_names);
+    const NodeId made = tuple == tuples_.end()
+                            ? target_.add(node.attr, copies_of(node.inputs, copies_), node.axis_names)
+                            : tuple->second[size_t(std::get<GetAttr>(node.attr).index)];
     if (!node.origin.empty()) target_.origin(made, node.origin);
     if (!node.name.empty() && target_[made].name.empty()) target_.name(made, node.name);
     put(made);

@@ -6,6 +6,7 @@
 #include "ir/shrink.h"
 #include "luminal/debug.h"
 #include "plans.h"
+#include "random_partitions.h"
 #include "tensor/effects.h"
 #include <csignal>
 #include <cstdlib>
@@ -21,8 +22,18 @@ using testing_ir::Failing;
 using testing_ir::RandomModule;
 using testing_ir::RandomModuleOptions;
 
+/// How a module is compiled. partition: drawn with this seed, of the terms as they stand; its texts
+/// go to `partitions`.
+struct Drawn {
+  int threads = 1;
+  bool exact = false;
+  std::optional<uint64_t> partition = {};
+  std::string* partitions = nullptr;
+};
+
 struct Counts {
   int64_t compared = 0, unbounded = 0; // elements
+  int64_t refused = 0;                 // partitions
 };
 
 inline bool same_element(const HostTensor& a, const std::byte* b, int64_t i) {
@@ -82,11 +93,38 @@ inline std::optional<std::string> wrong_results(const Failing& f, runtime::Conte
   return {};
 }
 
+/// Every result of the last step, bit by bit.
+inline std::string bits_of(const Module& module, const runtime::Context& context) {
+  std::string bits;
+  for (const FunctionResult& r : module.entry().results) {
+    const auto value = context.result(r.name).value();
+    bits.append(reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size());
+  }
+  return bits;
+}
+
+/// Do three workers and one give the same bits of a plan with this partition?
+inline std::optional<std::string> differs_by_workers(const Failing& f, const Drawn& how) {
+  std::string bits[2];
+  for (const int workers : {1, 3}) {
+    Running running(f.module, 2, workers, passes::none(), random_partitioner(*how.partition));
+    auto context = running.start(f.module, f.bindings, {.host = run_host_effect});
+    if (auto done = context->run(); !done) return "the run fails: " + done.error();
+    bits[workers > 1] = bits_of(f.module, *context);
+  }
+  if (bits[0] != bits[1]) return "one worker and three give different bits";
+  return {};
+}
+
 /// Two steps: the second one begins with the states that the first one left.
-inline std::optional<std::string> wrong(const Failing& f, int threads, bool exact, Counts& counts) {
-  Running running(f.module, threads);
+inline std::optional<std::string> wrong(const Failing& f, const Drawn& how, Counts& counts) {
+  Running running(f.module, how.threads, 0, how.partition ? passes::none() : passes::defaults(),
+                  how.partition ? random_partitioner(*how.partition, how.partitions)
+                                : compile::Partitioner());
   auto context = running.start(f.module, f.bindings, {.host = run_host_effect});
-  if (auto text = wrong_results(f, *context, exact, counts)) return text;
+  if (auto text = wrong_results(f, *context, how.exact, counts)) return text;
+  if (how.partition && how.threads > 1)
+    if (auto text = differs_by_workers(f, how)) return text;
   Failing next = f;
   bool states = false;
   for (NodeId id : f.module.entry().params) {
@@ -98,19 +136,26 @@ inline std::optional<std::string> wrong(const Failing& f, int threads, bool exac
     std::copy_n(memory.bytes.begin(), value.data.size(), value.data.begin());
   }
   if (!states) return {};
-  if (auto text = wrong_results(next, *context, exact, counts)) return "in the second step, " + *text;
+  if (auto text = wrong_results(next, *context, how.exact, counts)) return "in the second step, " + *text;
   return {};
 }
 
-/// What happens to the module: wrong values, a refusal, or nothing.
-inline std::optional<std::string> failure_of(const Failing& f, int threads, bool exact, Counts& counts) {
+/// What happens to the module: wrong values, a refusal, or nothing. A drawn partition does not know
+/// what checks of accesses read; where one of these shares a kernel with its reader it is refused,
+/// and that is counted.
+inline std::optional<std::string> failure_of(const Failing& f, const Drawn& how, Counts& counts) {
   try {
     if (auto mistakes = verify(f.module); !mistakes.empty()) return "it does not verify: " + mistakes[0];
     if (!same_module(f.module, parse_module(to_string(f.module), "text")))
       return "its text is another module";
-    return wrong(f, threads, exact, counts);
+    return wrong(f, how, counts);
   } catch (const std::exception& error) {
-    return std::string("it throws: ") + error.what();
+    const std::string text = error.what();
+    if (how.partition && text.starts_with("partition of @") && text.ends_with("has to store it")) {
+      counts.refused++;
+      return {};
+    }
+    return "it throws: " + text;
   }
 }
 
@@ -120,6 +165,7 @@ struct Shared {
   Counts counts;
   bool failed;
   char text[3000];
+  char partitions[3000]; // of the failure
 };
 
 /// Runs f in a child; false where it was killed or ended otherwise than by itself.
@@ -181,12 +227,13 @@ inline Failing with_bytes(const Failing& f) {
 
 /// Files that `luminal eval FILE.lum -i FILE.safetensors` takes, in the folder of the environment
 /// variable LUMINAL_RANDOM_FAILURES.
-inline void save(uint64_t seed, const Failing& failing) {
+inline void save(uint64_t seed, const Failing& failing, const std::string& partitions) {
   const char* folder = std::getenv("LUMINAL_RANDOM_FAILURES");
   if (!folder) return;
   const Failing f = with_bytes(failing);
   const std::string path = fmt::format("{}/{}", folder, seed);
   std::ofstream(path + ".lum") << replay_text(f);
+  if (!partitions.empty()) std::ofstream(path + ".partition") << partitions;
   std::vector<TensorView> views;
   for (const auto& [name, t] : f.bindings.inputs)
     if (const auto type = storage_of_dtype(t.dtype)) {
@@ -198,8 +245,8 @@ inline void save(uint64_t seed, const Failing& failing) {
 }
 
 /// Seeds first .. first + count - 1. Even seeds are exact. The seeds of the environment variable
-/// LUMINAL_RANDOM_SEEDS=FIRST:COUNT instead, where it is set.
-inline void check_random_plans(uint64_t first, uint64_t count) {
+/// LUMINAL_RANDOM_SEEDS=FIRST:COUNT instead, where it is set. partitions: drawn as well.
+inline void check_random_plans(uint64_t first, uint64_t count, bool partitions = false) {
   if (const char* other = std::getenv("LUMINAL_RANDOM_SEEDS")) {
     char* end = nullptr;
     first = std::strtoull(other, &end, 10);
@@ -209,6 +256,11 @@ inline void check_random_plans(uint64_t first, uint64_t count) {
   auto* shared = static_cast<Shared*>(
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(shared, MAP_FAILED);
+  const auto drawn = [&](uint64_t s) {
+    Drawn how{1 + int(s / 2 % 2), s % 2 == 0, {}, nullptr};
+    if (partitions) how.partition = s;
+    return how;
+  };
   int failures = 0;
   const int most = std::getenv("LUMINAL_RANDOM_SEEDS") ? 1000 : 3;
   for (uint64_t seed = first; seed < first + count && failures < most; seed = shared->seed + 1) {
@@ -228,7 +280,7 @@ inline void check_random_plans(uint64_t first, uint64_t count) {
             text = std::string("no module: ") + error.what();
           }
           if (which == 1 && f.module.symbols.empty()) continue;
-          if (!text) text = failure_of(f, 1 + int(s / 2 % 2), exact, shared->counts);
+          if (!text) text = failure_of(f, drawn(s), shared->counts);
           if (!text) continue;
           shared->failed = true;
           (std::to_string(which) + text->substr(0, 2900)).copy(shared->text, sizeof shared->text - 1);
@@ -254,10 +306,15 @@ inline void check_random_plans(uint64_t first, uint64_t count) {
       const uint64_t kept = shared->seed;
       in_child(shared, 30, [&] {
         Counts ignored;
-        if (auto text = failure_of(f, 1 + int(s / 2 % 2), exact, ignored)) {
+        std::string texts;
+        Drawn how = drawn(s);
+        how.partitions = &texts;
+        if (auto text = failure_of(f, how, ignored)) {
           shared->failed = true;
           std::fill(std::begin(shared->text), std::end(shared->text), 0);
           text->copy(shared->text, sizeof shared->text - 1);
+          std::fill(std::begin(shared->partitions), std::end(shared->partitions), 0);
+          texts.copy(shared->partitions, sizeof shared->partitions - 1);
         }
         _exit(0);
       });
@@ -266,17 +323,20 @@ inline void check_random_plans(uint64_t first, uint64_t count) {
     };
     if (!std::getenv("LUMINAL_RANDOM_WHOLE")) small = testing_ir::Shrinker(small, fails).run();
     (void)fails(small);
-    save(s, small);
+    save(s, small, shared->partitions);
     ADD_FAILURE() << "seed " << s << ": " << what << "\nsmaller: " << shared->text << "\n"
-                  << replay_text(small);
+                  << replay_text(small) << shared->partitions;
     shared->seed = s;
     std::fill(std::begin(shared->text), std::end(shared->text), 0);
   }
   if (failures == 0 && count > 20) {
     EXPECT_LT(shared->counts.unbounded * 10, shared->counts.compared) << "elements without a bound are few";
   }
-  fmt::print("{} seeds from {}: {} elements compared, {} without a bound\n", count, first,
-             shared->counts.compared, shared->counts.unbounded);
+  if (partitions && count > 20) {
+    EXPECT_LT(shared->counts.refused * 10, int64_t(count)) << "refused partitions are few";
+  }
+  fmt::print("{} seeds from {}: {} elements compared, {} without a bound, {} partitions refused\n", count,
+             first, shared->counts.compared, shared->counts.unbounded, shared->counts.refused);
   munmap(shared, sizeof(Shared));
 }
 

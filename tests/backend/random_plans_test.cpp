@@ -9,6 +9,8 @@ using testing_plans::check_random_plans;
 
 TEST(RandomPlans, Seeds0To40) { check_random_plans(0, 40); }
 TEST(RandomPlans, Seeds40To80) { check_random_plans(40, 40); }
+/// Any legal set of stored values, in any legal groups, gives the same results.
+TEST(RandomPlans, PartitionsOfSeeds0To40) { check_random_plans(0, 40, true); }
 
 /// What is saved of a failure is the same program with the same values, in types that files hold.
 TEST(RandomPlans, InputsOf4BitsAreSavedAsBytes) {

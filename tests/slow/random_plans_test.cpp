@@ -8,6 +8,9 @@ namespace {
 class RandomPlans : public testing::TestWithParam<int> {};
 
 TEST_P(RandomPlans, Thousand) { testing_plans::check_random_plans(uint64_t(GetParam()) * 1000, 1000); }
+TEST_P(RandomPlans, ThousandPartitions) {
+  testing_plans::check_random_plans(uint64_t(GetParam()) * 1000, 1000, true);
+}
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomPlans, testing::Range(0, 20));
 

@@ -473,6 +473,17 @@ def eval_modules(luminal, folder):
     luminal.refuses("eval", one, *given, f"k7={pinned}", says="there is no kernel k7")
     luminal.refuses("eval", one, *given, pinned, code=2, says="KERNEL=FILE is expected")
 
+    two = folder / "two.lum"
+    two.write_text("fn @main(%x: f32[40]) {\n  %e = tanh %x\n  %y = mul %e, %e\n  return y = %y\n}\n")
+    parts, given = folder / "parts.txt", ["-i", folder / "one" / "x.npy", "--check", "--report", "--partition"]
+    for kernels in ("kernel %y", "kernel %e kernel %y", "kernel %y, %e"):
+        parts.write_text(f"partition @main {{ {kernels} }}\n")
+        shown = luminal("eval", two, *given, parts)[1]
+        check(f"plan main: {1 + kernels.count(' kernel')} kernels" in shown and "40 elements are right" in shown, f"eval --partition: {shown}")
+    for kernels, says in (("kernel %e", "partition of @main: %y must be stored: it is a result"), ("kernel %z", "@main has no value %z")):
+        parts.write_text(f"partition @main {{ {kernels} }}\n")
+        luminal.refuses("eval", two, *given, parts, says=says)
+
     refuse = lambda *args, says, code=1: luminal.refuses("eval", *args, says=says, code=code)  # noqa: E731
     fine = folder / "fine.lum"  # the last bits of a sum become an integer
     fine.write_text("fn @main(%x: f32[40]) {\n  %t = tanh %x\n  %f = fold [i: 40] over [i] { sum %t[i] }\n  %s = get %f, 0\n"
