@@ -8,7 +8,7 @@
 // schedule; the largest difference from its results, relative to the largest of them.
 #include "base/settings.h"
 #include "choose/default_schedule.h"
-#include "cone/cone.h"
+#include "cone/canonical_cone.h"
 #include "harness.h"
 #include "luminal/error.h"
 #include "schedule/schedule.h"
@@ -57,7 +57,7 @@ void race_schedules(const std::string& term, const std::vector<std::string>& fil
   for (auto& result : problem.module.entry().results) results.push_back(result.value);
   auto cone = kernel::build_cone(problem.module.entry(), results, {});
   if (!cone) throw luminal::Error("term", cone.error());
-  problem.cone = std::move(*cone);
+  problem.cone = kernel::canonical(*cone).cone; // the names that a plan's schedules use
   search::BuildOptions options;
   options.threads = threads;
   const auto limits = search::MachineProfile::guess(threads).limits();

@@ -33,8 +33,9 @@ std::optional<DefaultScheduler::Tuple> DefaultScheduler::tuple() const {
     if (t.stage >= 0 || stage(int(s)).scan_axis >= 0 || !has_fold(stage(int(s)))) return {};
     t.stage = int(s);
   }
-  if (t.stage < 0) return {};
+  if (t.stage < 0) return folds_of_products();
   const Stage& fold = stage(t.stage);
+  t.folds = {fold.name};
   const size_t parts = size_t(fold.monoid->size());
   std::vector<int> kept;
   for (int a : fold.axes) {
@@ -48,7 +49,7 @@ std::optional<DefaultScheduler::Tuple> DefaultScheduler::tuple() const {
     else
       t.wide = a;
   }
-  if (t.reduced < 0 || t.wide < 0) return {};
+  if (t.reduced < 0) return {};
   for (int a : kept) {
     const Expr symbol = nests_.cone.axes[size_t(a)].symbol;
     bool everywhere = symbol.is_symbol(), used_again = true;
@@ -56,6 +57,7 @@ std::optional<DefaultScheduler::Tuple> DefaultScheduler::tuple() const {
     for (size_t i = 0; i < parts; i++)
       if (contains(fold.components[i].axes, t.wide))
         for (Expr e : index_exprs(fold.components[i].body)) used_again &= !depends_on(e, symbol);
+    if (t.wide < 0) used_again = read_again(t.stage, t.reduced, a);
     if (!everywhere) continue;
     if (used_again && trips(*nest(t.stage).find(nests_.cone.axes[size_t(a)].name)) > limits_.lanes)
       t.lanes = a;
@@ -168,10 +170,13 @@ void DefaultScheduler::finish_sums(const Tuple& t) {
 bool DefaultScheduler::cascade_tiles() {
   if (!tuple()) return false;
   units(false); // the sums that the tuple reads
-  finish_sums(*tuple());
+  if (stage(tuple()->stage).monoid)
+    finish_sums(*tuple());
+  else
+    keep_weights(*tuple());
   const std::optional<Tuple> t = tuple();
   if (!t) return false;
-  const std::string fold = stage(t->stage).name;
+  const std::string fold = t->folds[0];
   if (!decisions_.ask_whether(fold + ".tiles", true)) return false;
   const auto axis_name = [&](int a) { return nests_.cone.axes[size_t(a)].name; };
   const std::string q = axis_name(t->lanes), k = axis_name(t->reduced);
@@ -202,6 +207,7 @@ bool DefaultScheduler::cascade_tiles() {
   const int64_t block = decisions_.ask(fold + ".depth", usual, {32, 64, 128, 256});
 
   const auto copies = copies_for(*t);
+  copies_first(*t, copies);
   const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
   const std::string qo = fresh(q + ".o"), qw = fresh(q + ".v"), ql = fresh(q + ".l"), ko = fresh(k + ".o"),
                     ki = fresh(k + ".i");
@@ -209,7 +215,8 @@ bool DefaultScheduler::cascade_tiles() {
   add(DirectiveKind::split, {"*", q, qo, qi}, {vectors * limits_.lanes});
   if (vectors > 1) add(DirectiveKind::split, {"*", qi, qw, ql}, {limits_.lanes});
   add(DirectiveKind::split, {"*", k, ko, ki}, {block});
-  add(DirectiveKind::cascade, {fold, ko});
+  for (const std::string& name : t->folds) add(DirectiveKind::cascade, {name, ko});
+  if (t->folds.size() > 1) tiles_together(ko);
   const std::string first = t->common.empty() ? qo : axis_name(t->common[0]);
   const bool enough = trips(*nest(0).find(first)) >= 2 * limits_.threads; // for everyone
   const WordProduct product = product_in_words(*t, {qo, qw, ql, ko}, vectors, enough);
@@ -220,10 +227,11 @@ bool DefaultScheduler::cascade_tiles() {
   tiles_ahead(far, {qo, qw, ql, ko}, rows);
 
   // All run inside a block of lanes; from the first stage of the reduction on, inside its tiles.
-  bool open = false, placed = false; // the cascade's stages follow its first one
+  bool open = false;
+  std::set<int> placed; // a cascade's stages follow its first one
   for (int s = begin; s < int(nests_.cone.stages.size()); s++) {
-    const bool tile = nest(s).find(ko) != nullptr, follows = nest(s).cascade != 0 && placed;
-    placed |= nest(s).cascade != 0;
+    const bool tile = nest(s).find(ko) != nullptr,
+               follows = nest(s).cascade != 0 && !placed.insert(nest(s).cascade).second;
     if (s > begin && !follows) add(DirectiveKind::at, {stage(s).name, tile && open ? ko : qo});
     if (s == begin && product.inside) add(DirectiveKind::at, {stage(s).name, axis_name(t->common.back())});
     open |= tile;

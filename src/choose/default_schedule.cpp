@@ -5,6 +5,8 @@
 // is used again; stages whose results are small share the loops that all of them keep.
 #include "choose/default_schedule.h"
 #include "base/check.h"
+#include "base/log.h"
+#include "base/settings.h"
 #include "choose/choose_windows.h"
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
@@ -392,6 +394,7 @@ void DefaultScheduler::read_ahead(const std::string& shared) {
 Schedule DefaultScheduler::run(Fallback fallback) {
   fallback_ = fallback;
   if (fallback == Fallback::full && few_axis_.empty() && cascade_tiles()) return std::move(schedule_);
+  if (fallback == Fallback::full && few_axis_.empty() && statistic_tiles()) return std::move(schedule_);
   units();
   cascades();
   if (fallback == Fallback::bare) {
@@ -410,6 +413,7 @@ Schedule DefaultScheduler::run(Fallback fallback) {
       in_blocks.insert(stage(int(s)).name);
   if (fallback == Fallback::full && piece_loops_.empty() && in_blocks.empty()) common = common_loops();
   lanes_of_common(common);
+  if (fallback == Fallback::full && few_axis_.empty()) blocks_of_rows(common);
   for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
     if (in_blocks.contains(stage(int(s)).name)) {
       block_tiles(int(s), *block_sums(int(s)));
@@ -462,7 +466,7 @@ std::optional<DefaultScheduler::ForRows> DefaultScheduler::one_row() {
 
 std::optional<DefaultScheduler::ForRows> DefaultScheduler::few_lanes(int64_t most) {
   const auto t = tuple();
-  if (!t || nests_.cone.axes[size_t(t->lanes)].extent.is_constant()) return {};
+  if (!t || !stage(t->stage).monoid || nests_.cone.axes[size_t(t->lanes)].extent.is_constant()) return {};
   few_axis_ = nests_.cone.axes[size_t(t->lanes)].name;
   few_ = most - 1;
   // What a sum finds through several axes at once lies plainly in a copy.
@@ -548,6 +552,11 @@ void for_few_lanes(const Cone& cone, const MachineLimits& limits, Decisions& dec
     join(cone, limits, std::move(few->schedule), few->axis, most, schedule, schedule);
 }
 
+/// Why a simpler schedule is tried.
+void explain(const Cone& cone, const std::string& failure) {
+  if (debug_level() >= 2) log_debug("{}: a simpler schedule is tried: {}", cone.name, failure);
+}
+
 } // namespace
 
 DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, const Answers& answers) {
@@ -572,8 +581,9 @@ DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, cons
       const bool sound = kernel && (answers.empty() || verify(*kernel).empty());
       if (fallback == Fallback::bare || sound)
         return {std::move(schedule), std::move(kernel), decisions.made()};
-    } catch (const ScheduleFailure&) {
-      continue;
+      explain(cone, kernel ? "its loops are not sound" : kernel.error());
+    } catch (const ScheduleFailure& failure) {
+      explain(cone, failure.text);
     }
   }
   return {{}, lower(cone, {}, {.lanes = limits.lanes})};

@@ -1,6 +1,7 @@
 // choose/default_scheduler.h -- private: the state of default_schedule, shared by its files.
 #pragma once
 #include "choose/axis_use.h"
+#include "choose/blocking.h"
 #include "choose/decisions.h"
 #include "choose/default_schedule.h"
 
@@ -55,7 +56,8 @@ private:
   void cascades();
   // Tuple folds in tiles of their reduction (choose_cascade.cpp).
   struct Tuple {
-    int stage = -1;
+    int stage = -1;                          // the first of `folds`
+    std::vector<std::string> folds;          // the tuple, or plain folds over computed operands
     int reduced = -1, wide = -1, lanes = -1; // axes; wide: only some components have it
     std::vector<int> common;                 // kept axes of all stages, but for the lanes'
   };
@@ -78,6 +80,17 @@ private:
   };
   Far tile_stage(int s, const Tuple& tuple, const TileLoops& loops, int64_t rows);
   void tiles_ahead(const std::vector<Far>& far, const TileLoops& loops, int64_t rows);
+  // Blocks that stages share (choose_nest.cpp).
+  std::optional<Tuple> folds_of_products() const;
+  bool read_again(int s, int reduced, int axis) const;
+  void keep_weights(const Tuple& tuple);
+  void copies_first(const Tuple& tuple,
+                    const std::vector<std::pair<std::string, std::vector<std::string>>>& copies);
+  void tiles_together(const std::string& tiles);
+  Result<Blocking> row_statistic();
+  void add_directives(const Blocking& blocking);
+  bool statistic_tiles();
+  void blocks_of_rows(std::vector<std::string>& common);
   void epilogues();
   void windows();
   bool frame(int s, const WindowedProduct& product, bool across);

@@ -1,4 +1,5 @@
-// schedule/cascade.cpp -- a tuple fold returns to plain folds inside each trip of a loop.
+// schedule/cascade.cpp -- a tuple fold returns to plain folds inside each trip of a loop; plain folds
+// carry their states in scratch.
 //
 // For a tile with states b (the bodies) and a carried state A, component i in order:
 //   N_i = op_i( T_i(self = A_i, old = A, new = N),  op_i over the tile of T_i(self = b_i, old = b, new = N) )
@@ -120,6 +121,7 @@ public:
   void run();
 
 private:
+  void join_plain_folds();
   std::vector<int> axes_union(std::vector<int> a, const std::vector<int>& b) const {
     a.insert(a.end(), b.begin(), b.end());
     std::ranges::sort(a);
@@ -207,8 +209,23 @@ private:
   std::vector<int> state_, next_; // values by component
 };
 
+/// Plain folds as a tuple whose transforms change nothing.
+void Cascade::join_plain_folds() {
+  std::vector<MonoidComponent> parts;
+  for (size_t i = 0; i < f_.components.size(); i++) {
+    const Component& c = f_.components[i];
+    if (c.after) continue;
+    if (c.kind != ComponentKind::fold || c.init || parts.size() != i)
+      refuse("stage {} is not a tuple, and not made of folds alone", f_.name);
+    parts.push_back({c.op, c.dtype, Scalar::leaf(0)});
+  }
+  if (parts.empty() || loop_ == "root")
+    refuse("stage {} is not a tuple whose components read each other", f_.name);
+  f_.monoid = Monoid::intern(std::move(parts));
+}
+
 void Cascade::run() {
-  if (!f_.monoid) refuse("stage {} is not a tuple whose components read each other", f_.name);
+  if (!f_.monoid) join_plain_folds();
   int n = f_.monoid->size();
   bool carried = loop_ != "root";
   if (f_.scan_axis >= 0) refuse("stage {} is a scan", f_.name);
@@ -452,6 +469,8 @@ void Cascade::run() {
     outs.back().components.push_back(map_to(comp(i).out, state(i), out_index[size_t(i)], comp(i).axes));
   }
   for (auto& s : outs) add(after, std::move(s), false);
+  // One stage alone waits for nobody: where its loop is not shared, it sums from the state on.
+  if (tile.size() == 1) tile[0].second.together.clear();
   n_.cascades++;
   n_.erase_stage(stage_);
   // What only these stages read is needed only in their domain.

@@ -120,6 +120,7 @@ void materialize(Nests& nests, const std::string& node, const std::string& value
 void inline_value(Nests& nests, const std::string& value);
 void fuse(Nests& nests, const std::string& stage, const std::string& next);
 void cascade(Nests& nests, const std::string& stage, const std::string& loop);
+void move_before(Nests& nests, const std::string& stage, const std::string& next);
 void operand(Nests& nests, const std::string& stage, const std::string& axis, const std::string& value);
 void split_reduction(Nests& nests, const Directive& directive);
 /// The ends of the segments of a constant axis in which the index expressions of the stage are

@@ -28,7 +28,11 @@
 //                                         its results become
 //                                         one stage (epilogue)
 //   cascade STAGE LOOP                    a tuple fold returns to plain folds inside each trip of
-//                                         LOOP: see cascade.cpp
+//                                         LOOP: see cascade.cpp; plain folds carry their states in
+//                                         scratch from trip to trip, and write results at the end
+//   before STAGE NEXT                     the stage moves in front of NEXT, an earlier stage that it
+//                                         does not read: a copy that all tiles share is made before
+//                                         the stage that opens their loop
 //   split_reduction STAGE AXIS [TREE] COUNT [BLOCK]
 //                                         partial states of COUNT parts in scratch, combined by the
 //                                         stage STAGE.combine
@@ -120,7 +124,8 @@ enum class DirectiveKind : uint8_t {
   padded_copy,
   split_at,
   operand,
-  from
+  from,
+  before
 };
 
 /// kind, and what stands on the line: words in order, numbers apart.

@@ -48,6 +48,7 @@ constexpr Form forms[] = {
     {DirectiveKind::split_at, "split_at", 2, false, 1, 1, "split_at STAGE AXIS COUNT"},
     {DirectiveKind::operand, "operand", 3, false, 0, 0, "operand STAGE AXIS VALUE"},
     {DirectiveKind::from, "from", 1, false, 1, 1, "from AXIS COUNT"},
+    {DirectiveKind::before, "before", 2, false, 0, 0, "before STAGE NEXT"},
 };
 
 const Form& form_of(DirectiveKind kind) { return forms[int(kind)]; }

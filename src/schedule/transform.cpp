@@ -244,6 +244,29 @@ void operand(Nests& nests, const std::string& name, const std::string& axis, con
   insert_copy(nests, s, std::move(stage));
 }
 
+void move_before(Nests& nests, const std::string& name, const std::string& next) {
+  const int s = nests.stage(name), first = nests.stage(next);
+  if (s <= first) refuse("stage {} stands in front of {} already", name, next);
+  Stage stage = nests.cone.stages[size_t(s)];
+  StageNest nest = nests.stages[size_t(s)];
+  if (!nest.at.empty()) refuse("stage {} has its place in loop {}", name, nest.at);
+  for (int t = first; t < s; t++) {
+    const Stage& passed = nests.cone.stages[size_t(t)];
+    if (nest.cascade != 0 && nests.stages[size_t(t)].cascade == nest.cascade)
+      refuse("stages {} and {} are steps of one cascade", passed.name, name);
+    for (const Component& c : passed.components)
+      if (const auto readers = c.out >= 0 ? nests.readers(c.out) : std::vector<int>{};
+          std::ranges::find(readers, s) != readers.end() || (c.out >= 0 && writes(stage, c.out)))
+        refuse("stage {} needs what {} makes", name, passed.name);
+    for (const Component& c : stage.components)
+      if (const auto readers = c.out >= 0 ? nests.readers(c.out) : std::vector<int>{};
+          std::ranges::find(readers, t) != readers.end())
+        refuse("stage {} reads what {} replaces", passed.name, name);
+  }
+  nests.erase_stage(s);
+  nests.insert_stage(first, std::move(stage), std::move(nest));
+}
+
 void inline_value(Nests& nests, const std::string& value) {
   int v = nests.value(value);
   if (nests.cone.values[size_t(v)].role != ValueRole::interior)

@@ -81,7 +81,9 @@ public:
     case 20:
       if (pick(2)) return {DirectiveKind::stream, {value}, {}};
       return {DirectiveKind::prefetch, {stage, value, loop, loops.empty() ? loop : any(loops).name}, {1}};
-    case 21: return {DirectiveKind::operand, {stage, axis, fresh}, {}};
+    case 21:
+      if (pick(3) == 0) return {DirectiveKind::before, {stage, any(stages).name}, {}};
+      return {DirectiveKind::operand, {stage, axis, fresh}, {}};
     case 22: return {DirectiveKind::from, {axis}, {pick(40)}};
     case 23:
       if (pick(2)) return {DirectiveKind::serial, {}, {pick(2000)}};

@@ -1,0 +1,318 @@
+// choose/choose_nest.cpp -- stages that share blocks of their kept axes: statistics of long rows in
+// tiles of the row, products beside statistics in blocks of rows.
+#include "base/log.h"
+#include "base/settings.h"
+#include "choose/contraction.h"
+#include "choose/default_scheduler.h"
+#include "cone/formula.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+namespace {
+
+bool contains(const std::vector<int>& axes, int axis) { return std::ranges::find(axes, axis) != axes.end(); }
+
+} // namespace
+
+/// Is an operand of a sum that the stage reads the same for all elements of the axis, though it
+/// varies with what the stage reduces?
+bool DefaultScheduler::read_again(int s, int reduced, int axis) const {
+  for (int p = 0; p < s; p++) {
+    const Contraction c = contraction_of(nests_.cone, stage(p));
+    const int along = c.position(reduced), kept = c.position(axis);
+    if (!c.folds || along < 0 || kept < 0) continue;
+    for (const Operand& o : c.operands)
+      if (o.along[size_t(kept)] == Step::none && o.along[size_t(along)] != Step::none) return true;
+  }
+  return false;
+}
+
+/// Plain folds, all over one axis, over operands that other folds of the kernel make along it: the
+/// gradients of attention.
+std::optional<DefaultScheduler::Tuple> DefaultScheduler::folds_of_products() const {
+  Tuple t;
+  const int stages = int(nests_.cone.stages.size());
+  // Folds whose summed axis another one keeps, of which they read a result.
+  const auto reads_along = [&](int s, int axis) {
+    bool found = false;
+    visit_stage(stage(s), [&](const Formula& f) {
+      const int w = f.kind == FormulaKind::load ? nests_.writer(f.value) : -1;
+      found |= w >= 0 && w < s && has_fold(stage(w)) && contains(stage(w).axes, axis) &&
+               !contains(reduced_axes(stage(w)), axis);
+    });
+    return found;
+  };
+  for (int s = 0; s < stages; s++) {
+    const Stage& fold = stage(s);
+    if (!fold.ordered.empty() || fold.scan_axis >= 0) return {};
+    if (!has_fold(fold)) continue;
+    const std::vector<int> reduced = reduced_axes(fold);
+    if (reduced.size() != 1 || !reads_along(s, reduced[0])) continue;
+    if (t.reduced >= 0 && t.reduced != reduced[0]) return {};
+    if (fold.components[0].op != Op::add || fold.components.size() != 1) return {};
+    if (t.stage < 0) t.stage = s;
+    t.reduced = reduced[0];
+    t.folds.push_back(fold.name);
+  }
+  if (t.stage < 0) return {};
+  for (const std::string& name : t.folds) {
+    const Stage& fold = stage(nests_.stage(name));
+    // What reads a finished sum runs when all tiles are done.
+    for (const int reader : nests_.readers(fold.components[0].out))
+      if (contains(stage(reader).axes, t.reduced)) return {};
+    for (const int a : fold.axes) {
+      bool made = a == t.reduced;
+      for (int p = 0; p < t.stage; p++)
+        made |= contains(stage(p).axes, a) && !contains(reduced_axes(stage(p)), a);
+      if (made) continue;
+      if (t.wide >= 0 && name == t.folds[0]) return {};
+      if (t.wide < 0) t.wide = a;
+    }
+  }
+  if (t.wide < 0) return {};
+  const Contraction c = contraction_of(nests_.cone, stage(t.stage));
+  for (const int a : stage(t.stage).axes) {
+    if (a == t.reduced || a == t.wide) continue;
+    const ConeAxis& axis = nests_.cone.axes[size_t(a)];
+    for (int s = 0; s < stages; s++)
+      if (!axis.symbol.is_symbol() || !contains(stage(s).axes, a) || contains(reduced_axes(stage(s)), a))
+        return {};
+    const bool again = std::ranges::any_of(c.operands, [&](const Operand& o) {
+      return o.along[size_t(c.position(a))] == Step::none &&
+             o.along[size_t(c.position(t.reduced))] != Step::none &&
+             o.along[size_t(c.position(t.wide))] != Step::none;
+    });
+    if (again && trips(*nest(t.stage).find(axis.name)) > limits_.lanes) t.lanes = a;
+    t.common.push_back(a);
+  }
+  if (t.lanes < 0 || trips(*nest(t.stage).find(nests_.cone.axes[size_t(t.reduced)].name)) < 32) return {};
+  std::erase(t.common, t.lanes);
+  return t;
+}
+
+/// What a sum of products makes of finished sums is computed once a tile, not once for each of its
+/// results: where it can, when the last of these sums is finished.
+void DefaultScheduler::keep_weights(const Tuple& t) {
+  for (const std::string& name : t.folds) {
+    const FormulaRef body = stage(nests_.stage(name)).components[0].body;
+    const Expr wide = nests_.cone.axes[size_t(t.wide)].symbol;
+    if (body->kind != FormulaKind::op || body->op != Op::mul) continue;
+    for (const FormulaRef& factor : body->args) {
+      const auto exprs = index_exprs(factor);
+      if (factor->origin.empty() || factor->kind != FormulaKind::op ||
+          std::ranges::any_of(exprs, [&](Expr e) { return depends_on(e, wide); }))
+        continue;
+      const std::string value = nests_.free_name(factor->origin + ".tile");
+      if (!try_add(DirectiveKind::materialize, {factor->origin, value})) continue;
+      const std::string map = stage(nests_.writer(nests_.value(value))).name;
+      int last = -1;
+      visit_stage(stage(nests_.stage(map)), [&](const Formula& f) {
+        if (f.kind == FormulaKind::load) last = std::max(last, nests_.writer(f.value));
+      });
+      if (last >= 0 && last < nests_.stage(map)) try_add(DirectiveKind::fuse, {stage(last).name, map});
+      break;
+    }
+  }
+}
+
+/// Copies that all tiles share stand in front of the first stage of the tiles.
+void DefaultScheduler::copies_first(
+    const Tuple& t, const std::vector<std::pair<std::string, std::vector<std::string>>>& copies) {
+  std::set<std::string> made;
+  for (auto& [value, dims] : copies) made.insert(stage(nests_.writer(nests_.value(value))).name);
+  std::string first; // of the tiles
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+    const std::string name = stage(int(s)).name;
+    if (made.contains(name) && !first.empty()) {
+      add(DirectiveKind::before, {name, first});
+    } else if (!made.contains(name) && first.empty() && contains(stage(int(s)).axes, t.reduced)) {
+      first = name;
+    }
+  }
+}
+
+/// Of several folds the tiles stand side by side, and what follows each of them when all tiles are
+/// done comes after all of them.
+void DefaultScheduler::tiles_together(const std::string& tiles) {
+  std::string after;
+  bool open = false;
+  for (int s = 0; s < int(nests_.cone.stages.size()); s++) {
+    const std::string name = stage(s).name;
+    const bool inside = nest(s).find(tiles) || nest(s).cascade != 0;
+    if (inside && !after.empty())
+      add(DirectiveKind::before, {name, after});
+    else if (open && !inside && after.empty())
+      after = name;
+    open |= inside;
+  }
+}
+
+/// A tuple fold whose components all keep the same axes, over one axis along which its operands are
+/// contiguous: a row does not fit the first cache, and folds one after the other would read it as
+/// often as there are components.
+Result<Blocking> DefaultScheduler::row_statistic() {
+  int s = -1;
+  for (size_t i = 0; i < nests_.cone.stages.size(); i++)
+    if (stage(int(i)).monoid) {
+      if (s >= 0) return Failure{"several tuple folds"};
+      s = int(i);
+    }
+  if (s < 0) return Failure{"no tuple fold"};
+  const Stage& fold = stage(s);
+  const std::string& name = fold.name;
+  if (fold.scan_axis >= 0 || !has_fold(fold)) return Failure{fmt::format("{} is a scan", name)};
+  if (!fold.domain.is_constant(1)) return Failure{fmt::format("{} has a domain", name)};
+  const std::vector<int> reduced = [&] {
+    std::vector<int> out;
+    for (int a : fold.axes)
+      if (std::ranges::none_of(fold.components, [&](auto& c) { return contains(c.axes, a); }))
+        out.push_back(a);
+    return out;
+  }();
+  if (reduced.size() != 1) return Failure{fmt::format("{} reduces {} axes", name, reduced.size())};
+  const ConeAxis& along = nests_.cone.axes[size_t(reduced[0])];
+  if (!along.extent.is_constant() || !along.symbol.is_symbol())
+    return Failure{fmt::format("{}: the size of {} is not known", name, along.name)};
+
+  Blocking blocking{.fold = name, .reduction = {along.name, 1}};
+  for (int a : fold.axes) {
+    if (a == reduced[0]) continue;
+    const ConeAxis& axis = nests_.cone.axes[size_t(a)];
+    if (!axis.symbol.is_symbol()) continue; // one element
+    for (size_t i = 0; i < nests_.cone.stages.size(); i++) {
+      const StageLoop* own = nest(int(i)).find(axis.name);
+      if (!own || (int(i) != s && loop_reduces(int(i), *own)) || !stage(int(i)).ordered.empty())
+        return Failure{fmt::format("{} does not keep axis {}", stage(int(i)).name, axis.name)};
+    }
+    blocking.kept.push_back({axis.name, 1});
+  }
+  if (blocking.kept.empty()) return Failure{fmt::format("{} keeps no axis", name)};
+  for (const Component& c : fold.components)
+    if (c.kind == ComponentKind::fold && c.op != Op::add && c.op != Op::max && c.op != Op::min)
+      return Failure{fmt::format("{}: no lanes for {}", name, row(c.op).name)};
+
+  const Contraction c = contraction_of(nests_.cone, fold);
+  const size_t k = size_t(c.position(reduced[0]));
+  int64_t bytes = 0; // of one element of the row
+  for (const Operand& o : c.operands) {
+    if (o.along[k] == Step::none) continue;
+    if (o.along[k] != Step::contiguous)
+      return Failure{fmt::format("{}: {} is not contiguous along {}", name,
+                                 nests_.cone.values[size_t(o.value)].name, along.name)};
+    if (o.interior)
+      return Failure{
+          fmt::format("{}: {} is computed in the kernel", name, nests_.cone.values[size_t(o.value)].name)};
+    bytes += std::max(1, o.bits / 8);
+  }
+  if (bytes == 0) return Failure{fmt::format("{} reads nothing along {}", name, along.name)};
+  const int64_t n = along.extent.value(), vectors = 4, unit = vectors * limits_.lanes,
+                most = std::max(unit, limits_.l1 / 2 / bytes / unit * unit);
+  if (n <= most) return Failure{fmt::format("{}: a row fits the first cache", name)};
+  const int64_t tiles = (n + most - 1) / most;
+  blocking.lanes = {along.name, limits_.lanes};
+  blocking.vectors = ask(s, "vectors", vectors, {1, 2, 8});
+  blocking.reduction.size = ask(s, "depth", round_up((n + tiles - 1) / tiles, unit),
+                                {unit * 8, unit * 16, unit * 32, unit * 64, unit * 128});
+  if (!decisions_.ask_whether(name + ".tiles", true))
+    return Failure{fmt::format("{}: tiles are not wanted", name)};
+  return blocking;
+}
+
+/// The directives of the cascade in tiles; what comes before and after it has loops of its own
+/// inside the blocks.
+void DefaultScheduler::add_directives(const Blocking& b) {
+  const int s = nests_.stage(b.fold);
+  const auto [tiles, inside] = split(s, b.reduction.axis, b.reduction.size);
+  const auto [all, lanes] = split(s, inside, b.lanes.size);
+  const auto [steps, vectors] = split(s, all, b.vectors);
+  std::vector<std::string> kept, order{b.fold};
+  for (const AxisBlock& axis : b.kept) kept.push_back(axis.axis);
+  order.insert(order.end(), kept.begin(), kept.end());
+  order.insert(order.end(), {tiles, steps, vectors, lanes});
+  add(DirectiveKind::order, order);
+  add(DirectiveKind::cascade, {b.fold, tiles});
+  bool open = false; // the stages of the cascade follow its first one
+  for (int i = 0; i < int(nests_.cone.stages.size()); i++) {
+    const std::string name = stage(i).name;
+    const bool of_cascade = nest(i).cascade != 0;
+    std::vector<std::string> shared;
+    for (const std::string& loop : kept)
+      if (nest(i).find(loop)) shared.push_back(loop);
+    if (nest(i).find(lanes)) {
+      add(DirectiveKind::vector, {name, lanes});
+      add(DirectiveKind::unroll, {name, vectors});
+    } else if (!of_cascade && !shared.empty()) {
+      const size_t stages = nests_.cone.stages.size();
+      loops(i, shared);
+      if (nests_.cone.stages.size() != stages) refuse("stage {} takes a copy", name);
+    }
+    if (of_cascade && !shared.empty()) add(DirectiveKind::parallel, {name, shared[0]});
+    if (i > 0 && !(of_cascade && open)) add(DirectiveKind::at, {name, kept.back()});
+    open |= of_cascade;
+  }
+}
+
+bool DefaultScheduler::statistic_tiles() {
+  const auto blocking = row_statistic();
+  if (!blocking) {
+    if (debug_level() >= 2) log_debug("{}: no tiles of rows: {}", original_.name, blocking.error());
+    return false;
+  }
+  const Nests before = nests_;
+  const size_t directives = schedule_.directives.size();
+  try {
+    add_directives(*blocking);
+    streams();
+    if (debug_level() >= 2) log_debug("{}: {}", original_.name, to_string(*blocking));
+    return true;
+  } catch (const ScheduleFailure& failure) {
+    if (debug_level() >= 2)
+      log_debug("{}: {} does not apply: {}", original_.name, to_string(*blocking), failure.text);
+  }
+  nests_ = before;
+  schedule_.directives.resize(directives);
+  return false;
+}
+
+/// Stages that share single rows cannot use again what is the same for all rows: a product inside
+/// takes it from a cache for each of them. In blocks of rows its register tile does.
+void DefaultScheduler::blocks_of_rows(std::vector<std::string>& common) {
+  if (common.empty()) return;
+  const std::string last = common.back();
+  const auto reason = [&](const std::string& why) {
+    if (debug_level() >= 2) log_debug("{}: no blocks of {}: {}", original_.name, last, why);
+  };
+  const auto axis = std::ranges::find(nests_.cone.axes, last, &ConeAxis::name);
+  if (axis == nests_.cone.axes.end()) return reason("the loop is a part of an axis");
+  if (!axis->extent.is_constant()) return reason("its size is not known");
+  const int number = int(axis - nests_.cone.axes.begin());
+  int product = -1;
+  int64_t scratch = 0; // bytes for each row
+  for (int s = 0; s < int(nests_.cone.stages.size()); s++) {
+    const Contraction c = contraction_of(nests_.cone, stage(s));
+    if (c.position(number) < 0) return reason(fmt::format("{} does not have it", stage(s).name));
+    if (c.folds && c.role(number) == AxisRole::row &&
+        std::ranges::any_of(c.axes, [&](int a) { return c.role(a) == AxisRole::column; }))
+      product = s;
+    for (const Operand& result : c.results) {
+      if (nests_.cone.values[size_t(result.value)].role != ValueRole::interior) continue;
+      int64_t bytes = std::max(1, result.bits / 8);
+      for (size_t a = 0; a < c.axes.size(); a++)
+        if (const StageLoop* l = nest(s).find(nests_.cone.axes[size_t(c.axes[a])].name);
+            l && l->name != last && result.along[a] != Step::none &&
+            std::ranges::find(common, l->name) == common.end())
+          bytes = std::min(bytes * trips(*l), int64_t{1} << 40);
+      scratch += bytes;
+    }
+  }
+  if (product < 0) return reason("no product reads an operand again for each of its elements");
+  int64_t rows = 64;
+  while (rows > 8 && (axis->extent.value() < 2 * rows * limits_.threads || scratch * rows > limits_.l2 / 4))
+    rows /= 2;
+  if (axis->extent.value() < 2 * rows) return reason("there are too few");
+  rows = ask(product, "block_rows", rows, {1, 8, 16, 32, 64, 128});
+  if (rows == 1) return;
+  for (int s = 0; s < int(nests_.cone.stages.size()); s++) common.back() = split(s, last, rows).first;
+}
+
+} // namespace luminal::kernel

@@ -1,0 +1,251 @@
+// golden/nest_test.cpp -- stages that share blocks: the default schedules of random sizes and
+// machines equal the interpreter, and are the ones that are meant.
+#include "golden/golden_support.h"
+#include <fmt/format.h>
+
+namespace luminal::kernel {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const MachineLimits avx512{.lanes = 16, .vector_registers = 32, .threads = 2},
+    avx2{.lanes = 8, .vector_registers = 16, .threads = 3},
+    small{.lanes = 8, .vector_registers = 16, .l1 = 4 << 10, .threads = 1};
+
+/// Runs the term as one kernel; with an empty `text` under the default schedule. Gives the schedule.
+std::string expect_right(const std::string& term, const MachineLimits& limits, uint64_t seed,
+                         const std::string& text = {}) {
+  const Module module = parse_module(term, "term");
+  EXPECT_THAT(verify(module), testing::IsEmpty()) << term;
+  auto cone = cone_of(module.entry(), false);
+  if (!cone) return cone.error();
+  Schedule schedule = parse_schedule(text);
+  Result<Kernel> kernel = Failure{"none"};
+  if (text.empty()) {
+    DefaultKernel made = default_kernel(*cone, limits);
+    schedule = std::move(made.schedule), kernel = std::move(made.kernel);
+  } else {
+    kernel = lower(*cone, schedule, {.lanes = limits.lanes});
+  }
+  EXPECT_TRUE(bool(kernel)) << (kernel ? "" : kernel.error()) << to_string(schedule) << term;
+  if (!kernel) return {};
+  EXPECT_THAT(verify(*kernel), testing::IsEmpty()) << to_string(*kernel);
+  const Bindings inputs = random_bindings(module.entry(), {"term", {}}, seed);
+  KernelRun got = run_cone(module.entry(), *cone, *kernel, inputs, adversarial(seed, 1 + int(seed % 3)));
+  EXPECT_TRUE(got.run.ok()) << got.run.text() << to_string(schedule) << term;
+  if (!got.run.ok()) return {};
+  auto want = Interpreter(module, inputs).run();
+  for (const auto& [name, result] : got.results)
+    EXPECT_LE(difference(DType::f32, result, want.at(name)), 4e-6) << name << "\n"
+                                                                   << to_string(schedule) << term;
+  return to_string(schedule);
+}
+
+std::string variance(int64_t rows, int64_t length, bool normed) {
+  const std::string head = fmt::format(R"(fn @main(%x: f32[{0}, {1}]) {{
+  %one = const f32 1
+  %zero = const f32 0
+  %f = fold [m: {0}, k: {1}] over [k] {{ sum %one[]; sum(self * old0 / new0) %x[m, k]; sum(self + (new1 - old1) * (new1 - old1) * old0) %zero[] }}
+  %n = get %f, 0
+  %m2 = get %f, 2
+  %nb = view %n [m: {0}] -> []
+  %var = div %m2, %nb
+)",
+                                       rows, length);
+  if (!normed) return head + "  return y = %var\n}\n";
+  return head + fmt::format(R"(  %mean = get %f, 1
+  %mb = view %mean [m: {0}, k: {1}] -> [m]
+  %vb = view %var [m: {0}, k: {1}] -> [m]
+  %d = sub %x, %mb
+  %s = sqrt %vb
+  %y = div %d, %s
+  return y = %y
+}}
+)",
+                            rows, length);
+}
+
+TEST(Nest, StatisticsOfLongRowsGoInTiles) {
+  int tiled = 0;
+  for (uint64_t seed = 1; seed <= 12; seed++) {
+    std::mt19937_64 random(seed);
+    const int64_t rows = 2 + int64_t(random() % 4), length = 600 + int64_t(random() % 1500);
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const std::string schedule = expect_right(variance(rows, length, seed % 2), small, seed);
+    tiled += schedule.find("cascade f k.o") != std::string::npos;
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(tiled, 8);
+}
+
+TEST(Nest, RowsThatFitTheFirstCacheAreReadAgain) {
+  EXPECT_THAT(expect_right(variance(3, 700, false), avx512, 1), HasSubstr("cascade f root"));
+}
+
+std::string normed_product(int64_t m, int64_t n, int64_t k) {
+  return fmt::format(R"(fn @main(%x: f32[{M}, {K}], %w: f32[{K}, {N}]) {{
+  %xx = mul %x, %x
+  %sf = fold [m: {M}, k: {K}] over [k] {{ sum %xx[m, k] }}
+  %ss = get %sf, 0
+  %rs = rsqrt %ss
+  %a = view %x [m: {M}, n: {N}, k: {K}] -> [m, k]
+  %b = view %w [m: {M}, n: {N}, k: {K}] -> [k, n]
+  %p = mul %a, %b
+  %f = fold [m: {M}, n: {N}, k: {K}] over [k] {{ sum %p[m, n, k] }}
+  %z = get %f, 0
+  %rb = view %rs [m: {M}, n: {N}] -> [m]
+  %y = mul %z, %rb
+  return y = %y
+}}
+)",
+                     fmt::arg("M", m), fmt::arg("N", n), fmt::arg("K", k));
+}
+
+TEST(Nest, ProductsAndStatisticsShareBlocksOfRows) {
+  for (uint64_t seed = 1; seed <= 8; seed++) {
+    std::mt19937_64 random(seed);
+    const auto in = [&](int64_t low, int64_t high) {
+      return low + int64_t(random() % uint64_t(high - low + 1));
+    };
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const std::string schedule =
+        expect_right(normed_product(in(300, 400), in(8, 40), in(4, 40)), seed % 2 ? avx512 : avx2, seed);
+    EXPECT_THAT(schedule, HasSubstr(" m m.o m.i "));
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+/// The gradient of attention's queries, or those of its keys and values.
+std::string gradient(int64_t h, int64_t q, int64_t k, int64_t d, bool of_queries) {
+  std::string text = fmt::format(
+      R"(fn @main(%Q: f32[{H}, {M}, {D}], %K: f32[{H}, {N}, {D}], %V: f32[{H}, {N}, {D}], %dO: f32[{H}, {M}, {D}], %L: f32[{H}, {M}], %Dv: f32[{H}, {M}]) {{
+  %q = view %Q [h: {H}, q: {M}, k: {N}, d: {D}] -> [h, q, d]
+  %kk = view %K [h: {H}, q: {M}, k: {N}, d: {D}] -> [h, k, d]
+  %qk = mul %q, %kk
+  %sf = fold [h: {H}, q: {M}, k: {N}, d: {D}] over [d] {{ sum %qk[h, q, k, d] }}
+  %S = get %sf, 0
+  %scale = const f32 0.0625
+  %sc = view %scale [h: {H}, q: {M}, k: {N}] -> []
+  %s = mul %S, %sc
+  %Lb = view %L [h: {H}, q: {M}, k: {N}] -> [h, q]
+  %sd = sub %s, %Lb
+  %P = exp %sd
+  %o = view %dO [h: {H}, q: {M}, k: {N}, e: {D}] -> [h, q, e]
+  %v = view %V [h: {H}, q: {M}, k: {N}, e: {D}] -> [h, k, e]
+  %ov = mul %o, %v
+  %dpf = fold [h: {H}, q: {M}, k: {N}, e: {D}] over [e] {{ sum %ov[h, q, k, e] }}
+  %dP = get %dpf, 0
+  %Db = view %Dv [h: {H}, q: {M}, k: {N}] -> [h, q]
+  %dd = sub %dP, %Db
+  %ds0 = mul %P, %dd
+  %dS = mul %ds0, %sc
+  %dsb = view %dS [h: {H}, q: {M}, k: {N}, d: {D}] -> [h, q, k]
+)",
+      fmt::arg("H", h), fmt::arg("M", q), fmt::arg("N", k), fmt::arg("D", d));
+  if (of_queries)
+    return text + fmt::format(R"(  %dqp = mul %dsb, %kk
+  %dqf = fold [h: {H}, q: {M}, k: {N}, d: {D}] over [k] {{ sum %dqp[h, q, k, d] }}
+  %dQ = get %dqf, 0
+  return dQ = %dQ
+}}
+)",
+                              fmt::arg("H", h), fmt::arg("M", q), fmt::arg("N", k), fmt::arg("D", d));
+  return text + fmt::format(R"(  %dkp = mul %dsb, %q
+  %pb = view %P [h: {H}, q: {M}, k: {N}, e: {D}] -> [h, q, k]
+  %dvp = mul %pb, %o
+  %dkf = fold [h: {H}, q: {M}, k: {N}, d: {D}] over [q] {{ sum %dkp[h, q, k, d] }}
+  %dK = get %dkf, 0
+  %dvf = fold [h: {H}, q: {M}, k: {N}, e: {D}] over [q] {{ sum %dvp[h, q, k, e] }}
+  %dV = get %dvf, 0
+  return dK = %dK, dV = %dV
+}}
+)",
+                            fmt::arg("H", h), fmt::arg("M", q), fmt::arg("N", k), fmt::arg("D", d));
+}
+
+TEST(Nest, GradientsOfAttentionGoInTiles) {
+  for (uint64_t seed = 1; seed <= 10; seed++) {
+    std::mt19937_64 random(seed);
+    const auto in = [&](int64_t low, int64_t high) {
+      return low + int64_t(random() % uint64_t(high - low + 1));
+    };
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const bool of_queries = seed % 2;
+    const std::string schedule = expect_right(
+        gradient(in(1, 2), in(70, 130), in(70, 130), in(3, 20), of_queries), seed % 3 ? avx512 : avx2, seed);
+    EXPECT_THAT(schedule, HasSubstr(of_queries ? "cascade dqf k.o" : "cascade dvf q.o"));
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+/// Softmax statistics of a product's rows.
+std::string log_sum(int64_t m, int64_t v, int64_t k) {
+  return fmt::format(R"(fn @main(%h: f32[{M}, {K}], %w: f32[{K}, {V}]) {{
+  %a = view %h [m: {M}, v: {V}, k: {K}] -> [m, k]
+  %b = view %w [m: {M}, v: {V}, k: {K}] -> [k, v]
+  %p = mul %a, %b
+  %f = fold [m: {M}, v: {V}, k: {K}] over [k] {{ sum %p[m, v, k] }}
+  %s = get %f, 0
+  %one = const f32 1
+  %lf = fold [m: {M}, v: {V}] over [v] {{ max %s[m, v]; sum(select(old0 == -inf, 0, self * exp(old0 - new0))) %one[] }}
+  %mx = get %lf, 0
+  %l = get %lf, 1
+  %ll = log %l
+  %y = add %ll, %mx
+  return y = %y
+}}
+)",
+                     fmt::arg("M", m), fmt::arg("V", v), fmt::arg("K", k));
+}
+
+TEST(Nest, StatisticsOfProductsKeepNoProduct) {
+  for (uint64_t seed = 1; seed <= 8; seed++) {
+    std::mt19937_64 random(seed);
+    const auto in = [&](int64_t low, int64_t high) {
+      return low + int64_t(random() % uint64_t(high - low + 1));
+    };
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    EXPECT_THAT(expect_right(log_sum(in(40, 90), in(64, 200), in(3, 30)), seed % 2 ? avx512 : avx2, seed),
+                HasSubstr("cascade lf v.o"));
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+// ---- the directives alone ----
+const char* product = R"(fn @main(%x: f32[10, 24], %w: f32[24, 7]) {
+  %a = view %x [m: 10, n: 7, k: 24] -> [m, k]
+  %b = view %w [m: 10, n: 7, k: 24] -> [k, n]
+  %p = mul %a, %b
+  %f = fold [m: 10, n: 7, k: 24] over [k] { sum %p[m, n, k] }
+  %z = get %f, 0
+  %y = sqrt %z
+  return y = %y, z = %z
+})";
+
+TEST(Nest, PlainFoldsCarryTheirStates) {
+  for (const char* tile : {"1", "5", "8", "24"})
+    expect_right(product, avx2, 1,
+                 fmt::format("split f k ko ki {}\norder f ko m n ki\ncascade f ko\n", tile));
+}
+
+std::string failure(const std::string& term, const std::string& text) {
+  const Module module = parse_module(term, "term");
+  auto cone = cone_of(module.entry(), false);
+  if (!cone) return cone.error();
+  auto kernel = lower(*cone, parse_schedule(text), {.lanes = 8});
+  return kernel ? "" : kernel.error();
+}
+
+TEST(Nest, AStageMovesInFrontOfWhatItDoesNotRead) {
+  const std::string term = normed_product(12, 9, 10);
+  EXPECT_EQ(parse_schedule("before sf f\n").directives[0].kind, DirectiveKind::before);
+  EXPECT_EQ(to_string(parse_schedule("before sf f\n")), "before sf f\n");
+  expect_right(term, avx2, 2, "before sf f\n");
+  EXPECT_THAT(failure(term, "before f sf\n"), HasSubstr("stage f stands in front of sf already"));
+  EXPECT_THAT(failure(term, "before y f\n"), HasSubstr("stage y needs what f makes"));
+  EXPECT_THAT(failure(term, "before y y\n"), HasSubstr("stage y stands in front of y already"));
+}
+
+} // namespace
+} // namespace luminal::kernel
