@@ -122,8 +122,54 @@ bool updates_base(const kernel::Cone& cone) {
                      [](const auto& value) { return value.role == kernel::ValueRole::inout; });
 }
 
-/// A scatter updates its base's storage where the base is not needed afterwards: all other readers
-/// can come first.
+/// Does the formula, or one inside of it, read the value?
+template <class Allowed> bool reads(const kernel::Formula& formula, int value, const Allowed& allowed) {
+  if (formula.kind == kernel::FormulaKind::load && formula.value == value && !allowed(formula)) return true;
+  return std::any_of(formula.args.begin(), formula.args.end(),
+                     [&](const kernel::FormulaRef& arg) { return reads(*arg, value, allowed); });
+}
+
+/// Each element of `base` is read, if at all, only by the point that writes the same element of the
+/// one root: the result may lie where `base` lies.
+bool elementwise_on(const kernel::Cone& cone, NodeId base) {
+  int from = -1;
+  for (size_t v = 0; v < cone.values.size(); v++)
+    if (cone.values[v].role == kernel::ValueRole::input && cone.values[v].origin == base) from = int(v);
+  if (from < 0) return true;
+  const auto never = [](const kernel::Formula&) { return false; };
+  for (const kernel::ConeHole& hole : cone.holes)
+    if (reads(*hole.value, from, never)) return false;
+  for (const kernel::Stage& stage : cone.stages)
+    for (const kernel::Component& c : stage.components) {
+      bool once = c.kind == kernel::ComponentKind::map && c.out >= 0 &&
+                  cone.values[size_t(c.out)].role == kernel::ValueRole::output;
+      for (int axis : c.after ? c.axes : stage.axes) { // a point for each element
+        const Expr symbol = cone.axes[size_t(axis)].symbol;
+        once = once && (!symbol.is_symbol() || std::ranges::find(c.index, symbol) != c.index.end());
+      }
+      const auto own = [&](const kernel::Formula& load) {
+        return once && load.index == c.index && load.dtype == cone.values[size_t(from)].dtype &&
+               cone.values[size_t(c.out)].layout == cone.values[size_t(from)].layout;
+      };
+      if ((c.body && reads(*c.body, from, own)) || (c.init && reads(*c.init, from, never))) return false;
+    }
+  return true;
+}
+
+/// The state (or carried value) that a root of the kernel becomes, where the root may lie in its
+/// place: the only root, of the same type, made element by element.
+std::optional<NodeId> updated_state(const Function& f, const Action& action,
+                                    const std::vector<Rebinding>& rebindings) {
+  if (action.roots.size() != 1) return {};
+  const NodeId root = action.roots[0];
+  for (const Rebinding& r : rebindings)
+    if (r.value == root && f[r.param].type() == f[root].type() && elementwise_on(*action.cone, r.param))
+      return r.param;
+  return {};
+}
+
+/// A scatter updates its base's storage, and an elementwise result the storage of the state that it
+/// becomes, where the old value is not needed afterwards: all other readers can come first.
 void order_in_place(const FunctionPlan& plan, const std::vector<Rebinding>& rebindings, Section& section) {
   const Function& f = *plan.function;
   std::vector<Action>& actions = section.actions;
@@ -131,12 +177,19 @@ void order_in_place(const FunctionPlan& plan, const std::vector<Rebinding>& rebi
   for (NodeId id : section.region.wanted) kept.insert(storage_of(f, id));
   for (size_t a = 0; a < actions.size(); a++) {
     Action& action = actions[a];
-    if (action.boundary || f[action.roots[0]].kind != NodeKind::scatter) continue;
-    NodeId scatter = action.roots[0], base = storage_of(f, f[scatter].inputs[0]);
-    const bool given = section.region.given.contains(base);
-    if (taken.contains(base) || kept.contains(base) || f[base].kind == NodeKind::constant) continue;
-    if (given && !is_bound(rebindings, f, base, scatter)) continue;
-    if (!updates_base(*action.cone)) continue;
+    if (action.boundary) continue;
+    const NodeId root = action.roots[0];
+    NodeId base = 0;
+    if (f[root].kind == NodeKind::scatter) {
+      base = storage_of(f, f[root].inputs[0]);
+      if (f[base].kind == NodeKind::constant || !updates_base(*action.cone)) continue;
+      if (section.region.given.contains(base) && !is_bound(rebindings, f, base, root)) continue;
+    } else {
+      const auto state = updated_state(f, action, rebindings);
+      if (!state || !section.region.given.contains(*state)) continue;
+      base = *state;
+    }
+    if (taken.contains(base) || kept.contains(base)) continue;
     std::vector<int> readers;
     bool possible = true;
     for (size_t r = 0; r < actions.size() && possible; r++) {
@@ -148,6 +201,7 @@ void order_in_place(const FunctionPlan& plan, const std::vector<Rebinding>& rebi
     action.after.insert(readers.begin(), readers.end());
     taken.insert(base);
     action.in_place = true;
+    action.base = base;
   }
 }
 

@@ -193,7 +193,9 @@ void StepPlacer::place_kernel(const FunctionPlan& plan, const Action& action, Sl
         slots[root] = add_slot(fmt::format("v{}", plan_.slots.size()), SlotKind::arena, f[root].type());
         if (updates_base(*action.cone)) steps.push_back(copy(slots[root], base));
       }
-    } else
+    } else if (action.in_place)
+      slots[root] = slots.at(action.base);
+    else
       slots[root] = add_slot(f[root].name.empty() ? fmt::format("v{}", plan_.slots.size()) : f[root].name,
                              SlotKind::arena, f[root].type());
   }

@@ -259,5 +259,46 @@ TEST(Averages, AreCorrectedForTheirStart) {
   EXPECT_NEAR(mean.item<float>(), (2 * 0.09 + 3 * 0.1) / 0.19, 1e-6);
 }
 
+TEST(Updates, AreInPlace) {
+  Graph g;
+  const int64_t n = 1 << 18;
+  Tensor w = g.state("w", {n}), x = g.tensor({n}, DType::f32, "x");
+  w.set(std::vector<float>(size_t(n), 1));
+  x.set(std::vector<float>(size_t(n), 0.5f));
+  const Tensor loss = ((w * x).tanh() * x).sum();
+  adamw(g, 1e-3).update({w}, {gradient(loss, w)});
+  g.execute();
+  // parameter, m and v; a step keeps no copy of any of them
+  EXPECT_LT(g.memory().states, n * 4 * 3 + 4096);
+  EXPECT_LT(g.memory().arena, n * 4 + 4096) << g.report(); // the gradient
+  EXPECT_EQ(g.report().find("copy "), std::string::npos) << g.report();
+}
+
+TEST(Updates, StatesThatReadEachOtherAreCopied) {
+  Graph g;
+  Tensor a = g.state("a", {4}), b = g.state("b", {4}), c = g.state("c", {4});
+  a.set({1, 2, 3, 4});
+  b.set({10, 20, 30, 40});
+  c.set({1, 2, 3, 4});
+  g.update(a, b * 2);
+  g.update(b, a + 1);
+  g.update(c, c.flip(0) + c); // each element is read by two points
+  g.execute();
+  EXPECT_EQ(a.data<float>(), (std::vector<float>{20, 40, 60, 80}));
+  EXPECT_EQ(b.data<float>(), (std::vector<float>{2, 3, 4, 5}));
+  EXPECT_EQ(c.data<float>(), (std::vector<float>{5, 5, 5, 5}));
+}
+
+TEST(Updates, AKeptStateIsTheOldOne) {
+  Graph g;
+  Tensor a = g.state("a", {4});
+  a.set({1, 2, 3, 4});
+  Tensor old = (a * 1).keep(), sum = a.sum().keep();
+  g.update(a, a + sum);
+  for (int i = 0; i < 2; ++i) g.execute();
+  EXPECT_EQ(old.data<float>(), (std::vector<float>{11, 12, 13, 14}));
+  EXPECT_EQ(a.data<float>(), (std::vector<float>{61, 62, 63, 64}));
+}
+
 } // namespace
 } // namespace luminal
