@@ -1,7 +1,7 @@
 // tests/train/autograd_test.cpp -- the interface of gradients: paths, errors, products with
 // Jacobians, functions with gradients of their own, kinks, and plans beside the interpreter.
-#include "gradient_support.h"
 #include "tensor/support.h"
+#include "train/gradient_support.h"
 
 namespace luminal {
 namespace {

@@ -1,7 +1,7 @@
 // tests/train/gradients_test.cpp -- every row, fold, scan, view and scatter against central
 // differences.
-#include "gradient_support.h"
 #include "luminal/terms.h"
+#include "train/gradient_support.h"
 
 namespace luminal {
 namespace {

@@ -1,7 +1,7 @@
 // tests/train/losses_test.cpp -- losses against values that PyTorch 2.13 gives, and their errors.
-#include "gradient_support.h"
 #include "luminal/losses.h"
 #include "tensor/support.h"
+#include "train/gradient_support.h"
 
 namespace luminal {
 namespace {
