@@ -66,6 +66,18 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
   set_target_properties(luminal PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 endif()
 
+# The C interface alone (luminal/c.h): what other languages load. It shows luminal_* and nothing else.
+add_library(luminal_c SHARED EXCLUDE_FROM_ALL $<TARGET_OBJECTS:luminal_capi_objects>)
+luminal_components_present(c_components ${components})
+target_link_libraries(luminal_c PRIVATE luminal_options ${c_components})
+target_include_directories(luminal_c INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+set_target_properties(luminal_c PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+  LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+if(UNIX AND NOT APPLE)
+  target_link_options(luminal_c PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/src/capi/exported.map)
+  set_target_properties(luminal_c PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/src/capi/exported.map)
+endif()
+
 option(LUMINAL_INSTALL "Make install rules" ${PROJECT_IS_TOP_LEVEL})
 if(NOT LUMINAL_INSTALL)
   return()
@@ -79,6 +91,7 @@ endif()
 install(TARGETS luminal_library EXPORT LuminalTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT library)
+install(TARGETS luminal_c LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} OPTIONAL)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/luminal DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library
   FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY ${engine_folder}/luminal/egraph DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/luminal)

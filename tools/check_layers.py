@@ -15,7 +15,7 @@ import tree
 LEAVES = ("egraph", "device", "formats")
 GENERATED = {"build_info.h": "src/cli/main.cpp"}  # made by the build, and who may include it
 # Standard headers have no dot and no slash; public headers use these and no others.
-STANDARD = re.compile(r"^[a-z_0-9]+$")
+STANDARD = re.compile(r"^(?:[a-z_0-9]+|std(?:def|int)\.h)$")  # the latter two: C reads luminal/c.h
 
 
 def read_layers(root):

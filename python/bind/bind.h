@@ -15,6 +15,7 @@ void bind_passes(nb::module_& m);
 void bind_files(nb::module_& m);
 void bind_inspect(nb::module_& m);
 void bind_model(nb::module_& m);
+void bind_autograd(nb::module_& m);
 void bind_operations(nb::module_& m, nb::class_<Tensor>& tensor);
 
 /// HTML text.

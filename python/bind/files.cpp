@@ -49,7 +49,7 @@ void bind_quantized(nb::module_& m) {
       .def_prop_ro(
           "codes",
           [](const PackedWeight& w) { return numpy_array(DType::u8, {int64_t(w.codes.size())}, w.codes); },
-          nb::sig("def codes(self) -> numpy.typing.NDArray[typing.Any]"));
+          nb::sig("def codes(self) -> luminal.typing.NumpyArray"));
   nb::class_<QuantizedWeight>(m, "QuantizedWeight", "A matrix [rows, columns] in codes.")
       .def_ro("codes", &QuantizedWeight::codes)
       .def_ro("scale", &QuantizedWeight::scale)

@@ -121,7 +121,7 @@ void bind_model(nb::module_& m) {
         return numpy_array(DType::f32, {int64_t(logits.size())}, std::move(bytes));
       },
       nb::arg("tokens"),
-      nb::sig("def step(self, tokens: collections.abc.Sequence[int]) -> numpy.typing.NDArray[typing.Any]"),
+      nb::sig("def step(self, tokens: collections.abc.Sequence[int]) -> luminal.typing.NumpyArray"),
       "Appends tokens to the text and gives the logits of what follows the last one.");
   model.def(
       "sample", [](Model& self) { return self.model.sample(here()); },

@@ -21,7 +21,8 @@ void bind_types(nb::module_& m) {
     types.value(std::string(to_string(type)).c_str(), type);
   }
   for (int i = 0; i <= int(DType::f64); i++)
-    m.attr(std::string(to_string(DType(i))).c_str()) = nb::cast(DType(i));
+    if (DType(i) != DType::boolean) // luminal.bool is made in __init__.py: stubs name Python's bool
+      m.attr(std::string(to_string(DType(i))).c_str()) = nb::cast(DType(i));
   const std::pair<const char*, DType> long_names[] = {
       {"int8", DType::i8},       {"uint8", DType::u8},    {"int16", DType::i16},   {"uint16", DType::u16},
       {"int32", DType::i32},     {"uint32", DType::u32},  {"int64", DType::i64},   {"uint64", DType::u64},
@@ -143,4 +144,5 @@ NB_MODULE(_core, m) {
   bind_files(m);
   bind_inspect(m);
   bind_model(m);
+  bind_autograd(m);
 }

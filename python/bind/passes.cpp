@@ -129,11 +129,10 @@ void bind_passes(nb::module_& m) {
              "Again and again until nothing changes.");
   passes.def("timed", &timed, nb::arg("pass_"), nb::arg("table"), "Appends a row to the table at each run.");
   passes.def("checked", &checked, nb::arg("pass_"), "Verifies the module after the pass.");
-  passes.def(
-      "text_pass", &text_pass_of, nb::arg("name"), nb::arg("description"), nb::arg("edit"),
-      nb::sig(
-          "def text_pass(name: str, description: str, edit: collections.abc.Callable[[str], str]) -> Pass"),
-      "A pass of the user over the text form: what edit gives is parsed and verified.");
+  passes.def("text_pass", &text_pass_of, nb::arg("name"), nb::arg("description"), nb::arg("edit"),
+             nb::sig("def text_pass(name: str, description: str, edit: collections.abc.Callable[[str], str]) "
+                     "-> luminal._core.Pass"),
+             "A pass of the user over the text form: what edit gives is parsed and verified.");
 }
 
 } // namespace luminal::python

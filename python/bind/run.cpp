@@ -369,7 +369,7 @@ void bind_run(nb::module_& m, nb::class_<Graph>& graph) {
       nb::sig("def reset() -> None"), "Forgets all data; the graph, its marks and the compiled code stay.");
   both(m, graph, "interpret", &interpret_list, nb::arg("tensors"),
        nb::sig("def interpret(tensors: collections.abc.Sequence[Tensor]) -> "
-               "list[numpy.typing.NDArray[typing.Any]]"),
+               "list[luminal.typing.NumpyArray]"),
        "The meaning of these tensors for the present values of inputs, by the reference interpreter: without "
        "a compile, and slow.");
   graph.def(

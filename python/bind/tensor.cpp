@@ -63,16 +63,14 @@ void bind_operators(nb::class_<Tensor>& tensor) {
         Call call("equal", {&a, &b});
         return equal(call.operand(a), call.operand(b));
       },
-      nb::is_operator(),
-      nb::sig("def __eq__(self, other: luminal.typing.TensorLike, /) -> Tensor: # type: ignore[override]"));
+      nb::is_operator(), nb::sig("def __eq__(self, other: luminal.typing.TensorLike, /) -> Tensor"));
   tensor.def(
       "__ne__",
       [](const Value& a, const Value& b) {
         Call call("not_equal", {&a, &b});
         return not_equal(call.operand(a), call.operand(b));
       },
-      nb::is_operator(),
-      nb::sig("def __ne__(self, other: luminal.typing.TensorLike, /) -> Tensor: # type: ignore[override]"));
+      nb::is_operator(), nb::sig("def __ne__(self, other: luminal.typing.TensorLike, /) -> Tensor"));
   const auto product = [](const Value& a, const Value& b) {
     Call call("matmul", {&a, &b});
     return call.tensor(a).matmul(call.tensor(b), call.where);
@@ -201,7 +199,7 @@ void bind_data(nb::class_<Tensor>& tensor) {
   tensor.def(
       "numpy", [](const Tensor& self, std::optional<bool> copy) { return to_numpy(self, copy, "numpy"); },
       nb::kw_only(), nb::arg("copy") = nb::none(),
-      nb::sig("def numpy(self, *, copy: bool | None = None) -> numpy.typing.NDArray[typing.Any]"),
+      nb::sig("def numpy(self, *, copy: bool | None = None) -> luminal.typing.NumpyArray"),
       "The value after execute. A large one is handed over without a copy: the array owns it, and later runs "
       "write "
       "elsewhere. Inputs, weights and states are copied; with copy=False they are seen in place, read-only.");
@@ -214,7 +212,7 @@ void bind_data(nb::class_<Tensor>& tensor) {
       },
       nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none(),
       nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> "
-              "numpy.typing.NDArray[typing.Any]"));
+              "luminal.typing.NumpyArray"));
   tensor.attr("__array_ufunc__") = nb::none(); // array + tensor asks the tensor
   tensor.def(
       "__dlpack__",

@@ -8,7 +8,15 @@
 >>> print(c.numpy())
 """
 from ._core import *  # noqa: F403
+from ._core import DType as _DType
 from ._core import Error, InternalError, passes  # noqa: F401
-from ._results import Bounded, Indexed, MaxPool, MinMax, StdMean, Unique, VarMean
+from ._results import Bounded as Bounded
+from ._results import Indexed as Indexed
+from ._results import MaxPool as MaxPool
+from ._results import MinMax as MinMax
+from ._results import StdMean as StdMean
+from ._results import Unique as Unique
+from ._results import VarMean as VarMean
 
+bool = _DType.bool
 __version__ = "0.1.0"

@@ -2,21 +2,25 @@
 import os
 import sys
 import time
+import typing
+
+if typing.TYPE_CHECKING:
+    from ._core import SearchProgress
 
 
-def _milliseconds(seconds):
+def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1e3:.3f} ms" if seconds > 0 else "-"
 
 
 class Line:
     """Called with a SearchProgress; writes to stderr. A terminal and a notebook have one line, a file one every ten seconds."""
 
-    def __init__(self, stream=None):
+    def __init__(self, stream: typing.Optional[typing.TextIO] = None) -> None:
         self.stream = stream or sys.stderr
         self.rewrites = getattr(self.stream, "isatty", lambda: False)() or "ipykernel" in sys.modules
         self.written, self.width = 0.0, 0
 
-    def text(self, progress):
+    def text(self, progress: "SearchProgress") -> str:
         rejected = sum(progress.rejected.values())
         parts = [f"search: kernel {progress.number} of {progress.kernels}" if progress.kernels else f"search: {progress.phase}"]
         if progress.phase == "confirming":
@@ -28,7 +32,7 @@ class Line:
             parts.append(f"{progress.left:.0f} s left, Ctrl-C keeps the best")
         return "; ".join(parts)
 
-    def __call__(self, progress):
+    def __call__(self, progress: "SearchProgress") -> None:
         now = time.monotonic()
         if now - self.written < (0.1 if self.rewrites else 10):
             return
@@ -47,7 +51,7 @@ class Line:
             self.stream.write(text + "\n")
         self.stream.flush()
 
-    def __del__(self):
+    def __del__(self) -> None:
         if self.rewrites and self.width:
             self.stream.write("\r" + " " * self.width + "\r")
             self.stream.flush()

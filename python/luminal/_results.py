@@ -38,7 +38,7 @@ class MaxPool(typing.NamedTuple):
 class Bounded(typing.NamedTuple):
     """A fixed capacity, and how much of it is used (i64); more than the capacity means that the others were left out."""
     values: "Tensor"
-    count: "Tensor"
+    count: "Tensor"  # type: ignore[assignment]
 
 
 class Unique(typing.NamedTuple):
@@ -46,4 +46,4 @@ class Unique(typing.NamedTuple):
     values: "Tensor"
     inverse: "Tensor"
     counts: "Tensor"
-    count: "Tensor"
+    count: "Tensor"  # type: ignore[assignment]

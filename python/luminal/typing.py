@@ -4,7 +4,11 @@ from __future__ import annotations
 import collections.abc
 import typing
 
+import numpy.typing
+
 from ._core import DType, Dim, Tensor
+
+NumpyArray = numpy.typing.NDArray[typing.Any]
 
 
 class Array(typing.Protocol):

@@ -1,0 +1,246 @@
+// capi/c_program.cpp -- a program of the C interface: reading, data, compiling, running.
+#include "capi/c_program.h"
+#include "base/settings.h"
+#include "ir/dtype.h"
+#include "tensor/effects.h"
+#include "tensor/graph_run.h"
+#include <charconv>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace luminal::capi {
+namespace {
+
+[[noreturn]] void fail(const char* operation, const std::string& text) {
+  throw Error(fmt::format("[{}] {}", operation, text));
+}
+template <class T> T checked(Result<T> result, const char* operation) {
+  if (!result) fail(operation, result.error());
+  return std::move(*result);
+}
+void check(const Result<void>& done, const char* operation) {
+  if (!done) fail(operation, done.error());
+}
+
+std::string text_of(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+std::string names_of(const Module& module) {
+  std::vector<std::string> names;
+  for (NodeId id : module.entry().params) names.push_back(std::get<InputAttr>(module.entry()[id].attr).name);
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+int64_t count_of(const std::vector<int64_t>& shape, const char* operation) {
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    if (extent < 0 || __builtin_mul_overflow(count, extent, &count) || count > int64_t(1) << 50)
+      fail(operation, fmt::format("a shape {} cannot be", text_of(shape)));
+  return count;
+}
+
+double number_of(const std::string& name, const std::string& value) {
+  double number = 0;
+  const auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (wrong != std::errc() || end != value.data() + value.size() || !(number >= 0))
+    fail("set_option", fmt::format("{} takes a number that is not negative, not \"{}\"", name, value));
+  return number;
+}
+
+} // namespace
+
+CProgram::CProgram(Module module) : module_(std::move(module)) {
+  if (module_.functions.empty()) throw Error("[program] the module has no function");
+  if (auto mistakes = verify(module_); !mistakes.empty()) throw Error("[program] " + mistakes[0]);
+}
+
+const InputAttr& CProgram::input(const std::string& name, const char* operation) const {
+  for (NodeId id : inputs())
+    if (const auto& attr = std::get<InputAttr>(module_.entry()[id].attr); attr.name == name) return attr;
+  fail(operation, fmt::format("there is no input {}; there are {}", name, names_of(module_)));
+}
+
+void CProgram::describe(luminal_value& value, std::string_view name, DType dtype, std::vector<int64_t> shape,
+                        std::span<const std::byte> bytes) {
+  name_ = name;
+  dtype_ = to_string(dtype);
+  shape_ = std::move(shape);
+  value = {name_.c_str(), dtype_.c_str(), int(shape_.size()), shape_.data(), bytes.data(), bytes.size()};
+}
+
+void CProgram::describe_input(int index, luminal_value& value) {
+  if (index < 0 || size_t(index) >= inputs().size())
+    fail("input", fmt::format("there are {} inputs, no number {}", inputs().size(), index));
+  const auto& attr = std::get<InputAttr>(module_.entry()[inputs()[size_t(index)]].attr);
+  ExprMap<int64_t> bindings;
+  for (Expr symbol : module_.symbols)
+    if (auto size = dims_.find(std::string(symbol.name())); size != dims_.end())
+      bindings[symbol] = size->second;
+  std::vector<int64_t> shape;
+  for (Expr extent : attr.type.shape) {
+    const auto size = evaluate(extent, bindings);
+    shape.push_back(size ? *size : -1);
+  }
+  const auto there = given_.find(attr.name);
+  describe(value, attr.name, attr.type.dtype, std::move(shape),
+           there == given_.end() ? std::span<const std::byte>() : there->second.bytes);
+}
+
+void CProgram::set_dim(const std::string& name, int64_t size) {
+  for (Expr symbol : module_.symbols) {
+    if (symbol.name() != name) continue;
+    const Interval range = symbol.range();
+    if (!range.contains(size) || size % symbol.multiple() != 0)
+      fail("set_dim",
+           fmt::format("{} = {} is outside of its range {}..{}", name, size, range.low, range.high));
+    dims_[name] = size;
+    if (running_.context) check(running_.context->set_symbol(name, size), "set_dim");
+    return;
+  }
+  std::vector<std::string_view> names;
+  for (Expr symbol : module_.symbols) names.push_back(symbol.name());
+  fail("set_dim", fmt::format("there is no dimension {}; there are {}", name,
+                              names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+}
+
+void CProgram::store(const std::string& name, std::vector<int64_t> shape, std::span<const std::byte> bytes,
+                     bool copy, const char* operation) {
+  const InputAttr& attr = input(name, operation);
+  bool fits = shape.size() == attr.type.shape.size();
+  for (size_t axis = 0; fits && axis < shape.size(); axis++)
+    fits = !attr.type.shape[axis].is_constant() || attr.type.shape[axis].value() == shape[axis];
+  if (!fits)
+    fail(operation,
+         fmt::format("{} is {}, the value has shape {}", name, to_string(attr.type), text_of(shape)));
+  for (size_t axis = 0; axis < shape.size(); axis++)
+    if (attr.type.shape[axis].is_symbol()) set_dim(std::string(attr.type.shape[axis].name()), shape[axis]);
+  Given value{.shape = std::move(shape)};
+  if (copy) value.copy.assign(bytes.begin(), bytes.end());
+  value.bytes = copy ? std::span<const std::byte>(value.copy) : bytes;
+  Given& there = given_[name] = std::move(value);
+  if (copy) there.bytes = there.copy;
+  if (running_.context) give(name);
+}
+
+void CProgram::set_input(const std::string& name, std::string_view dtype, std::vector<int64_t> shape,
+                         const void* data, bool copy) {
+  const char* operation = copy ? "set_input" : "borrow_input";
+  const InputAttr& attr = input(name, operation);
+  const auto type = parse_dtype(dtype);
+  if (!type || *type != attr.type.dtype)
+    fail(operation, fmt::format("{} is {}, the value is {}", name, to_string(attr.type), dtype));
+  const int64_t bytes = storage_bytes(*type, count_of(shape, operation));
+  if (!data && bytes > 0) fail(operation, fmt::format("{}: data is null", name));
+  store(name, std::move(shape), {static_cast<const std::byte*>(data), size_t(bytes)}, copy, operation);
+}
+
+void CProgram::load_inputs(const std::string& path) {
+  Safetensors file = checked(open_safetensors(path), "load_inputs");
+  for (NodeId id : inputs()) {
+    const auto& attr = std::get<InputAttr>(module_.entry()[id].attr);
+    const TensorView* view = file.find(attr.name);
+    if (!view) continue;
+    const auto dtype = dtype_of_storage(view->type);
+    if (!dtype || *dtype != attr.type.dtype)
+      fail("load_inputs", fmt::format("{}: {} is {}, the program takes {}", path, attr.name, view->describe(),
+                                      to_string(attr.type)));
+    store(attr.name, view->shape, view->bytes, false, "load_inputs");
+  }
+  files_.push_back(std::move(file));
+}
+
+void CProgram::set_option(const std::string& name, const std::string& value) {
+  if (name == "passes")
+    parse_passes(value);
+  else if (name == "threads" || name == "seconds" || name == "max_memory" || name == "cache")
+    number_of(name, value);
+  else
+    fail("set_option",
+         fmt::format("there is no option {}; there are threads, cache, seconds, passes, max_memory", name));
+  options_[name] = value;
+  running_ = {};
+  compiled_.reset();
+}
+
+void CProgram::compile() {
+  const auto option = [&](const char* name, double usual) {
+    return options_.contains(name) ? number_of(name, options_.at(name)) : usual;
+  };
+  int threads = int(option("threads", 0));
+  if (threads == 0) threads = setting_threads();
+  compile::Options options = compile::Options::host(threads);
+  options.cache = option("cache", 1) != 0;
+  if (options.cache) options.tuning = compile::usual_tuning_cache(options_.contains("seconds"));
+  options.pool = &shared_pool(threads);
+  options.sizes = dims_;
+  if (options_.contains("passes")) options.passes = parse_passes(options_.at("passes"));
+  if (options_.contains("seconds")) {
+    options.search.mode = SearchMode::budget;
+    options.search.seconds = option("seconds", 10);
+  }
+  running_ = {};
+  compiled_ = checked(compile::compile(module_, options), "compile");
+  Running made;
+  made.device = shared_device(threads);
+  made.executable = checked(runtime::Executable::load(compiled_->plan, *made.device), "compile");
+  made.store = std::make_shared<runtime::Store>(*made.device);
+  for (NodeId id : inputs()) { // a context is made with the weights that are there
+    const auto& attr = std::get<InputAttr>(module_.entry()[id].attr);
+    if (attr.role == Role::weight && given_.contains(attr.name))
+      made.store->borrow_weight(attr.name, given_.at(attr.name).bytes, nullptr);
+  }
+  made.context = checked(
+      runtime::Context::create(made.executable, made.store,
+                               {.max_memory = int64_t(option("max_memory", 0)), .host = run_host_effect}),
+      "compile");
+  running_ = std::move(made);
+  for (const auto& [name, size] : dims_) check(running_.context->set_symbol(name, size), "compile");
+  for (const auto& [name, value] : given_) give(name);
+}
+
+void CProgram::give(const std::string& name) {
+  const InputAttr& attr = input(name, "set_input");
+  const Given& value = given_.at(name);
+  switch (attr.role) {
+  case Role::weight: running_.store->borrow_weight(name, value.bytes, nullptr); break;
+  case Role::state: check(running_.context->set_state(name, value.bytes), "set_input"); break;
+  default: check(running_.context->bind_argument(name, value.bytes), "set_input");
+  }
+}
+
+void CProgram::execute() {
+  for (NodeId id : inputs()) {
+    const auto& attr = std::get<InputAttr>(module_.entry()[id].attr);
+    if (attr.role != Role::state && !given_.contains(attr.name))
+      fail("execute", fmt::format("{} ({}) has no value yet", attr.name, to_string(attr.type)));
+  }
+  if (!running_.context) compile();
+  ran_ = false;
+  check(running_.context->run(), "execute");
+  ran_ = true;
+}
+
+void CProgram::output(const std::string& name, luminal_value& value) {
+  if (!running_.context || !ran_) fail("output", "the program has not run yet");
+  for (NodeId id : inputs())
+    if (const auto& attr = std::get<InputAttr>(module_.entry()[id].attr);
+        attr.name == name && attr.role == Role::state) {
+      const auto state = checked(running_.context->state(name), "output");
+      return describe(value, name, state.dtype, state.shape, state.bytes);
+    }
+  const bool there = std::any_of(outputs().begin(), outputs().end(),
+                                 [&](const FunctionResult& result) { return result.name == name; });
+  if (!there) {
+    std::vector<std::string> names;
+    for (const FunctionResult& result : outputs()) names.push_back(result.name);
+    fail("output", fmt::format("there is no result {}; there are {}", name, fmt::join(names, ", ")));
+  }
+  const auto result = checked(running_.context->result(name), "output");
+  describe(value, name, result.dtype, result.shape, result.bytes);
+}
+
+const char* CProgram::report() {
+  report_ = compiled_ ? compiled_->report() : "";
+  return report_.c_str();
+}
+
+} // namespace luminal::capi
