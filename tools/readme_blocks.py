@@ -3,9 +3,10 @@
 #
 #   ```cpp run       a program; without main() the lines are its body, #include lines go before it
 #   ```sh run        commands, run by bash in a scratch folder with `luminal` in the path; $LUMINAL_SOURCE is the tree
+#   ```python run    a program for the Python module
 #   ```text output   directly behind one of them: its standard output, where <*> stands for any text within a line
 #
-# Other blocks are for reading. Writes <file>_<line>.cpp or .sh with .expected beside it, and prints their paths.
+# Other blocks are for reading. Writes <file>_<line>.cpp, .sh or .py with .expected beside it, and prints their paths.
 import argparse
 import pathlib
 import re
@@ -43,8 +44,8 @@ def program(lines, where):
 def extract(file, out):
     made, pending = [], None
     for line, words, lines in blocks(file.read_text()):
-        if words[:2] in (["cpp", "run"], ["sh", "run"]):
-            pending = out / f"{file.stem}_{line}.{words[0]}"
+        if words[:2] in (["cpp", "run"], ["sh", "run"], ["python", "run"]):
+            pending = out / f"{file.stem}_{line}.{words[0].replace('python', 'py')}"
             where = f"{file.name}:{line}"
             content = program(lines, where) if words[0] == "cpp" else "\n".join([f"# {where}", *lines, ""])
             made.append((pending, content))
@@ -68,7 +69,7 @@ def main():
     for file in args.files:
         wanted.update(extract(file, args.out))
     for old in args.out.iterdir():
-        if old.suffix in (".cpp", ".sh", ".expected") and old not in wanted:
+        if old.suffix in (".cpp", ".sh", ".py", ".expected") and old not in wanted:
             old.unlink()
     for path, content in wanted.items():
         if not path.exists() or path.read_text() != content:  # unchanged files keep their time, so nothing is rebuilt

@@ -57,7 +57,7 @@ UNARY = {
     "softmin": (pl.softmin, lambda x: softmax(-x)), "softmax": (lambda x: x.softmax(0), lambda x: softmax(x, 0)),
     "log_softmax": (pl.log_softmax, lambda x: np.log(softmax(x))), "deg2rad": (pl.deg2rad, np.deg2rad), "rad2deg": (pl.rad2deg, np.rad2deg), "sinc": (pl.sinc, np.sinc),
     "clip": (lambda x: x.clip(-1, 1), lambda x: np.clip(x, -1, 1)), "clip_keyword": (lambda x: pl.clip(x, low=None, high=0.5), lambda x: np.minimum(x, 0.5)),
-    "nan_to_num": (lambda x: pl.nan_to_num(x / 0), lambda x: np.nan_to_num(x / np.float32(0))), "heaviside": (lambda x: pl.heaviside(x, 0.5), lambda x: np.heaviside(x, 0.5)),
+    "nan_to_num": (lambda x: pl.nan_to_num(x / 0), lambda x: np.nan_to_num(np.copysign(np.float32(np.inf), x))), "heaviside": (lambda x: pl.heaviside(x, 0.5), lambda x: np.heaviside(x, 0.5)),
     "ldexp": (lambda x: pl.ldexp(x, 3), lambda x: np.ldexp(x, 3)), "logit": (lambda x: pl.logit(pl.sigmoid(x)), lambda x: x),
     "cast": (lambda x: x.cast("i32"), lambda x: x.astype(np.int32)), "to": (lambda x: x.to(pl.f64), lambda x: x.astype(np.float64)), "astype": (lambda x: x.astype(np.int64), lambda x: x.astype(np.int64)),
     "bitcast": (lambda x: x.bitcast("u32"), lambda x: x.view(np.uint32)), "mean_norm": (lambda x: x.mean_norm(), lambda x: x - x.mean(-1, keepdims=True)),
