@@ -354,7 +354,7 @@ FormulaRef ConeBuilder::read_result(NodeId tuple, int result, const Index& at) {
     for (size_t d = 0; d < node.types[result].shape.size(); d++) dims.push_back(int(d));
   if (node.kind == NodeKind::fold)
     for (size_t d = 0; d < dims.size(); d++) {
-      int axis = stage.axes[dims[d]];
+      int axis = stage.axes[result][dims[d]];
       auto read = pool_.find_symbol(at[d]);
       if (axis >= 0 && read) pool_.unite(axis, *read);
     }

@@ -65,11 +65,19 @@ private:
 
   // ---- stages ----
   struct FoldStage {
-    int stage = -1;
-    std::vector<int> axes;   // pool axis of each axis of the space, -1 where its extent is 1
+    // Pool axis of each axis of the space, by component: -1 where its extent is 1 or it takes no part.
+    std::vector<std::vector<int>> axes;
     std::vector<int> values; // of each component
   };
+  struct OpenFold {
+    int stage;
+    std::vector<int> members; // of the tuple
+    Index symbols;
+    std::vector<Component> components;
+  };
   FoldStage& fold_stage(NodeId node);
+  OpenFold open_fold(NodeId node, const std::string& name, const std::vector<int>& members, FoldStage& fold);
+  void close_fold(NodeId node, OpenFold& open);
   FoldStage& scan_stage(NodeId node);
   void root_stage(NodeId root);
   void scatter_root(NodeId root);

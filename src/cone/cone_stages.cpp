@@ -15,6 +15,25 @@ Shape without_unused(Shape space, const std::set<int>& used) {
   return space;
 }
 
+/// The components of each stage that a fold becomes: those that read none are a stage for each set
+/// of axes.
+std::vector<std::vector<int>> stages_of(const FoldAttr& fold) {
+  std::vector<std::vector<int>> stages;
+  const auto& components = fold.monoid.components();
+  const bool dependent =
+      std::ranges::any_of(components, [](const auto& m) { return !m.transform.is_leaf(0); });
+  for (int c = 0; c < fold.monoid.size(); c++) {
+    const auto like = std::ranges::find_if(stages, [&](const std::vector<int>& stage) {
+      return dependent || result_axes(fold, stage[0]) == result_axes(fold, c);
+    });
+    if (like == stages.end())
+      stages.push_back({c});
+    else
+      like->push_back(c);
+  }
+  return stages;
+}
+
 } // namespace
 
 /// The names that a node gives its axes, or that a node below gives them on the way to it.
@@ -64,19 +83,31 @@ ConeBuilder::FoldStage& ConeBuilder::fold_stage(NodeId id) {
     if (auto get = get_of(id, c); get && (count == 1 || !function_[*get].name.empty()))
       name = node_name(*get, "f");
   if (name.empty()) name = fmt::format("f{}", id);
-  int s = open_stage(name);
+  const std::vector<std::vector<int>> groups = stages_of(attr);
   FoldStage fold;
-  fold.stage = s;
-  Index symbols;
+  fold.axes.resize(size_t(count));
+  fold.values.resize(size_t(count));
+  std::vector<OpenFold> open;
+  for (const std::vector<int>& members : groups) open.push_back(open_fold(id, name, members, fold));
+  folds_[id] = fold;
+  for (OpenFold& part : open) close_fold(id, part);
+  return folds_[id];
+}
+
+/// A stage for some components of a fold, with the values that it writes.
+ConeBuilder::OpenFold ConeBuilder::open_fold(NodeId id, const std::string& name,
+                                             const std::vector<int>& members, FoldStage& fold) {
+  const Node& node = function_[id];
+  auto& attr = std::get<FoldAttr>(node.attr);
+  const int count = attr.monoid.size();
+  OpenFold open{open_stage(name), members, {}, {}};
   std::set<int> used(attr.reduced.begin(), attr.reduced.end());
-  for (int c = 0; c < count; c++)
+  for (int c : members)
     for (int d : result_axes(attr, c)) used.insert(d);
-  fold.axes = open_axes(s, without_unused(attr.space, used), node.axis_names, symbols);
-  std::vector<Component> components;
-  bool dependent = false;
-  for (int c = 0; c < count; c++) {
+  const std::vector<int> axes =
+      open_axes(open.stage, without_unused(attr.space, used), node.axis_names, open.symbols);
+  for (int c : members) {
     auto& m = attr.monoid.components()[c];
-    dependent |= !m.transform.is_leaf(0);
     auto get = get_of(id, c);
     ConeValue v;
     v.name = get && !function_[*get].name.empty() ? function_[*get].name
@@ -93,37 +124,46 @@ ConeBuilder::FoldStage& ConeBuilder::fold_stage(NodeId id) {
     part.op = m.op;
     part.dtype = m.dtype;
     for (int d : result_axes(attr, c)) {
-      part.index.push_back(symbols[d]);
-      if (fold.axes[d] >= 0) part.axes.push_back(fold.axes[d]);
+      part.index.push_back(open.symbols[d]);
+      if (axes[d] >= 0) part.axes.push_back(axes[d]);
     }
     part.out = add_value(std::move(v));
     if (get && is_root(*get)) root_values_[*get] = part.out;
-    fold.values.push_back(part.out);
-    components.push_back(std::move(part));
+    fold.axes[c] = axes;
+    fold.values[c] = part.out;
+    open.components.push_back(std::move(part));
   }
-  folds_[id] = fold;
+  return open;
+}
+
+/// Its domain, and what each component sums.
+void ConeBuilder::close_fold(NodeId id, OpenFold& open) {
+  const Node& node = function_[id];
+  auto& attr = std::get<FoldAttr>(node.attr);
   FormulaRef valid;
   ExprMap<Expr> where;
   for (size_t d = 0; d < attr.space.size(); d++)
-    if (Expr a = axis_symbol(int(d), attr.space[d]); a.is_symbol()) where[a] = symbols[d];
-  for (auto& [symbol, value] : open_holes(node, attr.holes, symbols, valid)) where[symbol] = value;
+    if (Expr a = axis_symbol(int(d), attr.space[d]); a.is_symbol()) where[a] = open.symbols[d];
+  for (auto& [symbol, value] : open_holes(node, attr.holes, open.symbols, valid)) where[symbol] = value;
   Expr domain = luminal::substitute(attr.where, where);
-  for (int c = 0; c < count; c++) {
+  bool dependent = false;
+  for (size_t i = 0; i < open.members.size(); i++) {
+    const int c = open.members[i];
     Index at;
-    for (int d : attr.body_axes[c]) at.push_back(symbols[d]);
-    components[c].body = formula_cast(components[c].dtype, read(node.inputs[c], at));
+    for (int d : attr.body_axes[c]) at.push_back(open.symbols[d]);
+    open.components[i].body = formula_cast(open.components[i].dtype, read(node.inputs[c], at));
+    dependent |= !attr.monoid.components()[c].transform.is_leaf(0);
   }
   if (valid) { // a hole out of range takes its point out of the fold
     Expr flag = Expr::symbol(unique_name("h" + std::to_string(cone_.holes.size())), {0, 1});
     cone_.holes.push_back({flag, formula_cast(DType::i64, valid)});
     domain = logical_and(domain, ne(flag, 0));
   }
-  Stage& stage = open_[s];
+  Stage& stage = open_[open.stage];
   stage.domain = domain;
-  stage.components = std::move(components);
+  stage.components = std::move(open.components);
   if (dependent) stage.monoid = attr.monoid;
-  order_.push_back(s);
-  return folds_[id];
+  order_.push_back(open.stage);
 }
 
 ConeBuilder::FoldStage& ConeBuilder::scan_stage(NodeId id) {
@@ -133,12 +173,12 @@ ConeBuilder::FoldStage& ConeBuilder::scan_stage(NodeId id) {
   int count = attr.monoid.size();
   int s = open_stage(node.name.empty() ? fmt::format("scan{}", id) : node.name);
   FoldStage scan;
-  scan.stage = s;
   Index symbols;
   std::set<int> used;
   for (int c = 0; c < count; c++)
     for (int d : result_axes(attr, c)) used.insert(d);
-  scan.axes = open_axes(s, without_unused(attr.space, used), node.axis_names, symbols);
+  const std::vector<int> axes = open_axes(s, without_unused(attr.space, used), node.axis_names, symbols);
+  scan.axes.assign(size_t(count), axes);
   std::vector<Component> components;
   for (int c = 0; c < count; c++) {
     auto& m = attr.monoid.components()[c];
@@ -158,7 +198,7 @@ ConeBuilder::FoldStage& ConeBuilder::scan_stage(NodeId id) {
     part.dtype = m.dtype;
     for (int d : result_axes(attr, c)) {
       part.index.push_back(symbols[d]);
-      if (scan.axes[d] >= 0) part.axes.push_back(scan.axes[d]);
+      if (axes[d] >= 0) part.axes.push_back(axes[d]);
     }
     LUMINAL_CHECK(part.index.size() == v.shape.size(), "scan {}: result {} has {} axes", open_[s].name, c,
                   v.shape.size());
@@ -176,7 +216,7 @@ ConeBuilder::FoldStage& ConeBuilder::scan_stage(NodeId id) {
   Stage& stage = open_[s];
   stage.components = std::move(components);
   stage.monoid = attr.monoid;
-  stage.scan_axis = scan.axes[attr.axis];
+  stage.scan_axis = axes[attr.axis];
   if (stage.scan_axis >= 0) stage.ordered = {stage.scan_axis};
   stage.scan_exclusive = attr.exclusive;
   stage.scan_reverse = attr.reverse;

@@ -352,11 +352,14 @@ Nests::Nests(Cone c) : cone(std::move(c)) {
 
 StageNest Nests::fresh(const Stage& s) const {
   StageNest nest;
-  for (int a : s.axes) {
+  const auto open = [&](int a) {
     auto& axis = cone.axes[size_t(a)];
     nest.loops.push_back({axis.name, loop_symbol(axis.name, axis.extent), axis.extent});
     nest.axis_values[axis.symbol] = nest.loops.back().symbol;
-  }
+  };
+  for (int a : s.axes) // a scan carries its state along the innermost loop
+    if (a != s.scan_axis) open(a);
+  if (s.scan_axis >= 0) open(s.scan_axis);
   return nest;
 }
 

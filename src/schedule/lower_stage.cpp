@@ -215,6 +215,8 @@ void StageLowering::check_parallel(const StageLoop& loop) const {
 }
 
 Body StageLowering::run() {
+  // A scan over no elements has no results, and backwards no first element either.
+  if (s_.scan_axis >= 0 && l_.n_.cone.axes[size_t(s_.scan_axis)].extent.is_constant(0)) return {};
   analyse();
   State state;
   state.nest = l_.n_.stages[size_t(stage_)];

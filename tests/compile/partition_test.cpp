@@ -78,6 +78,18 @@ fn @main(%x: f32[6, 8]) {
   EXPECT_THAT(launches(scan, "kernel %c kernel %t, %y").value(), ElementsAre("c <- x", "t y <- c"));
 }
 
+/// A scan backwards over no elements has nothing to write, whatever shares its kernel.
+TEST(GivenPartition, AScanOfNothingBesideAnotherResult) {
+  const std::string text = R"(
+fn @main(%x: f32[1, 0], %a: f32) {
+  %s = scan [m: 1, n: 0] along n reverse { sum %x[m, n] }
+  %c = get %s, 0
+  %y = exp %a
+  return c = %c, y = %y
+})";
+  EXPECT_THAT(launches(text, "kernel %c, %y").value(), ElementsAre("c y <- x a"));
+}
+
 /// What load computes needs no kernel of a step; a copy whose layout is free is stored in the one
 /// that its reader asks for.
 TEST(GivenPartition, GoesThroughLayouts) {

@@ -558,5 +558,30 @@ TEST_P(GoldenDefault, OtherAnswers) {
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenDefault, testing::ValuesIn(cases()),
                          [](auto& tested) { return tested.param.name; });
 
+/// Every well-formed cone has loops without any directive: sums over different axes are stages, and
+/// a scan carries its state along the innermost loop, whichever axis that is.
+TEST(PlainLoops, TuplesOverDifferentAxesAndScansAlongAny) {
+  EXPECT_THAT(loops_of(R"(
+fn @main(%a: f32[6, 8], %b: f32[6, 4, 8]) {
+  %s = fold [m: 6, n: 4, k: 8] over [k] { sum %a[m, k]; max %b[m, n, k] }
+  %p = get %s, 0
+  %q = get %s, 1
+  return p = %p, q = %q
+})",
+                       ""),
+              is_right);
+  for (const char* how : {"along m", "along n", "along m exclusive", "along m reverse", "along n reverse"})
+    EXPECT_THAT(loops_of(fmt::format(R"(
+fn @main(%x: f32[6, 8, 3]) {{
+  %s = scan [m: 6, n: 8, c: 3] {} {{ sum %x[m, n, c] }}
+  %t = get %s, 0
+  return t = %t
+}})",
+                                     how),
+                         ""),
+                is_right)
+        << how;
+}
+
 } // namespace
 } // namespace luminal::kernel
