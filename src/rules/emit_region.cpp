@@ -94,18 +94,7 @@ private:
     return r.op != ops().view && r.op != ops().index && r.op != ops().number && r.op != ops().in &&
            r.op != ops().par;
   }
-  /// Classes that a term reads.
-  template <class F> void for_each_operand(const RowView& row, F f) {
-    if (row.op == ops().in || row.op == ops().par || row.op == ops().number || row.op == ops().index) return;
-    const auto args = row.args();
-    if (t_.row_of(row.op)) {
-      for (const Value v : args) f(leader(v));
-    } else if (row.op == ops().cast || row.op == ops().get) {
-      f(leader(args[1]));
-    } else {
-      for (const Value v : t_.items(args.back())) f(leader(v));
-    }
-  }
+  template <class F> void for_each_operand(const RowView& row, F f) { rules::for_each_operand(t_, row, f); }
   void find_needed() {
     std::vector<ClassId> stack;
     const auto need = [&](ClassId c) {

@@ -4,6 +4,7 @@
 #include "base/embedded.h"
 #include "base/hash.h"
 #include "ir/passes/edit.h"
+#include <algorithm>
 #include <cctype>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -82,6 +83,27 @@ RegionTerms::RegionTerms() {
       {&ops_.view, "View"},   {&ops_.fold, "Fold"},     {&ops_.scan, "Scan"},
       {&ops_.get, "Get"},     {&ops_.opaque, "Opaque"}, {&ops_.opaque_tuple, "OpaqueTuple"}};
   for (const auto& [id, name] : named) *id = program_.op(name);
+  add_primitives();
+  program_.run(text_of("scalar.egg"), "scalar.egg");
+}
+
+void RegionTerms::add_primitives() {
+  const auto guard = [&](const char* name, std::vector<std::string> inputs, auto test) {
+    program_.add_primitive({name, std::move(inputs), "Unit", [test](std::span<const Value> args, Value& out) {
+                              out = 0;
+                              return test(args);
+                            }});
+  };
+  guard("is", {"Number", "f64"}, [this](std::span<const Value> a) { // zeros of either sign alike
+    const Number& n = numbers[a[0]];
+    const double value = program_.values().real_of(a[1]);
+    return is_float(n.dtype) ? std::bit_cast<double>(n.bits) == value : double(int64_t(n.bits)) == value;
+  });
+  guard("total", {"Place"}, [this](std::span<const Value> a) { // it is never outside
+    const Place& place = places[a[0]];
+    return place.predicate.is_constant(1) &&
+           std::ranges::none_of(place.holes, [](const PlaceHole& h) { return h.policy == OutOfRange::fill; });
+  });
 }
 
 void RegionTerms::add_sorts() {

@@ -119,11 +119,27 @@ public:
 
 private:
   void add_sorts();
+  void add_primitives();
   egraph::EggProgram program_;
   Ops ops_{};
   std::vector<Monoid> monoids_;
   std::unordered_map<uint32_t, Value> monoid_numbers_; // by Monoid::id
 };
+
+/// The classes that a term reads, by their leaders.
+template <class F> void for_each_operand(RegionTerms& terms, const egraph::RowView& row, F f) {
+  const RegionTerms::Ops& ops = terms.ops();
+  if (row.op == ops.in || row.op == ops.par || row.op == ops.number || row.op == ops.index) return;
+  const auto args = row.args();
+  const auto leader = [&](Value v) { return terms.graph().find(v); };
+  if (terms.row_of(row.op)) {
+    for (const Value v : args) f(leader(v));
+  } else if (row.op == ops.cast || row.op == ops.get) {
+    f(leader(args[1]));
+  } else {
+    for (const Value v : terms.items(args.back())) f(leader(v));
+  }
+}
 
 /// Number of a scalar constant node.
 Number number_of(const Node& constant);
