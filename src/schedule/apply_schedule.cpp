@@ -28,11 +28,11 @@ void replace_symbol(StageNest& nest, Expr symbol, Expr by) {
 void check_loop_name(const Nests& nests, const std::string& name) {
   if (!is_buffer_name(name)) refuse("{} is not a name of a loop or a value", name);
   for (auto& v : nests.cone.values)
-    if (v.name == name) refuse("{} is a value", name);
+    if (v.name == name) refuse("the name {} belongs to a value already", name);
   for (Expr s : nests.cone.symbols)
-    if (s.name() == name) refuse("{} is a dimension symbol", name);
+    if (s.name() == name) refuse("the name {} belongs to a dimension already", name);
   for (auto& h : nests.cone.holes)
-    if (h.symbol.name() == name) refuse("{} is an index that is read from memory", name);
+    if (h.symbol.name() == name) refuse("the name {} belongs to an index that is read from memory", name);
   if (name == "root") refuse("root is not a name of a loop");
 }
 
@@ -304,7 +304,7 @@ void apply(Nests& nests, const Directive& d) {
     return segments(nests, w[0], w[1], d.numbers.empty() ? SegmentEnds::changes : SegmentEnds(d.numbers[0]));
   case DirectiveKind::split_at: return split_at(nests, w[0], w[1], d.numbers[0]);
   case DirectiveKind::operand: check_loop_name(nests, w[2]); return operand(nests, w[0], w[1], w[2]);
-  case DirectiveKind::from: refuse("versions are lowered one by one");
+  case DirectiveKind::from: LUMINAL_CHECK(false, "versions are lowered one by one"); return;
   case DirectiveKind::serial: // for the launch; the code is the same
     if (d.numbers[0] < 0) refuse("{} points", d.numbers[0]);
     if (d.numbers.size() > 1 && (d.numbers[1] < 1 || d.numbers[1] > 1 << 20))

@@ -182,7 +182,7 @@ FormulaRef element_at(const FormulaRef& f, const ConeAxis& axis, Expr place, con
 FormulaRef copied(Nests& nests, int stage, const std::string& name, const FormulaRef& f, const ConeAxis& axis,
                   int words_axis, const WordDomain& domain, const Unit& unit) {
   for (auto& other : nests.cone.values)
-    if (other.name == name) refuse("there is already a value {}", name);
+    if (other.name == name) refuse("the name {} belongs to a value already", name);
   const ConeAxis words = nests.cone.axes[size_t(words_axis)];
   // Dimensions in the order of the first load that has them.
   std::vector<int> dims;

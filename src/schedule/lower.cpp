@@ -185,7 +185,8 @@ void Lowering::place_values(const TreeNode& node) {
             place.extents[d] = extent;
           } else {
             if (!proves_equal(place.base[d], base))
-              refuse("{} is written at different places of loop {}", value.name, node.loop);
+              refuse("{} is written at different places of {}", value.name,
+                     node.loop.empty() ? "the kernel" : "loop " + node.loop);
             place.extents[d] = max(place.extents[d], extent);
           }
         }

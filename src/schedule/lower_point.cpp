@@ -125,12 +125,12 @@ ValueRef StageLowering::loaded(const State& state, const Formula& f) const {
     refuse("stage {} reads {} under a condition: it cannot be in registers", s_.name,
            l_.n_.cone.values[size_t(f.value)].name);
   // Words of neighbours along the last dimension, as the directive unit makes them: these have to
-  // are contiguous.
+  // be contiguous.
   const ConeValue& value = l_.n_.cone.values[size_t(f.value)];
   const Layout& layout = l_.places_[size_t(f.value)].layout;
   if (bits(f.dtype) > bits(value.dtype) && value.role == ValueRole::interior &&
       (layout.empty() || layout.back() != LayoutDim{.dim = int(value.shape.size()) - 1}))
-    refuse("stage {} reads {} in words: neighbours along its last dimension have to are contiguous", s_.name,
+    refuse("stage {} reads {} in words: neighbours along its last dimension are not contiguous", s_.name,
            value.name);
   return load_as(f.dtype, buffer, offset_of(state, f.value, f.index), guard);
 }

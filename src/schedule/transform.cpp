@@ -63,7 +63,7 @@ void insert_copy(Nests& nests, int before, Stage stage) {
 void stage_copy(Nests& nests, const std::string& value, const std::string& copy) {
   int v = nests.value(value);
   for (auto& other : nests.cone.values)
-    if (other.name == copy) refuse("there is already a value {}", copy);
+    LUMINAL_CHECK(other.name != copy, "there is already a value {}", copy);
   ConeValue c = nests.cone.values[size_t(v)];
   std::vector<int> readers;
   std::vector<Expr> index;
@@ -196,7 +196,7 @@ void operand(Nests& nests, const std::string& name, const std::string& axis, con
   const auto along = std::ranges::find(nests.cone.axes, axis, &ConeAxis::name);
   if (along == nests.cone.axes.end()) refuse("there is no axis {}", axis);
   for (auto& other : nests.cone.values)
-    if (other.name == value) refuse("there is already a value {}", value);
+    LUMINAL_CHECK(other.name != value, "there is already a value {}", value);
   if (!std::all_of(reader.components.begin() + 1, reader.components.end(),
                    [](const Component& c) { return c.after; }) ||
       reader.components[0].kind != ComponentKind::fold ||

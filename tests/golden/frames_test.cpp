@@ -146,7 +146,8 @@ TEST(Frames, AreRefusedWhereTheyWouldNotHoldWhatIsRead) {
   EXPECT_THAT(lowered(view("[2*i, j + s]"), "padded_copy X F\n"), HasSubstr("no axis varies with"));
   EXPECT_THAT(lowered(view("[i + s, j] where s <= j"), "padded_copy X F\n"),
               HasSubstr("whether it is read does not depend on the place in it alone"));
-  EXPECT_THAT(lowered(view("[i + s, j]"), "padded_copy X X\n"), HasSubstr("X is a value"));
+  EXPECT_THAT(lowered(view("[i + s, j]"), "padded_copy X X\n"),
+              HasSubstr("the name X belongs to a value already"));
   EXPECT_THAT(lowered(view("[i + s, j]"), "padded_copy Y F\n"), HasSubstr("no stage reads Y"));
   const std::string twice = "fn @f(%X: f32[9]) {\n  %a = view %X [i: 4, s: 3] -> [i + s]\n  %b = view %X [i: "
                             "4, s: 3] -> [i + s + 1]\n  %p "

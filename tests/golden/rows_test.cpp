@@ -470,7 +470,7 @@ TEST(ManyRows, WhatVersionsAndOperandsCannotBe) {
   };
   EXPECT_THAT(failure("from z 32\n"), HasSubstr("`from z 32`: there is no axis z"));
   EXPECT_THAT(failure("operand f k w2\n"), HasSubstr("both factors of stage f vary with k"));
-  EXPECT_THAT(failure("operand f m w\n"), HasSubstr("w is a value"));
+  EXPECT_THAT(failure("operand f m w\n"), HasSubstr("the name w belongs to a value already"));
   EXPECT_THAT(failure("operand f m w2\noperand f m w3\noperand f z w4\n"), HasSubstr("there is no axis z"));
   EXPECT_EQ(failure("from m 1\n"), "");                // always
   EXPECT_EQ(failure("from m 1000\nvector f z\n"), ""); // never: what stands there is not looked at
