@@ -129,7 +129,7 @@ std::string DefaultScheduler::split_lanes(int s, const std::string& loop, int64_
 }
 
 bool DefaultScheduler::transcendental(const Formula& f) {
-  return f.kind == FormulaKind::op && f.user_op.empty() && row(f.op).ulp > 0.5;
+  return f.kind == FormulaKind::op && f.user_op.empty() && is_long_chain(f.op);
 }
 
 /// The steps of a transcendental function wait for each other, longer than the processor looks
@@ -144,9 +144,8 @@ int64_t DefaultScheduler::vectors_at_once(int s, const std::string& loop,
   bool slow = false, narrow = true, twice = false;
   visit_stage(stage(s), [&](const Formula& f) {
     slow |= transcendental(f);
-    // Long functions that are computed in f64: each vector is two of them, and their steps are
-    // many.
-    twice |= transcendental(f) && (f.op == Op::sin || f.op == Op::cos || f.op == Op::tan || f.op == Op::pow);
+    // Functions that are computed in f64: each vector is two of them, and their steps are many.
+    twice |= transcendental(f) && row(f.op).work == Work::wide_function;
     narrow = narrow && bits(f.dtype) <= 32;
   });
   if (!slow || !narrow) return 1;

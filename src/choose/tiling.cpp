@@ -195,7 +195,7 @@ double functions_one_by_one(const Cone& cone, const Schedule& schedule) {
         if (c.kind != ComponentKind::map) continue;
         double functions = 0, points = 1;
         visit(c.body, [&](const Formula& f) {
-          functions += f.kind == FormulaKind::op && f.user_op.empty() && row(f.op).ulp > 0.5;
+          functions += f.kind == FormulaKind::op && f.user_op.empty() && is_long_chain(f.op);
         });
         if (functions == 0) continue;
         bool lanes = false;

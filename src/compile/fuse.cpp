@@ -105,7 +105,7 @@ private:
     if (node.kind == NodeKind::random) return 128;
     if (node.kind != NodeKind::map) return node.kind == NodeKind::view || node.kind == NodeKind::cast ? 1 : 0;
     const MapAttr& map = std::get<MapAttr>(node.attr);
-    return map.user_op.empty() && row(map.op).ulp <= 0.5 ? 1 : 32;
+    return map.user_op.empty() && !is_long_chain(map.op) ? 1 : 32;
   }
 
   /// A kernel has an end: a value beyond so many operations is stored, and begins a kernel of its

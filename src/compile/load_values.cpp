@@ -27,7 +27,7 @@ bool has_work(const Function& f, NodeId id, const std::set<NodeId>& leaves, std:
   if (leaves.contains(id) || !seen.insert(id).second) return false;
   const Node& node = f[id];
   if (is_stage(node) || node.kind == NodeKind::random || node.kind == NodeKind::scatter) return true;
-  if (node.kind == NodeKind::map && row(std::get<MapAttr>(node.attr).op).ulp > 0.5) return true;
+  if (node.kind == NodeKind::map && is_long_chain(std::get<MapAttr>(node.attr).op)) return true;
   for (NodeId input : node.inputs)
     if (has_work(f, input, leaves, seen)) return true;
   return false;

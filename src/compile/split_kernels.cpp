@@ -157,7 +157,7 @@ bool computes_more(const Function& f, NodeId fold) {
     const Node& node = f[id];
     after[id] = std::ranges::any_of(node.inputs, [&](NodeId input) { return after[input]; });
     const auto* map = std::get_if<MapAttr>(&node.attr);
-    if (after[id] && map && map->user_op.empty() && row(map->op).ulp > 0.5) return true;
+    if (after[id] && map && map->user_op.empty() && is_long_chain(map->op)) return true;
   }
   return false;
 }

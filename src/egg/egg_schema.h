@@ -35,7 +35,18 @@ enum class SortType : uint8_t {
 };
 
 /// Is the sort there without a declaration?
-inline bool is_builtin(SortType type) { return type <= SortType::big_rational; }
+inline bool is_builtin(SortType type) {
+  switch (type) {
+  case SortType::unit:
+  case SortType::boolean:
+  case SortType::i64:
+  case SortType::f64:
+  case SortType::string:
+  case SortType::big_int:
+  case SortType::big_rational: return true;
+  default: return false;
+  }
+}
 
 struct Sort {
   Symbol name = 0;

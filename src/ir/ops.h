@@ -63,9 +63,23 @@ enum class Signature : uint8_t {
   choice,     // bool, T, T -> T, any T
 };
 
+/// How a processor computes a row on vectors of floats. Estimates, bounds and the choice of schedules
+/// read it.
+enum class Work : uint8_t {
+  simple,        // an instruction that is neither a sum nor a product: minimum, comparison, bits
+  sum,           // one addition
+  product,       // one multiplication, or one fma
+  quotient,      // one instruction that takes long: division, square root
+  quotient_root, // two of them, of which one waits for the other
+  function,      // a polynomial: its steps wait for each other
+  wide_function, // a function that is computed in f64 where the arguments are f32
+};
+
 struct Exact; // ir/exact.h: a number of the exact mode
 
-/// Text placeholders: {a}, {b}, {c} the arguments, {t} the element type's name in the language.
+/// Text placeholders: {a}, {b}, {c} the arguments, {t} the element type's name in the language, {u}
+/// that of the unsigned type of the same width (of at least 32 bits, since C multiplies narrower
+/// ones as signed numbers).
 /// Definitions and derivatives are scalar programs (ir/scalar.h) over a, b, c; derivatives may read
 /// `out`, the result.
 struct OpRow {
@@ -73,6 +87,8 @@ struct OpRow {
   std::string_view name; // the spelling of every text form, and the function name of Scalar programs
   int arity;
   Signature signature;
+  Work work = Work::simple;
+  int vector_cost = 1; // instructions on a vector that take as long, about
   /// Evaluation. f64: on doubles (comparisons give 0 or 1). i64: on values extended to 64 bits by
   /// their type (u64: the bit pattern); the caller wraps the result. Null where the signature has
   /// no such form. exact: null for a function that is evaluated through its definition or, without
@@ -86,9 +102,10 @@ struct OpRow {
   /// Error of a direct evaluation, in units of the last place of max(|out|, ulp_scale): what code
   /// generation promises. 0.5: correctly rounded, 0: exact.
   double ulp = 0.5, ulp_scale = 0;
-  /// C-like text on floats and on integers; a dialect may override either. Integer arithmetic is
-  /// printed on the unsigned type of the same width (wrapping is not an undefined behaviour there)
-  /// and the lum_* functions are the dialect's prelude. Empty: the signature has no such form.
+  /// C-like text on floats and on integers; a dialect may override either. Integer arithmetic runs
+  /// on unsigned numbers, where wrapping is not an undefined behaviour. The lum_* functions, and
+  /// functions such as exp2 where a language lacks them, are the dialect's prelude, for each type.
+  /// Empty: the signature has no such form.
   std::string_view c_float = {}, c_int = {};
   std::string_view definition = {};
   // relative error of the definition as a function over the reals; use it for types whose half unit
@@ -104,6 +121,10 @@ struct OpRow {
 };
 
 const OpRow& row(Op op);
+/// Is it computed by a polynomial?
+bool is_transcendental(Op op);
+/// Does it take several instructions of which each waits for the one before?
+bool is_long_chain(Op op);
 std::string_view to_string(Op op);
 std::optional<Op> parse_op(std::string_view name);
 /// The row whose monoid word this is.

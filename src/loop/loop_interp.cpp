@@ -510,9 +510,6 @@ bool Machine::step(Worker& w) {
 
 LoopCounts Machine::count() const {
   LoopCounts c;
-  const auto transcendental = [](Op op) {
-    return op == Op::exp2 || op == Op::log2 || op == Op::sin || (op >= Op::exp && op != Op::rsqrt);
-  };
   for (size_t at = 0; at < p_.code.size(); ++at) {
     const Instruction& i = p_.code[at];
     const int64_t times = executed_[at];
@@ -553,7 +550,7 @@ LoopCounts Machine::count() const {
       }
       c.ops[{s.op, s.from}] += lanes;
       if (s.op == Op::fma) c.fma += lanes;
-      if (transcendental(s.op)) c.transcendental += lanes;
+      if (is_transcendental(s.op)) c.transcendental += lanes;
     }
   }
   c.loop_trips = trips_;

@@ -84,7 +84,7 @@ TermKind kind_of_node(const Function& f, const Module& module, const Node& node)
 bool is_transcendental(const Node& node) {
   const auto* map = std::get_if<MapAttr>(&node.attr);
   if (!map || !map->user_op.empty()) return map != nullptr;
-  return map->op >= Op::sqrt && map->op != Op::recip && map->op != Op::sign;
+  return is_long_chain(map->op) || map->op == Op::sqrt;
 }
 
 /// Of a fixed value: what it is made of.

@@ -266,32 +266,22 @@ private:
     }
     if (v.dtype != DType::f32 && v.dtype != DType::f64) return cost;
     const double width = v.dtype == DType::f64 ? 2 : 1;
-    switch (v.op) {
-    case Op::fma:
-    case Op::div:
-    case Op::sqrt:
-    case Op::recip:
-    case Op::rsqrt: cost[multiplies] = width; break;
-    case Op::mul:
-      // A factor that is known may make it a sum, or nothing.
-      if (v.args[0]->kind != ValueKind::constant && v.args[1]->kind != ValueKind::constant)
-        cost[multiplies] = width;
+    // With a factor or a summand that is known it may become another instruction, or nothing.
+    const auto with_constant = [&] {
+      return std::ranges::any_of(v.args, [](const auto& a) { return a->kind == ValueKind::constant; });
+    };
+    switch (row(v.op).work) {
+    case Work::simple: break;
+    case Work::sum:
+      if (!with_constant()) cost[arithmetic] = width;
       break;
-    case Op::add:
-    case Op::sub:
-      if (v.args[0]->kind != ValueKind::constant && v.args[1]->kind != ValueKind::constant)
-        cost[arithmetic] = width;
+    case Work::product:
+      if (v.op == Op::fma || !with_constant()) cost[multiplies] = width;
       break;
-    case Op::exp2:
-    case Op::exp:
-    case Op::log2:
-    case Op::log:
-    case Op::sin:
-    case Op::cos:
-    case Op::tanh:
-    case Op::erf:
-    case Op::sigmoid: cost[multiplies] = 4 * width; break; // polynomials
-    default: break;
+    case Work::quotient:
+    case Work::quotient_root: cost[multiplies] = width; break;
+    case Work::function:
+    case Work::wide_function: cost[multiplies] = 4 * width; break; // the least polynomial
     }
     cost[arithmetic] += cost[multiplies];
     return cost;

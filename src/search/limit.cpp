@@ -15,17 +15,7 @@ bool counts(const kernel::Formula& f) {
 double steps_of(const kernel::Formula& f) {
   if (f.kind == kernel::FormulaKind::load) return 0.5; // others share it, or it overlaps
   if (f.kind != kernel::FormulaKind::op || !f.user_op.empty()) return 1;
-  switch (f.op) {
-  case Op::div:
-  case Op::sqrt:
-  case Op::recip:
-  case Op::rsqrt: return 8;
-  case Op::rem:
-  case Op::exp:
-  case Op::exp2:
-  case Op::log2: return 12;
-  default: return f.op >= Op::sin ? 20 : 1;
-  }
+  return row(f.op).vector_cost;
 }
 
 } // namespace

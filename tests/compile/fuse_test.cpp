@@ -135,7 +135,7 @@ double operations(const Function& f, const std::vector<NodeId>& roots, const std
   for (std::vector<NodeId> stack(roots); !stack.empty();) {
     const Node& node = f[stack.back()];
     stack.pop_back();
-    if (const auto* map = std::get_if<MapAttr>(&node.attr)) n += row(map->op).ulp > 0.5 ? 32 : 1;
+    if (const auto* map = std::get_if<MapAttr>(&node.attr)) n += is_long_chain(map->op) ? 32 : 1;
     for (NodeId input : node.inputs)
       if (!stored.contains(input) && seen.insert(input).second) stack.push_back(input);
   }

@@ -279,6 +279,21 @@ TEST(Ops, ResultTypes) {
   EXPECT_EQ(DType::u8, result_type(row(Op::select), choice));
 }
 
+TEST(Ops, WorkAgreesWithTheError) {
+  for (int k = 0; k < op_count; ++k) {
+    const OpRow& r = row(Op(k));
+    // What is not correctly rounded is made of several instructions.
+    EXPECT_EQ(r.ulp > 0.5, is_long_chain(r.op)) << r.name;
+    EXPECT_GE(r.vector_cost, 1) << r.name;
+    if (is_long_chain(r.op)) EXPECT_GE(r.vector_cost, 8) << r.name;
+    if (is_transcendental(r.op)) EXPECT_EQ(Signature::floating, r.signature) << r.name;
+    if (r.work == Work::simple) EXPECT_LE(r.ulp, 0.5) << r.name;
+  }
+  EXPECT_TRUE(is_transcendental(Op::sin));
+  EXPECT_FALSE(is_transcendental(Op::rsqrt));
+  EXPECT_FALSE(is_long_chain(Op::fma));
+}
+
 TEST(Ops, TextsNameEveryArgument) {
   for (int k = 0; k < op_count; ++k) {
     const OpRow& r = row(Op(k));

@@ -46,7 +46,7 @@ private:
     return r_.map(op, std::move(inputs), node_.type());
   }
   Found filled(double value) const { return r_.filled(node_.type(), value); }
-  bool range() const { return allowed_ >= Numerics::range; }
+  bool range() const { return allows(allowed_, Numerics::range); }
   bool is_integral(NodeId id) const { // floor and its kin leave it alone
     const Node& node = r_[id];
     if (node.kind == NodeKind::cast) return !is_float(r_.type(node.inputs[0]).dtype);

@@ -110,6 +110,16 @@ private:
 };
 
 // ---- rules of one node: the value that stands for it, or nothing ----
+/// Does a pass that may go as far as `allowed` apply rules of the class `needed`?
+inline bool allows(Numerics allowed, Numerics needed) {
+  switch (needed) {
+  case Numerics::exact: return true;
+  case Numerics::reassoc: return allowed != Numerics::exact;
+  case Numerics::range: return allowed == Numerics::range;
+  }
+  return false;
+}
+
 using Rule = std::optional<NodeId> (*)(Rebuild&, const Node&, Numerics allowed);
 std::optional<NodeId> view_rule(Rebuild& r, const Node& node, Numerics);
 std::optional<NodeId> constant_rule(Rebuild& r, const Node& node, int64_t limit);

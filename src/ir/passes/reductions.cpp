@@ -207,7 +207,7 @@ std::optional<NodeId> reduction_rule(Rebuild& r, const Node& node, Numerics allo
   // A sum of what does not vary at all: n * x; of integers it wraps alike, of floats it is rounded
   // once.
   if (component.op == Op::add && !fold.reduced.empty() &&
-      (!is_float(component.dtype) || allowed >= Numerics::range)) {
+      (!is_float(component.dtype) || allows(allowed, Numerics::range))) {
     std::set<int> all;
     Expr n = 1;
     bool varies = false;
@@ -236,7 +236,7 @@ std::optional<NodeId> reduction_rule(Rebuild& r, const Node& node, Numerics allo
     }
   }
   if (fold.monoid.size() == 1 &&
-      (is_exact_in_any_order(component.op, component.dtype) || allowed >= Numerics::reassoc))
+      (is_exact_in_any_order(component.op, component.dtype) || allows(allowed, Numerics::reassoc)))
     return join(r, fold, bodies[0], node.type());
   return {};
 }
