@@ -50,9 +50,10 @@ Result<Times> emit(const kernel::Kernel& kernel, const CpuTarget& target, const 
 }
 
 bool has_roles(const kernel::Body& statements) {
-  for (const kernel::StmtRef& s : statements)
-    if (s->kind == kernel::StmtKind::roles || has_roles(s->body) || has_roles(s->otherwise)) return true;
-  return false;
+  return std::ranges::any_of(statements, [](const kernel::StmtRef& s) {
+    return s->is<kernel::Roles>() ||
+           std::ranges::any_of(bodies_of(*s), [](const kernel::Body* inside) { return has_roles(*inside); });
+  });
 }
 
 /// Producers and consumers become steps of a serial loop.

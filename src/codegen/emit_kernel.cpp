@@ -7,7 +7,6 @@
 namespace luminal::codegen {
 using kernel::LoopKind;
 using kernel::Space;
-using kernel::StmtKind;
 using kernel::ValueKind;
 using llvm::BasicBlock;
 using llvm::Value;
@@ -158,17 +157,17 @@ void Emitter::scan_value(const kernel::Value& v, Expr lane, int64_t lanes) {
 
 void Emitter::scan(const kernel::Body& statements, Expr lane, int64_t lanes) {
   for (const kernel::StmtRef& s : statements) {
-    if (s->kind == StmtKind::store) note_register_access(s->buffer, s->offset, lane, lanes);
-    if (s->value) scan_value(*s->value, lane, lanes);
-    bool vector = s->kind == StmtKind::loop && s->loop == LoopKind::vector;
-    Expr trips = vector ? s->end - s->begin : Expr(1);
-    if (vector && trips.is_constant()) {
-      scan(s->body, s->variable, trips.value());
-    } else {
-      scan(s->body, lane, lanes);
-      scan(s->otherwise, lane, lanes);
-    }
-    if (s->kind == StmtKind::unit || s->kind == StmtKind::async_unit) scan_unit(*s);
+    if (const auto* store = s->as<kernel::Store>())
+      note_register_access(store->buffer, store->offset, lane, lanes);
+    if (const kernel::Value* value = value_of(*s)) scan_value(*value, lane, lanes);
+    const auto* loop = s->as<kernel::Loop>();
+    const bool vector = loop && loop->kind == LoopKind::vector;
+    if (const Expr trips = vector ? loop->end - loop->begin : Expr(1); vector && trips.is_constant())
+      scan(loop->body, loop->variable, trips.value());
+    else
+      for (const kernel::Body* inside : bodies_of(*s)) scan(*inside, lane, lanes);
+    if (const auto* unit = s->as<kernel::UnitCall>()) scan_unit(*unit);
+    if (const auto* unit = s->as<kernel::AsyncUnit>()) scan_unit(unit->call);
   }
 }
 
@@ -209,30 +208,25 @@ void Emitter::body(const kernel::Body& statements) {
   for (const kernel::StmtRef& s : statements) statement(*s);
 }
 
-void Emitter::statement(const kernel::Stmt& s) {
-  switch (s.kind) {
-  case StmtKind::loop: return loop(s);
-  case StmtKind::store: return store(s);
-  case StmtKind::let_value: lets_.at(static_cast<size_t>(s.let)) = value(s.value); return;
-  case StmtKind::let_index: return let_index(s);
-  case StmtKind::if_: return if_statement(s);
-  case StmtKind::barrier:
-    // Level 1 concerns the lanes of a group, and a group is one worker here.
-    if (s.level == 0) {
-      store_fence();
-      b_.CreateCall(llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy()}, false), barrier_,
-                    {barrier_context_});
-    }
-    return;
-  case StmtKind::prefetch: return prefetch(s);
-  case StmtKind::unit: return unit(s);
-  case StmtKind::async_unit: return unit(s); // begins and ends here
-  case StmtKind::async_copy: return async_copy(s);
-  case StmtKind::async_wait: return;
-  case StmtKind::roles:
-    LUMINAL_CHECK(false, "{}: roles are expanded before code is emitted", kernel_.name);
-    return;
-  }
+void Emitter::statement(const kernel::Stmt& stmt) {
+  kernel::visit(
+      stmt, [&](const kernel::Loop& s) { loop(s); }, [&](const kernel::Store& s) { store(s); },
+      [&](const kernel::LetValue& s) { lets_.at(static_cast<size_t>(s.let)) = value(s.value); },
+      [&](const kernel::LetIndex& s) { let_index(s); }, [&](const kernel::If& s) { if_statement(s); },
+      [&](const kernel::Barrier& s) {
+        // Level 1 concerns the lanes of a group, and a group is one worker here.
+        if (s.level != 0) return;
+        store_fence();
+        b_.CreateCall(llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy()}, false), barrier_,
+                      {barrier_context_});
+      },
+      [&](const kernel::Prefetch& s) { prefetch(s); }, [&](const kernel::UnitCall& s) { unit(s); },
+      [&](const kernel::AsyncCopy& s) { async_copy(s); },
+      [&](const kernel::AsyncUnit& s) { unit(s.call); }, // begins and ends here
+      [&](const kernel::AsyncWait&) {},
+      [&](const kernel::Roles&) {
+        LUMINAL_CHECK(false, "{}: roles are expanded before code is emitted", kernel_.name);
+      });
 }
 
 void Emitter::count_loop(Value* begin, Value* end, int64_t step, bool guard,
@@ -279,8 +273,8 @@ void Emitter::guarded(Value* condition, const std::function<void()>& then,
   b_.SetInsertPoint(end);
 }
 
-void Emitter::loop(const kernel::Stmt& s) {
-  if (s.loop == LoopKind::vector) return vector_loop(s);
+void Emitter::loop(const kernel::Loop& s) {
+  if (s.kind == LoopKind::vector) return vector_loop(s);
   if (varying(s.begin) || varying(s.end))
     fail("the bounds of the loop " + std::string(s.variable.name()) + " depend on the lane");
   Int begin = integer(s.begin), end = integer(s.end);
@@ -292,7 +286,7 @@ void Emitter::loop(const kernel::Stmt& s) {
     close_scope(&s.variable);
   };
   Expr trips = resolve(s.end - s.begin);
-  if (s.loop == LoopKind::unrolled) {
+  if (s.kind == LoopKind::unrolled) {
     if (!trips.is_constant())
       fail("the unrolled loop " + std::string(s.variable.name()) + " has no constant number of steps");
     bool owner = options_.transpose && !lane_ && !column_variable_;
@@ -311,7 +305,7 @@ void Emitter::loop(const kernel::Stmt& s) {
     --depth_;
     return;
   }
-  bool shares = s.loop == LoopKind::parallel && s.level == 0;
+  bool shares = s.kind == LoopKind::parallel && s.level == 0;
   if (shares && in_parallel_) fail("a parallel loop stands in another one");
   Truth runs = prove(lt(s.begin, s.end));
   if (runs == Truth::no || (!begin.v && !end.v && begin.k >= end.k)) {
@@ -378,7 +372,7 @@ Value* Emitter::integer_mod(Value* length, int64_t divisor) {
   return b_.CreateURem(safe, i64(divisor));
 }
 
-void Emitter::vector_loop(const kernel::Stmt& s) {
+void Emitter::vector_loop(const kernel::Loop& s) {
   if (lane_) fail("a vector loop stands in another one");
   Expr trips = resolve(s.end - s.begin);
   if (!trips.is_constant())
@@ -390,8 +384,8 @@ void Emitter::vector_loop(const kernel::Stmt& s) {
   open_scope();
   bind(s.variable, integer(s.begin), depth_);
   Value* tail = nullptr;
-  if (s.masked && prove(le(n, s.lanes_active)) != Truth::yes) {
-    Int active = integer(s.lanes_active);
+  if (s.lanes_active && prove(le(n, *s.lanes_active)) != Truth::yes) {
+    Int active = integer(*s.lanes_active);
     // What is left over, where that is known, in vectors that are no longer than it needs.
     if (!active.v && active.k >= 1 && active.k < n && !column_variable_ && narrows(s.body)) {
       n = std::min(n, int64_t(std::bit_ceil(uint64_t(active.k))));
@@ -400,7 +394,7 @@ void Emitter::vector_loop(const kernel::Stmt& s) {
     lanes_ = n;
     if (active.v || active.k < n) {
       Value* count = materialize(active);
-      Interval range = s.lanes_active.range();
+      Interval range = s.lanes_active->range();
       if (range.low < 0) count = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, count, i64(0));
       if (range.high > INT32_MAX) count = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, i64(n));
       tail = b_.CreateICmpULT(
@@ -459,10 +453,11 @@ bool Emitter::narrows(const kernel::Body& statements) {
   bool accumulates = false;
   const auto suits = [&](const auto& self, const kernel::Body& body) -> bool {
     return std::ranges::all_of(body, [&](const kernel::StmtRef& s) {
-      if (s->kind == StmtKind::loop) return self(self, s->body);
-      if (s->kind == StmtKind::let_value) return plain(plain, *s->value);
-      if (s->kind != StmtKind::store || !plain(plain, *s->value)) return false;
-      const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(s->buffer)];
+      if (const auto* loop = s->as<kernel::Loop>()) return self(self, loop->body);
+      if (const auto* let = s->as<kernel::LetValue>()) return plain(plain, *let->value);
+      const auto* store = s->as<kernel::Store>();
+      if (!store || !plain(plain, *store->value)) return false;
+      const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(store->buffer)];
       accumulates |= buffer.space == Space::registers;
       return bits(buffer.dtype) >= 8 && (buffer.space != Space::registers || buffer.padded);
     });
@@ -470,18 +465,18 @@ bool Emitter::narrows(const kernel::Body& statements) {
   return suits(suits, statements) && accumulates;
 }
 
-void Emitter::if_statement(const kernel::Stmt& s) {
+void Emitter::if_statement(const kernel::If& s) {
   Value* c = condition(s.condition);
   if (varying(s.condition)) return lane_if(s, splat(c));
   if (s.otherwise.empty())
-    guarded(c, [&] { body(s.body); });
+    guarded(c, [&] { body(s.then); });
   else
-    guarded(c, [&] { body(s.body); }, [&] { body(s.otherwise); });
+    guarded(c, [&] { body(s.then); }, [&] { body(s.otherwise); });
 }
 
 // A condition that differs between lanes: both bodies under masks, each skipped where no lane takes
 // it.
-void Emitter::lane_if(const kernel::Stmt& s, Value* condition) {
+void Emitter::lane_if(const kernel::If& s, Value* condition) {
   Value* outer = if_mask_;
   auto under = [&](Value* taken, const kernel::Body& statements) {
     if (statements.empty()) return;
@@ -491,23 +486,23 @@ void Emitter::lane_if(const kernel::Stmt& s, Value* condition) {
     guarded(b_.CreateOrReduce(live), [&] { body(statements); });
     if_mask_ = outer;
   };
-  under(condition, s.body);
+  under(condition, s.then);
   under(b_.CreateNot(condition), s.otherwise);
 }
 
-void Emitter::let_index(const kernel::Stmt& s) {
+void Emitter::let_index(const kernel::LetIndex& s) {
   Value* x = value(s.value);
   DType type = s.value->dtype;
   if (!is_integer(type) && type != DType::boolean)
     fail("an index is made from a value that is not an integer");
   x = cast(x, type, DType::i64);
-  forget(s.variable);
+  forget(s.symbol);
   if (x->getType()->isVectorTy()) {
-    lane_variables_[s.variable] = b_.CreateFreeze(x); // of dead lanes too: conditions are made of it
+    lane_variables_[s.symbol] = b_.CreateFreeze(x); // of dead lanes too: conditions are made of it
     varying_.clear();
-    depths_[s.variable] = depth_;
+    depths_[s.symbol] = depth_;
   } else {
-    bind(s.variable, {x, 0}, depth_);
+    bind(s.symbol, {x, 0}, depth_);
   }
 }
 
@@ -524,7 +519,7 @@ bool Emitter::line_is_known(Expr offset, DType type) {
   });
 }
 
-void Emitter::prefetch(const kernel::Stmt& s) {
+void Emitter::prefetch(const kernel::Prefetch& s) {
   if (pointers_[static_cast<size_t>(s.buffer)] == nullptr) return;
   const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(s.buffer)];
   if (line_is_known(s.offset, buffer.dtype)) return;
@@ -541,8 +536,8 @@ void Emitter::prefetch(const kernel::Stmt& s) {
 }
 
 // A plain copy: it begins and ends here.
-void Emitter::async_copy(const kernel::Stmt& s) {
-  const kernel::UnitOperand &to = s.operands.at(0), &from = s.operands.at(1);
+void Emitter::async_copy(const kernel::AsyncCopy& s) {
+  const kernel::UnitOperand &to = s.to, &from = s.from;
   DType type = kernel_.buffers[static_cast<size_t>(to.buffer)].dtype;
   DType source_type = kernel_.buffers[static_cast<size_t>(from.buffer)].dtype;
   if (bits(type) < 8 || bits(source_type) != bits(type))

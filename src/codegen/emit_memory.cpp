@@ -9,7 +9,6 @@
 
 namespace luminal::codegen {
 using kernel::Space;
-using kernel::StmtKind;
 using kernel::ValueKind;
 using llvm::Align;
 using llvm::Constant;
@@ -375,7 +374,7 @@ Value* Emitter::zeros() {
   return zero;
 }
 
-void Emitter::store(const kernel::Stmt& s) {
+void Emitter::store(const kernel::Store& s) {
   const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(s.buffer)];
   // Numbers that are rounded as they are stored need not become f32 again in between.
   const bool rounds = s.value->kind == ValueKind::cast && s.value->dtype == DType::bf16 &&
@@ -407,7 +406,7 @@ void Emitter::store(const kernel::Stmt& s) {
       [&] { store_memory(to, packed, nullptr); });
 }
 
-bool Emitter::fills_lines(const kernel::Stmt& s, int element_bytes) {
+bool Emitter::fills_lines(const kernel::Store& s, int element_bytes) {
   const int64_t width = lanes_ * element_bytes;
   const Int& first = variables_.at(*lane_);
   if (width < 16 || width % 16 != 0 || first.v != nullptr) return false;

@@ -8,7 +8,6 @@
 
 namespace luminal::codegen {
 using kernel::Space;
-using kernel::StmtKind;
 using kernel::ValueKind;
 using llvm::Align;
 using llvm::Constant;
@@ -16,24 +15,26 @@ using llvm::Value;
 
 bool Emitter::stores_to(const kernel::Body& statements, kernel::BufferId buffer) {
   for (const kernel::StmtRef& s : statements) {
-    if (s->kind == StmtKind::store && s->buffer == buffer) return true;
-    bool opaque = s->kind == StmtKind::unit || s->kind == StmtKind::async_copy ||
-                  s->kind == StmtKind::async_unit || s->kind == StmtKind::barrier;
-    if (opaque || stores_to(s->body, buffer) || stores_to(s->otherwise, buffer)) return true;
+    if (const auto* store = s->as<kernel::Store>(); store && store->buffer == buffer) return true;
+    if (s->is<kernel::UnitCall>() || s->is<kernel::AsyncCopy>() || s->is<kernel::AsyncUnit>() ||
+        s->is<kernel::Barrier>())
+      return true; // not looked into
+    for (const kernel::Body* inside : bodies_of(*s))
+      if (stores_to(*inside, buffer)) return true;
   }
   return false;
 }
 
 // A vector load whose lanes lie apart, under an unrolled loop of as many steps along its contiguous
 // axis: load contiguous rows once, exchange them, and hand out one column for each step.
-void Emitter::transpose(const kernel::Stmt& unrolled, const kernel::Body& statements) {
+void Emitter::transpose(const kernel::Loop& unrolled, const kernel::Body& statements) {
   for (const kernel::StmtRef& s : statements) {
-    if (s->kind != StmtKind::loop) continue;
-    if (s->loop == kernel::LoopKind::vector) transpose_vector_loop(unrolled, *s);
+    const auto* loop = s->as<kernel::Loop>();
+    if (loop && loop->kind == kernel::LoopKind::vector) transpose_vector_loop(unrolled, *loop);
   }
 }
 
-void Emitter::transpose_vector_loop(const kernel::Stmt& unrolled, const kernel::Stmt& vector) {
+void Emitter::transpose_vector_loop(const kernel::Loop& unrolled, const kernel::Loop& vector) {
   Expr trips = vector.end - vector.begin, steps = unrolled.end - unrolled.begin;
   if (!trips.is_constant() || !steps.is_constant() || trips != steps || !vector.begin.is_constant(0) ||
       !unrolled.begin.is_constant(0))
@@ -46,13 +47,13 @@ void Emitter::transpose_vector_loop(const kernel::Stmt& unrolled, const kernel::
     for (const auto& a : v.args) collect(*a);
   };
   for (const kernel::StmtRef& s : vector.body)
-    if (s->kind == StmtKind::store || s->kind == StmtKind::let_value) collect(*s->value);
+    if (s->is<kernel::Store>() || s->is<kernel::LetValue>()) collect(*value_of(*s));
   Int live;
   bool masked = false;
-  if (vector.masked && prove(le(n, vector.lanes_active)) != Truth::yes) {
-    if (depends_on(vector.lanes_active, unrolled.variable)) return;
+  if (vector.lanes_active && prove(le(n, *vector.lanes_active)) != Truth::yes) {
+    if (depends_on(*vector.lanes_active, unrolled.variable)) return;
     masked = true;
-    live = integer(vector.lanes_active);
+    live = integer(*vector.lanes_active);
   }
   int64_t old_lanes = lanes_;
   lanes_ = n;
@@ -138,14 +139,14 @@ Value* Emitter::opaque(Value* x) {
 // A vector store whose lanes lie apart, under an unrolled loop along which they are contiguous: the
 // vectors of all steps are kept, exchanged in blocks of four lanes, and what each lane has is
 // written at once.
-bool Emitter::transposes_stores(const kernel::Stmt& unrolled) {
+bool Emitter::transposes_stores(const kernel::Loop& unrolled) {
   const Expr steps = unrolled.end - unrolled.begin;
   if (!options_.transpose || lane_ || !transposed_.empty() || !steps.is_constant() || steps.value() < 2 ||
       steps.value() > 16)
     return false;
-  std::map<kernel::BufferId, const kernel::Stmt*> stores; // one statement writes each buffer
+  std::map<kernel::BufferId, const kernel::Store*> stores; // one statement writes each buffer
   std::set<kernel::BufferId> read;
-  std::vector<const kernel::Stmt*> loops{&unrolled};
+  std::vector<const kernel::Loop*> loops{&unrolled};
   std::function<void(const kernel::Value&)> reads = [&](const kernel::Value& v) {
     if (v.kind == ValueKind::load) read.insert(v.buffer);
     for (const auto& a : v.args) reads(*a);
@@ -154,30 +155,32 @@ bool Emitter::transposes_stores(const kernel::Stmt& unrolled) {
   /// can be transposed?
   std::function<bool(const kernel::Body&)> plain = [&](const kernel::Body& statements) {
     return std::ranges::all_of(statements, [&](const kernel::StmtRef& s) {
-      if (s->kind == StmtKind::let_value) return reads(*s->value), true;
-      if (s->kind == StmtKind::loop) {
-        const Expr trips = s->end - s->begin;
-        const bool vector = s->loop == kernel::LoopKind::vector;
-        if (!(vector || s->loop == kernel::LoopKind::unrolled) || !trips.is_constant() || s->masked ||
+      if (const auto* let = s->as<kernel::LetValue>()) return reads(*let->value), true;
+      if (const auto* loop = s->as<kernel::Loop>()) {
+        const Expr trips = loop->end - loop->begin;
+        const bool vector = loop->kind == kernel::LoopKind::vector;
+        if (!(vector || loop->kind == kernel::LoopKind::unrolled) || !trips.is_constant() ||
+            loop->lanes_active ||
             (vector &&
              (trips.value() < 4 || trips.value() > 64 || !std::has_single_bit(uint64_t(trips.value())))))
           return false;
-        loops.push_back(s.get());
-        const bool inside = plain(s->body);
+        loops.push_back(loop);
+        const bool inside = plain(loop->body);
         if (inside && vector)
-          for (const kernel::StmtRef& inner : s->body)
-            if (inner->kind == StmtKind::store && stores.contains(inner->buffer) &&
-                !writes_each_once(*inner, loops))
+          for (const kernel::StmtRef& inner : loop->body)
+            if (const auto* store = inner->as<kernel::Store>();
+                store && stores.contains(store->buffer) && !writes_each_once(*store, loops))
               return false;
         loops.pop_back();
         return inside;
       }
-      if (s->kind != StmtKind::store) return false;
-      reads(*s->value);
-      const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(s->buffer)];
+      const auto* store = s->as<kernel::Store>();
+      if (!store) return false;
+      reads(*store->value);
+      const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(store->buffer)];
       if (buffer.space == Space::registers) return true;
-      return bits(buffer.dtype) == 32 && loops.back()->loop == kernel::LoopKind::vector &&
-             stores.emplace(s->buffer, s.get()).second;
+      return bits(buffer.dtype) == 32 && loops.back()->kind == kernel::LoopKind::vector &&
+             stores.emplace(store->buffer, store).second;
     });
   };
   if (!plain(unrolled.body) || stores.empty()) return false;
@@ -188,9 +191,9 @@ bool Emitter::transposes_stores(const kernel::Stmt& unrolled) {
 }
 
 /// In single steps along the first loop and in longer ones along the last, each element once.
-bool Emitter::writes_each_once(const kernel::Stmt& store, std::span<const kernel::Stmt* const> loops) {
+bool Emitter::writes_each_once(const kernel::Store& store, std::span<const kernel::Loop* const> loops) {
   std::vector<int64_t> places{0};
-  for (const kernel::Stmt* l : loops) {
+  for (const kernel::Loop* l : loops) {
     const auto step = coefficient_of(store.offset, l->variable);
     if (!step || !step->is_constant()) return false;
     const int64_t c = step->value(), n = (l->end - l->begin).value();

@@ -16,7 +16,7 @@ Value* Emitter::call_intrinsic(const char* name, llvm::Type* result, llvm::Array
   return b_.CreateCall(callee, arguments);
 }
 
-void Emitter::scan_unit(const kernel::Stmt& s) {
+void Emitter::scan_unit(const kernel::UnitCall& s) {
   auto unit = kernel::find_unit(s.unit, kernel_.lanes);
   if (!unit) return;
   for (size_t i = 0; i < s.operands.size() && i < 3; ++i) {
@@ -218,16 +218,15 @@ void Emitter::find_flushed() {
   bool changed = false;
   const auto walk = [&](const auto& self, const kernel::Body& statements) -> void {
     for (const kernel::StmtRef& s : statements) {
-      if (s->kind == kernel::StmtKind::let_value)
-        let_values_.at(static_cast<size_t>(s->let)) = s->value.get();
-      if (s->kind == kernel::StmtKind::store || !s->operands.empty()) {
-        const kernel::BufferId to = s->operands.empty() ? s->buffer : s->operands[0].buffer;
-        const bool stays = s->kind == kernel::StmtKind::store && flushed(*s->value);
-        if (flushed_[static_cast<size_t>(to)] && !stays)
-          flushed_[static_cast<size_t>(to)] = false, changed = true;
+      if (const auto* let = s->as<kernel::LetValue>())
+        let_values_.at(static_cast<size_t>(let->let)) = let->value.get();
+      if (const auto to = written_by(*s)) {
+        const auto* store = s->as<kernel::Store>();
+        const bool stays = store && flushed(*store->value);
+        if (flushed_[static_cast<size_t>(*to)] && !stays)
+          flushed_[static_cast<size_t>(*to)] = false, changed = true;
       }
-      self(self, s->body);
-      self(self, s->otherwise);
+      for (const kernel::Body* inside : bodies_of(*s)) self(self, *inside);
     }
   };
   do {
@@ -263,7 +262,7 @@ Value* Emitter::bf16_bits(const kernel::Value& v, Value* x) {
   return b_.CreateBitCast(rounded, llvm::FixedVectorType::get(b_.getInt16Ty(), n));
 }
 
-void Emitter::unit(const kernel::Stmt& s) {
+void Emitter::unit(const kernel::UnitCall& s) {
   auto unit = kernel::find_unit(s.unit, kernel_.lanes);
   if (!unit) fail("the unit " + s.unit + " is not described");
   if (lane_) fail("the unit " + s.unit + " stands inside a vector loop");

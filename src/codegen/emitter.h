@@ -52,16 +52,16 @@ private:
   void scan_value(const kernel::Value& value, Expr lane, int64_t lanes);
   void note_register_access(kernel::BufferId buffer, Expr offset, Expr lane, int64_t lanes);
   void body(const kernel::Body& statements);
-  void statement(const kernel::Stmt& s);
-  void loop(const kernel::Stmt& s);
-  void vector_loop(const kernel::Stmt& s);
+  void statement(const kernel::Stmt& stmt);
+  void loop(const kernel::Loop& s);
+  void vector_loop(const kernel::Loop& s);
   bool narrows(const kernel::Body& statements); // may fewer lanes do what its live lanes do?
-  void if_statement(const kernel::Stmt& s);
-  void lane_if(const kernel::Stmt& s, LV* condition);
-  void let_index(const kernel::Stmt& s);
-  void prefetch(const kernel::Stmt& s);
+  void if_statement(const kernel::If& s);
+  void lane_if(const kernel::If& s, LV* condition);
+  void let_index(const kernel::LetIndex& s);
+  void prefetch(const kernel::Prefetch& s);
   bool line_is_known(Expr offset, DType type);
-  void async_copy(const kernel::Stmt& s);
+  void async_copy(const kernel::AsyncCopy& s);
   void count_loop(LV* begin, LV* end, int64_t step, bool guard, const std::function<void(LV*)>& body);
   void guarded(LV* condition, const std::function<void()>& then, const std::function<void()>& otherwise = {});
   llvm::BasicBlock* block(const char* name);
@@ -71,8 +71,8 @@ private:
   LV* integer_mod(LV* length, int64_t divisor);
 
   // ---- emit_unit.cpp ----
-  void unit(const kernel::Stmt& s);
-  void scan_unit(const kernel::Stmt& s);
+  void unit(const kernel::UnitCall& s);
+  void scan_unit(const kernel::UnitCall& s);
   LV* unit_operand(const kernel::UnitOperand& operand, DType type, llvm::ArrayRef<int64_t> extents);
   bool has_unit(std::string_view name) const;
   LV* dot(std::string_view unit, LV* c, LV* x, LV* y, int64_t lanes);
@@ -111,7 +111,7 @@ private:
   LV* load(const kernel::Value& v);
   LV* guarded_load(const kernel::Value& v);
   LV* zeros(); // address of 16 bytes of zeros
-  void store(const kernel::Stmt& s);
+  void store(const kernel::Store& s);
   struct Access {
     enum class Kind { uniform, contiguous, pattern, indexed } kind = Kind::uniform;
     LV* base = nullptr;           // address of lane 0
@@ -127,7 +127,7 @@ private:
   LV* masked_load(llvm::Type* type, LV* p, LV* mask);
   LV* load_memory(const Access& a, llvm::Type* element, LV* mask);
   void store_memory(const Access& a, LV* value, LV* mask);
-  bool fills_lines(const kernel::Stmt& s, int element_bytes); // from one to the next boundary of a vector
+  bool fills_lines(const kernel::Store& s, int element_bytes); // from one to the next boundary of a vector
   void store_fence(); // what went past the caches arrives before what follows
   LV* load_blocks(const Access& a, llvm::Type* element, LV* mask); // or null
   LV* load_pattern(LV* base, const std::vector<int64_t>& offsets, llvm::Type* element, LV* mask);
@@ -145,13 +145,13 @@ private:
   LV* mask_for(kernel::BufferId buffer); // live lanes, or null for all
 
   // ---- emit_transpose.cpp ----
-  void transpose(const kernel::Stmt& unrolled, const kernel::Body& statements);
+  void transpose(const kernel::Loop& unrolled, const kernel::Body& statements);
   void transpose(std::vector<LV*>& rows); // as many lanes as rows
   LV* opaque(LV* x);
-  void transpose_vector_loop(const kernel::Stmt& unrolled, const kernel::Stmt& vector);
+  void transpose_vector_loop(const kernel::Loop& unrolled, const kernel::Loop& vector);
   bool stores_to(const kernel::Body& statements, kernel::BufferId buffer);
-  bool transposes_stores(const kernel::Stmt& unrolled); // notes which, if any
-  bool writes_each_once(const kernel::Stmt& store, std::span<const kernel::Stmt* const> loops);
+  bool transposes_stores(const kernel::Loop& unrolled); // notes which, if any
+  bool writes_each_once(const kernel::Store& store, std::span<const kernel::Loop* const> loops);
   void transpose_lanes(const Access& to, LV* value);
   void write_transposed();
   std::vector<LV*> deinterleaved(const std::vector<LV*>& vectors);
@@ -263,7 +263,7 @@ private:
     Access to;
     std::vector<LV*> steps;
   };
-  std::unordered_set<const kernel::Stmt*> transposed_;
+  std::unordered_set<const kernel::Store*> transposed_;
   std::vector<TransposedStore> transposed_stores_;
   size_t next_transposed_ = 0; // in this step
 };

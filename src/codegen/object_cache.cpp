@@ -83,9 +83,8 @@ void user_operations(const kernel::Value& v, std::set<std::string>& names) {
 }
 void user_operations(const kernel::Body& body, std::set<std::string>& names) {
   for (const kernel::StmtRef& s : body) {
-    if (s->value) user_operations(*s->value, names);
-    user_operations(s->body, names);
-    user_operations(s->otherwise, names);
+    if (const kernel::Value* value = value_of(*s)) user_operations(*value, names);
+    for (const kernel::Body* inside : bodies_of(*s)) user_operations(*inside, names);
   }
 }
 

@@ -42,11 +42,15 @@
 //   offset * size of the buffer's dtype on, little endian (buffers of 4-bit types: an even offset).
 #pragma once
 #include "base/hash.h"
+#include "base/overloaded.h"
 #include "expr/expr.h"
 #include "ir/dtype.h"
 #include "ir/ops.h"
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace luminal::kernel {
@@ -91,23 +95,44 @@ struct Value {
 
 // ---- statements ----
 enum class LoopKind : uint8_t { serial, parallel, unrolled, vector };
-enum class StmtKind : uint8_t {
-  loop,
-  store,
-  let_value,
-  let_index,
-  if_,
-  barrier,
-  prefetch, // everywhere
-  unit,     // one instruction of a described unit (loop/unit.h)
-  async_copy,
-  async_unit,
-  async_wait, // asynchronous statements and their tokens
-  roles // producers and consumers; on a CPU its parts run one after the other, step by step (expand_roles)
-};
 struct Stmt;
 using StmtRef = std::shared_ptr<const Stmt>;
 using Body = std::vector<StmtRef>;
+
+struct Loop {
+  LoopKind kind = LoopKind::serial;
+  Expr variable;                    // a symbol; its range holds begin .. end-1
+  Expr begin = 0, end = 0;          // step 1; an empty range runs nothing
+  int level = 0;                    // parallel: 0 = workers (threads, blocks), 1 = lanes of a group, ...
+  int jam = 1;                      // serial: bodies per trip
+  std::optional<Expr> lanes_active; // vector: only lanes below it are alive
+  Body body;
+};
+struct Store {
+  BufferId buffer;
+  Expr offset;
+  ValueRef value;
+};
+struct LetValue {
+  int let;
+  ValueRef value;
+};
+/// An integer value (a load) that becomes an index.
+struct LetIndex {
+  Expr symbol;
+  ValueRef value;
+};
+struct If {
+  Expr condition; // over indices (0/1)
+  Body then, otherwise;
+};
+struct Barrier {
+  int level = 0; // as of parallel loops
+};
+struct Prefetch { // everywhere
+  BufferId buffer;
+  Expr offset;
+};
 
 /// One operand of a unit instruction: a buffer, the offset of its first element, and the strides in
 /// elements of the descriptor's axes.
@@ -117,31 +142,53 @@ struct UnitOperand {
   std::vector<Expr> strides;
   bool operator==(const UnitOperand&) const = default;
 };
-
-struct Stmt {
-  StmtKind kind;
-  // loop, roles
-  Expr variable; // a symbol; its range holds begin .. end-1. let_index: the symbol that is defined
-  LoopKind loop = LoopKind::serial;
-  Expr begin = 0, end = 0; // step 1; an empty range runs nothing
-  int level = 0;           // parallel, barrier: 0 = workers (threads, blocks), 1 = lanes of a group, ...
-  int jam = 1;             // serial: bodies per trip
-  bool masked = false;     // vector: only lanes < lanes_active are live in masked loads and stores
-  Expr lanes_active;
-  Body body, otherwise; // loop, if_ (both), roles: body = producers, otherwise = consumers
-  // store, prefetch, let
-  BufferId buffer = -1;
-  Expr offset;
-  ValueRef value; // store, let_value; let_index: an integer value (a load) that becomes an index
-  int let = -1;   // let_value
-  Expr condition; // if_: a condition over indices (0/1)
-  // unit, async
+/// One instruction of a described unit (loop/unit.h).
+struct UnitCall {
   std::string unit;                  // name of the descriptor
-  std::vector<UnitOperand> operands; // accumulator first; async_copy: destination, source
-  Expr count;                        // async_copy: elements
-  int token = -1;                    // async_*: the token that is produced or awaited
-  int stages = 1;                    // roles: depth of the ring between producers and consumers
+  std::vector<UnitOperand> operands; // accumulator first
 };
+
+// Asynchronous statements and their tokens.
+struct AsyncCopy {
+  UnitOperand to, from;
+  Expr count; // elements
+  int token;
+};
+struct AsyncUnit {
+  UnitCall call;
+  int token;
+};
+struct AsyncWait {
+  int token;
+};
+/// Producers and consumers; on a CPU its parts run one after the other, step by step (expand_roles).
+struct Roles {
+  Expr variable, begin = 0, end = 0;
+  int stages = 1; // depth of the ring between producers and consumers
+  Body producers, consumers;
+};
+
+struct Stmt : std::variant<Loop, Store, LetValue, LetIndex, If, Barrier, Prefetch, UnitCall, AsyncCopy,
+                           AsyncUnit, AsyncWait, Roles> {
+  using variant::variant;
+  template <class Kind> bool is() const { return std::holds_alternative<Kind>(*this); }
+  /// Null where it is a statement of another kind.
+  template <class Kind> const Kind* as() const { return std::get_if<Kind>(this); }
+};
+/// Calls the case for the statement's kind.
+template <class... Cases> decltype(auto) visit(const Stmt& stmt, Cases&&... cases) {
+  return std::visit(Overloaded{std::forward<Cases>(cases)...}, stmt);
+}
+/// The statements inside of it: of a loop, both branches of a condition, producers and consumers.
+std::vector<const Body*> bodies_of(const Stmt& stmt);
+/// The statement with each of its bodies changed.
+StmtRef with_bodies(const Stmt& stmt, const std::function<Body(const Body&)>& change);
+/// The value that it stores or names; null for other kinds.
+const Value* value_of(const Stmt& stmt);
+/// What it writes: the target of a store or copy, the accumulator of a unit.
+std::optional<BufferId> written_by(const Stmt& stmt);
+/// Is it a parallel loop over all workers?
+bool is_distributed(const Stmt& stmt);
 
 struct Kernel {
   std::string name;

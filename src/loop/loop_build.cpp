@@ -21,21 +21,11 @@ std::shared_ptr<Value> new_value(ValueKind kind, DType dtype) {
   return value;
 }
 
-std::shared_ptr<Stmt> new_stmt(StmtKind kind) {
-  auto stmt = std::make_shared<Stmt>();
-  stmt->kind = kind;
-  return stmt;
-}
+template <class Kind> StmtRef made(Kind stmt) { return std::make_shared<const Stmt>(std::move(stmt)); }
 
-std::shared_ptr<Stmt> new_loop(LoopKind kind, Expr variable, Expr begin, Expr end, Body body) {
+Loop new_loop(LoopKind kind, Expr variable, Expr begin, Expr end, Body body) {
   if (!variable.is_symbol()) mistake("loop", "the variable is not a symbol: " + to_string(variable));
-  auto stmt = new_stmt(StmtKind::loop);
-  stmt->loop = kind;
-  stmt->variable = variable;
-  stmt->begin = begin;
-  stmt->end = end;
-  stmt->body = std::move(body);
-  return stmt;
+  return {.kind = kind, .variable = variable, .begin = begin, .end = end, .body = std::move(body)};
 }
 
 std::vector<DType> dtypes_of(const std::vector<ValueRef>& args) {
@@ -75,29 +65,63 @@ uint64_t hash_of(const ValueRef& value, std::map<const Value*, uint64_t>& known)
 
 void hash_body(Hasher& h, const Body& body);
 
-void hash_stmt(Hasher& h, const Stmt& s) {
-  h.add(s.kind)
-      .add(s.variable.hash())
-      .add(s.loop)
-      .add(s.begin.hash())
-      .add(s.end.hash())
-      .add(s.level)
-      .add(s.jam);
-  h.add(s.masked)
-      .add(s.lanes_active.hash())
-      .add(s.buffer)
-      .add(s.offset.hash())
-      .add(s.let)
-      .add(s.condition.hash());
-  h.add(s.unit).add(s.count.hash()).add(s.token).add(s.stages).add(s.operands.size());
-  for (const UnitOperand& operand : s.operands) {
-    h.add(operand.buffer).add(operand.offset.hash()).add(operand.strides.size());
-    for (Expr stride : operand.strides) h.add(stride.hash());
-  }
+void hash_value(Hasher& h, const ValueRef& value) {
   std::map<const Value*, uint64_t> known;
-  h.add(hash_of(s.value, known));
-  hash_body(h, s.body);
-  hash_body(h, s.otherwise);
+  h.add(hash_of(value, known));
+}
+void hash_operand(Hasher& h, const UnitOperand& operand) {
+  h.add(operand.buffer).add(operand.offset.hash()).add(operand.strides.size());
+  for (Expr stride : operand.strides) h.add(stride.hash());
+}
+void hash_call(Hasher& h, const UnitCall& call) {
+  h.add(call.unit).add(call.operands.size());
+  for (const UnitOperand& operand : call.operands) hash_operand(h, operand);
+}
+
+void hash_stmt(Hasher& h, const Stmt& stmt) {
+  h.add(stmt.index());
+  visit(
+      stmt,
+      [&](const Loop& s) {
+        h.add(s.kind).add(s.variable.hash()).add(s.begin.hash()).add(s.end.hash()).add(s.level).add(s.jam);
+        h.add(s.lanes_active.has_value()).add(s.lanes_active.value_or(0).hash());
+        hash_body(h, s.body);
+      },
+      [&](const Store& s) {
+        h.add(s.buffer).add(s.offset.hash());
+        hash_value(h, s.value);
+      },
+      [&](const LetValue& s) {
+        h.add(s.let);
+        hash_value(h, s.value);
+      },
+      [&](const LetIndex& s) {
+        h.add(s.symbol.hash());
+        hash_value(h, s.value);
+      },
+      [&](const If& s) {
+        h.add(s.condition.hash());
+        hash_body(h, s.then);
+        hash_body(h, s.otherwise);
+      },
+      [&](const Barrier& s) { h.add(s.level); },
+      [&](const Prefetch& s) { h.add(s.buffer).add(s.offset.hash()); },
+      [&](const UnitCall& s) { hash_call(h, s); },
+      [&](const AsyncCopy& s) {
+        hash_operand(h, s.to);
+        hash_operand(h, s.from);
+        h.add(s.count.hash()).add(s.token);
+      },
+      [&](const AsyncUnit& s) {
+        hash_call(h, s.call);
+        h.add(s.token);
+      },
+      [&](const AsyncWait& s) { h.add(s.token); },
+      [&](const Roles& s) {
+        h.add(s.variable.hash()).add(s.begin.hash()).add(s.end.hash()).add(s.stages);
+        hash_body(h, s.producers);
+        hash_body(h, s.consumers);
+      });
 }
 
 void hash_body(Hasher& h, const Body& body) {
@@ -204,113 +228,110 @@ ValueRef let_value(DType dtype, int let) {
 }
 
 StmtRef loop(LoopKind kind, Expr variable, Expr begin, Expr end, Body body) {
-  return new_loop(kind, variable, begin, end, std::move(body));
+  return made(new_loop(kind, variable, begin, end, std::move(body)));
 }
 
 StmtRef parallel_loop(Expr variable, Expr begin, Expr end, Body body, int level) {
-  auto stmt = new_loop(LoopKind::parallel, variable, begin, end, std::move(body));
-  stmt->level = level;
-  return stmt;
+  Loop stmt = new_loop(LoopKind::parallel, variable, begin, end, std::move(body));
+  stmt.level = level;
+  return made(std::move(stmt));
 }
 
 StmtRef jammed_loop(Expr variable, Expr begin, Expr end, int jam, Body body) {
-  auto stmt = new_loop(LoopKind::serial, variable, begin, end, std::move(body));
-  stmt->jam = jam;
-  return stmt;
+  Loop stmt = new_loop(LoopKind::serial, variable, begin, end, std::move(body));
+  stmt.jam = jam;
+  return made(std::move(stmt));
 }
 
 StmtRef masked_loop(Expr variable, Expr begin, Expr end, Expr lanes_active, Body body) {
-  auto stmt = new_loop(LoopKind::vector, variable, begin, end, std::move(body));
-  stmt->masked = true;
-  stmt->lanes_active = lanes_active;
-  return stmt;
+  Loop stmt = new_loop(LoopKind::vector, variable, begin, end, std::move(body));
+  stmt.lanes_active = lanes_active;
+  return made(std::move(stmt));
 }
 
 StmtRef store(BufferId buffer, Expr offset, ValueRef value) {
-  auto stmt = new_stmt(StmtKind::store);
-  stmt->buffer = buffer;
-  stmt->offset = offset;
-  stmt->value = std::move(value);
-  return stmt;
+  return made(Store{buffer, offset, std::move(value)});
 }
 
-StmtRef let(int number, ValueRef value) {
-  auto stmt = new_stmt(StmtKind::let_value);
-  stmt->let = number;
-  stmt->value = std::move(value);
-  return stmt;
-}
+StmtRef let(int number, ValueRef value) { return made(LetValue{number, std::move(value)}); }
 
 StmtRef let_index(Expr symbol, ValueRef value) {
   if (!symbol.is_symbol()) mistake("let", "what is defined is not a symbol: " + luminal::to_string(symbol));
-  auto stmt = new_stmt(StmtKind::let_index);
-  stmt->variable = symbol;
-  stmt->value = std::move(value);
-  return stmt;
+  return made(LetIndex{symbol, std::move(value)});
 }
 
 StmtRef if_then(Expr condition, Body then, Body otherwise) {
-  auto stmt = new_stmt(StmtKind::if_);
-  stmt->condition = condition;
-  stmt->body = std::move(then);
-  stmt->otherwise = std::move(otherwise);
-  return stmt;
+  return made(If{condition, std::move(then), std::move(otherwise)});
 }
 
-StmtRef barrier() { return new_stmt(StmtKind::barrier); }
-
-StmtRef barrier(int level) {
-  auto stmt = new_stmt(StmtKind::barrier);
-  stmt->level = level;
-  return stmt;
-}
-
-StmtRef prefetch(BufferId buffer, Expr offset) {
-  auto stmt = new_stmt(StmtKind::prefetch);
-  stmt->buffer = buffer;
-  stmt->offset = offset;
-  return stmt;
-}
+StmtRef barrier() { return made(Barrier{}); }
+StmtRef barrier(int level) { return made(Barrier{level}); }
+StmtRef prefetch(BufferId buffer, Expr offset) { return made(Prefetch{buffer, offset}); }
 
 StmtRef unit(std::string descriptor, std::vector<UnitOperand> operands) {
-  auto stmt = new_stmt(StmtKind::unit);
-  stmt->unit = std::move(descriptor);
-  stmt->operands = std::move(operands);
-  return stmt;
+  return made(UnitCall{std::move(descriptor), std::move(operands)});
 }
 
 StmtRef async_copy(UnitOperand destination, UnitOperand source, Expr count, int token) {
-  auto stmt = new_stmt(StmtKind::async_copy);
-  stmt->operands = {std::move(destination), std::move(source)};
-  stmt->count = count;
-  stmt->token = token;
-  return stmt;
+  return made(AsyncCopy{std::move(destination), std::move(source), count, token});
 }
 
 StmtRef async_unit(std::string descriptor, std::vector<UnitOperand> operands, int token) {
-  auto stmt = new_stmt(StmtKind::async_unit);
-  stmt->unit = std::move(descriptor);
-  stmt->operands = std::move(operands);
-  stmt->token = token;
-  return stmt;
+  return made(AsyncUnit{{std::move(descriptor), std::move(operands)}, token});
 }
 
-StmtRef async_wait(int token) {
-  auto stmt = new_stmt(StmtKind::async_wait);
-  stmt->token = token;
-  return stmt;
-}
+StmtRef async_wait(int token) { return made(AsyncWait{token}); }
 
 StmtRef roles(Expr variable, Expr begin, Expr end, int stages, Body producers, Body consumers) {
   if (!variable.is_symbol()) mistake("roles", "the step is not a symbol: " + luminal::to_string(variable));
-  auto stmt = new_stmt(StmtKind::roles);
-  stmt->variable = variable;
-  stmt->begin = begin;
-  stmt->end = end;
-  stmt->stages = stages;
-  stmt->body = std::move(producers);
-  stmt->otherwise = std::move(consumers);
-  return stmt;
+  return made(Roles{variable, begin, end, stages, std::move(producers), std::move(consumers)});
+}
+
+std::vector<const Body*> bodies_of(const Stmt& stmt) {
+  if (const auto* s = stmt.as<Loop>()) return {&s->body};
+  if (const auto* s = stmt.as<If>()) return {&s->then, &s->otherwise};
+  if (const auto* s = stmt.as<Roles>()) return {&s->producers, &s->consumers};
+  return {};
+}
+
+StmtRef with_bodies(const Stmt& stmt, const std::function<Body(const Body&)>& change) {
+  if (const auto* s = stmt.as<Loop>()) {
+    Loop copy = *s;
+    copy.body = change(s->body);
+    return made(std::move(copy));
+  }
+  if (const auto* s = stmt.as<If>()) return made(If{s->condition, change(s->then), change(s->otherwise)});
+  if (const auto* s = stmt.as<Roles>()) {
+    Roles copy = *s;
+    copy.producers = change(s->producers);
+    copy.consumers = change(s->consumers);
+    return made(std::move(copy));
+  }
+  return made(stmt);
+}
+
+const Value* value_of(const Stmt& stmt) {
+  if (const auto* s = stmt.as<Store>()) return s->value.get();
+  if (const auto* s = stmt.as<LetValue>()) return s->value.get();
+  if (const auto* s = stmt.as<LetIndex>()) return s->value.get();
+  return nullptr;
+}
+
+std::optional<BufferId> written_by(const Stmt& stmt) {
+  const auto accumulator = [](const UnitCall& call) -> std::optional<BufferId> {
+    if (call.operands.empty()) return {};
+    return call.operands[0].buffer;
+  };
+  if (const auto* s = stmt.as<Store>()) return s->buffer;
+  if (const auto* s = stmt.as<UnitCall>()) return accumulator(*s);
+  if (const auto* s = stmt.as<AsyncUnit>()) return accumulator(s->call);
+  if (const auto* s = stmt.as<AsyncCopy>()) return s->to.buffer;
+  return {};
+}
+
+bool is_distributed(const Stmt& stmt) {
+  const auto* loop = stmt.as<Loop>();
+  return loop && loop->kind == LoopKind::parallel && loop->level == 0;
 }
 
 bool same(const Value& a, const Value& b) {
@@ -323,13 +344,40 @@ bool same(const Value& a, const Value& b) {
   return true;
 }
 
+namespace {
+bool same(const UnitCall& a, const UnitCall& b) { return a.unit == b.unit && a.operands == b.operands; }
+bool same(const Loop& a, const Loop& b) {
+  return a.kind == b.kind && a.variable == b.variable && a.begin == b.begin && a.end == b.end &&
+         a.level == b.level && a.jam == b.jam && a.lanes_active == b.lanes_active && same(a.body, b.body);
+}
+bool same(const Store& a, const Store& b) {
+  return a.buffer == b.buffer && a.offset == b.offset && same(a.value, b.value);
+}
+bool same(const LetValue& a, const LetValue& b) { return a.let == b.let && same(a.value, b.value); }
+bool same(const LetIndex& a, const LetIndex& b) { return a.symbol == b.symbol && same(a.value, b.value); }
+bool same(const If& a, const If& b) {
+  return a.condition == b.condition && same(a.then, b.then) && same(a.otherwise, b.otherwise);
+}
+bool same(const Barrier& a, const Barrier& b) { return a.level == b.level; }
+bool same(const Prefetch& a, const Prefetch& b) { return a.buffer == b.buffer && a.offset == b.offset; }
+bool same(const AsyncCopy& a, const AsyncCopy& b) {
+  return a.to == b.to && a.from == b.from && a.count == b.count && a.token == b.token;
+}
+bool same(const AsyncUnit& a, const AsyncUnit& b) { return same(a.call, b.call) && a.token == b.token; }
+bool same(const AsyncWait& a, const AsyncWait& b) { return a.token == b.token; }
+bool same(const Roles& a, const Roles& b) {
+  return a.variable == b.variable && a.begin == b.begin && a.end == b.end && a.stages == b.stages &&
+         same(a.producers, b.producers) && same(a.consumers, b.consumers);
+}
+} // namespace
+
 bool same(const Stmt& a, const Stmt& b) {
-  return a.kind == b.kind && a.variable == b.variable && a.loop == b.loop && a.begin == b.begin &&
-         a.end == b.end && a.level == b.level && a.jam == b.jam && a.masked == b.masked &&
-         a.lanes_active == b.lanes_active && a.buffer == b.buffer && a.offset == b.offset && a.let == b.let &&
-         a.condition == b.condition && a.unit == b.unit && a.operands == b.operands && a.count == b.count &&
-         a.token == b.token && a.stages == b.stages && same(a.value, b.value) && same(a.body, b.body) &&
-         same(a.otherwise, b.otherwise);
+  return a.index() == b.index() && std::visit(
+                                       [&](const auto& x) {
+                                         using Kind = std::decay_t<decltype(x)>;
+                                         return same(x, *b.as<Kind>());
+                                       },
+                                       static_cast<const Stmt::variant&>(a));
 }
 
 bool same(const Kernel& a, const Kernel& b) {

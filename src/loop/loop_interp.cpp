@@ -176,7 +176,7 @@ std::string Machine::path(const Worker& w, const Instruction& i) const {
     const Instruction& outer = p_.code[at];
     std::string part = kernel::to_string(k_, *outer.stmt);
     if (outer.slot >= 0 && outer.code != Code::vector)
-      part += fmt::format(" ({} = {})", outer.stmt->variable.name(), w.slots[outer.slot]);
+      part += fmt::format(" ({} = {})", outer.variable.name(), w.slots[outer.slot]);
     parts.push_back(std::move(part));
   }
   std::string text;
@@ -280,10 +280,10 @@ bool Machine::bounds(Worker& w, const Instruction& i, int64_t& begin, int64_t& e
     report(FindingKind::overflow, w, i, -1, 0, "the bound: " + wrong.why(w.slots.data()));
     return false;
   }
-  const Interval range = i.stmt->variable.range();
+  const Interval range = i.variable.range();
   if (begin < end && (begin < range.low || end - 1 > range.high)) {
     report(FindingKind::range, w, i, -1, 0,
-           fmt::format("{} runs over {}..{}, its range is {}..{}", i.stmt->variable.name(), begin, end - 1,
+           fmt::format("{} runs over {}..{}, its range is {}..{}", i.variable.name(), begin, end - 1,
                        range.low, range.high));
     return false;
   }
@@ -292,9 +292,8 @@ bool Machine::bounds(Worker& w, const Instruction& i, int64_t& begin, int64_t& e
 
 /// Is iteration `step` of `steps` this worker's?
 bool Machine::mine(const Worker& w, const Instruction& i, int64_t step, int64_t steps) const {
-  if (i.stmt->loop != LoopKind::parallel || i.stmt->level > 1) return true;
-  const int64_t count = i.stmt->level == 0 ? o_.workers : o_.lanes,
-                me = i.stmt->level == 0 ? w.group : w.lane;
+  if (!i.parallel || i.level > 1) return true;
+  const int64_t count = i.level == 0 ? o_.workers : o_.lanes, me = i.level == 0 ? w.group : w.lane;
   if (count == 1) return true;
   switch (o_.distribution) {
   case Distribution::blocks: {
@@ -316,7 +315,7 @@ void Machine::enter_loop(Worker& w, const Instruction& i) {
     return;
   }
   state.outer = w.actor;
-  const bool down = i.stmt->loop == LoopKind::parallel && o_.distribution == Distribution::shuffled;
+  const bool down = i.parallel && o_.distribution == Distribution::shuffled;
   state.at = down ? state.end : state.begin - 1;
   w.pc = next_iteration(w, i, true) ? w.pc + 1 : i.target;
 }
@@ -324,7 +323,7 @@ void Machine::enter_loop(Worker& w, const Instruction& i) {
 /// Moves to the next iteration of this worker.
 bool Machine::next_iteration(Worker& w, const Instruction& i, bool) {
   LoopState& state = w.loops[i.loop];
-  const bool parallel = i.stmt->loop == LoopKind::parallel;
+  const bool parallel = i.parallel;
   const int64_t direction = parallel && o_.distribution == Distribution::shuffled ? -1 : 1;
   for (state.at += direction; state.at >= state.begin && state.at < state.end; state.at += direction) {
     if (!mine(w, i, state.at - state.begin, state.end - state.begin)) continue;
@@ -333,7 +332,7 @@ bool Machine::next_iteration(Worker& w, const Instruction& i, bool) {
     if (parallel) {
       // All lanes of a group do the same iterations of level 0, in the same order: the number is
       // the same for all of them.
-      const int level = i.stmt->level;
+      const int level = i.level;
       const uint64_t sharers = level == 0 ? uint64_t(o_.workers) : uint64_t(o_.workers) * uint64_t(o_.lanes);
       const uint64_t number = w.iterations[level]++ * sharers + (level == 0 ? uint64_t(w.group) : w.id) + 1;
       LUMINAL_CHECK(number <= UINT32_MAX, "too many iterations of parallel loops");
@@ -355,15 +354,15 @@ void Machine::enter_vector(Worker& w, const Instruction& i) {
   w.prefix = true;
   if (!i.begin.run(w.slots.data(), begin))
     return report(FindingKind::overflow, w, i, -1, 0, "the bound: " + i.begin.why(w.slots.data()));
-  const Interval range = i.stmt->variable.range();
+  const Interval range = i.variable.range();
   if (begin < range.low || begin + i.lanes - 1 > range.high)
     return report(FindingKind::range, w, i, -1, 0,
-                  fmt::format("{} runs over {}..{}, its range is {}..{}", i.stmt->variable.name(), begin,
+                  fmt::format("{} runs over {}..{}, its range is {}..{}", i.variable.name(), begin,
                               begin + i.lanes - 1, range.low, range.high));
   w.lane_begin = begin;
   w.slots[i.slot] = begin;
   w.active = i.lanes;
-  if (!i.stmt->masked) return;
+  if (!i.masked) return;
   int64_t active = 0;
   if (!i.end.run(w.slots.data(), active)) {
     w.active = 0;
@@ -416,13 +415,13 @@ void Machine::role(Worker& w, const Instruction& i) {
   }
   const int64_t ahead = s.produced - s.consumed;
   bool produce = ahead == 0;
-  if (!produce && s.produced < s.end && ahead < i.stmt->stages)
+  if (!produce && s.produced < s.end && ahead < i.stages)
     produce =
         o_.role_order == RoleOrder::ahead ||
         (o_.role_order == RoleOrder::mixed && drawn(uint64_t(s.produced), uint64_t(s.consumed), 11) % 2);
   w.role = produce ? 1 : 2;
   w.role_step = produce ? s.produced : s.consumed;
-  w.role_stages = i.stmt->stages;
+  w.role_stages = i.stages;
   w.role_loop = i.loop;
   w.slots[i.slot] = w.role_step;
   w.pc = produce ? w.pc + 1 : i.target;
@@ -467,10 +466,10 @@ bool Machine::step(Worker& w) {
   case Code::store: store(w, i); break;
   case Code::let_value:
     if (const Cell* value = evaluate(w, i))
-      std::copy_n(value, i.lane_values ? i.lanes : 1, &w.lets[size_t(i.stmt->let) * p_.widest]);
+      std::copy_n(value, i.lane_values ? i.lanes : 1, &w.lets[size_t(i.let) * p_.widest]);
     break;
   case Code::let_index: let_index(w, i); break;
-  case Code::barrier: arrive(w, i.stmt->level, w.pc++); return false;
+  case Code::barrier: arrive(w, i.level, w.pc++); return false;
   case Code::prefetch: break;
   case Code::unit: {
     std::vector<Footprint> operands;

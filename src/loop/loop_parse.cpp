@@ -66,6 +66,11 @@ private:
   Body block(size_t parent_indent, std::string_view owner);
   Body named_block(std::string_view word, size_t parent_indent);
   StmtRef statement(const Line& line);
+  StmtRef loop(LineParser& p, const Line& line, LoopKind kind);
+  StmtRef let(LineParser& p);
+  StmtRef condition(LineParser& p, const Line& line);
+  StmtRef roles(LineParser& p, const Line& line);
+  StmtRef asynchronous(LineParser& p);
 
   std::string file_;
   std::vector<Line> lines_;
@@ -189,7 +194,7 @@ public:
 
   /// `name[: range] in begin..end`; the range follows from the bounds where it is not written.
   /// Declares the name.
-  void bounds(Stmt& s) {
+  template <class Steps> void bounds(Steps& s) { // of a loop or of roles
     const Token at = name("a loop variable");
     Expr symbol;
     const bool written = r_.accept(":");
@@ -222,9 +227,10 @@ public:
     return o;
   }
 
-  void unit(Stmt& s) {
-    s.unit = name("the name of a unit").text;
-    while (r_.at(TokenKind::identifier)) s.operands.push_back(operand());
+  UnitCall unit() {
+    UnitCall call{std::string(name("the name of a unit").text), {}};
+    while (r_.at(TokenKind::identifier)) call.operands.push_back(operand());
+    return call;
   }
 
   /// Runs a builder; what it finds wrong is reported at the token.
@@ -514,134 +520,150 @@ Body KernelParser::named_block(std::string_view word, size_t parent_indent) {
   return block(indent, word);
 }
 
+StmtRef KernelParser::loop(LineParser& p, const Line& line, LoopKind kind) {
+  TextReader& r = p.reader();
+  const SymbolScope outside = symbols_; // without the loop's own variable
+  Loop s;
+  s.kind = kind;
+  p.bounds(s);
+  const Expr variable = s.variable;
+  if (kind == LoopKind::parallel && r.accept("level")) s.level = p.small("level", 0, 2);
+  if (kind == LoopKind::serial && r.accept("jam")) s.jam = p.small("bodies", 1, 1 << 20);
+  if (kind == LoopKind::vector && r.at("masked")) {
+    r.next();
+    symbols_.erase(std::string(variable.name())); // the mask is about all lanes
+    s.lanes_active = p.expr();
+    symbols_.emplace(std::string(variable.name()), variable);
+  }
+  r.expect_end();
+  s.body = block(line.indent, "the loop");
+  symbols_ = outside;
+  return std::make_shared<const Stmt>(std::move(s));
+}
+
+StmtRef KernelParser::let(LineParser& p) {
+  TextReader& r = p.reader();
+  if (r.accept("%")) {
+    const Token at = r.peek();
+    LetValue s{p.small("the number of a let", 0, (1 << 30) - 1), nullptr};
+    r.expect("=");
+    s.value = p.value();
+    r.expect_end();
+    if (!lets_.emplace(s.let, s.value->dtype).second)
+      r.fail_at(at, fmt::format("%{} is defined twice", s.let));
+    kernel_.lets = std::max(kernel_.lets, s.let + 1);
+    return std::make_shared<const Stmt>(std::move(s));
+  }
+  const Token at = p.name("%number or the name of an index");
+  r.expect("in");
+  LetIndex s{p.ranged_symbol(at), nullptr};
+  r.expect("=");
+  s.value = p.value();
+  r.expect_end();
+  p.declare(at, s.symbol);
+  return std::make_shared<const Stmt>(std::move(s));
+}
+
+StmtRef KernelParser::condition(LineParser& p, const Line& line) {
+  If s;
+  s.condition = p.expr();
+  p.reader().expect_end();
+  s.then = block(line.indent, "if");
+  if (const Line* other = peek(); other && other->indent == line.indent) {
+    LineParser q(*this, other->text, options(*other));
+    if (q.reader().accept("else")) {
+      q.reader().expect_end();
+      ++next_;
+      s.otherwise = block(line.indent, "else");
+    }
+  }
+  return std::make_shared<const Stmt>(std::move(s));
+}
+
+StmtRef KernelParser::roles(LineParser& p, const Line& line) {
+  const SymbolScope outside = symbols_;
+  Roles s;
+  p.bounds(s);
+  p.reader().expect("stages");
+  s.stages = p.small("stages", 1, 1 << 16);
+  p.reader().expect_end();
+  s.producers = named_block("producers", line.indent);
+  s.consumers = named_block("consumers", line.indent);
+  symbols_ = outside;
+  return std::make_shared<const Stmt>(std::move(s));
+}
+
+StmtRef KernelParser::asynchronous(LineParser& p) {
+  TextReader& r = p.reader();
+  const auto token = [&] {
+    r.expect("->");
+    r.expect("token");
+    return p.small("token", 0, 1 << 16);
+  };
+  if (r.accept("copy")) {
+    AsyncCopy s;
+    s.to = p.operand();
+    r.expect("<");
+    r.expect("-");
+    s.from = p.operand();
+    r.expect("count");
+    s.count = p.expr();
+    s.token = token();
+    return std::make_shared<const Stmt>(std::move(s));
+  }
+  r.expect("unit");
+  AsyncUnit s;
+  s.call = p.unit();
+  s.token = token();
+  return std::make_shared<const Stmt>(std::move(s));
+}
+
 StmtRef KernelParser::statement(const Line& line) {
   LineParser p(*this, line.text, options(line));
   TextReader& r = p.reader();
   ++next_;
-  auto stmt = std::make_shared<Stmt>();
-  Stmt& s = *stmt;
-  const SymbolScope outside = symbols_; // without the loop's own variable
   const Token first = r.peek();
-  const bool names_element = r.peek_second().text == "[";
   static constexpr std::pair<std::string_view, LoopKind> loops[] = {{"for", LoopKind::serial},
                                                                     {"parallel", LoopKind::parallel},
                                                                     {"unrolled", LoopKind::unrolled},
                                                                     {"vector", LoopKind::vector}};
-  if (names_element) {
-    s.kind = StmtKind::store;
+  const auto whole_line = [&](Stmt stmt) {
+    r.expect_end();
+    return std::make_shared<const Stmt>(std::move(stmt));
+  };
+  if (r.peek_second().text == "[") { // an element of a buffer
+    Store s;
     s.buffer = p.buffer();
     s.offset = p.bracketed();
     r.expect("=");
     s.value = p.value();
-    r.expect_end();
-    return stmt;
+    return whole_line(std::move(s));
   }
-  for (const auto& [word, kind] : loops) {
-    if (!r.at(word)) continue;
-    r.next();
-    s.kind = StmtKind::loop;
-    s.loop = kind;
-    p.bounds(s);
-    const Expr variable = s.variable;
-    if (kind == LoopKind::parallel && r.accept("level")) s.level = p.small("level", 0, 2);
-    if (kind == LoopKind::serial && r.accept("jam")) s.jam = p.small("bodies", 1, 1 << 20);
-    if (kind == LoopKind::vector && r.at("masked")) {
-      r.next();
-      symbols_.erase(std::string(variable.name())); // the mask is about all lanes
-      s.masked = true;
-      s.lanes_active = p.expr();
-      symbols_.emplace(std::string(variable.name()), variable);
-    }
-    r.expect_end();
-    s.body = block(line.indent, "the loop");
-    symbols_ = outside;
-    return stmt;
-  }
-  if (r.accept("let")) {
-    if (r.accept("%")) {
-      s.kind = StmtKind::let_value;
-      const Token at = r.peek();
-      s.let = p.small("the number of a let", 0, (1 << 30) - 1);
-      r.expect("=");
-      s.value = p.value();
-      r.expect_end();
-      if (!lets_.emplace(s.let, s.value->dtype).second)
-        r.fail_at(at, fmt::format("%{} is defined twice", s.let));
-      kernel_.lets = std::max(kernel_.lets, s.let + 1);
-      return stmt;
-    }
-    s.kind = StmtKind::let_index;
-    const Token at = p.name("%number or the name of an index");
-    r.expect("in");
-    s.variable = p.ranged_symbol(at);
-    r.expect("=");
-    s.value = p.value();
-    r.expect_end();
-    p.declare(at, s.variable);
-    return stmt;
-  }
-  if (r.accept("if")) {
-    s.kind = StmtKind::if_;
-    s.condition = p.expr();
-    r.expect_end();
-    s.body = block(line.indent, "if");
-    if (const Line* other = peek(); other && other->indent == line.indent) {
-      LineParser q(*this, other->text, options(*other));
-      if (q.reader().accept("else")) {
-        q.reader().expect_end();
-        ++next_;
-        s.otherwise = block(line.indent, "else");
-      }
-    }
-    return stmt;
-  }
+  for (const auto& [word, kind] : loops)
+    if (r.accept(word)) return loop(p, line, kind);
+  if (r.accept("let")) return let(p);
+  if (r.accept("if")) return condition(p, line);
+  if (r.accept("roles")) return roles(p, line);
   if (r.accept("barrier")) {
-    s.kind = StmtKind::barrier;
+    Barrier s;
     if (r.accept("level")) s.level = p.small("level", 0, 2);
-  } else if (r.accept("prefetch")) {
-    s.kind = StmtKind::prefetch;
+    return whole_line(s);
+  }
+  if (r.accept("prefetch")) {
+    Prefetch s;
     s.buffer = p.buffer();
     s.offset = p.bracketed();
-  } else if (r.accept("unit")) {
-    s.kind = StmtKind::unit;
-    p.unit(s);
-  } else if (r.accept("wait")) {
-    s.kind = StmtKind::async_wait;
-    s.token = p.small("token", 0, 1 << 16);
-  } else if (r.accept("async")) {
-    if (r.accept("copy")) {
-      s.kind = StmtKind::async_copy;
-      s.operands.push_back(p.operand());
-      r.expect("<");
-      r.expect("-");
-      s.operands.push_back(p.operand());
-      r.expect("count");
-      s.count = p.expr();
-    } else {
-      r.expect("unit");
-      s.kind = StmtKind::async_unit;
-      p.unit(s);
-    }
-    r.expect("->");
-    r.expect("token");
-    s.token = p.small("token", 0, 1 << 16);
-  } else if (r.accept("roles")) {
-    s.kind = StmtKind::roles;
-    p.bounds(s);
-    r.expect("stages");
-    s.stages = p.small("stages", 1, 1 << 16);
-    r.expect_end();
-    s.body = named_block("producers", line.indent);
-    s.otherwise = named_block("consumers", line.indent);
-    symbols_ = outside;
-    return stmt;
-  } else {
-    r.fail_at(first,
-              "expected a statement: for, parallel, unrolled, vector, let, if, barrier, prefetch, unit, "
-              "async, wait, roles, or an element of a buffer");
+    return whole_line(s);
   }
-  r.expect_end();
-  return stmt;
+  if (r.accept("unit")) return whole_line(p.unit());
+  if (r.accept("wait")) return whole_line(AsyncWait{p.small("token", 0, 1 << 16)});
+  if (r.accept("async")) {
+    StmtRef stmt = asynchronous(p);
+    r.expect_end();
+    return stmt;
+  }
+  r.fail_at(first, "expected a statement: for, parallel, unrolled, vector, let, if, barrier, prefetch, unit, "
+                   "async, wait, roles, or an element of a buffer");
 }
 
 } // namespace

@@ -115,69 +115,52 @@ public:
   }
 
   /// The first line of a statement, without indentation and line end.
-  void head(const Stmt& s) {
-    switch (s.kind) {
-    case StmtKind::loop:
-      switch (s.loop) {
-      case LoopKind::serial: out += "for "; break;
-      case LoopKind::parallel: out += "parallel "; break;
-      case LoopKind::unrolled: out += "unrolled "; break;
-      case LoopKind::vector: out += "vector "; break;
-      }
-      bounds(s);
-      if (s.level != 0) out += fmt::format(" level {}", s.level);
-      if (s.jam != 1) out += fmt::format(" jam {}", s.jam);
-      if (s.masked) out += " masked " + luminal::to_string(s.lanes_active);
-      return;
-    case StmtKind::store:
-      element(s.buffer, s.offset);
-      out += " = ";
-      value(s.value);
-      return;
-    case StmtKind::let_value:
-      out += fmt::format("let %{} = ", s.let);
-      value(s.value);
-      return;
-    case StmtKind::let_index:
-      out += "let " + name_of(s.variable) + " in ";
-      range(s.variable);
-      out += " = ";
-      value(s.value);
-      return;
-    case StmtKind::if_: out += "if " + luminal::to_string(s.condition); return;
-    case StmtKind::barrier:
-      out += "barrier";
-      if (s.level != 0) out += fmt::format(" level {}", s.level);
-      return;
-    case StmtKind::prefetch:
-      out += "prefetch ";
-      element(s.buffer, s.offset);
-      return;
-    case StmtKind::unit:
-      out += "unit " + s.unit;
-      operands(s);
-      return;
-    case StmtKind::async_copy:
-      out += "async copy ";
-      if (s.operands.size() == 2) {
-        operand(s.operands[0]);
-        out += " <- ";
-        operand(s.operands[1]);
-      }
-      out += fmt::format(" count {} -> token {}", luminal::to_string(s.count), s.token);
-      return;
-    case StmtKind::async_unit:
-      out += "async unit " + s.unit;
-      operands(s);
-      out += fmt::format(" -> token {}", s.token);
-      return;
-    case StmtKind::async_wait: out += fmt::format("wait {}", s.token); return;
-    case StmtKind::roles:
-      out += "roles ";
-      bounds(s);
-      out += fmt::format(" stages {}", s.stages);
-      return;
-    }
+  void head(const Stmt& stmt) {
+    visit(
+        stmt, [&](const Loop& s) { loop(s); },
+        [&](const Store& s) {
+          element(s.buffer, s.offset);
+          out += " = ";
+          value(s.value);
+        },
+        [&](const LetValue& s) {
+          out += fmt::format("let %{} = ", s.let);
+          value(s.value);
+        },
+        [&](const LetIndex& s) {
+          out += "let " + name_of(s.symbol) + " in ";
+          range(s.symbol);
+          out += " = ";
+          value(s.value);
+        },
+        [&](const If& s) { out += "if " + luminal::to_string(s.condition); },
+        [&](const Barrier& s) {
+          out += "barrier";
+          if (s.level != 0) out += fmt::format(" level {}", s.level);
+        },
+        [&](const Prefetch& s) {
+          out += "prefetch ";
+          element(s.buffer, s.offset);
+        },
+        [&](const UnitCall& s) { call(s); },
+        [&](const AsyncCopy& s) {
+          out += "async copy ";
+          operand(s.to);
+          out += " <- ";
+          operand(s.from);
+          out += fmt::format(" count {} -> token {}", luminal::to_string(s.count), s.token);
+        },
+        [&](const AsyncUnit& s) {
+          out += "async ";
+          call(s.call);
+          out += fmt::format(" -> token {}", s.token);
+        },
+        [&](const AsyncWait& s) { out += fmt::format("wait {}", s.token); },
+        [&](const Roles& s) {
+          out += "roles ";
+          bounds(s);
+          out += fmt::format(" stages {}", s.stages);
+        });
   }
 
 private:
@@ -200,8 +183,8 @@ private:
   static int highest_let(const Body& statements) {
     int highest = -1;
     for (const StmtRef& s : statements) {
-      if (s->kind == StmtKind::let_value) highest = std::max(highest, s->let);
-      highest = std::max({highest, highest_let(s->body), highest_let(s->otherwise)});
+      if (const auto* let = s->as<LetValue>()) highest = std::max(highest, let->let);
+      for (const Body* inside : bodies_of(*s)) highest = std::max(highest, highest_let(*inside));
     }
     return highest;
   }
@@ -239,7 +222,20 @@ private:
     if (b.streaming) out += " streaming";
   }
 
-  void bounds(const Stmt& s) {
+  void loop(const Loop& s) {
+    switch (s.kind) {
+    case LoopKind::serial: out += "for "; break;
+    case LoopKind::parallel: out += "parallel "; break;
+    case LoopKind::unrolled: out += "unrolled "; break;
+    case LoopKind::vector: out += "vector "; break;
+    }
+    bounds(s);
+    if (s.level != 0) out += fmt::format(" level {}", s.level);
+    if (s.jam != 1) out += fmt::format(" jam {}", s.jam);
+    if (s.lanes_active) out += " masked " + luminal::to_string(*s.lanes_active);
+  }
+
+  template <class Steps> void bounds(const Steps& s) { // of a loop or of roles
     out += name_of(s.variable);
     // The range of a loop variable follows from its bounds nearly always; only another one is
     // written.
@@ -268,7 +264,8 @@ private:
     out += "]";
   }
 
-  void operands(const Stmt& s) {
+  void call(const UnitCall& s) {
+    out += "unit " + s.unit;
     for (const UnitOperand& o : s.operands) {
       out += " ";
       operand(o);
@@ -300,25 +297,27 @@ private:
     out += v.dtype == DType::f32 ? number : fmt::format("{}({})", luminal::to_string(v.dtype), number);
   }
 
+  void line(int indent, std::string_view text) {
+    out.append(size_t(indent), ' ');
+    out += text;
+    out += "\n";
+  }
   void body(const Body& statements, int indent) {
     for (const StmtRef& s : statements) {
-      out.append(indent, ' ');
+      out.append(size_t(indent), ' ');
       head(*s);
       out += "\n";
-      if (s->kind == StmtKind::roles) {
-        out.append(indent + 2, ' ');
-        out += "producers:\n";
-        body(s->body, indent + 4);
-        out.append(indent + 2, ' ');
-        out += "consumers:\n";
-        body(s->otherwise, indent + 4);
-        continue;
+      if (const auto* loop = s->as<Loop>()) body(loop->body, indent + 2);
+      if (const auto* branch = s->as<If>()) {
+        body(branch->then, indent + 2);
+        if (!branch->otherwise.empty()) line(indent, "else");
+        body(branch->otherwise, indent + 2);
       }
-      body(s->body, indent + 2);
-      if (!s->otherwise.empty()) {
-        out.append(indent, ' ');
-        out += "else\n";
-        body(s->otherwise, indent + 2);
+      if (const auto* roles = s->as<Roles>()) {
+        line(indent + 2, "producers:");
+        body(roles->producers, indent + 4);
+        line(indent + 2, "consumers:");
+        body(roles->consumers, indent + 4);
       }
     }
   }

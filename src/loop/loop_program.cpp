@@ -163,10 +163,10 @@ private:
     return known[key] = int(into.steps.size()) - 1;
   }
 
-  void value(const Stmt& s, Instruction& into) {
+  void value(const ValueRef& whole, Instruction& into) {
     std::map<Key, int> known;
     compiled_.clear();
-    const int last = value(*s.value, into, known);
+    const int last = value(*whole, into, known);
     LUMINAL_CHECK(last == int(into.steps.size()) - 1);
     p_.most_steps = std::max(p_.most_steps, int(into.steps.size()));
     into.lane_values = into.steps.back().on_lane;
@@ -190,91 +190,102 @@ private:
 
   int here() const { return int(p_.code.size()); }
 
-  void operands(const Stmt& s, Instruction& into) {
-    for (const UnitOperand& o : s.operands) {
-      OperandCode code{o.buffer, index(o.offset), {}};
-      for (const Expr stride : o.strides) code.strides.push_back(index(stride));
-      into.operands.push_back(std::move(code));
-    }
+  void operand(const UnitOperand& o, Instruction& into) {
+    OperandCode code{o.buffer, index(o.offset), {}};
+    for (const Expr stride : o.strides) code.strides.push_back(index(stride));
+    into.operands.push_back(std::move(code));
   }
 
-  void statement(const Stmt& s) {
-    switch (s.kind) {
-    case StmtKind::loop: return s.loop == LoopKind::vector ? vector(s) : loop(s);
-    case StmtKind::store: {
-      Instruction& i = p_.code[emit(Code::store, &s)];
-      accessed(s.buffer, k_.buffers[s.buffer].dtype);
-      value(s, i);
-      i.index = lane_index(s.offset);
-      i.lane_values = i.index.on_lane;
-      return;
-    }
-    case StmtKind::let_value: {
-      Instruction& i = p_.code[emit(Code::let_value, &s)];
-      value(s, i);
-      p_.let_on_lane[s.let] = i.lane_values;
-      p_.let_dtype[s.let] = s.value->dtype;
-      return;
-    }
-    case StmtKind::let_index: {
-      Instruction& i = p_.code[emit(Code::let_index, &s)];
-      value(s, i);
-      i.slot = slot(s.variable);
-      if (i.lane_values) {
-        lane_symbols_.insert(s.variable);
-        i.index_let = p_.index_lets++;
-        lane_slots_.lets.emplace_back(i.index_let, i.slot);
-      }
-      return;
-    }
-    case StmtKind::if_: {
-      if (vector_ && on_lane(s.condition)) return lane_if(s);
-      const int branch = emit(Code::branch, &s);
-      p_.code[branch].end = index(s.condition);
-      nested(branch, s.body);
-      if (s.otherwise.empty()) {
-        p_.code[branch].target = here();
-        return;
-      }
-      const int jump = emit(Code::jump, &s);
+  void statement(const Stmt& stmt) {
+    visit(
+        stmt, [&](const Loop& s) { s.kind == LoopKind::vector ? vector(stmt, s) : loop(stmt, s); },
+        [&](const Store& s) {
+          Instruction& i = p_.code[emit(Code::store, &stmt)];
+          i.buffer = s.buffer;
+          accessed(s.buffer, k_.buffers[s.buffer].dtype);
+          value(s.value, i);
+          i.index = lane_index(s.offset);
+          i.lane_values = i.index.on_lane;
+        },
+        [&](const LetValue& s) {
+          Instruction& i = p_.code[emit(Code::let_value, &stmt)];
+          i.let = s.let;
+          value(s.value, i);
+          p_.let_on_lane[s.let] = i.lane_values;
+          p_.let_dtype[s.let] = s.value->dtype;
+        },
+        [&](const LetIndex& s) { let_index(stmt, s); }, [&](const If& s) { branch(stmt, s); },
+        [&](const Barrier& s) { p_.code[emit(Code::barrier, &stmt)].level = s.level; },
+        [&](const Prefetch&) { emit(Code::prefetch, &stmt); },
+        [&](const UnitCall& s) { unit(emit(Code::unit, &stmt), s); },
+        [&](const AsyncCopy& s) {
+          Instruction& i = p_.code[emit(Code::copy, &stmt)];
+          i.token = s.token;
+          operand(s.to, i);
+          operand(s.from, i);
+          i.end = index(s.count);
+        },
+        [&](const AsyncUnit& s) {
+          const int at = emit(Code::async_unit, &stmt);
+          p_.code[at].token = s.token;
+          unit(at, s.call);
+        },
+        [&](const AsyncWait& s) { p_.code[emit(Code::wait, &stmt)].token = s.token; },
+        [&](const Roles& s) { roles(stmt, s); });
+  }
+
+  void unit(int at, const UnitCall& s) {
+    Instruction& i = p_.code[at];
+    for (const UnitOperand& o : s.operands) operand(o, i);
+    i.unit = find_unit(s.unit, k_.lanes);
+  }
+
+  void let_index(const Stmt& stmt, const LetIndex& s) {
+    Instruction& i = p_.code[emit(Code::let_index, &stmt)];
+    value(s.value, i);
+    i.variable = s.symbol;
+    i.slot = slot(s.symbol);
+    if (!i.lane_values) return;
+    lane_symbols_.insert(s.symbol);
+    i.index_let = p_.index_lets++;
+    lane_slots_.lets.emplace_back(i.index_let, i.slot);
+  }
+
+  void branch(const Stmt& stmt, const If& s) {
+    if (vector_ && on_lane(s.condition)) return lane_if(stmt, s);
+    const int branch = emit(Code::branch, &stmt);
+    p_.code[branch].end = index(s.condition);
+    nested(branch, s.then);
+    if (s.otherwise.empty()) {
       p_.code[branch].target = here();
-      nested(branch, s.otherwise);
-      p_.code[jump].target = here();
       return;
     }
-    case StmtKind::barrier: emit(Code::barrier, &s); return;
-    case StmtKind::prefetch: emit(Code::prefetch, &s); return;
-    case StmtKind::unit:
-    case StmtKind::async_unit: {
-      Instruction& i = p_.code[emit(s.kind == StmtKind::unit ? Code::unit : Code::async_unit, &s)];
-      operands(s, i);
-      i.unit = find_unit(s.unit, k_.lanes);
-      return;
-    }
-    case StmtKind::async_copy: {
-      Instruction& i = p_.code[emit(Code::copy, &s)];
-      operands(s, i);
-      i.end = index(s.count);
-      return;
-    }
-    case StmtKind::async_wait: emit(Code::wait, &s); return;
-    case StmtKind::roles: return roles(s);
-    }
+    const int jump = emit(Code::jump, &stmt);
+    p_.code[branch].target = here();
+    nested(branch, s.otherwise);
+    p_.code[jump].target = here();
   }
 
-  void lane_if(const Stmt& s) {
-    const int enter = emit(Code::lane_if, &s);
+  void lane_if(const Stmt& stmt, const If& s) {
+    const int enter = emit(Code::lane_if, &stmt);
     p_.code[enter].index = lane_index(s.condition);
-    nested(enter, s.body);
-    const int other = emit(Code::lane_else, &s);
+    nested(enter, s.then);
+    const int other = emit(Code::lane_else, &stmt);
     p_.code[enter].target = other;
     nested(enter, s.otherwise);
     p_.code[other].target = here();
-    emit(Code::lane_end, &s);
+    emit(Code::lane_end, &stmt);
   }
 
-  void loop(const Stmt& s) {
-    const int enter = emit(Code::loop, &s);
+  void loop(const Stmt& stmt, const Loop& s) {
+    const auto head = [&](Code code) {
+      const int at = emit(code, &stmt);
+      p_.code[at].variable = s.variable;
+      p_.code[at].parallel = s.kind == LoopKind::parallel;
+      p_.code[at].level = s.level;
+      return at;
+    };
+    const int enter = head(Code::loop);
     {
       Instruction& i = p_.code[enter];
       i.begin = index(s.begin);
@@ -283,19 +294,21 @@ private:
       i.slot = slot(s.variable);
     }
     nested(enter, s.body);
-    const int next = emit(Code::next, &s);
+    const int next = head(Code::next);
     p_.code[next].loop = p_.code[enter].loop;
     p_.code[next].slot = p_.code[enter].slot;
     p_.code[next].target = enter + 1;
     p_.code[enter].target = here();
   }
 
-  void vector(const Stmt& s) {
-    const int enter = emit(Code::vector, &s);
+  void vector(const Stmt& stmt, const Loop& s) {
+    const int enter = emit(Code::vector, &stmt);
     {
       Instruction& i = p_.code[enter];
+      i.variable = s.variable;
+      i.masked = s.lanes_active.has_value();
       i.begin = index(s.begin);
-      if (s.masked) i.end = index(s.lanes_active);
+      if (s.lanes_active) i.end = index(*s.lanes_active);
       i.slot = slot(s.variable);
       i.lanes = (s.end - s.begin).value();
       p_.widest = std::max(p_.widest, int(i.lanes));
@@ -307,13 +320,14 @@ private:
     vector_ = nullptr;
     lane_symbols_.clear();
     lane_slots_ = {};
-    emit(Code::vector_end, &s);
+    emit(Code::vector_end, &stmt);
   }
 
-  void roles(const Stmt& s) {
-    const int enter = emit(Code::roles, &s);
+  void roles(const Stmt& stmt, const Roles& s) {
+    const int enter = emit(Code::roles, &stmt);
     {
       Instruction& i = p_.code[enter];
+      i.variable = s.variable;
       i.begin = index(s.begin);
       i.end = index(s.end);
       i.loop = p_.loops++;
@@ -321,18 +335,20 @@ private:
     }
     const int loop = p_.code[enter].loop, variable = p_.code[enter].slot;
     const auto part = [&](Code code) {
-      const int at = emit(code, &s);
+      const int at = emit(code, &stmt);
+      p_.code[at].variable = s.variable;
+      p_.code[at].stages = s.stages;
       p_.code[at].loop = loop;
       p_.code[at].slot = variable;
       return at;
     };
     const int choose = part(Code::role);
-    nested(enter, s.body);
+    nested(enter, s.producers);
     const int produced = part(Code::role_done);
     p_.code[produced].flag = true;
     p_.code[produced].target = choose;
     p_.code[choose].target = here();
-    nested(enter, s.otherwise);
+    nested(enter, s.consumers);
     const int consumed = part(Code::role_done);
     p_.code[consumed].target = choose;
     p_.code[choose].target2 = p_.code[enter].target = here();
@@ -341,7 +357,7 @@ private:
   const Kernel& k_;
   Program p_;
   int parent_ = -1;
-  const Stmt* vector_ = nullptr;
+  const Loop* vector_ = nullptr;
   std::set<Expr, ExprLess> lane_symbols_;
   LaneSlots lane_slots_;
   std::map<const Value*, int> compiled_; // steps of this statement: values share parts

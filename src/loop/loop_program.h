@@ -96,8 +96,16 @@ struct OperandCode {
 
 struct Instruction {
   Code code;
-  const Stmt* stmt = nullptr;
-  int parent = -1; // the loop, vector loop, branch or roles around it
+  const Stmt* stmt = nullptr; // for messages
+  // What the statement says, as far as the instruction needs it.
+  Expr variable;         // loops, roles, let_index
+  bool parallel = false; // loop
+  bool masked = false;   // vector
+  int level = 0;         // loop, barrier
+  int stages = 1;        // roles
+  int let = -1, token = -1;
+  BufferId buffer = -1; // store
+  int parent = -1;      // the loop, vector loop, branch or roles around it
   int target = -1, target2 = -1;
   bool flag = false;
   int loop = -1;        // number of the loop's or roles' state

@@ -75,54 +75,47 @@ private:
     }
   }
 
-  void statement(const Stmt& s, const ExprMap<Expr>& at) {
-    switch (s.kind) {
-    case StmtKind::loop: return loop(s, at);
-    case StmtKind::if_: {
-      const Expr condition = at_constants(s.condition, at);
-      if (condition.is_constant()) return body(condition.value() ? s.body : s.otherwise, at);
-      body(s.body, at);
-      body(s.otherwise, at);
-      return;
+  void statement(const Stmt& stmt, const ExprMap<Expr>& at) {
+    if (const auto* s = stmt.as<Loop>()) return loop(*s, at);
+    if (const auto* s = stmt.as<If>()) {
+      const Expr condition = at_constants(s->condition, at);
+      if (condition.is_constant()) return body(condition.value() ? s->then : s->otherwise, at);
     }
-    case StmtKind::roles:
-      body(s.body, at);
-      body(s.otherwise, at);
-      return;
-    case StmtKind::store:
-    case StmtKind::let_value:
-    case StmtKind::let_index: {
-      Use use;
-      use.stmt = &s;
-      // The last op of an accumulation works in place.
-      use.scratch = needs(*s.value, at, use, accumulates(s)) * parts(lanes_);
-      if (s.kind == StmtKind::store && vector_ && k_.buffers[s.buffer].space == Space::registers)
-        touch(kept, s.buffer, s.offset, at, use);
-      if (s.kind == StmtKind::store && k_.buffers[s.buffer].space != Space::registers)
-        run_.stored.emplace_back(run_.uses.size(), s.buffer);
-      if (s.kind == StmtKind::let_value && vector_) touch(let_vector, s.let, 0, {}, use);
-      if (use.vectors.empty() && use.scratch == 0) return;
-      run_.uses.push_back(std::move(use));
-      return;
-    }
-    case StmtKind::unit:
-    case StmtKind::async_unit: {
-      Use use;
-      use.stmt = &s;
-      use.scratch = 2;
-      for (const UnitOperand& o : s.operands)
-        if (k_.buffers[o.buffer].space == Space::registers)
-          use.vectors.push_back({kept, o.buffer, at_constants(o.offset, at), 0});
-      run_.uses.push_back(std::move(use));
-      return;
-    }
-    default: return;
-    }
+    for (const Body* inside : bodies_of(stmt)) body(*inside, at);
+    if (value_of(stmt)) return value(stmt, at);
+    if (const auto* s = stmt.as<UnitCall>()) unit(stmt, *s, at);
+    if (const auto* s = stmt.as<AsyncUnit>()) unit(stmt, s->call, at);
   }
 
-  void loop(const Stmt& s, const ExprMap<Expr>& at) {
+  /// A store or a let.
+  void value(const Stmt& stmt, const ExprMap<Expr>& at) {
+    Use use;
+    use.stmt = &stmt;
+    // The last op of an accumulation works in place.
+    use.scratch = needs(*value_of(stmt), at, use, accumulates(stmt)) * parts(lanes_);
+    if (const auto* s = stmt.as<Store>()) {
+      const bool in_registers = k_.buffers[s->buffer].space == Space::registers;
+      if (in_registers && vector_) touch(kept, s->buffer, s->offset, at, use);
+      if (!in_registers) run_.stored.emplace_back(run_.uses.size(), s->buffer);
+    }
+    if (const auto* s = stmt.as<LetValue>(); s && vector_) touch(let_vector, s->let, 0, {}, use);
+    if (use.vectors.empty() && use.scratch == 0) return;
+    run_.uses.push_back(std::move(use));
+  }
+
+  void unit(const Stmt& stmt, const UnitCall& call, const ExprMap<Expr>& at) {
+    Use use;
+    use.stmt = &stmt;
+    use.scratch = 2;
+    for (const UnitOperand& o : call.operands)
+      if (k_.buffers[o.buffer].space == Space::registers)
+        use.vectors.push_back({kept, o.buffer, at_constants(o.offset, at), 0});
+    run_.uses.push_back(std::move(use));
+  }
+
+  void loop(const Loop& s, const ExprMap<Expr>& at) {
     const Expr begin = at_constants(s.begin, at), end = at_constants(s.end, at);
-    if (s.loop == LoopKind::unrolled && begin.is_constant() && end.is_constant() &&
+    if (s.kind == LoopKind::unrolled && begin.is_constant() && end.is_constant() &&
         end.value() - begin.value() <= 4096) {
       for (int64_t v = begin.value(); v < end.value(); ++v) {
         ExprMap<Expr> inner = at;
@@ -131,7 +124,7 @@ private:
       }
       return;
     }
-    if (s.loop == LoopKind::vector) {
+    if (s.kind == LoopKind::vector) {
       vector_ = &s;
       const Expr extent = end - begin;
       lanes_ = extent.is_constant() ? extent.value() : vector_lanes_;
@@ -179,10 +172,11 @@ private:
       use.vectors.push_back({kind, id, offset, part});
   }
 
-  static bool accumulates(const Stmt& s) {
-    if (s.kind != StmtKind::store || s.value->kind != ValueKind::op) return false;
-    for (const ValueRef& arg : s.value->args)
-      if (arg->kind == ValueKind::load && arg->buffer == s.buffer && arg->offset == s.offset) return true;
+  static bool accumulates(const Stmt& stmt) {
+    const auto* s = stmt.as<Store>();
+    if (!s || s->value->kind != ValueKind::op) return false;
+    for (const ValueRef& arg : s->value->args)
+      if (arg->kind == ValueKind::load && arg->buffer == s->buffer && arg->offset == s->offset) return true;
     return false;
   }
 
@@ -223,7 +217,7 @@ private:
   const Kernel& k_;
   int vector_lanes_;
   RegisterPressure best_;
-  const Stmt* vector_ = nullptr;
+  const Loop* vector_ = nullptr;
   int64_t lanes_ = 1;
   Run run_;
   std::vector<Run> runs_;
@@ -232,22 +226,17 @@ private:
 Body without_roles(const Body& statements) {
   Body out;
   for (const StmtRef& s : statements) {
-    if (s->body.empty() && s->otherwise.empty()) {
-      out.push_back(s);
+    const auto* roles = s->as<Roles>();
+    if (!roles) {
+      out.push_back(bodies_of(*s).empty() ? s : with_bodies(*s, without_roles));
       continue;
     }
-    auto copy = std::make_shared<Stmt>(*s);
-    copy->body = without_roles(s->body);
-    copy->otherwise = without_roles(s->otherwise);
-    if (s->kind == StmtKind::roles) {
-      Body steps = std::move(copy->body);
-      steps.push_back(barrier(1));
-      steps.insert(steps.end(), copy->otherwise.begin(), copy->otherwise.end());
-      steps.push_back(barrier(1));
-      out.push_back(kernel::loop(LoopKind::serial, s->variable, s->begin, s->end, std::move(steps)));
-    } else {
-      out.push_back(std::move(copy));
-    }
+    Body steps = without_roles(roles->producers), consumers = without_roles(roles->consumers);
+    steps.push_back(barrier(1));
+    steps.insert(steps.end(), consumers.begin(), consumers.end());
+    steps.push_back(barrier(1));
+    out.push_back(
+        kernel::loop(LoopKind::serial, roles->variable, roles->begin, roles->end, std::move(steps)));
   }
   return out;
 }

@@ -197,7 +197,7 @@ void Machine::launch(Worker& w, const Instruction& i) {
     }
   }
   mark(*flight, +1);
-  w.tokens[i.stmt->token].push_back(std::move(flight));
+  w.tokens[i.token].push_back(std::move(flight));
 }
 
 void Machine::act(Worker& w, Flight& flight) {
@@ -212,10 +212,10 @@ void Machine::act(Worker& w, Flight& flight) {
 }
 
 void Machine::wait(Worker& w, const Instruction& i) {
-  auto& queue = w.tokens[i.stmt->token];
+  auto& queue = w.tokens[i.token];
   if (queue.empty())
     return report(FindingKind::token, w, i, -1, 0,
-                  fmt::format("token {} is awaited, and nothing of it is in flight", i.stmt->token));
+                  fmt::format("token {} is awaited, and nothing of it is in flight", i.token));
   const auto flight = queue.front();
   queue.pop_front();
   if (flight->instruction->code == Code::async_unit && !flight->acted) {

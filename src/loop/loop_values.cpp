@@ -297,8 +297,8 @@ void Machine::load(Worker& w, const Instruction& i, const ValueStep& step, Cell*
 void Machine::store(Worker& w, const Instruction& i) {
   const Cell* value = evaluate(w, i);
   if (!value) return;
-  Region& r = region(w, i.stmt->buffer);
-  const Buffer& b = k_.buffers[i.stmt->buffer];
+  Region& r = region(w, i.buffer);
+  const Buffer& b = k_.buffers[i.buffer];
   const int64_t lanes = i.index.on_lane ? i.lanes : 1;
   const int stride = i.steps.back().on_lane ? 1 : 0;
   if (!offsets(w, i, i.index, lanes)) return;
@@ -349,7 +349,7 @@ void Machine::store(Worker& w, const Instruction& i) {
 void Machine::let_index(Worker& w, const Instruction& i) {
   const Cell* value = evaluate(w, i);
   if (!value) return;
-  const Expr symbol = i.stmt->variable;
+  const Expr symbol = i.variable;
   const Interval range = symbol.range();
   const int64_t multiple = std::max<int64_t>(1, symbol.multiple());
   const int64_t lanes = i.lane_values ? i.lanes : 1;

@@ -93,19 +93,11 @@ private:
   // ---- what is written and awaited anywhere
   void collect(const Body& statements) {
     for (const StmtRef& s : statements) {
-      switch (s->kind) {
-      case StmtKind::store: written_.insert(s->buffer); break;
-      case StmtKind::unit:
-      case StmtKind::async_copy:
-      case StmtKind::async_unit:
-        if (!s->operands.empty()) written_.insert(s->operands[0].buffer);
-        if (s->kind != StmtKind::unit) produced_.insert(s->token);
-        break;
-      case StmtKind::async_wait: awaited_.insert(s->token); break;
-      default: break;
-      }
-      collect(s->body);
-      collect(s->otherwise);
+      if (const auto written = written_by(*s)) written_.insert(*written);
+      if (const auto* copy = s->as<AsyncCopy>()) produced_.insert(copy->token);
+      if (const auto* unit = s->as<AsyncUnit>()) produced_.insert(unit->token);
+      if (const auto* wait = s->as<AsyncWait>()) awaited_.insert(wait->token);
+      for (const Body* inside : bodies_of(*s)) collect(*inside);
     }
   }
 
@@ -121,14 +113,14 @@ private:
         if (arg) loads(*arg);
     };
     for (const StmtRef& s : statements) {
-      if (s->value) loads(*s->value);
-      if (s->kind == StmtKind::store) note(s->buffer, stored);
-      for (size_t i = 0; i < s->operands.size(); ++i) {
-        if (i == 0) note(s->operands[i].buffer, stored);
-        if (i > 0 || s->kind != StmtKind::async_copy) note(s->operands[i].buffer, loaded);
-      }
-      registers_of(s->body, loaded, stored);
-      registers_of(s->otherwise, loaded, stored);
+      if (const Value* value = value_of(*s)) loads(*value);
+      if (const auto written = written_by(*s)) note(*written, stored);
+      if (const auto* copy = s->as<AsyncCopy>()) note(copy->from.buffer, loaded);
+      const auto* unit = s->as<UnitCall>();
+      if (const auto* begun = s->as<AsyncUnit>()) unit = &begun->call;
+      if (unit)
+        for (const UnitOperand& operand : unit->operands) note(operand.buffer, loaded);
+      for (const Body* inside : bodies_of(*s)) registers_of(*inside, loaded, stored);
     }
   }
 
@@ -330,7 +322,7 @@ private:
     const size_t so_far = mistakes_.size();
     outside(offset);
     // All lanes of a vector loop without a mask are alive.
-    if (mistakes_.size() == so_far && vector_ && !vector_->masked && lane_conditions_ == 0 &&
+    if (mistakes_.size() == so_far && vector_ && !vector_->lanes_active && lane_conditions_ == 0 &&
         depends_on(offset, vector_->variable)) {
       outside(substituted(offset, vector_->variable, vector_->begin));
       if (mistakes_.size() == so_far) outside(substituted(offset, vector_->variable, vector_->end - 1));
@@ -371,9 +363,9 @@ private:
   /// A value outside 0..last that the constant index takes somewhere, conditions respected as far
   /// as they are constant too.
   std::optional<int64_t> reached_outside(Expr offset, int64_t last, size_t depth) const {
-    std::vector<const Stmt*> loops;
-    for (const Stmt* s : open_)
-      if (s->kind == StmtKind::loop && depends_on(offset, s->variable)) loops.push_back(s);
+    std::vector<const Loop*> loops;
+    for (const Loop* loop : open_loops_)
+      if (depends_on(offset, loop->variable)) loops.push_back(loop);
     std::optional<int64_t> found;
     int budget = 1 << 14;
     ExprMap<Expr> at;
@@ -420,77 +412,69 @@ private:
   void statement(const Stmt& s) {
     checked_.clear();
     on_lane_.clear();
-    const bool plain = s.kind == StmtKind::loop || s.kind == StmtKind::store ||
-                       s.kind == StmtKind::let_value || s.kind == StmtKind::let_index ||
-                       s.kind == StmtKind::if_ || s.kind == StmtKind::prefetch;
-    if (vector_ && !plain) complain("stands inside a vector loop, where every statement acts on lanes");
-    if (s.kind != StmtKind::loop && (s.jam != 1 || s.masked)) complain("jam and masked belong to loops");
-    switch (s.kind) {
-    case StmtKind::loop: return loop(s);
-    case StmtKind::store: return store(s);
-    case StmtKind::let_value: return let_value(s);
-    case StmtKind::let_index: return let_index(s);
-    case StmtKind::if_: return branch(s);
-    case StmtKind::barrier: return barrier(s);
-    case StmtKind::prefetch:
-      if (!known(s.buffer)) return;
-      expression(s.offset, "the offset"); // it may be outside: nothing is read
-      if (k_.buffers[s.buffer].space == Space::registers)
-        complain(fmt::format("'{}' is in registers", name(s.buffer)));
-      return;
-    case StmtKind::unit:
-    case StmtKind::async_unit: return unit(s);
-    case StmtKind::async_copy: return async_copy(s);
-    case StmtKind::async_wait: return;
-    case StmtKind::roles: return roles(s);
-    }
+    const auto alone = [&](const auto& other) {
+      if (vector_) complain("stands inside a vector loop, where every statement acts on lanes");
+      return &other;
+    };
+    visit(
+        s, [&](const Loop& x) { loop(x); }, [&](const Store& x) { store(x); },
+        [&](const LetValue& x) { let_value(x); }, [&](const LetIndex& x) { let_index(x); },
+        [&](const If& x) { branch(x); }, [&](const Barrier& x) { barrier(*alone(x)); },
+        [&](const Prefetch& x) { prefetch(x); }, [&](const UnitCall& x) { unit(*alone(x)); },
+        [&](const AsyncCopy& x) { async_copy(*alone(x)); },
+        [&](const AsyncUnit& x) { async_unit(*alone(x)); }, [&](const AsyncWait& x) { alone(x); },
+        [&](const Roles& x) { roles(*alone(x)); });
+  }
+
+  void prefetch(const Prefetch& s) {
+    if (!known(s.buffer)) return;
+    expression(s.offset, "the offset"); // it may be outside: nothing is read
+    if (k_.buffers[s.buffer].space == Space::registers)
+      complain(fmt::format("'{}' is in registers", name(s.buffer)));
   }
 
   /// The variable's range holds begin .. end-1; then the body, with what is known inside it.
-  void enter(const Stmt& s, const std::function<void()>& inside) {
-    expression(s.begin, "the bound");
-    expression(s.end, "the bound");
+  void enter(Expr variable, Expr begin, Expr end, const std::function<void()>& inside) {
+    expression(begin, "the bound");
+    expression(end, "the bound");
     const size_t scope = scope_.size();
-    define(s.variable);
-    if (!s.variable.is_symbol()) return;
-    const Interval range = s.variable.range();
-    const bool empty =
-        proved(le(s.end, s.begin)) || (range.low != unbounded_low && proved(le(s.end, range.low)));
-    if (!empty && range.low != unbounded_low && !proved(ge(s.begin, range.low)))
-      complain(fmt::format("'{}' is said to be at least {}, and begins at {}", s.variable.name(), range.low,
-                           to_string(s.begin)));
-    if (!empty && range.high != unbounded_high && !proved(le(s.end, Expr(range.high) + 1)))
-      complain(fmt::format("'{}' is said to be at most {}, and ends at {} - 1", s.variable.name(), range.high,
-                           to_string(s.end)));
-    if (s.variable.multiple() > 1)
-      complain(fmt::format("'{}' is said to be a multiple of {}; loops have step 1", s.variable.name(),
-                           s.variable.multiple()));
+    define(variable);
+    if (!variable.is_symbol()) return;
+    const Interval range = variable.range();
+    const bool empty = proved(le(end, begin)) || (range.low != unbounded_low && proved(le(end, range.low)));
+    if (!empty && range.low != unbounded_low && !proved(ge(begin, range.low)))
+      complain(fmt::format("'{}' is said to be at least {}, and begins at {}", variable.name(), range.low,
+                           to_string(begin)));
+    if (!empty && range.high != unbounded_high && !proved(le(end, Expr(range.high) + 1)))
+      complain(fmt::format("'{}' is said to be at most {}, and ends at {} - 1", variable.name(), range.high,
+                           to_string(end)));
+    if (variable.multiple() > 1)
+      complain(fmt::format("'{}' is said to be a multiple of {}; loops have step 1", variable.name(),
+                           variable.multiple()));
     const size_t facts = facts_.size();
     // Beside the variable's own range, which may be wider: that of a whole loop of which this is a
     // part.
-    if (!s.begin.is_constant() || s.begin.value() > range.low) facts_.push_back(ge(s.variable, s.begin));
-    if (!s.end.is_constant() || s.end.value() <= range.high) facts_.push_back(lt(s.variable, s.end));
-    open_.push_back(&s);
+    if (!begin.is_constant() || begin.value() > range.low) facts_.push_back(ge(variable, begin));
+    if (!end.is_constant() || end.value() <= range.high) facts_.push_back(lt(variable, end));
     never_ += empty;
     inside();
     never_ -= empty;
-    open_.pop_back();
     facts_.resize(facts);
     scope_.resize(scope);
   }
 
-  void loop(const Stmt& s) {
+  void loop(const Loop& s) {
     if (s.body.empty()) complain("the body is empty");
     if (s.jam < 1) complain(fmt::format("jam {} is less than 1", s.jam));
-    if (s.jam != 1 && s.loop != LoopKind::serial) complain("only serial loops are jammed");
-    if (s.masked && s.loop != LoopKind::vector) complain("only vector loops are masked");
-    if (s.level != 0 && s.loop != LoopKind::parallel) complain("only parallel loops have a level");
+    if (s.jam != 1 && s.kind != LoopKind::serial) complain("only serial loops are jammed");
+    if (s.lanes_active && s.kind != LoopKind::vector) complain("only vector loops are masked");
+    if (s.level != 0 && s.kind != LoopKind::parallel) complain("only parallel loops have a level");
     if (vector_ && (on_lane(s.begin) || on_lane(s.end)))
       complain("the bounds depend on the lane of the vector loop around it");
     const Expr extent = s.end - s.begin;
-    const Stmt* outer_vector = vector_;
+    const Loop* outer_vector = vector_;
     bool unrolled = false;
-    switch (s.loop) {
+    switch (s.kind) {
     case LoopKind::serial: break;
     case LoopKind::unrolled:
       if (!extent.is_constant())
@@ -507,34 +491,35 @@ private:
                (n % k_.lanes != 0 && !(n < k_.lanes && std::has_single_bit(uint64_t(n)))))
         complain(fmt::format("a vector loop has {} steps, a multiple, or a power of two below; not {}",
                              k_.lanes, n));
-      if (s.masked) expression(s.lanes_active, "the mask");
+      if (s.lanes_active) expression(*s.lanes_active, "the mask");
       vector_ = &s;
       break;
     case LoopKind::parallel:
       if (s.level < 0 || s.level > 2) complain(fmt::format("there is no level {}", s.level));
       if (vector_) complain("a parallel loop inside a vector loop");
-      for (const Stmt* open : open_) {
-        if (open->kind == StmtKind::loop && open->loop == LoopKind::parallel && open->level >= s.level)
+      for (const Loop* open : open_loops_)
+        if (open->kind == LoopKind::parallel && open->level >= s.level)
           complain(fmt::format("a parallel loop of level {} inside one of level {}, over '{}'", s.level,
                                open->level, to_string(open->variable)));
-        if (open->kind == StmtKind::roles && s.level < 1)
-          complain("a parallel loop of level 0 inside roles, which split the lanes of a group");
-      }
+      if (open_roles_ > 0 && s.level < 1)
+        complain("a parallel loop of level 0 inside roles, which split the lanes of a group");
       break;
     }
-    enter(s, [&] {
+    open_loops_.push_back(&s);
+    enter(s.variable, s.begin, s.end, [&] {
       if (unrolled) unrolled_.insert(s.variable);
-      if (s.loop == LoopKind::vector) lane_symbols_.insert(s.variable);
-      if (strict_ && s.masked)
-        facts_.push_back(lt(s.variable - s.begin, s.lanes_active)); // lanes that are alive
+      if (s.kind == LoopKind::vector) lane_symbols_.insert(s.variable);
+      if (strict_ && s.lanes_active)
+        facts_.push_back(lt(s.variable - s.begin, *s.lanes_active)); // lanes that are alive
       body(s.body);
       unrolled_.erase(s.variable);
       lane_symbols_.erase(s.variable);
     });
+    open_loops_.pop_back();
     vector_ = outer_vector;
   }
 
-  void store(const Stmt& s) {
+  void store(const Store& s) {
     if (!known(s.buffer)) return;
     const Buffer& b = k_.buffers[s.buffer];
     value(s.value);
@@ -551,7 +536,7 @@ private:
                            b.name, to_string(s.offset)));
   }
 
-  void let_value(const Stmt& s) {
+  void let_value(const LetValue& s) {
     value(s.value);
     if (!s.value) return;
     if (s.let < 0 || s.let >= k_.lets)
@@ -561,42 +546,40 @@ private:
     if (on_lane(*s.value)) lane_lets_.insert(s.let);
   }
 
-  void let_index(const Stmt& s) {
+  void let_index(const LetIndex& s) {
     value(s.value);
     if (!s.value) return;
     if (!is_integer(s.value->dtype))
       complain(fmt::format("an index is made of an integer, not of {}", to_string(s.value->dtype)));
-    if (s.variable.is_symbol() && !s.variable.range().is_bounded())
-      complain(fmt::format("the index '{}' needs a range with both ends", s.variable.name()));
+    if (s.symbol.is_symbol() && !s.symbol.range().is_bounded())
+      complain(fmt::format("the index '{}' needs a range with both ends", s.symbol.name()));
     const bool lane = on_lane(*s.value);
-    define(s.variable);
-    if (lane) lane_symbols_.insert(s.variable);
+    define(s.symbol);
+    if (lane) lane_symbols_.insert(s.symbol);
   }
 
-  void branch(const Stmt& s) {
+  void branch(const If& s) {
     expression(s.condition, "the condition");
-    if (s.body.empty()) complain("the body is empty");
+    if (s.then.empty()) complain("the body is empty");
     const bool lane = vector_ && on_lane(s.condition);
     lane_conditions_ += lane;
     facts_.push_back(s.condition);
-    body(s.body);
+    body(s.then);
     facts_.back() = logical_not(s.condition);
     body(s.otherwise);
     facts_.pop_back();
     lane_conditions_ -= lane;
   }
 
-  void barrier(const Stmt& s) {
+  void barrier(const Barrier& s) {
     if (s.level < 0 || s.level > 2) complain(fmt::format("there is no level {}", s.level));
-    for (const Stmt* open : open_) {
-      if (open->kind == StmtKind::loop && open->loop == LoopKind::parallel && open->level >= s.level)
+    for (const Loop* open : open_loops_)
+      if (open->kind == LoopKind::parallel && open->level >= s.level)
         complain(fmt::format("a barrier of level {} inside the parallel loop over '{}': its iterations go to "
                              "different workers, "
                              "which would not all arrive",
                              s.level, to_string(open->variable)));
-      if (open->kind == StmtKind::roles)
-        complain("a barrier inside roles: producers and consumers would not all arrive");
-    }
+    if (open_roles_ > 0) complain("a barrier inside roles: producers and consumers would not all arrive");
   }
 
   void operand(const UnitOperand& o, const UnitOperandInfo& info, const Unit& unit, bool written) {
@@ -625,27 +608,29 @@ private:
     if (mistakes_.size() == before) element(o.buffer, high);
   }
 
-  void unit(const Stmt& s) {
+  void async_unit(const AsyncUnit& s) {
+    const auto described = find_unit(s.call.unit, k_.lanes);
+    if (described && !described->asynchronous) complain(fmt::format("{} is not asynchronous", s.call.unit));
+    unit(s.call);
+    token(s.token);
+  }
+
+  void unit(const UnitCall& s) {
     const auto unit = find_unit(s.unit, k_.lanes);
     if (!unit) return complain(fmt::format("there is no unit '{}'", s.unit));
     if (s.operands.size() != 3)
       return complain(
           fmt::format("{} has 3 operands (accumulator, a, b), {} given", s.unit, s.operands.size()));
-    if (s.kind == StmtKind::async_unit && !unit->asynchronous)
-      complain(fmt::format("{} is not asynchronous", s.unit));
     for (int i = 0; i < 3; ++i) operand(s.operands[i], unit->operand(i), *unit, i == 0);
-    token(s);
   }
 
-  void token(const Stmt& s) {
-    if (s.kind != StmtKind::unit && s.token < 0) complain(fmt::format("{} is not a token", s.token));
+  void token(int number) {
+    if (number < 0) complain(fmt::format("{} is not a token", number));
   }
 
-  void async_copy(const Stmt& s) {
-    token(s);
-    if (s.operands.size() != 2)
-      return complain(fmt::format("a copy has 2 operands, {} given", s.operands.size()));
-    const UnitOperand &to = s.operands[0], &from = s.operands[1];
+  void async_copy(const AsyncCopy& s) {
+    token(s.token);
+    const UnitOperand &to = s.to, &from = s.from;
     if (!known(to.buffer) || !known(from.buffer)) return;
     const Buffer &a = k_.buffers[to.buffer], &b = k_.buffers[from.buffer];
     expression(s.count, "the count");
@@ -666,32 +651,33 @@ private:
     }
   }
 
-  void roles(const Stmt& s) {
+  void roles(const Roles& s) {
     if (s.stages < 1) complain(fmt::format("a ring of {} stages", s.stages));
-    if (s.body.empty() || s.otherwise.empty()) complain("producers and consumers both have statements");
-    for (const Stmt* open : open_) {
-      if (open->kind == StmtKind::roles) complain("roles inside roles");
-      if (open->kind == StmtKind::loop && open->loop == LoopKind::parallel && open->level > 0)
+    if (s.producers.empty() || s.consumers.empty()) complain("producers and consumers both have statements");
+    if (open_roles_ > 0) complain("roles inside roles");
+    for (const Loop* open : open_loops_)
+      if (open->kind == LoopKind::parallel && open->level > 0)
         complain(fmt::format(
             "roles inside the parallel loop over '{}' of level {}: they split the lanes of a group",
             to_string(open->variable), open->level));
-    }
     std::set<BufferId> loaded[2], stored[2];
-    registers_of(s.body, loaded[0], stored[0]);
-    registers_of(s.otherwise, loaded[1], stored[1]);
+    registers_of(s.producers, loaded[0], stored[0]);
+    registers_of(s.consumers, loaded[1], stored[1]);
     for (int i = 0; i < 2; ++i)
       for (const BufferId id : stored[i])
         if (loaded[1 - i].contains(id))
           complain(fmt::format("'{}' is in registers: {} write it, {} read it, and they are different lanes",
                                name(id), i == 0 ? "producers" : "consumers",
                                i == 0 ? "consumers" : "producers"));
-    enter(s, [&] {
+    ++open_roles_;
+    enter(s.variable, s.begin, s.end, [&] {
       path_.emplace_back(nullptr, "producers");
-      body(s.body);
+      body(s.producers);
       path_.back().second = "consumers";
-      body(s.otherwise);
+      body(s.consumers);
       path_.pop_back();
     });
+    --open_roles_;
   }
 
   const Kernel& k_;
@@ -700,10 +686,11 @@ private:
   std::vector<std::pair<const Stmt*, std::string_view>> path_; // statements around this place, and words
   std::vector<Expr> scope_;                                    // symbols that are defined here
   std::vector<Expr> facts_;                                    // conditions that hold here
-  std::vector<const Stmt*> open_;                              // loops and roles around this place
+  std::vector<const Loop*> open_loops_;                        // around this place
+  int open_roles_ = 0;                                         // the same
   int lane_conditions_ = 0;      // conditions around this place that differ between lanes
   int never_ = 0;                // open loops that have no trip
-  const Stmt* vector_ = nullptr; // the vector loop around this place
+  const Loop* vector_ = nullptr; // the vector loop around this place
   std::set<Expr, ExprLess> unrolled_, lane_symbols_;
   std::map<int, DType> lets_; // in scope
   std::set<int> lane_lets_, let_numbers_;

@@ -518,9 +518,11 @@ int conditions(const Value& v) {
 }
 int conditions(const Body& body) {
   int n = 0;
-  for (auto& s : body)
-    n += (s->kind == StmtKind::if_) + (s->value ? conditions(*s->value) : 0) + conditions(s->body) +
-         conditions(s->otherwise);
+  for (auto& s : body) {
+    n += s->is<If>();
+    if (const Value* value = value_of(*s)) n += conditions(*value);
+    for (const Body* inside : bodies_of(*s)) n += conditions(*inside);
+  }
   return n;
 }
 } // namespace

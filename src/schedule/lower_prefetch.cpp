@@ -27,7 +27,7 @@ Body StageLowering::prefetches(const State& state, const StageLoop& loop) {
 }
 
 /// The stage does not have the loop, which runs in p.loop.
-Body StageLowering::meanwhile(const StageLoop& loop, const Prefetch& p) {
+Body StageLowering::meanwhile(const StageLoop& loop, const PrefetchRequest& p) {
   if (const ConeValue& value = l_.n_.cone.values[size_t(p.value)]; value.role == ValueRole::interior)
     refuse("prefetch: {} lies in the kernel, {} is not a loop of stage {}", value.name, p.inner, s_.name);
   State state;
@@ -57,7 +57,7 @@ Body StageLowering::meanwhile(const StageLoop& loop, const Prefetch& p) {
 
 /// Where the stage will touch the value, one place for each line that is known to be another one.
 std::vector<Expr> StageLowering::prefetched_places(const State& state, const StageLoop& loop,
-                                                   const Prefetch& p) const {
+                                                   const PrefetchRequest& p) const {
   const StageLoop* far = state.nest.find(p.loop);
   if (!far) refuse("prefetch: stage {} has no loop {} any more", s_.name, p.loop);
   if (!far->symbol.is_symbol()) return {}; // one trip
@@ -91,7 +91,7 @@ std::vector<Expr> StageLowering::prefetched_places(const State& state, const Sta
   return offsets;
 }
 
-Body StageLowering::prefetched(const State& state, const StageLoop& loop, const Prefetch& p) {
+Body StageLowering::prefetched(const State& state, const StageLoop& loop, const PrefetchRequest& p) {
   Body out;
   const int64_t line = 512 / bits(l_.n_.cone.values[size_t(p.value)].dtype);
   for (Expr offset : prefetched_places(state, loop, p)) {
@@ -130,7 +130,7 @@ Body StageLowering::prefetched(const State& state, const StageLoop& loop, const 
 /// All lines in which the offset lies in the loop's trips, in the loops that are not open yet and
 /// in `rows` (step and count of each), in order of their addresses: each trip asks for its share.
 /// (Asked for at once they would fill the queue of loads that wait for memory.)
-Body StageLowering::distributed_over(const State& state, const StageLoop& loop, const Prefetch& p,
+Body StageLowering::distributed_over(const State& state, const StageLoop& loop, const PrefetchRequest& p,
                                      Expr offset, std::vector<std::pair<int64_t, int64_t>> rows) const {
   std::vector<const StageLoop*> loops = unopened(state, offset);
   if (depends_on(offset, loop.symbol)) loops.push_back(&loop);

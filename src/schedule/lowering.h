@@ -211,10 +211,11 @@ private:
 
   // ---- what is prefetched (lower_prefetch.cpp) ----
   Body prefetches(const State& state, const StageLoop& loop);
-  Body prefetched(const State& state, const StageLoop& loop, const Prefetch& p);
-  Body meanwhile(const StageLoop& loop, const Prefetch& p);
-  std::vector<Expr> prefetched_places(const State& state, const StageLoop& loop, const Prefetch& p) const;
-  Body distributed_over(const State& state, const StageLoop& loop, const Prefetch& p, Expr offset,
+  Body prefetched(const State& state, const StageLoop& loop, const PrefetchRequest& p);
+  Body meanwhile(const StageLoop& loop, const PrefetchRequest& p);
+  std::vector<Expr> prefetched_places(const State& state, const StageLoop& loop,
+                                      const PrefetchRequest& p) const;
+  Body distributed_over(const State& state, const StageLoop& loop, const PrefetchRequest& p, Expr offset,
                         std::vector<std::pair<int64_t, int64_t>> rows = {}) const;
 
   // ---- statements (lower_point.cpp) ----

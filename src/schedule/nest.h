@@ -35,7 +35,7 @@ struct Guard {
       false; // of a reduced axis, though all of its loops may be kept (parts of a split reduction)
 };
 
-struct Prefetch {
+struct PrefetchRequest {
   int value;
   std::string loop, inner; // each trip of `inner` touches what is needed when `loop` is `distance` further
   int64_t distance;
@@ -47,7 +47,7 @@ struct StageNest {
   ExprMap<Expr> axis_values; // axis symbol -> over loop symbols
   std::vector<Guard> guards;
   std::string at; // the loop it runs in; empty: a nest of its own
-  std::vector<Prefetch> prefetches;
+  std::vector<PrefetchRequest> prefetches;
   std::set<std::string> bounds; // predicate_bound
   std::string together;         // the loop in which the stages of one cascade must run, and
   int cascade = 0;              // the number of the cascade

@@ -425,8 +425,8 @@ void fuse(Nests& nests, const std::string& name, const std::string& next) {
 bool has_barriers(const Kernel& kernel) {
   const auto any = [](const auto& self, const Body& body) -> bool {
     return std::ranges::any_of(body, [&](const StmtRef& s) {
-      return (s->kind == StmtKind::barrier && s->level == 0) || self(self, s->body) ||
-             self(self, s->otherwise);
+      if (const auto* barrier = s->as<Barrier>()) return barrier->level == 0;
+      return std::ranges::any_of(bodies_of(*s), [&](const Body* inside) { return self(self, *inside); });
     });
   };
   return any(any, kernel.body);

@@ -31,15 +31,28 @@ private:
     for (ValueRef& a : copy.args) a = value(a);
     return made = std::make_shared<const Value>(std::move(copy));
   }
-  StmtRef statement(const Stmt& s) {
-    Stmt copy = s;
-    copy.buffer = buffer(s.buffer);
-    copy.value = value(s.value);
-    if (s.let >= 0) copy.let += lets_;
-    for (UnitOperand& o : copy.operands) o.buffer = buffer(o.buffer);
-    copy.body = (*this)(s.body);
-    copy.otherwise = (*this)(s.otherwise);
-    return std::make_shared<const Stmt>(std::move(copy));
+  UnitOperand operand(UnitOperand o) const {
+    o.buffer = buffer(o.buffer);
+    return o;
+  }
+  UnitCall call(UnitCall c) const {
+    for (UnitOperand& o : c.operands) o = operand(o);
+    return c;
+  }
+  StmtRef statement(const Stmt& stmt) {
+    const auto inside = [&] { return with_bodies(stmt, [&](const Body& b) { return (*this)(b); }); };
+    return visit(
+        stmt, [&](const Loop&) { return inside(); }, [&](const If&) { return inside(); },
+        [&](const Roles&) { return inside(); },
+        [&](const Store& s) { return store(buffer(s.buffer), s.offset, value(s.value)); },
+        [&](const LetValue& s) { return let(s.let + lets_, value(s.value)); },
+        [&](const LetIndex& s) { return let_index(s.symbol, value(s.value)); },
+        [&](const Barrier& s) { return barrier(s.level); },
+        [&](const Prefetch& s) { return prefetch(buffer(s.buffer), s.offset); },
+        [&](const UnitCall& s) { return std::make_shared<const Stmt>(call(s)); },
+        [&](const AsyncCopy& s) { return async_copy(operand(s.to), operand(s.from), s.count, s.token); },
+        [&](const AsyncUnit& s) { return std::make_shared<const Stmt>(AsyncUnit{call(s.call), s.token}); },
+        [&](const AsyncWait& s) { return async_wait(s.token); });
   }
 
   std::vector<BufferId> buffers_;

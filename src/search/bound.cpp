@@ -12,11 +12,16 @@
 namespace luminal::search {
 namespace {
 
+using kernel::Barrier;
 using kernel::Body;
+using kernel::If;
 using kernel::Kernel;
+using kernel::LetIndex;
+using kernel::LetValue;
+using kernel::Loop;
 using kernel::LoopKind;
 using kernel::Stmt;
-using kernel::StmtKind;
+using kernel::Store;
 using kernel::Value;
 using kernel::ValueKind;
 
@@ -41,7 +46,7 @@ Cost larger(Cost a, const Cost& b) {
 /// A loop that runs step by step, or a branch of a condition; unrolled and vector loops are part of
 /// what stands in them.
 struct Node {
-  const Stmt* loop = nullptr; // null: the root, or a branch
+  const Loop* loop = nullptr; // null: the root, or a branch
   Expr condition = 1;         // of a branch
   bool otherwise = false;
   bool barrier = false;  // in its body
@@ -85,7 +90,7 @@ public:
 private:
   struct Open {
     int number;
-    const Stmt* loop; // null: a branch
+    const Loop* loop; // null: a branch
     int node;         // of a loop that runs step by step, or a branch; else -1
     double trips = 1; // unrolled, vector
   };
@@ -100,48 +105,43 @@ private:
     for (const Expr symbol : symbols_of(e)) decisive_.insert(symbol);
   }
 
-  void see(const Stmt& s, int node) {
-    switch (s.kind) {
-    case StmtKind::loop: {
-      decide(s.begin);
-      decide(s.end);
-      const bool steps = s.loop == LoopKind::serial || s.loop == LoopKind::parallel;
-      Open open{next_++, &s, -1, 1};
-      if (steps) {
-        open.node = new_node(node);
-        nodes_[size_t(open.node)].loop = &s;
-        nodes_[size_t(open.node)].barrier = holds_barrier(s.body);
-        nodes_[size_t(open.node)].nested = holds_distributed(s.body);
-      } else if (const auto trips = evaluate(s.end - s.begin, bound_))
-        open.trips = double(*trips);
-      open_.push_back(open);
-      see(s.body, steps ? open.node : node);
+  void see(const Stmt& stmt, int node) {
+    if (const auto* s = stmt.as<Loop>()) return see(*s, node);
+    if (const auto* s = stmt.as<If>()) return see(*s, node);
+    if (const auto* s = stmt.as<Store>()) count(s->value);
+    if (const auto* s = stmt.as<LetValue>()) lets_[s->let] = count(s->value);
+    if (const auto* s = stmt.as<LetIndex>()) indices_[s->symbol] = count(s->value);
+  }
+
+  void see(const Loop& s, int node) {
+    decide(s.begin);
+    decide(s.end);
+    const bool steps = s.kind == LoopKind::serial || s.kind == LoopKind::parallel;
+    Open open{next_++, &s, -1, 1};
+    if (steps) {
+      open.node = new_node(node);
+      nodes_[size_t(open.node)].loop = &s;
+      nodes_[size_t(open.node)].barrier = holds_barrier(s.body);
+      nodes_[size_t(open.node)].nested = holds_distributed(s.body);
+    } else if (const auto trips = evaluate(s.end - s.begin, bound_))
+      open.trips = double(*trips);
+    open_.push_back(open);
+    see(s.body, steps ? open.node : node);
+    open_.pop_back();
+  }
+
+  void see(const If& s, int node) {
+    decide(s.condition);
+    for (const bool otherwise : {false, true}) {
+      const Body& body = otherwise ? s.otherwise : s.then;
+      if (body.empty()) continue;
+      const int branch = new_node(node);
+      nodes_[size_t(branch)].condition = s.condition;
+      nodes_[size_t(branch)].otherwise = otherwise;
+      nodes_[size_t(branch)].barrier = holds_barrier(body);
+      open_.push_back({next_++, nullptr, branch, 1});
+      see(body, branch);
       open_.pop_back();
-      break;
-    }
-    case StmtKind::if_:
-      decide(s.condition);
-      for (const bool otherwise : {false, true}) {
-        const Body& body = otherwise ? s.otherwise : s.body;
-        if (body.empty()) continue;
-        const int branch = new_node(node);
-        nodes_[size_t(branch)].condition = s.condition;
-        nodes_[size_t(branch)].otherwise = otherwise;
-        nodes_[size_t(branch)].barrier = holds_barrier(body);
-        open_.push_back({next_++, nullptr, branch, 1});
-        see(body, branch);
-        open_.pop_back();
-      }
-      break;
-    case StmtKind::store:
-    case StmtKind::let_value:
-    case StmtKind::let_index: {
-      const Dependence d = count(s.value);
-      if (s.kind == StmtKind::let_value) lets_[s.let] = d;
-      if (s.kind == StmtKind::let_index) indices_[s.variable] = d;
-      break;
-    }
-    default: break;
     }
   }
 
@@ -154,31 +154,29 @@ private:
 
   static bool holds_barrier(const Body& body) {
     return std::ranges::any_of(body, [](const auto& s) {
-      return (s->kind == StmtKind::barrier && s->level == 0) || holds_barrier(s->body) ||
-             holds_barrier(s->otherwise);
+      if (const auto* barrier = s->template as<Barrier>()) return barrier->level == 0;
+      return std::ranges::any_of(bodies_of(*s), [](const Body* inside) { return holds_barrier(*inside); });
     });
   }
 
-  static bool is_distributed(const Stmt& s) {
-    return s.kind == StmtKind::loop && s.loop == LoopKind::parallel && s.level == 0;
-  }
+  static bool is_distributed(const Loop& s) { return s.kind == LoopKind::parallel && s.level == 0; }
   static bool holds_distributed(const Body& body) {
     return std::ranges::any_of(body, [](const auto& s) {
-      return is_distributed(*s) || holds_distributed(s->body) || holds_distributed(s->otherwise);
+      return kernel::is_distributed(*s) || std::ranges::any_of(bodies_of(*s), [](const Body* inside) {
+               return holds_distributed(*inside);
+             });
     });
   }
 
-  const std::set<int>& written_in(const Stmt& loop) {
+  const std::set<int>& written_in(const Loop& loop) {
     const auto [found, fresh] = written_.try_emplace(&loop);
     if (fresh) gather(loop.body, found->second);
     return found->second;
   }
   static void gather(const Body& body, std::set<int>& buffers) {
     for (const auto& s : body) {
-      if (s->kind == StmtKind::store) buffers.insert(s->buffer);
-      for (const auto& operand : s->operands) buffers.insert(operand.buffer);
-      gather(s->body, buffers);
-      gather(s->otherwise, buffers);
+      if (const auto written = written_by(*s)) buffers.insert(*written);
+      for (const Body* inside : bodies_of(*s)) gather(*inside, buffers);
     }
   }
 
@@ -295,7 +293,7 @@ private:
     double lanes = std::max(1.0, double(kernel_.lanes) / 4), bodies = 1, most = 1;
     for (const Open& open : open_) {
       if (!open.loop || open.node >= 0 || !in(open, d.all)) continue;
-      if (open.loop->loop == LoopKind::vector)
+      if (open.loop->kind == LoopKind::vector)
         lanes = std::max(lanes, open.trips);
       else if (in(open, d.written))
         bodies *= open.trips;
@@ -310,14 +308,14 @@ private:
     double lanes = 1, bodies = 1;
     int64_t stride = 0;
     for (const Open& open : open_)
-      if (open.loop && open.loop->loop == LoopKind::vector && in(open, d.all)) {
+      if (open.loop && open.loop->kind == LoopKind::vector && in(open, d.all)) {
         const auto c = coefficient_of(offset, open.loop->variable);
         if (!c || !c->is_constant() || c->value() == 0) return 1;
         lanes = open.trips;
         stride = std::abs(c->value());
       }
     for (const Open& open : open_) {
-      if (!open.loop || open.node >= 0 || open.loop->loop == LoopKind::vector || !in(open, d.all)) continue;
+      if (!open.loop || open.node >= 0 || open.loop->kind == LoopKind::vector || !in(open, d.all)) continue;
       const auto c = coefficient_of(offset, open.loop->variable);
       if (!c || !c->is_constant() || c->value() == 0) continue;
       const auto step = double(std::abs(c->value()));
@@ -353,7 +351,7 @@ private:
   // ---- how often ----
 
   /// Values of the loop's variable; nothing where they are not known.
-  std::optional<std::pair<int64_t, int64_t>> range(const Stmt& loop) const {
+  std::optional<std::pair<int64_t, int64_t>> range(const Loop& loop) const {
     const auto begin = evaluate(loop.begin, bound_), end = evaluate(loop.end, bound_);
     if (!begin || !end) return {};
     return std::pair{*begin, std::max(*begin, *end)};
@@ -448,7 +446,7 @@ private:
   std::map<int, Dependence> lets_;
   std::map<const Value*, Dependence> memo_; // of one statement
   std::map<const Value*, uint64_t> hashes_;
-  std::map<const Stmt*, std::set<int>> written_;
+  std::map<const Loop*, std::set<int>> written_;
   std::set<std::pair<int, uint64_t>> seen_;
 };
 

@@ -3,26 +3,29 @@
 #include "search/bound.h"
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace luminal::search {
 namespace {
 
 using kernel::Body;
+using kernel::If;
+using kernel::Loop;
 using kernel::LoopKind;
 using kernel::Stmt;
-using kernel::StmtKind;
 using kernel::StmtRef;
 
-bool steps(const Stmt& s) {
-  return s.kind == StmtKind::loop && (s.loop == LoopKind::serial || s.loop == LoopKind::parallel);
+bool steps(const Loop& s) { return s.kind == LoopKind::serial || s.kind == LoopKind::parallel; }
+bool holds(const Body& body, const std::function<bool(const Stmt&)>& wanted) {
+  return std::ranges::any_of(body, [&](const StmtRef& s) {
+    return wanted(*s) ||
+           std::ranges::any_of(bodies_of(*s), [&](const Body* inside) { return holds(*inside, wanted); });
+  });
 }
 bool holds_loop(const Body& body) {
-  return std::ranges::any_of(
-      body, [](const StmtRef& s) { return steps(*s) || holds_loop(s->body) || holds_loop(s->otherwise); });
-}
-bool holds(const Body& body, auto&& wanted) {
-  return std::ranges::any_of(body, [&](const StmtRef& s) {
-    return wanted(*s) || holds(s->body, wanted) || holds(s->otherwise, wanted);
+  return holds(body, [](const Stmt& s) {
+    const auto* loop = s.as<Loop>();
+    return loop && steps(*loop);
   });
 }
 
@@ -43,24 +46,21 @@ public:
   bool changed() const { return changed_; }
 
 private:
-  StmtRef shorten(const StmtRef& s, double share, bool outermost) {
-    if (s->kind == StmtKind::if_) {
-      Stmt copy = *s;
-      copy.body = shorten(s->body, share, outermost);
-      copy.otherwise = shorten(s->otherwise, share, outermost);
-      return std::make_shared<const Stmt>(std::move(copy));
-    }
-    if (!steps(*s) || share > 0.7) return s;
+  StmtRef shorten(const StmtRef& stmt, double share, bool outermost) {
+    if (stmt->is<If>())
+      return with_bodies(*stmt, [&](const Body& body) { return shorten(body, share, outermost); });
+    const auto* s = stmt->as<Loop>();
+    if (!s || !steps(*s) || share > 0.7) return stmt;
     const bool inner = !holds_loop(s->body);
-    if (inner && !outermost) return s;
+    if (inner && !outermost) return stmt;
     const auto begin = evaluate(s->begin, bound_), end = evaluate(s->end, bound_);
-    if (!begin || !end || *end <= *begin) return s;
+    if (!begin || !end || *end <= *begin) return stmt;
     const int64_t count = *end - *begin;
-    const bool distributed = s->loop == LoopKind::parallel && s->level == 0 && threads_ > 1;
+    const bool distributed = is_distributed(*stmt) && threads_ > 1;
     int64_t kept = std::max<int64_t>(1, std::llround(std::ceil(double(count) * share)));
     if (distributed) kept = std::min(count, (kept + threads_ - 1) / threads_ * threads_);
     const int64_t from = (count - kept + 1) / 2;
-    Stmt copy = *s;
+    Loop copy = *s;
     if (kept < count) {
       // Where the end hangs on loops around it the middle may lie behind it.
       copy.begin = s->begin + from;
@@ -89,8 +89,8 @@ std::optional<Part> part_of(const kernel::Kernel& kernel, const std::map<std::st
                             int threads, double share, const MachineProfile& profile) {
   // Rings of copies count on one step after the other.
   if (holds(kernel.body, [](const Stmt& s) {
-        return s.kind == StmtKind::roles || s.kind == StmtKind::async_copy ||
-               s.kind == StmtKind::async_unit || s.kind == StmtKind::async_wait;
+        return s.is<kernel::Roles>() || s.is<kernel::AsyncCopy>() || s.is<kernel::AsyncUnit>() ||
+               s.is<kernel::AsyncWait>();
       }))
     return {};
   const auto all = least_work(kernel, sizes, threads);

@@ -55,7 +55,7 @@ TEST(LoopProgram, EveryMissingBarrierThatMattersIsFound) {
     RandomProgram program(seed);
     Kernel kernel = program.kernel();
     for (size_t at = 0; at + 1 < kernel.body.size(); ++at) {
-      if (kernel.body[at]->kind != StmtKind::barrier) continue;
+      if (!kernel.body[at]->is<Barrier>()) continue;
       Kernel without = kernel;
       without.body.erase(without.body.begin() + std::ptrdiff_t(at));
       bool found_one = false, first = true;

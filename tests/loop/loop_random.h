@@ -142,23 +142,19 @@ private:
     case 2:
     case 3:
     case 4: {
-      auto s = std::make_shared<Stmt>();
-      s->kind = StmtKind::loop;
-      s->loop = LoopKind(pick(4));
-      s->begin = pick(2) ? Expr(0) : expr(1);
-      s->end = expr(2);
+      Loop s;
+      s.kind = LoopKind(pick(4));
+      s.begin = pick(2) ? Expr(0) : expr(1);
+      s.end = expr(2);
       bool fits = false;
-      s->variable = new_symbol(s->begin, s->end, fits);
-      if (s->loop == LoopKind::parallel) s->level = int(pick(3));
-      if (s->loop == LoopKind::serial && pick(2)) s->jam = 4;
-      if (s->loop == LoopKind::vector && pick(2)) {
-        s->masked = true;
-        s->lanes_active = expr(2);
-      }
-      scope_.push_back(s->variable);
-      s->body = body(depth - 1);
+      s.variable = new_symbol(s.begin, s.end, fits);
+      if (s.kind == LoopKind::parallel) s.level = int(pick(3));
+      if (s.kind == LoopKind::serial && pick(2)) s.jam = 4;
+      if (s.kind == LoopKind::vector && pick(2)) s.lanes_active = expr(2);
+      scope_.push_back(s.variable);
+      s.body = body(depth - 1);
       scope_.pop_back();
-      return s;
+      return std::make_shared<const Stmt>(std::move(s));
     }
     case 5:
     case 6: {
