@@ -7,7 +7,6 @@
 namespace luminal::codegen {
 using kernel::LoopKind;
 using kernel::Space;
-using kernel::ValueKind;
 using llvm::BasicBlock;
 using llvm::Value;
 
@@ -151,8 +150,8 @@ void Emitter::note_register_access(kernel::BufferId buffer, Expr offset, Expr la
 }
 
 void Emitter::scan_value(const kernel::Value& v, Expr lane, int64_t lanes) {
-  if (v.kind == ValueKind::load) note_register_access(v.buffer, v.offset, lane, lanes);
-  for (const auto& a : v.args) scan_value(*a, lane, lanes);
+  if (const auto* load = v.as<kernel::Load>()) note_register_access(load->buffer, load->offset, lane, lanes);
+  for (const auto& a : args_of(v)) scan_value(*a, lane, lanes);
 }
 
 void Emitter::scan(const kernel::Body& statements, Expr lane, int64_t lanes) {
@@ -433,22 +432,17 @@ constexpr Op alike[] = {Op::add, Op::sub, Op::mul, Op::fma, Op::max, Op::min, Op
 // no operation is computed otherwise where fewer lanes are contiguous.
 bool Emitter::narrows(const kernel::Body& statements) {
   const auto plain = [&](const auto& self, const kernel::Value& v) -> bool {
-    switch (v.kind) {
-    case ValueKind::constant:
-    case ValueKind::let:
-    case ValueKind::cast:
-    case ValueKind::bitcast: break;
-    case ValueKind::load:
-      if (bits(v.dtype) < 8 || bits(kernel_.buffers[static_cast<size_t>(v.buffer)].dtype) < 8) return false;
-      break;
-    case ValueKind::op: // instructions whose lanes act alone are among them
-      if (v.user_op.empty() ? std::ranges::find(alike, v.op) == std::end(alike)
-                            : !kernel::find_lane_unit(v.user_op))
-        return false;
-      break;
-    default: return false;
-    }
-    return std::ranges::all_of(v.args, [&](const auto& a) { return self(self, *a); });
+    const bool suits = kernel::visit(
+        v,
+        [&](const kernel::Load& x) {
+          return bits(v.dtype) >= 8 && bits(kernel_.buffers[static_cast<size_t>(x.buffer)].dtype) >= 8;
+        },
+        [](const kernel::Apply& x) { return std::ranges::find(alike, x.op) != std::end(alike); },
+        // Instructions whose lanes act alone are among them.
+        [](const kernel::ApplyUser& x) { return kernel::find_lane_unit(x.name) != nullptr; },
+        [](const kernel::Index&) { return false; }, [](const kernel::ReduceLanes&) { return false; },
+        [](const auto&) { return true; });
+    return suits && std::ranges::all_of(args_of(v), [&](const auto& a) { return self(self, *a); });
   };
   bool accumulates = false;
   const auto suits = [&](const auto& self, const kernel::Body& body) -> bool {

@@ -9,7 +9,6 @@
 
 namespace luminal::codegen {
 using kernel::Space;
-using kernel::ValueKind;
 using llvm::Align;
 using llvm::Constant;
 using llvm::Value;
@@ -297,17 +296,19 @@ void Emitter::store_memory(const Access& a, Value* value, Value* mask) {
 Value* Emitter::load(const kernel::Value& v) {
   if (auto it = columns_.find(&v); it != columns_.end())
     return unpack(it->second[static_cast<size_t>(variables_.at(*column_variable_).k)], v.dtype);
-  const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(v.buffer)];
-  if (buffer.space == Space::registers) return load_register(v.buffer, v.offset);
-  if (!v.guard.is_constant(1)) return guarded_load(v);
-  Value* mask = varying(v.offset) ? mask_for(v.buffer) : nullptr;
-  if (bits(v.dtype) == 4 && v.dtype == buffer.dtype) return load_nibbles(v.buffer, v.offset, v.dtype, mask);
+  const auto& from = *v.as<kernel::Load>();
+  const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(from.buffer)];
+  if (buffer.space == Space::registers) return load_register(from.buffer, from.offset);
+  if (!from.guard.is_constant(1)) return guarded_load(v);
+  Value* mask = varying(from.offset) ? mask_for(from.buffer) : nullptr;
+  if (bits(v.dtype) == 4 && v.dtype == buffer.dtype)
+    return load_nibbles(from.buffer, from.offset, v.dtype, mask);
   // Another type than the buffer's: the bytes from the element's first one on.
   llvm::Type* element = bits(v.dtype) == 4 ? b_.getInt8Ty() : memory_type(v.dtype);
   bool halves = bits(buffer.dtype) == 4;
-  Access a = access(v.buffer, halves ? floordiv(v.offset, 2) : v.offset, std::max(bits(v.dtype), 8) / 8,
-                    halves ? 1 : bits(buffer.dtype) / 8);
-  Value* memory = mask || element != b_.getInt8Ty() ? nullptr : byte_of_words(v.buffer, v.offset);
+  Access a = access(from.buffer, halves ? floordiv(from.offset, 2) : from.offset,
+                    std::max(bits(v.dtype), 8) / 8, halves ? 1 : bits(buffer.dtype) / 8);
+  Value* memory = mask || element != b_.getInt8Ty() ? nullptr : byte_of_words(from.buffer, from.offset);
   if (!memory) memory = load_memory(a, element, mask);
   return bits(v.dtype) == 4 ? low_nibble(memory, v.dtype) : unpack(memory, v.dtype);
 }
@@ -334,14 +335,14 @@ Value* Emitter::byte_of_words(kernel::BufferId buffer, Expr offset) {
 // Lanes whose guard does not hold are like lanes of a branch that is not taken: masked loads give 0
 // there. What all lanes read together is read through a pointer to zeros instead.
 Value* Emitter::guarded_load(const kernel::Value& v) {
-  kernel::Value plain = v;
-  plain.guard = 1;
-  const Expr guard = what_is_left(v.guard);
+  const auto& from = *v.as<kernel::Load>();
+  const kernel::Value plain{v.dtype, kernel::Load{from.buffer, from.offset}};
+  const Expr guard = what_is_left(from.guard);
   if (guard.is_constant())
     return guard.value() != 0 ? load(plain) : Constant::getNullValue(register_type(v.dtype));
   Value* holds = condition(guard);
   const bool by_lane = varying(guard);
-  if (varying(v.offset)) {
+  if (varying(from.offset)) {
     Value* outer = if_mask_;
     holds = splat(holds);
     if_mask_ = outer ? b_.CreateAnd(outer, holds) : holds;
@@ -349,15 +350,15 @@ Value* Emitter::guarded_load(const kernel::Value& v) {
     if_mask_ = outer;
     return loaded;
   }
-  const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(v.buffer)];
+  const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(from.buffer)];
   const bool halves = bits(buffer.dtype) == 4, nibble = halves && v.dtype == buffer.dtype;
   llvm::Type* element = bits(v.dtype) == 4 ? b_.getInt8Ty() : memory_type(v.dtype);
-  Value* at =
-      address(v.buffer, halves ? floordiv(v.offset, 2) : v.offset, halves ? 1 : bits(buffer.dtype) / 8);
+  Value* at = address(from.buffer, halves ? floordiv(from.offset, 2) : from.offset,
+                      halves ? 1 : bits(buffer.dtype) / 8);
   Value* any = by_lane ? b_.CreateOrReduce(holds) : holds;
   Value* memory = b_.CreateAlignedLoad(element, b_.CreateSelect(any, at, zeros()), Align(1));
   if (nibble) {
-    Value* odd = b_.CreateTrunc(scalar_index(mod(v.offset, 2)), element);
+    Value* odd = b_.CreateTrunc(scalar_index(mod(from.offset, 2)), element);
     memory = b_.CreateLShr(memory, b_.CreateShl(odd, int_constant(element, 2)));
   }
   Value* x = bits(v.dtype) == 4 ? low_nibble(memory, v.dtype) : unpack(memory, v.dtype);
@@ -377,10 +378,10 @@ Value* Emitter::zeros() {
 void Emitter::store(const kernel::Store& s) {
   const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(s.buffer)];
   // Numbers that are rounded as they are stored need not become f32 again in between.
-  const bool rounds = s.value->kind == ValueKind::cast && s.value->dtype == DType::bf16 &&
-                      s.value->args[0]->dtype == DType::f32 && buffer.dtype == DType::bf16 &&
-                      buffer.space != Space::registers;
-  Value* value = this->value(rounds ? s.value->args[0] : s.value);
+  const auto* cast = s.value->as<kernel::Cast>();
+  const bool rounds = cast && s.value->dtype == DType::bf16 && cast->x->dtype == DType::f32 &&
+                      buffer.dtype == DType::bf16 && buffer.space != Space::registers;
+  Value* value = this->value(rounds ? cast->x : s.value);
   if (buffer.space == Space::registers) return store_register(s.buffer, s.offset, value);
   bool lanes_apart = varying(s.offset);
   if (!lanes_apart && value->getType()->isVectorTy())
@@ -388,7 +389,7 @@ void Emitter::store(const kernel::Store& s) {
   Value* mask = lanes_apart ? mask_for(s.buffer) : nullptr;
   if (bits(buffer.dtype) == 4) return store_nibbles(s.buffer, s.offset, value, mask);
   int bytes = bits(buffer.dtype) / 8;
-  Value* packed = rounds ? bf16_bits(*s.value->args[0], value) : pack(value, buffer.dtype);
+  Value* packed = rounds ? bf16_bits(*cast->x, value) : pack(value, buffer.dtype);
   const Access to = access(s.buffer, s.offset, bytes, bytes);
   if (transposed_.contains(&s)) return transpose_lanes(to, splat(packed));
   Value* on_line = on_lines_[static_cast<size_t>(s.buffer)];

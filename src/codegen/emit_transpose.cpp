@@ -8,7 +8,6 @@
 
 namespace luminal::codegen {
 using kernel::Space;
-using kernel::ValueKind;
 using llvm::Align;
 using llvm::Constant;
 using llvm::Value;
@@ -43,8 +42,8 @@ void Emitter::transpose_vector_loop(const kernel::Loop& unrolled, const kernel::
   if (n < 4 || n > 64 || (n & (n - 1)) != 0) return;
   std::vector<const kernel::Value*> loads;
   std::function<void(const kernel::Value&)> collect = [&](const kernel::Value& v) {
-    if (v.kind == ValueKind::load) loads.push_back(&v);
-    for (const auto& a : v.args) collect(*a);
+    if (v.is<kernel::Load>()) loads.push_back(&v);
+    for (const auto& a : args_of(v)) collect(*a);
   };
   for (const kernel::StmtRef& s : vector.body)
     if (s->is<kernel::Store>() || s->is<kernel::LetValue>()) collect(*value_of(*s));
@@ -58,19 +57,20 @@ void Emitter::transpose_vector_loop(const kernel::Loop& unrolled, const kernel::
   int64_t old_lanes = lanes_;
   lanes_ = n;
   for (const kernel::Value* v : loads) {
-    const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(v->buffer)];
+    const auto& load = *v->as<kernel::Load>();
+    const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(load.buffer)];
     const int element = bits(buffer.dtype); // a load may be of a wider type: words of several elements
     if (buffer.space == Space::registers || element < 8 || bits(v->dtype) % element != 0 ||
-        bits(v->dtype) > 32 || !v->guard.is_constant(1))
+        bits(v->dtype) > 32 || !load.guard.is_constant(1))
       continue;
     const int64_t width = bits(v->dtype) / element;
-    if (columns_.contains(v) || stores_to(unrolled.body, v->buffer)) continue;
-    std::optional<Expr> along = coefficient_of(v->offset, unrolled.variable),
-                        across = coefficient_of(v->offset, vector.variable);
+    if (columns_.contains(v) || stores_to(unrolled.body, load.buffer)) continue;
+    std::optional<Expr> along = coefficient_of(load.offset, unrolled.variable),
+                        across = coefficient_of(load.offset, vector.variable);
     if (!along || !along->is_constant(width) || !across || depends_on(*across, vector.variable)) continue;
     if (across->is_constant() && std::abs(across->value()) < 2 * width) continue;
     bool known = true; // nothing that is defined inside the unrolled loop
-    for (Expr s : symbols_of(v->offset))
+    for (Expr s : symbols_of(load.offset))
       known = known && (s == unrolled.variable || s == vector.variable || variables_.contains(s));
     if (!known) continue;
     const int bytes = element / 8;
@@ -79,7 +79,7 @@ void Emitter::transpose_vector_loop(const kernel::Loop& unrolled, const kernel::
     bind(unrolled.variable, {nullptr, 0}, depth_ + 1);
     std::vector<Value*> rows;
     for (int64_t i = 0; i < n; ++i) {
-      Value* p = address(v->buffer, substitute(v->offset, {{vector.variable, Expr(i)}}), bytes);
+      Value* p = address(load.buffer, substitute(load.offset, {{vector.variable, Expr(i)}}), bytes);
       if (!masked || buffer.padded) {
         rows.push_back(b_.CreateAlignedLoad(type, p, Align(1)));
       } else {
@@ -148,8 +148,8 @@ bool Emitter::transposes_stores(const kernel::Loop& unrolled) {
   std::set<kernel::BufferId> read;
   std::vector<const kernel::Loop*> loops{&unrolled};
   std::function<void(const kernel::Value&)> reads = [&](const kernel::Value& v) {
-    if (v.kind == ValueKind::load) read.insert(v.buffer);
-    for (const auto& a : v.args) reads(*a);
+    if (const auto* load = v.as<kernel::Load>()) read.insert(load->buffer);
+    for (const auto& a : args_of(v)) reads(*a);
   };
   /// Is there nothing but loops that are written out, lanes that all live, values, and stores that
   /// can be transposed?

@@ -236,16 +236,15 @@ void Emitter::find_flushed() {
 }
 
 bool Emitter::flushed(const kernel::Value& v) const {
-  switch (v.kind) {
-  case kernel::ValueKind::constant: return std::abs(v.constant) >= 0x1p-126 || v.constant == 0;
-  case kernel::ValueKind::let: {
-    const kernel::Value* known = let_values_[static_cast<size_t>(v.let)];
-    return known && flushed(*known);
-  }
-  case kernel::ValueKind::load: return v.dtype == DType::f32 && flushed_[static_cast<size_t>(v.buffer)];
-  case kernel::ValueKind::op: return v.user_op == "avx512.dpbf16";
-  default: return false;
-  }
+  return kernel::visit(
+      v, [](const kernel::Constant& x) { return std::abs(x.value) >= 0x1p-126 || x.value == 0; },
+      [&](const kernel::Let& x) {
+        const kernel::Value* known = let_values_[static_cast<size_t>(x.number)];
+        return known && flushed(*known);
+      },
+      [&](const kernel::Load& x) { return v.dtype == DType::f32 && flushed_[static_cast<size_t>(x.buffer)]; },
+      [](const kernel::ApplyUser& x) { return x.name == "avx512.dpbf16"; },
+      [](const auto&) { return false; });
 }
 
 /// x, the value of v, rounded to bf16. The instruction that does so takes subnormal numbers for

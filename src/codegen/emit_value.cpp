@@ -10,7 +10,6 @@
 #include <numeric>
 
 namespace luminal::codegen {
-using kernel::ValueKind;
 using llvm::Constant;
 using llvm::Value;
 using llvm::Intrinsic::ID;
@@ -72,45 +71,48 @@ Value* Emitter::constant(DType type, double x) {
 }
 
 Value* Emitter::value(const kernel::ValueRef& v) {
-  switch (v->kind) {
-  case ValueKind::constant: return constant(v->dtype, v->constant);
-  case ValueKind::load: return load(*v);
-  case ValueKind::index: {
-    DType wide = DType::i64;
-    if (!varying(v->offset)) return cast(scalar_index(v->offset), wide, v->dtype);
-    int bits = needed_bits(v->offset);
-    return cast(lane_index(v->offset, bits), bits == 32 ? DType::i32 : wide, v->dtype);
-  }
-  case ValueKind::op:
-    if (Value* x = nibble_function(*v)) return x;
-    if (Value* x = words(*v)) return x;
-    return operation(*v);
-  case ValueKind::cast:
-    if (Value* x = nibble_function(*v)) return x;
-    return cast(value(v->args[0]), v->args[0]->dtype, v->dtype);
-  case ValueKind::bitcast:
-    // Memory is read as the other type at once: a narrow float that is held as f32 would lose the
-    // payload of a NaN.
-    if (const kernel::Value& from = *v->args[0];
-        from.kind == ValueKind::load &&
-        kernel_.buffers[static_cast<size_t>(from.buffer)].space != kernel::Space::registers &&
-        bits(from.dtype) == bits(v->dtype) && bits(v->dtype) >= 8) {
-      kernel::Value same_bytes = from;
-      same_bytes.dtype = v->dtype;
-      return load(same_bytes);
-    }
-    if (const kernel::Value& from = *v->args[0]; from.kind == ValueKind::cast && from.dtype == DType::bf16 &&
-                                                 from.args[0]->dtype == DType::f32 && is_integer(v->dtype))
-      return math_.bf16_bits(value(from.args[0]));
-    return bitcast(value(v->args[0]), v->args[0]->dtype, v->dtype);
-  case ValueKind::reduce_lanes: return reduce(v->op, v->dtype, value(v->args[0]));
-  case ValueKind::let: {
-    Value* x = lets_[static_cast<size_t>(v->let)];
-    LUMINAL_CHECK(x, "{}: let {} is read before it is defined", kernel_.name, v->let);
-    return x;
-  }
-  }
-  return nullptr;
+  return kernel::visit(
+      *v, [&](const kernel::Constant& x) -> Value* { return constant(v->dtype, x.value); },
+      [&](const kernel::Load&) { return load(*v); },
+      [&](const kernel::Index& x) {
+        if (!varying(x.value)) return cast(scalar_index(x.value), DType::i64, v->dtype);
+        const int bits = needed_bits(x.value);
+        return cast(lane_index(x.value, bits), bits == 32 ? DType::i32 : DType::i64, v->dtype);
+      },
+      [&](const kernel::Let& x) {
+        Value* known = lets_[static_cast<size_t>(x.number)];
+        LUMINAL_CHECK(known, "{}: let {} is read before it is defined", kernel_.name, x.number);
+        return known;
+      },
+      [&](const kernel::Apply& x) {
+        if (Value* found = nibble_function(*v)) return found;
+        if (Value* found = words(*v)) return found;
+        return operation(v->dtype, x);
+      },
+      [&](const kernel::ApplyUser& x) {
+        llvm::SmallVector<Value*, 3> args = values(x.args);
+        return apply_user(x.name, x.args.empty() ? v->dtype : x.args.back()->dtype, args);
+      },
+      [&](const kernel::Cast& x) {
+        if (Value* found = nibble_function(*v)) return found;
+        return cast(value(x.x), x.x->dtype, v->dtype);
+      },
+      [&](const kernel::Bitcast& x) { return bitcast(v->dtype, x); },
+      [&](const kernel::ReduceLanes& x) { return reduce(x.op, v->dtype, value(x.x)); });
+}
+
+Value* Emitter::bitcast(DType to, const kernel::Bitcast& b) {
+  const kernel::Value& from = *b.x;
+  // Memory is read as the other type at once: a narrow float that is held as f32 would lose the
+  // payload of a NaN.
+  if (const auto* load = from.as<kernel::Load>();
+      load && kernel_.buffers[static_cast<size_t>(load->buffer)].space != kernel::Space::registers &&
+      bits(from.dtype) == bits(to) && bits(to) >= 8)
+    return this->load(kernel::Value{to, *load});
+  if (const auto* rounded = from.as<kernel::Cast>();
+      rounded && from.dtype == DType::bf16 && rounded->x->dtype == DType::f32 && is_integer(to))
+    return math_.bf16_bits(value(rounded->x));
+  return bitcast(value(b.x), from.dtype, to);
 }
 
 namespace {
@@ -124,25 +126,24 @@ struct NibbleTable {
 std::optional<NibbleTable> nibble_table(const kernel::Value& v) {
   if (v.dtype != DType::f32) return {};
   NibbleTable t;
-  if (v.kind == ValueKind::cast) {
-    t.code = v.args[0];
+  if (const auto* cast = v.as<kernel::Cast>()) {
+    t.code = cast->x;
     if (bits(t.code->dtype) != 4) return {};
     for (size_t i = 0; i < 16; ++i)
       t.values[i] = is_signed(t.code->dtype) && i >= 8 ? static_cast<float>(i) - 16 : static_cast<float>(i);
     return t;
   }
-  if (v.kind != ValueKind::op || !v.user_op.empty() ||
-      (v.op != Op::add && v.op != Op::sub && v.op != Op::mul))
-    return {};
-  const auto is_constant = [](const kernel::ValueRef& a) { return a->kind == ValueKind::constant; };
-  const size_t known = is_constant(v.args[0]) ? 0 : 1;
-  if (!is_constant(v.args[known]) || is_constant(v.args[1 - known])) return {};
-  std::optional<NibbleTable> of = nibble_table(*v.args[1 - known]);
+  const auto* row = v.as<kernel::Apply>();
+  if (!row || (row->op != Op::add && row->op != Op::sub && row->op != Op::mul)) return {};
+  const auto constant_of = [](const kernel::ValueRef& a) { return a->as<kernel::Constant>(); };
+  const size_t known = constant_of(row->args[0]) ? 0 : 1;
+  if (!constant_of(row->args[known]) || constant_of(row->args[1 - known])) return {};
+  std::optional<NibbleTable> of = nibble_table(*row->args[1 - known]);
   if (!of) return {};
-  const auto constant = static_cast<float>(v.args[known]->constant);
+  const auto constant = static_cast<float>(constant_of(row->args[known])->value);
   for (float& x : of->values) {
     const float a = known == 0 ? constant : x, b = known == 0 ? x : constant;
-    x = v.op == Op::add ? a + b : v.op == Op::sub ? a - b : a * b;
+    x = row->op == Op::add ? a + b : row->op == Op::sub ? a - b : a * b;
   }
   return of;
 }
@@ -189,23 +190,26 @@ Value* Emitter::words(const kernel::Value& v) {
   std::array<kernel::ValueRef, 4> parts;
   int width = 0; // of a part
   const auto take = [&](const auto& self, const kernel::ValueRef& x, int64_t shift) -> bool {
-    const bool plain = x->kind == ValueKind::op && x->user_op.empty();
-    if (plain && x->op == Op::bit_or) return self(self, x->args[0], shift) && self(self, x->args[1], shift);
-    if (plain && x->op == Op::shl && shift == 0 && x->args[1]->kind == ValueKind::constant)
-      return self(self, x->args[0], static_cast<int64_t>(x->args[1]->constant));
-    if (x->kind != ValueKind::cast) return false;
-    const kernel::ValueRef& part = x->args[0];
-    const kernel::Value& from = part->kind == ValueKind::bitcast ? *part->args[0] : *part;
+    if (const auto* row = x->as<kernel::Apply>()) {
+      if (row->op == Op::bit_or) return self(self, row->args[0], shift) && self(self, row->args[1], shift);
+      const auto* by = row->op == Op::shl && shift == 0 ? row->args[1]->as<kernel::Constant>() : nullptr;
+      return by && self(self, row->args[0], static_cast<int64_t>(by->value));
+    }
+    const auto* cast = x->as<kernel::Cast>();
+    if (!cast) return false;
+    const kernel::ValueRef& part = cast->x;
+    const auto* bytes = part->as<kernel::Bitcast>();
+    const kernel::Value& from = bytes ? *bytes->x : *part;
     if (width == 0) width = bits(part->dtype);
     if ((part->dtype != DType::u8 && part->dtype != DType::u16) || bits(part->dtype) != width ||
-        from.kind != ValueKind::load || bits(from.dtype) != width || shift < 0 || shift >= 32 ||
+        !from.is<kernel::Load>() || bits(from.dtype) != width || shift < 0 || shift >= 32 ||
         shift % width != 0 || parts[static_cast<size_t>(shift / width)])
       return false;
     parts[static_cast<size_t>(shift / width)] = part;
     return true;
   };
-  if (v.dtype != DType::u32 || v.op != Op::bit_or || !v.user_op.empty() || !take(take, v.args[0], 0) ||
-      !take(take, v.args[1], 0))
+  if (v.dtype != DType::u32 || !applies(v, Op::bit_or) || !take(take, args_of(v)[0], 0) ||
+      !take(take, args_of(v)[1], 0))
     return nullptr;
   llvm::SmallVector<Value*, 4> x;
   for (int i = 0; i < 32 / width; ++i) {
@@ -225,24 +229,28 @@ Value* Emitter::words(const kernel::Value& v) {
   return x[0];
 }
 
-Value* Emitter::operation(const kernel::Value& v) {
+/// All of one shape: where one is a vector, all are.
+llvm::SmallVector<Value*, 3> Emitter::values(std::span<const kernel::ValueRef> args) {
   llvm::SmallVector<Value*, 3> x;
-  DType type = v.dtype; // of the arguments that the operation works on
-  for (const auto& a : v.args) x.push_back(value(a));
-  if (!v.args.empty()) type = v.args.back()->dtype;
-  bool any_vector = std::any_of(x.begin(), x.end(), [](Value* a) { return a->getType()->isVectorTy(); });
-  if (any_vector)
+  for (const auto& a : args) x.push_back(value(a));
+  if (std::any_of(x.begin(), x.end(), [](Value* a) { return a->getType()->isVectorTy(); }))
     for (Value*& a : x) a = splat(a);
-  if ((v.op == Op::max || v.op == Op::min) && v.user_op.empty() && is_float(type)) {
+  return x;
+}
+
+Value* Emitter::operation(DType result, const kernel::Apply& v) {
+  llvm::SmallVector<Value*, 3> x = values(v.args);
+  const DType type = v.args.empty() ? result : v.args.back()->dtype; // that the operation works on
+  if ((v.op == Op::max || v.op == Op::min) && is_float(type)) {
     const auto is_state = [&](const kernel::ValueRef& a) {
-      return a->kind == ValueKind::load &&
-             kernel_.buffers[static_cast<size_t>(a->buffer)].space == kernel::Space::registers;
+      const auto* load = a->as<kernel::Load>();
+      return load && kernel_.buffers[static_cast<size_t>(load->buffer)].space == kernel::Space::registers;
     };
     const size_t state = is_state(v.args[0]) ? 0 : 1;
     if (is_state(v.args[state]) && !is_state(v.args[1 - state]))
       return v.op == Op::max ? math_.largest(x[state], x[1 - state]) : math_.least(x[state], x[1 - state]);
   }
-  return v.user_op.empty() ? apply_row(v.op, type, x) : apply_user(v.user_op, type, x);
+  return apply_row(v.op, type, x);
 }
 
 Value* Emitter::apply_row(Op op, DType type, llvm::ArrayRef<Value*> x) {

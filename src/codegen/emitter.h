@@ -159,7 +159,9 @@ private:
 
   // ---- emit_value.cpp ----
   LV* value(const kernel::ValueRef& v);
-  LV* operation(const kernel::Value& v);
+  llvm::SmallVector<LV*, 3> values(std::span<const kernel::ValueRef> args);
+  LV* operation(DType result, const kernel::Apply& v);
+  LV* bitcast(DType to, const kernel::Bitcast& b);
   LV* nibble_function(const kernel::Value& v); // or null
   LV* words(const kernel::Value& v);           // or null
   LV* low_bits(LV* x, unsigned count);

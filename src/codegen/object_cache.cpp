@@ -78,8 +78,8 @@ void say_once(const std::string& text) {
 }
 
 void user_operations(const kernel::Value& v, std::set<std::string>& names) {
-  if (!v.user_op.empty()) names.insert(v.user_op);
-  for (const auto& a : v.args) user_operations(*a, names);
+  if (const auto* user = v.as<kernel::ApplyUser>()) names.insert(user->name);
+  for (const auto& a : args_of(v)) user_operations(*a, names);
 }
 void user_operations(const kernel::Body& body, std::set<std::string>& names) {
   for (const kernel::StmtRef& s : body) {

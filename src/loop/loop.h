@@ -49,6 +49,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -76,22 +77,67 @@ struct Buffer {
 using BufferId = int;
 
 // ---- values ----
-enum class ValueKind : uint8_t { constant, load, index, op, cast, bitcast, reduce_lanes, let };
 struct Value;
 using ValueRef = std::shared_ptr<const Value>;
-struct Value {
-  ValueKind kind;
-  DType dtype = DType::f32; // of the result; load: that of the buffer, or another (see the head of the file)
-  Op op{};                  // op; reduce_lanes: add, max, min, mul over the lanes of the open vector loop
-  double constant = 0;      // constant (integers up to 2^53; larger ones as op rows on halves)
-  BufferId buffer = -1;     // load
-  Expr offset;              // load: element offset;  index: the integer itself, as a value
-  Expr guard = 1; // load: where this condition does not hold the value is 0 and no memory is touched
-  int let = -1;   // let: number of the let statement's value
-  std::vector<ValueRef> args; // op, cast, bitcast, reduce_lanes
-  // op: name of a registered row, or of a unit whose lanes act alone (find_lane_unit), else empty
-  std::string user_op;
+
+struct Constant {
+  double value; // integers up to 2^53; larger ones as op rows on halves
 };
+struct Load {
+  BufferId buffer;
+  Expr offset;    // of the element
+  Expr guard = 1; // where this condition does not hold the value is 0 and no memory is touched
+};
+/// An integer over loop variables and symbols, as a value.
+struct Index {
+  Expr value;
+};
+/// The value that a LetValue names.
+struct Let {
+  int number;
+};
+/// A row of the op table.
+struct Apply {
+  Op op;
+  std::vector<ValueRef> args;
+};
+/// A registered row, or a unit whose lanes act alone (find_lane_unit).
+struct ApplyUser {
+  std::string name;
+  std::vector<ValueRef> args;
+};
+struct Cast {
+  ValueRef x;
+};
+struct Bitcast {
+  ValueRef x;
+};
+/// add, max, min or mul over the lanes of the open vector loop.
+struct ReduceLanes {
+  Op op;
+  ValueRef x;
+};
+
+struct Value {
+  DType dtype = DType::f32; // a load's is that of the buffer, or another (see the head of the file)
+  std::variant<Constant, Load, Index, Let, Apply, ApplyUser, Cast, Bitcast, ReduceLanes> kind;
+  template <class Kind> bool is() const { return std::holds_alternative<Kind>(kind); }
+  /// Null where it is a value of another kind.
+  template <class Kind> const Kind* as() const { return std::get_if<Kind>(&kind); }
+};
+/// Calls the case for the value's kind.
+template <class... Cases> decltype(auto) visit(const Value& value, Cases&&... cases) {
+  return std::visit(Overloaded{std::forward<Cases>(cases)...}, value.kind);
+}
+/// The values that it is made of.
+std::span<const ValueRef> args_of(const Value& value);
+/// The value with each of its arguments changed.
+ValueRef with_args(const Value& value, const std::function<ValueRef(const ValueRef&)>& change);
+/// Is it the row of the op table, and no other?
+inline bool applies(const Value& value, Op op) {
+  const auto* row = value.as<Apply>();
+  return row && row->op == op;
+}
 
 // ---- statements ----
 enum class LoopKind : uint8_t { serial, parallel, unrolled, vector };
@@ -101,12 +147,12 @@ using Body = std::vector<StmtRef>;
 
 struct Loop {
   LoopKind kind = LoopKind::serial;
-  Expr variable;                    // a symbol; its range holds begin .. end-1
-  Expr begin = 0, end = 0;          // step 1; an empty range runs nothing
-  int level = 0;                    // parallel: 0 = workers (threads, blocks), 1 = lanes of a group, ...
-  int jam = 1;                      // serial: bodies per trip
-  std::optional<Expr> lanes_active; // vector: only lanes below it are alive
-  Body body;
+  Expr variable;                         // a symbol; its range holds begin .. end-1
+  Expr begin = 0, end = 0;               // step 1; an empty range runs nothing
+  int level = 0;                         // parallel: 0 = workers (threads, blocks), 1 = lanes of a group, ...
+  int jam = 1;                           // serial: bodies per trip
+  std::optional<Expr> lanes_active = {}; // vector: only lanes below it are alive
+  Body body = {};
 };
 struct Store {
   BufferId buffer;
@@ -124,7 +170,7 @@ struct LetIndex {
 };
 struct If {
   Expr condition; // over indices (0/1)
-  Body then, otherwise;
+  Body then = {}, otherwise = {};
 };
 struct Barrier {
   int level = 0; // as of parallel loops
@@ -165,7 +211,7 @@ struct AsyncWait {
 struct Roles {
   Expr variable, begin = 0, end = 0;
   int stages = 1; // depth of the ring between producers and consumers
-  Body producers, consumers;
+  Body producers = {}, consumers = {};
 };
 
 struct Stmt : std::variant<Loop, Store, LetValue, LetIndex, If, Barrier, Prefetch, UnitCall, AsyncCopy,

@@ -2,6 +2,7 @@
 #include "base/hash.h"
 #include "loop/loop.h"
 #include "loop/unit.h"
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <fmt/format.h>
@@ -14,18 +15,21 @@ namespace {
   throw Error(fmt::format("[{}] {}", operation, text));
 }
 
-std::shared_ptr<Value> new_value(ValueKind kind, DType dtype) {
-  auto value = std::make_shared<Value>();
-  value->kind = kind;
-  value->dtype = dtype;
-  return value;
+template <class Kind> ValueRef new_value(DType dtype, Kind kind) {
+  return std::make_shared<const Value>(Value{dtype, std::move(kind)});
 }
 
 template <class Kind> StmtRef made(Kind stmt) { return std::make_shared<const Stmt>(std::move(stmt)); }
 
 Loop new_loop(LoopKind kind, Expr variable, Expr begin, Expr end, Body body) {
   if (!variable.is_symbol()) mistake("loop", "the variable is not a symbol: " + to_string(variable));
-  return {.kind = kind, .variable = variable, .begin = begin, .end = end, .body = std::move(body)};
+  Loop loop;
+  loop.kind = kind;
+  loop.variable = variable;
+  loop.begin = begin;
+  loop.end = end;
+  loop.body = std::move(body);
+  return loop;
 }
 
 std::vector<DType> dtypes_of(const std::vector<ValueRef>& args) {
@@ -50,16 +54,17 @@ uint64_t hash_of(const ValueRef& value, std::map<const Value*, uint64_t>& known)
   if (!value) return 0;
   if (const auto found = known.find(value.get()); found != known.end()) return found->second;
   Hasher h;
-  const Value& v = *value;
-  h.add(v.kind).add(v.dtype).add(v.op).add(v.constant != v.constant ? 0.5e300 : v.constant);
-  h.add(std::signbit(v.constant))
-      .add(v.buffer)
-      .add(v.offset.hash())
-      .add(v.guard.hash())
-      .add(v.let)
-      .add(v.user_op);
-  h.add(v.args.size());
-  for (const ValueRef& arg : v.args) h.add(hash_of(arg, known));
+  h.add(value->kind.index()).add(value->dtype);
+  visit(
+      *value,
+      [&](const Constant& v) { h.add(v.value != v.value ? 0.5e300 : v.value).add(std::signbit(v.value)); },
+      [&](const Load& v) { h.add(v.buffer).add(v.offset.hash()).add(v.guard.hash()); },
+      [&](const Index& v) { h.add(v.value.hash()); }, [&](const Let& v) { h.add(v.number); },
+      [&](const Apply& v) { h.add(v.op); }, [&](const ApplyUser& v) { h.add(v.name); }, [](const Cast&) {},
+      [](const Bitcast&) {}, [&](const ReduceLanes& v) { h.add(v.op); });
+  const std::span<const ValueRef> args = args_of(*value);
+  h.add(args.size());
+  for (const ValueRef& arg : args) h.add(hash_of(arg, known));
   return known[value.get()] = h.value64();
 }
 
@@ -137,9 +142,7 @@ BufferId add_buffer(Kernel& kernel, Buffer buffer) {
 }
 
 ValueRef constant(DType dtype, double value) {
-  auto v = new_value(ValueKind::constant, dtype);
-  v->constant = is_float(dtype) ? round_to(dtype, value) : value;
-  return v;
+  return new_value(dtype, Constant{is_float(dtype) ? round_to(dtype, value) : value});
 }
 
 ValueRef load(const Kernel& kernel, BufferId buffer, Expr offset) {
@@ -149,18 +152,10 @@ ValueRef load(const Kernel& kernel, BufferId buffer, Expr offset) {
 }
 
 ValueRef load_as(DType dtype, BufferId buffer, Expr offset, Expr guard) {
-  auto v = new_value(ValueKind::load, dtype);
-  v->buffer = buffer;
-  v->offset = offset;
-  v->guard = guard;
-  return v;
+  return new_value(dtype, Load{buffer, offset, guard});
 }
 
-ValueRef index(Expr value, DType dtype) {
-  auto v = new_value(ValueKind::index, dtype);
-  v->offset = value;
-  return v;
-}
+ValueRef index(Expr value, DType dtype) { return new_value(dtype, Index{value}); }
 
 ValueRef apply(Op op, std::vector<ValueRef> args) {
   const OpRow& r = row(op);
@@ -169,10 +164,7 @@ ValueRef apply(Op op, std::vector<ValueRef> args) {
   std::string why;
   const auto type = result_type(r, dtypes_of(args).data(), &why);
   if (!type) mistake(r.name, why);
-  auto v = new_value(ValueKind::op, *type);
-  v->op = op;
-  v->args = std::move(args);
-  return v;
+  return new_value(*type, Apply{op, std::move(args)});
 }
 
 ValueRef apply(std::string user_op, std::vector<ValueRef> args) {
@@ -181,10 +173,7 @@ ValueRef apply(std::string user_op, std::vector<ValueRef> args) {
     if (args[0]->dtype != unit->accumulator.dtype || args[1]->dtype != DType::u32 ||
         args[2]->dtype != DType::u32)
       mistake(user_op, fmt::format("takes ({}, u32, u32)", luminal::to_string(unit->accumulator.dtype)));
-    auto v = new_value(ValueKind::op, unit->accumulator.dtype);
-    v->user_op = std::move(user_op);
-    v->args = std::move(args);
-    return v;
+    return new_value(unit->accumulator.dtype, ApplyUser{std::move(user_op), std::move(args)});
   }
   const UserOp* user = find_user_op(user_op);
   if (!user) mistake(user_op, "no such operation is registered");
@@ -193,38 +182,43 @@ ValueRef apply(std::string user_op, std::vector<ValueRef> args) {
   std::string why;
   const auto type = result_type(user->signature, user->arity, dtypes_of(args).data(), &why);
   if (!type) mistake(user_op, why);
-  auto v = new_value(ValueKind::op, *type);
-  v->user_op = std::move(user_op);
-  v->args = std::move(args);
-  return v;
+  return new_value(*type, ApplyUser{std::move(user_op), std::move(args)});
 }
 
-ValueRef cast(DType to, ValueRef x) {
-  auto v = new_value(ValueKind::cast, to);
-  v->args = {std::move(x)};
-  return v;
-}
+ValueRef cast(DType to, ValueRef x) { return new_value(to, Cast{std::move(x)}); }
 
 ValueRef bitcast(DType to, ValueRef x) {
   if (bits(to) != bits(x->dtype))
     mistake("bitcast", fmt::format("{} has {} bits, {} has {}", luminal::to_string(x->dtype), bits(x->dtype),
                                    luminal::to_string(to), bits(to)));
-  auto v = new_value(ValueKind::bitcast, to);
-  v->args = {std::move(x)};
-  return v;
+  return new_value(to, Bitcast{std::move(x)});
 }
 
 ValueRef reduce_lanes(Op op, ValueRef x) {
-  auto v = new_value(ValueKind::reduce_lanes, x->dtype);
-  v->op = op;
-  v->args = {std::move(x)};
-  return v;
+  const DType dtype = x->dtype;
+  return new_value(dtype, ReduceLanes{op, std::move(x)});
 }
 
-ValueRef let_value(DType dtype, int let) {
-  auto v = new_value(ValueKind::let, dtype);
-  v->let = let;
-  return v;
+ValueRef let_value(DType dtype, int let) { return new_value(dtype, Let{let}); }
+
+std::span<const ValueRef> args_of(const Value& value) {
+  using Args = std::span<const ValueRef>;
+  return visit(
+      value, [](const Apply& v) { return Args(v.args); }, [](const ApplyUser& v) { return Args(v.args); },
+      [](const Cast& v) { return Args(&v.x, 1); }, [](const Bitcast& v) { return Args(&v.x, 1); },
+      [](const ReduceLanes& v) { return Args(&v.x, 1); }, [](const auto&) { return Args(); });
+}
+
+ValueRef with_args(const Value& value, const std::function<ValueRef(const ValueRef&)>& change) {
+  Value copy = value;
+  const auto all = [&](std::vector<ValueRef>& args) {
+    for (ValueRef& arg : args) arg = change(arg);
+  };
+  std::visit(Overloaded{[&](Apply& v) { all(v.args); }, [&](ApplyUser& v) { all(v.args); },
+                        [&](Cast& v) { v.x = change(v.x); }, [&](Bitcast& v) { v.x = change(v.x); },
+                        [&](ReduceLanes& v) { v.x = change(v.x); }, [](auto&) {}},
+             copy.kind);
+  return std::make_shared<const Value>(std::move(copy));
 }
 
 StmtRef loop(LoopKind kind, Expr variable, Expr begin, Expr end, Body body) {
@@ -334,14 +328,26 @@ bool is_distributed(const Stmt& stmt) {
   return loop && loop->kind == LoopKind::parallel && loop->level == 0;
 }
 
+namespace {
+bool same_head(const Constant& a, const Constant& b) { return same(a.value, b.value); }
+bool same_head(const Load& a, const Load& b) {
+  return a.buffer == b.buffer && a.offset == b.offset && a.guard == b.guard;
+}
+bool same_head(const Index& a, const Index& b) { return a.value == b.value; }
+bool same_head(const Let& a, const Let& b) { return a.number == b.number; }
+bool same_head(const Apply& a, const Apply& b) { return a.op == b.op; }
+bool same_head(const ApplyUser& a, const ApplyUser& b) { return a.name == b.name; }
+bool same_head(const Cast&, const Cast&) { return true; }
+bool same_head(const Bitcast&, const Bitcast&) { return true; }
+bool same_head(const ReduceLanes& a, const ReduceLanes& b) { return a.op == b.op; }
+} // namespace
+
 bool same(const Value& a, const Value& b) {
-  if (a.kind != b.kind || a.dtype != b.dtype || a.op != b.op || !same(a.constant, b.constant) ||
-      a.buffer != b.buffer || a.offset != b.offset || a.guard != b.guard || a.let != b.let ||
-      a.user_op != b.user_op || a.args.size() != b.args.size())
-    return false;
-  for (size_t i = 0; i < a.args.size(); ++i)
-    if (!same(a.args[i], b.args[i])) return false;
-  return true;
+  if (a.dtype != b.dtype || a.kind.index() != b.kind.index()) return false;
+  const bool heads =
+      visit(a, [&](const auto& kind) { return same_head(kind, *b.as<std::decay_t<decltype(kind)>>()); });
+  return heads && std::ranges::equal(args_of(a), args_of(b),
+                                     [](const ValueRef& x, const ValueRef& y) { return same(x, y); });
 }
 
 namespace {

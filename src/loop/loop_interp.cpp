@@ -535,9 +535,9 @@ LoopCounts Machine::count() const {
     }
     for (const ValueStep& s : i.steps) {
       const int64_t lanes = times * (s.on_lane ? i.lanes : 1);
-      if (s.kind == ValueKind::cast) c.casts += lanes;
-      if (s.kind == ValueKind::reduce_lanes) c.ops[{s.op, s.from}] += times * (i.lanes - 1);
-      if (s.kind != ValueKind::op) continue;
+      if (s.kind == StepKind::cast) c.casts += lanes;
+      if (s.kind == StepKind::reduce_lanes) c.ops[{s.op, s.from}] += times * (i.lanes - 1);
+      if (s.kind != StepKind::op) continue;
       if (s.unit) {
         c.units[s.unit->name] += lanes;
         if (is_float(s.dtype)) c.fma += lanes * s.unit->k;

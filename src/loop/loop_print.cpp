@@ -75,43 +75,37 @@ public:
     value(*v, outer);
   }
 
-  void value(const Value& v, int outer = 0) {
-    switch (v.kind) {
-    case ValueKind::constant: return constant(v);
-    case ValueKind::load: {
-      const bool plain = has_buffer(v.buffer) && kernel_.buffers[v.buffer].dtype == v.dtype;
-      if (!plain) typed("load", v.dtype);
-      if (!plain) out += "(";
-      element(v.buffer, v.offset, v.guard);
-      if (!plain) out += ")";
-      return;
-    }
-    case ValueKind::index:
-      typed("index", v.dtype);
-      out += "(" + luminal::to_string(v.offset) + ")";
-      return;
-    case ValueKind::op: {
-      const Infix infix = v.user_op.empty() && v.args.size() == 2 ? infix_of(v.op) : Infix{};
-      if (infix.precedence == primary) {
-        out += v.user_op.empty() ? luminal::to_string(v.op) : std::string_view(v.user_op);
-        return arguments(v);
-      }
-      const bool parentheses = infix.precedence < outer;
-      if (parentheses) out += "(";
-      // Left to right: an equal right operand needs parentheses; comparisons do not chain.
-      value(v.args[0], infix.precedence == comparison ? additive : infix.precedence);
-      out += fmt::format(" {} ", infix.text);
-      value(v.args[1], infix.precedence + 1);
-      if (parentheses) out += ")";
-      return;
-    }
-    case ValueKind::cast: typed("cast", v.dtype); return arguments(v);
-    case ValueKind::bitcast: typed("bitcast", v.dtype); return arguments(v);
-    case ValueKind::reduce_lanes:
-      out += fmt::format("reduce_lanes<{}>", luminal::to_string(v.op));
-      return arguments(v);
-    case ValueKind::let: out += fmt::format("%{}", v.let); return;
-    }
+  void value(const Value& whole, int outer = 0) {
+    visit(
+        whole, [&](const Constant& v) { constant(whole.dtype, v.value); },
+        [&](const Load& v) {
+          const bool plain = has_buffer(v.buffer) && kernel_.buffers[v.buffer].dtype == whole.dtype;
+          if (!plain) typed("load", whole.dtype);
+          if (!plain) out += "(";
+          element(v.buffer, v.offset, v.guard);
+          if (!plain) out += ")";
+        },
+        [&](const Index& v) {
+          typed("index", whole.dtype);
+          out += "(" + luminal::to_string(v.value) + ")";
+        },
+        [&](const Let& v) { out += fmt::format("%{}", v.number); }, [&](const Apply& v) { apply(v, outer); },
+        [&](const ApplyUser& v) {
+          out += v.name;
+          arguments(v.args);
+        },
+        [&](const Cast& v) {
+          typed("cast", whole.dtype);
+          arguments({&v.x, 1});
+        },
+        [&](const Bitcast& v) {
+          typed("bitcast", whole.dtype);
+          arguments({&v.x, 1});
+        },
+        [&](const ReduceLanes& v) {
+          out += fmt::format("reduce_lanes<{}>", luminal::to_string(v.op));
+          arguments({&v.x, 1});
+        });
   }
 
   /// The first line of a statement, without indentation and line end.
@@ -276,25 +270,40 @@ private:
     out += fmt::format("{}<{}>", word, luminal::to_string(dtype));
   }
 
-  void arguments(const Value& v) {
+  void apply(const Apply& v, int outer) {
+    const Infix infix = v.args.size() == 2 ? infix_of(v.op) : Infix{};
+    if (infix.precedence == primary) {
+      out += luminal::to_string(v.op);
+      return arguments(v.args);
+    }
+    const bool parentheses = infix.precedence < outer;
+    if (parentheses) out += "(";
+    // Left to right: an equal right operand needs parentheses; comparisons do not chain.
+    value(v.args[0], infix.precedence == comparison ? additive : infix.precedence);
+    out += fmt::format(" {} ", infix.text);
+    value(v.args[1], infix.precedence + 1);
+    if (parentheses) out += ")";
+  }
+
+  void arguments(std::span<const ValueRef> args) {
     out += "(";
-    for (size_t i = 0; i < v.args.size(); ++i) {
+    for (size_t i = 0; i < args.size(); ++i) {
       if (i) out += ", ";
-      value(v.args[i]);
+      value(args[i]);
     }
     out += ")";
   }
 
   /// f32: the bare number; other types: i32(3).
-  void constant(const Value& v) {
+  void constant(DType dtype, double x) {
     std::string number;
-    if (is_float(v.dtype) && v.constant == v.constant && double(float(v.constant)) == v.constant)
-      number = float_text(float(v.constant));
-    else if (is_float(v.dtype) || v.constant != std::floor(v.constant) || std::fabs(v.constant) > 0x1p63)
-      number = float_text(v.constant);
+    if (is_float(dtype) && x == x && double(float(x)) == x)
+      number = float_text(float(x));
+    else if (is_float(dtype) || x != std::floor(x) || std::fabs(x) > 0x1p63)
+      number = float_text(x);
     else
-      number = fmt::format("{:.0f}", v.constant);
-    out += v.dtype == DType::f32 ? number : fmt::format("{}({})", luminal::to_string(v.dtype), number);
+      number = fmt::format("{:.0f}", x);
+    out += dtype == DType::f32 ? number : fmt::format("{}({})", luminal::to_string(dtype), number);
   }
 
   void line(int indent, std::string_view text) {

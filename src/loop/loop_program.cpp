@@ -114,7 +114,8 @@ private:
   }
 
   // ---- values: one step for each different sub-value
-  using Key = std::tuple<ValueKind, DType, Op, uint64_t, BufferId, uint32_t, uint32_t, int, std::string,
+  /// Kind, type, op, constant, buffer, offset, guard, let, user's op, arguments.
+  using Key = std::tuple<StepKind, DType, Op, uint64_t, BufferId, uint32_t, uint32_t, int, std::string_view,
                          std::vector<int>>;
 
   int value(const Value& v, Instruction& into, std::map<Key, int>& known) {
@@ -123,40 +124,72 @@ private:
   }
 
   int new_value(const Value& v, Instruction& into, std::map<Key, int>& known) {
+    const std::span<const ValueRef> operands = args_of(v);
     std::vector<int> args;
-    for (const ValueRef& arg : v.args) args.push_back(value(*arg, into, known));
-    const Key key{v.kind,    v.dtype,       v.op,         std::bit_cast<uint64_t>(v.constant),
-                  v.buffer,  v.offset.id(), v.guard.id(), v.let,
-                  v.user_op, args};
-    if (const auto found = known.find(key); found != known.end()) return found->second;
+    for (const ValueRef& arg : operands) args.push_back(value(*arg, into, known));
     ValueStep step;
-    step.kind = v.kind;
+    Expr offset, guard = 1;
+    std::string_view user;
     step.dtype = step.from = v.dtype;
-    step.op = v.op;
-    step.constant = v.constant;
-    step.integer = is_float(v.dtype) ? 0 : int64_t(v.constant);
-    step.buffer = v.buffer;
-    step.let = v.let;
-    if (!v.user_op.empty()) step.unit = find_lane_unit(v.user_op);
-    if (!v.user_op.empty() && !step.unit) step.user = find_user_op(v.user_op);
+    visit(
+        v,
+        [&](const Constant& x) {
+          step.kind = StepKind::constant;
+          step.constant = x.value;
+          step.integer = is_float(v.dtype) ? 0 : int64_t(x.value);
+        },
+        [&](const Load& x) {
+          step.kind = StepKind::load;
+          step.buffer = x.buffer;
+          offset = x.offset;
+          guard = x.guard;
+        },
+        [&](const Index& x) {
+          step.kind = StepKind::index;
+          offset = x.value;
+        },
+        [&](const Let& x) {
+          step.kind = StepKind::let;
+          step.let = x.number;
+        },
+        [&](const Apply& x) {
+          step.kind = StepKind::op;
+          step.op = x.op;
+        },
+        [&](const ApplyUser& x) {
+          step.kind = StepKind::op;
+          user = x.name;
+        },
+        [&](const Cast&) { step.kind = StepKind::cast; },
+        [&](const Bitcast&) { step.kind = StepKind::bitcast; },
+        [&](const ReduceLanes& x) {
+          step.kind = StepKind::reduce_lanes;
+          step.op = x.op;
+        });
+    const Key key{step.kind,   v.dtype,     step.op,    std::bit_cast<uint64_t>(step.constant),
+                  step.buffer, offset.id(), guard.id(), step.let,
+                  user,        args};
+    if (const auto found = known.find(key); found != known.end()) return found->second;
+    if (!user.empty()) step.unit = find_lane_unit(user);
+    if (!user.empty() && !step.unit) step.user = find_user_op(user);
     for (size_t i = 0; i < args.size(); ++i) {
       step.args[i] = args[i];
       step.on_lane |= into.steps[args[i]].on_lane;
     }
-    if (!v.args.empty()) step.from = v.args.back()->dtype;
-    switch (v.kind) {
-    case ValueKind::load: accessed(v.buffer, v.dtype); [[fallthrough]];
-    case ValueKind::index:
-      step.index = lane_index(v.offset);
+    if (!operands.empty()) step.from = operands.back()->dtype;
+    switch (step.kind) {
+    case StepKind::load: accessed(step.buffer, v.dtype); [[fallthrough]];
+    case StepKind::index:
+      step.index = lane_index(offset);
       step.on_lane = step.index.on_lane;
-      step.guarded = !v.guard.is_constant(1);
+      step.guarded = !guard.is_constant(1);
       if (step.guarded) {
-        step.guard = lane_index(v.guard);
+        step.guard = lane_index(guard);
         step.on_lane |= step.guard.on_lane;
       }
       break;
-    case ValueKind::let: step.on_lane = p_.let_on_lane[v.let]; break;
-    case ValueKind::reduce_lanes: step.on_lane = false; break;
+    case StepKind::let: step.on_lane = p_.let_on_lane[step.let]; break;
+    case StepKind::reduce_lanes: step.on_lane = false; break;
     default: break;
     }
     into.steps.push_back(std::move(step));

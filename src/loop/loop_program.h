@@ -38,8 +38,9 @@ struct LaneIndex {
 };
 
 /// One step of a value. Results are cells: one, or one for each lane.
+enum class StepKind : uint8_t { constant, load, index, op, cast, bitcast, reduce_lanes, let };
 struct ValueStep {
-  ValueKind kind;
+  StepKind kind = StepKind::constant;
   bool on_lane = false;
   DType dtype = DType::f32; // of the result
   DType from = DType::f32;  // op, cast, bitcast: of the arguments (select: of the values)

@@ -142,18 +142,19 @@ private:
   /// Registers for intermediate results of a value (Sethi and Ullman), loads noted as used.
   int needs(const Value& v, const ExprMap<Expr>& at, Use& use, bool in_place = false) {
     if (!vector_) return 0;
-    switch (v.kind) {
-    case ValueKind::constant:
-    case ValueKind::index: return 0;
-    case ValueKind::let: touch(let_vector, v.let, 0, {}, use); return 0;
-    case ValueKind::load:
-      touch(k_.buffers[v.buffer].space == Space::registers ? kept : loaded, v.buffer, v.offset, at, use);
+    if (v.is<Constant>() || v.is<Index>()) return 0;
+    if (const auto* named = v.as<Let>()) {
+      touch(let_vector, named->number, 0, {}, use);
       return 0;
-    default: break;
+    }
+    if (const auto* load = v.as<Load>()) {
+      touch(k_.buffers[load->buffer].space == Space::registers ? kept : loaded, load->buffer, load->offset,
+            at, use);
+      return 0;
     }
     if (const auto known = use.needs.find(&v); known != use.needs.end()) return known->second;
     std::vector<int> below;
-    for (const ValueRef& arg : v.args) below.push_back(needs(*arg, at, use));
+    for (const ValueRef& arg : args_of(v)) below.push_back(needs(*arg, at, use));
     std::sort(below.rbegin(), below.rend());
     int most = in_place ? 0 : 1;
     for (size_t i = 0; i < below.size(); ++i)
@@ -174,10 +175,11 @@ private:
 
   static bool accumulates(const Stmt& stmt) {
     const auto* s = stmt.as<Store>();
-    if (!s || s->value->kind != ValueKind::op) return false;
-    for (const ValueRef& arg : s->value->args)
-      if (arg->kind == ValueKind::load && arg->buffer == s->buffer && arg->offset == s->offset) return true;
-    return false;
+    if (!s || !(s->value->is<Apply>() || s->value->is<ApplyUser>())) return false;
+    return std::ranges::any_of(args_of(*s->value), [&](const ValueRef& arg) {
+      const auto* load = arg->as<Load>();
+      return load && load->buffer == s->buffer && load->offset == s->offset;
+    });
   }
 
   void flush() {

@@ -387,14 +387,14 @@ void Machine::run_step(Worker& w, const Instruction& i, const ValueStep& step, i
     strides[a] = i.steps[step.args[a]].on_lane;
   }
   switch (step.kind) {
-  case ValueKind::constant:
+  case StepKind::constant:
     if (is_float(step.dtype))
       out->f = step.constant;
     else
       out->i = step.integer;
     return;
-  case ValueKind::load: return load(w, i, step, out);
-  case ValueKind::index: {
+  case StepKind::load: return load(w, i, step, out);
+  case StepKind::index: {
     if (!offsets(w, i, step.index, lanes)) lane_offsets_.assign(size_t(lanes), 0);
     for (int64_t l = 0; l < lanes; ++l) {
       Cell exact;
@@ -403,23 +403,23 @@ void Machine::run_step(Worker& w, const Instruction& i, const ValueStep& step, i
     }
     return;
   }
-  case ValueKind::let: std::copy_n(&w.lets[size_t(step.let) * widest], lanes, out); return;
-  case ValueKind::cast:
+  case StepKind::let: std::copy_n(&w.lets[size_t(step.let) * widest], lanes, out); return;
+  case StepKind::cast:
     if (step.from == DType::bf16 && step.dtype == DType::f32) { // exact
       for (int64_t l = 0; l < lanes; ++l) out[l] = args[0][l * strides[0]];
       return;
     }
     for (int64_t l = 0; l < lanes; ++l) out[l] = converted(step.dtype, step.from, args[0][l * strides[0]]);
     return;
-  case ValueKind::bitcast:
+  case StepKind::bitcast:
     for (int64_t l = 0; l < lanes; ++l) {
       std::byte bytes[8] = {};
       store_cell(step.from, bytes, 0, args[0][l * strides[0]]);
       out[l] = load_cell(step.dtype, bytes, 0);
     }
     return;
-  case ValueKind::reduce_lanes: return reduce(w, step, args[0], out, i.lanes);
-  case ValueKind::op: return run_op(step, out, args, strides, lanes);
+  case StepKind::reduce_lanes: return reduce(w, step, args[0], out, i.lanes);
+  case StepKind::op: return run_op(step, out, args, strides, lanes);
   }
 }
 

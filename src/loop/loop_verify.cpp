@@ -108,8 +108,8 @@ private:
         set.insert(id);
     };
     const std::function<void(const Value&)> loads = [&](const Value& v) {
-      if (v.kind == ValueKind::load) note(v.buffer, loaded);
-      for (const ValueRef& arg : v.args)
+      if (const auto* load = v.as<Load>()) note(load->buffer, loaded);
+      for (const ValueRef& arg : args_of(v))
         if (arg) loads(*arg);
     };
     for (const StmtRef& s : statements) {
@@ -147,17 +147,14 @@ private:
   }
 
   bool on_lane(const Value& v) const {
-    switch (v.kind) {
-    case ValueKind::load: return on_lane(v.offset) || on_lane(v.guard);
-    case ValueKind::index: return on_lane(v.offset);
-    case ValueKind::let: return lane_lets_.contains(v.let);
-    case ValueKind::reduce_lanes: return false;
-    default: break;
-    }
+    if (const auto* load = v.as<Load>()) return on_lane(load->offset) || on_lane(load->guard);
+    if (const auto* index = v.as<Index>()) return on_lane(index->value);
+    if (const auto* let = v.as<Let>()) return lane_lets_.contains(let->number);
+    if (v.is<ReduceLanes>()) return false;
     const auto known = on_lane_.find(&v);
     if (known != on_lane_.end()) return known->second;
     return on_lane_[&v] =
-               std::any_of(v.args.begin(), v.args.end(), [&](const ValueRef& a) { return a && on_lane(*a); });
+               std::ranges::any_of(args_of(v), [&](const ValueRef& a) { return a && on_lane(*a); });
   }
 
   void define(Expr symbol) {
@@ -191,14 +188,14 @@ private:
   }
 
   // ---- values
-  void constant(const Value& v) {
-    if (!is_float(v.dtype)) {
-      if (v.constant != std::trunc(v.constant) || std::fabs(v.constant) > 0x1p53)
-        complain(fmt::format("the constant {} is not an integer of at most 2^53", v.constant));
-      else if (double(wrap(v.dtype, int64_t(v.constant))) != v.constant)
-        complain(fmt::format("the constant {} does not fit {}", v.constant, to_string(v.dtype)));
-    } else if (v.constant == v.constant && round_to(v.dtype, v.constant) != v.constant) {
-      complain(fmt::format("the constant {} is not a value of {}", v.constant, to_string(v.dtype)));
+  void constant(DType dtype, double x) {
+    if (!is_float(dtype)) {
+      if (x != std::trunc(x) || std::fabs(x) > 0x1p53)
+        complain(fmt::format("the constant {} is not an integer of at most 2^53", x));
+      else if (double(wrap(dtype, int64_t(x))) != x)
+        complain(fmt::format("the constant {} does not fit {}", x, to_string(dtype)));
+    } else if (x == x && round_to(dtype, x) != x) {
+      complain(fmt::format("the constant {} is not a value of {}", x, to_string(dtype)));
     }
   }
 
@@ -206,99 +203,105 @@ private:
     if (!ref) return complain("a value is missing");
     const Value& v = *ref;
     if (!checked_.insert(&v).second) return; // values share parts
-    if (v.kind != ValueKind::constant && v.kind != ValueKind::load && v.kind != ValueKind::index &&
-        v.kind != ValueKind::let)
-      for (const ValueRef& arg : v.args) value(arg);
-    if (std::any_of(v.args.begin(), v.args.end(), [](const ValueRef& a) { return !a; })) return;
-    const auto text = [&] { return kernel::to_string(k_, v); };
-    const auto takes = [&](size_t count) {
-      if (v.args.size() == count) return true;
-      complain(fmt::format("{}: takes {} values, {} given", text(), count, v.args.size()));
-      return false;
-    };
-    switch (v.kind) {
-    case ValueKind::constant: return constant(v);
-    case ValueKind::index: return expression(v.offset, "the index value");
-    case ValueKind::load: return load(v);
-    case ValueKind::let: {
-      const auto found = lets_.find(v.let);
-      if (found == lets_.end()) return complain(fmt::format("%{} is not defined here", v.let));
-      if (found->second != v.dtype)
-        complain(
-            fmt::format("%{} is {}, and is read as {}", v.let, to_string(found->second), to_string(v.dtype)));
-      return;
-    }
-    case ValueKind::cast: takes(1); return;
-    case ValueKind::bitcast:
-      if (takes(1) && bits(v.args[0]->dtype) != bits(v.dtype))
-        complain(fmt::format("{}: {} and {} differ in width", text(), to_string(v.args[0]->dtype),
-                             to_string(v.dtype)));
-      return;
-    case ValueKind::reduce_lanes:
-      if (!takes(1)) return;
-      if (!vector_) return complain(fmt::format("{}: stands outside a vector loop", text()));
-      if (v.op != Op::add && v.op != Op::mul && v.op != Op::max && v.op != Op::min)
-        complain(fmt::format("{}: lanes are combined by add, mul, max or min", text()));
-      if (!std::has_single_bit(uint64_t(
-              (vector_->end - vector_->begin).is_constant() ? (vector_->end - vector_->begin).value() : 1)))
-        complain(fmt::format("{}: the number of lanes is not a power of two", text()));
-      if (v.args[0]->dtype != v.dtype)
-        complain(fmt::format("{}: the result is {}, not {}", text(), to_string(v.args[0]->dtype),
-                             to_string(v.dtype)));
-      if (!on_lane(*v.args[0])) complain(fmt::format("{}: the value is the same in all lanes", text()));
-      return;
-    case ValueKind::op: return op(v);
-    }
+    for (const ValueRef& arg : args_of(v)) value(arg);
+    if (std::ranges::any_of(args_of(v), [](const ValueRef& a) { return !a; })) return;
+    visit(
+        v, [&](const Constant& x) { constant(v.dtype, x.value); },
+        [&](const Index& x) { expression(x.value, "the index value"); }, [&](const Load& x) { load(v, x); },
+        [&](const Let& x) { let(v, x); }, [](const Cast&) {},
+        [&](const Bitcast& x) {
+          if (bits(x.x->dtype) != bits(v.dtype))
+            complain(fmt::format("{}: {} and {} differ in width", kernel::to_string(k_, v),
+                                 to_string(x.x->dtype), to_string(v.dtype)));
+        },
+        [&](const ReduceLanes& x) { reduce_lanes(v, x); }, [&](const Apply& x) { apply(v, x); },
+        [&](const ApplyUser& x) { apply_user(v, x); });
   }
 
-  void op(const Value& v) {
+  void let(const Value& v, const Let& let) {
+    const auto found = lets_.find(let.number);
+    if (found == lets_.end()) return complain(fmt::format("%{} is not defined here", let.number));
+    if (found->second != v.dtype)
+      complain(fmt::format("%{} is {}, and is read as {}", let.number, to_string(found->second),
+                           to_string(v.dtype)));
+  }
+
+  void reduce_lanes(const Value& v, const ReduceLanes& r) {
+    const std::string text = kernel::to_string(k_, v);
+    if (!vector_) return complain(fmt::format("{}: stands outside a vector loop", text));
+    if (r.op != Op::add && r.op != Op::mul && r.op != Op::max && r.op != Op::min)
+      complain(fmt::format("{}: lanes are combined by add, mul, max or min", text));
+    const Expr lanes = vector_->end - vector_->begin;
+    if (lanes.is_constant() && !std::has_single_bit(uint64_t(lanes.value())))
+      complain(fmt::format("{}: the number of lanes is not a power of two", text));
+    if (r.x->dtype != v.dtype)
+      complain(fmt::format("{}: the result is {}, not {}", text, to_string(r.x->dtype), to_string(v.dtype)));
+    if (!on_lane(*r.x)) complain(fmt::format("{}: the value is the same in all lanes", text));
+  }
+
+  static std::vector<DType> types_of(std::span<const ValueRef> args) {
     std::vector<DType> types;
-    for (const ValueRef& arg : v.args) types.push_back(arg->dtype);
-    if (const Unit* unit = find_lane_unit(v.user_op)) {
+    for (const ValueRef& arg : args) types.push_back(arg->dtype);
+    return types;
+  }
+
+  /// `type`: of the result of the operation on these arguments; else `why` there is none.
+  void applied(const Value& v, std::optional<DType> type, const std::string& why) {
+    if (!type) return complain(fmt::format("{}: {}", kernel::to_string(k_, v), why));
+    if (*type != v.dtype)
+      complain(fmt::format("{}: the result is {}, not {}", kernel::to_string(k_, v), to_string(*type),
+                           to_string(v.dtype)));
+  }
+  bool takes(std::string_view name, int arity, size_t given) {
+    if (int(given) == arity) return true;
+    complain(fmt::format("'{}' takes {} values, {} given", name, arity, given));
+    return false;
+  }
+
+  void apply(const Value& v, const Apply& a) {
+    if (!takes(to_string(a.op), row(a.op).arity, a.args.size())) return;
+    std::string why;
+    const auto type = result_type(row(a.op), types_of(a.args).data(), &why);
+    applied(v, type, why);
+  }
+
+  void apply_user(const Value& v, const ApplyUser& a) {
+    const std::vector<DType> types = types_of(a.args);
+    if (const Unit* unit = find_lane_unit(a.name)) {
       const DType acc = unit->accumulator.dtype;
       if (v.dtype != acc || types != std::vector<DType>{acc, DType::u32, DType::u32})
         complain(fmt::format("{}: takes ({}, u32, u32)", kernel::to_string(k_, v), to_string(acc)));
       return;
     }
-    const UserOp* user = v.user_op.empty() ? nullptr : find_user_op(v.user_op);
-    if (!v.user_op.empty() && !user)
-      return complain(fmt::format("no operation '{}' is registered", v.user_op));
-    const int arity = user ? user->arity : row(v.op).arity;
-    const auto text = [&] { return kernel::to_string(k_, v); };
-    if (int(v.args.size()) != arity)
-      return complain(fmt::format("'{}' takes {} values, {} given",
-                                  user ? v.user_op : std::string(to_string(v.op)), arity, v.args.size()));
+    const UserOp* user = find_user_op(a.name);
+    if (!user) return complain(fmt::format("no operation '{}' is registered", a.name));
+    if (!takes(a.name, user->arity, a.args.size())) return;
     std::string why;
-    const auto type = user ? result_type(user->signature, arity, types.data(), &why)
-                           : result_type(row(v.op), types.data(), &why);
-    if (!type) return complain(fmt::format("{}: {}", text(), why));
-    if (*type != v.dtype)
-      complain(fmt::format("{}: the result is {}, not {}", text(), to_string(*type), to_string(v.dtype)));
+    const auto type = result_type(user->signature, user->arity, types.data(), &why);
+    applied(v, type, why);
   }
 
-  void load(const Value& v) {
-    if (!known(v.buffer)) return;
-    const Buffer& b = k_.buffers[v.buffer];
-    if ((b.access == Access::scratch || b.access == Access::out) && !written_.contains(v.buffer))
+  void load(const Value& v, const Load& l) {
+    if (!known(l.buffer)) return;
+    const Buffer& b = k_.buffers[l.buffer];
+    if ((b.access == Access::scratch || b.access == Access::out) && !written_.contains(l.buffer))
       complain(fmt::format("'{}' is loaded, but nothing ever writes it", b.name));
     if (b.dtype != v.dtype && b.space == Space::registers)
       complain(fmt::format("'{}' is in registers and holds {}: it cannot be read as {}", b.name,
                            to_string(b.dtype), to_string(v.dtype)));
-    if (bits(b.dtype) == 4 && bits(v.dtype) > 4 && refuted(eq(mod(v.offset, 2), 0)))
+    if (bits(b.dtype) == 4 && bits(v.dtype) > 4 && refuted(eq(mod(l.offset, 2), 0)))
       complain(fmt::format("{}: the element {} of a 4-bit buffer does not begin a byte",
-                           kernel::to_string(k_, v), to_string(v.offset)));
-    if (!v.guard.is_constant(1)) {
-      if (b.space == Space::registers)
-        complain(fmt::format("{}: a register buffer has no guards", kernel::to_string(k_, v)));
-      expression(v.guard, "the guard");
-      if (!strict_) return expression(v.offset, "the offset"); // where it lies is for the guard to see to
-      facts_.push_back(v.guard);
-      element(v.buffer, v.offset, std::max(1, bits(v.dtype) / bits(b.dtype)));
-      facts_.pop_back();
-      return;
-    }
+                           kernel::to_string(k_, v), to_string(l.offset)));
     // Elements of the buffer that one element of v.dtype covers.
-    element(v.buffer, v.offset, std::max(1, bits(v.dtype) / bits(b.dtype)));
+    const int64_t covered = std::max(1, bits(v.dtype) / bits(b.dtype));
+    if (l.guard.is_constant(1)) return element(l.buffer, l.offset, covered);
+    if (b.space == Space::registers)
+      complain(fmt::format("{}: a register buffer has no guards", kernel::to_string(k_, v)));
+    expression(l.guard, "the guard");
+    if (!strict_) return expression(l.offset, "the offset"); // where it lies is for the guard to see to
+    facts_.push_back(l.guard);
+    element(l.buffer, l.offset, covered);
+    facts_.pop_back();
   }
 
   // ---- places

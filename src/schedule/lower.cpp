@@ -512,8 +512,9 @@ Body Lowering::emit_loop(const TreeNode& node, bool in_parallel, Touched& touche
 namespace {
 /// Conditions that code asks point by point.
 int conditions(const Value& v) {
-  int n = v.kind == ValueKind::index || !v.guard.is_constant(1);
-  for (auto& a : v.args) n += conditions(*a);
+  const auto* load = v.as<Load>();
+  int n = v.is<Index>() || (load && !load->guard.is_constant(1));
+  for (auto& a : args_of(v)) n += conditions(*a);
   return n;
 }
 int conditions(const Body& body) {

@@ -109,7 +109,7 @@ void StageLowering::count_uses(Values& values, const FormulaRef& formula) {
 }
 
 ValueRef StageLowering::named(Values& values, ValueRef value) {
-  if (value->kind == ValueKind::constant || value->kind == ValueKind::let) return value;
+  if (value->is<Constant>() || value->is<Let>()) return value;
   int number = l_.kernel_.lets++;
   values.body->push_back(let(number, value));
   return let_value(value->dtype, number);
@@ -156,8 +156,8 @@ ValueRef StageLowering::value_of(Values& values, const FormulaRef& f) {
   case FormulaKind::op: {
     if (f->user_op.empty() && f->op == Op::select) {
       ValueRef chosen = value_of(values, f->args[0]);
-      if (chosen->kind == ValueKind::constant) {
-        v = value_of(values, f->args[chosen->constant != 0 ? 1 : 2]);
+      if (const auto* known = chosen->as<Constant>()) {
+        v = value_of(values, f->args[known->value != 0 ? 1 : 2]);
         break;
       }
     }
@@ -167,8 +167,8 @@ ValueRef StageLowering::value_of(Values& values, const FormulaRef& f) {
     }
     std::vector<ValueRef> args;
     for (auto& a : f->args) args.push_back(value_of(values, a));
-    if (f->user_op.empty() && f->op == Op::bit_and && f->dtype == DType::u32 &&
-        args[1]->kind == ValueKind::constant && args[1]->constant == double(UINT32_MAX)) {
+    if (f->user_op.empty() && f->op == Op::bit_and && f->dtype == DType::u32 && args[1]->is<Constant>() &&
+        args[1]->as<Constant>()->value == double(UINT32_MAX)) {
       v = args[0]; // a mask of which all is chosen
       break;
     }

@@ -509,7 +509,7 @@ Body StageLowering::hole_lets(State& state, const std::vector<Expr>& exprs) {
     out.push_back(let_index(hole.symbol, value));
     if (std::ranges::any_of(s_.components, [](auto& c) { return c.kind == ComponentKind::update; })) continue;
     for (auto& [formula, made] : values.made)
-      if (made->kind == ValueKind::let) state.made.try_emplace(formula, made);
+      if (made->is<Let>()) state.made.try_emplace(formula, made);
   }
   return out;
 }

@@ -23,13 +23,15 @@ private:
   BufferId buffer(BufferId b) const { return b < 0 ? b : buffers_[size_t(b)]; }
   ValueRef value(const ValueRef& v) {
     if (!v) return v;
-    ValueRef& made = made_[v.get()];
-    if (made) return made;
-    Value copy = *v;
-    copy.buffer = buffer(v->buffer);
-    if (v->let >= 0) copy.let += lets_;
-    for (ValueRef& a : copy.args) a = value(a);
-    return made = std::make_shared<const Value>(std::move(copy));
+    if (const auto known = made_.find(v.get()); known != made_.end()) return known->second;
+    ValueRef made;
+    if (const auto* load = v->as<Load>())
+      made = load_as(v->dtype, buffer(load->buffer), load->offset, load->guard);
+    else if (const auto* named = v->as<Let>())
+      made = let_value(v->dtype, named->number + lets_);
+    else
+      made = with_args(*v, [&](const ValueRef& arg) { return value(arg); });
+    return made_[v.get()] = made;
   }
   UnitOperand operand(UnitOperand o) const {
     o.buffer = buffer(o.buffer);

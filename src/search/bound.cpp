@@ -12,18 +12,22 @@
 namespace luminal::search {
 namespace {
 
+using kernel::Apply;
+using kernel::ApplyUser;
 using kernel::Barrier;
 using kernel::Body;
+using kernel::Constant;
 using kernel::If;
+using kernel::Index;
 using kernel::Kernel;
 using kernel::LetIndex;
 using kernel::LetValue;
+using kernel::Load;
 using kernel::Loop;
 using kernel::LoopKind;
 using kernel::Stmt;
 using kernel::Store;
 using kernel::Value;
-using kernel::ValueKind;
 
 constexpr int64_t most_visits = 200'000;
 
@@ -204,36 +208,30 @@ private:
   }
   Dependence count_once(const Value& v) {
     Dependence d;
-    switch (v.kind) {
-    case ValueKind::let:
-      if (const auto found = lets_.find(v.let); found != lets_.end()) d = found->second;
-      return d;
-    case ValueKind::index: return of(v.offset);
-    case ValueKind::load: {
-      d = of(v.offset);
-      d.add(of(v.guard));
-      for (const Open& open : open_)
-        if (open.loop && written_in(*open.loop).contains(v.buffer)) {
-          d.all.insert(open.number);
-          d.written.insert(open.number);
-        }
-      const auto& buffer = kernel_.buffers[size_t(v.buffer)];
-      if (buffer.space == kernel::Space::registers || !v.guard.is_constant(1)) return d;
-      if (!first(v)) return d;
-      Cost cost{};
-      cost[loaded] = double(bits(v.dtype)) / 8 * distinct(v.offset, d);
-      charge(cost, d);
+    if (v.is<Constant>()) return d;
+    if (const auto* named = v.as<kernel::Let>()) {
+      if (const auto found = lets_.find(named->number); found != lets_.end()) d = found->second;
       return d;
     }
-    case ValueKind::op:
-    case ValueKind::cast:
-    case ValueKind::bitcast:
-    case ValueKind::reduce_lanes:
-      for (const auto& arg : v.args) d.add(counted(*arg));
-      if (v.kind == ValueKind::op && first(v)) charge(cost_of(v) * executed(d), d);
-      return d;
-    case ValueKind::constant: return d;
-    }
+    if (const auto* index = v.as<Index>()) return of(index->value);
+    if (const auto* load = v.as<Load>()) return count_load(v, *load);
+    for (const auto& arg : args_of(v)) d.add(counted(*arg));
+    if ((v.is<Apply>() || v.is<ApplyUser>()) && first(v)) charge(cost_of(v) * executed(d), d);
+    return d;
+  }
+  Dependence count_load(const Value& v, const Load& load) {
+    Dependence d = of(load.offset);
+    d.add(of(load.guard));
+    for (const Open& open : open_)
+      if (open.loop && written_in(*open.loop).contains(load.buffer)) {
+        d.all.insert(open.number);
+        d.written.insert(open.number);
+      }
+    const auto& buffer = kernel_.buffers[size_t(load.buffer)];
+    if (buffer.space == kernel::Space::registers || !load.guard.is_constant(1) || !first(v)) return d;
+    Cost cost{};
+    cost[loaded] = double(bits(v.dtype)) / 8 * distinct(load.offset, d);
+    charge(cost, d);
     return d;
   }
 
@@ -248,16 +246,22 @@ private:
     const auto [found, fresh] = hashes_.try_emplace(&v, 0);
     if (!fresh) return found->second;
     Hasher h;
-    h.add(int(v.kind)).add(int(v.dtype)).add(int(v.op)).add(v.buffer).add(v.let).add(v.user_op);
-    h.add(v.offset.hash()).add(v.guard.hash()).add(std::bit_cast<uint64_t>(v.constant));
-    for (const auto& arg : v.args) h.add(hash(*arg));
+    h.add(v.kind.index()).add(int(v.dtype));
+    visit(
+        v, [&](const Constant& x) { h.add(std::bit_cast<uint64_t>(x.value)); },
+        [&](const Load& x) { h.add(x.buffer).add(x.offset.hash()).add(x.guard.hash()); },
+        [&](const Index& x) { h.add(x.value.hash()); }, [&](const kernel::Let& x) { h.add(x.number); },
+        [&](const Apply& x) { h.add(int(x.op)); }, [&](const ApplyUser& x) { h.add(x.name); },
+        [](const kernel::Cast&) {}, [](const kernel::Bitcast&) {},
+        [&](const kernel::ReduceLanes& x) { h.add(int(x.op)); });
+    for (const auto& arg : args_of(v)) h.add(hash(*arg));
     return hashes_[&v] = h.value64();
   }
 
   Cost cost_of(const Value& v) const {
     Cost cost{};
-    if (!v.user_op.empty()) {
-      const kernel::Unit* unit = kernel::find_lane_unit(v.user_op);
+    if (const auto* user = v.as<ApplyUser>()) {
+      const kernel::Unit* unit = kernel::find_lane_unit(user->name);
       if (unit && unit->a.dtype == DType::bf16) cost[bf16_dots] = 1;
       if (unit && bits(unit->a.dtype) == 8) cost[int8_dots] = 1;
       return cost;
@@ -266,15 +270,16 @@ private:
     const double width = v.dtype == DType::f64 ? 2 : 1;
     // With a factor or a summand that is known it may become another instruction, or nothing.
     const auto with_constant = [&] {
-      return std::ranges::any_of(v.args, [](const auto& a) { return a->kind == ValueKind::constant; });
+      return std::ranges::any_of(args_of(v), [](const auto& a) { return a->template is<Constant>(); });
     };
-    switch (row(v.op).work) {
+    const Op op = v.as<Apply>()->op;
+    switch (row(op).work) {
     case Work::simple: break;
     case Work::sum:
       if (!with_constant()) cost[arithmetic] = width;
       break;
     case Work::product:
-      if (v.op == Op::fma || !with_constant()) cost[multiplies] = width;
+      if (op == Op::fma || !with_constant()) cost[multiplies] = width;
       break;
     case Work::quotient:
     case Work::quotient_root: cost[multiplies] = width; break;

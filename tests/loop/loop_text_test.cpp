@@ -39,6 +39,8 @@ TEST(LoopText, EqualityAndHashSeeEveryChange) {
   }
 }
 
+static ValueRef one_more() { return constant(DType::f32, 2); }
+
 TEST(LoopText, EqualityAndHashSeeEveryField) {
   Kernel base;
   base.name = "k";
@@ -112,22 +114,31 @@ TEST(LoopText, EqualityAndHashSeeEveryField) {
   // Statements of different kinds that hold the same.
   differ(AsyncWait{0}, Barrier{0});
   differ(call, AsyncUnit{call, 0});
-  Value value{.kind = ValueKind::op, .dtype = DType::f32, .op = Op::add, .args = {constant(DType::f32, 1)}};
-  const auto value_differs = [&](const auto& change) {
-    Value changed = value;
+  const auto value_differs = [&](const auto& kind, const auto& change) {
+    auto changed = kind;
     change(changed);
-    differ(Store{0, 1, std::make_shared<Value>(value)}, Store{0, 1, std::make_shared<Value>(changed)});
-    EXPECT_FALSE(same(value, changed));
+    const Value a{DType::f32, kind}, b{DType::f32, changed}, wider{DType::f64, kind};
+    EXPECT_TRUE(same(a, Value{DType::f32, kind}));
+    for (const Value& other : {b, wider}) {
+      differ(Store{0, 1, std::make_shared<Value>(a)}, Store{0, 1, std::make_shared<Value>(other)});
+      EXPECT_FALSE(same(a, other));
+    }
   };
-  value_differs([](Value& v) { v.kind = ValueKind::cast; });
-  value_differs([](Value& v) { v.dtype = DType::f64; });
-  value_differs([](Value& v) { v.op = Op::mul; });
-  value_differs([](Value& v) { v.constant = -0.0; });
-  value_differs([](Value& v) { v.buffer = 0; });
-  value_differs([](Value& v) { v.offset = 1; });
-  value_differs([](Value& v) { v.let = 0; });
-  value_differs([](Value& v) { v.args = {}; });
-  value_differs([](Value& v) { v.user_op = "mine"; });
+  value_differs(Constant{0}, [](Constant& v) { v.value = -0.0; });
+  value_differs(Load{0, 1}, [](Load& v) { v.buffer = 1; });
+  value_differs(Load{0, 1}, [](Load& v) { v.offset = 2; });
+  value_differs(Load{0, 1}, [&](Load& v) { v.guard = lt(i, 2); });
+  value_differs(Index{1}, [](Index& v) { v.value = 2; });
+  value_differs(Let{0}, [](Let& v) { v.number = 1; });
+  value_differs(Apply{Op::add, {one, one}}, [](Apply& v) { v.op = Op::mul; });
+  value_differs(Apply{Op::add, {one, one}}, [](Apply& v) { v.args = {one_more(), one_more()}; });
+  value_differs(ApplyUser{"mine", {one}}, [](ApplyUser& v) { v.name = "yours"; });
+  value_differs(ApplyUser{"mine", {one}}, [](ApplyUser& v) { v.args = {}; });
+  value_differs(Cast{one}, [](Cast& v) { v.x = one_more(); });
+  value_differs(Bitcast{one}, [](Bitcast& v) { v.x = one_more(); });
+  value_differs(ReduceLanes{Op::add, one}, [](ReduceLanes& v) { v.op = Op::max; });
+  value_differs(ReduceLanes{Op::add, one}, [](ReduceLanes& v) { v.x = one_more(); });
+  EXPECT_FALSE(same(Value{DType::f32, Cast{one}}, Value{DType::f32, Bitcast{one}}));
 }
 
 TEST(LoopText, TheExampleOfTheHeader) {

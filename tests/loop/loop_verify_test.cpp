@@ -222,27 +222,14 @@ TEST(LoopVerify, WhatTheTextCannotSay) {
   expect({store(y, 0, nullptr)}, "a value is missing");
   expect({jammed_loop(i, 0, 16, 0, {store(y, i, load(base, x, i))})}, "jam 0 is less than 1");
   const auto made = [](Value v) { return std::make_shared<const Value>(std::move(v)); };
-  expect({store(y, 0, made({.kind = ValueKind::constant, .dtype = DType::f32, .constant = 0.1}))},
-         "is not a value of f32");
-  expect(
-      {store(y, 0,
-             made({.kind = ValueKind::op, .dtype = DType::f32, .op = Op::add, .args = {load(base, x, 0)}}))},
-      "'add' takes 2 values, 1 given");
-  expect({store(y, 0,
-                made({.kind = ValueKind::op,
-                      .dtype = DType::f32,
-                      .op = Op::lt,
-                      .args = {load(base, x, 0), load(base, x, 1)}}))},
+  expect({store(y, 0, made({DType::f32, Constant{0.1}}))}, "is not a value of f32");
+  expect({store(y, 0, made({DType::f32, Apply{Op::add, {load(base, x, 0)}}}))},
+         "'add' takes 2 values, 1 given");
+  expect({store(y, 0, made({DType::f32, Apply{Op::lt, {load(base, x, 0), load(base, x, 1)}}}))},
          "the result is bool, not f32");
-  expect({store(y, 0,
-                made({.kind = ValueKind::op,
-                      .dtype = DType::f32,
-                      .args = {load(base, x, 0)},
-                      .user_op = "nothing"}))},
+  expect({store(y, 0, made({DType::f32, ApplyUser{"nothing", {load(base, x, 0)}}}))},
          "no operation 'nothing' is registered");
-  expect({store(y, 0,
-                made({.kind = ValueKind::bitcast, .dtype = DType::f32, .args = {constant(DType::i16, 0)}}))},
-         "i16 and f32 differ in width");
+  expect({store(y, 0, made({DType::f32, Bitcast{constant(DType::i16, 0)}}))}, "i16 and f32 differ in width");
   Kernel late = base;
   add_buffer(late, {"t", Space::local, Access::scratch, DType::f32, 4});
   add_buffer(late, {"z", Space::global, Access::in, DType::f32, 4});
