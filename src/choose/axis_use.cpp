@@ -1,5 +1,6 @@
 // choose/axis_use.cpp -- how the reads and writes of a stage vary with its axes.
 #include "choose/axis_use.h"
+#include "base/contains.h"
 #include "cone/formula.h"
 #include <algorithm>
 
@@ -102,8 +103,7 @@ std::vector<int> reduced_axes(const Stage& stage) {
   std::vector<int> out;
   for (int a : stage.axes) {
     bool reduced = a == stage.scan_axis;
-    for (auto& c : stage.components)
-      reduced |= c.kind == ComponentKind::fold && std::ranges::find(c.axes, a) == c.axes.end();
+    for (auto& c : stage.components) reduced |= c.kind == ComponentKind::fold && !contains(c.axes, a);
     if (reduced) out.push_back(a);
   }
   return out;

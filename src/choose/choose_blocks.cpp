@@ -1,5 +1,6 @@
 // choose/choose_blocks.cpp -- sums of the sums of blocks (weights in blocks with a scale each):
 // each block's sum is made in registers, where the outer sum takes it from.
+#include "base/contains.h"
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
 #include <algorithm>
@@ -31,9 +32,7 @@ std::optional<DefaultScheduler::BlockSums> DefaultScheduler::block_sums(int s) c
   });
   if (!same) return {};
   const std::vector<int> blocks = reduced_axes(outer), within = reduced_axes(inner);
-  const auto has = [](const std::vector<int>& axes, int a) {
-    return std::ranges::find(axes, a) != axes.end();
-  };
+  const auto has = [](const std::vector<int>& axes, int a) { return contains(axes, a); };
   const auto moves = [](const Formula& f, Expr symbol) {
     return std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, symbol); });
   };

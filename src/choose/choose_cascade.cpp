@@ -4,6 +4,7 @@
 // The lanes lie along a kept axis that every stage has and along which the second operand does not
 // move. Then every step of the cascade (largest value, exponentials and their sum, correction,
 // product) is plain vector work, and the operands are read in place as broadcast scalars.
+#include "base/contains.h"
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
 #include <algorithm>
@@ -12,8 +13,6 @@
 namespace luminal::kernel {
 
 namespace {
-
-bool contains(const std::vector<int>& axes, int axis) { return std::ranges::find(axes, axis) != axes.end(); }
 
 /// The largest divisor of n in low..high; 0 where there is none.
 int64_t divisor_in(int64_t n, int64_t low, int64_t high) {
@@ -321,7 +320,7 @@ DefaultScheduler::WordProduct DefaultScheduler::product_in_words(const Tuple& t,
     if (nest(0).find(common)) order.push_back(common);
   }
   for (auto& l : nest(0).loops)
-    if (l.name != axis.name && std::ranges::find(order, l.name) == order.end()) kept.push_back(l.name);
+    if (l.name != axis.name && !contains(order, l.name)) kept.push_back(l.name);
   std::string rows = axis.name;
   if (!out.inside) {
     const auto [blocks, within] = split(0, axis.name, words);
@@ -393,8 +392,7 @@ DefaultScheduler::Far DefaultScheduler::tile_stage(int s, const Tuple& t, const 
   order.push_back(loops.blocks);
   if (nest(s).find(loops.tiles)) order.push_back(loops.tiles);
   for (auto& l : nest(s).loops)
-    if (std::ranges::find(order, l.name) == order.end() && l.name != loops.vectors && l.name != loops.lanes)
-      own.push_back(l.name);
+    if (!contains(order, l.name) && l.name != loops.vectors && l.name != loops.lanes) own.push_back(l.name);
   const auto put = [&](std::initializer_list<std::string> names) {
     for (auto& n : names)
       if (n != loops.vectors || vectors) order.push_back(n);

@@ -1,5 +1,6 @@
 // choose/choose_loops.cpp -- default loops of one stage: blocks, lanes, register tile, order, who
 // works in parallel.
+#include "base/contains.h"
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
 #include <algorithm>
@@ -13,8 +14,7 @@ namespace luminal::kernel {
 void DefaultScheduler::split_blocks(int s, const std::vector<std::string>& common) {
   for (int a : std::vector<int>(stage(s).axes)) {
     auto axis = nests_.cone.axes[size_t(a)];
-    if (std::ranges::find(common, axis.name) != common.end())
-      continue; // once for each trip of an outer loop is no harm
+    if (contains(common, axis.name)) continue; // once for each trip of an outer loop is no harm
     auto blocks = blocks_of(nests_.cone, stage(s), axis.symbol);
     std::string inner = axis.name;
     int64_t extent = axis.extent.is_constant() ? axis.extent.value() : 0;
@@ -58,8 +58,7 @@ void DefaultScheduler::merge_neighbours(int s, const std::vector<std::string>& c
   sums_inside(s); // summed axes become neighbours
   for (size_t l = nest(s).loops.size(); l-- > 1;) {
     std::string outer = nest(s).loops[l - 1].name, inner = nest(s).loops[l].name;
-    bool tail =
-        std::ranges::find(common, outer) != common.end() || std::ranges::find(common, inner) != common.end();
+    bool tail = contains(common, outer) || contains(common, inner);
     for (auto& g : nest(s).guards)
       for (size_t i : {l - 1, l})
         tail |= nest(s).loops[i].symbol.is_symbol() && depends_on(g.value, nest(s).loops[i].symbol);
@@ -94,7 +93,7 @@ std::optional<std::string> DefaultScheduler::vector_loop(int s, const std::vecto
   std::vector<int64_t> legal;
   for (size_t i = 0; i < nest(s).loops.size(); ++i) {
     const StageLoop& l = nest(s).loops[i];
-    if (!l.symbol.is_symbol() || trips(l) < 4 || std::ranges::find(common, l.name) != common.end()) continue;
+    if (!l.symbol.is_symbol() || trips(l) < 4 || contains(common, l.name)) continue;
     bool fits = true, reduces = loop_reduces(s, l);
     for (int a : st.ordered) fits &= !depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, l);
     for (auto& c : st.components) {
@@ -346,7 +345,7 @@ void DefaultScheduler::scan_rows(int s, const std::vector<std::string>& common, 
   std::string row;
   for (auto& l : nest(s).loops)
     if (l.symbol.is_symbol() && !loop_reduces(s, l) && trips(l) >= 4 * std::max(1, limits_.threads) &&
-        std::ranges::find(common, l.name) == common.end())
+        !contains(common, l.name))
       row = l.name;
   const int64_t rows = row.empty() ? 1 : ask(s, "scan_rows", 4, {1, 2, 8});
   if (rows > 1) tile.unrolled.push_back(split(s, row, rows).second);
@@ -373,12 +372,10 @@ void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
     scan_rows(s, common, tile);
   }
   // Common loops, kept loops, reduced ones, lanes, the register tile.
-  auto in_tile = [&](const std::string& loop) {
-    return std::ranges::find(tile.unrolled, loop) != tile.unrolled.end();
-  };
+  auto in_tile = [&](const std::string& loop) { return contains(tile.unrolled, loop); };
   std::vector<std::string> kept, reduced;
   for (auto& l : nest(s).loops) {
-    bool is_common = std::ranges::find(common, l.name) != common.end();
+    bool is_common = contains(common, l.name);
     if ((lanes && l.name == *lanes) || in_tile(l.name) || is_common) continue;
     (folds && loop_reduces(s, l) ? reduced : kept).push_back(l.name);
   }
@@ -387,7 +384,7 @@ void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
     for (auto& k : kept)
       if (k != tile.blocks && k != tile.outer && k != tile.inner) next.push_back(k);
     for (auto& k : {tile.blocks, tile.outer, tile.inner})
-      if (std::ranges::find(kept, k) != kept.end()) next.push_back(k);
+      if (contains(kept, k)) next.push_back(k);
     kept = std::move(next);
   }
   if (!tile.far.empty()) to_and_fro(s, tile, kept, reduced);

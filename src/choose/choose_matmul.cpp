@@ -1,5 +1,6 @@
 // choose/choose_matmul.cpp -- the default schedule of matrix products, batches and convolutions
 // among them: cache blocks, packed panels, a register tile.
+#include "base/contains.h"
 #include "choose/default_scheduler.h"
 #include "choose/wanted_panels.h"
 #include "cone/formula.h"
@@ -117,7 +118,7 @@ DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
   Product p;
   std::vector<const StageLoop*> kept;
   for (auto& l : nest(s).loops) {
-    if (std::ranges::find(common, l.name) != common.end()) continue;
+    if (contains(common, l.name)) continue;
     if (l.symbol.is_symbol() && !l.extent.is_constant()) return {};
     if (l.symbol.is_symbol() && loop_reduces(s, l)) {
       p.depth.push_back(l.name);
@@ -245,7 +246,7 @@ std::vector<int> DefaultScheduler::inputs_of(int s) const {
   for (const Component& c : stage(s).components)
     visit(c.body, [&](const Formula& f) {
       if (f.kind == FormulaKind::load && nests_.cone.values[size_t(f.value)].role == ValueRole::input &&
-          std::ranges::find(values, f.value) == values.end())
+          !contains(values, f.value))
         values.push_back(f.value);
     });
   return values;
@@ -392,8 +393,7 @@ bool DefaultScheduler::columns_apart_tile(int s, const std::vector<std::string>&
   const std::string name = stage(s).name;
   std::vector<std::string> columns;
   for (auto& l : nest(s).loops)
-    if (l.name != apart_[0] && l.name != apart_[1] && std::ranges::find(common, l.name) == common.end())
-      columns.push_back(l.name);
+    if (l.name != apart_[0] && l.name != apart_[1] && !contains(common, l.name)) columns.push_back(l.name);
   int64_t chains = 8;
   for (auto& c : columns) chains = std::max<int64_t>(1, chains / trips(*nest(s).find(c)));
   const int64_t rows = trips(*nest(s).find(apart_[0])), tiles = (rows + chains - 1) / chains;
@@ -560,7 +560,7 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
     visit_stage(stage(s - 1), [&](const Formula& f) {
       if (f.kind != FormulaKind::load) return;
       const std::string& source = nests_.cone.values[size_t(f.value)].name;
-      if (std::ranges::find(sources, source) == sources.end()) sources.push_back(source);
+      if (!contains(sources, source)) sources.push_back(source);
     });
   std::vector<std::string> outer;
   if (!dealt.empty()) outer.push_back(dealt);
@@ -594,7 +594,7 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
       for (const std::string& source : sources)
         try_add(DirectiveKind::prefetch, {copy, source, ki, ki}, {steps});
     add(DirectiveKind::at, {name, kc});
-    const bool dealt_here = !dealt.empty() && std::ranges::find(moving, dealt) != moving.end();
+    const bool dealt_here = !dealt.empty() && contains(moving, dealt);
     add(DirectiveKind::parallel, {copy, dealt_here ? dealt : by_rows ? np : nc});
     // Loops along which the panels do not move stand inside, so that they are packed once.
     in_order(name, {common, moving, {nc, kc}, still, {mc, np}, p->more_rows, {mt, ki, mi, nv, nlane}});

@@ -1,6 +1,7 @@
 // choose/choose_rows.cpp -- the default schedule of products of many rows with weights whose rows
 // run along the sum: the weights are unpacked and turned into panels, a piece at a time, inside the
 // product's loops.
+#include "base/contains.h"
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
 #include <algorithm>
@@ -28,7 +29,7 @@ std::optional<DefaultScheduler::RowProduct> DefaultScheduler::row_product(int s)
   for (int a : st.axes)
     if (nests_.cone.axes[size_t(a)].symbol.is_symbol()) axes.push_back(a);
   const std::vector<int> reduced = reduced_axes(st);
-  std::erase_if(axes, [&](int a) { return std::ranges::find(reduced, a) != reduced.end(); });
+  std::erase_if(axes, [&](int a) { return contains(reduced, a); });
   if (axes.size() != 2 || reduced.size() != 1) return {};
   const auto moves = [&](const FormulaRef& f, int axis) {
     return std::ranges::any_of(index_exprs(f),

@@ -1,5 +1,6 @@
 // choose/choose_tiles.cpp -- the default register tile of a fold: which rows are interleaved, what
 // passes by them, what is prefetched.
+#include "base/contains.h"
 #include "choose/default_scheduler.h"
 #include "cone/formula.h"
 #include <algorithm>
@@ -15,9 +16,7 @@ std::vector<DefaultScheduler::Row> DefaultScheduler::rows_of(int s, const std::s
   constexpr int64_t most = int64_t{1} << 40;
   std::vector<Row> rows;
   for (auto& l : nest(s).loops) {
-    if (!l.symbol.is_symbol() || l.name == lanes || loop_reduces(s, l) ||
-        std::ranges::find(common, l.name) != common.end())
-      continue;
+    if (!l.symbol.is_symbol() || l.name == lanes || loop_reduces(s, l) || contains(common, l.name)) continue;
     bool again = false, moves = false;
     Row row{l.name, trips(l), l.extent.is_constant()};
     std::set<int> values;
@@ -364,8 +363,7 @@ bool DefaultScheduler::reads_windows(int s) const {
       for (Expr e : f.index) {
         bool sums = false, keeps = false;
         for (int a : stage(s).axes)
-          if (depends_on(e, nests_.cone.axes[size_t(a)].symbol))
-            (std::ranges::find(reduced, a) != reduced.end() ? sums : keeps) = true;
+          if (depends_on(e, nests_.cone.axes[size_t(a)].symbol)) (contains(reduced, a) ? sums : keeps) = true;
         windows |= sums && keeps;
       }
     });
@@ -458,7 +456,7 @@ DefaultScheduler::Tile DefaultScheduler::choose_tile(int s, const std::string& l
       if (f <= most) factors.push_back(f);
     return factors;
   };
-  const bool has_beside = !beside.empty() && std::ranges::find(common, beside) == common.end();
+  const bool has_beside = !beside.empty() && !contains(common, beside);
   const int64_t usual_vectors = limits_.vector_registers >= 32 ? 4 : 2;
   if (!rows.empty()) {
     int64_t usual = std::min<int64_t>(rows[0].trips, 4);

@@ -1,6 +1,7 @@
 // choose/choose_windows.cpp -- the default schedule of products with an operand that is read
 // through windows (convolutions): copies in the order of the sum.
 #include "choose/choose_windows.h"
+#include "base/contains.h"
 #include "choose/default_scheduler.h"
 #include "cone/conversion.h"
 #include "cone/formula.h"
@@ -37,7 +38,7 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
       if (!axis.symbol.is_symbol()) continue;
       if (!axis.extent.is_constant()) suits = false;
       const int64_t n = suits ? axis.extent.value() : 1;
-      const bool reduced = std::ranges::find(st.components[0].axes, a) == st.components[0].axes.end();
+      const bool reduced = !contains(st.components[0].axes, a);
       suits = suits && (reduced ? moves(w, axis.symbol) : !(moves(x, axis.symbol) && moves(w, axis.symbol)));
       if (reduced) {
         p.depth *= n;
@@ -51,7 +52,7 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
     for (Expr e : named->second->at)
       for (size_t a = 0; a < cone.axes.size(); a++) {
         if (cone.axes[a].symbol != e) continue;
-        const bool kept = std::ranges::find(st.components[0].axes, int(a)) != st.components[0].axes.end();
+        const bool kept = contains(st.components[0].axes, int(a));
         (kept ? p.kept : p.summed).push_back(int(a));
       }
     if (!suits || p.kept.empty()) continue;
@@ -59,7 +60,7 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
     p.rows = p.kept.size() < 2 ? 1 : cone.axes[size_t(p.kept[p.kept.size() - 2])].extent.value();
     for (size_t k = 0; k + 2 < p.kept.size(); k++) p.images *= cone.axes[size_t(p.kept[k])].extent.value();
     for (size_t k = 0; k + 2 < p.kept.size(); k++) {
-      if (std::ranges::find(x.index, cone.axes[size_t(p.kept[k])].symbol) == x.index.end()) break;
+      if (!contains(x.index, cone.axes[size_t(p.kept[k])].symbol)) break;
       p.batches.push_back(p.kept[k]);
     }
     p.step = step_of(cone, x.value, x.index, cone.axes[size_t(p.kept.back())].symbol);
@@ -212,8 +213,7 @@ bool DefaultScheduler::frame(int s, const WindowedProduct& p, bool across) {
   const int innermost = made.axes[made.axes.size() - dims + along];
   for (int a : made.axes) {
     if (a < 0 || a == innermost) continue;
-    if (std::ranges::find(shared, name(a)) == shared.end())
-      (across && std::ranges::find(p.summed, a) != p.summed.end() ? summed : words).push_back(name(a));
+    if (!contains(shared, name(a))) (across && contains(p.summed, a) ? summed : words).push_back(name(a));
     outer.push_back(name(a));
   }
   // A tile goes along the rows that it reads, through all that is summed: these come from the

@@ -1,5 +1,6 @@
 // choose/tiling.cpp -- the rate of a fold's inner loops, from its loop nest alone.
 #include "choose/tiling.h"
+#include "base/contains.h"
 #include "choose/axis_use.h"
 #include "cone/formula.h"
 #include <algorithm>
@@ -71,8 +72,7 @@ public:
     // terms do not wait for those before them.
     double terms = 1;
     for (int a : stage.axes)
-      if (std::ranges::find(fold.axes, a) == fold.axes.end())
-        terms *= trips_of(nests_.cone.axes[size_t(a)].extent);
+      if (!contains(fold.axes, a)) terms *= trips_of(nests_.cone.axes[size_t(a)].extent);
     const double by_loads = std::min(1.0, sums / brought),
                  by_chains = terms <= few_terms ? 1 : std::min(1.0, sums / 8);
     result.rate = filled * std::min(by_loads, by_chains);

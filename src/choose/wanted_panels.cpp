@@ -1,5 +1,6 @@
 // choose/wanted_panels.cpp -- which constant operands of products had better lie in panels.
 #include "choose/wanted_panels.h"
+#include "base/contains.h"
 #include "choose/choose_windows.h"
 #include "cone/formula.h"
 #include "cone/layout.h"
@@ -37,7 +38,7 @@ std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& 
     if (!axis.symbol.is_symbol()) continue;
     if (!axis.extent.is_constant()) return {};
     const int64_t extent = axis.extent.value();
-    const bool sums = std::ranges::find(reduced, a) != reduced.end();
+    const bool sums = contains(reduced, a);
     if (moves(w, axis.symbol)) {
       // One whole dimension for each axis.
       const auto d = std::ranges::find(w.index, axis.symbol);

@@ -1,4 +1,5 @@
 // codegen/emit_kernel.cpp -- the function, its buffers, and the statements of the loop IR.
+#include "base/contains.h"
 #include "codegen/emitter.h"
 #include <algorithm>
 #include <llvm/IR/MDBuilder.h>
@@ -437,7 +438,7 @@ bool Emitter::narrows(const kernel::Body& statements) {
         [&](const kernel::Load& x) {
           return bits(v.dtype) >= 8 && bits(kernel_.buffers[static_cast<size_t>(x.buffer)].dtype) >= 8;
         },
-        [](const kernel::Apply& x) { return std::ranges::find(alike, x.op) != std::end(alike); },
+        [](const kernel::Apply& x) { return contains(alike, x.op); },
         // Instructions whose lanes act alone are among them.
         [](const kernel::ApplyUser& x) { return kernel::find_lane_unit(x.name) != nullptr; },
         [](const kernel::Index&) { return false; }, [](const kernel::ReduceLanes&) { return false; },

@@ -1,5 +1,6 @@
 // cone/canonical_cone.cpp -- renaming everything in a cone, and hashing everything in it.
 #include "cone/canonical_cone.h"
+#include "base/contains.h"
 #include "cone/formula.h"
 #include "ir/ops.h"
 #include <algorithm>
@@ -50,9 +51,7 @@ private:
     std::vector<Expr> order;
     const auto add = [&](Expr e) {
       for (const Expr s : symbols_of(e))
-        if (std::ranges::find(cone_.symbols, s) != cone_.symbols.end() &&
-            std::ranges::find(order, s) == order.end())
-          order.push_back(s);
+        if (contains(cone_.symbols, s) && !contains(order, s)) order.push_back(s);
     };
     for (const ConeAxis& axis : cone_.axes) add(axis.extent);
     for (const ConeValue& value : cone_.values)

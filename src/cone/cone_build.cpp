@@ -3,6 +3,7 @@
 // them on, folds open a stage of their own.
 #include "cone/cone_build.h"
 #include "base/check.h"
+#include "base/contains.h"
 #include "cone/conversion.h"
 #include "ir/access.h"
 #include <algorithm>
@@ -104,7 +105,7 @@ bool ConeBuilder::is_read(NodeId node) const {
   return stored_.contains(node) && !is_root(node);
 }
 
-bool ConeBuilder::is_root(NodeId node) const { return std::ranges::find(roots_, node) != roots_.end(); }
+bool ConeBuilder::is_root(NodeId node) const { return contains(roots_, node); }
 
 std::optional<NodeId> ConeBuilder::get_of(NodeId tuple, int result) const {
   for (NodeId id : inside_) {
@@ -440,8 +441,7 @@ Cone ConeBuilder::build() {
   for (NodeId id : inside_)
     for (auto& type : function_[id].types)
       for (Expr extent : type.shape)
-        if (!extent.is_constant() && std::find(extents.begin(), extents.end(), extent) == extents.end())
-          extents.push_back(extent);
+        if (!extent.is_constant() && !contains(extents, extent)) extents.push_back(extent);
   for (Expr s : symbols_of(extents)) names_.insert(std::string(s.name()));
   for (NodeId root : roots_) {
     if (root_values_.contains(root)) continue;

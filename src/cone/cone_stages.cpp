@@ -1,8 +1,8 @@
 // cone/cone_stages.cpp -- the stages that build_cone opens: folds, scans, maps at the roots,
 // scatters.
 #include "base/check.h"
+#include "base/contains.h"
 #include "cone/cone_build.h"
-#include <algorithm>
 #include <fmt/format.h>
 
 namespace luminal::kernel {
@@ -311,7 +311,7 @@ void ConeBuilder::scatter_root(NodeId root) {
   // others keep their order.
   if (!attr.unique)
     for (int a : stage.axes)
-      if (std::ranges::find(part.index, pool_.symbol(a)) == part.index.end()) stage.ordered.push_back(a);
+      if (!contains(part.index, pool_.symbol(a))) stage.ordered.push_back(a);
   stage.components.push_back(std::move(part));
   order_.push_back(s);
 }

@@ -1,8 +1,8 @@
 // cone/cone_text.cpp -- cones as text, and what makes one well formed.
+#include "base/contains.h"
 #include "base/text_reader.h"
 #include "cone/cone.h"
 #include "cone/formula.h"
-#include <algorithm>
 #include <fmt/format.h>
 #include <map>
 
@@ -133,7 +133,7 @@ std::vector<std::string> verify(const Cone& cone) {
         wrong(fmt::format("stage {}: component {} is {}, its body {}", stage.name, i,
                           luminal::to_string(c.dtype), luminal::to_string(c.body->dtype)));
       for (int a : c.axes)
-        if (std::ranges::find(stage.axes, a) == stage.axes.end())
+        if (!contains(stage.axes, a))
           wrong(fmt::format("stage {}: component {} has a foreign axis", stage.name, i));
       if (c.out >= 0) {
         if (c.out >= int(cone.values.size()))

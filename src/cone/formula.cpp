@@ -1,6 +1,7 @@
 // cone/formula.cpp -- making, walking and rewriting formulas.
 #include "cone/formula.h"
 #include "base/check.h"
+#include "base/contains.h"
 #include "base/hash.h"
 #include "cone/conversion.h"
 #include "ir/identity.h"
@@ -285,9 +286,9 @@ void add_holes(const Cone& cone, std::span<const Expr> exprs, std::vector<int>& 
   if (cone.holes.empty()) return;
   for (Expr symbol : symbols_of(exprs))
     for (size_t h = 0; h < cone.holes.size(); h++) {
-      if (cone.holes[h].symbol != symbol || std::ranges::find(out, int(h)) != out.end()) continue;
+      if (cone.holes[h].symbol != symbol || contains(out, int(h))) continue;
       add_holes(cone, index_exprs(cone.holes[h].value), out);
-      if (std::ranges::find(out, int(h)) == out.end()) out.push_back(int(h));
+      if (!contains(out, int(h))) out.push_back(int(h));
     }
 }
 } // namespace

@@ -2,6 +2,7 @@
 // findings.
 #include "loop/loop_interp.h"
 #include "base/check.h"
+#include "base/contains.h"
 #include "base/hash.h"
 #include "loop/loop_machine.h"
 #include <algorithm>
@@ -392,7 +393,7 @@ void Machine::lane_if(Worker& w, const Instruction& i) {
 
 void Machine::lane_else(Worker& w, const Instruction& i) {
   w.live = w.not_taken.back();
-  const bool any = std::find(w.live.begin(), w.live.end(), uint8_t(1)) != w.live.end();
+  const bool any = contains(w.live, uint8_t(1));
   w.pc = any ? w.pc + 1 : i.target;
 }
 

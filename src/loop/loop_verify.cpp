@@ -1,4 +1,5 @@
 // loop/loop_verify.cpp -- every mistake of a kernel that can be seen without running it.
+#include "base/contains.h"
 #include "loop/loop.h"
 #include "loop/loop_bounds.h"
 #include "loop/unit.h"
@@ -125,7 +126,7 @@ private:
   }
 
   // ---- symbols
-  bool in_scope(Expr symbol) const { return std::find(scope_.begin(), scope_.end(), symbol) != scope_.end(); }
+  bool in_scope(Expr symbol) const { return contains(scope_, symbol); }
 
   void expression(Expr e, std::string_view what) {
     for (const Expr s : symbols_of(e)) {

@@ -1,6 +1,7 @@
 // schedule/apply_schedule.cpp -- schedule directives that shape loops: split, order, merge, kinds,
 // places, storage.
 #include "base/check.h"
+#include "base/contains.h"
 #include "cone/formula.h"
 #include "schedule/nest.h"
 #include <algorithm>
@@ -337,7 +338,7 @@ bool reduces(const Cone& cone, const Stage& stage, const StageNest& nest, const 
     if (!depends_on_loop(nest, cone.axes[size_t(a)].symbol, loop)) continue;
     bool out = a == stage.scan_axis;
     for (auto& c : stage.components)
-      if (c.kind == ComponentKind::fold) out |= std::ranges::find(c.axes, a) == c.axes.end();
+      if (c.kind == ComponentKind::fold) out |= !contains(c.axes, a);
     (out ? reduced : kept) = true;
   }
   if (reduced && kept)

@@ -10,6 +10,7 @@
 // they are multiplied, in the frame of the tile's new state. Corrections of states, and other
 // transforms with the same w, take it as it is: wider intermediate values are a reassociation.
 #include "base/check.h"
+#include "base/contains.h"
 #include "cone/formula.h"
 #include "ir/identity.h"
 #include "schedule/nest.h"
@@ -147,7 +148,7 @@ private:
     Stage s;
     s.name = n_.free_stage_name(name);
     for (int a : f_.axes) // in the order of the fold
-      if (std::ranges::find(axes, a) != axes.end()) s.axes.push_back(a);
+      if (contains(axes, a)) s.axes.push_back(a);
     return s;
   }
   Component map_to(int value, FormulaRef body, const std::vector<Expr>& index,
@@ -173,8 +174,7 @@ private:
       if (!used) continue;
       nest.loops.push_back(l);
     }
-    bool reduces_here =
-        std::ranges::any_of(reduced_, [&](int a) { return std::ranges::find(s.axes, a) != s.axes.end(); });
+    bool reduces_here = std::ranges::any_of(reduced_, [&](int a) { return contains(s.axes, a); });
     for (auto& g : nest_.guards) {
       if (g.reduction && !reduces_here) continue; // states are kept for parts without points, too
       bool all = true;
@@ -313,7 +313,7 @@ void Cascade::run() {
     // States with most axes first: their nest may hold the others.
     std::vector<std::vector<int>> order;
     for (int i = 0; i < n; i++)
-      if (std::ranges::find(order, comp(i).axes) == order.end()) order.push_back(comp(i).axes);
+      if (!contains(order, comp(i).axes)) order.push_back(comp(i).axes);
     std::ranges::stable_sort(order, [](auto& a, auto& b) { return a.size() > b.size(); });
     std::map<std::vector<int>, Stage> inits;
     for (size_t k = 0; k < order.size(); k++)
@@ -492,9 +492,7 @@ void Cascade::run() {
     bool same_axes = true;
     for (Expr e : symbols_of(f_.domain))
       for (int a : f_.axes)
-        if (n_.cone.axes[size_t(a)].symbol == e)
-          same_axes &=
-              std::ranges::find(n_.cone.stages[size_t(w)].axes, a) != n_.cone.stages[size_t(w)].axes.end();
+        if (n_.cone.axes[size_t(a)].symbol == e) same_axes &= contains(n_.cone.stages[size_t(w)].axes, a);
     const bool alone = std::ranges::all_of(n_.cone.stages[size_t(w)].components,
                                            [&](auto& c) { return c.out == v || c.out < 0; });
     if (plain_reads && same_axes && alone) n_.cone.stages[size_t(w)].needed = f_.domain;

@@ -1,5 +1,6 @@
 // schedule/dot_unit.cpp -- the directive `unit`: a sum of products of narrow numbers becomes steps
 // of a dot instruction on words that hold several of them.
+#include "base/contains.h"
 #include "cone/formula.h"
 #include "loop/unit.h"
 #include "schedule/nest.h"
@@ -189,7 +190,7 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, const Formul
   const auto note = [&](Expr e) {
     for (int a : nests.cone.stages[size_t(stage)].axes)
       if (nests.cone.axes[size_t(a)].symbol.is_symbol() && depends_on(e, nests.cone.axes[size_t(a)].symbol) &&
-          std::ranges::find(dims, a) == dims.end())
+          !contains(dims, a))
         dims.push_back(a);
   };
   visit(f, [&](const Formula& part) {
@@ -197,9 +198,8 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, const Formul
     for (Expr e : part.index) note(e);
     note(part.guard);
   });
-  const bool inside_domain = !domain.some.is_constant(1) && std::ranges::all_of(domain.axes, [&](int a) {
-    return std::ranges::find(dims, a) != dims.end();
-  });
+  const bool inside_domain = !domain.some.is_constant(1) &&
+                             std::ranges::all_of(domain.axes, [&](int a) { return contains(dims, a); });
   bool of_kernel = false;
   visit(f, [&](const Formula& part) {
     of_kernel |=
@@ -314,7 +314,7 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
   // The reduced axis along which both are contiguous, the innermost first.
   std::vector<int> reduced;
   for (int axis : stage.axes)
-    if (std::ranges::find(fold.axes, axis) == fold.axes.end()) reduced.push_back(axis);
+    if (!contains(fold.axes, axis)) reduced.push_back(axis);
   const std::vector<int> holes = holes_of(nests.cone, index_exprs(body));
   const auto varies_with_holes = [&](int axis) { // elements side by side in the sum may lie anywhere
     return std::ranges::any_of(holes, [&](int h) {

@@ -2,6 +2,7 @@
 // the loops themselves.
 #include "schedule/lower.h"
 #include "base/check.h"
+#include "base/contains.h"
 #include "schedule/lowering.h"
 #include <algorithm>
 
@@ -134,7 +135,7 @@ void Lowering::choose_levels() {
           bool own = false, other = false;
           for (int a : n_.cone.stages[size_t(u)].axes) {
             if (!depends_on_loop(n_.stages[size_t(u)], n_.cone.axes[size_t(a)].symbol, *loop)) continue;
-            bool kept = std::ranges::find(c.axes, a) != c.axes.end();
+            bool kept = contains(c.axes, a);
             (kept ? own : other) = true;
           }
           if (other && !own) {
@@ -195,7 +196,7 @@ void Lowering::place_values(const TreeNode& node) {
     Buffer& buffer = kernel_.buffers[size_t(place.buffer)];
     Expr size = layout_size(place.layout, place.extents);
     for (Expr s : symbols_of(size))
-      if (std::ranges::find(kernel_.symbols, s) == kernel_.symbols.end())
+      if (!contains(kernel_.symbols, s))
         refuse("the size of {} in loop {} is not constant: {}", value.name, node.loop,
                luminal::to_string(size));
     bool parallel = parallel_open();
@@ -613,7 +614,7 @@ Result<Kernel> lower(const Cone& cone, const Schedule& schedule, const LowerOpti
       const Nests nests = apply(cone, version.schedule);
       Lowering masked(nests, options);
       Kernel next = masked.run();
-      if (auto lanes = masked.lanes_that_run(); std::ranges::find(lanes, Lanes::whole) != lanes.end())
+      if (auto lanes = masked.lanes_that_run(); contains(lanes, Lanes::whole))
         next = Lowering(nests, options, std::move(lanes)).run();
       kernel =
           kernel ? with_version(std::move(*kernel), version.condition, std::move(next)) : std::move(next);

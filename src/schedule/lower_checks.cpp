@@ -1,8 +1,8 @@
 // schedule/lower_checks.cpp -- which trees of loops are legal: turns of cascades, storage,
 // unfinished folds, regions.
 #include "base/check.h"
+#include "base/contains.h"
 #include "schedule/lowering.h"
-#include <algorithm>
 
 namespace luminal::kernel {
 
@@ -45,7 +45,7 @@ void Lowering::check_turns() {
       if (!own || own->kind != LoopKind::parallel || !own->symbol.is_symbol()) continue;
       for (auto& c : n_.cone.stages[s].components)
         for (int a : n_.cone.stages[s].axes)
-          if (c.kind == ComponentKind::fold && std::ranges::find(c.axes, a) == c.axes.end() &&
+          if (c.kind == ComponentKind::fold && !contains(c.axes, a) &&
               depends_on_loop(n_.stages[s], n_.cone.axes[size_t(a)].symbol, *own))
             refuse("stage {}: loop {} is part of the reduction and cannot be parallel (split_reduction makes "
                    "independent parts)",

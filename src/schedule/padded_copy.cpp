@@ -1,5 +1,6 @@
 // schedule/padded_copy.cpp -- the directive padded_copy: a copy of everything that windows reach of
 // a value, with the zeros around it, whole or block by block.
+#include "base/contains.h"
 #include "cone/formula.h"
 #include "schedule/nest.h"
 #include <algorithm>
@@ -74,7 +75,7 @@ int cut_axis(Nests& nests, const std::string& name, int64_t size) {
   for (size_t s = 0; s < nests.cone.stages.size(); s++) {
     Stage& stage = nests.cone.stages[s];
     StageNest& nest = nests.stages[s];
-    if (std::ranges::find(stage.axes, whole) == stage.axes.end()) continue;
+    if (!contains(stage.axes, whole)) continue;
     const auto loop = std::ranges::find(nest.loops, name, &StageLoop::name);
     const bool fresh = loop != nest.loops.end() && loop->kind == LoopKind::serial && loop->jam == 1 &&
                        nest.axis_values.at(symbol) == loop->symbol && nest.guards.empty() &&
@@ -183,8 +184,7 @@ void padded_copy(Nests& nests, const std::string& value, const std::string& copy
     stage.axes.insert(stage.axes.begin(), block_axis);
   }
   for (Expr s : symbols_of(guard))
-    if (std::ranges::find(own, s) == own.end())
-      refuse("{}: whether it is read does not depend on the place in it alone", value);
+    if (!contains(own, s)) refuse("{}: whether it is read does not depend on the place in it alone", value);
   const int made = nests.add_value(c);
   part.out = made;
   part.axes = stage.axes;

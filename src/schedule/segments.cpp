@@ -1,6 +1,7 @@
 // schedule/segments.cpp -- an axis of a stage is cut: of a map where its index expressions change
 // (concatenations, padding, rolls), so that they are plain in each segment; of any stage at a given
 // place, so that both parts have loops of their own.
+#include "base/contains.h"
 #include "cone/formula.h"
 #include "schedule/nest.h"
 #include <algorithm>
@@ -261,7 +262,7 @@ void split_at(Nests& nests, const std::string& name, const std::string& axis_nam
   for (const Component& c : whole.components) {
     if (c.kind != ComponentKind::map && c.kind != ComponentKind::fold)
       refuse("stage {} writes its results in order", name);
-    if (std::ranges::find(c.axes, a) == c.axes.end() && (c.kind == ComponentKind::fold || c.after))
+    if (!contains(c.axes, a) && (c.kind == ComponentKind::fold || c.after))
       refuse("stage {} reduces {}, which split_reduction cuts", name, axis_name);
   }
   cut_at(nests, s, a, {count, extent.value()});

@@ -2,6 +2,7 @@
 // by a second stage in a fixed order, so that the result does not depend on the number of workers
 // (split-K, flash decoding).
 #include "base/check.h"
+#include "base/contains.h"
 #include "cone/formula.h"
 #include "schedule/nest.h"
 #include <algorithm>
@@ -36,7 +37,7 @@ void split_reduction(Nests& nests, const Directive& d) {
   for (auto& c : fold.components) {
     if (c.kind != ComponentKind::fold && !(c.kind == ComponentKind::map && c.after))
       refuse("stage {} is not a fold", fold.name);
-    if (c.kind == ComponentKind::fold && std::ranges::find(c.axes, k) != c.axes.end())
+    if (c.kind == ComponentKind::fold && contains(c.axes, k))
       refuse("stage {} does not reduce {}", fold.name, axis_name);
     if (c.init) refuse("stage {} goes on from an earlier state", fold.name);
   }
@@ -88,13 +89,11 @@ void split_reduction(Nests& nests, const Directive& d) {
     const StageLoop* own = nest.find(axis_name);
     if (!own || own->symbol != nest.axis_values.at(axis.symbol))
       refuse("axis {} of stage {} is split already", axis_name, stage.name);
-    if (std::ranges::find(stage.ordered, k) != stage.ordered.end())
-      refuse("stage {} keeps the order of {}", stage.name, axis_name);
+    if (contains(stage.ordered, k)) refuse("stage {} keeps the order of {}", stage.name, axis_name);
     size_t position = size_t(own - nest.loops.data());
     Expr before = own->symbol;
-    bool reduced = std::ranges::any_of(stage.components, [&](auto& c) {
-      return c.kind == ComponentKind::fold && std::ranges::find(c.axes, k) == c.axes.end();
-    });
+    bool reduced = std::ranges::any_of(
+        stage.components, [&](auto& c) { return c.kind == ComponentKind::fold && !contains(c.axes, k); });
     std::vector<int> added{part};
     added.insert(added.end(), inner.begin(), inner.end());
     long where = at - stage.axes.begin();

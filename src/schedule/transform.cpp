@@ -1,6 +1,7 @@
 // schedule/transform.cpp -- schedule directives that change the stages: copies, materialised maps,
 // inlined values, fused stages.
 #include "base/check.h"
+#include "base/contains.h"
 #include "cone/formula.h"
 #include "schedule/nest.h"
 #include <algorithm>
@@ -37,7 +38,7 @@ bool writes(const Stage& stage, int value) {
 
 bool reads(const Nests& nests, int stage, int value) {
   auto readers = nests.readers(value);
-  return std::ranges::find(readers, stage) != readers.end();
+  return contains(readers, stage);
 }
 
 } // namespace
@@ -107,7 +108,7 @@ void stage_copy(Nests& nests, const std::string& value, const std::string& copy)
     }
     auto axis = d < index.size() ? plain_axis(nests.cone, index[d]) : std::nullopt;
     bool fresh = !axis || !proves_equal(nests.cone.axes[size_t(*axis)].extent, c.shape[d]) ||
-                 std::ranges::find(stage.axes, *axis) != stage.axes.end();
+                 contains(stage.axes, *axis);
     if (fresh) {
       std::string name = nests.free_name(copy + "_" + std::to_string(d));
       Interval range = c.shape[d].range();
@@ -308,15 +309,14 @@ void share_reduced_axes(const Nests& nests, const Stage& first, Stage& second) {
   auto only = [](const Stage& a, const Stage& b) {
     std::vector<int> out;
     for (int axis : a.axes)
-      if (std::ranges::find(b.axes, axis) == b.axes.end()) out.push_back(axis);
+      if (!contains(b.axes, axis)) out.push_back(axis);
     return out;
   };
   std::vector<int> from = only(second, first), to = only(first, second);
   if (from.empty() || from.size() != to.size() || first.monoid || second.monoid) return;
   auto folds_away = [](const Stage& s, int axis) {
-    return std::ranges::all_of(s.components, [&](auto& c) {
-      return c.kind == ComponentKind::fold && std::ranges::find(c.axes, axis) == c.axes.end();
-    });
+    return std::ranges::all_of(
+        s.components, [&](auto& c) { return c.kind == ComponentKind::fold && !contains(c.axes, axis); });
   };
   ExprMap<Expr> names;
   for (size_t i = 0; i < from.size(); i++) {

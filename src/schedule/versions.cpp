@@ -1,6 +1,7 @@
 // schedule/versions.cpp -- several schedules of one cone in one kernel: which of them runs is told
 // by the sizes of a launch.
 #include "base/check.h"
+#include "base/contains.h"
 #include "schedule/nest.h"
 #include <algorithm>
 #include <map>
@@ -97,8 +98,7 @@ Kernel with_version(Kernel kernel, Expr condition, Kernel next) {
       continue;
     }
     const std::string name = buffer.name;
-    for (int n = 2; std::ranges::find(kernel.buffers, buffer.name, &Buffer::name) != kernel.buffers.end();
-         n++)
+    for (int n = 2; contains(kernel.buffers, buffer.name, &Buffer::name); n++)
       buffer.name = name + ".v" + std::to_string(n);
     buffers.push_back(add_buffer(kernel, std::move(buffer)));
   }

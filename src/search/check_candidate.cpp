@@ -1,6 +1,7 @@
 // search/check_candidate.cpp -- the three steps.
 #include "search/check_candidate.h"
 #include "base/check.h"
+#include "base/contains.h"
 #include "loop/loop_interp.h"
 #include <algorithm>
 #include <cmath>
@@ -168,7 +169,7 @@ struct Checker::Impl {
     double cost = 1; // points that one element needs: of all axes that are not its own
     const auto bound = bound_symbols(problem.cone.symbols, problem.symbols);
     for (size_t a = 0; a < problem.cone.axes.size(); a++)
-      if (std::ranges::find(out.axes, int(a)) == out.axes.end())
+      if (!contains(out.axes, int(a)))
         cost *= double(std::max<int64_t>(1, evaluate(problem.cone.axes[a].extent, bound).value()));
     const auto most =
         int64_t(std::clamp(options.interpreted_points / cost, 16.0, double(options.most_elements)));

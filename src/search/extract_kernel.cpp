@@ -1,6 +1,7 @@
 // search/extract_kernel.cpp -- the nodes between a kernel's roots and what it reads, as a module.
 #include "search/extract_kernel.h"
 #include "base/check.h"
+#include "base/contains.h"
 #include "ir/access.h"
 #include <algorithm>
 #include <bit>
@@ -50,8 +51,7 @@ public:
     KernelProblem problem;
     problem.module.symbols = place_.module->symbols;
     for (const Expr counter : place_.counters)
-      if (std::ranges::find(problem.module.symbols, counter) == problem.module.symbols.end())
-        problem.module.symbols.push_back(counter);
+      if (!contains(problem.module.symbols, counter)) problem.module.symbols.push_back(counter);
     std::ranges::sort(problem.module.symbols, ExprLess());
     problem.module.assumptions = place_.module->assumptions;
     problem.module.functions = {std::move(part_)};

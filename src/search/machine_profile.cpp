@@ -2,6 +2,7 @@
 // machine_measure.cpp.
 #include "search/machine_profile.h"
 #include "base/check.h"
+#include "base/contains.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -239,14 +240,14 @@ std::string MachineProfile::reached_rate(int threads, const std::string& name, d
 std::vector<std::string> MachineProfile::contradicted() const {
   std::vector<std::string> names;
   each_order(*this, [&](const std::string& name, double low, double proof, double part) {
-    if (low < part * proof && std::ranges::find(names, name) == names.end()) names.push_back(name);
+    if (low < part * proof && !contains(names, name)) names.push_back(name);
   });
   return names;
 }
 
 void MachineProfile::reconcile() {
   const auto doubt = [&](const std::string& name) {
-    if (std::ranges::find(doubtful, name) == doubtful.end()) doubtful.push_back(name);
+    if (!contains(doubtful, name)) doubtful.push_back(name);
   };
   for (const auto& [name, rate] : reached)
     if (double* const known = rate_named(*this, name); known && *known < rate) {

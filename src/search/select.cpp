@@ -1,5 +1,6 @@
 // search/select.cpp -- building, racing, checking, keeping.
 #include "search/select.h"
+#include "base/contains.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/settings.h"
@@ -332,7 +333,7 @@ private:
     std::vector<size_t> confirmed;
     for (const int e : whole.order) confirmed.push_back(finalists[size_t(e)]);
     for (const size_t i : order)
-      if (std::ranges::find(finalists, i) == finalists.end()) confirmed.push_back(i);
+      if (!contains(finalists, i)) confirmed.push_back(i);
     // Behind the incumbent comes what was not confirmed: only where the incumbent is wrong.
     order = std::move(confirmed);
   }
@@ -393,8 +394,7 @@ private:
     std::vector<size_t> judged = {finalists[best]};
     if (best != 0) judged.push_back(0);
     for (const size_t i : order)
-      if (std::ranges::find(judged, i) == judged.end() && std::ranges::find(finalists, i) == finalists.end())
-        judged.push_back(i);
+      if (!contains(judged, i) && !contains(finalists, i)) judged.push_back(i);
     order = std::move(judged);
   }
 
@@ -466,7 +466,7 @@ private:
   Result<void> first_right(const std::vector<size_t>& order) {
     if (auto ready = make_checker(); !ready) return ready;
     // The incumbent is what the others are compared with, so it goes first.
-    if (std::ranges::find(order, size_t(0)) != order.end()) check(0);
+    if (contains(order, size_t(0))) check(0);
     for (const size_t i : order) {
       Tried& tried = selection_.tried[i];
       if (tried.verdict.passed() && !tried.checked) check(i);
