@@ -1,710 +1,398 @@
-// loop/loop_verify.cpp -- every mistake of a kernel that can be seen without running it.
-#include "base/contains.h"
-#include "loop/loop.h"
+// loop/loop_verify.cpp -- every mistake of a kernel that can be seen without running it: its head
+// and its statements.
 #include "loop/loop_bounds.h"
-#include "loop/unit.h"
-#include <algorithm>
+#include "loop/loop_verifier.h"
 #include <bit>
-#include <cmath>
 #include <fmt/format.h>
-#include <functional>
-#include <map>
-#include <set>
 
 namespace luminal::kernel {
-namespace {
 
 using luminal::to_string;
 
-class Verifier {
-public:
-  Verifier(const Kernel& kernel, bool strict) : k_(kernel), strict_(strict) {}
+std::vector<std::string> KernelVerifier::run() {
+  kernel();
+  collect(k_.body);
+  body(k_.body);
+  for (const int token : awaited_)
+    if (!produced_.contains(token))
+      complain(fmt::format("token {} is awaited, but nothing produces it", token));
+  for (const int token : produced_)
+    if (!awaited_.contains(token)) complain(fmt::format("token {} is produced, but never awaited", token));
+  return std::move(mistakes_);
+}
 
-  std::vector<std::string> run() {
-    kernel();
-    collect(k_.body);
-    body(k_.body);
-    for (const int token : awaited_)
-      if (!produced_.contains(token))
-        complain(fmt::format("token {} is awaited, but nothing produces it", token));
-    for (const int token : produced_)
-      if (!awaited_.contains(token)) complain(fmt::format("token {} is produced, but never awaited", token));
-    return std::move(mistakes_);
-  }
+void KernelVerifier::complain(const std::string& text) {
+  std::string line;
+  for (const auto& [stmt, word] : path_)
+    line += (stmt ? kernel::to_string(k_, *stmt) : std::string(word)) + " / ";
+  if (!path_.empty()) line.replace(line.size() - 3, 3, ": ");
+  mistakes_.push_back(line + text);
+}
 
-private:
-  // ---- reporting
-  void complain(const std::string& text) {
-    std::string line;
-    for (const auto& [stmt, word] : path_)
-      line += (stmt ? kernel::to_string(k_, *stmt) : std::string(word)) + " / ";
-    if (!path_.empty()) line.replace(line.size() - 3, 3, ": ");
-    mistakes_.push_back(line + text);
-  }
+bool KernelVerifier::known(BufferId id) {
+  if (id >= 0 && id < BufferId(k_.buffers.size())) return true;
+  complain(fmt::format("there is no buffer {}; the kernel has {}", id, k_.buffers.size()));
+  return false;
+}
 
-  const std::string& name(BufferId id) const { return k_.buffers[id].name; }
-  bool known(BufferId id) {
-    if (id >= 0 && id < BufferId(k_.buffers.size())) return true;
-    complain(fmt::format("there is no buffer {}; the kernel has {}", id, k_.buffers.size()));
-    return false;
-  }
-
-  // ---- the kernel's head
-  void kernel() {
-    std::set<std::string, std::less<>> names;
-    for (const Expr symbol : k_.symbols) {
-      if (!symbol.is_symbol()) {
-        complain(fmt::format("'{}' stands among the symbols and is none", to_string(symbol)));
-        continue;
-      }
-      if (!names.emplace(symbol.name()).second)
-        complain(fmt::format("there are two symbols '{}'", symbol.name()));
-      scope_.push_back(symbol);
-    }
-    names.clear();
-    bool arguments_end = false;
-    for (const Buffer& b : k_.buffers) {
-      const auto wrong = [&](const std::string& text) {
-        complain(fmt::format("buffer '{}': {}", b.name, text));
-      };
-      if (!is_buffer_name(b.name)) wrong("the name is not an identifier, or a word of the language");
-      if (!names.insert(b.name).second) wrong("there are two buffers of this name");
-      if (b.space == Space::global && arguments_end) wrong("global buffers stand before all others");
-      arguments_end |= b.space != Space::global;
-      if (b.space != Space::global && b.access != Access::scratch)
-        wrong(fmt::format("a buffer in {} is scratch, not {}", kernel::to_string(b.space),
-                          kernel::to_string(b.access)));
-      if (b.streaming && b.access != Access::out)
-        wrong(fmt::format("only what is out can be streaming, not {}", kernel::to_string(b.access)));
-      for (const Expr s : symbols_of(b.size))
-        if (!in_scope(s))
-          wrong(fmt::format("its size {} uses '{}', which is not a symbol of the kernel", to_string(b.size),
-                            to_string(s)));
-      if (prove(lt(b.size, 0)) == Truth::yes)
-        wrong(fmt::format("its size {} is negative", to_string(b.size)));
-      if (b.space == Space::registers && !b.size.is_constant())
-        wrong(fmt::format("registers have a constant size, not {}", to_string(b.size)));
-      if (b.alignment < 0 || (b.alignment && !std::has_single_bit(uint64_t(b.alignment))))
-        wrong(fmt::format("alignment {} is not a power of two", b.alignment));
-    }
-    if (k_.lanes < 1 || !std::has_single_bit(unsigned(k_.lanes)))
-      complain(fmt::format("lanes {} is not a power of two", k_.lanes));
-  }
-
-  // ---- what is written and awaited anywhere
-  void collect(const Body& statements) {
-    for (const StmtRef& s : statements) {
-      if (const auto written = written_by(*s)) written_.insert(*written);
-      if (const auto* copy = s->as<AsyncCopy>()) produced_.insert(copy->token);
-      if (const auto* unit = s->as<AsyncUnit>()) produced_.insert(unit->token);
-      if (const auto* wait = s->as<AsyncWait>()) awaited_.insert(wait->token);
-      for (const Body* inside : bodies_of(*s)) collect(*inside);
-    }
-  }
-
-  /// Register buffers that a body loads from, or writes to.
-  void registers_of(const Body& statements, std::set<BufferId>& loaded, std::set<BufferId>& stored) const {
-    const auto note = [&](BufferId id, std::set<BufferId>& set) {
-      if (id >= 0 && id < BufferId(k_.buffers.size()) && k_.buffers[id].space == Space::registers)
-        set.insert(id);
-    };
-    const std::function<void(const Value&)> loads = [&](const Value& v) {
-      if (const auto* load = v.as<Load>()) note(load->buffer, loaded);
-      for (const ValueRef& arg : args_of(v))
-        if (arg) loads(*arg);
-    };
-    for (const StmtRef& s : statements) {
-      if (const Value* value = value_of(*s)) loads(*value);
-      if (const auto written = written_by(*s)) note(*written, stored);
-      if (const auto* copy = s->as<AsyncCopy>()) note(copy->from.buffer, loaded);
-      const auto* unit = s->as<UnitCall>();
-      if (const auto* begun = s->as<AsyncUnit>()) unit = &begun->call;
-      if (unit)
-        for (const UnitOperand& operand : unit->operands) note(operand.buffer, loaded);
-      for (const Body* inside : bodies_of(*s)) registers_of(*inside, loaded, stored);
-    }
-  }
-
-  // ---- symbols
-  bool in_scope(Expr symbol) const { return contains(scope_, symbol); }
-
-  void expression(Expr e, std::string_view what) {
-    for (const Expr s : symbols_of(e)) {
-      if (in_scope(s)) continue;
-      const bool other =
-          std::any_of(scope_.begin(), scope_.end(), [&](Expr t) { return t.name() == s.name(); });
-      complain(
-          other
-              ? fmt::format("{} {} uses '{}' with the range {}..{}, which is not the range of its definition",
-                            what, to_string(e), s.name(), s.range().low, s.range().high)
-              : fmt::format("{} {} uses '{}', which is not defined here", what, to_string(e), s.name()));
-    }
-  }
-
-  bool on_lane(Expr e) const {
-    for (const Expr s : symbols_of(e))
-      if (lane_symbols_.contains(s)) return true;
-    return false;
-  }
-
-  bool on_lane(const Value& v) const {
-    if (const auto* load = v.as<Load>()) return on_lane(load->offset) || on_lane(load->guard);
-    if (const auto* index = v.as<Index>()) return on_lane(index->value);
-    if (const auto* let = v.as<Let>()) return lane_lets_.contains(let->number);
-    if (v.is<ReduceLanes>()) return false;
-    const auto known = on_lane_.find(&v);
-    if (known != on_lane_.end()) return known->second;
-    return on_lane_[&v] =
-               std::ranges::any_of(args_of(v), [&](const ValueRef& a) { return a && on_lane(*a); });
-  }
-
-  void define(Expr symbol) {
+void KernelVerifier::kernel() {
+  std::set<std::string, std::less<>> names;
+  for (const Expr symbol : k_.symbols) {
     if (!symbol.is_symbol()) {
-      complain(fmt::format("'{}' is defined and is not a symbol", to_string(symbol)));
-      return;
+      complain(fmt::format("'{}' stands among the symbols and is none", to_string(symbol)));
+      continue;
     }
-    for (const Expr s : scope_)
-      if (s.name() == symbol.name()) {
-        complain(fmt::format("'{}' is defined a second time inside its own scope", symbol.name()));
-        break;
-      }
+    if (!names.emplace(symbol.name()).second)
+      complain(fmt::format("there are two symbols '{}'", symbol.name()));
     scope_.push_back(symbol);
   }
-
-  bool proved(Expr condition) const {
-    return prove(condition) == Truth::yes || prove(condition, facts_) == Truth::yes;
-  }
-  bool refuted(Expr condition) const {
-    return prove(condition) == Truth::no || prove(condition, facts_) == Truth::no;
-  }
-
-  /// No run comes here: one of the conditions around this place is false where the others hold.
-  bool unreachable() const {
-    for (size_t i = 0; i < facts_.size(); ++i) {
-      std::vector<Expr> others = facts_;
-      others.erase(others.begin() + std::ptrdiff_t(i));
-      if (simplify_under(facts_[i], others).is_constant(0)) return true;
-    }
-    return never_ > 0;
-  }
-
-  // ---- values
-  void constant(DType dtype, double x) {
-    if (!is_float(dtype)) {
-      if (x != std::trunc(x) || std::fabs(x) > 0x1p53)
-        complain(fmt::format("the constant {} is not an integer of at most 2^53", x));
-      else if (double(wrap(dtype, int64_t(x))) != x)
-        complain(fmt::format("the constant {} does not fit {}", x, to_string(dtype)));
-    } else if (x == x && round_to(dtype, x) != x) {
-      complain(fmt::format("the constant {} is not a value of {}", x, to_string(dtype)));
-    }
-  }
-
-  void value(const ValueRef& ref) {
-    if (!ref) return complain("a value is missing");
-    const Value& v = *ref;
-    if (!checked_.insert(&v).second) return; // values share parts
-    for (const ValueRef& arg : args_of(v)) value(arg);
-    if (std::ranges::any_of(args_of(v), [](const ValueRef& a) { return !a; })) return;
-    visit(
-        v, [&](const Constant& x) { constant(v.dtype, x.value); },
-        [&](const Index& x) { expression(x.value, "the index value"); }, [&](const Load& x) { load(v, x); },
-        [&](const Let& x) { let(v, x); }, [](const Cast&) {},
-        [&](const Bitcast& x) {
-          if (bits(x.x->dtype) != bits(v.dtype))
-            complain(fmt::format("{}: {} and {} differ in width", kernel::to_string(k_, v),
-                                 to_string(x.x->dtype), to_string(v.dtype)));
-        },
-        [&](const ReduceLanes& x) { reduce_lanes(v, x); }, [&](const Apply& x) { apply(v, x); },
-        [&](const ApplyUser& x) { apply_user(v, x); });
-  }
-
-  void let(const Value& v, const Let& let) {
-    const auto found = lets_.find(let.number);
-    if (found == lets_.end()) return complain(fmt::format("%{} is not defined here", let.number));
-    if (found->second != v.dtype)
-      complain(fmt::format("%{} is {}, and is read as {}", let.number, to_string(found->second),
-                           to_string(v.dtype)));
-  }
-
-  void reduce_lanes(const Value& v, const ReduceLanes& r) {
-    const std::string text = kernel::to_string(k_, v);
-    if (!vector_) return complain(fmt::format("{}: stands outside a vector loop", text));
-    if (r.op != Op::add && r.op != Op::mul && r.op != Op::max && r.op != Op::min)
-      complain(fmt::format("{}: lanes are combined by add, mul, max or min", text));
-    const Expr lanes = vector_->end - vector_->begin;
-    if (lanes.is_constant() && !std::has_single_bit(uint64_t(lanes.value())))
-      complain(fmt::format("{}: the number of lanes is not a power of two", text));
-    if (r.x->dtype != v.dtype)
-      complain(fmt::format("{}: the result is {}, not {}", text, to_string(r.x->dtype), to_string(v.dtype)));
-    if (!on_lane(*r.x)) complain(fmt::format("{}: the value is the same in all lanes", text));
-  }
-
-  static std::vector<DType> types_of(std::span<const ValueRef> args) {
-    std::vector<DType> types;
-    for (const ValueRef& arg : args) types.push_back(arg->dtype);
-    return types;
-  }
-
-  /// `type`: of the result of the operation on these arguments; else `why` there is none.
-  void applied(const Value& v, std::optional<DType> type, const std::string& why) {
-    if (!type) return complain(fmt::format("{}: {}", kernel::to_string(k_, v), why));
-    if (*type != v.dtype)
-      complain(fmt::format("{}: the result is {}, not {}", kernel::to_string(k_, v), to_string(*type),
-                           to_string(v.dtype)));
-  }
-  bool takes(std::string_view name, int arity, size_t given) {
-    if (int(given) == arity) return true;
-    complain(fmt::format("'{}' takes {} values, {} given", name, arity, given));
-    return false;
-  }
-
-  void apply(const Value& v, const Apply& a) {
-    if (!takes(to_string(a.op), row(a.op).arity, a.args.size())) return;
-    std::string why;
-    const auto type = result_type(row(a.op), types_of(a.args).data(), &why);
-    applied(v, type, why);
-  }
-
-  void apply_user(const Value& v, const ApplyUser& a) {
-    const std::vector<DType> types = types_of(a.args);
-    if (const Unit* unit = find_lane_unit(a.name)) {
-      const DType acc = unit->accumulator.dtype;
-      if (v.dtype != acc || types != std::vector<DType>{acc, DType::u32, DType::u32})
-        complain(fmt::format("{}: takes ({}, u32, u32)", kernel::to_string(k_, v), to_string(acc)));
-      return;
-    }
-    const UserOp* user = find_user_op(a.name);
-    if (!user) return complain(fmt::format("no operation '{}' is registered", a.name));
-    if (!takes(a.name, user->arity, a.args.size())) return;
-    std::string why;
-    const auto type = result_type(user->signature, user->arity, types.data(), &why);
-    applied(v, type, why);
-  }
-
-  void load(const Value& v, const Load& l) {
-    if (!known(l.buffer)) return;
-    const Buffer& b = k_.buffers[l.buffer];
-    if ((b.access == Access::scratch || b.access == Access::out) && !written_.contains(l.buffer))
-      complain(fmt::format("'{}' is loaded, but nothing ever writes it", b.name));
-    if (b.dtype != v.dtype && b.space == Space::registers)
-      complain(fmt::format("'{}' is in registers and holds {}: it cannot be read as {}", b.name,
-                           to_string(b.dtype), to_string(v.dtype)));
-    if (bits(b.dtype) == 4 && bits(v.dtype) > 4 && refuted(eq(mod(l.offset, 2), 0)))
-      complain(fmt::format("{}: the element {} of a 4-bit buffer does not begin a byte",
-                           kernel::to_string(k_, v), to_string(l.offset)));
-    // Elements of the buffer that one element of v.dtype covers.
-    const int64_t covered = std::max(1, bits(v.dtype) / bits(b.dtype));
-    if (l.guard.is_constant(1)) return element(l.buffer, l.offset, covered);
-    if (b.space == Space::registers)
-      complain(fmt::format("{}: a register buffer has no guards", kernel::to_string(k_, v)));
-    expression(l.guard, "the guard");
-    if (!strict_) return expression(l.offset, "the offset"); // where it lies is for the guard to see to
-    facts_.push_back(l.guard);
-    element(l.buffer, l.offset, covered);
-    facts_.pop_back();
-  }
-
-  // ---- places
-  /// `offset` and the `count` elements from it on are inside the buffer, as far as can be told.
-  void element(BufferId id, Expr offset, int64_t count = 1) {
-    const size_t before = mistakes_.size();
-    expression(offset, "the offset");
-    if (mistakes_.size() != before) return;
-    const Buffer& b = k_.buffers[id];
-    const auto outside = [&](Expr at) {
-      if (strict_ && !(proved(ge(at, 0)) && proved(le(at + count, b.size))) && !unreachable())
-        return complain(
-            fmt::format("'{}' has {} elements: the offset {} is not proved to be inside; a load may have a "
-                        "guard, x[i where i < n], and a store a condition around it",
-                        b.name, to_string(b.size), to_string(at)));
-      if ((refuted(ge(at, 0)) || refuted(le(at + count, b.size))) && !unreachable())
-        complain(fmt::format("'{}' has {} elements: the offset {} is outside", b.name, to_string(b.size),
-                             to_string(at)));
+  names.clear();
+  bool arguments_end = false;
+  for (const Buffer& b : k_.buffers) {
+    const auto wrong = [&](const std::string& text) {
+      complain(fmt::format("buffer '{}': {}", b.name, text));
     };
-    if (b.space == Space::registers) return register_index(b, offset, count);
-    const size_t so_far = mistakes_.size();
-    outside(offset);
-    // All lanes of a vector loop without a mask are alive.
-    if (mistakes_.size() == so_far && vector_ && !vector_->lanes_active && lane_conditions_ == 0 &&
-        depends_on(offset, vector_->variable)) {
-      outside(substituted(offset, vector_->variable, vector_->begin));
-      if (mistakes_.size() == so_far) outside(substituted(offset, vector_->variable, vector_->end - 1));
-    }
+    if (!is_buffer_name(b.name)) wrong("the name is not an identifier, or a word of the language");
+    if (!names.insert(b.name).second) wrong("there are two buffers of this name");
+    if (b.space == Space::global && arguments_end) wrong("global buffers stand before all others");
+    arguments_end |= b.space != Space::global;
+    if (b.space != Space::global && b.access != Access::scratch)
+      wrong(fmt::format("a buffer in {} is scratch, not {}", kernel::to_string(b.space),
+                        kernel::to_string(b.access)));
+    if (b.streaming && b.access != Access::out)
+      wrong(fmt::format("only what is out can be streaming, not {}", kernel::to_string(b.access)));
+    for (const Expr s : symbols_of(b.size))
+      if (!in_scope(s))
+        wrong(fmt::format("its size {} uses '{}', which is not a symbol of the kernel", to_string(b.size),
+                          to_string(s)));
+    if (prove(lt(b.size, 0)) == Truth::yes) wrong(fmt::format("its size {} is negative", to_string(b.size)));
+    if (b.space == Space::registers && !b.size.is_constant())
+      wrong(fmt::format("registers have a constant size, not {}", to_string(b.size)));
+    if (b.alignment < 0 || (b.alignment && !std::has_single_bit(uint64_t(b.alignment))))
+      wrong(fmt::format("alignment {} is not a power of two", b.alignment));
   }
+  if (k_.lanes < 1 || !std::has_single_bit(unsigned(k_.lanes)))
+    complain(fmt::format("lanes {} is not a power of two", k_.lanes));
+}
 
-  static Expr substituted(Expr e, Expr symbol, Expr by) {
-    try {
-      return substitute(e, {{symbol, by}});
-    } catch (const Error&) {
-      return e; // a bound outside the declared range: reported at the loop
-    }
+void KernelVerifier::collect(const Body& statements) {
+  for (const StmtRef& s : statements) {
+    if (const auto written = written_by(*s)) written_.insert(*written);
+    if (const auto* copy = s->as<AsyncCopy>()) produced_.insert(copy->token);
+    if (const auto* unit = s->as<AsyncUnit>()) produced_.insert(unit->token);
+    if (const auto* wait = s->as<AsyncWait>()) awaited_.insert(wait->token);
+    for (const Body* inside : bodies_of(*s)) collect(*inside);
   }
+}
 
-  void register_index(const Buffer& b, Expr offset, int64_t count) {
-    for (const Expr s : symbols_of(offset)) {
-      if (vector_ && s == vector_->variable && vector_->begin.is_constant()) continue;
-      if (unrolled_.contains(s)) continue;
-      return complain(fmt::format(
-          "'{}' is in registers: the index {} depends on '{}', which is not constant after unrolling", b.name,
-          to_string(offset), s.name()));
-    }
-    if (vector_ && depends_on(offset, vector_->variable)) {
-      const auto step = coefficient_of(offset, vector_->variable);
-      if (!step || !step->is_constant(1))
-        return complain(fmt::format("'{}' is in registers: the index {} is not a run of neighbouring lanes",
-                                    b.name, to_string(offset)));
-    }
-    const Interval range = offset.range();
-    if (!b.size.is_constant() || (range.low >= 0 && range.high + count <= b.size.value())) return;
-    // The interval may be wide, and a condition may exclude the rest: only an index that is reached
-    // counts.
-    if (const auto reached = reached_outside(offset, b.size.value() - count, 0))
-      complain(fmt::format("'{}' has {} elements: the offset {} reaches {}", b.name, to_string(b.size),
-                           to_string(offset), *reached));
+void KernelVerifier::registers_of(const Body& statements, std::set<BufferId>& loaded,
+                                  std::set<BufferId>& stored) const {
+  const auto note = [&](BufferId id, std::set<BufferId>& set) {
+    if (id >= 0 && id < BufferId(k_.buffers.size()) && k_.buffers[id].space == Space::registers)
+      set.insert(id);
+  };
+  const std::function<void(const Value&)> loads = [&](const Value& v) {
+    if (const auto* load = v.as<Load>()) note(load->buffer, loaded);
+    for (const ValueRef& arg : args_of(v))
+      if (arg) loads(*arg);
+  };
+  for (const StmtRef& s : statements) {
+    if (const Value* value = value_of(*s)) loads(*value);
+    if (const auto written = written_by(*s)) note(*written, stored);
+    if (const auto* copy = s->as<AsyncCopy>()) note(copy->from.buffer, loaded);
+    const auto* unit = s->as<UnitCall>();
+    if (const auto* begun = s->as<AsyncUnit>()) unit = &begun->call;
+    if (unit)
+      for (const UnitOperand& operand : unit->operands) note(operand.buffer, loaded);
+    for (const Body* inside : bodies_of(*s)) registers_of(*inside, loaded, stored);
   }
+}
 
-  /// A value outside 0..last that the constant index takes somewhere, conditions respected as far
-  /// as they are constant too.
-  std::optional<int64_t> reached_outside(Expr offset, int64_t last, size_t depth) const {
-    std::vector<const Loop*> loops;
-    for (const Loop* loop : open_loops_)
-      if (depends_on(offset, loop->variable)) loops.push_back(loop);
-    std::optional<int64_t> found;
-    int budget = 1 << 14;
-    ExprMap<Expr> at;
-    const std::function<void(size_t)> visit = [&](size_t i) {
-      if (found || --budget < 0) return;
-      if (i < loops.size()) {
-        const int64_t begin = loops[i]->begin.value(), end = loops[i]->end.value();
-        for (int64_t v = begin; v < end && !found; ++v) {
-          at[loops[i]->variable] = Expr(v);
-          visit(i + 1);
-        }
-        return;
-      }
-      try {
-        const Expr value = substitute(offset, at);
-        if (!value.is_constant() || (value.value() >= 0 && value.value() <= last)) return;
-        for (const Expr fact : facts_)
-          if (prove(substitute(fact, at)) == Truth::no) return;
-        found = value.value();
-      } catch (const Error&) {
-      }
-    };
-    visit(depth);
-    return found;
+void KernelVerifier::body(const Body& statements) {
+  const size_t scope = scope_.size();
+  const auto lets = lets_;
+  const auto lane_lets = lane_lets_;
+  const auto lane_symbols = lane_symbols_;
+  for (const StmtRef& s : statements) {
+    path_.emplace_back(s.get(), "");
+    statement(*s);
+    path_.pop_back();
   }
+  scope_.resize(scope);
+  lets_ = lets;
+  lane_lets_ = lane_lets;
+  lane_symbols_ = lane_symbols;
+}
 
-  // ---- statements
-  void body(const Body& statements) {
-    const size_t scope = scope_.size();
-    const auto lets = lets_;
-    const auto lane_lets = lane_lets_;
-    const auto lane_symbols = lane_symbols_;
-    for (const StmtRef& s : statements) {
-      path_.emplace_back(s.get(), "");
-      statement(*s);
-      path_.pop_back();
-    }
-    scope_.resize(scope);
-    lets_ = lets;
-    lane_lets_ = lane_lets;
-    lane_symbols_ = lane_symbols;
-  }
+void KernelVerifier::statement(const Stmt& s) {
+  checked_.clear();
+  on_lane_.clear();
+  const auto alone = [&](const auto& other) {
+    if (vector_) complain("stands inside a vector loop, where every statement acts on lanes");
+    return &other;
+  };
+  visit(
+      s, [&](const Loop& x) { loop(x); }, [&](const Store& x) { store(x); },
+      [&](const LetValue& x) { let_value(x); }, [&](const LetIndex& x) { let_index(x); },
+      [&](const If& x) { branch(x); }, [&](const Barrier& x) { barrier(*alone(x)); },
+      [&](const Prefetch& x) { prefetch(x); }, [&](const UnitCall& x) { unit(*alone(x)); },
+      [&](const AsyncCopy& x) { async_copy(*alone(x)); }, [&](const AsyncUnit& x) { async_unit(*alone(x)); },
+      [&](const AsyncWait& x) { alone(x); }, [&](const Roles& x) { roles(*alone(x)); });
+}
 
-  void statement(const Stmt& s) {
-    checked_.clear();
-    on_lane_.clear();
-    const auto alone = [&](const auto& other) {
-      if (vector_) complain("stands inside a vector loop, where every statement acts on lanes");
-      return &other;
-    };
-    visit(
-        s, [&](const Loop& x) { loop(x); }, [&](const Store& x) { store(x); },
-        [&](const LetValue& x) { let_value(x); }, [&](const LetIndex& x) { let_index(x); },
-        [&](const If& x) { branch(x); }, [&](const Barrier& x) { barrier(*alone(x)); },
-        [&](const Prefetch& x) { prefetch(x); }, [&](const UnitCall& x) { unit(*alone(x)); },
-        [&](const AsyncCopy& x) { async_copy(*alone(x)); },
-        [&](const AsyncUnit& x) { async_unit(*alone(x)); }, [&](const AsyncWait& x) { alone(x); },
-        [&](const Roles& x) { roles(*alone(x)); });
-  }
+void KernelVerifier::prefetch(const Prefetch& s) {
+  if (!known(s.buffer)) return;
+  expression(s.offset, "the offset"); // it may be outside: nothing is read
+  if (k_.buffers[s.buffer].space == Space::registers)
+    complain(fmt::format("'{}' is in registers", name(s.buffer)));
+}
 
-  void prefetch(const Prefetch& s) {
-    if (!known(s.buffer)) return;
-    expression(s.offset, "the offset"); // it may be outside: nothing is read
-    if (k_.buffers[s.buffer].space == Space::registers)
-      complain(fmt::format("'{}' is in registers", name(s.buffer)));
-  }
+void KernelVerifier::enter(Expr variable, Expr begin, Expr end, const std::function<void()>& inside) {
+  expression(begin, "the bound");
+  expression(end, "the bound");
+  const size_t scope = scope_.size();
+  define(variable);
+  if (!variable.is_symbol()) return;
+  const Interval range = variable.range();
+  const bool empty = proved(le(end, begin)) || (range.low != unbounded_low && proved(le(end, range.low)));
+  if (!empty && range.low != unbounded_low && !proved(ge(begin, range.low)))
+    complain(fmt::format("'{}' is said to be at least {}, and begins at {}", variable.name(), range.low,
+                         to_string(begin)));
+  if (!empty && range.high != unbounded_high && !proved(le(end, Expr(range.high) + 1)))
+    complain(fmt::format("'{}' is said to be at most {}, and ends at {} - 1", variable.name(), range.high,
+                         to_string(end)));
+  if (variable.multiple() > 1)
+    complain(fmt::format("'{}' is said to be a multiple of {}; loops have step 1", variable.name(),
+                         variable.multiple()));
+  const size_t facts = facts_.size();
+  // Beside the variable's own range, which may be wider: that of a whole loop of which this is a
+  // part.
+  if (!begin.is_constant() || begin.value() > range.low) facts_.push_back(ge(variable, begin));
+  if (!end.is_constant() || end.value() <= range.high) facts_.push_back(lt(variable, end));
+  never_ += empty;
+  inside();
+  never_ -= empty;
+  facts_.resize(facts);
+  scope_.resize(scope);
+}
 
-  /// The variable's range holds begin .. end-1; then the body, with what is known inside it.
-  void enter(Expr variable, Expr begin, Expr end, const std::function<void()>& inside) {
-    expression(begin, "the bound");
-    expression(end, "the bound");
-    const size_t scope = scope_.size();
-    define(variable);
-    if (!variable.is_symbol()) return;
-    const Interval range = variable.range();
-    const bool empty = proved(le(end, begin)) || (range.low != unbounded_low && proved(le(end, range.low)));
-    if (!empty && range.low != unbounded_low && !proved(ge(begin, range.low)))
-      complain(fmt::format("'{}' is said to be at least {}, and begins at {}", variable.name(), range.low,
-                           to_string(begin)));
-    if (!empty && range.high != unbounded_high && !proved(le(end, Expr(range.high) + 1)))
-      complain(fmt::format("'{}' is said to be at most {}, and ends at {} - 1", variable.name(), range.high,
-                           to_string(end)));
-    if (variable.multiple() > 1)
-      complain(fmt::format("'{}' is said to be a multiple of {}; loops have step 1", variable.name(),
-                           variable.multiple()));
-    const size_t facts = facts_.size();
-    // Beside the variable's own range, which may be wider: that of a whole loop of which this is a
-    // part.
-    if (!begin.is_constant() || begin.value() > range.low) facts_.push_back(ge(variable, begin));
-    if (!end.is_constant() || end.value() <= range.high) facts_.push_back(lt(variable, end));
-    never_ += empty;
-    inside();
-    never_ -= empty;
-    facts_.resize(facts);
-    scope_.resize(scope);
-  }
-
-  void loop(const Loop& s) {
-    if (s.body.empty()) complain("the body is empty");
-    if (s.jam < 1) complain(fmt::format("jam {} is less than 1", s.jam));
-    if (s.jam != 1 && s.kind != LoopKind::serial) complain("only serial loops are jammed");
-    if (s.lanes_active && s.kind != LoopKind::vector) complain("only vector loops are masked");
-    if (s.level != 0 && s.kind != LoopKind::parallel) complain("only parallel loops have a level");
-    if (vector_ && (on_lane(s.begin) || on_lane(s.end)))
-      complain("the bounds depend on the lane of the vector loop around it");
-    const Expr extent = s.end - s.begin;
-    const Loop* outer_vector = vector_;
-    bool unrolled = false;
-    switch (s.kind) {
-    case LoopKind::serial: break;
-    case LoopKind::unrolled:
-      if (!extent.is_constant())
-        complain(fmt::format("an unrolled loop has a constant number of steps, not {}", to_string(extent)));
-      unrolled = s.begin.is_constant() && extent.is_constant();
-      break;
-    case LoopKind::vector:
-      if (vector_)
-        complain(fmt::format("a vector loop inside the vector loop over '{}'", to_string(vector_->variable)));
-      if (!extent.is_constant())
-        complain(fmt::format("a vector loop has a constant number of steps, not {}", to_string(extent)));
-      else if (const int64_t n = extent.value();
-               n < 1 || n > (1 << 16) ||
-               (n % k_.lanes != 0 && !(n < k_.lanes && std::has_single_bit(uint64_t(n)))))
-        complain(fmt::format("a vector loop has {} steps, a multiple, or a power of two below; not {}",
-                             k_.lanes, n));
-      if (s.lanes_active) expression(*s.lanes_active, "the mask");
-      vector_ = &s;
-      break;
-    case LoopKind::parallel:
-      if (s.level < 0 || s.level > 2) complain(fmt::format("there is no level {}", s.level));
-      if (vector_) complain("a parallel loop inside a vector loop");
-      for (const Loop* open : open_loops_)
-        if (open->kind == LoopKind::parallel && open->level >= s.level)
-          complain(fmt::format("a parallel loop of level {} inside one of level {}, over '{}'", s.level,
-                               open->level, to_string(open->variable)));
-      if (open_roles_ > 0 && s.level < 1)
-        complain("a parallel loop of level 0 inside roles, which split the lanes of a group");
-      break;
-    }
-    open_loops_.push_back(&s);
-    enter(s.variable, s.begin, s.end, [&] {
-      if (unrolled) unrolled_.insert(s.variable);
-      if (s.kind == LoopKind::vector) lane_symbols_.insert(s.variable);
-      if (strict_ && s.lanes_active)
-        facts_.push_back(lt(s.variable - s.begin, *s.lanes_active)); // lanes that are alive
-      body(s.body);
-      unrolled_.erase(s.variable);
-      lane_symbols_.erase(s.variable);
-    });
-    open_loops_.pop_back();
-    vector_ = outer_vector;
-  }
-
-  void store(const Store& s) {
-    if (!known(s.buffer)) return;
-    const Buffer& b = k_.buffers[s.buffer];
-    value(s.value);
-    element(s.buffer, s.offset);
-    if (b.access == Access::in) complain(fmt::format("'{}' is an input and cannot be stored to", b.name));
-    if (!s.value) return;
-    if (s.value->dtype != b.dtype)
-      complain(fmt::format("'{}' holds {}, the value is {}", b.name, to_string(b.dtype),
-                           to_string(s.value->dtype)));
-    if (lane_conditions_ > 0 && !on_lane(s.offset))
-      complain("a store to one element under a condition that differs between lanes");
-    else if (on_lane(*s.value) && !on_lane(s.offset))
-      complain(fmt::format("all lanes store to the one element {}[{}]; reduce_lanes makes one value of them",
-                           b.name, to_string(s.offset)));
-  }
-
-  void let_value(const LetValue& s) {
-    value(s.value);
-    if (!s.value) return;
-    if (s.let < 0 || s.let >= k_.lets)
-      complain(fmt::format("%{} is not among the {} lets of the kernel", s.let, k_.lets));
-    if (!let_numbers_.insert(s.let).second) complain(fmt::format("%{} is defined twice", s.let));
-    lets_[s.let] = s.value->dtype;
-    if (on_lane(*s.value)) lane_lets_.insert(s.let);
-  }
-
-  void let_index(const LetIndex& s) {
-    value(s.value);
-    if (!s.value) return;
-    if (!is_integer(s.value->dtype))
-      complain(fmt::format("an index is made of an integer, not of {}", to_string(s.value->dtype)));
-    if (s.symbol.is_symbol() && !s.symbol.range().is_bounded())
-      complain(fmt::format("the index '{}' needs a range with both ends", s.symbol.name()));
-    const bool lane = on_lane(*s.value);
-    define(s.symbol);
-    if (lane) lane_symbols_.insert(s.symbol);
-  }
-
-  void branch(const If& s) {
-    expression(s.condition, "the condition");
-    if (s.then.empty()) complain("the body is empty");
-    const bool lane = vector_ && on_lane(s.condition);
-    lane_conditions_ += lane;
-    facts_.push_back(s.condition);
-    body(s.then);
-    facts_.back() = logical_not(s.condition);
-    body(s.otherwise);
-    facts_.pop_back();
-    lane_conditions_ -= lane;
-  }
-
-  void barrier(const Barrier& s) {
+void KernelVerifier::loop(const Loop& s) {
+  if (s.body.empty()) complain("the body is empty");
+  if (s.jam < 1) complain(fmt::format("jam {} is less than 1", s.jam));
+  if (s.jam != 1 && s.kind != LoopKind::serial) complain("only serial loops are jammed");
+  if (s.lanes_active && s.kind != LoopKind::vector) complain("only vector loops are masked");
+  if (s.level != 0 && s.kind != LoopKind::parallel) complain("only parallel loops have a level");
+  if (vector_ && (on_lane(s.begin) || on_lane(s.end)))
+    complain("the bounds depend on the lane of the vector loop around it");
+  const Expr extent = s.end - s.begin;
+  const Loop* outer_vector = vector_;
+  bool unrolled = false;
+  switch (s.kind) {
+  case LoopKind::serial: break;
+  case LoopKind::unrolled:
+    if (!extent.is_constant())
+      complain(fmt::format("an unrolled loop has a constant number of steps, not {}", to_string(extent)));
+    unrolled = s.begin.is_constant() && extent.is_constant();
+    break;
+  case LoopKind::vector:
+    if (vector_)
+      complain(fmt::format("a vector loop inside the vector loop over '{}'", to_string(vector_->variable)));
+    if (!extent.is_constant())
+      complain(fmt::format("a vector loop has a constant number of steps, not {}", to_string(extent)));
+    else if (const int64_t n = extent.value();
+             n < 1 || n > (1 << 16) ||
+             (n % k_.lanes != 0 && !(n < k_.lanes && std::has_single_bit(uint64_t(n)))))
+      complain(fmt::format("a vector loop has {} steps, a multiple, or a power of two below; not {}",
+                           k_.lanes, n));
+    if (s.lanes_active) expression(*s.lanes_active, "the mask");
+    vector_ = &s;
+    break;
+  case LoopKind::parallel:
     if (s.level < 0 || s.level > 2) complain(fmt::format("there is no level {}", s.level));
+    if (vector_) complain("a parallel loop inside a vector loop");
     for (const Loop* open : open_loops_)
       if (open->kind == LoopKind::parallel && open->level >= s.level)
-        complain(fmt::format("a barrier of level {} inside the parallel loop over '{}': its iterations go to "
-                             "different workers, "
-                             "which would not all arrive",
-                             s.level, to_string(open->variable)));
-    if (open_roles_ > 0) complain("a barrier inside roles: producers and consumers would not all arrive");
+        complain(fmt::format("a parallel loop of level {} inside one of level {}, over '{}'", s.level,
+                             open->level, to_string(open->variable)));
+    if (open_roles_ > 0 && s.level < 1)
+      complain("a parallel loop of level 0 inside roles, which split the lanes of a group");
+    break;
   }
+  open_loops_.push_back(&s);
+  enter(s.variable, s.begin, s.end, [&] {
+    if (unrolled) unrolled_.insert(s.variable);
+    if (s.kind == LoopKind::vector) lane_symbols_.insert(s.variable);
+    if (strict_ && s.lanes_active)
+      facts_.push_back(lt(s.variable - s.begin, *s.lanes_active)); // lanes that are alive
+    body(s.body);
+    unrolled_.erase(s.variable);
+    lane_symbols_.erase(s.variable);
+  });
+  open_loops_.pop_back();
+  vector_ = outer_vector;
+}
 
-  void operand(const UnitOperand& o, const UnitOperandInfo& info, const Unit& unit, bool written) {
-    if (!known(o.buffer)) return;
-    const Buffer& b = k_.buffers[o.buffer];
-    expression(o.offset, "the offset");
-    for (const Expr stride : o.strides) expression(stride, "the stride");
-    if (written && b.access == Access::in)
-      complain(fmt::format("'{}' is an input and cannot be stored to", b.name));
-    if (b.dtype != info.dtype)
-      complain(fmt::format("{} takes {} here, '{}' holds {}", unit.name, to_string(info.dtype), b.name,
-                           to_string(b.dtype)));
-    if (o.strides.size() != info.axes.size())
-      return complain(fmt::format("'{}' has {} strides, {} has the axes {} here", b.name, o.strides.size(),
-                                  unit.name, info.axes));
-    Expr low = o.offset, high = o.offset;
-    for (size_t i = 0; i < o.strides.size(); ++i) {
-      const Expr reach = o.strides[i] * (unit.extent(info.axes[i]) - 1);
-      low += min(reach, 0);
-      high += max(reach, 0);
-      if (written && o.strides[i].is_constant(0) && unit.extent(info.axes[i]) > 1)
-        complain(fmt::format("'{}' is the accumulator: its stride along {} is not 0", b.name, info.axes[i]));
-    }
-    const size_t before = mistakes_.size();
-    element(o.buffer, low);
-    if (mistakes_.size() == before) element(o.buffer, high);
+void KernelVerifier::store(const Store& s) {
+  if (!known(s.buffer)) return;
+  const Buffer& b = k_.buffers[s.buffer];
+  value(s.value);
+  element(s.buffer, s.offset);
+  if (b.access == Access::in) complain(fmt::format("'{}' is an input and cannot be stored to", b.name));
+  if (!s.value) return;
+  if (s.value->dtype != b.dtype)
+    complain(
+        fmt::format("'{}' holds {}, the value is {}", b.name, to_string(b.dtype), to_string(s.value->dtype)));
+  if (lane_conditions_ > 0 && !on_lane(s.offset))
+    complain("a store to one element under a condition that differs between lanes");
+  else if (on_lane(*s.value) && !on_lane(s.offset))
+    complain(fmt::format("all lanes store to the one element {}[{}]; reduce_lanes makes one value of them",
+                         b.name, to_string(s.offset)));
+}
+
+void KernelVerifier::let_value(const LetValue& s) {
+  value(s.value);
+  if (!s.value) return;
+  if (s.let < 0 || s.let >= k_.lets)
+    complain(fmt::format("%{} is not among the {} lets of the kernel", s.let, k_.lets));
+  if (!let_numbers_.insert(s.let).second) complain(fmt::format("%{} is defined twice", s.let));
+  lets_[s.let] = s.value->dtype;
+  if (on_lane(*s.value)) lane_lets_.insert(s.let);
+}
+
+void KernelVerifier::let_index(const LetIndex& s) {
+  value(s.value);
+  if (!s.value) return;
+  if (!is_integer(s.value->dtype))
+    complain(fmt::format("an index is made of an integer, not of {}", to_string(s.value->dtype)));
+  if (s.symbol.is_symbol() && !s.symbol.range().is_bounded())
+    complain(fmt::format("the index '{}' needs a range with both ends", s.symbol.name()));
+  const bool lane = on_lane(*s.value);
+  define(s.symbol);
+  if (lane) lane_symbols_.insert(s.symbol);
+}
+
+void KernelVerifier::branch(const If& s) {
+  expression(s.condition, "the condition");
+  if (s.then.empty()) complain("the body is empty");
+  const bool lane = vector_ && on_lane(s.condition);
+  lane_conditions_ += lane;
+  facts_.push_back(s.condition);
+  body(s.then);
+  facts_.back() = logical_not(s.condition);
+  body(s.otherwise);
+  facts_.pop_back();
+  lane_conditions_ -= lane;
+}
+
+void KernelVerifier::barrier(const Barrier& s) {
+  if (s.level < 0 || s.level > 2) complain(fmt::format("there is no level {}", s.level));
+  for (const Loop* open : open_loops_)
+    if (open->kind == LoopKind::parallel && open->level >= s.level)
+      complain(fmt::format("a barrier of level {} inside the parallel loop over '{}': its iterations go to "
+                           "different workers, "
+                           "which would not all arrive",
+                           s.level, to_string(open->variable)));
+  if (open_roles_ > 0) complain("a barrier inside roles: producers and consumers would not all arrive");
+}
+
+void KernelVerifier::operand(const UnitOperand& o, const UnitOperandInfo& info, const Unit& unit,
+                             bool written) {
+  if (!known(o.buffer)) return;
+  const Buffer& b = k_.buffers[o.buffer];
+  expression(o.offset, "the offset");
+  for (const Expr stride : o.strides) expression(stride, "the stride");
+  if (written && b.access == Access::in)
+    complain(fmt::format("'{}' is an input and cannot be stored to", b.name));
+  if (b.dtype != info.dtype)
+    complain(fmt::format("{} takes {} here, '{}' holds {}", unit.name, to_string(info.dtype), b.name,
+                         to_string(b.dtype)));
+  if (o.strides.size() != info.axes.size())
+    return complain(fmt::format("'{}' has {} strides, {} has the axes {} here", b.name, o.strides.size(),
+                                unit.name, info.axes));
+  Expr low = o.offset, high = o.offset;
+  for (size_t i = 0; i < o.strides.size(); ++i) {
+    const Expr reach = o.strides[i] * (unit.extent(info.axes[i]) - 1);
+    low += min(reach, 0);
+    high += max(reach, 0);
+    if (written && o.strides[i].is_constant(0) && unit.extent(info.axes[i]) > 1)
+      complain(fmt::format("'{}' is the accumulator: its stride along {} is not 0", b.name, info.axes[i]));
   }
+  const size_t before = mistakes_.size();
+  element(o.buffer, low);
+  if (mistakes_.size() == before) element(o.buffer, high);
+}
 
-  void async_unit(const AsyncUnit& s) {
-    const auto described = find_unit(s.call.unit, k_.lanes);
-    if (described && !described->asynchronous) complain(fmt::format("{} is not asynchronous", s.call.unit));
-    unit(s.call);
-    token(s.token);
+void KernelVerifier::async_unit(const AsyncUnit& s) {
+  const auto described = find_unit(s.call.unit, k_.lanes);
+  if (described && !described->asynchronous) complain(fmt::format("{} is not asynchronous", s.call.unit));
+  unit(s.call);
+  token(s.token);
+}
+
+void KernelVerifier::unit(const UnitCall& s) {
+  const auto unit = find_unit(s.unit, k_.lanes);
+  if (!unit) return complain(fmt::format("there is no unit '{}'", s.unit));
+  if (s.operands.size() != 3)
+    return complain(
+        fmt::format("{} has 3 operands (accumulator, a, b), {} given", s.unit, s.operands.size()));
+  for (int i = 0; i < 3; ++i) operand(s.operands[i], unit->operand(i), *unit, i == 0);
+}
+
+void KernelVerifier::token(int number) {
+  if (number < 0) complain(fmt::format("{} is not a token", number));
+}
+
+void KernelVerifier::async_copy(const AsyncCopy& s) {
+  token(s.token);
+  const UnitOperand &to = s.to, &from = s.from;
+  if (!known(to.buffer) || !known(from.buffer)) return;
+  const Buffer &a = k_.buffers[to.buffer], &b = k_.buffers[from.buffer];
+  expression(s.count, "the count");
+  if (a.dtype != b.dtype)
+    complain(
+        fmt::format("'{}' holds {}, '{}' holds {}", a.name, to_string(a.dtype), b.name, to_string(b.dtype)));
+  if (a.access == Access::in) complain(fmt::format("'{}' is an input and cannot be stored to", a.name));
+  if (!to.strides.empty() || !from.strides.empty())
+    complain("a copy moves neighbouring elements: it has no strides");
+  for (const Buffer* buffer : {&a, &b})
+    if (buffer->space == Space::registers)
+      complain(fmt::format("'{}' is in registers: only memory is copied", buffer->name));
+  if (refuted(ge(s.count, 0))) return complain(fmt::format("the count {} is negative", to_string(s.count)));
+  const bool some = proved(ge(s.count, 1));
+  for (const UnitOperand* o : {&to, &from}) {
+    element(o->buffer, o->offset);
+    if (some) element(o->buffer, o->offset + s.count - 1);
   }
+}
 
-  void unit(const UnitCall& s) {
-    const auto unit = find_unit(s.unit, k_.lanes);
-    if (!unit) return complain(fmt::format("there is no unit '{}'", s.unit));
-    if (s.operands.size() != 3)
-      return complain(
-          fmt::format("{} has 3 operands (accumulator, a, b), {} given", s.unit, s.operands.size()));
-    for (int i = 0; i < 3; ++i) operand(s.operands[i], unit->operand(i), *unit, i == 0);
-  }
-
-  void token(int number) {
-    if (number < 0) complain(fmt::format("{} is not a token", number));
-  }
-
-  void async_copy(const AsyncCopy& s) {
-    token(s.token);
-    const UnitOperand &to = s.to, &from = s.from;
-    if (!known(to.buffer) || !known(from.buffer)) return;
-    const Buffer &a = k_.buffers[to.buffer], &b = k_.buffers[from.buffer];
-    expression(s.count, "the count");
-    if (a.dtype != b.dtype)
-      complain(fmt::format("'{}' holds {}, '{}' holds {}", a.name, to_string(a.dtype), b.name,
-                           to_string(b.dtype)));
-    if (a.access == Access::in) complain(fmt::format("'{}' is an input and cannot be stored to", a.name));
-    if (!to.strides.empty() || !from.strides.empty())
-      complain("a copy moves neighbouring elements: it has no strides");
-    for (const Buffer* buffer : {&a, &b})
-      if (buffer->space == Space::registers)
-        complain(fmt::format("'{}' is in registers: only memory is copied", buffer->name));
-    if (refuted(ge(s.count, 0))) return complain(fmt::format("the count {} is negative", to_string(s.count)));
-    const bool some = proved(ge(s.count, 1));
-    for (const UnitOperand* o : {&to, &from}) {
-      element(o->buffer, o->offset);
-      if (some) element(o->buffer, o->offset + s.count - 1);
-    }
-  }
-
-  void roles(const Roles& s) {
-    if (s.stages < 1) complain(fmt::format("a ring of {} stages", s.stages));
-    if (s.producers.empty() || s.consumers.empty()) complain("producers and consumers both have statements");
-    if (open_roles_ > 0) complain("roles inside roles");
-    for (const Loop* open : open_loops_)
-      if (open->kind == LoopKind::parallel && open->level > 0)
-        complain(fmt::format(
-            "roles inside the parallel loop over '{}' of level {}: they split the lanes of a group",
-            to_string(open->variable), open->level));
-    std::set<BufferId> loaded[2], stored[2];
-    registers_of(s.producers, loaded[0], stored[0]);
-    registers_of(s.consumers, loaded[1], stored[1]);
-    for (int i = 0; i < 2; ++i)
-      for (const BufferId id : stored[i])
-        if (loaded[1 - i].contains(id))
-          complain(fmt::format("'{}' is in registers: {} write it, {} read it, and they are different lanes",
-                               name(id), i == 0 ? "producers" : "consumers",
-                               i == 0 ? "consumers" : "producers"));
-    ++open_roles_;
-    enter(s.variable, s.begin, s.end, [&] {
-      path_.emplace_back(nullptr, "producers");
-      body(s.producers);
-      path_.back().second = "consumers";
-      body(s.consumers);
-      path_.pop_back();
-    });
-    --open_roles_;
-  }
-
-  const Kernel& k_;
-  const bool strict_; // what is not proved to be inside is outside
-  std::vector<std::string> mistakes_;
-  std::vector<std::pair<const Stmt*, std::string_view>> path_; // statements around this place, and words
-  std::vector<Expr> scope_;                                    // symbols that are defined here
-  std::vector<Expr> facts_;                                    // conditions that hold here
-  std::vector<const Loop*> open_loops_;                        // around this place
-  int open_roles_ = 0;                                         // the same
-  int lane_conditions_ = 0;      // conditions around this place that differ between lanes
-  int never_ = 0;                // open loops that have no trip
-  const Loop* vector_ = nullptr; // the vector loop around this place
-  std::set<Expr, ExprLess> unrolled_, lane_symbols_;
-  std::map<int, DType> lets_; // in scope
-  std::set<int> lane_lets_, let_numbers_;
-  std::set<BufferId> written_;
-  std::set<const Value*> checked_;               // of this statement
-  mutable std::map<const Value*, bool> on_lane_; // of this statement
-  std::set<int> produced_, awaited_;
-};
-
-} // namespace
+void KernelVerifier::roles(const Roles& s) {
+  if (s.stages < 1) complain(fmt::format("a ring of {} stages", s.stages));
+  if (s.producers.empty() || s.consumers.empty()) complain("producers and consumers both have statements");
+  if (open_roles_ > 0) complain("roles inside roles");
+  for (const Loop* open : open_loops_)
+    if (open->kind == LoopKind::parallel && open->level > 0)
+      complain(
+          fmt::format("roles inside the parallel loop over '{}' of level {}: they split the lanes of a group",
+                      to_string(open->variable), open->level));
+  std::set<BufferId> loaded[2], stored[2];
+  registers_of(s.producers, loaded[0], stored[0]);
+  registers_of(s.consumers, loaded[1], stored[1]);
+  for (int i = 0; i < 2; ++i)
+    for (const BufferId id : stored[i])
+      if (loaded[1 - i].contains(id))
+        complain(fmt::format("'{}' is in registers: {} write it, {} read it, and they are different lanes",
+                             name(id), i == 0 ? "producers" : "consumers",
+                             i == 0 ? "consumers" : "producers"));
+  ++open_roles_;
+  enter(s.variable, s.begin, s.end, [&] {
+    path_.emplace_back(nullptr, "producers");
+    body(s.producers);
+    path_.back().second = "consumers";
+    body(s.consumers);
+    path_.pop_back();
+  });
+  --open_roles_;
+}
 
 bool is_buffer_name(std::string_view name) {
   static const std::set<std::string, std::less<>> words = {"shared", "local", "registers", "group",
@@ -717,7 +405,9 @@ bool is_buffer_name(std::string_view name) {
   return !words.contains(name);
 }
 
-std::vector<std::string> verify(const Kernel& kernel) { return Verifier(kernel, false).run(); }
-std::vector<std::string> verify_with_bounds(const Kernel& kernel) { return Verifier(kernel, true).run(); }
+std::vector<std::string> verify(const Kernel& kernel) { return KernelVerifier(kernel, false).run(); }
+std::vector<std::string> verify_with_bounds(const Kernel& kernel) {
+  return KernelVerifier(kernel, true).run();
+}
 
 } // namespace luminal::kernel
