@@ -106,73 +106,73 @@ void Reverse::fold(NodeId id, const FoldAttr& attr, const Results& g) {
   // A component whose transform reads others needs all of them; the rest go by themselves.
   bool tuple = false;
   for (int c = 0; c < attr.monoid.size(); ++c)
-    tuple |= g[size_t(c)] && is_float(t[id].types[size_t(c)].dtype) &&
+    tuple |= g[size_t(c)] && is_float(t_[id].types[size_t(c)].dtype) &&
              !attr.monoid.components()[size_t(c)].transform.is_leaf(0);
   if (tuple) return fold_tuple(id, attr, g);
   for (int c = 0; c < attr.monoid.size(); ++c)
-    if (g[size_t(c)] && active(t[id].inputs[size_t(c)])) fold_plain(id, attr, c, *g[size_t(c)]);
+    if (g[size_t(c)] && active(t_[id].inputs[size_t(c)])) fold_plain(id, attr, c, *g[size_t(c)]);
 }
 
 void Reverse::fold_plain(NodeId id, const FoldAttr& attr, int component, NodeId g) {
-  const Node node = t[id];
+  const Node node = t_[id];
   const std::vector<int> outer = result_axes(attr, component);
   std::set<int> all(outer.begin(), outer.end());
   all.insert(attr.reduced.begin(), attr.reduced.end());
   const std::vector<int> axes(all.begin(), all.end());
   const std::vector<int> kept = places_in(axes, outer), folded = places_in(axes, attr.reduced);
-  const Lifted body = lifted(t, node, attr, component, axes);
-  const Shape full = t.shape(body.node);
+  const Lifted body = lifted(t_, node, attr, component, axes);
+  const Shape full = t_.shape(body.node);
   NodeId given = 0;
   switch (attr.monoid.components()[size_t(component)].op) {
-  case Op::add: given = t.expand(g, full, kept); break;
-  case Op::mul: given = t.mul(t.expand(g, full, kept), product_of_others(t, body.node, folded)); break;
+  case Op::add: given = t_.expand(g, full, kept); break;
+  case Op::mul: given = t_.mul(t_.expand(g, full, kept), product_of_others(t_, body.node, folded)); break;
   default: {
-    const NodeId best = t.same(body.node, t.expand(t.b.get(id, component), full, kept));
-    if (reads_windows(t, body.node, folded)) {
-      given = t.masked(first_of(t, best, folded, kept), t.expand(g, full, kept));
+    const NodeId best = t_.same(body.node, t_.expand(t_.b.get(id, component), full, kept));
+    if (reads_windows(t_, body.node, folded)) {
+      given = t_.masked(first_of(t_, best, folded, kept), t_.expand(g, full, kept));
       break;
     }
-    const DType counted = bits(t.dtype(g)) < 32 ? DType::f32 : t.dtype(g);
-    const NodeId count = t.b.reduce(Op::add, t.b.cast(best, counted), folded);
-    const NodeId share = t.b.cast(t.b.map(Op::div, {t.b.cast(g, counted), count}), t.dtype(g));
-    given = t.masked(best, t.expand(share, full, kept));
+    const DType counted = bits(t_.dtype(g)) < 32 ? DType::f32 : t_.dtype(g);
+    const NodeId count = t_.b.reduce(Op::add, t_.b.cast(best, counted), folded);
+    const NodeId share = t_.b.cast(t_.b.map(Op::div, {t_.b.cast(g, counted), count}), t_.dtype(g));
+    given = t_.masked(best, t_.expand(share, full, kept));
   }
   }
-  give(node.inputs[size_t(component)], body_gradient(t, body, given));
+  give(node.inputs[size_t(component)], body_gradient(t_, body, given));
 }
 
 void Reverse::fold_tuple(NodeId id, const FoldAttr& attr, const Results& g) {
-  const Node node = t[id];
+  const Node node = t_[id];
   const size_t count = size_t(attr.monoid.size());
   std::vector<int> axes(attr.space.size());
   for (size_t d = 0; d < axes.size(); ++d) axes[d] = int(d);
   std::vector<Lifted> bodies;
   std::vector<std::vector<NodeId>> levels(1); // states after folding no axis, the last one, the last two, ..
   for (size_t c = 0; c < count; ++c) {
-    bodies.push_back(lifted(t, node, attr, int(c), axes));
+    bodies.push_back(lifted(t_, node, attr, int(c), axes));
     levels[0].push_back(bodies[c].node);
   }
   const auto along = [&](const std::vector<NodeId>& states, int axis, bool exclusive, bool reverse) {
     std::vector<int> every;
-    for (size_t d = 0; d < t.shape(states[0]).size(); ++d) every.push_back(int(d));
+    for (size_t d = 0; d < t_.shape(states[0]).size(); ++d) every.push_back(int(d));
     ScanAttr scan{.monoid = attr.monoid,
-                  .space = t.shape(states[0]),
+                  .space = t_.shape(states[0]),
                   .axis = axis,
                   .body_axes = std::vector<std::vector<int>>(count, every),
                   .exclusive = exclusive,
                   .reverse = reverse};
-    return t.results(t.b.add(scan, states));
+    return t_.results(t_.b.add(scan, states));
   };
   for (size_t k = attr.reduced.size(); k-- > 1;) {
     std::vector<int> every;
-    for (size_t d = 0; d < t.shape(levels.back()[0]).size(); ++d) every.push_back(int(d));
+    for (size_t d = 0; d < t_.shape(levels.back()[0]).size(); ++d) every.push_back(int(d));
     FoldAttr inner{.monoid = attr.monoid,
-                   .space = t.shape(levels.back()[0]),
+                   .space = t_.shape(levels.back()[0]),
                    .reduced = {attr.reduced[k]},
                    .body_axes = std::vector<std::vector<int>>(count, every),
                    .where = 1,
                    .holes = {}};
-    levels.push_back(t.results(t.b.add(inner, levels.back())));
+    levels.push_back(t_.results(t_.b.add(inner, levels.back())));
   }
   // The gradient of a result without some outer axis belongs to one of its equal copies.
   std::vector<int> outer;
@@ -195,25 +195,25 @@ void Reverse::fold_tuple(NodeId id, const FoldAttr& attr, const Results& g) {
       else
         first = logical_and(first, eq(i, 0));
     }
-    now[c] = map.size() == outer.size() ? *g[c] : t.b.view(*g[c], outer_shape, map, first);
+    now[c] = map.size() == outer.size() ? *g[c] : t_.b.view(*g[c], outer_shape, map, first);
   }
   for (size_t level = levels.size(); level-- > 0;) {
     const int axis = attr.reduced[levels.size() - 1 - level];
     const std::vector<NodeId>& states = levels[level];
-    const Shape full = t.shape(states[0]);
+    const Shape full = t_.shape(states[0]);
     std::vector<int> kept;
     for (size_t d = 0; d < full.size(); ++d)
       if (int(d) != axis) kept.push_back(int(d));
     for (Gradient& one : now)
-      if (one) one = t.expand(*one, full, kept);
+      if (one) one = t_.expand(*one, full, kept);
     const std::vector<NodeId> before = along(states, axis, true, false),
                               behind = along(states, axis, true, true);
-    const std::vector<NodeId> upto = combined(t, attr.monoid, before, states);
-    now = combine_gradients(t, attr.monoid, upto, behind, now).a;
-    now = combine_gradients(t, attr.monoid, before, states, now).b;
+    const std::vector<NodeId> upto = combined(t_, attr.monoid, before, states);
+    now = combine_gradients(t_, attr.monoid, upto, behind, now).a;
+    now = combine_gradients(t_, attr.monoid, before, states, now).b;
   }
   for (size_t c = 0; c < count; ++c)
-    if (now[c] && active(node.inputs[c])) give(node.inputs[c], body_gradient(t, bodies[c], *now[c]));
+    if (now[c] && active(node.inputs[c])) give(node.inputs[c], body_gradient(t_, bodies[c], *now[c]));
 }
 
 } // namespace luminal::train

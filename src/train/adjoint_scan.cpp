@@ -55,29 +55,29 @@ void Reverse::scan(NodeId id, const ScanAttr& attr, const Results& g) {
   }
   if (!simple) return scan_tuple(id, attr, g);
   for (int c = 0; c < attr.monoid.size(); ++c)
-    if (g[size_t(c)] && active(t[id].inputs[size_t(c)])) scan_plain(id, attr, c, *g[size_t(c)]);
+    if (g[size_t(c)] && active(t_[id].inputs[size_t(c)])) scan_plain(id, attr, c, *g[size_t(c)]);
 }
 
 void Reverse::scan_plain(NodeId id, const ScanAttr& attr, int component, NodeId g) {
-  const Node node = t[id];
+  const Node node = t_[id];
   const std::vector<int> axes = result_axes(attr, component);
   const int axis = int(std::ranges::find(axes, attr.axis) - axes.begin());
-  const LiftedBody body = lifted(t, node, attr, component, axes);
+  const LiftedBody body = lifted(t_, node, attr, component, axes);
   const Op op = attr.monoid.components()[size_t(component)].op;
   if (op == Op::add) {
-    const NodeId back = t.scan(Op::add, g, axis, attr.exclusive, !attr.reverse);
-    return give(body.body, body_gradient(t, body, back));
+    const NodeId back = t_.scan(Op::add, g, axis, attr.exclusive, !attr.reverse);
+    return give(body.body, body_gradient(t_, body, back));
   }
   // Who holds the record at each point? The last of equal ones in the order of the scan (PyTorch's
   // cummax): the greatest place so far, the least of a reverse scan.
-  const Shape shape = t.shape(body.node);
+  const Shape shape = t_.shape(body.node);
   const Expr extent = shape[size_t(axis)];
-  const NodeId inclusive = t.scan(op, body.node, axis, false, attr.reverse);
-  const NodeId record = t.same(body.node, inclusive);
-  const NodeId place = t.b.iota(shape, axis_symbol(axis, extent));
-  const NodeId nowhere = t.b.iota(shape, attr.reverse ? extent : Expr(-1));
-  const NodeId holder = t.scan(attr.reverse ? Op::min : Op::max, t.select(record, place, nowhere), axis,
-                               attr.exclusive, attr.reverse);
+  const NodeId inclusive = t_.scan(op, body.node, axis, false, attr.reverse);
+  const NodeId record = t_.same(body.node, inclusive);
+  const NodeId place = t_.b.iota(shape, axis_symbol(axis, extent));
+  const NodeId nowhere = t_.b.iota(shape, attr.reverse ? extent : Expr(-1));
+  const NodeId holder = t_.scan(attr.reverse ? Op::min : Op::max, t_.select(record, place, nowhere), axis,
+                                attr.exclusive, attr.reverse);
   ScatterAttr back{.map = {}, .predicate = 1, .op = Op::add, .unique = false, .holes = {}};
   std::vector<int> all;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -88,14 +88,14 @@ void Reverse::scan_plain(NodeId id, const ScanAttr& attr, int component, NodeId 
   const Interval range{0, high == unbounded_high ? high : std::max<int64_t>(high - 1, 0)};
   back.holes = {{2, all, range, OutOfRange::fill}};
   back.map[size_t(axis)] = hole_symbol(0, range);
-  const NodeId sums = t.b.add(back, {t.zeros(t.type(body.node)), g, holder});
-  give(body.body, body_gradient(t, body, sums));
+  const NodeId sums = t_.b.add(back, {t_.zeros(t_.type(body.node)), g, holder});
+  give(body.body, body_gradient(t_, body, sums));
 }
 
 /// States c_k = combine(c_(k-1), x_k). The gradient of c_k is that of its result, plus what c_(k+1)
 /// sends back: a loop from the last point to the first.
 void Reverse::scan_tuple(NodeId id, const ScanAttr& attr, const Results& g) {
-  const Node node = t[id];
+  const Node node = t_[id];
   const size_t count = size_t(attr.monoid.size());
   std::vector<int> axes;
   std::set<int> used{attr.axis};
@@ -105,10 +105,10 @@ void Reverse::scan_tuple(NodeId id, const ScanAttr& attr, const Results& g) {
   std::vector<LiftedBody> bodies;
   std::vector<NodeId> elements;
   for (size_t c = 0; c < count; ++c) {
-    bodies.push_back(lifted(t, node, attr, int(c), axes));
+    bodies.push_back(lifted(t_, node, attr, int(c), axes));
     elements.push_back(bodies[c].node);
   }
-  const Shape full = t.shape(elements[0]);
+  const Shape full = t_.shape(elements[0]);
   std::vector<int> every;
   for (size_t d = 0; d < full.size(); ++d) every.push_back(int(d));
   ScanAttr states{.monoid = attr.monoid,
@@ -117,18 +117,18 @@ void Reverse::scan_tuple(NodeId id, const ScanAttr& attr, const Results& g) {
                   .body_axes = std::vector<std::vector<int>>(count, every),
                   .exclusive = true,
                   .reverse = attr.reverse};
-  const std::vector<NodeId> before = t.results(t.b.add(states, elements));
+  const std::vector<NodeId> before = t_.results(t_.b.add(states, elements));
   const bool turned = !attr.reverse;
   std::vector<int> floats;
   for (size_t c = 0; c < count; ++c)
     if (is_float(attr.monoid.components()[c].dtype)) floats.push_back(int(c));
   // stepped: states before, elements, gradients of the results (of the first of equal copies)
   std::vector<NodeId> stepped;
-  for (NodeId x : before) stepped.push_back(to_front(t, x, axis, turned));
-  for (NodeId x : elements) stepped.push_back(to_front(t, x, axis, turned));
+  for (NodeId x : before) stepped.push_back(to_front(t_, x, axis, turned));
+  for (NodeId x : elements) stepped.push_back(to_front(t_, x, axis, turned));
   for (int c : floats) {
     if (!g[size_t(c)]) {
-      stepped.push_back(to_front(t, t.zeros(t.type(elements[size_t(c)])), axis, turned));
+      stepped.push_back(to_front(t_, t_.zeros(t_.type(elements[size_t(c)])), axis, turned));
       continue;
     }
     const std::vector<int> own = result_axes(attr, c);
@@ -141,14 +141,15 @@ void Reverse::scan_tuple(NodeId id, const ScanAttr& attr, const Results& g) {
       else
         first = logical_and(first, eq(i, 0));
     }
-    const NodeId wide = map.size() == full.size() ? *g[size_t(c)] : t.b.view(*g[size_t(c)], full, map, first);
-    stepped.push_back(to_front(t, wide, axis, turned));
+    const NodeId wide =
+        map.size() == full.size() ? *g[size_t(c)] : t_.b.view(*g[size_t(c)], full, map, first);
+    stepped.push_back(to_front(t_, wide, axis, turned));
   }
-  const Shape rows(t.shape(stepped[0]).begin() + 1, t.shape(stepped[0]).end());
-  const std::string name = fmt::format("scan{}_gradient", t.module.functions.size());
+  const Shape rows(t_.shape(stepped[0]).begin() + 1, t_.shape(stepped[0]).end());
+  const std::string name = fmt::format("scan{}_gradient", t_.module.functions.size());
   {
-    FunctionBuilder b(name, &t.module);
-    Terms in(b, t.module);
+    FunctionBuilder b(name, &t_.module);
+    Terms in(b, t_.module);
     b.input("step", {DType::i64, {}});
     std::vector<NodeId> later, old, element, arriving;
     for (int c : floats)
@@ -172,7 +173,7 @@ void Reverse::scan_tuple(NodeId id, const ScanAttr& attr, const Results& g) {
     }
     for (int c : floats)
       b.result(fmt::format("body{}", c), back.b[size_t(c)].value_or(in.zeros(in.type(element[size_t(c)]))));
-    t.module.functions.push_back(b.finish());
+    t_.module.functions.push_back(b.finish());
   }
   LoopAttr loop;
   loop.body = name;
@@ -180,14 +181,14 @@ void Reverse::scan_tuple(NodeId id, const ScanAttr& attr, const Results& g) {
   loop.carried = int(floats.size());
   loop.stepped = int(stepped.size());
   std::vector<NodeId> inputs;
-  for (int c : floats) inputs.push_back(t.zeros({attr.monoid.components()[size_t(c)].dtype, rows}));
+  for (int c : floats) inputs.push_back(t_.zeros({attr.monoid.components()[size_t(c)].dtype, rows}));
   inputs.insert(inputs.end(), stepped.begin(), stepped.end());
-  const std::vector<NodeId> results = t.results(t.b.add(loop, inputs));
+  const std::vector<NodeId> results = t_.results(t_.b.add(loop, inputs));
   for (size_t f = 0; f < floats.size(); ++f) {
     const LiftedBody& body = bodies[size_t(floats[f])];
     if (!active(body.body)) continue;
-    const NodeId straight = from_front(t, results[floats.size() + f], axis, turned);
-    give(body.body, body_gradient(t, body, straight));
+    const NodeId straight = from_front(t_, results[floats.size() + f], axis, turned);
+    give(body.body, body_gradient(t_, body, straight));
   }
 }
 

@@ -35,67 +35,68 @@ void Reverse::scatter(NodeId id, const ScatterAttr& attr, NodeId g) {
   if (!attr.op) return scatter_set(id, attr, g);
   if (*attr.op == Op::mul) return scatter_product(id, attr, g);
   if (*attr.op != Op::add) return scatter_extreme(id, attr, g);
-  const std::vector<NodeId> inputs = t[id].inputs;
+  const std::vector<NodeId> inputs = t_[id].inputs;
   give(inputs[0], g);
-  if (active(inputs[1])) give(inputs[1], read_places(t, attr, inputs, g));
+  if (active(inputs[1])) give(inputs[1], read_places(t_, attr, inputs, g));
 }
 
 void Reverse::scatter_set(NodeId id, const ScatterAttr& attr, NodeId g) {
-  const std::vector<NodeId> inputs = t[id].inputs;
-  if (active(inputs[0])) give(inputs[0], scattered(t, attr, inputs, {}, g, t.zeros(t.type(inputs[1]))));
+  const std::vector<NodeId> inputs = t_[id].inputs;
+  if (active(inputs[0])) give(inputs[0], scattered(t_, attr, inputs, {}, g, t_.zeros(t_.type(inputs[1]))));
   if (!active(inputs[1])) return;
-  NodeId read = read_places(t, attr, inputs, g);
+  NodeId read = read_places(t_, attr, inputs, g);
   if (!attr.unique) { // who wrote last?
-    const NodeId own = positions(t, t.shape(inputs[1]));
-    const NodeId last = scattered(t, attr, inputs, {}, t.filled({DType::i64, t.shape(inputs[0])}, -1), own);
-    read = t.masked(t.b.map(Op::eq, {read_places(t, attr, inputs, last), own}), read);
+    const NodeId own = positions(t_, t_.shape(inputs[1]));
+    const NodeId last =
+        scattered(t_, attr, inputs, {}, t_.filled({DType::i64, t_.shape(inputs[0])}, -1), own);
+    read = t_.masked(t_.b.map(Op::eq, {read_places(t_, attr, inputs, last), own}), read);
   }
   give(inputs[1], read);
 }
 
 void Reverse::scatter_extreme(NodeId id, const ScatterAttr& attr, NodeId g) {
-  const std::vector<NodeId> inputs = t[id].inputs;
-  const DType type = t.dtype(g);
-  const NodeId old_best = t.same(inputs[0], id);
-  const NodeId best = t.b.map(
-      Op::bit_and, {takes_part(t, attr, inputs), t.same(inputs[1], read_places(t, attr, inputs, id))});
-  const NodeId count = scattered(t, attr, inputs, Op::add, t.b.cast(old_best, type), t.b.cast(best, type));
-  const NodeId share = t.b.map(Op::div, {g, t.b.map(Op::max, {count, t.filled(t.type(count), 1)})});
-  if (active(inputs[0])) give(inputs[0], t.masked(old_best, share));
-  if (active(inputs[1])) give(inputs[1], t.masked(best, read_places(t, attr, inputs, share)));
+  const std::vector<NodeId> inputs = t_[id].inputs;
+  const DType type = t_.dtype(g);
+  const NodeId old_best = t_.same(inputs[0], id);
+  const NodeId best = t_.b.map(
+      Op::bit_and, {takes_part(t_, attr, inputs), t_.same(inputs[1], read_places(t_, attr, inputs, id))});
+  const NodeId count = scattered(t_, attr, inputs, Op::add, t_.b.cast(old_best, type), t_.b.cast(best, type));
+  const NodeId share = t_.b.map(Op::div, {g, t_.b.map(Op::max, {count, t_.filled(t_.type(count), 1)})});
+  if (active(inputs[0])) give(inputs[0], t_.masked(old_best, share));
+  if (active(inputs[1])) give(inputs[1], t_.masked(best, read_places(t_, attr, inputs, share)));
 }
 
 void Reverse::scatter_product(NodeId id, const ScatterAttr& attr, NodeId g) {
-  const std::vector<NodeId> inputs = t[id].inputs;
-  const DType type = t.dtype(g);
+  const std::vector<NodeId> inputs = t_[id].inputs;
+  const DType type = t_.dtype(g);
   const NodeId base = inputs[0], values = inputs[1];
-  const NodeId zero_base = t.b.map(Op::eq, {base, t.zeros(t.type(base))});
-  const NodeId zero_value = t.b.map(Op::eq, {values, t.zeros(t.type(values))});
-  const NodeId one_base = t.filled(t.type(base), 1), one_value = t.filled(t.type(values), 1);
-  const NodeId nonzero_base = t.select(zero_base, one_base, base);
-  const NodeId nonzero_value = t.select(zero_value, one_value, values);
+  const NodeId zero_base = t_.b.map(Op::eq, {base, t_.zeros(t_.type(base))});
+  const NodeId zero_value = t_.b.map(Op::eq, {values, t_.zeros(t_.type(values))});
+  const NodeId one_base = t_.filled(t_.type(base), 1), one_value = t_.filled(t_.type(values), 1);
+  const NodeId nonzero_base = t_.select(zero_base, one_base, base);
+  const NodeId nonzero_value = t_.select(zero_value, one_value, values);
   // of each element: the product of what is not 0 there, and how many zeros there are
-  const NodeId product = scattered(t, attr, inputs, Op::mul, nonzero_base, nonzero_value);
+  const NodeId product = scattered(t_, attr, inputs, Op::mul, nonzero_base, nonzero_value);
   const NodeId zeros =
-      scattered(t, attr, inputs, Op::add, t.b.cast(zero_base, type), t.b.cast(zero_value, type));
+      scattered(t_, attr, inputs, Op::add, t_.b.cast(zero_base, type), t_.b.cast(zero_value, type));
   // the product of all others: zeros among them, or the rest without one's own factor
   const auto others = [&](NodeId zero, NodeId nonzero, NodeId all, NodeId count) {
-    const NodeId others_zero = t.b.map(Op::sub, {count, t.b.cast(zero, type)});
-    const NodeId none = t.b.map(Op::eq, {others_zero, t.zeros(t.type(others_zero))});
-    return t.masked(none, t.b.map(Op::div, {all, nonzero}));
+    const NodeId others_zero = t_.b.map(Op::sub, {count, t_.b.cast(zero, type)});
+    const NodeId none = t_.b.map(Op::eq, {others_zero, t_.zeros(t_.type(others_zero))});
+    return t_.masked(none, t_.b.map(Op::div, {all, nonzero}));
   };
-  if (active(base)) give(base, t.mul(g, others(zero_base, nonzero_base, product, zeros)));
+  if (active(base)) give(base, t_.mul(g, others(zero_base, nonzero_base, product, zeros)));
   if (!active(values)) return;
-  const auto read = [&](NodeId from) { return read_places(t, attr, inputs, from); };
-  give(values, t.mul(read(g), others(zero_value, nonzero_value, read(product), read(zeros))));
+  const auto read = [&](NodeId from) { return read_places(t_, attr, inputs, from); };
+  give(values, t_.mul(read(g), others(zero_value, nonzero_value, read(product), read(zeros))));
 }
 
 void Reverse::sort(NodeId id, const SortAttr& attr, const Results& g) {
-  const std::vector<NodeId> inputs = t[id].inputs;
-  const Shape shape = t.shape(inputs[0]);
+  const std::vector<NodeId> inputs = t_[id].inputs;
+  const Shape shape = t_.shape(inputs[0]);
   const Expr extent = shape[size_t(attr.axis)];
-  const NodeId place = t.b.iota(shape, axis_symbol(attr.axis, extent));
-  const NodeId order = t.b.get(t.b.add(attr, {inputs[0], place}), 1);
+  const NodeId place = t_.b.iota(shape, axis_symbol(attr.axis, extent));
+  const NodeId order = t_.b.get(t_.b.add(attr, {inputs[0], place}), 1);
   std::vector<int> axes;
   ScatterAttr back{.map = {}, .predicate = 1, .op = {}, .unique = true, .holes = {}};
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -107,7 +108,8 @@ void Reverse::sort(NodeId id, const SortAttr& attr, const Results& g) {
   back.holes = {{2, axes, range, OutOfRange::error}};
   back.map[size_t(attr.axis)] = hole_symbol(0, range);
   for (size_t k = 0; k < inputs.size(); ++k)
-    if (g[k] && active(inputs[k])) give(inputs[k], t.b.add(back, {t.zeros(t.type(inputs[k])), *g[k], order}));
+    if (g[k] && active(inputs[k]))
+      give(inputs[k], t_.b.add(back, {t_.zeros(t_.type(inputs[k])), *g[k], order}));
 }
 
 } // namespace luminal::train

@@ -168,76 +168,76 @@ std::string gradient_function(Module& module, const std::string& function) {
 }
 
 void Reverse::call(NodeId id, const CallAttr& attr, const Results& g) {
-  const Node node = t[id];
+  const Node node = t_[id];
   std::vector<NodeId> operands = node.inputs;
-  const std::vector<NodeId> seeds = arriving(t, node, g, node.types.size());
+  const std::vector<NodeId> seeds = arriving(t_, node, g, node.types.size());
   if (seeds.empty()) return;
   if (attr.function.ends_with(recomputed_suffix)) // after the gradient has arrived, not before
     for (NodeId& x : operands) {
       std::vector<NodeId> fenced{x};
       fenced.insert(fenced.end(), seeds.begin(), seeds.end());
-      x = t.b.add(FenceAttr{}, fenced);
+      x = t_.b.add(FenceAttr{}, fenced);
     }
-  const std::string gradient = gradient_function(t.module, attr.function);
+  const std::string gradient = gradient_function(t_.module, attr.function);
   operands.insert(operands.end(), seeds.begin(), seeds.end());
   std::vector<TensorType> types;
-  for (NodeId x : node.inputs) types.push_back(t.type(x));
+  for (NodeId x : node.inputs) types.push_back(t_.type(x));
   const std::vector<int> floats = float_positions(types);
   if (floats.empty()) return;
-  const std::vector<NodeId> made = t.results(t.b.add(CallAttr{gradient}, operands));
+  const std::vector<NodeId> made = t_.results(t_.b.add(CallAttr{gradient}, operands));
   for (size_t k = 0; k < floats.size(); ++k) give(node.inputs[size_t(floats[k])], made[k]);
 }
 
 void Reverse::cond(NodeId id, const CondAttr& attr, const Results& g) {
-  const Node node = t[id];
+  const Node node = t_[id];
   std::vector<TensorType> types;
-  for (size_t k = 1; k < node.inputs.size(); ++k) types.push_back(t.type(node.inputs[k]));
+  for (size_t k = 1; k < node.inputs.size(); ++k) types.push_back(t_.type(node.inputs[k]));
   const std::vector<int> floats = float_positions(types);
-  const std::vector<NodeId> seeds = arriving(t, node, g, node.types.size());
+  const std::vector<NodeId> seeds = arriving(t_, node, g, node.types.size());
   if (floats.empty() || seeds.empty()) return;
-  const CondAttr back{gradient_function(t.module, attr.then_function),
-                      gradient_function(t.module, attr.else_function)};
+  const CondAttr back{gradient_function(t_.module, attr.then_function),
+                      gradient_function(t_.module, attr.else_function)};
   std::vector<NodeId> operands = node.inputs;
   operands.insert(operands.end(), seeds.begin(), seeds.end());
-  const std::vector<NodeId> made = t.results(t.b.add(back, operands));
+  const std::vector<NodeId> made = t_.results(t_.b.add(back, operands));
   for (size_t k = 0; k < floats.size(); ++k) give(node.inputs[size_t(floats[k]) + 1], made[k]);
 }
 
 void Reverse::loop(NodeId id, const LoopAttr& attr, const Results& g) {
-  const Node node = t[id];
-  const LoopParts p = parts_of(*t.module.find(attr.body), attr);
+  const Node node = t_[id];
+  const LoopParts p = parts_of(*t_.module.find(attr.body), attr);
   std::vector<bool> wanted(size_t(p.invariant), false);
   for (int k : p.invariant_floats) wanted[size_t(k)] = active(node.inputs[size_t(p.carried + p.stepped + k)]);
   LoopAttr forward = attr;
-  forward.body = storing_function(t.module, attr.body, attr.carried);
-  const NodeId again = t.b.add(forward, node.inputs);
+  forward.body = storing_function(t_.module, attr.body, attr.carried);
+  const NodeId again = t_.b.add(forward, node.inputs);
   LoopAttr back;
-  back.body = backward_function(t.module, attr, p, wanted);
+  back.body = backward_function(t_.module, attr, p, wanted);
   back.count = attr.count;
   std::vector<NodeId> operands;
-  const auto zero_or = [&](size_t result) { return g[result] ? *g[result] : t.zeros(node.types[result]); };
+  const auto zero_or = [&](size_t result) { return g[result] ? *g[result] : t_.zeros(node.types[result]); };
   for (int k : p.carried_floats) operands.push_back(zero_or(size_t(k)));
   for (int k : p.invariant_floats) {
     if (!wanted[size_t(k)]) continue;
-    const TensorType& own = t.type(node.inputs[size_t(p.carried + p.stepped + k)]);
-    operands.push_back(t.zeros({sum_type(own.dtype), own.shape}));
+    const TensorType& own = t_.type(node.inputs[size_t(p.carried + p.stepped + k)]);
+    operands.push_back(t_.zeros({sum_type(own.dtype), own.shape}));
   }
   back.carried = int(operands.size());
   for (int k = 0; k < p.carried; ++k)
-    operands.push_back(t.flip(t.b.get(again, p.carried + p.stacked + k), 0));
-  for (int k = 0; k < p.stepped; ++k) operands.push_back(t.flip(node.inputs[size_t(p.carried + k)], 0));
-  for (int k : p.stacked_floats) operands.push_back(t.flip(zero_or(size_t(p.carried + k)), 0));
+    operands.push_back(t_.flip(t_.b.get(again, p.carried + p.stacked + k), 0));
+  for (int k = 0; k < p.stepped; ++k) operands.push_back(t_.flip(node.inputs[size_t(p.carried + k)], 0));
+  for (int k : p.stacked_floats) operands.push_back(t_.flip(zero_or(size_t(p.carried + k)), 0));
   back.stepped = int(operands.size()) - back.carried;
   operands.insert(operands.end(), node.inputs.begin() + p.carried + p.stepped, node.inputs.end());
-  if (!attr.condition.empty()) operands.push_back(t.b.get(id, int(node.types.size()) - 1));
-  const std::vector<NodeId> made = t.results(t.b.add(back, operands));
+  if (!attr.condition.empty()) operands.push_back(t_.b.get(id, int(node.types.size()) - 1));
+  const std::vector<NodeId> made = t_.results(t_.b.add(back, operands));
   size_t next = 0;
   for (int k : p.carried_floats) give(node.inputs[size_t(k)], made[next++]);
   for (int k : p.invariant_floats) {
     const NodeId input = node.inputs[size_t(p.carried + p.stepped + k)];
-    if (wanted[size_t(k)]) give(input, t.b.cast(made[next++], t.dtype(input)));
+    if (wanted[size_t(k)]) give(input, t_.b.cast(made[next++], t_.dtype(input)));
   }
-  for (int k : p.stepped_floats) give(node.inputs[size_t(p.carried + k)], t.flip(made[next++], 0));
+  for (int k : p.stepped_floats) give(node.inputs[size_t(p.carried + k)], t_.flip(made[next++], 0));
 }
 
 } // namespace luminal::train

@@ -15,8 +15,8 @@ std::vector<Gradient> Reverse::run(const std::vector<Seed>& seeds, const std::ve
   for (NodeId target : targets)
     if (target < end) is_target[target] = true;
   for (NodeId id = end; id-- > 0;) {
-    if (!active(id) || t[id].kind == NodeKind::get) continue; // get: its tuple collects
-    Results g(t[id].types.size());
+    if (!active(id) || t_[id].kind == NodeKind::get) continue; // get: its tuple collects
+    Results g(t_[id].types.size());
     bool any = false;
     for (size_t k = 0; k < g.size(); ++k) {
       auto found = pending_.find({id, int(k)});
@@ -30,8 +30,8 @@ std::vector<Gradient> Reverse::run(const std::vector<Seed>& seeds, const std::ve
   for (NodeId target : targets) {
     NodeId node = target;
     int index = 0;
-    if (const auto* get = std::get_if<GetAttr>(&t[target].attr)) {
-      node = t[target].inputs[0];
+    if (const auto* get = std::get_if<GetAttr>(&t_[target].attr)) {
+      node = t_[target].inputs[0];
       index = get->index;
     }
     auto found = pending_.find({node, index});
@@ -48,10 +48,10 @@ void Reverse::mark(const std::vector<NodeId>& targets, NodeId end) {
     if (id >= end) continue;
     target[id] = true;
     // A target that is one result of a tuple: the tuple keeps what arrives there.
-    if (t[id].kind == NodeKind::get) target[t[id].inputs[0]] = true;
+    if (t_[id].kind == NodeKind::get) target[t_[id].inputs[0]] = true;
   }
   for (NodeId id = 0; id < end; ++id) {
-    const Node& node = t[id];
+    const Node& node = t_[id];
     bool depends = target[id];
     for (NodeId input : node.inputs) depends = depends || active_[input];
     if (node.kind == NodeKind::bitcast && !target[id]) depends = false;
@@ -64,15 +64,15 @@ void Reverse::give(NodeId value, Gradient gradient) {
   if (!gradient || !active(value)) return;
   NodeId node = value;
   int index = 0;
-  if (const auto* get = std::get_if<GetAttr>(&t[value].attr)) {
-    node = t[value].inputs[0];
+  if (const auto* get = std::get_if<GetAttr>(&t_[value].attr)) {
+    node = t_[value].inputs[0];
     index = get->index;
   }
-  LUMINAL_CHECK(t.type(*gradient).dtype == t.type(value).dtype &&
-                    same_shape(t.shape(*gradient), t.shape(value), t.module.assumptions),
-                "the gradient of {} is {}", to_string(t.type(value)), to_string(t.type(*gradient)));
+  LUMINAL_CHECK(t_.type(*gradient).dtype == t_.type(value).dtype &&
+                    same_shape(t_.shape(*gradient), t_.shape(value), t_.module.assumptions),
+                "the gradient of {} is {}", to_string(t_.type(value)), to_string(t_.type(*gradient)));
   auto [slot, fresh] = pending_.try_emplace({node, index}, *gradient);
-  if (!fresh) slot->second = t.add(slot->second, *gradient);
+  if (!fresh) slot->second = t_.add(slot->second, *gradient);
 }
 
 namespace {
@@ -83,7 +83,7 @@ namespace {
 } // namespace
 
 void Reverse::visit(NodeId id, const Results& g) {
-  const Node node = t[id]; // a copy: the builder grows
+  const Node node = t_[id]; // a copy: the builder grows
   switch (node.kind) {
   case NodeKind::input:
   case NodeKind::constant:
@@ -95,7 +95,7 @@ void Reverse::visit(NodeId id, const Results& g) {
   case NodeKind::cast: return cast(id, *g[0]);
   case NodeKind::view:
     if (active(node.inputs[0]))
-      give(node.inputs[0], view_adjoint(t, std::get<ViewAttr>(node.attr), node.inputs, *g[0]));
+      give(node.inputs[0], view_adjoint(t_, std::get<ViewAttr>(node.attr), node.inputs, *g[0]));
     return;
   case NodeKind::scatter: return scatter(id, std::get<ScatterAttr>(node.attr), *g[0]);
   case NodeKind::fold: return fold(id, std::get<FoldAttr>(node.attr), g);
@@ -141,29 +141,29 @@ bool uniform(const Terms& t, NodeId id) {
 
 void Reverse::map(NodeId id, const MapAttr& attr, NodeId g) {
   if (!attr.user_op.empty()) return user_map(id, attr, g);
-  const std::vector<NodeId> inputs = t[id].inputs;
+  const std::vector<NodeId> inputs = t_[id].inputs;
   std::vector<NodeId> leaves = inputs;
   leaves.resize(3, inputs[0]);
   leaves.push_back(id);
   for (size_t k = 0; k < inputs.size(); ++k) {
     if (!active(inputs[k])) continue;
     const NodeId other = inputs[inputs.size() - 1 - k];
-    if ((attr.op == Op::max || attr.op == Op::min) && uniform(t, other)) {
+    if ((attr.op == Op::max || attr.op == Op::min) && uniform(t_, other)) {
       // relu and its kin: nothing at the bound itself, NaN passes on (as PyTorch's relu and
       // hardtanh)
       const NodeId cut =
-          attr.op == Op::max ? t.b.map(Op::le, {inputs[k], other}) : t.b.map(Op::le, {other, inputs[k]});
-      give(inputs[k], t.select(cut, t.zeros(t.type(g)), g));
+          attr.op == Op::max ? t_.b.map(Op::le, {inputs[k], other}) : t_.b.map(Op::le, {other, inputs[k]});
+      give(inputs[k], t_.select(cut, t_.zeros(t_.type(g)), g));
       continue;
     }
-    if (const Scalar* slope = derivative(attr.op, int(k))) give(inputs[k], t.times(g, *slope, leaves));
+    if (const Scalar* slope = derivative(attr.op, int(k))) give(inputs[k], t_.times(g, *slope, leaves));
   }
 }
 
 void Reverse::user_map(NodeId id, const MapAttr& attr, NodeId g) {
   static const std::vector<std::string> names{"a", "b", "c", "out"};
   const UserOp& op = *find_user_op(attr.user_op);
-  const std::vector<NodeId> inputs = t[id].inputs;
+  const std::vector<NodeId> inputs = t_[id].inputs;
   std::vector<NodeId> leaves = inputs;
   leaves.resize(3, inputs[0]);
   leaves.push_back(id);
@@ -178,17 +178,17 @@ void Reverse::user_map(NodeId id, const MapAttr& attr, NodeId g) {
       throw Error(fmt::format("[gradients] the operation {} has no derivative for argument {}: register_op "
                               "takes one",
                               op.name, k));
-    if (slope) give(inputs[k], t.times(g, *slope, leaves));
+    if (slope) give(inputs[k], t_.times(g, *slope, leaves));
   }
 }
 
 void Reverse::cast(NodeId id, NodeId g) {
-  const NodeId x = t[id].inputs[0];
-  if (active(x)) give(x, t.b.cast(g, t.dtype(x)));
+  const NodeId x = t_[id].inputs[0];
+  if (active(x)) give(x, t_.b.cast(g, t_.dtype(x)));
 }
 
 void Reverse::collective(NodeId id, const CollectiveAttr& attr, NodeId g) {
-  const Node node = t[id];
+  const Node node = t_[id];
   CollectiveAttr back = attr;
   if (attr.kind == "all_gather")
     back.kind = "reduce_scatter_sum";
@@ -196,7 +196,7 @@ void Reverse::collective(NodeId id, const CollectiveAttr& attr, NodeId g) {
     back.kind = "all_gather";
   else if (attr.kind != "all_reduce_sum")
     no_gradient(node, attr.kind, "of collectives all_reduce_sum, all_gather and reduce_scatter_sum have one");
-  give(node.inputs[0], t.b.add(back, {g}));
+  give(node.inputs[0], t_.b.add(back, {g}));
 }
 
 } // namespace luminal::train

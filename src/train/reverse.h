@@ -62,7 +62,7 @@ public:
 /// One pass over a function in the making.
 class Reverse {
 public:
-  Reverse(FunctionBuilder& builder, Module& module) : t(builder, module) {}
+  Reverse(FunctionBuilder& builder, Module& module) : t_(builder, module) {}
   struct Seed {
     NodeId value, gradient; // of the same type
   };
@@ -98,7 +98,7 @@ private:
   void cond(NodeId id, const CondAttr& attr, const Results& g);
   void loop(NodeId id, const LoopAttr& attr, const Results& g);
 
-  Terms t;
+  Terms t_;
   std::vector<bool> active_;
   std::map<std::pair<NodeId, int>, NodeId> pending_; // node and result -> its gradient so far
 };
