@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/announce.h"
 #include "cli/common.h"
+#include "cli/onnx_program.h"
 #include "models/generator.h"
 #include "models/random_model.h"
 #include "search/machine_profile.h"
@@ -25,6 +26,7 @@ struct BenchArguments {
   int64_t prompt = 512, generate = 128, depth = 0, chunk = 512, seed = 1;
   int repeats = 5;
   double tune = 0;
+  std::vector<std::string> inputs, sizes;
   bool json = false, no_cache = false, report = false;
 };
 
@@ -274,6 +276,11 @@ int bench(const BenchArguments& a) {
   if (!a.save.empty() && a.random.empty())
     throw UsageError("--save writes a random model; it needs --random-weights SHAPE");
   const std::vector<int> threads = parse_threads(a.threads);
+  if (is_onnx(a.model)) {
+    if (threads.size() != 1) throw UsageError("--threads: one count at a time for an ONNX model");
+    return bench_onnx(
+        {a.model, a.inputs, a.sizes, threads[0], a.repeats, a.tune, a.json, a.no_cache, a.report});
+  }
   const bool runs = a.repeats > 0 && a.prompt + a.generate > 0;
   const auto announce = [&](const ModelFile& file) {
     announce_memory(file.path, Generator::estimate(file, Bench::model_options(a, file)), a.max_memory,
@@ -331,7 +338,11 @@ void add_bench(CLI::App& app, int& exit_code) {
   auto a = std::make_shared<BenchArguments>();
   auto* verb =
       app.add_subcommand("bench", "Measure a model: tokens per second of a prompt and of generation");
-  verb->add_option("-m,--model,model", a->model, "GGUF, safetensors or a Hugging Face folder");
+  verb->add_option("-m,--model,model", a->model, "GGUF, safetensors, a Hugging Face folder or ONNX");
+  verb->add_option("--inputs,-i", a->inputs,
+                   "Of an ONNX model: .safetensors, .npz, .npy; numbers from 0 to 1 otherwise")
+      ->allow_extra_args(false);
+  verb->add_option("--size", a->sizes, "NAME=SIZE of a dimension of an ONNX model")->allow_extra_args(false);
   std::string names;
   for (const ModelShape& shape : model_shapes())
     names += (names.empty() ? "" : ", ") + std::string(shape.name);
@@ -378,6 +389,11 @@ void add_bench(CLI::App& app, int& exit_code) {
   verb->callback([a, verb, &exit_code] {
     if (a->random.empty())
       refuse_options(*verb, {"--type"}, "it is for --random-weights; a file has its own types");
+    if (is_onnx(a->model))
+      refuse_options(*verb, {"--prompt", "--predict", "--depth", "--batch", "--cache-type", "--activations"},
+                     "it is for language models, which " + a->model + " is not");
+    else
+      refuse_options(*verb, {"--inputs", "--size"}, "it is for ONNX models");
     exit_code = bench(*a);
   });
 }

@@ -1,4 +1,4 @@
-// cli/eval.cpp -- `luminal eval FILE.lum`: runs a module of terms on tensors from files, by a plan,
+// cli/eval.cpp -- `luminal eval FILE.lum|MODEL.onnx`: runs a program on tensors from files, by a plan,
 // by the interpreter, or both side by side.
 #include "base/check.h"
 #include "base/file.h"
@@ -6,6 +6,7 @@
 #include "base/settings.h"
 #include "base/thread_pool.h"
 #include "cli/common.h"
+#include "cli/onnx_program.h"
 #include "cli/tensor_files.h"
 #include "compile/compile.h"
 #include "device/cpu/cpu_device.h"
@@ -16,6 +17,7 @@
 #include "luminal/debug.h"
 #include "runtime/context.h"
 #include "tensor/effects.h"
+#include "tensor/graph_state.h"
 #include "tensor/values_text.h"
 #include <chrono>
 #include <cmath>
@@ -24,6 +26,7 @@
 #include <iostream>
 #include <optional>
 #include <set>
+#include <span>
 
 namespace luminal::cli {
 namespace {
@@ -51,6 +54,9 @@ struct Task {
   std::map<std::string, int64_t> dims;
   std::map<std::string, HostTensor> inputs;
   std::set<std::string> from_files; // inputs that were there; states may start at zero
+  /// Of an ONNX model, which has them; elsewhere weights are inputs.
+  std::map<std::string, std::span<const std::byte>> weights;
+  std::shared_ptr<const OnnxModel> model;
 };
 
 void set_dim(Task& task, const std::string& name, int64_t value, const std::string& from) {
@@ -88,6 +94,7 @@ const InputAttr& param(const Task& task, NodeId id) {
 void read_inputs(Task& task, const TensorFiles& files, const std::string& module_path) {
   for (NodeId id : params(task)) {
     const InputAttr& input = param(task, id);
+    if (task.weights.contains(input.name)) continue;
     auto found = files.tensors.find(input.name);
     if (found == files.tensors.end()) {
       if (input.role == Role::state) continue;
@@ -112,7 +119,8 @@ void read_inputs(Task& task, const TensorFiles& files, const std::string& module
     task.from_files.insert(input.name);
   }
   for (const auto& [name, where] : files.tensors)
-    if (!task.from_files.contains(name))
+    if (!task.from_files.contains(name) &&
+        !(task.model && std::ranges::find(task.model->fixed, name) != task.model->fixed.end()))
       print_stderr("note: {} has a tensor {}, {} has no such input\n", where.second, name, module_path);
 }
 
@@ -137,6 +145,7 @@ void check_sizes(Task& task) {
   }
   for (NodeId id : params(task)) {
     const InputAttr& input = param(task, id);
+    if (task.weights.contains(input.name)) continue;
     std::vector<int64_t> extents;
     int64_t count = 1;
     for (Expr extent : input.type.shape) {
@@ -157,7 +166,24 @@ void check_sizes(Task& task) {
   }
 }
 
+/// An ONNX model with the shapes of the files; dimensions that they do not tell are those of --dim.
+Task read_onnx_task(const EvalArguments& a) {
+  Task task;
+  TensorFiles files;
+  for (const std::string& path : a.inputs) files.add(path);
+  auto model = std::make_shared<OnnxModel>(open_onnx_model(a.path, files, parse_sizes(a.dims)));
+  task.module = model->graph.state()->snapshot();
+  for (NodeId id : params(task))
+    if (const InputAttr& input = param(task, id); input.role == Role::weight)
+      task.weights[input.name] = onnx_weight(*model, input.name);
+  task.model = std::move(model);
+  read_inputs(task, files, a.path);
+  check_sizes(task);
+  return task;
+}
+
 Task read_task(const EvalArguments& a) {
+  if (is_onnx(a.path)) return read_onnx_task(a);
   Task task;
   auto text = read_file(a.path);
   if (!text) throw Error(text.error());
@@ -226,8 +252,10 @@ Results run_plan(const Task& task, const EvalArguments& a, Json& timings) {
   auto store = std::make_shared<runtime::Store>(*device);
   for (NodeId id : params(task)) {
     const InputAttr& input = param(task, id);
-    if (input.role == Role::weight)
-      store->borrow_weight(input.name, task.inputs.at(input.name).data, nullptr);
+    if (input.role != Role::weight) continue;
+    const auto held = task.weights.find(input.name);
+    store->borrow_weight(
+        input.name, held != task.weights.end() ? held->second : task.inputs.at(input.name).data, nullptr);
   }
   auto context = runtime::Context::create(*executable, store, {.host = run_host_effect});
   if (!context) throw Error(context.error());
@@ -237,6 +265,7 @@ Results run_plan(const Task& task, const EvalArguments& a, Json& timings) {
   for (const auto& [name, size] : task.dims) check((*context)->set_symbol(name, size));
   for (NodeId id : params(task)) {
     const InputAttr& input = param(task, id);
+    if (input.role == Role::weight) continue;
     const auto& data = task.inputs.at(input.name).data;
     if (input.role == Role::argument) check((*context)->bind_argument(input.name, data));
     if (input.role != Role::state) continue;
@@ -258,6 +287,14 @@ Results run_plan(const Task& task, const EvalArguments& a, Json& timings) {
 Bindings bindings_of(const Task& task, bool silent) {
   Bindings bindings;
   bindings.inputs = task.inputs;
+  for (NodeId id : params(task)) { // fixed shapes: a model's weights have no dimension that changes
+    const InputAttr& input = param(task, id);
+    const auto held = task.weights.find(input.name);
+    if (held == task.weights.end()) continue;
+    HostTensor weight{input.type.dtype, {}, {held->second.begin(), held->second.end()}};
+    for (Expr extent : input.type.shape) weight.shape.push_back(extent.value());
+    bindings.inputs[input.name] = std::move(weight);
+  }
   bindings.symbols = task.dims;
   if (silent) bindings.print = [](const std::string&) {};
   return bindings;
@@ -354,7 +391,8 @@ void save(const std::string& path, const Results& results, const Module& module)
     view.bytes = value.data;
     views.push_back(std::move(view));
   }
-  if (auto done = save_safetensors(path, views); !done) throw Error(done.error());
+  auto done = path.ends_with(".npz") ? save_npz(path, views) : save_safetensors(path, views);
+  if (!done) throw Error(done.error());
 }
 
 Json description(const std::string& name, const HostTensor& value) {
@@ -365,8 +403,8 @@ int eval(const EvalArguments& a) {
   end_on_interrupt();
   register_file_effects();
   if (!a.output.empty() && !a.output.ends_with(".safetensors") && !a.output.ends_with(".npy") &&
-      !a.output.starts_with("/dev/"))
-    throw UsageError(fmt::format("{}: the output must end in .safetensors or .npy", a.output));
+      !a.output.ends_with(".npz") && !a.output.starts_with("/dev/"))
+    throw UsageError(fmt::format("{}: the output must end in .safetensors, .npz or .npy", a.output));
   const Task task = read_task(a);
   Json timings = {{"compile_s", nullptr},
                   {"load_s", nullptr},
@@ -399,7 +437,8 @@ int eval(const EvalArguments& a) {
     for (const auto& [name, size] : task.dims) json["dims"][name] = size;
     json["inputs"] = Json::array();
     for (NodeId id : params(task))
-      json["inputs"].push_back(description(param(task, id).name, task.inputs.at(param(task, id).name)));
+      if (!task.weights.contains(param(task, id).name))
+        json["inputs"].push_back(description(param(task, id).name, task.inputs.at(param(task, id).name)));
     json["results"] = Json::array();
     for (const FunctionResult& result : task.module.entry().results)
       json["results"].push_back(description(result.name, results.at(result.name)));
@@ -437,13 +476,15 @@ int eval(const EvalArguments& a) {
 
 void add_eval(CLI::App& app, int& exit_code) {
   auto a = std::make_shared<EvalArguments>();
-  auto* verb = app.add_subcommand("eval", "Run a module of terms (.lum) on tensors from files");
-  verb->add_option("file", a->path, "Terms in text form; the last function is run")->required();
+  auto* verb =
+      app.add_subcommand("eval", "Run a module of terms (.lum) or an ONNX model on tensors from files");
+  verb->add_option("file", a->path, "Terms in text form, of which the last function is run; or .onnx")
+      ->required();
   verb->add_option("--inputs,-i", a->inputs,
                    "Tensors by name: .safetensors, .npz, or .npy named like the input; may be repeated")
       ->allow_extra_args(false);
   verb->add_option("--output,-o", a->output,
-                   "Write the results to this .safetensors (or .npy) file instead of showing them");
+                   "Write the results to this .safetensors, .npz (or .npy) file instead of showing them");
   verb->add_option("--dim,-d", a->dims,
                    "NAME=SIZE of a dimension that no input's shape tells; may be repeated")
       ->allow_extra_args(false);

@@ -5,6 +5,7 @@
 #include "base/print.h"
 #include "base/settings.h"
 #include "cli/common.h"
+#include "cli/onnx_program.h"
 #include "cli/tensor_files.h"
 #include "compile/target.h"
 #include "formats/model_files.h"
@@ -103,6 +104,17 @@ Program module_program(const ExportArguments& a, TensorFiles& files) {
   return program;
 }
 
+/// An ONNX model: its dimensions are fixed by --inputs and --size.
+Program onnx_program(const ExportArguments& a, TensorFiles& files, std::optional<OnnxModel>& model) {
+  for (const std::string& path : a.inputs) files.add(path);
+  model.emplace(open_onnx_model(a.path, files, parse_sizes(a.sizes)));
+  return {model->graph.state()->snapshot(),
+          {},
+          [&model](const runtime::Slot& slot) -> Result<std::span<const std::byte>> {
+            return onnx_weight(*model, slot.name);
+          }};
+}
+
 int export_program(const ExportArguments& a) {
   end_on_interrupt();
   compile::Options options = options_for(a);
@@ -110,9 +122,13 @@ int export_program(const ExportArguments& a) {
   models::Llama model;
   TensorFiles files;
   const bool terms = a.path.ends_with(".lum");
-  Program program = terms ? module_program(a, files) : model_program(a, file, model);
+  std::optional<OnnxModel> onnx;
+  Program program = terms             ? module_program(a, files)
+                    : is_onnx(a.path) ? onnx_program(a, files, onnx)
+                                      : model_program(a, file, model);
   options.sizes = program.sizes;
-  for (const auto& [name, size] : parse_sizes(a.sizes)) options.sizes[name] = size;
+  if (!is_onnx(a.path))
+    for (const auto& [name, size] : parse_sizes(a.sizes)) options.sizes[name] = size;
   Progress progress("export");
   progress.update(0.2, "compile for " + a.target);
   auto compiled = compile::compile(program.module, options);
@@ -155,7 +171,7 @@ void add_export(CLI::App& app, int& exit_code) {
   auto* verb = app.add_subcommand(
       "export", "A model, or a module of terms (.lum), as object code and C that run without Luminal");
   verb->footer("docs/export.md tells how to build and call what is written.");
-  verb->add_option("file", a->path, "GGUF, safetensors, a Hugging Face folder, or terms in text form")
+  verb->add_option("file", a->path, "GGUF, safetensors, a Hugging Face folder, ONNX, or terms in text form")
       ->required();
   verb->add_option("-o,--out", a->folder, "The folder for the files; it is made")->required();
   verb->add_option(
@@ -163,8 +179,10 @@ void add_export(CLI::App& app, int& exit_code) {
           "host, x86-64-v3 (AVX2), x86-64-v4 (AVX-512), aarch64 (NEON), or LLVM's name of a processor")
       ->capture_default_str();
   verb->add_option("--name", a->name, "The beginning of all names, a C identifier (default: from the file)");
-  verb->add_option("--inputs,-i", a->inputs,
-                   "Weights of a module: .safetensors, .npz or .npy; may be repeated")
+  verb->add_option(
+          "--inputs,-i", a->inputs,
+          "Weights of a module, or inputs that fix the shapes of an ONNX model: .safetensors, .npz or "
+          ".npy; may be repeated")
       ->allow_extra_args(false);
   verb->add_option("--size", a->sizes,
                    "Typical size of a dynamic dimension, which schedules are made for: n=128")
@@ -188,9 +206,9 @@ void add_export(CLI::App& app, int& exit_code) {
   add_allow_custom(*verb, a->allow_custom);
   verb->add_flag("--json", a->json, "One JSON object; keys in docs/program.md");
   verb->callback([a, verb, &exit_code] {
-    if (a->path.ends_with(".lum"))
+    if (a->path.ends_with(".lum") || is_onnx(a->path))
       refuse_options(*verb, {"--ctx", "--batch", "--cache-type", "--activations", "--all-logits"},
-                     "it is for models, and " + a->path + " is a module of terms");
+                     "it is for language models, which " + a->path + " is not");
     else
       refuse_options(*verb, {"--inputs"}, "it gives weights to a module of terms, and a model has its own");
     exit_code = export_program(*a);

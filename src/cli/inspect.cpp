@@ -3,6 +3,7 @@
 #include "base/print.h"
 #include "base/text.h"
 #include "cli/common.h"
+#include "cli/onnx_program.h"
 #include "formats/model_files.h"
 #include "ir/term.h"
 #include "luminal/pass.h"
@@ -120,8 +121,8 @@ int inspect_terms(const InspectArguments& a) {
 }
 
 /// A model as terms: printed, drawn.
-int inspect_graph(const InspectArguments& a, const ModelFile& file) {
-  const Graph graph = std::move(models::make_llama(file, {}).graph);
+int inspect_graph(const InspectArguments& a, const Graph& graph, const std::string& path,
+                  std::string_view kind) {
   if (!a.dot.empty()) write_text(a.dot, graph.to_dot());
   if (!a.html.empty()) write_text(a.html, graph.to_html());
   if (!a.terms && !a.json) return ok;
@@ -132,7 +133,7 @@ int inspect_graph(const InspectArguments& a, const ModelFile& file) {
     std::cout << terms;
     return ok;
   }
-  Json json{{"path", file.path}, {"kind", std::string(model_file_kind_name(file.kind))}};
+  Json json{{"path", path}, {"kind", std::string(kind)}};
   if (!table->rows.empty()) json["passes"] = passes_json(*table);
   if (a.terms) json["terms"] = terms;
   show_json(json);
@@ -141,10 +142,16 @@ int inspect_graph(const InspectArguments& a, const ModelFile& file) {
 
 int inspect(const InspectArguments& a) {
   if (a.path.ends_with(".lum")) return inspect_terms(a);
+  const bool as_graph = a.terms || !a.dot.empty() || !a.html.empty();
+  if (is_onnx(a.path)) {
+    if (!as_graph) return inspect_onnx(a.path, a.json);
+    return inspect_graph(a, open_onnx_model(a.path, {}, {}).graph, a.path, "ONNX");
+  }
   auto opened = open_model(a.path);
   if (!opened) throw Error(opened.error());
   const ModelFile& file = *opened;
-  if (a.terms || !a.dot.empty() || !a.html.empty()) return inspect_graph(a, file);
+  if (as_graph)
+    return inspect_graph(a, models::make_llama(file, {}).graph, file.path, model_file_kind_name(file.kind));
   if (a.json) {
     Json json{{"path", file.path},
               {"kind", std::string(model_file_kind_name(file.kind))},
@@ -196,7 +203,8 @@ void add_inspect(CLI::App& app, int& exit_code) {
   auto a = std::make_shared<InspectArguments>();
   auto* inspect_app =
       app.add_subcommand("inspect", "Show what a model file holds; or a module of terms (.lum)");
-  inspect_app->add_option("file", a->path, "GGUF, safetensors, a Hugging Face folder, or terms in text form")
+  inspect_app
+      ->add_option("file", a->path, "GGUF, safetensors, a Hugging Face folder, ONNX, or terms in text form")
       ->required();
   inspect_app->add_flag("--json", a->json,
                         "One JSON object: path, kind, and what is in the file; keys in docs/program.md");

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "cli/common.h"
+#include "cli/onnx_program.h"
 #include "compile/compile.h"
 #include "ir/trust.h"
 #include "models/llama.h"
@@ -23,7 +24,7 @@ struct TuneArguments {
   double budget = 60;
   int threads = 0;
   int64_t context = 0, chunk = 128;
-  std::vector<std::string> sizes;
+  std::vector<std::string> sizes, inputs;
   bool json = false, strict = false, report = false, allow_custom = false;
 };
 
@@ -185,12 +186,27 @@ Outcome tune_model(const TuneArguments& a, TuneDisplay& display) {
   return {*model.graph.search_summary(), model.graph.report(), std::move(cache)};
 }
 
+Outcome tune_onnx(const TuneArguments& a, TuneDisplay& display) {
+  TensorFiles files;
+  for (const std::string& path : a.inputs) files.add(path);
+  OnnxModel model = open_onnx_model(a.path, files, parse_sizes(a.sizes));
+  CompileOptions options;
+  options.threads = a.threads;
+  options.strict = a.strict;
+  options.search = search_options(a, display);
+  auto cache = compile::usual_tuning_cache(true);
+  model.graph.compile(options);
+  return {*model.graph.search_summary(), model.graph.report(), std::move(cache)};
+}
+
 int tune(const TuneArguments& a) {
   catch_interrupts();
   Outcome outcome;
   {
     TuneDisplay display;
-    outcome = a.path.ends_with(".lum") ? tune_terms(a, display) : tune_model(a, display);
+    outcome = a.path.ends_with(".lum") ? tune_terms(a, display)
+              : is_onnx(a.path)        ? tune_onnx(a, display)
+                                       : tune_model(a, display);
   }
   const SearchSummary& s = outcome.summary;
   const auto& cache = outcome.cache;
@@ -257,7 +273,7 @@ void add_tune(CLI::App& app, int& exit_code) {
   verb->footer(
       "What is found is checked, kept in the tuning cache and used by every later run on this machine.\n"
       "Ctrl-C ends early and keeps the best so far.");
-  verb->add_option("file", a->path, "GGUF, safetensors, a Hugging Face folder, or terms in text form")
+  verb->add_option("file", a->path, "GGUF, safetensors, a Hugging Face folder, ONNX, or terms in text form")
       ->required();
   verb->add_option("--budget", a->budget, "Seconds")->check(between(0.1, 1e7))->capture_default_str();
   verb->add_option("--mode", a->mode, "budget, or optimal: until nothing near the best is left to try")
@@ -268,6 +284,9 @@ void add_tune(CLI::App& app, int& exit_code) {
       ->check(whole(0, 1024));
   verb->add_option("--size", a->sizes,
                    "Tune for this size of a dynamic dimension: n=128 (several times for several)")
+      ->allow_extra_args(false);
+  verb->add_option("--inputs,-i", a->inputs,
+                   "Of an ONNX model: inputs whose shapes and values fix its dimensions; may be repeated")
       ->allow_extra_args(false);
   verb->add_option("-c,--ctx", a->context, "Positions of the context, as for luminal run")
       ->check(whole(0, int64_t(1) << 30));
@@ -285,9 +304,10 @@ void add_tune(CLI::App& app, int& exit_code) {
   add_allow_custom(*verb, a->allow_custom);
   verb->add_flag("--json", a->json, "One JSON object instead of the table; keys in docs/program.md");
   verb->callback([a, verb, &exit_code] {
-    if (a->path.ends_with(".lum"))
+    if (!is_onnx(a->path)) refuse_options(*verb, {"--inputs"}, "it is for ONNX models");
+    if (a->path.ends_with(".lum") || is_onnx(a->path))
       refuse_options(*verb, {"--ctx", "--batch", "--cache-type", "--activations"},
-                     "it is for models, and " + a->path + " is a module of terms");
+                     "it is for language models, which " + a->path + " is not");
     exit_code = tune(*a);
   });
 }

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILTIN = SOURCE / "models" / "builtin"
@@ -191,7 +192,7 @@ def mistakes(luminal, folder):
                        (["export", "x.lum"], "--out is missing"), (["help", "rum"], 'there is no "rum"'),
                        (["egg", "--limit-bytes", "0", "x"], "--limit-bytes: "), (["egg", "--limit-seconds", "nan", "x"], "--limit-seconds: "),
                        (["egg", "--limit-rows", "-1", "x"], "--limit-rows: a whole number"), (["egg", "--class", "x", "x.egg"], "--class: it is for the drawings"),
-                       (["inspect", model, "--passes", "views"], "--passes: it is for --terms"), (["tune", "x.lum", "--ctx", "5"], "--ctx: it is for models"),
+                       (["inspect", model, "--passes", "views"], "--passes: it is for --terms"), (["tune", "x.lum", "--ctx", "5"], "--ctx: it is for language models"),
                        (["eval", "x.lum", "--slack", "2"], "--slack requires --check"), (["bench", model, "--type", "q4_0"], "--type: it is for --random-weights")):
         luminal.refuses(*args, says=says, code=2)
     for args, says in ((["run", model, "--temp", "x"], "Try luminal help run.\n"), (["cache", "lss"], "Try luminal help cache.\n"), (["rum"], "Try luminal --help.\n")):
@@ -515,7 +516,7 @@ def eval_modules(luminal, folder):
     refuse(folder, says="is a directory, a file is expected$")
     refuse(module, "-i", folder / "none.npz", says="none.npz: No such file")
     refuse(module, "-i", module, says=r"m\.lum: offset 0: ")
-    refuse(module, *inputs, "-d", "T=1", "-o", folder / "out.txt", code=2, says=r"the output must end in \.safetensors or \.npy$")
+    refuse(module, *inputs, "-d", "T=1", "-o", folder / "out.txt", code=2, says=r"the output must end in \.safetensors, \.npz or \.npy$")
     refuse(module, *inputs, "-d", "T=1", "-o", folder / "out.npy", says="an .npy file holds one array, the module has 3 results$")
     if os.path.exists("/dev/full"):
         refuse(module, *inputs, "-d", "T=1", "-o", "/dev/full", says="/dev/full: No space left on device$")
@@ -586,6 +587,34 @@ def shell(luminal, line, code, says=None):
     check(done.returncode == code, f"{line}: code {done.returncode}, expected {code}: {errors[-300:]}")
     check(says is None or says in errors, f"{line}: {errors!r} does not say {says!r}")
     return done.stdout
+
+
+def onnx_models(luminal, folder):
+    """y = relu(x) of the corpus of damaged files, by every verb that takes a model."""
+    folder.mkdir()
+    model, x = folder / "relu.onnx", folder / "x.npy"
+    corpus = pathlib.Path(__file__).resolve().parents[1] / "fuzz" / "corpus" / "formats_onnx"
+    model.write_bytes((corpus / "small").read_bytes())
+    x.write_bytes(npy([-1, 2], (2,)))
+    out, _ = luminal("eval", model, "-i", x)
+    check(b"y: f32[2]\n[0, 2]" in out, f"eval of ONNX: {out}")
+    luminal("eval", model, "-i", x, "-o", folder / "y.npz", "--check")
+    with zipfile.ZipFile(folder / "y.npz") as archive:
+        check(archive.namelist() == ["y.npy"] and archive.read("y.npy")[-8:] == struct.pack("<2f", 0, 2), "the results in an npz")
+    shown = json.loads(luminal("inspect", model, "--json")[0])
+    check(shown["kind"] == "ONNX" and shown["operators"] == [{"name": "Relu", "count": 1, "supported": True}], f"inspect of ONNX: {shown}")
+    check(b"Relu" in luminal("inspect", model)[0] and b"return y" in luminal("inspect", model, "--terms")[0], "ONNX as text and as terms")
+    timed = json.loads(luminal("bench", model, "--json", "-r", "2", "-t", "1")[0])
+    check(len(timed["seconds"]) == 2 and timed["compile_s"] > 0, f"bench of ONNX: {timed}")
+    luminal("export", model, "--out", folder / "exported")
+    check((folder / "exported" / "relu.h").exists(), "export of ONNX")
+    luminal.refuses("eval", model, says=r"input x \(f32\[2\]\) is missing: the files have none$")
+    strange = folder / "strange.onnx"
+    strange.write_bytes(model.read_bytes().replace(b"Relu", b"Rela"))
+    luminal.refuses("eval", strange, "-i", x, says=r"operators that are not supported, with how often: Rela \(1\)")
+    luminal.refuses("tune", strange, "-b", "3", says="--batch: it is for language models", code=2)
+    luminal.refuses("bench", model, "-p", "3", says="--prompt: it is for language models", code=2)
+    luminal.refuses("bench", model, "-t", "1,2", says="--threads: one count at a time for an ONNX model", code=2)
 
 
 def unwritable(luminal, folder):
@@ -722,6 +751,7 @@ def main():
         tuning(luminal, folder / "tune")
         benches(luminal, folder / "bench")
         exports(luminal, folder / "export")
+        onnx_models(luminal, folder / "onnx")
         eval_modules(luminal, folder / "eval")
         unwritable(luminal, folder / "unwritable")
         foreign_modules(luminal, folder / "foreign")

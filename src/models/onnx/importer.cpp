@@ -11,7 +11,7 @@ namespace luminal::onnx {
 namespace {
 
 constexpr int64_t most_folded = 1 << 16; // elements that a folded node reads and makes
-constexpr int64_t largest_literal = 64;  // elements that are written into the terms
+constexpr int64_t largest_literal = 16;  // elements that are written into the terms
 constexpr int64_t most_nodes = 200'000;  // built, those of unrolled loops included
 constexpr int deepest_graph = 64;
 
