@@ -354,7 +354,8 @@ void Scan(Node& n) {
   const size_t first = n.opset() < 9 ? 1 : 0; // opset 8 has lengths first
   if (n.inputs() < first + scans || scans == 0) n.refuse("has fewer inputs than it scans");
   const size_t states = n.inputs() - first - scans, outputs = body.outputs.size() - states;
-  if (body.inputs.size() != states + scans) n.refuse("has a body of another number of inputs");
+  if (body.inputs.size() != states + scans || body.outputs.size() < states)
+    n.refuse("has a body of another number of inputs");
   if (first && n.has(0)) n.refuse("has lengths of its own for each sequence, which is not supported");
   const auto list = [&](const char* name, size_t size) {
     auto values = n.integers(name, std::vector<int64_t>(size, 0));

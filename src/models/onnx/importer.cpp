@@ -297,6 +297,8 @@ void Importer::build_node(Scope& scope, const NodeData& data) {
     row->build(node);
   } catch (const NotKnown&) {
     throw;
+  } catch (const std::out_of_range&) { // of a list that the operator wants to be longer
+    node.refuse("has fewer axes, numbers or values than its operator needs");
   } catch (const Error& error) {
     const std::string text = error.what();
     if (text.starts_with("[onnx]")) throw;

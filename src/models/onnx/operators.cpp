@@ -190,6 +190,8 @@ constexpr Operator rows[] = {
     {"", "HannWindow", 17, ops::HannWindow},
     {"", "MelWeightMatrix", 17, ops::MelWeightMatrix},
     {"", "STFT", 17, ops::STFT},
+    // counts of words
+    {"", "TfIdfVectorizer", 9, ops::TfIdfVectorizer},
     // losses, random numbers
     {"", "Bernoulli", 15, ops::Bernoulli, nullptr, true},
     {"", "Multinomial", 7, ops::Multinomial, nullptr, true},
@@ -207,6 +209,9 @@ constexpr Operator rows[] = {
     {"ai.onnx.ml", "ArrayFeatureExtractor", 1, ops::ArrayFeatureExtractor},
     {"ai.onnx.ml", "Binarizer", 1, ops::Binarizer},
     {"ai.onnx.preview", "FlexAttention", 1, ops::FlexAttention},
+    {"ai.onnx.preview.training", "Adagrad", 1, ops::Adagrad},
+    {"ai.onnx.preview.training", "Adam", 1, ops::Adam},
+    {"ai.onnx.preview.training", "Momentum", 1, ops::Momentum},
     {"com.microsoft", "MatMulNBits", 1, ops::MatMulNBits},
 };
 // clang-format on

@@ -29,6 +29,8 @@ Tensor list_tensor(Node& n, const std::vector<int64_t>& list, Dims shape) {
 /// Places along each axis of elements of an index tensor [.., k] that counts from the end, too.
 Tensor nd_places(Node& n, const Tensor& index, const Tensor& x, int skip) {
   const auto shape = n.extents(index);
+  if (shape.empty() || skip + int(shape.back()) > x.rank())
+    n.refuse("has indices of more axes than there are");
   const int64_t k = shape.back();
   std::vector<Tensor> parts;
   for (int64_t d = 0; d < k; d++) parts.push_back(places(index.slice(-1, d, d + 1), x.dim(skip + int(d))));
@@ -146,6 +148,7 @@ void Unique(Node& n) {
   const bool sorted = n.integer("sorted", 1) != 0, by_axis = n.attribute("axis") != nullptr;
   // A row is a slice along the axis, or one element.
   std::vector<int64_t> shape = by_axis ? x.shape : std::vector<int64_t>{x.count()};
+  if (shape.empty()) n.refuse("names an axis of one number");
   const auto axis = size_t(by_axis ? axis_in(n, n.integer("axis"), int(shape.size())) : 0);
   int64_t outer = 1, inner = 1;
   for (size_t d = 0; d < shape.size(); d++) (d < axis ? outer : inner) *= d == axis ? 1 : shape[d];

@@ -20,6 +20,8 @@ Windows windows_of(Node& n, const Tensor& x, size_t axes, std::vector<int64_t> k
   w.stride = n.integers("strides", std::vector<int64_t>(axes, 1));
   w.dilation = n.integers("dilations", std::vector<int64_t>(axes, 1));
   w.before.assign(axes, 0), w.after.assign(axes, 0);
+  if (std::any_of(w.kernel.begin(), w.kernel.end(), [](int64_t size) { return size < 1; }))
+    n.refuse(fmt::format("has a kernel [{}]", fmt::join(w.kernel, ", ")));
   for (const auto* list : {&w.stride, &w.dilation})
     if (list->size() != axes || std::any_of(list->begin(), list->end(), [](int64_t v) { return v < 1; }))
       n.refuse(fmt::format("has strides or dilations [{}] for {} axes", fmt::join(*list, ", "), axes));
@@ -185,6 +187,7 @@ void Conv(Node& n) {
 void ConvTranspose(Node& n) {
   const Tensor x = n.in(0), weight = n.in(1);
   const auto shape = n.extents(weight), extents = n.extents(x);
+  if (shape.size() < 3) n.refuse("has a weight without sizes");
   const size_t axes = shape.size() - 2;
   const auto kernel = n.integers("kernel_shape", last(shape, axes));
   const auto stride = n.integers("strides", std::vector<int64_t>(axes, 1)),
@@ -316,14 +319,17 @@ void MaxUnpool(Node& n) {
   const auto extents = n.extents(x), kernel = n.integers("kernel_shape");
   const auto stride = n.integers("strides", std::vector<int64_t>(kernel.size(), 1)),
              pads = n.integers("pads", std::vector<int64_t>(2 * kernel.size(), 0));
+  if (extents.size() != kernel.size() + 2 || stride.size() != kernel.size() ||
+      pads.size() != 2 * kernel.size())
+    n.refuse("has attributes of different sizes");
   std::vector<int64_t> shape{extents[0], extents[1]};
   for (size_t d = 0; d < kernel.size(); d++)
     shape.push_back((extents[d + 2] - 1) * stride[d] + kernel[d] - pads[d] - pads[d + kernel.size()]);
   const std::vector<int64_t> inferred = shape;
   if (n.has(2)) shape = n.ints(2);
-  int64_t count = 1, inner = 1;
+  if (shape.size() != inferred.size()) n.refuse("has an output_shape of another number of axes");
+  int64_t inner = 1;
   for (const int64_t extent : inferred) inner *= extent;
-  for (const int64_t extent : shape) count *= extent;
   // Places are those in the tensor that the attributes describe.
   Tensor flat = zeros(n.graph(), {inner}, x.dtype()).scatter(0, places.reshape({-1}), x.reshape({-1}));
   Tensor y = flat.reshape(Dims(inferred.begin(), inferred.end()));
@@ -360,6 +366,7 @@ void InstanceNormalization(Node& n) {
 void GroupNormalization(Node& n) {
   const Tensor x = n.in(0);
   const int64_t groups = n.integer("num_groups");
+  if (groups < 1) n.refuse("has no groups");
   Tensor scale = n.in(1), bias = n.in(2);
   if (n.opset() < 21) { // one a group
     const Dim each = x.dim(1) / Dim(groups);
@@ -397,6 +404,7 @@ void RMSNormalization(Node& n) {
 void LRN(Node& n) {
   const Tensor x = n.in(0);
   const int64_t size = n.integer("size");
+  if (size < 1) n.refuse("has a size below 1");
   const Tensor square = x.square().pad(1, (size - 1) / 2, size / 2);
   const Tensor sum = square.windows(1, size).sum(-1);
   const double alpha = n.number("alpha", double(1e-4F)), beta = n.number("beta", 0.75),
@@ -428,6 +436,8 @@ void Col2Im(Node& n) {
   const auto pads = n.integers("pads", std::vector<int64_t>(2 * axes, 0)),
              stride = n.integers("strides", std::vector<int64_t>(axes, 1)),
              dilation = n.integers("dilations", std::vector<int64_t>(axes, 1));
+  if (sizes.size() != axes || pads.size() != 2 * axes || stride.size() != axes || dilation.size() != axes)
+    n.refuse("has attributes of different sizes");
   std::vector<int64_t> wide = sizes;
   for (size_t d = 0; d < axes; d++) wide[d] += pads[d] + pads[d + axes];
   ConvOptions options;

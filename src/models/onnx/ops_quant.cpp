@@ -114,6 +114,7 @@ void QLinearMatMul(Node& n) { // a, scale, zero, b, scale, zero, scale, zero
 namespace {
 Tensor integer_conv(Node& n, const Tensor& x, const Tensor& weight) {
   const auto shape = n.extents(weight);
+  if (shape.size() < 3) n.refuse("has a weight without sizes");
   const size_t axes = shape.size() - 2;
   const Windows w =
       windows_of(n, x, axes, n.integers("kernel_shape", {shape.end() - std::ptrdiff_t(axes), shape.end()}));

@@ -4,6 +4,7 @@
 #include "luminal/terms.h"
 #include "models/onnx/operators.h"
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <numeric>
 
@@ -108,6 +109,7 @@ void Split(Node& n) {
   const int axis = axis_in(n, n.integer("axis", 0), x.rank());
   auto sizes = integers_of(n, "split", 1, 13);
   const auto parts = int64_t(n.outputs());
+  if (parts == 0) n.refuse("has no result");
   if (!sizes) {
     const Dim extent = x.dim(axis);
     const Dim size = ceil_div(extent, Dim(parts));
@@ -266,6 +268,7 @@ void Range(Node& n) {
     return n.out(arange(n.graph(), start, end, n.integer_at(2), type));
   }
   const double start = n.numbers(0).at(0), limit = n.numbers(1).at(0), delta = n.numbers(2).at(0);
+  if (!(std::fabs(delta) > 0) || !(std::fabs((limit - start) / delta) < 1e12)) n.refuse("has no end");
   const auto count = int64_t(std::max(0.0, std::ceil((limit - start) / delta)));
   const Tensor places = n.graph().arange(Dim(count)).cast(type);
   n.out((places * delta + start).cast(type));
@@ -273,6 +276,7 @@ void Range(Node& n) {
 void DepthToSpace(Node& n) {
   const Tensor x = n.in(0);
   const int64_t b = n.integer("blocksize");
+  if (b < 1) n.refuse("has a blocksize below 1");
   const auto [batch, c, h, w] = x.dims4();
   const std::string mode = n.text("mode", "DCR");
   if (mode == "DCR")
@@ -287,6 +291,7 @@ void DepthToSpace(Node& n) {
 void SpaceToDepth(Node& n) {
   const Tensor x = n.in(0);
   const int64_t b = n.integer("blocksize");
+  if (b < 1) n.refuse("has a blocksize below 1");
   const auto [batch, c, h, w] = x.dims4();
   moved(n, x.reshape({batch, c, h / Dim(b), b, w / Dim(b), b})
                .permute({0, 3, 5, 1, 2, 4})

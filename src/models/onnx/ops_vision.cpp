@@ -245,6 +245,9 @@ void Upsample(Node& n) {
 void GridSample(Node& n) {
   const Tensor x = n.in(0), grid = n.in(1);
   const auto extents = n.extents(x), points = n.extents(grid);
+  if (extents.size() < 3 || points.size() != extents.size() || points.back() + 2 != int64_t(extents.size()))
+    n.refuse(
+        fmt::format("has a grid {} for {}", luminal::to_string(grid.shape()), luminal::to_string(x.shape())));
   const size_t axes = extents.size() - 2;
   const bool corners = n.integer("align_corners", 0) != 0;
   std::string mode = n.text("mode", "linear");
@@ -280,6 +283,7 @@ void GridSample(Node& n) {
 void AffineGrid(Node& n) {
   const Tensor theta = n.in(0);
   const auto size = n.ints(1);
+  if (size.size() < 3) n.refuse("has a size of fewer than 3 numbers");
   const size_t axes = size.size() - 2;
   const bool corners = n.integer("align_corners", 0) != 0;
   Dims shape;
@@ -353,6 +357,7 @@ void RoiAlign(Node& n) {
   const std::string mode = n.text("mode", "avg");
   const std::array<int64_t, 2> bins{n.integer("output_height", 1), n.integer("output_width", 1)};
   const int64_t ratio = n.integer("sampling_ratio", 0);
+  if (bins[0] < 1 || bins[1] < 1) n.refuse("has an output of no elements");
   const Tensor chosen = x.gather(n.in(2).cast(DType::i64));
   if (ratio > 0)
     return n.out(aligned(n, chosen, rois, bins, {ratio, ratio}, half, mode == "avg").cast(x.dtype()));
@@ -376,8 +381,9 @@ void RoiAlign(Node& n) {
 void DeformConv(Node& n) {
   const Tensor x = n.in(0), weight = n.in(1), offset = n.in(2);
   const auto in = n.extents(x), w = n.extents(weight), out = n.extents(offset);
-  if (in.size() != 4) n.refuse("of other than two axes is not supported");
+  if (in.size() != 4 || w.size() != 4 || out.size() != 4) n.refuse("of other than two axes is not supported");
   const Windows windows = windows_of(n, x, 2, n.integers("kernel_shape", {w[2], w[3]}));
+  if (n.integer("group", 1) < 1 || n.integer("offset_group", 1) < 1) n.refuse("has no groups");
   const int64_t groups = n.integer("group", 1), parts = n.integer("offset_group", 1), batch = in[0],
                 channels = in[1];
   const int64_t kernel = windows.kernel[0] * windows.kernel[1], rows = out[2], columns = out[3];
