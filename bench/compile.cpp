@@ -32,36 +32,37 @@ using namespace luminal::bench;
 
 namespace {
 
-struct Work {
+struct Workload {
   std::string name, term;
 };
 
-std::vector<Work> works() {
-  std::vector<Work> list{{"sgemm 1024", matmul_term(1024, 1024, 1024)},
-                         {"sgemm 256", matmul_term(256, 256, 256)},
-                         {"sgemm 1000x777x513", matmul_term(1000, 777, 513)},
-                         {"sgemm 17x33x65", matmul_term(17, 33, 65)},
-                         {"conv 64x64 @56", convolution_term(64, 64, 56, 3, 1)},
-                         {"conv 512x512 @7", convolution_term(512, 512, 7, 3, 1)},
-                         {"attention 32x512x64", attention_term(32, 32, 512, 64, false)},
-                         {"attention 32x512x64 causal", attention_term(32, 32, 512, 64, true)},
-                         {"attention 24/8x1536x80 causal", attention_term(24, 8, 1536, 80, true)},
-                         {"bf16 rows 1..512 x2048x2048", rows_term(512, 2048, 2048)}};
-  std::vector<Work> golden;
+std::vector<Workload> works() {
+  std::vector<Workload> list{{"sgemm 1024", matmul_term(1024, 1024, 1024)},
+                             {"sgemm 256", matmul_term(256, 256, 256)},
+                             {"sgemm 1000x777x513", matmul_term(1000, 777, 513)},
+                             {"sgemm 17x33x65", matmul_term(17, 33, 65)},
+                             {"conv 64x64 @56", convolution_term(64, 64, 56, 3, 1)},
+                             {"conv 512x512 @7", convolution_term(512, 512, 7, 3, 1)},
+                             {"attention 32x512x64", attention_term(32, 32, 512, 64, false)},
+                             {"attention 32x512x64 causal", attention_term(32, 32, 512, 64, true)},
+                             {"attention 24/8x1536x80 causal", attention_term(24, 8, 1536, 80, true)},
+                             {"bf16 rows 1..512 x2048x2048", rows_term(512, 2048, 2048)}};
+  std::vector<Workload> golden;
   for (const auto& entry : std::filesystem::directory_iterator(LUMINAL_BENCH_GOLDEN)) {
     std::ifstream in(entry.path() / "term.lum");
     std::stringstream text;
     if (in && (text << in.rdbuf()))
       golden.push_back({"golden " + entry.path().filename().string(), text.str()});
   }
-  std::sort(golden.begin(), golden.end(), [](const Work& a, const Work& b) { return a.name < b.name; });
+  std::sort(golden.begin(), golden.end(),
+            [](const Workload& a, const Workload& b) { return a.name < b.name; });
   list.insert(list.end(), golden.begin(), golden.end());
   return list;
 }
 
 /// Every elementwise operation for every type that it takes, and the rotary tables of a Llama.
-std::vector<Work> operations() {
-  std::vector<Work> list{{"rotary tables", R"(fn @main(%f: f32[32]) {
+std::vector<Workload> operations() {
+  std::vector<Workload> list{{"rotary tables", R"(fn @main(%f: f32[32]) {
   %p = iota f32 [p: 2048, k: 32] -> p
   %k = view %f [p: 2048, k: 32] -> [k]
   %a = mul %p, %k
@@ -117,7 +118,7 @@ int main(int argc, char** argv) {
   double largest = 0, sum = 0;
   int count = 0, typical = 0, above = 0, warm_compilations = 0;
   std::vector<kernel::Kernel> all;
-  for (const Work& work : only_operations ? operations() : works()) {
+  for (const Workload& work : only_operations ? operations() : works()) {
     if (work.name.find(arguments.only) == std::string::npos) continue;
     const Module module = parse_module(work.term, work.name);
     const Function& function = module.functions.front(); // callees come first: what a loop runs is the kernel

@@ -40,7 +40,7 @@ struct Data {
 /// One element of the result from x, y, a, b there.
 using Elementwise = std::function<double(double x, double y, double a, double b)>;
 
-struct Work {
+struct Workload {
   std::string name;
   search::Stream stream; // as many arrays read and written
   std::function<Tensor(const Tensor& x, const Tensor& y, const Tensor& a, const Tensor& b)> make;
@@ -55,7 +55,7 @@ struct Work {
 struct Instructions {
   double multiplies = 0, all = 0;
 };
-Instructions instructions(const Work& work) {
+Instructions instructions(const Workload& work) {
   const codegen::CpuTarget& target = codegen::CpuTarget::host();
   const int lanes = target.lanes(DType::f32);
   std::string text = fmt::format(
@@ -87,7 +87,7 @@ double gelu(double v) { return v * 0.5 * (1 + std::erf(v / std::sqrt(2.0))); }
 double square(double v) { return v * v; }
 double exponential(double v) { return std::exp(v); }
 
-const Work works[] = {
+const Workload works[] = {
     {"x*1.5 + y",
      search::Stream::triad,
      [](const Tensor& x, const Tensor& y, const Tensor&, const Tensor&) { return x * 1.5 + y; },
@@ -160,7 +160,7 @@ const Work works[] = {
      {"max(x[l], y[l])", "exp(x[l] - s[0]) + y[l]", "x[l] * s[0]"}},
 };
 
-void run(const Work& work, const Data& d, const Arguments& arguments, Machine& machine, Torch& torch,
+void run(const Workload& work, const Data& d, const Arguments& arguments, Machine& machine, Torch& torch,
          Table& table) {
   const int64_t elements = d.rows * columns;
   const bool cached = elements < (1 << 20);
@@ -233,6 +233,6 @@ int main(int argc, char** argv) {
   if (!torch.present()) table.note(torch.absent());
   for (const int64_t rows : {8192, 64}) {
     Data data(rows);
-    for (const Work& work : works) run(work, data, arguments, machine, torch, table);
+    for (const Workload& work : works) run(work, data, arguments, machine, torch, table);
   }
 }

@@ -18,17 +18,17 @@ using namespace luminal::bench;
 
 namespace {
 
-struct Work {
+struct Workload {
   std::string name, term;
   double flops;
 };
 
-Work matmul(int m, int n, int k) {
+Workload matmul(int m, int n, int k) {
   return {fmt::format("sgemm {}x{}x{}", m, n, k), matmul_term(m, n, k), 2.0 * m * n * k};
 }
 
 /// Square, padded by kernel / 2.
-Work convolution(int in, int out, int size, int kernel, int stride) {
+Workload convolution(int in, int out, int size, int kernel, int stride) {
   const int result = convolved(size, kernel, stride);
   return {fmt::format("conv {}x{} k{} s{} @{}", in, out, kernel, stride, size),
           convolution_term(in, out, size, kernel, stride),
@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   nlohmann::json rows = nlohmann::json::array();
   fmt::print("{:<24}{:>4}{:>12}{:>12}{:>8}{:>7}{:>7}{:>9}  answers\n", "kernel", "thr", "default", "tuned",
              "gain", "tried", "lists", "seconds");
-  for (const Work& work :
+  for (const Workload& work :
        {matmul(256, 256, 256), matmul(512, 512, 512), matmul(1024, 1024, 1024), matmul(2048, 2048, 2048),
         matmul(4096, 4096, 4096), matmul(128, 3072, 768), matmul(512, 8192, 2048), matmul(1000, 777, 513),
         matmul(64, 64, 64), convolution(64, 64, 56, 3, 1), convolution(256, 256, 14, 3, 1),

@@ -185,24 +185,24 @@ void expect_rounded(const Sizes& sizes, const MachineLimits& limits, Answers ans
   ASSERT_TRUE(bool(cone));
   std::vector<std::byte> results[2];
   int tiled = 0;
-  for (const bool dots : {true, false}) {
-    if (!dots) answers["O.unit"] = 0;
+  for (const bool with_dots : {true, false}) {
+    if (!with_dots) answers["O.unit"] = 0;
     auto [schedule, kernel, decisions] = default_kernel(*cone, limits, answers);
     ASSERT_TRUE(bool(kernel)) << kernel.error() << to_string(schedule);
     EXPECT_THAT(verify(*kernel), testing::IsEmpty()) << to_string(*kernel);
     for (const char* part : parts)
-      EXPECT_EQ(to_string(schedule).find(part) != std::string::npos, dots) << part << "\n"
-                                                                           << to_string(schedule);
+      EXPECT_EQ(to_string(schedule).find(part) != std::string::npos, with_dots) << part << "\n"
+                                                                                << to_string(schedule);
     tiled += to_string(schedule).find("cascade F k.o") != std::string::npos;
     for (const int workers : {1, 2}) {
       KernelRun got = run_cone(module.entry(), *cone, *kernel, inputs, adversarial(seed, workers));
       ASSERT_TRUE(got.run.ok()) << got.run.text() << to_string(schedule) << to_string(*kernel) << term;
       if (workers == 2) {
-        EXPECT_EQ(got.results.at("Out"), results[dots]) << to_string(schedule);
+        EXPECT_EQ(got.results.at("Out"), results[with_dots]) << to_string(schedule);
       }
-      results[dots] = got.results.at("Out");
+      results[with_dots] = got.results.at("Out");
     }
-    const auto& out = results[dots];
+    const auto& out = results[with_dots];
     for (int64_t i = 0; i < exact.count(); i++) {
       const double a = load_f64(DType::f32, out.data(), i), b = exact.at(i);
       EXPECT_TRUE(a == b || std::fabs(a - b) < 0x1.01p-8 || (std::isnan(a) && std::isnan(b)))

@@ -205,6 +205,6 @@ TEST_P(OpsText, ComputesWhatTheRowEvaluates) {
   std::filesystem::remove_all(folder);
 }
 INSTANTIATE_TEST_SUITE_P(All, OpsText, testing::ValuesIn(types),
-                         [](const auto& info) { return std::string(to_string(info.param.dtype)); });
+                         [](const auto& test) { return std::string(to_string(test.param.dtype)); });
 
 } // namespace luminal

@@ -168,9 +168,9 @@ void Importer::add_inputs(Scope& scope) {
         const auto range = options_.dims.find(name);
         const auto [low, high] =
             range == options_.dims.end() ? std::pair<int64_t, int64_t>{1, 4096} : range->second;
-        const Dim made = low == high ? Dim(low) : model_.graph.dim(name, low, high, where_);
-        dims_.emplace(name, made);
-        shape.push_back(made);
+        const Dim extent = low == high ? Dim(low) : model_.graph.dim(name, low, high, where_);
+        dims_.emplace(name, extent);
+        shape.push_back(extent);
       }
     }
     value.tensor = model_.graph.tensor(shape, *type, input.name, where_);
