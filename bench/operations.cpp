@@ -30,7 +30,7 @@ std::string list_text(const std::vector<int64_t>& shape) {
   return "(" + text + ")";
 }
 
-std::string torch_text(const Work& work) {
+std::string torch_text(const Workload& work) {
   std::string text;
   for (size_t i = 0; i < work.inputs.size(); i++) {
     const Input& in = work.inputs[i];
@@ -59,7 +59,7 @@ std::pair<double, double> checksum(const Tensor& out) {
 /// How often as fast as the peer each row is.
 using Ratios = std::vector<std::pair<double, std::string>>;
 
-void run(const Work& work, const Arguments& arguments, Torch& torch, Table& table, Ratios& ratios) {
+void run(const Workload& work, const Arguments& arguments, Torch& torch, Table& table, Ratios& ratios) {
   for (int threads : arguments.threads) {
     Graph g;
     std::vector<Tensor> in;
@@ -134,14 +134,14 @@ int main(int argc, char** argv) {
   Torch torch;
   Table table(arguments, "operations");
   if (!torch.present()) table.note(torch.absent());
-  const std::vector<std::pair<std::string, std::vector<const std::vector<Work>*>>> groups{
+  const std::vector<std::pair<std::string, std::vector<const std::vector<Workload>*>>> groups{
       {"single operations", {&single_operations()}},
       {"combined operations", {&combined_convolutions(), &convolution_blocks(), &combined_products()}}};
   for (const auto& [of, lists] : groups) {
     const bool all = !arguments.only.empty() && of.starts_with(arguments.only);
     Ratios ratios;
     for (const auto* works : lists)
-      for (const Work& work : *works)
+      for (const Workload& work : *works)
         if (all || work.name.find(arguments.only) != std::string::npos)
           run(work, arguments, torch, table, ratios);
     summary(of, ratios, table);

@@ -7,10 +7,11 @@
 
 int main() {
   using namespace luminal;
-  constexpr int points = 256, hidden = 32;
+  constexpr int pairs = 128, points = 2 * pairs, hidden = 32;
   std::vector<float> places, classes;
   for (int i = 0; i < points; ++i) {
-    const double turn = std::sqrt(double(i / 2) / (points / 2)) * 2 * std::numbers::pi;
+    const int pair = i / 2;
+    const double turn = std::sqrt(double(pair) / pairs) * 2 * std::numbers::pi;
     const double side = i % 2 == 0 ? 1 : -1;
     places.push_back(float(side * turn * std::cos(turn) / 6));
     places.push_back(float(side * turn * std::sin(turn) / 6));

@@ -16,9 +16,9 @@ Tensor squeeze_excite(const Tensor& x, const Tensor& down, const Tensor& up) {
 
 } // namespace
 
-const std::vector<Work>& convolution_blocks() {
+const std::vector<Workload>& convolution_blocks() {
   static const Input w3 = weights({64, 64, 3, 3}), mean = weights({64}), variance = weights({64}, 0.5, 1);
-  static const std::vector<Work> list{
+  static const std::vector<Workload> list{
       {"residual block (ResNet)",
        {floats({1, 64, 28, 28}), w3, mean, variance, w3, mean, variance},
        [](In x) {

@@ -11,10 +11,10 @@ Tensor conv3(const Tensor& x, const Tensor& w, int64_t stride = 1) {
 
 } // namespace
 
-const std::vector<Work>& combined_convolutions() {
+const std::vector<Workload>& combined_convolutions() {
   static const Input image = floats({1, 64, 28, 28}), w3 = weights({64, 64, 3, 3}),
                      w1 = weights({64, 64, 1, 1});
-  static const std::vector<Work> list{
+  static const std::vector<Workload> list{
       {"conv 3x3 + conv 1x1, relu (RepVGG)",
        {image, w3, w1},
        [](In x) { return (conv3(x[0], x[1]) + conv2d(x[0], x[2])).relu(); },

@@ -19,9 +19,9 @@ Tensor complex_product(const Tensor& x, const Tensor& y) {
 
 } // namespace
 
-const std::vector<Work>& combined_products() {
+const std::vector<Workload>& combined_products() {
   static const Input rows = floats({128, 256}), square = weights({256, 256}), heads = floats({4, 128, 64});
-  static const std::vector<Work> list{
+  static const std::vector<Workload> list{
       {"linear + low rank (LoRA)",
        {rows, square, weights({8, 256}), weights({256, 8})},
        [](In x) { return linear(x[0], x[1]) + linear(linear(x[0], x[2]), x[3]) * 2; },

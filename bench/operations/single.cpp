@@ -19,8 +19,8 @@ Tensor weight_gradient(const Tensor& x, const Tensor& g, int64_t kernel, int64_t
 
 } // namespace
 
-const std::vector<Work>& single_operations() {
-  static const std::vector<Work> list{
+const std::vector<Workload>& single_operations() {
+  static const std::vector<Workload> list{
       {"conv2d 56x56x64 3x3",
        {floats({1, 64, 56, 56}), floats({64, 64, 3, 3})},
        [](In x) { return conv2d(x[0], x[1], {}, {.padding = 1}); },

@@ -17,7 +17,7 @@ struct Input {
   DType dtype = DType::f32;
 };
 using In = const std::vector<Tensor>&;
-struct Work {
+struct Workload {
   std::string name;
   std::vector<Input> inputs; ///< a, b, c, .. in PyTorch's line
   std::function<Tensor(In)> make;
@@ -38,10 +38,10 @@ inline Input weights(std::vector<int64_t> shape, double low = -0.1, double high 
 }
 inline Input halves(Input input, DType dtype = DType::bf16) { return input.dtype = dtype, input; }
 
-const std::vector<Work>& single_operations();
+const std::vector<Workload>& single_operations();
 // Two to a dozen operations as programs combine them.
-const std::vector<Work>& combined_convolutions();
-const std::vector<Work>& convolution_blocks();
-const std::vector<Work>& combined_products();
+const std::vector<Workload>& combined_convolutions();
+const std::vector<Workload>& convolution_blocks();
+const std::vector<Workload>& combined_products();
 
 } // namespace luminal::bench

@@ -23,6 +23,7 @@
 #define LUMINAL_C_API
 #endif
 
+// NOLINTBEGIN(modernize-use-using, readability-identifier-naming): names and types are those of C
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -88,3 +89,4 @@ LUMINAL_C_API const char* luminal_report(luminal_program* program);
 #ifdef __cplusplus
 }
 #endif
+// NOLINTEND(modernize-use-using, readability-identifier-naming)
