@@ -23,7 +23,7 @@ Monoid part_of(const Monoid& monoid, const std::vector<int>& kept) {
     MonoidComponent part = monoid.components()[size_t(c)];
     std::vector<Scalar> leaves(size_t(1 + 2 * c), Scalar::leaf(0));
     for (size_t i = 0; kept[i] < c; i++)
-      for (int half : {1, 2}) leaves[size_t(2 * kept[i] + half)] = Scalar::leaf(int(2 * i) + half);
+      for (int half : {1, 2}) leaves[2 * size_t(kept[i]) + size_t(half)] = Scalar::leaf(int(2 * i) + half);
     part.transform = part.transform.substitute(leaves);
     parts.push_back(std::move(part));
   }
