@@ -1,5 +1,6 @@
 // choose/choose_nest.cpp -- stages that share blocks of their kept axes: statistics of long rows in
 // tiles of the row, products beside statistics in blocks of rows.
+#include "base/contains.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "choose/contraction.h"
@@ -8,11 +9,7 @@
 #include <algorithm>
 
 namespace luminal::kernel {
-namespace {
-
-bool contains(const std::vector<int>& axes, int axis) { return std::ranges::find(axes, axis) != axes.end(); }
-
-} // namespace
+namespace {} // namespace
 
 /// Is an operand of a sum that the stage reads the same for all elements of the axis, though it
 /// varies with what the stage reduces?

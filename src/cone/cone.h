@@ -150,9 +150,6 @@ Result<Cone> build_cone(const Function& function, std::span<const NodeId> roots,
 std::vector<NodeId> cone_nodes(const Function& function, std::span<const NodeId> roots,
                                const std::set<NodeId>& stored);
 
-/// Nodes that end a cone: they are never computed inside one.
-bool is_kernel_boundary(const Node& node);
-
 // ---- for people and tests ----
 std::string to_string(const Cone& cone);
 std::string to_string(const Cone& cone, const Formula& formula);

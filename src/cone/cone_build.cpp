@@ -45,20 +45,6 @@ FormulaRef filler(DType type, double fill) {
 
 } // namespace
 
-bool is_kernel_boundary(const Node& node) {
-  switch (node.kind) {
-  case NodeKind::sort:
-  case NodeKind::collective:
-  case NodeKind::call:
-  case NodeKind::loop:
-  case NodeKind::cond:
-  case NodeKind::host:
-  case NodeKind::custom:
-  case NodeKind::fence: return true;
-  default: return false;
-  }
-}
-
 void ConeBuilder::fail(NodeId node, const std::string& why) const {
   const Node& n = function_[node];
   throw ConeFailure{fmt::format("[cone] {} {}({}): {}", options_.name,

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/contains.h"
 #include "cone/cone_build.h"
+#include "ir/partition.h"
 #include <fmt/format.h>
 
 namespace luminal::kernel {
@@ -226,7 +227,7 @@ ConeBuilder::FoldStage& ConeBuilder::scan_stage(NodeId id) {
 
 void ConeBuilder::root_stage(NodeId root) {
   const Node& node = function_[root];
-  if (is_kernel_boundary(node) || node.is_tuple()) fail(root, "is not a value that a kernel computes");
+  if (is_own_step(node) || node.is_tuple()) fail(root, "is not a value that a kernel computes");
   if (node.kind == NodeKind::get) {
     const Node& tuple = function_[node.inputs[0]];
     if (tuple.kind != NodeKind::fold && tuple.kind != NodeKind::scan) fail(root, "reads a kernel of its own");
