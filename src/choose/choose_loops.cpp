@@ -144,7 +144,7 @@ int64_t DefaultScheduler::vectors_at_once(int s, const std::string& loop,
   visit_stage(stage(s), [&](const Formula& f) {
     slow |= transcendental(f);
     // Functions that are computed in f64: each vector is two of them, and their steps are many.
-    twice |= transcendental(f) && row(f.op).work == Work::wide_function;
+    twice |= transcendental(f) && row(f.op).op_class == OpClass::wide_function;
     narrow = narrow && bits(f.dtype) <= 32;
   });
   if (!slow || !narrow) return 1;

@@ -65,7 +65,7 @@ enum class Signature : uint8_t {
 
 /// How a processor computes a row on vectors of floats. Estimates, bounds and the choice of schedules
 /// read it.
-enum class Work : uint8_t {
+enum class OpClass : uint8_t {
   simple,        // an instruction that is neither a sum nor a product: minimum, comparison, bits
   sum,           // one addition
   product,       // one multiplication, or one fma
@@ -87,7 +87,7 @@ struct OpRow {
   std::string_view name; // the spelling of every text form, and the function name of Scalar programs
   int arity;
   Signature signature;
-  Work work = Work::simple;
+  OpClass op_class = OpClass::simple;
   int vector_cost = 1; // instructions on a vector that take as long, about
   /// Evaluation. f64: on doubles (comparisons give 0 or 1). i64: on values extended to 64 bits by
   /// their type (u64: the bit pattern); the caller wraps the result. Null where the signature has

@@ -273,18 +273,18 @@ private:
       return std::ranges::any_of(args_of(v), [](const auto& a) { return a->template is<Constant>(); });
     };
     const Op op = v.as<Apply>()->op;
-    switch (row(op).work) {
-    case Work::simple: break;
-    case Work::sum:
+    switch (row(op).op_class) {
+    case OpClass::simple: break;
+    case OpClass::sum:
       if (!with_constant()) cost[arithmetic] = width;
       break;
-    case Work::product:
+    case OpClass::product:
       if (op == Op::fma || !with_constant()) cost[multiplies] = width;
       break;
-    case Work::quotient:
-    case Work::quotient_root: cost[multiplies] = width; break;
-    case Work::function:
-    case Work::wide_function: cost[multiplies] = 4 * width; break; // the least polynomial
+    case OpClass::quotient:
+    case OpClass::quotient_root: cost[multiplies] = width; break;
+    case OpClass::function:
+    case OpClass::wide_function: cost[multiplies] = 4 * width; break; // the least polynomial
     }
     cost[arithmetic] += cost[multiplies];
     return cost;

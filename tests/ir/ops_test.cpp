@@ -291,7 +291,7 @@ TEST(Ops, WorkAgreesWithTheError) {
     if (is_transcendental(r.op)) {
       EXPECT_EQ(Signature::floating, r.signature) << r.name;
     }
-    if (r.work == Work::simple) {
+    if (r.op_class == OpClass::simple) {
       EXPECT_LE(r.ulp, 0.5) << r.name;
     }
   }
