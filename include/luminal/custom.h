@@ -92,13 +92,14 @@ std::vector<Tensor> host_call(const std::string& name, const std::vector<Tensor>
 
 /// A kernel as text, one for each language. Sizes may be expressions over the graph's dimensions.
 ///
-/// | language | runs on | the text |
-/// |---|---|---|
-/// | "loops" | cpu | a kernel of docs/loops.md over inputs, then outputs, whose symbols are dimensions of the graph; what may lie outside of them is refused |
-/// | "llvm" | cpu | LLVM IR that defines `void @name(ptr inputs.., ptr outputs.., i64 integers.., i64 x, i64 y, i64 z)`: called for each block of the grid, on any
-///            thread, in any order; a block is one call, so `block` and `shared_bytes` say nothing
-///            here. `clang -S -emit-llvm` makes it of C |
-/// | "cuda", "hip", "metal", "opencl" | GPUs, when there are some | shown, launched with grid, block, shared_bytes and the integers as last arguments |
+/// - "loops", on the CPU: a kernel of docs/loops.md over inputs, then outputs, whose symbols are
+///   dimensions of the graph; what may lie outside of them is refused.
+/// - "llvm", on the CPU: LLVM IR that defines
+///   `void @name(ptr inputs.., ptr outputs.., i64 integers.., i64 x, i64 y, i64 z)`: called for each
+///   block of the grid, on any thread, in any order. A block is one call, so `block` and
+///   `shared_bytes` say nothing here. `clang -S -emit-llvm` makes it of C.
+/// - "cuda", "hip", "metal", "opencl", on GPUs, when there are some: shown, launched with grid,
+///   block, shared_bytes and the integers as last arguments.
 ///
 /// Where a kernel has several that a device runs, the first in this order counts. Without any, the
 /// host function registered by the kernel's name runs; the interpreter always runs it: it is the

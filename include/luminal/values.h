@@ -67,6 +67,12 @@ struct NestedTraits<V> {
   static constexpr int rank = 1 + Inner::rank;
   using Value = typename Inner::Value;
 };
+/// Lists in braces, of numbers and of lists.
+template <class T> using List = std::initializer_list<T>;
+template <class T> using List2 = List<List<T>>;
+template <class T> using List3 = List<List2<T>>;
+template <class T> using List4 = List<List3<T>>;
+template <class T> using List5 = List<List4<T>>;
 } // namespace detail
 
 /// A range of elements, or of such ranges, up to 8 deep: std::vector<std::array<float, 3>>,
@@ -82,18 +88,16 @@ concept NestedRange = std::ranges::sized_range<const V> && requires {
 class HostValues {
 public:
   template <Element T> HostValues(T value) : literal_(true) { fill(value); }
-  // clang-format off: one line for each depth
-  template <Element T> HostValues(std::initializer_list<T> list) : literal_(true) { fill(list); }
-  template <Element T> HostValues(std::initializer_list<std::initializer_list<T>> list) : literal_(true) { fill(list); }
-  template <Element T> HostValues(std::initializer_list<std::initializer_list<std::initializer_list<T>>> list) : literal_(true) { fill(list); }
-  template <Element T> HostValues(std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>> list) : literal_(true) { fill(list); }
-  template <Element T> HostValues(std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>>> list) : literal_(true) { fill(list); }
+  template <Element T> HostValues(detail::List<T> list) : literal_(true) { fill(list); }
+  template <Element T> HostValues(detail::List2<T> list) : literal_(true) { fill(list); }
+  template <Element T> HostValues(detail::List3<T> list) : literal_(true) { fill(list); }
+  template <Element T> HostValues(detail::List4<T> list) : literal_(true) { fill(list); }
+  template <Element T> HostValues(detail::List5<T> list) : literal_(true) { fill(list); }
   // Numbers of several types in one list: {1.5, 2, 3} are doubles, {1, 2L} i64.
-  HostValues(std::initializer_list<HostNumber> list) : literal_(true) { fill_numbers(list); }
-  HostValues(std::initializer_list<std::initializer_list<HostNumber>> list) : literal_(true) { fill_numbers(list); }
-  HostValues(std::initializer_list<std::initializer_list<std::initializer_list<HostNumber>>> list) : literal_(true) { fill_numbers(list); }
-  HostValues(std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<HostNumber>>>> list) : literal_(true) { fill_numbers(list); }
-  // clang-format on
+  HostValues(detail::List<HostNumber> list) : literal_(true) { fill_numbers(list); }
+  HostValues(detail::List2<HostNumber> list) : literal_(true) { fill_numbers(list); }
+  HostValues(detail::List3<HostNumber> list) : literal_(true) { fill_numbers(list); }
+  HostValues(detail::List4<HostNumber> list) : literal_(true) { fill_numbers(list); }
   template <NestedRange V> HostValues(const V& values) {
     using T = typename detail::NestedTraits<V>::Value;
     if constexpr (std::ranges::contiguous_range<const V> && detail::NestedTraits<V>::rank == 1) {

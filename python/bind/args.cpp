@@ -1,4 +1,5 @@
-// python/bind/args.cpp -- arguments from Python: the caller's line, numbers, shapes, types, and the graph that they belong to.
+// python/bind/args.cpp -- arguments from Python: the caller's line, numbers, shapes, types, and the
+// graph that they belong to.
 #include "args.h"
 #include "arrays.h"
 #include <bit>

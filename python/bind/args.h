@@ -1,4 +1,5 @@
-// python/bind/args.h -- what operations take from Python: tensors or numbers or arrays, shapes, axes, types, and the caller's line.
+// python/bind/args.h -- what operations take from Python: tensors or numbers or arrays, shapes,
+// axes, types, and the caller's line.
 #pragma once
 #include "generated/enums.h"
 #include "luminal/luminal.h"

@@ -1,4 +1,5 @@
-// python/bind/arrays.cpp -- arrays and lists into tensors, results out of them: without a copy where the layout allows.
+// python/bind/arrays.cpp -- arrays and lists into tensors, results out of them: without a copy
+// where the layout allows.
 #include "arrays.h"
 #include <cmath>
 #include <cstring>

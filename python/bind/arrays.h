@@ -1,4 +1,5 @@
-// python/bind/arrays.h -- numbers of numpy, DLPack and nested lists on their way into tensors and out of them.
+// python/bind/arrays.h -- numbers of numpy, DLPack and nested lists on their way into tensors and
+// out of them.
 #pragma once
 #include "args.h"
 #include <memory>
@@ -20,10 +21,12 @@ HostData read_data(nb::handle from, const char* operation, std::source_location 
 Tensor constant_of(Graph& graph, nb::handle from, std::optional<DType> type, const char* operation,
                    std::source_location where);
 
-/// A Python object that C++ keeps: let go with the interpreter lock held, and never after the interpreter's end.
+/// A Python object that C++ keeps: let go with the interpreter lock held, and never after the
+/// interpreter's end.
 std::shared_ptr<const void> keep_object(nb::object object);
 
-/// The value of a tensor as numpy. copy: true a copy; false an error where one is needed; none as cheap as it can be.
+/// The value of a tensor as numpy. copy: true a copy; false an error where one is needed; none as
+/// cheap as it can be.
 nb::object to_numpy(const Tensor& tensor, std::optional<bool> copy, const char* operation);
 nb::object to_list(const Tensor& tensor);
 nb::object to_number(const Tensor& tensor, const char* operation);

@@ -1,4 +1,5 @@
-// python/bind/control.cpp -- loops, functions and conditions of a graph, whose bodies are functions of Python.
+// python/bind/control.cpp -- loops, functions and conditions of a graph, whose bodies are functions
+// of Python.
 #include "bind.h"
 
 namespace luminal::python {

@@ -1,4 +1,5 @@
-// python/bind/custom.cpp -- what users add to the compiler: elementwise operations, functions on the host, kernels.
+// python/bind/custom.cpp -- what users add to the compiler: elementwise operations, functions on
+// the host, kernels.
 #include "arrays.h"
 #include "bind.h"
 #include "generated/enums.h"

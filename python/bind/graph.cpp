@@ -1,11 +1,13 @@
-// python/bind/graph.cpp -- Graph, the default graph of a thread, and what makes values: inputs, weights, states, constants.
+// python/bind/graph.cpp -- Graph, the default graph of a thread, and what makes values: inputs,
+// weights, states, constants.
 #include "arrays.h"
 #include "bind.h"
 
 namespace luminal::python {
 namespace {
 
-/// The default graphs of this thread, the last one counts: they end with the thread's state, interpreter lock held.
+/// The default graphs of this thread, the last one counts: they end with the thread's state,
+/// interpreter lock held.
 nb::list graphs_of_thread() {
   nb::handle state = PyThreadState_GetDict();
   if (!state) throw std::runtime_error("there is no Python thread here");

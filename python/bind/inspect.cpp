@@ -1,4 +1,5 @@
-// python/bind/inspect.cpp -- looking at graphs and values: terms, prints while a graph runs, comparisons with files, order of values.
+// python/bind/inspect.cpp -- looking at graphs and values: terms, prints while a graph runs,
+// comparisons with files, order of values.
 #include "arrays.h"
 #include "bind.h"
 

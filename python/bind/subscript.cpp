@@ -31,7 +31,8 @@ private:
            (nb::hasattr(part, "__array__") && nb::hasattr(part, "shape") && !PyFloat_Check(part.ptr()));
   }
 
-  /// One axis of x for each part; "..." stands for those that are left, and stands at the end where nobody wrote it.
+  /// One axis of x for each part; "..." stands for those that are left, and stands at the end where
+  /// nobody wrote it.
   void expand_ellipsis(nb::list& parts) const {
     int axes = 0, at = -1, place = 0;
     for (nb::handle part : parts) {
@@ -123,7 +124,8 @@ private:
     x_ = x_.slice(all, where_);
   }
 
-  /// The indexed axes to the front, the gather, and its axes where numpy has them: in place of neighbours, else first.
+  /// The indexed axes to the front, the gather, and its axes where numpy has them: in place of
+  /// neighbours, else first.
   Tensor gather() {
     std::vector<int> order = places_;
     for (int axis = 0; axis < x_.rank(where_); axis++)

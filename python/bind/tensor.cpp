@@ -1,4 +1,5 @@
-// python/bind/tensor.cpp -- Tensor: operators, data, what numpy and PyTorch users expect of an array. Operations: generate.py.
+// python/bind/tensor.cpp -- Tensor: operators, data, what numpy and PyTorch users expect of an
+// array. Operations: generate.py.
 #include "args.h"
 #include "arrays.h"
 #include "bind.h"

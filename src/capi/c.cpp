@@ -1,4 +1,5 @@
-// capi/c.cpp -- the functions of luminal/c.h: no exception passes them, what went wrong is kept for luminal_error.
+// capi/c.cpp -- the functions of luminal/c.h: no exception passes them, what went wrong is kept for
+// luminal_error.
 #include "luminal/c.h"
 #include "base/file.h"
 #include "capi/c_program.h"
