@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# bench.sh -- builds and runs a benchmark: ours and the peers side by side, in ratios and fractions of the machine.
+# bench.sh -- builds and runs a benchmark: ours and the peers side by side, in ratios and fractions
+# of the machine.
 #
 #   ./bench.sh                     the benchmarks there are
 #   ./bench.sh NAME [--json FILE]  runs bench/NAME.cpp (or NAME_bench.cpp); other arguments go to the program
-#   ./bench.sh peers               installs the peers into ~/.cache/luminal/peers: PyTorch, ONNX Runtime, OpenVINO, llama.cpp;
-#                                  and the packages of OpenBLAS and oneDNN (tools/setup.sh --peers). What cannot be had is named
+#   ./bench.sh peers               installs the peers into ~/.cache/luminal/peers: PyTorch, ONNX Runtime,
+#                                  OpenVINO, llama.cpp; and the packages of OpenBLAS and oneDNN
+#                                  (tools/setup.sh --peers). What cannot be had is named
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/tools/build.sh"
 
@@ -26,17 +28,21 @@ peer() { # NAME WHERE-A-LOG-IS COMMAND...
   if "$@" > "$log" 2>&1; then
     echo "$name: present"
   else
-    echo "$name: absent ($(grep -iE 'error|fatal|not found' "$log" | tail -1 | cut -c1-160); the rest is in $log)"
+    why=$(grep -iE 'error|fatal|not found' "$log" | tail -1 | cut -c1-160)
+    echo "$name: absent ($why; the rest is in $log)"
   fi
 }
 python_package() { # MODULE PIP-ARGUMENT...: installed where it is not there yet
   local module=$1
   shift
-  "$peers/bin/python" -c "import $module" 2> /dev/null || "$peers/bin/pip" install "$@" && "$peers/bin/python" -c "import $module"
+  "$peers/bin/python" -c "import $module" 2> /dev/null || "$peers/bin/pip" install "$@" &&
+    "$peers/bin/python" -c "import $module"
 }
-# The builds of PyTorch for CPUs are ten times smaller where their index can be reached; the usual ones work as well.
+# The builds of PyTorch for CPUs are ten times smaller where their index can be reached; the usual
+# ones work as well.
 torch() {
-  python_package torch --index-url https://download.pytorch.org/whl/cpu 'torch==2.13.0' || python_package torch 'torch==2.13.0'
+  python_package torch --index-url https://download.pytorch.org/whl/cpu 'torch==2.13.0' ||
+    python_package torch 'torch==2.13.0'
 }
 # The PyPI source package of llama-cpp-python holds llama.cpp.
 llama_cpp() {
@@ -51,14 +57,17 @@ llama_cpp() {
   fi
   sources=$peers/llama/sources/vendor/llama.cpp
   jobs=$(luminal_jobs)
-  cmake -S "$luminal_root/bench/peers" -B "$peers/llama/build" -G Ninja -DCMAKE_BUILD_TYPE=Release "-DLLAMA_CPP=$sources" &&
+  cmake -S "$luminal_root/bench/peers" -B "$peers/llama/build" -G Ninja \
+    -DCMAKE_BUILD_TYPE=Release "-DLLAMA_CPP=$sources" &&
     cmake --build "$peers/llama/build" -j "$jobs" --target llama_peer llama-bench
 }
 # A library that benchmarks load: there under one of these names.
 shared_library() {
   local name
   for name in "$@"; do
-    if "$peers/bin/python" -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' "$name" 2> /dev/null; then return 0; fi
+    if "$peers/bin/python" -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' "$name" 2> /dev/null; then
+      return 0
+    fi
   done
   echo "error: $* not found"
   return 1

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# run.sh -- from a fresh clone to the running program: installs what is missing, builds, and runs build/luminal with the
-# arguments given. Without arguments it shows the built-in demo; `./run.sh help` lists what else there is.
+# run.sh -- from a fresh clone to the running program: installs what is missing, builds, and runs
+# build/luminal with the arguments given. Without arguments it shows the built-in demo; `./run.sh
+# help` lists what else there is.
 #
 #   ./run.sh python [FILE]    Python with the module luminal
 set -euo pipefail
@@ -12,7 +13,8 @@ if [ "${1-}" = python ]; then
   luminal_python_env release
   if [ ! -f "$luminal_root/build/python-env/complete" ]; then exit 3; fi # the reason has been told
   luminal_build release luminal_core
-  PYTHONPATH="$luminal_root/build/python/package${PYTHONPATH:+:$PYTHONPATH}" exec "$luminal_root/build/python-env/bin/python" "$@"
+  export PYTHONPATH="$luminal_root/build/python/package${PYTHONPATH:+:$PYTHONPATH}"
+  exec "$luminal_root/build/python-env/bin/python" "$@"
 fi
 luminal_setup
 luminal_build release luminal

@@ -5,7 +5,8 @@
 #   ./test.sh --label L       the tests of one label: unit golden backend python gpu slow
 #   ./test.sh --all           every label
 #   ./test.sh --changed COMMIT  the tests that what has changed since then can reach, such as --changed HEAD~1
-#   ./test.sh --asan          in a build with AddressSanitizer; likewise --ubsan, --tsan, --dev; several may be named
+#   ./test.sh --asan          in a build with AddressSanitizer; likewise --ubsan, --tsan, --dev; several may
+#                             be named
 #   ./test.sh --fuzz SECONDS  each fuzz target that long under libFuzzer (clang 19)
 #   ./test.sh -- -R matmul    what follows -- goes to ctest
 set -euo pipefail
@@ -69,16 +70,19 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-second_deadlock_stack=1}
 for preset in "${presets[@]}"; do
-  case "$preset" in release | dev) luminal_python_env "$preset" ;; esac # a sanitizer would have to be loaded before Python
+  # A sanitizer would have to be loaded before Python.
+  case "$preset" in release | dev) luminal_python_env "$preset" ;; esac
   luminal_build "$preset"
   run=(ctest --test-dir "$(luminal_build_dir "$preset")" -j "$(luminal_jobs)" --no-tests=error
     --output-junit "$(luminal_build_dir "$preset")/tests.xml")
-  # ThreadSanitizer of g++ 12 does not start where the kernel moves addresses far; without moving them it does.
+  # ThreadSanitizer of g++ 12 does not start where the kernel moves addresses far; without moving
+  # them it does.
   if [ "$preset" = tsan ] && setarch "$(uname -m)" -R true 2> /dev/null; then
     run=(setarch "$(uname -m)" -R "${run[@]}")
   fi
   if [ -n "$since" ]; then
-    reached=$(python3 "$luminal_root/tools/changed_tests.py" --build "$(luminal_build_dir "$preset")" --since "$since")
+    reached=$(python3 "$luminal_root/tools/changed_tests.py" --build "$(luminal_build_dir "$preset")" \
+      --since "$since")
     run+=(-R "$reached")
     export LUMINAL_TIDY_SINCE=$since
   fi

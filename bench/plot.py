@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-# bench/plot.py -- rows of benchmarks (--json FILE) as one SVG: the share of the machine's limit, the ratio to the best peer.
+# bench/plot.py -- rows of benchmarks (--json FILE) as one SVG: the share of the machine's limit,
+# the ratio to the best peer.
 """Draws the rows that benchmarks write with --json as one SVG.
 
   ./bench.sh gemm --threads 1 --json gemm.json
   bench/plot.py gemm.json --out gemm.svg [--title TEXT] [--threads N] [--group]
 
-Left: the part of the limit that was reached, as a bar. Right: our rate by that of the best peer on a logarithmic axis; right
-of the line at 1 ours is faster. --group draws one line for all rows whose names agree up to the first digit: the geometric
-mean and, thin, the least and the greatest. Rows without a peer have no mark on the right.
-"""
+Left: the part of the limit that was reached, as a bar. Right: our rate by that of the best peer on
+a logarithmic axis; right of the line at 1 ours is faster. --group draws one line for all rows whose
+names agree up to the first digit: the geometric mean and, thin, the least and the greatest. Rows
+without a peer have no mark on the right. """
 import argparse
 import html
 import json
@@ -33,7 +34,8 @@ def mean(values):
 
 
 def spans(rows, group):
-    """[(label, (least, mean, greatest) of the share, the same of the ratio)]; None where there is no number."""
+    """[(label, (least, mean, greatest) of the share, the same of the ratio)]; None where there is
+    no number."""
     named = {}
     for row in rows:
         name = re.split(r"\s*\d", row["work"], maxsplit=1)[0] if group else row["work"]
@@ -69,11 +71,15 @@ def svg(title, lines):
         return f'<path d="M{x:.1f} {TOP - 6}V{height - 12}" stroke="{colour}"/>'
 
     width = right + RATIO + 50
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-           'font-family="sans-serif" font-size="11">', f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-           text(10, 20, title, weight="bold"), text(left, 38, "share of the limit"), text(right, 38, "ratio to the best peer")]
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+           f'height="{height}" '
+           'font-family="sans-serif" font-size="11">',
+           f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+           text(10, 20, title, weight="bold"), text(left, 38, "share of the limit"),
+           text(right, 38, "ratio to the best peer")]
     for percent in (0, 50, 100):
-        out += [rule(left + BAR * percent / 100), text(left + BAR * percent / 100, TOP - 10, f"{percent} %", "middle")]
+        out += [rule(left + BAR * percent / 100), text(left + BAR * percent / 100, TOP - 10, f"{percent} %",
+                                                       "middle")]
     for power in range(int(low), int(high) + 1):
         out += [rule(at(2.0**power), "#555555" if power == 0 else FAINT),
                 text(at(2.0**power), TOP - 10, f"{2.0**power:g} x", "middle")]
@@ -81,7 +87,8 @@ def svg(title, lines):
         y = TOP + LINE * place + LINE / 2
         out.append(text(LABEL, y + 4, name, "end"))
         if share:
-            out.append(f'<rect x="{left}" y="{y - 5}" width="{BAR * min(share[1], 1.2):.1f}" height="10" fill="{OURS}"/>')
+            out.append(f'<rect x="{left}" y="{y - 5}" width="{BAR * min(share[1], 1.2):.1f}" height="10" '
+                       f'fill="{OURS}"/>')
             out.append(text(left + BAR * min(share[1], 1.2) + 4, y + 4, f"{100 * share[1]:.0f}"))
         if ratio:
             out.append(f'<path d="M{at(ratio[0]):.1f} {y}H{at(ratio[2]):.1f}" stroke="{MARK}"/>')
@@ -91,7 +98,8 @@ def svg(title, lines):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(description=__doc__,
+                                        formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("files", nargs="+")
     arguments.add_argument("--out", required=True)
     arguments.add_argument("--title", default="")

@@ -1,13 +1,17 @@
 # One library per folder of src/ ("component"). What a component may see is what LAYERS says.
 #
 #   luminal_<component>_objects   the compiled files
-#   luminal_<component>           a static library of them: what tests, benchmarks and the components above link
+#   luminal_<component>           a static library of them: what tests, benchmarks and the components above
+#                                 link
 #
-# A component without a .cpp has no library. A component that needs more than compiling says so in src/<component>/component.cmake,
-# which is read after the targets exist (variables: component, component_dir), for example to embed files.
-set(LUMINAL_COMPONENT_LIBRARIES_base fmt::fmt spdlog::spdlog PkgConfig::XXHASH Threads::Threads ${CMAKE_DL_LIBS})
+# A component without a .cpp has no library. A component that needs more than compiling says so in
+# src/<component>/component.cmake, which is read after the targets exist (variables: component,
+# component_dir), for example to embed files.
+set(LUMINAL_COMPONENT_LIBRARIES_base fmt::fmt spdlog::spdlog PkgConfig::XXHASH Threads::Threads
+  ${CMAKE_DL_LIBS})
 set(LUMINAL_COMPONENT_LIBRARIES_extract nlohmann_json::nlohmann_json)
-set(LUMINAL_COMPONENT_LIBRARIES_formats nlohmann_json::nlohmann_json PkgConfig::PCRE2 PkgConfig::UTF8PROC PkgConfig::LIBZ)
+set(LUMINAL_COMPONENT_LIBRARIES_formats nlohmann_json::nlohmann_json PkgConfig::PCRE2 PkgConfig::UTF8PROC
+  PkgConfig::LIBZ)
 set(LUMINAL_COMPONENT_LIBRARIES_codegen luminal_llvm)
 set(LUMINAL_COMPONENT_LIBRARIES_device luminal_llvm)
 set(LUMINAL_COMPONENT_LIBRARIES_search SQLite3::SQLite3 nlohmann_json::nlohmann_json)

@@ -51,7 +51,8 @@ if(NOT LLVM_FOUND)
 endif()
 message(STATUS "LLVM ${LLVM_PACKAGE_VERSION} in ${LLVM_DIR}")
 
-# luminal_llvm: headers as system headers (their warnings are not ours) and the shared library where there is one.
+# luminal_llvm: headers as system headers (their warnings are not ours) and the shared library where
+# there is one.
 add_library(luminal_llvm INTERFACE)
 target_include_directories(luminal_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
 separate_arguments(llvm_definitions NATIVE_COMMAND "${LLVM_DEFINITIONS}")

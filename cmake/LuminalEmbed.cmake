@@ -1,11 +1,12 @@
 # luminal_embed(TARGET NAME FILE...): put files into the binary, readable as luminal::embedded::NAME().
 #
-# In a component: src/<component>/component.cmake says luminal_embed(luminal_${component}_objects rules ${component_dir}/fuse.egg ...), and a
-# .cpp of the component declares at file scope
+# In a component: src/<component>/component.cmake says luminal_embed(luminal_${component}_objects
+# rules ${component_dir}/fuse.egg ...), and a .cpp of the component declares at file scope
 #   #include "base/embedded.h"
 #   LUMINAL_EMBEDDED(rules)           // std::span<const luminal::EmbeddedFile> luminal::embedded::rules()
-# Files keep the order given; each is known by its name without folders, aligned to 64 bytes and followed by a zero
-# byte that is not counted. The assembler copies the bytes (.incbin), so a large file costs no compile time.
+# Files keep the order given; each is known by its name without folders, aligned to 64 bytes and
+# followed by a zero byte that is not counted. The assembler copies the bytes (.incbin), so a large
+# file costs no compile time.
 function(luminal_embed target name)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/embedded/${target}/${name}.cpp)
   set(declarations "")

@@ -17,21 +17,25 @@ if(luminal_llvm IN_LIST libraries)
   set(uses_llvm ON)
   list(REMOVE_ITEM libraries luminal_llvm)
 endif()
-list(REMOVE_ITEM libraries nlohmann_json::nlohmann_json CLI11::CLI11 luminal_boost)  # headers only: nothing to link
+# Headers only: nothing to link.
+list(REMOVE_ITEM libraries nlohmann_json::nlohmann_json CLI11::CLI11 luminal_boost)
 
-# The e-graph engine alone (docs/egraph.md): the headers of its folders under the names that users include, <luminal/egraph/..>.
+# The e-graph engine alone (docs/egraph.md): the headers of its folders under the names that users
+# include, <luminal/egraph/..>.
 set(engine_folder ${PROJECT_BINARY_DIR}/generated/engine)
-foreach(header base/hash.h egraph/types.h egraph/rule.h egraph/report.h egraph/egraph.h extract/extract.h egg/egg_values.h
+foreach(header base/hash.h egraph/types.h egraph/rule.h egraph/report.h egraph/egraph.h extract/extract.h
+  egg/egg_values.h
         egg/egg_program.h)
-  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${header})
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+    ${PROJECT_SOURCE_DIR}/src/${header})
   file(READ ${PROJECT_SOURCE_DIR}/src/${header} text)
   string(REGEX REPLACE "#include \"(base|egraph|extract|egg)/" "#include \"luminal/egraph/" text "${text}")
   cmake_path(GET header FILENAME name)
   file(CONFIGURE OUTPUT ${engine_folder}/luminal/egraph/${name} CONTENT "${text}" @ONLY)
 endforeach()
 
-# No public header shows a type of another library, so users compile against include/luminal alone; what is linked
-# behind it matters to them only where the library is static.
+# No public header shows a type of another library, so users compile against include/luminal alone;
+# what is linked behind it matters to them only where the library is static.
 add_library(luminal_library ${objects})
 add_library(Luminal::luminal ALIAS luminal_library)
 set_target_properties(luminal_library PROPERTIES
@@ -39,10 +43,12 @@ set_target_properties(luminal_library PROPERTIES
   SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 target_compile_features(luminal_library PUBLIC cxx_std_20)
 target_include_directories(luminal_library PUBLIC
-  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${engine_folder}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${engine_folder}>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(luminal_library PRIVATE $<BUILD_INTERFACE:luminal_options> ${libraries})
 if(uses_llvm)
-  target_link_libraries(luminal_library PRIVATE $<BUILD_INTERFACE:luminal_llvm> $<INSTALL_INTERFACE:Luminal::LLVM>)
+  target_link_libraries(luminal_library PRIVATE $<BUILD_INTERFACE:luminal_llvm>
+    $<INSTALL_INTERFACE:Luminal::LLVM>)
 endif()
 
 if(TARGET luminal_cli_objects)
@@ -51,7 +57,8 @@ endif()
 
 # The program. The file build_info.h is made anew when the commit changes, and seen by main.cpp only.
 if(EXISTS ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
-  set(info_command ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DOUT=${PROJECT_BINARY_DIR}/generated/build_info.h
+  set(info_command ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
+    -DOUT=${PROJECT_BINARY_DIR}/generated/build_info.h
       -DLLVM=${LLVM_PACKAGE_VERSION} -DBUILD_TYPE=${CMAKE_BUILD_TYPE}
       "-DCOMPILER=${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}"
       -P ${PROJECT_SOURCE_DIR}/cmake/BuildInfo.cmake)
@@ -71,7 +78,8 @@ add_library(luminal_c SHARED EXCLUDE_FROM_ALL $<TARGET_OBJECTS:luminal_capi_obje
 luminal_components_present(c_components ${components})
 target_link_libraries(luminal_c PRIVATE luminal_options ${c_components})
 target_include_directories(luminal_c INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
-set_target_properties(luminal_c PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+set_target_properties(luminal_c PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION
+  ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
   LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 if(UNIX AND NOT APPLE)
   target_link_options(luminal_c PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/src/capi/exported.map)
@@ -89,10 +97,12 @@ if(TARGET luminal)
 endif()
 # The component `library` is what python/wheel links.
 install(TARGETS luminal_library EXPORT LuminalTargets
-  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  COMPONENT library
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT library)
 install(TARGETS luminal_c LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} OPTIONAL)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/luminal DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/luminal DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT
+  library
   FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY ${engine_folder}/luminal/egraph DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/luminal)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE-MIT ${PROJECT_SOURCE_DIR}/LICENSE-APACHE
@@ -122,7 +132,8 @@ if(NOT BUILD_SHARED_LIBS)
       set(prefix ${CMAKE_MATCH_1})
       list(APPEND pc_modules ${${prefix}_MODULE_NAME})
       string(APPEND config_dependencies
-        "find_dependency(PkgConfig)\npkg_check_modules(${prefix} REQUIRED QUIET IMPORTED_TARGET ${${prefix}_MODULE_NAME})\n")
+        "find_dependency(PkgConfig)\n"
+        "pkg_check_modules(${prefix} REQUIRED QUIET IMPORTED_TARGET ${${prefix}_MODULE_NAME})\n")
     elseif(library MATCHES "::")
       message(FATAL_ERROR "LuminalLibrary.cmake does not know how a user finds ${library}")
     else()
@@ -146,7 +157,8 @@ if(PROJECT_VERSION_MAJOR EQUAL 0)
 else()
   set(compatibility SameMajorVersion)
 endif()
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/generated/LuminalConfigVersion.cmake COMPATIBILITY ${compatibility})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/generated/LuminalConfigVersion.cmake COMPATIBILITY
+  ${compatibility})
 configure_file(${PROJECT_SOURCE_DIR}/cmake/luminal.pc.in ${PROJECT_BINARY_DIR}/generated/luminal.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/generated/LuminalConfig.cmake
   ${PROJECT_BINARY_DIR}/generated/LuminalConfigVersion.cmake DESTINATION ${package_dir} COMPONENT library)

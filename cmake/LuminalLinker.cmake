@@ -1,8 +1,9 @@
-# The fastest linker that is present. A program with LLVM links in 0.9 s with GNU ld and in 0.15 s with lld, and there
-# is one for every component.
+# The fastest linker that is present. A program with LLVM links in 0.9 s with GNU ld and in 0.15 s
+# with lld, and there is one for every component.
 if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED LUMINAL_LINKER)
   include(CheckLinkerFlag)
-  # LLVM's own lld may have a version in its name, which g++ does not look for: a folder with the plain name helps.
+  # LLVM's own lld may have a version in its name, which g++ does not look for: a folder with the
+  # plain name helps.
   find_program(LUMINAL_LLD ld.lld HINTS ${LLVM_TOOLS_BINARY_DIR})
   if(LUMINAL_LLD)
     file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/linker)

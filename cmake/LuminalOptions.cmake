@@ -3,7 +3,8 @@ if(PROJECT_IS_TOP_LEVEL)
   if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
   endif()
-  # Kernels are generated at run time; the compiler's own code gains nothing from -O3 and builds a third longer.
+  # Kernels are generated at run time; the compiler's own code gains nothing from -O3 and builds a
+  # third longer.
   if(CMAKE_CXX_FLAGS_RELEASE STREQUAL "-O3 -DNDEBUG")
     set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
   endif()
@@ -20,8 +21,10 @@ option(LUMINAL_WERROR "Warnings are errors" OFF)
 add_library(luminal_options INTERFACE)
 target_compile_features(luminal_options INTERFACE cxx_std_20)
 target_compile_options(luminal_options INTERFACE
-  -Wall -Wextra -Wshadow -Wno-missing-field-initializers -ffp-contract=off $<$<BOOL:${LUMINAL_WERROR}>:-Werror>)
-# g++ 12's straight-line vectorizer drops the rounding of double(float(x)) where two lanes meet (tests/ir: FmaRoundsOnce).
+  -Wall -Wextra -Wshadow -Wno-missing-field-initializers -ffp-contract=off
+  $<$<BOOL:${LUMINAL_WERROR}>:-Werror>)
+# g++ 12's straight-line vectorizer drops the rounding of double(float(x)) where two lanes meet
+# (tests/ir: FmaRoundsOnce).
 target_compile_options(luminal_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fno-tree-slp-vectorize>)
 if(BUILD_SHARED_LIBS)
   target_compile_options(luminal_options INTERFACE -fPIC -fno-semantic-interposition)

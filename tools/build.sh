@@ -24,7 +24,8 @@ luminal_build_dir() {
   if [ "$1" = release ]; then echo "$luminal_root/build"; else echo "$luminal_root/build-$1"; fi
 }
 
-# luminal_python_env PRESET: what the Python module is built with, in that preset's folder. Without it the rest is built.
+# luminal_python_env PRESET: what the Python module is built with, in that preset's folder. Without
+# it the rest is built.
 luminal_python_env() {
   local folder before
   folder=$(luminal_build_dir "$1")
@@ -32,17 +33,20 @@ luminal_python_env() {
   before=$(cat "$folder/python-env/complete" 2> /dev/null || true)
   "$luminal_root/tools/python_env.sh" "$folder/python-env" || [ $? -eq 3 ]
   # CMake looks for it when it configures.
-  if [ "$(cat "$folder/python-env/complete" 2> /dev/null || true)" != "$before" ]; then rm -f "$folder/build.ninja"; fi
+  if [ "$(cat "$folder/python-env/complete" 2> /dev/null || true)" != "$before" ]; then
+    rm -f "$folder/build.ninja"
+  fi
 }
 
-# luminal_build PRESET [target...]: configures where that has not been done for this place, builds, and is silent
-# where there is nothing to do. One build at a time in one folder.
+# luminal_build PRESET [target...]: configures where that has not been done for this place, builds,
+# and is silent where there is nothing to do. One build at a time in one folder.
 luminal_build() {
   local preset=$1 folder fresh=()
   shift
   folder=$(luminal_build_dir "$preset")
   mkdir -p "$folder"
-  if [ -f "$folder/CMakeCache.txt" ] && ! grep -qFx "CMAKE_HOME_DIRECTORY:INTERNAL=$luminal_root" "$folder/CMakeCache.txt"; then
+  if [ -f "$folder/CMakeCache.txt" ] &&
+    ! grep -qFx "CMAKE_HOME_DIRECTORY:INTERNAL=$luminal_root" "$folder/CMakeCache.txt"; then
     fresh=(--fresh) # the tree has been moved or copied with its build
   fi
   if [ ! -f "$folder/build.ninja" ] || [ "${#fresh[@]}" -gt 0 ]; then

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-# tools/changed_tests.py -- the tests that files changed since a commit can reach, as one regular expression for ctest.
+# tools/changed_tests.py -- the tests that files changed since a commit can reach, as one regular
+# expression for ctest.
 """The tests that files changed since a commit can reach, as one regular expression for ctest -R.
 
   tools/changed_tests.py --build build --since HEAD~3
 
-A test is reached where a changed file is an argument of its command or an input of a program in its command. Ninja knows
-the inputs, headers included, once the build is up to date. The tests of the tree itself that run no program of the build
-are always among them; a page reaches the tests of its code blocks. What decides how everything is built (CMake files, set-up) reaches every test.
-"""
+A test is reached where a changed file is an argument of its command or an input of a program in its
+command. Ninja knows the inputs, headers included, once the build is up to date. The tests of the
+tree itself that run no program of the build are always among them; a page reaches the tests of its
+code blocks. What decides how everything is built (CMake files, set-up) reaches every test. """
 import argparse
 import json
 import os
@@ -18,7 +19,8 @@ import sys
 
 import tree
 
-REACHES_ALL = re.compile(r"CMakeLists\.txt$|CMakePresets\.json$|^cmake/|^LAYERS$|^tools/(setup|build)\.sh$|^tests/support/")
+REACHES_ALL = re.compile(
+    r"CMakeLists\.txt$|CMakePresets\.json$|^cmake/|^LAYERS$|^tools/(setup|build)\.sh$|^tests/support/")
 OF_SOURCES = {"tree.consumer", "tree.idioms"}  # build programs from the sources
 
 
@@ -90,7 +92,8 @@ def reached(test, changed, inputs, all_sources):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(description=__doc__,
+                                        formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--root", type=pathlib.Path, default=tree.default_root())
     arguments.add_argument("--build", type=pathlib.Path, required=True)
     arguments.add_argument("--since", required=True, metavar="COMMIT")

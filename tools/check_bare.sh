@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# tools/check_bare.sh -- does a stranger's machine suffice? Makes a bare root file system, clones the last commit into
-# it and runs ./test.sh and ./run.sh there, each twice, with times. Needs root, debootstrap and the network.
+# tools/check_bare.sh -- does a stranger's machine suffice? Makes a bare root file system, clones
+# the last commit into it and runs ./test.sh and ./run.sh there, each twice, with times. Needs root,
+# debootstrap and the network.
 #
 #   tools/check_bare.sh [bookworm|noble] [FOLDER]     Debian 12 (default) or Ubuntu 24.04
 set -euo pipefail
@@ -13,7 +14,8 @@ here="/usr/src/luminal tree" # with a space, on purpose
 case "$release" in
 bookworm) debootstrap --variant=minbase "$release" "$folder" http://deb.debian.org/debian ;;
 noble)
-  # debootstrap of Debian 12 knows every Ubuntu by the script of an old one; the keys come with the file system.
+  # debootstrap of Debian 12 knows every Ubuntu by the script of an old one; the keys come with the
+  # file system.
   debootstrap --no-check-gpg --variant=minbase --components=main,universe "$release" "$folder" \
     http://archive.ubuntu.com/ubuntu /usr/share/debootstrap/scripts/gutsy
   echo "deb http://archive.ubuntu.com/ubuntu noble-updates main universe" >> "$folder/etc/apt/sources.list"
@@ -30,7 +32,8 @@ git clone -q "$source_tree" "$folder$here"
 
 inside() {
   local started=$SECONDS
-  chroot "$folder" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 bash -c "cd / && $1" < /dev/null
+  chroot "$folder" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
+    bash -c "cd / && $1" < /dev/null
   echo "=== $release: $1: $((SECONDS - started)) s"
 }
 inside "'$here/run.sh'"

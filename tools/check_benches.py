@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-# tools/check_benches.py -- every benchmark compiles: the default build leaves them out.
-# Only the compiler's front end runs. A file that was fine is not looked at again until it, a header it reaches or its
-# flags change.
+# tools/check_benches.py -- every benchmark compiles: the default build leaves them out. Only the
+# compiler's front end runs. A file that was fine is not looked at again until it, a header it
+# reaches or its flags change.
 import argparse
 import json
 import pathlib

@@ -2,8 +2,9 @@
 # tools/check_error_texts.py -- messages that no test names.
 """Error texts that no test names.
 
-Every message that a user can meet (Error, Failure, and the components' own `fail`) in the components below is looked for in the string literals of the
-tests: whole, with anything where the message has a {}. A message that no test names whole is a finding.
+Every message that a user can meet (Error, Failure, and the components' own `fail`) in the
+components below is looked for in the string literals of the tests: whole, with anything where the
+message has a {}. A message that no test names whole is a finding.
 
     tools/check_error_texts.py            findings; exit code 1 where there are any
     tools/check_error_texts.py --list     all messages with the number of tests that name them
@@ -16,16 +17,18 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-COMPONENTS = ["src/tensor", "src/ir/passes", "src/formats", "src/device", "src/cli", "src/models", "src/egg", "src/schedule"]
+COMPONENTS = ["src/tensor", "src/ir/passes", "src/formats", "src/device", "src/cli", "src/models", "src/egg",
+              "src/schedule"]
 LEFT_OUT = ("src/formats/onnx", "src/models/onnx")  # no test names their texts whole so far
 THROWS = re.compile(r"\b(?:Error|fail|fail_at|refuse|refuse_at|mistake)\s*\(|\b(?:Failure|TermMistake)\s*\{")
 LITERAL = re.compile(r'R"(\w*)\((.*?)\)\1"|"((?:[^"\\\n]|\\.)*)"', re.S)
-GAP = re.compile(r"(?:\s|//[^\n]*\n)*")
+GAP = re.compile(r"(?:\s|//[^\n]*\n)*[rf]?")  # Python's prefixes, too
 SUM = re.compile(r"\s*\+\s*[\w.:()\[\]]+\s*\+\s*")  # "a" + value + "b"
 # Messages about what no caller can bring about, or that depend on the machine: each with the reason.
 EXEMPT = {
     "there is no folder for temporary files: ": "no test takes /tmp away",
-    "[rules] the module is not well formed after the replacement: {}": "a mistake of ours: replacements are typed",
+    "[rules] the module is not well formed after the replacement: {}": "a mistake of ours: replacements are "
+                                                                       "typed",
     "rule {}: no choice of its types is possible": "said only where no type made an error of its own",
     "blocks of {} do not fit those of the activations ({})": "no weight of quantize_weight has such blocks",
     "the value was dropped": "kept for later: what is read then says `was dropped at ..`",
@@ -124,7 +127,8 @@ class Pattern:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("parts", nargs="*")
     options = parser.parse_args()

@@ -4,12 +4,15 @@
 #   first line   says what the file is: "// folder/file.h -- ..." in C++, a comment elsewhere (after #!)
 #   length       public headers 300 lines, code 800
 #   text         UTF-8, no tabs, no absolute path of somebody's machine, no note of unfinished work
-#   integers     a header that names uint8_t and its like includes <cstdint> (C: <stdint.h>), itself or by a header of the tree: some standard
-#                libraries bring it along, others do not
+#   columns      110 in each line of code and prose. Longer may be what has no place to break a line: rows
+#                of tables and texts shown in Markdown, raw strings of C++ (programs in other languages)
+#   integers     a header that names uint8_t and its like includes <cstdint> (C: <stdint.h>), itself or by a
+#                header of the tree: some standard libraries bring it along, others do not
 #   pages        a path of the tree that a .md file names is there
-#   stems        no header of src shares its stem with a .cpp of another folder: readers, and tools that draw the tree, pair them
-#   types        in src and include a type of a namespace is defined in one file: two of one name are one type to the linker,
-#                which takes the templates of either for both
+#   stems        no header of src shares its stem with a .cpp of another folder: readers, and tools that draw
+#                the tree, pair them
+#   types        in src and include a type of a namespace is defined in one file: two of one name are one
+#                type to the linker, which takes the templates of either for both
 import argparse
 import pathlib
 import re
@@ -20,11 +23,13 @@ import tree
 CODE = {".cpp", ".h", ".py", ".sh", ".cmake", ".egg", ".in"}
 CODE_NAMES = {"CMakeLists.txt", "LAYERS"}
 TEXT = CODE | {".md", ".json", ".yml", ".toml", ".txt", ".luminal", ".expected", ""}
-MAX_CODE, MAX_PUBLIC = 800, 300
+MAX_CODE, MAX_PUBLIC, MAX_COLUMNS = 800, 300, 110
 MACHINE_PATH = re.compile(r"(?<![\w.~$}*])/(?:work|root|home/[a-z][\w.-]*|Users/\w+|tmp/b-\w+)/")
 UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 NAMED = re.compile(r"`((?:src|include|tests|examples|bench|tools|docs|cmake)/[\w./-]*[\w/])`")
-TYPE = re.compile(r"(?:template <.*> )?(?:struct|class|union|enum class) (?:LUMINAL_\w+ )?(\w+)(?: final)?(?: ?:(?!:).*)?(?: \{.*)?$")
+TYPE = re.compile(r"(?:template <.*> )?(?:struct|class|union|enum class) (?:LUMINAL_\w+ )?(\w+)(?: "
+                  r"final)?(?: ?:(?!:).*)?(?: \{.*)?$")
+RAW = re.compile(r'R"(\w*)\(.*?\)\1"', re.S)
 COMMENT = {".cpp": "//", ".h": "//", ".egg": ";", ".md": "#"}
 
 
@@ -47,8 +52,30 @@ def first_line(path, lines):
     return None
 
 
+def long_lines(path, text, lines):
+    """Numbers of the lines above MAX_COLUMNS that could be broken."""
+    found = {number for number, line in enumerate(lines, 1) if len(line) > MAX_COLUMNS}
+    if path.parts[0] == "python" or path.suffix == ".egg":  # they are rewritten at present
+        return []
+    if not found or path.suffix not in CODE | {".md", ".c"} and path.name != "CMakeLists.txt":
+        return []
+    if path.suffix in (".cpp", ".h", ".c"):
+        for raw in RAW.finditer(text):
+            begin = text.count("\n", 0, raw.start()) + 1
+            found -= set(range(begin, begin + raw.group().count("\n") + 1))
+    if path.suffix == ".md":
+        fence = ""
+        for number, line in enumerate(lines, 1):
+            if line.lstrip().startswith("```"):
+                fence = "" if fence else line.strip("` ").split(" ")[0] or "text"
+            if line.lstrip().startswith("|") or fence and fence not in ("cpp", "sh", "python", "c"):
+                found.discard(number)
+    return sorted(found)
+
+
 def without_cstdint(root):
-    """Headers of src and include that name fixed-width integers and reach no #include <cstdint> through headers of the tree."""
+    """Headers of src and include that name fixed-width integers and reach no #include <cstdint>
+    through headers of the tree."""
     texts = {str(path): (root / path).read_text(errors="replace")
              for path in tree.files(root) if path.suffix == ".h" and path.parts[0] in ("src", "include")}
     known = {}
@@ -61,11 +88,13 @@ def without_cstdint(root):
                                              for base in ("src", "include") if f"{base}/{part}" in texts)
         return known[name]
 
-    return [name for name, text in texts.items() if re.search(r"\bu?int(?:8|16|32|64)_t\b", text) and not reaches(name)]
+    return [name for name, text in texts.items() if re.search(r"\bu?int(?:8|16|32|64)_t\b", text)
+            and not reaches(name)]
 
 
 def types(lines):
-    """[(line, name with its namespaces)] of the types that stand at the left margin, outside of unnamed namespaces."""
+    """[(line, name with its namespaces)] of the types that stand at the left margin, outside of
+    unnamed namespaces."""
     inside, found = [], []
     for number, line in enumerate(lines, 1):
         if match := re.match(r"namespace(?: ([\w:]+))? \{$", line):
@@ -84,7 +113,8 @@ def stems(root):
     for path in paths:
         if path.suffix == ".cpp":
             sources.setdefault(path.stem, set()).add(path.parts[1])
-    return [f"{path}: shares its stem with src/{other}/{path.stem}.cpp" for path in paths if path.suffix == ".h"
+    return [f"{path}: shares its stem with src/{other}/{path.stem}.cpp" for path in paths
+            if path.suffix == ".h"
             for other in sorted(sources.get(path.stem, set()) - {path.parts[1]})]
 
 
@@ -92,7 +122,8 @@ def check(root):
     bad, defined = stems(root), {}
     for path in tree.files(root):
         code = path.suffix in CODE or path.name in CODE_NAMES
-        if (path.suffix not in TEXT and not code) or "corpus" in path.parts:  # inputs of fuzz targets are any bytes
+        if (path.suffix not in TEXT
+            and not code) or "corpus" in path.parts:  # inputs of fuzz targets are any bytes
             continue
         raw = (root / path).read_bytes()
         try:
@@ -101,6 +132,8 @@ def check(root):
             bad.append(f"{path}: not UTF-8 (byte {error.start})")
             continue
         lines = text.splitlines()
+        bad += [f"{path}:{number}: {len(lines[number - 1])} columns, at most {MAX_COLUMNS}"
+                for number in long_lines(path, text, lines)]
         for number, line in enumerate(lines, 1):
             if MACHINE_PATH.search(line):
                 bad.append(f"{path}:{number}: an absolute path of one machine")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/check_format.sh -- every C++ file is as clang-format 19 would write it. --fix rewrites them. Exit code 77
-# (skipped) where clang-format 19 is not installed: other versions format differently.
+# tools/check_format.sh -- every C++ file is as clang-format 19 would write it. --fix rewrites them.
+# Exit code 77 (skipped) where clang-format 19 is not installed: other versions format differently.
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
 mode=(--dry-run -Werror)
@@ -28,7 +28,8 @@ if ! command -v "$format" > /dev/null; then
 fi
 cd "$root"
 list() {
-  if [ -e .git ] && git -c "safe.directory=$root" ls-files -z -co --exclude-standard -- '*.h' '*.cpp' 2> /dev/null; then
+  if [ -e .git ] &&
+    git -c "safe.directory=$root" ls-files -z -co --exclude-standard -- '*.h' '*.cpp' 2> /dev/null; then
     return
   fi
   find . \( -name 'build*' -o -name '.?*' \) -prune -o \( -name '*.h' -o -name '*.cpp' \) -print0
@@ -40,6 +41,7 @@ done | xargs -0 -r -n 8 -P "$(getconf _NPROCESSORS_ONLN)" bash -c '
   # The places without the code, which --fix mends anyway; printed at once, since several run side by side.
   status=0
   found=$("$@" --style=file 2>&1) || status=1
-  places=$(sed -n "s/^\(.*:[0-9]*\):[0-9]*: error: .*/\1: not as clang-format 19 writes it (tools\/check_format.sh --fix)/p" <<< "$found" | uniq)
+  says="not as clang-format 19 writes it (tools\/check_format.sh --fix)"
+  places=$(sed -n "s/^\(.*:[0-9]*\):[0-9]*: error: .*/\1: $says/p" <<< "$found" | uniq)
   [ "$status" -eq 0 ] || printf "%s\n" "${places:-$found}"
   exit "$status"' _ "$format" "${mode[@]}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-# tools/check_headers.py -- every header compiles alone and says #pragma once, public ones without src/ in sight.
-# A header that has compiled is not compiled again until it or a header it reaches changes; one that is the first
-# #include of a .cpp is compiled alone by the build already.
+# tools/check_headers.py -- every header compiles alone and says #pragma once, public ones without
+# src/ in sight. A header that has compiled is not compiled again until it or a header it reaches
+# changes; one that is the first #include of a .cpp is compiled alone by the build already.
 import argparse
 import pathlib
 import subprocess
@@ -14,7 +14,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--root", type=pathlib.Path, default=tree.default_root())
     parser.add_argument("--compiler", default="c++")
-    parser.add_argument("--cache", type=pathlib.Path, required=True, help="folder that remembers what has compiled")
+    parser.add_argument("--cache", type=pathlib.Path, required=True,
+                        help="folder that remembers what has compiled")
     parser.add_argument("--jobs", type=int, default=tree.cores())
     parser.add_argument("--system", action="append", default=[], help="a folder of another library's headers")
     args = parser.parse_args()

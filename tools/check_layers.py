@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-# tools/check_layers.py -- who may include whom: compares every #include of src/ and include/ with the file LAYERS.
+# tools/check_layers.py -- who may include whom: compares every #include of src/ and include/ with
+# the file LAYERS.
 #
 #   folders   a folder of src/ includes itself and the folders LAYERS names for it, which stand above it
 #   leaves    egraph, device and formats see only base

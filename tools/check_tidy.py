@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-# tools/check_tidy.py -- clang-tidy 19 over the compiled files, with the checks of .clang-tidy as errors.
-# A file is looked at again only when it, a header it reaches, its flags or .clang-tidy change, so a second run costs
-# nothing. Files changed since a commit come first and are looked at whatever it takes; then, as long as there is time,
-# those that include them; then all others. Exit code 77 (skipped) where clang-tidy 19 is not installed, or where time ran
-# out before a finding: the files left are named, what was clean is remembered, and the next run goes on from there.
+# tools/check_tidy.py -- clang-tidy 19 over the compiled files, with the checks of .clang-tidy as
+# errors. A file is looked at again only when it, a header it reaches, its flags or .clang-tidy
+# change, so a second run costs nothing. Files changed since a commit come first and are looked at
+# whatever it takes; then, as long as there is time, those that include them; then all others. Exit
+# code 77 (skipped) where clang-tidy 19 is not installed, or where time ran out before a finding:
+# the files left are named, what was clean is remembered, and the next run goes on from there.
 import argparse
 import json
 import os
@@ -47,10 +48,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--root", type=pathlib.Path, default=tree.default_root())
     parser.add_argument("--build", type=pathlib.Path, required=True, help="folder with compile_commands.json")
-    parser.add_argument("--cache", type=pathlib.Path, help="folder that remembers what was clean (BUILD/tidy-cache)")
+    parser.add_argument("--cache", type=pathlib.Path,
+                        help="folder that remembers what was clean (BUILD/tidy-cache)")
     parser.add_argument("--jobs", type=int, default=tree.cores())
-    parser.add_argument("--folders", default="src,examples,bench", help="which folders of the tree, with commas")
-    parser.add_argument("--seconds", type=float, help="begin no file after that time; 0: no limit. LUMINAL_TIDY_SECONDS "
+    parser.add_argument("--folders", default="src,examples,bench",
+                        help="which folders of the tree, with commas")
+    parser.add_argument("--seconds", type=float,
+                        help="begin no file after that time; 0: no limit. LUMINAL_TIDY_SECONDS "
                         "has precedence")
     parser.add_argument("--since", help="the commit (HEAD~1); LUMINAL_TIDY_SINCE has precedence")
     parser.add_argument("files", nargs="*", help="only these (parts of paths)")
@@ -67,7 +71,8 @@ def main():
         if not path.is_relative_to(root) or not path.is_file():
             continue
         name = path.relative_to(root)
-        if name.parts[0] not in args.folders.split(",") or (args.files and not any(f in str(name) for f in args.files)):
+        if name.parts[0] not in args.folders.split(",") or (args.files
+                                                            and not any(f in str(name) for f in args.files)):
             continue
         flags = entry.get("command") or " ".join(entry["arguments"])
         items.append((name, closure.key(path, version, config, flags),
@@ -82,15 +87,18 @@ def main():
     always = sum(rank(item[0]) == 0 for item in items)
     seconds = float(os.environ.get("LUMINAL_TIDY_SECONDS") or args.seconds or 0) or None
     started = time.monotonic()
-    failed, ran, left = tree.run_cached(args.cache or args.build / "tidy-cache", items, args.jobs, seconds, always)
+    failed, ran, left = tree.run_cached(args.cache or args.build / "tidy-cache", items, args.jobs, seconds,
+                                        always)
     for finding in findings(failed, root):
         print(finding)
-    print(f"{len(items)} files, {ran} looked at in {time.monotonic() - started:.0f} s, {len(failed)} with findings")
+    print(f"{len(items)} files, {ran} looked at in {time.monotonic() - started:.0f} s, {len(failed)} with "
+          f"findings")
     if failed or not items:
         return 1
     if left:
         print("left: " + " ".join(left))
-        print(f"skipped: time ran out with {len(left)} of {len(items)} files left; the next run goes on there")
+        print(f"skipped: time ran out with {len(left)} of {len(items)} files left; "
+              "the next run goes on there")
         return tree.SKIPPED
     return 0
 

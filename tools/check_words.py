@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-# tools/check_words.py -- terms that the field does not use, in names, comments, texts and pages, with what to write instead.
-# CONTRIBUTING.md has the glossary. A line may hold such a word in another sense where it says `words: allow`.
+# tools/check_words.py -- terms that the field does not use, in names, comments, texts and pages,
+# with what to write instead. CONTRIBUTING.md has the glossary. A line may hold such a word in
+# another sense where it says `words: allow`.
 import argparse
 import pathlib
 import re
@@ -22,12 +23,15 @@ TERMS = [
     (r"\bBorder\b|\bborders_of\b", "PaddingRegion, padding_regions_of"),
     (r"\b(?:Kernel)?Chooser\b", "KernelPlanner, DefaultScheduler"),
     (r"\bto and fro\b", "forward and backward by turns"),
-    (r"(?<!here )(?<!re )\bis no (?!longer\b|more\b|less\b|fewer\b|larger\b|smaller\b|better\b|faster\b|slower\b|matter\b|"
-     r"such\b|harm\b|trap\b|need\b|way\b|point\b|use\b|reason\b|accident\b|question\b|wider\b|deeper\b|shorter\b|different\b)",
+    (r"(?<!here )(?<!re )\bis no "
+     r"(?!longer\b|more\b|less\b|fewer\b|larger\b|smaller\b|better\b|faster\b|slower\b|matter\b|"
+     r"such\b|harm\b|trap\b|need\b|way\b|point\b|use\b|reason\b|accident\b|question\b|wider\b|deeper\b|"
+     r"shorter\b|different\b)",
      "is not a"),
 ]
 # The chooser of default schedules is going to be replaced as a whole.
-EXEMPT = ("src/choose/", "tools/check_words.py", "tools/builtin_model/", "models/", "tests/tree/tools_test.py")
+EXEMPT = ("src/choose/", "tools/check_words.py", "tools/builtin_model/", "models/",
+          "tests/tree/tools_test.py")
 KINDS = {".cpp", ".h", ".py", ".sh", ".md", ".cmake", ".txt"}
 
 

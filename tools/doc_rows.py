@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-# tools/doc_rows.py -- the C++ lines in the tables of a Markdown file, as one program that the tests compile and run.
+# tools/doc_rows.py -- the C++ lines in the tables of a Markdown file, as one program that the tests
+# compile and run.
 #
 # Tables of three columns: a name, what stands for it, why. The middle column holds
-#   `line` ..        lines of C++: statements (they end with `;`; a last expression of type bool must be true), or an expression, behind which
-#                    `// 1 2 3` says what its first elements must be
-#   later (word) ..  brought by another part;  not yet: `line` ..  its name is settled, the line is not run;  none ..  left out on purpose
-# Everything else is an error with its place. The lines run in functions row_<line of the file>_<n> of a file that includes the given header.
+#   `line` ..        lines of C++: statements (they end with `;`; a last expression of type bool must be
+#                    true), or an expression, behind which `// 1 2 3` says what its first elements must be
+#   later (word) ..  brought by another part
+#   not yet: `line` ..  its name is settled, the line is not run
+#   none ..          left out on purpose
+# Everything else is an error with its place. The lines run in functions row_<line of the file>_<n>
+# of a file that includes the given header.
 import argparse
 import pathlib
 import re
@@ -57,7 +61,8 @@ def main():
             counts[word.group(1)] = counts.get(word.group(1), 0) + 1
             continue
         if not spans:
-            raise SystemExit(f"{args.file}:{number}: {name}: expected `line`, not yet: `line`, later (..) or none")
+            raise SystemExit(f"{args.file}:{number}: {name}: expected `line`, not yet: `line`, later (..) or "
+                             f"none")
         for n, (waiting, code) in enumerate(spans):
             if waiting:
                 counts["not yet"] = counts.get("not yet", 0) + 1
@@ -69,9 +74,11 @@ def main():
                 code, _, expected = code.partition(" // ")
                 numbers = ", ".join(expected.split())
                 body = f"show(({code}), {{{numbers}}});"
-            functions.append(f"static void {function}() {{\n#line {number} \"{args.file.name}\"\n  {body}\n}}\n")
+            functions.append(f"static void {function}() {{\n#line {number} \"{args.file.name}\"\n  "
+                             f"{body}\n}}\n")
     counts["checked"] = len(names)
-    text = f'// from {args.file.name} by tools/doc_rows.py\n#include "{args.header}"\n\n' + "\n".join(functions)
+    text = f'// from {args.file.name} by tools/doc_rows.py\n#include "{args.header}"\n\n' + "\n".join(
+        functions)
     text += "\nint main() {\n"
     for function, number, _ in names:
         text += f"  run({number}, {function});\n"

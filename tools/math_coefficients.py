@@ -2,15 +2,18 @@
 # tools/math_coefficients.py -- the polynomials of src/codegen/math*.cpp, computed and judged.
 """The polynomials of src/codegen/math*.cpp, computed and judged.
 
-  tools/math_coefficients.py             each polynomial: largest error of the committed coefficients beside fresh ones
+  tools/math_coefficients.py             each polynomial: largest error of the committed
+  coefficients beside fresh ones
   tools/math_coefficients.py --print exp_f64      the coefficients that this script computes
-  tools/math_coefficients.py --check     exit code 1 where committed ones are worse than fresh ones and not exact enough
+  tools/math_coefficients.py --check     exit code 1 where committed ones are worse than fresh ones
+  and not exact enough
 
-A polynomial p approximates f on an interval; its error is w (p - f), relative to the function that is made of it. The fit is
-weighted least squares on Chebyshev nodes in 300 bits. Coefficients are rounded one after the other, from the lowest; what is
-left is fitted again, so that the later ones make up for the rounding of the earlier ones. Errors are given as powers of two;
-those of rounding the arithmetic itself come on top. Exact enough is half a unit in the last place of 1. Needs mpmath (Debian, Ubuntu: python3-mpmath).
-"""
+A polynomial p approximates f on an interval; its error is w (p - f), relative to the function that
+is made of it. The fit is weighted least squares on Chebyshev nodes in 300 bits. Coefficients are
+rounded one after the other, from the lowest; what is left is fitted again, so that the later ones
+make up for the rounding of the earlier ones. Errors are given as powers of two; those of rounding
+the arithmetic itself come on top. Exact enough is half a unit in the last place of 1. Needs mpmath
+(Debian, Ubuntu: python3-mpmath). """
 import argparse
 import pathlib
 import re
@@ -45,7 +48,8 @@ def erf_of(f):  # as a function of z = x^2
     return lambda z: f(mp.sqrt(z))
 
 
-# name: f, weight w, interval. What p becomes part of stands beside the coefficients in math.cpp and math_trig.cpp.
+# name: f, weight w, interval. What p becomes part of stands beside the coefficients in math.cpp and
+# math_trig.cpp.
 exp2_p = taylor(lambda t: (mpf(2) ** t - 1) / t, lambda t: ln2 + t * ln2**2 / 2)
 exp_p = taylor(lambda t: mp.expm1(t) / t, lambda t: 1 + t / 2)
 expm1_p = taylor(lambda t: (mp.expm1(t) - t) / t**2, lambda t: mpf(1) / 2 + t / 6)
@@ -72,14 +76,17 @@ functions = {
     "expm1_f64": (expm1_p, expm1_w, -half_ln2, half_ln2),
     "log_f32": (log_p, log_w, low, high),
     "log2_f32": (log2_p, lambda t: log_w(t) * ln2, low, high),
-    "atanh_f64": (atanh_p, lambda z: z / (2 + z * atanh_p(z)), mpf(0), ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2),
+    "atanh_f64": (atanh_p, lambda z: z / (2 + z * atanh_p(z)), mpf(0),
+                  ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2),
     "erf_f64": (erf_p, erf_w, mpf(0), mpf(1)),
     "erfcx_f64": (lambda u: (lambda x: mp.exp(x * x) * mp.erfc(x) * (1 + 2 * x))(3 * (1 + u) / (1 - u)),
                   lambda u: (lambda x: 1 / (mp.exp(x * x) * mp.erfc(x) * (1 + 2 * x)))(3 * (1 + u) / (1 - u)),
                   -mpf(1) / 2, mpf("3.2") / mpf("9.2")),
     "erf_small_f32": (erf_p, erf_w, mpf(0), top**2),
-    "erf_large_f32": (lambda x: (mp.log(mp.erfc(x)) + x) / x, lambda x: x * mp.erfc(x) / mp.erf(x), top, mpf(4)),
-    "normal_tail_f32": (lambda x: (normal_tail(x) + 1) / x, lambda x: x * x * mp.erfc(x / mp.sqrt(2)) / 2 * ln2,
+    "erf_large_f32": (lambda x: (mp.log(mp.erfc(x)) + x) / x, lambda x: x * mp.erfc(x) / mp.erf(x), top,
+                      mpf(4)),
+    "normal_tail_f32": (lambda x: (normal_tail(x) + 1) / x,
+                        lambda x: x * x * mp.erfc(x / mp.sqrt(2)) / 2 * ln2,
                         mpf(2) ** -20, mpf("14.2")),
     "sin_f32": (sin_p, taylor(erf_of(lambda r: r**3 / mp.sin(r)), lambda z: z), mpf(0), quarter**2),
     "cos_f32": (cos_p, lambda z: z * z / mp.cos(mp.sqrt(z)), mpf(0), quarter**2),
@@ -109,7 +116,8 @@ def rounded(value, name):
 def fit(name, count):
     """`count` coefficients, from the lowest."""
     f, weight, start, end = functions[name]
-    nodes = [(start + end) / 2 + (end - start) / 2 * mp.cos(mp.pi * (2 * i + 1) / (8 * count)) for i in range(4 * count)]
+    nodes = [(start + end) / 2 + (end - start) / 2 * mp.cos(mp.pi * (2 * i + 1) / (8 * count))
+             for i in range(4 * count)]
     weights = [weight(t) for t in nodes]
     rest = [f(t) for t in nodes]
     out = []
@@ -133,7 +141,8 @@ def error(name, coefficients):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(description=__doc__,
+                                        formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--print", metavar="NAME", choices=sorted(functions))
     arguments.add_argument("--check", action="store_true")
     arguments = arguments.parse_args()
@@ -152,7 +161,8 @@ def main():
         worse = here > fresh * mpf("1.2") and here > enough
         bad += worse
         logarithms = [f"2^{mpmath.nstr(mp.log(x, 2), 4)}" for x in (here, fresh)]
-        print(f"{name:16} {len(known[name]):5} {logarithms[0]:>10} {logarithms[1]:>10}{'  worse' if worse else ''}")
+        print(f"{name:16} {len(known[name]):5} {logarithms[0]:>10} "
+              f"{logarithms[1]:>10}{'  worse' if worse else ''}")
     return 1 if arguments.check and bad else 0
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# tools/python_env.sh FOLDER -- a virtual environment in which the Python module is built and tested: nanobind, numpy, mypy, scikit-build-core.
-# Exit code 0: it is there. 3: it cannot be made here (no network, no headers of Python); the reason has been told.
+# tools/python_env.sh FOLDER -- a virtual environment in which the Python module is built and
+# tested: nanobind, numpy, mypy, scikit-build-core. Exit code 0: it is there. 3: it cannot be made
+# here (no network, no headers of Python); the reason has been told.
 set -euo pipefail
 folder=${1:?usage: tools/python_env.sh FOLDER}
 packages=("nanobind>=3.0,<4" "scikit-build-core>=0.11" "numpy" "mypy")
@@ -8,7 +9,8 @@ wanted="${packages[*]} $(python3 -c 'import sys; print(sys.version)')"
 say() { echo "setup: $*" >&2; }
 
 if [ -f "$folder/complete" ] && [ "$(cat "$folder/complete")" = "$wanted" ]; then exit 0; fi
-headers='import os, sysconfig, sys; sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))'
+headers='import os, sysconfig, sys
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))'
 if ! python3 -c "$headers"; then
   say "no headers of $(command -v python3) (Debian, Ubuntu: python3-dev): the Python module is left out"
   exit 3
@@ -20,7 +22,8 @@ if ! python3 -m venv "$folder" >&2; then
   rm -rf "$folder"
   exit 3
 fi
-if ! "$folder/bin/pip" install -q --disable-pip-version-check --retries 2 --timeout 15 "${packages[@]}" >&2; then
+if ! "$folder/bin/pip" install -q --disable-pip-version-check --retries 2 --timeout 15 \
+  "${packages[@]}" >&2; then
   say "the package index cannot be reached, or lacks these: the Python module is left out"
   rm -rf "$folder"
   exit 3

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-# tools/readme_blocks.py -- takes the code blocks out of Markdown files, so that the build compiles and the tests run them.
+# tools/readme_blocks.py -- takes the code blocks out of Markdown files, so that the build compiles
+# and the tests run them.
 #
 #   ```cpp run       a program; without main() the lines are its body, #include lines go before it
-#   ```sh run        commands, run by bash in a scratch folder with `luminal` in the path; $LUMINAL_SOURCE is the tree
+#   ```sh run        commands, run by bash in a scratch folder with `luminal` in the path;
+#                    $LUMINAL_SOURCE is the tree
 #   ```python run    a program for the Python module
-#   ```text output   directly behind one of them: its standard output, where <*> stands for any text within a line
+#   ```text output   directly behind one of them: its standard output, where <*> stands for any text
+#                    within a line
 #
-# Other blocks are for reading. Writes <file>_<line>.cpp, .sh or .py with .expected beside it, and prints their paths.
+# Other blocks are for reading. Writes <file>_<line>.cpp, .sh or .py with .expected beside it, and
+# prints their paths.
 import argparse
 import pathlib
 import re
@@ -72,7 +76,8 @@ def main():
         if old.suffix in (".cpp", ".sh", ".py", ".expected") and old not in wanted:
             old.unlink()
     for path, content in wanted.items():
-        if not path.exists() or path.read_text() != content:  # unchanged files keep their time, so nothing is rebuilt
+        # Unchanged files keep their time, so nothing is rebuilt.
+        if not path.exists() or path.read_text() != content:
             path.write_text(content)
         if path.suffix != ".expected":
             print(path)

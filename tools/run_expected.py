@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-# tools/run_expected.py -- runs a program and compares its standard output with a file, line by line.
-# Without the file the program must only succeed. LUMINAL_UPDATE=1 writes the file. In the file, "<*>" stands for any
-# text within a line: times and speeds.
+# tools/run_expected.py -- runs a program and compares its standard output with a file, line by
+# line. Without the file the program must only succeed. LUMINAL_UPDATE=1 writes the file. In the
+# file, "<*>" stands for any text within a line: times and speeds.
 import argparse
 import difflib
 import os
@@ -18,7 +18,8 @@ def same(expected, line):
 
 
 def differences(expected, got):
-    """Lines of a diff, none where the texts agree. A line that agrees through <*> counts as the expected line."""
+    """Lines of a diff, none where the texts agree. A line that agrees through <*> counts as the
+    expected line."""
     expected, got = expected.splitlines(), got.splitlines()
     matcher = difflib.SequenceMatcher(a=expected, b=got, autojunk=False)
     for tag, a1, a2, b1, b2 in matcher.get_opcodes():

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-# tools/run_fuzzers.py -- runs every libFuzzer program of a build for a while, several at once, and says what they found.
-# New inputs of interest stay in BUILD/fuzz/<name>, findings in BUILD/fuzz/<name>.findings.
+# tools/run_fuzzers.py -- runs every libFuzzer program of a build for a while, several at once, and
+# says what they found. New inputs of interest stay in BUILD/fuzz/<name>, findings in
+# BUILD/fuzz/<name>.findings.
 import argparse
 import concurrent.futures
 import pathlib
@@ -14,8 +15,10 @@ def run(program, args):
     work, findings = args.build / "fuzz" / name, args.build / "fuzz" / f"{name}.findings"
     work.mkdir(parents=True, exist_ok=True)
     findings.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run([program, work, args.corpus / name, f"-max_total_time={args.seconds}", "-timeout=10",
-                           "-rss_limit_mb=4096", f"-artifact_prefix={findings}/", "-print_final_stats=1", "-seed=1"],
+    done = subprocess.run([program, work, args.corpus / name, f"-max_total_time={args.seconds}",
+                           "-timeout=10",
+                           "-rss_limit_mb=4096", f"-artifact_prefix={findings}/", "-print_final_stats=1",
+                           "-seed=1"],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     runs = re.search(r"number_of_executed_units: (\d+)", done.stdout)
     covered = re.findall(r"cov: (\d+)", done.stdout)
@@ -32,7 +35,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("names", nargs="*", help="only these")
     args = parser.parse_args()
-    programs = [p for p in sorted((args.build / "tests" / "fuzz").glob("fuzz_*")) if p.is_file() and p.suffix == ""
+    programs = [p for p in sorted((args.build / "tests" / "fuzz").glob("fuzz_*")) if p.is_file()
+                and p.suffix == ""
                 and (not args.names or p.name.removeprefix("fuzz_") in args.names)]
     if not programs:
         print("no fuzz programs there")

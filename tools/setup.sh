@@ -2,21 +2,24 @@
 # tools/setup.sh -- installs what is missing to build Luminal, on Debian 12, Ubuntu 24.04 and their kin.
 #
 #   tools/setup.sh             compilers, LLVM, libraries, test libraries
-#   tools/setup.sh --checks    and clang-format 19, clang-tidy 19, a compiler for aarch64 and qemu (their tests are skipped without them)
-#   tools/setup.sh --python    and headers of Python (tools/python_env.sh makes the environment of the Python module)
+#   tools/setup.sh --checks    and clang-format 19, clang-tidy 19, a compiler for aarch64 and qemu (their
+#                              tests are skipped without them)
+#   tools/setup.sh --python    and headers of Python (tools/python_env.sh makes the environment of the module)
 #   tools/setup.sh --fuzz      and clang 19 for the preset `fuzz`
 #   tools/setup.sh --peers     and OpenBLAS and oneDNN, which benchmarks load (./bench.sh peers calls this)
 #
-# With nothing to do it ends within a few hundredths of a second. It asks no question; as a user it goes through
-# sudo, which may ask for a password on a terminal. Exit code 0: everything is there. 3: something is missing and
-# cannot be installed here; it has been named, and the build may still find it elsewhere.
+# With nothing to do it ends within a few hundredths of a second. It asks no question; as a user it
+# goes through sudo, which may ask for a password on a terminal. Exit code 0: everything is there.
+# 3: something is missing and cannot be installed here; it has been named, and the build may still
+# find it elsewhere.
 set -euo pipefail
 export LC_ALL=C
 
 # Programs, whoever installed them: command:package.
 tools=(c++:g++ cmake:cmake ninja:ninja-build pkg-config:pkg-config ccache:ccache git:git python3:python3)
-libraries=(libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libsqlite3-dev libxxhash-dev libpcre2-dev libboost-dev
-  libutf8proc-dev libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev zlib1g-dev libzstd-dev ca-certificates)
+libraries=(libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libsqlite3-dev libxxhash-dev
+  libpcre2-dev libboost-dev libutf8proc-dev libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
+  zlib1g-dev libzstd-dev ca-certificates)
 llvm_versions=(19 20 18 21 17) # the preferred one first
 for option in "$@"; do
   case "$option" in
@@ -29,11 +32,13 @@ for option in "$@"; do
     fi
     ;;
   --python)
-    python3 -c 'import sysconfig, os, sys; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2> /dev/null || libraries+=(python3-dev)
+    headers=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))' 2> /dev/null || true)
+    [ -e "$headers/Python.h" ] || libraries+=(python3-dev)
     python3 -c 'import ensurepip' 2> /dev/null || libraries+=(python3-venv)
     ;;
   --fuzz) tools+=(clang++-19:clang-19) libraries+=(libclang-rt-19-dev) ;;
-  --peers) libraries+=(libopenblas0-pthread libdnnl-dev) ;; # libdnnl-dev brings the library, whose package is called otherwise from release to release
+  # libdnnl-dev brings the library, whose package is called otherwise from release to release.
+  --peers) libraries+=(libopenblas0-pthread libdnnl-dev) ;;
   *)
     echo "usage: tools/setup.sh [--checks] [--python] [--fuzz] [--peers]" >&2
     exit 2
@@ -50,8 +55,10 @@ done
 
 if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
   say "this is neither Debian nor Ubuntu, so nothing is installed. Luminal needs:"
-  say "  a C++20 compiler (g++ 12, clang 16 or newer), CMake 3.25, Ninja, pkg-config, Python 3, git, and if possible ccache"
-  say "  LLVM 17 to 21 with headers; fmt, spdlog, CLI11, nlohmann-json, SQLite 3, xxhash, PCRE2, utf8proc, Boost"
+  say "  a C++20 compiler (g++ 12, clang 16 or newer), CMake 3.25, Ninja, pkg-config, Python 3, git,"
+  say "  and if possible ccache"
+  say "  LLVM 17 to 21 with headers; fmt, spdlog, CLI11, nlohmann-json, SQLite 3, xxhash, PCRE2, utf8proc,"
+  say "  Boost"
   say "  for tests and benchmarks GoogleTest, RapidCheck, Google Benchmark; clang-format 19 and clang-tidy 19"
   [ "${#missing[@]}" -eq 0 ] || say "not in the path: ${missing[*]}"
   exit 3
@@ -60,7 +67,8 @@ fi
 # One query for all packages.
 llvm_packages=()
 for version in "${llvm_versions[@]}"; do llvm_packages+=("llvm-$version-dev"); done
-installed=" $(dpkg-query -W -f '${db:Status-Status}:${Package} ' "${libraries[@]}" "${llvm_packages[@]}" 2> /dev/null || true)"
+installed=" $(dpkg-query -W -f '${db:Status-Status}:${Package} ' "${libraries[@]}" "${llvm_packages[@]}" \
+  2> /dev/null || true)"
 has() { [[ "$installed" == *" installed:$1 "* ]]; }
 
 for library in "${libraries[@]}"; do

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-# tools/test_summary.py -- what ctest's XML report says in a few lines: skipped tests by reason, the slowest ones, what failed ones printed.
+# tools/test_summary.py -- what ctest's XML report says in a few lines: skipped tests by reason, the
+# slowest ones, what failed ones printed.
 import collections
 import re
 import sys
@@ -39,7 +40,8 @@ def main():
     slow = [f"{name} {seconds:.1f} s" for seconds, name in sorted(times, reverse=True)[:5] if seconds >= 1.0]
     if slow:
         print("slowest: " + ", ".join(slow))
-    print(f"{count} tests, {count - sum(map(len, skipped.values()))} run, {sum(map(len, skipped.values()))} skipped")
+    print(f"{count} tests, {count - sum(map(len, skipped.values()))} run, {sum(map(len, skipped.values()))} "
+          f"skipped")
     for name, output in failed:
         print(f"failed: {name}\n{failures(output)}")
     return 0

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-# tools/torch_goldens.py -- makes tests/tensor/goldens/*.{json,safetensors} with an installed PyTorch: small cases whose results the tests compare with.
-# The cases stand in torch_goldens_<name>.py beside this file, each with a function `cases(add)`. Usage: torch_goldens.py [name ...]
+# tools/torch_goldens.py -- makes tests/tensor/goldens/*.{json,safetensors} with an installed
+# PyTorch: small cases whose results the tests compare with. The cases stand in
+# torch_goldens_<name>.py beside this file, each with a function `cases(add)`. Usage:
+# torch_goldens.py [name ...]
 import importlib
 import json
 import math
@@ -18,7 +20,8 @@ TYPES = {
 
 
 def bytes_of(tensor):
-    tensor = tensor.detach().clone(memory_format=torch.contiguous_format)  # an axis of 1 may keep any stride otherwise
+    # An axis of 1 may keep any stride otherwise.
+    tensor = tensor.detach().clone(memory_format=torch.contiguous_format)
     if tensor.numel() == 0:
         return b""
     return tensor.reshape(-1).view(torch.uint8).numpy().tobytes()
@@ -54,11 +57,13 @@ class Goldens:
         index = "[\n" + ",\n".join(json.dumps(case) for case in self.cases) + "\n]\n"
         stem.with_suffix(".json").write_text(index)
         # Larger elements first keeps every tensor aligned.
-        order = sorted(self.tensors.items(), key=lambda item: -{"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2,
+        order = sorted(self.tensors.items(), key=lambda item: -{"F64": 8, "I64": 8, "F32": 4, "I32": 4,
+                                                                "F16": 2,
                                                                "BF16": 2, "I16": 2}.get(item[0][0], 1))
         header, body = {}, b""
         for (dtype, shape, data), name in order:
-            header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [len(body), len(body) + len(data)]}
+            header[name] = {"dtype": dtype, "shape": list(shape),
+                            "data_offsets": [len(body), len(body) + len(data)]}
             body += data
         text = json.dumps(header, separators=(",", ":")).encode()
         text += b" " * (-len(text) % 8)
@@ -70,7 +75,8 @@ def main():
     here = pathlib.Path(__file__).resolve().parent
     folder = here.parent / "tests" / "tensor" / "goldens"
     folder.mkdir(exist_ok=True)
-    names = sys.argv[1:] or sorted(p.stem.removeprefix("torch_goldens_") for p in here.glob("torch_goldens_*.py"))
+    names = sys.argv[1:] or sorted(p.stem.removeprefix("torch_goldens_")
+                                   for p in here.glob("torch_goldens_*.py"))
     sys.path.insert(0, str(here))
     for name in names:
         torch.manual_seed(20250101)

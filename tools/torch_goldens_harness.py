@@ -1,4 +1,5 @@
-# tools/torch_goldens_harness.py -- cases that must fail: the test of the harness gives each of them a row that is wrong (see torch_goldens.py).
+# tools/torch_goldens_harness.py -- cases that must fail: the test of the harness gives each of them
+# a row that is wrong (see torch_goldens.py).
 import torch
 
 

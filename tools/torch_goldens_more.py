@@ -1,4 +1,5 @@
-# tools/torch_goldens_more.py -- cases of statistics, products, functions of elements, sampling and joins that are made of others (see torch_goldens.py).
+# tools/torch_goldens_more.py -- cases of statistics, products, functions of elements, sampling and
+# joins that are made of others (see torch_goldens.py).
 import math
 
 import torch
@@ -27,13 +28,16 @@ def elements(add):
     add("ldexp", "ldexp", [LINE, torch.tensor([3])], torch.ldexp(LINE, torch.tensor([3])))
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         add(f"nan_to_num.{dtype}", "nan_to_num", [LINE.to(dtype)], torch.nan_to_num(LINE.to(dtype)))
-    add("nan_to_num.given", "nan_to_num", [LINE], torch.nan_to_num(LINE, 1.5, 7.0, -9.0), nan=1.5, posinf=7.0, neginf=-9.0)
+    add("nan_to_num.given", "nan_to_num", [LINE], torch.nan_to_num(LINE, 1.5, 7.0, -9.0), nan=1.5, posinf=7.0,
+        neginf=-9.0)
     near = torch.tensor([1.0, 1.000001, 1.1, inf, nan])
     for equal_nan in (False, True):
-        add(f"isclose.{equal_nan}", "isclose", [near, near.unsqueeze(1)], torch.isclose(near, near.unsqueeze(1), equal_nan=equal_nan), equal_nan=equal_nan)
+        add(f"isclose.{equal_nan}", "isclose", [near, near.unsqueeze(1)],
+            torch.isclose(near, near.unsqueeze(1), equal_nan=equal_nan), equal_nan=equal_nan)
     add("isclose.integers", "isclose", [torch.tensor([1, 100000, 5]), torch.tensor([1, 100001, 6])],
         torch.isclose(torch.tensor([1, 100000, 5]), torch.tensor([1, 100001, 6])))
-    add("isin", "isin", [torch.tensor([[1, 2], [3, 4]]), torch.tensor([2, 4, 9])], torch.isin(torch.tensor([[1, 2], [3, 4]]), torch.tensor([2, 4, 9])))
+    add("isin", "isin", [torch.tensor([[1, 2], [3, 4]]), torch.tensor([2, 4, 9])],
+        torch.isin(torch.tensor([[1, 2], [3, 4]]), torch.tensor([2, 4, 9])))
     x, a, b = r(2, 3), r(3), r(2, 1) + 3
     add("addcmul", "addcmul", [x, a, b], torch.addcmul(x, a, b, value=0.5), value=0.5)
     add("addcdiv", "addcdiv", [x, a, b], torch.addcdiv(x, a, b, value=0.5), value=0.5)
@@ -48,19 +52,26 @@ def statistics(add):
     x = torch.tensor([[3.0, 1, 2, 5], [4, 4, -1, 0], [nan, 1, 2, 3]])
     q = [0.0, 0.25, 0.4, 0.5, 1.0]
     for between in ("linear", "lower", "higher", "midpoint", "nearest"):
-        add(f"quantile.{between}", "quantiles", [x], torch.quantile(x, torch.tensor(q), 1, interpolation=between), q=q, dim=1, between=between)
+        add(f"quantile.{between}", "quantiles", [x], torch.quantile(x, torch.tensor(q), 1,
+                                                                    interpolation=between), q=q, dim=1,
+            between=between)
     add("quantile.one", "quantile", [x], torch.quantile(x, 0.3, 0, keepdim=True), q=0.3, dim=0, keepdim=True)
     add("quantile.all", "quantile", [x[:2]], torch.quantile(x[:2], 0.3), q=0.3)
-    add("quantile.all_kept", "quantiles", [x[:2]], torch.quantile(x[:2], torch.tensor([0.3]), keepdim=True), q=[0.3], keepdim=True)
-    add("quantile.f64", "quantiles", [x.double()], torch.quantile(x.double(), torch.tensor(q).double(), -1, keepdim=True), q=[float(torch.tensor(v)) for v in q], dim=-1, keepdim=True)
+    add("quantile.all_kept", "quantiles", [x[:2]], torch.quantile(x[:2], torch.tensor([0.3]), keepdim=True),
+        q=[0.3], keepdim=True)
+    add("quantile.f64", "quantiles", [x.double()], torch.quantile(x.double(), torch.tensor(q).double(), -1,
+                                                                  keepdim=True),
+        q=[float(torch.tensor(v)) for v in q], dim=-1, keepdim=True)
     many = torch.tensor([[1, 3, 3, 2, 2, 0], [5, 5, 5, 5, 5, 5], [1, 2, 3, 4, 5, 6]])
     for dtype in (torch.float32, torch.int64, torch.int8):
         add(f"mode.{dtype}", "mode_values", [many.to(dtype)], torch.mode(many.to(dtype), 1).values, dim=1)
     add("mode.keep", "mode_values", [many], torch.mode(many, 0, keepdim=True).values, dim=0, keepdim=True)
-    add("mode.unique", "mode", [torch.tensor([[7.0, 1, 1], [2, 2, 9]])], list(torch.mode(torch.tensor([[7.0, 1, 1], [2, 2, 9]]), 1)), dim=1)
+    add("mode.unique", "mode", [torch.tensor([[7.0, 1, 1], [2, 2, 9]])],
+        list(torch.mode(torch.tensor([[7.0, 1, 1], [2, 2, 9]]), 1)), dim=1)
     for name in ("nansum", "nanmean"):
         for dim in (0, 1):
-            add(f"{name}.{dim}", name, [x], getattr(torch, name)(x, dim, keepdim=dim == 0), dim=dim, keepdim=dim == 0)
+            add(f"{name}.{dim}", name, [x], getattr(torch, name)(x, dim, keepdim=dim == 0), dim=dim,
+                keepdim=dim == 0)
         nothing = torch.full((2, 2), nan)
         add(f"{name}.nothing", name, [nothing], getattr(torch, name)(nothing, 1), dim=1)
     add("aminmax", "aminmax", [x], list(torch.aminmax(x, dim=1)), dim=1)
@@ -85,7 +96,8 @@ def products(add):
     add("baddbmm", "baddbmm", [r(2, 1, 3), r(2, 2, 4), r(2, 4, 3)], None, beta=2, alpha=0.5)
     add("addbmm", "addbmm", [r(2, 3), r(5, 2, 4), r(5, 4, 3)], None, beta=2, alpha=0.5)
     add("addmm.ints", "addmm", [torch.tensor([1, 2]), torch.eye(2).long(), torch.tensor([[3, 4], [5, 6]])],
-        torch.addmm(torch.tensor([1, 2]), torch.eye(2).long(), torch.tensor([[3, 4], [5, 6]]), beta=3, alpha=2), beta=3, alpha=2, whole=True)
+        torch.addmm(torch.tensor([1, 2]), torch.eye(2).long(), torch.tensor([[3, 4], [5, 6]]), beta=3,
+                    alpha=2), beta=3, alpha=2, whole=True)
     c = [r(2, 3), r(3, 4), r(4)]
     add("multi_dot", "multi_dot", c, torch.linalg.multi_dot(c))
     m = r(2, 3, 3)
@@ -99,7 +111,8 @@ def products(add):
     add("cross.broadcast", "cross", [r(3, 2), r(3, 1)], None, dim=0)
     line = torch.tensor([2, -1, 3])
     add("vander", "vander", [line], torch.vander(line), columns=0)
-    add("vander.rising", "vander", [line.float()], torch.vander(line.float(), 5, True), columns=5, increasing=True)
+    add("vander.rising", "vander", [line.float()], torch.vander(line.float(), 5, True), columns=5,
+        increasing=True)
     u, v = r(2, 4, 3), r(5, 3)
     for p in (2.0, 1.0, 0.0, inf, 3.0):
         add(f"cdist.{p}", "cdist", [u, v], torch.cdist(u, v, p), p=p, atol=1e-5)
@@ -115,19 +128,23 @@ def sampling(add):
     for mode in ("bilinear", "nearest"):
         for padding in ("zeros", "border", "reflection"):
             for corners in (False, True):
-                add(f"grid_sample.{mode}.{padding}.{corners}", "grid_sample", [x, grid], F.grid_sample(x, grid, mode, padding, corners),
+                add(f"grid_sample.{mode}.{padding}.{corners}", "grid_sample", [x, grid],
+                    F.grid_sample(x, grid, mode, padding, corners),
                     mode=mode, padding=padding, align_corners=corners, atol=2e-6)
     theta = r(2, 2, 3)
     for corners in (False, True):
-        add(f"affine_grid.{corners}", "affine_grid", [theta], F.affine_grid(theta, (2, 1, 3, 4), corners), height=3, width=4, align_corners=corners)
+        add(f"affine_grid.{corners}", "affine_grid", [theta], F.affine_grid(theta, (2, 1, 3, 4), corners),
+            height=3, width=4, align_corners=corners)
     image = r(1, 2, 5, 6)
-    for i, kind in enumerate([{"kernel": [2, 3]}, {"kernel": [3, 2], "stride": [2, 1], "padding": [1, 0], "dilation": [1, 2]}]):
+    for i, kind in enumerate([{"kernel": [2, 3]}, {"kernel": [3, 2], "stride": [2, 1], "padding": [1, 0],
+                                                   "dilation": [1, 2]}]):
         arguments = {("kernel_size" if k == "kernel" else k): v for k, v in kind.items()}
         columns = F.unfold(image, **arguments)
         add(f"unfold.{i}", "unfold_image", [image], columns, **kind)
         add(f"fold.{i}", "fold_image", [columns], F.fold(columns, (5, 6), **arguments), sizes=[5, 6], **kind)
     for size in (2, 3):
-        add(f"local_response_norm.{size}", "local_response_norm", [image.repeat(1, 2, 1, 1)], F.local_response_norm(image.repeat(1, 2, 1, 1), size, 0.5), size=size, alpha=0.5)
+        add(f"local_response_norm.{size}", "local_response_norm", [image.repeat(1, 2, 1, 1)],
+            F.local_response_norm(image.repeat(1, 2, 1, 1), size, 0.5), size=size, alpha=0.5)
     add("channel_shuffle", "channel_shuffle", [r(1, 6, 2, 2)], None, groups=3)
 
 
@@ -142,14 +159,16 @@ def places(add):
                 torch.scatter_reduce(t, 1, index, v, "mean", include_self=include), dim=1, include=include)
     mask = x > 0.3
     add("masked_scatter", "masked_scatter", [x, mask, r(20)], None)
-    add("masked_scatter.broadcast", "masked_scatter", [r(2, 3), torch.tensor([True, False, True]), r(2, 2)], None)
+    add("masked_scatter.broadcast", "masked_scatter", [r(2, 3), torch.tensor([True, False, True]), r(2, 2)],
+        None)
     add("take", "take", [x, torch.tensor([[0, 11], [5, 5]])], None)
     add("select_scatter", "select_scatter", [x, r(3)], None, dim=1, index=-1)
     two = r(3, 2)
     add("slice_scatter", "slice_scatter", [x, two], torch.slice_scatter(x, two, 1, 1, 3), dim=1, start=1)
     for name in ("tril_indices", "triu_indices"):
         for offset in (-1, 0, 2):
-            add(f"{name}.{offset}", name, [], getattr(torch, name)(3, 4, offset), rows=3, columns=4, offset=offset)
+            add(f"{name}.{offset}", name, [], getattr(torch, name)(3, 4, offset), rows=3, columns=4,
+                offset=offset)
     lines = [r(2), r(2)]
     add("dstack", "dstack", lines, torch.dstack(lines))
     parts = [r(3), r(3, 2)]
@@ -163,9 +182,12 @@ def places(add):
 
 
 def cases(add):
-    special = {"vecdot": lambda a, b, dim: torch.linalg.vecdot(a, b, dim=dim), "cross": lambda a, b, dim: torch.linalg.cross(a, b, dim=dim),
-               "channel_shuffle": F.channel_shuffle, "softmin": F.softmin, "pairwise_distance": F.pairwise_distance,
-               "dsplit": lambda x, parts: list(torch.dsplit(x, parts)), "select_scatter": torch.select_scatter}
+    special = {"vecdot": lambda a, b, dim: torch.linalg.vecdot(a, b, dim=dim), "cross": lambda a, b,
+               dim: torch.linalg.cross(a, b, dim=dim),
+               "channel_shuffle": F.channel_shuffle, "softmin": F.softmin,
+               "pairwise_distance": F.pairwise_distance,
+               "dsplit": lambda x, parts: list(torch.dsplit(x, parts)),
+               "select_scatter": torch.select_scatter}
 
     def computed(name, op, inputs, outputs, **attrs):
         if outputs is None:

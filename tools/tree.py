@@ -16,11 +16,13 @@ def default_root():
 
 
 def files(root, suffixes=None):
-    """Paths relative to root, sorted: what git tracks or would track; without git, all but builds and hidden folders."""
+    """Paths relative to root, sorted: what git tracks or would track; without git, all but builds
+    and hidden folders."""
     root = pathlib.Path(root)
     names = None
     if (root / ".git").exists():
-        listed = subprocess.run(["git", "-c", f"safe.directory={root}", "-C", str(root), "ls-files", "-z", "-co",
+        listed = subprocess.run(["git", "-c", f"safe.directory={root}", "-C", str(root), "ls-files", "-z",
+                                 "-co",
                                  "--exclude-standard"], capture_output=True, text=True)
         if listed.returncode == 0:
             names = [pathlib.PurePosixPath(name) for name in listed.stdout.split("\0") if name]
@@ -28,7 +30,8 @@ def files(root, suffixes=None):
         names = []
         for folder, folders, found in os.walk(root):
             folders[:] = [f for f in folders if not f.startswith((".", "build")) and f != "__pycache__"]
-            names += [pathlib.PurePosixPath(os.path.relpath(os.path.join(folder, name), root)) for name in found]
+            names += [pathlib.PurePosixPath(os.path.relpath(os.path.join(folder, name), root))
+                      for name in found]
     kept = {n for n in names if (suffixes is None or n.suffix in suffixes) and (root / n).is_file()}
     return sorted(kept, key=str)
 
@@ -75,14 +78,16 @@ class Closure:
 
     def key(self, path, *extra):
         seen = self.reached(path)
-        text = "\n".join([*map(str, extra), *(f"{os.path.relpath(p, self.root)} {d}" for p, d in sorted(seen.items()))])
+        text = "\n".join([*map(str, extra), *(f"{os.path.relpath(p, self.root)} {d}"
+                                              for p, d in sorted(seen.items()))])
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def run_cached(cache, items, jobs, seconds=None, always=0):
-    """Runs the commands of items [(name, key, command, stdin)] whose key is not in the folder `cache`; a command that
-    succeeds is not run again for the same key. After `seconds` none is begun any more, but for the first `always` items.
-    Returns ([(name, output)] of the failures, number run, names of those left)."""
+    """Runs the commands of items [(name, key, command, stdin)] whose key is not in the folder
+    `cache`; a command that succeeds is not run again for the same key. After `seconds` none is
+    begun any more, but for the first `always` items. Returns ([(name, output)] of the failures,
+    number run, names of those left)."""
     cache = pathlib.Path(cache)
     cache.mkdir(parents=True, exist_ok=True)
     for entry in cache.iterdir():
@@ -118,7 +123,8 @@ def run_cached(cache, items, jobs, seconds=None, always=0):
 
 def changed(root, since="HEAD~1"):
     """Names of the files that differ from that commit."""
-    listed = subprocess.run(["git", "-c", f"safe.directory={root}", "-C", str(root), "diff", "--name-only", since],
+    listed = subprocess.run(["git", "-c", f"safe.directory={root}", "-C", str(root), "diff", "--name-only",
+                             since],
                             capture_output=True, text=True)
     return set(listed.stdout.split("\n")) - {""} if listed.returncode == 0 else set()
 

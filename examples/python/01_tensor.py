@@ -2,7 +2,8 @@
 import luminal as pl
 import numpy as np
 
-# Tensors are handles in a lazy graph: nothing is computed here. Functions of the module act on a default graph.
+# Tensors are handles in a lazy graph: nothing is computed here. Functions of the module act on a
+# default graph.
 x = pl.input((2, 3))                                 # given at each execute
 w = pl.weight("w", np.array([[1, 0], [0, 1], [1, 1]], np.float32))  # given once
 y = (x @ w + 1).relu().keep()                        # kept: readable after execute

@@ -1,4 +1,5 @@
-# examples/python/02_dynamic_dimensions.py -- lesson 2: sizes that change from step to step, without compiling again.
+# examples/python/02_dynamic_dimensions.py -- lesson 2: sizes that change from step to step, without
+# compiling again.
 import luminal as pl
 import numpy as np
 
@@ -11,6 +12,8 @@ print("x is", x.shape)
 
 g.compile()
 for rows in (1, 3, 1000):
-    x.set(np.arange(rows * 4, dtype=np.float32).reshape(rows, 4) % 7)  # the dimension takes the size of the values
+    # The dimension takes the size of the values.
+    x.set(np.arange(rows * 4, dtype=np.float32).reshape(rows, 4) % 7)
     g.execute()
-    print(f"{rows:4} rows: mean", mean.numpy().round(4), "and", first_differences.numpy().shape, "differences")
+    print(f"{rows:4} rows: mean", mean.numpy().round(4), "and", first_differences.numpy().shape,
+          "differences")

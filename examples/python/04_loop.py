@@ -1,11 +1,12 @@
-# examples/python/04_loop.py -- lesson 4: an LSTM (Hochreiter and Schmidhuber 1997) as a loop: the cell is made once and run for
-# every step.
+# examples/python/04_loop.py -- lesson 4: an LSTM (Hochreiter and Schmidhuber 1997) as a loop: the
+# cell is made once and run for every step.
 import luminal as pl
 import numpy as np
 
 steps, inputs, hidden = 6, 3, 4
 xs = pl.tensor(np.sin(np.arange(steps * inputs, dtype=np.float32)).reshape(steps, inputs))
-w = pl.weight("w", np.cos(np.arange((inputs + hidden) * 4 * hidden, dtype=np.float32) * 0.7).reshape(inputs + hidden, 4 * hidden))
+w = pl.weight("w", np.cos(np.arange((inputs + hidden) * 4 * hidden,
+                                    dtype=np.float32) * 0.7).reshape(inputs + hidden, 4 * hidden))
 
 
 def cell(step, carried, slices, invariants):
@@ -17,7 +18,8 @@ def cell(step, carried, slices, invariants):
     return [h, c], [h]
 
 
-(last, _), (every,) = pl.loop(steps, [pl.zeros((hidden,)), pl.zeros((hidden,))], cell, stepped=[xs], invariants=[w])
+(last, _), (every,) = pl.loop(steps, [pl.zeros((hidden,)), pl.zeros((hidden,))], cell, stepped=[xs],
+                              invariants=[w])
 last.keep()
 every.keep()
 pl.execute()

@@ -1,4 +1,5 @@
-# examples/python/05_numpy.py -- lesson 5: data in and out. Arrays are read and handed over without a copy where they can be.
+# examples/python/05_numpy.py -- lesson 5: data in and out. Arrays are read and handed over without
+# a copy where they can be.
 import luminal as pl
 import numpy as np
 

@@ -1,4 +1,5 @@
-# examples/python/06_search.py -- lesson 6: faster kernels by measuring: a search with a time limit, which Ctrl-C ends early.
+# examples/python/06_search.py -- lesson 6: faster kernels by measuring: a search with a time limit,
+# which Ctrl-C ends early.
 import luminal as pl
 import numpy as np
 

@@ -1,6 +1,6 @@
-# onnx/run_backend_tests.py -- unpacks ONNX's backend tests, runs them (or a shard), and holds the outcome against
-# expected.txt: the tests that are out, and why. Usage: run_backend_tests.py PROGRAM [--shard I/N] [--interpret]
-# [--table docs/onnx.md]. Exit code 77 where the tests are not here.
+# onnx/run_backend_tests.py -- unpacks ONNX's backend tests, runs them (or a shard), and holds the
+# outcome against expected.txt: the tests that are out, and why. Usage: run_backend_tests.py PROGRAM
+# [--shard I/N] [--interpret] [--table docs/onnx.md]. Exit code 77 where the tests are not here.
 import argparse
 import os
 import pathlib
@@ -30,7 +30,8 @@ def shard_of(index, shard):
 
 
 def run(program, folder, options):
-    lines = subprocess.run([program, str(folder), *options], stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    lines = subprocess.run([program, str(folder), *options], stdout=subprocess.PIPE,
+                           text=True).stdout.splitlines()
     outcome = {}
     for line in lines:
         verdict, rest = line.split(" ", 1)
@@ -61,8 +62,10 @@ def main():
             table.write(pathlib.Path(folder), outcome, expected(), pathlib.Path(a.table))
     out = expected()
     mistakes = [f"{n}: did not run" for n in sorted(wanted - outcome.keys())]
-    mistakes += [f"{n}: {why}" for n, (verdict, why) in sorted(outcome.items()) if verdict == "fail" and n not in out]
-    mistakes += [f"{n}: passes, and expected.txt says {out[n]}" for n, (verdict, _) in sorted(outcome.items()) if verdict != "fail" and n in out]
+    mistakes += [f"{n}: {why}" for n, (verdict, why) in sorted(outcome.items()) if verdict == "fail"
+                 and n not in out]
+    mistakes += [f"{n}: passes, and expected.txt says {out[n]}" for n, (verdict, _) in sorted(outcome.items())
+                 if verdict != "fail" and n in out]
     passed = sum(verdict != "fail" for verdict, _ in outcome.values())
     print("\n".join([*mistakes, f"{passed} of {len(outcome)} pass"]))
     return 1 if mistakes or not outcome else 0

@@ -59,16 +59,21 @@ def write(folder, outcome, out, page):
             row[1] += verdict != "fail"
             row[2] += verdict == "fixed"
             if verdict == "fail": row[3].add(re.sub(r" \(.*", "", out.get(name, outcome[name][1])))
-    reasons = collections.Counter(re.sub(r" \(.*", "", out.get(n, "unexpected")) for n, (v, _) in outcome.items() if v == "fail")
+    reasons = collections.Counter(re.sub(r" \(.*", "", out.get(n, "unexpected"))
+                                  for n, (v, _) in outcome.items() if v == "fail")
     passed = sum(v != "fail" for v, _ in outcome.values())
     fixed = sum(v == "fixed" for v, _ in outcome.values())
     lines = [marker, "", "## ONNX's backend tests", "",
-             f"{passed} of {len(outcome)} tests of ONNX 1.22 pass with the tolerances of ONNX's own runner; {fixed} of them with inputs that are fixed,", "because shapes depend on their values.", "",
+             f"{passed} of {len(outcome)} tests of ONNX 1.22 pass with the tolerances of ONNX's own runner; "
+             f"{fixed} of them with inputs that are fixed,", "because shapes depend on their values.", "",
              "| out, by reason | tests |", "| --- | --- |"]
     lines += [f"| {reason} | {count} |" for reason, count in sorted(reasons.items())]
-    lines += ["", "By operator (tests whose graph has it, without those that ONNX expanded into other operators):", "",
-              "| operator | tests | pass | of these with fixed inputs | out |", "| --- | --- | --- | --- | --- |"]
-    lines += [f"| {op} | {n} | {p} | {f or ''} | {', '.join(sorted(why))} |" for op, (n, p, f, why) in sorted(counts.items())]
+    lines += ["", "By operator (tests whose graph has it, without those that ONNX expanded into other "
+                  "operators):", "",
+              "| operator | tests | pass | of these with fixed inputs | out |",
+              "| --- | --- | --- | --- | --- |"]
+    lines += [f"| {op} | {n} | {p} | {f or ''} | {', '.join(sorted(why))} |"
+              for op, (n, p, f, why) in sorted(counts.items())]
     text = page.read_text() if page.exists() else ""
     head = text.split(marker)[0].rstrip() + "\n\n" if marker in text else text
     page.write_text(head + "\n".join(lines) + "\n")

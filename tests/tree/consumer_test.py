@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-# tests/tree/consumer_test.py -- installs a build into a scratch folder and uses it as strangers do: find_package, a
-# version that does not fit, pkg-config, and the source tree as a folder of another project.
+# tests/tree/consumer_test.py -- installs a build into a scratch folder and uses it as strangers do:
+# find_package, a version that does not fit, pkg-config, and the source tree as a folder of another
+# project.
 import argparse
 import os
 import pathlib
@@ -20,7 +21,8 @@ class Failed(Exception):
 
 
 def run(*command, fails=False, **options):
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True,
                           **options)
     if (done.returncode != 0) != fails:
         raise Failed(f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout}")
@@ -29,9 +31,11 @@ def run(*command, fails=False, **options):
 
 def run_consumer(program, folder, **variables):
     """The program computes a layer, and reports a mistake with its own source line."""
-    got = run(program, env=dict(os.environ, LUMINAL_CACHE_DIR=str(folder / "cache"), **variables)).splitlines()
+    got = run(program, env=dict(os.environ, LUMINAL_CACHE_DIR=str(folder / "cache"),
+                                **variables)).splitlines()
     mistake = next(n for n, line in enumerate(PROGRAM.read_text().splitlines(), 1) if "x.matmul(x);" in line)
-    if got[:1] != ["5 6 0 0"] or len(got) != 2 or not re.fullmatch(rf"\[matmul\] .*\[2, 3\].* at main.cpp:{mistake}", got[1]):
+    if got[:1] != ["5 6 0 0"] or len(got) != 2 or not re.fullmatch(rf"\[matmul\] .*\[2, 3\].* at "
+                                                                   rf"main.cpp:{mistake}", got[1]):
         raise Failed(f"{program} prints {got}")
 
 
@@ -44,7 +48,8 @@ def check_headers(prefix):
 
 def check_find_package(args, prefix, folder):
     configure = [args.cmake, "-G", args.generator, "-S", SOURCE / "tests" / "consumer",
-                 f"-DCMAKE_CXX_COMPILER={args.compiler}", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release"]
+                 f"-DCMAKE_CXX_COMPILER={args.compiler}", f"-DCMAKE_PREFIX_PATH={prefix}",
+                 "-DCMAKE_BUILD_TYPE=Release"]
     run(*configure, "-B", folder / "build")
     run(args.cmake, "--build", folder / "build")
     run_consumer(folder / "build" / "consumer", folder)
@@ -82,7 +87,8 @@ def main():
     parser.add_argument("--compiler", default="c++")
     parser.add_argument("--build", type=pathlib.Path, required=True)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="luminal consumer ") as scratch:  # with a space in the path, on purpose
+    # with a space in the path, on purpose
+    with tempfile.TemporaryDirectory(prefix="luminal consumer ") as scratch:
         folder = pathlib.Path(scratch)
         prefix = folder / "installed"
         try:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-# tests/tree/idioms_test.py -- programs of users compile with -Wall -Wextra -Werror: options with some members named, the programs in the documents.
+# tests/tree/idioms_test.py -- programs of users compile with -Wall -Wextra -Werror: options with
+# some members named, the programs in the documents.
 #
 #   idioms_test.py COMPILER PAGES     (with clang++-19 as well, where it is installed)
 import concurrent.futures
@@ -21,13 +22,15 @@ def mistakes(compiler, source, text=None):
 
 
 def main():
-    compilers = [sys.argv[1]] + [c for c in ["clang++-19"] if shutil.which(c) and c != pathlib.Path(sys.argv[1]).name]
+    compilers = [sys.argv[1]] + [c for c in ["clang++-19"] if shutil.which(c)
+                                 and c != pathlib.Path(sys.argv[1]).name]
     sources = [TREE / "tests/tree/idioms.cpp", *sorted(pathlib.Path(sys.argv[2]).glob("*.cpp"))]
     assert len(sources) > 5, sources
     for compiler in compilers:
         assert mistakes(compiler, "a member without a default", BROKEN), f"{compiler} does not warn"
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        found = [m for m in pool.map(lambda job: mistakes(*job), [(c, s) for s in sources for c in compilers]) if m]
+        found = [m for m in pool.map(lambda job: mistakes(*job), [(c, s) for s in sources for c in compilers])
+                 if m]
     print("\n".join(found))
     print(f"{len(sources)} programs, {', '.join(compilers)}: {len(found)} with warnings")
     return bool(found)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-# tests/tree/program_measuring_test.py -- the program beside others: what tuning left is used, one process measures at a time, names in files reach no terminal unescaped.
+# tests/tree/program_measuring_test.py -- the program beside others: what tuning left is used, one
+# process measures at a time, names in files reach no terminal unescaped.
 import fcntl
 import json
 import os
@@ -11,34 +12,42 @@ import sys
 import tempfile
 import time
 
-from program_test import BUILTIN, SIZED, Luminal, check, failures, until_caught
+from program import BUILTIN, SIZED, Luminal, check, failures, until_caught
 
 
 def escapes(luminal, folder):
     """What a file calls its model, its keys and its tensors reaches no terminal unescaped."""
     folder.mkdir()
     data = (BUILTIN / "luminal-tales.gguf").read_bytes()
-    for old, new in ((b"luminal-tales", b"\x1b[31mred\x1b[0m"), (b"general.description", b"general.\x1b[2J"), (b"general.license", b"general.\x1b]0;")):
+    for old, new in ((b"luminal-tales", b"\x1b[31mred\x1b[0m"), (b"general.description", b"general.\x1b[2J"),
+                     (b"general.license", b"general.\x1b]0;")):
         check(old in data, f"the model that is built in has no {old}")
         data = data.replace(old, new.ljust(len(old), b"x"), 1)
     model = folder / "red.gguf"
     model.write_bytes(data)
     foreign = folder / "\x1b[31mred.gguf"
     foreign.write_bytes(data[:1000])
-    for code, *args in ((0, "inspect", model), (0, "inspect", model, "--json"), (0, "inspect", model, "--terms"), (0, "run", model, "Ada", "-n", 1, "--report"),
-                        (0, "run", model, "Ada", "-n", 1, "--json"), (0, "bench", model, "-p", 4, "-n", 4, "-r", 1, "--report"),
-                        (1, "bench", model, "--max-memory", "1K"), (1, "run", model, "Ada", "--max-memory", "1K"), (0, "export", model, "--out", folder / "out"),
-                        (0, "tune", model, "--budget", 0.1, "--report"), (1, "inspect", foreign), (1, "run", foreign), (1, "eval", foreign), (1, "egg", foreign)):
+    for code, *args in ((0, "inspect", model), (0, "inspect", model, "--json"),
+                        (0, "inspect", model, "--terms"), (0, "run", model, "Ada", "-n", 1, "--report"),
+                        (0, "run", model, "Ada", "-n", 1, "--json"),
+                        (0, "bench", model, "-p", 4, "-n", 4, "-r", 1, "--report"),
+                        (1, "bench", model, "--max-memory", "1K"),
+                        (1, "run", model, "Ada", "--max-memory", "1K"),
+                        (0, "export", model, "--out", folder / "out"),
+                        (0, "tune", model, "--budget", 0.1, "--report"), (1, "inspect", foreign),
+                        (1, "run", foreign), (1, "eval", foreign), (1, "egg", foreign)):
         out, errors = luminal(*args, code=code)
         check(b"\x1b" not in out and "\x1b" not in errors, f"{args} prints an escape: {out!r} {errors!r}")
     shown = luminal("inspect", model)[0].decode()
-    check("red" in shown and "x1b[31mred" in shown.lower() and "x1b[2j" in shown.lower(), f"inspect hides what the file has: {shown[:1500]}")
+    check("red" in shown and "x1b[31mred" in shown.lower() and "x1b[2j" in shown.lower(),
+          f"inspect hides what the file has: {shown[:1500]}")
     for file in (folder / "out").iterdir():
         check(file.suffix not in (".c", ".h") or b"\x1b" not in file.read_bytes(), f"{file} has an escape")
 
 
 def tuned_and_used(luminal, folder):
-    """What `luminal tune` found is what `luminal eval` runs at that size, and at others as the nearest; both say so."""
+    """What `luminal tune` found is what `luminal eval` runs at that size, and at others as the
+    nearest; both say so."""
     folder.mkdir()
     module, files = folder / "sized.lum", {}
     module.write_text(SIZED)
@@ -60,7 +69,8 @@ def tuned_and_used(luminal, folder):
     check(len(entries) >= 1, f"tune kept {entries}")
     for n in files:
         out, errors = luminal("eval", module, "-i", files[n], "--check", "--report")
-        check(": tuned" in errors and "default schedule" not in errors, f"eval at n = {n} does not use what was tuned: {errors[-1000:]}")
+        check(": tuned" in errors and "default schedule" not in errors,
+              f"eval at n = {n} does not use what was tuned: {errors[-1000:]}")
         check(("tuned for other sizes (" in errors) == (n != 16), f"eval at n = {n}: {errors[-1000:]}")
         check(b"8" in out, out)
 
@@ -69,9 +79,11 @@ MEASURE_LOCK = "/tmp/luminal.measuring.lock"
 
 
 def measuring(luminal):
-    """One process measures at a time, `devices --measure` and `run --tune` too; Ctrl-C ends waiting and searching."""
+    """One process measures at a time, `devices --measure` and `run --tune` too; Ctrl-C ends waiting
+    and searching."""
     tune = ["run", str(BUILTIN / "hf"), "Ada", "-n", "1", "--tune", "300"]
-    process = subprocess.Popen([luminal.program, *tune, "--no-cache"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=luminal.environment)
+    process = subprocess.Popen([luminal.program, *tune, "--no-cache"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env=luminal.environment)
     until_caught(process, signal.SIGINT)
     time.sleep(2)  # it compiles, waits or measures
     process.send_signal(signal.SIGINT)
@@ -86,15 +98,18 @@ def measuring(luminal):
     except OSError:
         pass  # somebody measures: the lock is held, which is what is needed
     for args in (["devices", "--measure"], tune):
-        process = subprocess.Popen([luminal.program, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=luminal.environment)
+        process = subprocess.Popen([luminal.program, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env=luminal.environment)
         said = b""
         while b"waiting for" not in said and (line := process.stderr.readline()):
             said += line
-        check(b"which is measuring (" + MEASURE_LOCK.encode() in said and process.poll() is None, f"{args} does not wait: {said}")
+        check(b"which is measuring (" + MEASURE_LOCK.encode() in said and process.poll() is None,
+              f"{args} does not wait: {said}")
         begin = time.monotonic()
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=60)
-        check(process.returncode == 130 and time.monotonic() - begin < 20, f"Ctrl-C while {args} waits: {process.returncode} {out} {errors}")
+        check(process.returncode == 130 and time.monotonic() - begin < 20,
+              f"Ctrl-C while {args} waits: {process.returncode} {out} {errors}")
     os.close(descriptor)
 
 

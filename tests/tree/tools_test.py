@@ -15,7 +15,8 @@ GOOD = {
               "luminal/error.h: base\nluminal/dim.h: ir\n",
     "include/luminal/error.h": "// luminal/error.h -- errors.\n#pragma once\n#include <string>\n",
     "include/luminal/dim.h": '// luminal/dim.h -- extents.\n#pragma once\n#include "luminal/error.h"\n',
-    "src/base/check.h": '// base/check.h -- checks.\n#pragma once\n#include "luminal/error.h"\n#include <vector>\n',
+    "src/base/check.h": '// base/check.h -- checks.\n#pragma once\n#include "luminal/error.h"\n#include '
+                        '<vector>\n',
     "src/egraph/graph.h": '// egraph/graph.h -- the engine.\n#pragma once\n#include "base/check.h"\n',
     "src/expr/expr.cpp": '// expr/expr.cpp -- integers.\n#include "base/check.h"\n',
     "src/ir/term.cpp": '// ir/term.cpp -- terms.\n#include "base/check.h"\n#include "luminal/dim.h"\n',
@@ -66,7 +67,8 @@ class Layers(Tree):
 
     def test_folder_below(self):
         self.write("src/ir/term.h", "// ir/term.h -- terms.\n")
-        self.check("src/expr/expr.cpp", '#include "ir/term.h"', "src/expr/expr.cpp:3: expr may not include ir")
+        self.check("src/expr/expr.cpp", '#include "ir/term.h"',
+                   "src/expr/expr.cpp:3: expr may not include ir")
 
     def test_leaf_sees_only_base(self):
         self.write("src/expr/expr.h", "// expr/expr.h -- integers.\n")
@@ -81,10 +83,12 @@ class Layers(Tree):
         self.finds("LAYERS:1: base names expr", "check_layers.py", "--root", self.root)
 
     def test_public_header_of_another_library(self):
-        self.check("include/luminal/error.h", "#include <fmt/core.h>", "error.h:4: a public header may not include <fmt")
+        self.check("include/luminal/error.h", "#include <fmt/core.h>",
+                   "error.h:4: a public header may not include <fmt")
 
     def test_public_header_of_the_inside(self):
-        self.check("include/luminal/error.h", '#include "base/check.h"', "a public header may not include \"base/check.h\"")
+        self.check("include/luminal/error.h", '#include "base/check.h"',
+                   "a public header may not include \"base/check.h\"")
 
     def test_public_header_above(self):
         self.check("src/expr/expr.cpp", '#include "luminal/dim.h"', "expr may not include luminal/dim.h")
@@ -143,6 +147,15 @@ class Files(Tree):
     def test_length(self):
         self.check("src/base/a.cpp", "// base/a.cpp -- long.\n" * 801, "src/base/a.cpp:801: 801 lines")
 
+    def test_columns(self):
+        wide = "x" * 111
+        self.write("src/base/b.cpp", f'// base/b.cpp -- x.\nauto text = R"(\n{wide}\n)";\n')
+        self.check("a.md", f"# x\n\n| {wide} |\n\n```text\n{wide}\n```\n\n{wide}\n", "a.md:9: 111 columns")
+        self.write("b.md", f"# x\n\n```cpp\nint {wide};\n```\n")
+        self.finds("b.md:4: 116 columns", "check_files.py", "--root", self.root)
+        self.write("src/base/a.cpp", f"// base/a.cpp -- x.\nint {wide};\n")
+        self.finds("a.cpp:2: 116 columns", "check_files.py", "--root", self.root)
+
     def test_length_of_a_public_header(self):
         self.check("include/luminal/dim.h", "// luminal/dim.h -- long.\n" * 301, "dim.h:301: 301 lines")
 
@@ -153,7 +166,8 @@ class Files(Tree):
         self.check("README.md", "# Title\nsee /ho" + "me/ann/models\n", "README.md:2: an absolute path")
 
     def test_unfinished(self):
-        self.check("src/base/a.cpp", "// base/a.cpp -- x.\n// TO" + "DO more\n", "src/base/a.cpp:2: a note of unfinished")
+        self.check("src/base/a.cpp", "// base/a.cpp -- x.\n// TO" + "DO more\n",
+                   "src/base/a.cpp:2: a note of unfinished")
 
     def test_bytes(self):
         self.passes("check_files.py", "--root", self.root)
@@ -161,17 +175,22 @@ class Files(Tree):
         self.finds("not UTF-8", "check_files.py", "--root", self.root)
 
     def test_a_page_names_a_file_that_is_not_there(self):
-        self.check("README.md", "# Title\nsee `src/base/gone.h`\n", "README.md:2: there is no src/base/gone.h")
+        self.check("README.md", "# Title\nsee `src/base/gone.h`\n",
+                   "README.md:2: there is no src/base/gone.h")
 
     def test_a_header_with_the_stem_of_another_folder(self):
-        self.check("src/ir/check.cpp", "// ir/check.cpp -- x.\n", "src/base/check.h: shares its stem with src/ir/check.cpp")
+        self.check("src/ir/check.cpp", "// ir/check.cpp -- x.\n",
+                   "src/base/check.h: shares its stem with src/ir/check.cpp")
 
     def test_two_types_of_one_name(self):
-        text = "// base/{}.h -- x.\nnamespace luminal {{\n{}struct Node {{\n  int x;\n}};\n{}}} // namespace luminal\n"
+        text = ("// base/{}.h -- x.\nnamespace luminal {{\n{}struct Node {{\n  int x;\n}};\n{}"
+                "}} // namespace luminal\n")
         self.write("src/base/m.h", text.format("m", "", ""))
         self.write("src/base/n.h", text.format("n", "namespace {\n", "} // namespace\n"))
-        self.write("src/base/o.h", "// base/o.h -- x.\nnamespace luminal {\nstruct Node;\nstruct Node::Inner {\n};\n} // namespace luminal\n")
-        self.check("src/base/p.h", text.format("p", "", ""), "src/base/p.h:3: luminal::Node is also a type of src/base/m.h")
+        self.write("src/base/o.h", "// base/o.h -- x.\nnamespace luminal {\nstruct Node;\nstruct Node::Inner "
+                                   "{\n};\n} // namespace luminal\n")
+        self.check("src/base/p.h", text.format("p", "", ""),
+                   "src/base/p.h:3: luminal::Node is also a type of src/base/m.h")
 
     def test_ignored_files_of_a_repository(self):
         subprocess.run(["git", "init", "-q", str(self.root)], check=True)
@@ -182,21 +201,25 @@ class Files(Tree):
 
 class Compiled(Tree):
     def test_headers(self):
-        arguments = ["--root", self.root, "--cache", self.root / "build/headers", "--compiler", os.environ.get("CXX", "c++")]
+        arguments = ["--root", self.root, "--cache", self.root / "build/headers", "--compiler",
+                     os.environ.get("CXX", "c++")]
         # base/check.h is the first include of expr.cpp, so the build compiles it alone.
         self.assertIn("3 compiled now", self.passes("check_headers.py", *arguments))
         self.assertIn(" 0 compiled now", self.passes("check_headers.py", *arguments))
-        self.write("include/luminal/error.h", GOOD["include/luminal/error.h"] + "inline std::string kind();\n#define E 1\n")
+        self.write("include/luminal/error.h", GOOD["include/luminal/error.h"] + "inline std::string "
+                                                                                "kind();\n#define E 1\n")
         self.assertIn("3 compiled now", self.passes("check_headers.py", *arguments))
         self.write("src/egraph/graph.h", GOOD["src/egraph/graph.h"] + "inline std::map<int, int> m;\n")
         self.finds("src/egraph/graph.h does not compile alone", "check_headers.py", *arguments)
         self.write("src/egraph/graph.h", GOOD["src/egraph/graph.h"])
-        self.write("src/base/check.h", GOOD["src/base/check.h"].replace("#pragma once", "inline int twice = 0;"))
+        self.write("src/base/check.h", GOOD["src/base/check.h"].replace("#pragma once",
+                                                                        "inline int twice = 0;"))
         self.finds("src/base/check.h has no #pragma once", "check_headers.py", *arguments)
 
     def test_public_headers_do_not_see_the_inside(self):
         self.write("include/luminal/dim.h", '// luminal/dim.h -- extents.\n#include "base/check.h"\n')
-        self.finds("include/luminal/dim.h does not", "check_headers.py", "--root", self.root, "--cache", self.root / "build/h")
+        self.finds("include/luminal/dim.h does not", "check_headers.py", "--root", self.root, "--cache",
+                   self.root / "build/h")
 
     def test_format(self):
         code, output = self.tool("check_format.sh", "--root", self.root)
@@ -213,7 +236,8 @@ class Compiled(Tree):
     def test_tidy(self):
         path = self.root / "src/base/a.cpp"
         self.write("build/compile_commands.json",
-                   f'[{{"directory": "{self.root}", "file": "{path}", "command": "c++ -std=c++20 -c \\"{path}\\""}}]')
+                   f'[{{"directory": "{self.root}", "file": "{path}", "command": "c++ -std=c++20 -c '
+                   f'\\"{path}\\""}}]')
         arguments = ["--root", self.root, "--build", self.root / "build"]
         environment = {key: value for key, value in os.environ.items() if key != "LUMINAL_TIDY_SECONDS"}
         self.write("src/base/a.cpp", "// base/a.cpp -- a.\nint* nothing() { return nullptr; }\n")
@@ -223,9 +247,11 @@ class Compiled(Tree):
         self.assertEqual(code, 0, output)
         self.assertIn("1 files, 0 looked at", self.passes("check_tidy.py", *arguments, env=environment))
         self.write("src/base/a.cpp", "// base/a.cpp -- a.\nint* nothing() { return 0; }\n")
-        self.finds("src/base/a.cpp:2:25: error: use nullptr [modernize-use-nullptr]", "check_tidy.py", *arguments,
+        self.finds("src/base/a.cpp:2:25: error: use nullptr [modernize-use-nullptr]", "check_tidy.py",
+                   *arguments,
                    env=environment)
-        code, output = self.tool("check_tidy.py", *arguments, env=dict(environment, LUMINAL_TIDY_SECONDS="0.000001"))
+        code, output = self.tool("check_tidy.py", *arguments,
+                                 env=dict(environment, LUMINAL_TIDY_SECONDS="0.000001"))
         self.assertEqual(code, 77, output)
         self.assertIn("skipped: time ran out with 1 of 1 files left", output)
 
@@ -236,10 +262,12 @@ class Pages(Tree):
 
     def test_blocks(self):
         self.write("README.md", self.PAGE)
-        made = self.passes("readme_blocks.py", "--out", self.root / "out", self.root / "README.md").split("\n")
+        made = self.passes("readme_blocks.py", "--out", self.root / "out",
+                           self.root / "README.md").split("\n")
         self.assertEqual([pathlib.Path(line).name for line in made if line], ["README_2.cpp", "README_12.sh"])
         program = (self.root / "out/README_2.cpp").read_text()
-        self.assertEqual(program.splitlines()[1:], ["#include <cstdio>", "int main() {", 'std::puts("hello");', "}"])
+        self.assertEqual(program.splitlines()[1:], ["#include <cstdio>", "int main() {",
+                                                    'std::puts("hello");', "}"])
         self.assertEqual((self.root / "out/README_2.expected").read_text(), "hello\n")
         self.write("README.md", "# Title\n")
         self.passes("readme_blocks.py", "--out", self.root / "out", self.root / "README.md")
@@ -247,7 +275,8 @@ class Pages(Tree):
 
     def test_output_without_program(self):
         self.write("README.md", "# Title\n```text output\nhello\n```\n")
-        self.finds("follows no block", "readme_blocks.py", "--out", self.root / "out", self.root / "README.md")
+        self.finds("follows no block", "readme_blocks.py", "--out", self.root / "out",
+                   self.root / "README.md")
 
     def test_open_fence(self):
         self.write("README.md", "# Title\n```cpp run\n")
@@ -337,8 +366,10 @@ add_test(NAME page.guide_3 COMMAND test_one)
         subprocess.run(["ninja", "-C", "build"], **run)
 
         def reached():
-            done = subprocess.run([sys.executable, str(TOOLS / "changed_tests.py"), "--root", str(self.root), "--build",
-                                   str(self.root / "build"), "--since", "HEAD"], capture_output=True, text=True)
+            done = subprocess.run([sys.executable, str(TOOLS / "changed_tests.py"), "--root", str(self.root),
+                                   "--build",
+                                   str(self.root / "build"), "--since", "HEAD"], capture_output=True,
+                                  text=True)
             self.assertEqual(done.returncode, 0, done.stderr)
             return done.stdout.strip()
 
@@ -358,12 +389,14 @@ add_test(NAME page.guide_3 COMMAND test_one)
         for script in (*TOOLS.glob("*.sh"), *SOURCE.glob("*.sh")):
             subprocess.run(["bash", "-n", str(script)], check=True)
             if shutil.which("shellcheck"):
-                done = subprocess.run(["shellcheck", "-x", "-s", "bash", "-S", "warning", str(script)], cwd=SOURCE,
+                done = subprocess.run(["shellcheck", "-x", "-s", "bash", "-S", "warning", str(script)],
+                                      cwd=SOURCE,
                                       capture_output=True, text=True)
                 self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_usage(self):
-        for script, words in (("test.sh", ["--asan", "--label", "--changed"]), ("bench.sh", ["peers", "--json"])):
+        for script, words in (("test.sh", ["--asan", "--label", "--changed"]),
+                              ("bench.sh", ["peers", "--json"])):
             done = subprocess.run([str(SOURCE / script), "--help"], capture_output=True, text=True, cwd="/")
             self.assertEqual(done.returncode, 0, done.stderr)
             for word in words:

@@ -1,13 +1,16 @@
-# tools/builtin_model/bpe.py -- a byte-level BPE tokenizer of the gpt2 kind: trainer, encoder, decoder, tokenizer.json.
+# tools/builtin_model/bpe.py -- a byte-level BPE tokenizer of the gpt2 kind: trainer, encoder,
+# decoder, tokenizer.json.
 """The 256 bytes are tokens, so every UTF-8 prompt can be encoded. Text is cut by GPT-2's pattern
-('s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+) before merging. Standard library only."""
+('s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+) before merging.
+Standard library only."""
 import json
 import unicodedata
 from collections import Counter
 
 BEGIN, END = "<|begin|>", "<|end|>"
 SPECIALS = [BEGIN, END]  # ids 0 and 1
-WHITE = set("\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000") | {chr(c) for c in range(0x2000, 0x200b)}
+WHITE = set("\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000") | {
+    chr(c) for c in range(0x2000, 0x200b)}
 CONTRACTIONS = ("'re", "'ve", "'ll", "'s", "'t", "'m", "'d")
 
 
@@ -60,7 +63,8 @@ def letters_of(piece):
 
 
 def train(texts, vocab_size):
-    """The merges, best first. Only ASCII is merged: rarer characters stay bytes, which keeps the small vocabulary for words."""
+    """The merges, best first. Only ASCII is merged: rarer characters stay bytes, which keeps the
+    small vocabulary for words."""
     words = Counter(piece for text in texts for piece in split(text))
     state = {w: letters_of(w) for w in words}
     ascii_letters = {LETTERS[b] for b in range(128)}
@@ -125,17 +129,23 @@ class Tokenizer:
 
     def to_huggingface(self):
         """The contents of tokenizer.json."""
-        special = [{"id": i, "content": t, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+        special = [{"id": i, "content": t, "single_word": False, "lstrip": False, "rstrip": False,
+                    "normalized": False, "special": True}
                    for i, t in enumerate(SPECIALS)]
         level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
         begin = {"SpecialToken": {"id": BEGIN, "type_id": 0}}
-        return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": special, "normalizer": None, "pre_tokenizer": level,
-                "post_processor": {"type": "TemplateProcessing", "single": [begin, {"Sequence": {"id": "A", "type_id": 0}}],
-                                   "pair": [begin, {"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+        return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": special,
+                "normalizer": None, "pre_tokenizer": level,
+                "post_processor": {"type": "TemplateProcessing",
+                                   "single": [begin, {"Sequence": {"id": "A", "type_id": 0}}],
+                                   "pair": [begin, {"Sequence": {"id": "A", "type_id": 0}},
+                                            {"Sequence": {"id": "B", "type_id": 0}}],
                                    "special_tokens": {BEGIN: {"id": BEGIN, "ids": [0], "tokens": [BEGIN]}}},
                 "decoder": level,
-                "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
-                          "fuse_unk": False, "byte_fallback": False, "ignore_merges": False, "vocab": self.ids,
+                "model": {"type": "BPE", "dropout": None, "unk_token": None,
+                          "continuing_subword_prefix": None, "end_of_word_suffix": None,
+                          "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+                          "vocab": self.ids,
                           "merges": [" ".join(m) for m in self.merges]}}
 
     def save(self, path):

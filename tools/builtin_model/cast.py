@@ -24,7 +24,8 @@ class Actor:
     """A name, a kind and an adjective that stay the same until the end of the tale."""
 
     def __init__(self, rng, realm=None, kinds=None, avoid=(), name=None):
-        """`realm`: shore or sea; `kinds`: the kinds allowed (default all); `avoid`: actors whose kind is taken; `name`: not the usual one."""
+        """`realm`: shore or sea; `kinds`: the kinds allowed (default all); `avoid`: actors whose
+        kind is taken; `name`: not the usual one."""
         allowed = [k for k in (kinds or KINDS) if realm is None or realm in KINDS[k]["realms"]]
         self.key = rng.choice([k for k in allowed if k not in [x.key for x in avoid]])
         self.kind = KINDS[self.key]
@@ -36,7 +37,8 @@ class Actor:
         self.he, self.him, self.his, self.himself = PRONOUNS[gender]
 
     def fields(self, friend=False):
-        """Template fields: H he him his self He His hk, and for a friend F fhe fhim fhis fself Fhe Fhis fk."""
+        """Template fields: H he him his self He His hk, and for a friend F fhe fhim fhis fself Fhe
+        Fhis fk."""
         if friend:
             return {"F": self.name, "fhe": self.he, "fhim": self.him, "fhis": self.his, "fself": self.himself,
                     "Fhe": cap(self.he), "Fhis": cap(self.his), "fk": self.the}
@@ -74,13 +76,15 @@ class Speaker:
             self.values.update(friend.fields(friend=True))
 
     def say(self, actor, line, asks=False, plain=False):
-        """A line of speech in one of several arrangements. `line` has no final mark; `plain` keeps to the name."""
+        """A line of speech in one of several arrangements. `line` has no final mark; `plain` keeps
+        to the name."""
         who = actor.name if plain or self.chance(0.7) else actor.the
         form = self.rng.random()
         if asks:
             return f'"{line}?" {"asked " + who if form < 0.7 else who + " asked"}.'
         if form < 0.55:
-            return f'"{line}," {self.pick([v for v in actor.kind["voices"] if " " not in v] + ["said"])} {who}.'
+            voice = self.pick([v for v in actor.kind["voices"] if " " not in v] + ["said"])
+            return f'"{line}," {voice} {who}.'
         if form < 0.8:
             return f'"{line}," {who} {self.pick(actor.kind["voices"])}.'
         return f'{cap(who)} {self.pick(["nodded", "smiled", "looked up", "thought about it"])}. "{line}."'

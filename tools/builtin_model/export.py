@@ -1,6 +1,8 @@
-# tools/builtin_model/export.py -- writes the trained model as GGUF and as a Hugging Face folder, with reference outputs.
-"""Needs only numpy.   python3 export.py --from /tmp/builtin --to ../../models/builtin
-The weights are rounded to float16 once; both forms hold those numbers, and reference.json is computed from them in float64."""
+# tools/builtin_model/export.py -- writes the trained model as GGUF and as a Hugging Face folder,
+# with reference outputs.
+"""Needs only numpy.   python3 export.py --from /tmp/builtin --to ../../models/builtin The weights
+are rounded to float16 once; both forms hold those numbers, and reference.json is computed from them
+in float64."""
 import argparse
 import hashlib
 import json
@@ -15,9 +17,11 @@ from reference import Reference
 
 NAME = "luminal-tales"
 DESCRIPTION = "Tiny tales of Lantern Bay: a small Llama trained on the text of a seeded grammar."
-CHAT = ("{% for message in messages %}{% if message['role'] == 'assistant' %}{{ message['content'] + eos_token }}"
+CHAT = ("{% for message in messages %}{% if message['role'] == 'assistant' %}{{ message['content'] + "
+        "eos_token }}"
         "{% else %}{{ bos_token + message['content'] + '\\n\\n' }}{% endif %}{% endfor %}")
-PROMPTS = ["", "Once upon a time", "Tell me about Lumi.", "What does a compiler dream of?", "Why is the sea salty?",
+PROMPTS = ["", "Once upon a time", "Tell me about Lumi.", "What does a compiler dream of?",
+           "Why is the sea salty?",
            "The Crab and the Whale\n\n", "Write a letter to the moon.", "Tell me about penguins."]
 LOGITS_PROMPT = "Tell me a story about Ada the compiler."
 DTYPES = {"F32": np.float32, "F16": np.float16, "I64": np.int64}
@@ -27,7 +31,8 @@ def read_safetensors(path):
     with open(path, "rb") as file:
         header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
         data = file.read()
-    return {k: np.frombuffer(data[v["data_offsets"][0]:v["data_offsets"][1]], DTYPES[v["dtype"]]).reshape(v["shape"])
+    return {k: np.frombuffer(data[v["data_offsets"][0]:v["data_offsets"][1]],
+                             DTYPES[v["dtype"]]).reshape(v["shape"])
             for k, v in header.items() if k != "__metadata__"}
 
 
@@ -58,7 +63,8 @@ def gguf_string(text):
 
 
 def gguf_value(value):
-    """A metadata value with its type tag: int -> uint32, float -> float32, bool, str, lists of str or of int32."""
+    """A metadata value with its type tag: int -> uint32, float -> float32, bool, str, lists of str
+    or of int32."""
     if isinstance(value, bool):
         return struct.pack("<I?", 7, value)
     if isinstance(value, int):
@@ -79,9 +85,12 @@ def interleave(weight, heads):
 
 
 def gguf_tensors(tensors, c):
-    """(name, array) in file order; the norms are float32, as llama.cpp expects of vectors, with the same float16 values."""
-    parts = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
-             "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+    """(name, array) in file order; the norms are float32, as llama.cpp expects of vectors, with the
+    same float16 values."""
+    parts = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+             "self_attn.v_proj": "attn_v",
+             "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm",
+             "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
              "mlp.down_proj": "ffn_down"}
     yield "token_embd.weight", tensors["model.embed_tokens.weight"]
     for i in range(c["num_hidden_layers"]):
@@ -94,17 +103,24 @@ def gguf_tensors(tensors, c):
 
 
 def write_gguf(path, tensors, c, tokenizer):
-    meta = {"general.architecture": "llama", "general.name": NAME, "general.description": DESCRIPTION, "general.license": "mit",
+    meta = {"general.architecture": "llama", "general.name": NAME, "general.description": DESCRIPTION,
+            "general.license": "mit",
             "general.file_type": 1, "general.alignment": 32, "llama.vocab_size": c["vocab_size"],
             "llama.context_length": c["max_position_embeddings"], "llama.embedding_length": c["hidden_size"],
             "llama.block_count": c["num_hidden_layers"], "llama.feed_forward_length": c["intermediate_size"],
-            "llama.attention.head_count": c["num_attention_heads"], "llama.attention.head_count_kv": c["num_key_value_heads"],
+            "llama.attention.head_count": c["num_attention_heads"],
+            "llama.attention.head_count_kv": c["num_key_value_heads"],
             "llama.attention.key_length": c["head_dim"], "llama.attention.value_length": c["head_dim"],
-            "llama.attention.layer_norm_rms_epsilon": c["rms_norm_eps"], "llama.rope.dimension_count": c["head_dim"],
-            "llama.rope.freq_base": c["rope_theta"], "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2",
-            "tokenizer.ggml.tokens": tokenizer.tokens, "tokenizer.ggml.token_type": [3, 3] + [1] * (len(tokenizer.tokens) - 2),
-            "tokenizer.ggml.merges": [" ".join(m) for m in tokenizer.merges], "tokenizer.ggml.bos_token_id": 0,
-            "tokenizer.ggml.eos_token_id": 1, "tokenizer.ggml.add_bos_token": True, "tokenizer.chat_template": CHAT}
+            "llama.attention.layer_norm_rms_epsilon": c["rms_norm_eps"],
+            "llama.rope.dimension_count": c["head_dim"],
+            "llama.rope.freq_base": c["rope_theta"], "tokenizer.ggml.model": "gpt2",
+            "tokenizer.ggml.pre": "gpt-2",
+            "tokenizer.ggml.tokens": tokenizer.tokens, "tokenizer.ggml.token_type": [3, 3]
+            + [1] * (len(tokenizer.tokens) - 2),
+            "tokenizer.ggml.merges": [" ".join(m) for m in tokenizer.merges],
+            "tokenizer.ggml.bos_token_id": 0,
+            "tokenizer.ggml.eos_token_id": 1, "tokenizer.ggml.add_bos_token": True,
+            "tokenizer.chat_template": CHAT}
     listed = list(gguf_tensors(tensors, c))
     head = b"GGUF" + struct.pack("<IQQ", 3, len(listed), len(meta))
     head += b"".join(gguf_string(k) + gguf_value(v) for k, v in meta.items())
@@ -122,15 +138,21 @@ def write_folder(path, tensors, c, tokenizer):
     os.makedirs(path, exist_ok=True)
     write_safetensors(os.path.join(path, "model.safetensors"), tensors)
     write_json(os.path.join(path, "config.json"), {
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", **c, "hidden_act": "silu", "attention_bias": False, "mlp_bias": False,
-        "attention_dropout": 0.0, "rope_scaling": None, "tie_word_embeddings": True, "bos_token_id": 0, "eos_token_id": 1,
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", **c, "hidden_act": "silu",
+                                                   "attention_bias": False, "mlp_bias": False,
+        "attention_dropout": 0.0, "rope_scaling": None, "tie_word_embeddings": True, "bos_token_id": 0,
+                                                   "eos_token_id": 1,
         "initializer_range": 0.02, "pretraining_tp": 1, "use_cache": True, "torch_dtype": "float16"})
-    write_json(os.path.join(path, "generation_config.json"), {"bos_token_id": 0, "eos_token_id": 1, "do_sample": True, "temperature": 0.8})
+    write_json(os.path.join(path, "generation_config.json"),
+               {"bos_token_id": 0, "eos_token_id": 1, "do_sample": True, "temperature": 0.8})
     tokenizer.save(os.path.join(path, "tokenizer.json"))
     write_json(os.path.join(path, "tokenizer_config.json"), {
-        "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": bpe.BEGIN, "eos_token": bpe.END, "add_bos_token": True,
-        "clean_up_tokenization_spaces": False, "model_max_length": c["max_position_embeddings"], "chat_template": CHAT,
-        "added_tokens_decoder": {str(i): {"content": t, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False,
+        "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": bpe.BEGIN, "eos_token": bpe.END,
+                                                             "add_bos_token": True,
+        "clean_up_tokenization_spaces": False, "model_max_length": c["max_position_embeddings"],
+                                                             "chat_template": CHAT,
+        "added_tokens_decoder": {str(i): {"content": t, "lstrip": False, "normalized": False, "rstrip": False,
+                                          "single_word": False,
                                           "special": True} for i, t in enumerate(bpe.SPECIALS)}})
 
 
@@ -139,7 +161,8 @@ def references(tensors, c, tokenizer, tokens):
     for prompt in PROMPTS:
         ids = [0] + tokenizer.encode(prompt)
         new, lead = model.generate(ids, tokens, end=1)
-        out.append(dict(prompt=prompt, prompt_tokens=ids, tokens=new, text=tokenizer.decode(new), stop="end" if new[-1] == 1 else "length",
+        out.append(dict(prompt=prompt, prompt_tokens=ids, tokens=new, text=tokenizer.decode(new),
+                        stop="end" if new[-1] == 1 else "length",
                         smallest_lead=round(float(lead), 5)))
     ids = [0] + tokenizer.encode(LOGITS_PROMPT)
     values = [float(np.float32(v)) for v in model.prompt(ids)]
@@ -155,14 +178,16 @@ def main():
     with open(os.path.join(args.source, "train.json"), encoding="utf-8") as file:
         c = json.load(file)["config"]
     tokenizer = bpe.Tokenizer.load(os.path.join(args.source, "tokenizer.json"))
-    tensors = {k: v.astype(np.float16) for k, v in read_safetensors(os.path.join(args.source, "model.safetensors")).items()}
+    tensors = {k: v.astype(np.float16) for k, v in read_safetensors(
+        os.path.join(args.source, "model.safetensors")).items()}
     folder, gguf = os.path.join(args.to, "hf"), os.path.join(args.to, NAME + ".gguf")
     write_folder(folder, tensors, c, tokenizer)
     write_gguf(gguf, tensors, c, tokenizer)
     shutil.copyfile(os.path.join(args.source, "train.json"), os.path.join(args.to, "train.json"))
     files = [gguf] + [os.path.join(folder, f) for f in sorted(os.listdir(folder))]
     digests = {os.path.relpath(f, args.to): hashlib.sha256(open(f, "rb").read()).hexdigest() for f in files}
-    write_json(os.path.join(args.to, "reference.json"), dict(sha256=digests, **references(tensors, c, tokenizer, args.tokens)), indent=1)
+    write_json(os.path.join(args.to, "reference.json"),
+               dict(sha256=digests, **references(tensors, c, tokenizer, args.tokens)), indent=1)
     for f in files:
         print(f"{os.path.getsize(f):8d}  {f}")
 

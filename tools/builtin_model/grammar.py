@@ -1,6 +1,7 @@
 # tools/builtin_model/grammar.py -- a seeded grammar that tells tales of Lantern Bay, one document per draw.
-"""A document is a prompt (which may be empty) and a text; in training they are joined by an empty line. `stream(seed)`
-yields documents for ever. Run as a program to read some:  python3 grammar.py --seed 1 --count 3
+"""A document is a prompt (which may be empty) and a text; in training they are joined by an empty
+line. `stream(seed)` yields documents for ever. Run as a program to read some:  python3 grammar.py
+--seed 1 --count 3
 
 Only the standard library; the same seed gives the same text on every Python from 3.9 to 3.13."""
 import argparse
@@ -28,7 +29,8 @@ def tale(rng):
     return teller.prompt(), text
 
 
-FORMS = [(tale, 54), (shorts.dream, 7), (shorts.why, 6), (shorts.letter, 5), (shorts.sketch, 6), (shorts.place, 3), (shorts.poem, 5), (shorts.talk, 4),
+FORMS = [(tale, 54), (shorts.dream, 7), (shorts.why, 6), (shorts.letter, 5), (shorts.sketch, 6),
+         (shorts.place, 3), (shorts.poem, 5), (shorts.talk, 4),
          (shorts.topic, 10)]
 
 

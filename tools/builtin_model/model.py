@@ -1,4 +1,5 @@
-# tools/builtin_model/model.py -- the Llama that is trained, in PyTorch with Hugging Face's names and rotate-half order.
+# tools/builtin_model/model.py -- the Llama that is trained, in PyTorch with Hugging Face's names
+# and rotate-half order.
 import math
 from dataclasses import asdict, dataclass
 
@@ -25,7 +26,8 @@ class Config:
 
 
 def rotate(x, cos, sin):
-    """Rotary embedding, rotate-half order; x: [batch, heads, time, head_dim], cos and sin: [time, head_dim]."""
+    """Rotary embedding, rotate-half order; x: [batch, heads, time, head_dim], cos and sin: [time,
+    head_dim]."""
     half = x.shape[-1] // 2
     return x * cos + torch.cat((-x[..., half:], x[..., :half]), dim=-1) * sin
 
@@ -42,7 +44,8 @@ class Attention(nn.Module):
     def forward(self, x, cos, sin):
         batch, time, _ = x.shape
         heads = lambda y: y.view(batch, time, -1, self.c.head_dim).transpose(1, 2)
-        q, k, v = rotate(heads(self.q_proj(x)), cos, sin), rotate(heads(self.k_proj(x)), cos, sin), heads(self.v_proj(x))
+        q, k, v = rotate(heads(self.q_proj(x)), cos, sin), rotate(heads(self.k_proj(x)), cos,
+                                                                  sin), heads(self.v_proj(x))
         group = self.c.num_attention_heads // self.c.num_key_value_heads
         k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -74,7 +77,8 @@ class Layer(nn.Module):
 
 
 class Llama(nn.Module):
-    """`model(ids)`: [batch, time] int64 -> hidden states [batch, time, hidden]; `logits` applies the tied head."""
+    """`model(ids)`: [batch, time] int64 -> hidden states [batch, time, hidden]; `logits` applies
+    the tied head."""
 
     def __init__(self, c):
         super().__init__()

@@ -1,9 +1,11 @@
-# tools/builtin_model/reference.py -- the model in plain numpy float64, with a key-value cache: the arithmetic the tests compare with.
+# tools/builtin_model/reference.py -- the model in plain numpy float64, with a key-value cache: the
+# arithmetic the tests compare with.
 import numpy as np
 
 
 class Reference:
-    """`tensors`: Hugging Face names -> arrays (any float type; converted to float64); `config`: the contents of config.json."""
+    """`tensors`: Hugging Face names -> arrays (any float type; converted to float64); `config`: the
+    contents of config.json."""
 
     def __init__(self, tensors, config):
         self.w = {k: v.astype(np.float64) for k, v in tensors.items()}
@@ -37,14 +39,16 @@ class Reference:
             k = self.rotate((w[p + "self_attn.k_proj.weight"] @ h).reshape(-1, size))
             self.cache[i][0].append(k)
             self.cache[i][1].append((w[p + "self_attn.v_proj.weight"] @ h).reshape(-1, size))
-            keys, values = (np.stack(t, axis=1).repeat(group, axis=0) for t in self.cache[i])  # [heads, time, head_dim]
+            # [heads, time, head_dim]
+            keys, values = (np.stack(t, axis=1).repeat(group, axis=0) for t in self.cache[i])
             score = np.einsum("hd,htd->ht", q, keys) / np.sqrt(size)
             score = np.exp(score - score.max(axis=1, keepdims=True))
             out = np.einsum("ht,htd->hd", score / score.sum(axis=1, keepdims=True), values)
             x = x + w[p + "self_attn.o_proj.weight"] @ out.reshape(-1)
             h = self.norm(x, p + "post_attention_layernorm.weight")
             gate = w[p + "mlp.gate_proj.weight"] @ h
-            x = x + w[p + "mlp.down_proj.weight"] @ (gate / (1 + np.exp(-gate)) * (w[p + "mlp.up_proj.weight"] @ h))
+            x = x + w[p + "mlp.down_proj.weight"] @ (gate / (1 + np.exp(-gate)) * (
+                w[p + "mlp.up_proj.weight"] @ h))
         self.position += 1
         return w["model.embed_tokens.weight"] @ self.norm(x, "model.norm.weight")
 
@@ -56,8 +60,9 @@ class Reference:
         return logits
 
     def generate(self, ids, count, end, choose=None):
-        """(new ids, smallest lead of the best logit). Stops after `end` (which is part of the result), after `count` tokens or when
-        the context is full. `choose(logits)` picks a token; without it the best one is taken."""
+        """(new ids, smallest lead of the best logit). Stops after `end` (which is part of the
+        result), after `count` tokens or when the context is full. `choose(logits)` picks a token;
+        without it the best one is taken."""
         logits, out, lead = self.prompt(ids), [], np.inf
         while len(out) < count:
             best = np.partition(logits, -2)[-2:]

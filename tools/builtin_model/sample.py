@@ -12,7 +12,8 @@ from reference import Reference
 
 
 def sampler(rng, temperature, top_p):
-    """A function from logits to a token: temperature, then the smallest set of tokens that holds `top_p` of the mass."""
+    """A function from logits to a token: temperature, then the smallest set of tokens that holds
+    `top_p` of the mass."""
     def choose(logits):
         p = np.exp((logits - logits.max()) / temperature)
         p /= p.sum()
@@ -40,7 +41,8 @@ def main():
     for _ in range(args.count):
         choose = sampler(rng, args.temp, args.top_p) if args.temp > 0 else None
         ids, lead = model.generate([0] + tokenizer.encode(args.prompt), args.n, end=1, choose=choose)
-        print(f"{args.prompt}{tokenizer.decode(ids)}\n\n[{len(ids)} tokens, smallest lead {lead:.3f}]\n" + "-" * 60)
+        print(f"{args.prompt}{tokenizer.decode(ids)}\n\n[{len(ids)} tokens, smallest lead {lead:.3f}]\n"
+              + "-" * 60)
 
 
 if __name__ == "__main__":

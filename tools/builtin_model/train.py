@@ -1,4 +1,5 @@
-# tools/builtin_model/train.py -- trains the built-in model on a fresh stream of tales; writes a checkpoint for export.py.
+# tools/builtin_model/train.py -- trains the built-in model on a fresh stream of tales; writes a
+# checkpoint for export.py.
 """Needs PyTorch (see README.md). One thread, deterministic for one machine type and PyTorch version.
     python3 train.py --out /tmp/builtin --steps 3600 --seed 20
 Every document is seen once. Matrices are trained by Muon, the embedding and the norms by AdamW."""
@@ -21,7 +22,8 @@ TOKENIZER_DOCUMENTS = 20000
 
 
 def encoded(tokenizer, seed, limit):
-    """Endless (ids, first id that is learnt): begin, prompt, text, end. One document in twelve is followed by a second one."""
+    """Endless (ids, first id that is learnt): begin, prompt, text, end. One document in twelve is
+    followed by a second one."""
     rng, docs = random.Random(seed + 1), stream(seed)
     while True:
         ids, learn = one(tokenizer, next(docs))
@@ -39,7 +41,8 @@ def one(tokenizer, doc):
 
 
 def batches(tokenizer, seed, tokens, limit):
-    """Endless (inputs, targets) of documents of similar length, at most `tokens` positions each; -100 marks what is not learnt."""
+    """Endless (inputs, targets) of documents of similar length, at most `tokens` positions each;
+    -100 marks what is not learnt."""
     docs, rng = encoded(tokenizer, seed, limit + 1), random.Random(seed + 2)
     while True:
         pool = sorted(islice(docs, 2048), key=lambda d: len(d[0]))
@@ -71,12 +74,14 @@ def rate(step, steps):
 
 
 def save(model, folder):
-    save_file({"model." + k: v.contiguous() for k, v in model.state_dict().items()}, os.path.join(folder, "model.safetensors"))
+    save_file({"model." + k: v.contiguous() for k, v in model.state_dict().items()},
+              os.path.join(folder, "model.safetensors"))
 
 
 def main():
     parser = argparse.ArgumentParser(description="train the built-in model")
-    parser.add_argument("--out", required=True, help="folder for model.safetensors, tokenizer.json, train.json")
+    parser.add_argument("--out", required=True,
+                        help="folder for model.safetensors, tokenizer.json, train.json")
     parser.add_argument("--steps", type=int, default=3600)
     parser.add_argument("--tokens", type=int, default=6144, help="positions per step")
     parser.add_argument("--seed", type=int, default=20)
@@ -88,7 +93,8 @@ def main():
     os.makedirs(args.out, exist_ok=True)
 
     config = Config()
-    tokenizer = bpe.Tokenizer(bpe.train((d.full for d in islice(stream(args.seed + 1000), TOKENIZER_DOCUMENTS)), config.vocab_size))
+    tokenizer = bpe.Tokenizer(bpe.train((d.full for d in islice(stream(args.seed + 1000),
+                                                                TOKENIZER_DOCUMENTS)), config.vocab_size))
     tokenizer.save(os.path.join(args.out, "tokenizer.json"))
     with open(os.path.join(args.out, "config.json"), "w", encoding="utf-8") as out:
         json.dump(config.as_dict(), out)
@@ -98,11 +104,13 @@ def main():
 
     matrices = [p for n, p in model.named_parameters() if "proj" in n]
     others = [p for n, p in model.named_parameters() if "proj" not in n]
-    optimizers = [torch.optim.Muon(matrices, lr=args.muon, momentum=0.95, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
+    optimizers = [torch.optim.Muon(matrices, lr=args.muon, momentum=0.95, weight_decay=0.05,
+                                   adjust_lr_fn="match_rms_adamw"),
                   torch.optim.AdamW(others, lr=args.adam, betas=(0.9, 0.98), weight_decay=0.0)]
     peak = [g["lr"] for o in optimizers for g in o.param_groups]
 
-    held_out = list(islice(batches(tokenizer, args.seed + 5000, args.tokens, config.max_position_embeddings), 12))
+    held_out = list(islice(batches(tokenizer, args.seed + 5000, args.tokens, config.max_position_embeddings),
+                           12))
     data = batches(tokenizer, args.seed, args.tokens, config.max_position_embeddings)
     began, seen, average, log = time.time(), 0, None, []
     for step in range(args.steps):
@@ -119,7 +127,8 @@ def main():
         seen += int((y >= 0).sum())
         average = loss.item() if average is None else 0.97 * average + 0.03 * loss.item()
         if (step + 1) % 100 == 0 or step + 1 == args.steps:
-            print(f"step {step + 1}/{args.steps} loss {average:.4f} tokens {seen} {time.time() - began:.0f} s", flush=True)
+            print(f"step {step + 1}/{args.steps} loss {average:.4f} tokens {seen} "
+                  f"{time.time() - began:.0f} s", flush=True)
             log.append([step + 1, round(average, 4)])
         if (step + 1) % 500 == 0:
             save(model, args.out)
@@ -129,8 +138,10 @@ def main():
     print(f"held-out loss {held:.4f} after {seen} tokens in {seconds:.0f} s")
     save(model, args.out)
     with open(os.path.join(args.out, "train.json"), "w", encoding="utf-8") as out:
-        json.dump(dict(config=config.as_dict(), parameters=count, seed=args.seed, steps=args.steps, tokens_per_step=args.tokens, tokens=seen,
-                       held_out_loss=round(held, 4), seconds=round(seconds), torch=torch.__version__, log=log), out, indent=1)
+        json.dump(dict(config=config.as_dict(), parameters=count, seed=args.seed, steps=args.steps,
+                       tokens_per_step=args.tokens, tokens=seen,
+                       held_out_loss=round(held, 4), seconds=round(seconds), torch=torch.__version__,
+                       log=log), out, indent=1)
 
 
 if __name__ == "__main__":

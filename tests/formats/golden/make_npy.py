@@ -1,4 +1,5 @@
-# formats/golden/make_npy.py -- makes the arrays of golden/npy. Needs numpy (2.4.6 was used). Usage: python make_npy.py npy
+# formats/golden/make_npy.py -- makes the arrays of golden/npy. Needs numpy (2.4.6 was used). Usage:
+# python make_npy.py npy
 import os
 import sys
 import numpy as np

@@ -1,5 +1,6 @@
-# formats/golden/make_quants.py -- makes quants.safetensors: random blocks with what gguf's reference code makes of them.
-# Needs: pip install gguf==0.19.0 numpy safetensors. Usage: python make_quants.py quants.safetensors
+# formats/golden/make_quants.py -- makes quants.safetensors: random blocks with what gguf's
+# reference code makes of them. Needs: pip install gguf==0.19.0 numpy safetensors. Usage: python
+# make_quants.py quants.safetensors
 import sys
 import numpy as np
 import gguf
@@ -10,7 +11,8 @@ from safetensors.numpy import save_file
 rng = np.random.default_rng(20)
 out = {}
 # Where the f16 scales stand in a block: random bytes there could be NaN or infinite.
-scales = {T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0], T.Q2_K: [80, 82], T.Q3_K: [108],
+scales = {T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0], T.Q2_K: [80, 82],
+          T.Q3_K: [108],
           T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208], T.IQ4_NL: [0], T.IQ4_XS: [0], T.MXFP4: []}
 for t, places in scales.items():
     elements, size = GGML_QUANT_SIZES[t]

@@ -1,16 +1,19 @@
-# formats/golden/make_tokenizers.py -- makes tokenizers.json: small tokenizers of every supported construct, with what
-# Hugging Face tokenizers makes of some texts.
-# Needs: pip install tokenizers==0.23.3. Usage: python make_tokenizers.py tokenizers.json
+# formats/golden/make_tokenizers.py -- makes tokenizers.json: small tokenizers of every supported
+# construct, with what Hugging Face tokenizers makes of some texts. Needs: pip install
+# tokenizers==0.23.3. Usage: python make_tokenizers.py tokenizers.json
 import json
 import random
 import sys
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers,
+                        processors, trainers)
 
 random.seed(7)
-words = ("the a cat dog house garden river 12 2026 3.14 don't we'll sings runs quietly under over and, but. why? naïve "
+words = ("the a cat dog house garden river 12 2026 3.14 don't we'll sings runs quietly under over and, but. "
+         "why? naïve "
          "été größe кот дом 你好 世界 (yes) --- x+y hello Hello HELLO").split()
 corpus = [" ".join(random.choice(words) for _ in range(12)) for _ in range(300)]
-llama3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+llama3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| "
+          r"?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 P, N, D = pre_tokenizers, normalizers, decoders
 
 
@@ -19,8 +22,10 @@ def byte_level(name, pre, normalizer=None, ignore_merges=False, post=None, add=(
     t.pre_tokenizer = pre
     if normalizer: t.normalizer = normalizer
     t.decoder = D.ByteLevel()
-    t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=vocab, special_tokens=["<|end|>", "<|start|>"],
-                                                      initial_alphabet=P.ByteLevel.alphabet(), show_progress=False))
+    t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=vocab,
+                                                      special_tokens=["<|end|>", "<|start|>"],
+                                                      initial_alphabet=P.ByteLevel.alphabet(),
+                                                      show_progress=False))
     t.add_tokens(list(add))
     if post: t.post_processor = post
     return name, t
@@ -32,8 +37,10 @@ def sentencepiece(name, normalizer, pre, decoder, post=None, add=(), byte_fallba
     if pre: t.pre_tokenizer = pre
     t.decoder = decoder
     bytes_ = [f"<0x{i:02X}>" for i in range(256)] if byte_fallback else []
-    lines = [w for line in corpus for w in (" " + line).replace(" ", " \u2581").split(" ")] if pre is None else corpus
-    trainer = trainers.BpeTrainer(vocab_size=400 if byte_fallback else 150, special_tokens=["<unk>", "<s>", "</s>"] + bytes_, show_progress=False)
+    lines = [w for line in corpus for w in (" " + line).replace(" ", " \u2581").split(
+        " ")] if pre is None else corpus
+    trainer = trainers.BpeTrainer(vocab_size=400 if byte_fallback else 150,
+                                  special_tokens=["<unk>", "<s>", "</s>"] + bytes_, show_progress=False)
     keep = t.normalizer
     if pre is None:
         t.normalizer = N.Sequence([])
@@ -54,35 +61,56 @@ def sentencepiece(name, normalizer, pre, decoder, post=None, add=(), byte_fallba
 
 bos = processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 1)])
 around = processors.Sequence([processors.ByteLevel(trim_offsets=False),
-                              processors.TemplateProcessing(single="<|start|> $A <|end|>", special_tokens=[("<|start|>", 1), ("<|end|>", 0)])])
+                              processors.TemplateProcessing(single="<|start|> $A <|end|>",
+                                                            special_tokens=[("<|start|>", 1),
+                                                                            ("<|end|>", 0)])])
 llama_decoder = D.Sequence([D.Replace("\u2581", " "), D.ByteFallback(), D.Fuse(), D.Strip(" ", 1, 0)])
 cases = [
     byte_level("byte-level regex", P.ByteLevel(add_prefix_space=False)),
-    byte_level("byte-level prefix", P.ByteLevel(add_prefix_space=True), post=processors.RobertaProcessing(("<|end|>", 0), ("<|start|>", 1))),
-    byte_level("llama-3 split", P.Sequence([P.Split(Regex(llama3), "isolated"), P.ByteLevel(add_prefix_space=False, use_regex=False)]),
+    byte_level("byte-level prefix", P.ByteLevel(add_prefix_space=True),
+               post=processors.RobertaProcessing(("<|end|>", 0), ("<|start|>", 1))),
+    byte_level("llama-3 split", P.Sequence([P.Split(Regex(llama3), "isolated"),
+                                            P.ByteLevel(add_prefix_space=False, use_regex=False)]),
                ignore_merges=True, post=around,
-               add=[AddedToken("<|cut|>", lstrip=True, rstrip=True, special=True), AddedToken("hel", single_word=True),
+               add=[AddedToken("<|cut|>", lstrip=True, rstrip=True, special=True),
+                    AddedToken("hel", single_word=True),
                     AddedToken("HEL lo", normalized=False)]),
-    byte_level("nfc, digits", P.Sequence([P.Digits(individual_digits=True), P.ByteLevel(add_prefix_space=False)]), normalizer=N.NFC()),
-    byte_level("falcon", P.Sequence([P.Punctuation("contiguous"), P.ByteLevel(add_prefix_space=False), P.Digits(individual_digits=False),
+    byte_level("nfc, digits", P.Sequence([P.Digits(individual_digits=True),
+                                          P.ByteLevel(add_prefix_space=False)]), normalizer=N.NFC()),
+    byte_level("falcon", P.Sequence([P.Punctuation("contiguous"), P.ByteLevel(add_prefix_space=False),
+                                     P.Digits(individual_digits=False),
                                      P.Split(Regex("[0-9][0-9][0-9]"), "isolated")])),
-    byte_level("nfkc, lowercase, strip", P.Sequence([P.WhitespaceSplit(), P.Split("o", "merged_with_previous"), P.ByteLevel(add_prefix_space=False, use_regex=False)]),
-               normalizer=N.Sequence([N.NFKC(), N.Lowercase(), N.Strip(), N.Replace(Regex(r"\s+"), " "), N.Replace("ß", "ss")]),
+    byte_level("nfkc, lowercase, strip", P.Sequence([P.WhitespaceSplit(),
+                                                     P.Split("o", "merged_with_previous"),
+                                                     P.ByteLevel(add_prefix_space=False, use_regex=False)]),
+               normalizer=N.Sequence([N.NFKC(), N.Lowercase(), N.Strip(), N.Replace(Regex(r"\s+"), " "),
+                                      N.Replace("ß", "ss")]),
                add=[AddedToken("Dog House", normalized=True)]),
-    byte_level("behaviors", P.Sequence([P.Split(" ", "merged_with_next"), P.Split(Regex("[aeiou]+"), "contiguous"),
-                                        P.Split(Regex("[a-z]+"), "removed", invert=False), P.ByteLevel(add_prefix_space=False, use_regex=False)])),
-    byte_level("inverted", P.Sequence([P.Split(Regex(r"\w+"), "merged_with_previous", invert=True), P.ByteLevel(add_prefix_space=False, use_regex=False)]),
+    byte_level("behaviors", P.Sequence([P.Split(" ", "merged_with_next"),
+                                        P.Split(Regex("[aeiou]+"), "contiguous"),
+                                        P.Split(Regex("[a-z]+"), "removed", invert=False),
+                                        P.ByteLevel(add_prefix_space=False, use_regex=False)])),
+    byte_level("inverted", P.Sequence([P.Split(Regex(r"\w+"), "merged_with_previous", invert=True),
+                                       P.ByteLevel(add_prefix_space=False, use_regex=False)]),
                normalizer=N.NFD()),
-    sentencepiece("llama-2", N.Sequence([N.Prepend("\u2581"), N.Replace(" ", "\u2581")]), None, llama_decoder, bos,
-                  add=[AddedToken("<|user|>", rstrip=True, special=True), AddedToken("house!", normalized=True)]),
-    sentencepiece("metaspace first", None, P.Metaspace(prepend_scheme="first", split=False), D.Sequence([D.Replace("\u2581", " "), D.ByteFallback(), D.Fuse()]),
+    sentencepiece("llama-2", N.Sequence([N.Prepend("\u2581"), N.Replace(" ", "\u2581")]), None, llama_decoder,
+                  bos,
+                  add=[AddedToken("<|user|>", rstrip=True, special=True),
+                       AddedToken("house!", normalized=True)]),
+    sentencepiece("metaspace first", None, P.Metaspace(prepend_scheme="first", split=False),
+                  D.Sequence([D.Replace("\u2581", " "), D.ByteFallback(), D.Fuse()]),
                   add=[AddedToken("<mid>", special=True)]),
-    sentencepiece("metaspace always", None, P.Metaspace(prepend_scheme="always"), D.Metaspace(prepend_scheme="always"), bos, byte_fallback=False),
-    sentencepiece("metaspace never", N.NFKD(), P.Metaspace(prepend_scheme="never"), D.Metaspace(prepend_scheme="never"), byte_fallback=False),
+    sentencepiece("metaspace always", None, P.Metaspace(prepend_scheme="always"),
+                  D.Metaspace(prepend_scheme="always"), bos, byte_fallback=False),
+    sentencepiece("metaspace never", N.NFKD(), P.Metaspace(prepend_scheme="never"),
+                  D.Metaspace(prepend_scheme="never"), byte_fallback=False),
 ]
-texts = ["", " ", "   ", "\n", "a", "hello world", " hello  world ", "Hello, world!\n\n  The naïve cat's 12345 houses.", "don't we'll HELLO'S", "кот и дом 你好，世界",
-         "🦙 llama \u200d\t tab", "<|start|>the cat<|end|>", "the <s> dog</s>!", "x  <|cut|> \n y", "hel hello (hel) HEL lo", "Dog House dog house", "house! house",
-         "<|user|>  hi<|user|>\nthere", "one<mid>two <mid> three", "\u00bd\u00b2 \ufb01ne \u212b A\u030a İ ﬀ", "3.14159 2026-11-21", "größe GRÖSSE", "a\u0000b\u00a0c\u3000d", "▁under▁ _x_", "a" * 60]
+texts = ["", " ", "   ", "\n", "a", "hello world", " hello  world ",
+         "Hello, world!\n\n  The naïve cat's 12345 houses.", "don't we'll HELLO'S", "кот и дом 你好，世界",
+         "🦙 llama \u200d\t tab", "<|start|>the cat<|end|>", "the <s> dog</s>!", "x  <|cut|> \n y",
+         "hel hello (hel) HEL lo", "Dog House dog house", "house! house",
+         "<|user|>  hi<|user|>\nthere", "one<mid>two <mid> three", "\u00bd\u00b2 \ufb01ne \u212b A\u030a İ ﬀ",
+         "3.14159 2026-11-21", "größe GRÖSSE", "a\u0000b\u00a0c\u3000d", "▁under▁ _x_", "a" * 60]
 out = []
 for name, t in cases:
     rows = []
