@@ -22,7 +22,8 @@ COMPONENTS = ["src/tensor", "src/ir/passes", "src/formats", "src/device", "src/c
 LEFT_OUT = ("src/formats/onnx", "src/models/onnx")  # no test names their texts whole so far
 THROWS = re.compile(r"\b(?:Error|fail|fail_at|refuse|refuse_at|mistake)\s*\(|\b(?:Failure|TermMistake)\s*\{")
 LITERAL = re.compile(r'R"(\w*)\((.*?)\)\1"|"((?:[^"\\\n]|\\.)*)"', re.S)
-GAP = re.compile(r"(?:\s|//[^\n]*\n)*[rf]?")  # Python's prefixes, too
+GAP = re.compile(r"(?:\s|//[^\n]*\n)*")
+PYTHON_GAP = re.compile(r'"\n\s*[rf]*"')
 SUM = re.compile(r"\s*\+\s*[\w.:()\[\]]+\s*\+\s*")  # "a" + value + "b"
 # Messages about what no caller can bring about, or that depend on the machine: each with the reason.
 EXEMPT = {
@@ -138,7 +139,7 @@ def main():
             if path.suffix in (".cpp", ".h"):
                 tests += [string for _, _, string in literals(path.read_text())]
             elif path.suffix in (".py", ".md"):
-                tests.append(path.read_text())
+                tests.append(PYTHON_GAP.sub("", path.read_text()))
     findings = 0
     for component in COMPONENTS:
         for path in sorted((ROOT / component).rglob("*.cpp")):
