@@ -1,6 +1,7 @@
 // search/tuning_support.h -- example entries and a folder of their own for tests of the tuning
 // cache.
 #pragma once
+#include "base/log.h"
 #include "search/tuning_cache.h"
 #include <cstdlib>
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <unistd.h>
+#include <vector>
 
 namespace luminal::search {
 
@@ -76,6 +78,28 @@ inline std::string bytes_of(const std::string& path) {
 }
 inline void set_bytes(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+/// Collects what is logged.
+class Log {
+public:
+  Log() {
+    set_log_sink([this](LogLevel level, std::string_view text) {
+      if (level <= LogLevel::warning) lines_.emplace_back(text);
+    });
+  }
+  ~Log() { set_log_sink({}); }
+  const std::vector<std::string>& lines() const { return lines_; }
+
+private:
+  std::vector<std::string> lines_;
+};
+
+/// The entry as it was put, without the time of its last use.
+inline TuningEntry timeless(std::optional<TuningEntry> e) {
+  if (!e) return {};
+  e->used = 0;
+  return *e;
 }
 
 } // namespace luminal::search
