@@ -46,6 +46,10 @@ public:
     for (size_t k = 0; k < words_.size(); ++k) words_[k] |= o.words_[k];
     return *this;
   }
+  AxisSet& operator&=(const AxisSet& o) {
+    for (size_t k = 0; k < words_.size(); ++k) words_[k] &= o.words_[k];
+    return *this;
+  }
   AxisSet& operator-=(const AxisSet& o) {
     for (size_t k = 0; k < words_.size(); ++k) words_[k] &= ~o.words_[k];
     return *this;

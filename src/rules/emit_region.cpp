@@ -92,7 +92,7 @@ private:
 
   bool is_computed(const RowView& r) const {
     return r.op != ops().view && r.op != ops().index && r.op != ops().number && r.op != ops().in &&
-           r.op != ops().par;
+           r.op != ops().par && r.op != ops().extent;
   }
   template <class F> void for_each_operand(const RowView& row, F f) { rules::for_each_operand(t_, row, f); }
   void find_needed() {
@@ -273,6 +273,9 @@ private:
     } else if (r.op == ops().number) {
       k.form = t_.forms.id(Form());
       k.node = number(t_.numbers[r.args()[0]]);
+    } else if (r.op == ops().extent) {
+      k.form = t_.forms.id(Form());
+      k.node = extent(t_.sets[r.args()[0]], DType(uint8_t(r.args()[1])));
     } else if (r.op == ops().get) {
       get(c, leader(r.args()[1]), int(t_.integer_of(r.args()[0])));
     } else if (r.op == ops().opaque) {
@@ -295,6 +298,19 @@ private:
     return put(NodeKind::constant,
                ConstantAttr{std::make_shared<const std::vector<std::byte>>(std::move(data)), type}, {},
                {type});
+  }
+
+  NodeId extent(const AxisSet& axes, DType type) {
+    Expr points = 1;
+    axes.for_each([&](AxisId a) { points = points * t_.axes.extent(a); });
+    if (points.is_constant()) {
+      const double v = double(points.value());
+      return number(
+          {type, is_float(type) ? std::bit_cast<uint64_t>(round_to(type, v)) : uint64_t(points.value())});
+    }
+    const TensorType whole{DType::i64, {}}, made{type, {}};
+    const NodeId iota = put(NodeKind::iota, IotaAttr{points, whole}, {}, {whole});
+    return type == DType::i64 ? iota : put(NodeKind::cast, CastAttr{type}, {iota}, {made});
   }
 
   /// A term that can be made in any form that has its axes.

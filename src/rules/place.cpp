@@ -1,6 +1,7 @@
 // rules/place.cpp -- equality, hashes, text and axes of places.
 #include "rules/place.h"
 #include "base/hash.h"
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -38,6 +39,11 @@ uint64_t Place::hash() const {
     h = hash_mix(hash_mix(hash_mix(h, uint64_t(hole.range.low)), uint64_t(hole.range.high)),
                  uint64_t(hole.policy));
   return h;
+}
+
+bool is_total(const Place& place) {
+  return place.predicate.is_constant(1) &&
+         std::ranges::none_of(place.holes, [](const PlaceHole& h) { return h.policy == OutOfRange::fill; });
 }
 
 std::string to_string(const Place& place) {

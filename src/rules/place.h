@@ -33,6 +33,8 @@ struct Place {
   uint64_t hash() const;
 };
 
+/// It is nowhere outside: no predicate and no fill.
+bool is_total(const Place& place);
 std::string to_string(const Place& place);
 
 } // namespace luminal::rules

@@ -4,6 +4,7 @@
 #include "base/embedded.h"
 #include "base/hash.h"
 #include "ir/passes/edit.h"
+#include "rules/theory.h"
 #include <algorithm>
 #include <cctype>
 #include <fmt/format.h>
@@ -41,6 +42,29 @@ std::string text(const AxisSet& axes) {
   return fmt::format("(axes {})", fmt::join(list, " "));
 }
 
+void replace_all(std::string& text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+}
+
+/// The text without the rules of these names.
+std::string without_rules(std::string text, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    const std::string mark = fmt::format(":name \"{}\"", name);
+    for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark)) {
+      const size_t begin = std::max(text.rfind("(rule ", at) + 1, text.rfind("(rewrite ", at) + 1) - 1;
+      size_t end = begin;
+      int open = 0;
+      do {
+        open += text[end] == '(' ? 1 : text[end] == ')' ? -1 : 0;
+        ++end;
+      } while (open > 0);
+      text.erase(begin, end - begin);
+    }
+  }
+  return text;
+}
+
 } // namespace
 
 uint64_t Number::hash() const { return hash_mix(uint64_t(dtype), bits); }
@@ -66,9 +90,23 @@ Number identity(const Monoid& monoid, int component) {
   return {type, uint64_t(monoid.identity_integer(component))};
 }
 
-RegionTerms::RegionTerms() {
+RegionTerms::RegionTerms(const TheoryOptions& options)
+    : options_(options), program_([&] {
+        egraph::EggOptions egg;
+        egg.numeric = options.numeric;
+        egg.files = false;
+        return egg;
+      }()) {
   add_sorts();
-  program_.run(text_of("terms.egg"), "terms.egg");
+  read("terms.egg");
+  add_rows();
+  add_theory(*this);
+  for (const char* file : {"facts.egg", "scalar.egg"}) read(file);
+  info_ = program_.op("info");
+  if (!options_.more.empty()) program_.run(options_.more, "more rules");
+}
+
+void RegionTerms::add_rows() {
   std::string rows;
   for (int k = 0; k < op_count; ++k) {
     rows += fmt::format("(constructor {} (", constructor_name(Op(k)));
@@ -78,32 +116,26 @@ RegionTerms::RegionTerms() {
   program_.run(rows, "rows of the op table");
   for (int k = 0; k < op_count; ++k) ops_.rows[size_t(k)] = program_.op(constructor_name(Op(k)));
   const std::pair<egraph::OpId*, const char*> named[] = {
-      {&ops_.in, "In"},       {&ops_.par, "Par"},       {&ops_.number, "Const"},
-      {&ops_.index, "Index"}, {&ops_.cast, "Cast"},     {&ops_.op, "Op"},
-      {&ops_.view, "View"},   {&ops_.fold, "Fold"},     {&ops_.scan, "Scan"},
-      {&ops_.get, "Get"},     {&ops_.opaque, "Opaque"}, {&ops_.opaque_tuple, "OpaqueTuple"}};
+      {&ops_.in, "In"},        {&ops_.par, "Par"},       {&ops_.number, "Const"},
+      {&ops_.index, "Index"},  {&ops_.cast, "Cast"},     {&ops_.op, "Op"},
+      {&ops_.view, "View"},    {&ops_.fold, "Fold"},     {&ops_.scan, "Scan"},
+      {&ops_.get, "Get"},      {&ops_.opaque, "Opaque"}, {&ops_.opaque_tuple, "OpaqueTuple"},
+      {&ops_.extent, "Extent"}};
   for (const auto& [id, name] : named) *id = program_.op(name);
-  add_primitives();
-  program_.run(text_of("scalar.egg"), "scalar.egg");
 }
 
-void RegionTerms::add_primitives() {
-  const auto guard = [&](const char* name, std::vector<std::string> inputs, auto test) {
-    program_.add_primitive({name, std::move(inputs), "Unit", [test](std::span<const Value> args, Value& out) {
-                              out = 0;
-                              return test(args);
-                            }});
-  };
-  guard("is", {"Number", "f64"}, [this](std::span<const Value> a) { // zeros of either sign alike
-    const Number& n = numbers[a[0]];
-    const double value = program_.values().real_of(a[1]);
-    return is_float(n.dtype) ? std::bit_cast<double>(n.bits) == value : double(int64_t(n.bits)) == value;
-  });
-  guard("total", {"Place"}, [this](std::span<const Value> a) { // it is never outside
-    const Place& place = places[a[0]];
-    return place.predicate.is_constant(1) &&
-           std::ranges::none_of(place.holes, [](const PlaceHole& h) { return h.policy == OutOfRange::fill; });
-  });
+void RegionTerms::read(const std::string& file) {
+  std::string text = text_of(file);
+  for (int arity = 1; arity <= 3; ++arity) { // constructors by number of operands
+    std::string names;
+    for (int k = 0; k < op_count; ++k)
+      if (row(Op(k)).arity == arity) names += (names.empty() ? "" : " ") + constructor_name(Op(k));
+    replace_all(text, fmt::format("ROWS-{}", arity), names);
+  }
+  for (const auto& [from, to] : options_.replaced) replace_all(text, from, to);
+  text = without_rules(text, options_.without);
+  texts_.emplace_back(file, text);
+  program_.run(text, file);
 }
 
 void RegionTerms::add_sorts() {
@@ -121,6 +153,17 @@ void RegionTerms::add_sorts() {
   sort("Payload",
        [this](Value v) { return fmt::format("({} {})", luminal::to_string(kind_of(payloads[v].attr)), v); });
   sort("Place", [this](Value v) { return to_string(places[v]); });
+  sort("Info", [this](Value v) { return to_string(infos[v]); });
+  sort("Infos", [this](Value v) {
+    std::string out = "(infos";
+    for (const Value i : info_lists[v].infos) out += " " + to_string(infos[i]);
+    return out + ")";
+  });
+  sort("Character", [this](Value v) {
+    const Character& h = characters[v];
+    return fmt::format("(character {}{} {}{})", h.slope, h.base2 ? " base 2" : "", h.power,
+                       h.other ? fmt::format(" [== or {}]", *h.other) : "");
+  });
   sort("Monoid", [this](Value v) { return fmt::format("(monoid \"{}\")", luminal::to_string(monoids_[v])); });
   sort("Axes", [this](Value v) { return text(sets[v]); });
   sort("Along", [this](Value v) {
@@ -140,6 +183,9 @@ void RegionTerms::clear() {
   sets.clear();
   places.clear();
   payloads.clear();
+  infos.clear();
+  info_lists.clear();
+  characters.clear();
 }
 
 std::optional<Op> RegionTerms::row_of(egraph::OpId op) const {

@@ -13,6 +13,7 @@
 //                        which it is stored (packed weights below their dequantisation)
 //   Const number         a scalar with its dtype
 //   Index e              e over the symbols of axes: positions, masks
+//   Extent K dtype       the number of points along a set of axes
 //   Add, Mul, Select ..  rows of the op table on floating types
 //   Cast dtype x
 //   Op payload xs        all other elementwise operations
@@ -29,57 +30,28 @@
 #pragma once
 #include "egg/egg_program.h"
 #include "rules/axes.h"
+#include "rules/character.h"
+#include "rules/facts.h"
+#include "rules/payloads.h"
 #include "rules/place.h"
 #include <memory>
 
 namespace luminal::rules {
 
-using egraph::ClassId;
-using egraph::Value;
-
-/// What a region reads.
-struct Leaf {
-  NodeId node = 0;
-  bool fixed = false; ///< known when the program is loaded
-  Form form;
-  DType dtype = DType::f32;
-  double bytes = 0; ///< of the form in which it is stored, dimensions at their greatest
-};
-
-/// A number with its type: bits of a f64, or a 64-bit integer (u64: the bit pattern).
-struct Number {
-  DType dtype = DType::f32;
-  uint64_t bits = 0;
-  bool operator==(const Number&) const = default;
-  uint64_t hash() const;
-};
-struct Iota {
-  Expr value;
-  DType dtype = DType::i64;
-  bool operator==(const Iota&) const = default;
-  uint64_t hash() const;
-};
-struct Along {
-  AxisId axis = 0;
-  bool exclusive = false, reverse = false;
-  bool operator==(const Along&) const = default;
-  uint64_t hash() const;
-};
-/// An operation without its inputs. Opaque: the forms of its operands and results (a number of
-/// RegionTerms::forms; `absent`: of a result that nobody reads).
-struct Payload {
-  Attr attr;
-  std::vector<TensorType> types = {};
-  std::vector<uint32_t> operands = {}, results = {};
-  NodeId unique = 0; ///< of what must not be merged (effects): its node; else 0
-  bool operator==(const Payload&) const = default;
-  uint64_t hash() const;
+/// Which rules a program of terms has.
+struct TheoryOptions {
+  /// Rules beyond this class are left out.
+  egraph::NumericClass numeric = egraph::NumericClass::range;
+  std::vector<std::string> without = {}; ///< rules that are left out, by name
+  /// Texts that are changed in the rules before they are read, each wherever it stands: for tests.
+  std::vector<std::pair<std::string, std::string>> replaced = {};
+  std::string more = {}; ///< further rules, as of a user
 };
 
 /// The e-graph of one region at a time, with the payloads of its terms.
 class RegionTerms {
 public:
-  RegionTerms();
+  explicit RegionTerms(const TheoryOptions& options = {});
   RegionTerms(const RegionTerms&) = delete; // sorts and primitives hold its address
   RegionTerms& operator=(const RegionTerms&) = delete;
   /// Drops all terms and payloads; rules and their plans stay.
@@ -90,7 +62,7 @@ public:
 
   /// Constructors.
   struct Ops {
-    egraph::OpId in, par, number, index, cast, op, view, fold, scan, get, opaque, opaque_tuple;
+    egraph::OpId in, par, number, index, cast, op, view, fold, scan, get, opaque, opaque_tuple, extent;
     std::array<egraph::OpId, op_count> rows;
   };
   const Ops& ops() const { return ops_; }
@@ -116,11 +88,26 @@ public:
   Interned<AxisSet> sets;
   Interned<Place> places;
   Interned<Payload> payloads;
+  Interned<Info> infos;
+  Interned<InfoList> info_lists;
+  Interned<Character> characters;
+  /// The function from classes to numbers of infos.
+  egraph::OpId info_op() const { return info_; }
+  const TheoryOptions& options() const { return options_; }
+  /// Keeps an owner of primitives for as long as the program.
+  void keep(std::shared_ptr<void> owner) { owners_.push_back(std::move(owner)); }
+  /// The texts of the rules, in the order in which they are read.
+  const std::vector<std::pair<std::string, std::string>>& texts() const { return texts_; }
 
 private:
   void add_sorts();
-  void add_primitives();
+  void add_rows();
+  void read(const std::string& file);
+  TheoryOptions options_;
   egraph::EggProgram program_;
+  egraph::OpId info_ = egraph::absent;
+  std::vector<std::pair<std::string, std::string>> texts_; // names of files and what they hold
+  std::vector<std::shared_ptr<void>> owners_;
   Ops ops_{};
   std::vector<Monoid> monoids_;
   std::unordered_map<uint32_t, Value> monoid_numbers_; // by Monoid::id
@@ -129,7 +116,9 @@ private:
 /// The classes that a term reads, by their leaders.
 template <class F> void for_each_operand(RegionTerms& terms, const egraph::RowView& row, F f) {
   const RegionTerms::Ops& ops = terms.ops();
-  if (row.op == ops.in || row.op == ops.par || row.op == ops.number || row.op == ops.index) return;
+  if (row.op == ops.in || row.op == ops.par || row.op == ops.number || row.op == ops.index ||
+      row.op == ops.extent)
+    return;
   const auto args = row.args();
   const auto leader = [&](Value v) { return terms.graph().find(v); };
   if (terms.row_of(row.op)) {
@@ -140,10 +129,5 @@ template <class F> void for_each_operand(RegionTerms& terms, const egraph::RowVi
     for (const Value v : terms.items(args.back())) f(leader(v));
   }
 }
-
-/// Number of a scalar constant node.
-Number number_of(const Node& constant);
-/// The identity of a component of a monoid.
-Number identity(const Monoid& monoid, int component);
 
 } // namespace luminal::rules

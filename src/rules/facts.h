@@ -1,0 +1,86 @@
+// rules/facts.h -- what is known of a class of V, whichever of its terms tells it.
+//
+// Facts of the terms of a class meet (each term says something that holds), those of the operands of
+// a term join. They are the function `info` of the e-graph (facts.egg), so guards of rules read
+// them. All of them only grow: what held once holds after any further union.
+#pragma once
+#include "rules/payloads.h"
+#include <limits>
+#include <optional>
+
+namespace luminal::rules {
+
+class RegionTerms;
+
+/// How many passes over an axis a value needs that wait for each other: a fold over the axis, and
+/// for each fold over it inside of its body one more.
+struct AxisPasses {
+  AxisId axis = 0;
+  uint8_t count = 0;
+  bool operator==(const AxisPasses&) const = default;
+};
+
+struct Info {
+  AxisSet axes; ///< it varies with no other
+  DType dtype = DType::f32;
+  bool fixed = true; ///< made of weights, constants and positions: known when the program is loaded
+  /// Every value lies between them, NaN aside. They are -inf, -1, 0, `above_zero` (low only), 1 or inf: so
+  /// few that facts come to an end.
+  double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+  std::optional<Number> constant;
+  /// It is this integer or condition over the symbols of axes and dimensions.
+  std::optional<Expr> index;
+  std::vector<AxisPasses> passes; ///< ascending by axis, without zeros
+
+  bool operator==(const Info&) const = default;
+  uint64_t hash() const;
+  bool not_negative() const { return low >= 0; }
+  bool positive() const { return low > 0; }
+  /// Of the constant, where it has one.
+  std::optional<double> number() const;
+  /// It needs no pass over any of the axes.
+  bool flat(const AxisSet& over) const;
+  int passes_over(AxisId axis) const;
+  /// The most passes over one axis.
+  int depth() const;
+};
+/// Marks a value that is more than 0, however small.
+inline constexpr double above_zero = std::numeric_limits<double>::denorm_min();
+
+std::string to_string(const Info& info);
+Info meet(const Info& a, const Info& b);
+/// Numbers of infos: those of the elements of a vector.
+struct InfoList {
+  std::vector<Value> infos;
+  bool operator==(const InfoList&) const = default;
+  uint64_t hash() const;
+};
+
+/// Facts of a row from those of its operands. `terms` has the payloads.
+class FactMaker {
+public:
+  explicit FactMaker(const RegionTerms& terms) : t_(terms) {}
+  using Operands = std::span<const Info* const>;
+  Info leaf(Value leaf) const;
+  Info number(Value number) const;
+  Info iota(Value iota) const;
+  Info extent(DType type) const; ///< of Extent: the number of points along axes
+  Info cast(DType to, const Info& x) const;
+  Info row(Op op, Operands xs) const;
+  Info square(const Info& x) const; ///< x * x
+  Info op(Value payload, Operands xs) const;
+  Info view(Value place, Operands xs) const;
+  Info result(int component, Value monoid, Value over, Operands bodies) const;  ///< of a fold
+  Info prefix(int component, Value monoid, Value along, Operands bodies) const; ///< of a scan
+  Info opaque(int result, Value payload, Operands xs) const;
+
+private:
+  const RegionTerms& t_;
+};
+
+/// The facts brought up to date, without any rewriting.
+void find_facts(RegionTerms& terms);
+/// What is known of a class, as of the last find_facts() or saturate(). Error where nothing is.
+const Info& info_of(RegionTerms& terms, ClassId c);
+
+} // namespace luminal::rules

@@ -1,0 +1,60 @@
+// rules/payloads.h -- what terms hold beside classes: leaves, numbers, positions, operations.
+#pragma once
+#include "egraph/types.h"
+#include "ir/term.h"
+#include "rules/axes.h"
+
+namespace luminal::rules {
+
+using egraph::ClassId;
+using egraph::Value;
+
+/// What a region reads.
+struct Leaf {
+  NodeId node = 0;
+  bool fixed = false; ///< known when the program is loaded
+  Form form;
+  DType dtype = DType::f32;
+  double bytes = 0; ///< of the form in which it is stored, dimensions at their greatest
+};
+
+/// A number with its type: bits of a f64, or a 64-bit integer (u64: the bit pattern).
+struct Number {
+  DType dtype = DType::f32;
+  uint64_t bits = 0;
+  bool operator==(const Number&) const = default;
+  uint64_t hash() const;
+};
+struct Iota {
+  Expr value;
+  DType dtype = DType::i64;
+  bool operator==(const Iota&) const = default;
+  uint64_t hash() const;
+};
+struct Along {
+  AxisId axis = 0;
+  bool exclusive = false, reverse = false;
+  bool operator==(const Along&) const = default;
+  uint64_t hash() const;
+};
+/// An operation without its inputs. Opaque: the forms of its operands and results (a number of
+/// RegionTerms::forms; `absent`: of a result that nobody reads).
+struct Payload {
+  Attr attr;
+  std::vector<TensorType> types = {};
+  std::vector<uint32_t> operands = {}, results = {};
+  NodeId unique = 0; ///< of what must not be merged (effects): its node; else 0
+  bool operator==(const Payload&) const = default;
+  uint64_t hash() const;
+};
+
+/// Number of a scalar constant node.
+Number number_of(const Node& constant);
+/// The identity of a component of a monoid.
+Number identity(const Monoid& monoid, int component);
+
+double value_of(const Number& number);
+/// The number of this value; nothing where the type does not hold it.
+std::optional<Number> number_of(DType type, double value);
+
+} // namespace luminal::rules

@@ -1,0 +1,80 @@
+// rules/saturate.cpp -- phases and limits.
+#include "rules/saturate.h"
+#include "luminal/error.h"
+#include <chrono>
+
+namespace luminal::rules {
+namespace {
+
+using egraph::RulesetId;
+using egraph::StopReason;
+
+class Saturation {
+public:
+  Saturation(RegionTerms& terms, const SaturateOptions& options)
+      : t_(terms), graph_(terms.graph()), options_(options), start_(std::chrono::steady_clock::now()) {}
+
+  SaturateReport run() {
+    std::vector<egraph::RuleStats> before;
+    for (egraph::RuleId id = 0; id < graph_.rule_count(); ++id) before.push_back(graph_.rule_stats(id));
+    phases();
+    if (stopped()) find_facts(t_);
+    report_.rows = graph_.total_size();
+    report_.seconds = seconds();
+    for (egraph::RuleId id = 0; id < graph_.rule_count(); ++id) {
+      const egraph::RuleStats s = graph_.rule_stats(id), &b = before[id];
+      if (s.matches == b.matches) continue;
+      report_.rules.push_back({graph_.rule(id).name, s.matches - b.matches, s.new_rows - b.new_rows,
+                               s.unions - b.unions, s.steps - b.steps,
+                               s.search_seconds + s.apply_seconds - b.search_seconds - b.apply_seconds});
+    }
+    return std::move(report_);
+  }
+
+private:
+  void phases() { repeat("algebra", {"facts", "scalar"}, 30); }
+
+  bool stopped() const { return report_.stop != StopReason::none; }
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+  std::vector<RulesetId> ids(std::initializer_list<const char*> names) {
+    std::vector<RulesetId> out;
+    for (const char* name : names) out.push_back(t_.program().ruleset(name));
+    return out;
+  }
+  /// Whether anything changed.
+  bool repeat(const char* phase, std::initializer_list<const char*> names, int most) {
+    const std::vector<RulesetId> rulesets = ids(names);
+    bool any = false;
+    for (int k = 0; k < most && !stopped(); ++k) {
+      egraph::RunOptions run;
+      run.limits.rows = options_.rows;
+      run.limits.bytes = options_.bytes;
+      run.limits.steps = options_.steps;
+      if (options_.seconds > 0) run.limits.seconds = std::max(1e-9, options_.seconds - seconds());
+      const egraph::RunReport report = graph_.run(rulesets, run);
+      if (report.stop == StopReason::panic) throw Error("rules", report.message);
+      ++report_.iterations;
+      report_.stop = report.stop;
+      report_.phase = stopped() ? phase : "";
+      if (!report.changed) break;
+      any = true;
+    }
+    return any;
+  }
+
+  RegionTerms& t_;
+  egraph::EGraph& graph_;
+  const SaturateOptions& options_;
+  std::chrono::steady_clock::time_point start_;
+  SaturateReport report_;
+};
+
+} // namespace
+
+SaturateReport saturate(RegionTerms& terms, const SaturateOptions& options) {
+  return Saturation(terms, options).run();
+}
+
+} // namespace luminal::rules

@@ -1,0 +1,188 @@
+// rules/facts_test.cpp -- what is known of classes: axes, passes, bounds, constants, positions.
+#include "luminal/error.h"
+#include "rules/enter_region.h"
+#include "rules/saturate.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace luminal {
+namespace {
+
+using rules::Info;
+
+/// A function with its region entered and its facts found.
+class Facts {
+public:
+  explicit Facts(const std::string& text) : module_(parse_module(text)), flat_(module_, module_.entry()) {
+    rules::RegionNodes region;
+    for (const FunctionResult& r : module_.entry().results) region.roots.push_back(r.value);
+    entered_ = rules::enter(terms_, flat_, region).value();
+    rules::find_facts(terms_);
+  }
+  const Info& of(const std::string& name) {
+    for (const FunctionResult& r : module_.entry().results)
+      if (r.name == name) return rules::info_of(terms_, entered_.classes[r.value]);
+    throw Error("no result is called " + name);
+  }
+
+private:
+  Module module_;
+  rules::FlatFunction flat_;
+  rules::RegionTerms terms_;
+  rules::Entered entered_;
+};
+
+TEST(Facts, PassesThatWaitForEachOther) {
+  Facts f(R"(
+fn @main(%x: f32[3, 5]) {
+  %mf = fold [i: 3, k: 5] over [k] { max %x[i, k] }
+  %m = get %mf, 0
+  %mx = view %m [i: 3, k: 5] -> [i]
+  %d = sub %x, %mx
+  %e = exp %d
+  %sf = fold [i: 3, k: 5] over [k] { sum %e[i, k] }
+  %s = get %sf, 0
+  %tf = fold [i: 3] over [i] { sum %s[i] }
+  %t = get %tf, 0
+  return x = %x, m = %m, e = %e, s = %s, t = %t
+})");
+  EXPECT_EQ(f.of("x").depth(), 0);
+  EXPECT_EQ(f.of("m").depth(), 1);
+  EXPECT_EQ(f.of("e").depth(), 1);
+  EXPECT_EQ(f.of("s").depth(), 2);
+  EXPECT_EQ(f.of("t").depth(), 2);
+  EXPECT_EQ(f.of("t").passes.size(), 2u) << "one pass over the rows, two over their elements";
+  EXPECT_EQ(f.of("x").axes.size(), 2);
+  EXPECT_EQ(f.of("e").axes.size(), 2);
+  EXPECT_EQ(f.of("s").axes.size(), 1);
+  EXPECT_EQ(f.of("t").axes.size(), 0);
+  EXPECT_TRUE(f.of("s").not_negative());
+  EXPECT_FALSE(f.of("s").positive()) << "exponentials underflow";
+}
+
+TEST(Facts, BoundsAndConstants) {
+  Facts f(R"(
+fn @main(%x: f32[3], weight %w: f32[3], %h: f16[3], %n: i32[3]) {
+  %q = mul %x, %x
+  %eps = const f32 1e-05
+  %ev = view %eps [i: 3] -> []
+  %p = add %q, %ev
+  %r = rsqrt %p
+  %two = const f32 2
+  %four = mul %two, %two
+  %fv = view %four [i: 3] -> []
+  %xf = add %x, %fv
+  %third = recip %four
+  %s = sigmoid %w
+  %three = const f32 3
+  %rounded = recip %three
+  %b = lt %x, %w
+  %hf = cast f32 %h
+  %nf = cast f32 %n
+  return q = %q, p = %p, r = %r, four = %four, quarter = %third, s = %s, rounded = %rounded, b = %b,
+    hf = %hf, w = %w, xf = %xf, nf = %nf
+})");
+  EXPECT_TRUE(f.of("q").not_negative());
+  EXPECT_FALSE(f.of("q").positive());
+  EXPECT_TRUE(f.of("p").positive());
+  EXPECT_TRUE(f.of("r").not_negative());
+  EXPECT_EQ(f.of("four").number(), 4);
+  EXPECT_EQ(f.of("quarter").number(), 0.25);
+  EXPECT_EQ(f.of("rounded").number(), std::nullopt) << "a third is rounded: it stays a term";
+  EXPECT_TRUE(f.of("rounded").fixed);
+  EXPECT_EQ(f.of("s").low, 0);
+  EXPECT_EQ(f.of("s").high, 1);
+  EXPECT_TRUE(f.of("w").fixed);
+  EXPECT_FALSE(f.of("q").fixed);
+  EXPECT_EQ(f.of("b").dtype, DType::boolean);
+  EXPECT_EQ(f.of("hf").dtype, DType::f32);
+  EXPECT_EQ(f.of("nf").low, -std::numeric_limits<double>::infinity());
+}
+
+TEST(Facts, ConditionsAndPositionsAreExpressions) {
+  Facts f(R"(
+symbol S: 1..64
+fn @main(%x: f32[S, S], %labels: i64[S]) {
+  %i = iota i64 [i: S, j: S] -> i
+  %j = iota i64 [i: S, j: S] -> j
+  %m = le %j, %i
+  %none = const f32 -inf
+  %nv = view %none [i: S, j: S] -> []
+  %y = select %m, %x, %nv
+  %lv = view %labels [i: S, j: S] -> [i]
+  %hot = eq %j, %lv
+  %n = iota i64 [] -> S
+  %nf = cast f32 %n
+  return y = %y, m = %m, hot = %hot, nf = %nf
+})");
+  ASSERT_TRUE(f.of("m").index);
+  EXPECT_TRUE(f.of("m").index->is_condition());
+  EXPECT_EQ(f.of("m").axes.size(), 2);
+  EXPECT_FALSE(f.of("y").index);
+  EXPECT_FALSE(f.of("hot").index) << "labels are data";
+  ASSERT_TRUE(f.of("nf").index);
+  EXPECT_EQ(*f.of("nf").index, Expr::symbol("S", {1, 64}));
+  EXPECT_GE(f.of("nf").low, 1);
+}
+
+TEST(Facts, EmptyAxesPromiseNothing) {
+  Facts f(R"(
+symbol S: 0..64
+fn @main(%x: f32[S]) {
+  %q = mul %x, %x
+  %mf = fold [i: S] over [i] { max %q[i] }
+  %m = get %mf, 0
+  %sf = fold [i: S] over [i] { sum %q[i] }
+  %s = get %sf, 0
+  return m = %m, s = %s
+})");
+  EXPECT_FALSE(f.of("m").not_negative()) << "the maximum of nothing is -inf";
+  EXPECT_TRUE(f.of("s").not_negative());
+}
+
+TEST(Facts, FactsOfOneClassMeet) {
+  const Info a = [] {
+    Info i;
+    i.axes.insert(1);
+    i.axes.insert(2);
+    i.passes = {{1, 2}, {4, 1}};
+    i.low = 0;
+    i.fixed = false;
+    return i;
+  }();
+  Info b = a;
+  b.axes.erase(2);
+  b.passes = {{1, 1}};
+  b.high = 1;
+  const Info m = rules::meet(a, b);
+  EXPECT_EQ(m, rules::meet(b, a));
+  EXPECT_EQ(m, rules::meet(m, a));
+  EXPECT_EQ(m.axes.size(), 1);
+  EXPECT_EQ(m.passes, (std::vector<rules::AxisPasses>{{1, 1}}));
+  EXPECT_EQ(m.low, 0);
+  EXPECT_EQ(m.high, 1);
+}
+
+TEST(Saturate, StopsAtItsLimitsWithAValidGraph) {
+  const Module module = parse_module(R"(
+fn @main(%x: f32[3], %y: f32[3]) {
+  %a = mul %x, %y
+  %b = add %a, %x
+  %c = sub %b, %a
+  return c = %c
+})");
+  const rules::FlatFunction flat(module, module.entry());
+  rules::RegionTerms terms;
+  const auto entered = rules::enter(terms, flat, {{module.entry().results[0].value}}).value();
+  const auto stopped = rules::saturate(terms, {.rows = 5});
+  EXPECT_EQ(stopped.stop, egraph::StopReason::rows);
+  EXPECT_FALSE(stopped.phase.empty());
+  rules::info_of(terms, entered.classes[entered.roots[0]]); // facts are there nevertheless
+  const auto whole = rules::saturate(terms);
+  EXPECT_EQ(whole.stop, egraph::StopReason::none);
+  EXPECT_GT(whole.rows, stopped.rows);
+  EXPECT_TRUE(std::ranges::any_of(whole.rules, [](const auto& r) { return r.name == "Mul-swap"; }));
+}
+
+} // namespace
+} // namespace luminal
