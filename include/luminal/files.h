@@ -39,6 +39,10 @@ std::ostream& operator<<(std::ostream& out, const LoadReport& report);
 /// all names and types fit.
 LoadReport load(Graph& graph, const std::string& path, const LoadOptions& options = {},
                 std::source_location where = std::source_location::current());
+/// The same for these weights, states and inputs, by the names here.
+LoadReport load(const std::map<std::string, Tensor>& tensors, const std::string& path,
+                const LoadOptions& options = {},
+                std::source_location where = std::source_location::current());
 
 struct SaveOptions {
   bool states = false;                              ///< states, too, as they are after the last execute
@@ -49,6 +53,10 @@ struct SaveOptions {
 /// for a weight without a value, and for a type that the kind of file does not have.
 void save(const Graph& graph, const std::string& path, const SaveOptions& options = {},
           std::source_location where = std::source_location::current());
+
+/// The same for tensors with values (weights, states, kept results), by the names here.
+void save(const std::map<std::string, Tensor>& tensors, const std::string& path,
+          const SaveOptions& options = {}, std::source_location where = std::source_location::current());
 
 /// A tensor of a file, without its values.
 struct StoredTensor {

@@ -135,6 +135,16 @@ const InputAttr& input_of(const GraphState& graph, NodeId id) {
   return std::get<InputAttr>(graph.builder[id].attr);
 }
 
+/// The inputs of the graph that are weights, and states where asked for.
+std::map<std::string, Tensor> stored_inputs(const std::shared_ptr<GraphState>& graph, bool states) {
+  std::map<std::string, Tensor> tensors;
+  for (const auto& [name, id] : graph->inputs) {
+    const Role role = input_of(*graph, id).role;
+    if (role == Role::weight || (role == Role::state && states)) tensors.emplace(name, wrap(graph, id));
+  }
+  return tensors;
+}
+
 } // namespace
 
 std::string to_string(const LoadReport& report) {
@@ -147,16 +157,21 @@ std::string to_string(const LoadReport& report) {
 std::ostream& operator<<(std::ostream& out, const LoadReport& report) { return out << to_string(report); }
 
 LoadReport load(Graph& graph, const std::string& path, const LoadOptions& options, Where where) {
-  const auto state = graph.state("load", where);
+  return load(stored_inputs(graph.state("load", where), false), path, options, where);
+}
+
+LoadReport load(const std::map<std::string, Tensor>& tensors, const std::string& path,
+                const LoadOptions& options, Where where) {
   auto opened = open_tensors(path);
   if (!opened) throw Error("load", opened.error(), where);
   std::map<std::string, const FileTensorView*> by_name;
   for (const FileTensorView& tensor : *opened) by_name.emplace(tensor.view.name, &tensor);
   LoadReport report;
-  std::vector<std::pair<NodeId, const FileTensorView*>> found;
+  std::vector<std::pair<Tensor, const FileTensorView*>> found;
   std::set<std::string> used;
-  for (const auto& [name, id] : state->inputs) {
-    if (input_of(*state, id).role != Role::weight) continue;
+  for (const auto& [name, tensor] : tensors) {
+    const auto graph = graph_of("load", {&tensor}, where);
+    const InputAttr& input = input_attr(*graph, tensor.id(), "load", where);
     const std::string wanted = options.name_in_file ? options.name_in_file(name) : name;
     const auto at = by_name.find(wanted);
     if (at == by_name.end()) {
@@ -164,16 +179,16 @@ LoadReport load(Graph& graph, const std::string& path, const LoadOptions& option
       continue;
     }
     used.insert(wanted);
-    const auto packed = state->packed_types.find(name);
+    const auto packed = graph->packed_types.find(input.name);
     const std::string reason =
-        misfit(state->builder[id].type(), packed == state->packed_types.end() ? "" : packed->second,
-               at->second->view, options);
+        misfit(type_of(tensor), packed == graph->packed_types.end() ? "" : packed->second, at->second->view,
+               options);
     if (!reason.empty()) {
       report.mismatching.push_back({name, reason});
       continue;
     }
     report.loaded.push_back(name);
-    found.emplace_back(id, at->second);
+    found.emplace_back(tensor, at->second);
   }
   for (const auto& [name, _] : by_name)
     if (!used.contains(name)) report.unused.push_back(name);
@@ -181,18 +196,20 @@ LoadReport load(Graph& graph, const std::string& path, const LoadOptions& option
     throw Error("load",
                 fmt::format("{}: {} (nothing was set: see LoadOptions::strict)", path, to_string(report)),
                 where);
-  for (const auto& [id, tensor] : found) give(wrap(state, id), *tensor, where);
+  for (const auto& [tensor, source] : found) give(tensor, *source, where);
   return report;
 }
 
 void save(const Graph& graph, const std::string& path, const SaveOptions& options, Where where) {
-  const auto state = graph.state("save", where);
+  save(stored_inputs(graph.state("save", where), options.states), path, options, where);
+}
+
+void save(const std::map<std::string, Tensor>& tensors, const std::string& path, const SaveOptions& options,
+          Where where) {
   std::vector<TensorView> views;
-  for (const auto& [name, id] : state->inputs) {
-    const Role role = input_of(*state, id).role;
-    if (role != Role::weight && !(role == Role::state && options.states)) continue;
-    const ReadableValue value = readable_value("save", wrap(state, id), where);
-    const DType dtype = state->builder[id].type().dtype;
+  for (const auto& [name, tensor] : tensors) {
+    const ReadableValue value = readable_value("save", tensor, where);
+    const DType dtype = tensor.dtype();
     const auto type = storage_of_dtype(dtype);
     if (!type)
       throw Error("save", fmt::format("{}: no file holds {} ({})", path, to_string(dtype), name), where);
@@ -215,9 +232,10 @@ void save(const Graph& graph, const std::string& path, const SaveOptions& option
   else if (path.ends_with(".npy") && views.size() == 1)
     done = save_npy(path, views[0]);
   else if (path.ends_with(".npy"))
-    throw Error("save",
-                fmt::format("{}: an .npy file holds one array, the graph has {} weights", path, views.size()),
-                where);
+    throw Error(
+        "save",
+        fmt::format("{}: an .npy file holds one array, {} tensors are to be saved", path, views.size()),
+        where);
   else
     throw Error("save", fmt::format("{}: the name must end in .safetensors, .gguf, .npz or .npy", path),
                 where);

@@ -93,7 +93,7 @@ TEST_F(Files, AnArrayAloneHasTheNameOfItsFile) {
   EXPECT_THAT(loaded.data<float>(), ElementsAre(1, 2, 3));
   g.weight("v", {1}).set({1.f});
   EXPECT_ERROR(save(g, path("w.npy")),
-               "[save] " + path("w.npy") + ": an .npy file holds one array, the graph has 2 weights");
+               "[save] " + path("w.npy") + ": an .npy file holds one array, 2 tensors are to be saved");
 }
 
 TEST_F(Files, ValuesOutliveTheFileAndTheGraphObject) {

@@ -18,6 +18,25 @@ inline Tensor a = g.tensor({2, 3}, DType::f32, "a"), b = g.tensor({2, 3}, DType:
               v = g.tensor({3}, DType::f32, "v"), w = g.weight("w", {3, 2}),
               ids = g.tensor({2}, DType::i64, "ids"), mask = a > 2;
 
+/// Modules; the parameters of `dense` and `two_channels` are ones.
+inline nn::Scope scope(g, {.seed = 1});
+inline nn::Linear dense(scope / "ones" / "dense", 3, 2);
+inline nn::Conv1d two_channels(scope / "ones" / "conv", 2, 1, 2, {.padding = 1});
+inline nn::Embedding table(scope / "table", 4, 3);
+inline const bool set_to_ones = [] {
+  for (auto& [name, tensor] : (scope / "ones").parameters()) {
+    Tensor t = tensor;
+    t.set(std::vector<float>(size_t(t.numel()), 1.0f));
+  }
+  return true;
+}();
+
+/// How many codes and scales there are then.
+inline size_t quantised(const nn::Linear& linear) {
+  linear.quantize({.bits = 8, .group = 0});
+  return linear.parameters().size() - linear.parameters().count("bias");
+}
+
 /// f32[3] doubled.
 inline CustomKernel times_two() {
   return {.name = "times_two",
