@@ -6,8 +6,9 @@ namespace luminal::compile {
 
 class PlanBuilder {
 public:
-  PlanBuilder(const Module& module, KernelPlanner& planner, Partitioner partitioner = {})
-      : state_(module, planner, std::move(partitioner)) {}
+  PlanBuilder(const Module& module, KernelPlanner& planner, Partitioner partitioner = {},
+              RuleOptions rules = {})
+      : state_(module, planner, std::move(partitioner), std::move(rules)) {}
   /// All but the machine code: kernels()[i] belongs to plan.kernels[i].
   Result<runtime::Plan> build() {
     if (auto done = run_passes(state_, times_); !done) return done.failure();
@@ -15,6 +16,9 @@ public:
   }
   const std::vector<PlannedKernel>& kernels() const { return state_.kernels; }
   const std::vector<PassTime>& times() const { return times_; }
+  const std::vector<RegionReport>& regions() const { return state_.regions; }
+  /// As the passes have made it.
+  const Function& entry() const { return *state_.functions.front().function; }
 
 private:
   PlanState state_;

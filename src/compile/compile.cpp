@@ -90,7 +90,7 @@ Result<BuiltPlan> build(const Module& module, const Options& options,
                                                                 .pinned = pinned,
                                                                 .schedules = options.schedules,
                                                                 .profile = options.profile});
-  built.builder = std::make_shared<PlanBuilder>(module, *built.chooser, options.partitioner);
+  built.builder = std::make_shared<PlanBuilder>(module, *built.chooser, options.partitioner, options.rules);
   auto plan = built.builder->build();
   if (!plan) return plan.failure();
   watch.add(built.builder->times());
@@ -269,6 +269,7 @@ Result<Compiled> compile(const Module& module, const Options& options) {
   }
 
   const auto& kernels = built->builder->kernels();
+  result.regions = built->builder->regions();
   result.kernels = int(kernels.size());
   result.cached = built->cached;
   for (const PlannedKernel& kernel : kernels) result.schedules.push_back(kernel.schedule);
@@ -285,6 +286,7 @@ std::string Compiled::report() const {
   if (search) out += compile::to_string(*search);
   for (size_t i = 0; i < schedules.size(); i++)
     out += fmt::format("schedule of {}{}", to_string(choices[i]), schedules[i]);
+  for (const RegionReport& region : regions) out += to_string(region);
   for (const PassTime& time : times) out += fmt::format("{:<10}{:8.1f} ms\n", time.name, time.ms);
   return out + passes.to_string();
 }

@@ -37,6 +37,7 @@ struct Options {
   std::map<std::string, std::string> schedules = {};
   /// Which values are stored and which share a kernel, in place of fusion; see Partitioner.
   Partitioner partitioner = {};
+  RuleOptions rules = {};   ///< of the search for equal programs that take less
   std::string measure_lock; ///< file; empty: the usual one
   /// a schedule from the cache that turns out to be wrong is a failure, else it is dropped and
   /// named
@@ -56,6 +57,7 @@ struct Compiled {
   std::vector<std::string> schedules;  ///< of each kernel, as text
   std::optional<SearchSummary> search; ///< where one was asked for
   std::vector<KernelReport> choices;   ///< of each kernel: why this schedule
+  std::vector<RegionReport> regions;   ///< what the rules have found
   /// A line a kernel: name, schedule, buffers, where it is used; then the pass times.
   std::string report() const;
 };

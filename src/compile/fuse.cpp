@@ -15,8 +15,10 @@ bool changes_width(const Function& f, const Node& node) {
 
 class Fuser {
 public:
-  explicit Fuser(const Region& region)
-      : region_(region), f_(*region.function), nodes_(needed_nodes(region)) {}
+  Fuser(const Region& region, const Boundaries* boundaries)
+      : region_(region), f_(*region.function), nodes_(needed_nodes(region)) {
+    if (boundaries && !boundaries->empty()) boundaries_ = boundaries;
+  }
 
   Partition run() {
     find_static();
@@ -26,12 +28,38 @@ public:
                                                         : is_own_step(f_[id]) && !f_[id].is_tuple()))
         stored_.insert(id);
     for (const auto& [id, why] : required_values(region_)) stored_.insert(id);
+    if (boundaries_) take_decided();
     // From users to producers: every kernel that reads a value is known when its turn comes.
     for (auto it = nodes_.rbegin(); it != nodes_.rend(); ++it) decide(*it);
     return kernels();
   }
 
 private:
+  /// Values of the given kernels, by the kernel; it goes by the value (or tuple) of its first one.
+  void take_decided() {
+    for (const auto& kernel : boundaries_->partition.kernels) {
+      NodeId first = NodeId(f_.nodes.size());
+      for (NodeId id : kernel) {
+        if (is_leaf(id) || f_[id].is_tuple() || is_own_step(f_[id]) ||
+            !std::ranges::binary_search(nodes_, id))
+          continue;
+        const bool result = f_[id].kind == NodeKind::get;
+        if (result && is_own_step(f_[f_[id].inputs[0]])) continue;
+        const NodeId own = result ? f_[id].inputs[0] : id;
+        if (first == f_.nodes.size()) first = own;
+        stored_.insert(id);
+        kernel_by_[own] = first;
+      }
+    }
+  }
+  /// What its kernel goes by, where the value is stored.
+  NodeId kernel_by(NodeId id) const {
+    const NodeId own = f_[id].kind == NodeKind::get ? f_[id].inputs[0] : id;
+    const auto found = kernel_by_.find(own);
+    return found == kernel_by_.end() ? own : found->second;
+  }
+  bool is_open(NodeId id) const { return !boundaries_ || !boundaries_->has(id); }
+
   bool is_leaf(NodeId id) const {
     return region_.given.contains(id) || f_[id].kind == NodeKind::input || is_scalar_constant(id);
   }
@@ -76,13 +104,12 @@ private:
     const Node& node = f_[id];
     if (is_leaf(id)) return;
     if (node.is_tuple()) return pass_on_tuple(id);
-    if (!stored_.contains(id) && (should_store(id) || overflows(id))) stored_.insert(id);
+    if (!stored_.contains(id) && is_open(id) && (should_store(id) || overflows(id))) stored_.insert(id);
     if (stored_.contains(id)) {
       if (is_own_step(node) && node.kind != NodeKind::scatter) return; // its inputs are stored
       const Shape& space =
           node.kind == NodeKind::scatter ? f_[node.inputs[1]].type().shape : node.type().shape;
-      kernels_of_[id] = {node.kind == NodeKind::get ? node.inputs[0]
-                                                    : id}; // results of one fold are one kernel
+      kernels_of_[id] = {kernel_by(id)}; // results of one fold are one kernel
       demands_[id] = {};
       operations_[*kernels_of_[id].begin()] += operations(node);
       pass_on(id, {.stage = id,
@@ -380,17 +407,14 @@ private:
 
   Partition kernels() {
     Partition partition;
-    std::map<NodeId, std::vector<NodeId>> by_fold; // stored results of one fold are one kernel
+    std::map<NodeId, std::vector<NodeId>> by_first; // stored results of one fold are one kernel
     for (NodeId id : nodes_) {
       const Node& node = f_[id];
-      const bool result = node.kind == NodeKind::get;
       if (is_leaf(id) || is_own_step(node) || !stored_.contains(id)) continue;
-      if (!result)
-        partition.kernels.push_back({id});
-      else if (!is_own_step(f_[node.inputs[0]]))
-        by_fold[node.inputs[0]].push_back(id);
+      if (node.kind != NodeKind::get || !is_own_step(f_[node.inputs[0]]))
+        by_first[kernel_by(id)].push_back(id);
     }
-    for (auto& [_, roots] : by_fold) partition.kernels.push_back(roots);
+    for (auto& [_, roots] : by_first) partition.kernels.push_back(roots);
     std::sort(partition.kernels.begin(), partition.kernels.end(),
               [](const auto& a, const auto& b) { return a.back() < b.back(); });
     return partition;
@@ -403,10 +427,12 @@ private:
   std::unordered_map<NodeId, std::vector<Demand>> demands_;
   std::unordered_map<NodeId, std::set<NodeId>> kernels_of_; // roots whose kernels evaluate the node
   std::map<NodeId, double> operations_;                     // of a kernel so far, by its root
+  const Boundaries* boundaries_ = nullptr;
+  std::map<NodeId, NodeId> kernel_by_; // of decided values and tuples
 };
 
 } // namespace
 
-Partition fuse(const Region& region) { return Fuser(region).run(); }
+Partition fuse(const Region& region, const Boundaries* boundaries) { return Fuser(region, boundaries).run(); }
 
 } // namespace luminal::compile

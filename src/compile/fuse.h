@@ -20,7 +20,17 @@ using Partitioner = std::function<Result<std::optional<Partition>>(const Region&
 /// in between.
 inline constexpr double most_operations = 1024;
 
-Partition fuse(const Region& region);
+/// What is decided of a function's values before fusion (compile/region_search.h).
+struct Boundaries {
+  std::vector<bool>
+      decided; ///< by node: stored only where a kernel of `partition` lists it, or where it must be
+  Partition partition;
+  bool empty() const { return decided.empty(); }
+  bool has(NodeId id) const { return id < decided.size() && decided[id]; }
+};
+
+/// Greedy where `boundaries` leaves something open. Whether these are legal is for `verify` to tell.
+Partition fuse(const Region& region, const Boundaries* boundaries = nullptr);
 
 /// Values that depend on weights and constants only and are worth computing once: no larger than
 /// what they are made from, or tables made from nothing.
@@ -34,6 +44,7 @@ struct StepFusion {
   Partition partition;
 };
 /// `load_values`: where they are known already.
-StepFusion fuse_step(const Function& function, const std::vector<NodeId>* load_values = nullptr);
+StepFusion fuse_step(const Function& function, const std::vector<NodeId>* load_values = nullptr,
+                     const Boundaries* boundaries = nullptr);
 
 } // namespace luminal::compile

@@ -80,6 +80,8 @@ public:
   search::BuildOptions build_options(int threads) const;
   const kernel::MachineLimits& limits() const { return options_.limits; }
   kernel::DefaultKernels& defaults() { return defaults_; }
+  const std::map<std::string, int64_t>& sizes() const { return options_.sizes; }
+  const search::MachineProfile& profile() const { return options_.profile; }
 
 private:
   Result<void> use(const std::string& schedule, const kernel::Cone& cone, PlannedKernel& to) const;

@@ -122,12 +122,13 @@ std::vector<NodeId> load_time_values(const Region& region) {
   return chosen;
 }
 
-StepFusion fuse_step(const Function& f, const std::vector<NodeId>* load_values) {
+StepFusion fuse_step(const Function& f, const std::vector<NodeId>* load_values,
+                     const Boundaries* boundaries) {
   StepFusion known;
   known.step = whole_region(f);
   known.load_values = load_values ? *load_values : load_time_values(known.step);
   known.step.given.insert(known.load_values.begin(), known.load_values.end());
-  known.partition = fuse(known.step);
+  known.partition = fuse(known.step, boundaries);
   return known;
 }
 

@@ -37,6 +37,9 @@ Result<void> run_passes(PlanState& state, std::vector<PassTime>& times);
 Result<void> inline_called(PlanState& state, FunctionPlan& f);
 Result<void> expand_all_sorts(PlanState& state, FunctionPlan& f);
 Result<void> split_all_tuples(PlanState& state, FunctionPlan& f);
+// region_search.cpp
+Result<void> search_regions(PlanState& state, FunctionPlan& f);
+// prepare_function.cpp
 Result<void> split_load(PlanState& state, FunctionPlan& f);
 Result<void> partition_step(PlanState& state, FunctionPlan& f);
 Result<void> lay_out_constants(PlanState& state, FunctionPlan& f);

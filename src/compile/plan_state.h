@@ -6,6 +6,7 @@
 #include "compile/kernel_choice.h"
 #include "compile/kernel_shape.h"
 #include "compile/panels.h"
+#include "compile/rule_options.h"
 #include "compile/split_kernels.h"
 #include "ir/access.h"
 #include "ir/partition.h"
@@ -38,6 +39,7 @@ struct Section {
   Region region;
   std::optional<Partition> partition;
   bool given = false;         // the partition comes from elsewhere
+  bool searched = false;      // or from the search over regions, at least in part
   std::set<NodeId> in_memory; // what its kernels read and do not compute, and what they store
   std::vector<Action> actions;
   std::vector<int> order; // of actions
@@ -57,6 +59,7 @@ struct FunctionPlan {
   std::vector<Expr> counters, facts;  // of the loops so far, and what holds of them
   Expr counter = 0;                   // of a turn
   std::vector<Rebinding> rebindings;
+  Boundaries boundaries;           // that the search over regions has decided; of `function`
   std::vector<NodeId> load_values; // entry: what load computes
   std::optional<Section> load;     // entry
   Section step;
@@ -76,13 +79,15 @@ struct DistinctKernel {
 };
 
 struct PlanState {
-  PlanState(const Module& of, KernelPlanner& chooser, Partitioner given = {})
-      : module(of), planner(chooser), partitioner(std::move(given)),
+  PlanState(const Module& of, KernelPlanner& chooser, Partitioner given = {}, RuleOptions with = {})
+      : module(of), planner(chooser), partitioner(std::move(given)), rules(std::move(with)),
         splitter(chooser.limits(), chooser.defaults()) {}
 
   const Module& module;
   KernelPlanner& planner;
-  Partitioner partitioner; // empty: fusion decides
+  Partitioner partitioner; // empty: the search over regions and fusion decide
+  RuleOptions rules;
+  std::vector<RegionReport> regions; // that were searched
   KernelSplitter splitter;
   runtime::Plan plan;
   std::deque<FunctionPlan> functions; // the entry first

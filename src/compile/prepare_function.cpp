@@ -62,10 +62,17 @@ Result<void> partition_step(PlanState& state, FunctionPlan& f) {
   auto given = given_partition(state, f.step);
   if (!given) return given.failure();
   if (*given) return {};
-  KernelSplitter::Split split = state.splitter.split(*f.function, is_entry(f) ? &f.load_values : nullptr);
+  const std::vector<NodeId>* load_values = is_entry(f) ? &f.load_values : nullptr;
+  KernelSplitter::Split split = state.splitter.split(*f.function, load_values, &f.boundaries);
+  if (!f.boundaries.empty() && !verify(split.fusion.partition, split.fusion.step).empty()) {
+    f.boundaries = {}; // what is read where and checked when leaves no room for them
+    split = state.splitter.split(*f.function, load_values);
+  }
+  f.step.searched = !f.boundaries.empty();
   if (!split.function.nodes.empty()) {
     f.function = &state.keep(std::move(split.function));
     f.step.region = whole_region(*f.function);
+    f.boundaries = std::move(split.boundaries);
   }
   if (!is_entry(f)) return {}; // the splitter takes tables for values of the load steps
   f.load_values = std::move(split.fusion.load_values);
@@ -93,7 +100,7 @@ Result<void> lay_out_constants(PlanState& state, FunctionPlan& f) {
     f.load_values.push_back(panels);
   }
   f.step.region.given.insert(f.load_values.begin(), f.load_values.end());
-  if (f.step.given || !packed.adds_sums)
+  if (f.step.given || f.step.searched || !packed.adds_sums)
     f.step.partition = packed_partition(packed, known.partition, f.load_values);
   else // where the new sums meet their readers is for fusion to decide
     f.step.partition = fuse(f.step.region);
@@ -157,8 +164,12 @@ Result<void> partition_rest(PlanState& state, FunctionPlan& f) {
   read_by_checks(f, f.step.region);
   if (f.step.given) {
     if (auto done = add_checked(f.step); !done) return done;
+  } else if (f.step.searched && f.step.partition) {
+    if (!add_checked(f.step)) f.step.partition = fuse(f.step.region);
   } else if (!f.step.partition || !f.step.region.read.empty()) {
-    f.step.partition = fuse(f.step.region);
+    f.step.partition = fuse(f.step.region, &f.boundaries);
+    if (!f.boundaries.empty() && !verify(*f.step.partition, f.step.region).empty())
+      f.step.partition = fuse(f.step.region);
   }
   for (const auto& result : f.function->results) {
     if (result.state.empty() || (f.role != FunctionRole::entry && f.role != FunctionRole::turn)) continue;

@@ -10,6 +10,7 @@
 #include "cone/formula.h"
 #include "ir/passes/weighted_sums.h"
 #include <algorithm>
+#include <limits>
 
 namespace luminal::compile {
 namespace {
@@ -296,7 +297,7 @@ KernelSplitter::Stores KernelSplitter::stores_of(const Function& part) {
   return all;
 }
 
-Function KernelSplitter::with(const Function& f, const Stores& stores) {
+Function KernelSplitter::with(const Function& f, const Stores& stores, Boundaries* boundaries) {
   Function to;
   to.name = f.name;
   std::vector<NodeId> stands_in(f.nodes.size());
@@ -334,6 +335,14 @@ Function KernelSplitter::with(const Function& f, const Stores& stores) {
     if (std::ranges::find(stores.results, id) != stores.results.end())
       stands_in[id] = push(NodeKind::fence, FenceAttr{}, {stands_in[id]}, f[id].type(), {});
   }
+  if (boundaries && !boundaries->empty()) {
+    std::vector<bool> decided(to.nodes.size());
+    for (NodeId id = 0; id < f.nodes.size(); id++)
+      if (boundaries->has(id)) decided[stands_in[id]] = true;
+    boundaries->decided = std::move(decided);
+    for (auto& kernel : boundaries->partition.kernels)
+      for (NodeId& id : kernel) id = stands_in[id];
+  }
   for (NodeId id : f.params) to.params.push_back(stands_in[id]);
   for (auto result : f.results) {
     result.value = stands_in[result.value];
@@ -345,7 +354,8 @@ Function KernelSplitter::with(const Function& f, const Stores& stores) {
 /// Adds what the kernels of a region store. `constants`: there before the region runs, so that they
 /// may lie in panels.
 void KernelSplitter::stores_in(const Region& region, const Partition* known_partition,
-                               const std::set<NodeId>& constants, Stores& stores) {
+                               const std::set<NodeId>& constants, const Boundaries* boundaries,
+                               Stores& stores) {
   const Function& f = *region.function;
   const std::vector<NodeId> needed = needed_nodes(region);
   const auto is_large_fold = [&](NodeId id) {
@@ -356,6 +366,7 @@ void KernelSplitter::stores_in(const Region& region, const Partition* known_part
   const Partition partition = known_partition ? *known_partition : fuse(region);
   const std::set<NodeId> readable = values_in_memory(region, partition);
   for (const auto& roots : partition.kernels) {
+    if (boundaries && std::ranges::all_of(roots, [&](NodeId id) { return boundaries->has(id); })) continue;
     const Part part = part_of(f, roots, readable, constants);
     const uint64_t key = structural_hash(part.function);
     auto known = known_.find(key);
@@ -365,13 +376,51 @@ void KernelSplitter::stores_in(const Region& region, const Partition* known_part
   }
 }
 
-KernelSplitter::Split KernelSplitter::split(const Function& function,
-                                            const std::vector<NodeId>* load_values) {
+double KernelSplitter::step_ns(const Function& function, const Boundaries* boundaries,
+                               const std::map<std::string, int64_t>& sizes,
+                               const search::EstimateRates& rates) {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  const Split made = split(function, nullptr, boundaries);
+  const Function& given = made.function.nodes.empty() ? function : made.function;
+  StepFusion known = made.fusion;
+  if (!verify(known.partition, known.step).empty()) return infinite;
+  const PackedFunction packed = pack_constants(given, limits_, known);
+  const Function& f = packed.function.nodes.empty() ? given : packed.function;
+  if (&f != &given) {
+    const Partition before = std::move(known.partition);
+    known = {whole_region(f), load_time_values(whole_region(f)), {}};
+    for (const auto& [panels, from] : packed.panels) {
+      std::erase(known.load_values, from);
+      known.load_values.push_back(panels);
+    }
+    known.step.given.insert(known.load_values.begin(), known.load_values.end());
+    known.partition = packed_partition(packed, before, known.load_values);
+  }
+  const std::set<NodeId> readable = values_in_memory(known.step, known.partition);
+  double total = 0;
+  for (const auto& roots : known.partition.kernels) {
+    const auto cone = kernel::build_cone(f, roots, readable, {.name = "k", .in_place = false});
+    if (!cone) return infinite;
+    const kernel::CanonicalCone canonical = kernel::canonical(*cone);
+    const kernel::DefaultKernel& kernel = kernels_.of(canonical.cone);
+    std::map<std::string, int64_t> bound; // the canonical cone's own dimensions
+    for (const auto& [symbol, dimension] : canonical.dimensions)
+      if (const auto found = sizes.find(std::string(dimension.name())); found != sizes.end())
+        bound[std::string(symbol.name())] = found->second;
+    total += search::kernel_ns(canonical.cone, kernel.schedule, limits_, bound, rates);
+  }
+  return total;
+}
+
+KernelSplitter::Split KernelSplitter::split(const Function& function, const std::vector<NodeId>* load_values,
+                                            const Boundaries* boundaries) {
   constexpr int most_rounds = 8; // each stores a value; what is left then stays as it is
   Function split;
+  Boundaries decided;
+  if (boundaries) decided = *boundaries;
   for (int round = 0;; round++) {
     const Function& f = split.nodes.empty() ? function : split;
-    StepFusion known = fuse_step(f, round == 0 ? load_values : nullptr);
+    StepFusion known = fuse_step(f, round == 0 ? load_values : nullptr, &decided);
     const Region& step = known.step;
     Region load = step; // what comes before: of weights alone
     load.given = {f.params.begin(), f.params.end()};
@@ -384,11 +433,11 @@ KernelSplitter::Split KernelSplitter::split(const Function& function,
     }
     Stores stores;
     if (round < most_rounds) {
-      stores_in(load, nullptr, {}, stores);
-      stores_in(step, &known.partition, constants, stores);
+      stores_in(load, nullptr, {}, nullptr, stores);
+      stores_in(step, &known.partition, constants, &decided, stores);
     }
-    if (stores.empty()) return {std::move(split), std::move(known)};
-    split = with(f, stores);
+    if (stores.empty()) return {std::move(split), std::move(known), std::move(decided)};
+    split = with(f, stores, &decided);
   }
 }
 

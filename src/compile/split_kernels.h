@@ -11,6 +11,7 @@
 #pragma once
 #include "choose/default_kernels.h"
 #include "compile/fuse.h"
+#include "search/cone_estimate.h"
 #include <map>
 
 namespace luminal::compile {
@@ -22,11 +23,18 @@ public:
   KernelSplitter(const kernel::MachineLimits& limits, kernel::DefaultKernels& kernels)
       : limits_(limits), kernels_(kernels) {}
   struct Split {
-    Function function; ///< with fences behind what is stored; without nodes where nothing is
-    StepFusion fusion; ///< of this function, or of the given one
+    Function function;          ///< with fences behind what is stored; without nodes where nothing is
+    StepFusion fusion;          ///< of this function, or of the given one
+    Boundaries boundaries = {}; ///< of this function, where there is one
   };
-  /// `function` has neither calls nor sorts. `load_values`: its own, where they are known.
-  Split split(const Function& function, const std::vector<NodeId>* load_values = nullptr);
+  /// `function` has neither calls nor sorts. `load_values`: its own, where they are known. Kernels
+  /// that `boundaries` decides stay as they are.
+  Split split(const Function& function, const std::vector<NodeId>* load_values = nullptr,
+              const Boundaries* boundaries = nullptr);
+  /// Nanoseconds of a step of the function by its kernels and their default schedules
+  /// (search/cone_estimate.h); infinite where one cannot be built.
+  double step_ns(const Function& function, const Boundaries* boundaries,
+                 const std::map<std::string, int64_t>& sizes, const search::EstimateRates& rates);
 
 private:
   struct Stores {
@@ -37,13 +45,13 @@ private:
   Stores stores_of(const Function& part);
   /// `partition`: of the region; null: it is made where it is needed.
   void stores_in(const Region& region, const Partition* partition, const std::set<NodeId>& constants,
-                 Stores& stores);
+                 const Boundaries* boundaries, Stores& stores);
   struct Estimate {
     double time = 0; ///< nanoseconds
     double lost = 0; ///< of that by what products are slower than tiled ones
   };
   Estimate time_of(const Function& part);
-  static Function with(const Function& function, const Stores& stores);
+  static Function with(const Function& function, const Stores& stores, Boundaries* boundaries = nullptr);
 
   const kernel::MachineLimits& limits_;
   kernel::DefaultKernels& kernels_;

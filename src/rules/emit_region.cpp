@@ -63,6 +63,10 @@ private:
       }
       w_.kernel(std::move(values));
     }
+    if (!choice_.decided) return;
+    w_.decide();
+    for (const ClassId c : choice_.open)
+      if (const Class& k = classes_[t_.graph().find(c)]; k.node != absent) w_.open(k.node);
   }
   ClassId class_of(NodeId id) const {
     const ClassId c = e_.classes[id];

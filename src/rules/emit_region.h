@@ -19,6 +19,9 @@ struct RowRef {
 struct Choice {
   std::vector<RowRef> rows;
   std::vector<std::vector<ClassId>> kernels = {}; ///< classes that one kernel stores
+  /// Whether `kernels` stores all that is stored, but for what has to be, and for `open`.
+  bool decided = false;
+  std::vector<ClassId> open = {}; ///< stored or not: fusion decides
 };
 
 /// The first row of each class: without rules, the function as it came.

@@ -60,7 +60,11 @@ void FunctionWriter::place(const Fragment& fragment, std::span<const NodeId> ins
     Node node = fragment[id];
     for (NodeId& in : node.inputs) in = made[in];
     made[id] = put(std::move(node));
+    if (!fragment.decided_) continue;
+    decided_.resize(out_.nodes.size());
+    decided_[made[id]] = true;
   }
+  for (const NodeId id : fragment.open_) decided_[made[id]] = false;
   for (const Fragment::Name& n : fragment.names_) name(made[n.made], bound(n.node), n.with_axes);
   for (const auto& [node, root] : fragment.roots_) place_[bound(node)] = made[root];
   for (std::vector<NodeId> kernel : fragment.kernels_) {
@@ -105,7 +109,7 @@ NodeId FunctionWriter::copy(NodeId source) {
   return made;
 }
 
-Function FunctionWriter::finish(Partition* partition) {
+Function FunctionWriter::finish(Partition* partition, std::vector<bool>* decided) {
   for (FunctionResult result : source_.results) {
     result.value = at(result.value);
     out_.results.push_back(std::move(result));
@@ -124,6 +128,11 @@ Function FunctionWriter::finish(Partition* partition) {
     number[id] = next;
     if (next != id) out_.nodes[next] = std::move(out_.nodes[id]);
     ++next;
+  }
+  if (decided) {
+    decided->assign(next, false);
+    for (NodeId id = 0; id < decided_.size(); ++id)
+      if (decided_[id] && number[id] != absent) (*decided)[number[id]] = true;
   }
   out_.nodes.resize(next);
   for (FunctionResult& r : out_.results) r.value = number[r.value];

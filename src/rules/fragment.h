@@ -23,6 +23,9 @@ public:
   void root(NodeId node, NodeId made) { roots_.emplace_back(node, made); }
   /// Values that one kernel stores.
   void kernel(std::vector<NodeId> made) { kernels_.push_back(std::move(made)); }
+  /// The kernels are all that store something, but for what has to be stored, and for values that are open.
+  void decide() { decided_ = true; }
+  void open(NodeId made) { open_.push_back(made); }
 
 private:
   friend class FunctionWriter;
@@ -37,6 +40,8 @@ private:
   std::vector<Name> names_;
   std::vector<std::pair<NodeId, NodeId>> roots_; // node, made
   std::vector<std::vector<NodeId>> kernels_;
+  bool decided_ = false;
+  std::vector<NodeId> open_;
   NodeTable table_;
 };
 
@@ -49,8 +54,8 @@ public:
   /// What stands for a node of the source: what was placed, else the node as it is with what it needs.
   NodeId at(NodeId source);
   /// With the results of the source; what no result needs is gone. `partition`: the kernels of all
-  /// fragments, those whose values are needed.
-  Function finish(Partition* partition = nullptr);
+  /// fragments, those whose values are needed. `decided`: by node, whether these kernels decide.
+  Function finish(Partition* partition = nullptr, std::vector<bool>* decided = nullptr);
 
 private:
   NodeId put(Node node);
@@ -62,6 +67,7 @@ private:
   std::vector<NodeId> place_; // by node of the source
   std::vector<bool> named_;   // by node of the source: a name is given once
   std::vector<std::vector<NodeId>> kernels_;
+  std::vector<bool> decided_; // by node
 };
 
 } // namespace luminal::rules

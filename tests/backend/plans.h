@@ -15,13 +15,15 @@ namespace luminal {
 struct Running {
   /// Compiled for so many threads; run by as many workers, or by others.
   explicit Running(const Module& module, int threads = 1, int workers = 0,
-                   const Pass& passes = passes::defaults(), compile::Partitioner partitioner = {})
+                   const Pass& passes = passes::defaults(), compile::Partitioner partitioner = {},
+                   compile::RuleOptions rules = {})
       : pool(workers > 0 ? workers : threads), device(device::make_cpu_device(pool)),
         store(std::make_shared<runtime::Store>(*device)) {
     compile::Options options = compile::Options::host(threads);
     options.cache = false;
     options.passes = passes;
     options.partitioner = std::move(partitioner);
+    options.rules = std::move(rules);
     auto compiled = compile::compile(module, options);
     if (!compiled) throw Error(compiled.error());
     executable = runtime::Executable::load(compiled->plan, *device).value();

@@ -7,6 +7,7 @@
 #include "luminal/debug.h"
 #include "plans.h"
 #include "random_partitions.h"
+#include "random_regions.h"
 #include "tensor/effects.h"
 #include <csignal>
 #include <cstdlib>
@@ -23,10 +24,11 @@ using testing_ir::RandomModule;
 using testing_ir::RandomModuleOptions;
 
 /// How a module is compiled. partition: drawn with this seed, of the terms as they stand; its texts
-/// go to `partitions`.
+/// go to `partitions`. regions: terms and boundaries of each region are drawn with this seed.
 struct Drawn {
   int threads = 1;
   bool exact = false;
+  std::optional<uint64_t> regions = {};
   std::optional<uint64_t> partition = {};
   std::string* partitions = nullptr;
 };
@@ -119,8 +121,8 @@ inline std::optional<std::string> differs_by_workers(const Failing& f, const Dra
 /// Two steps: the second one begins with the states that the first one left.
 inline std::optional<std::string> wrong(const Failing& f, const Drawn& how, Counts& counts) {
   Running running(f.module, how.threads, 0, how.partition ? passes::none() : passes::defaults(),
-                  how.partition ? random_partitioner(*how.partition, how.partitions)
-                                : compile::Partitioner());
+                  how.partition ? random_partitioner(*how.partition, how.partitions) : compile::Partitioner(),
+                  how.regions ? random_regions(*how.regions) : compile::RuleOptions());
   auto context = running.start(f.module, f.bindings, {.host = run_host_effect});
   if (auto text = wrong_results(f, *context, how.exact, counts)) return text;
   if (how.partition && how.threads > 1)
@@ -245,8 +247,10 @@ inline void save(uint64_t seed, const Failing& failing, const std::string& parti
 }
 
 /// Seeds first .. first + count - 1. Even seeds are exact. The seeds of the environment variable
-/// LUMINAL_RANDOM_SEEDS=FIRST:COUNT instead, where it is set. partitions: drawn as well.
-inline void check_random_plans(uint64_t first, uint64_t count, bool partitions = false) {
+/// LUMINAL_RANDOM_SEEDS=FIRST:COUNT instead, where it is set. partitions: drawn as well. regions: terms
+/// and boundaries of regions are.
+inline void check_random_plans(uint64_t first, uint64_t count, bool partitions = false,
+                               bool regions = false) {
   if (const char* other = std::getenv("LUMINAL_RANDOM_SEEDS")) {
     char* end = nullptr;
     first = std::strtoull(other, &end, 10);
@@ -257,8 +261,11 @@ inline void check_random_plans(uint64_t first, uint64_t count, bool partitions =
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(shared, MAP_FAILED);
   const auto drawn = [&](uint64_t s) {
-    Drawn how{1 + int(s / 2 % 2), s % 2 == 0, {}, nullptr};
+    Drawn how;
+    how.threads = 1 + int(s / 2 % 2);
+    how.exact = s % 2 == 0;
     if (partitions) how.partition = s;
+    if (regions) how.regions = s;
     return how;
   };
   int failures = 0;

@@ -12,6 +12,9 @@ TEST(RandomPlans, Seeds40To80) { check_random_plans(40, 40); }
 /// Any legal set of stored values, in any legal groups, gives the same results.
 TEST(RandomPlans, PartitionsOfSeeds0To40) { check_random_plans(0, 40, true); }
 
+/// Any terms and boundaries that the search over regions could choose do, too.
+TEST(RandomPlans, RegionsOfSeeds0To40) { check_random_plans(0, 40, false, true); }
+
 /// What is saved of a failure is the same program with the same values, in types that files hold.
 TEST(RandomPlans, InputsOf4BitsAreSavedAsBytes) {
   int found = 0;

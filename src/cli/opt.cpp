@@ -1,0 +1,133 @@
+// cli/opt.cpp -- `luminal opt FILE.lum`: what the rules find in a module of terms, and what the plan
+// becomes of it.
+#include "base/settings.h"
+#include "cli/common.h"
+#include "compile/builder.h"
+#include "compile/compile.h"
+#include "luminal/pass.h"
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <iostream>
+#include <set>
+
+namespace luminal::cli {
+namespace {
+
+struct OptArguments {
+  std::string path;
+  std::vector<std::string> sizes;
+  int threads = 0;
+  double seconds = 0.3;
+  bool json = false, no_rules = false, terms = false;
+};
+
+/// Values that steps write and that are neither results nor states, and how many launches there are.
+struct Written {
+  double bytes = 0;
+  int64_t launches = 0;
+};
+void count(const std::vector<runtime::Step>& steps, const runtime::Plan& plan, std::set<int>& slots,
+           Written& out) {
+  for (const runtime::Step& step : steps) {
+    out.launches += step.kind == runtime::StepKind::launch;
+    for (const int slot : step.slots)
+      if (plan.slots[size_t(slot)].kind == runtime::SlotKind::arena && !plan.slots[size_t(slot)].pinned &&
+          slots.insert(slot).second)
+        out.bytes += double(plan.slots[size_t(slot)].max_bytes);
+    count(step.body, plan, slots, out);
+    count(step.otherwise, plan, slots, out);
+  }
+}
+
+Json region_json(const compile::RegionReport& r) {
+  return {{"nodes", r.nodes},
+          {"instances", r.instances},
+          {"known", r.cached},
+          {"rows", r.rows},
+          {"axes", r.axes},
+          {"saturate_s", r.saturate_s},
+          {"extract_s", r.extract_s},
+          {"judge_s", r.judge_s},
+          {"rules", r.rules},
+          {"written_s", r.written_s},
+          {"estimate_s", r.estimate_s},
+          {"kernels", r.kernels},
+          {"stored_bytes", r.stored_bytes},
+          {"outcome", r.outcome.empty() ? "replaced" : r.outcome}};
+}
+
+int opt(const OptArguments& a) {
+  Module module = parse_module(read_text(a.path), a.path);
+  if (const auto mistakes = verify(module); !mistakes.empty())
+    throw Error(fmt::format("{}: {}", a.path, mistakes[0]));
+  passes::defaults().run(module);
+  compile::Options options = compile::Options::host(a.threads > 0 ? a.threads : setting_threads());
+  compile::KernelPlanner planner({.limits = options.limits,
+                                  .target = options.target,
+                                  .sizes = parse_sizes(a.sizes),
+                                  .profile = options.profile});
+  compile::RuleOptions rules;
+  rules.on = !a.no_rules;
+  rules.seconds = a.seconds;
+  compile::PlanBuilder builder(module, planner, {}, rules);
+  const auto plan = builder.build();
+  if (!plan) throw Error(plan.error());
+  Written written;
+  std::set<int> slots;
+  count(plan->steps, *plan, slots, written);
+  size_t rows = 0;
+  double saturate = 0, extract = 0, before = 0, after = 0;
+  std::vector<std::string> names;
+  for (const compile::RegionReport& region : builder.regions()) {
+    rows += region.rows;
+    saturate += region.saturate_s;
+    extract += region.extract_s + region.judge_s;
+    before += region.written_s * double(region.instances);
+    after += region.estimate_s * double(region.instances);
+    for (const std::string& rule : region.rules)
+      if (std::ranges::find(names, rule) == names.end()) names.push_back(rule);
+  }
+  if (a.json) {
+    Json json{{"path", a.path},
+              {"rows", rows},
+              {"saturate_s", saturate},
+              {"extract_s", extract},
+              {"kernels", written.launches},
+              {"stored_bytes", written.bytes},
+              {"peak_bytes", plan->memory_bytes()},
+              {"rules", names},
+              {"written_s", before},
+              {"estimate_s", after},
+              {"regions", Json::array()}};
+    for (const compile::RegionReport& region : builder.regions())
+      json["regions"].push_back(region_json(region));
+    if (a.terms) json["terms"] = to_string(Module{module.symbols, module.assumptions, {builder.entry()}});
+    std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+    return ok;
+  }
+  if (a.terms) std::cout << to_string(Module{module.symbols, module.assumptions, {builder.entry()}});
+  for (const compile::RegionReport& region : builder.regions()) std::cout << to_string(region);
+  std::cout << fmt::format(
+      "{} launches, {} stored between them, {} at the most; rules {:.1f} ms, extraction {:.1f} ms, {} rows\n",
+      written.launches, show_bytes(int64_t(written.bytes)), show_bytes(plan->memory_bytes()), saturate * 1e3,
+      extract * 1e3, rows);
+  return std::cout ? ok : failed;
+}
+
+} // namespace
+
+void add_opt(CLI::App& app, int& exit_code) {
+  auto a = std::make_shared<OptArguments>();
+  auto* verb = app.add_subcommand("opt", "What the rules find in a module of terms: kernels, bytes, times");
+  verb->add_option("file", a->path, "A module of terms (.lum); - is standard input")->required();
+  verb->add_option("--size", a->sizes, "NAME=SIZE: the typical size of a dynamic dimension");
+  verb->add_option("-t,--threads", a->threads, "Workers that kernels are made for")->check(whole(1, 1024));
+  verb->add_option("--seconds", a->seconds, "Of the search, over all regions")->check(between(0, 3600));
+  verb->add_flag("--no-rules", a->no_rules, "The plan without them, for comparison");
+  verb->add_flag("--terms", a->terms, "Print the terms that were chosen");
+  verb->add_flag("--json", a->json, "One JSON object; keys in docs/program.md");
+  verb->callback([a, &exit_code] { exit_code = opt(*a); });
+}
+
+} // namespace luminal::cli

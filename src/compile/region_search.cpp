@@ -1,0 +1,372 @@
+// compile/region_search.cpp -- the pass `rules`: regions are cut, searched and replaced.
+#include "compile/region_search.h"
+#include "base/check.h"
+#include "compile/pass_list.h"
+#include "rules/saturate.h"
+#include "search/extract_kernel.h"
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <mutex>
+#include <unordered_map>
+
+namespace luminal::compile {
+namespace {
+
+using rules::FlatFunction;
+using rules::Fragment;
+using rules::FunctionRegion;
+using rules::RegionTerms;
+
+/// Of the time of the terms as they came: what is not better by so much is left alone.
+constexpr double margin = 0.97;
+/// Plans of a region that are judged by their kernels.
+constexpr size_t judged = 3;
+/// Of the e-graph of a region: what explodes beyond it ends with what is there.
+constexpr uint64_t most_rows = 20000;
+/// A region that comes late has some time left for its rules.
+constexpr double least_seconds = 0.02;
+/// Fewer nodes than these have nothing to choose between.
+constexpr size_t fewest_nodes = 3;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Engines with the rules read and planned, which takes longer than a small region. Kept for the next
+/// compilation, one for each that runs at the same time.
+class Engines {
+public:
+  std::unique_ptr<RegionTerms> take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return std::make_unique<RegionTerms>();
+    auto engine = std::move(free_.back());
+    free_.pop_back();
+    return engine;
+  }
+  void give_back(std::unique_ptr<RegionTerms> engine) {
+    engine->clear();
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(engine));
+  }
+
+private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<RegionTerms>> free_;
+};
+Engines& engines() {
+  static Engines all;
+  return all;
+}
+struct Engine {
+  std::unique_ptr<RegionTerms> terms = engines().take();
+  Engine() = default;
+  Engine(const Engine&) = delete;
+  ~Engine() { engines().give_back(std::move(terms)); }
+};
+
+class KnownRegions {
+public:
+  std::shared_ptr<const RegionResult> find(Hash128 key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = known_.find(key);
+    return found == known_.end() ? nullptr : found->second;
+  }
+  void keep(Hash128 key, std::shared_ptr<const RegionResult> result) {
+    constexpr size_t most = 4096;
+    const std::lock_guard lock(mutex_);
+    if (known_.size() >= most) known_.clear();
+    known_[key] = std::move(result);
+  }
+
+private:
+  std::mutex mutex_;
+  std::map<Hash128, std::shared_ptr<const RegionResult>> known_;
+};
+KnownRegions& known_regions() {
+  static KnownRegions all;
+  return all;
+}
+
+class RegionSearcher {
+public:
+  RegionSearcher(PlanState& state, const RegionFunction& region, const std::function<bool()>& stop)
+      : state_(state), region_(region), f_(region.module.entry()), stop_(stop),
+        sizes_(
+            search::typical_sizes(region.module.symbols, region.module.assumptions, state.planner.sizes())),
+        rates_(search::estimate_rates(state.planner.profile())) {
+    for (const Expr symbol : region.module.symbols) {
+      const auto found = sizes_.find(std::string(symbol.name()));
+      if (found != sizes_.end()) values_[symbol] = found->second;
+    }
+  }
+
+  RegionResult run() {
+    RegionResult out;
+    report_ = &out.report;
+    RegionTerms& terms = *engine_.terms;
+    const auto entered = rules::enter(terms, *region_.flat, {region_.roots, {}});
+    if (!entered) {
+      out.report.outcome = entered.error();
+      return out;
+    }
+    out.report.axes = terms.axes.size();
+    if (state_.rules.choose) {
+      terms.graph().rebuild();
+      if (const auto choice = state_.rules.choose(terms, *entered))
+        out.fragment = rules::emit(terms, *entered, *choice);
+      return out;
+    }
+    const rules::WrittenTerms written(terms);
+    auto start = std::chrono::steady_clock::now();
+    saturate(terms);
+    out.report.saturate_s = seconds_since(start);
+    start = std::chrono::steady_clock::now();
+    rules::RegionLoops loops(terms, *entered, written, extent_);
+    out.report.classes = terms.graph().class_count();
+    out.report.rows = terms.graph().total_size();
+    if (!loops.problem_text().empty()) {
+      out.report.outcome = loops.problem_text();
+      return out;
+    }
+    if (loops.problem().row_count() == loops.problem().class_count()) {
+      out.report.outcome = "no rule applies";
+      return out;
+    }
+    rules::PlanSearchOptions options;
+    options.rates = loop_rates(rates_, state_.planner.limits());
+    options.seed = state_.rules.seed;
+    options.stop = stop_;
+    const rules::FoundPlans found = rules::find_plans(loops, stored_by_fusion(loops, *entered), options);
+    out.report.extract_s = seconds_since(start);
+    start = std::chrono::steady_clock::now();
+    judge(loops, *entered, found, out);
+    out.report.judge_s = seconds_since(start);
+    return out;
+  }
+
+private:
+  void saturate(RegionTerms& terms) {
+    const rules::SaturateReport report =
+        rules::saturate(terms, {.rows = most_rows, .seconds = std::max(state_.rules.seconds, least_seconds)});
+    for (const rules::RuleUse& rule : report.rules)
+      if (rule.unions > 0) report_->rules.push_back(rule.name);
+    if (report.stop != egraph::StopReason::none)
+      report_->limit = fmt::format("{} in the phase {}", egraph::to_string(report.stop), report.phase);
+  }
+
+  std::vector<uint32_t> stored_by_fusion(const rules::RegionLoops& loops,
+                                         const rules::Entered& entered) const {
+    std::vector<uint32_t> out;
+    for (const auto& kernel : fuse_step(f_).partition.kernels)
+      for (const NodeId id : kernel) {
+        const egraph::ClassId c = entered.classes[id];
+        const uint32_t number = c == egraph::absent ? egraph::no_row : loops.number_of(c);
+        if (number != egraph::no_row && !loops.is_root[number] && !loops.is_tuple[number])
+          out.push_back(number);
+      }
+    return out;
+  }
+
+  /// The plans with their boundaries and with those of fusion, and what came.
+  void judge(rules::RegionLoops& loops, const rules::Entered& entered, const rules::FoundPlans& found,
+             RegionResult& out) {
+    RegionReport& report = out.report;
+    const double written = state_.splitter.step_ns(f_, nullptr, sizes_, rates_);
+    report.written_s = report.estimate_s = written * 1e-9;
+    double best = written * margin;
+    report.outcome = "nothing takes less";
+    for (size_t k = 0; k < std::min(judged, found.plans.size()); ++k) {
+      const rules::FoundPlan& plan = found.plans[k];
+      rules::Choice choice = rules::choice_of(loops, plan);
+      for (const bool decided : {true, false}) {
+        if (stop_() && k > 0) return;
+        choice.decided = decided;
+        if (!decided) choice.kernels.clear();
+        Fragment fragment = rules::emit(loops.terms, entered, choice);
+        rules::FunctionWriter writer(f_);
+        writer.place(fragment);
+        Boundaries boundaries;
+        const Function made = writer.finish(&boundaries.partition, &boundaries.decided);
+        if (!decided) boundaries = {};
+        const double time = state_.splitter.step_ns(made, &boundaries, sizes_, rates_);
+        if (!(time < best)) continue;
+        best = time;
+        out.fragment = std::move(fragment);
+        report.outcome.clear();
+        report.estimate_s = time * 1e-9;
+        report.kernels = decided ? plan.plan.kernels.size() : fuse_step(made).partition.kernels.size();
+        report.stored_bytes = plan.plan.stored_bytes;
+      }
+    }
+  }
+
+  PlanState& state_;
+  const RegionFunction& region_;
+  const Function& f_;
+  const std::function<bool()>& stop_;
+  std::map<std::string, int64_t> sizes_;
+  ExprMap<int64_t> values_;
+  search::EstimateRates rates_;
+  const std::function<double(Expr)> extent_ = [this](Expr e) {
+    if (e.is_constant()) return double(e.value());
+    const auto value = evaluate(e, values_);
+    const Interval range = e.range();
+    return value ? double(*value) : range.high == unbounded_high ? double(1 << 20) : double(range.high);
+  };
+  Engine engine_;
+  RegionReport* report_ = nullptr;
+};
+
+} // namespace
+
+std::string to_string(const RegionReport& r) {
+  std::string out = fmt::format("region of {} nodes", r.nodes);
+  if (r.instances > 1) out += fmt::format(", {} times", r.instances);
+  if (r.rows > 0) out += fmt::format(": {} rows", r.rows);
+  if (r.cached)
+    out += ", known";
+  else
+    out += fmt::format(", rules {:.1f} ms, extraction {:.1f} ms, estimates {:.1f} ms", r.saturate_s * 1e3,
+                       r.extract_s * 1e3, r.judge_s * 1e3);
+  if (r.outcome.empty())
+    out += fmt::format(": {} kernels, {:.3g} MB stored, {:.1f} us in place of {:.1f} us by estimate\n",
+                       r.kernels, r.stored_bytes / 1e6, r.estimate_s * 1e6, r.written_s * 1e6);
+  else
+    out += fmt::format(": as it is, {}\n", r.outcome);
+  if (!r.limit.empty()) out += fmt::format("  the rules ended at a limit: {}\n", r.limit);
+  if (!r.rules.empty()) out += fmt::format("  {}\n", fmt::join(r.rules, " "));
+  return out;
+}
+
+rules::LoopRates loop_rates(const search::EstimateRates& r, const kernel::MachineLimits& limits) {
+  rules::LoopRates rates;
+  rates.point = r.point;
+  rates.step = r.step;
+  rates.launch = r.launch;
+  rates.l2_bytes = r.l2_bytes;
+  rates.l3_bytes = r.l3_bytes;
+  rates.l2_byte = r.l2_byte;
+  rates.l3_byte = r.l3_byte;
+  rates.memory_byte = r.memory_byte;
+  rates.overlap = r.overlap;
+  rates.lanes = double(std::max(1, limits.threads)) * std::max(1, limits.lanes);
+  return rates;
+}
+
+std::unique_ptr<RegionFunction> region_function(const FlatFunction& flat, const FunctionRegion& region) {
+  const Function& f = flat.function;
+  auto out = std::make_unique<RegionFunction>();
+  out->module = Module{flat.module.symbols, flat.module.assumptions, {}};
+  Function& to = out->module.functions.emplace_back();
+  to.name = "region";
+  std::unordered_map<NodeId, NodeId> number;
+  for (const NodeId id : region.leaves) {
+    const auto made = NodeId(to.nodes.size());
+    number[id] = made;
+    Node node = f[id];
+    if (!f[id].is_tuple() && f[id].kind != NodeKind::constant) {
+      node = Node{
+          NodeKind::input,
+          InputAttr{"x" + std::to_string(made), flat.fixed[id] ? Role::weight : Role::argument, f[id].type()},
+          {},
+          f[id].types,
+          {},
+          {},
+          {}};
+      to.params.push_back(made);
+    }
+    to.nodes.push_back(std::move(node));
+  }
+  for (const NodeId id : region.nodes) {
+    Node node = f[id];
+    for (NodeId& input : node.inputs) input = number.at(input);
+    number[id] = NodeId(to.nodes.size());
+    to.nodes.push_back(std::move(node));
+  }
+  for (size_t k = 0; k < region.roots.size(); ++k) {
+    out->roots.push_back(number.at(region.roots[k]));
+    to.results.push_back({"r" + std::to_string(k), out->roots.back(), {}, {}});
+  }
+  out->flat = std::make_unique<FlatFunction>(out->module, out->module.entry());
+  // What is known of a value in the whole function says more than its place in the region.
+  const auto take = [&](NodeId from, NodeId made) {
+    out->flat->fixed[made] = flat.fixed[from];
+    out->flat->stored[made] = flat.stored[from];
+  };
+  for (size_t k = 0; k < region.leaves.size(); ++k) take(region.leaves[k], NodeId(k));
+  for (const NodeId id : region.nodes) {
+    take(id, number.at(id));
+    out->flat->kinds[number.at(id)] = flat.kinds[id];
+  }
+  for (size_t k = 0; k < region.leaves.size(); ++k) out->flat->kinds[k] = rules::TermKind::leaf;
+  return out;
+}
+
+std::shared_ptr<const RegionResult> search_region(PlanState& state, const FlatFunction& flat,
+                                                  const FunctionRegion& region,
+                                                  const std::function<bool()>& stop) {
+  Hasher hasher;
+  const Hash128 structure = rules::structural_hash(flat, region);
+  hasher.add(structure.high).add(structure.low);
+  const kernel::MachineLimits& limits = state.planner.limits();
+  hasher.add(limits.threads).add(limits.lanes).add(state.planner.profile().to_json()).add(state.rules.seed);
+  for (const auto& [name, size] :
+       search::typical_sizes(flat.module.symbols, flat.module.assumptions, state.planner.sizes()))
+    hasher.add(name).add(size);
+  for (const Expr e : flat.module.assumptions) hasher.add(to_string(e));
+  const Hash128 key = hasher.value128();
+  const bool keeps = !state.rules.choose;
+  if (keeps)
+    if (auto known = known_regions().find(key)) return known;
+  const auto function = region_function(flat, region);
+  RegionResult result = RegionSearcher(state, *function, stop).run();
+  result.report.nodes = region.nodes.size();
+  auto made = std::make_shared<const RegionResult>(std::move(result));
+  if (keeps && !stop()) known_regions().keep(key, made);
+  return made;
+}
+
+Result<void> search_regions(PlanState& state, FunctionPlan& f) {
+  if (!state.rules.on || state.partitioner || f.role == FunctionRole::check) return {};
+  const auto start = std::chrono::steady_clock::now();
+  const std::function<bool()> stop = [&] { return seconds_since(start) > state.rules.seconds; };
+  const FlatFunction flat(state.module, *f.function);
+  const rules::Regions regions = rules::cut_regions(flat);
+  struct Kind {
+    std::shared_ptr<const RegionResult> result;
+    size_t report = 0;
+  };
+  std::map<size_t, Kind> kinds;
+  rules::FunctionWriter writer(*f.function);
+  bool replaced = false;
+  for (const FunctionRegion& region : regions.regions) {
+    if (region.nodes.size() < fewest_nodes && !state.rules.choose) continue;
+    const auto [at, fresh] = kinds.try_emplace(region.kind);
+    Kind& kind = at->second;
+    if (fresh) {
+      const auto before = std::chrono::steady_clock::now();
+      kind.result = search_region(state, flat, regions.regions[region.kind], stop);
+      kind.report = state.regions.size();
+      RegionReport& report = state.regions.emplace_back(kind.result->report);
+      report.cached = seconds_since(before) < report.saturate_s + report.extract_s + report.judge_s;
+    } else {
+      ++state.regions[kind.report].instances;
+    }
+    if (!kind.result->fragment) continue;
+    std::vector<NodeId> instance = region.leaves; // by node of the region's function
+    instance.insert(instance.end(), region.nodes.begin(), region.nodes.end());
+    writer.place(*kind.result->fragment, instance);
+    replaced = true;
+  }
+  if (!replaced) return {};
+  Boundaries boundaries;
+  Function made = writer.finish(&boundaries.partition, &boundaries.decided);
+  if (std::ranges::none_of(boundaries.decided, [](bool d) { return d; })) boundaries = {};
+  f.function = &state.keep(std::move(made));
+  f.boundaries = std::move(boundaries);
+  return {};
+}
+
+} // namespace luminal::compile

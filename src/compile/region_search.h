@@ -1,0 +1,41 @@
+// compile/region_search.h -- one region of a flat function: entered into the e-graph, saturated, the
+// plan that takes least found, and judged against greedy fusion of the terms as they came.
+//
+// The search over terms, stored values and kernels has an estimate of its own (rules/pass_cost.h),
+// which takes microseconds. The last word among what it finds has the estimate of real kernels with
+// their default schedules (search/cone_estimate.h): each plan with its own boundaries and with those
+// of greedy fusion, and the terms as they came. A plan has to be better by a margin.
+//
+// Regions of equal structure have one result, kept for the process.
+#pragma once
+#include "compile/plan_state.h"
+#include "rules/cut_regions.h"
+#include "rules/find_plans.h"
+#include <memory>
+
+namespace luminal::compile {
+
+/// A region as a function of what it reads: parameters are its leaves, then come its nodes, results are
+/// its roots.
+struct RegionFunction {
+  Module module;
+  std::unique_ptr<rules::FlatFunction> flat; ///< of the module's entry
+  std::vector<NodeId> roots;
+};
+std::unique_ptr<RegionFunction> region_function(const rules::FlatFunction& flat,
+                                                const rules::FunctionRegion& region);
+
+struct RegionResult {
+  std::optional<rules::Fragment> fragment; ///< over the nodes of the region's function
+  RegionReport report;
+};
+
+/// What the rates of kernels are to the estimate of passes.
+rules::LoopRates loop_rates(const search::EstimateRates& rates, const kernel::MachineLimits& limits);
+
+/// Searched, or known. `stop`: no more time.
+std::shared_ptr<const RegionResult> search_region(PlanState& state, const rules::FlatFunction& flat,
+                                                  const rules::FunctionRegion& region,
+                                                  const std::function<bool()>& stop);
+
+} // namespace luminal::compile

@@ -1,0 +1,44 @@
+// compile/rule_options.h -- the search for equal programs: what it may take, and what it tells.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace luminal::rules {
+class RegionTerms;
+struct Entered;
+struct Choice;
+} // namespace luminal::rules
+
+namespace luminal::compile {
+
+struct RuleOptions {
+  bool on = true;
+  double seconds = 0.1; ///< of one module, for regions that were not searched before; then the best so far
+  uint64_t seed = 1;
+  /// In place of the search: a choice for each region, boundaries included; nothing leaves the region as
+  /// it is. For tests, which draw any legal one.
+  std::function<std::optional<rules::Choice>(rules::RegionTerms&, const rules::Entered&)> choose = {};
+};
+
+/// One region of equal ones. Times are in seconds.
+struct RegionReport {
+  size_t nodes = 0;     ///< of a step, and fixed ones that they read
+  size_t instances = 1; ///< regions of this structure
+  bool cached = false;  ///< searched before
+  size_t rows = 0, classes = 0, axes = 0;
+  double saturate_s = 0, extract_s = 0, judge_s = 0;
+  std::vector<std::string> rules; ///< that united something, in the order of their sets
+  double written_s = 0;           ///< estimate of the terms as they came, greedily fused
+  double estimate_s = 0;          ///< of what is taken
+  size_t kernels = 0;             ///< of what is taken, where that is not what came
+  double stored_bytes = 0;        ///< written by these for others of the region
+  std::string limit;              ///< at which the rules ended, where they did not end by themselves
+  std::string outcome;            ///< why the region stays as it is; empty: it is replaced
+};
+std::string to_string(const RegionReport& report); ///< a line, and one with the rules
+
+} // namespace luminal::compile

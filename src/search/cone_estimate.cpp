@@ -1,0 +1,75 @@
+// search/cone_estimate.cpp -- arithmetic by class, bytes by the memory that holds them.
+#include "search/cone_estimate.h"
+#include "choose/tiling.h"
+#include "search/limit.h"
+#include <algorithm>
+
+namespace luminal::search {
+namespace {
+
+/// Of one core of a machine that was not measured: GFLOP/s of multiply-adds, GB/s.
+constexpr double usual_flops = 64, usual_memory = 16, usual_l3 = 40, usual_l2 = 80;
+/// Vector instructions in the time of a multiply-add's two operations: every second slot is not there.
+constexpr double steps_of_flops = 4;
+/// What runs beside the other is not free.
+constexpr double usual_overlap = 0.1;
+/// Nanoseconds: a call, and beside it the wake-up of the workers.
+constexpr double call = 300;
+/// An element that is copied without lanes, and a function that is computed without them.
+constexpr double copied_element = 1, lone_function = 10;
+/// Vector instructions of a tiled product's point that its multiply-add stands for: an addition, a
+/// product, two loads.
+constexpr double steps_of_point = 3;
+
+double or_usual(double measured, double usual) { return measured > 0 ? measured : usual; }
+
+} // namespace
+
+EstimateRates estimate_rates(const MachineProfile& profile) {
+  const double threads = std::max(1, profile.threads);
+  const bool all = threads > 1;
+  EstimateRates rates;
+  const double flops = or_usual(all ? profile.fma_f32 : profile.fma_f32_1, usual_flops * threads);
+  rates.point = 2 / flops;
+  rates.step = steps_of_flops / flops;
+  rates.launch = call + 1000 * profile.fork_join_us;
+  rates.l2_bytes = double(or_usual(double(profile.l2), 512 << 10)) * threads;
+  rates.l3_bytes = std::max(rates.l2_bytes, or_usual(double(profile.l3), 8 << 20));
+  rates.l2_byte = 1 / (or_usual(profile.l2_1.read, usual_l2) * threads);
+  rates.l3_byte = 1 / or_usual(profile.l3_all.read, usual_l3 * threads);
+  rates.memory_byte = 1 / or_usual((all ? profile.memory : profile.memory_1).read, usual_memory);
+  rates.overlap = usual_overlap;
+  return rates;
+}
+
+double traffic_ns(double bytes, const EstimateRates& rates) {
+  if (bytes > rates.l3_bytes / 2) return bytes * rates.memory_byte;
+  return bytes * (bytes > rates.l2_bytes / 2 ? rates.l3_byte : rates.l2_byte);
+}
+
+double kernel_ns(const kernel::Cone& cone, const kernel::Schedule& schedule,
+                 const kernel::MachineLimits& limits, const std::map<std::string, int64_t>& sizes,
+                 const EstimateRates& rates) {
+  const KernelWork work = work_of(cone, sizes);
+  const auto bound = bound_symbols(cone.symbols, sizes);
+  double tiled = 0, points = 0;
+  for (const kernel::TiledFold& fold : kernel::tiled_folds(cone, schedule, limits)) {
+    tiled += fold.points / std::max(fold.rate, 1e-3);
+    points += fold.points;
+  }
+  const double arithmetic = tiled * rates.point +
+                            std::max(0.0, work.steps - steps_of_point * points) * rates.step +
+                            kernel::copied_one_by_one(cone, schedule) * copied_element +
+                            kernel::functions_one_by_one(cone, schedule) * lone_function;
+  double moved = 0;
+  for (const kernel::ConeValue& value : cone.values) {
+    if (value.role == kernel::ValueRole::interior) continue;
+    double bytes = bits(value.dtype) / 8.0;
+    for (const Expr e : value.shape)
+      if (const auto extent = evaluate(e, bound)) bytes *= double(*extent);
+    moved += traffic_ns(std::min(bytes, std::max(work.bytes, 1.0)), rates);
+  }
+  return std::max(arithmetic, moved) + rates.overlap * std::min(arithmetic, moved) + rates.launch;
+}
+
+} // namespace luminal::search

@@ -1,0 +1,99 @@
+// rules/region_search_test.cpp -- every region through the e-graph as the first step of a plan: the
+// plan is the same where the terms stay as they came, and what is chosen is what is built.
+#include "compile/builder.h"
+#include "compile/region_search.h"
+#include "model_graphs.h"
+#include "rules/emit_region.h"
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace luminal {
+namespace {
+
+using namespace testing_rules;
+
+struct Built {
+  size_t kernels = 0, steps = 0, slots = 0;
+  std::vector<compile::RegionReport> regions;
+};
+Built build(const Module& module, const compile::RuleOptions& rules) {
+  compile::KernelPlanner planner({.limits = search::MachineProfile::guess(1).limits()});
+  compile::PlanBuilder builder(module, planner, {}, rules);
+  const auto plan = builder.build();
+  EXPECT_TRUE(plan) << plan.error();
+  if (!plan) return {};
+  return {plan->kernels.size(), plan->steps.size(), plan->slots.size(), builder.regions()};
+}
+
+compile::RuleOptions off() {
+  compile::RuleOptions rules;
+  rules.on = false;
+  return rules;
+}
+
+/// Terms as they came, written down again from the e-graph: the same plan.
+TEST(RegionSearch, TermsAsTheyCameGiveThePlanThatTheyGave) {
+  compile::RuleOptions same;
+  same.choose = [](rules::RegionTerms& terms, const rules::Entered&) { return rules::first_rows(terms); };
+  for (const auto& [name, module] : model_graphs()) {
+    const Built plain = build(module, off()), through = build(module, same);
+    EXPECT_EQ(through.kernels, plain.kernels) << name;
+    EXPECT_EQ(through.steps, plain.steps) << name;
+    EXPECT_EQ(through.slots, plain.slots) << name;
+    EXPECT_TRUE(plain.regions.empty());
+    EXPECT_FALSE(through.regions.empty()) << name;
+  }
+}
+
+/// What a choice stores, and in which kernels, is what the plan has.
+TEST(RegionSearch, ChosenBoundariesAreThoseOfThePlan) {
+  const Module module = parse_module("fn @main(%x: f32[64, 32]) {\n"
+                                     "  %a = exp %x\n"
+                                     "  %b = neg %a\n"
+                                     "  %c = abs %b\n"
+                                     "  return y = %c\n"
+                                     "}\n",
+                                     "text");
+  const Built plain = build(module, off());
+  EXPECT_EQ(plain.steps, 1u);
+  compile::RuleOptions all;
+  all.choose = [](rules::RegionTerms& terms, const rules::Entered& entered) {
+    rules::Choice choice = rules::first_rows(terms);
+    choice.decided = true;
+    for (const NodeId id : entered.nodes)
+      if (entered.kinds[id] == rules::TermKind::map) choice.kernels.push_back({entered.classes[id]});
+    return choice;
+  };
+  EXPECT_EQ(build(module, all).steps, 3u);
+}
+
+/// The same choice for the same seed, whatever was searched before.
+TEST(RegionSearch, IsDeterministic) {
+  const Module module = transformer(2, true);
+  compile::RuleOptions rules;
+  rules.seconds = 1e9;
+  rules.seed = 7;
+  const Built first = build(module, rules);
+  const Built again = build(module, rules);
+  ASSERT_EQ(first.regions.size(), again.regions.size());
+  EXPECT_EQ(first.kernels, again.kernels);
+  for (size_t k = 0; k < first.regions.size(); ++k) {
+    EXPECT_TRUE(again.regions[k].cached);
+    EXPECT_EQ(first.regions[k].estimate_s, again.regions[k].estimate_s);
+    EXPECT_LE(first.regions[k].estimate_s, first.regions[k].written_s);
+  }
+}
+
+/// Layers of equal structure are searched once.
+TEST(RegionSearch, EqualLayersAreOneRegion) {
+  compile::RuleOptions rules;
+  rules.seconds = 1e9;
+  const Built built = build(transformer(12, true), rules);
+  EXPECT_LE(built.regions.size(), 4u);
+  size_t most = 0;
+  for (const compile::RegionReport& region : built.regions) most = std::max(most, region.instances);
+  EXPECT_GE(most, 10u);
+}
+
+} // namespace
+} // namespace luminal
