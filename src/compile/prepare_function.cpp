@@ -64,9 +64,12 @@ Result<void> partition_step(PlanState& state, FunctionPlan& f) {
   if (*given) return {};
   const std::vector<NodeId>* load_values = is_entry(f) ? &f.load_values : nullptr;
   KernelSplitter::Split split = state.splitter.split(*f.function, load_values, &f.boundaries);
-  if (!f.boundaries.empty() && !verify(split.fusion.partition, split.fusion.step).empty()) {
-    f.boundaries = {}; // what is read where and checked when leaves no room for them
-    split = state.splitter.split(*f.function, load_values);
+  if (!f.boundaries.empty()) {
+    split.fusion.step.function = split.function.nodes.empty() ? f.function : &split.function;
+    if (!verify(split.fusion.partition, split.fusion.step).empty()) {
+      f.boundaries = {}; // what is read where and checked when leaves no room for them
+      split = state.splitter.split(*f.function, load_values);
+    }
   }
   f.step.searched = !f.boundaries.empty();
   if (!split.function.nodes.empty()) {

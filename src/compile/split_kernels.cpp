@@ -383,6 +383,7 @@ double KernelSplitter::step_ns(const Function& function, const Boundaries* bound
   const Split made = split(function, nullptr, boundaries);
   const Function& given = made.function.nodes.empty() ? function : made.function;
   StepFusion known = made.fusion;
+  known.step.function = &given;
   if (!verify(known.partition, known.step).empty()) return infinite;
   const PackedFunction packed = pack_constants(given, limits_, known);
   const Function& f = packed.function.nodes.empty() ? given : packed.function;

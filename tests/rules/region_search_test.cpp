@@ -84,6 +84,21 @@ TEST(RegionSearch, IsDeterministic) {
   }
 }
 
+/// Greedy fusion puts two products into one kernel, and the splitter takes them apart again: plans of
+/// such regions are estimated, too.
+TEST(RegionSearch, ProductsThatAreTakenApartAreEstimated) {
+  Graph g;
+  const Tensor x = g.tensor({512, 512}, DType::f32, "x"), gate = x.matmul(g.weight("a", {512, 1408}));
+  const Tensor y = gate / ((-gate).exp() + 1.0) * x.matmul(g.weight("b", {512, 1408}));
+  y.matmul(g.weight("c", {1408, 512})).set_name("y").keep();
+  compile::RuleOptions rules;
+  rules.seconds = 1e9;
+  const Built built = build(compiled_terms(g), rules);
+  ASSERT_EQ(built.regions.size(), 1u);
+  EXPECT_GT(built.regions[0].written_s, 1e-4);
+  EXPECT_LE(built.regions[0].estimate_s, built.regions[0].written_s);
+}
+
 /// Layers of equal structure are searched once.
 TEST(RegionSearch, EqualLayersAreOneRegion) {
   compile::RuleOptions rules;
