@@ -2,8 +2,8 @@
 # tools/setup.sh -- installs what is missing to build Luminal, on Debian 12, Ubuntu 24.04 and their kin.
 #
 #   tools/setup.sh             compilers, LLVM, libraries, test libraries
-#   tools/setup.sh --checks    and clang-format 19, clang-tidy 19, a compiler for aarch64 and qemu (their
-#                              tests are skipped without them)
+#   tools/setup.sh --checks    and clang-format 19, clang-tidy 19, a compiler for aarch64 and qemu, OpenCL
+#                              on the processor (PoCL): their tests are skipped without them
 #   tools/setup.sh --python    and headers of Python (tools/python_env.sh makes the environment of the module)
 #   tools/setup.sh --fuzz      and clang 19 for the preset `fuzz`
 #   tools/setup.sh --peers     and OpenBLAS and oneDNN, which benchmarks load (./bench.sh peers calls this)
@@ -26,6 +26,7 @@ for option in "$@"; do
   --checks)
     tools+=(clang-format-19:clang-format-19 clang-tidy-19:clang-tidy-19)
     libraries+=(python3-mpmath) # the test of the polynomials' coefficients
+    libraries+=(pocl-opencl-icd ocl-icd-libopencl1)
     if [ "$(uname -m)" != aarch64 ]; then
       tools+=(aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64:qemu-user)
       libraries+=(libc6-dev-arm64-cross)

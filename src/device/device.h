@@ -17,7 +17,9 @@ struct Limits {
   int64_t memory_bytes = 0; ///< that a program can hope for
   int workers = 1;          ///< of a launch: threads (CPU), resident blocks (GPU)
   int64_t alignment = 64;   ///< of every allocation, at least
-  bool host_visible = true; ///< `Memory::data` may be read and written by the host
+  bool host_visible = true; ///< `Memory::data` may be read and written by the host, after synchronize()
+  /// Launches may be given addresses of any memory of the host; false: of what was allocated here.
+  bool reads_host = true;
 };
 
 /// A block of device memory. Plain data: the device that gave it takes it back.
@@ -37,10 +39,22 @@ struct AllocateOptions {
 using KernelId = uint32_t;
 using ModuleId = uint32_t;
 
+/// How a kernel wants its threads (GPUs).
+struct Threads {
+  int lanes = 1;          ///< of a group
+  int phases = 1;         ///< functions ENTRY, ENTRY_1, ...: launched one after the other
+  bool grouped = false;   ///< a worker is a group, else a thread
+  bool one_group = false; ///< all threads are of one group
+  bool shared = false;    ///< takes the address of the launch's scratch
+  int group_bytes = 0;    ///< memory of each group that the launch provides
+  bool operator==(const Threads&) const = default;
+};
+
 /// Code to load: an object (CPU), cubin, text, ... and the functions in it that will be launched.
 struct Code {
   std::span<const std::byte> object;
   std::string_view entry;
+  Threads threads = {};
 };
 struct Loaded {
   ModuleId module = 0;

@@ -1,0 +1,52 @@
+// codegen/c_like/dialect.h -- what a C-like language looks like, as data: one table a language. The
+// emitter (c_emitter.h) writes the subset of C that all of them share; whatever differs is a text of
+// this table or a function that the table's prelude defines.
+//
+// Texts hold placeholders in braces. Element types have the names i8 u8 i16 u16 i32 u32 i64 u64 f32
+// f64 in every language: the prelude defines them. It also defines, as functions or macros:
+//   lum_f32_of_bits(u32), lum_bits_of_f32(f32), and the same for f64/u64 where there is f64;
+//   lum_NAME_f32(..) (and _f64) for NAME of fabs floor ceil trunc rint fma sqrt rsqrt exp2 log2 exp
+//   log log1p expm1 sin cos tan tanh erf erfc power fmod, with the errors that the op table promises; what it
+//   does not define (`missing`) is computed by common functions (prelude.cpp);
+//   lum_store_nibble(u8 pointer to global memory, index, value): two threads may write the two halves
+//   of one byte.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace luminal::codegen {
+
+struct Dialect {
+  std::string_view name;         ///< "opencl"
+  std::string_view prelude;      ///< at the head of every text
+  std::string_view f64_prelude;  ///< behind it, in texts that use f64; empty: the language has none
+  std::string_view function;     ///< in front of a function: "static inline"
+  std::string_view global_space; ///< in front of pointers to buffers: "__global "
+  std::string_view group_space;  ///< in front of pointers to memory of a group: "__local "
+  std::string_view constant;     ///< in front of tables outside of functions: "__constant "
+
+  /// {name}, {lanes} (threads of a group), {arguments}.
+  std::string_view kernel_head;
+  /// One argument: {type} (with `const`), {name}, {n} (its number, from 0).
+  std::string_view pointer_argument, integer_argument;
+  /// Further arguments, behind the others: memory of a group ({n}), built-in values.
+  std::string_view group_argument, built_in_arguments;
+  /// The first statements of a kernel that has memory of a group ({bytes}, where it is constant).
+  std::string_view group_begin;
+
+  std::string_view group, groups; ///< number of this group, of all groups
+  std::string_view lane;          ///< number of this thread in its group
+  std::string_view group_barrier; ///< a statement: threads of a group wait, and see what each other wrote
+  std::string_view unroll;        ///< in front of a loop that must be written out
+
+  std::span<const std::string_view> missing; ///< functions that the prelude does not define for f32
+  int64_t group_bytes = 0;                   ///< memory of a group, at most
+};
+
+/// "opencl", "cuda", "hip", "metal", "c"; null for other words.
+const Dialect* find_dialect(std::string_view name);
+/// All of them, in that order.
+std::span<const Dialect* const> dialects();
+
+} // namespace luminal::codegen

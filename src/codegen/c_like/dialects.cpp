@@ -1,0 +1,18 @@
+// codegen/c_like/dialects.cpp -- the languages by name.
+#include "codegen/c_like/dialect.h"
+#include "codegen/c_like/opencl/opencl_dialect.h"
+#include <algorithm>
+#include <array>
+
+namespace luminal::codegen {
+
+std::span<const Dialect* const> dialects() {
+  static constexpr std::array<const Dialect*, 1> all = {&opencl_dialect};
+  return all;
+}
+const Dialect* find_dialect(std::string_view name) {
+  const auto found = std::ranges::find(dialects(), name, &Dialect::name);
+  return found == dialects().end() ? nullptr : *found;
+}
+
+} // namespace luminal::codegen

@@ -1,0 +1,18 @@
+// codegen/c_like/prelude.h -- functions that all C-like languages share, made for the types that a
+// text uses.
+#pragma once
+#include "codegen/c_like/dialect.h"
+#include "ir/dtype.h"
+#include <set>
+#include <string>
+
+namespace luminal::codegen {
+
+/// Functions that a text calls: "lum_min_f32".
+using PreludeUse = std::set<std::string>;
+
+/// The definitions of these functions and of those that they call, in order, in the language.
+/// A name that is neither common nor the dialect's own is left to the compiler to refuse.
+std::string prelude_functions(const Dialect& dialect, const PreludeUse& used, bool f64);
+
+} // namespace luminal::codegen
