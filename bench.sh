@@ -4,6 +4,7 @@
 #
 #   ./bench.sh                     the benchmarks there are
 #   ./bench.sh NAME [--json FILE]  runs bench/NAME.cpp (or NAME_bench.cpp); other arguments go to the program
+#   ./bench.sh kernelbench         KernelBench's problems through torch.compile (bench/kernelbench.py)
 #   ./bench.sh peers               installs the peers into ~/.cache/luminal/peers: PyTorch, ONNX Runtime,
 #                                  OpenVINO, llama.cpp; and the packages of OpenBLAS and oneDNN
 #                                  (tools/setup.sh --peers). What cannot be had is named
@@ -18,6 +19,7 @@ names() {
     name=${name%.*}
     echo "${name%_bench}"
   done | sort -u
+  echo kernelbench
 }
 
 peers="${XDG_CACHE_HOME:-$HOME/.cache}/luminal/peers"
@@ -118,5 +120,11 @@ fi
 export LUMINAL_PEERS_PYTHON="${LUMINAL_PEERS_PYTHON:-$peers/bin/python}"
 export LUMINAL_PEERS_LLAMA="${LUMINAL_PEERS_LLAMA:-$peers/llama/build/bin/llama_peer}"
 luminal_setup
+if [ "$name" = kernelbench ]; then # in Python, in the peers' environment, which has PyTorch
+  luminal_python_env release
+  luminal_build release luminal_core
+  export PYTHONPATH="$luminal_root/build/python/package"
+  exec "$LUMINAL_PEERS_PYTHON" "$luminal_root/bench/kernelbench.py" "$@"
+fi
 luminal_build release "bench_$name"
 exec "$luminal_root/build/bench/$name" "$@"

@@ -134,7 +134,7 @@ def main():
     parser.add_argument("parts", nargs="*")
     options = parser.parse_args()
     tests = []
-    for folder in ("tests", "docs"):
+    for folder in ("tests", "docs", "python/tests"):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".cpp", ".h"):
                 tests += [string for _, _, string in literals(path.read_text())]

@@ -124,6 +124,7 @@ void bind_operations(nb::module_& m, nb::class_<Tensor>& tensor) {
 
 NB_MODULE(_core, m) {
   using namespace luminal::python;
+  nb::set_leak_warnings(false); // other frameworks keep graphs until the interpreter ends
   m.doc() = "Luminal: a deep-learning compiler. Use the module luminal.";
   nb::exception<luminal::Error>(m, "Error", PyExc_RuntimeError).doc() =
       "A mistake of the caller, or a file or machine that cannot serve. The text names the operation, what "
@@ -145,4 +146,5 @@ NB_MODULE(_core, m) {
   bind_inspect(m);
   bind_model(m);
   bind_autograd(m);
+  bind_runner(m);
 }

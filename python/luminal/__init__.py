@@ -10,6 +10,7 @@
 from ._core import *  # noqa: F403
 from ._core import DType as _DType
 from ._core import Error, InternalError, passes  # noqa: F401
+from ._reports import report as report
 from ._results import Bounded as Bounded
 from ._results import Indexed as Indexed
 from ._results import MaxPool as MaxPool
@@ -17,6 +18,7 @@ from ._results import MinMax as MinMax
 from ._results import StdMean as StdMean
 from ._results import Unique as Unique
 from ._results import VarMean as VarMean
+from ._torch import from_torch as from_torch
 
 bool = _DType.bool
 __version__ = "0.1.0"

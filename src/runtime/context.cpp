@@ -365,6 +365,16 @@ luminal::Result<void> Context::bind_argument(std::string_view name, std::span<co
   return {};
 }
 
+luminal::Result<void> Context::bind_argument_slot(int slot, const void* memory) {
+  if (stale_)
+    if (auto done = refresh(); !done) return done;
+  if (!memory && bytes_[size_t(slot)] > 0)
+    return Failure{fmt::format("argument {} takes {} bytes; none were given",
+                               executable_->plan().slots[size_t(slot)].name, bytes_[size_t(slot)])};
+  addresses_[size_t(slot)] = static_cast<std::byte*>(const_cast<void*>(memory));
+  return {};
+}
+
 luminal::Result<void> Context::run() {
   if (state_version_ != store_->state_version())
     if (auto done = find_states(); !done) return done;

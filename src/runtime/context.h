@@ -74,6 +74,8 @@ public:
   luminal::Result<std::span<std::byte>> argument(std::string_view name);
   /// Uses the caller's memory for an argument from now on.
   luminal::Result<void> bind_argument(std::string_view name, std::span<const std::byte> bytes);
+  /// The same for a slot of the plan; the memory is as large as the present symbols say.
+  luminal::Result<void> bind_argument_slot(int slot, const void* memory);
 
   luminal::Result<void> run();
 
@@ -88,6 +90,11 @@ public:
   /// Gives the memory of such a result away; the next run writes into `replacement` (empty: new
   /// memory), which must be no smaller.
   luminal::Result<DeviceBuffer> exchange_result(std::string_view name, DeviceBuffer replacement);
+  /// The next run writes a result straight into the caller's memory, until it is released. False
+  /// where the result has no memory of its own: then it is to be copied from `view` after the run.
+  bool bind_result_slot(int slot, void* memory);
+  void release_result_slot(int slot);
+  HostValue view(int slot) const; ///< what lies in a slot
   /// Gives the pages of a result back.
   void forget_result(std::string_view name);
 
@@ -119,7 +126,6 @@ private:
   luminal::Result<void> check(const Step& step, std::byte* arena);
   luminal::Result<void> check_range(const Step& step) const;
   std::string symbol_values(Expr e) const;
-  HostValue view(int slot) const;
   int64_t element_count(int slot) const;
 
   std::shared_ptr<const Executable> executable_;

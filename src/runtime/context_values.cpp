@@ -57,6 +57,17 @@ luminal::Result<DeviceBuffer> Context::exchange_result(std::string_view name, De
   return old;
 }
 
+bool Context::bind_result_slot(int slot, void* memory) {
+  if (!results_.contains(slot) || !memory) return false;
+  int shared = 0;
+  for (const PlanResult& result : executable_->plan().results) shared += result.slot == slot;
+  if (shared != 1) return false;
+  addresses_[size_t(slot)] = static_cast<std::byte*>(memory);
+  return true;
+}
+
+void Context::release_result_slot(int slot) { addresses_[size_t(slot)] = results_.at(slot).data(); }
+
 void Context::forget_result(std::string_view name) {
   for (const PlanResult& result : executable_->plan().results) {
     if (result.name != name) continue;

@@ -25,6 +25,12 @@ struct Program {
 /// The program for the typical sizes that are nearest to the present ones runs from now on.
 Program& choose_program(GraphState& graph);
 
+/// Everything that an execute needs but the memory of arguments: program, weights, context, sizes,
+/// states.
+void prepare_program(const std::shared_ptr<GraphState>& graph, std::source_location where);
+/// Throws Error where a run failed.
+void check_run(const GraphState& graph, const Result<void>& done, std::source_location where);
+
 /// For the whole process, made at the first call. 0 threads: LUMINAL_THREADS, or all cores.
 ThreadPool& shared_pool(int threads);
 std::shared_ptr<device::CpuDevice> shared_device(int threads);

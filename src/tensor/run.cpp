@@ -112,12 +112,6 @@ void check_reasons(const GraphState& g, Where where) {
   }
 }
 
-void check_run(const GraphState& g, const Result<void>& done, Where where) {
-  if (done) return;
-  check_reasons(g, where);
-  throw Error("execute", done.error(), where);
-}
-
 void give_dims(GraphState& g, Where where) {
   const auto& symbols = g.executable()->plan().symbols;
   for (const auto& [name, symbol] : g.dims) {
@@ -184,10 +178,25 @@ void check_devices(GraphState& g, Where where) {
 
 /// All but the run itself.
 void prepare(Graph& graph, Where where) {
-  const auto state = graph.state("execute", where);
+  const auto& state = graph.state("execute", where);
+  prepare_program(state, where);
+  if (state->empty()) return;
+  for (const auto& slot : state->executable()->plan().slots)
+    if (slot.kind == runtime::SlotKind::argument && slot.used) give_argument(state, slot, where);
+}
+
+} // namespace
+
+void check_run(const GraphState& g, const Result<void>& done, Where where) {
+  if (done) return;
+  check_reasons(g, where);
+  throw Error("execute", done.error(), where);
+}
+
+void prepare_program(const std::shared_ptr<GraphState>& state, Where where) {
   GraphState& g = *state;
   g.ran = false;
-  if (g.stale || (g.programs.empty() && !g.empty())) graph.compile(g.options, where);
+  if (g.stale || (g.programs.empty() && !g.empty())) Graph(state).compile(g.options, where);
   if (g.empty()) return;
   choose_program(g);
   check_devices(g, where);
@@ -195,15 +204,11 @@ void prepare(Graph& graph, Where where) {
   if (!g.context()) make_context(state, where);
   give_dims(g, where);
   for (const auto& slot : g.executable()->plan().slots) {
-    if (slot.kind == runtime::SlotKind::state) {
-      load_deferred(state, slot.name);
-      give_state(g, slot, where);
-    } else if (slot.kind == runtime::SlotKind::argument && slot.used)
-      give_argument(state, slot, where);
+    if (slot.kind != runtime::SlotKind::state) continue;
+    load_deferred(state, slot.name);
+    give_state(g, slot, where);
   }
 }
-
-} // namespace
 
 ThreadPool& shared_pool(int threads) {
   static std::mutex mutex;

@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+# bench/kernelbench.py -- the problems of KernelBench through torch.compile(backend="luminal"): equal to
+# eager, and how fast beside inductor.
+#
+#   ./bench.sh kernelbench --source FOLDER [--levels 1,2,3] [--only NAME] [--part i/n] [--rows FILE]
+#   [--json FILE] [--no-time] [--no-inductor]
+#   ./bench.sh kernelbench --source FOLDER --cut     makes the table of cuts anew: kernelbench_cuts.json
+#
+# FOLDER: the folder KernelBench of github.com/ScalingIntelligence/KernelBench, with level1, level2,
+# level3. Sizes are cut by the table so
+# that a problem fits into 4 GB and 2 s. One JSON row a problem; what --rows has already is not run again.
+import argparse
+import ast
+import contextlib
+import io
+import json
+import math
+import pathlib
+import statistics
+import sys
+import time
+import types
+
+CUTS = pathlib.Path(__file__).with_name("kernelbench_cuts.json")
+LONG, LARGE = 0.25, 256 << 20  # seconds of eager and bytes of inputs that a cut problem has at most
+
+
+def problems(source, levels, only):
+    for level in levels:
+        files = sorted(
+            (source / f"level{level}").glob("*.py"), key=lambda file: int(file.stem.split("_")[0])
+        )
+        for file in files:
+            name = f"level{level}/{file.stem}"
+            if not only or any(word in name for word in only.split(",")):
+                yield name, file
+
+
+def constants(tree):
+    """Names of whole numbers that the file sets at its top, with their nodes."""
+    found = {}
+    for node in tree.body:
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Constant)
+            and type(node.value.value) is int
+        ):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    found[target.id] = node.value
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Tuple)
+            and isinstance(node.targets[0], ast.Name)
+        ):
+            for index, item in enumerate(node.value.elts):
+                if isinstance(item, ast.Constant) and type(item.value) is int:
+                    found[f"{node.targets[0].id}[{index}]"] = item
+    return found
+
+
+def load(file, cuts):
+    tree = ast.parse(file.read_text())
+    known = constants(tree)
+    for name, number in cuts.items():
+        known[name].value = number
+    module = types.ModuleType("problem")
+    exec(compile(tree, str(file), "exec"), module.__dict__)  # noqa: S102
+    return module
+
+
+def made(torch, file, cuts):
+    torch.manual_seed(0)
+    module = load(file, cuts)
+    model = module.Model(*module.get_init_inputs()).eval()
+    return model, module.get_inputs()
+
+
+def seconds_of(call, most=0.3, least=3):
+    times = []
+    end = time.perf_counter() + most
+    while len(times) < least or time.perf_counter() < end:
+        begin = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
+
+
+def fits(torch, file, cuts):
+    """Whether the problem is small enough; None where these sizes do not belong together."""
+    try:
+        with torch.no_grad():
+            model, inputs = made(torch, file, cuts)
+            if sum(x.numel() * x.element_size() for x in inputs if isinstance(x, torch.Tensor)) > LARGE:
+                return False
+            begin = time.perf_counter()
+            model(*inputs)
+            return time.perf_counter() - begin < LONG
+    except (RuntimeError, AssertionError, ValueError, IndexError, ZeroDivisionError):
+        return None
+
+
+def cut_of(torch, file):
+    """Halves the largest number that can be halved, until the problem fits."""
+    known = {name: node.value for name, node in constants(ast.parse(file.read_text())).items()}
+    cuts, fixed = {}, set()
+    for _ in range(60):
+        size = estimate(torch, file, cuts)
+        state = False if size is None or size > 4 * LARGE else fits(torch, file, cuts)
+        if state:
+            return cuts
+        candidates = sorted(
+            (cuts.get(name, number), name)
+            for name, number in known.items()
+            if name not in fixed and cuts.get(name, number) >= 32
+        )
+        if not candidates:
+            return cuts
+        number, name = candidates[-1]
+        if estimate(torch, file, {**cuts, name: number // 2}) is None:
+            fixed.add(name)
+        else:
+            cuts[name] = number // 2
+    return cuts
+
+
+def estimate(torch, file, cuts):
+    """Bytes of the inputs; None where these sizes do not belong together. Runs without memory."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    try:
+        with FakeTensorMode(), torch.no_grad():
+            module = load(file, cuts)
+            inputs = module.get_inputs()
+            module.Model(*module.get_init_inputs())(*inputs)
+            return sum(x.numel() * x.element_size() for x in inputs if isinstance(x, torch.Tensor))
+    except Exception:  # whatever a model says of sizes that do not fit
+        return None
+
+
+def difference(torch, got, wanted, exact):
+    got, wanted = (
+        [x for x in (v if isinstance(v, (list, tuple)) else [v]) if isinstance(x, torch.Tensor)]
+        for v in (got, wanted)
+    )
+    for index, (a, b) in enumerate(zip(got, wanted)):
+        try:
+            torch.testing.assert_close(a, b, equal_nan=True, rtol=1e-4, atol=1e-5, check_stride=False)
+        except AssertionError as error:
+            reference = exact()
+            reference = reference[index] if isinstance(reference, (list, tuple)) else reference
+            if (
+                a.shape != b.shape
+                or not a.is_floating_point()
+                or not bool(
+                    (a - reference).abs().max()
+                    <= 2 * (b - reference).abs().max() + 1e-6 * reference.abs().max()
+                )
+            ):
+                return " ".join(str(error).split())[:200]
+    return None
+
+
+def run_problem(torch, file, cuts, arguments):
+    model, inputs = made(torch, file, cuts)
+    with torch.no_grad():
+        wanted = model(*inputs)
+        torch._dynamo.reset()
+        compiled = torch.compile(model, backend="luminal")
+        told = io.StringIO()
+        begin = time.perf_counter()
+        try:
+            with contextlib.redirect_stderr(told):
+                got = compiled(*inputs)
+        except Exception as error:
+            return {
+                "status": "error",
+                "reason": f"{type(error).__name__}: {str(error).splitlines()[0][:200]}",
+            }
+        first = time.perf_counter() - begin
+
+        def exact():
+            wide, numbers = made(torch, file, cuts)
+            return wide.double()(
+                *[
+                    x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+                    for x in numbers
+                ]
+            )
+
+        wrong = difference(torch, got, wanted, exact)
+        row = {
+            "status": "wrong" if wrong else "equal",
+            "reason": wrong or " ".join(told.getvalue().split())[:300],
+            "first_call_s": first,
+        }
+        if arguments.no_time or wrong:
+            return row
+        others = {"eager": model, "luminal": compiled}
+        if not arguments.no_inductor:
+            torch._dynamo.reset()
+            begin = time.perf_counter()
+            compiled(*inputs)
+            others["inductor"] = torch.compile(model, backend="inductor")
+            begin = time.perf_counter()
+            others["inductor"](*inputs)
+            row["inductor_first_call_s"] = time.perf_counter() - begin
+        for threads in (2, 1):
+            torch.set_num_threads(threads)
+            rounds = {name: [] for name in others}
+            for _ in range(3):  # by turns
+                for name, call in others.items():
+                    rounds[name].append(seconds_of(lambda call=call: call(*inputs), 0.1))
+            row[f"ms_{threads}"] = {name: 1e3 * min(list_) for name, list_ in rounds.items()}
+        return row
+
+
+def summary(rows):
+    for level in (1, 2, 3):
+        own = [row for name, row in rows.items() if name.startswith(f"level{level}/")]
+        if not own:
+            continue
+        text = f"level {level}: {sum(row['status'] == 'equal' for row in own)} of {len(own)} equal to eager"
+        parted = sum(bool(row["reason"]) for row in own if row["status"] == "equal")
+        text += f", {parted} of them with parts in PyTorch"
+        for peer in ("eager", "inductor"):
+            ratios = [
+                row["ms_2"][peer] / row["ms_2"]["luminal"] for row in own if peer in row.get("ms_2", {})
+            ]
+            if ratios:
+                text += f"; {math.exp(statistics.fmean(map(math.log, ratios))):.2f} x {peer}"
+        print(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description='KernelBench through torch.compile(backend="luminal").')
+    parser.add_argument("--source", type=pathlib.Path)
+    parser.add_argument("--levels", default="1,2,3")
+    parser.add_argument("--only")
+    parser.add_argument("--part", default="0/1")
+    parser.add_argument("--rows", type=pathlib.Path)
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--cut", action="store_true")
+    parser.add_argument("--no-time", action="store_true")
+    parser.add_argument("--no-inductor", action="store_true")
+    arguments = parser.parse_args()
+    if not arguments.source or not (arguments.source / "level1").is_dir():
+        print(
+            "kernelbench: the problems come from github.com/ScalingIntelligence/KernelBench: --source FOLDER "
+            "(with level1, level2, level3)",
+            file=sys.stderr,
+        )
+        return 2
+    try:
+        import torch
+    except ImportError:
+        print("kernelbench: PyTorch is not installed here; ./bench.sh peers installs it", file=sys.stderr)
+        return 2
+    table = json.loads(CUTS.read_text()) if CUTS.exists() else {}
+    part, parts = (int(number) for number in arguments.part.split("/"))
+    chosen = [
+        item
+        for index, item in enumerate(
+            problems(arguments.source, arguments.levels.split(","), arguments.only)
+        )
+        if index % parts == part
+    ]
+    if arguments.cut:
+        for name, file in chosen:
+            table[name] = cut_of(torch, file)
+            print(name, table[name], file=sys.stderr)
+            CUTS.write_text(
+                "{\n"
+                + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(table.items()))
+                + "\n}\n"
+            )
+        return 0
+    rows = {}
+    if arguments.rows and arguments.rows.exists():
+        rows = {row["name"]: row for row in map(json.loads, arguments.rows.read_text().splitlines())}
+    for name, file in chosen:
+        if name in rows:
+            continue
+        rows[name] = {"name": name, **run_problem(torch, file, table.get(name, {}), arguments)}
+        print(json.dumps(rows[name]), file=sys.stderr)
+        if arguments.rows:
+            with arguments.rows.open("a") as out:
+                out.write(json.dumps(rows[name]) + "\n")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(list(rows.values()), indent=1) + "\n")
+    summary(rows)
+    return 0 if all(row["status"] == "equal" for row in rows.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+# python/luminal/torch/program.py -- a connected part of an ATen graph as a compiled Graph that runs on
+# PyTorch's memory.
+from __future__ import annotations
+
+import math
+import typing
+
+import torch  # type: ignore[import-not-found, unused-ignore]
+from torch.utils._sympy.printers import PythonPrinter  # type: ignore[import-not-found, unused-ignore]
+
+import luminal as pl
+
+from . import operators  # noqa: F401
+from .options import Options
+from .record import Dimensions, expression_of, node_of, type_of
+from .terms import Lowering, Unsupported
+
+T = typing.Any
+
+# A symbol without an upper bound is a dimension of at most so many times its first size; a larger one
+# makes the program anew.
+HEADROOM, LEAST_HIGH = 16, 4096
+
+
+class Failed(Exception):
+    """The node of a part that has no terms, and why."""
+
+    def __init__(self, node: T, reason: str) -> None:
+        super().__init__(reason)
+        self.node = node  # None: all of them
+        self.nodes: list[T] = []
+
+
+def function_of(expression: T, symbols: list[str]) -> T:
+    """A function (values of the symbols) -> number; a number where it is one."""
+    if isinstance(expression, int):
+        return expression
+    text = PythonPrinter().doprint(expression)
+    return eval(
+        f"lambda {', '.join(symbols)}: {text}", {"math": math, "torch": torch, "min": min, "max": max}
+    )  # noqa: S307
+
+
+def order_of(fake: T) -> typing.Optional[list[int]]:
+    """The order of axes in which a tensor lies without gaps; None where it is row-major, or has gaps."""
+    if fake.layout != torch.strided or fake.is_contiguous():
+        return None
+    strides = [stride if isinstance(stride, int) else stride.node.hint for stride in fake.stride()]
+    if any(stride is None for stride in strides):
+        return None
+    order = sorted(range(fake.ndim), key=lambda axis: (-strides[axis], axis))
+    return order if fake.permute(order).is_contiguous() else None
+
+
+def is_expanded(fake: T) -> bool:
+    return any(
+        isinstance(stride, int) and stride == 0 and not (isinstance(size, int) and size <= 1)
+        for size, stride in zip(fake.shape, fake.stride())
+    )
+
+
+class Output:
+    """How a result is allocated: sizes and strides over the symbols' values."""
+
+    def __init__(self, fake: T, symbols: list[str]) -> None:
+        self.dtype = fake.dtype
+        self.order = order_of(fake)
+        self.sizes = [function_of(expression_of(size), symbols) for size in fake.shape]
+        self.fixed = all(isinstance(size, int) for size in self.sizes)
+        # what is neither row-major nor a permutation of that is copied into its strides, if every element
+        # has its own
+        self.strides: T = None
+        if self.order is None and not fake.is_contiguous() and not is_expanded(fake):
+            self.strides = [function_of(expression_of(stride), symbols) for stride in fake.stride()]
+
+    def allocate(self, values: list[int]) -> T:
+        sizes = self.sizes if self.fixed else [s if isinstance(s, int) else s(*values) for s in self.sizes]
+        if self.order is None:
+            return torch.empty(sizes, dtype=self.dtype)
+        return torch.empty_permuted(sizes, self.order, dtype=self.dtype)
+
+    def finish(self, made: T, values: list[int]) -> T:
+        if self.strides is None:
+            return made
+        strides = [s if isinstance(s, int) else s(*values) for s in self.strides]
+        return torch.empty_strided(made.shape, strides, dtype=self.dtype).copy_(made)
+
+
+class Program:
+    """Nodes of a torch.fx graph as one Graph. Called with the inputs' tensors and the symbols' values."""
+
+    def __init__(
+        self,
+        nodes: list[T],
+        inputs: list[T],
+        outputs: list[T],
+        symbols: dict[str, tuple[int, int, int]],
+        options: Options,
+    ) -> None:
+        self.nodes, self.inputs, self.outputs = nodes, inputs, outputs
+        self.options = options
+        self.symbols = symbols  # name: (low, high, first size)
+        self.highs = {
+            name: min(high, max(LEAST_HIGH, HEADROOM * first)) for name, (_, high, first) in symbols.items()
+        }
+        self.orders = [
+            order_of(node.meta["val"]) if isinstance(node.meta["val"], torch.Tensor) else None
+            for node in inputs
+        ]
+        names = list(symbols)
+        self.results = [Output(node.meta["val"], names) for node in outputs]
+        self.build()
+
+    def build(self) -> None:
+        graph = pl.Graph()
+        ranges = {name: (low, self.highs[name]) for name, (low, _, _) in self.symbols.items()}
+        dimensions = Dimensions(graph, ranges)
+        sources: list[pl.Tensor] = []
+        with graph:
+            lowering = Lowering(graph, dimensions.dim_of)
+            for node, order in zip(self.inputs, self.orders):
+                sources.append(self.add_input(lowering, node, order))
+            for node in self.nodes:
+                self.add(lowering, node)
+            kept = []
+            for node, result in zip(self.outputs, self.results):
+                value = lowering.value_of(node.name)
+                if result.order is not None:
+                    value = value.permute(*result.order)
+                kept.append(value.contiguous())
+            self.graph = graph
+            self.dims = list(dimensions.dims)
+            # one tensor cannot be kept for two results, and an input is nobody's result
+            places: dict[T, int] = {}
+            self.places = []
+            unique: list[pl.Tensor] = []
+            for value in kept:
+                key = hash(value)  # of the graph and the place in it: == would make a comparison
+                if key not in places:
+                    places[key] = len(unique)
+                    unique.append(value)
+                self.places.append(places[key])
+            try:
+                self.runner = pl.Runner(graph, self.dims, sources, unique)
+                sizes = {name: self.symbols[name][2] for name in self.dims}
+                graph.compile(sizes=sizes or None, **self.options.compile_words())
+            except (pl.Error, pl.InternalError) as error:
+                raise Failed(None, f"it does not compile: {error}") from error
+
+    def add_input(self, lowering: Lowering, node: T, order: typing.Optional[list[int]]) -> pl.Tensor:
+        fake = node.meta["val"]
+        if isinstance(fake, (torch.SymFloat, float)):
+            source = lowering.graph.input((), dtype="f64", name=node.name)
+            lowering.values[node.name] = source
+            return source
+        type_ = type_of(fake)
+        shape = lowering.sizes(type_.shape)
+        if order is None:
+            source = lowering.graph.input(shape, dtype=type_.dtype, name=node.name)
+            lowering.values[node.name] = source
+            return source
+        source = lowering.graph.input(
+            tuple(shape[axis] for axis in order), dtype=type_.dtype, name=node.name
+        )
+        lowering.values[node.name] = source.permute(*[order.index(axis) for axis in range(len(order))])
+        return source
+
+    def add(self, lowering: Lowering, node: T) -> None:
+        try:
+            lowering.add(node_of(node))
+        except Unsupported as error:
+            raise Failed(node, str(error)) from error
+        except (pl.Error, NotImplementedError, TypeError, ValueError, IndexError) as error:
+            raise Failed(node, f"{type(error).__name__}: {str(error).splitlines()[0][:200]}") from error
+
+    def __call__(self, tensors: list[T], values: dict[str, int]) -> list[T]:
+        for name in self.dims:
+            if values[name] > self.highs[name]:
+                self.highs = {
+                    n: max(high, min(self.symbols[n][1], 4 * values.get(n, 0)))
+                    for n, high in self.highs.items()
+                }
+                self.build()
+                break
+        addresses = []
+        held = []  # copies live until the run is over
+        for tensor, order in zip(tensors, self.orders):
+            if order is not None:
+                tensor = tensor.permute(order)
+            if not tensor.is_contiguous() or tensor.is_neg():
+                tensor = tensor.resolve_neg().contiguous()
+                held.append(tensor)
+            addresses.append(tensor.data_ptr())
+        in_order = list(values.values())
+        made = [result.allocate(in_order) for result in self.results]
+        targets: list[T] = [None] * (max(self.places) + 1 if self.places else 0)
+        for tensor, place in zip(made, self.places):
+            if targets[place] is None:
+                targets[place] = tensor
+        self.runner.run(
+            [values[name] for name in self.dims], addresses, [tensor.data_ptr() for tensor in targets]
+        )
+        for index, place in enumerate(self.places):
+            if targets[place] is not made[index]:
+                made[index].copy_(targets[place])
+        return [result.finish(tensor, in_order) for result, tensor in zip(self.results, made)]

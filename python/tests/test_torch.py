@@ -1,0 +1,315 @@
+# python/tests/test_torch.py -- torch.compile(model, backend="luminal"): values, aliases, sizes that
+# change, training, what stays in PyTorch.
+import contextlib
+import io
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "pytorch"))
+import where  # noqa: E402
+
+torch = None
+
+
+def setUpModule():
+    global torch
+    torch = where.find()
+
+
+def compiled(function, **words):
+    torch._dynamo.reset()
+    return torch.compile(function, backend="luminal", **words)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+
+    def same(self, got, wanted, **words):
+        torch.testing.assert_close(got, wanted, **words)
+
+    def check(self, function, *arguments, quiet=True, **words):
+        """The compiled function gives what eager gives, and nothing stays in PyTorch."""
+        wanted = function(*[a.clone() if isinstance(a, torch.Tensor) else a for a in arguments])
+        made = compiled(function, **words)
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            got = made(*arguments)
+        if quiet:
+            self.assertEqual(told.getvalue(), "")
+        self.same(got, wanted)
+        return made
+
+
+class Values(Case):
+    def test_elementwise_and_products(self):
+        self.check(
+            lambda x, w: torch.relu(x @ w + 1).softmax(-1) * x.sum(), torch.randn(4, 5), torch.randn(5, 3)
+        )
+
+    def test_module(self):
+        model = torch.nn.Sequential(
+            torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4)
+        )
+        x = torch.randn(3, 8)
+        with torch.no_grad():
+            self.check(model, x)
+
+    def test_convolutions(self):
+        model = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 3, padding=1, stride=2),
+            torch.nn.BatchNorm2d(8),
+            torch.nn.ReLU(),
+            torch.nn.MaxPool2d(2),
+            torch.nn.ConvTranspose2d(8, 4, 2, stride=2),
+            torch.nn.AdaptiveAvgPool2d(1),
+            torch.nn.Flatten(),
+        ).eval()
+        with torch.no_grad():
+            self.check(model, torch.randn(2, 3, 16, 16))
+
+    def test_numbers_promote_as_in_pytorch(self):
+        def f(i, x, zero, b):
+            return (
+                i * 2.5,
+                i + zero,
+                x + zero.double(),
+                b + b,
+                i // 2,
+                i / 3,
+                (x > 1) & b,
+                i < 1.5,
+                x.half() * x.bfloat16(),
+            )
+
+        self.check(
+            f, torch.arange(4), torch.randn(4), torch.tensor(1.5), torch.tensor([True, False, True, True])
+        )
+
+    def test_strides_of_results(self):
+        def f(x):
+            return (x + 1).t(), (x * 2).permute(1, 0)[1:], x.expand(2, 3, 4) + 0, (x + 2)[:, ::2]
+
+        x = torch.randn(3, 4)
+        for got, wanted in zip(compiled(f)(x), f(x)):
+            self.same(got, wanted)
+            self.assertEqual(got.stride(), wanted.stride())
+
+    def test_inputs_of_any_layout(self):
+        f = lambda x, y: x * 2 + y  # noqa: E731
+        base = torch.randn(6, 8)
+        for x in (base.t(), base[::2, 1:].t()[:7], base[0].expand(8, 8)[:, :6], base.t()[1:]):
+            self.check(f, x, torch.randn(x.shape))
+
+    def test_nothing_and_scalars(self):
+        self.check(
+            lambda x, y: (x.sum(), torch.cat([x, y]), y * 2, x.new_zeros(3)),
+            torch.randn(0, 3),
+            torch.randn(2, 3),
+        )
+
+
+class Meaning(Case):
+    """Changes in place, views, aliases."""
+
+    def test_inputs_that_change(self):
+        def f(x, y):
+            x.add_(1)
+            y[0] = 7
+            y[:, 1].mul_(2)
+            return x * y
+
+        x, y = torch.randn(3, 3), torch.randn(3, 3)
+        x2, y2 = x.clone(), y.clone()
+        wanted, got = f(x, y), compiled(f)(x2, y2)
+        self.same((got, x2, y2), (wanted, x, y))
+
+    def test_results_that_are_views(self):
+        def f(x):
+            return x.view(-1), x[1], x, x.detach()
+
+        x = torch.randn(2, 3)
+        got = compiled(f)(x)
+        for one in got:
+            self.assertEqual(one.untyped_storage().data_ptr(), x.untyped_storage().data_ptr())
+        got[0][0] = 5
+        self.assertEqual(x[0, 0], 5)
+
+    def test_buffers_are_updated(self):
+        model, twin = (
+            torch.nn.Sequential(torch.nn.Conv2d(2, 3, 1), torch.nn.BatchNorm2d(3)) for _ in range(2)
+        )
+        twin.load_state_dict(model.state_dict())
+        x = torch.randn(4, 2, 5, 5)
+        made = compiled(model)
+        for _ in range(2):
+            self.same(made(x), twin(x))
+        for name, value in twin.state_dict().items():
+            self.same(model.state_dict()[name], value)
+
+    def test_parameters_are_borrowed(self):
+        from luminal.torch import program
+
+        read = []
+        call = program.Program.__call__
+
+        def spy(self, tensors, values):
+            read.extend(tensor.data_ptr() for tensor in tensors)
+            return call(self, tensors, values)
+
+        layer = torch.nn.Linear(64, 64)
+        program.Program.__call__ = spy
+        try:
+            with torch.no_grad():
+                made = compiled(layer)
+                x = torch.randn(2, 64)
+                self.same(made(x), layer(x))
+                layer.weight.mul_(2)  # is seen, since nothing was copied
+                self.same(made(x), layer(x))
+        finally:
+            program.Program.__call__ = call
+        for tensor in (layer.weight, layer.bias, x):
+            self.assertIn(tensor.data_ptr(), read)
+
+
+class Sizes(Case):
+    def test_sizes_that_change(self):
+        from luminal.torch import backend
+
+        model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Softmax(-1))
+        made = compiled(lambda x: model(x).reshape(-1, 4).sum(0) * x.shape[0], dynamic=True)
+        before = len(backend.made)
+        with torch.no_grad():
+            for rows in (3, 2, 17, 64, 5):
+                x = torch.randn(rows, 8)
+                self.same(made(x), model(x).reshape(-1, 4).sum(0) * rows)
+        self.assertEqual(len(backend.made) - before, 1)
+
+    def test_sizes_beyond_what_was_planned(self):
+        made = compiled(lambda x: (x * 2).cumsum(0), dynamic=True)
+        for rows in (3, 5000, 100000, 4):
+            x = torch.randint(0, 3, (rows,)).float()
+            self.same(made(x), (x * 2).cumsum(0))
+
+
+class Training(Case):
+    def test_gradients(self):
+        model = torch.nn.Sequential(
+            torch.nn.Conv2d(1, 4, 3),
+            torch.nn.ReLU(),
+            torch.nn.MaxPool2d(2),
+            torch.nn.Flatten(),
+            torch.nn.Linear(36, 10),
+        )
+        twin = torch.nn.Sequential(
+            *[type(m)(*a) for m, a in zip(model, [(1, 4, 3), (), (2,), (), (36, 10)])]
+        )
+        twin.load_state_dict(model.state_dict())
+        x, y = torch.randn(5, 1, 8, 8), torch.randint(0, 10, (5,))
+        made = compiled(model)
+        optimizers = [torch.optim.AdamW(m.parameters(), 1e-2) for m in (model, twin)]
+        for _ in range(3):
+            losses = []
+            for m, optimizer in zip((made, twin), optimizers):
+                optimizer.zero_grad()
+                losses.append(torch.nn.functional.cross_entropy(m(x), y))
+                losses[-1].backward()
+            self.same(*losses)
+            for a, b in zip(model.parameters(), twin.parameters()):
+                self.same(a.grad, b.grad, rtol=1e-4, atol=1e-5)
+            for optimizer in optimizers:
+                optimizer.step()
+
+    def test_random_numbers_are_pytorchs(self):
+        f = lambda x: torch.nn.functional.dropout(x, 0.5) + torch.rand_like(x) * torch.randn(
+            4
+        )  # noqa: E731
+        x = torch.ones(8, 4)
+        torch.manual_seed(3)
+        wanted = [f(x), f(x)]
+        made = compiled(f)
+        torch.manual_seed(3)
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            got = [made(x), made(x)]
+        self.same(got, wanted)
+        self.assertEqual(told.getvalue(), "")
+
+
+class InPyTorch(Case):
+    def test_what_stays_is_named(self):
+        import luminal
+
+        f = lambda x: torch.linalg.inv(x * 2) @ x + 1  # noqa: E731
+        x = torch.randn(3, 3)
+        made = compiled(f)
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            self.same(made(x), f(x), rtol=1e-4, atol=1e-4)
+        line = told.getvalue()
+        self.assertIn("aten.linalg_inv_ex.default stays in PyTorch at ", line)
+        self.assertIn("test_torch.py:", line)
+        self.assertIn("in PyTorch: aten.linalg_inv_ex.default at ", luminal.report())
+        with self.assertRaisesRegex(
+            Exception, r"fullgraph: aten.linalg_inv_ex.default has no terms at .*test_torch.py"
+        ):
+            compiled(f, options={"fullgraph": True})(x)
+
+    def test_options(self):
+        x = torch.randn(4)
+        self.check(lambda x: x + 1, x, options={"threads": 1, "max_error": 0, "activations": "f32"})
+        self.check(lambda x: x + 1, x, options={"mode": "budget", "budget": 0.1})
+        for options, text in (
+            ({"speed": 1}, "there is no option 'speed'; there are activations, budget"),
+            ({"mode": "fastest"}, "there is no mode 'fastest'"),
+            ({"budget": -1}, "budget takes a number"),
+            ({"mode": "budget"}, "mode budget needs budget"),
+            ({"activations": "q8"}, "activations 'q8'"),
+        ):
+            with self.assertRaisesRegex(Exception, text):
+                compiled(lambda x: x + 1, options=options)(x)
+
+
+class Import(Case):
+    def test_from_torch(self):
+        import luminal
+        from luminal.torch import from_torch
+
+        model = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.ReLU(), torch.nn.LayerNorm(4)).eval()
+        x = torch.randn(3, 6)
+        graph = from_torch(model, (x,))
+        self.same(graph(x), model(x))
+        self.assertIsInstance(graph, luminal.Graph)
+        self.assertIn("0.weight", graph.to_string())
+        rows = torch.export.Dim("rows", min=1, max=100)
+        graph = luminal.from_torch(model, (x,), ({0: rows},))
+        for size in (1, 7, 100):
+            x = torch.randn(size, 6)
+            self.same(graph(x), model(x))
+        with self.assertRaisesRegex(
+            luminal.Error, "these operators have no terms: aten.linalg_inv_ex.default at .*test_torch.py"
+        ):
+
+            class Inverse(torch.nn.Module):
+                def forward(self, x):
+                    return torch.linalg.inv(x)
+
+            from_torch(Inverse(), (torch.eye(3),))
+
+    def test_nothing_is_imported_by_the_user(self):
+        text = (
+            "import torch\nf = torch.compile(lambda x: x * 2 + 1, backend='luminal')\nprint(f(torch.ones(2)).tolist())\n"
+            "print(torch._dynamo.list_backends(None).count('luminal'))\n"
+        )
+        path = os.pathsep.join([os.environ["PYTHONPATH"], *sys.path])
+        done = subprocess.run(
+            [sys.executable, "-c", text],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        self.assertEqual(done.stdout, "[3.0, 3.0]\n1\n", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
