@@ -9,15 +9,22 @@
 Left: the part of the limit that was reached, as a bar. Right: our rate by that of the best peer on
 a logarithmic axis; right of the line at 1 ours is faster. --group draws one line for all rows whose
 names agree up to the first digit: the geometric mean and, thin, the least and the greatest. Rows
-without a peer have no mark on the right. """
+without a peer have no mark on the right.
+
+  bench/plot.py --page docs/performance.md
+
+draws each picture that the page shows from the tables in front of it, which state spans such as
+"93-97 %, 0.97-1.03 x". --check says whether the pictures are those of the tables.
+"""
 import argparse
 import html
 import json
 import math
+import pathlib
 import re
 import sys
 
-LABEL, BAR, GAP, RATIO, LINE, TOP = 300, 200, 60, 260, 18, 64
+LABEL, BAR, GAP, RATIO, LINE, TOP = 390, 200, 60, 260, 18, 64
 OURS, MARK, FAINT, TEXT = "#4878a8", "#c05020", "#d8d8d8", "#222222"
 
 
@@ -51,6 +58,48 @@ def spans(rows, group):
         count = f" ({len(members)})" if len(members) > 1 else ""
         out.append((name + count, *span))
     return out
+
+
+def span_of(cell, pattern, scale):
+    found = re.search(r"([\d.]+)(?:-([\d.]+))? ?" + pattern, cell)
+    if not found:
+        return None
+    least, most = float(found[1]) * scale, float(found[2] or found[1]) * scale
+    return least, math.sqrt(least * most), most
+
+
+def table_lines(table):
+    """The lines of a Markdown table: one for each work and column, `a; b` are two works."""
+    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    lines = []
+    for row in rows:
+        works = row[0].split("; ")
+        for column, cell in zip(head[1:], row[1:]):
+            parts = cell.split("; ") if len(works) > 1 else [cell]
+            for work, part in zip(works, parts):
+                share, ratio = span_of(part, "%", 0.01), span_of(part, "x(?: |$|,)", 1)
+                if share or ratio:
+                    lines.append((f"{work}, {column}", share, ratio))
+    return lines
+
+
+def draw_page(page, check):
+    """Draws each picture `![Title](FILE)` from the tables between its `###` heading and the next."""
+    text, wrong = page.read_text(), []
+    for title, file in re.findall(r"!\[(.*?)\]\((.*?\.svg)\)", text):
+        section = re.search(rf"^### {re.escape(title)}.*?(?=^##)", text, re.M | re.S)
+        if not section:
+            sys.exit(f"plot: {page} has no section {title}")
+        lines = [line for table in re.findall(r"(?:^\|.*\n)+", section[0], re.M)
+                 for line in table_lines(table.strip())]
+        wanted, path = svg(title, lines), page.parent / file
+        if check and (not path.exists() or path.read_text() != wanted):
+            wrong.append(f"plot: {path} is not drawn from {page}: bench/plot.py --page {page}")
+        elif not check:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(wanted)
+    print("\n".join(wrong), end="\n" if wrong else "")
+    return 1 if wrong else 0
 
 
 def svg(title, lines):
@@ -100,12 +149,18 @@ def svg(title, lines):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__,
                                         formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("files", nargs="+")
-    arguments.add_argument("--out", required=True)
+    arguments.add_argument("files", nargs="*")
+    arguments.add_argument("--out")
+    arguments.add_argument("--page", type=pathlib.Path)
+    arguments.add_argument("--check", action="store_true")
     arguments.add_argument("--title", default="")
     arguments.add_argument("--threads", type=int)
     arguments.add_argument("--group", action="store_true")
     arguments = arguments.parse_args()
+    if arguments.page:
+        return draw_page(arguments.page, arguments.check)
+    if not arguments.files or not arguments.out:
+        sys.exit("plot: files of rows and --out FILE are expected, or --page FILE")
     rows = rows_of(arguments.files, arguments.threads)
     if not rows:
         sys.exit("plot: no rows" + (f" with {arguments.threads} threads" if arguments.threads else ""))

@@ -9,6 +9,7 @@
 #   integers     a header that names uint8_t and its like includes <cstdint> (C: <stdint.h>), itself or by a
 #                header of the tree: some standard libraries bring it along, others do not
 #   pages        a path of the tree that a .md file names is there
+#   path         what ARCHITECTURE.md lists for a newcomer has the lines that it states, at most 6,000
 #   stems        no header of src shares its stem with a .cpp of another folder: readers, and tools that draw
 #                the tree, pair them
 #   types        in src and include a type of a namespace is defined in one file: two of one name are one
@@ -23,7 +24,7 @@ import tree
 CODE = {".cpp", ".h", ".py", ".sh", ".cmake", ".egg", ".in"}
 CODE_NAMES = {"CMakeLists.txt", "LAYERS"}
 TEXT = CODE | {".md", ".json", ".yml", ".toml", ".txt", ".luminal", ".expected", ""}
-MAX_CODE, MAX_PUBLIC, MAX_COLUMNS = 800, 300, 110
+MAX_CODE, MAX_PUBLIC, MAX_COLUMNS, MAX_PATH = 800, 300, 110, 6000
 MACHINE_PATH = re.compile(r"(?<![\w.~$}*])/(?:work|root|home/[a-z][\w.-]*|Users/\w+|tmp/b-\w+)/")
 UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 NAMED = re.compile(r"`((?:src|include|tests|examples|bench|tools|docs|cmake)/[\w./-]*[\w/])`")
@@ -118,6 +119,30 @@ def stems(root):
             for other in sorted(sources.get(path.stem, set()) - {path.parts[1]})]
 
 
+def newcomer(root):
+    """Complaints about the table of ARCHITECTURE.md that leads from Tensor to machine code."""
+    page = root / "ARCHITECTURE.md"
+    section = page.read_text().partition("## The path for a newcomer\n")[2].partition("\n## ")[
+        0] if page.exists() else ""
+    bad, total = [], 0
+    for row in re.findall(r"^\| (.*) \| (\d+) \|$", section, re.M):
+        lines, folder = 0, pathlib.Path()
+        for name in re.findall(r"`([^`]+)`", row[0]):
+            path = root / name if "/" in name else folder / name
+            folder = path.parent
+            if path.exists():
+                lines += len(path.read_text().splitlines())
+            else:
+                bad.append(f"ARCHITECTURE.md: there is no {path.relative_to(root)}")
+        total += lines
+        stated, counted = int(row[1]), lines if "`" in row[0] else total
+        if abs(stated - counted) > 0.25 * counted:
+            bad.append(f"ARCHITECTURE.md: the path for a newcomer states {stated} lines where {counted} are: "
+                       f"{row[0]}")
+    return bad + ([f"ARCHITECTURE.md: the path for a newcomer has {total} lines, at most {MAX_PATH}"]
+                  if total > MAX_PATH else [])
+
+
 def check(root):
     bad, defined = stems(root), {}
     for path in tree.files(root):
@@ -155,6 +180,7 @@ def check(root):
             limit = MAX_PUBLIC if path.parts[0] == "include" else MAX_CODE
             if len(lines) > limit:
                 bad.append(f"{path}:{limit + 1}: {len(lines)} lines, at most {limit}")
+    bad += newcomer(root)
     bad += [f"{name}: names fixed-width integers without <cstdint>" for name in without_cstdint(root)]
     return bad
 

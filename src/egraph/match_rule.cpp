@@ -37,57 +37,56 @@ void Matcher::descend(const TrieNode& node) {
   }
 }
 
-inline bool Matcher::take(const TrieNode::Step& step, const Table& table, RowId row, const Value* cells) {
-  if (!step.include_subsumed && table.any_subsumed() && table.is_subsumed(row)) return false;
-  for (const auto& [col, reg] : step.checks)
+inline bool Matcher::take(const RowTest& test, const Table& table, RowId row, const Value* cells) {
+  if (!test.include_subsumed && table.any_subsumed() && table.is_subsumed(row)) return false;
+  for (const auto& [col, reg] : test.checks)
     if (cells[col] != regs_[reg]) return false;
-  for (const auto& [a, b] : step.same)
+  for (const auto& [a, b] : test.same)
     if (cells[a] != cells[b]) return false;
-  for (const auto& [col, reg] : step.binds) regs_[reg] = cells[col];
+  for (const auto& [col, reg] : test.binds) regs_[reg] = cells[col];
   return true;
 }
 
 void Matcher::run_scan(const TrieNode& root, RowId first, RowId last) {
-  const Table& table = state_.tables[root.step.op];
+  const Table& table = state_.tables[std::get<Scan>(root.step).op];
   const uint32_t keys = table.keys();
   for (RowId row = first; row < last && !stopped_; ++row) {
     const Value* cells = table.row(row);
     if (cells[keys] == absent) continue;
     count_step(root);
     for (const std::unique_ptr<TrieNode>& child : root.children) {
-      if (child->stamp != trie_.stamp || !take(child->step, table, row, cells)) continue;
+      if (child->stamp != trie_.stamp || !take(child->test, table, row, cells)) continue;
       descend(*child);
       if (stopped_) return;
     }
   }
 }
 
-void Matcher::walk_rows(const TrieNode& node, RowId first, RowId last) {
-  const Table& table = state_.tables[node.step.op];
+void Matcher::walk_rows(const TrieNode& node, const Table& table, RowId last) {
   const uint32_t keys = table.keys();
-  for (RowId row = first; row < last && !stopped_; ++row) {
+  for (RowId row = 0; row < last && !stopped_; ++row) {
     const Value* cells = table.row(row);
     if (cells[keys] == absent) continue;
     count_step(node);
-    if (take(node.step, table, row, cells)) descend(node);
+    if (take(node.test, table, row, cells)) descend(node);
   }
 }
 
-void Matcher::walk_index(const TrieNode& node) {
-  const TrieNode::Step& step = node.step;
-  const Value key = regs_[step.key];
-  if (step.signature != 0 && (state_.classes.signature(key) & step.signature) == 0) return;
+void Matcher::walk_index(const TrieNode& node, const WalkIndex& step) {
+  const auto may_hold = [&](const Run& run) {
+    return run.signature == 0 || (state_.classes.signature(regs_[run.key]) & run.signature) != 0;
+  };
+  const Value key = regs_[step.run.key];
+  if (!may_hold(step.run)) return;
   const Table& table = state_.tables[step.op];
-  const Index* index = &table.index(step.col);
+  const Index* index = &table.index(step.run.col);
   RowId row = index->head(key);
   ++counts_[node.id].probes;
-  if (step.other_col != absent) {
-    const Value other_key = regs_[step.other_key];
-    if (step.other_signature != 0 && (state_.classes.signature(other_key) & step.other_signature) == 0)
-      return;
-    const Index& other = table.index(step.other_col);
+  if (step.other) {
+    if (!may_hold(*step.other)) return;
+    const Index& other = table.index(step.other->col);
     ++counts_[node.id].probes;
-    const RowId other_row = other.head(other_key);
+    const RowId other_row = other.head(regs_[step.other->key]);
     if (!first_is_shorter(node, *index, row, other, other_row)) {
       index = &other;
       row = other_row;
@@ -100,7 +99,7 @@ void Matcher::walk_index(const TrieNode& node) {
     const Value* cells = table.row(row);
     if (cells[keys] == absent) continue;
     count_step(node);
-    if (take(step, table, row, cells)) descend(node);
+    if (take(node.test, table, row, cells)) descend(node);
   }
 }
 
@@ -115,29 +114,28 @@ bool Matcher::first_is_shorter(const TrieNode& node, const Index& first, RowId a
   return a == absent || b != absent;
 }
 
-void Matcher::pair(const TrieNode& node, RowId first, RowId second) {
+void Matcher::pair(const TrieNode& node, const Meet& step, RowId first, RowId second) {
   count_step(node);
-  const Table& table = state_.tables[node.step.op];
-  regs_[node.step.shared] = table.row(first)[node.step.sides[0].shared_col];
-  if (!take(node.step, table, first, table.row(first))) return;
+  const Table &table = state_.tables[step.sides[0].op], &other = state_.tables[step.sides[1].op];
+  regs_[step.shared] = table.row(first)[step.sides[0].shared_col];
+  if (!take(node.test, table, first, table.row(first))) return;
   for (const std::unique_ptr<TrieNode>& child : node.children) {
     if (child->stamp != trie_.stamp) continue;
-    const Table& other = state_.tables[child->step.op];
-    if (take(child->step, other, second, other.row(second))) descend(*child);
+    if (take(child->test, other, second, other.row(second))) descend(*child);
     if (stopped_) return;
   }
 }
 
-void Matcher::probe(const TrieNode& node, bool swapped, RowId row, Value value) {
-  const TrieNode::Side& side = node.step.sides[swapped ? 0 : 1];
+void Matcher::probe(const TrieNode& node, const Meet& step, bool swapped, RowId row, Value value) {
+  const Side& side = step.sides[swapped ? 0 : 1];
   const Table& table = state_.tables[side.op];
   const RowId below = side.old_only ? middles_[side.op] : absent;
   const auto meet_with = [&](RowId other) {
-    if (other < below) swapped ? pair(node, other, row) : pair(node, row, other);
+    if (other < below) swapped ? pair(node, step, other, row) : pair(node, step, row, other);
   };
   ++counts_[node.id].probes;
   if (!side.args.empty()) {
-    regs_[node.step.shared] = value;
+    regs_[step.shared] = value;
     call_args_.clear();
     for (const Reg arg : side.args) call_args_.push_back(regs_[arg]);
     const RowId other = table.find(call_args_.data());
@@ -145,8 +143,8 @@ void Matcher::probe(const TrieNode& node, bool swapped, RowId row, Value value) 
     return;
   }
   // Either run holds the rows that are wanted: the shorter one is walked.
-  const Value key = regs_[side.key];
-  const Index& by_key = table.index(side.col);
+  const Value key = regs_[side.run.key];
+  const Index& by_key = table.index(side.run.col);
   const Index& by_value = table.index(side.shared_col);
   const RowId of_key = by_key.head(key), of_value = by_value.head(value);
   const bool walks_key = first_is_shorter(node, by_key, of_key, by_value, of_value);
@@ -155,22 +153,21 @@ void Matcher::probe(const TrieNode& node, bool swapped, RowId row, Value value) 
     const Value* cells = table.row(other);
     if (cells[table.keys()] == absent) continue;
     count_step(node);
-    if (cells[side.col] == key && cells[side.shared_col] == value) meet_with(other);
+    if (cells[side.run.col] == key && cells[side.shared_col] == value) meet_with(other);
   }
 }
 
-void Matcher::walk_meet(const TrieNode& node) {
-  const TrieNode::Step& step = node.step;
+void Matcher::walk_meet(const TrieNode& node, const Meet& step) {
   RowId heads[2] = {};
   for (int i = 0; i < 2; ++i) {
-    const TrieNode::Side& side = step.sides[i];
-    if (side.signature != 0 && (state_.classes.signature(regs_[side.key]) & side.signature) == 0) return;
+    const auto& [col, key, signature] = step.sides[i].run;
+    if (signature != 0 && (state_.classes.signature(regs_[key]) & signature) == 0) return;
     ++counts_[node.id].probes;
-    heads[i] = state_.tables[side.op].index(side.col).head(regs_[side.key]);
+    heads[i] = state_.tables[step.sides[i].op].index(col).head(regs_[key]);
     if (heads[i] == absent) return;
   }
   const auto next = [&](int side, RowId row) {
-    return state_.tables[step.sides[side].op].index(step.sides[side].col).next(row);
+    return state_.tables[step.sides[side].op].index(step.sides[side].run.col).next(row);
   };
   // Both runs side by side to the end of the shorter one.
   RowId at[2] = {heads[0], heads[1]};
@@ -182,7 +179,7 @@ void Matcher::walk_meet(const TrieNode& node) {
   const int few = at[0] == absent ? 0 : 1, many = 1 - few;
   const size_t base = gathered_.size();
   const auto each = [&](int which, const auto& f) {
-    const TrieNode::Side& side = step.sides[which];
+    const Side& side = step.sides[which];
     const Table& table = state_.tables[side.op];
     const RowId below = side.old_only ? middles_[side.op] : absent;
     for (RowId row = heads[which]; row != absent && !stopped_; row = next(which, row)) {
@@ -191,12 +188,12 @@ void Matcher::walk_meet(const TrieNode& node) {
       f(row, table.row(row)[side.shared_col]);
     }
   };
-  const TrieNode::Side& other = step.sides[many];
+  const Side& other = step.sides[many];
   bool sum = other.args.empty(); // the sum of the runs is cheap: the rest of the longer one is not much
   for (uint32_t rest = 4 * length + 16; sum && at[many] != absent; at[many] = next(many, at[many]))
     sum = rest-- != 0;
   if (!sum) {
-    each(few, [&](RowId row, Value value) { probe(node, few == 1, row, value); });
+    each(few, [&](RowId row, Value value) { probe(node, step, few == 1, row, value); });
     return;
   }
   each(few, [&](RowId row, Value value) { gathered_.emplace_back(value, row); });
@@ -208,60 +205,61 @@ void Matcher::walk_meet(const TrieNode& node) {
                                                     std::pair<Value, RowId>(value, 0)) -
                                    gathered_.begin());
     for (; i < end && gathered_[i].first == value && !stopped_; ++i)
-      few == 0 ? pair(node, gathered_[i].second, row) : pair(node, row, gathered_[i].second);
+      few == 0 ? pair(node, step, gathered_[i].second, row) : pair(node, step, row, gathered_[i].second);
   });
   gathered_.resize(base);
 }
 
+void Matcher::walk_lookup(const TrieNode& node, const Lookup& step) {
+  const Table& table = state_.tables[step.op];
+  Value key[32];
+  std::vector<Value> long_key;
+  Value* values = key;
+  if (step.args.size() > 32) {
+    long_key.resize(step.args.size());
+    values = long_key.data();
+  }
+  for (size_t i = 0; i < step.args.size(); ++i) values[i] = regs_[step.args[i]];
+  ++counts_[node.id].probes;
+  count_step(node);
+  const RowId row = table.find(values);
+  if (row == absent || (step.old_only && row >= middles_[step.op])) return;
+  if (take(node.test, table, row, table.row(row))) descend(node);
+}
+
+void Matcher::call(const TrieNode& node, const CallPrim& step) {
+  Value args[32];
+  std::vector<Value> many;
+  Value* values = args;
+  if (step.args.size() > 32) {
+    many.resize(step.args.size());
+    values = many.data();
+  }
+  for (size_t i = 0; i < step.args.size(); ++i) values[i] = regs_[step.args[i]];
+  count_step(node);
+  Value out = 0;
+  if (!state_.prims[step.prim].call({values, step.args.size()}, out)) return;
+  if (!step.out_bound)
+    regs_[step.out] = out;
+  else if (out != regs_[step.out])
+    return;
+  descend(node);
+}
+
 void Matcher::walk(const TrieNode& node) {
-  const TrieNode::Step& step = node.step;
-  switch (step.kind) {
-  case TrieNode::Kind::index: walk_index(node); return;
-  case TrieNode::Kind::lookup: {
-    const Table& table = state_.tables[step.op];
-    Value key[32];
-    std::vector<Value> long_key;
-    Value* values = key;
-    if (step.args.size() > 32) {
-      long_key.resize(step.args.size());
-      values = long_key.data();
-    }
-    for (size_t i = 0; i < step.args.size(); ++i) values[i] = regs_[step.args[i]];
-    ++counts_[node.id].probes;
-    count_step(node);
-    const RowId row = table.find(values);
-    if (row == absent || (step.old_only && row >= middles_[step.op])) return;
-    if (take(step, table, row, table.row(row))) descend(node);
-    return;
+  if (const auto* index = std::get_if<WalkIndex>(&node.step))
+    walk_index(node, *index);
+  else if (const auto* lookup = std::get_if<Lookup>(&node.step))
+    walk_lookup(node, *lookup);
+  else if (const auto* prim = std::get_if<CallPrim>(&node.step))
+    call(node, *prim);
+  else if (const auto* meet = std::get_if<Meet>(&node.step))
+    walk_meet(node, *meet);
+  else if (const auto* scan = std::get_if<Scan>(&node.step)) {
+    const Table& table = state_.tables[scan->op];
+    walk_rows(node, table, scan->old_only ? middles_[scan->op] : table.rows());
   }
-  case TrieNode::Kind::prim: {
-    Value args[32];
-    std::vector<Value> many;
-    Value* values = args;
-    if (step.args.size() > 32) {
-      many.resize(step.args.size());
-      values = many.data();
-    }
-    for (size_t i = 0; i < step.args.size(); ++i) values[i] = regs_[step.args[i]];
-    count_step(node);
-    Value out = 0;
-    if (!state_.prims[step.op].call({values, step.args.size()}, out)) return;
-    if (step.out_bound) {
-      if (out != regs_[step.out]) return;
-    } else {
-      regs_[step.out] = out;
-    }
-    descend(node);
-    return;
-  }
-  case TrieNode::Kind::scan:
-    walk_rows(node, 0, step.old_only ? middles_[step.op] : state_.tables[step.op].rows());
-    return;
-  case TrieNode::Kind::meet: walk_meet(node); return;
-  case TrieNode::Kind::partner: // walked by pair()
-  case TrieNode::Kind::once:
-  case TrieNode::Kind::filter: return; // roots and their children are walked by the run_ functions
-  }
+  // Filters and partners are children that their parents walk.
 }
 
 } // namespace luminal::egraph

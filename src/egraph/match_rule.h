@@ -30,16 +30,18 @@ public:
 
 private:
   void walk(const TrieNode& node);
-  void walk_index(const TrieNode& node);
-  void walk_meet(const TrieNode& node);
+  void walk_index(const TrieNode& node, const WalkIndex& step);
+  void walk_meet(const TrieNode& node, const Meet& step);
+  void walk_lookup(const TrieNode& node, const Lookup& step);
+  void call(const TrieNode& node, const CallPrim& step);
   bool first_is_shorter(const TrieNode& node, const Index& first, RowId a, const Index& second, RowId b);
   /// The row of the shorter run holds `value` of the shared variable: all rows of the other side
   /// that do, too.
-  void probe(const TrieNode& node, bool swapped, RowId row, Value value);
-  void pair(const TrieNode& node, RowId first, RowId second);
-  void walk_rows(const TrieNode& node, RowId first, RowId last);
+  void probe(const TrieNode& node, const Meet& step, bool swapped, RowId row, Value value);
+  void pair(const TrieNode& node, const Meet& step, RowId first, RowId second);
+  void walk_rows(const TrieNode& node, const Table& table, RowId last);
   void descend(const TrieNode& node);
-  bool take(const TrieNode::Step& step, const Table& table, RowId row, const Value* cells);
+  bool take(const RowTest& test, const Table& table, RowId row, const Value* cells);
   void emit(const TrieNode::Emit& emit);
   void count_step(const TrieNode& node) {
     ++counts_[node.id].steps;

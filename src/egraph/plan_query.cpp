@@ -18,7 +18,7 @@ public:
 
   /// Scans `root` first.
   void start(uint32_t root) {
-    steps_.push_back({TrieNode::Kind::scan, root, 0, absent});
+    steps_.push_back({PlannedStep::Kind::scan, root, 0, absent});
     const Table& table = state_.tables[query_.atoms[root].op];
     cost_ += table.live();
     partial_ = std::max(1.0, estimate(root).result);
@@ -36,7 +36,7 @@ public:
       }
       if (best.atom == absent) break;
       if (const Partner with = partner_of(best); with.choice.atom != absent) {
-        steps_.push_back({TrieNode::Kind::meet, best.atom, best.col, absent, with.choice.atom,
+        steps_.push_back({PlannedStep::Kind::meet, best.atom, best.col, absent, with.choice.atom,
                           with.choice.col, with.shared});
         cost_ += partial_ * (best.work + with.choice.work);
         partial_ *= best.result;
@@ -57,7 +57,7 @@ public:
 private:
   struct Choice {
     uint32_t atom = absent;
-    TrieNode::Kind kind = TrieNode::Kind::scan;
+    PlannedStep::Kind kind = PlannedStep::Kind::scan;
     uint32_t col = 0;
     double score = 0, work = 0, result = 0;
     uint32_t other_col = absent; ///< the second best index
@@ -120,12 +120,8 @@ private:
     const CompiledAtom& a = query_.atoms[atom];
     Table& table = state_.tables[a.op];
     const OpSpec& spec = state_.ops[a.op];
-    Choice choice{atom,
-                  TrieNode::Kind::scan,
-                  0,
-                  0,
-                  static_cast<double>(table.live()),
-                  static_cast<double>(table.live())};
+    Choice choice{atom, PlannedStep::Kind::scan,           0,
+                  0,    static_cast<double>(table.live()), static_cast<double>(table.live())};
     for (uint32_t col = 0; col < a.cols.size(); ++col) {
       if (!is_bound(a.cols[col])) continue;
       const double distinct = table.statistics(col).distinct;
@@ -134,12 +130,12 @@ private:
           state_.sorts[sort].kind == SortKind::eq ? std::max(distinct, classes_of(sort)) : distinct;
       const double frequent = frequent_share(a.op, col, a.cols[col]);
       const double fan = std::max(1.0, table.live() * std::max(frequent, 1 / distinct));
-      if (choice.kind == TrieNode::Kind::scan || fan < choice.work) {
-        if (choice.kind == TrieNode::Kind::index) {
+      if (choice.kind == PlannedStep::Kind::scan || fan < choice.work) {
+        if (choice.kind == PlannedStep::Kind::index) {
           choice.other_col = choice.col;
           choice.other_work = choice.work;
         }
-        choice.kind = TrieNode::Kind::index;
+        choice.kind = PlannedStep::Kind::index;
         choice.col = col;
         choice.work = fan;
       } else if (choice.other_col == absent || fan < choice.other_work) {
@@ -164,7 +160,7 @@ private:
   Partner partner_of(const Choice& first) {
     Partner best;
     const auto selective = [&](const Choice& choice) {
-      return choice.kind == TrieNode::Kind::index && choice.work > long_run() &&
+      return choice.kind == PlannedStep::Kind::index && choice.work > long_run() &&
              (long_run() == 0 || 2 * choice.work <= state_.tables[query_.atoms[choice.atom].op].live());
     };
     if (!selective(first)) return best;
@@ -191,13 +187,13 @@ private:
     for (size_t col = 0; col + 1 < a.cols.size(); ++col) keys_bound &= is_bound(a.cols[col]);
     Choice choice = estimate(atom);
     if (keys_bound) {
-      choice.kind = TrieNode::Kind::lookup;
+      choice.kind = PlannedStep::Kind::lookup;
       choice.work = 1;
       choice.result = std::min(choice.result, 1.0);
     }
     choice.score = choice.result + 0.02 * choice.work;
     // A product with unconnected rows comes last.
-    if (choice.kind == TrieNode::Kind::scan) choice.score = 1e6 + choice.work;
+    if (choice.kind == PlannedStep::Kind::scan) choice.score = 1e6 + choice.work;
     return choice;
   }
 
@@ -230,7 +226,7 @@ private:
                          [&](const Slot& slot) { return is_bound(slot); }))
           continue;
         placed_prims_[i] = more = true;
-        steps_.push_back({TrieNode::Kind::prim, i, 0, absent});
+        steps_.push_back({PlannedStep::Kind::prim, i, 0, absent});
         if (!prim.out.constant) bind(prim.out.id);
       }
     }

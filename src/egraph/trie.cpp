@@ -14,7 +14,6 @@ PlanCache& PlanCache::operator=(const PlanCache&) {
 
 Trie::Trie(State& state, std::vector<RulesetId> of, uint32_t most_vars)
     : rulesets(std::move(of)), globals_at(most_vars), state_(state) {
-  once.step.kind = TrieNode::Kind::once;
   once.id = node_count++;
 }
 
@@ -104,11 +103,12 @@ bool Trie::resolve(uint32_t index) {
   return global.present = true;
 }
 
-TrieNode* Trie::child(TrieNode* node, TrieNode::Step step) {
+TrieNode* Trie::child(TrieNode* node, TrieNode::Step step, RowTest test) {
   for (const std::unique_ptr<TrieNode>& other : node->children)
-    if (other->step == step) return other.get();
+    if (other->step == step && other->test == test) return other.get();
   auto made = std::make_unique<TrieNode>();
   made->step = std::move(step);
+  made->test = std::move(test);
   made->id = node_count++;
   made->parent = node;
   node->children.push_back(std::move(made));
@@ -149,32 +149,26 @@ void Trie::prepare(Plan& plan, RuleEntry& entry, uint32_t entry_index, uint32_t 
     for (uint32_t col = 0; col < key_count(atom); ++col) args.push_back(reg(atom.cols[col]));
     return args;
   };
-  const auto use_index = [&](const CompiledAtom& atom, uint32_t col, Reg& key, uint64_t& signature) {
-    key = reg(atom.cols[col]);
+  const auto run_of = [&](const CompiledAtom& atom, uint32_t col) {
+    Run run{.col = col, .key = reg(atom.cols[col])};
     state_.tables[atom.op].index(col).wanted = true;
     if (state_.tables[atom.op].eq_cols()[col] != 0)
-      signature = col == key_count(atom) ? Classes::down_bit(atom.op) : Classes::up_bit(atom.op, col);
+      run.signature = col == key_count(atom) ? Classes::down_bit(atom.op) : Classes::up_bit(atom.op, col);
+    return run;
   };
   const auto side = [&](uint32_t atom_index, uint32_t col, VarId shared) {
     const CompiledAtom& atom = query.atoms[atom_index];
-    TrieNode::Side made;
-    made.op = atom.op;
-    made.col = col;
-    made.old_only = old_only(atom_index);
-    use_index(atom, col, made.key, made.signature);
+    Side made{.op = atom.op, .old_only = old_only(atom_index), .run = run_of(atom, col)};
     while (atom.cols[made.shared_col].constant || atom.cols[made.shared_col].id != shared) ++made.shared_col;
     const auto known = [&](const Slot& slot) { return slot.constant || regs[slot.id] != absent; };
-    if (std::all_of(atom.cols.begin(), atom.cols.end() - 1, known)) {
+    if (std::all_of(atom.cols.begin(), atom.cols.end() - 1, known))
       made.args = key_regs(atom);
-    } else {
-      Reg unused_key = 0;
-      uint64_t unused_signature = 0;
-      use_index(atom, made.shared_col, unused_key, unused_signature);
-    }
+    else
+      run_of(atom, made.shared_col); // its index is wanted, too
     return made;
   };
-  const auto bind_or_check = [&](const CompiledAtom& atom, uint32_t first_col, uint32_t skipped_col,
-                                 TrieNode::Step& step) {
+  const auto bind_or_check = [&](const CompiledAtom& atom, uint32_t first_col, uint32_t skipped_col) {
+    RowTest test{.include_subsumed = query.include_subsumed};
     std::vector<std::pair<uint32_t, uint32_t>> first_at; // variable, column where this atom binds it
     for (uint32_t col = first_col; col < atom.cols.size(); ++col) {
       if (col == skipped_col) continue;
@@ -183,78 +177,70 @@ void Trie::prepare(Plan& plan, RuleEntry& entry, uint32_t entry_index, uint32_t 
         const auto known =
             std::find_if(first_at.begin(), first_at.end(), [&](const auto& p) { return p.first == slot.id; });
         if (known != first_at.end()) {
-          step.same.emplace_back(known->second, col);
+          test.same.emplace_back(known->second, col);
           continue;
         }
         if (regs[slot.id] == absent) {
           first_at.emplace_back(slot.id, col);
           regs[slot.id] = next++;
-          step.binds.push_back({col, regs[slot.id]});
+          test.binds.push_back({col, regs[slot.id]});
           continue;
         }
       }
-      step.checks.push_back({col, reg(slot)});
+      test.checks.push_back({col, reg(slot)});
     }
+    return test;
   };
   TrieNode* node = &once;
   for (size_t at = 0; at < steps.size(); ++at) {
     const PlannedStep& planned = steps[at];
-    TrieNode::Step step;
-    step.kind = planned.kind;
-    if (planned.kind == TrieNode::Kind::prim) {
+    if (planned.kind == PlannedStep::Kind::prim) {
       const CompiledPrim& prim = query.prims[planned.atom];
-      step.op = prim.prim;
+      CallPrim step{.prim = prim.prim, .out_bound = prim.out.constant || regs[prim.out.id] != absent};
       for (const Slot& arg : prim.args) step.args.push_back(reg(arg));
-      step.out_bound = prim.out.constant || regs[prim.out.id] != absent;
       if (!step.out_bound) regs[prim.out.id] = next++;
       step.out = reg(prim.out);
       node = child(node, std::move(step));
       continue;
     }
-    step.op = query.atoms[planned.atom].op;
-    step.include_subsumed = query.include_subsumed;
-    step.old_only = old_only(planned.atom);
     const CompiledAtom& atom = query.atoms[planned.atom];
-    const uint32_t keys = key_count(atom);
-    if (planned.kind == TrieNode::Kind::lookup) step.args = key_regs(atom);
-    if (planned.kind == TrieNode::Kind::index) {
-      step.col = planned.col;
-      use_index(atom, step.col, step.key, step.signature);
-      step.other_col = planned.other_col;
-      if (step.other_col != absent) use_index(atom, step.other_col, step.other_key, step.other_signature);
+    const bool old = old_only(planned.atom);
+    switch (planned.kind) {
+    case PlannedStep::Kind::lookup: {
+      Lookup step{.op = atom.op, .old_only = old, .args = key_regs(atom)};
+      node = child(node, std::move(step), bind_or_check(atom, key_count(atom), absent));
+      break;
     }
-    if (planned.kind == TrieNode::Kind::meet) {
+    case PlannedStep::Kind::index: {
+      WalkIndex step{.op = atom.op, .old_only = old, .run = run_of(atom, planned.col)};
+      if (planned.other_col != absent) step.other = run_of(atom, planned.other_col);
+      const uint32_t skipped = step.other ? absent : planned.col;
+      node = child(node, std::move(step), bind_or_check(atom, 0, skipped));
+      break;
+    }
+    case PlannedStep::Kind::meet: {
       const CompiledAtom& partner = query.atoms[planned.partner];
-      step.shared = regs[planned.shared] = next++;
-      step.sides = {side(planned.atom, planned.col, planned.shared),
-                    side(planned.partner, planned.partner_col, planned.shared)};
-      bind_or_check(atom, 0, absent, step);
-      node = child(node, std::move(step));
-      step = {};
-      step.kind = TrieNode::Kind::partner;
-      step.op = partner.op;
-      step.include_subsumed = query.include_subsumed;
-      bind_or_check(partner, 0, absent, step);
-      node = child(node, std::move(step));
-      continue;
+      Meet step{.shared = next++};
+      regs[planned.shared] = step.shared;
+      step.sides[0] = side(planned.atom, planned.col, planned.shared);
+      step.sides[1] = side(planned.partner, planned.partner_col, planned.shared);
+      node = child(node, std::move(step), bind_or_check(atom, 0, absent));
+      node = child(node, Partner{}, bind_or_check(partner, 0, absent));
+      break;
     }
-    const bool by_one_index = planned.kind == TrieNode::Kind::index && planned.other_col == absent;
-    bind_or_check(atom, planned.kind == TrieNode::Kind::lookup ? keys : 0,
-                  by_one_index ? planned.col : absent, step);
-    if (at == 0 && planned.kind == TrieNode::Kind::scan) {
-      std::map<OpId, TrieNode>& roots = full ? full_roots : delta_roots;
-      TrieNode& root = roots[atom.op];
-      if (root.step.kind != TrieNode::Kind::scan) {
-        root.step.kind = TrieNode::Kind::scan;
-        root.step.op = atom.op;
-        root.id = node_count++;
+    default: // a scan
+      if (at != 0) {
+        node = child(node, Scan{.op = atom.op, .old_only = old}, bind_or_check(atom, 0, absent));
+        break;
       }
       // The root binds nothing itself: one scan serves all rules, whatever they compare.
-      step.kind = TrieNode::Kind::filter;
-      node = child(&root, std::move(step));
-      continue;
+      TrieNode& root = (full ? full_roots : delta_roots)[atom.op];
+      if (!std::holds_alternative<Scan>(root.step)) {
+        root.step = Scan{.op = atom.op};
+        root.id = node_count++;
+      }
+      node = child(&root, Filter{}, bind_or_check(atom, 0, absent));
     }
-    node = child(node, std::move(step));
   }
   TrieNode::Emit emit;
   emit.entry = entry_index;

@@ -3,6 +3,8 @@
 #pragma once
 #include "egraph/compile_rule.h"
 #include <map>
+#include <optional>
+#include <variant>
 
 namespace luminal::egraph {
 
@@ -10,65 +12,96 @@ namespace luminal::egraph {
 /// ground term of some rule.
 using Reg = uint32_t;
 
-/// One step of matching. Rows that pass bind registers and go on to the children.
-struct TrieNode {
-  enum class Kind : uint8_t {
-    once, ///< root: goes on once
-    scan, ///< rows of a range: roots (delta or all), and products without a common variable
-    /// rows with regs[key] in column `col`: DOWN on the output, UP on an argument; of two columns
-    /// the one with fewer rows
-    index,
-    lookup, ///< the row with key regs[args]
-    /// two runs of rows, of two atoms, that share a variable: pairs of rows with the same value of
-    /// it; a cyclic core
-    meet,
-    partner, ///< child of a meet: what is asked of the second row of the pair
-    prim,    ///< primitive of regs[args]; binds or checks `out`
-    filter,  ///< below a root scan: what one group of rules asks of the root's row
-  };
+/// What is asked of a row, and the registers that are bound from one that passes.
+struct RowTest {
   struct Cell {
     uint32_t col;
     Reg reg;
     bool operator==(const Cell&) const = default;
   };
-  /// One side of a meet: the rows with regs[key] in column `col`.
-  struct Side {
-    uint32_t op = 0, col = 0;
-    Reg key = 0;
-    uint64_t signature = 0;
-    bool old_only = false;
-    uint32_t shared_col = 0; ///< column of the shared variable
-    std::vector<Reg> args;   ///< not empty: the whole key, known as soon as the shared variable is
-    bool operator==(const Side&) const = default;
-  };
-  /// What decides whether two plans share the node.
-  struct Step {
-    Kind kind = Kind::once;
-    bool old_only = false; ///< rows before the watermark
-    bool include_subsumed = false;
-    bool out_bound = false; ///< prim: compare
-    uint32_t op = 0;        ///< operator or primitive
-    uint32_t col = 0;
-    Reg key = 0, out = 0;
-    uint64_t signature = 0; ///< index on a class: bit that the class must have
-    /// A second bound column: the shorter of the two runs of rows is walked, and both columns are
-    /// compared. absent: none.
-    uint32_t other_col = absent;
-    Reg other_key = 0;
-    uint64_t other_signature = 0;
-    std::vector<Side> sides; ///< meet: two
-    Reg shared = 0;          ///< meet: the shared variable
-    std::vector<Reg> args;
-    std::vector<Cell> checks, binds;                 ///< columns compared with, copied to registers
-    std::vector<std::pair<uint32_t, uint32_t>> same; ///< pairs of columns that are equal
-    bool operator==(const Step&) const = default;
-  };
+  bool include_subsumed = false;
+  std::vector<Cell> checks, binds;                 ///< columns compared with, copied to registers
+  std::vector<std::pair<uint32_t, uint32_t>> same; ///< pairs of columns that are equal
+  bool operator==(const RowTest&) const = default;
+};
+/// The rows with regs[key] in column `col`: down on the output, up on an argument.
+struct Run {
+  uint32_t col = 0;
+  Reg key = 0;
+  uint64_t signature = 0; ///< index on a class: bit that the class must have
+  bool operator==(const Run&) const = default;
+};
+
+// ---- steps of matching; `old_only`: rows before the watermark ----
+/// The root that goes on once.
+struct Once {
+  bool operator==(const Once&) const = default;
+};
+/// Rows of a range: roots (delta or all, tested by their children), and products without a common
+/// variable.
+struct Scan {
+  OpId op = 0;
+  bool old_only = false;
+  bool operator==(const Scan&) const = default;
+};
+/// Below a root scan: what one group of rules asks of the root's row.
+struct Filter {
+  bool operator==(const Filter&) const = default;
+};
+/// The row with key regs[args].
+struct Lookup {
+  OpId op = 0;
+  bool old_only = false;
+  std::vector<Reg> args;
+  bool operator==(const Lookup&) const = default;
+};
+/// A run of rows. Where a second column is bound the shorter of the two runs is walked, and both
+/// columns are compared.
+struct WalkIndex {
+  OpId op = 0;
+  bool old_only = false;
+  Run run;
+  std::optional<Run> other;
+  bool operator==(const WalkIndex&) const = default;
+};
+/// One side of a meet.
+struct Side {
+  OpId op = 0;
+  bool old_only = false;
+  Run run;
+  uint32_t shared_col = 0; ///< column of the shared variable
+  std::vector<Reg> args;   ///< not empty: the whole key, known as soon as the shared variable is
+  bool operator==(const Side&) const = default;
+};
+/// Two runs of rows, of two atoms, that share a variable: pairs of rows with the same value of it,
+/// a step of a generic join. What is asked of the second row stands in the child, a Partner.
+struct Meet {
+  Reg shared = 0;
+  Side sides[2];
+  bool operator==(const Meet&) const = default;
+};
+struct Partner {
+  bool operator==(const Partner&) const = default;
+};
+/// A primitive of regs[args]: binds `out`, or compares with it.
+struct CallPrim {
+  PrimId prim = 0;
+  std::vector<Reg> args;
+  Reg out = 0;
+  bool out_bound = false;
+  bool operator==(const CallPrim&) const = default;
+};
+
+/// One step of matching. Rows that pass bind registers and go on to the children.
+struct TrieNode {
+  using Step = std::variant<Once, Scan, Filter, Lookup, WalkIndex, Meet, Partner, CallPrim>;
   struct Emit {
     uint32_t entry = 0; ///< rule of the trie
     uint32_t stamp = 0;
     std::vector<Reg> regs; ///< values of the match
   };
-  Step step;
+  Step step; ///< two plans share the node where step and test are equal
+  RowTest test;
   uint32_t id = 0, stamp = 0, users = 0;
   TrieNode* parent = nullptr;
   std::vector<std::unique_ptr<TrieNode>> children;
@@ -145,7 +178,7 @@ private:
   bool resolve(uint32_t global);
   void prepare(Plan& plan, RuleEntry& entry, uint32_t entry_index, uint32_t root_open, bool full);
   void stamp_path(Plan& plan);
-  TrieNode* child(TrieNode* node, TrieNode::Step step);
+  TrieNode* child(TrieNode* node, TrieNode::Step step, RowTest test = {});
 
   State& state_;
   std::map<std::pair<Value, bool>, uint32_t> constants_;
@@ -155,7 +188,8 @@ private:
 
 /// The steps of a plan in terms of variables of the query; plan.cpp.
 struct PlannedStep {
-  TrieNode::Kind kind = TrieNode::Kind::once;
+  enum class Kind : uint8_t { scan, index, lookup, meet, prim };
+  Kind kind = Kind::scan;
   uint32_t atom = absent;      ///< in CompiledQuery::atoms, or in prims
   uint32_t col = 0;            ///< index
   uint32_t other_col = absent; ///< index: a second one

@@ -70,9 +70,15 @@ private:
   };
   /// Registers of one run of a program, taken from a stack.
   struct Registers {
-    int64_t* index;
-    Value* value;
-    uint8_t* mask;
+    int64_t* indices;
+    Value* values;
+    uint8_t* masks;
+    int64_t* index(IndexRegister r) const { return indices + ptrdiff_t(r) * lanes; }
+    Value* value(ValueRegister r) const { return values + ptrdiff_t(r) * lanes; }
+    /// Null where every lane counts.
+    uint8_t* mask(MaskRegister r) const {
+      return r == MaskRegister::all ? nullptr : masks + ptrdiff_t(r) * lanes;
+    }
   };
 
   Store& store(Source s);
@@ -95,7 +101,19 @@ private:
   Frame& callee(NodeId id, const std::string& name, size_t first_input);
 
   void run(const Program& program, const Registers& r, int n);
-  void step(const Instr& i, const Registers& r, int n);
+  void step(const AffineIndex& i, const Registers& r, int n);
+  void step(const GeneralIndex& i, const Registers& r, int n);
+  void step(const CheckBounds& i, const Registers& r, int n);
+  void step(const NarrowMask& i, const Registers& r, int n);
+  void step(const LoadValue& i, const Registers& r, int n);
+  void step(const IndexValue& i, const Registers& r, int n);
+  void step(const RandomValue& i, const Registers& r, int n);
+  void step(const MapValues& i, const Registers& r, int n);
+  void step(const CastValue& i, const Registers& r, int n);
+  void step(const BitcastValues& i, const Registers& r, int n);
+  void step(const FillValue& i, const Registers& r, int n);
+  void step(const OpenHole& i, const Registers& r, int n);
+  void step(const TaintValue& i, const Registers& r, int n);
   [[noreturn]] void fail(NodeId id, const std::string& text) const;
 
   /// RegisterFile for the registers of a program; given back when the object dies.

@@ -177,17 +177,17 @@ class Compiler {
 public:
   Compiler(CompiledFunction& f, Program& program, const Shape& space) : f_(f), program_(program) {
     Context root;
-    for (size_t d = 0; d < space.size(); ++d) root.axes.push_back(int(d));
+    for (size_t d = 0; d < space.size(); ++d) root.axes.push_back(IndexRegister(d));
     program_.axes = program_.index_registers = int(space.size());
     root_ = context(std::move(root));
   }
   int root() const { return root_; }
 
   /// The value register of a node looked at in a context.
-  int value(NodeId id, int at, bool top = false) {
+  ValueRegister value(NodeId id, int at, bool top = false) {
     Source s = f_.resolve(id);
     if (auto found = values_.find({s.node, s.result, at}); found != values_.end()) return found->second;
-    int out = !top && f_.stored(s.node) ? load(s, at) : compute(s.node, at);
+    ValueRegister out = !top && f_.stored(s.node) ? load(s, at) : compute(s.node, at);
     values_[{s.node, s.result, at}] = out;
     return out;
   }
@@ -199,7 +199,7 @@ public:
     return context(std::move(c));
   }
   /// The same place, for the lanes of a mask only.
-  int masked(int at, int mask) {
+  int masked(int at, MaskRegister mask) {
     Context c = contexts_[size_t(at)];
     c.mask = mask;
     return context(std::move(c));
@@ -207,9 +207,9 @@ public:
   /// Opens the holes of a node at a context: index registers, and the mask of lanes within range.
   /// Values of the holes go to `operands`.
   struct Opened {
-    std::vector<int> registers;
-    int mask = -1;
-    std::vector<int> operands;
+    std::vector<IndexRegister> registers;
+    MaskRegister mask = MaskRegister::all;
+    std::vector<ValueRegister> operands;
   };
   Opened open(const Node& node, NodeId id, int at) {
     Opened result;
@@ -218,22 +218,17 @@ public:
     for (size_t h = 0; h < holes.size(); ++h) {
       const Hole& hole = holes[h];
       NodeId operand = node.inputs[size_t(hole.input)];
-      int x = value(operand, project(at, hole.axes));
-      Instr i{.kind = Instr::Kind::hole};
-      i.offset = INT64_MAX;
+      const ValueRegister x = value(operand, project(at, hole.axes));
+      OpenHole i{.mask = result.mask, .x = x, .hole = &hole, .node = id};
+      i.type = f_.function().nodes[operand].type().dtype;
       if (node.kind != NodeKind::fold)
         for (Expr extent : hole_extents(node.attr, f_.function()[node.inputs[0]].type().shape, h))
-          i.offset = std::min(i.offset, f_.evaluate(extent));
-      i.type = f_.function().nodes[operand].type().dtype;
-      i.values = {x};
-      i.mask = result.mask;
-      i.hole = &hole;
-      i.node = id;
-      i.out = program_.index_registers++;
-      if (hole.policy == OutOfRange::fill) result.mask = i.mask_out = program_.mask_registers++;
+          i.extent = std::min(i.extent, f_.evaluate(extent));
+      i.out = next_index();
+      if (hole.policy == OutOfRange::fill) i.inside = result.mask = next_mask();
       result.registers.push_back(i.out);
       result.operands.push_back(x);
-      program_.code.push_back(std::move(i));
+      program_.code.emplace_back(i);
     }
     return result;
   }
@@ -250,13 +245,13 @@ public:
     return std::any_of(space.begin(), space.end(), [&](Expr extent) { return f_.evaluate(extent) == 0; });
   }
   /// The index register of an expression over the axes of a context and its holes.
-  int index(Expr e, const Shape& space, int at, const Opened& holes, const std::vector<Hole>& list, int mask,
-            NodeId node, std::optional<bool> empty = {}) {
+  IndexRegister index(Expr e, const Shape& space, int at, const Opened& holes, const std::vector<Hole>& list,
+                      MaskRegister mask, NodeId node, std::optional<bool> empty = {}) {
     if (empty.value_or(is_empty(space))) return number_index(0); // no point asks; what it divides by may be 0
     const Expr x = with_dimensions(e);
     const Context here = contexts_[size_t(at)];
     std::vector<Expr> symbols = symbols_of(x);
-    std::vector<int> registers;
+    std::vector<IndexRegister> registers;
     for (Expr s : symbols)
       if (auto size = f_.dimensions_.find(s); size != f_.dimensions_.end())
         registers.push_back(number_index(size->second.value()));
@@ -272,66 +267,48 @@ public:
       if (Expr axis = axis_symbol(int(d), space[d]); axis.is_symbol())
         box[axis] = {0, std::max<int64_t>(0, f_.evaluate(space[d]) - 1)};
     linear = linear && evaluate_range(x, box).is_bounded();
-    Instr i{.kind = linear ? Instr::Kind::affine : Instr::Kind::general};
-    if (linear) {
-      i.offset = affine.constant;
-      for (const auto& [symbol, coefficient] : affine.terms) {
-        i.args.push_back(
-            registers[size_t(std::find(symbols.begin(), symbols.end(), symbol) - symbols.begin())]);
-        i.weights.push_back(coefficient);
-      }
-    } else {
-      i.args = registers;
-      i.expr.emplace(std::span<const Expr>(&x, 1), symbols);
-      i.mask = mask;
+    if (!linear) return general(x, symbols, registers, mask, node);
+    AffineIndex i{.constant = affine.constant};
+    for (const auto& [symbol, coefficient] : affine.terms) {
+      i.args.push_back(registers[size_t(std::ranges::find(symbols, symbol) - symbols.begin())]);
+      i.weights.push_back(coefficient);
     }
-    auto [found, fresh] = indices_.try_emplace({x, i.args, i.mask}, program_.index_registers);
-    if (!fresh) return found->second;
-    i.out = program_.index_registers++;
-    i.node = node;
-    program_.code.push_back(std::move(i));
-    return found->second;
+    return remembered(x, MaskRegister::all, std::move(i));
   }
   /// `empty`: no point of the space is asked for.
-  int condition(Expr e, const Shape& space, int at, const Opened& holes, const std::vector<Hole>& list,
-                NodeId node, std::optional<bool> empty = {}) {
+  MaskRegister condition(Expr e, const Shape& space, int at, const Opened& holes,
+                         const std::vector<Hole>& list, NodeId node, std::optional<bool> empty = {}) {
     if (empty.value_or(is_empty(space))) return holes.mask;
     const Expr x = with_dimensions(e);
     if (x.is_constant() && x.value() != 0) return holes.mask;
-    Instr i{.kind = Instr::Kind::condition};
-    i.args = {index(x, space, at, holes, list, holes.mask, node, false)};
-    i.mask = holes.mask;
-    i.mask_out = program_.mask_registers++;
-    program_.code.push_back(i);
-    return i.mask_out;
+    NarrowMask i{.mask = holes.mask, .condition = index(x, space, at, holes, list, holes.mask, node, false)};
+    i.out = next_mask();
+    program_.code.emplace_back(i);
+    return i.out;
   }
   /// Bounds that are not proved are checked lane by lane.
-  void check(const Node& node, const std::vector<int>& map, const Shape& space, int mask, NodeId id) {
+  void check(const Node& node, const std::vector<IndexRegister>& map, const Shape& space, MaskRegister mask,
+             NodeId id) {
     const Extents& have = f_.extents(f_.resolve(node.inputs[0]));
     for (const BoundCheck& bound :
          bound_checks(node.attr, space, f_.function()[node.inputs[0]].type().shape, &f_.module_)) {
       if (in_bounds(bound) == Truth::yes) continue;
-      Instr i{.kind = Instr::Kind::check};
-      i.args = {map[size_t(bound.axis)]};
-      i.offset = have[size_t(bound.axis)];
-      i.mask = mask;
-      i.node = id;
-      i.axis = bound.axis;
-      program_.code.push_back(std::move(i));
+      program_.code.emplace_back(CheckBounds{.index = map[size_t(bound.axis)],
+                                             .mask = mask,
+                                             .extent = have[size_t(bound.axis)],
+                                             .node = id,
+                                             .axis = bound.axis});
     }
   }
-  int taint(int x, const Opened& holes) {
+  ValueRegister taint(ValueRegister x, const Opened& holes) {
     if (holes.operands.empty()) return x;
-    Instr i{.kind = Instr::Kind::taint};
-    i.values = {x};
-    i.values.insert(i.values.end(), holes.operands.begin(), holes.operands.end());
-    return emit(std::move(i));
+    return emit(TaintValue{.x = x, .holes = holes.operands});
   }
 
 private:
   struct Context {
-    std::vector<int> axes; // index registers
-    int mask = -1;
+    std::vector<IndexRegister> axes;
+    MaskRegister mask = MaskRegister::all;
     auto operator<=>(const Context&) const = default;
   };
   int context(Context c) {
@@ -339,124 +316,110 @@ private:
     if (fresh) contexts_.push_back(std::move(c));
     return at->second;
   }
-  int register_of(Expr symbol, const Shape& space, const Context& here, const Opened& holes,
-                  const std::vector<Hole>& list) const {
+  IndexRegister register_of(Expr symbol, const Shape& space, const Context& here, const Opened& holes,
+                            const std::vector<Hole>& list) const {
     for (size_t d = 0; d < space.size(); ++d)
       if (symbol == axis_symbol(int(d), space[d])) return here.axes[d];
     for (size_t h = 0; h < list.size(); ++h)
       if (symbol == hole_symbol(int(h), list[h].range)) return holes.registers[h];
     throw Error(fmt::format("[interp] symbol {} has no value", symbol.name()));
   }
-  int emit(Instr i) {
-    i.out = program_.value_registers++;
-    program_.code.push_back(std::move(i));
-    return program_.value_registers - 1;
+  IndexRegister next_index() { return IndexRegister(program_.index_registers++); }
+  MaskRegister next_mask() { return MaskRegister(program_.mask_registers++); }
+  template <class I> ValueRegister emit(I i) {
+    const auto out = i.out = ValueRegister(program_.value_registers++);
+    program_.code.emplace_back(std::move(i));
+    return out;
   }
-  int load(Source s, int at) {
-    Instr i{.kind = Instr::Kind::load};
-    i.source = s;
-    i.args = contexts_[size_t(at)].axes;
-    i.mask = contexts_[size_t(at)].mask;
-    i.result = f_.function()[s.node].types[size_t(s.result)].dtype;
+  /// The register of an index, which is computed once from the same arguments at the same lanes.
+  template <class I> IndexRegister remembered(Expr x, MaskRegister mask, I i) {
+    auto [found, fresh] = indices_.try_emplace({x, i.args, mask}, IndexRegister(program_.index_registers));
+    if (!fresh) return found->second;
+    i.out = next_index();
+    program_.code.emplace_back(std::move(i));
+    return found->second;
+  }
+  IndexRegister general(Expr x, std::span<const Expr> symbols, const std::vector<IndexRegister>& args,
+                        MaskRegister mask, NodeId node) {
+    return remembered(x, mask,
+                      GeneralIndex{.mask = mask,
+                                   .args = args,
+                                   .expr = ExprProgram(std::span<const Expr>(&x, 1), symbols),
+                                   .node = node});
+  }
+  IndexRegister number_index(int64_t number) {
+    return remembered(Expr(number), MaskRegister::all, AffineIndex{.constant = number});
+  }
+  ValueRegister load(Source s, int at) {
+    const Context& here = contexts_[size_t(at)];
+    LoadValue i{.mask = here.mask, .source = s, .args = here.axes};
     const Extents& extents = f_.extents(s);
-    i.weights.assign(extents.size(), 1);
-    for (size_t d = extents.size(); d-- > 1;) i.weights[d - 1] = i.weights[d] * extents[d];
+    i.strides.assign(extents.size(), 1);
+    for (size_t d = extents.size(); d-- > 1;) i.strides[d - 1] = i.strides[d] * extents[d];
     return emit(std::move(i));
   }
 
-  int compute(NodeId id, int at) {
+  ValueRegister compute(NodeId id, int at) {
     const Node& node = f_.function()[id];
-    Instr i{.kind = Instr::Kind::map};
-    i.node = id;
-    i.mask = contexts_[size_t(at)].mask;
-    i.result = node.type().dtype;
+    const DType result = node.type().dtype;
+    auto dtype_of = [&](NodeId input) { return f_.function()[input].type().dtype; };
     switch (node.kind) {
     case NodeKind::map: {
       const auto& attr = std::get<MapAttr>(node.attr);
-      i.op = attr.op;
-      i.user = attr.user_op.empty() ? nullptr : find_user_op(attr.user_op);
-      for (NodeId input : node.inputs) i.values.push_back(value(input, at));
-      i.type = f_.function()[node.inputs.back()].type().dtype; // the last argument: of select, too, a value
+      MapValues i{.op = attr.op, .user = attr.user_op.empty() ? nullptr : find_user_op(attr.user_op)};
+      for (NodeId input : node.inputs) i.args.push_back(value(input, at));
+      i.type = dtype_of(node.inputs.back()); // the last argument: of select, too, a value
       return emit(std::move(i));
     }
     case NodeKind::cast:
-      i.kind = Instr::Kind::cast;
-      i.type = f_.function()[node.inputs[0]].type().dtype;
-      i.values = {value(node.inputs[0], at)};
-      return emit(std::move(i));
-    case NodeKind::iota:
-      i.kind = Instr::Kind::iota;
-      i.args = {index(std::get<IotaAttr>(node.attr).value, node.type().shape, at, {}, {}, i.mask, id)};
-      return emit(std::move(i));
+      return emit(CastValue{.x = value(node.inputs[0], at), .from = dtype_of(node.inputs[0]), .to = result});
+    case NodeKind::iota: {
+      const Expr e = std::get<IotaAttr>(node.attr).value;
+      return emit(IndexValue{.index = index(e, node.type().shape, at, {}, {}, contexts_[size_t(at)].mask, id),
+                             .type = result});
+    }
     case NodeKind::random: return random(node, id, at);
-    case NodeKind::bitcast: return bitcast(node, at);
+    case NodeKind::bitcast: return bitcast(node, id, at);
     case NodeKind::view: return view(node, id, at);
-    default: LUMINAL_CHECK(false, "{} is kept, not computed", to_string(node.kind)); return -1;
+    default: LUMINAL_CHECK(false, "{} is kept, not computed", to_string(node.kind)); return {};
     }
   }
-  int number_index(int64_t number) {
-    auto [found, fresh] = indices_.try_emplace({Expr(number), {}, -1}, program_.index_registers);
-    if (!fresh) return found->second;
-    Instr i{.kind = Instr::Kind::affine};
-    i.offset = number;
-    i.out = program_.index_registers++;
-    program_.code.push_back(std::move(i));
-    return found->second;
+  ValueRegister random(const Node& node, NodeId id, int at) {
+    const MaskRegister mask = contexts_[size_t(at)].mask;
+    const Expr counter = std::get<RandomAttr>(node.attr).counter;
+    RandomValue i{.counter = index(counter, node.type().shape, at, {}, {}, mask, id),
+                  .type = node.type().dtype};
+    for (int word : {0, 1}) i.key[word] = value(node.inputs[0], context({{number_index(word)}, mask}));
+    return emit(i);
   }
-  int random(const Node& node, NodeId id, int at) {
-    Instr i{.kind = Instr::Kind::random};
-    i.result = node.type().dtype;
-    i.mask = contexts_[size_t(at)].mask;
-    i.args = {index(std::get<RandomAttr>(node.attr).counter, node.type().shape, at, {}, {}, i.mask, id)};
-    for (int word : {0, 1})
-      i.values.push_back(value(node.inputs[0], context({{number_index(word)}, i.mask})));
-    return emit(std::move(i));
-  }
-  int bitcast(const Node& node, int at) {
-    DType from = f_.function()[node.inputs[0]].type().dtype, to = node.type().dtype;
-    Instr i{.kind = Instr::Kind::bits};
-    i.type = from, i.result = to;
+  ValueRegister bitcast(const Node& node, NodeId id, int at) {
+    const DType from = f_.function()[node.inputs[0]].type().dtype, to = node.type().dtype;
+    BitcastValues i{.from = from, .to = to};
     Context c = contexts_[size_t(at)];
-    i.mask = c.mask;
     if (bits(from) == bits(to)) {
-      i.values = {value(node.inputs[0], at)};
+      i.parts = {value(node.inputs[0], at)};
     } else if (bits(from) > bits(to)) {
       const int64_t parts = bits(from) / bits(to);
-      Expr last = Expr::symbol("i0", {0, unbounded_high}); // any axis: only its register counts
-      auto divided = [&](Expr e) {
-        Instr d{.kind = Instr::Kind::general};
-        d.args = {c.axes.back()};
-        d.mask = c.mask;
-        d.expr.emplace(std::span<const Expr>(&e, 1), std::vector<Expr>{last});
-        auto [found, fresh] = indices_.try_emplace({e, d.args, d.mask}, program_.index_registers);
-        if (fresh) {
-          d.out = program_.index_registers++;
-          program_.code.push_back(std::move(d));
-        }
-        return found->second;
-      };
-      i.kind = Instr::Kind::split;
-      i.args = {divided(mod(last, parts))};
-      c.axes.back() = divided(floordiv(last, parts));
-      i.values = {value(node.inputs[0], context(c))};
+      const Expr last = Expr::symbol("i0", {0, unbounded_high}); // any axis: only its register counts
+      const std::vector<IndexRegister> args = {c.axes.back()};
+      i.part = general(mod(last, parts), std::span(&last, 1), args, c.mask, id);
+      c.axes.back() = general(floordiv(last, parts), std::span(&last, 1), args, c.mask, id);
+      i.parts = {value(node.inputs[0], context(c))};
     } else {
-      const int parts = bits(to) / bits(from), whole = c.axes.back();
-      i.kind = Instr::Kind::merge;
+      const int parts = bits(to) / bits(from);
+      const IndexRegister whole = c.axes.back();
       for (int part = 0; part < parts; ++part) {
-        Instr a{.kind = Instr::Kind::affine};
-        a.offset = part;
-        a.args = {whole};
-        a.weights = {parts};
-        a.out = c.axes.back() = program_.index_registers++;
-        program_.code.push_back(std::move(a));
-        i.values.push_back(value(node.inputs[0], context(c)));
+        c.axes.back() = next_index();
+        program_.code.emplace_back(
+            AffineIndex{.out = c.axes.back(), .constant = part, .args = {whole}, .weights = {parts}});
+        i.parts.push_back(value(node.inputs[0], context(c)));
       }
     }
     return emit(std::move(i));
   }
-  int view(const Node& node, NodeId id, int at) {
+  ValueRegister view(const Node& node, NodeId id, int at) {
     const auto& attr = std::get<ViewAttr>(node.attr);
-    const int outside = contexts_[size_t(at)].mask;
+    const MaskRegister outside = contexts_[size_t(at)].mask;
     Opened holes = open(node, id, at);
     Context inner;
     inner.mask = condition(attr.predicate, attr.shape, at, holes, attr.holes, id);
@@ -464,16 +427,10 @@ private:
       inner.axes.push_back(index(e, attr.shape, at, holes, attr.holes, inner.mask, id));
     }
     check(node, inner.axes, attr.shape, inner.mask, id);
-    const int mask = inner.mask;
-    int x = value(node.inputs[0], context(std::move(inner)));
-    if (mask != outside) {
-      Instr i{.kind = Instr::Kind::fill};
-      i.values = {x};
-      i.mask = mask;
-      i.number = attr.fill;
-      i.result = node.type().dtype;
-      x = emit(std::move(i));
-    }
+    const MaskRegister mask = inner.mask;
+    ValueRegister x = value(node.inputs[0], context(std::move(inner)));
+    if (mask != outside)
+      x = emit(FillValue{.x = x, .mask = mask, .number = attr.fill, .type = node.type().dtype});
     return taint(x, holes);
   }
 
@@ -482,15 +439,15 @@ private:
   int root_ = 0;
   std::vector<Context> contexts_;
   std::map<Context, int> known_;
-  std::map<std::tuple<NodeId, int, int>, int> values_;
+  std::map<std::tuple<NodeId, int, int>, ValueRegister> values_;
   struct IndexLess {
-    using Key = std::tuple<Expr, std::vector<int>, int>;
+    using Key = std::tuple<Expr, std::vector<IndexRegister>, MaskRegister>;
     bool operator()(const Key& a, const Key& b) const {
       if (std::get<0>(a) != std::get<0>(b)) return ExprLess{}(std::get<0>(a), std::get<0>(b));
       return std::tie(std::get<1>(a), std::get<2>(a)) < std::tie(std::get<1>(b), std::get<2>(b));
     }
   };
-  std::map<IndexLess::Key, int, IndexLess> indices_;
+  std::map<IndexLess::Key, IndexRegister, IndexLess> indices_;
 };
 
 std::vector<NodeId> CompiledFunction::landmarks(NodeId id, int every) const {
@@ -575,7 +532,8 @@ const CompiledFunction::ScatterProgram& CompiledFunction::scatter_program(NodeId
   for (Expr e : attr.map)
     at->second.map.push_back(compiler.index(e, space, root, holes, attr.holes, at->second.program.where, id));
   compiler.check(node, at->second.map, space, at->second.program.where, id);
-  int values = compiler.value(node.inputs[1], compiler.masked(root, at->second.program.where));
+  const ValueRegister values =
+      compiler.value(node.inputs[1], compiler.masked(root, at->second.program.where));
   at->second.program.results = {compiler.taint(values, holes)};
   return at->second;
 }

@@ -9,7 +9,9 @@
 #include "ir/domains.h"
 #include "ir/philox.h"
 #include "ir/term.h"
+#include <cstdint>
 #include <optional>
+#include <variant>
 
 namespace luminal::interp {
 
@@ -19,50 +21,113 @@ struct Source {
   int result = 0;
 };
 
-struct Instr {
-  enum class Kind : uint8_t {
-    affine,    // index out = constant + sum of coefficients * index args
-    general,   // index out = expression(index args)
-    check,     // lanes whose index args[0] is not in 0..extent-1 are an error of the node
-    condition, // mask out = mask & (index args[0] != 0)
-    load,      // value out = source at index args, row major
-    constant,  // value out = number
-    iota,      // value out = index args[0], as type
-    random,    // value out = word of counter index args[0] with key values[0], values[1]
-    map,       // value out = op(values)
-    cast,      // value out = values[0] from type to result
-    bits,      // value out = same bits of values[0], other type
-    split,     // value out = part (index args[0]) of the bits of values[0]
-    merge,     // value out = bits of all values, the first lowest
-    fill,      // value out = mask ? values[0] : number
-    hole,      // index out, mask out = integer values[0] by the hole's policy
-    taint,     // value out = values[0], of unknown error where one of the other values (holes) is uncertain
-  } kind;
-  int out = -1;
-  int mask = -1;                   // lanes that count; -1: all
-  int mask_out = -1;               // condition, hole
-  DType type = DType::f32;         // of the arguments
-  DType result = DType::f32;       // of the result
-  Op op{};                         // map
-  const UserOp* user = nullptr;    // map
-  double number = 0;               // constant, fill
-  int64_t offset = 0;              // affine: constant;  check: extent;  hole: the extent that limits it
-  std::vector<int> args;           // index registers
-  std::vector<int> values;         // value registers
-  std::vector<int64_t> weights;    // affine: coefficients;  load: strides
-  std::optional<ExprProgram> expr; // general
-  Source source;                   // load
-  const Hole* hole = nullptr;      // hole
-  NodeId node = 0;                 // for messages
-  int axis = 0;                    // check: for messages
+/// Registers of a program, of three kinds; each kind is numbered from 0.
+enum class IndexRegister : int {};
+enum class ValueRegister : int {};
+enum class MaskRegister : int { all = -1 }; // all: every lane counts
+
+// ---- instructions: what is done at each lane ----
+/// out = constant + sum of weights * args
+struct AffineIndex {
+  IndexRegister out{};
+  int64_t constant = 0;
+  std::vector<IndexRegister> args;
+  std::vector<int64_t> weights;
 };
+/// out = expression(args), at the lanes of the mask
+struct GeneralIndex {
+  IndexRegister out{};
+  MaskRegister mask{};
+  std::vector<IndexRegister> args;
+  ExprProgram expr;
+  NodeId node = 0; // for messages
+};
+/// Lanes whose index is not in 0 .. extent-1 are an error of the node.
+struct CheckBounds {
+  IndexRegister index{};
+  MaskRegister mask{};
+  int64_t extent = 0;
+  NodeId node = 0;
+  int axis = 0; // for messages
+};
+/// out = mask & (condition != 0)
+struct NarrowMask {
+  MaskRegister out{}, mask{};
+  IndexRegister condition{};
+};
+/// out = the source at args, row major
+struct LoadValue {
+  ValueRegister out{};
+  MaskRegister mask{};
+  Source source;
+  std::vector<IndexRegister> args;
+  std::vector<int64_t> strides;
+};
+/// out = index, as type
+struct IndexValue {
+  ValueRegister out{};
+  IndexRegister index{};
+  DType type{};
+};
+/// out = word of a counter, whose key is two values
+struct RandomValue {
+  ValueRegister out{};
+  IndexRegister counter{};
+  ValueRegister key[2] = {};
+  DType type{};
+};
+/// out = op(args)
+struct MapValues {
+  ValueRegister out{};
+  Op op{};
+  const UserOp* user = nullptr; // in place of op
+  DType type{};                 // of the arguments
+  std::vector<ValueRegister> args;
+};
+struct CastValue {
+  ValueRegister out{}, x{};
+  DType from{}, to{};
+};
+/// out = the bits of all parts, the first lowest, or of one part of their only one
+struct BitcastValues {
+  ValueRegister out{};
+  std::vector<ValueRegister> parts;
+  std::optional<IndexRegister> part; // which part of a wider value
+  DType from{}, to{};
+};
+/// out = mask ? x : number
+struct FillValue {
+  ValueRegister out{}, x{};
+  MaskRegister mask{};
+  double number = 0;
+  DType type{};
+};
+/// out = integer x by the hole's policy; inside: lanes whose index is in range, where asked for
+struct OpenHole {
+  IndexRegister out{};
+  MaskRegister mask{};
+  std::optional<MaskRegister> inside;
+  ValueRegister x{};
+  DType type{}; // of x
+  const Hole* hole = nullptr;
+  int64_t extent = INT64_MAX; // of the axis that it indexes, which limits it too
+  NodeId node = 0;            // for messages
+};
+/// out = x, of unknown error where one of the holes is uncertain
+struct TaintValue {
+  ValueRegister out{}, x{};
+  std::vector<ValueRegister> holes;
+};
+using Instruction =
+    std::variant<AffineIndex, GeneralIndex, CheckBounds, NarrowMask, LoadValue, IndexValue, RandomValue,
+                 MapValues, CastValue, BitcastValues, FillValue, OpenHole, TaintValue>;
 
 struct Program {
-  std::vector<Instr> code;
+  std::vector<Instruction> code;
   int axes = 0; // index registers 0 .. axes-1 are given: the point of each lane
   int index_registers = 0, mask_registers = 0, value_registers = 0;
-  std::vector<int> results; // value registers
-  int where = -1;           // mask of the points that take part
+  std::vector<ValueRegister> results;
+  MaskRegister where = MaskRegister::all; // the points that take part
 };
 
 using Extents = std::vector<int64_t>;
@@ -108,11 +173,10 @@ public:
   const Program& value_program(NodeId id);
   /// The bodies `components` of a fold or scan at a point of its space.
   const Program& body_program(NodeId id, const std::vector<int>& components);
-  /// Position in the base (result 0 ..: one index program each) and predicate of a scatter, at a
-  /// point of its values. Index registers of the map: `scatter_map`.
+  /// Position in the base and predicate of a scatter, at a point of its values.
   struct ScatterProgram {
     Program program;
-    std::vector<int> map; // index registers
+    std::vector<IndexRegister> map;
   };
   const ScatterProgram& scatter_program(NodeId id);
 

@@ -120,10 +120,11 @@ std::string ops_markdown() {
   static constexpr std::string_view signatures[] = {
       "numbers", "floats", "integers, bool", "integers", "any to bool", "float to bool", "bool, any, any"};
   std::string text =
-      "# The op table\n\nOne elementwise operation is one row of `src/ir/ops.cpp`; their common semantics "
-      "are at the head of `src/ir/ops.h`. This page is printed from the table by the\n"
-      "tests (`LUMINAL_UPDATE=1`). ulp: the error of a direct evaluation that code generation promises, in "
-      "units of the last place.\n\n"
+      "# The op table\n\n"
+      "One elementwise operation is one row of `src/ir/ops.cpp`; their common semantics are at the head of\n"
+      "`src/ir/ops.h`. This page is printed from the table by the tests (`LUMINAL_UPDATE=1`). ulp: the error "
+      "of a\n"
+      "direct evaluation that code generation promises, in units of the last place.\n\n"
       "| name | arguments | on | meaning | ulp | folds as | definition |\n|---|---|---|---|---|---|---|\n";
   for (int i = 0; i < op_count; ++i) {
     const OpRow& r = row(Op(i));

@@ -1,5 +1,7 @@
 // ir/parse_rules.cpp -- rules of search and replace from text; docs/passes.md has the grammar.
 #include "ir/term_parser.h"
+#include <algorithm>
+#include <fmt/format.h>
 
 namespace luminal {
 

@@ -3,6 +3,7 @@
 #include "egg/egg_program.h"
 #include "egg/egg_view.h"
 #include "luminal/error.h"
+#include "support/error_of.h"
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
@@ -12,15 +13,6 @@
 
 namespace luminal::egraph {
 namespace {
-
-template <class F> std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 /// The message of running `text`, without its place and the line that it shows.
 std::string message(const std::string& text, EggOptions options = {}) {

@@ -6,6 +6,7 @@
 #include "formats/quants.h"
 #include "formats/safetensors.h"
 #include "formats/util.h"
+#include "support/error_of.h"
 #include <functional>
 #include <gtest/gtest.h>
 #include <limits>
@@ -15,10 +16,6 @@ namespace {
 
 using namespace luminal::testing;
 using Metadata = std::vector<std::pair<std::string, GgufValue>>;
-
-template <class T> std::string error_of(const Result<T>& result) {
-  return result ? "accepted" : result.error();
-}
 
 /// A tensor of zeros whose bytes live as long as the program.
 TensorView zeros(const std::string& name, StorageType type, std::vector<int64_t> shape) {

@@ -6,6 +6,7 @@
 #include "formats/tokenizer.h"
 #include "formats/util.h"
 #include "luminal/error.h"
+#include "support/error_of.h"
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -15,18 +16,6 @@ namespace {
 
 using namespace luminal::testing;
 using Metadata = std::vector<std::pair<std::string, GgufValue>>;
-
-template <class T> std::string error_of(const Result<T>& result) {
-  return result ? "accepted" : result.error();
-}
-template <class F> std::string thrown_by(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 Metadata smallest() {
   return {{"general.architecture", GgufValue::of_string("llama")},
@@ -118,13 +107,13 @@ TEST(FormatErrorTexts, ModelsAndTheirFolders) {
   const std::string weights = folder.file("m.safetensors");
   ASSERT_TRUE(save_safetensors(weights, {{tensor}}, {}));
   const ModelFile model = open_model(weights).value();
-  EXPECT_EQ(thrown_by([&] { (void)model.tensor("model.embed_tokens.bias"); }),
+  EXPECT_EQ(error_of([&] { (void)model.tensor("model.embed_tokens.bias"); }),
             weights + ": no tensor \"model.embed_tokens.bias\" among its 1; the nearest is "
                       "\"model.embed_tokens.weight\"");
-  EXPECT_EQ(thrown_by([&] { (void)model.tensor("x"); }), weights + ": no tensor \"x\" among its 1");
-  EXPECT_EQ(thrown_by([&] { (void)model.require_config(); }),
+  EXPECT_EQ(error_of([&] { (void)model.tensor("x"); }), weights + ": no tensor \"x\" among its 1");
+  EXPECT_EQ(error_of([&] { (void)model.require_config(); }),
             weights + ": no configuration beside it (NAME.config.json or config.json)");
-  EXPECT_EQ(thrown_by([&] { (void)model.require_tokenizer(); }),
+  EXPECT_EQ(error_of([&] { (void)model.require_tokenizer(); }),
             weights + ": no tokenizer.json or tokenizer.model beside it");
   const std::string config = folder.file("tokenizer_config.json");
   put_file(config, R"({"chat_template":[{"name":"x"}]})");
@@ -190,21 +179,21 @@ TEST(FormatErrorTexts, PatternsOfTokenizers) {
   const auto slow = tokenizer_from_json(
       json(R"("normalizer":{"type":"Replace","pattern":{"Regex":"(a|aa)+[bc]"},"content":""})"), "t");
   ASSERT_TRUE(slow) << slow.error();
-  EXPECT_EQ(thrown_by([&] { (void)slow->encode(std::string(200, 'a')); }),
+  EXPECT_EQ(error_of([&] { (void)slow->encode(std::string(200, 'a')); }),
             "[tokenizer] pattern \"(a|aa)+[bc]\" on a text of 200 bytes: match limit exceeded");
 }
 
 TEST(FormatErrorTexts, TextsAndTokens) {
   const auto t = tokenizer_from_json(json(""), "t");
   ASSERT_TRUE(t) << t.error();
-  EXPECT_EQ(thrown_by([&] { (void)t->decode(std::vector<int32_t>{2}); }),
+  EXPECT_EQ(error_of([&] { (void)t->decode(std::vector<int32_t>{2}); }),
             "[tokenizer] token 2 is not in the vocabulary of 2 tokens");
-  EXPECT_EQ(thrown_by([&] { (void)t->token_text(-1); }),
+  EXPECT_EQ(error_of([&] { (void)t->token_text(-1); }),
             "[tokenizer] token -1 is not in the vocabulary of 2 tokens");
-  EXPECT_EQ(thrown_by([&] { (void)t->encode("abc"); }),
+  EXPECT_EQ(error_of([&] { (void)t->encode("abc"); }),
             "[tokenizer] character \"c\" is not in the vocabulary, which has neither bytes nor an unknown "
             "token");
-  EXPECT_EQ(thrown_by([&] { (void)t->encode("a\xFF"); }), "[tokenizer] the text is not UTF-8 at byte 1");
+  EXPECT_EQ(error_of([&] { (void)t->encode("a\xFF"); }), "[tokenizer] the text is not UTF-8 at byte 1");
   EXPECT_EQ(error_of(tokenizer_from_sentencepiece("", "tokenizer.model")),
             "tokenizer.model: no pieces, expected a tokenizer.model of SentencePiece");
 }

@@ -5,12 +5,7 @@
 namespace luminal::kernel {
 namespace {
 
-struct Row {
-  const char *module, *schedule; ///< the directives, with ; between them
-  const char* message;
-};
-
-const Row rows[] = {
+const RefusedSchedule rows[] = {
     {"product", "merge f j k copy", "stage f: loop copy runs over reduced and other axes at once"},
     {"bytes", "at f i", "stage f: loop i is not open before it"},
     {"product", "stage b copy;at f k",
@@ -74,11 +69,7 @@ const Row rows[] = {
      "stage f: a component has no storage to go on from one trip of k to the next"},
 };
 
-TEST(ScheduleErrorTexts, Lowering) {
-  for (const auto& [module, schedule, message] : rows)
-    EXPECT_EQ(refusal(module, schedule), std::string("[schedule] main: ") + message)
-        << module << ": " << schedule;
-}
+TEST(ScheduleErrorTexts, Lowering) { expect_refused(rows); }
 
 } // namespace
 } // namespace luminal::kernel

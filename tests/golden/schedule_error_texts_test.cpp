@@ -5,12 +5,7 @@
 namespace luminal::kernel {
 namespace {
 
-struct Row {
-  const char *module, *schedule; ///< the directives, with ; between them
-  const char* message;
-};
-
-const Row rows[] = {
+const RefusedSchedule rows[] = {
     {"top2", "at b i", "`at b i`: there is no stage b"},
     {"product", "at r i;before r f", "`before r f`: stage r has its place in loop i"},
     {"chain", "cascade f root", "`cascade f root`: stage f is not a tuple whose components read each other"},
@@ -139,9 +134,7 @@ const Row rows[] = {
 };
 
 TEST(ScheduleErrorTexts, Directives) {
-  for (const auto& [module, schedule, message] : rows)
-    EXPECT_EQ(refusal(module, schedule), std::string("[schedule] main: ") + message)
-        << module << ": " << schedule;
+  expect_refused(rows);
   EXPECT_EQ(refusal("map", "stream x"), "[schedule] main: `stream x`: x is not an output of the kernel");
 }
 

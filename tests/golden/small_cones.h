@@ -3,6 +3,7 @@
 #include "golden/golden_support.h"
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 
 namespace luminal::kernel {
@@ -288,6 +289,17 @@ inline std::string refusal(const std::string& module, std::string schedule) {
   if (!cone) return cone.error();
   const auto kernel = lower(*cone, parse_schedule(schedule));
   return kernel ? "accepted" : kernel.error();
+}
+
+/// A schedule that has no loops, and what is said of it.
+struct RefusedSchedule {
+  const char *module, *schedule; ///< the directives, with ; between them
+  const char* message;
+};
+inline void expect_refused(std::span<const RefusedSchedule> rows) {
+  for (const auto& [module, schedule, message] : rows)
+    EXPECT_EQ(refusal(module, schedule), std::string("[schedule] main: ") + message)
+        << module << ": " << schedule;
 }
 
 } // namespace luminal::kernel

@@ -2,19 +2,12 @@
 #include "ir/term.h"
 #include "luminal/error.h"
 #include "luminal/pattern.h"
+#include "support/error_of.h"
 #include <gtest/gtest.h>
 
 namespace luminal {
 namespace {
 
-template <class F> std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 #define EXPECT_ERROR(statement, text) EXPECT_EQ(error_of([&] { statement; }), text)
 
 const char* const negated =
