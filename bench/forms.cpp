@@ -46,6 +46,7 @@ const Pair pairs[] = {
     {"cross_entropy_2048x64x1024", 2.0 * 2048 * 64 * 1024, 0.75 * mib},
     {"attention_gradient_of_queries_2x512x64", 6.0 * 2 * 512 * 512 * 64, 1.25 * mib},
     {"attention_gradient_of_keys_2x512x64", 8.0 * 2 * 512 * 512 * 64, 1.5 * mib},
+    {"linear_attention_8x1024x64", 4.0 * 8 * 1024 * 64 * 64, 8 * mib},
     {"gated_layer_512x512x1408", 4.0 * 512 * 512 * 1408, 9.25 * mib},
     {"decode_groups_8x4x4096x64", 4.0 * 32 * 4096 * 64, 16 * mib},
     {"three_projections_512x1024", 2.0 * 512 * 1024 * 1536, 11 * mib},

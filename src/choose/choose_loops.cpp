@@ -97,6 +97,9 @@ std::optional<std::string> DefaultScheduler::vector_loop(int s, const std::vecto
     bool fits = true, reduces = loop_reduces(s, l);
     for (int a : st.ordered) fits &= !depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, l);
     for (auto& c : st.components) {
+      if (c.kind == ComponentKind::scan) // one result that all lanes share
+        for (int a : st.axes)
+          fits &= contains(c.axes, a) || !depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, l);
       if (reduces && c.kind == ComponentKind::fold)
         fits &= c.op == Op::add || c.op == Op::max || c.op == Op::min || c.op == Op::mul;
       if (c.kind == ComponentKind::update)
@@ -465,7 +468,7 @@ void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
     windows_ahead(s, *lanes, kept.back(), reduced.front());
   // In parallel: the outermost loop with enough trips that are known, else the first one.
   if (!common.empty()) {
-    add(DirectiveKind::parallel, {name, common[0]});
+    if (common[0] != rolled_) add(DirectiveKind::parallel, {name, common[0]});
     return;
   }
   std::vector<int64_t> legal;

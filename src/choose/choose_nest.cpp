@@ -9,8 +9,6 @@
 #include <algorithm>
 
 namespace luminal::kernel {
-namespace {} // namespace
-
 /// Is an operand of a sum that the stage reads the same for all elements of the axis, though it
 /// varies with what the stage reduces?
 bool DefaultScheduler::read_again(int s, int reduced, int axis) const {
@@ -269,6 +267,77 @@ bool DefaultScheduler::statistic_tiles() {
   nests_ = before;
   schedule_.directives.resize(directives);
   return false;
+}
+
+/// Scans of which the other stages read only what belongs to the same element of the axis: these
+/// run in the loop along it, and the state of one element, which a cache holds, is all that is
+/// stored. Gives the loops that all stages share.
+Result<std::vector<std::string>> DefaultScheduler::rolled_scans() {
+  int axis = -1, wide = -1; // along which the states are contiguous
+  std::vector<std::string> scans;
+  const int stages = int(nests_.cone.stages.size());
+  for (int s = 0; s < stages; s++) {
+    const Stage& scan = stage(s);
+    if (scan.scan_axis < 0) continue;
+    if (axis >= 0 && axis != scan.scan_axis) return Failure{"scans along several axes"};
+    axis = scan.scan_axis;
+    scans.push_back(scan.name);
+    for (const Component& part : scan.components)
+      if (part.out >= 0 && !part.index.empty())
+        wide = plain_axis(nests_.cone, part.index.back()).value_or(-1);
+  }
+  if (axis < 0) return Failure{"no scan"};
+  if (wide < 0 || wide == axis ||
+      trips(*nest(nests_.stage(scans[0])).find(nests_.cone.axes[size_t(wide)].name)) < limits_.lanes)
+    return Failure{fmt::format("{}: a state has no lanes", scans[0])};
+  const std::string along = nests_.cone.axes[size_t(axis)].name, lanes = nests_.cone.axes[size_t(wide)].name;
+  const auto in_all = [&](const std::string& loop, bool scanned) {
+    for (int s = 0; s < stages; s++) {
+      const StageLoop* own = nest(s).find(loop);
+      if (!own || !own->symbol.is_symbol()) return false;
+      if (!(scanned && stage(s).scan_axis == axis) && loop_reduces(s, *own)) return false;
+    }
+    return true;
+  };
+  if (!in_all(along, true)) return Failure{fmt::format("not every stage keeps {}", along)};
+  int64_t bytes = 0; // of the states for one element of the lanes' axis
+  std::vector<std::string> common;
+  for (const StageLoop& l : nest(0).loops)
+    if (l.name != along && l.name != lanes && in_all(l.name, false)) common.push_back(l.name);
+  for (const std::string& name : scans)
+    for (const Component& part : stage(nests_.stage(name)).components) {
+      int64_t size = std::max(1, bits(part.dtype) / 8);
+      for (const int a : part.axes)
+        if (const ConeAxis& own = nests_.cone.axes[size_t(a)];
+            a != axis && a != wide && own.symbol.is_symbol() && !contains(common, own.name))
+          size = std::min(size * trips(*nest(nests_.stage(name)).find(own.name)), int64_t{1} << 40);
+      bytes += size;
+    }
+  const int64_t all = trips(*nest(nests_.stage(scans[0])).find(lanes));
+  int64_t block = round_up(all, limits_.lanes), shares = 1;
+  for (const std::string& l : common) shares = std::min(shares * trips(*nest(0).find(l)), int64_t{1} << 40);
+  while (block > limits_.lanes &&
+         (bytes * block > limits_.l1 / 2 || shares * ((all + block - 1) / block) < limits_.threads))
+    block = round_up(block / 2, limits_.lanes);
+  if (bytes * block > limits_.l2 / 2) return Failure{fmt::format("{}: a state fits no cache", scans[0])};
+  if (block < all && !in_all(lanes, false)) return Failure{fmt::format("not every stage keeps {}", lanes)};
+  if (!decisions_.ask_whether(scans[0] + ".rolled", true)) return Failure{"a rolling state is not wanted"};
+  const Nests before = nests_;
+  const size_t directives = schedule_.directives.size();
+  for (const std::string& name : scans)
+    if (!try_add(DirectiveKind::rolling, {name})) {
+      nests_ = before;
+      schedule_.directives.resize(directives);
+      return Failure{fmt::format("{}: others read its results at other elements", name)};
+    }
+  if (block < all)
+    for (int s = 0; s < stages; s++) {
+      const std::string outer = split(s, lanes, block).first;
+      if (s == 0) common.push_back(outer);
+    }
+  rolled_ = along;
+  common.push_back(along);
+  return common;
 }
 
 /// Stages that share single rows cannot use again what is the same for all rows: a product inside

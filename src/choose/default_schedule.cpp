@@ -74,7 +74,7 @@ void DefaultScheduler::cascades() {
   for (bool again = true; again;) {
     again = false;
     for (auto& s : nests_.cone.stages)
-      if (s.monoid && s.scan_axis < 0 && has_fold(s)) {
+      if (s.monoid && s.scan_axis < 0 && has_fold(s) && nest(nests_.stage(s.name)).rolling < 0) {
         add(DirectiveKind::cascade, {s.name, "root"});
         again = true;
         break;
@@ -188,7 +188,8 @@ void DefaultScheduler::epilogues() {
         if (c.out == f.value && (c.index != f.index || c.axes.size() != map.axes.size())) return;
       if (std::ranges::find(sources, stage(w).name) == sources.end()) sources.push_back(stage(w).name);
     });
-    if (sources.empty()) continue;
+    if (sources.empty() || std::ranges::any_of(sources, [&](auto& n) { return column_streams_.contains(n); }))
+      continue;
     std::string name = map.name;
     std::ranges::sort(sources, {}, [&](auto& n) { return nests_.stage(n); });
     std::string first = sources[0];
@@ -320,81 +321,18 @@ void DefaultScheduler::lanes_of_common(std::vector<std::string>& common) {
     common.back() = split(int(s), last, 4 * limits_.lanes).first;
 }
 
-/// What maps write and no cache could hold until its reader comes is written past the caches.
-void DefaultScheduler::streams() {
-  for (size_t s = 0; s < nests_.cone.stages.size(); s++)
-    for (auto& c : stage(int(s)).components) {
-      if (c.kind != ComponentKind::map || c.after || c.out < 0) continue;
-      const ConeValue& value = nests_.cone.values[size_t(c.out)];
-      if (value.role != ValueRole::output || !nests_.readers(c.out).empty() || nests_.streams.contains(c.out))
-        continue;
-      int64_t bytes = std::max(1, bits(value.dtype) / 8);
-      for (Expr extent : value.shape)
-        bytes = extent.is_constant() ? std::min(bytes * extent.value(), int64_t{1} << 40) : 0;
-      if (bytes * 2 > limits_.l3 && decisions_.ask_whether(value.name + ".stream", bytes > limits_.l3))
-        add(DirectiveKind::stream, {value.name});
-    }
-}
-
-/// Bytes of a value that the stage reads in one trip of `loop`, and in all.
-std::pair<int64_t, int64_t> DefaultScheduler::bytes_read(int s, int value, const std::string& loop) {
-  const int64_t most = int64_t{1} << 40;
-  int64_t once = 0, all = 0;
-  visit_stage(stage(s), [&](const Formula& f) {
-    if (f.kind != FormulaKind::load || f.value != value) return;
-    const int64_t element = std::max(1, bits(f.dtype) / 8); // of a word, where words are read
-    int64_t inside = element, whole = element;
-    bool moves = false;
-    for (auto& l : nest(s).loops) {
-      if (!l.symbol.is_symbol() || std::ranges::none_of(f.index, [&](Expr e) {
-            return depends_on(substitute(e, nest(s).axis_values), l.symbol);
-          }))
-        continue;
-      moves |= l.name == loop;
-      whole = std::min(whole * trips(l), most);
-      if (l.name != loop) inside = std::min(inside * trips(l), most);
-    }
-    if (!moves) return;
-    once = std::max(once, inside), all = std::max(all, whole);
-  });
-  return {once, all};
-}
-
-/// The last of the loops that run step by step.
-std::string DefaultScheduler::innermost(int s) const {
-  std::string name;
-  for (auto& l : nest(s).loops)
-    if (l.kind == LoopKind::serial && l.symbol.is_symbol()) name = l.name;
-  return name;
-}
-
-/// Where stages walk the same rows one after the other, only the first would wait for memory, and
-/// memory for the others: they ask for later rows meanwhile. Asking twice, early and then again
-/// just before, is what reaches the limit: a hint may be dropped.
-void DefaultScheduler::read_ahead(const std::string& shared) {
-  for (size_t v = 0; v < nests_.cone.values.size(); v++) {
-    const ConeValue& value = nests_.cone.values[v];
-    const std::vector<int> readers = nests_.readers(int(v));
-    if (value.role != ValueRole::input || readers.empty()) continue;
-    const auto [row, all] = bytes_read(readers.back(), int(v), shared);
-    if (row == 0 || row > limits_.l2 / 8 || all <= limits_.l2) continue;
-    for (const int64_t ahead : {2, 1}) { // the last reader, and the one before
-      const size_t before = 2 - size_t(ahead);
-      if (before >= readers.size()) continue;
-      const int s = readers[readers.size() - 1 - before];
-      const std::string inner = innermost(s);
-      if (inner.empty() || inner == shared) continue;
-      const int64_t rows = decisions_.ask(stage(s).name + ".prefetch." + value.name,
-                                          readers.size() > 1 ? ahead : 1, {0, 1, 2, 3});
-      if (rows > 0) try_add(DirectiveKind::prefetch, {stage(s).name, value.name, shared, inner}, {rows});
-    }
-  }
-}
-
 Schedule DefaultScheduler::run(Fallback fallback) {
   fallback_ = fallback;
   if (fallback == Fallback::full && few_axis_.empty() && cascade_tiles()) return std::move(schedule_);
   if (fallback == Fallback::full && few_axis_.empty() && statistic_tiles()) return std::move(schedule_);
+  std::vector<std::string> common;
+  if (fallback == Fallback::full && few_axis_.empty()) {
+    auto rolled = rolled_scans();
+    if (rolled)
+      common = std::move(*rolled);
+    else if (debug_level() >= 2)
+      log_debug("{}: no rolling state: {}", original_.name, rolled.error());
+  }
   units();
   cascades();
   if (fallback == Fallback::bare) {
@@ -403,20 +341,27 @@ Schedule DefaultScheduler::run(Fallback fallback) {
   }
   if (fallback == Fallback::full) keep_costly();
   if (fallback != Fallback::bare) windows();
+  if (fallback == Fallback::full && few_axis_.empty() && rolled_.empty()) find_column_streams();
   epilogues();
   if (fallback == Fallback::full) cut_into_pieces();
   if (fallback == Fallback::full) columns_apart();
-  std::vector<std::string> common;
   std::set<std::string> in_blocks; // inner sums of blocks, by name
   for (size_t s = 0; s < nests_.cone.stages.size() && fallback == Fallback::full; s++)
     if (block_sums(int(s)) && decisions_.ask_whether(stage(int(s)).name + ".in_blocks", true))
       in_blocks.insert(stage(int(s)).name);
-  if (fallback == Fallback::full && piece_loops_.empty() && in_blocks.empty()) common = common_loops();
-  lanes_of_common(common);
-  if (fallback == Fallback::full && few_axis_.empty()) blocks_of_rows(common);
+  if (rolled_.empty() && column_streams_.empty()) {
+    if (fallback == Fallback::full && piece_loops_.empty() && in_blocks.empty()) common = common_loops();
+    lanes_of_common(common);
+    if (fallback == Fallback::full && few_axis_.empty()) blocks_of_rows(common);
+  }
   for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
     if (in_blocks.contains(stage(int(s)).name)) {
       block_tiles(int(s), *block_sums(int(s)));
+      s = size_t(done_);
+      continue;
+    }
+    if (column_streams_.contains(stage(int(s)).name)) {
+      column_stream_loops(int(s));
       s = size_t(done_);
       continue;
     }
@@ -451,7 +396,7 @@ Schedule DefaultScheduler::run(Fallback fallback) {
   }
   for (size_t s = 1; s < nests_.cone.stages.size() && !common.empty(); s++)
     add(DirectiveKind::at, {stage(int(s)).name, common.back()});
-  if (!common.empty() && batched_.empty()) read_ahead(common.back());
+  if (!common.empty() && batched_.empty() && rolled_.empty()) read_ahead(common.back());
   if (!common.empty() && !batched_.empty()) next_batches(common.back());
   streams();
   return std::move(schedule_);

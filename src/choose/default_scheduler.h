@@ -91,6 +91,19 @@ private:
   void add_directives(const Blocking& blocking);
   bool statistic_tiles();
   void blocks_of_rows(std::vector<std::string>& common);
+  Result<std::vector<std::string>> rolled_scans();
+  // Weights that pass by once for few rows (choose_streams.cpp).
+  struct ColumnStream {
+    int columns = -1, depth = -1; // axes: of the results side by side, of the sum
+    std::vector<int> rows;        // the other kept axes
+    int64_t all_rows = 1;
+    std::string one_of; // one_row() is running: the axis of which there is one row
+    int weight = -1;    // the value
+  };
+  Result<ColumnStream> column_stream(int s) const;
+  int maps_behind(int s, int end, const ColumnStream& stream) const;
+  void find_column_streams();
+  void column_stream_loops(int s);
   void epilogues();
   void windows();
   bool frame(int s, const WindowedProduct& product, bool across);
@@ -231,12 +244,14 @@ private:
   // columns_apart() made the product, a copy, and the product of that: the axes of its rows and of
   // the sum
   std::vector<std::string> apart_;
-  std::set<std::string> batched_; // small products in the loops over all batches
-  int done_ = 0;                  // the last stage that matmul() scheduled
-  bool one_row_ = false;          // one_row() is running
-  std::string row_axis_;          // whose one row it found
-  std::string few_axis_;          // few_lanes() is running: the axis,
-  int64_t few_ = 0;               // and its elements at most
+  std::set<std::string> batched_;        // small products in the loops over all batches
+  std::set<std::string> column_streams_; // stages, by name
+  std::string rolled_;                   // the loop along which scans keep one state
+  int done_ = 0;                         // the last stage that matmul() scheduled
+  bool one_row_ = false;                 // one_row() is running
+  std::string row_axis_;                 // whose one row it found
+  std::string few_axis_;                 // few_lanes() is running: the axis,
+  int64_t few_ = 0;                      // and its elements at most
 };
 
 } // namespace luminal::kernel

@@ -334,17 +334,14 @@ FormulaRef ConeBuilder::read_result(NodeId tuple, int result, const Index& at) {
   const Expr reader = std::exchange(under_, Expr(1)); // a stage serves all its readers
   FoldStage& stage = node.kind == NodeKind::fold ? fold_stage(tuple) : scan_stage(tuple);
   under_ = reader;
-  std::vector<int> dims;
-  if (node.kind == NodeKind::fold)
-    dims = result_axes(std::get<FoldAttr>(node.attr), result);
-  else
-    for (size_t d = 0; d < node.types[result].shape.size(); d++) dims.push_back(int(d));
-  if (node.kind == NodeKind::fold)
-    for (size_t d = 0; d < dims.size(); d++) {
-      int axis = stage.axes[result][dims[d]];
-      auto read = pool_.find_symbol(at[d]);
-      if (axis >= 0 && read) pool_.unite(axis, *read);
-    }
+  const std::vector<int> dims = node.kind == NodeKind::fold
+                                    ? result_axes(std::get<FoldAttr>(node.attr), result)
+                                    : result_axes(std::get<ScanAttr>(node.attr), result);
+  for (size_t d = 0; d < dims.size(); d++) {
+    int axis = stage.axes[result][dims[d]];
+    auto read = pool_.find_symbol(at[d]);
+    if (axis >= 0 && read) pool_.unite(axis, *read);
+  }
   int v = stage.values[result];
   return formula_load(v, cone_.values[v].dtype, at);
 }

@@ -272,6 +272,7 @@ void apply(Nests& nests, const Directive& d) {
     return padded_copy(nests, w[0], w[1], w[2], d.numbers[0]);
   case DirectiveKind::materialize: check_loop_name(nests, w[1]); return materialize(nests, w[0], w[1]);
   case DirectiveKind::before: return move_before(nests, w[0], w[1]);
+  case DirectiveKind::rolling: return rolling(nests, w[0]);
   case DirectiveKind::inline_: return inline_value(nests, w[0]);
   case DirectiveKind::fuse: return fuse(nests, w[0], w[1]);
   case DirectiveKind::cascade: return cascade(nests, w[0], w[1]);

@@ -228,7 +228,7 @@ void Cascade::run() {
   if (!f_.monoid) join_plain_folds();
   int n = f_.monoid->size();
   bool carried = loop_ != "root";
-  if (f_.scan_axis >= 0) refuse("stage {} is a scan", f_.name);
+  if (f_.scan_axis >= 0 || nest_.rolling >= 0) refuse("stage {} is a scan", f_.name);
   std::set<int> kept;
   for (int i = 0; i < n; i++) kept.insert(comp(i).axes.begin(), comp(i).axes.end());
   for (int a : f_.axes)

@@ -296,6 +296,7 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
   for (size_t c = 1; c < stage.components.size(); c++)
     if (!stage.components[c].after) refuse("stage {} computes several things at once", stage_name);
   const DType accumulator = unit->accumulator.dtype;
+  if (nest.rolling >= 0) refuse("stage {} is a scan", stage_name);
   if (stage.monoid || fold.kind != ComponentKind::fold || fold.op != Op::add || fold.dtype != accumulator)
     refuse("stage {} is not a sum of {}", stage_name, luminal::to_string(accumulator));
   const FormulaRef body = fold.body;

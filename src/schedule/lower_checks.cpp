@@ -85,6 +85,14 @@ void Lowering::check_finished(int value) {
         if (r == int(w)) continue;
         auto mine = path_to(leaf_of(int(w))->parent), theirs = path_to(leaf_of(r)->parent);
         const StageNest& nest = n_.stages[w];
+        const auto rolls = [&](const StageLoop& l) {
+          return nest.rolling >= 0 && depends_on_loop(nest, n_.cone.axes[size_t(nest.rolling)].symbol, l);
+        };
+        for (const StageLoop& l : nest.loops)
+          if (rolls(l) && std::ranges::none_of(
+                              mine, [&](TreeNode* p) { return p->loop == l.name && contains(theirs, p); }))
+            refuse("stage {} reads {} outside of the loop {} of stage {}", n_.cone.stages[size_t(r)].name,
+                   n_.cone.values[size_t(value)].name, l.name, n_.cone.stages[w].name);
         bool running = nest.together.empty(); // inside of the loop that a cascade takes turns in
         for (size_t i = 1; i < mine.size() && i < theirs.size() && mine[i] == theirs[i]; i++) {
           if (!running) {
@@ -92,7 +100,7 @@ void Lowering::check_finished(int value) {
             continue;
           }
           const StageLoop* l = nest.find(mine[i]->loop);
-          if (l && l->symbol.is_symbol() && reduces(n_.cone, n_.cone.stages[w], nest, *l))
+          if (l && l->symbol.is_symbol() && !rolls(*l) && reduces(n_.cone, n_.cone.stages[w], nest, *l))
             refuse("stage {} would read {} before the fold along {} is finished",
                    n_.cone.stages[size_t(r)].name, n_.cone.values[size_t(value)].name, l->name);
         }

@@ -1,6 +1,7 @@
 // schedule/lower_point.cpp -- the statements of one point of a stage: formulas to values,
 // accumulation, results.
 #include "base/check.h"
+#include "base/contains.h"
 #include "loop/unit.h"
 #include "schedule/lowering.h"
 #include <algorithm>
@@ -252,6 +253,16 @@ std::vector<ValueRef> StageLowering::combine_states(Values& values, const std::v
 
 // ---- the innermost statements ----
 
+/// Of the points that have one result of a component, whose axes are not all of the stage's: the
+/// first, which writes it.
+Expr StageLowering::first_of_others(const State& state, const Component& part) const {
+  Expr first = 1;
+  for (const int a : s_.axes)
+    if (a != s_.scan_axis && !contains(part.axes, a))
+      first = logical_and(first, eq(value_at(state, l_.n_.cone.axes[size_t(a)].symbol), 0));
+  return first;
+}
+
 Body StageLowering::point(State& state) {
   Body body;
   Values values{&body, &state, state.made, {}, std::vector<ValueRef>(s_.components.size())};
@@ -276,9 +287,12 @@ Body StageLowering::point(State& state) {
     auto next = combine_states(values, before, element);
     for (size_t c = 0; c < n; c++) {
       const Component& part = s_.components[c];
-      if (part.kind == ComponentKind::scan && part.out >= 0)
-        body.push_back(store(l_.places_[size_t(part.out)].buffer, offset_of(state, part.out, part.index),
-                             s_.scan_exclusive ? before[c] : next[c]));
+      if (part.kind == ComponentKind::scan && part.out >= 0) {
+        StmtRef prefix = store(l_.places_[size_t(part.out)].buffer, offset_of(state, part.out, part.index),
+                               s_.scan_exclusive ? before[c] : next[c]);
+        const Expr first = first_of_others(state, part);
+        body.push_back(first.is_constant(1) ? prefix : if_then(first, {prefix}));
+      }
       body.push_back(store(registers_[c], accumulator_offset(state), kept(next[c], before[c])));
     }
   }
@@ -330,9 +344,7 @@ Body StageLowering::results(State& state) {
     if (c.after) count_uses(values, c.body);
     if (c.init) count_uses(values, c.init);
   }
-  bool scan = false, after = false;
-  for (auto& c : s_.components) scan |= c.kind == ComponentKind::scan, after |= c.after;
-  if (scan) return body;
+  const bool after = std::ranges::any_of(s_.components, &Component::after);
   bool combined = partial_ || across_;
   Expr first = 1, last = 1;
   for (auto& [symbol, range] : carried_) {

@@ -1,6 +1,7 @@
 // schedule/lower_stage.cpp -- the loops of one stage: outer loops, full tiles and remainders, the
 // three phases of a fold.
 #include "base/check.h"
+#include "base/contains.h"
 #include "schedule/lowering.h"
 #include <algorithm>
 
@@ -40,7 +41,7 @@ void StageLowering::analyse() {
   for (auto& c : s_.components) {
     if (c.kind != ComponentKind::fold && c.kind != ComponentKind::scan) continue;
     folds++;
-    if (axes && *axes != c.axes)
+    if (axes && *axes != c.axes && s_.scan_axis < 0)
       refuse("stage {}: its components run over different axes; `cascade {} LOOP` makes a stage of each",
              s_.name, s_.name);
     axes = c.axes;
@@ -87,6 +88,11 @@ void StageLowering::analyse() {
         depends_on(luminal::substitute(s_.domain, nest.axis_values), lane->symbol))
       refuse("stage {}: its domain varies along the vector loop {}", s_.name, lane->name);
 
+  if (s_.scan_axis >= 0 && lane)
+    for (auto& c : s_.components)
+      for (int a : s_.axes)
+        if (!contains(c.axes, a) && depends_on_loop(nest, l_.n_.cone.axes[size_t(a)].symbol, *lane))
+          refuse("stage {}: all lanes of loop {} would write the same result", s_.name, lane->name);
   if (s_.scan_axis >= 0)
     for (size_t i = 0; i < nest.loops.size(); i++) {
       const StageLoop& l = nest.loops[i];

@@ -276,6 +276,7 @@ Body StageLowering::reduction(const State& state) {
 }
 
 Body StageLowering::finish(const State& state) {
+  if (s_.scan_axis >= 0) return {}; // each step wrote its results
   State s = state;
   for (size_t g = 0; g < s.held.size(); g++)
     if (reduction_guard(s, s.nest.guards[g])) s.held[g] = true;

@@ -226,6 +226,7 @@ private:
     std::map<const Formula*, int> uses;
     std::vector<ValueRef> components;
   };
+  Expr first_of_others(const State& state, const Component& part) const;
   Body point(State& state);   // innermost, in the reduction
   Body results(State& state); // innermost, when the folds are finished
   void count_uses(Values& values, const FormulaRef& formula);

@@ -51,6 +51,7 @@ struct StageNest {
   std::set<std::string> bounds; // predicate_bound
   std::string together;         // the loop in which the stages of one cascade must run, and
   int cascade = 0;              // the number of the cascade
+  int rolling = -1;             // the axis of a fold whose readers run in the loop along it
   const StageLoop* find(std::string_view name) const;
   StageLoop* find(std::string_view name);
 };
@@ -123,6 +124,7 @@ void cascade(Nests& nests, const std::string& stage, const std::string& loop);
 void move_before(Nests& nests, const std::string& stage, const std::string& next);
 void operand(Nests& nests, const std::string& stage, const std::string& axis, const std::string& value);
 void split_reduction(Nests& nests, const Directive& directive);
+void rolling(Nests& nests, const std::string& stage);
 /// The ends of the segments of a constant axis in which the index expressions of the stage are
 /// plain, where there are several. `conditions_only`: where comparisons change, whatever minima,
 /// maxima and divisions do.

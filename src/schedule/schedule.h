@@ -33,6 +33,9 @@
 //   before STAGE NEXT                     the stage moves in front of NEXT, an earlier stage that it
 //                                         does not read: a copy that all tiles share is made before
 //                                         the stage that opens their loop
+//   rolling STAGE                         of a scan the results for one element of its axis are kept:
+//                                         stages that read them, at that element only, run in the
+//                                         loop along it. Before all splits
 //   split_reduction STAGE AXIS [TREE] COUNT [BLOCK]
 //                                         partial states of COUNT parts in scratch, combined by the
 //                                         stage STAGE.combine
@@ -125,7 +128,8 @@ enum class DirectiveKind : uint8_t {
   split_at,
   operand,
   from,
-  before
+  before,
+  rolling
 };
 
 /// kind, and what stands on the line: words in order, numbers apart.

@@ -49,6 +49,7 @@ constexpr Form forms[] = {
     {DirectiveKind::operand, "operand", 3, false, 0, 0, "operand STAGE AXIS VALUE"},
     {DirectiveKind::from, "from", 1, false, 1, 1, "from AXIS COUNT"},
     {DirectiveKind::before, "before", 2, false, 0, 0, "before STAGE NEXT"},
+    {DirectiveKind::rolling, "rolling", 1, false, 0, 0, "rolling STAGE"},
 };
 
 const Form& form_of(DirectiveKind kind) { return forms[int(kind)]; }

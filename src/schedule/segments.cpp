@@ -259,6 +259,7 @@ void split_at(Nests& nests, const std::string& name, const std::string& axis_nam
   if (!extent.is_constant() || count < 1 || count >= extent.value())
     refuse("stage {}: {} is not cut in two after {} elements", name, axis_name, count);
   if (!nests.stages[size_t(s)].together.empty()) refuse("stage {} is part of a cascade", name);
+  if (!whole.ordered.empty()) refuse("stage {} writes its results in order", name);
   for (const Component& c : whole.components) {
     if (c.kind != ComponentKind::map && c.kind != ComponentKind::fold)
       refuse("stage {} writes its results in order", name);

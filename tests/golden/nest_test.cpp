@@ -6,6 +6,7 @@
 namespace luminal::kernel {
 namespace {
 
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -235,6 +236,130 @@ std::string failure(const std::string& term, const std::string& text) {
   if (!cone) return cone.error();
   auto kernel = lower(*cone, parse_schedule(text), {.lanes = 8});
   return kernel ? "" : kernel.error();
+}
+
+/// A running sum of products, and what a row of another operand makes of each prefix; with a
+/// statistic of the prefixes that another scan keeps.
+std::string prefixes(int64_t h, int64_t t, int64_t d, int64_t e, const std::string& kind, bool two) {
+  return fmt::format(R"(fn @main(%q: f32[{h}, {t}, {d}], %k: f32[{h}, {t}, {d}], %v: f32[{h}, {t}, {e}]) {{
+  %kb = view %k [h: {h}, t: {t}, d: {d}, e: {e}] -> [h, t, d]
+  %vb = view %v [h: {h}, t: {t}, d: {d}, e: {e}] -> [h, t, e]
+  %kv = mul %kb, %vb
+  %s = scan [h: {h}, t: {t}, d: {d}, e: {e}] along t{kind} {{ {second}{op} %kv[h, t, d, e] }}
+  %S = get %s, {last}
+  %qb = view %q [h: {h}, t: {t}, d: {d}, e: {e}] -> [h, t, d]
+  %qs = mul %qb, %S
+  %f = fold [h: {h}, t: {t}, d: {d}, e: {e}] over [d] {{ sum %qs[h, t, d, e] }}
+  %z = get %f, 0
+  %y = add %z, %v
+  return y = %y
+}}
+)",
+                     fmt::arg("h", h), fmt::arg("t", t), fmt::arg("d", d), fmt::arg("e", e),
+                     fmt::arg("kind", kind), fmt::arg("second", two ? "max %k[h, t, d]; " : ""),
+                     fmt::arg("op", two ? "sum(select(old0 == -inf, 0, self * exp2(old0 - new0)))" : "sum"),
+                     fmt::arg("last", two ? 1 : 0));
+}
+
+TEST(Nest, ReadersOfAScanRunInItsLoop) {
+  int blocks = 0;
+  for (uint64_t seed = 1; seed <= 24; seed++) {
+    std::mt19937_64 random(seed);
+    const auto in = [&](int64_t low, int64_t high) {
+      return low + int64_t(random() % uint64_t(high - low + 1));
+    };
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const char* kinds[] = {"", " exclusive", " reverse", " exclusive reverse"};
+    const std::string term =
+        prefixes(in(1, 3), in(2, 9), in(2, 7), in(16, 70), kinds[seed % 4], seed % 8 > 3);
+    const MachineLimits tiny{.lanes = 8, .vector_registers = 16, .l1 = 1 << 10, .threads = 3};
+    const std::string schedule = expect_right(term, seed % 3 ? avx512 : tiny, seed);
+    if (seed % 8 > 3)
+      EXPECT_THAT(schedule, Not(HasSubstr("rolling"))); // the components run over different axes
+    else
+      EXPECT_THAT(schedule, HasSubstr("rolling s\n"));
+    blocks += schedule.find("split s e e.o e.i") != std::string::npos && seed % 3 == 0;
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(blocks, 2);
+}
+
+TEST(Nest, AScanRollsWhereNobodyReadsItElsewhere) {
+  EXPECT_EQ(to_string(parse_schedule("rolling s\n")), "rolling s\n");
+  const std::string term = prefixes(2, 5, 4, 16, "", false);
+  EXPECT_THAT(failure(term, "rolling s\n"), HasSubstr("stage f reads S outside of the loop t of stage s"));
+  EXPECT_THAT(failure(term, "split s t to ti 2\nrolling s\n"),
+              HasSubstr("axis t of stage s is split already"));
+  EXPECT_THAT(failure(term, "store S root t d h e\nrolling s\n"), HasSubstr("S has a layout already"));
+  expect_right(term, avx512, 3, "rolling s\norder s h t d e\norder f h t d e\nat f t\n");
+  const std::string shifted = R"(fn @main(%x: f32[4, 20]) {
+  %s = scan [i: 4, k: 20] along i { sum %x[i, k] }
+  %S = get %s, 0
+  %y = view %S [i: 4, k: 20] -> [3 - i, k]
+  %z = add %y, %S
+  return z = %z
+}
+)";
+  EXPECT_THAT(failure(prefixes(2, 5, 4, 16, "", true), "rolling s\n"),
+              HasSubstr("the components of s run over different axes"));
+  EXPECT_THAT(failure(prefixes(2, 5, 4, 16, "", true), "vector s e\n"),
+              HasSubstr("stage s: all lanes of loop e would write the same result"));
+  EXPECT_THAT(failure(shifted, "rolling s\n"), HasSubstr("stage z reads S at other elements of i"));
+  EXPECT_THAT(expect_right(shifted, avx512, 1), Not(HasSubstr("rolling")));
+  const std::string last = R"(fn @main(%x: f32[4, 20]) {
+  %s = scan [i: 4, k: 20] along i { sum %x[i, k] }
+  %S = get %s, 0
+  %y = view %S [k: 20] -> [3, k]
+  return y = %y
+}
+)";
+  EXPECT_THAT(failure(last, "rolling s\n"), HasSubstr("stage y has no axis i"));
+  const std::string index = R"(fn @main(%x: i32[5, 20], %w: f32[7, 20]) {
+  %s = scan [i: 5, k: 20] along i { max %x[i, k] }
+  %S = get %s, 0
+  %y = view %w [i: 5, k: 20] with row = %S[i, k] in 0..6 clamp -> [row, k]
+  return y = %y
+}
+)";
+  EXPECT_THAT(failure(index, "rolling s\n"), HasSubstr("S is read as an index"));
+}
+
+std::string few_rows(int64_t m, int64_t n, int64_t k, const std::string& after) {
+  return fmt::format(
+      R"(fn @main(%x: f32[{m}, {k}], %w: f32[{k}, {n}], %u: f32[{k}, {n}], %r: f32[{m}, {n}]) {{
+  %xb = view %x [m: {m}, n: {n}, k: {k}] -> [m, k]
+  %wb = view %w [m: {m}, n: {n}, k: {k}] -> [k, n]
+  %p = mul %xb, %wb
+  %f = fold [m: {m}, n: {n}, k: {k}] over [k] {{ sum %p[m, n, k] }}
+  %a = get %f, 0
+  %ub = view %u [m: {m}, n: {n}, k: {k}] -> [k, n]
+  %q = mul %xb, %ub
+  %g = fold [m: {m}, n: {n}, k: {k}] over [k] {{ sum %q[m, n, k] }}
+  %b = get %g, 0
+{after}  return y = %y
+}}
+)",
+      fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("after", after));
+}
+
+TEST(Nest, FewRowsPassByAlongAllResults) {
+  const char* afters[] = {"  %y = add %a, %r\n", "  %e = exp2 %b\n  %z = mul %a, %e\n  %y = sub %z, %r\n",
+                          "  %y = view %a [i: {m}, j: {n}] -> [i, j]\n"};
+  for (uint64_t seed = 1; seed <= 18; seed++) {
+    std::mt19937_64 random(seed);
+    const auto in = [&](int64_t low, int64_t high) {
+      return low + int64_t(random() % uint64_t(high - low + 1));
+    };
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const int64_t m = in(1, 4), n = in(256, 300), k = in(33, 70);
+    MachineLimits limits = seed % 2 ? avx512 : avx2;
+    limits.l1 = 4 << 10, limits.l2 = 16 << 10;
+    std::string after = afters[seed % 3];
+    after = fmt::format(fmt::runtime(after), fmt::arg("m", m), fmt::arg("n", n));
+    EXPECT_THAT(expect_right(few_rows(m, n, k, after), limits, seed),
+                AnyOf(HasSubstr(" n n.c n.n "), HasSubstr(" j j.c j.n ")));
+    if (testing::Test::HasFailure()) return;
+  }
 }
 
 TEST(Nest, AStageMovesInFrontOfWhatItDoesNotRead) {

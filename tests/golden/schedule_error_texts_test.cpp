@@ -8,6 +8,8 @@ namespace {
 const RefusedSchedule rows[] = {
     {"top2", "at b i", "`at b i`: there is no stage b"},
     {"product", "at r i;before r f", "`before r f`: stage r has its place in loop i"},
+    {"map", "rolling y", "`rolling y`: stage y is not a scan"},
+    {"running", "rolling f", "`rolling f`: y is stored outside of the kernel"},
     {"chain", "cascade f root", "`cascade f root`: stage f is not a tuple whose components read each other"},
     {"map", "cascade y i0", "`cascade y i0`: stage y is not a tuple, and not made of folds alone"},
     {"running_top", "cascade f outer", "`cascade f outer`: stage f is a scan"},

@@ -79,6 +79,7 @@ public:
     case 18: return {DirectiveKind::predicate_bound, {stage, loop}, {}};
     case 19: return {DirectiveKind::store, {value, loop}, {}};
     case 20:
+      if (pick(3) == 0) return {DirectiveKind::rolling, {stage}, {}};
       if (pick(2)) return {DirectiveKind::stream, {value}, {}};
       return {DirectiveKind::prefetch, {stage, value, loop, loops.empty() ? loop : any(loops).name}, {1}};
     case 21:

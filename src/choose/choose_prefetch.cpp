@@ -1,0 +1,187 @@
+// choose/choose_prefetch.cpp -- what the default schedule asks for ahead of its use, and what it
+// writes past the caches.
+#include "base/contains.h"
+#include "choose/default_scheduler.h"
+#include "cone/formula.h"
+#include <algorithm>
+
+namespace luminal::kernel {
+
+/// Bytes of a value that the stage reads in one trip of `loop`, and in all.
+std::pair<int64_t, int64_t> DefaultScheduler::bytes_read(int s, int value, const std::string& loop) {
+  const int64_t most = int64_t{1} << 40;
+  int64_t once = 0, all = 0;
+  visit_stage(stage(s), [&](const Formula& f) {
+    if (f.kind != FormulaKind::load || f.value != value) return;
+    const int64_t element = std::max(1, bits(f.dtype) / 8); // of a word, where words are read
+    int64_t inside = element, whole = element;
+    bool moves = false;
+    for (auto& l : nest(s).loops) {
+      if (!l.symbol.is_symbol() || std::ranges::none_of(f.index, [&](Expr e) {
+            return depends_on(substitute(e, nest(s).axis_values), l.symbol);
+          }))
+        continue;
+      moves |= l.name == loop;
+      whole = std::min(whole * trips(l), most);
+      if (l.name != loop) inside = std::min(inside * trips(l), most);
+    }
+    if (!moves) return;
+    once = std::max(once, inside), all = std::max(all, whole);
+  });
+  return {once, all};
+}
+
+/// The last of the loops that run step by step.
+std::string DefaultScheduler::innermost(int s) const {
+  std::string name;
+  for (auto& l : nest(s).loops)
+    if (l.kind == LoopKind::serial && l.symbol.is_symbol()) name = l.name;
+  return name;
+}
+
+/// Where stages walk the same rows one after the other, only the first would wait for memory, and
+/// memory for the others: they ask for later rows meanwhile. Asking twice, early and then again
+/// just before, is what reaches the limit: a hint may be dropped.
+void DefaultScheduler::read_ahead(const std::string& shared) {
+  for (size_t v = 0; v < nests_.cone.values.size(); v++) {
+    const ConeValue& value = nests_.cone.values[v];
+    const std::vector<int> readers = nests_.readers(int(v));
+    if (value.role != ValueRole::input || readers.empty()) continue;
+    const auto [row, all] = bytes_read(readers.back(), int(v), shared);
+    if (row == 0 || row > limits_.l2 / 8 || all <= limits_.l2) continue;
+    for (const int64_t ahead : {2, 1}) { // the last reader, and the one before
+      const size_t before = 2 - size_t(ahead);
+      if (before >= readers.size()) continue;
+      const int s = readers[readers.size() - 1 - before];
+      const std::string inner = innermost(s);
+      if (inner.empty() || inner == shared) continue;
+      const int64_t rows = decisions_.ask(stage(s).name + ".prefetch." + value.name,
+                                          readers.size() > 1 ? ahead : 1, {0, 1, 2, 3});
+      if (rows > 0) try_add(DirectiveKind::prefetch, {stage(s).name, value.name, shared, inner}, {rows});
+    }
+  }
+}
+
+/// What maps write and no cache could hold until its reader comes is written past the caches.
+void DefaultScheduler::streams() {
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++)
+    for (auto& c : stage(int(s)).components) {
+      if (c.kind != ComponentKind::map || c.after || c.out < 0) continue;
+      const ConeValue& value = nests_.cone.values[size_t(c.out)];
+      if (value.role != ValueRole::output || !nests_.readers(c.out).empty() || nests_.streams.contains(c.out))
+        continue;
+      int64_t bytes = std::max(1, bits(value.dtype) / 8);
+      for (Expr extent : value.shape)
+        bytes = extent.is_constant() ? std::min(bytes * extent.value(), int64_t{1} << 40) : 0;
+      if (bytes * 2 > limits_.l3 && decisions_.ask_whether(value.name + ".stream", bytes > limits_.l3))
+        add(DirectiveKind::stream, {value.name});
+    }
+}
+
+/// What the stage reads of the kernel's inputs in its sums and maps.
+std::vector<int> DefaultScheduler::inputs_of(int s) const {
+  std::vector<int> values;
+  for (const Component& c : stage(s).components)
+    visit(c.body, [&](const Formula& f) {
+      if (f.kind == FormulaKind::load && nests_.cone.values[size_t(f.value)].role == ValueRole::input &&
+          !contains(values, f.value))
+        values.push_back(f.value);
+    });
+  return values;
+}
+
+/// The elements of a value that a later trip of the first loop touches, asked for in the second
+/// one: so many trips ahead, 0 for not at all.
+void DefaultScheduler::ask_ahead(int s, int value, const std::vector<std::string>& loops, int64_t usual,
+                                 std::vector<int64_t> options) {
+  const std::string& name = nests_.cone.values[size_t(value)].name;
+  const int64_t trips = ask(s, ("ahead." + name).c_str(), usual, std::move(options));
+  if (trips <= 0) return;
+  std::vector<std::string> words{stage(s).name, name};
+  words.insert(words.end(), loops.begin(), loops.end());
+  try_add(DirectiveKind::prefetch, words, {trips});
+}
+
+/// Operands that lie in memory batch by batch are asked for some batches ahead: the runs are too
+/// short for the processor's own guess.
+int64_t DefaultScheduler::batches_ahead(int s, const std::vector<int>& values, const std::string& batch,
+                                        const std::string& inner) {
+  int64_t once = 0, all = 0;
+  for (int value : values) {
+    const auto [bytes, total] = bytes_read(s, value, batch);
+    once += bytes, all += total;
+  }
+  if (all <= limits_.l2 || once > limits_.l2 / 4) return 0;
+  const int64_t trips = ask(s, "ahead", 2, {0, 1, 2, 4});
+  if (trips > 0)
+    for (int value : values)
+      if (bytes_read(s, value, batch).first > 0)
+        try_add(DirectiveKind::prefetch,
+                {stage(s).name, nests_.cone.values[size_t(value)].name, batch, inner}, {trips});
+  return trips;
+}
+
+/// The same where several stages share the batches: each operand by the stage that reads most of
+/// it, of several the last one, where fewer steps do so. What is put together in words comes while
+/// they are multiplied: for the copy alone, which takes no time, it would be too much at once.
+/// Columns apart are asked for as well: the vectors before them do not begin in all their lines.
+void DefaultScheduler::next_batches(const std::string& batch) {
+  std::map<int, std::pair<int64_t, int>> reads; // by value: bytes, stage
+  for (int s = 0; s < int(nests_.cone.stages.size()); s++)
+    for (int value : inputs_of(s))
+      reads[value] = std::max(reads[value], {bytes_read(s, value, batch).first, s});
+  for (int s = 0; s < int(nests_.cone.stages.size()); s++) {
+    std::vector<int> values;
+    for (int value : inputs_of(s))
+      if (apart_.empty() ? reads[value].second == s : s == 0) values.push_back(value);
+    const int64_t ahead = batches_ahead(s, values, batch, innermost(copies_words(s) ? s + 1 : s));
+    if (s == 0 && !apart_.empty() && ahead > 0)
+      for (int value : inputs_of(1))
+        try_add(DirectiveKind::prefetch,
+                {stage(1).name, nests_.cone.values[size_t(value)].name, batch, innermost(1)}, {ahead});
+  }
+}
+
+/// An operand that comes from beyond the first cache is asked for one tile ahead.
+void DefaultScheduler::tiles_ahead(int s, int value, const std::string& tiles, const std::string& inner) {
+  const ConeValue& v = nests_.cone.values[size_t(value)];
+  const StageLoop* loop = nest(s).find(tiles);
+  if (v.role != ValueRole::input || !loop->symbol.is_symbol() || trips(*loop) < 2 ||
+      bytes_read(s, value, tiles).second <= limits_.l1)
+    return;
+  bool even = true; // in equal steps
+  visit_stage(stage(s), [&](const Formula& f) {
+    if (f.kind != FormulaKind::load || f.value != value) return;
+    even = even && coefficient_of(layout_offset(v, over_loops(nest(s), f.index)), loop->symbol).has_value();
+  });
+  if (even) ask_ahead(s, value, {tiles, inner}, 1, {0, 1});
+}
+
+/// Panels that pass by once, from memory, are asked for two pages ahead where multiplying them
+/// takes as long as bringing them, which all workers share. (Further ahead, they and rows that lie
+/// whole pages apart push each other out of the first cache; where multiplying takes less, and
+/// within a page, these requests and the processor's own guesses are in each other's way.)
+void DefaultScheduler::panels_ahead(int s, const Product& p, const std::string& panels,
+                                    const std::string& depth) {
+  constexpr int64_t distance = 8 << 10, uses = 8; // bytes; of four bytes, for each worker
+  const ConeValue& v = nests_.cone.values[size_t(p.value)];
+  const int64_t step = p.columns * bits(v.dtype) / 8;
+  if (v.role != ValueRole::input || step < 1 || p.rows * 32 < uses * limits_.threads * bits(v.dtype) ||
+      bytes_read(s, p.value, panels).second <= limits_.l2)
+    return;
+  const int64_t usual = std::max<int64_t>(1, distance / step);
+  ask_ahead(s, p.value, {depth, depth}, usual, {0, usual / 2, usual * 2});
+}
+
+/// The results of the next tile are asked for while this one is summed up: sums that go on from
+/// there wait for them, and so do the stores.
+void DefaultScheduler::results_ahead(int s, const std::string& tiles) {
+  const StageLoop* loop = nest(s).find(tiles);
+  if (!loop->symbol.is_symbol() || trips(*loop) < 2) return;
+  for (auto& c : stage(s).components) {
+    if (c.out >= 0 && nests_.cone.values[size_t(c.out)].role == ValueRole::output)
+      ask_ahead(s, c.out, {tiles}, 1, {0, 1});
+  }
+}
+
+} // namespace luminal::kernel
