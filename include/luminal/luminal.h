@@ -17,6 +17,7 @@
 #include "luminal/linalg.h"
 #include "luminal/llama.h"
 #include "luminal/losses.h"
+#include "luminal/models.h"
 #include "luminal/nn.h"
 #include "luminal/nn_attention.h"
 #include "luminal/nn_functions.h"

@@ -16,8 +16,28 @@ std::string_view rope_scaling_name(RopeScaling::Kind kind) {
   case RopeScaling::Kind::dynamic: return "dynamic";
   case RopeScaling::Kind::llama3: return "llama3";
   case RopeScaling::Kind::yarn: return "yarn";
+  case RopeScaling::Kind::longrope: return "longrope";
   }
   return "none";
+}
+
+void detail::settle_architecture(ModelConfig& c, bool hugging_face) {
+  const std::string& name = c.architecture;
+  if (name.starts_with("gemma")) {
+    c.embedding_scale = std::sqrt(double(c.hidden_size));
+    c.norm_offset = hugging_face ? 1 : 0; // GGUF files have it added
+    c.activation = "gelu_pytorch_tanh";
+    c.post_norms = name != "gemma";
+  }
+  if (name == "gemma2") c.attention_softcap = 50, c.logit_softcap = 30;
+  if (name.starts_with("gemma3") || name.starts_with("qwen3")) c.qk_norm = ModelConfig::QkNorm::head;
+  if (name == "olmo2") c.qk_norm = ModelConfig::QkNorm::all, c.pre_norms = false, c.post_norms = true;
+  if (name == "gpt2") {
+    c.norm = ModelConfig::Norm::layer;
+    c.gated = false;
+    c.learned_positions = true;
+    c.activation = "gelu_new";
+  }
 }
 
 void detail::check_model_config(const ModelConfig& c, std::string_view file) {
@@ -65,13 +85,30 @@ void detail::check_model_config(const ModelConfig& c, std::string_view file) {
     real("beta_fast", s.beta_fast, 1e-6, 1e9);
     real("beta_slow", s.beta_slow, 1e-6, 1e9);
   }
+  if (s.kind == RopeScaling::Kind::longrope)
+    for (const auto* factors : {&s.short_factors, &s.long_factors}) {
+      if (int64_t(factors->size()) != c.rope_dim / 2)
+        refuse(file,
+               fmt::format("{} rotary frequency factors, expected {}", factors->size(), c.rope_dim / 2));
+      for (const float factor : *factors)
+        if (!(factor > 0) || !std::isfinite(factor))
+          refuse(file, fmt::format("rotary frequency factor {}, expected above 0", factor));
+    }
   if (s.kind == RopeScaling::Kind::llama3 || s.kind == RopeScaling::Kind::yarn ||
-      s.kind == RopeScaling::Kind::dynamic)
+      s.kind == RopeScaling::Kind::dynamic || s.kind == RopeScaling::Kind::longrope)
     positive("the original context of the rope scaling", s.original_context, large);
+  if (c.local_rope_theta) real("the rotary base of windowed layers", *c.local_rope_theta, 1e-6, 1e15);
+  if (c.attention_scale) real("the scale of attention", *c.attention_scale, 1e-9, 1e9);
+  if (c.attention_softcap) real("the limit of attention scores", *c.attention_softcap, 1e-9, 1e9);
+  if (c.logit_softcap) real("the limit of logits", *c.logit_softcap, 1e-9, 1e9);
+  if (!c.windowed_layers.empty() && int64_t(c.windowed_layers.size()) != c.num_layers)
+    refuse(file, fmt::format("{} types of layers for {} layers", c.windowed_layers.size(), c.num_layers));
   if (c.sliding_window) positive("the sliding window", *c.sliding_window, large);
   if (c.num_experts < 0 || c.num_experts_used < 0 || c.num_experts_used > c.num_experts)
     refuse(file,
            fmt::format("{} of {} experts used, expected at most all", c.num_experts_used, c.num_experts));
+  if (c.num_experts > 0) positive("the size of an expert", c.expert_size, 1 << 26);
+  if (c.num_experts > 0) positive("the number of experts used", c.num_experts_used, c.num_experts);
 }
 
 namespace {
@@ -135,6 +172,15 @@ RopeTable rope_table(const ModelConfig& config, int64_t sequence_length) {
       table.magnitude = yarn_magnitude(s.factor, *s.mscale) / yarn_magnitude(s.factor, *s.mscale_all_dim);
     else
       table.magnitude = yarn_magnitude(s.factor, 1.0);
+  }
+  if (s.kind == Kind::longrope) {
+    const auto& factors = sequence_length > s.original_context ? s.long_factors : s.short_factors;
+    LUMINAL_CHECK(factors.size() == pairs, "{} rotary factors for {} pairs", factors.size(), pairs);
+    for (size_t i = 0; i < pairs; ++i) table.inverse_frequencies[i] /= double(factors[i]);
+    const double longer = s.factor;
+    table.magnitude = s.attention_factor ? *s.attention_factor
+                      : longer <= 1      ? 1.0
+                                    : std::sqrt(1 + std::log(longer) / std::log(double(s.original_context)));
   }
   if (!config.rope_factors.empty()) {
     LUMINAL_CHECK(config.rope_factors.size() == pairs, "{} rotary factors for {} pairs",

@@ -16,7 +16,7 @@ struct Gguf;
 /// How rotary frequencies are stretched beyond the trained context. Unknown kinds are refused by
 /// name when read.
 struct RopeScaling {
-  enum class Kind { none, linear, dynamic, llama3, yarn };
+  enum class Kind { none, linear, dynamic, llama3, yarn, longrope };
   Kind kind = Kind::none;
   double factor = 1.0;                    ///< linear, dynamic, llama3, yarn
   double low_freq_factor = 1.0;           ///< llama3
@@ -27,7 +27,10 @@ struct RopeScaling {
   std::optional<double> mscale;           ///< yarn (DeepSeek form)
   std::optional<double> mscale_all_dim;   ///< yarn (DeepSeek form)
   bool truncate = true;                   ///< yarn: correction dims are rounded outwards
-  int64_t original_context = 0;           ///< llama3, yarn, dynamic: the context the model was trained with
+  /// llama3, yarn, dynamic, longrope: the context the model was trained with
+  int64_t original_context = 0;
+  /// longrope: frequency i is divided by these, in texts up to the original context and in longer ones
+  std::vector<float> short_factors = {}, long_factors = {};
 };
 std::string_view rope_scaling_name(RopeScaling::Kind kind);
 
@@ -60,9 +63,30 @@ struct ModelConfig {
   bool attention_bias = false;
   bool mlp_bias = false;
   std::string activation = "silu";
-  std::optional<int64_t> sliding_window; ///< every layer sees at most this many past positions
-  int64_t num_experts = 0;               ///< mixture of experts; 0 where the feed-forward is dense
+  bool gated = true; ///< the feed-forward part is down(activation(gate) * up), else down(activation(up))
+  enum class Norm : uint8_t { rms, layer };
+  Norm norm = Norm::rms;
+  double norm_offset = 0; ///< added to the weights of norms (Gemma in the Hugging Face form: 1)
+  bool pre_norms = true,
+       post_norms = false; ///< of what goes into attention and feed-forward; of what they give
+  /// RMS norms of queries and keys before rotation: over each head, or over all heads together.
+  enum class QkNorm : uint8_t { none, head, all };
+  QkNorm qk_norm = QkNorm::none;
+  bool learned_positions = false; ///< a table of positions is added to the embeddings, nothing rotates
+  double embedding_scale = 1;
+  std::optional<double> attention_scale;                  ///< of scores; 1 / sqrt(head_dim) unless stated
+  std::optional<double> attention_softcap, logit_softcap; ///< x becomes cap * tanh(x / cap)
+  std::optional<int64_t> sliding_window;                  ///< positions that a query sees, its own included
+  std::vector<bool> windowed_layers;                      ///< which layers have the window; empty: all
+  /// Rotary base of windowed layers, whose frequencies are not scaled; the same as all others' unless stated.
+  std::optional<double> local_rope_theta;
+  int64_t num_experts = 0; ///< mixture of experts; 0 where the feed-forward is dense
   int64_t num_experts_used = 0;
+  int64_t expert_size = 0;        ///< inner size of one expert
+  bool normalised_experts = true; ///< the weights of the used experts sum to 1
+  bool windowed(int64_t layer) const {
+    return sliding_window && (windowed_layers.empty() || windowed_layers[size_t(layer)]);
+  }
   std::vector<int32_t> bos_tokens;
   std::vector<int32_t> eos_tokens; ///< config and generation config joined, in that order, without repetition
   std::optional<StorageType> dtype; ///< HF torch_dtype, or the commonest type of the GGUF's matrices

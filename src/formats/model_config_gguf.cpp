@@ -58,10 +58,12 @@ public:
     if (integer("attention.value_length").value_or(c.head_dim) != c.head_dim)
       refuse(gguf_.file_name, fmt::format("values of {} elements and keys of {} in a head, expected the same",
                                           *integer("attention.value_length"), c.head_dim));
-    const auto epsilon = real("attention.layer_norm_rms_epsilon");
+    settle_architecture(c, false);
+    const char* name_of_epsilon = c.norm == ModelConfig::Norm::layer ? "attention.layer_norm_epsilon"
+                                                                     : "attention.layer_norm_rms_epsilon";
+    const auto epsilon = real(name_of_epsilon);
     if (!epsilon)
-      refuse(gguf_.file_name,
-             fmt::format("no metadata {}", in_quotes(prefix_ + "attention.layer_norm_rms_epsilon")));
+      refuse(gguf_.file_name, fmt::format("no metadata {}", in_quotes(prefix_ + name_of_epsilon)));
     // 1e-5 in f32 is 9.99999975e-06: the decimal that was meant, so that both formats give the same
     // model.
     c.rms_norm_eps = shortest(*epsilon);
@@ -77,11 +79,14 @@ public:
     c.attention_bias = gguf_.find_tensor("blk.0.attn_q.bias") != nullptr;
     c.mlp_bias = gguf_.find_tensor("blk.0.ffn_up.bias") != nullptr ||
                  gguf_.find_tensor("blk.0.ffn_gate.bias") != nullptr;
-    c.activation = c.architecture.starts_with("gemma") ? "gelu_pytorch_tanh" : "silu";
     if (const auto window = integer("attention.sliding_window"); window && *window != 0)
       c.sliding_window = window;
     c.num_experts = integer("expert_count").value_or(0);
     c.num_experts_used = integer("expert_used_count").value_or(0);
+    if (c.num_experts > 0)
+      c.expert_size = integer("expert_feed_forward_length").value_or(c.intermediate_size);
+    if (c.num_experts > 0 && c.intermediate_size == 0) c.intermediate_size = c.expert_size;
+    read_gemma(c);
     add_token("tokenizer.ggml.bos_token_id", c.bos_tokens);
     for (const char* key : {"eos", "eot", "eom"})
       add_token(fmt::format("tokenizer.ggml.{}_token_id", key), c.eos_tokens);
@@ -120,6 +125,24 @@ private:
     return items->front();
   }
 
+  /// What llama.cpp knows of Gemma 2 and 3 and no file states: which layers have the window, and the scale
+  /// of the largest models.
+  void read_gemma(ModelConfig& c) const {
+    if (const auto cap = real("attn_logit_softcapping")) c.attention_softcap = shortest(*cap);
+    if (const auto cap = real("final_logit_softcapping")) c.logit_softcap = shortest(*cap);
+    const bool two = c.architecture == "gemma2", three = c.architecture == "gemma3";
+    if (!two && !three) return;
+    const int64_t period = integer("attention.sliding_window_pattern").value_or(two ? 2 : 6);
+    if (period < 1)
+      refuse(gguf_.file_name, fmt::format("a sliding window pattern of {}, expected 1 or more", period));
+    if (c.sliding_window && c.num_layers >= 0 && c.num_layers <= 1 << 14)
+      for (int64_t layer = 0; layer < c.num_layers; layer++)
+        c.windowed_layers.push_back((layer + 1) % period != 0);
+    if (three) c.local_rope_theta = shortest(real("rope.freq_base_swa").value_or(10000));
+    if (c.num_layers == (two ? 46 : 62)) // 27B
+      c.attention_scale = 1 / std::sqrt(double(c.hidden_size) / double(c.num_heads));
+  }
+
   static double shortest(double value) { return std::stod(fmt::format("{}", static_cast<float>(value))); }
 
   void read_scaling(ModelConfig& c) const {
@@ -127,6 +150,17 @@ private:
     const std::string key = prefix_ + "rope.scaling.type";
     const auto kind = unwrap(gguf_.string(key));
     const auto old_linear = real("rope.scale_linear");
+    const TensorView *long_factors = gguf_.find_tensor("rope_factors_long.weight"),
+                     *short_factors = gguf_.find_tensor("rope_factors_short.weight");
+    if (long_factors != nullptr && short_factors != nullptr) {
+      s.kind = RopeScaling::Kind::longrope;
+      s.long_factors = unwrap(dequantize(*long_factors));
+      s.short_factors = unwrap(dequantize(*short_factors));
+      s.original_context = integer("rope.scaling.original_context_length").value_or(c.context_length);
+      s.factor = s.original_context > 0 ? double(c.context_length) / double(s.original_context) : 1;
+      if (const auto magnitude = real("rope.scaling.attn_factor")) s.attention_factor = shortest(*magnitude);
+      return;
+    }
     if (!kind) {
       if (old_linear && *old_linear != 0 && *old_linear != 1)
         s.kind = RopeScaling::Kind::linear, s.factor = *old_linear;

@@ -4,6 +4,7 @@
 #include "formats/model_config.h"
 #include "formats/model_config_check.h"
 #include <algorithm>
+#include <cmath>
 
 namespace luminal {
 namespace {
@@ -61,7 +62,8 @@ private:
   std::string_view file_;
 };
 
-void read_rope_scaling(const Json& json, ModelConfig& config, std::string_view file) {
+void read_rope_scaling(const Json& json, ModelConfig& config, std::string_view file,
+                       int64_t original_context) {
   using Kind = RopeScaling::Kind;
   RopeScaling& s = config.rope_scaling;
   const Reader in(json, file);
@@ -76,16 +78,21 @@ void read_rope_scaling(const Json& json, ModelConfig& config, std::string_view f
     s.kind = Kind::llama3;
   else if (kind == "yarn")
     s.kind = Kind::yarn;
+  else if (kind == "longrope" || kind == "su")
+    s.kind = Kind::longrope;
   else
-    refuse_at(file, json.offset,
-              fmt::format("rope scaling of type {}, expected default, linear, dynamic, llama3 or yarn",
-                          in_quotes(kind)));
+    refuse_at(
+        file, json.offset,
+        fmt::format("rope scaling of type {}, expected default, linear, dynamic, llama3, yarn or longrope",
+                    in_quotes(kind)));
   const auto applies = [&](std::string_view key) {
     if (key == "rope_type" || key == "type" || key == "rope_theta" || key == "partial_rotary_factor" ||
         key == "finetuned")
       return true;
     if (key == "factor") return s.kind != Kind::none;
     if (key == "original_max_position_embeddings") return s.kind != Kind::none && s.kind != Kind::linear;
+    if (key == "short_factor" || key == "long_factor") return s.kind == Kind::longrope;
+    if (key == "attention_factor" && s.kind == Kind::longrope) return true;
     if (key == "low_freq_factor" || key == "high_freq_factor") return s.kind == Kind::llama3;
     return s.kind == Kind::yarn && (key == "beta_fast" || key == "beta_slow" || key == "attention_factor" ||
                                     key == "mscale" || key == "mscale_all_dim" || key == "truncate");
@@ -100,7 +107,25 @@ void read_rope_scaling(const Json& json, ModelConfig& config, std::string_view f
                 fmt::format("rope scaling of type {} with {}, whose meaning is not known", in_quotes(kind),
                             in_quotes(key)));
   }
-  if (s.kind != Kind::none) {
+  if (s.kind == Kind::longrope) {
+    const auto factors = [&](const char* key) {
+      const Json* list = in.find(key);
+      if (list == nullptr)
+        refuse_at(file, json.offset,
+                  fmt::format("rope scaling of type {} has no {}", in_quotes(kind), in_quotes(key)));
+      std::vector<float> values;
+      for (const Json& item : list->as_array(file, in_quotes(key)))
+        values.push_back(float(item.as_real(file, in_quotes(key))));
+      return values;
+    };
+    s.short_factors = factors("short_factor");
+    s.long_factors = factors("long_factor");
+    // Phi-3 states the trained context beside the scaling, and the factor by both contexts.
+    s.original_context = in.integer("original_max_position_embeddings", original_context);
+    s.factor = in.real(
+        "factor", s.original_context > 0 ? double(config.context_length) / double(s.original_context) : 1);
+    if (in.find("attention_factor") != nullptr) s.attention_factor = in.real("attention_factor", 1);
+  } else if (s.kind != Kind::none) {
     if (in.find("factor") == nullptr)
       refuse_at(file, json.offset, fmt::format("rope scaling of type {} has no \"factor\"", in_quotes(kind)));
     s.factor = in.real("factor", 1);
@@ -135,15 +160,23 @@ void read_sliding_window(const Reader& in, ModelConfig& config, std::string_view
   const bool used = in.boolean("use_sliding_window", !config.architecture.starts_with("qwen"));
   if (window == nullptr || !used) return;
   config.sliding_window = window->as_int(file, "\"sliding_window\"");
-  if (config.architecture.starts_with("qwen") && in.integer("max_window_layers", 0) > 0)
-    refuse_at(file, window->offset,
-              "a sliding window in some layers only (\"max_window_layers\"), expected in all or none");
-  if (const Json* types = in.find("layer_types"))
-    for (const Json& type : types->as_array(file, "\"layer_types\""))
-      if (type.as_string(file, "a layer type") != "sliding_attention")
-        refuse_at(file, type.offset,
-                  fmt::format("a sliding window with a layer of type {}, expected it in all layers or none",
-                              in_quotes(type.as_string(file, "type"))));
+  if (const Json* types = in.find("layer_types")) {
+    for (const Json& type : types->as_array(file, "\"layer_types\"")) {
+      const std::string name = type.as_string(file, "a layer type");
+      if (name != "sliding_attention" && name != "full_attention")
+        refuse_at(
+            file, type.offset,
+            fmt::format("a layer of type {}, expected sliding_attention or full_attention", in_quotes(name)));
+      config.windowed_layers.push_back(name == "sliding_attention");
+    }
+    return;
+  }
+  const bool two = config.architecture == "gemma2", three = config.architecture.starts_with("gemma3");
+  const int64_t layers = std::clamp<int64_t>(config.num_layers, 0, 1 << 14);
+  const int64_t period = in.integer("sliding_window_pattern", two ? 2 : three ? 6 : 0);
+  const int64_t first = config.architecture.starts_with("qwen") ? in.integer("max_window_layers", 0) : 0;
+  for (int64_t layer = 0; layer < layers && (period > 0 || first > 0); layer++)
+    config.windowed_layers.push_back(layer >= first && (period <= 0 || (layer + 1) % period != 0));
 }
 
 std::optional<StorageType> dtype_named(std::string_view name) {
@@ -173,24 +206,37 @@ ModelConfig read(const Json& json, std::string_view file) {
               fmt::format("weights quantized by the method {}, expected plain weights (or a GGUF file)",
                           in_quotes(inner.string("quant_method", "?"))));
   }
+  const bool gpt2 = c.architecture == "gpt2"; // which has names of its own
   c.vocab_size = in.required("vocab_size");
-  c.hidden_size = in.required("hidden_size");
-  c.intermediate_size = in.required("intermediate_size");
-  c.num_layers = in.required("num_hidden_layers");
-  c.num_heads = in.required("num_attention_heads");
-  c.num_kv_heads = in.integer("num_key_value_heads", c.num_heads);
+  c.hidden_size = in.required(gpt2 ? "n_embd" : "hidden_size");
+  c.intermediate_size = gpt2 ? in.integer("n_inner", 4 * std::min<int64_t>(c.hidden_size, 1 << 24))
+                             : in.required("intermediate_size");
+  c.num_layers = in.required(gpt2 ? "n_layer" : "num_hidden_layers");
+  c.num_heads = in.required(gpt2 ? "n_head" : "num_attention_heads");
+  c.num_kv_heads = gpt2 ? c.num_heads : in.integer("num_key_value_heads", c.num_heads);
+  settle_architecture(c, true);
   if (c.num_heads < 1)
     refuse(file, fmt::format("\"num_attention_heads\" is {}, expected 1 or more", c.num_heads));
   if (in.find("head_dim") == nullptr && c.hidden_size % c.num_heads != 0)
     refuse(file, fmt::format("hidden size {} and {} heads without \"head_dim\", expected a multiple",
                              c.hidden_size, c.num_heads));
   c.head_dim = in.integer("head_dim", c.hidden_size / c.num_heads);
-  c.context_length = in.integer("max_position_embeddings", 2048);
-  c.rms_norm_eps = in.real("rms_norm_eps", 1e-6);
+  c.context_length = in.integer(gpt2 ? "n_positions" : "max_position_embeddings", gpt2 ? 1024 : 2048);
+  c.rms_norm_eps = gpt2 ? in.real("layer_norm_epsilon", 1e-5) : in.real("rms_norm_eps", 1e-6);
   c.rope_theta = in.real("rope_theta", 10000.0);
   const Json* rope = in.find("rope_parameters");
   if (rope == nullptr) rope = in.find("rope_scaling");
-  if (rope != nullptr) read_rope_scaling(*rope, c, file);
+  if (rope != nullptr && rope->find("full_attention") != nullptr &&
+      rope->find("sliding_attention") != nullptr) {
+    const Json& local = *rope->find("sliding_attention");
+    c.local_rope_theta = Reader(local, file).real("rope_theta", 10000.0);
+    if (Reader(local, file).string("rope_type", "default") != "default")
+      refuse_at(file, local.offset, "scaled rotary frequencies of windowed layers, expected plain ones");
+    rope = rope->find("full_attention");
+  } else if (c.architecture.starts_with("gemma3"))
+    c.local_rope_theta = in.real("rope_local_base_freq", 10000.0);
+  if (rope != nullptr)
+    read_rope_scaling(*rope, c, file, in.integer("original_max_position_embeddings", c.context_length));
   const Json* partial = in.find("partial_rotary_factor");
   if (rope != nullptr && rope->find("partial_rotary_factor") != nullptr)
     partial = rope->find("partial_rotary_factor");
@@ -203,13 +249,33 @@ ModelConfig read(const Json& json, std::string_view file) {
     c.rope_dim =
         static_cast<int64_t>(static_cast<double>(std::clamp<int64_t>(c.head_dim, 0, 1 << 20)) * share);
   }
-  c.tied_embeddings = in.boolean("tie_word_embeddings", c.architecture.starts_with("gemma"));
-  c.attention_bias = in.boolean("attention_bias", c.architecture == "qwen2");
-  c.mlp_bias = in.boolean("mlp_bias", false);
-  c.activation = in.string("hidden_act", in.string("hidden_activation", "silu"));
+  c.tied_embeddings = in.boolean("tie_word_embeddings", c.architecture.starts_with("gemma") || gpt2);
+  c.attention_bias = in.boolean("attention_bias", c.architecture == "qwen2" || gpt2);
+  c.mlp_bias = in.boolean("mlp_bias", gpt2);
+  // Gemma's files of old say gelu and mean its approximation.
+  const std::string usual = c.activation;
+  c.activation = in.string(gpt2 ? "activation_function" : "hidden_activation",
+                           c.architecture.starts_with("gemma") ? usual : in.string("hidden_act", usual));
+  const auto optional = [&](const char* key, std::optional<double> otherwise) {
+    if (in.find(key) == nullptr) return otherwise;
+    return std::optional(in.real(key, 0));
+  };
+  if (c.architecture == "gemma2" || c.architecture.starts_with("gemma3")) {
+    c.attention_softcap = optional("attn_logit_softcapping", {});
+    c.logit_softcap = optional("final_logit_softcapping", {});
+    if (const auto scalar = optional("query_pre_attn_scalar", 256.0); *scalar > 0)
+      c.attention_scale = 1 / std::sqrt(*scalar);
+  }
   read_sliding_window(in, c, file);
   c.num_experts = in.integer("num_local_experts", in.integer("num_experts", 0));
   c.num_experts_used = c.num_experts == 0 ? 0 : in.required("num_experts_per_tok");
+  if (c.num_experts > 0) c.expert_size = in.integer("moe_intermediate_size", c.intermediate_size);
+  c.normalised_experts = in.boolean("norm_topk_prob", c.architecture == "mixtral");
+  if (c.architecture == "qwen3_moe" &&
+      (in.integer("decoder_sparse_step", 1) != 1 ||
+       (in.find("mlp_only_layers") != nullptr &&
+        !in.find("mlp_only_layers")->as_array(file, "\"mlp_only_layers\"").empty())))
+    refuse(file, "experts in some layers only, expected in all of them");
   in.add_tokens("bos_token_id", c.bos_tokens);
   in.add_tokens("eos_token_id", c.eos_tokens);
   c.dtype = dtype_named(in.string("dtype", in.string("torch_dtype", "")));

@@ -85,6 +85,13 @@ void Generator::reset() {
   history_.clear();
 }
 
+void Generator::rewind(int64_t position) {
+  if (position < 0 || position > past_)
+    throw Error(fmt::format("a text of {} tokens cannot go back to {}", past_, position));
+  past_ = position;
+  history_.resize(size_t(position));
+}
+
 std::span<const float> Generator::feed(std::span<const int32_t> tokens) {
   if (past_ + int64_t(tokens.size()) > model_.context)
     throw Error(fmt::format(

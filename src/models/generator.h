@@ -38,6 +38,10 @@ public:
 
   /// Forgets the text so far.
   void reset();
+  /// Forgets what stands behind the first `position` tokens. Throws Error where there are fewer.
+  void rewind(int64_t position);
+  /// The tokens so far.
+  std::span<const int32_t> history() const { return history_; }
   /// Appends tokens and returns the logits of the last one. Throws Error with both numbers when
   /// they do not fit the context.
   std::span<const float> feed(std::span<const int32_t> tokens);

@@ -1,8 +1,8 @@
-// models/llama.cpp -- the Llama graph.
+// models/llama.cpp -- the graph of a decoder: Llama, and what its relatives do otherwise.
 #include "models/llama.h"
 #include "base/check.h"
 #include "luminal/indexing.h"
-#include "models/weights.h"
+#include "models/decoder_weights.h"
 #include "tensor/graph_state.h"
 #include <algorithm>
 #include <cmath>
@@ -12,172 +12,170 @@
 namespace luminal::models {
 namespace {
 
-/// Names of one layer's tensors in the two worlds.
-struct LayerNames {
-  std::string_view gguf, hugging_face;
-};
-constexpr LayerNames attention_norm{"attn_norm.weight", "input_layernorm.weight"},
-    q_proj{"attn_q.weight", "self_attn.q_proj.weight"}, k_proj{"attn_k.weight", "self_attn.k_proj.weight"},
-    v_proj{"attn_v.weight", "self_attn.v_proj.weight"},
-    o_proj{"attn_output.weight", "self_attn.o_proj.weight"},
-    ffn_norm{"ffn_norm.weight", "post_attention_layernorm.weight"},
-    gate_proj{"ffn_gate.weight", "mlp.gate_proj.weight"}, up_proj{"ffn_up.weight", "mlp.up_proj.weight"},
-    down_proj{"ffn_down.weight", "mlp.down_proj.weight"};
+using Norm = ModelConfig::Norm;
+using QkNorm = ModelConfig::QkNorm;
 
-constexpr int64_t widest_tile = 16; // of rows beside each other
+const std::vector<std::string> architectures{
+    "gemma", "gemma2", "gemma3", "gemma3_text", "gpt2",     "llama",  "mistral", "mixtral",  "olmo2",
+    "phi3",  "qwen2",  "qwen3",  "qwen3_moe",   "qwen3moe", "smollm", "smollm2", "tinyllama"};
+
+/// Activations by the names of configurations.
+const std::map<std::string, Tensor (*)(const Tensor&)> activations{
+    {"gelu", [](const Tensor& x) { return x.gelu(); }},
+    {"gelu_fast", [](const Tensor& x) { return x.gelu_tanh(); }},
+    {"gelu_new", [](const Tensor& x) { return x.gelu_tanh(); }},
+    {"gelu_pytorch_tanh", [](const Tensor& x) { return x.gelu_tanh(); }},
+    {"relu", [](const Tensor& x) { return x.relu(); }},
+    {"silu", [](const Tensor& x) { return x.silu(); }},
+    {"swish", [](const Tensor& x) { return x.silu(); }}};
+/// cap * tanh(x / cap)
+Tensor capped(const Tensor& x, const std::optional<double>& cap) {
+  return cap ? (x / *cap).tanh() * *cap : x;
+}
 
 class Builder {
 public:
   Builder(const ModelFile& file, const LlamaOptions& options, std::source_location where)
       : file_(file), config_(file.require_config()), options_(options) {
     model_.graph.state()->made_at = where;
-    gguf_ = file.kind == ModelFileKind::gguf;
-    refuse_what_is_not_llama();
+    refuse_what_is_not_known();
     model_.config = config_;
     model_.context = options.context > 0 ? options.context : config_.context_length;
+    if (config_.learned_positions && model_.context > config_.context_length)
+      throw Error(fmt::format("{}: a context of {}, the model has {} positions", file.path, model_.context,
+                              config_.context_length));
     model_.chunk = std::min(options.chunk, model_.context);
   }
 
   Llama build() {
     Graph& g = model_.graph;
+    weights_ = std::make_unique<DecoderWeights>(file_, g, options_.activations);
     n_ = std::make_unique<Dim>(g.dim("n", 1, model_.chunk));
-    past_ = std::make_unique<Dim>(g.dim("past", 0, model_.context - 1));
     model_.tokens = g.tensor({*n_}, DType::i32, "tokens");
-    make_rotary_tables();
-    Tensor table = weight(gguf_ ? "token_embd.weight" : "model.embed_tokens.weight",
-                          {config_.vocab_size, config_.hidden_size}, false);
-    Tensor h = table.gather(model_.tokens).cast(DType::f32).set_name("embedding"); // [n, hidden]
+    if (options_.slots > 0) {
+      filled_ = std::make_unique<Dim>(g.dim("filled", 1, model_.context));
+      model_.slot = g.tensor({*n_}, DType::i32, "slot");
+      model_.position = g.tensor({*n_}, DType::i32, "position");
+      model_.rows = g.tensor({g.dim("m", 1, options_.slots)}, DType::i32, "rows");
+    } else {
+      past_ = std::make_unique<Dim>(g.dim("past", 0, model_.context - 1));
+    }
+    if (!config_.learned_positions) make_rotary_tables();
+
+    Tensor h = embedding().set_name("embedding"); // [n, hidden]
     for (int64_t layer = 0; layer < config_.num_layers; layer++) h = block(h, layer);
-    if (!options_.all_logits) h = h.slice(0, *n_ - 1, *n_);
-    h = norm(h, weight(gguf_ ? "output_norm.weight" : "model.norm.weight", {config_.hidden_size}));
-    const char* head_name = gguf_ ? "output.weight" : "lm_head.weight";
-    bool tied = !file_.find(head_name);
-    LUMINAL_CHECK(!tied || config_.tied_embeddings || gguf_, "{}: no head, and it is not tied", file_.path);
-    Tensor head = tied ? table : weight(head_name, {config_.vocab_size, config_.hidden_size});
-    if (tied)
-      model_.step_weight_bytes +=
-          int64_t(file_.tensor(gguf_ ? "token_embd.weight" : "model.embed_tokens.weight").bytes.size());
-    Tensor logits = linear(h, head); // [n or 1, vocab]
-    model_.logits = options_.all_logits ? logits : logits.squeeze(0);
+    if (options_.slots > 0)
+      h = h.gather(model_.rows);
+    else if (!options_.all_logits)
+      h = h.slice(0, *n_ - 1, *n_);
+    Tensor logits = capped(head(norm(h, Part::final_norm)), config_.logit_softcap); // [n or 1, vocab]
+    model_.logits = options_.all_logits || options_.slots > 0 ? logits : logits.squeeze(0);
     model_.logits.set_name("logits").keep();
+    weights_->refuse_unused();
+    model_.step_weight_bytes = weights_->step_bytes();
     return std::move(model_);
   }
 
 private:
-  void refuse_what_is_not_llama() {
-    static const std::vector<std::string> known{"llama", "mistral", "smollm", "smollm2", "tinyllama"};
-    bool is_known = false;
-    for (const auto& name : known) is_known |= config_.architecture == name;
-    auto refuse = [&](const std::string& what) {
+  void refuse_what_is_not_known() {
+    const auto refuse = [&](const std::string& what) {
       throw Error(fmt::format("{}: {} (architecture {})", file_.path, what, config_.architecture));
     };
-    if (!is_known)
-      refuse("this architecture cannot be run yet, expected llama, mistral, smollm, smollm2 or tinyllama");
-    if (config_.num_experts > 0) refuse("mixtures of experts cannot be run yet");
-    if (config_.attention_bias || config_.mlp_bias) refuse("biases in projections cannot be run yet");
-    if (config_.activation != "silu" && config_.activation != "swish")
-      refuse(fmt::format("activation {} cannot be run yet, expected silu", config_.activation));
-    if (config_.sliding_window && *config_.sliding_window < config_.context_length &&
-        options_.context > *config_.sliding_window)
-      refuse(fmt::format(
-          "contexts beyond the sliding window of {} cannot be run yet; ask for a context of {} at most",
-          *config_.sliding_window, *config_.sliding_window));
+    if (std::ranges::find(architectures, config_.architecture) == architectures.end())
+      refuse(fmt::format("this architecture cannot be run yet, expected one of {}",
+                         fmt::join(architectures, ", ")));
+    if (!activations.contains(config_.activation)) {
+      std::vector<std::string> known;
+      for (const auto& [name, _] : activations) known.push_back(name);
+      refuse(fmt::format("activation {} cannot be run yet, expected one of {}", config_.activation,
+                         fmt::join(known, ", ")));
+    }
     LUMINAL_CHECK(config_.rope_dim % 2 == 0, "{} rotating elements are not pairs", config_.rope_dim);
     if (config_.rope_scaling.kind == RopeScaling::Kind::dynamic)
       refuse("dynamic rotary scaling cannot be run yet");
   }
 
-  std::string layer_name(int64_t layer, const LayerNames& names) const {
-    return gguf_ ? fmt::format("blk.{}.{}", layer, names.gguf)
-                 : fmt::format("model.layers.{}.{}", layer, names.hugging_face);
+  Tensor embedding() {
+    Tensor table = weights_->weight(Part::embedding, -1, {config_.vocab_size, config_.hidden_size}, false);
+    Tensor h = table.gather(model_.tokens).cast(DType::f32);
+    if (config_.embedding_scale != 1) h = h * config_.embedding_scale;
+    if (!config_.learned_positions) return h;
+    const Tensor positions =
+        weights_->weight(Part::positions, -1, {config_.context_length, config_.hidden_size}, false);
+    return h + rows_of_step(positions.cast(DType::f32));
   }
 
-  Tensor weight(const std::string& name, std::vector<int64_t> shape, bool every_step = true) {
-    const TensorView& view = file_.tensor(name);
-    if (view.shape != shape) {
-      std::string wanted;
-      for (int64_t extent : shape) wanted += (wanted.empty() ? "" : ", ") + std::to_string(extent);
-      throw Error(fmt::format("{}: tensor {} is {}, the configuration asks for [{}]", file_.path, name,
-                              view.describe(), wanted));
-    }
-    if (every_step) model_.step_weight_bytes += int64_t(view.bytes.size());
-    const bool eight_bits = options_.activations == Activations::q8;
-    if (const int64_t unit = unit_beside(view)) {
-      Tensor w = file_weight(model_.graph, file_, view);
-      beside_.emplace(w.id(), unit);
-      return w;
-    }
-    // Rows that fill no vector are unpacked as they stand in the file where activations are exact.
-    if (shape.size() != 2 || (!eight_bits && row_tile(shape[0]) < widest_tile))
-      return file_weight(model_.graph, file_, view);
-    std::optional<QuantizedWeight> codes;
-    Tensor w = file_weight(model_.graph, file_, view, &codes, eight_bits ? RowOrder::words : RowOrder::bytes);
-    if (codes) packed_.emplace(w.id(), *codes);
-    return w;
+  /// Rows of a table [context, ..] at the positions of the step's tokens.
+  Tensor rows_of_step(const Tensor& table) const {
+    return options_.slots > 0 ? table.gather(model_.position) : table.slice(0, *past_, *past_ + *n_);
   }
 
-  /// How many neighbours of a row stay together where a matrix is read with its rows beside each
-  /// other: pairs of bf16, single f32. 0: it is read as it lies.
-  int64_t unit_beside(const TensorView& view) const {
-    if (view.shape.size() != 2) return 0;
-    if (view.type == StorageType::f32) return row_tile(view.shape[0]) == widest_tile ? 1 : 0;
-    const bool pairs =
-        options_.activations == Activations::bf16 && view.type == StorageType::bf16 && view.shape[1] % 2 == 0;
-    return pairs ? 2 : 0;
+  Tensor head(const Tensor& h) {
+    const int64_t vocabulary = config_.vocab_size, hidden = config_.hidden_size;
+    if (weights_->has(Part::head))
+      return weights_->product(h, weights_->weight(Part::head, -1, {vocabulary, hidden}));
+    LUMINAL_CHECK(config_.tied_embeddings || file_.kind == ModelFileKind::gguf,
+                  "{}: no head, and it is not tied", file_.path);
+    return weights_->product(h, weights_->weight(Part::embedding, -1, {vocabulary, hidden}));
   }
 
-  /// x [n, in] times w [out, in]: [n, out].
-  Tensor linear(const Tensor& x, const Tensor& w) {
-    const auto codes = packed_.find(w.id());
-    if (const auto unit = beside_.find(w.id()); unit != beside_.end())
-      return linear_beside(x, w, unit->second);
-    if (codes == packed_.end()) return x.matmul(w.cast(DType::f32).transpose());
-    if (options_.activations != Activations::q8) return matmul_transposed(x, codes->second);
-    auto rows = quantized_rows_.find(x.id()); // once for all products that read it
-    if (rows == quantized_rows_.end()) rows = quantized_rows_.emplace(x.id(), quantize_rows(x)).first;
-    return matmul_transposed(rows->second, codes->second);
-  }
-  /// The same with rows of the weight beside each other, which lie on large pages and fill the
-  /// lanes for one token as for many.
-  Tensor linear_beside(const Tensor& x, const Tensor& w, int64_t unit) {
-    const int64_t rows = w.shape()[0].value(), steps = w.shape()[1].value() / unit, tile = row_tile(rows);
-    Tensor given = x;
-    if (w.dtype() == DType::bf16) {
-      auto rounded = rounded_.find(x.id()); // once for all products that read it
-      if (rounded == rounded_.end()) rounded = rounded_.emplace(x.id(), x.cast(DType::bf16)).first;
-      given = rounded->second;
-    }
-    Tensor weights = interleave_rows(w, tile, unit); // [rows / tile, steps, tile, unit]
-    Tensor products = given.reshape({x.shape()[0], 1, steps, 1, unit}).cast(DType::f32) *
-                      weights.unsqueeze(0).cast(DType::f32);
-    return products.sum({2, 4}).reshape({x.shape()[0], rows});
-  }
-  Tensor norm(const Tensor& x, const Tensor& w) {
-    return x.rms_norm(config_.rms_norm_eps) * w.cast(DType::f32);
+  Tensor block(const Tensor& h, int64_t layer) {
+    const auto before = [&](const Tensor& x, Part part) {
+      return config_.pre_norms ? norm(x, part, layer) : x;
+    };
+    const auto behind = [&](const Tensor& x, Part part) {
+      return config_.post_norms ? norm(x, part, layer) : x;
+    };
+    const Tensor mixed =
+        h + behind(attention(before(h, Part::attention_norm), layer), Part::post_attention_norm);
+    const Tensor x = before(mixed, Part::feed_forward_norm);
+    return mixed + behind(config_.num_experts > 0 ? experts(x, layer) : feed_forward(x, layer),
+                          Part::post_feed_forward_norm);
   }
 
-  /// cos and sin of position * frequency: [context, rope_dim / 2], computed once at load.
-  void make_rotary_tables() {
+  Tensor norm(const Tensor& x, Part part, int64_t layer = -1) {
+    const int64_t width = x.shape().back().value();
+    const Tensor w = weights_->vector(part, layer, width);
+    if (config_.norm == Norm::rms) return x.rms_norm(config_.rms_norm_eps) * w;
+    return x.layer_norm(-1, config_.rms_norm_eps) * w + weights_->vector(part, layer, width, "bias");
+  }
+
+  /// cos and sin of position * frequency: [context, rope_dim / 2], computed once at load; the rows of
+  /// this step.
+  struct Angles {
+    Tensor cos, sin; // [n, 1, pairs]
+  };
+  Angles make_angles(const ModelConfig& config, const char* name) {
     Graph& g = model_.graph;
-    RopeTable table = rope_table(config_, model_.context);
-    std::vector<float> frequencies(table.inverse_frequencies.begin(), table.inverse_frequencies.end());
-    Tensor frequency = g.constant(frequencies, {int64_t(frequencies.size())});
-    Tensor angle = g.arange(model_.context, DType::i32).cast(DType::f32).unsqueeze(1) * frequency;
-    cos_ = (angle.cos() * table.magnitude)
-               .set_name("rotary_cos")
-               .slice(0, *past_, *past_ + *n_)
-               .unsqueeze(1); // [n, 1, pairs]
-    sin_ = (angle.sin() * table.magnitude).set_name("rotary_sin").slice(0, *past_, *past_ + *n_).unsqueeze(1);
+    const RopeTable table = rope_table(config, model_.context);
+    const std::vector<float> frequencies(table.inverse_frequencies.begin(), table.inverse_frequencies.end());
+    const Tensor frequency = g.constant(frequencies, {int64_t(frequencies.size())});
+    const Tensor angle = g.arange(model_.context, DType::i32).cast(DType::f32).unsqueeze(1) * frequency;
+    const auto rows = [&](Tensor all, const char* what) {
+      return rows_of_step((all * table.magnitude).set_name(fmt::format("{}_{}", name, what))).unsqueeze(1);
+    };
+    return {rows(angle.cos(), "cos"), rows(angle.sin(), "sin")};
+  }
+  void make_rotary_tables() {
+    angles_ = make_angles(config_, "rotary");
+    if (!config_.local_rope_theta || !config_.sliding_window) return;
+    ModelConfig local = config_;
+    local.rope_theta = *config_.local_rope_theta;
+    local.rope_scaling = {};
+    local.rope_factors.clear();
+    local_angles_ = make_angles(local, "local_rotary");
   }
 
   /// Turns the pairs of x [n, heads, head_dim] by the angles of their positions.
-  Tensor rotate(const Tensor& x, int64_t heads) {
+  Tensor rotate(const Tensor& x, int64_t heads, int64_t layer) {
+    if (config_.learned_positions) return x;
+    const Angles& angles = local_angles_ && config_.windowed(layer) ? *local_angles_ : angles_;
     const int64_t pairs = config_.rope_dim / 2;
     const int axis = config_.rope_interleaved ? 3 : 2; // where the two parts of a pair lie
     Tensor turning = config_.rope_dim == config_.head_dim ? x : x.slice(2, 0, config_.rope_dim);
     Tensor parts = config_.rope_interleaved ? turning.reshape({*n_, heads, pairs, 2})
                                             : turning.reshape({*n_, heads, 2, pairs});
-    Tensor c = cos_.unsqueeze(axis), s = sin_.unsqueeze(axis);
+    Tensor c = angles.cos.unsqueeze(axis), s = angles.sin.unsqueeze(axis);
     Tensor sign = (model_.graph.arange(2, DType::i32).cast(DType::f32) * 2 - 1); // -1, +1
     sign = config_.rope_interleaved ? sign : sign.unsqueeze(1);
     Tensor turned = (parts * c + parts.flip(axis) * (sign * s)).reshape({*n_, heads, config_.rope_dim});
@@ -198,52 +196,122 @@ private:
     return next.slice(1, 0, *past_ + *n_).cast(DType::f32);
   }
 
+  /// The same of several texts: the cache [slots, context, kv_heads, head_dim], and for each token the
+  /// filled part of its text [n, filled, kv_heads, head_dim].
+  Tensor remember_in_slots(const std::string& name, const Tensor& rows) {
+    Graph& g = model_.graph;
+    Tensor cache = g.state(name, {options_.slots, model_.context, config_.num_kv_heads, config_.head_dim},
+                           options_.cache_dtype);
+    Tensor next = index_put(cache, {model_.slot, model_.position}, rows.cast(options_.cache_dtype));
+    g.update(cache, next);
+    model_.cache_bytes += options_.slots * model_.context * config_.num_kv_heads * config_.head_dim *
+                          (options_.cache_dtype == DType::f32 ? 4 : 2);
+    return next.gather(model_.slot).slice(1, 0, *filled_).cast(DType::f32);
+  }
+  /// q [n, heads, head_dim], k and v [n, kv_heads, head_dim]: each token with its own text.
+  Tensor attend_in_slots(const Tensor& q, const Tensor& k, const Tensor& v, int64_t layer) {
+    const int64_t heads = config_.num_heads, kv_heads = config_.num_kv_heads, size = config_.head_dim;
+    const Tensor keys = remember_in_slots(fmt::format("k{}", layer), k),
+                 values = remember_in_slots(fmt::format("v{}", layer), v);
+    const double scale = config_.attention_scale.value_or(1.0 / std::sqrt(double(size)));
+    const Tensor grouped = q.reshape({*n_, kv_heads, heads / kv_heads, size});
+    const Tensor scores = capped(grouped.matmul(keys.permute({0, 2, 3, 1})) * scale,
+                                 config_.attention_softcap); // [n, kv_heads, group, filled]
+    const Tensor key = model_.graph.arange(*filled_, DType::i32), query = model_.position.unsqueeze(1);
+    Tensor seen = key <= query; // [n, filled]
+    if (config_.windowed(layer) && *config_.sliding_window < model_.context)
+      seen = seen & (key > query - *config_.sliding_window);
+    const Tensor weights = select(seen.unsqueeze(1).unsqueeze(1), scores, -INFINITY).softmax(-1);
+    return weights.matmul(values.permute({0, 2, 1, 3})).reshape({*n_, heads * size});
+  }
+
+  /// Queries, keys and values of x [n, hidden], each [n, heads of its own * head_dim].
+  std::array<Tensor, 3> projections(const Tensor& x, int64_t layer) {
+    const int64_t size = config_.head_dim, hidden = config_.hidden_size, queries = config_.num_heads * size,
+                  keys = config_.num_kv_heads * size;
+    const bool bias = config_.attention_bias;
+    if (!weights_->has(Part::qkv, layer))
+      return {weights_->linear(x, Part::q, layer, queries, hidden, bias),
+              weights_->linear(x, Part::k, layer, keys, hidden, bias),
+              weights_->linear(x, Part::v, layer, keys, hidden, bias)};
+    const Tensor all = weights_->linear(x, Part::qkv, layer, queries + 2 * keys, hidden, bias);
+    return {all.slice(1, 0, queries), all.slice(1, queries, queries + keys),
+            all.slice(1, queries + keys, queries + 2 * keys)};
+  }
+
   Tensor attention(const Tensor& x, int64_t layer) { // x [n, hidden]
     const int64_t heads = config_.num_heads, kv_heads = config_.num_kv_heads, group = heads / kv_heads,
                   size = config_.head_dim, hidden = config_.hidden_size;
-    auto projection = [&](const LayerNames& names, int64_t count) {
-      return linear(x, weight(layer_name(layer, names), {count * size, hidden})).reshape({*n_, count, size});
-    };
-    Tensor q = rotate(projection(q_proj, heads), heads), k = rotate(projection(k_proj, kv_heads), kv_heads),
-           v = projection(v_proj, kv_heads);
+    auto [q, k, v] = projections(x, layer);
+    if (config_.qk_norm == QkNorm::all) q = norm(q, Part::q_norm, layer), k = norm(k, Part::k_norm, layer);
+    q = q.reshape({*n_, heads, size}), k = k.reshape({*n_, kv_heads, size}),
+    v = v.reshape({*n_, kv_heads, size});
+    if (config_.qk_norm == QkNorm::head) q = norm(q, Part::q_norm, layer), k = norm(k, Part::k_norm, layer);
+    q = rotate(q, heads, layer), k = rotate(k, kv_heads, layer);
+    if (options_.slots > 0)
+      return weights_->linear(attend_in_slots(q, k, v, layer), Part::attention_out, layer, hidden,
+                              heads * size);
+
     Tensor keys = remember(fmt::format("k{}", layer), k),
            values = remember(fmt::format("v{}", layer), v);            // [kv_heads, past + n, size]
     q = q.reshape({*n_, kv_heads, group, size}).permute({1, 2, 0, 3}); // [kv_heads, group, n, size]
-    Tensor scores = q.matmul(keys.unsqueeze(1).transpose()) *
-                    (1.0 / std::sqrt(double(size))); // [kv_heads, group, n, past + n]
+    const double scale = config_.attention_scale.value_or(1.0 / std::sqrt(double(size)));
+    Tensor scores = capped(q.matmul(keys.unsqueeze(1).transpose()) * scale,
+                           config_.attention_softcap); // [kv_heads, group, n, past + n]
     Graph& g = model_.graph;
-    Tensor seen = g.arange(0, *past_ + *n_) <= g.arange(*past_, *past_ + *n_).unsqueeze(1); // [n, past + n]
+    const Tensor key = g.arange(0, *past_ + *n_), query = g.arange(*past_, *past_ + *n_).unsqueeze(1);
+    Tensor seen = key <= query; // [n, past + n]
+    if (config_.windowed(layer) && *config_.sliding_window < model_.context)
+      seen = seen & (key > query - *config_.sliding_window);
     Tensor weights = select(seen, scores, -INFINITY).softmax(-1);
     Tensor mixed = weights.matmul(values.unsqueeze(1)); // [kv_heads, group, n, size]
     mixed = mixed.permute({2, 0, 1, 3}).reshape({*n_, heads * size});
-    return linear(mixed, weight(layer_name(layer, o_proj), {hidden, heads * size}));
+    return weights_->linear(mixed, Part::attention_out, layer, hidden, heads * size);
   }
+
+  Tensor activated(const Tensor& x) const { return activations.at(config_.activation)(x); }
 
   Tensor feed_forward(const Tensor& x, int64_t layer) {
     const int64_t hidden = config_.hidden_size, inner = config_.intermediate_size;
-    Tensor gate = linear(x, weight(layer_name(layer, gate_proj), {inner, hidden})),
-           up = linear(x, weight(layer_name(layer, up_proj), {inner, hidden}));
-    return linear(gate.silu() * up, weight(layer_name(layer, down_proj), {hidden, inner}));
+    const bool bias = config_.mlp_bias;
+    Tensor y;
+    if (!config_.gated) {
+      y = activated(weights_->linear(x, Part::up, layer, inner, hidden, bias));
+    } else if (weights_->has(Part::gate_up, layer)) {
+      const Tensor both = weights_->linear(x, Part::gate_up, layer, 2 * inner, hidden, bias);
+      y = activated(both.slice(1, 0, inner)) * both.slice(1, inner, 2 * inner);
+    } else {
+      y = activated(weights_->linear(x, Part::gate, layer, inner, hidden, bias)) *
+          weights_->linear(x, Part::up, layer, inner, hidden, bias);
+    }
+    return weights_->linear(y, Part::down, layer, hidden, inner, bias);
   }
 
-  Tensor block(const Tensor& h, int64_t layer) {
-    Tensor mixed =
-        h + attention(norm(h, weight(layer_name(layer, attention_norm), {config_.hidden_size})), layer);
-    return mixed +
-           feed_forward(norm(mixed, weight(layer_name(layer, ffn_norm), {config_.hidden_size})), layer);
+  /// Each token goes through the experts that the router gives the largest weights (Shazeer et al. 2017,
+  /// arXiv:1701.06538): products are computed with the rows of these only.
+  Tensor experts(const Tensor& x, int64_t layer) { // x [n, hidden]
+    const int64_t count = config_.num_experts, hidden = config_.hidden_size, inner = config_.expert_size;
+    const Tensor shares = weights_->linear(x, Part::router, layer, count, hidden).softmax(-1); // [n, count]
+    const auto [largest, chosen] = shares.topk(config_.num_experts_used);                      // [n, used]
+    const Tensor share = config_.normalised_experts ? largest / largest.sum(-1, true) : largest;
+    const auto product = [&](const Tensor& given, Part part, int64_t out,
+                             int64_t in) { // given [n, used or 1, in]
+      return (weights_->experts(part, layer, count, out, in).gather(chosen) * given.unsqueeze(2)).sum(-1);
+    };
+    const Tensor each = x.unsqueeze(1);
+    const Tensor y = activated(product(each, Part::expert_gate, inner, hidden)) *
+                     product(each, Part::expert_up, inner, hidden); // [n, used, inner]
+    return (product(y, Part::expert_down, hidden, inner) * share.unsqueeze(-1)).sum(1);
   }
 
   const ModelFile& file_;
   const ModelConfig& config_;
   LlamaOptions options_;
-  bool gguf_ = false;
   Llama model_;
-  std::unique_ptr<Dim> n_, past_;
-  std::map<uint32_t, QuantizedWeight> packed_;       // by the tensor of their values
-  std::map<uint32_t, QuantizedRows> quantized_rows_; // by the tensor they are made of
-  std::map<uint32_t, int64_t> beside_;               // unit_beside, by the weight
-  std::map<uint32_t, Tensor> rounded_;               // to bf16, by the tensor they are made of
-  Tensor cos_, sin_;
+  std::unique_ptr<DecoderWeights> weights_;
+  std::unique_ptr<Dim> n_, past_, filled_;
+  Angles angles_;
+  std::optional<Angles> local_angles_;
 };
 
 } // namespace
@@ -266,6 +334,7 @@ Activations activations_from_name(std::string_view name) {
 }
 
 std::map<std::string, int64_t> typical_sizes(const Llama& model) {
+  if (model.slot.defined()) return {{"n", 1}, {"m", 1}, {"filled", model.context / 4}};
   return {{"n", 1}, {"past", model.context / 4}};
 }
 

@@ -29,13 +29,18 @@ struct LlamaOptions {
   DType cache_dtype = DType::f32; ///< f16 halves the cache
   Activations activations = Activations::exact;
   bool all_logits = false; ///< logits of every token of a step, not of the last one only
+  /// Several texts at once, each in a slot of the cache: a step takes tokens of any of them. 0: one text.
+  int64_t slots = 0;
 };
 
 /// Inputs of a step: `tokens` i32 [n], dimensions n (tokens of the step) and past (positions in the
 /// cache before it). Output: `logits` f32 [vocab], or [n, vocab] with all_logits.
+/// With slots: tokens [n] stand in `slot` i32 [n] at `position` i32 [n]; the dimension filled is above every
+/// position, and logits [m, vocab] are those behind the tokens at the places `rows` i32 [m].
 struct Llama {
   Graph graph;
   Tensor tokens, logits;
+  Tensor slot, position, rows; ///< with slots only
   ModelConfig config;
   int64_t context = 0, chunk = 0;
   int64_t cache_bytes = 0;       ///< keys and values at full context

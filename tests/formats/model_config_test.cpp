@@ -99,10 +99,14 @@ TEST(ModelConfig, DefaultsAndOptionalFields) {
 TEST(ModelConfig, RefusesByName) {
   const std::pair<const char*, const char*> bad[] = {
       {R"("rope_scaling":{"type":"longrope","factor":2})",
-       "offset 213: rope scaling of type \"longrope\", expected default, linear, dynamic, llama3 or yarn"},
+       "offset 213: rope scaling of type \"longrope\" has no \"short_factor\""},
+      {R"("rope_scaling":{"type":"longrope","short_factor":[1,2],"long_factor":[1,2]})",
+       "2 rotary frequency factors, expected 4"},
+      {R"("rope_scaling":{"type":"longrope","short_factor":[1,2,3,4],"long_factor":[1,2,3,0]})",
+       "rotary frequency factor 0, expected above 0"},
       {R"("rope_parameters":{"rope_type":"proportional"})",
-       "offset 216: rope scaling of type \"proportional\", expected default, linear, dynamic, llama3 or "
-       "yarn"},
+       "offset 216: rope scaling of type \"proportional\", expected default, linear, dynamic, llama3, "
+       "yarn or longrope"},
       {R"("rope_scaling":{"type":"linear"})",
        "offset 213: rope scaling of type \"linear\" has no \"factor\""},
       {R"("rope_scaling":{"rope_type":"llama3","factor":8})",
@@ -127,9 +131,15 @@ TEST(ModelConfig, RefusesByName) {
       {R"("rope_theta":0)", "the rotary base is 0, expected 1e-06 to 1000000000000000"},
       {R"("eos_token_id":-1)", "offset 215: \"eos_token_id\" is -1, expected a token id"},
       {R"("eos_token_id":[1,"x"])", "is a string, expected an integer"},
-      {R"("sliding_window":64,"layer_types":["sliding_attention","full_attention"])",
-       "offset 268: a sliding window with a layer of type \"full_attention\", expected it in all layers or "
-       "none"},
+      {R"("sliding_window":64,"layer_types":["sliding_attention","linear_attention"])",
+       "offset 270: a layer of type \"linear_attention\", expected sliding_attention or full_attention"},
+      {R"("rope_parameters":{"full_attention":{},"sliding_attention":{"rope_type":"linear"}})",
+       "scaled rotary frequencies of windowed layers, expected plain ones"},
+      {R"("sliding_window":64,"layer_types":["sliding_attention"])", "1 types of layers for 5 layers"},
+      {R"("num_local_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":0)",
+       "the size of an expert is 0, expected 1 to 67108864"},
+      {R"("num_local_experts":4,"num_experts_per_tok":0)",
+       "the number of experts used is 0, expected 1 to 4"},
       {R"("sliding_window":0)", "the sliding window is 0, expected 1 to 2147483648"},
       {R"("partial_rotary_factor":2)",
        "offset 223: \"partial_rotary_factor\" is 2, expected above 0 and at most 1"},
@@ -282,6 +292,34 @@ TEST(ModelConfig, ReadsGgufMetadata) {
   const auto q = from(m);
   ASSERT_TRUE(q) << q.error();
   EXPECT_FALSE(q->rope_interleaved);
+}
+
+TEST(ModelConfig, GemmaInGguf) {
+  const auto gemma = [](const char* name, int pattern) {
+    Metadata m;
+    for (const auto& [key, value] : llama_metadata())
+      m.emplace_back(key.starts_with("llama.") ? name + key.substr(5) : key,
+                     key == "general.architecture" ? GgufValue::of_string(name) : value);
+    m.emplace_back(std::string(name) + ".attention.sliding_window", GgufValue::of_u32(4));
+    if (pattern >= 0)
+      m.emplace_back(std::string(name) + ".attention.sliding_window_pattern",
+                     GgufValue::of_u32(uint32_t(pattern)));
+    return from(m);
+  };
+  const auto two = gemma("gemma2", -1), three = gemma("gemma3", 3);
+  ASSERT_TRUE(two) << two.error();
+  ASSERT_TRUE(three) << three.error();
+  for (int64_t layer = 0; layer < two->num_layers; layer++) {
+    EXPECT_EQ(two->windowed(layer), layer % 2 == 0) << layer;
+    EXPECT_EQ(three->windowed(layer), layer % 3 != 2) << layer;
+  }
+  EXPECT_EQ(two->attention_softcap, 50);
+  EXPECT_EQ(two->norm_offset, 0) << "it is part of the weights in the file";
+  EXPECT_EQ(three->local_rope_theta, 10000);
+  EXPECT_EQ(two->embedding_scale, std::sqrt(double(two->hidden_size)));
+  const auto wrong = gemma("gemma2", 0);
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error(), "f.gguf: a sliding window pattern of 0, expected 1 or more");
 }
 
 TEST(ModelConfig, RefusesGgufMetadataByName) {

@@ -67,9 +67,12 @@ TEST(FormatErrorTexts, ConfigurationsInJson) {
       error(
           R"(,"rope_scaling":{"rope_type":"llama3","factor":8,"low_freq_factor":4,"high_freq_factor":4,"original_max_position_embeddings":8})"),
       "config.json: low_freq_factor 4 and high_freq_factor 4, expected the first below the second");
-  EXPECT_EQ(error(R"(,"use_sliding_window":true,"sliding_window":8,"max_window_layers":1)"),
-            "config.json: offset 197: a sliding window in some layers only (\"max_window_layers\"), expected "
-            "in all or none");
+  EXPECT_EQ(error(R"(,"use_sliding_window":true,"sliding_window":8,"max_window_layers":1)"), "accepted");
+  const auto experts = parse_hf_config(
+      R"({"model_type":"qwen3_moe","vocab_size":8,"hidden_size":64,"intermediate_size":16,"num_hidden_layers":1,"num_attention_heads":8,"num_experts":4,"num_experts_per_tok":2,"decoder_sparse_step":2})",
+      "config.json");
+  ASSERT_FALSE(experts);
+  EXPECT_EQ(experts.error(), "config.json: experts in some layers only, expected in all of them");
   EXPECT_EQ(error(R"(,"quantization_config":{})"),
             "config.json: offset 175: weights quantized by the method \"?\", expected plain weights (or a "
             "GGUF file)");

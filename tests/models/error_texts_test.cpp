@@ -47,23 +47,24 @@ TEST(ModelErrorTexts, WhatIsNotALlama) {
     std::string expected;
   };
   const std::vector<Row> rows = {
-      {[](ModelConfig& c) { c.architecture = "gpt2"; },
-       "smallest (F32, random weights): this architecture cannot be run yet, expected llama, mistral, "
-       "smollm, smollm2 or tinyllama "
-       "(architecture gpt2)"},
-      {[](ModelConfig& c) { c.num_experts = 4; },
-       "smallest (F32, random weights): mixtures of experts cannot be run yet (architecture llama)"},
+      {[](ModelConfig& c) { c.architecture = "mamba"; },
+       "smallest (F32, random weights): this architecture cannot be run yet, expected one of gemma, gemma2, "
+       "gemma3, gemma3_text, gpt2, llama, mistral, mixtral, olmo2, phi3, qwen2, qwen3, qwen3_moe, qwen3moe, "
+       "smollm, smollm2, tinyllama (architecture mamba)"},
+      {[](ModelConfig& c) { c.num_experts = 4, c.num_experts_used = 2, c.expert_size = 32; },
+       "smallest (F32, random weights): no tensor \"blk.0.ffn_gate_inp.weight\" among its 11; the nearest is "
+       "\"blk.0.ffn_gate.weight\""},
       {[](ModelConfig& c) { c.attention_bias = true; },
-       "smallest (F32, random weights): biases in projections cannot be run yet (architecture llama)"},
-      {[](ModelConfig& c) { c.mlp_bias = true; },
-       "smallest (F32, random weights): biases in projections cannot be run yet (architecture llama)"},
-      {[](ModelConfig& c) { c.activation = "relu"; },
-       "smallest (F32, random weights): activation relu cannot be run yet, expected silu (architecture "
-       "llama)"},
-      {[](ModelConfig& c) { c.sliding_window = 16; },
-       "smallest (F32, random weights): contexts beyond the sliding window of 16 cannot be run yet; ask for "
-       "a context of 16 at most "
-       "(architecture llama)"},
+       "smallest (F32, random weights): no tensor \"blk.0.attn_q.bias\" among its 11; the nearest is "
+       "\"blk.0.attn_q.weight\""},
+      {[](ModelConfig& c) { c.activation = "tanh"; },
+       "smallest (F32, random weights): activation tanh cannot be run yet, expected one of gelu, gelu_fast, "
+       "gelu_new, gelu_pytorch_tanh, relu, silu, swish (architecture llama)"},
+      {[](ModelConfig& c) { c.gated = false; },
+       "smallest (F32, random weights): 1 tensors that a model of the architecture llama does not have: "
+       "blk.0.ffn_gate.weight"},
+      {[](ModelConfig& c) { c.learned_positions = true, c.context_length = 16; },
+       "smallest (F32, random weights): a context of 32, the model has 16 positions"},
       {[](ModelConfig& c) { c.rope_scaling.kind = RopeScaling::Kind::dynamic; },
        "smallest (F32, random weights): dynamic rotary scaling cannot be run yet (architecture llama)"},
   };
@@ -135,6 +136,7 @@ TEST(ModelErrorTexts, TextsAndContexts) {
   const auto file = open_model(path).value();
   Generator generator(file, {.model = {.context = 4}});
   generator.feed(std::vector<int32_t>{0, 1, 2});
+  EXPECT_EQ(error_of([&] { generator.rewind(4); }), "a text of 3 tokens cannot go back to 4");
   EXPECT_EQ(error_of([&] { generator.feed(std::vector<int32_t>{0, 1}); }),
             "the text has 5 tokens, the context holds 4 (3 are in it): raise --ctx or shorten the text");
   std::filesystem::remove(path);

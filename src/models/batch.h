@@ -1,0 +1,59 @@
+// models/batch.h -- several texts of one model at once: continuous batching (Yu et al. 2022, Orca). A step
+// takes tokens of any of them, so weights are read once for all; a text that ends makes room for another.
+#pragma once
+#include "models/llama.h"
+#include "models/sampler.h"
+#include <map>
+
+namespace luminal::models {
+
+struct BatchOptions {
+  LlamaOptions model; ///< slots: texts at once
+  CompileOptions compile;
+};
+
+/// For one thread at a time.
+class Batch {
+public:
+  using Id = uint64_t;
+  Batch(const ModelFile& file, const BatchOptions& options);
+
+  int64_t context() const { return model_.context; }
+  int64_t slots() const { return slots_; }
+  int64_t active() const { return int64_t(texts_.size()); }
+  bool has_room() const { return active() < slots_; }
+  const ModelConfig& config() const { return model_.config; }
+
+  /// A text that begins with these tokens, in a free slot: that whose tokens of before agree the longest,
+  /// which then are not computed again. Throws Error where there is no room, or the tokens do not fit.
+  Id start(std::vector<int32_t> prompt, const SamplerOptions& sampling);
+  /// One step: gives the new token of every text that has got one. Texts whose prompt is longer than a step
+  /// get none yet. A text goes on until it is finished; one whose context is full gets no more tokens.
+  struct Next {
+    Id id;
+    int32_t token;
+    bool full; ///< the context is: the text cannot go on
+  };
+  std::vector<Next> step();
+  /// Ends a text; its slot is free, and remembers its tokens.
+  void finish(Id id);
+  /// Tokens of the prompt that were there already.
+  int64_t reused(Id id) const { return texts_.at(id).reused; }
+
+private:
+  struct Text {
+    int64_t slot = 0, reused = 0;
+    std::vector<int32_t> tokens; ///< prompt and what was generated
+    size_t computed = 0;         ///< of them, those in the cache
+    Sampler sampler;
+  };
+  Llama model_;
+  int64_t slots_ = 0;
+  Id next_id_ = 1;
+  std::map<Id, Text> texts_;
+  std::vector<std::vector<int32_t>> remembered_; ///< tokens in the cache of each slot
+  std::vector<bool> taken_;
+  std::vector<float> logits_;
+};
+
+} // namespace luminal::models

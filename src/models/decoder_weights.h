@@ -1,0 +1,80 @@
+// models/decoder_weights.h -- the weights of a decoder by the part they play, whatever the file calls them,
+// and products with them in the form that reads them fastest.
+#pragma once
+#include "luminal/quantize.h"
+#include "models/llama.h"
+#include <map>
+#include <set>
+
+namespace luminal::models {
+
+/// What a tensor of a decoder is for.
+enum class Part : uint8_t {
+  embedding,
+  positions,
+  final_norm,
+  head, // of the model
+  attention_norm,
+  q,
+  k,
+  v,
+  qkv,
+  attention_out,
+  q_norm,
+  k_norm,
+  post_attention_norm, // of a layer
+  feed_forward_norm,
+  gate,
+  up,
+  gate_up,
+  down,
+  post_feed_forward_norm,
+  router,
+  expert_gate,
+  expert_up,
+  expert_down,
+};
+
+class DecoderWeights {
+public:
+  DecoderWeights(const ModelFile& file, Graph& graph, Activations activations);
+
+  /// Whether the file has the part (in its own or the fused form, as asked).
+  bool has(Part part, int64_t layer = -1) const;
+  /// The tensor NAME.weight as it is stored. Throws Error where it is missing or of another shape.
+  Tensor weight(Part part, int64_t layer, std::vector<int64_t> shape, bool every_step = true);
+  /// NAME.weight, or NAME.bias, [width] as f32.
+  Tensor vector(Part part, int64_t layer, int64_t width, const char* kind = "weight");
+  /// x [n, in] times NAME.weight [out, in], and NAME.bias where the file has one (`bias`: it must): [n, out].
+  Tensor linear(const Tensor& x, Part part, int64_t layer, int64_t out, int64_t in, bool bias = false);
+  /// The same with a weight that is there already (without a bias).
+  Tensor product(const Tensor& x, const Tensor& weight);
+  /// All experts' matrices [experts, out, in].
+  Tensor experts(Part part, int64_t layer, int64_t count, int64_t out, int64_t in);
+  /// Throws Error where the file has tensors that nothing asked for.
+  void refuse_unused() const;
+  /// Bytes that one token reads.
+  int64_t step_bytes() const { return step_bytes_; }
+
+private:
+  std::string name(Part part, int64_t layer) const; // without the ending
+  const TensorView& find(const std::string& name, const std::vector<int64_t>& shape);
+  int64_t unit_beside(const TensorView& view) const;
+  Tensor linear_beside(const Tensor& x, const Tensor& w, int64_t unit);
+
+  const ModelFile& file_;
+  const ModelConfig& config_;
+  Graph& graph_;
+  Activations activations_;
+  bool gguf_ = false, gpt2_ = false;
+  std::string prefix_; // of Hugging Face names: "model." or nothing
+  std::map<std::string, Tensor> made_;
+  std::set<std::string> read_every_step_;
+  int64_t step_bytes_ = 0;
+  std::map<uint32_t, QuantizedWeight> packed_;       // by the tensor of their values
+  std::map<uint32_t, QuantizedRows> quantized_rows_; // by the tensor they are made of
+  std::map<uint32_t, int64_t> beside_;               // unit_beside, by the weight
+  std::map<uint32_t, Tensor> rounded_;               // to bf16, by the tensor they are made of
+};
+
+} // namespace luminal::models
