@@ -1,8 +1,10 @@
-# python/headers.py -- reads the declarations of the public headers, with their comments. What Python binds is what stands there.
+# python/headers.py -- reads the declarations of the public headers, with their comments. What
+# Python binds is what stands there.
 import dataclasses
 import re
 
-RESULTS = ("Tensor", "std::vector<Tensor>", "Indexed", "Unique", "Bounded", "VarMean", "StdMean", "MinMax", "MaxPool")
+RESULTS = ("Tensor", "std::vector<Tensor>", "Indexed", "Unique", "Bounded", "VarMean", "StdMean", "MinMax",
+           "MaxPool")
 
 
 @dataclasses.dataclass
@@ -172,7 +174,8 @@ def read(root, header):
                 walk(body, False)
                 continue
             if match := re.match(r"enum class (\w+)", declaration):
-                enums[match.group(1)] = [re.match(r"\w+", part).group(0) for part in split_top(re.sub(r"//[^\n]*", "", body))]
+                enums[match.group(1)] = [re.match(r"\w+", part).group(0)
+                                         for part in split_top(re.sub(r"//[^\n]*", "", body))]
                 continue
             if re.match(r"class Tensor$", declaration):
                 walk(body[:body.rindex("private:")], True)
@@ -182,7 +185,8 @@ def read(root, header):
                     fields = []
                     for inner, inner_body, inner_doc in statements(body):
                         if inner_body is None and "(" not in inner.split("=")[0] and "using " not in inner:
-                            kind, _, rest = inner.partition(" ") if "<" not in inner.split("=")[0] else (None, None, None)
+                            kind, _, rest = inner.partition(" ") if "<" not in inner.split("=")[0] else (
+                                None, None, None)
                             if kind is None:
                                 fields.append(parameter(inner))
                                 continue

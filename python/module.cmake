@@ -1,9 +1,11 @@
-# luminal_python_module(FOLDER): the target luminal_core, whose file goes to FOLDER. Used by the tree and by the wheel.
+# luminal_python_module(FOLDER): the target luminal_core, whose file goes to FOLDER. Used by the
+# tree and by the wheel.
 set(LUMINAL_PYTHON_DIR ${CMAKE_CURRENT_LIST_DIR})
 
 function(luminal_python_module folder)
   set(generated ${CMAKE_CURRENT_BINARY_DIR}/generated)
-  set(made enums.h enum_casters.h results.h operations_0.cpp operations_1.cpp operations_2.cpp operations_3.cpp)
+  set(made enums.h enum_casters.h results.h operations_0.cpp operations_1.cpp operations_2.cpp
+    operations_3.cpp)
   list(TRANSFORM made PREPEND ${generated}/)
   file(GLOB headers CONFIGURE_DEPENDS ${LUMINAL_PYTHON_DIR}/../include/luminal/*.h)
   add_custom_command(OUTPUT ${made}
@@ -17,6 +19,7 @@ function(luminal_python_module folder)
   target_include_directories(luminal_core PRIVATE ${LUMINAL_PYTHON_DIR}/bind ${CMAKE_CURRENT_BINARY_DIR})
   target_link_libraries(luminal_core PRIVATE Luminal::luminal)
   if(UNIX AND NOT APPLE)
-    target_link_options(luminal_core PRIVATE -Wl,--exclude-libs,ALL) # nothing but the module's own entry is seen
+    # Nothing but the module's own entry is seen.
+    target_link_options(luminal_core PRIVATE -Wl,--exclude-libs,ALL)
   endif()
 endfunction()

@@ -1,5 +1,6 @@
 # python/luminal/__init__.py -- the module: Luminal's C++ interface in Python. `import luminal as pl`.
-"""Luminal, a deep-learning compiler: a model is a lazy graph, every kernel is generated for the machine at hand.
+"""Luminal, a deep-learning compiler: a model is a lazy graph, every kernel is generated for the
+machine at hand.
 
 >>> import luminal as pl
 >>> c = (pl.tensor([[1, 2], [3, 4]]) @ pl.tensor([[5, 6], [7, 8]])).retrieve()

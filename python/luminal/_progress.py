@@ -1,4 +1,5 @@
-# python/luminal/_progress.py -- a line that shows where a search stands: in a terminal, in a notebook, in a log.
+# python/luminal/_progress.py -- a line that shows where a search stands: in a terminal, in a
+# notebook, in a log.
 import os
 import sys
 import time
@@ -13,7 +14,8 @@ def _milliseconds(seconds: float) -> str:
 
 
 class Line:
-    """Called with a SearchProgress; writes to stderr. A terminal and a notebook have one line, a file one every ten seconds."""
+    """Called with a SearchProgress; writes to stderr. A terminal and a notebook have one line, a
+    file one every ten seconds."""
 
     def __init__(self, stream: typing.Optional[typing.TextIO] = None) -> None:
         self.stream = stream or sys.stderr
@@ -22,11 +24,14 @@ class Line:
 
     def text(self, progress: "SearchProgress") -> str:
         rejected = sum(progress.rejected.values())
-        parts = [f"search: kernel {progress.number} of {progress.kernels}" if progress.kernels else f"search: {progress.phase}"]
+        parts = [f"search: kernel {progress.number} of {progress.kernels}" if progress.kernels
+                 else f"search: {progress.phase}"]
         if progress.phase == "confirming":
-            parts = [f"search: whole program {_milliseconds(progress.program_before)} -> {_milliseconds(progress.program)}"]
+            parts = [f"search: whole program {_milliseconds(progress.program_before)} -> "
+                     f"{_milliseconds(progress.program)}"]
         elif progress.kernel:
-            parts.append(f"{progress.kernel}: best {_milliseconds(progress.best)}, default {_milliseconds(progress.usual)}")
+            parts.append(f"{progress.kernel}: best {_milliseconds(progress.best)}, default "
+                         f"{_milliseconds(progress.usual)}")
         parts.append(f"{progress.tried} tried, {rejected} rejected")
         if progress.left >= 0:
             parts.append(f"{progress.left:.0f} s left, Ctrl-C keeps the best")

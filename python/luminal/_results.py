@@ -36,13 +36,15 @@ class MaxPool(typing.NamedTuple):
 
 
 class Bounded(typing.NamedTuple):
-    """A fixed capacity, and how much of it is used (i64); more than the capacity means that the others were left out."""
+    """A fixed capacity, and how much of it is used (i64); more than the capacity means that the
+    others were left out."""
     values: "Tensor"
     count: "Tensor"  # type: ignore[assignment]
 
 
 class Unique(typing.NamedTuple):
-    """Values in ascending order, which of them each element is, how often each occurs, and how many there are."""
+    """Values in ascending order, which of them each element is, how often each occurs, and how many
+    there are."""
     values: "Tensor"
     inverse: "Tensor"
     counts: "Tensor"

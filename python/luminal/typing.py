@@ -1,4 +1,5 @@
-# python/luminal/typing.py -- names for what functions take; for type checkers and readers, not imported by the module itself.
+# python/luminal/typing.py -- names for what functions take; for type checkers and readers, not
+# imported by the module itself.
 from __future__ import annotations
 
 import collections.abc
@@ -27,4 +28,5 @@ Number = typing.Union[bool, int, float]
 TensorLike = typing.Union[Tensor, Number, Dim, Array, DLPack]
 ArrayLike = typing.Union[Number, Array, DLPack, collections.abc.Sequence[typing.Any]]
 DTypeLike = typing.Union[DType, str, type, Array, typing.Any]
-Index = typing.Union[int, Dim, slice, None, typing.Any, collections.abc.Sequence[int], Tensor, tuple[typing.Any, ...]]
+Index = typing.Union[int, Dim, slice, None, typing.Any, collections.abc.Sequence[int], Tensor,
+                     tuple[typing.Any, ...]]

@@ -1,4 +1,5 @@
-# python/tests/test_module.py -- the module as its users type: the first script, data in and out, lifetimes, threads, errors, Ctrl-C, memory.
+# python/tests/test_module.py -- the module as its users type: the first script, data in and out,
+# lifetimes, threads, errors, Ctrl-C, memory.
 import copy
 import gc
 import os
@@ -28,15 +29,20 @@ def run(*tensors):
 
 class Script(unittest.TestCase):
     def test_script_of_the_design(self):
-        text = ("import pyluminal as pl\na = pl.tensor([[1, 2], [3, 4]])\nb = pl.tensor([[1, 2], [3, 4]])\nc = (a @ b).retrieve()\n"
-                "pl.compile('cpu')\npl.execute()\nprint(c.numpy())\nimport luminal\nassert luminal.Tensor is pl.Tensor\n")
+        text = ("import pyluminal as pl\na = pl.tensor([[1, 2], [3, 4]])\nb = pl.tensor([[1, 2], [3, 4]])\nc "
+                "= (a @ b).retrieve()\n"
+                "pl.compile('cpu')\npl.execute()\nprint(c.numpy())\nimport luminal\nassert luminal.Tensor is "
+                "pl.Tensor\n")
         done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
         self.assertEqual(done.stdout, "[[ 7 10]\n [15 22]]\n")
 
     def test_import_is_quick_and_lazy(self):
-        text = "import sys, time; t = time.perf_counter(); import luminal; print(time.perf_counter() - t, 'numpy' in sys.modules)"
-        best = min(float(subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout.split()[0]) for _ in range(3))
-        self.assertLess(best, 2.0)  # 0.06 s on a quiet machine; the limit here says only that nothing large is loaded
+        text = ("import sys, time; t = time.perf_counter(); import luminal; "
+                "print(time.perf_counter() - t, 'numpy' in sys.modules)")
+        best = min(float(subprocess.run([sys.executable, "-c", text], capture_output=True, text=True,
+                                        check=True).stdout.split()[0]) for _ in range(3))
+        self.assertLess(
+            best, 2.0)  # 0.06 s on a quiet machine; the limit here says only that nothing large is loaded
         out = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
         self.assertIn("False", out)
 
@@ -59,7 +65,8 @@ class Script(unittest.TestCase):
 class Types(unittest.TestCase):
     def test_types_of_data(self):
         with pl.Graph():
-            self.assertEqual([pl.tensor(v).dtype for v in ([1, 2], [1.0, 2], [True], 3, 2.5, np.float64([1]), np.int8([1]))],
+            self.assertEqual([pl.tensor(v).dtype for v in ([1, 2], [1.0, 2], [True], 3, 2.5, np.float64([1]),
+                                                           np.int8([1]))],
                              [pl.i64, pl.f32, pl.bool, pl.i64, pl.f32, pl.f64, pl.i8])
             for name in ("f32", "float32", np.float32, np.dtype("float32"), pl.DType.f32):
                 self.assertEqual(pl.tensor([1], dtype=name).dtype, pl.f32)
@@ -70,7 +77,8 @@ class Types(unittest.TestCase):
     def test_numbers_are_weakly_typed(self):
         with pl.Graph():
             half, whole = pl.input((2,), "f16"), pl.input((2,), "i8")
-            self.assertEqual([(half * 2.5).dtype, (2 + half).dtype, (whole + 1).dtype, (whole * 0.5).dtype, (half * np.float64(2)).dtype, (whole > 0).dtype],
+            self.assertEqual([(half * 2.5).dtype, (2 + half).dtype, (whole + 1).dtype, (whole * 0.5).dtype,
+                              (half * np.float64(2)).dtype, (whole > 0).dtype],
                              [pl.f16, pl.f16, pl.i8, pl.f32, pl.f16, pl.bool])
 
     def test_integers_are_exact(self):
@@ -94,7 +102,8 @@ class Data(unittest.TestCase):
     def test_layouts_are_read(self):
         base = np.arange(24, dtype=np.float32).reshape(4, 6)
         with pl.Graph():
-            for array in (base, base.T, base[::2, ::-1], np.asfortranarray(base), base[:, :0], base[0, 0:1], np.float32(3), np.broadcast_to(base[0], (3, 6))):
+            for array in (base, base.T, base[::2, ::-1], np.asfortranarray(base), base[:, :0], base[0, 0:1],
+                          np.float32(3), np.broadcast_to(base[0], (3, 6))):
                 np.testing.assert_array_equal(pl.tensor(array).numpy(), array)
 
     def test_large_results_are_handed_over(self):
@@ -162,7 +171,8 @@ class Data(unittest.TestCase):
             self.assertEqual(y.__dlpack_device__(), (1, 0))
             self.assertEqual(np.asarray(y).tolist(), [0, 3, 6, 9])
             self.assertEqual(np.array(y, dtype=np.float64).dtype, np.float64)
-            self.assertEqual([float(y[1].keep().graph == g), int(pl.tensor(7)), float(pl.tensor(2.5)), bool(pl.tensor([1]))], [1.0, 7, 2.5, True])
+            self.assertEqual([float(y[1].keep().graph == g), int(pl.tensor(7)), float(pl.tensor(2.5)),
+                              bool(pl.tensor([1]))], [1.0, 7, 2.5, True])
 
     def test_deferred_values(self):
         calls = []
@@ -227,8 +237,10 @@ class Programs(unittest.TestCase):
     def test_loops_functions_conditions(self):
         with pl.Graph() as g:
             xs = pl.tensor([[1.0, 2], [3, 4], [5, 6]])
-            carried, stacked = pl.loop(3, [pl.zeros((2,))], lambda i, c, s, w: ([c[0] + s[0] * w[0]], [c[0]]), stepped=[xs], invariants=[2.0])
-            (power,), steps = pl.while_loop(100, [pl.tensor(1.0)], lambda c, w: c[0] < 50, lambda i, c, w: [c[0] * 3])
+            carried, stacked = pl.loop(3, [pl.zeros((2,))], lambda i, c, s, w: ([c[0] + s[0] * w[0]], [c[0]]),
+                                       stepped=[xs], invariants=[2.0])
+            (power,), steps = pl.while_loop(100, [pl.tensor(1.0)], lambda c, w: c[0] < 50, lambda i, c,
+                                            w: [c[0] * 3])
             doubled, = pl.function("twice", [xs], lambda x: x * 2)
             chosen, = pl.cond(xs.sum() > 0, [xs], lambda x: x + 1, lambda x: x - 1)
             got = run(carried[0], stacked[0], power, steps, doubled, chosen)
@@ -256,7 +268,9 @@ class Programs(unittest.TestCase):
                 g.execute()
 
     def test_operations_of_users(self):
-        pl.register_operation("test_softsign2", f64=lambda a: a / (1 + 2 * abs(a)), definition="a / (1 + 2 * abs(a))", derivative=["1 / ((1 + 2 * abs(a)) * (1 + 2 * abs(a)))"])
+        pl.register_operation("test_softsign2", f64=lambda a: a / (1 + 2 * abs(a)),
+                              definition="a / (1 + 2 * abs(a))",
+                              derivative=["1 / ((1 + 2 * abs(a)) * (1 + 2 * abs(a)))"])
         self.assertIn("test_softsign2", pl.registered_operations())
         with pl.Graph():
             got, = run(pl.apply_operation("test_softsign2", [pl.tensor([1.0, -2])]))
@@ -266,11 +280,13 @@ class Programs(unittest.TestCase):
         pl.register_host("test.scale", lambda a: a * np.float32(3))
         text = "kernel k(x: f32[4] in, y: f32[4] out)\n  for i in 0..4\n    y[i] = x[i] * 3.0\n"
         with pl.Graph():
-            y, = pl.custom_kernel("test.scale", [pl.tensor([1.0, 2, 3, 4])], [("f32", (4,))], text={"loops": text})
+            y, = pl.custom_kernel("test.scale", [pl.tensor([1.0, 2, 3, 4])], [("f32", (4,))],
+                                  text={"loops": text})
             self.assertEqual(run(y)[0].tolist(), [3, 6, 9, 12])
 
     def test_passes_and_rules(self):
-        rules = pl.Rules.parse("type T: float\nshape s\nrule twice(%x: T[..s]) { %a = neg %x  %y = neg %a  return %y } => { return %x }")
+        rules = pl.Rules.parse("type T: float\nshape s\nrule twice(%x: T[..s]) { %a = neg %x  %y = neg %a  "
+                               "return %y } => { return %x }")
         self.assertEqual((rules.names, rules.test(5)), (["twice"], []))
         with pl.Graph() as g:
             x = pl.input((3,), name="x")
@@ -317,7 +333,8 @@ class Programs(unittest.TestCase):
         self.assertGreater(len(seen), 0)
 
     def test_language_model(self):
-        model = pl.LanguageModel(SOURCE / "models/builtin/luminal-tales.gguf", temperature=0, compile={"threads": 2})
+        model = pl.LanguageModel(SOURCE / "models/builtin/luminal-tales.gguf", temperature=0,
+                                 compile={"threads": 2})
         pieces = []
         text = model.generate("The Dream", 12, lambda piece: pieces.append(piece))
         self.assertEqual("".join(pieces), text)
@@ -353,7 +370,8 @@ class Mistakes(unittest.TestCase):
         with pl.Graph():
             a, b = pl.zeros((4, 3)), pl.zeros((5, 2))
             text = self.refused("inner sizes differ", lambda: a @ b)
-            self.assertIn(f"[matmul] inner sizes differ: [4, 3] x [5, 2] (3 != 5) at test_module.py:{self.line() - 1}", text)
+            self.assertIn(f"[matmul] inner sizes differ: [4, 3] x [5, 2] (3 != 5) at "
+                          f"test_module.py:{self.line() - 1}", text)
 
     def test_errors_at_execute_name_the_line_that_made_them(self):
         with pl.Graph() as g:
@@ -365,7 +383,8 @@ class Mistakes(unittest.TestCase):
         with pl.Graph() as g:
             x = pl.tensor([[1.0, 2], [3, 4]])
             y = x + 1
-            self.refused("the lists are not a box: one has 1 elements where 2", lambda: pl.tensor([[1, 2], [3]]))
+            self.refused("the lists are not a box: one has 1 elements where 2",
+                         lambda: pl.tensor([[1, 2], [3]]))
             self.refused("a number stands beside a list", lambda: pl.tensor([[1, 2], 3]))
             self.refused("where a number was expected", lambda: pl.tensor([1, [2]]))
             self.refused("a list of numbers holds 'a'", lambda: pl.tensor([1, "a"]))
@@ -387,7 +406,8 @@ class Mistakes(unittest.TestCase):
             self.refused("the step of a slice is a whole number", lambda: x[::1.5])
             self.refused("neither true nor false", lambda: bool(x))
             self.refused(r"\[numpy\].*keep", y.numpy)
-            self.refused("there is no 'mirror'; there are constant", lambda: x.pad([(0, 1, 1)], mode="mirror"))
+            self.refused("there is no 'mirror'; there are constant",
+                         lambda: x.pad([(0, 1, 1)], mode="mirror"))
             self.refused("there is no device 'cuda'", lambda: pl.compile("cuda"))
             self.refused("the graph lies on cpu", lambda: g.compile("null"))
             self.refused("there is no mode 'slow'", lambda: g.compile(mode="slow"))
@@ -411,8 +431,10 @@ class Mistakes(unittest.TestCase):
             self.refused("takes a device's name", lambda: x.to(3), TypeError)
             self.refused("the function gives a whole number", lambda: pl.iota((2,), lambda i: "a"))
             self.refused(r"takes a matrix \[rows, columns\]", lambda: pl.quantize_weight([1.0]))
-            self.refused("a text for each argument", lambda: pl.register_operation("too_many", derivative=["a"] * 4))
-            self.refused(r"the body gives \(carried, stacked\)", lambda: pl.loop(2, [x], lambda i, c, s, w: c))
+            self.refused("a text for each argument", lambda: pl.register_operation(
+                "too_many", derivative=["a"] * 4))
+            self.refused(r"the body gives \(carried, stacked\)",
+                         lambda: pl.loop(2, [x], lambda i, c, s, w: c))
             self.assertIs(copy.copy(x).graph == x.graph, True)
 
 
@@ -470,7 +492,8 @@ class Threads(unittest.TestCase):
 class Interrupts(unittest.TestCase):
     def interrupted(self, body, after=0.7):
         text = "import luminal as pl, numpy as np, time, sys\n" + body
-        process = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
         self.assertEqual(process.stdout.readline(), "ready\n")
         time.sleep(after)
         process.send_signal(signal.SIGINT)
@@ -478,12 +501,16 @@ class Interrupts(unittest.TestCase):
         self.assertEqual((process.returncode, out), (0, "stopped\n"), err)
 
     def test_search(self):
-        self.interrupted("x = pl.tensor(np.ones((256, 256), np.float32)); y = (x @ x @ x).softmax().keep()\nprint('ready', flush=True)\n"
-                         "try:\n  pl.compile(seconds=300, cache=False)\nexcept KeyboardInterrupt:\n  pl.execute(); assert y.numpy().shape == (256, 256); print('stopped')\n")
+        self.interrupted("x = pl.tensor(np.ones((256, 256), np.float32)); y = (x @ x @ "
+                         "x).softmax().keep()\nprint('ready', flush=True)\n"
+                         "try:\n  pl.compile(seconds=300, cache=False)\nexcept KeyboardInterrupt:\n  "
+                         "pl.execute(); assert y.numpy().shape == (256, 256); print('stopped')\n")
 
     def test_execute(self):
-        self.interrupted("x = pl.tensor(np.ones((64, 64), np.float32)); (y,), _ = pl.while_loop(1 << 40, [x], lambda c, w: c[0].sum() > 0, lambda i, c, w: [c[0] @ w[0] / 64], [x])\n"
-                         "y.keep(); pl.compile(); print('ready', flush=True)\ntry:\n  pl.execute()\nexcept KeyboardInterrupt:\n  print('stopped')\n")
+        self.interrupted("x = pl.tensor(np.ones((64, 64), np.float32)); (y,), _ = pl.while_loop(1 << 40, "
+                         "[x], lambda c, w: c[0].sum() > 0, lambda i, c, w: [c[0] @ w[0] / 64], [x])\n"
+                         "y.keep(); pl.compile(); print('ready', flush=True)\ntry:\n  pl.execute()\nexcept "
+                         "KeyboardInterrupt:\n  print('stopped')\n")
 
 
 class Memory(unittest.TestCase):

@@ -1,4 +1,5 @@
-# python/tests/test_pages.py -- docs/python.md names only what the module has. (Its blocks are run like those of other pages.)
+# python/tests/test_pages.py -- docs/python.md names only what the module has. (Its blocks are run
+# like those of other pages.)
 import os
 import pathlib
 import re

@@ -45,8 +45,10 @@ class Runner(unittest.TestCase):
                 with self.assertRaises(pl.Error) as caught:
                     call()
                 self.assertIn(text, str(caught.exception))
-            wrong("[run] 0 sizes, 1 inputs and 1 outputs are needed; 1, 0 and 1 were given", lambda: runner.run([1], [], [0]))
-            wrong(" is not an input: only a tensor made by tensor reads the caller's memory", lambda: pl.Runner(g, [], [y], [y]))
+            wrong("[run] 0 sizes, 1 inputs and 1 outputs are needed; 1, 0 and 1 were given",
+                  lambda: runner.run([1], [], [0]))
+            wrong(" is not an input: only a tensor made by tensor reads the caller's memory",
+                  lambda: pl.Runner(g, [], [y], [y]))
             wrong("the graph has no dimension m", lambda: pl.Runner(g, ["m"], [x], [y]))
             wrong("argument x takes 12 bytes; none were given", lambda: self.run_nothing())
             a = np.zeros(3, "f4")

@@ -298,7 +298,8 @@ class Import(Case):
 
     def test_nothing_is_imported_by_the_user(self):
         text = (
-            "import torch\nf = torch.compile(lambda x: x * 2 + 1, backend='luminal')\nprint(f(torch.ones(2)).tolist())\n"
+            "import torch\nf = torch.compile(lambda x: x * 2 + 1, "
+            "backend='luminal')\nprint(f(torch.ones(2)).tolist())\n"
             "print(torch._dynamo.list_backends(None).count('luminal'))\n"
         )
         path = os.pathsep.join([os.environ["PYTHONPATH"], *sys.path])

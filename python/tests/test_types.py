@@ -1,4 +1,5 @@
-# python/tests/test_types.py -- the stubs under mypy --strict: the package itself, and a program whose types are stated.
+# python/tests/test_types.py -- the stubs under mypy --strict: the package itself, and a program
+# whose types are stated.
 import os
 import pathlib
 import subprocess
@@ -8,7 +9,8 @@ import unittest
 
 PACKAGE = os.environ["PYTHONPATH"].split(os.pathsep)[0]
 # A tensor compares by elements, and overloads overlap where a number may be a tensor: both are on purpose.
-CONFIG = "[mypy]\nstrict = True\n[mypy-luminal._core]\ndisable_error_code = override, overload-overlap, overload-cannot-match, misc\n"
+CONFIG = ("[mypy]\nstrict = True\n[mypy-luminal._core]\n"
+          "disable_error_code = override, overload-overlap, overload-cannot-match, misc\n")
 PROGRAM = '''
 import luminal as pl
 import numpy as np
@@ -28,7 +30,8 @@ g.compile(seconds=1.0, progress=True, sizes={"n": [1, 4]})
 print(y.numpy().shape, y.dtype is pl.f32, g.report(), pl.passes.views() | pl.passes.dead_code())
 text: str = pl.LanguageModel("model.gguf", temperature=0).generate("a", 3)
 '''
-WRONG = "import luminal as pl\npl.tensor([1]).reshape('a')\npl.conv2d(1, 2, stride='x')\npl.compile(speed=1)\npl.tensor([1]).pad([(0, 1, 1)], mode='mirror')\n"
+WRONG = ("import luminal as pl\npl.tensor([1]).reshape('a')\npl.conv2d(1, 2, stride='x')\n"
+         "pl.compile(speed=1)\npl.tensor([1]).pad([(0, 1, 1)], mode='mirror')\n")
 
 
 def mypy(*arguments):
@@ -39,8 +42,10 @@ def mypy(*arguments):
         if arguments[0] != "-p":
             program.write_text(arguments[0])
             arguments = (str(program),)
-        done = subprocess.run([sys.executable, "-m", "mypy", "--config-file", str(config), "--cache-dir", str(pathlib.Path(PACKAGE).parent / "mypy"), *arguments],
-                              capture_output=True, text=True, env={**os.environ, "MYPYPATH": PACKAGE}, cwd=folder)
+        done = subprocess.run([sys.executable, "-m", "mypy", "--config-file", str(config), "--cache-dir",
+                               str(pathlib.Path(PACKAGE).parent / "mypy"), *arguments],
+                              capture_output=True, text=True, env={**os.environ, "MYPYPATH": PACKAGE},
+                              cwd=folder)
         return done.returncode, done.stdout + done.stderr
 
 

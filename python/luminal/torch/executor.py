@@ -85,7 +85,8 @@ class Executor:
 
     # ---- sizes ----
     def find_symbols(self) -> tuple[dict[str, tuple[int, int, int]], dict[str, tuple[int, int]]]:
-        """Each symbol's range and first size; where an input tells its value: (input, axis), -1 for a number."""
+        """Each symbol's range and first size; where an input tells its value: (input, axis), -1 for
+        a number."""
         sources: dict[str, tuple[int, int]] = {}
         ranges: dict[str, tuple[int, int, int]] = {}
 

@@ -48,7 +48,8 @@ class Options:
             raise ValueError("[torch.compile] mode budget needs budget, the seconds of its search")
         if options.activations != "f32":
             raise ValueError(
-                f"[torch.compile] activations {options.activations!r} need weights of 4 or 8 bits; a module of "
+                f"[torch.compile] activations {options.activations!r} need weights of 4 or 8 bits; a module "
+                f"of "
                 "PyTorch has its own element types, and only 'f32' means them"
             )
         return options

@@ -8,12 +8,15 @@ import pathlib
 KINDS = ("passed", "handed", "wrong", "error", "trace")
 HEAD = """# PyTorch's operators
 
-Samples of PyTorch's own operator data base (`torch.testing._internal.common_methods_invocations.op_db`, PyTorch {torch}), each run through the back end
-of `torch.compile` and compared with eager: {date}, {samples} samples{part}. Made by
+Samples of PyTorch's own operator data base (`torch.testing._internal.common_methods_invocations.op_db`,
+PyTorch {torch}), each run through the back end of `torch.compile` and compared with eager: {date},
+{samples} samples{part}. Made by
 `python/tests/pytorch/op_db.py --table ROWS`.
 
-- *passed*: equal to eager within PyTorch's tolerances (or as near to the result in double as eager is, within twice its error), and nothing stayed in PyTorch;
-- *handed*: equal, and some operator of the sample was computed by PyTorch, which stderr and `luminal.report()` name;
+- *passed*: equal to eager within PyTorch's tolerances (or as near to the result in double as eager is,
+within twice its error), and nothing stayed in PyTorch;
+- *handed*: equal, and some operator of the sample was computed by PyTorch, which stderr and
+`luminal.report()` name;
 - *wrong*: not equal; *error*: an exception where eager has none; *trace*: PyTorch's own tracing refused
 the sample, the back end never saw it.
 

@@ -18,7 +18,8 @@ def unary(name: str, function: typing.Callable[[T], T]) -> None:
 
 # Computed in the result's type: f32 for integers.
 for _name in (
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc sqrt "
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf "
+    "erfc sqrt "
     "rsqrt reciprocal sigmoid neg floor ceil trunc frac relu square sinc"
 ).split():
     unary(_name, getattr(pl, _name))
