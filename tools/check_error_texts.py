@@ -27,6 +27,8 @@ PYTHON_GAP = re.compile(r'"\n\s*[rf]*"')
 SUM = re.compile(r"\s*\+\s*[\w.:()\[\]]+\s*\+\s*")  # "a" + value + "b"
 # Messages about what no caller can bring about, or that depend on the machine: each with the reason.
 EXEMPT = {
+    "more than 4 GiB once it is decompressed": "4 GiB of memory",
+    "pictures of more than 2 GiB are not read": "2 GiB of memory",
     "there is no folder for temporary files: ": "no test takes /tmp away",
     "[rules] the module is not well formed after the replacement: {}": "a mistake of ours: replacements are "
                                                                        "typed",

@@ -35,5 +35,8 @@
 #include "luminal/tensor.h"
 #include "luminal/tensor_functions.h"
 #include "luminal/terms.h"
+#include "luminal/train.h"
+#include "luminal/train_data.h"
+#include "luminal/training_names.h"
 #include "luminal/unary.h"
 #include "luminal/values.h"

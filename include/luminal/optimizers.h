@@ -161,8 +161,9 @@ private:
 };
 
 /// Exponential moving averages of parameters: states `<name>.ema`, corrected for their start at zero.
+/// They move where `when` (bool []) holds.
 std::vector<Tensor> moving_averages(Graph& graph, const std::vector<Tensor>& parameters, double decay,
-                                    LUMINAL_WHERE);
+                                    const std::optional<Tensor>& when = {}, LUMINAL_WHERE);
 
 // ---- learning rates by step ----
 namespace schedules {

@@ -233,7 +233,11 @@ Tensor elementwise(Op op, std::string_view name, std::vector<Operand> operands, 
   for (size_t i = 0; i < operands.size(); i++)
     inputs.push_back(
         materialize(name, graph, operands[i], choice && i == 0 ? DType::boolean : dtype, shape, where).id());
-  return build(name, graph, where, [&](FunctionBuilder& b) { return b.map(op, inputs, where); });
+  return build(name, graph, where, [&](FunctionBuilder& b) {
+    const NodeId made = b.map(op, inputs, where);
+    b.origin(made, fmt::format("{}{}", name, maker_text(*graph, where)));
+    return made;
+  });
 }
 
 Tensor unary(Op op, const Tensor& x, Where where) {

@@ -117,7 +117,12 @@ Tensor fold(Op op, std::string_view name, const Tensor& x, std::vector<int> axes
     op = op == Op::max ? Op::bit_or : op == Op::min ? Op::bit_and : op;
   Tensor result = x.cast(wide, where);
   if (!axes.empty())
-    result = build(name, graph, where, [&](FunctionBuilder& b) { return b.reduce(op, result.id(), axes); });
+    result = build(name, graph, where, [&](FunctionBuilder& b) {
+      const NodeId made = b.reduce(op, result.id(), axes);
+      b.origin(b[made].kind == NodeKind::get ? b[made].inputs[0] : made,
+               fmt::format("{}{}", name, maker_text(*graph, where)));
+      return made;
+    });
   if (keep_dims) result = restore_dims(name, result, type.shape, axes, where);
   return is_float(type.dtype) ? result.cast(type.dtype, where) : result;
 }

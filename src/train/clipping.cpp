@@ -83,20 +83,23 @@ GradScaler::Unscaled GradScaler::unscaled(const std::vector<Tensor>& gradients, 
 }
 
 std::vector<Tensor> moving_averages(Graph& graph, const std::vector<Tensor>& parameters, double decay,
-                                    Where where) {
+                                    const std::optional<Tensor>& when, Where where) {
   if (!(decay > 0 && decay < 1))
     throw Error("moving_averages", fmt::format("a decay of {} does not lie between 0 and 1", decay), where);
   if (parameters.empty()) return {};
   std::vector<Tensor> list;
   const Tensor weight = graph.state("ema.weight", {}, DType::f32, where);
   const Tensor total = weight * decay + (1 - decay);
-  graph.update(weight, total, where);
+  const auto moved = [&](const Tensor& next, const Tensor& old) {
+    return when ? select(*when, next, old) : next;
+  };
+  graph.update(weight, moved(total, weight), where);
   for (const Tensor& p : parameters) {
     const DType type = accumulator(p.dtype());
     const auto& attr = input_attr(*graph.state("moving_averages", where), p.id(), "moving_averages", where);
     const Tensor state = graph.state(attr.name + ".ema", p.shape(), type, where);
     const Tensor next = state * decay + p.cast(type) * (1 - decay);
-    graph.update(state, next, where);
+    graph.update(state, moved(next, state), where);
     list.push_back((next / total.cast(type)).cast(p.dtype()));
   }
   return list;

@@ -33,13 +33,22 @@ void check_alike(std::string_view op, const std::vector<Tensor>& list, std::stri
   }
 }
 
-/// Runs the pass; errors name the caller's line.
+/// Runs the pass; errors name the caller's line, and terms of gradients the line of the value that
+/// they are gradients of.
 std::vector<train::Gradient> reversed(std::string_view op, const std::shared_ptr<GraphState>& graph,
                                       const std::vector<train::Reverse::Seed>& seeds,
                                       const std::vector<NodeId>& targets, Where where) {
+  constexpr std::string_view back = ", its gradient";
   std::vector<train::Gradient> made;
   build(op, graph, where, [&](FunctionBuilder& b) {
-    made = train::Reverse(b, graph->module).run(seeds, targets);
+    train::Reverse pass(b, graph->module);
+    made = pass.run(seeds, targets);
+    NodeId begin = NodeId(graph->node_count);
+    for (const auto& [end, value] : pass.sources()) {
+      const std::string source = b[value].origin;
+      for (; begin < end; ++begin)
+        if (!source.empty()) b.origin(begin, source.ends_with(back) ? source : source + std::string(back));
+    }
     NodeId last = targets.empty() ? 0 : targets[0];
     for (const auto& g : made)
       if (g) last = std::max(last, *g);

@@ -24,7 +24,10 @@ std::vector<Gradient> Reverse::run(const std::vector<Seed>& seeds, const std::ve
       g[k] = found->second;
       any = true;
     }
-    if (any) visit(id, g);
+    if (!any) continue;
+    const NodeId before = latest_;
+    visit(id, g);
+    if (latest_ > before) sources_.push_back({latest_ + 1, id});
   }
   std::vector<Gradient> list;
   for (NodeId target : targets) {
@@ -73,6 +76,7 @@ void Reverse::give(NodeId value, Gradient gradient) {
                 "the gradient of {} is {}", to_string(t_.type(value)), to_string(t_.type(*gradient)));
   auto [slot, fresh] = pending_.try_emplace({node, index}, *gradient);
   if (!fresh) slot->second = t_.add(slot->second, *gradient);
+  latest_ = std::max(latest_, slot->second);
 }
 
 namespace {

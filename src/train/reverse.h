@@ -69,6 +69,11 @@ public:
   /// Gradients of the sum over all elements of value * gradient of the seeds, one for each target;
   /// nothing where no seed depends on it.
   std::vector<Gradient> run(const std::vector<Seed>& seeds, const std::vector<NodeId>& targets);
+  /// After a run: the terms before `end` (and behind the ones before) are gradients of this value.
+  struct Source {
+    NodeId end, value;
+  };
+  const std::vector<Source>& sources() const { return sources_; }
   /// Some seed depends on the target by a path of differentiable operations.
   static bool differentiable(DType type) { return is_float(type); }
 
@@ -100,6 +105,8 @@ private:
 
   Terms t_;
   std::vector<bool> active_;
+  std::vector<Source> sources_;
+  NodeId latest_ = 0;                                // of the terms that were given as gradients
   std::map<std::pair<NodeId, int>, NodeId> pending_; // node and result -> its gradient so far
 };
 
