@@ -7,20 +7,11 @@
 // of the same function, else one kernel computes what the first file says. Inputs are random. The
 // limit is the longer one of two times: of the stream of what has to be read and written, and of
 // the multiply-adds.
-#include "base/thread_pool.h"
-#include "compile/compile.h"
-#include "device/cpu/cpu_device.h"
-#include "harness.h"
-#include "luminal/error.h"
-#include "runtime/context.h"
+#include "loaded_plan.h"
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <filesystem>
-#include <fmt/format.h>
 #include <fstream>
 #include <sstream>
-#include <utility>
 
 using namespace luminal;
 using namespace luminal::bench;
@@ -52,109 +43,22 @@ const Pair pairs[] = {
     {"three_projections_512x1024", 2.0 * 512 * 1024 * 1536, 11 * mib},
 };
 
-/// A plan with its inputs, ready to run.
-struct Form {
-  std::vector<Array<float>> data; ///< of 4 bytes each, integers too
-  std::unique_ptr<device::Device> device;
-  std::shared_ptr<const runtime::Plan> plan;
-  std::shared_ptr<runtime::Store> store;
-  std::unique_ptr<runtime::Context> context;
-  int kernels = 0;
-
-  double run() {
-    return timed([&] {
-      if (auto done = context->run(); !done) throw luminal::Error("forms", done.error());
-    });
-  }
-};
-
-/// The same values for the same name: floats about 0.3 x normal, small integers.
-Array<float> values_of(const InputAttr& input, int64_t count) {
-  const auto seed = unsigned(std::hash<std::string>()(input.name));
-  auto data = random_floats(count, seed, 0.3F);
-  std::mt19937 random(seed);
-  if (!is_float(input.type.dtype))
-    for (int64_t i = 0; i < count; i++) data[i] = std::bit_cast<float>(int32_t(random() % 256));
-  return data;
-}
-
-template <class T> T value_or_error(Result<T> result) {
-  if (!result) throw luminal::Error("forms", result.error());
-  return std::move(*result);
-}
-
-std::unique_ptr<Form> make(const std::filesystem::path& file, bool one_kernel, ThreadPool& pool, int threads,
-                           bool report) {
-  std::stringstream text;
-  if (std::ifstream in(file); !(text << in.rdbuf()))
-    throw luminal::Error("forms", "cannot read " + file.string());
-  const Module module = parse_module(text.str(), file.string());
-  compile::Options options = compile::Options::host(threads);
-  options.cache = false;
-  options.pool = &pool;
-  if (one_kernel)
-    options.partitioner = [done = false](const Region& region) mutable -> Result<std::optional<Partition>> {
-      if (std::exchange(done, true)) return std::optional<Partition>(); // values that are made at load
-      return std::optional(Partition{{region.wanted}});
-    };
-  const auto compiled = value_or_error(compile::compile(module, options));
-  if (report)
-    fmt::print("# {}{}\n{}", file.stem().string(), one_kernel ? " in one kernel" : "", compiled.report());
-  auto form = std::make_unique<Form>();
-  form->plan = compiled.plan;
-  form->device = device::make_cpu_device(pool);
-  for (const auto& step : form->plan->steps) form->kernels += step.kind == runtime::StepKind::launch;
-  const auto executable = value_or_error(runtime::Executable::load(form->plan, *form->device));
-  form->store = std::make_shared<runtime::Store>(*form->device);
-  const auto elements_of = [](const TensorType& type) {
-    int64_t count = 1;
-    for (const Expr extent : type.shape) count *= extent.value();
-    return count;
-  };
-  const Function& entry = module.entry();
-  const auto each = [&](bool weights, const auto& give) {
-    for (const NodeId id : entry.params) {
-      const auto& input = std::get<InputAttr>(entry[id].attr);
-      if ((input.role == Role::weight) != weights) continue;
-      form->data.push_back(values_of(input, elements_of(input.type)));
-      give(input.name,
-           std::as_writable_bytes(std::span(form->data.back().data(), size_t(form->data.back().size()))));
-    }
-  };
-  each(true, [&](const std::string& name, std::span<std::byte> data) {
-    form->store->borrow_weight(name, data, nullptr);
-  });
-  form->context = value_or_error(runtime::Context::create(executable, form->store));
-  each(false, [&](const std::string& name, std::span<std::byte> data) {
-    if (auto bound = form->context->bind_argument(name, data); !bound)
-      throw luminal::Error("forms", bound.error());
-  });
-  form->run();
-  return form;
-}
-
-/// The largest difference of the results, relative to the largest of them.
-double difference(Form& a, Form& b) {
-  double apart = 0, largest = 0;
-  for (const auto& result : a.plan->results) {
-    const auto x = value_or_error(a.context->result(result.name)),
-               y = value_or_error(b.context->result(result.name));
-    for (int64_t i = 0; i < int64_t(x.bytes.size() / 4); i++) {
-      const double p = load_f64(x.dtype, x.bytes.data(), i), q = load_f64(y.dtype, y.bytes.data(), i);
-      if (!(std::abs(p - q) < INFINITY)) return INFINITY;
-      apart = std::max(apart, std::abs(p - q)), largest = std::max(largest, std::abs(p));
-    }
-  }
-  return largest > 0 ? apart / largest : apart;
-}
-
 void race_pair(const Pair& pair, const Arguments& arguments, Machine& machine, int threads, Table& table) {
   const std::filesystem::path folder = LUMINAL_BENCH_FORMS, apart = folder / (pair.name + ".apart.lum"),
                               other = folder / (pair.name + ".joined.lum");
   const bool has_other = std::filesystem::exists(other);
   ThreadPool pool(threads);
-  const auto separate = make(apart, false, pool, threads, arguments.report),
-             joined = make(has_other ? other : apart, true, pool, threads, arguments.report);
+  const auto load = [&](const std::filesystem::path& file, bool one_kernel) {
+    std::stringstream text;
+    if (std::ifstream in(file); !(text << in.rdbuf()))
+      throw luminal::Error("forms", "cannot read " + file.string());
+    compile::Options options = compile::Options::host(threads);
+    options.rules.on = false; // each form as it stands in its file
+    if (one_kernel) options.partitioner = in_one_kernel();
+    const auto name = file.stem().string() + (one_kernel ? " in one kernel" : "");
+    return load_plan(parse_module(text.str(), file.string()), options, pool, arguments.report ? name : "");
+  };
+  const auto separate = load(apart, false), joined = load(has_other ? other : apart, true);
   const double apart_by = difference(*separate, *joined);
   std::vector<Contender> race_of{{"one kernel", [&] { return joined->run(); }},
                                  {"separate", [&] { return separate->run(); }}};

@@ -18,7 +18,7 @@ struct OptArguments {
   std::string path;
   std::vector<std::string> sizes;
   int threads = 0;
-  double seconds = 0.3;
+  int64_t work = int64_t(compile::RuleOptions().work);
   bool json = false, no_rules = false, terms = false;
 };
 
@@ -69,7 +69,7 @@ int opt(const OptArguments& a) {
                                   .profile = options.profile});
   compile::RuleOptions rules;
   rules.on = !a.no_rules;
-  rules.seconds = a.seconds;
+  rules.work = uint64_t(a.work);
   compile::PlanBuilder builder(module, planner, {}, rules);
   const auto plan = builder.build();
   if (!plan) throw Error(plan.error());
@@ -123,7 +123,8 @@ void add_opt(CLI::App& app, int& exit_code) {
   verb->add_option("file", a->path, "A module of terms (.lum); - is standard input")->required();
   verb->add_option("--size", a->sizes, "NAME=SIZE: the typical size of a dynamic dimension");
   verb->add_option("-t,--threads", a->threads, "Workers that kernels are made for")->check(whole(1, 1024));
-  verb->add_option("--seconds", a->seconds, "Of the search, over all regions")->check(between(0, 3600));
+  verb->add_option("--work", a->work, "Of the search, over all regions: about the microseconds of one core")
+      ->check(whole(0, int64_t(1) << 40));
   verb->add_flag("--no-rules", a->no_rules, "The plan without them, for comparison");
   verb->add_flag("--terms", a->terms, "Print the terms that were chosen");
   verb->add_flag("--json", a->json, "One JSON object; keys in docs/program.md");

@@ -21,12 +21,14 @@ using rules::RegionTerms;
 
 /// Of the time of the terms as they came: what is not better by so much is left alone.
 constexpr double margin = 0.97;
-/// Plans of a region that are judged by their kernels.
-constexpr size_t judged = 3;
+/// Plans of a region that are judged by their kernels, each with two sorts of boundaries.
+constexpr uint64_t most_judged = 2;
+/// Candidates that all climbs of a region cost.
+constexpr uint64_t most_candidates = 4000;
+/// Microseconds of one core, about: of a row of the e-graph, of a candidate's cost, of a plan's estimate.
+constexpr uint64_t work_of_row = 10, work_of_candidate = 4, work_of_judged = 3000;
 /// Of the e-graph of a region: what explodes beyond it ends with what is there.
 constexpr uint64_t most_rows = 20000;
-/// A region that comes late has some time left for its rules.
-constexpr double least_seconds = 0.02;
 /// Fewer nodes than these have nothing to choose between.
 constexpr size_t fewest_nodes = 3;
 
@@ -91,11 +93,12 @@ KnownRegions& known_regions() {
 
 class RegionSearcher {
 public:
-  RegionSearcher(PlanState& state, const RegionFunction& region, const std::function<bool()>& stop)
-      : state_(state), region_(region), f_(region.module.entry()), stop_(stop),
+  RegionSearcher(PlanState& state, const RegionFunction& region, const RegionLimits& limits,
+                 const std::function<bool()>& stop)
+      : state_(state), region_(region), f_(region.module.entry()), limits_(limits), stop_(stop),
         sizes_(
             search::typical_sizes(region.module.symbols, region.module.assumptions, state.planner.sizes())),
-        rates_(search::estimate_rates(state.planner.profile())) {
+        rates_(search::estimate_rates(state.planner.profile(), state.planner.limits())) {
     for (const Expr symbol : region.module.symbols) {
       const auto found = sizes_.find(std::string(symbol.name()));
       if (found != sizes_.end()) values_[symbol] = found->second;
@@ -126,6 +129,7 @@ public:
     rules::RegionLoops loops(terms, *entered, written, extent_);
     out.report.classes = terms.graph().class_count();
     out.report.rows = terms.graph().total_size();
+    out.report.work = work_of_row * out.report.rows;
     if (!loops.problem_text().empty()) {
       out.report.outcome = loops.problem_text();
       return out;
@@ -137,9 +141,12 @@ public:
     rules::PlanSearchOptions options;
     options.rates = loop_rates(rates_, state_.planner.limits());
     options.seed = state_.rules.seed;
+    options.most_costs = limits_.candidates;
     options.stop = stop_;
     const rules::FoundPlans found = rules::find_plans(loops, stored_by_fusion(loops, *entered), options);
     out.report.extract_s = seconds_since(start);
+    out.report.work += work_of_candidate * found.candidates;
+    if (found.stopped) report_->limit = "seconds, while plans were searched";
     start = std::chrono::steady_clock::now();
     judge(loops, *entered, found, out);
     out.report.judge_s = seconds_since(start);
@@ -149,7 +156,7 @@ public:
 private:
   void saturate(RegionTerms& terms) {
     const rules::SaturateReport report =
-        rules::saturate(terms, {.rows = most_rows, .seconds = std::max(state_.rules.seconds, least_seconds)});
+        rules::saturate(terms, {.rows = limits_.rows, .seconds = state_.rules.seconds});
     for (const rules::RuleUse& rule : report.rules)
       if (rule.unions > 0) report_->rules.push_back(rule.name);
     if (report.stop != egraph::StopReason::none)
@@ -177,11 +184,15 @@ private:
     report.written_s = report.estimate_s = written * 1e-9;
     double best = written * margin;
     report.outcome = "nothing takes less";
-    for (size_t k = 0; k < std::min(judged, found.plans.size()); ++k) {
+    for (size_t k = 0; k < std::min<size_t>(limits_.judged, found.plans.size()); ++k) {
+      report.work += work_of_judged;
       const rules::FoundPlan& plan = found.plans[k];
       rules::Choice choice = rules::choice_of(loops, plan);
       for (const bool decided : {true, false}) {
-        if (stop_() && k > 0) return;
+        if (stop_()) {
+          report.limit = "seconds, while plans were compared";
+          return;
+        }
         choice.decided = decided;
         if (!decided) choice.kernels.clear();
         Fragment fragment = rules::emit(loops.terms, entered, choice);
@@ -205,6 +216,7 @@ private:
   PlanState& state_;
   const RegionFunction& region_;
   const Function& f_;
+  const RegionLimits limits_;
   const std::function<bool()>& stop_;
   std::map<std::string, int64_t> sizes_;
   ExprMap<int64_t> values_;
@@ -237,6 +249,14 @@ std::string to_string(const RegionReport& r) {
     out += fmt::format(": as it is, {}\n", r.outcome);
   if (!r.limit.empty()) out += fmt::format("  the rules ended at a limit: {}\n", r.limit);
   if (!r.rules.empty()) out += fmt::format("  {}\n", fmt::join(r.rules, " "));
+  return out;
+}
+
+RegionLimits RegionLimits::of(uint64_t work) {
+  RegionLimits out;
+  out.judged = std::min(most_judged, work / 2 / work_of_judged);
+  out.rows = std::min(most_rows, work / 4 / work_of_row);
+  out.candidates = std::min(most_candidates, work / 4 / work_of_candidate);
   return out;
 }
 
@@ -305,13 +325,14 @@ std::unique_ptr<RegionFunction> region_function(const FlatFunction& flat, const 
 }
 
 std::shared_ptr<const RegionResult> search_region(PlanState& state, const FlatFunction& flat,
-                                                  const FunctionRegion& region,
+                                                  const FunctionRegion& region, const RegionLimits& limits,
                                                   const std::function<bool()>& stop) {
   Hasher hasher;
+  hasher.add(limits.rows).add(limits.candidates).add(limits.judged);
   const Hash128 structure = rules::structural_hash(flat, region);
   hasher.add(structure.high).add(structure.low);
-  const kernel::MachineLimits& limits = state.planner.limits();
-  hasher.add(limits.threads).add(limits.lanes).add(state.planner.profile().to_json()).add(state.rules.seed);
+  const kernel::MachineLimits& machine = state.planner.limits();
+  hasher.add(machine.threads).add(machine.lanes).add(state.planner.profile().to_json()).add(state.rules.seed);
   for (const auto& [name, size] :
        search::typical_sizes(flat.module.symbols, flat.module.assumptions, state.planner.sizes()))
     hasher.add(name).add(size);
@@ -321,7 +342,7 @@ std::shared_ptr<const RegionResult> search_region(PlanState& state, const FlatFu
   if (keeps)
     if (auto known = known_regions().find(key)) return known;
   const auto function = region_function(flat, region);
-  RegionResult result = RegionSearcher(state, *function, stop).run();
+  RegionResult result = RegionSearcher(state, *function, limits, stop).run();
   result.report.nodes = region.nodes.size();
   auto made = std::make_shared<const RegionResult>(std::move(result));
   if (keeps && !stop()) known_regions().keep(key, made);
@@ -331,7 +352,10 @@ std::shared_ptr<const RegionResult> search_region(PlanState& state, const FlatFu
 Result<void> search_regions(PlanState& state, FunctionPlan& f) {
   if (!state.rules.on || state.partitioner || f.role == FunctionRole::check) return {};
   const auto start = std::chrono::steady_clock::now();
-  const std::function<bool()> stop = [&] { return seconds_since(start) > state.rules.seconds; };
+  const std::function<bool()> stop = [&] {
+    return state.rules.seconds > 0 && seconds_since(start) > state.rules.seconds;
+  };
+  uint64_t left = state.rules.work;
   const FlatFunction flat(state.module, *f.function);
   const rules::Regions regions = rules::cut_regions(flat);
   struct Kind {
@@ -347,14 +371,21 @@ Result<void> search_regions(PlanState& state, FunctionPlan& f) {
     Kind& kind = at->second;
     if (fresh) {
       const auto before = std::chrono::steady_clock::now();
-      kind.result = search_region(state, flat, regions.regions[region.kind], stop);
+      const RegionLimits limits = RegionLimits::of(left);
+      if (limits.none() && !state.rules.choose) {
+        kind.report = state.regions.size();
+        state.regions.push_back({.nodes = region.nodes.size(), .outcome = "earlier regions took all work"});
+        continue;
+      }
+      kind.result = search_region(state, flat, regions.regions[region.kind], limits, stop);
+      left -= std::min(left, kind.result->report.work);
       kind.report = state.regions.size();
       RegionReport& report = state.regions.emplace_back(kind.result->report);
       report.cached = seconds_since(before) < report.saturate_s + report.extract_s + report.judge_s;
     } else {
       ++state.regions[kind.report].instances;
     }
-    if (!kind.result->fragment) continue;
+    if (!kind.result || !kind.result->fragment) continue;
     std::vector<NodeId> instance = region.leaves; // by node of the region's function
     instance.insert(instance.end(), region.nodes.begin(), region.nodes.end());
     writer.place(*kind.result->fragment, instance);

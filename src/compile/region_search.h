@@ -33,9 +33,16 @@ struct RegionResult {
 /// What the rates of kernels are to the estimate of passes.
 rules::LoopRates loop_rates(const search::EstimateRates& rates, const kernel::MachineLimits& limits);
 
+/// What the search of one region may take.
+struct RegionLimits {
+  uint64_t rows = 0, candidates = 0, judged = 0;
+  static RegionLimits of(uint64_t work); ///< as much of the most as so much work allows
+  bool none() const { return judged == 0; }
+};
 /// Searched, or known. `stop`: no more time.
 std::shared_ptr<const RegionResult> search_region(PlanState& state, const rules::FlatFunction& flat,
                                                   const rules::FunctionRegion& region,
+                                                  const RegionLimits& limits,
                                                   const std::function<bool()>& stop);
 
 } // namespace luminal::compile

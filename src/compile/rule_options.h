@@ -17,7 +17,10 @@ namespace luminal::compile {
 
 struct RuleOptions {
   bool on = true;
-  double seconds = 0.1; ///< of one module, for regions that were not searched before; then the best so far
+  /// Of one module, in counted work: a unit takes about a microsecond of one core. Regions come in order,
+  /// each with what the earlier ones have left, whether these were searched or known.
+  uint64_t work = 100'000;
+  double seconds = 2; ///< a safety net, of which report() tells where it cuts; 0: none
   uint64_t seed = 1;
   /// In place of the search: a choice for each region, boundaries included; nothing leaves the region as
   /// it is. For tests, which draw any legal one.
@@ -30,6 +33,7 @@ struct RegionReport {
   size_t instances = 1; ///< regions of this structure
   bool cached = false;  ///< searched before
   size_t rows = 0, classes = 0, axes = 0;
+  uint64_t work = 0; ///< counted, as RuleOptions::work
   double saturate_s = 0, extract_s = 0, judge_s = 0;
   std::vector<std::string> rules; ///< that united something, in the order of their sets
   double written_s = 0;           ///< estimate of the terms as they came, greedily fused

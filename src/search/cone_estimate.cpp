@@ -1,16 +1,18 @@
 // search/cone_estimate.cpp -- arithmetic by class, bytes by the memory that holds them.
 #include "search/cone_estimate.h"
 #include "choose/tiling.h"
+#include "cone/formula.h"
 #include "search/limit.h"
 #include <algorithm>
 
 namespace luminal::search {
 namespace {
 
-/// Of one core of a machine that was not measured: GFLOP/s of multiply-adds, GB/s.
-constexpr double usual_flops = 64, usual_memory = 16, usual_l3 = 40, usual_l2 = 80;
-/// Vector instructions in the time of a multiply-add's two operations: every second slot is not there.
-constexpr double steps_of_flops = 4;
+/// Of one core of a machine that was not measured: clock in GHz, with a multiply-add for each lane in each
+/// cycle; GB/s.
+constexpr double usual_clock = 3, usual_memory = 16, usual_l3 = 40, usual_l2 = 80;
+/// Operations in the time of a vector instruction: that of a multiply-add, which is two.
+constexpr double operations_of_step = 2;
 /// What runs beside the other is not free.
 constexpr double usual_overlap = 0.1;
 /// Nanoseconds: a call, and beside it the wake-up of the workers.
@@ -23,15 +25,37 @@ constexpr double steps_of_point = 3;
 
 double or_usual(double measured, double usual) { return measured > 0 ? measured : usual; }
 
+/// How often the loops of the cone read its arguments again: a tuple whose components run one after the
+/// other over the whole array (`cascade STAGE root`) reads what they read once for each.
+double times_read(const kernel::Cone& cone, const kernel::Schedule& schedule) {
+  double times = 1;
+  for (const kernel::Directive& d : schedule.directives) {
+    if (d.kind != kernel::DirectiveKind::cascade || d.words.size() < 2 || d.words[1] != "root") continue;
+    for (const kernel::Stage& stage : cone.stages) {
+      if (stage.name != d.words[0]) continue;
+      double reading = 0; // a count reads nothing
+      for (const kernel::Component& c : stage.components) {
+        bool reads = false;
+        kernel::visit(c.body,
+                      [&](const kernel::Formula& f) { reads |= f.kind == kernel::FormulaKind::load; });
+        reading += reads;
+      }
+      times = std::max(times, reading);
+    }
+  }
+  return times;
+}
+
 } // namespace
 
-EstimateRates estimate_rates(const MachineProfile& profile) {
+EstimateRates estimate_rates(const MachineProfile& profile, const kernel::MachineLimits& limits) {
   const double threads = std::max(1, profile.threads);
   const bool all = threads > 1;
   EstimateRates rates;
-  const double flops = or_usual(all ? profile.fma_f32 : profile.fma_f32_1, usual_flops * threads);
+  const double flops =
+      or_usual(all ? profile.fma_f32 : profile.fma_f32_1, 2 * usual_clock * limits.lanes * threads);
   rates.point = 2 / flops;
-  rates.step = steps_of_flops / flops;
+  rates.step = operations_of_step / flops;
   rates.launch = call + 1000 * profile.fork_join_us;
   rates.l2_bytes = double(or_usual(double(profile.l2), 512 << 10)) * threads;
   rates.l3_bytes = std::max(rates.l2_bytes, or_usual(double(profile.l3), 8 << 20));
@@ -61,13 +85,15 @@ double kernel_ns(const kernel::Cone& cone, const kernel::Schedule& schedule,
                             std::max(0.0, work.steps - steps_of_point * points) * rates.step +
                             kernel::copied_one_by_one(cone, schedule) * copied_element +
                             kernel::functions_one_by_one(cone, schedule) * lone_function;
+  const double again = times_read(cone, schedule);
   double moved = 0;
   for (const kernel::ConeValue& value : cone.values) {
     if (value.role == kernel::ValueRole::interior) continue;
     double bytes = bits(value.dtype) / 8.0;
     for (const Expr e : value.shape)
       if (const auto extent = evaluate(e, bound)) bytes *= double(*extent);
-    moved += traffic_ns(std::min(bytes, std::max(work.bytes, 1.0)), rates);
+    const double once = traffic_ns(std::min(bytes, std::max(work.bytes, 1.0)), rates);
+    moved += value.role == kernel::ValueRole::input ? once * again : once;
   }
   return std::max(arithmetic, moved) + rates.overlap * std::min(arithmetic, moved) + rates.launch;
 }

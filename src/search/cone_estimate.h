@@ -20,7 +20,7 @@ struct EstimateRates {
   /// of arithmetic and traffic, which run at the same time, the share of the lesser that adds to the greater
   double overlap = 0;
 };
-EstimateRates estimate_rates(const MachineProfile& profile);
+EstimateRates estimate_rates(const MachineProfile& profile, const kernel::MachineLimits& limits);
 
 /// Of `bytes` in one value, from the memory that holds so many.
 double traffic_ns(double bytes, const EstimateRates& rates);

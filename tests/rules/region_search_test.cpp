@@ -71,7 +71,7 @@ TEST(RegionSearch, ChosenBoundariesAreThoseOfThePlan) {
 TEST(RegionSearch, IsDeterministic) {
   const Module module = transformer(2, true);
   compile::RuleOptions rules;
-  rules.seconds = 1e9;
+  rules.seconds = 0;
   rules.seed = 7;
   const Built first = build(module, rules);
   const Built again = build(module, rules);
@@ -92,17 +92,33 @@ TEST(RegionSearch, ProductsThatAreTakenApartAreEstimated) {
   const Tensor y = gate / ((-gate).exp() + 1.0) * x.matmul(g.weight("b", {512, 1408}));
   y.matmul(g.weight("c", {1408, 512})).set_name("y").keep();
   compile::RuleOptions rules;
-  rules.seconds = 1e9;
+  rules.seconds = 0;
   const Built built = build(compiled_terms(g), rules);
   ASSERT_EQ(built.regions.size(), 1u);
   EXPECT_GT(built.regions[0].written_s, 1e-4);
   EXPECT_LE(built.regions[0].estimate_s, built.regions[0].written_s);
 }
 
+/// Work is counted, so a region that comes too late is the same one on every machine. What is not
+/// searched stays as it is, and is told.
+TEST(RegionSearch, EndsWhereItsWorkEnds) {
+  const Module module = transformer(2, false);
+  compile::RuleOptions none;
+  none.work = 0, none.seconds = 0;
+  const Built built = build(module, none), plain = build(module, off());
+  EXPECT_EQ(built.kernels, plain.kernels);
+  EXPECT_EQ(built.steps, plain.steps);
+  ASSERT_FALSE(built.regions.empty());
+  for (const compile::RegionReport& region : built.regions) {
+    EXPECT_EQ(region.outcome, "earlier regions took all work");
+    EXPECT_EQ(region.rows, 0u);
+  }
+}
+
 /// Layers of equal structure are searched once.
 TEST(RegionSearch, EqualLayersAreOneRegion) {
   compile::RuleOptions rules;
-  rules.seconds = 1e9;
+  rules.seconds = 0;
   const Built built = build(transformer(12, true), rules);
   EXPECT_LE(built.regions.size(), 4u);
   size_t most = 0;
