@@ -26,7 +26,7 @@ constexpr uint64_t most_judged = 2;
 /// Candidates that all climbs of a region cost.
 constexpr uint64_t most_candidates = 4000;
 /// Microseconds of one core, about: of a row of the e-graph, of a candidate's cost, of a plan's estimate.
-constexpr uint64_t work_of_row = 10, work_of_candidate = 4, work_of_judged = 3000;
+constexpr uint64_t work_of_row = 10, work_of_candidate = 4, work_of_judged = 12000;
 /// Of the e-graph of a region: what explodes beyond it ends with what is there.
 constexpr uint64_t most_rows = 20000;
 /// Fewer nodes than these have nothing to choose between.

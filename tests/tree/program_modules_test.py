@@ -12,8 +12,8 @@ import sys
 import tempfile
 import zipfile
 
-from program import (BUILTIN, MODULE, SOURCE, Luminal, check, documented, documented_words, failures, npy,
-                     safetensors, shell, until_caught)
+from program import (BUILTIN, MODULE, SOURCE, TERMS, Luminal, check, documented, documented_words, failures,
+                     npy, safetensors, shell, until_caught)
 
 
 def eval_modules(luminal, folder):
@@ -199,6 +199,33 @@ def onnx_models(luminal, folder):
                     code=2)
 
 
+def searched_modules(luminal, folder):
+    """`luminal opt`: what became of each region, as text and as JSON; the plan without rules beside it."""
+    folder.mkdir()
+    module = folder / "m.lum"
+    module.write_text(TERMS)
+    shown = luminal("opt", module, "-t", "1")[0].decode()
+    check(re.search(r"^region of \d+ nodes: ", shown, re.M) and " launches, " in shown, f"opt: {shown}")
+    answer = json.loads(luminal("opt", module, "-t", "1", "--json", "--terms")[0])
+    words = documented_words("luminal opt")
+    keys = {"rows", "saturate_s", "extract_s", "kernels", "stored_bytes", "peak_bytes", "rules", "estimate_s"}
+    check(keys <= set(answer) <= words, f"opt --json: {sorted(answer)}")
+    check(all(set(region) <= words for region in answer["regions"]) and answer["rows"] > 0,
+          f"opt --json: {answer}")
+    check(0 < answer["estimate_s"] <= answer["written_s"], f"opt --json: {answer}")
+    (folder / "chosen.lum").write_text(answer["terms"])
+    luminal("inspect", folder / "chosen.lum")
+    plain = json.loads(luminal("opt", module, "-t", "1", "--json", "--no-rules")[0])
+    check(plain["rows"] == 0 and plain["regions"] == [] and plain["kernels"] >= 1, f"opt --no-rules: {plain}")
+    late = json.loads(luminal("opt", module, "-t", "1", "--json", "--work", "0")[0])
+    outcomes = [region["outcome"] for region in late["regions"]]
+    check(outcomes == ["earlier regions took all work"], f"opt --work 0: {late}")
+    luminal.refuses("opt", folder / "none.lum", says="none.lum")
+    (folder / "bad.lum").write_text("fn @main(\n")
+    luminal.refuses("opt", folder / "bad.lum", says="bad.lum:")
+    luminal.refuses("opt", module, "--size", "n", code=2, says="NAME=SIZE")
+
+
 def unwritable(luminal, folder):
     """Closed and full standard streams, pipes where files are expected: a code and a word, never a
     signal, never a wait."""
@@ -297,6 +324,7 @@ def main():
         exports(luminal, folder / "export")
         onnx_models(luminal, folder / "onnx")
         eval_modules(luminal, folder / "eval")
+        searched_modules(luminal, folder / "opt")
         unwritable(luminal, folder / "unwritable")
         foreign_modules(luminal, folder / "foreign")
         interrupt_eval(luminal, folder / "eval")
