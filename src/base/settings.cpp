@@ -14,7 +14,7 @@ namespace {
 constexpr Setting table[] = {
     {"LUMINAL_THREADS", SettingType::integer, "0", "worker threads; 0: all cores that this process may use"},
     {"LUMINAL_DEVICE", SettingType::text, "cpu",
-     "device of graphs that name none: cpu, or null, which compiles only"},
+     "device of graphs that name none: cpu, opencl, or null, which compiles only"},
     {"LUMINAL_OPENCL", SettingType::text, "", "the OpenCL library to open; default libOpenCL.so.1"},
     {"LUMINAL_CACHE_DIR", SettingType::text, "",
      "folder of machine code, tuning results, machine profiles and values computed at load; default "

@@ -12,7 +12,7 @@ namespace luminal::kernel {
 /// shared by all).
 struct MachineLimits {
   int lanes = 16;
-  int vector_registers = 32;
+  int vector_registers = 32; ///< 0: a device of many threads, without vectors (choose/flat_schedule.h)
   /// A multiply-add takes one element for all lanes from memory; else that takes a register.
   bool memory_operands = true;
   int64_t l1 = 32 << 10, l2 = 1 << 20, l3 = 32 << 20;

@@ -10,6 +10,7 @@
 #include "cli/tensor_files.h"
 #include "compile/compile.h"
 #include "device/cpu/cpu_device.h"
+#include "device/known_devices.h"
 #include "formats/safetensors.h"
 #include "ir/host_text.h"
 #include "ir/interp.h"
@@ -32,7 +33,7 @@ namespace luminal::cli {
 namespace {
 
 struct EvalArguments {
-  std::string path, output, partition;
+  std::string path, output, partition, device = "cpu";
   std::vector<std::string> inputs, dims, schedules;
   int threads = 0;
   double slack = 4;
@@ -219,11 +220,18 @@ compile::Partitioner partition_from(const std::string& path, const std::string& 
   };
 }
 
+std::unique_ptr<device::Device> device_of(const std::string& name, ThreadPool& pool) {
+  if (name == "cpu") return device::make_cpu_device(pool);
+  auto made = device::make_known_device(name);
+  if (!made) throw Error(made.error());
+  return std::move(*made);
+}
+
 Results run_plan(const Task& task, const EvalArguments& a, Json& timings) {
   auto start = Clock::now();
   const int threads = a.threads > 0 ? a.threads : setting_threads();
   ThreadPool pool(threads);
-  compile::Options options = compile::Options::host(threads);
+  compile::Options options = compile::Options::for_device(a.device, threads);
   options.cache = !a.no_cache;
   if (!a.no_cache) options.tuning = compile::usual_tuning_cache(false);
   options.pool = &pool;
@@ -246,7 +254,7 @@ Results run_plan(const Task& task, const EvalArguments& a, Json& timings) {
   timings["compile_s"] = seconds_since(start);
   if (a.report) print_stderr("{}", compiled->report());
   start = Clock::now();
-  const auto device = device::make_cpu_device(pool);
+  const auto device = device_of(a.device, pool);
   auto executable = runtime::Executable::load(compiled->plan, *device);
   if (!executable) throw Error(executable.error());
   auto store = std::make_shared<runtime::Store>(*device);
@@ -507,6 +515,9 @@ void add_eval(CLI::App& app, int& exit_code) {
           "the terms are compiled as they stand")
       ->excludes(interpret);
   verb->add_option("--threads,-t", a->threads, "Worker threads")->check(whole(1, 1024));
+  verb->add_option("--device", a->device, "Where it runs: a name that `luminal devices` lists")
+      ->excludes(interpret)
+      ->capture_default_str();
   verb->add_flag("--report", a->report, "Print what was compiled and why")->excludes(interpret);
   verb->add_flag("--no-cache", a->no_cache, "Do not use machine code and tuning results kept on disk");
   add_allow_custom(*verb, a->allow_custom);

@@ -6,6 +6,7 @@
 #include "cli/common.h"
 #include "codegen/codegen.h"
 #include "codegen/object_cache.h"
+#include "device/known_devices.h"
 #include "formats/model_files.h"
 #include "luminal/luminal.h"
 #include "search/machine_profile.h"
@@ -38,6 +39,9 @@ int devices(bool json, bool fresh, int threads) {
     std::cout << profile->to_json() << std::endl;
   else
     std::cout << profile->to_string();
+  if (!json)
+    for (const device::KnownDevice& other : device::known_devices())
+      if (other.executes && other.name != "cpu") fmt::print("device {}: {}\n", other.name, other.description);
   return std::cout ? ok : failed;
 }
 

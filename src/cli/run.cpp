@@ -7,6 +7,7 @@
 #include "cli/announce.h"
 #include "cli/common.h"
 #include "device/host_memory.h"
+#include "luminal/device.h"
 #include "models/generator.h"
 #include "search/machine_profile.h"
 #include <cstdlib>
@@ -23,7 +24,7 @@ namespace {
 using namespace models;
 
 struct RunArguments {
-  std::string model, prompt, tokens, cache_type = "f32", activations = "exact", max_memory;
+  std::string model, prompt, tokens, cache_type = "f32", activations = "exact", max_memory, device;
   std::string model_option, prompt_option, prompt_file; ///< as llama.cpp spells them: -m, -p, -f
   std::vector<std::string> stops;
   int64_t count = -1, seed = -1, context = 0, chunk = 128;
@@ -210,6 +211,7 @@ Json timings(const Generator& generator, double read_bandwidth) {
 
 int run_model(RunArguments& arguments) {
   end_on_interrupt(); // until there is text
+  if (!arguments.device.empty()) set_default_device(Device(arguments.device));
   auto opened = open_model(arguments.model);
   if (!opened) throw Error(opened.error());
   const ModelFile& file = *opened;
@@ -258,7 +260,7 @@ int run_model(RunArguments& arguments) {
     std::cout << arguments.prompt << std::flush;
   Outcome outcome = generate_text(*generator, file, arguments, prompt, arguments.json);
   int threads = arguments.threads > 0 ? arguments.threads : setting_threads();
-  renew_profile(*generator, threads);
+  if (default_device().name() == "cpu") renew_profile(*generator, threads);
   double bandwidth = search::MachineProfile::present(threads).read_bandwidth(); // bytes/s
   if (arguments.json) {
     Json json{{"model", arguments.model}, {"architecture", config.architecture},
@@ -351,6 +353,7 @@ void add_run(CLI::App& app, int& exit_code) {
          "weights are interleaved at load); bf16: products with bf16 weights take them in bf16; exact: f32")
       ->check(one_of(models::activations_names()))
       ->capture_default_str();
+  run->add_option("--device", a->device, "Where it runs: a name that `luminal devices` lists");
   run->add_option("--max-memory", a->max_memory,
                   "Refuse to start if more may be needed (default: what is free): 512M, 8G")
       ->check(memory_amount());

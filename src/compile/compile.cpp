@@ -1,10 +1,13 @@
 // compile/compile.cpp -- verifier, passes over terms, the pass list, code generation, search.
 #include "compile/compile.h"
+#include "base/check.h"
+#include "base/contains.h"
 #include "base/hash.h"
 #include "base/print.h"
 #include "base/settings.h"
 #include "base/thread_pool.h"
 #include "choose/tiling.h"
+#include "codegen/c_like/c_like.h"
 #include "codegen/object_cache.h"
 #include "codegen/version.h"
 #include "compile/plan_search.h"
@@ -18,6 +21,7 @@
 #include <atomic>
 #include <chrono>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <functional>
 
 namespace luminal::compile {
@@ -47,8 +51,35 @@ Expr over_plan(Expr bytes, const PlannedKernel& kernel) {
   return kernel.dimensions.empty() ? bytes : substitute(bytes, kernel.dimensions);
 }
 
+/// Text of every kernel.
+Result<int> write_texts(runtime::Plan& plan, const std::vector<PlannedKernel>& kernels,
+                        const Options& options) {
+  const codegen::Dialect* dialect = codegen::find_dialect(options.language);
+  LUMINAL_CHECK(dialect, "there is no language {}", options.language);
+  for (size_t i = 0; i < kernels.size(); i++) {
+    runtime::KernelCode& code = plan.kernels[i];
+    if (code.object)
+      return Failure{fmt::format("custom kernel {} is LLVM IR, which the device {} does not run", code.name,
+                                 options.device)};
+    auto emitted = codegen::emit_c_like(kernels[i].loops, *dialect, {.entry = code.name});
+    if (!emitted) return Failure{fmt::format("the device {}: {}", options.device, emitted.error())};
+    const auto* bytes = reinterpret_cast<const std::byte*>(emitted->text.data());
+    code.object = std::make_shared<const std::vector<std::byte>>(bytes, bytes + emitted->text.size());
+    code.entry = code.name;
+    code.shared_bytes = over_plan(emitted->shared_bytes, kernels[i]);
+    code.local_bytes = 0;
+    code.threads = {.lanes = emitted->lanes,
+                    .phases = int(emitted->phases.size()),
+                    .grouped = emitted->grouped,
+                    .one_group = emitted->one_group,
+                    .shared = !emitted->shared_bytes.is_constant(0)};
+  }
+  return 0;
+}
+
 /// Machine code of every kernel, from disk or made on all workers.
 Result<int> generate(runtime::Plan& plan, const std::vector<PlannedKernel>& kernels, const Options& options) {
+  if (!options.language.empty()) return write_texts(plan, kernels, options);
   std::vector<std::string> errors(kernels.size());
   std::atomic<int> cached{0};
   codegen::ObjectCache cache(options.cache ? codegen::ObjectCache::default_folder() : "");
@@ -76,6 +107,16 @@ Result<int> generate(runtime::Plan& plan, const std::vector<PlannedKernel>& kern
   return cached.load();
 }
 
+/// Where values lie: those that name no device on that of the options.
+std::vector<std::string> places_of(const Module& module, const Options& options) {
+  std::vector<std::string> names;
+  for (std::string name : devices_of(module, options.device)) {
+    if (name == "cpu") name = options.device;
+    if (!contains(names, name)) names.push_back(std::move(name));
+  }
+  return names;
+}
+
 /// The pass list (compile/pass_list.h), then code.
 Result<BuiltPlan> build(const Module& module, const Options& options,
                         const std::map<Hash128, std::string>& pinned, Stopwatch& watch) {
@@ -98,7 +139,7 @@ Result<BuiltPlan> build(const Module& module, const Options& options,
   if (!cached) return cached.failure();
   watch.lap("code");
   built.cached = *cached;
-  plan->devices = devices_of(module, options.device);
+  plan->devices = places_of(module, options);
   plan->notes = passes::weighted_sum_notes(module);
   built.plan = std::make_shared<const runtime::Plan>(std::move(*plan));
   return built;
@@ -170,6 +211,10 @@ void print_debug(const Module& module, const Compiled& result, const std::vector
     auto show = [](const luminal::Result<std::string>& text) {
       print_stderr("{}\n", text ? *text : text.error());
     };
+    if (level >= 6 && !options.language.empty())
+      print_stderr("{}\n",
+                   std::string_view(reinterpret_cast<const char*>(code.object->data()), code.object->size()));
+    if (!options.language.empty()) continue;
     if (level >= 6) show(codegen::llvm_ir(kernels[i].loops, options.target));
     if (level >= 7) show(codegen::assembly(kernels[i].loops, options.target));
   }
@@ -184,6 +229,17 @@ Options Options::host(int threads) {
   options.target = codegen::CpuTarget::host();
   options.profile = search::MachineProfile::present(threads);
   options.limits = search::MachineProfile::guess(threads).limits();
+  return options;
+}
+
+Options Options::for_device(const std::string& name, int threads) {
+  Options options = host(threads);
+  options.device = name;
+  if (const device::KnownDevice* known = device::find_known_device(name)) {
+    options.language = known->language;
+    options.architecture = known->architecture;
+  }
+  if (!options.language.empty()) options.limits.vector_registers = 0;
   return options;
 }
 
@@ -230,8 +286,13 @@ Result<Compiled> compile(const Module& module, const Options& options) {
     return Failure{fmt::format("the module is not well formed: {}", mistakes[0])};
   watch.lap("verify");
 
-  for (const std::string& name : devices_of(module, options.device))
+  const std::vector<std::string> places = places_of(module, options);
+  for (const std::string& name : places) {
     if (!device::find_known_device(name)) return Failure{device::no_such_device(name)};
+    if (places.size() > 1 && !options.language.empty())
+      return Failure{
+          fmt::format("values lie on {}: a program runs on one of them", fmt::join(places, " and "))};
+  }
 
   // what the caller asked for, else passes::defaults(): no result changes, fewer nodes are left
   Module work = module;
@@ -244,7 +305,11 @@ Result<Compiled> compile(const Module& module, const Options& options) {
   result.passes = std::move(*table);
   watch.lap("passes");
 
+  if (!options.language.empty() && options.search.mode != SearchMode::fast)
+    return Failure{fmt::format(
+        "schedules for the device {} are not searched for yet: compile without a search", options.device)};
   Options with = options;
+  if (!options.language.empty()) with.tuning = nullptr; // what was measured on the processor
   if (with.search.mode != SearchMode::fast && !with.tuning)
     with.tuning = std::make_shared<search::TuningCache>(""); // for as long as this takes
   const PlanMaker make = [&](const std::map<Hash128, std::string>& pinned) {

@@ -19,11 +19,13 @@ class ThreadPool;
 namespace luminal::compile {
 
 struct Options {
-  kernel::MachineLimits limits;                ///< what schedules are made for
-  codegen::CpuTarget target;                   ///< what code is made for
-  std::string device = "cpu";                  ///< of values that are made from constants only
-  bool cache = true;                           ///< keep objects on disk
-  ThreadPool* pool = nullptr;                  ///< compiles kernels on all its workers; null: on this thread
+  kernel::MachineLimits limits;  ///< what schedules are made for
+  codegen::CpuTarget target;     ///< what code is made for
+  std::string device = "cpu";    ///< where everything runs that names no other device
+  std::string language = {};     ///< "opencl": code is text of it; empty: machine code for `target`
+  std::string architecture = {}; ///< of that device: "sm_90a", "gfx942"; empty: the text itself is loaded
+  bool cache = true;             ///< keep objects on disk
+  ThreadPool* pool = nullptr;    ///< compiles kernels on all its workers; null: on this thread
   std::shared_ptr<search::TuningCache> tuning; ///< what tuning found; null: default schedules
   std::map<std::string, int64_t>
       sizes;                 ///< typical values of dynamic dimensions, by name; see search::typical_sizes
@@ -46,6 +48,8 @@ struct Options {
 
   /// This machine, with that many threads.
   static Options host(int threads);
+  /// A device of this machine by its name (device/known_devices.h); threads are those that compile.
+  static Options for_device(const std::string& name, int threads);
 };
 
 struct Compiled {

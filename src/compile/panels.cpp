@@ -1,5 +1,6 @@
 // compile/panels.cpp -- layouts of constants, and of copies that are made at each step.
 #include "compile/panels.h"
+#include "choose/flat_schedule.h"
 #include "choose/wanted_panels.h"
 #include "compile/fuse.h"
 #include "compile/zero_padding.h"
@@ -125,8 +126,9 @@ Node view_of(NodeId input, DType dtype, ViewAttr attr, std::string name) {
 
 PackedFunction pack_constants(const Function& f, const kernel::MachineLimits& limits,
                               const StepFusion& fusion) {
-  const auto [wishes, padded] = wishes_of(f, limits, fusion);
   PackedFunction packed;
+  if (kernel::wants_flat(limits)) return packed; // no tile reads panels
+  const auto [wishes, padded] = wishes_of(f, limits, fusion);
   if (wishes.empty()) return packed;
   Function& to = packed.function;
   to.name = f.name;

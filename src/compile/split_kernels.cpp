@@ -2,6 +2,7 @@
 // schedules.
 #include "compile/split_kernels.h"
 #include "base/hash.h"
+#include "choose/flat_schedule.h"
 #include "choose/tiling.h"
 #include "compile/operand_copy.h"
 #include "compile/panels.h"
@@ -433,7 +434,7 @@ KernelSplitter::Split KernelSplitter::split(const Function& function, const std:
       if (!load.given.contains(id)) load.wanted.push_back(id);
     }
     Stores stores;
-    if (round < most_rounds) {
+    if (round < most_rounds && !kernel::wants_flat(limits_)) {
       stores_in(load, nullptr, {}, nullptr, stores);
       stores_in(step, &known.partition, constants, &decided, stores);
     }

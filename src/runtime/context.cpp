@@ -35,7 +35,8 @@ luminal::Result<std::shared_ptr<const Executable>> Executable::load(std::shared_
                                                                     device::Device& device) {
   std::shared_ptr<Executable> executable(new Executable(std::move(plan), device));
   std::vector<device::Code> code;
-  for (const KernelCode& kernel : executable->plan_->kernels) code.push_back({*kernel.object, kernel.entry});
+  for (const KernelCode& kernel : executable->plan_->kernels)
+    code.push_back({*kernel.object, kernel.entry, kernel.threads});
   auto loaded = device.load(code);
   if (!loaded) return loaded.failure();
   executable->modules_.push_back(loaded->module);
@@ -114,7 +115,9 @@ luminal::Result<void> Context::prepare() {
   };
   for (const auto* steps : {&plan.load_steps, &plan.steps})
     for (const Step& step : *steps) deeper(step);
-  const size_t members = size_t(device.limits().workers);
+  // Launches that run side by side are made by as many members of the pool.
+  const bool is_processor = dynamic_cast<const device::CpuDevice*>(&device) != nullptr;
+  const size_t members = is_processor ? size_t(device.limits().workers) : 1;
   most_buffers_ = most_buffers, most_symbols_ = most_symbols;
   buffers_.resize(most_buffers * members);
   values_.resize(most_symbols * members);
@@ -123,8 +126,7 @@ luminal::Result<void> Context::prepare() {
   local_stride_ =
       (local_bytes + 127) / 64 * 64 + 4096 / 64 * 3; // workers' blocks do not meet in one cache set
   local_stride_ = (local_stride_ + 63) / 64 * 64;
-  auto scratch =
-      DeviceBuffer::allocate(device, shared_bytes_ + local_stride_ * device.limits().workers, true);
+  auto scratch = DeviceBuffer::allocate(device, shared_bytes_ + local_stride_ * int64_t(members), true);
   if (!scratch) return scratch.failure();
   scratch_ = std::move(*scratch);
   auto arena = DeviceBuffer::allocate(device, plan.arena_bytes, true);
@@ -156,13 +158,23 @@ luminal::Result<void> Context::prepare() {
         results_[int(i)] = std::move(*memory);
       }
       break;
-    case SlotKind::constant: addresses_[i] = const_cast<std::byte*>(slot.data->data()); break;
+    case SlotKind::constant: {
+      addresses_[i] = const_cast<std::byte*>(slot.data->data());
+      if (device.limits().reads_host) break;
+      auto copy = DeviceBuffer::allocate(device, slot.max_bytes, false);
+      if (!copy) return copy.failure();
+      std::memcpy(copy->data(), slot.data->data(), slot.data->size());
+      addresses_[i] = copy->data();
+      constants_.push_back(std::move(*copy));
+      break;
+    }
     case SlotKind::weight: {
-      auto bytes = store_->weight(slot.name);
       if (!store_->has_weight(slot.name) && slot.max_bytes > 0 && slot.used)
         return Failure{fmt::format("weight {} ({}) was never set", slot.name, to_string(slot.type))};
-      alignas(64) static std::byte nothing[64]; // a weight without elements has no memory of its own
-      addresses_[i] = bytes.data() ? const_cast<std::byte*>(bytes.data()) : nothing;
+      auto memory = store_->weight_on_device(slot.name);
+      if (!memory) return memory.failure();
+      // A weight without elements has no memory of its own.
+      addresses_[i] = *memory ? const_cast<std::byte*>(*memory) : scratch_.data();
       break;
     }
     case SlotKind::state: {
@@ -238,6 +250,7 @@ luminal::Result<void> Context::load() {
   loading_ = true;
   auto done = refresh();
   if (done) done = run_steps(plan.load_steps, arena->data());
+  if (done) done = executable_->device().synchronize();
   loading_ = false;
   stale_ = true; // what assumptions say is for the first step to tell
   if (!done) return done;
@@ -305,6 +318,8 @@ luminal::Result<void> Context::refresh() {
   for (size_t k = 0; k < plan.kernels.size(); k++) {
     const int64_t points = size_values_[at++];
     workers_[k] = plan.kernels[k].workers_at(points, executable_->device().limits().workers);
+    if (!executable_->device().limits().reads_host) // a thread for each point, as far as there are threads
+      workers_[k] = int(std::clamp<int64_t>(points, 1, executable_->device().limits().workers));
     work_us_[k] = double(points) * plan.kernels[k].point_ns * 1e-3;
   }
   for (Expr assumption : plan.assumptions)
@@ -361,7 +376,17 @@ luminal::Result<void> Context::bind_argument(std::string_view name, std::span<co
     return Failure{fmt::format("argument {} is {}, {} bytes; {} were given", name,
                                to_string(executable_->plan().slots[size_t(slot)].type), bytes_[size_t(slot)],
                                bytes.size())};
-  addresses_[size_t(slot)] = const_cast<std::byte*>(bytes.data());
+  if (executable_->device().limits().reads_host)
+    addresses_[size_t(slot)] = const_cast<std::byte*>(bytes.data());
+  else
+    bound_.insert_or_assign(slot, bytes.first(size_t(bytes_[size_t(slot)])));
+  return {};
+}
+
+/// What the caller keeps in memory that the device cannot read, as it is now.
+luminal::Result<void> Context::copy_arguments() {
+  for (const auto& [slot, bytes] : bound_)
+    if (!bytes.empty()) std::memcpy(addresses_[size_t(slot)], bytes.data(), bytes.size());
   return {};
 }
 
@@ -371,7 +396,11 @@ luminal::Result<void> Context::bind_argument_slot(int slot, const void* memory) 
   if (!memory && bytes_[size_t(slot)] > 0)
     return Failure{fmt::format("argument {} takes {} bytes; none were given",
                                executable_->plan().slots[size_t(slot)].name, bytes_[size_t(slot)])};
-  addresses_[size_t(slot)] = static_cast<std::byte*>(const_cast<void*>(memory));
+  if (executable_->device().limits().reads_host)
+    addresses_[size_t(slot)] = static_cast<std::byte*>(const_cast<void*>(memory));
+  else
+    bound_.insert_or_assign(slot,
+                            std::span(static_cast<const std::byte*>(memory), size_t(bytes_[size_t(slot)])));
   return {};
 }
 
@@ -380,8 +409,13 @@ luminal::Result<void> Context::run() {
     if (auto done = find_states(); !done) return done;
   if (stale_)
     if (auto done = refresh(); !done) return done;
+  if (auto done = copy_arguments(); !done) return done;
   WorkerCount* const worker_count = worker_count_; // loops inside the plan change sizes
-  if (!worker_count) return run_plan();
+  if (!worker_count) {
+    auto done = run_plan();
+    auto finished = executable_->device().synchronize(); // the host may look at results and states
+    return done ? finished : done;
+  }
   alone_ = worker_count->alone();
   const int64_t begin = now_ns();
   auto done = run_plan();
@@ -422,6 +456,9 @@ luminal::Result<void> Context::run_step(const Step& step, std::byte* arena) {
     for (int slot : step.slots) operands.push_back(view(slot));
     events_.push_back({name, begin, duration, 0, std::move(operands)});
   };
+  // Everything but launches is done by the host, after what was launched before.
+  if (step.kind != StepKind::launch && step.kind != StepKind::loop)
+    if (auto waited = executable_->device().synchronize(); !waited) return waited;
   switch (step.kind) {
   case StepKind::launch: {
     const KernelCode& kernel = plan.kernels[size_t(step.kernel)];
@@ -495,7 +532,9 @@ luminal::Result<void> Context::run_loop(const Step& step, std::byte* arena) {
     }
     if (auto done = run_steps(step.body, arena); !done) return done;
   }
-  if (step.taken >= 0) std::memcpy(addresses_[size_t(step.taken)], &turn, sizeof turn);
+  if (step.taken < 0) return {};
+  if (auto done = executable_->device().synchronize(); !done) return done;
+  std::memcpy(addresses_[size_t(step.taken)], &turn, sizeof turn);
   return {};
 }
 

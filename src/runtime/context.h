@@ -111,6 +111,7 @@ private:
   luminal::Result<void> load();
   luminal::Result<void> refresh();
   luminal::Result<void> find_states();
+  luminal::Result<void> copy_arguments();
   luminal::Result<void> run_plan();
   luminal::Result<void> run_steps(const std::vector<Step>& steps, std::byte* arena);
   luminal::Result<void> run_step(const Step& step, std::byte* arena);
@@ -142,8 +143,10 @@ private:
   std::vector<void*> buffers_;                   // scratch of a launch's arguments
   std::vector<int64_t> values_;
   std::map<std::string, DeviceBuffer> arguments_;
-  std::map<int, DeviceBuffer> results_; // slots of results that have memory of their own
-  uint64_t state_version_ = 0;          // of the store, when the states' addresses were taken
+  std::map<int, std::span<const std::byte>> bound_; // slots of arguments that the device cannot read in place
+  std::vector<DeviceBuffer> constants_;             // likewise
+  std::map<int, DeviceBuffer> results_;             // slots of results that have memory of their own
+  uint64_t state_version_ = 0;                      // of the store, when the states' addresses were taken
   DeviceBuffer arena_, scratch_;
   int64_t shared_bytes_ = 0, local_stride_ = 64;
   std::unique_ptr<ExprProgram> sizes_; // all dynamic extents of all slots

@@ -58,7 +58,7 @@ luminal::Result<DeviceBuffer> Context::exchange_result(std::string_view name, De
 }
 
 bool Context::bind_result_slot(int slot, void* memory) {
-  if (!results_.contains(slot) || !memory) return false;
+  if (!results_.contains(slot) || !memory || !executable_->device().limits().reads_host) return false;
   int shared = 0;
   for (const PlanResult& result : executable_->plan().results) shared += result.slot == slot;
   if (shared != 1) return false;

@@ -3,6 +3,7 @@
 // Context, what outlives a step in a Store.
 #pragma once
 #include "base/result.h"
+#include "device/device.h"
 #include "expr/expr.h"
 #include "ir/term.h"
 #include <memory>
@@ -55,6 +56,7 @@ struct KernelCode {
   bool barriers = true;     ///< its workers wait for each other
   std::vector<bool> writes; ///< which of its buffers it writes; empty: any
   std::string note;         ///< one line for the report: schedule and why
+  device::Threads threads;  ///< GPUs: how it is launched
 
   /// Of `all` workers, those that a launch of so many points runs on.
   int workers_at(int64_t launch_points, int all) const;

@@ -62,6 +62,15 @@ std::span<const std::byte> Store::weight(const std::string& name) const {
   return found == weights_.end() ? std::span<const std::byte>{} : found->second.bytes;
 }
 
+luminal::Result<const std::byte*> Store::weight_on_device(const std::string& name) {
+  const std::span<const std::byte> bytes = weight(name);
+  if (device_.limits().reads_host || bytes.empty()) return bytes.data();
+  Weight& held = weights_.at(name);
+  if (!held.copy.data())
+    if (auto copied = copy_weight(name, bytes); !copied) return copied.failure();
+  return static_cast<const std::byte*>(weights_.at(name).copy.data());
+}
+
 luminal::Result<std::byte*> Store::state(const std::string& name, int64_t bytes) {
   auto& buffer = states_[name];
   if (buffer.bytes() < bytes) {

@@ -49,6 +49,9 @@ public:
   luminal::Result<void> copy_weight(const std::string& name, std::span<const std::byte> bytes);
   bool has_weight(const std::string& name) const { return weights_.contains(name); }
   std::span<const std::byte> weight(const std::string& name) const;
+  /// Its address on the device, which gets a copy where it cannot read the caller's memory; null for
+  /// a weight without bytes.
+  luminal::Result<const std::byte*> weight_on_device(const std::string& name);
 
   /// The state's memory, zero when it is made; its size is the largest that any plan asks for.
   luminal::Result<std::byte*> state(const std::string& name, int64_t bytes);

@@ -34,5 +34,9 @@ void check_run(const GraphState& graph, const Result<void>& done, std::source_lo
 /// For the whole process, made at the first call. 0 threads: LUMINAL_THREADS, or all cores.
 ThreadPool& shared_pool(int threads);
 std::shared_ptr<device::CpuDevice> shared_device(int threads);
+/// The device of that name (device/known_devices.h). Throws Error where it cannot be used.
+std::shared_ptr<device::Device> shared_device(const std::string& name, int threads);
+/// A store that keeps its device.
+std::shared_ptr<runtime::Store> store_on(std::shared_ptr<device::Device> device);
 
 } // namespace luminal

@@ -42,7 +42,8 @@ void check_target(std::string_view op, const Tensor& to, Where where) {
 
 InputData of_buffer(GraphState& g, runtime::DeviceBuffer buffer, std::vector<int64_t> extents, DType dtype) {
   InputData data;
-  data.buffer = std::make_shared<OwnedBuffer>(OwnedBuffer{g.device, std::move(buffer)});
+  data.buffer = std::make_shared<OwnedBuffer>(
+      OwnedBuffer{shared_device(g.device_name, g.options.threads), std::move(buffer)});
   data.bytes = {data.buffer->buffer.data(), size_t(storage_bytes(dtype, elements(extents)))};
   data.owner = data.buffer;
   data.extents = std::move(extents);

@@ -115,8 +115,7 @@ void check_memory(const std::vector<std::unique_ptr<Program>>& programs, int64_t
 }
 
 compile::Options options_of(const GraphState& g, const CompileOptions& options, int threads) {
-  compile::Options inner = compile::Options::host(threads);
-  inner.device = g.device_name;
+  compile::Options inner = compile::Options::for_device(g.device_name, threads);
   inner.cache = options.cache;
   inner.pool = &shared_pool(threads);
   inner.strict = options.strict;
@@ -194,17 +193,15 @@ void Graph::compile(const CompileOptions& options, Where where) {
   g.programs.clear();
   g.running = 0;
   g.ran = false;
-  if (!g.device || g.options.threads != options.threads) {
-    g.store.reset();
-    g.device = shared_device(threads);
-    g.store = std::make_shared<runtime::Store>(*g.device);
+  if (!g.store || g.options.threads != options.threads) {
+    g.store = store_on(shared_device(g.device_name, threads));
     for (auto& [_, data] : g.data) data.fresh = data.given;
   }
   g.options = options;
   g.options.search = {}; // what compiles again by itself does not search again
   g.searched = std::move(searched);
   for (const auto& program : programs) {
-    auto executable = runtime::Executable::load(program->compiled.plan, *g.device);
+    auto executable = runtime::Executable::load(program->compiled.plan, g.store->device());
     if (!executable) throw Error("compile", executable.error(), where);
     program->executable = *executable;
   }

@@ -3,6 +3,7 @@
 #include "base/settings.h"
 #include "base/thread_pool.h"
 #include "device/known_devices.h"
+#include "device/null/null_device.h"
 #include "luminal/debug.h"
 #include "tensor/effects.h"
 #include "tensor/graph_run.h"
@@ -230,6 +231,30 @@ std::shared_ptr<device::CpuDevice> shared_device(int threads) {
   return device;
 }
 
+std::shared_ptr<device::Device> shared_device(const std::string& name, int threads) {
+  const device::KnownDevice* known = device::find_known_device(name);
+  if (!known) throw Error("device", device::no_such_device(name));
+  if (known->language.empty()) return shared_device(threads);
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<device::Device>> devices;
+  std::lock_guard lock(mutex);
+  auto& device = devices[name];
+  if (device) return device;
+  if (!known->executes) return device = device::make_null_device(known->language);
+  auto made = device::make_known_device(name);
+  if (!made) throw Error("device", made.error());
+  return device = std::move(*made);
+}
+
+std::shared_ptr<runtime::Store> store_on(std::shared_ptr<device::Device> device) {
+  struct Kept {
+    std::shared_ptr<device::Device> device; // goes after the store
+    runtime::Store store;
+  };
+  auto kept = std::make_shared<Kept>(Kept{device, runtime::Store(*device)});
+  return {kept, &kept->store};
+}
+
 void Graph::execute(Where where) {
   prepare(*this, where);
   if (state_->empty()) return;
@@ -289,7 +314,7 @@ void Graph::reset(Where where) {
   g.gone.clear();
   g.ran = false;
   g.weights_set_again = false;
-  if (g.device) g.store = std::make_shared<runtime::Store>(*g.device);
+  if (g.store) g.store = store_on(shared_device(g.device_name, g.options.threads));
 }
 
 std::string Graph::to_string(Where where) const {
