@@ -45,6 +45,7 @@ python_package() { # MODULE PIP-ARGUMENT...: installed where it is not there yet
 torch() {
   python_package torch --index-url https://download.pytorch.org/whl/cpu 'torch==2.13.0' ||
     python_package torch 'torch==2.13.0'
+  python_package expecttest expecttest # its operator data base needs it
 }
 # The PyPI source package of llama-cpp-python holds llama.cpp.
 llama_cpp() {

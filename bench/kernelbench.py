@@ -22,7 +22,7 @@ import time
 import types
 
 CUTS = pathlib.Path(__file__).with_name("kernelbench_cuts.json")
-LONG, LARGE = 0.25, 256 << 20  # seconds of eager and bytes of inputs that a cut problem has at most
+LARGE, LONG = 64 << 20, 4e9  # bytes of inputs and operations of products that a cut problem has at most
 
 
 def problems(source, levels, only):
@@ -36,26 +36,31 @@ def problems(source, levels, only):
                 yield name, file
 
 
+def number_of(node):
+    """The whole number that an expression without names is."""
+    try:
+        value = eval(compile(ast.Expression(node), "", "eval"), {"__builtins__": {}})  # noqa: S307
+    except Exception:  # it has names
+        return None
+    return value if type(value) is int else None
+
+
 def constants(tree):
-    """Names of whole numbers that the file sets at its top, with their nodes."""
+    """Names of whole numbers that the file sets at its top, with their nodes, which are constants from
+    now on."""
     found = {}
     for node in tree.body:
-        if (
-            isinstance(node, ast.Assign)
-            and isinstance(node.value, ast.Constant)
-            and type(node.value.value) is int
-        ):
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    found[target.id] = node.value
-        if (
-            isinstance(node, ast.Assign)
-            and isinstance(node.value, ast.Tuple)
-            and isinstance(node.targets[0], ast.Name)
-        ):
+        if not isinstance(node, ast.Assign):
+            continue
+        number = number_of(node.value)
+        if number is not None:
+            node.value = ast.copy_location(ast.Constant(number), node.value)
+            found.update({target.id: node.value for target in node.targets if isinstance(target, ast.Name)})
+        if isinstance(node.value, (ast.Tuple, ast.List)) and isinstance(node.targets[0], ast.Name):
             for index, item in enumerate(node.value.elts):
-                if isinstance(item, ast.Constant) and type(item.value) is int:
-                    found[f"{node.targets[0].id}[{index}]"] = item
+                if number_of(item) is not None:
+                    node.value.elts[index] = ast.copy_location(ast.Constant(number_of(item)), item)
+                    found[f"{node.targets[0].id}[{index}]"] = node.value.elts[index]
     return found
 
 
@@ -86,56 +91,51 @@ def seconds_of(call, most=0.3, least=3):
     return statistics.median(times)
 
 
-def fits(torch, file, cuts):
-    """Whether the problem is small enough; None where these sizes do not belong together."""
+def estimate(torch, file, cuts):
+    """Bytes of inputs and parameters, and operations of products; None where these sizes do not belong
+    together. Nothing
+    is computed."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils.flop_counter import FlopCounterMode
+
     try:
-        with torch.no_grad():
-            model, inputs = made(torch, file, cuts)
-            if sum(x.numel() * x.element_size() for x in inputs if isinstance(x, torch.Tensor)) > LARGE:
-                return False
-            begin = time.perf_counter()
+        with FakeTensorMode(), torch.no_grad(), FlopCounterMode(display=False) as counter:
+            module = load(file, cuts)
+            inputs = module.get_inputs()
+            model = module.Model(*module.get_init_inputs())
             model(*inputs)
-            return time.perf_counter() - begin < LONG
-    except (RuntimeError, AssertionError, ValueError, IndexError, ZeroDivisionError):
+            tensors = [x for x in [*inputs, *model.parameters()] if isinstance(x, torch.Tensor)]
+            return sum(x.numel() * x.element_size() for x in tensors), counter.get_total_flops()
+    except Exception:  # whatever a model says of sizes that do not fit
         return None
 
 
 def cut_of(torch, file):
-    """Halves the largest number that can be halved, until the problem fits."""
+    """Halves the largest number that can be halved, until the problem is small enough."""
     known = {name: node.value for name, node in constants(ast.parse(file.read_text())).items()}
     cuts, fixed = {}, set()
     for _ in range(60):
         size = estimate(torch, file, cuts)
-        state = False if size is None or size > 4 * LARGE else fits(torch, file, cuts)
-        if state:
-            return cuts
+        if size is not None and size[0] <= LARGE and size[1] <= LONG:
+            break
         candidates = sorted(
             (cuts.get(name, number), name)
             for name, number in known.items()
-            if name not in fixed and cuts.get(name, number) >= 32
+            if name not in fixed and cuts.get(name, number) >= 8
         )
         if not candidates:
-            return cuts
+            break
         number, name = candidates[-1]
-        if estimate(torch, file, {**cuts, name: number // 2}) is None:
-            fixed.add(name)
+        equal = {
+            other: number // 2 for value, other in candidates if value == number
+        }  # may belong together
+        for smaller in ({name: number // 2}, equal):
+            if estimate(torch, file, {**cuts, **smaller}) is not None:
+                cuts.update(smaller)
+                break
         else:
-            cuts[name] = number // 2
+            fixed.add(name)
     return cuts
-
-
-def estimate(torch, file, cuts):
-    """Bytes of the inputs; None where these sizes do not belong together. Runs without memory."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    try:
-        with FakeTensorMode(), torch.no_grad():
-            module = load(file, cuts)
-            inputs = module.get_inputs()
-            module.Model(*module.get_init_inputs())(*inputs)
-            return sum(x.numel() * x.element_size() for x in inputs if isinstance(x, torch.Tensor))
-    except Exception:  # whatever a model says of sizes that do not fit
-        return None
 
 
 def difference(torch, got, wanted, exact):
@@ -267,6 +267,9 @@ def main():
     ]
     if arguments.cut:
         for name, file in chosen:
+            size = estimate(torch, file, table.get(name, {}))
+            if size is not None and size[0] <= LARGE and size[1] <= LONG:
+                continue  # what fits stays
             table[name] = cut_of(torch, file)
             print(name, table[name], file=sys.stderr)
             CUTS.write_text(

@@ -103,6 +103,15 @@ class Values(Case):
         for x in (base.t(), base[::2, 1:].t()[:7], base[0].expand(8, 8)[:, :6], base.t()[1:]):
             self.check(f, x, torch.randn(x.shape))
 
+    def test_results_that_lie_in_one_place(self):
+        def f(x):
+            return (x.t() + 0).t(), (x.t() + 0) * 1, torch.linalg.svd(x, full_matrices=False)[0].mT
+
+        x = torch.randn(3, 5)
+        made = compiled(f)
+        with contextlib.redirect_stderr(io.StringIO()):
+            self.same(made(x), f(x))
+
     def test_nothing_and_scalars(self):
         self.check(
             lambda x, y: (x.sum(), torch.cat([x, y]), y * 2, x.new_zeros(3)),

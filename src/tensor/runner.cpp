@@ -10,8 +10,8 @@ struct Runner::State {
   std::shared_ptr<GraphState> graph;
   std::vector<std::string> dimensions;
   std::vector<Tensor> inputs, outputs;
-  const runtime::Context* context = nullptr; // whose slots these are
-  std::vector<int> input_slots;              // -1: nothing that runs reads it
+  std::shared_ptr<const runtime::Executable> executable; // whose slots these are
+  std::vector<int> input_slots;                          // -1: nothing that runs reads it
   std::vector<int> output_slots;
 
   void find_slots(Where where);
@@ -19,7 +19,7 @@ struct Runner::State {
 
 void Runner::State::find_slots(Where where) {
   const runtime::Plan& plan = graph->executable()->plan();
-  context = graph->context();
+  executable = graph->programs[graph->running]->executable;
   input_slots.clear();
   output_slots.clear();
   for (const Tensor& input : inputs) {
@@ -80,7 +80,7 @@ void Runner::run(std::span<const int64_t> sizes, std::span<const void* const> in
   prepare_program(s.graph, where);
   if (g.empty()) return;
   runtime::Context& context = *g.context();
-  if (s.context != &context) s.find_slots(where);
+  if (s.executable != g.programs[g.running]->executable) s.find_slots(where);
   for (size_t i = 0; i < inputs.size(); i++) {
     if (s.input_slots[i] < 0) continue;
     if (auto done = context.bind_argument_slot(s.input_slots[i], inputs[i]); !done)

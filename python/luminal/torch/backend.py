@@ -20,8 +20,14 @@ from .options import Options
 T = typing.Any
 made: list["weakref.ref[Executor]"] = []  # in the order in which they were compiled
 
-# Operators that have terms of their own, better than what their decompositions say.
-KEPT = ("silu.default", "embedding_dense_backward.default", "_unsafe_view.default")
+# Operators that have terms of their own, better than what their decompositions say, and those whose
+# decompositions round otherwise than eager does.
+SPACED = tuple(
+    f"{name}.{overload}"
+    for name in ("linspace", "logspace")
+    for overload in ("default", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
+)
+KEPT = ("silu.default", "embedding_dense_backward.default", "_unsafe_view.default", *SPACED)
 
 
 @functools.cache

@@ -79,6 +79,10 @@ class Output:
             return torch.empty(sizes, dtype=self.dtype)
         return torch.empty_permuted(sizes, self.order, dtype=self.dtype)
 
+    def memory(self, made: T) -> T:
+        """Row-major, as it lies."""
+        return made if self.order is None else made.permute(self.order)
+
     def finish(self, made: T, values: list[int]) -> T:
         if self.strides is None:
             return made
@@ -201,6 +205,7 @@ class Program:
             [values[name] for name in self.dims], addresses, [tensor.data_ptr() for tensor in targets]
         )
         for index, place in enumerate(self.places):
-            if targets[place] is not made[index]:
-                made[index].copy_(targets[place])
+            if targets[place] is not made[index]:  # the same memory, whose axes may have other orders
+                first = self.places.index(place)
+                self.results[index].memory(made[index]).copy_(self.results[first].memory(made[first]))
         return [result.finish(tensor, in_order) for result, tensor in zip(self.results, made)]

@@ -371,3 +371,34 @@ def iota(c: C, length: T, start: T = 0, step: T = 1, **_: T) -> T:
 @operator("aten.ldexp.Tensor")
 def ldexp(c: C, x: T, exponent: T) -> T:
     return c.tensor(x, c.dtype) * pl.pow(c.tensor(2.0, c.dtype), c.tensor(exponent, c.dtype))
+
+
+# ---- spaced numbers ----
+def spaced(c: C, start: T, end: T) -> T:
+    """From both ends to the middle, as PyTorch does it."""
+    count = c.shape[0]
+    if c.dtype not in ("f32", "f64"):
+        raise Unsupported("spaced numbers of this type are rounded in PyTorch's own way")
+    if not isinstance(count, int):
+        raise Unsupported("a number of steps that changes")
+    start, end = c.arguments(start, end)
+    if count < 2:
+        return c.broadcast(start.reshape(1), (count,))
+    place = c.graph.arange(count)
+    step = (end - start) / float(count - 1)
+    forward = start + step * place.cast(c.dtype)
+    backward = end - step * (count - 1 - place).cast(c.dtype)
+    return pl.where(place < count // 2, forward, backward)
+
+
+_OVERLOADS = ("default", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")
+
+
+@operator(*(f"aten.linspace.{overload}" for overload in _OVERLOADS))
+def linspace(c: C, start: T, end: T, steps: T, **_: T) -> T:
+    return spaced(c, start, end)
+
+
+@operator(*(f"aten.logspace.{overload}" for overload in _OVERLOADS))
+def logspace(c: C, start: T, end: T, steps: T, base: float = 10.0, **_: T) -> T:
+    return pl.pow(c.tensor(float(base), c.dtype), spaced(c, start, end))

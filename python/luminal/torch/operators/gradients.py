@@ -2,6 +2,7 @@
 # terms for the forward.
 from __future__ import annotations
 
+import math
 import typing
 
 import luminal as pl
@@ -127,3 +128,39 @@ def adaptive_max_pool_backward(c: C, gradient: T, x: T, indices: T) -> T:
     return max_pool_backward(
         c, gradient, x, [0, 0] if "2d" in c.op else [0, 0, 0], None, None, None, False, indices
     )
+
+
+@operator("aten._cdist_backward")
+def cdist_backward(c: C, gradient: T, a: T, b: T, p: float, distances: T) -> T:
+    """sum over j of gradient[i, j] d |a[i] - b[j]|_p / d a[i]; 0 where the distance is 0."""
+    difference = a.unsqueeze(-2) - b.unsqueeze(-3)
+    zero = c.tensor(0.0, c.dtype)
+    one = c.tensor(1.0, c.dtype)
+    sign = pl.where(difference > 0, one, pl.where(difference < 0, -one, zero))
+    far = distances.unsqueeze(-1)
+    if p == 0:
+        return c.full(c.shape, 0, c.dtype)
+    if p == 1:
+        part = sign
+    elif p == math.inf:
+        part = pl.where(abs(difference) == far, sign, zero)
+    elif p == 2:
+        part = difference / pl.where(far == 0, one, far)
+    else:
+        scaled = abs(difference) / pl.where(far == 0, one, far)
+        part = sign * pl.where(scaled == 0, zero, pl.pow(pl.where(scaled == 0, one, scaled), p - 1))
+    part = pl.where(far == 0, zero, part)
+    return c.broadcast(pl.sum(gradient.unsqueeze(-1) * part, axis=-2), c.shape)
+
+
+def pad_backward(mode: T, rank: int) -> typing.Callable[..., T]:
+    def made(c: C, gradient: T, x: T, padding: T) -> T:
+        sides = [(x.ndim - 1 - k, padding[2 * k], padding[2 * k + 1]) for k in range(rank)]
+        return through(x, lambda v: v.pad(sides, mode=mode), gradient)
+
+    return made
+
+
+for _rank in (1, 2, 3):
+    operator(f"aten.reflection_pad{_rank}d_backward")(pad_backward("reflect", _rank))
+    operator(f"aten.replication_pad{_rank}d_backward")(pad_backward("replicate", _rank))

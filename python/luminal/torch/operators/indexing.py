@@ -235,3 +235,20 @@ def index_add(c: C, x: T, dim: int, index: T, source: T, *, alpha: T = 1) -> T:
     if x.ndim == 0:
         return (x.reshape(1).index_add(0, index.reshape(-1), source.reshape(-1))).reshape(())
     return x.index_add(axis_of(dim, x.ndim), index.reshape(-1), source)
+
+
+@operator("aten.put")
+def put(c: C, x: T, index: T, source: T, accumulate: bool = False) -> T:
+    if is_empty(index.shape):
+        return x
+    places = from_end(c, index, count_of(x)).reshape(-1)
+    how: T = "set" if not accumulate else "max" if c.dtype == "bool" else "add"
+    made = x.reshape(-1).scatter(0, places, c.tensor(source, c.dtype).reshape(-1), how=how)
+    return made.reshape(*x.shape) if x.ndim else made.reshape(())
+
+
+@operator("aten.nonzero_static")
+def nonzero_static(c: C, x: T, *, size: int, fill_value: int = -1) -> T:
+    if is_empty(c.shape):
+        return c.full(c.shape, 0, "i64")
+    return pl.nonzero(x, size, fill_value).values

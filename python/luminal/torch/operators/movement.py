@@ -206,8 +206,7 @@ def unfold(c: C, x: T, dim: int, size: int, step: int) -> T:
     axis = axis_of(dim, x.ndim)
     if size == 0:
         return c.full(c.shape, 0, c.dtype)
-    made = x.windows(axis, size, step)  # the window stands behind its axis
-    return made.movedim(axis + 1, -1)
+    return x.windows(axis, size, step)  # the windows' elements are a last axis
 
 
 @operator("aten.tril")

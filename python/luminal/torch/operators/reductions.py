@@ -224,6 +224,11 @@ def searchsorted(
     return pl.searchsorted(boundaries, values, right=right)
 
 
+@operator("aten.searchsorted.Scalar")
+def searchsorted_number(c: C, boundaries: T, x: T, **words: T) -> T:
+    return searchsorted(c, boundaries, c.tensor(x, word(boundaries)).reshape(1), **words).reshape(())
+
+
 @operator("aten.bucketize.Tensor")
 def bucketize(c: C, x: T, boundaries: T, *, out_int32: bool = False, right: bool = False) -> T:
     x, boundaries = c.common(x, boundaries)
