@@ -2,7 +2,7 @@
 # tools/check_files.py -- rules that hold for every file of the tree.
 #
 #   first line   says what the file is: "// folder/file.h -- ..." in C++, a comment elsewhere (after #!)
-#   length       public headers 300 lines, code 800
+#   length       public headers 300 lines, code 600
 #   text         UTF-8, no tabs, no absolute path of somebody's machine, no note of unfinished work
 #   columns      110 in each line of code and prose. Longer may be what has no place to break a line: rows
 #                of tables and texts shown in Markdown, raw strings of C++ (programs in other languages),
@@ -25,7 +25,8 @@ import tree
 CODE = {".cpp", ".h", ".py", ".sh", ".cmake", ".egg", ".in"}
 CODE_NAMES = {"CMakeLists.txt", "LAYERS"}
 TEXT = CODE | {".md", ".json", ".yml", ".toml", ".txt", ".luminal", ".expected", ""}
-MAX_CODE, MAX_PUBLIC, MAX_COLUMNS, MAX_PATH = 800, 300, 110, 6000
+MAX_CODE, MAX_PUBLIC, MAX_COLUMNS, MAX_PATH = 600, 300, 110, 6000
+LONG = {"src/rules/emit_region.cpp": 720}  # to be split: the limit of what is there, not of new files
 MACHINE_PATH = re.compile(r"(?<![\w.~$}*])/(?:work|root|home/[a-z][\w.-]*|Users/\w+|tmp/b-\w+)/")
 UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 NAMED = re.compile(r"`((?:src|include|tests|examples|bench|tools|docs|cmake)/[\w./-]*[\w/])`")
@@ -178,7 +179,7 @@ def check(root):
             complaint = first_line(path, lines)
             if complaint:
                 bad.append(f"{path}:1: {complaint}")
-            limit = MAX_PUBLIC if path.parts[0] == "include" else MAX_CODE
+            limit = MAX_PUBLIC if path.parts[0] == "include" else LONG.get(str(path), MAX_CODE)
             if len(lines) > limit:
                 bad.append(f"{path}:{limit + 1}: {len(lines)} lines, at most {limit}")
     bad += newcomer(root)

@@ -244,68 +244,6 @@ bool DefaultScheduler::of_small(const Product& p) {
   return p.rows * p.columns <= 64 * 64 && p.deep <= 128 && p.panels.empty() && !p.across && !p.turned;
 }
 
-/// Of small products in batches, the columns that would leave most of a vector empty are summed
-/// with lanes along the sum, from a copy of them that lies along it.
-void DefaultScheduler::columns_apart() {
-  if (nests_.cone.stages.size() != 1 || factors(0).empty() || !stage(0).domain.is_constant(1)) return;
-  const std::optional<Product> p = product(0, {});
-  if (!p || !of_small(*p) || p->outer.empty() || p->depth.size() != 1 || p->rows < 4) return;
-  const auto axis_of = [&](const std::string& loop) -> const ConeAxis* {
-    for (int a : stage(0).axes)
-      if (nests_.cone.axes[size_t(a)].symbol == nest(0).find(loop)->symbol)
-        return &nests_.cone.axes[size_t(a)];
-    return nullptr;
-  };
-  const ConeAxis *m = axis_of(p->m), *n = axis_of(p->n);
-  const int64_t lanes = limits_.lanes, whole = p->columns / lanes * lanes, few = p->columns - whole;
-  // Of a row, in halves of vectors: steps, and what adds up the lanes of one sum.
-  const int64_t steps = p->deep, across = few * (2 * ((p->deep + lanes - 1) / lanes) + 5);
-  if (!m || !n || whole == 0 || few == 0 || p->deep < 2 * lanes || 3 * across > 2 * steps) return;
-  for (const Formula* f : factors(0))
-    if (nests_.cone.values[size_t(f->value)].role != ValueRole::input ||
-        (f->value == p->other &&
-         step_of(nests_.cone, f->value, f->index, nest(0).find(p->depth[0])->symbol) != Step::contiguous))
-      return;
-  const std::string name = stage(0).name, rows = m->name, columns = n->name;
-  if (!decisions_.ask_whether(name + ".columns_apart", true)) return;
-  const Nests before = nests_;
-  const size_t directives = schedule_.directives.size();
-  if (!try_add(DirectiveKind::split_at, {name, columns}, {whole})) return;
-  const std::string first = stage(0).name, rest = stage(1).name;
-  if (!try_add(DirectiveKind::operand, {rest, rows, nests_.free_name(rest + ".columns")})) {
-    nests_ = before;
-    schedule_.directives.resize(directives);
-    return;
-  }
-  batched_.insert(first);
-  apart_ = {rows, p->depth[0]};
-}
-
-/// The sums of columns apart: some rows at once, each in a chain of its own.
-bool DefaultScheduler::columns_apart_tile(int s, const std::vector<std::string>& common) {
-  if (apart_.empty() || common.empty() || s != 2) return false;
-  const std::string name = stage(s).name;
-  std::vector<std::string> columns;
-  for (auto& l : nest(s).loops)
-    if (l.name != apart_[0] && l.name != apart_[1] && !contains(common, l.name)) columns.push_back(l.name);
-  int64_t chains = 8;
-  for (auto& c : columns) chains = std::max<int64_t>(1, chains / trips(*nest(s).find(c)));
-  const int64_t rows = trips(*nest(s).find(apart_[0])), tiles = (rows + chains - 1) / chains;
-  const auto [tile, row] = split(s, apart_[0], (rows + tiles - 1) / tiles);
-  const auto [step, lane] = split(s, apart_[1], limits_.lanes);
-  std::vector<std::string> order{name}, unrolled{name, row};
-  order.insert(order.end(), common.begin(), common.end());
-  order.insert(order.end(), {tile, step, row});
-  order.insert(order.end(), columns.begin(), columns.end());
-  order.push_back(lane);
-  unrolled.insert(unrolled.end(), columns.begin(), columns.end());
-  add(DirectiveKind::order, order);
-  add(DirectiveKind::vector, {name, lane});
-  add(DirectiveKind::unroll, unrolled);
-  add(DirectiveKind::parallel, {name, common[0]});
-  return true;
-}
-
 /// Both sides static and not too small: cache blocks, packed panels, a register tile.
 bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   std::optional<Product> p = product(s, common);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
+#include "compile/tuning_group.h"
 #include "search/limit.h"
 #include "search/measure_lock.h"
 #include "search/tune_kernel.h"
@@ -41,18 +42,7 @@ void count_launches(const std::vector<runtime::Step>& steps, double times, const
   }
 }
 
-/// Kernels with one key: one search serves all.
-struct Group {
-  std::vector<int> kernels;
-  double launches = 0; // of a step
-  std::optional<search::KernelProblem> problem;
-  std::string note; // why it is not tuned
-  double limit = 0, before = 0, after = 0;
-  std::string old_schedule, fewer_workers;
-  bool searched = false, improved = false;
-  search::Tuned tuned;
-  double cost() const { return launches * before; }
-};
+using Group = TuningGroup;
 
 class PlanSearch {
 public:
@@ -546,14 +536,7 @@ private:
 
   void tell_changed() {
     for (const Group& group : groups_)
-      if (group.improved)
-        summary_.changed.push_back({.name = kernel(group).report.name,
-                                    .computes = kernel(group).report.computes,
-                                    .about = kernel(group).report.about,
-                                    .launches = group.launches,
-                                    .before = group.before,
-                                    .after = group.after,
-                                    .limit_fraction = group.after > 0 ? group.limit / group.after : 0});
+      if (group.improved) summary_.changed.push_back(changed(group, kernel(group)));
     std::ranges::stable_sort(summary_.changed, [](const ChangedKernel& a, const ChangedKernel& b) {
       return a.launches * (a.before - a.after) > b.launches * (b.before - b.after);
     });
@@ -587,33 +570,11 @@ private:
     how_.progress(progress);
   }
 
-  static std::string sizes_text(const PlannedKernel& kernel, const std::map<std::string, int64_t>& sizes) {
-    std::string text;
-    for (const auto& [own, given] : kernel.dimensions)
-      text +=
-          fmt::format("{}{}={}", text.empty() ? "" : " ", given.name(), sizes.at(std::string(given.name())));
-    return text;
-  }
-
   void report(std::vector<KernelReport>& reports) const {
     reports.clear();
     for (const PlannedKernel& planned : built_.builder->kernels()) reports.push_back(planned.report);
     for (const Group& group : groups_)
-      for (const int i : group.kernels) {
-        KernelReport& r = reports[size_t(i)];
-        r.seconds = group.after;
-        r.usual_seconds = group.searched ? group.tuned.usual_seconds : 0;
-        r.limit_fraction = group.after > 0 ? group.limit / group.after : 0;
-        r.tried = group.tuned.tried;
-        r.rejected = group.tuned.rejected;
-        if (group.improved)
-          for (const search::TunedSize& size : group.tuned.sizes)
-            if (size.usual > 0)
-              r.elsewhere += fmt::format("{}{} {} (default {})", r.elsewhere.empty() ? "" : ", ",
-                                         sizes_text(kernel(group), size.symbols), human_time(size.seconds),
-                                         human_time(size.usual));
-        if (!group.note.empty()) r.note = group.note;
-      }
+      for (const int i : group.kernels) fill_report(reports[size_t(i)], group, kernel(group));
   }
 
   const Options& options_;
@@ -629,25 +590,6 @@ private:
 };
 
 } // namespace
-
-std::string to_string(const SearchSummary& s) {
-  std::string text = fmt::format(
-      "search: {} of {} kernels tuned, {} improved, {} schedules tried in {:.1f} s{}\n", s.searched,
-      s.kernels, s.improved, s.tried, s.seconds, s.complete ? "" : " (there was more to try)");
-  for (const auto& [cause, count] : s.rejected) text += fmt::format("  {} {}\n", count, cause);
-  if (s.kernels_before > 0)
-    text +=
-        fmt::format("  kernels alone {} -> {}\n", human_time(s.kernels_before), human_time(s.kernels_after));
-  if (s.program_before > 0)
-    text += fmt::format("  a step {} -> {}\n", human_time(s.program_before), human_time(s.program_after));
-  if (s.workers == 1)
-    text += "  one worker is faster than several: launches of a step run on one\n";
-  else if (s.workers > 1)
-    text += fmt::format("  {0} workers are faster than all: launches of a step run on {0}\n", s.workers);
-  text += fmt::format("  mismatches {}\n", s.mismatches);
-  for (const std::string& note : s.notes) text += "  " + note + "\n";
-  return text;
-}
 
 Result<SearchSummary> search_plan(const Options& options, const PlanMaker& make, BuiltPlan& built,
                                   std::vector<KernelReport>& reports) {
