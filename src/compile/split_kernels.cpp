@@ -406,9 +406,11 @@ double KernelSplitter::step_ns(const Function& function, const Boundaries* bound
     const kernel::CanonicalCone canonical = kernel::canonical(*cone);
     const kernel::DefaultKernel& kernel = kernels_.of(canonical.cone);
     std::map<std::string, int64_t> bound; // the canonical cone's own dimensions
-    for (const auto& [symbol, dimension] : canonical.dimensions)
-      if (const auto found = sizes.find(std::string(dimension.name())); found != sizes.end())
-        bound[std::string(symbol.name())] = found->second;
+    for (const auto& [symbol, dimension] : canonical.dimensions) {
+      const auto found = sizes.find(std::string(dimension.name()));
+      // (Counters of loops around the region are no dimensions of the module: their first step.)
+      bound[std::string(symbol.name())] = found != sizes.end() ? found->second : dimension.range().low;
+    }
     total += search::kernel_ns(canonical.cone, kernel.schedule, limits_, bound, rates);
   }
   return total;
