@@ -118,7 +118,11 @@ void DefaultScheduler::dot_tile(int s, const std::string& lanes, std::vector<Row
     budget /= f;
     return outside;
   };
-  auto from_memory = [&](const Row& row) { return row.bytes > limits_.l2; };
+  // (Short rows that follow each other are one run.)
+  constexpr int64_t short_row = 512; // bytes
+  auto from_memory = [&](const Row& row) {
+    return row.bytes > limits_.l2 && (rows.size() == 1 || row.step > short_row);
+  };
   if (rows.size() == 2 && factors[1] > 1) {
     // All tiles of one operand pass by a block of the other that the second cache holds.
     const Row& row = rows[1];
