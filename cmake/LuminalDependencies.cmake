@@ -43,6 +43,8 @@ luminal_find_module(XXHASH libxxhash libxxhash-dev)
 luminal_find_module(PCRE2 libpcre2-8 libpcre2-dev)
 luminal_find_module(UTF8PROC libutf8proc libutf8proc-dev)
 luminal_find_module(LIBZ zlib zlib1g-dev)
+# With the macros it was built with (pkg-config has them): without these its classes have another layout.
+luminal_find_module(HTTPLIB cpp-httplib libcpp-httplib-dev)
 
 # LLVM asks for an equal major.minor, so each accepted version is tried in turn.
 foreach(version 19.1 20.1 18.1 21.1 17.0)

@@ -20,7 +20,7 @@ tools=(c++:g++ cmake:cmake ninja:ninja-build pkg-config:pkg-config ccache:ccache
 libraries=(libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libsqlite3-dev libxxhash-dev
   libpcre2-dev libboost-dev libstb-dev libutf8proc-dev libgtest-dev libgmock-dev
   libbenchmark-dev librapidcheck-dev
-  zlib1g-dev libzstd-dev ca-certificates)
+  zlib1g-dev libzstd-dev libcpp-httplib-dev ca-certificates)
 llvm_versions=(19 20 18 21 17) # the preferred one first
 for option in "$@"; do
   case "$option" in

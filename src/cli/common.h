@@ -23,6 +23,9 @@ public:
 
 /// One file a verb: adds its subcommand; the callback sets `exit_code`.
 void add_run(CLI::App& app, int& exit_code);
+void add_chat(CLI::App& app, int& exit_code);
+void add_serve(CLI::App& app, int& exit_code);
+void add_tokenize(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
 void add_devices(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);

@@ -122,6 +122,9 @@ int run(int argc, char** argv, bool json) {
   });
   int exit_code = ok;
   add_run(app, exit_code);
+  add_chat(app, exit_code);
+  add_serve(app, exit_code);
+  add_tokenize(app, exit_code);
   add_inspect(app, exit_code);
   add_devices(app, exit_code);
   add_doctor(app, exit_code);

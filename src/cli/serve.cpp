@@ -1,0 +1,349 @@
+// cli/serve.cpp -- `luminal serve MODEL`: a model behind OpenAI's interface, over HTTP.
+#include "base/print.h"
+#include "base/text.h"
+#include "cli/announce.h"
+#include "cli/serve_api.h"
+#include "cli/serve_page.h"
+#include "models/generator.h"
+#include <chrono>
+#include <csignal>
+#include <fmt/format.h>
+#include <httplib.h>
+#include <iostream>
+#include <thread>
+
+namespace luminal::cli {
+namespace {
+
+struct ServeArguments {
+  std::string model, host = "127.0.0.1", api_key, chat_template, alias, cache_type = "f32",
+                     activations = "exact", max_memory, max_body = "1M";
+  int port = 8080, threads = 0;
+  int64_t context = 0, chunk = 128, parallel = 4, queue = 64, max_tokens = 0, timeout = 600;
+  bool json = false, no_cache = false;
+};
+
+void answer(httplib::Response& response, int status, const Json& json) {
+  response.status = status;
+  response.set_content(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n", "application/json");
+}
+void answer(httplib::Response& response, const ApiError& error) {
+  answer(response, error.status, error.json());
+}
+
+/// Equal for equal keys only, in a time that tells nothing of where they differ.
+bool same_key(const std::string& given, const std::string& wanted) {
+  size_t differ = given.size() ^ wanted.size();
+  for (size_t i = 0; i < given.size(); i++) differ |= size_t(given[i] ^ wanted[i % wanted.size()]);
+  return differ == 0;
+}
+
+std::string event_text(const Json& json) {
+  return "data: " + json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n\n";
+}
+
+class Service {
+public:
+  Service(const ServeArguments& arguments, const ModelFile& file, models::Batch& batch)
+      : a_(arguments), scheduler_(file, batch, size_t(arguments.queue)) {
+    if (!a_.chat_template.empty() || file.chat_template) chat_.emplace(file, a_.chat_template);
+    model_ = {&file, chat_ ? &*chat_ : nullptr, a_.alias, batch.context(), a_.max_tokens};
+    limits();
+    routes();
+  }
+
+  int listen() {
+    const int port = a_.port == 0 ? server_.bind_to_any_port(a_.host.c_str())
+                                  : (server_.bind_to_port(a_.host.c_str(), a_.port) ? a_.port : -1);
+    if (port < 0)
+      throw Error(
+          fmt::format("{}:{} cannot be listened at; --port and --host name another place", a_.host, a_.port));
+    print_stderr("{} at http://{}:{}  ({} texts at once, context {}{})\n", model_.name, a_.host, port,
+                 a_.parallel, model_.context, model_.chat ? "" : ", no chat template");
+    if (a_.json)
+      std::cout << Json{{"host", a_.host}, {"port", port}, {"model", model_.name}}.dump() << std::endl;
+    std::jthread ending([this](const std::stop_token& done) {
+      while (!done.stop_requested() && !interrupt_requested())
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      if (done.stop_requested()) return;
+      print_stderr("ending: {} texts are being written\n", scheduler_.counts().running);
+      scheduler_.drain(10);
+      server_.stop();
+    });
+    const bool worked = server_.listen_after_bind();
+    ending.request_stop();
+    return worked || interrupt_requested() ? ok : failed;
+  }
+
+private:
+  void limits() {
+    server_.set_payload_max_length(size_t(parse_bytes(a_.max_body)));
+    server_.set_read_timeout(10);
+    server_.set_write_timeout(10);
+    server_.set_keep_alive_timeout(5);
+    server_.set_keep_alive_max_count(1000);
+    // A thread for each text that runs or waits, and some for those that only ask how the server is.
+    const auto threads = size_t(std::min<int64_t>(a_.parallel + a_.queue, 256) + 8);
+    server_.new_task_queue = [threads] { return new httplib::ThreadPool(threads); };
+    server_.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+      const bool open =
+          a_.api_key.empty() || request.path == "/health" || (request.path == "/" && request.method == "GET");
+      if (!open) {
+        const std::string header = request.get_header_value("Authorization");
+        const std::string key = header.starts_with("Bearer ") ? header.substr(7) : "";
+        if (key.empty() || !same_key(key, a_.api_key)) {
+          answer(response, ApiError{.status = 401,
+                                    .message = "the API key is missing or wrong",
+                                    .type = "authentication_error",
+                                    .code = "invalid_api_key"});
+          return httplib::Server::HandlerResponse::Handled;
+        }
+      }
+      return httplib::Server::HandlerResponse::Unhandled;
+    });
+    server_.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
+      if (!response.body.empty()) return;
+      const int status = response.status;
+      answer(response,
+             ApiError{.status = status,
+                      .message = status == 404
+                                     ? fmt::format("there is no {} {}", request.method, request.path)
+                                 : status == 413 ? std::string("the body is larger than --max-body")
+                                                 : fmt::format("the request cannot be answered ({})", status),
+                      .type = status >= 500 ? "server_error" : "invalid_request_error"});
+    });
+    server_.set_exception_handler([](const httplib::Request&, httplib::Response& response,
+                                     const std::exception_ptr& thrown) {
+      try {
+        std::rethrow_exception(thrown);
+      } catch (const ApiError& error) {
+        answer(response, error);
+      } catch (const std::exception& error) {
+        answer(response, ApiError{.status = 500, .message = error.what(), .type = "server_error"});
+      } catch (...) {
+        answer(response, ApiError{.status = 500, .message = "an unknown mistake", .type = "server_error"});
+      }
+    });
+  }
+
+  void routes() {
+    server_.Get("/", [](const httplib::Request&, httplib::Response& r) {
+      r.set_content(serve_page(), "text/html; charset=utf-8");
+    });
+    server_.Get("/health",
+                [](const httplib::Request&, httplib::Response& r) { answer(r, 200, {{"status", "ok"}}); });
+    server_.Get("/metrics", [this](const httplib::Request&, httplib::Response& r) {
+      r.set_content(metrics(), "text/plain; version=0.0.4");
+    });
+    server_.Get("/v1/models", [this](const httplib::Request&, httplib::Response& r) {
+      const Json model{{"id", model_.name}, {"object", "model"}, {"created", 0}, {"owned_by", "luminal"}};
+      answer(r, 200, {{"object", "list"}, {"data", Json::array({model})}});
+    });
+    server_.Post("/v1/chat/completions", [this](const httplib::Request& q, httplib::Response& r) {
+      generate([&] { return read_chat(q.body, model_); }, r);
+    });
+    server_.Post("/v1/completions", [this](const httplib::Request& q, httplib::Response& r) {
+      generate([&] { return read_completion(q.body, model_); }, r);
+    });
+    server_.Post("/tokenize", [this](const httplib::Request& q, httplib::Response& r) {
+      guarded(r, [&] { answer(r, 200, tokenized(q.body, model_)); });
+    });
+    server_.Post("/detokenize", [this](const httplib::Request& q, httplib::Response& r) {
+      guarded(r, [&] { answer(r, 200, detokenized(q.body, model_)); });
+    });
+  }
+
+  template <class F> void guarded(httplib::Response& response, F&& f) {
+    try {
+      f();
+    } catch (const ApiError& error) {
+      answer(response, error);
+    }
+  }
+
+  template <class Read> void generate(Read&& read, httplib::Response& response) {
+    guarded(response, [&] {
+      const auto request = std::make_shared<ApiRequest>(read());
+      if (!scheduler_.submit(request->generation))
+        throw ApiError{.status = 503,
+                       .message = "too many requests wait; try again later",
+                       .type = "server_error",
+                       .code = "overloaded"};
+      if (request->stream)
+        stream(request, response);
+      else
+        whole(*request, response);
+    });
+  }
+
+  Generation::Piece next(Generation& g, std::chrono::steady_clock::time_point end) {
+    auto piece = g.wait(end);
+    if (piece) return *piece;
+    g.cancel();
+    throw ApiError{.status = 504,
+                   .message = fmt::format("the answer took longer than {} s", a_.timeout),
+                   .type = "server_error",
+                   .code = "timeout"};
+  }
+  std::chrono::steady_clock::time_point deadline() const {
+    return std::chrono::steady_clock::now() + std::chrono::seconds(a_.timeout);
+  }
+
+  void whole(ApiRequest& request, httplib::Response& response) {
+    std::string text;
+    const auto end = deadline();
+    for (bool more = true; more;) {
+      const auto piece = next(*request.generation, end);
+      text += piece.text;
+      more = piece.more;
+    }
+    answer(response, 200, whole_answer(request, text));
+  }
+
+  void stream(const std::shared_ptr<ApiRequest>& request, httplib::Response& response) {
+    const auto end = deadline();
+    response.set_header("Cache-Control", "no-store");
+    response.set_chunked_content_provider(
+        "text/event-stream",
+        [this, request, end](size_t, httplib::DataSink& sink) {
+          std::string out;
+          bool first = true, more = true;
+          const auto write = [&](const std::string& text) {
+            // Who does not read any more frees the place.
+            return sink.is_writable() && sink.write(text.data(), text.size());
+          };
+          try {
+            while (more) {
+              const auto piece = next(*request->generation, end);
+              more = piece.more;
+              if (!piece.text.empty() || first) {
+                if (!write(event_text(stream_event(*request, piece.text, first, false)))) return false;
+                first = false;
+              }
+            }
+            out = event_text(stream_event(*request, "", false, true));
+            if (request->include_usage) out += event_text(usage_event(*request));
+          } catch (const ApiError& error) {
+            out = event_text(error.json());
+          } catch (const std::exception& error) {
+            out = event_text(ApiError{.message = error.what(), .type = "server_error"}.json());
+          }
+          if (!write(out + "data: [DONE]\n\n")) return false;
+          sink.done();
+          return true;
+        },
+        [request](bool) { request->generation->cancel(); });
+  }
+
+  std::string metrics() const {
+    const Scheduler::Counts c = scheduler_.counts();
+    std::string text;
+    const auto row = [&](const char* name, const char* kind, const char* what, double value) {
+      text += fmt::format("# HELP luminal_{0} {1}\n# TYPE luminal_{0} {2}\nluminal_{0} {3}\n", name, what,
+                          kind, value);
+    };
+    row("requests_total", "counter", "Texts that were asked for.", double(c.requests));
+    row("prompt_tokens_total", "counter", "Tokens of prompts.", double(c.prompt_tokens));
+    row("prompt_tokens_cached_total", "counter", "Of these, tokens that were in the cache.",
+        double(c.reused_tokens));
+    row("generated_tokens_total", "counter", "Tokens that were generated.", double(c.generated_tokens));
+    row("steps_total", "counter", "Steps of the batch.", double(c.steps));
+    row("busy_seconds_total", "counter", "Seconds in steps.", c.busy_seconds);
+    row("requests_running", "gauge", "Texts that are being written.", double(c.running));
+    row("requests_waiting", "gauge", "Texts that wait for a place.", double(c.waiting));
+    return text;
+  }
+
+  const ServeArguments& a_;
+  std::optional<models::ChatFormat> chat_;
+  ApiModel model_;
+  Scheduler scheduler_;
+  httplib::Server server_;
+};
+
+int serve(ServeArguments& a) {
+  end_on_interrupt();
+  auto opened = open_model(a.model);
+  if (!opened) throw Error(opened.error());
+  const ModelFile& file = *opened;
+  const ModelConfig& config = file.require_config();
+  file.require_tokenizer();
+  if (a.alias.empty())
+    a.alias = config.name.empty() ? a.model.substr(a.model.rfind('/') + 1) : printable(config.name);
+  models::BatchOptions options;
+  options.model.context = a.context > 0 ? a.context : std::min<int64_t>(config.context_length, 4096);
+  options.model.chunk = a.chunk;
+  options.model.slots = a.parallel;
+  if (a.cache_type == "f16") options.model.cache_dtype = DType::f16;
+  options.model.activations = models::activations_from_name(a.activations);
+  options.compile.threads = a.threads;
+  options.compile.cache = !a.no_cache;
+  models::Generator::Estimate estimate = models::Generator::estimate(file, options.model);
+  estimate.cache *= a.parallel;
+  announce_memory(file.path, estimate, a.max_memory,
+                  "A smaller --ctx or --parallel, or --cache-type f16, needs less");
+  if (a.host != "127.0.0.1" && a.host != "localhost" && a.host != "::1" && a.api_key.empty())
+    print_stderr("note: {} can be reached from other machines, and there is no --api-key\n", a.host);
+  models::Batch batch(file, options);
+  Service service(a, file, batch);
+  catch_interrupts();
+  std::signal(SIGTERM, [](int) { std::raise(SIGINT); });
+  std::signal(SIGPIPE, SIG_IGN);
+  return service.listen();
+}
+
+} // namespace
+
+void add_serve(CLI::App& app, int& exit_code) {
+  auto a = std::make_shared<ServeArguments>();
+  auto* verb = app.add_subcommand("serve", "Serve a model over HTTP, as OpenAI's interface has it");
+  verb->footer("GET / (a page), /health, /metrics, /v1/models; POST /v1/chat/completions, /v1/completions, "
+               "/tokenize, /detokenize. SIGTERM and Ctrl-C end it when the texts that are being written are "
+               "complete, after 10 s at the latest.");
+  verb->add_option("model", a->model, "The file or folder")->required();
+  verb->add_option("--host", a->host, "The address to listen at")->capture_default_str();
+  verb->add_option("--port", a->port, "The port; 0: any that is free")
+      ->check(whole(0, 65535))
+      ->capture_default_str();
+  verb->add_option("--api-key", a->api_key, "What requests must name: Authorization: Bearer KEY")
+      ->envname("LUMINAL_API_KEY");
+  verb->add_option("--parallel,--np", a->parallel, "Texts at once")
+      ->check(whole(1, 256))
+      ->capture_default_str();
+  verb->add_option("--queue", a->queue, "Requests that may wait for a place; more are refused (503)")
+      ->check(whole(0, 100000))
+      ->capture_default_str();
+  verb->add_option("-c,--ctx,--ctx-size", a->context,
+                   "Positions of each text (default: what the model declares, at most 4096)")
+      ->check(whole(0, 1 << 30));
+  verb->add_option("-b,--batch,--batch-size", a->chunk, "Most tokens in one step")
+      ->check(whole(1, 4096))
+      ->capture_default_str();
+  verb->add_option("--max-tokens", a->max_tokens, "Most tokens of one answer; 0: until the context is full")
+      ->check(whole(0, 1 << 30))
+      ->capture_default_str();
+  verb->add_option("--timeout", a->timeout, "Seconds that one answer may take")
+      ->check(whole(1, 1 << 30))
+      ->capture_default_str();
+  verb->add_option("--max-body", a->max_body, "Largest body of a request")
+      ->check(memory_amount())
+      ->capture_default_str();
+  verb->add_option("--chat-template", a->chat_template,
+                   "chatml, or a file with a template, in place of the model's own");
+  verb->add_option("--alias", a->alias, "The model's name in answers");
+  verb->add_option("-t,--threads", a->threads, "Worker threads (0: LUMINAL_THREADS, or all cores)")
+      ->check(whole(0, 1024));
+  verb->add_option("--cache-type", a->cache_type, "Type of the key-value cache")
+      ->check(one_of({"f32", "f16"}))
+      ->capture_default_str();
+  verb->add_option("--activations", a->activations, "As of luminal run")
+      ->check(one_of(models::activations_names()))
+      ->capture_default_str();
+  verb->add_option("--max-memory", a->max_memory, "Refuse to start if more may be needed: 512M, 8G")
+      ->check(memory_amount());
+  verb->add_flag("--no-cache", a->no_cache, "Do not read or write machine code on disk");
+  verb->add_flag("--json", a->json, "One JSON object when requests are taken: host, port, model");
+  verb->callback([a, &exit_code] { exit_code = serve(*a); });
+}
+
+} // namespace luminal::cli

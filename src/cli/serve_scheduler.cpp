@@ -1,0 +1,176 @@
+// cli/serve_scheduler.cpp -- the thread that runs the batch.
+#include "cli/serve_scheduler.h"
+#include "base/check.h"
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+
+namespace luminal::cli {
+
+using models::Batch;
+using models::StopReason;
+
+std::optional<Generation::Piece> Generation::wait(std::chrono::steady_clock::time_point end) {
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait_until(lock, end, [&] { return done_ || !waiting_.empty(); })) return {};
+  if (done_ && !error_.empty()) throw Error(error_);
+  Piece piece{std::move(waiting_), !done_};
+  waiting_.clear();
+  return piece;
+}
+
+Scheduler::Scheduler(const ModelFile& file, Batch& batch, size_t most_waiting)
+    : file_(file), batch_(batch), most_waiting_(most_waiting), thread_([this] { work(); }) {}
+
+Scheduler::~Scheduler() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+}
+
+bool Scheduler::submit(const std::shared_ptr<Generation>& generation) {
+  const auto& prompt = generation->wanted.prompt;
+  LUMINAL_CHECK(!prompt.empty(), "a prompt without tokens");
+  if (int64_t(prompt.size()) >= batch_.context())
+    throw Error(
+        fmt::format("the prompt has {} tokens, the context holds {}", prompt.size(), batch_.context()));
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_ || draining_ || waiting_.size() >= most_waiting_) return false;
+    waiting_.push_back(generation);
+    counts_.requests++;
+  }
+  changed_.notify_all();
+  return true;
+}
+
+void Scheduler::drain(double seconds) {
+  std::unique_lock lock(mutex_);
+  draining_ = true;
+  changed_.notify_all();
+  changed_.wait_for(lock, std::chrono::duration<double>(seconds),
+                    [&] { return waiting_.empty() && running_.empty(); });
+}
+
+Scheduler::Counts Scheduler::counts() const {
+  const std::lock_guard lock(mutex_);
+  Counts now = counts_;
+  now.waiting = int64_t(waiting_.size());
+  now.running = int64_t(running_.size());
+  return now;
+}
+
+void Scheduler::end(Generation& g, StopReason reason, const std::string& error) {
+  {
+    const std::lock_guard lock(g.mutex_);
+    if (g.decoder_ && error.empty()) {
+      g.waiting_ += g.finder_->push(g.decoder_->finish());
+      g.waiting_ += g.finder_->finish();
+    }
+    g.reason = reason;
+    g.error_ = error;
+    g.done_ = true;
+  }
+  g.changed_.notify_all();
+}
+
+/// Waiting requests take the places that are free. Called with the mutex held.
+void Scheduler::admit() {
+  while (!waiting_.empty() && batch_.has_room()) {
+    const auto g = waiting_.front();
+    waiting_.pop_front();
+    if (g->cancelled_) {
+      end(*g, StopReason::interrupted);
+      continue;
+    }
+    try {
+      g->decoder_ = std::make_unique<StreamDecoder>(file_.require_tokenizer(), false, true);
+      g->finder_ = std::make_unique<models::StopFinder>(g->wanted.stops);
+      g->id_ = batch_.start(g->wanted.prompt, g->wanted.sampling);
+      g->prompt_tokens = int64_t(g->wanted.prompt.size());
+      g->reused = batch_.reused(g->id_);
+      counts_.prompt_tokens += g->prompt_tokens;
+      counts_.reused_tokens += g->reused;
+      running_.emplace(g->id_, g);
+    } catch (const Error& error) {
+      end(*g, StopReason::interrupted, error.what());
+    }
+  }
+}
+
+void Scheduler::deliver(const Batch::Next& next) {
+  const auto at = running_.find(next.id);
+  if (at == running_.end()) return;
+  Generation& g = *at->second;
+  const auto finish = [&](StopReason reason) {
+    batch_.finish(next.id);
+    end(g, reason);
+    running_.erase(at);
+  };
+  const auto& ends = file_.require_config().eos_tokens;
+  const bool is_end =
+      file_.tokenizer->is_eos(next.token) || std::find(ends.begin(), ends.end(), next.token) != ends.end();
+  if (g.cancelled_) return finish(StopReason::interrupted);
+  if (is_end && !g.wanted.ignore_end) return finish(StopReason::end_of_text);
+  g.generated++;
+  counts_.generated_tokens++;
+  {
+    const std::lock_guard lock(g.mutex_);
+    g.waiting_ += g.finder_->push(g.decoder_->push(next.token));
+  }
+  g.changed_.notify_all();
+  if (g.finder_->stopped()) return finish(StopReason::stop_string);
+  if (g.wanted.most >= 0 && g.generated >= g.wanted.most) return finish(StopReason::length);
+  if (next.full) return finish(StopReason::context);
+}
+
+void Scheduler::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stopping_ || !waiting_.empty() || !running_.empty(); });
+    if (stopping_) break;
+    admit();
+    // Who went away makes room at once.
+    for (auto at = running_.begin(); at != running_.end();) {
+      const auto here = at++;
+      if (!here->second->cancelled_) continue;
+      batch_.finish(here->first);
+      end(*here->second, StopReason::interrupted);
+      running_.erase(here);
+    }
+    if (running_.empty()) {
+      changed_.notify_all();
+      continue;
+    }
+    lock.unlock();
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<Batch::Next> made;
+    std::string error;
+    try {
+      made = batch_.step();
+    } catch (const std::exception& e) {
+      error = e.what();
+    }
+    lock.lock();
+    counts_.steps++;
+    counts_.busy_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (!error.empty()) { // all of them took part in the step
+      for (auto& [id, g] : running_) {
+        batch_.finish(id);
+        end(*g, StopReason::interrupted, error);
+      }
+      running_.clear();
+    }
+    for (const Batch::Next& next : made) deliver(next);
+    if (running_.empty()) changed_.notify_all();
+  }
+  for (auto& [id, g] : running_) {
+    batch_.finish(id);
+    end(*g, StopReason::interrupted);
+  }
+  for (auto& g : waiting_) end(*g, StopReason::interrupted);
+}
+
+} // namespace luminal::cli

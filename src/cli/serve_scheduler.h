@@ -1,0 +1,92 @@
+// cli/serve_scheduler.h -- requests of a server: they wait, take part in the steps of one batch, and get
+// their text piece by piece.
+#pragma once
+#include "models/batch.h"
+#include "models/generator.h"
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace luminal::cli {
+
+/// One text that is wanted, and what has come of it. The server's threads and the scheduler's share it.
+class Generation {
+public:
+  struct Wanted {
+    std::vector<int32_t> prompt;
+    int64_t most = -1; ///< tokens; -1: until the text ends or the context is full
+    std::vector<std::string> stops;
+    SamplerOptions sampling;
+    bool ignore_end = false;
+  };
+  explicit Generation(Wanted wanted) : wanted(std::move(wanted)) {}
+
+  /// What has come since the last call, waiting for it; `more`: there will be more. Nothing: the time was
+  /// over first. Throws Error where the generation failed.
+  struct Piece {
+    std::string text;
+    bool more = true;
+  };
+  std::optional<Piece> wait(std::chrono::steady_clock::time_point end);
+  /// Nobody reads it any more.
+  void cancel() { cancelled_ = true; }
+
+  const Wanted wanted;
+  // After the last piece:
+  models::StopReason reason = models::StopReason::length;
+  int64_t prompt_tokens = 0, generated = 0, reused = 0;
+
+private:
+  friend class Scheduler;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string waiting_, error_;
+  bool done_ = false;
+  std::atomic<bool> cancelled_ = false;
+  // The scheduler's own:
+  models::Batch::Id id_ = 0;
+  std::unique_ptr<StreamDecoder> decoder_;
+  std::unique_ptr<models::StopFinder> finder_;
+};
+
+class Scheduler {
+public:
+  Scheduler(const ModelFile& file, models::Batch& batch, size_t most_waiting);
+  ~Scheduler(); ///< ends what runs: `interrupted`
+
+  /// False where too many wait already. Throws Error where the prompt does not fit the context.
+  bool submit(const std::shared_ptr<Generation>& generation);
+  /// No more are taken; returns when those that run have ended, or after so many seconds.
+  void drain(double seconds);
+
+  struct Counts {
+    int64_t waiting = 0, running = 0, requests = 0, prompt_tokens = 0, reused_tokens = 0,
+            generated_tokens = 0, steps = 0;
+    double busy_seconds = 0;
+  };
+  Counts counts() const;
+
+private:
+  void work();
+  void admit();
+  void deliver(const models::Batch::Next& next);
+  void end(Generation& g, models::StopReason reason, const std::string& error = "");
+
+  const ModelFile& file_;
+  models::Batch& batch_;
+  size_t most_waiting_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Generation>> waiting_;
+  std::map<models::Batch::Id, std::shared_ptr<Generation>> running_;
+  Counts counts_;
+  bool stopping_ = false, draining_ = false;
+  std::jthread thread_; // last: it reads all of the above
+};
+
+} // namespace luminal::cli

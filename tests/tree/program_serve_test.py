@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+# tests/tree/program_serve_test.py LUMINAL -- the server, as clients meet it: answers, streams, several at
+# once, requests that mean harm, clients that go away, and its end.
+import http.client
+import json
+import pathlib
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+LUMINAL = sys.argv[1]
+MODEL = str(pathlib.Path(__file__).resolve().parents[2] / "models" / "builtin" / "luminal-tales.gguf")
+PROMPT = "Once there was"
+
+
+class Server:
+    """A server of the built-in model at a free port."""
+
+    def __init__(self, *options):
+        command = [
+            LUMINAL,
+            "serve",
+            MODEL,
+            "--port",
+            "0",
+            "--ctx",
+            "256",
+            "--threads",
+            "2",
+            "--json",
+            *options,
+        ]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        assert line, self.process.stderr.read()
+        self.port = json.loads(line)["port"]
+
+    def ask(self, method, path, body=None, headers=None):
+        """(status, body) of one request."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        data = json.dumps(body).encode() if isinstance(body, (dict, list)) else body
+        connection.request(method, path, data, {"Content-Type": "application/json", **(headers or {})})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text
+
+    def complete(self, prompt=PROMPT, **options):
+        body = {"prompt": prompt, "max_tokens": 24, "temperature": 0, **options}
+        status, text = self.ask("POST", "/v1/completions", body)
+        assert status == 200, (status, text)
+        return json.loads(text)
+
+    def stream(self, path, body):
+        """The events of a stream, without [DONE], which must be the last one."""
+        status, text = self.ask("POST", path, {**body, "stream": True})
+        assert status == 200, (status, text)
+        lines = [line for line in text.split("\n") if line]
+        assert all(line.startswith("data: ") for line in lines), lines
+        assert lines[-1] == "data: [DONE]", lines[-1]
+        return [json.loads(line[6:]) for line in lines[:-1]]
+
+    def metric(self, name):
+        text = self.ask("GET", "/metrics")[1]
+        return float(
+            next(line.split()[1] for line in text.split("\n") if line.startswith(f"luminal_{name} "))
+        )
+
+    def wait_for(self, name, value, seconds=60):
+        end = time.monotonic() + seconds
+        while self.metric(name) != value:
+            assert time.monotonic() < end, f"{name} is {self.metric(name)}, not {value}"
+            time.sleep(0.02)
+
+    def end(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        code = self.process.wait(60)
+        assert code == 0, (code, self.process.stderr.read())
+
+
+def answers(server):
+    assert json.loads(server.ask("GET", "/health")[1]) == {"status": "ok"}
+    assert len(json.loads(server.ask("GET", "/v1/models")[1])["data"]) == 1
+    assert "<html" in server.ask("GET", "/")[1]
+    done = subprocess.run(
+        [LUMINAL, "run", MODEL, PROMPT, "-n", "24", "--temp", "0", "--threads", "2", "--no-display-prompt"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    alone = server.complete()
+    text = alone["choices"][0]["text"]
+    assert done.stdout.rstrip("\n") == text, (done.stdout, text)
+    assert (
+        alone["choices"][0]["finish_reason"] == "length" and alone["usage"]["completion_tokens"] == 24
+    ), alone
+    again = server.complete()
+    assert again["choices"][0]["text"] == text
+    assert again["usage"]["prompt_tokens_details"]["cached_tokens"] > 0, again
+    events = server.stream(
+        "/v1/completions",
+        {"prompt": PROMPT, "max_tokens": 24, "temperature": 0, "stream_options": {"include_usage": True}},
+    )
+    assert "".join(e["choices"][0]["text"] for e in events if e["choices"]) == text, events
+    assert events[-1]["usage"]["completion_tokens"] == 24, events
+    stop = text[len(text) // 2 : len(text) // 2 + 3]
+    cut = server.complete(stop=[stop])
+    assert cut["choices"][0]["text"] == text[: text.index(stop)], (cut, stop)
+    assert cut["choices"][0]["finish_reason"] == "stop"
+    seeded = [server.complete(temperature=1.5, seed=7)["choices"][0]["text"] for _ in range(2)]
+    assert seeded[0] == seeded[1]
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "Tell me"}, {"type": "text", "text": " more"}]}
+    ]
+    body = {"messages": messages, "max_tokens": 8, "temperature": 0}
+    chat = json.loads(server.ask("POST", "/v1/chat/completions", body)[1])
+    streamed = server.stream("/v1/chat/completions", body)
+    content = "".join(e["choices"][0]["delta"].get("content", "") for e in streamed)
+    assert chat["choices"][0]["message"] == {"role": "assistant", "content": content}, (chat, content)
+    assert streamed[0]["choices"][0]["delta"]["role"] == "assistant"
+    ids = json.loads(server.ask("POST", "/tokenize", {"content": PROMPT})[1])["tokens"]
+    assert json.loads(server.ask("POST", "/detokenize", {"tokens": ids})[1])["content"].strip() == PROMPT
+
+
+def several_at_once(server):
+    prompts = [
+        PROMPT,
+        "The lamp",
+        "Ada was",
+        "A small boat went",
+        "Rain",
+        "In the morning the box",
+        "Far away",
+        "She",
+    ]
+    alone = {p: server.complete(p)["choices"][0]["text"] for p in prompts}
+    together = {}
+
+    def one(prompt):
+        together[prompt] = server.complete(prompt)["choices"][0]["text"]
+
+    threads = [threading.Thread(target=one, args=(p,)) for p in prompts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together == alone, {p: (alone[p], together.get(p)) for p in prompts if alone[p] != together.get(p)}
+
+
+def refusals(server):
+    def refused(status, says, path, body, method="POST"):
+        got, text = server.ask(method, path, body)
+        message = json.loads(text)["error"]["message"]
+        assert got == status and says in message, (got, message, says)
+
+    path = "/v1/completions"
+    refused(400, "the body is not JSON", path, b"{")
+    refused(400, "the body is not JSON", path, b'{"prompt": "\xff\xfe"}')
+    refused(400, "the body is not a JSON object", path, [1])
+    refused(400, "the body is nested too deep", path, b"[" * 5000)
+    refused(400, "prompt is missing", path, {})
+    refused(400, "prompt is neither one text nor a list of token ids", path, {"prompt": [1, "a"]})
+    refused(400, "prompt is neither one text nor a list of token ids", path, {"prompt": [10**9]})
+    refused(400, "max_tokens is 0, expected 1", path, {"prompt": "a", "max_tokens": 0})
+    refused(400, "temperature is not a number", path, {"prompt": "a", "temperature": "hot"})
+    refused(400, "top_p is 2", path, {"prompt": "a", "top_p": 2})
+    refused(400, "n: one answer for a request is what can be given", path, {"prompt": "a", "n": 2})
+    refused(400, "logprobs is not supported", path, {"prompt": "a", "logprobs": 3})
+    refused(400, "stream is not true or false", path, {"prompt": "a", "stream": 1})
+    refused(400, "17 stop texts, at most 16 are supported", path, {"prompt": "a", "stop": ["x"] * 17})
+    refused(400, "tokens, the context of the model holds 256", path, {"prompt": "word " * 2000})
+    chat = "/v1/chat/completions"
+    refused(400, "messages is not a list of messages", chat, {"messages": []})
+    refused(400, "a message has no role", chat, {"messages": [{"content": "a"}]})
+    refused(
+        400,
+        'a part of a message of type "image_url" is not supported: text is',
+        chat,
+        {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+    )
+    refused(
+        400,
+        'response_format "json_object" is not supported',
+        chat,
+        {"messages": [{"role": "user", "content": "a"}], "response_format": {"type": "json_object"}},
+    )
+    refused(400, "stop is not a text or a list of texts", path, {"prompt": "a", "stop": [1]})
+    refused(400, "tool_choice: auto and none are supported", path, {"prompt": "a", "tool_choice": "required"})
+    refused(400, "a message is not an object", chat, {"messages": [1]})
+    refused(
+        400,
+        "the content of a message is neither a text nor a list of parts",
+        chat,
+        {"messages": [{"role": "user", "content": 1}]},
+    )
+    refused(400, "tools is not a list", chat, {"messages": [{"role": "user", "content": "a"}], "tools": 1})
+    refused(
+        400,
+        "chat_template_kwargs is not an object",
+        chat,
+        {"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": 1},
+    )
+    refused(400, "content is not a text", "/tokenize", {"content": 1})
+    refused(404, "there is no GET /nothing", "/nothing", None, "GET")
+    refused(413, "larger than --max-body", path, b"x" * 200000)
+    refused(400, "tokens is not a list of token ids", "/detokenize", {"tokens": [-1]})
+
+
+def harm(server):
+    """Bytes that are no requests: the server goes on."""
+    generator = random.Random(20250101)
+    whole = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 34\r\n\r\n"
+    whole += b'{"prompt": "a", "max_tokens": 1}  '
+    for i in range(300):
+        data = bytearray(whole)
+        for _ in range(generator.randrange(1, 12)):
+            data[generator.randrange(len(data))] = generator.randrange(256)
+        data = bytes(data[: generator.randrange(1, len(data) + 1)]) if i % 3 else generator.randbytes(64)
+        with socket.create_connection(("127.0.0.1", server.port)) as connection:
+            connection.settimeout(0.01)
+            try:
+                connection.sendall(data)
+                connection.recv(100)
+            except OSError:
+                pass
+    assert server.ask("GET", "/health")[0] == 200
+    server.wait_for("requests_running", 0)
+
+
+def gone_clients(server):
+    """Clients that leave in the middle of a stream free their places."""
+    body = json.dumps({"prompt": PROMPT, "max_tokens": 100000, "stream": True, "ignore_eos": True}).encode()
+    request = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    for _ in range(8):
+        connection = socket.create_connection(("127.0.0.1", server.port))
+        connection.sendall(request)
+        assert connection.recv(2000)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        connection.close()
+    server.wait_for("requests_running", 0)
+    server.wait_for("requests_waiting", 0)
+    server.complete()
+
+
+def main():
+    server = Server("--parallel", "3", "--chat-template", "chatml", "--max-body", "100K")
+    answers(server)
+    several_at_once(server)
+    refusals(server)
+    harm(server)
+    gone_clients(server)
+    # What is being written when the end is asked for is written to its end.
+    events = []
+    thread = threading.Thread(
+        target=lambda: events.extend(
+            server.stream("/v1/completions", {"prompt": PROMPT, "max_tokens": 150, "ignore_eos": True})
+        )
+    )
+    thread.start()
+    server.wait_for("requests_running", 1)
+    server.end()
+    thread.join()
+    assert events and events[-1]["choices"][0]["finish_reason"] == "length", events[-1:]
+
+    server = Server("--parallel", "1", "--queue", "1", "--api-key", "secret", "--max-tokens", "5")
+    assert server.ask("GET", "/health")[0] == 200
+    assert server.ask("POST", "/v1/completions", {"prompt": "a"})[0] == 401
+    assert server.ask("GET", "/metrics", None, {"Authorization": "Bearer secreT"})[0] == 401
+    key = {"Authorization": "Bearer secret"}
+    status, text = server.ask(
+        "POST", "/v1/completions", {"prompt": "a", "max_tokens": 50, "ignore_eos": True}, key
+    )
+    assert status == 200 and json.loads(text)["usage"]["completion_tokens"] == 5, text
+    server.end(signal.SIGINT)
+    busy = socket.socket()
+    busy.bind(("127.0.0.1", 0))
+    busy.listen()
+    done = subprocess.run(
+        [LUMINAL, "serve", MODEL, "--port", str(busy.getsockname()[1]), "--ctx", "64"],
+        capture_output=True,
+        text=True,
+    )
+    place = f"127.0.0.1:{busy.getsockname()[1]} cannot be listened at; --port and --host name another place"
+    assert done.returncode == 1 and place in done.stderr, done
+    with tempfile.TemporaryDirectory() as folder:
+        bare = pathlib.Path(folder) / "bare.gguf"
+        bare.write_bytes(pathlib.Path(MODEL).read_bytes().replace(b"chat_template", b"chat_templatX"))
+        done = subprocess.run([LUMINAL, "chat", str(bare), "hello"], capture_output=True, text=True)
+        says = f"{bare}: no chat template in the file; --chat-template chatml or FILE names one"
+        assert done.returncode == 1 and says in done.stderr, done
+    chat = [LUMINAL, "chat", MODEL, "--chat-template", "chatml", "--temp", "0", "-n", "6"]
+    one = subprocess.run([*chat, "hello"], capture_output=True, text=True, check=True)
+    two = subprocess.run(
+        chat, input="hello\n/new\nhello\n/bye\nmore\n", capture_output=True, text=True, check=True
+    )
+    assert two.stdout == one.stdout * 2, (one.stdout, two.stdout)
+    done = subprocess.run([*chat, "word " * 5000, "--ctx", "64"], capture_output=True, text=True)
+    says = "the conversation has .* tokens, the context holds 64: raise --ctx or begin anew (/new)"
+    says = says.replace("(", "[(]").replace(")", "[)]")
+    assert done.returncode == 1 and re.search(says, done.stderr), done
+    ids = subprocess.run(
+        [LUMINAL, "tokenize", MODEL, PROMPT, "--ids"], capture_output=True, text=True, check=True
+    )
+    rows = subprocess.run([LUMINAL, "tokenize", MODEL, PROMPT], capture_output=True, text=True, check=True)
+    assert ids.stdout.strip().split(",") == [line.split()[0] for line in rows.stdout.splitlines()], (
+        ids,
+        rows,
+    )
+    print("the server: all well")
+
+
+main()
