@@ -26,7 +26,8 @@ constexpr double steps_of_point = 3;
 double or_usual(double measured, double usual) { return measured > 0 ? measured : usual; }
 
 /// How often the loops of the cone read its arguments again: a tuple whose components run one after the
-/// other over the whole array (`cascade STAGE root`) reads what they read once for each.
+/// other over the whole array (`cascade STAGE root`) reads what they read, and computes what it sums,
+/// once for each.
 double times_read(const kernel::Cone& cone, const kernel::Schedule& schedule) {
   double times = 1;
   for (const kernel::Directive& d : schedule.directives) {
@@ -81,11 +82,11 @@ double kernel_ns(const kernel::Cone& cone, const kernel::Schedule& schedule,
     tiled += fold.points / std::max(fold.rate, 1e-3);
     points += fold.points;
   }
+  const double again = times_read(cone, schedule);
   const double arithmetic = tiled * rates.point +
-                            std::max(0.0, work.steps - steps_of_point * points) * rates.step +
+                            again * std::max(0.0, work.steps - steps_of_point * points) * rates.step +
                             kernel::copied_one_by_one(cone, schedule) * copied_element +
                             kernel::functions_one_by_one(cone, schedule) * lone_function;
-  const double again = times_read(cone, schedule);
   double moved = 0;
   for (const kernel::ConeValue& value : cone.values) {
     if (value.role == kernel::ValueRole::interior) continue;
