@@ -17,7 +17,7 @@ class Emitter {
 public:
   Emitter(RegionTerms& terms, const Entered& entered, const Choice& choice, const EmitOptions& options)
       : w_(entered.flat->function), t_(terms), e_(entered), f_(entered.flat->function), choice_(choice),
-        options_(options), classes_(terms.graph().class_count()) {}
+        options_(options), classes_(std::max(terms.graph().class_count(), choice.rows.size())) {}
 
   Fragment run() {
     find_homes();
@@ -32,6 +32,29 @@ public:
       w_.name(value, root, true);
     }
     store_kernels();
+    return std::move(w_);
+  }
+
+  /// A term that has a number of its own beyond those of classes, and, of the component of a tuple, a
+  /// number of the tuple's term.
+  struct Extra {
+    ClassId of, term, tuple;
+  };
+  Fragment run_all(std::span<const Extra> extras, std::vector<TermPair>& pairs) {
+    find_homes();
+    for (const Extra& x : extras) {
+      if (x.tuple != absent)
+        get(x.term, x.tuple, int(t_.integer_of(row(x.term).args()[0])));
+      else
+        made(x.term);
+      made(x.of);
+      const Form &a = t_.forms[classes_[x.of].form], &b = t_.forms[classes_[x.term].form];
+      Form form = a;
+      append_missing(form, b.set());
+      const uint32_t both = t_.forms.id(form);
+      pairs.push_back({x.of, choice_.rows[x.tuple != absent ? x.tuple : x.term], in_form(x.of, both),
+                       x.tuple != absent ? moved_to(x.term, both) : in_form(x.term, both)});
+    }
     return std::move(w_);
   }
 
@@ -367,6 +390,9 @@ private:
     if (first != first_of_form_.end()) w_.name(node, first->second, true);
     return node;
   }
+  NodeId moved_to(ClassId c, uint32_t form) {
+    return classes_[c].form == form ? classes_[c].node : moved(c, form);
+  }
   /// A view of the natural form.
   NodeId moved(ClassId c, uint32_t form) {
     const Form from = t_.forms[classes_[c].form];
@@ -640,6 +666,41 @@ Choice first_rows(RegionTerms& terms) {
     });
   }
   return out;
+}
+
+Fragment emit_all_terms(RegionTerms& terms, const Entered& entered, const Choice& choice,
+                        std::vector<TermPair>& pairs) {
+  egraph::EGraph& graph = terms.graph();
+  const RegionTerms::Ops& ops = terms.ops();
+  Choice all = choice;
+  std::vector<Emitter::Extra> extras;
+  const auto chosen = [&](ClassId c) { return c < choice.rows.size() && choice.rows[c].op != absent; };
+  const auto add = [&](const RowView& row) {
+    all.rows.push_back({row.op, row.row});
+    return ClassId(all.rows.size() - 1);
+  };
+  for (egraph::OpId op = 0; op < graph.op_count(); ++op) {
+    if (!graph.op(op).constructor || terms.program().sort_name(graph.op(op).out) != "V") continue;
+    graph.for_each_row(op, [&](const RowView& row) {
+      const ClassId of = graph.find(row.out());
+      bool there = chosen(of);
+      for_each_operand(terms, row, [&](ClassId x) { there = there && chosen(x); });
+      if (!there) return true;
+      if (op != ops.get) {
+        if (!(all.rows[of].op == op && all.rows[of].row == row.row)) extras.push_back({of, add(row), absent});
+        return true;
+      }
+      for (const RowView& tuple : graph.class_rows(graph.find(row.args()[1]))) {
+        bool whole = true;
+        for_each_operand(terms, tuple, [&](ClassId x) { whole = whole && chosen(x); });
+        if (!whole || tuple.op == ops.opaque_tuple) continue;
+        const ClassId term = add(row);
+        extras.push_back({of, term, add(tuple)});
+      }
+      return true;
+    });
+  }
+  return Emitter(terms, entered, all, {.keep_forms = false}).run_all(extras, pairs);
 }
 
 Fragment emit(RegionTerms& terms, const Entered& entered, const Choice& choice, const EmitOptions& options) {

@@ -37,4 +37,16 @@ struct EmitOptions {
 Fragment emit(RegionTerms& terms, const Entered& entered, const Choice& choice,
               const EmitOptions& options = {});
 
+/// A term of a class and the one that is chosen for it, as values of one form.
+struct TermPair {
+  ClassId of = 0;
+  RowRef row;
+  NodeId chosen = 0, other = 0; ///< in the fragment
+};
+
+/// Every term of every class, each over what is chosen for its operands: whether all unions hold.
+/// Classes and terms for which nothing is chosen are left out.
+Fragment emit_all_terms(RegionTerms& terms, const Entered& entered, const Choice& choice,
+                        std::vector<TermPair>& pairs);
+
 } // namespace luminal::rules

@@ -125,17 +125,27 @@ private:
     test("no-passes", {"Info"}, [](const Info& i, Args) { return i.passes.empty(); });
     test("down", {"Info", "Info", "Axes"},
          [this, over](const Info& i, Args a) { return !i.flat(over(a[2])) || info(a[1]).flat(over(a[2])); });
+    // It waits for more passes over one of the axes.
+    test("deeper", {"Info", "Info", "Axes"}, [this, over](const Info& i, Args a) {
+      return std::ranges::any_of(i.passes, [&](const AxisPasses& p) {
+        return over(a[2]).contains(p.axis) && p.count > info(a[1]).passes_over(p.axis);
+      });
+    });
     test("fixed", {"Info"}, [](const Info& i, Args) { return i.fixed; });
     test("varies", {"Info"}, [](const Info& i, Args) { return !i.fixed; });
     test("parameter", {"Info"},
          [](const Info& i, Args) { return i.fixed && !i.axes.empty() && !i.constant && !i.index; });
     test("within", {"Info", "Info"},
          [this](const Info& i, Args a) { return info(a[1]).axes.includes(i.axes); });
+    test("boolean", {"Info"}, [](const Info& i, Args) { return i.dtype == DType::boolean; });
     test("floating", {"Info"}, [](const Info& i, Args) { return is_float(i.dtype); });
     test("not-negative", {"Info"}, [](const Info& i, Args) { return i.not_negative(); });
     test("positive", {"Info"}, [](const Info& i, Args) { return i.positive(); });
     test("scales", {"Info"}, [](const Info& i, Args) { return i.number() != 1.0 && i.number() != -1.0; });
     test("not-one", {"Info"}, [](const Info& i, Args) { return i.number() != 1.0; });
+    // 1: a factor is still held back by the sum over the axes
+    guard("pulled", {"i64", "Info", "Axes"},
+          [this, over](Args a) { return integer(a[0]) == 0 || info(a[1]).flat(over(a[2])); });
     guard("all-flat", {"Infos", "Axes"}, [this, over](Args a) {
       return std::ranges::all_of(t_.info_lists[a[0]].infos,
                                  [&](Value v) { return info(v).flat(over(a[1])); });

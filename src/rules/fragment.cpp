@@ -51,7 +51,7 @@ FunctionWriter::FunctionWriter(const Function& source)
 
 NodeId FunctionWriter::put(Node node) { return put_once(out_.nodes, table_, std::move(node)); }
 
-void FunctionWriter::place(const Fragment& fragment, std::span<const NodeId> instance) {
+std::vector<NodeId> FunctionWriter::place(const Fragment& fragment, std::span<const NodeId> instance) {
   const auto bound = [&](NodeId id) { return instance.empty() ? id : instance[id]; };
   std::vector<NodeId> made(fragment.size(), absent);
   for (const auto& [leaf, node] : fragment.leaf_list_) made[leaf] = at(bound(node));
@@ -71,6 +71,7 @@ void FunctionWriter::place(const Fragment& fragment, std::span<const NodeId> ins
     for (NodeId& value : kernel) value = made[value];
     kernels_.push_back(std::move(kernel));
   }
+  return made;
 }
 
 void FunctionWriter::name(NodeId made, NodeId source, bool with_axes) {

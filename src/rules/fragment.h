@@ -50,7 +50,10 @@ class FunctionWriter {
 public:
   explicit FunctionWriter(const Function& source);
   /// `instance`: by node of the region that was entered; empty: this very region.
-  void place(const Fragment& fragment, std::span<const NodeId> instance = {});
+  /// Returns where the nodes of the fragment stand now.
+  std::vector<NodeId> place(const Fragment& fragment, std::span<const NodeId> instance = {});
+  /// One result more.
+  void result(std::string name, NodeId placed) { out_.results.push_back({std::move(name), placed, {}, {}}); }
   /// What stands for a node of the source: what was placed, else the node as it is with what it needs.
   NodeId at(NodeId source);
   /// With the results of the source; what no result needs is gone. `partition`: the kernels of all

@@ -97,11 +97,16 @@ RegionTerms::RegionTerms(const TheoryOptions& options)
         egg.files = false;
         return egg;
       }()) {
+  replaced_.resize(options_.replaced.size());
   add_sorts();
   read("terms.egg");
   add_rows();
   add_theory(*this);
-  for (const char* file : {"facts.egg", "scalar.egg"}) read(file);
+  for (const char* file :
+       {"facts.egg", "scalar.egg", "algebra.egg", "folds.egg", "views.egg", "families.egg", "cascades.egg"})
+    read(file);
+  for (size_t k = 0; k < replaced_.size(); ++k)
+    LUMINAL_CHECK(replaced_[k], "the rules do not have the text {}", options_.replaced[k].first);
   info_ = program_.op("info");
   if (!options_.more.empty()) program_.run(options_.more, "more rules");
 }
@@ -126,13 +131,19 @@ void RegionTerms::add_rows() {
 
 void RegionTerms::read(const std::string& file) {
   std::string text = text_of(file);
-  for (int arity = 1; arity <= 3; ++arity) { // constructors by number of operands
+  for (int arity = 1; arity <= 3; ++arity) { // constructors by number of operands; they hold floats
     std::string names;
     for (int k = 0; k < op_count; ++k)
-      if (row(Op(k)).arity == arity) names += (names.empty() ? "" : " ") + constructor_name(Op(k));
+      if (row(Op(k)).arity == arity && row(Op(k)).signature != Signature::bits &&
+          row(Op(k)).signature != Signature::shift)
+        names += (names.empty() ? "" : " ") + constructor_name(Op(k));
     replace_all(text, fmt::format("ROWS-{}", arity), names);
   }
-  for (const auto& [from, to] : options_.replaced) replace_all(text, from, to);
+  for (size_t k = 0; k < options_.replaced.size(); ++k) {
+    const auto& [from, to] = options_.replaced[k];
+    replaced_[k] = replaced_[k] || text.find(from) != std::string::npos;
+    replace_all(text, from, to);
+  }
   text = without_rules(text, options_.without);
   texts_.emplace_back(file, text);
   program_.run(text, file);

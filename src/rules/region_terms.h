@@ -104,6 +104,7 @@ private:
   void add_rows();
   void read(const std::string& file);
   TheoryOptions options_;
+  std::vector<bool> replaced_; // beside options_.replaced: it was found
   egraph::EggProgram program_;
   egraph::OpId info_ = egraph::absent;
   std::vector<std::pair<std::string, std::string>> texts_; // names of files and what they hold

@@ -32,7 +32,20 @@ public:
   }
 
 private:
-  void phases() { repeat("algebra", {"facts", "scalar"}, 30); }
+  /// Sums exchange in the first round only: it is the reordering of a product of matrices.
+  void phases() {
+    algebra();
+    for (int k = 0; k < 3 && repeat("exchange", {"facts", "scalar", "factor", "exchange"}, 1); ++k) algebra();
+    for (int round = 0; round < options_.rounds && !stopped(); ++round) {
+      bool changed = algebra();
+      changed |= repeat("families", {"facts", "scalar", "family"}, 60);
+      changed |= repeat("cascades", {"facts", "scalar", "cascade", "tuple"}, 60);
+      changed |= repeat("clean", {"clean"}, 1);
+      if (!changed) break;
+    }
+    repeat("facts", {"facts"}, 60);
+  }
+  bool algebra() { return repeat("algebra", {"facts", "scalar", "factor"}, 60); }
 
   bool stopped() const { return report_.stop != StopReason::none; }
   double seconds() const {

@@ -8,6 +8,7 @@ void add_theory(RegionTerms& terms) {
   add_fact_primitives(terms);
   add_vector_primitives(terms);
   add_place_primitives(terms);
+  add_monoid_primitives(terms);
 }
 
 } // namespace luminal::rules

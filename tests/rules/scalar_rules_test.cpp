@@ -1,7 +1,8 @@
-// rules/scalar_rules_test.cpp -- the algebra of scalar.egg on random terms: whichever terms are chosen of a
-// saturated region, the values are the same bits; each rule is met; wrong rules are found.
+// rules/scalar_rules_test.cpp -- rules of class exact on terms with NaN, infinities and narrow types:
+// whichever terms are chosen of a saturated region, the values are the same bits; wrong rules are found.
 #include "round_trip.h"
 #include "rules/cheapest.h"
+#include "rules/saturate.h"
 #include <gmock/gmock.h>
 
 namespace luminal {
@@ -80,17 +81,13 @@ private:
 };
 
 /// What differs between a module and terms drawn at random from its saturated region.
-std::optional<std::string> sweep(rules::RegionTerms& terms, uint64_t seed, int draws,
-                                 std::map<std::string, uint64_t>* matches = nullptr) {
+std::optional<std::string> sweep(rules::RegionTerms& terms, uint64_t seed, int draws) {
   const ScalarModule g(seed);
   const rules::FlatFunction flat(g.module, g.module.entry());
   rules::RegionNodes region;
   for (const FunctionResult& r : g.module.entry().results) region.roots.push_back(r.value);
   const auto entered = rules::enter(terms, flat, region).value();
-  terms.program().saturate("scalar", 8);
-  if (matches)
-    for (const egraph::RuleId id : terms.graph().ruleset(terms.program().ruleset("scalar")))
-      (*matches)[terms.graph().rule(id).name] = terms.graph().rule_stats(id).matches;
+  rules::saturate(terms);
   for (int draw = 0; draw < draws; ++draw) {
     uint64_t state = seed * 1000 + uint64_t(draw);
     const rules::Choice choice = rules::cheapest_rows(
@@ -107,11 +104,8 @@ std::optional<std::string> sweep(rules::RegionTerms& terms, uint64_t seed, int d
 }
 
 TEST(ScalarRules, EveryChoiceHasTheSameBits) {
-  rules::RegionTerms terms;
-  std::map<std::string, uint64_t> matches;
-  for (uint64_t seed = 0; seed < 1500; ++seed) ASSERT_EQ(sweep(terms, seed, 4, &matches), std::nullopt);
-  EXPECT_GE(matches.size(), 25u);
-  for (const auto& [name, count] : matches) EXPECT_GT(count, 0u) << name << " is met by no instance";
+  rules::RegionTerms terms({.numeric = egraph::NumericClass::exact});
+  for (uint64_t seed = 0; seed < 600; ++seed) ASSERT_EQ(sweep(terms, seed, 4), std::nullopt);
 }
 
 /// Rules that are wrong on some value are found: what the sweep is for.
@@ -121,10 +115,9 @@ TEST(ScalarRules, WrongOnesAreFound) {
         "(rewrite (Neg (Min a b)) (Min (Neg a) (Neg b)) :ruleset scalar)",
         "(rewrite (Recip (Recip a)) a :ruleset scalar)", "(rewrite (Log (Exp a)) a :ruleset scalar)",
         "(rule ((= v (View w xs)) (= x (vec-get xs 0))) ((union v x)) :ruleset scalar)"}) {
-    rules::RegionTerms terms;
-    terms.program().run(wrong);
+    rules::RegionTerms terms({.numeric = egraph::NumericClass::exact, .more = wrong});
     bool found = false;
-    for (uint64_t seed = 0; seed < 1500 && !found; ++seed) found = sweep(terms, seed, 4).has_value();
+    for (uint64_t seed = 0; seed < 600 && !found; ++seed) found = sweep(terms, seed, 4).has_value();
     EXPECT_TRUE(found) << wrong;
   }
 }
