@@ -193,6 +193,8 @@ std::string CEmitter::arguments() {
   for (Expr s : kernel_.symbols) add(dialect_.integer_argument, "i64", symbols_.at(s) + "_");
   if (!result_.group_bytes.is_constant(0) && !dialect_.group_argument.empty())
     text += (text.empty() ? "" : ", ") + filled(dialect_.group_argument, {{"n", "0"}});
+  if (dialect_.most_arguments > 0 && n > dialect_.most_arguments)
+    fail(fmt::format("it takes {} arguments, {} allows {}", n, dialect_.name, dialect_.most_arguments));
   if (!dialect_.built_in_arguments.empty())
     text += (text.empty() ? "" : ", ") + std::string(dialect_.built_in_arguments);
   return text;
@@ -301,8 +303,9 @@ CLikeKernel CEmitter::run() {
   const bool f64 = functions.find("f64") != std::string::npos;
   if (f64 && (dialect_.f64_prelude.empty() || !options_.f64))
     fail(fmt::format("{} has no f64", dialect_.f64_prelude.empty() ? dialect_.name : "the device"));
-  result_.text = prelude_functions(dialect_, used_, f64) +
-                 fmt::format("typedef {} idx;\n", index_bits_ == 32 ? "i32" : "i64") + functions;
+  const auto prelude = prelude_functions(dialect_, used_, f64);
+  if (!prelude) fail(prelude.error());
+  result_.text = *prelude + fmt::format("typedef {} idx;\n", index_bits_ == 32 ? "i32" : "i64") + functions;
   return std::move(result_);
 }
 

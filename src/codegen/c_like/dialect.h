@@ -5,9 +5,9 @@
 // Texts hold placeholders in braces. Element types have the names i8 u8 i16 u16 i32 u32 i64 u64 f32
 // f64 in every language: the prelude defines them. It also defines, as functions or macros:
 //   lum_f32_of_bits(u32), lum_bits_of_f32(f32), and the same for f64/u64 where there is f64;
-//   lum_NAME_f32(..) (and _f64) for NAME of fabs floor ceil trunc rint fma sqrt rsqrt exp2 log2 exp
-//   log log1p expm1 sin cos tan tanh erf erfc power fmod, with the errors that the op table promises; what it
-//   does not define (`missing`) is computed by common functions (prelude.cpp);
+//   lum_NAME_f32(..) (and _f64) for NAME of fabs floor ceil trunc rint fma sqrt rsqrt, and for those of exp2
+//   log2 exp log log1p expm1 sin cos tan tanh erf erfc power fmod that have the errors which the op table
+//   promises: the others are portable ones (portable_math.h), or missing for f64;
 //   lum_store_nibble(u8 pointer to global memory, index, value): two threads may write the two halves
 //   of one byte.
 #pragma once
@@ -24,7 +24,6 @@ struct Dialect {
   std::string_view function;     ///< in front of a function: "static inline"
   std::string_view global_space; ///< in front of pointers to buffers: "__global "
   std::string_view group_space;  ///< in front of pointers to memory of a group: "__local "
-  std::string_view constant;     ///< in front of tables outside of functions: "__constant "
 
   /// {name}, {lanes} (threads of a group), {arguments}.
   std::string_view kernel_head;
@@ -40,8 +39,8 @@ struct Dialect {
   std::string_view group_barrier; ///< a statement: threads of a group wait, and see what each other wrote
   std::string_view unroll;        ///< in front of a loop that must be written out
 
-  std::span<const std::string_view> missing; ///< functions that the prelude does not define for f32
-  int64_t group_bytes = 0;                   ///< memory of a group, at most
+  int64_t group_bytes = 0; ///< memory of a group, at most
+  int most_arguments = 0;  ///< of a kernel; 0: any number
 };
 
 /// "opencl", "cuda", "hip", "metal", "c"; null for other words.

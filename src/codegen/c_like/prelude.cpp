@@ -4,6 +4,7 @@
 // In a template T is the type, S its name in function names, U the unsigned type of the same width (of
 // at least 32 bits), W its bits. Meanings are those at the head of ir/ops.h.
 #include "codegen/c_like/prelude.h"
+#include "codegen/c_like/portable_math.h"
 #include "ir/ops.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -259,9 +260,12 @@ class Definitions {
 public:
   Definitions(const Dialect& dialect) : dialect_(dialect) {}
   void add(const std::string& name) {
-    if (!done_.insert(name).second) return;
+    if (!done_.insert(name).second || is_own(name)) return;
     const std::optional<std::string> text = definition(name);
-    if (!text) return;
+    if (!text) {
+      if (missing_.empty()) missing_ = name;
+      return;
+    }
     // What it calls comes first.
     for (size_t at = text->find("lum_"); at != std::string::npos; at = text->find("lum_", at + 4)) {
       size_t end = at;
@@ -271,8 +275,15 @@ public:
     out_ += fmt::format("{} {}\n", dialect_.function, *text);
   }
   std::string take() { return std::move(out_); }
+  const std::string& missing() const { return missing_; }
 
 private:
+  /// Does the dialect's prelude define it?
+  bool is_own(const std::string& name) const {
+    const std::string call = name + "(";
+    return dialect_.prelude.find(call) != std::string_view::npos ||
+           dialect_.f64_prelude.find(call) != std::string_view::npos;
+  }
   std::optional<std::string> definition(std::string_view name) {
     if (!name.starts_with("lum_")) return {};
     name.remove_prefix(4);
@@ -290,6 +301,8 @@ private:
     if (name == "not_bool") return "bool lum_not_bool(bool a) { return !a; }";
     if (name == "wrap_i4") return "i8 lum_wrap_i4(i32 a) { return (i8)((i32)((u32)a << 28) >> 28); }";
     if (name == "wrap_u4") return "u8 lum_wrap_u4(i32 a) { return (u8)(a & 15); }";
+    if (suffix == "f32")
+      if (const auto portable = portable_function(function)) return std::string(*portable);
     const auto type = parse_dtype(suffix);
     if (!type) return {};
     const bool real = is_float(*type);
@@ -314,16 +327,22 @@ private:
 
   const Dialect& dialect_;
   std::set<std::string> done_;
-  std::string out_;
+  std::string out_, missing_;
 };
 
 } // namespace
 
-std::string prelude_functions(const Dialect& dialect, const PreludeUse& used, bool f64) {
+Result<std::string> prelude_functions(const Dialect& dialect, const PreludeUse& used, bool f64) {
   std::string text(dialect.prelude);
   if (f64) text += dialect.f64_prelude;
   Definitions definitions(dialect);
   for (const std::string& name : used) definitions.add(name);
+  if (!definitions.missing().empty()) {
+    const std::string name = definitions.missing().substr(4);
+    const size_t cut = name.rfind('_');
+    return Failure{
+        fmt::format("{} has no {} of {}", dialect.name, name.substr(0, cut), name.substr(cut + 1))};
+  }
   return text + definitions.take();
 }
 

@@ -75,7 +75,6 @@ const Dialect opencl_dialect = {
     .function = "",
     .global_space = "__global ",
     .group_space = "__local ",
-    .constant = "__constant ",
     .kernel_head = "__kernel __attribute__((reqd_work_group_size({lanes}, 1, 1))) void {name}({arguments})",
     .pointer_argument = "__global {type}* {name}",
     .integer_argument = "{type} {name}",
@@ -87,8 +86,8 @@ const Dialect opencl_dialect = {
     .lane = "(idx)get_local_id(0)",
     .group_barrier = "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
     .unroll = "__attribute__((opencl_unroll_hint))",
-    .missing = {},
     .group_bytes = 32768,
+    .most_arguments = 0,
 };
 
 } // namespace luminal::codegen

@@ -1,0 +1,72 @@
+// codegen/c_like/hip/hip_dialect.cpp -- HIP C++ for clang (-x hip -nogpuinc -nogpulib) and hiprtc: built-in
+// functions of the compiler only, no file of ROCm.
+//
+// To be compiled with -ffp-contract=off. Functions that need ROCm's device library are portable ones; of
+// f64 there are none of these.
+#include "codegen/c_like/hip/hip_dialect.h"
+
+namespace luminal::codegen {
+
+constexpr std::string_view prelude =
+    R"(typedef signed char i8; typedef unsigned char u8; typedef short i16; typedef unsigned short u16;
+typedef int i32; typedef unsigned int u32; typedef long i64; typedef unsigned long u64; typedef float f32;
+#define lum_f32_of_bits(x) __builtin_bit_cast(f32, (u32)(x))
+#define lum_bits_of_f32(x) __builtin_bit_cast(u32, (f32)(x))
+#define lum_fabs_f32(a) __builtin_fabsf(a)
+#define lum_floor_f32(a) __builtin_floorf(a)
+#define lum_ceil_f32(a) __builtin_ceilf(a)
+#define lum_trunc_f32(a) __builtin_truncf(a)
+#define lum_rint_f32(a) __builtin_rintf(a)
+#define lum_fma_f32(a, b, c) __builtin_fmaf(a, b, c)
+#define lum_sqrt_f32(a) __builtin_sqrtf(a)
+#define lum_rsqrt_f32(a) (1.0f / __builtin_sqrtf(a))
+static inline __attribute__((device)) void lum_store_nibble(u8* p, i64 at, i32 x) {
+  u32* word = (u32*)p + (at >> 3);
+  u32 shift = (u32)(at & 7) * 4;
+  __atomic_fetch_and(word, ~(15u << shift), __ATOMIC_RELAXED);
+  __atomic_fetch_or(word, ((u32)x & 15u) << shift, __ATOMIC_RELAXED);
+}
+static inline __attribute__((device)) void lum_barrier() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+)";
+
+constexpr std::string_view f64_prelude = R"(typedef double f64;
+#define lum_f64_of_bits(x) __builtin_bit_cast(f64, (u64)(x))
+#define lum_bits_of_f64(x) __builtin_bit_cast(u64, (f64)(x))
+#define lum_fabs_f64(a) __builtin_fabs(a)
+#define lum_floor_f64(a) __builtin_floor(a)
+#define lum_ceil_f64(a) __builtin_ceil(a)
+#define lum_trunc_f64(a) __builtin_trunc(a)
+#define lum_rint_f64(a) __builtin_rint(a)
+#define lum_fma_f64(a, b, c) __builtin_fma(a, b, c)
+#define lum_sqrt_f64(a) __builtin_sqrt(a)
+#define lum_rsqrt_f64(a) (1.0 / __builtin_sqrt(a))
+)";
+
+const Dialect hip_dialect = {
+    .name = "hip",
+    .prelude = prelude,
+    .f64_prelude = f64_prelude,
+    .function = "static inline __attribute__((device))",
+    .global_space = "",
+    .group_space = "",
+    .kernel_head = "extern \"C\" __attribute__((global, amdgpu_flat_work_group_size(1, {lanes}))) void "
+                   "{name}({arguments})",
+    .pointer_argument = "{type}* {name}",
+    .integer_argument = "{type} {name}",
+    .group_argument = "",
+    .built_in_arguments = "",
+    .group_begin = "extern __attribute__((shared)) u64 lum_words[];", // the launch gives its size
+    .group = "(idx)__builtin_amdgcn_workgroup_id_x()",
+    .groups = "(idx)(__builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x())",
+    .lane = "(idx)__builtin_amdgcn_workitem_id_x()",
+    .group_barrier = "lum_barrier();",
+    .unroll = "#pragma unroll",
+    .group_bytes = 65536,
+    .most_arguments = 0,
+};
+
+} // namespace luminal::codegen
