@@ -1,4 +1,5 @@
 // train/vision_models.cpp -- perceptron, convolutional networks, ResNet.
+#include "luminal/autograd.h"
 #include "luminal/functions.h"
 #include "luminal/losses.h"
 #include "luminal/nn_functions.h"
