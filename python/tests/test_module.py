@@ -369,9 +369,10 @@ class Mistakes(unittest.TestCase):
     def test_errors_name_shapes_and_the_line(self):
         with pl.Graph():
             a, b = pl.zeros((4, 3)), pl.zeros((5, 2))
+            line = self.line() + 1
             text = self.refused("inner sizes differ", lambda: a @ b)
-            self.assertIn(f"[matmul] inner sizes differ: [4, 3] x [5, 2] (3 != 5) at "
-                          f"test_module.py:{self.line() - 1}", text)
+            place = f"test_module.py:{line}"
+            self.assertIn(f"[matmul] inner sizes differ: [4, 3] x [5, 2] (3 != 5) at {place}", text)
 
     def test_errors_at_execute_name_the_line_that_made_them(self):
         with pl.Graph() as g:

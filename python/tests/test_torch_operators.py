@@ -41,7 +41,7 @@ class Operators(unittest.TestCase):
             )
             made = [json.loads(line) for line in rows.read_text().splitlines()]
         self.assertEqual(done.returncode, 0, done.stderr[-4000:])
-        self.assertGreater(len(made), 50)
+        self.assertGreater(len(made), 30)
         reached = [row for row in made if row["status"] in ("passed", "handed") and row["core"]]
         reached = [row for row in reached if "random numbers" not in row["reason"]]
         passed = sum(row["status"] == "passed" for row in reached)

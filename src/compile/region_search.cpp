@@ -1,10 +1,12 @@
 // compile/region_search.cpp -- the pass `rules`: regions are cut, searched and replaced.
 #include "compile/region_search.h"
 #include "base/check.h"
+#include "base/contains.h"
 #include "compile/pass_list.h"
 #include "rules/saturate.h"
 #include "search/extract_kernel.h"
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -37,13 +39,25 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+/// A step function makes a whole unit of one rounding: beside it only rules that keep every bit are used.
+bool has_steps(const Function& f) {
+  return std::ranges::any_of(f.nodes, [&](const Node& node) {
+    if (node.kind == NodeKind::cast)
+      return !is_float(node.type().dtype) && is_float(f[node.inputs[0]].type().dtype);
+    const auto* map = std::get_if<MapAttr>(&node.attr);
+    if (!map) return false;
+    return contains(std::array{Op::floor, Op::ceil, Op::trunc, Op::round, Op::rem}, map->op);
+  });
+}
+
 /// Engines with the rules read and planned, which takes longer than a small region. Kept for the next
 /// compilation, one for each that runs at the same time.
 class Engines {
 public:
+  explicit Engines(egraph::NumericClass numeric) : numeric_(numeric) {}
   std::unique_ptr<RegionTerms> take() {
     const std::lock_guard lock(mutex_);
-    if (free_.empty()) return std::make_unique<RegionTerms>();
+    if (free_.empty()) return std::make_unique<RegionTerms>(rules::TheoryOptions{.numeric = numeric_});
     auto engine = std::move(free_.back());
     free_.pop_back();
     return engine;
@@ -55,18 +69,20 @@ public:
   }
 
 private:
+  const egraph::NumericClass numeric_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<RegionTerms>> free_;
 };
-Engines& engines() {
-  static Engines all;
-  return all;
-}
 struct Engine {
-  std::unique_ptr<RegionTerms> terms = engines().take();
-  Engine() = default;
+  static Engines& all(bool exact) {
+    static Engines every(egraph::NumericClass::range), bits(egraph::NumericClass::exact);
+    return exact ? bits : every;
+  }
+  explicit Engine(bool exact) : from(all(exact)), terms(from.take()) {}
   Engine(const Engine&) = delete;
-  ~Engine() { engines().give_back(std::move(terms)); }
+  ~Engine() { from.give_back(std::move(terms)); }
+  Engines& from;
+  std::unique_ptr<RegionTerms> terms;
 };
 
 class KnownRegions {
@@ -228,7 +244,7 @@ private:
     const Interval range = e.range();
     return value ? double(*value) : range.high == unbounded_high ? double(1 << 20) : double(range.high);
   };
-  Engine engine_;
+  Engine engine_{has_steps(f_)};
   RegionReport* report_ = nullptr;
 };
 

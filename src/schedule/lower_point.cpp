@@ -353,7 +353,7 @@ Body StageLowering::results(State& state) {
   }
   for (size_t i = 0; i < s_.components.size(); i++) {
     const Component& c = s_.components[i];
-    if (registers_[i] < 0) continue;
+    if (registers_[i] < 0 || c.kind == ComponentKind::scan) continue; // points of a scan store their own
     ValueRef v;
     if (partial_) {
       // All places of the unrolled reduction loops, in pairs.

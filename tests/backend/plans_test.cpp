@@ -125,8 +125,8 @@ TEST(Plans, WhatOnlyLoadStepsReadIsGivenBack) {
     params += ", weight %w" + i + ": f32[64, 64]";
     body += "  %a" + i + " = view %w" + i + " [i: 64, j: 64] -> [j, i]\n  %b" + i + " = fence %a" + i + "\n";
     body += "  %c" + i + " = view %b" + i + " [i: 64, j: 64] -> [63 - i, j]\n  %d" + i + " = fence %c" + i +
-            "\n  %s" + i + " = add " + sum + ", %d" + i + "\n";
-    sum = "%s" + i;
+            "\n  %t" + i + " = add " + sum + ", %d" + i + "\n  %s" + i + " = abs %t" + i + "\n";
+    sum = "%s" + i; // the weights' terms cannot be gathered into one sum
   }
   const Module module = parse_module("fn @main(" + params + ") {\n" + body + "  return y = " + sum + "\n}\n");
   Running running(module);

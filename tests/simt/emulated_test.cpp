@@ -197,7 +197,7 @@ TEST(PlantedMistakes, AreFound) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EmulatedRows, testing::Values("cuda"),
+INSTANTIATE_TEST_SUITE_P(All, EmulatedRows, testing::Values("cuda", "hip", "metal"),
                          [](const auto& test) { return test.param; });
 INSTANTIATE_TEST_SUITE_P(All, Languages, testing::Values("cuda", "hip", "metal"),
                          [](const auto& test) { return test.param; });

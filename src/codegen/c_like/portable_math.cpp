@@ -104,7 +104,8 @@ constexpr Portable functions[] = {
     // the quotient undoes the rounding of 1 + x
     {"log1p", R"(f32 lum_log1p_f32(f32 x) {
   f32 u = 1.0f + x;
-  if (u == 1.0f || u - u != 0) return u == 1.0f ? x : u;
+  if (u == 1.0f) return x;
+  if (u - u != 0) return u < 0 ? u - u : u;
   return lum_log_f32(u) * (x / (u - 1.0f));
 })"},
     // Of an angle: what is left within +-pi/4, and the quarter turn.
