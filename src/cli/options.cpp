@@ -23,14 +23,12 @@ struct Foreign {
   const char* advice;
 };
 constexpr Foreign foreign_options[] = {
-    {"--gpu-layers,--n-gpu-layers", true, "layers run on the processor, there is no other device yet"},
+    {"--gpu-layers,--n-gpu-layers", true, "all layers run on one device: --device names it"},
     {"--interactive,--conversation,--interactive-first", false,
-     "there is no conversation: one prompt is continued. Write the turns as the model's template wants "
-     "them, special tokens included"},
+     "there is no conversation here, one prompt is continued: luminal chat MODEL holds one"},
     {"--chat-template,--system-prompt", true,
-     "templates are not applied: write the prompt as the model wants it, special tokens included"},
-    {"--jinja", false,
-     "templates are not applied: write the prompt as the model wants it, special tokens included"},
+     "templates are not applied here: luminal chat MODEL applies them"},
+    {"--jinja", false, "templates are not applied here: luminal chat MODEL applies them"},
     {"--grammar,--grammar-file,--json-schema", true, "grammars are not supported; --stop ends at a text"},
     {"--flash-attn", false, "attention never stores its scores; leave the option out"},
     {"--mlock,--no-mmap", false,
