@@ -26,9 +26,6 @@ target_compile_options(luminal_options INTERFACE
 # g++ 12's straight-line vectorizer drops the rounding of double(float(x)) where two lanes meet
 # (tests/ir: FmaRoundsOnce).
 target_compile_options(luminal_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fno-tree-slp-vectorize>)
-# The unlikely part of a function may be empty. lld then leaves out the unwind entry of the function
-# behind it, and an exception thrown there ends the program (tree.program_serve met one).
-target_compile_options(luminal_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fno-reorder-blocks-and-partition>)
 if(BUILD_SHARED_LIBS)
   target_compile_options(luminal_options INTERFACE -fPIC -fno-semantic-interposition)
 endif()

@@ -1,4 +1,8 @@
 // cli/chat.cpp -- `luminal chat MODEL`: a conversation on the terminal; `luminal tokenize MODEL TEXT`.
+#if defined(__GNUC__) && !defined(__clang__)
+// Else the unlikely part of a function is empty, and lld leaves out the unwind entry of the one behind it.
+#pragma GCC optimize("no-reorder-blocks-and-partition")
+#endif
 #include "base/print.h"
 #include "base/text.h"
 #include "cli/announce.h"
