@@ -26,6 +26,10 @@ target_compile_options(luminal_options INTERFACE
 # g++ 12's straight-line vectorizer drops the rounding of double(float(x)) where two lanes meet
 # (tests/ir: FmaRoundsOnce).
 target_compile_options(luminal_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fno-tree-slp-vectorize>)
+# g++ may leave the unlikely part of a function empty. lld then keeps one unwind entry for two functions,
+# and an exception in the other one ends the program (tools/check_tidy.py takes the flag away for clang).
+target_compile_options(luminal_options INTERFACE
+  $<$<CXX_COMPILER_ID:GNU>:-fno-reorder-blocks-and-partition>)
 if(BUILD_SHARED_LIBS)
   target_compile_options(luminal_options INTERFACE -fPIC -fno-semantic-interposition)
 endif()

@@ -27,6 +27,20 @@ def find_tidy():
     return None, None
 
 
+# Flags of g++ that clang does not know.
+GNU_FLAGS = ("-fno-reorder-blocks-and-partition", )
+
+
+def without_gnu_flags(build, folder):
+    """The commands of the build for clang: a compile_commands.json in that folder; its entries."""
+    text = (build / "compile_commands.json").read_text()
+    for flag in GNU_FLAGS:
+        text = text.replace(f" {flag}", "")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "compile_commands.json").write_text(text)
+    return json.loads(text)
+
+
 def findings(failed, root):
     """Each finding once, with its lines of source, however many files reach the header it is in."""
     seen = []
@@ -66,7 +80,8 @@ def main():
     root = args.root.resolve()
     config = (root / ".clang-tidy").read_text()
     closure, items = tree.Closure(root), []
-    for entry in json.loads((args.build / "compile_commands.json").read_text()):
+    commands = args.build / "tidy-commands"
+    for entry in without_gnu_flags(args.build, commands):
         path = pathlib.Path(os.path.join(entry["directory"], entry["file"])).resolve()
         if not path.is_relative_to(root) or not path.is_file():
             continue
@@ -76,7 +91,7 @@ def main():
             continue
         flags = entry.get("command") or " ".join(entry["arguments"])
         items.append((name, closure.key(path, version, config, flags),
-                      [tidy, "-p", str(args.build), "--quiet", "--warnings-as-errors=*", str(path)], None))
+                      [tidy, "-p", str(commands), "--quiet", "--warnings-as-errors=*", str(path)], None))
     changed = tree.changed(root, os.environ.get("LUMINAL_TIDY_SINCE") or args.since or "HEAD~1")
     paths = {(root / name).resolve() for name in changed}
 

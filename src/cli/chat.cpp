@@ -1,8 +1,4 @@
 // cli/chat.cpp -- `luminal chat MODEL`: a conversation on the terminal; `luminal tokenize MODEL TEXT`.
-#if defined(__GNUC__) && !defined(__clang__)
-// Else the unlikely part of a function is empty, and lld leaves out the unwind entry of the one behind it.
-#pragma GCC optimize("no-reorder-blocks-and-partition")
-#endif
 #include "base/print.h"
 #include "base/text.h"
 #include "cli/announce.h"
@@ -93,7 +89,7 @@ int chat(ChatArguments& a) {
   if (!opened) throw Error(opened.error());
   const ModelFile& file = *opened;
   const ModelConfig& config = file.require_config();
-  ChatFormat(file, a.chat_template); // before anything is compiled
+  const ChatFormat checked(file, a.chat_template); // a faulty template is refused before anything is compiled
   GeneratorOptions options;
   options.model.context = a.context > 0 ? a.context : std::min<int64_t>(config.context_length, 4096);
   if (a.cache_type == "f16") options.model.cache_dtype = DType::f16;

@@ -248,6 +248,23 @@ def gone_clients(server):
     server.complete()
 
 
+def ends_what_it_writes(server):
+    """What is being written when the end is asked for is written to its end."""
+    body = json.dumps({"prompt": PROMPT, "max_tokens": 150, "stream": True, "ignore_eos": True}).encode()
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(
+            b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        )
+        text = connection.recv(2000)
+        assert b"data: " in text or b" 200 " in text, text
+        server.process.send_signal(signal.SIGTERM)
+        while more := connection.recv(65536):
+            text += more
+    assert b'"finish_reason":"length"' in text.replace(b" ", b""), text[-400:]
+    assert b"data: [DONE]" in text, text[-400:]
+    assert server.process.wait(60) == 0, server.process.stderr.read()
+
+
 def main():
     server = Server("--parallel", "3", "--chat-template", "chatml", "--max-body", "100K")
     answers(server)
@@ -255,18 +272,7 @@ def main():
     refusals(server)
     harm(server)
     gone_clients(server)
-    # What is being written when the end is asked for is written to its end.
-    events = []
-    thread = threading.Thread(
-        target=lambda: events.extend(
-            server.stream("/v1/completions", {"prompt": PROMPT, "max_tokens": 150, "ignore_eos": True})
-        )
-    )
-    thread.start()
-    server.wait_for("requests_running", 1)
-    server.end()
-    thread.join()
-    assert events and events[-1]["choices"][0]["finish_reason"] == "length", events[-1:]
+    ends_what_it_writes(server)
 
     server = Server("--parallel", "1", "--queue", "1", "--api-key", "secret", "--max-tokens", "5")
     assert server.ask("GET", "/health")[0] == 200

@@ -107,7 +107,7 @@ def prompts(luminal, folder):
     refuse("-m", model, model, "hi", says="the model is given twice")
     refuse("-p", "hi", says=r"the model is missing: luminal run MODEL \[PROMPT\]")
     refuse(model, "--tokens", "1", "--no-parse-special", says="the prompt is given as ids")
-    for args, says in ((("-ngl", "99"), "--gpu-layers: layers run on the processor"),
+    for args, says in ((("-ngl", "99"), "--gpu-layers: all layers run on one device"),
                        (("-i",), "--interactive: there is no conversation"),
                        (("--grammar", "x"), "grammars are not supported"), (("-fa",), "--flash-attn: "),
                        (("-ctk", "f16"), "--cache-type f16"),

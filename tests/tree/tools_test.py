@@ -236,8 +236,8 @@ class Compiled(Tree):
     def test_tidy(self):
         path = self.root / "src/base/a.cpp"
         self.write("build/compile_commands.json",
-                   f'[{{"directory": "{self.root}", "file": "{path}", "command": "c++ -std=c++20 -c '
-                   f'\\"{path}\\""}}]')
+                   f'[{{"directory": "{self.root}", "file": "{path}", "command": "c++ -std=c++20 '
+                   f'-fno-reorder-blocks-and-partition -c \\"{path}\\""}}]')
         arguments = ["--root", self.root, "--build", self.root / "build"]
         environment = {key: value for key, value in os.environ.items() if key != "LUMINAL_TIDY_SECONDS"}
         self.write("src/base/a.cpp", "// base/a.cpp -- a.\nint* nothing() { return nullptr; }\n")
