@@ -227,6 +227,7 @@ void DefaultScheduler::add_directives(const Blocking& b) {
   add(DirectiveKind::order, order);
   add(DirectiveKind::cascade, {b.fold, tiles});
   bool open = false; // the stages of the cascade follow its first one
+  int last = -1;     // of the stages that read the row
   for (int i = 0; i < int(nests_.cone.stages.size()); i++) {
     const std::string name = stage(i).name;
     const bool of_cascade = nest(i).cascade != 0;
@@ -236,6 +237,7 @@ void DefaultScheduler::add_directives(const Blocking& b) {
     if (nest(i).find(lanes)) {
       add(DirectiveKind::vector, {name, lanes});
       add(DirectiveKind::unroll, {name, vectors});
+      last = i;
     } else if (!of_cascade && !shared.empty()) {
       const size_t stages = nests_.cone.stages.size();
       loops(i, shared);
@@ -245,6 +247,11 @@ void DefaultScheduler::add_directives(const Blocking& b) {
     if (i > 0 && !(of_cascade && open)) add(DirectiveKind::at, {name, kept.back()});
     open |= of_cascade;
   }
+  // While the last one takes a tile from the first cache, the next tile comes from the last one. (What
+  // comes from memory is a run to the processor, which has more requests on the way than ours.)
+  for (const int value : inputs_of(last))
+    if (const int64_t bytes = bytes_read(last, value, tiles).second; bytes > limits_.l2)
+      ask_ahead(last, value, {tiles, steps}, bytes <= limits_.l3, {0, 1, 2});
 }
 
 bool DefaultScheduler::statistic_tiles() {

@@ -9,98 +9,19 @@
 // rounds its factor, T = self * cast<f32>(cast<bf16>(w)), the weights of a tile are rounded where
 // they are multiplied, in the frame of the tile's new state. Corrections of states, and other
 // transforms with the same w, take it as it is: wider intermediate values are a reassociation.
+// A sum of the same integer over a known number of points (the count of Welford's statistics) is
+// known: no loop adds it up.
 #include "base/check.h"
 #include "base/contains.h"
 #include "cone/formula.h"
 #include "ir/identity.h"
+#include "schedule/linear_factor.h"
 #include "schedule/nest.h"
 #include <algorithm>
+#include <cmath>
 
 namespace luminal::kernel {
 namespace {
-
-/// The program that ends at node n.
-Scalar program_at(const Scalar& whole, int n) {
-  std::vector<Scalar> made;
-  for (int i = 0; i <= n; i++) {
-    const ScalarNode& s = whole.nodes()[size_t(i)];
-    switch (s.kind) {
-    case ScalarNode::Kind::constant: made.push_back(Scalar::constant(s.value)); break;
-    case ScalarNode::Kind::leaf: made.push_back(Scalar::leaf(s.leaf)); break;
-    case ScalarNode::Kind::cast: made.push_back(Scalar::cast(s.dtype, made[size_t(s.args[0])])); break;
-    case ScalarNode::Kind::op: {
-      std::vector<Scalar> args;
-      for (int a = 0; a < row(s.op).arity; a++) args.push_back(made[size_t(s.args[a])]);
-      made.push_back(Scalar::apply(s.op, args));
-      break;
-    }
-    }
-  }
-  return made.back();
-}
-
-/// Of a transform T == self * rounded(program): `through` are the types that the factor is cast to,
-/// one after the other.
-struct LinearFactor {
-  Scalar program;
-  std::vector<DType> through = {};
-  Scalar rounded() const {
-    Scalar out = program;
-    for (DType type : through) out = Scalar::cast(type, out);
-    return out;
-  }
-};
-
-/// A factor that goes through a narrower float and back to the type of the states.
-LinearFactor without_rounding(const Scalar& factor, DType type) {
-  const auto& nodes = factor.nodes();
-  const ScalarNode& back = nodes.back();
-  if (back.kind != ScalarNode::Kind::cast || back.dtype != type) return {factor};
-  const ScalarNode& narrow = nodes[size_t(back.args[0])];
-  if (narrow.kind != ScalarNode::Kind::cast || !is_float(narrow.dtype) || bits(narrow.dtype) >= bits(type))
-    return {factor};
-  return {program_at(factor, narrow.args[0]), {narrow.dtype, type}};
-}
-
-/// The factor as a program over the same leaves; none where T is not of that form. `type`: of all
-/// states.
-std::optional<LinearFactor> linear_factor(const Scalar& transform, size_t node, DType type) {
-  const ScalarNode& n = transform.nodes()[node];
-  if (n.kind == ScalarNode::Kind::leaf && n.leaf == 0) return LinearFactor{Scalar::constant(1)};
-  if (n.kind != ScalarNode::Kind::op) return {};
-  const auto part = [&](int at) { return program_at(transform, at); };
-  if (n.op == Op::mul)
-    for (int side : {0, 1}) {
-      Scalar other = part(n.args[1 - side]);
-      if (other.reads(0)) continue;
-      if (auto w = linear_factor(transform, size_t(n.args[side]), type))
-        return w->rounded() == Scalar::constant(1)
-                   ? without_rounding(other, type)
-                   : LinearFactor{Scalar::apply(Op::mul, {w->rounded(), other})};
-    }
-  if (n.op == Op::div) {
-    Scalar other = part(n.args[1]);
-    if (other.reads(0)) return {};
-    if (auto w = linear_factor(transform, size_t(n.args[0]), type))
-      return LinearFactor{Scalar::apply(Op::div, {w->rounded(), other})};
-  }
-  if (n.op ==
-      Op::select) { // select(condition, 0, self * w) and the other way round; no cast changes the zero
-    Scalar condition = part(n.args[0]);
-    if (condition.reads(0)) return {};
-    for (int side : {1, 2}) {
-      const ScalarNode& zero = transform.nodes()[size_t(n.args[3 - side])];
-      if (zero.kind != ScalarNode::Kind::constant || zero.value != 0) continue;
-      auto w = linear_factor(transform, size_t(n.args[side]), type);
-      if (!w) continue;
-      const Scalar none = Scalar::constant(0);
-      w->program = side == 2 ? Scalar::apply(Op::select, {condition, none, w->program})
-                             : Scalar::apply(Op::select, {condition, w->program, none});
-      return w;
-    }
-  }
-  return {};
-}
 
 /// x * 1, 1 * x and x + 0 without the constant (a zero may change its sign).
 FormulaRef simplified(const FormulaRef& formula) {
@@ -187,7 +108,18 @@ private:
     return nest;
   }
   FormulaRef state(int i) const { return formula_load(state_[size_t(i)], comp(i).dtype, comp(i).index); }
-  FormulaRef next(int i) const { return formula_load(next_[size_t(i)], comp(i).dtype, comp(i).index); }
+  FormulaRef next(int i) const {
+    if (!known_[size_t(i)]) return formula_load(next_[size_t(i)], comp(i).dtype, comp(i).index);
+    const FormulaRef sum = formula_constant(comp(i).dtype, *known_[size_t(i)]);
+    return carried_ ? formula_op(Op::add, {state(i), sum}) : sum;
+  }
+  std::optional<double> known_sum(int i) const;
+  FormulaRef known_total(const Component& c) const {
+    double all = c.body->constant;
+    for (int a : reduced_) all *= double(n_.cone.axes[size_t(a)].extent.value());
+    return formula_constant(c.dtype, all);
+  }
+  void replace_known(Component& c);
   const Component& comp(int i) const { return f_.components[size_t(i)]; }
   /// A program over self, old, new with formulas for the old values.
   FormulaRef with(const Scalar& program, int i, FormulaRef self,
@@ -205,9 +137,69 @@ private:
   Stage f_;
   StageNest nest_;
   std::string loop_;
+  bool carried_ = false; // a state goes from trip to trip
   std::vector<int> reduced_;
-  std::vector<int> state_, next_; // values by component
+  std::vector<int> state_, next_;            // values by component
+  std::vector<std::optional<double>> known_; // what one trip adds, by component
 };
+
+/// What the component adds up in one trip of the loop, where that is an integer that its type holds
+/// however often it is added.
+std::optional<double> Cascade::known_sum(int i) const {
+  const Component& c = comp(i);
+  const MonoidComponent& m = f_.monoid->components()[size_t(i)];
+  if (m.op != Op::add || !m.transform.is_leaf(0) || c.init || !f_.domain.is_constant(1) ||
+      (c.out >= 0 && n_.cone.values[size_t(c.out)].role != ValueRole::interior) ||
+      c.body->kind != FormulaKind::constant || std::trunc(c.body->constant) != c.body->constant ||
+      (c.dtype != DType::f32 && c.dtype != DType::f64))
+    return {};
+  double all = 1, trip = 1; // points
+  for (int a : reduced_) {
+    const Expr extent = n_.cone.axes[size_t(a)].extent;
+    if (!extent.is_constant()) return {};
+    all *= double(extent.value());
+  }
+  if (std::abs(c.body->constant) * all > (c.dtype == DType::f32 ? 0x1p24 : 0x1p53)) return {};
+  if (!carried_) return c.body->constant * all;
+  bool inside = false;
+  for (const StageLoop& l : nest_.loops) {
+    const bool summed = l.symbol.is_symbol() && std::ranges::any_of(reduced_, [&](int a) {
+                          return depends_on_loop(nest_, n_.cone.axes[size_t(a)].symbol, l);
+                        });
+    if (!summed) continue;
+    if (!l.extent.is_constant() || (!inside && l.name != loop_)) return {};
+    if (inside) trip *= double(l.extent.value());
+    inside = true;
+  }
+  // The last trip has as many points as the others.
+  return trip * double(nest_.find(loop_)->extent.value()) == all ? std::optional(c.body->constant * trip)
+                                                                 : std::nullopt;
+}
+
+/// Who reads the finished sum has the number instead. The state is one for each trip of the loops
+/// around that of the tiles.
+void Cascade::replace_known(Component& c) {
+  if (c.out >= 0) {
+    const FormulaRef total = known_total(c);
+    for (Stage& stage : n_.cone.stages)
+      for (Component& reader : stage.components)
+        for (FormulaRef* formula : {&reader.body, &reader.init})
+          if (*formula)
+            *formula = FormulaRewriter([&](const FormulaRef& f) {
+              return f->kind == FormulaKind::load && f->value == c.out ? total : f;
+            })(*formula);
+    c.out = -1;
+  }
+  std::vector<int> around;
+  for (const StageLoop& l : nest_.loops) {
+    if (!carried_ || l.name == loop_) break;
+    for (int a : f_.axes)
+      if (!contains(reduced_, a) && depends_on_loop(nest_, n_.cone.axes[size_t(a)].symbol, l))
+        around.push_back(a);
+  }
+  c.axes = axes_union(c.axes, around);
+  c.index = plain(c.axes);
+}
 
 /// Plain folds as a tuple whose transforms change nothing.
 void Cascade::join_plain_folds() {
@@ -227,19 +219,19 @@ void Cascade::join_plain_folds() {
 void Cascade::run() {
   if (!f_.monoid) join_plain_folds();
   int n = f_.monoid->size();
-  bool carried = loop_ != "root";
+  carried_ = loop_ != "root";
   if (f_.scan_axis >= 0 || nest_.rolling >= 0) refuse("stage {} is a scan", f_.name);
   std::set<int> kept;
   for (int i = 0; i < n; i++) kept.insert(comp(i).axes.begin(), comp(i).axes.end());
   for (int a : f_.axes)
     if (!kept.contains(a)) reduced_.push_back(a);
-  if (carried) {
+  if (carried_) {
     const StageLoop* l = nest_.find(loop_);
     if (!l) refuse("stage {} has no loop {}", f_.name, loop_);
     for (int a : f_.axes)
       if (depends_on_loop(nest_, n_.cone.axes[size_t(a)].symbol, *l) && kept.contains(a))
         refuse("loop {} is not part of the reduction", loop_);
-    if (!l->symbol.is_symbol()) carried = false; // one trip
+    if (!l->symbol.is_symbol()) carried_ = false; // one trip
   }
   for (size_t i = size_t(n); i < f_.components.size(); i++)
     if (!f_.components[i].after) refuse("stage {} has more components than its tuple", f_.name);
@@ -251,83 +243,13 @@ void Cascade::run() {
   std::vector<std::pair<Stage, StageNest>> before, tile, after;
   auto add = [&](std::vector<std::pair<Stage, StageNest>>& list, Stage s, bool in_tile) {
     StageNest nest = loops_of(s);
-    if (in_tile && carried) {
+    if (in_tile && carried_) {
       nest.together = loop_;
       nest.cascade = n_.cascades + 1;
       nest.at = tile.empty() ? nest_.at : loop_;
     }
     list.push_back({std::move(s), std::move(nest)});
   };
-
-  // The carried state. A result that leaves the kernel is copied out at the end.
-  state_.resize(size_t(n));
-  next_.resize(size_t(n));
-  std::vector<bool> read(size_t(n), false), copied_out(size_t(n), false);
-  for (int i = 0; i < n; i++) {
-    for (int j : f_.monoid->dependencies(i)) read[size_t(j)] = true;
-    auto& transform = f_.monoid->components()[size_t(i)].transform;
-    for (int j = 0; j < i; j++)
-      if (transform.reads(1 + 2 * j) || transform.reads(2 + 2 * j)) read[size_t(j)] = true;
-  }
-  for (int i = 0; i < n; i++) {
-    Component& c = f_.components[size_t(i)];
-    bool leaves_kernel = c.out >= 0 && n_.cone.values[size_t(c.out)].role != ValueRole::interior;
-    if (c.out < 0 || (leaves_kernel && carried)) {
-      std::string name =
-          c.out < 0 ? fmt::format("{}.{}", f_.name, i) : n_.cone.values[size_t(c.out)].name + ".state";
-      int v = new_value(name, c.dtype, c.axes);
-      copied_out[size_t(i)] = c.out >= 0;
-      state_[size_t(i)] = v;
-      if (c.out < 0) c.index = plain(c.axes);
-    } else {
-      state_[size_t(i)] = c.out;
-    }
-    next_[size_t(i)] = state_[size_t(i)];
-    if (carried && read[size_t(i)])
-      next_[size_t(i)] = new_value(n_.cone.values[size_t(state_[size_t(i)])].name + ".new", c.dtype, c.axes);
-  }
-  // New states are indexed by the plain axes of their component.
-  std::vector<std::vector<Expr>> out_index;
-  for (int i = 0; i < n; i++) {
-    out_index.push_back(f_.components[size_t(i)].index);
-    bool own = state_[size_t(i)] != f_.components[size_t(i)].out || next_[size_t(i)] != state_[size_t(i)];
-    if (own && f_.components[size_t(i)].index.size() != f_.components[size_t(i)].axes.size()) {
-      // Dimensions of extent 1: give the new values the same shape as the result.
-      const ConeValue& result = n_.cone.values[size_t(f_.components[size_t(i)].out)];
-      for (int v : {state_[size_t(i)], next_[size_t(i)]}) {
-        n_.cone.values[size_t(v)].shape = result.shape;
-        n_.cone.values[size_t(v)].axes = result.axes;
-      }
-    } else if (own) {
-      f_.components[size_t(i)].index = out_index.back();
-      if (f_.components[size_t(i)].out >= 0) {
-        const ConeValue& result = n_.cone.values[size_t(f_.components[size_t(i)].out)];
-        for (int v : {state_[size_t(i)], next_[size_t(i)]}) {
-          n_.cone.values[size_t(v)].shape = result.shape;
-          n_.cone.values[size_t(v)].axes = result.axes;
-        }
-      }
-    }
-  }
-  if (carried) {
-    // States with most axes first: their nest may hold the others.
-    std::vector<std::vector<int>> order;
-    for (int i = 0; i < n; i++)
-      if (!contains(order, comp(i).axes)) order.push_back(comp(i).axes);
-    std::ranges::stable_sort(order, [](auto& a, auto& b) { return a.size() > b.size(); });
-    std::map<std::vector<int>, Stage> inits;
-    for (size_t k = 0; k < order.size(); k++)
-      inits[order[k]] =
-          new_stage(k == 0 ? f_.name + ".init" : fmt::format("{}.init{}", f_.name, k), order[k]);
-    for (int i = 0; i < n; i++) {
-      FormulaRef identity = is_float(comp(i).dtype)
-                                ? formula_constant(comp(i).dtype, identity_f64(comp(i).op, comp(i).dtype))
-                                : formula_index(Expr(identity_i64(comp(i).op, comp(i).dtype)), comp(i).dtype);
-      inits[comp(i).axes].components.push_back(
-          map_to(state_[size_t(i)], identity, comp(i).index, comp(i).axes));
-    }
-    for (auto& axes : order) add(before, inits[axes], false);
-  }
 
   // Factors that transforms share.
   struct Factor {
@@ -358,6 +280,21 @@ void Cascade::run() {
     factor_of[size_t(i)] = int(factors.size());
     factors.push_back({w->program, i, {i}, -1, -1, {}, {}});
   }
+  // The correction of one component is computed where it is used, as often as it has states.
+  const auto corrects_in_place = [&](const Factor& factor) {
+    return factor.users.size() == 1 && std::ranges::none_of(factor.program.nodes(), [](auto& node) {
+             return node.kind == ScalarNode::Kind::op && is_long_chain(node.op);
+           });
+  };
+  for (int i = 0; i < n; i++) known_.push_back(known_sum(i));
+  // The first stage of a tile opens its loop: it has to be a fold.
+  const auto first = std::ranges::find_if_not(known_, [](auto& sum) { return sum.has_value(); });
+  const int opener = first == known_.end() ? -1 : int(first - known_.begin());
+  if (opener < 0 ||
+      (factor_of[size_t(opener)] >= 0 && !corrects_in_place(factors[size_t(factor_of[size_t(opener)])])))
+    known_.assign(size_t(n), {});
+  for (int i = 0; i < n; i++)
+    if (known_[size_t(i)]) replace_known(f_.components[size_t(i)]);
   for (Factor& factor : factors) {
     for (int j = 0; j < factor.first; j++) {
       bool old = factor.program.reads(1 + 2 * j), fresh = factor.program.reads(2 + 2 * j);
@@ -370,10 +307,81 @@ void Cascade::run() {
           factor.weight_axes = axes_union(factor.weight_axes, {a});
     }
   }
+  // The carried state. A result that leaves the kernel is copied out at the end.
+  state_.resize(size_t(n));
+  next_.resize(size_t(n));
+  std::vector<bool> read(size_t(n), false), copied_out(size_t(n), false);
+  for (int i = 0; i < n; i++) {
+    for (int j : f_.monoid->dependencies(i)) read[size_t(j)] = true;
+    auto& transform = f_.monoid->components()[size_t(i)].transform;
+    for (int j = 0; j < i; j++)
+      if (transform.reads(1 + 2 * j) || transform.reads(2 + 2 * j)) read[size_t(j)] = true;
+  }
+  for (int i = 0; i < n; i++) {
+    if (known_[size_t(i)] && !carried_) continue; // without a state
+    Component& c = f_.components[size_t(i)];
+    bool leaves_kernel = c.out >= 0 && n_.cone.values[size_t(c.out)].role != ValueRole::interior;
+    if (c.out < 0 || (leaves_kernel && carried_)) {
+      std::string name =
+          c.out < 0 ? fmt::format("{}.{}", f_.name, i) : n_.cone.values[size_t(c.out)].name + ".state";
+      int v = new_value(name, c.dtype, c.axes);
+      copied_out[size_t(i)] = c.out >= 0;
+      state_[size_t(i)] = v;
+      if (c.out < 0) c.index = plain(c.axes);
+    } else {
+      state_[size_t(i)] = c.out;
+    }
+    next_[size_t(i)] = state_[size_t(i)];
+    if (carried_ && read[size_t(i)] && !known_[size_t(i)])
+      next_[size_t(i)] = new_value(n_.cone.values[size_t(state_[size_t(i)])].name + ".new", c.dtype, c.axes);
+  }
+  // New states are indexed by the plain axes of their component.
+  std::vector<std::vector<Expr>> out_index;
+  for (int i = 0; i < n; i++) {
+    out_index.push_back(f_.components[size_t(i)].index);
+    bool own = state_[size_t(i)] != f_.components[size_t(i)].out || next_[size_t(i)] != state_[size_t(i)];
+    if (own && f_.components[size_t(i)].index.size() != f_.components[size_t(i)].axes.size()) {
+      // Dimensions of extent 1: give the new values the same shape as the result.
+      const ConeValue& result = n_.cone.values[size_t(f_.components[size_t(i)].out)];
+      for (int v : {state_[size_t(i)], next_[size_t(i)]}) {
+        n_.cone.values[size_t(v)].shape = result.shape;
+        n_.cone.values[size_t(v)].axes = result.axes;
+      }
+    } else if (own) {
+      f_.components[size_t(i)].index = out_index.back();
+      if (f_.components[size_t(i)].out >= 0) {
+        const ConeValue& result = n_.cone.values[size_t(f_.components[size_t(i)].out)];
+        for (int v : {state_[size_t(i)], next_[size_t(i)]}) {
+          n_.cone.values[size_t(v)].shape = result.shape;
+          n_.cone.values[size_t(v)].axes = result.axes;
+        }
+      }
+    }
+  }
+  if (carried_) {
+    // States with most axes first: their nest may hold the others.
+    std::vector<std::vector<int>> order;
+    for (int i = 0; i < n; i++)
+      if (!contains(order, comp(i).axes)) order.push_back(comp(i).axes);
+    std::ranges::stable_sort(order, [](auto& a, auto& b) { return a.size() > b.size(); });
+    std::map<std::vector<int>, Stage> inits;
+    for (size_t k = 0; k < order.size(); k++)
+      inits[order[k]] =
+          new_stage(k == 0 ? f_.name + ".init" : fmt::format("{}.init{}", f_.name, k), order[k]);
+    for (int i = 0; i < n; i++) {
+      FormulaRef identity = is_float(comp(i).dtype)
+                                ? formula_constant(comp(i).dtype, identity_f64(comp(i).op, comp(i).dtype))
+                                : formula_index(Expr(identity_i64(comp(i).op, comp(i).dtype)), comp(i).dtype);
+      inits[comp(i).axes].components.push_back(
+          map_to(state_[size_t(i)], identity, comp(i).index, comp(i).axes));
+    }
+    for (auto& axes : order) add(before, inits[axes], false);
+  }
 
   for (int i = 0; i < n; i++) {
     const Component& c = comp(i);
     const MonoidComponent& m = f_.monoid->components()[size_t(i)];
+    if (known_[size_t(i)]) continue;
     Component fold = c;
     fold.out = next_[size_t(i)];
     fold.after = false;
@@ -383,12 +391,14 @@ void Cascade::run() {
     auto body_of = [&](int j) { return comp(j).body; };
     auto state_of = [&](int j) { return state(j); };
     if (m.transform.is_leaf(0)) {
-      if (carried) fold.init = state(i);
+      if (carried_) fold.init = state(i);
     } else if (factor_of[size_t(i)] >= 0) {
       Factor& factor = factors[size_t(factor_of[size_t(i)])];
-      if (factor.first == i && carried) {
+      if (factor.first == i && carried_)
+        fold.init = with(factor.program, i, formula_constant(c.dtype, 1), state_of);
+      if (factor.first == i && carried_ && !corrects_in_place(factor)) {
         Stage correction = new_stage(f_.name + ".c", factor.correction_axes);
-        FormulaRef value = with(factor.program, i, formula_constant(c.dtype, 1), state_of);
+        FormulaRef value = fold.init;
         factor.correction = new_value(f_.name + ".c", c.dtype, factor.correction_axes);
         correction.components.push_back(
             map_to(factor.correction, value, plain(factor.correction_axes), factor.correction_axes));
@@ -417,21 +427,21 @@ void Cascade::run() {
                         : with(factor.program, i, formula_constant(c.dtype, 1), body_of);
       for (DType type : through[size_t(i)]) weight = formula_cast(type, weight);
       fold.body = one ? weight : formula_op(Op::mul, {weight, c.body});
-      if (carried)
-        fold.init = formula_op(
-            Op::mul, {state(i), formula_load(factor.correction, c.dtype, plain(factor.correction_axes))});
+      if (carried_ && factor.correction >= 0)
+        fold.init = formula_load(factor.correction, c.dtype, plain(factor.correction_axes));
+      if (carried_) fold.init = formula_op(Op::mul, {state(i), fold.init});
     } else {
       fold.body = with(m.transform, i, c.body, body_of);
-      if (carried) fold.init = with(m.transform, i, state(i), state_of);
+      if (carried_) fold.init = with(m.transform, i, state(i), state_of);
     }
     s.components.push_back(std::move(fold));
     add(tile, std::move(s), true);
   }
-  if (carried) {
+  if (carried_) {
     std::map<std::vector<int>, size_t> where;
     std::vector<Stage> steps;
     for (int i = 0; i < n; i++) {
-      if (next_[size_t(i)] == state_[size_t(i)]) continue;
+      if (next_[size_t(i)] == state_[size_t(i)] && !known_[size_t(i)]) continue;
       auto [slot, fresh] = where.try_emplace(comp(i).axes, steps.size());
       if (fresh) {
         steps.push_back(new_stage(f_.name + ".next", comp(i).axes));
@@ -449,7 +459,7 @@ void Cascade::run() {
     return FormulaRewriter([&](const FormulaRef& x) -> FormulaRef {
       if (x->kind != FormulaKind::component) return x;
       LUMINAL_CHECK(x->component < n, "stage {}: an epilogue reads an epilogue", f_.name);
-      return state(x->component);
+      return known_[size_t(x->component)] ? known_total(comp(x->component)) : state(x->component);
     })(f);
   };
   for (size_t i = size_t(n); i < f_.components.size(); i++) {

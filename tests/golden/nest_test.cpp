@@ -230,6 +230,35 @@ TEST(Nest, PlainFoldsCarryTheirStates) {
                  fmt::format("split f k ko ki {}\norder f ko m n ki\ncascade f ko\n", tile));
 }
 
+/// The count of a statistic is known where each trip has as many points; the last part of a row that
+/// does not divide has fewer.
+TEST(Nest, CountsOfWholeTilesAreKnown) {
+  const std::string term = R"(fn @main(%x: f32[3, 96]) {
+  %one = const f32 1
+  %zero = const f32 0
+  %f = fold [m: 3, k: 96] over [k] { sum %one[]; sum(self * old0 / new0) %x[m, k]; sum(self + (new1 - old1) * (new1 - old1) * old0) %zero[] }
+  %n = get %f, 0
+  %mean = get %f, 1
+  %m2 = get %f, 2
+  %nb = view %n [m: 3] -> []
+  %var = div %m2, %nb
+  return mean = %mean, m2 = %m2, var = %var
+})";
+  const auto counts = [&](const std::string& schedule) {
+    expect_right(term, avx2, 3, schedule);
+    auto cone = cone_of(parse_module(term, "term").entry(), false);
+    auto kernel = lower(*cone, parse_schedule(schedule), {.lanes = 8});
+    return to_string(*kernel).find("] + 1.0\n") != std::string::npos;
+  };
+  const auto tiles = [](int size, const char* order) {
+    return fmt::format("split f k ko ki {}\norder f {}\ncascade f ko\n", size, order);
+  };
+  EXPECT_FALSE(counts("cascade f root\n"));
+  for (const char* order : {"m ko ki", "ko m ki"})
+    for (const int size : {8, 48, 96}) EXPECT_FALSE(counts(tiles(size, order))) << size << order;
+  EXPECT_TRUE(counts(tiles(7, "ko m ki")));
+}
+
 std::string failure(const std::string& term, const std::string& text) {
   const Module module = parse_module(term, "term");
   auto cone = cone_of(module.entry(), false);
