@@ -15,7 +15,7 @@ set(LUMINAL_COMPONENT_LIBRARIES_formats nlohmann_json::nlohmann_json PkgConfig::
 set(LUMINAL_COMPONENT_LIBRARIES_codegen luminal_llvm)
 set(LUMINAL_COMPONENT_LIBRARIES_device luminal_llvm)
 set(LUMINAL_COMPONENT_LIBRARIES_search SQLite3::SQLite3 nlohmann_json::nlohmann_json)
-set(LUMINAL_COMPONENT_LIBRARIES_cli CLI11::CLI11 nlohmann_json::nlohmann_json PkgConfig::HTTPLIB)
+set(LUMINAL_COMPONENT_LIBRARIES_cli CLI11::CLI11 nlohmann_json::nlohmann_json PkgConfig::HTTPLIB luminal_toml)
 
 function(luminal_component component)
   set(component_dir ${PROJECT_SOURCE_DIR}/src/${component})

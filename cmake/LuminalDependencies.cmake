@@ -36,9 +36,10 @@ macro(luminal_find_header name header debian_name)
   add_library(luminal_${name} INTERFACE)
   target_include_directories(luminal_${name} SYSTEM INTERFACE ${${variable}})
 endmacro()
-# Headers alone: Boost.Multiprecision for src/egg, stb_image for src/formats.
+# Headers alone: Boost.Multiprecision for src/egg, stb_image for src/formats, toml++ for src/cli.
 luminal_find_header(boost boost/multiprecision/cpp_int.hpp libboost-dev)
 luminal_find_header(stb stb/stb_image.h libstb-dev)
+luminal_find_header(toml toml++/toml.h libtomlplusplus-dev)
 luminal_find_module(XXHASH libxxhash libxxhash-dev)
 luminal_find_module(PCRE2 libpcre2-8 libpcre2-dev)
 luminal_find_module(UTF8PROC libutf8proc libutf8proc-dev)

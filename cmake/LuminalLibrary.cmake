@@ -18,7 +18,7 @@ if(luminal_llvm IN_LIST libraries)
   list(REMOVE_ITEM libraries luminal_llvm)
 endif()
 # Headers only: nothing to link.
-list(REMOVE_ITEM libraries nlohmann_json::nlohmann_json CLI11::CLI11 luminal_boost luminal_stb)
+list(REMOVE_ITEM libraries nlohmann_json::nlohmann_json CLI11::CLI11 luminal_boost luminal_stb luminal_toml)
 
 # The e-graph engine alone (docs/egraph.md): the headers of its folders under the names that users
 # include, <luminal/egraph/..>.

@@ -34,6 +34,7 @@ void add_eval(CLI::App& app, int& exit_code);
 void add_cache(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
+void add_train(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);
 void add_opt(CLI::App& app, int& exit_code);
 void add_help(CLI::App& app, int& exit_code);

@@ -131,6 +131,7 @@ int run(int argc, char** argv, bool json) {
   add_egg(app, exit_code);
   add_tune(app, exit_code);
   add_bench(app, exit_code);
+  add_train(app, exit_code);
   add_eval(app, exit_code);
   add_export(app, exit_code);
   add_opt(app, exit_code);

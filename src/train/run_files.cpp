@@ -141,9 +141,11 @@ std::string progress_line(const StepRecord& r, int64_t steps, double samples) {
   std::string text = fmt::format("step {}/{} loss {:.4g} lr {:.2e} gnorm {:.3g}", r.step, steps, r.loss,
                                  r.learning_rate, r.gradient_norm);
   for (const auto& [name, value] : r.metrics) text += fmt::format(" {} {:.4g}", name, value);
-  text += fmt::format(" {:.1f} ms/step {} samples/s mem {} eta {}", r.milliseconds,
-                      human_count(samples * 1000 / r.milliseconds), human_bytes(peak),
-                      human_time(double(steps - r.step) * r.milliseconds / 1000));
+  const double rate = samples * 1000 / r.milliseconds;
+  text +=
+      fmt::format(" {:.1f} ms/step {} samples/s mem {}", r.milliseconds,
+                  rate < 10 ? fmt::format("{:.2g}", rate) : human_count(std::round(rate)), human_bytes(peak));
+  if (r.step < steps) text += " eta " + human_time(double(steps - r.step) * r.milliseconds / 1000);
   return r.skipped ? text + " (skipped: a gradient is not finite)" : text;
 }
 
