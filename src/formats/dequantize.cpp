@@ -181,6 +181,37 @@ void mxfp4(Block block, float* out) {
   }
 }
 
+// The activations of products with K formats: d (f32), quants[256], sums of sixteen (i16), which are
+// not read.
+void q8_k(Block block, float* out) {
+  const auto d = load<float>(block);
+  for (int i = 0; i < 256; ++i) out[i] = d * static_cast<float>(static_cast<int8_t>(block[4 + i]));
+}
+
+// quants[64] of 2 bits, d: 0, 1, 2 mean -1, 0, 1.
+void tq2_0(Block block, float* out) {
+  const float d = half(block + 64);
+  for (int i = 0; i < 256; ++i)
+    out[i] = static_cast<float>((block[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) - 1) * d;
+}
+
+/// Digit `place` of a byte that holds digits of base three behind the point: 0, 1 or 2.
+int ternary(uint8_t byte, int place) {
+  constexpr int powers[] = {1, 3, 9, 27, 81};
+  return static_cast<uint8_t>(byte * powers[place]) * 3 >> 8;
+}
+
+// Five digits in each of 32 bytes, then of 16, then four in each of 4 bytes; d.
+void tq1_0(Block block, float* out) {
+  const float d = half(block + 52);
+  for (int i = 0; i < 256; ++i) {
+    const int digit = i < 160   ? ternary(block[i % 32], i / 32)
+                      : i < 240 ? ternary(block[32 + i % 16], (i - 160) / 16)
+                                : ternary(block[48 + i % 4], (i - 240) / 4);
+    out[i] = static_cast<float>(digit - 1) * d;
+  }
+}
+
 Decode decoder(StorageType type) {
   using T = StorageType;
   switch (type) {
@@ -212,6 +243,9 @@ Decode decoder(StorageType type) {
   case T::iq4_nl: return iq4_nl;
   case T::iq4_xs: return iq4_xs;
   case T::mxfp4: return mxfp4;
+  case T::q8_k: return q8_k;
+  case T::tq1_0: return tq1_0;
+  case T::tq2_0: return tq2_0;
   default: return nullptr;
   }
 }

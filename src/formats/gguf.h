@@ -3,6 +3,7 @@
 #pragma once
 #include "base/file.h"
 #include "base/result.h"
+#include "formats/file_draft.h"
 #include "formats/tensor_view.h"
 #include <memory>
 #include <optional>
@@ -114,7 +115,10 @@ Result<Gguf> open_gguf_parts(const std::string& path, std::vector<std::shared_pt
 /// not at all.
 Result<void> save_gguf(const std::string& path, std::span<const std::pair<std::string, GgufValue>> metadata,
                        std::span<const TensorView> tensors, uint32_t alignment = 32);
-/// The same as a byte string.
+/// The same with tensors that are made one after another, when they are written.
+Result<void> stream_gguf(const std::string& path, std::span<const std::pair<std::string, GgufValue>> metadata,
+                         std::span<const TensorSource> tensors, const SourceProgress& progress = {});
+/// The first as a byte string.
 Result<std::string> serialize_gguf(std::span<const std::pair<std::string, GgufValue>> metadata,
                                    std::span<const TensorView> tensors, uint32_t alignment = 32);
 

@@ -3,6 +3,7 @@
 #include "formats/parse.h"
 #include <bit>
 #include <cstring>
+#include <fmt/format.h>
 #include <limits>
 #include <set>
 
@@ -87,16 +88,35 @@ void write_array(Writer& out, const GgufArray& array, std::string_view key) {
       array.items);
 }
 
-struct Pieces {
-  std::string head;
-  std::vector<std::string_view> data; // tensors and the padding between them
-};
+const std::string& zeros() {
+  static const std::string out(uint64_t{1} << 20, '\0');
+  return out;
+}
 
-Pieces write(std::span<const std::pair<std::string, GgufValue>> metadata, std::span<const TensorView> tensors,
-             uint32_t alignment) {
-  static const std::string zeros(uint64_t{1} << 20, '\0');
-  if (!std::has_single_bit(alignment) || alignment > zeros.size())
-    refuse(file, fmt::format("alignment {}, expected a power of two up to {}", alignment, zeros.size()));
+uint64_t bytes_of(const TensorView& tensor) {
+  const auto bytes = storage_bytes(tensor.type, tensor.shape);
+  if (!bytes || *bytes != tensor.bytes.size())
+    refuse(file, fmt::format("tensor {} is {} with {} bytes, expected {}", in_quotes(tensor.name),
+                             tensor.describe(), tensor.bytes.size(),
+                             bytes ? fmt::format("{}", *bytes) : "a whole number of blocks"));
+  return *bytes;
+}
+
+uint64_t bytes_of(const TensorSource& tensor) {
+  const auto bytes = storage_bytes(tensor.type, tensor.shape);
+  if (!bytes)
+    refuse(file,
+           fmt::format("tensor {} is {} [{}], expected a whole number of blocks", in_quotes(tensor.name),
+                       storage_name(tensor.type), fmt::join(tensor.shape, ", ")));
+  return *bytes;
+}
+
+/// Everything before the data. Tensors have a name, a type and a shape.
+template <class Tensor>
+std::string header(std::span<const std::pair<std::string, GgufValue>> metadata,
+                   std::span<const Tensor> tensors, uint32_t alignment) {
+  if (!std::has_single_bit(alignment) || alignment > zeros().size())
+    refuse(file, fmt::format("alignment {}, expected a power of two up to {}", alignment, zeros().size()));
   std::set<std::string_view> names;
   for (const auto& [key, value] : metadata) {
     if (key.empty() || key.size() > 65535 || find_invalid_utf8(key))
@@ -135,26 +155,31 @@ Pieces write(std::span<const std::pair<std::string, GgufValue>> metadata, std::s
       refuse(file, fmt::format("tensor name {} is not UTF-8 of at most 65535 bytes", in_quotes(tensor.name)));
     if (!names.insert(tensor.name).second)
       refuse(file, fmt::format("two tensors are named {}", in_quotes(tensor.name)));
-    const auto bytes = storage_bytes(tensor.type, tensor.shape);
-    if (!bytes || *bytes != tensor.bytes.size())
-      refuse(file, fmt::format("tensor {} is {} with {} bytes, expected {}", in_quotes(tensor.name),
-                               tensor.describe(), tensor.bytes.size(),
-                               bytes ? fmt::format("{}", *bytes) : "a whole number of blocks"));
+    const auto bytes = bytes_of(tensor);
     out.string(tensor.name);
     out.scalar(static_cast<uint32_t>(tensor.shape.size()));
     for (size_t i = tensor.shape.size(); i-- > 0;)
       out.scalar<uint64_t>(static_cast<uint64_t>(tensor.shape[i]));
     out.scalar(static_cast<uint32_t>(row.ggml_id));
     out.scalar<uint64_t>(offset);
-    offset += (*bytes + alignment - 1) / alignment * alignment;
+    offset += (bytes + alignment - 1) / alignment * alignment;
   }
   out.pad(alignment);
+  return std::move(out.text());
+}
 
-  Pieces pieces{std::move(out.text()), {}};
+struct Pieces {
+  std::string head;
+  std::vector<std::string_view> data; // tensors and the padding between them
+};
+
+Pieces write(std::span<const std::pair<std::string, GgufValue>> metadata, std::span<const TensorView> tensors,
+             uint32_t alignment) {
+  Pieces pieces{header(metadata, tensors, alignment), {}};
   for (const auto& tensor : tensors) {
     pieces.data.push_back(as_text(tensor.bytes));
     pieces.data.push_back(
-        std::string_view(zeros).substr(0, (alignment - tensor.bytes.size() % alignment) % alignment));
+        std::string_view(zeros()).substr(0, (alignment - tensor.bytes.size() % alignment) % alignment));
   }
   return pieces;
 }
@@ -176,6 +201,16 @@ Result<void> save_gguf(const std::string& path, std::span<const std::pair<std::s
   if (!pieces) return Failure{fmt::format("{}: {}", path, pieces.error())};
   pieces->data.insert(pieces->data.begin(), pieces->head);
   return write_pieces(path, pieces->data);
+}
+
+Result<void> stream_gguf(const std::string& path, std::span<const std::pair<std::string, GgufValue>> metadata,
+                         std::span<const TensorSource> tensors, const SourceProgress& progress) {
+  constexpr uint32_t alignment = 32;
+  auto head = guarded(file, [&] { return header(metadata, tensors, alignment); });
+  if (!head) return Failure{fmt::format("{}: {}", path, head.error())};
+  SourceFile out{std::move(*head), {}, alignment};
+  for (size_t i = 0; i < tensors.size(); ++i) out.order.push_back(i);
+  return write_sources(path, out, tensors, progress);
 }
 
 } // namespace luminal

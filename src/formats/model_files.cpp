@@ -55,7 +55,24 @@ std::optional<std::string> template_in_config(const Json& config, std::string_vi
 /// The files that stand beside the weights; empty paths where there are none.
 struct Companions {
   std::string config, generation_config, tokenizer, sentencepiece, tokenizer_config, chat_template;
+  std::string vocabulary, merges, vocabulary_lines; ///< of before tokenizer.json
 };
+
+/// The first of the files that is there; nothing where there is none.
+std::optional<Result<Tokenizer>> read_tokenizer(const Companions& files, const std::string& config) {
+  const auto read = [](const std::string& path) { return optional_text(path, max_tokenizer_bytes); };
+  if (const std::string text = read(files.tokenizer); !text.empty())
+    return tokenizer_from_json(text, files.tokenizer, config);
+  if (const std::string bytes = read(files.sentencepiece); !bytes.empty())
+    return is_tiktoken(bytes) ? tokenizer_from_tiktoken(bytes, files.sentencepiece, config)
+                              : tokenizer_from_sentencepiece(bytes, files.sentencepiece, config);
+  const std::string vocabulary = read(files.vocabulary), merges = read(files.merges);
+  if (!vocabulary.empty() && !merges.empty())
+    return tokenizer_from_vocabulary(vocabulary, merges, files.vocabulary, config);
+  if (const std::string lines = read(files.vocabulary_lines); !lines.empty())
+    return tokenizer_from_vocabulary_lines(lines, files.vocabulary_lines, config);
+  return std::nullopt;
+}
 
 void read_companions(const Companions& files, ModelFile& model) {
   const std::string config = optional_text(files.config);
@@ -73,19 +90,15 @@ void read_companions(const Companions& files, ModelFile& model) {
         model.architecture = type->as_string(files.config, "\"model_type\"");
   }
   const std::string tokenizer_config = optional_text(files.tokenizer_config);
-  const std::string tokenizer = optional_text(files.tokenizer, max_tokenizer_bytes);
-  const std::string pieces = tokenizer.empty() ? optional_text(files.sentencepiece, max_tokenizer_bytes) : "";
-  if (tokenizer.empty() && pieces.empty()) {
-    model.tokenizer_error = fmt::format("{}: no tokenizer.json or tokenizer.model beside it", model.path);
-  } else {
-    auto parsed = tokenizer.empty()
-                      ? tokenizer_from_sentencepiece(pieces, files.sentencepiece, tokenizer_config)
-                      : tokenizer_from_json(tokenizer, files.tokenizer, tokenizer_config);
-    if (parsed)
-      model.tokenizer = model.config ? parsed->with_eos(model.config->eos_tokens) : *parsed;
-    else
-      model.tokenizer_error = parsed.error();
-  }
+  if (auto parsed = read_tokenizer(files, tokenizer_config); !parsed)
+    model.tokenizer_error =
+        fmt::format("{}: no tokenizer beside it (tokenizer.json, tokenizer.model, vocab.json "
+                    "with merges.txt, vocab.txt)",
+                    model.path);
+  else if (*parsed)
+    model.tokenizer = model.config ? (*parsed)->with_eos(model.config->eos_tokens) : **parsed;
+  else
+    model.tokenizer_error = parsed->error();
   if (const std::string source = optional_text(files.chat_template); !source.empty()) {
     if (const auto bad = find_invalid_utf8(source)) refuse_at(files.chat_template, *bad, "not UTF-8");
     model.chat_template = source;
@@ -170,7 +183,8 @@ ModelFile from_safetensors(const std::string& path) {
     return {};
   };
   read_companions({beside("config.json"), beside("generation_config.json"), beside("tokenizer.json"),
-                   beside("tokenizer.model"), beside("tokenizer_config.json"), beside("chat_template.jinja")},
+                   beside("tokenizer.model"), beside("tokenizer_config.json"), beside("chat_template.jinja"),
+                   beside("vocab.json"), beside("merges.txt"), beside("vocab.txt")},
                   model);
   settle_tied_head(model);
   return model;
@@ -240,7 +254,8 @@ ModelFile from_folder(const std::string& path) {
     return is_file(folder + name) ? folder + name : std::string();
   };
   read_companions({beside("config.json"), beside("generation_config.json"), beside("tokenizer.json"),
-                   beside("tokenizer.model"), beside("tokenizer_config.json"), beside("chat_template.jinja")},
+                   beside("tokenizer.model"), beside("tokenizer_config.json"), beside("chat_template.jinja"),
+                   beside("vocab.json"), beside("merges.txt"), beside("vocab.txt")},
                   model);
   settle_tied_head(model);
   return model;

@@ -224,6 +224,204 @@ void q6_k(const float* x, std::string& out) {
   append(out, d_bits);
 }
 
+/// Two bits of each of 256 values: four quarters of a half in one byte.
+void append_two_bits(std::string& out, const std::array<int, 256>& q) {
+  for (size_t half = 0; half < 2; ++half)
+    for (size_t i = 0; i < 32; ++i) {
+      int byte = 0;
+      for (size_t quarter = 0; quarter < 4; ++quarter)
+        byte |= (q[half * 128 + quarter * 32 + i] & 3) << (2 * quarter);
+      out += static_cast<char>(byte);
+    }
+}
+
+/// Sixteen groups of 16 with a minimum each: scales and minima of four bits.
+void q2_k(const float* x, std::string& out) {
+  std::array<Fit, 16> fits;
+  float max_scale = 0, max_minimum = 0;
+  for (size_t group = 0; group < 16; ++group) {
+    fits[group] = fit_affine(x + group * 16, 16, 3);
+    max_scale = std::max(max_scale, fits[group].scale);
+    max_minimum = std::max(max_minimum, fits[group].minimum);
+  }
+  const uint16_t d_bits = half_scale(max_scale / 15), dmin_bits = half_scale(max_minimum / 15);
+  const float d = half_to_float(d_bits), dmin = half_to_float(dmin_bits);
+  std::array<int, 256> q{};
+  for (size_t group = 0; group < 16; ++group) {
+    const int scale = d > 0 ? clamp_round(fits[group].scale / d, 0, 15) : 0;
+    const int minimum = dmin > 0 ? clamp_round(fits[group].minimum / dmin, 0, 15) : 0;
+    out += static_cast<char>(scale | minimum << 4);
+    const float s = d * static_cast<float>(scale), m = dmin * static_cast<float>(minimum);
+    for (size_t i = group * 16; i < group * 16 + 16; ++i)
+      q[i] = s > 0 ? clamp_round((x[i] + m) / s, 0, 3) : 0;
+  }
+  append_two_bits(out, q);
+  append(out, d_bits);
+  append(out, dmin_bits);
+}
+
+/// Sixteen groups of 16, signed scales of six bits.
+void q3_k(const float* x, std::string& out) {
+  std::array<float, 16> scales{};
+  for (size_t group = 0; group < 16; ++group) scales[group] = fit_symmetric(x + group * 16, 16, 4);
+  const uint16_t d_bits = half_scale(extreme(scales.data(), 16) / -32);
+  const float d = half_to_float(d_bits);
+  std::array<uint8_t, 12> packed{};
+  std::array<int, 256> q{};
+  for (size_t group = 0; group < 16; ++group) {
+    const int stored = d != 0 ? clamp_round(scales[group] / d, -32, 31) : 0;
+    const float s = d * static_cast<float>(stored);
+    const int code = stored + 32;
+    packed[group % 8] |= static_cast<uint8_t>((code & 15) << (group < 8 ? 0 : 4));
+    packed[8 + group % 4] |= static_cast<uint8_t>(code >> 4 << (group / 4 * 2));
+    for (size_t i = group * 16; i < group * 16 + 16; ++i)
+      q[i] = (s != 0 ? clamp_round(x[i] / s, -4, 3) : 0) + 4;
+  }
+  for (size_t i = 0; i < 32; ++i) {
+    int high = 0;
+    for (size_t group = 0; group < 8; ++group) high |= (q[group * 32 + i] >> 2) << group;
+    out += static_cast<char>(high);
+  }
+  append_two_bits(out, q);
+  out.append(packed.begin(), packed.end());
+  append(out, d_bits);
+}
+
+/// d, 256 bytes, the sums of sixteen.
+void q8_k(const float* x, std::string& out) {
+  const float d = extreme(x, 256) / -127;
+  const float inverse = d != 0 ? 1 / d : 0;
+  append(out, d);
+  std::array<int16_t, 16> sums{};
+  for (size_t i = 0; i < 256; ++i) {
+    const auto q = static_cast<int8_t>(clamp_round(x[i] * inverse, -127, 127));
+    append(out, q);
+    sums[i / 16] = static_cast<int16_t>(sums[i / 16] + q);
+  }
+  for (const int16_t sum : sums) append(out, sum);
+}
+
+constexpr std::array<int, 16> iq4_values = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                            1,    13,   25,  38,  53,  69,  89,  113};
+
+int nearest(const std::array<int, 16>& values, float x) {
+  const auto above = std::lower_bound(values.begin(), values.end(), x);
+  if (above == values.begin()) return 0;
+  if (above == values.end()) return 15;
+  const auto i = static_cast<int>(above - values.begin());
+  const float up = static_cast<float>(*above) - x, down = x - static_cast<float>(*(above - 1));
+  return up < down ? i : i - 1;
+}
+
+/// scale * iq4_values[q] close to 32 values.
+float fit_iq4(const float* x) {
+  const float peak = extreme(x, 32);
+  if (peak == 0) return 0;
+  float best = 0;
+  double best_error = std::numeric_limits<double>::infinity();
+  for (int trial = -7; trial <= 7; ++trial) {
+    float scale = peak / static_cast<float>(iq4_values[0] + trial);
+    for (int refine = 0; refine < 2; ++refine) {
+      double error = 0, sum_qx = 0, sum_qq = 0;
+      for (int i = 0; i < 32; ++i) {
+        const double q = iq4_values[static_cast<size_t>(nearest(iq4_values, x[i] / scale))];
+        error += (scale * q - x[i]) * (scale * q - x[i]);
+        sum_qx += q * x[i], sum_qq += q * q;
+      }
+      if (error < best_error) best_error = error, best = scale;
+      if (sum_qx == 0) break;
+      scale = static_cast<float>(sum_qx / sum_qq);
+    }
+  }
+  return best;
+}
+
+/// Nibbles of 32 values, the low ones are the first 16.
+void append_nibbles(std::string& out, const float* x, float scale) {
+  const auto code = [&](int i) { return scale != 0 ? nearest(iq4_values, x[i] / scale) : 8; };
+  for (int i = 0; i < 16; ++i) out += static_cast<char>(code(i) | code(i + 16) << 4);
+}
+
+void iq4_nl(const float* x, std::string& out) {
+  const uint16_t d_bits = half_scale(fit_iq4(x));
+  append(out, d_bits);
+  append_nibbles(out, x, half_to_float(d_bits));
+}
+
+/// Eight groups of 32 with scales of six bits.
+void iq4_xs(const float* x, std::string& out) {
+  std::array<float, 8> scales{};
+  for (size_t group = 0; group < 8; ++group) scales[group] = fit_iq4(x + group * 32);
+  const uint16_t d_bits = half_scale(extreme(scales.data(), 8) / -32);
+  const float d = half_to_float(d_bits);
+  uint32_t high = 0;
+  std::array<uint8_t, 4> low{};
+  std::array<float, 8> rounded{};
+  for (size_t group = 0; group < 8; ++group) {
+    const int stored = d != 0 ? clamp_round(scales[group] / d, -32, 31) : 0;
+    rounded[group] = d * static_cast<float>(stored);
+    const int code = stored + 32;
+    low[group / 2] |= static_cast<uint8_t>((code & 15) << (4 * (group % 2)));
+    high |= static_cast<uint32_t>(code >> 4) << (2 * group);
+  }
+  append(out, d_bits);
+  append(out, static_cast<uint16_t>(high));
+  out.append(low.begin(), low.end());
+  for (size_t group = 0; group < 8; ++group) append_nibbles(out, x + group * 32, rounded[group]);
+}
+
+/// A power of two by the largest value, as ggml has it, and the nearest of 0 1/2 1 3/2 2 3 4 6.
+void mxfp4(const float* x, std::string& out) {
+  constexpr std::array<int, 8> doubled = {0, 1, 2, 3, 4, 6, 8, 12};
+  const float peak = std::fabs(extreme(x, 32));
+  const int exponent =
+      peak > 0 ? std::clamp(static_cast<int>(std::floor(std::log2(peak))) - 2 + 127, 0, 254) : 0;
+  const float scale = std::ldexp(1.0F, exponent - 128);
+  out += static_cast<char>(exponent);
+  const auto code = [&](int i) {
+    const float target = std::fabs(x[i]) / scale;
+    size_t best = 0;
+    for (size_t q = 1; q < 8; ++q)
+      if (std::fabs(static_cast<float>(doubled[q]) - target) <
+          std::fabs(static_cast<float>(doubled[best]) - target))
+        best = q;
+    return static_cast<int>(best) | (x[i] < 0 && best != 0 ? 8 : 0);
+  };
+  for (int i = 0; i < 16; ++i) out += static_cast<char>(code(i) | code(i + 16) << 4);
+}
+
+/// -1, 0 or 1 times the largest magnitude, as 0, 1, 2; the magnitude.
+uint16_t ternary(const float* x, std::array<int, 256>& q) {
+  const float d = std::fabs(extreme(x, 256));
+  const float inverse = d != 0 ? 1 / d : 0;
+  for (size_t i = 0; i < 256; ++i) q[i] = static_cast<int>(std::lround(x[i] * inverse)) + 1;
+  return half_scale(d);
+}
+
+void tq2_0(const float* x, std::string& out) {
+  std::array<int, 256> q{};
+  const uint16_t d = ternary(x, q);
+  append_two_bits(out, q);
+  append(out, d);
+}
+
+/// `places` digits of base three, which lie `step` apart, behind the point of a byte, rounded up.
+char ternary_byte(const int* q, size_t places, size_t step) {
+  int value = 0;
+  for (size_t place = 0; place < places; ++place) value = value * 3 + q[place * step];
+  if (places == 4) value *= 3;
+  return static_cast<char>((value * 256 + 242) / 243);
+}
+
+void tq1_0(const float* x, std::string& out) {
+  std::array<int, 256> q{};
+  const uint16_t d = ternary(x, q);
+  for (size_t i = 0; i < 32; ++i) out += ternary_byte(q.data() + i, 5, 32);
+  for (size_t i = 0; i < 16; ++i) out += ternary_byte(q.data() + 160 + i, 5, 16);
+  for (size_t i = 0; i < 4; ++i) out += ternary_byte(q.data() + 240 + i, 4, 4);
+  append(out, d);
+}
+
 using Encode = void (*)(const float* x, std::string& out);
 
 Encode encoder(StorageType type) {
@@ -240,6 +438,14 @@ Encode encoder(StorageType type) {
   case T::q4_k: return [](const float* x, std::string& out) { k_affine(x, out, 4); };
   case T::q5_k: return [](const float* x, std::string& out) { k_affine(x, out, 5); };
   case T::q6_k: return q6_k;
+  case T::q2_k: return q2_k;
+  case T::q3_k: return q3_k;
+  case T::q8_k: return q8_k;
+  case T::iq4_nl: return iq4_nl;
+  case T::iq4_xs: return iq4_xs;
+  case T::mxfp4: return mxfp4;
+  case T::tq1_0: return tq1_0;
+  case T::tq2_0: return tq2_0;
   default: return nullptr;
   }
 }

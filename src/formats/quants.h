@@ -10,14 +10,14 @@
 namespace luminal {
 
 /// Whether `dequantize` knows the type: all plain types, Q4_0 Q4_1 Q5_0 Q5_1 Q8_0, Q2_K to Q6_K,
-/// IQ4_NL, MXFP4.
+/// Q8_K, IQ4_NL, IQ4_XS, MXFP4, TQ1_0, TQ2_0.
 bool can_dequantize(StorageType type);
 /// Values of `bytes` as f32 (rounded to nearest where the type is wider). `out` has one float per
 /// element.
 Result<void> dequantize(StorageType type, std::span<const std::byte> bytes, std::span<float> out);
 Result<std::vector<float>> dequantize(const TensorView& tensor);
 
-/// Whether `quantize` knows the type: F32 F16 BF16, Q4_0 Q4_1 Q5_0 Q5_1 Q8_0, Q4_K Q5_K Q6_K.
+/// Whether `quantize` knows the type: F32 F16 BF16 and the block formats that `dequantize` knows.
 bool can_quantize(StorageType type);
 /// `values` is a whole number of blocks and finite.
 Result<std::string> quantize(StorageType type, std::span<const float> values);

@@ -57,7 +57,7 @@ Regex::Regex(std::string_view pattern, std::string_view file, std::string_view w
   code_ = std::shared_ptr<const void>(
       code, [](const void* p) { pcre2_code_free(static_cast<pcre2_code*>(const_cast<void*>(p))); });
   // Without the JIT (a platform that has none) the interpreter gives the same matches.
-  (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
+  compiled_ = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;
 }
 
 void Regex::find_all(std::string_view text, std::vector<std::pair<size_t, size_t>>& out) const {
@@ -66,8 +66,10 @@ void Regex::find_all(std::string_view text, std::vector<std::pair<size_t, size_t
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   size_t position = 0;
   while (position < text.size()) {
-    int result =
-        pcre2_match(code, subject, text.size(), position, PCRE2_NO_UTF_CHECK, matcher.data, matcher.context);
+    int result = compiled_
+                     ? pcre2_jit_match(code, subject, text.size(), position, 0, matcher.data, matcher.context)
+                     : pcre2_match(code, subject, text.size(), position, PCRE2_NO_UTF_CHECK, matcher.data,
+                                   matcher.context);
     if (result == PCRE2_ERROR_JIT_STACKLIMIT)
       result = pcre2_match(code, subject, text.size(), position, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
                            matcher.data, matcher.context);

@@ -24,6 +24,7 @@ public:
 private:
   std::string pattern_;
   std::shared_ptr<const void> code_;
+  bool compiled_ = false; ///< by the JIT
 };
 
 /// A pattern of Hugging Face tokenizers (Oniguruma's syntax) in PCRE2's: \w and \b by Oniguruma's

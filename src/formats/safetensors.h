@@ -4,6 +4,7 @@
 #pragma once
 #include "base/file.h"
 #include "base/result.h"
+#include "formats/file_draft.h"
 #include "formats/tensor_view.h"
 #include <map>
 #include <memory>
@@ -48,7 +49,12 @@ Result<Safetensors> open_safetensors_index(const std::string& index_path);
 Result<void> save_safetensors(const std::string& path, std::span<const TensorView> tensors,
                               const std::map<std::string, std::string>& metadata = {});
 
-/// The same as a byte string.
+/// The same with tensors that are made one after another, when they are written.
+Result<void> stream_safetensors(const std::string& path, std::span<const TensorSource> tensors,
+                                const std::map<std::string, std::string>& metadata,
+                                const SourceProgress& progress = {});
+
+/// The first as a byte string.
 Result<std::string> serialize_safetensors(std::span<const TensorView> tensors,
                                           const std::map<std::string, std::string>& metadata = {});
 

@@ -10,14 +10,24 @@ namespace {
 
 using namespace detail;
 
-/// Length, header, then the tensors' bytes.
-struct Pieces {
-  std::string header;
-  std::vector<std::string_view> data;
-};
+constexpr std::string_view file = "safetensors";
 
-Pieces write(std::span<const TensorView> tensors, const std::map<std::string, std::string>& metadata) {
-  constexpr std::string_view file = "safetensors";
+uint64_t bytes_of(const TensorView& tensor) {
+  const auto bytes = storage_bytes(tensor.type, tensor.shape);
+  if (!bytes || *bytes != tensor.bytes.size())
+    refuse(file, fmt::format("tensor {} is {} with {} bytes, expected {}", in_quotes(tensor.name),
+                             tensor.describe(), tensor.bytes.size(), bytes.value_or(0)));
+  return *bytes;
+}
+
+uint64_t bytes_of(const TensorSource& tensor) {
+  return storage_bytes(tensor.type, tensor.shape).value_or(0); // plain types: there are no blocks to fill
+}
+
+/// Everything before the data, whose order is `order`. Tensors have a name, a type and a shape.
+template <class Tensor>
+std::string header_of(std::span<const Tensor> tensors, const std::map<std::string, std::string>& metadata,
+                      std::vector<size_t>& order) {
   const auto checked = [&](std::string_view text, std::string_view what) {
     if (find_invalid_utf8(text)) refuse(file, fmt::format("{} {} is not UTF-8", what, in_quotes(text)));
     return json_string(text);
@@ -31,13 +41,10 @@ Pieces write(std::span<const TensorView> tensors, const std::map<std::string, st
     if (tensor.name == "__metadata__") refuse(file, "a tensor cannot be named \"__metadata__\"");
     if (!names.insert(tensor.name).second)
       refuse(file, fmt::format("two tensors are named {}", in_quotes(tensor.name)));
-    const auto bytes = storage_bytes(tensor.type, tensor.shape);
-    if (!bytes || *bytes != tensor.bytes.size())
-      refuse(file, fmt::format("tensor {} is {} with {} bytes, expected {}", in_quotes(tensor.name),
-                               tensor.describe(), tensor.bytes.size(), bytes.value_or(0)));
+    bytes_of(tensor);
   }
   // Wide elements first: then every tensor is aligned to its element.
-  std::vector<size_t> order(tensors.size());
+  order.resize(tensors.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return storage_info(tensors[a].type).block_bytes > storage_info(tensors[b].type).block_bytes;
@@ -59,18 +66,29 @@ Pieces write(std::span<const TensorView> tensors, const std::map<std::string, st
     const auto& tensor = tensors[i];
     std::string shape;
     for (const int64_t size : tensor.shape) shape += fmt::format("{}{}", shape.empty() ? "" : ",", size);
-    header += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                          header.size() > 1 ? "," : "", checked(tensor.name, "tensor name"),
-                          storage_info(tensor.type).safetensors_name, shape, position,
-                          position + tensor.bytes.size());
-    position += tensor.bytes.size();
+    header +=
+        fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                    header.size() > 1 ? "," : "", checked(tensor.name, "tensor name"),
+                    storage_info(tensor.type).safetensors_name, shape, position, position + bytes_of(tensor));
+    position += bytes_of(tensor);
   }
   header += '}';
   header.append((8 - header.size() % 8) % 8, ' ');
 
-  Pieces out;
-  for (int i = 0; i < 8; ++i) out.header += static_cast<char>(header.size() >> (8 * i) & 0xFF);
-  out.header += header;
+  std::string out;
+  for (int i = 0; i < 8; ++i) out += static_cast<char>(header.size() >> (8 * i) & 0xFF);
+  return out += header;
+}
+
+/// Length, header, then the tensors' bytes.
+struct Pieces {
+  std::string header;
+  std::vector<std::string_view> data;
+};
+
+Pieces write(std::span<const TensorView> tensors, const std::map<std::string, std::string>& metadata) {
+  std::vector<size_t> order;
+  Pieces out{header_of(tensors, metadata, order), {}};
   for (const size_t i : order) out.data.push_back(as_text(tensors[i].bytes));
   return out;
 }
@@ -92,6 +110,16 @@ Result<void> save_safetensors(const std::string& path, std::span<const TensorVie
   if (!pieces) return Failure{fmt::format("{}: {}", path, pieces.error())};
   pieces->data.insert(pieces->data.begin(), pieces->header);
   return write_pieces(path, pieces->data);
+}
+
+Result<void> stream_safetensors(const std::string& path, std::span<const TensorSource> tensors,
+                                const std::map<std::string, std::string>& metadata,
+                                const SourceProgress& progress) {
+  SourceFile out;
+  auto header = guarded(file, [&] { return header_of(tensors, metadata, out.order); });
+  if (!header) return Failure{fmt::format("{}: {}", path, header.error())};
+  out.header = std::move(*header);
+  return write_sources(path, out, tensors, progress);
 }
 
 } // namespace luminal

@@ -74,12 +74,32 @@ void split_added(const TokenizerModel& model, const AddedTokenMatcher& matcher, 
 
 } // namespace
 
-void TokenizerModel::encode_text(std::string_view text, bool at_text_start, std::vector<int32_t>& out) const {
-  if (splitter.empty()) return encode_piece(text, out);
+void TokenizerModel::encode_text(std::string_view text, bool at_text_start, PieceCache& cache,
+                                 std::vector<int32_t>& out) const {
+  const auto encode = [&](std::string_view piece, std::vector<int32_t>& ids) { encode_piece(piece, ids); };
+  if (splitter.empty()) {
+    if (cut_before.empty()) return encode_piece(text, out);
+    for (size_t begin = 0; begin < text.size();) {
+      size_t behind = begin; // marks at the beginning
+      while (text.compare(behind, cut_before.size(), cut_before) == 0) behind += cut_before.size();
+      const size_t end = std::min(text.find(cut_before, behind), text.size());
+      cache.encode(text.substr(begin, end - begin), out, encode);
+      begin = end;
+    }
+    return;
+  }
   Pieces pieces{std::string(text), {{0, text.size()}}, at_text_start};
-  split(splitter, pieces);
-  for (const auto& [begin, end] : pieces.spans)
-    encode_piece(std::string_view(pieces.text).substr(begin, end - begin), out);
+  const bool as_bytes = split(splitter, pieces);
+  const auto encode_bytes = [&](std::string_view piece, std::vector<int32_t>& ids) {
+    encode_piece(byte_level_spelling(piece), ids);
+  };
+  for (const auto& [begin, end] : pieces.spans) {
+    const std::string_view piece = std::string_view(pieces.text).substr(begin, end - begin);
+    if (as_bytes)
+      cache.encode(piece, out, encode_bytes);
+    else
+      cache.encode(piece, out, encode);
+  }
 }
 
 Tokenizer::Tokenizer(std::shared_ptr<const TokenizerModel> model)
@@ -93,13 +113,14 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOption
   if (options.add_special) ids = model.prefix;
   bool after_special = true;
   bool at_text_start = true;
+  PieceCache cache;
   const auto emit = [&](const AddedToken& token) {
     ids.push_back(token.id);
     after_special = true;
     at_text_start = false;
   };
   const auto encode_plain = [&](std::string_view plain) {
-    model.encode_text(plain, at_text_start, ids);
+    model.encode_text(plain, at_text_start, cache, ids);
     after_special = at_text_start = false;
   };
   split_added(
@@ -152,6 +173,15 @@ void take_characters(std::string& bytes, std::string& out) {
   bytes.erase(0, position);
 }
 
+/// What Hugging Face's decoder of WordPiece makes of a token with the space before it.
+std::string tidied(std::string text) {
+  constexpr std::pair<const char*, const char*> changes[] = {
+      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
+      {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  for (const auto& [from, to] : changes) text = replaced(std::move(text), from, to);
+  return text;
+}
+
 std::string bytes_of(const TokenizerModel& model, size_t id, bool first) {
   const auto normalized = model.normalized_texts.find(static_cast<int32_t>(id));
   const std::string& text = normalized == model.normalized_texts.end() ? model.texts[id] : normalized->second;
@@ -165,20 +195,30 @@ std::string bytes_of(const TokenizerModel& model, size_t id, bool first) {
     return text;
   }
   case TokenKind::user_defined:
-    if (model.byte_level_text || normalized == model.normalized_texts.end()) return text;
+    if (!model.spaces_between && (model.byte_level_text || normalized == model.normalized_texts.end()))
+      return text;
     break;
   case TokenKind::normal: break;
   }
   if (model.byte_level_text) {
     std::string out;
-    for (size_t position = 0; position < text.size();) {
+    const bool ends_word = !model.word_end.empty() && text.ends_with(model.word_end);
+    const size_t size = text.size() - (ends_word ? model.word_end.size() : 0);
+    for (size_t position = 0; position < size;) {
       const int byte = byte_level_value(next_character(text, position));
       if (byte < 0) return text; // not spelled in the alphabet: stands for itself
       out += static_cast<char>(byte);
     }
-    return out;
+    return ends_word ? out + ' ' : out;
   }
   std::string out = text;
+  if (model.spaces_between) {
+    if (!model.joined_prefix.empty() && !first && out.starts_with(model.joined_prefix))
+      out.erase(0, model.joined_prefix.size());
+    else if (!first)
+      out.insert(0, 1, ' ');
+    if (model.tidy_spaces) out = tidied(std::move(out));
+  }
   if (first && model.start == TokenizerModel::Start::drop_marks)
     out = replaced(std::move(out), model.mark, "");
   for (const auto& [from, to] : model.replacements) out = replaced(std::move(out), from, to);
@@ -237,6 +277,7 @@ std::string StreamDecoder::push(int32_t id) {
   if (show_special_ && (model.kinds[row] == TokenKind::control || model.kinds[row] == TokenKind::unknown)) {
     // The text of a special token is not part of a character that began before it.
     out = flush();
+    if (model.spaces_between && !at_start_) out += ' ';
     at_start_ = false;
     spaces_to_strip_ = 0;
     return out += utf8_sanitized(model.texts[row]);

@@ -1,5 +1,5 @@
-// formats/tokenizer.h -- text to token ids and back: SentencePiece-like and byte-level BPE, from
-// GGUF or tokenizer.json.
+// formats/tokenizer.h -- text to token ids and back: BPE, unigram and WordPiece, from GGUF,
+// tokenizer.json and the older files of vocabularies.
 #pragma once
 #include "base/result.h"
 #include <cstdint>
@@ -69,6 +69,8 @@ public:
   Tokenizer with_eos(std::span<const int32_t> additional) const;
 
   explicit Tokenizer(std::shared_ptr<const detail::TokenizerModel> model);
+  /// What it is made of, for writers of files.
+  const detail::TokenizerModel& model() const { return *model_; }
 
 private:
   friend class StreamDecoder;
@@ -99,8 +101,8 @@ private:
   std::string pending_;
 };
 
-/// From `tokenizer.ggml.*`. Models `llama` and `gpt2`; others, and unknown `tokenizer.ggml.pre`,
-/// are refused by name.
+/// From `tokenizer.ggml.*`. Models `llama`, `gpt2`, `bert` and `t5`; others, and unknown
+/// `tokenizer.ggml.pre`, are refused by name.
 Result<Tokenizer> tokenizer_from_gguf(const Gguf& gguf);
 
 /// From the text of tokenizer.json and (or empty) tokenizer_config.json. A construct that is not
@@ -108,9 +110,28 @@ Result<Tokenizer> tokenizer_from_gguf(const Gguf& gguf);
 Result<Tokenizer> tokenizer_from_json(std::string_view tokenizer_json, std::string_view file_name,
                                       std::string_view tokenizer_config_json = {});
 
-/// From the bytes of a tokenizer.model (SentencePiece) and (or empty) tokenizer_config.json. BPE
-/// without a normalizer, as Llama 1 and 2 have it; what is not supported is refused by name.
+/// From the bytes of a tokenizer.model (SentencePiece: BPE or unigram) and (or empty)
+/// tokenizer_config.json. What is not supported is refused by name.
 Result<Tokenizer> tokenizer_from_sentencepiece(std::string_view bytes, std::string_view file_name,
                                                std::string_view tokenizer_config_json = {});
+
+/// From a rank file of tiktoken ("cl100k_base.tiktoken", the tokenizer.model of Llama 3). Which
+/// encoding it is shows its number of ranks: gpt2, whisper, cl100k, o200k, llama3, qwen. `special`
+/// are tokens behind the ranks, in order, in place of the encoding's own.
+Result<Tokenizer> tokenizer_from_tiktoken(std::string_view bytes, std::string_view file_name,
+                                          std::string_view tokenizer_config_json = {},
+                                          std::span<const std::string> special = {});
+/// Whether bytes look like a rank file of tiktoken.
+bool is_tiktoken(std::string_view bytes);
+
+/// From vocab.txt, a token a line (WordPiece, BERT), and (or empty) tokenizer_config.json.
+Result<Tokenizer> tokenizer_from_vocabulary_lines(std::string_view text, std::string_view file_name,
+                                                  std::string_view tokenizer_config_json = {});
+
+/// From vocab.json and merges.txt (byte-level BPE of GPT-2, Whisper, Roberta, Qwen 2) and (or empty)
+/// tokenizer_config.json. `file_name` is that of the vocabulary.
+Result<Tokenizer> tokenizer_from_vocabulary(std::string_view vocab_json, std::string_view merges_txt,
+                                            std::string_view file_name,
+                                            std::string_view tokenizer_config_json = {});
 
 } // namespace luminal

@@ -4,12 +4,14 @@
 #include "formats/gguf.h"
 #include "formats/parse.h"
 #include "formats/tokenizer_model.h"
+#include "formats/tokenizer_patterns.h"
 #include <algorithm>
 
 namespace luminal {
 namespace {
 
 using namespace detail;
+using namespace detail::patterns;
 
 template <class T> T unwrap(Result<T> result) {
   if (!result) throw ParseFailure{result.error()};
@@ -25,13 +27,6 @@ struct PreTokenizer {
   bool adds_bos = false;
 };
 
-constexpr std::string_view gpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S))";
-constexpr std::string_view llama3 =
-    R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view qwen2 =
-    R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view o200k =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view tekken =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view poro = R"( ?[^(\s|.,!?…。，、।۔،)]+)";
@@ -117,15 +112,18 @@ public:
   Tokenizer read() {
     const auto kind = unwrap(gguf_.string("tokenizer.ggml.model"));
     if (!kind) refuse(gguf_.file_name, "no tokenizer in the file (metadata \"tokenizer.ggml.model\")");
-    if (*kind != "llama" && *kind != "gpt2")
-      refuse(gguf_.file_name, fmt::format("tokenizer of kind {}, expected llama or gpt2", in_quotes(*kind)));
+    if (*kind != "llama" && *kind != "gpt2" && *kind != "bert" && *kind != "t5")
+      refuse(gguf_.file_name,
+             fmt::format("tokenizer of kind {}, expected llama, gpt2, bert or t5", in_quotes(*kind)));
     read_tokens();
-    bool adds_bos = *kind == "llama";
-    if (*kind == "llama")
-      read_sentencepiece();
+    bool adds_bos = *kind == "llama" || *kind == "bert";
+    if (*kind == "llama" || *kind == "t5")
+      read_sentencepiece(*kind == "t5");
+    else if (*kind == "bert")
+      read_word_pieces();
     else
       adds_bos = read_byte_level();
-    read_special(adds_bos);
+    read_special(adds_bos, *kind == "bert" || *kind == "t5");
     return Tokenizer(std::move(out_));
   }
 
@@ -174,19 +172,43 @@ private:
           token.content != "<unk>" && token.content != "<s>" && token.content != "<|endoftext|>";
   }
 
-  void read_sentencepiece() {
-    out_->description = "llama";
-    out_->byte_fallback = true;
+  void read_sentencepiece(bool unigram) {
+    out_->description = unigram ? "t5" : "llama";
+    out_->byte_fallback = !unigram;
     const auto scores = unwrap(gguf_.reals("tokenizer.ggml.scores"));
     if (!scores)
-      refuse(gguf_.file_name, "no metadata \"tokenizer.ggml.scores\", which a llama tokenizer needs");
+      refuse(gguf_.file_name, fmt::format("no metadata \"tokenizer.ggml.scores\", which a {} tokenizer needs",
+                                          out_->description));
     if (scores->size() != out_->texts.size())
       refuse(gguf_.file_name, fmt::format("{} scores for {} tokens", scores->size(), out_->texts.size()));
     for (const double score : *scores) {
       if (score != score) refuse(gguf_.file_name, "a token's score is NaN");
       out_->scores.push_back(static_cast<float>(score));
     }
-    settle_sentencepiece(*out_, unwrap(gguf_.boolean("tokenizer.ggml.add_space_prefix")).value_or(true));
+    SentencePieceRules rules;
+    rules.dummy_prefix = unwrap(gguf_.boolean("tokenizer.ggml.add_space_prefix")).value_or(true);
+    rules.remove_spaces = unwrap(gguf_.boolean("tokenizer.ggml.remove_extra_whitespaces")).value_or(false);
+    if (const auto table = unwrap(gguf_.integers("tokenizer.ggml.precompiled_charsmap"));
+        table && !table->empty()) {
+      std::string bytes;
+      for (const int64_t byte : *table) bytes += static_cast<char>(byte);
+      rules.characters = std::make_shared<const CharacterTable>(bytes, gguf_.file_name);
+    }
+    out_->rule = unigram ? PieceRule::unigram : PieceRule::scored;
+    settle_sentencepiece(*out_, rules);
+  }
+
+  /// A mark begins the tokens that begin a word.
+  void read_word_pieces() {
+    const std::string mark = "\xE2\x96\x81";
+    out_->description = "bert";
+    out_->rule = PieceRule::word_pieces;
+    out_->word_prefix = mark;
+    add_bert_normalizer(*out_, true, true, true, true);
+    add_bert_splitter(*out_);
+    out_->replacements = {{mark, " "}};
+    out_->start = TokenizerModel::Start::strip_spaces;
+    out_->start_spaces = 1;
   }
 
   /// Whether BOS is added unless the file says otherwise.
@@ -249,11 +271,13 @@ private:
     if (id && std::find(out_->eos.begin(), out_->eos.end(), *id) == out_->eos.end()) out_->eos.push_back(*id);
   }
 
-  void read_special(bool adds_bos) {
+  void read_special(bool adds_bos, bool adds_eos) {
     out_->bos = token("bos");
+    if (!out_->bos) out_->bos = token("cls");
     out_->unknown = token("unknown");
     out_->pad = token("padding");
-    const auto eos = token("eos");
+    auto eos = token("eos");
+    if (!eos) eos = token("seperator"); // the key's own spelling
     add_end(eos);
     add_end(token("eot"));
     add_end(token("eom"));
@@ -263,7 +287,7 @@ private:
     }
     if (unwrap(gguf_.boolean("tokenizer.ggml.add_bos_token")).value_or(adds_bos) && out_->bos)
       out_->prefix.push_back(*out_->bos);
-    if (unwrap(gguf_.boolean("tokenizer.ggml.add_eos_token")).value_or(false) && eos)
+    if (unwrap(gguf_.boolean("tokenizer.ggml.add_eos_token")).value_or(adds_eos) && eos)
       out_->suffix.push_back(*eos);
   }
 

@@ -115,6 +115,98 @@ uint32_t AddedTokenMatcher::child(uint32_t node, unsigned char byte) const {
   return at != children.end() && at->first == byte ? at->second : 0;
 }
 
+PieceTrie::PieceTrie(std::vector<std::pair<std::string_view, int32_t>> texts) {
+  std::stable_sort(texts.begin(), texts.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  // Each entry: the texts of a node, which agree up to `depth`.
+  struct Range {
+    size_t first, last, depth;
+    uint32_t node;
+  };
+  nodes_.emplace_back();
+  std::vector<Range> open = {{0, texts.size(), 0, 0}};
+  for (size_t done = 0; done < open.size(); ++done) { // breadth first: children are neighbours
+    auto [first, last, depth, node] = open[done];
+    for (; first < last && texts[first].first.size() == depth; ++first)
+      if (nodes_[node].value < 0) nodes_[node].value = texts[first].second;
+    nodes_[node].first = static_cast<uint32_t>(labels_.size());
+    while (first < last) {
+      const char label = texts[first].first[depth];
+      size_t end = first;
+      while (end < last && texts[end].first[depth] == label) ++end;
+      const auto child = static_cast<uint32_t>(nodes_.size());
+      nodes_.emplace_back();
+      labels_.push_back(static_cast<unsigned char>(label));
+      targets_.push_back(child);
+      ++nodes_[node].count;
+      open.push_back({first, end, depth + 1, child});
+      first = end;
+    }
+  }
+}
+
+uint32_t PieceTrie::child(uint32_t node, unsigned char byte) const {
+  const auto first = labels_.begin() + nodes_[node].first, last = first + nodes_[node].count;
+  const auto at = std::lower_bound(first, last, byte);
+  return at != last && *at == byte ? targets_[static_cast<size_t>(at - labels_.begin())] : 0;
+}
+
+PieceCache::Entry* PieceCache::find(std::string_view piece, size_t hash) {
+  if (slots_.empty()) return nullptr;
+  for (size_t slot = hash & (slots_.size() - 1);; slot = (slot + 1) & (slots_.size() - 1)) {
+    Entry& entry = slots_[slot];
+    if (entry.bytes == 0) return nullptr;
+    if (entry.hash == hash && std::string_view(texts_).substr(entry.first_byte, entry.bytes) == piece)
+      return &entry;
+  }
+}
+
+void PieceCache::add(std::string_view piece, size_t hash, std::span<const int32_t> ids) {
+  if (piece.empty() || count_ == most_entries) return;
+  if ((count_ + 1) * 2 > slots_.size()) {
+    std::vector<Entry> old(std::max<size_t>(256, slots_.size() * 4));
+    old.swap(slots_);
+    for (const Entry& entry : old) {
+      if (entry.bytes == 0) continue;
+      size_t slot = entry.hash & (slots_.size() - 1);
+      while (slots_[slot].bytes != 0) slot = (slot + 1) & (slots_.size() - 1);
+      slots_[slot] = entry;
+    }
+  }
+  size_t slot = hash & (slots_.size() - 1);
+  while (slots_[slot].bytes != 0) slot = (slot + 1) & (slots_.size() - 1);
+  slots_[slot] = {hash, static_cast<uint32_t>(texts_.size()), static_cast<uint32_t>(piece.size()),
+                  static_cast<uint32_t>(ids_.size()), static_cast<uint32_t>(ids.size())};
+  texts_ += piece;
+  ids_.insert(ids_.end(), ids.begin(), ids.end());
+  ++count_;
+}
+
+void TokenizerModel::index_pieces() {
+  std::vector<std::pair<std::string_view, int32_t>> plain;
+  plain.reserve(texts.size());
+  for (size_t i = 0; i < texts.size(); ++i)
+    if (!texts[i].empty() && (kinds[i] == TokenKind::normal || kinds[i] == TokenKind::user_defined) &&
+        (outside_model.empty() || !outside_model[i]))
+      plain.emplace_back(texts[i], static_cast<int32_t>(i));
+  trie = PieceTrie(std::move(plain));
+}
+
+void TokenizerModel::settle_cuts(std::string_view mark) {
+  if (index.find(texts, mark) < 0) return;
+  for (const std::string& text : texts) {
+    size_t behind = 0; // the marks at the beginning
+    while (text.compare(behind, mark.size(), mark) == 0) behind += mark.size();
+    if (text.find(mark, behind) != std::string::npos) return;
+  }
+  cut_before = mark;
+}
+
+void TokenizerModel::find_byte_tokens() {
+  for (size_t byte = 0; byte < 256; ++byte)
+    byte_tokens[byte] = index.find(texts, fmt::format("<0x{:02X}>", byte));
+}
+
 void TokenizerModel::add_token(std::string text, TokenKind kind) {
   const auto id = static_cast<int32_t>(texts.size());
   texts.push_back(std::move(text));

@@ -1,4 +1,4 @@
-// formats/tokenizer_json.cpp -- tokenizer.json of Hugging Face tokenizers (BPE) with its
+// formats/tokenizer_json.cpp -- tokenizer.json of Hugging Face tokenizers with its
 // tokenizer_config.json.
 #include "formats/json.h"
 #include "formats/tokenizer_json_stages.h"
@@ -16,9 +16,7 @@ class Reader {
 public:
   explicit Reader(std::string_view file) : file_(file), out_(std::make_shared<TokenizerModel>()) {}
 
-  Tokenizer read(std::string_view text, std::string_view config_text) {
-    const Json json = parse_json(text, file_);
-    json.as_object(file_, "the tokenizer");
+  Tokenizer read(const Json& json, std::string_view config_text) {
     for (const auto& [key, value] : json.as_object(file_, "the tokenizer")) {
       // Truncation and padding are choices of a caller that encodes batches: they change no single
       // text.
@@ -39,7 +37,11 @@ public:
     read_post_processor(json.find("post_processor"), file_, *out_);
     if (!config_text.empty()) read_config(config_text);
     if (out_->bos == std::nullopt && out_->prefix.size() == 1) out_->bos = out_->prefix[0];
-    out_->description = "tokenizer.json BPE";
+    // A text is one piece: cut where no token reaches across, words are found again.
+    if (out_->splitter.empty() && !out_->whole_pieces && out_->word_end.empty() &&
+        (out_->rule == PieceRule::ranked || out_->rule == PieceRule::unigram))
+      out_->settle_cuts("\xE2\x96\x81");
+    out_->description = fmt::format("tokenizer.json {}", kind_);
     return Tokenizer(std::move(out_));
   }
 
@@ -51,18 +53,9 @@ private:
 
   /// Tokens of the model and added tokens, by id; ids that nobody has become unused tokens.
   void read_vocabulary(const Json& model, const Json* added) {
-    const Json* type = model.find("type");
-    if (type != nullptr && type->as_string(file_, "the model's \"type\"") != "BPE")
-      refuse_at(
-          file_, model.offset,
-          fmt::format("tokenizer model {}, expected \"BPE\"", in_quotes(type->as_string(file_, "type"))));
+    read_kind(model);
     const Json* vocabulary = model.find("vocab");
     if (vocabulary == nullptr) refuse_at(file_, model.offset, "the model has no \"vocab\"");
-    if (vocabulary->is_array())
-      refuse_at(file_, vocabulary->offset,
-                "\"vocab\" is a list (a Unigram model), expected BPE with an object");
-    const auto& entries = vocabulary->as_object(file_, "\"vocab\"");
-
     int64_t count = 0;
     const auto checked = [&](const Json& json, const std::string& text) {
       const int64_t id = json.as_int(file_, fmt::format("the id of token {}", in_quotes(text)));
@@ -74,8 +67,21 @@ private:
       return id;
     };
     std::vector<std::pair<int64_t, const std::string*>> tokens;
-    tokens.reserve(entries.size());
-    for (const auto& [text, id] : entries) tokens.emplace_back(checked(id, text), &text);
+    if (out_->rule == PieceRule::unigram) {
+      for (const Json& entry : vocabulary->as_array(file_, "\"vocab\"")) {
+        const auto& pair = entry.as_array(file_, "a piece");
+        if (pair.size() != 2)
+          refuse_at(file_, entry.offset,
+                    fmt::format("piece {} has {} parts, expected a text and a score", count, pair.size()));
+        const double score = pair[1].as_real(file_, "a score");
+        tokens.emplace_back(count++, &pair[0].as_string(file_, "a piece"));
+        out_->scores.push_back(score);
+      }
+    } else {
+      const auto& entries = vocabulary->as_object(file_, "\"vocab\"");
+      tokens.reserve(entries.size());
+      for (const auto& [text, id] : entries) tokens.emplace_back(checked(id, text), &text);
+    }
     if (added != nullptr)
       for (const Json& entry : added->as_array(file_, "\"added_tokens\"")) read_added(entry, checked);
     if (tokens.empty() && added_.empty()) refuse_at(file_, vocabulary->offset, "the vocabulary is empty");
@@ -96,6 +102,7 @@ private:
       kinds[row] = TokenKind::normal;
     }
     out_->outside_model.resize(static_cast<size_t>(count), false);
+    if (out_->rule == PieceRule::unigram) out_->scores.resize(static_cast<size_t>(count), 0);
     for (const auto& entry : added_) {
       const auto row = static_cast<size_t>(entry.id);
       if (kinds[row] != TokenKind::unused && texts[row] != entry.token.content)
@@ -108,6 +115,27 @@ private:
     out_->texts.reserve(texts.size());
     out_->index.reserve(texts.size());
     for (size_t i = 0; i < texts.size(); ++i) out_->add_token(std::move(texts[i]), kinds[i]);
+  }
+
+  /// The rule of the model; files of old have no "type", and are BPE or unigram by their vocabulary.
+  void read_kind(const Json& model) {
+    const Json* type = model.find("type");
+    const Json* vocabulary = model.find("vocab");
+    kind_ = type != nullptr                                   ? type->as_string(file_, "the model's \"type\"")
+            : vocabulary != nullptr && vocabulary->is_array() ? "Unigram"
+                                                              : "BPE";
+    constexpr std::pair<std::string_view, PieceRule> kinds[] = {{"BPE", PieceRule::ranked},
+                                                                {"Unigram", PieceRule::unigram},
+                                                                {"WordPiece", PieceRule::word_pieces},
+                                                                {"WordLevel", PieceRule::words}};
+    for (const auto& [name, rule] : kinds)
+      if (kind_ == name) {
+        out_->rule = rule;
+        return;
+      }
+    refuse_at(file_, model.offset,
+              fmt::format("tokenizer model {}, expected \"BPE\", \"Unigram\", \"WordPiece\" or \"WordLevel\"",
+                          in_quotes(kind_)));
   }
 
   template <class Checked> void read_added(const Json& entry, Checked checked) {
@@ -163,7 +191,22 @@ private:
       else if (key == "dropout") {
         if (value.as_real(file_, "\"dropout\"") != 0)
           refuse_at(file_, value.offset, "\"dropout\" makes the tokens random, expected none");
-      } else if (key == "continuing_subword_prefix" || key == "end_of_word_suffix") {
+      } else if (key == "unk_id" && out_->rule == PieceRule::unigram) {
+        const int64_t id = value.as_int(file_, "\"unk_id\"");
+        if (id < 0 || static_cast<size_t>(id) >= out_->texts.size())
+          refuse_at(file_, value.offset,
+                    fmt::format("\"unk_id\" is {}, expected less than {}", id, out_->texts.size()));
+        out_->unknown = static_cast<int32_t>(id);
+      } else if (key == "max_input_chars_per_word" && out_->rule == PieceRule::word_pieces) {
+        const int64_t most = value.as_int(file_, in_quotes(key));
+        if (most < 1 || most > 100'000)
+          refuse_at(file_, value.offset, fmt::format("{} is {}, expected 1 to 100000", in_quotes(key), most));
+        out_->longest_word = static_cast<size_t>(most);
+      } else if (key == "continuing_subword_prefix" && out_->rule == PieceRule::word_pieces) {
+        out_->inner_prefix = value.as_string(file_, in_quotes(key));
+      } else if (key == "end_of_word_suffix" && out_->rule == PieceRule::ranked) {
+        out_->word_end = value.as_string(file_, in_quotes(key));
+      } else if (key == "continuing_subword_prefix") {
         if (!value.as_string(file_, in_quotes(key)).empty())
           refuse_at(
               file_, value.offset,
@@ -172,14 +215,21 @@ private:
         refuse_at(file_, value.offset, fmt::format("member {} of the model is not known", in_quotes(key)));
       }
     }
-    if (out_->byte_fallback)
-      for (size_t byte = 0; byte < 256; ++byte)
-        out_->byte_tokens[byte] = out_->index.find(out_->texts, fmt::format("<0x{:02X}>", byte));
+    if (out_->byte_fallback) out_->find_byte_tokens();
+    if (out_->rule == PieceRule::unigram) settle_unigram();
+    if (out_->rule != PieceRule::ranked) return;
     const Json* merges = model.find("merges");
     if (merges == nullptr) refuse_at(file_, model.offset, "the model has no \"merges\"");
     const auto& list = merges->as_array(file_, "\"merges\"");
     out_->merges.reserve(list.size());
     for (size_t rank = 0; rank < list.size(); ++rank) read_merge(list[rank], static_cast<int32_t>(rank));
+  }
+
+  void settle_unigram() {
+    out_->index_pieces();
+    double lowest = out_->scores.empty() ? 0 : out_->scores[0];
+    for (const double score : out_->scores) lowest = std::min(lowest, score);
+    out_->unknown_score = lowest - unknown_penalty;
   }
 
   /// "a b", or ["a", "b"] in newer files.
@@ -214,26 +264,13 @@ private:
     out_->merges.add(l, r, rank, joined);
   }
 
-  /// "bos_token": "<s>" or {"content": "<s>", ...}.
-  std::optional<int32_t> named_token(const Json& config, std::string_view file, const char* key) const {
-    const Json* value = config.find(key);
-    if (value == nullptr) return std::nullopt;
-    const Json* content = value->is_object() ? value->find("content") : value;
-    if (content == nullptr)
-      refuse_at(file, value->offset, fmt::format("{} has no \"content\"", in_quotes(key)));
-    const int32_t id = out_->index.find(out_->texts, content->as_string(file, in_quotes(key)));
-    return id < 0 ? std::nullopt
-                  : std::optional(id); // a configuration may name tokens that the vocabulary lacks
-  }
-
   void read_config(std::string_view text) {
-    const std::string file =
-        std::string(file_.substr(0, file_.find_last_of('/') + 1)) + "tokenizer_config.json";
+    const std::string file = config_file_beside(file_);
     const Json config = parse_json(text, file);
     config.as_object(file, "the configuration");
-    if (const auto bos = named_token(config, file, "bos_token")) out_->bos = bos;
-    if (const auto eos = named_token(config, file, "eos_token")) out_->eos.push_back(*eos);
-    out_->pad = named_token(config, file, "pad_token");
+    if (const auto bos = named_token(*out_, config, file, "bos_token")) out_->bos = bos;
+    if (const auto eos = named_token(*out_, config, file, "eos_token")) out_->eos.push_back(*eos);
+    out_->pad = named_token(*out_, config, file, "pad_token");
     // These classes build the template from the two switches; the others leave it to
     // tokenizer.json.
     const Json* kind = config.find("tokenizer_class");
@@ -252,20 +289,41 @@ private:
 
   std::string_view file_;
   std::shared_ptr<TokenizerModel> out_;
+  std::string kind_;
   std::vector<Added> added_;
   std::string joined_;
 };
 
 } // namespace
 
+namespace {
+
+/// A pattern of the file may run too long on the file's own tokens.
+Tokenizer read(const Json& json, std::string_view file_name, std::string_view config) {
+  try {
+    return Reader(file_name).read(json, config);
+  } catch (const Error& error) {
+    throw ParseFailure{fmt::format("{}: {}", file_name, error.what())};
+  }
+}
+
+} // namespace
+
 Result<Tokenizer> tokenizer_from_json(std::string_view tokenizer_json, std::string_view file_name,
                                       std::string_view tokenizer_config_json) {
   return guarded(file_name, [&]() -> Tokenizer {
-    try {
-      return Reader(file_name).read(tokenizer_json, tokenizer_config_json);
-    } catch (const Error& error) { // a pattern of the file that ran too long on the file's own tokens
-      throw ParseFailure{fmt::format("{}: {}", file_name, error.what())};
-    }
+    const Json json = parse_json(tokenizer_json, file_name);
+    json.as_object(file_name, "the tokenizer");
+    return read(json, file_name, tokenizer_config_json);
+  });
+}
+
+Result<Tokenizer> tokenizer_from_vocabulary(std::string_view vocab_json, std::string_view merges_txt,
+                                            std::string_view file_name,
+                                            std::string_view tokenizer_config_json) {
+  return guarded(file_name, [&]() -> Tokenizer {
+    return read(tokenizer_of_vocabulary(vocab_json, merges_txt, file_name, tokenizer_config_json), file_name,
+                tokenizer_config_json);
   });
 }
 

@@ -78,7 +78,26 @@ void read_one_normalizer(const Json& json, std::string_view file, TokenizerModel
     expect_members(json, file, "normalizer", {"strip_left", "strip_right"});
     model.normalizer.push_back({Kind::strip, "", "", nullptr, flag(json, file, "strip_left", true),
                                 flag(json, file, "strip_right", true)});
-  } else if (type == "NFC")
+  } else if (type == "BertNormalizer") {
+    expect_members(json, file, "normalizer",
+                   {"clean_text", "handle_chinese_chars", "strip_accents", "lowercase"});
+    const bool lowercase = flag(json, file, "lowercase", true);
+    add_bert_normalizer(model, flag(json, file, "clean_text", true),
+                        flag(json, file, "handle_chinese_chars", true),
+                        flag(json, file, "strip_accents", lowercase), lowercase);
+  } else if (type == "Precompiled") {
+    expect_members(json, file, "normalizer", {"precompiled_charsmap"});
+    const Json* table = json.find("precompiled_charsmap");
+    std::string bytes;
+    if (table == nullptr || !base64_decode(table->as_string(file, "\"precompiled_charsmap\""), bytes))
+      refuse_at(file, json.offset, "normalizer \"Precompiled\" without a \"precompiled_charsmap\" in base64");
+    model.normalizer.push_back({Kind::characters_by_group, "", "", nullptr});
+    model.normalizer.back().table = std::make_shared<const CharacterTable>(bytes, file);
+  } else if (type == "StripAccents")
+    simple(Kind::strip_accents);
+  else if (type == "ByteLevel")
+    simple(Kind::byte_level);
+  else if (type == "NFC")
     simple(Kind::nfc);
   else if (type == "NFD")
     simple(Kind::nfd);
@@ -166,6 +185,9 @@ void read_one_pre_tokenizer(const Json& json, std::string_view file, TokenizerMo
                                                "the pattern");
     step.behavior = SplitStep::Behavior::removed;
     step.invert = true;
+  } else if (type == "BertPreTokenizer") {
+    expect_members(json, file, "pre-tokenizer", {});
+    return add_bert_splitter(model);
   } else if (type == "WhitespaceSplit") {
     expect_members(json, file, "pre-tokenizer", {});
     step.kind = Kind::whitespace;
@@ -205,6 +227,11 @@ void read_one_decoder(const Json& json, std::string_view file, TokenizerModel& m
     if (pattern.regex)
       refuse_at(file, json.offset, "decoder \"Replace\" with a regular expression is not supported");
     model.replacements.emplace_back(std::move(pattern.literal), text(json, file, "content"));
+  } else if (type == "WordPiece") {
+    expect_members(json, file, "decoder", {"prefix", "cleanup"});
+    model.joined_prefix = text(json, file, "prefix");
+    model.spaces_between = true;
+    model.tidy_spaces = flag(json, file, "cleanup", true);
   } else if (type == "Metaspace") {
     expect_members(json, file, "decoder",
                    {"replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"});

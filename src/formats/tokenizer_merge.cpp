@@ -94,6 +94,7 @@ public:
   ScoredMerge(const TokenizerModel& model, std::string_view piece) : model_(model), piece_(piece) {}
 
   template <class Emit> void run(Emit emit) {
+    if (run_by_scan(emit)) return;
     for (size_t position = 0; position < piece_.size();) {
       const size_t begin = position;
       next_character(piece_, position);
@@ -120,12 +121,42 @@ public:
   }
 
 private:
+  /// Few characters: all pairs are looked at for each join. False where there are more.
+  template <class Emit> bool run_by_scan(Emit emit) {
+    std::array<size_t, few_symbols + 1> begins{}; // of the symbols, and the end
+    std::array<int32_t, few_symbols> pairs{};     // the token that the pair at each becomes, or -1
+    size_t count = 0;
+    for (size_t position = 0; position < piece_.size(); next_character(piece_, position)) {
+      if (count == few_symbols) return false;
+      begins[count++] = position;
+    }
+    begins[count] = piece_.size();
+    const auto look = [&](size_t i) {
+      pairs[i] = i + 1 < count ? model_.plain_token(piece_.substr(begins[i], begins[i + 2] - begins[i])) : -1;
+    };
+    const auto score = [&](size_t i) { return model_.scores[static_cast<size_t>(pairs[i])]; };
+    for (size_t i = 0; i < count; ++i) look(i);
+    while (count > 1) {
+      size_t best = count;
+      for (size_t i = 0; i + 1 < count; ++i)
+        if (pairs[i] >= 0 && (best == count || score(i) > score(best))) best = i;
+      if (best == count) break;
+      for (size_t i = best + 1; i < count; ++i) begins[i] = begins[i + 1];
+      for (size_t i = best + 1; i + 1 < count; ++i) pairs[i] = pairs[i + 1];
+      --count;
+      look(best);
+      if (best > 0) look(best - 1);
+    }
+    for (size_t i = 0; i < count; ++i) emit(piece_.substr(begins[i], begins[i + 1] - begins[i]));
+    return true;
+  }
+
   struct Symbol {
     size_t begin, length;
     int32_t previous, next;
   };
   struct Candidate {
-    float score;
+    double score;
     int32_t left, right;
     size_t length;
     bool operator<(const Candidate& other) const {
@@ -145,7 +176,8 @@ private:
   std::priority_queue<Candidate> queue_;
 };
 
-/// The bytes of a character as tokens; false where one of them has none.
+} // namespace
+
 bool append_bytes(const TokenizerModel& model, std::string_view text, std::vector<int32_t>& out) {
   for (const char c : text)
     if (model.byte_tokens[static_cast<unsigned char>(c)] < 0) return false;
@@ -162,8 +194,6 @@ void append_unknown(const TokenizerModel& model, std::string_view text, std::vec
         in_quotes(text)));
 }
 
-} // namespace
-
 int32_t TokenizerModel::plain_token(std::string_view text) const {
   const int32_t id = index.find(texts, text);
   if (id < 0) return -1;
@@ -173,13 +203,22 @@ int32_t TokenizerModel::plain_token(std::string_view text) const {
 
 void TokenizerModel::encode_piece(std::string_view piece, std::vector<int32_t>& out) const {
   if (piece.empty()) return;
-  if (rule == MergeRule::scored) {
+  if (rule == PieceRule::unigram) return encode_unigram(*this, piece, out);
+  if (rule == PieceRule::word_pieces) return encode_word_pieces(*this, piece, out);
+  if (rule == PieceRule::words) {
+    const int32_t id = plain_token(piece);
+    return id >= 0 ? out.push_back(id) : append_unknown(*this, piece, out);
+  }
+  if (rule == PieceRule::scored) {
+    bool after_unknown = false;
     ScoredMerge(*this, piece).run([&](std::string_view text) {
       const int32_t id = plain_token(text);
+      const bool known = id >= 0 || append_bytes(*this, text, out);
       if (id >= 0)
         out.push_back(id);
-      else if (!append_bytes(*this, text, out))
+      else if (!known && !(fuse_unknown && after_unknown))
         append_unknown(*this, text, out);
+      after_unknown = !known;
     });
     return;
   }
@@ -193,7 +232,8 @@ void TokenizerModel::encode_piece(std::string_view piece, std::vector<int32_t>& 
     const size_t begin = position;
     next_character(piece, position);
     const std::string_view character = piece.substr(begin, position - begin);
-    const int32_t id = plain_token(character);
+    const bool last = position == piece.size() && !word_end.empty();
+    const int32_t id = last ? plain_token(std::string(character) + word_end) : plain_token(character);
     if (id >= 0)
       symbols.push_back(id);
     else if (byte_fallback && append_bytes(*this, character, symbols)) {

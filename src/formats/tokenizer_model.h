@@ -1,11 +1,14 @@
 // formats/tokenizer_model.h -- inside a tokenizer: vocabulary, stages of encoding, merges. Plain
 // data, filled by readers.
 #pragma once
+#include "formats/json.h"
 #include "formats/regex.h"
 #include "formats/tokenizer.h"
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,6 +42,11 @@ public:
   void add(int32_t left, int32_t right, int32_t rank, int32_t result);
   const Merge* find(int32_t left, int32_t right) const;
   size_t size() const { return count_; }
+  /// Calls `visit(merge)` for all, in no order.
+  template <class Visit> void each(Visit visit) const {
+    for (const Merge& merge : slots_)
+      if (merge.left >= 0) visit(merge);
+  }
 
 private:
   size_t slot(int32_t left, int32_t right) const;
@@ -46,13 +54,49 @@ private:
   size_t count_ = 0;
 };
 
+/// The table of characters of a SentencePiece normalizer ("precompiled_charsmap"): a double array of
+/// byte strings, and what each becomes.
+/// https://github.com/google/sentencepiece/blob/master/src/normalizer.cc
+class CharacterTable {
+public:
+  /// Refuses (ParseFailure) a table that is cut off.
+  CharacterTable(std::string_view bytes, std::string_view file);
+  /// Length of the longest entry at the beginning of `text` and what it becomes; 0 where none.
+  size_t longest(std::string_view text, std::string_view& out) const;
+  /// What the shortest entry at the beginning of `text` becomes.
+  std::optional<std::string_view> shortest(std::string_view text) const;
+
+private:
+  template <class Found> void entries(std::string_view text, Found found) const;
+  std::string_view text_at(uint32_t offset) const;
+  std::vector<uint32_t> units_;
+  std::string texts_;
+};
+
 /// One change to a whole text before it is cut.
 struct NormalizeStep {
-  enum class Kind { prepend, replace_text, replace_regex, nfc, nfd, nfkc, nfkd, lowercase, strip };
+  enum class Kind {
+    prepend,
+    replace_text,
+    replace_regex,
+    nfc,
+    nfd,
+    nfkc,
+    nfkd,
+    lowercase,
+    strip,
+    strip_accents,      ///< drops marks that take no space of their own (Unicode's Mn)
+    clean,              ///< BERT: drops control characters, every white space becomes a space
+    space_ideographs,   ///< BERT: spaces around characters that are words of their own
+    byte_level,         ///< bytes become characters of the byte-level alphabet
+    characters,         ///< the table of SentencePiece, longest entry first
+    characters_by_group ///< the same table as Hugging Face tokenizers reads it: group by group of one sign
+  };
   Kind kind = Kind::prepend;
   std::string from, to;
   std::shared_ptr<const Regex> regex;
-  bool left = false, right = false; ///< strip
+  bool left = false, right = false;              ///< strip
+  std::shared_ptr<const CharacterTable> table{}; ///< characters, characters_by_group
 };
 std::string normalize(const std::vector<NormalizeStep>& steps, std::string_view text);
 
@@ -76,7 +120,8 @@ struct SplitStep {
   Prefix prefix = Prefix::never;      ///< byte_level, metaspace: a space in front of a piece that has none
   bool split = true;                  ///< metaspace: cut before each mark
 };
-void split(const std::vector<SplitStep>& steps, Pieces& pieces);
+/// A last step that only spells bytes by the byte-level alphabet is left to the caller: true then.
+bool split(const std::vector<SplitStep>& steps, Pieces& pieces);
 
 /// A text that is one token wherever it stands.
 struct AddedToken {
@@ -119,10 +164,71 @@ private:
   std::array<bool, 256> first_{};
 };
 
+/// Texts by their beginnings.
+class PieceTrie {
+public:
+  /// `texts` in any order, none empty; equal ones keep the first value.
+  explicit PieceTrie(std::vector<std::pair<std::string_view, int32_t>> texts);
+  PieceTrie() = default;
+  /// Calls `found(length, value)` for each text that `text` begins with, shortest first.
+  template <class Found> void prefixes(std::string_view text, Found found) const {
+    uint32_t node = 0;
+    for (size_t i = 0; i < text.size() && node < nodes_.size(); ++i) {
+      node = child(node, static_cast<unsigned char>(text[i]));
+      if (node == 0) return;
+      if (nodes_[node].value >= 0) found(i + 1, nodes_[node].value);
+    }
+  }
+
+private:
+  struct Node {
+    uint32_t first = 0, count = 0; ///< of labels_ and targets_
+    int32_t value = -1;
+  };
+  uint32_t child(uint32_t node, unsigned char byte) const;
+  std::vector<Node> nodes_;
+  std::vector<unsigned char> labels_; ///< sorted within a node
+  std::vector<uint32_t> targets_;
+};
+
 /// How the pieces become tokens.
-enum class MergeRule {
-  ranked, ///< the pair with the lowest rank joins first (BPE)
-  scored, ///< the pair whose joined token has the highest score joins first (SentencePiece BPE)
+enum class PieceRule {
+  ranked,      ///< the pair with the lowest rank joins first (BPE)
+  scored,      ///< the pair whose joined token has the highest score joins first (SentencePiece BPE)
+  unigram,     ///< the cut whose tokens have the highest sum of scores (SentencePiece unigram)
+  word_pieces, ///< the longest token from the left, again and again (WordPiece)
+  words,       ///< a piece is a token as a whole, or unknown
+};
+
+/// Tokens of the pieces that a text had before: most words of a text are repeated.
+class PieceCache {
+public:
+  /// Appends the tokens of `piece`, made by `encode(piece, out)` the first time.
+  template <class Encode> void encode(std::string_view piece, std::vector<int32_t>& out, Encode encode) {
+    if (piece.size() > longest_piece) return encode(piece, out);
+    const size_t hash = std::hash<std::string_view>{}(piece);
+    if (Entry* entry = find(piece, hash)) {
+      const int32_t* const ids = ids_.data() + entry->first_id;
+      out.insert(out.end(), ids, ids + entry->ids);
+      return;
+    }
+    const size_t before = out.size();
+    encode(piece, out);
+    add(piece, hash, std::span<const int32_t>(out).subspan(before));
+  }
+
+private:
+  static constexpr size_t longest_piece = 64, most_entries = size_t{1} << 17;
+  struct Entry {
+    size_t hash = 0;
+    uint32_t first_byte = 0, bytes = 0, first_id = 0, ids = 0;
+  };
+  Entry* find(std::string_view piece, size_t hash);
+  void add(std::string_view piece, size_t hash, std::span<const int32_t> ids);
+  std::vector<Entry> slots_;
+  size_t count_ = 0;
+  std::string texts_;
+  std::vector<int32_t> ids_;
 };
 
 struct TokenizerModel {
@@ -143,12 +249,20 @@ struct TokenizerModel {
   bool space_after_special = false;
   std::vector<SplitStep> splitter;
 
-  MergeRule rule = MergeRule::ranked;
-  MergeTable merges;          ///< ranked
-  std::vector<float> scores;  ///< scored
-  bool whole_pieces = false;  ///< a piece that is a token by itself is not merged up to it
-  bool byte_fallback = false; ///< a character that is not a token becomes the tokens of its bytes
-  bool fuse_unknown = false;  ///< neighbouring unknown characters are one unknown token
+  PieceRule rule = PieceRule::ranked;
+  MergeTable merges;             ///< ranked
+  std::vector<double> scores;    ///< scored, unigram
+  PieceTrie trie;                ///< unigram
+  double unknown_score = 0;      ///< unigram: of a character that is not a token
+  bool single_precision = false; ///< unigram: sums are f32, as in SentencePiece
+  std::string word_prefix;       ///< word_pieces: in front of a piece
+  std::string inner_prefix;      ///< word_pieces: in front of what does not begin a piece
+  size_t longest_word = 100;     ///< word_pieces: a piece of more characters is unknown
+  std::string word_end;          ///< ranked: behind the last character of a piece
+  std::string cut_before;        ///< a text is cut before each run of this mark: no token reaches across
+  bool whole_pieces = false;     ///< a piece that is a token by itself is not merged up to it
+  bool byte_fallback = false;    ///< a character that is not a token becomes the tokens of its bytes
+  bool fuse_unknown = false;     ///< neighbouring unknown characters are one unknown token
   std::array<int32_t, 256> byte_tokens{};
 
   // Decoding.
@@ -156,6 +270,9 @@ struct TokenizerModel {
   std::map<int32_t, std::string> normalized_texts; ///< of added tokens that are found in normalized text
   /// in texts of normal tokens, one after another
   std::vector<std::pair<std::string, std::string>> replacements;
+  bool spaces_between = false; ///< a space before each token without `joined_prefix`, but the first
+  std::string joined_prefix;
+  bool tidy_spaces = false; ///< spaces_between: no space before `.`, `n't` and their like
   enum class Start { keep, strip_spaces, drop_marks };
   Start start = Start::keep; ///< what happens to spaces at the beginning of a decoded text
   int start_spaces = 0;      ///< strip_spaces: at most so many
@@ -171,12 +288,57 @@ struct TokenizerModel {
   /// Appends the tokens of one piece.
   void encode_piece(std::string_view piece, std::vector<int32_t>& out) const;
   /// Cuts and encodes text without added tokens.
-  void encode_text(std::string_view text, bool at_text_start, std::vector<int32_t>& out) const;
+  void encode_text(std::string_view text, bool at_text_start, PieceCache& cache,
+                   std::vector<int32_t>& out) const;
+  /// The trie of unigram: plain tokens, with their scores.
+  void index_pieces();
+  /// Sets `cut_before` where no token has the mark behind another character.
+  void settle_cuts(std::string_view mark);
+  /// The tokens of bytes: "<0x0A>".
+  void find_byte_tokens();
 };
+
+/// The part of encode_piece that is one rule's.
+/// Both are for pieces of whole characters.
+void encode_unigram(const TokenizerModel& model, std::string_view piece, std::vector<int32_t>& out);
+void encode_word_pieces(const TokenizerModel& model, std::string_view piece, std::vector<int32_t>& out);
+/// The bytes of a text as tokens; false where one of them has none.
+bool append_bytes(const TokenizerModel& model, std::string_view text, std::vector<int32_t>& out);
+/// The unknown token; luminal::Error that names the text where there is none.
+void append_unknown(const TokenizerModel& model, std::string_view text, std::vector<int32_t>& out);
+
+/// What BERT's models do before words are cut: "BertNormalizer" and "BertPreTokenizer".
+void add_bert_normalizer(TokenizerModel& model, bool clean, bool ideographs, bool strip_accents,
+                         bool lowercase);
+void add_bert_splitter(TokenizerModel& model);
+
+/// tokenizer_config.json: tokens behind those of the vocabulary ("added_tokens_decoder"), what
+/// bos_token, eos_token, unk_token and pad_token name.
+void read_added_tokens_decoder(TokenizerModel& model, const Json& config, std::string_view file);
+/// The token that a key names ("<s>", or {"content": "<s>"}), if the vocabulary has it.
+std::optional<int32_t> named_token(const TokenizerModel& model, const Json& config, std::string_view file,
+                                   const char* key);
+/// The path of the tokenizer_config.json beside `file`, for messages.
+std::string config_file_beside(std::string_view file);
+
+/// Appends the bytes that base64 text stands for; false where it is none. The filling at the end
+/// may be absent.
+bool base64_decode(std::string_view text, std::string& out);
+
+/// Bytes as the byte-level alphabet spells them.
+std::string byte_level_spelling(std::string_view bytes);
 
 /// What every SentencePiece model does: pieces join by score, a mark stands for a space, bytes
 /// stand for what is not in the vocabulary.
-void settle_sentencepiece(TokenizerModel& model, bool dummy_prefix);
+struct SentencePieceRules {
+  bool dummy_prefix = true;  ///< a space in front of a text
+  bool remove_spaces = true; ///< none at the ends, and one where there are several
+  std::shared_ptr<const CharacterTable> characters;
+};
+/// `model.rule` is scored or unigram.
+void settle_sentencepiece(TokenizerModel& model, const SentencePieceRules& rules);
+/// How much less than the lowest score of a token a character scores that is not a token.
+inline constexpr double unknown_penalty = 10;
 
 /// Joins `symbols` (token ids; -1 never joins) by rank until no pair is in the table. Few symbols
 /// are scanned, many go through a heap; both give the same.
@@ -197,5 +359,8 @@ bool is_space(char32_t c);
 bool is_number(char32_t c);
 bool is_punctuation(char32_t c);
 bool is_word(char32_t c);
+bool is_control(char32_t c);
+/// Marks without a width of their own: accents.
+bool is_accent(char32_t c);
 
 } // namespace luminal::detail

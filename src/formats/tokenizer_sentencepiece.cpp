@@ -1,4 +1,4 @@
-// formats/tokenizer_sentencepiece.cpp -- tokenizer.model of SentencePiece (BPE with scores), a
+// formats/tokenizer_sentencepiece.cpp -- tokenizer.model of SentencePiece (BPE with scores, unigram), a
 // protocol buffer. Fields:
 // https://github.com/google/sentencepiece/blob/master/src/sentencepiece_model.proto; the wire
 // format: https://protobuf.dev/programming-guides/encoding
@@ -84,17 +84,12 @@ public:
   explicit Reader(std::string_view file) : file_(file), out_(std::make_shared<TokenizerModel>()) {}
 
   Tokenizer read(std::string_view bytes, std::string_view config_text) {
-    // Llama 3 and its like have another file of this name: lines of a token in base64 and its rank.
-    const std::string_view line = bytes.substr(0, bytes.find('\n'));
-    if (line.size() < bytes.size() && line.size() < 200 && line.ends_with(" 0"))
-      refuse(file_,
-             "a tiktoken file, expected a SentencePiece model; tokenizer.json beside it is read instead");
-    bool dummy_prefix = true;
+    SentencePieceRules rules;
     Message model(file_, bytes, 0);
     for (Field field; model.next(field);) {
       if (field.number == 1) read_piece(field);
       if (field.number == 2) read_trainer(field);
-      if (field.number == 3) dummy_prefix = read_normalizer(field);
+      if (field.number == 3) read_normalizer(field, rules);
     }
     if (out_->texts.empty()) refuse(file_, "no pieces, expected a tokenizer.model of SentencePiece");
     const auto known = [&](std::optional<int32_t> id) {
@@ -104,11 +99,12 @@ public:
     if (const auto eos = known(eos_)) out_->eos.push_back(*eos);
     bool add_bos = true, add_eos = false;
     if (!config_text.empty()) read_config(config_text, add_bos, add_eos);
-    settle_sentencepiece(*out_, dummy_prefix);
+    out_->fuse_unknown = true;
+    settle_sentencepiece(*out_, rules);
     out_->index_added_tokens();
     if (add_bos && out_->bos) out_->prefix.push_back(*out_->bos);
     if (add_eos && !out_->eos.empty()) out_->suffix.push_back(out_->eos[0]);
-    out_->description = "SentencePiece BPE";
+    out_->description = out_->rule == PieceRule::unigram ? "SentencePiece unigram" : "SentencePiece BPE";
     return Tokenizer(std::move(out_));
   }
 
@@ -163,77 +159,34 @@ private:
       if (field.number == 42) eos_ = id;
       if (field.number == 43) pad_ = id;
     }
-    constexpr std::string_view names[] = {"unigram", "BPE", "word", "char"};
-    if (kind != 2)
-      refuse(file_,
-             fmt::format(
-                 "a SentencePiece model of kind {}, expected BPE; tokenizer.json beside it is read instead",
-                 kind >= 1 && kind <= 4 ? names[kind - 1] : std::string_view("unknown")));
+    if (kind != 1 && kind != 2)
+      refuse(file_, fmt::format("a SentencePiece model of kind {}, expected unigram or BPE",
+                                kind == 3   ? "word"
+                                : kind == 4 ? "char"
+                                            : "unknown"));
+    out_->rule = kind == 1 ? PieceRule::unigram : PieceRule::scored;
   }
 
-  /// Whether a space is put in front of a text.
-  bool read_normalizer(const Field& normalizer) {
-    bool dummy_prefix = true, remove_spaces = true;
+  void read_normalizer(const Field& normalizer, SentencePieceRules& rules) {
     Message fields(file_, normalizer.text, normalizer.offset);
     for (Field field; fields.next(field);) {
       if (field.number == 2 && !field.text.empty())
-        refuse_at(file_, field.offset,
-                  "a normalizer with a table of characters is not supported, expected identity");
-      if (field.number == 3) dummy_prefix = field.integer != 0;
-      if (field.number == 4) remove_spaces = field.integer != 0;
+        rules.characters = std::make_shared<const CharacterTable>(field.text, file_);
+      if (field.number == 3) rules.dummy_prefix = field.integer != 0;
+      if (field.number == 4) rules.remove_spaces = field.integer != 0;
       if (field.number == 5 && field.integer == 0)
         refuse_at(file_, field.offset, "spaces that stay spaces (escape_whitespaces) are not supported");
     }
-    if (remove_spaces)
-      refuse_at(file_, normalizer.offset,
-                "a normalizer that removes spaces (remove_extra_whitespaces) is not supported");
-    return dummy_prefix;
   }
 
   /// tokenizer_config.json: switches, and tokens behind those of the model.
   void read_config(std::string_view text, bool& add_bos, bool& add_eos) {
-    const std::string file =
-        std::string(file_.substr(0, file_.find_last_of('/') + 1)) + "tokenizer_config.json";
+    const std::string file = config_file_beside(file_);
     const Json config = parse_json(text, file);
     config.as_object(file, "the configuration");
-    if (const Json* added = config.find("added_tokens_decoder")) {
-      std::vector<std::pair<int64_t, const Json*>> tokens;
-      for (const auto& [key, entry] : added->as_object(file, "\"added_tokens_decoder\""))
-        tokens.emplace_back(std::strtoll(key.c_str(), nullptr, 10), &entry);
-      std::sort(tokens.begin(), tokens.end());
-      for (const auto& [id, entry] : tokens) read_added(file, id, *entry);
-    }
+    read_added_tokens_decoder(*out_, config, file);
     if (const Json* add = config.find("add_bos_token")) add_bos = add->as_bool(file, "\"add_bos_token\"");
     if (const Json* add = config.find("add_eos_token")) add_eos = add->as_bool(file, "\"add_eos_token\"");
-  }
-
-  void read_added(const std::string& file, int64_t id, const Json& entry) {
-    const Json* content = entry.find("content");
-    if (content == nullptr) refuse_at(file, entry.offset, "an added token has no \"content\"");
-    const auto flag = [&](const char* key, bool otherwise) {
-      const Json* value = entry.find(key);
-      return value == nullptr ? otherwise : value->as_bool(file, in_quotes(key));
-    };
-    const std::string& name = content->as_string(file, "\"content\" of an added token");
-    const bool special = flag("special", false);
-    if (id >= 0 && static_cast<size_t>(id) < out_->texts.size()) { // one of the model's own: <s>
-      if (out_->texts[static_cast<size_t>(id)] != name)
-        refuse_at(file, entry.offset,
-                  fmt::format("added token {} has the id {} of piece {}", in_quotes(name), id,
-                              in_quotes(out_->texts[static_cast<size_t>(id)])));
-    } else {
-      if (static_cast<size_t>(id) != out_->texts.size())
-        refuse_at(file, entry.offset,
-                  fmt::format("added token {} has the id {}, expected {}", in_quotes(name), id,
-                              out_->texts.size()));
-      add(name, 0, special ? TokenKind::control : TokenKind::user_defined);
-    }
-    for (AddedToken& token : out_->added)
-      if (token.id == id) {
-        token.single_word = flag("single_word", false);
-        token.strip_left = flag("lstrip", false);
-        token.strip_right = flag("rstrip", false);
-      }
   }
 
   std::string_view file_;
@@ -244,20 +197,45 @@ private:
 
 } // namespace
 
-void detail::settle_sentencepiece(TokenizerModel& model, bool dummy_prefix) {
-  model.rule = MergeRule::scored;
-  for (size_t byte = 0; byte < 256; ++byte) {
-    int32_t id = model.index.find(model.texts, fmt::format("<0x{:02X}>", byte));
-    if (id < 0) id = model.index.find(model.texts, std::string(1, static_cast<char>(byte)));
-    model.byte_tokens[byte] = id;
+void detail::settle_sentencepiece(TokenizerModel& model, const SentencePieceRules& rules) {
+  const std::string mark = "\xE2\x96\x81";
+  model.find_byte_tokens();
+  for (size_t byte = 0; byte < 256; ++byte)
+    if (model.byte_tokens[byte] < 0)
+      model.byte_tokens[byte] = model.index.find(model.texts, std::string(1, static_cast<char>(byte)));
+  model.replacements = {{mark, " "}};
+  using Kind = NormalizeStep::Kind;
+  if (rules.characters) {
+    model.normalizer.push_back({Kind::characters, "", "", nullptr});
+    model.normalizer.back().table = rules.characters;
   }
-  model.replacements = {{"\xE2\x96\x81", " "}};
-  model.normalizer.push_back({NormalizeStep::Kind::replace_text, " ", "\xE2\x96\x81", nullptr});
-  model.space_after_special = dummy_prefix;
-  if (dummy_prefix) {
+  if (rules.remove_spaces) {
+    model.normalizer.push_back({Kind::replace_regex, "", " ",
+                                std::make_shared<const Regex>(" {2,}", "SentencePiece", "the pattern")});
+    const auto spaces_at_ends = std::make_shared<const Regex>("^ | $(?!\\n)", "SentencePiece", "the pattern");
+    model.normalizer.push_back({Kind::replace_regex, "", "", spaces_at_ends});
+  }
+  if (rules.dummy_prefix && rules.remove_spaces)
+    model.normalizer.push_back({Kind::prepend, "", " ", nullptr});
+  model.normalizer.push_back({Kind::replace_text, " ", mark, nullptr});
+  model.space_after_special = rules.dummy_prefix && !rules.remove_spaces;
+  if (rules.dummy_prefix || rules.remove_spaces) {
     model.start = TokenizerModel::Start::strip_spaces;
     model.start_spaces = 1;
   }
+  if (model.rule == PieceRule::unigram) {
+    model.index_pieces();
+    model.single_precision = true;
+    double lowest = 0;
+    bool first = true;
+    for (size_t i = 0; i < model.scores.size(); ++i)
+      if (model.kinds[i] == TokenKind::normal) {
+        lowest = first ? model.scores[i] : std::min(lowest, model.scores[i]);
+        first = false;
+      }
+    model.unknown_score = lowest - unknown_penalty;
+  }
+  model.settle_cuts(mark);
 }
 
 Result<Tokenizer> tokenizer_from_sentencepiece(std::string_view bytes, std::string_view file_name,

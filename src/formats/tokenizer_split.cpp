@@ -133,9 +133,6 @@ void byte_level(const SplitStep& step, Pieces& pieces) {
       out += piece;
     });
   if (step.regex) cut_pieces(step, Behavior::isolated, pieces);
-  rewrite_pieces(pieces, [](std::string_view piece, bool, std::string& out) {
-    for (const char c : piece) append_utf8(out, byte_level_alphabet()[static_cast<unsigned char>(c)]);
-  });
 }
 
 void metaspace(const SplitStep& step, Pieces& pieces) {
@@ -155,15 +152,19 @@ void metaspace(const SplitStep& step, Pieces& pieces) {
 
 } // namespace
 
-void split(const std::vector<SplitStep>& steps, Pieces& pieces) {
+bool split(const std::vector<SplitStep>& steps, Pieces& pieces) {
   for (const SplitStep& step : steps) {
-    if (step.kind == SplitStep::Kind::byte_level)
+    if (step.kind == SplitStep::Kind::byte_level) {
       byte_level(step, pieces);
-    else if (step.kind == SplitStep::Kind::metaspace)
+      if (&step == &steps.back()) return true;
+      rewrite_pieces(
+          pieces, [](std::string_view piece, bool, std::string& out) { out += byte_level_spelling(piece); });
+    } else if (step.kind == SplitStep::Kind::metaspace)
       metaspace(step, pieces);
     else
       cut_pieces(step, step.behavior, pieces);
   }
+  return false;
 }
 
 } // namespace luminal::detail

@@ -117,7 +117,9 @@ TEST(FormatErrorTexts, ModelsAndTheirFolders) {
   EXPECT_EQ(error_of([&] { (void)model.require_config(); }),
             weights + ": no configuration beside it (NAME.config.json or config.json)");
   EXPECT_EQ(error_of([&] { (void)model.require_tokenizer(); }),
-            weights + ": no tokenizer.json or tokenizer.model beside it");
+            weights +
+                ": no tokenizer beside it (tokenizer.json, tokenizer.model, vocab.json with merges.txt, "
+                "vocab.txt)");
   const std::string config = folder.file("tokenizer_config.json");
   put_file(config, R"({"chat_template":[{"name":"x"}]})");
   EXPECT_EQ(error_of(open_model(weights)),

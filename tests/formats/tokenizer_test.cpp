@@ -233,8 +233,8 @@ TEST(TokenizerGguf, RefusesByName) {
   };
   refused("tokenizer.ggml.model", std::nullopt,
           "no tokenizer in the file (metadata \"tokenizer.ggml.model\")");
-  refused("tokenizer.ggml.model", GgufValue::of_string("bert"),
-          "tokenizer of kind \"bert\", expected llama or gpt2");
+  refused("tokenizer.ggml.model", GgufValue::of_string("rwkv"),
+          "tokenizer of kind \"rwkv\", expected llama, gpt2, bert or t5");
   refused("tokenizer.ggml.model", GgufValue::of_u32(1),
           "metadata \"tokenizer.ggml.model\" is u32, expected string");
   refused("tokenizer.ggml.tokens", std::nullopt, "no metadata \"tokenizer.ggml.tokens\"");

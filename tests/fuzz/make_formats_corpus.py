@@ -1,6 +1,7 @@
 # fuzz/make_formats_corpus.py -- makes the seeds of the parsers of model files: small valid files
 # and near misses. Standard library only. Usage: python3 tests/fuzz/make_formats_corpus.py (writes
 # tests/fuzz/corpus/formats_*)
+import base64
 import json
 import os
 import shutil
@@ -125,14 +126,20 @@ with open(os.path.join(golden, "tokenizers.json")) as f:
         t = json.loads(entry["tokenizer"])
         # Short vocabularies keep the seeds small; every construct stays.
         model = t["model"]
-        keep = {k: v for k, v in model["vocab"].items() if v < 3 or len(k) == 1 and v < 110
-                or k.startswith("<0x0")}
-        model["merges"] = [m for m in model["merges"] if m[0] in keep and m[1] in keep][:6]
-        for n, m in enumerate(model["merges"]): keep["".join(m)] = 400 + n
-        model["vocab"] = {k: i for i, k in enumerate(dict(sorted(keep.items(), key=lambda kv: kv[1])))}
-        for n, a in enumerate(t["added_tokens"]): a["id"] = model["vocab"].get(a["content"], 1000 + n)
+        if model["type"] == "Unigram":
+            model["vocab"] = model["vocab"][:40] + [v for v in model["vocab"] if v[0].startswith("<0x0")]
+            keep = {v[0]: i for i, v in enumerate(model["vocab"])}
+        else:
+            keep = {k: v for k, v in model["vocab"].items() if v < 3 or len(k) == 1 and v < 110
+                    or k.startswith("<0x0") or k in ("[UNK]", "##a", "##b", "a</w>", "b</w>")}
+            if "merges" in model:
+                model["merges"] = [m for m in model["merges"] if m[0] in keep and m[1] in keep][:6]
+            for n, m in enumerate(model.get("merges", [])): keep["".join(m)] = 400 + n
+            keep = {k: i for i, k in enumerate(dict(sorted(keep.items(), key=lambda kv: kv[1])))}
+            model["vocab"] = keep
+        for n, a in enumerate(t["added_tokens"]): a["id"] = keep.get(a["content"], 1000 + n)
         t["post_processor"] = t["post_processor"] if "SpecialToken" not in json.dumps(
-            t["post_processor"]) else None
+            t["post_processor"]) and "Bert" not in json.dumps(t["post_processor"]) else None
         put("tokenizer_json", entry["name"].replace(" ", "_").replace(",", ""),
             json.dumps(t, ensure_ascii=False, separators=(",", ":")))
 put("tokenizer_json", "template", json.dumps({
@@ -234,3 +241,12 @@ put("onnx", "sparse", onnx_model(message((15, message((1, scale),
                                                       (2, onnx_tensor("", 7, [2],
                                                                       (7, varint(0) + varint(3)))),
                                                       (3, varint(4)))))))
+
+with open(os.path.join(golden, "pieces.json")) as f:
+    for model in json.load(f)["sentencepiece"]:
+        put("tokenizer_files", model["name"].replace(" ", "_").replace(",", ""),
+            base64.b64decode(model["model"]))
+put("tokenizer_files", "tiktoken", "IQ== 0\nIg== 1\nYWI= 2\n")
+put("tokenizer_files", "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##b\nthe\ncat\n##t\n1\n##2\n")
+put("tokenizer_files", "vocab.json",
+    '{"a":0,"b":1,"ab":2,"t":3,"\\u0120":4,"<|endoftext|>":5}\0#version: 0.2\na b\n')

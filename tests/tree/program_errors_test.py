@@ -42,7 +42,7 @@ def running(refuse, luminal, folder):
     refuse(f"the prompt has {count} tokens, the context holds 512: raise --ctx (the model was trained for "
            f"512) or shorten the prompt", "run", hf, long)
     luminal("bench", "--random-weights", "tiny", "--type", "f32", "-r", 0, "--save", model)
-    kind = f'{model}: tokenizer of kind "none", expected llama or gpt2'
+    kind = f'{model}: tokenizer of kind "none", expected llama, gpt2, bert or t5'
     refuse(f"{kind}, so a text cannot be read; give the prompt as ids: --tokens 1,5,9", "run", model, "hi")
     refuse(f"{model}: the prompt is empty and the model names no begin token; give a prompt", "run", model,
            "")

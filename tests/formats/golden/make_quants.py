@@ -13,7 +13,8 @@ out = {}
 # Where the f16 scales stand in a block: random bytes there could be NaN or infinite.
 scales = {T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0], T.Q2_K: [80, 82],
           T.Q3_K: [108],
-          T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208], T.IQ4_NL: [0], T.IQ4_XS: [0], T.MXFP4: []}
+          T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208], T.IQ4_NL: [0], T.IQ4_XS: [0], T.MXFP4: [],
+          T.TQ1_0: [52], T.TQ2_0: [64]}
 for t, places in scales.items():
     elements, size = GGML_QUANT_SIZES[t]
     blocks = 3 if elements == 256 else 6
@@ -27,6 +28,6 @@ for t, places in scales.items():
 x = (rng.standard_normal(256) * rng.uniform(0.01, 4, 256)).astype(np.float32)
 x[32:64] = 0
 out["x"] = x
-for t in (T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1, T.Q8_0):
+for t in (T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1, T.Q8_0, T.MXFP4, T.TQ1_0, T.TQ2_0):
     out[f"{t.name}.quantized"] = quantize(x, t).reshape(-1)
 save_file(out, sys.argv[1], {"made by": f"make_quants.py, gguf 0.19.0, numpy {np.__version__}"})

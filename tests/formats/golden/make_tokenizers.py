@@ -1,9 +1,12 @@
 # formats/golden/make_tokenizers.py -- makes tokenizers.json: small tokenizers of every supported
 # construct, with what Hugging Face tokenizers makes of some texts. Needs: pip install
-# tokenizers==0.23.3. Usage: python make_tokenizers.py tokenizers.json
+# tokenizers==0.23.3 sentencepiece==0.2.3 protobuf. Usage: python make_tokenizers.py tokenizers.json
 import json
 import random
 import sys
+import tempfile
+import sentencepiece as sentencepiece_library
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers,
                         processors, trainers)
 
@@ -104,6 +107,81 @@ cases = [
                   D.Metaspace(prepend_scheme="always"), bos, byte_fallback=False),
     sentencepiece("metaspace never", N.NFKD(), P.Metaspace(prepend_scheme="never"),
                   D.Metaspace(prepend_scheme="never"), byte_fallback=False),
+]
+
+
+def word_pieces(name, normalizer, words_only=False):
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    t = Tokenizer(models.WordLevel(unk_token="[UNK]") if words_only else
+                  models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=40))
+    t.normalizer, t.pre_tokenizer, t.decoder = normalizer, P.BertPreTokenizer(), D.WordPiece()
+    kind = trainers.WordLevelTrainer if words_only else trainers.WordPieceTrainer
+    t.train_from_iterator(corpus, kind(vocab_size=160, special_tokens=special, show_progress=False))
+    t.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    return name, t
+
+
+def clip(name):
+    t = Tokenizer(models.BPE(unk_token="<|end|>", end_of_word_suffix="</w>"))
+    t.normalizer = N.Sequence([N.NFC(), N.Replace(Regex(r"\s+"), " "), N.Lowercase()])
+    t.pre_tokenizer = P.Sequence([
+        P.Split(Regex(r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"), "removed", invert=True),
+        P.ByteLevel(add_prefix_space=False)])
+    t.decoder = D.ByteLevel()
+    t.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=640, end_of_word_suffix="</w>",
+                                                      special_tokens=["<|end|>", "<|start|>"],
+                                                      initial_alphabet=P.ByteLevel.alphabet(),
+                                                      show_progress=False))
+    return name, t
+
+
+def unigram(name, normalizer, pre, decoder, byte_fallback=False):
+    t = Tokenizer(models.Unigram())
+    t.pre_tokenizer = P.Metaspace()
+    bytes_ = [f"<0x{i:02X}>" for i in range(256)] if byte_fallback else []
+    trainer = trainers.UnigramTrainer(vocab_size=150, special_tokens=["<unk>", "<s>", "</s>"],
+                                      unk_token="<unk>", show_progress=False)
+    t.train_from_iterator(corpus, trainer)
+    j = json.loads(t.to_str())
+    j["model"]["vocab"] = [[text, round(score, 6)] for text, score in j["model"]["vocab"]]
+    j["model"]["vocab"] += [[b, 0.0] for b in bytes_]
+    j["model"]["byte_fallback"] = byte_fallback
+    t = Tokenizer.from_str(json.dumps(j))
+    if normalizer: t.normalizer = normalizer
+    t.pre_tokenizer, t.decoder = pre, decoder
+    t.post_processor = bos
+    return name, t
+
+
+# A table of characters as SentencePiece compiles it from rules.
+rules = {"\u00bd": "1/2", "\u00b2": "2", "\ufb01": "fi", "A\u030a": "\u00c5", "\u212b": "\u00c5",
+         "\u3000": " ", "\u00a0": " ", "\t": " ", "\n": " ", "\u200d": "", "HELLO": "Hello", "\uff0c": ","}
+with tempfile.TemporaryDirectory() as folder:
+    open(folder + "/rules.tsv", "w").write("".join(
+        " ".join(f"{ord(c):X}" for c in a) + "\t" + " ".join(f"{ord(c):X}" for c in b) + "\n"
+        for a, b in rules.items()))
+    open(folder + "/text", "w").write("\n".join(corpus))
+    sentencepiece_library.SentencePieceTrainer.train(
+        input=folder + "/text", model_prefix=folder + "/m", vocab_size=120, hard_vocab_limit=False,
+        normalization_rule_tsv=folder + "/rules.tsv", minloglevel=2)
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.ParseFromString(open(folder + "/m.model", "rb").read())
+    table = N.Precompiled(proto.normalizer_spec.precompiled_charsmap)
+
+meta = P.Metaspace(prepend_scheme="always")
+meta_decoder = D.Metaspace(prepend_scheme="always")
+cases += [
+    word_pieces("bert uncased", N.BertNormalizer()),
+    word_pieces("bert cased", N.BertNormalizer(lowercase=False, strip_accents=False,
+                                               handle_chinese_chars=False)),
+    word_pieces("word level", N.BertNormalizer(clean_text=False), words_only=True),
+    clip("clip"),
+    unigram("t5", N.Sequence([table, N.Strip(left=False, right=True), N.Replace(Regex(" {2,}"), "\u2581")]),
+            P.Sequence([P.WhitespaceSplit(), meta]), meta_decoder),
+    unigram("unigram, bytes", N.Sequence([N.NFD(), N.StripAccents()]), meta,
+            D.Sequence([D.Replace("\u2581", " "), D.ByteFallback(), D.Fuse(), D.Strip(" ", 1, 0)]), True),
+    unigram("unigram, one piece", N.Sequence([N.Prepend("\u2581"), N.Replace(" ", "\u2581")]), None,
+            meta_decoder),
 ]
 texts = ["", " ", "   ", "\n", "a", "hello world", " hello  world ",
          "Hello, world!\n\n  The naïve cat's 12345 houses.", "don't we'll HELLO'S", "кот и дом 你好，世界",
