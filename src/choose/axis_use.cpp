@@ -21,6 +21,10 @@ Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr s
              : Step::strided;
 }
 
+bool varies(std::span<const Expr> index, Expr symbol) {
+  return std::ranges::any_of(index, [&](Expr e) { return depends_on(e, symbol); });
+}
+
 std::vector<Expr> over_loops(const StageNest& nest, const std::vector<Expr>& index) {
   std::vector<Expr> out;
   for (Expr e : index) out.push_back(substitute(e, nest.axis_values));

@@ -12,6 +12,9 @@ enum class Step : uint8_t { none, contiguous, near, strided, irregular };
 /// takes up `width` of the value's.
 Step step_of(const Cone& cone, int value, const std::vector<Expr>& index, Expr symbol, int64_t width = 1);
 
+/// Does one of the expressions vary with the symbol?
+bool varies(std::span<const Expr> index, Expr symbol);
+
 /// Expressions over the axes, as the loops of the nest make these.
 std::vector<Expr> over_loops(const StageNest& nest, const std::vector<Expr>& index);
 

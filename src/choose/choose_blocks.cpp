@@ -19,8 +19,8 @@ std::optional<DefaultScheduler::BlockSums> DefaultScheduler::block_sums(int s) c
   const Stage &inner = stage(s), &outer = stage(s + 1);
   if (!plain_sum(inner) || !plain_sum(outer)) return {};
   const int sums = inner.components[0].out;
-  if (nests_.cone.values[size_t(sums)].role != ValueRole::interior ||
-      nests_.readers(sums) != std::vector<int>{s + 1} || inner.components[0].axes != [&] {
+  if (value_at(sums).role != ValueRole::interior || nests_.readers(sums) != std::vector<int>{s + 1} ||
+      inner.components[0].axes != [&] {
         std::vector<int> axes = outer.axes;
         std::ranges::sort(axes);
         return axes;
@@ -33,12 +33,9 @@ std::optional<DefaultScheduler::BlockSums> DefaultScheduler::block_sums(int s) c
   if (!same) return {};
   const std::vector<int> blocks = reduced_axes(outer), within = reduced_axes(inner);
   const auto has = [](const std::vector<int>& axes, int a) { return contains(axes, a); };
-  const auto moves = [](const Formula& f, Expr symbol) {
-    return std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, symbol); });
-  };
   BlockSums b;
   for (int a : inner.axes) {
-    const ConeAxis& axis = nests_.cone.axes[size_t(a)];
+    const ConeAxis& axis = axis_at(a);
     if (has(blocks, a) || has(within, a)) {
       if (!axis.extent.is_constant() || axis.extent.is_constant(0)) return {};
       (has(blocks, a) ? b.blocks : b.within).push_back(axis.name);
@@ -51,8 +48,7 @@ std::optional<DefaultScheduler::BlockSums> DefaultScheduler::block_sums(int s) c
     const AxisUse in = use_along(nests_, s, axis.symbol), out = use_along(nests_, s + 1, axis.symbol);
     int words = 0;
     visit_stage(inner, [&](const Formula& f) {
-      if (f.kind == FormulaKind::load && bits(f.dtype) == 8 &&
-          bits(nests_.cone.values[size_t(f.value)].dtype) == 8)
+      if (f.kind == FormulaKind::load && bits(f.dtype) == 8 && bits(value_at(f.value).dtype) == 8)
         words += step_of(nests_.cone, f.value, f.index, axis.symbol, 4) == Step::contiguous;
     });
     if (b.lanes.empty() && axis.extent.is_constant() && axis.extent.value() % limits_.lanes == 0 &&
@@ -69,7 +65,7 @@ std::optional<DefaultScheduler::BlockSums> DefaultScheduler::block_sums(int s) c
     if (!symbol.is_symbol()) continue;
     bool rows = true;
     visit_stage(inner, [&](const Formula& f) {
-      if (f.kind == FormulaKind::load && moves(f, lane)) rows &= !moves(f, symbol);
+      if (f.kind == FormulaKind::load && varies(f.index, lane)) rows &= !varies(f.index, symbol);
     });
     if (rows && b.rows.empty()) b.rows = name;
   }
@@ -90,7 +86,7 @@ void DefaultScheduler::blocks_ahead(int s, const BlockSums& b, bool several_rows
   std::map<int, std::pair<int64_t, std::string>> blocks; // bytes of one, and the loop over them, by value
   visit_stage(stage(s), [&](const Formula& f) {
     if (f.kind != FormulaKind::load) return;
-    const ConeValue& value = nests_.cone.values[size_t(f.value)];
+    const ConeValue& value = value_at(f.value);
     if (value.role != ValueRole::input || bytes_read(s, f.value, far).second <= limits_.l2 / 4) return;
     const Expr offset = layout_offset(value, over_loops(nest(s), f.index));
     const std::optional<Expr> step = coefficient_of(offset, along);
@@ -149,10 +145,7 @@ void DefaultScheduler::block_tiles(int s, BlockSums b) {
     bool moves = !symbol.is_symbol();
     visit_stage(stage(s), [&](const Formula& f) {
       if (f.kind != FormulaKind::load) return;
-      const auto along = [&](Expr e) {
-        return std::ranges::any_of(f.index,
-                                   [&](Expr i) { return depends_on(substitute(i, nest(s).axis_values), e); });
-      };
+      const auto along = [&](Expr e) { return varies(over_loops(nest(s), f.index), e); };
       moves |= along(lane) && along(symbol);
     });
     return moves;
@@ -251,9 +244,7 @@ void DefaultScheduler::block_tiles(int s, BlockSums b) {
       bool places = false;
       visit_stage(stage(s), [&](const Formula& f) {
         places |= f.kind == FormulaKind::index && loop.symbol.is_symbol() &&
-                  std::ranges::any_of(f.index, [&](Expr e) {
-                    return depends_on(substitute(e, nest(s).axis_values), loop.symbol);
-                  });
+                  varies(over_loops(nest(s), f.index), loop.symbol);
       });
       if (places && loop.jam == 1 && trips(loop) <= 8) add(DirectiveKind::jam, {inner, l}, {trips(loop)});
     }

@@ -50,7 +50,7 @@ std::optional<DefaultScheduler::Tuple> DefaultScheduler::tuple() const {
   }
   if (t.reduced < 0) return {};
   for (int a : kept) {
-    const Expr symbol = nests_.cone.axes[size_t(a)].symbol;
+    const Expr symbol = axis_at(a).symbol;
     bool everywhere = symbol.is_symbol(), used_again = true;
     for (auto& s : nests_.cone.stages) everywhere &= contains(s.axes, a) && s.ordered.empty();
     for (size_t i = 0; i < parts; i++)
@@ -58,13 +58,12 @@ std::optional<DefaultScheduler::Tuple> DefaultScheduler::tuple() const {
         for (Expr e : index_exprs(fold.components[i].body)) used_again &= !depends_on(e, symbol);
     if (t.wide < 0) used_again = read_again(t.stage, t.reduced, a);
     if (!everywhere) continue;
-    if (used_again && trips(*nest(t.stage).find(nests_.cone.axes[size_t(a)].name)) > limits_.lanes)
-      t.lanes = a;
+    if (used_again && trips(*nest(t.stage).find(axis_at(a).name)) > limits_.lanes) t.lanes = a;
     t.common.push_back(a);
   }
   if (t.lanes < 0) return {};
   std::erase(t.common, t.lanes);
-  if (trips(*nest(t.stage).find(nests_.cone.axes[size_t(t.reduced)].name)) < 32) return {};
+  if (trips(*nest(t.stage).find(axis_at(t.reduced).name)) < 32) return {};
   return t;
 }
 
@@ -72,8 +71,7 @@ std::optional<DefaultScheduler::Tuple> DefaultScheduler::tuple() const {
 /// has them side by side. Of a product one factor is copied, from wherever it is read; of words of
 /// a dot instruction a value.
 std::vector<std::pair<std::string, std::vector<std::string>>> DefaultScheduler::copies_for(const Tuple& t) {
-  const Expr lanes = nests_.cone.axes[size_t(t.lanes)].symbol,
-             reduced = nests_.cone.axes[size_t(t.reduced)].symbol;
+  const Expr lanes = axis_at(t.lanes).symbol, reduced = axis_at(t.reduced).symbol;
   struct Copied {
     std::string sum;
     int value;
@@ -85,17 +83,16 @@ std::vector<std::pair<std::string, std::vector<std::string>>> DefaultScheduler::
     const Stage& producer = stage(s);
     if (!has_fold(producer) || !contains(producer.axes, t.reduced)) continue;
     visit_stage(producer, [&](const Formula& f) {
-      if (f.kind != FormulaKind::load || nests_.cone.values[size_t(f.value)].role == ValueRole::interior ||
+      if (f.kind != FormulaKind::load || value_at(f.value).role == ValueRole::interior ||
           !f.guard.is_constant(1))
         return;
-      const bool moves = std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, lanes); }),
-                 again = std::ranges::none_of(f.index, [&](Expr e) { return depends_on(e, reduced); });
+      const bool moves = varies(f.index, lanes), again = !varies(f.index, reduced);
       if (!moves || !again || step_of(nests_.cone, f.value, f.index, lanes) == Step::contiguous) return;
       Copied copy{producer.name, f.value, {}, f.index.size()};
-      const int64_t word = bits(f.dtype) / bits(nests_.cone.values[size_t(f.value)].dtype);
+      const int64_t word = bits(f.dtype) / bits(value_at(f.value).dtype);
       for (size_t d = 0; d < f.index.size(); d++)
         for (int a : producer.axes)
-          if (const Expr axis = nests_.cone.axes[size_t(a)].symbol;
+          if (const Expr axis = axis_at(a).symbol;
               f.index[d] == (d + 1 == f.index.size() ? axis * word : axis))
             copy.axes.push_back(a);
       wanted.push_back(std::move(copy));
@@ -105,8 +102,8 @@ std::vector<std::pair<std::string, std::vector<std::string>>> DefaultScheduler::
   const auto dimensions = [&](const std::string& copy, const std::vector<int>& axes) { // the lanes last
     std::vector<std::string> dims;
     for (int a : axes)
-      if (a != t.lanes && !contains(t.common, a)) dims.push_back(nests_.cone.axes[size_t(a)].name);
-    dims.push_back(nests_.cone.axes[size_t(t.lanes)].name);
+      if (a != t.lanes && !contains(t.common, a)) dims.push_back(axis_at(a).name);
+    dims.push_back(axis_at(t.lanes).name);
     made.emplace_back(copy, std::move(dims));
   };
   std::set<std::string> sums;
@@ -114,19 +111,18 @@ std::vector<std::pair<std::string, std::vector<std::string>>> DefaultScheduler::
   for (auto& w : wanted) {
     if (sums.contains(w.sum)) continue;
     std::string copy = nests_.free_name(w.sum + ".lanes");
-    if (try_add(DirectiveKind::operand, {w.sum, nests_.cone.axes[size_t(t.reduced)].name, copy})) {
+    if (try_add(DirectiveKind::operand, {w.sum, axis_at(t.reduced).name, copy})) {
       sums.insert(w.sum);
-      dimensions(copy, nests_.cone.values[size_t(nests_.value(copy))].axes);
+      dimensions(copy, value_at(nests_.value(copy)).axes);
       continue;
     }
-    const std::string value = nests_.cone.values[size_t(w.value)].name;
+    const std::string value = value_at(w.value).name;
     copy = nests_.free_name(value + ".lanes");
-    const Nests before = nests_;
-    const size_t directives = schedule_.directives.size();
+    Attempt attempt = begin();
     const auto plain = [&] {
       const StageNest& its = nests_.stages[size_t(nests_.stage(copy))];
       return std::ranges::all_of(w.axes, [&](int a) {
-        const ConeAxis& axis = nests_.cone.axes[size_t(a)];
+        const ConeAxis& axis = axis_at(a);
         return its.find(axis.name) != nullptr || !axis.symbol.is_symbol();
       });
     };
@@ -134,8 +130,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> DefaultScheduler::
         try_add(DirectiveKind::stage, {value, copy}) && plain()) {
       dimensions(copy, w.axes);
     } else {
-      nests_ = before;
-      schedule_.directives.resize(directives);
+      undo(std::move(attempt));
     }
   }
   return made;
@@ -148,8 +143,7 @@ void DefaultScheduler::finish_sums(const Tuple& t) {
   for (auto& c : stage(t.stage).components)
     if (c.body->kind == FormulaKind::op && !c.body->origin.empty()) made.push_back(c.body->origin);
   for (auto& origin : made) {
-    const Nests before = nests_;
-    const size_t directives = schedule_.directives.size();
+    Attempt attempt = begin();
     const std::string value = nests_.free_name(origin + ".row");
     if (!try_add(DirectiveKind::materialize, {origin, value})) continue;
     const std::string map = stage(nests_.writer(nests_.value(value))).name;
@@ -161,8 +155,7 @@ void DefaultScheduler::finish_sums(const Tuple& t) {
     if (sums.size() == 1 && nests_.stage(sums[0]) < nests_.stage(map) &&
         has_fold(stage(nests_.stage(sums[0]))) && try_add(DirectiveKind::fuse, {sums[0], map}))
       continue;
-    nests_ = before;
-    schedule_.directives.resize(directives);
+    undo(std::move(attempt));
   }
 }
 
@@ -177,7 +170,7 @@ bool DefaultScheduler::cascade_tiles() {
   if (!t) return false;
   const std::string fold = t->folds[0];
   if (!decisions_.ask_whether(fold + ".tiles", true)) return false;
-  const auto axis_name = [&](int a) { return nests_.cone.axes[size_t(a)].name; };
+  const auto axis_name = [&](int a) { return axis_at(a).name; };
   const std::string q = axis_name(t->lanes), k = axis_name(t->reduced);
   const bool domain = !stage(t->stage).domain.is_constant(1), wide = limits_.vector_registers >= 32;
 
@@ -263,7 +256,7 @@ bool DefaultScheduler::cascade_tiles() {
       for (auto& l : std::vector<StageLoop>(nest(int(s)).loops))
         if (l.name != ko && l.kind == LoopKind::serial && l.symbol.is_symbol() &&
             std::ranges::any_of(std::initializer_list{t->reduced, product.axis}, [&](int a) {
-              return a >= 0 && depends_on_loop(nest(int(s)), nests_.cone.axes[size_t(a)].symbol, l);
+              return a >= 0 && depends_on_loop(nest(int(s)), axis_at(a).symbol, l);
             }))
           try_add(DirectiveKind::predicate_bound, {stage(int(s)).name, l.name});
     }
@@ -284,7 +277,7 @@ DefaultScheduler::WordProduct DefaultScheduler::product_in_words(const Tuple& t,
   if (product == stages) return {};
   const std::string name = stage(product).name, weights = nests_.free_name(name + ".weights"),
                     operand = nests_.free_name(name + ".operand");
-  const Nests before = nests_;
+  Attempt attempt = begin();
   const auto taken = [&](const std::string& unit) {
     return try_add(DirectiveKind::unit, {name, unit, weights, operand}) ||
            try_add(DirectiveKind::unit, {name, unit, weights});
@@ -293,13 +286,12 @@ DefaultScheduler::WordProduct DefaultScheduler::product_in_words(const Tuple& t,
   if (unit == limits_.units.end()) return {};
   const int made = nests_.stage(weights);
   if (!contains(stage(made).axes, t.lanes) || !decisions_.ask_whether(name + ".unit", true)) {
-    nests_ = before;
-    schedule_.directives.pop_back();
+    undo(std::move(attempt));
     return {};
   }
   WordProduct out{int(nests_.cone.axes.size()) - 1, false};
-  const ConeAxis axis = nests_.cone.axes[size_t(out.axis)];
-  const std::string lanes = nests_.cone.axes[size_t(t.lanes)].name;
+  const ConeAxis axis = axis_at(out.axis);
+  const std::string lanes = axis_at(t.lanes).name;
   const StageLoop* inner = nullptr; // of the product, along the words of a tile
   for (auto& l : nest(nests_.stage(name)).loops)
     if (l.name != loops.tiles && depends_on_loop(nest(nests_.stage(name)), axis.symbol, l)) inner = &l;
@@ -315,7 +307,7 @@ DefaultScheduler::WordProduct DefaultScheduler::product_in_words(const Tuple& t,
   out.inside = enough && !t.common.empty();
   std::vector<std::string> order{operand}, kept;
   for (int a : t.common) {
-    const std::string& common = nests_.cone.axes[size_t(a)].name;
+    const std::string& common = axis_at(a).name;
     out.inside = out.inside && nest(0).find(common);
     if (nest(0).find(common)) order.push_back(common);
   }
@@ -373,8 +365,7 @@ void DefaultScheduler::tiles_ahead(const std::vector<Far>& far, const TileLoops&
   if (sum < 0) return;
   std::set<int> read;
   visit_stage(stage(sum), [&](const Formula& f) {
-    if (f.kind == FormulaKind::load && nests_.cone.values[size_t(f.value)].role == ValueRole::input)
-      read.insert(f.value);
+    if (f.kind == FormulaKind::load && value_at(f.value).role == ValueRole::input) read.insert(f.value);
   });
   const int64_t ahead = steps == loops.tiles ? 1 : std::max<int64_t>(1, 16 / rows);
   for (int value : read) ask_ahead(sum, value, {steps, along}, ahead, {0, 2 * ahead});
@@ -388,7 +379,7 @@ DefaultScheduler::Far DefaultScheduler::tile_stage(int s, const Tuple& t, const 
   std::vector<std::string> order{name}, unrolled;
   std::vector<std::string> own; // neither shared nor of the lanes
   for (int a : t.common)
-    if (nest(s).find(nests_.cone.axes[size_t(a)].name)) order.push_back(nests_.cone.axes[size_t(a)].name);
+    if (nest(s).find(axis_at(a).name)) order.push_back(axis_at(a).name);
   order.push_back(loops.blocks);
   if (nest(s).find(loops.tiles)) order.push_back(loops.tiles);
   for (auto& l : nest(s).loops)
@@ -438,7 +429,7 @@ DefaultScheduler::Far DefaultScheduler::tile_stage(int s, const Tuple& t, const 
   bool from_memory = false, to_memory = false;
   std::string far; // the value there
   const auto side_by_side = [&](int value, const std::vector<Expr>& index, int64_t width) {
-    const ConeValue& v = nests_.cone.values[size_t(value)];
+    const ConeValue& v = value_at(value);
     const bool yes = last.is_symbol() && v.role != ValueRole::interior &&
                      step_of(nests_.cone, value, over_loops(nest(s), index), last, width) == Step::contiguous;
     if (yes) far = v.name;
@@ -446,8 +437,7 @@ DefaultScheduler::Far DefaultScheduler::tile_stage(int s, const Tuple& t, const 
   };
   visit_stage(stage(s), [&](const Formula& f) {
     if (f.kind == FormulaKind::load)
-      from_memory |=
-          side_by_side(f.value, f.index, bits(f.dtype) / bits(nests_.cone.values[size_t(f.value)].dtype));
+      from_memory |= side_by_side(f.value, f.index, bits(f.dtype) / bits(value_at(f.value).dtype));
   });
   for (auto& c : stage(s).components)
     if (c.out >= 0) to_memory |= side_by_side(c.out, c.index, 1);

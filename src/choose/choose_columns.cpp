@@ -16,8 +16,7 @@ void DefaultScheduler::columns_apart() {
   if (!p || !of_small(*p) || p->outer.empty() || p->depth.size() != 1 || p->rows < 4) return;
   const auto axis_of = [&](const std::string& loop) -> const ConeAxis* {
     for (int a : stage(0).axes)
-      if (nests_.cone.axes[size_t(a)].symbol == nest(0).find(loop)->symbol)
-        return &nests_.cone.axes[size_t(a)];
+      if (axis_at(a).symbol == nest(0).find(loop)->symbol) return &axis_at(a);
     return nullptr;
   };
   const ConeAxis *m = axis_of(p->m), *n = axis_of(p->n);
@@ -26,19 +25,17 @@ void DefaultScheduler::columns_apart() {
   const int64_t steps = p->deep, across = few * (2 * ((p->deep + lanes - 1) / lanes) + 5);
   if (!m || !n || whole == 0 || few == 0 || p->deep < 2 * lanes || 3 * across > 2 * steps) return;
   for (const Formula* f : factors(0))
-    if (nests_.cone.values[size_t(f->value)].role != ValueRole::input ||
+    if (value_at(f->value).role != ValueRole::input ||
         (f->value == p->other &&
          step_of(nests_.cone, f->value, f->index, nest(0).find(p->depth[0])->symbol) != Step::contiguous))
       return;
   const std::string name = stage(0).name, rows = m->name, columns = n->name;
   if (!decisions_.ask_whether(name + ".columns_apart", true)) return;
-  const Nests before = nests_;
-  const size_t directives = schedule_.directives.size();
+  Attempt attempt = begin();
   if (!try_add(DirectiveKind::split_at, {name, columns}, {whole})) return;
   const std::string first = stage(0).name, rest = stage(1).name;
   if (!try_add(DirectiveKind::operand, {rest, rows, nests_.free_name(rest + ".columns")})) {
-    nests_ = before;
-    schedule_.directives.resize(directives);
+    undo(std::move(attempt));
     return;
   }
   batched_.insert(first);

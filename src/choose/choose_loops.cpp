@@ -13,7 +13,7 @@ namespace luminal::kernel {
 /// Axes made of blocks are split along them, so that no division is left.
 void DefaultScheduler::split_blocks(int s, const std::vector<std::string>& common) {
   for (int a : std::vector<int>(stage(s).axes)) {
-    auto axis = nests_.cone.axes[size_t(a)];
+    auto axis = axis_at(a);
     if (contains(common, axis.name)) continue; // once for each trip of an outer loop is no harm
     auto blocks = blocks_of(nests_.cone, stage(s), axis.symbol);
     std::string inner = axis.name;
@@ -34,8 +34,8 @@ void DefaultScheduler::sums_inside(int s) {
   if (!has_fold(stage(s)) && scanned < 0) return;
   std::vector<std::string> order{stage(s).name}, summed;
   for (auto& l : nest(s).loops) {
-    const bool inside = scanned < 0 ? loop_reduces(s, l)
-                                    : depends_on_loop(nest(s), nests_.cone.axes[size_t(scanned)].symbol, l);
+    const bool inside =
+        scanned < 0 ? loop_reduces(s, l) : depends_on_loop(nest(s), axis_at(scanned).symbol, l);
     (inside ? summed : order).push_back(l.name);
   }
   order.insert(order.end(), summed.begin(), summed.end());
@@ -64,7 +64,7 @@ void DefaultScheduler::merge_neighbours(int s, const std::vector<std::string>& c
         tail |= nest(s).loops[i].symbol.is_symbol() && depends_on(g.value, nest(s).loops[i].symbol);
     if (tail || (folds && loop_reduces(s, nest(s).loops[l - 1]) != loop_reduces(s, nest(s).loops[l])))
       continue;
-    Nests before = nests_;
+    Attempt attempt = begin();
     if (!try_add(DirectiveKind::merge, {stage(s).name, outer, inner, inner})) continue;
     if (!nest(s).loops[l - 1].symbol.is_symbol()) continue; // of one trip each
     AxisUse use = use_along(nests_, s, nest(s).loops[l - 1].symbol);
@@ -80,8 +80,7 @@ void DefaultScheduler::merge_neighbours(int s, const std::vector<std::string>& c
     });
     // Rows of a fold that lie any constant distance apart are one longer run of rows.
     if ((folds ? 0 : use.near + use.strided) + use.irregular > 0 || divides) {
-      nests_ = std::move(before);
-      schedule_.directives.pop_back();
+      undo(std::move(attempt));
     }
   }
 }
@@ -95,11 +94,10 @@ std::optional<std::string> DefaultScheduler::vector_loop(int s, const std::vecto
     const StageLoop& l = nest(s).loops[i];
     if (!l.symbol.is_symbol() || trips(l) < 4 || contains(common, l.name)) continue;
     bool fits = true, reduces = loop_reduces(s, l);
-    for (int a : st.ordered) fits &= !depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, l);
+    for (int a : st.ordered) fits &= !depends_on_loop(nest(s), axis_at(a).symbol, l);
     for (auto& c : st.components) {
       if (c.kind == ComponentKind::scan) // one result that all lanes share
-        for (int a : st.axes)
-          fits &= contains(c.axes, a) || !depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, l);
+        for (int a : st.axes) fits &= contains(c.axes, a) || !depends_on_loop(nest(s), axis_at(a).symbol, l);
       if (reduces && c.kind == ComponentKind::fold)
         fits &= c.op == Op::add || c.op == Op::max || c.op == Op::min || c.op == Op::mul;
       if (c.kind == ComponentKind::update)
@@ -182,7 +180,7 @@ bool DefaultScheduler::dealt(int s, const std::vector<std::string>& common) {
     for (auto& c : st.components) {
       if (c.out < 0) continue;
       written++;
-      suits = suits && bits(nests_.cone.values[size_t(c.out)].dtype) == 32 &&
+      suits = suits && bits(value_at(c.out).dtype) == 32 &&
               step_of(nests_.cone, c.out, over_loops(nest(s), c.index), l.symbol, parts) == Step::contiguous;
     }
     const AxisUse use = use_along(nests_, s, l.symbol);
@@ -288,10 +286,8 @@ bool DefaultScheduler::turned(int s, const std::vector<std::string>& common) {
     if (moves(read) == Step::contiguous && moves(written) == Step::strided) across.insert(f.value);
   });
   if (across.size() == 1) {
-    const std::string value = nests_.cone.values[size_t(*across.begin())].name,
-                      wish = nests_.free_name(value + ".tile");
-    const Nests before = nests_;
-    const size_t directives = schedule_.directives.size();
+    const std::string value = value_at(*across.begin()).name, wish = nests_.free_name(value + ".tile");
+    Attempt attempt = begin();
     bool fits = try_add(DirectiveKind::stage, {value, wish});
     if (fits) {
       std::vector<std::string> loops = outer;
@@ -303,8 +299,7 @@ bool DefaultScheduler::turned(int s, const std::vector<std::string>& common) {
     if (fits)
       copy = wish;
     else {
-      nests_ = before;
-      schedule_.directives.resize(directives);
+      undo(std::move(attempt));
     }
   }
   for (const std::string& target : {copy, name})
@@ -403,7 +398,7 @@ void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
   // share is computed once.
   auto same_axis = [&](const std::string& loop) {
     for (int a : stage(s).axes) {
-      Expr axis = nests_.cone.axes[size_t(a)].symbol;
+      Expr axis = axis_at(a).symbol;
       if (depends_on_loop(nest(s), axis, *nest(s).find(loop)) &&
           depends_on_loop(nest(s), axis, *nest(s).find(*lanes)))
         return true;
@@ -459,7 +454,7 @@ void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
       visit(nests_.cone.holes[size_t(h)].value, [&](const Formula&) { parts++; });
     // The only loop goes to the workers, where it may.
     bool inner = kept.size() + common.size() > 1;
-    for (int a : stage(s).ordered) inner |= depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, *l);
+    for (int a : stage(s).ordered) inner |= depends_on_loop(nest(s), axis_at(a).symbol, *l);
     if (inner && parts <= most_parts && l->symbol.is_symbol() && trips(*l) >= 16)
       if (const int64_t bodies = ask(s, "bodies", 4, {1, 2, 8}); bodies > 1)
         add(DirectiveKind::jam, {name, kept.back()}, {bodies});
@@ -478,8 +473,7 @@ void DefaultScheduler::loops(int s, const std::vector<std::string>& common) {
     const StageLoop* l = nest(s).find(kept[i]);
     if (!l->symbol.is_symbol() || trips(*l) < 2 || l->jam != 1) continue;
     bool ordered = false;
-    for (int a : stage(s).ordered)
-      ordered |= depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, *l);
+    for (int a : stage(s).ordered) ordered |= depends_on_loop(nest(s), axis_at(a).symbol, *l);
     if (ordered) continue;
     legal.push_back(int64_t(i));
     const bool suits = l->extent.is_constant() && l->extent.value() >= 2 * limits_.threads;

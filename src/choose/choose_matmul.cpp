@@ -1,6 +1,7 @@
 // choose/choose_matmul.cpp -- the default schedule of matrix products, batches and convolutions
 // among them: cache blocks, packed panels, a register tile.
 #include "base/contains.h"
+#include "choose/contraction.h"
 #include "choose/default_scheduler.h"
 #include "choose/wanted_panels.h"
 #include "cone/formula.h"
@@ -63,7 +64,7 @@ double DefaultScheduler::tile_cost(int64_t rows, int64_t columns, int64_t tile_r
 /// them alone.
 void DefaultScheduler::split_panels(int s) {
   for (int a : std::vector<int>(stage(s).axes)) {
-    const ConeAxis axis = nests_.cone.axes[size_t(a)];
+    const ConeAxis axis = axis_at(a);
     int64_t columns = 0;
     visit_stage(stage(s), [&](const Formula& f) {
       if (f.kind != FormulaKind::load || f.index.empty()) return;
@@ -81,19 +82,10 @@ void DefaultScheduler::split_panels(int s) {
 /// finished sums; else none.
 std::vector<const Formula*> DefaultScheduler::factors(int s) const {
   const Stage& st = stage(s);
-  if (st.monoid || (!st.domain.is_constant(1) && !framed_.contains(st.name))) return {};
-  const Component* fold = nullptr;
-  for (auto& c : st.components) {
-    if (c.kind == ComponentKind::fold && fold) return {};
-    if (c.kind == ComponentKind::fold) fold = &c;
-    if (c.kind != ComponentKind::fold && !c.after) return {};
-  }
-  if (!fold || fold->op != Op::add) return {};
-  std::vector<const Formula*> loads;
-  visit(fold->body, [&](const Formula& f) {
-    if (f.kind == FormulaKind::load) loads.push_back(&f);
-  });
-  return loads.size() == 2 ? loads : std::vector<const Formula*>();
+  const bool whole = st.domain.is_constant(1) || framed_.contains(st.name);
+  for (size_t i = 1; i < st.components.size(); i++)
+    if (!st.components[i].after) return {};
+  return whole ? factors_of(st) : std::vector<const Formula*>();
 }
 
 std::optional<DefaultScheduler::Product>
@@ -106,8 +98,7 @@ DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
     if (!f->guard.is_constant(1)) return {};
   const std::vector<Expr> index[] = {at(loads[0]->index), at(loads[1]->index)};
   const auto moves = [&](int load, const StageLoop& l) {
-    return l.symbol.is_symbol() &&
-           std::ranges::any_of(index[load], [&](Expr e) { return depends_on(e, l.symbol); });
+    return l.symbol.is_symbol() && varies(index[load], l.symbol);
   };
   const auto written = [&](const StageLoop& l) { // how the results lie along it
     Step step = Step::none;
@@ -141,7 +132,7 @@ DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
       const auto frame = framed_.find(st.name);
       if (frame != framed_.end() && loads[size_t(load)]->value == frame->second) continue;
       const bool block = frame != framed_.end() || std::ranges::any_of(st.axes, [&](int a) {
-                           const Expr axis = nests_.cone.axes[size_t(a)].symbol;
+                           const Expr axis = axis_at(a).symbol;
                            return depends_on_loop(nest(s), axis, *l) &&
                                   std::ranges::any_of(loads[size_t(load)]->index, [&](Expr e) {
                                     return e.kind() == ExprKind::mod && e.args()[0] == axis;
@@ -188,22 +179,20 @@ DefaultScheduler::product(int s, const std::vector<std::string>& common) const {
     // The panels of one operand: parts of the axis that has the lanes.
     if (!rows && !moves(1 - panel, *l))
       for (int a : st.axes)
-        if (depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, *l) &&
-            depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, *n))
+        if (depends_on_loop(nest(s), axis_at(a).symbol, *l) &&
+            depends_on_loop(nest(s), axis_at(a).symbol, *n))
           p.panels = l->name;
   }
   std::erase(p.outer, p.panels);
   for (auto& c : st.components) p.open &= !c.after;
   // The copy has loops of its own, one for each axis.
   const auto is_axis = [&](const StageLoop& l) {
-    return std::ranges::any_of(st.axes,
-                               [&](int a) { return nests_.cone.axes[size_t(a)].symbol == l.symbol; });
+    return std::ranges::any_of(st.axes, [&](int a) { return axis_at(a).symbol == l.symbol; });
   };
   p.value = loads[size_t(panel)]->value, p.other = loads[size_t(1 - panel)]->value;
   p.packable = is_axis(*n) && p.depth.size() == 1 && is_axis(*nest(s).find(p.depth[0])) && common.empty() &&
-               nests_.cone.values[size_t(p.value)].dtype == DType::f32 &&
-               loads[size_t(panel)]->dtype == DType::f32 &&
-               nests_.cone.values[size_t(p.value)].role != ValueRole::interior;
+               value_at(p.value).dtype == DType::f32 && loads[size_t(panel)]->dtype == DType::f32 &&
+               value_at(p.value).role != ValueRole::interior;
   for (auto& o : p.outer) p.packable &= !nest(s).find(o)->symbol.is_symbol() || is_axis(*nest(s).find(o));
   if (p.turned && !p.packable) return {};
   p.m = m->name, p.n = n->name;
@@ -272,7 +261,7 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   // is.
   const bool streamed = !p->panels.empty() && p->columns * p->deep * 4 > limits_.l1;
   // Few rows: panels that come from memory are as wide as the tile of all of them.
-  const bool narrow = bits(nests_.cone.values[size_t(p->value)].dtype) < 32;
+  const bool narrow = bits(value_at(p->value).dtype) < 32;
   const int64_t few = p->panels.empty() || p->across || !p->more_rows.empty() || p->columns % lanes
                           ? 0
                           : std::min(p->rows, few_rows_tile(p->rows, narrow));
@@ -343,7 +332,7 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
       if ((usual_block = round_up((p->rows + count - 1) / count, rows)) <= fits) break;
   const int64_t block = ask(s, "block", usual_block, blocks);
 
-  const std::string name = stage(s).name, value = nests_.cone.values[size_t(p->value)].name;
+  const std::string name = stage(s).name, value = value_at(p->value).name;
   const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
   std::string copy;
   if (in_words) {
@@ -391,7 +380,7 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   if (pack)
     visit_stage(stage(s - 1), [&](const Formula& f) {
       if (f.kind != FormulaKind::load) return;
-      const std::string& source = nests_.cone.values[size_t(f.value)].name;
+      const std::string& source = value_at(f.value).name;
       if (!contains(sources, source)) sources.push_back(source);
     });
   std::vector<std::string> outer;

@@ -68,7 +68,7 @@ std::optional<DefaultScheduler::Tuple> DefaultScheduler::folds_of_products() con
   const Contraction c = contraction_of(nests_.cone, stage(t.stage));
   for (const int a : stage(t.stage).axes) {
     if (a == t.reduced || a == t.wide) continue;
-    const ConeAxis& axis = nests_.cone.axes[size_t(a)];
+    const ConeAxis& axis = axis_at(a);
     for (int s = 0; s < stages; s++)
       if (!axis.symbol.is_symbol() || !contains(stage(s).axes, a) || contains(reduced_axes(stage(s)), a))
         return {};
@@ -80,7 +80,7 @@ std::optional<DefaultScheduler::Tuple> DefaultScheduler::folds_of_products() con
     if (again && trips(*nest(t.stage).find(axis.name)) > limits_.lanes) t.lanes = a;
     t.common.push_back(a);
   }
-  if (t.lanes < 0 || trips(*nest(t.stage).find(nests_.cone.axes[size_t(t.reduced)].name)) < 32) return {};
+  if (t.lanes < 0 || trips(*nest(t.stage).find(axis_at(t.reduced).name)) < 32) return {};
   std::erase(t.common, t.lanes);
   return t;
 }
@@ -90,13 +90,11 @@ std::optional<DefaultScheduler::Tuple> DefaultScheduler::folds_of_products() con
 void DefaultScheduler::keep_weights(const Tuple& t) {
   for (const std::string& name : t.folds) {
     const FormulaRef body = stage(nests_.stage(name)).components[0].body;
-    const Expr wide = nests_.cone.axes[size_t(t.wide)].symbol;
+    const Expr wide = axis_at(t.wide).symbol;
     if (body->kind != FormulaKind::op || body->op != Op::mul) continue;
     for (const FormulaRef& factor : body->args) {
       const auto exprs = index_exprs(factor);
-      if (factor->origin.empty() || factor->kind != FormulaKind::op ||
-          std::ranges::any_of(exprs, [&](Expr e) { return depends_on(e, wide); }))
-        continue;
+      if (factor->origin.empty() || factor->kind != FormulaKind::op || varies(exprs, wide)) continue;
       const std::string value = nests_.free_name(factor->origin + ".tile");
       if (!try_add(DirectiveKind::materialize, {factor->origin, value})) continue;
       const std::string map = stage(nests_.writer(nests_.value(value))).name;
@@ -165,14 +163,14 @@ Result<Blocking> DefaultScheduler::row_statistic() {
     return out;
   }();
   if (reduced.size() != 1) return Failure{fmt::format("{} reduces {} axes", name, reduced.size())};
-  const ConeAxis& along = nests_.cone.axes[size_t(reduced[0])];
+  const ConeAxis& along = axis_at(reduced[0]);
   if (!along.extent.is_constant() || !along.symbol.is_symbol())
     return Failure{fmt::format("{}: the size of {} is not known", name, along.name)};
 
   Blocking blocking{.fold = name, .reduction = {along.name, 1}};
   for (int a : fold.axes) {
     if (a == reduced[0]) continue;
-    const ConeAxis& axis = nests_.cone.axes[size_t(a)];
+    const ConeAxis& axis = axis_at(a);
     if (!axis.symbol.is_symbol()) continue; // one element
     for (size_t i = 0; i < nests_.cone.stages.size(); i++) {
       const StageLoop* own = nest(int(i)).find(axis.name);
@@ -192,11 +190,10 @@ Result<Blocking> DefaultScheduler::row_statistic() {
   for (const Operand& o : c.operands) {
     if (o.along[k] == Step::none) continue;
     if (o.along[k] != Step::contiguous)
-      return Failure{fmt::format("{}: {} is not contiguous along {}", name,
-                                 nests_.cone.values[size_t(o.value)].name, along.name)};
-    if (o.interior)
       return Failure{
-          fmt::format("{}: {} is computed in the kernel", name, nests_.cone.values[size_t(o.value)].name)};
+          fmt::format("{}: {} is not contiguous along {}", name, value_at(o.value).name, along.name)};
+    if (o.interior)
+      return Failure{fmt::format("{}: {} is computed in the kernel", name, value_at(o.value).name)};
     bytes += std::max(1, o.bits / 8);
   }
   if (bytes == 0) return Failure{fmt::format("{} reads nothing along {}", name, along.name)};
@@ -260,8 +257,7 @@ bool DefaultScheduler::statistic_tiles() {
     if (debug_level() >= 2) log_debug("{}: no tiles of rows: {}", original_.name, blocking.error());
     return false;
   }
-  const Nests before = nests_;
-  const size_t directives = schedule_.directives.size();
+  Attempt attempt = begin();
   try {
     add_directives(*blocking);
     streams();
@@ -271,8 +267,7 @@ bool DefaultScheduler::statistic_tiles() {
     if (debug_level() >= 2)
       log_debug("{}: {} does not apply: {}", original_.name, to_string(*blocking), failure.text);
   }
-  nests_ = before;
-  schedule_.directives.resize(directives);
+  undo(std::move(attempt));
   return false;
 }
 
@@ -295,9 +290,9 @@ Result<std::vector<std::string>> DefaultScheduler::rolled_scans() {
   }
   if (axis < 0) return Failure{"no scan"};
   if (wide < 0 || wide == axis ||
-      trips(*nest(nests_.stage(scans[0])).find(nests_.cone.axes[size_t(wide)].name)) < limits_.lanes)
+      trips(*nest(nests_.stage(scans[0])).find(axis_at(wide).name)) < limits_.lanes)
     return Failure{fmt::format("{}: a state has no lanes", scans[0])};
-  const std::string along = nests_.cone.axes[size_t(axis)].name, lanes = nests_.cone.axes[size_t(wide)].name;
+  const std::string along = axis_at(axis).name, lanes = axis_at(wide).name;
   const auto in_all = [&](const std::string& loop, bool scanned) {
     for (int s = 0; s < stages; s++) {
       const StageLoop* own = nest(s).find(loop);
@@ -315,7 +310,7 @@ Result<std::vector<std::string>> DefaultScheduler::rolled_scans() {
     for (const Component& part : stage(nests_.stage(name)).components) {
       int64_t size = std::max(1, bits(part.dtype) / 8);
       for (const int a : part.axes)
-        if (const ConeAxis& own = nests_.cone.axes[size_t(a)];
+        if (const ConeAxis& own = axis_at(a);
             a != axis && a != wide && own.symbol.is_symbol() && !contains(common, own.name))
           size = std::min(size * trips(*nest(nests_.stage(name)).find(own.name)), int64_t{1} << 40);
       bytes += size;
@@ -329,12 +324,10 @@ Result<std::vector<std::string>> DefaultScheduler::rolled_scans() {
   if (bytes * block > limits_.l2 / 2) return Failure{fmt::format("{}: a state fits no cache", scans[0])};
   if (block < all && !in_all(lanes, false)) return Failure{fmt::format("not every stage keeps {}", lanes)};
   if (!decisions_.ask_whether(scans[0] + ".rolled", true)) return Failure{"a rolling state is not wanted"};
-  const Nests before = nests_;
-  const size_t directives = schedule_.directives.size();
+  Attempt attempt = begin();
   for (const std::string& name : scans)
     if (!try_add(DirectiveKind::rolling, {name})) {
-      nests_ = before;
-      schedule_.directives.resize(directives);
+      undo(std::move(attempt));
       return Failure{fmt::format("{}: others read its results at other elements", name)};
     }
   if (block < all)
@@ -368,10 +361,10 @@ void DefaultScheduler::blocks_of_rows(std::vector<std::string>& common) {
         std::ranges::any_of(c.axes, [&](int a) { return c.role(a) == AxisRole::column; }))
       product = s;
     for (const Operand& result : c.results) {
-      if (nests_.cone.values[size_t(result.value)].role != ValueRole::interior) continue;
+      if (value_at(result.value).role != ValueRole::interior) continue;
       int64_t bytes = std::max(1, result.bits / 8);
       for (size_t a = 0; a < c.axes.size(); a++)
-        if (const StageLoop* l = nest(s).find(nests_.cone.axes[size_t(c.axes[a])].name);
+        if (const StageLoop* l = nest(s).find(axis_at(c.axes[a]).name);
             l && l->name != last && result.along[a] != Step::none &&
             std::ranges::find(common, l->name) == common.end())
           bytes = std::min(bytes * trips(*l), int64_t{1} << 40);

@@ -17,10 +17,7 @@ std::pair<int64_t, int64_t> DefaultScheduler::bytes_read(int s, int value, const
     int64_t inside = element, whole = element;
     bool moves = false;
     for (auto& l : nest(s).loops) {
-      if (!l.symbol.is_symbol() || std::ranges::none_of(f.index, [&](Expr e) {
-            return depends_on(substitute(e, nest(s).axis_values), l.symbol);
-          }))
-        continue;
+      if (!l.symbol.is_symbol() || !varies(over_loops(nest(s), f.index), l.symbol)) continue;
       moves |= l.name == loop;
       whole = std::min(whole * trips(l), most);
       if (l.name != loop) inside = std::min(inside * trips(l), most);
@@ -67,7 +64,7 @@ void DefaultScheduler::streams() {
   for (size_t s = 0; s < nests_.cone.stages.size(); s++)
     for (auto& c : stage(int(s)).components) {
       if (c.kind != ComponentKind::map || c.after || c.out < 0) continue;
-      const ConeValue& value = nests_.cone.values[size_t(c.out)];
+      const ConeValue& value = value_at(c.out);
       if (value.role != ValueRole::output || !nests_.readers(c.out).empty() || nests_.streams.contains(c.out))
         continue;
       int64_t bytes = std::max(1, bits(value.dtype) / 8);
@@ -83,7 +80,7 @@ std::vector<int> DefaultScheduler::inputs_of(int s) const {
   std::vector<int> values;
   for (const Component& c : stage(s).components)
     visit(c.body, [&](const Formula& f) {
-      if (f.kind == FormulaKind::load && nests_.cone.values[size_t(f.value)].role == ValueRole::input &&
+      if (f.kind == FormulaKind::load && value_at(f.value).role == ValueRole::input &&
           !contains(values, f.value))
         values.push_back(f.value);
     });
@@ -94,7 +91,7 @@ std::vector<int> DefaultScheduler::inputs_of(int s) const {
 /// one: so many trips ahead, 0 for not at all.
 void DefaultScheduler::ask_ahead(int s, int value, const std::vector<std::string>& loops, int64_t usual,
                                  std::vector<int64_t> options) {
-  const std::string& name = nests_.cone.values[size_t(value)].name;
+  const std::string& name = value_at(value).name;
   const int64_t trips = ask(s, ("ahead." + name).c_str(), usual, std::move(options));
   if (trips <= 0) return;
   std::vector<std::string> words{stage(s).name, name};
@@ -116,8 +113,7 @@ int64_t DefaultScheduler::batches_ahead(int s, const std::vector<int>& values, c
   if (trips > 0)
     for (int value : values)
       if (bytes_read(s, value, batch).first > 0)
-        try_add(DirectiveKind::prefetch,
-                {stage(s).name, nests_.cone.values[size_t(value)].name, batch, inner}, {trips});
+        try_add(DirectiveKind::prefetch, {stage(s).name, value_at(value).name, batch, inner}, {trips});
   return trips;
 }
 
@@ -137,14 +133,13 @@ void DefaultScheduler::next_batches(const std::string& batch) {
     const int64_t ahead = batches_ahead(s, values, batch, innermost(copies_words(s) ? s + 1 : s));
     if (s == 0 && !apart_.empty() && ahead > 0)
       for (int value : inputs_of(1))
-        try_add(DirectiveKind::prefetch,
-                {stage(1).name, nests_.cone.values[size_t(value)].name, batch, innermost(1)}, {ahead});
+        try_add(DirectiveKind::prefetch, {stage(1).name, value_at(value).name, batch, innermost(1)}, {ahead});
   }
 }
 
 /// An operand that comes from beyond the first cache is asked for one tile ahead.
 void DefaultScheduler::tiles_ahead(int s, int value, const std::string& tiles, const std::string& inner) {
-  const ConeValue& v = nests_.cone.values[size_t(value)];
+  const ConeValue& v = value_at(value);
   const StageLoop* loop = nest(s).find(tiles);
   if (v.role != ValueRole::input || !loop->symbol.is_symbol() || trips(*loop) < 2 ||
       bytes_read(s, value, tiles).second <= limits_.l1)
@@ -164,7 +159,7 @@ void DefaultScheduler::tiles_ahead(int s, int value, const std::string& tiles, c
 void DefaultScheduler::panels_ahead(int s, const Product& p, const std::string& panels,
                                     const std::string& depth) {
   constexpr int64_t distance = 8 << 10, uses = 8; // bytes; of four bytes, for each worker
-  const ConeValue& v = nests_.cone.values[size_t(p.value)];
+  const ConeValue& v = value_at(p.value);
   const int64_t step = p.columns * bits(v.dtype) / 8;
   if (v.role != ValueRole::input || step < 1 || p.rows * 32 < uses * limits_.threads * bits(v.dtype) ||
       bytes_read(s, p.value, panels).second <= limits_.l2)
@@ -179,8 +174,7 @@ void DefaultScheduler::results_ahead(int s, const std::string& tiles) {
   const StageLoop* loop = nest(s).find(tiles);
   if (!loop->symbol.is_symbol() || trips(*loop) < 2) return;
   for (auto& c : stage(s).components) {
-    if (c.out >= 0 && nests_.cone.values[size_t(c.out)].role == ValueRole::output)
-      ask_ahead(s, c.out, {tiles}, 1, {0, 1});
+    if (c.out >= 0 && value_at(c.out).role == ValueRole::output) ask_ahead(s, c.out, {tiles}, 1, {0, 1});
   }
 }
 

@@ -27,19 +27,18 @@ std::optional<DefaultScheduler::RowProduct> DefaultScheduler::row_product(int s)
     return {};
   std::vector<int> axes;
   for (int a : st.axes)
-    if (nests_.cone.axes[size_t(a)].symbol.is_symbol()) axes.push_back(a);
+    if (axis_at(a).symbol.is_symbol()) axes.push_back(a);
   const std::vector<int> reduced = reduced_axes(st);
   std::erase_if(axes, [&](int a) { return contains(reduced, a); });
   if (axes.size() != 2 || reduced.size() != 1) return {};
   const auto moves = [&](const FormulaRef& f, int axis) {
-    return std::ranges::any_of(index_exprs(f),
-                               [&](Expr e) { return depends_on(e, nests_.cone.axes[size_t(axis)].symbol); });
+    return varies(index_exprs(f), axis_at(axis).symbol);
   };
   RowProduct p;
   p.stage = s;
   p.k = reduced[0];
   for (int a : axes)
-    if (step_of(nests_.cone, c.out, c.index, nests_.cone.axes[size_t(a)].symbol) == Step::contiguous) p.n = a;
+    if (step_of(nests_.cone, c.out, c.index, axis_at(a).symbol) == Step::contiguous) p.n = a;
   for (int a : axes)
     if (a != p.n) p.m = a;
   if (p.n < 0) return {};
@@ -50,7 +49,7 @@ std::optional<DefaultScheduler::RowProduct> DefaultScheduler::row_product(int s)
   }
   if (!x || !w || x->kind != FormulaKind::load || !x->guard.is_constant(1)) return {};
   p.x = x->value;
-  const Expr n = nests_.cone.axes[size_t(p.n)].symbol, k = nests_.cone.axes[size_t(p.k)].symbol;
+  const Expr n = axis_at(p.n).symbol, k = axis_at(p.k).symbol;
   // Rows of the weight run along the sum.
   bool turned = false, beside = false;
   visit(w, [&](const Formula& f) {
@@ -63,9 +62,8 @@ std::optional<DefaultScheduler::RowProduct> DefaultScheduler::row_product(int s)
   });
   if (beside || !turned) return {};
   p.plain = w->kind == FormulaKind::load && w->guard.is_constant(1) && w->dtype == DType::f32 &&
-            nests_.cone.values[size_t(w->value)].dtype == DType::f32 &&
-            nests_.cone.values[size_t(w->value)].role == ValueRole::input && w->index.size() == 2 &&
-            w->index[0] == n && w->index[1] == k;
+            value_at(w->value).dtype == DType::f32 && value_at(w->value).role == ValueRole::input &&
+            w->index.size() == 2 && w->index[0] == n && w->index[1] == k;
   if (p.plain) p.w = w->value;
   p.blocks = blocks_of(nests_.cone, st, k);
   return p;
@@ -89,7 +87,7 @@ std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
   }
   if (products.empty() || (products.size() > 1 && map < 0)) return {};
   const int m = products[0].m, n = products[0].n;
-  const ConeAxis rows_axis = nests_.cone.axes[size_t(m)], columns_axis = nests_.cone.axes[size_t(n)];
+  const ConeAxis rows_axis = axis_at(m), columns_axis = axis_at(n);
   if (!columns_axis.extent.is_constant()) return {};
   if (map >= 0) {
     const Stage& st = stage(map);
@@ -107,14 +105,14 @@ std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
   const int64_t most_rows = rows_axis.extent.range().high, all_columns = columns_axis.extent.value();
   if (most_rows < fewest || (most_rows == unbounded_high) || all_columns < 2 * columns * threads) return {};
   for (const RowProduct& p : products) {
-    const ConeAxis& k = nests_.cone.axes[size_t(p.k)];
+    const ConeAxis& k = axis_at(p.k);
     if (p.m != m || p.n != n || !k.extent.is_constant() || k.extent.value() % lanes != 0 ||
-        k.extent.value() < 4 * lanes || nests_.cone.values[size_t(p.x)].dtype != DType::f32)
+        k.extent.value() < 4 * lanes || value_at(p.x).dtype != DType::f32)
       return {};
     for (int64_t b : p.blocks)
       if (k.extent.value() % b != 0) return {};
     // What the map reads is kept for a share of the columns.
-    const ConeValue& out = nests_.cone.values[size_t(stage(p.stage).components[0].out)];
+    const ConeValue& out = value_at(stage(p.stage).components[0].out);
     if ((out.role == ValueRole::interior) != (map >= 0)) return {};
   }
   // Each worker has its columns, some hundreds of them at a time: their finished sums stay in the
@@ -123,7 +121,7 @@ std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
   const int64_t shares = round_up(pieces_of(all_columns, usual_share), threads);
   const int64_t share = round_up(pieces_of(all_columns, shares), columns);
 
-  const auto name_of = [&](int axis) { return nests_.cone.axes[size_t(axis)].name; };
+  const auto name_of = [&](int axis) { return axis_at(axis).name; };
   const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
   const std::string nname = name_of(n), mname = name_of(m);
   const std::string nc = fresh(nname + ".c"), nn = fresh(nname + ".n"), np = fresh(nname + ".p"),
@@ -136,8 +134,8 @@ std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
   for (size_t i = 0; i < products.size(); i++) {
     const RowProduct& p = products[i];
     const std::string& name = names[i];
-    const std::string k = name_of(p.k), x = nests_.cone.values[size_t(p.x)].name;
-    const int64_t deep = nests_.cone.axes[size_t(p.k)].extent.value();
+    const std::string k = name_of(p.k), x = value_at(p.x).name;
+    const int64_t deep = axis_at(p.k).extent.value();
     const int64_t block = p.blocks.empty() ? lanes : std::max(p.blocks.back(), lanes);
     // A block of rows and a panel of this depth share the second cache.
     const int64_t usual_depth = std::max<int64_t>(block, limits_.l2 / 2048);
@@ -147,7 +145,7 @@ std::optional<std::string> DefaultScheduler::row_panels(int64_t fewest) {
                       kt = fresh(k + ".t"), ku = fresh(k + ".u");
     std::string unpacked, source;
     if (p.plain) {
-      source = nests_.cone.values[size_t(p.w)].name;
+      source = value_at(p.w).name;
     } else {
       unpacked = source = fresh(name + ".weight");
       add(DirectiveKind::operand, {name, mname, source});

@@ -28,7 +28,7 @@ bool DefaultScheduler::one_body(int s, const ConeAxis& axis) {
   constexpr double fewest_shared = 1.5; // operations of the parts one by one, for each of all parts together
   if (!axis.extent.is_constant() || axis.extent.value() > most_parts) return false;
   const std::string name = stage(s).name;
-  const Nests before = nests_;
+  Attempt attempt = begin();
   if (!try_add(DirectiveKind::segments, {name, axis.name}, {2})) return false;
   std::set<const Formula*> nodes;
   double apart = 0, together = 0;
@@ -41,8 +41,7 @@ bool DefaultScheduler::one_body(int s, const ConeAxis& axis) {
   if (apart >= fewest_shared * together && together >= double(axis.extent.value()) &&
       decisions_.ask_whether(name + "." + axis.name + ".one_body", true))
     return true;
-  nests_ = before;
-  schedule_.directives.pop_back();
+  undo(std::move(attempt));
   return false;
 }
 
@@ -53,7 +52,7 @@ void DefaultScheduler::cut_into_pieces() {
   const std::vector<int> axes = stage(0).axes;
   bool first = true;
   for (size_t a = 0; a < axes.size(); a++) {
-    const ConeAxis axis = nests_.cone.axes[size_t(axes[a])];
+    const ConeAxis axis = axis_at(axes[a]);
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
       bool lanes = false;
       for (auto& c : stage(int(s)).components)

@@ -31,11 +31,11 @@ Result<DefaultScheduler::ColumnStream> DefaultScheduler::column_stream(int s) co
       !st.ordered.empty() || !holes_of(nests_.cone, st).empty() || nest(s).rolling >= 0)
     return other("not a plain sum over whole axes");
   const Contraction c = contraction_of(nests_.cone, st);
-  const auto extent = [&](size_t i) -> const Expr& { return nests_.cone.axes[size_t(c.axes[i])].extent; };
+  const auto extent = [&](size_t i) -> const Expr& { return axis_at(c.axes[i]).extent; };
   ColumnStream stream;
   size_t n = c.axes.size(), k = n;
   for (size_t i = 0; i < c.axes.size(); i++) {
-    if (!nests_.cone.axes[size_t(c.axes[i])].symbol.is_symbol()) continue;
+    if (!axis_at(c.axes[i]).symbol.is_symbol()) continue;
     if (c.roles[i] == AxisRole::reduction) {
       if (k < c.axes.size()) return other("several axes are summed");
       k = i;
@@ -60,19 +60,19 @@ Result<DefaultScheduler::ColumnStream> DefaultScheduler::column_stream(int s) co
   }
   if (!weight) return other("no operand varies with the results");
   for (const int a : stream.rows) {
-    const Expr rows = nests_.cone.axes[size_t(a)].extent;
+    const Expr rows = axis_at(a).extent;
     if (weight->along[size_t(c.position(a))] != Step::none) return other("each row has a weight of its own");
     if (rows.is_constant())
       stream.all_rows = std::min<int64_t>(stream.all_rows * rows.value(), 1 << 20);
     else if (one_row_ && stream.rows.size() == 1)
-      stream.one_of = nests_.cone.axes[size_t(a)].name;
+      stream.one_of = axis_at(a).name;
     else
       return other("how many rows there are is not known");
   }
   if (stream.all_rows > most_rows) return other("many rows use the weight again");
-  const int64_t width = std::max(1, bits(nests_.cone.values[size_t(weight->value)].dtype) / 8);
-  const auto stride = coefficient_of(layout_offset(nests_.cone.values[size_t(weight->value)], weight->index),
-                                     nests_.cone.axes[size_t(stream.depth)].symbol);
+  const int64_t width = std::max(1, bits(value_at(weight->value).dtype) / 8);
+  const auto stride =
+      coefficient_of(layout_offset(value_at(weight->value), weight->index), axis_at(stream.depth).symbol);
   if (!stride || !stride->is_constant() || stride->value() * width < least_stride ||
       extent(n).value() < 4 * limits_.lanes || extent(k).value() < 4 * steps_together)
     return other("the rows of the weight are short");
@@ -124,8 +124,8 @@ void DefaultScheduler::column_stream_loops(int s) {
   }
   const int products = end - s;
   end = maps_behind(s, end, stream);
-  const std::string n = nests_.cone.axes[size_t(stream.columns)].name, first = stage(s).name;
-  const int64_t all = nests_.cone.axes[size_t(stream.columns)].extent.value(), lanes = limits_.lanes,
+  const std::string n = axis_at(stream.columns).name, first = stage(s).name;
+  const int64_t all = axis_at(stream.columns).extent.value(), lanes = limits_.lanes,
                 registers = limits_.vector_registers / 2;
   const int64_t vectors =
       ask(s, "vectors", std::clamp<int64_t>(registers / stream.all_rows, 1, 4), {1, 2, 4});
@@ -147,11 +147,11 @@ void DefaultScheduler::column_stream_loops(int s) {
     add(DirectiveKind::split, {name, nn, np, nw}, {unit});
     add(DirectiveKind::split, {name, nw, nv, nl}, {lanes});
     for (const StageLoop& l : nest(i).loops)
-      if (std::ranges::any_of(stream.rows, [&](int a) { return nests_.cone.axes[size_t(a)].name == l.name; }))
+      if (std::ranges::any_of(stream.rows, [&](int a) { return axis_at(a).name == l.name; }))
         rows.push_back(l.name);
     if (i - s < products) {
       const ColumnStream own = *column_stream(i);
-      const auto [pieces, step] = split(i, nests_.cone.axes[size_t(own.depth)].name, steps);
+      const auto [pieces, step] = split(i, axis_at(own.depth).name, steps);
       if (!stream.one_of.empty()) order.insert(order.end(), rows.begin(), rows.end());
       order.insert(order.end(), {pieces, np, step});
       if (stream.one_of.empty()) {
@@ -160,8 +160,7 @@ void DefaultScheduler::column_stream_loops(int s) {
       }
       add(DirectiveKind::jam, {name, step}, {steps});
       if (ask(i, "ahead", 1, {0}))
-        try_add(DirectiveKind::prefetch, {name, nests_.cone.values[size_t(own.weight)].name, pieces, np},
-                {1});
+        try_add(DirectiveKind::prefetch, {name, value_at(own.weight).name, pieces, np}, {1});
     } else {
       order.insert(order.end(), rows.begin(), rows.end());
       order.push_back(np);

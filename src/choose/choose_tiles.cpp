@@ -262,12 +262,11 @@ bool DefaultScheduler::sum_in_pieces(int s, int64_t bytes, Tile& tile) {
 bool DefaultScheduler::reads_fields(int s) const {
   std::map<int, std::set<std::vector<bool>>> ways; // by value: which summed loops move a load
   visit_stage(stage(s), [&](const Formula& f) {
-    if (f.kind != FormulaKind::load || nests_.cone.values[size_t(f.value)].role != ValueRole::input) return;
+    if (f.kind != FormulaKind::load || value_at(f.value).role != ValueRole::input) return;
     std::vector<bool> moves;
     for (const StageLoop& l : nest(s).loops)
       if (l.symbol.is_symbol() && loop_reduces(s, l))
-        moves.push_back(std::ranges::any_of(
-            f.index, [&](Expr e) { return depends_on(substitute(e, nest(s).axis_values), l.symbol); }));
+        moves.push_back(varies(over_loops(nest(s), f.index), l.symbol));
     ways[f.value].insert(std::move(moves));
   });
   return std::ranges::any_of(ways, [](auto& w) { return w.second.size() > 1; });
@@ -286,22 +285,20 @@ void DefaultScheduler::stream_ahead(int s, const std::string& lanes, const std::
   };
   std::map<int, Use> uses; // by value
   visit_stage(stage(s), [&](const Formula& f) {
-    if (f.kind != FormulaKind::load || nests_.cone.values[size_t(f.value)].role != ValueRole::input) return;
+    if (f.kind != FormulaKind::load || value_at(f.value).role != ValueRole::input) return;
     const std::vector<Expr> at = over_loops(nest(s), f.index);
-    const auto moves = [&](Expr symbol) {
-      return std::ranges::any_of(at, [&](Expr e) { return depends_on(e, symbol); });
-    };
-    if (!moves(lane)) return;
+    if (!varies(at, lane)) return;
     size_t loop = reduced.size();
     for (size_t i = 0; i < reduced.size(); i++)
-      if (const Expr symbol = nest(s).find(reduced[i])->symbol; symbol.is_symbol() && moves(symbol)) loop = i;
+      if (const Expr symbol = nest(s).find(reduced[i])->symbol; symbol.is_symbol() && varies(at, symbol))
+        loop = i;
     if (loop == reduced.size()) return;
     uses[f.value].loops[loop]++;
-    uses[f.value].places.insert(layout_offset(nests_.cone.values[size_t(f.value)], at));
+    uses[f.value].places.insert(layout_offset(value_at(f.value), at));
   });
   for (auto& [value, use] : uses) {
     if (use.places.size() < 2) continue; // a line for each trip: scales
-    const ConeValue& v = nests_.cone.values[size_t(value)];
+    const ConeValue& v = value_at(value);
     int64_t bytes = int64_t(use.places.size()) * limits_.lanes * 4;
     const auto loops = std::views::reverse(use.loops);
     const std::string& inner =
@@ -338,14 +335,14 @@ void DefaultScheduler::windows_ahead(int s, const std::string& lanes, const std:
              step = nest(s).find(inner)->symbol;
   std::set<int> values;
   visit_stage(stage(s), [&](const Formula& f) {
-    if (f.kind != FormulaKind::load || nests_.cone.values[size_t(f.value)].role != ValueRole::input) return;
+    if (f.kind != FormulaKind::load || value_at(f.value).role != ValueRole::input) return;
     const std::vector<Expr> at = over_loops(nest(s), f.index);
     const bool rows = tile.is_symbol() && step.is_symbol() && std::ranges::any_of(at, [&](Expr e) {
                         return depends_on(e, tile) && depends_on(e, step);
                       });
     // (Rows that lie in neighbouring lines are a run to the processor: then requests of ours are in
     // its way.)
-    const ConeValue& v = nests_.cone.values[size_t(f.value)];
+    const ConeValue& v = value_at(f.value);
     const auto apart = coefficient_of(layout_offset(v, at), step);
     const bool run = apart && apart->is_constant() &&
                      std::abs(apart->value()) * int64_t(std::max(1, bits(v.dtype) / 8)) <= 2 * 64;
@@ -367,7 +364,7 @@ bool DefaultScheduler::reads_windows(int s) const {
       for (Expr e : f.index) {
         bool sums = false, keeps = false;
         for (int a : stage(s).axes)
-          if (depends_on(e, nests_.cone.axes[size_t(a)].symbol)) (contains(reduced, a) ? sums : keeps) = true;
+          if (depends_on(e, axis_at(a).symbol)) (contains(reduced, a) ? sums : keeps) = true;
         windows |= sums && keeps;
       }
     });
@@ -434,7 +431,7 @@ DefaultScheduler::Tile DefaultScheduler::choose_tile(int s, const std::string& l
         nest(s).loops[l].symbol.is_symbol()) {
       // Only the outer part of the lanes' own axis.
       for (int a : stage(s).axes) {
-        Expr axis = nests_.cone.axes[size_t(a)].symbol;
+        Expr axis = axis_at(a).symbol;
         if (depends_on_loop(nest(s), axis, nest(s).loops[l]) &&
             depends_on_loop(nest(s), axis, nest(s).loops[l + 1]))
           beside = nest(s).loops[l].name;

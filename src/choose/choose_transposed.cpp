@@ -15,15 +15,13 @@ bool DefaultScheduler::turned_panels(int s, const std::vector<std::string>& comm
   if (loads.empty() || !common.empty()) return false;
   std::vector<Expr> index[2];
   for (int load : {0, 1}) {
-    const ConeValue& value = nests_.cone.values[size_t(loads[size_t(load)]->value)];
+    const ConeValue& value = value_at(loads[size_t(load)]->value);
     if (!loads[size_t(load)]->guard.is_constant(1) || value.dtype != DType::f32 ||
         loads[size_t(load)]->dtype != DType::f32)
       return false;
     index[load] = over_loops(nest(s), loads[size_t(load)]->index);
   }
-  const auto moves = [&](int load, const StageLoop& l) {
-    return std::ranges::any_of(index[load], [&](Expr e) { return depends_on(e, l.symbol); });
-  };
+  const auto moves = [&](int load, const StageLoop& l) { return varies(index[load], l.symbol); };
   const auto side_by_side = [&](int load, const StageLoop& l) {
     return step_of(nests_.cone, loads[size_t(load)]->value, index[load], l.symbol) == Step::contiguous;
   };
@@ -58,7 +56,7 @@ bool DefaultScheduler::turned_panels(int s, const std::vector<std::string>& comm
     if (kept[load].size() != 1 || kept[1 - load].empty()) continue;
     const StageLoop& n = *kept[load][0];
     if (trips(n) < limits_.lanes || axis_of(n) < 0 || side_by_side(load, n) ||
-        nests_.cone.values[size_t(loads[size_t(load)]->value)].role == ValueRole::interior ||
+        value_at(loads[size_t(load)]->value).role == ValueRole::interior ||
         std::ranges::none_of(depth, [&](auto* l) { return side_by_side(load, *l); }))
       continue;
     if (panel < 0 || written(n)) panel = load;
@@ -103,7 +101,7 @@ bool DefaultScheduler::turned_panels(int s, const std::vector<std::string>& comm
   const int64_t columns = usual.vectors * lanes;
 
   // The copy: its own loops are the axes of the operand, neighbours along memory are one.
-  const std::string name = st.name, value = nests_.cone.values[size_t(loads[size_t(panel)]->value)].name,
+  const std::string name = st.name, value = value_at(loads[size_t(panel)]->value).name,
                     copy = nests_.free_name(value + ".panels");
   std::vector<std::string> axes; // as they lie
   size_t run = 0;                // the first of those that are one run of memory
@@ -114,7 +112,7 @@ bool DefaultScheduler::turned_panels(int s, const std::vector<std::string>& comm
     if (*axis == axis_of(n))
       run = axes.size();
     else
-      axes.push_back(nests_.cone.axes[size_t(*axis)].name);
+      axes.push_back(axis_at(*axis).name);
   }
   if (run == axes.size() || !try_add(DirectiveKind::stage, {value, copy})) return false;
   s++;

@@ -2,6 +2,7 @@
 // through windows (convolutions): copies in the order of the sum.
 #include "choose/choose_windows.h"
 #include "base/contains.h"
+#include "choose/contraction.h"
 #include "choose/default_scheduler.h"
 #include "cone/conversion.h"
 #include "cone/formula.h"
@@ -10,20 +11,13 @@
 namespace luminal::kernel {
 
 std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& st) {
-  if (st.monoid || st.components.empty() || st.components[0].kind != ComponentKind::fold ||
-      st.components[0].op != Op::add)
-    return {};
-  std::vector<const Formula*> loads;
+  const std::vector<const Formula*> loads = factors_of(st);
+  if (loads.empty()) return {};
   std::map<const Formula*, const Formula*> converted; // what a load is converted to
   visit(st.components[0].body, [&](const Formula& f) {
-    if (f.kind == FormulaKind::load) loads.push_back(&f);
     const Formula* load = f.origin.empty() ? nullptr : converted_load(f);
     if (load) converted.try_emplace(load, &f);
   });
-  if (loads.size() != 2) return {};
-  const auto moves = [](const Formula& f, Expr axis) {
-    return std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, axis); });
-  };
   for (int i = 0; i < 2; i++) {
     const Formula &x = *loads[size_t(i)], &w = *loads[size_t(1 - i)];
     const auto named = converted.find(&x);
@@ -39,12 +33,13 @@ std::optional<WindowedProduct> windowed_product(const Cone& cone, const Stage& s
       if (!axis.extent.is_constant()) suits = false;
       const int64_t n = suits ? axis.extent.value() : 1;
       const bool reduced = !contains(st.components[0].axes, a);
-      suits = suits && (reduced ? moves(w, axis.symbol) : !(moves(x, axis.symbol) && moves(w, axis.symbol)));
+      suits = suits && (reduced ? varies(w.index, axis.symbol)
+                                : !(varies(x.index, axis.symbol) && varies(w.index, axis.symbol)));
       if (reduced) {
         p.depth *= n;
         continue;
       }
-      if (moves(x, axis.symbol)) continue;
+      if (varies(x.index, axis.symbol)) continue;
       p.uses *= n;
       p.outputs.push_back(a);
     }
@@ -154,10 +149,10 @@ bool DefaultScheduler::frame(int s, const WindowedProduct& p, bool across) {
   if (!may_frame(p)) return false;
   const WindowWays ways = window_ways(p, limits_);
   if (!ask(s, "frame", across || ways.framed > ways.copied, {0, 1})) return false;
-  const auto name = [&](int a) { return nests_.cone.axes[size_t(a)].name; };
-  const std::string product = stage(s).name, value = nests_.cone.values[size_t(p.x->value)].name,
+  const auto name = [&](int a) { return axis_at(a).name; };
+  const std::string product = stage(s).name, value = value_at(p.x->value).name,
                     copy = nests_.free_name(value + ".frame");
-  const auto extent = [&](int a) { return nests_.cone.axes[size_t(a)].extent.value(); };
+  const auto extent = [&](int a) { return axis_at(a).extent.value(); };
   std::vector<std::string> images, shared;
   int64_t image_count = 1;
   for (int a : p.batches) images.push_back(name(a)), image_count *= extent(a);
@@ -165,14 +160,14 @@ bool DefaultScheduler::frame(int s, const WindowedProduct& p, bool across) {
   if (by_image) shared = images;
   // Lanes go along the run of the results, which need not be the operand's last dimension (images
   // with their channels innermost).
-  const Expr run = nests_.cone.axes[size_t(p.kept.back())].symbol;
+  const Expr run = axis_at(p.kept.back()).symbol;
   const size_t dims = p.x->index.size();
   size_t along = dims - 1;
   for (size_t d = 0; d < dims && !across; d++)
     if (depends_on(p.x->index[d], run)) along = d;
   const auto step = coefficient_of(p.x->index[along], run);
   const int64_t apart = !across && step && step->is_constant() ? step->value() : 1;
-  const Nests before = nests_;
+  Attempt attempt = begin();
   if (!try_add(DirectiveKind::padded_copy, {value, copy})) return false;
   const int64_t bytes = bytes_of(nests_.cone.values.back());
   if (across && by_image && images_inside(s, p, bytes)) shared.clear();
@@ -197,10 +192,9 @@ bool DefaultScheduler::frame(int s, const WindowedProduct& p, bool across) {
     options.push_back(all);
     const std::string row = name(outermost);
     if (const int64_t rows = ask(s, "frame_rows", usual, options); rows < all) {
-      nests_ = before;
-      schedule_.directives.pop_back();
+      undo(std::move(attempt));
       if (try_add(DirectiveKind::padded_copy, {value, copy, row}, {rows})) {
-        const std::string block = nests_.cone.axes[size_t(nests_.cone.values.back().axes[0])].name;
+        const std::string block = axis_at(nests_.cone.values.back().axes[0]).name;
         shared = images;
         shared.insert(by_image ? shared.end() : shared.begin(), block);
       } else
@@ -239,13 +233,13 @@ bool DefaultScheduler::frame(int s, const WindowedProduct& p, bool across) {
 /// several along nothing long that is kept? (The gradient of a convolution's weights.)
 bool DefaultScheduler::sums_rows(const WindowedProduct& p) const {
   const auto step = [&](const Formula& f, int a) {
-    return step_of(nests_.cone, f.value, f.index, nests_.cone.axes[size_t(a)].symbol);
+    return step_of(nests_.cone, f.value, f.index, axis_at(a).symbol);
   };
   int64_t rows = 1;
-  for (int a : p.kept) rows *= nests_.cone.axes[size_t(a)].extent.value();
+  for (int a : p.kept) rows *= axis_at(a).extent.value();
   return rows >= fewest_turned && p.outputs.size() == 1 && p.summed.size() > 1 && p.depth >= 64 &&
          p.x->dtype == DType::f32 && p.w->dtype == DType::f32 &&
-         nests_.cone.axes[size_t(p.outputs[0])].extent.value() >= limits_.lanes &&
+         axis_at(p.outputs[0]).extent.value() >= limits_.lanes &&
          (p.window ? p.run < limits_.lanes : step(*p.x, p.summed.back()) == Step::near) &&
          std::ranges::any_of(p.summed, [&](int a) { return step(*p.w, a) == Step::contiguous; });
 }
@@ -254,14 +248,14 @@ bool DefaultScheduler::sums_rows(const WindowedProduct& p) const {
 /// that are read.
 void DefaultScheduler::whole_copy(const WindowedProduct& p) {
   if (p.window && p.x->guard.is_constant(1)) return;
-  const std::string value = nests_.cone.values[size_t(p.x->value)].name,
+  const std::string value = value_at(p.x->value).name,
                     copy = nests_.free_name(value + (p.window ? ".frame" : ".read"));
   if (!(p.window ? try_add(DirectiveKind::padded_copy, {value, copy})
                  : try_add(DirectiveKind::materialize, {p.origin, copy})))
     return;
   std::vector<std::string> words{copy, "root"};
   for (int a : nests_.cone.values.back().axes)
-    if (a >= 0) words.push_back(nests_.cone.axes[size_t(a)].name);
+    if (a >= 0) words.push_back(axis_at(a).name);
   add(DirectiveKind::store, words);
 }
 
@@ -344,8 +338,8 @@ bool DefaultScheduler::framed(int s, const std::vector<std::string>& common) {
   if (!row.empty()) words.push_back(ri);
   words.insert(words.end(), {mi, nv, lane});
   std::string shared = by_panels ? panel : tiles;
-  const bool inside = by_panels && bytes_of(nests_.cone.values[size_t(p->other)]) <
-                                       panels * vectors * limits_.lanes * p->deep * 4;
+  const bool inside =
+      by_panels && bytes_of(value_at(p->other)) < panels * vectors * limits_.lanes * p->deep * 4;
   if (!images.empty() && !inside && filled(images[0]) >= filled(shared)) shared = images[0];
   // (What workers share stands outermost: all that is inside is done by one of them.)
   std::rotate(words.begin() + long(first), std::ranges::find(words, shared),
@@ -403,7 +397,7 @@ bool DefaultScheduler::lanes_by_copy(int s) {
       block_loops_.contains(st.name))
     return false;
   for (int a : st.axes) // of panels, which get lanes as they are split
-    if (!blocks_of(nests_.cone, st, nests_.cone.axes[size_t(a)].symbol).empty()) return false;
+    if (!blocks_of(nests_.cone, st, axis_at(a).symbol).empty()) return false;
   if (has_lanes(nests_, s)) return false;
   int64_t points = 1;
   std::optional<Expr> run;
@@ -428,10 +422,9 @@ bool DefaultScheduler::lanes_by_copy(int s) {
   });
   if (!suits || across.size() != 1) return false;
   const auto [value, index] = *across.begin();
-  const std::string name = nests_.cone.values[size_t(value)].name, copy = nests_.free_name(name + ".run");
+  const std::string name = value_at(value).name, copy = nests_.free_name(name + ".run");
   const std::string reader = st.name;
-  if (points < fewest_uses * bytes_of(nests_.cone.values[size_t(value)]) * 8 /
-                   std::max(1, bits(nests_.cone.values[size_t(value)].dtype)) ||
+  if (points < fewest_uses * bytes_of(value_at(value)) * 8 / std::max(1, bits(value_at(value).dtype)) ||
       !ask(s, "run_copied", 1, {0, 1}) ||
       !(try_add(DirectiveKind::padded_copy, {name, copy}) || try_add(DirectiveKind::stage, {name, copy})))
     return false;
@@ -440,7 +433,7 @@ bool DefaultScheduler::lanes_by_copy(int s) {
   std::string last;
   for (size_t d = 0; d < made.axes.size(); d++) {
     if (made.axes[d] < 0) continue;
-    const std::string& axis = nests_.cone.axes[size_t(made.axes[d])].name;
+    const std::string& axis = axis_at(made.axes[d]).name;
     if (depends_on(index[d], *run))
       last = axis;
     else
@@ -476,16 +469,15 @@ void DefaultScheduler::windows() {
       continue;
     }
     if (!(p->window || p->step == Step::near) || p->step == Step::irregular) continue;
-    const bool across = std::ranges::any_of(p->outputs, [&](int a) {
-      return !blocks_of(nests_.cone, stage(int(s)), nests_.cone.axes[size_t(a)].symbol).empty();
-    });
+    const bool across = std::ranges::any_of(
+        p->outputs, [&](int a) { return !blocks_of(nests_.cone, stage(int(s)), axis_at(a).symbol).empty(); });
     // A single panel, too, and rows of a transposed weight.
     const bool beside =
         across || std::ranges::any_of(p->outputs, [&](int a) {
-          const Expr axis = nests_.cone.axes[size_t(a)].symbol;
+          const Expr axis = axis_at(a).symbol;
           const auto& out = stage(int(s)).components[0];
           return step_of(nests_.cone, p->w->value, p->w->index, axis) == Step::contiguous &&
-                 nests_.cone.axes[size_t(a)].extent.value() >= limits_.lanes &&
+                 axis_at(a).extent.value() >= limits_.lanes &&
                  (out.out < 0 || step_of(nests_.cone, out.out, out.index, axis) != Step::contiguous);
         });
     if (frame(int(s), *p, beside)) {
@@ -496,7 +488,7 @@ void DefaultScheduler::windows() {
     const bool usual = across || p->step != Step::contiguous || p->run < 4 * limits_.lanes;
     if (!ask(int(s), "windows", usual, {0, 1})) continue;
     const std::string product = stage(int(s)).name, origin = p->origin;
-    const auto name = [&](int a) { return nests_.cone.axes[size_t(a)].name; };
+    const auto name = [&](int a) { return axis_at(a).name; };
     const std::string value = nests_.free_name(origin + ".windows");
     std::vector<std::string> images, words{value, "root"}, sums;
     for (size_t k = 0; k + 2 < p->kept.size(); k++) images.push_back(name(p->kept[k]));

@@ -103,6 +103,18 @@ Contraction contraction_of(const Cone& cone, const Stage& stage) {
   return c;
 }
 
+std::vector<const Formula*> factors_of(const Stage& stage) {
+  std::vector<const Formula*> loads;
+  if (stage.monoid || stage.components.empty()) return loads;
+  const Component& sum = stage.components[0];
+  if (sum.kind != ComponentKind::fold || sum.op != Op::add) return loads;
+  visit(sum.body, [&](const Formula& f) {
+    if (f.kind == FormulaKind::load) loads.push_back(&f);
+  });
+  if (loads.size() != 2) loads.clear();
+  return loads;
+}
+
 std::string to_string(const Cone& cone, const Contraction& c) {
   constexpr std::string_view steps[] = {"invariant", "contiguous", "near", "strided", "irregular"};
   std::vector<std::string> axes, uses;

@@ -42,6 +42,9 @@ struct Contraction {
 /// Of one stage of the cone, whose axes are not split.
 Contraction contraction_of(const Cone& cone, const Stage& stage);
 
+/// The two loads that the stage's first component, a sum, is made of; else none.
+std::vector<const Formula*> factors_of(const Stage& stage);
+
 /// "m row, n column, k reduction; x [contiguous along k, invariant along n], ..."; for people.
 std::string to_string(const Cone& cone, const Contraction& contraction);
 

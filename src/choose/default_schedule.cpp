@@ -65,7 +65,7 @@ int64_t DefaultScheduler::trips(const StageLoop& l) const {
 
 bool DefaultScheduler::loop_reduces(int s, const StageLoop& l) const {
   for (int a : reduced_axes(stage(s)))
-    if (depends_on_loop(nest(s), nests_.cone.axes[size_t(a)].symbol, l)) return true;
+    if (depends_on_loop(nest(s), axis_at(a).symbol, l)) return true;
   return false;
 }
 
@@ -115,7 +115,7 @@ void DefaultScheduler::units(bool copies) {
       s += made;
       const Component& c = stage(int(s)).components[0];
       if (c.kind != ComponentKind::map || c.out < 0) continue;
-      if (copies && try_add(DirectiveKind::inline_, {nests_.cone.values[size_t(c.out)].name})) s--;
+      if (copies && try_add(DirectiveKind::inline_, {value_at(c.out).name})) s--;
     }
 }
 
@@ -126,8 +126,7 @@ bool DefaultScheduler::copies_words(int s) const {
   if (value < 0 || nests_.readers(value) != std::vector<int>{s + 1}) return false;
   return std::ranges::any_of(schedule_.directives, [&](const Directive& d) {
     return d.kind == DirectiveKind::unit && d.words.size() > 2 &&
-           std::find(d.words.begin() + 2, d.words.end(), nests_.cone.values[size_t(value)].name) !=
-               d.words.end();
+           std::find(d.words.begin() + 2, d.words.end(), value_at(value).name) != d.words.end();
   });
 }
 
@@ -138,24 +137,23 @@ bool DefaultScheduler::copied_words(const std::string& name, const std::string& 
   std::vector<std::string> words{name, unit};
   for (const char* side : {".words", ".words2"}) {
     words.push_back(nests_.free_name(name + side));
-    Nests before = nests_;
+    Attempt attempt = begin();
     if (!try_add(DirectiveKind::unit, words)) continue;
     const int s = nests_.stage(name);
     bool suits = true;
     const std::vector<int> reduced = reduced_axes(stage(s));
     const auto is_reduced = [&](int a) { return std::ranges::find(reduced, a) != reduced.end(); };
     for (size_t c = 2; c < words.size(); c++) {
-      const ConeValue& copy = nests_.cone.values[size_t(nests_.value(words[c]))];
+      const ConeValue& copy = value_at(nests_.value(words[c]));
       int64_t uses = 1, bytes = 4;
       bool batches = false; // each has a copy of its own
       for (int a : stage(s).axes) {
-        const ConeAxis& axis = nests_.cone.axes[size_t(a)];
+        const ConeAxis& axis = axis_at(a);
         suits = suits && axis.extent.is_constant();
         if (!suits) break;
         bool all = true;
         visit(stage(s).components[0].body, [&](const Formula& f) {
-          if (f.kind == FormulaKind::load)
-            all &= std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, axis.symbol); });
+          if (f.kind == FormulaKind::load) all &= varies(f.index, axis.symbol);
         });
         if (std::ranges::find(copy.axes, a) == copy.axes.end())
           uses = std::min(uses * axis.extent.value(), int64_t{1} << 40);
@@ -167,8 +165,7 @@ bool DefaultScheduler::copied_words(const std::string& name, const std::string& 
       suits = suits && uses >= (batches && bytes <= limits_.l1 / 2 ? fewest_of_small : fewest_uses);
     }
     if (suits) return true;
-    nests_ = std::move(before);
-    schedule_.directives.pop_back();
+    undo(std::move(attempt));
   }
   return false;
 }
@@ -182,7 +179,7 @@ void DefaultScheduler::epilogues() {
       continue;
     std::vector<std::string> sources;
     visit_stage(map, [&](const Formula& f) {
-      if (f.kind != FormulaKind::load || nests_.cone.values[size_t(f.value)].role == ValueRole::input) return;
+      if (f.kind != FormulaKind::load || value_at(f.value).role == ValueRole::input) return;
       int w = nests_.writer(f.value);
       if (w < 0 || !has_fold(stage(w))) return;
       for (auto& c : stage(w).components)
@@ -243,15 +240,14 @@ std::vector<std::string> DefaultScheduler::common_loops() {
       const StageLoop* own = nest(int(s)).find(l.name);
       all = own && own->symbol == l.symbol && !loop_reduces(int(s), *own) && !stage(int(s)).monoid;
       for (int a : stage(int(s)).ordered)
-        all = all && !depends_on_loop(nest(int(s)), nests_.cone.axes[size_t(a)].symbol, *own);
+        all = all && !depends_on_loop(nest(int(s)), axis_at(a).symbol, *own);
     }
     // Words are put together once for all rows that read them: only what moves in both operands is
     // outside of that.
     for (size_t s = 0; all && s < nests_.cone.stages.size(); s++)
       if (s > 0 && copies_words(int(s) - 1))
         visit(stage(int(s)).components[0].body, [&](const Formula& f) {
-          if (f.kind == FormulaKind::load)
-            all = all && std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, l.symbol); });
+          if (f.kind == FormulaKind::load) all = all && varies(f.index, l.symbol);
         });
     if (all) common.push_back(l.name);
   }
@@ -261,10 +257,9 @@ std::vector<std::string> DefaultScheduler::common_loops() {
     for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
       Expr inner = nest(int(s)).find(loop)->symbol;
       visit_stage(stage(int(s)), [&](const Formula& f) {
-        if (f.kind != FormulaKind::load || nests_.cone.values[size_t(f.value)].role == ValueRole::interior)
-          return;
+        if (f.kind != FormulaKind::load || value_at(f.value).role == ValueRole::interior) return;
         bool moves = false;
-        int64_t bytes = std::max(1, bits(nests_.cone.values[size_t(f.value)].dtype) / 8);
+        int64_t bytes = std::max(1, bits(value_at(f.value).dtype) / 8);
         for (auto& l : nest(int(s)).loops) {
           bool here = false;
           for (Expr e : f.index)
@@ -367,7 +362,7 @@ Schedule DefaultScheduler::run(Fallback fallback) {
       continue;
     }
     const bool whole = std::ranges::none_of(stage(int(s)).axes, [&](int a) {
-      return !blocks_of(nests_.cone, stage(int(s)), nests_.cone.axes[size_t(a)].symbol).empty();
+      return !blocks_of(nests_.cone, stage(int(s)), axis_at(a).symbol).empty();
     });
     const auto block = block_loops_.find(stage(int(s)).name);
     const auto piece = piece_loops_.find(stage(int(s)).name);
@@ -412,18 +407,17 @@ std::optional<DefaultScheduler::ForRows> DefaultScheduler::one_row() {
 
 std::optional<DefaultScheduler::ForRows> DefaultScheduler::few_lanes(int64_t most) {
   const auto t = tuple();
-  if (!t || !stage(t->stage).monoid || nests_.cone.axes[size_t(t->lanes)].extent.is_constant()) return {};
-  few_axis_ = nests_.cone.axes[size_t(t->lanes)].name;
+  if (!t || !stage(t->stage).monoid || axis_at(t->lanes).extent.is_constant()) return {};
+  few_axis_ = axis_at(t->lanes).name;
   few_ = most - 1;
   // What a sum finds through several axes at once lies plainly in a copy.
   for (int s = t->stage; s-- > 0;) {
     const Stage& sum = stage(s);
-    const bool blocks = std::ranges::any_of(sum.axes, [&](int a) {
-      return !blocks_of(nests_.cone, sum, nests_.cone.axes[size_t(a)].symbol).empty();
-    });
+    const bool blocks = std::ranges::any_of(
+        sum.axes, [&](int a) { return !blocks_of(nests_.cone, sum, axis_at(a).symbol).empty(); });
     if (blocks && has_fold(sum))
       try_add(DirectiveKind::operand,
-              {sum.name, nests_.cone.axes[size_t(t->reduced)].name, nests_.free_name(sum.name + ".row")});
+              {sum.name, axis_at(t->reduced).name, nests_.free_name(sum.name + ".row")});
   }
   const int reduced = t->reduced;
   schedule_ = run(Fallback::full);
@@ -431,7 +425,7 @@ std::optional<DefaultScheduler::ForRows> DefaultScheduler::few_lanes(int64_t mos
     if (!stage(int(s)).domain.is_constant(1))
       for (auto& l : std::vector<StageLoop>(nest(int(s)).loops))
         if (l.kind == LoopKind::serial && l.symbol.is_symbol() &&
-            depends_on_loop(nest(int(s)), nests_.cone.axes[size_t(reduced)].symbol, l))
+            depends_on_loop(nest(int(s)), axis_at(reduced).symbol, l))
           try_add(DirectiveKind::predicate_bound, {stage(int(s)).name, l.name});
   return ForRows{std::move(schedule_), few_axis_};
 }

@@ -38,6 +38,18 @@ private:
   void add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers = {});
   bool try_add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers = {});
   std::pair<std::string, std::string> split(int s, const std::string& loop, int64_t factor);
+  /// What can be taken back as a whole.
+  struct Attempt {
+    Nests nests;
+    size_t directives;
+  };
+  Attempt begin() const { return {nests_, schedule_.directives.size()}; }
+  void undo(Attempt attempt) {
+    nests_ = std::move(attempt.nests);
+    schedule_.directives.resize(attempt.directives);
+  }
+  const ConeAxis& axis_at(int axis) const { return nests_.cone.axes[size_t(axis)]; }
+  const ConeValue& value_at(int value) const { return nests_.cone.values[size_t(value)]; }
   const Stage& stage(int s) const { return nests_.cone.stages[size_t(s)]; }
   const StageNest& nest(int s) const { return nests_.stages[size_t(s)]; }
   int64_t trips(const StageLoop& l) const; // at most

@@ -93,9 +93,7 @@ private:
     int value;
     std::vector<Expr> index; // over loops
     double elements = 1;
-    bool along(Expr symbol) const {
-      return std::ranges::any_of(index, [&](Expr e) { return depends_on(e, symbol); });
-    }
+    bool along(Expr symbol) const { return varies(index, symbol); }
     Step step(const Cone& cone, Expr symbol) const { return step_of(cone, value, index, symbol); }
   };
 
@@ -124,8 +122,7 @@ private:
         return;
       for (int a : stage.axes) {
         const ConeAxis& axis = nests_.cone.axes[size_t(a)];
-        if (std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, axis.symbol); }))
-          load.elements *= trips_of(axis.extent);
+        if (varies(f.index, axis.symbol)) load.elements *= trips_of(axis.extent);
       }
       double stored = 1;
       for (Expr extent : nests_.cone.values[size_t(f.value)].shape) stored *= trips_of(extent);

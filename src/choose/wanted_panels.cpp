@@ -2,6 +2,7 @@
 #include "choose/wanted_panels.h"
 #include "base/contains.h"
 #include "choose/choose_windows.h"
+#include "choose/contraction.h"
 #include "cone/formula.h"
 #include "cone/layout.h"
 #include <algorithm>
@@ -23,9 +24,6 @@ std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& 
   if (value.role != ValueRole::input || value.dtype != w.dtype || !is_float(w.dtype) || bits(w.dtype) > 32 ||
       !is_float(x.dtype) || bits(x.dtype) > 32 || !w.guard.is_constant(1) || !value.layout.empty())
     return {};
-  const auto moves = [](const Formula& f, Expr axis) {
-    return std::ranges::any_of(f.index, [&](Expr e) { return depends_on(e, axis); });
-  };
   Shape shape;
   size_t read = 0;
   const std::vector<int> reduced = reduced_axes(st);
@@ -39,12 +37,12 @@ std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& 
     if (!axis.extent.is_constant()) return {};
     const int64_t extent = axis.extent.value();
     const bool sums = contains(reduced, a);
-    if (moves(w, axis.symbol)) {
+    if (varies(w.index, axis.symbol)) {
       // One whole dimension for each axis.
       const auto d = std::ranges::find(w.index, axis.symbol);
       if (d == w.index.end() || !value.shape[size_t(d - w.index.begin())].is_constant(extent)) return {};
       read++;
-      if (sums != moves(x, axis.symbol)) return {};
+      if (sums != varies(x.index, axis.symbol)) return {};
       if (sums)
         shape.depth *= extent;
       else if (shape.dim >= 0)
@@ -68,7 +66,7 @@ std::optional<Shape> shape_of(const Cone& cone, const Stage& st, const Formula& 
     bool more = false;
     for (int a : last->axes) {
       const ConeAxis& axis = cone.axes[size_t(a)];
-      if (!axis.symbol.is_symbol() || moves(w, axis.symbol)) continue;
+      if (!axis.symbol.is_symbol() || varies(w.index, axis.symbol)) continue;
       const Expr offset = layout_offset(cone.values[size_t(last->out)], last->index);
       const auto step = coefficient_of(offset, axis.symbol);
       if (!step || !step->is_constant(at)) continue;
@@ -88,16 +86,10 @@ int64_t few_rows_tile(int64_t rows, bool narrow) { return rows > 6 && narrow ? 4
 std::vector<PanelWish> wanted_panels(const Cone& cone, const MachineLimits& limits) {
   std::vector<PanelWish> wishes;
   for (const Stage& st : cone.stages) {
-    if (st.monoid || !st.domain.is_constant(1)) continue;
-    int folds = 0;
-    for (auto& c : st.components) folds += c.kind == ComponentKind::fold;
-    if (folds != 1 || st.components[0].kind != ComponentKind::fold || st.components[0].op != Op::add)
+    const std::vector<const Formula*> loads = factors_of(st);
+    if (loads.empty() || !st.domain.is_constant(1) ||
+        std::ranges::count(st.components, ComponentKind::fold, &Component::kind) != 1)
       continue;
-    std::vector<const Formula*> loads;
-    visit(st.components[0].body, [&](const Formula& f) {
-      if (f.kind == FormulaKind::load) loads.push_back(&f);
-    });
-    if (loads.size() != 2) continue;
     for (int i : {0, 1}) {
       const Formula &w = *loads[size_t(i)], &x = *loads[size_t(1 - i)];
       const auto p = shape_of(cone, st, w, x);
