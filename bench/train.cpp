@@ -33,7 +33,7 @@ DataSetPtr pictures(int64_t count, std::vector<int64_t> shape) {
 
 // Set-ups in Python. The peer's process is in inference mode otherwise; blocks of a ResNet are a class.
 const std::string normal_mode =
-    "torch.inference_mode(False).__enter__();torch.set_grad_enabled(True);N=torch.nn;";
+    "mode=torch.inference_mode(False);mode.__enter__();torch.set_grad_enabled(True);N=torch.nn;";
 constexpr const char* resnet18 =
     "exec('class B(N.Module):\\n def __init__(s,i,o,k):\\n  N.Module.__init__(s);"
     "s.f=N.Sequential(N.Conv2d(i,o,3,k,1,bias=False),N.BatchNorm2d(o),N.ReLU(),"

@@ -14,7 +14,7 @@ import headers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = ("tensor", "operators", "tensor_functions", "functions", "nn_functions", "indexing", "random",
-           "statistics", "linalg")
+           "statistics", "linalg", "losses")
 PARTS = 4  # files, compiled side by side
 
 # Written by hand in python/bind, or absent: with the reason.
@@ -46,6 +46,7 @@ RENAMED = {"axes": "axis", "keep_dims": "keepdims", "lambda": "lambd",
            "from": "source"}  # NumPy's words; keywords of Python
 RENAMED_IN = {"movedim": {"to": "destination"}, "cast": {"to": "dtype"}, "bitcast": {"to": "dtype"},
               "as_dtype": {"to": "dtype"}}
+OPTIONAL_TENSOR = "{0} ? std::optional<Tensor>(call.tensor(*{0})) : std::nullopt"
 DEFAULTS = {("concat", "axis"): "0"}  # what numpy has and C++ has not
 
 
@@ -81,6 +82,10 @@ class Bound:
                 self.add(f"const std::optional<Value>& {cname}", name, "nb::none()")
                 self.values.append(f"{cname} ? &*{cname} : nullptr")
                 self.call.append(f"call.operand({cname})")
+            elif kind == "std::optional<Tensor>":
+                self.add(f"const std::optional<Value>& {cname}", name, "nb::none()")
+                self.values.append(f"{cname} ? &*{cname} : nullptr")
+                self.call.append(OPTIONAL_TENSOR.format(cname))
             elif kind == "const std::vector<Tensor>&":
                 self.add(f"const std::vector<Value>& {cname}", name, None)
                 self.call.append(f"call.tensors({cname})")
@@ -104,9 +109,9 @@ class Bound:
             elif bare in structs:  # options become keywords
                 fields = []
                 for field in structs[bare].fields:
-                    inner = Bound.field(field)
+                    inner = Bound.field(field, enums)
                     self.extras.append(inner)
-                    if field.type == "Tensor":
+                    if field.type in ("Tensor", "std::optional<Tensor>"):
                         self.values.append(f"{field.name} ? &*{field.name} : nullptr")
                     fields.append(f".{field.name} = {inner[3]}")
                 self.call.append(f"{bare}{{{', '.join(fields)}}}")
@@ -129,8 +134,13 @@ class Bound:
         return text
 
     @staticmethod
-    def field(field):
+    def field(field, enums):
         """(C++ argument, name, default, value) of an option."""
+        if field.type == "std::optional<Tensor>":
+            return (f"const std::optional<Value>& {field.name}", field.name, "nb::none()",
+                    OPTIONAL_TENSOR.format(field.name))
+        if field.type in enums:
+            return f"{field.type} {field.name}", field.name, Bound.default(field.default), field.name
         if field.type == "Tensor":
             return (f"const std::optional<Value>& {field.name}", field.name, "nb::none()",
                     f"call.tensor({field.name})")
@@ -241,7 +251,7 @@ def collect():
         declarations += found
         structs.update({one.name: one for one in there})
         enums.update(named)
-    for header in ("arguments", "search", "pass", "quantize", "custom"):
+    for header in ("arguments", "search", "pass", "quantize", "custom", "train"):
         enums.update(headers.read(ROOT, header)[2])
     for name, comment in headers.unary(ROOT).items():
         doc = f"{name} of each element" + (f": {comment}" if comment else "")
@@ -273,7 +283,8 @@ def plan(declarations):
     # The other way round: x.nonzero(8), where the first argument is a tensor and no member has the name.
     for name, overloads in free.items():
         first = overloads[0].parameters[0].type if overloads[0].parameters else ""
-        if (name not in members and not overloads[0].member and first in ("const Tensor&", "Operand")
+        if (name not in members and not overloads[0].member and overloads[0].header != "losses"
+                and first in ("const Tensor&", "Operand")
                 and name not in ("select", "where", "random_bernoulli")):
             if not name.startswith(("random_", "split_key", "child_key", "shuffle", "dropout", "gumbel")):
                 members[name] = overloads

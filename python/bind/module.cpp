@@ -146,5 +146,8 @@ NB_MODULE(_core, m) {
   bind_inspect(m);
   bind_model(m);
   bind_autograd(m);
+  bind_optimizers(m);
+  bind_train_data(m);
+  bind_train(m);
   bind_runner(m);
 }

@@ -28,6 +28,19 @@ four: pl.Tensor = y == 1
 shape: tuple[typing.Any, ...] = y.shape
 g.compile(seconds=1.0, progress=True, sizes={"n": [1, 4]})
 print(y.numpy().shape, y.dtype is pl.f32, g.report(), pl.passes.views() | pl.passes.dead_code())
+data = pl.datasets.from_arrays(x=np.ones((4, 2)), y=np.ones(4))
+
+
+def model(scope: pl.ModelScope) -> tuple[pl.Tensor, dict[str, pl.Tensor]]:
+    w = scope.parameter("w", (2, 1), pl.init.xavier())
+    loss = pl.mse_loss(scope.input("x") @ w, scope.input("y"), "sum")
+    return loss, {"same": loss}
+
+
+trainer = pl.Trainer(model, data, steps=3, optimizer=lambda: pl.adamw(pl.schedules.warm_up(3, 0.1)),
+                     on_step=lambda record: print(record.loss), on_nonfinite="skip")
+five: float = trainer.run().loss
+pl.Trainer(pl.train_models.mlp(hidden=[3]), data)
 text: str = pl.LanguageModel("model.gguf", temperature=0).generate("a", 3)
 '''
 WRONG = ("import luminal as pl\npl.tensor([1]).reshape('a')\npl.conv2d(1, 2, stride='x')\n"
