@@ -55,8 +55,8 @@ PackedWeight quantize_weight(const std::vector<float>& values, int64_t rows, int
 QuantizedWeight quantized_weight(Graph& graph, std::string_view name, const PackedWeight& packed,
                                  RowOrder order = RowOrder::apart,
                                  std::source_location where = std::source_location::current());
-/// A matrix in blocks of GGUF ("Q8_0" "Q4_0" "Q4_1" "Q5_0" "Q5_1" "Q2_K" "Q3_K" "Q4_K" "Q5_K"
-/// "Q6_K"; tensors_in names a file's) as the weight NAME, u8 [rows, bytes of a row], which load
+/// A matrix in blocks of GGUF (Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K Q8_K IQ4_NL IQ4_XS
+/// MXFP4 TQ1_0 TQ2_0; tensors_in names a file's) as the weight NAME, u8 [rows, bytes of a row], which load
 /// gives the bytes of a file where they lie. They stay packed: a product unpacks them in registers.
 QuantizedWeight quantized_weight(Graph& graph, std::string_view name, std::string_view type, int64_t rows,
                                  int64_t columns, RowOrder order = RowOrder::apart,

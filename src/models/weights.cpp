@@ -36,9 +36,8 @@ Tensor file_weight(Graph& graph, const ModelFile& file, const TensorView& view,
   raw.borrow(view.bytes.data(), view.bytes.size(), owner);
   const auto packed = packed_weight(raw, view.type, rows, columns, RowOrder::apart);
   if (!packed)
-    throw Error(fmt::format("{}: tensor {} is stored as {}; F64 F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K "
-                            "Q3_K Q4_K Q5_K Q6_K can be run",
-                            file.path, view.name, info.name));
+    throw Error(fmt::format("{}: tensor {} is stored as {}; F64 F32 F16 BF16 {} can be run", file.path,
+                            view.name, info.name, packed_type_names()));
   if (codes) *codes = packed_weight(raw, view.type, rows, columns, order);
   Tensor values = dequantize(*packed);
   return view.shape.size() == 2 ? values : values.reshape(Dims(view.shape.begin(), view.shape.end()));

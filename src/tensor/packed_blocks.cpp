@@ -3,6 +3,7 @@
 #include "luminal/indexing.h"
 #include "tensor/graph_state.h"
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 
 namespace luminal {
@@ -14,6 +15,12 @@ Tensor field(const Tensor& blocks, int64_t begin, int64_t count, DType type) {
   return type == DType::u8 ? bytes : bytes.bitcast(type);
 }
 Tensor as_f32(const Tensor& x) { return x.cast(DType::f32); }
+
+constexpr StorageType packed_types[] = {
+    StorageType::q8_0,   StorageType::q4_0,  StorageType::q4_1,  StorageType::q5_0,
+    StorageType::q5_1,   StorageType::q2_k,  StorageType::q3_k,  StorageType::q4_k,
+    StorageType::q5_k,   StorageType::q6_k,  StorageType::q8_k,  StorageType::iq4_nl,
+    StorageType::iq4_xs, StorageType::mxfp4, StorageType::tq1_0, StorageType::tq2_0};
 
 struct Order {
   int64_t tile, unit; // rows beside each other, neighbours of a row that stay together
@@ -203,6 +210,103 @@ QuantizedWeight packed_q3_k(const Tensor& raw, int64_t rows, int64_t columns, Or
           scales.reshape({tiles, columns / 16, tile}), 4};
 }
 
+/// One number for each block, for its groups of 32: [tiles, blocks * groups, tile].
+Tensor for_groups(const Tensor& numbers, int64_t groups) {
+  const Dims shape = numbers.shape(); // [tiles, blocks, 1, tile]
+  return numbers.expand({shape[0], shape[1], groups, shape[3]})
+      .reshape({shape[0], shape[1].value() * groups, shape[3]});
+}
+
+/// Entries of a table of sixteen bytes, as arithmetic: a word of four is chosen, a byte of it
+/// shifted down, so that vectors need no memory.
+Tensor entries(const Tensor& indices, const std::array<int, 16>& table, int zero) {
+  Graph graph(indices.graph());
+  const auto word = [&](size_t first) {
+    uint32_t bytes = 0;
+    for (size_t i = 0; i < 4; i++) bytes |= uint32_t(table[first + i] + zero) << (8 * i);
+    return graph.constant(int64_t(bytes), DType::u32);
+  };
+  const Tensor i = indices.cast(DType::u32);
+  const Tensor chosen = select(i < 8, select(i < 4, word(0), word(4)), select(i < 12, word(8), word(12)));
+  return ((chosen >> ((i & 3) * 8)) & 255).cast(DType::u8);
+}
+
+constexpr std::array<int, 16> iq4_values = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                            1,    13,   25,  38,  53,  69,  89,  113};
+/// Twice what four bits of MXFP4 mean.
+constexpr std::array<int, 16> mxfp4_values = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+QuantizedWeight packed_iq4_nl(const Tensor& raw, int64_t rows, int64_t columns, Order order) {
+  const Blocks blocks(raw, rows, columns, 32, 18, order);
+  const Tensor halves = blocks.halves(2, 16, 1).reshape(
+      {rows / order.tile, columns / 32, 32 / order.unit, order.tile, order.unit});
+  return {entries(halves, iq4_values, 128), as_f32(blocks.numbers(0, 2, DType::f16)).squeeze(2), 128};
+}
+
+QuantizedWeight packed_iq4_xs(const Tensor& raw, int64_t rows, int64_t columns, Order order) {
+  const int64_t n = columns / 256, tiles = rows / order.tile;
+  const Blocks blocks(raw, rows, columns, 256, 136, order);
+  Graph graph(raw.graph());
+  // Eight 6-bit scales, 32 more than they mean: low halves in the nibbles of 4 bytes, upper two bits
+  // in the quarters of 2 bytes.
+  const Tensor nibbles = field(blocks.bytes(), 4, 4, DType::u8),
+               tops = field(blocks.bytes(), 2, 2, DType::u8);
+  const Tensor low = (nibbles.unsqueeze(3) >> (graph.arange(2, DType::u8) * 4)) & 15,
+               high = (tops.unsqueeze(3) >> (graph.arange(4, DType::u8) * 2)) & 3;
+  const Tensor scales = blocks.beside(low.reshape({rows, n, 8}) | (high.reshape({rows, n, 8}) << 4));
+  const Tensor halves =
+      blocks.halves(8, 128, 8).reshape({tiles, columns / 32, 32 / order.unit, order.tile, order.unit});
+  return {entries(halves, iq4_values, 128),
+          ((as_f32(scales) - 32) * as_f32(blocks.numbers(0, 2, DType::f16)))
+              .reshape({tiles, columns / 32, order.tile}),
+          128};
+}
+
+QuantizedWeight packed_mxfp4(const Tensor& raw, int64_t rows, int64_t columns, Order order) {
+  const Blocks blocks(raw, rows, columns, 32, 17, order);
+  const Tensor halves = blocks.halves(1, 16, 1).reshape(
+      {rows / order.tile, columns / 32, 32 / order.unit, order.tile, order.unit});
+  // Half of the power of two, as bits of an f32: the smallest two are subnormal.
+  const Tensor exponent = blocks.numbers(0, 1, DType::u8).squeeze(2).cast(DType::u32);
+  const Tensor bits = select(exponent < 2, Graph(raw.graph()).constant(0x200000, DType::u32) << exponent,
+                             (exponent - 1) << 23);
+  return {entries(halves, mxfp4_values, 12), bits.bitcast(DType::f32), 12};
+}
+
+QuantizedWeight packed_q8_k(const Tensor& raw, int64_t rows, int64_t columns, Order order) {
+  const Blocks blocks(raw, rows, columns, 256, 292, order);
+  const Dims shape{rows / order.tile, columns / 32, 32 / order.unit, order.tile, order.unit};
+  const Tensor scale = for_groups(blocks.numbers(0, 4, DType::f32), 8);
+  if (order.unit == 1) return {blocks.words(4, 256).bitcast(DType::i8).reshape(shape), scale, 0};
+  return {blocks.words(4, 256, 128).reshape(shape), scale, 128};
+}
+
+QuantizedWeight packed_tq2_0(const Tensor& raw, int64_t rows, int64_t columns, Order order) {
+  const int64_t tiles = rows / order.tile;
+  const Blocks blocks(raw, rows, columns, 256, 66, order);
+  return {two_bits(blocks, raw, 0, tiles, columns / 256, order)
+              .reshape({tiles, columns / 32, 32 / order.unit, order.tile, order.unit}),
+          for_groups(as_f32(blocks.numbers(64, 2, DType::f16)), 8), 1};
+}
+
+/// Digits of base three behind the point of a byte: five in each of 32 bytes, then of 16, four in
+/// each of 4.
+QuantizedWeight packed_tq1_0(const Tensor& raw, int64_t rows, int64_t columns, Order order) {
+  const int64_t n = columns / 256, tile = order.tile, unit = order.unit, tiles = rows / tile;
+  const Blocks blocks(raw, rows, columns, 256, 54, order);
+  Graph graph(raw.graph());
+  const auto digits = [&](int64_t begin, int64_t count, int64_t places) {
+    const int powers[] = {1, 3, 9, 27, 81};
+    std::vector<Tensor> parts;
+    for (int64_t place = 0; place < places; place++)
+      parts.push_back((blocks.words(begin, count).cast(DType::u32) * powers[place]) & 255);
+    return concat(parts, 2); // [tiles, n, places * count / unit, tile, unit]
+  };
+  const Tensor behind = concat({digits(0, 32, 5), digits(32, 16, 5), digits(48, 4, 4)}, 2);
+  return {((behind * 3) >> 8).cast(DType::u8).reshape({tiles, n * 8, 32 / unit, tile, unit}),
+          for_groups(as_f32(blocks.numbers(52, 2, DType::f16)), 8), 1};
+}
+
 } // namespace
 
 std::optional<QuantizedWeight> packed_weight(const Tensor& raw, StorageType type, int64_t rows,
@@ -210,7 +314,8 @@ std::optional<QuantizedWeight> packed_weight(const Tensor& raw, StorageType type
   // Codes of four bits stay in words also for products with f32: each lane has one, eight codes
   // that differ by a shift.
   const bool words = row_order != RowOrder::bytes || type == StorageType::q4_0 || type == StorageType::q4_1 ||
-                     type == StorageType::q4_k;
+                     type == StorageType::q4_k || type == StorageType::iq4_nl ||
+                     type == StorageType::iq4_xs || type == StorageType::mxfp4;
   const Order order{row_order == RowOrder::apart ? 1 : row_tile(rows), words ? 4 : 1};
   switch (type) {
   case StorageType::q8_0: return packed_q8_0(raw, rows, columns, order);
@@ -223,8 +328,21 @@ std::optional<QuantizedWeight> packed_weight(const Tensor& raw, StorageType type
   case StorageType::q4_k: return grouped(raw, rows, columns, order, 0);
   case StorageType::q5_k: return grouped(raw, rows, columns, order, 32);
   case StorageType::q6_k: return packed_q6_k(raw, rows, columns, order);
+  case StorageType::q8_k: return packed_q8_k(raw, rows, columns, order);
+  case StorageType::iq4_nl: return packed_iq4_nl(raw, rows, columns, order);
+  case StorageType::iq4_xs: return packed_iq4_xs(raw, rows, columns, order);
+  case StorageType::mxfp4: return packed_mxfp4(raw, rows, columns, order);
+  case StorageType::tq1_0: return packed_tq1_0(raw, rows, columns, order);
+  case StorageType::tq2_0: return packed_tq2_0(raw, rows, columns, order);
   default: return {};
   }
+}
+
+std::string packed_type_names() {
+  std::string out;
+  for (const StorageType type : packed_types)
+    out += fmt::format("{}{}", out.empty() ? "" : " ", storage_name(type));
+  return out;
 }
 
 QuantizedWeight quantized_weight(Graph& graph, std::string_view name, std::string_view type, int64_t rows,
@@ -232,13 +350,9 @@ QuantizedWeight quantized_weight(Graph& graph, std::string_view name, std::strin
   const auto refuse = [&](const std::string& what) {
     throw Error("quantized_weight", fmt::format("{}: {}", name, what), where);
   };
-  constexpr StorageType known[] = {StorageType::q8_0, StorageType::q4_0, StorageType::q4_1, StorageType::q5_0,
-                                   StorageType::q5_1, StorageType::q2_k, StorageType::q3_k, StorageType::q4_k,
-                                   StorageType::q5_k, StorageType::q6_k};
   const auto stored = storage_type_from_name(type);
-  if (!stored || std::ranges::find(known, *stored) == std::end(known))
-    refuse(fmt::format("{} is not a packed type: Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K are known",
-                       type));
+  if (!stored || std::ranges::find(packed_types, *stored) == std::end(packed_types))
+    refuse(fmt::format("{} is not a packed type: {} are known", type, packed_type_names()));
   const StorageTypeInfo& info = storage_info(*stored);
   if (rows < 1 || columns < 1 || columns % info.block_elements)
     refuse(fmt::format("[{}, {}] as {}: a row is a multiple of {} elements", rows, columns, info.name,

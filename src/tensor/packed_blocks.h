@@ -4,13 +4,15 @@
 #include "formats/storage_type.h"
 #include "luminal/quantize.h"
 #include <optional>
+#include <string>
 
 namespace luminal {
 
 /// Packed blocks as they stand in a file, or their rows beside each other. raw: u8 [rows, bytes of
-/// a row]. Nothing for a type that is not known. Formats: Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K
-/// Q5_K Q6_K as in ggml's ggml-quants.c.
+/// a row]. Nothing for a type that is not known. Formats as in ggml's ggml-quants.c.
 std::optional<QuantizedWeight> packed_weight(const Tensor& raw, StorageType type, int64_t rows,
                                              int64_t columns, RowOrder order);
+/// The types that packed_weight knows, for messages: "Q8_0 Q4_0 ..".
+std::string packed_type_names();
 
 } // namespace luminal

@@ -83,12 +83,12 @@ TEST(ModelErrorTexts, Weights) {
             "smallest (F32, random weights): tensor blk.0.attn_k.weight is F32 [16, 32], the configuration "
             "asks for [32, 32]");
   Graph graph;
-  const std::vector<int64_t> shape{2, 32};
-  const std::vector<std::byte> bytes(storage_bytes(StorageType::iq4_nl, shape).value());
-  const TensorView view{.name = "w", .type = StorageType::iq4_nl, .shape = shape, .bytes = bytes};
+  const std::vector<int64_t> shape{2, 256};
+  const std::vector<std::byte> bytes(storage_bytes(StorageType::iq2_xs, shape).value());
+  const TensorView view{.name = "w", .type = StorageType::iq2_xs, .shape = shape, .bytes = bytes};
   EXPECT_EQ(error_of([&] { file_weight(graph, file, view); }),
-            "smallest (F32, random weights): tensor w is stored as IQ4_NL; F64 F32 F16 BF16 Q8_0 Q4_0 Q4_1 "
-            "Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K can be run");
+            "smallest (F32, random weights): tensor w is stored as IQ2_XS; F64 F32 F16 BF16 Q8_0 Q4_0 Q4_1 "
+            "Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K Q8_K IQ4_NL IQ4_XS MXFP4 TQ1_0 TQ2_0 can be run");
   EXPECT_EQ(error_of([] { activations_from_name("q4"); }), "activations q4: exact, bf16, q8 are known");
 }
 

@@ -101,7 +101,9 @@ INSTANTIATE_TEST_SUITE_P(Formats, PackedWeights,
                                          StorageType::q8_0, StorageType::q4_0, StorageType::q4_1,
                                          StorageType::q5_0, StorageType::q5_1, StorageType::q2_k,
                                          StorageType::q3_k, StorageType::q4_k, StorageType::q5_k,
-                                         StorageType::q6_k),
+                                         StorageType::q6_k, StorageType::q8_k, StorageType::iq4_nl,
+                                         StorageType::iq4_xs, StorageType::mxfp4, StorageType::tq1_0,
+                                         StorageType::tq2_0),
                          [](const auto& tested) { return std::string(storage_name(tested.param)); });
 
 } // namespace

@@ -223,9 +223,9 @@ TEST_F(Files, PackedMatricesStayPackedInProducts) {
   quantized_weight(h, "w", "q4_0", rows, columns).codes.keep();
   EXPECT_THAT(error_of([&] { load(h, path("same.gguf")); }),
               HasSubstr("the weight is u8[24, 144] of Q4_0, the file has Q4_K [24, 256]"));
-  EXPECT_ERROR(quantized_weight(h, "v", "IQ4_NL", 2, 32),
-               "[quantized_weight] v: IQ4_NL is not a packed type: Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K "
-               "Q5_K Q6_K are known");
+  EXPECT_ERROR(quantized_weight(h, "v", "IQ2_XS", 2, 32),
+               "[quantized_weight] v: IQ2_XS is not a packed type: Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K "
+               "Q5_K Q6_K Q8_K IQ4_NL IQ4_XS MXFP4 TQ1_0 TQ2_0 are known");
   EXPECT_ERROR(quantized_weight(h, "v", "Q4_K", 2, 32),
                "[quantized_weight] v: [2, 32] as Q4_K: a row is a multiple of 256 elements");
 }
