@@ -1,6 +1,7 @@
 // luminal/debug.h -- looking at tensors and graphs: as text, while they run, on disk, side by side
 // with a file.
 #pragma once
+#include "luminal/explain.h"
 #include "luminal/graph.h"
 #include <iosfwd>
 
@@ -88,6 +89,12 @@ std::string display(const Graph& graph, std::string file = "",
 /// A line a value: name, operation, dtype and shape, with the sizes of its dynamic dimensions where
 /// they are set.
 std::string display_shapes(const Graph& graph, std::source_location where = std::source_location::current());
+
+/// Compiles the graph's present terms, as Graph::compile does with these options (which search nothing
+/// unless they say so), and says what came of it. The graph stays as it was compiled before.
+/// Options with several typical sizes: of the first ones. Throws Error as compile does.
+Explanation explain(const Graph& graph, const CompileOptions& options = {},
+                    std::source_location where = std::source_location::current());
 
 /// Where print and diff write, a text without a final newline at a time. Empty: stderr again.
 void set_print_sink(std::function<void(std::string_view)> sink);

@@ -8,6 +8,7 @@
 #include "luminal/dim.h"
 #include "luminal/dtype.h"
 #include "luminal/error.h"
+#include "luminal/explain.h"
 #include "luminal/files.h"
 #include "luminal/functions.h"
 #include "luminal/graph.h"

@@ -87,10 +87,12 @@ bool stderr_is_terminal() {
   static const bool terminal = isatty(STDERR_FILENO) == 1;
   return terminal;
 }
-bool colour() {
+static bool colour_wanted() {
   const char* off = std::getenv("NO_COLOR");
-  return stderr_is_terminal() && !(off && *off);
+  return !(off && *off);
 }
+bool colour() { return stderr_is_terminal() && colour_wanted(); }
+bool stdout_colour() { return isatty(STDOUT_FILENO) == 1 && colour_wanted(); }
 
 Progress::Progress(std::string title) : title_(std::move(title)) {}
 Progress::~Progress() {

@@ -37,6 +37,7 @@ void add_bench(CLI::App& app, int& exit_code);
 void add_train(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);
 void add_opt(CLI::App& app, int& exit_code);
+void add_explain(CLI::App& app, int& exit_code);
 void add_help(CLI::App& app, int& exit_code);
 int run_demo();
 
@@ -71,7 +72,8 @@ bool stderr_is_terminal();
 /// Lines for a terminal: control characters as \xHH. Names of files, and what is in them, may hold
 /// what a terminal obeys.
 std::string shown_lines(std::string_view text);
-bool colour(); // of stderr: a terminal, and NO_COLOR is not set
+bool colour();        // of stderr: a terminal, and NO_COLOR is not set
+bool stdout_colour(); // the same of stdout
 
 /// A line on stderr that is rewritten on a terminal and printed once, at the end, elsewhere.
 class Progress {

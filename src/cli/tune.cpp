@@ -6,12 +6,9 @@
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "cli/common.h"
-#include "cli/onnx_program.h"
+#include "cli/program_graph.h"
 #include "compile/compile.h"
 #include "ir/trust.h"
-#include "models/llama.h"
-#include "tensor/graph_state.h"
-#include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
 #include <iostream>
@@ -20,12 +17,10 @@ namespace luminal::cli {
 namespace {
 
 struct TuneArguments {
-  std::string path, mode = "budget", filter, cache_type = "f32", activations = "exact";
+  GraphArguments graph;
+  std::string mode = "budget", filter;
   double budget = 60;
-  int threads = 0;
-  int64_t context = 0, chunk = 128;
-  std::vector<std::string> sizes, inputs;
-  bool json = false, strict = false, report = false, allow_custom = false;
+  bool json = false, strict = false, report = false;
 };
 
 double now() {
@@ -111,26 +106,6 @@ private:
   std::string kernel_ = "-";
 };
 
-/// Sizes that the program can have; a misspelt or impossible one would be tuned for nothing.
-void check_sizes(const std::map<std::string, int64_t>& sizes, const std::vector<Expr>& symbols,
-                 const std::string& path) {
-  for (const auto& [name, size] : sizes) {
-    const auto symbol =
-        std::find_if(symbols.begin(), symbols.end(), [&](Expr s) { return s.name() == name; });
-    if (symbol == symbols.end()) {
-      std::vector<std::string> names;
-      for (const Expr s : symbols) names.emplace_back(s.name());
-      throw UsageError(fmt::format("--size {}={}: {} has no dimension {}; {}", name, size, path, name,
-                                   names.empty() ? "its sizes are all fixed" : "there is " + join(names)));
-    }
-    const Interval range = symbol->range();
-    if (!range.contains(size) || size % symbol->multiple() != 0)
-      throw UsageError(fmt::format(
-          "--size {}={}: {} is {}..{}{}", name, size, name, range.low, range.high,
-          symbol->multiple() > 1 ? fmt::format(", a multiple of {}", symbol->multiple()) : std::string()));
-  }
-}
-
 SearchOptions search_options(const TuneArguments& a, TuneDisplay& display) {
   SearchOptions search;
   search.mode = a.mode == "optimal" ? SearchMode::optimal : SearchMode::budget;
@@ -148,55 +123,29 @@ struct Outcome {
 };
 
 Outcome tune_terms(const TuneArguments& a, TuneDisplay& display) {
-  const Module module = parse_module_from(read_text(a.path), a.path, a.allow_custom);
-  const int threads = a.threads > 0 ? a.threads : setting_threads();
+  const std::string& path = a.graph.path;
+  const Module module = parse_module_from(read_text(path), path, a.graph.allow_custom);
+  const int threads = a.graph.threads > 0 ? a.graph.threads : setting_threads();
   ThreadPool pool(threads);
   compile::Options options = compile::Options::host(threads);
   options.pool = &pool;
   options.tuning = compile::usual_tuning_cache(true);
-  options.sizes = parse_sizes(a.sizes);
-  check_sizes(options.sizes, module.symbols, a.path);
+  options.sizes = parse_sizes(a.graph.sizes);
+  check_sizes(options.sizes, module.symbols, path);
   options.strict = a.strict;
   options.search = search_options(a, display);
   auto compiled = compile::compile(module, options);
-  if (!compiled) throw Error(fmt::format("{}: {}", a.path, compiled.error()));
+  if (!compiled) throw Error(fmt::format("{}: {}", path, compiled.error()));
   return {*compiled->search, compiled->report(), options.tuning};
 }
 
-Outcome tune_model(const TuneArguments& a, TuneDisplay& display) {
-  auto opened = open_model(a.path);
-  if (!opened) throw Error(opened.error());
-  const ModelConfig& config = opened->require_config();
-  models::LlamaOptions how; // as `luminal run` with the same options
-  how.context = a.context > 0 ? a.context : std::min<int64_t>(config.context_length, 4096);
-  how.chunk = a.chunk;
-  if (a.cache_type == "f16") how.cache_dtype = DType::f16;
-  how.activations = models::activations_from_name(a.activations);
-  models::Llama model = models::make_llama(*opened, how);
-  CompileOptions options;
-  options.threads = a.threads;
-  for (const auto& [name, size] : models::typical_sizes(model)) options.sizes[name] = size;
-  const auto sizes = parse_sizes(a.sizes);
-  check_sizes(sizes, model.graph.state()->module.symbols, a.path);
-  for (const auto& [name, size] : sizes) options.sizes[name] = size;
-  options.strict = a.strict;
-  options.search = search_options(a, display);
+Outcome tune_graph(const TuneArguments& a, TuneDisplay& display) {
+  ProgramGraph program(a.graph);
+  program.options.strict = a.strict;
+  program.options.search = search_options(a, display);
   auto cache = compile::usual_tuning_cache(true);
-  model.graph.compile(options);
-  return {*model.graph.search_summary(), model.graph.report(), std::move(cache)};
-}
-
-Outcome tune_onnx(const TuneArguments& a, TuneDisplay& display) {
-  TensorFiles files;
-  for (const std::string& path : a.inputs) files.add(path);
-  OnnxModel model = open_onnx_model(a.path, files, parse_sizes(a.sizes));
-  CompileOptions options;
-  options.threads = a.threads;
-  options.strict = a.strict;
-  options.search = search_options(a, display);
-  auto cache = compile::usual_tuning_cache(true);
-  model.graph.compile(options);
-  return {*model.graph.search_summary(), model.graph.report(), std::move(cache)};
+  program.graph().compile(program.options);
+  return {*program.graph().search_summary(), program.graph().report(), std::move(cache)};
 }
 
 int tune(const TuneArguments& a) {
@@ -204,9 +153,7 @@ int tune(const TuneArguments& a) {
   Outcome outcome;
   {
     TuneDisplay display;
-    outcome = a.path.ends_with(".lum") ? tune_terms(a, display)
-              : is_onnx(a.path)        ? tune_onnx(a, display)
-                                       : tune_model(a, display);
+    outcome = a.graph.terms() ? tune_terms(a, display) : tune_graph(a, display);
   }
   const SearchSummary& s = outcome.summary;
   const auto& cache = outcome.cache;
@@ -227,7 +174,7 @@ int tune(const TuneArguments& a) {
   const std::string lost = cache ? cache->memory_reason() : "there is no folder for the cache";
   const std::string path = lost.empty() ? cache->path() : "";
   if (a.json) {
-    Json out{{"path", a.path},
+    Json out{{"path", a.graph.path},
              {"kernels", s.kernels},
              {"searched", s.searched},
              {"improved", s.improved},
@@ -273,41 +220,18 @@ void add_tune(CLI::App& app, int& exit_code) {
   verb->footer(
       "What is found is checked, kept in the tuning cache and used by every later run on this machine.\n"
       "Ctrl-C ends early and keeps the best so far.");
-  verb->add_option("file", a->path, "GGUF, safetensors, a Hugging Face folder, ONNX, or terms in text form")
-      ->required();
+  add_graph_options(*verb, a->graph,
+                    "Tune for this size of a dynamic dimension: n=128 (several times for several)");
   verb->add_option("--budget", a->budget, "Seconds")->check(between(0.1, 1e7))->capture_default_str();
   verb->add_option("--mode", a->mode, "budget, or optimal: until nothing near the best is left to try")
       ->check(one_of({"budget", "optimal"}))
       ->capture_default_str();
   verb->add_option("--kernel", a->filter, "Only kernels whose name, results or weights have this in them");
-  verb->add_option("-t,--threads", a->threads, "Worker threads (0: LUMINAL_THREADS, or all cores)")
-      ->check(whole(0, 1024));
-  verb->add_option("--size", a->sizes,
-                   "Tune for this size of a dynamic dimension: n=128 (several times for several)")
-      ->allow_extra_args(false);
-  verb->add_option("--inputs,-i", a->inputs,
-                   "Of an ONNX model: inputs whose shapes and values fix its dimensions; may be repeated")
-      ->allow_extra_args(false);
-  verb->add_option("-c,--ctx", a->context, "Positions of the context, as for luminal run")
-      ->check(whole(0, int64_t(1) << 30));
-  verb->add_option("-b,--batch", a->chunk, "Most prompt tokens in one step, as for luminal run")
-      ->check(whole(1, 4096))
-      ->capture_default_str();
-  verb->add_option("--cache-type", a->cache_type, "Type of the key-value cache, as for luminal run")
-      ->check(one_of({"f32", "f16"}))
-      ->capture_default_str();
-  verb->add_option("--activations", a->activations, "As for luminal run: exact, bf16 or q8")
-      ->check(one_of(models::activations_names()))
-      ->capture_default_str();
   verb->add_flag("--strict", a->strict, "A schedule that gives wrong results is a failure");
   verb->add_flag("--report", a->report, "The whole report, too: plan, schedule of every kernel");
-  add_allow_custom(*verb, a->allow_custom);
   verb->add_flag("--json", a->json, "One JSON object instead of the table; keys in docs/program.md");
   verb->callback([a, verb, &exit_code] {
-    if (!is_onnx(a->path)) refuse_options(*verb, {"--inputs"}, "it is for ONNX models");
-    if (a->path.ends_with(".lum") || is_onnx(a->path))
-      refuse_options(*verb, {"--ctx", "--batch", "--cache-type", "--activations"},
-                     "it is for language models, which " + a->path + " is not");
+    refuse_other_options(*verb, a->graph);
     exit_code = tune(*a);
   });
 }

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "choose/tiling.h"
+#include "compile/explain_plan.h"
 #include "search/limit.h"
 #include "search/select.h"
 #include <algorithm>
@@ -72,6 +73,23 @@ std::string about(const search::KernelPlace& place) {
   for (const NodeId root : place.roots)
     if (text.empty()) text = f[root].origin;
   return text;
+}
+
+/// Places of the program that asked for the nodes of the kernel.
+std::vector<std::string> lines_of(const search::KernelPlace& place) {
+  const Function& f = *place.function;
+  std::set<NodeId> seen;
+  for (const kernel::ConeValue& value : place.given->values)
+    if (value.role == kernel::ValueRole::input) seen.insert(value.origin);
+  std::vector<NodeId> stack = place.roots, nodes;
+  while (!stack.empty()) {
+    const NodeId id = stack.back();
+    stack.pop_back();
+    if (!seen.insert(id).second) continue;
+    nodes.push_back(id);
+    stack.insert(stack.end(), f[id].inputs.begin(), f[id].inputs.end());
+  }
+  return origins(f, nodes);
 }
 
 } // namespace
@@ -172,7 +190,9 @@ Result<bool> KernelPlanner::use_entry(search::TuningEntry entry, const kernel::C
 }
 
 Result<PlannedKernel> KernelPlanner::choose(const search::KernelPlace& place, Expr points) {
-  auto canonical = std::make_shared<const kernel::CanonicalCone>(*place.canonical);
+  auto facts =
+      std::make_shared<KernelFacts>(KernelFacts{*place.given, *place.canonical, {}, lines_of(place)});
+  const kernel::CanonicalCone* canonical = &facts->canonical;
   PlannedKernel made;
   made.report.name = place.given->name;
   for (const kernel::ConeValue& value : place.given->values) {
@@ -196,8 +216,8 @@ Result<PlannedKernel> KernelPlanner::choose(const search::KernelPlace& place, Ex
   // A second worker is worth it where it saves more than it costs to ask it.
   const auto count = evaluate(points, bound);
   const int threads = options_.limits.threads;
-  const double work = search::work_seconds(
-      search::work_of(canonical->cone, search::canonical_sizes(*canonical, sizes)), options_.profile);
+  facts->sizes = search::canonical_sizes(*canonical, sizes);
+  const double work = search::work_seconds(search::work_of(canonical->cone, facts->sizes), options_.profile);
   if (count && *count > 0 && work > 0) made.point_ns = work * 1e9 / double(*count);
   const double least_ns =
       std::max(options_.profile.fork_join_us, 0.2) * 1e3 * threads / std::max(1, threads - 1);
@@ -207,13 +227,12 @@ Result<PlannedKernel> KernelPlanner::choose(const search::KernelPlace& place, Ex
   for (const auto& [own, given] : canonical->dimensions)
     made.report.sizes += fmt::format("{}{}={}", made.report.sizes.empty() ? "" : " ", given.name(),
                                      sizes.at(std::string(given.name())));
-  made.key = search::tuning_key(canonical->cone, search::canonical_sizes(*canonical, sizes),
-                                machine_.at(made.threads));
+  made.key = search::tuning_key(canonical->cone, facts->sizes, machine_.at(made.threads));
   made.report.key = made.key->hash().hex();
-  auto given = std::make_shared<const kernel::Cone>(*place.given);
-  made.problem = [where = place, given, canonical, wanted = options_.sizes]() mutable {
-    where.given = given.get();
-    where.canonical = canonical.get();
+  made.report.facts = facts;
+  made.problem = [where = place, facts, wanted = options_.sizes]() mutable {
+    where.given = &facts->given;
+    where.canonical = &facts->canonical;
     return search::extract_problem(where, wanted);
   };
 

@@ -15,6 +15,14 @@
 
 namespace luminal::compile {
 
+/// What a kernel is made from, for who wants to know more than report() says.
+struct KernelFacts {
+  kernel::Cone given;
+  kernel::CanonicalCone canonical;
+  std::map<std::string, int64_t> sizes; ///< typical ones, by the canonical cone's names
+  std::vector<std::string> lines;       ///< of the program that asked for it
+};
+
 /// What report() says of a kernel.
 struct KernelReport {
   std::string name;
@@ -36,6 +44,7 @@ struct KernelReport {
   /// Products (and other folds that read elements again and again) whose loops reach less than a
   /// tenth of the machine's multiply-adds, and why; empty: none
   std::string untiled = {};
+  std::shared_ptr<const KernelFacts> facts = {}; ///< null: a custom kernel
 };
 std::string to_string(const KernelReport& report); ///< one line, and one for the names
 

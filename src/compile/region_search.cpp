@@ -2,6 +2,7 @@
 #include "compile/region_search.h"
 #include "base/check.h"
 #include "base/contains.h"
+#include "compile/explain_plan.h"
 #include "compile/pass_list.h"
 #include "rules/saturate.h"
 #include "search/extract_kernel.h"
@@ -175,7 +176,8 @@ private:
     const rules::SaturateReport report =
         rules::saturate(terms, {.rows = limits_.rows, .seconds = state_.rules.seconds});
     for (const rules::RuleUse& rule : report.rules)
-      if (rule.unions > 0) report_->rules.push_back(rule.name);
+      if (rule.unions + rule.rows > 0 && !rule.name.starts_with("(")) // that is: it has no name
+        report_->rules.push_back(rule.name);
     if (report.stop != egraph::StopReason::none)
       report_->limit = fmt::format("{} in the phase {}", egraph::to_string(report.stop), report.phase);
   }
@@ -398,6 +400,11 @@ Result<void> search_regions(PlanState& state, FunctionPlan& f) {
       left -= std::min(left, kind.result->report.work);
       kind.report = state.regions.size();
       RegionReport& report = state.regions.emplace_back(kind.result->report);
+      report.lines = origins(*f.function, region.nodes);
+      if (state.rules.texts) {
+        const auto& fragment = kind.result->fragment;
+        write_texts(*region_function(flat, region), fragment ? &*fragment : nullptr, report);
+      }
       report.cached = seconds_since(before) < report.saturate_s + report.extract_s + report.judge_s;
     } else {
       ++state.regions[kind.report].instances;

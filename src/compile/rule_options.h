@@ -22,6 +22,7 @@ struct RuleOptions {
   uint64_t work = 100'000;
   double seconds = 2; ///< a safety net, of which report() tells where it cuts; 0: none
   uint64_t seed = 1;
+  bool texts = false; ///< reports have the terms before and after
   /// In place of the search: a choice for each region, boundaries included; nothing leaves the region as
   /// it is. For tests, which draw any legal one.
   std::function<std::optional<rules::Choice>(rules::RegionTerms&, const rules::Entered&)> choose = {};
@@ -41,6 +42,8 @@ struct RegionReport {
   size_t kernels = 0;             ///< of what is taken, where that is not what came
   double stored_bytes = 0;        ///< written by these for others of the region
   std::string limit;              ///< at which the rules ended, where they did not end by themselves
+  std::vector<std::string> lines; ///< of the program, of the first region
+  std::string before, after;      ///< its terms, with RuleOptions::texts; no `after`: as before
   std::string outcome;            ///< why the region stays as it is; empty: it is replaced
 };
 std::string to_string(const RegionReport& report); ///< a line, and one with the rules

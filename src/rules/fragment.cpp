@@ -77,7 +77,9 @@ std::vector<NodeId> FunctionWriter::place(const Fragment& fragment, std::span<co
 void FunctionWriter::name(NodeId made, NodeId source, bool with_axes) {
   Node& node = out_.nodes[made];
   const Node& from = source_[source];
-  if (node.origin.empty()) node.origin = from.origin;
+  if (node.origin.empty()) // a fold has one, what reads it has none
+    node.origin =
+        from.kind == NodeKind::get && from.origin.empty() ? source_[from.inputs[0]].origin : from.origin;
   if (with_axes && node.axis_names.empty()) node.axis_names = from.axis_names;
   if (named_[source] || !node.name.empty() || node.kind == NodeKind::input) return;
   node.name = from.name;

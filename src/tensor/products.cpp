@@ -51,7 +51,9 @@ Tensor Tensor::matmul(const Tensor& other, Where where) const {
     fold.reduced = {outer + 2};
     fold.body_axes.emplace_back();
     for (int d = 0; d < outer + 3; d++) fold.body_axes[0].push_back(d);
-    NodeId value = f.get(f.add(fold, {product}, names, where), 0);
+    const NodeId sum = f.add(fold, {product}, names, where);
+    f.origin(sum, "matmul" + maker_text(*graph, where));
+    const NodeId value = f.get(sum, 0);
     return is_float(type) && wide != type ? f.cast(value, type) : value;
   });
   if (rank() == 1) result = result.squeeze(other.rank() == 1 ? -2 : int(result.rank()) - 2, where);
@@ -121,6 +123,8 @@ Tensor contract(std::string_view op, const std::vector<Labelled>& factors, const
       std::vector<int> axes;
       for (size_t d = kept; d < order.size(); d++) axes.push_back(int(d));
       product = f.reduce(Op::add, product, axes);
+      if (f[product].kind == NodeKind::get)
+        f.origin(f[product].inputs[0], std::string(op) + maker_text(*factors[0].tensor.graph(), where));
     }
     return is_float(type) ? f.cast(product, type) : product;
   });

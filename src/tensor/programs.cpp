@@ -1,6 +1,8 @@
 // tensor/programs.cpp -- Graph::compile: a program for each combination of typical sizes, and the
 // choice between them at execute.
 #include "base/settings.h"
+#include "compile/explain_plan.h"
+#include "luminal/debug.h"
 #include "tensor/graph_run.h"
 #include <algorithm>
 #include <cmath>
@@ -227,6 +229,20 @@ std::string Graph::report(Where where) const {
     text += program.compiled.report();
   }
   return text;
+}
+
+Explanation explain(const Graph& graph, const CompileOptions& options, std::source_location where) {
+  GraphState& g = *graph.state("explain", where);
+  if (g.empty()) return {};
+  if (!g.has_results())
+    throw Error("explain", "nothing is kept: call keep() on the tensors whose values are wanted", where);
+  check_options(g, options, where);
+  compile::Options inner = options_of(g, options, options.threads > 0 ? options.threads : setting_threads());
+  inner.sizes = combinations_of(options).front();
+  inner.rules.texts = true;
+  const auto compiled = compile::compile(g.snapshot(), inner);
+  if (!compiled) throw Error("explain", compiled.error(), where);
+  return compile::explain(*compiled, inner);
 }
 
 std::optional<SearchSummary> Graph::search_summary(Where where) const {

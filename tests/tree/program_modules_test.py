@@ -226,6 +226,31 @@ def searched_modules(luminal, folder):
     luminal.refuses("opt", module, "--size", "n", code=2, says="NAME=SIZE")
 
 
+def explained(luminal, folder):
+    """`luminal explain`: kernels of terms, of an ONNX model's kind and of a language model, as text and as
+    JSON; one kernel by its name."""
+    folder.mkdir()
+    module = folder / "m.lum"
+    module.write_text(TERMS)
+    shown = luminal("explain", module, "-t", "1")[0].decode()
+    check(re.search(r"^kernel k0: ", shown, re.M) and "schedule" in shown, f"explain: {shown}")
+    answer = json.loads(luminal("explain", module, "-t", "1", "--json")[0])
+    words = documented_words("luminal explain")
+    check(set(answer) <= words, f"explain --json: {sorted(answer)}")
+    for part in answer["kernels"] + answer["regions"]:
+        check(set(part) <= words, f"explain --json: {sorted(part)}")
+    one = json.loads(luminal("explain", f"{module}:k0", "-t", "1", "--json")[0])
+    check([k["name"] for k in one["kernels"]] == ["k0"], f"explain FILE:KERNEL: {one}")
+    model = json.loads(luminal("explain", BUILTIN / "hf", "-t", "1", "--kernel", "layers.0.mlp", "--json")[0])
+    check(model["kernels"] and all("layers.0.mlp" in k["weights"] for k in model["kernels"]),
+          f"explain of a model: {[k['weights'] for k in model['kernels']]}")
+    luminal.refuses("explain", module, "--kernel", "no such",
+                    says="m.lum: no kernel has 'no such' in its name, results, weights or lines; there is k0")
+    luminal.refuses("explain", f"{module}:k0", "--kernel", "k0", code=2, says="the kernel is given twice")
+    luminal.refuses("explain", module, "-b", "3", says="--batch: it is for language models", code=2)
+    luminal.refuses("explain", folder / "none.lum", says="none.lum")
+
+
 def unwritable(luminal, folder):
     """Closed and full standard streams, pipes where files are expected: a code and a word, never a
     signal, never a wait."""
@@ -325,6 +350,7 @@ def main():
         onnx_models(luminal, folder / "onnx")
         eval_modules(luminal, folder / "eval")
         searched_modules(luminal, folder / "opt")
+        explained(luminal, folder / "explain")
         unwritable(luminal, folder / "unwritable")
         foreign_modules(luminal, folder / "foreign")
         interrupt_eval(luminal, folder / "eval")

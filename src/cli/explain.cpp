@@ -1,0 +1,138 @@
+// cli/explain.cpp -- `luminal explain FILE[:KERNEL]`: why a program runs as it does.
+#include "base/file.h"
+#include "base/print.h"
+#include "base/settings.h"
+#include "cli/onnx_program.h"
+#include "cli/program_graph.h"
+#include "compile/explain_plan.h"
+#include "ir/trust.h"
+#include "luminal/debug.h"
+#include <filesystem>
+#include <fmt/format.h>
+#include <iostream>
+
+namespace luminal::cli {
+namespace {
+
+struct ExplainArguments {
+  GraphArguments graph;
+  std::string kernel;
+  bool json = false;
+};
+
+/// FILE:KERNEL, where there is no file of that whole name.
+void split_kernel(ExplainArguments& a) {
+  std::error_code error;
+  const size_t colon = a.graph.path.rfind(':');
+  if (colon == std::string::npos || colon == 0 || std::filesystem::exists(a.graph.path, error)) return;
+  if (!a.kernel.empty()) throw UsageError("the kernel is given twice: behind the file and by --kernel");
+  a.kernel = a.graph.path.substr(colon + 1);
+  a.graph.path.resize(colon);
+}
+
+Explanation of_terms(const GraphArguments& a) {
+  const Module module = parse_module_from(read_text(a.path), a.path, a.allow_custom);
+  compile::Options options = compile::Options::host(a.threads > 0 ? a.threads : setting_threads());
+  options.tuning = compile::usual_tuning_cache(false);
+  options.sizes = parse_sizes(a.sizes);
+  check_sizes(options.sizes, module.symbols, a.path);
+  options.rules.texts = true;
+  const auto compiled = compile::compile(module, options);
+  if (!compiled) throw Error(fmt::format("{}: {}", a.path, compiled.error()));
+  return compile::explain(*compiled, options);
+}
+
+const char* choice_word(KernelExplanation::Choice choice) {
+  switch (choice) {
+  case KernelExplanation::Choice::tuned: return "tuned";
+  case KernelExplanation::Choice::given: return "given";
+  case KernelExplanation::Choice::custom: return "custom";
+  case KernelExplanation::Choice::usual: break;
+  }
+  return "default";
+}
+
+Json json_of(const KernelExplanation& k) {
+  return {{"name", k.name},
+          {"computes", k.computes},
+          {"weights", k.about},
+          {"lines", k.lines},
+          {"steps", k.steps},
+          {"load_steps", k.load_steps},
+          {"sizes", k.sizes},
+          {"stages", k.stages},
+          {"schedule", k.schedule},
+          {"names", k.names},
+          {"choice", choice_word(k.choice)},
+          {"estimate_s", k.estimate},
+          {"limit_memory_s", k.by_memory},
+          {"limit_arithmetic_s", k.by_arithmetic},
+          {"measured_s", k.measured},
+          {"default_s", k.usual},
+          {"tried", k.tried},
+          {"rejected", k.rejected},
+          {"note", k.note},
+          {"untiled", k.untiled}};
+}
+
+Json json_of(const RegionExplanation& r) {
+  return {{"nodes", r.nodes},
+          {"instances", r.instances},
+          {"lines", r.lines},
+          {"rules", r.rules},
+          {"before", r.before},
+          {"after", r.after},
+          {"written_s", r.written},
+          {"estimate_s", r.estimate},
+          {"stored_bytes", r.stored},
+          {"kernels", r.kernels},
+          {"outcome", r.outcome.empty() ? "replaced" : r.outcome},
+          {"limit", r.limit}};
+}
+
+int explain_file(const ExplainArguments& a) {
+  Explanation all;
+  if (a.graph.terms()) {
+    all = of_terms(a.graph);
+  } else {
+    ProgramGraph program(a.graph);
+    all = luminal::explain(program.graph(), program.options);
+  }
+  const Explanation shown = a.kernel.empty() ? all : filtered(all, a.kernel);
+  if (shown.kernels.empty() && shown.regions.empty() && !a.kernel.empty()) {
+    std::string names;
+    for (const KernelExplanation& k : all.kernels) names += (names.empty() ? "" : ", ") + k.name;
+    throw Error(fmt::format("{}: no kernel has '{}' in its name, results, weights or lines; there is {}",
+                            a.graph.path, a.kernel, names.empty() ? "none" : names));
+  }
+  if (a.json) {
+    Json out{{"path", a.graph.path}, {"kernels", Json::array()}, {"regions", Json::array()}};
+    for (const KernelExplanation& k : shown.kernels) out["kernels"].push_back(json_of(k));
+    for (const RegionExplanation& r : shown.regions) out["regions"].push_back(json_of(r));
+    std::cout << out.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+  } else
+    std::cout << to_string(shown, stdout_colour()) << std::flush;
+  return std::cout ? ok : failed;
+}
+
+} // namespace
+
+void add_explain(CLI::App& app, int& exit_code) {
+  auto a = std::make_shared<ExplainArguments>();
+  auto* verb = app.add_subcommand(
+      "explain", "Why a program runs as it does: its kernels, schedules, limits, and what the rules did");
+  verb->footer("FILE:KERNEL is short for --kernel KERNEL. luminal tune FILE --kernel KERNEL searches a "
+               "better schedule\n"
+               "for it, luminal eval FILE.lum --schedule KERNEL=FILE runs it with one of your own.");
+  add_graph_options(*verb, a->graph, "The size of a dynamic dimension that it is explained for: n=128");
+  verb->add_option("--kernel", a->kernel,
+                   "Only kernels with this name, or with this in their results, weights or lines");
+  verb->add_flag("--json", a->json, "One JSON object; keys in docs/program.md");
+  verb->callback([a, verb, &exit_code] {
+    split_kernel(*a);
+    refuse_other_options(*verb, a->graph);
+    exit_code = explain_file(*a);
+  });
+}
+
+} // namespace luminal::cli
