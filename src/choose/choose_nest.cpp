@@ -22,8 +22,8 @@ bool DefaultScheduler::read_again(int s, int reduced, int axis) const {
   return false;
 }
 
-/// Plain folds, all over one axis, over operands that other folds of the kernel make along it: the
-/// gradients of attention.
+/// Plain folds, all over one axis, over operands that other folds of the kernel make along it, as
+/// gradients of products of products do.
 std::optional<DefaultScheduler::Tuple> DefaultScheduler::folds_of_products() const {
   Tuple t;
   const int stages = int(nests_.cone.stages.size());

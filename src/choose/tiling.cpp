@@ -13,15 +13,18 @@ namespace {
 constexpr double most_trips = 1 << 20;
 constexpr double few_terms = 32; // of a sum
 
-double trips_of(Expr extent) {
+double trips_of(Expr extent, const ExprMap<int64_t>& sizes) {
   if (extent.is_constant()) return double(extent.value());
+  if (!sizes.empty())
+    if (const auto size = evaluate(extent, sizes)) return double(*size);
   const int64_t high = extent.range().high;
   return high == unbounded_high ? most_trips : double(high);
 }
 
 class Judge {
 public:
-  Judge(const Nests& nests, const MachineLimits& limits) : nests_(nests), limits_(limits) {}
+  Judge(const Nests& nests, const MachineLimits& limits, const ExprMap<int64_t>& sizes)
+      : nests_(nests), limits_(limits), sizes_(sizes) {}
 
   std::optional<TiledFold> fold(size_t s, const Component& fold) const {
     const Stage& stage = nests_.cone.stages[s];
@@ -132,17 +135,21 @@ private:
     return loads;
   }
 
+  double trips_of(Expr extent) const { return kernel::trips_of(extent, sizes_); }
+
   const Nests& nests_;
   const MachineLimits& limits_;
+  const ExprMap<int64_t>& sizes_;
 };
 
 } // namespace
 
-std::vector<TiledFold> tiled_folds(const Cone& cone, const Schedule& schedule, const MachineLimits& limits) {
+std::vector<TiledFold> tiled_folds(const Cone& cone, const Schedule& schedule, const MachineLimits& limits,
+                                   const ExprMap<int64_t>& sizes) {
   std::vector<TiledFold> folds;
   try {
     const Nests nests = apply(cone, versions_of(cone, schedule).back().schedule);
-    const Judge judge(nests, limits);
+    const Judge judge(nests, limits, sizes);
     for (size_t s = 0; s < nests.cone.stages.size(); s++)
       for (const Component& c : nests.cone.stages[s].components)
         if (c.kind == ComponentKind::fold)
@@ -152,7 +159,7 @@ std::vector<TiledFold> tiled_folds(const Cone& cone, const Schedule& schedule, c
   return folds;
 }
 
-double copied_one_by_one(const Cone& cone, const Schedule& schedule) {
+double copied_one_by_one(const Cone& cone, const Schedule& schedule, const ExprMap<int64_t>& sizes) {
   double copied = 0;
   try {
     const Nests nests = apply(cone, versions_of(cone, schedule).back().schedule);
@@ -164,7 +171,7 @@ double copied_one_by_one(const Cone& cone, const Schedule& schedule) {
       });
       if (!copies) continue;
       double points = 1;
-      for (int a : stage.axes) points *= trips_of(nests.cone.axes[size_t(a)].extent);
+      for (int a : stage.axes) points *= trips_of(nests.cone.axes[size_t(a)].extent, sizes);
       // Along the lanes, or along a loop that is written out: squares are transposed in registers.
       bool vectors = false, lanes = false;
       for (const StageLoop& l : nests.stages[s].loops) {
@@ -181,7 +188,30 @@ double copied_one_by_one(const Cone& cone, const Schedule& schedule) {
   return copied;
 }
 
-double functions_one_by_one(const Cone& cone, const Schedule& schedule) {
+double stored_one_by_one(const Cone& cone, const Schedule& schedule, const ExprMap<int64_t>& sizes) {
+  double stored = 0;
+  try {
+    const Nests nests = apply(cone, versions_of(cone, schedule).back().schedule);
+    for (size_t s = 0; s < nests.cone.stages.size(); s++)
+      for (const Component& c : nests.cone.stages[s].components) {
+        if (c.out < 0 || nests.cone.values[size_t(c.out)].role == ValueRole::interior) continue;
+        const std::vector<Expr> index = over_loops(nests.stages[s], c.index);
+        const bool apart = std::ranges::any_of(nests.stages[s].loops, [&](const StageLoop& l) {
+          return l.kind == LoopKind::vector && l.symbol.is_symbol() &&
+                 std::ranges::any_of(index, [&](Expr e) { return depends_on(e, l.symbol); }) &&
+                 step_of(nests.cone, c.out, index, l.symbol) != Step::contiguous;
+        });
+        if (!apart) continue;
+        double points = 1;
+        for (int a : c.axes) points *= trips_of(nests.cone.axes[size_t(a)].extent, sizes);
+        stored += points;
+      }
+  } catch (const ScheduleFailure&) { // it does not lower either
+  }
+  return stored;
+}
+
+double functions_one_by_one(const Cone& cone, const Schedule& schedule, const ExprMap<int64_t>& sizes) {
   double computed = 0;
   try {
     const Nests nests = apply(cone, versions_of(cone, schedule).back().schedule);
@@ -198,7 +228,7 @@ double functions_one_by_one(const Cone& cone, const Schedule& schedule) {
         bool lanes = false;
         for (int a : c.axes) {
           const ConeAxis& axis = nests.cone.axes[size_t(a)];
-          points *= trips_of(axis.extent);
+          points *= trips_of(axis.extent, sizes);
           lanes = lanes || std::ranges::any_of(nest.loops, [&](const StageLoop& l) {
                     return l.kind == LoopKind::vector && depends_on_loop(nest, axis.symbol, l);
                   });

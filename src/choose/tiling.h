@@ -9,7 +9,7 @@ namespace luminal::kernel {
 /// pooling with overlapping windows), as a schedule runs it.
 struct TiledFold {
   std::string stage;
-  double points = 0; ///< at most; an axis without a bound counts as 2^20
+  double points = 0; ///< at the given sizes, or at most; an axis without a bound counts as 2^20
   double reuse = 0;  ///< points for each element that is read
   /// The share of the machine's multiply-adds that its inner loops can reach: lanes that are
   /// filled, loads for each multiply-add and the cache they come from, sums that do not wait for
@@ -23,16 +23,23 @@ inline constexpr double least_rate = 0.1;
 /// save.
 inline constexpr double fewest_points = 1 << 14, fewest_reads = 4;
 
+// `sizes`: of the cone's dimension symbols, where something else is meant than their largest values.
+
 /// Elements that maps of the cone write to its own scratch one by one under its schedule, without
 /// lanes that read neighbours: copies of windows that no vector can make.
-double copied_one_by_one(const Cone& cone, const Schedule& schedule);
+double copied_one_by_one(const Cone& cone, const Schedule& schedule, const ExprMap<int64_t>& sizes = {});
+
+/// Elements that the cone's stages store one by one under its schedule: lanes whose elements do not lie
+/// beside each other in the result.
+double stored_one_by_one(const Cone& cone, const Schedule& schedule, const ExprMap<int64_t>& sizes = {});
 
 /// Transcendental functions that the cone's maps and epilogues compute for one element at a time
 /// under its schedule: as behind a sum that has all lanes.
-double functions_one_by_one(const Cone& cone, const Schedule& schedule);
+double functions_one_by_one(const Cone& cone, const Schedule& schedule, const ExprMap<int64_t>& sizes = {});
 
 /// The folds of the cone under its schedule (of several versions: the one for the largest sizes),
 /// in the order of their stages.
-std::vector<TiledFold> tiled_folds(const Cone& cone, const Schedule& schedule, const MachineLimits& limits);
+std::vector<TiledFold> tiled_folds(const Cone& cone, const Schedule& schedule, const MachineLimits& limits,
+                                   const ExprMap<int64_t>& sizes = {});
 
 } // namespace luminal::kernel

@@ -13,7 +13,6 @@
 #include "compile/plan_search.h"
 #include "device/host_memory.h"
 #include "device/known_devices.h"
-#include "ir/passes/weighted_sums.h"
 #include "ir/placement.h"
 #include "search/extract_kernel.h"
 #include "search/machine_profile.h"
@@ -140,7 +139,6 @@ Result<BuiltPlan> build(const Module& module, const Options& options,
   watch.lap("code");
   built.cached = *cached;
   plan->devices = places_of(module, options);
-  plan->notes = passes::weighted_sum_notes(module);
   built.plan = std::make_shared<const runtime::Plan>(std::move(*plan));
   return built;
 }

@@ -1,7 +1,6 @@
 // compile/fuse.cpp -- the stored set by counting evaluations, and the kernels that follow from it.
 #include "compile/fuse.h"
 #include "compile/fuse_demand.h"
-#include "ir/passes/weighted_sums.h"
 #include <algorithm>
 #include <map>
 #include <unordered_map>
@@ -83,7 +82,7 @@ private:
       const auto* fold =
           node.kind == NodeKind::get ? std::get_if<FoldAttr>(&f_[node.inputs[0]].attr) : nullptr;
       const auto finishes = [&](NodeId input) { return !is_leaf(input) && finished_.contains(input); };
-      if (fold ? passes::has_weighted_sum(*fold)
+      if (fold ? goes_in_tiles(*fold)
                : node.kind == NodeKind::map && std::ranges::any_of(node.inputs, finishes))
         finished_.insert(id);
     }
@@ -207,7 +206,7 @@ private:
     auto axes = plain_axes(space);
     const Expr innermost =
         !fold || reads_plainly(std::get<FoldAttr>(node.attr), node) ? last_axis(space) : Expr(0);
-    const bool apart = fold && passes::has_weighted_sum(std::get<FoldAttr>(node.attr));
+    const bool apart = fold && goes_in_tiles(std::get<FoldAttr>(node.attr));
     for (size_t c = 0; c < body_axes.size(); c++) {
       Demand demand{
           .stage = id, .at_root = false, .index = {}, .evaluations = count(space), .innermost = innermost};
@@ -314,7 +313,7 @@ private:
     const auto& fold = std::get<FoldAttr>(tuple.attr);
     // It returns to plain folds, each over its own axes, tile by tile of what is summed
     // (choose/choose_cascade.cpp).
-    if (passes::has_weighted_sum(fold)) return should_store_results(f_[id].inputs[0]);
+    if (goes_in_tiles(fold)) return should_store_results(f_[id].inputs[0]);
     const double space = count(fold.space), elements = count(f_[id].type().shape);
     // A sum of a few elements (a step of a dot instruction) that is asked for once is a part of its
     // reader.
@@ -325,8 +324,8 @@ private:
     for (const Demand& demand : demands_[id]) {
       if (!plain(demand.index)) return true;
       const auto* reader = std::get_if<FoldAttr>(&f_[demand.stage].attr);
-      if (!demand.at_root && reader && passes::has_weighted_sum(*reader) &&
-          demand.evaluations <= elements * 1.001 && moves_with_rows(demand, *reader))
+      if (!demand.at_root && reader && goes_in_tiles(*reader) && demand.evaluations <= elements * 1.001 &&
+          moves_with_rows(demand, *reader))
         continue;
       const bool epilogue = demand.at_root && demand.evaluations <= elements * 1.001;
       const bool statistic = space <= demand.evaluations * 1.001 && reads_plainly(fold, tuple);
@@ -432,6 +431,16 @@ private:
 };
 
 } // namespace
+
+bool goes_in_tiles(const FoldAttr& fold) {
+  if (fold.monoid.size() < 2 || fold.reduced.size() != 1) return false;
+  size_t most = 0, least = SIZE_MAX;
+  for (int c = 0; c < fold.monoid.size(); c++) {
+    const size_t kept = result_axes(fold, c).size();
+    most = std::max(most, kept), least = std::min(least, kept);
+  }
+  return least < most;
+}
 
 Partition fuse(const Region& region, const Boundaries* boundaries) { return Fuser(region, boundaries).run(); }
 

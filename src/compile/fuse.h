@@ -29,6 +29,10 @@ struct Boundaries {
   bool has(NodeId id) const { return id < decided.size() && decided[id]; }
 };
 
+/// Has the tuple fold components with an axis that others lack? Its kernel makes what these read for some
+/// points of the fold at a time (choose/choose_cascade.cpp), and memory holds none of it.
+bool goes_in_tiles(const FoldAttr& fold);
+
 /// Greedy where `boundaries` leaves something open. Whether these are legal is for `verify` to tell.
 Partition fuse(const Region& region, const Boundaries* boundaries = nullptr);
 

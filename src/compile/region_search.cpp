@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <limits>
 #include <mutex>
 #include <unordered_map>
 
@@ -22,9 +24,11 @@ using rules::Fragment;
 using rules::FunctionRegion;
 using rules::RegionTerms;
 
-/// Of the time of the terms as they came: what is not better by so much is left alone, since estimates of
-/// small differences are wrong about as often as right.
+/// Of the time of the kernels as they came that a plan changes: what is not better by so much is left
+/// alone.
 constexpr double margin = 0.9;
+/// The same for a plan that spares most of the bytes, where these are more than a near cache holds.
+constexpr double margin_of_bytes = 1;
 /// Plans of a region that are judged by their kernels, each with two sorts of boundaries.
 constexpr uint64_t most_judged = 2;
 /// Candidates that all climbs of a region cost.
@@ -109,17 +113,32 @@ KnownRegions& known_regions() {
   return all;
 }
 
+/// Typical sizes of the dynamic dimensions; and large ones, where a choice for all sizes has most to lose.
+std::vector<std::map<std::string, int64_t>> sizes_of(const Module& module,
+                                                     const std::map<std::string, int64_t>& given) {
+  std::vector<std::map<std::string, int64_t>> out{
+      search::typical_sizes(module.symbols, module.assumptions, given)};
+  std::map<std::string, int64_t> large = given;
+  for (const Expr symbol : module.symbols)
+    if (const Interval range = symbol.range(); range.high != unbounded_high)
+      large.try_emplace(std::string(symbol.name()), range.high / 2);
+  large = search::typical_sizes(module.symbols, module.assumptions, large);
+  if (std::ranges::all_of(out[0], [&](const auto& size) { return large.at(size.first) >= size.second; }) &&
+      large != out[0])
+    out.push_back(std::move(large));
+  return out;
+}
+
 class RegionSearcher {
 public:
   RegionSearcher(PlanState& state, const RegionFunction& region, const RegionLimits& limits,
                  const std::function<bool()>& stop)
       : state_(state), region_(region), f_(region.module.entry()), limits_(limits), stop_(stop),
-        sizes_(
-            search::typical_sizes(region.module.symbols, region.module.assumptions, state.planner.sizes())),
+        sizes_(sizes_of(region.module, state.planner.sizes())),
         rates_(search::estimate_rates(state.planner.profile(), state.planner.limits())) {
     for (const Expr symbol : region.module.symbols) {
-      const auto found = sizes_.find(std::string(symbol.name()));
-      if (found != sizes_.end()) values_[symbol] = found->second;
+      const auto found = sizes_[0].find(std::string(symbol.name()));
+      if (found != sizes_[0].end()) values_[symbol] = found->second;
     }
   }
 
@@ -195,41 +214,83 @@ private:
     return out;
   }
 
-  /// The plans with their boundaries and with those of fusion, and what came.
+  /// The plans with their boundaries, with those of fusion but for the kernels of folds that are new, and
+  /// with those of fusion alone; and what came.
   void judge(rules::RegionLoops& loops, const rules::Entered& entered, const rules::FoundPlans& found,
              RegionResult& out) {
+    using Times = std::vector<KernelSplitter::KernelTime>;
     RegionReport& report = out.report;
-    const double written = state_.splitter.step_ns(f_, nullptr, sizes_, rates_);
-    report.written_s = report.estimate_s = written * 1e-9;
-    double best = written * margin;
-    report.outcome = "nothing takes less";
+    const Times written = state_.splitter.step_times(f_, nullptr, sizes_, rates_);
+    report.written_s = report.estimate_s = total(written, 0) * 1e-9;
+    double best = 1, least = std::numeric_limits<double>::infinity();
     for (size_t k = 0; k < std::min<size_t>(limits_.judged, found.plans.size()); ++k) {
       report.work += work_of_judged;
       const rules::FoundPlan& plan = found.plans[k];
-      rules::Choice choice = rules::choice_of(loops, plan);
-      for (const bool decided : {true, false}) {
+      for (const rules::Decided decided :
+           {rules::Decided::all, rules::Decided::changed, rules::Decided::none}) {
         if (stop_()) {
           report.limit = "seconds, while plans were compared";
           return;
         }
-        choice.decided = decided;
-        if (!decided) choice.kernels.clear();
-        Fragment fragment = rules::emit(loops.terms, entered, choice);
+        Fragment fragment = rules::emit(loops.terms, entered, rules::choice_of(loops, plan, decided));
         rules::FunctionWriter writer(f_);
         writer.place(fragment);
         Boundaries boundaries;
         const Function made = writer.finish(&boundaries.partition, &boundaries.decided);
-        if (!decided) boundaries = {};
-        const double time = state_.splitter.step_ns(made, &boundaries, sizes_, rates_);
-        if (!(time < best)) continue;
-        best = time;
+        if (decided == rules::Decided::none) boundaries = {};
+        const Times times = state_.splitter.step_times(made, &boundaries, sizes_, rates_);
+        const auto [share, taken] = compared(written, times);
+        least = std::min(least, share);
+        if (!taken || !(share < best)) continue;
+        best = share;
         out.fragment = std::move(fragment);
         report.outcome.clear();
-        report.estimate_s = time * 1e-9;
-        report.kernels = decided ? plan.plan.kernels.size() : fuse_step(made).partition.kernels.size();
+        report.estimate_s = total(times, 0) * 1e-9;
+        report.kernels = times.size();
         report.stored_bytes = plan.plan.stored_bytes;
       }
     }
+    if (out.fragment) return;
+    report.outcome = std::isinf(least) ? "no plan has kernels"
+                                       : fmt::format("the best plan takes {:.2f} of its time", least);
+  }
+  static double total(const std::vector<KernelSplitter::KernelTime>& times, size_t size) {
+    double ns = 0;
+    for (const auto& kernel : times) ns += kernel.ns[size];
+    return ns;
+  }
+  /// What the step takes, of what it took, on average over the sizes; and whether that is enough. The
+  /// kernels that are not the same have to be better by a margin, which estimates of small differences
+  /// need: these are wrong about as often as right. What no longer passes through slow memory is no
+  /// small difference.
+  std::pair<double, bool> compared(const std::vector<KernelSplitter::KernelTime>& before,
+                                   const std::vector<KernelSplitter::KernelTime>& after) const {
+    if (before.empty() || after.empty()) return {std::numeric_limits<double>::infinity(), false};
+    std::map<Hash128, int> common;
+    for (const auto& kernel : before) ++common[kernel.kernel];
+    for (const auto& kernel : after) --common[kernel.kernel];
+    double changed = 0, whole = 0, stored_before = 0, stored_after = 0;
+    for (size_t size = 0; size < sizes_.size(); ++size) {
+      const auto apart = [&](const auto& times, int sign) {
+        std::pair<double, double> out{0, 0};
+        std::map<Hash128, int> seen;
+        for (const auto& kernel : times) {
+          if (seen[kernel.kernel]++ >= sign * common[kernel.kernel]) continue;
+          out.first += kernel.ns[size];
+          out.second += kernel.stored[size];
+        }
+        return out;
+      };
+      const auto from = apart(before, 1), to = apart(after, -1);
+      if (from.first <= 0) return {1, false};
+      changed += std::log(to.first / from.first);
+      whole += std::log(total(after, size) / total(before, size));
+      stored_before = std::max(stored_before, from.second);
+      stored_after = std::max(stored_after, to.second);
+    }
+    const auto count = double(sizes_.size());
+    const bool spares = stored_before > rates_.l2_bytes && stored_after < stored_before / 2;
+    return {std::exp(whole / count), std::exp(changed / count) < (spares ? margin_of_bytes : margin)};
   }
 
   PlanState& state_;
@@ -237,7 +298,7 @@ private:
   const Function& f_;
   const RegionLimits limits_;
   const std::function<bool()>& stop_;
-  std::map<std::string, int64_t> sizes_;
+  const std::vector<std::map<std::string, int64_t>> sizes_; // at which plans are compared
   ExprMap<int64_t> values_;
   search::EstimateRates rates_;
   const std::function<double(Expr)> extent_ = [this](Expr e) {

@@ -9,7 +9,6 @@
 #include "cone/canonical_cone.h"
 #include "cone/cone.h"
 #include "cone/formula.h"
-#include "ir/passes/weighted_sums.h"
 #include <algorithm>
 #include <limits>
 
@@ -245,11 +244,10 @@ KernelSplitter::Estimate KernelSplitter::time_of(const Function& part) {
 }
 
 KernelSplitter::Stores KernelSplitter::stores_of(const Function& part) {
-  // Weighted sums have schedules for each number of rows, and their scores are never stored: they
+  // Folds in tiles have schedules for each number of rows, and what these make is never stored: it may
   // grow with the square of a length.
   for (const Node& node : part.nodes)
-    if (const auto* fold = std::get_if<FoldAttr>(&node.attr); fold && passes::has_weighted_sum(*fold))
-      return {};
+    if (const auto* fold = std::get_if<FoldAttr>(&node.attr); fold && goes_in_tiles(*fold)) return {};
   const std::vector<Product> products = products_of(part);
   if (products.empty() || is_simple(part, products)) return {};
   Stores all;
@@ -377,15 +375,15 @@ void KernelSplitter::stores_in(const Region& region, const Partition* known_part
   }
 }
 
-double KernelSplitter::step_ns(const Function& function, const Boundaries* boundaries,
-                               const std::map<std::string, int64_t>& sizes,
-                               const search::EstimateRates& rates) {
-  constexpr double infinite = std::numeric_limits<double>::infinity();
+std::vector<KernelSplitter::KernelTime>
+KernelSplitter::step_times(const Function& function, const Boundaries* boundaries,
+                           std::span<const std::map<std::string, int64_t>> sizes,
+                           const search::EstimateRates& rates) {
   const Split made = split(function, nullptr, boundaries);
   const Function& given = made.function.nodes.empty() ? function : made.function;
   StepFusion known = made.fusion;
   known.step.function = &given;
-  if (!verify(known.partition, known.step).empty()) return infinite;
+  if (!verify(known.partition, known.step).empty()) return {};
   const PackedFunction packed = pack_constants(given, limits_, known);
   const Function& f = packed.function.nodes.empty() ? given : packed.function;
   if (&f != &given) {
@@ -399,21 +397,44 @@ double KernelSplitter::step_ns(const Function& function, const Boundaries* bound
     known.partition = packed_partition(packed, before, known.load_values);
   }
   const std::set<NodeId> readable = values_in_memory(known.step, known.partition);
-  double total = 0;
+  std::vector<KernelTime> out;
+  std::set<NodeId> results;
+  for (const FunctionResult& r : f.results) results.insert(r.value);
+  const auto stored = [&](const std::vector<NodeId>& roots, const std::map<std::string, int64_t>& at) {
+    double bytes = 0;
+    for (const NodeId id : roots) {
+      if (results.contains(id)) continue;
+      double own = bits(f[id].type().dtype) / 8.0;
+      for (const Expr e : f[id].type().shape) {
+        ExprMap<int64_t> bound;
+        for (const Expr symbol : symbols_of(e))
+          if (const auto size = at.find(std::string(symbol.name())); size != at.end())
+            bound[symbol] = size->second;
+        if (const auto extent = evaluate(e, bound)) own *= double(*extent);
+      }
+      bytes += own;
+    }
+    return bytes;
+  };
   for (const auto& roots : known.partition.kernels) {
     const auto cone = kernel::build_cone(f, roots, readable, {.name = "k", .in_place = false});
-    if (!cone) return infinite;
+    if (!cone) return {};
     const kernel::CanonicalCone canonical = kernel::canonical(*cone);
     const kernel::DefaultKernel& kernel = kernels_.of(canonical.cone);
-    std::map<std::string, int64_t> bound; // the canonical cone's own dimensions
-    for (const auto& [symbol, dimension] : canonical.dimensions) {
-      const auto found = sizes.find(std::string(dimension.name()));
-      // (Counters of loops around the region are no dimensions of the module: their first step.)
-      bound[std::string(symbol.name())] = found != sizes.end() ? found->second : dimension.range().low;
+    KernelTime& time = out.emplace_back();
+    time.kernel = kernel::structural_hash128(canonical.cone);
+    for (const auto& at : sizes) {
+      std::map<std::string, int64_t> bound; // the canonical cone's own dimensions
+      for (const auto& [symbol, dimension] : canonical.dimensions) {
+        const auto found = at.find(std::string(dimension.name()));
+        // (Counters of loops around the region are no dimensions of the module: their first step.)
+        bound[std::string(symbol.name())] = found != at.end() ? found->second : dimension.range().low;
+      }
+      time.ns.push_back(search::kernel_ns(canonical.cone, kernel.schedule, limits_, bound, rates));
+      time.stored.push_back(stored(roots, at));
     }
-    total += search::kernel_ns(canonical.cone, kernel.schedule, limits_, bound, rates);
   }
-  return total;
+  return out;
 }
 
 KernelSplitter::Split KernelSplitter::split(const Function& function, const std::vector<NodeId>* load_values,

@@ -9,10 +9,12 @@
 // the product reads it. A product's result is stored, too, where functions that take many
 // operations would be computed of it without lanes.
 #pragma once
+#include "base/hash.h"
 #include "choose/default_kernels.h"
 #include "compile/fuse.h"
 #include "search/cone_estimate.h"
 #include <map>
+#include <span>
 
 namespace luminal::compile {
 
@@ -31,10 +33,17 @@ public:
   /// that `boundaries` decides stay as they are.
   Split split(const Function& function, const std::vector<NodeId>* load_values = nullptr,
               const Boundaries* boundaries = nullptr);
-  /// Nanoseconds of a step of the function by its kernels and their default schedules
-  /// (search/cone_estimate.h); infinite where one cannot be built.
-  double step_ns(const Function& function, const Boundaries* boundaries,
-                 const std::map<std::string, int64_t>& sizes, const search::EstimateRates& rates);
+  /// A kernel of a step, and its nanoseconds at each of several sizes of the dynamic dimensions.
+  struct KernelTime {
+    Hash128 kernel; ///< of its canonical cone: equal ones take the same time
+    std::vector<double> ns;
+    std::vector<double> stored; ///< bytes that it writes and that are no results of the step
+  };
+  /// The kernels of a step of the function with their default schedules (search/cone_estimate.h); none
+  /// where one cannot be built.
+  std::vector<KernelTime> step_times(const Function& function, const Boundaries* boundaries,
+                                     std::span<const std::map<std::string, int64_t>> sizes,
+                                     const search::EstimateRates& rates);
 
 private:
   struct Stores {

@@ -7,7 +7,7 @@
 // -> r'') is T(r -> r'')); this makes combine associative, lets a body be a state, and lets a tile
 // return to plain folds, one component after the other.
 //   sum              sum(self)
-//   online softmax   max(self), sum(select(old0 == -inf, 0, self * exp2(old0 - new0)))
+//   exponentials     max(self), sum(select(old0 == -inf, 0, self * exp2(old0 - new0)))
 //   Welford          sum(self), sum(self * old0 / new0), sum(self + (new1 - old1) * (new1 - old1) *
 //                    old0)     bodies 1, x, 0
 //   arg-max          max(self), min(select(old0 == new0, self, inf))

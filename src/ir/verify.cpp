@@ -167,7 +167,7 @@ private:
   }
   /// Some monoids are monoids on the states that elements make only (sorted lists): bodies that may
   /// be partial states are tried as elements, too. The laws hold for finite elements; at the ends
-  /// of a type (all of a softmax masked) the value is what a fold from the identity gives. So an
+  /// of a type (all elements masked) the value is what a fold from the identity gives. So an
   /// infinite constant is held to them as it stands, and else as any body is whose values are not
   /// known.
   static std::optional<std::string> broken_law(const Monoid& m,

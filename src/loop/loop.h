@@ -1,5 +1,5 @@
-// loop/loop.h -- the loop IR: what a kernel does, step by step. It knows nothing of matmul or
-// attention.
+// loop/loop.h -- the loop IR: what a kernel does, step by step. It knows nothing of products of
+// matrices.
 //
 // A kernel is SPMD: every worker runs the body; `parallel` loops distribute iterations, barriers
 // stand inside. Loop variables, kernel symbols and index lets are Expr symbols (their ranges are

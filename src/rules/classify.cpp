@@ -51,7 +51,7 @@ bool is_plain(const Monoid& monoid) {
 }
 TermKind kind_of_fold(const FoldAttr& fold) {
   // Over one point a plain fold is its body. A transform may do something to a body at the identity
-  // of another component: that of an online softmax makes 0 of the weight of -inf.
+  // of another component: exponentials below a maximum make 0 of the weight of -inf.
   const bool one_point =
       std::ranges::all_of(fold.reduced, [&](int d) { return fold.space[size_t(d)].is_constant(1); });
   if (one_point && !is_plain(fold.monoid)) return TermKind::opaque_tuple;

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "ir/user_ops.h"
+#include "rules/monoids.h"
 #include <algorithm>
 #include <memory>
 #include <unordered_map>
@@ -532,22 +533,26 @@ private:
     ClassId condition = absent;
     std::vector<ClassId> bodies;
   };
-  /// The condition that all bodies are selected by, outside of which they are at the identity.
+  /// The condition outside of which a point changes no result: bodies that it selects are at the
+  /// identity there, and transforms make the identity of the others.
   Domain domain_of(const Monoid& monoid, const std::vector<ClassId>& bodies) {
-    Domain out;
+    Domain out{absent, bodies};
+    std::vector<bool> selected(bodies.size());
     for (size_t k = 0; k < bodies.size(); ++k) {
       const RowView r = row(bodies[k]);
       std::vector<ClassId> xs;
       if (t_.row_of(r.op) == Op::select || is_select(r))
         for_each_operand(r, [&](ClassId x) { xs.push_back(x); });
-      if (xs.size() != 3 || row(xs[0]).op != ops().index) return {absent, bodies};
+      if (xs.size() != 3 || row(xs[0]).op != ops().index) continue;
       const RowView other = row(xs[2]);
-      if (other.op != ops().number || !(t_.numbers[other.args()[0]] == identity(monoid, int(k))))
-        return {absent, bodies};
-      if (k > 0 && xs[0] != out.condition) return {absent, bodies};
-      out.condition = xs[0];
-      out.bodies.push_back(xs[1]);
+      if (other.op != ops().number || !(t_.numbers[other.args()[0]] == identity(monoid, int(k)))) continue;
+      if (out.condition == absent) out.condition = xs[0];
+      if (xs[0] != out.condition) continue;
+      out.bodies[k] = xs[1];
+      selected[k] = true;
     }
+    for (size_t k = 0; k < bodies.size(); ++k)
+      if (!selected[k] && !vanishes(monoid, int(k), selected)) return {absent, bodies};
     return out;
   }
   bool is_select(const RowView& r) const {

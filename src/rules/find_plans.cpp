@@ -56,6 +56,11 @@ Start tree_start(const RegionLoops& p, const LoopRates& rates, double deep, egra
   return {std::move(tree.genome), std::move(tree.class_cost)};
 }
 
+std::span<const uint32_t> components_of(const RegionLoops& p, uint32_t tuple_row) {
+  const LoopRow& row = p.rows[tuple_row];
+  return std::span(p.components_of_rows).subspan(row.first_component, row.component_count);
+}
+
 /// For each set of axes the moves that take every value that a fold over them gives from there.
 std::vector<std::vector<Move>> joint_moves(const RegionLoops& p, const std::vector<double>& costs) {
   struct Projection {
@@ -72,17 +77,29 @@ std::vector<std::vector<Move>> joint_moves(const RegionLoops& p, const std::vect
   }
   std::vector<std::vector<Move>> out;
   for (auto& [over, list] : by_axes) {
-    // Of several folds that give a value the cheapest is taken.
+    // Of several folds that give a value the cheapest is taken, and of those that cost about as much the
+    // one that shares most with what is taken already.
+    constexpr double about = 1.05;
     std::ranges::stable_sort(list, {}, &Projection::cost);
-    std::vector<uint8_t> moved(p.problem().class_count(), 0);
+    std::vector<uint8_t> moved(p.problem().class_count(), 0), taken(p.components.size(), 0);
     std::vector<Move> moves;
-    for (const Projection& projection : list) {
-      const uint32_t c = p.problem().class_of(projection.row), f = p.problem().class_of(projection.tuple_row);
+    for (size_t k = 0; k < list.size(); ++k) {
+      const uint32_t c = p.problem().class_of(list[k].row);
       if (moved[c]) continue;
+      const Projection* best = &list[k];
+      size_t most = 0;
+      for (size_t j = k; j < list.size() && list[j].cost <= list[k].cost * about; ++j) {
+        if (p.problem().class_of(list[j].row) != c) continue;
+        size_t shared = 0;
+        for (const uint32_t number : components_of(p, list[j].tuple_row)) shared += taken[number];
+        if (shared > most) most = shared, best = &list[j];
+      }
+      const uint32_t f = p.problem().class_of(best->tuple_row);
       moved[c] = 1;
-      moves.push_back({projection.row});
-      if (!moved[f]) moves.push_back({projection.tuple_row});
+      moves.push_back({best->row});
+      if (!moved[f]) moves.push_back({best->tuple_row});
       moved[f] = 1;
+      for (const uint32_t number : components_of(p, best->tuple_row)) taken[number] = 1;
     }
     out.push_back(std::move(moves));
   }
@@ -367,17 +384,87 @@ std::vector<std::vector<uint32_t>> inner_tuples(const RegionLoops& p, const Geno
 
 } // namespace
 
-Choice choice_of(RegionLoops& loops, const FoundPlan& found) {
+namespace {
+
+/// What each kernel of a plan computes, by class.
+class KernelCones {
+public:
+  KernelCones(const RegionLoops& loops, const FoundPlan& found)
+      : p_(loops), genome_(found.candidate.genome), stored_in_(genome_.size(), no_row) {
+    const auto& kernels = found.plan.kernels;
+    for (uint32_t k = 0; k < kernels.size(); ++k)
+      for (const uint32_t c : kernels[k].stored) stored_in_[c] = k;
+    for (const KernelOfRegion& kernel : kernels) {
+      Cone& cone = cones_.emplace_back();
+      cone.inside.assign(genome_.size(), 0);
+      for (const uint32_t c : kernel.stored)
+        if (!cone.inside[c]) walk(cone, c);
+    }
+  }
+  struct Cone {
+    std::vector<uint8_t> inside;
+    std::vector<uint32_t> from; ///< kernels whose values it reads
+    bool changed = false;       ///< a fold is none of the terms as they came
+  };
+  const std::vector<Cone>& cones() const { return cones_; }
+
+private:
+  void walk(Cone& cone, uint32_t start) {
+    const uint32_t own = stored_in_[start];
+    cone.inside[start] = 1;
+    for (std::vector<uint32_t> stack{start}; !stack.empty();) {
+      const uint32_t c = stack.back();
+      stack.pop_back();
+      if (p_.rows[genome_[c]].kind == LoopKind::fold) cone.changed |= genome_[c] != p_.written[c];
+      for (const uint32_t x : p_.problem().children(genome_[c])) {
+        if (stored_in_[x] != no_row && stored_in_[x] != own) {
+          cone.from.push_back(stored_in_[x]);
+        } else if (!cone.inside[x]) {
+          cone.inside[x] = 1;
+          stack.push_back(x);
+        }
+      }
+    }
+  }
+
+  const RegionLoops& p_;
+  const Genome& genome_;
+  std::vector<uint32_t> stored_in_; // by class: the kernel
+  std::vector<Cone> cones_;
+};
+
+} // namespace
+
+Choice choice_of(RegionLoops& loops, const FoundPlan& found, Decided decided) {
   const Genome& genome = found.candidate.genome;
+  const auto& kernels = found.plan.kernels;
   Choice out = loops.choice(genome);
-  out.decided = true;
+  out.decided = decided != Decided::none;
+  std::vector<uint8_t> taken(kernels.size(), decided == Decided::all);
+  if (decided == Decided::changed) {
+    const KernelCones cones(loops, found);
+    std::vector<uint8_t> inside(genome.size(), 0);
+    for (uint32_t k = 0; k < kernels.size(); ++k) {
+      const KernelCones::Cone& cone = cones.cones()[k];
+      if (!cone.changed) continue;
+      taken[k] = 1;
+      for (const uint32_t from : cone.from) taken[from] = 1;
+      for (uint32_t c = 0; c < inside.size(); ++c) inside[c] |= cone.inside[c];
+    }
+    for (uint32_t k = 0; k < kernels.size(); ++k)
+      if (taken[k])
+        for (const uint32_t c : kernels[k].stored) inside[c] = 1;
+    for (uint32_t c = 0; c < inside.size(); ++c)
+      if (genome[c] != no_row && !inside[c]) out.open.push_back(loops.engine.class_of[c]);
+  }
   TupleJoiner joiner(loops, genome, out);
-  for (const KernelOfRegion& kernel : found.plan.kernels) {
+  for (uint32_t k = 0; k < kernels.size(); ++k) {
+    const KernelOfRegion& kernel = kernels[k];
     for (const Pass& pass : kernel.passes) {
       if (pass.folds.size() > 1) joiner.join(pass.folds);
       for (const auto& tuples : inner_tuples(loops, genome, pass)) joiner.join(tuples);
     }
-    if (kernel.opaque) continue;
+    if (kernel.opaque || !taken[k]) continue;
     std::vector<ClassId> stored;
     for (const uint32_t c : kernel.stored) {
       const ClassId leader = loops.engine.class_of[c];

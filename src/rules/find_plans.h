@@ -34,8 +34,14 @@ struct FoundPlans {
 FoundPlans find_plans(const RegionLoops& loops, std::span<const uint32_t> stored,
                       const PlanSearchOptions& options);
 
+/// Which kernels of a plan are decided.
+enum class Decided : uint8_t {
+  all,
+  changed, ///< those that run folds which are not among the terms as they came, and what these read
+  none,
+};
 /// Rows for `emit`, and kernels: tuples of one pass that share components become one tuple, whose
 /// terms are added to the graph. `open`: classes of which nothing is decided.
-Choice choice_of(RegionLoops& loops, const FoundPlan& plan);
+Choice choice_of(RegionLoops& loops, const FoundPlan& plan, Decided decided = Decided::all);
 
 } // namespace luminal::rules

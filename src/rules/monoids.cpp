@@ -2,6 +2,7 @@
 #include "rules/monoids.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "rules/payloads.h"
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -393,6 +394,27 @@ bool contracts(const Monoid& m, const Character& h, bool positive) {
   if (h.slope != 0 && !((h.slope < 0 && op == Op::max) || (h.slope > 0 && op == Op::min))) return false;
   const bool grows = op == Op::max || (op == Op::add && is_plain(m, j) && positive);
   return h.power == 0 || (grows && h.power < 0 && positive);
+}
+
+bool vanishes(const Monoid& monoid, int component, const std::vector<bool>& selected) {
+  const std::vector<ScalarNode>& nodes = monoid.components()[size_t(component)].transform.nodes();
+  const ScalarNode& top = nodes.back();
+  const auto is_identity = [&](int at, int of) {
+    const Number n = identity(monoid, of);
+    return nodes[size_t(at)].kind == ScalarNode::Kind::constant && is_float(n.dtype) &&
+           nodes[size_t(at)].value == std::bit_cast<double>(n.bits);
+  };
+  if (top.kind != ScalarNode::Kind::op || top.op != Op::select || !is_identity(top.args[1], component))
+    return false;
+  const ScalarNode& condition = nodes[size_t(top.args[0])];
+  if (condition.kind != ScalarNode::Kind::op || condition.op != Op::eq) return false;
+  for (const auto& [state, number] : {std::pair(0, 1), std::pair(1, 0)}) {
+    const ScalarNode& old = nodes[size_t(condition.args[state])];
+    if (old.kind != ScalarNode::Kind::leaf || old.leaf % 2 == 0) continue;
+    const int of = (old.leaf - 1) / 2; // self, old0, new0, old1, ..
+    if (selected[size_t(of)] && is_identity(condition.args[number], of)) return true;
+  }
+  return false;
 }
 
 } // namespace luminal::rules

@@ -51,4 +51,8 @@ bool contracts(const Monoid& m, const Character& h, bool positive);
 /// Both states combined, over the reals.
 std::vector<double> combine(const Monoid& m, const std::vector<double>& a, const std::vector<double>& b);
 
+/// Is a component at its identity wherever one that it reads and that is `selected` is at its own?
+/// select(old_j == identity of j, identity, ..) says so.
+bool vanishes(const Monoid& monoid, int component, const std::vector<bool>& selected);
+
 } // namespace luminal::rules

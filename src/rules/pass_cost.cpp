@@ -52,6 +52,7 @@ void PassCost::start_cone() {
   inner_.clear();
   largest_read_ = 0;
   in_order_ = 0;
+  depth_ = 0;
   infinite_ = false;
 }
 
@@ -91,6 +92,22 @@ void PassCost::add_work(LoopAxes axes, double time) {
 LoopAxes PassCost::under(const ViewFrame* views, LoopAxes axes) {
   for (; views; views = views->next) axes = views->view->through(axes);
   return axes;
+}
+
+/// Does it read elements of its operands again and again?
+bool PassCost::is_product(uint32_t body) const {
+  if (p_.row_of(*genome_, body).kind != LoopKind::map || is_stored(body)) return false;
+  return std::ranges::any_of(p_.problem().children((*genome_)[body]), [&](uint32_t x) {
+    return p_.axes[x] != 0 && (p_.axes[body] & ~p_.axes[x]) != 0;
+  });
+}
+
+/// A product and the sum that takes it are one instruction.
+void PassCost::take_product(uint32_t body, LoopAxes loops, const ViewFrame* views) {
+  const LoopRow& row = p_.row_of(*genome_, body);
+  if (row.kind != LoopKind::map || row.steps > 1 || p_.is_static[body] || is_stored(body)) return;
+  const LoopAxes at = under(views, p_.axes[body]);
+  add_work(at, -std::min(p_.volume(at), p_.volume(loops)) * rates_.step * row.steps);
 }
 
 /// `top`: the value itself is made by this pass. Work is counted at the points at which it is asked
@@ -134,10 +151,16 @@ void PassCost::collect(uint32_t c, LoopAxes loops, const ViewFrame* views, bool 
       add_work(all, 2 * p_.volume(all) * bits(p_.dtypes[c]) / 8 * rates_.l3_byte);
     }
     double steps = 0;
-    for (uint32_t i = 0; i < tuple.component_count; ++i)
-      steps += p_.components[p_.components_of_rows[tuple.first_component + i]].steps;
+    for (uint32_t i = 0; i < tuple.component_count; ++i) {
+      const LoopComponent& component = p_.components[p_.components_of_rows[tuple.first_component + i]];
+      const bool far = depth_ > 0 && is_product(component.body); // of a product in a product
+      steps += component.steps * (far ? rates_.far_product : 1);
+      take_product(component.body, all, views);
+    }
     add_work(scan ? all : outer, p_.volume(all) * steps * rates_.point);
+    ++depth_;
     for (const uint32_t x : bodies) collect(x, loops | tuple.over, views, false);
+    --depth_;
     return;
   }
   case LoopKind::view: {
@@ -197,12 +220,7 @@ Pass PassCost::build_folds(std::span<const uint32_t> folds) {
     double steps = p_.components[number].steps;
     const double volume = p_.volume(outer | over);
     points = std::max(points, volume);
-    // A product and the sum that takes it are one instruction.
-    const uint32_t body = p_.components[number].body;
-    if (p_.row_of(*genome_, body).kind == LoopKind::map && p_.row_of(*genome_, body).steps <= 1 &&
-        !p_.is_static[body] && !is_stored(body))
-      add_work(p_.axes[body],
-               -std::min(p_.volume(p_.axes[body]), volume) * rates_.step * p_.row_of(*genome_, body).steps);
+    take_product(p_.components[number].body, outer | over, nullptr);
     add_work(outer, volume * steps * rates_.point);
     heaviest = std::max(heaviest, p_.volume(outer));
   }

@@ -27,6 +27,8 @@ struct LoopRates {
   double l2_bytes = 1 << 20, l3_bytes = 32 << 20;
   double l2_byte = 0.01, l3_byte = 0.02, memory_byte = 0.04; ///< read or written
   double lanes = 16;                                         ///< independent items that keep the machine busy
+  /// A product whose results a product reads that another one reads: kernels have tiles for two.
+  double far_product = 4;
   double tile = 64;     ///< points along an axis that one item takes when not all of its work varies with it
   double overlap = 0.1; ///< of arithmetic and traffic the share of the lesser that adds to the greater
 };
@@ -116,6 +118,8 @@ private:
   void start_cone();
   void collect(uint32_t c, LoopAxes loops, const ViewFrame* views, bool top);
   bool visit(uint32_t c, LoopAxes loops);
+  bool is_product(uint32_t body) const;
+  void take_product(uint32_t body, LoopAxes loops, const ViewFrame* views);
   void add_work(LoopAxes axes, double time);
   void finish(Pass& pass) const;
   double time_of_tiles(LoopAxes outer) const;
@@ -130,6 +134,7 @@ private:
   bool reaches(uint32_t a, uint32_t b) const { return before_[b][a / 64] >> (a % 64) & 1; }
   bool may_join(uint32_t a, uint32_t b) const;
   bool shares_rows(uint32_t a, uint32_t b) const;
+  bool ends(uint32_t a, uint32_t b) const;
   Kernel joined(uint32_t a, uint32_t b);
   void price(Kernel& kernel);
   void find_readers();
@@ -159,6 +164,7 @@ private:
   std::vector<uint32_t> reads_, uses_, inner_, union_;
   std::vector<std::pair<uint32_t, uint32_t>> looked_at_;
   double largest_read_ = 0; ///< elements of the largest operand
+  int depth_ = 0;           ///< folds between the pass's own and what is collected
   bool infinite_ = false;
   LoopAxes in_order_ = 0; ///< axes that a scan makes sequential
 

@@ -80,11 +80,9 @@ uint32_t PassCost::make(uint32_t c) {
   needs.erase(std::ranges::unique(needs).begin(), needs.end());
   if (kind != LoopKind::opaque && !fold) {
     epilogues_.emplace_back(c, pass);
-    if (!needs.empty() && !pass->loops_again && follows(c, needs.back())) {
-      const uint32_t unit = needs.back(); // the last one: the others are there when it runs
-      needs.pop_back();
-      auto& list = needs_[unit];
-      list.insert(list.end(), needs.begin(), needs.end());
+    // Of results of several passes it is a unit of its own: these may become one pass (join_kernels).
+    if (needs.size() == 1 && !pass->loops_again && follows(c, needs[0])) {
+      const uint32_t unit = needs[0];
       epilogues_of_[unit].emplace_back(c, pass);
       return made_in_[c] = unit;
     }
@@ -161,6 +159,15 @@ bool PassCost::shares_rows(uint32_t a, uint32_t b) const {
   return rows != ~LoopAxes(0) && rows != 0 && (rows & ~wider) == 0 && again >= points * 0.999;
 }
 
+/// Are the maps of kernel b computed where the results of kernel a are finished?
+bool PassCost::ends(uint32_t a, uint32_t b) const {
+  const Kernel &first = kernels_[a], &last = kernels_[b];
+  if (last.units.size() != 1) return false;
+  const Unit& maps = units_[last.units[0]];
+  return !maps.fold && !maps.pass->loops_again && !is_opaque(last.units[0]) &&
+         std::ranges::any_of(first.units, [&](uint32_t u) { return !is_opaque(u) && follows(maps.id, u); });
+}
+
 PassCost::Kernel PassCost::joined(uint32_t a, uint32_t b) {
   const Kernel &first = kernels_[a], &second = kernels_[b];
   Kernel out;
@@ -195,7 +202,7 @@ void PassCost::join_kernels() {
     for (uint32_t a = 0; a < b; ++a) {
       if (!kernels_[a].alive) continue;
       const bool needed = reaches(a, b);
-      if (!one_pass(a, b) && !(needed && shares_rows(a, b))) continue;
+      if (!one_pass(a, b) && !(needed && (shares_rows(a, b) || ends(a, b)))) continue;
       if (!may_join(a, b)) continue;
       Kernel both = joined(a, b);
       const double gain = kernels_[a].time + kernels_[b].time - both.time;

@@ -416,9 +416,12 @@ uint32_t RegionLoops::component(const Monoid& monoid, int i, std::span<const uin
   const auto key = fmt::format("{} {} {} {}", int(c.op), int(c.dtype), body, to_string(c.transform, names));
   const auto [at, made] = component_numbers_.try_emplace(key, uint32_t(components.size()));
   if (made) {
-    // Moving a partial result to a new frame happens once a tile, not once a point.
-    LoopComponent out{body, c.transform.is_leaf(0) ? 1.0 : 1.5, axes[body]};
-    for (const int j : monoid.dependencies(i)) out.axes |= components[numbers[size_t(j)]].axes;
+    LoopComponent out{body, 1, axes[body]};
+    LoopAxes frame = 0; // what the frame varies with
+    for (const int j : monoid.dependencies(i)) frame |= components[numbers[size_t(j)]].axes;
+    // A result with axes of its own moves to a new frame once a tile, others as often as the frame changes.
+    if (!c.transform.is_leaf(0)) out.steps = out.axes & ~frame ? 1 + 1.0 / 32 : 1.5;
+    out.axes |= frame;
     components.push_back(out);
   }
   return at->second;

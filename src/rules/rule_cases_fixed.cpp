@@ -56,7 +56,7 @@ fn @main(%x: f32[3, 2]) {
   %v2 = get %f2, 0
   return v = %v2
 })"},
-    {"products weighted by a masked softmax", R"(
+    {"products weighted by masked exponentials", R"(
 fn @main(%q: f32[3, 2], %k: f32[5, 2], %v: f32[5, 3], %bias: f32[3, 5], %seen: bool[3, 5]) {
   %a = view %q [i: 3, j: 5, d: 2] -> [i, d]
   %b = view %k [i: 3, j: 5, d: 2] -> [j, d]

@@ -5,7 +5,7 @@
 //   N_i = op_i( T_i(self = A_i, old = A, new = N),  op_i over the tile of T_i(self = b_i, old = b, new = N) )
 // T is a homomorphism of op that composes (ir/monoid.h), so this is the monoid's combine. A factor
 // that several transforms share, T = self * w, is computed once for each point of the tile (the
-// exponentials of a softmax, STAGE.w) and once for the state (the correction, STAGE.c). Where T
+// exponentials of differences, STAGE.w) and once for the state (the correction, STAGE.c). Where T
 // rounds its factor, T = self * cast<f32>(cast<bf16>(w)), the weights of a tile are rounded where
 // they are multiplied, in the frame of the tile's new state. Corrections of states, and other
 // transforms with the same w, take it as it is: wider intermediate values are a reassociation.

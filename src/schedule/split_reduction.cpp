@@ -1,6 +1,6 @@
 // schedule/split_reduction.cpp -- a fold in independent parts: partial states in scratch, combined
 // by a second stage in a fixed order, so that the result does not depend on the number of workers
-// (split-K, flash decoding).
+// (split-K).
 #include "base/check.h"
 #include "base/contains.h"
 #include "cone/formula.h"

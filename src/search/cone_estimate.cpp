@@ -78,23 +78,20 @@ double kernel_ns(const kernel::Cone& cone, const kernel::Schedule& schedule,
   const KernelWork work = work_of(cone, sizes);
   const auto bound = bound_symbols(cone.symbols, sizes);
   double tiled = 0, points = 0;
-  for (const kernel::TiledFold& fold : kernel::tiled_folds(cone, schedule, limits)) {
+  for (const kernel::TiledFold& fold : kernel::tiled_folds(cone, schedule, limits, bound)) {
     tiled += fold.points / std::max(fold.rate, 1e-3);
     points += fold.points;
   }
   const double again = times_read(cone, schedule);
-  const double arithmetic = tiled * rates.point +
-                            again * std::max(0.0, work.steps - steps_of_point * points) * rates.step +
-                            kernel::copied_one_by_one(cone, schedule) * copied_element +
-                            kernel::functions_one_by_one(cone, schedule) * lone_function;
+  const double arithmetic =
+      tiled * rates.point + again * std::max(0.0, work.steps - steps_of_point * points) * rates.step +
+      (kernel::copied_one_by_one(cone, schedule, bound) + kernel::stored_one_by_one(cone, schedule, bound)) *
+          copied_element +
+      kernel::functions_one_by_one(cone, schedule, bound) * lone_function;
   double moved = 0;
-  for (const kernel::ConeValue& value : cone.values) {
-    if (value.role == kernel::ValueRole::interior) continue;
-    double bytes = bits(value.dtype) / 8.0;
-    for (const Expr e : value.shape)
-      if (const auto extent = evaluate(e, bound)) bytes *= double(*extent);
-    const double once = traffic_ns(std::min(bytes, std::max(work.bytes, 1.0)), rates);
-    moved += value.role == kernel::ValueRole::input ? once * again : once;
+  for (size_t v = 0; v < cone.values.size(); v++) {
+    const double once = traffic_ns(work.value_bytes[v], rates);
+    moved += cone.values[v].role == kernel::ValueRole::input ? once * again : once;
   }
   return std::max(arithmetic, moved) + rates.overlap * std::min(arithmetic, moved) + rates.launch;
 }

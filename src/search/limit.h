@@ -12,6 +12,7 @@ struct KernelWork {
   double flops = 0;
   double steps = 0; ///< operations of every type, functions by what computes them
   double bytes = 0; ///< arguments, each once; of what is read at indices from memory as much as is asked for
+  std::vector<double> value_bytes = {}; ///< of these, by value of the cone
 };
 KernelWork work_of(const kernel::Cone& cone, const std::map<std::string, int64_t>& sizes);
 

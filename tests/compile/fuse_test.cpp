@@ -102,32 +102,6 @@ TEST(Fuse, ManyPathsTakeNoLonger) {
   EXPECT_EQ(fuse_all(f).kernels.size(), 1u);
 }
 
-TEST(WeightedSums, ManyPathsTakeNoLonger) {
-  const Shape row{64, 32}, space{64, 32, 16};
-  const auto rows_of = [&](const Shape& to) {
-    return std::vector<Expr>{axis_symbol(0, to[0]), axis_symbol(1, to[1])};
-  };
-  for (const int where : {0, 1, 2}) { // factors, conditions, what stands outside
-    FunctionBuilder b("f");
-    NodeId x = b.input("x", {DType::f32, row}), v = b.input("v", {DType::f32, {32, 16}});
-    const NodeId place = b.iota(row, axis_symbol(0, row[0]) - axis_symbol(1, row[1]), DType::i32);
-    NodeId seen = b.map(Op::le, {b.view(b.constant(DType::i32, 0), row, {}), place});
-    if (where == 1) seen = doubled(b, seen, Op::bit_and);
-    x = b.map(Op::select, {seen, x, b.view(b.constant(DType::f32, -INFINITY), row, {})});
-    const auto along = [&](NodeId value) { return b.view(value, row, {axis_symbol(0, row[0])}); };
-    const NodeId weight = b.map(Op::exp, {b.map(Op::sub, {x, along(b.reduce(Op::max, x, {1}))})});
-    NodeId sum = b.reduce(Op::add, weight, {1});
-    if (where == 2) sum = doubled(b, sum, Op::add);
-    NodeId value = b.view(v, space, {axis_symbol(1, space[1]), axis_symbol(2, space[2])});
-    if (where == 0) value = doubled(b, value, Op::mul);
-    const NodeId weighted = b.view(b.map(Op::div, {weight, along(sum)}), space, rows_of(space));
-    Module module;
-    module.functions.push_back(function_of(b, b.reduce(Op::add, b.map(Op::mul, {weighted, value}), {1})));
-    parse_passes("weighted-sums-range").run(module);
-    EXPECT_LE(fuse_all(module.entry()).kernels.size(), 3u) << where;
-  }
-}
-
 /// Operations of the kernel with these roots, as the bound counts them.
 double operations(const Function& f, const std::vector<NodeId>& roots, const std::set<NodeId>& stored) {
   double n = 0;

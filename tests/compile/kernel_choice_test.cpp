@@ -203,6 +203,7 @@ TEST(KernelChoice, LaunchesRunOnAsManyWorkersAsTheScheduleSays) {
 })");
   Options options = options_with(nullptr, 4);
   options.profile.fork_join_us = 0.2; // the products are worth all workers
+  options.rules.on = false;           // they would exchange the products
   const Compiled usual = compile(module, options).value();
   ASSERT_EQ(usual.schedules.size(), 1u); // both are one kernel
   ASSERT_FALSE(usual.plan->kernels[0].barriers);

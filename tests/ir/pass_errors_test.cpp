@@ -44,7 +44,6 @@ TEST(PassErrors, OfPassesThatAreWrong) {
   EXPECT_ERROR((void)parse_passes("views,frobnicate"),
                "[passes] there is no pass 'frobnicate'; the passes are cse, dead-code, constants, "
                "arithmetic, arithmetic-range, reductions, reductions-reassoc, reductions-range, views, "
-               "weighted-sums-range, "
                "depth-first, default, none");
   const Pass breaks("breaks", "", [](Module& module) -> int64_t {
     module.functions.back().results[0].name.clear();

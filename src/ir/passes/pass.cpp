@@ -2,7 +2,6 @@
 // a name.
 #include "luminal/pass.h"
 #include "ir/passes/edit.h"
-#include "ir/passes/weighted_sums.h"
 #include "ir/text_names.h"
 #include "luminal/error.h"
 #include <algorithm>
@@ -207,11 +206,6 @@ Pass text_pass(std::string name, std::string description,
 
 namespace passes {
 
-static Pass weighted_sums() {
-  return Pass("weighted-sums-range",
-              "sums weighted by exponentials of differences from a maximum, and the maximum, become one fold",
-              join_weighted_sums);
-}
 static std::string name_with(const char* name, Numerics allowed) {
   const char* const suffixes[] = {"", "-reassoc", "-range"};
   return std::string(name) + suffixes[int(allowed)];
@@ -251,8 +245,8 @@ Pass views() {
 Pass defaults() {
   static const Pass pass = sequence(
       {Pass("simplify", "views, constants, arithmetic, reductions and common operands in one walk", simplify),
-       Pass("functions", "equal functions and results of functions become one", merge_functions), dead_code(),
-       weighted_sums()},
+       Pass("functions", "equal functions and results of functions become one", merge_functions),
+       dead_code()},
       "default");
   return pass;
 }
@@ -273,7 +267,6 @@ const std::vector<Pass>& all_passes() {
                                       reductions(Numerics::reassoc),
                                       reductions(Numerics::range),
                                       views(),
-                                      weighted_sums(),
                                       depth_first(),
                                       defaults(),
                                       none()};

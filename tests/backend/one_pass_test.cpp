@@ -1,5 +1,5 @@
-// backend/weighted_sums_test.cpp -- plans of attention written as its formula: equal to the
-// interpreter, with no scores in memory.
+// backend/one_pass_test.cpp -- plans of attention written as its formula: equal to the interpreter, and
+// the rules find the form that keeps the scores in its kernel.
 #include "plans.h"
 #include <fmt/format.h>
 #include <random>
@@ -147,14 +147,13 @@ void expect_values(const Module& module, const Bindings& bindings, runtime::Cont
   }
 }
 
-void run(const Shape& s, uint64_t seed, int64_t& compared, bool long_rows) {
+void run(const Shape& s, uint64_t seed, int64_t& compared) {
   const Module module = attention(s);
   SCOPED_TRACE(fmt::format("seed {}, {} queries behind {}\n{}", seed, s.queries, s.past, to_string(module)));
   const Bindings bindings = random_inputs(module, s, seed);
   std::vector<std::byte> first;
   for (int workers : {1, 2}) {
     Running running(module, 2, workers);
-    if (long_rows) expect_no_scores(running, s);
     auto context = running.start(module, bindings);
     auto done = context->run();
     ASSERT_TRUE(done) << done.error();
@@ -175,7 +174,7 @@ auto picks(unsigned seed) {
   };
 }
 
-TEST(WeightedSums, AttentionOfDynamicLengthsEqualsTheInterpreter) {
+TEST(OnePass, AttentionOfDynamicLengthsEqualsTheInterpreter) {
   auto pick = picks(1);
   int64_t compared = 0;
   for (uint64_t seed = 1; seed <= 14; seed++) {
@@ -185,12 +184,12 @@ TEST(WeightedSums, AttentionOfDynamicLengthsEqualsTheInterpreter) {
     s.base_two = seed % 5 == 0;
     s.queries = seed % 2 ? pick(1, 129) : pick(1, 9);
     s.past = pick(0, 129);
-    run(s, seed, compared, true);
+    run(s, seed, compared);
   }
   EXPECT_GT(compared, 10000);
 }
 
-TEST(WeightedSums, AttentionOfKnownLengthsEqualsTheInterpreter) {
+TEST(OnePass, AttentionOfKnownLengthsEqualsTheInterpreter) {
   auto pick = picks(2);
   int64_t compared = 0;
   for (uint64_t seed = 1; seed <= 14; seed++) {
@@ -198,14 +197,14 @@ TEST(WeightedSums, AttentionOfKnownLengthsEqualsTheInterpreter) {
             pick(1, 20), pick(1, 20), Mask(pick(0, 4))};
     s.dynamic = false;
     s.empty_rows_are_zero = seed % 2 == 0;
-    run(s, seed, compared, false);
+    run(s, seed, compared);
   }
   EXPECT_GT(compared, 10000);
 }
 
 /// What the weights are needed for besides keeps them: they are a result, and no second kernel
 /// makes the scores again.
-TEST(WeightedSums, WeightsThatAreAskedForAreStored) {
+TEST(OnePass, WeightsThatAreAskedForAreStored) {
   const Shape s{.heads = 2, .group = 1, .queries = 40, .past = 0, .depth = 8, .width = 8, .dynamic = false};
   std::string text = to_string(attention(s));
   text.replace(text.find("return "), 7, "return w = %w0, ");
@@ -218,27 +217,37 @@ TEST(WeightedSums, WeightsThatAreAskedForAreStored) {
   EXPECT_EQ(compared, 2 * 40 * 40 + 40 * 16);
 }
 
-/// The report says what was joined, and why not; without passes nothing is.
-TEST(WeightedSums, AreToldAndCanBeTurnedOff) {
-  Shape s{.heads = 2, .group = 1, .queries = 40, .past = 0, .depth = 8, .width = 8, .dynamic = false};
-  const Module module = attention(s);
-  const auto told = [](const Module& m, const Pass& passes) {
-    const Running running(m, 1, 0, passes);
-    return running.report;
-  };
-  const auto holds = [](const std::string& text, const char* part) {
-    return text.find(part) != std::string::npos;
-  };
-  EXPECT_TRUE(holds(told(module, passes::defaults()), "one fold with its maximum"));
-  const std::string without = told(module, passes::none());
-  EXPECT_FALSE(holds(without, "one fold with its maximum"));
-  EXPECT_TRUE(holds(without, "apart from its maximum: no pass joins them"));
-  s.queries = 3;
-  EXPECT_TRUE(holds(told(attention(s), passes::defaults()), "apart from its maximum: few terms or few rows"));
+int launches(const Running& running) {
+  return int(std::ranges::count(running.plan->steps, runtime::StepKind::launch, &runtime::Step::kind));
+}
+
+/// No scores in memory, whatever masks them and whatever the cache holds, at known and at dynamic lengths.
+TEST(OnePass, ScoresStayInTheKernel) {
+  for (const bool dynamic : {false, true})
+    for (const Mask mask : {Mask::none, Mask::causal, Mask::flags, Mask::added, Mask::causal_and_flags})
+      for (const bool zero : {false, true}) {
+        Shape s{.heads = 2, .group = 2, .queries = 256, .past = 256, .depth = 64, .width = 64, .mask = mask};
+        s.most_queries = s.most_past = 256;
+        s.dynamic = dynamic, s.empty_rows_are_zero = zero;
+        s.cache = zero ? "bf16" : "f32";
+        const Running running(attention(s));
+        expect_no_scores(running, s);
+        EXPECT_LE(launches(running), 2) << running.report;
+        if (testing::Test::HasFailure()) FAIL() << int(mask) << dynamic << zero;
+      }
+}
+
+/// Without the rules nothing is joined.
+TEST(OnePass, CanBeTurnedOff) {
+  Shape s{.heads = 2, .group = 2, .queries = 256, .past = 0, .depth = 64, .width = 64, .dynamic = false};
+  s.most_queries = 256, s.most_past = 0;
+  compile::RuleOptions off;
+  off.on = false;
+  EXPECT_GE(launches(Running(attention(s), 1, 0, passes::defaults(), {}, off)), 3);
 }
 
 /// A score that is NaN or infinite is seen in its row, and in no other.
-TEST(WeightedSums, NaNAndInfinityStayInTheirRows) {
+TEST(OnePass, NaNAndInfinityStayInTheirRows) {
   for (const double poison : {double(NAN), double(INFINITY), -double(INFINITY)}) {
     const Shape s{
         .heads = 1, .group = 1, .queries = 50, .past = 20, .depth = 4, .width = 16, .mask = Mask::none};
