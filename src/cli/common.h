@@ -37,6 +37,7 @@ void add_bench(CLI::App& app, int& exit_code);
 void add_train(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);
 void add_opt(CLI::App& app, int& exit_code);
+void add_rules(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app, int& exit_code);
 void add_help(CLI::App& app, int& exit_code);
 int run_demo();

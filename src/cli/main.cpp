@@ -135,6 +135,7 @@ int run(int argc, char** argv, bool json) {
   add_eval(app, exit_code);
   add_export(app, exit_code);
   add_opt(app, exit_code);
+  add_rules(app, exit_code);
   add_explain(app, exit_code);
   add_cache(app, exit_code);
   add_help(app, exit_code);

@@ -4,6 +4,8 @@
 #include "base/embedded.h"
 #include "base/hash.h"
 #include "ir/passes/edit.h"
+#include "luminal/error.h"
+#include "rules/rule_book.h"
 #include "rules/theory.h"
 #include <algorithm>
 #include <cctype>
@@ -47,24 +49,6 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
     text.replace(at, from.size(), to);
 }
 
-/// The text without the rules of these names.
-std::string without_rules(std::string text, const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    const std::string mark = fmt::format(":name \"{}\"", name);
-    for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark)) {
-      const size_t begin = std::max(text.rfind("(rule ", at) + 1, text.rfind("(rewrite ", at) + 1) - 1;
-      size_t end = begin;
-      int open = 0;
-      do {
-        open += text[end] == '(' ? 1 : text[end] == ')' ? -1 : 0;
-        ++end;
-      } while (open > 0);
-      text.erase(begin, end - begin);
-    }
-  }
-  return text;
-}
-
 } // namespace
 
 uint64_t Number::hash() const { return hash_mix(uint64_t(dtype), bits); }
@@ -98,7 +82,9 @@ RegionTerms::RegionTerms(const TheoryOptions& options)
         return egg;
       }()) {
   replaced_.resize(options_.replaced.size());
+  left_out_.resize(options_.without.size());
   add_sorts();
+  if (!options_.without.empty()) program_.run("(ruleset parked)"); // which nothing runs
   read("terms.egg");
   add_rows();
   add_theory(*this);
@@ -108,7 +94,12 @@ RegionTerms::RegionTerms(const TheoryOptions& options)
   for (size_t k = 0; k < replaced_.size(); ++k)
     LUMINAL_CHECK(replaced_[k], "the rules do not have the text {}", options_.replaced[k].first);
   info_ = program_.op("info");
-  if (!options_.more.empty()) program_.run(options_.more, "more rules");
+  if (!options_.more.empty()) run(options_.more, options_.more_file);
+  const auto missing = std::ranges::find(left_out_, false);
+  if (missing == left_out_.end()) return;
+  std::vector<std::string_view> names;
+  for (egraph::RuleId id = 0; id < graph().rule_count(); ++id) names.emplace_back(graph().rule(id).name);
+  throw Error(no_rule(options_.without[size_t(missing - left_out_.begin())], names));
 }
 
 void RegionTerms::add_rows() {
@@ -144,9 +135,15 @@ void RegionTerms::read(const std::string& file) {
     replaced_[k] = replaced_[k] || text.find(from) != std::string::npos;
     replace_all(text, from, to);
   }
-  text = without_rules(text, options_.without);
+  run(text, file);
+}
+
+void RegionTerms::run(const std::string& text, const std::string& file) {
   texts_.emplace_back(file, text);
-  program_.run(text, file);
+  if (options_.without.empty())
+    program_.run(text, file);
+  else
+    program_.run(parked_rules(text, file, options_.without, left_out_), file);
 }
 
 void RegionTerms::add_sorts() {

@@ -42,10 +42,11 @@ namespace luminal::rules {
 struct TheoryOptions {
   /// Rules beyond this class are left out.
   egraph::NumericClass numeric = egraph::NumericClass::range;
-  std::vector<std::string> without = {}; ///< rules that are left out, by name
+  std::vector<std::string> without = {}; ///< rules that never run, by name
   /// Texts that are changed in the rules before they are read, each wherever it stands: for tests.
   std::vector<std::pair<std::string, std::string>> replaced = {};
-  std::string more = {}; ///< further rules, as of a user
+  std::string more = {};                ///< further rules, as of a user
+  std::string more_file = "more rules"; ///< where they stand, for messages
 };
 
 /// The e-graph of one region at a time, with the payloads of its terms.
@@ -103,8 +104,9 @@ private:
   void add_sorts();
   void add_rows();
   void read(const std::string& file);
+  void run(const std::string& text, const std::string& file);
   TheoryOptions options_;
-  std::vector<bool> replaced_; // beside options_.replaced: it was found
+  std::vector<bool> replaced_, left_out_; // beside options_.replaced and .without: it was found
   egraph::EggProgram program_;
   egraph::OpId info_ = egraph::absent;
   std::vector<std::pair<std::string, std::string>> texts_; // names of files and what they hold

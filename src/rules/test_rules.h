@@ -1,0 +1,41 @@
+// rules/test_rules.h -- the automatic test of rules, whole: of all that are built in, or of a user's file.
+#pragma once
+#include "rules/check_rules.h"
+#include "rules/rule_book.h"
+
+namespace luminal::rules {
+
+struct RuleTestOptions {
+  TheoryOptions theory = {}; ///< with `more`: its rules are tested, else those that are built in
+  uint64_t random = 500;     ///< programs drawn
+  uint64_t instances = 40;   ///< programs made from what each of the user's rules matches
+  uint64_t seed = 0;         ///< of the first program
+  std::function<bool()> stop = {};
+};
+
+struct RuleTestReport {
+  struct Rule {
+    RuleEntry entry;
+    uint64_t matches = 0;
+  };
+  std::vector<Rule> rules;        ///< those that were tested
+  size_t programs = 0, terms = 0; ///< terms compared with others of their class
+  /// What differs, and the program made small; empty: nothing does.
+  std::string wrong, program;
+  std::vector<std::string> unmet; ///< rules that no program satisfied
+  bool stopped = false;
+  bool good() const { return wrong.empty() && unmet.empty() && !stopped; }
+};
+
+/// Over the reals all rules together; once more bit for bit those of class exact alone.
+RuleTestReport test_rules(const RuleTestOptions& options);
+
+/// What is wrong once the guards are gone that a further union can make false (lint_rules.h): such
+/// a guard must not be what makes a rule right. Empty: nothing, or the rules are wrong with them.
+std::string wrong_without_guards(const std::string& text, const std::string& file);
+
+/// A user's rules before they are used: checked as a text, by the linter, and by the automatic test. Throws
+/// Error with what is wrong.
+void accept_rules(const std::string& text, const std::string& file);
+
+} // namespace luminal::rules
