@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "build_info.h"
 #include "cli/common.h"
+#include "cli/model_verbs.h"
 #include "codegen/codegen.h"
 #include "luminal/error.h"
 #include <csignal>
@@ -125,6 +126,8 @@ int run(int argc, char** argv, bool json) {
   add_chat(app, exit_code);
   add_serve(app, exit_code);
   add_tokenize(app, exit_code);
+  add_convert(app, exit_code);
+  add_embed(app, exit_code);
   add_inspect(app, exit_code);
   add_devices(app, exit_code);
   add_doctor(app, exit_code);

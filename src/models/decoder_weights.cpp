@@ -75,25 +75,35 @@ DecoderWeights::DecoderWeights(const ModelFile& file, Graph& graph, Activations 
   prefix_ = !gguf_ && file.find(table) == nullptr ? inside : "";
 }
 
-std::string DecoderWeights::name(Part part, int64_t layer) const {
+std::vector<Part> all_parts() {
+  std::vector<Part> out;
+  for (const PartNames& row : names) out.push_back(row.part);
+  return out;
+}
+
+std::string part_name(const ModelConfig& config, bool gguf, Part part, int64_t layer) {
+  const bool gpt2 = config.architecture == "gpt2";
   const PartNames* row = std::ranges::find(names, part, &PartNames::part);
-  if (!gguf_ && config_.architecture == "mixtral")
+  if (!gguf && config.architecture == "mixtral")
     if (const auto* own = std::ranges::find(mixtral_names, part, &PartNames::part);
         own != std::end(mixtral_names))
       row = own;
-  std::string text = gguf_ ? row->gguf : gpt2_ ? row->gpt2 : row->hugging_face;
+  std::string text = gguf ? row->gguf : gpt2 ? row->gpt2 : row->hugging_face;
   // With norms on both sides the name of one moves to the other.
-  if (!gguf_ && config_.post_norms && part == Part::feed_forward_norm) text = "pre_feedforward_layernorm";
-  if (layer < 0) return (part == Part::head ? "" : prefix_) + text;
-  const std::string of_layer = fmt::format("{}.{}.{}", gguf_ ? "blk" : gpt2_ ? "h" : "layers", layer, text);
-  return prefix_ + of_layer;
+  if (!gguf && config.post_norms && part == Part::feed_forward_norm) text = "pre_feedforward_layernorm";
+  if (layer < 0 || text.empty()) return text;
+  return fmt::format("{}.{}.{}", gguf ? "blk" : gpt2 ? "h" : "layers", layer, text);
+}
+
+std::string DecoderWeights::name(Part part, int64_t layer) const {
+  return (layer < 0 && part == Part::head ? "" : prefix_) + part_name(config_, gguf_, part, layer);
 }
 
 bool DecoderWeights::has(Part part, int64_t layer) const {
   const std::string base = name(part, layer);
   // Phi-3 in GGUF: gate and up are one tensor, which has the name of the second.
   if (gguf_ && part == Part::gate_up && has(Part::gate, layer)) return false;
-  return !base.ends_with('.') && file_.find(base + ".weight") != nullptr;
+  return base.size() > prefix_.size() && file_.find(base + ".weight") != nullptr;
 }
 
 const TensorView& DecoderWeights::find(const std::string& name, const std::vector<int64_t>& shape) {

@@ -35,6 +35,11 @@ enum class Part : uint8_t {
   expert_down,
 };
 
+std::vector<Part> all_parts();
+/// What a file calls a part of a layer (-1: of the model), without its ending and without the prefix that
+/// Hugging Face's names may have; of experts there `{}` stands for the number. Empty: it has none.
+std::string part_name(const ModelConfig& config, bool gguf, Part part, int64_t layer);
+
 class DecoderWeights {
 public:
   DecoderWeights(const ModelFile& file, Graph& graph, Activations activations);
