@@ -170,6 +170,31 @@ bool DefaultScheduler::copied_words(const std::string& name, const std::string& 
   return false;
 }
 
+/// What a map makes of a finished fold and the kernel stores, the others read: they would need the
+/// fold's result as well, and make the map again.
+void DefaultScheduler::read_results() {
+  for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
+    if (stage(int(s)).components.size() != 1) continue;
+    const Component map = stage(int(s)).components[0];
+    if (map.kind != ComponentKind::map || map.out < 0 || value_at(map.out).role != ValueRole::output)
+      continue;
+    bool of_fold = false;
+    visit(map.body, [&](const Formula& f) {
+      const int writer = f.kind == FormulaKind::load ? nests_.writer(f.value) : -1;
+      of_fold |= writer >= 0 && has_fold(stage(writer)) && value_at(f.value).role == ValueRole::interior;
+    });
+    std::set<std::string> origins;
+    for (size_t r = s + 1; r < nests_.cone.stages.size() && of_fold; r++)
+      visit_stage(stage(int(r)), [&](const Formula& f) {
+        if (f.kind == map.body->kind && f.op == map.body->op && !f.origin.empty()) origins.insert(f.origin);
+      });
+    const std::string name = value_at(map.out).name;
+    for (const std::string& origin : origins)
+      if (decisions_.ask_whether(name + ".read", true) && try_add(DirectiveKind::materialize, {origin, name}))
+        break;
+  }
+}
+
 void DefaultScheduler::epilogues() {
   // Folds that one map reads together share a nest, and the map becomes their epilogue.
   for (size_t b = 0; b < nests_.cone.stages.size(); b++) {
@@ -338,6 +363,7 @@ Schedule DefaultScheduler::run(Fallback fallback) {
   if (fallback == Fallback::full) keep_costly();
   if (fallback != Fallback::bare) windows();
   if (fallback == Fallback::full && few_axis_.empty() && rolled_.empty()) find_column_streams();
+  if (fallback == Fallback::full) read_results();
   epilogues();
   if (fallback == Fallback::full) cut_into_pieces();
   if (fallback == Fallback::full) columns_apart();

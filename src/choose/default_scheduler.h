@@ -116,6 +116,7 @@ private:
   int maps_behind(int s, int end, const ColumnStream& stream) const;
   void find_column_streams();
   void column_stream_loops(int s);
+  void read_results();
   void epilogues();
   void windows();
   bool frame(int s, const WindowedProduct& product, bool across);

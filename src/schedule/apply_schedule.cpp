@@ -270,7 +270,12 @@ void apply(Nests& nests, const Directive& d) {
     check_loop_name(nests, w[1]);
     if (w.size() == 2) return padded_copy(nests, w[0], w[1]);
     return padded_copy(nests, w[0], w[1], w[2], d.numbers[0]);
-  case DirectiveKind::materialize: check_loop_name(nests, w[1]); return materialize(nests, w[0], w[1]);
+  case DirectiveKind::materialize:
+    if (std::ranges::none_of(nests.cone.values, [&](const ConeValue& v) {
+          return v.name == w[1] && v.role == ValueRole::output;
+        }))
+      check_loop_name(nests, w[1]);
+    return materialize(nests, w[0], w[1]);
   case DirectiveKind::before: return move_before(nests, w[0], w[1]);
   case DirectiveKind::rolling: return rolling(nests, w[0]);
   case DirectiveKind::inline_: return inline_value(nests, w[0]);

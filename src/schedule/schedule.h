@@ -22,7 +22,8 @@
 //                                         windows reach; one
 //                                         for each block of SIZE elements of AXIS (AXIS.b, AXIS.r)
 //   materialize NODE VALUE                a map that is inlined at its readers becomes a stage and
-//                                         a value of its own
+//                                         a value of its own; where VALUE is an output that a map makes
+//                                         of the same formula, later readers read that
 //   inline VALUE                          the inverse: a value that is a plain map is computed by its readers
 //   fuse STAGE NEXT                       one nest with the results of both; a fold and the maps on
 //                                         its results become

@@ -135,7 +135,39 @@ void stage_copy(Nests& nests, const std::string& value, const std::string& copy)
   insert_copy(nests, readers[0], std::move(stage));
 }
 
+namespace {
+
+/// Later stages that compute the node again read what a map of the kernel stores of it.
+void read_stored(Nests& nests, const std::string& node, int value) {
+  const std::string& name = nests.cone.values[size_t(value)].name;
+  const int writer = nests.writer(value);
+  const Stage& stage = nests.cone.stages[size_t(writer)];
+  const Component stored = *std::ranges::find(stage.components, value, &Component::out);
+  if (stored.kind != ComponentKind::map || stored.after || !stage.domain.is_constant(1))
+    refuse("{} is not a plain map", name);
+  for (const Expr e : stored.index)
+    if (!e.is_constant(0) && !plain_axis(nests.cone, e)) refuse("{} is not written at plain axes", name);
+  bool read = false;
+  FormulaRewriter rewriter([&](const FormulaRef& f) {
+    if (f->origin != node || f->at.size() != stored.index.size()) return f;
+    ExprMap<Expr> at;
+    for (size_t d = 0; d < f->at.size(); d++)
+      if (stored.index[d].is_symbol()) at[stored.index[d]] = f->at[d];
+    if (!equal(f, substitute(stored.body, at))) return f;
+    read = true;
+    return formula_load(value, f->dtype, f->at);
+  });
+  for (size_t s = size_t(writer) + 1; s < nests.cone.stages.size(); s++)
+    rewrite_stage(nests.cone.stages[s], [&](const FormulaRef& f) { return rewriter(f); });
+  if (!read) refuse("no stage computes {}", node);
+}
+
+} // namespace
+
 void materialize(Nests& nests, const std::string& node, const std::string& value) {
+  const auto known = std::ranges::find(nests.cone.values, value, &ConeValue::name);
+  if (known != nests.cone.values.end() && known->role == ValueRole::output)
+    return read_stored(nests, node, int(known - nests.cone.values.begin()));
   FormulaRef found;
   size_t first = nests.cone.stages.size();
   for (size_t s = 0; s < nests.cone.stages.size(); s++)

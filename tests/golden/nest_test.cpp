@@ -230,6 +230,33 @@ TEST(Nest, PlainFoldsCarryTheirStates) {
                  fmt::format("split f k ko ki {}\norder f ko m n ki\ncascade f ko\n", tile));
 }
 
+/// A sum that is stored with a residual added is read again by the statistic of its rows.
+TEST(Nest, StatisticsReadWhatIsStored) {
+  for (uint64_t seed = 1; seed <= 6; seed++) {
+    std::mt19937_64 random(seed);
+    const auto size = [&] { return 3 + int64_t(random() % 40); };
+    const std::string term =
+        fmt::format(R"(fn @main(%x: f32[{M}, {K}], %h: f32[{M}, {N}], %w: f32[{K}, {N}]) {{
+  %a = view %x [m: {M}, n: {N}, k: {K}] -> [m, k]
+  %b = view %w [m: {M}, n: {N}, k: {K}] -> [k, n]
+  %p = mul %a, %b
+  %f = fold [m: {M}, n: {N}, k: {K}] over [k] {{ sum %p[m, n, k] }}
+  %z = get %f, 0
+  %r = add %z, %h
+  %rr = mul %r, %r
+  %sf = fold [m: {M}, n: {N}] over [n] {{ sum %rr[m, n] }}
+  %ss = get %sf, 0
+  return r = %r, ss = %ss
+}}
+)",
+                    fmt::arg("M", size()), fmt::arg("N", size()), fmt::arg("K", size()));
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    EXPECT_THAT(expect_right(term, seed % 2 ? avx512 : small, seed), HasSubstr("materialize r r"));
+    expect_right(term, avx2, seed, "materialize r r\n");
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
 /// The count of a statistic is known where each trip has as many points; the last part of a row that
 /// does not divide has fewer.
 TEST(Nest, CountsOfWholeTilesAreKnown) {

@@ -27,6 +27,8 @@ const RefusedSchedule rows[] = {
     {"turned", "jam y j 129", "`jam y j 129`: a trip has 1 to 64 bodies"},
     {"windows", "split_reduction f r serial 4;materialize v copy",
      "`materialize v copy`: the parts along r.part go beyond the end of what was split: a copy would, too"},
+    {"map", "materialize none y", "`materialize none y`: no stage computes none"},
+    {"product", "fuse f r;materialize r r", "`materialize r r`: r is not a plain map"},
     {"map", "materialize none copy", "`materialize none copy`: no stage computes none"},
     {"parts", "materialize bb copy", "`materialize bb copy`: bb is nowhere read at plain axes"},
     {"product", "fuse f r;materialize r copy", "`materialize r copy`: r is made of results of its own stage"},
