@@ -113,7 +113,7 @@ TEST_P(ConvertedFamilies, GiveTheSameLogitsInBothFormats) {
 INSTANTIATE_TEST_SUITE_P(Families, ConvertedFamilies,
                          ::testing::Values("llama", "mistral", "mixtral", "qwen3", "phi3", "phi3_long",
                                            "gemma", "gpt2", "olmo2"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& tested) { return std::string(tested.param); });
 
 TEST(Convert, TypesAreThoseOfTheMixture) {
   ModelConfig config;
