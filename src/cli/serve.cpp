@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/announce.h"
 #include "cli/serve_api.h"
+#include "cli/serve_embeddings.h"
 #include "cli/serve_page.h"
 #include "models/generator.h"
 #include <chrono>
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 #include <httplib.h>
 #include <iostream>
+#include <memory>
 #include <thread>
 
 namespace luminal::cli {
@@ -17,7 +19,7 @@ namespace {
 
 struct ServeArguments {
   std::string model, host = "127.0.0.1", api_key, chat_template, alias, cache_type = "f32",
-                     activations = "exact", max_memory, max_body = "1M";
+                     activations = "exact", max_memory, max_body = "1M", embeddings;
   int port = 8080, threads = 0;
   int64_t context = 0, chunk = 128, parallel = 4, queue = 64, max_tokens = 0, timeout = 600;
   bool json = false, no_cache = false;
@@ -48,6 +50,7 @@ public:
       : a_(arguments), scheduler_(file, batch, size_t(arguments.queue)) {
     if (!a_.chat_template.empty() || file.chat_template) chat_.emplace(file, a_.chat_template);
     model_ = {&file, chat_ ? &*chat_ : nullptr, a_.alias, batch.context(), a_.max_tokens};
+    if (!a_.embeddings.empty()) embeddings_ = std::make_unique<EmbeddingService>(a_.embeddings, a_.threads);
     limits();
     routes();
   }
@@ -136,9 +139,18 @@ private:
       r.set_content(metrics(), "text/plain; version=0.0.4");
     });
     server_.Get("/v1/models", [this](const httplib::Request&, httplib::Response& r) {
-      const Json model{{"id", model_.name}, {"object", "model"}, {"created", 0}, {"owned_by", "luminal"}};
-      answer(r, 200, {{"object", "list"}, {"data", Json::array({model})}});
+      Json list = Json::array();
+      const auto add = [&](const std::string& name) {
+        list.push_back({{"id", name}, {"object", "model"}, {"created", 0}, {"owned_by", "luminal"}});
+      };
+      add(model_.name);
+      if (embeddings_) add(embeddings_->name());
+      answer(r, 200, {{"object", "list"}, {"data", list}});
     });
+    if (embeddings_)
+      server_.Post("/v1/embeddings", [this](const httplib::Request& q, httplib::Response& r) {
+        guarded(r, [&] { answer(r, 200, embeddings_->answer(q.body)); });
+      });
     server_.Post("/v1/chat/completions", [this](const httplib::Request& q, httplib::Response& r) {
       generate([&] { return read_chat(q.body, model_); }, r);
     });
@@ -257,6 +269,7 @@ private:
   const ServeArguments& a_;
   std::optional<models::ChatFormat> chat_;
   ApiModel model_;
+  std::unique_ptr<EmbeddingService> embeddings_; ///< null: there is no model for it
   Scheduler scheduler_;
   httplib::Server server_;
 };
@@ -298,9 +311,12 @@ void add_serve(CLI::App& app, int& exit_code) {
   auto a = std::make_shared<ServeArguments>();
   auto* verb = app.add_subcommand("serve", "Serve a model over HTTP, as OpenAI's interface has it");
   verb->footer("GET / (a page), /health, /metrics, /v1/models; POST /v1/chat/completions, /v1/completions, "
-               "/tokenize, /detokenize. SIGTERM and Ctrl-C end it when the texts that are being written are "
+               "/v1/embeddings, /tokenize, /detokenize. SIGTERM and Ctrl-C end it when the texts that are "
+               "being written are "
                "complete, after 10 s at the latest.");
   verb->add_option("model", a->model, "The file or folder")->required();
+  verb->add_option("--embeddings", a->embeddings,
+                   "A Hugging Face folder of a BERT model, which answers /v1/embeddings");
   verb->add_option("--host", a->host, "The address to listen at")->capture_default_str();
   verb->add_option("--port", a->port, "The port; 0: any that is free")
       ->check(whole(0, 65535))

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # tests/tree/program_files_test.py -- the program writes model files: quantize and convert there and back, a
 # disk that is full, what is not a model; and embed on a folder.
+import base64
 import json
 import os
 import pathlib
@@ -9,6 +10,8 @@ import struct
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 
 from program import BUILTIN, Luminal, check, documented_words, failures
 
@@ -110,12 +113,58 @@ def embed_texts(luminal, folder):
     luminal.refuses("embed", MODEL, "a", says="a Hugging Face folder of a BERT model is expected")
 
 
+def serve_embeddings(luminal, folder):
+    """/v1/embeddings: the vectors that embed prints, as numbers and in base64; mistakes in OpenAI's form."""
+    want = [float(x) for x in luminal("embed", folder, "the cat")[0].split()]
+    server = subprocess.Popen(
+        [luminal.program, "serve", MODEL, "--port", "0", "--json", "--embeddings", folder],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=luminal.environment)
+    try:
+        port = json.loads(server.stdout.readline())["port"]
+
+        def ask(body, code=200):
+            request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/embeddings",
+                                             json.dumps(body).encode(),
+                                             {"Content-Type": "application/json"})
+            try:
+                with urllib.request.urlopen(request, timeout=60) as reply:
+                    check(reply.status == code, f"{body}: {reply.status}")
+                    return json.load(reply)
+            except urllib.error.HTTPError as error:
+                check(error.code == code, f"{body}: {error.code}, expected {code}")
+                return json.load(error)
+
+        answer = ask({"input": ["the cat", "the dogs"], "model": "x"})
+        check([row["index"] for row in answer["data"]] == [0, 1], f"embeddings: {answer}")
+        near = max(abs(x - y) for x, y in zip(answer["data"][0]["embedding"], want))
+        check(near < 1e-5 and answer["usage"] == {"prompt_tokens": 9, "total_tokens": 9},
+              f"embeddings: {answer}")
+        packed = ask({"input": [2, 4, 5, 3], "encoding_format": "base64"})["data"][0]["embedding"]
+        plain = struct.pack("<16f", *answer["data"][0]["embedding"])
+        check(base64.b64decode(packed) == plain, "base64 or tokens differ")
+        for body, says in (({}, "input is missing: a text, a list of texts or of tokens"),
+                           ({"input": []}, "input is not a text, a list of texts or of tokens"),
+                           ({"input": [1e9]}, "input is not a text, a list of texts or of tokens"),
+                           ({"input": "a", "encoding_format": "odd"},
+                            'encoding_format is not "float" or "base64"'),
+                           ({"input": "a", "dimensions": 8},
+                            "dimensions is 8, vectors of this model have 16"),
+                           ({"input": ["a"] * 2049}, "input has 2049 texts, at most 2048 are taken"),
+                           ({"input": "the " * 20}, "the text has 22 tokens, the model takes 12"),
+                           ([], "the body is not a JSON object")):
+            check(ask(body, 400)["error"]["message"] == says, f"{str(body)[:80]} is not refused with {says}")
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         luminal = Luminal(sys.argv[1], folder / "cache")
         write_models(luminal, folder / "files")
         embed_texts(luminal, folder / "bert")
+        serve_embeddings(luminal, folder / "bert")
     return 1 if failures else 0
 
 
