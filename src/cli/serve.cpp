@@ -56,8 +56,8 @@ public:
   }
 
   int listen() {
-    const int port = a_.port == 0 ? server_.bind_to_any_port(a_.host.c_str())
-                                  : (server_.bind_to_port(a_.host.c_str(), a_.port) ? a_.port : -1);
+    const int port = a_.port == 0 ? server_.bind_to_any_port(a_.host)
+                                  : (server_.bind_to_port(a_.host, a_.port) ? a_.port : -1);
     if (port < 0)
       throw Error(
           fmt::format("{}:{} cannot be listened at; --port and --host name another place", a_.host, a_.port));
