@@ -129,13 +129,28 @@ std::vector<std::map<std::string, int64_t>> sizes_of(const Module& module,
   return out;
 }
 
+/// What is chosen decides bits, which must be the same for any number of workers: it is chosen for one,
+/// and by no rate that was measured.
+kernel::MachineLimits one_worker(kernel::MachineLimits limits) {
+  limits.threads = 1;
+  return limits;
+}
+search::MachineProfile one_worker(const search::MachineProfile& profile) {
+  search::MachineProfile out;
+  out.l2 = profile.l2;
+  out.l3 = profile.l3;
+  return out;
+}
+
 class RegionSearcher {
 public:
   RegionSearcher(PlanState& state, const RegionFunction& region, const RegionLimits& limits,
                  const std::function<bool()>& stop)
       : state_(state), region_(region), f_(region.module.entry()), limits_(limits), stop_(stop),
         sizes_(sizes_of(region.module, state.planner.sizes())),
-        rates_(search::estimate_rates(state.planner.profile(), state.planner.limits())) {
+        limits_of_one_(one_worker(state.planner.limits())), defaults_(limits_of_one_),
+        splitter_(limits_of_one_, defaults_),
+        rates_(search::estimate_rates(one_worker(state.planner.profile()), limits_of_one_)) {
     for (const Expr symbol : region.module.symbols) {
       const auto found = sizes_[0].find(std::string(symbol.name()));
       if (found != sizes_[0].end()) values_[symbol] = found->second;
@@ -176,7 +191,7 @@ public:
       return out;
     }
     rules::PlanSearchOptions options;
-    options.rates = loop_rates(rates_, state_.planner.limits());
+    options.rates = loop_rates(rates_, limits_of_one_);
     options.seed = state_.rules.seed;
     options.most_costs = limits_.candidates;
     options.stop = stop_;
@@ -220,7 +235,7 @@ private:
              RegionResult& out) {
     using Times = std::vector<KernelSplitter::KernelTime>;
     RegionReport& report = out.report;
-    const Times written = state_.splitter.step_times(f_, nullptr, sizes_, rates_);
+    const Times written = splitter_.step_times(f_, nullptr, sizes_, rates_);
     report.written_s = report.estimate_s = total(written, 0) * 1e-9;
     double best = 1, least = std::numeric_limits<double>::infinity();
     for (size_t k = 0; k < std::min<size_t>(limits_.judged, found.plans.size()); ++k) {
@@ -238,7 +253,7 @@ private:
         Boundaries boundaries;
         const Function made = writer.finish(&boundaries.partition, &boundaries.decided);
         if (decided == rules::Decided::none) boundaries = {};
-        const Times times = state_.splitter.step_times(made, &boundaries, sizes_, rates_);
+        const Times times = splitter_.step_times(made, &boundaries, sizes_, rates_);
         const auto [share, taken] = compared(written, times);
         least = std::min(least, share);
         if (!taken || !(share < best)) continue;
@@ -300,6 +315,9 @@ private:
   const std::function<bool()>& stop_;
   const std::vector<std::map<std::string, int64_t>> sizes_; // at which plans are compared
   ExprMap<int64_t> values_;
+  const kernel::MachineLimits limits_of_one_;
+  kernel::DefaultKernels defaults_;
+  KernelSplitter splitter_;
   search::EstimateRates rates_;
   const std::function<double(Expr)> extent_ = [this](Expr e) {
     if (e.is_constant()) return double(e.value());
@@ -412,7 +430,9 @@ std::shared_ptr<const RegionResult> search_region(PlanState& state, const FlatFu
   const Hash128 structure = rules::structural_hash(flat, region);
   hasher.add(structure.high).add(structure.low);
   const kernel::MachineLimits& machine = state.planner.limits();
-  hasher.add(machine.threads).add(machine.lanes).add(state.planner.profile().to_json()).add(state.rules.seed);
+  const search::MachineProfile& profile = state.planner.profile();
+  hasher.add(machine.lanes).add(machine.vector_registers).add(machine.l1).add(machine.l2).add(machine.l3);
+  hasher.add(profile.l2).add(profile.l3).add(state.rules.seed);
   for (const auto& [name, size] :
        search::typical_sizes(flat.module.symbols, flat.module.assumptions, state.planner.sizes()))
     hasher.add(name).add(size);
