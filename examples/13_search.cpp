@@ -171,9 +171,9 @@ static void attention() {
     std::printf("\nestimate of a step: %.1f us as written, %.1f us as the terms are now\n",
                 region.written * 1e6, region.estimate * 1e6);
   }
-  const int64_t between = g.memory().arena - g.memory().kept;
+  const int64_t between = g.memory().arena - g.memory().kept, of_scores = 4 * heads * length * length;
   std::printf("bytes that kernels store for each other: %lld, the scores have %lld\n",
-              static_cast<long long>(between), static_cast<long long>(4 * heads * length * length));
+              static_cast<long long>(between), static_cast<long long>(of_scores));
   std::printf("as the interpreter says: %s\n", largest_error(g, y) < 1e-4 ? "yes" : "no");
 }
 
