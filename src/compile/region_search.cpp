@@ -139,6 +139,7 @@ search::MachineProfile one_worker(const search::MachineProfile& profile) {
   search::MachineProfile out;
   out.l2 = profile.l2;
   out.l3 = profile.l3;
+  out.fork_join_us = 0.5; // of a launch, where there are others
   return out;
 }
 
