@@ -40,10 +40,12 @@ inline std::string quoted(const std::filesystem::path& path) { return "'" + path
 
 inline runtime::ExportedFiles export_graph(Graph& g, const Folder& folder, const char* target,
                                            const char* name, std::map<std::string, std::string> names = {},
-                                           const std::vector<runtime::WorkerCap>& caps = {}) {
+                                           const std::vector<runtime::WorkerCap>& caps = {},
+                                           std::map<std::string, int64_t> sizes = {}) {
   auto state = g.state();
   compile::Options options = compile::options_for_target(target, 2).value();
   options.cache = false;
+  options.sizes = std::move(sizes); // typical ones
   runtime::Plan plan = *compile::compile(state->snapshot(), options).value().plan;
   if (!caps.empty())
     for (runtime::KernelCode& kernel : plan.kernels) kernel.caps = caps;

@@ -67,7 +67,7 @@ protected:
   static void export_to(const Folder& folder, const ModelFile& file, const char* target) {
     Llama model = make_llama(file, {.context = 64, .chunk = 8});
     const std::string kept = model.graph.state()->kept.at(model.logits.id());
-    export_graph(model.graph, folder, target, "stories", {{kept, "logits"}});
+    export_graph(model.graph, folder, target, "stories", {{kept, "logits"}}, {}, typical_sizes(model));
   }
   static void compare(const ModelFile& file, const std::string& text, double bound) {
     const std::vector<float> got = numbers(text), wanted = expected(file);
