@@ -1,8 +1,8 @@
 // base/file.cpp -- files.
 #include "base/file.h"
+#include "base/file_draft.h"
 #include "base/pages.h"
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -17,8 +17,6 @@
 
 namespace luminal {
 namespace {
-
-constexpr const char* draft_extension = ".tmp";
 
 Failure failure(const std::string& path, std::string_view what) {
   return Failure{fmt::format("{}: {}", path, what)};
@@ -135,25 +133,14 @@ Result<void> write_in_place(const std::string& path, std::span<const std::span<c
 } // namespace
 
 Result<void> write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
-  static std::atomic<unsigned> serial{0};
   struct stat there{};
   if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
     return write_in_place(path, parts); // a device or a pipe: never replaced by a file
-  std::string temporary = fmt::format("{}.{}.{}{}", path, getpid(), serial++, draft_extension);
-  Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (fd.get() < 0) return system_failure(path);
-  auto give_up = [&] {
-    Failure why = system_failure(path);
-    ::unlink(temporary.c_str());
-    return why;
-  };
-  if (auto done = write_parts(fd.get(), path, parts); !done) {
-    ::unlink(temporary.c_str());
-    return done;
-  }
-  if (fsync(fd.get()) != 0 || ::close(fd.release()) != 0) return give_up();
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) return give_up();
-  return {};
+  auto draft = FileDraft::create(path);
+  if (!draft) return draft.failure();
+  for (const std::span<const std::byte> part : parts)
+    if (auto done = draft->append(part); !done) return done;
+  return draft->finish();
 }
 
 Result<void> write_file(const std::string& path, std::span<const std::byte> content) {
@@ -189,7 +176,7 @@ int64_t trim_folder(const std::string& folder, std::string_view extension, int64
     if (!it->is_regular_file(ignored)) continue;
     Entry e{it->last_write_time(ignored), int64_t(it->file_size(ignored)), it->path()};
     if (ignored) continue; // another process removed it
-    if (e.path.extension() == draft_extension && e.time < old) fs::remove(e.path, ignored);
+    if (e.path.extension() == FileDraft::extension && e.time < old) fs::remove(e.path, ignored);
     if (e.path.extension() != extension) continue;
     total += e.bytes;
     entries.push_back(std::move(e));

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/announce.h"
 #include "cli/common.h"
+#include "cli/program_graph.h"
 #include "models/chat_format.h"
 #include "models/generator.h"
 #include <algorithm>
@@ -91,9 +92,7 @@ int chat(ChatArguments& a) {
   const ModelConfig& config = file.require_config();
   const ChatFormat checked(file, a.chat_template); // a faulty template is refused before anything is compiled
   GeneratorOptions options;
-  options.model.context = a.context > 0 ? a.context : std::min<int64_t>(config.context_length, 4096);
-  if (a.cache_type == "f16") options.model.cache_dtype = DType::f16;
-  options.model.activations = activations_from_name(a.activations);
+  options.model = llama_options(file, a.context, options.model.chunk, a.cache_type, a.activations);
   options.compile.threads = a.threads;
   options.compile.cache = !a.no_cache;
   options.compile.stop = interrupt_requested;

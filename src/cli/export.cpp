@@ -6,6 +6,7 @@
 #include "base/settings.h"
 #include "cli/common.h"
 #include "cli/onnx_program.h"
+#include "cli/program_graph.h"
 #include "cli/tensor_files.h"
 #include "compile/target.h"
 #include "formats/model_files.h"
@@ -61,12 +62,8 @@ Program model_program(const ExportArguments& a, std::optional<ModelFile>& file, 
   auto opened = open_model(a.path);
   if (!opened) throw Error(opened.error());
   file.emplace(std::move(*opened));
-  models::LlamaOptions how;
-  how.context = a.context > 0 ? a.context : std::min<int64_t>(file->require_config().context_length, 4096);
-  how.chunk = a.chunk;
+  models::LlamaOptions how = llama_options(*file, a.context, a.chunk, a.cache_type, a.activations);
   how.all_logits = a.all_logits;
-  how.activations = models::activations_from_name(a.activations);
-  if (a.cache_type == "f16") how.cache_dtype = DType::f16;
   model = models::make_llama(*file, how);
   auto state = model.graph.state();
   return {state->snapshot(), models::typical_sizes(model),

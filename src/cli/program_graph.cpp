@@ -57,6 +57,16 @@ void check_sizes(const std::map<std::string, int64_t>& sizes, const std::vector<
   }
 }
 
+models::LlamaOptions llama_options(const ModelFile& file, int64_t context, int64_t chunk,
+                                   const std::string& cache_type, const std::string& activations) {
+  models::LlamaOptions how;
+  how.context = context > 0 ? context : std::min<int64_t>(file.require_config().context_length, 4096);
+  how.chunk = chunk;
+  if (cache_type == "f16") how.cache_dtype = DType::f16;
+  how.activations = models::activations_from_name(activations);
+  return how;
+}
+
 ProgramGraph::ProgramGraph(const GraphArguments& a) {
   options.threads = a.threads;
   const auto sizes = parse_sizes(a.sizes);
@@ -69,13 +79,8 @@ ProgramGraph::ProgramGraph(const GraphArguments& a) {
   auto opened = open_model(a.path);
   if (!opened) throw Error(opened.error());
   file_.emplace(std::move(*opened));
-  const ModelConfig& config = file_->require_config();
-  models::LlamaOptions how; // as `luminal run` with the same options
-  how.context = a.context > 0 ? a.context : std::min<int64_t>(config.context_length, 4096);
-  how.chunk = a.chunk;
-  if (a.cache_type == "f16") how.cache_dtype = DType::f16;
-  how.activations = models::activations_from_name(a.activations);
-  llama_.emplace(models::make_llama(*file_, how));
+  llama_.emplace(
+      models::make_llama(*file_, llama_options(*file_, a.context, a.chunk, a.cache_type, a.activations)));
   for (const auto& [name, size] : models::typical_sizes(*llama_)) options.sizes[name] = size;
   check_sizes(sizes, llama_->graph.state()->module.symbols, a.path);
   for (const auto& [name, size] : sizes) options.sizes[name] = size;

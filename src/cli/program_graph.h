@@ -29,6 +29,11 @@ void refuse_other_options(const CLI::App& verb, const GraphArguments& arguments)
 void check_sizes(const std::map<std::string, int64_t>& sizes, const std::vector<Expr>& symbols,
                  const std::string& path);
 
+/// How `luminal run` compiles the language model of a file: context 0 is what the file declares, at most
+/// 4096.
+models::LlamaOptions llama_options(const ModelFile& file, int64_t context, int64_t chunk,
+                                   const std::string& cache_type, const std::string& activations);
+
 /// A language model (GGUF, safetensors, a folder) as `luminal run` compiles it, or an ONNX model.
 class ProgramGraph {
 public:

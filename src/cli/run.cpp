@@ -6,6 +6,7 @@
 #include "base/thread_pool.h"
 #include "cli/announce.h"
 #include "cli/common.h"
+#include "cli/program_graph.h"
 #include "device/host_memory.h"
 #include "luminal/device.h"
 #include "models/generator.h"
@@ -218,11 +219,8 @@ int run_model(RunArguments& arguments) {
   read_prompt(arguments);
   const ModelConfig& config = file.require_config();
   GeneratorOptions options;
-  options.model.context =
-      arguments.context > 0 ? arguments.context : std::min<int64_t>(config.context_length, 4096);
-  options.model.chunk = arguments.chunk;
-  if (arguments.cache_type == "f16") options.model.cache_dtype = DType::f16;
-  options.model.activations = models::activations_from_name(arguments.activations);
+  options.model =
+      llama_options(file, arguments.context, arguments.chunk, arguments.cache_type, arguments.activations);
   options.compile.threads = arguments.threads;
   options.compile.cache = !arguments.no_cache;
   options.compile.stop = interrupt_requested;

@@ -2,6 +2,7 @@
 #include "base/print.h"
 #include "base/text.h"
 #include "cli/announce.h"
+#include "cli/program_graph.h"
 #include "cli/serve_api.h"
 #include "cli/serve_embeddings.h"
 #include "cli/serve_page.h"
@@ -284,11 +285,8 @@ int serve(ServeArguments& a) {
   if (a.alias.empty())
     a.alias = config.name.empty() ? a.model.substr(a.model.rfind('/') + 1) : printable(config.name);
   models::BatchOptions options;
-  options.model.context = a.context > 0 ? a.context : std::min<int64_t>(config.context_length, 4096);
-  options.model.chunk = a.chunk;
+  options.model = llama_options(file, a.context, a.chunk, a.cache_type, a.activations);
   options.model.slots = a.parallel;
-  if (a.cache_type == "f16") options.model.cache_dtype = DType::f16;
-  options.model.activations = models::activations_from_name(a.activations);
   options.compile.threads = a.threads;
   options.compile.cache = !a.no_cache;
   models::Generator::Estimate estimate = models::Generator::estimate(file, options.model);

@@ -29,7 +29,7 @@ using rules::RegionTerms;
 constexpr double margin = 0.9;
 /// The same for a plan that spares most of the bytes, where these are more than a near cache holds.
 constexpr double margin_of_bytes = 1;
-/// Plans of a region that are judged by their kernels, each with two sorts of boundaries.
+/// Plans of a region that are judged by their kernels, each with three sorts of boundaries.
 constexpr uint64_t most_judged = 2;
 /// Candidates that all climbs of a region cost.
 constexpr uint64_t most_candidates = 4000;
@@ -482,12 +482,12 @@ Result<void> search_regions(PlanState& state, FunctionPlan& f) {
       left -= std::min(left, kind.result->report.work);
       kind.report = state.regions.size();
       RegionReport& report = state.regions.emplace_back(kind.result->report);
+      report.cached = seconds_since(before) < report.saturate_s + report.extract_s + report.judge_s;
       report.lines = origins(*f.function, region.nodes);
       if (state.rules.texts) {
         const auto& fragment = kind.result->fragment;
         write_texts(*region_function(flat, region), fragment ? &*fragment : nullptr, report);
       }
-      report.cached = seconds_since(before) < report.saturate_s + report.extract_s + report.judge_s;
     } else {
       ++state.regions[kind.report].instances;
     }

@@ -3,8 +3,9 @@
 //
 // The search over terms, stored values and kernels has an estimate of its own (rules/pass_cost.h),
 // which takes microseconds. The last word among what it finds has the estimate of real kernels with
-// their default schedules (search/cone_estimate.h): each plan with its own boundaries and with those
-// of greedy fusion, and the terms as they came. A plan has to be better by a margin.
+// their default schedules (search/cone_estimate.h): each plan with its own boundaries, with those of
+// greedy fusion but for kernels of new folds, and with those of greedy fusion; and the terms as they came.
+// A plan has to be better by a margin.
 //
 // Regions of equal structure have one result, kept for the process.
 #pragma once

@@ -20,7 +20,9 @@ struct RuleOptions {
   /// Of one module, in counted work: a unit takes about a microsecond of one core. Regions come in order,
   /// each with what the earlier ones have left, whether these were searched or known.
   uint64_t work = 100'000;
-  double seconds = 2; ///< a safety net, of which report() tells where it cuts; 0: none
+  /// Ends the search, and report() says where. 0: never, so that what is found does not vary with the
+  /// machine's other work.
+  double seconds = 0;
   uint64_t seed = 1;
   bool texts = false; ///< reports have the terms before and after
   /// In place of the search: a choice for each region, boundaries included; nothing leaves the region as

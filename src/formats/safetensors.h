@@ -4,7 +4,7 @@
 #pragma once
 #include "base/file.h"
 #include "base/result.h"
-#include "formats/file_draft.h"
+#include "formats/tensor_sources.h"
 #include "formats/tensor_view.h"
 #include <map>
 #include <memory>

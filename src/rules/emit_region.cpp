@@ -3,7 +3,9 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "ir/user_ops.h"
+#include "rules/form_edits.h"
 #include "rules/monoids.h"
+#include "rules/other_terms.h"
 #include <algorithm>
 #include <memory>
 #include <unordered_map>
@@ -36,14 +38,9 @@ public:
     return std::move(w_);
   }
 
-  /// A term that has a number of its own beyond those of classes, and, of the component of a tuple, a
-  /// number of the tuple's term.
-  struct Extra {
-    ClassId of, term, tuple;
-  };
-  Fragment run_all(std::span<const Extra> extras, std::vector<TermPair>& pairs) {
+  Fragment run_all(std::span<const ExtraTerm> extras, std::vector<TermPair>& pairs) {
     find_homes();
-    for (const Extra& x : extras) {
+    for (const ExtraTerm& x : extras) {
       if (x.tuple != absent)
         get(x.term, x.tuple, int(t_.integer_of(row(x.term).args()[0])));
       else
@@ -183,21 +180,8 @@ private:
     if (!laid_[form]) laid_[form] = std::make_unique<LaidOut>(t_.forms[form], t_.axes);
     return *laid_[form];
   }
-  /// The axes of a form that are in the set; dimensions that had others only are gone.
-  static Form filtered(const Form& form, const AxisSet& axes) {
-    Form out;
-    for (size_t d = 0; d < form.rank(); ++d) {
-      std::vector<AxisId> dim;
-      for (const AxisId a : form.dim(d))
-        if (axes.contains(a)) dim.push_back(a);
-      if (!dim.empty() || form.dim(d).empty()) out.push(dim);
-    }
-    return out;
-  }
-  static void append_missing(Form& form, const AxisSet& axes) {
-    AxisSet missing = axes;
-    missing -= form.set();
-    missing.for_each([&](AxisId a) { form.push(std::span(&a, 1)); });
+  void join(Form& form, ClassId operand, const AxisSet& axes) {
+    if (const uint32_t other = made(operand).form; other != absent) append_new(form, t_.forms[other], axes);
   }
   /// The form in which a class is made: that of its node, with what the chosen term varies with.
   uint32_t natural_form(ClassId c) {
@@ -207,21 +191,9 @@ private:
     if (home != absent && e_.forms[home] != absent)
       form = options_.keep_forms ? t_.forms[e_.forms[home]] : filtered(t_.forms[e_.forms[home]], axes);
     else
-      for_each_operand(row(c), [&](ClassId x) { join(form, made(x).form, axes); });
+      for_each_operand(row(c), [&](ClassId x) { join(form, x, axes); });
     append_missing(form, axes);
     return t_.forms.id(form);
-  }
-  /// Dimensions of an operand that are not there yet.
-  void join(Form& form, uint32_t operand, const AxisSet& axes) {
-    if (operand == absent) return;
-    const Form& other = t_.forms[operand];
-    const AxisSet there = form.set();
-    for (size_t d = 0; d < other.rank(); ++d) {
-      std::vector<AxisId> dim;
-      for (const AxisId a : other.dim(d))
-        if (axes.contains(a) && !there.contains(a)) dim.push_back(a);
-      if (!dim.empty()) form.push(dim);
-    }
   }
 
   // ---- index expressions
@@ -257,13 +229,6 @@ private:
       map.push_back(e);
     }
     return map;
-  }
-  static int same_dim(std::span<const AxisId> dim, const LaidOut& to) {
-    if (dim.empty()) return -1;
-    const int at = to.position(dim[0]);
-    if (at < 0) return -1;
-    const int d = to.places[size_t(at)].dim;
-    return std::ranges::equal(dim, to.form.dim(size_t(d))) ? d : -1;
   }
 
   // ---- nodes
@@ -459,19 +424,6 @@ private:
       }
     return {in_form(c, t_.forms.id(part)), axes};
   }
-  /// The dimensions of `to` that a form has, in its order; nothing where it has another one.
-  static std::optional<std::vector<int>> dims_within(const Form& form, const LaidOut& to) {
-    std::vector<int> out;
-    for (size_t d = 0; d < form.rank(); ++d) {
-      int found = form.dim(d).empty() ? -1 : same_dim(form.dim(d), to);
-      if (form.dim(d).empty())
-        for (size_t k = 0; k < to.form.rank() && found < 0; ++k)
-          if (to.form.dim(k).empty() && std::ranges::count(out, int(k)) == 0) found = int(k);
-      if (found < 0) return {};
-      out.push_back(found);
-    }
-    return out;
-  }
 
   void opaque(ClassId c, const RowView& r) {
     const Payload payload = t_.payloads[r.args()[0]];
@@ -484,37 +436,6 @@ private:
   }
 
   // ---- folds
-  static Form part_of(const Form& form, std::span<const int> dims) {
-    Form out;
-    for (const int d : dims) out.push(form.dim(size_t(d)));
-    return out;
-  }
-  /// Dimensions of the space that a body has: those that it varies with, and those that its node had.
-  std::vector<int> body_dims(const Form& space, const AxisSet& varying, const std::vector<int>* had) const {
-    std::vector<int> out;
-    for (size_t d = 0; d < space.rank(); ++d) {
-      const auto dim = space.dim(d);
-      const bool there = had && std::ranges::count(*had, int(d)) > 0;
-      if (there || std::ranges::any_of(dim, [&](AxisId a) { return varying.contains(a); }))
-        out.push_back(int(d));
-    }
-    return out;
-  }
-  /// Dimensions that are folded in part are cut where that changes.
-  static Form cut(const Form& form, const AxisSet& over) {
-    Form out;
-    for (size_t d = 0; d < form.rank(); ++d) {
-      const auto dim = form.dim(d);
-      size_t begin = 0;
-      for (size_t k = 1; k <= dim.size(); ++k)
-        if (k == dim.size() || over.contains(dim[k]) != over.contains(dim[begin])) {
-          out.push(dim.subspan(begin, k - begin));
-          begin = k;
-        }
-      if (dim.empty()) out.push(dim);
-    }
-    return out;
-  }
   /// The space of a fold or scan: that of its node, with the axes that are needed.
   Form space_of(ClassId c, const AxisSet& needed, const AxisSet& over, bool& kept) {
     const NodeId home = classes_[c].home;
@@ -522,7 +443,7 @@ private:
     if (home != absent)
       form = options_.keep_forms ? t_.forms[e_.forms[home]] : filtered(t_.forms[e_.forms[home]], needed);
     else
-      for_each_operand(row(c), [&](ClassId x) { join(form, made(x).form, needed); });
+      for_each_operand(row(c), [&](ClassId x) { join(form, x, needed); });
     append_missing(form, needed);
     form = cut(form, over);
     kept = home != absent && form == t_.forms[e_.forms[home]];
@@ -657,54 +578,10 @@ private:
 
 } // namespace
 
-Choice first_rows(RegionTerms& terms) {
-  egraph::EGraph& graph = terms.graph();
-  graph.rebuild();
-  Choice out;
-  out.rows.resize(graph.class_count());
-  for (egraph::OpId op = 0; op < graph.op_count(); ++op) {
-    if (!graph.op(op).constructor) continue;
-    graph.for_each_row(op, [&](const RowView& row) {
-      RowRef& at = out.rows[graph.find(row.out())];
-      if (at.op == absent && !row.subsumed) at = {row.op, row.row};
-      return true;
-    });
-  }
-  return out;
-}
-
 Fragment emit_all_terms(RegionTerms& terms, const Entered& entered, const Choice& choice,
                         std::vector<TermPair>& pairs) {
-  egraph::EGraph& graph = terms.graph();
-  const RegionTerms::Ops& ops = terms.ops();
   Choice all = choice;
-  std::vector<Emitter::Extra> extras;
-  const auto chosen = [&](ClassId c) { return c < choice.rows.size() && choice.rows[c].op != absent; };
-  const auto add = [&](const RowView& row) {
-    all.rows.push_back({row.op, row.row});
-    return ClassId(all.rows.size() - 1);
-  };
-  for (egraph::OpId op = 0; op < graph.op_count(); ++op) {
-    if (!graph.op(op).constructor || terms.program().sort_name(graph.op(op).out) != "V") continue;
-    graph.for_each_row(op, [&](const RowView& row) {
-      const ClassId of = graph.find(row.out());
-      bool there = chosen(of);
-      for_each_operand(terms, row, [&](ClassId x) { there = there && chosen(x); });
-      if (!there) return true;
-      if (op != ops.get) {
-        if (!(all.rows[of].op == op && all.rows[of].row == row.row)) extras.push_back({of, add(row), absent});
-        return true;
-      }
-      for (const RowView& tuple : graph.class_rows(graph.find(row.args()[1]))) {
-        bool whole = true;
-        for_each_operand(terms, tuple, [&](ClassId x) { whole = whole && chosen(x); });
-        if (!whole || tuple.op == ops.opaque_tuple) continue;
-        const ClassId term = add(row);
-        extras.push_back({of, term, add(tuple)});
-      }
-      return true;
-    });
-  }
+  const std::vector<ExtraTerm> extras = add_other_terms(terms, all);
   return Emitter(terms, entered, all, {.keep_forms = false}).run_all(extras, pairs);
 }
 

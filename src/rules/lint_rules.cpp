@@ -1,12 +1,12 @@
 // rules/lint_rules.cpp -- rules looked at as queries and actions.
 #include "rules/lint_rules.h"
 #include "base/contains.h"
+#include "rules/joined_variables.h"
 #include "rules/region_terms.h"
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
 #include <map>
-#include <numeric>
 
 namespace luminal::rules {
 namespace {
@@ -75,14 +75,11 @@ constexpr GuardInfo guards[] = {
 class LintedRule {
 public:
   LintedRule(RegionTerms& terms, egraph::RuleId id)
-      : t_(terms), graph_(terms.graph()), rule_(graph_.rule(id)), root_(rule_.query.vars.size()) {
-    std::iota(root_.begin(), root_.end(), 0);
-    for (const egraph::Equality& e : rule_.query.equalities)
-      if (e.left.is_var() && e.right.is_var()) root_[find(e.left.id)] = find(e.right.id);
+      : t_(terms), graph_(terms.graph()), rule_(graph_.rule(id)), variables_(rule_.query) {
     for (const Action& made : rule_.actions) // a term that was matched, written once more
       for (const Atom& a : rule_.query.atoms)
         if (made.kind == Action::Kind::term && made.id == a.op && a.out.is_var() && same(made.args, a.args))
-          root_[made.out] = find(a.out.id);
+          variables_.join(made.out, a.out.id);
   }
 
   std::vector<std::string> findings() {
@@ -93,10 +90,7 @@ public:
   }
 
 private:
-  VarId find(VarId v) const {
-    while (root_[v] != v) v = root_[v];
-    return v;
-  }
+  VarId find(VarId v) const { return variables_.find(v); }
   /// A row that is made for a class that is there: the union of the class and a term.
   bool joins_row(const Action& a) const { return a.kind == Action::Kind::set && graph_.op(a.id).constructor; }
   bool is(const Operand& o, VarId v) const { return o.is_var() && find(o.id) == v; }
@@ -128,14 +122,14 @@ private:
 
   /// Classes that the rule keeps: those that what it makes is made of, and what their terms hold.
   std::vector<bool> kept() const {
-    std::vector<bool> out(root_.size());
+    std::vector<bool> out(variables_.size());
     for (const Action& a : rule_.actions)
       if (contains(
               std::array{Action::Kind::term, Action::Kind::set, Action::Kind::primitive, Action::Kind::host},
               a.kind))
         for (const Operand& o : std::span(a.args).first(a.args.size() - joins_row(a)))
           if (o.is_var()) out[find(o.id)] = true;
-    for (size_t k = 0; k < root_.size(); ++k) // terms lie in terms at most so deep
+    for (size_t k = 0; k < variables_.size(); ++k) // terms lie in terms at most so deep
       for (const Atom& a : rule_.query.atoms)
         if (op(a).constructor && a.out.is_var() && out[find(a.out.id)])
           for (const Operand& o : a.args)
@@ -147,7 +141,7 @@ private:
     if (std::ranges::none_of(rule_.actions,
                              [&](const Action& a) { return a.kind == Action::Kind::unite || joins_row(a); }))
       return;
-    std::vector<int> uses(root_.size());
+    std::vector<int> uses(variables_.size());
     for_each_operand([&](const Operand& o) { uses[o.is_var() ? find(o.id) : 0] += o.is_var(); });
     const std::vector<bool> keeps = kept();
     for (const Atom& a : rule_.query.atoms) {
@@ -166,7 +160,7 @@ private:
 
   /// Values that facts give, which further unions may change.
   std::vector<bool> changing() const {
-    std::vector<bool> out(root_.size());
+    std::vector<bool> out(variables_.size());
     for (const Atom& a : rule_.query.atoms)
       if (!op(a).constructor && a.out.is_var() && kind(find(a.out.id)) == SortKind::value)
         out[find(a.out.id)] = true;
@@ -251,7 +245,7 @@ private:
   RegionTerms& t_;
   egraph::EGraph& graph_;
   const egraph::Rule& rule_;
-  std::vector<VarId> root_;
+  JoinedVariables variables_;
   std::vector<std::string> out_;
 };
 

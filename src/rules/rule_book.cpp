@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
+#include <set>
 
 LUMINAL_EMBEDDED(rule_files)
 
@@ -101,15 +102,6 @@ std::set<std::string_view> guards_of(const egraph::EGraph& graph, const egraph::
 
 } // namespace
 
-Hash128 rules_hash() {
-  static const Hash128 hash = [] {
-    Hasher hasher;
-    for (const EmbeddedFile& file : embedded::rule_files()) hasher.add(file.name).add(file.content);
-    return hasher.value128();
-  }();
-  return hash;
-}
-
 std::vector<RuleEntry> rule_entries(RegionTerms& terms) {
   LUMINAL_CHECK(terms.options().numeric == NumericClass::approximate, "rules are left out of the terms");
   const egraph::EGraph& graph = terms.graph();
@@ -141,17 +133,6 @@ std::vector<RuleEntry> rule_entries(RegionTerms& terms) {
   }
   LUMINAL_CHECK(out.size() == graph.rule_count(), "{} rules are written, {} are there", out.size(),
                 graph.rule_count());
-  return out;
-}
-
-std::set<std::string> joining_rules(RegionTerms& terms) {
-  const egraph::EGraph& graph = terms.graph();
-  std::set<std::string> out;
-  for (egraph::RuleId id = 0; id < graph.rule_count(); ++id)
-    for (const egraph::Action& a : graph.rule(id).actions)
-      if (a.kind == egraph::Action::Kind::unite ||
-          (a.kind == egraph::Action::Kind::set && graph.op(a.id).constructor))
-        out.insert(graph.rule(id).name);
   return out;
 }
 

@@ -1,8 +1,6 @@
 // rules/rule_book.h -- what is written of each rule: name, numeric class, phase, guards, place, text.
 #pragma once
-#include "base/hash.h"
 #include "egraph/rule.h"
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,13 +26,7 @@ struct RuleEntry {
 /// All rules of the terms, which were made with every numeric class, in the order of their ids.
 std::vector<RuleEntry> rule_entries(RegionTerms& terms);
 
-/// Names of those that join classes, whatever the terms were made with.
-std::set<std::string> joining_rules(RegionTerms& terms);
-
 std::string_view to_string(egraph::NumericClass numeric); ///< as rule files say it: "reassoc"
-
-/// Of all that are built in.
-Hash128 rules_hash();
 
 /// "there is no rule 'x', did you mean 'y'?"
 std::string no_rule(const std::string& name, const std::vector<std::string_view>& names);

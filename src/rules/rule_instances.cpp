@@ -2,12 +2,12 @@
 #include "rules/rule_instances.h"
 #include "base/contains.h"
 #include "rules/cheapest.h"
+#include "rules/joined_variables.h"
 #include "rules/rule_case_maker.h"
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <set>
 
 namespace luminal::rules {
@@ -25,11 +25,7 @@ class InstanceMaker : public CaseMaker {
 public:
   InstanceMaker(RegionTerms& terms, const egraph::Rule& rule, uint64_t seed, bool special)
       : CaseMaker(seed), t_(terms), graph_(terms.graph()), rule_(rule), special_(special),
-        root_(rule.query.vars.size()) {
-    std::iota(root_.begin(), root_.end(), 0);
-    for (const egraph::Equality& e : rule.query.equalities)
-      if (e.left.is_var() && e.right.is_var()) root_[find(e.left.id)] = find(e.right.id);
-  }
+        variables_(rule.query) {}
 
   std::optional<RuleCase> run() {
     read_atoms();
@@ -63,10 +59,7 @@ private:
     VarId body = egraph::absent;
   };
 
-  VarId find(VarId v) const {
-    while (root_[v] != v) v = root_[v];
-    return v;
-  }
+  VarId find(VarId v) const { return variables_.find(v); }
   VarId var(const Operand& o) const { return o.is_var() ? find(o.id) : egraph::absent; }
   bool is_value(VarId v) const { return graph_.sort(rule_.query.vars[v].sort).name == "V"; }
 
@@ -228,7 +221,7 @@ private:
   egraph::EGraph& graph_;
   const egraph::Rule& rule_;
   const bool special_;
-  std::vector<VarId> root_;
+  const JoinedVariables variables_;
   std::map<VarId, std::vector<const Atom*>> made_; // terms of a class
   std::map<VarId, VarId> elements_;                // the first of a vector
   std::map<VarId, std::vector<VarId>> holes_;

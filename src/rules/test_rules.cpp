@@ -129,24 +129,4 @@ std::string wrong_without_guards(const std::string& text, const std::string& fil
       report.wrong, report.program);
 }
 
-void accept_rules(const std::string& text, const std::string& file) {
-  check_rule_file(text, file);
-  const auto refuse = [&](const std::string& why) { throw Error(fmt::format("{}: {}", file, why)); };
-  {
-    RegionTerms terms({.numeric = NumericClass::approximate, .more = text, .more_file = file});
-    const size_t built_in = RegionTerms({.numeric = NumericClass::approximate}).graph().rule_count();
-    for (const LintFinding& f : lint_rules(terms, egraph::RuleId(built_in)))
-      refuse(fmt::format("line {}, rule '{}': {}", f.line, f.rule, f.text));
-  }
-  RuleTestOptions options{.random = programs_of_file};
-  options.theory.more = text;
-  options.theory.more_file = file;
-  const RuleTestReport report = test_rules(options);
-  if (!report.wrong.empty())
-    refuse(fmt::format("these rules are wrong in {}\n{}", report.wrong, report.program));
-  if (!report.unmet.empty())
-    refuse(fmt::format("no program satisfied the rule '{}', so nothing is known of it", report.unmet[0]));
-  if (const std::string wrong = wrong_without_guards(text, file); !wrong.empty()) refuse(wrong);
-}
-
 } // namespace luminal::rules

@@ -34,8 +34,4 @@ RuleTestReport test_rules(const RuleTestOptions& options);
 /// a guard must not be what makes a rule right. Empty: nothing, or the rules are wrong with them.
 std::string wrong_without_guards(const std::string& text, const std::string& file);
 
-/// A user's rules before they are used: checked as a text, by the linter, and by the automatic test. Throws
-/// Error with what is wrong.
-void accept_rules(const std::string& text, const std::string& file);
-
 } // namespace luminal::rules

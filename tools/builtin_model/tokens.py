@@ -1,7 +1,7 @@
 # tools/builtin_model/tokens.py -- tales as files of tokens for `luminal train` (standard library only).
-r"""    python3 tokens.py --out /tmp/tales --documents 60000
-    luminal train train.toml --set data.file=/tmp/tales/train.bin \
-        --set validation.file=/tmp/tales/held_out.bin
+r"""    python3 tokens.py --out tales --documents 60000
+    luminal train train.toml --set data.file=tales/train.bin \
+        --set validation.file=tales/held_out.bin
 
 Every document is written as begin token, prompt, text, end token; 16 bits a token."""
 import argparse

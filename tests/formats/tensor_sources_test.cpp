@@ -1,8 +1,8 @@
-// formats/file_draft_test.cpp -- files written piece by piece: the same bytes as in one piece, and
+// formats/tensor_sources_test.cpp -- files written piece by piece: the same bytes as in one piece, and
 // nothing where it fails.
-#include "formats/file_draft.h"
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
+#include "formats/tensor_sources.h"
 #include "formats/util.h"
 #include <filesystem>
 #include <gmock/gmock.h>
