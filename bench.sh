@@ -113,7 +113,7 @@ esac
 
 name=$1
 shift
-if ! names | grep -qFx -- "$name"; then
+if ! grep -qFx -- "$name" <<< "$(names)"; then # (names in a pipe would be ended by its signal)
   echo "bench.sh: there is no benchmark '$name'. There are: $(names | tr '\n' ' ')" >&2
   exit 2
 fi
