@@ -92,8 +92,17 @@ void CProgram::set_dim(const std::string& name, int64_t size) {
     if (!range.contains(size) || size % symbol.multiple() != 0)
       fail("set_dim",
            fmt::format("{} = {} is outside of its range {}..{}", name, size, range.low, range.high));
+    const auto before = dims_.find(name);
+    const bool changed = before == dims_.end() || before->second != size;
     dims_[name] = size;
-    if (running_.context) check(running_.context->set_symbol(name, size), "set_dim");
+    // A weight of another size is given by another call.
+    renew_ |= changed && std::any_of(inputs().begin(), inputs().end(), [&](NodeId id) {
+                const auto& attr = std::get<InputAttr>(module_.entry()[id].attr);
+                return attr.role == Role::weight &&
+                       std::any_of(attr.type.shape.begin(), attr.type.shape.end(),
+                                   [&](Expr extent) { return depends_on(extent, symbol); });
+              });
+    if (running_.context && !renew_) check(running_.context->set_symbol(name, size), "set_dim");
     return;
   }
   std::vector<std::string_view> names;
@@ -118,7 +127,8 @@ void CProgram::store(const std::string& name, std::vector<int64_t> shape, std::s
   value.bytes = copy ? std::span<const std::byte>(value.copy) : bytes;
   Given& there = given_[name] = std::move(value);
   if (copy) there.bytes = there.copy;
-  if (running_.context) give(name);
+  renew_ |= attr.role == Role::weight;
+  if (running_.context && !renew_) give(name);
 }
 
 void CProgram::set_input(const std::string& name, std::string_view dtype, std::vector<int64_t> shape,
@@ -161,21 +171,22 @@ void CProgram::set_option(const std::string& name, const std::string& value) {
   compiled_.reset();
 }
 
+double CProgram::number_option(const char* name, double usual) const {
+  return options_.contains(name) ? number_of(name, options_.at(name)) : usual;
+}
+
 void CProgram::compile() {
-  const auto option = [&](const char* name, double usual) {
-    return options_.contains(name) ? number_of(name, options_.at(name)) : usual;
-  };
-  int threads = int(option("threads", 0));
+  int threads = int(number_option("threads", 0));
   if (threads == 0) threads = setting_threads();
   compile::Options options = compile::Options::host(threads);
-  options.cache = option("cache", 1) != 0;
+  options.cache = number_option("cache", 1) != 0;
   if (options.cache) options.tuning = compile::usual_tuning_cache(options_.contains("seconds"));
   options.pool = &shared_pool(threads);
   options.sizes = dims_;
   if (options_.contains("passes")) options.passes = parse_passes(options_.at("passes"));
   if (options_.contains("seconds")) {
     options.search.mode = SearchMode::budget;
-    options.search.seconds = option("seconds", 10);
+    options.search.seconds = number_option("seconds", 10);
   }
   running_ = {};
   compiled_ = checked(compile::compile(module_, options), "compile");
@@ -183,28 +194,37 @@ void CProgram::compile() {
   made.device = shared_device(threads);
   made.executable = checked(runtime::Executable::load(compiled_->plan, *made.device), "compile");
   made.store = std::make_shared<runtime::Store>(*made.device);
-  for (NodeId id : inputs()) { // a context is made with the weights that are there
+  running_ = std::move(made);
+  for (auto& [name, value] : given_) value.fresh = true; // its states are in the new store
+  make_context();
+}
+
+/// With the weights that are there; states are the store's.
+void CProgram::make_context() {
+  for (NodeId id : inputs()) {
     const auto& attr = std::get<InputAttr>(module_.entry()[id].attr);
     if (attr.role == Role::weight && given_.contains(attr.name))
-      made.store->borrow_weight(attr.name, given_.at(attr.name).bytes, nullptr);
+      running_.store->borrow_weight(attr.name, given_.at(attr.name).bytes, nullptr);
   }
-  made.context = checked(
-      runtime::Context::create(made.executable, made.store,
-                               {.max_memory = int64_t(option("max_memory", 0)), .host = run_host_effect}),
-      "compile");
-  running_ = std::move(made);
+  running_.store->unload();
+  running_.context.reset();
+  running_.context = checked(runtime::Context::create(running_.executable, running_.store,
+                                                      {.max_memory = int64_t(number_option("max_memory", 0)),
+                                                       .host = run_host_effect}),
+                             "compile");
+  renew_ = false;
   for (const auto& [name, size] : dims_) check(running_.context->set_symbol(name, size), "compile");
   for (const auto& [name, value] : given_) give(name);
 }
 
 void CProgram::give(const std::string& name) {
   const InputAttr& attr = input(name, "set_input");
-  const Given& value = given_.at(name);
-  switch (attr.role) {
-  case Role::weight: running_.store->borrow_weight(name, value.bytes, nullptr); break;
-  case Role::state: check(running_.context->set_state(name, value.bytes), "set_input"); break;
-  default: check(running_.context->bind_argument(name, value.bytes), "set_input");
-  }
+  Given& value = given_.at(name);
+  if (attr.role == Role::weight || (attr.role == Role::state && !value.fresh)) return;
+  check(attr.role == Role::state ? running_.context->set_state(name, value.bytes)
+                                 : running_.context->bind_argument(name, value.bytes),
+        "set_input");
+  value.fresh = false;
 }
 
 void CProgram::execute() {
@@ -213,7 +233,10 @@ void CProgram::execute() {
     if (attr.role != Role::state && !given_.contains(attr.name))
       fail("execute", fmt::format("{} ({}) has no value yet", attr.name, to_string(attr.type)));
   }
-  if (!running_.context) compile();
+  if (!running_.executable)
+    compile();
+  else if (!running_.context || renew_)
+    make_context();
   ran_ = false;
   check(running_.context->run(), "execute");
   ran_ = true;

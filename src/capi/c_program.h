@@ -19,6 +19,7 @@ struct Given {
   std::vector<int64_t> shape;
   std::vector<std::byte> copy;      // where it is one
   std::span<const std::byte> bytes; // of `copy`, or the caller's
+  bool fresh = true;                // of a state: not written to it yet
 };
 
 /// What the plan runs with; made by compile.
@@ -50,6 +51,8 @@ private:
   void store(const std::string& name, std::vector<int64_t> shape, std::span<const std::byte> bytes, bool copy,
              const char* operation);
   void give(const std::string& name);
+  void make_context();
+  double number_option(const char* name, double usual) const;
   void describe(luminal_value& value, std::string_view name, DType dtype, std::vector<int64_t> shape,
                 std::span<const std::byte> bytes);
 
@@ -60,6 +63,9 @@ private:
   std::vector<Safetensors> files_; // what loaded values are read from
   std::optional<compile::Compiled> compiled_;
   Running running_;
+  /// Weights, or the sizes of some, have changed: the next run has a context of its own, and the
+  /// results of the last one can be read until then.
+  bool renew_ = false;
   bool ran_ = false;
   // what the last luminal_value points to
   std::string name_, dtype_, report_;

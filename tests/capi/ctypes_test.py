@@ -30,3 +30,47 @@ assert list((ctypes.c_float * 3).from_address(value.data)) == [1, 4, 9]
 assert not library.luminal_output(program, b"z", ctypes.byref(value))
 assert b"there is no result z" in library.luminal_error()
 library.luminal_program_free(program)
+
+# Weights may be given again, at other sizes too; what depends on them is computed anew, and states go on.
+program = ctypes.c_void_p(library.luminal_program_from_text(b"""
+symbol n: 1..100000
+fn @main(%x: f32[n], weight %w: f32[n], weight %v: f32[2], state %s: f32) {
+  %p = mul %x, %w
+  %e = exp %v
+  %f = fold [i: 2] over [i] { sum %e[i] }
+  %g = get %f, 0
+  %h = fold [i: n] over [i] { sum %p[i] }
+  %k = get %h, 0
+  %t = add %s, %k
+  return y = %p, z = %g, t = %t -> s
+}"""))
+assert program.value, library.luminal_error()
+
+
+def give(name, values, rank=1):
+    data = array.array("f", values)
+    assert library.luminal_set_input(program, name, b"f32", rank, (ctypes.c_int64 * 1)(len(values)),
+                                     ctypes.c_void_p(data.buffer_info()[0])), library.luminal_error()
+
+
+def result(name):
+    assert library.luminal_output(program, name, ctypes.byref(value)), library.luminal_error()
+    return list((ctypes.c_float * (value.bytes // 4)).from_address(value.data))
+
+
+give(b"s", [100], rank=0)
+give(b"v", [0, 0])
+total = 100.0
+for size, weight in (3, 1), (3, 5), (20000, 7), (1, 9):
+    give(b"x", [2] * size)
+    give(b"w", [weight] * size)
+    assert library.luminal_execute(program), library.luminal_error()
+    total += 2 * weight * size
+    assert result(b"y") == [2 * weight] * size
+    assert result(b"z") == [2.0]
+    assert result(b"t") == [total]
+give(b"v", [0, float("-inf")])
+assert result(b"z") == [2.0]  # of the last run
+assert library.luminal_execute(program), library.luminal_error()
+assert result(b"z") == [1.0]
+library.luminal_program_free(program)
