@@ -4,6 +4,7 @@
 #include "base/pages.h"
 #include "base/thread_pool.h"
 #include "device/known_devices.h"
+#include "runtime/place_present.h"
 #include "runtime/task_graph.h"
 #include <algorithm>
 #include <chrono>
@@ -129,9 +130,12 @@ luminal::Result<void> Context::prepare() {
   auto scratch = DeviceBuffer::allocate(device, shared_bytes_ + local_stride_ * int64_t(members), true);
   if (!scratch) return scratch.failure();
   scratch_ = std::move(*scratch);
-  auto arena = DeviceBuffer::allocate(device, plan.arena_bytes, true);
-  if (!arena) return arena.failure();
-  arena_ = std::move(*arena);
+  // Where so much cannot be reserved, refresh() makes an arena for the present sizes.
+  const bool present = device.limits().reads_host && places_at_present(plan);
+  if (auto arena = DeviceBuffer::allocate(device, plan.arena_bytes, true))
+    arena_ = std::move(*arena);
+  else if (!present)
+    return arena.failure();
 
   std::map<uint64_t, int64_t> loaded;
   for (const Slot& slot : plan.slots)
@@ -153,6 +157,7 @@ luminal::Result<void> Context::prepare() {
       if (slot.offset >= 0 && slot.pinned &&
           slot.max_bytes >= own_result_bytes) { // its part of the arena is never touched
         auto memory = DeviceBuffer::allocate(device, slot.max_bytes, false);
+        if (!memory && present) break; // or it lies in the arena
         if (!memory) return memory.failure();
         addresses_[i] = memory->data();
         results_[int(i)] = std::move(*memory);
@@ -191,6 +196,7 @@ luminal::Result<void> Context::prepare() {
     }
     case SlotKind::argument: {
       auto memory = DeviceBuffer::allocate(device, slot.max_bytes, false);
+      if (!memory && present) break; // argument() makes it
       if (!memory) return memory.failure();
       addresses_[i] = memory->data();
       arguments_[slot.name] = std::move(*memory);
@@ -309,6 +315,18 @@ luminal::Result<void> Context::refresh() {
       return Failure{fmt::format("plan {} needs {}{}, this machine has {}", plan.name, memory_text(needed),
                                  values.empty() ? "" : fmt::format(" ({})", values), memory_text(there))};
     }
+  if (!loading_ && arena_.bytes() < plan.arena_bytes) {
+    const PresentPlaces places = present_places(plan, bytes_);
+    if (arena_.bytes() < places.bytes) {
+      arena_ = {};
+      auto arena = DeviceBuffer::allocate(executable_->device(), places.bytes, true);
+      if (!arena) return arena.failure();
+      arena_ = std::move(*arena);
+    }
+    for (size_t i = 0; i < plan.slots.size(); i++)
+      if (places.offsets[i] >= 0 && !results_.contains(int(i)))
+        addresses_[i] = arena_.data() + places.offsets[i];
+  }
   for (size_t i = 0; i < plan.slots.size(); i++)
     if (plan.slots[i].kind == SlotKind::weight && plan.slots[i].used &&
         int64_t(store_->weight(plan.slots[i].name).size()) < bytes_[i])
@@ -364,7 +382,15 @@ luminal::Result<std::span<std::byte>> Context::argument(std::string_view name) {
   if (slot < 0) return Failure{fmt::format("plan {} has no argument {}", executable_->plan().name, name)};
   if (stale_)
     if (auto done = refresh(); !done) return done.failure();
-  return std::span<std::byte>(addresses_[size_t(slot)], size_t(bytes_[size_t(slot)]));
+  std::byte*& address = addresses_[size_t(slot)];
+  DeviceBuffer& own = arguments_[std::string(name)];
+  if (address == own.data() && own.bytes() < bytes_[size_t(slot)]) { // so many could not be reserved
+    auto memory = DeviceBuffer::allocate(executable_->device(), bytes_[size_t(slot)], false);
+    if (!memory) return memory.failure();
+    own = std::move(*memory);
+    address = own.data();
+  }
+  return std::span<std::byte>(address, size_t(bytes_[size_t(slot)]));
 }
 
 luminal::Result<void> Context::bind_argument(std::string_view name, std::span<const std::byte> bytes) {

@@ -75,7 +75,9 @@ void Context::forget_result(std::string_view name) {
     if (auto own = results_.find(result.slot); own != results_.end())
       own->second.clear();
     else if (slot.kind == SlotKind::arena && slot.offset >= 0)
-      arena_.clear(slot.offset, slot.max_bytes);
+      arena_.clear(addresses_[size_t(result.slot)] - arena_.data(),
+                   arena_.bytes() < executable_->plan().arena_bytes ? bytes_[size_t(result.slot)]
+                                                                    : slot.max_bytes);
   }
 }
 

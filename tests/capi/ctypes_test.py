@@ -74,3 +74,23 @@ assert result(b"z") == [2.0]  # of the last run
 assert library.luminal_execute(program), library.luminal_error()
 assert result(b"z") == [1.0]
 library.luminal_program_free(program)
+
+# What the largest sizes take can be more than addresses reach: memory is for the present ones.
+program = ctypes.c_void_p(library.luminal_program_from_text(b"""
+symbol n: 1..100000
+fn @main(%x: f32[n, n, n]) {
+  %y = view %x [i: n, j: n, k: n] -> [k, j, i]
+  %s = scan [i: n, j: n, k: n] along k { sum %y[i, j, k] }
+  %a = get %s, 0
+  %t = scan [i: n, j: n, k: n] along j { sum %a[i, j, k] }
+  %b = get %t, 0
+  return b = %b
+}"""))
+assert program.value, library.luminal_error()
+for size in (5, 40, 3):
+    data = array.array("f", [1] * size**3)
+    assert library.luminal_set_input(program, b"x", b"f32", 3, (ctypes.c_int64 * 3)(size, size, size),
+                                     ctypes.c_void_p(data.buffer_info()[0])), library.luminal_error()
+    assert library.luminal_execute(program), library.luminal_error()
+    assert result(b"b") == [(j + 1) * (k + 1) for i in range(size) for j in range(size) for k in range(size)]
+library.luminal_program_free(program)

@@ -1,0 +1,57 @@
+// runtime/place_present.cpp -- slots moved together, in the order in which the plan places them.
+#include "runtime/place_present.h"
+#include <algorithm>
+#include <set>
+
+namespace luminal::runtime {
+
+namespace {
+
+template <class F> void each_step(const std::vector<Step>& steps, const F& f) {
+  for (const Step& step : steps) {
+    f(step);
+    each_step(step.body, f);
+    each_step(step.otherwise, f);
+  }
+}
+
+} // namespace
+
+bool places_at_present(const Plan& plan) {
+  std::set<Expr, ExprLess> counters;
+  each_step(plan.steps, [&](const Step& step) {
+    if (step.kind == StepKind::loop) counters.insert(step.counter);
+  });
+  return std::ranges::all_of(plan.slots, [&](const Slot& slot) {
+    return slot.kind != SlotKind::arena ||
+           std::ranges::none_of(counters, [&](Expr counter) { return depends_on(slot.bytes, counter); });
+  });
+}
+
+PresentPlaces present_places(const Plan& plan, std::span<const int64_t> bytes) {
+  std::set<int> used; // those of load steps have an arena of their own
+  each_step(plan.steps, [&](const Step& step) {
+    used.insert(step.slots.begin(), step.slots.end());
+    used.insert({step.condition, step.taken});
+  });
+  std::vector<size_t> order;
+  for (const int s : used)
+    if (s >= 0 && plan.slots[size_t(s)].kind == SlotKind::arena && plan.slots[size_t(s)].offset >= 0)
+      order.push_back(size_t(s));
+  std::ranges::stable_sort(order, {}, [&](size_t s) { return plan.slots[s].offset; });
+  PresentPlaces places{std::vector<int64_t>(plan.slots.size(), -1), 0};
+  for (size_t i = 0; i < order.size(); i++) {
+    const Slot& slot = plan.slots[order[i]];
+    int64_t at = 0; // behind all that lies before it at the largest sizes
+    for (size_t k = 0; k < i; k++) {
+      const Slot& before = plan.slots[order[k]];
+      if (before.offset + before.max_bytes <= slot.offset)
+        at = std::max(at, places.offsets[order[k]] + (bytes[order[k]] + 63) / 64 * 64);
+    }
+    places.offsets[order[i]] = at;
+    places.bytes = std::max(places.bytes, at + bytes[order[i]]);
+  }
+  return places;
+}
+
+} // namespace luminal::runtime
