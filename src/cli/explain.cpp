@@ -4,6 +4,7 @@
 #include "base/settings.h"
 #include "cli/onnx_program.h"
 #include "cli/program_graph.h"
+#include "compile/explain_page.h"
 #include "compile/explain_plan.h"
 #include "ir/trust.h"
 #include "luminal/debug.h"
@@ -16,7 +17,7 @@ namespace {
 
 struct ExplainArguments {
   GraphArguments graph;
-  std::string kernel;
+  std::string kernel, page;
   bool json = false;
 };
 
@@ -30,7 +31,13 @@ void split_kernel(ExplainArguments& a) {
   a.graph.path.resize(colon);
 }
 
-Explanation of_terms(const GraphArguments& a) {
+/// What is explained, and the graph as a page where one is wanted.
+struct Explained {
+  Explanation all;
+  std::string graph;
+};
+
+Explained of_terms(const GraphArguments& a, bool page) {
   const Module module = parse_module_from(read_text(a.path), a.path, a.allow_custom);
   compile::Options options = compile::Options::host(a.threads > 0 ? a.threads : setting_threads());
   options.tuning = compile::usual_tuning_cache(false);
@@ -39,7 +46,12 @@ Explanation of_terms(const GraphArguments& a) {
   options.rules.texts = true;
   const auto compiled = compile::compile(module, options);
   if (!compiled) throw Error(fmt::format("{}: {}", a.path, compiled.error()));
-  return compile::explain(*compiled, options);
+  return {compile::explain(*compiled, options), page ? to_html(module) : ""};
+}
+
+Explained of_graph(const GraphArguments& a, bool page) {
+  ProgramGraph program(a);
+  return {luminal::explain(program.graph(), program.options), page ? program.graph().to_html() : ""};
 }
 
 const char* choice_word(KernelExplanation::Choice choice) {
@@ -91,19 +103,18 @@ Json json_of(const RegionExplanation& r) {
 }
 
 int explain_file(const ExplainArguments& a) {
-  Explanation all;
-  if (a.graph.terms()) {
-    all = of_terms(a.graph);
-  } else {
-    ProgramGraph program(a.graph);
-    all = luminal::explain(program.graph(), program.options);
-  }
+  const bool page = !a.page.empty();
+  const auto [all, graph] = a.graph.terms() ? of_terms(a.graph, page) : of_graph(a.graph, page);
   const Explanation shown = a.kernel.empty() ? all : filtered(all, a.kernel);
   if (shown.kernels.empty() && shown.regions.empty() && !a.kernel.empty()) {
     std::string names;
     for (const KernelExplanation& k : all.kernels) names += (names.empty() ? "" : ", ") + k.name;
     throw Error(fmt::format("{}: no kernel has '{}' in its name, results, weights or lines; there is {}",
                             a.graph.path, a.kernel, names.empty() ? "none" : names));
+  }
+  if (page) {
+    const std::string text = compile::to_html(shown, "luminal explain " + a.graph.path, graph);
+    if (auto written = write_file(a.page, std::string_view(text)); !written) throw Error(written.error());
   }
   if (a.json) {
     Json out{{"path", a.graph.path}, {"kernels", Json::array()}, {"regions", Json::array()}};
@@ -127,6 +138,8 @@ void add_explain(CLI::App& app, int& exit_code) {
   add_graph_options(*verb, a->graph, "The size of a dynamic dimension that it is explained for: n=128");
   verb->add_option("--kernel", a->kernel,
                    "Only kernels with this name, or with this in their results, weights or lines");
+  verb->add_option("--page", a->page,
+                   "Write one HTML page, too: kernels, limits, terms, schedules, the graph");
   verb->add_flag("--json", a->json, "One JSON object; keys in docs/program.md");
   verb->callback([a, verb, &exit_code] {
     split_kernel(*a);

@@ -249,6 +249,13 @@ def explained(luminal, folder):
     luminal.refuses("explain", f"{module}:k0", "--kernel", "k0", code=2, says="the kernel is given twice")
     luminal.refuses("explain", module, "-b", "3", says="--batch: it is for language models", code=2)
     luminal.refuses("explain", folder / "none.lum", says="none.lum")
+    page = folder / "page.html"
+    luminal("explain", module, "-t", "1", "--page", page)
+    text = page.read_text()
+    check(text.startswith("<!doctype html>") and 'id="k0"' in text and "srcdoc" in text,
+          f"explain --page: {text[:200]}")
+    check(not re.search(r"(src|href)=[\"']?(https?:)?//", text), "explain --page: it asks for the network")
+    luminal.refuses("explain", module, "-t", "1", "--page", folder, says="explain")
 
 
 def unwritable(luminal, folder):
