@@ -149,16 +149,16 @@ Emitter::Int Emitter::integer(Expr e) {
   case ExprKind::min:
   case ExprKind::max: {
     bool smallest = e.kind() == ExprKind::min;
-    llvm::SmallVector<Int, 4> xs;
-    for (Expr a : args) xs.push_back(integer(a));
-    r = xs[0];
-    if (all_constant(xs)) {
-      for (Int x : xs) r.k = smallest ? std::min(r.k, x.k) : std::max(r.k, x.k);
+    llvm::SmallVector<Int, 4> others; // than the first
+    r = integer(args[0]);
+    for (Expr a : args.subspan(1)) others.push_back(integer(a));
+    if (!r.v && all_constant(others)) {
+      for (Int x : others) r.k = smallest ? std::min(r.k, x.k) : std::max(r.k, x.k);
     } else {
       Value* v = materialize(r);
-      for (size_t i = 1; i < xs.size(); ++i)
+      for (Int x : others)
         v = b_.CreateBinaryIntrinsic(smallest ? llvm::Intrinsic::smin : llvm::Intrinsic::smax, v,
-                                     materialize(xs[i]));
+                                     materialize(x));
       r = {v, 0};
     }
     break;

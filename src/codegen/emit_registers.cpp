@@ -39,12 +39,12 @@ Value* Emitter::read_registers(kernel::BufferId buffer, llvm::ArrayRef<int64_t> 
   };
   bool whole = width > 1 && ascending(places) && places[0] % width == 0 && n % width == 0;
   if (whole && std::has_single_bit(static_cast<uint64_t>(n / width))) {
-    llvm::SmallVector<Value*, 8> parts;
+    std::vector<Value*> parts;
     for (int64_t l = 0; l < n; l += width) parts.push_back(chunk((places[0] + l) / width));
     for (int64_t w = width; parts.size() > 1; w *= 2) {
       llvm::SmallVector<int, 64> all(static_cast<size_t>(2 * w));
       std::iota(all.begin(), all.end(), 0);
-      llvm::SmallVector<Value*, 8> next;
+      std::vector<Value*> next;
       for (size_t i = 0; i < parts.size(); i += 2) next.push_back(shuffle(parts[i], parts[i + 1], all));
       parts = std::move(next);
     }

@@ -6,13 +6,11 @@
 namespace luminal::egraph {
 
 /// The rows nearest to the class, at most `most` of them, grouped by class; the cheapest of each
-/// class is drawn bold. The title says how many rows that can be reached from the class are not
-/// shown.
+/// class is marked. A line says how many rows that can be reached from the class are not shown.
 std::string view_dot(EggProgram& program, EggValue focus, size_t most = 200);
 
-/// A page without outside parts: starts at the class, opens the classes below on a click, shows
-/// costs and the rule behind each row, and says how many rows are hidden now and how many the page
-/// does not hold.
+/// The same as a page without outside parts: the class first, costs and the rule behind each row; a
+/// click on a row leads to the classes of its arguments.
 std::string view_html(EggProgram& program, EggValue focus, size_t most = 5000);
 
 } // namespace luminal::egraph

@@ -96,13 +96,13 @@ const std::map<std::string_view, Filter>& filters() {
       {"dictsort",
        [](const Value& x, const Arguments&) -> Value {
          if (!x.dict()) fail(fmt::format("dictsort of {}", x.kind()));
-         std::vector<std::pair<std::string, List>> rows;
+         std::vector<std::pair<std::string, List>> pairs;
          for (const auto& [key, value] : *x.dict())
-           rows.emplace_back(cased(key, false), List{Value(key), value});
-         std::stable_sort(rows.begin(), rows.end(),
+           pairs.emplace_back(cased(key, false), List{Value(key), value});
+         std::stable_sort(pairs.begin(), pairs.end(),
                           [](const auto& a, const auto& b) { return a.first < b.first; });
          List out;
-         for (auto& [_, pair] : rows) out.emplace_back(std::move(pair));
+         for (auto& [_, pair] : pairs) out.emplace_back(std::move(pair));
          return out;
        }},
       {"e", [](const Value& x, const Arguments&) -> Value { return escaped(x.str()); }},

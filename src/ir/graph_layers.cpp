@@ -83,6 +83,8 @@ std::vector<GraphView::Group> split_by_layer(const GraphView::Group& group) {
     const int source = part[from] == int(to) ? place[from] : outside[to].at(arrow.from);
     parts[to].arrows.push_back({source, place[size_t(arrow.to)], arrow.text});
   }
+  for (const auto& [box, name] : group.links)
+    parts[size_t(part[size_t(box)])].links.emplace_back(place[size_t(box)], name);
   std::erase_if(parts, [](const GraphView::Group& p) { return p.boxes.empty(); });
   return parts;
 }

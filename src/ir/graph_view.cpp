@@ -1,4 +1,4 @@
-// ir/graph_view.cpp -- boxes and arrows of a module, and their DOT text.
+// ir/graph_view.cpp -- boxes and arrows of a module.
 #include "ir/graph_view.h"
 #include "base/text.h"
 #include "ir/infer.h"
@@ -64,7 +64,7 @@ std::string short_line(const Node& node, const std::vector<std::string>& axes) {
 }
 
 GraphView::Group group_of(const Function& f, const std::vector<NodeId>& marked) {
-  GraphView::Group group{f.name, {}, {}, {}};
+  GraphView::Group group{"@" + f.name, {}, {}, {}, {}};
   std::vector<std::string> names = node_names(f), texts = node_texts(f);
   std::vector<int> box(f.nodes.size(), -1);
   auto is_marked = [&](NodeId id) { return std::find(marked.begin(), marked.end(), id) != marked.end(); };
@@ -92,7 +92,7 @@ GraphView::Group group_of(const Function& f, const std::vector<NodeId>& marked) 
       group.arrows.push_back({from, box[id], text});
     }
     auto calls = [&](const std::string& name) {
-      if (!name.empty()) group.calls.push_back({box[id], name});
+      if (!name.empty()) group.links.push_back({box[id], "@" + name});
     };
     if (auto* call = std::get_if<CallAttr>(&node.attr)) calls(call->function);
     if (auto* loop = std::get_if<LoopAttr>(&node.attr)) calls(loop->body), calls(loop->condition);
@@ -108,58 +108,27 @@ GraphView::Group group_of(const Function& f, const std::vector<NodeId>& marked) 
   return group;
 }
 
-std::string dot_escape(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (c == '\n')
-      out += "\\l";
-    else
-      out += c;
-  }
-  return out;
-}
-
 } // namespace
 
 GraphView graph_view(const Module& module, const std::vector<NodeId>& marked) {
-  GraphView view;
+  GraphView view{.title = "module", .note = {}, .groups = {}};
   for (const Function& f : module.functions)
     view.groups.push_back(group_of(f, &f == &module.functions.back() ? marked : std::vector<NodeId>()));
   return view;
 }
 
 std::string to_dot(const Module& module, const std::vector<NodeId>& marked) {
-  const GraphView view = graph_view(module, marked);
-  std::string text = "digraph module {\n  node [shape=box, style=\"rounded,filled\", fillcolor=white, "
-                     "fontname=\"sans-serif\", fontsize=11];\n"
-                     "  edge [fontname=\"sans-serif\", fontsize=9];\n";
-  static const std::map<std::string_view, std::string_view> colours{
-      {"input", "#d6e6f5"}, {"weight", "#d9ead3"},    {"state", "#fde9c9"},
-      {"leaf", "#eeeeee"},  {"map", "#ffffff"},       {"view", "#f5f0ff"},
-      {"fold", "#ffe0cc"},  {"structure", "#ead1dc"}, {"result", "#cfe2f3"}};
-  std::map<std::string, size_t> number;
-  for (size_t g = 0; g < view.groups.size(); ++g) number[view.groups[g].name] = g;
-  for (size_t g = 0; g < view.groups.size(); ++g) {
-    const auto& group = view.groups[g];
-    text += fmt::format("  subgraph cluster_{} {{\n    label=\"@{}\";\n", g, dot_escape(group.name));
-    for (size_t b = 0; b < group.boxes.size(); ++b) {
-      const auto& box = group.boxes[b];
-      text += fmt::format("    n{}_{} [label=\"{}\\n{}\", tooltip=\"{}\", fillcolor=\"{}\"{}];\n", g, b,
-                          dot_escape(box.title), dot_escape(box.line), dot_escape(box.text),
-                          colours.at(box.style), box.marked ? ", color=red, penwidth=3" : "");
+  return to_dot(graph_view(module, marked));
+}
+
+std::string to_html(const Module& module, const std::vector<NodeId>& marked) {
+  GraphView view = graph_view(module, marked), page{.title = "module", .note = {}, .groups = {}};
+  for (size_t g = view.groups.size(); g-- > 0;) // the entry first
+    for (GraphView::Group& part : split_by_layer(view.groups[g])) {
+      part.note = fmt::format("{} nodes", part.boxes.size());
+      page.groups.push_back(std::move(part));
     }
-    for (const auto& arrow : group.arrows)
-      text += fmt::format("    n{}_{} -> n{}_{} [label=\"{}\"];\n", g, arrow.from, g, arrow.to,
-                          dot_escape(arrow.text));
-    text += "  }\n";
-  }
-  for (size_t g = 0; g < view.groups.size(); ++g)
-    for (const auto& [box, name] : view.groups[g].calls)
-      if (auto at = number.find(name); at != number.end())
-        text += fmt::format("  n{}_{} -> n{}_0 [style=dashed, color=gray, lhead=cluster_{}];\n", g, box,
-                            at->second, at->second);
-  return text + "  compound=true;\n}\n";
+  return to_html(page);
 }
 
 } // namespace luminal

@@ -170,13 +170,8 @@ TEST(TokenizerWordPiece, BertAsHuggingFaceAndLlamaCpp) {
   EXPECT_EQ(cased->encode("A", {false, false}), std::vector<int32_t>{100});
 }
 
-TEST(TokenizerGguf, BertVectorsOfLlamaCpp) {
-  LUMINAL_NEEDS_DATA(path, "tokenizers/ggml-vocab-bert-bge.gguf");
-  const auto gguf = open_gguf(path);
-  ASSERT_TRUE(gguf) << gguf.error();
-  const auto tokenizer = tokenizer_from_gguf(*gguf);
-  ASSERT_TRUE(tokenizer) << tokenizer.error();
-  EXPECT_EQ(tokenizer->description(), "bert");
+/// The texts of llama.cpp's tests of a vocabulary, and their ids.
+void check_vectors(const Tokenizer& tokenizer, const std::string& path) {
   const std::string separator = "\n__ggml_vocab_test__\n", text = file_content(path + ".inp");
   std::istringstream lines(file_content(path + ".out"));
   size_t begin = 0, count = 0;
@@ -188,9 +183,19 @@ TEST(TokenizerGguf, BertVectorsOfLlamaCpp) {
     std::istringstream numbers(line);
     std::vector<int32_t> ids;
     for (int32_t id = 0; numbers >> id;) ids.push_back(id);
-    EXPECT_EQ(tokenizer->encode(input, {false, false}), ids);
+    EXPECT_EQ(tokenizer.encode(input, {false, false}), ids);
   }
   EXPECT_GE(count, 46U);
+}
+
+TEST(TokenizerGguf, BertVectorsOfLlamaCpp) {
+  LUMINAL_NEEDS_DATA(path, "tokenizers/ggml-vocab-bert-bge.gguf");
+  const auto gguf = open_gguf(path);
+  ASSERT_TRUE(gguf) << gguf.error();
+  const auto tokenizer = tokenizer_from_gguf(*gguf);
+  ASSERT_TRUE(tokenizer) << tokenizer.error();
+  EXPECT_EQ(tokenizer->description(), "bert");
+  check_vectors(*tokenizer, path);
   const auto ids = tokenizer->encode("Hello world");
   EXPECT_EQ(ids, (std::vector<int32_t>{101, 7592, 2088, 102}));
   EXPECT_EQ(tokenizer->decode(ids), "hello world");
@@ -250,21 +255,8 @@ TEST(TokenizerVocabulary, Gpt2AndQwen2AsLlamaCpp) {
                                            file_content(qwen2_config));
   ASSERT_TRUE(b) << b.error();
   EXPECT_EQ(b->encode("<|im_start|>", {false, true}), std::vector<int32_t>{151644});
-  const std::string separator = "\n__ggml_vocab_test__\n";
   LUMINAL_NEEDS_DATA(inputs, "tokenizers/ggml-vocab-qwen2.gguf.inp");
-  const std::string text = file_content(inputs);
-  std::istringstream lines(file_content(inputs.substr(0, inputs.size() - 4) + ".out"));
-  size_t begin = 0;
-  for (std::string line; std::getline(lines, line);) {
-    const size_t end = text.find(separator, begin);
-    const std::string input = text.substr(begin, end == std::string::npos ? end : end - begin);
-    begin = end == std::string::npos ? text.size() : end + separator.size();
-    SCOPED_TRACE(detail::in_quotes(input));
-    std::istringstream numbers(line);
-    std::vector<int32_t> ids;
-    for (int32_t id = 0; numbers >> id;) ids.push_back(id);
-    EXPECT_EQ(b->encode(input, {false, false}), ids);
-  }
+  check_vectors(*b, inputs.substr(0, inputs.size() - 4));
 }
 
 TEST(TokenizerVocabulary, TheSameAsTheTokenizerJsonBesideIt) {

@@ -117,8 +117,8 @@ TEST(GraphViews, LayersAreDrawnApart) {
       EXPECT_LT(size_t(arrow.to), part.boxes.size());
     }
   }
-  EXPECT_THAT(names, testing::ElementsAre("main / before the layers", "main / blk.0", "main / blk.1",
-                                          "main / blk.10"));
+  EXPECT_THAT(names, testing::ElementsAre("@main / before the layers", "@main / blk.0", "@main / blk.1",
+                                          "@main / blk.10"));
   EXPECT_THAT(outside, testing::ElementsAre("%e from before the layers", "%b from blk.0", "%wide from blk.0",
                                             "%d from blk.1", "%table from before the layers"));
   EXPECT_EQ(boxes, view.groups[0].boxes.size() + outside.size());

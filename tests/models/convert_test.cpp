@@ -7,6 +7,7 @@
 #include "models/convert.h"
 #include "models/convert_plan.h"
 #include "models/generator.h"
+#include "support/error_of.h"
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -36,15 +37,6 @@ private:
   static inline int next_ = 0;
   fs::path path_;
 };
-
-template <class F> std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 /// A byte-level tokenizer with so many tokens.
 std::string tokenizer_of(int64_t count) {

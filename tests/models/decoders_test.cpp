@@ -4,6 +4,7 @@
 #include "formats/safetensors.h"
 #include "models/batch.h"
 #include "models/generator.h"
+#include "support/error_of.h"
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -87,15 +88,6 @@ TEST_P(DecoderFamilies, ABatchGivesWhatEachTextGivesAlone) {
         [&](int32_t token) { return alone.push_back(token), true; });
     EXPECT_EQ(got[i], alone) << "text " << i;
   }
-}
-
-template <class F> std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(Batches, MistakesAreNamed) {

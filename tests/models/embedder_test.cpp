@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "formats/safetensors.h"
 #include "models/embedder.h"
+#include "support/error_of.h"
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
@@ -18,15 +19,6 @@ namespace fs = std::filesystem;
 const BertConfig small{.vocabulary = 9, .width = 16, .layers = 2, .heads = 2, .inner = 24, .positions = 12};
 const std::string config = R"({"model_type":"bert","vocab_size":9,"hidden_size":16,"num_hidden_layers":2,
   "num_attention_heads":2,"intermediate_size":24,"max_position_embeddings":12,"layer_norm_eps":1e-12})";
-
-template <class F> std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 class EmbedderTest : public ::testing::Test {
 protected:

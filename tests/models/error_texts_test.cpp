@@ -6,6 +6,7 @@
 #include "models/random_model.h"
 #include "models/sampler.h"
 #include "models/weights.h"
+#include "support/error_of.h"
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -17,15 +18,6 @@
 
 namespace luminal::models {
 namespace {
-
-template <class F> std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 /// As small as a model can be.
 constexpr ModelShape smallest{.name = "smallest",

@@ -3,6 +3,7 @@
 #include "luminal/llama.h"
 #include "models/data.h"
 #include "models/generator.h"
+#include "support/error_of.h"
 #include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,15 +14,6 @@ namespace {
 using testing::HasSubstr;
 
 std::string model_path() { return test_data() + "/llm/stories260K.gguf"; }
-
-template <class F> std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 class LanguageModels : public testing::Test {
 protected:

@@ -1,9 +1,10 @@
-// ir/html.cpp -- a module as one HTML file that needs no network: layered drawings in SVG, search,
-// zoom.
-#include "ir/graph_view.h"
+// base/graph_page.cpp -- graphs as one HTML file: layered drawings in SVG, search, zoom.
+#include "base/graph_page.h"
+#include "base/text.h"
 #include <algorithm>
 #include <fmt/format.h>
-#include <numeric>
+#include <map>
+#include <string_view>
 
 namespace luminal {
 namespace {
@@ -22,7 +23,8 @@ std::string escape(std::string_view text) {
   return out;
 }
 std::string cut(const std::string& text, size_t width) {
-  return text.size() <= width ? text : text.substr(0, width - 3) + "...";
+  if (text.size() <= width) return text;
+  return text.substr(0, utf8_complete_prefix(std::string_view(text).substr(0, width - 3))) + "...";
 }
 
 /// Places of boxes: a layer below all its inputs, in it near the middle of its neighbours.
@@ -36,6 +38,9 @@ struct Layout {
     x.assign(n, 0), y.assign(n, 0), width.assign(n, 0);
     std::vector<int> layer(n, 0);
     std::vector<std::vector<int>> above(n), below(n);
+    // Boxes that nothing ties stand in rows of some.
+    constexpr size_t side_by_side = 6;
+    for (size_t b = 0; b < n && group.arrows.empty(); ++b) layer[b] = int(b / side_by_side);
     for (const auto& arrow : group.arrows) { // boxes are in topological order
       layer[size_t(arrow.to)] = std::max(layer[size_t(arrow.to)], layer[size_t(arrow.from)] + 1);
       above[size_t(arrow.to)].push_back(arrow.from);
@@ -104,7 +109,8 @@ private:
   }
 };
 
-std::string svg(const GraphView::Group& group) {
+/// `number`: of the groups by name.
+std::string svg(const GraphView::Group& group, const std::map<std::string, size_t>& number) {
   const Layout at(group);
   std::string text = fmt::format(
       "<svg viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\">\n", at.right, at.bottom);
@@ -122,27 +128,30 @@ std::string svg(const GraphView::Group& group) {
     text += fmt::format("<text class=\"edge\" x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n", cx, cy + 3,
                         escape(arrow.text));
   }
+  std::vector<std::string> links(group.boxes.size());
+  for (const auto& [box, name] : group.links)
+    if (const auto known = number.find(name); known != number.end())
+      links[size_t(box)] += fmt::format("{}{}", links[size_t(box)].empty() ? "" : " ", known->second);
   for (size_t b = 0; b < group.boxes.size(); ++b) {
     const auto& box = group.boxes[b];
-    text += fmt::format("<g class=\"box {}{}\" data-id=\"{}\" data-text=\"{}\"><rect x=\"{:.0f}\" "
-                        "y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" rx=\"6\"/>"
-                        "<text x=\"{:.0f}\" y=\"{:.0f}\" class=\"title\">{}</text><text x=\"{:.0f}\" "
-                        "y=\"{:.0f}\">{}</text><title>{}</title></g>\n",
-                        box.style, box.marked ? " marked" : "", b, escape(box.text),
-                        at.x[b] - at.width[b] / 2, at.y[b], at.width[b], Layout::box_height, at.x[b],
-                        at.y[b] + 16, escape(cut(box.title, 34)), at.x[b], at.y[b] + 31,
-                        escape(cut(box.line, 34)), escape(box.text));
+    text += fmt::format(
+        "<g class=\"box {}{}\" data-id=\"{}\" data-links=\"{}\" data-text=\"{}\"><rect x=\"{:.0f}\" "
+        "y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" rx=\"6\"/>"
+        "<text x=\"{:.0f}\" y=\"{:.0f}\" class=\"title\">{}</text><text x=\"{:.0f}\" "
+        "y=\"{:.0f}\">{}</text><title>{}</title></g>\n",
+        box.style, box.marked ? " marked" : "", b, links[b], escape(box.text), at.x[b] - at.width[b] / 2,
+        at.y[b], at.width[b], Layout::box_height, at.x[b], at.y[b] + 16, escape(cut(box.title, 34)), at.x[b],
+        at.y[b] + 31, escape(cut(box.line, 34)), escape(box.text));
   }
   return text + "</svg>\n";
 }
 
-constexpr std::string_view page_head = R"(<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>module</title><style>
+constexpr std::string_view page_head = R"(<style>
 :root{color-scheme:light}
 body{font:14px sans-serif;margin:0;background:#fff;color:#222}
 header{position:sticky;top:0;background:#f6f6f6;border-bottom:1px solid #ccc;padding:8px 12px;display:flex;gap:10px;align-items:center;z-index:1;flex-wrap:wrap}
 #detail{white-space:pre-wrap;font:12px monospace;margin:0;flex-basis:100%;min-height:1.3em}
-section{padding:6px 12px 18px}h2{font-size:15px;margin:8px 0;cursor:pointer}
+#links button{margin-right:4px}section{padding:6px 12px 18px}h2{font-size:15px;margin:8px 0;cursor:pointer}
 .view{overflow:auto;border:1px solid #ddd;border-radius:6px}
 svg text{font:11px sans-serif;text-anchor:middle}svg .title{font-weight:bold}
 svg .edge{font-size:9px;fill:#667;paint-order:stroke;stroke:#fff;stroke-width:3px}
@@ -150,17 +159,20 @@ svg path{fill:none;stroke:#99a;stroke-width:1.2}svg path.near{stroke:#c33;stroke
 .box rect{fill:#fff;stroke:#667}.box{cursor:pointer}
 .input rect{fill:#d6e6f5}.weight rect{fill:#d9ead3}.state rect{fill:#fde9c9}.leaf rect{fill:#eee}.view>rect{fill:#fff}
 g.view rect{fill:#f5f0ff}.fold rect{fill:#ffe0cc}.structure rect{fill:#ead1dc}.result rect{fill:#cfe2f3}
-.outside rect{fill:#fff;stroke-dasharray:4 3}.marked rect{stroke:#d00;stroke-width:3}.hit rect{stroke:#06c;stroke-width:3.5}.dim{opacity:.25}
+.outside rect,.subsumed rect{fill:#fff;stroke-dasharray:4 3}.marked rect{stroke:#d00;stroke-width:3}.hit rect{stroke:#06c;stroke-width:3.5}.dim{opacity:.25}
 </style></head><body><header><input id="search" placeholder="search nodes" size="28"><span id="count"></span>
-<button data-zoom="1.25">+</button><button data-zoom="0.8">-</button><pre id="detail"></pre></header>
+<button data-zoom="1.25">+</button><button data-zoom="0.8">-</button><span id="links"></span><pre id="detail"></pre></header>
 )";
 constexpr std::string_view page_tail = R"(<script>
 const all=s=>[...document.querySelectorAll(s)];
-const search=document.getElementById('search'),count=document.getElementById('count'),detail=document.getElementById('detail');
+const search=document.getElementById('search'),count=document.getElementById('count'),detail=document.getElementById('detail'),links=document.getElementById('links');
 search.oninput=()=>{const word=search.value.toLowerCase();let hits=0;
  all('.box').forEach(b=>{const hit=word&&b.dataset.text.toLowerCase().includes(word);b.classList.toggle('hit',hit);b.classList.toggle('dim',word&&!hit);hits+=hit?1:0});
  count.textContent=word?hits+' found':'';const first=document.querySelector('.hit');if(first)first.scrollIntoView({block:'center',inline:'center'})};
-all('.box').forEach(b=>b.onclick=()=>{detail.textContent=b.dataset.text;
+const show=g=>{const s=document.getElementById('g'+g);s.lastElementChild.hidden=false;s.scrollIntoView({block:'center'})};
+all('.box').forEach(b=>b.onclick=()=>{detail.textContent=b.dataset.text;links.replaceChildren();
+ b.dataset.links.split(' ').filter(g=>g).forEach(g=>{const to=document.createElement('button');
+  to.textContent=document.getElementById('g'+g).firstElementChild.textContent;to.onclick=()=>show(g);links.append(to)});
  all('path.near').forEach(p=>p.classList.remove('near'));
  b.ownerSVGElement.querySelectorAll('path').forEach(p=>{if(p.dataset.from===b.dataset.id||p.dataset.to===b.dataset.id)p.classList.add('near')})});
 all('h2').forEach(h=>h.onclick=()=>{const v=h.nextElementSibling;v.hidden=!v.hidden});
@@ -172,20 +184,28 @@ const zoom=(by,x,y)=>{const svgs=all('svg').filter(s=>s.getBoundingClientRect().
  svgs.forEach(s=>{for(const a of['width','height'])s.setAttribute(a,s.getAttribute(a)*by)});
  before.forEach(b=>{const r=b.s.getBoundingClientRect();b.v.scrollLeft+=r.left+b.u*r.width-b.h});
  const b=before.find(b=>b.s===at),r=at.getBoundingClientRect();window.scrollBy(0,r.top+b.w*r.height-y)};
-all('button').forEach(b=>b.onclick=()=>zoom(+b.dataset.zoom,innerWidth/2,innerHeight/2));
+all('button[data-zoom]').forEach(b=>b.onclick=()=>zoom(+b.dataset.zoom,innerWidth/2,innerHeight/2));
 document.addEventListener('wheel',e=>{if(e.ctrlKey){e.preventDefault();zoom(e.deltaY<0?1.25:0.8,e.clientX,e.clientY)}},{passive:false});
 </script></body></html>
 )";
 
 } // namespace
 
-std::string to_html(const Module& module, const std::vector<NodeId>& marked) {
-  const GraphView view = graph_view(module, marked);
-  std::string text(page_head);
-  for (size_t g = view.groups.size(); g-- > 0;) // the entry first
-    for (const GraphView::Group& part : split_by_layer(view.groups[g]))
-      text += fmt::format("<section><h2>@{}: {} nodes</h2><div class=\"view\">\n{}</div></section>\n",
-                          escape(part.name), part.boxes.size(), svg(part));
+std::string to_html(const GraphView& view) {
+  std::map<std::string, size_t> number;
+  for (size_t g = 0; g < view.groups.size(); ++g)
+    if (!view.groups[g].boxes.empty()) number.emplace(view.groups[g].name, g);
+  std::string text = fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                                 "<title>{}</title>{}",
+                                 escape(view.title), page_head);
+  if (!view.note.empty()) text += fmt::format("<section><p>{}</p></section>\n", escape(view.note));
+  for (size_t g = 0; g < view.groups.size(); ++g) {
+    const GraphView::Group& group = view.groups[g];
+    if (group.boxes.empty()) continue;
+    text += fmt::format("<section id=\"g{}\"><h2>{}{}{}</h2><div class=\"view\">\n{}</div></section>\n", g,
+                        escape(group.name), group.note.empty() ? "" : ": ", escape(group.note),
+                        svg(group, number));
+  }
   return text + std::string(page_tail);
 }
 
