@@ -29,7 +29,6 @@ constexpr Foreign foreign_options[] = {
     {"--chat-template,--system-prompt", true,
      "templates are not applied here: luminal chat MODEL applies them"},
     {"--jinja", false, "templates are not applied here: luminal chat MODEL applies them"},
-    {"--grammar,--grammar-file,--json-schema", true, "grammars are not supported; --stop ends at a text"},
     {"--flash-attn", false, "attention never stores its scores; leave the option out"},
     {"--mlock,--no-mmap", false,
      "files are mapped, and weights that are repacked are in memory; leave it out"},
@@ -51,8 +50,8 @@ constexpr std::pair<std::string_view, std::string_view> short_words[] = {
     {"-ctv", "--cache-type-v"},     {"-tb", "--threads-batch"}, {"-ub", "--ubatch-size"},
     {"-sys", "--system-prompt"},    {"-sm", "--split-mode"},    {"-ts", "--tensor-split"},
     {"-mg", "--main-gpu"},          {"-md", "--model-draft"},   {"-hf", "--hf-repo"},
-    {"-hff", "--hf-file"},          {"-mu", "--model-url"},     {"-jf", "--json-schema"},
-    {"-j", "--json-schema"},        {"-no-cnv", "--single"},    {"-st", "--single"},
+    {"-hff", "--hf-file"},          {"-mu", "--model-url"},     {"-jf", "--json-schema-file"},
+    {"-no-cnv", "--single"},        {"-st", "--single"},
 };
 
 } // namespace

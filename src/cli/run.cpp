@@ -25,7 +25,8 @@ namespace {
 using namespace models;
 
 struct RunArguments {
-  std::string model, prompt, tokens, cache_type = "f32", activations = "exact", max_memory, device;
+  std::string model, prompt, tokens, cache_type = "f32", activations = "exact", max_memory, device, grammar,
+                                     grammar_file, schema, schema_file;
   std::string model_option, prompt_option, prompt_file; ///< as llama.cpp spells them: -m, -p, -f
   std::vector<std::string> stops;
   int64_t count = -1, seed = -1, context = 0, chunk = 128;
@@ -103,6 +104,13 @@ std::vector<int32_t> prompt_tokens(const RunArguments& arguments, const ModelFil
   return ids;
 }
 
+/// What the text must be like; nothing: anything.
+std::shared_ptr<const Grammar> grammar_of(const RunArguments& a) {
+  const std::string grammar = a.grammar_file.empty() ? a.grammar : read_text(a.grammar_file),
+                    schema = a.schema_file.empty() ? a.schema : read_text(a.schema_file);
+  return grammar.empty() && schema.empty() ? nullptr : read_grammar(grammar, schema);
+}
+
 struct Outcome {
   std::vector<int32_t> tokens;
   std::string text;
@@ -123,6 +131,9 @@ Outcome generate_text(Generator& generator, const ModelFile& file, const RunArgu
     decoder.emplace(*file.tokenizer);
     for (int32_t token : prompt) decoder->push(token); // what follows a text keeps its leading space
   }
+  std::optional<TokenGrammar> grammar;
+  if (const auto read = grammar_of(arguments))
+    grammar.emplace(read, file.require_tokenizer(), file.require_config().eos_tokens);
   StopFinder finder(arguments.stops);
   auto show = [&](const std::string& text) {
     outcome.text += text;
@@ -137,15 +148,18 @@ Outcome generate_text(Generator& generator, const ModelFile& file, const RunArgu
            std::find(end.begin(), end.end(), token) != end.end();
   };
   bool stopped = false;
-  outcome.reason = generator.generate(prompt, arguments.count, sampler, is_end, [&](int32_t token) {
-    outcome.tokens.push_back(token);
-    if (decoder)
-      show(finder.push(decoder->push(token)));
-    else if (!quiet)
-      std::cout << (outcome.tokens.size() > 1 ? "," : "") << token << std::flush;
-    stopped = finder.stopped();
-    return !stopped && !interrupt_requested();
-  });
+  outcome.reason = generator.generate(
+      prompt, arguments.count, sampler, is_end,
+      [&](int32_t token) {
+        outcome.tokens.push_back(token);
+        if (decoder)
+          show(finder.push(decoder->push(token)));
+        else if (!quiet)
+          std::cout << (outcome.tokens.size() > 1 ? "," : "") << token << std::flush;
+        stopped = finder.stopped();
+        return !stopped && !interrupt_requested();
+      },
+      grammar ? &*grammar : nullptr);
   if (decoder) {
     show(finder.push(decoder->finish()));
     show(finder.finish());
@@ -217,6 +231,7 @@ int run_model(RunArguments& arguments) {
   if (!opened) throw Error(opened.error());
   const ModelFile& file = *opened;
   read_prompt(arguments);
+  grammar_of(arguments); // a wrong one is told before the model loads
   const ModelConfig& config = file.require_config();
   GeneratorOptions options;
   options.model =
@@ -341,6 +356,14 @@ void add_run(CLI::App& app, int& exit_code) {
   run->add_option("--stop,-r,--reverse-prompt", a->stops,
                   "Stop where this text appears (may be given several times)")
       ->allow_extra_args(false);
+  auto* grammar = run->add_option("--grammar", a->grammar, "The text fits this grammar (GBNF)");
+  auto* grammar_file = run->add_option("--grammar-file", a->grammar_file, "The same from a file");
+  auto* schema =
+      run->add_option("-j,--json-schema", a->schema, "The text is JSON that fits this schema; {}: any JSON");
+  auto* schema_file = run->add_option("--json-schema-file", a->schema_file, "The same from a file");
+  grammar->excludes(grammar_file, schema, schema_file);
+  grammar_file->excludes(schema, schema_file);
+  schema->excludes(schema_file);
   run->add_flag("--ignore-eos", a->ignore_eos, "Go on after the end-of-text token");
   run->add_option("--cache-type", a->cache_type, "Type of the key-value cache")
       ->check(one_of({"f32", "f16"}))

@@ -69,11 +69,45 @@ void refuse_what_is_missing(const Json& json) {
   for (const char* name : {"logprobs", "top_logprobs", "logit_bias", "best_of", "suffix", "echo", "audio"})
     if (const Json* value = find(json, name); value && *value != false && *value != 0 && !value->empty())
       refuse(name, fmt::format("{} is not supported", name));
-  if (const Json* format = find(json, "response_format"); format && format->is_object())
-    if (const Json* type = find(*format, "type"); type && *type != "text")
-      refuse("response_format", fmt::format("response_format {} is not supported", type->dump()));
   if (const Json* choice = find(json, "tool_choice"); choice && *choice != "auto" && *choice != "none")
     refuse("tool_choice", "tool_choice: auto and none are supported");
+}
+
+/// response_format: {"type": "json_object"} or "json_schema"; grammar: GBNF, json_schema: a schema, as
+/// llama.cpp's server has them.
+std::shared_ptr<const Grammar> read_format(const Json& json) {
+  std::string grammar, schema, from;
+  const auto take = [&](const char* name, std::string& into, std::string text) {
+    if (!from.empty()) refuse(name, fmt::format("{} and {} both say what the text is like", from, name));
+    from = name, into = std::move(text);
+  };
+  if (const Json* format = find(json, "response_format")) {
+    const Json* type = format->is_object() ? find(*format, "type") : nullptr;
+    if (!type || !type->is_string()) refuse("response_format", "response_format has no type");
+    if (*type == "json_object") {
+      const Json* own = find(*format, "schema");
+      take("response_format", schema, own ? own->dump() : R"({"type":"object"})");
+    } else if (*type == "json_schema") {
+      const Json* outer = find(*format, "json_schema");
+      const Json* own = outer && outer->is_object() ? find(*outer, "schema") : nullptr;
+      if (!own) own = find(*format, "schema");
+      if (!own) refuse("response_format", "response_format json_schema has no schema");
+      take("response_format", schema, own->dump());
+    } else if (*type != "text") {
+      refuse("response_format", fmt::format("response_format {} is not supported", type->dump()));
+    }
+  }
+  if (const Json* text = find(json, "grammar")) {
+    if (!text->is_string()) refuse("grammar", "grammar is not a text");
+    if (!text->get<std::string>().empty()) take("grammar", grammar, text->get<std::string>());
+  }
+  if (const Json* own = find(json, "json_schema")) take("json_schema", schema, own->dump());
+  if (from.empty()) return nullptr;
+  try {
+    return models::read_grammar(grammar, schema);
+  } catch (const Error& error) {
+    refuse(from, error.what());
+  }
 }
 
 Generation::Wanted read_sampling(const Json& json, const ApiModel& model, bool chat) {
@@ -95,6 +129,7 @@ Generation::Wanted read_sampling(const Json& json, const ApiModel& model, bool c
   s.seed = find(json, "seed") ? uint64_t(integer(json, "seed", 0, INT64_MIN / 2, INT64_MAX / 2))
                               : std::random_device{}();
   wanted.ignore_end = boolean(json, "ignore_eos", false);
+  wanted.grammar = read_format(json);
   if (const Json* stop = find(json, "stop")) {
     const Json list = stop->is_array() ? *stop : Json::array({*stop});
     if (list.size() > 16) refuse("stop", fmt::format("{} stop texts, at most 16 are supported", list.size()));

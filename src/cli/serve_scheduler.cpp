@@ -88,7 +88,10 @@ void Scheduler::admit() {
     try {
       g->decoder_ = std::make_unique<StreamDecoder>(file_.require_tokenizer(), false, true);
       g->finder_ = std::make_unique<models::StopFinder>(g->wanted.stops);
-      g->id_ = batch_.start(g->wanted.prompt, g->wanted.sampling);
+      if (g->wanted.grammar)
+        g->grammar_ = std::make_shared<models::TokenGrammar>(g->wanted.grammar, file_.require_tokenizer(),
+                                                             file_.require_config().eos_tokens);
+      g->id_ = batch_.start(g->wanted.prompt, g->wanted.sampling, g->grammar_);
       g->prompt_tokens = int64_t(g->wanted.prompt.size());
       g->reused = batch_.reused(g->id_);
       counts_.prompt_tokens += g->prompt_tokens;
@@ -104,11 +107,12 @@ void Scheduler::deliver(const Batch::Next& next) {
   const auto at = running_.find(next.id);
   if (at == running_.end()) return;
   Generation& g = *at->second;
-  const auto finish = [&](StopReason reason) {
+  const auto finish = [&](StopReason reason, const std::string& error = "") {
     batch_.finish(next.id);
-    end(g, reason);
+    end(g, reason, error);
     running_.erase(at);
   };
+  if (!next.error.empty()) return finish(StopReason::interrupted, next.error);
   const auto& ends = file_.require_config().eos_tokens;
   const bool is_end =
       file_.tokenizer->is_eos(next.token) || std::find(ends.begin(), ends.end(), next.token) != ends.end();
@@ -122,6 +126,7 @@ void Scheduler::deliver(const Batch::Next& next) {
   }
   g.changed_.notify_all();
   if (g.finder_->stopped()) return finish(StopReason::stop_string);
+  if (g.grammar_ && g.grammar_->done()) return finish(StopReason::end_of_text);
   if (g.wanted.most >= 0 && g.generated >= g.wanted.most) return finish(StopReason::length);
   if (next.full) return finish(StopReason::context);
 }

@@ -23,6 +23,7 @@ public:
     std::vector<std::string> stops;
     SamplerOptions sampling;
     bool ignore_end = false;
+    std::shared_ptr<const Grammar> grammar; ///< of the text; none: any
   };
   explicit Generation(Wanted wanted) : wanted(std::move(wanted)) {}
 
@@ -52,6 +53,7 @@ private:
   models::Batch::Id id_ = 0;
   std::unique_ptr<StreamDecoder> decoder_;
   std::unique_ptr<models::StopFinder> finder_;
+  std::shared_ptr<models::TokenGrammar> grammar_;
 };
 
 class Scheduler {

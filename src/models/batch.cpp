@@ -27,7 +27,8 @@ Batch::Batch(const ModelFile& file, const BatchOptions& options) : slots_(option
   taken_.resize(size_t(slots_), false);
 }
 
-Batch::Id Batch::start(std::vector<int32_t> prompt, const SamplerOptions& sampling) {
+Batch::Id Batch::start(std::vector<int32_t> prompt, const SamplerOptions& sampling,
+                       std::shared_ptr<TokenGrammar> grammar) {
   if (prompt.empty()) throw Error("a text needs a token to begin with");
   if (int64_t(prompt.size()) > model_.context)
     throw Error(fmt::format("the text has {} tokens, the context holds {}", prompt.size(), model_.context));
@@ -45,7 +46,8 @@ Batch::Id Batch::start(std::vector<int32_t> prompt, const SamplerOptions& sampli
   shared = std::min(shared, prompt.size() - 1); // the last token is computed: its logits are wanted
   taken_[size_t(slot)] = true;
   const Id id = next_id_++;
-  texts_.emplace(id, Text{slot, int64_t(shared), std::move(prompt), shared, Sampler(sampling)});
+  texts_.emplace(
+      id, Text{slot, int64_t(shared), std::move(prompt), shared, Sampler(sampling), std::move(grammar)});
   return id;
 }
 
@@ -90,10 +92,14 @@ std::vector<Batch::Next> Batch::step() {
   for (size_t i = 0; i < answered.size(); i++) {
     Text& text = texts_.at(answered[i]);
     const bool full = int64_t(text.tokens.size()) >= model_.context;
-    const int32_t token =
-        text.sampler.sample(std::span<const float>(logits_).subspan(i * vocabulary, vocabulary), text.tokens);
-    if (!full) text.tokens.push_back(token);
-    result.push_back({answered[i], token, full});
+    const auto logits = std::span<const float>(logits_).subspan(i * vocabulary, vocabulary);
+    try {
+      const int32_t token = sample(text.sampler, logits, text.tokens, text.grammar.get());
+      if (!full) text.tokens.push_back(token);
+      result.push_back({answered[i], token, full});
+    } catch (const Error& error) { // of this text alone
+      result.push_back({answered[i], 0, full, error.what()});
+    }
   }
   return result;
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include "models/llama.h"
 #include "models/sampler.h"
+#include "models/token_grammar.h"
 #include <map>
 
 namespace luminal::models {
@@ -26,13 +27,16 @@ public:
 
   /// A text that begins with these tokens, in a free slot: that whose tokens of before agree the longest,
   /// which then are not computed again. Throws Error where there is no room, or the tokens do not fit.
-  Id start(std::vector<int32_t> prompt, const SamplerOptions& sampling);
+  /// grammar: of the new tokens, none: any may follow.
+  Id start(std::vector<int32_t> prompt, const SamplerOptions& sampling,
+           std::shared_ptr<TokenGrammar> grammar = nullptr);
   /// One step: gives the new token of every text that has got one. Texts whose prompt is longer than a step
   /// get none yet. A text goes on until it is finished; one whose context is full gets no more tokens.
   struct Next {
     Id id;
     int32_t token;
-    bool full; ///< the context is: the text cannot go on
+    bool full;              ///< the context is: the text cannot go on
+    std::string error = {}; ///< why there is no token: the grammar leaves none
   };
   std::vector<Next> step();
   /// Ends a text; its slot is free, and remembers its tokens.
@@ -46,6 +50,7 @@ private:
     std::vector<int32_t> tokens; ///< prompt and what was generated
     size_t computed = 0;         ///< of them, those in the cache
     Sampler sampler;
+    std::shared_ptr<TokenGrammar> grammar;
   };
   Llama model_;
   int64_t slots_ = 0;

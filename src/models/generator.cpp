@@ -114,7 +114,8 @@ std::span<const float> Generator::feed(std::span<const int32_t> tokens) {
 }
 
 StopReason Generator::generate(std::span<const int32_t> prompt, int64_t count, Sampler& sampler,
-                               const std::function<bool(int32_t)>& is_end, const OnToken& on_token) {
+                               const std::function<bool(int32_t)>& is_end, const OnToken& on_token,
+                               TokenGrammar* grammar) {
   Clock clock;
   times_.prompt_tokens = int64_t(prompt.size());
   times_.generated_tokens = 0;
@@ -134,7 +135,11 @@ StopReason Generator::generate(std::span<const int32_t> prompt, int64_t count, S
   Clock generation;
   StopReason reason = StopReason::length;
   while (count < 0 || times_.generated_tokens < count) {
-    int32_t token = sampler.sample(logits_, history_);
+    if (grammar != nullptr && grammar->done()) {
+      reason = StopReason::end_of_text;
+      break;
+    }
+    const int32_t token = models::sample(sampler, logits_, history_, grammar);
     if (times_.generated_tokens == 0) times_.first_token = clock.seconds();
     if (is_end(token)) {
       reason = StopReason::end_of_text;

@@ -3,6 +3,7 @@
 #pragma once
 #include "models/llama.h"
 #include "models/sampler.h"
+#include "models/token_grammar.h"
 #include <functional>
 #include <string>
 
@@ -51,8 +52,10 @@ public:
   /// Feeds the prompt, then samples up to `count` tokens (-1: until the context is full). `is_end`
   /// names tokens that end the text; they are not given out. Where CompileOptions::stop says so the
   /// text ends within the present step: `interrupted`, and what follows needs reset().
+  /// grammar: of the new tokens; where nothing but the end may follow, the text has ended.
   StopReason generate(std::span<const int32_t> prompt, int64_t count, Sampler& sampler,
-                      const std::function<bool(int32_t)>& is_end, const OnToken& on_token);
+                      const std::function<bool(int32_t)>& is_end, const OnToken& on_token,
+                      TokenGrammar* grammar = nullptr);
 
   /// The token after the last `feed`. Nothing is appended.
   int32_t sample(Sampler& sampler) const { return sampler.sample(logits_, history_); }

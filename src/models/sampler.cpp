@@ -22,23 +22,41 @@ void Sampler::penalize(std::span<const int32_t> recent) {
   }
 }
 
-int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> recent) {
+/// In order. Whether a token is allowed is asked from the likeliest one on, until enough are found.
+void Sampler::keep_likeliest(size_t count, const Allowed& allowed) {
+  const auto likelier = [](const Candidate& a, const Candidate& b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+  };
+  if (!allowed) {
+    count = std::min(count, candidates_.size());
+    std::partial_sort(candidates_.begin(), candidates_.begin() + long(count), candidates_.end(), likelier);
+    candidates_.resize(count);
+    return;
+  }
+  const auto later = [&](const Candidate& a, const Candidate& b) { return likelier(b, a); };
+  std::make_heap(candidates_.begin(), candidates_.end(), later);
+  std::vector<Candidate> kept;
+  for (auto end = candidates_.end(); end != candidates_.begin() && kept.size() < count;) {
+    std::pop_heap(candidates_.begin(), end--, later);
+    if (allowed(end->token)) kept.push_back(*end);
+  }
+  candidates_ = std::move(kept);
+  if (candidates_.empty()) throw Error("no token of the vocabulary may follow: the grammar leaves none");
+}
+
+int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> recent,
+                        const Allowed& allowed) {
   candidates_.clear();
   for (size_t i = 0; i < logits.size(); i++)
     if (!std::isnan(logits[i])) candidates_.push_back({int32_t(i), logits[i], 0});
   if (candidates_.empty())
     throw Error("every logit is NaN: the model's weights or the computation are broken");
   penalize(recent);
-  auto likelier = [](const Candidate& a, const Candidate& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
-  };
-  if (options_.temperature <= 0)
-    return std::min_element(candidates_.begin(), candidates_.end(), likelier)->token;
-
-  size_t keep =
-      options_.top_k > 0 ? std::min(size_t(options_.top_k), candidates_.size()) : candidates_.size();
-  std::partial_sort(candidates_.begin(), candidates_.begin() + long(keep), candidates_.end(), likelier);
-  candidates_.resize(keep);
+  if (options_.temperature <= 0) {
+    keep_likeliest(1, allowed);
+    return candidates_[0].token;
+  }
+  keep_likeliest(options_.top_k > 0 ? size_t(options_.top_k) : candidates_.size(), allowed);
 
   auto normalize = [&](double temperature) {
     double total = 0, most = candidates_[0].logit;

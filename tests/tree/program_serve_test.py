@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # tests/tree/program_serve_test.py LUMINAL -- the server, as clients meet it: answers, streams, several at
 # once, requests that mean harm, clients that go away, and its end.
+import concurrent.futures
 import http.client
 import json
 import pathlib
@@ -186,10 +187,21 @@ def refusals(server):
     )
     refused(
         400,
-        'response_format "json_object" is not supported',
+        'response_format "xml" is not supported',
         chat,
-        {"messages": [{"role": "user", "content": "a"}], "response_format": {"type": "json_object"}},
+        {"messages": [{"role": "user", "content": "a"}], "response_format": {"type": "xml"}},
     )
+    refused(400, "grammar: offset 4: ::= is expected", path, {"prompt": "a", "grammar": "root"})
+    refused(400, "grammar is not a text", path, {"prompt": "a", "grammar": 1})
+    refused(
+        400, "grammar and json_schema both say what the text is like", path,
+        {"prompt": "a", "grammar": "root ::= \"a\"", "json_schema": {}},
+    )
+    refused(400, "response_format has no type", path, {"prompt": "a", "response_format": {}})
+    refused(400, "response_format json_schema has no schema", path,
+            {"prompt": "a", "response_format": {"type": "json_schema"}})
+    refused(400, "\"pattern\" is not supported in a schema here", path,
+            {"prompt": "a", "json_schema": {"type": "string", "pattern": "a"}})
     refused(400, "stop is not a text or a list of texts", path, {"prompt": "a", "stop": [1]})
     refused(400, "tool_choice: auto and none are supported", path, {"prompt": "a", "tool_choice": "required"})
     refused(400, "a message is not an object", chat, {"messages": [1]})
@@ -210,6 +222,28 @@ def refusals(server):
     refused(404, "there is no GET /nothing", "/nothing", None, "GET")
     refused(413, "larger than --max-body", path, b"x" * 200000)
     refused(400, "tokens is not a list of token ids", "/detokenize", {"tokens": [-1]})
+
+
+def formats(server):
+    """Texts that fit a grammar or a schema, several at once, whatever the model would rather write."""
+    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8},
+                                               "age": {"type": "integer", "minimum": 3, "maximum": 12}},
+              "required": ["name", "age"]}
+    wishes = [
+        ({"grammar": "root ::= \"the \" (\"cat\" | \"dog\") \".\""}, lambda t: t in ("the cat.", "the dog.")),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}},
+         lambda t: 3 <= json.loads(t)["age"] <= 12 and len(json.loads(t)["name"]) <= 8),
+        ({"json_schema": {"enum": ["one", "two"]}}, lambda t: json.loads(t) in ("one", "two")),
+    ]
+
+    def one(number):
+        wish, good = wishes[number % len(wishes)]
+        answer = server.complete(prompt=PROMPT, max_tokens=120, temperature=0.9, seed=number, **wish)
+        choice = answer["choices"][0]
+        assert good(choice["text"]) and choice["finish_reason"] == "stop", answer
+
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        list(pool.map(one, range(6)))
 
 
 def harm(server):
@@ -270,6 +304,7 @@ def main():
     answers(server)
     several_at_once(server)
     refusals(server)
+    formats(server)
     harm(server)
     gone_clients(server)
     ends_what_it_writes(server)

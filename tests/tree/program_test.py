@@ -116,6 +116,29 @@ def prompts(luminal, folder):
     luminal.refuses("run", model, "-f", folder / "none.txt", says="none.txt: No such file")
 
 
+def grammars(luminal, folder):
+    """run: the text fits, ends where nothing may follow; a wrong grammar is told before the model loads."""
+    folder.mkdir()
+    rules = 'root ::= "the " ("cat" | "dog") "."'
+    text = luminal("run", BUILTIN / "hf", "Ada saw ", "--grammar", rules, "--no-display-prompt")[0].decode()
+    check(text in ("the cat.\n", "the dog.\n"), f"--grammar gives {text!r}")
+    (folder / "rules.gbnf").write_text(rules)
+    (folder / "schema.json").write_text('{"type":"array","items":{"type":"integer","maximum":9,"minimum":0},'
+                                        '"minItems":2,"maxItems":4}')
+    model = BUILTIN / "hf"
+    answer = json.loads(luminal("run", model, "Ada", "--grammar-file", folder / "rules.gbnf", "--json")[0])
+    check(answer["text"] in ("the cat.", "the dog.") and answer["stop_reason"] == "end_of_text",
+          f"--grammar-file: {answer}")
+    numbers = json.loads(luminal("run", model, "Ada", "--json-schema-file", folder / "schema.json",
+                                 "--seed", "3", "--no-display-prompt")[0])
+    check(2 <= len(numbers) <= 4 and all(0 <= n <= 9 for n in numbers), f"--json-schema-file: {numbers}")
+    luminal.refuses("run", model, "a", "--grammar", "root ::= x", says='rule "x" is used and not defined')
+    luminal.refuses("run", model, "a", "--json-schema", '{"type":"string","pattern":"a"}',
+                    says='"pattern" is not supported in a schema here')
+    luminal.refuses("run", model, "a", "--json-schema", "{}", "--grammar", rules, code=2, says="excludes")
+    luminal.refuses("run", model, "a", "--grammar-file", folder / "absent", says="absent")
+
+
 def json_everywhere(luminal, folder):
     """With --json there is JSON on stdout, also where a verb fails."""
     folder.mkdir()
@@ -484,6 +507,7 @@ def main():
         text_and_json(luminal)
         mistakes(luminal, folder / "files")
         prompts(luminal, folder / "prompts")
+        grammars(luminal, folder / "grammars")
         json_everywhere(luminal, folder / "json")
         surroundings(luminal, folder)
         tuning_cache(luminal, folder / "tuning")
