@@ -11,7 +11,7 @@ set(LUMINAL_COMPONENT_LIBRARIES_base fmt::fmt spdlog::spdlog PkgConfig::XXHASH T
   ${CMAKE_DL_LIBS})
 set(LUMINAL_COMPONENT_LIBRARIES_extract nlohmann_json::nlohmann_json)
 set(LUMINAL_COMPONENT_LIBRARIES_formats nlohmann_json::nlohmann_json PkgConfig::PCRE2 PkgConfig::UTF8PROC
-  PkgConfig::LIBZ luminal_stb)
+  PkgConfig::LIBZ PkgConfig::SNDFILE luminal_stb)
 set(LUMINAL_COMPONENT_LIBRARIES_codegen luminal_llvm)
 set(LUMINAL_COMPONENT_LIBRARIES_device luminal_llvm)
 set(LUMINAL_COMPONENT_LIBRARIES_search SQLite3::SQLite3 nlohmann_json::nlohmann_json)

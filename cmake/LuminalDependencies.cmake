@@ -44,6 +44,9 @@ luminal_find_module(XXHASH libxxhash libxxhash-dev)
 luminal_find_module(PCRE2 libpcre2-8 libpcre2-dev)
 luminal_find_module(UTF8PROC libutf8proc libutf8proc-dev)
 luminal_find_module(LIBZ zlib zlib1g-dev)
+luminal_find_module(SNDFILE sndfile libsndfile1-dev)
+# Its own header only: pkg-config names folders of codecs, too.
+set_target_properties(PkgConfig::SNDFILE PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${SNDFILE_INCLUDEDIR}")
 # With the macros it was built with (pkg-config has them): without these its classes have another layout.
 luminal_find_module(HTTPLIB cpp-httplib libcpp-httplib-dev)
 

@@ -20,7 +20,7 @@ tools=(c++:g++ cmake:cmake ninja:ninja-build pkg-config:pkg-config ccache:ccache
 libraries=(libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libsqlite3-dev libxxhash-dev
   libpcre2-dev libboost-dev libstb-dev libtomlplusplus-dev libutf8proc-dev libgtest-dev libgmock-dev
   libbenchmark-dev librapidcheck-dev
-  zlib1g-dev libzstd-dev libcpp-httplib-dev ca-certificates)
+  zlib1g-dev libzstd-dev libsndfile1-dev libcpp-httplib-dev ca-certificates)
 llvm_versions=(19 20 18 21 17) # the preferred one first
 for option in "$@"; do
   case "$option" in
@@ -60,7 +60,7 @@ if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
   say "  a C++20 compiler (g++ 12, clang 16 or newer), CMake 3.25, Ninja, pkg-config, Python 3, git,"
   say "  and if possible ccache"
   say "  LLVM 17 to 21 with headers; fmt, spdlog, CLI11, nlohmann-json, SQLite 3, xxhash, PCRE2, utf8proc,"
-  say "  Boost, stb, toml++"
+  say "  Boost, stb, libsndfile, toml++"
   say "  for tests and benchmarks GoogleTest, RapidCheck, Google Benchmark; clang-format 19 and clang-tidy 19"
   [ "${#missing[@]}" -eq 0 ] || say "not in the path: ${missing[*]}"
   exit 3

@@ -56,7 +56,10 @@ struct WhisperConfig { // tiny.en
 };
 /// f32 [mels, fft / 2 + 1]: triangles of equal area on Slaney's scale, what librosa.filters.mel gives.
 std::vector<float> mel_filters(int64_t mels, int64_t rate = 16000, int64_t fft = 400);
-/// Samples [n] at 16 kHz, n a multiple of 160 -> [mels, n / 160]: log10 of the mel spectrum, at most 8 below
+/// Samples [160 (n - 1) + 400] at 16 kHz -> [mels, n]: log10 of the mel spectrum of n frames, 160 samples
+/// apart.
+Tensor log_mel_frames(const Tensor& samples, int64_t mels = 80, LUMINAL_WHERE);
+/// Samples [n] at 16 kHz, n a multiple of 160 -> [mels, n / 160]: the same of centred frames, at most 8 below
 /// its largest value, plus 4, over 4.
 Tensor log_mel(const Tensor& samples, int64_t mels = 80, LUMINAL_WHERE);
 class Whisper : public nn::Module {
@@ -69,12 +72,30 @@ public:
   /// The stack of the decoder: embeddings [n, width] (positions are added) -> [n, width].
   Tensor decode_embeddings(const Tensor& x, const Tensor& audio, LUMINAL_WHERE) const;
 
+  /// What a block of the decoder attends to: [heads, n, width / heads] each.
+  struct Heard {
+    Tensor keys, values;
+  };
+  /// Of the audio, for each block of the decoder.
+  std::vector<Heard> hear(const Tensor& audio, LUMINAL_WHERE) const;
+  /// A step of the decoder behind `filled` tokens that its caches (one a block) hold: tokens and their
+  /// positions (integers [n]), seen: bool [n, filled + n], which of the cache's tokens and of the step's
+  /// own each of them sees -> [n, width]. Several texts with one beginning share a cache.
+  Tensor step(const Tensor& tokens, const Tensor& positions, const Tensor& seen,
+              const std::vector<Heard>& heard, std::vector<nn::KvCache>& caches, Dim filled,
+              LUMINAL_WHERE) const;
+  /// [n, width] of step -> logits [n, vocabulary].
+  Tensor logits(const Tensor& x, LUMINAL_WHERE) const { return tokens_.logits(x, where); }
+  const WhisperConfig& config() const { return config_; }
+
 private:
   struct Attention {
     int64_t heads;
     nn::Linear query, key, value, out;
     Attention(const nn::Scope& scope, int64_t width, int64_t heads, std::source_location where);
-    Tensor operator()(const Tensor& x, const Tensor& of, bool causal, std::source_location where) const;
+    Heard keys_of(const Tensor& x, std::source_location where) const;
+    Tensor operator()(const Tensor& x, const Heard& of, const AttentionOptions& options,
+                      std::source_location where) const;
   };
   struct Block {
     Attention attn;
@@ -85,6 +106,9 @@ private:
     nn::LayerNorm mlp_ln;
     Block(const nn::Scope& scope, int64_t width, int64_t heads, bool cross, std::source_location where);
     Tensor operator()(const Tensor& x, const Tensor* audio, std::source_location where) const;
+    /// own: keys and values of the text so far, from x normalised; what is heard in the audio.
+    Tensor operator()(const Tensor& x, const std::function<Heard(const Tensor& normalised)>& own,
+                      const AttentionOptions& options, const Heard* heard, std::source_location where) const;
   };
   WhisperConfig config_;
   nn::Conv1d conv1_, conv2_;

@@ -128,6 +128,9 @@ int run(int argc, char** argv, bool json) {
   add_tokenize(app, exit_code);
   add_convert(app, exit_code);
   add_embed(app, exit_code);
+  add_transcribe(app, exit_code);
+  add_classify(app, exit_code);
+  add_detect(app, exit_code);
   add_inspect(app, exit_code);
   add_devices(app, exit_code);
   add_doctor(app, exit_code);

@@ -1,4 +1,4 @@
-// cli/model_verbs.h -- the verbs that make files and vectors of models.
+// cli/model_verbs.h -- the verbs that make files of models, and those of models that are not decoders.
 #pragma once
 #include "cli/common.h"
 
@@ -6,5 +6,8 @@ namespace luminal::cli {
 
 void add_convert(CLI::App& app, int& exit_code); ///< quantize, convert
 void add_embed(CLI::App& app, int& exit_code);
+void add_transcribe(CLI::App& app, int& exit_code);
+void add_classify(CLI::App& app, int& exit_code);
+void add_detect(CLI::App& app, int& exit_code);
 
 } // namespace luminal::cli

@@ -1,6 +1,8 @@
-// formats/image.h -- pictures as pixels: PNG, JPEG, BMP, PNM and GIF (its first frame).
+// formats/image.h -- pictures as pixels: PNG, JPEG, BMP, PNM and GIF (its first frame); drawing on them,
+// writing them.
 #pragma once
 #include "base/result.h"
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,5 +26,16 @@ Result<Image> open_image(const std::string& path, int channels = 0);
 /// The picture at another size. Smaller: each pixel is the mean of the area that it covers; larger:
 /// linear between the centres of pixels.
 Image resized(const Image& image, int64_t height, int64_t width);
+
+using Colour = std::array<uint8_t, 3>; ///< red, green, blue
+/// A frame of this thickness inside of left, top, right, bottom (pixels; the last two are not in it), of
+/// which only what lies in the picture is drawn. The picture has 3 channels.
+void draw_frame(Image& image, std::array<int64_t, 4> box, int64_t thickness, Colour colour);
+/// Text in printable ASCII (others are '?') in a filled box with its left upper corner there, moved so that
+/// it lies in the picture; `scale`: pixels of a dot, letters are 7 dots high.
+void draw_label(Image& image, int64_t left, int64_t top, std::string_view text, int64_t scale, Colour colour);
+
+/// PNG, JPEG or BMP, by the ending of the path. The file appears complete or not at all.
+Result<void> save_image(const Image& image, const std::string& path);
 
 } // namespace luminal

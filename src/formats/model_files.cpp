@@ -292,6 +292,10 @@ ModelFile open(const std::string& path) {
     return from_folder(folder.empty() ? "." : folder.substr(0, folder.size() - 1));
   }
   const std::string_view magic = std::string_view(head).substr(0, 4);
+  if (magic == "lmgg" && path.ends_with(".bin"))
+    refuse(path, "a ggml file of whisper.cpp, which is not read; the same model as a folder: hf download "
+                 "openai/whisper-NAME --local-dir whisper-NAME (NAME: tiny, base.en, ..), then luminal "
+                 "transcribe whisper-NAME");
   if (magic == "GGUF" || magic == "FUGG" || magic == "lmgg" || magic == "fmgg" || magic == "tjgg" ||
       magic == "algg")
     return from_gguf(path);

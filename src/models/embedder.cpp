@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "formats/json.h"
 #include "formats/model_files.h"
-#include "luminal/files.h"
+#include "models/weights.h"
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -93,15 +93,7 @@ Embedder::Embedder(const std::string& path, const EmbedderOptions& options) {
   for (const auto& [name, tensor] : bert.state_dict())
     if (!name.starts_with("pooler.")) weights.emplace(name, tensor);
   const auto in_file = [&](const std::string& name) { return inside ? "bert." + name : name; };
-  const std::string index = path + "/model.safetensors.index.json";
-  const LoadReport report = load(weights, file_exists(index) ? index : path + "/model.safetensors",
-                                 {.strict = false, .convert = true, .name_in_file = in_file});
-  if (!report.missing.empty())
-    throw Error(fmt::format("{}: no tensor {} ({} of {} are missing)", path, in_file(report.missing[0]),
-                            report.missing.size(), weights.size()));
-  if (!report.mismatching.empty())
-    throw Error(
-        fmt::format("{}: tensor {}: {}", path, report.mismatching[0].name, report.mismatching[0].reason));
+  load_all(weights, *opened, in_file);
   const Dim n = graph_.dim("n", 1, config_.positions);
   ids_ = graph_.tensor({1, n}, DType::i32, "ids");
   const Tensor hidden = bert(ids_).last().squeeze(0); // [n, width]

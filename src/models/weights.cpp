@@ -1,5 +1,7 @@
 // models/weights.cpp -- files' tensors as weights.
 #include "models/weights.h"
+#include "base/file.h"
+#include "luminal/files.h"
 #include "tensor/packed_blocks.h"
 #include <fmt/format.h>
 
@@ -41,6 +43,23 @@ Tensor file_weight(Graph& graph, const ModelFile& file, const TensorView& view,
   if (codes) *codes = packed_weight(raw, view.type, rows, columns, order);
   Tensor values = dequantize(*packed);
   return view.shape.size() == 2 ? values : values.reshape(Dims(view.shape.begin(), view.shape.end()));
+}
+
+void load_all(const std::map<std::string, Tensor>& weights, const ModelFile& file,
+              const std::function<std::string(const std::string& name)>& name_in_file) {
+  std::string path = file.path;
+  if (file.kind == ModelFileKind::hf_folder) {
+    path += "/model.safetensors";
+    if (const std::string index = path + ".index.json"; file_exists(index)) path = index;
+  }
+  const LoadReport report =
+      load(weights, path, {.strict = false, .convert = true, .name_in_file = name_in_file});
+  if (!report.missing.empty())
+    throw Error(fmt::format("{}: no tensor {} ({} of {} are missing)", file.path,
+                            name_in_file(report.missing[0]), report.missing.size(), weights.size()));
+  if (!report.mismatching.empty())
+    throw Error(fmt::format("{}: tensor {}: {}", file.path, report.mismatching[0].name,
+                            report.mismatching[0].reason));
 }
 
 } // namespace luminal::models

@@ -3,6 +3,8 @@
 #pragma once
 #include "formats/model_files.h"
 #include "luminal/quantize.h"
+#include <functional>
+#include <map>
 #include <optional>
 
 namespace luminal::models {
@@ -13,5 +15,9 @@ namespace luminal::models {
 /// that is not supported.
 Tensor file_weight(Graph& graph, const ModelFile& file, const TensorView& view,
                    std::optional<QuantizedWeight>* codes = nullptr, RowOrder order = RowOrder::words);
+/// Gives weights, by their names, the values of a safetensors file or a Hugging Face folder, converted to
+/// their types. Throws Error, naming the first one, where tensors are missing or have another shape.
+void load_all(const std::map<std::string, Tensor>& weights, const ModelFile& file,
+              const std::function<std::string(const std::string& name)>& name_in_file);
 
 } // namespace luminal::models

@@ -18,6 +18,15 @@ double hertz_of(double mel) {
   return mel < 15 ? mel * 200 / 3 : 1000 * std::exp((mel - 15) * std::log(6.4) / 27);
 }
 
+constexpr int64_t fft_size = 400, hop = 160; // samples of a frame, and between two
+
+Dim sample_count(const Tensor& samples, std::source_location where) {
+  const Dims shape = samples.shape(where);
+  if (shape.size() != 1)
+    throw Error("log_mel", fmt::format("samples [n] are expected, not {}", luminal::to_string(shape)), where);
+  return shape[0];
+}
+
 } // namespace
 
 std::vector<float> mel_filters(int64_t mels, int64_t rate, int64_t fft) {
@@ -41,22 +50,24 @@ std::vector<float> mel_filters(int64_t mels, int64_t rate, int64_t fft) {
   return filters;
 }
 
-Tensor log_mel(const Tensor& samples, int64_t mels, std::source_location where) {
-  constexpr int64_t fft = 400, hop = 160;
-  const Dims shape = samples.shape(where);
-  if (shape.size() != 1)
-    throw Error("log_mel", fmt::format("samples [n] are expected, not {}", luminal::to_string(shape)), where);
+Tensor log_mel_frames(const Tensor& samples, int64_t mels, std::source_location where) {
+  sample_count(samples, where);
   Graph g(samples.graph(where));
-  std::vector<float> window(fft); // Hann, periodic
-  for (int64_t i = 0; i < fft; i++)
-    window[size_t(i)] = float(0.5 - 0.5 * std::cos(2 * std::numbers::pi * double(i) / double(fft)));
-  // Frames are centred: the first one begins with samples from the other side of its middle.
-  const Tensor padded = samples.pad({{0, fft / 2, fft / 2}}, PadMode::reflect, 0, where);
-  const Tensor frames = padded.windows(0, fft, hop).slice(0, 0, shape[0] / hop); // [frames, fft]
-  const Tensor spectrum = rfft(frames * g.constant(window, {fft}), where);       // [frames, bins, 2]
+  std::vector<float> window(fft_size); // Hann, periodic
+  for (int64_t i = 0; i < fft_size; i++)
+    window[size_t(i)] = float(0.5 - 0.5 * std::cos(2 * std::numbers::pi * double(i) / double(fft_size)));
+  const Tensor frames = samples.windows(0, fft_size, hop);                      // [frames, fft_size]
+  const Tensor spectrum = rfft(frames * g.constant(window, {fft_size}), where); // [frames, bins, 2]
   const Tensor power = spectrum.square().sum(-1);
-  const Tensor filters = g.constant(mel_filters(mels), {mels, fft / 2 + 1});
-  const Tensor log = maximum(filters.matmul(power.t()), 1e-10).log10(); // [mels, frames]
+  const Tensor filters = g.constant(mel_filters(mels), {mels, fft_size / 2 + 1});
+  return maximum(filters.matmul(power.t()), 1e-10).log10(); // [mels, frames]
+}
+
+Tensor log_mel(const Tensor& samples, int64_t mels, std::source_location where) {
+  const Dim count = sample_count(samples, where);
+  // Frames are centred: the first one begins with samples from the other side of its middle.
+  const Tensor padded = samples.pad({{0, fft_size / 2, fft_size / 2}}, PadMode::reflect, 0, where);
+  const Tensor log = log_mel_frames(padded, mels, where).slice(1, 0, count / hop);
   return (maximum(log, log.max() - 8) + 4) / 4;
 }
 
@@ -64,11 +75,14 @@ Whisper::Attention::Attention(const nn::Scope& s, int64_t width, int64_t count, 
     : heads(count), query(s / "query", width, width, {}, where),
       key(s / "key", width, width, {.bias = false}, where), value(s / "value", width, width, {}, where),
       out(s / "out", width, width, {}, where) {}
-Tensor Whisper::Attention::operator()(const Tensor& x, const Tensor& of, bool causal,
-                                      std::source_location where) const {
+Whisper::Heard Whisper::Attention::keys_of(const Tensor& x, std::source_location where) const {
   const auto split = [&](const Tensor& t) { return t.unflatten(-1, {heads, -1}).transpose(0, 1); };
-  const Tensor mixed = scaled_dot_product_attention(split(query(x, where)), split(key(of, where)),
-                                                    split(value(of, where)), {.causal = causal}, where);
+  return {split(key(x, where)), split(value(x, where))};
+}
+Tensor Whisper::Attention::operator()(const Tensor& x, const Heard& of, const AttentionOptions& options,
+                                      std::source_location where) const {
+  const Tensor queries = query(x, where).unflatten(-1, {heads, -1}).transpose(0, 1);
+  const Tensor mixed = scaled_dot_product_attention(queries, of.keys, of.values, options, where);
   return out(mixed.transpose(0, 1).flatten(1, 2), where);
 }
 
@@ -81,12 +95,20 @@ Whisper::Block::Block(const nn::Scope& s, int64_t width, int64_t heads, bool cro
   cross_attn.emplace(s / "cross_attn", width, heads, where);
   cross_attn_ln.emplace(s / "cross_attn_ln", width, nn::NormOptions{}, where);
 }
-Tensor Whisper::Block::operator()(const Tensor& given, const Tensor* audio,
+Tensor Whisper::Block::operator()(const Tensor& given,
+                                  const std::function<Heard(const Tensor& normalised)>& own,
+                                  const AttentionOptions& options, const Heard* heard,
                                   std::source_location where) const {
   Tensor x = attn_ln(given, where);
-  x = given + attn(x, x, audio != nullptr, where);
-  if (audio) x = x + (*cross_attn)((*cross_attn_ln)(x, where), *audio, false, where);
+  x = given + attn(x, own(x), options, where);
+  if (heard) x = x + (*cross_attn)((*cross_attn_ln)(x, where), *heard, {}, where);
   return x + down(up(mlp_ln(x, where), where).gelu(), where);
+}
+Tensor Whisper::Block::operator()(const Tensor& x, const Tensor* audio, std::source_location where) const {
+  const auto own = [&](const Tensor& normalised) { return attn.keys_of(normalised, where); };
+  if (audio == nullptr) return (*this)(x, own, {}, nullptr, where);
+  const Heard heard = cross_attn->keys_of(*audio, where);
+  return (*this)(x, own, {.causal = true}, &heard, where);
 }
 
 Whisper::Whisper(const nn::Scope& s, const WhisperConfig& c, std::source_location where)
@@ -122,6 +144,31 @@ Tensor Whisper::decode_embeddings(const Tensor& embeddings, const Tensor& audio,
 }
 Tensor Whisper::decode(const Tensor& tokens, const Tensor& audio, std::source_location where) const {
   return tokens_.logits(decode_embeddings(tokens_(tokens, where), audio, where), where);
+}
+
+std::vector<Whisper::Heard> Whisper::hear(const Tensor& audio, std::source_location where) const {
+  std::vector<Heard> heard;
+  for (const Block& block : text_blocks_) heard.push_back(block.cross_attn->keys_of(audio, where));
+  return heard;
+}
+Tensor Whisper::step(const Tensor& tokens, const Tensor& positions, const Tensor& seen,
+                     const std::vector<Heard>& heard, std::vector<nn::KvCache>& caches, Dim filled,
+                     std::source_location where) const {
+  if (heard.size() != text_blocks_.size() || caches.size() != text_blocks_.size())
+    throw Error("Whisper",
+                fmt::format("{} blocks of the decoder, {} of the audio and {} caches", text_blocks_.size(),
+                            heard.size(), caches.size()),
+                where);
+  Tensor x = tokens_(tokens, where) + text_positions_.value().gather(positions, where);
+  for (size_t i = 0; i < text_blocks_.size(); i++) {
+    const auto own = [&](const Tensor& normalised) {
+      const Heard now = text_blocks_[i].attn.keys_of(normalised, where);
+      const auto all = caches[i].append(now.keys, now.values, filled, where);
+      return Heard{all.keys, all.values};
+    };
+    x = text_blocks_[i](x, own, {.mask = seen}, &heard[i], where);
+  }
+  return ln_(x, where);
 }
 
 } // namespace luminal::models
