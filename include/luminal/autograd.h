@@ -22,6 +22,10 @@ struct GradientOptions {
   /// each output, which then must have one element.
   std::vector<Tensor> upstream = {};
   NoPath no_path = NoPath::zero;
+  /// Above 1: the terms of the outputs are cut into so many segments of about equal size, where few
+  /// bytes are alive. Values in all but the last one are not kept for the gradient: they are computed
+  /// again from what the segment reads, once its gradient has arrived. Random numbers are the same ones.
+  int64_t segments = 1;
 };
 
 /// d (sum of the outputs) / d input for each input, in its dtype and shape. Inputs may be any

@@ -38,6 +38,11 @@ struct ReferenceValue {
 std::vector<ReferenceValue> interpret(const std::vector<Tensor>& tensors,
                                       std::source_location where = std::source_location::current());
 
+/// What the graph would need, compiled with these options: the plan is made as by a compile, without
+/// machine code, and forgotten. Of several typical sizes the first ones count.
+MemoryUse planned_memory(const Graph& graph, const CompileOptions& options = {},
+                         std::source_location where = std::source_location::current());
+
 /// Adds terms in text form; `inputs` are the names that the text may use, and it ends with what it
 /// returns:
 ///   Tensor y = add_terms(g, "%y = view %x [i: 3, j: 2] -> [j, i]\nreturn y = %y", {{"x", x}})[0];

@@ -119,6 +119,9 @@ struct TrainerOptions {
   OnNonFinite on_nonfinite = OnNonFinite::stop;
   std::string weights = {}; ///< file of frozen values, and of first values of parameters it names
   bool shuffle = true;
+  /// Segments of the model whose values are computed again for their gradient (GradientOptions::segments).
+  /// 0: as few as compile.max_memory allows, none without a limit; what cannot be met is an Error.
+  int64_t recompute = 0;
   CompileOptions compile = {};
   std::function<bool()> stop = {}; ///< asked after each step: a checkpoint is written and run() ends
   std::function<void(const StepRecord&)> on_step = {};
@@ -150,6 +153,7 @@ public:
   StepRecord step(LUMINAL_WHERE);           ///< one step
   ValidationRecord validate(LUMINAL_WHERE); ///< needs options.validation
   int64_t steps_done() const;
+  int64_t segments() const; ///< 1: no values are computed again
   /// All states, atomically: parameters, what the optimizer remembers, keys, position in the data.
   void save(const std::string& path, LUMINAL_WHERE) const;
   /// Parameters (their moving averages where there are some) and running statistics alone, by name.

@@ -1,19 +1,22 @@
 // python/bind/autograd.cpp -- gradients: terms of the same graph.
 #include "luminal/autograd.h"
-#include "bind.h"
+#include "training.h"
 
 namespace luminal::python {
 namespace {
 
 std::vector<Tensor> gradients_of(const std::vector<Value>& outputs, const std::vector<Value>& inputs,
-                                 const std::vector<Value>& upstream, bool require_path) {
+                                 const std::vector<Value>& upstream, bool require_path, int64_t segments) {
   std::vector<Value> all = outputs;
   all.insert(all.end(), inputs.begin(), inputs.end());
   Call call("gradients", all);
   const GradientOptions options{.upstream = call.tensors(upstream),
-                                .no_path = require_path ? NoPath::error : NoPath::zero};
+                                .no_path = require_path ? NoPath::error : NoPath::zero,
+                                .segments = segments};
   return gradients(call.tensors(outputs), call.tensors(inputs), options, call.where);
 }
+
+} // namespace
 
 Graph::FunctionBody body_of(const nb::callable& fn, const char* operation, std::source_location where) {
   return [&fn, operation, where](Graph& body, const std::vector<Tensor>& inputs) {
@@ -28,14 +31,14 @@ Graph::FunctionBody body_of(const nb::callable& fn, const char* operation, std::
   };
 }
 
-} // namespace
-
 void bind_autograd(nb::module_& m) {
   m.def("gradients", &gradients_of, nb::arg("outputs"), nb::arg("inputs"), nb::kw_only(),
-        nb::arg("upstream") = nb::make_tuple(), nb::arg("require_path") = false,
+        nb::arg("upstream") = nb::make_tuple(), nb::arg("require_path") = false, nb::arg("segments") = 1,
         "d (sum of the outputs) / d input for each input. upstream: gradients of something else with respect "
         "to the outputs; without them each output has one element. "
-        "require_path: an Error for an input that no output depends on, else its gradient is zero.");
+        "require_path: an Error for an input that no output depends on, else its gradient is zero. "
+        "segments: above 1, the terms of the outputs are cut into so many, and values of all but the last "
+        "one are computed again for the gradient.");
   m.def(
       "gradient",
       [](const Value& loss, const Value& input) {

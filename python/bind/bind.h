@@ -18,6 +18,7 @@ void bind_inspect(nb::module_& m);
 void bind_model(nb::module_& m);
 void bind_autograd(nb::module_& m);
 void bind_optimizers(nb::module_& m);
+void bind_training_names(nb::module_& m);
 void bind_train_data(nb::module_& m);
 void bind_train(nb::module_& m);
 void bind_operations(nb::module_& m, nb::class_<Tensor>& tensor);

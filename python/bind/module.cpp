@@ -147,6 +147,7 @@ NB_MODULE(_core, m) {
   bind_model(m);
   bind_autograd(m);
   bind_optimizers(m);
+  bind_training_names(m);
   bind_train_data(m);
   bind_train(m);
   bind_runner(m);

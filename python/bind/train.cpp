@@ -152,7 +152,7 @@ void make_trainer(TrainerObject* self, nb::handle model, const DataObject& data,
                   double clip_norm, double ema, Type precision, const std::optional<DataObject>& validation,
                   bool progress, int64_t log_every, int64_t validate_every, int64_t save_every,
                   int64_t keep_checkpoints, OnNonFinite on_nonfinite, nb::handle weights, bool shuffle,
-                  const nb::dict& compile, nb::handle on_step, nb::handle on_validation,
+                  int64_t recompute, const nb::dict& compile, nb::handle on_step, nb::handle on_validation,
                   nb::handle on_checkpoint) {
   const auto where = here();
   auto stop = std::make_shared<std::atomic<bool>>(false);
@@ -174,6 +174,7 @@ void make_trainer(TrainerObject* self, nb::handle model, const DataObject& data,
                    .on_nonfinite = on_nonfinite,
                    .weights = weights.is_none() ? "" : text_of_path(weights),
                    .shuffle = shuffle,
+                   .recompute = recompute,
                    .compile = options_of(compile, where)};
   const auto interrupted = std::exchange(o.compile.stop, {}); // a step is never cut in two
   o.stop = [interrupted, stop] { return *stop || interrupted(); };
@@ -387,8 +388,8 @@ void bind_trainer(nb::module_& m) {
       nb::arg("validation") = nb::none(), nb::arg("progress") = false, nb::arg("log_every") = 10,
       nb::arg("validate_every") = 0, nb::arg("save_every") = 0, nb::arg("keep_checkpoints") = 3,
       nb::arg("on_nonfinite") = "stop", nb::arg("weights") = nb::none(), nb::arg("shuffle") = true,
-      nb::arg("compile") = nb::dict(), nb::arg("on_step") = nb::none(), nb::arg("on_validation") = nb::none(),
-      nb::arg("on_checkpoint") = nb::none(),
+      nb::arg("recompute") = 0, nb::arg("compile") = nb::dict(), nb::arg("on_step") = nb::none(),
+      nb::arg("on_validation") = nb::none(), nb::arg("on_checkpoint") = nb::none(),
       nb::sig(
           "def __init__(self, model: TrainModel | collections.abc.Callable[[ModelScope], Tensor | "
           "tuple[Tensor, dict[str, Tensor]]], data: DataSet, *, folder: str | os.PathLike[str] | None = "
@@ -399,7 +400,7 @@ void bind_trainer(nb::module_& m) {
           "False, log_every: int = 10, validate_every: int = 0, save_every: int = 0, keep_checkpoints: int = "
           "3, on_nonfinite: typing.Literal['stop', 'skip'] = 'stop', weights: str | os.PathLike[str] | None "
           "= "
-          "None, shuffle: bool = True, compile: dict[str, typing.Any] = {}, on_step: "
+          "None, shuffle: bool = True, recompute: int = 0, compile: dict[str, typing.Any] = {}, on_step: "
           "collections.abc.Callable[[StepRecord], object] | None = None, on_validation: "
           "collections.abc.Callable[[ValidationRecord], object] | None = None, on_checkpoint: "
           "collections.abc.Callable[[str], object] | None = None) -> None"),

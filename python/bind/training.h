@@ -29,4 +29,7 @@ std::string text_of_path(nb::handle path);
 /// {field: array [count, shape..]} of a batch.
 nb::dict arrays_of(const Batch& batch);
 
+/// A function of Python over tensors, for the time of the call that it was given to.
+Graph::FunctionBody body_of(const nb::callable& fn, const char* operation, std::source_location where);
+
 } // namespace luminal::python

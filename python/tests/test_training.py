@@ -156,6 +156,44 @@ class Optimizers(unittest.TestCase):
             low, = pl.clip_grad_value([pl.tensor([-3.0, 0.5])], 1)
             np.testing.assert_array_equal(values(low)[0], [-1, 0.5])
 
+    def test_names_of_other_versions(self):
+        def stepped(update, narrow=pl.f32):
+            with pl.Graph() as g:
+                w = pl.state("w", np.array([0.5, -1], np.float32))
+                x = pl.tensor([[1.0, 2.0], [3.0, -1.0]])
+                loss = ((x.cast(narrow) @ w.cast(narrow)).cast(pl.f32) - 1.0).square().mean()
+                update(loss, w)
+                for _ in range(2):
+                    g.execute()
+                return w.numpy()
+
+        def plain(loss, w):
+            pl.sgd(0.1).update([w], pl.gradients([loss], [w]))
+
+        def accumulated(loss, w):
+            gradients, ready = pl.GradientAccumulator(2).accumulate(pl.gradients([loss], [w]))
+            pl.sgd(0.1).update([w], gradients, when=ready)
+
+        def again(loss, w):
+            pl.sgd(0.1).update([w], pl.gradients([loss], [w], segments=3))
+
+        expected = stepped(plain)
+        self.assertTrue((stepped(accumulated) != expected).any())  # one step of two executes
+        np.testing.assert_array_equal(stepped(again), expected)
+        for narrow in (pl.bf16, pl.f16):
+            def mixed(loss, w, narrow=narrow):
+                gradients, finite = pl.AMPContext(narrow).gradients(loss, [w])
+                pl.sgd(0.1).update([w], gradients, when=finite)
+            np.testing.assert_allclose(stepped(mixed, narrow), expected, atol=0.02)
+        with pl.Graph():
+            self.assertEqual(pl.AMPContext().cast(pl.tensor([1.0])).dtype, pl.bf16)
+            manager = pl.CheckpointManager()
+            x = pl.tensor([1.0, 2.0])
+            inner, = manager.checkpoint([x], lambda v: v.square())
+            outer, = manager.checkpoint([inner], lambda v: v.square())
+            np.testing.assert_array_equal(values(pl.gradient(outer.sum(), x))[0], [4, 32])
+            self.assertEqual(manager.parts, 2)
+
 
 class Data(unittest.TestCase):
     def test_arrays(self):

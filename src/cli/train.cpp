@@ -14,7 +14,7 @@ namespace luminal::cli {
 namespace {
 
 struct TrainArguments {
-  std::string config, folder, resume;
+  std::string config, folder, resume, max_memory;
   std::vector<std::string> changes;
   int threads = 0;
   bool json = false, example = false, check = false, no_cache = false;
@@ -22,6 +22,7 @@ struct TrainArguments {
 
 std::string resume_line(const TrainArguments& a, const std::string& folder) {
   std::string line = fmt::format("luminal train {} --folder {} --resume auto", a.config, folder);
+  if (!a.max_memory.empty()) line += fmt::format(" --max-memory {}", a.max_memory);
   for (const std::string& change : a.changes) line += fmt::format(" --set '{}'", change);
   return line;
 }
@@ -46,6 +47,7 @@ int train(const TrainArguments& a) {
   o.progress = true;
   o.compile.threads = a.threads;
   o.compile.cache = !a.no_cache;
+  if (!a.max_memory.empty()) o.compile.max_memory = parse_bytes(a.max_memory);
   o.stop = [] { return interrupt_requested(); };
   const auto begin = std::chrono::steady_clock::now();
   Trainer trainer(config.model, config.data, o);
@@ -56,6 +58,9 @@ int train(const TrainArguments& a) {
                config.data->size(),
                o.validation ? fmt::format(" and {} to validate", o.validation->size()) : "",
                o.batch * o.accumulate);
+  if (trainer.segments() > 1)
+    print_stderr("{}: values of {} segments are computed again for their gradient\n", config.name,
+                 trainer.segments());
   if (a.check) {
     print_stderr("{}: the configuration is right\n", a.config);
     return ok;
@@ -111,6 +116,10 @@ void add_train(CLI::App& app, int& exit_code) {
       "A checkpoint or the folder of a run; auto: the last one in the run's folder, if there is one");
   verb->add_option("-t,--threads", a->threads, "Worker threads (default: LUMINAL_THREADS, or all cores)")
       ->check(whole(1, 1024));
+  verb->add_option("--max-memory", a->max_memory,
+                   "Of a step: values are computed again where more would be needed, and what cannot be met "
+                   "is refused: 512M, 8G")
+      ->check(memory_amount());
   verb->add_flag("--check", a->check, "Read everything, build the model, and end");
   verb->add_flag("--example", a->example, "Print a configuration");
   verb->add_flag("--no-cache", a->no_cache, "Do not read or write machine code on disk");

@@ -213,6 +213,7 @@ TrainConfig train_config(const Json& json, const std::string& file) {
   o.batch = t.whole("batch", 32, 1, 1 << 24);
   o.accumulate = t.whole("accumulate", 1, 1, 1 << 20);
   o.seed = uint64_t(t.whole("seed", 0, 0, int64_t(1) << 62));
+  o.recompute = t.whole("recompute", 0, 0, 1024);
   o.clip_norm = t.number("clip_norm", 0, 0, 1e9);
   o.ema = t.number("ema", 0, 0, 0.9999999);
   const std::string precision = t.word("precision", {"f32", "bf16", "f16"});

@@ -116,20 +116,25 @@ std::vector<std::string> places_of(const Module& module, const Options& options)
   return names;
 }
 
+std::shared_ptr<KernelPlanner> planner_of(const Options& options,
+                                          const std::map<Hash128, std::string>& pinned) {
+  return std::make_shared<KernelPlanner>(ChoiceOptions{.limits = options.limits,
+                                                       .target = options.target,
+                                                       .cache = options.tuning,
+                                                       .sizes = options.sizes,
+                                                       .strict = options.strict,
+                                                       .reproducers = options.reproducers,
+                                                       .worker = options.worker,
+                                                       .pinned = pinned,
+                                                       .schedules = options.schedules,
+                                                       .profile = options.profile});
+}
+
 /// The pass list (compile/pass_list.h), then code.
 Result<BuiltPlan> build(const Module& module, const Options& options,
                         const std::map<Hash128, std::string>& pinned, Stopwatch& watch) {
   BuiltPlan built;
-  built.chooser = std::make_shared<KernelPlanner>(ChoiceOptions{.limits = options.limits,
-                                                                .target = options.target,
-                                                                .cache = options.tuning,
-                                                                .sizes = options.sizes,
-                                                                .strict = options.strict,
-                                                                .reproducers = options.reproducers,
-                                                                .worker = options.worker,
-                                                                .pinned = pinned,
-                                                                .schedules = options.schedules,
-                                                                .profile = options.profile});
+  built.chooser = planner_of(options, pinned);
   built.builder = std::make_shared<PlanBuilder>(module, *built.chooser, options.partitioner, options.rules);
   auto plan = built.builder->build();
   if (!plan) return plan.failure();
@@ -276,10 +281,9 @@ Result<void> fits_in_memory(const runtime::Plan& plan, const std::map<std::strin
 }
 } // namespace
 
-Result<Compiled> compile(const Module& module, const Options& options) {
-  Compiled result;
-  Stopwatch watch(result.times);
-
+namespace {
+/// The module as the passes of the options leave it, where it is well formed and its devices exist.
+Result<Module> prepared(const Module& module, const Options& options, PassTable& passes, Stopwatch& watch) {
   if (auto mistakes = verify(module); !mistakes.empty())
     return Failure{fmt::format("the module is not well formed: {}", mistakes[0])};
   watch.lap("verify");
@@ -300,8 +304,28 @@ Result<Compiled> compile(const Module& module, const Options& options) {
   } catch (const Error& error) {
     return Failure{error.what()};
   }
-  result.passes = std::move(*table);
+  passes = std::move(*table);
   watch.lap("passes");
+  return work;
+}
+} // namespace
+
+Result<runtime::Plan> plan_only(const Module& module, const Options& options) {
+  PassTable passes;
+  std::vector<PassTime> times;
+  Stopwatch watch(times);
+  auto work = prepared(module, options, passes, watch);
+  if (!work) return work.failure();
+  const auto planner = planner_of(options, {});
+  return PlanBuilder(*work, *planner, options.partitioner, options.rules).build();
+}
+
+Result<Compiled> compile(const Module& module, const Options& options) {
+  Compiled result;
+  Stopwatch watch(result.times);
+  auto made = prepared(module, options, result.passes, watch);
+  if (!made) return made.failure();
+  const Module work = std::move(*made);
 
   if (!options.language.empty() && options.search.mode != SearchMode::fast)
     return Failure{fmt::format(

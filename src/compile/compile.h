@@ -75,5 +75,7 @@ uint64_t load_source(std::string_view weights_id, const Options& options);
 
 /// Verifies, then runs every pass. Failure: what is not supported or wrong, with the place.
 Result<Compiled> compile(const Module& module, const Options& options);
+/// The same up to the plan's slots and steps, without machine code: what a program would take.
+Result<runtime::Plan> plan_only(const Module& module, const Options& options);
 
 } // namespace luminal::compile

@@ -157,15 +157,43 @@ bool elementwise_on(const kernel::Cone& cone, NodeId base) {
 }
 
 /// The state (or carried value) that a root of the kernel becomes, where the root may lie in its
-/// place: the only root, of the same type, made element by element.
-std::optional<NodeId> updated_state(const Function& f, const Action& action,
+/// place: of the same type, made element by element; of several roots at the same point.
+std::optional<NodeId> updated_state(const Function& f, const Action& action, NodeId root,
                                     const std::vector<Rebinding>& rebindings) {
-  if (action.roots.size() != 1) return {};
-  const NodeId root = action.roots[0];
+  if (action.roots.size() > 1 && action.cone->stages.size() > 1) return {};
   for (const Rebinding& r : rebindings)
     if (r.value == root && f[r.param].type() == f[root].type() && elementwise_on(*action.cone, r.param))
       return r.param;
   return {};
+}
+
+/// What the root may lie in the place of, whoever else reads it.
+std::optional<NodeId> base_of(const Function& f, const Section& section, const Action& action, NodeId root,
+                              const std::vector<Rebinding>& rebindings) {
+  const std::set<NodeId>& given = section.region.given;
+  if (f[root].kind != NodeKind::scatter) {
+    const auto state = updated_state(f, action, root, rebindings);
+    return state && given.contains(*state) ? state : std::nullopt;
+  }
+  const NodeId base = storage_of(f, f[root].inputs[0]);
+  if (f[base].kind == NodeKind::constant || !updates_base(*action.cone)) return {};
+  if (given.contains(base) && !is_bound(rebindings, f, base, root)) return {};
+  return base;
+}
+
+/// Does one of the others wait for the action?
+bool comes_before_any(const std::vector<std::vector<int>>& followers, int action,
+                      const std::vector<int>& others) {
+  std::vector<bool> seen(followers.size());
+  for (std::vector<int> stack{action}; !stack.empty();) {
+    const int at = stack.back();
+    stack.pop_back();
+    if (seen[size_t(at)]) continue;
+    seen[size_t(at)] = true;
+    if (std::ranges::find(others, at) != others.end()) return true;
+    stack.insert(stack.end(), followers[size_t(at)].begin(), followers[size_t(at)].end());
+  }
+  return false;
 }
 
 /// A scatter updates its base's storage, and an elementwise result the storage of the state that it
@@ -175,33 +203,26 @@ void order_in_place(const FunctionPlan& plan, const std::vector<Rebinding>& rebi
   std::vector<Action>& actions = section.actions;
   std::set<NodeId> kept, taken;
   for (NodeId id : section.region.wanted) kept.insert(storage_of(f, id));
+  std::map<NodeId, std::vector<int>> readers_of;
+  std::vector<std::vector<int>> followers(actions.size());
+  for (size_t a = 0; a < actions.size(); a++) {
+    for (NodeId id : actions[a].reads) readers_of[id].push_back(int(a));
+    for (int before : actions[a].after) followers[size_t(before)].push_back(int(a));
+  }
   for (size_t a = 0; a < actions.size(); a++) {
     Action& action = actions[a];
     if (action.boundary) continue;
-    const NodeId root = action.roots[0];
-    NodeId base = 0;
-    if (f[root].kind == NodeKind::scatter) {
-      base = storage_of(f, f[root].inputs[0]);
-      if (f[base].kind == NodeKind::constant || !updates_base(*action.cone)) continue;
-      if (section.region.given.contains(base) && !is_bound(rebindings, f, base, root)) continue;
-    } else {
-      const auto state = updated_state(f, action, rebindings);
-      if (!state || !section.region.given.contains(*state)) continue;
-      base = *state;
+    for (const NodeId root : action.roots) {
+      const auto base = base_of(f, section, action, root, rebindings);
+      if (!base || taken.contains(*base) || kept.contains(*base)) continue;
+      std::vector<int> readers = readers_of[*base];
+      std::erase(readers, int(a));
+      if (comes_before_any(followers, int(a), readers)) continue;
+      for (int reader : readers)
+        if (action.after.insert(reader).second) followers[size_t(reader)].push_back(int(a));
+      taken.insert(*base);
+      action.in_place[root] = *base;
     }
-    if (taken.contains(base) || kept.contains(base)) continue;
-    std::vector<int> readers;
-    bool possible = true;
-    for (size_t r = 0; r < actions.size() && possible; r++) {
-      if (r == a || !actions[r].reads.contains(base)) continue;
-      readers.push_back(int(r));
-      possible = !reaches(actions, int(a), int(r));
-    }
-    if (!possible) continue;
-    action.after.insert(readers.begin(), readers.end());
-    taken.insert(base);
-    action.in_place = true;
-    action.base = base;
   }
 }
 
@@ -281,6 +302,8 @@ Result<void> order_kernels(PlanState&, FunctionPlan& f) {
   const auto order = [&](Section& section, const std::vector<Rebinding>& rebindings) {
     order_in_place(f, rebindings, section);
     section.order = topological(section.actions);
+    if (auto other = order_of_less_memory(*f.function, section); !other.empty())
+      section.order = std::move(other);
     order_checks(*f.function, section);
   };
   if (f.load) order(*f.load, {});

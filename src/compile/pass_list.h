@@ -48,6 +48,10 @@ Result<void> partition_rest(PlanState& state, FunctionPlan& f);
 // kernel_order.cpp
 Result<void> build_cones(PlanState& state, FunctionPlan& f);
 Result<void> order_kernels(PlanState& state, FunctionPlan& f);
+// memory_order.cpp
+/// An order of the section's actions in which values take clearly less memory than in `section.order`;
+/// empty where that one stays.
+std::vector<int> order_of_less_memory(const Function& f, const Section& section);
 // plan_kernels.cpp
 Result<void> find_distinct(PlanState& state);
 Result<void> choose_schedules(PlanState& state);

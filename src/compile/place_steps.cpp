@@ -187,14 +187,14 @@ void StepPlacer::place_kernel(const FunctionPlan& plan, const Action& action, Sl
   for (NodeId root : action.roots) {
     if (f[root].kind == NodeKind::scatter) {
       int base = slots.at(f[root].inputs[0]);
-      if (action.in_place)
+      if (action.in_place.contains(root))
         slots[root] = base;
       else {
         slots[root] = add_slot(fmt::format("v{}", plan_.slots.size()), SlotKind::arena, f[root].type());
         if (updates_base(*action.cone)) steps.push_back(copy(slots[root], base));
       }
-    } else if (action.in_place)
-      slots[root] = slots.at(action.base);
+    } else if (const auto state = action.in_place.find(root); state != action.in_place.end())
+      slots[root] = slots.at(state->second);
     else
       slots[root] = add_slot(f[root].name.empty() ? fmt::format("v{}", plan_.slots.size()) : f[root].name,
                              SlotKind::arena, f[root].type());

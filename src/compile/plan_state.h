@@ -24,8 +24,8 @@ struct Rebinding {
 struct Action {
   std::vector<NodeId> roots;
   bool boundary = false;
-  bool in_place = false; // the root lies where `base` lay
-  NodeId base = 0;       // in place: the base of a scatter, or the state that the root becomes
+  /// Roots that lie where another value lay: the base of a scatter, or the state that the root becomes.
+  std::map<NodeId, NodeId> in_place;
   std::optional<kernel::Cone> cone;
   int shape = -1;                 // of the cone
   int kernel = -1;                // of the plan; -1: nothing is launched

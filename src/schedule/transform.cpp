@@ -151,8 +151,11 @@ void read_stored(Nests& nests, const std::string& node, int value) {
   FormulaRewriter rewriter([&](const FormulaRef& f) {
     if (f->origin != node || f->at.size() != stored.index.size()) return f;
     ExprMap<Expr> at;
-    for (size_t d = 0; d < f->at.size(); d++)
+    for (size_t d = 0; d < f->at.size(); d++) {
+      const Interval there = stored.index[d].range(), read_at = f->at[d].range();
+      if (read_at.high < there.low || there.high < read_at.low) return f; // a part that is never read
       if (stored.index[d].is_symbol()) at[stored.index[d]] = f->at[d];
+    }
     if (!equal(f, substitute(stored.body, at))) return f;
     read = true;
     return formula_load(value, f->dtype, f->at);

@@ -3,6 +3,7 @@
 #include "base/settings.h"
 #include "compile/explain_plan.h"
 #include "luminal/debug.h"
+#include "luminal/inspect.h"
 #include "tensor/graph_run.h"
 #include <algorithm>
 #include <cmath>
@@ -249,26 +250,47 @@ std::optional<SearchSummary> Graph::search_summary(Where where) const {
   return state("search_summary", where)->searched;
 }
 
-MemoryUse Graph::memory(Where where) const {
-  const GraphState& g = *state("memory", where);
+namespace {
+/// Of programs for several sizes: each has an arena, and they share all else.
+MemoryUse memory_use(const std::vector<const runtime::Plan*>& plans) {
   MemoryUse use;
-  if (g.programs.empty()) return use;
   std::map<uint64_t, int64_t> loaded;
-  for (const auto& program : g.programs) {
-    const runtime::Plan& plan = *program->compiled.plan;
-    use.arena += plan.arena_bytes;
-    for (const auto& slot : plan.slots) {
+  for (const runtime::Plan* plan : plans) {
+    use.arena += plan->arena_bytes;
+    for (const auto& slot : plan->slots) {
       if (slot.kind == runtime::SlotKind::loaded) loaded[slot.key] = slot.max_bytes;
       if (slot.kind == runtime::SlotKind::arena && slot.pinned) use.kept += slot.max_bytes;
     }
   }
   for (const auto& [_, bytes] : loaded) use.loaded += bytes;
-  for (const auto& slot : g.programs[0]->compiled.plan->slots) { // the same in all of them
+  for (const auto& slot : plans.at(0)->slots) {
     if (slot.kind == runtime::SlotKind::state) use.states += slot.max_bytes;
     if (slot.kind == runtime::SlotKind::weight) use.weights += slot.max_bytes;
     if (slot.kind == runtime::SlotKind::argument) use.inputs += slot.max_bytes;
   }
   return use;
+}
+} // namespace
+
+MemoryUse Graph::memory(Where where) const {
+  const GraphState& g = *state("memory", where);
+  std::vector<const runtime::Plan*> plans;
+  for (const auto& program : g.programs) plans.push_back(program->compiled.plan.get());
+  return plans.empty() ? MemoryUse() : memory_use(plans);
+}
+
+MemoryUse planned_memory(const Graph& graph, const CompileOptions& options, std::source_location where) {
+  constexpr std::string_view op = "planned_memory";
+  const GraphState& g = *graph.state(op, where);
+  if (g.empty()) return {};
+  if (!g.has_results())
+    throw Error(op, "nothing is kept: call keep() on the tensors whose values are wanted", where);
+  check_options(g, options, where);
+  compile::Options inner = options_of(g, options, options.threads > 0 ? options.threads : setting_threads());
+  inner.sizes = combinations_of(options).front();
+  const auto plan = compile::plan_only(g.snapshot(), inner);
+  if (!plan) throw Error(op, plan.error(), where);
+  return memory_use({&*plan});
 }
 
 } // namespace luminal

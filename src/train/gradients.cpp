@@ -37,11 +37,11 @@ void check_alike(std::string_view op, const std::vector<Tensor>& list, std::stri
 /// they are gradients of.
 std::vector<train::Gradient> reversed(std::string_view op, const std::shared_ptr<GraphState>& graph,
                                       const std::vector<train::Reverse::Seed>& seeds,
-                                      const std::vector<NodeId>& targets, Where where) {
+                                      const std::vector<NodeId>& targets, Where where, int64_t segments = 1) {
   constexpr std::string_view back = ", its gradient";
   std::vector<train::Gradient> made;
   build(op, graph, where, [&](FunctionBuilder& b) {
-    train::Reverse pass(b, graph->module);
+    train::Reverse pass(b, graph->module, segments);
     made = pass.run(seeds, targets);
     NodeId begin = NodeId(graph->node_count);
     for (const auto& [end, value] : pass.sources()) {
@@ -109,13 +109,15 @@ std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vec
   check_list(op, graph, outputs, "output", where);
   check_list(op, graph, inputs, "input", where);
   check_list(op, graph, options.upstream, "upstream gradient", where);
+  if (options.segments < 1)
+    throw Error(op, fmt::format("{} segments: at least 1 is expected", options.segments), where);
   const std::vector<Tensor> upstream =
       options.upstream.empty() ? ones_for(op, outputs, where) : options.upstream;
   check_alike(op, upstream, "upstream gradient", outputs, "output", where);
   std::vector<train::Reverse::Seed> seeds;
   for (size_t i = 0; i < outputs.size(); ++i) seeds.push_back({outputs[i].id(), upstream[i].id()});
-  return tensors_of(op, graph, reversed(op, graph, seeds, ids_of(inputs), where), inputs, options.no_path,
-                    where);
+  return tensors_of(op, graph, reversed(op, graph, seeds, ids_of(inputs), where, options.segments), inputs,
+                    options.no_path, where);
 }
 std::vector<Tensor> gradients(const Tensor& loss, const std::vector<Tensor>& inputs,
                               const GradientOptions& options, Where where) {

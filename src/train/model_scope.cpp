@@ -177,6 +177,7 @@ void set_first_values(ModelScope::State& scope, const std::string& weights, cons
   }
   CompileOptions options = compile;
   options.search = {};
+  options.max_memory = 0; // these values take as much as the parameters that they become
   if (from_file.size() < values.size()) {
     made.compile(options, where);
     made.execute(where);

@@ -11,11 +11,14 @@ std::vector<Gradient> Reverse::run(const std::vector<Seed>& seeds, const std::ve
   for (const Seed& seed : seeds) end = std::max(end, seed.value + 1);
   mark(targets, end);
   for (const Seed& seed : seeds) give(seed.value, seed.gradient);
-  std::vector<bool> is_target(end);
-  for (NodeId target : targets)
-    if (target < end) is_target[target] = true;
+  if (segments_ > 1) {
+    std::vector<NodeId> values;
+    for (const Seed& seed : seeds) values.push_back(seed.value);
+    again_.emplace(t_.b, values, end, segments_);
+  }
   for (NodeId id = end; id-- > 0;) {
     if (!active(id) || t_[id].kind == NodeKind::get) continue; // get: its tuple collects
+    if (again_ && again_->leaves_segment(id)) again_->open(id, pending_);
     Results g(t_[id].types.size());
     bool any = false;
     for (size_t k = 0; k < g.size(); ++k) {
@@ -26,7 +29,7 @@ std::vector<Gradient> Reverse::run(const std::vector<Seed>& seeds, const std::ve
     }
     if (!any) continue;
     const NodeId before = latest_;
-    visit(id, g);
+    visit(again_ ? again_->copy(id) : id, g);
     if (latest_ > before) sources_.push_back({latest_ + 1, id});
   }
   std::vector<Gradient> list;
@@ -63,8 +66,15 @@ void Reverse::mark(const std::vector<NodeId>& targets, NodeId end) {
   }
 }
 
+/// Does a gradient arrive there? Copies of a value have that of the value.
+bool Reverse::active(NodeId id) const {
+  const NodeId own = again_ ? again_->original(id) : id;
+  return own < active_.size() && active_[own];
+}
+
 void Reverse::give(NodeId value, Gradient gradient) {
   if (!gradient || !active(value)) return;
+  if (again_) value = again_->original(value);
   NodeId node = value;
   int index = 0;
   if (const auto* get = std::get_if<GetAttr>(&t_[value].attr)) {

@@ -14,6 +14,7 @@
 #pragma once
 #include "ir/scalar.h"
 #include "ir/term.h"
+#include "train/recompute.h"
 #include <map>
 #include <optional>
 
@@ -62,7 +63,9 @@ public:
 /// One pass over a function in the making.
 class Reverse {
 public:
-  Reverse(FunctionBuilder& builder, Module& module) : t_(builder, module) {}
+  /// `segments` above 1: values of all but the last of so many parts are computed again.
+  Reverse(FunctionBuilder& builder, Module& module, int64_t segments = 1)
+      : t_(builder, module), segments_(segments) {}
   struct Seed {
     NodeId value, gradient; // of the same type
   };
@@ -79,7 +82,7 @@ public:
 
 private:
   using Results = std::vector<Gradient>; // of a node, one for each result
-  bool active(NodeId id) const { return id < active_.size() && active_[id]; }
+  bool active(NodeId id) const;
   void mark(const std::vector<NodeId>& targets, NodeId end);
   void give(NodeId value, Gradient gradient); // adds to what the value has
   void visit(NodeId id, const Results& g);
@@ -104,6 +107,8 @@ private:
   void loop(NodeId id, const LoopAttr& attr, const Results& g);
 
   Terms t_;
+  int64_t segments_;
+  std::optional<Recomputation> again_;
   std::vector<bool> active_;
   std::vector<Source> sources_;
   NodeId latest_ = 0;                                // of the terms that were given as gradients

@@ -1,9 +1,11 @@
 // train/trainer.cpp -- one program for forward, backward and update, and the loop around it.
 #include "base/file.h"
 #include "base/print.h"
+#include "base/text.h"
 #include "luminal/autograd.h"
 #include "luminal/files.h"
 #include "luminal/functions.h"
+#include "luminal/inspect.h"
 #include "tensor/graph_state.h"
 #include "train/checkpoint.h"
 #include "train/model_scope.h"
@@ -53,6 +55,7 @@ struct Trainer::State {
   std::optional<ModelScope::State> validation_scope;
   StepResults validation_results;
 
+  int64_t segments = 1; // of the forward terms: values of all but the last one are computed again
   int64_t steps = 0;
   double best = INFINITY;
   bool resumed = false;
@@ -64,7 +67,9 @@ struct Trainer::State {
                where),
         scope{graph, true, options_.precision, options_.seed, options_.batch} {}
 
-  void build(Where where);
+  /// `parts`: segments of the forward terms; see GradientOptions.
+  void build(int64_t parts, Where where);
+  void set_values(Where where);
   void build_validation(Where where);
   StepRecord step(Where where);
   ValidationRecord validate(Where where);
@@ -75,7 +80,7 @@ struct Trainer::State {
                             const std::map<std::string, std::vector<uint32_t>>& keys, Where where);
 };
 
-void Trainer::State::build(Where where) {
+void Trainer::State::build(int64_t parts, Where where) {
   constexpr std::string_view op = "Trainer";
   const auto check = [&](bool fits, std::string_view what) {
     if (!fits) throw Error(op, what, where);
@@ -84,6 +89,7 @@ void Trainer::State::build(Where where) {
         "steps, accumulate and log_every must be at least 0, 1 and 1");
   check(options.validate_every >= 0 && options.save_every >= 0 && options.keep_checkpoints >= 1,
         "validate_every, save_every and keep_checkpoints must be at least 0, 0 and 1");
+  check(options.recompute >= 0 && options.recompute <= 1024, "recompute lies in 0..1024");
   check(options.clip_norm >= 0 && options.ema >= 0 && options.ema < 1,
         "clip_norm must be at least 0, ema lie in 0..1");
   check(options.precision == DType::f32 || options.precision == DType::bf16 ||
@@ -101,11 +107,12 @@ void Trainer::State::build(Where where) {
   std::vector<Tensor> parameters;
   for (const auto& p : scope.parameters) parameters.push_back(p.stored);
   std::vector<Tensor> grads;
+  const GradientOptions back{.segments = parts};
   if (options.precision == DType::f16) {
     GradScaler scaler(graph);
-    grads = scaler.unscaled(gradients(scaler.scaled(results.loss), parameters, {}, where)).gradients;
+    grads = scaler.unscaled(gradients(scaler.scaled(results.loss), parameters, back, where)).gradients;
   } else {
-    grads = gradients(results.loss, parameters, {}, where);
+    grads = gradients(results.loss, parameters, back, where);
   }
   std::optional<Tensor> ready;
   if (options.accumulate > 1) {
@@ -129,6 +136,10 @@ void Trainer::State::build(Where where) {
                       .when = when},
                      where);
   if (options.ema > 0) moving_averages(graph, parameters, options.ema, when, where);
+}
+
+void Trainer::State::set_values(Where where) {
+  constexpr std::string_view op = "Trainer";
   train::load_frozen(scope, options.weights, where);
   train::set_first_values(scope, options.weights, options.compile, where);
   // All other states begin with zeros, and may be read and saved before the first step.
@@ -273,9 +284,31 @@ void Trainer::State::checkpoint(bool best_one, TrainSummary& summary, Where wher
   files->plot();
 }
 
-Trainer::Trainer(const ModelFunction& model, DataSetPtr data, const TrainerOptions& options, Where where)
-    : state_(std::make_unique<State>(model, std::move(data), options, where)) {
-  state_->build(where);
+/// The least segments with which a step keeps within the limit of memory, by plans of it.
+Trainer::Trainer(const ModelFunction& model, DataSetPtr data, const TrainerOptions& options, Where where) {
+  constexpr int64_t most_segments = 64;
+  const int64_t limit = options.compile.max_memory;
+  int64_t segments = std::max<int64_t>(1, options.recompute), least = INT64_MAX, least_at = 1;
+  for (;; segments *= 2) {
+    state_ = std::make_unique<State>(model, data, options, where);
+    state_->build(segments, where);
+    if (limit <= 0 || options.recompute > 0) break;
+    const MemoryUse use = planned_memory(state_->graph, options.compile, where);
+    const int64_t needed = use.arena + use.states + use.loaded;
+    if (needed <= limit) break;
+    if (needed < least) least = needed, least_at = segments;
+    if (segments == most_segments)
+      throw Error("Trainer",
+                  fmt::format("a step needs {}, the limit is {}: {} of it are parameters and what the "
+                              "optimizer remembers, {} values in between{}; a smaller batch needs less",
+                              human_bytes(uint64_t(least)), human_bytes(uint64_t(limit)),
+                              human_bytes(uint64_t(use.states + use.loaded)),
+                              human_bytes(uint64_t(least - use.states - use.loaded)),
+                              least_at > 1 ? fmt::format(", computed again in {} segments", least_at) : ""),
+                  where);
+  }
+  state_->segments = segments;
+  state_->set_values(where);
 }
 Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer::~Trainer() = default;
@@ -365,6 +398,7 @@ TrainSummary Trainer::run(Where where) {
 StepRecord Trainer::step(Where where) { return state_->step(where); }
 ValidationRecord Trainer::validate(Where where) { return state_->validate(where); }
 int64_t Trainer::steps_done() const { return state_->steps; }
+int64_t Trainer::segments() const { return state_->segments; }
 void Trainer::save(const std::string& path, Where where) const { state_->save(path, where); }
 
 void Trainer::save_model(const std::string& path, Where where) const {

@@ -72,7 +72,7 @@ std::optional<NodeId> commuted(const Rebuild& r, const Node& node) {
 
 int64_t merge_functions(Module& module) {
   if (module.functions.size() < 2) return 0;
-  int64_t changes = 0;
+  int64_t changes = merge_loops(module);
   std::map<std::string, std::string> renamed;
   std::map<uint64_t, std::vector<size_t>> by_hash;
   auto rename = [&](std::string& name) {

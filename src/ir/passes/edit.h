@@ -129,6 +129,8 @@ std::optional<NodeId> reduction_rule(Rebuild& r, const Node& node, Numerics allo
 std::optional<NodeId> commuted(const Rebuild& r, const Node& node);
 
 int64_t merge_functions(Module& module);
+/// Of loops over the same values, of which one gives all that the other one does, that one is left.
+int64_t merge_loops(Module& module);
 int64_t remove_dead(Module& module);
 
 } // namespace luminal::passes
