@@ -25,7 +25,7 @@ public:
     bool ignore_end = false;
     std::shared_ptr<const Grammar> grammar; ///< of the text; none: any
   };
-  explicit Generation(Wanted wanted) : wanted(std::move(wanted)) {}
+  explicit Generation(Wanted of) : wanted(std::move(of)) {}
 
   /// What has come since the last call, waiting for it; `more`: there will be more. Nothing: the time was
   /// over first. Throws Error where the generation failed.

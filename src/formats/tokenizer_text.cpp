@@ -331,24 +331,24 @@ std::string normalize(const std::vector<NormalizeStep>& steps, std::string_view 
     case Kind::lowercase: out = lowercase(out); break;
     case Kind::strip: out = std::string(stripped(out, step.left, step.right)); break;
     case Kind::strip_accents:
-      out = changed(out, [](char32_t c, std::string_view text, std::string& to) {
-        if (!is_accent(c)) to += text;
+      out = changed(out, [](char32_t c, std::string_view bytes, std::string& to) {
+        if (!is_accent(c)) to += bytes;
       });
       break;
     case Kind::clean:
-      out = changed(out, [](char32_t c, std::string_view text, std::string& to) {
+      out = changed(out, [](char32_t c, std::string_view bytes, std::string& to) {
         if (is_space(c) && c != '\v' && c != '\f')
           to += ' ';
         else if (c != 0xFFFD && !is_control(c))
-          to += text;
+          to += bytes;
       });
       break;
     case Kind::space_ideographs:
-      out = changed(out, [](char32_t c, std::string_view text, std::string& to) {
+      out = changed(out, [](char32_t c, std::string_view bytes, std::string& to) {
         if (is_ideograph(c))
-          to.append(1, ' ').append(text).append(1, ' ');
+          to.append(1, ' ').append(bytes).append(1, ' ');
         else
-          to += text;
+          to += bytes;
       });
       break;
     case Kind::byte_level: out = byte_level_spelling(out); break;
