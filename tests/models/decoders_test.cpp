@@ -73,7 +73,8 @@ TEST_P(DecoderFamilies, ABatchGivesWhatEachTextGivesAlone) {
       which[batch.start(prompts[waiting], {.temperature = 0})] = waiting;
       waiting++;
     }
-    for (const auto& [id, token, full] : batch.step()) {
+    for (const auto& [id, token, full, failure] : batch.step()) {
+      EXPECT_EQ(failure, "");
       EXPECT_FALSE(full);
       got[which[id]].push_back(token);
       if (got[which[id]].size() == wanted) batch.finish(id);
