@@ -1,17 +1,12 @@
 // codegen/object_cache.h -- machine code on disk: a kernel that was compiled once is read, not
 // compiled.
 //
-// One file a kernel, named by a 128-bit key: the kernel's structure, target, options, version of
-// this code generator, version of LLVM. A file is written beside its place and renamed, begins with
-// a header that repeats the key and ends nowhere but where the header says; its checksum covers all
-// of it. What does not agree (foreign, damaged, half-written) is removed and made again. Any number
-// of threads and processes may share a folder. Where the folder cannot be written, or there is
-// none, code is made each time and the log says so once. Object code is never taken from anywhere
-// else.
+// A FileCache (base/file_cache.h) under keys that are a kernel's structure, target, options, version of
+// this code generator, version of LLVM. Without a folder code is made each time. Object code is never
+// taken from anywhere else.
 #pragma once
-#include "base/hash.h"
+#include "base/file_cache.h"
 #include "codegen/codegen.h"
-#include <atomic>
 #include <optional>
 
 namespace luminal::codegen {
@@ -36,20 +31,12 @@ public:
 
   std::optional<CompiledKernel> find(const Hash128& key);
   void store(const Hash128& key, const CompiledKernel& kernel);
-  std::string path(const Hash128& key) const;
-  /// Removes the least recently used files until the size is kept.
-  void trim();
-
-  struct Counts {
-    std::atomic<int64_t> hits{0}, misses{0}, damaged{0}, written{0}, unwritable{0}, removed{0};
-  };
-  const Counts& counts() const { return counts_; }
+  std::string path(const Hash128& key) const { return files_.path(key); }
+  void trim() { files_.trim(); }
+  const FileCache::Counts& counts() const { return files_.counts(); }
 
 private:
-  std::string folder_;
-  int64_t max_bytes_;
-  Counts counts_;
-  std::atomic<int64_t> stores_{0};
+  FileCache files_;
 };
 
 } // namespace luminal::codegen
