@@ -128,7 +128,7 @@ NodeId TermParser::rule_side() {
   return id;
 }
 
-RuleInstance TermParser::rule(const RuleHead& head, const RuleChoice& choice) {
+RuleInstance TermParser::rule(const RuleHead& head, const TypeChoice& choice) {
   RuleInstance out;
   choice_ = &choice;
   for (Expr s : head.symbols) scope_.emplace(std::string(s.name()), s);
@@ -196,7 +196,7 @@ RuleFile parse_rule_file(std::string text, std::string file_name) {
   TermParser parser(text, file_name);
   return parser.rule_file(text, file_name);
 }
-RuleInstance instantiate(const RuleFile& file, const RuleHead& head, const RuleChoice& choice) {
+RuleInstance instantiate(const RuleFile& file, const RuleHead& head, const TypeChoice& choice) {
   return TermParser(file.text, file.name).rule(head, choice);
 }
 

@@ -9,10 +9,10 @@
 namespace luminal {
 
 /// What the type and shape variables of a rule are taken to be: `T` is f32, `..s` has 2 axes.
-struct RuleChoice {
+struct TypeChoice {
   std::map<std::string, DType, std::less<>> types;
   std::map<std::string, int, std::less<>> ranks;
-  bool operator<(const RuleChoice& o) const { return std::tie(types, ranks) < std::tie(o.types, o.ranks); }
+  bool operator<(const TypeChoice& o) const { return std::tie(types, ranks) < std::tie(o.types, o.ranks); }
 };
 
 /// A rule for one choice: parameters, nodes of both sides, results `left` and `right`. Dimensions
@@ -43,7 +43,7 @@ struct RuleFile {
 /// Declarations and rules; throws Error "file:line:column: ...". Sides are read by instantiate.
 RuleFile parse_rule_file(std::string text, std::string file_name);
 /// Throws Error with the place where this choice makes no sense, or where the sides differ in type.
-RuleInstance instantiate(const RuleFile& file, const RuleHead& head, const RuleChoice& choice);
+RuleInstance instantiate(const RuleFile& file, const RuleHead& head, const TypeChoice& choice);
 
 /// The replacement has another type than what it replaces: wrong whatever the choice.
 struct RuleTypeError : Error {

@@ -20,7 +20,7 @@ public:
 
   // ---- rules: both sides are read into one function ----
   RuleFile rule_file(std::string text, std::string file);
-  RuleInstance rule(const RuleHead& head, const RuleChoice& choice);
+  RuleInstance rule(const RuleHead& head, const TypeChoice& choice);
 
 private:
   using Inputs = std::vector<NodeId>;
@@ -107,7 +107,7 @@ private:
   Module module_;
   SymbolScope scope_;
   FunctionBuilder* builder_ = nullptr;
-  const RuleChoice* choice_ = nullptr; // of a rule that is being read
+  const TypeChoice* choice_ = nullptr; // of a rule that is being read
   std::map<std::string, NodeId, std::less<>> nodes_;
 };
 

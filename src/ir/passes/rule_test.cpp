@@ -111,7 +111,7 @@ std::vector<std::string> Rules::test(int instances, uint64_t seed) const {
     const RuleHead& head = data_->file.rules[k];
     bool tried = false;
     std::optional<std::string> counterexample;
-    for (const RuleChoice& choice : data_->choices(k, types, {0, 1, 2}))
+    for (const TypeChoice& choice : data_->choices(k, types, {0, 1, 2}))
       if (auto instance = data_->instance(k, choice))
         for (int n = 0; n < instances && !counterexample; ++n)
           counterexample =

@@ -9,7 +9,7 @@
 
 namespace luminal {
 
-std::shared_ptr<const RuleInstance> RuleData::instance(size_t rule, const RuleChoice& choice) const {
+std::shared_ptr<const RuleInstance> RuleData::instance(size_t rule, const TypeChoice& choice) const {
   std::lock_guard lock(cache->mutex);
   auto [at, fresh] = cache->made.try_emplace({rule, choice}, nullptr);
   if (fresh) {
@@ -21,13 +21,13 @@ std::shared_ptr<const RuleInstance> RuleData::instance(size_t rule, const RuleCh
   return at->second;
 }
 
-std::vector<RuleChoice> RuleData::choices(size_t rule, const std::vector<DType>& types,
+std::vector<TypeChoice> RuleData::choices(size_t rule, const std::vector<DType>& types,
                                           const std::vector<int>& ranks) const {
   const RuleHead& head = file.rules[rule];
-  std::vector<RuleChoice> list{{}};
+  std::vector<TypeChoice> list{{}};
   auto extend = [&](auto&& options, auto&& set) {
-    std::vector<RuleChoice> longer;
-    for (const RuleChoice& c : list)
+    std::vector<TypeChoice> longer;
+    for (const TypeChoice& c : list)
       for (const auto& option : options) {
         longer.push_back(c);
         set(longer.back(), option);
@@ -38,13 +38,13 @@ std::vector<RuleChoice> RuleData::choices(size_t rule, const std::vector<DType>&
     std::vector<DType> options;
     for (DType t : allowed)
       if (std::find(types.begin(), types.end(), t) != types.end()) options.push_back(t);
-    extend(options, [&](RuleChoice& c, DType t) { c.types[name] = t; });
+    extend(options, [&](TypeChoice& c, DType t) { c.types[name] = t; });
   }
   for (const auto& [name, allowed] : head.ranks) {
     std::vector<int> options;
     for (int r : ranks)
       if (allowed.contains(r)) options.push_back(r);
-    extend(options, [&](RuleChoice& c, int r) { c.ranks[name] = r; });
+    extend(options, [&](TypeChoice& c, int r) { c.ranks[name] = r; });
   }
   constexpr size_t most = 2000; // three types and a shape over all that a function holds
   if (list.size() > most) list.resize(most);
@@ -118,7 +118,7 @@ private:
     }
     for (size_t k = 0; k < rules_.file.rules.size(); ++k) {
       if (rules_.file.rules[k].numerics > allowed_) continue;
-      for (const RuleChoice& choice :
+      for (const TypeChoice& choice :
            rules_.choices(k, {types.begin(), types.end()}, {ranks.begin(), ranks.end()}))
         if (auto instance = rules_.instance(k, choice))
           by_root_[root_key(instance->function[instance->left])].push_back({k, instance});
@@ -294,7 +294,7 @@ void check_rule(const RuleData& data, size_t k) {
   for (int t = 0; t < dtype_count; ++t) types.push_back(DType(t));
   std::string first;
   bool possible = false;
-  for (const RuleChoice& choice : data.choices(k, types, {0, 1, 2, 3})) {
+  for (const TypeChoice& choice : data.choices(k, types, {0, 1, 2, 3})) {
     try {
       const RuleInstance instance = instantiate(data.file, head, choice);
       possible = true;

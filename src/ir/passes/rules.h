@@ -12,13 +12,13 @@ struct RuleData {
   /// Instances by rule and choice; null where the choice makes no sense for the rule.
   struct Cache {
     std::mutex mutex;
-    std::map<std::pair<size_t, RuleChoice>, std::shared_ptr<const RuleInstance>> made;
+    std::map<std::pair<size_t, TypeChoice>, std::shared_ptr<const RuleInstance>> made;
   };
   std::shared_ptr<Cache> cache = std::make_shared<Cache>();
 
-  std::shared_ptr<const RuleInstance> instance(size_t rule, const RuleChoice& choice) const;
+  std::shared_ptr<const RuleInstance> instance(size_t rule, const TypeChoice& choice) const;
   /// Every choice of these types and numbers of axes that the rule's variables allow.
-  std::vector<RuleChoice> choices(size_t rule, const std::vector<DType>& types,
+  std::vector<TypeChoice> choices(size_t rule, const std::vector<DType>& types,
                                   const std::vector<int>& ranks) const;
 };
 
