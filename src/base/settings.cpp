@@ -17,8 +17,8 @@ constexpr Setting table[] = {
      "device of graphs that name none: cpu, opencl, or null, which compiles only"},
     {"LUMINAL_OPENCL", SettingType::text, "", "the OpenCL library to open; default libOpenCL.so.1"},
     {"LUMINAL_CACHE_DIR", SettingType::text, "",
-     "folder of machine code, tuning results, machine profiles and values computed at load; default "
-     "~/.cache/luminal"},
+     "folder of machine code, tuning results, results of the search over rules, machine profiles and values "
+     "computed at load; default ~/.cache/luminal"},
     {"LUMINAL_NO_CACHE", SettingType::flag, "0", "1: neither read nor write the cache"},
     {"LUMINAL_DEBUG", SettingType::integer, "0",
      "what a compilation prints on stderr: 1 kernels, 2 and schedules, 3 and passes, 4 and loop IR, 5 and "
@@ -26,6 +26,10 @@ constexpr Setting table[] = {
     {"LUMINAL_DEBUG_FILTER", SettingType::text, "",
      "words with commas: LUMINAL_DEBUG shows kernels whose name, or the name of a tensor they read or write, "
      "holds one of them"},
+    {"LUMINAL_RULES", SettingType::text, "",
+     "files of rules for the search for equal programs, with colons between them"},
+    {"LUMINAL_FORBID_RULES", SettingType::text, "",
+     "names of rules that take no part in it, with commas between them; luminal rules list has them"},
     {"LUMINAL_LOG", SettingType::text, "warning", "what is logged on stderr: error, warning, info, debug"},
     {"LUMINAL_PREDICT", SettingType::integer, "-1", "default of luminal run --predict"},
     {"NO_COLOR", SettingType::text, "", "set: no colours on the terminal (no-color.org)"},

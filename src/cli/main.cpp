@@ -5,6 +5,7 @@
 #include "build_info.h"
 #include "cli/common.h"
 #include "cli/model_verbs.h"
+#include "cli/rule_options.h"
 #include "codegen/codegen.h"
 #include "luminal/error.h"
 #include <csignal>
@@ -145,6 +146,9 @@ int run(int argc, char** argv, bool json) {
   add_explain(app, exit_code);
   add_cache(app, exit_code);
   add_help(app, exit_code);
+  for (const char* verb :
+       {"run", "chat", "serve", "embed", "tune", "bench", "train", "eval", "export", "opt", "explain"})
+    add_rule_options(*app.get_subcommand(verb));
   app.require_subcommand(0, 1);
   app.parse_complete_callback([&app] {
     if (app.get_subcommands().empty() || app.get_subcommands()[0]->get_name() != "help") check_settings();

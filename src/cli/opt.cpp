@@ -4,7 +4,10 @@
 #include "cli/common.h"
 #include "compile/builder.h"
 #include "compile/compile.h"
+#include "compile/region_search.h"
 #include "luminal/pass.h"
+#include "rules/emit_region.h"
+#include "rules/region_program.h"
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,8 +22,26 @@ struct OptArguments {
   std::vector<std::string> sizes;
   int threads = 0;
   int64_t work = int64_t(compile::RuleOptions().work);
-  bool json = false, no_rules = false, terms = false;
+  bool json = false, no_rules = false, no_cache = false, terms = false, emit_egg = false;
+  int64_t region = 0;
 };
+
+/// The search of a region as a program, in place of the search.
+int emit_egg(const OptArguments& a, const Module& module, compile::KernelPlanner& planner,
+             compile::RuleOptions rules) {
+  std::vector<std::string> programs;
+  rules.choose = [&](rules::RegionTerms& terms, const rules::Entered& entered) {
+    if (compile::is_worth_a_search(*entered.flat)) programs.push_back(rules::region_program(terms, entered));
+    return std::optional<rules::Choice>();
+  };
+  compile::PlanBuilder builder(module, planner, {}, rules);
+  if (const auto plan = builder.build(); !plan) throw Error(plan.error());
+  if (size_t(a.region) >= programs.size())
+    throw Error(fmt::format("{}: there is no region {}, they are numbered from 0 to {}", a.path, a.region,
+                            int64_t(programs.size()) - 1));
+  std::cout << programs[size_t(a.region)];
+  return std::cout ? ok : failed;
+}
 
 /// Values that steps write and that are neither results nor states, and how many launches there are.
 struct Written {
@@ -63,13 +84,15 @@ int opt(const OptArguments& a) {
     throw Error(fmt::format("{}: {}", a.path, mistakes[0]));
   passes::defaults().run(module);
   compile::Options options = compile::Options::host(a.threads > 0 ? a.threads : setting_threads());
+  compile::RuleOptions rules;
+  rules.on = !a.no_rules;
+  rules.files = !a.no_cache;
+  rules.work = uint64_t(a.work);
   compile::KernelPlanner planner({.limits = options.limits,
                                   .target = options.target,
                                   .sizes = parse_sizes(a.sizes),
                                   .profile = options.profile});
-  compile::RuleOptions rules;
-  rules.on = !a.no_rules;
-  rules.work = uint64_t(a.work);
+  if (a.emit_egg) return emit_egg(a, module, planner, rules);
   compile::PlanBuilder builder(module, planner, {}, rules);
   const auto plan = builder.build();
   if (!plan) throw Error(plan.error());
@@ -126,7 +149,13 @@ void add_opt(CLI::App& app, int& exit_code) {
   verb->add_option("--work", a->work, "Of the search, over all regions: about the microseconds of one core")
       ->check(whole(0, int64_t(1) << 40));
   verb->add_flag("--no-rules", a->no_rules, "The plan without them, for comparison");
+  verb->add_flag("--no-cache", a->no_cache, "Search regions that were searched before, too");
   verb->add_flag("--terms", a->terms, "Print the terms that were chosen");
+  auto* emit = verb->add_flag("--emit-egg", a->emit_egg,
+                              "Print the search of a region as a program that luminal egg runs");
+  verb->add_option("--region", a->region, "Its number, in the order of regions (default: 0)")
+      ->check(whole(0, 1000000))
+      ->needs(emit);
   verb->add_flag("--json", a->json, "One JSON object; keys in docs/program.md");
   verb->callback([a, &exit_code] { exit_code = opt(*a); });
 }

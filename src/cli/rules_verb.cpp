@@ -1,12 +1,17 @@
-// cli/rules_verb.cpp -- `luminal rules list|show|test|lint`: the rules that are built in, and a user's.
+// cli/rules_verb.cpp -- `luminal rules list|show|test|lint`: the rules that are built in, and a user's; the
+// options that choose rules.
+#include "base/contains.h"
 #include "base/print.h"
 #include "base/text.h"
 #include "cli/common.h"
+#include "cli/rule_options.h"
+#include "compile/rule_set.h"
 #include "rules/lint_rules.h"
 #include "rules/rule_instances.h"
 #include "rules/test_rules.h"
 #include <fmt/format.h>
 #include <iostream>
+#include <ranges>
 
 namespace luminal::cli {
 namespace {
@@ -15,18 +20,20 @@ using rules::RegionTerms;
 using rules::RuleEntry;
 
 struct RulesArguments {
-  std::string name, file;
+  std::string name;
+  std::vector<std::string> files; // besides those of --rules
   uint64_t programs = 0, seed = 0;
   bool json = false, all = false;
 };
 
-/// With the user's file, which is checked as a text.
+/// With the user's files, which are checked as texts, and without what is forbidden.
 rules::TheoryOptions theory(const RulesArguments& a) {
-  rules::TheoryOptions out{.numeric = egraph::NumericClass::approximate};
-  if (a.file.empty()) return out;
-  out.more = read_text(a.file);
-  out.more_file = a.file;
-  rules::check_rule_file(out.more, out.more_file);
+  const RuleChoice choice = compile::whole_choice({});
+  rules::TheoryOptions out{.numeric = egraph::NumericClass::approximate, .without = choice.forbidden};
+  out.more = compile::read_rule_files(choice);
+  for (const std::string& file : a.files)
+    if (!contains(choice.files, file)) out.more.push_back({file, read_text(file)});
+  if (!out.more.empty()) rules::check_rule_files(out.more);
   return out;
 }
 
@@ -38,10 +45,11 @@ Json entry_json(const RuleEntry& e) {
 }
 
 int list(const RulesArguments& a) {
-  RegionTerms terms(theory(a));
+  const rules::TheoryOptions options = theory(a);
+  RegionTerms terms(options);
   Json json = Json::array();
   for (const RuleEntry& e : rules::rule_entries(terms)) {
-    if (!e.named && !a.all) continue;
+    if ((!e.named && !a.all) || contains(options.without, e.name)) continue;
     if (a.json) {
       json.push_back(entry_json(e));
       continue;
@@ -100,7 +108,7 @@ int test(const RulesArguments& a) {
   catch_interrupts();
   rules::RuleTestOptions options;
   options.theory = theory(a);
-  options.random = a.programs > 0 ? a.programs : a.file.empty() ? 500 : 150;
+  options.random = a.programs > 0 ? a.programs : options.theory.more.empty() ? 500 : 150;
   options.seed = a.seed;
   options.stop = [] { return interrupt_requested(); };
   const rules::RuleTestReport report = rules::test_rules(options);
@@ -131,11 +139,14 @@ int test(const RulesArguments& a) {
 int lint(const RulesArguments& a) {
   const rules::TheoryOptions options = theory(a);
   RegionTerms terms(options);
-  const size_t built_in = a.file.empty() ? 0 : RegionTerms({.numeric = options.numeric}).graph().rule_count();
+  const bool own = !options.more.empty();
+  const size_t built_in = own ? RegionTerms({.numeric = options.numeric}).graph().rule_count() : 0;
   std::vector<rules::LintFinding> findings = rules::lint_rules(terms, egraph::RuleId(built_in));
-  if (!a.file.empty())
-    if (std::string wrong = rules::wrong_without_guards(options.more, options.more_file); !wrong.empty())
-      findings.push_back({"", a.file, 0, std::move(wrong)});
+  std::erase_if(findings, [&](const auto& f) { return contains(options.without, f.rule); });
+  if (own)
+    if (std::string wrong = rules::wrong_without_guards(options.more); !wrong.empty())
+      findings.push_back(
+          {"", join(options.more | std::views::transform(&rules::RuleFile::name)), 0, std::move(wrong)});
   if (a.json) {
     Json json = Json::array();
     for (const auto& f : findings)
@@ -152,6 +163,23 @@ int lint(const RulesArguments& a) {
 
 } // namespace
 
+void add_rule_options(CLI::App& verb) {
+  const auto choice = std::make_shared<RuleChoice>();
+  const auto add = [&](const char* name, std::vector<std::string> RuleChoice::* list, const char* about) {
+    verb.add_option_function<std::vector<std::string>>(
+            name,
+            [choice, list](const std::vector<std::string>& words) {
+              (*choice).*list = words;
+              choose_rules(*choice);
+            },
+            about)
+        ->allow_extra_args(false);
+  };
+  add("--rules", &RuleChoice::files,
+      "A file of rules for the search for equal programs, tested before it is used; may be repeated");
+  add("--forbid-rule", &RuleChoice::forbidden, "A rule that takes no part in it; may be repeated");
+}
+
 void add_rules(CLI::App& app, int& exit_code) {
   auto* rules =
       app.add_subcommand("rules", "The rules of the search for equal programs: list, show, test, lint");
@@ -162,28 +190,27 @@ void add_rules(CLI::App& app, int& exit_code) {
                        const char* json) {
     auto* verb = rules->add_subcommand(name, about);
     verb->add_flag("--json", a->json, json);
+    add_rule_options(*verb);
     verb->callback([a, action, &exit_code] { exit_code = action(*a); });
     return verb;
   };
-  const char* file = "A file of rules; without it those that are built in";
+  const char* file = "Files of rules; without one those that are built in";
   auto* listing = add("list", "One line a rule: name, numeric class, phase, place, guards", list,
                       "One array; keys in docs/program.md");
-  listing->add_option("--rules", a->file, "With the rules of this file");
   listing->add_flag("--all", a->all, "With those that have no name and keep facts up to date");
   auto* showing = add("show", "A rule, and terms before and after it from the automatic test", show,
                       "One object; keys in docs/program.md");
   showing->add_option("NAME", a->name, "Its name, as luminal rules list has it")->required();
-  showing->add_option("--rules", a->file, "With the rules of this file");
   auto* testing = add("test", "Random programs: all terms that rules make equal are computed and compared",
                       test, "One object; keys in docs/program.md");
-  testing->add_option("FILE", a->file, file);
+  testing->add_option("FILE", a->files, file);
   testing->add_option("--programs", a->programs, "Programs drawn (default: 500; of a file 150)")
       ->check(whole(1, 1000000));
   testing->add_option("--seed", a->seed, "Of the first program")->check(whole(0, int64_t(1) << 40));
   auto* linting =
       add("lint", "Fields that are matched and ignored, guards that do not last, terms in themselves", lint,
           "One array: rule, file, line, text");
-  linting->add_option("FILE", a->file, file);
+  linting->add_option("FILE", a->files, file);
 }
 
 } // namespace luminal::cli

@@ -122,6 +122,7 @@ std::shared_ptr<KernelPlanner> planner_of(const Options& options,
                                                        .target = options.target,
                                                        .cache = options.tuning,
                                                        .sizes = options.sizes,
+                                                       .rules = options.rules.set->hash().low,
                                                        .strict = options.strict,
                                                        .reproducers = options.reproducers,
                                                        .worker = options.worker,
@@ -316,8 +317,10 @@ Result<runtime::Plan> plan_only(const Module& module, const Options& options) {
   Stopwatch watch(times);
   auto work = prepared(module, options, passes, watch);
   if (!work) return work.failure();
-  const auto planner = planner_of(options, {});
-  return PlanBuilder(*work, *planner, options.partitioner, options.rules).build();
+  const auto with = with_rules(options);
+  if (!with) return with.failure();
+  const auto planner = planner_of(*with, {});
+  return PlanBuilder(*work, *planner, with->partitioner, with->rules).build();
 }
 
 Result<Compiled> compile(const Module& module, const Options& options) {
@@ -330,7 +333,9 @@ Result<Compiled> compile(const Module& module, const Options& options) {
   if (!options.language.empty() && options.search.mode != SearchMode::fast)
     return Failure{fmt::format(
         "schedules for the device {} are not searched for yet: compile without a search", options.device)};
-  Options with = options;
+  auto read = with_rules(options);
+  if (!read) return read.failure();
+  Options& with = *read;
   if (!options.language.empty()) with.tuning = nullptr; // what was measured on the processor
   if (with.search.mode != SearchMode::fast && !with.tuning)
     with.tuning = std::make_shared<search::TuningCache>(""); // for as long as this takes

@@ -7,6 +7,7 @@
 #include "compile/kernel_shape.h"
 #include "compile/panels.h"
 #include "compile/rule_options.h"
+#include "compile/rule_set.h"
 #include "compile/split_kernels.h"
 #include "ir/access.h"
 #include "ir/partition.h"
@@ -78,10 +79,20 @@ struct DistinctKernel {
   int number; // of the plan's kernels
 };
 
+/// What makes estimates of kernels for one worker: what is chosen by them is the same for any number.
+struct EstimatesOfOne {
+  explicit EstimatesOfOne(kernel::MachineLimits of) : limits(std::move(of)) {}
+  const kernel::MachineLimits limits;
+  kernel::DefaultKernels defaults{limits};
+  KernelSplitter splitter{limits, defaults};
+};
+
 struct PlanState {
   PlanState(const Module& of, KernelPlanner& chooser, Partitioner given = {}, RuleOptions with = {})
       : module(of), planner(chooser), partitioner(std::move(given)), rules(std::move(with)),
-        splitter(chooser.limits(), chooser.defaults()) {}
+        splitter(chooser.limits(), chooser.defaults()) {
+    if (!rules.set) rules.set = RuleSet::of(rules.choice);
+  }
 
   const Module& module;
   KernelPlanner& planner;
@@ -89,6 +100,7 @@ struct PlanState {
   RuleOptions rules;
   std::vector<RegionReport> regions; // that were searched
   KernelSplitter splitter;
+  std::unique_ptr<EstimatesOfOne> of_one; // where the plan is for several workers, once it is needed
   runtime::Plan plan;
   std::deque<FunctionPlan> functions; // the entry first
   std::deque<Function> texts;         // of functions that passes have made
@@ -102,6 +114,14 @@ struct PlanState {
   std::map<NodeId, int> parameters;   // slots of the entry's
 
   FunctionPlan& entry() { return functions.front(); }
+  /// The plan's own where it is for one worker: its kernels are the same.
+  KernelSplitter& splitter_of_one() {
+    kernel::MachineLimits limits = planner.limits();
+    if (limits.threads == 1) return splitter;
+    limits.threads = 1;
+    if (!of_one) of_one = std::make_unique<EstimatesOfOne>(std::move(limits));
+    return of_one->splitter;
+  }
   const Function& keep(Function function) {
     texts.push_back(std::move(function));
     return texts.back();

@@ -4,6 +4,7 @@
 #include "base/contains.h"
 #include "compile/explain_plan.h"
 #include "compile/pass_list.h"
+#include "compile/region_cache.h"
 #include "rules/saturate.h"
 #include "search/extract_kernel.h"
 #include <algorithm>
@@ -13,7 +14,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <limits>
-#include <mutex>
 #include <unordered_map>
 
 namespace luminal::compile {
@@ -55,64 +55,6 @@ bool has_steps(const Function& f) {
   });
 }
 
-/// Engines with the rules read and planned, which takes longer than a small region. Kept for the next
-/// compilation, one for each that runs at the same time.
-class Engines {
-public:
-  explicit Engines(egraph::NumericClass numeric) : numeric_(numeric) {}
-  std::unique_ptr<RegionTerms> take() {
-    const std::lock_guard lock(mutex_);
-    if (free_.empty()) return std::make_unique<RegionTerms>(rules::TheoryOptions{.numeric = numeric_});
-    auto engine = std::move(free_.back());
-    free_.pop_back();
-    return engine;
-  }
-  void give_back(std::unique_ptr<RegionTerms> engine) {
-    engine->clear();
-    const std::lock_guard lock(mutex_);
-    free_.push_back(std::move(engine));
-  }
-
-private:
-  const egraph::NumericClass numeric_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<RegionTerms>> free_;
-};
-struct Engine {
-  static Engines& all(bool exact) {
-    static Engines every(egraph::NumericClass::range), bits(egraph::NumericClass::exact);
-    return exact ? bits : every;
-  }
-  explicit Engine(bool exact) : from(all(exact)), terms(from.take()) {}
-  Engine(const Engine&) = delete;
-  ~Engine() { from.give_back(std::move(terms)); }
-  Engines& from;
-  std::unique_ptr<RegionTerms> terms;
-};
-
-class KnownRegions {
-public:
-  std::shared_ptr<const RegionResult> find(Hash128 key) {
-    const std::lock_guard lock(mutex_);
-    const auto found = known_.find(key);
-    return found == known_.end() ? nullptr : found->second;
-  }
-  void keep(Hash128 key, std::shared_ptr<const RegionResult> result) {
-    constexpr size_t most = 4096;
-    const std::lock_guard lock(mutex_);
-    if (known_.size() >= most) known_.clear();
-    known_[key] = std::move(result);
-  }
-
-private:
-  std::mutex mutex_;
-  std::map<Hash128, std::shared_ptr<const RegionResult>> known_;
-};
-KnownRegions& known_regions() {
-  static KnownRegions all;
-  return all;
-}
-
 /// Typical sizes of the dynamic dimensions; and large ones, where a choice for all sizes has most to lose.
 std::vector<std::map<std::string, int64_t>> sizes_of(const Module& module,
                                                      const std::map<std::string, int64_t>& given) {
@@ -149,8 +91,7 @@ public:
                  const std::function<bool()>& stop)
       : state_(state), region_(region), f_(region.module.entry()), limits_(limits), stop_(stop),
         sizes_(sizes_of(region.module, state.planner.sizes())),
-        limits_of_one_(one_worker(state.planner.limits())), defaults_(limits_of_one_),
-        splitter_(limits_of_one_, defaults_),
+        limits_of_one_(one_worker(state.planner.limits())), splitter_(state.splitter_of_one()),
         rates_(search::estimate_rates(one_worker(state.planner.profile()), limits_of_one_)) {
     for (const Expr symbol : region.module.symbols) {
       const auto found = sizes_[0].find(std::string(symbol.name()));
@@ -161,7 +102,7 @@ public:
   RegionResult run() {
     RegionResult out;
     report_ = &out.report;
-    RegionTerms& terms = *engine_.terms;
+    RegionTerms& terms = *engine_;
     const auto entered = rules::enter(terms, *region_.flat, {region_.roots, {}});
     if (!entered) {
       out.report.outcome = entered.error();
@@ -317,8 +258,7 @@ private:
   const std::vector<std::map<std::string, int64_t>> sizes_; // at which plans are compared
   ExprMap<int64_t> values_;
   const kernel::MachineLimits limits_of_one_;
-  kernel::DefaultKernels defaults_;
-  KernelSplitter splitter_;
+  KernelSplitter& splitter_;
   search::EstimateRates rates_;
   const std::function<double(Expr)> extent_ = [this](Expr e) {
     if (e.is_constant()) return double(e.value());
@@ -326,7 +266,7 @@ private:
     const Interval range = e.range();
     return value ? double(*value) : range.high == unbounded_high ? double(1 << 20) : double(range.high);
   };
-  Engine engine_{has_steps(f_)};
+  RuleSet::Engine engine_{*state_.rules.set, has_steps(f_)};
   RegionReport* report_ = nullptr;
 };
 
@@ -423,31 +363,52 @@ std::unique_ptr<RegionFunction> region_function(const FlatFunction& flat, const 
   return out;
 }
 
-std::shared_ptr<const RegionResult> search_region(PlanState& state, const FlatFunction& flat,
-                                                  const FunctionRegion& region, const RegionLimits& limits,
-                                                  const std::function<bool()>& stop) {
+bool is_worth_a_search(const FlatFunction& region) {
+  return std::ranges::count_if(region.kinds, [](rules::TermKind kind) {
+           return kind != rules::TermKind::leaf && kind != rules::TermKind::none;
+         }) >= ptrdiff_t(fewest_nodes);
+}
+
+namespace {
+
+/// All that the result of a region depends on.
+Hash128 key_of(const PlanState& state, const FlatFunction& flat, const FunctionRegion& region,
+               const RegionLimits& limits) {
   Hasher hasher;
-  hasher.add(limits.rows).add(limits.candidates).add(limits.judged);
-  const Hash128 structure = rules::structural_hash(flat, region);
-  hasher.add(structure.high).add(structure.low);
+  hasher.add(state.rules.set->hash()).add(limits.rows).add(limits.candidates).add(limits.judged);
+  hasher.add(state.rules.seed).add(rules::structural_hash(flat, region));
   const kernel::MachineLimits& machine = state.planner.limits();
   const search::MachineProfile& profile = state.planner.profile();
-  hasher.add(machine.lanes).add(machine.vector_registers).add(machine.l1).add(machine.l2).add(machine.l3);
-  hasher.add(profile.l2).add(profile.l3).add(state.rules.seed);
+  hasher.add(machine.lanes).add(machine.vector_registers).add(machine.memory_operands);
+  hasher.add(machine.l1).add(machine.l2).add(machine.l3).add(machine.units.size());
+  for (const std::string& unit : machine.units) hasher.add(unit);
+  hasher.add(profile.l2).add(profile.l3);
+  for (const Expr symbol : flat.module.symbols)
+    hasher.add(symbol.name()).add(symbol.range().low).add(symbol.range().high).add(symbol.multiple());
   for (const auto& [name, size] :
        search::typical_sizes(flat.module.symbols, flat.module.assumptions, state.planner.sizes()))
     hasher.add(name).add(size);
   for (const Expr e : flat.module.assumptions) hasher.add(to_string(e));
-  const Hash128 key = hasher.value128();
+  return hasher.value128();
+}
+
+} // namespace
+
+KnownRegion search_region(PlanState& state, const FlatFunction& flat, const FunctionRegion& region,
+                          const RegionLimits& limits, const std::function<bool()>& stop) {
+  RegionCache& cache = RegionCache::shared();
+  const Hash128 key = key_of(state, flat, region, limits);
   const bool keeps = !state.rules.choose;
   if (keeps)
-    if (auto known = known_regions().find(key)) return known;
+    if (auto known = cache.find(key)) return {known, true};
   const auto function = region_function(flat, region);
+  if (keeps && state.rules.files)
+    if (auto known = cache.read(key, *function)) return {known, true};
   RegionResult result = RegionSearcher(state, *function, limits, stop).run();
   result.report.nodes = region.nodes.size();
   auto made = std::make_shared<const RegionResult>(std::move(result));
-  if (keeps && !stop()) known_regions().keep(key, made);
-  return made;
+  if (keeps && !stop()) cache.keep(key, made, *function, state.rules.files);
+  return {made, false};
 }
 
 Result<void> search_regions(PlanState& state, FunctionPlan& f) {
@@ -471,18 +432,18 @@ Result<void> search_regions(PlanState& state, FunctionPlan& f) {
     const auto [at, fresh] = kinds.try_emplace(region.kind);
     Kind& kind = at->second;
     if (fresh) {
-      const auto before = std::chrono::steady_clock::now();
       const RegionLimits limits = RegionLimits::of(left);
       if (limits.none() && !state.rules.choose) {
         kind.report = state.regions.size();
         state.regions.push_back({.nodes = region.nodes.size(), .outcome = "earlier regions took all work"});
         continue;
       }
-      kind.result = search_region(state, flat, regions.regions[region.kind], limits, stop);
+      const KnownRegion searched = search_region(state, flat, regions.regions[region.kind], limits, stop);
+      kind.result = searched.result;
       left -= std::min(left, kind.result->report.work);
       kind.report = state.regions.size();
       RegionReport& report = state.regions.emplace_back(kind.result->report);
-      report.cached = seconds_since(before) < report.saturate_s + report.extract_s + report.judge_s;
+      report.cached = searched.known;
       report.lines = origins(*f.function, region.nodes);
       if (state.rules.texts) {
         const auto& fragment = kind.result->fragment;

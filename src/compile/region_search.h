@@ -7,7 +7,7 @@
 // greedy fusion but for kernels of new folds, and with those of greedy fusion; and the terms as they came.
 // A plan has to be better by a margin.
 //
-// Regions of equal structure have one result, kept for the process.
+// Regions of equal structure have one result, which is kept: compile/region_cache.h.
 #pragma once
 #include "compile/plan_state.h"
 #include "rules/cut_regions.h"
@@ -23,6 +23,8 @@ struct RegionFunction {
   std::unique_ptr<rules::FlatFunction> flat; ///< of the module's entry
   std::vector<NodeId> roots;
 };
+/// Fewer nodes have nothing to choose between. `region`: a region's function.
+bool is_worth_a_search(const rules::FlatFunction& region);
 std::unique_ptr<RegionFunction> region_function(const rules::FlatFunction& flat,
                                                 const rules::FunctionRegion& region);
 
@@ -40,10 +42,13 @@ struct RegionLimits {
   static RegionLimits of(uint64_t work); ///< as much of the most as so much work allows
   bool none() const { return judged == 0; }
 };
+struct KnownRegion {
+  std::shared_ptr<const RegionResult> result;
+  bool known = false; ///< it was not searched now (compile/region_cache.h)
+};
 /// Searched, or known. `stop`: no more time.
-std::shared_ptr<const RegionResult> search_region(PlanState& state, const rules::FlatFunction& flat,
-                                                  const rules::FunctionRegion& region,
-                                                  const RegionLimits& limits,
-                                                  const std::function<bool()>& stop);
+KnownRegion search_region(PlanState& state, const rules::FlatFunction& flat,
+                          const rules::FunctionRegion& region, const RegionLimits& limits,
+                          const std::function<bool()>& stop);
 
 } // namespace luminal::compile

@@ -1,8 +1,10 @@
 // compile/rule_options.h -- the search for equal programs: what it may take, and what it tells.
 #pragma once
+#include "luminal/rules.h"
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,8 +17,12 @@ struct Choice;
 
 namespace luminal::compile {
 
+class RuleSet;
+
 struct RuleOptions {
   bool on = true;
+  RuleChoice choice = {};
+  std::shared_ptr<const RuleSet> set = {}; ///< of the choice; null: it is made when it is needed
   /// Of one module, in counted work: a unit takes about a microsecond of one core. Regions come in order,
   /// each with what the earlier ones have left, whether these were searched or known.
   uint64_t work = 100'000;
@@ -24,6 +30,7 @@ struct RuleOptions {
   /// machine's other work.
   double seconds = 0;
   uint64_t seed = 1;
+  bool files = false; ///< what is found is kept on disk, too, and read from there
   bool texts = false; ///< reports have the terms before and after
   /// In place of the search: a choice for each region, boundaries included; nothing leaves the region as
   /// it is. For tests, which draw any legal one.

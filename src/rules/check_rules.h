@@ -4,6 +4,8 @@
 #include "ir/interp.h"
 #include "rules/saturate.h"
 #include <map>
+#include <span>
+#include <string_view>
 
 namespace luminal::rules {
 
@@ -26,12 +28,24 @@ struct RuleCheck {
   std::map<std::string, uint64_t> matches; ///< by rule
 };
 
-/// Saturates the case and compares all terms. With rules of class exact only: the bits that the
-/// interpreter gives; with others: the values over the reals, in exact arithmetic. A term that a rule
-/// made may be defined where what was written is NaN, not the reverse.
-RuleCheck check_rules(RegionTerms& terms, const RuleCase& test);
+enum class Comparison : uint8_t {
+  /// With rules of class exact only: the bits that the interpreter gives; with others: the values over the
+  /// reals, in exact arithmetic. A term that a rule made may be defined where what was written is NaN, not
+  /// the reverse.
+  values,
+  /// An element of an input is NaN: where it makes what was written NaN, it makes every term NaN, and no
+  /// other element.
+  not_numbers,
+};
+
+/// Saturates the case and compares all terms.
+RuleCheck check_rules(RegionTerms& terms, const RuleCase& test, Comparison comparison = Comparison::values);
 
 /// The case with less in it that still fails, by removing results and replacing nodes by inputs.
-RuleCase shrink_rule_case(RegionTerms& terms, RuleCase test);
+RuleCase shrink_rule_case(RegionTerms& terms, RuleCase test, Comparison comparison = Comparison::values);
+
+/// Rules after which a mask hides what is NaN where it hides: a product with a zero of the mask, or a sum
+/// with its -inf, is NaN there as it is written.
+std::span<const std::string_view> rules_that_hide();
 
 } // namespace luminal::rules

@@ -29,6 +29,7 @@ public:
 
 private:
   friend class FunctionWriter;
+  friend struct FragmentText;
   struct Name {
     NodeId made, node;
     bool with_axes;

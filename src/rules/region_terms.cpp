@@ -74,12 +74,17 @@ Number identity(const Monoid& monoid, int component) {
   return {type, uint64_t(monoid.identity_integer(component))};
 }
 
-RegionTerms::RegionTerms(const TheoryOptions& options)
+Hash128 built_in_rules_hash() {
+  Hasher hasher;
+  for (const EmbeddedFile& file : embedded::rule_files()) hasher.add(file.name).add(file.content);
+  return hasher.value128();
+}
+
+RegionTerms::RegionTerms(const TheoryOptions& options, egraph::EggOptions egg)
     : options_(options), program_([&] {
-        egraph::EggOptions egg;
         egg.numeric = options.numeric;
         egg.files = false;
-        return egg;
+        return std::move(egg);
       }()) {
   replaced_.resize(options_.replaced.size());
   left_out_.resize(options_.without.size());
@@ -88,13 +93,14 @@ RegionTerms::RegionTerms(const TheoryOptions& options)
   read("terms.egg");
   add_rows();
   add_theory(*this);
+  if (!options_.rules) return;
   for (const char* file :
        {"facts.egg", "scalar.egg", "algebra.egg", "folds.egg", "views.egg", "families.egg", "cascades.egg"})
     read(file);
   for (size_t k = 0; k < replaced_.size(); ++k)
     LUMINAL_CHECK(replaced_[k], "the rules do not have the text {}", options_.replaced[k].first);
   info_ = program_.op("info");
-  if (!options_.more.empty()) run(options_.more, options_.more_file);
+  for (const RuleFile& file : options_.more) run(file.text, file.name);
   const auto missing = std::ranges::find(left_out_, false);
   if (missing == left_out_.end()) return;
   std::vector<std::string_view> names;

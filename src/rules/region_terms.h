@@ -28,6 +28,7 @@
 // Payloads are interned and hold no class ids: equal payloads have equal numbers, so the hash-consing
 // of the e-graph sees through them.
 #pragma once
+#include "base/hash.h"
 #include "egg/egg_program.h"
 #include "rules/axes.h"
 #include "rules/character.h"
@@ -38,6 +39,11 @@
 
 namespace luminal::rules {
 
+/// A file of rules, as of a user.
+struct RuleFile {
+  std::string name, text; ///< where it stands, for messages
+};
+
 /// Which rules a program of terms has.
 struct TheoryOptions {
   /// Rules beyond this class are left out.
@@ -45,14 +51,18 @@ struct TheoryOptions {
   std::vector<std::string> without = {}; ///< rules that never run, by name
   /// Texts that are changed in the rules before they are read, each wherever it stands: for tests.
   std::vector<std::pair<std::string, std::string>> replaced = {};
-  std::string more = {};                ///< further rules, as of a user
-  std::string more_file = "more rules"; ///< where they stand, for messages
+  std::vector<RuleFile> more = {}; ///< further rules, in this order
+  bool rules = true;               ///< false: sorts, constructors and functions of the rules alone
 };
+
+/// Of the texts that are built in, the same in every process.
+Hash128 built_in_rules_hash();
 
 /// The e-graph of one region at a time, with the payloads of its terms.
 class RegionTerms {
 public:
-  explicit RegionTerms(const TheoryOptions& options = {});
+  /// `egg`: limits and outputs of texts that the program runs; its numeric class is that of `options`.
+  explicit RegionTerms(const TheoryOptions& options = {}, egraph::EggOptions egg = {});
   RegionTerms(const RegionTerms&) = delete; // sorts and primitives hold its address
   RegionTerms& operator=(const RegionTerms&) = delete;
   /// Drops all terms and payloads; rules and their plans stay.
@@ -79,6 +89,7 @@ public:
   int64_t integer_of(Value value) { return program_.values().integer_of(value); }
   Value monoid(Monoid m);
   Monoid monoid_of(Value value) const { return monoids_[value]; }
+  size_t monoid_count() const { return monoids_.size(); }
 
   AxisTable axes;
   std::vector<Leaf> leaves;

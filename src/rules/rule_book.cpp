@@ -100,6 +100,34 @@ std::set<std::string_view> guards_of(const egraph::EGraph& graph, const egraph::
   return out;
 }
 
+/// What a user's file may hold. `taken`: names of rules so far.
+void check_rule_file(const RuleFile& file, std::set<std::string>& taken) {
+  Syntax syntax;
+  for (const NodeId command : expand_foreach(syntax, syntax.parse(file.name, file.text))) {
+    const std::string_view head = syntax.head(command);
+    if (contains(std::array{"relation", "function"}, head)) continue;
+    if (!is_rule(head))
+      syntax.fail(command,
+                  fmt::format("a file of rules holds rule, rewrite, birewrite, relation, function and "
+                              "foreach; {} is something else",
+                              head.empty() ? "this" : head));
+    if (syntax.children(command).size() < 3) continue; // the program tells what is missing
+    const auto name = option_of(syntax, command, ":name");
+    if (!name) syntax.fail(command, "a rule needs a name, as in :name \"my rule\"");
+    if (!taken.insert(std::string(word(syntax, *name))).second)
+      syntax.fail(*name, fmt::format("there is a rule '{}' already", word(syntax, *name)));
+    const std::string_view phase = phase_of(syntax, command);
+    if (!contains(phases, phase))
+      syntax.fail(command,
+                  fmt::format("a rule needs a phase, as in :ruleset scalar; there are {}", join(phases)));
+    if (joins(syntax, command) && std::ranges::none_of(class_words, [&](const char* w) {
+          return option_of(syntax, command, w).has_value();
+        }))
+      syntax.fail(command,
+                  "a rule that joins classes needs a numeric class: :exact, :reassoc, :range or :approx");
+  }
+}
+
 } // namespace
 
 std::vector<RuleEntry> rule_entries(RegionTerms& terms) {
@@ -147,35 +175,12 @@ std::string no_rule(const std::string& name, const std::vector<std::string_view>
                                    : fmt::format(", did you mean '{}'?", meant));
 }
 
-void check_rule_file(const std::string& text, const std::string& file) {
+void check_rule_files(const std::vector<RuleFile>& files) {
   std::set<std::string> taken; // by rules that are built in, and by earlier ones
   RegionTerms built_in({.numeric = NumericClass::approximate});
   for (const RuleEntry& e : rule_entries(built_in)) taken.insert(e.name);
-  Syntax syntax;
-  for (const NodeId command : expand_foreach(syntax, syntax.parse(file, text))) {
-    const std::string_view head = syntax.head(command);
-    if (contains(std::array{"relation", "function"}, head)) continue;
-    if (!is_rule(head))
-      syntax.fail(command,
-                  fmt::format("a file of rules holds rule, rewrite, birewrite, relation, function and "
-                              "foreach; {} is something else",
-                              head.empty() ? "this" : head));
-    if (syntax.children(command).size() < 3) continue; // the program tells what is missing
-    const auto name = option_of(syntax, command, ":name");
-    if (!name) syntax.fail(command, "a rule needs a name, as in :name \"my rule\"");
-    if (!taken.insert(std::string(word(syntax, *name))).second)
-      syntax.fail(*name, fmt::format("there is a rule '{}' already", word(syntax, *name)));
-    const std::string_view phase = phase_of(syntax, command);
-    if (!contains(phases, phase))
-      syntax.fail(command,
-                  fmt::format("a rule needs a phase, as in :ruleset scalar; there are {}", join(phases)));
-    if (joins(syntax, command) && std::ranges::none_of(class_words, [&](const char* w) {
-          return option_of(syntax, command, w).has_value();
-        }))
-      syntax.fail(command,
-                  "a rule that joins classes needs a numeric class: :exact, :reassoc, :range or :approx");
-  }
-  RegionTerms({.numeric = NumericClass::approximate, .more = text, .more_file = file}); // its own mistakes
+  for (const RuleFile& file : files) check_rule_file(file, taken);
+  RegionTerms({.numeric = NumericClass::approximate, .more = files}); // mistakes of their own
 }
 
 namespace {

@@ -8,6 +8,7 @@
 namespace luminal::rules {
 
 class RegionTerms;
+struct RuleFile;
 
 struct RuleEntry {
   egraph::RuleId id = 0;
@@ -31,9 +32,9 @@ std::string_view to_string(egraph::NumericClass numeric); ///< as rule files say
 /// "there is no rule 'x', did you mean 'y'?"
 std::string no_rule(const std::string& name, const std::vector<std::string_view>& names);
 
-/// A user's file of rules: rules with names, each with a phase, with a numeric class where it joins
-/// classes, and relations and functions for them. Throws Error with file:line:column for anything else.
-void check_rule_file(const std::string& text, const std::string& file);
+/// A user's files hold rules with names, each with a phase, with a numeric class where it joins classes,
+/// and relations and functions for them. Throws Error with file:line:column for anything else.
+void check_rule_files(const std::vector<RuleFile>& files);
 
 /// The text with rules of these names in the ruleset `parked`. `found`: beside names, those that are there.
 std::string parked_rules(const std::string& text, const std::string& file,

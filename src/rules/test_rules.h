@@ -6,10 +6,11 @@
 namespace luminal::rules {
 
 struct RuleTestOptions {
-  TheoryOptions theory = {}; ///< with `more`: its rules are tested, else those that are built in
-  uint64_t random = 500;     ///< programs drawn
-  uint64_t instances = 40;   ///< programs made from what each of the user's rules matches
-  uint64_t seed = 0;         ///< of the first program
+  /// With `more`: its rules are tested, else those that are built in. None of those in `without`.
+  TheoryOptions theory = {};
+  uint64_t random = 500;   ///< programs drawn
+  uint64_t instances = 40; ///< programs made from what each of the user's rules matches
+  uint64_t seed = 0;       ///< of the first program
   std::function<bool()> stop = {};
 };
 
@@ -27,11 +28,16 @@ struct RuleTestReport {
   bool good() const { return wrong.empty() && unmet.empty() && !stopped; }
 };
 
-/// Over the reals all rules together; once more bit for bit those of class exact alone.
+/// Over the reals all rules together; once more bit for bit those of class exact alone; and with inputs that
+/// are NaN somewhere.
 RuleTestReport test_rules(const RuleTestOptions& options);
 
 /// What is wrong once the guards are gone that a further union can make false (lint_rules.h): such
 /// a guard must not be what makes a rule right. Empty: nothing, or the rules are wrong with them.
-std::string wrong_without_guards(const std::string& text, const std::string& file);
+std::string wrong_without_guards(const std::vector<RuleFile>& files);
+
+/// What speaks against using a user's rules: a mistake that the linter finds, a program for which they are
+/// wrong, a rule that no program satisfied. Empty: nothing. Throws Error where the texts are no rules.
+std::string mistake_in_rules(const std::vector<RuleFile>& files);
 
 } // namespace luminal::rules

@@ -115,7 +115,7 @@ TEST(ScalarRules, WrongOnesAreFound) {
         "(rewrite (Neg (Min a b)) (Min (Neg a) (Neg b)) :ruleset scalar)",
         "(rewrite (Recip (Recip a)) a :ruleset scalar)", "(rewrite (Log (Exp a)) a :ruleset scalar)",
         "(rule ((= v (View w xs)) (= x (vec-get xs 0))) ((union v x)) :ruleset scalar)"}) {
-    rules::RegionTerms terms({.numeric = egraph::NumericClass::exact, .more = wrong});
+    rules::RegionTerms terms({.numeric = egraph::NumericClass::exact, .more = {{"wrong.egg", wrong}}});
     bool found = false;
     for (uint64_t seed = 0; seed < 600 && !found; ++seed) found = sweep(terms, seed, 4).has_value();
     EXPECT_TRUE(found) << wrong;

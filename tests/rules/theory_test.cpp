@@ -57,6 +57,22 @@ TEST(Theory, ExactRulesKeepEveryBit) {
   EXPECT_GT(check_random(terms, 0, 400), 5'000u);
 }
 
+/// Where an input is NaN, so is all that depends on it, and nothing else.
+TEST(Theory, WhatIsNoNumberStaysSo) {
+  rules::TheoryOptions options;
+  for (const std::string_view name : rules::rules_that_hide()) options.without.emplace_back(name);
+  RegionTerms terms(options);
+  size_t compared = 0;
+  const auto check = [&](const RuleCase& test) {
+    const rules::RuleCheck found = rules::check_rules(terms, test, rules::Comparison::not_numbers);
+    compared += found.terms;
+    if (found.wrong) ADD_FAILURE() << test.name << ": " << *found.wrong << "\n" << to_string(test.module);
+  };
+  for (const RuleCase& test : rules::fixed_rule_cases()) check(test);
+  for (uint64_t seed = 0; seed < 100; ++seed) check(rules::random_rule_case(seed));
+  EXPECT_GT(compared, 3'000u);
+}
+
 TEST(Theory, ReassociationAloneIsRightToo) {
   RegionTerms terms({.numeric = egraph::NumericClass::reassociate});
   check_random(terms, 1'000, 100);

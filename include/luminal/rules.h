@@ -1,0 +1,20 @@
+// luminal/rules.h -- which rules look for equal programs when something is compiled (docs/rules.md).
+#pragma once
+#include <string>
+#include <vector>
+
+namespace luminal {
+
+/// Beside the rules that are built in, and those of the settings LUMINAL_RULES and LUMINAL_FORBID_RULES.
+struct RuleChoice {
+  /// Files of rules. They pass the automatic test before they are used: to compile with a wrong rule is an
+  /// Error that shows a program for which it is wrong.
+  std::vector<std::string> files = {};
+  std::vector<std::string> forbidden = {}; ///< names of rules that take no part
+  bool operator==(const RuleChoice&) const = default;
+};
+
+/// For all that this process compiles from now on, in place of an earlier choice.
+void choose_rules(RuleChoice choice);
+
+} // namespace luminal
