@@ -4,6 +4,7 @@
 #include "cli/common.h"
 #include "egg/egg_program.h"
 #include "egg/egg_view.h"
+#include "rules/region_program.h"
 #include <fmt/format.h>
 #include <iostream>
 
@@ -52,11 +53,14 @@ int run_egg(const EggArguments& a, const std::string& path, Json& all) {
       std::cout << out.text;
     }
   };
-  egraph::EggProgram program(options);
+  const std::string text = read_text(path);
+  const auto region = rules::terms_of_program(text, options); // of luminal opt --emit-egg
+  std::optional<egraph::EggProgram> own;
+  egraph::EggProgram& program = region ? region->program() : own.emplace(options);
   std::string error;
   try {
-    if (path == "-")
-      program.run(read_text(path), "<stdin>");
+    if (region || path == "-")
+      program.run(text, path == "-" ? "<stdin>" : path);
     else
       program.run_file(path);
   } catch (const Error& failure) {

@@ -2,12 +2,19 @@
 #include "rules/saturate.h"
 #include "luminal/error.h"
 #include <chrono>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace luminal::rules {
 namespace {
 
 using egraph::RulesetId;
 using egraph::StopReason;
+
+using Names = std::vector<const char*>;
+const Names algebra_sets{"facts", "scalar", "factor"}, exchange_sets{"facts", "scalar", "factor", "exchange"},
+    family_sets{"facts", "scalar", "family"}, cascade_sets{"facts", "scalar", "cascade", "tuple"};
+constexpr int most_iterations = 60, most_exchanges = 3;
 
 class Saturation {
 public:
@@ -32,32 +39,33 @@ public:
   }
 
 private:
-  /// Sums exchange in the first round only: it is the reordering of a product of matrices.
+  /// Sums exchange in the first round only: it is the reordering of a product of matrices. (schedule_text()
+  /// says the same.)
   void phases() {
     algebra();
-    for (int k = 0; k < 3 && repeat("exchange", {"facts", "scalar", "factor", "exchange"}, 1); ++k) algebra();
+    for (int k = 0; k < most_exchanges && repeat("exchange", exchange_sets, 1); ++k) algebra();
     for (int round = 0; round < options_.rounds && !stopped(); ++round) {
       bool changed = algebra();
-      changed |= repeat("families", {"facts", "scalar", "family"}, 60);
-      changed |= repeat("cascades", {"facts", "scalar", "cascade", "tuple"}, 60);
+      changed |= repeat("families", family_sets, most_iterations);
+      changed |= repeat("cascades", cascade_sets, most_iterations);
       changed |= repeat("clean", {"clean"}, 1);
       if (!changed) break;
     }
-    repeat("facts", {"facts"}, 60);
+    repeat("facts", {"facts"}, most_iterations);
   }
-  bool algebra() { return repeat("algebra", {"facts", "scalar", "factor"}, 60); }
+  bool algebra() { return repeat("algebra", algebra_sets, most_iterations); }
 
   bool stopped() const { return report_.stop != StopReason::none; }
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
-  std::vector<RulesetId> ids(std::initializer_list<const char*> names) {
+  std::vector<RulesetId> ids(const Names& names) {
     std::vector<RulesetId> out;
     for (const char* name : names) out.push_back(t_.program().ruleset(name));
     return out;
   }
   /// Whether anything changed.
-  bool repeat(const char* phase, std::initializer_list<const char*> names, int most) {
+  bool repeat(const char* phase, const Names& names, int most) {
     const std::vector<RulesetId> rulesets = ids(names);
     bool any = false;
     for (int k = 0; k < most && !stopped(); ++k) {
@@ -85,6 +93,24 @@ private:
 };
 
 } // namespace
+
+std::string schedule_text(int rounds) {
+  std::string out;
+  const std::pair<const char*, const Names*> combined[] = {{"algebra", &algebra_sets},
+                                                           {"exchanges", &exchange_sets},
+                                                           {"families", &family_sets},
+                                                           {"cascades", &cascade_sets}};
+  for (const auto& [name, sets] : combined)
+    out += fmt::format("(unstable-combined-ruleset {} {})\n", name, fmt::join(*sets, " "));
+  return out +
+         fmt::format("(run-schedule\n"
+                     "  (repeat {0} algebra)\n"
+                     "  (repeat {1} (seq exchanges (repeat {0} algebra)))\n"
+                     "  (repeat {2} (seq (repeat {0} algebra) (repeat {0} families) (repeat {0} cascades) "
+                     "clean))\n"
+                     "  (repeat {0} facts))\n",
+                     most_iterations, most_exchanges, rounds);
+}
 
 SaturateReport saturate(RegionTerms& terms, const SaturateOptions& options) {
   return Saturation(terms, options).run();

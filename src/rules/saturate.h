@@ -34,4 +34,7 @@ struct SaturateReport {
 /// up to date afterwards.
 SaturateReport saturate(RegionTerms& terms, const SaturateOptions& options = {});
 
+/// The same order of phases as a program: combined rulesets and a schedule.
+std::string schedule_text(int rounds = SaturateOptions().rounds);
+
 } // namespace luminal::rules

@@ -18,4 +18,6 @@ enum class TermKind : uint8_t {
   opaque_tuple, ///< the same with several results: sort, loop, cond, host, folds over data, ...
 };
 
+inline constexpr int term_kinds = int(TermKind::opaque_tuple) + 1;
+
 } // namespace luminal::rules

@@ -3,10 +3,11 @@
 # them.
 import json
 import pathlib
+import re
 import sys
 import tempfile
 
-from program import Luminal, check, documented_words, failures
+from program import SOURCE, Luminal, check, documented_words, failures
 
 GOOD = """(rewrite (Tanh (Neg a)) (Neg (Tanh a)) :ruleset scalar :name "tanh-odd" :exact)
 (rule ((= x (Mul a b)) (varies (info a))) ((union x (Mul b a))) :ruleset scalar :name "mine-swap" :exact)
@@ -75,6 +76,55 @@ def own(luminal, folder):
     luminal.refuses("rules", "test", folder / "good.egg", "--programs", "0", code=2, says="--programs")
 
 
+def taken(luminal, folder):
+    """Files and forbidden rules of a verb that compiles, by options and by settings."""
+    module = folder / "odd.lum"
+    module.write_text("fn @main(%x: f32[64]) {\n  %0 = neg %x\n  %1 = tanh %0\n  %2 = neg %1\n"
+                      "  return y = %2\n}\n")
+    good, wrong = folder / "good.egg", folder / "wrong.egg"
+
+    def used(*args, **variables):
+        return json.loads(luminal("opt", module, "--json", *args, **variables)[0])["rules"]
+
+    check("tanh-odd" not in used(), "a rule of a file that nobody named")
+    both = used("--rules", good)
+    check({"tanh-odd", "neg-neg"} <= set(both), f"opt --rules: {both}")
+    check(used(LUMINAL_RULES=str(good)) == both, "LUMINAL_RULES")
+    check("neg-neg" not in used("--rules", good, "--forbid-rule", "neg-neg"), "opt --forbid-rule")
+    check("tanh-odd" not in used("--rules", good, LUMINAL_FORBID_RULES="F1,tanh-odd"), "LUMINAL_FORBID_RULES")
+    out, errors = luminal("opt", module, "--rules", wrong, code=1)
+    check(out == b"" and f"the rules of {wrong} are not used: " in errors and "fn @main(" in errors,
+          f"opt with a wrong rule: {errors}")
+    for verb in ("run", "chat", "serve", "embed", "tune", "bench", "train", "eval", "export", "opt",
+                 "explain"):
+        text = luminal(verb, "--help")[0].decode()
+        check("--rules" in text and "--forbid-rule" in text, f"{verb} takes no rules")
+    luminal.refuses("explain", module, "--forbid-rule", "neg-nag",
+                    says="there is no rule 'neg-nag', did you mean 'neg-neg'")
+    names = luminal("rules", "list", "--forbid-rule", "neg-neg")[0].decode().split()
+    check("neg-sub" in names and "neg-neg" not in names, "rules list --forbid-rule")
+
+
+def emitted(luminal, folder):
+    """The search of a region as a program of rules makes the e-graph that the search makes."""
+    forms = SOURCE / "bench" / "forms"
+    names = ["linear_attention_8x1024x64.apart", "cross_entropy_2048x64x1024.apart",
+             "layer_norm_product_512x768x3072.apart"]
+    for name, forbidden in [(name, "") for name in names] + [(names[0], "prefix,F1")]:
+        module, program = forms / f"{name}.lum", folder / f"{name}.egg"
+        found = json.loads(luminal("opt", module, "--json", "--no-cache", LUMINAL_FORBID_RULES=forbidden)[0])
+        program.write_bytes(luminal("opt", module, "--emit-egg", LUMINAL_FORBID_RULES=forbidden)[0])
+        sizes = re.findall(r"\((\S+) (\d+)\)", luminal("egg", program)[0].decode())
+        rows = sum(int(count) for _, count in sizes)
+        wanted = found["regions"][0]["rows"]
+        check(rows == wanted > 100, f"{name}: {rows} rows, {wanted} wanted")
+    text = program.read_text()
+    program.write_text(text.replace(";- kinds 1", ";- kinds 99"))
+    luminal.refuses("egg", program, says="kinds '99' is not a number below")
+    luminal.refuses("opt", module, "--emit-egg", "--region", "7",
+                    says=f"{module}: there is no region 7, they are numbered from 0 to 0")
+
+
 def linted(luminal, folder):
     for name, text in dict(
             good=GOOD, guard=BY_GUARD,
@@ -100,6 +150,8 @@ def main():
         listed(luminal)
         shown(luminal)
         own(luminal, folder)
+        taken(luminal, folder)
+        emitted(luminal, folder)
         linted(luminal, folder)
     print(f"{len(failures)} failures")
     return 1 if failures else 0
