@@ -146,8 +146,8 @@ int run(int argc, char** argv, bool json) {
   add_explain(app, exit_code);
   add_cache(app, exit_code);
   add_help(app, exit_code);
-  for (const char* verb :
-       {"run", "chat", "serve", "embed", "tune", "bench", "train", "eval", "export", "opt", "explain"})
+  for (const char* verb : {"run", "chat", "serve", "embed", "transcribe", "classify", "detect", "tune",
+                           "bench", "train", "eval", "export", "opt", "explain"})
     add_rule_options(*app.get_subcommand(verb));
   app.require_subcommand(0, 1);
   app.parse_complete_callback([&app] {
