@@ -309,6 +309,18 @@ Result<Module> prepared(const Module& module, const Options& options, PassTable&
   watch.lap("passes");
   return work;
 }
+
+/// The options with their rules read and tested.
+Result<Options> with_rules(Options options) {
+  options.rules.files = options.cache;
+  if (options.rules.set) return options;
+  try {
+    options.rules.set = RuleSet::of(options.rules.choice);
+  } catch (const Error& error) {
+    return Failure{error.what()};
+  }
+  return options;
+}
 } // namespace
 
 Result<runtime::Plan> plan_only(const Module& module, const Options& options) {
