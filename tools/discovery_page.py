@@ -84,7 +84,7 @@ def main():
         print("docs/discovery.md is of a processor of another kind")
         return 77
     if there != page(args.program):
-        print("docs/discovery.md is not what the program prints: tools/discovery_page.py build/luminal writes it")
+        print("docs/discovery.md is not what the program prints; without --check it is written again")
         return 1
     return 0
 
