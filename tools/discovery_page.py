@@ -14,6 +14,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FORMS = ROOT / "bench" / "forms"
@@ -31,8 +32,8 @@ KIND = "Chosen for one worker of "
 
 def opt(program, form, *options):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("LUMINAL_")}
-    done = subprocess.run([program, "opt", str(form), "-t", "1", "--no-cache", "--json", *options], check=True,
-                          stdout=subprocess.PIPE, env=environment)
+    done = subprocess.run([program, "opt", str(form), "-t", "1", "--no-cache", "--json", *options],
+                          check=True, stdout=subprocess.PIPE, env=environment)
     return json.loads(done.stdout)
 
 
@@ -53,6 +54,13 @@ def size(count):
     return f"{count:.0f} bytes"
 
 
+def lines(text, indent="      "):
+    """Lines of the page: longer ones go on below."""
+    return "".join(f"{part.rstrip()}\n" for line in text.splitlines() for part in
+                   textwrap.wrap(line, 108, subsequent_indent=indent, break_long_words=False,
+                                 break_on_hyphens=False, drop_whitespace=False) or [""])
+
+
 def page(program):
     rows, sections = [], []
     for form in sorted(FORMS.glob("*.apart.lum")):
@@ -60,13 +68,14 @@ def page(program):
         before, after = opt(program, form, "--no-rules"), opt(program, form, "--terms")
         changed = [region for region in after["regions"] if region["outcome"] == "replaced"]
         title = f"[{name}](#{name})" if changed else name
-        rows.append(f"| {title} | {before['kernels']} | {after['kernels']} | {size(before['stored_bytes'])} | "
-                    f"{size(after['stored_bytes'])} |\n" if changed else
-                    f"| {title} | {before['kernels']} | as it is | {size(before['stored_bytes'])} | |\n")
+        then = f"{after['kernels']} |" if changed else "as it is |"
+        stored = size(after["stored_bytes"]) if changed else ""
+        rows.append(f"| {title} | {before['kernels']} | {then} {size(before['stored_bytes'])} | {stored} |\n")
         if changed:
             rules = " ".join(f"`{rule}`" for rule in after["rules"])
-            sections.append(f"## {name}\n\nAs it is written:\n\n```text\n{form.read_text()}```\n\nRules, in their "
-                            f"order: {rules}.\n\nWhat is built:\n\n```text\n{after['terms']}```\n\n")
+            sections.append(f"## {name}\n\nAs it is written:\n\n```text\n{lines(form.read_text())}```\n\n"
+                            f"{lines(f'Rules, in their order: {rules}.', '')}\nWhat is built:\n\n"
+                            f"```text\n{lines(after['terms'])}```\n\n")
     table = "| formula | kernels | with rules | stored | with rules |\n| --- | --- | --- | --- | --- |\n"
     return HEAD + kind(program) + table + "".join(rows) + "\n" + "".join(sections).rstrip() + "\n"
 
