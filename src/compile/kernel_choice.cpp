@@ -98,7 +98,7 @@ KernelPlanner::KernelPlanner(ChoiceOptions options)
     : options_(std::move(options)), defaults_(options_.limits) {
   for (const int threads : {1, options_.limits.threads})
     if (!machine_.contains(threads))
-      machine_[threads] = search::machine_key(build_options(threads), "reassoc", options_.rules);
+      machine_[threads] = search::machine_key(build_options(threads), "reassoc", 0);
 }
 
 search::BuildOptions KernelPlanner::build_options(int threads) const {
@@ -162,7 +162,6 @@ Result<bool> KernelPlanner::use_entry(search::TuningEntry entry, const kernel::C
     select.build = build_options(to.threads);
     select.worker = options_.worker;
     select.cache = options_.cache.get();
-    select.rules = options_.rules;
     select.reproducers = options_.reproducers;
     Result<search::Tried> tried = Failure{""};
     if (auto fit = search::make_judgeable(*problem, select); fit)

@@ -69,7 +69,6 @@ struct ChoiceOptions {
   codegen::CpuTarget target;
   std::shared_ptr<search::TuningCache> cache; ///< null: default schedules only
   std::map<std::string, int64_t> sizes;       ///< typical values of dynamic dimensions, by name
-  uint64_t rules = 0;                         ///< hash of the rules, for keys of the cache
   bool strict = false;                        ///< a schedule that turns out to be wrong is a failure
   std::string reproducers;                    ///< folder; empty: the usual one
   bool worker = true; ///< schedules from elsewhere are checked in a process of their own
@@ -91,7 +90,6 @@ public:
   const kernel::MachineLimits& limits() const { return options_.limits; }
   kernel::DefaultKernels& defaults() { return defaults_; }
   const std::map<std::string, int64_t>& sizes() const { return options_.sizes; }
-  uint64_t rules() const { return options_.rules; }
   const search::MachineProfile& profile() const { return options_.profile; }
 
 private:

@@ -119,7 +119,7 @@ private:
   }
 
   search::SelectOptions select_options(const Group& group) const {
-    search::SelectOptions select{.rules = built_.chooser->rules()};
+    search::SelectOptions select;
     select.build = built_.chooser->build_options(kernel(group).threads);
     select.worker = options_.worker;
     select.cache = options_.tuning.get();

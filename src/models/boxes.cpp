@@ -121,8 +121,8 @@ std::vector<Box> boxes_of(const VisionModel& model, BoxForm form, const Placemen
       if (form == BoxForm::yolox) {
         if (place_in_grid == row_cells * (model.height() / grid))
           grid *= 2, row_cells = model.width() / grid, place_in_grid = 0;
-        raw = {(raw.centre_x + double(place_in_grid % row_cells)) * double(grid),
-               (raw.centre_y + double(place_in_grid / row_cells)) * double(grid),
+        const int64_t row = place_in_grid / row_cells, column = place_in_grid % row_cells;
+        raw = {(raw.centre_x + double(column)) * double(grid), (raw.centre_y + double(row)) * double(grid),
                std::exp(raw.width) * double(grid), std::exp(raw.height) * double(grid)};
         place_in_grid++;
       }

@@ -109,7 +109,7 @@ def prompts(luminal, folder):
     refuse(model, "--tokens", "1", "--no-parse-special", says="the prompt is given as ids")
     for args, says in ((("-ngl", "99"), "--gpu-layers: all layers run on one device"),
                        (("-i",), "--interactive: there is no conversation"),
-                       (("--grammar", "x"), "grammars are not supported"), (("-fa",), "--flash-attn: "),
+                       (("-fa",), "--flash-attn: "),
                        (("-ctk", "f16"), "--cache-type f16"),
                        (("--mirostat", "2"), "--top-p")):
         refuse(model, "hi", *args, says=re.escape(says))
