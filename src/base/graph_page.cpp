@@ -1,5 +1,6 @@
 // base/graph_page.cpp -- graphs as one HTML file: layered drawings in SVG, search, zoom.
 #include "base/graph_page.h"
+#include "base/html.h"
 #include "base/text.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -9,19 +10,6 @@
 namespace luminal {
 namespace {
 
-std::string escape(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    switch (c) {
-    case '&': out += "&amp;"; break;
-    case '<': out += "&lt;"; break;
-    case '>': out += "&gt;"; break;
-    case '"': out += "&quot;"; break;
-    default: out += c;
-    }
-  }
-  return out;
-}
 std::string cut(const std::string& text, size_t width) {
   if (text.size() <= width) return text;
   return text.substr(0, utf8_complete_prefix(std::string_view(text).substr(0, width - 3))) + "...";
@@ -126,7 +114,7 @@ std::string svg(const GraphView::Group& group, const std::map<std::string, size_
     double cx = u * u * u * x0 + 3 * u * u * s * x0 + 3 * u * s * s * x1 + s * s * s * x1,
            cy = u * u * u * y0 + 3 * u * u * s * (y0 + bend) + 3 * u * s * s * (y1 - bend) + s * s * s * y1;
     text += fmt::format("<text class=\"edge\" x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n", cx, cy + 3,
-                        escape(arrow.text));
+                        html_escape(arrow.text));
   }
   std::vector<std::string> links(group.boxes.size());
   for (const auto& [box, name] : group.links)
@@ -139,9 +127,9 @@ std::string svg(const GraphView::Group& group, const std::map<std::string, size_
         "y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" rx=\"6\"/>"
         "<text x=\"{:.0f}\" y=\"{:.0f}\" class=\"title\">{}</text><text x=\"{:.0f}\" "
         "y=\"{:.0f}\">{}</text><title>{}</title></g>\n",
-        box.style, box.marked ? " marked" : "", b, links[b], escape(box.text), at.x[b] - at.width[b] / 2,
-        at.y[b], at.width[b], Layout::box_height, at.x[b], at.y[b] + 16, escape(cut(box.title, 34)), at.x[b],
-        at.y[b] + 31, escape(cut(box.line, 34)), escape(box.text));
+        box.style, box.marked ? " marked" : "", b, links[b], html_escape(box.text), at.x[b] - at.width[b] / 2,
+        at.y[b], at.width[b], Layout::box_height, at.x[b], at.y[b] + 16, html_escape(cut(box.title, 34)),
+        at.x[b], at.y[b] + 31, html_escape(cut(box.line, 34)), html_escape(box.text));
   }
   return text + "</svg>\n";
 }
@@ -197,13 +185,13 @@ std::string to_html(const GraphView& view) {
     if (!view.groups[g].boxes.empty()) number.emplace(view.groups[g].name, g);
   std::string text = fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                                  "<title>{}</title>{}",
-                                 escape(view.title), page_head);
-  if (!view.note.empty()) text += fmt::format("<section><p>{}</p></section>\n", escape(view.note));
+                                 html_escape(view.title), page_head);
+  if (!view.note.empty()) text += fmt::format("<section><p>{}</p></section>\n", html_escape(view.note));
   for (size_t g = 0; g < view.groups.size(); ++g) {
     const GraphView::Group& group = view.groups[g];
     if (group.boxes.empty()) continue;
     text += fmt::format("<section id=\"g{}\"><h2>{}{}{}</h2><div class=\"view\">\n{}</div></section>\n", g,
-                        escape(group.name), group.note.empty() ? "" : ": ", escape(group.note),
+                        html_escape(group.name), group.note.empty() ? "" : ": ", html_escape(group.note),
                         svg(group, number));
   }
   return text + std::string(page_tail);

@@ -1,5 +1,6 @@
 // compile/explain_page.cpp -- an explanation as one page: drawings in SVG, texts that open.
 #include "compile/explain_page.h"
+#include "base/html.h"
 #include "base/text.h"
 #include <algorithm>
 #include <cmath>
@@ -8,18 +9,6 @@
 
 namespace luminal::compile {
 namespace {
-
-std::string escape(std::string_view text) {
-  std::string out;
-  for (const char c : text) switch (c) {
-    case '&': out += "&amp;"; break;
-    case '<': out += "&lt;"; break;
-    case '>': out += "&gt;"; break;
-    case '"': out += "&quot;"; break;
-    default: out += c;
-    }
-  return out;
-}
 
 constexpr const char* style = R"(<style>
 :root { --ink: #1c2430; --soft: #5d6878; --line: #d5dbe3; --box: #f6f8fa; --hot: #c2410c; }
@@ -56,7 +45,7 @@ LogAxis axis_for(double least, double most, double begin, double end) {
 
 std::string text_at(double x, double y, std::string_view anchor, std::string_view text, bool soft = false) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor,
-                     soft ? " class=\"soft\"" : "", escape(text));
+                     soft ? " class=\"soft\"" : "", html_escape(text));
 }
 std::string line_at(double x1, double y1, double x2, double y2, std::string_view colour, double width = 1) {
   return fmt::format(
@@ -102,8 +91,8 @@ std::string roofline(const Explanation& e) {
     out += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\" fill=\"{}\" stroke=\"var(--ink)\">"
                        "<title>{} {}: {}{}</title></circle>\n",
                        x.at(p.intensity), y.at(p.reached), measured ? "var(--ink)" : "white",
-                       escape(p.kernel->name), escape(p.kernel->computes), human_time(time_of(*p.kernel)),
-                       measured ? " measured" : " by estimate");
+                       html_escape(p.kernel->name), html_escape(p.kernel->computes),
+                       human_time(time_of(*p.kernel)), measured ? " measured" : " by estimate");
     out += text_at(x.at(p.intensity) + 8, y.at(p.reached) + 4, "start", p.kernel->name);
   }
   return out + "</svg>\n<p class=\"soft\">Full: measured. Hollow: by estimate. A point above the line has "
@@ -129,11 +118,11 @@ std::string table(const Explanation& e) {
     out += fmt::format(
         "<tr><td><a href=\"#{0}\">{0}</a></td><td>{1}</td><td class=\"n\">{2}</td><td class=\"n\">{3}</td>"
         "<td class=\"n\">{4}</td><td>{5}</td><td>{6}</td><td>{7}</td></tr>\n",
-        escape(k.name), escape(k.computes), k.steps,
+        html_escape(k.name), html_escape(k.computes), k.steps,
         time > 0 ? human_time(time) + (k.measured > 0 ? "" : " est.") : "",
         limit > 0 && time > 0 ? fmt::format("{:.0f} %", 100 * limit / time) : "",
         limit > 0 ? (k.by_memory >= k.by_arithmetic ? "bytes" : "operations") : "", choice_word(k),
-        escape(fmt::format("{}", fmt::join(k.lines, ", "))));
+        html_escape(fmt::format("{}", fmt::join(k.lines, ", "))));
   }
   return out + "</table>\n";
 }
@@ -141,13 +130,13 @@ std::string table(const Explanation& e) {
 std::string kernels(const Explanation& e) {
   std::string out;
   for (const KernelExplanation& k : e.kernels) {
-    out += fmt::format("<details id=\"{0}\"><summary><b>{0}</b> {1}</summary>\n", escape(k.name),
-                       escape(k.computes));
-    if (!k.note.empty()) out += fmt::format("<p>{}</p>\n", escape(k.note));
-    if (!k.untiled.empty()) out += fmt::format("<p>no tiled schedule: {}</p>\n", escape(k.untiled));
-    out +=
-        fmt::format("<div class=\"sides\"><pre>{}</pre><pre>{}{}</pre></div></details>\n", escape(k.stages),
-                    escape(k.schedule), k.names.empty() ? "" : "\nwhere " + escape(k.names));
+    out += fmt::format("<details id=\"{0}\"><summary><b>{0}</b> {1}</summary>\n", html_escape(k.name),
+                       html_escape(k.computes));
+    if (!k.note.empty()) out += fmt::format("<p>{}</p>\n", html_escape(k.note));
+    if (!k.untiled.empty()) out += fmt::format("<p>no tiled schedule: {}</p>\n", html_escape(k.untiled));
+    out += fmt::format("<div class=\"sides\"><pre>{}</pre><pre>{}{}</pre></div></details>\n",
+                       html_escape(k.stages), html_escape(k.schedule),
+                       k.names.empty() ? "" : "\nwhere " + html_escape(k.names));
   }
   return out;
 }
@@ -157,19 +146,19 @@ std::string regions(const Explanation& e) {
   for (const RegionExplanation& r : e.regions) {
     out += fmt::format("<h3>{} terms{}</h3>\n<p class=\"soft\">{}</p>\n", r.nodes,
                        r.instances > 1 ? fmt::format(", {} times", r.instances) : "",
-                       escape(fmt::format("{}", fmt::join(r.lines, ", "))));
+                       html_escape(fmt::format("{}", fmt::join(r.lines, ", "))));
     out += fmt::format("<p>Rules that made something equal: {}</p>\n",
-                       escape(fmt::format("{}", fmt::join(r.rules, " "))));
+                       html_escape(fmt::format("{}", fmt::join(r.rules, " "))));
     if (r.outcome.empty())
       out += fmt::format("<p>{} kernels, which store {} for each other; {} by estimate, {} as it was "
                          "written.</p>\n",
                          r.kernels, human_bytes(uint64_t(r.stored)), human_time(r.estimate),
                          human_time(r.written));
     else
-      out += fmt::format("<p>It stays as it is: {}.</p>\n", escape(r.outcome));
+      out += fmt::format("<p>It stays as it is: {}.</p>\n", html_escape(r.outcome));
     out += fmt::format("<div class=\"sides\"><div>before<pre>{}</pre></div><div>after<pre>{}</pre></div>"
                        "</div>\n",
-                       escape(r.before), r.after.empty() ? "the same" : escape(r.after));
+                       html_escape(r.before), r.after.empty() ? "the same" : html_escape(r.after));
   }
   return out.empty() ? "<p class=\"soft\">No rule applies.</p>\n" : out;
 }
@@ -181,7 +170,7 @@ std::string to_html(const Explanation& e, const std::string& title, const std::s
       fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
                   "<meta name=\"viewport\" content=\"width=device-width\">\n<title>{0}</title>\n"
                   "{1}</head><body>\n<h1>{0}</h1>\n",
-                  escape(title), style);
+                  html_escape(title), style);
   double step = 0;
   for (const KernelExplanation& k : e.kernels) step += k.steps * time_of(k);
   const auto counted = [](size_t number, const char* what) {
@@ -195,7 +184,8 @@ std::string to_html(const Explanation& e, const std::string& title, const std::s
   out += "<h2>Terms before and after</h2>\n" + regions(e);
   out += "<h2>Stages and schedules</h2>\n" + kernels(e);
   if (!graph.empty())
-    out += fmt::format("<h2>Graph</h2>\n<iframe title=\"graph\" srcdoc=\"{}\"></iframe>\n", escape(graph));
+    out +=
+        fmt::format("<h2>Graph</h2>\n<iframe title=\"graph\" srcdoc=\"{}\"></iframe>\n", html_escape(graph));
   return out + "</body></html>\n";
 }
 

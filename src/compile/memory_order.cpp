@@ -6,20 +6,12 @@
 // again for them lives until then. The order tried here is that in which the terms were made, a kernel
 // that frees as much as it takes before all others.
 #include "compile/pass_list.h"
+#include "ir/most_bytes.h"
 #include <algorithm>
 #include <unordered_map>
 
 namespace luminal::compile {
 namespace {
-
-double most_bytes(const TensorType& type) {
-  double n = bits(type.dtype) / 8.0;
-  for (Expr extent : type.shape) {
-    const int64_t high = extent.range().high;
-    n *= high == unbounded_high ? 1e6 : double(high);
-  }
-  return n;
-}
 
 /// Which memory each action touches, and how much it is.
 class Memory {
@@ -136,7 +128,7 @@ std::vector<int> order_of_terms(const std::vector<Action>& actions, const Memory
 } // namespace
 
 std::vector<int> order_of_less_memory(const Function& f, const Section& section) {
-  constexpr double worth = 15.0 / 16, near_cache = 256 << 10; // bytes: less is no reason
+  constexpr double worth = 15.0 / 16, near_cache = 256 << 10; // bytes: smaller plans stay
   const Memory memory(f, section);
   const double present = memory.peak(section.order);
   if (present < near_cache) return {};

@@ -39,7 +39,7 @@ std::string utf8_of(uint32_t c) {
 /// combination of them is in it.
 void byte_ranges(Range r, const std::function<void(Range)>& give) {
   if (r.low > r.high) return;
-  if (r.low <= 0xDFFF && r.high >= 0xD800) { // halves of UTF-16 are no characters
+  if (r.low <= 0xDFFF && r.high >= 0xD800) { // halves of UTF-16 are not characters
     byte_ranges({r.low, std::min<uint32_t>(r.high, 0xD7FF)}, give);
     if (r.high > 0xDFFF) byte_ranges({std::max<uint32_t>(r.low, 0xE000), r.high}, give);
     return;

@@ -61,7 +61,7 @@ BoxForm box_form(const VisionModel& model) {
     if (rows == 3 * places && columns > 5) return BoxForm::yolov5;
     if (columns == places && rows > 4) return BoxForm::yolov8;
   }
-  throw Error(fmt::format("outputs {} are no boxes in a form that is known: yolox, yolov5, yolov8, pairs",
+  throw Error(fmt::format("outputs {} are not boxes of a known form: yolox, yolov5, yolov8, pairs",
                           shapes_text(outputs)));
 }
 

@@ -1,18 +1,10 @@
 // train/recompute.cpp -- where forward terms are cut, and copies of them for the gradient.
 #include "train/recompute.h"
+#include "ir/most_bytes.h"
 #include <algorithm>
 
 namespace luminal::train {
 namespace {
-
-double most_bytes(const TensorType& type) {
-  double n = bits(type.dtype) / 8.0;
-  for (Expr extent : type.shape) {
-    const int64_t high = extent.range().high;
-    n *= high == unbounded_high ? 1e6 : double(high);
-  }
-  return n;
-}
 
 /// Costs nothing where it is read, so that what it is made from lives as long as it.
 bool is_read_through(NodeKind kind) {

@@ -7,6 +7,7 @@
 #include "models/data.h"
 #include "models/token_grammar.h"
 #include "models/transcriber.h"
+#include "support/error_of.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -32,14 +33,6 @@ template <class T> std::vector<T> stored(const Safetensors& file, const std::str
 template <class T> std::vector<T> golden(const std::string& name) {
   static const Safetensors file = open_safetensors(folder + "/golden.safetensors").value();
   return stored<T>(file, name);
-}
-template <class F> std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 SpeechModel::Spectrum golden_spectrum() {
   SpeechModel::Spectrum spectrum{golden<float>("mel"), 0, 0};

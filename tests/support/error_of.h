@@ -17,6 +17,11 @@ std::string error_of(F&& f) {
   }
   return "no error";
 }
+/// The same without the caller's line behind it.
+template <class F> std::string error_without_place(F&& f) {
+  const std::string text = error_of(f);
+  return text.substr(0, text.rfind(" at "));
+}
 template <class T> std::string error_of(const Result<T>& result) {
   return result ? "accepted" : result.error();
 }

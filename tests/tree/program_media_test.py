@@ -236,7 +236,7 @@ def detect(luminal, folder):
     check(at(24, 24) == (90, 90, 90) and at(16, 30) != (90, 90, 90) and at(16, 30) == at(31, 30) and
           at(40, 40) == (90, 90, 90), f"the frame: {at(16, 30)} {at(24, 24)}")
     luminal.refuses("detect", folder / "mean.onnx", party,
-                    says=r"outputs \[1, 3\] are no boxes in a form that is known: yolox, yolov5, yolov8, "
+                    says=r"outputs \[1, 3\] are not boxes of a known form: yolox, yolov5, yolov8, "
                          r"pairs")
     luminal.refuses("detect", pairs, party, "--form", "yolov8",
                     says="outputs .* do not have the form that was asked for")

@@ -4,20 +4,12 @@
 // what it leaves behind by most comes first (for trees this is the optimal order: R. Sethi, J. D.
 // Ullman, "The generation of optimal code for arithmetic expressions", 1970, with sizes in place of
 // registers).
+#include "ir/most_bytes.h"
 #include "ir/passes/edit.h"
 #include <algorithm>
 
 namespace luminal::passes {
 namespace {
-
-double bytes_of(const TensorType& type) {
-  double n = double(bits(type.dtype)) / 8;
-  for (Expr e : type.shape) {
-    const int64_t high = e.range().high;
-    n *= high == unbounded_high ? 1e6 : double(high);
-  }
-  return n;
-}
 
 /// Bytes that a node's own values take: nothing for what is computed where it is read, and for
 /// inputs, which lie in memory before.
@@ -33,7 +25,7 @@ double size_of(const Node& node) {
   case NodeKind::get: return 0;
   default: {
     double total = 0;
-    for (const TensorType& type : node.types) total += bytes_of(type);
+    for (const TensorType& type : node.types) total += most_bytes(type);
     return total;
   }
   }
