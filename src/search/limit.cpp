@@ -3,7 +3,11 @@
 #include "base/contains.h"
 #include "cone/formula.h"
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
 #include <set>
+#include <utility>
 
 namespace luminal::search {
 namespace {
@@ -37,6 +41,82 @@ std::vector<int> axes_of_terms(const kernel::Stage& stage, const std::vector<int
       out.push_back(a);
   return out;
 }
+
+/// The part of a box of axes in which an index condition holds, as one interval of one axis.
+struct AxisPart {
+  Expr axis;
+  double low = 0, high = 0; ///< low <= axis < high
+  double length() const { return std::max(0.0, high - low); }
+};
+
+/// What a formula computes where: each part with the share of the points that need it. The branches of a
+/// choice by an index are needed on their own sides only, since code generation splits the domain there.
+class Shares {
+public:
+  using See = std::function<void(const kernel::Formula&, double share)>;
+  Shares(std::vector<AxisPart> box, See see) : box_(std::move(box)), see_(std::move(see)), all_(volume()) {}
+
+  void operator()(const kernel::FormulaRef& f) {
+    if (!seen_.insert(f.get()).second) return;
+    const bool choice = f->kind == kernel::FormulaKind::op && f->user_op.empty() && f->op == Op::select &&
+                        f->args[0]->kind == kernel::FormulaKind::index;
+    const auto side = choice ? side_of(f->args[0]->index[0]) : std::nullopt;
+    if (side) {
+      AxisPart& axis = box_[side->first];
+      const AxisPart whole = axis;
+      axis = side->second;
+      (*this)(f->args[1]);
+      axis = rest(whole, side->second);
+      (*this)(f->args[2]);
+      axis = whole;
+    } else {
+      for (const kernel::FormulaRef& a : f->args) (*this)(a);
+    }
+    see_(*f, all_ > 0 ? volume() / all_ : 0);
+  }
+
+private:
+  double volume() const {
+    double product = 1;
+    for (const AxisPart& i : box_) product *= i.length();
+    return product;
+  }
+  /// What is left of an interval; where that is two pieces, one of their length.
+  static AxisPart rest(const AxisPart& whole, const AxisPart& part) {
+    if (part.low <= whole.low) return {whole.axis, std::max(whole.low, part.high), whole.high};
+    return {whole.axis, whole.low, whole.high - part.length()};
+  }
+  /// The axis that alone decides the condition, and where along it the condition holds.
+  std::optional<std::pair<size_t, AxisPart>> side_of(Expr condition) const {
+    for (size_t i = 0; i < box_.size(); i++) {
+      AxisPart part = box_[i];
+      if (!part.axis.is_symbol() || !depends_on(condition, part.axis)) continue;
+      const auto& sides = condition.args();
+      if (sides.size() != 2) return {};
+      const Expr apart = sides[1] - sides[0], at_zero = substitute(apart, {{part.axis, 0}});
+      const auto rises = coefficient_of(apart, part.axis);
+      if (!rises || !rises->is_constant() || !at_zero.is_constant()) return {};
+      const auto c = double(rises->value()), k = double(at_zero.value());
+      if (condition.kind() == ExprKind::eq) {
+        part.low = std::clamp(-k / c, part.low, part.high);
+        part.high = std::min(part.high, part.low + 1);
+      } else if (condition.kind() == ExprKind::lt && c > 0) { // 0 < c * axis + k
+        part.low = std::clamp(std::floor(-k / c) + 1, part.low, part.high);
+      } else if (condition.kind() == ExprKind::lt) {
+        part.high = std::clamp(std::ceil(-k / c), part.low, part.high);
+      } else {
+        return {};
+      }
+      return std::pair(i, part);
+    }
+    return {};
+  }
+
+  std::vector<AxisPart> box_;
+  See see_;
+  double all_;
+  std::set<const kernel::Formula*> seen_;
+};
 
 } // namespace
 
@@ -72,16 +152,19 @@ KernelWork work_of(const kernel::Cone& cone, const std::map<std::string, int64_t
       const double here = points(c.after ? c.axes : part ? axes_of_terms(stage, c.axes) : stage.axes);
       double steps = c.kind != kernel::ComponentKind::map && !c.set ? 1 : 0;
       double each = c.kind != kernel::ComponentKind::map && is_float(c.dtype) && !c.set ? 1 : 0;
-      kernel::visit(c.body, [&](const kernel::Formula& f) {
-        each += counts(f);
-        steps += steps_of(f);
+      std::vector<AxisPart> box;
+      for (const int a : stage.axes) box.push_back({cone.axes[size_t(a)].symbol, 0, extent(a)});
+      Shares shares(std::move(box), [&](const kernel::Formula& f, double share) {
+        each += share * counts(f);
+        steps += share * steps_of(f);
         if (f.kind != kernel::FormulaKind::load) return;
         if (kernel::holes_of(cone, f.index).empty()) {
           whole[size_t(f.value)] = true;
           reached[size_t(f.value)] += points(axes_of_index(stage, f.index));
         } else
-          asked[size_t(f.value)] += here;
+          asked[size_t(f.value)] += share * here;
       });
+      shares(c.body);
       if (part && i < size_t(stage.monoid->size())) {
         std::vector<int> frame;
         for (const int j : stage.monoid->dependencies(int(i)))
