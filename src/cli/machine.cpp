@@ -10,13 +10,11 @@
 #include "formats/model_files.h"
 #include "luminal/luminal.h"
 #include "search/machine_profile.h"
-#include "search/measure_lock.h"
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
 #include <iostream>
-#include <optional>
 
 namespace luminal::cli {
 namespace {
@@ -24,12 +22,6 @@ namespace {
 int devices(bool json, bool fresh, int threads) {
   threads = threads > 0 ? threads : setting_threads();
   end_on_interrupt();
-  std::optional<search::MeasureLock> lock; // what runs beside a tuning program spoils its times, and it these
-  if (fresh) {
-    auto taken = search::MeasureLock::acquire(search::MeasureLock::default_path());
-    if (!taken) throw Error(taken.error());
-    lock.emplace(std::move(*taken));
-  }
   Progress progress("measuring");
   progress.update(0.2, "FMA, bandwidth, fork-join");
   auto profile = search::MachineProfile::measured(threads, fresh);

@@ -111,6 +111,12 @@ def measuring(luminal):
         check(process.returncode == 130 and time.monotonic() - begin < 20,
               f"Ctrl-C while {args} waits: {process.returncode} {out} {errors}")
     os.close(descriptor)
+    process = subprocess.Popen([luminal.program, "devices", "--measure", "--json"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env=luminal.environment)
+    out, errors = process.communicate()
+    check(process.returncode == 0 and json.loads(out)["guessed"] is False and
+          f"waiting for process {process.pid},".encode() not in errors,
+          f"devices --measure waits for itself: {process.returncode} {errors}")
 
 
 def main():
