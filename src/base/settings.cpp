@@ -15,6 +15,12 @@ constexpr Setting table[] = {
     {"LUMINAL_THREADS", SettingType::integer, "0", "worker threads; 0: all cores that this process may use"},
     {"LUMINAL_DEVICE", SettingType::text, "cpu",
      "device of graphs that name none: cpu, opencl, or null, which compiles only"},
+    {"LUMINAL_CPU", SettingType::text, "",
+     "the processor that code is made for, in LLVM's names, such as haswell; this one must have all that it "
+     "has; default: this one"},
+    {"LUMINAL_MACHINE", SettingType::text, "",
+     "a profile as luminal devices --json prints it, taken in the place of this machine's: another machine's "
+     "plans and schedules come out"},
     {"LUMINAL_OPENCL", SettingType::text, "", "the OpenCL library to open; default libOpenCL.so.1"},
     {"LUMINAL_CACHE_DIR", SettingType::text, "",
      "folder of machine code, tuning results, results of the search over rules, machine profiles and values "

@@ -30,10 +30,13 @@ struct CpuTarget {
   bool fma = false;
   bool f16_convert = false; ///< f16 <-> f32 instructions
   bool bf16_dot = false;    ///< VDPBF16PS, BFDOT
-  bool int8_dot = false;    ///< VPDPBUSD, SDOT
-  bool scalef = false;      ///< VSCALEFPS
+  /// It adds fewer products in a cycle than multiply-adds of f32: of Intel's processors with matrix units.
+  bool slow_bf16_dot = false;
+  bool int8_dot = false;                       ///< VPDPBUSD, SDOT
+  bool scalef = false;                         ///< VSCALEFPS
+  bool bf16_tiles = false, int8_tiles = false; ///< matrix units (AMX) that this process may use
 
-  /// This machine, asked once.
+  /// This machine, asked once; or the part of it that LUMINAL_CPU names. Throws where it has no such part.
   static const CpuTarget& host();
   /// "haswell", "skylake-avx512", "znver4", "znver5", "neoverse-v1", ... for the operating system
   /// of this machine.

@@ -1,5 +1,7 @@
 // codegen/cpu_target.cpp -- what the processor is and can do, as LLVM knows it.
+#include "base/check.h"
 #include "base/hash.h"
+#include "base/settings.h"
 #include "codegen/llvm_target.h"
 #include <fmt/format.h>
 #include <llvm/ADT/StringMap.h>
@@ -7,8 +9,12 @@
 #include <llvm/Support/TargetSelect.h>
 #include <map>
 #include <mutex>
+#include <sstream>
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/prctl.h>
+#elif defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace luminal::codegen {
@@ -51,8 +57,11 @@ template <class Has> Result<CpuTarget> complete(CpuTarget t, bool host, Has has)
     t.fma = has("fma") && has("avx2") && has("f16c");
     t.f16_convert = has("f16c");
     t.bf16_dot = wide && has("avx512bf16");
+    t.slow_bf16_dot = t.bf16_dot && has("amx-bf16");
     t.int8_dot = wide && has("avx512vnni");
     t.scalef = wide;
+    t.bf16_tiles = wide && has("amx-tile") && has("amx-bf16");
+    t.int8_tiles = wide && has("amx-tile") && has("amx-int8");
   } else if (t.triple.starts_with("aarch64") || t.triple.starts_with("arm64")) {
     t.sve = has("sve");
     t.vector_bits = t.sve ? sve_bits(t.cpu, host) : 128;
@@ -94,25 +103,66 @@ Result<std::unique_ptr<llvm::TargetMachine>> make_target_machine(const CpuTarget
   return machine;
 }
 
+namespace {
+
+/// The processor that this runs on. The features are as the system tells them: no part of the
+/// compiler is started for a program whose code is on disk.
+CpuTarget this_processor() {
+  CpuTarget t;
+  t.triple = llvm::sys::getProcessTriple();
+  t.cpu = llvm::sys::getHostCPUName().str();
+#if LLVM_VERSION_MAJOR >= 19
+  auto features = llvm::sys::getHostCPUFeatures();
+#else
+  llvm::StringMap<bool> features;
+  llvm::sys::getHostCPUFeatures(features);
+#endif
+  std::map<std::string, bool> ordered; // the order of a StringMap follows its hashes
+  for (const auto& f : features) ordered[f.first().str()] = f.second;
+  for (const auto& [name, present] : ordered)
+    t.features += (t.features.empty() ? "" : ",") + std::string(present ? "+" : "-") + name;
+  return complete(t, true, [&](const char* name) { return ordered.contains(name) && ordered.at(name); })
+      .value();
+}
+
+/// Asks the system for the state of tile registers, which a process has only where it wants it (Linux,
+/// Documentation/arch/x86/xstate.rst). Without it their instructions are invalid.
+bool may_use_tiles() {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr long request_permission = 0x1023, tile_data = 18;
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+  return false;
+#endif
+}
+
+/// The first feature of `target` that `processor` says it lacks; empty where it can run the code.
+std::string missing(const CpuTarget& target, const CpuTarget& processor) {
+  if (target.triple != processor.triple) return fmt::format("the instructions of {}", target.triple);
+  auto machine = make_target_machine(target, 2);
+  if (!machine) return machine.error();
+  const llvm::MCSubtargetInfo& info = *(*machine)->getMCSubtargetInfo();
+  std::istringstream features(processor.features);
+  for (std::string feature; std::getline(features, feature, ',');)
+    if (feature.starts_with('-') && info.checkFeatures("+" + feature.substr(1))) return feature.substr(1);
+  return "";
+}
+
+} // namespace
+
 const CpuTarget& CpuTarget::host() {
   static const CpuTarget host = [] {
-    CpuTarget t;
-    t.triple = llvm::sys::getProcessTriple();
-    t.cpu = llvm::sys::getHostCPUName().str();
-#if LLVM_VERSION_MAJOR >= 19
-    auto features = llvm::sys::getHostCPUFeatures();
-#else
-    llvm::StringMap<bool> features;
-    llvm::sys::getHostCPUFeatures(features);
-#endif
-    std::map<std::string, bool> ordered; // the order of a StringMap follows its hashes
-    for (const auto& f : features) ordered[f.first().str()] = f.second;
-    for (const auto& [name, present] : ordered)
-      t.features += (t.features.empty() ? "" : ",") + std::string(present ? "+" : "-") + name;
-    // The features as the system tells them: no part of the compiler is started for a program whose
-    // code is on disk.
-    return complete(t, true, [&](const char* name) { return ordered.contains(name) && ordered.at(name); })
-        .value();
+    CpuTarget target = this_processor();
+    if (const std::string asked = setting_text("LUMINAL_CPU"); !asked.empty()) {
+      auto named = CpuTarget::named(asked);
+      if (!named) throw Error(fmt::format("LUMINAL_CPU: {}", named.error()));
+      if (const std::string lacks = missing(*named, target); !lacks.empty())
+        throw Error(fmt::format("LUMINAL_CPU={}: this processor does not have {}", asked, lacks));
+      target = *named;
+    }
+    if ((target.bf16_tiles || target.int8_tiles) && !may_use_tiles())
+      target.bf16_tiles = target.int8_tiles = false;
+    return target;
   }();
   return host;
 }
@@ -143,14 +193,22 @@ Result<CpuTarget> CpuTarget::named(std::string_view cpu) {
 uint64_t CpuTarget::hash() const {
   Hasher h;
   h.add(triple).add(cpu).add(features).add(vector_bits).add(vector_registers);
-  h.add(masked_memory).add(sve).add(fma).add(f16_convert).add(bf16_dot).add(int8_dot).add(scalef);
+  h.add(bf16_tiles).add(int8_tiles);
+  h.add(masked_memory)
+      .add(sve)
+      .add(fma)
+      .add(f16_convert)
+      .add(bf16_dot)
+      .add(slow_bf16_dot)
+      .add(int8_dot)
+      .add(scalef);
   return h.value64();
 }
 
 std::vector<std::string> CpuTarget::dot_units() const {
   std::vector<std::string> units;
   const bool arm = triple.starts_with("aarch64") || triple.starts_with("arm64");
-  if (bf16_dot) units.push_back(arm ? "arm.bfdot" : "avx512.dpbf16");
+  if (bf16_dot && !slow_bf16_dot) units.push_back(arm ? "arm.bfdot" : "avx512.dpbf16");
   if (arm && int8_dot) units.push_back("arm.sdot");
   units.push_back("vnni.dpbusd"); // where it is absent, words are still cheaper than single bytes
   return units;

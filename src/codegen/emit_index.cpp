@@ -40,6 +40,7 @@ int Emitter::depth_of(Expr e) {
 void Emitter::bind(Expr variable, Int value, int depth) {
   variables_[variable] = value;
   depths_[variable] = depth;
+  if (value.v) forget_tiles(); // another trip reads elsewhere
 }
 
 void Emitter::forget(Expr variable) {

@@ -196,7 +196,9 @@ void Emitter::run(const std::string& entry) {
   declare_scratch();
   lets_.assign(static_cast<size_t>(kernel_.lets), nullptr);
   find_flushed();
+  configure_tiles();
   body(kernel_.body);
+  release_tiles();
   store_fence();
   b_.CreateRetVoid();
   close_scope();
@@ -210,7 +212,7 @@ void Emitter::body(const kernel::Body& statements) {
 
 void Emitter::statement(const kernel::Stmt& stmt) {
   kernel::visit(
-      stmt, [&](const kernel::Loop& s) { loop(s); }, [&](const kernel::Store& s) { store(s); },
+      stmt, [&](const kernel::Loop& s) { loop_of_tiles(s); }, [&](const kernel::Store& s) { store(s); },
       [&](const kernel::LetValue& s) { lets_.at(static_cast<size_t>(s.let)) = value(s.value); },
       [&](const kernel::LetIndex& s) { let_index(s); }, [&](const kernel::If& s) { if_statement(s); },
       [&](const kernel::Barrier& s) {

@@ -19,6 +19,7 @@ Value* Emitter::call_intrinsic(const char* name, llvm::Type* result, llvm::Array
 void Emitter::scan_unit(const kernel::UnitCall& s) {
   auto unit = kernel::find_unit(s.unit, kernel_.lanes);
   if (!unit) return;
+  uses_tiles_ |= unit->tiles;
   for (size_t i = 0; i < s.operands.size() && i < 3; ++i) {
     const kernel::UnitOperand& operand = s.operands[i];
     if (kernel_.buffers[static_cast<size_t>(operand.buffer)].space != Space::registers) continue;
@@ -154,6 +155,8 @@ bool Emitter::has_unit(std::string_view name) const {
   if (name == "avx512.dpbf16") return target_.bf16_dot && !arm;
   if (name == "vnni.dpbusd") return target_.int8_dot && !arm;
   if (name == "arm.bfdot") return target_.bf16_dot && arm;
+  if (name == "amx.dpbf16") return target_.bf16_tiles;
+  if (name == "amx.dpbusd" || name == "amx.dpbssd") return target_.int8_tiles;
   return name == "arm.sdot" && target_.int8_dot && arm;
 }
 
@@ -268,6 +271,7 @@ void Emitter::unit(const kernel::UnitCall& s) {
   const bool fma = s.unit == "fma.f32";
   if (!has_unit(s.unit)) fail(fmt::format("the processor {} does not have the unit {}", target_.cpu, s.unit));
   if (s.operands.size() != 3) fail("the unit " + s.unit + " takes three operands");
+  if (unit->tiles) return tile_unit(s, *unit);
   auto extents = [&](int i) {
     std::vector<int64_t> e;
     for (char axis : unit->operand(i).axes) e.push_back(unit->extent(axis));

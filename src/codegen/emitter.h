@@ -75,6 +75,23 @@ private:
   void scan_unit(const kernel::UnitCall& s);
   LV* unit_operand(const kernel::UnitOperand& operand, DType type, llvm::ArrayRef<int64_t> extents);
   bool has_unit(std::string_view name) const;
+
+  // ---- emit_tiles.cpp: units whose operands lie in tile registers ----
+  struct TileAddress {
+    kernel::BufferId buffer;
+    Expr offset, rows; ///< of the first element, from row to row; in elements
+    bool operator==(const TileAddress&) const = default;
+  };
+  void configure_tiles();
+  void release_tiles();
+  void tile_unit(const kernel::UnitCall& s, const kernel::Unit& unit);
+  TileAddress tile_address(const kernel::UnitCall& s, const kernel::Unit& unit, int operand);
+  int tile_operand(const TileAddress& at, int operand);
+  void move_tile(const char* intrinsic, int tile, const TileAddress& at);
+  /// The accumulators of a loop that does nothing but steps of tile units: they stay in tile registers.
+  std::vector<TileAddress> tile_accumulators(const kernel::Loop& s);
+  void loop_of_tiles(const kernel::Loop& s);
+  void forget_tiles() { loaded_tiles_.clear(); }
   LV* dot(std::string_view unit, LV* c, LV* x, LV* y, int64_t lanes);
   LV* widened_dot(const kernel::Unit& unit, LV* c, LV* x, LV* y);
   LV* lane_unit(const kernel::Unit& unit, llvm::ArrayRef<LV*> args);
@@ -214,6 +231,15 @@ private:
     std::vector<llvm::AllocaInst*> chunks;
   };
   std::vector<RegisterBuffer> registers_;
+
+  // tile registers
+  bool uses_tiles_ = false;
+  std::vector<TileAddress> kept_tiles_; // accumulators of the open loop, in registers 0, 1, ...
+  struct LoadedTile {
+    TileAddress at;
+    int tile;
+  };
+  std::vector<LoadedTile> loaded_tiles_; // operands that the present trip has loaded
 
   // index values
   std::unordered_map<Expr, Int> variables_;

@@ -306,6 +306,8 @@ void KernelVerifier::operand(const UnitOperand& o, const UnitOperandInfo& info, 
   if (b.dtype != info.dtype)
     complain(fmt::format("{} takes {} here, '{}' holds {}", unit.name, to_string(info.dtype), b.name,
                          to_string(b.dtype)));
+  if (unit.tiles && b.space == Space::registers)
+    complain(fmt::format("{} takes its operands from memory, '{}' lies in registers", unit.name, b.name));
   if (o.strides.size() != info.axes.size())
     return complain(fmt::format("'{}' has {} strides, {} has the axes {} here", b.name, o.strides.size(),
                                 unit.name, info.axes));

@@ -65,6 +65,38 @@ Unit vnni_dpbusd(int lanes) {
   return u;
 }
 
+/// Tiles of 16 rows of 64 bytes. The sums over the first and the second elements of the pairs are apart until
+/// all pairs are in; subnormals are zeros on the way in and out, MXCSR is ignored.
+Unit amx_dpbf16() {
+  Unit u;
+  u.name = "amx.dpbf16";
+  u.m = u.n = u.k = 16;
+  u.p = 2;
+  u.accumulator = {DType::f32, "mn", {}};
+  u.a = {DType::bf16, "mkp", {}};
+  u.b = {DType::bf16, "knp", {}};
+  u.sum = UnitSum::pairs;
+  u.flush_subnormals = u.tiles = true;
+  u.targets = {"amx-bf16"};
+  u.source = std::string(intel) + ", TDPBF16PS";
+  return u;
+}
+
+/// Tiles of bytes: a is unsigned for `name` dpbusd, signed for dpbssd; b is signed.
+Unit amx_bytes(std::string name, DType a) {
+  Unit u = amx_dpbf16();
+  u.name = std::move(name);
+  u.p = 4;
+  u.accumulator.dtype = DType::i32;
+  u.a.dtype = a;
+  u.b.dtype = DType::i8;
+  u.sum = UnitSum::integer;
+  u.flush_subnormals = false;
+  u.targets = {"amx-int8"};
+  u.source = std::string(intel) + ", TDPBUSD, TDPBSSD";
+  return u;
+}
+
 Unit arm_bfdot() {
   Unit u;
   u.name = "arm.bfdot";
@@ -207,9 +239,10 @@ double flushed(const Unit& unit, DType type, double x) {
 }
 
 /// Flat position of an element in a dense operand.
-int position(const Unit& unit, const std::string& axes, int m, int n, int k) {
+int position(const Unit& unit, const std::string& axes, int m, int n, int k, int p = 0) {
   int flat = 0;
-  for (const char axis : axes) flat = flat * unit.extent(axis) + (axis == 'm' ? m : axis == 'n' ? n : k);
+  for (const char axis : axes)
+    flat = flat * unit.extent(axis) + (axis == 'm' ? m : axis == 'n' ? n : axis == 'k' ? k : p);
   return flat;
 }
 
@@ -219,6 +252,9 @@ std::optional<Unit> find_unit(std::string_view name, int lanes) {
   if (name == "fma.f32") return fma_f32(lanes);
   if (name == "avx512.dpbf16") return avx512_dpbf16(lanes);
   if (name == "vnni.dpbusd") return vnni_dpbusd(lanes);
+  if (name == "amx.dpbf16") return amx_dpbf16();
+  if (name == "amx.dpbusd") return amx_bytes("amx.dpbusd", DType::u8);
+  if (name == "amx.dpbssd") return amx_bytes("amx.dpbssd", DType::i8);
   if (name == "arm.bfdot") return arm_bfdot();
   if (name == "arm.sdot") return arm_sdot();
   if (name == "nvidia.mma.m16n8k16.bf16") return nvidia_mma();
@@ -241,6 +277,9 @@ std::vector<std::string> unit_names() {
   return {"fma.f32",
           "avx512.dpbf16",
           "vnni.dpbusd",
+          "amx.dpbf16",
+          "amx.dpbusd",
+          "amx.dpbssd",
           "arm.bfdot",
           "arm.sdot",
           "nvidia.mma.m16n8k16.bf16",
@@ -252,10 +291,11 @@ std::vector<std::string> unit_names() {
 
 void execute_unit(const Unit& unit, const double* a, const double* b, double* accumulator) {
   LUMINAL_CHECK(unit.sum != UnitSum::integer, "{} works on integers", unit.name);
-  const auto product = [&](int m, int n, int k, double& x, double& y) {
-    x = flushed(unit, unit.a.dtype, a[position(unit, unit.a.axes, m, n, k)]);
-    y = flushed(unit, unit.b.dtype, b[position(unit, unit.b.axes, m, n, k)]);
+  const auto product = [&](int m, int n, int k, double& x, double& y, int p = 0) {
+    x = flushed(unit, unit.a.dtype, a[position(unit, unit.a.axes, m, n, k, p)]);
+    y = flushed(unit, unit.b.dtype, b[position(unit, unit.b.axes, m, n, k, p)]);
   };
+  const auto flush = [&](double value) { return flushed(unit, unit.accumulator.dtype, value); };
   for (int m = 0; m < unit.m; ++m)
     for (int n = 0; n < unit.n; ++n) {
       double& acc = accumulator[position(unit, unit.accumulator.axes, m, n, 0)];
@@ -267,6 +307,19 @@ void execute_unit(const Unit& unit, const double* a, const double* b, double* ac
           sum = flushed(unit, unit.accumulator.dtype, double(std::fmaf(float(x), float(y), float(sum))));
         }
         break;
+      case UnitSum::pairs: {
+        double parts = 0;
+        for (int p = 0; p < unit.p; ++p) {
+          double part = 0;
+          for (int k = 0; k < unit.k; ++k) {
+            product(m, n, k, x, y, p);
+            part = flush(double(std::fmaf(float(x), float(y), float(part))));
+          }
+          parts = p ? flush(double(float(parts) + float(part))) : part;
+        }
+        sum = flush(double(float(sum) + float(parts)));
+        break;
+      }
       case UnitSum::odd:
         for (int step = 0; step < unit.k; step += 2) {
           double z, w;
@@ -342,7 +395,8 @@ void execute_unit(const Unit& unit, const int64_t* a, const int64_t* b, int64_t*
       int64_t& acc = accumulator[position(unit, unit.accumulator.axes, m, n, 0)];
       int64_t sum = acc;
       for (int k = 0; k < unit.k; ++k)
-        sum += a[position(unit, unit.a.axes, m, n, k)] * b[position(unit, unit.b.axes, m, n, k)];
+        for (int p = 0; p < unit.p; ++p)
+          sum += a[position(unit, unit.a.axes, m, n, k, p)] * b[position(unit, unit.b.axes, m, n, k, p)];
       acc = wrap(unit.accumulator.dtype, sum);
     }
 }

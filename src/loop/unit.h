@@ -6,7 +6,9 @@
 //                   in one step. Each
 // operand has the axes named in its description (a dot instruction of a vector unit has no m: acc
 // "n", a "nk", b "nk"). A unit statement gives, for each operand, a buffer, the offset of its first
-// element and one stride for each axis; a stride of 0 is a broadcast.
+// element and one stride for each axis; a stride of 0 is a broadcast. Where the instruction takes the
+// elements of k in groups that lie together in b (`p` > 1), k counts the groups, and operands have the axis p
+// of the elements in one: a[m, k, p] * b[k, n, p].
 //
 // It is done by one worker. Where the unit is carried out by several lanes together (`lanes` > 1),
 // that worker stands for the group of lanes, and the lane maps tell which element each of them
@@ -24,6 +26,7 @@ namespace luminal::kernel {
 /// How the sum over k is rounded.
 enum class UnitSum : uint8_t {
   fused,   ///< acc = fma(a, b, acc) for one k after the other, each rounded to nearest even
+  pairs,   ///< TDPBF16PS: one sum for each p over all k, fused; their sum is added to acc
   odd,     ///< BFDOT: pairs of exact products are added, then added to acc; both sums round to odd
   wide,    ///< products exact, sum in at least 24 bits in an order that is not specified; see `tolerance`
   integer, ///< exact, wraps
@@ -38,25 +41,27 @@ struct LaneMap {
 
 struct UnitOperandInfo {
   DType dtype;
-  std::string axes; ///< of "mnk", in the order of the statement's strides and of the lane map
+  std::string axes; ///< of "mnkp", in the order of the statement's strides and of the lane map
   LaneMap map;
 };
 
 struct Unit {
   std::string name;
-  int m = 1, n = 1, k = 1;
+  int m = 1, n = 1, k = 1, p = 1;
   UnitOperandInfo accumulator, a, b;
   int lanes = 1; ///< lanes that carry it out together; 1: a vector instruction of one worker
   UnitSum sum = UnitSum::fused;
   bool k_descending = false;     ///< fused: the last k first
   bool flush_subnormals = false; ///< subnormal inputs and results become zeros
   double tolerance = 0;          ///< wide: relative to sum of |a*b| + |acc|
-  bool asynchronous = false;     ///< has its own completion: stands in `async unit` as well
+  bool tiles =
+      false; ///< its operands lie in tile registers: rows of p * k (or n) elements that are contiguous
+  bool asynchronous = false; ///< has its own completion: stands in `async unit` as well
   std::vector<std::string>
-      targets;        ///< "avx512bf16", "sm_80", "gfx942", "metal", "neon+bf16": where it exists
+      targets;        ///< "avx512bf16", "amx-bf16", "sm_80", "gfx942", "metal", "neon+bf16": where it exists
   std::string source; ///< of the description
   const UnitOperandInfo& operand(int i) const { return i == 0 ? accumulator : i == 1 ? a : b; }
-  int extent(char axis) const { return axis == 'm' ? m : axis == 'n' ? n : k; }
+  int extent(char axis) const { return axis == 'm' ? m : axis == 'n' ? n : axis == 'k' ? k : p; }
 };
 
 /// Symbols of lane maps: lane: 0.. , place: 0.. .

@@ -16,6 +16,7 @@
 #include <fmt/ranges.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <type_traits>
 #include <unistd.h>
 #include <utility>
@@ -110,8 +111,6 @@ template <class P, class F> void each_order(P& p, F f) {
   f("fma_f32", p.fma_f32, 2 * p.fma_f64, 0.75);
   f("fma_f64_1", p.fma_f64_1, p.fma_f32_1 / 2, 0.75);
   f("fma_f64", p.fma_f64, p.fma_f32 / 2, 0.75);
-  if (p.bf16_dot_1 > 0)
-    f("bf16_dot_1", p.bf16_dot_1, p.fma_f32_1, 0.75), f("bf16_dot", p.bf16_dot, p.fma_f32, 0.75);
   if (p.int8_dot_1 > 0)
     f("int8_dot_1", p.int8_dot_1, p.fma_f32_1, 0.75), f("int8_dot", p.int8_dot, p.fma_f32, 0.75);
   for (auto [name, part] : {std::pair{".read", &Bandwidth::read},
@@ -125,6 +124,23 @@ template <class P, class F> void each_order(P& p, F f) {
     f(named("l1_1"), p.l1_1.*part, p.l2_1.*part, noise);
     f(named("l3_all"), p.l3_all.*part, p.memory.*part, noise);
   }
+}
+
+bool is_given() { return !setting_text("LUMINAL_MACHINE").empty(); }
+
+/// The profile that LUMINAL_MACHINE names, for so many threads: one that programs take as it is, and
+/// that is neither measured nor kept. What is tuned with it is not confused with this machine's.
+std::optional<MachineProfile> given_profile(int threads) {
+  const std::string file = setting_text("LUMINAL_MACHINE");
+  if (file.empty()) return std::nullopt;
+  const auto text = read_file(file, 1 << 20);
+  if (!text) throw Error(fmt::format("LUMINAL_MACHINE: {}", text.error()));
+  auto p = MachineProfile::from_json(*text);
+  if (!p) throw Error(fmt::format("LUMINAL_MACHINE={}: {}", file, p.error()));
+  p->threads = threads;
+  p->fingerprint = Hasher().add("given").add(p->fingerprint).add(threads).value64();
+  p->reconcile();
+  return *p;
 }
 
 /// "2026-11-23 18:05 UTC"
@@ -152,6 +168,7 @@ void keep(const MachineProfile& p) {
 } // namespace
 
 MachineProfile MachineProfile::guess(int threads) {
+  if (const auto given = given_profile(threads)) return *given;
   const codegen::CpuTarget& target = codegen::CpuTarget::host();
   MachineProfile p;
   p.processor = processor_line("model name");
@@ -190,6 +207,7 @@ MachineProfile MachineProfile::guess(int threads) {
 
 MachineProfile MachineProfile::present(int threads) {
   MachineProfile p = guess(threads);
+  if (is_given()) return p;
   std::string file = file_of(p);
   if (file.empty() || !file_exists(file)) return p;
   auto text = read_file(file, 1 << 20);
@@ -205,7 +223,7 @@ MachineProfile MachineProfile::present(int threads) {
 
 Result<MachineProfile> MachineProfile::measured(int threads, bool fresh) {
   MachineProfile p = present(threads);
-  if (!p.guessed && !fresh && p.doubtful.empty()) return p;
+  if (is_given() || (!p.guessed && !fresh && p.doubtful.empty())) return p;
   auto reached = std::move(p.reached);
   p = guess(threads);
   const auto lock = MeasureLock::acquire(MeasureLock::default_path());
@@ -226,7 +244,7 @@ std::string MachineProfile::reached_rate(int threads, const std::string& name, d
   MachineProfile p = present(threads);
   double* const known = rate_named(p, name);
   LUMINAL_CHECK(known, "rate {}", name);
-  if (p.guessed || !std::isfinite(rate) || !(rate > *known * noise)) return "";
+  if (is_given() || p.guessed || !std::isfinite(rate) || !(rate > *known * noise)) return "";
   const double before = *known;
   p.reached[name] = rate;
   p.reconcile();

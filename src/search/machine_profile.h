@@ -18,6 +18,8 @@ struct Bandwidth {
   bool operator==(const Bandwidth&) const = default;
 };
 
+/// LUMINAL_MACHINE names the file of a profile that every function here gives in the place of this
+/// machine's, for the asked number of threads; a file that is not one throws.
 struct MachineProfile {
   std::string processor;    ///< as the system names it
   std::string cpu;          ///< as LLVM names it

@@ -21,7 +21,7 @@ std::string product(const char* unit, const char* acc, const char* a, const char
          n + "*o + ol] = acc[" + n + "*o + ol]\n";
 }
 
-void expect_unit(const std::string& text, int64_t steps) {
+void expect_unit(const std::string& text, int64_t steps, bool to_the_bit = false) {
   const kernel::Kernel k = checked(text);
   Arguments args;
   args.symbol("steps", steps);
@@ -43,7 +43,10 @@ void expect_unit(const std::string& text, int64_t steps) {
   }
   Arguments expected = interpret(k, args);
   Program(k, codegen::CpuTarget::host()).run(args);
-  EXPECT_TRUE(close(k.buffers[2].dtype, args.data["c"], expected.data["c"])) << text;
+  if (to_the_bit)
+    EXPECT_EQ(args.data["c"], expected.data["c"]) << text;
+  else
+    EXPECT_TRUE(close(k.buffers[2].dtype, args.data["c"], expected.data["c"])) << text;
 }
 
 TEST(Units, MultiplyAddOfAnyWidth) {
@@ -232,6 +235,68 @@ kernel words(h: bf16[42] in, b: i8[84] in, y: u32[21] out, z: u32[21] out) lanes
     EXPECT_EQ(args.data["y"], expected.data.at("y")) << lanes;
     EXPECT_EQ(args.data["z"], expected.data.at("z")) << lanes;
   }
+}
+
+/// Two by two tiles of sums over steps of 16 groups; rows of a and of b are longer than a tile, and a's length
+/// is known at run time only.
+std::string product_of_tiles(const char* unit, const char* acc, const char* a, const char* b, int group) {
+  return fmt::format(R"(
+kernel tiles(a: {a}[32*(16*{p}*steps + {p})] in, b: {b}[steps*16*32*{p}] in, c: {c}[32*32] inout; steps: 0..9) lanes 16
+  local acc: {c}[32*32]
+  for i in 0..32
+    vector l in 0..32
+      acc[32*i + l] = c[32*i + l]
+  for k in 0..steps
+    unrolled m in 0..2
+      unrolled n in 0..2
+        unit {u} acc[512*m + 16*n; 32, 1] a[16*m*(16*{p}*steps + {p}) + 16*{p}*k; 16*{p}*steps + {p}, {p}, 1] b[16*32*{p}*k + 16*{p}*n; 32*{p}, {p}, 1]
+  for o in 0..32
+    vector q in 0..32
+      c[32*o + q] = acc[32*o + q]
+)",
+                     fmt::arg("u", unit), fmt::arg("c", acc), fmt::arg("a", a), fmt::arg("b", b),
+                     fmt::arg("p", group));
+}
+
+TEST(Units, TilesStayInTheirRegisters) {
+  const auto target = codegen::CpuTarget::named("sapphirerapids");
+  ASSERT_TRUE(target) << target.error();
+  const auto code =
+      codegen::assembly(checked(product_of_tiles("amx.dpbf16", "f32", "bf16", "bf16", 2)), *target);
+  ASSERT_TRUE(code) << code.error();
+  const auto count = [&](std::string_view what) {
+    int n = 0;
+    for (size_t at = code->find(what); at != std::string::npos; at = code->find(what, at + 1)) n++;
+    return n;
+  };
+  EXPECT_EQ(count("tdpbf16ps"), 4) << *code;
+  EXPECT_EQ(count("tileloadd"), 8) << "four accumulators before the loop, two tiles of a and two of b in it";
+  EXPECT_EQ(count("tilestored"), 4);
+  EXPECT_EQ(count("ldtilecfg"), 1);
+  EXPECT_EQ(count("tilerelease"), 1);
+}
+
+TEST(Units, ProductsOfTiles) {
+  const codegen::CpuTarget& host = codegen::CpuTarget::host();
+  if (!host.bf16_tiles && !host.int8_tiles) GTEST_SKIP() << "this processor has no tile registers";
+  for (const int64_t steps : {0, 1, 9}) {
+    if (host.bf16_tiles) expect_unit(product_of_tiles("amx.dpbf16", "f32", "bf16", "bf16", 2), steps, true);
+    if (host.int8_tiles) {
+      expect_unit(product_of_tiles("amx.dpbusd", "i32", "u8", "i8", 4), steps);
+      expect_unit(product_of_tiles("amx.dpbssd", "i32", "i8", "i8", 4), steps);
+    }
+  }
+  if (!host.int8_tiles) return;
+  // One step outside of a loop, on an accumulator that others read meanwhile.
+  expect_unit(R"(
+kernel alone(a: u8[16*64] in, b: i8[16*64] in, c: i32[256] inout; steps: 0..9) lanes 16
+  unit amx.dpbusd c[0; 16, 1] a[0; 64, 4, 1] b[0; 64, 4, 1]
+  for i in 0..steps
+    vector l in 0..16
+      c[l] = c[l] + c[16 + l]
+    unit amx.dpbusd c[0; 16, 1] a[0; 64, 4, 1] b[0; 64, 4, 1]
+)",
+              5);
 }
 
 TEST(Units, OperandsWithStrides) {

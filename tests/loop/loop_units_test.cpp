@@ -72,6 +72,7 @@ TEST(LoopUnits, LaneMapsHoldEachElementOnce) {
 /// Fragments filled through the lane maps, multiplied place by place, are the product.
 TEST(LoopUnits, ProductsDerivedFromTheLaneMaps) {
   for (const Unit& unit : all_units()) {
+    if (unit.tiles) continue; // no lane holds a part of a tile
     const auto size = [&](const UnitOperandInfo& info) {
       size_t n = 1;
       for (const char axis : info.axes) n *= size_t(unit.extent(axis));
@@ -235,6 +236,54 @@ TEST(LoopUnits, Dpbf16IsWhatTheProcessorDoes) {
   }
 }
 #endif
+
+/// A step of a unit on tiles that hold small integers, exact in every type.
+TEST(LoopUnits, TilesMultiplyGroupsThatLieTogether) {
+  std::mt19937_64 random(3);
+  for (const char* name : {"amx.dpbf16", "amx.dpbusd", "amx.dpbssd"}) {
+    const Unit unit = *find_unit(name);
+    const int p = unit.p;
+    std::vector<int64_t> a(size_t(256 * p)), b(a.size()), c(256);
+    for (int64_t& x : a) x = int64_t(random() % 8) - (is_signed(unit.a.dtype) ? 4 : 0);
+    for (int64_t& x : b) x = int64_t(random() % 8) - 4;
+    for (int64_t& x : c) x = int64_t(random() % 1000);
+    std::vector<int64_t> expected = c;
+    for (int m = 0; m < 16; ++m)
+      for (int n = 0; n < 16; ++n)
+        for (int k = 0; k < 16 * p; ++k) // b[k / p][n][k % p]
+          expected[size_t(16 * m + n)] +=
+              a[size_t(16 * p * m + k)] * b[size_t(16 * p * (k / p) + p * n + k % p)];
+    if (unit.sum == UnitSum::integer) {
+      execute_unit(unit, a.data(), b.data(), c.data());
+      EXPECT_EQ(c, expected) << name;
+    } else {
+      const std::vector<double> x(a.begin(), a.end()), y(b.begin(), b.end());
+      std::vector<double> z(c.begin(), c.end());
+      execute_unit(unit, x.data(), y.data(), z.data());
+      EXPECT_EQ(z, std::vector<double>(expected.begin(), expected.end())) << name;
+    }
+  }
+}
+
+TEST(LoopUnits, Tdpbf16AddsFirstAndSecondElementsApart) {
+  const Unit unit = *find_unit("amx.dpbf16");
+  const auto one = [&](double acc, std::vector<std::pair<double, double>> products) {
+    std::vector<double> a(512), b(512), c(256);
+    for (size_t i = 0; i < products.size(); ++i)
+      a[i] = products[i].first, b[32 * (i / 2) + i % 2] = products[i].second;
+    c[0] = acc;
+    execute_unit(unit, a.data(), b.data(), c.data());
+    return c[0];
+  };
+  EXPECT_EQ(one(1, {{2, 3}, {4, 5}}), 27);
+  // 2^24 and 1 meet in one sum, where 1 is lost, or in two.
+  EXPECT_EQ(one(0, {{0x1p12, 0x1p12}, {0, 0}, {1, 1}, {0, 0}, {-0x1p12, 0x1p12}}), 0);
+  EXPECT_EQ(one(0, {{0x1p12, 0x1p12}, {1, 1}, {-0x1p12, 0x1p12}}), 1);
+  EXPECT_EQ(one(0x1p24, {{1, 1}, {-1, 1}}), 0x1p24) << "the accumulator comes last";
+  EXPECT_EQ(one(0, {{0x1p-127, 0x1p100}}), 0);
+  EXPECT_EQ(one(0x1p-127, {}), 0);
+  EXPECT_TRUE(std::isnan(one(0, {{INFINITY, 0}})));
+}
 
 TEST(LoopUnits, BfdotRoundsToOdd) {
   const Unit unit = *find_unit("arm.bfdot");

@@ -26,6 +26,7 @@ public:
     unsetenv("LUMINAL_CACHE_DIR");
     std::filesystem::remove_all(path_);
   }
+  const std::filesystem::path& path() const { return path_; }
   std::vector<std::filesystem::path> files() const {
     std::vector<std::filesystem::path> found;
     for (auto& entry : std::filesystem::recursive_directory_iterator(path_))
@@ -149,6 +150,38 @@ TEST(MachineProfile, WhatAProgramReachesRenewsAProfileThatSaysLess) {
   auto back = MachineProfile::from_json(again->to_json());
   ASSERT_TRUE(back) << back.error();
   EXPECT_EQ(*back, *again);
+}
+
+TEST(MachineProfile, AGivenProfileStandsInThePlaceOfThisMachines) {
+  CacheFolder folder("luminal_profile_given_test");
+  MachineProfile other = example();
+  other.l2 = 3 << 20;
+  const std::string file = folder.path() / "other.json";
+  ASSERT_TRUE(make_folder_of(file));
+  ASSERT_TRUE(write_file(file, std::string_view(other.to_json())));
+  const MachineProfile own = MachineProfile::guess(2);
+  setenv("LUMINAL_MACHINE", file.c_str(), 1);
+  const MachineProfile guess = MachineProfile::guess(2), present = MachineProfile::present(2);
+  const auto measured = MachineProfile::measured(2, true);
+  const std::string reached = MachineProfile::reached_rate(2, "memory.read", 1e6);
+  ASSERT_TRUE(write_file(file, std::string_view("{}")));
+  std::string refused;
+  try {
+    (void)MachineProfile::guess(2);
+  } catch (const Error& e) {
+    refused = e.what();
+  }
+  unsetenv("LUMINAL_MACHINE");
+  EXPECT_EQ(guess.l2, 3 << 20);
+  EXPECT_EQ(guess.threads, 2);
+  EXPECT_EQ(guess.limits().l2, 3 << 20);
+  EXPECT_NE(guess.fingerprint, own.fingerprint);
+  EXPECT_NE(guess.fingerprint, other.fingerprint) << "what is tuned with it stands apart";
+  EXPECT_EQ(present, guess);
+  ASSERT_TRUE(measured);
+  EXPECT_EQ(*measured, guess) << "it is not measured";
+  EXPECT_EQ(reached, "") << "nor raised";
+  EXPECT_THAT(refused, testing::HasSubstr("LUMINAL_MACHINE=" + file + ": machine profile: "));
 }
 
 TEST(MachineProfile, WrongJsonIsRefused) {

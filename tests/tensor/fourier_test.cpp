@@ -1,6 +1,7 @@
 // tests/tensor/fourier_test.cpp -- Fourier transforms of many sizes against the sum that defines
 // them, and results that share what they are computed from.
 #include "luminal/luminal.h"
+#include "support/given_machine.h"
 #include "sweep.h"
 #include <cmath>
 #include <complex>
@@ -83,6 +84,7 @@ TEST(Fourier, ResultsThatShareTheirPartsAreRight) {
 
 /// The report shows the schedule: one body for the results of a butterfly.
 TEST(Fourier, ResultsThatShareTheirPartsAreMadeTogether) {
+  const GivenMachine machine;
   Graph g;
   const Tensor y = fft(g.tensor({4, 128, 2})).keep();
   g.compile();

@@ -525,18 +525,20 @@ void CEmitter::store(const kernel::Store& s) {
 void CEmitter::unit(const kernel::UnitCall& s) {
   const auto unit = kernel::find_unit(s.unit, kernel_.lanes);
   if (!unit) fail("there is no unit " + s.unit);
-  const bool plain = unit->lanes == 1 && !unit->flush_subnormals && unit->sum != kernel::UnitSum::odd;
+  const bool plain = unit->lanes == 1 && !unit->flush_subnormals && unit->sum != kernel::UnitSum::odd &&
+                     unit->sum != kernel::UnitSum::pairs;
   if (!plain) fail(fmt::format("the unit {} does not exist in {}", s.unit, dialect_.name));
   const auto symbol = [&](char axis, int64_t extent) {
     return Expr::symbol(fmt::format("unit.{}", axis), {0, extent - 1});
   };
-  const Expr m = symbol('m', unit->m), n = symbol('n', unit->n), k = symbol('k', unit->k);
+  const Expr m = symbol('m', unit->m), n = symbol('n', unit->n), k = symbol('k', unit->k),
+             p = symbol('p', unit->p);
   const auto at = [&](int operand) {
     const kernel::UnitOperand& o = s.operands[size_t(operand)];
     Expr offset = o.offset;
     const std::string& axes = unit->operand(operand).axes;
     for (size_t d = 0; d < axes.size(); ++d)
-      offset = offset + o.strides[d] * (axes[d] == 'm' ? m : axes[d] == 'n' ? n : k);
+      offset = offset + o.strides[d] * (axes[d] == 'm' ? m : axes[d] == 'n' ? n : axes[d] == 'k' ? k : p);
     return offset;
   };
   const auto operand = [&](int i, DType as) {
@@ -555,7 +557,7 @@ void CEmitter::unit(const kernel::UnitCall& s) {
     inside = {kernel::loop(LoopKind::serial, variable, 0, extent, std::move(inside))};
   };
   if (unit->k_descending) fail(fmt::format("the unit {} does not exist in {}", s.unit, dialect_.name));
-  around(k, unit->k), around(n, unit->n), around(m, unit->m);
+  around(p, unit->p), around(k, unit->k), around(n, unit->n), around(m, unit->m);
   body(inside);
 }
 

@@ -1,0 +1,156 @@
+// codegen/emit_tiles.cpp -- units whose operands lie in tile registers (Intel's AMX): eight registers of 16
+// rows of 64 bytes. Accumulators of a loop that does nothing else stay in registers 0 to 3 while it runs;
+// what its steps read comes into registers 4 and 5 (a), 6 and 7 (b), once for all steps of a trip that read it.
+#include "codegen/emitter.h"
+#include <algorithm>
+
+namespace luminal::codegen {
+using kernel::LoopKind;
+using llvm::Value;
+
+namespace {
+constexpr int accumulator_tiles = 4, operand_tiles = 2, most_unrolled = 64;
+} // namespace
+
+/// Every tile as large as it can be; all others of the function's workers do the same.
+void Emitter::configure_tiles() {
+  if (!uses_tiles_) return;
+  constexpr uint64_t palette = 1, widths = 0x0040004000400040, heights = 0x1010101010101010;
+  constexpr uint64_t words[] = {palette, 0, widths, widths, 0, 0, heights, 0};
+  auto* type = llvm::ArrayType::get(b_.getInt64Ty(), std::size(words));
+  llvm::AllocaInst* table = b_.CreateAlloca(type, nullptr, "tiles");
+  table->setAlignment(llvm::Align(64));
+  for (size_t i = 0; i < std::size(words); ++i)
+    b_.CreateStore(b_.getInt64(words[i]), b_.CreateConstInBoundsGEP2_64(type, table, 0, i));
+  call_intrinsic("llvm.x86.ldtilecfg", b_.getVoidTy(), {table});
+}
+
+void Emitter::release_tiles() {
+  if (uses_tiles_) call_intrinsic("llvm.x86.tilerelease", b_.getVoidTy(), {});
+}
+
+/// Rows that are contiguous, one stride apart.
+Emitter::TileAddress Emitter::tile_address(const kernel::UnitCall& s, const kernel::Unit& unit, int operand) {
+  const kernel::UnitOperand& o = s.operands[static_cast<size_t>(operand)];
+  const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(o.buffer)];
+  const std::string& axes = unit.operand(operand).axes;
+  if (buffer.dtype != unit.operand(operand).dtype)
+    fail("an operand of a unit has another type than its buffer " + buffer.name);
+  if (buffer.space == kernel::Space::registers || o.strides.size() != axes.size())
+    fail("the unit " + s.unit + " takes its operands from memory");
+  int64_t run = 1;
+  for (size_t d = axes.size(); d-- > 1;) {
+    if (!resolve(o.strides[d]).is_constant(run))
+      fail(fmt::format("the rows that the unit {} takes from {} are not contiguous", s.unit, buffer.name));
+    run *= unit.extent(axes[d]);
+  }
+  return {o.buffer, resolve(o.offset), resolve(o.strides[0])};
+}
+
+void Emitter::move_tile(const char* intrinsic, int tile, const TileAddress& at) {
+  const int bytes = bits(kernel_.buffers[static_cast<size_t>(at.buffer)].dtype) / 8;
+  Value* first = address(at.buffer, at.offset, bytes);
+  Value* step = b_.CreateNSWMul(scalar_index(at.rows), i64(bytes));
+  call_intrinsic(intrinsic, b_.getVoidTy(), {b_.getInt8(static_cast<uint8_t>(tile)), first, step});
+}
+
+/// The register that holds an operand, loaded unless this trip has it already.
+int Emitter::tile_operand(const TileAddress& at, int operand) {
+  const int first = accumulator_tiles + operand_tiles * (operand - 1);
+  std::vector<int> in_use;
+  for (const LoadedTile& loaded : loaded_tiles_) {
+    if (loaded.at == at && loaded.tile >= first && loaded.tile < first + operand_tiles) return loaded.tile;
+    if (loaded.tile >= first && loaded.tile < first + operand_tiles) in_use.push_back(loaded.tile);
+  }
+  int tile = first;
+  if (in_use.size() < operand_tiles) {
+    while (std::ranges::find(in_use, tile) != in_use.end()) ++tile;
+  } else { // the one that was loaded first
+    tile = in_use.front();
+    std::erase_if(loaded_tiles_, [&](const LoadedTile& loaded) { return loaded.tile == tile; });
+  }
+  move_tile("llvm.x86.tileloadd64", tile, at);
+  loaded_tiles_.push_back({at, tile});
+  return tile;
+}
+
+void Emitter::tile_unit(const kernel::UnitCall& s, const kernel::Unit& unit) {
+  const TileAddress sum = tile_address(s, unit, 0);
+  const auto kept = std::ranges::find(kept_tiles_, sum);
+  const bool stays = kept != kept_tiles_.end();
+  const int tile = stays ? static_cast<int>(kept - kept_tiles_.begin()) : 0;
+  if (!stays) {
+    if (!kept_tiles_.empty()) fail("an accumulator of the unit " + s.unit + " does not stay in its register");
+    forget_tiles(); // memory may have changed since
+    move_tile("llvm.x86.tileloadd64", tile, sum);
+  }
+  const int a = tile_operand(tile_address(s, unit, 1), 1), b = tile_operand(tile_address(s, unit, 2), 2);
+  const char* step = unit.name == "amx.dpbf16"   ? "llvm.x86.tdpbf16ps"
+                     : unit.name == "amx.dpbusd" ? "llvm.x86.tdpbusd"
+                                                 : "llvm.x86.tdpbssd";
+  const auto number = [&](int x) { return b_.getInt8(static_cast<uint8_t>(x)); };
+  call_intrinsic(step, b_.getVoidTy(), {number(tile), number(a), number(b)});
+  if (!stays) move_tile("llvm.x86.tilestored64", tile, sum);
+}
+
+std::vector<Emitter::TileAddress> Emitter::tile_accumulators(const kernel::Loop& s) {
+  std::vector<TileAddress> tiles;
+  ExprMap<Expr> fixed;       // variables of unrolled loops
+  std::vector<Expr> varying; // of those that are run
+  const auto walk = [&](const auto& self, const kernel::Stmt& stmt) -> bool {
+    if (const auto* call = stmt.as<kernel::UnitCall>()) {
+      const auto unit = kernel::find_unit(call->unit, kernel_.lanes);
+      if (!unit || !unit->tiles) return false;
+      TileAddress at = tile_address(*call, *unit, 0);
+      if (kernel_.buffers[static_cast<size_t>(at.buffer)].space != kernel::Space::local) return false;
+      at.offset = resolve(substitute(at.offset, fixed));
+      at.rows = resolve(substitute(at.rows, fixed));
+      if (std::ranges::any_of(varying,
+                              [&](Expr v) { return depends_on(at.offset, v) || depends_on(at.rows, v); }))
+        return false;
+      if (std::ranges::find(tiles, at) == tiles.end()) tiles.push_back(at);
+      return tiles.size() <= accumulator_tiles;
+    }
+    if (stmt.is<kernel::Prefetch>()) return true;
+    const auto* loop = stmt.as<kernel::Loop>();
+    if (!loop) return false;
+    const auto inside = [&] {
+      return std::ranges::all_of(loop->body,
+                                 [&](const kernel::StmtRef& inner) { return self(self, *inner); });
+    };
+    if (loop->kind == LoopKind::serial) {
+      varying.push_back(loop->variable);
+      return inside();
+    }
+    const Expr begin = resolve(loop->begin), end = resolve(loop->end);
+    if (loop->kind != LoopKind::unrolled || !begin.is_constant() || !end.is_constant() ||
+        end.value() - begin.value() > most_unrolled)
+      return false;
+    for (int64_t i = begin.value(); i < end.value(); ++i) {
+      fixed[loop->variable] = i;
+      if (!inside()) return false;
+    }
+    fixed.erase(loop->variable);
+    return true;
+  };
+  varying.push_back(s.variable);
+  const bool only_units =
+      std::ranges::all_of(s.body, [&](const kernel::StmtRef& inner) { return walk(walk, *inner); });
+  return only_units ? tiles : std::vector<TileAddress>();
+}
+
+/// A loop around steps of tile units: their accumulators are loaded before it and stored behind it.
+void Emitter::loop_of_tiles(const kernel::Loop& s) {
+  const bool opens = uses_tiles_ && s.kind == LoopKind::serial && kept_tiles_.empty();
+  const std::vector<TileAddress> kept = opens ? tile_accumulators(s) : std::vector<TileAddress>();
+  const auto move_all = [&](const char* intrinsic) {
+    for (size_t i = 0; i < kept.size(); ++i) move_tile(intrinsic, static_cast<int>(i), kept[i]);
+  };
+  move_all("llvm.x86.tileloadd64");
+  if (opens) kept_tiles_ = kept;
+  loop(s);
+  if (opens) kept_tiles_.clear();
+  move_all("llvm.x86.tilestored64");
+}
+
+} // namespace luminal::codegen
