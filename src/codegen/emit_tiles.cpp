@@ -1,6 +1,6 @@
 // codegen/emit_tiles.cpp -- units whose operands lie in tile registers (Intel's AMX): eight registers of 16
-// rows of 64 bytes. Accumulators of a loop that does nothing else stay in registers 0 to 3 while it runs;
-// what its steps read comes into registers 4 and 5 (a), 6 and 7 (b), once for all steps of a trip that read it.
+// rows of 64 bytes. Accumulators of a loop that does nothing else stay in registers 0 to 3 while it runs.
+// What its steps read comes into registers 4 and 5 (a), 6 and 7 (b), once for all steps of a trip.
 #include "codegen/emitter.h"
 #include <algorithm>
 

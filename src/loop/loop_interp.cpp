@@ -532,7 +532,8 @@ LoopCounts Machine::count() const {
     if (i.code == Code::barrier) c.barriers += times;
     if (i.unit) {
       c.units[i.unit->name] += times;
-      if (!is_integer(i.unit->accumulator.dtype)) c.fma += times * i.unit->m * i.unit->n * i.unit->k * i.unit->p;
+      if (!is_integer(i.unit->accumulator.dtype))
+        c.fma += times * i.unit->m * i.unit->n * i.unit->k * i.unit->p;
     }
     for (const ValueStep& s : i.steps) {
       const int64_t lanes = times * (s.on_lane ? i.lanes : 1);

@@ -237,11 +237,11 @@ kernel words(h: bf16[42] in, b: i8[84] in, y: u32[21] out, z: u32[21] out) lanes
   }
 }
 
-/// Two by two tiles of sums over steps of 16 groups; rows of a and of b are longer than a tile, and a's length
-/// is known at run time only.
+/// Two by two tiles of sums over steps of 16 groups. Rows of a and of b are longer than a tile, and a's
+/// length is known at run time only.
 std::string product_of_tiles(const char* unit, const char* acc, const char* a, const char* b, int group) {
   return fmt::format(R"(
-kernel tiles(a: {a}[32*(16*{p}*steps + {p})] in, b: {b}[steps*16*32*{p}] in, c: {c}[32*32] inout; steps: 0..9) lanes 16
+kernel tiles(a: {a}[32*(16*{p}*steps + {p})] in, b: {b}[512*{p}*steps] in, c: {c}[1024] inout; steps: 0..9) lanes 16
   local acc: {c}[32*32]
   for i in 0..32
     vector l in 0..32

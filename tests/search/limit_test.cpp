@@ -1,5 +1,5 @@
-// tests/search/limit_test.cpp -- what a cone computes, counted: the branches of a choice by an index are needed
-// on their own sides only.
+// tests/search/limit_test.cpp -- what a cone computes, counted: branches of a choice by an index are
+// needed on their own sides only.
 #include "search/limit.h"
 #include "search/problem_support.h"
 
