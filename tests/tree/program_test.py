@@ -222,8 +222,8 @@ def mistakes(luminal, folder):
     luminal.refuses("devices", says="LUMINAL_CPU: LLVM .* does not know the processor pdp-11",
                     LUMINAL_CPU="pdp-11")
     other, its = ("neoverse-v1", "aarch64") if platform.machine() == "x86_64" else ("haswell", "x86_64")
-    luminal.refuses("devices", says=f"LUMINAL_CPU={other}: this processor does not have the instructions of {its}",
-                    LUMINAL_CPU=other)
+    luminal.refuses("devices", LUMINAL_CPU=other,
+                    says=f"LUMINAL_CPU={other}: this processor does not have the instructions of {its}")
     luminal.refuses("cache", "path", says="LUMINAL_NO_CACHE=maybe", code=2, LUMINAL_NO_CACHE="maybe")
     luminal.refuses("run", model, "--tokens", "1,5000", says="5000 is outside the vocabulary of 1024", code=2)
     luminal.refuses("run", model, "--tokens", "1,a", says='"a" is not a token id', code=2)
