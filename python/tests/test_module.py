@@ -409,7 +409,7 @@ class Mistakes(unittest.TestCase):
             self.refused(r"\[numpy\].*keep", y.numpy)
             self.refused("there is no 'mirror'; there are constant",
                          lambda: x.pad([(0, 1, 1)], mode="mirror"))
-            self.refused("there is no device 'cuda'", lambda: pl.compile("cuda"))
+            self.refused("there is no device 'tpu'", lambda: pl.compile("tpu"))
             self.refused("the graph lies on cpu", lambda: g.compile("null"))
             self.refused("there is no mode 'slow'", lambda: g.compile(mode="slow"))
             self.refused("elements of 4 bits", lambda: pl.input((2,), "i4").__dlpack__())

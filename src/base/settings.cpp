@@ -14,7 +14,7 @@ namespace {
 constexpr Setting table[] = {
     {"LUMINAL_THREADS", SettingType::integer, "0", "worker threads; 0: all cores that this process may use"},
     {"LUMINAL_DEVICE", SettingType::text, "cpu",
-     "device of graphs that name none: cpu, opencl, or null, which compiles only"},
+     "device of graphs that name none: cpu, cuda, hip, opencl, or null, which compiles only"},
     {"LUMINAL_CPU", SettingType::text, "",
      "the processor that code is made for, in LLVM's names, such as haswell; this one must have all that it "
      "has; default: this one"},
@@ -22,6 +22,11 @@ constexpr Setting table[] = {
      "a profile as luminal devices --json prints it, taken in the place of this machine's: another machine's "
      "plans and schedules come out"},
     {"LUMINAL_OPENCL", SettingType::text, "", "the OpenCL library to open; default libOpenCL.so.1"},
+    {"LUMINAL_CUDA", SettingType::text, "", "the CUDA driver to open; default libcuda.so.1"},
+    {"LUMINAL_NVRTC", SettingType::text, "",
+     "the compiler of CUDA to open; default libnvrtc.so.13 or .12, whichever the driver fits"},
+    {"LUMINAL_HIP", SettingType::text, "", "the HIP runtime to open; default libamdhip64.so"},
+    {"LUMINAL_HIPRTC", SettingType::text, "", "the compiler of HIP to open; default libhiprtc.so"},
     {"LUMINAL_CACHE_DIR", SettingType::text, "",
      "folder of machine code, tuning results, results of the search over rules, machine profiles and values "
      "computed at load; default ~/.cache/luminal"},

@@ -71,7 +71,8 @@ Result<int> write_texts(runtime::Plan& plan, const std::vector<PlannedKernel>& k
                     .phases = int(emitted->phases.size()),
                     .grouped = emitted->grouped,
                     .one_group = emitted->one_group,
-                    .shared = !emitted->shared_bytes.is_constant(0)};
+                    .shared = !emitted->shared_bytes.is_constant(0),
+                    .group_bytes = int(emitted->group_bytes.value())};
   }
   return 0;
 }

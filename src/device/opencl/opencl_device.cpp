@@ -1,5 +1,6 @@
 // device/opencl/opencl_device.cpp -- memory by clSVMAlloc, programs from text, one queue in order.
 #include "device/opencl/opencl_device.h"
+#include "device/launch_shape.h"
 #include "device/opencl/opencl_api.h"
 #include <algorithm>
 #include <cstring>
@@ -168,12 +169,7 @@ public:
       return Failure{fmt::format("{}: kernel {} is not loaded", name_, kernel)};
     const BuiltKernel& k = modules_.at(places_[kernel].first).kernels[places_[kernel].second];
     const auto lanes = size_t(k.threads.lanes);
-    // Workers are threads, or groups of them.
-    const size_t workers =
-        size_t(std::clamp(a.workers > 0 ? a.workers : limits_.workers, 1, limits_.workers));
-    const size_t groups = k.threads.one_group ? 1
-                          : k.threads.grouped ? workers
-                                              : (workers + lanes - 1) / lanes;
+    const auto groups = size_t(groups_of_launch(k.threads, a.workers, limits_.workers));
     for (Handle phase : k.phases) {
       uint32_t n = 0;
       const auto check = [&](int32_t result, std::string_view what) -> Result<void> {

@@ -1,0 +1,355 @@
+// device/gpu_test.cpp -- the host side of CUDA and HIP on libraries of our own (device/fake): memory, code,
+// launches, and every failure with its message.
+#include "device/fake_gpus.h"
+#include <cstring>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <thread>
+
+namespace luminal::device {
+namespace {
+using namespace luminal::device::gpu;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+template <class T> std::string error_of(const Result<T>& result) {
+  return result ? "accepted" : result.error();
+}
+
+class GpuHost : public testing::TestWithParam<bool> {
+protected:
+  GpuHost() : fake_(GetParam()) {}
+  ~GpuHost() override {
+    fake_.fail("");
+    EXPECT_EQ(fake_.live(), 0) << "not everything was given back";
+  }
+  std::unique_ptr<Device> device() { return make_device(fake_.vendor, driver_, compiler_, 0).value(); }
+  std::string language() const { return fake_.vendor.language; }
+  /// The CUDA name of a function, or HIP's.
+  std::string named(const char* in_cuda, const char* in_hip) const { return GetParam() ? in_hip : in_cuda; }
+  void fail(const char* in_cuda, const char* in_hip, int code) {
+    fake_.fail(fmt::format("{}={}", named(in_cuda, in_hip), code));
+  }
+  static Code code(std::string_view text, Threads threads = {.lanes = 64}) {
+    return {std::as_bytes(std::span(text)), "k", threads};
+  }
+  std::string memory_error() const {
+    return named("CUDA_ERROR_OUT_OF_MEMORY (2)", "hipErrorOutOfMemory (2)") +
+           ": end other programs that hold its memory, or run a smaller model or context";
+  }
+
+  FakeGpu fake_;
+  Driver driver_ = open_driver(fake_.vendor, fake_.path).value();
+  Compiler compiler_ = open_compiler(fake_.vendor, fake_.path).value();
+};
+
+TEST_P(GpuHost, ListsItsDevices) {
+  fake_.pretend("devices=2");
+  const auto list = list_devices(fake_.vendor, driver_).value();
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0].name, "Imaginary GPU");
+  EXPECT_EQ(list[0].architecture, named("sm_90", "gfx942"));
+  EXPECT_EQ(list[0].driver, named("CUDA 12.4", "HIP 6.1"));
+  EXPECT_EQ(list[0].memory_bytes, int64_t(1) << 30);
+  EXPECT_EQ(list[0].unusable, "");
+  const auto second = make_device(fake_.vendor, driver_, compiler_, 1).value();
+  EXPECT_EQ(second->name(), language() + ":1");
+  EXPECT_EQ(second->description(),
+            "Imaginary GPU, " + list[0].architecture + ", " + list[0].driver + ", 4 multiprocessors");
+  EXPECT_FALSE(second->limits().reads_host);
+  EXPECT_EQ(device()->name(), language());
+}
+
+TEST_P(GpuHost, MemoryIsWrittenReadClearedAndGivenBack) {
+  const auto d = device();
+  const int before = fake_.live();
+  auto memory = d->allocate(1000).value();
+  std::vector<std::byte> back(1000, std::byte{1});
+  ASSERT_TRUE(d->read(back, memory, 0));
+  EXPECT_EQ(back, std::vector<std::byte>(1000)); // zero, which the driver's memory is not
+  const std::vector<std::byte> bytes(1000, std::byte{7});
+  ASSERT_TRUE(d->write(memory, 0, bytes));
+  d->decommit(memory, 10, 100);
+  ASSERT_TRUE(d->read(back, memory, 0));
+  EXPECT_EQ(back[9], std::byte{7});
+  EXPECT_EQ(back[10], std::byte{0});
+  EXPECT_EQ(back[109], std::byte{0});
+  EXPECT_EQ(back[110], std::byte{7});
+  d->decommit(memory, 990, 11); // outside: nothing
+  ASSERT_TRUE(d->write(memory, 1000, {}));
+  EXPECT_EQ(fake_.live(), before + 1);
+  d->free(memory);
+  d->free(memory); // no longer its own
+  d->free({});
+  EXPECT_EQ(fake_.live(), before);
+  (void)d->allocate(10).value(); // not freed: the device does it
+}
+
+/// Drivers keep the current device for each thread.
+TEST_P(GpuHost, AnyThreadMayCall) {
+  const auto d = device();
+  const Code c = code("// recorded: k/0");
+  std::thread([&] {
+    const auto memory = d->allocate(100).value();
+    const KernelId kernel = d->load({&c, 1}).value().kernels[0];
+    EXPECT_EQ(error_of(d->launch(kernel, {})), "accepted");
+    EXPECT_EQ(error_of(d->synchronize()), "accepted");
+    d->free(memory);
+  }).join();
+  std::thread([&] { EXPECT_EQ(error_of(d->synchronize()), "accepted"); }).join();
+}
+
+TEST_P(GpuHost, LaunchesThreadsGroupsAndPhases) {
+  const auto d = device();
+  const Code codes[] = {
+      code("// recorded: k/4"), code("// recorded: k/4", {.lanes = 32, .grouped = true}),
+      code("// recorded: k/5 k_1/5", {.lanes = 128, .phases = 2, .one_group = true, .shared = true}),
+      code("// recorded: k/4", {.lanes = 64, .group_bytes = 60000})};
+  const auto loaded = d->load(codes).value();
+  const std::string compiled = fake_.log();
+  EXPECT_THAT(compiled, HasSubstr(named("--gpu-architecture=sm_90 --std=c++17 --fmad=false",
+                                        "--gpu-architecture=gfx942 -O3 -ffp-contract=off")));
+  void* buffers[] = {reinterpret_cast<void*>(16), reinterpret_cast<void*>(32)};
+  const int64_t symbols[] = {5, -6};
+  LaunchArguments launch;
+  launch.buffers = buffers;
+  launch.symbols = symbols;
+  launch.workers = 100;
+  launch.shared = reinterpret_cast<char*>(64);
+  for (const KernelId kernel : loaded.kernels) ASSERT_EQ(error_of(d->launch(kernel, launch)), "accepted");
+  EXPECT_EQ(fake_.log(), "launch k 2x64 0 bytes 16 32 5 -6\n"
+                         "launch k 100x32 0 bytes 16 32 5 -6\n"
+                         "launch k 1x128 0 bytes 16 32 64 5 -6\n"
+                         "launch k_1 1x128 0 bytes 16 32 64 5 -6\n"
+                         "launch k 2x64 60000 bytes 16 32 5 -6\n");
+  d->unload(loaded.module);
+  d->unload(loaded.module);
+  EXPECT_EQ(error_of(d->launch(loaded.kernels[0], launch)), language() + ": kernel 0 is not loaded");
+  EXPECT_EQ(error_of(d->launch(99, launch)), language() + ": kernel 99 is not loaded");
+}
+
+TEST_P(GpuHost, NamesWhatIsMissing) {
+  const Vendor& v = fake_.vendor;
+  const std::string title = v.title, compiler = v.compiler_title;
+  EXPECT_THAT(error_of(open_driver(v, "libluminal-none.so")),
+              StartsWith(title + " cannot be used: libluminal-none.so: "));
+  EXPECT_THAT(error_of(open_driver(v, "libluminal-none.so")), HasSubstr(std::string("; ") + v.driver_missing));
+  EXPECT_EQ(error_of(open_driver(v, "libm.so.6")), title + " cannot be used: libm.so.6 has no " +
+                                                       named("cuInit", "hipInit") + "; " + v.driver_missing);
+  EXPECT_THAT(error_of(open_compiler(v, "libluminal-none.so")),
+              StartsWith(compiler + " cannot be used: libluminal-none.so: "));
+  EXPECT_EQ(error_of(open_compiler(v, "libm.so.6")), compiler + " cannot be used: libm.so.6 has no " +
+                                                         named("nvrtcVersion", "hiprtcVersion") + "; " +
+                                                         v.compiler_missing);
+  // The settings name them.
+  setenv(v.driver_setting, "libluminal-mine.so", 1);
+  EXPECT_THAT(error_of(open_driver(v)), HasSubstr("libluminal-mine.so"));
+  setenv(v.driver_setting, fake_.path.c_str(), 1);
+  EXPECT_EQ(error_of(open_driver(v)), "accepted");
+  unsetenv(v.driver_setting);
+  setenv(v.compiler_setting, "libluminal-mine.so", 1);
+  EXPECT_THAT(error_of(open_compiler(v, 12040)), HasSubstr("libluminal-mine.so"));
+  setenv(v.compiler_setting, fake_.path.c_str(), 1);
+  EXPECT_EQ(error_of(open_compiler(v, 12040)), "accepted");
+  unsetenv(v.compiler_setting);
+}
+
+TEST_P(GpuHost, NamesWhatCannotBeUsed) {
+  const Vendor& v = fake_.vendor;
+  const std::string title = v.title, start = title + " cannot be used: ";
+  const auto listed = [&] { return error_of(list_devices(v, driver_)); };
+  const auto made = [&](int place) { return error_of(make_device(v, driver_, compiler_, place)); };
+  fake_.pretend("version=9000");
+  EXPECT_EQ(listed(), start + named("the driver is of version 9, 12", "the driver is of version 0, 5") +
+                          " or later is needed: update the driver");
+  fake_.pretend("devices=0");
+  EXPECT_EQ(listed(), start + "the driver finds no device");
+  fake_.pretend("");
+  fail("cuInit", "hipInit", 100);
+  EXPECT_EQ(listed(), start +
+                          "its driver does not start: " + named("CUDA_ERROR_NO_DEVICE", "hipErrorNoDevice") +
+                          " (100): the driver finds no such device");
+  fail("cuDriverGetVersion", "hipDriverGetVersion", 35);
+  EXPECT_EQ(listed(), start + "its driver has no version: " + named("error 35", "hipErrorUnknown (35)") +
+                          ": the driver is older than the library; update the driver");
+  fail("cuDeviceGetCount", "hipGetDeviceCount", 999);
+  EXPECT_EQ(listed(), start + "its devices: " + named("error 999", "hipErrorUnknown (999)"));
+  fail("cuDeviceGet", "hipDeviceGet", 999);
+  EXPECT_EQ(listed(), start + "a device: " + named("error 999", "hipErrorUnknown (999)"));
+  EXPECT_THAT(made(0), StartsWith(start));
+  fake_.fail("");
+  EXPECT_EQ(made(1), "there is no " + title + " device 1, there is 1");
+  fake_.pretend("devices=2");
+  EXPECT_EQ(made(-1), "there is no " + title + " device -1, there are 2");
+  for (const char* without : {"managed=0", "concurrent=0"}) {
+    fake_.pretend(without);
+    EXPECT_EQ(made(0), "the " + title +
+                           " device Imaginary GPU has no memory that the host may touch while it computes "
+                           "(managed memory with concurrent access, as on Linux)");
+  }
+  fake_.pretend("capability=61,gfx=gfx803");
+  EXPECT_EQ(made(0), "the " + title + " device Imaginary GPU is " +
+                         named("sm_61, sm_70 or newer is needed", "gfx803, gfx900 or newer is needed"));
+  fake_.pretend("capability=70,gfx=gfx900");
+  EXPECT_EQ(made(0), "accepted");
+  if (!GetParam()) return;
+  fake_.pretend("gfx=none");
+  EXPECT_EQ(made(0), "the HIP device Imaginary GPU is unknown, gfx900 or newer is needed");
+  fake_.pretend("gfx=gfx1100");
+  EXPECT_EQ(list_devices(v, driver_).value()[0].architecture, "gfx1100");
+}
+
+TEST_P(GpuHost, OpeningFailsAtEachStep) {
+  const auto made = [&] { return error_of(make_device(fake_.vendor, driver_, compiler_, 0)); };
+  if (!GetParam()) {
+    fail("cuDevicePrimaryCtxRetain", "", 2);
+    EXPECT_EQ(made(), "cuda: no context: " + memory_error());
+  }
+  fail("cuCtxSetCurrent", "hipSetDevice", 100);
+  EXPECT_THAT(made(), StartsWith(language() + ": no context: "));
+  fail("cuStreamCreate", "hipStreamCreateWithFlags", 2);
+  EXPECT_EQ(made(), language() + ": no stream: " + memory_error());
+}
+
+TEST_P(GpuHost, MemoryFailsWithItsReason) {
+  const auto d = device();
+  const int before = fake_.live();
+  const std::string cannot = language() + ": cannot allocate 3.0 MiB of 1024.0 MiB: ";
+  EXPECT_EQ(error_of(d->allocate(int64_t(2) << 30)),
+            language() + ": cannot allocate 2048.0 MiB of 1024.0 MiB: " + memory_error());
+  fail("cuMemAllocManaged", "hipMallocManaged", 2);
+  EXPECT_EQ(error_of(d->allocate(3 << 20)), cannot + memory_error());
+  fail("cuCtxSetCurrent", "hipSetDevice", 2);
+  EXPECT_EQ(error_of(d->allocate(3 << 20)), cannot + memory_error());
+  fail("cuMemsetD8Async", "hipMemsetD8Async", 2);
+  EXPECT_EQ(error_of(d->allocate(3 << 20)), cannot + memory_error());
+  EXPECT_EQ(error_of(d->allocate(3 << 20, {.zero = false})), "accepted"); // not asked for
+  fail("cuStreamSynchronize", "hipStreamSynchronize", 2);
+  EXPECT_EQ(error_of(d->allocate(3 << 20)), cannot + memory_error());
+  fake_.fail("");
+  EXPECT_EQ(fake_.live(), before + 1);
+  auto memory = d->allocate(100).value();
+  std::vector<std::byte> bytes(10);
+  EXPECT_EQ(error_of(d->write(memory, 95, bytes)),
+            language() + ": a write of 10 bytes at offset 95 is outside of the memory of 100 bytes");
+  EXPECT_EQ(error_of(d->read(bytes, memory, -1)),
+            language() + ": a read of 10 bytes at offset -1 is outside of the memory of 100 bytes");
+  fail("cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync", 2);
+  EXPECT_EQ(error_of(d->write(memory, 0, bytes)), language() + ": a write: " + memory_error());
+  fail("cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync", 2);
+  EXPECT_EQ(error_of(d->read(bytes, memory, 0)), language() + ": a read: " + memory_error());
+}
+
+TEST_P(GpuHost, CodeThatCannotBeLoaded) {
+  const auto d = device();
+  const int before = fake_.live();
+  const std::string compiler = fake_.vendor.compiler_title, arch = named("sm_90", "gfx942");
+  // The second of two: the first is given back.
+  const auto load = [&](const Code& c) {
+    const Code both[] = {code("// recorded: k/0"), c};
+    const std::string error = error_of(d->load(both));
+    fake_.fail("");
+    EXPECT_EQ(fake_.live(), before) << error;
+    return error;
+  };
+  EXPECT_EQ(load(code("", {.lanes = 2048})),
+            language() + ": k needs groups of 2048 threads, the device has 1024");
+  EXPECT_EQ(load(code("", {.lanes = 64, .group_bytes = 300000})),
+            language() + ": k needs 300000 bytes of memory in each group, the device has " +
+                named("232448", "65536"));
+  EXPECT_EQ(load(code("// recorded: k/0", {.lanes = 64, .phases = 2})),
+            language() + ": no kernel k_1: " + named("CUDA_ERROR_NOT_FOUND (500)", "hipErrorUnknown (500)"));
+  if (!GetParam()) {
+    // Only the second one asks for it.
+    fail("cuFuncSetAttribute", "", 1);
+    EXPECT_EQ(load(code("// recorded: k/0", {.lanes = 64, .group_bytes = 60000})),
+              "cuda: the memory of each group of k: CUDA_ERROR_INVALID_VALUE (1)");
+  }
+  const auto first = [&](const Code& c) {
+    const std::string error = error_of(d->load({&c, 1}));
+    fake_.fail("");
+    EXPECT_EQ(fake_.live(), before) << error;
+    return error;
+  };
+  const Code good = code("// recorded: k/0");
+  fail("cuModuleLoadData", "hipModuleLoadData", 209);
+  EXPECT_EQ(first(good),
+            language() + ": the module of k: " + named("CUDA_ERROR_NO_BINARY_FOR_GPU", "hipErrorUnknown") +
+                " (209): the code is not for this device");
+  fail("nvrtcCreateProgram", "hiprtcCreateProgram", 1);
+  EXPECT_EQ(first(good), language() + ": " + compiler + ": no program for k: another error");
+  fail("nvrtcCompileProgram", "hiprtcCompileProgram", 6);
+  EXPECT_EQ(first(good), language() + ": " + compiler + ": k does not compile for " + arch + ": " +
+                             named("NVRTC", "HIPRTC") + "_ERROR_COMPILATION\nerror: line 3");
+  fail("nvrtcGetCUBIN", "hiprtcGetCode", 1);
+  EXPECT_THAT(first(good), StartsWith(language() + ": " + compiler + ": k does not compile for " + arch));
+  fail("nvrtcGetCUBINSize", "hiprtcGetCodeSize", 1);
+  EXPECT_THAT(first(good), StartsWith(language() + ": " + compiler + ": k does not compile for " + arch));
+}
+
+TEST_P(GpuHost, LaunchesThatFail) {
+  const auto d = device();
+  const Code c = code("// recorded: k/0");
+  const KernelId kernel = d->load({&c, 1}).value().kernels[0];
+  fail("cuLaunchKernel", "hipModuleLaunchKernel", 701);
+  EXPECT_EQ(error_of(d->launch(kernel, {})),
+            language() + ": the launch of k: " +
+                named("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)", "hipErrorUnknown (701)"));
+  fake_.fail("");
+  ASSERT_TRUE(d->synchronize());
+  const std::string address = named("CUDA_ERROR_ILLEGAL_ADDRESS (700)", "hipErrorUnknown (700)") +
+                              "; nothing runs on it any more in this process";
+  const auto after = [&](int launches) {
+    for (int i = 0; i < launches; ++i) EXPECT_EQ(error_of(d->launch(kernel, {})), "accepted");
+    fail("cuStreamSynchronize", "hipStreamSynchronize", 700);
+    const std::string error = error_of(d->synchronize());
+    fake_.fail("");
+    return error;
+  };
+  EXPECT_EQ(after(1), language() + ": kernel k failed: " + address);
+  EXPECT_EQ(after(3), language() + ": one of 3 launches, the last of k (" +
+                          named("CUDA_LAUNCH_BLOCKING=1", "AMD_SERIALIZE_KERNEL=3") +
+                          " tells which) failed: " + address);
+  EXPECT_EQ(after(0), language() + ": the device failed: " + address);
+  fail("cuCtxSetCurrent", "hipSetDevice", 100);
+  EXPECT_THAT(error_of(d->launch(kernel, {})), StartsWith(language() + ": no context: "));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuHost, testing::Bool(),
+                         [](const auto& test) { return test.param ? "hip" : "cuda"; });
+
+/// Code is made for the device, or translated by the driver where the device is newer than NVRTC.
+TEST(Nvrtc, ChoosesArchitectureAndVersion) {
+  FakeGpu fake(false);
+  const Driver driver = open_driver(cuda, fake.path).value();
+  const Compiler compiler = open_compiler(cuda, fake.path).value();
+  const auto compiled = [&](const char* architecture) {
+    const auto made = compile(cuda, compiler, architecture, "// recorded: k/0", "k");
+    const std::string log = fake.log();
+    return made ? log.substr(8, log.find(" --std") - 8) + (log.find("PTX") < log.size() ? " PTX" : "")
+                : made.error();
+  };
+  EXPECT_EQ(compiled("sm_90"), "--gpu-architecture=sm_90");
+  EXPECT_EQ(compiled("sm_90a"), "--gpu-architecture=sm_90a");
+  EXPECT_EQ(compiled("sm_89"), "--gpu-architecture=compute_75 PTX");
+  EXPECT_EQ(compiled("sm_120"), "--gpu-architecture=compute_100 PTX");
+  EXPECT_EQ(compiled("sm_70"), "NVRTC 12.9 compiles for sm_75 and newer, this is sm_70: install NVRTC of "
+                               "CUDA 12 (LUMINAL_NVRTC names its library)");
+  setenv("LUMINAL_NVRTC", fake.path.c_str(), 1);
+  fake.pretend("compiler=1300");
+  EXPECT_EQ(error_of(open_compiler(cuda, 13000)), "accepted");
+  EXPECT_EQ(error_of(open_compiler(cuda, 12040)),
+            "NVRTC 13.0 makes code that the driver of CUDA 12.4 does not load: update the driver, or install "
+            "NVRTC of CUDA 12 (LUMINAL_NVRTC names its library)");
+  unsetenv("LUMINAL_NVRTC");
+  for (const auto& [code, part] : {std::pair(34, "LD_LIBRARY_PATH"),
+                                   {222, "older than NVRTC"},
+                                   {702, "longer"},
+                                   {803, "restart"},
+                                   {804, "compatibility"}})
+    EXPECT_THAT(error_text(cuda, driver, code), HasSubstr(part));
+}
+
+} // namespace
+} // namespace luminal::device
