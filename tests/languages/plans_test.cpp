@@ -1,6 +1,8 @@
-// languages/plans_test.cpp -- whole plans on the OpenCL device: random modules with all that terms have,
-// against the bounded interpreter. LUMINAL_RANDOM_SEEDS=FIRST:COUNT runs other seeds.
+// languages/plans_test.cpp -- whole plans on the OpenCL device, and on those of CUDA and HIP whose drivers
+// run kernels on the processor (device/fake): random modules with all that terms have, against the bounded
+// interpreter. LUMINAL_RANDOM_SEEDS=FIRST:COUNT runs other seeds.
 #include "backend/plans.h"
+#include "device/fake_gpus.h"
 #include "device/known_devices.h"
 #include "device/opencl/opencl_device.h"
 #include "ir/random_module.h"
@@ -25,11 +27,12 @@ Result<void> host_function(const HostAttr& effect, std::span<const runtime::Host
   return {};
 }
 
-/// A module compiled for the OpenCL device and loaded there, with one context.
-class OnOpenCl {
+/// A module compiled for a device and loaded there, with one context.
+class OnDevice {
 public:
-  explicit OnOpenCl(const Module& module, const Pass& passes = passes::defaults()) {
-    compile::Options options = compile::Options::for_device("opencl", 1);
+  OnDevice(const std::string& name, const Module& module, const Pass& passes = passes::defaults())
+      : device_(device::make_known_device(name).value()) {
+    compile::Options options = compile::Options::for_device(name, 1);
     options.cache = false;
     options.passes = passes;
     auto compiled = compile::compile(module, options);
@@ -57,7 +60,7 @@ public:
   }
 
 private:
-  std::unique_ptr<device::Device> device_ = device::make_known_device("opencl").value();
+  std::unique_ptr<device::Device> device_;
   std::shared_ptr<runtime::Store> store_ = std::make_shared<runtime::Store>(*device_);
   std::shared_ptr<const runtime::Executable> executable_;
 };
@@ -71,16 +74,21 @@ std::pair<uint64_t, uint64_t> seeds(uint64_t first, uint64_t count) {
   return {first, count};
 }
 
-TEST(OpenClPlans, RandomModulesEqualTheInterpreter) {
-  if (!device::make_opencl_device()) GTEST_SKIP() << device::make_opencl_device().error();
-  const auto [first, count] = seeds(0, 5);
+constexpr const char* product =
+    "fn @main(%x: f32[m, 20], weight %w: f32[20, 30]) {\n"
+    "  %a = view %x [i: m, j: 30, k: 20] -> [i, k]\n  %b = view %w [i: m, j: 30, k: 20] -> [k, j]\n"
+    "  %p = mul %a, %b\n  %f = fold [i: m, j: 30, k: 20] over [k] { sum %p[i, j, k] }\n  %c = get %f, 0\n"
+    "  %y = tanh %c\n  return y = %y\n}\n";
+
+void random_modules(const std::string& device, uint64_t first_seed, uint64_t usual_count) {
+  const auto [first, count] = seeds(first_seed, usual_count);
   int64_t compared = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     testing_ir::RandomModule random(seed, {});
     const Bindings bindings = random.bindings(0);
     try {
-      OnOpenCl running(random.module);
+      OnDevice running(device, random.module);
       auto context = running.start(random.module, bindings);
       const auto done = context->run();
       ASSERT_TRUE(done.ok()) << done.error();
@@ -93,11 +101,41 @@ TEST(OpenClPlans, RandomModulesEqualTheInterpreter) {
   EXPECT_GT(compared, int64_t(count));
 }
 
-constexpr const char* product =
-    "fn @main(%x: f32[m, 20], weight %w: f32[20, 30]) {\n"
-    "  %a = view %x [i: m, j: 30, k: 20] -> [i, k]\n  %b = view %w [i: m, j: 30, k: 20] -> [k, j]\n"
-    "  %p = mul %a, %b\n  %f = fold [i: m, j: 30, k: 20] over [k] { sum %p[i, j, k] }\n  %c = get %f, 0\n"
-    "  %y = tanh %c\n  return y = %y\n}\n";
+TEST(OpenClPlans, RandomModulesEqualTheInterpreter) {
+  if (!device::make_opencl_device()) GTEST_SKIP() << device::make_opencl_device().error();
+  random_modules("opencl", 0, 5);
+}
+
+/// Each kernel is compiled by the C++ compiler: few and small ones.
+class GpuPlans : public testing::TestWithParam<bool> {};
+
+TEST_P(GpuPlans, RandomModulesEqualTheInterpreter) {
+  if (std::system("command -v c++ > /dev/null 2>&1") != 0) GTEST_SKIP() << "there is no C++ compiler";
+  const device::FakeGpu fake(GetParam());
+  setenv(fake.vendor.driver_setting, fake.path.c_str(), 1);
+  setenv(fake.vendor.compiler_setting, fake.path.c_str(), 1);
+  random_modules(fake.vendor.language, 0, 2);
+  EXPECT_EQ(fake.live(), 0) << "not everything was given back";
+}
+INSTANTIATE_TEST_SUITE_P(All, GpuPlans, testing::Bool(),
+                         [](const auto& test) { return test.param ? "hip" : "cuda"; });
+
+TEST(GpuTexts, NullDevicesWriteTheText) {
+  const Module module = parse_module(std::string("symbol m: 1..64\n") + product);
+  for (const auto& [name, word] : {std::pair("null:cuda", "__global__"), {"null:hip", "amdgpu_flat"}}) {
+    compile::Options options = compile::Options::for_device(name, 1);
+    options.cache = false;
+    const auto compiled = compile::compile(module, options);
+    ASSERT_TRUE(compiled.ok()) << compiled.error();
+    const auto& object = *compiled->plan->kernels[0].object;
+    EXPECT_THAT(std::string(reinterpret_cast<const char*>(object.data()), object.size()),
+                testing::HasSubstr(word));
+    const auto made = device::make_known_device(name);
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.error(),
+              std::string("the device ") + name + " runs nothing: programs are compiled for it and not run");
+  }
+}
 
 TEST(OpenClPlans, NullDeviceWritesTheText) {
   const Module module = parse_module(std::string("symbol m: 1..64\n") + product);
