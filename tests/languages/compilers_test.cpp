@@ -1,6 +1,6 @@
-// languages/compilers_test.cpp -- the text of CUDA and HIP through the compilers of NVIDIA and AMD, where they
-// are: every golden kernel for several architectures, every row and cast of the op table for the oldest. No
-// device is needed.
+// languages/compilers_test.cpp -- the text of CUDA and HIP through the compilers of NVIDIA and AMD, where
+// they are: every golden kernel for several architectures, every row and cast of the op table for the oldest
+// one. No device is needed.
 #include "codegen/c_like/c_like.h"
 #include "device/gpu/gpu_api.h"
 #include "rows.h"
