@@ -279,6 +279,7 @@ DefaultScheduler::WordProduct DefaultScheduler::product_in_words(const Tuple& t,
                     operand = nests_.free_name(name + ".operand");
   Attempt attempt = begin();
   const auto taken = [&](const std::string& unit) {
+    if (is_tile_unit(unit)) return false;
     return try_add(DirectiveKind::unit, {name, unit, weights, operand}) ||
            try_add(DirectiveKind::unit, {name, unit, weights});
   };

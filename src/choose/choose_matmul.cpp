@@ -233,6 +233,19 @@ bool DefaultScheduler::of_small(const Product& p) {
   return p.rows * p.columns <= 64 * 64 && p.deep <= 128 && p.panels.empty() && !p.across && !p.turned;
 }
 
+/// Are the words of a copy contiguous along the loop where they are read?
+bool DefaultScheduler::words_follow(int s, const std::string& loop) const {
+  bool follow = false;
+  visit(stage(s).components[0].body, [&](const Formula& f) {
+    if (f.kind != FormulaKind::load || !nest(s).find(loop)) return;
+    const int64_t words = bits(f.dtype) / bits(value_at(f.value).dtype);
+    const Expr offset = layout_offset(value_at(f.value), over_loops(nest(s), f.index));
+    const auto step = coefficient_of(offset, nest(s).find(loop)->symbol);
+    follow |= step && step->is_constant(std::max<int64_t>(1, words));
+  });
+  return follow;
+}
+
 /// Both sides static and not too small: cache blocks, packed panels, a register tile.
 bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   std::optional<Product> p = product(s, common);
@@ -248,7 +261,8 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   const bool in_words = reads_words && stage(s - 1).components[0].out == p->value && p->panels.empty() &&
                         p->outer.empty() && common.empty() && !p->turned;
   if (reads_words && !in_words && common.empty()) return false;
-  if (!ask(s, "blocked", enough, {0, 1})) return false;
+  const bool tiled = in_words && on_tiles(s); // rows and vectors of two by two tiles
+  if (!tiled && !ask(s, "blocked", enough, {0, 1})) return false;
 
   // Results that pass through the second cache push the other operand out: a part of a panel would
   // fetch its rows once more.
@@ -266,8 +280,9 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
                           ? 0
                           : std::min(p->rows, few_rows_tile(p->rows, narrow));
   const bool once = few > 0 && tile_fits(few, p->columns / lanes) && ask(s, "once", 1, {0, 1});
-  const auto [rows, vectors] =
-      once ? std::pair(few, p->columns / lanes) : register_tile(s, p->rows, p->columns, parts_cost, streamed);
+  const auto [rows, vectors] = tiled  ? std::pair<int64_t, int64_t>(2 * lanes, 2)
+                               : once ? std::pair(few, p->columns / lanes)
+                                      : register_tile(s, p->rows, p->columns, parts_cost, streamed);
   const int64_t columns = p->panels.empty() ? vectors * lanes : p->columns;
   const int64_t all_columns = p->columns * panels;
 
@@ -318,9 +333,13 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   const bool divisible = p->open && p->depth.size() == 1 && common.empty() && !p->across && !small && !once;
   for (int64_t d : {256, 512, 1024, 2048})
     if (divisible && d < p->deep) depths.push_back(d);
-  const int64_t most_depth = pack ? 1024 : 512, pieces = (p->deep + most_depth - 1) / most_depth;
+  const int64_t most_depth = tiled  ? 256
+                             : pack ? 1024
+                                    : 512,
+                pieces = (p->deep + most_depth - 1) / most_depth;
   const int64_t usual_depth = pack ? most_depth : round_up((p->deep + pieces - 1) / pieces, 4);
-  const int64_t depth = ask(s, "depth", divisible && p->deep > 1024 ? usual_depth : p->deep, depths);
+  const int64_t depth =
+      ask(s, "depth", divisible && p->deep > (tiled ? most_depth : 1024) ? usual_depth : p->deep, depths);
   const int64_t fits =
       std::clamp<int64_t>(limits_.l2 * 9 / 10 / (4 * depth) / rows * rows, rows * 4, 240 / rows * rows);
   std::vector<int64_t> blocks;
@@ -333,6 +352,7 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   const int64_t block = ask(s, "block", usual_block, blocks);
 
   const std::string name = stage(s).name, value = value_at(p->value).name;
+  const bool along_sum = tiled && words_follow(s - 1, p->depth[0]);
   const auto fresh = [&](const std::string& wish) { return nests_.free_name(wish); };
   std::string copy;
   if (in_words) {
@@ -395,7 +415,7 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
     for (auto& o : outer)
       if (!nests_.stages[size_t(s - 1)].find(o)) still.push_back(o);
     // Rows that run along the sum are turned in squares, in registers.
-    const bool squares = p->turned && depth >= lanes;
+    const bool squares = (p->turned || along_sum) && depth >= lanes;
     if (squares) {
       const std::string kt = fresh(p->depth[0] + ".t"), ku = fresh(p->depth[0] + ".u");
       add(DirectiveKind::split, {copy, ki, kt, ku}, {lanes});
@@ -436,7 +456,7 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
   add(DirectiveKind::unroll, {name, mi, nv});
   if (small && p->depth.size() == 1 && common.empty())
     batches_ahead(s, inputs_of(s), p->outer.back(), inner_depth.back());
-  if (!small && common.empty() && inner_depth.size() == 1 && !p->across) {
+  if (!small && !tiled && common.empty() && inner_depth.size() == 1 && !p->across) {
     // The next rows, and the next columns where no copy brings them. (Not where rows are
     // contiguous: each step of the sum would ask for another line.)
     tiles_ahead(s, p->other, mt, inner_depth.back());
@@ -453,7 +473,7 @@ bool DefaultScheduler::matmul(int s, const std::vector<std::string>& common) {
     tiles_ahead(s, p->value, np, inner_depth.back());
   const std::string& innermost = inner_depth.back();
   const StageLoop* last = nest(s).find(innermost);
-  if (last->symbol.is_symbol())
+  if (last->symbol.is_symbol() && !tiled)
     if (const int64_t bodies = ask(s, "bodies", small ? 1 : 4, {1, 2, 4, 8}); bodies > 1)
       add(DirectiveKind::jam, {name, innermost}, {bodies});
   done_ = s;

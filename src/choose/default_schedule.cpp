@@ -83,93 +83,6 @@ void DefaultScheduler::cascades() {
   }
 }
 
-/// Sums of products of narrow numbers take the machine's dot instructions. What becomes a plain map
-/// that way is computed where it is read. An operand that is used often enough is put together in
-/// words before. Without `copies` nothing else moves.
-void DefaultScheduler::units(bool copies) {
-  for (const std::string& unit : limits_.units)
-    for (size_t s = 0; s < nests_.cone.stages.size(); s++) {
-      const std::string name = stage(int(s)).name;
-      if (!has_fold(stage(int(s)))) continue;
-      // Copies of windows in words would hold each element as often as windows overlap.
-      if (const auto p = windowed_product(nests_.cone, stage(int(s)));
-          p && p->window && is_float(p->x->dtype))
-        continue;
-      const size_t before = nests_.cone.stages.size();
-      if (!try_add(DirectiveKind::unit, {name, unit}) &&
-          !(copies && fallback_ == Fallback::full && copied_words(name, unit)))
-        continue;
-      // A sum that begins from what fills no word: its rows lie at odd places, and words of them
-      // are not put into lanes by a copy.
-      if (!copies && stage(int(s)).components[0].init) {
-        schedule_.directives.pop_back();
-        nests_ = apply(original_, schedule_);
-        continue;
-      }
-      const size_t made = nests_.cone.stages.size() - before;
-      if (!decisions_.ask_whether(name + ".unit", true)) {
-        schedule_.directives.pop_back();
-        nests_ = apply(original_, schedule_);
-        continue;
-      }
-      s += made;
-      const Component& c = stage(int(s)).components[0];
-      if (c.kind != ComponentKind::map || c.out < 0) continue;
-      if (copies && try_add(DirectiveKind::inline_, {value_at(c.out).name})) s--;
-    }
-}
-
-/// Is the stage a copy in words for the next one, the only one?
-bool DefaultScheduler::copies_words(int s) const {
-  if (s + 1 >= int(nests_.cone.stages.size()) || stage(s).components.size() != 1) return false;
-  const int value = stage(s).components[0].out;
-  if (value < 0 || nests_.readers(value) != std::vector<int>{s + 1}) return false;
-  return std::ranges::any_of(schedule_.directives, [&](const Directive& d) {
-    return d.kind == DirectiveKind::unit && d.words.size() > 2 &&
-           std::find(d.words.begin() + 2, d.words.end(), value_at(value).name) != d.words.end();
-  });
-}
-
-/// The unit with copies of one operand, or of both, where each word of them is read for many
-/// results.
-bool DefaultScheduler::copied_words(const std::string& name, const std::string& unit) {
-  constexpr int64_t fewest_uses = 32, fewest_of_small = 8; // small: of copies that the first cache holds
-  std::vector<std::string> words{name, unit};
-  for (const char* side : {".words", ".words2"}) {
-    words.push_back(nests_.free_name(name + side));
-    Attempt attempt = begin();
-    if (!try_add(DirectiveKind::unit, words)) continue;
-    const int s = nests_.stage(name);
-    bool suits = true;
-    const std::vector<int> reduced = reduced_axes(stage(s));
-    const auto is_reduced = [&](int a) { return std::ranges::find(reduced, a) != reduced.end(); };
-    for (size_t c = 2; c < words.size(); c++) {
-      const ConeValue& copy = value_at(nests_.value(words[c]));
-      int64_t uses = 1, bytes = 4;
-      bool batches = false; // each has a copy of its own
-      for (int a : stage(s).axes) {
-        const ConeAxis& axis = axis_at(a);
-        suits = suits && axis.extent.is_constant();
-        if (!suits) break;
-        bool all = true;
-        visit(stage(s).components[0].body, [&](const Formula& f) {
-          if (f.kind == FormulaKind::load) all &= varies(f.index, axis.symbol);
-        });
-        if (std::ranges::find(copy.axes, a) == copy.axes.end())
-          uses = std::min(uses * axis.extent.value(), int64_t{1} << 40);
-        else if (all && !is_reduced(a))
-          batches = true;
-        else
-          bytes = std::min(bytes * axis.extent.value(), int64_t{1} << 40);
-      }
-      suits = suits && uses >= (batches && bytes <= limits_.l1 / 2 ? fewest_of_small : fewest_uses);
-    }
-    if (suits) return true;
-    undo(std::move(attempt));
-  }
-  return false;
-}
-
 /// What a map makes of a finished fold and the kernel stores, the others read: they would need the
 /// fold's result as well, and make the map again.
 void DefaultScheduler::read_results() {
@@ -549,6 +462,8 @@ DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, cons
       if (fallback == Fallback::bare || sound)
         return {std::move(schedule), std::move(kernel), decisions.made()};
       explain(cone, kernel ? "its loops are not sound" : kernel.error());
+      if (DefaultScheduler::takes_tiles(schedule))
+        return default_kernel(cone, DefaultScheduler::without_tiles(limits), answers);
     } catch (const ScheduleFailure& failure) {
       explain(cone, failure.text);
     }

@@ -17,7 +17,8 @@ struct MachineLimits {
   bool memory_operands = true;
   int64_t l1 = 32 << 10, l2 = 1 << 20, l3 = 32 << 20;
   int threads = 1;
-  std::vector<std::string> units; ///< dot instructions on values (find_lane_unit) that it has, the best first
+  /// Dot instructions on values (find_lane_unit) and units with tile registers that it has, the best first.
+  std::vector<std::string> units;
 };
 
 /// Legal for every well-formed cone: lower(cone, default_schedule(cone, limits)) succeeds.

@@ -32,6 +32,10 @@ public:
   /// Instead of `run`: for fewer than `most` elements along the lanes of a tuple fold's tiles.
   /// Nothing where there are never so few.
   std::optional<ForRows> few_lanes(int64_t most);
+  /// Does a unit with tile registers do some of its sums?
+  static bool takes_tiles(const Schedule& schedule);
+  /// The same machine without such units.
+  static MachineLimits without_tiles(MachineLimits limits);
 
 private:
   /// Adds a directive that is legal by construction; try_add: one that may be refused.
@@ -64,6 +68,9 @@ private:
   bool one_body(int s, const ConeAxis& axis);
   void units(bool copies = true);
   bool copied_words(const std::string& name, const std::string& unit);
+  static bool is_tile_unit(const std::string& unit);
+  bool words_in_tiles(const std::string& name, const std::string& unit);
+  bool on_tiles(int s) const; // a unit with tile registers does its sum
   bool copies_words(int s) const;
   void cascades();
   // Tuple folds in tiles of their reduction (choose_cascade.cpp).
@@ -176,6 +183,7 @@ private:
   void panels_ahead(int s, const Product& p, const std::string& panels, const std::string& depth);
   void columns_apart();
   bool columns_apart_tile(int s, const std::vector<std::string>& common);
+  bool words_follow(int s, const std::string& loop) const;
   static bool of_small(const Product& p); // matrices that the first caches hold
   static double tile_cost(int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
                           int64_t vectors, bool streamed = false);

@@ -42,7 +42,8 @@ struct CpuTarget {
   /// of this machine.
   static Result<CpuTarget> named(std::string_view cpu);
   uint64_t hash() const;
-  /// Dot instructions on values (kernel::find_lane_unit) that schedules should use, the best first.
+  /// Dot instructions on values (kernel::find_lane_unit), and units with tile registers, that schedules
+  /// should use, the best first.
   std::vector<std::string> dot_units() const;
   /// Whether a multiply-add takes its operand from memory; elsewhere each value that all lanes
   /// share needs a register.

@@ -208,6 +208,7 @@ uint64_t CpuTarget::hash() const {
 std::vector<std::string> CpuTarget::dot_units() const {
   std::vector<std::string> units;
   const bool arm = triple.starts_with("aarch64") || triple.starts_with("arm64");
+  if (bf16_tiles) units.push_back("amx.dpbf16");
   if (bf16_dot && !slow_bf16_dot) units.push_back(arm ? "arm.bfdot" : "avx512.dpbf16");
   if (arm && int8_dot) units.push_back("arm.sdot");
   units.push_back("vnni.dpbusd"); // where it is absent, words are still cheaper than single bytes

@@ -33,9 +33,8 @@ void Emitter::release_tiles() {
 Emitter::TileAddress Emitter::tile_address(const kernel::UnitCall& s, const kernel::Unit& unit, int operand) {
   const kernel::UnitOperand& o = s.operands[static_cast<size_t>(operand)];
   const kernel::Buffer& buffer = kernel_.buffers[static_cast<size_t>(o.buffer)];
-  const std::string& axes = unit.operand(operand).axes;
-  if (buffer.dtype != unit.operand(operand).dtype)
-    fail("an operand of a unit has another type than its buffer " + buffer.name);
+  const std::string axes = unit.operand(operand).axes_in(buffer.dtype);
+  if (axes.empty()) fail("an operand of a unit has another type than its buffer " + buffer.name);
   if (buffer.space == kernel::Space::registers || o.strides.size() != axes.size())
     fail("the unit " + s.unit + " takes its operands from memory");
   int64_t run = 1;

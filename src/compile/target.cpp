@@ -2,12 +2,23 @@
 #include "compile/target.h"
 
 namespace luminal::compile {
+namespace {
+
+/// A process has to ask for tile registers before it uses them: programs that are written to files do not.
+void without_tiles(codegen::CpuTarget& target) { target.bf16_tiles = target.int8_tiles = false; }
+
+} // namespace
 
 Result<Options> options_for_target(std::string_view name, int threads) {
   Options options = Options::host(threads);
-  if (name == "host") return options;
+  if (name == "host") {
+    without_tiles(options.target);
+    options.limits.units = options.target.dot_units();
+    return options;
+  }
   auto target = codegen::CpuTarget::named(name);
   if (!target) return target.failure();
+  without_tiles(*target);
   options.target = *target;
   options.limits = {.lanes = target->vector_bits / 32,
                     .vector_registers = target->vector_registers,

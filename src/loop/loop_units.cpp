@@ -34,13 +34,13 @@ bool Machine::footprints(Worker& w, const Instruction& i, std::vector<Footprint>
       f.offsets.clear();
       for (int64_t e = 0; e < count; ++e) f.offsets.push_back(offset + e);
     } else {
-      const UnitOperandInfo& info = i.unit->operand(int(o));
+      const std::string axes = i.unit->operand(int(o)).axes_in(k_.buffers[code.buffer].dtype);
       for (size_t axis = 0; axis < code.strides.size(); ++axis) {
         int64_t stride = 0;
         if (!code.strides[axis].run(w.slots.data(), stride)) return overflow(code.strides[axis]);
         std::vector<int64_t> next;
         for (const int64_t base : f.offsets)
-          for (int64_t e = 0; e < i.unit->extent(info.axes[axis]); ++e) {
+          for (int64_t e = 0; e < i.unit->extent(axes[axis]); ++e) {
             int64_t at;
             if (__builtin_mul_overflow(stride, e, &at) || __builtin_add_overflow(base, at, &at)) {
               report(FindingKind::overflow, w, i, code.buffer, 0, "the operand: overflow of 64 bits");
@@ -89,17 +89,20 @@ void Machine::unit(Worker& w, const Instruction& i, const std::vector<Footprint>
     std::vector<T> values[3];
     for (int o = 0; o < 3; ++o) {
       const Footprint& f = operands[o];
-      const DType type = u.operand(o).dtype;
+      const DType type = u.operand(o).dtype, held = k_.buffers[f.buffer].dtype;
       std::vector<int64_t> once = f.offsets; // a broadcast reads its element once
       std::sort(once.begin(), once.end());
       once.erase(std::unique(once.begin(), once.end()), once.end());
       for (const int64_t element : once) {
         int64_t byte = 0, bytes = 0;
         uint8_t halves = both_halves;
-        if (place(w, i, *f.region, element, 1, type, byte, bytes, halves))
+        if (place(w, i, *f.region, element, 1, held, byte, bytes, halves))
           read(w, i, *f.region, byte, bytes, halves);
       }
-      for (const int64_t element : f.offsets) values[o].push_back(load_number<T>(type, *f.region, element));
+      const int64_t in_one = held == type ? 1 : u.p; // elements of a word, contiguous as those of axis p
+      for (const int64_t element : f.offsets)
+        for (int64_t p = 0; p < in_one; ++p)
+          values[o].push_back(load_number<T>(type, *f.region, element * in_one + p));
     }
     execute_unit(u, values[1].data(), values[2].data(), values[0].data());
     const Footprint& f = operands[0];

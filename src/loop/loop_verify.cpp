@@ -303,21 +303,22 @@ void KernelVerifier::operand(const UnitOperand& o, const UnitOperandInfo& info, 
   for (const Expr stride : o.strides) expression(stride, "the stride");
   if (written && b.access == Access::in)
     complain(fmt::format("'{}' is an input and cannot be stored to", b.name));
-  if (b.dtype != info.dtype)
-    complain(fmt::format("{} takes {} here, '{}' holds {}", unit.name, to_string(info.dtype), b.name,
-                         to_string(b.dtype)));
+  const std::string axes = info.axes_in(b.dtype);
+  if (axes.empty())
+    return complain(fmt::format("{} takes {} here, '{}' holds {}", unit.name, to_string(info.dtype), b.name,
+                                to_string(b.dtype)));
   if (unit.tiles && b.space == Space::registers)
     complain(fmt::format("{} takes its operands from memory, '{}' lies in registers", unit.name, b.name));
-  if (o.strides.size() != info.axes.size())
+  if (o.strides.size() != axes.size())
     return complain(fmt::format("'{}' has {} strides, {} has the axes {} here", b.name, o.strides.size(),
-                                unit.name, info.axes));
+                                unit.name, axes));
   Expr low = o.offset, high = o.offset;
   for (size_t i = 0; i < o.strides.size(); ++i) {
-    const Expr reach = o.strides[i] * (unit.extent(info.axes[i]) - 1);
+    const Expr reach = o.strides[i] * (unit.extent(axes[i]) - 1);
     low += min(reach, 0);
     high += max(reach, 0);
-    if (written && o.strides[i].is_constant(0) && unit.extent(info.axes[i]) > 1)
-      complain(fmt::format("'{}' is the accumulator: its stride along {} is not 0", b.name, info.axes[i]));
+    if (written && o.strides[i].is_constant(0) && unit.extent(axes[i]) > 1)
+      complain(fmt::format("'{}' is the accumulator: its stride along {} is not 0", b.name, axes[i]));
   }
   const size_t before = mistakes_.size();
   element(o.buffer, low);

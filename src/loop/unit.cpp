@@ -77,6 +77,7 @@ Unit amx_dpbf16() {
   u.b = {DType::bf16, "knp", {}};
   u.sum = UnitSum::pairs;
   u.flush_subnormals = u.tiles = true;
+  u.lane_unit = "avx512.dpbf16";
   u.targets = {"amx-bf16"};
   u.source = std::string(intel) + ", TDPBF16PS";
   return u;
@@ -92,6 +93,7 @@ Unit amx_bytes(std::string name, DType a) {
   u.b.dtype = DType::i8;
   u.sum = UnitSum::integer;
   u.flush_subnormals = false;
+  u.lane_unit = a == DType::u8 ? "vnni.dpbusd" : "";
   u.targets = {"amx-int8"};
   u.source = std::string(intel) + ", TDPBUSD, TDPBSSD";
   return u;
@@ -247,6 +249,12 @@ int position(const Unit& unit, const std::string& axes, int m, int n, int k, int
 }
 
 } // namespace
+
+std::string UnitOperandInfo::axes_in(DType buffer) const {
+  if (buffer == dtype) return axes;
+  std::string whole = axes;
+  return buffer == DType::u32 && std::erase(whole, 'p') > 0 ? whole : std::string();
+}
 
 std::optional<Unit> find_unit(std::string_view name, int lanes) {
   if (name == "fma.f32") return fma_f32(lanes);

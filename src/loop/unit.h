@@ -43,6 +43,9 @@ struct UnitOperandInfo {
   DType dtype;
   std::string axes; ///< of "mnkp", in the order of the statement's strides and of the lane map
   LaneMap map;
+  /// The axes of the operand in a buffer of that type. Those of a group (p) may lie in one u32 word: then
+  /// there is no axis p. Empty where the operand is not taken from such a buffer.
+  std::string axes_in(DType buffer) const;
 };
 
 struct Unit {
@@ -56,6 +59,7 @@ struct Unit {
   double tolerance = 0;          ///< wide: relative to sum of |a*b| + |acc|
   bool tiles =
       false; ///< its operands lie in tile registers: rows of p * k (or n) elements that are contiguous
+  std::string lane_unit;     ///< tiles: the unit on words (find_lane_unit) that steps by the same products
   bool asynchronous = false; ///< has its own completion: stands in `async unit` as well
   std::vector<std::string>
       targets;        ///< "avx512bf16", "amx-bf16", "sm_80", "gfx942", "metal", "neon+bf16": where it exists

@@ -179,9 +179,11 @@ FormulaRef element_at(const FormulaRef& f, const ConeAxis& axis, Expr place, con
 
 /// A copy of an operand in words: a stage of its own, and the load of a word of it. What knows all
 /// axes of the domain has zeros outside of it; what reads nothing that the kernel makes comes
-/// before the loops of a cascade.
-FormulaRef copied(Nests& nests, int stage, const std::string& name, const FormulaRef& f, const ConeAxis& axis,
-                  int words_axis, const WordDomain& domain, const Unit& unit) {
+/// before the loops of a cascade. `words_first`: as the first dimension. `word`: where the operand lies
+/// in words, one of them.
+FormulaRef copied(Nests& nests, int stage, const std::string& name, const FormulaRef& f,
+                  const FormulaRef& word, const ConeAxis& axis, int words_axis, bool words_first,
+                  const WordDomain& domain, const Unit& unit) {
   for (auto& other : nests.cone.values)
     if (other.name == name) refuse("the name {} belongs to a value already", name);
   const ConeAxis words = nests.cone.axes[size_t(words_axis)];
@@ -198,6 +200,9 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, const Formul
     for (Expr e : part.index) note(e);
     note(part.guard);
   });
+  if (words_first)
+    std::ranges::stable_partition(dims,
+                                  [&](int a) { return nests.cone.axes[size_t(a)].symbol == axis.symbol; });
   const bool inside_domain = !domain.some.is_constant(1) &&
                              std::ranges::all_of(domain.axes, [&](int a) { return contains(dims, a); });
   bool of_kernel = false;
@@ -226,7 +231,7 @@ FormulaRef copied(Nests& nests, int stage, const std::string& name, const Formul
   value.role = ValueRole::interior;
   Component part;
   part.dtype = DType::u32;
-  part.body = word_of(elements, unit);
+  part.body = word ? word : word_of(elements, unit);
   Stage stage_of_copy;
   stage_of_copy.name = nests.free_stage_name(name);
   if (inside_domain) stage_of_copy.domain = domain.some;
@@ -279,6 +284,14 @@ std::optional<WordLoops> word_loops(const StageNest& nest, const ConeAxis& axis,
   return {};
 }
 
+/// The axis along which the results of a stage are contiguous.
+std::optional<Expr> columns_of(const Cone& cone, const Stage& stage) {
+  std::optional<Expr> columns;
+  for (const Component& c : stage.components)
+    if (c.out >= 0 && !c.index.empty() && plain_axis(cone, c.index.back())) columns = c.index.back();
+  return columns;
+}
+
 /// Is every value of `from` one of `to`?
 bool fits(DType from, DType to) { return from == to || (from == DType::u4 && bits(to) == 8); }
 
@@ -286,8 +299,12 @@ bool fits(DType from, DType to) { return from == to || (from == DType::u4 && bit
 
 void use_unit(Nests& nests, const std::string& stage_name, const std::string& unit_name,
               std::span<const std::string> copies) {
-  const Unit* unit = find_lane_unit(unit_name);
+  // Steps of a unit with tile registers are those of its lane unit until the loops are made.
+  const std::optional<Unit> described = find_unit(unit_name);
+  const bool tiles = described && described->tiles;
+  const Unit* unit = find_lane_unit(tiles ? described->lane_unit : unit_name);
   if (!unit) refuse("there is no dot instruction {}", unit_name);
+  if (tiles && copies.size() != 1) refuse("{} reads one copy in words", unit_name);
   int s = nests.stage(stage_name);
   Stage stage = nests.cone.stages[size_t(s)];
   StageNest& nest = nests.stages[size_t(s)];
@@ -341,6 +358,16 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
     const Words pack(nests.cone, axis.symbol, symbol, *unit);
     const bool whole = !ragged || begins;
     FormulaRef x = whole ? pack(a) : nullptr, y = whole ? pack(b) : nullptr;
+    FormulaRef word; // of the operand that is copied
+    if (tiles) {     // the operand with columns is read from a copy, the one with rows as it lies
+      const std::optional<Expr> columns = columns_of(nests.cone, stage);
+      if (!columns) refuse("the results of stage {} are contiguous along no axis", stage_name);
+      const auto has_columns = [&](const FormulaRef& f) {
+        return varies_with(nests.cone, index_exprs(f), *columns);
+      };
+      if (has_columns(a) == has_columns(b) || !stage.domain.is_constant(1)) continue;
+      word = std::exchange(has_columns(a) ? x : y, nullptr);
+    }
     if (size_t(!x) + size_t(!y) != copies.size() || (!copies.empty() && words == 1)) continue;
     if (is_float(accumulator) && words * unit->k < extent) {
       // One more step, of a word that ends with zeros: then all that is summed up comes from the
@@ -352,7 +379,7 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
       }
       const FormulaRef before = fold.init ? fold.init : formula_constant(accumulator, 0);
       fold.init =
-          formula_user_op(unit_name, accumulator, {before, word_of(of_a, *unit), word_of(of_b, *unit)});
+          formula_user_op(unit->name, accumulator, {before, word_of(of_a, *unit), word_of(of_b, *unit)});
     } else {
       for (int64_t i = words * unit->k; i < extent; i++) {
         const FormulaRef rest = substitute(body, {{axis.symbol, i}});
@@ -391,18 +418,19 @@ void use_unit(Nests& nests, const std::string& stage_name, const std::string& un
       size_t next = 0;
       for (auto& [operand, from] : {std::pair(&x, &a), std::pair(&y, &b)})
         if (!*operand) {
-          *operand = copied(nests, s, copies[next++], *from, axis, position, domain, *unit);
+          *operand = copied(nests, s, copies[next++], *from, word, axis, position, tiles, domain, *unit);
           s++;
         }
-      fold.body = formula_user_op(unit_name, accumulator, {formula_constant(accumulator, 0), x, y});
+      fold.body = formula_user_op(unit->name, accumulator, {formula_constant(accumulator, 0), x, y});
       std::ranges::replace(stage.axes, reduced[r], position);
       stage.domain = domain.some;
       replace(nests.stages[size_t(s)]);
       nests.cone.stages[size_t(s)] = std::move(stage);
+      if (tiles) nests.tile_units.insert(unit_name);
       return;
     }
     const auto step = [&](FormulaRef sum, const ExprMap<Expr>& at) {
-      return formula_user_op(unit_name, accumulator, {std::move(sum), substitute(x, at), substitute(y, at)});
+      return formula_user_op(unit->name, accumulator, {std::move(sum), substitute(x, at), substitute(y, at)});
     };
     std::vector<int> others = reduced;
     others.erase(others.begin() + std::ptrdiff_t(r));

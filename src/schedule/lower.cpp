@@ -3,6 +3,7 @@
 #include "schedule/lower.h"
 #include "base/check.h"
 #include "base/contains.h"
+#include "loop/tile_units.h"
 #include "schedule/lowering.h"
 #include <algorithm>
 
@@ -542,6 +543,8 @@ Result<Kernel> lower(const Cone& cone, const Schedule& schedule, const LowerOpti
       Kernel next = masked.run();
       if (auto lanes = masked.lanes_that_run(); contains(lanes, Lanes::whole))
         next = Lowering(nests, options, std::move(lanes)).run();
+      for (const std::string& unit : nests.tile_units)
+        if (use_tiles(next, unit) == 0) refuse("no loop takes whole tiles of {}", unit);
       kernel =
           kernel ? with_version(std::move(*kernel), version.condition, std::move(next)) : std::move(next);
     }

@@ -72,6 +72,7 @@ struct Nests {
   /// Conditions of a domain at an element of a word (dot_unit.cpp): the condition that they are
   /// instances of. Parts of a nest begin and end between words.
   std::map<Expr, Expr, ExprLess> instances;
+  std::set<std::string> tile_units; // whose steps stand for those of a unit with tile registers
   int cascades = 0;
 
   explicit Nests(Cone c);

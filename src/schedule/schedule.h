@@ -57,7 +57,8 @@
 //                                         The axis that it takes in words is called AXIS.words. An
 //                                         operand that is not
 //                                         packed so is packed by a new stage COPY; zeros fill the
-//                                         last word of an axis
+//                                         last word of an axis. A unit with tile registers reads the
+//                                         operand along which the results are contiguous from a COPY
 //   serial POINTS [WORKERS]               a launch of at most POINTS points runs on at most WORKERS
 //                                         workers, or on one;
 //                                         of several such directives the least number of workers counts

@@ -527,7 +527,10 @@ void CEmitter::unit(const kernel::UnitCall& s) {
   if (!unit) fail("there is no unit " + s.unit);
   const bool plain = unit->lanes == 1 && !unit->flush_subnormals && unit->sum != kernel::UnitSum::odd &&
                      unit->sum != kernel::UnitSum::pairs;
-  if (!plain) fail(fmt::format("the unit {} does not exist in {}", s.unit, dialect_.name));
+  const bool words = std::ranges::any_of(s.operands, [&](const kernel::UnitOperand& o) {
+    return kernel_.buffers[size_t(o.buffer)].dtype == DType::u32;
+  });
+  if (!plain || words) fail(fmt::format("the unit {} does not exist in {}", s.unit, dialect_.name));
   const auto symbol = [&](char axis, int64_t extent) {
     return Expr::symbol(fmt::format("unit.{}", axis), {0, extent - 1});
   };
