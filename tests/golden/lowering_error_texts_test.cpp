@@ -34,6 +34,7 @@ const RefusedSchedule rows[] = {
     {"product", "at r i;split r i outer inner 1", "stage r reads c outside of what f makes in one trip of i"},
     {"wide", "fuse f r;split f k k.o k.i 8;vector f k.i;roles f k.o 3",
      "stage f keeps its folds in registers alone, and its loops leave them before they are finished"},
+    {"plain", "unit f amx.dpbf16 copy", "no loop takes whole tiles of amx.dpbf16"},
     {"plain", "stage a copy;unit f avx512.dpbf16 copy2;store copy root k i",
      "stage f reads copy in words: neighbours along its last dimension are not contiguous"},
     {"product", "prefetch r c i i 1;merge r i j copy",

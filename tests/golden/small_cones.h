@@ -268,6 +268,15 @@ fn @main(%x: f32[n], %c: f32[8]) {
   return r = %r
 }
 )"},
+      {"inner", R"(fn @main(%a: bf16[64], %b: bf16[64]) {
+  %x = cast f32 %a
+  %y = cast f32 %b
+  %p = mul %x, %y
+  %f = fold [k: 64] over [k] { sum %p[k] }
+  %c = get %f, 0
+  return c = %c
+}
+)"},
       {"wide", R"(symbol n: 1..40
 fn @main(%x: f32[6, n, 12]) {
   %f = fold [i: 6, j: n, k: 12] over [k] { sum %x[i, j, k] }
