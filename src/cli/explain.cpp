@@ -88,6 +88,13 @@ Json json_of(const KernelExplanation& k) {
 }
 
 Json json_of(const RegionExplanation& r) {
+  Json plans = Json::array();
+  for (const RegionPlanExplanation& plan : r.plans)
+    plans.push_back({{"name", plan.name},
+                     {"estimate_s", plan.estimate},
+                     {"kernels", plan.kernels},
+                     {"written", plan.written},
+                     {"taken", plan.taken}});
   return {{"nodes", r.nodes},
           {"instances", r.instances},
           {"lines", r.lines},
@@ -99,7 +106,9 @@ Json json_of(const RegionExplanation& r) {
           {"stored_bytes", r.stored},
           {"kernels", r.kernels},
           {"outcome", r.outcome.empty() ? "replaced" : r.outcome},
-          {"limit", r.limit}};
+          {"limit", r.limit},
+          {"plans", plans},
+          {"measured", r.measured}};
 }
 
 int explain_file(const ExplainArguments& a) {

@@ -160,9 +160,14 @@ int tune(const TuneArguments& a) {
   const SearchSummary& s = outcome.summary;
   const auto& cache = outcome.cache;
   const auto table = [&] {
-    if (s.changed.empty()) return std::string("no kernel has a new schedule: what was there is as fast\n");
-    std::string text = fmt::format("{:<8}{:>8}{:>12}{:>12}{:>8}{:>9}  {}\n", "kernel", "launches", "before",
-                                   "after", "gain", "of limit", "computes");
+    std::string text;
+    for (const ChangedRegion& r : s.regions)
+      text += fmt::format("region of {} terms{}: other kernels, plan {}; a step {} -> {} {}\n", r.nodes,
+                          r.instances > 1 ? fmt::format(", {} times", r.instances) : "", r.plan,
+                          human_time(r.before), human_time(r.after), gain(r.before, r.after));
+    if (s.changed.empty()) return text + "no kernel has a new schedule: what was there is as fast\n";
+    text += fmt::format("{:<8}{:>8}{:>12}{:>12}{:>8}{:>9}  {}\n", "kernel", "launches", "before", "after",
+                        "gain", "of limit", "computes");
     for (const ChangedKernel& k : s.changed)
       text += fmt::format("{:<8}{:>8.4g}{:>12}{:>12}{:>8}{:>9}  {}\n", k.name, k.launches,
                           human_time(k.before), human_time(k.after), gain(k.before, k.after),
@@ -192,6 +197,8 @@ int tune(const TuneArguments& a) {
              {"seconds", s.seconds},
              {"notes", s.notes},
              {"workers", s.workers},
+             {"region_plans", s.region_plans},
+             {"regions", Json::array()},
              {"changed", Json::array()},
              {"cache", path}};
     for (const ChangedKernel& k : s.changed)
@@ -202,6 +209,13 @@ int tune(const TuneArguments& a) {
                                 {"before_s", k.before},
                                 {"after_s", k.after},
                                 {"limit_fraction", k.limit_fraction}});
+    for (const ChangedRegion& r : s.regions)
+      out["regions"].push_back({{"nodes", r.nodes},
+                                {"instances", r.instances},
+                                {"lines", r.lines},
+                                {"plan", r.plan},
+                                {"before_s", r.before},
+                                {"after_s", r.after}});
     if (a.report) out["report"] = outcome.report;
     for (const auto& [cause, count] : s.rejected) out["rejected"][cause] = count;
     std::cout << out.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;

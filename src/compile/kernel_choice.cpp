@@ -101,6 +101,21 @@ KernelPlanner::KernelPlanner(ChoiceOptions options)
       machine_[threads] = search::machine_key(build_options(threads), "reassoc", 0);
 }
 
+search::TuningKey KernelPlanner::region_key(const Hash128& structure) const {
+  search::TuningKey key = machine_.at(1);
+  key.structure = structure;
+  key.numeric = search::region_policy;
+  return key;
+}
+
+std::optional<std::string> KernelPlanner::kept(const search::TuningKey& key) const {
+  if (const auto pinned = options_.pinned.find(key.hash()); pinned != options_.pinned.end())
+    return pinned->second;
+  if (!options_.cache) return {};
+  const auto entry = options_.cache->find(key);
+  return entry ? std::optional(entry->schedule) : std::nullopt;
+}
+
 search::BuildOptions KernelPlanner::build_options(int threads) const {
   search::BuildOptions build;
   build.target = options_.target;

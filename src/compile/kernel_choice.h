@@ -72,7 +72,7 @@ struct ChoiceOptions {
   bool strict = false;                        ///< a schedule that turns out to be wrong is a failure
   std::string reproducers;                    ///< folder; empty: the usual one
   bool worker = true; ///< schedules from elsewhere are checked in a process of their own
-  /// schedules by hash of the key, before the cache; empty text: the default one
+  /// schedules, and plans of regions, by hash of the key, before the cache; empty text: the default one
   std::map<Hash128, std::string> pinned;
   std::map<std::string, std::string> schedules = {}; ///< before all others, by the kernel's name
   search::MachineProfile profile = {};               ///< for estimates of what a launch takes
@@ -86,6 +86,11 @@ public:
   /// Its loops, where they were not made to see whether the schedule fits. Failure: nothing lowers.
   Result<void> lower(const kernel::Cone& given, const kernel::CanonicalCone& canonical,
                      PlannedKernel& kernel) const;
+  /// The key of a region whose plan was measured (compile/plan_race.h): the same for any number of workers,
+  /// as what is computed must be. `structure`: of all that the choice depends on.
+  search::TuningKey region_key(const Hash128& structure) const;
+  /// What is pinned for this key, else what the cache has.
+  std::optional<std::string> kept(const search::TuningKey& key) const;
   search::BuildOptions build_options(int threads) const;
   const kernel::MachineLimits& limits() const { return options_.limits; }
   kernel::DefaultKernels& defaults() { return defaults_; }
