@@ -180,6 +180,12 @@ void add_rule_options(CLI::App& verb) {
   add("--forbid-rule", &RuleChoice::forbidden, "A rule that takes no part in it; may be repeated");
 }
 
+void add_plan_option(CLI::App& verb) {
+  verb.add_option_function<std::string>(
+      "--plan", [](const std::string& file) { choose_plan(file); },
+      "A file of luminal tune --export-plan: its schedules come before those of the tuning cache");
+}
+
 void add_rules(CLI::App& app, int& exit_code) {
   auto* rules =
       app.add_subcommand("rules", "The rules of the search for equal programs: list, show, test, lint");

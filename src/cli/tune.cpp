@@ -8,7 +8,9 @@
 #include "cli/common.h"
 #include "cli/program_graph.h"
 #include "compile/compile.h"
+#include "compile/plan_file.h"
 #include "ir/trust.h"
+#include "luminal/plan_file.h"
 #include <chrono>
 #include <fmt/format.h>
 #include <iostream>
@@ -18,7 +20,7 @@ namespace {
 
 struct TuneArguments {
   GraphArguments graph;
-  std::string mode = "budget", filter;
+  std::string mode = "budget", filter, plan;
   double budget = 60;
   bool json = false, strict = false, report = false;
 };
@@ -122,6 +124,7 @@ struct Outcome {
   SearchSummary summary;
   std::string report;
   std::shared_ptr<search::TuningCache> cache; // that results went to
+  std::string plan;                           // its file's text
 };
 
 Outcome tune_terms(const TuneArguments& a, TuneDisplay& display) {
@@ -138,7 +141,7 @@ Outcome tune_terms(const TuneArguments& a, TuneDisplay& display) {
   options.search = search_options(a, display);
   auto compiled = compile::compile(module, options);
   if (!compiled) throw Error(fmt::format("{}: {}", path, compiled.error()));
-  return {*compiled->search, compiled->report(), options.tuning};
+  return {*compiled->search, compiled->report(), options.tuning, compile::export_plan({&*compiled})};
 }
 
 Outcome tune_graph(const TuneArguments& a, TuneDisplay& display) {
@@ -147,7 +150,8 @@ Outcome tune_graph(const TuneArguments& a, TuneDisplay& display) {
   program.options.search = search_options(a, display);
   auto cache = compile::usual_tuning_cache(true);
   program.graph().compile(program.options);
-  return {*program.graph().search_summary(), program.graph().report(), std::move(cache)};
+  return {*program.graph().search_summary(), program.graph().report(), std::move(cache),
+          export_plan(program.graph())};
 }
 
 int tune(const TuneArguments& a) {
@@ -157,6 +161,9 @@ int tune(const TuneArguments& a) {
     TuneDisplay display;
     outcome = a.graph.terms() ? tune_terms(a, display) : tune_graph(a, display);
   }
+  if (!a.plan.empty())
+    if (auto written = write_file(a.plan, std::string_view(outcome.plan)); !written)
+      throw Error(written.error());
   const SearchSummary& s = outcome.summary;
   const auto& cache = outcome.cache;
   const auto table = [&] {
@@ -243,6 +250,8 @@ void add_tune(CLI::App& app, int& exit_code) {
       ->check(one_of({"budget", "optimal"}))
       ->capture_default_str();
   verb->add_option("--kernel", a->filter, "Only kernels whose name, results or weights have this in them");
+  verb->add_option("--export-plan", a->plan,
+                   "Write what is found to this file, for --plan on another machine of the same kind");
   verb->add_flag("--strict", a->strict, "A schedule that gives wrong results is a failure");
   verb->add_flag("--report", a->report, "The whole report, too: plan, schedule of every kernel");
   verb->add_flag("--json", a->json, "One JSON object instead of the table; keys in docs/program.md");

@@ -22,14 +22,8 @@ double now() { return search::Clock::steady().now(); }
 double epsilon_of(const Function& function) {
   double most = 0x1p-53;
   for (const Node& node : function.nodes)
-    for (const TensorType& type : node.types) {
-      const DType t = type.dtype;
-      if (!is_float(t) || t == DType::f64) continue;
-      most = std::max(most, t == DType::f32    ? 0x1p-24
-                            : t == DType::f16  ? 0x1p-11
-                            : t == DType::bf16 ? 0x1p-8
-                                               : 0x1p-3);
-    }
+    for (const TensorType& type : node.types)
+      if (is_float(type.dtype)) most = std::max(most, unit_roundoff(type.dtype));
   return most;
 }
 
