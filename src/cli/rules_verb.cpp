@@ -6,6 +6,7 @@
 #include "cli/common.h"
 #include "cli/rule_options.h"
 #include "compile/rule_set.h"
+#include "luminal/plan_file.h"
 #include "rules/lint_rules.h"
 #include "rules/rule_instances.h"
 #include "rules/test_rules.h"
