@@ -2,7 +2,6 @@
 // kind, another version or with other threads is told why not.
 #include "base/file.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "base/thread_pool.h"
 #include "compile/ablate.h"
 #include "compile/plan_file.h"
@@ -39,6 +38,12 @@ const char* const softmax = R"(fn @main(%x: f32[16, 64]) {
   %y = div %e, %sb
   return y = %y
 })";
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
 
 Options options_of(int threads = 1) {
   Options options = Options::host(threads);

@@ -2,6 +2,7 @@
 // nothing else does.
 #include "base/thread_pool.h"
 #include "compile/compile.h"
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 namespace luminal::compile {
@@ -30,7 +31,6 @@ private:
     Options options = Options::host(pool_.size());
     options.cache = false;
     options.rules.on = false;
-    options.passes = Pass();
     return race.add(compile(parse_module(text), options).value().plan).value();
   }
   ThreadPool pool_{2};
