@@ -10,7 +10,7 @@ namespace luminal {
 /// JSON lines, which `luminal cache import` reads, too. Throws Error where the graph is not compiled.
 std::string export_plan(const Graph& graph, std::source_location where = std::source_location::current());
 
-/// CompileOptions::plan of all that this process compiles from now on and that names none. Empty: LUMINAL_PLAN.
+/// CompileOptions::plan of what this process compiles from now on, where none is named. Empty: LUMINAL_PLAN.
 void choose_plan(std::string file);
 
 } // namespace luminal

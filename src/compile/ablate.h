@@ -1,7 +1,7 @@
 // compile/ablate.h -- private: a module planned again without each of the rules that applied to it.
 #pragma once
 #include "compile/compile.h"
-#include "luminal/ablate.h"
+#include "luminal/rule_worth.h"
 
 namespace luminal::compile {
 

@@ -1,4 +1,4 @@
-// compile/compare_programs.cpp -- two programs by turns: at the usual sizes, with pauses, at the largest sizes.
+// compile/compare_programs.cpp -- two programs by turns: at usual sizes, with pauses, at the largest sizes.
 #include "compile/compare_programs.h"
 #include "base/text.h"
 #include <fmt/format.h>

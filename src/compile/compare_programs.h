@@ -1,5 +1,5 @@
-// compile/compare_programs.h -- private: whether one whole program is faster than another, at several sizes and
-// paces. The last word on schedules (compile/plan_search.cpp) and on plans of regions (compile/plan_race.h).
+// compile/compare_programs.h -- private: whether one whole program is faster than another, at several sizes
+// and paces. The last word on schedules (compile/plan_search.cpp) and plans of regions (compile/plan_race.h).
 #pragma once
 #include "compile/program_race.h"
 #include "expr/expr.h"

@@ -4,7 +4,6 @@
 #include "base/program_hash.h"
 #include "base/settings.h"
 #include "compile/compile.h"
-#include "luminal/plan_file.h"
 #include <fmt/format.h>
 #include <mutex>
 #include <set>
@@ -97,9 +96,9 @@ std::string plan_of_process() {
   return process_plan().empty() ? std::string(setting_text("LUMINAL_PLAN")) : process_plan();
 }
 
-} // namespace luminal::compile
-
-void luminal::choose_plan(std::string file) {
-  const std::lock_guard lock(compile::of_process);
-  compile::process_plan() = std::move(file);
+void set_plan_of_process(std::string file) {
+  const std::lock_guard lock(of_process);
+  process_plan() = std::move(file);
 }
+
+} // namespace luminal::compile

@@ -1,10 +1,10 @@
 // compile/plan_race.h -- private: plans of regions against each other, in the whole program.
 //
 // The search of a region (compile/region_search.h) keeps several plans: which terms, which kernels. Estimates
-// chose one. Here each of the others takes its place in the whole program: its results are held against those
-// of the program as it is, on the same inputs, then both are timed by turns. One that is faster by more than
-// noise is taken, kept in the tuning cache under the region's key, and used by every later compilation. Kernels
-// have the schedules that the tuning cache has, or default ones; the search of schedules follows.
+// chose one. Here each of the others takes its place in the whole program: its results are held against
+// those of the program as it is, on the same inputs, then both are timed by turns. One that is faster by more
+// than noise is taken, kept in the tuning cache under the region's key, and used by every later compilation.
+// Kernels have the schedules that the tuning cache has, or default ones; the search of schedules follows.
 #pragma once
 #include "compile/plan_search.h"
 

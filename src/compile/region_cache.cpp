@@ -1,4 +1,4 @@
-// compile/region_cache.cpp -- results of regions as text: what is told of them, then the terms of their plans.
+// compile/region_cache.cpp -- results of regions as text: what is told of them, then their plans' terms.
 #include "compile/region_cache.h"
 #include "base/log.h"
 #include "base/program_hash.h"

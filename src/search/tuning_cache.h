@@ -46,7 +46,7 @@ struct TuningKey {
   bool operator==(const TuningKey&) const = default;
 };
 
-/// The numeric policy of an entry that is no kernel but a region of terms: its schedule is the name of the
+/// The numeric policy of an entry for a region of terms in place of a kernel: its schedule is the name of the
 /// plan that won, "plan 3f9c0a1b22d4e671\n" (compile/plan_race.h).
 inline constexpr std::string_view region_policy = "region plan";
 

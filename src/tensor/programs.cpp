@@ -4,6 +4,7 @@
 #include "compile/ablate.h"
 #include "compile/explain_plan.h"
 #include "compile/plan_file.h"
+#include "luminal/ablate.h"
 #include "luminal/debug.h"
 #include "luminal/inspect.h"
 #include "luminal/plan_file.h"
@@ -271,6 +272,8 @@ std::string export_plan(const Graph& graph, std::source_location where) {
   for (const auto& program : g.programs) programs.push_back(&program->compiled);
   return compile::export_plan(programs);
 }
+
+void choose_plan(std::string file) { compile::set_plan_of_process(std::move(file)); }
 
 std::optional<SearchSummary> Graph::search_summary(Where where) const {
   return state("search_summary", where)->searched;

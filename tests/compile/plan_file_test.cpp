@@ -1,5 +1,5 @@
-// plan_file_test.cpp -- a plan as a file: another machine of its kind uses it, after a check, and one of another
-// kind, another version or with other threads is told why not.
+// plan_file_test.cpp -- a plan as a file: another machine of its kind uses it, after a check, and one of
+// another kind, another version or with other threads is told why not.
 #include "base/file.h"
 #include "base/log.h"
 #include "base/thread_pool.h"

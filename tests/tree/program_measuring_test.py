@@ -76,8 +76,8 @@ def tuned_and_used(luminal, folder):
 
 
 def carried(luminal, folder):
-    """A plan that is carried to another cache gives the same kernels; of another program, or of another build,
-    it does not pass in silence."""
+    """A plan that is carried to another cache gives the same kernels; of another program, or of another
+    build, it does not pass in silence."""
     folder.mkdir()
     module, plan = folder / "sized.lum", folder / "sized.plan"
     module.write_text(SIZED)
@@ -99,13 +99,14 @@ def carried(luminal, folder):
     check(json.loads(luminal("cache", "ls", "--json")[0])["entries"] == [], "the plan went into the cache")
     other = folder / "other.lum"
     other.write_text("fn @main(%x: f32[7]) {\n  %y = exp %x\n  return y = %y\n}\n")
-    check("has nothing for this program" in luminal("explain", other, "--plan", plan)[1], "a foreign plan is silent")
+    check("has nothing for this program" in luminal("explain", other, "--plan", plan)[1],
+          "a foreign plan is silent")
     for line in lines[1:]:
         line["codegen"] = "0" * 16
     plan.write_text("\n".join(map(json.dumps, lines)) + "\n")
     errors = luminal("explain", module, "--plan", plan, code=1)[1]
     check("another version of luminal" in errors, f"a plan of another version: {errors}")
-    check("takes no plan" in luminal("tune", module, "--budget", 1, code=1, LUMINAL_PLAN=plan)[1],
+    check("takes no plan" in luminal("tune", module, "--budget", 1, code=1, LUMINAL_PLAN=str(plan))[1],
           "a search with a plan")
 
 
