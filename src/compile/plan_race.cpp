@@ -54,7 +54,7 @@ public:
 
   Result<void> run() {
     const std::vector<Alternative> all = alternatives_of(regions_);
-    if (all.empty() || stopped()) return {};
+    if (all.empty() || stopped() || seconds_ < least_seconds) return {};
     std::optional<ThreadPool> own;
     ThreadPool* pool = options_.pool ? options_.pool : &own.emplace(options_.limits.threads);
     ProgramRace race(race_options(options_, built_, pool, bound_));
@@ -152,12 +152,19 @@ private:
                          options_.search.stop);
     if (!compared) return compared.failure();
     if (compared->good && compared->times.second * noise <= compared->times.first) {
-      winners_[a.region] = {a.plan, compared->times};
+      take(a, compared->times);
       return *program;
     }
     race.drop(*program);
     return lost(fmt::format("a step takes {} in place of {}{}", human_time(compared->times.second),
                             human_time(compared->times.first), compared->where));
+  }
+
+  void take(const Alternative& a, const ProgramRace::Times& times) {
+    const auto [at, fresh] = winners_.try_emplace(a.region, Winner{a.plan, times});
+    if (!fresh) at->second = {a.plan, {at->second.times.first, times.second, times.rounds}};
+    if (summary_.program_before == 0) summary_.program_before = times.first;
+    summary_.program_after = times.second;
   }
 
   void keep(size_t r, const Winner& winner) {

@@ -411,8 +411,10 @@ private:
         gain = {};
       }
     }
-    summary_.program_before = gain.first;
-    summary_.program_after = gain.second;
+    if (gain.first > 0) {
+      summary_.program_before = gain.first;
+      summary_.program_after = gain.second;
+    }
     return {};
   }
 
