@@ -9,6 +9,7 @@
 #include "compile/explain_page.h"
 #include "compile/explain_plan.h"
 #include "ir/trust.h"
+#include "luminal/ablate.h"
 #include "luminal/debug.h"
 #include <filesystem>
 #include <fmt/format.h>

@@ -25,7 +25,8 @@ std::string softmax(int64_t rows, int64_t columns, const std::string& factor = "
   %s = get %sf, 0
   %sb = view %s [r: {0}, c: {1}] -> [r]
   %q = div %e, %sb
-  %k = const f32[{0}, {1}] {2}
+  %f = const f32 {2}
+  %k = view %f [r: {0}, c: {1}] -> []
   %y = mul %q, %k
   return y = %y
 }})",
@@ -47,8 +48,10 @@ Options options_in(const ScratchFolder& folder, std::shared_ptr<TuningCache> cac
 BuiltPlan built_with(const Module& module, const Options& options) {
   BuiltPlan built;
   built.plan = compile(module, options).value().plan;
-  built.chooser = std::make_shared<KernelPlanner>(
-      ChoiceOptions{.limits = options.limits, .target = options.target, .cache = options.tuning});
+  built.chooser = std::make_shared<KernelPlanner>(ChoiceOptions{.limits = options.limits,
+                                                                .target = options.target,
+                                                                .cache = options.tuning,
+                                                                .profile = options.profile});
   built.builder = std::make_shared<PlanBuilder>(module, *built.chooser, Partitioner(), options.rules);
   EXPECT_TRUE(built.builder->build());
   return built;
@@ -56,8 +59,8 @@ BuiltPlan built_with(const Module& module, const Options& options) {
 
 /// The kernels of the module in plain loops, which take several times as long.
 Options in_plain_loops(const Module& module, Options options) {
-  for (const KernelReport& kernel : compile(module, options).value().choices)
-    options.schedules[kernel.name] = "";
+  const Compiled usual = compile(module, options).value();
+  for (const KernelReport& kernel : usual.choices) options.schedules[kernel.name] = "";
   return options;
 }
 
@@ -109,7 +112,7 @@ TEST(PlanRace, EveryPlanOfARegionCanBePinnedAndComputesTheSame) {
   ASSERT_EQ(usual.regions.size(), 1u);
   const RegionReport& region = usual.regions[0];
   ASSERT_GE(region.plans.size(), 2u);
-  std::set<int> kernels;
+  std::set<std::vector<std::string>> kernels;
   for (const RegionPlanReport& plan : region.plans) {
     Options options = plain;
     options.tuning = std::make_shared<TuningCache>("");
@@ -123,7 +126,9 @@ TEST(PlanRace, EveryPlanOfARegionCanBePinnedAndComputesTheSame) {
     const auto compiled = compile(module, options).value();
     EXPECT_TRUE(compiled.regions[0].measured) << plan.name;
     EXPECT_EQ(compiled.regions[0].plans[compiled.regions[0].taken].name, plan.name);
-    kernels.insert(compiled.kernels);
+    std::vector<std::string> keys;
+    for (const KernelReport& kernel : compiled.choices) keys.push_back(kernel.key);
+    kernels.insert(keys);
     ProgramRace::Options how;
     how.pool = &pool;
     ProgramRace race(how);
@@ -150,7 +155,8 @@ TEST(PlanRace, AWrongPlanIsNeverTakenNorTriedAgain) {
   auto cache = std::make_shared<TuningCache>(folder.file());
   const Options options = options_in(folder, cache, pool);
   const Module module = parse_module(softmax(256, 1024));
-  const BuiltPlan wrong = built_with(parse_module(softmax(256, 1024, "1.001")), options);
+  const Module other = parse_module(softmax(256, 1024, "1.001"));
+  const BuiltPlan wrong = built_with(other, options);
   BuiltPlan built = built_with(module, in_plain_loops(module, options));
   const auto before = built.plan;
   const size_t alternatives = built.builder->regions()[0].plans.size() - 1;

@@ -52,9 +52,9 @@ const char* const sums_of_sums = R"(fn @main(%x: f32[8, 4096]) {
 })";
 
 std::string scaled(const std::string& factor) {
-  return fmt::format(
-      "fn @main(%x: f32[8, 32]) {{\n  %c = const f32[8, 32] {}\n  %y = mul %x, %c\n  return y = %y\n}}",
-      factor);
+  return fmt::format("fn @main(%x: f32[8, 32]) {{\n  %k = const f32 {}\n  %c = view %k [r: 8, c: 32] -> []\n "
+                     " %y = mul %x, %c\n  return y = %y\n}}",
+                     factor);
 }
 
 TEST(ProgramDifference, OtherOrdersOfRoundingPass) {
@@ -76,9 +76,10 @@ TEST(ProgramDifference, OtherNumbersDoNot) {
 TEST(ProgramDifference, IntegersAreEqualWhereRoundingLeavesThemAlone) {
   const auto rounded = [](const char* number) {
     return fmt::format(R"(fn @main(%x: f32[64]) {{
-  %c = const f32[64] {}
+  %k = const f32 {}
+  %c = view %k [i: 64] -> []
   %s = mul %x, %c
-  %y = cast %s to i32
+  %y = cast i32 %s
   return y = %y
 }})",
                        number);
@@ -92,10 +93,11 @@ TEST(ProgramDifference, IntegersAreEqualWhereRoundingLeavesThemAlone) {
 TEST(ProgramDifference, StatesCount) {
   const auto step = [](const char* number) {
     return fmt::format(R"(fn @main(%x: f32[16], state %s: f32[16]) {{
-  %c = const f32[16] {}
+  %k = const f32 {}
+  %c = view %k [i: 16] -> []
   %a = mul %x, %c
   %n = add %s, %a
-  return y = %a, state s = %n
+  return y = %a, next = %n -> s
 }})",
                        number);
   };
@@ -108,8 +110,9 @@ TEST(ProgramDifference, StatesCount) {
 TEST(ProgramDifference, WeightsMoveWhereNothingElseDoes) {
   const auto rows = [](const char* number) {
     return fmt::format(R"(fn @main(%i: i32[4], weight %w: f32[10, 6]) {{
-  %g = gather %w, %i [r: 4, c: 6] -> [%i[r], c]
-  %c = const f32[4, 6] {}
+  %g = view %w [r: 4, c: 6] with row = %i[r] in 0..9 -> [row, c]
+  %k = const f32 {}
+  %c = view %k [r: 4, c: 6] -> []
   %y = mul %g, %c
   return y = %y
 }})",
