@@ -44,6 +44,13 @@ Options options_in(const ScratchFolder& folder, std::shared_ptr<TuningCache> cac
   return options;
 }
 
+/// As a compilation leaves it to the builder.
+Module after_passes(const std::string& text) {
+  Module module = parse_module(text);
+  passes::defaults().run(module);
+  return module;
+}
+
 /// The program of a module, with the builder that knows its regions.
 BuiltPlan built_with(const Module& module, const Options& options) {
   BuiltPlan built;
@@ -69,7 +76,7 @@ TEST(PlanRace, AFasterPlanIsTakenKeptAndFoundAgain) {
   ThreadPool pool(1);
   auto cache = std::make_shared<TuningCache>(folder.file());
   const Options options = options_in(folder, cache, pool);
-  const Module module = parse_module(softmax(256, 1024));
+  const Module module = after_passes(softmax(256, 1024));
   const BuiltPlan fast = built_with(module, options);
   BuiltPlan built = built_with(module, in_plain_loops(module, options));
   const std::vector<RegionReport> regions = built.builder->regions();
@@ -106,7 +113,7 @@ TEST(PlanRace, AFasterPlanIsTakenKeptAndFoundAgain) {
 TEST(PlanRace, EveryPlanOfARegionCanBePinnedAndComputesTheSame) {
   const ScratchFolder folder("plan_race_all");
   ThreadPool pool(2);
-  const Module module = parse_module(softmax(37, 200));
+  const Module module = after_passes(softmax(37, 200));
   const Options plain = options_in(folder, std::make_shared<TuningCache>(""), pool);
   const auto usual = compile(module, plain).value();
   ASSERT_EQ(usual.regions.size(), 1u);
@@ -154,8 +161,8 @@ TEST(PlanRace, AWrongPlanIsNeverTakenNorTriedAgain) {
   ThreadPool pool(1);
   auto cache = std::make_shared<TuningCache>(folder.file());
   const Options options = options_in(folder, cache, pool);
-  const Module module = parse_module(softmax(256, 1024));
-  const Module other = parse_module(softmax(256, 1024, "1.001"));
+  const Module module = after_passes(softmax(256, 1024));
+  const Module other = after_passes(softmax(256, 1024, "1.001"));
   const BuiltPlan wrong = built_with(other, options);
   BuiltPlan built = built_with(module, in_plain_loops(module, options));
   const auto before = built.plan;
@@ -194,7 +201,7 @@ TEST(PlanRace, ASearchRacesPlansWithinItsBudget) {
     EXPECT_LE(p.number, p.kernels);
   };
   options.search.stop = [&] { return done; };
-  const Module module = parse_module(softmax(256, 1024));
+  const Module module = after_passes(softmax(256, 1024));
   const auto searched = compile(module, options).value();
   ASSERT_TRUE(searched.search);
   EXPECT_TRUE(raced);
