@@ -77,6 +77,12 @@ template <class T> T option(nb::handle value, const std::string& name, const cha
   return result;
 }
 
+/// A text, or several.
+std::vector<std::string> texts(nb::handle value, const std::string& name) {
+  if (PyUnicode_Check(value.ptr())) return {nb::cast<std::string>(value)};
+  return option<std::vector<std::string>>(value, name, "a text or a list of texts");
+}
+
 std::map<std::string, TypicalSizes> sizes_of(nb::handle value) {
   std::map<std::string, TypicalSizes> sizes;
   for (auto [name, size] : option<nb::dict>(value, "sizes", "{name: size or sizes}")) {
@@ -291,6 +297,10 @@ CompileOptions options_of(const nb::dict& words, std::source_location where) {
          options.search.confirm = option<bool>(value, name, "True or False");
        }},
       {"progress", [&](auto&, nb::handle value) { options.search.progress = progress_of(value, stop); }},
+      {"rules", [&](auto& name, nb::handle value) { options.rules.files = texts(value, name); }},
+      {"forbid_rules", [&](auto& name, nb::handle value) { options.rules.forbidden = texts(value, name); }},
+      {"plan", [&](auto& name,
+                   nb::handle value) { options.plan = option<std::string>(value, name, "a file's name"); }},
       {"passes",
        [&](auto&, nb::handle value) {
          if (!PyUnicode_Check(value.ptr()) && !nb::isinstance<Pass>(value))
@@ -331,6 +341,8 @@ void bind_run(nb::module_& m, nb::class_<Graph>& graph) {
                "int | None = None, "
                "sizes: collections.abc.Mapping[str, int | collections.abc.Sequence[int]] | None = None, "
                "passes: str | Pass | None = None, "
+               "rules: str | collections.abc.Sequence[str] | None = None, "
+               "forbid_rules: str | collections.abc.Sequence[str] | None = None, plan: str | None = None, "
                "cache: bool | None = None, max_memory: int | None = None, weights_id: str | None = None, "
                "strict: bool | None = None, "
                "filter: str | None = None, confirm: bool | None = None) -> None"),
@@ -339,6 +351,9 @@ void bind_run(nb::module_& m, nb::class_<Graph>& graph) {
        "(progress=True shows a line; Ctrl-C ends the search, keeps what was found, and raises "
        "KeyboardInterrupt). threads: 0 all cores; "
        "sizes: typical sizes of dynamic dimensions; passes: names, or a Pass; max_memory: refuse more bytes; "
+       "rules: files of rules for the search for equal programs; forbid_rules: names of rules that take no "
+       "part; "
+       "plan: a file of luminal tune --export-plan; "
        "strict: a wrong schedule of the "
        "tuning cache is an Error.");
   both(m, graph, "execute", &execute, nb::sig("def execute() -> None"),

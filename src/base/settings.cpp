@@ -41,6 +41,8 @@ constexpr Setting table[] = {
      "files of rules for the search for equal programs, with colons between them"},
     {"LUMINAL_FORBID_RULES", SettingType::text, "",
      "names of rules that take no part in it, with commas between them; luminal rules list has them"},
+    {"LUMINAL_PLAN", SettingType::text, "",
+     "a plan's file (luminal tune --export-plan): its schedules are used before those of the tuning cache"},
     {"LUMINAL_LOG", SettingType::text, "warning", "what is logged on stderr: error, warning, info, debug"},
     {"LUMINAL_PREDICT", SettingType::integer, "-1", "default of luminal run --predict"},
     {"NO_COLOR", SettingType::text, "", "set: no colours on the terminal (no-color.org)"},

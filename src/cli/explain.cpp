@@ -2,11 +2,14 @@
 #include "base/file.h"
 #include "base/print.h"
 #include "base/settings.h"
+#include "base/text.h"
 #include "cli/onnx_program.h"
 #include "cli/program_graph.h"
+#include "compile/ablate.h"
 #include "compile/explain_page.h"
 #include "compile/explain_plan.h"
 #include "ir/trust.h"
+#include "luminal/ablate.h"
 #include "luminal/debug.h"
 #include <filesystem>
 #include <fmt/format.h>
@@ -18,7 +21,7 @@ namespace {
 struct ExplainArguments {
   GraphArguments graph;
   std::string kernel, page;
-  bool json = false;
+  bool json = false, ablate = false;
 };
 
 /// FILE:KERNEL, where there is no file of that whole name.
@@ -88,6 +91,13 @@ Json json_of(const KernelExplanation& k) {
 }
 
 Json json_of(const RegionExplanation& r) {
+  Json plans = Json::array();
+  for (const RegionPlanExplanation& plan : r.plans)
+    plans.push_back({{"name", plan.name},
+                     {"estimate_s", plan.estimate},
+                     {"kernels", plan.kernels},
+                     {"written", plan.written},
+                     {"taken", plan.taken}});
   return {{"nodes", r.nodes},
           {"instances", r.instances},
           {"lines", r.lines},
@@ -99,10 +109,50 @@ Json json_of(const RegionExplanation& r) {
           {"stored_bytes", r.stored},
           {"kernels", r.kernels},
           {"outcome", r.outcome.empty() ? "replaced" : r.outcome},
-          {"limit", r.limit}};
+          {"limit", r.limit},
+          {"plans", plans},
+          {"measured", r.measured}};
+}
+
+Ablation ablation_of(const GraphArguments& a) {
+  if (!a.terms()) {
+    ProgramGraph program(a);
+    return ablate(program.graph(), program.options);
+  }
+  const Module module = parse_module_from(read_text(a.path), a.path, a.allow_custom);
+  compile::Options options = compile::Options::host(a.threads > 0 ? a.threads : setting_threads());
+  options.sizes = parse_sizes(a.sizes);
+  check_sizes(options.sizes, module.symbols, a.path);
+  const auto worth = compile::ablate(module, options);
+  if (!worth) throw Error(fmt::format("{}: {}", a.path, worth.error()));
+  return *worth;
+}
+
+/// What a step takes by estimate without each rule.
+int print_ablation(const ExplainArguments& a) {
+  const Ablation worth = ablation_of(a.graph);
+  if (a.json) {
+    Json out{{"path", a.graph.path},
+             {"written_s", worth.written},
+             {"estimate_s", worth.estimate},
+             {"rules", Json::array()}};
+    for (const RuleWorth& rule : worth.rules)
+      out["rules"].push_back({{"rule", rule.rule}, {"estimate_s", rule.estimate}, {"regions", rule.regions}});
+    std::cout << out.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
+    return std::cout ? ok : failed;
+  }
+  std::string text = fmt::format("{:<24}{:>12}{:>10}{:>9}\n", "rules", "estimate", "longer by", "regions");
+  text += fmt::format("{:<24}{:>12}\n", "all", human_time(worth.estimate));
+  for (const RuleWorth& rule : worth.rules)
+    text += fmt::format("{:<24}{:>12}{:>9.2f}x{:>9}\n", "without " + rule.rule, human_time(rule.estimate),
+                        worth.estimate > 0 ? rule.estimate / worth.estimate : 1.0, rule.regions);
+  text += fmt::format("{:<24}{:>12}\n", "none", human_time(worth.written));
+  std::cout << text << std::flush;
+  return std::cout ? ok : failed;
 }
 
 int explain_file(const ExplainArguments& a) {
+  if (a.ablate) return print_ablation(a);
   const bool page = !a.page.empty();
   const auto [all, graph] = a.graph.terms() ? of_terms(a.graph, page) : of_graph(a.graph, page);
   const Explanation shown = a.kernel.empty() ? all : filtered(all, a.kernel);
@@ -140,6 +190,10 @@ void add_explain(CLI::App& app, int& exit_code) {
                    "Only kernels with this name, or with this in their results, weights or lines");
   verb->add_option("--page", a->page,
                    "Write one HTML page, too: kernels, limits, terms, schedules, the graph");
+  verb->add_flag("--ablate", a->ablate,
+                 "What a step takes by estimate without each of the rules that applied")
+      ->excludes("--kernel")
+      ->excludes("--page");
   verb->add_flag("--json", a->json, "One JSON object; keys in docs/program.md");
   verb->callback([a, verb, &exit_code] {
     split_kernel(*a);

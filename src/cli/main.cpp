@@ -147,8 +147,11 @@ int run(int argc, char** argv, bool json) {
   add_cache(app, exit_code);
   add_help(app, exit_code);
   for (const char* verb : {"run", "chat", "serve", "embed", "transcribe", "classify", "detect", "tune",
-                           "bench", "train", "eval", "export", "opt", "explain"})
+                           "bench", "train", "eval", "export", "opt", "explain"}) {
     add_rule_options(*app.get_subcommand(verb));
+    if (const std::string_view name = verb; name != "tune" && name != "opt")
+      add_plan_option(*app.get_subcommand(verb)); // one searches, the other chooses no schedules
+  }
   app.require_subcommand(0, 1);
   app.parse_complete_callback([&app] {
     if (app.get_subcommands().empty() || app.get_subcommands()[0]->get_name() != "help") check_settings();

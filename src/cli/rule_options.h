@@ -1,4 +1,4 @@
-// cli/rule_options.h -- the options that choose rules, of verbs that compile.
+// cli/rule_options.h -- the options of verbs that compile that choose rules, and a plan.
 #pragma once
 #include <CLI/CLI.hpp>
 
@@ -6,5 +6,7 @@ namespace luminal::cli {
 
 /// --rules and --forbid-rule: for all that this process compiles.
 void add_rule_options(CLI::App& verb);
+/// --plan: likewise.
+void add_plan_option(CLI::App& verb);
 
 } // namespace luminal::cli

@@ -6,6 +6,7 @@
 #include "cli/common.h"
 #include "cli/rule_options.h"
 #include "compile/rule_set.h"
+#include "luminal/plan_file.h"
 #include "rules/lint_rules.h"
 #include "rules/rule_instances.h"
 #include "rules/test_rules.h"
@@ -178,6 +179,12 @@ void add_rule_options(CLI::App& verb) {
   add("--rules", &RuleChoice::files,
       "A file of rules for the search for equal programs, tested before it is used; may be repeated");
   add("--forbid-rule", &RuleChoice::forbidden, "A rule that takes no part in it; may be repeated");
+}
+
+void add_plan_option(CLI::App& verb) {
+  verb.add_option_function<std::string>(
+      "--plan", [](const std::string& file) { choose_plan(file); },
+      "A file of luminal tune --export-plan: its schedules come before those of the tuning cache");
 }
 
 void add_rules(CLI::App& app, int& exit_code) {

@@ -8,7 +8,9 @@
 #include "cli/common.h"
 #include "cli/program_graph.h"
 #include "compile/compile.h"
+#include "compile/plan_file.h"
 #include "ir/trust.h"
+#include "luminal/plan_file.h"
 #include <chrono>
 #include <fmt/format.h>
 #include <iostream>
@@ -18,7 +20,7 @@ namespace {
 
 struct TuneArguments {
   GraphArguments graph;
-  std::string mode = "budget", filter;
+  std::string mode = "budget", filter, plan;
   double budget = 60;
   bool json = false, strict = false, report = false;
 };
@@ -122,6 +124,7 @@ struct Outcome {
   SearchSummary summary;
   std::string report;
   std::shared_ptr<search::TuningCache> cache; // that results went to
+  std::string plan;                           // its file's text
 };
 
 Outcome tune_terms(const TuneArguments& a, TuneDisplay& display) {
@@ -138,7 +141,7 @@ Outcome tune_terms(const TuneArguments& a, TuneDisplay& display) {
   options.search = search_options(a, display);
   auto compiled = compile::compile(module, options);
   if (!compiled) throw Error(fmt::format("{}: {}", path, compiled.error()));
-  return {*compiled->search, compiled->report(), options.tuning};
+  return {*compiled->search, compiled->report(), options.tuning, compile::export_plan({&*compiled})};
 }
 
 Outcome tune_graph(const TuneArguments& a, TuneDisplay& display) {
@@ -147,7 +150,8 @@ Outcome tune_graph(const TuneArguments& a, TuneDisplay& display) {
   program.options.search = search_options(a, display);
   auto cache = compile::usual_tuning_cache(true);
   program.graph().compile(program.options);
-  return {*program.graph().search_summary(), program.graph().report(), std::move(cache)};
+  return {*program.graph().search_summary(), program.graph().report(), std::move(cache),
+          export_plan(program.graph())};
 }
 
 int tune(const TuneArguments& a) {
@@ -157,12 +161,20 @@ int tune(const TuneArguments& a) {
     TuneDisplay display;
     outcome = a.graph.terms() ? tune_terms(a, display) : tune_graph(a, display);
   }
+  if (!a.plan.empty())
+    if (auto written = write_file(a.plan, std::string_view(outcome.plan)); !written)
+      throw Error(written.error());
   const SearchSummary& s = outcome.summary;
   const auto& cache = outcome.cache;
   const auto table = [&] {
-    if (s.changed.empty()) return std::string("no kernel has a new schedule: what was there is as fast\n");
-    std::string text = fmt::format("{:<8}{:>8}{:>12}{:>12}{:>8}{:>9}  {}\n", "kernel", "launches", "before",
-                                   "after", "gain", "of limit", "computes");
+    std::string text;
+    for (const ChangedRegion& r : s.regions)
+      text += fmt::format("region of {} terms{}: other kernels, plan {}; a step {} -> {} {}\n", r.nodes,
+                          r.instances > 1 ? fmt::format(", {} times", r.instances) : "", r.plan,
+                          human_time(r.before), human_time(r.after), gain(r.before, r.after));
+    if (s.changed.empty()) return text + "no kernel has a new schedule: what was there is as fast\n";
+    text += fmt::format("{:<8}{:>8}{:>12}{:>12}{:>8}{:>9}  {}\n", "kernel", "launches", "before", "after",
+                        "gain", "of limit", "computes");
     for (const ChangedKernel& k : s.changed)
       text += fmt::format("{:<8}{:>8.4g}{:>12}{:>12}{:>8}{:>9}  {}\n", k.name, k.launches,
                           human_time(k.before), human_time(k.after), gain(k.before, k.after),
@@ -192,6 +204,8 @@ int tune(const TuneArguments& a) {
              {"seconds", s.seconds},
              {"notes", s.notes},
              {"workers", s.workers},
+             {"region_plans", s.region_plans},
+             {"regions", Json::array()},
              {"changed", Json::array()},
              {"cache", path}};
     for (const ChangedKernel& k : s.changed)
@@ -202,6 +216,13 @@ int tune(const TuneArguments& a) {
                                 {"before_s", k.before},
                                 {"after_s", k.after},
                                 {"limit_fraction", k.limit_fraction}});
+    for (const ChangedRegion& r : s.regions)
+      out["regions"].push_back({{"nodes", r.nodes},
+                                {"instances", r.instances},
+                                {"lines", r.lines},
+                                {"plan", r.plan},
+                                {"before_s", r.before},
+                                {"after_s", r.after}});
     if (a.report) out["report"] = outcome.report;
     for (const auto& [cause, count] : s.rejected) out["rejected"][cause] = count;
     std::cout << out.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
@@ -229,6 +250,8 @@ void add_tune(CLI::App& app, int& exit_code) {
       ->check(one_of({"budget", "optimal"}))
       ->capture_default_str();
   verb->add_option("--kernel", a->filter, "Only kernels whose name, results or weights have this in them");
+  verb->add_option("--export-plan", a->plan,
+                   "Write what is found to this file, for --plan on another machine of the same kind");
   verb->add_flag("--strict", a->strict, "A schedule that gives wrong results is a failure");
   verb->add_flag("--report", a->report, "The whole report, too: plan, schedule of every kernel");
   verb->add_flag("--json", a->json, "One JSON object instead of the table; keys in docs/program.md");

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/contains.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/print.h"
 #include "base/settings.h"
 #include "base/thread_pool.h"
@@ -10,6 +11,7 @@
 #include "codegen/c_like/c_like.h"
 #include "codegen/object_cache.h"
 #include "codegen/version.h"
+#include "compile/plan_file.h"
 #include "compile/plan_search.h"
 #include "device/host_memory.h"
 #include "device/known_devices.h"
@@ -117,7 +119,7 @@ std::vector<std::string> places_of(const Module& module, const Options& options)
   return names;
 }
 
-std::shared_ptr<KernelPlanner> planner_of(const Options& options,
+std::shared_ptr<KernelPlanner> planner_of(const Options& options, std::shared_ptr<PlanFile> plan,
                                           const std::map<Hash128, std::string>& pinned) {
   return std::make_shared<KernelPlanner>(ChoiceOptions{.limits = options.limits,
                                                        .target = options.target,
@@ -127,15 +129,16 @@ std::shared_ptr<KernelPlanner> planner_of(const Options& options,
                                                        .reproducers = options.reproducers,
                                                        .worker = options.worker,
                                                        .pinned = pinned,
+                                                       .plan = std::move(plan),
                                                        .schedules = options.schedules,
                                                        .profile = options.profile});
 }
 
 /// The pass list (compile/pass_list.h), then code.
-Result<BuiltPlan> build(const Module& module, const Options& options,
+Result<BuiltPlan> build(const Module& module, const Options& options, std::shared_ptr<PlanFile> file,
                         const std::map<Hash128, std::string>& pinned, Stopwatch& watch) {
   BuiltPlan built;
-  built.chooser = planner_of(options, pinned);
+  built.chooser = planner_of(options, std::move(file), pinned);
   built.builder = std::make_shared<PlanBuilder>(module, *built.chooser, options.partitioner, options.rules);
   auto plan = built.builder->build();
   if (!plan) return plan.failure();
@@ -323,6 +326,58 @@ Result<Options> with_rules(Options options) {
 }
 } // namespace
 
+namespace {
+/// The plan's file that the options name, or the process; null: none.
+Result<std::shared_ptr<PlanFile>> plan_file_of(const Options& options) {
+  const std::string path = options.plan.empty() ? plan_of_process() : options.plan;
+  if (path.empty() || !options.language.empty()) return std::shared_ptr<PlanFile>();
+  if (options.search.mode != SearchMode::fast)
+    return Failure{
+        fmt::format("a search begins with what the tuning cache has: it takes no plan ({})", path)};
+  return PlanFile::read(
+      path,
+      search::machine_key(build_options(options.limits, options.target, options.limits.threads), "reassoc",
+                          0),
+      options.cache);
+}
+
+/// What was compiled, as entries of a plan's file. What was not measured has the longest time that an entry
+/// may have: any schedule that was wins against it.
+std::vector<search::TuningEntry> entries_of(const BuiltPlan& built) {
+  constexpr double not_known = 1e6;
+  std::vector<search::TuningEntry> out;
+  const auto add = [&](const search::TuningKey& key, std::string name, std::string schedule, double seconds) {
+    search::TuningEntry& entry = out.emplace_back();
+    entry.key = key;
+    entry.name = std::move(name);
+    entry.schedule = std::move(schedule);
+    entry.seconds = seconds > 0 ? seconds : not_known;
+    entry.samples = 1;
+  };
+  for (const PlannedKernel& kernel : built.builder->kernels())
+    if (kernel.key) add(*kernel.key, kernel.report.name, kernel.schedule, kernel.report.seconds);
+  for (const RegionReport& region : built.builder->regions())
+    if (region.measured)
+      add(*region.key, fmt::format("region of {} terms", region.nodes),
+          plan_text(region.plans[region.taken].name), 0);
+  return out;
+}
+} // namespace
+
+Result<std::vector<RegionReport>> plan_regions(const Module& module, const Options& options) {
+  PassTable passes;
+  std::vector<PassTime> times;
+  Stopwatch watch(times);
+  auto work = prepared(module, options, passes, watch);
+  if (!work) return work.failure();
+  const auto with = with_rules(options);
+  if (!with) return with.failure();
+  const auto planner = planner_of(*with, nullptr, {});
+  PlanBuilder builder(*work, *planner, with->partitioner, with->rules);
+  if (auto built = builder.build(); !built) return built.failure();
+  return builder.regions();
+}
+
 Result<runtime::Plan> plan_only(const Module& module, const Options& options) {
   PassTable passes;
   std::vector<PassTime> times;
@@ -331,7 +386,7 @@ Result<runtime::Plan> plan_only(const Module& module, const Options& options) {
   if (!work) return work.failure();
   const auto with = with_rules(options);
   if (!with) return with.failure();
-  const auto planner = planner_of(*with, {});
+  const auto planner = planner_of(*with, nullptr, {});
   return PlanBuilder(*work, *planner, with->partitioner, with->rules).build();
 }
 
@@ -351,8 +406,10 @@ Result<Compiled> compile(const Module& module, const Options& options) {
   if (!options.language.empty()) with.tuning = nullptr; // what was measured on the processor
   if (with.search.mode != SearchMode::fast && !with.tuning)
     with.tuning = std::make_shared<search::TuningCache>(""); // for as long as this takes
+  const auto plan_file = plan_file_of(with);
+  if (!plan_file) return plan_file.failure();
   const PlanMaker make = [&](const std::map<Hash128, std::string>& pinned) {
-    return build(work, with, pinned, watch);
+    return build(work, with, *plan_file, pinned, watch);
   };
   auto built = make({});
   if (!built) return built.failure();
@@ -360,6 +417,11 @@ Result<Compiled> compile(const Module& module, const Options& options) {
     if (std::ranges::none_of(built->builder->kernels(),
                              [&](const PlannedKernel& kernel) { return kernel.report.name == name; }))
       return Failure{fmt::format("there is no kernel {} for which a schedule is given", name)};
+  if (*plan_file && (*plan_file)->used() == 0)
+    log_warning(
+        "the plan {} has nothing for this program: none of its {} entries is for one of its kernels at "
+        "these sizes",
+        (*plan_file)->path(), (*plan_file)->size());
   for (const PlannedKernel& kernel : built->builder->kernels()) result.choices.push_back(kernel.report);
   if (with.search.mode != SearchMode::fast) {
     if (auto fits = fits_in_memory(*built->plan, with.sizes); !fits) return fits.failure();
@@ -378,6 +440,7 @@ Result<Compiled> compile(const Module& module, const Options& options) {
   result.cached = built->cached;
   for (const PlannedKernel& kernel : kernels) result.schedules.push_back(kernel.schedule);
   result.plan = built->plan;
+  if (options.language.empty()) result.entries = entries_of(*built);
   print_debug(work, result, kernels, options);
   return result;
 }

@@ -39,6 +39,7 @@ struct Options {
   std::map<std::string, std::string> schedules = {};
   /// Which values are stored and which share a kernel, in place of fusion; see Partitioner.
   Partitioner partitioner = {};
+  std::string plan = {};    ///< a file of schedules and plans of regions; empty: plan_of_process()
   RuleOptions rules = {};   ///< of the search for equal programs that take less
   std::string measure_lock; ///< file; empty: the usual one
   /// a schedule from the cache that turns out to be wrong is a failure, else it is dropped and
@@ -55,13 +56,14 @@ struct Options {
 struct Compiled {
   std::shared_ptr<const runtime::Plan> plan;
   std::vector<PassTime> times;
-  PassTable passes;                    ///< those of Options::passes
-  int kernels = 0;                     ///< distinct ones
-  int cached = 0;                      ///< of these, found on disk
-  std::vector<std::string> schedules;  ///< of each kernel, as text
-  std::optional<SearchSummary> search; ///< where one was asked for
-  std::vector<KernelReport> choices;   ///< of each kernel: why this schedule
-  std::vector<RegionReport> regions;   ///< what the rules have found
+  PassTable passes;                         ///< those of Options::passes
+  int kernels = 0;                          ///< distinct ones
+  int cached = 0;                           ///< of these, found on disk
+  std::vector<std::string> schedules;       ///< of each kernel, as text
+  std::optional<SearchSummary> search;      ///< where one was asked for
+  std::vector<KernelReport> choices;        ///< of each kernel: why this schedule
+  std::vector<RegionReport> regions;        ///< what the rules have found
+  std::vector<search::TuningEntry> entries; ///< what a plan's file has of it (compile/plan_file.h)
   /// A line a kernel: name, schedule, buffers, where it is used; then the pass times.
   std::string report() const;
 };
@@ -77,5 +79,7 @@ uint64_t load_source(std::string_view weights_id, const Options& options);
 Result<Compiled> compile(const Module& module, const Options& options);
 /// The same up to the plan's slots and steps, without machine code: what a program would take.
 Result<runtime::Plan> plan_only(const Module& module, const Options& options);
+/// Of that what the rules have found, region by region.
+Result<std::vector<RegionReport>> plan_regions(const Module& module, const Options& options);
 
 } // namespace luminal::compile

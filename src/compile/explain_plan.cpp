@@ -58,6 +58,10 @@ RegionExplanation explain_region(const RegionReport& r) {
   out.kernels = r.kernels;
   out.outcome = r.outcome;
   out.limit = r.limit;
+  for (size_t k = 0; k < r.plans.size(); ++k)
+    out.plans.push_back(
+        {r.plans[k].name, r.plans[k].estimate_s, r.plans[k].kernels, r.plans[k].written, k == r.taken});
+  out.measured = r.measured;
   return out;
 }
 

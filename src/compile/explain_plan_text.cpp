@@ -115,6 +115,14 @@ std::string region_text(const RegionExplanation& r, bool colour) {
                                   human_time(r.estimate), human_time(r.written)));
   else
     out += row("stays", r.outcome);
+  std::string plans;
+  for (const RegionPlanExplanation& plan : r.plans)
+    plans += fmt::format("{}: {}, {} by estimate{}{}\n", plan.name, count(int(plan.kernels), "kernel"),
+                         human_time(plan.estimate), plan.written ? ", the terms as they came" : "",
+                         !plan.taken  ? ""
+                         : r.measured ? "; taken: it won by measuring"
+                                      : "; taken by estimate");
+  if (!plans.empty()) out += row("plans", plans);
   if (!r.before.empty()) out += row("before", r.before);
   if (!r.after.empty()) out += row("after", r.after);
   return out;

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "choose/tiling.h"
 #include "compile/explain_plan.h"
+#include "compile/plan_file.h"
 #include "search/limit.h"
 #include "search/select.h"
 #include <algorithm>
@@ -101,10 +102,27 @@ KernelPlanner::KernelPlanner(ChoiceOptions options)
       machine_[threads] = search::machine_key(build_options(threads), "reassoc", 0);
 }
 
-search::BuildOptions KernelPlanner::build_options(int threads) const {
+search::TuningKey KernelPlanner::region_key(const Hash128& structure) const {
+  search::TuningKey key = machine_.at(1);
+  key.structure = structure;
+  key.numeric = search::region_policy;
+  return key;
+}
+
+std::optional<std::string> KernelPlanner::kept(const search::TuningKey& key) const {
+  if (const auto pinned = options_.pinned.find(key.hash()); pinned != options_.pinned.end())
+    return pinned->second;
+  std::optional<search::TuningEntry> entry;
+  if (options_.plan) entry = options_.plan->find(key);
+  if (!entry && options_.cache) entry = options_.cache->find(key);
+  return entry ? std::optional(entry->schedule) : std::nullopt;
+}
+
+search::BuildOptions build_options(const kernel::MachineLimits& limits, const codegen::CpuTarget& target,
+                                   int threads) {
   search::BuildOptions build;
-  build.target = options_.target;
-  build.lower.lanes = options_.limits.lanes;
+  build.target = target;
+  build.lower.lanes = limits.lanes;
   build.threads = threads;
   return build;
 }
@@ -144,7 +162,38 @@ Result<void> KernelPlanner::use(const std::string& schedule, const kernel::Cone&
   }
 }
 
-/// What came from elsewhere is compared with the reference first. Failure: only with `strict`.
+/// Compares what came from elsewhere with the reference. Failure: only with `strict`.
+Result<bool> KernelPlanner::passes(const search::TuningEntry& entry, PlannedKernel& to) {
+  auto problem = to.problem();
+  if (!problem) {
+    to.report.note = "a schedule from elsewhere cannot be checked: " + problem.error();
+    return false;
+  }
+  problem->cone.name = to.report.name;
+  search::SelectOptions select;
+  select.build = build_options(to.threads);
+  select.worker = options_.worker;
+  select.cache = options_.cache.get();
+  select.reproducers = options_.reproducers;
+  Result<search::Tried> tried = Failure{""};
+  if (auto fit = search::make_judgeable(*problem, select); fit)
+    tried = search::check_one(
+        *problem, search::candidate_of(kernel::parse_schedule(entry.schedule), select.build.lower), select);
+  else
+    tried = fit.failure();
+  if (!tried) {
+    to.report.note = "a schedule from elsewhere cannot be checked: " + tried.error();
+    return false;
+  }
+  if (tried->checked) return true;
+  to.report.note = fmt::format("a schedule from elsewhere is {}; reproducer in {}", tried->rejected,
+                               tried->reproducer.empty() ? "no file" : tried->reproducer);
+  ++to.report.rejected["wrong"];
+  if (options_.strict) return Failure{fmt::format("kernel {}: {}", to.report.name, to.report.note)};
+  return false;
+}
+
+/// The cache's entry. Failure: only with `strict`.
 Result<bool> KernelPlanner::use_entry(search::TuningEntry entry, const kernel::Cone& cone,
                                       PlannedKernel& to) {
   if (const auto used = use(entry.schedule, cone, to); !used) {
@@ -152,40 +201,35 @@ Result<bool> KernelPlanner::use_entry(search::TuningEntry entry, const kernel::C
     return false;
   }
   if (!entry.checked) {
-    auto problem = to.problem();
-    if (!problem) {
-      to.report.note = "a schedule from elsewhere cannot be checked: " + problem.error();
-      return false;
-    }
-    problem->cone.name = to.report.name;
-    search::SelectOptions select;
-    select.build = build_options(to.threads);
-    select.worker = options_.worker;
-    select.cache = options_.cache.get();
-    select.reproducers = options_.reproducers;
-    Result<search::Tried> tried = Failure{""};
-    if (auto fit = search::make_judgeable(*problem, select); fit)
-      tried = search::check_one(
-          *problem, search::candidate_of(kernel::parse_schedule(entry.schedule), select.build.lower), select);
-    else
-      tried = fit.failure();
-    if (!tried) {
-      to.report.note = "a schedule from elsewhere cannot be checked: " + tried.error();
-      return false;
-    }
-    if (!tried->checked) {
-      to.report.note = fmt::format("a schedule from elsewhere is {}; reproducer in {}", tried->rejected,
-                                   tried->reproducer.empty() ? "no file" : tried->reproducer);
-      ++to.report.rejected["wrong"];
-      if (options_.strict) return Failure{fmt::format("kernel {}: {}", to.report.name, to.report.note)};
-      return false;
-    }
+    auto good = passes(entry, to);
+    if (!good || !*good) return good;
     entry.checked = true;
     options_.cache->put(entry, search::TuningCache::Keep::newest);
   }
   to.report.tuned = true;
   to.report.seconds = entry.seconds;
   to.report.limit_fraction = entry.limit_fraction;
+  return true;
+}
+
+/// The entry of the plan's file, if there is one. Failure: only with `strict`.
+Result<bool> KernelPlanner::use_plan(const kernel::Cone& cone, PlannedKernel& to) {
+  const auto entry = options_.plan ? options_.plan->find(*to.key) : std::nullopt;
+  if (!entry) return false;
+  if (const auto used = use(entry->schedule, cone, to); !used) {
+    to.report.note = "the schedule of the plan " + used.error();
+    return false;
+  }
+  if (!entry->checked) {
+    auto good = passes(*entry, to);
+    if (!good) return good;
+    if (!*good) {
+      options_.plan->refuse(*entry, to.report.note);
+      return false;
+    }
+    options_.plan->accept(*entry);
+  }
+  to.report.given = true;
   return true;
 }
 
@@ -247,7 +291,12 @@ Result<PlannedKernel> KernelPlanner::choose(const search::KernelPlace& place, Ex
   if (pinned != options_.pinned.end()) {
     done = !pinned->second.empty() && use(pinned->second, canonical->cone, made).ok();
     made.report.tuned = done;
-  } else if (options_.cache) {
+  } else {
+    auto used = use_plan(canonical->cone, made);
+    if (!used) return used.failure();
+    done = *used;
+  }
+  if (!done && pinned == options_.pinned.end() && options_.cache) {
     if (auto entry = options_.cache->find_near(*made.key)) {
       if (entry->key.bucket != made.key->bucket)
         made.report.note = fmt::format("tuned for other sizes ({})", entry->key.bucket);

@@ -31,7 +31,7 @@ struct KernelReport {
   std::string about = {};
   std::string key;            ///< of the tuning cache
   bool tuned = false;         ///< the schedule comes from measuring, else it is the default one
-  bool given = false;         ///< or the caller's (ChoiceOptions::schedules)
+  bool given = false;         ///< or the caller's (ChoiceOptions::schedules, ChoiceOptions::plan)
   double seconds = 0;         ///< of one launch where it was measured, at `sizes`; 0: never
   double usual_seconds = 0;   ///< of the default schedule, where this run measured it
   double limit_fraction = 0;  ///< of the machine's limit; 0: not known
@@ -64,6 +64,12 @@ struct PlannedKernel {
   const kernel::DefaultKernel* usual = nullptr;
 };
 
+class PlanFile;
+
+/// How code of a kernel is made for the limits and the target, on so many threads.
+search::BuildOptions build_options(const kernel::MachineLimits& limits, const codegen::CpuTarget& target,
+                                   int threads);
+
 struct ChoiceOptions {
   kernel::MachineLimits limits;
   codegen::CpuTarget target;
@@ -72,8 +78,9 @@ struct ChoiceOptions {
   bool strict = false;                        ///< a schedule that turns out to be wrong is a failure
   std::string reproducers;                    ///< folder; empty: the usual one
   bool worker = true; ///< schedules from elsewhere are checked in a process of their own
-  /// schedules by hash of the key, before the cache; empty text: the default one
+  /// schedules, and plans of regions, by hash of the key, before the cache; empty text: the default one
   std::map<Hash128, std::string> pinned;
+  std::shared_ptr<PlanFile> plan = {};               ///< before the cache; null: none
   std::map<std::string, std::string> schedules = {}; ///< before all others, by the kernel's name
   search::MachineProfile profile = {};               ///< for estimates of what a launch takes
 };
@@ -86,7 +93,14 @@ public:
   /// Its loops, where they were not made to see whether the schedule fits. Failure: nothing lowers.
   Result<void> lower(const kernel::Cone& given, const kernel::CanonicalCone& canonical,
                      PlannedKernel& kernel) const;
-  search::BuildOptions build_options(int threads) const;
+  /// The key of a region whose plan was measured (compile/plan_race.h): the same for any number of workers,
+  /// as what is computed must be. `structure`: of all that the choice depends on.
+  search::TuningKey region_key(const Hash128& structure) const;
+  /// What is pinned for this key, else what the plan's file has, else the cache.
+  std::optional<std::string> kept(const search::TuningKey& key) const;
+  search::BuildOptions build_options(int threads) const {
+    return compile::build_options(options_.limits, options_.target, threads);
+  }
   const kernel::MachineLimits& limits() const { return options_.limits; }
   kernel::DefaultKernels& defaults() { return defaults_; }
   const std::map<std::string, int64_t>& sizes() const { return options_.sizes; }
@@ -95,6 +109,8 @@ public:
 private:
   Result<void> use(const std::string& schedule, const kernel::Cone& cone, PlannedKernel& to) const;
   Result<bool> use_entry(search::TuningEntry entry, const kernel::Cone& cone, PlannedKernel& to);
+  Result<bool> use_plan(const kernel::Cone& cone, PlannedKernel& to);
+  Result<bool> passes(const search::TuningEntry& entry, PlannedKernel& to);
 
   ChoiceOptions options_;
   kernel::DefaultKernels defaults_;

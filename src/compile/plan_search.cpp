@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
+#include "compile/compare_programs.h"
+#include "compile/plan_race.h"
 #include "compile/tuning_group.h"
 #include "search/limit.h"
 #include "search/measure_lock.h"
@@ -21,10 +23,9 @@ namespace {
 
 constexpr double least_slice = 0.25;  // seconds: less than building and checking a list takes
 constexpr double least_share = 0.002; // of a step: what a kernel must have to be worth it, within a budget
-constexpr double threshold = 1.02;    // what is slower by less is noise
-constexpr double pauses[] = {10e-6, 300e-6}; // between steps: a token is chosen from few, from many
-constexpr double short_step = 1e-3;          // seconds of a step that may be better off with one worker
-constexpr double at_load = 1e-3;             // launches of a step that one at load counts as
+constexpr double short_step = 1e-3;   // seconds of a step that may be better off with one worker
+constexpr double at_load = 1e-3;      // launches of a step that one at load counts as
+constexpr double of_regions = 0.3;    // of a budget, for plans of regions
 
 double now() { return search::Clock::steady().now(); }
 
@@ -51,6 +52,9 @@ public:
         profile_(search::MachineProfile::present(options.limits.threads)) {}
 
   Result<SearchSummary> run(std::vector<KernelReport>& reports) {
+    summary_.complete = true;
+    bind_sizes();
+    if (auto done = race_regions(); !done) return done.failure();
     collect();
     if (auto done = check_filter(); !done) return done.failure();
     if (auto done = measure(); !done) return done.failure();
@@ -79,11 +83,23 @@ private:
     return how_.mode == SearchMode::budget ? how_.seconds - spent : 1e9;
   }
 
+  void bind_sizes() {
+    const runtime::Plan& plan = *built_.plan;
+    const auto sizes = search::typical_sizes(plan.symbols, plan.assumptions, options_.sizes);
+    for (const Expr symbol : plan.symbols) bound_[symbol] = sizes.at(std::string(symbol.name()));
+  }
+
+  /// Which kernels there are, before schedules of these are searched.
+  Result<void> race_regions() {
+    if (!how_.confirm || !how_.filter.empty()) return {};
+    return compile::race_regions(options_, make_, built_, bound_,
+                                 how_.mode == SearchMode::budget ? of_regions * left() : INFINITY, summary_);
+  }
+
   void collect() {
+    bind_sizes(); // counters of loops are of the program that was taken
     const runtime::Plan& plan = *built_.plan;
     summary_.kernels = int(built_.builder->kernels().size());
-    sizes_ = search::typical_sizes(plan.symbols, plan.assumptions, options_.sizes);
-    for (const Expr symbol : plan.symbols) bound_[symbol] = sizes_.at(std::string(symbol.name()));
     std::vector<double> launches(plan.kernels.size(), 0);
     count_launches(plan.load_steps, at_load, bound_, launches);
     count_launches(plan.steps, 1, bound_, launches);
@@ -210,7 +226,7 @@ private:
     for (const Group* group : order) cost_left += group->cost();
     const bool limited = how_.mode == SearchMode::budget;
     const double reserve = limited && how_.confirm ? std::clamp(how_.seconds * 0.15, 0.2, 10.0) : 0;
-    summary_.complete = !stopped();
+    summary_.complete &= !stopped();
     int number = 0;
     for (Group* group : order) {
       const double share = group->cost() / std::max(cost_left, 1e-30);
@@ -332,7 +348,7 @@ private:
     if (changed.empty() || !how_.confirm) return {};
     std::optional<ThreadPool> own;
     ThreadPool* pool = options_.pool ? options_.pool : &own.emplace(options_.limits.threads);
-    ProgramRace race(race_options(pool));
+    ProgramRace race(race_options(options_, built_, pool, bound_));
     const auto old_program = race.add(built_.plan);
     if (!old_program) {
       summary_.notes.push_back("the whole program was not measured: " + old_program.error());
@@ -395,8 +411,10 @@ private:
         gain = {};
       }
     }
-    summary_.program_before = gain.first;
-    summary_.program_after = gain.second;
+    if (gain.first > 0) {
+      summary_.program_before = gain.first;
+      summary_.program_after = gain.second;
+    }
     return {};
   }
 
@@ -412,7 +430,8 @@ private:
     if (!how_.confirm || several.empty() || step > short_step || stopped()) return {};
     const int threads = options_.limits.threads;
     std::optional<ThreadPool> own;
-    ProgramRace race(race_options(options_.pool ? options_.pool : &own.emplace(threads)));
+    ProgramRace race(
+        race_options(options_, built_, options_.pool ? options_.pool : &own.emplace(threads), bound_));
     struct Program {
       int64_t workers;
       std::map<Hash128, std::string> schedules;
@@ -446,7 +465,7 @@ private:
         if (!faster) break;
         auto times = race.compare(best->number, fewer.number, seconds, 20, how_.stop, pause);
         if (!times) return times.failure();
-        faster = times->second * threshold <= times->first;
+        faster = times->second * noise <= times->first;
       }
       if (faster) best = &fewer;
     }
@@ -474,62 +493,18 @@ private:
     entry.checked = true;
     return entry;
   }
-  ProgramRace::Options race_options(ThreadPool* pool) const {
-    ProgramRace::Options how;
-    how.pool = pool;
-    how.weights = options_.weights;
-    how.sizes = sizes_;
-    how.most_bytes = int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE)) / 2;
-    return how;
-  }
-
-  struct Compared {
-    bool good = false;
+  struct Compared : Comparison {
     int program = -1;
-    ProgramRace::Times times;
-    std::string where; // at which sizes it is slower
   };
-  /// Not slower at the usual sizes, nor by more than the threshold where one dimension is as large
-  /// as it can be.
   Result<Compared> compare(ProgramRace& race, int old_program, const std::vector<const Group*>& fresh,
                            const std::vector<const Group*>& all, double seconds) {
     auto plan = plan_with(fresh, all);
     if (!plan) return plan.failure();
     const auto program = race.add(*plan);
     if (!program) return program.failure();
-    Compared result;
-    result.program = *program;
-    auto times = race.compare(old_program, *program, seconds, 5, how_.stop);
-    if (!times) return times.failure();
-    result.times = *times;
-    result.good = times->second <= times->first;
-    if (!result.good) return result;
-    for (const double pause : pauses) {
-      auto paused = race.compare(old_program, *program, seconds / 4, 5, how_.stop, pause);
-      if (!paused) return paused.failure();
-      if (paused->second <= paused->first * threshold) continue;
-      result.good = false;
-      result.times = *paused;
-      result.where = fmt::format(" with pauses of {} between steps", human_time(pause));
-      return result;
-    }
-    for (const auto& [symbol, value] :
-         bound_) { // each dimension alone: together they may break an assumption
-      const std::string name(symbol.name());
-      std::map<std::string, int64_t> largest = sizes_;
-      if (symbol.range().high == unbounded_high || symbol.range().high == value) continue;
-      largest[name] = symbol.range().high;
-      if (!race.set_sizes(largest)) continue;
-      auto at_most = race.compare(old_program, *program, seconds / 4, 3, how_.stop);
-      race.set_sizes(sizes_);
-      if (!at_most) return at_most.failure();
-      if (at_most->second <= at_most->first * threshold) continue;
-      result.good = false;
-      result.times = *at_most;
-      result.where = fmt::format(" at {}={}", name, symbol.range().high);
-      break;
-    }
-    return result;
+    auto compared = compare_programs(race, old_program, *program, bound_, seconds, how_.stop);
+    if (!compared) return compared.failure();
+    return Compared{std::move(*compared), *program};
   }
 
   // ---- telling ----
@@ -583,8 +558,7 @@ private:
   BuiltPlan& built_;
   double begin_, waited_ = search::MeasureLock::waited();
   search::MachineProfile profile_;
-  std::map<std::string, int64_t> sizes_;
-  ExprMap<int64_t> bound_;
+  ExprMap<int64_t> bound_; // typical sizes
   std::vector<Group> groups_;
   SearchSummary summary_;
 };

@@ -1,13 +1,14 @@
 // compile/program_race.cpp -- memory and inputs of whole programs, and their times.
-#include "compile/program_race.h"
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
+#include "compile/program_of_race.h"
 #include "device/cpu/cpu_device.h"
 #include "search/race.h"
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace luminal::compile {
 namespace {
@@ -25,7 +26,8 @@ void visit_steps(const std::vector<Step>& steps, const std::function<void(const 
   }
 }
 
-/// Floats between -1 and 1, integers in their range; a function of the name.
+} // namespace
+
 void make_content(DType dtype, std::span<std::byte> bytes, const std::string& name, Interval range) {
   if (bits(dtype) < 8) dtype = DType::u8;
   const int64_t count = int64_t(bytes.size()) * 8 / bits(dtype);
@@ -46,15 +48,6 @@ void make_content(DType dtype, std::span<std::byte> bytes, const std::string& na
   for (size_t at = unit; unit > 0 && at < bytes.size(); at += unit)
     std::copy_n(bytes.begin(), std::min(unit, bytes.size() - at), bytes.begin() + long(at));
 }
-
-} // namespace
-
-struct ProgramRace::Program {
-  std::shared_ptr<const Plan> plan;
-  std::shared_ptr<const runtime::Executable> executable;
-  std::unique_ptr<runtime::Context> context;
-  bool filled = false;
-};
 
 ProgramRace::ProgramRace(Options options)
     : options_(std::move(options)), device_(device::make_cpu_device(*options_.pool)),
@@ -117,15 +110,22 @@ bool ProgramRace::set_sizes(const std::map<std::string, int64_t>& sizes) {
     for (const Expr condition : program->plan->assumptions)
       if (const auto holds = evaluate(condition, values); holds && *holds == 0) return false;
   }
-  options_.sizes = sizes;
-  for (const auto& program : programs_) {
-    if (!program) continue;
-    for (const auto& [name, value] : sizes)
-      if (auto done = program->context->set_symbol(name, value); !done) continue;
-    program->filled = false;
-    if (!fill(*program)) return false;
-  }
-  return true;
+  const auto before = std::exchange(options_.sizes, sizes);
+  const auto take = [&] {
+    bool good = true;
+    for (const auto& program : programs_) {
+      if (!program) continue;
+      for (const auto& [name, value] : options_.sizes)
+        if (auto done = program->context->set_symbol(name, value); !done) continue; // no symbol of this plan
+      program->filled = false;
+      good &= fill(*program).ok();
+    }
+    return good;
+  };
+  if (take()) return true;
+  options_.sizes = before;
+  take();
+  return false;
 }
 
 Result<void> ProgramRace::fill(Program& program) {

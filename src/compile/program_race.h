@@ -25,6 +25,7 @@ public:
     ThreadPool* pool = nullptr; ///< never null
     WeightSource weights;
     std::map<std::string, int64_t> sizes; ///< of all symbols of the plans
+    double epsilon = 0x1p-24;             ///< of the least precise float that is rounded to; see difference
     /// weights that are made, states and working memory of all programs
     int64_t most_bytes = int64_t(1) << 62;
   };
@@ -47,12 +48,24 @@ public:
   /// runs several steps in its turn.
   Result<Times> compare(int first, int second, double seconds, int rounds, const std::function<bool()>& stop,
                         double pause = 0);
-  /// From now on these values; false: an assumption of the plans does not hold then, and nothing
-  /// has changed.
+  /// From now on these values; false: an assumption of the plans does not hold then, or no inputs are
+  /// known that a program runs with, and nothing has changed.
   bool set_sizes(const std::map<std::string, int64_t>& sizes);
+
+  /// Whether a step of `second` gives what one of `first` gives: results and states, on the same inputs and
+  /// states, into memory that held NaN. Empty, or what is different: "y: 0.5 in place of 0.25, 1e-06 is
+  /// allowed". Of a result with elements of largest magnitude m, allowed is 32 * (epsilon * m + how far it
+  /// moves where all floats that go in are moved by epsilon). Integers have to be equal, but for four times
+  /// as many as that moves.
+  Result<std::string> difference(int first, int second);
 
 private:
   struct Program;
+  struct Outcome;
+  Result<Outcome> outcome(Program& program);
+  Result<void> put_in(Program& program, const Outcome& given, double moved);
+  Result<void> fill_states(Program& program);
+  Result<std::unique_ptr<Program>> with_moved_weights(const Program& program);
   Result<void> fill(Program& program);
   Result<double> run(Program& program);
   Options options_;

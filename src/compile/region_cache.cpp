@@ -1,4 +1,4 @@
-// compile/region_cache.cpp -- results of regions as text: what is told of them, then the terms.
+// compile/region_cache.cpp -- results of regions as text: what is told of them, then their plans' terms.
 #include "compile/region_cache.h"
 #include "base/log.h"
 #include "base/program_hash.h"
@@ -12,6 +12,22 @@ namespace luminal::compile {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+Json json_of(const RegionPlanReport& plan, const std::string& terms) {
+  return {{"name", plan.name},       {"estimate_s", plan.estimate_s},
+          {"kernels", plan.kernels}, {"stored_bytes", plan.stored_bytes},
+          {"written", plan.written}, {"bytes", terms.size()}};
+}
+
+RegionPlanReport plan_of(const Json& json) {
+  RegionPlanReport plan;
+  json.at("name").get_to(plan.name);
+  json.at("estimate_s").get_to(plan.estimate_s);
+  json.at("kernels").get_to(plan.kernels);
+  json.at("stored_bytes").get_to(plan.stored_bytes);
+  json.at("written").get_to(plan.written);
+  return plan;
+}
 
 /// What another process can use of a report. Times are of the search, which it spares.
 Json json_of(const RegionReport& r) {
@@ -39,6 +55,22 @@ RegionReport report_of(const Json& json) {
   get("limit", r.limit);
   get("outcome", r.outcome);
   return r;
+}
+
+/// A line of what is told, and the terms of all plans. Nothing: these have no text.
+std::optional<std::pair<std::string, std::string>> text_of(const RegionResult& result, const Module& module) {
+  Json head = json_of(result.report);
+  head["usual"] = result.usual;
+  head["plans"] = Json::array();
+  std::string all;
+  for (const RegionPlan& plan : result.plans) {
+    const std::optional<std::string> terms =
+        plan.fragment ? rules::fragment_text(*plan.fragment, module) : std::string();
+    if (!terms) return {};
+    head["plans"].push_back(json_of(plan.report, *terms));
+    all += *terms;
+  }
+  return std::pair(head.dump() + "\n", std::move(all));
 }
 
 /// A key on disk is of this build of the program. Nothing: it has no name.
@@ -80,19 +112,28 @@ std::shared_ptr<const RegionResult> RegionCache::read(const Hash128& key, const 
   auto result = std::make_shared<RegionResult>();
   const size_t line = std::min(text->find('\n'), text->size());
   const Json json = Json::parse(text->begin(), text->begin() + ptrdiff_t(line), nullptr, false);
+  std::string_view terms = std::string_view(*text).substr(std::min(line + 1, text->size()));
   try {
     result->report = report_of(json);
+    json.at("usual").get_to(result->usual);
+    for (const Json& about : json.at("plans")) {
+      RegionPlan& plan = result->plans.emplace_back(RegionPlan{plan_of(about), {}});
+      const auto bytes = about.at("bytes").get<size_t>();
+      if (bytes > 0)
+        plan.fragment = rules::read_fragment(terms.substr(0, bytes), region.module, region.roots);
+      if (bytes > terms.size() || plan.fragment.has_value() == plan.report.written) {
+        log_info("cache of regions: {} does not fit its region", files_.path(*name));
+        return nullptr;
+      }
+      terms.remove_prefix(bytes);
+    }
   } catch (const Json::exception&) {
     log_info("cache of regions: {} says nothing that can be read", files_.path(*name));
     return nullptr;
   }
-  if (const std::string_view rest = std::string_view(*text).substr(std::min(line + 1, text->size()));
-      !rest.empty()) {
-    result->fragment = rules::read_fragment(rest, region.module, region.roots);
-    if (!result->fragment) {
-      log_info("cache of regions: {} does not fit its region", files_.path(*name));
-      return nullptr;
-    }
+  if (!terms.empty() || (result->usual > 0 && result->usual >= result->plans.size())) {
+    log_info("cache of regions: {} does not fit its region", files_.path(*name));
+    return nullptr;
   }
   remember(key, result);
   return result;
@@ -100,12 +141,9 @@ std::shared_ptr<const RegionResult> RegionCache::read(const Hash128& key, const 
 
 void RegionCache::keep(const Hash128& key, std::shared_ptr<const RegionResult> result,
                        const RegionFunction& region, bool files) {
-  if (const auto name = on_disk(key); files && name && !files_.off()) {
-    const std::string head = json_of(result->report).dump() + "\n";
-    const std::optional<std::string> terms =
-        result->fragment ? rules::fragment_text(*result->fragment, region.module) : std::string();
-    if (terms) files_.store(*name, std::array<std::string_view, 2>{head, *terms});
-  }
+  if (const auto name = on_disk(key); files && name && !files_.off())
+    if (const auto text = text_of(*result, region.module))
+      files_.store(*name, std::array<std::string_view, 2>{text->first, text->second});
   remember(key, std::move(result));
 }
 

@@ -2,6 +2,7 @@
 #include "compile/region_search.h"
 #include "base/check.h"
 #include "base/contains.h"
+#include "base/hash.h"
 #include "compile/explain_plan.h"
 #include "compile/pass_list.h"
 #include "compile/region_cache.h"
@@ -31,6 +32,10 @@ constexpr double margin = 0.9;
 constexpr double margin_of_bytes = 1;
 /// Plans of a region that are judged by their kernels, each with three sorts of boundaries.
 constexpr uint64_t most_judged = 2;
+/// Plans of a region that are kept, the one that stays as it came included.
+constexpr size_t most_plans = 4;
+/// Plans that take so much more than what is taken, by estimate, are not worth a measurement.
+constexpr double hopeless = 1.5;
 /// Candidates that all climbs of a region cost.
 constexpr uint64_t most_candidates = 4000;
 /// Microseconds of one core, about: of a row of the e-graph, of a candidate's cost, of a plan's estimate.
@@ -112,7 +117,7 @@ public:
     if (state_.rules.choose) {
       terms.graph().rebuild();
       if (const auto choice = state_.rules.choose(terms, *entered))
-        out.fragment = rules::emit(terms, *entered, *choice);
+        out.plans.push_back({{}, rules::emit(terms, *entered, *choice)});
       return out;
     }
     const rules::WrittenTerms written(terms);
@@ -171,15 +176,23 @@ private:
     return out;
   }
 
+  using Times = std::vector<KernelSplitter::KernelTime>;
+  struct Judged {
+    RegionPlan plan;
+    double share = 1;   // of the step's time as it came
+    bool taken = false; // it is better by the margin
+  };
+
   /// The plans with their boundaries, with those of fusion but for the kernels of folds that are new, and
   /// with those of fusion alone; and what came.
   void judge(rules::RegionLoops& loops, const rules::Entered& entered, const rules::FoundPlans& found,
              RegionResult& out) {
-    using Times = std::vector<KernelSplitter::KernelTime>;
     RegionReport& report = out.report;
     const Times written = splitter_.step_times(f_, nullptr, sizes_, rates_);
     report.written_s = report.estimate_s = total(written, 0) * 1e-9;
-    double best = 1, least = std::numeric_limits<double>::infinity();
+    std::vector<Judged> judged;
+    judged.push_back({{{name_of(written), report.written_s, written.size(), 0, true}, {}}});
+    double least = std::numeric_limits<double>::infinity();
     for (size_t k = 0; k < std::min<size_t>(limits_.judged, found.plans.size()); ++k) {
       report.work += work_of_judged;
       const rules::FoundPlan& plan = found.plans[k];
@@ -187,7 +200,7 @@ private:
            {rules::Decided::all, rules::Decided::changed, rules::Decided::none}) {
         if (stop_()) {
           report.limit = "seconds, while plans were compared";
-          return;
+          return keep(judged, least, out);
         }
         Fragment fragment = rules::emit(loops.terms, entered, rules::choice_of(loops, plan, decided));
         rules::FunctionWriter writer(f_);
@@ -198,20 +211,51 @@ private:
         const Times times = splitter_.step_times(made, &boundaries, sizes_, rates_);
         const auto [share, taken] = compared(written, times);
         least = std::min(least, share);
-        if (!taken || !(share < best)) continue;
-        best = share;
-        out.fragment = std::move(fragment);
-        report.outcome.clear();
-        report.estimate_s = total(times, 0) * 1e-9;
-        report.kernels = times.size();
-        report.stored_bytes = plan.plan.stored_bytes;
+        const std::string name = name_of(times);
+        if (times.empty() ||
+            std::ranges::any_of(judged, [&](const Judged& other) { return other.plan.report.name == name; }))
+          continue;
+        judged.push_back(
+            {{{name, total(times, 0) * 1e-9, times.size(), plan.plan.stored_bytes}, std::move(fragment)},
+             share,
+             taken});
       }
     }
-    if (out.fragment) return;
-    report.outcome = std::isinf(least) ? "no plan has kernels"
-                                       : fmt::format("the best plan takes {:.2f} of its time", least);
+    keep(judged, least, out);
   }
-  static double total(const std::vector<KernelSplitter::KernelTime>& times, size_t size) {
+  /// The best ones, what came among them.
+  static void keep(std::vector<Judged>& judged, double least, RegionResult& out) {
+    RegionReport& report = out.report;
+    const Judged* best = judged.data();
+    for (const Judged& plan : judged)
+      if (plan.taken && plan.share < best->share) best = &plan;
+    if (best == judged.data())
+      report.outcome = std::isinf(least) ? "no plan has kernels"
+                                         : fmt::format("the best plan takes {:.2f} of its time", least);
+    const std::string name = best->plan.report.name;
+    const double most = best->share * hopeless;
+    const auto always = [&](const Judged& plan) {
+      return plan.plan.report.written || plan.plan.report.name == name;
+    };
+    std::erase_if(judged, [&](const Judged& plan) { return !always(plan) && !(plan.share < most); });
+    std::ranges::stable_sort(judged, {}, &Judged::share);
+    for (size_t k = judged.size(); judged.size() > most_plans && k-- > 0;)
+      if (!always(judged[k])) judged.erase(judged.begin() + ptrdiff_t(k));
+    for (Judged& plan : judged) {
+      if (plan.plan.report.name == name) out.usual = out.plans.size();
+      out.plans.push_back(std::move(plan.plan));
+    }
+  }
+  /// Of the kernels, in any order.
+  static std::string name_of(const Times& times) {
+    std::vector<Hash128> kernels;
+    for (const auto& kernel : times) kernels.push_back(kernel.kernel);
+    std::ranges::sort(kernels);
+    Hasher hasher;
+    for (const Hash128& kernel : kernels) hasher.add(kernel);
+    return fmt::format("{:016x}", hasher.value64());
+  }
+  static double total(const Times& times, size_t size) {
     double ns = 0;
     for (const auto& kernel : times) ns += kernel.ns[size];
     return ns;
@@ -220,8 +264,7 @@ private:
   /// kernels that are not the same have to be better by a margin, which estimates of small differences
   /// need: these are wrong about as often as right. What no longer passes through slow memory is no
   /// small difference.
-  std::pair<double, bool> compared(const std::vector<KernelSplitter::KernelTime>& before,
-                                   const std::vector<KernelSplitter::KernelTime>& after) const {
+  std::pair<double, bool> compared(const Times& before, const Times& after) const {
     if (before.empty() || after.empty()) return {std::numeric_limits<double>::infinity(), false};
     std::map<Hash128, int> common;
     for (const auto& kernel : before) ++common[kernel.kernel];
@@ -282,8 +325,9 @@ std::string to_string(const RegionReport& r) {
     out += fmt::format(", rules {:.1f} ms, extraction {:.1f} ms, estimates {:.1f} ms", r.saturate_s * 1e3,
                        r.extract_s * 1e3, r.judge_s * 1e3);
   if (r.outcome.empty())
-    out += fmt::format(": {} kernels, {:.3g} MB stored, {:.1f} us in place of {:.1f} us by estimate\n",
-                       r.kernels, r.stored_bytes / 1e6, r.estimate_s * 1e6, r.written_s * 1e6);
+    out += fmt::format(": {} kernels, {:.3g} MB stored, {:.1f} us in place of {:.1f} us by estimate{}\n",
+                       r.kernels, r.stored_bytes / 1e6, r.estimate_s * 1e6, r.written_s * 1e6,
+                       r.measured ? fmt::format(", plan {} by measuring", r.plans[r.taken].name) : "");
   else
     out += fmt::format(": as it is, {}\n", r.outcome);
   if (!r.limit.empty()) out += fmt::format("  the rules ended at a limit: {}\n", r.limit);
@@ -400,16 +444,50 @@ KnownRegion search_region(PlanState& state, const FlatFunction& flat, const Func
   const Hash128 key = key_of(state, flat, region, limits);
   const bool keeps = !state.rules.choose;
   if (keeps)
-    if (auto known = cache.find(key)) return {known, true};
+    if (auto known = cache.find(key)) return {known, true, key};
   const auto function = region_function(flat, region);
   if (keeps && state.rules.files)
-    if (auto known = cache.read(key, *function)) return {known, true};
+    if (auto known = cache.read(key, *function)) return {known, true, key};
   RegionResult result = RegionSearcher(state, *function, limits, stop).run();
   result.report.nodes = region.nodes.size();
   auto made = std::make_shared<const RegionResult>(std::move(result));
   if (keeps && !stop()) cache.keep(key, made, *function, state.rules.files);
-  return {made, false};
+  return {made, false, key};
 }
+
+std::string plan_text(const std::string& name) { return "plan " + name + "\n"; }
+
+namespace {
+
+/// The plan that won by measuring, else the one that estimates prefer; null: the region stays as it is.
+/// `report` tells of it.
+const RegionPlan* choose_plan(const PlanState& state, const KnownRegion& searched, RegionReport& report) {
+  const RegionResult& result = *searched.result;
+  if (result.plans.empty()) return nullptr;
+  size_t taken = result.usual;
+  if (result.plans.size() > 1) {
+    for (const RegionPlan& plan : result.plans) report.plans.push_back(plan.report);
+    report.key = state.planner.region_key(searched.key);
+    if (const auto kept = state.planner.kept(*report.key))
+      for (size_t k = 0; k < result.plans.size(); ++k)
+        if (plan_text(result.plans[k].report.name) == *kept) {
+          taken = k;
+          report.measured = true;
+        }
+  }
+  report.taken = taken;
+  const RegionPlan& plan = result.plans[taken];
+  report.estimate_s = plan.report.estimate_s;
+  report.kernels = plan.fragment ? plan.report.kernels : 0;
+  report.stored_bytes = plan.report.stored_bytes;
+  if (plan.fragment)
+    report.outcome.clear();
+  else if (report.measured)
+    report.outcome = "no plan is faster by measuring";
+  return plan.fragment ? &plan : nullptr;
+}
+
+} // namespace
 
 Result<void> search_regions(PlanState& state, FunctionPlan& f) {
   if (!state.rules.on || state.partitioner || f.role == FunctionRole::check) return {};
@@ -422,6 +500,7 @@ Result<void> search_regions(PlanState& state, FunctionPlan& f) {
   const rules::Regions regions = rules::cut_regions(flat);
   struct Kind {
     std::shared_ptr<const RegionResult> result;
+    const RegionPlan* plan = nullptr; // of the result
     size_t report = 0;
   };
   std::map<size_t, Kind> kinds;
@@ -445,17 +524,16 @@ Result<void> search_regions(PlanState& state, FunctionPlan& f) {
       RegionReport& report = state.regions.emplace_back(kind.result->report);
       report.cached = searched.known;
       report.lines = origins(*f.function, region.nodes);
-      if (state.rules.texts) {
-        const auto& fragment = kind.result->fragment;
-        write_texts(*region_function(flat, region), fragment ? &*fragment : nullptr, report);
-      }
+      kind.plan = choose_plan(state, searched, report);
+      if (state.rules.texts)
+        write_texts(*region_function(flat, region), kind.plan ? &*kind.plan->fragment : nullptr, report);
     } else {
       ++state.regions[kind.report].instances;
     }
-    if (!kind.result || !kind.result->fragment) continue;
+    if (!kind.plan) continue;
     std::vector<NodeId> instance = region.leaves; // by node of the region's function
     instance.insert(instance.end(), region.nodes.begin(), region.nodes.end());
-    writer.place(*kind.result->fragment, instance);
+    writer.place(*kind.plan->fragment, instance);
     replaced = true;
   }
   if (!replaced) return {};

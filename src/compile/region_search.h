@@ -5,7 +5,8 @@
 // which takes microseconds. The last word among what it finds has the estimate of real kernels with
 // their default schedules (search/cone_estimate.h): each plan with its own boundaries, with those of
 // greedy fusion but for kernels of new folds, and with those of greedy fusion; and the terms as they came.
-// A plan has to be better by a margin.
+// A plan has to be better by a margin. Plans that lose are kept beside it: measuring whole programs chooses
+// among them (compile/plan_race.h), and what won there is taken where the tuning cache has it.
 //
 // Regions of equal structure have one result, which is kept: compile/region_cache.h.
 #pragma once
@@ -28,8 +29,13 @@ bool is_worth_a_search(const rules::FlatFunction& region);
 std::unique_ptr<RegionFunction> region_function(const rules::FlatFunction& flat,
                                                 const rules::FunctionRegion& region);
 
+struct RegionPlan {
+  RegionPlanReport report;
+  std::optional<rules::Fragment> fragment; ///< over the nodes of the region's function; none: as it came
+};
 struct RegionResult {
-  std::optional<rules::Fragment> fragment; ///< over the nodes of the region's function
+  std::vector<RegionPlan> plans; ///< the least estimate first; empty: the region stays as it is
+  size_t usual = 0;              ///< of `plans`: what is taken where nothing was measured
   RegionReport report;
 };
 
@@ -45,6 +51,7 @@ struct RegionLimits {
 struct KnownRegion {
   std::shared_ptr<const RegionResult> result;
   bool known = false; ///< it was not searched now (compile/region_cache.h)
+  Hash128 key;        ///< of all that the result depends on
 };
 /// Searched, or known. `stop`: no more time.
 KnownRegion search_region(PlanState& state, const rules::FlatFunction& flat,

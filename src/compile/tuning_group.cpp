@@ -45,6 +45,13 @@ std::string to_string(const SearchSummary& s) {
   std::string text = fmt::format(
       "search: {} of {} kernels tuned, {} improved, {} schedules tried in {:.1f} s{}\n", s.searched,
       s.kernels, s.improved, s.tried, s.seconds, s.complete ? "" : " (there was more to try)");
+  if (s.region_plans > 0)
+    text += fmt::format("  {} other plan{} of regions measured, {} taken\n", s.region_plans,
+                        s.region_plans == 1 ? "" : "s", s.regions.size());
+  for (const ChangedRegion& r : s.regions)
+    text += fmt::format("  region of {} terms{}: plan {}, a step {} -> {}\n", r.nodes,
+                        r.instances > 1 ? fmt::format(", {} times", r.instances) : "", r.plan,
+                        human_time(r.before), human_time(r.after));
   for (const auto& [cause, count] : s.rejected) text += fmt::format("  {} {}\n", count, cause);
   if (s.kernels_before > 0)
     text +=

@@ -46,10 +46,14 @@ struct TuningKey {
   bool operator==(const TuningKey&) const = default;
 };
 
+/// The numeric policy of an entry for a region of terms in place of a kernel: its schedule is the name of the
+/// plan that won, "plan 3f9c0a1b22d4e671\n" (compile/plan_race.h).
+inline constexpr std::string_view region_policy = "region plan";
+
 struct TuningEntry {
   TuningKey key;
   std::string name;          ///< of the kernel, for people
-  std::string schedule;      ///< as kernel::to_string(Schedule) prints it
+  std::string schedule;      ///< as kernel::to_string(Schedule) prints it; see region_policy
   double seconds = 0;        ///< of one launch: the low percentile
   int64_t samples = 0;       ///< measurements behind it
   double limit_fraction = 0; ///< of the machine's limit; 0: not known

@@ -108,6 +108,13 @@ std::optional<TuningEntry> checked_row(const SqlStatement& row) {
   return e;
 }
 
+/// "plan 3f9c0a1b22d4e671\n"
+bool is_plan_name(std::string_view text) {
+  uint64_t name = 0;
+  return text.starts_with("plan ") && text.ends_with('\n') &&
+         parse_hex(text.substr(5, text.size() - 6), name);
+}
+
 } // namespace
 
 std::string hex16(uint64_t value) { return fmt::format("{:016x}", value); }
@@ -162,6 +169,8 @@ std::string mistake_in(TuningEntry& e) {
   if (e.samples < 1 || e.samples > int64_t(1) << 40) return fmt::format("samples: {}", e.samples);
   if (!std::isfinite(e.limit_fraction) || e.limit_fraction < 0 || e.limit_fraction > 100)
     return fmt::format("limit_fraction: {}", e.limit_fraction);
+  if (e.key.numeric == region_policy)
+    return is_plan_name(e.schedule) ? "" : "schedule: expected a plan's name";
   try {
     e.schedule = kernel::to_string(kernel::parse_schedule(e.schedule, "schedule"));
   } catch (const Error& mistake) {

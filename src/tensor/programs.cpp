@@ -1,9 +1,13 @@
 // tensor/programs.cpp -- Graph::compile: a program for each combination of typical sizes, and the
 // choice between them at execute.
 #include "base/settings.h"
+#include "compile/ablate.h"
 #include "compile/explain_plan.h"
+#include "compile/plan_file.h"
+#include "luminal/ablate.h"
 #include "luminal/debug.h"
 #include "luminal/inspect.h"
+#include "luminal/plan_file.h"
 #include "tensor/graph_run.h"
 #include <algorithm>
 #include <cmath>
@@ -124,6 +128,8 @@ compile::Options options_of(const GraphState& g, const CompileOptions& options, 
   inner.strict = options.strict;
   inner.passes = passes_of(g, options);
   inner.search = options.search;
+  inner.rules.choice = options.rules;
+  inner.plan = options.plan;
   const bool searching = options.search.mode != SearchMode::fast;
   if (options.cache) inner.tuning = compile::usual_tuning_cache(searching);
   inner.weights = [&g](const std::string& name) {
@@ -245,6 +251,29 @@ Explanation explain(const Graph& graph, const CompileOptions& options, std::sour
   if (!compiled) throw Error("explain", compiled.error(), where);
   return compile::explain(*compiled, inner);
 }
+
+Ablation ablate(const Graph& graph, const CompileOptions& options, std::source_location where) {
+  GraphState& g = *graph.state("ablate", where);
+  if (g.empty()) return {};
+  if (!g.has_results())
+    throw Error("ablate", "nothing is kept: call keep() on the tensors whose values are wanted", where);
+  check_options(g, options, where);
+  compile::Options inner = options_of(g, options, options.threads > 0 ? options.threads : setting_threads());
+  inner.sizes = combinations_of(options).front();
+  auto worth = compile::ablate(g.snapshot(), inner);
+  if (!worth) throw Error("ablate", worth.error(), where);
+  return std::move(*worth);
+}
+
+std::string export_plan(const Graph& graph, std::source_location where) {
+  const GraphState& g = *graph.state("export_plan", where);
+  if (g.programs.empty()) throw Error("export_plan", "the graph is not compiled yet: call compile()", where);
+  std::vector<const compile::Compiled*> programs;
+  for (const auto& program : g.programs) programs.push_back(&program->compiled);
+  return compile::export_plan(programs);
+}
+
+void choose_plan(std::string file) { compile::set_plan_of_process(std::move(file)); }
 
 std::optional<SearchSummary> Graph::search_summary(Where where) const {
   return state("search_summary", where)->searched;

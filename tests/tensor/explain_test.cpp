@@ -96,5 +96,38 @@ TEST(Explain, WhatCannotBeExplained) {
   }
 }
 
+TEST(Explain, PlansOfARegionAndWhatRulesAreWorth) {
+  Graph g;
+  Tensor x = g.tensor({64, 256}, DType::f32, "x");
+  softmax(x, 1).keep();
+  const Explanation e = explain(g, {.threads = 1, .cache = false});
+  ASSERT_EQ(e.regions.size(), 1u);
+  const auto& plans = e.regions[0].plans;
+  ASSERT_GE(plans.size(), 2u);
+  EXPECT_EQ(std::ranges::count_if(plans, &RegionPlanExplanation::taken), 1);
+  EXPECT_EQ(std::ranges::count_if(plans, &RegionPlanExplanation::written), 1);
+  EXPECT_FALSE(e.regions[0].measured);
+  EXPECT_THAT(to_string(e), HasSubstr("; taken by estimate"));
+
+  const Ablation worth = ablate(g, {.threads = 1});
+  ASSERT_FALSE(worth.rules.empty());
+  EXPECT_GT(worth.estimate, 0);
+  std::vector<std::string> names;
+  for (const RuleWorth& rule : worth.rules) names.push_back(rule.rule);
+  // Without all of them nothing is left to choose from.
+  const Explanation none = explain(g, {.threads = 1, .cache = false, .rules = {.forbidden = names}});
+  for (const RegionExplanation& region : none.regions)
+    for (const std::string& name : names) EXPECT_THAT(region.rules, testing::Not(Contains(name)));
+
+  EXPECT_THROW(export_plan(g), Error);
+  try {
+    export_plan(g);
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the graph is not compiled yet: call compile()"));
+  }
+  g.compile({.threads = 1, .cache = false});
+  EXPECT_THAT(export_plan(g), HasSubstr("\"schedule\""));
+}
+
 } // namespace
 } // namespace luminal

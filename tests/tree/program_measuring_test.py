@@ -75,6 +75,41 @@ def tuned_and_used(luminal, folder):
         check(b"8" in out, out)
 
 
+def carried(luminal, folder):
+    """A plan that is carried to another cache gives the same kernels; of another program, or of another
+    build, it does not pass in silence."""
+    folder.mkdir()
+    module, plan = folder / "sized.lum", folder / "sized.plan"
+    module.write_text(SIZED)
+    luminal("cache", "prune", "--all")
+    luminal("tune", module, "--mode", "optimal", "--size", "n=16", "--export-plan", plan)
+    lines = [json.loads(line) for line in plan.read_text().splitlines()]
+    check(len(lines) >= 2 and "schedule" in lines[1], f"the plan has {lines}")
+
+    def schedules(*more):
+        out = json.loads(luminal("explain", module, "--size", "n=16", "--json", *more)[0])
+        return [(kernel["schedule"], kernel["choice"]) for kernel in out["kernels"]]
+
+    tuned = schedules()
+    luminal("cache", "prune", "--all")
+    usual, given = schedules(), schedules("--plan", plan)
+    check([text for text, _ in given] == [text for text, _ in tuned], f"{given} is not {tuned}")
+    check({choice for _, choice in given} == {"given"} and {choice for _, choice in usual} == {"default"},
+          f"with the plan {given}, without {usual}")
+    check(json.loads(luminal("cache", "ls", "--json")[0])["entries"] == [], "the plan went into the cache")
+    other = folder / "other.lum"
+    other.write_text("fn @main(%x: f32[7]) {\n  %y = exp %x\n  return y = %y\n}\n")
+    check("has nothing for this program" in luminal("explain", other, "--plan", plan)[1],
+          "a foreign plan is silent")
+    for line in lines[1:]:
+        line["codegen"] = "0" * 16
+    plan.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    errors = luminal("explain", module, "--plan", plan, code=1)[1]
+    check("another version of luminal" in errors, f"a plan of another version: {errors}")
+    check("takes no plan" in luminal("tune", module, "--budget", 1, code=1, LUMINAL_PLAN=str(plan))[1],
+          "a search with a plan")
+
+
 MEASURE_LOCK = "/tmp/luminal.measuring.lock"
 
 
@@ -125,6 +160,7 @@ def main():
         luminal = Luminal(sys.argv[1], folder / "cache")
         escapes(luminal, folder / "escapes")
         tuned_and_used(luminal, folder / "used")
+        carried(luminal, folder / "carried")
         measuring(luminal)
     print(f"{len(failures)} failures")
     return 1 if failures else 0

@@ -1,0 +1,213 @@
+// compile/plan_race.cpp -- alternatives in the order of what they promise, one after the other.
+#include "compile/plan_race.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/thread_pool.h"
+#include "compile/compare_programs.h"
+#include "search/measure_lock.h"
+#include "search/race.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <optional>
+#include <unistd.h>
+
+namespace luminal::compile {
+namespace {
+
+constexpr double least_seconds = 0.05, most_seconds = 2; // of one comparison
+
+double now() { return search::Clock::steady().now(); }
+
+/// Half a unit in the last place of the least precise float that the program computes with.
+double epsilon_of(const Function& function) {
+  double most = 0x1p-53;
+  for (const Node& node : function.nodes)
+    for (const TensorType& type : node.types)
+      if (is_float(type.dtype)) most = std::max(most, unit_roundoff(type.dtype));
+  return most;
+}
+
+/// Another plan of a region than the one that is taken.
+struct Alternative {
+  size_t region, plan;
+  double promise; ///< seconds of a step, by estimate
+};
+
+std::vector<Alternative> alternatives_of(const std::vector<RegionReport>& regions) {
+  std::vector<Alternative> out;
+  for (size_t r = 0; r < regions.size(); ++r)
+    for (size_t k = 0; k < regions[r].plans.size(); ++k)
+      if (k != regions[r].taken)
+        out.push_back({r, k,
+                       double(regions[r].instances) *
+                           (regions[r].plans[regions[r].taken].estimate_s - regions[r].plans[k].estimate_s)});
+  std::ranges::stable_sort(out, std::greater(), &Alternative::promise);
+  return out;
+}
+
+class PlanRace {
+public:
+  PlanRace(const Options& options, const PlanMaker& make, BuiltPlan& built, const ExprMap<int64_t>& bound,
+           double seconds, SearchSummary& summary)
+      : options_(options), make_(make), built_(built), bound_(bound), seconds_(seconds), summary_(summary),
+        regions_(built.builder->regions()) {}
+
+  Result<void> run() {
+    const std::vector<Alternative> all = alternatives_of(regions_);
+    if (all.empty() || stopped() || seconds_ < least_seconds) return {};
+    std::optional<ThreadPool> own;
+    ThreadPool* pool = options_.pool ? options_.pool : &own.emplace(options_.limits.threads);
+    ProgramRace race(race_options(options_, built_, pool, bound_));
+    const auto first = race.add(built_.plan);
+    if (!first) {
+      summary_.notes.push_back("plans of regions were not measured: " + first.error());
+      return {};
+    }
+    auto lock = search::MeasureLock::acquire(
+        options_.measure_lock.empty() ? search::MeasureLock::default_path() : options_.measure_lock,
+        options_.search.stop);
+    if (!lock && stopped()) return {};
+    if (!lock) return lock.failure();
+    begin_ = now();
+    int best = *first;
+    for (size_t k = 0; k < all.size(); ++k) {
+      if (stopped() || now() - begin_ > seconds_) {
+        summary_.complete = false;
+        break;
+      }
+      tell(all[k], k, all.size());
+      auto taken = try_one(race, best, all[k], (seconds_ - (now() - begin_)) / double(all.size() - k));
+      if (!taken) return taken.failure();
+      if (*taken < 0) continue;
+      race.drop(best);
+      best = *taken;
+    }
+    if (winners_.empty()) return {};
+    for (const auto& [region, plan] : winners_) keep(region, plan);
+    auto made = make_({});
+    if (!made) return made.failure();
+    built_ = std::move(*made);
+    return {};
+  }
+
+private:
+  struct Winner {
+    size_t plan;
+    ProgramRace::Times times;
+  };
+  bool stopped() const { return options_.search.stop && options_.search.stop(); }
+
+  std::string name_of(const Alternative& a) const {
+    return fmt::format("region of {} terms: plan {}{}", regions_[a.region].nodes,
+                       regions_[a.region].plans[a.plan].name,
+                       regions_[a.region].plans[a.plan].written ? ", the terms as they came" : "");
+  }
+
+  void tell(const Alternative& a, size_t number, size_t count) const {
+    if (!options_.search.progress) return;
+    SearchProgress progress;
+    progress.phase = SearchProgress::Phase::regions;
+    progress.kernel = name_of(a);
+    progress.number = int(number) + 1;
+    progress.kernels = int(count);
+    progress.rejected = summary_.rejected;
+    progress.left =
+        options_.search.mode == SearchMode::budget ? std::max(0.0, seconds_ - (now() - begin_)) : -1;
+    options_.search.progress(progress);
+  }
+
+  /// The number of the program with this plan where it is taken, else -1.
+  Result<int> try_one(ProgramRace& race, int best, const Alternative& a, double seconds) {
+    const RegionReport& region = regions_[a.region];
+    const std::string text = plan_text(region.plans[a.plan].name);
+    if (options_.tuning->quarantined(*region.key, text)) return -1;
+    std::map<Hash128, std::string> pinned;
+    for (const auto& [r, winner] : winners_)
+      pinned[regions_[r].key->hash()] = plan_text(regions_[r].plans[winner.plan].name);
+    pinned[region.key->hash()] = text;
+    const auto lost = [&](const std::string& why) {
+      log_info("{}: {}", name_of(a), why);
+      return -1;
+    };
+    auto made = make_(pinned);
+    if (!made) return lost(made.error());
+    const auto program = race.add(made->plan);
+    if (!program) return lost(program.error());
+    const auto different = race.difference(best, *program);
+    if (!different) {
+      race.drop(*program);
+      return lost("it cannot be checked: " + different.error());
+    }
+    if (!different->empty()) {
+      race.drop(*program);
+      ++summary_.mismatches;
+      ++summary_.rejected["wrong"];
+      summary_.notes.push_back(fmt::format("{} gives other results: {}", name_of(a), *different));
+      options_.tuning->quarantine(*region.key, text, *different, "");
+      return -1;
+    }
+    ++summary_.region_plans;
+    auto compared =
+        compare_programs(race, best, *program, bound_, std::clamp(seconds / 2, least_seconds, most_seconds),
+                         options_.search.stop);
+    if (!compared) return compared.failure();
+    if (compared->good && compared->times.second * noise <= compared->times.first) {
+      take(a, compared->times);
+      return *program;
+    }
+    race.drop(*program);
+    return lost(fmt::format("a step takes {} in place of {}{}", human_time(compared->times.second),
+                            human_time(compared->times.first), compared->where));
+  }
+
+  void take(const Alternative& a, const ProgramRace::Times& times) {
+    const auto [at, fresh] = winners_.try_emplace(a.region, Winner{a.plan, times});
+    if (!fresh) at->second = {a.plan, {at->second.times.first, times.second, times.rounds}};
+    if (summary_.program_before == 0) summary_.program_before = times.first;
+    summary_.program_after = times.second;
+  }
+
+  void keep(size_t r, const Winner& winner) {
+    const RegionReport& region = regions_[r];
+    search::TuningEntry entry;
+    entry.key = *region.key;
+    entry.name = fmt::format("region of {} terms", region.nodes);
+    entry.schedule = plan_text(region.plans[winner.plan].name);
+    entry.seconds = winner.times.second;
+    entry.samples = winner.times.rounds;
+    entry.checked = true;
+    options_.tuning->put(std::move(entry), search::TuningCache::Keep::newest);
+    summary_.regions.push_back({region.nodes, region.instances, region.lines, region.plans[winner.plan].name,
+                                winner.times.first, winner.times.second});
+  }
+
+  const Options& options_;
+  const PlanMaker& make_;
+  BuiltPlan& built_;
+  const ExprMap<int64_t>& bound_;
+  const double seconds_;
+  SearchSummary& summary_;
+  const std::vector<RegionReport> regions_; // of the program that the race began with
+  std::map<size_t, Winner> winners_;        // by region
+  double begin_ = 0;
+};
+
+} // namespace
+
+Result<void> race_regions(const Options& options, const PlanMaker& make, BuiltPlan& built,
+                          const ExprMap<int64_t>& bound, double seconds, SearchSummary& summary) {
+  return PlanRace(options, make, built, bound, seconds, summary).run();
+}
+
+ProgramRace::Options race_options(const Options& options, const BuiltPlan& built, ThreadPool* pool,
+                                  const ExprMap<int64_t>& bound) {
+  ProgramRace::Options how;
+  how.pool = pool;
+  how.weights = options.weights;
+  for (const auto& [symbol, value] : bound) how.sizes[std::string(symbol.name())] = value;
+  how.epsilon = epsilon_of(built.builder->entry());
+  how.most_bytes = int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE)) / 2;
+  return how;
+}
+
+} // namespace luminal::compile
