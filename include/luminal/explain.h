@@ -36,17 +36,28 @@ struct KernelExplanation {
   std::string untiled;                 ///< folds whose loops reach less than a tenth of the machine, and why
 };
 
+/// One way to compute a region. Times are in seconds.
+struct RegionPlanExplanation {
+  std::string name;    ///< "3f9c0a1b22d4e671": a hash of its kernels
+  double estimate = 0; ///< of a step
+  size_t kernels = 0;
+  bool written = false; ///< the terms as they came, greedily fused
+  bool taken = false;
+};
+
 /// A region of the terms that the rules were applied to, and all regions of the same structure.
 struct RegionExplanation {
   size_t nodes = 0, instances = 1;
-  std::vector<std::string> lines;   ///< of the program, for the first of them
-  std::vector<std::string> rules;   ///< that made something equal, in the order of their sets
-  std::string before, after;        ///< its terms; `after` is empty where they stay as they are
-  double written = 0, estimate = 0; ///< seconds of a step, of the terms as they came and as they are
-  double stored = 0;                ///< bytes that the kernels of what it became store for each other
-  size_t kernels = 0;               ///< of what it became; 0: it stays as it is
-  std::string outcome;              ///< why it stays as it is; empty: it was replaced
-  std::string limit;                ///< at which the rules ended; empty: by themselves
+  std::vector<std::string> lines;           ///< of the program, for the first of them
+  std::vector<std::string> rules;           ///< that made something equal, in the order of their sets
+  std::string before, after;                ///< its terms; `after` is empty where they stay as they are
+  double written = 0, estimate = 0;         ///< seconds of a step, of the terms as they came and as they are
+  double stored = 0;                        ///< bytes that the kernels of what it became store for each other
+  size_t kernels = 0;                       ///< of what it became; 0: it stays as it is
+  std::string outcome;                      ///< why it stays as it is; empty: it was replaced
+  std::string limit;                        ///< at which the rules ended; empty: by themselves
+  std::vector<RegionPlanExplanation> plans; ///< the least estimate first; empty: nothing to choose from
+  bool measured = false;                    ///< the plan that is taken won by measuring
 };
 
 struct Explanation {

@@ -17,9 +17,10 @@ enum class SearchMode : uint8_t {
 
 /// Where a search stands. Times are in seconds.
 struct SearchProgress {
-  enum class Phase : uint8_t { measuring, tuning, confirming } phase = Phase::measuring;
-  std::string kernel; ///< its name and what it computes; empty while whole programs are confirmed
-  int number = 0, kernels = 0;
+  enum class Phase : uint8_t { regions, measuring, tuning, confirming } phase = Phase::measuring;
+  /// its name and what it computes, or a region and its plan; empty while whole programs are confirmed
+  std::string kernel;
+  int number = 0, kernels = 0;            ///< which one, of how many (or plans of regions)
   double best = 0, usual = 0;             ///< of the kernel: best so far, default schedule; 0: not known yet
   int tried = 0;                          ///< of the kernel
   std::map<std::string, int> rejected;    ///< of all kernels so far, by cause
@@ -36,6 +37,14 @@ struct ChangedKernel {
          limit_fraction = 0; ///< of one launch, measured alone; of the machine's limit, 0: not known
 };
 
+/// A region of the terms that is computed by other kernels now. Times are in seconds.
+struct ChangedRegion {
+  size_t nodes = 0, instances = 1; ///< terms of one, and how many regions have this structure
+  std::vector<std::string> lines;  ///< of the program, for the first of them
+  std::string plan;                ///< the name of the plan that was taken (RegionPlanExplanation::name)
+  double before = 0, after = 0;    ///< a step of the program, both measured by turns
+};
+
 /// What a search found. Times are in seconds.
 struct SearchSummary {
   int kernels = 0, searched = 0, improved = 0;  ///< distinct ones: of the plan, tuned, with a new schedule
@@ -46,6 +55,8 @@ struct SearchSummary {
          program_after = 0; ///< a step, both measured by turns; 0: nothing changed, or see notes
   bool complete = false;    ///< nothing was left out for want of time
   double seconds = 0;
+  int region_plans = 0;                    ///< plans of regions that were measured in the whole program
+  std::vector<ChangedRegion> regions = {}; ///< that are computed by other kernels than before
   std::vector<ChangedKernel> changed = {}; ///< the largest gain of a step first
   int workers = 0;                         ///< of a step's launches, where fewer than all proved faster
   std::vector<std::string> notes = {};

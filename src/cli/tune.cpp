@@ -57,6 +57,8 @@ public:
 private:
   static std::string head(const SearchProgress& p) {
     switch (p.phase) {
+    case SearchProgress::Phase::regions:
+      return fmt::format("measuring plan {}/{} of regions  {}", p.number, p.kernels, p.kernel);
     case SearchProgress::Phase::measuring:
       return fmt::format("measuring {}/{}  {}", p.number, p.kernels, p.kernel);
     case SearchProgress::Phase::tuning: return fmt::format("tuning {}/{}  {}", p.number, p.kernels, p.kernel);
