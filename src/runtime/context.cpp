@@ -1,6 +1,7 @@
 // runtime/context.cpp -- running a plan.
 #include "runtime/context.h"
 #include "base/check.h"
+#include "base/pages.h"
 #include "base/thread_pool.h"
 #include "device/known_devices.h"
 #include "runtime/place_present.h"

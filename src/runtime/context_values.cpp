@@ -54,7 +54,7 @@ luminal::Result<DeviceBuffer> Context::exchange_result(std::string_view name, De
   for (const PlanResult& result : executable_->plan().results)
     if (result.name == name) slot = result.slot;
   const int64_t bytes = executable_->plan().slots[size_t(slot)].max_bytes;
-  if (replacement.bytes() < bytes) {
+  if (replacement.bytes() < bytes || !replacement.serves(executable_->device())) {
     auto made = DeviceBuffer::allocate(executable_->device(), bytes, false);
     if (!made) return made.failure();
     replacement = std::move(*made);

@@ -47,6 +47,11 @@ DeviceBuffer::~DeviceBuffer() {
   if (device_) device_->free(memory_);
 }
 
+bool DeviceBuffer::serves(const device::Device& device) const {
+  if (!device_) return false;
+  return device_ == &device || (device.limits().reads_host && device_->limits().host_visible);
+}
+
 void DeviceBuffer::clear() {
   if (device_) device_->decommit(memory_, 0, memory_.bytes);
 }

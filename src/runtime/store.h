@@ -26,7 +26,7 @@ public:
   ~DeviceBuffer();
   std::byte* data() const { return static_cast<std::byte*>(memory_.data); } ///< address on the device
   int64_t bytes() const { return memory_.bytes; }
-  const device::Device* device() const { return device_; } ///< null: an empty buffer
+  bool serves(const device::Device& device) const; ///< can its launches use this memory?
   /// Reads as zero afterwards; its pages are given back.
   void clear();
   void clear(int64_t offset, int64_t bytes); ///< a part of it
