@@ -438,14 +438,16 @@ luminal::Result<void> Context::use_argument(int slot, std::span<const std::byte>
 /// What the caller keeps in memory that the device cannot read, as it is now. Zeros where nothing was given.
 luminal::Result<void> Context::copy_arguments() {
   const Plan& plan = executable_->plan();
-  if (!executable_->device().limits().reads_host)
-    for (size_t i = 0; i < plan.slots.size(); i++)
-      if (plan.slots[i].kind == SlotKind::argument && plan.slots[i].used && !addresses_[i]) {
-        auto memory = DeviceBuffer::allocate(executable_->device(), plan.slots[i].max_bytes, false);
-        if (!memory) return memory.failure();
-        addresses_[i] = memory->data();
-        arguments_[plan.slots[i].name] = std::move(*memory);
-      }
+  for (size_t i = 0; i < plan.slots.size() && !executable_->device().limits().reads_host; i++) {
+    if (plan.slots[i].kind != SlotKind::argument || !plan.slots[i].used || bound_.contains(int(i))) continue;
+    DeviceBuffer& own = arguments_[plan.slots[i].name];
+    if (addresses_[i] != own.data() || (own.data() && own.bytes() >= bytes_[i])) continue;
+    own = {};
+    auto memory = DeviceBuffer::allocate(executable_->device(), bytes_[i], false);
+    if (!memory) return memory.failure();
+    own = std::move(*memory);
+    addresses_[i] = own.data();
+  }
   for (auto& [slot, bytes] : bound_) {
     const auto wanted = size_t(bytes_[size_t(slot)]);
     const auto own = host_copies_.find(slot);

@@ -99,7 +99,7 @@ public:
   /// where the result has no memory of its own: then it is to be copied from `view` after the run.
   bool bind_result_slot(int slot, void* memory);
   void release_result_slot(int slot);
-  HostValue view(int slot) const; ///< what lies in a slot, where it lies
+  HostValue view(int slot) const;                            ///< what lies in a slot, where it lies
   luminal::Result<void> read_slot(int slot, void* to) const; ///< the same, copied to the host
   /// Gives the pages of a result back.
   void forget_result(std::string_view name);
@@ -155,8 +155,8 @@ private:
   std::map<int, std::span<const std::byte>> bound_; // slots of arguments that the device cannot read in place
   std::vector<DeviceBuffer> constants_;             // likewise
   mutable std::map<int, std::vector<std::byte>> host_copies_; // of slots that the host cannot see
-  std::map<int, DeviceBuffer> results_;             // slots of results that have memory of their own
-  uint64_t state_version_ = 0;                      // of the store, when the states' addresses were taken
+  std::map<int, DeviceBuffer> results_; // slots of results that have memory of their own
+  uint64_t state_version_ = 0;          // of the store, when the states' addresses were taken
   DeviceBuffer arena_, scratch_;
   int64_t shared_bytes_ = 0, local_stride_ = 64;
   std::unique_ptr<ExprProgram> sizes_; // all dynamic extents of all slots

@@ -178,8 +178,8 @@ luminal::Result<void> Context::run_host(const Step& step) {
   if (auto done = options_.host(step.host, inputs, results); !done) return done;
   if (executable_->device().limits().host_visible) return {};
   for (size_t i = 0; i < results.size(); i++)
-    if (auto done = executable_->device().copy_in(addresses_[size_t(step.slots[first_result + i])],
-                                                  results[i].bytes);
+    if (auto done =
+            executable_->device().copy_in(addresses_[size_t(step.slots[first_result + i])], results[i].bytes);
         !done)
       return done;
   return {};

@@ -76,8 +76,8 @@ struct GraphState {
   std::optional<SearchSummary> searched;          // of the last compile
   std::shared_ptr<device::CpuDevice> device;
   std::shared_ptr<runtime::Store> store;
-  std::map<NodeId, std::string> readable; // kept at the last compile
-  bool ran = false;                       // the last execute came to its end
+  std::map<NodeId, std::string> readable;                    // kept at the last compile
+  bool ran = false;                                          // the last execute came to its end
   std::map<NodeId, std::shared_ptr<const void>> host_copies; // of what Tensor::bytes read from a device
   std::map<NodeId, std::string> gone; // kept values that were dropped or handed over since the last execute
 
@@ -159,7 +159,7 @@ void load_deferred(const std::shared_ptr<GraphState>& graph, const std::string& 
 struct ReadableValue {
   std::span<const std::byte> bytes;
   std::vector<int64_t> extents;
-  device::Device* device = nullptr;        // whose memory it is, where the host does not see it
+  device::Device* device = nullptr;       // whose memory it is, where the host does not see it
   std::shared_ptr<const void> owner = {}; // of a copy for the host
 };
 /// For the host, which gets a copy where the value lies on a device. Throws Error("[op] ...") where there is

@@ -1,6 +1,6 @@
-// device/gpu_memory_test.cpp -- memory of GPUs on the libraries of device/fake: copies of all sizes around the
-// halves that they go through, blocks that are used again, and what is said where there is no room. There a
-// copy is done when somebody waits for it, not before.
+// device/gpu_memory_test.cpp -- memory of GPUs on the libraries of device/fake: copies of all sizes around
+// the halves that they go through, blocks that are used again, and what is said where there is no room. There
+// a copy is done when somebody waits for it, not before.
 #include "device/gpu/gpu_memory.h"
 #include "device/gpu_host.h"
 #include <cstring>
@@ -29,8 +29,8 @@ TEST_P(GpuMemoryHost, CopiesOfAllSizesArrive) {
   auto memory = d->allocate(4 * half).value();
   auto* p = static_cast<std::byte*>(memory.data);
   unsigned seed = 0;
-  for (const int64_t bytes : {int64_t(1), int64_t(255), int64_t(256), int64_t(257), half - 257, half - 1, half,
-                              half + 1, 2 * half - 1, 2 * half, 2 * half + 1, 3 * half + 12345})
+  for (const int64_t bytes : {int64_t(1), int64_t(255), int64_t(256), int64_t(257), half - 257, half - 1,
+                              half, half + 1, 2 * half - 1, 2 * half, 2 * half + 1, 3 * half + 12345})
     for (const int64_t offset : {0, 3, 256}) {
       SCOPED_TRACE(fmt::format("{} bytes at {}", bytes, offset));
       const std::vector<std::byte> sent = noise(bytes, ++seed);
@@ -159,7 +159,8 @@ TEST_P(GpuMemoryHost, AnEighthOfTheDeviceIsKept) {
   fake_.pretend("memory=64");
   const auto d = device();
   std::vector<Memory> blocks;
-  for (const int64_t bytes : {4 * mega, 2 * mega, 3 * mega, 16 * mega}) blocks.push_back(d->allocate(bytes).value());
+  for (const int64_t bytes : {4 * mega, 2 * mega, 3 * mega, 16 * mega})
+    blocks.push_back(d->allocate(bytes).value());
   fake_.log();
   d->free(blocks[0]);
   d->free(blocks[1]);
@@ -195,11 +196,12 @@ TEST_P(GpuMemoryHost, FailsWithItsReason) {
   const auto d = device();
   const int before = fake_.live();
   const std::string cannot = language() + ": cannot allocate 3.0 MiB (0.0 MiB are in use here, ";
-  EXPECT_EQ(error_of(d->allocate(2048 * mega)),
-            language() +
-                ": cannot allocate 2048.0 MiB (0.0 MiB are in use here, 1024.0 MiB of the device's 1024.0 MiB "
-                "are free): " +
-                memory_error());
+  EXPECT_EQ(
+      error_of(d->allocate(2048 * mega)),
+      language() +
+          ": cannot allocate 2048.0 MiB (0.0 MiB are in use here, 1024.0 MiB of the device's 1024.0 MiB "
+          "are free): " +
+          memory_error());
   EXPECT_THAT(error_of(d->allocate(INT64_MAX)), HasSubstr(memory_error()));
   fail("cuMemAlloc_v2", "hipMalloc", 2);
   EXPECT_EQ(error_of(d->allocate(3 * mega)),
@@ -217,7 +219,8 @@ TEST_P(GpuMemoryHost, FailsWithItsReason) {
   auto memory = d->allocate(100).value();
   auto* p = static_cast<std::byte*>(memory.data);
   std::vector<std::byte> bytes(300);
-  const std::string outside = language() + ": a copy of 300 bytes is outside of the memory that was allocated";
+  const std::string outside =
+      language() + ": a copy of 300 bytes is outside of the memory that was allocated";
   EXPECT_EQ(error_of(d->copy_in(p, bytes)), outside);
   EXPECT_EQ(error_of(d->copy_in(p - 1, bytes)), outside);
   EXPECT_EQ(error_of(d->copy_out(bytes, p)), outside);
@@ -227,7 +230,8 @@ TEST_P(GpuMemoryHost, FailsWithItsReason) {
             language() + ": a copy of 10 bytes is outside of the memory that was allocated");
   bytes.resize(10);
   fail("cuMemHostAlloc", "hipHostMalloc", 2);
-  EXPECT_EQ(error_of(d->copy_in(p, bytes)), language() + ": memory of the host for copies: " + memory_error());
+  EXPECT_EQ(error_of(d->copy_in(p, bytes)),
+            language() + ": memory of the host for copies: " + memory_error());
   fail("cuEventCreate", "hipEventCreateWithFlags", 2);
   EXPECT_EQ(error_of(d->copy_out(bytes, p)), language() + ": an event: " + memory_error());
   fail("cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync", 2);
@@ -235,7 +239,8 @@ TEST_P(GpuMemoryHost, FailsWithItsReason) {
   fail("cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync", 2);
   EXPECT_EQ(error_of(d->copy_out(bytes, p)), language() + ": a copy from the device: " + memory_error());
   fail("cuMemcpyDtoDAsync_v2", "hipMemcpyDtoDAsync", 2);
-  EXPECT_EQ(error_of(d->copy(p, p + 50, 10)), language() + ": a copy inside of the device: " + memory_error());
+  EXPECT_EQ(error_of(d->copy(p, p + 50, 10)),
+            language() + ": a copy inside of the device: " + memory_error());
   fail("cuMemsetD8Async", "hipMemsetD8Async", 2);
   EXPECT_EQ(error_of(d->zero(p, 10)), language() + ": zeros: " + memory_error());
   fail("cuEventRecord", "hipEventRecord", 2);

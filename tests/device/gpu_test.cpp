@@ -35,7 +35,7 @@ TEST_P(GpuHost, MemoryIsWrittenReadClearedAndGivenBack) {
   EXPECT_EQ(fake_.live(), before + 1);
   std::vector<std::byte> back(1000, std::byte{1});
   ASSERT_TRUE(d->copy_out(back, memory.data));
-  EXPECT_EQ(fake_.live(), before + 5); // two halves and their events
+  EXPECT_EQ(fake_.live(), before + 5);           // two halves and their events
   EXPECT_EQ(back, std::vector<std::byte>(1000)); // zero, which the driver's memory is not
   const std::vector<std::byte> bytes(1000, std::byte{7});
   ASSERT_TRUE(d->copy_in(memory.data, bytes));
@@ -52,7 +52,7 @@ TEST_P(GpuHost, MemoryIsWrittenReadClearedAndGivenBack) {
   d->free(memory); // no longer its own
   d->free({});
   EXPECT_EQ(fake_.live(), before + 5); // the block is kept
-  (void)d->allocate(10).value(); // not freed: the device does it
+  (void)d->allocate(10).value();       // not freed: the device does it
 }
 
 /// Drivers keep the current device for each thread.

@@ -23,7 +23,7 @@ struct Vendor {
   const char *driver_setting, *compiler_setting;
   std::vector<const char*> drivers, compilers; ///< file names, the first that is there is taken
   const char *driver_missing, *compiler_missing, *compiler_title; ///< what to install
-  int version_divisor, minor_divisor; ///< major = version / this, minor = the rest / that
+  int version_divisor, minor_divisor;            ///< major = version / this, minor = the rest / that
   int max_threads, multiprocessors, group_bytes; ///< numbers of attributes
   std::vector<const char*> options;              ///< of the compiler
   const char* find_failing;                      ///< how a failing kernel is found
@@ -45,7 +45,7 @@ struct Driver {
   int (*properties)(void*, int device); ///< HIP only
   int (*allocate)(void**, size_t);
   int (*free)(void*);
-  int (*free_bytes)(size_t* free, size_t* all);            ///< of the current device
+  int (*free_bytes)(size_t* free, size_t* all);           ///< of the current device
   int (*allocate_pinned)(void**, size_t, unsigned flags); ///< memory of the host that the device copies
   int (*free_pinned)(void*);
   int (*fill)(void*, unsigned char, size_t, Handle stream);

@@ -12,8 +12,8 @@ namespace luminal::device {
 namespace {
 using namespace gpu;
 
-constexpr int non_blocking = 1;                    // a flag of streams
-constexpr int most_group_bytes = 8;                // an attribute of functions, for more than 48 KiB
+constexpr int non_blocking = 1;     // a flag of streams
+constexpr int most_group_bytes = 8; // an attribute of functions, for more than 48 KiB
 constexpr int capability_major = 75, capability_minor = 76, oldest_capability = 70, oldest_gfx = 9;
 
 /// "gfx942" of "gfx942:sramecc+:xnack-". The struct differs between versions, its first 256 bytes are the
@@ -82,7 +82,8 @@ Result<std::vector<Found>> look(const Vendor& v, const Driver& d) {
 class Gpu final : public Device {
 public:
   Gpu(const Vendor& vendor, const Driver& driver, const Compiler& compiler, const Found& found, int place)
-      : v_(vendor), d_(driver), compiler_(compiler), memory_(driver), id_(found.id), architecture_(found.info.architecture),
+      : v_(vendor), d_(driver), compiler_(compiler), memory_(driver), id_(found.id),
+        architecture_(found.info.architecture),
         name_(place == 0 ? vendor.language : fmt::format("{}:{}", vendor.language, place)) {
     const int64_t units = number(v_.multiprocessors);
     most_lanes_ = number(v_.max_threads);
@@ -261,8 +262,8 @@ private:
   /// Makes the device this thread's, too.
   Result<void> check_inside(const void* address, int64_t bytes) const {
     if (bytes > 0 && !memory_.holds(address, bytes))
-      return Failure{fmt::format("{}: a copy of {} bytes is outside of the memory that was allocated", name_,
-                                 bytes)};
+      return Failure{
+          fmt::format("{}: a copy of {} bytes is outside of the memory that was allocated", name_, bytes)};
     return check(use(), "no context");
   }
   void release(std::vector<Built>& module) noexcept {

@@ -81,8 +81,7 @@ bool GpuMemory::free(void* address) noexcept {
 }
 
 void GpuMemory::drop_oldest() noexcept {
-  const auto oldest =
-      std::ranges::min_element(kept_, {}, [](const auto& block) { return block.second.age; });
+  const auto oldest = std::ranges::min_element(kept_, {}, [](const auto& block) { return block.second.age; });
   d_.wait(stream_);
   d_.free(oldest->second.address);
   kept_bytes_ -= oldest->first;

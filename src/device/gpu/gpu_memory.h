@@ -66,9 +66,9 @@ private:
   const Driver& d_;
   Handle stream_ = nullptr;
   int64_t most_kept_ = 0;
-  mutable std::mutex mutex_;            // of blocks
-  std::map<void*, int64_t> blocks_;     // in use
-  std::multimap<int64_t, Kept> kept_;   // by size
+  mutable std::mutex mutex_;          // of blocks
+  std::map<void*, int64_t> blocks_;   // in use
+  std::multimap<int64_t, Kept> kept_; // by size
   int64_t in_use_ = 0, kept_bytes_ = 0;
   uint64_t freed_ = 0;
   std::mutex copying_; // of the halves

@@ -1,8 +1,8 @@
 // device/fake/fake_gpu.cpp -- a driver and its compiler as one shared library, for machines without a GPU:
 // CUDA with NVRTC, or with FAKE_HIP HIP with hiprtc. Memory of the device is memory of the host that can be
-// touched only while the stream works: elsewhere it ends the process. Copies wait in the stream until
-// somebody waits for them, or launches: who uses their memory too early has wrong values. Code is the kernel's
-// text compiled for the processor (simt/simt.h), and a launch runs it.
+// touched only while the stream works: who touches it else ends the process. Copies are done when somebody
+// waits for them, or launches: who uses their memory too early has wrong values. Code is the kernel's text
+// compiled for the processor (simt/simt.h), and a launch runs it.
 //
 // FAKE_GPU_FAIL="cuMemAlloc_v2=2,cuInit=100" makes functions fail. FAKE_GPU="devices=2,version=12040"
 // changes what there is: devices, version, capability (10 * major + minor), gfx, memory (MiB),
@@ -15,9 +15,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <dlfcn.h>
 #include <filesystem>
-#include <deque>
 #include <fstream>
 #include <functional>
 #include <list>
@@ -69,7 +69,7 @@ int contexts = 0, streams = 0;
 std::map<void*, size_t> memory, pinned;
 std::deque<std::function<void()>> work; // of the stream: what is not done yet
 size_t work_done = 0;
-std::list<size_t> events; // how much of the work lay before
+std::list<size_t> events;     // how much of the work lay before
 thread_local int current = 0; // a context is this thread's own
 
 struct Program {
@@ -168,7 +168,8 @@ bool build(Program& p) {
 // ---- what tests ask ----
 extern "C" __attribute__((visibility("default"))) int fake_live() {
   std::lock_guard lock(mutex);
-  return contexts + streams + int(memory.size() + pinned.size() + events.size() + modules.size() + programs.size());
+  return contexts + streams +
+         int(memory.size() + pinned.size() + events.size() + modules.size() + programs.size());
 }
 /// What has been compiled and launched since the last call.
 extern "C" __attribute__((visibility("default"))) const char* fake_log() {
@@ -281,7 +282,8 @@ API(cuMemAlloc_v2, hipMalloc)(void** address, size_t bytes) {
   for (const auto& [_, held] : memory) taken += held;
   if (bytes > device_bytes() - std::min(taken, device_bytes())) return 2;
   note_locked("allocate " + std::to_string(bytes));
-  void* made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* made =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (made == MAP_FAILED) return 2;
   std::memset(made, 0x5c, std::min(bytes, size_t(16) << 20)); // nobody may hope for zeros
   mprotect(made, bytes, PROT_NONE);
