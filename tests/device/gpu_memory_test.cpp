@@ -18,7 +18,11 @@ constexpr int64_t half = GpuMemory::half_bytes, mega = int64_t(1) << 20;
 
 std::vector<std::byte> noise(int64_t bytes, unsigned seed) {
   std::vector<std::byte> list(static_cast<size_t>(bytes));
-  for (size_t i = 0; i < list.size(); ++i) list[i] = std::byte((i * 2654435761u + seed * 97) >> 7);
+  std::mt19937_64 random(seed); // no two parts are alike
+  for (size_t i = 0; i < list.size(); i += 8) {
+    const uint64_t word = random();
+    std::memcpy(list.data() + i, &word, std::min<size_t>(8, list.size() - i));
+  }
   return list;
 }
 
