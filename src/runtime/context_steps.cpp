@@ -161,26 +161,32 @@ luminal::Result<bool> Context::flag(int slot) const {
   return byte != std::byte{0};
 }
 
-/// Results that the function leaves as they are keep what lay in their slots.
+/// The host sees its operands, and results that it is to fill.
 luminal::Result<void> Context::run_host(const Step& step) {
   if (!options_.host)
     return Failure{
         fmt::format("the plan calls the host ({}), but no host function was given", step.host.kind)};
   std::vector<HostValue> inputs, results;
   const size_t first_result = step.slots.size() - step.host.results.size();
+  device::Device& device = executable_->device();
+  const bool visible = device.limits().host_visible;
+  if (auto waited = device.synchronize(); !waited) return waited;
   for (size_t i = 0; i < step.slots.size(); i++) {
-    auto value = on_host(step.slots[i]);
-    if (!value) return value.failure();
-    (i < first_result ? inputs : results).push_back(std::move(*value));
+    const int slot = step.slots[i];
+    if (i < first_result) {
+      auto value = on_host(slot);
+      if (!value) return value.failure();
+      inputs.push_back(std::move(*value));
+      continue;
+    }
+    results.push_back(view(slot));
+    if (visible) continue;
+    host_copies_[slot].assign(results.back().bytes.size(), std::byte{});
+    results.back().bytes = host_copies_[slot];
   }
-  if (step.slots.empty())
-    if (auto waited = executable_->device().synchronize(); !waited) return waited;
   if (auto done = options_.host(step.host, inputs, results); !done) return done;
-  if (executable_->device().limits().host_visible) return {};
-  for (size_t i = 0; i < results.size(); i++)
-    if (auto done =
-            executable_->device().copy_in(addresses_[size_t(step.slots[first_result + i])], results[i].bytes);
-        !done)
+  for (size_t i = 0; i < results.size() && !visible; i++)
+    if (auto done = device.copy_in(addresses_[size_t(step.slots[first_result + i])], results[i].bytes); !done)
       return done;
   return {};
 }
