@@ -1,6 +1,6 @@
-// luminal/runner.h -- a graph as a function over memory of the caller: nothing is copied on the way in, and
-// large results are not on the way out. For programs that own their tensors, such as another framework's back
-// end.
+// luminal/runner.h -- a graph as a function over memory of the caller: on the processor nothing is copied on
+// the way in, and large results are not on the way out. For programs that own their tensors, such as another
+// framework's back end.
 #pragma once
 #include "luminal/graph.h"
 #include <memory>

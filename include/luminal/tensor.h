@@ -107,8 +107,8 @@ public:
   int64_t numel(LUMINAL_WHERE) const { return element_count(where); }
   std::vector<int64_t> extents(LUMINAL_WHERE) const; ///< the shape with the dimensions' present values
   void read(void* destination, DType as, LUMINAL_WHERE) const;
-  /// The same value where it lies, in its own dtype; until the next execute, set, drop or
-  /// hand-over.
+  /// The same value where it lies (of a GPU's memory a copy), in its own dtype; until the next execute,
+  /// set, drop or hand-over.
   std::span<const std::byte> bytes(LUMINAL_WHERE) const;
   /// auto [rows, columns] = x.dims2(); throws where the rank is another.
   Dims dims(LUMINAL_WHERE) const { return shape(where); }

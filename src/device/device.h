@@ -17,14 +17,15 @@ struct Limits {
   int64_t memory_bytes = 0; ///< that a program can hope for
   int workers = 1;          ///< of a launch: threads (CPU), resident blocks (GPU)
   int64_t alignment = 64;   ///< of every allocation, at least
-  bool host_visible = true; ///< `Memory::data` may be read and written by the host, after synchronize()
+  /// `Memory::data` may be read and written by the host, after synchronize(). False: by copies only.
+  bool host_visible = true;
   /// Launches may be given addresses of any memory of the host; false: of what was allocated here.
   bool reads_host = true;
 };
 
 /// A block of device memory. Plain data: the device that gave it takes it back.
 struct Memory {
-  void* data = nullptr; ///< address on the device
+  void* data = nullptr; ///< address on the device; no address of the host's is the same
   int64_t bytes = 0;    ///< usable
   uint64_t handle = 0;  ///< of the device
 };
@@ -89,8 +90,17 @@ public:
   virtual void free(Memory memory) noexcept = 0;
   /// Gives the pages of a range back; it reads as zero afterwards.
   virtual void decommit(Memory memory, int64_t offset, int64_t bytes) noexcept = 0;
-  virtual Result<void> write(Memory to, int64_t offset, std::span<const std::byte> from) = 0;
-  virtual Result<void> read(std::span<std::byte> to, Memory from, int64_t offset) = 0;
+  /// Does the address lie in memory that was allocated here?
+  virtual bool holds(const void* address) const = 0;
+
+  // Copies, in order with launches. Addresses of the device may lie anywhere inside of an allocation.
+  /// From the host, which may change `from` on return.
+  virtual Result<void> copy_in(void* to, std::span<const std::byte> from) = 0;
+  /// To the host: what all launches before have made, there on return.
+  virtual Result<void> copy_out(std::span<std::byte> to, const void* from) = 0;
+  /// Inside of the device, between ranges that do not overlap.
+  virtual Result<void> copy(void* to, const void* from, int64_t bytes) = 0;
+  virtual Result<void> zero(void* to, int64_t bytes) = 0;
 
   /// Failure: the code is not for this device, is damaged, or refers to what is not in it.
   virtual Result<Loaded> load(std::span<const Code> code) = 0;

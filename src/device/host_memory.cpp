@@ -118,21 +118,12 @@ void HostMemory::decommit(Memory memory, int64_t offset, int64_t bytes) noexcept
   std::memset(first, 0, size_t(last - first));
 }
 
-Result<void> HostMemory::write(std::string_view device, Memory to, int64_t offset,
-                               std::span<const std::byte> from) {
-  if (offset < 0 || offset > to.bytes || uint64_t(to.bytes - offset) < from.size())
-    return Failure{fmt::format("{}: a write of {} bytes at offset {} is outside of the memory of {} bytes",
-                               device, from.size(), offset, to.bytes)};
-  if (!from.empty()) std::memcpy(static_cast<char*>(to.data) + offset, from.data(), from.size());
-  return {};
-}
-
-Result<void> HostMemory::read(std::string_view device, std::span<std::byte> to, Memory from, int64_t offset) {
-  if (offset < 0 || offset > from.bytes || uint64_t(from.bytes - offset) < to.size())
-    return Failure{fmt::format("{}: a read of {} bytes at offset {} is outside of the memory of {} bytes",
-                               device, to.size(), offset, from.bytes)};
-  if (!to.empty()) std::memcpy(to.data(), static_cast<const char*>(from.data) + offset, to.size());
-  return {};
+bool HostMemory::holds(const void* address) const {
+  std::lock_guard lock(mutex_);
+  return std::ranges::any_of(mappings_, [&](const auto& mapping) {
+    const auto* base = static_cast<const char*>(mapping.second.base);
+    return address >= base && address < base + mapping.second.bytes;
+  });
 }
 
 int64_t HostMemory::reserved() const {

@@ -8,7 +8,6 @@
 #include "runtime/task_graph.h"
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <ctime>
 #include <fmt/format.h>
 #include <limits>
@@ -16,10 +15,6 @@
 
 namespace luminal::runtime {
 namespace {
-
-/// What is copied from a mapped file at once, and in how many launches of parts at most: the file's
-/// pages are in memory beside the copy for so many bytes only.
-constexpr int64_t piece = int64_t(8) << 20, most_pieces = 1024;
 
 /// A result of so many bytes has memory of its own: cheaper to hand over than to copy.
 constexpr int64_t own_result_bytes = int64_t(1) << 16;
@@ -130,12 +125,18 @@ luminal::Result<void> Context::prepare() {
   auto scratch = DeviceBuffer::allocate(device, shared_bytes_ + local_stride_ * int64_t(members), true);
   if (!scratch) return scratch.failure();
   scratch_ = std::move(*scratch);
-  // Where so much cannot be reserved, refresh() makes an arena for the present sizes.
-  const bool present = device.limits().reads_host && places_at_present(plan);
-  if (auto arena = DeviceBuffer::allocate(device, plan.arena_bytes, true))
-    arena_ = std::move(*arena);
-  else if (!present)
-    return arena.failure();
+  // Where so much cannot be reserved, refresh() makes an arena for the present sizes. Memory of a device is
+  // taken when it is reserved: the largest sizes may have a small part of it only.
+  constexpr int64_t part = 16;
+  const bool present = places_at_present(plan);
+  const bool by_need = present && !plan.symbols.empty() && !device.limits().host_visible &&
+                       plan.arena_bytes > device.limits().memory_bytes / part;
+  if (!by_need) {
+    if (auto arena = DeviceBuffer::allocate(device, plan.arena_bytes, true))
+      arena_ = std::move(*arena);
+    else if (!present)
+      return arena.failure();
+  }
 
   std::map<uint64_t, int64_t> loaded;
   for (const Slot& slot : plan.slots)
@@ -154,8 +155,8 @@ luminal::Result<void> Context::prepare() {
     switch (slot.kind) {
     case SlotKind::arena:
       if (slot.offset >= 0) addresses_[i] = arena_.data() + slot.offset;
-      if (slot.offset >= 0 && slot.pinned &&
-          slot.max_bytes >= own_result_bytes) { // its part of the arena is never touched
+      if (slot.offset >= 0 && slot.pinned && slot.max_bytes >= own_result_bytes &&
+          (!by_need || slot.bytes.is_constant())) { // its part of the arena is never touched
         auto memory = DeviceBuffer::allocate(device, slot.max_bytes, false);
         if (!memory && present) break; // or it lies in the arena
         if (!memory) return memory.failure();
@@ -168,7 +169,7 @@ luminal::Result<void> Context::prepare() {
       if (device.limits().reads_host) break;
       auto copy = DeviceBuffer::allocate(device, slot.max_bytes, false);
       if (!copy) return copy.failure();
-      std::memcpy(copy->data(), slot.data->data(), slot.data->size());
+      if (auto done = device.copy_in(copy->data(), *slot.data); !done) return done;
       addresses_[i] = copy->data();
       constants_.push_back(std::move(*copy));
       break;
@@ -195,6 +196,7 @@ luminal::Result<void> Context::prepare() {
       break;
     }
     case SlotKind::argument: {
+      if (!device.limits().reads_host) break; // copy_arguments() makes it, at the present sizes
       auto memory = DeviceBuffer::allocate(device, slot.max_bytes, false);
       if (!memory && present) break; // argument() makes it
       if (!memory) return memory.failure();
@@ -318,8 +320,10 @@ luminal::Result<void> Context::refresh() {
   if (!loading_ && arena_.bytes() < plan.arena_bytes) {
     const PresentPlaces places = present_places(plan, bytes_);
     if (arena_.bytes() < places.bytes) {
+      const int64_t room = executable_->device().limits().host_visible ? 0 : arena_.bytes() / 2 * 3;
+      const int64_t bytes = std::max(places.bytes, std::min(room, plan.arena_bytes)); // a step may grow often
       arena_ = {};
-      auto arena = DeviceBuffer::allocate(executable_->device(), places.bytes, true);
+      auto arena = DeviceBuffer::allocate(executable_->device(), bytes, true);
       if (!arena) return arena.failure();
       arena_ = std::move(*arena);
     }
@@ -382,6 +386,13 @@ luminal::Result<std::span<std::byte>> Context::argument(std::string_view name) {
   if (slot < 0) return Failure{fmt::format("plan {} has no argument {}", executable_->plan().name, name)};
   if (stale_)
     if (auto done = refresh(); !done) return done.failure();
+  if (!executable_->device().limits().host_visible) {
+    std::vector<std::byte>& copy = host_copies_[slot];
+    copy.resize(size_t(bytes_[size_t(slot)]));
+    if (auto done = use_argument(slot, copy); !done) return done.failure();
+    return std::span<std::byte>(copy);
+  }
+  bound_.erase(slot);
   std::byte*& address = addresses_[size_t(slot)];
   DeviceBuffer& own = arguments_[std::string(name)];
   if (address == own.data() && own.bytes() < bytes_[size_t(slot)]) { // so many could not be reserved
@@ -402,17 +413,54 @@ luminal::Result<void> Context::bind_argument(std::string_view name, std::span<co
     return Failure{fmt::format("argument {} is {}, {} bytes; {} were given", name,
                                to_string(executable_->plan().slots[size_t(slot)].type), bytes_[size_t(slot)],
                                bytes.size())};
-  if (executable_->device().limits().reads_host)
+  return use_argument(slot, bytes.first(size_t(bytes_[size_t(slot)])));
+}
+
+luminal::Result<void> Context::use_argument(int slot, std::span<const std::byte> bytes) {
+  device::Device& device = executable_->device();
+  if (device.limits().reads_host || (!bytes.empty() && device.holds(bytes.data()))) {
     addresses_[size_t(slot)] = const_cast<std::byte*>(bytes.data());
-  else
-    bound_.insert_or_assign(slot, bytes.first(size_t(bytes_[size_t(slot)])));
+    bound_.erase(slot);
+    return {};
+  }
+  DeviceBuffer& own = arguments_[executable_->plan().slots[size_t(slot)].name];
+  if (!own.data() || own.bytes() < int64_t(bytes.size())) { // room for the largest was not reserved
+    own = {};
+    auto memory = DeviceBuffer::allocate(device, int64_t(bytes.size()), false);
+    if (!memory) return memory.failure();
+    own = std::move(*memory);
+  }
+  addresses_[size_t(slot)] = own.data();
+  bound_.insert_or_assign(slot, bytes);
   return {};
 }
 
-/// What the caller keeps in memory that the device cannot read, as it is now.
+/// What the caller keeps in memory that the device cannot read, as it is now. Zeros where nothing was given.
 luminal::Result<void> Context::copy_arguments() {
-  for (const auto& [slot, bytes] : bound_)
-    if (!bytes.empty()) std::memcpy(addresses_[size_t(slot)], bytes.data(), bytes.size());
+  const Plan& plan = executable_->plan();
+  for (size_t i = 0; i < plan.slots.size() && !executable_->device().limits().reads_host; i++) {
+    if (plan.slots[i].kind != SlotKind::argument || !plan.slots[i].used || bound_.contains(int(i))) continue;
+    DeviceBuffer& own = arguments_[plan.slots[i].name];
+    if (addresses_[i] != own.data() || (own.data() && own.bytes() >= bytes_[i])) continue;
+    own = {};
+    auto memory = DeviceBuffer::allocate(executable_->device(), bytes_[i], false);
+    if (!memory) return memory.failure();
+    own = std::move(*memory);
+    addresses_[i] = own.data();
+  }
+  for (auto& [slot, bytes] : bound_) {
+    const auto wanted = size_t(bytes_[size_t(slot)]);
+    const auto own = host_copies_.find(slot);
+    if (bytes.size() < wanted && own != host_copies_.end() && own->second.data() == bytes.data()) {
+      own->second.resize(wanted); // sizes have grown since argument()
+      if (auto done = use_argument(slot, own->second); !done) return done;
+    }
+    if (bytes.size() < wanted)
+      return Failure{fmt::format("argument {} is {}, {} bytes; {} were given", plan.slots[size_t(slot)].name,
+                                 to_string(plan.slots[size_t(slot)].type), wanted, bytes.size())};
+    if (auto done = executable_->device().copy_in(addresses_[size_t(slot)], bytes.first(wanted)); !done)
+      return done;
+  }
   return {};
 }
 
@@ -422,12 +470,7 @@ luminal::Result<void> Context::bind_argument_slot(int slot, const void* memory) 
   if (!memory && bytes_[size_t(slot)] > 0)
     return Failure{fmt::format("argument {} takes {} bytes; none were given",
                                executable_->plan().slots[size_t(slot)].name, bytes_[size_t(slot)])};
-  if (executable_->device().limits().reads_host)
-    addresses_[size_t(slot)] = static_cast<std::byte*>(const_cast<void*>(memory));
-  else
-    bound_.insert_or_assign(slot,
-                            std::span(static_cast<const std::byte*>(memory), size_t(bytes_[size_t(slot)])));
-  return {};
+  return use_argument(slot, {static_cast<const std::byte*>(memory), size_t(bytes_[size_t(slot)])});
 }
 
 luminal::Result<void> Context::run() {
@@ -463,128 +506,6 @@ luminal::Result<void> Context::run_plan() {
   for (; at < int(steps.size()); at++)
     if (auto done = run_step(steps[size_t(at)], arena_.data()); !done) return done;
   return {};
-}
-
-luminal::Result<void> Context::run_steps(const std::vector<Step>& steps, std::byte* arena) {
-  for (const Step& step : steps)
-    if (auto done = run_step(step, arena); !done) return done;
-  return {};
-}
-
-luminal::Result<void> Context::run_step(const Step& step, std::byte* arena) {
-  const Plan& plan = executable_->plan();
-  if (stopped()) return Failure{"stopped"};
-  int64_t begin = tracing_ ? now_ns() : 0;
-  auto finish = [&](const std::string& name) {
-    if (!tracing_) return;
-    const int64_t duration = now_ns() - begin;
-    std::vector<HostValue> operands;
-    for (int slot : step.slots) operands.push_back(view(slot));
-    events_.push_back({name, begin, duration, 0, std::move(operands)});
-  };
-  // Everything but launches is done by the host, after what was launched before.
-  if (step.kind != StepKind::launch && step.kind != StepKind::loop)
-    if (auto waited = executable_->device().synchronize(); !waited) return waited;
-  switch (step.kind) {
-  case StepKind::launch: {
-    const KernelCode& kernel = plan.kernels[size_t(step.kernel)];
-    for (size_t i = 0; i < step.slots.size(); i++) buffers_[i] = addresses_[size_t(step.slots[i])];
-    const auto& symbols = kernel_symbols_[size_t(step.kernel)];
-    for (size_t i = 0; i < symbols.size(); i++) values_[i] = symbols_[size_t(symbols[i])];
-    device::LaunchArguments arguments{.buffers = {buffers_.data(), step.slots.size()},
-                                      .symbols = {values_.data(), symbols.size()},
-                                      .shared = reinterpret_cast<char*>(scratch_.data()),
-                                      .local = reinterpret_cast<char*>(scratch_.data() + shared_bytes_),
-                                      .local_stride = local_stride_,
-                                      .workers = alone_ ? 1 : workers_[size_t(step.kernel)],
-                                      .barriers = kernel.barriers,
-                                      .work_us = work_us_[size_t(step.kernel)]};
-    std::vector<std::span<const std::byte>> files;
-    if (loading_) {
-      files = file_weights(step);
-      int64_t bytes = 0;
-      for (const auto& file : files) bytes += int64_t(file.size());
-      if (kernel.shared_bytes.range().high <= 0) arguments.parts = int(std::min(bytes / piece, most_pieces));
-      if (arguments.parts > 1) arguments.after_part = [&files] { std::ranges::for_each(files, drop_pages); };
-    }
-    auto done = executable_->device().launch(executable_->kernel(step.kernel), arguments);
-    if (!done) return done;
-    std::ranges::for_each(files, drop_pages);
-    if (tracing_) {
-      if (auto waited = executable_->device().synchronize(); !waited) return waited;
-      finish(kernel.name);
-    }
-    return {};
-  }
-  case StepKind::copy:
-    std::memmove(addresses_[size_t(step.slots[0])], addresses_[size_t(step.slots[1])],
-                 size_t(bytes_[size_t(step.slots[1])]));
-    finish("copy " + plan.slots[size_t(step.slots[0])].name);
-    return {};
-  case StepKind::zero:
-    std::memset(addresses_[size_t(step.slots[0])], 0, size_t(bytes_[size_t(step.slots[0])]));
-    finish("zero " + plan.slots[size_t(step.slots[0])].name);
-    return {};
-  case StepKind::check: return check(step, arena);
-  case StepKind::loop: return run_loop(step, arena);
-  case StepKind::cond:
-    return run_steps(*addresses_[size_t(step.slots[0])] != std::byte{0} ? step.body : step.otherwise, arena);
-  case StepKind::host: {
-    auto done = run_host(step);
-    if (done) finish("host " + step.host.kind);
-    return done;
-  }
-  }
-  return {};
-}
-
-luminal::Result<void> Context::run_loop(const Step& step, std::byte* arena) {
-  const Plan& plan = executable_->plan();
-  size_t counter = 0;
-  while (counter < plan.symbols.size() && plan.symbols[counter] != step.counter) counter++;
-  LUMINAL_CHECK(counter < plan.symbols.size(), "loop counter {}", to_string(step.counter));
-  ExprMap<int64_t> bindings;
-  for (size_t i = 0; i < plan.symbols.size(); i++) bindings[plan.symbols[i]] = symbols_[i];
-  auto count = evaluate(step.count, bindings);
-  if (!count) return count.failure();
-  int64_t turn = 0;
-  for (; turn < *count; turn++) {
-    symbols_[counter] = turn;
-    if (auto done = refresh(); !done) return done;
-    if (step.condition >= 0) {
-      if (auto done = run_steps(step.otherwise, arena); !done) return done;
-      if (auto done = executable_->device().synchronize(); !done) return done;
-      if (*addresses_[size_t(step.condition)] == std::byte{0}) break;
-    }
-    if (auto done = run_steps(step.body, arena); !done) return done;
-  }
-  if (step.taken < 0) return {};
-  if (auto done = executable_->device().synchronize(); !done) return done;
-  std::memcpy(addresses_[size_t(step.taken)], &turn, sizeof turn);
-  return {};
-}
-
-int64_t Context::element_count(int slot) const {
-  int64_t count = 1;
-  for (int64_t extent : shapes_[size_t(slot)]) count *= extent;
-  return count;
-}
-
-HostValue Context::view(int slot) const {
-  const Slot& s = executable_->plan().slots[size_t(slot)];
-  return {
-      s.name, s.type.dtype, shapes_[size_t(slot)], {addresses_[size_t(slot)], size_t(bytes_[size_t(slot)])}};
-}
-
-luminal::Result<void> Context::run_host(const Step& step) {
-  if (!options_.host)
-    return Failure{
-        fmt::format("the plan calls the host ({}), but no host function was given", step.host.kind)};
-  std::vector<HostValue> inputs, results;
-  size_t first_result = step.slots.size() - step.host.results.size();
-  for (size_t i = 0; i < step.slots.size(); i++)
-    (i < first_result ? inputs : results).push_back(view(step.slots[i]));
-  return options_.host(step.host, inputs, results);
 }
 
 } // namespace luminal::runtime

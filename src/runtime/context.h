@@ -70,18 +70,23 @@ public:
 
   luminal::Result<void> set_symbol(std::string_view name, int64_t value);
   luminal::Result<int64_t> symbol(std::string_view name) const;
-  /// Memory of an argument, to be filled by the caller (packed, row-major).
+  /// Memory of an argument that the host sees, to be filled by the caller (packed, row-major).
   luminal::Result<std::span<std::byte>> argument(std::string_view name);
-  /// Uses the caller's memory for an argument from now on.
+  /// Uses the caller's memory for an argument from now on: in place where the device reads it, or it is
+  /// memory of the device; else each run copies it there.
   luminal::Result<void> bind_argument(std::string_view name, std::span<const std::byte> bytes);
   /// The same for a slot of the plan; the memory is as large as the present symbols say.
   luminal::Result<void> bind_argument_slot(int slot, const void* memory);
 
   luminal::Result<void> run();
 
-  /// A result of the last run, at the symbols' values of that run.
+  /// A result of the last run, at the symbols' values of that run. Its bytes are the host's: where they
+  /// had to be copied, a copy that is valid until the next call.
   luminal::Result<HostValue> result(std::string_view name) const;
   luminal::Result<HostValue> state(std::string_view name) const;
+  /// The same where it lies, without a copy.
+  luminal::Result<HostValue> result_in_place(std::string_view name) const;
+  /// `bytes`: of the host, or in memory of the device.
   luminal::Result<void> set_state(std::string_view name, std::span<const std::byte> bytes);
 
   /// A large result that no other result shares lies in memory of its own, which can be handed to
@@ -94,7 +99,8 @@ public:
   /// where the result has no memory of its own: then it is to be copied from `view` after the run.
   bool bind_result_slot(int slot, void* memory);
   void release_result_slot(int slot);
-  HostValue view(int slot) const; ///< what lies in a slot
+  HostValue view(int slot) const;                            ///< what lies in a slot, where it lies
+  luminal::Result<void> read_slot(int slot, void* to) const; ///< the same, copied to the host
   /// Gives the pages of a result back.
   void forget_result(std::string_view name);
 
@@ -126,6 +132,9 @@ private:
   luminal::Result<void> run_host(const Step& step);
   luminal::Result<void> check(const Step& step, std::byte* arena);
   luminal::Result<void> check_range(const Step& step) const;
+  luminal::Result<HostValue> on_host(int slot) const;
+  luminal::Result<bool> flag(int slot) const;
+  luminal::Result<void> use_argument(int slot, std::span<const std::byte> bytes);
   std::string symbol_values(Expr e) const;
   int64_t element_count(int slot) const;
 
@@ -145,8 +154,9 @@ private:
   std::map<std::string, DeviceBuffer> arguments_;
   std::map<int, std::span<const std::byte>> bound_; // slots of arguments that the device cannot read in place
   std::vector<DeviceBuffer> constants_;             // likewise
-  std::map<int, DeviceBuffer> results_;             // slots of results that have memory of their own
-  uint64_t state_version_ = 0;                      // of the store, when the states' addresses were taken
+  mutable std::map<int, std::vector<std::byte>> host_copies_; // of slots that the host cannot see
+  std::map<int, DeviceBuffer> results_; // slots of results that have memory of their own
+  uint64_t state_version_ = 0;          // of the store, when the states' addresses were taken
   DeviceBuffer arena_, scratch_;
   int64_t shared_bytes_ = 0, local_stride_ = 64;
   std::unique_ptr<ExprProgram> sizes_; // all dynamic extents of all slots

@@ -1,12 +1,17 @@
 // runtime/context_values.cpp -- results and states of a context, and its trace.
 #include "base/check.h"
 #include "runtime/context.h"
-#include <cstring>
 #include <fmt/format.h>
 
 namespace luminal::runtime {
 
 luminal::Result<HostValue> Context::result(std::string_view name) const {
+  for (const PlanResult& result : executable_->plan().results)
+    if (result.name == name) return on_host(result.slot);
+  return result_in_place(name);
+}
+
+luminal::Result<HostValue> Context::result_in_place(std::string_view name) const {
   for (const PlanResult& result : executable_->plan().results)
     if (result.name == name) return view(result.slot);
   return Failure{fmt::format("plan {} has no result {}", executable_->plan().name, name)};
@@ -15,7 +20,7 @@ luminal::Result<HostValue> Context::result(std::string_view name) const {
 luminal::Result<HostValue> Context::state(std::string_view name) const {
   int slot = executable_->plan().find_slot(name, SlotKind::state);
   if (slot < 0) return Failure{fmt::format("plan {} has no state {}", executable_->plan().name, name)};
-  return view(slot);
+  return on_host(slot);
 }
 
 luminal::Result<void> Context::set_state(std::string_view name, std::span<const std::byte> bytes) {
@@ -23,13 +28,16 @@ luminal::Result<void> Context::set_state(std::string_view name, std::span<const 
     if (auto done = find_states(); !done) return done;
   if (stale_)
     if (auto done = refresh(); !done) return done;
-  auto value = state(name);
-  if (!value) return value.failure();
-  if (value->bytes.size() != bytes.size())
+  const int slot = executable_->plan().find_slot(name, SlotKind::state);
+  if (slot < 0) return Failure{fmt::format("plan {} has no state {}", executable_->plan().name, name)};
+  const HostValue value = view(slot);
+  if (value.bytes.size() != bytes.size())
     return Failure{
-        fmt::format("state {} takes {} bytes, {} were given", name, value->bytes.size(), bytes.size())};
-  if (!bytes.empty()) std::memcpy(value->bytes.data(), bytes.data(), bytes.size());
-  return {};
+        fmt::format("state {} takes {} bytes, {} were given", name, value.bytes.size(), bytes.size())};
+  device::Device& device = executable_->device();
+  if (on_device_only(device, bytes))
+    return device.copy(value.bytes.data(), bytes.data(), int64_t(bytes.size()));
+  return device.copy_in(value.bytes.data(), bytes);
 }
 
 bool Context::owns_result(std::string_view name) const {
@@ -46,7 +54,7 @@ luminal::Result<DeviceBuffer> Context::exchange_result(std::string_view name, De
   for (const PlanResult& result : executable_->plan().results)
     if (result.name == name) slot = result.slot;
   const int64_t bytes = executable_->plan().slots[size_t(slot)].max_bytes;
-  if (replacement.bytes() < bytes) {
+  if (replacement.bytes() < bytes || !replacement.serves(executable_->device())) {
     auto made = DeviceBuffer::allocate(executable_->device(), bytes, false);
     if (!made) return made.failure();
     replacement = std::move(*made);

@@ -1,6 +1,7 @@
 // runtime/store.cpp -- memory that outlives a step.
 #include "runtime/store.h"
 #include "base/log.h"
+#include "base/pages.h"
 #include <fmt/format.h>
 
 namespace luminal::runtime {
@@ -14,7 +15,23 @@ bool in_huge_pages(int64_t bytes) {
   return bytes >= large || (bytes >= page && left_over * 8 <= bytes);
 }
 
+/// Copies to the device; pages of a mapped file are in memory beside the copy for a few bytes only.
+luminal::Result<void> upload(device::Device& device, std::byte* to, std::span<const std::byte> from) {
+  if (!is_mapped_file(from)) return device.copy_in(to, from);
+  constexpr size_t piece = 8 << 20;
+  for (size_t at = 0; at < from.size(); at += piece) {
+    const auto part = from.subspan(at, std::min(piece, from.size() - at));
+    if (auto done = device.copy_in(to + at, part); !done) return done;
+    drop_pages(part);
+  }
+  return {};
+}
+
 } // namespace
+
+bool on_device_only(const device::Device& device, std::span<const std::byte> bytes) {
+  return !device.limits().host_visible && !bytes.empty() && device.holds(bytes.data());
+}
 
 luminal::Result<DeviceBuffer> DeviceBuffer::allocate(device::Device& device, int64_t bytes, bool huge_pages) {
   auto memory = device.allocate(std::max<int64_t>(bytes, 64),
@@ -28,6 +45,11 @@ luminal::Result<DeviceBuffer> DeviceBuffer::allocate(device::Device& device, int
 
 DeviceBuffer::~DeviceBuffer() {
   if (device_) device_->free(memory_);
+}
+
+bool DeviceBuffer::serves(const device::Device& device) const {
+  if (!device_) return false;
+  return device_ == &device || (device.limits().reads_host && device_->limits().host_visible);
 }
 
 void DeviceBuffer::clear() {
@@ -49,7 +71,7 @@ void Store::borrow_weight(const std::string& name, std::span<const std::byte> by
 luminal::Result<void> Store::copy_weight(const std::string& name, std::span<const std::byte> bytes) {
   auto copy = DeviceBuffer::allocate(device_, int64_t(bytes.size()), in_huge_pages(int64_t(bytes.size())));
   if (!copy) return copy.failure();
-  if (!bytes.empty()) std::memcpy(copy->data(), bytes.data(), bytes.size());
+  if (auto done = upload(device_, copy->data(), bytes); !done) return done;
   Weight weight;
   weight.bytes = {copy->data(), bytes.size()};
   weight.copy = std::move(*copy);
@@ -64,11 +86,15 @@ std::span<const std::byte> Store::weight(const std::string& name) const {
 
 luminal::Result<const std::byte*> Store::weight_on_device(const std::string& name) {
   const std::span<const std::byte> bytes = weight(name);
-  if (device_.limits().reads_host || bytes.empty()) return bytes.data();
+  if (device_.limits().reads_host || bytes.empty() || device_.holds(bytes.data())) return bytes.data();
   Weight& held = weights_.at(name);
-  if (!held.copy.data())
-    if (auto copied = copy_weight(name, bytes); !copied) return copied.failure();
-  return static_cast<const std::byte*>(weights_.at(name).copy.data());
+  if (!held.copy.data()) {
+    auto copy = DeviceBuffer::allocate(device_, int64_t(bytes.size()), in_huge_pages(int64_t(bytes.size())));
+    if (!copy) return copy.failure();
+    if (auto done = upload(device_, copy->data(), bytes); !done) return done.failure();
+    held.copy = std::move(*copy);
+  }
+  return static_cast<const std::byte*>(held.copy.data());
 }
 
 luminal::Result<std::byte*> Store::state(const std::string& name, int64_t bytes) {
@@ -99,7 +125,13 @@ void Store::reset_states() {
 }
 
 void Store::place(uint64_t key, std::span<std::byte> memory) {
-  loaded_[key] = {memory, load_file_ && load_file_->read(key, memory)};
+  loaded_[key] = {memory, load_file_ && read_file(key, memory)};
+}
+
+bool Store::read_file(uint64_t key, std::span<std::byte> memory) {
+  if (!on_device_only(device_, memory)) return load_file_->read(key, memory);
+  std::vector<std::byte> value(memory.size());
+  return load_file_->read(key, value) && device_.copy_in(memory.data(), value).ok();
 }
 
 luminal::Result<void> Store::reserve_loaded(const std::map<uint64_t, int64_t>& sizes) {
@@ -140,8 +172,15 @@ void Store::finish_load(const std::vector<uint64_t>& keys, double seconds) {
   constexpr double disk_bytes_per_second = 3e8;
   if (worth_seconds_ > 0 && seconds * disk_bytes_per_second < bytes) return;
   LoadFile::Values values = load_file_ ? load_file_->values() : LoadFile::Values{};
-  for (auto& [key, value] : loaded_)
-    if (value.ready) values[key] = value.memory;
+  std::vector<std::vector<std::byte>> copies; // of what lies on the device
+  for (auto& [key, value] : loaded_) {
+    if (!value.ready) continue;
+    values[key] = value.memory;
+    if (!on_device_only(device_, value.memory)) continue;
+    std::vector<std::byte>& copy = copies.emplace_back(value.memory.size());
+    if (!device_.copy_out(copy, value.memory.data())) return;
+    values[key] = copy;
+  }
   if (auto written = LoadFile::write(load_path_, load_source_, values); !written)
     log_info("what was computed at load is not kept: {}", written.error());
 }

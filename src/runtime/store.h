@@ -24,8 +24,9 @@ public:
     return *this;
   }
   ~DeviceBuffer();
-  std::byte* data() const { return static_cast<std::byte*>(memory_.data); }
+  std::byte* data() const { return static_cast<std::byte*>(memory_.data); } ///< address on the device
   int64_t bytes() const { return memory_.bytes; }
+  bool serves(const device::Device& device) const; ///< can its launches use this memory?
   /// Reads as zero afterwards; its pages are given back.
   void clear();
   void clear(int64_t offset, int64_t bytes); ///< a part of it
@@ -39,21 +40,27 @@ private:
   device::Memory memory_;
 };
 
+/// Can only copies bring the bytes to the host?
+bool on_device_only(const device::Device& device, std::span<const std::byte> bytes);
+
 class Store {
 public:
   explicit Store(device::Device& device) : device_(device) {}
 
-  /// The caller's memory, in place. `owner` keeps it alive as long as the store.
+  /// The caller's memory, in place; it may be memory of the device. `owner` keeps it alive as long as
+  /// the store.
   void borrow_weight(const std::string& name, std::span<const std::byte> bytes,
                      std::shared_ptr<const void> owner);
   luminal::Result<void> copy_weight(const std::string& name, std::span<const std::byte> bytes);
   bool has_weight(const std::string& name) const { return weights_.contains(name); }
+  /// As it was given; after copy_weight the copy, which may be memory of the device.
   std::span<const std::byte> weight(const std::string& name) const;
   /// Its address on the device, which gets a copy where it cannot read the caller's memory; null for
   /// a weight without bytes.
   luminal::Result<const std::byte*> weight_on_device(const std::string& name);
 
-  /// The state's memory, zero when it is made; its size is the largest that any plan asks for.
+  /// The state's memory on the device, zero when it is made; its size is the largest that any plan asks
+  /// for.
   luminal::Result<std::byte*> state(const std::string& name, int64_t bytes);
   void reset_states();
   bool has_state(const std::string& name) const { return states_.contains(name); }
@@ -96,6 +103,7 @@ private:
   /// The value lies there from now on. One from the file is copied: a mapped file has small pages,
   /// and every step would read them slower.
   void place(uint64_t key, std::span<std::byte> memory);
+  bool read_file(uint64_t key, std::span<std::byte> memory);
   device::Device& device_;
   std::map<std::string, Weight> weights_;
   std::map<std::string, DeviceBuffer> states_;

@@ -416,7 +416,12 @@ void Tensor::check_single(Where where) const {
     throw Error("item", fmt::format("{} has {} elements, not one", described(*graph_, id_), count), where);
 }
 
-ReadableValue readable_value(std::string_view op, const Tensor& tensor, Where where) {
+namespace {
+/// The device where only copies bring its memory to the host.
+device::Device* unseen(device::Device& device) { return device.limits().host_visible ? nullptr : &device; }
+} // namespace
+
+ReadableValue value_in_place(std::string_view op, const Tensor& tensor, Where where) {
   const auto graph = graph_of(op, {&tensor}, where);
   GraphState& g = *graph;
   const NodeId id = tensor.id();
@@ -424,9 +429,9 @@ ReadableValue readable_value(std::string_view op, const Tensor& tensor, Where wh
   if (auto gone = g.gone.find(id); gone != g.gone.end())
     throw Error(op, fmt::format("{} {}", described(g, id), gone->second), where);
   if (auto kept = g.readable.find(id); kept != g.readable.end() && g.context() && g.ran) {
-    auto value = g.context()->result(kept->second);
+    auto value = g.context()->result_in_place(kept->second);
     if (!value) throw Error(op, value.error(), where);
-    return {value->bytes, value->shape};
+    return {value->bytes, value->shape, unseen(g.store->device())};
   }
   if (node.kind == NodeKind::input) {
     const auto& input = std::get<InputAttr>(node.attr);
@@ -443,7 +448,8 @@ ReadableValue readable_value(std::string_view op, const Tensor& tensor, Where wh
                                 int64_t(data->second.bytes.size()) * 8 / bits(node.type().dtype),
                                 place_text(data->second.set_at)),
                     where);
-      return {data->second.bytes, std::move(extents)};
+      const auto& buffer = data->second.buffer;
+      return {data->second.bytes, std::move(extents), buffer ? unseen(*buffer->device) : nullptr};
     }
     if (input.role == Role::state && g.store && g.context()) {
       auto extents = present_shape(op, g, node.type().shape, where);
@@ -452,7 +458,7 @@ ReadableValue readable_value(std::string_view op, const Tensor& tensor, Where wh
       const int64_t most = slot < 0 ? wanted : g.context()->executable().plan().slots[size_t(slot)].max_bytes;
       auto memory = g.store->state(input.name, most);
       if (!memory) throw Error(op, memory.error(), where);
-      return {{*memory, size_t(wanted)}, std::move(extents)};
+      return {{*memory, size_t(wanted)}, std::move(extents), unseen(g.store->device())};
     }
     if (data != g.data.end() && !data->second.gone.empty())
       throw Error(op, fmt::format("{} {}", described(g, id), data->second.gone), where);
@@ -468,6 +474,15 @@ ReadableValue readable_value(std::string_view op, const Tensor& tensor, Where wh
       where);
 }
 
+ReadableValue readable_value(std::string_view op, const Tensor& tensor, Where where) {
+  ReadableValue value = value_in_place(op, tensor, where);
+  if (!value.device) return value;
+  auto copy = std::make_shared<std::vector<std::byte>>(value.bytes.size());
+  if (auto done = value.device->copy_out(*copy, value.bytes.data()); !done)
+    throw Error(op, done.error(), where);
+  return {*copy, std::move(value.extents), nullptr, copy};
+}
+
 void Tensor::read(void* destination, DType as, Where where) const {
   auto value = readable_value("data", *this, where);
   convert_elements(as, static_cast<std::byte*>(destination), dtype(), value.bytes.data(),
@@ -475,7 +490,9 @@ void Tensor::read(void* destination, DType as, Where where) const {
 }
 
 std::span<const std::byte> Tensor::bytes(Where where) const {
-  return readable_value("bytes", *this, where).bytes;
+  const ReadableValue value = readable_value("bytes", *this, where);
+  if (value.owner) graph_->host_copies[id_] = value.owner;
+  return value.bytes;
 }
 
 } // namespace luminal

@@ -207,8 +207,10 @@ void save(const Graph& graph, const std::string& path, const SaveOptions& option
 void save(const std::map<std::string, Tensor>& tensors, const std::string& path, const SaveOptions& options,
           Where where) {
   std::vector<TensorView> views;
+  std::vector<std::shared_ptr<const void>> copies; // of values on a device, until they are written
   for (const auto& [name, tensor] : tensors) {
     const ReadableValue value = readable_value("save", tensor, where);
+    copies.push_back(value.owner);
     const DType dtype = tensor.dtype();
     const auto type = storage_of_dtype(dtype);
     if (!type)

@@ -11,7 +11,8 @@
 // What only the files that compile, run or hand memory over look into: tensor/graph_run.h.
 namespace luminal::device {
 class CpuDevice;
-}
+class Device;
+} // namespace luminal::device
 namespace luminal::runtime {
 class Context;
 class Executable;
@@ -75,8 +76,9 @@ struct GraphState {
   std::optional<SearchSummary> searched;          // of the last compile
   std::shared_ptr<device::CpuDevice> device;
   std::shared_ptr<runtime::Store> store;
-  std::map<NodeId, std::string> readable; // kept at the last compile
-  bool ran = false;                       // the last execute came to its end
+  std::map<NodeId, std::string> readable;                    // kept at the last compile
+  bool ran = false;                                          // the last execute came to its end
+  std::map<NodeId, std::shared_ptr<const void>> host_copies; // of what Tensor::bytes read from a device
   std::map<NodeId, std::string> gone; // kept values that were dropped or handed over since the last execute
 
   Module snapshot() const; // with the entry
@@ -153,11 +155,17 @@ const InputAttr& input_attr(const GraphState& graph, uint32_t id, std::string_vi
 void convert_elements(DType to, std::byte* out, DType from, const std::byte* in, int64_t count);
 /// Calls what set_deferred left.
 void load_deferred(const std::shared_ptr<GraphState>& graph, const std::string& input);
-/// The bytes of a readable value and its extents; throws Error("[op] ...") where there is none.
+/// The bytes of a readable value and its extents.
 struct ReadableValue {
   std::span<const std::byte> bytes;
   std::vector<int64_t> extents;
+  device::Device* device = nullptr;       // whose memory it is, where the host does not see it
+  std::shared_ptr<const void> owner = {}; // of a copy for the host
 };
+/// For the host, which gets a copy where the value lies on a device. Throws Error("[op] ...") where there is
+/// none.
 ReadableValue readable_value(std::string_view op, const Tensor& tensor, Where where);
+/// The same where it lies.
+ReadableValue value_in_place(std::string_view op, const Tensor& tensor, Where where);
 
 } // namespace luminal

@@ -51,7 +51,14 @@ InputData of_buffer(GraphState& g, runtime::DeviceBuffer buffer, std::vector<int
   return data;
 }
 
-InputData of_copy(const ReadableValue& value) {
+InputData of_copy(std::string_view op, GraphState& g, const ReadableValue& value, DType dtype, Where where) {
+  if (value.device) { // it stays there
+    auto copy = runtime::DeviceBuffer::allocate(*value.device, int64_t(value.bytes.size()), false);
+    if (!copy) throw Error(op, copy.error(), where);
+    auto done = value.device->copy(copy->data(), value.bytes.data(), int64_t(value.bytes.size()));
+    if (!done) throw Error(op, done.error(), where);
+    return of_buffer(g, std::move(*copy), value.extents, dtype);
+  }
   InputData data;
   data.copy = std::make_shared<std::vector<std::byte>>(value.bytes.begin(), value.bytes.end());
   data.bytes = *data.copy;
@@ -64,7 +71,7 @@ InputData of_copy(const ReadableValue& value) {
 /// The value, taken from where it lies. `replacement` takes the place of a result's memory.
 InputData take(std::string_view op, const Tensor& from, runtime::DeviceBuffer replacement, Where where) {
   GraphState& g = *from.graph();
-  const ReadableValue value = readable_value(op, from, where);
+  const ReadableValue value = value_in_place(op, from, where);
   if (is_result(from)) {
     const std::string& label = g.readable.at(from.id());
     InputData data;
@@ -73,7 +80,7 @@ InputData take(std::string_view op, const Tensor& from, runtime::DeviceBuffer re
       if (!buffer) throw Error(op, buffer.error(), where);
       data = of_buffer(g, std::move(*buffer), value.extents, from.dtype());
     } else
-      data = of_copy(value);
+      data = of_copy(op, g, value, from.dtype(), where);
     g.gone[from.id()] = fmt::format("was handed over ({}): execute the graph again", place_text(where));
     return data;
   }
@@ -82,7 +89,7 @@ InputData take(std::string_view op, const Tensor& from, runtime::DeviceBuffer re
   if (input.role == Role::state && !own.fresh && g.store) {
     if (g.store->has_state(input.name) && g.store->state_bytes(input.name) > 0)
       return of_buffer(g, g.store->exchange_state(input.name, {}), value.extents, from.dtype());
-    return of_copy(value);
+    return of_copy(op, g, value, from.dtype(), where);
   }
   InputData data = std::exchange(own, {});
   data.extents = value.extents;
@@ -104,15 +111,29 @@ runtime::DeviceBuffer spare_of(const Tensor& to) {
   return {};
 }
 
-void give(const Tensor& to, InputData data) {
+/// Memory of another device becomes memory of the host, which both can copy.
+void bring_within_reach(std::string_view op, const GraphState& g, InputData& data, Where where) {
+  if (!data.buffer || data.buffer->device->limits().host_visible) return;
+  if (shared_device(g.device_name, g.options.threads) == data.buffer->device) return;
+  data.copy = std::make_shared<std::vector<std::byte>>(data.bytes.size());
+  if (auto done = data.buffer->device->copy_out(*data.copy, data.bytes.data()); !done)
+    throw Error(op, done.error(), where);
+  data.bytes = *data.copy;
+  data.owner = data.copy;
+  data.buffer = nullptr;
+}
+
+void give(std::string_view op, const Tensor& to, InputData data, Where where) {
   GraphState& g = *to.graph();
   const InputAttr& input = *input_of(to);
+  bring_within_reach(op, g, data, where);
   g.weights_set_again |= input.role == Role::weight && g.data[input.name].given;
   if (input.role == Role::state && g.store && g.executable() && data.buffer) {
     data.owner = nullptr;
     const int slot = g.executable()->plan().find_slot(input.name, runtime::SlotKind::state);
     if (slot >= 0 && data.buffer.use_count() == 1 &&
-        data.buffer->buffer.bytes() >= g.executable()->plan().slots[size_t(slot)].max_bytes) {
+        data.buffer->buffer.bytes() >= g.executable()->plan().slots[size_t(slot)].max_bytes &&
+        data.buffer->buffer.serves(g.store->device())) {
       g.store->exchange_state(input.name, std::move(data.buffer->buffer));
       g.data.erase(input.name);
       return;
@@ -149,7 +170,7 @@ void transfer(const std::vector<Tensor>& from, const std::vector<Tensor>& to, Wh
     graph_of("transfer", {&from[i]}, where);
     check_target("transfer", to[i], where);
     check_types("transfer", from[i], to[i], where);
-    (void)readable_value("transfer", from[i], where); // all or nothing
+    (void)value_in_place("transfer", from[i], where); // all or nothing
     if (!sources.emplace(from[i].graph().get(), from[i].id()).second)
       throw Error("transfer", text_of(from[i]) + " is named twice", where);
     if (!targets.emplace(to[i].graph().get(), to[i].id()).second)
@@ -161,7 +182,7 @@ void transfer(const std::vector<Tensor>& from, const std::vector<Tensor>& to, Wh
     values.push_back(take("transfer", from[i],
                           free && is_result(from[i]) ? spare_of(to[i]) : runtime::DeviceBuffer(), where));
   }
-  for (size_t i = 0; i < from.size(); i++) give(to[i], std::move(values[i]));
+  for (size_t i = 0; i < from.size(); i++) give("transfer", to[i], std::move(values[i]), where);
 }
 void transfer(const Tensor& from, const Tensor& to, Where where) {
   graph_of("transfer", {&from}, where);
@@ -174,11 +195,11 @@ void swap_values(const Tensor& a, const Tensor& b, Where where) {
   check_target("swap_values", b, where);
   check_types("swap_values", a, b, where);
   if (a.graph() == b.graph() && a.id() == b.id()) return;
-  (void)readable_value("swap_values", a, where);
-  (void)readable_value("swap_values", b, where);
+  (void)value_in_place("swap_values", a, where);
+  (void)value_in_place("swap_values", b, where);
   InputData first = take("swap_values", a, {}, where), second = take("swap_values", b, {}, where);
-  give(a, std::move(second));
-  give(b, std::move(first));
+  give("swap_values", a, std::move(second), where);
+  give("swap_values", b, std::move(first), where);
 }
 
 void delete_inputs(const std::vector<Tensor>& tensors, Where where) {

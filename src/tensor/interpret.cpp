@@ -17,8 +17,8 @@ HostTensor present_value(const std::shared_ptr<GraphState>& graph, const InputAt
   const auto data = graph->data.find(input.name);
   const bool given = data != graph->data.end() && (data->second.given || data->second.load);
   if (!needed || (input.role == Role::state && !given && !graph->context())) return t;
-  const auto bytes = readable_value("interpret", wrap(graph, graph->inputs.at(input.name)), where).bytes;
-  std::copy_n(bytes.begin(), std::min(bytes.size(), t.data.size()), t.data.begin());
+  const auto value = readable_value("interpret", wrap(graph, graph->inputs.at(input.name)), where);
+  std::copy_n(value.bytes.begin(), std::min(value.bytes.size(), t.data.size()), t.data.begin());
   return t;
 }
 

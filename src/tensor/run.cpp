@@ -129,7 +129,8 @@ void give_state(GraphState& g, const runtime::Slot& slot, Where where) {
   InputData& data = g.data[slot.name];
   if (!data.fresh) return;
   if (data.buffer) data.owner = nullptr; // the buffer itself, held a second time
-  if (data.buffer && data.buffer.use_count() == 1 && data.buffer->buffer.bytes() >= slot.max_bytes) {
+  if (data.buffer && data.buffer.use_count() == 1 && data.buffer->buffer.bytes() >= slot.max_bytes &&
+      data.buffer->buffer.serves(g.store->device())) {
     g.store->exchange_state(slot.name, std::move(data.buffer->buffer));
   } else {
     check_run(g, g.context()->set_state(slot.name, data.bytes), where);

@@ -1,7 +1,6 @@
 // tensor/runner.cpp -- Runner: a step over memory of the caller.
 #include "luminal/runner.h"
 #include "tensor/graph_run.h"
-#include <cstring>
 #include <fmt/format.h>
 
 namespace luminal {
@@ -94,10 +93,7 @@ void Runner::run(std::span<const int64_t> sizes, std::span<const void* const> in
     if (written[i]) context.release_result_slot(s.output_slots[i]);
   check_run(g, done, where);
   for (size_t i = 0; i < outputs.size(); i++)
-    if (!written[i]) {
-      const runtime::HostValue value = context.view(s.output_slots[i]);
-      if (!value.bytes.empty()) std::memcpy(outputs[i], value.bytes.data(), value.bytes.size());
-    }
+    if (!written[i]) check_run(g, context.read_slot(s.output_slots[i], outputs[i]), where);
 }
 
 } // namespace luminal

@@ -25,8 +25,10 @@ std::vector<std::pair<std::string, NodeId>> states_of(const GraphState& g) {
 void save_states(const Graph& graph, const std::string& path, const Facts& facts, Where where) {
   const auto state = graph.state("save", where);
   std::vector<TensorView> views;
+  std::vector<std::shared_ptr<const void>> copies; // of values on a device, until they are written
   for (const auto& [name, id] : states_of(*state)) {
     const ReadableValue value = readable_value("save", wrap(state, id), where);
+    copies.push_back(value.owner);
     TensorView view;
     view.name = name;
     view.type = storage_of_dtype(state->builder[id].type().dtype).value();

@@ -65,12 +65,31 @@ TEST(CpuMemory, DecommittedPagesReadAsZero) {
   }
   cpu->decommit(memory, 99999, 2); // beyond the end: nothing
   EXPECT_EQ(p[99999], 9);
-  std::vector<std::byte> bytes(10, std::byte{5});
-  EXPECT_TRUE(cpu->write(memory, 99990, bytes).ok());
-  EXPECT_FALSE(cpu->write(memory, 99991, bytes).ok());
-  EXPECT_FALSE(cpu->read(bytes, memory, -1).ok());
-  EXPECT_TRUE(cpu->read(bytes, memory, 0).ok());
   cpu->free(memory);
+}
+
+TEST(CpuMemory, CopiesByAddress) {
+  ThreadPool pool(1);
+  const std::unique_ptr<Device> devices[] = {make_cpu_device(pool), make_null_device("cuda")};
+  for (const auto& d : devices) {
+    auto memory = d->allocate(100).value();
+    auto* p = static_cast<std::byte*>(memory.data);
+    EXPECT_TRUE(d->limits().host_visible);
+    EXPECT_TRUE(d->holds(p));
+    EXPECT_TRUE(d->holds(p + 99));
+    std::vector<std::byte> bytes(10, std::byte{5}), back(20);
+    EXPECT_FALSE(d->holds(bytes.data()));
+    ASSERT_TRUE(d->copy_in(p + 30, bytes));
+    ASSERT_TRUE(d->copy(p + 35, p + 25, 10)); // 5 zeros, 5 fives
+    ASSERT_TRUE(d->zero(p + 30, 2));
+    ASSERT_TRUE(d->copy_out(back, p + 28));
+    const int expected[] = {0, 0, 0, 0, 5, 5, 5, 0, 0, 0, 0, 0, 5, 5, 5, 5, 5, 0, 0, 0};
+    for (size_t i = 0; i < back.size(); ++i) EXPECT_EQ(int(back[i]), expected[i]) << i;
+    EXPECT_TRUE(d->copy_in(p, {}));
+    EXPECT_TRUE(d->copy_out({}, p));
+    d->free(memory);
+    EXPECT_FALSE(d->holds(p));
+  }
 }
 
 TEST(Loader, RefusesWhatIsNoObject) {

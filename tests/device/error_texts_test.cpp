@@ -30,24 +30,6 @@ TEST(DeviceErrorTexts, Memory) {
             std::string("cpu: cannot allocate 1.0 EiB: ") + std::strerror(ENOMEM));
 }
 
-TEST(DeviceErrorTexts, Copies) {
-  ThreadPool pool(1);
-  auto cpu = make_cpu_device(pool);
-  auto memory = cpu->allocate(100).value();
-  std::vector<std::byte> bytes(10);
-  for (const int64_t offset : {-1, 91, 101}) {
-    const std::string place = "offset " + std::to_string(offset) + " is outside of the memory of 100 bytes";
-    EXPECT_EQ(error_of(cpu->write(memory, offset, bytes)), "cpu: a write of 10 bytes at " + place);
-    EXPECT_EQ(error_of(cpu->read(bytes, memory, offset)), "cpu: a read of 10 bytes at " + place);
-  }
-  EXPECT_EQ(error_of(cpu->write(memory, 95, bytes)),
-            "cpu: a write of 10 bytes at offset 95 is outside of the memory of 100 bytes");
-  EXPECT_EQ(error_of(cpu->read(bytes, memory, 95)),
-            "cpu: a read of 10 bytes at offset 95 is outside of the memory of 100 bytes");
-  EXPECT_TRUE(cpu->write(memory, 90, bytes));
-  cpu->free(memory);
-}
-
 TEST(DeviceErrorTexts, Code) {
   ThreadPool pool(1);
   auto cpu = make_cpu_device(pool);

@@ -61,7 +61,7 @@ void run(const kernel::Kernel& k, std::vector<Bytes>& arguments, const std::vect
   };
   for (const Bytes& b : arguments) {
     addresses.push_back(take(b.size()));
-    ASSERT_TRUE(device.write(memory.back(), 0, b).ok());
+    ASSERT_TRUE(device.copy_in(memory.back().data, b).ok());
   }
   device::LaunchArguments launch;
   launch.buffers = addresses;
@@ -70,7 +70,8 @@ void run(const kernel::Kernel& k, std::vector<Bytes>& arguments, const std::vect
   launch.workers = workers;
   const auto started = device.launch(loaded->kernels[0], launch);
   ASSERT_TRUE(started.ok()) << started.error();
-  for (size_t i = 0; i < arguments.size(); ++i) ASSERT_TRUE(device.read(arguments[i], memory[i], 0).ok());
+  for (size_t i = 0; i < arguments.size(); ++i)
+    ASSERT_TRUE(device.copy_out(arguments[i], memory[i].data).ok());
   for (const device::Memory& m : memory) device.free(m);
   device.unload(loaded->module);
 }

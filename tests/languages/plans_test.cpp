@@ -8,8 +8,10 @@
 #include "ir/random_module.h"
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 namespace luminal {
 namespace {
@@ -41,6 +43,8 @@ public:
     if (!loaded) throw Error(loaded.error());
     executable_ = *loaded;
   }
+  runtime::Store& store() { return *store_; }
+  const runtime::Plan& plan() const { return executable_->plan(); }
   std::unique_ptr<runtime::Context> start(const Module& module, const Bindings& bindings) {
     const auto role_of = [&](const std::string& name) {
       for (NodeId id : module.entry().params)
@@ -117,6 +121,87 @@ TEST_P(GpuPlans, RandomModulesEqualTheInterpreter) {
   random_modules(fake.vendor.language, 0, 2);
   EXPECT_EQ(fake.live(), 0) << "not everything was given back";
 }
+/// Memory of a device is taken when it is reserved: not for the largest sizes.
+TEST_P(GpuPlans, PresentSizesTakeMemory) {
+  if (std::system("command -v c++ > /dev/null 2>&1") != 0) GTEST_SKIP() << "there is no C++ compiler";
+  const device::FakeGpu fake(GetParam());
+  setenv(fake.vendor.driver_setting, fake.path.c_str(), 1);
+  setenv(fake.vendor.compiler_setting, fake.path.c_str(), 1);
+  const Module module = parse_module(R"(symbol S: 0..134217728
+  fn @main(%x: f32[S]) {
+    %y = neg %x
+    %v = view %y [i: S, j: 2] -> [i]
+    %f = fold [i: S] over [i] { sum %x[i] }
+    %s = get %f, 0
+    return y = %y, z = %v, s = %s
+  })");
+  {
+    OnDevice running(fake.vendor.language, module); // 1 GiB, of which the results alone would take 1.5
+    EXPECT_GT(running.plan().arena_bytes, int64_t(1) << 30);
+    const auto inputs = [](int64_t size) {
+      std::vector<double> numbers(static_cast<size_t>(size));
+      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = double(i % 17);
+      return Bindings{.inputs = {{"x", host_tensor(DType::f32, {size}, numbers)}}, .symbols = {{"S", size}}};
+    };
+    const Bindings first = inputs(3);
+    auto context = running.start(module, first);
+    for (const int64_t size : {3, 40000, 5}) {
+      const Bindings bindings = inputs(size);
+      ASSERT_TRUE(context->set_symbol("S", size));
+      ASSERT_TRUE(context->bind_argument("x", bindings.inputs.at("x").data));
+      const auto done = context->run();
+      ASSERT_TRUE(done.ok()) << done.error();
+      int64_t compared = 0;
+      expect_interpreted(module, bindings, *context, compared);
+      EXPECT_EQ(compared, 3 * size + 1);
+    }
+    ASSERT_TRUE(context->set_symbol("S", 134217728));
+    const auto refused = context->run();
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error(), testing::HasSubstr("this machine has 1.0 GiB"));
+    auto argument = running.start(module, first); // filled in place, before the size is known
+    ASSERT_TRUE(argument->set_symbol("S", 2));
+    std::ranges::fill(argument->argument("x").value(), std::byte{0});
+    ASSERT_TRUE(argument->set_symbol("S", 6));
+    ASSERT_TRUE(argument->run());
+    EXPECT_EQ(argument->result("z").value().bytes.size(), 48u);
+  }
+  EXPECT_EQ(fake.live(), 0) << "not everything was given back";
+}
+
+/// What was computed from weights comes from a file at the next start, by copies both ways.
+TEST_P(GpuPlans, LoadedValuesAreKeptInAFile) {
+  if (std::system("command -v c++ > /dev/null 2>&1") != 0) GTEST_SKIP() << "there is no C++ compiler";
+  const device::FakeGpu fake(GetParam());
+  setenv(fake.vendor.driver_setting, fake.path.c_str(), 1);
+  setenv(fake.vendor.compiler_setting, fake.path.c_str(), 1);
+  const Module module = parse_module("fn @main(%x: f32[64, 64], weight %w: f32[64, 64]) {\n"
+                                     "  %a = view %w [i: 64, j: 64] -> [j, i]\n  %b = fence %a\n"
+                                     "  %y = add %x, %b\n  return y = %y\n}\n");
+  std::vector<double> numbers(4096);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = double(i % 101) - 50;
+  const HostTensor values = host_tensor(DType::f32, {64, 64}, numbers);
+  const Bindings bindings{.inputs = {{"x", values}, {"w", values}}};
+  const std::string file =
+      (std::filesystem::temp_directory_path() / fmt::format("gpu_plans_{}.values", getpid())).string();
+  for (const bool there : {false, true}) {
+    OnDevice running(fake.vendor.language, module);
+    EXPECT_TRUE(std::ranges::any_of(running.plan().slots, [](const runtime::Slot& slot) {
+      return slot.kind == runtime::SlotKind::loaded;
+    }));
+    EXPECT_EQ(running.store().keep_loaded_in(file, 1, 0).ok(), there);
+    (void)fake.log();
+    auto context = running.start(module, bindings);
+    EXPECT_EQ(fake.log().find("launch") == std::string::npos, there) << "it was there, or it was computed";
+    ASSERT_TRUE(context->run());
+    int64_t compared = 0;
+    expect_interpreted(module, bindings, *context, compared);
+    EXPECT_EQ(compared, 4096);
+  }
+  std::filesystem::remove(file);
+  EXPECT_EQ(fake.live(), 0) << "not everything was given back";
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GpuPlans, testing::Bool(),
                          [](const auto& test) { return test.param ? "hip" : "cuda"; });
 

@@ -13,7 +13,7 @@
 namespace luminal::device {
 namespace {
 
-class Cpu final : public CpuDevice {
+class Cpu final : public HostCopies<CpuDevice> {
 public:
   explicit Cpu(ThreadPool& pool) : pool_(pool) {
     limits_.memory_bytes = usable_memory();
@@ -33,12 +33,7 @@ public:
   void decommit(Memory memory, int64_t offset, int64_t bytes) noexcept override {
     memory_.decommit(memory, offset, bytes);
   }
-  Result<void> write(Memory to, int64_t offset, std::span<const std::byte> from) override {
-    return HostMemory::write("cpu", to, offset, from);
-  }
-  Result<void> read(std::span<std::byte> to, Memory from, int64_t offset) override {
-    return HostMemory::read("cpu", to, from, offset);
-  }
+  bool holds(const void* address) const override { return memory_.holds(address); }
 
   Result<Loaded> load(std::span<const Code> code) override {
     std::vector<ElfObject> objects;

@@ -25,8 +25,6 @@ const Vendor cuda = {
     .max_threads = 1,
     .multiprocessors = 16,
     .group_bytes = 97,
-    .managed = 83,
-    .concurrent = 89,
     .options = {"--std=c++17", "--fmad=false"},
     .find_failing = "CUDA_LAUNCH_BLOCKING=1",
 };
@@ -46,8 +44,6 @@ const Vendor hip = {
     .max_threads = 56,
     .multiprocessors = 63,
     .group_bytes = 74,
-    .managed = 24,
-    .concurrent = 9,
     .options = {"-O3", "-ffp-contract=off"},
     .find_failing = "AMD_SERIALIZE_KERNEL=3",
 };
@@ -113,14 +109,22 @@ Result<Driver> open_driver(const Vendor& vendor, const std::string& library) {
   // The struct has changed: from ROCm 6 on it has a name of its own.
   const bool renamed = dlsym(*handle, "hipGetDevicePropertiesR0600") != nullptr;
   s.find(d.properties, "", renamed ? "hipGetDevicePropertiesR0600" : "hipGetDeviceProperties");
-  s.find(d.allocate, "cuMemAllocManaged", "hipMallocManaged");
+  s.find(d.allocate, "cuMemAlloc_v2", "hipMalloc");
   s.find(d.free, "cuMemFree_v2", "hipFree");
+  s.find(d.free_bytes, "cuMemGetInfo_v2", "hipMemGetInfo");
+  s.find(d.allocate_pinned, "cuMemHostAlloc", "hipHostMalloc");
+  s.find(d.free_pinned, "cuMemFreeHost", "hipHostFree");
   s.find(d.fill, "cuMemsetD8Async", "hipMemsetD8Async");
   s.find(d.to_device, "cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync");
   s.find(d.to_host, "cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync");
+  s.find(d.copy, "cuMemcpyDtoDAsync_v2", "hipMemcpyDtoDAsync");
   s.find(d.make_stream, "cuStreamCreate", "hipStreamCreateWithFlags");
   s.find(d.end_stream, "cuStreamDestroy_v2", "hipStreamDestroy");
   s.find(d.wait, "cuStreamSynchronize", "hipStreamSynchronize");
+  s.find(d.make_event, "cuEventCreate", "hipEventCreateWithFlags");
+  s.find(d.end_event, "cuEventDestroy_v2", "hipEventDestroy");
+  s.find(d.record, "cuEventRecord", "hipEventRecord");
+  s.find(d.wait_event, "cuEventSynchronize", "hipEventSynchronize");
   s.find(d.load, "cuModuleLoadData", "hipModuleLoadData");
   s.find(d.unload, "cuModuleUnload", "hipModuleUnload");
   s.find(d.function, "cuModuleGetFunction", "hipModuleGetFunction");

@@ -23,10 +23,10 @@ struct Vendor {
   const char *driver_setting, *compiler_setting;
   std::vector<const char*> drivers, compilers; ///< file names, the first that is there is taken
   const char *driver_missing, *compiler_missing, *compiler_title; ///< what to install
-  int version_divisor, minor_divisor; ///< major = version / this, minor = the rest / that
-  int max_threads, multiprocessors, group_bytes, managed, concurrent; ///< numbers of attributes
-  std::vector<const char*> options;                                   ///< of the compiler
-  const char* find_failing;                                           ///< how a failing kernel is found
+  int version_divisor, minor_divisor;            ///< major = version / this, minor = the rest / that
+  int max_threads, multiprocessors, group_bytes; ///< numbers of attributes
+  std::vector<const char*> options;              ///< of the compiler
+  const char* find_failing;                      ///< how a failing kernel is found
 };
 extern const Vendor cuda, hip;
 
@@ -43,14 +43,22 @@ struct Driver {
   int (*use_context)(Handle context);
   int (*use_device)(int device);        ///< HIP only
   int (*properties)(void*, int device); ///< HIP only
-  int (*allocate)(void**, size_t, unsigned flags);
+  int (*allocate)(void**, size_t);
   int (*free)(void*);
+  int (*free_bytes)(size_t* free, size_t* all);           ///< of the current device
+  int (*allocate_pinned)(void**, size_t, unsigned flags); ///< memory of the host that the device copies
+  int (*free_pinned)(void*);
   int (*fill)(void*, unsigned char, size_t, Handle stream);
   int (*to_device)(void*, const void*, size_t, Handle stream);
   int (*to_host)(void*, const void*, size_t, Handle stream);
+  int (*copy)(void*, const void*, size_t, Handle stream); ///< inside of the device
   int (*make_stream)(Handle*, unsigned flags);
   int (*end_stream)(Handle);
   int (*wait)(Handle stream);
+  int (*make_event)(Handle*, unsigned flags);
+  int (*end_event)(Handle);
+  int (*record)(Handle event, Handle stream);
+  int (*wait_event)(Handle event);
   int (*load)(Handle* module, const void* image);
   int (*unload)(Handle module);
   int (*function)(Handle*, Handle module, const char* name);

@@ -1,19 +1,19 @@
-// device/gpu/gpu_device.cpp -- managed memory, code from text, one stream in order.
+// device/gpu/gpu_device.cpp -- memory of the device, code from text, one stream in order.
 #include "device/gpu/gpu_device.h"
+#include "device/gpu/gpu_memory.h"
 #include "device/launch_shape.h"
 #include <cstring>
 #include <fmt/format.h>
 #include <map>
 #include <mutex>
-#include <set>
 #include <utility>
 
 namespace luminal::device {
 namespace {
 using namespace gpu;
 
-constexpr int attach_global = 1, non_blocking = 1; // flags of memory and of streams
-constexpr int most_group_bytes = 8;                // an attribute of functions, for more than 48 KiB
+constexpr int non_blocking = 1;     // a flag of streams
+constexpr int most_group_bytes = 8; // an attribute of functions, for more than 48 KiB
 constexpr int capability_major = 75, capability_minor = 76, oldest_capability = 70, oldest_gfx = 9;
 
 /// "gfx942" of "gfx942:sramecc+:xnack-". The struct differs between versions, its first 256 bytes are the
@@ -75,11 +75,6 @@ Result<std::vector<Found>> look(const Vendor& v, const Driver& d) {
       f.info.unusable = fmt::format("the {} device {} is {}, {} or newer is needed", v.title, f.info.name,
                                     f.info.architecture.empty() ? "unknown" : f.info.architecture,
                                     v.is_hip ? "gfx900" : "sm_70");
-    else if (!number(v.managed) || !number(v.concurrent))
-      f.info.unusable =
-          fmt::format("the {} device {} has no memory that the host may touch while it computes "
-                      "(managed memory with concurrent access, as on Linux)",
-                      v.title, f.info.name);
   }
   return found;
 }
@@ -87,14 +82,15 @@ Result<std::vector<Found>> look(const Vendor& v, const Driver& d) {
 class Gpu final : public Device {
 public:
   Gpu(const Vendor& vendor, const Driver& driver, const Compiler& compiler, const Found& found, int place)
-      : v_(vendor), d_(driver), compiler_(compiler), id_(found.id), architecture_(found.info.architecture),
+      : v_(vendor), d_(driver), compiler_(compiler), memory_(driver), id_(found.id),
+        architecture_(found.info.architecture),
         name_(place == 0 ? vendor.language : fmt::format("{}:{}", vendor.language, place)) {
     const int64_t units = number(v_.multiprocessors);
     most_lanes_ = number(v_.max_threads);
     most_group_bytes_ = number(v_.group_bytes);
     limits_.memory_bytes = found.info.memory_bytes;
     limits_.alignment = 256;
-    limits_.reads_host = false;
+    limits_.host_visible = limits_.reads_host = false;
     limits_.workers =
         int(std::clamp<int64_t>(units * 4096, 64, 1 << 20)); // latencies hide behind many threads
     description_ = fmt::format("{}, {}, {}, {} multiprocessor{}", found.info.name, architecture_,
@@ -105,7 +101,7 @@ public:
     use();
     if (stream_) d_.wait(stream_);
     for (auto& [id, module] : modules_) release(module);
-    for (void* address : allocations_) d_.free(address);
+    memory_.close();
     if (stream_) d_.end_stream(stream_);
     if (d_.release) d_.release(id_);
   }
@@ -115,7 +111,9 @@ public:
       if (auto done = check(d_.retain(&context_, id_), "no context"); !done) return done;
     opened_ = true;
     if (auto done = check(use(), "no context"); !done) return done;
-    return check(d_.make_stream(&stream_, non_blocking), "no stream");
+    if (auto done = check(d_.make_stream(&stream_, non_blocking), "no stream"); !done) return done;
+    memory_.open(stream_, limits_.memory_bytes);
+    return {};
   }
 
   std::string_view name() const override { return name_; }
@@ -123,57 +121,50 @@ public:
   const Limits& limits() const override { return limits_; }
 
   Result<Memory> allocate(int64_t bytes, const AllocateOptions& options) override {
-    const auto padded = size_t((std::max<int64_t>(bytes, 1) + 127) / 128 * 128);
-    const auto why = [&](int code) {
-      return Failure{fmt::format("{}: cannot allocate {:.1f} MiB of {:.1f} MiB: {}", name_,
-                                 double(padded) / (1 << 20), double(limits_.memory_bytes) / (1 << 20),
-                                 error_text(v_, d_, code))};
-    };
+    if (auto done = check(use(), "no context"); !done) return done.failure();
     void* data = nullptr;
-    if (const int code = use(); code != 0) return why(code);
-    if (const int code = d_.allocate(&data, padded, attach_global); code != 0) return why(code);
-    int code = options.zero ? d_.fill(data, 0, padded, stream_) : 0;
-    if (code == 0) code = d_.wait(stream_); // the host may write it at once
-    if (code != 0) {
-      d_.free(data);
-      return why(code);
-    }
-    std::lock_guard lock(mutex_);
-    allocations_.insert(data);
-    return Memory{data, bytes, 0};
+    GpuMemory::Outcome done = memory_.allocate(&data, bytes);
+    if (!done.failed() && options.zero) done = memory_.zero(data, GpuMemory::block_bytes(bytes));
+    if (!done.failed()) return Memory{data, bytes, 0};
+    if (data) memory_.free(data);
+    const auto mega = [](int64_t n) { return double(n) / (1 << 20); };
+    size_t free = 0, all = 0;
+    const std::string there =
+        d_.free_bytes(&free, &all) == 0
+            ? fmt::format(" ({:.1f} MiB are in use here, {:.1f} MiB of the device's {:.1f} MiB are free)",
+                          mega(memory_.in_use()), mega(int64_t(free)), mega(int64_t(all)))
+            : "";
+    return Failure{fmt::format("{}: cannot allocate {:.1f} MiB{}: {}", name_, mega(bytes), there,
+                               error_text(v_, d_, done.code))};
   }
   void free(Memory memory) noexcept override {
-    if (!memory.data || use() != 0) return;
-    d_.wait(stream_); // a launch may still read it
-    std::lock_guard lock(mutex_);
-    if (allocations_.erase(memory.data) > 0) d_.free(memory.data);
+    if (memory.data && use() == 0) memory_.free(memory.data);
   }
   void decommit(Memory memory, int64_t offset, int64_t bytes) noexcept override {
     if (offset < 0 || bytes <= 0 || offset > memory.bytes || memory.bytes - offset < bytes) return;
-    if (use() != 0) return;
-    d_.fill(static_cast<char*>(memory.data) + offset, 0, size_t(bytes), stream_);
-    d_.wait(stream_);
+    if (use() == 0) memory_.zero(static_cast<char*>(memory.data) + offset, bytes);
   }
-  Result<void> write(Memory to, int64_t offset, std::span<const std::byte> from) override {
-    if (offset < 0 || offset > to.bytes || uint64_t(to.bytes - offset) < from.size())
-      return Failure{fmt::format("{}: a write of {} bytes at offset {} is outside of the memory of {} bytes",
-                                 name_, from.size(), offset, to.bytes)};
-    if (from.empty()) return {};
-    if (auto done = check(use(), "no context"); !done) return done;
-    auto* address = static_cast<char*>(to.data) + offset;
-    if (auto done = check(d_.to_device(address, from.data(), from.size(), stream_), "a write"); !done)
-      return done;
-    return synchronize();
+  bool holds(const void* address) const override { return memory_.holds(address); }
+
+  Result<void> copy_in(void* to, std::span<const std::byte> from) override {
+    if (auto there = check_inside(to, int64_t(from.size())); !there) return there;
+    return said(memory_.copy_in(to, from));
   }
-  Result<void> read(std::span<std::byte> to, Memory from, int64_t offset) override {
-    if (offset < 0 || offset > from.bytes || uint64_t(from.bytes - offset) < to.size())
-      return Failure{fmt::format("{}: a read of {} bytes at offset {} is outside of the memory of {} bytes",
-                                 name_, to.size(), offset, from.bytes)};
-    if (to.empty()) return synchronize();
-    if (auto done = check(use(), "no context"); !done) return done;
-    const auto* address = static_cast<const char*>(from.data) + offset;
-    if (auto done = check(d_.to_host(to.data(), address, to.size(), stream_), "a read"); !done) return done;
-    return synchronize();
+  Result<void> copy_out(std::span<std::byte> to, const void* from) override {
+    if (auto there = check_inside(from, int64_t(to.size())); !there) return there;
+    auto done = said(memory_.copy_out(to, from));
+    std::lock_guard lock(mutex_);
+    if (done) launched_ = 0;
+    return done;
+  }
+  Result<void> copy(void* to, const void* from, int64_t bytes) override {
+    if (auto there = check_inside(to, bytes); !there) return there;
+    if (auto there = check_inside(from, bytes); !there) return there;
+    return said(memory_.copy(to, from, bytes));
+  }
+  Result<void> zero(void* to, int64_t bytes) override {
+    if (auto there = check_inside(to, bytes); !there) return there;
+    return said(memory_.zero(to, bytes));
   }
 
   Result<Loaded> load(std::span<const Code> code) override {
@@ -231,15 +222,7 @@ public:
   Result<void> synchronize() override {
     int code = use();
     if (code == 0) code = d_.wait(stream_);
-    std::lock_guard lock(mutex_);
-    const int launched = std::exchange(launched_, 0);
-    if (code == 0) return {};
-    const std::string which = launched == 1 ? "kernel " + last_
-                              : launched ? fmt::format("one of {} launches, the last of {} ({} tells which)",
-                                                       launched, last_, v_.find_failing)
-                                         : "the device";
-    return Failure{fmt::format("{}: {} failed: {}; nothing runs on it any more in this process", name_, which,
-                               error_text(v_, d_, code))};
+    return waited(code);
   }
 
 private:
@@ -259,6 +242,29 @@ private:
   Result<void> check(int code, std::string_view what) const {
     if (code == 0) return {};
     return Failure{fmt::format("{}: {}: {}", name_, what, error_text(v_, d_, code))};
+  }
+  /// The result of a wait for all that was launched.
+  Result<void> waited(int code) {
+    std::lock_guard lock(mutex_);
+    const int launched = std::exchange(launched_, 0);
+    if (code == 0) return {};
+    const std::string which = launched == 1 ? "kernel " + last_
+                              : launched ? fmt::format("one of {} launches, the last of {} ({} tells which)",
+                                                       launched, last_, v_.find_failing)
+                                         : "the device";
+    return Failure{fmt::format("{}: {} failed: {}; nothing runs on it any more in this process", name_, which,
+                               error_text(v_, d_, code))};
+  }
+  Result<void> said(const GpuMemory::Outcome& outcome) {
+    if (!outcome.failed()) return {};
+    return *outcome.what ? check(outcome.code, outcome.what) : waited(outcome.code);
+  }
+  /// Makes the device this thread's, too.
+  Result<void> check_inside(const void* address, int64_t bytes) const {
+    if (bytes > 0 && !memory_.holds(address, bytes))
+      return Failure{
+          fmt::format("{}: a copy of {} bytes is outside of the memory that was allocated", name_, bytes)};
+    return check(use(), "no context");
   }
   void release(std::vector<Built>& module) noexcept {
     for (Built& k : module)
@@ -300,6 +306,7 @@ private:
   const Vendor& v_;
   const Driver& d_;
   const Compiler& compiler_;
+  GpuMemory memory_;
   int id_ = 0;
   std::string architecture_, name_, description_;
   Handle context_ = nullptr, stream_ = nullptr;
@@ -307,7 +314,6 @@ private:
   Limits limits_;
   int most_lanes_ = 1, most_group_bytes_ = 0;
   std::mutex mutex_;
-  std::set<void*> allocations_;
   std::map<ModuleId, std::vector<Built>> modules_;
   std::vector<std::pair<ModuleId, size_t>> places_; // of kernels
   ModuleId next_module_ = 1;

@@ -1,5 +1,5 @@
 // device/gpu/gpu_device.h -- devices of CUDA and HIP: code is text, compiled by NVRTC or hiprtc when it is
-// loaded. Memory is managed memory, which the host sees too: the driver moves its pages.
+// loaded. Memory is the device's own, which the host reaches by copies only.
 #pragma once
 #include "device/device.h"
 #include "device/gpu/gpu_api.h"

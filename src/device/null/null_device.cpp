@@ -9,7 +9,7 @@
 namespace luminal::device {
 namespace {
 
-class Null final : public Device {
+class Null final : public HostCopies<Device> {
 public:
   explicit Null(std::string_view language)
       : name_(fmt::format("null:{}", language)),
@@ -28,12 +28,7 @@ public:
   void decommit(Memory memory, int64_t offset, int64_t bytes) noexcept override {
     memory_.decommit(memory, offset, bytes);
   }
-  Result<void> write(Memory to, int64_t offset, std::span<const std::byte> from) override {
-    return HostMemory::write(name_, to, offset, from);
-  }
-  Result<void> read(std::span<std::byte> to, Memory from, int64_t offset) override {
-    return HostMemory::read(name_, to, from, offset);
-  }
+  bool holds(const void* address) const override { return memory_.holds(address); }
 
   Result<Loaded> load(std::span<const Code> code) override {
     std::lock_guard lock(mutex_);

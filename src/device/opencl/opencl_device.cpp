@@ -1,5 +1,6 @@
 // device/opencl/opencl_device.cpp -- memory by clSVMAlloc, programs from text, one queue in order.
 #include "device/opencl/opencl_device.h"
+#include "device/host_memory.h"
 #include "device/launch_shape.h"
 #include "device/opencl/opencl_api.h"
 #include <algorithm>
@@ -59,7 +60,7 @@ Result<std::vector<Found>> look(const Api& cl) {
   if (found.empty()) return Failure{"OpenCL cannot be used: its drivers have no device"};
   return found;
 }
-class OpenCl final : public Device {
+class OpenCl final : public HostCopies<Device> {
 public:
   OpenCl(const Api& cl, const Found& found, int place)
       : cl_(cl), id_(found.id), name_(place == 0 ? "opencl" : fmt::format("opencl:{}", place)) {
@@ -117,21 +118,12 @@ public:
     cl_.clFinish(queue_);
     std::memset(static_cast<char*>(memory.data) + offset, 0, size_t(bytes));
   }
-  Result<void> write(Memory to, int64_t offset, std::span<const std::byte> from) override {
-    if (auto waited = synchronize(); !waited) return waited;
-    if (offset < 0 || offset > to.bytes || uint64_t(to.bytes - offset) < from.size())
-      return Failure{fmt::format("{}: a write of {} bytes at offset {} is outside of the memory of {} bytes",
-                                 name_, from.size(), offset, to.bytes)};
-    if (!from.empty()) std::memcpy(static_cast<char*>(to.data) + offset, from.data(), from.size());
-    return {};
-  }
-  Result<void> read(std::span<std::byte> to, Memory from, int64_t offset) override {
-    if (auto waited = synchronize(); !waited) return waited;
-    if (offset < 0 || offset > from.bytes || uint64_t(from.bytes - offset) < to.size())
-      return Failure{fmt::format("{}: a read of {} bytes at offset {} is outside of the memory of {} bytes",
-                                 name_, to.size(), offset, from.bytes)};
-    if (!to.empty()) std::memcpy(to.data(), static_cast<const char*>(from.data) + offset, to.size());
-    return {};
+  bool holds(const void* address) const override {
+    std::lock_guard lock(mutex_);
+    auto found = allocations_.upper_bound(const_cast<void*>(address));
+    if (found == allocations_.begin()) return false;
+    --found;
+    return address < static_cast<const char*>(found->first) + found->second;
   }
 
   Result<Loaded> load(std::span<const Code> code) override {
@@ -262,7 +254,7 @@ private:
   std::string name_, description_;
   Limits limits_;
   int64_t most_group_ = 1;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<void*, int64_t> allocations_;
   std::map<ModuleId, Module> modules_;
   std::vector<std::pair<ModuleId, size_t>> places_; // of kernels

@@ -1,9 +1,11 @@
 // device/fake/fake_gpu.cpp -- a driver and its compiler as one shared library, for machines without a GPU:
-// CUDA with NVRTC, or with FAKE_HIP HIP with hiprtc. Memory of the device is memory of the host; code is the
-// kernel's text compiled for the processor (simt/simt.h), and a launch runs it.
+// CUDA with NVRTC, or with FAKE_HIP HIP with hiprtc. Memory of the device is memory of the host that can be
+// touched only while the stream works: who touches it else ends the process. Copies are done when somebody
+// waits for them, or launches: who uses their memory too early has wrong values. Code is the kernel's text
+// compiled for the processor (simt/simt.h), and a launch runs it.
 //
-// FAKE_GPU_FAIL="cuMemAllocManaged=2,cuInit=100" makes functions fail. FAKE_GPU="devices=2,version=12040"
-// changes what there is: devices, version, capability (10 * major + minor), gfx, managed, concurrent,
+// FAKE_GPU_FAIL="cuMemAlloc_v2=2,cuInit=100" makes functions fail. FAKE_GPU="devices=2,version=12040"
+// changes what there is: devices, version, capability (10 * major + minor), gfx, memory (MiB),
 // compiler (100 * major + minor), lanes, bytes (of a group), order (of threads, as in simt.h).
 //
 // A text "// recorded: NAME/COUNT ..." is not compiled: launches of its kernels are written down with their
@@ -13,14 +15,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <list>
 #include <map>
 #include <mutex>
 #include <regex>
 #include <set>
 #include <string>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -60,7 +66,10 @@ int forced(const std::string& function) { return std::atoi(entry("FAKE_GPU_FAIL"
 std::mutex mutex;
 std::string log_text, folder;
 int contexts = 0, streams = 0;
-std::map<void*, size_t> memory;
+std::map<void*, size_t> memory, pinned;
+std::deque<std::function<void()>> work; // of the stream: what is not done yet
+size_t work_done = 0;
+std::list<size_t> events;     // how much of the work lay before
 thread_local int current = 0; // a context is this thread's own
 
 struct Program {
@@ -81,9 +90,38 @@ struct Module {
 };
 std::set<Module*> modules;
 
+void note_locked(const std::string& line) { log_text += line + "\n"; }
 void note(const std::string& line) {
   std::lock_guard lock(mutex);
-  log_text += line + "\n";
+  note_locked(line);
+}
+
+size_t device_bytes() { return size_t(setting("memory", 1024)) << 20; }
+
+/// Does it lie in one of these allocations?
+bool inside(const std::map<void*, size_t>& where, const void* address, size_t bytes) {
+  auto found = where.upper_bound(const_cast<void*>(address));
+  if (found == where.begin()) return false;
+  --found;
+  const size_t offset = size_t(static_cast<const char*>(address) - static_cast<const char*>(found->first));
+  return offset <= found->second && bytes <= found->second - offset;
+}
+
+/// The device works; only then its memory can be touched.
+void with_memory(const std::function<void()>& works) {
+  for (const auto& [address, bytes] : memory) mprotect(address, bytes, PROT_READ | PROT_WRITE);
+  works();
+  for (const auto& [address, bytes] : memory) mprotect(address, bytes, PROT_NONE);
+}
+/// The first parts of what the stream has to do.
+void run_stream(size_t count = SIZE_MAX) {
+  count = std::min(count, work.size());
+  if (count == 0) return;
+  with_memory([&] {
+    for (size_t i = 0; i < count; ++i) work[i]();
+  });
+  work.erase(work.begin(), work.begin() + std::ptrdiff_t(count));
+  work_done += count;
 }
 
 /// Compiles the text with a function for each kernel that takes its arguments as the driver has them.
@@ -130,7 +168,8 @@ bool build(Program& p) {
 // ---- what tests ask ----
 extern "C" __attribute__((visibility("default"))) int fake_live() {
   std::lock_guard lock(mutex);
-  return contexts + streams + int(memory.size() + modules.size() + programs.size());
+  return contexts + streams +
+         int(memory.size() + pinned.size() + events.size() + modules.size() + programs.size());
 }
 /// What has been compiled and launched since the last call.
 extern "C" __attribute__((visibility("default"))) const char* fake_log() {
@@ -167,7 +206,7 @@ API(cuDeviceGetName, hipDeviceGetName)(char* name, int bytes, int) {
 }
 API(cuDeviceTotalMem_v2, hipDeviceTotalMem)(size_t* bytes, int) {
   CALLED(cuDeviceTotalMem_v2, hipDeviceTotalMem);
-  *bytes = size_t(1) << 30;
+  *bytes = device_bytes();
   return 0;
 }
 API(cuDeviceGetAttribute, hipDeviceGetAttribute)(int* value, int which, int) {
@@ -177,8 +216,6 @@ API(cuDeviceGetAttribute, hipDeviceGetAttribute)(int* value, int which, int) {
   case NAME(1, 56): *value = setting("lanes", 1024); break;
   case NAME(16, 63): *value = 4; break;
   case NAME(97, 74): *value = setting("bytes", NAME(232448, 65536)); break;
-  case NAME(83, 24): *value = setting("managed", 1); break;
-  case NAME(89, 9): *value = setting("concurrent", 1); break;
   case NAME(75, 23): *value = capability / 10; break;
   case NAME(76, 61): *value = capability % 10; break;
   default: return 1;
@@ -236,54 +273,95 @@ API(cuGetErrorName, )(int code, const char** name) {
 #endif
 
 // ---- memory and the stream ----
-API(cuMemAllocManaged, hipMallocManaged)(void** address, size_t bytes, unsigned flags) {
-  CALLED(cuMemAllocManaged, hipMallocManaged);
+API(cuMemAlloc_v2, hipMalloc)(void** address, size_t bytes) {
+  CALLED(cuMemAlloc_v2, hipMalloc);
   IN_CONTEXT();
-  if (flags != 1 || bytes == 0) return 1;
-  if (bytes > size_t(1) << 30) return 2;
-  *address = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  std::memset(*address, 0x5c, bytes); // nobody may hope for zeros
+  if (bytes == 0) return 1;
   std::lock_guard lock(mutex);
-  memory[*address] = bytes;
+  size_t taken = 0;
+  for (const auto& [_, held] : memory) taken += held;
+  if (bytes > device_bytes() - std::min(taken, device_bytes())) return 2;
+  note_locked("allocate " + std::to_string(bytes));
+  void* made =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (made == MAP_FAILED) return 2;
+  std::memset(made, 0x5c, std::min(bytes, size_t(16) << 20)); // nobody may hope for zeros
+  mprotect(made, bytes, PROT_NONE);
+  memory[made] = bytes;
+  *address = made;
   return 0;
 }
 API(cuMemFree_v2, hipFree)(void* address) {
   CALLED(cuMemFree_v2, hipFree);
   IN_CONTEXT();
   std::lock_guard lock(mutex);
-  if (memory.erase(address) == 0) return 1;
+  run_stream();
+  const auto found = memory.find(address);
+  if (found == memory.end()) return 1;
+  munmap(address, found->second);
+  note_locked("free " + std::to_string(found->second));
+  memory.erase(found);
+  return 0;
+}
+API(cuMemGetInfo_v2, hipMemGetInfo)(size_t* free, size_t* all) {
+  CALLED(cuMemGetInfo_v2, hipMemGetInfo);
+  IN_CONTEXT();
+  std::lock_guard lock(mutex);
+  *all = *free = device_bytes();
+  for (const auto& [_, held] : memory) *free -= std::min(*free, held);
+  return 0;
+}
+API(cuMemHostAlloc, hipHostMalloc)(void** address, size_t bytes, unsigned flags) {
+  CALLED(cuMemHostAlloc, hipHostMalloc);
+  IN_CONTEXT();
+  if (flags != 0 || bytes == 0) return 1;
+  std::lock_guard lock(mutex);
+  *address = std::malloc(bytes);
+  pinned[*address] = bytes;
+  return 0;
+}
+API(cuMemFreeHost, hipHostFree)(void* address) {
+  CALLED(cuMemFreeHost, hipHostFree);
+  IN_CONTEXT();
+  std::lock_guard lock(mutex);
+  run_stream();
+  if (pinned.erase(address) == 0) return 1;
   std::free(address);
   return 0;
 }
-namespace {
-/// Does it lie in memory of the device?
-bool inside(const void* address, size_t bytes) {
-  std::lock_guard lock(mutex);
-  auto found = memory.upper_bound(const_cast<void*>(address));
-  if (found == memory.begin()) return false;
-  --found;
-  return static_cast<const char*>(address) + bytes <= static_cast<const char*>(found->first) + found->second;
-}
-} // namespace
-API(cuMemsetD8Async, hipMemsetD8Async)(void* to, unsigned char value, size_t bytes, Handle) {
+API(cuMemsetD8Async, hipMemsetD8Async)(void* to, unsigned char value, size_t bytes, Handle stream) {
   CALLED(cuMemsetD8Async, hipMemsetD8Async);
   IN_CONTEXT();
-  if (!inside(to, bytes)) return 1;
-  std::memset(to, value, bytes);
+  std::lock_guard lock(mutex);
+  if (!inside(memory, to, bytes) || stream != &streams) return 1;
+  work.push_back([=] { std::memset(to, value, bytes); });
   return 0;
 }
-API(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync)(void* to, const void* from, size_t bytes, Handle) {
+API(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync)(void* to, const void* from, size_t bytes, Handle stream) {
   CALLED(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync);
   IN_CONTEXT();
-  if (!inside(to, bytes)) return 1;
-  std::memcpy(to, from, bytes);
+  std::lock_guard lock(mutex);
+  if (!inside(memory, to, bytes) || !inside(pinned, from, bytes) || stream != &streams) return 1;
+  work.push_back([=] { std::memcpy(to, from, bytes); });
+  note_locked("in " + std::to_string(bytes));
   return 0;
 }
-API(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync)(void* to, const void* from, size_t bytes, Handle) {
+API(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync)(void* to, const void* from, size_t bytes, Handle stream) {
   CALLED(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync);
   IN_CONTEXT();
-  if (!inside(from, bytes)) return 1;
-  std::memcpy(to, from, bytes);
+  std::lock_guard lock(mutex);
+  if (!inside(memory, from, bytes) || !inside(pinned, to, bytes) || stream != &streams) return 1;
+  work.push_back([=] { std::memcpy(to, from, bytes); });
+  note_locked("out " + std::to_string(bytes));
+  return 0;
+}
+API(cuMemcpyDtoDAsync_v2, hipMemcpyDtoDAsync)(void* to, const void* from, size_t bytes, Handle stream) {
+  CALLED(cuMemcpyDtoDAsync_v2, hipMemcpyDtoDAsync);
+  IN_CONTEXT();
+  std::lock_guard lock(mutex);
+  if (!inside(memory, from, bytes) || !inside(memory, to, bytes) || stream != &streams) return 1;
+  work.push_back([=] { std::memcpy(to, from, bytes); });
+  note_locked("copy " + std::to_string(bytes));
   return 0;
 }
 API(cuStreamCreate, hipStreamCreateWithFlags)(Handle* stream, unsigned) {
@@ -295,13 +373,45 @@ API(cuStreamCreate, hipStreamCreateWithFlags)(Handle* stream, unsigned) {
 }
 API(cuStreamDestroy_v2, hipStreamDestroy)(Handle) {
   CALLED(cuStreamDestroy_v2, hipStreamDestroy);
+  std::lock_guard lock(mutex);
+  run_stream();
   --streams;
   return 0;
 }
 API(cuStreamSynchronize, hipStreamSynchronize)(Handle stream) {
   CALLED(cuStreamSynchronize, hipStreamSynchronize);
   IN_CONTEXT();
+  std::lock_guard lock(mutex);
+  run_stream();
   return stream == &streams ? 0 : 400;
+}
+API(cuEventCreate, hipEventCreateWithFlags)(Handle* event, unsigned flags) {
+  CALLED(cuEventCreate, hipEventCreateWithFlags);
+  IN_CONTEXT();
+  if (flags != 2) return 1;
+  std::lock_guard lock(mutex);
+  *event = &*events.emplace(events.end(), 0);
+  return 0;
+}
+API(cuEventDestroy_v2, hipEventDestroy)(Handle event) {
+  CALLED(cuEventDestroy_v2, hipEventDestroy);
+  std::lock_guard lock(mutex);
+  return events.remove_if([&](size_t& e) { return &e == event; }) == 1 ? 0 : 400;
+}
+API(cuEventRecord, hipEventRecord)(Handle event, Handle stream) {
+  CALLED(cuEventRecord, hipEventRecord);
+  IN_CONTEXT();
+  std::lock_guard lock(mutex);
+  *static_cast<size_t*>(event) = work_done + work.size();
+  return stream == &streams ? 0 : 400;
+}
+API(cuEventSynchronize, hipEventSynchronize)(Handle event) {
+  CALLED(cuEventSynchronize, hipEventSynchronize);
+  IN_CONTEXT();
+  std::lock_guard lock(mutex);
+  const size_t place = *static_cast<size_t*>(event);
+  run_stream(place > work_done ? place - work_done : 0);
+  return 0;
 }
 
 // ---- code ----
@@ -377,7 +487,8 @@ API(cuLaunchKernel, hipModuleLaunchKernel)(Handle function, unsigned x, unsigned
   }
   note(line);
   std::lock_guard lock(mutex);
-  if (k->run) k->run(x, lanes, setting("order", 2), bytes, arguments);
+  run_stream();
+  if (k->run) with_memory([&] { k->run(x, lanes, setting("order", 2), bytes, arguments); });
   return 0;
 }
 
