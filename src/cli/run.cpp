@@ -141,12 +141,7 @@ Outcome generate_text(Generator& generator, const ModelFile& file, const RunArgu
     std::cout << text << std::flush;
     if (!std::cout) throw Error("stdout cannot be written");
   };
-  std::vector<int32_t> end = file.require_config().eos_tokens;
-  auto is_end = [&](int32_t token) {
-    if (arguments.ignore_eos) return false;
-    return (file.tokenizer && file.tokenizer->is_eos(token)) ||
-           std::find(end.begin(), end.end(), token) != end.end();
-  };
+  const auto is_end = [&](int32_t token) { return !arguments.ignore_eos && file.is_end(token); };
   bool stopped = false;
   outcome.reason = generator.generate(
       prompt, arguments.count, sampler, is_end,

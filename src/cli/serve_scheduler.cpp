@@ -113,11 +113,8 @@ void Scheduler::deliver(const Batch::Next& next) {
     running_.erase(at);
   };
   if (!next.error.empty()) return finish(StopReason::interrupted, next.error);
-  const auto& ends = file_.require_config().eos_tokens;
-  const bool is_end =
-      file_.tokenizer->is_eos(next.token) || std::find(ends.begin(), ends.end(), next.token) != ends.end();
   if (g.cancelled_) return finish(StopReason::interrupted);
-  if (is_end && !g.wanted.ignore_end) return finish(StopReason::end_of_text);
+  if (!g.wanted.ignore_end && file_.is_end(next.token)) return finish(StopReason::end_of_text);
   g.generated++;
   counts_.generated_tokens++;
   {
