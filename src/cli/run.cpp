@@ -7,6 +7,7 @@
 #include "cli/announce.h"
 #include "cli/common.h"
 #include "cli/program_graph.h"
+#include "cli/prompt_tokens.h"
 #include "device/host_memory.h"
 #include "luminal/device.h"
 #include "models/generator.h"
@@ -64,44 +65,6 @@ void read_prompt(RunArguments& a) {
   if (a.prompt_file.empty()) return;
   a.prompt = read_text(a.prompt_file);
   if (a.prompt.ends_with('\n')) a.prompt.pop_back();
-}
-
-std::vector<int32_t> parse_tokens(const std::string& text, int64_t vocabulary) {
-  std::vector<int32_t> ids;
-  for (std::string_view part : split(text, ',')) {
-    std::string word(part);
-    char* end = nullptr;
-    long id = std::strtol(word.c_str(), &end, 10);
-    if (end == word.c_str() || *end != 0)
-      throw UsageError(fmt::format("--tokens: \"{}\" is not a token id; write --tokens 1,5,9", word));
-    if (id < 0 || id >= vocabulary)
-      throw UsageError(fmt::format("--tokens: {} is outside the vocabulary of {}", id, vocabulary));
-    ids.push_back(int32_t(id));
-  }
-  return ids;
-}
-
-/// The prompt as ids. An empty one starts from the model's own begin token.
-std::vector<int32_t> prompt_tokens(const RunArguments& arguments, const ModelFile& file) {
-  const ModelConfig& config = file.require_config();
-  if (!arguments.tokens.empty()) return parse_tokens(arguments.tokens, config.vocab_size);
-  std::vector<int32_t> ids;
-  if (file.tokenizer)
-    ids = file.tokenizer->encode(arguments.prompt,
-                                 {.add_special = true, .parse_special = !arguments.plain_prompt});
-  else if (!arguments.prompt.empty())
-    throw Error(fmt::format("{}, so a text cannot be read; give the prompt as ids: --tokens 1,5,9",
-                            file.tokenizer_error));
-  if (ids.size() > 1 && file.tokenizer && file.tokenizer->adds_bos() && ids[0] == ids[1] &&
-      ids[0] == *file.tokenizer->bos())
-    print_stderr("note: the prompt begins with {}, and the model adds another one in front\n",
-                 printable(file.tokenizer->token_text(ids[0])));
-  if (ids.empty() && file.tokenizer && file.tokenizer->bos()) ids.push_back(*file.tokenizer->bos());
-  if (ids.empty() && !config.bos_tokens.empty()) ids.push_back(config.bos_tokens[0]);
-  if (ids.empty())
-    throw Error(
-        fmt::format("{}: the prompt is empty and the model names no begin token; give a prompt", file.path));
-  return ids;
 }
 
 /// What the text must be like; nothing: anything.
@@ -241,11 +204,8 @@ int run_model(RunArguments& arguments) {
     options.compile.search.stop = [] { return interrupt_requested(); };
   }
 
-  std::vector<int32_t> prompt = prompt_tokens(arguments, file);
-  if (int64_t(prompt.size()) > options.model.context)
-    throw Error(fmt::format("the prompt has {} tokens, the context holds {}: raise --ctx (the model was "
-                            "trained for {}) or shorten the prompt",
-                            prompt.size(), options.model.context, config.context_length));
+  const std::vector<int32_t> prompt = prompt_tokens(
+      file, {arguments.prompt, arguments.tokens, arguments.plain_prompt}, options.model.context);
   if (options.model.context > config.context_length && config.rope_scaling.kind == RopeScaling::Kind::none)
     print_stderr("note: the model was trained for {} positions; beyond them its text gets worse\n",
                  config.context_length);
@@ -405,7 +365,7 @@ int run_demo() {
   RunArguments arguments;
   arguments.count = 400;
   arguments.seed = 5;
-  std::vector<int32_t> prompt = prompt_tokens(arguments, file);
+  const std::vector<int32_t> prompt = prompt_tokens(file, {}, generator.model().context);
   Outcome outcome = generate_text(generator, file, arguments, prompt, false);
   renew_profile(generator, threads);
   double bandwidth = search::MachineProfile::present(threads).read_bandwidth(); // bytes/s

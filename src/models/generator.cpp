@@ -1,5 +1,6 @@
 // models/generator.cpp -- running a language model.
 #include "models/generator.h"
+#include "base/check.h"
 #include "base/pages.h"
 #include <algorithm>
 #include <chrono>
@@ -50,12 +51,14 @@ Generator::Estimate Generator::estimate(const ModelFile& file, const LlamaOption
       if (has(table)) estimate.weights += int64_t(file.tensor(table).bytes.size());
   const int64_t context = options.context > 0 ? options.context : c.context_length,
                 chunk = std::min(options.chunk, context);
+  const int64_t rows =
+      options.all_logits ? chunk : std::max<int64_t>({1, std::min(options.rows, chunk), options.slots});
   const int64_t element = options.cache_dtype == DType::f32 ? 4 : 2;
   estimate.cache = 2 * c.num_layers * c.num_kv_heads * c.head_dim * context * element;
   // The widest moment of a step: the inner values of the feed-forward part. Of scores there are a
   // few rows at a time.
   estimate.working = 4 * (2 * c.num_heads * (context + chunk) +
-                          chunk * (4 * c.hidden_size + 3 * c.intermediate_size) + c.vocab_size);
+                          chunk * (4 * c.hidden_size + 3 * c.intermediate_size) + rows * c.vocab_size);
   constexpr int64_t program = int64_t(48) << 20; // code, the plan, scratch of workers
   estimate.working += program;
   return estimate;
@@ -93,24 +96,45 @@ void Generator::rewind(int64_t position) {
 }
 
 std::span<const float> Generator::feed(std::span<const int32_t> tokens) {
+  feed(tokens, 1, {});
+  return logits_;
+}
+
+void Generator::feed(std::span<const int32_t> tokens, int64_t count, const OnLogits& on_logits) {
+  LUMINAL_CHECK(count <= 1 || model_.most_rows > 0, "logits of {} tokens, the model was made for one", count);
   if (past_ + int64_t(tokens.size()) > model_.context)
     throw Error(fmt::format(
         "the text has {} tokens, the context holds {} ({} are in it): raise --ctx or shorten the text",
         past_ + int64_t(tokens.size()), model_.context, past_));
-  if (tokens.empty()) return logits_;
+  if (tokens.empty()) return;
+  const auto vocabulary = size_t(model_.config.vocab_size);
+  int64_t unread =
+      std::max<int64_t>(0, int64_t(tokens.size()) - count); // in front: nobody wants their logits
   while (!tokens.empty()) {
-    auto part = tokens.first(std::min(tokens.size(), size_t(model_.chunk)));
-    model_.graph.set_dim("n", int64_t(part.size()));
+    int64_t n = std::min(int64_t(tokens.size()), model_.chunk);
+    if (model_.most_rows > 0) n = std::min(n, unread + model_.most_rows);
+    const auto part = tokens.first(size_t(n));
+    std::vector<int32_t> rows; // at least one
+    for (int64_t i = std::min(unread, n - 1); i < n; i++) rows.push_back(int32_t(i));
+    model_.graph.set_dim("n", n);
     model_.graph.set_dim("past", past_);
     model_.tokens.set(part);
+    if (model_.most_rows > 0) {
+      model_.graph.set_dim("m", int64_t(rows.size()));
+      model_.rows.set(rows);
+    }
     model_.graph.execute();
-    past_ += int64_t(part.size());
+    past_ += n;
     history_.insert(history_.end(), part.begin(), part.end());
     tokens = tokens.subspan(part.size());
+    const bool wanted = on_logits && unread < n;
+    unread = std::max<int64_t>(0, unread - n);
+    if (!wanted && !tokens.empty()) continue;
+    rows_.resize((model_.most_rows > 0 ? rows.size() : 1) * vocabulary);
+    model_.logits.read(rows_.data(), DType::f32);
+    if (wanted) on_logits(rows_);
   }
-  logits_.resize(size_t(model_.config.vocab_size));
-  model_.logits.read(logits_.data(), DType::f32);
-  return logits_;
+  logits_.assign(rows_.end() - long(vocabulary), rows_.end());
 }
 
 StopReason Generator::generate(std::span<const int32_t> prompt, int64_t count, Sampler& sampler,

@@ -46,6 +46,10 @@ public:
   /// Appends tokens and returns the logits of the last one. Throws Error with both numbers when
   /// they do not fit the context.
   std::span<const float> feed(std::span<const int32_t> tokens);
+  /// Appends tokens and gives the logits [rows, vocabulary] behind the last `count` of them: in the
+  /// order of the text, a part after the other. Needs LlamaOptions::rows where count > 1.
+  using OnLogits = std::function<void(std::span<const float> rows)>;
+  void feed(std::span<const int32_t> tokens, int64_t count, const OnLogits& on_logits);
 
   /// Called with each new token; returns false to stop.
   using OnToken = std::function<bool(int32_t token)>;
@@ -70,8 +74,9 @@ private:
   Llama model_;
   std::function<bool()> stop_; // of the compile options
   GeneratorTimes times_;
-  std::vector<int32_t> history_, chunk_;
-  std::vector<float> logits_;
+  std::vector<int32_t> history_;
+  std::vector<float> logits_; // behind the last token
+  std::vector<float> rows_;   // of the last step: [m, vocabulary]
   int64_t past_ = 0;
 };
 

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# tests/tree/program_generation_test.py LUMINAL -- logits and perplexity of texts, as numbers that agree with
+# each other and with the reference; mistakes.
+import json
+import math
+import os
+import pathlib
+import struct
+import sys
+import tempfile
+
+from program import BUILTIN, SOURCE, Luminal, check, documented_words, failures, shell
+
+MODEL = BUILTIN / "luminal-tales.gguf"
+DATA = pathlib.Path(os.environ.get("LUMINAL_TEST_DATA", SOURCE.parent / "shared" / "data"))
+PROMPT = "Once there was"
+TALE = (PROMPT + " a compiler that lived in a lighthouse. Every evening it lit the lamp and counted waves. "
+        "Ada came by with a small boat and asked what the sea had said. ") * 12
+
+
+def matrix(path):
+    """(rows, columns, floats) of an .npy file of f32."""
+    data = path.read_bytes()
+    size = struct.unpack("<H", data[8:10])[0]
+    head = data[10:10 + size].decode()
+    check("'descr': '<f4'" in head and "'fortran_order': False" in head, head)
+    rows, columns = (int(x) for x in head.split("'shape': (")[1].split(")")[0].split(","))
+    values = struct.unpack(f"<{rows * columns}f", data[10 + size:])
+    return rows, columns, values
+
+
+def cost(logits, token):
+    most = max(logits)
+    return most + math.log(sum(math.exp(x - most) for x in logits)) - logits[token]
+
+
+def logits(luminal, folder):
+    """The file, what is printed and what run takes are the same numbers."""
+    answer = json.loads(luminal("logits", MODEL, PROMPT, "--json", "--top", 5)[0])
+    check(set(answer) == {"model", "prompt_tokens", "top"} and len(answer["top"]) == 5,
+          f"keys {sorted(answer)}")
+    check(set(answer) | set(answer["top"][0]) | {"out", "shape"} <= documented_words("luminal logits"),
+          f"keys of logits: {sorted(answer)}")
+    tokens = answer["prompt_tokens"]
+    path = folder / "all.npy"
+    out, errors = luminal("logits", MODEL, PROMPT, "--out", path, "--batch", 2)
+    rows, columns, values = matrix(path)
+    check(out == b"" and f"{path}: f32 [{rows}, {columns}]" in errors, f"--out says {out!r} {errors!r}")
+    check(rows == len(tokens) and all(map(math.isfinite, values)), f"{rows} rows of {len(tokens)} tokens")
+    last = values[-columns:]
+    order = sorted(range(columns), key=lambda i: -last[i])[:5]
+    check([t["id"] for t in answer["top"]] == order, f"top {answer['top']}, in the file {order}")
+    for t in answer["top"]:
+        check(abs(t["logit"] - last[t["id"]]) < 1e-3, f"logit of {t}: {last[t['id']]}")
+        check(abs(t["probability"] - math.exp(-cost(last, t["id"]))) < 1e-4, f"probability of {t}")
+    greedy = json.loads(luminal("run", MODEL, PROMPT, "-n", 1, "--temp", 0, "--json")[0])
+    check(greedy["tokens"] == order[:1] and greedy["prompt_tokens"] == tokens, f"run: {greedy['tokens']}")
+    # Each row is what the text up to there gives alone.
+    for k in (1, len(tokens) - 1):
+        one = folder / "one.npy"
+        given = json.loads(luminal("logits", MODEL, "--tokens", ",".join(map(str, tokens[:k])), "--out", one,
+                                   "--last", "--json")[0])
+        check(given["shape"] == [1, columns] and given["out"] == str(one), f"--last: {given}")
+        single = matrix(one)[2]
+        off = max(abs(a - b) for a, b in zip(single, values[(k - 1) * columns:k * columns]))
+        check(off < 1e-3, f"behind {k} tokens: {off} apart")
+    printed = luminal("logits", MODEL, PROMPT, "--top", 3)[0].decode().splitlines()
+    check([int(line.split()[0]) for line in printed] == order[:3], f"printed: {printed}")
+    (folder / "prompt.txt").write_text(PROMPT + "\n")
+    by_file = json.loads(luminal("logits", MODEL, "-f", folder / "prompt.txt", "--json")[0])
+    check(by_file["prompt_tokens"] == tokens and len(by_file["top"]) == 10, f"-f: {by_file}")
+
+    luminal.refuses("logits", MODEL, "a", "--tokens", "1", code=2, says="excludes")
+    luminal.refuses("logits", MODEL, "a", "--last", code=2, says="--last requires --out")
+    luminal.refuses("logits", MODEL, "a", "--out", path, "--top", 2, code=2,
+                    says="--top: with --out nothing is printed")
+    luminal.refuses("logits", MODEL, "--tokens", "1,x", code=2, says='"x" is not a token id')
+    luminal.refuses("logits", MODEL, PROMPT, "--ctx", 2,
+                    says=f"the prompt has {len(tokens)} tokens, the context holds 2")
+    luminal.refuses("logits", MODEL, PROMPT, "--out", folder / "none" / "x.npy", says="x.npy: No such file")
+    check(not list(folder.glob("*.tmp")), "a draft is left")
+    shell(luminal, f"cd {folder} && ulimit -f 1 && $L logits {MODEL} '{PROMPT}' --out small.npy", 1,
+          says="small.npy: File too large")
+    check(not (folder / "small.npy").exists(), "half a file is there")
+
+
+def perplexity(luminal, folder):
+    """The value is what the logits of the windows say."""
+    text = folder / "tale.txt"
+    text.write_text(TALE + "\n")
+    ids = [int(x) for x in luminal("tokenize", MODEL, TALE, "--no-parse-special", "--ids")[0].split(b",")]
+    begin = ids[0]
+    for context, stride in ((64, 0), (33, 0), (40, 13)):
+        how = ["--context", context, *(["--stride", stride] if stride else [])]
+        answer = json.loads(luminal("perplexity", MODEL, "-f", text, *how, "--json")[0])
+        check(set(answer) <= documented_words("luminal perplexity"), f"keys of perplexity: {sorted(answer)}")
+        step, scored = stride or context, stride or context - context // 2 - 1
+        starts = range(0, len(ids) - context + 1, step)
+        check(answer["windows"] == len(starts) and answer["scored"] == len(starts) * scored
+              and answer["tokens"] == len(ids), f"windows of {context}, {stride}: {answer}")
+        costs = []
+        for start in list(starts)[:3]:
+            window = ids[start:start + context]
+            file = folder / "window.npy"
+            luminal("logits", MODEL, "--tokens", ",".join(map(str, [begin] + window[1:])), "--out", file)
+            _, columns, values = matrix(file)
+            costs += [cost(values[(k - 1) * columns:k * columns], window[k])
+                      for k in range(context - scored, context)]
+        out, _ = luminal("perplexity", MODEL, "-f", "-", *how, given=TALE.encode())
+        running, final = out.decode().splitlines()
+        values = [float(v.split("]")[1]) for v in running.rstrip(",").split(",")]
+        check(len(values) == len(starts), f"running values: {running}")
+        want = math.exp(sum(costs) / len(costs))
+        check(abs(values[2] - want) < 1e-3 * want,
+              f"context {context}, stride {stride}: {values[2]}, want {want}")
+        check(abs(values[-1] - answer["perplexity"]) < 1e-4 * values[-1] + 1e-4,
+              f"{values[-1]}: {answer}")
+        check(final.startswith(f"perplexity {answer['perplexity']:.4f} +/- {answer['standard_error']:.5f}"),
+              f"{final}: {answer}")
+        check(abs(answer["perplexity"] - math.exp(answer["loss"])) < 1e-9 * answer["perplexity"]
+              and 0 < answer["standard_error"] < answer["perplexity"], f"{answer}")
+    known = json.loads(luminal("perplexity", MODEL, "-f", text, "--context", 64, "--json")[0])["perplexity"]
+    text.write_text(" ".join(reversed(TALE.split())))
+    turned = json.loads(luminal("perplexity", MODEL, "-f", text, "--context", 64, "--json")[0])["perplexity"]
+    check(turned > 1.5 * known, f"words in reverse order: {turned}, in order {known}")
+    luminal.refuses("perplexity", MODEL, "-f", "/dev/null",
+                    says=r"the text has \d tokens; two windows of 512 are needed at least: a longer text or "
+                         "a smaller --context")
+    luminal.refuses("perplexity", MODEL, "-f", text, "--context", 64, "--stride", 64, code=2,
+                    says="--stride 64: a window of 64 tokens foretells at most 63")
+    luminal.refuses("perplexity", MODEL, code=2, says="--file is missing")
+
+
+def stories(luminal, folder):
+    """The real Llama of 260 thousand parameters foretells its own kind of text."""
+    model = DATA / "llm" / "stories260K.gguf"
+    if not model.exists():
+        print("no stories260K.gguf: set LUMINAL_TEST_DATA")
+        return
+    said = json.loads(luminal("run", model, "Once upon a time", "-n", 200, "--temp", 0, "--json")[0])["text"]
+    text = folder / "story.txt"
+    text.write_text("Once upon a time" + said)
+    own = json.loads(luminal("perplexity", model, "-f", text, "--context", 64, "--json")[0])
+    check(1 < own["perplexity"] < 3, f"its own greedy text: {own}")
+    top = json.loads(luminal("logits", model, "Once upon a", "--json", "--top", 1)[0])["top"][0]
+    check(top["text"].endswith("time") or top["probability"] > 0.5, f"Once upon a: {top}")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        luminal = Luminal(sys.argv[1], folder / "cache")
+        for test in (logits, perplexity, stories):
+            here = folder / test.__name__
+            here.mkdir()
+            test(luminal, here)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
