@@ -8,6 +8,7 @@
 #include "cli/common.h"
 #include "cli/program_graph.h"
 #include "cli/prompt_tokens.h"
+#include "cli/run_prompts.h"
 #include "device/host_memory.h"
 #include "luminal/device.h"
 #include "models/generator.h"
@@ -29,8 +30,9 @@ struct RunArguments {
   std::string model, prompt, tokens, cache_type = "f32", activations = "exact", max_memory, device, grammar,
                                      grammar_file, schema, schema_file;
   std::string model_option, prompt_option, prompt_file; ///< as llama.cpp spells them: -m, -p, -f
+  std::string prompts;                                  ///< file of many
   std::vector<std::string> stops;
-  int64_t count = -1, seed = -1, context = 0, chunk = 128;
+  int64_t count = -1, seed = -1, context = 0, chunk = 128, parallel = 8;
   int threads = 0;
   double tune = 0;
   bool json = false, no_cache = false, report = false, ignore_eos = false, plain_prompt = false,
@@ -51,11 +53,15 @@ void settle(RunArguments& a, const CLI::App& verb) {
   if (a.model.empty()) throw UsageError("the model is missing: luminal run MODEL [PROMPT]");
   std::vector<std::string> prompts;
   if (positional_prompt) prompts.push_back("behind the model");
-  for (const char* name : {"--prompt", "--file", "--tokens"})
+  for (const char* name : {"--prompt", "--file", "--tokens", "--prompts"})
     if (given(name)) prompts.push_back("by " + std::string(name));
   if (prompts.size() > 1) throw UsageError("the prompt is given twice: " + join(prompts, " and "));
   if (given("--tokens"))
     refuse_options(verb, {"--no-parse-special"}, "the prompt is given as ids, there is no text to read");
+  if (given("--prompts"))
+    refuse_options(verb, {"--tune", "--report", "--no-display-prompt"}, "it is not for --prompts");
+  else
+    refuse_options(verb, {"--parallel"}, "it is for --prompts");
   if (positional_prompt && a.prompt == "-") a.prompt_file = "-", a.prompt.clear();
   if (given("--prompt")) a.prompt = a.prompt_option;
 }
@@ -182,6 +188,22 @@ Json timings(const Generator& generator, double read_bandwidth) {
   return json;
 }
 
+int run_file_of_prompts(const RunArguments& a, const ModelFile& file, GeneratorOptions options) {
+  options.compile.stop = {}; // texts are cancelled between steps
+  return run_prompts(file, {.file = a.prompts,
+                            .model = options.model,
+                            .compile = options.compile,
+                            .max_memory = a.max_memory,
+                            .parallel = a.parallel,
+                            .count = a.count,
+                            .seed = a.seed,
+                            .sampler = a.sampler,
+                            .stops = a.stops,
+                            .grammar = grammar_of(a),
+                            .ignore_end = a.ignore_eos,
+                            .plain = a.plain_prompt});
+}
+
 int run_model(RunArguments& arguments) {
   end_on_interrupt(); // until there is text
   if (!arguments.device.empty()) set_default_device(Device(arguments.device));
@@ -204,6 +226,7 @@ int run_model(RunArguments& arguments) {
     options.compile.search.stop = [] { return interrupt_requested(); };
   }
 
+  if (!arguments.prompts.empty()) return run_file_of_prompts(arguments, file, options);
   const std::vector<int32_t> prompt = prompt_tokens(
       file, {arguments.prompt, arguments.tokens, arguments.plain_prompt}, options.model.context);
   if (options.model.context > config.context_length && config.rope_scaling.kind == RopeScaling::Kind::none)
@@ -263,6 +286,12 @@ void add_run(CLI::App& app, int& exit_code) {
   run->add_option("-p,--prompt", a->prompt_option, "The prompt, in another place");
   run->add_option("-f,--file", a->prompt_file,
                   "The prompt from a file (-: standard input), without the end of its last line");
+  run->add_option("--prompts", a->prompts,
+                  "A file of prompts, one a line: texts, or JSON objects with prompt and id (-: standard "
+                  "input); a JSON line for each is printed");
+  run->add_option("--parallel,--np", a->parallel, "With --prompts: texts at once")
+      ->check(whole(1, 256))
+      ->capture_default_str();
   run->add_option("-n,--predict,--n-predict", a->count,
                   "Tokens to generate; -1: until the text ends or the context is full")
       ->check(whole(-1, 1 << 30))

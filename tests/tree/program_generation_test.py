@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # tests/tree/program_generation_test.py LUMINAL -- logits and perplexity of texts, as numbers that agree with
-# each other and with the reference; mistakes.
+# each other; many prompts at once, as each alone; mistakes.
 import json
 import math
 import os
 import pathlib
+import signal
 import struct
+import subprocess
 import sys
 import tempfile
 
@@ -131,6 +133,87 @@ def perplexity(luminal, folder):
     luminal.refuses("perplexity", MODEL, code=2, says="--file is missing")
 
 
+def lines_of(out):
+    return [json.loads(line) for line in out.decode().splitlines()]
+
+
+def alone(luminal, model, prompt, *args):
+    """What run gives for one prompt."""
+    answer = json.loads(luminal("run", model, "-p", prompt, "--temp", 0, *args, "--json")[0])
+    return {key: answer[key] for key in ("text", "tokens", "stop_reason")}
+
+
+def prompts(luminal, folder):
+    """run --prompts: each line is what run gives for this prompt alone; mistakes stand in their lines."""
+    texts = [PROMPT, "Ada", "", TALE[:300], "The lamp", PROMPT, "Tell me a joke about a cat.", "1 2 3"]
+    file = folder / "prompts.jsonl"
+    file.write_text("".join(json.dumps({"prompt": t, "id": f"no {i}"}) + "\n" for i, t in enumerate(texts)))
+    for how in (("-n", 24), ("-n", 60, "--stop", "."), ("--ctx", 130, "-n", -1)):
+        got = lines_of(luminal("run", MODEL, "--prompts", file, "--temp", 0, "--parallel", 3, *how)[0])
+        check([g["id"] for g in got] == [f"no {i}" for i in range(len(texts))], f"order: {got}")
+        for g, text in zip(got, texts):
+            want = alone(luminal, MODEL, text, *how)
+            check({k: g[k] for k in want} == want and g["prompt"] == text, f"{how}: {g}, alone {want}")
+    keys = set(got[0]) | set(got[0]["timings"]) | {"error"}
+    check(keys <= documented_words("luminal run"), f"keys of --prompts: {keys}")
+    check(all(t >= 0 for t in got[0]["timings"].values()) and got[0]["timings"]["generation_s"] > 0,
+          f"times: {got[0]}")
+
+    plain = "\n".join(("", "Ada", "The lamp\r", "", "{not JSON: the first line is a text", "Ada")) + "\n"
+    out, errors = luminal("run", MODEL, "--prompts", "-", "--seed", 7, "-n", 12, given=plain.encode())
+    got = lines_of(out)
+    check([g["line"] for g in got] == [2, 3, 5, 6] and got[1]["prompt"] == "The lamp", f"plain lines: {got}")
+    check("id" not in got[0] and got[0]["tokens"] == got[3]["tokens"] and got[0]["seed"] == 7, f"seed: {got}")
+    check("4 prompts, 0 of them wrong" in errors, f"closing line {errors!r}")
+    rules = 'root ::= "the " ("cat" | "dog") "."'
+    got = lines_of(luminal("run", MODEL, "--prompts", "-", "--grammar", rules, given=plain.encode())[0])
+    check(all(g["text"] in ("the cat.", "the dog.") for g in got), f"--grammar: {got}")
+    check(len({g["seed"] for g in got}) == 4, f"seeds are drawn: {got}")
+    none = lines_of(luminal("run", MODEL, "--prompts", "-", "-n", 0, given=b"Ada\n")[0])
+    check(none[0]["tokens"] == [] and none[0]["stop_reason"] == "length", f"-n 0: {none}")
+
+    long = json.dumps({"prompt": "one two three " * 100})
+    wrong = ['{"prompt": "Ada", "id": 1}', "Ada", '["Ada"]', '{"text": "Ada"}', '{"prompt": 1}',
+             '{"prompt": "Ada", "id": [1]}', '{"prompt": "Ada", "temperature": 0}', long,
+             '{"prompt": "The lamp", "id": 2.5}', "[" * 100000]
+    out, errors = luminal("run", MODEL, "--prompts", "-", "-n", 3, "--ctx", 64, code=1,
+                          given="\n".join(wrong).encode())
+    got = lines_of(out)
+    said = [g.get("error", "") for g in got]
+    check(said[7].startswith("the prompt has ") and said[7].endswith(
+        " tokens, the context holds 64: raise --ctx (the model was trained for 512) or shorten the prompt"),
+        f"a long prompt: {said[7]}")
+    check(said[:7] + said[8:] == [
+        "", "the line is not a JSON object", "the line is not a JSON object", 'the line has no "prompt"',
+        '"prompt" is not a text', '"id" is not a text or a number',
+        '"temperature" is not known: a line has "prompt" and "id"', "", "the line is not a JSON object"],
+        f"mistakes: {said}")
+    check(len(got[0]["tokens"]) == 3 and got[8]["id"] == 2.5, f"good ones among wrong ones: {got}")
+    check("10 prompts, 8 of them wrong" in errors, f"closing line {errors!r}")
+
+    luminal.refuses("run", MODEL, "--prompts", "/dev/null",
+                    says="/dev/null: there is no prompt in it, one a line is expected")
+    luminal.refuses("run", MODEL, "Ada", "--prompts", file, code=2, says="behind the model and by --prompts")
+    luminal.refuses("run", MODEL, "--prompts", file, "--report", code=2,
+                    says="--report: it is not for --prompts")
+    luminal.refuses("run", MODEL, "Ada", "--parallel", 2, code=2, says="--parallel: it is for --prompts")
+
+
+def interrupted(luminal, folder):
+    """Ctrl-C: the texts so far, and the code of an interruption."""
+    file = folder / "prompts.txt"
+    file.write_text("Ada\n" * 200)
+    process = subprocess.Popen([luminal.program, "run", MODEL, "--prompts", file, "--ignore-eos"],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=luminal.environment)
+    first = process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    rest = process.stdout.read().splitlines()
+    check(process.wait(60) == 130, f"Ctrl-C ends with {process.returncode}")
+    check(json.loads(first)["stop_reason"] == "context", f"{first!r}")
+    reasons = [json.loads(line)["stop_reason"] for line in rest]
+    check(len(rest) < 150 and set(reasons) <= {"context", "interrupted"}, f"behind Ctrl-C: {reasons}")
+
+
 def stories(luminal, folder):
     """The real Llama of 260 thousand parameters foretells its own kind of text."""
     model = DATA / "llm" / "stories260K.gguf"
@@ -144,13 +227,19 @@ def stories(luminal, folder):
     check(1 < own["perplexity"] < 3, f"its own greedy text: {own}")
     top = json.loads(luminal("logits", model, "Once upon a", "--json", "--top", 1)[0])["top"][0]
     check(top["text"].endswith("time") or top["probability"] > 0.5, f"Once upon a: {top}")
+    texts = ["Once upon a time", "Lily", "The dog ran to the park and"]
+    got = lines_of(luminal("run", model, "--prompts", "-", "--temp", 0, "-n", 100,
+                           given="\n".join(texts).encode())[0])
+    for g, text in zip(got, texts):
+        want = alone(luminal, model, text, "-n", 100)
+        check({k: g[k] for k in want} == want, f"{g}, alone {want}")
 
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         luminal = Luminal(sys.argv[1], folder / "cache")
-        for test in (logits, perplexity, stories):
+        for test in (logits, perplexity, prompts, interrupted, stories):
             here = folder / test.__name__
             here.mkdir()
             test(luminal, here)
