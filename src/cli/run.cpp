@@ -8,6 +8,7 @@
 #include "cli/common.h"
 #include "cli/program_graph.h"
 #include "cli/prompt_tokens.h"
+#include "cli/run_draft.h"
 #include "cli/run_prompts.h"
 #include "device/host_memory.h"
 #include "luminal/device.h"
@@ -31,8 +32,9 @@ struct RunArguments {
                                      grammar_file, schema, schema_file;
   std::string model_option, prompt_option, prompt_file; ///< as llama.cpp spells them: -m, -p, -f
   std::string prompts;                                  ///< file of many
+  std::string draft;                                    ///< a small model that proposes tokens
   std::vector<std::string> stops;
-  int64_t count = -1, seed = -1, context = 0, chunk = 128, parallel = 8;
+  int64_t count = -1, seed = -1, context = 0, chunk = 128, parallel = 8, draft_count = 4;
   int threads = 0;
   double tune = 0;
   bool json = false, no_cache = false, report = false, ignore_eos = false, plain_prompt = false,
@@ -59,9 +61,10 @@ void settle(RunArguments& a, const CLI::App& verb) {
   if (given("--tokens"))
     refuse_options(verb, {"--no-parse-special"}, "the prompt is given as ids, there is no text to read");
   if (given("--prompts"))
-    refuse_options(verb, {"--tune", "--report", "--no-display-prompt"}, "it is not for --prompts");
+    refuse_options(verb, {"--tune", "--report", "--no-display-prompt", "--draft"}, "it is not for --prompts");
   else
     refuse_options(verb, {"--parallel"}, "it is for --prompts");
+  if (!given("--draft")) refuse_options(verb, {"--draft-count"}, "it is for --draft");
   if (positional_prompt && a.prompt == "-") a.prompt_file = "-", a.prompt.clear();
   if (given("--prompt")) a.prompt = a.prompt_option;
 }
@@ -89,7 +92,7 @@ struct Outcome {
 
 /// Generates; text goes to stdout as it comes unless `quiet`.
 Outcome generate_text(Generator& generator, const ModelFile& file, const RunArguments& arguments,
-                      std::span<const int32_t> prompt, bool quiet) {
+                      std::span<const int32_t> prompt, bool quiet, Draft* draft = nullptr) {
   Outcome outcome;
   SamplerOptions options = arguments.sampler;
   options.seed = arguments.seed >= 0 ? uint64_t(arguments.seed) : std::random_device{}();
@@ -123,7 +126,7 @@ Outcome generate_text(Generator& generator, const ModelFile& file, const RunArgu
         stopped = finder.stopped();
         return !stopped && !interrupt_requested();
       },
-      grammar ? &*grammar : nullptr);
+      grammar ? &*grammar : nullptr, draft);
   if (decoder) {
     show(finder.push(decoder->finish()));
     show(finder.finish());
@@ -232,7 +235,13 @@ int run_model(RunArguments& arguments) {
   if (options.model.context > config.context_length && config.rope_scaling.kind == RopeScaling::Kind::none)
     print_stderr("note: the model was trained for {} positions; beyond them its text gets worse\n",
                  config.context_length);
-  announce_memory(file.path, Generator::estimate(file, options.model), arguments.max_memory,
+  Generator::Estimate estimate = Generator::estimate(file, options.model);
+  std::optional<RunDraft> draft;
+  if (!arguments.draft.empty()) {
+    draft.emplace(arguments.draft, arguments.draft_count, file, options);
+    estimate = draft->estimate();
+  }
+  announce_memory(file.path, estimate, arguments.max_memory,
                   fmt::format("A smaller --ctx or --cache-type f16 needs less{}",
                               arguments.max_memory.empty() ? ", --max-memory allows more" : ""));
 
@@ -244,26 +253,31 @@ int run_model(RunArguments& arguments) {
     progress.done(fmt::format(
         "{} in {:.2f} s, load in {:.2f} s", config.name.empty() ? file.path : printable(config.name),
         generator->times().compile, generator->times().build + generator->times().load));
+    if (draft) draft->compile(arguments.sampler, arguments.seed);
   }
   catch_interrupts();
   if (arguments.report) print_stderr("{}", generator->report());
   if (!arguments.json && !arguments.hide_prompt && arguments.tokens.empty() && !arguments.prompt.empty())
     std::cout << arguments.prompt << std::flush;
-  Outcome outcome = generate_text(*generator, file, arguments, prompt, arguments.json);
+  Outcome outcome =
+      generate_text(*generator, file, arguments, prompt, arguments.json, draft ? draft->get() : nullptr);
   int threads = arguments.threads > 0 ? arguments.threads : setting_threads();
-  if (default_device().name() == "cpu") renew_profile(*generator, threads);
-  double bandwidth = search::MachineProfile::present(threads).read_bandwidth(); // bytes/s
+  // With a draft a step of the model gives several tokens: their rate says nothing of the memory's.
+  if (default_device().name() == "cpu" && !draft) renew_profile(*generator, threads);
+  const double bandwidth = draft ? 0.0 : search::MachineProfile::present(threads).read_bandwidth(); // bytes/s
   if (arguments.json) {
     Json json{{"model", arguments.model}, {"architecture", config.architecture},
               {"prompt_tokens", prompt},  {"tokens", outcome.tokens},
               {"text", outcome.text},     {"stop_reason", std::string(to_string(outcome.reason))},
               {"seed", outcome.seed}};
     json["timings"] = timings(*generator, bandwidth);
+    if (draft) json["draft"] = draft->json();
     std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
   }
   const std::string seed =
       arguments.sampler.temperature > 0 ? fmt::format("  seed {}", outcome.seed) : std::string();
   print_stderr("{}{}\n", closing_line(*generator, threads, bandwidth), seed);
+  if (draft) print_stderr("{}\n", draft->line());
   if (outcome.reason == StopReason::interrupted) return interrupted;
   if (outcome.reason == StopReason::context)
     print_stderr("the context of {} tokens is full; --ctx makes it larger\n", generator->model().context);
@@ -291,6 +305,12 @@ void add_run(CLI::App& app, int& exit_code) {
                   "input); a JSON line for each is printed");
   run->add_option("--parallel,--np", a->parallel, "With --prompts: texts at once")
       ->check(whole(1, 256))
+      ->capture_default_str();
+  run->add_option(
+      "--draft,--model-draft", a->draft,
+      "A small model with the same tokenizer proposes tokens, which this one checks several at a time");
+  run->add_option("--draft-count,--draft-max", a->draft_count, "With --draft: tokens in one proposal")
+      ->check(whole(1, 64))
       ->capture_default_str();
   run->add_option("-n,--predict,--n-predict", a->count,
                   "Tokens to generate; -1: until the text ends or the context is full")

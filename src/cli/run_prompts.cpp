@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <iostream>
 #include <random>
+#include <utility>
 
 namespace luminal::cli {
 namespace {
@@ -79,12 +80,14 @@ Generation::Wanted wanted(const ModelFile& file, const PromptsArguments& a, cons
   return w;
 }
 
-/// All of the text, which may end early on Ctrl-C. Throws Error where the generation failed.
-std::string whole_text(Generation& generation) {
+/// All of the text; Ctrl-C ends it and all others early. Throws Error where the generation failed.
+std::string whole_text(Generation& generation, const std::vector<Prompt>& all) {
   std::string text;
-  for (;;) {
-    const auto piece = generation.wait(std::chrono::steady_clock::now() + std::chrono::milliseconds(100));
-    if (interrupt_requested()) generation.cancel();
+  for (bool cancelled = false;;) {
+    const auto piece = generation.wait(std::chrono::steady_clock::now() + std::chrono::milliseconds(50));
+    if (interrupt_requested() && !std::exchange(cancelled, true))
+      for (const Prompt& prompt : all)
+        if (prompt.generation) prompt.generation->cancel();
     if (!piece) continue;
     text += piece->text;
     if (!piece->more) return text;
@@ -130,7 +133,7 @@ int run_prompts(const ModelFile& file, const PromptsArguments& a) {
     try {
       if (!prompt.generation) throw Error(prompt.error);
       Generation& g = *prompt.generation;
-      line["text"] = whole_text(g);
+      line["text"] = whole_text(g, prompts);
       if (g.reason == StopReason::interrupted && g.tokens.empty()) continue; // it had not begun
       line["tokens"] = g.tokens;
       line["stop_reason"] = std::string(to_string(g.reason));

@@ -2,6 +2,7 @@
 #include "models/generator.h"
 #include "base/check.h"
 #include "base/pages.h"
+#include "models/draft.h"
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
@@ -139,53 +140,80 @@ void Generator::feed(std::span<const int32_t> tokens, int64_t count, const OnLog
 
 StopReason Generator::generate(std::span<const int32_t> prompt, int64_t count, Sampler& sampler,
                                const std::function<bool(int32_t)>& is_end, const OnToken& on_token,
-                               TokenGrammar* grammar) {
+                               TokenGrammar* grammar, Draft* draft) {
   Clock clock;
   times_.prompt_tokens = int64_t(prompt.size());
   times_.generated_tokens = 0;
   times_.generation = times_.first_token = 0;
-  const auto interrupted = [&](std::span<const int32_t> tokens) { // while these were fed
+  const auto interrupted = [&](auto&& step) {
     try {
-      feed(tokens);
+      step();
       return false;
     } catch (const Error&) {
       if (!stop_ || !stop_()) throw;
       return true;
     }
   };
-  const bool early = interrupted(prompt);
+  const bool early = interrupted([&] {
+    feed(prompt);
+    if (draft != nullptr) draft->read(history_);
+  });
   times_.prompt = clock.seconds();
   if (early) return StopReason::interrupted;
   Clock generation;
-  StopReason reason = StopReason::length;
-  while (count < 0 || times_.generated_tokens < count) {
-    if (grammar != nullptr && grammar->done()) {
-      reason = StopReason::end_of_text;
-      break;
+  const int64_t begin = past_;
+  const auto generate_tokens = [&] {
+    std::vector<int32_t> next; // tokens that are not given out yet, in the order of the text
+    const auto done = [&] { return grammar != nullptr && grammar->done(); };
+    if (count != 0 && done()) return StopReason::end_of_text;
+    for (size_t at = 0; count < 0 || times_.generated_tokens < count;) {
+      if (at == next.size()) {
+        if (times_.generated_tokens == 0)
+          next = {models::sample(sampler, logits_, history_, grammar)};
+        else if (past_ == model_.context)
+          return StopReason::context;
+        else if (interrupted([&] {
+                   const int64_t left = count < 0 ? model_.context : count - times_.generated_tokens;
+                   next = follow(next.back(), left, sampler, is_end, grammar, draft);
+                 }))
+          return StopReason::interrupted;
+        at = 0;
+      }
+      const int32_t token = next[at++];
+      if (times_.generated_tokens == 0) times_.first_token = clock.seconds();
+      if (is_end(token)) return StopReason::end_of_text;
+      times_.generated_tokens++;
+      if (!on_token(token)) return StopReason::interrupted;
+      if (at == next.size() && done()) return StopReason::end_of_text;
     }
-    const int32_t token = models::sample(sampler, logits_, history_, grammar);
-    if (times_.generated_tokens == 0) times_.first_token = clock.seconds();
-    if (is_end(token)) {
-      reason = StopReason::end_of_text;
-      break;
-    }
-    times_.generated_tokens++;
-    if (!on_token(token)) {
-      reason = StopReason::interrupted;
-      break;
-    }
-    if (count >= 0 && times_.generated_tokens == count) break; // nobody asks for what would follow
-    if (past_ == model_.context) {
-      reason = StopReason::context;
-      break;
-    }
-    if (interrupted({&token, 1})) {
-      reason = StopReason::interrupted;
-      break;
-    }
-  }
+    return StopReason::length; // nobody asks for what would follow
+  };
+  const StopReason reason = generate_tokens();
+  rewind(std::min(past_, begin + times_.generated_tokens)); // accepted tokens that nobody asked for
   times_.generation = generation.seconds();
   return reason;
+}
+
+/// What comes behind `last`: at least one token, at most `left`.
+std::vector<int32_t> Generator::follow(int32_t last, int64_t left, Sampler& sampler,
+                                       const std::function<bool(int32_t)>& is_end, TokenGrammar* grammar,
+                                       Draft* draft) {
+  if (draft == nullptr) {
+    feed({&last, 1});
+    return {models::sample(sampler, logits_, history_, grammar)};
+  }
+  const int64_t begin = past_;
+  const auto proposals = draft->propose(history_, last, std::min(left, model_.context - past_) - 1);
+  std::vector<int32_t> tokens{last};
+  for (const Proposal& proposal : proposals) tokens.push_back(proposal.token);
+  std::vector<float> rows;
+  feed(tokens, int64_t(tokens.size()),
+       [&](std::span<const float> part) { rows.insert(rows.end(), part.begin(), part.end()); });
+  Accepted accepted = accept_proposals(proposals, rows, history_, sampler, is_end, grammar);
+  draft->proposed += int64_t(proposals.size());
+  draft->accepted += accepted.proposals;
+  rewind(begin + int64_t(accepted.tokens.size())); // without the last one, which is fed next
+  return std::move(accepted.tokens);
 }
 
 std::string StopFinder::push(std::string_view piece) {

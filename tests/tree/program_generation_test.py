@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # tests/tree/program_generation_test.py LUMINAL -- logits and perplexity of texts, as numbers that agree with
-# each other; many prompts at once, as each alone; mistakes.
+# each other; many prompts at once, as each alone; drafts that change nothing; mistakes.
 import json
 import math
 import os
@@ -125,7 +125,8 @@ def perplexity(luminal, folder):
     text.write_text(" ".join(reversed(TALE.split())))
     turned = json.loads(luminal("perplexity", MODEL, "-f", text, "--context", 64, "--json")[0])["perplexity"]
     check(turned > 1.5 * known, f"words in reverse order: {turned}, in order {known}")
-    luminal.refuses("perplexity", MODEL, "-f", "/dev/null",
+    text.write_text("Ada")
+    luminal.refuses("perplexity", MODEL, "-f", text,
                     says=r"the text has \d tokens; two windows of 512 are needed at least: a longer text or "
                          "a smaller --context")
     luminal.refuses("perplexity", MODEL, "-f", text, "--context", 64, "--stride", 64, code=2,
@@ -191,8 +192,9 @@ def prompts(luminal, folder):
     check(len(got[0]["tokens"]) == 3 and got[8]["id"] == 2.5, f"good ones among wrong ones: {got}")
     check("10 prompts, 8 of them wrong" in errors, f"closing line {errors!r}")
 
-    luminal.refuses("run", MODEL, "--prompts", "/dev/null",
-                    says="/dev/null: there is no prompt in it, one a line is expected")
+    (folder / "empty.txt").write_text("\n \n")
+    luminal.refuses("run", MODEL, "--prompts", folder / "empty.txt",
+                    says="empty.txt: there is no prompt in it, one a line is expected")
     luminal.refuses("run", MODEL, "Ada", "--prompts", file, code=2, says="behind the model and by --prompts")
     luminal.refuses("run", MODEL, "--prompts", file, "--report", code=2,
                     says="--report: it is not for --prompts")
@@ -212,6 +214,51 @@ def interrupted(luminal, folder):
     check(json.loads(first)["stop_reason"] == "context", f"{first!r}")
     reasons = [json.loads(line)["stop_reason"] for line in rest]
     check(len(rest) < 150 and set(reasons) <= {"context", "interrupted"}, f"behind Ctrl-C: {reasons}")
+
+
+def draft(luminal, folder):
+    """run --draft: the text of the model alone, whatever the draft; what was accepted; mistakes."""
+    few = folder / "q4.gguf"
+    luminal("quantize", BUILTIN / "hf", few, "Q4_0")
+    want = alone(luminal, MODEL, PROMPT, "-n", 80)
+    for model, count in ((MODEL, 4), (few, 3), (few, 1)):
+        out, errors = luminal("run", MODEL, PROMPT, "--temp", 0, "-n", 80, "--draft", model, "--draft-count",
+                              count, "--json")
+        answer = json.loads(out)
+        got = answer["draft"]
+        check({k: answer[k] for k in want} == want, f"with the draft {model}: {answer}, alone {want}")
+        check(set(got) <= documented_words("luminal run") and got["model"] == str(model)
+              and got["count"] == count, f"keys of draft: {got}")
+        check(0 < got["accepted"] <= got["proposed"] and got["share"] == got["accepted"] / got["proposed"],
+              f"{got}")
+        check(got["accepted"] == got["proposed"] or model == few, f"the model itself as a draft: {got}")
+        check(f"draft: {got['accepted']} of {got['proposed']} proposed tokens accepted (" in errors, errors)
+        check(answer["timings"]["bandwidth_fraction"] is None, "a rate that says nothing of the memory")
+    how = ("run", MODEL, PROMPT, "-n", 40, "--seed", 3, "--draft", few, "--no-display-prompt")
+    check(luminal(*how)[0] == luminal(*how)[0], "the same seed gives another text")
+    stopped = json.loads(luminal("run", MODEL, PROMPT, "--temp", 0, "--stop", ".", "--draft", MODEL,
+                                 "--json")[0])
+    want = alone(luminal, MODEL, PROMPT, "--stop", ".")
+    check({k: stopped[k] for k in want} == want, f"--stop with a draft: {stopped}, alone {want}")
+    rules = 'root ::= "the " ("cat" | "dog") "."'
+    text = luminal("run", MODEL, "Ada saw ", "--grammar", rules, "--draft", few, "--no-display-prompt")[0]
+    check(text in (b"the cat.\n", b"the dog.\n"), f"--grammar with a draft: {text}")
+
+    tiny = folder / "tiny.gguf"
+    luminal("bench", "--random-weights", "tiny", "--type", "f32", "-r", 0, "--save", tiny)
+    size = json.loads(luminal("inspect", tiny, "--json")[0])["config"]["vocab_size"]
+    own = json.loads(luminal("inspect", MODEL, "--json")[0])["config"]["vocab_size"]
+    luminal.refuses("run", MODEL, "a", "--draft", tiny,
+                    says=f"tiny.gguf: a draft has the vocabulary of its model: {size} tokens, .* has "
+                         f"{own}$")
+    luminal.refuses("run", MODEL, "a", "--draft", folder / "none.gguf",
+                    says="none.gguf: no such file or folder")
+    luminal.refuses("run", MODEL, "a", "--draft-count", 3, code=2, says="--draft-count: it is for --draft")
+    luminal.refuses("run", MODEL, "--prompts", "-", "--draft", few, code=2,
+                    says="--draft: it is not for --prompts")
+    story = DATA / "llm" / "stories260K.gguf"
+    if story.exists():
+        luminal.refuses("run", MODEL, "a", "--draft", story, says="a draft has the tokenizer of its model: ")
 
 
 def stories(luminal, folder):
@@ -239,7 +286,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         luminal = Luminal(sys.argv[1], folder / "cache")
-        for test in (logits, perplexity, prompts, interrupted, stories):
+        for test in (logits, perplexity, prompts, interrupted, draft, stories):
             here = folder / test.__name__
             here.mkdir()
             test(luminal, here)
