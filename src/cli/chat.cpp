@@ -53,12 +53,9 @@ public:
       answer += piece;
       if (!quiet) std::cout << piece << std::flush;
     };
-    const auto& ends = file_.require_config().eos_tokens;
     reason_ = generator_.generate(
         std::span(prompt).subspan(size_t(shared)), a_.count, sampler_,
-        [&](int32_t token) {
-          return file_.tokenizer->is_eos(token) || std::find(ends.begin(), ends.end(), token) != ends.end();
-        },
+        [&](int32_t token) { return file_.is_end(token); },
         [&](int32_t token) {
           show(decoder.push(token));
           return !interrupt_requested();

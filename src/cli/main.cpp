@@ -127,6 +127,8 @@ int run(int argc, char** argv, bool json) {
   add_chat(app, exit_code);
   add_serve(app, exit_code);
   add_tokenize(app, exit_code);
+  add_logits(app, exit_code);
+  add_perplexity(app, exit_code);
   add_convert(app, exit_code);
   add_embed(app, exit_code);
   add_transcribe(app, exit_code);
@@ -146,8 +148,8 @@ int run(int argc, char** argv, bool json) {
   add_explain(app, exit_code);
   add_cache(app, exit_code);
   add_help(app, exit_code);
-  for (const char* verb : {"run", "chat", "serve", "embed", "transcribe", "classify", "detect", "tune",
-                           "bench", "train", "eval", "export", "opt", "explain"}) {
+  for (const char* verb : {"run", "chat", "serve", "logits", "perplexity", "embed", "transcribe", "classify",
+                           "detect", "tune", "bench", "train", "eval", "export", "opt", "explain"}) {
     add_rule_options(*app.get_subcommand(verb));
     if (const std::string_view name = verb; name != "tune" && name != "opt")
       add_plan_option(*app.get_subcommand(verb)); // one searches, the other chooses no schedules

@@ -7,6 +7,9 @@
 #include "cli/announce.h"
 #include "cli/common.h"
 #include "cli/program_graph.h"
+#include "cli/prompt_tokens.h"
+#include "cli/run_draft.h"
+#include "cli/run_prompts.h"
 #include "device/host_memory.h"
 #include "luminal/device.h"
 #include "models/generator.h"
@@ -28,8 +31,10 @@ struct RunArguments {
   std::string model, prompt, tokens, cache_type = "f32", activations = "exact", max_memory, device, grammar,
                                      grammar_file, schema, schema_file;
   std::string model_option, prompt_option, prompt_file; ///< as llama.cpp spells them: -m, -p, -f
+  std::string prompts;                                  ///< file of many
+  std::string draft;                                    ///< a small model that proposes tokens
   std::vector<std::string> stops;
-  int64_t count = -1, seed = -1, context = 0, chunk = 128;
+  int64_t count = -1, seed = -1, context = 0, chunk = 128, parallel = 8, draft_count = 4;
   int threads = 0;
   double tune = 0;
   bool json = false, no_cache = false, report = false, ignore_eos = false, plain_prompt = false,
@@ -50,11 +55,16 @@ void settle(RunArguments& a, const CLI::App& verb) {
   if (a.model.empty()) throw UsageError("the model is missing: luminal run MODEL [PROMPT]");
   std::vector<std::string> prompts;
   if (positional_prompt) prompts.push_back("behind the model");
-  for (const char* name : {"--prompt", "--file", "--tokens"})
+  for (const char* name : {"--prompt", "--file", "--tokens", "--prompts"})
     if (given(name)) prompts.push_back("by " + std::string(name));
   if (prompts.size() > 1) throw UsageError("the prompt is given twice: " + join(prompts, " and "));
   if (given("--tokens"))
     refuse_options(verb, {"--no-parse-special"}, "the prompt is given as ids, there is no text to read");
+  if (given("--prompts"))
+    refuse_options(verb, {"--tune", "--report", "--no-display-prompt", "--draft"}, "it is not for --prompts");
+  else
+    refuse_options(verb, {"--parallel"}, "it is for --prompts");
+  if (!given("--draft")) refuse_options(verb, {"--draft-count"}, "it is for --draft");
   if (positional_prompt && a.prompt == "-") a.prompt_file = "-", a.prompt.clear();
   if (given("--prompt")) a.prompt = a.prompt_option;
 }
@@ -64,44 +74,6 @@ void read_prompt(RunArguments& a) {
   if (a.prompt_file.empty()) return;
   a.prompt = read_text(a.prompt_file);
   if (a.prompt.ends_with('\n')) a.prompt.pop_back();
-}
-
-std::vector<int32_t> parse_tokens(const std::string& text, int64_t vocabulary) {
-  std::vector<int32_t> ids;
-  for (std::string_view part : split(text, ',')) {
-    std::string word(part);
-    char* end = nullptr;
-    long id = std::strtol(word.c_str(), &end, 10);
-    if (end == word.c_str() || *end != 0)
-      throw UsageError(fmt::format("--tokens: \"{}\" is not a token id; write --tokens 1,5,9", word));
-    if (id < 0 || id >= vocabulary)
-      throw UsageError(fmt::format("--tokens: {} is outside the vocabulary of {}", id, vocabulary));
-    ids.push_back(int32_t(id));
-  }
-  return ids;
-}
-
-/// The prompt as ids. An empty one starts from the model's own begin token.
-std::vector<int32_t> prompt_tokens(const RunArguments& arguments, const ModelFile& file) {
-  const ModelConfig& config = file.require_config();
-  if (!arguments.tokens.empty()) return parse_tokens(arguments.tokens, config.vocab_size);
-  std::vector<int32_t> ids;
-  if (file.tokenizer)
-    ids = file.tokenizer->encode(arguments.prompt,
-                                 {.add_special = true, .parse_special = !arguments.plain_prompt});
-  else if (!arguments.prompt.empty())
-    throw Error(fmt::format("{}, so a text cannot be read; give the prompt as ids: --tokens 1,5,9",
-                            file.tokenizer_error));
-  if (ids.size() > 1 && file.tokenizer && file.tokenizer->adds_bos() && ids[0] == ids[1] &&
-      ids[0] == *file.tokenizer->bos())
-    print_stderr("note: the prompt begins with {}, and the model adds another one in front\n",
-                 printable(file.tokenizer->token_text(ids[0])));
-  if (ids.empty() && file.tokenizer && file.tokenizer->bos()) ids.push_back(*file.tokenizer->bos());
-  if (ids.empty() && !config.bos_tokens.empty()) ids.push_back(config.bos_tokens[0]);
-  if (ids.empty())
-    throw Error(
-        fmt::format("{}: the prompt is empty and the model names no begin token; give a prompt", file.path));
-  return ids;
 }
 
 /// What the text must be like; nothing: anything.
@@ -120,7 +92,7 @@ struct Outcome {
 
 /// Generates; text goes to stdout as it comes unless `quiet`.
 Outcome generate_text(Generator& generator, const ModelFile& file, const RunArguments& arguments,
-                      std::span<const int32_t> prompt, bool quiet) {
+                      std::span<const int32_t> prompt, bool quiet, Draft* draft = nullptr) {
   Outcome outcome;
   SamplerOptions options = arguments.sampler;
   options.seed = arguments.seed >= 0 ? uint64_t(arguments.seed) : std::random_device{}();
@@ -141,12 +113,7 @@ Outcome generate_text(Generator& generator, const ModelFile& file, const RunArgu
     std::cout << text << std::flush;
     if (!std::cout) throw Error("stdout cannot be written");
   };
-  std::vector<int32_t> end = file.require_config().eos_tokens;
-  auto is_end = [&](int32_t token) {
-    if (arguments.ignore_eos) return false;
-    return (file.tokenizer && file.tokenizer->is_eos(token)) ||
-           std::find(end.begin(), end.end(), token) != end.end();
-  };
+  const auto is_end = [&](int32_t token) { return !arguments.ignore_eos && file.is_end(token); };
   bool stopped = false;
   outcome.reason = generator.generate(
       prompt, arguments.count, sampler, is_end,
@@ -159,7 +126,7 @@ Outcome generate_text(Generator& generator, const ModelFile& file, const RunArgu
         stopped = finder.stopped();
         return !stopped && !interrupt_requested();
       },
-      grammar ? &*grammar : nullptr);
+      grammar ? &*grammar : nullptr, draft);
   if (decoder) {
     show(finder.push(decoder->finish()));
     show(finder.finish());
@@ -224,6 +191,22 @@ Json timings(const Generator& generator, double read_bandwidth) {
   return json;
 }
 
+int run_file_of_prompts(const RunArguments& a, const ModelFile& file, GeneratorOptions options) {
+  options.compile.stop = {}; // texts are cancelled between steps
+  return run_prompts(file, {.file = a.prompts,
+                            .model = options.model,
+                            .compile = options.compile,
+                            .max_memory = a.max_memory,
+                            .parallel = a.parallel,
+                            .count = a.count,
+                            .seed = a.seed,
+                            .sampler = a.sampler,
+                            .stops = a.stops,
+                            .grammar = grammar_of(a),
+                            .ignore_end = a.ignore_eos,
+                            .plain = a.plain_prompt});
+}
+
 int run_model(RunArguments& arguments) {
   end_on_interrupt(); // until there is text
   if (!arguments.device.empty()) set_default_device(Device(arguments.device));
@@ -246,15 +229,19 @@ int run_model(RunArguments& arguments) {
     options.compile.search.stop = [] { return interrupt_requested(); };
   }
 
-  std::vector<int32_t> prompt = prompt_tokens(arguments, file);
-  if (int64_t(prompt.size()) > options.model.context)
-    throw Error(fmt::format("the prompt has {} tokens, the context holds {}: raise --ctx (the model was "
-                            "trained for {}) or shorten the prompt",
-                            prompt.size(), options.model.context, config.context_length));
+  if (!arguments.prompts.empty()) return run_file_of_prompts(arguments, file, options);
+  const std::vector<int32_t> prompt = prompt_tokens(
+      file, {arguments.prompt, arguments.tokens, arguments.plain_prompt}, options.model.context);
   if (options.model.context > config.context_length && config.rope_scaling.kind == RopeScaling::Kind::none)
     print_stderr("note: the model was trained for {} positions; beyond them its text gets worse\n",
                  config.context_length);
-  announce_memory(file.path, Generator::estimate(file, options.model), arguments.max_memory,
+  Generator::Estimate estimate = Generator::estimate(file, options.model);
+  std::optional<RunDraft> draft;
+  if (!arguments.draft.empty()) {
+    draft.emplace(arguments.draft, arguments.draft_count, file, options);
+    estimate = draft->estimate();
+  }
+  announce_memory(file.path, estimate, arguments.max_memory,
                   fmt::format("A smaller --ctx or --cache-type f16 needs less{}",
                               arguments.max_memory.empty() ? ", --max-memory allows more" : ""));
 
@@ -266,26 +253,31 @@ int run_model(RunArguments& arguments) {
     progress.done(fmt::format(
         "{} in {:.2f} s, load in {:.2f} s", config.name.empty() ? file.path : printable(config.name),
         generator->times().compile, generator->times().build + generator->times().load));
+    if (draft) draft->compile(arguments.sampler, arguments.seed);
   }
   catch_interrupts();
   if (arguments.report) print_stderr("{}", generator->report());
   if (!arguments.json && !arguments.hide_prompt && arguments.tokens.empty() && !arguments.prompt.empty())
     std::cout << arguments.prompt << std::flush;
-  Outcome outcome = generate_text(*generator, file, arguments, prompt, arguments.json);
+  Outcome outcome =
+      generate_text(*generator, file, arguments, prompt, arguments.json, draft ? draft->get() : nullptr);
   int threads = arguments.threads > 0 ? arguments.threads : setting_threads();
-  if (default_device().name() == "cpu") renew_profile(*generator, threads);
-  double bandwidth = search::MachineProfile::present(threads).read_bandwidth(); // bytes/s
+  // With a draft a step of the model gives several tokens: their rate says nothing of the memory's.
+  if (default_device().name() == "cpu" && !draft) renew_profile(*generator, threads);
+  const double bandwidth = draft ? 0.0 : search::MachineProfile::present(threads).read_bandwidth(); // bytes/s
   if (arguments.json) {
     Json json{{"model", arguments.model}, {"architecture", config.architecture},
               {"prompt_tokens", prompt},  {"tokens", outcome.tokens},
               {"text", outcome.text},     {"stop_reason", std::string(to_string(outcome.reason))},
               {"seed", outcome.seed}};
     json["timings"] = timings(*generator, bandwidth);
+    if (draft) json["draft"] = draft->json();
     std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
   }
   const std::string seed =
       arguments.sampler.temperature > 0 ? fmt::format("  seed {}", outcome.seed) : std::string();
   print_stderr("{}{}\n", closing_line(*generator, threads, bandwidth), seed);
+  if (draft) print_stderr("{}\n", draft->line());
   if (outcome.reason == StopReason::interrupted) return interrupted;
   if (outcome.reason == StopReason::context)
     print_stderr("the context of {} tokens is full; --ctx makes it larger\n", generator->model().context);
@@ -308,6 +300,18 @@ void add_run(CLI::App& app, int& exit_code) {
   run->add_option("-p,--prompt", a->prompt_option, "The prompt, in another place");
   run->add_option("-f,--file", a->prompt_file,
                   "The prompt from a file (-: standard input), without the end of its last line");
+  run->add_option("--prompts", a->prompts,
+                  "A file of prompts, one a line: texts, or JSON objects with prompt and id (-: standard "
+                  "input); a JSON line for each is printed");
+  run->add_option("--parallel,--np", a->parallel, "With --prompts: texts at once")
+      ->check(whole(1, 256))
+      ->capture_default_str();
+  run->add_option(
+      "--draft,--model-draft", a->draft,
+      "A small model with the same tokenizer proposes tokens, which this one checks several at a time");
+  run->add_option("--draft-count,--draft-max", a->draft_count, "With --draft: tokens in one proposal")
+      ->check(whole(1, 64))
+      ->capture_default_str();
   run->add_option("-n,--predict,--n-predict", a->count,
                   "Tokens to generate; -1: until the text ends or the context is full")
       ->check(whole(-1, 1 << 30))
@@ -410,7 +414,7 @@ int run_demo() {
   RunArguments arguments;
   arguments.count = 400;
   arguments.seed = 5;
-  std::vector<int32_t> prompt = prompt_tokens(arguments, file);
+  const std::vector<int32_t> prompt = prompt_tokens(file, {}, generator.model().context);
   Outcome outcome = generate_text(generator, file, arguments, prompt, false);
   renew_profile(generator, threads);
   double bandwidth = search::MachineProfile::present(threads).read_bandwidth(); // bytes/s

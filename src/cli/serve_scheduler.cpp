@@ -4,11 +4,22 @@
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
+#include <utility>
 
 namespace luminal::cli {
 
 using models::Batch;
 using models::StopReason;
+
+namespace {
+
+/// Seconds since `mark`, which becomes now.
+double lap(std::chrono::steady_clock::time_point& mark) {
+  const auto now = std::chrono::steady_clock::now();
+  return std::chrono::duration<double>(now - std::exchange(mark, now)).count();
+}
+
+} // namespace
 
 std::optional<Generation::Piece> Generation::wait(std::chrono::steady_clock::time_point end) {
   std::unique_lock lock(mutex_);
@@ -33,12 +44,13 @@ Scheduler::~Scheduler() {
 bool Scheduler::submit(const std::shared_ptr<Generation>& generation) {
   const auto& prompt = generation->wanted.prompt;
   LUMINAL_CHECK(!prompt.empty(), "a prompt without tokens");
-  if (int64_t(prompt.size()) >= batch_.context())
+  if (int64_t(prompt.size()) > batch_.context())
     throw Error(
         fmt::format("the prompt has {} tokens, the context holds {}", prompt.size(), batch_.context()));
   {
     const std::lock_guard lock(mutex_);
     if (stopping_ || draining_ || waiting_.size() >= most_waiting_) return false;
+    generation->mark_ = std::chrono::steady_clock::now();
     waiting_.push_back(generation);
     counts_.requests++;
   }
@@ -69,6 +81,7 @@ void Scheduler::end(Generation& g, StopReason reason, const std::string& error) 
       g.waiting_ += g.finder_->push(g.decoder_->finish());
       g.waiting_ += g.finder_->finish();
     }
+    if (!g.tokens.empty()) g.times.generation = lap(g.mark_);
     g.reason = reason;
     g.error_ = error;
     g.done_ = true;
@@ -85,8 +98,9 @@ void Scheduler::admit() {
       end(*g, StopReason::interrupted);
       continue;
     }
+    g->times.wait = lap(g->mark_);
     try {
-      g->decoder_ = std::make_unique<StreamDecoder>(file_.require_tokenizer(), false, true);
+      g->decoder_ = std::make_unique<StreamDecoder>(file_.require_tokenizer(), false, g->wanted.continues);
       g->finder_ = std::make_unique<models::StopFinder>(g->wanted.stops);
       if (g->wanted.grammar)
         g->grammar_ = std::make_shared<models::TokenGrammar>(g->wanted.grammar, file_.require_tokenizer(),
@@ -113,11 +127,11 @@ void Scheduler::deliver(const Batch::Next& next) {
     running_.erase(at);
   };
   if (!next.error.empty()) return finish(StopReason::interrupted, next.error);
-  const auto& ends = file_.require_config().eos_tokens;
-  const bool is_end =
-      file_.tokenizer->is_eos(next.token) || std::find(ends.begin(), ends.end(), next.token) != ends.end();
   if (g.cancelled_) return finish(StopReason::interrupted);
-  if (is_end && !g.wanted.ignore_end) return finish(StopReason::end_of_text);
+  if (g.wanted.most == 0) return finish(StopReason::length);
+  if (!g.wanted.ignore_end && file_.is_end(next.token)) return finish(StopReason::end_of_text);
+  if (g.tokens.empty()) g.times.first_token = lap(g.mark_);
+  g.tokens.push_back(next.token);
   g.generated++;
   counts_.generated_tokens++;
   {

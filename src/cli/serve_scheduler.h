@@ -23,6 +23,7 @@ public:
     std::vector<std::string> stops;
     SamplerOptions sampling;
     bool ignore_end = false;
+    bool continues = true; ///< the text follows one that is shown: a space in front of it stays
     std::shared_ptr<const Grammar> grammar; ///< of the text; none: any
   };
   explicit Generation(Wanted of) : wanted(std::move(of)) {}
@@ -41,6 +42,11 @@ public:
   // After the last piece:
   models::StopReason reason = models::StopReason::length;
   int64_t prompt_tokens = 0, generated = 0, reused = 0;
+  std::vector<int32_t> tokens; ///< that were generated, without the end token
+  /// Seconds: until it had a place in the batch; from there to its first token; from there to its end.
+  struct Times {
+    double wait = 0, first_token = 0, generation = 0;
+  } times;
 
 private:
   friend class Scheduler;
@@ -50,6 +56,7 @@ private:
   bool done_ = false;
   std::atomic<bool> cancelled_ = false;
   // The scheduler's own:
+  std::chrono::steady_clock::time_point mark_; // where the part of `times` that runs began
   models::Batch::Id id_ = 0;
   std::unique_ptr<StreamDecoder> decoder_;
   std::unique_ptr<models::StopFinder> finder_;

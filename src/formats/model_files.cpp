@@ -368,6 +368,11 @@ const Tokenizer& ModelFile::require_tokenizer() const {
   return *tokenizer;
 }
 
+bool ModelFile::is_end(int32_t token) const {
+  return (tokenizer && tokenizer->is_eos(token)) ||
+         (config && std::ranges::find(config->eos_tokens, token) != config->eos_tokens.end());
+}
+
 std::string ModelFile::identity() const {
   std::string text;
   for (const auto& file : files) text += file->identity() + " ";

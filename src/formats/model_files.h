@@ -48,6 +48,8 @@ struct ModelFile {
   /// The configuration or the tokenizer, or luminal::Error with the reason why there is none.
   const ModelConfig& require_config() const;
   const Tokenizer& require_tokenizer() const;
+  /// Whether this token ends a text or a turn: by the tokenizer, or by the configuration.
+  bool is_end(int32_t token) const;
   /// Another text once one of the files was replaced or written; empty where there are no files.
   std::string identity() const;
   /// Sum of the tensors' bytes.

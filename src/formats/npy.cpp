@@ -241,19 +241,25 @@ Result<NpyFile> open_npy(const std::string& path) {
 }
 
 Result<std::string> npy_head(const TensorView& tensor) {
-  std::string_view code;
-  for (const auto& [name, type] : npy_types)
-    if (type == tensor.type) code = name;
-  if (code.empty()) return Failure{fmt::format("NumPy has no {}", storage_name(tensor.type))};
-  if (const auto bytes = storage_bytes(tensor.type, tensor.shape); bytes != tensor.bytes.size())
+  auto head = npy_head(tensor.type, tensor.shape);
+  const auto bytes = storage_bytes(tensor.type, tensor.shape);
+  if (head && bytes != tensor.bytes.size())
     return Failure{fmt::format("{} with {} bytes, expected {}", tensor.describe(), tensor.bytes.size(),
                                bytes.value_or(0))};
+  return head;
+}
+
+Result<std::string> npy_head(StorageType type, std::span<const int64_t> extents) {
+  std::string_view code;
+  for (const auto& [name, known] : npy_types)
+    if (known == type) code = name;
+  if (code.empty()) return Failure{fmt::format("NumPy has no {}", storage_name(type))};
   std::string shape;
-  for (const int64_t extent : tensor.shape) shape += fmt::format("{}, ", extent);
-  if (tensor.shape.size() > 1) shape.resize(shape.size() - 2);
-  if (tensor.shape.size() == 1) shape.pop_back();
+  for (const int64_t extent : extents) shape += fmt::format("{}, ", extent);
+  if (extents.size() > 1) shape.resize(shape.size() - 2);
+  if (extents.size() == 1) shape.pop_back();
   std::string head = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
-                                 storage_info(tensor.type).block_bytes == 1 ? '|' : '<', code, shape);
+                                 storage_info(type).block_bytes == 1 ? '|' : '<', code, shape);
   head.append(63 - (10 + head.size()) % 64, ' '); // the data begin at a multiple of 64
   head += '\n';
   std::string begin = "\x93NUMPY";

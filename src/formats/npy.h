@@ -44,6 +44,8 @@ Result<NpyFile> open_npy(const std::string& path);
 Result<void> save_npy(const std::string& path, const TensorView& tensor);
 /// What stands in front of its data: a multiple of 64 bytes.
 Result<std::string> npy_head(const TensorView& tensor);
+/// The same of data that are not there yet.
+Result<std::string> npy_head(StorageType type, std::span<const int64_t> shape);
 /// Writes one .npz file, stored and not deflated, each array's data at a multiple of 64 bytes.
 /// Fails for types that NumPy does not have and names that stand twice.
 Result<void> save_npz(const std::string& path, std::span<const TensorView> tensors);

@@ -22,6 +22,8 @@ struct GeneratorTimes {
   int64_t prompt_tokens = 0, generated_tokens = 0;
 };
 
+class Draft;
+
 enum class StopReason : uint8_t { length, end_of_text, stop_string, context, interrupted };
 std::string_view to_string(StopReason reason);
 
@@ -46,6 +48,10 @@ public:
   /// Appends tokens and returns the logits of the last one. Throws Error with both numbers when
   /// they do not fit the context.
   std::span<const float> feed(std::span<const int32_t> tokens);
+  /// Appends tokens and gives the logits [rows, vocabulary] behind the last `count` of them: in the
+  /// order of the text, a part after the other. Needs LlamaOptions::rows where count > 1.
+  using OnLogits = std::function<void(std::span<const float> rows)>;
+  void feed(std::span<const int32_t> tokens, int64_t count, const OnLogits& on_logits);
 
   /// Called with each new token; returns false to stop.
   using OnToken = std::function<bool(int32_t token)>;
@@ -53,9 +59,11 @@ public:
   /// names tokens that end the text; they are not given out. Where CompileOptions::stop says so the
   /// text ends within the present step: `interrupted`, and what follows needs reset().
   /// grammar: of the new tokens; where nothing but the end may follow, the text has ended.
+  /// draft: proposes tokens, which are checked several in one step; the model needs LlamaOptions::rows above
+  /// Draft::count.
   StopReason generate(std::span<const int32_t> prompt, int64_t count, Sampler& sampler,
                       const std::function<bool(int32_t)>& is_end, const OnToken& on_token,
-                      TokenGrammar* grammar = nullptr);
+                      TokenGrammar* grammar = nullptr, Draft* draft = nullptr);
 
   /// The token after the last `feed`. Nothing is appended.
   int32_t sample(Sampler& sampler) const { return sampler.sample(logits_, history_); }
@@ -67,11 +75,15 @@ public:
   std::string report() const { return model_.graph.report(); }
 
 private:
+  std::vector<int32_t> follow(int32_t last, int64_t left, Sampler& sampler,
+                              const std::function<bool(int32_t)>& is_end, TokenGrammar* grammar,
+                              Draft* draft);
   Llama model_;
   std::function<bool()> stop_; // of the compile options
   GeneratorTimes times_;
-  std::vector<int32_t> history_, chunk_;
-  std::vector<float> logits_;
+  std::vector<int32_t> history_;
+  std::vector<float> logits_; // behind the last token
+  std::vector<float> rows_;   // of the last step: [m, vocabulary]
   int64_t past_ = 0;
 };
 

@@ -69,11 +69,7 @@ std::vector<int32_t> LanguageModel::encode(std::string_view text, bool parse_spe
 std::string LanguageModel::decode(std::span<const int32_t> tokens, Where where) const {
   return at_line("decode", where, [&] { return state_->file.require_tokenizer().decode(tokens); });
 }
-bool LanguageModel::is_end(int32_t token) const {
-  const auto& end = state_->file.require_config().eos_tokens;
-  return (state_->file.tokenizer && state_->file.tokenizer->is_eos(token)) ||
-         std::find(end.begin(), end.end(), token) != end.end();
-}
+bool LanguageModel::is_end(int32_t token) const { return state_->file.is_end(token); }
 
 std::span<const float> LanguageModel::step(std::span<const int32_t> tokens, Where where) {
   for (int32_t token : tokens)

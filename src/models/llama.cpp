@@ -56,20 +56,21 @@ public:
       filled_ = std::make_unique<Dim>(g.dim("filled", 1, model_.context));
       model_.slot = g.tensor({*n_}, DType::i32, "slot");
       model_.position = g.tensor({*n_}, DType::i32, "position");
-      model_.rows = g.tensor({g.dim("m", 1, options_.slots)}, DType::i32, "rows");
     } else {
       past_ = std::make_unique<Dim>(g.dim("past", 0, model_.context - 1));
     }
+    model_.most_rows = options_.slots > 0 ? options_.slots : std::min(options_.rows, model_.chunk);
+    if (model_.most_rows > 0) model_.rows = g.tensor({g.dim("m", 1, model_.most_rows)}, DType::i32, "rows");
     if (!config_.learned_positions) make_rotary_tables();
 
     Tensor h = embedding().set_name("embedding"); // [n, hidden]
     for (int64_t layer = 0; layer < config_.num_layers; layer++) h = block(h, layer);
-    if (options_.slots > 0)
+    if (model_.most_rows > 0)
       h = h.gather(model_.rows);
     else if (!options_.all_logits)
       h = h.slice(0, *n_ - 1, *n_);
     Tensor logits = capped(head(norm(h, Part::final_norm)), config_.logit_softcap); // [n or 1, vocab]
-    model_.logits = options_.all_logits || options_.slots > 0 ? logits : logits.squeeze(0);
+    model_.logits = options_.all_logits || model_.most_rows > 0 ? logits : logits.squeeze(0);
     model_.logits.set_name("logits").keep();
     weights_->refuse_unused();
     model_.step_weight_bytes = weights_->step_bytes();
@@ -335,6 +336,10 @@ Activations activations_from_name(std::string_view name) {
 
 std::map<std::string, int64_t> typical_sizes(const Llama& model) {
   if (model.slot.defined()) return {{"n", 1}, {"m", 1}, {"filled", model.context / 4}};
+  if (model.most_rows > 0) // as many tokens as logits: what is asked of several rows at once
+    return {{"n", model.most_rows},
+            {"m", model.most_rows},
+            {"past", std::min(model.context / 4, model.context - model.most_rows)}};
   return {{"n", 1}, {"past", model.context / 4}};
 }
 

@@ -29,20 +29,26 @@ struct LlamaOptions {
   DType cache_dtype = DType::f32; ///< f16 halves the cache
   Activations activations = Activations::exact;
   bool all_logits = false; ///< logits of every token of a step, not of the last one only
+  /// Logits of several tokens of a step, at most so many: those at the places that the input `rows` names.
+  /// 0: see all_logits.
+  int64_t rows = 0;
   /// Several texts at once, each in a slot of the cache: a step takes tokens of any of them. 0: one text.
   int64_t slots = 0;
 };
 
 /// Inputs of a step: `tokens` i32 [n], dimensions n (tokens of the step) and past (positions in the
-/// cache before it). Output: `logits` f32 [vocab], or [n, vocab] with all_logits.
+/// cache before it). Output: `logits` f32 [vocab], or [n, vocab] with all_logits, or [m, vocab] behind the
+/// tokens at the places `rows` i32 [m].
 /// With slots: tokens [n] stand in `slot` i32 [n] at `position` i32 [n]; the dimension filled is above every
 /// position, and logits [m, vocab] are those behind the tokens at the places `rows` i32 [m].
 struct Llama {
   Graph graph;
   Tensor tokens, logits;
-  Tensor slot, position, rows; ///< with slots only
+  Tensor slot, position; ///< with slots only
+  Tensor rows;           ///< with slots, or LlamaOptions::rows
   ModelConfig config;
   int64_t context = 0, chunk = 0;
+  int64_t most_rows = 0;         ///< the largest m; 0: there is no `rows`
   int64_t cache_bytes = 0;       ///< keys and values at full context
   int64_t step_weight_bytes = 0; ///< weights that one token reads
 };

@@ -44,8 +44,9 @@ void Sampler::keep_likeliest(size_t count, const Allowed& allowed) {
   if (candidates_.empty()) throw Error("no token of the vocabulary may follow: the grammar leaves none");
 }
 
-int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> recent,
-                        const Allowed& allowed) {
+/// Those that are left, with their probabilities.
+void Sampler::choose_candidates(std::span<const float> logits, std::span<const int32_t> recent,
+                                const Allowed& allowed) {
   candidates_.clear();
   for (size_t i = 0; i < logits.size(); i++)
     if (!std::isnan(logits[i])) candidates_.push_back({int32_t(i), logits[i], 0});
@@ -54,7 +55,8 @@ int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> 
   penalize(recent);
   if (options_.temperature <= 0) {
     keep_likeliest(1, allowed);
-    return candidates_[0].token;
+    candidates_[0].probability = 1;
+    return;
   }
   keep_likeliest(options_.top_k > 0 ? size_t(options_.top_k) : candidates_.size(), allowed);
 
@@ -76,13 +78,38 @@ int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> 
     while (candidates_.size() > 1 && candidates_.back().probability < least) candidates_.pop_back();
   }
   normalize(options_.temperature);
-  // 53 random bits: a number in [0, 1) that does not depend on the standard library.
-  double at = double(random_() >> 11) * 0x1p-53;
-  for (const Candidate& c : candidates_) {
-    if (at < c.probability) return c.token;
-    at -= c.probability;
+}
+
+namespace {
+
+/// `at`: in [0, 1).
+template <class Shares> int32_t token_at(double at, const Shares& shares) {
+  for (const auto& share : shares) {
+    if (at < share.probability) return share.token;
+    at -= share.probability;
   }
-  return candidates_.back().token;
+  return shares.back().token;
+}
+
+} // namespace
+
+int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> recent,
+                        const Allowed& allowed) {
+  choose_candidates(logits, recent, allowed);
+  return options_.temperature <= 0 ? candidates_[0].token : token_at(uniform(), candidates_);
+}
+
+std::vector<TokenShare> Sampler::distribution(std::span<const float> logits, std::span<const int32_t> recent,
+                                              const Allowed& allowed) {
+  choose_candidates(logits, recent, allowed);
+  std::vector<TokenShare> shares;
+  shares.reserve(candidates_.size());
+  for (const Candidate& c : candidates_) shares.push_back({c.token, c.probability});
+  return shares;
+}
+
+int32_t Sampler::draw(std::span<const TokenShare> from) {
+  return from.size() == 1 ? from[0].token : token_at(uniform(), from);
 }
 
 } // namespace luminal::models

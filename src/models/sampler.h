@@ -10,6 +10,11 @@
 
 namespace luminal::models {
 
+struct TokenShare {
+  int32_t token;
+  double probability;
+};
+
 /// Deterministic: equal options, logits and history give equal tokens on every machine.
 class Sampler {
 public:
@@ -19,12 +24,23 @@ public:
   using Allowed = std::function<bool(int32_t token)>;
   int32_t sample(std::span<const float> logits, std::span<const int32_t> recent, const Allowed& allowed = {});
 
+  /// What `sample` draws from: the tokens that are left with their probabilities, the likeliest first. The
+  /// one token where the temperature is 0. Throws as `sample`.
+  std::vector<TokenShare> distribution(std::span<const float> logits, std::span<const int32_t> recent,
+                                       const Allowed& allowed = {});
+  /// A token of such a distribution.
+  int32_t draw(std::span<const TokenShare> from);
+  /// A number in [0, 1), the same on every machine.
+  double uniform() { return double(random_() >> 11) * 0x1p-53; }
+
 private:
   struct Candidate {
     int32_t token;
     double logit;
     double probability;
   };
+  void choose_candidates(std::span<const float> logits, std::span<const int32_t> recent,
+                         const Allowed& allowed);
   void penalize(std::span<const int32_t> recent);
   void keep_likeliest(size_t count, const Allowed& allowed);
   SamplerOptions options_;

@@ -47,6 +47,8 @@ TEST(ModelFiles, OpensAHuggingFaceFolder) {
     EXPECT_TRUE(model->config->tied_embeddings) << "there is no head in the file";
     EXPECT_EQ(model->config->eos_tokens, (std::vector<int32_t>{2, 3}));
     EXPECT_EQ(model->require_tokenizer().eos(), (std::vector<int32_t>{3, 2}));
+    EXPECT_TRUE(model->is_end(2) && model->is_end(3));
+    EXPECT_FALSE(model->is_end(0) || model->is_end(-1) || model->is_end(4));
     EXPECT_EQ(model->chat_template, "{{ y }}");
     EXPECT_EQ(model->tensor("model.embed_tokens.weight").elements(), 32);
     EXPECT_EQ(model->find("absent"), nullptr);
@@ -87,6 +89,8 @@ TEST(ModelFiles, OpensShards) {
     EXPECT_EQ(model->tensor("lm_head.weight").file_index, 1U);
     EXPECT_FALSE(model->tokenizer.has_value());
     EXPECT_THROW((void)model->require_tokenizer(), Error);
+    EXPECT_TRUE(model->is_end(2)) << "the configuration alone says so";
+    EXPECT_FALSE(model->is_end(3));
   }
   // Model after model, whatever the current folder.
   const auto here = std::filesystem::current_path();

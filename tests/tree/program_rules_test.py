@@ -95,8 +95,8 @@ def taken(luminal, folder):
     out, errors = luminal("opt", module, "--rules", wrong, code=1)
     check(out == b"" and f"the rules of {wrong} are not used: " in errors and "fn @main(" in errors,
           f"opt with a wrong rule: {errors}")
-    for verb in ("run", "chat", "serve", "embed", "transcribe", "classify", "detect", "tune", "bench",
-                 "train", "eval", "export", "opt", "explain"):
+    for verb in ("run", "chat", "serve", "logits", "perplexity", "embed", "transcribe", "classify", "detect",
+                 "tune", "bench", "train", "eval", "export", "opt", "explain"):
         text = luminal(verb, "--help")[0].decode()
         check("--rules" in text and "--forbid-rule" in text, f"{verb} takes no rules")
     luminal.refuses("explain", module, "--forbid-rule", "neg-nag",

@@ -1,0 +1,37 @@
+// cli/run_draft.h -- `luminal run --draft MODEL`: the small model that proposes tokens.
+#pragma once
+#include "cli/common.h"
+#include "models/draft.h"
+#include <memory>
+#include <string>
+
+namespace luminal::cli {
+
+class RunDraft {
+public:
+  /// `path`: of the small model; `options`: of the model whose file is `target`, which are told to give the
+  /// logits of `count` proposals and one more. Throws Error where the file cannot be read or has another
+  /// vocabulary. `target` outlives this.
+  RunDraft(const std::string& path, int64_t count, const ModelFile& target,
+           models::GeneratorOptions& options);
+  /// Of both models.
+  models::Generator::Estimate estimate() const;
+  /// seed -1: a random one.
+  void compile(const SamplerOptions& sampling, int64_t seed);
+  models::Draft* get() const { return draft_.get(); }
+
+  double share() const; ///< of proposed tokens that were accepted; 0 where none was proposed
+  std::string line() const;
+  Json json() const;
+
+private:
+  std::string path_;
+  int64_t count_;
+  const ModelFile& target_;
+  ModelFile file_;
+  models::LlamaOptions target_model_;
+  models::GeneratorOptions options_;
+  std::unique_ptr<models::Draft> draft_;
+};
+
+} // namespace luminal::cli
