@@ -1,5 +1,6 @@
 // formats/lora_file.cpp -- names, ranks and factors of adapters.
 #include "formats/lora_file.h"
+#include "base/hash.h"
 #include "formats/json.h"
 #include "formats/quants.h"
 #include "formats/regex.h"
@@ -85,6 +86,7 @@ LoraFile read_gguf(const Gguf& gguf, const std::string& path) {
   out.path = path;
   out.gguf = true;
   out.file = gguf.file;
+  if (out.file) out.identity = out.file->identity();
   const auto text = [&](const char* key) {
     auto value = gguf.string(key);
     if (!value) throw ParseFailure{value.error()};
@@ -242,6 +244,7 @@ LoraFile read_peft(std::string_view config_json, const std::string& config_path,
   LoraFile out;
   out.path = path;
   if (!tensors.files.empty()) out.file = tensors.files[0];
+  out.identity = fmt::format("{}:{}", out.file ? out.file->identity() : "", hash128(config_json).hex());
   constexpr std::string_view prefix = "base_model.model.";
   Pairs pairs; // by the module's whole name
   for (const TensorView& view : tensors.tensors) {

@@ -41,6 +41,8 @@ struct LoraFile {
   std::string architecture; ///< general.architecture of GGUF; PEFT does not state it
   std::vector<LoraPair> pairs;
   std::vector<LoraValue> values;
+  /// Another text once the file was written anew or is used in another way.
+  std::string identity;
   std::shared_ptr<const MappedFile> file; ///< that the views point into; empty where memory was parsed
 };
 

@@ -42,6 +42,8 @@ Generator::Estimate Generator::estimate(const ModelFile& file, const LlamaOption
   Estimate estimate;
   // Weights with rows beside each other are copies, and the pages they were made from are dropped.
   estimate.weights = int64_t(file.tensor_bytes());
+  for (const auto& [_, factors] : file.low_rank)
+    estimate.weights += int64_t((factors->left.size() + factors->right.size()) * sizeof(float));
   // A table that is the head, too, is a copy for the head; its rows are read as they lie in the
   // file.
   const auto has = [&](const char* name) { return file.find(name) != nullptr; };

@@ -98,6 +98,7 @@ private:
   Tensor embedding() {
     Tensor table = weights_->weight(Part::embedding, -1, {config_.vocab_size, config_.hidden_size}, false);
     Tensor h = table.gather(model_.tokens).cast(DType::f32);
+    h = weights_->adapted_rows(h, model_.tokens, Part::embedding);
     if (config_.embedding_scale != 1) h = h * config_.embedding_scale;
     if (!config_.learned_positions) return h;
     const Tensor positions =
@@ -113,7 +114,8 @@ private:
   Tensor head(const Tensor& h) {
     const int64_t vocabulary = config_.vocab_size, hidden = config_.hidden_size;
     if (weights_->has(Part::head))
-      return weights_->product(h, weights_->weight(Part::head, -1, {vocabulary, hidden}));
+      return weights_->adapted(weights_->product(h, weights_->weight(Part::head, -1, {vocabulary, hidden})),
+                               h, Part::head, -1);
     LUMINAL_CHECK(config_.tied_embeddings || file_.kind == ModelFileKind::gguf,
                   "{}: no head, and it is not tied", file_.path);
     return weights_->product(h, weights_->weight(Part::embedding, -1, {vocabulary, hidden}));
