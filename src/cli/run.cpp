@@ -6,6 +6,7 @@
 #include "base/thread_pool.h"
 #include "cli/announce.h"
 #include "cli/common.h"
+#include "cli/lora_options.h"
 #include "cli/program_graph.h"
 #include "device/host_memory.h"
 #include "luminal/device.h"
@@ -28,7 +29,7 @@ struct RunArguments {
   std::string model, prompt, tokens, cache_type = "f32", activations = "exact", max_memory, device, grammar,
                                      grammar_file, schema, schema_file;
   std::string model_option, prompt_option, prompt_file; ///< as llama.cpp spells them: -m, -p, -f
-  std::vector<std::string> stops;
+  std::vector<std::string> stops, adapters;
   int64_t count = -1, seed = -1, context = 0, chunk = 128;
   int threads = 0;
   double tune = 0;
@@ -229,6 +230,7 @@ int run_model(RunArguments& arguments) {
   if (!arguments.device.empty()) set_default_device(Device(arguments.device));
   auto opened = open_model(arguments.model);
   if (!opened) throw Error(opened.error());
+  apply_adapters(*opened, arguments.adapters);
   const ModelFile& file = *opened;
   read_prompt(arguments);
   grammar_of(arguments); // a wrong one is told before the model loads
@@ -374,6 +376,7 @@ void add_run(CLI::App& app, int& exit_code) {
          "weights are interleaved at load); bf16: products with bf16 weights take them in bf16; exact: f32")
       ->check(one_of(models::activations_names()))
       ->capture_default_str();
+  add_lora_option(*run, a->adapters);
   run->add_option("--device", a->device, "Where it runs: a name that `luminal devices` lists");
   run->add_option("--max-memory", a->max_memory,
                   "Refuse to start if more may be needed (default: what is free): 512M, 8G")

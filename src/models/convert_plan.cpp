@@ -138,12 +138,13 @@ std::string with_rotary_pairs(std::string_view bytes, int64_t rows, int64_t head
   return out;
 }
 
-ConvertPlan plan_of_gguf(const std::string& path) {
+ConvertPlan plan_of_gguf(const ModelFile& opened) {
   ConvertPlan plan;
-  auto gguf = open_gguf_parts(path, plan.files);
+  auto gguf = open_gguf_parts(opened.path, plan.files);
   if (!gguf) throw Error(gguf.error());
-  if (auto config = config_from_gguf(*gguf)) {
-    plan.config = std::move(*config);
+  plan.changed_bytes = opened.changed_bytes;
+  if (opened.config) {
+    plan.config = *opened.config;
   } else { // not a decoder: the number of layers is all that a mixture asks for
     const auto architecture = gguf->string("general.architecture");
     if (architecture && *architecture)
@@ -153,20 +154,19 @@ ConvertPlan plan_of_gguf(const std::string& path) {
   for (auto& [key, value] : gguf->metadata)
     if (!key.starts_with("split.") && key != "general.alignment")
       plan.metadata.emplace_back(key, std::move(value));
-  for (const TensorView& view : gguf->tensors) {
+  for (const TensorView& view : opened.tensors) {
     plan.bytes += view.bytes.size();
     plan.tensors.push_back({view.name, view.type, view.shape, [view] { return bytes_of(view); }});
   }
   return plan;
 }
 
-ConvertPlan plan_of_folder(const std::string& path) {
-  auto opened = open_model(path);
-  if (!opened) throw Error(opened.error());
-  const ModelFile& file = *opened;
+ConvertPlan plan_of_folder(const ModelFile& file) {
+  const std::string& path = file.path;
   ConvertPlan plan;
   plan.config = file.require_config();
   plan.files = file.files;
+  plan.changed_bytes = file.changed_bytes;
   const ModelConfig& c = plan.config;
   const std::string architecture = gguf_architecture(c, path);
   plan.metadata = metadata_of(c, architecture);
@@ -241,6 +241,7 @@ ConvertPlan plan_of_gguf_as_folder(const ModelFile& file) {
   ConvertPlan plan;
   plan.config = file.require_config();
   plan.files = file.files;
+  plan.changed_bytes = file.changed_bytes;
   const ModelConfig of_file = plan.config;
   ModelConfig& c = plan.config;
   c.architecture = hugging_face_type(of_file);

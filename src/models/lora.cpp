@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
+#include <limits>
 #include <map>
 #include <thread>
 
@@ -82,13 +83,13 @@ struct Change {
     const LoraPair* pair;
     Target target;
     double factor; ///< with the scale
-    bool gguf;     ///< the adapter's format
+    const LoraFile* lora;
   };
   struct Replacement {
     const LoraValue* value;
     Target target;
     double scale;
-    bool gguf;
+    const LoraFile* lora;
   };
   std::vector<Addition> additions;
   std::vector<Replacement> replacements;
@@ -118,13 +119,13 @@ public:
       const Target target = target_of(pair.name + ".weight", pair.expert, pair.a);
       refuse_other_shape(*lora, pair, target);
       if (choice.scale == 0) continue;
-      changes_[target.tensor].additions.push_back({&pair, target, pair.factor * choice.scale, lora->gguf});
+      changes_[target.tensor].additions.push_back({&pair, target, pair.factor * choice.scale, lora.get()});
     }
     for (const LoraValue& value : lora->values) {
       const Target target = target_of(value.name, -1, value.value);
       refuse_other_shape(*lora, value, target);
       if (choice.scale == 0) continue;
-      changes_[target.tensor].replacements.push_back({&value, target, choice.scale, lora->gguf});
+      changes_[target.tensor].replacements.push_back({&value, target, choice.scale, lora.get()});
     }
     file_changes_ += fmt::format("lora {} {}{} ", lora->identity, choice.scale,
                                  blocks_ == ChangedBlocks::beside ? "" : " unpacked");
@@ -143,7 +144,6 @@ public:
       types.push_back(new_type(view));
       bytes += rounded_up(storage_bytes(types.back(), view.shape).value());
     }
-    // Everything that may fail comes before the first change.
     std::map<std::string, std::shared_ptr<const LowRank>> low_rank;
     for (const auto& [name, change] : changes_)
       if (std::ranges::find(changed, name, &TensorView::name) == changed.end())
@@ -246,8 +246,8 @@ private:
   }
   StorageType new_type(const TensorView& view) const {
     const bool blocks = storage_info(view.type).quantized();
-    if (!can_dequantize(view.type) || view.type > StorageType::bf16 && !blocks ||
-        blocks && blocks_ == ChangedBlocks::same && !can_quantize(view.type))
+    if (!can_dequantize(view.type) || (!blocks && view.type > StorageType::bf16) ||
+        (blocks && blocks_ == ChangedBlocks::same && !can_quantize(view.type)))
       throw Error(fmt::format("{}: tensor {} is stored as {}, which adapters do not change", file_.path,
                               view.name, storage_name(view.type)));
     if (view.type == StorageType::f64) return StorageType::f32;
@@ -274,14 +274,18 @@ private:
     return is_gguf(file_) ? config.rope_interleaved : gguf_family(config) == "llama";
   }
 
-  static std::vector<float> finite(Result<std::vector<float>> values, const TensorView& view) {
+  static std::vector<float> finite(Result<std::vector<float>> values, const LoraFile& lora,
+                                   const TensorView& view) {
     if (!values) throw Error(values.error());
     if (!std::ranges::all_of(*values, [](float v) { return std::isfinite(v); }))
-      throw Error(fmt::format("tensor {} of the adapter has values that are not finite", view.name));
+      throw Error(fmt::format("{}: tensor {} has values that are not finite", lora.path, view.name));
     return std::move(*values);
   }
   std::vector<float> left_of(const Change::Addition& a) const {
-    return in_order(finite(a.pair->left_values(), a.pair->b), a.target, a.gguf);
+    return in_order(finite(a.pair->left_values(), *a.lora, a.pair->b), a.target, a.lora->gguf);
+  }
+  static std::vector<float> right_of(const Change::Addition& a) {
+    return finite(a.pair->right_values(), *a.lora, a.pair->a);
   }
 
   /// All products of a tensor as one, factors in the left one.
@@ -293,7 +297,7 @@ private:
     int64_t at = 0;
     for (const auto& a : change.additions) {
       const int64_t rank = a.pair->rank;
-      const std::vector<float> left = left_of(a), right = finite(a.pair->right_values(), a.pair->a);
+      const std::vector<float> left = left_of(a), right = right_of(a);
       for (int64_t row = 0; row < first.rows; row++)
         for (int64_t r = 0; r < rank; r++)
           out.left[size_t(row * out.rank + at + r)] = float(a.factor * double(left[size_t(row * rank + r)]));
@@ -326,7 +330,7 @@ private:
 
   void add_product(std::vector<float>& values, const Change::Addition& a) const {
     const LoraPair& pair = *a.pair;
-    std::vector<float> left = left_of(a), right = finite(pair.right_values(), pair.a);
+    std::vector<float> left = left_of(a), right = right_of(a);
     int64_t rows = pair.rows, columns = pair.columns;
     if (a.target.transposed) {
       std::vector<float> other = transposed(right, pair.rank, columns);
@@ -351,14 +355,14 @@ private:
   void move_towards(std::vector<float>& values, const std::vector<float>& before,
                     const Change::Replacement& r) const {
     const TensorView& view = r.value->value;
-    std::vector<float> wanted = finite(dequantize(view), view);
-    if (stored_transposed(r.target, r.gguf) != r.target.transposed && view.shape.size() == 2)
+    std::vector<float> wanted = finite(dequantize(view), *r.lora, view);
+    if (stored_transposed(r.target, r.lora->gguf) != r.target.transposed && view.shape.size() == 2)
       wanted = transposed(wanted, view.shape[0], view.shape[1]);
-    wanted = in_order(std::move(wanted), r.target, r.gguf);
+    wanted = in_order(std::move(wanted), r.target, r.lora->gguf);
     // Hugging Face's Gemma stores the norms' weights less 1.
     const bool norm = r.target.tensor.find("norm") != std::string::npos;
-    if (norm && file_.require_config().architecture.starts_with("gemma") && r.gguf != is_gguf(file_))
-      for (float& value : wanted) value += r.gguf ? -1.0F : 1.0F;
+    if (norm && file_.require_config().architecture.starts_with("gemma") && r.lora->gguf != is_gguf(file_))
+      for (float& value : wanted) value += r.lora->gguf ? -1.0F : 1.0F;
     for (size_t i = 0; i < values.size(); i++)
       values[i] += float(r.scale * (double(wanted[i]) - double(before[i])));
   }
@@ -370,6 +374,11 @@ private:
     std::vector<float> values = *before;
     for (const auto& replacement : change.replacements) move_towards(values, *before, replacement);
     for (const auto& addition : change.additions) add_product(values, addition);
+    const float largest = type == StorageType::f16 ? 65504.0F : std::numeric_limits<float>::max();
+    for (const float value : values)
+      if (!(std::abs(value) <= largest))
+        throw Error(fmt::format("{}: tensor {} gets the value {} by the adapters, which {} does not hold",
+                                file_.path, view.name, value, storage_name(type)));
     auto bytes = quantize(type, values);
     if (!bytes) throw Error(fmt::format("{}: tensor {} with adapters: {}", file_.path, view.name, bytes.error()));
     return std::move(*bytes);
@@ -385,9 +394,11 @@ private:
 } // namespace
 
 void apply_lora(ModelFile& file, std::span<const LoraChoice> adapters, ChangedBlocks blocks) {
-  Adapters all(file, blocks);
+  ModelFile changed = file;
+  Adapters all(changed, blocks);
   for (const LoraChoice& choice : adapters) all.add(choice);
   all.apply();
+  file = std::move(changed);
 }
 
 } // namespace luminal::models
