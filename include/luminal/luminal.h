@@ -1,5 +1,6 @@
 // luminal/luminal.h -- everything a program includes.
 #pragma once
+#include "luminal/ablate.h"
 #include "luminal/arguments.h"
 #include "luminal/autograd.h"
 #include "luminal/custom.h"
@@ -30,6 +31,7 @@
 #include "luminal/optimizers.h"
 #include "luminal/pass.h"
 #include "luminal/pattern.h"
+#include "luminal/plan_file.h"
 #include "luminal/quantize.h"
 #include "luminal/random.h"
 #include "luminal/statistics.h"
