@@ -191,16 +191,18 @@ private:
 
   /// The matrix [rows, columns], or vector, that is changed.
   std::vector<int64_t> shape_of(const Target& target) const {
-    const ModelConfig& config = file_.require_config();
-    if (target.new_head) return {config.vocab_size, config.hidden_size};
+    if (target.new_head) return file_.tensor(table_name()).shape;
     std::vector<int64_t> shape = file_.tensor(target.tensor).shape;
     if (target.expert >= 0 && !shape.empty()) shape.erase(shape.begin());
     if (target.transposed && shape.size() == 2) std::swap(shape[0], shape[1]);
     return shape;
   }
+  std::string table_name() const {
+    return prefix_of(file_) + part_name(file_.require_config(), is_gguf(file_), Part::embedding, -1) + ".weight";
+  }
   std::string described(const Target& target) const {
-    return target.new_head ? fmt::format("{} of the table of embeddings", target.tensor)
-                           : fmt::format("{}, {}", target.tensor, file_.tensor(target.tensor).describe());
+    const TensorView& view = file_.tensor(target.new_head ? table_name() : target.tensor);
+    return fmt::format("{}, {}", view.name, view.describe());
   }
 
   void refuse_other_shape(const LoraFile& lora, const LoraPair& pair, const Target& target) const {
@@ -224,8 +226,7 @@ private:
   void own_head() {
     ModelConfig& config = *file_.config;
     const std::string head = part_name(config, is_gguf(file_), Part::head, -1) + ".weight",
-                      table = prefix_of(file_) + part_name(config, is_gguf(file_), Part::embedding, -1) +
-                              ".weight";
+                      table = table_name();
     if (!changes_.contains(head) && !changes_.contains(table)) return;
     if (file_.find(head) == nullptr) {
       TensorView view = file_.tensor(table);
