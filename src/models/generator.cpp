@@ -94,6 +94,13 @@ void Generator::rewind(int64_t position) {
   history_.resize(size_t(position));
 }
 
+void Generator::restore(std::span<const int32_t> tokens) {
+  if (int64_t(tokens.size()) > model_.context)
+    throw Error(fmt::format("{} tokens are restored, the context holds {}", tokens.size(), model_.context));
+  history_.assign(tokens.begin(), tokens.end());
+  past_ = int64_t(tokens.size());
+}
+
 std::span<const float> Generator::feed(std::span<const int32_t> tokens) {
   if (past_ + int64_t(tokens.size()) > model_.context)
     throw Error(fmt::format(
@@ -134,6 +141,7 @@ StopReason Generator::generate(std::span<const int32_t> prompt, int64_t count, S
   const bool early = interrupted(prompt);
   times_.prompt = clock.seconds();
   if (early) return StopReason::interrupted;
+  if (prompt_fed_) prompt_fed_();
   Clock generation;
   StopReason reason = StopReason::length;
   while (count < 0 || times_.generated_tokens < count) {

@@ -193,6 +193,7 @@ private:
         g.state(name, {config_.num_kv_heads, model_.context, config_.head_dim}, options_.cache_dtype);
     Tensor next = cache.update(1, *past_, rows.transpose(0, 1));
     g.update(cache, next);
+    model_.caches.push_back(cache);
     model_.cache_bytes += config_.num_kv_heads * model_.context * config_.head_dim *
                           (options_.cache_dtype == DType::f32 ? 4 : 2);
     return next.slice(1, 0, *past_ + *n_).cast(DType::f32);

@@ -41,6 +41,8 @@ struct Llama {
   Graph graph;
   Tensor tokens, logits;
   Tensor slot, position, rows; ///< with slots only
+  /// Without slots: keys and values of each layer by turns, [kv_heads, context, head_dim].
+  std::vector<Tensor> caches;
   ModelConfig config;
   int64_t context = 0, chunk = 0;
   int64_t cache_bytes = 0;       ///< keys and values at full context

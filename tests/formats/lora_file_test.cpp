@@ -108,7 +108,7 @@ Metadata adapter(double alpha) {
 }
 Result<LoraFile> gguf(const Metadata& metadata, const Views& views) {
   const std::string bytes = serialize_gguf(metadata, views).value();
-  const auto parsed = parse_gguf(std::as_bytes(std::span(bytes)), "FILE");
+  auto parsed = parse_gguf(std::as_bytes(std::span(bytes)), "FILE");
   auto file = lora_from_gguf(parsed.value(), "FILE");
   if (file)
     for (LoraPair& pair : file->pairs) { // the bytes go
