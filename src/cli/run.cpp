@@ -8,6 +8,7 @@
 #include "cli/common.h"
 #include "cli/lora_options.h"
 #include "cli/program_graph.h"
+#include "cli/prompt_cache.h"
 #include "device/host_memory.h"
 #include "luminal/device.h"
 #include "models/generator.h"
@@ -30,6 +31,8 @@ struct RunArguments {
                                      grammar_file, schema, schema_file;
   std::string model_option, prompt_option, prompt_file; ///< as llama.cpp spells them: -m, -p, -f
   std::vector<std::string> stops, adapters;
+  std::string prompt_cache;
+  bool prompt_cache_read_only = false;
   int64_t count = -1, seed = -1, context = 0, chunk = 128;
   int threads = 0;
   double tune = 0;
@@ -114,6 +117,7 @@ std::shared_ptr<const Grammar> grammar_of(const RunArguments& a) {
 
 struct Outcome {
   std::vector<int32_t> tokens;
+  int64_t cached = 0; ///< tokens of the prompt that were not fed
   std::string text;
   StopReason reason = StopReason::length;
   uint64_t seed = 0; ///< of the sampling, drawn where none was given
@@ -121,8 +125,9 @@ struct Outcome {
 
 /// Generates; text goes to stdout as it comes unless `quiet`.
 Outcome generate_text(Generator& generator, const ModelFile& file, const RunArguments& arguments,
-                      std::span<const int32_t> prompt, bool quiet) {
+                      std::span<const int32_t> prompt, bool quiet, PromptCacheFile* cache = nullptr) {
   Outcome outcome;
+  if (cache != nullptr) outcome.cached = cache->restore(generator, prompt);
   SamplerOptions options = arguments.sampler;
   options.seed = arguments.seed >= 0 ? uint64_t(arguments.seed) : std::random_device{}();
   outcome.seed = options.seed;
@@ -150,7 +155,7 @@ Outcome generate_text(Generator& generator, const ModelFile& file, const RunArgu
   };
   bool stopped = false;
   outcome.reason = generator.generate(
-      prompt, arguments.count, sampler, is_end,
+      prompt.subspan(size_t(outcome.cached)), arguments.count, sampler, is_end,
       [&](int32_t token) {
         outcome.tokens.push_back(token);
         if (decoder)
@@ -256,6 +261,7 @@ int run_model(RunArguments& arguments) {
   if (options.model.context > config.context_length && config.rope_scaling.kind == RopeScaling::Kind::none)
     print_stderr("note: the model was trained for {} positions; beyond them its text gets worse\n",
                  config.context_length);
+  PromptCacheFile cache(arguments.prompt_cache, arguments.prompt_cache_read_only, file, options.model);
   announce_memory(file.path, Generator::estimate(file, options.model), arguments.max_memory,
                   fmt::format("A smaller --ctx or --cache-type f16 needs less{}",
                               arguments.max_memory.empty() ? ", --max-memory allows more" : ""));
@@ -273,13 +279,14 @@ int run_model(RunArguments& arguments) {
   if (arguments.report) print_stderr("{}", generator->report());
   if (!arguments.json && !arguments.hide_prompt && arguments.tokens.empty() && !arguments.prompt.empty())
     std::cout << arguments.prompt << std::flush;
-  Outcome outcome = generate_text(*generator, file, arguments, prompt, arguments.json);
+  Outcome outcome = generate_text(*generator, file, arguments, prompt, arguments.json, &cache);
   int threads = arguments.threads > 0 ? arguments.threads : setting_threads();
   if (default_device().name() == "cpu") renew_profile(*generator, threads);
   double bandwidth = search::MachineProfile::present(threads).read_bandwidth(); // bytes/s
   if (arguments.json) {
     Json json{{"model", arguments.model}, {"architecture", config.architecture},
-              {"prompt_tokens", prompt},  {"tokens", outcome.tokens},
+              {"prompt_tokens", prompt},  {"cached_tokens", outcome.cached},
+              {"tokens", outcome.tokens},
               {"text", outcome.text},     {"stop_reason", std::string(to_string(outcome.reason))},
               {"seed", outcome.seed}};
     json["timings"] = timings(*generator, bandwidth);
@@ -288,6 +295,7 @@ int run_model(RunArguments& arguments) {
   const std::string seed =
       arguments.sampler.temperature > 0 ? fmt::format("  seed {}", outcome.seed) : std::string();
   print_stderr("{}{}\n", closing_line(*generator, threads, bandwidth), seed);
+  cache.finish();
   if (outcome.reason == StopReason::interrupted) return interrupted;
   if (outcome.reason == StopReason::context)
     print_stderr("the context of {} tokens is full; --ctx makes it larger\n", generator->model().context);
@@ -383,11 +391,16 @@ void add_run(CLI::App& app, int& exit_code) {
       ->check(memory_amount());
   run->add_option("--tune", a->tune, "First search faster kernels for so many seconds; see luminal tune")
       ->check(between(0, 1e7));
+  auto* prompt_cache = run->add_option(
+      "--prompt-cache", a->prompt_cache,
+      "A file that keeps keys and values of the prompt: what is equal in front is not computed again");
+  run->add_flag("--prompt-cache-ro", a->prompt_cache_read_only, "That file is read, not written")
+      ->needs(prompt_cache);
   run->add_flag("--no-cache", a->no_cache, "Do not read or write machine code on disk");
   run->add_flag("--report", a->report, "Print what was compiled and why");
   run->add_flag(
       "--json", a->json,
-      "One JSON object: model, architecture, prompt_tokens, tokens, text, stop_reason, seed, timings");
+      "One JSON object: model, architecture, prompt_tokens, cached_tokens, tokens, text, stop_reason, seed, timings");
   name_llama_cpp_options(*run);
   run->callback([a, run, &exit_code] {
     settle(*a, *run);
