@@ -110,7 +110,6 @@ TEST(PromptCache, TheKeyIsThatOfModelAndOptions) {
         apply_lora(f, {&adapter, 1}, ChangedBlocks::beside);
       }),
       [&] {
-        ModelFile other = open_model(folder.file("m.gguf")).value();
         std::filesystem::last_write_time(folder.file("m.gguf"), std::filesystem::file_time_type::clock::now() +
                                                                     std::chrono::hours(1));
         return prompt_cache_key(open_model(folder.file("m.gguf")).value(), plain).hex();
