@@ -8,7 +8,7 @@
 #include "cli/common.h"
 #include "cli/lora_options.h"
 #include "cli/program_graph.h"
-#include "cli/prompt_cache.h"
+#include "cli/prompt_cache_file.h"
 #include "device/host_memory.h"
 #include "luminal/device.h"
 #include "models/generator.h"
@@ -284,10 +284,13 @@ int run_model(RunArguments& arguments) {
   if (default_device().name() == "cpu") renew_profile(*generator, threads);
   double bandwidth = search::MachineProfile::present(threads).read_bandwidth(); // bytes/s
   if (arguments.json) {
-    Json json{{"model", arguments.model}, {"architecture", config.architecture},
-              {"prompt_tokens", prompt},  {"cached_tokens", outcome.cached},
+    Json json{{"model", arguments.model},
+              {"architecture", config.architecture},
+              {"prompt_tokens", prompt},
+              {"cached_tokens", outcome.cached},
               {"tokens", outcome.tokens},
-              {"text", outcome.text},     {"stop_reason", std::string(to_string(outcome.reason))},
+              {"text", outcome.text},
+              {"stop_reason", std::string(to_string(outcome.reason))},
               {"seed", outcome.seed}};
     json["timings"] = timings(*generator, bandwidth);
     std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << std::endl;
@@ -398,9 +401,9 @@ void add_run(CLI::App& app, int& exit_code) {
       ->needs(prompt_cache);
   run->add_flag("--no-cache", a->no_cache, "Do not read or write machine code on disk");
   run->add_flag("--report", a->report, "Print what was compiled and why");
-  run->add_flag(
-      "--json", a->json,
-      "One JSON object: model, architecture, prompt_tokens, cached_tokens, tokens, text, stop_reason, seed, timings");
+  run->add_flag("--json", a->json,
+                "One JSON object: model, architecture, prompt_tokens, cached_tokens, tokens, text, "
+                "stop_reason, seed, timings");
   name_llama_cpp_options(*run);
   run->callback([a, run, &exit_code] {
     settle(*a, *run);

@@ -184,7 +184,8 @@ PeftConfig read_config(std::string_view text, const std::string& path) {
   for (const char* key :
        {"use_dora", "lora_bias", "use_qalora", "layer_replication", "target_parameters",
         "trainable_token_indices", "alora_invocation_tokens", "ensure_weight_tying", "arrow_config"})
-    if (says_something(json.find(key))) refuse(path, fmt::format("\"{}\" is set, which is not supported", key));
+    if (says_something(json.find(key)))
+      refuse(path, fmt::format("\"{}\" is set, which is not supported", key));
   if (const Json* start = json.find("init_lora_weights"); start != nullptr && start->is_string()) {
     const std::string& how = start->as_string(path, "\"init_lora_weights\"");
     for (const char* own : {"pissa", "olora", "loftq", "corda", "lora_ga"})
@@ -211,8 +212,8 @@ PeftConfig read_config(std::string_view text, const std::string& path) {
     return found;
   };
   out.ranks = patterns("rank_pattern", rank_of);
-  out.alphas =
-      patterns("alpha_pattern", [&](const Json& v, const std::string& what) { return v.as_real(path, what); });
+  out.alphas = patterns("alpha_pattern",
+                        [&](const Json& v, const std::string& what) { return v.as_real(path, what); });
   return out;
 }
 
@@ -233,8 +234,7 @@ std::string inner_name(std::string_view module) {
 /// A saved module is the model's own, or a copy inside of the adapter's.
 std::string without_wrapper(std::string name) {
   for (const std::string_view wrapper : {".base_layer.", ".modules_to_save."})
-    if (const size_t at = name.rfind(wrapper); at != std::string::npos)
-      name.replace(at, wrapper.size(), ".");
+    if (const size_t at = name.rfind(wrapper); at != std::string::npos) name.replace(at, wrapper.size(), ".");
   return name;
 }
 
@@ -260,7 +260,8 @@ LoraFile read_peft(std::string_view config_json, const std::string& config_path,
       take_half(pairs, name, view, true, true, path);
     else if (cut(name, ".lora_embedding_B"))
       take_half(pairs, name, view, false, true, path);
-    else if (name.find("lora_") == std::string::npos && (name.ends_with(".weight") || name.ends_with(".bias")))
+    else if (name.find("lora_") == std::string::npos &&
+             (name.ends_with(".weight") || name.ends_with(".bias")))
       out.values.push_back({inner_name(without_wrapper(name)), view});
     else
       refuse(path, fmt::format("tensor {}: expected names that end in .lora_A.weight, .lora_B.weight, "

@@ -188,8 +188,8 @@ std::optional<std::pair<Tensor, Tensor>> DecoderWeights::low_rank(Part part, int
   const LowRank& factors = *found->second;
   const auto make = [&](const char* kind, const std::vector<float>& values, bool rank_first) {
     const int64_t other = int64_t(values.size()) / factors.rank;
-    Tensor t = graph_.weight(full + kind,
-                             rank_first ? Dims{factors.rank, other} : Dims{other, factors.rank}, DType::f32);
+    Tensor t = graph_.weight(full + kind, rank_first ? Dims{factors.rank, other} : Dims{other, factors.rank},
+                             DType::f32);
     t.borrow(values.data(), values.size() * sizeof(float), found->second);
     step_bytes_ += int64_t(values.size() * sizeof(float));
     return t;

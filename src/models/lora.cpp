@@ -198,7 +198,8 @@ private:
     return shape;
   }
   std::string table_name() const {
-    return prefix_of(file_) + part_name(file_.require_config(), is_gguf(file_), Part::embedding, -1) + ".weight";
+    return prefix_of(file_) + part_name(file_.require_config(), is_gguf(file_), Part::embedding, -1) +
+           ".weight";
   }
   std::string described(const Target& target) const {
     const TensorView& view = file_.tensor(target.new_head ? table_name() : target.tensor);
@@ -264,8 +265,7 @@ private:
                                                    : 0;
     const bool pairs = gguf && architecture_has_pairs(), wanted = has_rotary_pairs(file_);
     if (heads == 0 || pairs == wanted) return values;
-    const std::string_view bytes(reinterpret_cast<const char*>(values.data()),
-                                 values.size() * sizeof(float));
+    const std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
     const std::string moved = with_rotary_pairs(bytes, heads * config.head_dim, heads, pairs);
     std::memcpy(values.data(), moved.data(), moved.size());
     return values;
@@ -381,7 +381,8 @@ private:
         throw Error(fmt::format("{}: tensor {} gets the value {} by the adapters, which {} does not hold",
                                 file_.path, view.name, value, storage_name(type)));
     auto bytes = quantize(type, values);
-    if (!bytes) throw Error(fmt::format("{}: tensor {} with adapters: {}", file_.path, view.name, bytes.error()));
+    if (!bytes)
+      throw Error(fmt::format("{}: tensor {} with adapters: {}", file_.path, view.name, bytes.error()));
     return std::move(*bytes);
   }
 

@@ -28,11 +28,12 @@ constexpr size_t hash_bytes = 16; // behind everything
 /// Bytes of the whole file; nullopt where they are more than 64 bits hold.
 std::optional<uint64_t> file_bytes(const Header& h) {
   uint64_t values = h.type == 1 ? 2 : 4;
-  for (const uint64_t factor : {uint64_t(2), uint64_t(h.layers), uint64_t(h.kv_heads), uint64_t(h.tokens),
-                                uint64_t(h.head_dim)})
+  for (const uint64_t factor :
+       {uint64_t(2), uint64_t(h.layers), uint64_t(h.kv_heads), uint64_t(h.tokens), uint64_t(h.head_dim)})
     if (__builtin_mul_overflow(values, factor, &values)) return {};
   uint64_t all = 0;
-  if (__builtin_add_overflow(values, sizeof(Header) + hash_bytes + uint64_t(h.tokens) * sizeof(int32_t), &all))
+  if (__builtin_add_overflow(values, sizeof(Header) + hash_bytes + uint64_t(h.tokens) * sizeof(int32_t),
+                             &all))
     return {};
   return all;
 }
@@ -76,7 +77,8 @@ Result<PromptCache> open_prompt_cache(const std::string& path) {
   const auto bytes = cache.file->bytes();
   Header h{};
   std::memcpy(&h, bytes.data(), std::min(bytes.size(), sizeof h));
-  const std::string_view begin(reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 8));
+  const std::string_view begin(reinterpret_cast<const char*>(bytes.data()),
+                               std::min<size_t>(bytes.size(), 8));
   if (begin != magic)
     return Failure{fmt::format("{}: begins with \"{}\", expected a prompt cache of this program", path,
                                printable(begin))};

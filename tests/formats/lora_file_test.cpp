@@ -45,7 +45,8 @@ const std::string module = "base_model.model.model.layers.0.self_attn.q_proj";
 
 TEST(LoraFile, PeftGivesPairsWithTheirFactors) {
   Values values;
-  const Views views{values(module + ".lora_A.weight", {2, 3}, 1), values(module + ".lora_B.weight", {4, 2}, 10)};
+  const Views views{values(module + ".lora_A.weight", {2, 3}, 1),
+                    values(module + ".lora_B.weight", {4, 2}, 10)};
   const LoraFile file = peft(config(), views).value();
   ASSERT_EQ(file.pairs.size(), 1U);
   const LoraPair& pair = file.pairs[0];
@@ -58,15 +59,17 @@ TEST(LoraFile, PeftGivesPairsWithTheirFactors) {
 
   EXPECT_EQ(peft(config(R"(,"use_rslora":true)"), views).value().pairs[0].factor, 8 / std::sqrt(2.0));
   // What is null, false or empty says nothing.
-  EXPECT_TRUE(peft(config(R"(,"use_dora":false,"layer_replication":null,"target_parameters":[],)"
-                          R"("rank_pattern":{},"init_lora_weights":true,"bias":"none","fan_in_fan_out":true)"),
-                   views));
+  EXPECT_TRUE(
+      peft(config(R"(,"use_dora":false,"layer_replication":null,"target_parameters":[],)"
+                  R"("rank_pattern":{},"init_lora_weights":true,"bias":"none","fan_in_fan_out":true)"),
+           views));
   EXPECT_TRUE(peft(config(R"(,"init_lora_weights":"gaussian")"), views));
 }
 
 TEST(LoraFile, PatternsAreForNamesTheirEndsAndExpressions) {
   Values values;
-  const Views views{values(module + ".lora_A.weight", {2, 3}, 1), values(module + ".lora_B.weight", {4, 2}, 1)};
+  const Views views{values(module + ".lora_A.weight", {2, 3}, 1),
+                    values(module + ".lora_B.weight", {4, 2}, 1)};
   const auto factor = [&](const std::string& patterns) {
     return peft(config(R"(,"alpha_pattern":)" + patterns), views).value().pairs[0].factor;
   };
@@ -75,7 +78,8 @@ TEST(LoraFile, PatternsAreForNamesTheirEndsAndExpressions) {
   EXPECT_EQ(factor(R"({"k_proj":2,"model.layers.0.self_attn.q_proj":6})"), 3);
   EXPECT_EQ(factor(R"({"layers\\.[01]\\..*\\.[qv]_proj":2})"), 1);
   EXPECT_EQ(factor(R"({"layers.0":2})"), 4);
-  const Views wide{values(module + ".lora_A.weight", {5, 3}, 1), values(module + ".lora_B.weight", {4, 5}, 1)};
+  const Views wide{values(module + ".lora_A.weight", {5, 3}, 1),
+                   values(module + ".lora_B.weight", {4, 5}, 1)};
   EXPECT_EQ(peft(config(R"(,"rank_pattern":{"q_proj":5})"), wide).value().pairs[0].factor, 8.0 / 5);
 }
 
@@ -83,9 +87,10 @@ TEST(LoraFile, TablesAndWholeTensors) {
   Values values;
   const std::string table = "base_model.model.model.embed_tokens", head = "base_model.model.lm_head";
   const LoraFile file =
-      peft(config(), {values(table + ".lora_embedding_A", {2, 3}, 1), values(table + ".lora_embedding_B", {4, 2}, 10),
-                      values(table + ".base_layer.weight", {3, 4}, 0), values(head + ".weight", {3, 4}, 0),
-                      values("base_model.model.transformer.h.1.ln_1.modules_to_save.bias", {4}, 0)})
+      peft(config(),
+           {values(table + ".lora_embedding_A", {2, 3}, 1), values(table + ".lora_embedding_B", {4, 2}, 10),
+            values(table + ".base_layer.weight", {3, 4}, 0), values(head + ".weight", {3, 4}, 0),
+            values("base_model.model.transformer.h.1.ln_1.modules_to_save.bias", {4}, 0)})
           .value();
   ASSERT_EQ(file.pairs.size(), 1U);
   const LoraPair& pair = file.pairs[0];
@@ -148,14 +153,16 @@ TEST(LoraFile, GgufAdapters) {
 
 TEST(LoraFileErrorTexts, Peft) {
   Values values;
-  const auto a = values(module + ".lora_A.weight", {2, 3}, 1), b = values(module + ".lora_B.weight", {4, 2}, 1);
+  const auto a = values(module + ".lora_A.weight", {2, 3}, 1),
+             b = values(module + ".lora_B.weight", {4, 2}, 1);
   const auto of = [&](const std::string& text, const Views& views) { return error_of(peft(text, views)); };
   EXPECT_EQ(of("[]", {a, b}), "CONFIG: offset 2: the configuration is an array, expected an object");
   EXPECT_EQ(of(R"({"r":2})", {a, b}), "CONFIG: no \"peft_type\"");
   EXPECT_EQ(of(R"({"peft_type":"IA3"})", {a, b}), "CONFIG: \"peft_type\" is \"IA3\", expected \"LORA\"");
   EXPECT_EQ(of(R"({"peft_type":"LORA","lora_alpha":2})", {a, b}), "CONFIG: no \"r\"");
   EXPECT_EQ(of(R"({"peft_type":"LORA","r":2})", {a, b}), "CONFIG: no \"lora_alpha\"");
-  EXPECT_EQ(of(R"({"peft_type":"LORA","r":0,"lora_alpha":2})", {a, b}), "CONFIG: \"r\" is 0, expected a rank");
+  EXPECT_EQ(of(R"({"peft_type":"LORA","r":0,"lora_alpha":2})", {a, b}),
+            "CONFIG: \"r\" is 0, expected a rank");
   EXPECT_EQ(of(config(R"(,"rank_pattern":{"q":-1})"), {a, b}),
             "CONFIG: \"rank_pattern\" of \"q\" is -1, expected a rank");
   for (const char* key : {"use_dora", "lora_bias", "use_qalora", "ensure_weight_tying"})
@@ -165,9 +172,10 @@ TEST(LoraFileErrorTexts, Peft) {
        {"layer_replication", "target_parameters", "trainable_token_indices", "alora_invocation_tokens"})
     EXPECT_EQ(of(config(fmt::format(",\"{}\":[[0,1]]", key)), {a, b}),
               fmt::format("CONFIG: \"{}\" is set, which is not supported", key));
-  EXPECT_EQ(of(config(R"(,"init_lora_weights":"pissa_niter_16")"), {a, b}),
-            "CONFIG: \"init_lora_weights\" is \"pissa_niter_16\", which changes the weights of the model, too; "
-            "convert the adapter to plain LoRA where it is saved");
+  EXPECT_EQ(
+      of(config(R"(,"init_lora_weights":"pissa_niter_16")"), {a, b}),
+      "CONFIG: \"init_lora_weights\" is \"pissa_niter_16\", which changes the weights of the model, too; "
+      "convert the adapter to plain LoRA where it is saved");
   EXPECT_EQ(of(config(R"(,"rank_pattern":{"q_proj":3})"), {a, b}),
             "FILE: tensor \"" + module + ".lora_A.weight\" is F32 [2, 3], the configuration says rank 3");
   EXPECT_EQ(of(config(), {a}),
@@ -192,21 +200,26 @@ TEST(LoraFileErrorTexts, Peft) {
 TEST(LoraFileErrorTexts, Gguf) {
   Values values;
   const auto a = values("blk.0.attn_q.weight.lora_a", {2, 3}, 0);
-  const auto of = [&](const Metadata& metadata, const Views& views) { return error_of(gguf(metadata, views)); };
+  const auto of = [&](const Metadata& metadata, const Views& views) {
+    return error_of(gguf(metadata, views));
+  };
   Metadata model = adapter(1);
   model[1].second = GgufValue::of_string("model");
   EXPECT_EQ(of(model, {a}), "FILE: metadata \"general.type\" is \"model\", expected \"adapter\"");
   model = adapter(1);
   model.erase(model.begin() + 2);
   EXPECT_EQ(of(model, {a}), "FILE: metadata \"adapter.type\" is \"\", expected \"lora\"");
-  EXPECT_EQ(of(adapter(INFINITY), {a}), "FILE: metadata \"adapter.lora.alpha\" is inf, expected a finite number");
+  EXPECT_EQ(of(adapter(INFINITY), {a}),
+            "FILE: metadata \"adapter.lora.alpha\" is inf, expected a finite number");
   model = adapter(1);
   model.emplace_back("adapter.alora.invocation_tokens", GgufValue::of_i32s({1, 2}));
-  EXPECT_EQ(of(model, {a}), "FILE: metadata \"adapter.alora.invocation_tokens\": an adapter that begins within "
-                            "the text is not supported");
-  EXPECT_EQ(of(adapter(1), {values("blk.0.attn_q.lora_a", {2, 3}, 0)}),
-            "FILE: tensor \"blk.0.attn_q.lora_a\": expected names that end in .weight.lora_a, .weight.lora_b, "
-            ".weight or .bias");
+  EXPECT_EQ(of(model, {a}),
+            "FILE: metadata \"adapter.alora.invocation_tokens\": an adapter that begins within "
+            "the text is not supported");
+  EXPECT_EQ(
+      of(adapter(1), {values("blk.0.attn_q.lora_a", {2, 3}, 0)}),
+      "FILE: tensor \"blk.0.attn_q.lora_a\": expected names that end in .weight.lora_a, .weight.lora_b, "
+      ".weight or .bias");
   EXPECT_EQ(of(adapter(1), {a}), "FILE: tensor \"blk.0.attn_q.weight.lora_a\" has no B for \"blk.0.attn_q\"");
 }
 
@@ -214,21 +227,24 @@ TEST(LoraFileErrorTexts, Places) {
   const TemporaryFolder folder;
   const std::string& path = folder.path();
   EXPECT_EQ(error_of(open_lora(folder.file("none"))), folder.file("none") + ": no such file or folder");
-  EXPECT_EQ(error_of(open_lora(path)), path + ": a folder without adapter_config.json, expected an adapter of PEFT");
+  EXPECT_EQ(error_of(open_lora(path)),
+            path + ": a folder without adapter_config.json, expected an adapter of PEFT");
   testing::put_file(folder.file("adapter_config.json"), config());
   EXPECT_EQ(error_of(open_lora(path)), path + ": no adapter_model.safetensors beside adapter_config.json");
   testing::put_file(folder.file("adapter_model.bin"), "x");
-  EXPECT_EQ(error_of(open_lora(path)),
-            path + ": only PyTorch weights (adapter_model.bin), which can run code when loaded; save the adapter "
-                   "with safe_serialization=True");
+  EXPECT_EQ(
+      error_of(open_lora(path)),
+      path + ": only PyTorch weights (adapter_model.bin), which can run code when loaded; save the adapter "
+             "with safe_serialization=True");
   EXPECT_EQ(error_of(open_lora(folder.file("adapter_config.json"))),
             folder.file("adapter_config.json") +
                 ": begins with \"{\\\"peft_t\", expected a GGUF adapter or a folder of PEFT");
   Values values;
-  ASSERT_TRUE(save_safetensors(folder.file("adapter_model.safetensors"),
-                               Views{values(module + ".lora_A.weight", {2, 3}, 1),
-                                     values(module + ".lora_B.weight", {4, 2}, 1)}));
-  const LoraFile whole = open_lora(path).value(), named = open_lora(folder.file("adapter_model.safetensors")).value();
+  ASSERT_TRUE(save_safetensors(
+      folder.file("adapter_model.safetensors"),
+      Views{values(module + ".lora_A.weight", {2, 3}, 1), values(module + ".lora_B.weight", {4, 2}, 1)}));
+  const LoraFile whole = open_lora(path).value(),
+                 named = open_lora(folder.file("adapter_model.safetensors")).value();
   EXPECT_EQ(whole.pairs.size(), 1U);
   EXPECT_EQ(whole.identity, named.identity);
   testing::put_file(folder.file("adapter_config.json"), config(R"(,"use_rslora":true)"));
@@ -237,32 +253,35 @@ TEST(LoraFileErrorTexts, Places) {
 
 TEST(LoraFile, DamagedFilesAreRefusedOrRead) {
   Values values;
-  const Views views{values(module + ".lora_A.weight", {2, 3}, 1), values(module + ".lora_B.weight", {4, 2}, 1)};
+  const Views views{values(module + ".lora_A.weight", {2, 3}, 1),
+                    values(module + ".lora_B.weight", {4, 2}, 1)};
   const auto use = [](const LoraFile& file) {
     for (const LoraPair& pair : file.pairs) {
       EXPECT_EQ(pair.left_values().value().size(), size_t(pair.rows * pair.rank));
       EXPECT_EQ(pair.right_values().value().size(), size_t(pair.columns * pair.rank));
     }
   };
-  testing::mutate(config(R"(,"alpha_pattern":{"q_proj":2},"rank_pattern":{"v":3})"), "FILE", 1, 2000,
-                  [&](std::string_view text) {
-                    Safetensors tensors;
-                    tensors.tensors = views;
-                    return lora_from_peft(text, "FILE", tensors, "FILE");
-                  },
-                  use);
+  testing::mutate(
+      config(R"(,"alpha_pattern":{"q_proj":2},"rank_pattern":{"v":3})"), "FILE", 1, 2000,
+      [&](std::string_view text) {
+        Safetensors tensors;
+        tensors.tensors = views;
+        return lora_from_peft(text, "FILE", tensors, "FILE");
+      },
+      use);
   Gguf kept;
-  testing::mutate(serialize_gguf(adapter(8), Views{values("blk.0.attn_q.weight.lora_a", {2, 3}, 0),
-                                                   values("blk.0.attn_q.weight.lora_b", {4, 2}, 0)})
-                      .value(),
-                  "FILE", 2, 2000,
-                  [&](std::string_view bytes) -> Result<LoraFile> {
-                    auto parsed = parse_gguf(std::as_bytes(std::span(bytes)), "FILE");
-                    if (!parsed) return parsed.failure();
-                    kept = std::move(*parsed);
-                    return lora_from_gguf(kept, "FILE");
-                  },
-                  use);
+  testing::mutate(
+      serialize_gguf(adapter(8), Views{values("blk.0.attn_q.weight.lora_a", {2, 3}, 0),
+                                       values("blk.0.attn_q.weight.lora_b", {4, 2}, 0)})
+          .value(),
+      "FILE", 2, 2000,
+      [&](std::string_view bytes) -> Result<LoraFile> {
+        auto parsed = parse_gguf(std::as_bytes(std::span(bytes)), "FILE");
+        if (!parsed) return parsed.failure();
+        kept = std::move(*parsed);
+        return lora_from_gguf(kept, "FILE");
+      },
+      use);
 }
 
 } // namespace

@@ -1,14 +1,15 @@
 // tests/models/lora_test.cpp -- a model with adapters is the model whose weights were changed by hand: both
 // kinds of files on both kinds of models, weights in blocks, tied tables; messages word for word.
-#include "models/lora.h"
 #include "base/file.h"
 #include "formats/gguf.h"
 #include "formats/quants.h"
 #include "formats/safetensors.h"
 #include "models/convert.h"
+#include "models/lora.h"
 #include "models/lora_support.h"
 #include "models/random_model.h"
 #include "support/error_of.h"
+#include <cstdlib>
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <set>
@@ -255,7 +256,8 @@ TEST(Lora, WeightsInBlocksStayAndGetAProductBesideThem) {
     const TensorView& packed = again.tensor("blk.0.attn_q.weight");
     EXPECT_EQ(packed.type, type);
     const auto quantised = quantize(type, kept->at("blk.0.attn_q.weight").values).value();
-    EXPECT_EQ(std::string(reinterpret_cast<const char*>(packed.bytes.data()), packed.bytes.size()), quantised);
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(packed.bytes.data()), packed.bytes.size()),
+              quantised);
   }
 }
 
@@ -314,9 +316,8 @@ TEST(Lora, WholeTensorsTakeTheirPlace) {
     const ModelFile file = open_model(path).value();
     Tensors tensors = values_of(file);
     std::vector<std::pair<std::string, Matrix>> values;
-    for (const char* name :
-         {"model.norm.weight", "model.layers.0.input_layernorm.weight", "model.layers.1.self_attn.q_proj.bias",
-          "model.layers.0.mlp.up_proj.weight"})
+    for (const char* name : {"model.norm.weight", "model.layers.0.input_layernorm.weight",
+                             "model.layers.1.self_attn.q_proj.bias", "model.layers.0.mlp.up_proj.weight"})
       if (const auto found = tensors.find(name); found != tensors.end()) {
         const Matrix before = found->second;
         Matrix value = random_matrix(before.rows, before.columns, uint32_t(values.size() + 1));
@@ -386,14 +387,16 @@ TEST(LoraErrorTexts, WhatDoesNotFitTheModel) {
   };
   const Matrix a = random_matrix(2, 32, 1), b = random_matrix(64, 2, 2);
   EXPECT_EQ(error_of_pair({"blk.2.attn_q.weight", a, b}),
-            path + ": tensor blk.2.attn_q.weight.lora_a is for the weight blk.2.attn_q.weight, which MODEL does "
-                   "not have");
+            path +
+                ": tensor blk.2.attn_q.weight.lora_a is for the weight blk.2.attn_q.weight, which MODEL does "
+                "not have");
   EXPECT_EQ(error_of_pair({"blk.1.attn_k.weight", a, b}),
             path + ": tensors blk.1.attn_k.weight.lora_a, F32 [2, 32], and blk.1.attn_k.weight.lora_b, F32 "
                    "[64, 2], do not fit blk.1.attn_k.weight, F32 [32, 32]");
   EXPECT_EQ(error_of_pair({"output.weight", a, b}),
-            path + ": tensors output.weight.lora_a, F32 [2, 32], and output.weight.lora_b, F32 [64, 2], do not "
-                   "fit token_embd.weight, F32 [40, 32]");
+            path +
+                ": tensors output.weight.lora_a, F32 [2, 32], and output.weight.lora_b, F32 [64, 2], do not "
+                "fit token_embd.weight, F32 [40, 32]");
   EXPECT_EQ(error_of_pair({"blk.1.attn_q.weight", a, b}, {.alpha = 2, .architecture = "qwen2"}),
             path + ": an adapter for the architecture qwen2, MODEL is llama");
   Matrix broken = a;
@@ -418,6 +421,23 @@ TEST(LoraErrorTexts, WhatDoesNotFitTheModel) {
   EXPECT_THAT(error_of([&] { with(halves, {{path, 1e9}}); }),
               ::testing::MatchesRegex("HALVES: tensor blk.1.attn_q.weight gets the value -?[0-9.e+]+ by the "
                                       "adapters, which F16 does not hold"));
+  ModelFile blocks = random_model(small, StorageType::q8_0, 5).file;
+  blocks.path = "BLOCKS";
+  EXPECT_THAT(error_of([&] { with(blocks, {{path, 1e9}}, ChangedBlocks::same); }),
+              ::testing::MatchesRegex("BLOCKS: tensor blk.1.attn_q.weight with adapters: quantize: scale "
+                                      "[0-9.e+]+ does not fit f16, expected values of smaller magnitude"));
+  const char* const before = std::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("TMPDIR", "/none", 1);
+  EXPECT_EQ(
+      error_of([&] { with(file, {{path}}); }),
+      "MODEL: no place for 8192 bytes of changed weights: /none: No such file or directory (TMPDIR names "
+      "another folder)");
+  if (before == nullptr)
+    unsetenv("TMPDIR");
+  else
+    setenv("TMPDIR", kept.c_str(), 1);
+
   // A type without an encoder.
   for (TensorView& view : halves.tensors)
     if (view.name == "blk.1.attn_q.weight") view.type = StorageType::i16;

@@ -1,9 +1,9 @@
 // tests/models/prompt_cache_test.cpp -- a prompt that is restored from a file gives the tokens of one that is
 // computed; files that are cut off, damaged, foreign or of another model.
-#include "models/prompt_cache.h"
 #include "formats/util.h"
 #include "models/lora.h"
 #include "models/lora_support.h"
+#include "models/prompt_cache.h"
 #include "models/random_model.h"
 #include "support/error_of.h"
 #include <gmock/gmock.h>
@@ -88,10 +88,10 @@ TEST(PromptCache, WhatIsRestoredGivesTheSameLogits) {
 TEST(PromptCache, TheKeyIsThatOfModelAndOptions) {
   const TemporaryFolder folder;
   ASSERT_TRUE(save(random_model(small, StorageType::f32, 5), folder.file("m.gguf")));
-  lora_support::save_adapter(folder.file("a.gguf"),
-                             {{"blk.0.attn_k.weight", lora_support::random_matrix(2, 32, 1),
-                               lora_support::random_matrix(32, 2, 2)}},
-                             {.alpha = 2});
+  lora_support::save_adapter(
+      folder.file("a.gguf"),
+      {{"blk.0.attn_k.weight", lora_support::random_matrix(2, 32, 1), lora_support::random_matrix(32, 2, 2)}},
+      {.alpha = 2});
   const ModelFile file = open_model(folder.file("m.gguf")).value();
   const LlamaOptions plain{.context = 32};
   const auto changed = [&](const std::function<void(ModelFile&)>& change) {
@@ -102,7 +102,8 @@ TEST(PromptCache, TheKeyIsThatOfModelAndOptions) {
   LlamaOptions rounded = plain;
   rounded.activations = Activations::q8;
   const std::set<std::string> keys{
-      prompt_cache_key(file, plain).hex(), prompt_cache_key(file, rounded).hex(),
+      prompt_cache_key(file, plain).hex(),
+      prompt_cache_key(file, rounded).hex(),
       changed([](ModelFile& f) { f.config->rope_theta = 5000; }),
       changed([](ModelFile& f) { f.config->rms_norm_eps = 1e-6; }),
       changed([&](ModelFile& f) {
@@ -110,8 +111,8 @@ TEST(PromptCache, TheKeyIsThatOfModelAndOptions) {
         apply_lora(f, {&adapter, 1}, ChangedBlocks::beside);
       }),
       [&] {
-        std::filesystem::last_write_time(folder.file("m.gguf"), std::filesystem::file_time_type::clock::now() +
-                                                                    std::chrono::hours(1));
+        std::filesystem::last_write_time(
+            folder.file("m.gguf"), std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
         return prompt_cache_key(open_model(folder.file("m.gguf")).value(), plain).hex();
       }()};
   EXPECT_EQ(keys.size(), 6U);
@@ -141,8 +142,9 @@ TEST(PromptCacheErrorTexts, FilesThatAreNotWhatWasWritten) {
   };
   EXPECT_EQ(error_with(good), "accepted");
   EXPECT_EQ(error_with(""), path + ": is empty");
-  EXPECT_EQ(error_with("GGUF\3 and more"), path + ": begins with \"GGUF\\x03 an\", expected a prompt cache of "
-                                                  "this program");
+  EXPECT_EQ(error_with("GGUF\3 and more"), path +
+                                               ": begins with \"GGUF\\x03 an\", expected a prompt cache of "
+                                               "this program");
   EXPECT_EQ(error_with("LUMPROMP"),
             path + ": 8 bytes of a prompt cache, expected 48: the file is cut off or damaged");
   EXPECT_EQ(error_with(good.substr(0, good.size() - 1)),
@@ -153,9 +155,10 @@ TEST(PromptCacheErrorTexts, FilesThatAreNotWhatWasWritten) {
   EXPECT_EQ(error_with(other), path + ": a prompt cache of version 2, expected version 1");
   other = good;
   for (size_t i = 32; i < 48; i++) other[i] = '\xFF';
-  EXPECT_EQ(error_with(other), fmt::format("{}: {} bytes of a prompt cache, expected fewer: the file is cut off "
-                                           "or damaged",
-                                           path, good.size()));
+  EXPECT_EQ(error_with(other),
+            fmt::format("{}: {} bytes of a prompt cache, expected fewer: the file is cut off "
+                        "or damaged",
+                        path, good.size()));
   // Every byte behind the sizes counts.
   for (size_t at = 16; at < good.size(); at += at < 32 || at > 48 ? 7 : 32) {
     if (at >= 32 && at < 48) continue;

@@ -67,8 +67,8 @@ def adapters(luminal, folder):
     check(not (folder / "x.gguf").exists(), "a refused adapter leaves a file")
     save_adapter(folder / "wide", 1, 0.3, columns=96)
     luminal.refuses("run", FOLDER, "Ada", "--lora", folder / "wide",
-                    says=r"wide/adapter_model.safetensors: tensors .*lora_A.weight, F32 \[4, 96\], and .*, do not "
-                         r"fit model.layers.0.mlp.down_proj.weight, F16 \[96, 160\]$")
+                    says=r"wide/adapter_model.safetensors: tensors .*lora_A.weight, F32 \[4, 96\], and .*, do "
+                         r"not fit model.layers.0.mlp.down_proj.weight, F16 \[96, 160\]$")
     config = folder / "second" / "adapter_config.json"
     config.write_text(config.read_text().replace('"use_dora": false', '"use_dora": true'))
     luminal.refuses("run", FOLDER, "Ada", "--lora", folder / "second",
@@ -92,7 +92,8 @@ def prompt_cache(luminal, folder):
     written = cache.read_bytes()
     again, errors = run(tale, "--prompt-cache", cache)
     check(again["cached_tokens"] == count - 1 and again["text"] == want["text"], f"the second run: {again}")
-    check(f"prompt cache: {count - 1} of {count} tokens from {cache}" in errors, f"the second run says {errors}")
+    check(f"prompt cache: {count - 1} of {count} tokens from {cache}" in errors,
+          f"the second run says {errors}")
     check(cache.read_bytes() == written, "a prompt that is held whole changes the file")
     # Longer and shorter texts; the file of a read-only one stays.
     longer = tale + " Then it began to rain."
@@ -123,7 +124,8 @@ def prompt_cache(luminal, folder):
                           (content[:100] + b"\x55\xaa\x55" + content[103:],
                            "content is not what was written, expected an intact file$")):
         cache.write_bytes(damaged)
-        luminal.refuses("run", folder / "q8.gguf", tale, "--prompt-cache", cache, says=re.escape(str(cache)) + ".*" + says)
+        luminal.refuses("run", folder / "q8.gguf", tale, "--prompt-cache", cache,
+                        says=re.escape(str(cache)) + ".*" + says)
         check(cache.read_bytes() == damaged, "a refused file is overwritten")
     luminal.refuses("run", GGUF, tale, "--prompt-cache", folder / "none" / "c",
                     says="--prompt-cache .*: there is no folder .*none$")

@@ -1,4 +1,4 @@
-// cli/prompt_cache.h -- --prompt-cache FILE of luminal run.
+// cli/prompt_cache_file.h -- --prompt-cache FILE of luminal run.
 #pragma once
 #include "models/prompt_cache.h"
 #include <optional>

@@ -1,5 +1,5 @@
-// cli/prompt_cache.cpp -- reading and writing the keys and values of a prompt.
-#include "cli/prompt_cache.h"
+// cli/prompt_cache_file.cpp -- reading and writing the keys and values of a prompt.
+#include "cli/prompt_cache_file.h"
 #include "base/file.h"
 #include "base/print.h"
 #include "luminal/error.h"
@@ -20,7 +20,8 @@ PromptCacheFile::PromptCacheFile(const std::string& path, bool read_only, const 
     throw Error(fmt::format("--prompt-cache {}: there is no folder {}", path, folder.string()));
   key_ = models::prompt_cache_key(file, options);
   if (!file_exists(path)) {
-    if (read_only) throw Error(fmt::format("--prompt-cache {}: no such file, and it is not to be written", path));
+    if (read_only)
+      throw Error(fmt::format("--prompt-cache {}: no such file, and it is not to be written", path));
     return;
   }
   auto opened = models::open_prompt_cache(path);
@@ -37,9 +38,10 @@ int64_t PromptCacheFile::restore(models::Generator& generator, std::span<const i
   if (path_.empty()) return 0;
   const int64_t shared = cache_ ? models::restore_prompt(generator, *cache_, prompt) : 0;
   if (cache_) print_stderr("prompt cache: {} of {} tokens from {}\n", shared, prompt.size(), path_);
-  const bool whole = cache_ && std::mismatch(prompt.begin(), prompt.end(), cache_->tokens.begin(),
-                                             cache_->tokens.end())
-                                       .first == prompt.end();
+  const bool whole =
+      cache_ &&
+      std::mismatch(prompt.begin(), prompt.end(), cache_->tokens.begin(), cache_->tokens.end()).first ==
+          prompt.end();
   if (whole || read_only_) return shared;
   generator.when_prompt_is_fed([this, &generator] {
     if (const auto done = models::save_prompt_cache(path_, key_, generator); !done) failure_ = done.error();
