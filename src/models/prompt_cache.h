@@ -11,8 +11,8 @@ namespace luminal::models {
 /// the configuration, how the model computes. Another value for a copy of the same file.
 Hash128 prompt_cache_key(const ModelFile& file, const LlamaOptions& options);
 
-/// A prompt cache that was read: magic, version, key and shape of the cache, tokens, then of each layer keys and
-/// values [kv_heads, tokens, head_dim], and a hash of all of it.
+/// A prompt cache that was read: magic, version, key and shape of the cache, tokens, then of each layer keys
+/// and values [kv_heads, tokens, head_dim], and a hash of all of it.
 struct PromptCache {
   std::string path;
   Hash128 key;

@@ -67,8 +67,8 @@ def adapters(luminal, folder):
     check(not (folder / "x.gguf").exists(), "a refused adapter leaves a file")
     save_adapter(folder / "wide", 1, 0.3, columns=96)
     luminal.refuses("run", FOLDER, "Ada", "--lora", folder / "wide",
-                    says=r"wide/adapter_model.safetensors: tensors .*lora_A.weight, F32 \[4, 96\], and .*, do "
-                         r"not fit model.layers.0.mlp.down_proj.weight, F16 \[96, 160\]$")
+                    says=r"wide/adapter_model.safetensors: tensors .*lora_A.weight, F32 \[4, 96\], and .*, "
+                         r"do not fit model.layers.0.mlp.down_proj.weight, F16 \[96, 160\]$")
     config = folder / "second" / "adapter_config.json"
     config.write_text(config.read_text().replace('"use_dora": false', '"use_dora": true'))
     luminal.refuses("run", FOLDER, "Ada", "--lora", folder / "second",
