@@ -156,7 +156,7 @@ TEST(LoraFileErrorTexts, Peft) {
   const auto a = values(module + ".lora_A.weight", {2, 3}, 1),
              b = values(module + ".lora_B.weight", {4, 2}, 1);
   const auto of = [&](const std::string& text, const Views& views) { return error_of(peft(text, views)); };
-  EXPECT_EQ(of("[]", {a, b}), "CONFIG: offset 2: the configuration is an array, expected an object");
+  EXPECT_EQ(of("[]", {a, b}), "CONFIG: offset 1: the configuration is an array, expected an object");
   EXPECT_EQ(of(R"({"r":2})", {a, b}), "CONFIG: no \"peft_type\"");
   EXPECT_EQ(of(R"({"peft_type":"IA3"})", {a, b}), "CONFIG: \"peft_type\" is \"IA3\", expected \"LORA\"");
   EXPECT_EQ(of(R"({"peft_type":"LORA","lora_alpha":2})", {a, b}), "CONFIG: no \"r\"");

@@ -63,11 +63,12 @@ void expect_near(const std::vector<float>& got, const std::vector<float>& want, 
     ASSERT_LE(std::abs(got[i] - want[i]), tolerance * (1 + std::abs(want[i]))) << i;
 }
 
-/// A golden model of a family as a folder with a tokenizer.
+/// A golden model of a family in F32, so that changed weights are not rounded, as a folder with a tokenizer.
 std::string folder_of(const std::string& family, const TemporaryFolder& folder) {
   std::string path = folder.file(family);
   fs::create_directories(path);
-  fs::copy_file(decoders + family + ".safetensors", path + "/model.safetensors");
+  save_tensors(path + "/model.safetensors",
+               values_of(open_model(decoders + family + ".safetensors").value()));
   fs::copy_file(decoders + family + ".config.json", path + "/config.json");
   const int64_t vocabulary =
       parse_hf_config(read_file(path + "/config.json").value(), "config.json").value().vocab_size;
@@ -334,6 +335,7 @@ TEST(Lora, WholeTensorsTakeTheirPlace) {
     const auto want = logits_of(changed);
     EXPECT_GT(distance(want, logits_of(path)), 1e-3f);
     expect_near(logits_of(path, {{adapter, 0.75}}), want);
+    if (std::string_view(family) == "qwen2") continue; // this one has a window that GGUF cannot say
     convert_to_gguf(path, gguf, {});
     expect_near(logits_of(gguf, {{adapter, 0.75}}), want, 5e-5f);
   }
@@ -378,7 +380,10 @@ TEST(Lora, TheIdentityIsThatOfModelAndAdapters) {
 
 TEST(LoraErrorTexts, WhatDoesNotFitTheModel) {
   const TemporaryFolder folder;
-  ModelFile file = random_model(small, StorageType::f32, 5).file;
+  const RandomModel of_floats = random_model(small, StorageType::f32, 5),
+                    of_halves = random_model(small, StorageType::f16, 5),
+                    of_blocks = random_model(small, StorageType::q8_0, 5);
+  ModelFile file = of_floats.file;
   file.path = "MODEL";
   const std::string path = folder.file("a.gguf");
   const auto error_of_pair = [&](const Pair& pair, const AdapterOptions& options = {.alpha = 2}) {
@@ -415,13 +420,13 @@ TEST(LoraErrorTexts, WhatDoesNotFitTheModel) {
             folder.file("none") + ": no such file or folder");
   EXPECT_TRUE(file.changes.empty());
 
-  ModelFile halves = random_model(small, StorageType::f16, 5).file;
+  ModelFile halves = of_halves.file;
   halves.path = "HALVES";
   save_adapter(path, {{"blk.1.attn_q.weight", a, b}}, {.alpha = 2});
   EXPECT_THAT(error_of([&] { with(halves, {{path, 1e9}}); }),
               ::testing::MatchesRegex("HALVES: tensor blk.1.attn_q.weight gets the value -?[0-9.e+]+ by the "
                                       "adapters, which F16 does not hold"));
-  ModelFile blocks = random_model(small, StorageType::q8_0, 5).file;
+  ModelFile blocks = of_blocks.file;
   blocks.path = "BLOCKS";
   EXPECT_THAT(error_of([&] { with(blocks, {{path, 1e9}}, ChangedBlocks::same); }),
               ::testing::MatchesRegex("BLOCKS: tensor blk.1.attn_q.weight with adapters: quantize: scale "

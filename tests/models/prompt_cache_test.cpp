@@ -42,7 +42,8 @@ std::vector<int32_t> history(const Generator& generator) {
 }
 
 TEST(PromptCache, WhatIsRestoredGivesTheSameLogits) {
-  const ModelFile file = random_model(small, StorageType::f32, 5).file;
+  const RandomModel model = random_model(small, StorageType::f32, 5);
+  const ModelFile& file = model.file;
   for (const DType type : {DType::f32, DType::f16}) {
     const TemporaryFolder folder;
     const std::string path = folder.file("c");
@@ -124,7 +125,8 @@ TEST(PromptCache, TheKeyIsThatOfModelAndOptions) {
 TEST(PromptCacheErrorTexts, FilesThatAreNotWhatWasWritten) {
   const TemporaryFolder folder;
   const std::string path = folder.file("c");
-  const ModelFile file = random_model(small, StorageType::f32, 5).file;
+  const RandomModel random = random_model(small, StorageType::f32, 5);
+  const ModelFile& file = random.file;
   const LlamaOptions model = options(32).model;
   const Hash128 key = prompt_cache_key(file, model);
   {
