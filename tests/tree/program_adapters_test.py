@@ -119,7 +119,7 @@ def prompt_cache(luminal, folder):
         check(answer["cached_tokens"] == count - 1, "the replaced file is not read")
 
     content = cache.read_bytes()
-    for damaged, says in ((b"GGUF" + content[4:], 'begins with "GGUFPROM", expected a prompt cache'),
+    for damaged, says in ((b"GGUF" + content[4:], 'begins with "GGUFROMP", expected a prompt cache'),
                           (content[:-100], "the file is cut off or damaged$"),
                           (content[:100] + b"\x55\xaa\x55" + content[103:],
                            "content is not what was written, expected an intact file$")):
