@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/announce.h"
 #include "cli/common.h"
+#include "cli/lora_options.h"
 #include "cli/program_graph.h"
 #include "models/chat_format.h"
 #include "models/generator.h"
@@ -19,6 +20,7 @@ using namespace models;
 
 struct ChatArguments {
   std::string model, system, message, chat_template, cache_type = "f32", activations = "exact";
+  std::vector<std::string> adapters;
   int64_t count = -1, context = 0, seed = -1;
   int threads = 0;
   bool json = false, no_cache = false, show_prompt = false;
@@ -85,6 +87,7 @@ int chat(ChatArguments& a) {
   end_on_interrupt();
   auto opened = open_model(a.model);
   if (!opened) throw Error(opened.error());
+  apply_adapters(*opened, a.adapters);
   const ModelFile& file = *opened;
   const ModelConfig& config = file.require_config();
   const ChatFormat checked(file, a.chat_template); // a faulty template is refused before anything is compiled
@@ -205,6 +208,7 @@ void add_chat(CLI::App& app, int& exit_code) {
   verb->add_option("--activations", a->activations, "As of luminal run")
       ->check(one_of(activations_names()))
       ->capture_default_str();
+  add_lora_option(*verb, a->adapters);
   verb->add_flag("--no-cache", a->no_cache, "Do not read or write machine code on disk");
   verb->add_flag("--json", a->json, "One JSON object: model, text, stop_reason, seed");
   verb->callback([a, &exit_code] { exit_code = chat(*a); });

@@ -1,5 +1,6 @@
 // cli/convert_files.cpp -- luminal quantize, luminal convert: models in fewer bits, and in other formats.
 #include "base/file.h"
+#include "cli/lora_options.h"
 #include "cli/model_verbs.h"
 #include "models/convert.h"
 #include <fmt/format.h>
@@ -11,6 +12,7 @@ namespace {
 
 struct ConvertArguments {
   std::string from, to, type, head;
+  std::vector<std::string> adapters;
   int threads = 0;
   bool pure = false, json = false;
 };
@@ -18,6 +20,7 @@ struct ConvertArguments {
 models::ConvertOptions options_of(const ConvertArguments& a, Progress& progress) {
   models::ConvertOptions options;
   options.threads = a.threads;
+  options.adapters = lora_choices(a.adapters);
   if (!a.type.empty()) options.mixture = models::weight_mixture(a.type);
   if (options.mixture) {
     options.mixture->pure = a.pure;
@@ -69,6 +72,7 @@ int run(const ConvertArguments& a, bool folder) {
 
 void add_common(CLI::App& verb, ConvertArguments& a) {
   verb.add_option("-t,--threads", a.threads, "Threads (0: all cores)")->check(whole(0, 1024));
+  add_lora_option(verb, a.adapters);
   verb.add_flag("--json", a.json, "The result as JSON on standard output");
 }
 

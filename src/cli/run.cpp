@@ -6,7 +6,9 @@
 #include "base/thread_pool.h"
 #include "cli/announce.h"
 #include "cli/common.h"
+#include "cli/lora_options.h"
 #include "cli/program_graph.h"
+#include "cli/prompt_cache_file.h"
 #include "cli/prompt_tokens.h"
 #include "cli/run_draft.h"
 #include "cli/run_prompts.h"
@@ -33,7 +35,9 @@ struct RunArguments {
   std::string model_option, prompt_option, prompt_file; ///< as llama.cpp spells them: -m, -p, -f
   std::string prompts;                                  ///< file of many
   std::string draft;                                    ///< a small model that proposes tokens
-  std::vector<std::string> stops;
+  std::vector<std::string> stops, adapters;
+  std::string prompt_cache;
+  bool prompt_cache_read_only = false;
   int64_t count = -1, seed = -1, context = 0, chunk = 128, parallel = 8, draft_count = 4;
   int threads = 0;
   double tune = 0;
@@ -61,7 +65,9 @@ void settle(RunArguments& a, const CLI::App& verb) {
   if (given("--tokens"))
     refuse_options(verb, {"--no-parse-special"}, "the prompt is given as ids, there is no text to read");
   if (given("--prompts"))
-    refuse_options(verb, {"--tune", "--report", "--no-display-prompt", "--draft"}, "it is not for --prompts");
+    refuse_options(
+        verb, {"--tune", "--report", "--no-display-prompt", "--draft", "--prompt-cache", "--prompt-cache-ro"},
+        "it is not for --prompts");
   else
     refuse_options(verb, {"--parallel"}, "it is for --prompts");
   if (!given("--draft")) refuse_options(verb, {"--draft-count"}, "it is for --draft");
@@ -85,6 +91,7 @@ std::shared_ptr<const Grammar> grammar_of(const RunArguments& a) {
 
 struct Outcome {
   std::vector<int32_t> tokens;
+  int64_t cached = 0; ///< tokens of the prompt that were not fed
   std::string text;
   StopReason reason = StopReason::length;
   uint64_t seed = 0; ///< of the sampling, drawn where none was given
@@ -92,8 +99,10 @@ struct Outcome {
 
 /// Generates; text goes to stdout as it comes unless `quiet`.
 Outcome generate_text(Generator& generator, const ModelFile& file, const RunArguments& arguments,
-                      std::span<const int32_t> prompt, bool quiet, Draft* draft = nullptr) {
+                      std::span<const int32_t> prompt, bool quiet, Draft* draft = nullptr,
+                      PromptCacheFile* cache = nullptr) {
   Outcome outcome;
+  if (cache != nullptr) outcome.cached = cache->restore(generator, prompt);
   SamplerOptions options = arguments.sampler;
   options.seed = arguments.seed >= 0 ? uint64_t(arguments.seed) : std::random_device{}();
   outcome.seed = options.seed;
@@ -116,7 +125,7 @@ Outcome generate_text(Generator& generator, const ModelFile& file, const RunArgu
   const auto is_end = [&](int32_t token) { return !arguments.ignore_eos && file.is_end(token); };
   bool stopped = false;
   outcome.reason = generator.generate(
-      prompt, arguments.count, sampler, is_end,
+      prompt.subspan(size_t(outcome.cached)), arguments.count, sampler, is_end,
       [&](int32_t token) {
         outcome.tokens.push_back(token);
         if (decoder)
@@ -212,6 +221,7 @@ int run_model(RunArguments& arguments) {
   if (!arguments.device.empty()) set_default_device(Device(arguments.device));
   auto opened = open_model(arguments.model);
   if (!opened) throw Error(opened.error());
+  apply_adapters(*opened, arguments.adapters);
   const ModelFile& file = *opened;
   read_prompt(arguments);
   grammar_of(arguments); // a wrong one is told before the model loads
@@ -235,6 +245,7 @@ int run_model(RunArguments& arguments) {
   if (options.model.context > config.context_length && config.rope_scaling.kind == RopeScaling::Kind::none)
     print_stderr("note: the model was trained for {} positions; beyond them its text gets worse\n",
                  config.context_length);
+  PromptCacheFile cache(arguments.prompt_cache, arguments.prompt_cache_read_only, file, options.model);
   Generator::Estimate estimate = Generator::estimate(file, options.model);
   std::optional<RunDraft> draft;
   if (!arguments.draft.empty()) {
@@ -259,16 +270,20 @@ int run_model(RunArguments& arguments) {
   if (arguments.report) print_stderr("{}", generator->report());
   if (!arguments.json && !arguments.hide_prompt && arguments.tokens.empty() && !arguments.prompt.empty())
     std::cout << arguments.prompt << std::flush;
-  Outcome outcome =
-      generate_text(*generator, file, arguments, prompt, arguments.json, draft ? draft->get() : nullptr);
+  Outcome outcome = generate_text(*generator, file, arguments, prompt, arguments.json,
+                                  draft ? draft->get() : nullptr, &cache);
   int threads = arguments.threads > 0 ? arguments.threads : setting_threads();
   // With a draft a step of the model gives several tokens: their rate says nothing of the memory's.
   if (default_device().name() == "cpu" && !draft) renew_profile(*generator, threads);
   const double bandwidth = draft ? 0.0 : search::MachineProfile::present(threads).read_bandwidth(); // bytes/s
   if (arguments.json) {
-    Json json{{"model", arguments.model}, {"architecture", config.architecture},
-              {"prompt_tokens", prompt},  {"tokens", outcome.tokens},
-              {"text", outcome.text},     {"stop_reason", std::string(to_string(outcome.reason))},
+    Json json{{"model", arguments.model},
+              {"architecture", config.architecture},
+              {"prompt_tokens", prompt},
+              {"cached_tokens", outcome.cached},
+              {"tokens", outcome.tokens},
+              {"text", outcome.text},
+              {"stop_reason", std::string(to_string(outcome.reason))},
               {"seed", outcome.seed}};
     json["timings"] = timings(*generator, bandwidth);
     if (draft) json["draft"] = draft->json();
@@ -278,6 +293,7 @@ int run_model(RunArguments& arguments) {
       arguments.sampler.temperature > 0 ? fmt::format("  seed {}", outcome.seed) : std::string();
   print_stderr("{}{}\n", closing_line(*generator, threads, bandwidth), seed);
   if (draft) print_stderr("{}\n", draft->line());
+  cache.finish();
   if (outcome.reason == StopReason::interrupted) return interrupted;
   if (outcome.reason == StopReason::context)
     print_stderr("the context of {} tokens is full; --ctx makes it larger\n", generator->model().context);
@@ -378,17 +394,23 @@ void add_run(CLI::App& app, int& exit_code) {
          "weights are interleaved at load); bf16: products with bf16 weights take them in bf16; exact: f32")
       ->check(one_of(models::activations_names()))
       ->capture_default_str();
+  add_lora_option(*run, a->adapters);
   run->add_option("--device", a->device, "Where it runs: a name that `luminal devices` lists");
   run->add_option("--max-memory", a->max_memory,
                   "Refuse to start if more may be needed (default: what is free): 512M, 8G")
       ->check(memory_amount());
   run->add_option("--tune", a->tune, "First search faster kernels for so many seconds; see luminal tune")
       ->check(between(0, 1e7));
+  auto* prompt_cache = run->add_option(
+      "--prompt-cache", a->prompt_cache,
+      "A file that keeps keys and values of the prompt: what is equal in front is not computed again");
+  run->add_flag("--prompt-cache-ro", a->prompt_cache_read_only, "That file is read, not written")
+      ->needs(prompt_cache);
   run->add_flag("--no-cache", a->no_cache, "Do not read or write machine code on disk");
   run->add_flag("--report", a->report, "Print what was compiled and why");
-  run->add_flag(
-      "--json", a->json,
-      "One JSON object: model, architecture, prompt_tokens, tokens, text, stop_reason, seed, timings");
+  run->add_flag("--json", a->json,
+                "One JSON object: model, architecture, prompt_tokens, cached_tokens, tokens, text, "
+                "stop_reason, seed, timings");
   name_llama_cpp_options(*run);
   run->callback([a, run, &exit_code] {
     settle(*a, *run);

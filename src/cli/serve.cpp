@@ -2,6 +2,7 @@
 #include "base/print.h"
 #include "base/text.h"
 #include "cli/announce.h"
+#include "cli/lora_options.h"
 #include "cli/program_graph.h"
 #include "cli/serve_api.h"
 #include "cli/serve_embeddings.h"
@@ -21,6 +22,7 @@ namespace {
 struct ServeArguments {
   std::string model, host = "127.0.0.1", api_key, chat_template, alias, cache_type = "f32",
                      activations = "exact", max_memory, max_body = "1M", embeddings;
+  std::vector<std::string> adapters;
   int port = 8080, threads = 0;
   int64_t context = 0, chunk = 128, parallel = 4, queue = 64, max_tokens = 0, timeout = 600;
   bool json = false, no_cache = false;
@@ -279,6 +281,7 @@ int serve(ServeArguments& a) {
   end_on_interrupt();
   auto opened = open_model(a.model);
   if (!opened) throw Error(opened.error());
+  apply_adapters(*opened, a.adapters);
   const ModelFile& file = *opened;
   const ModelConfig& config = file.require_config();
   file.require_tokenizer();
@@ -353,6 +356,7 @@ void add_serve(CLI::App& app, int& exit_code) {
   verb->add_option("--activations", a->activations, "As of luminal run")
       ->check(one_of(models::activations_names()))
       ->capture_default_str();
+  add_lora_option(*verb, a->adapters);
   verb->add_option("--max-memory", a->max_memory, "Refuse to start if more may be needed: 512M, 8G")
       ->check(memory_amount());
   verb->add_flag("--no-cache", a->no_cache, "Do not read or write machine code on disk");

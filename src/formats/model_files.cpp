@@ -122,13 +122,6 @@ void take(Safetensors&& content, ModelFile& model) {
   for (const auto& [key, value] : content.metadata) model.metadata.emplace_back(key, in_quotes(value, 200));
 }
 
-void index_names(ModelFile& model) {
-  model.by_name.resize(model.tensors.size());
-  std::iota(model.by_name.begin(), model.by_name.end(), 0U);
-  std::sort(model.by_name.begin(), model.by_name.end(),
-            [&](uint32_t a, uint32_t b) { return model.tensors[a].name < model.tensors[b].name; });
-}
-
 ModelFile from_gguf(Result<Gguf> gguf, const std::string& path, ModelFile model = {}) {
   if (!gguf) throw ParseFailure{gguf.error()};
   model.kind = ModelFileKind::gguf;
@@ -151,7 +144,7 @@ ModelFile from_gguf(Result<Gguf> gguf, const std::string& path, ModelFile model 
   }
   for (const auto& [key, value] : gguf->metadata) model.metadata.emplace_back(key, value.describe());
   model.tensors = std::move(gguf->tensors);
-  index_names(model);
+  model.index_names();
   return model;
 }
 
@@ -168,7 +161,7 @@ ModelFile from_safetensors(const std::string& path) {
   model.kind = ModelFileKind::safetensors;
   model.path = path;
   take(std::move(*content), model);
-  index_names(model);
+  model.index_names();
   const fs::path file(path);
   // "x.hf.safetensors" goes with "x.hf.config.json" or "x.config.json".
   std::vector<std::string> prefixes;
@@ -249,7 +242,7 @@ ModelFile from_folder(const std::string& path) {
   model.kind = ModelFileKind::hf_folder;
   model.path = path;
   take(std::move(*content), model);
-  index_names(model);
+  model.index_names();
   const auto beside = [&](const char* name) {
     return is_file(folder + name) ? folder + name : std::string();
   };
@@ -332,6 +325,13 @@ std::string_view model_file_kind_name(ModelFileKind kind) {
   return "file";
 }
 
+void ModelFile::index_names() {
+  by_name.resize(tensors.size());
+  std::iota(by_name.begin(), by_name.end(), 0U);
+  std::sort(by_name.begin(), by_name.end(),
+            [&](uint32_t a, uint32_t b) { return tensors[a].name < tensors[b].name; });
+}
+
 const TensorView* ModelFile::find(std::string_view name) const {
   const auto at =
       std::lower_bound(by_name.begin(), by_name.end(), name,
@@ -376,7 +376,7 @@ bool ModelFile::is_end(int32_t token) const {
 std::string ModelFile::identity() const {
   std::string text;
   for (const auto& file : files) text += file->identity() + " ";
-  return text;
+  return text + changes;
 }
 
 uint64_t ModelFile::tensor_bytes() const {

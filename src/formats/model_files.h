@@ -6,6 +6,7 @@
 #include "formats/model_config.h"
 #include "formats/tensor_view.h"
 #include "formats/tokenizer.h"
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,13 @@ namespace luminal {
 
 enum class ModelFileKind { gguf, safetensors, hf_folder };
 std::string_view model_file_kind_name(ModelFileKind kind);
+
+/// left [rows, rank] times right [rank, columns], which is added to a weight [rows, columns] that stays as
+/// it is.
+struct LowRank {
+  int64_t rank = 0;
+  std::vector<float> left, right;
+};
 
 /// A model on disk, mapped, not copied. The tensors point into `files`, which this structure keeps
 /// open.
@@ -40,6 +48,11 @@ struct ModelFile {
   /// Other facts for display, in file order: GGUF metadata, safetensors __metadata__.
   std::vector<std::pair<std::string, std::string>> metadata;
   std::vector<std::shared_ptr<const MappedFile>> files;
+  /// What adapters changed (models/lora.h): bytes of tensors that are in none of the files, products
+  /// beside tensors by their names, and all of it as a text for `identity`.
+  std::shared_ptr<const void> changed_bytes;
+  std::map<std::string, std::shared_ptr<const LowRank>> low_rank;
+  std::string changes;
 
   /// nullptr where there is no such tensor. Logarithmic.
   const TensorView* find(std::string_view name) const;
@@ -50,7 +63,8 @@ struct ModelFile {
   const Tokenizer& require_tokenizer() const;
   /// Whether this token ends a text or a turn: by the tokenizer, or by the configuration.
   bool is_end(int32_t token) const;
-  /// Another text once one of the files was replaced or written; empty where there are no files.
+  /// Another text once one of the files was replaced or written, or other adapters change the weights;
+  /// empty where there are no files.
   std::string identity() const;
   /// Sum of the tensors' bytes.
   uint64_t tensor_bytes() const;
@@ -59,6 +73,8 @@ struct ModelFile {
 
   /// Indices of `tensors` sorted by name; filled by open_model.
   std::vector<uint32_t> by_name;
+  /// Fills them; after a change of `tensors`.
+  void index_names();
 };
 
 /// Opens whatever `path` is. Recognised by content, not by file name: GGUF, safetensors, a folder

@@ -121,13 +121,11 @@ uint32_t file_type(const WeightMixture& mixture) {
 
 ConvertReport convert_to_gguf(const std::string& from, const std::string& to, const ConvertOptions& options) {
   refuse_same(from, to);
-  ModelFile kind;
-  {
-    auto opened = open_model(from); // says why a file is not a model
-    if (!opened) throw Error(opened.error());
-    kind = std::move(*opened);
-  }
-  ConvertPlan plan = kind.kind == ModelFileKind::gguf ? plan_of_gguf(from) : plan_of_folder(from);
+  auto opened = open_model(from); // says why a file is not a model
+  if (!opened) throw Error(opened.error());
+  if (!options.adapters.empty())
+    apply_lora(*opened, options.adapters, options.mixture ? ChangedBlocks::f32 : ChangedBlocks::same);
+  ConvertPlan plan = opened->kind == ModelFileKind::gguf ? plan_of_gguf(*opened) : plan_of_folder(*opened);
   ConvertReport report;
   const auto sources = sources_of(plan, options, report, [&](const PlannedTensor& tensor) {
     if (!options.mixture) return tensor.type;
@@ -160,6 +158,8 @@ ConvertReport convert_to_folder(const std::string& from, const std::string& to,
   const StorageType matrices = options.mixture ? options.mixture->type : StorageType::bf16;
   if (storage_info(matrices).safetensors_name.empty())
     throw Error(fmt::format("{} is a type of GGUF alone, expected F32, F16 or BF16", storage_name(matrices)));
+  if (!options.adapters.empty())
+    apply_lora(*opened, options.adapters, options.mixture ? ChangedBlocks::f32 : ChangedBlocks::bf16);
   const ConvertPlan plan = plan_of_gguf_as_folder(*opened);
   // Everything that may be refused comes before the first byte.
   const std::string config = config_json_of(plan.config, from);

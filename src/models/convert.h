@@ -1,6 +1,7 @@
 // models/convert.h -- models from one format to another and into fewer bits, one tensor at a time.
 #pragma once
 #include "formats/storage_type.h"
+#include "models/lora.h"
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -28,6 +29,9 @@ std::string weight_mixture_names();
 struct ConvertOptions {
   std::optional<WeightMixture> mixture; ///< absent: types stay as they are
   int threads = 0;                      ///< 0: all cores
+  /// Are merged into the weights; where no mixture says otherwise, a matrix in blocks that one of them
+  /// changes is quantised again in its type.
+  std::vector<LoraChoice> adapters{};
   /// Called before each tensor: its place, how many there are, its name.
   std::function<void(size_t, size_t, const std::string&)> progress;
 };

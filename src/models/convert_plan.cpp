@@ -50,30 +50,13 @@ std::string transposed(const std::string& bytes, int64_t rows, int64_t columns) 
 
 bool is_norm(std::string_view gguf_name) { return gguf_name.find("norm") != std::string_view::npos; }
 
-/// What GPT-2 stores as [in, out].
-bool is_transposed(Part part) {
-  return part == Part::qkv || part == Part::attention_out || part == Part::up || part == Part::down;
-}
-
 /// GGUF's name of a family of Hugging Face.
 std::string gguf_architecture(const ModelConfig& config, const std::string& file) {
-  constexpr std::pair<std::string_view, std::string_view> families[] = {
-      {"llama", "llama"},   {"mistral", "llama"},      {"mixtral", "llama"},      {"qwen2", "qwen2"},
-      {"qwen3", "qwen3"},   {"phi3", "phi3"},          {"qwen3_moe", "qwen3moe"}, {"gemma", "gemma"},
-      {"gemma2", "gemma2"}, {"gemma3_text", "gemma3"}, {"gpt2", "gpt2"},          {"olmo2", "olmo2"}};
-  for (const auto& [type, name] : families)
-    if (config.architecture == type) return std::string(name);
-  throw Error(
-      fmt::format("{}: models of the architecture {} are not written as GGUF", file, config.architecture));
-}
-
-std::string hugging_face_type(const ModelConfig& config) {
-  const std::string& name = config.architecture;
-  if (name == "llama")
-    return config.num_experts > 0 ? "mixtral" : config.sliding_window ? "mistral" : "llama";
-  if (name == "qwen3moe") return "qwen3_moe";
-  if (name == "gemma3") return "gemma3_text";
-  return name;
+  const std::string_view name = gguf_family(config);
+  if (name.empty())
+    throw Error(
+        fmt::format("{}: models of the architecture {} are not written as GGUF", file, config.architecture));
+  return std::string(name);
 }
 
 /// Tables that are computed, not read.
@@ -92,24 +75,6 @@ void refuse_left(const ModelFile& file, const std::set<std::string>& used) {
                           left.size(), file.require_config().architecture,
                           fmt::join(left.begin(), left.begin() + long(shown), ", "),
                           left.size() > shown ? ", .." : ""));
-}
-
-/// Goes through what a decoder may have: its parts, in each layer, weights and biases.
-template <class Visit> void each_part(const ModelConfig& config, Visit visit) {
-  for (int64_t layer = -1; layer < config.num_layers; layer++)
-    for (const Part part : all_parts()) {
-      const bool of_model = part == Part::embedding || part == Part::positions || part == Part::final_norm ||
-                            part == Part::head;
-      if (of_model != (layer < 0)) continue;
-      // One name is that of two parts: with norms behind, it is the norm of what attention gives.
-      if (!config.post_norms && (part == Part::post_attention_norm || part == Part::post_feed_forward_norm))
-        continue;
-      for (const char* kind : {".weight", ".bias"}) visit(part, layer, kind);
-    }
-}
-
-bool is_experts(Part part) {
-  return part == Part::expert_gate || part == Part::expert_up || part == Part::expert_down;
 }
 
 /// Factors of rotary frequencies, which GGUF has as tensors.
@@ -173,12 +138,13 @@ std::string with_rotary_pairs(std::string_view bytes, int64_t rows, int64_t head
   return out;
 }
 
-ConvertPlan plan_of_gguf(const std::string& path) {
+ConvertPlan plan_of_gguf(const ModelFile& opened) {
   ConvertPlan plan;
-  auto gguf = open_gguf_parts(path, plan.files);
+  auto gguf = open_gguf_parts(opened.path, plan.files);
   if (!gguf) throw Error(gguf.error());
-  if (auto config = config_from_gguf(*gguf)) {
-    plan.config = std::move(*config);
+  plan.changed_bytes = opened.changed_bytes;
+  if (opened.config) {
+    plan.config = *opened.config;
   } else { // not a decoder: the number of layers is all that a mixture asks for
     const auto architecture = gguf->string("general.architecture");
     if (architecture && *architecture)
@@ -188,20 +154,19 @@ ConvertPlan plan_of_gguf(const std::string& path) {
   for (auto& [key, value] : gguf->metadata)
     if (!key.starts_with("split.") && key != "general.alignment")
       plan.metadata.emplace_back(key, std::move(value));
-  for (const TensorView& view : gguf->tensors) {
+  for (const TensorView& view : opened.tensors) {
     plan.bytes += view.bytes.size();
     plan.tensors.push_back({view.name, view.type, view.shape, [view] { return bytes_of(view); }});
   }
   return plan;
 }
 
-ConvertPlan plan_of_folder(const std::string& path) {
-  auto opened = open_model(path);
-  if (!opened) throw Error(opened.error());
-  const ModelFile& file = *opened;
+ConvertPlan plan_of_folder(const ModelFile& file) {
+  const std::string& path = file.path;
   ConvertPlan plan;
   plan.config = file.require_config();
   plan.files = file.files;
+  plan.changed_bytes = file.changed_bytes;
   const ModelConfig& c = plan.config;
   const std::string architecture = gguf_architecture(c, path);
   plan.metadata = metadata_of(c, architecture);
@@ -276,6 +241,7 @@ ConvertPlan plan_of_gguf_as_folder(const ModelFile& file) {
   ConvertPlan plan;
   plan.config = file.require_config();
   plan.files = file.files;
+  plan.changed_bytes = file.changed_bytes;
   const ModelConfig of_file = plan.config;
   ModelConfig& c = plan.config;
   c.architecture = hugging_face_type(of_file);

@@ -24,12 +24,14 @@ struct ConvertPlan {
   std::vector<std::pair<std::string, GgufValue>> metadata;
   std::vector<PlannedTensor> tensors;
   std::vector<std::shared_ptr<const MappedFile>> files; ///< that the tensors read
+  std::shared_ptr<const void> changed_bytes{};          ///< of tensors that adapters changed
   uint64_t bytes = 0;                                   ///< of the old tensors
 };
 
-ConvertPlan plan_of_gguf(const std::string& path);
-ConvertPlan plan_of_folder(const std::string& path);
-/// A GGUF file's tensors by Hugging Face's names and orders. `file` is read while the plan is used.
+/// `opened`: the model, with what adapters changed in it; read while the plan is used, as in the others.
+ConvertPlan plan_of_gguf(const ModelFile& opened);
+ConvertPlan plan_of_folder(const ModelFile& file);
+/// A GGUF file's tensors by Hugging Face's names and orders.
 ConvertPlan plan_of_gguf_as_folder(const ModelFile& file);
 /// The text of tokenizer_config.json: tokens that begin and end, and the chat template.
 std::string tokenizer_config_of(const ModelFile& file);

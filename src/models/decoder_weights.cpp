@@ -95,6 +95,33 @@ std::string part_name(const ModelConfig& config, bool gguf, Part part, int64_t l
   return fmt::format("{}.{}.{}", gguf ? "blk" : gpt2 ? "h" : "layers", layer, text);
 }
 
+std::string_view gguf_family(const ModelConfig& config) {
+  constexpr std::pair<std::string_view, std::string_view> families[] = {
+      {"llama", "llama"},   {"mistral", "llama"},      {"mixtral", "llama"},      {"qwen2", "qwen2"},
+      {"qwen3", "qwen3"},   {"phi3", "phi3"},          {"qwen3_moe", "qwen3moe"}, {"gemma", "gemma"},
+      {"gemma2", "gemma2"}, {"gemma3_text", "gemma3"}, {"gpt2", "gpt2"},          {"olmo2", "olmo2"}};
+  for (const auto& [type, name] : families)
+    if (config.architecture == type) return name;
+  return {};
+}
+
+std::string hugging_face_type(const ModelConfig& config) {
+  const std::string& name = config.architecture;
+  if (name == "llama")
+    return config.num_experts > 0 ? "mixtral" : config.sliding_window ? "mistral" : "llama";
+  if (name == "qwen3moe") return "qwen3_moe";
+  if (name == "gemma3") return "gemma3_text";
+  return name;
+}
+
+bool is_transposed(Part part) {
+  return part == Part::qkv || part == Part::attention_out || part == Part::up || part == Part::down;
+}
+
+bool is_experts(Part part) {
+  return part == Part::expert_gate || part == Part::expert_up || part == Part::expert_down;
+}
+
 std::string DecoderWeights::name(Part part, int64_t layer) const {
   return (layer < 0 && part == Part::head ? "" : prefix_) + part_name(config_, gguf_, part, layer);
 }
@@ -149,8 +176,36 @@ Tensor DecoderWeights::linear(const Tensor& x, Part part, int64_t layer, int64_t
   const bool turned = gpt2_ && !gguf_; // GPT-2 stores [in, out]
   Tensor w = weight(part, layer, turned ? std::vector<int64_t>{in, out} : std::vector<int64_t>{out, in});
   Tensor y = turned ? x.matmul(w.cast(DType::f32)) : product(x, w);
+  y = adapted(y, x, part, layer);
   if (bias || file_.find(name(part, layer) + ".bias") != nullptr) y = y + vector(part, layer, out, "bias");
   return y;
+}
+
+std::optional<std::pair<Tensor, Tensor>> DecoderWeights::low_rank(Part part, int64_t layer) {
+  const std::string full = name(part, layer) + ".weight";
+  const auto found = file_.low_rank.find(full);
+  if (found == file_.low_rank.end()) return {};
+  const LowRank& factors = *found->second;
+  const auto make = [&](const char* kind, const std::vector<float>& values, bool rank_first) {
+    const int64_t other = int64_t(values.size()) / factors.rank;
+    Tensor t = graph_.weight(full + kind, rank_first ? Dims{factors.rank, other} : Dims{other, factors.rank},
+                             DType::f32);
+    t.borrow(values.data(), values.size() * sizeof(float), found->second);
+    step_bytes_ += int64_t(values.size() * sizeof(float));
+    return t;
+  };
+  return std::pair{make(".lora_b", factors.left, false), make(".lora_a", factors.right, true)};
+}
+
+Tensor DecoderWeights::adapted(const Tensor& y, const Tensor& x, Part part, int64_t layer) {
+  const auto factors = low_rank(part, layer);
+  if (!factors) return y;
+  return y + x.matmul(factors->second.transpose()).matmul(factors->first.transpose());
+}
+
+Tensor DecoderWeights::adapted_rows(const Tensor& y, const Tensor& tokens, Part part) {
+  const auto factors = low_rank(part, -1);
+  return factors ? y + factors->first.gather(tokens).matmul(factors->second) : y;
 }
 
 Tensor DecoderWeights::experts(Part part, int64_t layer, int64_t count, int64_t out, int64_t in) {

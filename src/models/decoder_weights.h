@@ -4,7 +4,9 @@
 #include "luminal/quantize.h"
 #include "models/llama.h"
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 namespace luminal::models {
 
@@ -40,6 +42,28 @@ std::vector<Part> all_parts();
 /// Hugging Face's names may have; of experts there `{}` stands for the number. Empty: it has none.
 std::string part_name(const ModelConfig& config, bool gguf, Part part, int64_t layer);
 
+/// GGUF's name of a family by Hugging Face's; empty: it has none.
+std::string_view gguf_family(const ModelConfig& config);
+/// Hugging Face's model_type of a GGUF file's configuration.
+std::string hugging_face_type(const ModelConfig& config);
+/// Whether Hugging Face's GPT-2 stores the matrix as [in, out].
+bool is_transposed(Part part);
+bool is_experts(Part part);
+
+/// Goes through what a decoder may have: visit(part, layer, ".weight" or ".bias").
+template <class Visit> void each_part(const ModelConfig& config, Visit visit) {
+  for (int64_t layer = -1; layer < config.num_layers; layer++)
+    for (const Part part : all_parts()) {
+      const bool of_model = part == Part::embedding || part == Part::positions || part == Part::final_norm ||
+                            part == Part::head;
+      if (of_model != (layer < 0)) continue;
+      // One name is that of two parts: with norms behind, it is the norm of what attention gives.
+      if (!config.post_norms && (part == Part::post_attention_norm || part == Part::post_feed_forward_norm))
+        continue;
+      for (const char* kind : {".weight", ".bias"}) visit(part, layer, kind);
+    }
+}
+
 class DecoderWeights {
 public:
   DecoderWeights(const ModelFile& file, Graph& graph, Activations activations);
@@ -54,6 +78,10 @@ public:
   Tensor linear(const Tensor& x, Part part, int64_t layer, int64_t out, int64_t in, bool bias = false);
   /// The same with a weight that is there already (without a bias).
   Tensor product(const Tensor& x, const Tensor& weight);
+  /// y, and what an adapter adds to the product of x [n, in] with NAME.weight (ModelFile::low_rank).
+  Tensor adapted(const Tensor& y, const Tensor& x, Part part, int64_t layer);
+  /// The same for the rows y of a table that i32 `tokens` [n] name.
+  Tensor adapted_rows(const Tensor& y, const Tensor& tokens, Part part);
   /// All experts' matrices [experts, out, in].
   Tensor experts(Part part, int64_t layer, int64_t count, int64_t out, int64_t in);
   /// Throws Error where the file has tensors that nothing asked for.
@@ -64,6 +92,8 @@ public:
 private:
   std::string name(Part part, int64_t layer) const; // without the ending
   const TensorView& find(const std::string& name, const std::vector<int64_t>& shape);
+  /// The factors left [rows, rank] and right [rank, columns] that are added to NAME.weight.
+  std::optional<std::pair<Tensor, Tensor>> low_rank(Part part, int64_t layer);
   int64_t unit_beside(const TensorView& view) const;
   Tensor linear_beside(const Tensor& x, const Tensor& w, int64_t unit);
 

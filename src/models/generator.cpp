@@ -44,6 +44,8 @@ Generator::Estimate Generator::estimate(const ModelFile& file, const LlamaOption
   Estimate estimate;
   // Weights with rows beside each other are copies, and the pages they were made from are dropped.
   estimate.weights = int64_t(file.tensor_bytes());
+  for (const auto& [_, factors] : file.low_rank)
+    estimate.weights += int64_t((factors->left.size() + factors->right.size()) * sizeof(float));
   // A table that is the head, too, is a copy for the head; its rows are read as they lie in the
   // file.
   const auto has = [&](const char* name) { return file.find(name) != nullptr; };
@@ -94,6 +96,13 @@ void Generator::rewind(int64_t position) {
     throw Error(fmt::format("a text of {} tokens cannot go back to {}", past_, position));
   past_ = position;
   history_.resize(size_t(position));
+}
+
+void Generator::restore(std::span<const int32_t> tokens) {
+  if (int64_t(tokens.size()) > model_.context)
+    throw Error(fmt::format("{} tokens are restored, the context holds {}", tokens.size(), model_.context));
+  history_.assign(tokens.begin(), tokens.end());
+  past_ = int64_t(tokens.size());
 }
 
 std::span<const float> Generator::feed(std::span<const int32_t> tokens) {
@@ -160,6 +169,7 @@ StopReason Generator::generate(std::span<const int32_t> prompt, int64_t count, S
   });
   times_.prompt = clock.seconds();
   if (early) return StopReason::interrupted;
+  if (prompt_fed_) prompt_fed_();
   Clock generation;
   const int64_t begin = past_;
   const auto generate_tokens = [&] {

@@ -43,6 +43,11 @@ public:
   void reset();
   /// Forgets what stands behind the first `position` tokens. Throws Error where there are fewer.
   void rewind(int64_t position);
+  /// The text so far is these tokens: Llama::caches have their keys and values, or get them when more is fed.
+  /// Throws Error, with both numbers, where they do not fit the context.
+  void restore(std::span<const int32_t> tokens);
+  /// Called by `generate` when the prompt has been fed.
+  void when_prompt_is_fed(std::function<void()> call) { prompt_fed_ = std::move(call); }
   /// The tokens so far.
   std::span<const int32_t> history() const { return history_; }
   /// Appends tokens and returns the logits of the last one. Throws Error with both numbers when
@@ -80,6 +85,7 @@ private:
                               Draft* draft);
   Llama model_;
   std::function<bool()> stop_; // of the compile options
+  std::function<void()> prompt_fed_;
   GeneratorTimes times_;
   std::vector<int32_t> history_;
   std::vector<float> logits_; // behind the last token

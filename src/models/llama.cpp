@@ -99,6 +99,7 @@ private:
   Tensor embedding() {
     Tensor table = weights_->weight(Part::embedding, -1, {config_.vocab_size, config_.hidden_size}, false);
     Tensor h = table.gather(model_.tokens).cast(DType::f32);
+    h = weights_->adapted_rows(h, model_.tokens, Part::embedding);
     if (config_.embedding_scale != 1) h = h * config_.embedding_scale;
     if (!config_.learned_positions) return h;
     const Tensor positions =
@@ -114,7 +115,8 @@ private:
   Tensor head(const Tensor& h) {
     const int64_t vocabulary = config_.vocab_size, hidden = config_.hidden_size;
     if (weights_->has(Part::head))
-      return weights_->product(h, weights_->weight(Part::head, -1, {vocabulary, hidden}));
+      return weights_->adapted(weights_->product(h, weights_->weight(Part::head, -1, {vocabulary, hidden})),
+                               h, Part::head, -1);
     LUMINAL_CHECK(config_.tied_embeddings || file_.kind == ModelFileKind::gguf,
                   "{}: no head, and it is not tied", file_.path);
     return weights_->product(h, weights_->weight(Part::embedding, -1, {vocabulary, hidden}));
@@ -192,6 +194,7 @@ private:
         g.state(name, {config_.num_kv_heads, model_.context, config_.head_dim}, options_.cache_dtype);
     Tensor next = cache.update(1, *past_, rows.transpose(0, 1));
     g.update(cache, next);
+    model_.caches.push_back(cache);
     model_.cache_bytes += config_.num_kv_heads * model_.context * config_.head_dim *
                           (options_.cache_dtype == DType::f32 ? 4 : 2);
     return next.slice(1, 0, *past_ + *n_).cast(DType::f32);

@@ -46,6 +46,8 @@ struct Llama {
   Tensor tokens, logits;
   Tensor slot, position; ///< with slots only
   Tensor rows;           ///< with slots, or LlamaOptions::rows
+  /// Without slots: keys and values of each layer by turns, [kv_heads, context, head_dim].
+  std::vector<Tensor> caches;
   ModelConfig config;
   int64_t context = 0, chunk = 0;
   int64_t most_rows = 0;         ///< the largest m; 0: there is no `rows`

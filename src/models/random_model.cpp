@@ -305,8 +305,7 @@ ModelFile model_without_values(const ModelShape& shape, StorageType matrices) {
   for (TensorView& tensor : file.tensors)
     tensor.bytes = {static_cast<const std::byte*>(nullptr), storage_bytes(tensor.type, tensor.shape).value()};
   file.tokenizer_error = "random weights have no tokenizer";
-  for (size_t i = 0; i < file.tensors.size(); i++) file.by_name.push_back(uint32_t(i));
-  std::ranges::sort(file.by_name, {}, [&](uint32_t i) { return file.tensors[i].name; });
+  file.index_names();
   return file;
 }
 

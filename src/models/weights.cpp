@@ -22,9 +22,8 @@ std::optional<DType> plain_dtype(StorageType type) {
 
 Tensor file_weight(Graph& graph, const ModelFile& file, const TensorView& view,
                    std::optional<QuantizedWeight>* codes, RowOrder order) {
-  std::shared_ptr<const void> owner = view.file_index < file.files.size()
-                                          ? file.files[view.file_index]
-                                          : nullptr; // none: bytes of the program
+  std::shared_ptr<const void> owner = file.changed_bytes; // none: bytes of the program
+  if (view.file_index < file.files.size()) owner = file.files[view.file_index];
   if (auto dtype = plain_dtype(view.type)) {
     Dims shape(view.shape.begin(), view.shape.end());
     Tensor weight = graph.weight(view.name, shape, *dtype);

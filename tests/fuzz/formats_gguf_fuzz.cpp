@@ -1,5 +1,6 @@
 // fuzz/formats_gguf_fuzz.cpp -- the GGUF reader, what reads its metadata, and its writer.
 #include "formats/gguf.h"
+#include "formats/lora_file.h"
 #include "formats/model_config.h"
 #include "formats/parse.h"
 #include "formats/quants.h"
@@ -16,6 +17,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const auto& [key, value] : content->metadata)
     if (detail::find_invalid_utf8(value.describe())) std::abort();
   if (const auto config = config_from_gguf(*content)) (void)rope_table(*config);
+  if (const auto adapter = lora_from_gguf(*content, "f"))
+    for (const LoraPair& pair : adapter->pairs)
+      if (pair.a.elements() < 1 << 20 && pair.b.elements() < 1 << 20) {
+        const auto left = pair.left_values(), right = pair.right_values();
+        if (left && left->size() != size_t(pair.rows * pair.rank)) std::abort();
+        if (right && right->size() != size_t(pair.columns * pair.rank)) std::abort();
+      }
   if (const auto tokenizer = tokenizer_from_gguf(*content)) {
     try {
       const auto ids = tokenizer->encode("the  cat \n\xC3\xA9 12", {true, true});

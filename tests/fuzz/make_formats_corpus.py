@@ -100,6 +100,15 @@ put("gguf", "tensors", gguf([], [("a", (4, 2), 0, 32), ("q", (32,), 2, 18), ("k"
                                  ("s", (), 1, 2), ("z", (0,), 0, 0)]))
 put("gguf", "aligned", gguf([("general.alignment", "u32", 64)], [("a", (3,), 24, 3), ("b", (1,), 30, 2)],
                             alignment=64))
+put("gguf", "adapter", gguf([("general.type", "str", "adapter"), ("general.architecture", "str", "llama"),
+                             ("adapter.type", "str", "lora"), ("adapter.lora.alpha", "f32", 8.0)],
+                            [("blk.0.attn_q.weight.lora_a", (4, 2), 0, 32),
+                             ("blk.0.attn_q.weight.lora_b", (2, 4), 0, 32),
+                             ("blk.0.ffn_up_exps.weight.lora_a", (4, 1, 2), 0, 32),
+                             ("blk.0.ffn_up_exps.weight.lora_b", (1, 4, 2), 0, 32),
+                             ("token_embd.weight.lora_a", (2, 4), 0, 32),
+                             ("token_embd.weight.lora_b", (2, 4), 0, 32),
+                             ("blk.0.attn_norm.weight", (4,), 0, 16)]))
 put("gguf", "v2", gguf([("a", "u8", 1)], version=2))
 put("gguf", "huge_counts", b"GGUF" + struct.pack("<IQQ", 3, 2**60, 2**60) + bytes(64))
 put("gguf", "nested", b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + text("a") + struct.pack("<I", 9)
@@ -118,6 +127,10 @@ for rope in ({"rope_type": "linear", "factor": 4.0}, {"type": "dynamic", "factor
               "mscale_all_dim": 0.7, "truncate": False, "rope_theta": 1e6}):
     put("config", rope.get("rope_type", rope.get("type")),
         json.dumps({**base, "rope_parameters": rope, "head_dim": 16, "partial_rotary_factor": 0.5}))
+put("config", "adapter", json.dumps({"peft_type": "LORA", "r": 2, "lora_alpha": 8, "use_rslora": True,
+                                     "use_dora": False, "bias": "none", "init_lora_weights": "gaussian",
+                                     "rank_pattern": {"k_proj": 4},
+                                     "alpha_pattern": {"layers\\.[01].*q_proj": 4}}))
 put("config", "mixed", json.dumps({**base, "sliding_window": 8, "layer_types": ["sliding_attention"],
                                    "num_local_experts": 4, "num_experts_per_tok": 2}))
 
