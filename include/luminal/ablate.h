@@ -1,22 +1,9 @@
 // luminal/ablate.h -- what each rule is worth to a program.
 #pragma once
 #include "luminal/graph.h"
-#include <string>
-#include <vector>
+#include "luminal/rule_worth.h"
 
 namespace luminal {
-
-/// A program without one rule. Estimates are in seconds, of one step of all regions.
-struct RuleWorth {
-  std::string rule;
-  double estimate = 0; ///< without it
-  size_t regions = 0;  ///< equal ones counted once: whose kernels are others without it
-};
-struct Ablation {
-  double written = 0;           ///< the terms as they came
-  double estimate = 0;          ///< with all rules
-  std::vector<RuleWorth> rules; ///< that applied, the one whose loss costs most first
-};
 
 /// Plans the graph once more for each rule that applied, without that rule. Nothing is measured. Options with
 /// several typical sizes: of the first ones. Throws Error as Graph::compile does.
