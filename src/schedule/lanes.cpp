@@ -57,16 +57,15 @@ bool in_groups(const Nests& nests) {
 namespace {
 
 /// Loops of one stage: the group's, then those of each lane.
-void check_loops(const Nests& nests, size_t s) {
+void check_loops(const Nests& nests, size_t s, const Groups& groups) {
   const Stage& stage = nests.cone.stages[s];
   const StageNest& nest = nests.stages[s];
   bool reduction = false; // a loop of the reduction is open
-  for (size_t i = 1; i < nest.loops.size(); i++) {
-    const StageLoop& loop = nest.loops[i];
-    if (!loop.symbol.is_symbol()) continue;
+  for (const StageLoop& loop : nest.loops) {
+    if (!loop.symbol.is_symbol() || loop.name == groups.loop) continue;
     if (loop.kind == LoopKind::parallel && !loop.lane)
-      refuse("stage {}: loop {} is parallel; the groups are trips of {} alone (`merge` makes one loop)",
-             stage.name, loop.name, nest.loops[0].name);
+      refuse("stage {}: loop {} is parallel; the groups are trips of one outermost loop (`merge` makes one)",
+             stage.name, loop.name);
     if (loop.kind == LoopKind::vector)
       refuse("stage {}: loop {} is a vector loop, and lanes of a group act one by one", stage.name, loop.name);
     const bool folds =
@@ -110,24 +109,31 @@ int64_t lanes_of(const Nests& nests, size_t s) {
 
 Groups groups_of(const Nests& nests) {
   Groups groups;
-  const StageLoop* shared = nullptr;
+  const auto of_groups = [](const StageNest& nest) {
+    return !nest.loops.empty() && nest.loops[0].kind == LoopKind::parallel && !nest.loops[0].lane;
+  };
+  if (of_groups(nests.stages[0])) {
+    const StageLoop& loop = nests.stages[0].loops[0];
+    groups.loop = loop.name, groups.symbol = loop.symbol, groups.extent = loop.extent;
+  }
   for (size_t s = 0; s < nests.stages.size(); s++) {
     const Stage& stage = nests.cone.stages[s];
     const StageNest& nest = nests.stages[s];
-    if (nest.loops.empty() || nest.loops[0].kind != LoopKind::parallel || nest.loops[0].lane)
-      refuse("stage {}: its outermost loop is not the parallel loop of the groups", stage.name);
-    const StageLoop& own = nest.loops[0];
-    if (own.level != 0) refuse("stage {}: the loop {} of the groups has level 0", stage.name, own.name);
-    if (!shared) shared = &own;
-    if (own.name != shared->name || own.symbol != shared->symbol || own.extent != shared->extent)
-      refuse("stage {}: loop {} is not the loop {} of the groups of stage {}", stage.name, own.name,
-             shared->name, nests.cone.stages[0].name);
-    if (reduces(nests.cone, stage, nest, own))
-      refuse("stage {}: loop {} is part of the reduction and cannot be parallel (split_reduction makes "
-             "independent parts)",
-             stage.name, own.name);
-    check_loops(nests, s);
-    groups.loop = own.name;
+    if (of_groups(nest) == groups.loop.empty())
+      refuse("stage {}: its outermost loop is not the loop of the groups of stage {}", stage.name,
+             nests.cone.stages[0].name);
+    if (!groups.loop.empty()) {
+      const StageLoop& own = nest.loops[0];
+      if (own.level != 0) refuse("stage {}: the loop {} of the groups has level 0", stage.name, own.name);
+      if (own.name != groups.loop || own.symbol != groups.symbol || own.extent != groups.extent)
+        refuse("stage {}: loop {} is not the loop {} of the groups of stage {}", stage.name, own.name,
+               groups.loop, nests.cone.stages[0].name);
+      if (reduces(nests.cone, stage, nest, own))
+        refuse("stage {}: loop {} is part of the reduction and cannot be parallel (split_reduction makes "
+               "independent parts)",
+               stage.name, own.name);
+    }
+    check_loops(nests, s, groups);
     groups.lanes = std::max(groups.lanes, lanes_of(nests, s));
   }
   if (!nests.predicate_splits.empty() || !nests.roles.empty())

@@ -43,9 +43,8 @@ std::optional<Span> span_of(Expr at, const std::vector<StageLoop>& loops) {
 
 /// Values that stages hand on lie in the group's memory, as much as one group makes of them.
 void Lowering::place_in_group(const Groups& groups) {
-  const Expr group = n_.stages[0].find(groups.loop)->symbol;
   std::set<Expr, ExprLess> outer;
-  if (group.is_symbol()) outer.insert(group);
+  if (groups.symbol.is_symbol()) outer.insert(groups.symbol);
   for (size_t v = 0; v < n_.cone.values.size(); v++) {
     const ConeValue& value = n_.cone.values[v];
     Place& place = places_[v];
@@ -76,9 +75,8 @@ void Lowering::place_in_group(const Groups& groups) {
 
 /// A group reads of what stages write only what it wrote itself.
 void Lowering::check_in_group(const Groups& groups, int value) {
-  const Expr group = n_.stages[0].find(groups.loop)->symbol;
-  if (!group.is_symbol()) return;
-  const std::set<Expr, ExprLess> shared{group};
+  if (!groups.symbol.is_symbol()) return;
+  const std::set<Expr, ExprLess> shared{groups.symbol};
   for (size_t w = 0; w < n_.stages.size(); w++)
     for (auto& c : n_.cone.stages[w].components) {
       if (c.out != value) continue;
@@ -103,7 +101,7 @@ void Lowering::check_in_group(const Groups& groups, int value) {
         }
         // What each group writes in full, no other may read.
         bool separate = false;
-        for (Expr e : c.index) separate |= depends_on(substitute(e, n_.stages[w].axis_values), group);
+        for (Expr e : c.index) separate |= depends_on(substitute(e, n_.stages[w].axis_values), groups.symbol);
         if (!separate && n_.cone.values[size_t(value)].role != ValueRole::interior)
           refuse("stage {} writes {} in every trip of {}", n_.cone.stages[w].name,
                  n_.cone.values[size_t(value)].name, groups.loop);
@@ -113,12 +111,11 @@ void Lowering::check_in_group(const Groups& groups, int value) {
 
 Kernel Lowering::run_groups() {
   const Groups groups = groups_of(n_);
-  const StageLoop loop = n_.stages[0].loops[0];
   place_in_group(groups);
   for (size_t v = 0; v < n_.cone.values.size(); v++)
     if (n_.cone.values[v].role != ValueRole::input && places_[v].buffer >= 0) check_in_group(groups, int(v));
   const Expr lane = Expr::symbol(n_.free_name("lane"), {0, groups.lanes - 1});
-  open_.push_back({loop.name, loop.symbol, 0, loop.extent, loop.extent, true, {}, 0});
+  open_.push_back({groups.loop, groups.symbol, 0, groups.extent, groups.extent, true, {}, 0});
   Body body;
   std::set<BufferId> read, written; // since the last barrier
   for (size_t s = 0; s < n_.stages.size(); s++) {
@@ -144,8 +141,9 @@ Kernel Lowering::run_groups() {
   // The next group of this worker writes to the same memory.
   if (std::ranges::any_of(kernel_.buffers, [](const Buffer& b) { return b.space == Space::group; }))
     body.push_back(barrier(1));
-  const Expr symbol = loop.symbol.is_symbol() ? loop.symbol : Expr::symbol(loop.name, {0, 0});
-  kernel_.body = {parallel_loop(symbol, 0, loop.extent,
+  const Expr symbol =
+      groups.symbol.is_symbol() ? groups.symbol : Expr::symbol(n_.free_name("one"), {0, 0});
+  kernel_.body = {parallel_loop(symbol, 0, groups.extent,
                                 {parallel_loop(lane, 0, groups.lanes, std::move(body), 1)}, 0)};
   return std::move(kernel_);
 }
@@ -186,7 +184,8 @@ void StageLowering::analyse_group(Expr lane, State& state) {
     const Expr holds = lt(state.nest.guards[g].value, state.nest.guards[g].limit);
     state.held.push_back(prove(holds, l_.open_facts(holds)) == Truth::yes);
   }
-  for (size_t i = 1; i < nest.loops.size(); i++) rest_.push_back(i);
+  for (size_t i = 0; i < nest.loops.size(); i++)
+    if (nest.loops[i].lane || nest.loops[i].kind != LoopKind::parallel) rest_.push_back(i);
   for (size_t i = 0; i < rest_.size(); i++) {
     const StageLoop& l = state.nest.loops[rest_[i]];
     if (l.kind == LoopKind::serial && l.symbol.is_symbol() && folds_ && !reduces(l)) cut_ = i + 1;

@@ -156,7 +156,9 @@ void group_copy(Nests& nests, const std::string& stage, const std::string& value
 bool in_groups(const Nests& nests);
 /// What the stages of a kernel in groups have in common.
 struct Groups {
-  std::string loop;  ///< whose trips are the groups
+  std::string loop;  ///< whose trips are the groups; empty: there is one group
+  Expr symbol = 0;   ///< of that loop; 0 where it has one trip
+  Expr extent = 1;   ///< groups
   int64_t lanes = 1; ///< of each group
 };
 /// Refuses nests that groups of lanes cannot run.

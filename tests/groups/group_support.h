@@ -29,8 +29,9 @@ inline std::optional<GroupCase> group_case(const std::string& term, const std::s
   if (!kernel) return {};
   c.kernel = *kernel;
   EXPECT_THAT(verify(c.kernel), testing::IsEmpty()) << to_string(c.kernel);
-  GoldenCase drawn{"term", symbols};
-  drawn.integers["at"] = {0, 6};
+  GoldenCase drawn;
+  drawn.name = "term";
+  drawn.symbols = symbols;
   c.inputs = random_bindings(c.module.entry(), drawn, seed);
   c.want = Interpreter(c.module, c.inputs).run();
   return c;

@@ -12,7 +12,7 @@ TEST(Groups, ProductsInTiles) {
     const auto in = [&](int64_t low, int64_t high) {
       return low + int64_t(random() % uint64_t(high - low + 1));
     };
-    const int64_t m = in(1, 40), n = in(1, 70), k = in(1, 40);
+    const int64_t m = in(2, 40), n = in(2, 70), k = in(2, 40);
     SCOPED_TRACE(fmt::format("seed {}: {} x {} x {}", seed, m, n, k));
     const auto c = group_case(product_term(m, n, k, seed % 4 == 3 ? "bf16" : "f32"),
                               product_schedule(int(in(1, 3)), int(in(1, 3)), int(in(2, 9)), seed % 5 != 4), seed);
@@ -31,6 +31,97 @@ TEST(Groups, AccumulatorsStayInRegisters) {
   EXPECT_EQ(count_of(text, "barrier level 1"), 3);
   EXPECT_EQ(count_of(text, " where "), 0) << text;
   expect_right(*c, 1);
+}
+
+std::string softmax_term(int64_t rows, int64_t length) {
+  return fmt::format(R"(fn @main(%x: f32[{M}, {K}]) {{
+  %mf = fold [i: {M}, k: {K}] over [k] {{ max %x[i, k] }}
+  %m = get %mf, 0
+  %mv = view %m [i: {M}, k: {K}] -> [i]
+  %d = sub %x, %mv
+  %e = exp %d
+  %sf = fold [i: {M}, k: {K}] over [k] {{ sum %e[i, k] }}
+  %s = get %sf, 0
+  %sv = view %s [i: {M}, k: {K}] -> [i]
+  %y = div %e, %sv
+  return y = %y
+}}
+)",
+                     fmt::arg("M", rows), fmt::arg("K", length));
+}
+
+/// `rows` rows a group, `lanes` lanes for each of them; each stage with the name of its axis of the row.
+std::string rows_schedule(const std::vector<std::pair<std::string, std::string>>& stages, int rows, int lanes) {
+  std::string text;
+  for (const auto& [stage, axis] : stages)
+    text += fmt::format("split {0} i g i.l {2}\nsplit {0} {1} k.o k.l {3}\norder {0} g i.l k.o k.l\n", stage, axis,
+                        rows, lanes);
+  return text + "parallel * g\nlanes * i.l k.l\n";
+}
+
+TEST(Groups, SeveralFoldsOfRowsInOneKernel) {
+  for (uint64_t seed = 1; seed <= 12; seed++) {
+    std::mt19937_64 random(seed);
+    const int rows = 1 + int(random() % 5), lanes = 2 + int(random() % 40);
+    const int64_t m = 2 + int64_t(random() % 14), k = 2 + int64_t(random() % 150);
+    SCOPED_TRACE(fmt::format("seed {}: {} x {}, {} rows of {} lanes", seed, m, k, rows, lanes));
+    const auto c = group_case(softmax_term(m, k), rows_schedule({{"mf", "k"}, {"sf", "k_2"}, {"y", "k_3"}}, rows, lanes), seed);
+    if (!c) return;
+    expect_right(*c, seed);
+    if (HasFailure()) return;
+  }
+}
+
+/// Tuples: partial states of lanes are combined as the monoid says.
+TEST(Groups, StatesOfTuplesAreCombined) {
+  for (uint64_t seed = 1; seed <= 6; seed++) {
+    const auto c = group_case(R"(fn @main(%x: f32[7, 90]) {
+  %one = const f32 1
+  %f = fold [i: 7, k: 90] over [k] { max %x[i, k]; sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %one[] }
+  %m = get %f, 0
+  %l = get %f, 1
+  %g = log2 %l
+  %y = add %m, %g
+  return y = %y
+}
+)",
+                              "fuse f y\nsplit f i g i.l 2\nsplit f k k.o k.l 24\norder f g i.l k.o k.l\nparallel f g\nlanes f i.l k.l\n",
+                              seed);
+    ASSERT_TRUE(c);
+    expect_right(*c, seed);
+  }
+}
+
+/// One row: one group.
+TEST(Groups, OneGroupOfLanes) {
+  const auto c = group_case(softmax_term(1, 77),
+                            "split mf k k.o k.l 32\nsplit sf k_2 k.o k.l 32\nsplit y k_3 k.o k.l 32\nlanes * k.l\n", 1);
+  ASSERT_TRUE(c);
+  expect_right(*c, 2);
+}
+
+/// A tile of several rows: each lane sums parts of them, and the lanes combine one row after the other.
+TEST(Groups, LanesOfTheSumHoldSeveralRows) {
+  for (uint64_t seed = 1; seed <= 4; seed++) {
+    const auto c = group_case(product_term(13, 9, 50),
+                              "split f i i.o i.u 4\nsplit f k k.o k.l 16\norder f i.o j k.o k.l i.u\n"
+                              "merge f i.o j g\nparallel f g\nlanes f k.l\nunroll f i.u\n",
+                              seed);
+    ASSERT_TRUE(c);
+    expect_right(*c, seed);
+  }
+}
+
+/// A serial loop of results around the sum, and rows that one copy holds for all steps.
+TEST(Groups, CopiesOutsideOfSerialLoops) {
+  for (uint64_t seed = 1; seed <= 4; seed++) {
+    const auto c = group_case(product_term(21, 40, 30),
+                              "split f i g i.l 4\nsplit f j j.o j.l 8\norder f g j.o i.l j.l k\nparallel f g\n"
+                              "lanes f i.l j.l\ngroup_copy f a g\ngroup_copy f b j.o\n",
+                              seed);
+    ASSERT_TRUE(c);
+    expect_right(*c, seed);
+  }
 }
 
 } // namespace
