@@ -33,8 +33,7 @@ void distribute_over_lanes(Nests& nests, const Directive& d) {
       loop->level = 1;
       loop->lane = true;
     }
-    if (!any)
-      refuse("{} has no loop {}", d.words[0] == "*" ? "no stage" : "stage " + d.words[0], d.words[i]);
+    if (!any) refuse("{} has no loop {}", d.words[0] == "*" ? "no stage" : "stage " + d.words[0], d.words[i]);
   }
 }
 
@@ -67,7 +66,8 @@ void check_loops(const Nests& nests, size_t s, const Groups& groups) {
       refuse("stage {}: loop {} is parallel; the groups are trips of one outermost loop (`merge` makes one)",
              stage.name, loop.name);
     if (loop.kind == LoopKind::vector)
-      refuse("stage {}: loop {} is a vector loop, and lanes of a group act one by one", stage.name, loop.name);
+      refuse("stage {}: loop {} is a vector loop, and lanes of a group act one by one", stage.name,
+             loop.name);
     const bool folds =
         std::ranges::any_of(stage.components, [](auto& c) { return c.kind == ComponentKind::fold; });
     const bool reduces_here = folds && reduces(nests.cone, stage, nest, loop);

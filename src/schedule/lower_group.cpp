@@ -141,10 +141,9 @@ Kernel Lowering::run_groups() {
   // The next group of this worker writes to the same memory.
   if (std::ranges::any_of(kernel_.buffers, [](const Buffer& b) { return b.space == Space::group; }))
     body.push_back(barrier(1));
-  const Expr symbol =
-      groups.symbol.is_symbol() ? groups.symbol : Expr::symbol(n_.free_name("one"), {0, 0});
-  kernel_.body = {parallel_loop(symbol, 0, groups.extent,
-                                {parallel_loop(lane, 0, groups.lanes, std::move(body), 1)}, 0)};
+  const Expr symbol = groups.symbol.is_symbol() ? groups.symbol : Expr::symbol(n_.free_name("one"), {0, 0});
+  kernel_.body = {
+      parallel_loop(symbol, 0, groups.extent, {parallel_loop(lane, 0, groups.lanes, std::move(body), 1)}, 0)};
   return std::move(kernel_);
 }
 
@@ -223,8 +222,8 @@ Body StageLowering::run_in_group(const Groups& groups, Expr lane) {
   analyse_group(lane, state);
   place_tiles();
   if (used < groups.lanes && (reduced_lanes_ > 1 || !tiles_.empty()))
-    refuse("stage {} uses {} of {} lanes: all of them have to take part in its copies and sums", s_.name, used,
-           groups.lanes);
+    refuse("stage {} uses {} of {} lanes: all of them have to take part in its copies and sums", s_.name,
+           used, groups.lanes);
   Body body = copies(groups.loop);
   append(body, group_loops(0, std::move(state)));
   if (used < groups.lanes) body = {if_then(lt(lane, used), std::move(body))};
@@ -284,7 +283,8 @@ Body StageLowering::group_walk(size_t i, State state) {
     body_phase_ = false;
     return body;
   }
-  if (!state.nest.loops[rest_[i]].symbol.is_symbol() || state.opened.contains(state.nest.loops[rest_[i]].symbol))
+  if (!state.nest.loops[rest_[i]].symbol.is_symbol() ||
+      state.opened.contains(state.nest.loops[rest_[i]].symbol))
     return group_walk(i + 1, std::move(state));
   return serial_in_group(i, std::move(state), [&](State in) { return group_walk(i + 1, std::move(in)); });
 }
@@ -471,7 +471,8 @@ StageLowering::GroupTile StageLowering::tile_of(const GroupCopy& request, const 
     tile.place.layout.push_back(
         {.dim = int(last), .pad = last == contiguous ? 0 : std::max<int64_t>(1, 128 / bits(value.dtype))});
   Buffer b;
-  b.name = fmt::format("{}.{}.tile{}", s_.name, value.name, tiles_.empty() ? "" : std::to_string(tiles_.size()));
+  b.name =
+      fmt::format("{}.{}.tile{}", s_.name, value.name, tiles_.empty() ? "" : std::to_string(tiles_.size()));
   b.space = Space::group;
   b.access = Access::scratch;
   b.dtype = value.dtype;
@@ -516,9 +517,8 @@ Body StageLowering::copy(const GroupTile& tile) const {
   for (size_t i = 0; i < order.size(); i++) {
     const size_t d = order[i];
     const Expr extent = tile.place.extents[d];
-    const bool outermost =
-        std::all_of(order.begin() + long(i) + 1, order.end(),
-                    [&](size_t o) { return tile.place.extents[o].is_constant(1); });
+    const bool outermost = std::all_of(order.begin() + long(i) + 1, order.end(),
+                                       [&](size_t o) { return tile.place.extents[o].is_constant(1); });
     in_tile[d] = extent.is_constant(1) ? Expr(0) : outermost ? rest : mod(rest, extent);
     if (!outermost) rest = floordiv(rest, extent);
     in_value[d] = tile.place.base[d] + in_tile[d];

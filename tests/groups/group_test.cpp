@@ -14,8 +14,9 @@ TEST(Groups, ProductsInTiles) {
     };
     const int64_t m = in(2, 40), n = in(2, 70), k = in(2, 40);
     SCOPED_TRACE(fmt::format("seed {}: {} x {} x {}", seed, m, n, k));
-    const auto c = group_case(product_term(m, n, k, seed % 4 == 3 ? "bf16" : "f32"),
-                              product_schedule(int(in(1, 3)), int(in(1, 3)), int(in(2, 9)), seed % 5 != 4), seed);
+    const auto c =
+        group_case(product_term(m, n, k, seed % 4 == 3 ? "bf16" : "f32"),
+                   product_schedule(int(in(1, 3)), int(in(1, 3)), int(in(2, 9)), seed % 5 != 4), seed);
     if (!c) return;
     expect_right(*c, seed);
     if (HasFailure()) return;
@@ -33,39 +34,13 @@ TEST(Groups, AccumulatorsStayInRegisters) {
   expect_right(*c, 1);
 }
 
-std::string softmax_term(int64_t rows, int64_t length) {
-  return fmt::format(R"(fn @main(%x: f32[{M}, {K}]) {{
-  %mf = fold [i: {M}, k: {K}] over [k] {{ max %x[i, k] }}
-  %m = get %mf, 0
-  %mv = view %m [i: {M}, k: {K}] -> [i]
-  %d = sub %x, %mv
-  %e = exp %d
-  %sf = fold [i: {M}, k: {K}] over [k] {{ sum %e[i, k] }}
-  %s = get %sf, 0
-  %sv = view %s [i: {M}, k: {K}] -> [i]
-  %y = div %e, %sv
-  return y = %y
-}}
-)",
-                     fmt::arg("M", rows), fmt::arg("K", length));
-}
-
-/// `rows` rows a group, `lanes` lanes for each of them; each stage with the name of its axis of the row.
-std::string rows_schedule(const std::vector<std::pair<std::string, std::string>>& stages, int rows, int lanes) {
-  std::string text;
-  for (const auto& [stage, axis] : stages)
-    text += fmt::format("split {0} i g i.l {2}\nsplit {0} {1} k.o k.l {3}\norder {0} g i.l k.o k.l\n", stage, axis,
-                        rows, lanes);
-  return text + "parallel * g\nlanes * i.l k.l\n";
-}
-
 TEST(Groups, SeveralFoldsOfRowsInOneKernel) {
   for (uint64_t seed = 1; seed <= 12; seed++) {
     std::mt19937_64 random(seed);
     const int rows = 1 + int(random() % 5), lanes = 2 + int(random() % 40);
     const int64_t m = 2 + int64_t(random() % 14), k = 2 + int64_t(random() % 150);
     SCOPED_TRACE(fmt::format("seed {}: {} x {}, {} rows of {} lanes", seed, m, k, rows, lanes));
-    const auto c = group_case(softmax_term(m, k), rows_schedule({{"mf", "k"}, {"sf", "k_2"}, {"y", "k_3"}}, rows, lanes), seed);
+    const auto c = group_case(softmax_term(m, k), rows_schedule(softmax_stages, rows, lanes), seed);
     if (!c) return;
     expect_right(*c, seed);
     if (HasFailure()) return;
@@ -75,18 +50,7 @@ TEST(Groups, SeveralFoldsOfRowsInOneKernel) {
 /// Tuples: partial states of lanes are combined as the monoid says.
 TEST(Groups, StatesOfTuplesAreCombined) {
   for (uint64_t seed = 1; seed <= 6; seed++) {
-    const auto c = group_case(R"(fn @main(%x: f32[7, 90]) {
-  %one = const f32 1
-  %f = fold [i: 7, k: 90] over [k] { max %x[i, k]; sum(select(old0 == -inf, 0, self * exp2(old0 - new0))) %one[] }
-  %m = get %f, 0
-  %l = get %f, 1
-  %g = log2 %l
-  %y = add %m, %g
-  return y = %y
-}
-)",
-                              "fuse f y\nsplit f i g i.l 2\nsplit f k k.o k.l 24\norder f g i.l k.o k.l\nparallel f g\nlanes f i.l k.l\n",
-                              seed);
+    const auto c = group_case(tuple_term(), tuple_schedule(), seed);
     ASSERT_TRUE(c);
     expect_right(*c, seed);
   }
@@ -94,8 +58,9 @@ TEST(Groups, StatesOfTuplesAreCombined) {
 
 /// One row: one group.
 TEST(Groups, OneGroupOfLanes) {
-  const auto c = group_case(softmax_term(1, 77),
-                            "split mf k k.o k.l 32\nsplit sf k_2 k.o k.l 32\nsplit y k_3 k.o k.l 32\nlanes * k.l\n", 1);
+  const auto c =
+      group_case(softmax_term(1, 77),
+                 "split mf k k.o k.l 32\nsplit sf k_2 k.o k.l 32\nsplit y k_3 k.o k.l 32\nlanes * k.l\n", 1);
   ASSERT_TRUE(c);
   expect_right(*c, 2);
 }
@@ -115,10 +80,11 @@ TEST(Groups, LanesOfTheSumHoldSeveralRows) {
 /// A serial loop of results around the sum, and rows that one copy holds for all steps.
 TEST(Groups, CopiesOutsideOfSerialLoops) {
   for (uint64_t seed = 1; seed <= 4; seed++) {
-    const auto c = group_case(product_term(21, 40, 30),
-                              "split f i g i.l 4\nsplit f j j.o j.l 8\norder f g j.o i.l j.l k\nparallel f g\n"
-                              "lanes f i.l j.l\ngroup_copy f a g\ngroup_copy f b j.o\n",
-                              seed);
+    const auto c =
+        group_case(product_term(21, 40, 30),
+                   "split f i g i.l 4\nsplit f j j.o j.l 8\norder f g j.o i.l j.l k\nparallel f g\n"
+                   "lanes f i.l j.l\ngroup_copy f a g\ngroup_copy f b j.o\n",
+                   seed);
     ASSERT_TRUE(c);
     expect_right(*c, seed);
   }
