@@ -6,9 +6,7 @@
 #include <fmt/format.h>
 
 namespace luminal::kernel {
-namespace {
-
-} // namespace
+namespace {} // namespace
 
 std::vector<int> independent_axes(const Stage& stage) {
   std::vector<int> axes;

@@ -7,12 +7,12 @@
 namespace luminal::kernel {
 
 struct GpuTarget {
-  int lanes = 256;                   ///< of a group that works on one tile
-  int most_lanes = 1024;             ///< of any group
-  int warp = 32;                     ///< lanes that run in step
-  int64_t group_bytes = 48 << 10;    ///< memory of a group that every launch may have
-  int results = 64;                  ///< accumulators of f32 that a lane keeps in registers
-  int64_t groups = 128;              ///< that run at the same time, about
+  int lanes = 256;                ///< of a group that works on one tile
+  int most_lanes = 1024;          ///< of any group
+  int warp = 32;                  ///< lanes that run in step
+  int64_t group_bytes = 48 << 10; ///< memory of a group that every launch may have
+  int results = 64;               ///< accumulators of f32 that a lane keeps in registers
+  int64_t groups = 128;           ///< that run at the same time, about
   bool operator==(const GpuTarget&) const = default;
 };
 

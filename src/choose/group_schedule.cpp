@@ -42,7 +42,8 @@ private:
   }
   std::string name(const std::string& wish) const { return nests_.free_name(wish); }
   /// One loop of the first `loops` of the stage, which are its outermost ones.
-  void merge_groups(const std::string& stage, const std::vector<std::string>& loops, const std::string& group);
+  void merge_groups(const std::string& stage, const std::vector<std::string>& loops,
+                    const std::string& group);
 
   const Cone& original_;
   const GpuTarget& target_;
@@ -144,9 +145,11 @@ std::optional<DefaultKernel> GroupScheduler::product() {
                 column_results = std::max<int64_t>(1, columns / side);
 
   const std::string& s = stage.name;
-  const std::string row = axis(axes->row).name, column = axis(axes->column).name, step = axis(axes->step).name;
+  const std::string row = axis(axes->row).name, column = axis(axes->column).name,
+                    step = axis(axes->step).name;
   const auto cut = [&](const std::string& loop, int64_t tile, int64_t lanes) {
-    const std::string o = name(loop + ".o"), r = name(loop + ".r"), u = name(loop + ".u"), l = name(loop + ".l");
+    const std::string o = name(loop + ".o"), r = name(loop + ".r"), u = name(loop + ".u"),
+                      l = name(loop + ".l");
     add(DirectiveKind::split, {s, loop, o, r}, {tile});
     add(DirectiveKind::split, {s, r, u, l}, {lanes});
     return std::array{o, u, l};
@@ -218,7 +221,9 @@ std::optional<DefaultKernel> GroupScheduler::rows() {
   double all = 1;
   for (int a : shared) all *= double(trips(a));
   // Each lane takes a few elements; short rows share a group.
-  const auto lanes_for = [&](int64_t elements) { return int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(elements, 1)))); };
+  const auto lanes_for = [&](int64_t elements) {
+    return int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(elements, 1))));
+  };
   int64_t lanes = std::clamp<int64_t>(lanes_for((longest + 3) / 4), 4, target_.lanes);
   if (all < 2 * double(target_.groups))
     lanes = std::clamp<int64_t>(lanes_for((longest + 7) / 8), lanes, target_.most_lanes);
