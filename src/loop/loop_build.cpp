@@ -328,7 +328,8 @@ bool has_barrier(const Body& body, int level) {
   return std::ranges::any_of(body, [&](const StmtRef& s) {
     const auto* barrier = s->as<Barrier>();
     return (barrier && barrier->level == level) ||
-           std::ranges::any_of(bodies_of(*s), [&](const Body* inside) { return has_barrier(*inside, level); });
+           std::ranges::any_of(bodies_of(*s),
+                               [&](const Body* inside) { return has_barrier(*inside, level); });
   });
 }
 int64_t lanes_of(const Body& body) {

@@ -232,8 +232,8 @@ inline void touch(size_t byte, size_t bytes, bool writes) {
     const bool after_write = s.written == now && s.writer != me;
     const bool after_read = writes && s.read == now && (s.reader != me || s.readers);
     if (after_write || after_read)
-      found("race: byte " + std::to_string(at) + " is " + (writes ? "written" : "read") +
-            " by thread " + std::to_string(me) + " and " +
+      found("race: byte " + std::to_string(at) + " is " + (writes ? "written" : "read") + " by thread " +
+            std::to_string(me) + " and " +
             (after_write ? "written by thread " + std::to_string(s.writer) : "read by another thread") +
             " without a barrier between");
     if (writes) {
