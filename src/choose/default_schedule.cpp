@@ -10,6 +10,7 @@
 #include "choose/choose_windows.h"
 #include "choose/default_scheduler.h"
 #include "choose/flat_schedule.h"
+#include "choose/group_schedule.h"
 #include "cone/formula.h"
 #include "schedule/lower.h"
 #include <algorithm>
@@ -439,7 +440,11 @@ void explain(const Cone& cone, const std::string& failure) {
 } // namespace
 
 DefaultKernel default_kernel(const Cone& cone, const MachineLimits& limits, const Answers& answers) {
-  if (wants_flat(limits)) return flat_kernel(cone);
+  if (wants_flat(limits)) {
+    if (limits.gpu)
+      if (auto made = group_kernel(cone, *limits.gpu)) return std::move(*made);
+    return flat_kernel(cone);
+  }
   // What is chosen stage by stage may not fit together: then a simpler choice does. An axis without
   // elements leaves no trace in merged and split indices, and nothing to be fast at.
   const bool nothing = std::ranges::any_of(cone.axes, [](auto& axis) { return axis.extent.is_constant(0); });

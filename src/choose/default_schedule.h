@@ -2,6 +2,7 @@
 // function, no measuring.
 #pragma once
 #include "choose/decisions.h"
+#include "choose/gpu_target.h"
 #include "cone/cone.h"
 #include "loop/loop.h"
 #include "schedule/schedule.h"
@@ -19,6 +20,8 @@ struct MachineLimits {
   int threads = 1;
   /// Dot instructions on values (find_lane_unit) and units with tile registers that it has, the best first.
   std::vector<std::string> units;
+  /// Groups of lanes of a device of many threads; none: threads that know nothing of each other.
+  std::optional<GpuTarget> gpu;
 };
 
 /// Legal for every well-formed cone: lower(cone, default_schedule(cone, limits)) succeeds.

@@ -6,9 +6,8 @@
 #include <fmt/format.h>
 
 namespace luminal::kernel {
-namespace {
+namespace {} // namespace
 
-/// Axes whose elements are independent of each other: that every component keeps, in no given order.
 std::vector<int> independent_axes(const Stage& stage) {
   std::vector<int> axes;
   for (const int axis : stage.axes) {
@@ -19,6 +18,8 @@ std::vector<int> independent_axes(const Stage& stage) {
   }
   return axes;
 }
+
+namespace {
 
 std::string free_name(const Cone& cone, std::string name) {
   const auto taken = [&] {
@@ -63,14 +64,14 @@ Schedule joined(const Schedule& a, const Schedule& b) {
 
 } // namespace
 
-DefaultKernel flat_kernel(const Cone& cone) {
+Schedule fused_stages(const Cone& cone) {
   Schedule schedule;
   const auto is_legal = [&](const Schedule& with) { return lower(cone, with).ok(); };
   // A tuple over different axes becomes plain folds one after the other.
   if (!is_legal(schedule))
     for (const Stage& stage : cone.stages)
       if (stage.monoid && stage.scan_axis < 0) schedule.add(DirectiveKind::cascade, {stage.name, "root"});
-  if (Result<Kernel> kernel = lower(cone, schedule); !kernel) return {std::move(schedule), std::move(kernel)};
+  if (!is_legal(schedule)) return schedule;
   // Maps on a finished fold, and maps on maps, join the stage before them where they can.
   for (size_t s = 0;;) {
     const Cone present = apply(cone, schedule).cone;
@@ -82,6 +83,13 @@ DefaultKernel flat_kernel(const Cone& cone) {
     else
       ++s;
   }
+  return schedule;
+}
+
+DefaultKernel flat_kernel(const Cone& cone) {
+  Schedule schedule = fused_stages(cone);
+  const auto is_legal = [&](const Schedule& with) { return lower(cone, with).ok(); };
+  if (Result<Kernel> kernel = lower(cone, schedule); !kernel) return {std::move(schedule), std::move(kernel)};
   const Cone present = apply(cone, schedule).cone;
   for (size_t s = 0; s < present.stages.size(); ++s)
     // Fewer axes where all of them are not legal: an inner one without elements, a tail of its own.

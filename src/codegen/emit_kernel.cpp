@@ -277,6 +277,9 @@ void Emitter::guarded(Value* condition, const std::function<void()>& then,
 
 void Emitter::loop(const kernel::Loop& s) {
   if (s.kind == LoopKind::vector) return vector_loop(s);
+  if (s.level == 1 && kernel::meets_inside(s))
+    fail(fmt::format("the lanes of the loop {} wait for each other: a group has one lane on a CPU",
+                     s.variable.name()));
   if (varying(s.begin) || varying(s.end))
     fail("the bounds of the loop " + std::string(s.variable.name()) + " depend on the lane");
   Int begin = integer(s.begin), end = integer(s.end);

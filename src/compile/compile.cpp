@@ -246,7 +246,10 @@ Options Options::for_device(const std::string& name, int threads) {
     options.language = known->language;
     options.architecture = known->architecture;
   }
-  if (!options.language.empty()) options.limits.vector_registers = 0;
+  if (!options.language.empty()) {
+    options.limits.vector_registers = 0;
+    options.limits.gpu = kernel::gpu_target(options.language, options.architecture);
+  }
   return options;
 }
 

@@ -29,7 +29,9 @@
 //   behind the loop.
 // - Levels. A parallel loop or barrier of level 0 concerns all workers, of level 1 the lanes of one group, a
 //   group being a worker of level 0. On a CPU a group has one lane: parallel loops of level 1 are serial,
-//   barriers of level 1 are nothing.
+//   barriers of level 1 are nothing. A parallel loop of level 1 over 0..N with barriers of level 1 inside
+//   asks for groups of exactly N lanes (lanes_of_group): each lane does the one iteration of its number,
+//   and private buffers live as long as that. All lanes reach each of these barriers.
 // - Tokens. An asynchronous statement begins and may end at any time before the wait for its token. A token
 //   is a queue of each worker: `wait t` awaits the oldest one in flight. Until then its destination is not
 //   touched, its source not written.
@@ -286,6 +288,12 @@ RegisterPressure register_pressure(const Kernel& kernel, int vector_lanes = 16);
 /// inside, and a barrier of its level after each where the level is above 0 (there are no groups on
 /// a CPU).
 Kernel expand_roles(const Kernel& kernel);
+
+/// Lanes that each group must have: the iterations of parallel loops of level 1 with barriers inside.
+/// 0: any number.
+int64_t lanes_of_group(const Kernel& kernel);
+/// Does a barrier of the loop's own level stand inside of it?
+bool meets_inside(const Loop& loop);
 
 /// Do workers wait for each other anywhere (barriers of level 0)? Else they may run one after the
 /// other, in any order.

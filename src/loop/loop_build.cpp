@@ -323,6 +323,35 @@ std::optional<BufferId> written_by(const Stmt& stmt) {
   return {};
 }
 
+namespace {
+bool has_barrier(const Body& body, int level) {
+  return std::ranges::any_of(body, [&](const StmtRef& s) {
+    const auto* barrier = s->as<Barrier>();
+    return (barrier && barrier->level == level) ||
+           std::ranges::any_of(bodies_of(*s),
+                               [&](const Body* inside) { return has_barrier(*inside, level); });
+  });
+}
+int64_t lanes_of(const Body& body) {
+  for (const StmtRef& s : body) {
+    const auto* loop = s->as<Loop>();
+    if (loop && loop->kind == LoopKind::parallel && loop->level == 1) {
+      if (meets_inside(*loop) && loop->end.is_constant()) return loop->end.value();
+      continue;
+    }
+    for (const Body* inside : bodies_of(*s))
+      if (const int64_t lanes = lanes_of(*inside)) return lanes;
+  }
+  return 0;
+}
+} // namespace
+
+bool meets_inside(const Loop& loop) {
+  return loop.kind == LoopKind::parallel && has_barrier(loop.body, loop.level);
+}
+
+int64_t lanes_of_group(const Kernel& kernel) { return lanes_of(kernel.body); }
+
 bool is_distributed(const Stmt& stmt) {
   const auto* loop = stmt.as<Loop>();
   return loop && loop->kind == LoopKind::parallel && loop->level == 0;

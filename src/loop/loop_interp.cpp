@@ -63,6 +63,9 @@ LoopRun run_kernel(const Kernel& kernel, std::span<const std::span<std::byte>> g
     throw Error(fmt::format("[run_kernel] {}: {}", kernel.name, mistakes.front()));
   if (options.workers < 1 || options.lanes < 1 || options.workers > 1 << 16 || options.lanes > 1 << 16)
     throw Error(fmt::format("[run_kernel] {} workers of {} lanes", options.workers, options.lanes));
+  if (const int64_t lanes = lanes_of_group(kernel); lanes != 0 && lanes != options.lanes)
+    throw Error(fmt::format("[run_kernel] {}: its groups have {} lanes, {} given", kernel.name, lanes,
+                            options.lanes));
   const loop_detail::Program program = loop_detail::compile_loops(kernel);
   return loop_detail::Machine(program, globals, symbols, options).run();
 }
@@ -295,6 +298,7 @@ bool Machine::bounds(Worker& w, const Instruction& i, int64_t& begin, int64_t& e
 bool Machine::mine(const Worker& w, const Instruction& i, int64_t step, int64_t steps) const {
   if (!i.parallel || i.level > 1) return true;
   const int64_t count = i.level == 0 ? o_.workers : o_.lanes, me = i.level == 0 ? w.group : w.lane;
+  if (i.meets) return step == me;
   if (count == 1) return true;
   switch (o_.distribution) {
   case Distribution::blocks: {

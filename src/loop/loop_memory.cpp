@@ -67,7 +67,7 @@ bool record_read(Region& r, const Clock& clock, int64_t byte, int64_t count, uin
       conflict.other_at = s.write_at;
       conflict.other_writes = true;
     }
-    if (s.read_time > global && s.reader != actor) {
+    if (s.read_time > global && (s.reader != actor || s.readers == 1)) {
       // Earlier readers that no barrier orders before this one must stay known.
       if (s.readers == 2 || clock.ordered(s.read_time, s.reader, actor, r.is_private))
         s.readers = s.readers == 2 ? 2 : 0;

@@ -316,6 +316,7 @@ private:
       p_.code[at].variable = s.variable;
       p_.code[at].parallel = s.kind == LoopKind::parallel;
       p_.code[at].level = s.level;
+      p_.code[at].meets = s.kind == LoopKind::parallel && s.level == 1 && meets_inside(s);
       return at;
     };
     const int enter = head(Code::loop);

@@ -101,6 +101,7 @@ struct Instruction {
   // What the statement says, as far as the instruction needs it.
   Expr variable;         // loops, roles, let_index
   bool parallel = false; // loop
+  bool meets = false;    // loop: its iterations meet at barriers, each is the lane of its number
   bool masked = false;   // vector
   int level = 0;         // loop, barrier
   int stages = 1;        // roles

@@ -95,10 +95,12 @@ private:
   std::vector<Expr> scope_;                                    // symbols that are defined here
   std::vector<Expr> facts_;                                    // conditions that hold here
   std::vector<const Loop*> open_loops_;                        // around this place
-  int open_roles_ = 0;                                         // the same
-  int lane_conditions_ = 0;      // conditions around this place that differ between lanes
-  int never_ = 0;                // open loops that have no trip
-  const Loop* vector_ = nullptr; // the vector loop around this place
+  std::vector<std::pair<Expr, size_t>> conditions_; // around this place, and how many loops are around them
+  int open_roles_ = 0;                              // as of loops
+  int64_t lanes_of_group_ = 0;                      // that loops of level 1 ask for
+  int lane_conditions_ = 0;                         // conditions around this place that differ between lanes
+  int never_ = 0;                                   // open loops that have no trip
+  const Loop* vector_ = nullptr;                    // the vector loop around this place
   std::set<Expr, ExprLess> unrolled_, lane_symbols_;
   std::map<int, DType> lets_; // in scope
   std::set<int> lane_lets_, let_numbers_;

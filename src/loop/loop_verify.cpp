@@ -277,21 +277,41 @@ void KernelVerifier::branch(const If& s) {
   const bool lane = vector_ && on_lane(s.condition);
   lane_conditions_ += lane;
   facts_.push_back(s.condition);
+  conditions_.emplace_back(s.condition, open_loops_.size());
   body(s.then);
   facts_.back() = logical_not(s.condition);
   body(s.otherwise);
+  conditions_.pop_back();
   facts_.pop_back();
   lane_conditions_ -= lane;
 }
 
 void KernelVerifier::barrier(const Barrier& s) {
   if (s.level < 0 || s.level > 2) complain(fmt::format("there is no level {}", s.level));
-  for (const Loop* open : open_loops_)
-    if (open->kind == LoopKind::parallel && open->level >= s.level)
+  for (size_t i = 0; i < open_loops_.size(); ++i) {
+    const Loop* open = open_loops_[i];
+    if (open->kind != LoopKind::parallel || open->level < s.level) continue;
+    if (open->level != 1 || s.level != 1 || !open->begin.is_constant(0) || !open->end.is_constant()) {
       complain(fmt::format("a barrier of level {} inside the parallel loop over '{}': its iterations go to "
                            "different workers, "
                            "which would not all arrive",
                            s.level, to_string(open->variable)));
+      continue;
+    }
+    // One iteration for each lane of the group: all of them have to come here.
+    const auto by_lane = [&](Expr e) { return depends_on(e, open->variable); };
+    bool apart = std::ranges::any_of(conditions_, [&](auto& c) { return c.second > i && by_lane(c.first); });
+    for (size_t l = i + 1; l < open_loops_.size(); ++l)
+      apart |= by_lane(open_loops_[l]->begin) || by_lane(open_loops_[l]->end);
+    if (apart)
+      complain(fmt::format("a barrier that not all lanes of '{}' reach as often: a condition or a loop "
+                           "around it depends on the lane",
+                           to_string(open->variable)));
+    if (lanes_of_group_ != 0 && lanes_of_group_ != open->end.value())
+      complain(fmt::format("lanes of '{}' meet, {} of them; other groups have {} lanes",
+                           to_string(open->variable), open->end.value(), lanes_of_group_));
+    lanes_of_group_ = open->end.value();
+  }
   if (open_roles_ > 0) complain("a barrier inside roles: producers and consumers would not all arrive");
 }
 

@@ -540,7 +540,7 @@ Result<Kernel> lower(const Cone& cone, const Schedule& schedule, const LowerOpti
     for (const Version& version : versions_of(cone, schedule)) {
       const Nests nests = apply(cone, version.schedule);
       Lowering masked(nests, options);
-      Kernel next = masked.run();
+      Kernel next = in_groups(nests) ? masked.run_groups() : masked.run();
       if (auto lanes = masked.lanes_that_run(); contains(lanes, Lanes::whole))
         next = Lowering(nests, options, std::move(lanes)).run();
       for (const std::string& unit : nests.tile_units)

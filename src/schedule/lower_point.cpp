@@ -121,6 +121,13 @@ ValueRef StageLowering::loaded(const State& state, const Formula& f) const {
   const Truth holds = prove(guard);
   if (holds == Truth::no) return constant(f.dtype, 0);
   if (holds == Truth::yes) guard = 1;
+  if (const GroupTile* tile = tile_of(f)) {
+    std::vector<Expr> at;
+    for (size_t d = 0; d < f.index.size(); d++)
+      at.push_back(value_at(state, f.index[d]) - tile->place.base[d]);
+    return load_as(f.dtype, tile->place.buffer, layout_offset(tile->place.layout, tile->place.extents, at),
+                   guard);
+  }
   const BufferId buffer = l_.places_[size_t(f.value)].buffer;
   if (holds == Truth::unknown && l_.kernel_.buffers[size_t(buffer)].space == Space::registers)
     refuse("stage {} reads {} under a condition: it cannot be in registers", s_.name,

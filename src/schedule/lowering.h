@@ -79,6 +79,8 @@ public:
   /// lanes: of each stage, as lanes_that_run of an earlier run says; empty: masked.
   Lowering(Nests nests, const LowerOptions& options, std::vector<Lanes> lanes = {});
   Kernel run();
+  /// Of nests that groups of lanes run (lower_group.cpp).
+  Kernel run_groups();
   /// After the run, when it is known where values lie.
   std::vector<Lanes> lanes_that_run() const;
 
@@ -108,6 +110,10 @@ private:
   bool carries(const TreeNode& node, const StageLoop& loop, const Touched& touched) const;
   void place_values(const TreeNode& node);
   void touch(const Stage& stage, Touched& touched) const;
+
+  // ---- groups of lanes (lower_group.cpp) ----
+  void place_in_group(const Groups& groups);
+  void check_in_group(const Groups& groups, int value);
 
   // ---- loops ----
   struct Bounds {
@@ -159,6 +165,8 @@ class StageLowering {
 public:
   StageLowering(Lowering& lowering, int stage);
   Body run();
+  /// In a group, by the lane of this number.
+  Body run_in_group(const Groups& groups, Expr lane);
 
 private:
   /// Copied where bodies differ: full tiles and remainders.
@@ -208,6 +216,30 @@ private:
   const StageLoop* lane_end(const State& state, const Guard& guard) const;
   void note_lanes(const State& state, size_t guard, Expr lane) const;
   Body zeros(State state);
+
+  // ---- groups of lanes (lower_group.cpp) ----
+  /// A copy in the group's memory of what the stage reads of a value in one trip of a loop.
+  struct GroupTile {
+    int value;
+    std::string loop;
+    std::vector<Expr> index; // of the loads that read it, over axes
+    Place place;
+  };
+  void analyse_group(Expr lane, State& state);
+  void place_tiles();
+  GroupTile tile_of(const GroupCopy& request, const Formula& load) const;
+  const GroupTile* tile_of(const Formula& load) const; // null where it is read from its own memory
+  Body copies(const std::string& loop) const;
+  Body copy(const GroupTile& tile) const;
+  Body group_loops(size_t i, State state);
+  Body group_tile(const State& state);
+  Body group_walk(size_t i, State state);
+  Body serial_in_group(size_t i, State state, const std::function<Body(State)>& inner);
+  Body each_result(size_t i, State state, const Inner& inner) const;
+  Body group_start(const State& state);
+  Body combine_lanes(const State& state);
+  Body where_held(State& state, bool body, const Inner& inner);
+  bool reads_copies_alone() const;
 
   // ---- what is prefetched (lower_prefetch.cpp) ----
   Body prefetches(const State& state, const StageLoop& loop);
@@ -263,6 +295,11 @@ private:
   std::vector<int64_t> strides_;    // of accumulators, by position of the loop
   // reduction loops outside the tile: symbol, begin, end
   std::vector<std::pair<Expr, std::pair<Expr, Expr>>> carried_;
+  // in a group of lanes
+  Expr lane_number_ = 0;      // which lane this is
+  int64_t group_lanes_ = 1;   // of the group
+  int64_t reduced_lanes_ = 1; // neighbours that reduce one result together
+  std::vector<GroupTile> tiles_;
 };
 
 } // namespace luminal::kernel

@@ -25,6 +25,7 @@ struct StageLoop {
   LoopKind kind = LoopKind::serial;
   int level = 0;
   int jam = 1;
+  bool lane = false; // its trips go to the lanes of a group
 };
 
 /// value < limit must hold: the end of an axis, or of a split whose factor does not divide.
@@ -41,6 +42,12 @@ struct PrefetchRequest {
   int64_t distance;
 };
 
+/// In each trip of `loop` the lanes of a group copy what the stage reads of the value there.
+struct GroupCopy {
+  int value;
+  std::string loop;
+};
+
 /// The loops of one stage, outermost first.
 struct StageNest {
   std::vector<StageLoop> loops;
@@ -48,6 +55,7 @@ struct StageNest {
   std::vector<Guard> guards;
   std::string at; // the loop it runs in; empty: a nest of its own
   std::vector<PrefetchRequest> prefetches;
+  std::vector<GroupCopy> group_copies;
   std::set<std::string> bounds; // predicate_bound
   std::string together;         // the loop in which the stages of one cascade must run, and
   int cascade = 0;              // the number of the cascade
@@ -140,6 +148,21 @@ void segments(Nests& nests, const std::string& stage, const std::string& axis, S
 void split_at(Nests& nests, const std::string& stage, const std::string& axis, int64_t count);
 void use_unit(Nests& nests, const std::string& stage, const std::string& unit,
               std::span<const std::string> copies); // dot_unit.cpp
+
+// ---- groups of lanes (lanes.cpp) ----
+void distribute_over_lanes(Nests& nests, const Directive& directive);
+void group_copy(Nests& nests, const std::string& stage, const std::string& value, const std::string& loop);
+/// Does a stage distribute loops over the lanes of a group?
+bool in_groups(const Nests& nests);
+/// What the stages of a kernel in groups have in common.
+struct Groups {
+  std::string loop;  ///< whose trips are the groups; empty: there is one group
+  Expr symbol = 0;   ///< of that loop; 0 where it has one trip
+  Expr extent = 1;   ///< groups
+  int64_t lanes = 1; ///< of each group
+};
+/// Refuses nests that groups of lanes cannot run.
+Groups groups_of(const Nests& nests);
 
 bool depends_on_loop(const StageNest& nest, Expr axis_symbol, const StageLoop& loop);
 /// Does the loop run along an axis that a fold of the stage reduces (or that a scan runs along)?

@@ -86,6 +86,13 @@
 //                                         least COUNT elements: what stands before it is for fewer.
 //                                         One kernel holds all
 //                                         versions
+//   lanes STAGE LOOP...                   the trips of these loops go to the lanes of a group (the
+//                                         threads of a block), outermost loop first: lane = the place
+//                                         in all of them. Every stage runs in one parallel loop, whose
+//                                         trips are the groups; what a stage stores for later ones lies
+//                                         in the group's memory; lanes that reduce are combined by a tree
+//   group_copy STAGE VALUE LOOP           in each trip of LOOP, which all lanes run together, they copy
+//                                         what STAGE reads of VALUE there into the group's memory
 //   roles STAGE LOOP DEPTH                producers fill a ring of DEPTH tiles for consumers; on a
 //                                         CPU the parts run one
 //                                         after the other
@@ -131,7 +138,9 @@ enum class DirectiveKind : uint8_t {
   operand,
   from,
   before,
-  rolling
+  rolling,
+  lanes,
+  group_copy
 };
 
 /// kind, and what stands on the line: words in order, numbers apart.

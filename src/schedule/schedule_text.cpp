@@ -50,6 +50,8 @@ constexpr Form forms[] = {
     {DirectiveKind::from, "from", 1, false, 1, 1, "from AXIS COUNT"},
     {DirectiveKind::before, "before", 2, false, 0, 0, "before STAGE NEXT"},
     {DirectiveKind::rolling, "rolling", 1, false, 0, 0, "rolling STAGE"},
+    {DirectiveKind::lanes, "lanes", 2, true, 0, 0, "lanes STAGE LOOP..."},
+    {DirectiveKind::group_copy, "group_copy", 3, false, 0, 0, "group_copy STAGE VALUE LOOP"},
 };
 
 const Form& form_of(DirectiveKind kind) { return forms[int(kind)]; }

@@ -7,7 +7,7 @@
 //   0 forward   1 reverse   2 random, another order in each round   3 one warp until it blocks, forward
 //   4 the same from the last warp on   5 and more: random seeds
 // Memory of a group is poisoned before each block. Accesses to it through Shared<T> are checked: two
-// threads that touch the same word between two barriers, one of them writing, are a race.
+// threads that touch the same byte between two barriers, one of them writing, are a race.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -222,18 +222,18 @@ struct Shadow {
   unsigned writer = 0, reader = 0;
   bool readers = false; // more than one in that epoch
 };
-inline Shadow shadow[232448 / 4];
+inline Shadow shadow[232448]; // by byte
 
 inline void touch(size_t byte, size_t bytes, bool writes) {
   const unsigned me = block->current->number;
   const uint32_t now = block->epoch;
-  for (size_t word = byte / 4; word <= (byte + bytes - 1) / 4; ++word) {
-    Shadow& s = shadow[word];
+  for (size_t at = byte; at < byte + bytes; ++at) {
+    Shadow& s = shadow[at];
     const bool after_write = s.written == now && s.writer != me;
     const bool after_read = writes && s.read == now && (s.reader != me || s.readers);
     if (after_write || after_read)
-      found("race: byte " + std::to_string(4 * word) + " is " + (writes ? "written" : "read") +
-            " by thread " + std::to_string(me) + " and " +
+      found("race: byte " + std::to_string(at) + " is " + (writes ? "written" : "read") + " by thread " +
+            std::to_string(me) + " and " +
             (after_write ? "written by thread " + std::to_string(s.writer) : "read by another thread") +
             " without a barrier between");
     if (writes) {

@@ -11,6 +11,7 @@ using kernel::Space;
 namespace {
 
 constexpr int64_t most_private_bytes = 16384; // arrays of one thread
+constexpr int64_t most_lanes = 1024;          // threads of a group
 
 bool visits(const Body& body, const std::function<bool(const kernel::Stmt&)>& found) {
   return std::ranges::any_of(body, [&](const kernel::StmtRef& s) {
@@ -261,7 +262,9 @@ CLikeKernel CEmitter::run() {
   scan(kernel_.body, 0);
   for (Expr s : kernel_.symbols) note(s);
   index_bits_ = needed_bits(exprs_);
-  result_.lanes = options_.lanes;
+  const int64_t lanes = lanes_of_group(kernel_);
+  if (lanes > most_lanes) fail(fmt::format("its groups have {} lanes, {} are allowed", lanes, most_lanes));
+  result_.lanes = lanes ? int(lanes) : options_.lanes;
 
   std::vector<Body> parts = phases_of(kernel_);
   result_.one_group =
@@ -354,6 +357,15 @@ void CEmitter::loop(const kernel::Loop& s) {
   if (s.kind == LoopKind::parallel)
     head = fmt::format("for (idx {0} = {1} + {3}; {0} < {2}; {0} += {4})", name, begin, end,
                        lanes ? "lum_lane" : "lum_worker", lanes ? "lum_lanes" : "lum_workers");
+  if (lanes && meets_inside(s)) { // a group has as many lanes: each does one iteration
+    const bool outer = std::exchange(inside_level1_, true);
+    block("", [&] {
+      line(fmt::format("const idx {} = lum_lane;", name));
+      body(s.body);
+    });
+    inside_level1_ = outer;
+    return;
+  }
   if (s.kind == LoopKind::unrolled && !dialect_.unroll.empty()) line(std::string(dialect_.unroll));
   const bool outer = inside_level1_;
   inside_level1_ |= lanes;

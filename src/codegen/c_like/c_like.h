@@ -3,7 +3,8 @@
 // How the workers of the loop IR become threads:
 // - A kernel without level 1 (parallel loops, barriers, buffers of a group): each thread is a worker.
 //   Iterations of a parallel loop go to threads by turns, so that neighbours touch neighbours.
-// - A kernel with level 1: a group of threads is a worker, its threads are the lanes.
+// - A kernel with level 1: a group of threads is a worker, its threads are the lanes. Where the iterations
+//   of a loop of level 1 meet at barriers, the group has as many threads.
 // A barrier of level 0 stops all workers. Where it stands between the outermost statements the kernel
 // is cut there into functions that are launched one after the other (`phases`); where it stands
 // deeper all workers have to be threads of one group (`one_group`).
@@ -20,7 +21,7 @@
 namespace luminal::codegen {
 
 struct CLikeOptions {
-  int lanes = 64; ///< threads of a group; of a kernel with level 1: at least those that its loops have
+  int lanes = 64; ///< threads of a group; of a kernel whose lanes meet inside a loop: as many as it has
   std::string entry = "run"; ///< name of the first function; others are called entry_1, entry_2, ...
   bool f64 = true;           ///< the device computes in f64
 };

@@ -1,0 +1,282 @@
+// choose/group_schedule.cpp -- products in tiles and sums of rows, for groups of lanes.
+#include "choose/group_schedule.h"
+#include "base/contains.h"
+#include "choose/axis_use.h"
+#include "choose/flat_schedule.h"
+#include "cone/formula.h"
+#include "schedule/lower.h"
+#include "schedule/nest.h"
+#include <algorithm>
+#include <bit>
+#include <fmt/format.h>
+
+namespace luminal::kernel {
+namespace {
+
+constexpr int64_t most_trips = int64_t{1} << 30;
+
+class GroupScheduler {
+public:
+  GroupScheduler(const Cone& cone, const GpuTarget& target)
+      : original_(cone), target_(target), schedule_(fused_stages(cone)), nests_(apply(cone, schedule_)) {}
+
+  std::optional<DefaultKernel> product();
+  std::optional<DefaultKernel> rows();
+
+private:
+  struct Tile {
+    int row, column, step; ///< axes
+  };
+  std::optional<Tile> tile_axes(const Stage& stage) const;
+  std::optional<DefaultKernel> made() const;
+  void add(DirectiveKind kind, std::vector<std::string> words, std::vector<int64_t> numbers = {}) {
+    const Directive d{kind, std::move(words), std::move(numbers)};
+    apply(nests_, d);
+    schedule_.directives.push_back(d);
+  }
+  bool try_add(DirectiveKind kind, std::vector<std::string> words);
+  const ConeAxis& axis(int a) const { return nests_.cone.axes[size_t(a)]; }
+  int64_t trips(int a) const {
+    const Interval range = axis(a).extent.range();
+    return range.high == unbounded_high ? most_trips : std::min(range.high, most_trips);
+  }
+  std::string name(const std::string& wish) const { return nests_.free_name(wish); }
+  /// One loop of the first `loops` of the stage, which are its outermost ones.
+  void merge_groups(const std::string& stage, const std::vector<std::string>& loops,
+                    const std::string& group);
+
+  const Cone& original_;
+  const GpuTarget& target_;
+  Schedule schedule_;
+  Nests nests_;
+};
+
+/// Legal, sound, and within the limits.
+std::optional<DefaultKernel> GroupScheduler::made() const {
+  Result<Kernel> kernel = lower(original_, schedule_);
+  if (!kernel || !verify(*kernel).empty()) return {};
+  int64_t bytes = 0;
+  for (const Buffer& b : kernel->buffers) {
+    if (b.space != Space::group) continue;
+    if (!b.size.is_constant() || bits(b.dtype) < 8) return {};
+    bytes += (storage_bytes(b.dtype, b.size.value()) + 15) / 16 * 16;
+  }
+  if (bytes > target_.group_bytes || lanes_of_group(*kernel) > target_.most_lanes) return {};
+  return DefaultKernel{schedule_, std::move(kernel)};
+}
+
+bool GroupScheduler::try_add(DirectiveKind kind, std::vector<std::string> words) {
+  Schedule with = schedule_;
+  with.add(kind, std::move(words));
+  if (!lower(original_, with).ok()) return false;
+  schedule_ = std::move(with);
+  nests_ = apply(original_, schedule_);
+  return true;
+}
+
+void GroupScheduler::merge_groups(const std::string& stage, const std::vector<std::string>& loops,
+                                  const std::string& group) {
+  std::string outer = loops[0];
+  for (size_t i = 1; i < loops.size(); ++i) {
+    add(DirectiveKind::merge, {stage, outer, loops[i], group});
+    outer = group;
+  }
+  add(DirectiveKind::parallel, {stage, outer});
+}
+
+/// The axis along which the result is contiguous and another one, along each of which an operand is read
+/// again; and the longest one of the sum.
+std::optional<GroupScheduler::Tile> GroupScheduler::tile_axes(const Stage& stage) const {
+  std::vector<const Formula*> loads;
+  for (const Component& c : stage.components) {
+    if (c.after) continue;
+    if (c.kind != ComponentKind::fold || c.op != Op::add) return {};
+    visit(c.body, [&](const Formula& f) {
+      if (f.kind == FormulaKind::load) loads.push_back(&f);
+    });
+  }
+  const auto again = [&](const Formula* load, int a) {
+    return !varies_with(nests_.cone, load->index, axis(a).symbol);
+  };
+  Tile best{-1, -1, -1};
+  const std::vector<int> kept = independent_axes(stage);
+  // Results lie along the last kept axis that their index ends with.
+  for (const Component& c : stage.components)
+    if (c.out >= 0 && !c.index.empty())
+      for (int a : kept)
+        if (depends_on(c.index.back(), axis(a).symbol)) best.column = a;
+  if (best.column < 0 || trips(best.column) < 8) return {};
+  for (int a : kept) {
+    if (a == best.column || trips(a) < 8) continue;
+    const bool pair =
+        std::ranges::any_of(loads, [&](auto* f) { return again(f, a) && !again(f, best.column); }) &&
+        std::ranges::any_of(loads, [&](auto* f) { return again(f, best.column) && !again(f, a); });
+    if (pair && (best.row < 0 || trips(a) > trips(best.row))) best.row = a;
+  }
+  for (int a : reduced_axes(stage))
+    if (best.step < 0 || trips(a) > trips(best.step)) best.step = a;
+  if (best.row < 0 || best.step < 0 || trips(best.step) < 2) return {};
+  return best;
+}
+
+std::optional<DefaultKernel> GroupScheduler::product() {
+  if (nests_.cone.stages.size() != 1) return {};
+  const Stage stage = nests_.cone.stages[0];
+  const auto axes = tile_axes(stage);
+  if (!axes) return {};
+  // Tiles as large as registers allow, smaller ones where there would be too few groups.
+  int64_t wide = 1, batch = 1;
+  for (const Component& c : stage.components)
+    if (c.kind == ComponentKind::fold) wide = std::max<int64_t>(wide, bits(c.dtype) / 32);
+  wide *= std::ranges::count(stage.components, ComponentKind::fold, &Component::kind);
+  const auto edge = [&](int a) { return std::min<int64_t>(128, int64_t(std::bit_ceil(uint64_t(trips(a))))); };
+  for (int a : independent_axes(stage))
+    if (a != axes->row && a != axes->column) batch = std::min(batch * trips(a), most_trips);
+  int64_t rows = edge(axes->row), columns = edge(axes->column);
+  const auto groups = [&] {
+    return double(batch) * double((trips(axes->row) + rows - 1) / rows) *
+           double((trips(axes->column) + columns - 1) / columns);
+  };
+  constexpr int64_t side = 16; // lanes along each edge
+  while (rows * columns > side * side * 4 &&
+         (groups() < double(target_.groups) || rows * columns * wide > side * side * target_.results))
+    (rows >= columns ? rows : columns) /= 2;
+  const int64_t row_results = std::max<int64_t>(1, rows / side),
+                column_results = std::max<int64_t>(1, columns / side);
+
+  const std::string& s = stage.name;
+  const std::string row = axis(axes->row).name, column = axis(axes->column).name,
+                    step = axis(axes->step).name;
+  const auto cut = [&](const std::string& loop, int64_t tile, int64_t lanes) {
+    const std::string o = name(loop + ".o"), r = name(loop + ".r"), u = name(loop + ".u"),
+                      l = name(loop + ".l");
+    add(DirectiveKind::split, {s, loop, o, r}, {tile});
+    add(DirectiveKind::split, {s, r, u, l}, {lanes});
+    return std::array{o, u, l};
+  };
+  const auto [row_o, row_u, row_l] = cut(row, rows, rows / row_results);
+  const auto [column_o, column_u, column_l] = cut(column, columns, columns / column_results);
+  const std::string step_o = name(step + ".o"), step_i = name(step + ".i");
+  constexpr int64_t steps = 16;
+  add(DirectiveKind::split, {s, step, step_o, step_i}, {steps});
+  std::vector<std::string> outer, order{s};
+  for (int a : independent_axes(stage))
+    if (a != axes->row && a != axes->column) outer.push_back(axis(a).name);
+  outer.push_back(row_o);
+  outer.push_back(column_o);
+  order.insert(order.end(), outer.begin(), outer.end());
+  order.push_back(row_l);
+  order.push_back(column_l);
+  for (int a : stage.axes)
+    if (a != axes->step && !contains(independent_axes(stage), a)) order.push_back(axis(a).name);
+  order.insert(order.end(), {step_o, step_i, row_u, column_u});
+  add(DirectiveKind::order, order);
+  merge_groups(s, outer, name("g"));
+  add(DirectiveKind::lanes, {s, row_l, column_l});
+  add(DirectiveKind::unroll, {s, row_u, column_u});
+  // What several lanes read lies in the group's memory.
+  std::vector<int> read;
+  int copied = 0;
+  for (const Component& c : stage.components)
+    if (!c.after)
+      visit(c.body, [&](const Formula& f) {
+        if (f.kind == FormulaKind::load && !contains(read, f.value)) read.push_back(f.value);
+      });
+  for (int v : read)
+    copied += try_add(DirectiveKind::group_copy, {s, nests_.cone.values[size_t(v)].name, step_o});
+  if (copied == 0) return {};
+  return made();
+}
+
+/// Stages that share their outer axes, each of which sums along contiguous elements or maps them.
+std::optional<DefaultKernel> GroupScheduler::rows() {
+  const std::vector<Stage> stages = nests_.cone.stages;
+  std::vector<int> shared = independent_axes(stages[0]);
+  bool sums = false;
+  for (const Stage& stage : stages) {
+    const std::vector<int> own = independent_axes(stage);
+    std::erase_if(shared, [&](int a) { return !contains(own, a); });
+    sums |= has_fold(stage);
+  }
+  if (!sums) return {};
+  // Of each stage the axis that lanes run along: one that its loads are contiguous along.
+  std::vector<int> along;
+  int64_t longest = 1;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    int found = -1;
+    bool more = false;
+    for (int a : stages[s].axes) {
+      if (contains(shared, a)) continue;
+      more = true;
+      const StageLoop* loop = nests_.stages[s].find(axis(a).name);
+      if (!loop || !loop->symbol.is_symbol()) continue;
+      const AxisUse use = use_along(nests_, int(s), loop->symbol);
+      if (use.contiguous + use.near > 0 || use.store_contiguous) found = a;
+    }
+    if (more && found < 0) return {};
+    if (found >= 0) longest = std::max(longest, trips(found));
+    along.push_back(found);
+  }
+  if (longest < 8) return {};
+  double all = 1;
+  for (int a : shared) all *= double(trips(a));
+  // Each lane takes a few elements; short rows share a group.
+  const auto lanes_for = [&](int64_t elements) {
+    return int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(elements, 1))));
+  };
+  int64_t lanes = std::clamp<int64_t>(lanes_for((longest + 3) / 4), 4, target_.lanes);
+  if (all < 2 * double(target_.groups))
+    lanes = std::clamp<int64_t>(lanes_for((longest + 7) / 8), lanes, target_.most_lanes);
+  int64_t together = shared.empty() ? 1 : std::max<int64_t>(1, target_.lanes / 2 / lanes);
+  if (!shared.empty()) together = std::min(together, lanes_for(trips(shared.back())));
+  while (together > 1 && all / double(together) < double(target_.groups)) together /= 2;
+
+  const std::string group = name("g"), rest_o = name("row.o"), rest_l = name("row.l");
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const std::string& stage = stages[s].name;
+    std::vector<std::string> outer, order{stage}, distributed{stage};
+    for (int a : shared) outer.push_back(axis(a).name);
+    if (together > 1) {
+      add(DirectiveKind::split, {stage, outer.back(), rest_o, rest_l}, {together});
+      outer.back() = rest_o;
+      distributed.push_back(rest_l);
+    }
+    order.insert(order.end(), outer.begin(), outer.end());
+    if (together > 1) order.push_back(rest_l);
+    std::string step, lane;
+    if (along[s] >= 0) {
+      const std::string loop = axis(along[s]).name;
+      step = name(loop + ".o"), lane = name(loop + ".l");
+      add(DirectiveKind::split, {stage, loop, step, lane}, {lanes});
+      distributed.push_back(lane);
+    }
+    // Lanes of the sum are the innermost loop; what else the stage has is serial.
+    for (int a : stages[s].axes)
+      if (!contains(shared, a) && a != along[s]) order.push_back(axis(a).name);
+    if (along[s] >= 0) order.insert(order.end(), {step, lane});
+    add(DirectiveKind::order, order);
+    if (!outer.empty()) merge_groups(stage, outer, group);
+    if (distributed.size() > 1) add(DirectiveKind::lanes, distributed);
+  }
+  return made();
+}
+
+} // namespace
+
+std::optional<DefaultKernel> group_kernel(const Cone& cone, const GpuTarget& target) {
+  if (std::ranges::any_of(cone.axes, [](auto& axis) { return axis.extent.is_constant(0); })) return {};
+  for (const Stage& stage : cone.stages)
+    for (const Component& c : stage.components)
+      if (c.kind == ComponentKind::scan || c.kind == ComponentKind::update) return {};
+  try {
+    if (auto kernel = GroupScheduler(cone, target).product()) return kernel;
+  } catch (const ScheduleFailure&) { // no product that a tile fits
+  }
+  try {
+    if (auto kernel = GroupScheduler(cone, target).rows()) return kernel;
+  } catch (const ScheduleFailure&) { // no rows
+  }
+  return {};
+}
+
+} // namespace luminal::kernel

@@ -1,0 +1,539 @@
+// schedule/lower_group.cpp -- nests that groups of lanes run: one loop over groups, one loop over the lanes
+// of a group, and inside of it all stages, one after the other, with barriers of the group between them.
+//
+// What a lane accumulates stays in its registers from the first step of a fold to the last; what lanes read
+// of each other, copies of operands and results for later stages, lies in the group's memory.
+#include "base/check.h"
+#include "base/contains.h"
+#include "cone/formula.h"
+#include "ir/identity.h"
+#include "schedule/lowering.h"
+#include <algorithm>
+#include <bit>
+
+namespace luminal::kernel {
+namespace {
+
+void append(Body& to, Body from) { to.insert(to.end(), from.begin(), from.end()); }
+
+constexpr int64_t most_written_out = 64; // steps of a copy, of each lane
+
+bool is_fold(const Component& c) { return c.kind == ComponentKind::fold; }
+
+/// Where an expression begins, and how many elements it takes, while `loops` run over all of their trips.
+struct Span {
+  Expr base, extent;
+};
+std::optional<Span> span_of(Expr at, const std::vector<StageLoop>& loops) {
+  ExprMap<Expr> low, high;
+  for (const StageLoop& l : loops) {
+    if (!l.symbol.is_symbol() || !depends_on(at, l.symbol)) continue;
+    const auto c = coefficient_of(at, l.symbol);
+    if (!c || !c->is_constant() || c->value() < 0 || !l.extent.is_constant()) return {};
+    low[l.symbol] = 0;
+    high[l.symbol] = std::max<int64_t>(l.extent.value() - 1, 0);
+  }
+  const Expr base = substitute(at, low);
+  return Span{base, substitute(at, high) - base + 1};
+}
+
+} // namespace
+
+// ---- the kernel ----
+
+/// Values that stages hand on lie in the group's memory, as much as one group makes of them.
+void Lowering::place_in_group(const Groups& groups) {
+  std::set<Expr, ExprLess> outer;
+  if (groups.symbol.is_symbol()) outer.insert(groups.symbol);
+  for (size_t v = 0; v < n_.cone.values.size(); v++) {
+    const ConeValue& value = n_.cone.values[v];
+    Place& place = places_[v];
+    if (value.role != ValueRole::interior || place.buffer < 0) continue;
+    bool first = true;
+    for (size_t s = 0; s < n_.cone.stages.size(); s++)
+      for (auto& c : n_.cone.stages[s].components) {
+        if (c.out != int(v)) continue;
+        for (size_t d = 0; d < value.shape.size(); d++) {
+          const auto [base, extent] = region(int(s), c, d, outer);
+          if (!first && !proves_equal(place.base[d], base))
+            refuse("{} is written at different places of loop {}", value.name, groups.loop);
+          place.extents[d] = first ? extent : max(place.extents[d], extent);
+          place.base[d] = base;
+        }
+        first = false;
+      }
+    const Expr size = layout_size(place.layout, place.extents);
+    if (!size.is_constant())
+      refuse("the size of {} in loop {} is not constant: {}", value.name, groups.loop,
+             luminal::to_string(size));
+    Buffer& buffer = kernel_.buffers[size_t(place.buffer)];
+    buffer.space = Space::group;
+    buffer.size = size;
+    buffer.alignment = 16;
+  }
+}
+
+/// A group reads of what stages write only what it wrote itself.
+void Lowering::check_in_group(const Groups& groups, int value) {
+  if (!groups.symbol.is_symbol()) return;
+  const std::set<Expr, ExprLess> shared{groups.symbol};
+  for (size_t w = 0; w < n_.stages.size(); w++)
+    for (auto& c : n_.cone.stages[w].components) {
+      if (c.out != value) continue;
+      for (int r : n_.readers(value)) {
+        if (r == int(w)) continue;
+        const StageNest& nest = n_.stages[size_t(r)];
+        std::vector<Expr> facts;
+        for (auto& g : nest.guards) facts.push_back(lt(g.value, g.limit));
+        for (size_t d = 0; d < c.index.size(); d++) {
+          const Region written = region(int(w), c, d, shared);
+          if (written.base.is_constant(0) &&
+              prove(ge(written.extent, n_.cone.values[size_t(value)].shape[d])) == Truth::yes)
+            continue;
+          visit_stage(n_.cone.stages[size_t(r)], [&](const Formula& f) {
+            if (f.kind != FormulaKind::load || f.value != value) return;
+            const Expr at = substitute(f.index[d], nest.axis_values) - written.base;
+            if (prove(ge(at, 0), facts) != Truth::yes || prove(lt(at, written.extent), facts) != Truth::yes)
+              refuse("stage {} reads {} outside of what {} makes in one trip of {}",
+                     n_.cone.stages[size_t(r)].name, n_.cone.values[size_t(value)].name,
+                     n_.cone.stages[w].name, groups.loop);
+          });
+        }
+        // What each group writes in full, no other may read.
+        bool separate = false;
+        for (Expr e : c.index) separate |= depends_on(substitute(e, n_.stages[w].axis_values), groups.symbol);
+        if (!separate && n_.cone.values[size_t(value)].role != ValueRole::interior)
+          refuse("stage {} writes {} in every trip of {}", n_.cone.stages[w].name,
+                 n_.cone.values[size_t(value)].name, groups.loop);
+      }
+    }
+}
+
+Kernel Lowering::run_groups() {
+  const Groups groups = groups_of(n_);
+  place_in_group(groups);
+  for (size_t v = 0; v < n_.cone.values.size(); v++)
+    if (n_.cone.values[v].role != ValueRole::input && places_[v].buffer >= 0) check_in_group(groups, int(v));
+  const Expr lane = Expr::symbol(n_.free_name("lane"), {0, groups.lanes - 1});
+  open_.push_back({groups.loop, groups.symbol, 0, groups.extent, groups.extent, true, {}, 0});
+  Body body;
+  std::set<BufferId> read, written; // since the last barrier
+  for (size_t s = 0; s < n_.stages.size(); s++) {
+    std::set<BufferId> reads, writes;
+    const auto note = [&](const Formula& f) {
+      if (f.kind == FormulaKind::load) reads.insert(places_[size_t(f.value)].buffer);
+    };
+    visit_stage(n_.cone.stages[s], note);
+    for (int h : holes_of(n_.cone, n_.cone.stages[s])) visit(n_.cone.holes[size_t(h)].value, note);
+    for (auto& c : n_.cone.stages[s].components)
+      if (c.out >= 0) writes.insert(places_[size_t(c.out)].buffer);
+    const auto meets = [](const std::set<BufferId>& a, const std::set<BufferId>& b) {
+      return std::ranges::any_of(a, [&](BufferId x) { return b.contains(x); });
+    };
+    if (meets(reads, written) || meets(writes, written) || meets(writes, read)) {
+      body.push_back(barrier(1));
+      read.clear(), written.clear();
+    }
+    append(body, StageLowering(*this, int(s)).run_in_group(groups, lane));
+    read.merge(reads), written.merge(writes);
+  }
+  open_.pop_back();
+  // The next group of this worker writes to the same memory.
+  if (std::ranges::any_of(kernel_.buffers, [](const Buffer& b) { return b.space == Space::group; }))
+    body.push_back(barrier(1));
+  const Expr symbol = groups.symbol.is_symbol() ? groups.symbol : Expr::symbol(n_.free_name("one"), {0, 0});
+  kernel_.body = {
+      parallel_loop(symbol, 0, groups.extent, {parallel_loop(lane, 0, groups.lanes, std::move(body), 1)}, 0)};
+  return std::move(kernel_);
+}
+
+// ---- one stage ----
+
+void StageLowering::analyse_group(Expr lane, State& state) {
+  const StageNest& nest = l_.n_.stages[size_t(stage_)];
+  state.nest = nest;
+  std::optional<std::vector<int>> axes;
+  for (auto& c : s_.components) {
+    if (!is_fold(c)) continue;
+    if (axes && *axes != c.axes)
+      refuse("stage {}: its components run over different axes; `cascade {} LOOP` makes a stage of each",
+             s_.name, s_.name);
+    axes = c.axes;
+    folds_ = true;
+  }
+  // The lane's place in the loops that are distributed.
+  int64_t inner = 1;
+  ExprMap<Expr> places;
+  for (size_t i = nest.loops.size(); i-- > 0;) {
+    const StageLoop& l = nest.loops[i];
+    if (!l.lane) continue;
+    if (l.symbol.is_symbol()) {
+      if (folds_ && reduces(l)) reduced_lanes_ *= l.extent.value();
+      const Expr here = inner == 1 ? lane : floordiv(lane, inner);
+      const bool outermost = inner * l.extent.value() >= group_lanes_;
+      places[l.symbol] = outermost ? here : mod(here, l.extent);
+      state.nest.loops[i].symbol = 0;
+    }
+    inner *= l.extent.value();
+  }
+  for (auto& [axis, value] : state.nest.axis_values) value = substitute(value, places);
+  for (Guard& g : state.nest.guards) g.value = substitute(g.value, places);
+  state.within = state.nest.guards;
+  for (size_t g = 0; g < nest.guards.size(); g++) {
+    const Expr holds = lt(state.nest.guards[g].value, state.nest.guards[g].limit);
+    state.held.push_back(prove(holds, l_.open_facts(holds)) == Truth::yes);
+  }
+  for (size_t i = 0; i < nest.loops.size(); i++)
+    if (nest.loops[i].lane || nest.loops[i].kind != LoopKind::parallel) rest_.push_back(i);
+  for (size_t i = 0; i < rest_.size(); i++) {
+    const StageLoop& l = state.nest.loops[rest_[i]];
+    if (l.kind == LoopKind::serial && l.symbol.is_symbol() && folds_ && !reduces(l)) cut_ = i + 1;
+  }
+  strides_.assign(nest.loops.size(), 0);
+  registers_.assign(s_.components.size(), -1);
+  if (!folds_) return;
+  int64_t size = 1;
+  for (size_t i = rest_.size(); i-- > cut_;) {
+    const StageLoop& l = nest.loops[rest_[i]];
+    if (l.lane || l.kind != LoopKind::unrolled || !l.symbol.is_symbol() || reduces(l)) continue;
+    strides_[rest_[i]] = size;
+    size *= l.extent.value();
+  }
+  if (size > 1 << 10) refuse("stage {}: {} accumulators are more than registers can hold", s_.name, size);
+  for (size_t c = 0; c < s_.components.size(); c++) {
+    if (!is_fold(s_.components[c])) continue;
+    Buffer b;
+    b.name = s_.components.size() == 1 ? s_.name + ".acc" : fmt::format("{}.acc{}", s_.name, c);
+    b.space = Space::registers;
+    b.access = Access::scratch;
+    b.dtype = s_.components[c].dtype;
+    b.size = size;
+    registers_[c] = add_buffer(l_.kernel_, std::move(b));
+  }
+}
+
+Body StageLowering::run_in_group(const Groups& groups, Expr lane) {
+  lane_number_ = lane;
+  int64_t used = 1;
+  for (auto& l : l_.n_.stages[size_t(stage_)].loops)
+    if (l.lane) used *= l.extent.value();
+  group_lanes_ = used;
+  State state;
+  analyse_group(lane, state);
+  place_tiles();
+  if (used < groups.lanes && (reduced_lanes_ > 1 || !tiles_.empty()))
+    refuse("stage {} uses {} of {} lanes: all of them have to take part in its copies and sums", s_.name,
+           used, groups.lanes);
+  Body body = copies(groups.loop);
+  append(body, group_loops(0, std::move(state)));
+  if (used < groups.lanes) body = {if_then(lt(lane, used), std::move(body))};
+  return body;
+}
+
+/// Serial loops of the results, around the tile of a fold.
+Body StageLowering::group_loops(size_t i, State state) {
+  if (i == cut_) return group_tile(state);
+  const StageLoop loop = state.nest.loops[rest_[i]];
+  if (!loop.symbol.is_symbol()) return group_loops(i + 1, std::move(state));
+  return serial_in_group(i, std::move(state), [&](State in) { return group_loops(i + 1, std::move(in)); });
+}
+
+/// A loop that all lanes run together, as far as any of them has something to do; or one that each lane
+/// writes out.
+Body StageLowering::serial_in_group(size_t i, State state, const std::function<Body(State)>& inner) {
+  const StageLoop loop = state.nest.loops[rest_[i]];
+  state.opened.insert(loop.symbol);
+  if (loop.kind == LoopKind::unrolled)
+    return {kernel::loop(LoopKind::unrolled, loop.symbol, 0, loop.extent, inner(std::move(state)))};
+  Expr end = loop.extent;
+  for (size_t g = 0; g < state.held.size(); g++) {
+    const Guard& guard = state.nest.guards[g];
+    if (state.held[g] || !depends_on(guard.value, loop.symbol)) continue;
+    const auto c = coefficient_of(guard.value, loop.symbol);
+    if (!c || !c->is_constant() || c->value() < 1) continue;
+    // The first of the lanes, at the first trip of what is inside.
+    const Expr first = substitute(at_first(state, guard.value), {{lane_number_, 0}}) - loop.symbol * *c;
+    end = min(end, ceildiv(guard.limit - first, *c));
+    if (unopened(state, guard.value).empty() && !depends_on(guard.value, lane_number_)) state.held[g] = true;
+  }
+  l_.open_.push_back({loop.name, loop.symbol, 0, end, loop.extent, false, {}});
+  Body body = copies(loop.name);
+  append(body, inner(std::move(state)));
+  l_.open_.pop_back();
+  if (loop.jam > 1) return {jammed_loop(loop.symbol, 0, end, loop.jam, std::move(body))};
+  return {kernel::loop(LoopKind::serial, loop.symbol, 0, end, std::move(body))};
+}
+
+Body StageLowering::group_tile(const State& state) {
+  if (!folds_) return group_walk(0, state);
+  Body body = group_start(state);
+  append(body, group_walk(cut_, state));
+  if (reduced_lanes_ > 1) append(body, combine_lanes(state));
+  append(body, each_result(cut_, state, [&](State& in) {
+           return where_held(in, false, [&](State& held) { return results(held); });
+         }));
+  return body;
+}
+
+/// The loops of the reduction, or of a map, then the point.
+Body StageLowering::group_walk(size_t i, State state) {
+  if (i == rest_.size()) {
+    body_phase_ = true;
+    Body body = where_held(state, true, [&](State& held) { return point(held); });
+    body_phase_ = false;
+    return body;
+  }
+  if (!state.nest.loops[rest_[i]].symbol.is_symbol() ||
+      state.opened.contains(state.nest.loops[rest_[i]].symbol))
+    return group_walk(i + 1, std::move(state));
+  return serial_in_group(i, std::move(state), [&](State in) { return group_walk(i + 1, std::move(in)); });
+}
+
+/// The accumulators of a lane.
+Body StageLowering::each_result(size_t i, State state, const Inner& inner) const {
+  if (i == rest_.size()) return inner(state);
+  const StageLoop loop = state.nest.loops[rest_[i]];
+  if (strides_[rest_[i]] == 0) return each_result(i + 1, std::move(state), inner);
+  state.opened.insert(loop.symbol);
+  Body body = each_result(i + 1, std::move(state), inner);
+  return {kernel::loop(LoopKind::unrolled, loop.symbol, 0, loop.extent, std::move(body))};
+}
+
+/// Accumulators begin at the identity, or at what the fold starts from.
+Body StageLowering::group_start(const State& state) {
+  return each_result(cut_, state, [&](State& in) {
+    Body body;
+    bool init = false;
+    for (size_t c = 0; c < s_.components.size(); c++) {
+      if (registers_[c] < 0) continue;
+      const Component& part = s_.components[c];
+      const ValueRef identity = is_float(part.dtype)
+                                    ? kernel::constant(part.dtype, identity_f64(part.op, part.dtype))
+                                    : index(Expr(identity_i64(part.op, part.dtype)), part.dtype);
+      body.push_back(store(registers_[c], accumulator_offset(in), identity));
+      init |= part.init != nullptr;
+    }
+    if (!init) return body;
+    append(body, where_held(in, false, [&](State& held) {
+             Body b;
+             Values values{&b, &held, {}, {}, {}};
+             for (auto& c : s_.components)
+               if (c.init) count_uses(values, c.init);
+             for (size_t c = 0; c < s_.components.size(); c++)
+               if (registers_[c] >= 0 && s_.components[c].init)
+                 b.push_back(
+                     store(registers_[c], accumulator_offset(held), value_of(values, s_.components[c].init)));
+             return b;
+           }));
+    return body;
+  });
+}
+
+/// Do the points read nothing but copies of operands, whose elements are there for every lane?
+bool StageLowering::reads_copies_alone() const {
+  bool alone = folds_ && s_.domain.is_constant(1);
+  for (auto& c : s_.components) {
+    if (c.after) continue;
+    alone = alone && is_fold(c) && holes_of(l_.n_.cone, index_exprs(c.body)).empty();
+    visit(c.body, [&](const Formula& f) { alone = alone && (f.kind != FormulaKind::load || tile_of(f)); });
+  }
+  return alone;
+}
+
+/// Statements for points that are within their axes. `body`: of the reduction, where results of lanes beyond
+/// the end of an axis are nobody's.
+Body StageLowering::where_held(State& state, bool body, const Inner& inner) {
+  const bool whole = body && reads_copies_alone();
+  Expr condition = 1;
+  for (size_t g = 0; g < state.held.size(); g++) {
+    const Guard& guard = state.nest.guards[g];
+    if (state.held[g]) continue;
+    // The guards as they were before lanes took the place of loops say what they are about.
+    bool reduction = guard.reduction;
+    const Guard& plain = l_.n_.stages[size_t(stage_)].guards[g];
+    for (auto& l : l_.n_.stages[size_t(stage_)].loops)
+      if (l.symbol.is_symbol() && depends_on(plain.value, l.symbol)) reduction |= folds_ && reduces(l);
+    if ((!body && reduction) || (whole && !reduction)) continue;
+    const Expr holds = lt(guard.value, guard.limit);
+    if (prove(holds, l_.open_facts(holds)) != Truth::yes) condition = logical_and(condition, holds);
+  }
+  if (!body && reduced_lanes_ > 1)
+    condition = logical_and(condition, eq(mod(lane_number_, reduced_lanes_), 0));
+  State held = state;
+  held.held.assign(held.held.size(), true);
+  Body out = hole_lets(held, exprs_of(body, !body));
+  append(out, inner(held));
+  if (out.empty() || condition.is_constant(1)) return out;
+  return {if_then(condition, std::move(out))};
+}
+
+/// Neighbouring lanes combine what they have accumulated: lane l with lane l + h, for h = n/2, n/4, ..., 1.
+Body StageLowering::combine_lanes(const State& state) {
+  std::vector<BufferId> parts(s_.components.size(), -1);
+  for (size_t c = 0; c < s_.components.size(); c++) {
+    if (registers_[c] < 0) continue;
+    Buffer b;
+    b.name = l_.kernel_.buffers[size_t(registers_[c])].name + ".lanes";
+    b.space = Space::group;
+    b.access = Access::scratch;
+    b.dtype = s_.components[c].dtype;
+    b.size = group_lanes_;
+    b.alignment = 16;
+    parts[c] = add_buffer(l_.kernel_, std::move(b));
+  }
+  const Expr lane = lane_number_, place = mod(lane, reduced_lanes_);
+  return each_result(cut_, state, [&](State& in) {
+    Body body;
+    for (size_t c = 0; c < parts.size(); c++)
+      if (parts[c] >= 0) body.push_back(store(parts[c], lane, accumulator(in, c)));
+    body.push_back(barrier(1));
+    for (int64_t h = int64_t(std::bit_ceil(uint64_t(reduced_lanes_))) / 2; h > 0; h /= 2) {
+      Body step;
+      Values values{&step, &in, {}, {}, std::vector<ValueRef>(s_.components.size())};
+      std::vector<ValueRef> mine(parts.size()), theirs(parts.size());
+      for (size_t c = 0; c < parts.size(); c++) {
+        if (parts[c] < 0) continue;
+        mine[c] = named(values, load(l_.kernel_, parts[c], lane));
+        theirs[c] = named(values, load(l_.kernel_, parts[c], lane + h));
+      }
+      std::vector<ValueRef> both;
+      if (s_.monoid) both = combine_states(values, mine, theirs);
+      for (size_t c = both.size(); c < parts.size(); c++)
+        both.push_back(parts[c] < 0 ? nullptr : apply(s_.components[c].op, {mine[c], theirs[c]}));
+      for (size_t c = 0; c < parts.size(); c++)
+        if (parts[c] >= 0) step.push_back(store(parts[c], lane, both[c]));
+      body.push_back(if_then(lt(place, std::min(h, reduced_lanes_ - h)), std::move(step)));
+      body.push_back(barrier(1));
+    }
+    for (size_t c = 0; c < parts.size(); c++)
+      if (parts[c] >= 0)
+        body.push_back(
+            store(registers_[c], accumulator_offset(in), load(l_.kernel_, parts[c], lane - place)));
+    body.push_back(barrier(1));
+    return body;
+  });
+}
+
+// ---- copies of operands ----
+
+void StageLowering::place_tiles() {
+  for (const GroupCopy& request : l_.n_.stages[size_t(stage_)].group_copies) {
+    const StageLoop& at = *l_.n_.stages[size_t(stage_)].find(request.loop);
+    if (at.lane || at.kind == LoopKind::unrolled)
+      refuse("stage {}: lanes do not run the trips of {} together", s_.name, request.loop);
+    for (auto& c : s_.components) {
+      if (c.after) continue;
+      visit(c.body, [&](const Formula& f) {
+        if (f.kind != FormulaKind::load || f.value != request.value) return;
+        if (std::ranges::any_of(tiles_, [&](auto& t) { return t.value == f.value && t.index == f.index; }))
+          return;
+        tiles_.push_back(tile_of(request, f));
+      });
+    }
+  }
+}
+
+StageLowering::GroupTile StageLowering::tile_of(const GroupCopy& request, const Formula& load) const {
+  const StageNest& nest = l_.n_.stages[size_t(stage_)];
+  const ConeValue& value = l_.n_.cone.values[size_t(request.value)];
+  if (load.dtype != value.dtype || bits(value.dtype) < 8 || value.dtype == DType::boolean)
+    refuse("stage {} reads {} as {}: it is not copied", s_.name, value.name, luminal::to_string(load.dtype));
+  if (!holes_of(l_.n_.cone, load.index).empty())
+    refuse("stage {} finds where it reads {} in memory: it is not copied", s_.name, value.name);
+  std::vector<StageLoop> inside; // loops that run within one trip, lanes among them
+  bool open = true;
+  for (const StageLoop& l : nest.loops) {
+    if (l.lane || !open) inside.push_back(l);
+    if (l.name == request.loop) open = false;
+  }
+  GroupTile tile{request.value, request.loop, load.index, {}};
+  size_t last = load.index.size(); // the dimension along which a lane's results lie
+  for (size_t d = 0; d < load.index.size(); d++) {
+    const Expr at = substitute(load.index[d], nest.axis_values);
+    const auto span = span_of(at, inside);
+    if (!span || !span->extent.is_constant())
+      refuse("stage {}: what one trip of {} reads of {} has no constant extent", s_.name, request.loop,
+             value.name);
+    tile.place.base.push_back(span->base);
+    tile.place.extents.push_back(span->extent);
+    for (const StageLoop& l : inside)
+      if (l.symbol.is_symbol() && depends_on(at, l.symbol) && !(folds_ && reduces(l)) &&
+          coefficient_of(at, l.symbol)->is_constant(1))
+        last = d;
+  }
+  const Layout& global = l_.places_[size_t(request.value)].layout;
+  const size_t contiguous = global.empty() ? load.index.size() : size_t(global.back().dim);
+  if (last == load.index.size()) last = contiguous;
+  for (size_t d = 0; d < load.index.size(); d++)
+    if (d != last) tile.place.layout.push_back({int(d)});
+  // Rows that are written by columns begin in different banks.
+  if (last < load.index.size())
+    tile.place.layout.push_back(
+        {.dim = int(last), .pad = last == contiguous ? 0 : std::max<int64_t>(1, 128 / bits(value.dtype))});
+  Buffer b;
+  b.name =
+      fmt::format("{}.{}.tile{}", s_.name, value.name, tiles_.empty() ? "" : std::to_string(tiles_.size()));
+  b.space = Space::group;
+  b.access = Access::scratch;
+  b.dtype = value.dtype;
+  b.size = layout_size(tile.place.layout, tile.place.extents);
+  b.alignment = 16;
+  tile.place.buffer = add_buffer(l_.kernel_, std::move(b));
+  return tile;
+}
+
+const StageLowering::GroupTile* StageLowering::tile_of(const Formula& load) const {
+  for (const GroupTile& tile : tiles_)
+    if (load.kind == FormulaKind::load && tile.value == load.value && tile.index == load.index &&
+        l_.is_open(tile.loop))
+      return &tile;
+  return nullptr;
+}
+
+Body StageLowering::copies(const std::string& loop) const {
+  Body out;
+  for (const GroupTile& tile : tiles_)
+    if (tile.loop == loop) append(out, copy(tile));
+  if (out.empty()) return out;
+  out.insert(out.begin(), barrier(1)); // what was there before is read
+  out.push_back(barrier(1));
+  return out;
+}
+
+/// Neighbouring lanes copy neighbouring elements; what lies beyond the end of an axis becomes 0.
+Body StageLowering::copy(const GroupTile& tile) const {
+  const ConeValue& value = l_.n_.cone.values[size_t(tile.value)];
+  const Place& from = l_.places_[size_t(tile.value)];
+  int64_t total = 1;
+  for (Expr e : tile.place.extents) total *= e.value();
+  const int64_t steps = (total + group_lanes_ - 1) / group_lanes_;
+  const Expr step = steps == 1 ? Expr(0) : Expr::symbol(l_.n_.free_name("copied"), {0, steps - 1});
+  const Expr element = step * group_lanes_ + lane_number_;
+  std::vector<size_t> order; // innermost first, as the value lies
+  for (size_t i = from.layout.size(); i-- > 0;)
+    if (!contains(order, size_t(from.layout[i].dim))) order.push_back(size_t(from.layout[i].dim));
+  std::vector<Expr> in_tile(tile.place.extents.size(), 0), in_value(tile.place.extents.size(), 0);
+  Expr rest = element, guard = 1;
+  for (size_t i = 0; i < order.size(); i++) {
+    const size_t d = order[i];
+    const Expr extent = tile.place.extents[d];
+    const bool outermost = std::all_of(order.begin() + long(i) + 1, order.end(),
+                                       [&](size_t o) { return tile.place.extents[o].is_constant(1); });
+    in_tile[d] = extent.is_constant(1) ? Expr(0) : outermost ? rest : mod(rest, extent);
+    if (!outermost) rest = floordiv(rest, extent);
+    in_value[d] = tile.place.base[d] + in_tile[d];
+    std::vector<Expr> facts = l_.open_facts(in_value[d]);
+    if (total % group_lanes_ != 0) facts.push_back(lt(element, total));
+    for (Expr holds : {le(0, in_value[d]), lt(in_value[d], value.shape[d])})
+      if (prove(holds, facts) != Truth::yes) guard = logical_and(guard, holds);
+  }
+  const Expr offset = layout_offset(from.layout, from.extents, in_value);
+  Body body{store(tile.place.buffer, layout_offset(tile.place.layout, tile.place.extents, in_tile),
+                  load_as(value.dtype, from.buffer, offset, guard))};
+  if (total % group_lanes_ != 0) body = {if_then(lt(element, total), std::move(body))};
+  if (!step.is_symbol()) return body;
+  return {kernel::loop(steps <= most_written_out ? LoopKind::unrolled : LoopKind::serial, step, 0, steps,
+                       std::move(body))};
+}
+
+} // namespace luminal::kernel

@@ -1,0 +1,75 @@
+// groups/emulated_groups_test.cpp -- the text of GPU languages for kernels that groups of lanes run, on the
+// processor, in several orders of their threads.
+#include "group_support.h"
+#include "simt/emulator.h"
+
+namespace luminal::kernel {
+namespace {
+
+class EmulatedGroups : public testing::TestWithParam<std::string> {};
+
+/// The global buffers as a launch gets them.
+std::vector<simt::Bytes> arguments(const GroupCase& c) {
+  std::vector<simt::Bytes> bytes;
+  ExprMap<int64_t> values;
+  for (Expr s : c.kernel.symbols) values[s] = c.inputs.symbols.at(std::string(s.name()));
+  for (const ConeValue& v : c.cone.values) {
+    if (v.role == ValueRole::interior) continue;
+    const Node& node = c.module.entry()[v.origin];
+    const Buffer& buffer = c.kernel.buffers[bytes.size()];
+    if (v.role == ValueRole::output)
+      bytes.emplace_back(size_t(storage_bytes(v.dtype, *evaluate(buffer.size, values))), std::byte{0xA5});
+    else if (node.kind == NodeKind::constant)
+      bytes.push_back(*std::get<ConstantAttr>(node.attr).data);
+    else
+      bytes.push_back(c.inputs.inputs.at(std::get<InputAttr>(node.attr).name).data);
+  }
+  return bytes;
+}
+
+TEST_P(EmulatedGroups, ComputeWhatTheTermSays) {
+  if (!simt::has_compiler()) GTEST_SKIP() << "there is no C++ compiler";
+  const std::string epilogue =
+      "  %e = exp %s\n  %cv = view %c [i: 37, j: 50] -> [j]\n  %out = mul %e, %cv\n  return out = %out\n";
+  const std::vector<std::pair<std::string, std::string>> sources = {
+      {product_term(37, 50, 21), product_schedule(2, 3, 4)},
+      {product_term(32, 32, 32, "f16"), product_schedule(4, 4, 16)},
+      {product_term(19, 33, 9, "bf16"), product_schedule(1, 2, 3)},
+      {product_term(37, 50, 12, "f32", epilogue), "fuse f out\n" + product_schedule(2, 2, 5)},
+      {softmax_term(11, 100), rows_schedule(softmax_stages, 3, 21)},
+      {softmax_term(5, 300), rows_schedule(softmax_stages, 1, 64)},
+      {tuple_term(), tuple_schedule()},
+  };
+  simt::Emulator emulator(GetParam());
+  std::vector<GroupCase> cases;
+  uint64_t seed = 0;
+  for (const auto& [term, schedule] : sources) {
+    auto c = group_case(term, schedule, ++seed);
+    ASSERT_TRUE(c);
+    cases.push_back(std::move(*c));
+    emulator.add(cases.back().kernel, arguments(cases.back()), {});
+  }
+  const std::vector<int> orders = {0, 1, 2, 3, 4, 5};
+  ASSERT_EQ(emulator.run(orders), "");
+  for (size_t i = 0; i < cases.size(); ++i)
+    for (const int order : orders) {
+      EXPECT_EQ(emulator.findings(int(i), order), "") << emulator.text(int(i));
+      const std::vector<simt::Bytes> got = emulator.results(int(i), order);
+      size_t at = 0;
+      for (const ConeValue& v : cases[i].cone.values) {
+        if (v.role == ValueRole::interior) continue;
+        for (auto& result : cases[i].module.entry().results) {
+          if (v.role != ValueRole::output || result.value != v.origin) continue;
+          EXPECT_LE(difference(v.dtype, got[at], cases[i].want.at(result.name)), 4e-6)
+              << i << " in order " << order << emulator.text(int(i));
+        }
+        ++at;
+      }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EmulatedGroups, testing::Values("cuda", "hip", "metal"),
+                         [](const auto& test) { return test.param; });
+
+} // namespace
+} // namespace luminal::kernel
