@@ -237,7 +237,8 @@ std::shared_ptr<device::Device> shared_device(const std::string& name, int threa
   if (!known) throw Error("device", device::no_such_device(name));
   if (known->language.empty()) return shared_device(threads);
   static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<device::Device>> devices;
+  // Never destroyed: at the end of the process a driver may be gone first; it takes back what they have.
+  static auto& devices = *new std::map<std::string, std::shared_ptr<device::Device>>;
   std::lock_guard lock(mutex);
   auto& device = devices[name];
   if (device) return device;
