@@ -1,5 +1,5 @@
-// groups/choice_test.cpp -- the schedules that are chosen for GPUs: which they are, and that kernels of random
-// sizes compute what their terms say.
+// groups/choice_test.cpp -- the schedules that are chosen for GPUs: which they are, and that kernels of
+// random sizes compute what their terms say.
 #include "choose/group_schedule.h"
 #include "group_support.h"
 
