@@ -147,15 +147,18 @@ std::optional<DefaultKernel> GroupScheduler::product() {
   const std::string& s = stage.name;
   const std::string row = axis(axes->row).name, column = axis(axes->column).name,
                     step = axis(axes->step).name;
-  const auto cut = [&](const std::string& loop, int64_t tile, int64_t lanes) {
+  // A lane has up to four neighbours, which it reads at once, in each of several parts of the tile.
+  const auto cut = [&](const std::string& loop, int64_t tile, int64_t results) {
     const std::string o = name(loop + ".o"), r = name(loop + ".r"), u = name(loop + ".u"),
-                      l = name(loop + ".l");
+                      q = name(loop + ".q"), l = name(loop + ".l"), v = name(loop + ".v");
+    const int64_t neighbours = std::min<int64_t>(4, results);
     add(DirectiveKind::split, {s, loop, o, r}, {tile});
-    add(DirectiveKind::split, {s, r, u, l}, {lanes});
-    return std::array{o, u, l};
+    add(DirectiveKind::split, {s, r, u, q}, {tile / results * neighbours});
+    add(DirectiveKind::split, {s, q, l, v}, {neighbours});
+    return std::array{o, u, l, v};
   };
-  const auto [row_o, row_u, row_l] = cut(row, rows, rows / row_results);
-  const auto [column_o, column_u, column_l] = cut(column, columns, columns / column_results);
+  const auto [row_o, row_u, row_l, row_v] = cut(row, rows, row_results);
+  const auto [column_o, column_u, column_l, column_v] = cut(column, columns, column_results);
   const std::string step_o = name(step + ".o"), step_i = name(step + ".i");
   constexpr int64_t steps = 16;
   add(DirectiveKind::split, {s, step, step_o, step_i}, {steps});
@@ -169,11 +172,11 @@ std::optional<DefaultKernel> GroupScheduler::product() {
   order.push_back(column_l);
   for (int a : stage.axes)
     if (a != axes->step && !contains(independent_axes(stage), a)) order.push_back(axis(a).name);
-  order.insert(order.end(), {step_o, step_i, row_u, column_u});
+  order.insert(order.end(), {step_o, step_i, row_u, row_v, column_u, column_v});
   add(DirectiveKind::order, order);
   merge_groups(s, outer, name("g"));
   add(DirectiveKind::lanes, {s, row_l, column_l});
-  add(DirectiveKind::unroll, {s, row_u, column_u});
+  add(DirectiveKind::unroll, {s, row_u, row_v, column_u, column_v});
   // What several lanes read lies in the group's memory.
   std::vector<int> read;
   int copied = 0;

@@ -56,7 +56,7 @@ void Lowering::place_in_group(const Groups& groups) {
         for (size_t d = 0; d < value.shape.size(); d++) {
           const auto [base, extent] = region(int(s), c, d, outer);
           if (!first && !proves_equal(place.base[d], base))
-            refuse("{} is written at different places of loop {}", value.name, groups.loop);
+            refuse("stages write {} at different places of one group", value.name);
           place.extents[d] = first ? extent : max(place.extents[d], extent);
           place.base[d] = base;
         }
@@ -64,8 +64,8 @@ void Lowering::place_in_group(const Groups& groups) {
       }
     const Expr size = layout_size(place.layout, place.extents);
     if (!size.is_constant())
-      refuse("the size of {} in loop {} is not constant: {}", value.name, groups.loop,
-             luminal::to_string(size));
+      refuse("the size of {} in loop {} is not constant: {}", value.name,
+             groups.loop.empty() ? "root" : groups.loop, luminal::to_string(size));
     Buffer& buffer = kernel_.buffers[size_t(place.buffer)];
     buffer.space = Space::group;
     buffer.size = size;
@@ -99,12 +99,6 @@ void Lowering::check_in_group(const Groups& groups, int value) {
                      n_.cone.stages[w].name, groups.loop);
           });
         }
-        // What each group writes in full, no other may read.
-        bool separate = false;
-        for (Expr e : c.index) separate |= depends_on(substitute(e, n_.stages[w].axis_values), groups.symbol);
-        if (!separate && n_.cone.values[size_t(value)].role != ValueRole::interior)
-          refuse("stage {} writes {} in every trip of {}", n_.cone.stages[w].name,
-                 n_.cone.values[size_t(value)].name, groups.loop);
       }
     }
 }

@@ -1,5 +1,5 @@
-// groups/choice_test.cpp -- the schedules that are chosen for GPUs: which they are, and that kernels of random
-// sizes compute what their terms say.
+// groups/choice_test.cpp -- the schedules that are chosen for GPUs: which they are, and that kernels of
+// random sizes compute what their terms say.
 #include "choose/group_schedule.h"
 #include "group_support.h"
 
@@ -37,7 +37,7 @@ TEST(GroupChoice, ProductsHaveTiles) {
   ASSERT_TRUE(made);
   EXPECT_EQ(lanes_of_group(*made->kernel), 256);
   const std::string schedule = to_string(made->schedule);
-  EXPECT_THAT(schedule, HasSubstr("split f i i.o i.r 128\nsplit f i.r i.u i.l 16\n"));
+  EXPECT_THAT(schedule, HasSubstr("split f i i.o i.r 128\nsplit f i.r i.u i.q 64\nsplit f i.q i.l i.v 4\n"));
   EXPECT_THAT(schedule, HasSubstr("split f k k.o k.i 16\n"));
   EXPECT_THAT(schedule, HasSubstr("group_copy f a k.o\ngroup_copy f b k.o\n"));
 }

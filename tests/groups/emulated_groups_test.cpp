@@ -1,5 +1,6 @@
 // groups/emulated_groups_test.cpp -- the text of GPU languages for kernels that groups of lanes run, on the
 // processor, in several orders of their threads.
+#include "choose/group_schedule.h"
 #include "group_support.h"
 #include "simt/emulator.h"
 
@@ -31,7 +32,7 @@ TEST_P(EmulatedGroups, ComputeWhatTheTermSays) {
   if (!simt::has_compiler()) GTEST_SKIP() << "there is no C++ compiler";
   const std::string epilogue =
       "  %e = exp %s\n  %cv = view %c [i: 37, j: 50] -> [j]\n  %out = mul %e, %cv\n  return out = %out\n";
-  const std::vector<std::pair<std::string, std::string>> sources = {
+  std::vector<std::pair<std::string, std::string>> sources = {
       {product_term(37, 50, 21), product_schedule(2, 3, 4)},
       {product_term(32, 32, 32, "f16"), product_schedule(4, 4, 16)},
       {product_term(19, 33, 9, "bf16"), product_schedule(1, 2, 3)},
@@ -40,6 +41,14 @@ TEST_P(EmulatedGroups, ComputeWhatTheTermSays) {
       {softmax_term(5, 300), rows_schedule(softmax_stages, 1, 64)},
       {tuple_term(), tuple_schedule()},
   };
+  // As they are chosen for the language's devices.
+  for (const std::string& term :
+       {product_term(150, 136, 33), product_term(70, 300, 20, "bf16"), softmax_term(9, 1000)}) {
+    const auto made =
+        group_kernel(*cone_of(parse_module(term, "term").entry(), false), *gpu_target(GetParam(), ""));
+    ASSERT_TRUE(made) << term;
+    sources.emplace_back(term, to_string(made->schedule));
+  }
   simt::Emulator emulator(GetParam());
   std::vector<GroupCase> cases;
   uint64_t seed = 0;

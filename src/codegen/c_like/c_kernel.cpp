@@ -11,7 +11,6 @@ using kernel::Space;
 namespace {
 
 constexpr int64_t most_private_bytes = 16384; // arrays of one thread
-constexpr int64_t most_lanes = 1024;          // threads of a group
 
 bool visits(const Body& body, const std::function<bool(const kernel::Stmt&)>& found) {
   return std::ranges::any_of(body, [&](const kernel::StmtRef& s) {
@@ -263,7 +262,7 @@ CLikeKernel CEmitter::run() {
   for (Expr s : kernel_.symbols) note(s);
   index_bits_ = needed_bits(exprs_);
   const int64_t lanes = lanes_of_group(kernel_);
-  if (lanes > most_lanes) fail(fmt::format("its groups have {} lanes, {} are allowed", lanes, most_lanes));
+  if (lanes > 1024) fail(fmt::format("its groups have {} lanes, 1024 are allowed", lanes));
   result_.lanes = lanes ? int(lanes) : options_.lanes;
 
   std::vector<Body> parts = phases_of(kernel_);
@@ -358,12 +357,10 @@ void CEmitter::loop(const kernel::Loop& s) {
     head = fmt::format("for (idx {0} = {1} + {3}; {0} < {2}; {0} += {4})", name, begin, end,
                        lanes ? "lum_lane" : "lum_worker", lanes ? "lum_lanes" : "lum_workers");
   if (lanes && meets_inside(s)) { // a group has as many lanes: each does one iteration
-    const bool outer = std::exchange(inside_level1_, true);
-    block("", [&] {
-      line(fmt::format("const idx {} = lum_lane;", name));
-      body(s.body);
-    });
-    inside_level1_ = outer;
+    inside_level1_ = true;
+    line(fmt::format("const idx {} = lum_lane;", name));
+    body(s.body);
+    inside_level1_ = false;
     return;
   }
   if (s.kind == LoopKind::unrolled && !dialect_.unroll.empty()) line(std::string(dialect_.unroll));

@@ -79,7 +79,8 @@ const Dialect cuda_dialect = {
     .integer_argument = "{type} {name}",
     .group_argument = "",
     .built_in_arguments = "",
-    .group_begin = "extern __shared__ u64 lum_words[];", // the launch gives its size
+    // The launch gives its size; four neighbouring words are one access where the compiler sees them lie so.
+    .group_begin = "extern __shared__ __attribute__((aligned(16))) u64 lum_words[];",
     .group = "(idx)blockIdx.x",
     .groups = "(idx)gridDim.x",
     .lane = "(idx)threadIdx.x",

@@ -59,7 +59,8 @@ const Dialect hip_dialect = {
     .integer_argument = "{type} {name}",
     .group_argument = "",
     .built_in_arguments = "",
-    .group_begin = "extern __attribute__((shared)) u64 lum_words[];", // the launch gives its size
+    // The launch gives its size; four neighbouring words are one access where the compiler sees them lie so.
+    .group_begin = "extern __attribute__((shared, aligned(16))) u64 lum_words[];",
     .group = "(idx)__builtin_amdgcn_workgroup_id_x()",
     .groups = "(idx)(__builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x())",
     .lane = "(idx)__builtin_amdgcn_workitem_id_x()",
