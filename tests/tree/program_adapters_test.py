@@ -95,6 +95,11 @@ def prompt_cache(luminal, folder):
     check(f"prompt cache: {count - 1} of {count} tokens from {cache}" in errors,
           f"the second run says {errors}")
     check(cache.read_bytes() == written, "a prompt that is held whole changes the file")
+    drafted, _ = run(tale, "--prompt-cache", cache, "--draft", GGUF)
+    check(drafted["cached_tokens"] == count - 1 and drafted["text"] == want["text"] and
+          drafted["draft"]["share"] == 1, f"with a draft: {drafted}")
+    luminal.refuses("run", GGUF, "--prompts", folder / "a.txt", "--prompt-cache", cache, code=2,
+                    says="--prompt-cache: it is not for --prompts")
     # Longer and shorter texts; the file of a read-only one stays.
     longer = tale + " Then it began to rain."
     plain = run(longer)[0]
