@@ -83,7 +83,7 @@ TEST(LoopVerify, EveryMistakeHasAPreciseText) {
       // barriers, roles, tokens
       {"  parallel i in 0..4\n    barrier\n    y[i] = 1\n",
        "a barrier of level 0 inside the parallel loop over 'i'"},
-      {"  parallel i in 0..4\n    parallel j in 0..4 level 1\n      barrier level 1\n      y[4*i + j] = 1\n",
+      {"  parallel i in 0..4\n    parallel j in 1..4 level 1\n      barrier level 1\n      y[4*i + j] = 1\n",
        "a barrier of level 1 inside the parallel loop over 'j'"},
       {"  parallel i in 0..4\n    barrier level 1\n    y[i] = 1\n", ""},
       {"  vector l in 0..4\n    barrier\n    y[l] = 1\n", "stands inside a vector loop"},
