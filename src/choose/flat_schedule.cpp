@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 
 namespace luminal::kernel {
-namespace {} // namespace
-
 std::vector<int> independent_axes(const Stage& stage) {
   std::vector<int> axes;
   for (const int axis : stage.axes) {
