@@ -68,16 +68,18 @@ public:
         options_.search.stop);
     if (!lock && stopped()) return {};
     if (!lock) return lock.failure();
-    begin_ = now();
     int best = *first;
+    double longest = 0; // of the tries so far: what does not fit is not begun
     for (size_t k = 0; k < all.size(); ++k) {
-      if (stopped() || now() - begin_ > seconds_) {
+      if (stopped() || left() < longest) {
         summary_.complete = false;
         break;
       }
       tell(all[k], k, all.size());
-      auto taken = try_one(race, best, all[k], (seconds_ - (now() - begin_)) / double(all.size() - k));
+      const double start = now();
+      auto taken = try_one(race, best, all[k], left() / double(all.size() - k));
       if (!taken) return taken.failure();
+      longest = std::max(longest, now() - start);
       if (*taken < 0) continue;
       race.drop(best);
       best = *taken;
@@ -96,6 +98,8 @@ private:
     ProgramRace::Times times;
   };
   bool stopped() const { return options_.search.stop && options_.search.stop(); }
+  /// Waiting for others who measure is not charged.
+  double left() const { return seconds_ - (now() - begin_ - (search::MeasureLock::waited() - waited_)); }
 
   std::string name_of(const Alternative& a) const {
     return fmt::format("region of {} terms: plan {}{}", regions_[a.region].nodes,
@@ -111,8 +115,7 @@ private:
     progress.number = int(number) + 1;
     progress.kernels = int(count);
     progress.rejected = summary_.rejected;
-    progress.left =
-        options_.search.mode == SearchMode::budget ? std::max(0.0, seconds_ - (now() - begin_)) : -1;
+    progress.left = options_.search.mode == SearchMode::budget ? std::max(0.0, left()) : -1;
     options_.search.progress(progress);
   }
 
@@ -189,7 +192,7 @@ private:
   SearchSummary& summary_;
   const std::vector<RegionReport> regions_; // of the program that the race began with
   std::map<size_t, Winner> winners_;        // by region
-  double begin_ = 0;
+  const double begin_ = now(), waited_ = search::MeasureLock::waited();
 };
 
 } // namespace
