@@ -366,6 +366,14 @@ class Mistakes(unittest.TestCase):
             function()
         return str(caught.exception)
 
+    def test_rules_and_plans_that_are_not_there(self):
+        with pl.Graph() as g:
+            (pl.zeros((4, 3)) + 1).keep()
+            self.refused("there is no rule 'F9999'", lambda: g.compile(forbid_rules=["F9999"]))
+            self.refused("none.rules: No such file", lambda: g.compile(rules="none.rules"))
+            self.refused("none.plan: No such file", lambda: g.compile(plan="none.plan"))
+            g.compile(forbid_rules="F2", rules=[])
+
     def test_errors_name_shapes_and_the_line(self):
         with pl.Graph():
             a, b = pl.zeros((4, 3)), pl.zeros((5, 2))
@@ -418,8 +426,6 @@ class Mistakes(unittest.TestCase):
             self.refused("sizes takes", lambda: g.compile(sizes={"n": "a"}), TypeError)
             self.refused("passes takes", lambda: g.compile(passes=3), TypeError)
             self.refused("rules takes a text or a list of texts", lambda: g.compile(rules=5), TypeError)
-            self.refused("there is no rule 'F9999'", lambda: g.compile(forbid_rules=["F9999"]))
-            self.refused("none.plan: No such file", lambda: g.compile(plan="none.plan"))
             self.refused(r"\[reshape\] takes whole numbers", lambda: x.reshape("a"), TypeError)
             self.refused(r"\[permute\] takes whole numbers", lambda: x.permute(0.5), TypeError)
             self.refused("unsupported operand", lambda: x + "a", TypeError)
