@@ -134,8 +134,9 @@ std::optional<DefaultKernel> GroupScheduler::product() {
     if (a != axes->row && a != axes->column) batch = std::min(batch * trips(a), most_trips);
   int64_t rows = edge(axes->row), columns = edge(axes->column);
   const auto groups = [&] {
-    return double(batch) * double((trips(axes->row) + rows - 1) / rows) *
-           double((trips(axes->column) + columns - 1) / columns);
+    const int64_t down = (trips(axes->row) + rows - 1) / rows,
+                  across = (trips(axes->column) + columns - 1) / columns;
+    return double(batch) * double(down) * double(across);
   };
   constexpr int64_t side = 16; // lanes along each edge
   while (rows * columns > side * side * 4 &&

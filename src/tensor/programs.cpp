@@ -88,7 +88,9 @@ void add(SearchSummary& sum, const SearchSummary& s, const std::string& sizes) {
   sum.complete &= s.complete;
   sum.seconds += s.seconds;
   sum.changed.insert(sum.changed.end(), s.changed.begin(), s.changed.end());
-  for (const std::string& note : s.notes) sum.notes.push_back(sizes + ": " + note);
+  sum.region_plans += s.region_plans;
+  sum.regions.insert(sum.regions.end(), s.regions.begin(), s.regions.end());
+  for (const std::string& note : s.notes) sum.notes.push_back(fmt::format("{}: {}", sizes, note));
 }
 
 /// Bytes of all programs at the largest sizes: states and loaded weights are shared, arenas are

@@ -23,7 +23,7 @@ std::vector<std::pair<std::string, NodeId>> states_of(const GraphState& g) {
 } // namespace
 
 void save_states(const Graph& graph, const std::string& path, const Facts& facts, Where where) {
-  const auto state = graph.state("save", where);
+  const auto& state = graph.state("save", where);
   std::vector<TensorView> views;
   std::vector<std::shared_ptr<const void>> copies; // of values on a device, until they are written
   for (const auto& [name, id] : states_of(*state)) {
@@ -46,7 +46,7 @@ void save_states(const Graph& graph, const std::string& path, const Facts& facts
 void load_states(Graph& graph, const std::string& path, const std::function<void(const Facts&)>& check,
                  Where where) {
   constexpr std::string_view op = "resume";
-  const auto state = graph.state(op, where);
+  const auto& state = graph.state(op, where);
   auto file = open_safetensors(path);
   if (!file) throw Error(op, file.error(), where);
   const auto format = file->metadata.find("format");

@@ -234,7 +234,7 @@ Result<std::string> compile(const Vendor& vendor, const Compiler& c, const std::
   if (code != 0 && c.log_bytes(program, &bytes) == 0 && bytes > 1) {
     log.resize(bytes);
     c.log(program, log.data());
-    log = std::string("\n") + log.c_str();
+    log = "\n" + log.substr(0, log.find('\0'));
   }
   c.destroy(&program);
   if (code != 0)
