@@ -47,8 +47,8 @@ struct CompileOptions {
   SearchOptions search = {}; ///< of better schedules, by measuring; what is found is kept in the tuning cache
   /// Rules beside those of choose_rules and of the settings, and names of rules that take no part.
   RuleChoice rules = {};
-  /// A file that export_plan (luminal/plan_file.h) wrote: its schedules and its plans of regions are used
-  /// where they fit, before the tuning cache, and are checked first. An Error where it cannot be read, or
+  /// A file that export_plan (luminal/plan_file.h) wrote: its plans of regions, and its schedules, which are
+  /// checked first, are used where they fit, before the tuning cache. An Error where it cannot be read, or
   /// comes from a machine of another kind. Empty: LUMINAL_PLAN.
   std::string plan = {};
   /// What the graph's terms go through before kernels are made: passes::defaults() | mine. Tensors

@@ -17,7 +17,7 @@ struct GpuTarget {
 };
 
 /// Of a device that runs this language: "cuda" ("sm_90"), "hip" ("gfx942"), "metal". Nothing for languages
-/// whose devices may be processors, where lanes of a group are no threads of their own ("opencl", "c").
+/// whose devices may be processors, where lanes of a group are not threads ("opencl", "c").
 /// Architectures that are not known have the limits that all of the language's devices keep.
 std::optional<GpuTarget> gpu_target(std::string_view language, std::string_view architecture);
 

@@ -40,12 +40,21 @@ struct Explained {
   std::string graph;
 };
 
+/// A module of terms, and how it is compiled.
+struct Terms {
+  explicit Terms(const GraphArguments& a)
+      : module(parse_module_from(read_text(a.path), a.path, a.allow_custom)),
+        options(compile::Options::host(a.threads > 0 ? a.threads : setting_threads())) {
+    options.sizes = parse_sizes(a.sizes);
+    check_sizes(options.sizes, module.symbols, a.path);
+  }
+  Module module;
+  compile::Options options;
+};
+
 Explained of_terms(const GraphArguments& a, bool page) {
-  const Module module = parse_module_from(read_text(a.path), a.path, a.allow_custom);
-  compile::Options options = compile::Options::host(a.threads > 0 ? a.threads : setting_threads());
+  auto [module, options] = Terms(a);
   options.tuning = compile::usual_tuning_cache(false);
-  options.sizes = parse_sizes(a.sizes);
-  check_sizes(options.sizes, module.symbols, a.path);
   options.rules.texts = true;
   const auto compiled = compile::compile(module, options);
   if (!compiled) throw Error(fmt::format("{}: {}", a.path, compiled.error()));
@@ -119,10 +128,7 @@ Ablation ablation_of(const GraphArguments& a) {
     ProgramGraph program(a);
     return ablate(program.graph(), program.options);
   }
-  const Module module = parse_module_from(read_text(a.path), a.path, a.allow_custom);
-  compile::Options options = compile::Options::host(a.threads > 0 ? a.threads : setting_threads());
-  options.sizes = parse_sizes(a.sizes);
-  check_sizes(options.sizes, module.symbols, a.path);
+  const auto [module, options] = Terms(a);
   const auto worth = compile::ablate(module, options);
   if (!worth) throw Error(fmt::format("{}: {}", a.path, worth.error()));
   return *worth;

@@ -117,10 +117,7 @@ std::vector<TopToken> top_tokens(std::span<const float> logits, int64_t count, c
 
 int logits_of_text(LogitsArguments& a) {
   const ModelFile file = open_file(a.model);
-  if (!a.file.empty()) {
-    a.prompt = read_text(a.file);
-    if (a.prompt.ends_with('\n')) a.prompt.pop_back();
-  }
+  if (!a.file.empty()) a.prompt = read_prompt(a.file);
   models::LlamaOptions how =
       llama_options(file, a.model.context, a.model.chunk, a.model.cache_type, a.model.activations);
   const std::vector<int32_t> tokens = prompt_tokens(file, {a.prompt, a.tokens, a.plain_prompt}, how.context);
@@ -176,8 +173,7 @@ int perplexity_of_text(PerplexityArguments& a) {
   const ModelFile file = open_file(a.model);
   const ModelConfig& config = file.require_config();
   const Tokenizer& tokenizer = file.require_tokenizer();
-  std::string text = read_text(a.file);
-  if (text.ends_with('\n')) text.pop_back();
+  const std::string text = read_prompt(a.file);
   const int64_t context =
       a.model.context > 0 ? a.model.context : std::min<int64_t>(512, config.context_length);
   if (a.stride >= context)
@@ -265,7 +261,8 @@ void add_logits(CLI::App& app, int& exit_code) {
 void add_perplexity(CLI::App& app, int& exit_code) {
   auto a = std::make_shared<PerplexityArguments>();
   auto* verb = app.add_subcommand("perplexity", "How well a model foretells a text");
-  verb->footer("Windows are those of llama.cpp's llama-perplexity. [1]4.2,[2]4.5,..: the value behind each "
+  verb->footer("Without --stride the windows are those of llama.cpp's llama-perplexity. [1]4.2,[2]4.5,..: "
+               "the value behind each "
                "window; the last line has its standard error.");
   verb->add_option("model", a->model.model, "The file or folder")->required();
   verb->add_option("-f,--file", a->file, "The text (-: standard input), without the end of its last line")

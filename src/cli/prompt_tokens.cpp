@@ -56,4 +56,10 @@ std::vector<int32_t> prompt_tokens(const ModelFile& file, const PromptText& prom
   return ids;
 }
 
+std::string read_prompt(const std::string& path) {
+  std::string text = read_text(path);
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
 } // namespace luminal::cli

@@ -15,4 +15,7 @@ struct PromptText {
 /// none.
 std::vector<int32_t> prompt_tokens(const ModelFile& file, const PromptText& prompt, int64_t context);
 
+/// The text of a file (-: standard input), without the line's end that editors and echo leave behind it.
+std::string read_prompt(const std::string& path);
+
 } // namespace luminal::cli

@@ -75,13 +75,6 @@ void settle(RunArguments& a, const CLI::App& verb) {
   if (given("--prompt")) a.prompt = a.prompt_option;
 }
 
-/// The text of -f, without the line's end that editors and echo leave behind it.
-void read_prompt(RunArguments& a) {
-  if (a.prompt_file.empty()) return;
-  a.prompt = read_text(a.prompt_file);
-  if (a.prompt.ends_with('\n')) a.prompt.pop_back();
-}
-
 /// What the text must be like; nothing: anything.
 std::shared_ptr<const Grammar> grammar_of(const RunArguments& a) {
   const std::string grammar = a.grammar_file.empty() ? a.grammar : read_text(a.grammar_file),
@@ -223,7 +216,7 @@ int run_model(RunArguments& arguments) {
   if (!opened) throw Error(opened.error());
   apply_adapters(*opened, arguments.adapters);
   const ModelFile& file = *opened;
-  read_prompt(arguments);
+  if (!arguments.prompt_file.empty()) arguments.prompt = read_prompt(arguments.prompt_file);
   grammar_of(arguments); // a wrong one is told before the model loads
   const ModelConfig& config = file.require_config();
   GeneratorOptions options;

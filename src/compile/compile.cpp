@@ -360,14 +360,16 @@ std::vector<search::TuningEntry> entries_of(const BuiltPlan& built) {
   for (const PlannedKernel& kernel : built.builder->kernels())
     if (kernel.key) add(*kernel.key, kernel.report.name, kernel.schedule, kernel.report.seconds);
   for (const RegionReport& region : built.builder->regions())
-    if (region.measured)
-      add(*region.key, fmt::format("region of {} terms", region.nodes),
-          plan_text(region.plans[region.taken].name), 0);
+    if (region.measured) add(*region.key, name_of(region), plan_text(region.plans[region.taken].name), 0);
   return out;
 }
 } // namespace
 
-Result<std::vector<RegionReport>> plan_regions(const Module& module, const Options& options) {
+namespace {
+/// The pass list without code; `give` takes what is wanted from the builder and its plan.
+template <class F>
+auto planned(const Module& module, const Options& options, F give)
+    -> decltype(give(std::declval<PlanBuilder&>(), std::declval<runtime::Plan>())) {
   PassTable passes;
   std::vector<PassTime> times;
   Stopwatch watch(times);
@@ -377,20 +379,21 @@ Result<std::vector<RegionReport>> plan_regions(const Module& module, const Optio
   if (!with) return with.failure();
   const auto planner = planner_of(*with, nullptr, {});
   PlanBuilder builder(*work, *planner, with->partitioner, with->rules);
-  if (auto built = builder.build(); !built) return built.failure();
-  return builder.regions();
+  auto plan = builder.build();
+  if (!plan) return plan.failure();
+  return give(builder, std::move(*plan));
+}
+} // namespace
+
+Result<std::vector<RegionReport>> plan_regions(const Module& module, const Options& options) {
+  return planned(module, options, [](PlanBuilder& builder, runtime::Plan) {
+    return Result<std::vector<RegionReport>>(builder.regions());
+  });
 }
 
 Result<runtime::Plan> plan_only(const Module& module, const Options& options) {
-  PassTable passes;
-  std::vector<PassTime> times;
-  Stopwatch watch(times);
-  auto work = prepared(module, options, passes, watch);
-  if (!work) return work.failure();
-  const auto with = with_rules(options);
-  if (!with) return with.failure();
-  const auto planner = planner_of(*with, nullptr, {});
-  return PlanBuilder(*work, *planner, with->partitioner, with->rules).build();
+  return planned(module, options,
+                 [](PlanBuilder&, runtime::Plan plan) { return Result<runtime::Plan>(std::move(plan)); });
 }
 
 Result<Compiled> compile(const Module& module, const Options& options) {

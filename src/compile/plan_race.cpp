@@ -102,7 +102,7 @@ private:
   double left() const { return seconds_ - (now() - begin_ - (search::MeasureLock::waited() - waited_)); }
 
   std::string name_of(const Alternative& a) const {
-    return fmt::format("region of {} terms: plan {}{}", regions_[a.region].nodes,
+    return fmt::format("{}: plan {}{}", compile::name_of(regions_[a.region]),
                        regions_[a.region].plans[a.plan].name,
                        regions_[a.region].plans[a.plan].written ? ", the terms as they came" : "");
   }
@@ -174,7 +174,7 @@ private:
     const RegionReport& region = regions_[r];
     search::TuningEntry entry;
     entry.key = *region.key;
-    entry.name = fmt::format("region of {} terms", region.nodes);
+    entry.name = compile::name_of(region);
     entry.schedule = plan_text(region.plans[winner.plan].name);
     entry.seconds = winner.times.second;
     entry.samples = winner.times.rounds;

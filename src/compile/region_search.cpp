@@ -456,6 +456,8 @@ KnownRegion search_region(PlanState& state, const FlatFunction& flat, const Func
   return {made, false, key};
 }
 
+std::string name_of(const RegionReport& report) { return fmt::format("region of {} terms", report.nodes); }
+
 std::string plan_text(const std::string& name) { return "plan " + name + "\n"; }
 
 namespace {

@@ -70,6 +70,7 @@ struct RegionReport {
   std::optional<search::TuningKey> key = {}; ///< under which the winner is kept; none: nothing to choose from
 };
 std::string to_string(const RegionReport& report); ///< a line, and one with the rules
+std::string name_of(const RegionReport& report);   ///< "region of 23 terms"
 /// The plan of this name as an entry of the tuning cache has it.
 std::string plan_text(const std::string& name);
 

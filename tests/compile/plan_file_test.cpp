@@ -76,21 +76,22 @@ TEST(PlanFile, IsUsedBeforeTheCacheAndSaysSo) {
   EXPECT_EQ(export_plan({&planned}), plan_of_plain_loops());
 }
 
-TEST(PlanFile, ASchedulesThatIsWrongOrDoesNotFitIsNotUsed) {
+TEST(PlanFile, AScheduleThatDoesNotFitIsNotUsed) {
   const ScratchFolder folder("plan_file_wrong");
-  const std::string plan = plan_of_plain_loops();
-  ASSERT_THAT(plan, HasSubstr("\"schedule\":\"\""));
   Options options = options_of();
   options.plan = folder.file("b.plan");
   const auto usual = compile(parse_module(product), options_of()).value();
-  const std::string other = replaced(plan, "\"schedule\":\"\"", "\"schedule\":\"block f0 zz 8\\n\"");
-  ASSERT_TRUE(write_file(options.plan, other));
-  const auto made = compile(parse_module(product), options);
-  if (made) {
-    EXPECT_EQ(made->schedules, usual.schedules);
-    EXPECT_THAT(made->choices[0].note, StartsWith("the schedule of the plan "));
-  } else
-    EXPECT_THAT(made.error(), HasSubstr("b.plan"));
+  const auto with = [&](const char* schedule) {
+    const std::string text = fmt::format("\"schedule\":\"{}\"", schedule);
+    EXPECT_TRUE(write_file(options.plan, replaced(plan_of_plain_loops(), "\"schedule\":\"\"", text)));
+    return compile(parse_module(product), options);
+  };
+  const auto made = with("parallel f9 m\\n");
+  ASSERT_TRUE(made) << made.error();
+  EXPECT_EQ(made->schedules, usual.schedules);
+  EXPECT_FALSE(made->choices[0].given);
+  EXPECT_THAT(made->choices[0].note, StartsWith("the schedule of the plan does not fit: "));
+  EXPECT_THAT(with("no directive\\n").error(), StartsWith(folder.file("b.plan") + ": line 2: "));
 }
 
 TEST(PlanFile, RefusesWhatIsNotForThisMachine) {
