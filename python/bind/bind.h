@@ -16,6 +16,7 @@ void bind_passes(nb::module_& m);
 void bind_files(nb::module_& m);
 void bind_inspect(nb::module_& m);
 void bind_model(nb::module_& m);
+void bind_onnx(nb::module_& m);
 void bind_autograd(nb::module_& m);
 void bind_optimizers(nb::module_& m);
 void bind_training_names(nb::module_& m);

@@ -145,6 +145,7 @@ NB_MODULE(_core, m) {
   bind_files(m);
   bind_inspect(m);
   bind_model(m);
+  bind_onnx(m);
   bind_autograd(m);
   bind_optimizers(m);
   bind_training_names(m);
