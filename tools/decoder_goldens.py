@@ -2,11 +2,12 @@
 # tools/decoder_goldens.py -- makes tests/models/decoders/*: small models of every family, by transformers.
 """Each is a Hugging Face model with random weights of few bits (bf16 holds them, and they compress), and in
 golden.safetensors the logits of 12 tokens in f32. tests/models/decoders_test.cpp runs them from these files.
-Needs: pip install transformers torch safetensors. Usage: decoder_goldens.py"""
+Needs: pip install transformers torch safetensors. Usage: decoder_goldens.py [NAME...]: all, or these anew."""
 
 import json
 import pathlib
 import shutil
+import sys
 import tempfile
 
 import torch
@@ -28,6 +29,15 @@ SMALL = dict(
     pad_token_id=0,
 )
 HALVES = [1.0, 1.1, 1.5, 2.0]
+YARN = dict(
+    rope_type="yarn",
+    factor=4.0,
+    original_max_position_embeddings=16,
+    beta_fast=32,
+    beta_slow=1,
+    mscale=0.707,
+    mscale_all_dim=0.707,
+)
 CASES = {
     "llama": dict(
         model_type="llama",
@@ -93,13 +103,69 @@ CASES = {
         eos_token_id=2,
     ),
     "olmo2": dict(model_type="olmo2"),
+    "deepseek2": dict(
+        model_type="deepseek_v2",
+        num_key_value_heads=4,
+        num_hidden_layers=3,
+        first_k_dense_replace=1,
+        q_lora_rank=None,
+        kv_lora_rank=16,
+        qk_nope_head_dim=8,
+        qk_rope_head_dim=4,
+        v_head_dim=6,
+        n_routed_experts=8,
+        n_shared_experts=2,
+        num_experts_per_tok=3,
+        moe_intermediate_size=16,
+        routed_scaling_factor=1.0,
+        rope_scaling=YARN,
+    ),
+    "deepseek2_groups": dict(
+        model_type="deepseek_v2",
+        num_key_value_heads=4,
+        q_lora_rank=12,
+        kv_lora_rank=16,
+        qk_nope_head_dim=8,
+        qk_rope_head_dim=8,
+        v_head_dim=8,
+        n_routed_experts=8,
+        n_shared_experts=1,
+        num_experts_per_tok=2,
+        moe_intermediate_size=16,
+        routed_scaling_factor=4.0,
+        topk_method="group_limited_greedy",
+        n_group=4,
+        topk_group=2,
+    ),
+    "deepseek3": dict(
+        model_type="deepseek_v3",
+        head_dim=4,
+        num_key_value_heads=4,
+        num_hidden_layers=3,
+        first_k_dense_replace=1,
+        q_lora_rank=12,
+        kv_lora_rank=16,
+        qk_nope_head_dim=8,
+        qk_rope_head_dim=4,
+        v_head_dim=6,
+        n_routed_experts=8,
+        n_shared_experts=1,
+        num_experts_per_tok=3,
+        moe_intermediate_size=16,
+        routed_scaling_factor=2.5,
+        n_group=4,
+        topk_group=2,
+        rope_scaling=YARN,
+    ),
 }
 
 
 def main():
     FOLDER.mkdir(exist_ok=True)
-    goldens = {}
+    goldens = load_file(FOLDER / "golden.safetensors") if sys.argv[1:] else {}
     for name, wanted in CASES.items():
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         wanted = dict(wanted)
         kind = wanted.pop("model_type")
         settings = wanted if kind == "gpt2" else {**SMALL, **wanted}
@@ -108,7 +174,8 @@ def main():
         config._attn_implementation = "eager"
         model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
         with torch.no_grad():
-            for key, p in model.named_parameters():
+            biases = [b for b in model.named_buffers() if b[0].endswith("e_score_correction_bias")]
+            for key, p in [*model.named_parameters(), *biases]:
                 plain = "norm" in key or "ln_" in key
                 p.copy_(torch.randint(-8, 9, p.shape) / (32 if plain else 16))
                 if plain and key.endswith("weight") and "gemma" not in kind:

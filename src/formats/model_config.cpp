@@ -109,6 +109,28 @@ void detail::check_model_config(const ModelConfig& c, std::string_view file) {
            fmt::format("{} of {} experts used, expected at most all", c.num_experts_used, c.num_experts));
   if (c.num_experts > 0) positive("the size of an expert", c.expert_size, 1 << 26);
   if (c.num_experts > 0) positive("the number of experts used", c.num_experts_used, c.num_experts);
+  const auto least = [&](const char* what, int64_t value, int64_t from, int64_t most) {
+    if (value < from || value > most)
+      refuse(file, fmt::format("{} is {}, expected {} to {}", what, value, from, most));
+  };
+  least("the size of shared experts", c.shared_expert_size, 0, int64_t{1} << 32);
+  least("the number of layers without experts", c.dense_layers, 0, c.num_layers);
+  if (c.num_experts > 0) {
+    real("the scale of the experts", c.expert_scale, 1e-9, 1e9);
+    positive("the number of groups of experts", c.expert_groups, c.num_experts);
+    positive("the number of groups used", c.expert_groups_used, c.expert_groups);
+    if (c.num_experts % c.expert_groups != 0)
+      refuse(file, fmt::format("{} experts in {} groups, expected groups of one size", c.num_experts,
+                               c.expert_groups));
+    if (c.num_experts / c.expert_groups * c.expert_groups_used < c.num_experts_used)
+      refuse(file, fmt::format("{} experts used, and {} in the groups that are used", c.num_experts_used,
+                               c.num_experts / c.expert_groups * c.expert_groups_used));
+  }
+  if (!c.latent) return;
+  least("the rank of queries", c.latent->query_rank, 0, 1 << 24);
+  positive("the rank of keys and values", c.latent->rank, 1 << 24);
+  positive("the part of a key that does not rotate", c.latent->plain_dim, 1 << 16);
+  positive("the size of a value", c.latent->value_dim, 1 << 16);
 }
 
 namespace {
@@ -128,6 +150,13 @@ double yarn_magnitude(double factor, double scale) {
 }
 
 } // namespace
+
+double detail::latent_attention_scale(const ModelConfig& c) {
+  const RopeScaling& s = c.rope_scaling;
+  const double more =
+      s.kind == RopeScaling::Kind::yarn && s.mscale_all_dim ? yarn_magnitude(s.factor, *s.mscale_all_dim) : 1;
+  return more * more / std::sqrt(double(std::max<int64_t>(c.head_dim, 1)));
+}
 
 RopeTable rope_table(const ModelConfig& config, int64_t sequence_length) {
   using Kind = RopeScaling::Kind;

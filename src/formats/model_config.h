@@ -34,6 +34,15 @@ struct RopeScaling {
 };
 std::string_view rope_scaling_name(RopeScaling::Kind kind);
 
+/// Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434): keys and values of all heads are products of
+/// one vector a token, which is what the cache holds, beside one rotating part that all heads share.
+struct LatentAttention {
+  int64_t query_rank = 0; ///< queries are a product of two matrices with so many elements between; 0: of one
+  int64_t rank = 0;       ///< elements of the vector that keys and values are made of
+  int64_t plain_dim = 0;  ///< elements of a key that do not rotate; ModelConfig::rope_dim follow them
+  int64_t value_dim = 0;  ///< elements of a value
+};
+
 /// Llama and its relatives. All sizes are positive and consistent when a reader returns it (heads
 /// divide by kv_heads, ...).
 struct ModelConfig {
@@ -84,6 +93,18 @@ struct ModelConfig {
   int64_t num_experts_used = 0;
   int64_t expert_size = 0;        ///< inner size of one expert
   bool normalised_experts = true; ///< the weights of the used experts sum to 1
+  double expert_scale = 1;        ///< of what all used experts give together
+  bool sigmoid_router = false;    ///< weights of experts are sigmoids, not a softmax
+  /// Experts lie in groups of equal size, and only those of the used groups may be chosen; 1 of 1: any.
+  int64_t expert_groups = 1, expert_groups_used = 1;
+  int64_t shared_expert_size = 0; ///< inner size of the experts that every token goes through; 0: none
+  int64_t dense_layers = 0;       ///< so many layers at the begin have no experts
+  std::optional<LatentAttention> latent;
+  bool has_experts(int64_t layer) const { return num_experts > 0 && layer >= dense_layers; }
+  // What a layer keeps of the text: so many caches [cache_heads, context, cache_width].
+  int64_t caches_per_layer() const { return latent ? 1 : 2; }
+  int64_t cache_heads() const { return latent ? 1 : num_kv_heads; }
+  int64_t cache_width() const { return latent ? latent->rank + rope_dim : head_dim; }
   bool windowed(int64_t layer) const {
     return sliding_window && (windowed_layers.empty() || windowed_layers[size_t(layer)]);
   }

@@ -55,7 +55,8 @@ public:
     if (!integer("attention.key_length") && c.hidden_size % c.num_heads != 0)
       refuse(gguf_.file_name,
              fmt::format("hidden size {} and {} heads, expected a multiple", c.hidden_size, c.num_heads));
-    if (integer("attention.value_length").value_or(c.head_dim) != c.head_dim)
+    const bool latent = c.architecture == "deepseek2";
+    if (!latent && integer("attention.value_length").value_or(c.head_dim) != c.head_dim)
       refuse(gguf_.file_name, fmt::format("values of {} elements and keys of {} in a head, expected the same",
                                           *integer("attention.value_length"), c.head_dim));
     settle_architecture(c, false);
@@ -87,6 +88,7 @@ public:
       c.expert_size = integer("expert_feed_forward_length").value_or(c.intermediate_size);
     if (c.num_experts > 0 && c.intermediate_size == 0) c.intermediate_size = c.expert_size;
     read_gemma(c);
+    if (latent) read_deepseek(c);
     add_token("tokenizer.ggml.bos_token_id", c.bos_tokens);
     for (const char* key : {"eos", "eot", "eom"})
       add_token(fmt::format("tokenizer.ggml.{}_token_id", key), c.eos_tokens);
@@ -143,6 +145,35 @@ private:
       c.attention_scale = 1 / std::sqrt(double(c.hidden_size) / double(c.num_heads));
   }
 
+  /// DeepSeek-V2 and V3. Files of llama.cpp of 2025 and later state the sizes of heads apart from those of
+  /// the cache, which older ones do not know.
+  void read_deepseek(ModelConfig& c) const {
+    LatentAttention& latent = c.latent.emplace();
+    latent.query_rank = integer("attention.q_lora_rank").value_or(0);
+    latent.rank = required("attention.kv_lora_rank");
+    c.head_dim = integer("attention.key_length_mla").value_or(c.head_dim);
+    latent.plain_dim =
+        std::clamp<int64_t>(c.head_dim, 0, 1 << 24) - std::clamp<int64_t>(c.rope_dim, 0, 1 << 24);
+    const auto value = integer("attention.value_length_mla");
+    latent.value_dim = value ? *value : required("attention.value_length");
+    c.num_kv_heads = c.num_heads;
+    c.attention_scale = latent_attention_scale(c);
+    c.dense_layers = integer("leading_dense_block_count").value_or(0);
+    if (c.num_experts == 0) return;
+    c.shared_expert_size = std::clamp<int64_t>(integer("expert_shared_count").value_or(0), -1, 1 << 16) *
+                           std::clamp<int64_t>(c.expert_size, 0, 1 << 26);
+    if (const auto scale = real("expert_weights_scale"); scale && *scale != 0)
+      c.expert_scale = shortest(*scale);
+    c.normalised_experts = unwrap(gguf_.boolean(prefix_ + "expert_weights_norm")).value_or(false);
+    const int64_t gating = integer("expert_gating_func").value_or(1); // files of V2 do not state it
+    if (gating != 1 && gating != 2)
+      refuse(gguf_.file_name, fmt::format("metadata {} is {}, expected 1 (softmax) or 2 (sigmoid)",
+                                          in_quotes(prefix_ + "expert_gating_func"), gating));
+    c.sigmoid_router = gating == 2;
+    c.expert_groups = integer("expert_group_count").value_or(1);
+    c.expert_groups_used = integer("expert_group_used_count").value_or(c.expert_groups);
+  }
+
   static double shortest(double value) { return std::stod(fmt::format("{}", static_cast<float>(value))); }
 
   void read_scaling(ModelConfig& c) const {
@@ -182,8 +213,11 @@ private:
       refuse(gguf_.file_name, fmt::format("no metadata {}", in_quotes(prefix_ + "rope.scaling.factor")));
     s.factor = shortest(*factor);
     if (s.kind != RopeScaling::Kind::yarn) return;
-    if (const auto log_multiplier = real("rope.scaling.yarn_log_multiplier");
-        log_multiplier && *log_multiplier != 0)
+    const auto log_multiplier = real("rope.scaling.yarn_log_multiplier"); // 0.1 times DeepSeek's mscale
+    const bool stated = log_multiplier && *log_multiplier != 0;
+    if (stated && c.architecture == "deepseek2")
+      s.mscale = s.mscale_all_dim = 10 * shortest(*log_multiplier);
+    else if (stated)
       refuse(gguf_.file_name,
              fmt::format("metadata {} is {}, expected none",
                          in_quotes(prefix_ + "rope.scaling.yarn_log_multiplier"), *log_multiplier));

@@ -179,6 +179,43 @@ void read_sliding_window(const Reader& in, ModelConfig& config, std::string_view
     config.windowed_layers.push_back(layer >= first && (period <= 0 || (layer + 1) % period != 0));
 }
 
+/// Latent attention, and which experts a token goes through (DeepSeek-V2 and V3).
+void read_deepseek(const Reader& in, ModelConfig& c, std::string_view file) {
+  const bool third = c.architecture == "deepseek_v3";
+  LatentAttention& latent = c.latent.emplace();
+  latent.query_rank = in.integer("q_lora_rank", 0);
+  latent.rank = in.required("kv_lora_rank");
+  latent.plain_dim = in.required("qk_nope_head_dim");
+  latent.value_dim = in.required("v_head_dim");
+  c.rope_dim = in.required("qk_rope_head_dim");
+  c.head_dim =
+      std::clamp<int64_t>(latent.plain_dim, 0, 1 << 24) + std::clamp<int64_t>(c.rope_dim, 0, 1 << 24);
+  c.num_kv_heads = c.num_heads;
+  c.rope_interleaved = true;
+  c.attention_scale = latent_attention_scale(c);
+  c.num_experts = in.integer("n_routed_experts", 0);
+  c.num_experts_used = c.num_experts == 0 ? 0 : in.required("num_experts_per_tok");
+  if (c.num_experts == 0) return;
+  c.expert_size = in.required("moe_intermediate_size");
+  c.shared_expert_size = std::clamp<int64_t>(in.integer("n_shared_experts", 0), -1, 1 << 16) *
+                         std::clamp<int64_t>(c.expert_size, 0, 1 << 26);
+  c.dense_layers = in.integer("first_k_dense_replace", 0);
+  c.expert_scale = in.real("routed_scaling_factor", 1);
+  c.normalised_experts = in.boolean("norm_topk_prob", third);
+  const std::string scores = in.string("scoring_func", third ? "sigmoid" : "softmax");
+  if (scores != "sigmoid" && scores != "softmax")
+    refuse_at(file, in.find("scoring_func")->offset,
+              fmt::format("experts scored by {}, expected softmax or sigmoid", in_quotes(scores)));
+  c.sigmoid_router = scores == "sigmoid";
+  if (in.integer("moe_layer_freq", 1) != 1)
+    refuse_at(file, in.find("moe_layer_freq")->offset,
+              "experts in some layers only, expected in all behind the first");
+  if (third || in.string("topk_method", "greedy") != "greedy") {
+    c.expert_groups = in.integer("n_group", 1);
+    c.expert_groups_used = in.integer("topk_group", c.expert_groups);
+  }
+}
+
 std::optional<StorageType> dtype_named(std::string_view name) {
   if (name.starts_with("torch.")) name.remove_prefix(6);
   if (name == "float32" || name == "float") return StorageType::f32;
@@ -271,6 +308,7 @@ ModelConfig read(const Json& json, std::string_view file) {
   c.num_experts_used = c.num_experts == 0 ? 0 : in.required("num_experts_per_tok");
   if (c.num_experts > 0) c.expert_size = in.integer("moe_intermediate_size", c.intermediate_size);
   c.normalised_experts = in.boolean("norm_topk_prob", c.architecture == "mixtral");
+  if (c.architecture.starts_with("deepseek_v")) read_deepseek(in, c, file);
   if (c.architecture == "qwen3_moe" &&
       (in.integer("decoder_sparse_step", 1) != 1 ||
        (in.find("mlp_only_layers") != nullptr &&

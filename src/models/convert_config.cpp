@@ -1,5 +1,6 @@
 // models/convert_config.cpp -- a model's configuration as the metadata of GGUF, and as config.json.
 #include "formats/json.h"
+#include "formats/model_config_check.h"
 #include "luminal/error.h"
 #include "models/convert_plan.h"
 #include <algorithm>
@@ -32,17 +33,40 @@ void refuse_what_gguf_lacks(const ModelConfig& c, const std::string& architectur
   const std::string usual = architecture == "gpt2" ? "gelu_new" : gemma ? "gelu_pytorch_tanh" : "silu";
   if (c.activation != usual) refuse(fmt::format("activation {} (in its place {})", c.activation, usual));
   if (c.rope_scaling.kind == RopeScaling::Kind::dynamic) refuse("rope scaling of type dynamic");
-  if (c.num_experts > 0 && !c.normalised_experts) refuse("weights of experts that do not sum to 1");
+  if (c.num_experts > 0 && !c.normalised_experts && !c.latent)
+    refuse("weights of experts that do not sum to 1");
   const bool some = !c.windowed_layers.empty();
   if (c.sliding_window && some && !(gemma && window_period(c) > 0) &&
       std::find(c.windowed_layers.begin(), c.windowed_layers.end(), false) != c.windowed_layers.end() &&
       std::find(c.windowed_layers.begin(), c.windowed_layers.end(), true) != c.windowed_layers.end())
     refuse("a window in some of the layers");
+  const RopeScaling& rope = c.rope_scaling;
+  if (c.latent && rope.mscale.value_or(0) != rope.mscale_all_dim.value_or(0))
+    refuse(fmt::format("mscale {} beside mscale_all_dim {}", rope.mscale.value_or(0),
+                       rope.mscale_all_dim.value_or(0)));
   const int64_t largest = architecture == "gemma2" ? 46 : architecture == "gemma3" ? 62 : 0;
-  const double scale = largest == c.num_layers ? 1 / std::sqrt(double(c.hidden_size) / double(c.num_heads))
-                                               : 1 / std::sqrt(double(c.head_dim));
+  const double scale = c.latent                  ? detail::latent_attention_scale(c)
+                       : largest == c.num_layers ? 1 / std::sqrt(double(c.hidden_size) / double(c.num_heads))
+                                                 : 1 / std::sqrt(double(c.head_dim));
   if (c.attention_scale && std::fabs(*c.attention_scale / scale - 1) > 1e-6)
     refuse(fmt::format("scores times {:.6g} (in its place {:.6g})", *c.attention_scale, scale));
+}
+
+/// What files of DeepSeek's models state beside. Keys and values stay one matrix, as in llama.cpp's files of
+/// before 2025, which later versions read as well.
+void put_deepseek(const ModelConfig& c, const auto& number, const auto& real, const auto& put) {
+  if (c.latent->query_rank > 0) number("attention.q_lora_rank", c.latent->query_rank);
+  number("attention.kv_lora_rank", c.latent->rank);
+  if (c.rope_scaling.mscale_all_dim)
+    real("rope.scaling.yarn_log_multiplier", 0.1 * *c.rope_scaling.mscale_all_dim);
+  number("leading_dense_block_count", c.dense_layers);
+  if (c.num_experts == 0) return;
+  number("expert_shared_count", c.shared_expert_size / c.expert_size);
+  real("expert_weights_scale", c.expert_scale);
+  put("expert_weights_norm", GgufValue::of_bool(c.normalised_experts));
+  number("expert_gating_func", c.sigmoid_router ? 2 : 1);
+  number("expert_group_count", c.expert_groups);
+  number("expert_group_used_count", c.expert_groups_used);
 }
 
 } // namespace
@@ -68,7 +92,7 @@ Metadata metadata_of(const ModelConfig& c, const std::string& architecture) {
   number("attention.head_count", c.num_heads);
   number("attention.head_count_kv", c.num_kv_heads);
   number("attention.key_length", c.head_dim);
-  number("attention.value_length", c.head_dim);
+  number("attention.value_length", c.latent ? c.latent->value_dim : c.head_dim);
   real(c.norm == ModelConfig::Norm::layer ? "attention.layer_norm_epsilon"
                                           : "attention.layer_norm_rms_epsilon",
        c.rms_norm_eps);
@@ -109,6 +133,7 @@ Metadata metadata_of(const ModelConfig& c, const std::string& architecture) {
     number("expert_used_count", c.num_experts_used);
     number("expert_feed_forward_length", c.expert_size);
   }
+  if (c.latent) put_deepseek(c, number, real, put);
   return out;
 }
 
@@ -152,13 +177,20 @@ bool is_llama3(const ModelConfig& c, ModelConfig& with) {
 
 std::string config_json_of(const ModelConfig& c, const std::string& file) {
   const std::string& type = c.architecture;
-  constexpr std::pair<std::string_view, const char*> classes[] = {
-      {"llama", "LlamaForCausalLM"},     {"mistral", "MistralForCausalLM"},
-      {"mixtral", "MixtralForCausalLM"}, {"qwen2", "Qwen2ForCausalLM"},
-      {"qwen3", "Qwen3ForCausalLM"},     {"qwen3_moe", "Qwen3MoeForCausalLM"},
-      {"phi3", "Phi3ForCausalLM"},       {"gemma", "GemmaForCausalLM"},
-      {"gemma2", "Gemma2ForCausalLM"},   {"gemma3_text", "Gemma3ForCausalLM"},
-      {"olmo2", "Olmo2ForCausalLM"},     {"gpt2", "GPT2LMHeadModel"}};
+  constexpr std::pair<std::string_view, const char*> classes[] = {{"llama", "LlamaForCausalLM"},
+                                                                  {"mistral", "MistralForCausalLM"},
+                                                                  {"mixtral", "MixtralForCausalLM"},
+                                                                  {"qwen2", "Qwen2ForCausalLM"},
+                                                                  {"qwen3", "Qwen3ForCausalLM"},
+                                                                  {"qwen3_moe", "Qwen3MoeForCausalLM"},
+                                                                  {"phi3", "Phi3ForCausalLM"},
+                                                                  {"gemma", "GemmaForCausalLM"},
+                                                                  {"gemma2", "Gemma2ForCausalLM"},
+                                                                  {"gemma3_text", "Gemma3ForCausalLM"},
+                                                                  {"olmo2", "Olmo2ForCausalLM"},
+                                                                  {"gpt2", "GPT2LMHeadModel"},
+                                                                  {"deepseek_v2", "DeepseekV2ForCausalLM"},
+                                                                  {"deepseek_v3", "DeepseekV3ForCausalLM"}};
   const auto* const row = std::ranges::find(classes, type, &std::pair<std::string_view, const char*>::first);
   if (row == std::end(classes))
     throw Error(fmt::format("{}: models of the architecture {} are not written as a folder", file, type));
@@ -184,14 +216,15 @@ std::string config_json_of(const ModelConfig& c, const std::string& file) {
     put("num_hidden_layers", c.num_layers);
     put("num_attention_heads", c.num_heads);
     put("num_key_value_heads", c.num_kv_heads);
-    put("head_dim", c.head_dim);
+    put("head_dim", c.latent ? c.rope_dim : c.head_dim);
     put("max_position_embeddings", c.context_length);
     put("rms_norm_eps", c.rms_norm_eps);
     put("rope_theta", c.rope_theta);
     put("attention_bias", c.attention_bias);
     put("mlp_bias", c.mlp_bias);
     put(type.starts_with("gemma") ? "hidden_activation" : "hidden_act", c.activation);
-    if (c.rope_dim != c.head_dim) put("partial_rotary_factor", double(c.rope_dim) / double(c.head_dim));
+    if (c.rope_dim != c.head_dim && !c.latent)
+      put("partial_rotary_factor", double(c.rope_dim) / double(c.head_dim));
   }
   ModelConfig with;
   const RopeScaling& s = c.rope_scaling;
@@ -216,7 +249,10 @@ std::string config_json_of(const ModelConfig& c, const std::string& file) {
         fmt::format(R"({{"rope_type":"yarn","factor":{},"original_max_position_embeddings":{},)"
                     R"("beta_fast":{},"beta_slow":{}{}}})",
                     s.factor, s.original_context, s.beta_fast, s.beta_slow,
-                    s.attention_factor ? fmt::format(",\"attention_factor\":{}", *s.attention_factor) : ""));
+                    (s.attention_factor ? fmt::format(",\"attention_factor\":{}", *s.attention_factor) : "") +
+                        (s.mscale_all_dim
+                             ? fmt::format(",\"mscale\":{0},\"mscale_all_dim\":{0}", *s.mscale_all_dim)
+                             : "")));
   else if (s.kind == RopeScaling::Kind::longrope) {
     put("original_max_position_embeddings", s.original_context);
     put_text(
@@ -242,7 +278,31 @@ std::string config_json_of(const ModelConfig& c, const std::string& file) {
     if (c.attention_softcap) put("attn_logit_softcapping", *c.attention_softcap);
     if (c.logit_softcap) put("final_logit_softcapping", *c.logit_softcap);
   }
-  if (c.num_experts > 0) {
+  if (c.latent) {
+    if (c.latent->query_rank > 0)
+      put("q_lora_rank", c.latent->query_rank);
+    else
+      put_text("q_lora_rank", "null");
+    put("kv_lora_rank", c.latent->rank);
+    put("qk_nope_head_dim", c.latent->plain_dim);
+    put("qk_rope_head_dim", c.rope_dim);
+    put("v_head_dim", c.latent->value_dim);
+    put("n_routed_experts", c.num_experts);
+    put("first_k_dense_replace", c.dense_layers);
+  }
+  if (c.latent && c.num_experts > 0) {
+    put("num_experts_per_tok", c.num_experts_used);
+    put("moe_intermediate_size", c.expert_size);
+    put("n_shared_experts", c.shared_expert_size / c.expert_size);
+    put("routed_scaling_factor", c.expert_scale);
+    put("norm_topk_prob", c.normalised_experts);
+    put("n_group", c.expert_groups);
+    put("topk_group", c.expert_groups_used);
+    put("topk_method", c.sigmoid_router      ? "noaux_tc"
+                       : c.expert_groups > 1 ? "group_limited_greedy"
+                                             : "greedy");
+    put("scoring_func", c.sigmoid_router ? "sigmoid" : "softmax");
+  } else if (c.num_experts > 0) {
     put(type == "mixtral" ? "num_local_experts" : "num_experts", c.num_experts);
     put("num_experts_per_tok", c.num_experts_used);
     if (type != "mixtral") put("moe_intermediate_size", c.expert_size);

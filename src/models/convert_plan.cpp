@@ -280,7 +280,7 @@ ConvertPlan plan_of_gguf_as_folder(const ModelFile& file) {
       out.type = StorageType::f32; // blocks do not lie along columns
       std::swap(out.shape[0], out.shape[1]);
       out.bytes = [view] { return transposed(as_floats(view), view.shape[0], view.shape[1]); };
-    } else if (of_file.rope_interleaved && heads > 0) {
+    } else if (of_file.rope_interleaved && !of_file.latent && heads > 0) {
       out.bytes = [view, heads] { return with_rotary_pairs(bytes_of(view), view.shape[0], heads, true); };
     }
     plan.tensors.push_back(std::move(out));

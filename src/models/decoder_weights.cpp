@@ -25,6 +25,14 @@ constexpr PartNames names[] = {
     {Part::k, "attn_k", "self_attn.k_proj", ""},
     {Part::v, "attn_v", "self_attn.v_proj", ""},
     {Part::qkv, "attn_qkv", "self_attn.qkv_proj", "attn.c_attn"},
+    {Part::q_a, "attn_q_a", "self_attn.q_a_proj", ""},
+    {Part::q_a_norm, "attn_q_a_norm", "self_attn.q_a_layernorm", ""},
+    {Part::q_b, "attn_q_b", "self_attn.q_b_proj", ""},
+    {Part::kv_a, "attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa", ""},
+    {Part::kv_a_norm, "attn_kv_a_norm", "self_attn.kv_a_layernorm", ""},
+    {Part::kv_b, "attn_kv_b", "self_attn.kv_b_proj", ""},
+    {Part::k_b, "attn_k_b", "", ""},
+    {Part::v_b, "attn_v_b", "", ""},
     {Part::attention_out, "attn_output", "self_attn.o_proj", "attn.c_proj"},
     {Part::q_norm, "attn_q_norm", "self_attn.q_norm", ""},
     {Part::k_norm, "attn_k_norm", "self_attn.k_norm", ""},
@@ -39,6 +47,10 @@ constexpr PartNames names[] = {
     {Part::expert_gate, "ffn_gate_exps", "mlp.experts.{}.gate_proj", ""},
     {Part::expert_up, "ffn_up_exps", "mlp.experts.{}.up_proj", ""},
     {Part::expert_down, "ffn_down_exps", "mlp.experts.{}.down_proj", ""},
+    {Part::router_bias, "exp_probs_b.bias", "mlp.gate.e_score_correction_bias", ""},
+    {Part::shared_gate, "ffn_gate_shexp", "mlp.shared_experts.gate_proj", ""},
+    {Part::shared_up, "ffn_up_shexp", "mlp.shared_experts.up_proj", ""},
+    {Part::shared_down, "ffn_down_shexp", "mlp.shared_experts.down_proj", ""},
 };
 /// Mixtral has names of its own for its experts.
 constexpr PartNames mixtral_names[] = {
@@ -54,6 +66,8 @@ bool is_norm(Part part) {
   switch (part) {
   case Part::final_norm:
   case Part::attention_norm:
+  case Part::q_a_norm:
+  case Part::kv_a_norm:
   case Part::q_norm:
   case Part::k_norm:
   case Part::post_attention_norm:
@@ -96,10 +110,20 @@ std::string part_name(const ModelConfig& config, bool gguf, Part part, int64_t l
 }
 
 std::string_view gguf_family(const ModelConfig& config) {
-  constexpr std::pair<std::string_view, std::string_view> families[] = {
-      {"llama", "llama"},   {"mistral", "llama"},      {"mixtral", "llama"},      {"qwen2", "qwen2"},
-      {"qwen3", "qwen3"},   {"phi3", "phi3"},          {"qwen3_moe", "qwen3moe"}, {"gemma", "gemma"},
-      {"gemma2", "gemma2"}, {"gemma3_text", "gemma3"}, {"gpt2", "gpt2"},          {"olmo2", "olmo2"}};
+  constexpr std::pair<std::string_view, std::string_view> families[] = {{"llama", "llama"},
+                                                                        {"mistral", "llama"},
+                                                                        {"mixtral", "llama"},
+                                                                        {"qwen2", "qwen2"},
+                                                                        {"qwen3", "qwen3"},
+                                                                        {"phi3", "phi3"},
+                                                                        {"qwen3_moe", "qwen3moe"},
+                                                                        {"gemma", "gemma"},
+                                                                        {"gemma2", "gemma2"},
+                                                                        {"gemma3_text", "gemma3"},
+                                                                        {"gpt2", "gpt2"},
+                                                                        {"olmo2", "olmo2"},
+                                                                        {"deepseek_v2", "deepseek2"},
+                                                                        {"deepseek_v3", "deepseek2"}};
   for (const auto& [type, name] : families)
     if (config.architecture == type) return name;
   return {};
@@ -111,6 +135,7 @@ std::string hugging_face_type(const ModelConfig& config) {
     return config.num_experts > 0 ? "mixtral" : config.sliding_window ? "mistral" : "llama";
   if (name == "qwen3moe") return "qwen3_moe";
   if (name == "gemma3") return "gemma3_text";
+  if (name == "deepseek2") return config.sigmoid_router ? "deepseek_v3" : "deepseek_v2";
   return name;
 }
 
@@ -227,6 +252,38 @@ Tensor DecoderWeights::experts(Part part, int64_t layer, int64_t count, int64_t 
     made_.emplace(full, each.back());
   }
   return stack(each, 0).contiguous().cast(DType::f32); // put beside each other once, at load
+}
+
+Tensor DecoderWeights::stacked(Part part, int64_t layer, int64_t count, int64_t out, int64_t in) {
+  const std::string full = name(part, layer) + ".weight";
+  const TensorView* found = file_.find(full);
+  TensorView view = found != nullptr && found->shape.size() == 3 ? find(full, {count, out, in})
+                                                                 : find(full, {count * out, in});
+  view.shape = {count * out, in};
+  step_bytes_ += int64_t(view.bytes.size());
+  Tensor rows = made_.emplace(full, file_weight(graph_, file_, view)).first->second.cast(DType::f32);
+  if (const auto factors = low_rank(part, layer)) rows = rows + factors->first.matmul(factors->second);
+  return rows.reshape({count, out, in});
+}
+
+std::pair<Tensor, Tensor> DecoderWeights::latent_heads(int64_t layer) {
+  const LatentAttention& latent = *config_.latent;
+  const int64_t heads = config_.num_heads, rank = latent.rank, plain = latent.plain_dim,
+                value = latent.value_dim;
+  if (has(Part::k_b, layer))
+    return {stacked(Part::k_b, layer, heads, rank, plain), stacked(Part::v_b, layer, heads, value, rank)};
+  const Tensor both = stacked(Part::kv_b, layer, heads, plain + value, rank);
+  return {both.slice(1, 0, plain).transpose(), both.slice(1, plain, plain + value)};
+}
+
+bool DecoderWeights::has_router_bias(int64_t layer) const {
+  return file_.find(name(Part::router_bias, layer)) != nullptr;
+}
+Tensor DecoderWeights::router_bias(int64_t layer) {
+  const std::string full = name(Part::router_bias, layer);
+  const TensorView& view = find(full, {config_.num_experts});
+  step_bytes_ += int64_t(view.bytes.size());
+  return made_.emplace(full, file_weight(graph_, file_, view).cast(DType::f32)).first->second;
 }
 
 /// How many neighbours of a row stay together where a matrix is read with its rows beside each

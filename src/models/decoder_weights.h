@@ -21,6 +21,14 @@ enum class Part : uint8_t {
   k,
   v,
   qkv,
+  q_a,
+  q_a_norm,
+  q_b,
+  kv_a,
+  kv_a_norm,
+  kv_b,
+  k_b,
+  v_b,
   attention_out,
   q_norm,
   k_norm,
@@ -35,6 +43,10 @@ enum class Part : uint8_t {
   expert_gate,
   expert_up,
   expert_down,
+  router_bias,
+  shared_gate,
+  shared_up,
+  shared_down,
 };
 
 std::vector<Part> all_parts();
@@ -50,7 +62,7 @@ std::string hugging_face_type(const ModelConfig& config);
 bool is_transposed(Part part);
 bool is_experts(Part part);
 
-/// Goes through what a decoder may have: visit(part, layer, ".weight" or ".bias").
+/// Goes through what a decoder may have: visit(part, layer, ".weight", ".bias" or "").
 template <class Visit> void each_part(const ModelConfig& config, Visit visit) {
   for (int64_t layer = -1; layer < config.num_layers; layer++)
     for (const Part part : all_parts()) {
@@ -60,7 +72,10 @@ template <class Visit> void each_part(const ModelConfig& config, Visit visit) {
       // One name is that of two parts: with norms behind, it is the norm of what attention gives.
       if (!config.post_norms && (part == Part::post_attention_norm || part == Part::post_feed_forward_norm))
         continue;
-      for (const char* kind : {".weight", ".bias"}) visit(part, layer, kind);
+      if (part == Part::router_bias)
+        visit(part, layer, ""); // its name is whole
+      else
+        for (const char* kind : {".weight", ".bias"}) visit(part, layer, kind);
     }
 }
 
@@ -84,6 +99,12 @@ public:
   Tensor adapted_rows(const Tensor& y, const Tensor& tokens, Part part);
   /// All experts' matrices [experts, out, in].
   Tensor experts(Part part, int64_t layer, int64_t count, int64_t out, int64_t in);
+  /// Of latent attention: what makes keys and values of the latent vector, [heads, rank, plain_dim] and
+  /// [heads, value_dim, rank].
+  std::pair<Tensor, Tensor> latent_heads(int64_t layer);
+  /// What is added to the weights of experts when they are chosen: f32 [experts].
+  bool has_router_bias(int64_t layer) const;
+  Tensor router_bias(int64_t layer);
   /// Throws Error where the file has tensors that nothing asked for.
   void refuse_unused() const;
   /// Bytes that one token reads.
@@ -92,6 +113,8 @@ public:
 private:
   std::string name(Part part, int64_t layer) const; // without the ending
   const TensorView& find(const std::string& name, const std::vector<int64_t>& shape);
+  /// A matrix of each head as f32 [count, out, in]: stored so, or with the rows of all behind each other.
+  Tensor stacked(Part part, int64_t layer, int64_t count, int64_t out, int64_t in);
   /// The factors left [rows, rank] and right [rank, columns] that are added to NAME.weight.
   std::optional<std::pair<Tensor, Tensor>> low_rank(Part part, int64_t layer);
   int64_t unit_beside(const TensorView& view) const;

@@ -57,11 +57,14 @@ Generator::Estimate Generator::estimate(const ModelFile& file, const LlamaOption
   const int64_t rows =
       options.all_logits ? chunk : std::max<int64_t>({1, std::min(options.rows, chunk), options.slots});
   const int64_t element = options.cache_dtype == DType::f32 ? 4 : 2;
-  estimate.cache = 2 * c.num_layers * c.num_kv_heads * c.head_dim * context * element;
+  estimate.cache =
+      c.caches_per_layer() * c.num_layers * c.cache_heads() * c.cache_width() * context * element;
   // The widest moment of a step: the inner values of the feed-forward part. Of scores there are a
   // few rows at a time.
-  estimate.working = 4 * (2 * c.num_heads * (context + chunk) +
-                          chunk * (4 * c.hidden_size + 3 * c.intermediate_size) + rows * c.vocab_size);
+  estimate.working =
+      4 * (2 * c.num_heads * (context + chunk) +
+           chunk * (4 * c.hidden_size + 3 * std::max(c.intermediate_size, c.shared_expert_size)) +
+           rows * c.vocab_size);
   constexpr int64_t program = int64_t(48) << 20; // code, the plan, scratch of workers
   estimate.working += program;
   return estimate;

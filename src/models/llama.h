@@ -46,7 +46,8 @@ struct Llama {
   Tensor tokens, logits;
   Tensor slot, position; ///< with slots only
   Tensor rows;           ///< with slots, or LlamaOptions::rows
-  /// Without slots: keys and values of each layer by turns, [kv_heads, context, head_dim].
+  /// Without slots: keys and values of each layer by turns, [kv_heads, context, head_dim]; with latent
+  /// attention one for both, [1, context, rank + rope_dim].
   std::vector<Tensor> caches;
   ModelConfig config;
   int64_t context = 0, chunk = 0;

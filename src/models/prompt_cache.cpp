@@ -12,7 +12,7 @@ namespace luminal::models {
 namespace {
 
 constexpr std::string_view magic = "LUMPROMP";
-constexpr uint32_t version = 1;
+constexpr uint32_t version = 2;
 
 /// The beginning of the file, as it lies there (little endian).
 struct Header {
@@ -20,7 +20,7 @@ struct Header {
   uint32_t version;
   uint32_t type; // 0: f32, 1: f16
   uint64_t key_low, key_high;
-  uint32_t layers, kv_heads, head_dim, tokens;
+  uint32_t caches, heads, width, tokens;
 };
 static_assert(sizeof(Header) == 48);
 constexpr size_t hash_bytes = 16; // behind everything
@@ -28,8 +28,7 @@ constexpr size_t hash_bytes = 16; // behind everything
 /// Bytes of the whole file; nullopt where they are more than 64 bits hold.
 std::optional<uint64_t> file_bytes(const Header& h) {
   uint64_t values = h.type == 1 ? 2 : 4;
-  for (const uint64_t factor :
-       {uint64_t(2), uint64_t(h.layers), uint64_t(h.kv_heads), uint64_t(h.tokens), uint64_t(h.head_dim)})
+  for (const uint64_t factor : {uint64_t(h.caches), uint64_t(h.heads), uint64_t(h.tokens), uint64_t(h.width)})
     if (__builtin_mul_overflow(values, factor, &values)) return {};
   uint64_t all = 0;
   if (__builtin_add_overflow(values, sizeof(Header) + hash_bytes + uint64_t(h.tokens) * sizeof(int32_t),
@@ -42,13 +41,14 @@ void add_to(Hasher& hasher, const ModelConfig& c, int64_t context) {
   hasher.add(c.architecture).add(c.activation);
   for (const int64_t n : {c.vocab_size, c.hidden_size, c.intermediate_size, c.num_layers, c.num_heads,
                           c.num_kv_heads, c.head_dim, c.rope_dim, c.num_experts, c.num_experts_used,
-                          c.expert_size, c.sliding_window.value_or(0)})
+                          c.expert_size, c.sliding_window.value_or(0), c.expert_groups, c.expert_groups_used,
+                          c.shared_expert_size, c.dense_layers, c.cache_width()})
     hasher.add(n);
   for (const double x : {c.rms_norm_eps, c.norm_offset, c.embedding_scale, c.attention_scale.value_or(0),
-                         c.attention_softcap.value_or(0), c.local_rope_theta.value_or(0)})
+                         c.attention_softcap.value_or(0), c.local_rope_theta.value_or(0), c.expert_scale})
     hasher.add(x);
-  for (const bool b : {c.rope_interleaved, c.gated, c.norm == ModelConfig::Norm::rms, c.pre_norms,
-                       c.post_norms, c.learned_positions, c.normalised_experts})
+  for (const bool b : {c.sigmoid_router, c.rope_interleaved, c.gated, c.norm == ModelConfig::Norm::rms,
+                       c.pre_norms, c.post_norms, c.learned_positions, c.normalised_experts})
     hasher.add(b);
   hasher.add(c.qk_norm);
   for (int64_t layer = 0; layer < c.num_layers; layer++) hasher.add(c.windowed(layer));
@@ -99,7 +99,7 @@ Result<PromptCache> open_prompt_cache(const std::string& path) {
                                path)};
   cache.key = {h.key_low, h.key_high};
   cache.type = h.type == 1 ? DType::f16 : DType::f32;
-  cache.layers = h.layers, cache.kv_heads = h.kv_heads, cache.head_dim = h.head_dim;
+  cache.caches = h.caches, cache.heads = h.heads, cache.width = h.width;
   cache.tokens.resize(h.tokens);
   std::memcpy(cache.tokens.data(), bytes.data() + sizeof h, h.tokens * sizeof(int32_t));
   const size_t at = sizeof h + h.tokens * sizeof(int32_t);
@@ -117,18 +117,18 @@ std::string why_not(const PromptCache& cache, const Hash128& key, const LlamaOpt
 
 int64_t restore_prompt(Generator& generator, const PromptCache& cache, std::span<const int32_t> prompt) {
   const Llama& model = generator.model();
-  LUMINAL_CHECK(int64_t(model.caches.size()) == 2 * cache.layers, "{} caches, {} layers in the file",
-                model.caches.size(), cache.layers);
+  LUMINAL_CHECK(int64_t(model.caches.size()) == cache.caches, "{} caches, {} in the file",
+                model.caches.size(), cache.caches);
   const auto last = prompt.empty() ? prompt.begin() : prompt.end() - 1;
   const auto shared =
       std::mismatch(prompt.begin(), last, cache.tokens.begin(), cache.tokens.end()).first - prompt.begin();
   if (shared == 0) return 0;
-  const int64_t row = cache.head_dim * (cache.type == DType::f16 ? 2 : 4),
-                of_head = int64_t(cache.tokens.size()) * row, of_cache = cache.kv_heads * of_head;
+  const int64_t row = cache.width * (cache.type == DType::f16 ? 2 : 4),
+                of_head = int64_t(cache.tokens.size()) * row, of_cache = cache.heads * of_head;
   for (size_t i = 0; i < model.caches.size(); i++) {
     Tensor tensor = model.caches[i];
     tensor.set_deferred([=, values = cache.values.subspan(i * size_t(of_cache), size_t(of_cache)),
-                         file = cache.file, type = cache.type, heads = cache.kv_heads,
+                         file = cache.file, type = cache.type, heads = cache.heads,
                          context = model.context](Tensor& state) {
       std::vector<std::byte> all(size_t(heads * context * row));
       for (int64_t h = 0; h < heads; h++)
@@ -151,9 +151,9 @@ Result<void> save_prompt_cache(const std::string& path, const Hash128& key, cons
            .type = half ? 1U : 0U,
            .key_low = key.low,
            .key_high = key.high,
-           .layers = uint32_t(config.num_layers),
-           .kv_heads = uint32_t(config.num_kv_heads),
-           .head_dim = uint32_t(config.head_dim),
+           .caches = uint32_t(model.caches.size()),
+           .heads = uint32_t(config.cache_heads()),
+           .width = uint32_t(config.cache_width()),
            .tokens = uint32_t(tokens.size())};
   std::ranges::copy(magic, h.magic);
   auto draft = FileDraft::create(path);
@@ -165,10 +165,10 @@ Result<void> save_prompt_cache(const std::string& path, const Hash128& key, cons
   };
   if (auto done = put(std::as_bytes(std::span(&h, 1))); !done) return done;
   if (auto done = put(std::as_bytes(tokens)); !done) return done;
-  const size_t row = size_t(config.head_dim) * (half ? 2 : 4);
+  const size_t row = size_t(config.cache_width()) * (half ? 2 : 4);
   for (const Tensor& cache : model.caches) {
     const auto all = cache.bytes();
-    for (int64_t head = 0; head < config.num_kv_heads; head++)
+    for (int64_t head = 0; head < config.cache_heads(); head++)
       if (auto done = put(all.subspan(size_t(head * model.context) * row, tokens.size() * row)); !done)
         return done;
   }

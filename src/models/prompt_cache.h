@@ -12,12 +12,12 @@ namespace luminal::models {
 Hash128 prompt_cache_key(const ModelFile& file, const LlamaOptions& options);
 
 /// A prompt cache that was read: magic, version, key and shape of the cache, tokens, then of each layer keys
-/// and values [kv_heads, tokens, head_dim], and a hash of all of it.
+/// and values [heads, tokens, width], and a hash of all of it.
 struct PromptCache {
   std::string path;
   Hash128 key;
   DType type = DType::f32; ///< of keys and values: f32 or f16
-  int64_t layers = 0, kv_heads = 0, head_dim = 0;
+  int64_t caches = 0, heads = 0, width = 0;
   std::vector<int32_t> tokens;
   std::span<const std::byte> values; ///< of all layers
   std::shared_ptr<const MappedFile> file;

@@ -78,6 +78,46 @@ TEST(FormatErrorTexts, ConfigurationsInJson) {
             "GGUF file)");
 }
 
+TEST(FormatErrorTexts, LatentAttentionAndGroupsOfExperts) {
+  const auto error = [](const std::string& more) {
+    return error_of(parse_hf_config(
+        R"({"model_type":"deepseek_v3","vocab_size":8,"hidden_size":64,"intermediate_size":16,"num_hidden_layers":2,"num_attention_heads":8,"kv_lora_rank":16,"qk_nope_head_dim":8,"qk_rope_head_dim":4,"v_head_dim":8,"n_routed_experts":8,"moe_intermediate_size":4,"num_experts_per_tok":3)" +
+            more + "}",
+        "config.json"));
+  };
+  EXPECT_EQ(error(""), "accepted");
+  EXPECT_EQ(error(R"(,"n_group":4,"topk_group":2)"), "accepted");
+  EXPECT_EQ(error(R"(,"scoring_func":"relu")"),
+            "config.json: offset 296: experts scored by \"relu\", expected softmax or sigmoid");
+  EXPECT_EQ(error(R"(,"moe_layer_freq":2)"),
+            "config.json: offset 294: experts in some layers only, expected in all behind the first");
+  EXPECT_EQ(error(R"(,"n_group":3)"), "config.json: 8 experts in 3 groups, expected groups of one size");
+  EXPECT_EQ(error(R"(,"n_group":4,"topk_group":1)"),
+            "config.json: 3 experts used, and 2 in the groups that are used");
+  EXPECT_EQ(error(R"(,"n_group":9)"), "config.json: the number of groups of experts is 9, expected 1 to 8");
+  EXPECT_EQ(error(R"(,"n_group":4,"topk_group":5)"),
+            "config.json: the number of groups used is 5, expected 1 to 4");
+  EXPECT_EQ(error(R"(,"routed_scaling_factor":0)"),
+            "config.json: the scale of the experts is 0, expected 1e-09 to 1000000000");
+  EXPECT_EQ(error(R"(,"first_k_dense_replace":3)"),
+            "config.json: the number of layers without experts is 3, expected 0 to 2");
+  EXPECT_EQ(error(R"(,"n_shared_experts":-1)"),
+            "config.json: the size of shared experts is -4, expected 0 to 4294967296");
+  EXPECT_EQ(error(R"(,"q_lora_rank":-1)"), "config.json: the rank of queries is -1, expected 0 to 16777216");
+  const auto sizes = [](const char* rank, const char* plain, const char* value) {
+    return error_of(parse_hf_config(
+        fmt::format(
+            R"({{"model_type":"deepseek_v2","vocab_size":8,"hidden_size":64,"intermediate_size":16,"num_hidden_layers":2,"num_attention_heads":8,"kv_lora_rank":{},"qk_nope_head_dim":{},"qk_rope_head_dim":4,"v_head_dim":{}}})",
+            rank, plain, value),
+        "config.json"));
+  };
+  EXPECT_EQ(sizes("4", "4", "4"), "accepted");
+  EXPECT_EQ(sizes("0", "4", "4"), "config.json: the rank of keys and values is 0, expected 1 to 16777216");
+  EXPECT_EQ(sizes("4", "0", "4"),
+            "config.json: the part of a key that does not rotate is 0, expected 1 to 65536");
+  EXPECT_EQ(sizes("4", "4", "0"), "config.json: the size of a value is 0, expected 1 to 65536");
+}
+
 TEST(FormatErrorTexts, ModelsAndTheirFolders) {
   const TemporaryFolder folder;
   const std::string pickle = folder.file("model.pt");

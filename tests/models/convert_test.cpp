@@ -104,7 +104,8 @@ TEST_P(ConvertedFamilies, GiveTheSameLogitsInBothFormats) {
 
 INSTANTIATE_TEST_SUITE_P(Families, ConvertedFamilies,
                          ::testing::Values("llama", "mistral", "mixtral", "qwen3", "phi3", "phi3_long",
-                                           "gemma", "gpt2", "olmo2"),
+                                           "gemma", "gpt2", "olmo2", "deepseek2", "deepseek2_groups",
+                                           "deepseek3"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 TEST(Convert, TypesAreThoseOfTheMixture) {

@@ -113,7 +113,8 @@ TEST(Batches, MistakesAreNamed) {
 
 INSTANTIATE_TEST_SUITE_P(Families, DecoderFamilies,
                          ::testing::Values("llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe",
-                                           "phi3", "phi3_long", "gemma", "gemma2", "gemma3", "gpt2", "olmo2"),
+                                           "phi3", "phi3_long", "gemma", "gemma2", "gemma3", "gpt2", "olmo2",
+                                           "deepseek2", "deepseek2_groups", "deepseek3"),
                          [](const auto& family) { return std::string(family.param); });
 
 } // namespace

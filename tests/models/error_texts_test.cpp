@@ -40,8 +40,9 @@ TEST(ModelErrorTexts, WhatIsNotALlama) {
   };
   const std::vector<Row> rows = {
       {[](ModelConfig& c) { c.architecture = "mamba"; },
-       "smallest (F32, random weights): this architecture cannot be run yet, expected one of gemma, gemma2, "
-       "gemma3, gemma3_text, gpt2, llama, mistral, mixtral, olmo2, phi3, qwen2, qwen3, qwen3_moe, qwen3moe, "
+       "smallest (F32, random weights): this architecture cannot be run yet, expected one of deepseek2, "
+       "deepseek_v2, deepseek_v3, gemma, gemma2, gemma3, gemma3_text, gpt2, llama, mistral, mixtral, olmo2, "
+       "phi3, qwen2, qwen3, qwen3_moe, qwen3moe, "
        "smollm, smollm2, tinyllama (architecture mamba)"},
       {[](ModelConfig& c) { c.num_experts = 4, c.num_experts_used = 2, c.expert_size = 32; },
        "smallest (F32, random weights): no tensor \"blk.0.ffn_gate_inp.weight\" among its 11; the nearest is "

@@ -164,8 +164,8 @@ TEST(PromptCacheErrorTexts, FilesThatAreNotWhatWasWritten) {
             fmt::format("{}: {} bytes of a prompt cache, expected {}: the file is cut off or damaged", path,
                         good.size() - 1, good.size()));
   std::string other = good;
-  other[8] = 2;
-  EXPECT_EQ(error_with(other), path + ": a prompt cache of version 2, expected version 1");
+  other[8] = 1;
+  EXPECT_EQ(error_with(other), path + ": a prompt cache of version 1, expected version 2");
   other = good;
   for (size_t i = 32; i < 48; i++) other[i] = '\xFF';
   EXPECT_EQ(error_with(other),
