@@ -5,6 +5,7 @@
 #   ./bench.sh                     the benchmarks there are
 #   ./bench.sh NAME [--json FILE]  runs bench/NAME.cpp (or NAME_bench.cpp); other arguments go to the program
 #   ./bench.sh kernelbench         KernelBench's problems through torch.compile (bench/kernelbench.py)
+#   ./bench.sh models              whole networks for images and texts (bench/models.py)
 #   ./bench.sh peers               installs the peers into ~/.cache/luminal/peers: PyTorch, ONNX Runtime,
 #                                  OpenVINO, llama.cpp; and the packages of OpenBLAS and oneDNN
 #                                  (tools/setup.sh --peers). What cannot be had is named
@@ -19,7 +20,7 @@ names() {
     name=${name%.*}
     echo "${name%_bench}"
   done | sort -u
-  echo kernelbench
+  printf '%s\n' kernelbench models
 }
 
 peers="${XDG_CACHE_HOME:-$HOME/.cache}/luminal/peers"
@@ -46,6 +47,11 @@ torch() {
   python_package torch --index-url https://download.pytorch.org/whl/cpu 'torch==2.13.0' ||
     python_package torch 'torch==2.13.0'
   python_package expecttest expecttest # its operator data base needs it
+}
+# Networks of `./bench.sh models`, and how they are written as ONNX files.
+networks() {
+  python_package torchvision torchvision && python_package transformers transformers &&
+    python_package onnxscript onnxscript
 }
 # The PyPI source package of llama-cpp-python holds llama.cpp.
 llama_cpp() {
@@ -85,6 +91,7 @@ make_peers() {
   fi
   peer numpy "$peers/numpy.log" python_package numpy numpy
   peer "PyTorch 2.13" "$peers/torch.log" torch
+  peer "torchvision, transformers" "$peers/networks.log" networks
   peer "ONNX Runtime" "$peers/onnxruntime.log" python_package onnxruntime onnxruntime
   peer OpenVINO "$peers/openvino.log" python_package openvino openvino
   "$luminal_root/tools/setup.sh" --peers || true
@@ -121,11 +128,11 @@ fi
 export LUMINAL_PEERS_PYTHON="${LUMINAL_PEERS_PYTHON:-$peers/bin/python}"
 export LUMINAL_PEERS_LLAMA="${LUMINAL_PEERS_LLAMA:-$peers/llama/build/bin/llama_peer}"
 luminal_setup
-if [ "$name" = kernelbench ]; then # in Python, in the peers' environment, which has PyTorch
+if [ "$name" = kernelbench ] || [ "$name" = models ]; then # in Python, in the peers' environment
   luminal_python_env release
   luminal_build release luminal_core
   export PYTHONPATH="$luminal_root/build/python/package"
-  exec "$LUMINAL_PEERS_PYTHON" "$luminal_root/bench/kernelbench.py" "$@"
+  exec "$LUMINAL_PEERS_PYTHON" "$luminal_root/bench/$name.py" "$@"
 fi
 luminal_build release "bench_$name"
 exec "$luminal_root/build/bench/$name" "$@"

@@ -37,6 +37,8 @@ constexpr Setting table[] = {
     {"LUMINAL_DEBUG_FILTER", SettingType::text, "",
      "words with commas: LUMINAL_DEBUG shows kernels whose name, or the name of a tensor they read or write, "
      "holds one of them"},
+    {"LUMINAL_TRACE", SettingType::text, "",
+     "a file that records each step of each run, for Chrome's tracing page and Perfetto"},
     {"LUMINAL_RULES", SettingType::text, "",
      "files of rules for the search for equal programs, with colons between them"},
     {"LUMINAL_FORBID_RULES", SettingType::text, "",

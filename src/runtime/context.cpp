@@ -6,6 +6,7 @@
 #include "device/known_devices.h"
 #include "runtime/place_present.h"
 #include "runtime/task_graph.h"
+#include "runtime/trace_file.h"
 #include <algorithm>
 #include <chrono>
 #include <ctime>
@@ -479,6 +480,21 @@ luminal::Result<void> Context::run() {
   if (stale_)
     if (auto done = refresh(); !done) return done;
   if (auto done = copy_arguments(); !done) return done;
+  return TraceFile::of_process() ? run_recorded() : run_at_pace();
+}
+
+luminal::Result<void> Context::run_recorded() {
+  const bool tracing = std::exchange(tracing_, true);
+  const size_t before = events_.size();
+  const int64_t begin = now_ns();
+  auto done = run_at_pace();
+  TraceFile::of_process()->add(std::span(events_).subspan(before), begin, now_ns());
+  tracing_ = tracing;
+  if (!tracing) events_.clear();
+  return done;
+}
+
+luminal::Result<void> Context::run_at_pace() {
   WorkerCount* const worker_count = worker_count_; // loops inside the plan change sizes
   if (!worker_count) {
     auto done = run_plan();

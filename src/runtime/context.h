@@ -48,6 +48,7 @@ struct TraceEvent {
   int member = 0;                  ///< of the pool
   std::vector<HostValue> operands; ///< what the step reads and writes; its spans are not to be followed later
   bool more = false;               ///< a further part of the launch whose event comes before
+  int64_t waited_ns = 0;           ///< before it, for what it needs
 };
 
 struct ContextOptions {
@@ -104,11 +105,10 @@ public:
   /// Gives the pages of a result back.
   void forget_result(std::string_view name);
 
-  /// Records every step of the following runs; `chrome_trace` is their trace-event JSON.
+  /// Records every step of the following runs.
   void trace(bool on) { tracing_ = on; }
   void clear_events() { events_.clear(); }
   const std::vector<TraceEvent>& events() const { return events_; }
-  std::string chrome_trace() const;
   const Executable& executable() const { return *executable_; }
 
 private:
@@ -118,6 +118,8 @@ private:
   luminal::Result<void> refresh();
   luminal::Result<void> find_states();
   luminal::Result<void> copy_arguments();
+  luminal::Result<void> run_recorded();
+  luminal::Result<void> run_at_pace();
   luminal::Result<void> run_plan();
   luminal::Result<void> run_steps(const std::vector<Step>& steps, std::byte* arena);
   luminal::Result<void> run_step(const Step& step, std::byte* arena);

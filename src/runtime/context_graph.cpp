@@ -92,6 +92,7 @@ luminal::Result<void> Context::run_graph(TaskGraph& graph) {
   if (tracing_) events_.resize(traced + graph.trace_size());
   pool.tasks(int(graph.tasks().size()), graph.work_us(), [&](int number, int member) {
     const Task& task = graph.tasks()[size_t(number)];
+    const int64_t arrived = tracing_ ? now_ns() : 0;
     if (!graph.ready(task)) pool.wait([&] { return graph.ready(task); });
     void** buffers = buffers_.data() + most_buffers_ * size_t(member);
     int64_t* values = values_.data() + most_symbols_ * size_t(member);
@@ -106,7 +107,10 @@ luminal::Result<void> Context::run_graph(TaskGraph& graph) {
           buffers, values, reinterpret_cast<char*>(scratch_.data()),
           reinterpret_cast<char*>(scratch_.data() + shared_bytes_ + member * local_stride_), task.part,
           task.parts, nullptr, [](void*) {});
-      if (tracing_) record(step, task, events_[traced + graph.trace_place(task, p)], begin, member);
+      if (!tracing_) continue;
+      TraceEvent& event = events_[traced + graph.trace_place(task, p)];
+      if (p == task.first) event.waited_ns = begin - arrived;
+      record(step, task, event, begin, member);
     }
     graph.done(task);
   });

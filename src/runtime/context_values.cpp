@@ -89,13 +89,4 @@ void Context::forget_result(std::string_view name) {
   }
 }
 
-std::string Context::chrome_trace() const {
-  std::string out = "{\"traceEvents\":[";
-  for (size_t i = 0; i < events_.size(); i++)
-    out += fmt::format("{}{{\"name\":\"{}\",\"ph\":\"X\",\"pid\":0,\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f}}}",
-                       i ? ",\n" : "\n", events_[i].name, events_[i].member,
-                       double(events_[i].begin_ns) / 1000, double(events_[i].duration_ns) / 1000);
-  return out + "\n]}\n";
-}
-
 } // namespace luminal::runtime

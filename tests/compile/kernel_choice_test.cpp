@@ -217,10 +217,7 @@ TEST(KernelChoice, LaunchesRunOnAsManyWorkersAsTheScheduleSays) {
         runtime::Context::create(executable, std::make_shared<runtime::Store>(*device)).value();
     context->trace(true);
     context->run().value();
-    const std::string trace = context->chrome_trace();
-    int events = 0;
-    for (size_t at = 0; (at = trace.find("\"k0\"", at)) != std::string::npos; at++) events++;
-    return events;
+    return std::ranges::count(context->events(), "k0", &runtime::TraceEvent::name);
   };
   EXPECT_EQ(parts(""), 8);
   EXPECT_EQ(parts("serial 10\n"), 8);

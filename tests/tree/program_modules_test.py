@@ -131,6 +131,31 @@ def eval_modules(luminal, folder):
         refuse(*args, says="", code=2)
 
 
+def traces(luminal, folder):
+    """LUMINAL_TRACE: every step of every run in a file that Chrome's tracing page reads."""
+    folder.mkdir()
+    module, trace = folder / "m.lum", folder / "trace.json"
+    module.write_text("fn @main(%x: f32[40]) {\n  %y = tanh %x\n  %f = fold [k: 40] over [k] { sum %y[k] }\n"
+                      "  %s = get %f, 0\n  return s = %s\n}\n")
+    (folder / "x.npy").write_bytes(npy(range(40), (40,)))
+    given = ("eval", module, "-i", folder / "x.npy")
+    plain = luminal(*given)
+    check(luminal(*given, LUMINAL_TRACE=str(trace)) == plain, "a trace changes what eval prints")
+    events = json.loads(trace.read_text().rstrip().rstrip(",") + "]")
+    runs = [event for event in events if event["name"] == "run 1"]
+    steps = [event for event in events if event["name"].startswith("k")]
+    check(len(runs) == 1 and steps, f"events: {events}")
+    end = runs[0]["ts"] + runs[0]["dur"] + 1e-3
+    check(all(runs[0]["ts"] <= step["ts"] and step["ts"] + step["dur"] <= end for step in steps),
+          f"steps outside of their run: {events}")
+    check(any("x f32[40]" in step["args"]["operands"] and step["args"]["bytes"] >= 160 for step in steps),
+          f"what a step reads: {events}")
+    for path, says in ((folder / "none" / "t.json", "t.json cannot be written: No such file or directory"),
+                       ("/dev/full", "No space left on device: no more runs are recorded")):
+        text, errors = luminal(*given, LUMINAL_TRACE=str(path))
+        check(text == plain[0] and errors.count(says) == 1, f"a trace that cannot be written: {errors}")
+
+
 def exports(luminal, folder):
     """`luminal export`: the files and keys, names, targets, mistakes. tests/models/export_test.cpp
     runs what is exported."""
@@ -356,6 +381,7 @@ def main():
         exports(luminal, folder / "export")
         onnx_models(luminal, folder / "onnx")
         eval_modules(luminal, folder / "eval")
+        traces(luminal, folder / "traces")
         searched_modules(luminal, folder / "opt")
         explained(luminal, folder / "explain")
         unwritable(luminal, folder / "unwritable")

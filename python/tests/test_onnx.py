@@ -1,0 +1,86 @@
+# python/tests/test_onnx.py -- from_onnx: a file as a graph, run on numpy arrays.
+import pathlib
+import struct
+import tempfile
+import unittest
+
+import luminal as pl
+import numpy as np
+
+
+def number(field, value):
+    """A field of protobuf that is a number (below 128)."""
+    return bytes([field << 3, value])
+
+
+def part(field, value):
+    """A field that is a text or a message."""
+    value = value.encode() if isinstance(value, str) else value
+    length = [len(value)] if len(value) < 128 else [len(value) & 127 | 128, len(value) >> 7]
+    return bytes([field << 3 | 2, *length]) + value
+
+
+def value_info(name, *dims):
+    extents = b"".join(part(1, part(2, d) if isinstance(d, str) else number(1, d)) for d in dims)
+    return part(1, name) + part(2, part(1, number(1, 1) + part(2, extents)))
+
+
+def node(operator, inputs, output):
+    return b"".join(part(1, name) for name in inputs) + part(2, output) + part(4, operator)
+
+
+def model(operator="Relu"):
+    """y = relu(x @ w) for x of [n, 3], and the product itself."""
+    w = number(1, 3) + number(1, 2) + number(2, 1) + part(8, "w")
+    w += part(9, struct.pack("<6f", 1, 0, 0, -1, 1, 1))
+    graph = part(1, node("MatMul", ["x", "w"], "product")) + part(1, node(operator, ["product"], "y"))
+    graph += part(5, w) + part(11, value_info("x", "n", 3))
+    graph += part(12, value_info("y", "n", 2)) + part(12, value_info("product", "n", 2))
+    return number(1, 8) + part(2, "tests") + part(7, graph) + part(8, number(2, 17))
+
+
+class Onnx(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = pathlib.Path(self.folder.name) / "model.onnx"
+        self.path.write_bytes(model())
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def test_a_file_is_a_function_of_arrays(self):
+        made = pl.from_onnx(self.path)
+        self.assertEqual(repr(made), "OnnxModel(x -> y, product)")
+        self.assertEqual((list(made.inputs), list(made.outputs)), (["x"], ["y", "product"]))
+        self.assertEqual((made.opsets, made.producer, made.fixed), ({"": 17}, "tests", []))
+        w = np.array([[1, 0], [0, -1], [1, 1]], "f4")
+        for rows in (1, 5):  # one program for all sizes
+            x = np.random.randn(rows, 3).astype("f4")
+            for y, product in (made(x), made(x=x)):
+                np.testing.assert_allclose(product, x @ w, rtol=1e-6)
+                np.testing.assert_allclose(y, np.maximum(x @ w, 0), rtol=1e-6)
+        self.assertIn("kernel", made.graph.report())
+
+    def test_sizes_are_fixed_or_bounded(self):
+        x = np.ones((4, 3), "f4")
+        for options in ({"dims": {"n": 4}}, {"shapes": {"x": [4, 3]}}):
+            made = pl.from_onnx(self.path, **options)
+            self.assertEqual(made.inputs["x"].shape, (4, 3))
+            self.assertEqual(made(x)[0].shape, (4, 2))
+        self.assertEqual(pl.from_onnx(self.path, dims={"n": (2, 8)}).inputs["x"].shape[0].high, 8)
+
+    def test_mistakes_are_named(self):
+        made = pl.from_onnx(self.path)
+        with self.assertRaisesRegex(pl.Error, r"1 inputs are needed \(x\), 0 were given"):
+            made()
+        with self.assertRaisesRegex(pl.Error, "the model has no input 'z'; it has x"):
+            made(z=np.ones((1, 3), "f4"))
+        with self.assertRaisesRegex(pl.Error, "none.onnx"):
+            pl.from_onnx(self.path.with_name("none.onnx"))
+        self.path.write_bytes(model("Hyperbole"))
+        with self.assertRaisesRegex(pl.Error, "Hyperbole"):
+            pl.from_onnx(self.path)
+
+
+if __name__ == "__main__":
+    unittest.main()
