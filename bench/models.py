@@ -17,7 +17,8 @@ import sys
 import time
 import warnings
 
-FILES = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "luminal/peers/models"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
+FILES = CACHE / "luminal/peers/models"
 # Multiply-adds of one picture or text, in 1e9: for the share of the processor's peak.
 WORKS = {"resnet50": 4.09, "mobilenet_v2": 0.30, "vit_b_16": 17.56, "bert_base_128": 11.2, "yolov8n": 4.35}
 
@@ -113,7 +114,8 @@ def contenders(torch, name, batch, threads, arguments):
             calls[of]()
         except Exception as error:  # a peer that is absent or refuses the network is named
             calls.pop(of, None)
-            print(f"{name}: {of}: {type(error).__name__}: {str(error).splitlines()[0][:160]}", file=sys.stderr)
+            reason = (str(error).splitlines() or [""])[0][:160]
+            print(f"{name}: {of}: {type(error).__name__}: {reason}", file=sys.stderr)
         first[of] = time.perf_counter() - begin
 
     def compiled(backend):
@@ -207,7 +209,8 @@ def main():
                 )
     if ratios:
         mean = math.exp(statistics.fmean(map(math.log, ratios)))
-        print(f"{len(ratios)} rows, geometric mean {mean:.2f} x the best peer of each, least {min(ratios):.2f} x")
+        least = min(ratios)
+        print(f"{len(ratios)} rows, geometric mean {mean:.2f} x the best peer of each, least {least:.2f} x")
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
     return 1 if any(row["wrong"] for row in rows) else 0

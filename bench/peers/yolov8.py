@@ -57,7 +57,7 @@ class Pyramid(nn.Module):
 
 
 class Yolo(nn.Module):
-    """[n, 3, h, w] to boxes (centre and size in pixels) and scores of the classes: [n, 4 + classes, cells]."""
+    """[n, 3, h, w] to boxes (centre and size in pixels) and scores of classes: [n, 4 + classes, cells]."""
 
     def __init__(self, classes=80):
         super().__init__()

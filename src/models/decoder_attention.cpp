@@ -131,8 +131,8 @@ Tensor DecoderBuilder::attention(const Tensor& x, int64_t layer) { // x [n, hidd
   return weights_->linear(mixed, Part::attention_out, layer, config_.hidden_size, heads * size);
 }
 
-/// With K = W_k c and V = W_v c of the latent vector c: q . K = (W_k' q) . c, and the values' sum is W_v times
-/// the sum of the c. So the cache holds c and the shared rotating part, and every head reads the same.
+/// With K = W_k c and V = W_v c of the latent vector c: q . K = (W_k' q) . c, and the sum of values is W_v
+/// times the sum of the c. So the cache holds c and the shared rotating part, and every head reads the same.
 Tensor DecoderBuilder::latent_attention(const Tensor& x, int64_t layer) {
   const LatentAttention& latent = *config_.latent;
   const int64_t heads = config_.num_heads, hidden = config_.hidden_size, size = config_.head_dim,
@@ -152,7 +152,7 @@ Tensor DecoderBuilder::latent_attention(const Tensor& x, int64_t layer) {
       weights_->latent_heads(layer); // [heads, rank, plain], [heads, value, rank]
   const Tensor plain_q = q.slice(2, 0, plain).transpose(0, 1).matmul(of_keys.transpose()); // [heads, n, rank]
   const Tensor queries =
-      concat({plain_q.transpose(0, 1), rotate(q.slice(2, plain, size), layer)}, 2); // [n, heads, rank + rope]
+      concat({plain_q.transpose(0, 1), rotate(q.slice(2, plain, size), layer)}, 2); // [n, heads, width]
   const Tensor keys = concat({c.unsqueeze(1), rotate(turning, layer)}, 2);
   const Tensor mixed = attend(queries, keys, {}, rank, layer).reshape({*n_, heads, rank});
   const Tensor values = mixed.transpose(0, 1).matmul(of_values.transpose()); // [heads, n, value]

@@ -322,6 +322,78 @@ TEST(ModelConfig, GemmaInGguf) {
   EXPECT_EQ(wrong.error(), "f.gguf: a sliding window pattern of 0, expected 1 or more");
 }
 
+TEST(ModelConfig, ReadsDeepSeekFromGguf) {
+  const auto config = [](std::initializer_list<std::pair<const char*, GgufValue>> more) {
+    Metadata m;
+    for (auto [key, value] : llama_metadata())
+      m.emplace_back(key.starts_with("llama.") ? "deepseek2" + key.substr(5) : key,
+                     key == "general.architecture" ? GgufValue::of_string("deepseek2") : value);
+    const std::pair<const char*, int> numbers[] = {{"attention.kv_lora_rank", 16},
+                                                   {"attention.key_length", 24},
+                                                   {"attention.value_length", 12},
+                                                   {"rope.dimension_count", 8},
+                                                   {"expert_count", 6},
+                                                   {"expert_used_count", 2},
+                                                   {"expert_shared_count", 2},
+                                                   {"leading_dense_block_count", 1},
+                                                   {"expert_feed_forward_length", 10}};
+    for (const auto& [key, value] : numbers)
+      m.emplace_back(std::string("deepseek2.") + key, GgufValue::of_u32(uint32_t(value)));
+    for (const auto& [key, value] : more) {
+      const std::string full = std::string("deepseek2.") + key;
+      std::erase_if(m, [&](const auto& pair) { return pair.first == full; });
+      m.emplace_back(full, value);
+    }
+    return from(m);
+  };
+  const auto plain = config({});
+  ASSERT_TRUE(plain) << plain.error();
+  ASSERT_TRUE(plain->latent);
+  EXPECT_EQ(plain->latent->rank, 16);
+  EXPECT_EQ(plain->latent->plain_dim, 16);
+  EXPECT_EQ(plain->latent->value_dim, 12);
+  EXPECT_EQ(plain->latent->query_rank, 0);
+  EXPECT_TRUE(plain->rope_interleaved);
+  EXPECT_EQ(plain->shared_expert_size, 20);
+  EXPECT_EQ(plain->cache_width(), 24);
+  EXPECT_FALSE(plain->has_experts(0));
+  EXPECT_TRUE(plain->has_experts(1));
+  EXPECT_FALSE(plain->sigmoid_router);
+  EXPECT_FALSE(plain->normalised_experts);
+  EXPECT_NEAR(*plain->attention_scale, 1 / std::sqrt(24.0), 1e-12);
+  // Files since 2025: the sizes of the cache, and those of heads beside them.
+  const auto apart = config({{"attention.key_length", GgufValue::of_u32(24)},
+                             {"attention.key_length_mla", GgufValue::of_u32(20)},
+                             {"attention.value_length", GgufValue::of_u32(16)},
+                             {"attention.value_length_mla", GgufValue::of_u32(12)},
+                             {"attention.head_count_kv", GgufValue::of_u32(1)},
+                             {"expert_gating_func", GgufValue::of_u32(2)},
+                             {"expert_weights_norm", GgufValue::of_bool(true)},
+                             {"expert_weights_scale", GgufValue::of_f32(2.5F)},
+                             {"expert_group_count", GgufValue::of_u32(3)},
+                             {"expert_group_used_count", GgufValue::of_u32(2)},
+                             {"rope.scaling.type", GgufValue::of_string("yarn")},
+                             {"rope.scaling.factor", GgufValue::of_f32(4)},
+                             {"rope.scaling.original_context_length", GgufValue::of_u32(32)},
+                             {"rope.scaling.yarn_log_multiplier", GgufValue::of_f32(0.0707F)}});
+  ASSERT_TRUE(apart) << apart.error();
+  EXPECT_EQ(apart->latent->plain_dim, 12);
+  EXPECT_EQ(apart->latent->value_dim, 12);
+  EXPECT_EQ(apart->num_kv_heads, 8);
+  EXPECT_TRUE(apart->sigmoid_router && apart->normalised_experts);
+  EXPECT_EQ(apart->expert_scale, 2.5);
+  EXPECT_EQ(apart->expert_groups, 3);
+  EXPECT_EQ(apart->expert_groups_used, 2);
+  const double more = 0.0707 * std::log(4.0) + 1;
+  EXPECT_NEAR(*apart->attention_scale, more * more / std::sqrt(20.0), 1e-7);
+  EXPECT_EQ(rope_table(*apart).magnitude, 1);
+  const auto wrong = config({{"expert_gating_func", GgufValue::of_u32(3)}});
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error(),
+            "f.gguf: metadata \"deepseek2.expert_gating_func\" is 3, expected 1 (softmax) or 2 "
+            "(sigmoid)");
+}
+
 TEST(ModelConfig, RefusesGgufMetadataByName) {
   const auto refused = [](const char* key, std::optional<GgufValue> value, const char* expected) {
     Metadata m = llama_metadata();

@@ -1,6 +1,7 @@
 // tests/models/convert_test.cpp -- models in another format give the same logits, in fewer bits the
 // types of llama.cpp's mixtures; what cannot be said is refused by name.
 #include "base/file.h"
+#include "formats/gguf.h"
 #include "formats/quants.h"
 #include "formats/safetensors.h"
 #include "formats/tokenizer_save.h"
@@ -10,6 +11,7 @@
 #include "support/error_of.h"
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -107,6 +109,55 @@ INSTANTIATE_TEST_SUITE_P(Families, ConvertedFamilies,
                                            "gemma", "gpt2", "olmo2", "deepseek2", "deepseek2_groups",
                                            "deepseek3"),
                          [](const auto& tested) { return std::string(tested.param); });
+
+/// llama.cpp's files since 2025 have what makes keys and values of the latent vector apart, and keys transposed.
+TEST(Convert, HeadsOfLatentAttentionMayLieApart) {
+  const Folder folder;
+  const std::string together = folder.file("m.gguf"), apart = folder.file("apart.gguf");
+  convert_to_gguf(folder_of("deepseek3", folder), together, {});
+  const ModelConfig config = open_model(together).value().require_config();
+  const int64_t heads = config.num_heads, rank = config.latent->rank, plain = config.latent->plain_dim,
+                value = config.latent->value_dim;
+  const Gguf file = open_gguf(together).value();
+  auto metadata = file.metadata;
+  const std::pair<const char*, int64_t> sizes[] = {{"attention.key_length", rank + config.rope_dim},
+                                                   {"attention.value_length", rank},
+                                                   {"attention.head_count_kv", 1},
+                                                   {"attention.key_length_mla", plain + config.rope_dim},
+                                                   {"attention.value_length_mla", value}};
+  for (const auto& [key, size] : sizes) {
+    const std::string full = std::string("deepseek2.") + key;
+    std::erase_if(metadata, [&](const auto& pair) { return pair.first == full; });
+    metadata.emplace_back(full, GgufValue::of_u32(uint32_t(size)));
+  }
+  std::vector<TensorView> tensors;
+  std::deque<std::vector<float>> made;
+  const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
+    tensors.push_back({name, StorageType::f32, std::move(shape), std::as_bytes(std::span(made.back()))});
+  };
+  for (const TensorView& view : file.tensors) {
+    const size_t at = view.name.find("attn_kv_b");
+    if (at == std::string::npos) {
+      tensors.push_back(view);
+      continue;
+    }
+    const std::vector<float> both = dequantize(view).value(); // [heads, plain + value, rank]
+    std::vector<float>& keys = made.emplace_back(size_t(heads * rank * plain));
+    for (int64_t h = 0; h < heads; h++)
+      for (int64_t r = 0; r < rank; r++)
+        for (int64_t d = 0; d < plain; d++)
+          keys[size_t((h * rank + r) * plain + d)] = both[size_t((h * (plain + value) + d) * rank + r)];
+    add(view.name.substr(0, at) + "attn_k_b.weight", {heads, rank, plain});
+    std::vector<float>& values = made.emplace_back();
+    for (int64_t h = 0; h < heads; h++) {
+      const auto* const from = both.data() + (h * (plain + value) + plain) * rank;
+      values.insert(values.end(), from, from + value * rank);
+    }
+    add(view.name.substr(0, at) + "attn_v_b.weight", {heads, value, rank});
+  }
+  ASSERT_TRUE(save_gguf(apart, metadata, tensors));
+  expect_near(logits(apart), logits(together));
+}
 
 TEST(Convert, TypesAreThoseOfTheMixture) {
   ModelConfig config;
@@ -218,6 +269,11 @@ TEST(Convert, RefusesByName) {
   EXPECT_EQ(error_of([&] { metadata_of(config, "llama"); }),
             cannot + "weights of experts that do not sum to 1");
   config.num_experts = 0;
+  config.latent.emplace();
+  config.rope_scaling.mscale = 1, config.rope_scaling.mscale_all_dim = 0.5;
+  EXPECT_EQ(error_of([&] { metadata_of(config, "llama"); }), cannot + "mscale 1 beside mscale_all_dim 0.5");
+  config.latent.reset();
+  config.rope_scaling = {};
   config.sliding_window = 4, config.windowed_layers = {true, false};
   EXPECT_EQ(error_of([&] { metadata_of(config, "llama"); }), cannot + "a window in some of the layers");
   config.sliding_window.reset();
