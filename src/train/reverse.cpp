@@ -164,9 +164,8 @@ void Reverse::map(NodeId id, const MapAttr& attr, NodeId g) {
     const NodeId other = inputs[inputs.size() - 1 - k];
     if ((attr.op == Op::max || attr.op == Op::min) && uniform(t_, other)) {
       // relu and its kin: nothing at the bound itself, NaN passes on (as PyTorch's relu and
-      // hardtanh)
-      const NodeId cut =
-          attr.op == Op::max ? t_.b.map(Op::le, {inputs[k], other}) : t_.b.map(Op::le, {other, inputs[k]});
+      // hardtanh). The result tells as much as the argument, and is the one that others keep.
+      const NodeId cut = attr.op == Op::max ? t_.b.map(Op::le, {id, other}) : t_.b.map(Op::le, {other, id});
       give(inputs[k], t_.select(cut, t_.zeros(t_.type(g)), g));
       continue;
     }
