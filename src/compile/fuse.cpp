@@ -1,6 +1,7 @@
 // compile/fuse.cpp -- the stored set by counting evaluations, and the kernels that follow from it.
 #include "compile/fuse.h"
 #include "compile/fuse_demand.h"
+#include "compile/fuse_points.h"
 #include <algorithm>
 #include <map>
 #include <unordered_map>
@@ -28,6 +29,7 @@ public:
         stored_.insert(id);
     for (const auto& [id, why] : required_values(region_)) stored_.insert(id);
     if (boundaries_) take_decided();
+    share_points();
     // From users to producers: every kernel that reads a value is known when its turn comes.
     for (auto it = nodes_.rbegin(); it != nodes_.rend(); ++it) decide(*it);
     return kernels();
@@ -50,6 +52,20 @@ private:
         kernel_by_[own] = first;
       }
     }
+  }
+  /// Results that are made point by point share a kernel, but for what is decided.
+  void share_points() {
+    const PointGroups found = point_groups(region_);
+    for (size_t g = 0; g < found.groups.size(); g++) {
+      const auto open = [&](NodeId id) { return is_open(id) && !kernel_by_.contains(id); };
+      if (!std::ranges::all_of(found.groups[g], open)) continue;
+      for (const auto& [id, group] : found.members)
+        if (group == g && open(id)) kernel_by_[id] = found.groups[g][0];
+    }
+  }
+  bool shares_points(NodeId kernel) const {
+    const auto found = kernel_by_.find(kernel);
+    return found != kernel_by_.end() && f_[kernel].kind != NodeKind::fold && is_open(kernel);
   }
   /// What its kernel goes by, where the value is stored.
   NodeId kernel_by(NodeId id) const {
@@ -111,7 +127,7 @@ private:
       kernels_of_[id] = {kernel_by(id)}; // results of one fold are one kernel
       demands_[id] = {};
       operations_[*kernels_of_[id].begin()] += operations(node);
-      pass_on(id, {.stage = id,
+      pass_on(id, {.stage = shares_points(id) ? kernel_by(id) : id, // all results ask at the same points
                    .at_root = true,
                    .index = plain_axes(space),
                    .evaluations = count(space),
@@ -308,6 +324,7 @@ private:
   bool should_store_result(NodeId id) {
     const Node& tuple = f_[f_[id].inputs[0]];
     if (kernels_of_[id].size() != 1) return true;
+    if (shares_points(*kernels_of_[id].begin())) return true; // its loop is over points alone
     if (tuple.kind == NodeKind::scan)
       return !(demands_[id].size() == 1 && demands_[id][0].at_root && plain(demands_[id][0].index));
     const auto& fold = std::get<FoldAttr>(tuple.attr);
