@@ -10,7 +10,10 @@ std::vector<Gradient> Reverse::run(const std::vector<Seed>& seeds, const std::ve
   NodeId end = 0;
   for (const Seed& seed : seeds) end = std::max(end, seed.value + 1);
   mark(targets, end);
-  for (const Seed& seed : seeds) give(seed.value, seed.gradient);
+  for (const Seed& seed : seeds) {
+    seeds_.push_back(seed.value);
+    give(seed.value, seed.gradient);
+  }
   if (segments_ > 1) {
     std::vector<NodeId> values;
     for (const Seed& seed : seeds) values.push_back(seed.value);
