@@ -274,9 +274,42 @@ private:
     const double elements = count(node.type().shape);
     const bool shared = kernels_of_[id].size() > 1 || evaluations(id) > elements * 1.001;
     if (!shared) return false;
+    if (costs_a_read(id)) return false;
     if (static_.contains(id))
       return false; // a dequantised weight stays packed in memory; what is worth it was computed at load
     return !stays_in_rows(id);
+  }
+
+  /// It is larger than caches, and made from no more than one value of its size by a few operations: who
+  /// reads that value spares a write, and reads no more.
+  bool costs_a_read(NodeId id) const {
+    constexpr double least_bytes = 4 << 20;
+    constexpr double smaller = 1.0 / 8; // of what does not count
+    constexpr double most = 80;         // operations, two of them transcendental
+    const TensorType& type = f_[id].type();
+    const double elements = count(type.shape), size = bytes(type);
+    if (f_[id].kind != NodeKind::map || size < least_bytes) return false;
+    const auto found = demands_.find(id);
+    if (found == demands_.end() || found->second.size() > 4) return false;
+    for (const Demand& demand : found->second)
+      if (demand.evaluations > elements * 1.001) return false;
+    int large = 0;
+    double work = 0;
+    std::set<NodeId> seen{id};
+    for (std::vector<NodeId> stack{id}; !stack.empty();) {
+      const NodeId at = stack.back();
+      stack.pop_back();
+      const Node& node = f_[at];
+      if (is_leaf(at) || (node.kind != NodeKind::map && !is_free(node))) {
+        large += bytes(node.type()) > size * smaller;
+        continue;
+      }
+      if (gathers(node)) return false;
+      work += operations(node);
+      for (NodeId input : node.inputs)
+        if (!f_[input].is_tuple() && seen.insert(input).second) stack.push_back(input);
+    }
+    return large <= 1 && work <= most;
   }
 
   /// Each element is found by an index of its own: two reads that wait for each other.
@@ -344,11 +377,20 @@ private:
       if (!demand.at_root && reader && goes_in_tiles(*reader) && demand.evaluations <= elements * 1.001 &&
           moves_with_rows(demand, *reader))
         continue;
-      const bool epilogue = demand.at_root && demand.evaluations <= elements * 1.001;
+      const bool epilogue = demand.at_root && demand.evaluations <= elements * 1.001 && !alone(id, fold);
       const bool statistic = space <= demand.evaluations * 1.001 && reads_plainly(fold, tuple);
       if (!epilogue && !statistic) return true;
     }
     return false;
+  }
+
+  /// Long sums of few numbers have no rows that one kernel could share with another such sum: each has a
+  /// kernel of its own, and they run at the same time.
+  bool alone(NodeId id, const FoldAttr& fold) {
+    constexpr double few = 64, many = 4096;
+    if (count(f_[id].type().shape) > few || count(fold.space) < many) return false;
+    const auto [first, fresh] = long_sum_.try_emplace(*kernels_of_[id].begin(), f_[id].inputs[0]);
+    return !fresh && first->second != f_[id].inputs[0];
   }
 
   /// Has each row of a fold over tiles elements of its own, as it has scores? What all rows share
@@ -443,6 +485,7 @@ private:
   std::unordered_map<NodeId, std::vector<Demand>> demands_;
   std::unordered_map<NodeId, std::set<NodeId>> kernels_of_; // roots whose kernels evaluate the node
   std::map<NodeId, double> operations_;                     // of a kernel so far, by its root
+  std::map<NodeId, NodeId> long_sum_;                       // of a kernel, by its root: the first
   const Boundaries* boundaries_ = nullptr;
   std::map<NodeId, NodeId> kernel_by_; // of decided values and tuples
 };
