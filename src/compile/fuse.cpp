@@ -384,13 +384,18 @@ private:
     return false;
   }
 
-  /// Long sums of few numbers have no rows that one kernel could share with another such sum: each has a
-  /// kernel of its own, and they run at the same time.
+  /// Sums of few numbers have no rows that one kernel could share with another such sum: each has a kernel
+  /// of its own, and they run at the same time. A few short ones are less than a launch.
   bool alone(NodeId id, const FoldAttr& fold) {
     constexpr double few = 64, many = 4096;
-    if (count(f_[id].type().shape) > few || count(fold.space) < many) return false;
-    const auto [first, fresh] = long_sum_.try_emplace(*kernels_of_[id].begin(), f_[id].inputs[0]);
-    return !fresh && first->second != f_[id].inputs[0];
+    constexpr size_t most = 8;
+    if (count(f_[id].type().shape) > few) return false;
+    std::set<NodeId>& sums = sums_[*kernels_of_[id].begin()];
+    const NodeId tuple = f_[id].inputs[0];
+    if (!sums.contains(tuple) && (sums.size() >= most || (!sums.empty() && count(fold.space) >= many)))
+      return true;
+    sums.insert(tuple);
+    return false;
   }
 
   /// Has each row of a fold over tiles elements of its own, as it has scores? What all rows share
@@ -485,7 +490,7 @@ private:
   std::unordered_map<NodeId, std::vector<Demand>> demands_;
   std::unordered_map<NodeId, std::set<NodeId>> kernels_of_; // roots whose kernels evaluate the node
   std::map<NodeId, double> operations_;                     // of a kernel so far, by its root
-  std::map<NodeId, NodeId> long_sum_;                       // of a kernel, by its root: the first
+  std::map<NodeId, std::set<NodeId>> sums_;                 // of few numbers in a kernel, by its root
   const Boundaries* boundaries_ = nullptr;
   std::map<NodeId, NodeId> kernel_by_; // of decided values and tuples
 };
