@@ -53,19 +53,30 @@ private:
       }
     }
   }
-  /// Results that are made point by point share a kernel, but for what is decided.
+  /// Results that are made point by point share a kernel. Where they become states, which then lie in
+  /// place, that is so whatever was decided; others are left where they are.
   void share_points() {
+    std::set<NodeId> states;
+    for (const FunctionResult& result : f_.results)
+      if (!result.state.empty()) states.insert(result.value);
     const PointGroups found = point_groups(region_);
     for (size_t g = 0; g < found.groups.size(); g++) {
+      const std::vector<NodeId>& group = found.groups[g];
       const auto open = [&](NodeId id) { return is_open(id) && !kernel_by_.contains(id); };
-      if (!std::ranges::all_of(found.groups[g], open)) continue;
-      for (const auto& [id, group] : found.members)
-        if (group == g && open(id)) kernel_by_[id] = found.groups[g][0];
+      if (!std::ranges::all_of(group, open) &&
+          !std::ranges::all_of(group, [&](NodeId id) { return states.contains(id); }))
+        continue;
+      point_kernels_.insert(group[0]);
+      for (const auto& [id, number] : found.members)
+        if (number == g) kernel_by_[id] = group[0];
     }
   }
-  bool shares_points(NodeId kernel) const {
-    const auto found = kernel_by_.find(kernel);
-    return found != kernel_by_.end() && f_[kernel].kind != NodeKind::fold && is_open(kernel);
+  /// Is the kernel's loop over points alone?
+  bool shares_points(NodeId kernel) const { return point_kernels_.contains(kernel); }
+  bool is_read_by_points(NodeId id) const {
+    const auto found = kernels_of_.find(id);
+    return f_[id].kind == NodeKind::get && found != kernels_of_.end() && found->second.size() == 1 &&
+           shares_points(*found->second.begin());
   }
   /// What its kernel goes by, where the value is stored.
   NodeId kernel_by(NodeId id) const {
@@ -119,7 +130,9 @@ private:
     const Node& node = f_[id];
     if (is_leaf(id)) return;
     if (node.is_tuple()) return pass_on_tuple(id);
-    if (!stored_.contains(id) && is_open(id) && (should_store(id) || overflows(id))) stored_.insert(id);
+    if (!stored_.contains(id) &&
+        (is_read_by_points(id) || (is_open(id) && (should_store(id) || overflows(id)))))
+      stored_.insert(id);
     if (stored_.contains(id)) {
       if (is_own_step(node) && node.kind != NodeKind::scatter) return; // its inputs are stored
       const Shape& space =
@@ -127,7 +140,8 @@ private:
       kernels_of_[id] = {kernel_by(id)}; // results of one fold are one kernel
       demands_[id] = {};
       operations_[*kernels_of_[id].begin()] += operations(node);
-      pass_on(id, {.stage = shares_points(id) ? kernel_by(id) : id, // all results ask at the same points
+      pass_on(id, {.stage = shares_points(kernel_by(id)) ? kernel_by(id)
+                                                         : id, // all results ask at the same points
                    .at_root = true,
                    .index = plain_axes(space),
                    .evaluations = count(space),
@@ -357,7 +371,6 @@ private:
   bool should_store_result(NodeId id) {
     const Node& tuple = f_[f_[id].inputs[0]];
     if (kernels_of_[id].size() != 1) return true;
-    if (shares_points(*kernels_of_[id].begin())) return true; // its loop is over points alone
     if (tuple.kind == NodeKind::scan)
       return !(demands_[id].size() == 1 && demands_[id][0].at_root && plain(demands_[id][0].index));
     const auto& fold = std::get<FoldAttr>(tuple.attr);
@@ -492,7 +505,8 @@ private:
   std::map<NodeId, double> operations_;                     // of a kernel so far, by its root
   std::map<NodeId, std::set<NodeId>> sums_;                 // of few numbers in a kernel, by its root
   const Boundaries* boundaries_ = nullptr;
-  std::map<NodeId, NodeId> kernel_by_; // of decided values and tuples
+  std::map<NodeId, NodeId> kernel_by_; // of decided values and tuples, and of results that share points
+  std::set<NodeId> point_kernels_;     // by what they go by
 };
 
 } // namespace
