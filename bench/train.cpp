@@ -4,6 +4,7 @@
 #include "harness.h"
 #include "luminal/luminal.h"
 #include "luminal/train_models.h"
+#include <algorithm>
 #include <fmt/format.h>
 
 using namespace luminal;
@@ -54,7 +55,8 @@ constexpr const char* classes =
 
 Work gpt2(int64_t context) {
   std::vector<int32_t> tokens;
-  for (int64_t i = 0; i < 8 * (context + 1); ++i) tokens.push_back(int32_t(i * 7919 % 50257));
+  for (int64_t i = 0; i <= 4 * context; ++i) // one batch, again and again
+    tokens.push_back(int32_t(i * 7919 % 50257));
   return {
       fmt::format("gpt2-124m 4x{}", context),
       datasets::from_tokens(tokens, {.context = context}),
@@ -90,6 +92,28 @@ std::string ask_text(std::string text) {
   for (char& c : text)
     if (c == ' ') c = '\1';
   return "eval " + text;
+}
+
+/// Kernels by the time that they take in a step, the longest first.
+void print_kernels(Graph& g) {
+  struct Use {
+    int launches = 0;
+    double ms = 0, bytes = 0;
+  };
+  std::map<std::string, Use> uses;
+  double total = 0;
+  for (const StepCost& step : g.execute_debug().steps) {
+    Use& use = uses[step.name];
+    use.launches++, use.ms += step.milliseconds, use.bytes += double(step.bytes);
+    total += step.milliseconds;
+  }
+  std::vector<std::pair<std::string, Use>> list(uses.begin(), uses.end());
+  std::ranges::sort(list, std::greater<>{}, [](const auto& use) { return use.second.ms; });
+  fmt::print("{:.2f} ms in {} kinds of steps\n", total, list.size());
+  for (const auto& [name, use] : list)
+    if (use.ms > total / 200)
+      fmt::print("  {:5.1f} %  {:9.3f} ms  {:4} x  {:9.1f} MiB  {}\n", use.ms / total * 100, use.ms,
+                 use.launches, use.bytes / 0x1p20, name);
 }
 
 void run(const Work& work, int threads, const Arguments& arguments, Machine& machine, Torch* eager,
@@ -128,7 +152,10 @@ void run(const Work& work, int threads, const Arguments& arguments, Machine& mac
                          "states {:.0f} MiB",
                          contenders[0].low() * 1e3, build, compiling, double(memory.arena) / 0x1p20,
                          double(memory.states) / 0x1p20));
-  if (arguments.report) fmt::print("{}", g.report());
+  if (arguments.report) {
+    fmt::print("{}", g.report());
+    print_kernels(g);
+  }
 }
 
 } // namespace

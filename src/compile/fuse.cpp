@@ -1,6 +1,7 @@
 // compile/fuse.cpp -- the stored set by counting evaluations, and the kernels that follow from it.
 #include "compile/fuse.h"
 #include "compile/fuse_demand.h"
+#include "compile/fuse_points.h"
 #include <algorithm>
 #include <map>
 #include <unordered_map>
@@ -28,6 +29,7 @@ public:
         stored_.insert(id);
     for (const auto& [id, why] : required_values(region_)) stored_.insert(id);
     if (boundaries_) take_decided();
+    share_points();
     // From users to producers: every kernel that reads a value is known when its turn comes.
     for (auto it = nodes_.rbegin(); it != nodes_.rend(); ++it) decide(*it);
     return kernels();
@@ -50,6 +52,31 @@ private:
         kernel_by_[own] = first;
       }
     }
+  }
+  /// Results that are made point by point share a kernel. Where they become states, which then lie in
+  /// place, that is so whatever was decided; others are left where they are.
+  void share_points() {
+    std::set<NodeId> states;
+    for (const FunctionResult& result : f_.results)
+      if (!result.state.empty()) states.insert(result.value);
+    const PointGroups found = point_groups(region_);
+    for (size_t g = 0; g < found.groups.size(); g++) {
+      const std::vector<NodeId>& group = found.groups[g];
+      const auto open = [&](NodeId id) { return is_open(id) && !kernel_by_.contains(id); };
+      if (!std::ranges::all_of(group, open) &&
+          !std::ranges::all_of(group, [&](NodeId id) { return states.contains(id); }))
+        continue;
+      point_kernels_.insert(group[0]);
+      for (const auto& [id, number] : found.members)
+        if (number == g) kernel_by_[id] = group[0];
+    }
+  }
+  /// Is the kernel's loop over points alone?
+  bool shares_points(NodeId kernel) const { return point_kernels_.contains(kernel); }
+  bool is_read_by_points(NodeId id) const {
+    const auto found = kernels_of_.find(id);
+    return f_[id].kind == NodeKind::get && found != kernels_of_.end() && found->second.size() == 1 &&
+           shares_points(*found->second.begin());
   }
   /// What its kernel goes by, where the value is stored.
   NodeId kernel_by(NodeId id) const {
@@ -103,7 +130,9 @@ private:
     const Node& node = f_[id];
     if (is_leaf(id)) return;
     if (node.is_tuple()) return pass_on_tuple(id);
-    if (!stored_.contains(id) && is_open(id) && (should_store(id) || overflows(id))) stored_.insert(id);
+    if (!stored_.contains(id) &&
+        (is_read_by_points(id) || (is_open(id) && (should_store(id) || overflows(id)))))
+      stored_.insert(id);
     if (stored_.contains(id)) {
       if (is_own_step(node) && node.kind != NodeKind::scatter) return; // its inputs are stored
       const Shape& space =
@@ -111,7 +140,8 @@ private:
       kernels_of_[id] = {kernel_by(id)}; // results of one fold are one kernel
       demands_[id] = {};
       operations_[*kernels_of_[id].begin()] += operations(node);
-      pass_on(id, {.stage = id,
+      pass_on(id, {.stage = shares_points(kernel_by(id)) ? kernel_by(id)
+                                                         : id, // all results ask at the same points
                    .at_root = true,
                    .index = plain_axes(space),
                    .evaluations = count(space),
@@ -258,9 +288,42 @@ private:
     const double elements = count(node.type().shape);
     const bool shared = kernels_of_[id].size() > 1 || evaluations(id) > elements * 1.001;
     if (!shared) return false;
+    if (costs_a_read(id)) return false;
     if (static_.contains(id))
       return false; // a dequantised weight stays packed in memory; what is worth it was computed at load
     return !stays_in_rows(id);
+  }
+
+  /// It is larger than caches, and made from no more than one value of its size by a few operations: who
+  /// reads that value spares a write, and reads no more.
+  bool costs_a_read(NodeId id) const {
+    constexpr double least_bytes = 4 << 20;
+    constexpr double smaller = 1.0 / 8; // of what does not count
+    constexpr double most = 80;         // operations, two of them transcendental
+    const TensorType& type = f_[id].type();
+    const double elements = count(type.shape), size = bytes(type);
+    if (f_[id].kind != NodeKind::map || size < least_bytes) return false;
+    const auto found = demands_.find(id);
+    if (found == demands_.end() || found->second.size() > 4) return false;
+    for (const Demand& demand : found->second)
+      if (demand.evaluations > elements * 1.001) return false;
+    int large = 0;
+    double work = 0;
+    std::set<NodeId> seen{id};
+    for (std::vector<NodeId> stack{id}; !stack.empty();) {
+      const NodeId at = stack.back();
+      stack.pop_back();
+      const Node& node = f_[at];
+      if (is_leaf(at) || (node.kind != NodeKind::map && !is_free(node))) {
+        large += bytes(node.type()) > size * smaller;
+        continue;
+      }
+      if (gathers(node)) return false;
+      work += operations(node);
+      for (NodeId input : node.inputs)
+        if (!f_[input].is_tuple() && seen.insert(input).second) stack.push_back(input);
+    }
+    return large <= 1 && work <= most;
   }
 
   /// Each element is found by an index of its own: two reads that wait for each other.
@@ -327,10 +390,24 @@ private:
       if (!demand.at_root && reader && goes_in_tiles(*reader) && demand.evaluations <= elements * 1.001 &&
           moves_with_rows(demand, *reader))
         continue;
-      const bool epilogue = demand.at_root && demand.evaluations <= elements * 1.001;
+      const bool epilogue = demand.at_root && demand.evaluations <= elements * 1.001 && !alone(id, fold);
       const bool statistic = space <= demand.evaluations * 1.001 && reads_plainly(fold, tuple);
       if (!epilogue && !statistic) return true;
     }
+    return false;
+  }
+
+  /// Sums of few numbers have no rows that one kernel could share with another such sum: each has a kernel
+  /// of its own, and they run at the same time. A few short ones are less than a launch.
+  bool alone(NodeId id, const FoldAttr& fold) {
+    constexpr double few = 64, many = 4096;
+    constexpr size_t most = 8;
+    if (count(f_[id].type().shape) > few) return false;
+    std::set<NodeId>& sums = sums_[*kernels_of_[id].begin()];
+    const NodeId tuple = f_[id].inputs[0];
+    if (!sums.contains(tuple) && (sums.size() >= most || (!sums.empty() && count(fold.space) >= many)))
+      return true;
+    sums.insert(tuple);
     return false;
   }
 
@@ -426,8 +503,10 @@ private:
   std::unordered_map<NodeId, std::vector<Demand>> demands_;
   std::unordered_map<NodeId, std::set<NodeId>> kernels_of_; // roots whose kernels evaluate the node
   std::map<NodeId, double> operations_;                     // of a kernel so far, by its root
+  std::map<NodeId, std::set<NodeId>> sums_;                 // of few numbers in a kernel, by its root
   const Boundaries* boundaries_ = nullptr;
-  std::map<NodeId, NodeId> kernel_by_; // of decided values and tuples
+  std::map<NodeId, NodeId> kernel_by_; // of decided values and tuples, and of results that share points
+  std::set<NodeId> point_kernels_;     // by what they go by
 };
 
 } // namespace

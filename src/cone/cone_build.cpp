@@ -426,6 +426,10 @@ Cone ConeBuilder::build() {
       for (Expr extent : type.shape)
         if (!extent.is_constant() && !contains(extents, extent)) extents.push_back(extent);
   for (Expr s : symbols_of(extents)) names_.insert(std::string(s.name()));
+  maps_only_ = roots_.size() > 1 && std::ranges::all_of(inside_, [&](NodeId id) {
+                 const NodeKind kind = function_[id].kind;
+                 return is_read(id) || (kind != NodeKind::get && kind != NodeKind::scatter);
+               });
   for (NodeId root : roots_) {
     if (root_values_.contains(root)) continue;
     const Node& node = function_[root];

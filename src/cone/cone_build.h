@@ -75,6 +75,15 @@ private:
     Index symbols;
     std::vector<Component> components;
   };
+  /// Roots of one shape, in a kernel of maps alone, are made point by point: components of one stage.
+  struct PointStage {
+    Shape shape;
+    int stage;
+    std::vector<int> axes; // of the pool
+    Index at;
+  };
+  std::vector<PointStage> point_stages_;
+  bool maps_only_ = false; // all roots, in a kernel of several
   FoldStage& fold_stage(NodeId node);
   OpenFold open_fold(NodeId node, const std::string& name, const std::vector<int>& members, FoldStage& fold);
   void close_fold(NodeId node, OpenFold& open);

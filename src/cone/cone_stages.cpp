@@ -235,9 +235,18 @@ void ConeBuilder::root_stage(NodeId root) {
     return;
   }
   std::string name = node_name(root, "t");
-  int s = open_stage(name);
+  const auto joint = std::ranges::find_if(
+      point_stages_, [&](const PointStage& other) { return other.shape == node.type().shape; });
+  const bool joins = joint != point_stages_.end();
+  int s = joins ? joint->stage : open_stage(name);
   Index at;
-  root_axes_[root] = open_axes(s, node.type().shape, names_of_axes(root), at);
+  if (joins) {
+    at = joint->at;
+    root_axes_[root] = joint->axes;
+  } else {
+    root_axes_[root] = open_axes(s, node.type().shape, names_of_axes(root), at);
+    if (maps_only_) point_stages_.push_back({node.type().shape, s, root_axes_[root], at});
+  }
   ConeValue v;
   v.name = name;
   v.dtype = node.type().dtype;
@@ -252,9 +261,10 @@ void ConeBuilder::root_stage(NodeId root) {
   // An input or a stored value as a root is a copy.
   part.body = node.kind == NodeKind::input || (node.kind == NodeKind::constant && !at.empty())
                   ? read_stored(root, at)
-                  : compute(root, at);
+              : maps_only_ ? read(root, at) // which the other results of the point may read
+                           : compute(root, at);
   open_[s].components.push_back(std::move(part));
-  order_.push_back(s);
+  if (!joins) order_.push_back(s);
 }
 
 void ConeBuilder::scatter_root(NodeId root) {

@@ -136,7 +136,8 @@ bool is_constant(const FormulaRef& formula, double value) {
 namespace {
 void visit_once(const FormulaRef& formula, const std::function<void(const Formula&)>& see,
                 std::set<const Formula*>& seen) {
-  if (!formula || !seen.insert(formula.get()).second) return;
+  // (What has one owner is come to once.)
+  if (!formula || (formula.use_count() > 1 && !seen.insert(formula.get()).second)) return;
   for (auto& a : formula->args) visit_once(a, see, seen);
   see(*formula);
 }

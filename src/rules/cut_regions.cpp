@@ -54,13 +54,29 @@ private:
       }
   }
 
+  /// A view costs nothing where it is read, and may repeat its source along more axes: each region that
+  /// reads it has it, and what goes from region to region is what it views.
+  bool is_free(NodeId id) const {
+    const auto* view = std::get_if<ViewAttr>(&f_[id].attr);
+    return view && view->holes.empty() && !flat_.fixed[id] && flat_.kinds[id] != TermKind::leaf &&
+           !is_result_[id];
+  }
+  NodeId viewed(NodeId id) const {
+    while (is_free(id)) id = f_[id].inputs[0];
+    return id;
+  }
+
   /// How many values go on at each position; a tuple and its results are not parted.
   void find_lives() {
     last_use_.assign(steps_.size(), 0);
+    last_read_.assign(steps_.size(), 0);
     for (size_t k = 0; k < steps_.size(); ++k) {
-      last_use_[k] = uint32_t(k);
-      for (const NodeId in : f_[steps_[k]].inputs)
+      last_use_[k] = last_read_[k] = uint32_t(k);
+      for (const NodeId in : f_[steps_[k]].inputs) {
         if (position_[in] != absent) last_use_[position_[in]] = uint32_t(k);
+        if (is_free(steps_[k])) continue; // those that read it do
+        if (const uint32_t from = position_[viewed(in)]; from != absent) last_read_[from] = uint32_t(k);
+      }
     }
     alive_.assign(steps_.size() + 1, 0);
     std::vector<int> change(steps_.size() + 2, 0);
@@ -140,9 +156,10 @@ private:
     FunctionRegion out;
     mark_.resize(f_.nodes.size(), 0);
     ++stamp_;
-    for (size_t k = span.begin; k < span.end; ++k) add(out, steps_[k], span);
     for (size_t k = span.begin; k < span.end; ++k)
-      if (is_result_[steps_[k]] || last_use_[k] >= span.end) {
+      if (!is_free(steps_[k])) add(out, steps_[k], span);
+    for (size_t k = span.begin; k < span.end; ++k)
+      if (is_result_[steps_[k]] || (last_read_[k] >= span.end && !is_free(steps_[k]))) {
         // What leaves of a tuple are the results that are read; a tuple itself never does.
         if (!f_[steps_[k]].is_tuple()) out.roots.push_back(steps_[k]);
       }
@@ -152,7 +169,8 @@ private:
     if (mark_[id] == stamp_) return;
     mark_[id] = stamp_;
     const bool inside =
-        position_[id] != absent ? position_[id] >= span.begin && position_[id] < span.end : is_fixed_term(id);
+        is_free(id) || (position_[id] != absent ? position_[id] >= span.begin && position_[id] < span.end
+                                                : is_fixed_term(id));
     if (!inside) {
       out.leaves.push_back(id);
       return;
@@ -252,15 +270,16 @@ private:
   const Function& f_;
   const RegionLimits& limits_;
   std::vector<NodeId> steps_;
-  std::vector<uint32_t> position_; // by node, in steps_
-  std::vector<bool> is_result_;    // by node
-  std::vector<uint32_t> last_use_; // by position
-  std::vector<int> alive_;         // by position: values that go on from before it
-  std::vector<Span> segments_;     // of positions
-  std::vector<uint64_t> hashes_;   // of segments
-  std::vector<size_t> sizes_{0};   // steps before each segment
-  std::vector<Span> spans_;        // regions, as positions
-  std::vector<uint32_t> mark_;     // by node
+  std::vector<uint32_t> position_;  // by node, in steps_
+  std::vector<bool> is_result_;     // by node
+  std::vector<uint32_t> last_use_;  // by position
+  std::vector<uint32_t> last_read_; // the same through views
+  std::vector<int> alive_;          // by position: values that go on from before it
+  std::vector<Span> segments_;      // of positions
+  std::vector<uint64_t> hashes_;    // of segments
+  std::vector<size_t> sizes_{0};    // steps before each segment
+  std::vector<Span> spans_;         // regions, as positions
+  std::vector<uint32_t> mark_;      // by node
   uint32_t stamp_ = 0;
   mutable std::vector<uint32_t> scratch_;
 };

@@ -5,6 +5,7 @@
 #include "loop/unit.h"
 #include "schedule/lowering.h"
 #include <algorithm>
+#include <set>
 
 namespace luminal::kernel {
 namespace {
@@ -303,6 +304,12 @@ Body StageLowering::point(State& state) {
       body.push_back(store(registers_[c], accumulator_offset(state), kept(next[c], before[c])));
     }
   }
+  // A result may lie in the place of what another one reads: several are made before one is stored.
+  Body stores;
+  std::set<int> written;
+  for (const Component& c : s_.components)
+    if (c.kind == ComponentKind::map && !c.after && c.out >= 0) written.insert(c.out);
+  const bool several = written.size() > 1;
   for (size_t i = s_.monoid ? size_t(s_.monoid->size()) : 0; i < s_.components.size(); i++) {
     const Component& c = s_.components[i];
     if (c.after) continue;
@@ -315,10 +322,11 @@ Body StageLowering::point(State& state) {
           visit(s_.components[j].body, [&](const Formula& f) {
             read_later |= f.kind == FormulaKind::component && f.component == int(i);
           });
-      if (read_later) v = named(values, v);
+      if (read_later || (several && c.out >= 0)) v = named(values, v);
       values.components[i] = v;
       if (c.out >= 0)
-        body.push_back(store(l_.places_[size_t(c.out)].buffer, offset_of(state, c.out, c.index), v));
+        (several ? stores : body)
+            .push_back(store(l_.places_[size_t(c.out)].buffer, offset_of(state, c.out, c.index), v));
       break;
     }
     case ComponentKind::fold: {
@@ -338,6 +346,7 @@ Body StageLowering::point(State& state) {
     }
     }
   }
+  append(body, std::move(stores));
   bool maps_only =
       !folds_ && std::ranges::all_of(s_.components, [](auto& c) { return c.kind == ComponentKind::map; });
   if (domain.is_constant(1) || by_lane || maps_only) return body;

@@ -4,10 +4,10 @@
 // the domain; the view that lifts them has its own gradient. Then
 //   sum       everybody has the gradient
 //   max, min  it is shared evenly by all elements that equal the result (PyTorch's amax, amin); of a
-//             window the first of them has it (PyTorch's pools)
+//             window the first of them has it (PyTorch's pools); nobody has any where it cancels: shift.h
 //   prod      times the product of the others: products of those before and of those behind
 //   tuples    combine(combine(before, element), behind), axis by axis: see combine.cpp
-#include "train/reverse.h"
+#include "train/shift.h"
 #include <algorithm>
 #include <set>
 
@@ -127,6 +127,7 @@ void Reverse::fold_plain(NodeId id, const FoldAttr& attr, int component, NodeId 
   case Op::add: given = t_.expand(g, full, kept); break;
   case Op::mul: given = t_.mul(t_.expand(g, full, kept), product_of_others(t_, body.node, folded)); break;
   default: {
+    if (cancels(t_, again_ ? again_->original(id) : id, seeds_, NodeId(active_.size()))) return;
     const NodeId best = t_.same(body.node, t_.expand(t_.b.get(id, component), full, kept));
     if (reads_windows(t_, body.node, folded)) {
       given = t_.masked(first_of(t_, best, folded, kept), t_.expand(g, full, kept));

@@ -10,7 +10,10 @@ std::vector<Gradient> Reverse::run(const std::vector<Seed>& seeds, const std::ve
   NodeId end = 0;
   for (const Seed& seed : seeds) end = std::max(end, seed.value + 1);
   mark(targets, end);
-  for (const Seed& seed : seeds) give(seed.value, seed.gradient);
+  for (const Seed& seed : seeds) {
+    seeds_.push_back(seed.value);
+    give(seed.value, seed.gradient);
+  }
   if (segments_ > 1) {
     std::vector<NodeId> values;
     for (const Seed& seed : seeds) values.push_back(seed.value);
@@ -164,9 +167,8 @@ void Reverse::map(NodeId id, const MapAttr& attr, NodeId g) {
     const NodeId other = inputs[inputs.size() - 1 - k];
     if ((attr.op == Op::max || attr.op == Op::min) && uniform(t_, other)) {
       // relu and its kin: nothing at the bound itself, NaN passes on (as PyTorch's relu and
-      // hardtanh)
-      const NodeId cut =
-          attr.op == Op::max ? t_.b.map(Op::le, {inputs[k], other}) : t_.b.map(Op::le, {other, inputs[k]});
+      // hardtanh). The result tells as much as the argument, and is the one that others keep.
+      const NodeId cut = attr.op == Op::max ? t_.b.map(Op::le, {id, other}) : t_.b.map(Op::le, {other, id});
       give(inputs[k], t_.select(cut, t_.zeros(t_.type(g)), g));
       continue;
     }

@@ -110,6 +110,7 @@ private:
   int64_t segments_;
   std::optional<Recomputation> again_;
   std::vector<bool> active_;
+  std::vector<NodeId> seeds_;
   std::vector<Source> sources_;
   NodeId latest_ = 0;                                // of the terms that were given as gradients
   std::map<std::pair<NodeId, int>, NodeId> pending_; // node and result -> its gradient so far

@@ -1,8 +1,10 @@
 // tests/compile/fuse_test.cpp -- what fusion stores, what it does not.
 #include "compile/fuse.h"
 #include "luminal/pass.h"
+#include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
+#include <optional>
 #include <random>
 
 namespace luminal::compile {
@@ -154,6 +156,97 @@ TEST(Fuse, SharedValuesCountOnceInAKernel) {
   EXPECT_LT(partition.kernels.size(), 4000u);
   for (const auto& roots : partition.kernels)
     EXPECT_LE(operations(f, roots, values_in_memory(whole_region(f), partition)), most_operations);
+}
+
+/// A parameter with what its optimizer remembers is one kernel, however its values read each other; what
+/// waits for a sum over them is not.
+TEST(Fuse, ResultsOfOnePointShareAKernel) {
+  for (const bool by_norm : {false, true}) {
+    FunctionBuilder b("f");
+    const TensorType type{DType::f32, {64, 32}};
+    NodeId w = b.input("w", type), m = b.input("m", type), v = b.input("v", type), g = b.input("g", type);
+    const NodeId m2 = b.map(Op::add, {m, g}), v2 = b.map(Op::add, {v, b.map(Op::mul, {g, g})});
+    NodeId step = b.map(Op::div, {m2, b.map(Op::sqrt, {v2})});
+    if (by_norm) {
+      const NodeId sum = b.reduce(Op::add, b.map(Op::mul, {step, step}), {0, 1});
+      step = b.map(Op::div, {step, b.view(sum, type.shape, {})});
+    }
+    const NodeId w2 = b.map(Op::sub, {w, step});
+    b.result("m", m2);
+    b.result("v", v2);
+    b.result("w", w2);
+    const Function f = b.finish();
+    const Region region = whole_region(f);
+    const Partition partition = fuse(region);
+    EXPECT_TRUE(verify(partition, region).empty());
+    size_t of_m = partition.kernels.size(), of_v = of_m, of_w = of_m, results = 0;
+    for (size_t k = 0; k < partition.kernels.size(); k++)
+      for (const NodeId id : partition.kernels[k]) {
+        results += id == m2 || id == v2 || id == w2;
+        if (id == m2) of_m = k;
+        if (id == v2) of_v = k;
+        if (id == w2) of_w = k;
+      }
+    EXPECT_EQ(results, 3u);
+    EXPECT_EQ(of_m, of_v);
+    EXPECT_EQ(of_m == of_w, !by_norm);
+    if (!by_norm) {
+      ASSERT_EQ(partition.kernels.size(), 1u);
+      EXPECT_EQ(partition.kernels[0].size(), 3u); // nothing between them is stored
+    }
+  }
+}
+
+/// Two pairs of results, each of which waits for a sum of the other: one of them has to be parted.
+TEST(Fuse, KernelsOfSeveralResultsDoNotWaitForEachOther) {
+  FunctionBuilder b("f");
+  const TensorType type{DType::f32, {64, 32}}, other{DType::f32, {64, 16}};
+  const NodeId x = b.input("x", type), y = b.input("y", other);
+  const auto sum = [&](NodeId of, const TensorType& to) {
+    return b.view(b.reduce(Op::add, of, {0, 1}), to.shape, {});
+  };
+  const NodeId a = b.map(Op::exp, {x}), c = b.map(Op::exp, {y});
+  b.result("a", a);
+  b.result("c", c);
+  b.result("d", b.map(Op::add, {y, sum(a, other)}));
+  b.result("e", b.map(Op::add, {x, sum(c, type)}));
+  const Function f = b.finish();
+  const Region region = whole_region(f);
+  EXPECT_TRUE(verify(fuse(region), region).empty());
+}
+
+/// exp(x - max) of rows that no cache holds is made by each of its readers; of small ones it is stored.
+TEST(Fuse, LargeValuesThatCostOneReadAreNotStored) {
+  for (const int64_t rows : {16, 4096}) {
+    FunctionBuilder b("f");
+    const Shape shape{rows, 1024};
+    const NodeId x = b.input("x", {DType::f32, shape}), y = b.input("y", {DType::f32, {1024, rows}});
+    const auto row = std::vector{axis_symbol(0, rows)};
+    const NodeId e = b.map(Op::exp, {b.map(Op::sub, {x, b.view(b.reduce(Op::max, x, {1}), shape, row)})});
+    const NodeId sum = b.reduce(Op::add, e, {1});
+    b.result("p", b.map(Op::div, {e, b.view(sum, shape, row)}));
+    const NodeId turned = b.view(e, {1024, rows}, {axis_symbol(1, rows), axis_symbol(0, 1024)});
+    b.result("q", b.map(Op::mul, {turned, y}));
+    const Function f = b.finish();
+    const Region region = whole_region(f);
+    const Partition partition = fuse(region);
+    EXPECT_TRUE(verify(partition, region).empty());
+    bool stored = false;
+    for (const auto& kernel : partition.kernels) stored |= std::ranges::find(kernel, e) != kernel.end();
+    EXPECT_EQ(stored, rows == 16) << to_string(partition, f);
+  }
+}
+
+/// The norm of many gradients: their sums are kernels of their own.
+TEST(Fuse, LongSumsRunApart) {
+  FunctionBuilder b("f");
+  std::optional<NodeId> total;
+  for (int i = 0; i < 5; i++) {
+    const NodeId x = b.input("x" + std::to_string(i), {DType::f32, {128, 128}});
+    const NodeId sum = b.reduce(Op::add, b.map(Op::mul, {x, x}), {0, 1});
+    total = total ? b.map(Op::add, {*total, sum}) : sum;
+  }
+  EXPECT_EQ(fuse_all(function_of(b, b.map(Op::sqrt, {*total}))).kernels.size(), 5u);
 }
 
 } // namespace

@@ -11,6 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
+using testing_ir::Case;
 
 Module after(const Pass& pass, std::string_view text) {
   Module m = parse_module(text);
@@ -187,6 +188,30 @@ TEST(PassRules, FoldsOfFoldsAreOneFold) {
       %f = fold [i: 4, j: 5] over [j] { max %x[i, j] } %a = get %f, 0
       %g = fold [i: 4] over [i] { max %a[i] } %y = get %g, 0 return y = %y, a = %a })"),
               HasSubstr("fold [i: 4] over"));
+}
+
+TEST(PassRules, AFoldMakesItsResultInTheOrderInWhichItIsRead) {
+  const auto turned = [](const std::string& rest) {
+    return "%f = fold [m: 4, n: 3, k: 5] over [m] { sum %x[m, n, k] }\n%g = get %f, 0\n" + rest;
+  };
+  const std::string view = "%y = view %g [k: 5, n: 3] -> [n, k]";
+  const std::string made = result_of(passes::defaults(), "f32[4, 3, 5]", turned(view));
+  EXPECT_THAT(made, HasSubstr("[m: 4, k: 5, n: 3] over [m]"));
+  EXPECT_THAT(made, HasSubstr("return y = %y"));
+  // Others read it as it was, or it is read in another way.
+  for (const std::string& rest :
+       {"%v = view %g [k: 5, n: 3] -> [n, k]\n%w = view %g [k: 5, n: 3] -> [n, 4 - k]\n%y = add %v, %w",
+        std::string("%y = view %g [k: 5, n: 3] -> [n, 4 - k]"), std::string("%y = view %g [n: 3] -> [n, 2]")})
+    EXPECT_THAT(result_of(passes::defaults(), "f32[4, 3, 5]", turned(rest)),
+                HasSubstr("[m: 4, n: 3, k: 5] over [m]"))
+        << rest;
+  Case c("fn @main(%x: f32[4, 3, 5]) {\n" + turned(view) + "\nreturn y = %y }");
+  std::vector<double> values;
+  for (int i = 0; i < 60; ++i) values.push_back(1 / (i + 0.3)); // sums depend on their order
+  c.with("x", testing_ir::tensor(DType::f32, {4, 3, 5}, values));
+  const std::vector<double> want = c.get();
+  passes::defaults().run(c.module);
+  EXPECT_EQ(c.get(), want);
 }
 
 TEST(PassRules, EqualFunctionsAndResultsBecomeOne) {

@@ -105,5 +105,42 @@ TEST(RoundTrip, NamesAndOriginsStay) {
     }
 }
 
+/// What goes from region to region is the value, and not what a view makes of it for one reader: a value
+/// spread over the space of a product is as large as the product's work.
+TEST(CutRegions, AViewBelongsToThoseThatReadIt) {
+  FunctionBuilder b("main");
+  NodeId x = b.input("x", {DType::f32, {8, 16}});
+  std::vector<NodeId> layers;
+  const auto product = [&](NodeId of, NodeId with) {
+    const Shape space{8, 16, 16};
+    return b.reduce(Op::add,
+                    b.map(Op::mul, {of, b.view(with, space, {axis_symbol(2, 16), axis_symbol(1, 16)})}), {2});
+  };
+  std::vector<NodeId> spread, weights;
+  for (int k = 0; k < 6; ++k) {
+    const NodeId w = b.input("w" + std::to_string(k), {DType::f32, {16, 16}});
+    weights.push_back(w);
+    spread.push_back(b.view(x, {8, 16, 16}, {axis_symbol(0, 8), axis_symbol(2, 16)}));
+    x = b.map(Op::tanh, {product(spread.back(), w)});
+  }
+  for (int k = 6; k-- > 0;) { // the way back reads the same views
+    const NodeId g = b.view(x, {8, 16, 16}, {axis_symbol(0, 8), axis_symbol(1, 16)});
+    b.result("d" + std::to_string(k), b.reduce(Op::add, b.map(Op::mul, {g, spread[size_t(k)]}), {0}));
+    x = b.map(Op::tanh,
+              {product(b.view(x, {8, 16, 16}, {axis_symbol(0, 8), axis_symbol(2, 16)}), weights[size_t(k)])});
+  }
+  b.result("x", x);
+  const Module module{{}, {}, {b.finish()}};
+  const rules::FlatFunction flat(module, module.entry());
+  const rules::Regions regions = rules::cut_regions(flat, {.nodes = 12});
+  EXPECT_GT(regions.regions.size(), 3u);
+  for (const rules::FunctionRegion& region : regions.regions)
+    for (const auto* list : {&region.roots, &region.leaves})
+      for (const NodeId id : *list) EXPECT_NE(flat.function[id].kind, NodeKind::view);
+  rules::RegionTerms terms;
+  const Module again = round_trip_by_regions(module, terms, {.nodes = 12});
+  EXPECT_EQ(different_values(module, again, small_inputs(module)), std::nullopt);
+}
+
 } // namespace
 } // namespace luminal

@@ -232,5 +232,37 @@ TEST(Autograd, PlansOfLoopsSortsAndScatters) {
   same_by_plan(g, gradients(loss, {h, xs, w}));
 }
 
+/// The maximum that a softmax subtracts has no gradient of its own, however it is written; one that does
+/// not cancel has.
+TEST(Autograd, AMaximumThatCancelsHasNoGradient) {
+  const auto counts_of = [](const std::function<Tensor(const Tensor&)>& f) {
+    Graph g;
+    Tensor x = g.tensor({4, 8}, DType::f32, "x");
+    gradient((f(x) * g.constant(2.0)).sin().sum(), x).keep();
+    const std::string text = g.to_string();
+    size_t maxima = 0;
+    for (size_t at = text.find(" eq "); at != std::string::npos; at = text.find(" eq ", at + 1)) ++maxima;
+    return maxima;
+  };
+  const auto top = [](const Tensor& x) { return x.max({1}, true); };
+  EXPECT_EQ(counts_of([](const Tensor& x) { return x.softmax(1); }), 0u);
+  EXPECT_EQ(counts_of([](const Tensor& x) { return x.log_softmax(1); }), 0u);
+  EXPECT_EQ(counts_of([&](const Tensor& x) { return (x - top(x)).exp().sum({1}).log() + top(x).squeeze(1); }),
+            0u);
+  EXPECT_EQ(counts_of([&](const Tensor& x) {
+              const Tensor e = (x - top(x)).exp();
+              return e / e.sum({1}, true);
+            }),
+            0u);
+  EXPECT_GT(counts_of([&](const Tensor& x) { return x - top(x); }), 0u);
+  EXPECT_GT(counts_of([&](const Tensor& x) { return (x - top(x)).exp(); }), 0u);
+  EXPECT_GT(counts_of([&](const Tensor& x) { return x.softmax(1) + top(x); }), 0u);
+  EXPECT_GT(counts_of([&](const Tensor& x) {
+              const Tensor e = (x - top(x)).exp();
+              return e / (e.sum({1}, true) + 1.0);
+            }),
+            0u);
+}
+
 } // namespace
 } // namespace luminal

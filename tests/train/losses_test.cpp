@@ -122,5 +122,19 @@ TEST(LossMemory, CrossEntropyStoresNoProbabilities) {
   EXPECT_LT(g.memory().arena, 64 * 4096 * 4 / 8);
 }
 
+/// Beside the logits and their gradient nothing of their size is in memory.
+TEST(LossMemory, TheGradientOfCrossEntropyStoresNoProbabilities) {
+  Graph g;
+  const int64_t rows = 64, classes = 20000, width = 16;
+  Tensor x = g.tensor({rows, width}, DType::f32, "x"), w = g.tensor({classes, width}, DType::f32, "w"),
+         y = g.tensor({rows}, DType::i64, "y");
+  x.set(std::vector<float>(size_t(rows * width), 0.5f));
+  w.set(std::vector<float>(size_t(classes * width), 0.25f));
+  y.set(std::vector<int64_t>(size_t(rows), 3));
+  for (const Tensor& d : gradients(cross_entropy(x.matmul(w.t()), y), {x, w})) Tensor(d).keep();
+  g.execute();
+  EXPECT_LT(g.memory().arena, rows * classes * 4 * 2 + classes * width * 4 + (1 << 18)) << g.report();
+}
+
 } // namespace
 } // namespace luminal

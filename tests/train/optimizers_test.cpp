@@ -1,6 +1,7 @@
 // tests/train/optimizers_test.cpp -- optimizers beside plain loops, schedules beside PyTorch's
 // numbers, clipping, accumulation, loss scaling, and updates in place.
 #include "luminal/autograd.h"
+#include "luminal/debug.h"
 #include "luminal/optimizers.h"
 #include "tensor/support.h"
 #include <cmath>
@@ -272,6 +273,45 @@ TEST(Updates, AreInPlace) {
   EXPECT_LT(g.memory().states, n * 4 * 3 + 4096);
   EXPECT_LT(g.memory().arena, n * 4 + 4096) << g.report(); // the gradient
   EXPECT_EQ(g.report().find("copy "), std::string::npos) << g.report();
+}
+
+/// One launch has the parameter and all that is remembered of it, reads and writes each once, and reads
+/// the gradient once.
+TEST(Updates, ReadEachValueOnce) {
+  struct Case {
+    std::function<Optimizer(Graph&)> make;
+    int states; // of the parameter, itself among them
+  };
+  const Case cases[] = {
+      {[](Graph& g) { return sgd(g, 0.1, {.momentum = 0.9, .nesterov = true}); }, 2},
+      {[](Graph& g) { return adam(g, 0.1, {.weight_decay = 0.1}); }, 3},
+      {[](Graph& g) { return adamw(g, 0.1, {.amsgrad = true}); }, 4},
+      {[](Graph& g) { return rmsprop(g, 0.1, {.momentum = 0.9, .centered = true}); }, 4},
+      {[](Graph& g) { return adagrad(g, 0.1); }, 2},
+      {[](Graph& g) { return adadelta(g, 0.1); }, 3},
+      {[](Graph& g) { return lion(g, 0.1); }, 2},
+  };
+  for (const bool clipped : {false, true})
+    for (const Case& c : cases) {
+      SCOPED_TRACE(&c - cases);
+      Graph g;
+      const int64_t rows = 96, columns = 128, n = rows * columns;
+      Tensor w = g.state("w", {rows, columns}), x = g.tensor({32, columns}, DType::f32, "x");
+      w.set(std::vector<float>(size_t(n), 0.1f));
+      x.set(std::vector<float>(size_t(32 * columns), 0.5f));
+      const Tensor loss = x.matmul(w.t()).square().sum();
+      std::vector<Tensor> gradient_of = gradients(loss, {w});
+      if (clipped) gradient_of = clip_grad_norm(gradient_of, 1.0).gradients;
+      c.make(g).update({w}, gradient_of);
+      int launches = 0;
+      for (const StepCost& step : g.execute_debug().steps) {
+        if ((" " + step.shapes).find(" w.") == std::string::npos) continue;
+        ++launches;
+        EXPECT_LT(step.bytes, (2 * c.states + 1) * n * 4 + 1024) << step.shapes;
+      }
+      EXPECT_EQ(launches, 1) << clipped << g.report();
+      EXPECT_EQ(g.report().find("copy w"), std::string::npos) << g.report();
+    }
 }
 
 TEST(Updates, StatesThatReadEachOtherAreCopied) {

@@ -122,6 +122,7 @@ inline bool allows(Numerics allowed, Numerics needed) {
 
 using Rule = std::optional<NodeId> (*)(Rebuild&, const Node&, Numerics allowed);
 std::optional<NodeId> view_rule(Rebuild& r, const Node& node, Numerics);
+std::optional<NodeId> fold_order_rule(Rebuild& r, const Node& node);
 std::optional<NodeId> constant_rule(Rebuild& r, const Node& node, int64_t limit);
 std::optional<NodeId> arithmetic_rule(Rebuild& r, const Node& node, Numerics allowed);
 std::optional<NodeId> reduction_rule(Rebuild& r, const Node& node, Numerics allowed);
