@@ -13,6 +13,7 @@
 #include "codegen/version.h"
 #include "compile/plan_file.h"
 #include "compile/plan_search.h"
+#include "compile/search_log.h"
 #include "device/host_memory.h"
 #include "device/known_devices.h"
 #include "ir/placement.h"
@@ -131,10 +132,11 @@ std::shared_ptr<KernelPlanner> planner_of(const Options& options, std::shared_pt
                                                        .pinned = pinned,
                                                        .plan = std::move(plan),
                                                        .schedules = options.schedules,
-                                                       .profile = options.profile});
+                                                       .profile = options.profile,
+                                                       .log = options.log});
 }
 
-/// The pass list (compile/pass_list.h), then code.
+/// The pass list (compile/pass_list.h), then code: none while a log is replayed, since nothing runs.
 Result<BuiltPlan> build(const Module& module, const Options& options, std::shared_ptr<PlanFile> file,
                         const std::map<Hash128, std::string>& pinned, Stopwatch& watch) {
   BuiltPlan built;
@@ -143,10 +145,14 @@ Result<BuiltPlan> build(const Module& module, const Options& options, std::share
   auto plan = built.builder->build();
   if (!plan) return plan.failure();
   watch.add(built.builder->times());
-  auto cached = generate(*plan, built.builder->kernels(), options);
-  if (!cached) return cached.failure();
+  const auto generated = search::outcome(options.log.get(), "code of a program", "", [&]() -> Result<void> {
+    const auto cached = generate(*plan, built.builder->kernels(), options);
+    if (!cached) return cached.failure();
+    built.cached = *cached;
+    return {};
+  });
+  if (!generated) return generated.failure();
   watch.lap("code");
-  built.cached = *cached;
   plan->devices = places_of(module, options);
   built.plan = std::make_shared<const runtime::Plan>(std::move(*plan));
   return built;
@@ -410,6 +416,7 @@ Result<Compiled> compile(const Module& module, const Options& options) {
   if (!read) return read.failure();
   Options& with = *read;
   if (!options.language.empty()) with.tuning = nullptr; // what was measured on the processor
+  if (with.log) with.tuning = begin_search(*with.log, work, with);
   if (with.search.mode != SearchMode::fast && !with.tuning)
     with.tuning = std::make_shared<search::TuningCache>(""); // for as long as this takes
   const auto plan_file = plan_file_of(with);
@@ -430,7 +437,9 @@ Result<Compiled> compile(const Module& module, const Options& options) {
         (*plan_file)->path(), (*plan_file)->size());
   for (const PlannedKernel& kernel : built->builder->kernels()) result.choices.push_back(kernel.report);
   if (with.search.mode != SearchMode::fast) {
-    if (auto fits = fits_in_memory(*built->plan, with.sizes); !fits) return fits.failure();
+    const auto fits = search::outcome(with.log.get(), "memory", "",
+                                      [&] { return fits_in_memory(*built->plan, with.sizes); });
+    if (!fits) return fits.failure();
     auto summary = search_plan(with, make, *built, result.choices);
     if (!summary) return summary.failure();
     if (with.strict && summary->mismatches > 0)
@@ -438,6 +447,11 @@ Result<Compiled> compile(const Module& module, const Options& options) {
                                  compile::to_string(*summary))};
     result.search = std::move(*summary);
     watch.lap("search");
+    if (search::replays(with.log.get())) { // now with code
+      with.log = nullptr;
+      built = make({});
+      if (!built) return built.failure();
+    }
   }
 
   const auto& kernels = built->builder->kernels();

@@ -32,6 +32,8 @@ struct Options {
   std::string reproducers;   ///< folder for what turns out to be wrong; empty: the usual one
   bool worker = true;        ///< schedules that are not checked yet run in a process of their own
   SearchOptions search = {}; ///< of better schedules, by measuring
+  /// That search.log asks for: open_search_log (compile/search_log.h). Several searches share one.
+  std::shared_ptr<search::MeasureLog> log = {};
   search::MachineProfile profile = {}; ///< for estimates of what a launch takes; default: cautious ones
   WeightSource weights = {};           ///< for whole programs that are measured; see ProgramRace
   /// Schedules of kernels by their names in report(): neither the cache nor a search changes them.

@@ -106,6 +106,7 @@ search::TuningKey KernelPlanner::region_key(const Hash128& structure) const {
   search::TuningKey key = machine_.at(1);
   key.structure = structure;
   key.numeric = search::region_policy;
+  if (options_.log) options_.log->uses(key);
   return key;
 }
 
@@ -175,6 +176,7 @@ Result<bool> KernelPlanner::passes(const search::TuningEntry& entry, PlannedKern
   select.worker = options_.worker;
   select.cache = options_.cache.get();
   select.reproducers = options_.reproducers;
+  select.log = options_.log.get();
   Result<search::Tried> tried = Failure{""};
   if (auto fit = search::make_judgeable(*problem, select); fit)
     tried = search::check_one(
@@ -273,6 +275,7 @@ Result<PlannedKernel> KernelPlanner::choose(const search::KernelPlace& place, Ex
                                      sizes.at(std::string(given.name())));
   made.key = search::tuning_key(canonical->cone, facts->sizes, machine_.at(made.threads));
   made.report.key = made.key->hash().hex();
+  if (options_.log) options_.log->uses(*made.key);
   made.report.facts = facts;
   made.problem = [where = place, facts, wanted = options_.sizes]() mutable {
     where.given = &facts->given;

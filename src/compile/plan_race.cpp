@@ -5,6 +5,7 @@
 #include "base/thread_pool.h"
 #include "compile/compare_programs.h"
 #include "search/measure_lock.h"
+#include "search/measure_log.h"
 #include "search/race.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -54,7 +55,7 @@ public:
 
   Result<void> run() {
     const std::vector<Alternative> all = alternatives_of(regions_);
-    if (all.empty() || stopped() || seconds_ < least_seconds) return {};
+    if (all.empty() || is_over("there is no time for plans of regions", least_seconds)) return {};
     std::optional<ThreadPool> own;
     ThreadPool* pool = options_.pool ? options_.pool : &own.emplace(options_.limits.threads);
     ProgramRace race(race_options(options_, built_, pool, bound_));
@@ -63,15 +64,13 @@ public:
       summary_.notes.push_back("plans of regions were not measured: " + first.error());
       return {};
     }
-    auto lock = search::MeasureLock::acquire(
-        options_.measure_lock.empty() ? search::MeasureLock::default_path() : options_.measure_lock,
-        options_.search.stop);
-    if (!lock && stopped()) return {};
+    const auto lock = lock_to_measure(options_);
     if (!lock) return lock.failure();
+    if (lock->stopped) return {};
     int best = *first;
     double longest = 0; // of the tries so far: what does not fit is not begun
     for (size_t k = 0; k < all.size(); ++k) {
-      if (stopped() || left() < longest) {
+      if (is_over("the time for plans of regions is over", longest)) {
         summary_.complete = false;
         break;
       }
@@ -97,7 +96,11 @@ private:
     size_t plan;
     ProgramRace::Times times;
   };
-  bool stopped() const { return options_.search.stop && options_.search.stop(); }
+  /// Somebody asked to stop, or less time is left than this.
+  bool is_over(const char* question, double least) const {
+    return search::yes(options_.log.get(), question,
+                       [&] { return (options_.search.stop && options_.search.stop()) || left() < least; });
+  }
   /// Waiting for others who measure is not charged.
   double left() const { return seconds_ - (now() - begin_ - (search::MeasureLock::waited() - waited_)); }
 
@@ -202,6 +205,23 @@ Result<void> race_regions(const Options& options, const PlanMaker& make, BuiltPl
   return PlanRace(options, make, built, bound, seconds, summary).run();
 }
 
+Result<MeasureTurn> lock_to_measure(const Options& options) {
+  MeasureTurn turn;
+  const auto& stop = options.search.stop;
+  const auto done = search::outcome(options.log.get(), "the lock of programs", "", [&]() -> Result<void> {
+    auto lock = search::MeasureLock::acquire(
+        options.measure_lock.empty() ? search::MeasureLock::default_path() : options.measure_lock, stop);
+    if (!lock) return lock.failure();
+    turn.lock.emplace(std::move(*lock));
+    return {};
+  });
+  if (done) return turn;
+  turn.stopped =
+      search::yes(options.log.get(), "stopped while others measured", [&] { return stop && stop(); });
+  if (turn.stopped) return turn;
+  return done.failure();
+}
+
 ProgramRace::Options race_options(const Options& options, const BuiltPlan& built, ThreadPool* pool,
                                   const ExprMap<int64_t>& bound) {
   ProgramRace::Options how;
@@ -209,6 +229,7 @@ ProgramRace::Options race_options(const Options& options, const BuiltPlan& built
   how.weights = options.weights;
   for (const auto& [symbol, value] : bound) how.sizes[std::string(symbol.name())] = value;
   how.epsilon = epsilon_of(built.builder->entry());
+  how.log = options.log.get();
   how.most_bytes = int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE)) / 2;
   return how;
 }

@@ -10,6 +10,7 @@
 #include "compile/tuning_group.h"
 #include "search/limit.h"
 #include "search/measure_lock.h"
+#include "search/measure_log.h"
 #include "search/tune_kernel.h"
 #include <algorithm>
 #include <cmath>
@@ -49,7 +50,7 @@ class PlanSearch {
 public:
   PlanSearch(const Options& options, const PlanMaker& make, BuiltPlan& built)
       : options_(options), how_(options.search), make_(make), built_(built), begin_(now()),
-        profile_(search::MachineProfile::present(options.limits.threads)) {}
+        profile_(options.profile) {}
 
   Result<SearchSummary> run(std::vector<KernelReport>& reports) {
     summary_.complete = true;
@@ -76,7 +77,10 @@ private:
   const PlannedKernel& kernel(const Group& group) const {
     return built_.builder->kernels()[size_t(group.kernels[0])];
   }
-  bool stopped() const { return how_.stop && how_.stop(); }
+  bool stopped() const {
+    return search::yes(log(), "somebody asks to stop", [&] { return how_.stop && how_.stop(); });
+  }
+  search::MeasureLog* log() const { return options_.log.get(); }
   /// Waiting for others who measure is not charged.
   double left() const {
     const double spent = now() - begin_ - (search::MeasureLock::waited() - waited_);
@@ -144,11 +148,8 @@ private:
     select.lock = options_.measure_lock;
     select.race.stop = how_.stop;
     select.profile = profile_;
+    select.log = log();
     return select;
-  }
-
-  std::string lock_path() const {
-    return options_.measure_lock.empty() ? search::MeasureLock::default_path() : options_.measure_lock;
   }
 
   bool wanted(const Group& group) const {
@@ -161,6 +162,9 @@ private:
 
   /// One kernel alone, with the code that it has.
   Result<double> time_of(const Group& group) const {
+    return search::seconds(log(), "a launch", kernel(group).report.name, [&] { return time_now(group); });
+  }
+  Result<double> time_now(const Group& group) const {
     const runtime::KernelCode& code = built_.plan->kernels[size_t(group.kernels[0])];
     auto work = std::make_shared<const search::Workload>(search::workload_of(
         *group.problem, group.problem->cone, group.problem->symbols, kernel(group).threads));
@@ -183,9 +187,9 @@ private:
   }
 
   Result<void> measure() {
-    auto lock = search::MeasureLock::acquire(lock_path(), how_.stop);
-    if (!lock && stopped()) return {}; // while somebody else was measuring
+    const auto lock = lock_to_measure(options_);
     if (!lock) return lock.failure();
+    if (lock->stopped) return {};
     int number = 0;
     for (Group& group : groups_) {
       tell(SearchProgress::Phase::measuring, group, ++number);
@@ -232,7 +236,8 @@ private:
       const double share = group->cost() / std::max(cost_left, 1e-30);
       cost_left -= group->cost();
       number++;
-      if (stopped() || left() - reserve < least_slice) {
+      if (search::yes(log(), "the time for kernels is over",
+                      [&] { return (how_.stop && how_.stop()) || left() - reserve < least_slice; })) {
         group->note = "no time was left for it";
         summary_.complete = false;
         continue;
@@ -354,9 +359,9 @@ private:
       summary_.notes.push_back("the whole program was not measured: " + old_program.error());
       return {};
     }
-    auto lock = search::MeasureLock::acquire(lock_path(), how_.stop);
-    if (!lock && stopped()) return {};
+    const auto lock = lock_to_measure(options_);
     if (!lock) return lock.failure();
+    if (lock->stopped) return {};
     const double patience = how_.mode == SearchMode::budget ? std::clamp(left(), 0.2, 10.0) : 5;
 
     // All together first; where that is slower, one after the other, the largest gain first.
@@ -377,7 +382,7 @@ private:
     ProgramRace::Times gain; // of the best program against the old one
     const double start = now();
     for (const Group* candidate : changed) {
-      if (now() - start > patience) {
+      if (search::yes(log(), "the time to confirm is over", [&] { return now() - start > patience; })) {
         take_back(*candidate, "no time was left to confirm it in the whole program");
         continue;
       }
@@ -454,9 +459,9 @@ private:
       program.number = *number;
       programs.push_back(std::move(program));
     }
-    auto lock = search::MeasureLock::acquire(lock_path(), how_.stop);
-    if (!lock && stopped()) return {};
+    const auto lock = lock_to_measure(options_);
     if (!lock) return lock.failure();
+    if (lock->stopped) return {};
     const Program* best = &programs.back();
     for (const Program& fewer : std::span(programs).first(programs.size() - 1)) {
       const double seconds = how_.mode == SearchMode::budget ? std::clamp(left() / 3, 0.1, 2.0) : 1;

@@ -1,5 +1,6 @@
 // search/race.cpp -- rounds, halving, decision.
 #include "search/race.h"
+#include "search/measure_log.h"
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -58,7 +59,9 @@ private:
   double scale(int i) const { return options_.scales.empty() ? 1 : options_.scales[size_t(i)]; }
 
   bool spent() {
-    if (!over_) over_ = clock_.now() >= end_ || (options_.stop && options_.stop());
+    if (!over_)
+      over_ = yes(options_.log, "a race is over",
+                  [&] { return clock_.now() >= end_ || (options_.stop && options_.stop()); });
     return over_;
   }
 

@@ -14,6 +14,8 @@
 
 namespace luminal::search {
 
+class MeasureLog;
+
 /// Seconds that only grow. Tests have their own.
 class Clock {
 public:
@@ -53,6 +55,7 @@ struct RaceOptions {
   double sample_seconds = 2e-4;    ///< a sample has as many launches as take this long
   double hopeless = 8;             ///< dropped after warm-up: this many times slower than the best
   std::vector<double> scales = {}; ///< of each candidate: its samples times this are its time; empty: 1
+  MeasureLog* log = nullptr;       ///< has whether the budget is spent
 };
 
 /// The value below which that fraction of the samples lies (nearest rank); NaN where there are

@@ -29,6 +29,7 @@ struct SelectOptions {
   /// part_seconds, and who wins there is confirmed whole.
   double long_launch = 30e-3, part_seconds = 10e-3;
   std::vector<SizePoint> sizes;
+  MeasureLog* log = nullptr; ///< gets, or gives, all that depends on the moment
 };
 
 struct Tried {

@@ -4,6 +4,7 @@
 #include "compile/ablate.h"
 #include "compile/explain_plan.h"
 #include "compile/plan_file.h"
+#include "compile/search_log.h"
 #include "luminal/ablate.h"
 #include "luminal/debug.h"
 #include "luminal/inspect.h"
@@ -182,6 +183,7 @@ void Graph::compile(const CompileOptions& options, Where where) {
   compile::Options inner = options_of(g, options, threads);
   const Module module = g.snapshot();
   const std::vector<Sizes> points = combinations_of(options);
+  if (auto opened = compile::open_search_log(inner); !opened) throw Error("compile", opened.error(), where);
   inner.search.seconds /= double(points.size());
   std::vector<std::unique_ptr<Program>> programs;
   std::optional<SearchSummary> searched;
@@ -200,6 +202,7 @@ void Graph::compile(const CompileOptions& options, Where where) {
     else
       programs.push_back(std::make_unique<Program>(Program{{sizes}, std::move(*compiled), nullptr, nullptr}));
   }
+  if (auto closed = compile::close_search_log(inner); !closed) throw Error("compile", closed.error(), where);
   check_memory(programs, options.max_memory, where);
   g.programs.clear();
   g.running = 0;
